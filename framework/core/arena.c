@@ -1,0 +1,106 @@
+#include "qkv/arena.h"
+
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGNMENT = 64, SMALLEST_CHUNK = 1 << 16 };
+
+/* Chunks stand in the order in which they were first used; those behind `current` are free. */
+struct qkv_arena_chunk {
+    struct qkv_arena_chunk *next;
+    size_t size, used; /* of the bytes behind the header */
+    char padding[ALIGNMENT - 3 * sizeof(size_t)];
+};
+
+_Static_assert(sizeof(struct qkv_arena_chunk) == ALIGNMENT, "chunk data must stay aligned");
+
+static struct qkv_arena_chunk *chunk_new(size_t size)
+{
+    struct qkv_arena_chunk *chunk = aligned_alloc(ALIGNMENT, sizeof *chunk + size);
+    if (!chunk) return NULL;
+    chunk->next = NULL;
+    chunk->size = size;
+    chunk->used = 0;
+    return chunk;
+}
+
+/* Finds room for `size` (a multiple of ALIGNMENT): in the current chunk, in a later kept one, or in a new one, which
+ * at least doubles what the arena holds so that the chain stays short. */
+static struct qkv_arena_chunk *find_room(struct qkv_arena *arena, size_t size)
+{
+    size_t held = 0;
+    struct qkv_arena_chunk *last = arena->current;
+    for (struct qkv_arena_chunk *chunk = arena->current; chunk; chunk = chunk->next) {
+        if (chunk->size - chunk->used >= size) return chunk;
+        held += chunk->size;
+        last = chunk;
+    }
+    size_t wanted = held > SMALLEST_CHUNK ? held : SMALLEST_CHUNK;
+    struct qkv_arena_chunk *chunk = chunk_new(wanted > size ? wanted : size);
+    if (!chunk && wanted > size) chunk = chunk_new(size);
+    if (!chunk) return NULL;
+    if (last) last->next = chunk;
+    else arena->first = chunk;
+    return chunk;
+}
+
+void *qkv_arena_allocate(struct qkv_arena *arena, size_t size)
+{
+    if (size > SIZE_MAX / 2) return NULL;
+    size = size ? (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT : ALIGNMENT;
+    struct qkv_arena_chunk *chunk = find_room(arena, size);
+    if (!chunk) return NULL;
+    arena->current = chunk;
+    char *memory = (char *)(chunk + 1) + chunk->used;
+    chunk->used += size;
+    arena->used += size;
+    if (arena->used > arena->peak) arena->peak = arena->used;
+    return memory;
+}
+
+void *qkv_arena_zeroed(struct qkv_arena *arena, size_t size)
+{
+    void *memory = qkv_arena_allocate(arena, size);
+    if (memory) memset(memory, 0, size);
+    return memory;
+}
+
+char *qkv_arena_string(struct qkv_arena *arena, const char *string)
+{
+    size_t size = strlen(string) + 1;
+    char *copy = qkv_arena_allocate(arena, size);
+    if (copy) memcpy(copy, string, size);
+    return copy;
+}
+
+char *qkv_arena_format(struct qkv_arena *arena, const char *format, ...)
+{
+    va_list arguments, again;
+    va_start(arguments, format);
+    va_copy(again, arguments);
+    int length = vsnprintf(NULL, 0, format, arguments);
+    va_end(arguments);
+    char *text = length < 0 ? NULL : qkv_arena_allocate(arena, (size_t)length + 1);
+    if (text) vsnprintf(text, (size_t)length + 1, format, again);
+    va_end(again);
+    return text;
+}
+
+void qkv_arena_reset(struct qkv_arena *arena)
+{
+    for (struct qkv_arena_chunk *chunk = arena->first; chunk; chunk = chunk->next) chunk->used = 0;
+    arena->current = arena->first;
+    arena->used = 0;
+}
+
+void qkv_arena_release(struct qkv_arena *arena)
+{
+    for (struct qkv_arena_chunk *chunk = arena->first, *next; chunk; chunk = next) {
+        next = chunk->next;
+        free(chunk);
+    }
+    *arena = (struct qkv_arena){0};
+}

@@ -1,0 +1,49 @@
+#include "qkv/arena.h"
+
+#include <criterion/criterion.h>
+#include <stdint.h>
+#include <string.h>
+
+Test(arena, gives_aligned_memory_that_does_not_overlap)
+{
+    struct qkv_arena arena = {0};
+    char *previous = NULL;
+    for (size_t size = 0; size < 300000; size = size * 2 + 1) {
+        char *memory = qkv_arena_allocate(&arena, size);
+        cr_assert_not_null(memory);
+        cr_assert_eq((uintptr_t)memory % 64, 0);
+        cr_assert_neq(memory, previous);
+        memset(memory, 0xAB, size);
+        previous = memory;
+    }
+    qkv_arena_release(&arena);
+}
+
+Test(arena, gives_the_same_memory_after_a_reset)
+{
+    struct qkv_arena arena = {0};
+    char *first = qkv_arena_allocate(&arena, 100);
+    char *large = qkv_arena_allocate(&arena, 1 << 20);
+    qkv_arena_reset(&arena);
+    cr_assert_eq(arena.used, 0);
+    cr_assert_eq(qkv_arena_allocate(&arena, 100), first);
+    cr_assert_eq(qkv_arena_allocate(&arena, 1 << 20), large);
+    cr_assert_geq(arena.peak, (1u << 20) + 100u);
+    qkv_arena_release(&arena);
+}
+
+Test(arena, refuses_sizes_that_cannot_be)
+{
+    struct qkv_arena arena = {0};
+    cr_assert_null(qkv_arena_allocate(&arena, SIZE_MAX));
+    cr_assert_null(qkv_arena_allocate(&arena, SIZE_MAX / 2 + 1));
+    qkv_arena_release(&arena);
+}
+
+Test(arena, formats_text)
+{
+    struct qkv_arena arena = {0};
+    cr_assert_str_eq(qkv_arena_format(&arena, "%s.%d", "layer", 7), "layer.7");
+    cr_assert_str_eq(qkv_arena_string(&arena, "query"), "query");
+    qkv_arena_release(&arena);
+}

@@ -1,0 +1,35 @@
+/* What several tests need: running the command line, scratch folders, small files. */
+#ifndef QKV_TESTS_SUPPORT_H
+#define QKV_TESTS_SUPPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* What a finished command left. The texts are heap memory that the test may leak: its process ends with it. */
+struct outcome {
+    int exit_code; /* 128 + signal when it was killed */
+    char *output;  /* stdout */
+    char *error;   /* stderr */
+};
+
+/* Runs a shell command, formatted like printf, in which `qkv` is the binary under test; standard input is empty unless
+ * the command redirects it. */
+struct outcome run(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* The folder of this test alone: made empty at the first call, below the build folder, named after the test binary and
+ * `name`. */
+const char *scratch(const char *name);
+
+/* Writes `size` bytes to a file in the scratch folder and returns its path. */
+const char *write_bytes(const char *folder, const char *name, const void *bytes, size_t size);
+
+/* Writes a text to a file in the scratch folder and returns its path. */
+const char *write_text(const char *folder, const char *name, const char *text);
+
+/* Reads a whole file; NULL when it cannot be read. A NUL is added behind the last byte. */
+char *read_file(const char *path, size_t *size);
+
+/* Formats a path (or any short text) on the heap. */
+char *format(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

@@ -1,0 +1,145 @@
+#include "arguments.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_ARGUMENTS = 48, FIRST_LONG_ONLY = 256 };
+
+int complain(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fputs("qkv: ", stderr);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+    return QKV_INVALID;
+}
+
+static void print_help(const struct usage *usage)
+{
+    printf("Usage: qkv %s\n\n%s\nOptions:\n", usage->synopsis, usage->description);
+    for (const struct argument *a = usage->arguments; a->name; a++) {
+        char left[64];
+        int length = a->letter ? snprintf(left, sizeof left, "-%c, --%s", a->letter, a->name)
+                               : snprintf(left, sizeof left, "    --%s", a->name);
+        if (a->value) snprintf(left + length, sizeof left - (size_t)length, " %s", a->value);
+        printf("  %-28s %s\n", left, a->help);
+    }
+    printf("  %-28s %s\n", "-h, --help", "print this page");
+    if (usage->examples) printf("\nExamples:\n%s", usage->examples);
+}
+
+/* Shows an option as the user knows it. */
+static const char *shown(const struct argument *argument)
+{
+    static char text[64];
+    snprintf(text, sizeof text, "--%s", argument->name);
+    return text;
+}
+
+static bool out_of_range(const struct argument *argument, double number)
+{
+    bool bounded = argument->lowest < 0 || argument->lowest > 0 || argument->highest < 0 || argument->highest > 0;
+    return bounded && !(number >= argument->lowest && number <= argument->highest);
+}
+
+/* Stores one value; false after complaining. */
+static bool store(const struct argument *argument, const char *value)
+{
+    char *end = NULL;
+    errno = 0;
+    switch (argument->kind) {
+    case ARGUMENT_FLAG: *(bool *)argument->destination = true; return true;
+    case ARGUMENT_TEXT: *(const char **)argument->destination = value; return true;
+    case ARGUMENT_LIST: {
+        struct argument_list *list = argument->destination;
+        if (list->count == (int)(sizeof list->value / sizeof list->value[0])) {
+            complain("%s is given more than %d times", shown(argument), list->count);
+            return false;
+        }
+        list->value[list->count++] = value;
+        return true;
+    }
+    case ARGUMENT_INTEGER: {
+        long long number = strtoll(value, &end, 10);
+        if (end == value || *end || errno) {
+            complain("%s takes a whole number, but got '%s'", shown(argument), value);
+            return false;
+        }
+        if (out_of_range(argument, (double)number)) break;
+        *(int64_t *)argument->destination = number;
+        return true;
+    }
+    case ARGUMENT_NUMBER: {
+        double number = strtod(value, &end);
+        if (end == value || *end || errno || number - number != 0.0) {
+            complain("%s takes a number, but got '%s'", shown(argument), value);
+            return false;
+        }
+        if (out_of_range(argument, number)) break;
+        *(double *)argument->destination = number;
+        return true;
+    }
+    }
+    complain("%s is %s, but must lie between %.17g and %.17g", shown(argument), value, argument->lowest,
+             argument->highest);
+    return false;
+}
+
+/* The row that getopt's answer `code` stands for: a letter, or FIRST_LONG_ONLY + row. */
+static const struct argument *find(const struct argument *arguments, int code)
+{
+    if (code >= FIRST_LONG_ONLY) return &arguments[code - FIRST_LONG_ONLY];
+    const struct argument *a = arguments;
+    while (a->letter != code) a++;
+    return a;
+}
+
+enum parsed arguments_parse(const struct usage *usage, int argc, char **argv, int *operands)
+{
+    struct option options[MOST_ARGUMENTS + 2] = {0};
+    char letters[2 * MOST_ARGUMENTS + 4] = ":h";
+    size_t used = strlen(letters);
+    int count = 0;
+    for (const struct argument *a = usage->arguments; a->name; a++, count++) {
+        QKV_BUG(count == MOST_ARGUMENTS, "too many options in '%s'", usage->synopsis);
+        int takes = a->kind == ARGUMENT_FLAG ? no_argument : required_argument;
+        options[count] = (struct option){a->name, takes, NULL, FIRST_LONG_ONLY + count};
+        if (!a->letter) continue;
+        letters[used++] = a->letter;
+        if (takes == required_argument) letters[used++] = ':';
+    }
+    options[count] = (struct option){"help", no_argument, NULL, 'h'};
+
+    opterr = 0;
+    optind = 1;
+    for (int code; (code = getopt_long(argc, argv, letters, options, NULL)) != -1;) {
+        if (code == 'h') {
+            print_help(usage);
+            return PARSED_HELP;
+        }
+        if (code == ':') {
+            complain("option '%s' needs a value (see `qkv %s --help`)", argv[optind - 1], argv[0]);
+            return PARSED_BAD;
+        }
+        if (code == '?') {
+            if (optopt > 0 && optopt < FIRST_LONG_ONLY)
+                complain("unknown option '-%c' (see `qkv %s --help`)", optopt, argv[0]);
+            else complain("unknown or ambiguous option '%s' (see `qkv %s --help`)", argv[optind - 1], argv[0]);
+            return PARSED_BAD;
+        }
+        if (!store(find(usage->arguments, code), optarg)) return PARSED_BAD;
+    }
+    *operands = argc - optind;
+    if (*operands < usage->fewest || *operands > usage->most) {
+        complain("%s operand (usage: qkv %s)", *operands < usage->fewest ? "missing" : "too many", usage->synopsis);
+        return PARSED_BAD;
+    }
+    for (int i = 0; i < *operands; i++) argv[1 + i] = argv[optind + i];
+    return PARSED_RUN;
+}

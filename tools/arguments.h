@@ -1,0 +1,58 @@
+/* Command-line options as a table: parsing (getopt_long) and help come from the same rows. */
+#ifndef QKV_TOOLS_ARGUMENTS_H
+#define QKV_TOOLS_ARGUMENTS_H
+
+#include "qkv/error.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum argument_kind {
+    ARGUMENT_FLAG,    /* bool *: set to true */
+    ARGUMENT_TEXT,    /* const char **: points into argv */
+    ARGUMENT_INTEGER, /* int64_t *: within lowest .. highest */
+    ARGUMENT_NUMBER,  /* double *: within lowest .. highest */
+    ARGUMENT_LIST,    /* struct argument_list *: may be given many times */
+};
+
+/* Values of an option that may be repeated; caller's storage, all zero at first. */
+struct argument_list {
+    const char *value[64];
+    int count;
+};
+
+/* One option. A table ends with a row whose name is NULL. */
+struct argument {
+    const char *name;  /* long name without dashes */
+    char letter;       /* short name, or 0 */
+    const char *value; /* what its value is called in the help ("N", "FILE"); NULL for flags */
+    enum argument_kind kind;
+    void *destination;
+    double lowest, highest; /* for numbers; both 0: no bounds */
+    const char *help;
+};
+
+/* What a subcommand is, for its help page. */
+struct usage {
+    const char *synopsis;    /* "train CONFIG [options]" */
+    const char *description; /* some lines, each ended by \n */
+    const struct argument *arguments;
+    const char *examples; /* some lines, each ended by \n, or NULL */
+    int fewest, most;     /* operands */
+};
+
+/* What arguments_parse found. */
+enum parsed {
+    PARSED_RUN,  /* go on */
+    PARSED_HELP, /* help was asked for and printed to stdout: exit 0 */
+    PARSED_BAD,  /* one sentence was printed to stderr: exit 2 */
+};
+
+/* Parses argv[1..]; options may follow or precede operands; `--` ends options. Operands are moved to the front of
+ * argv[1..] and counted in *operands. `-h`/`--help` is understood everywhere. */
+enum parsed arguments_parse(const struct usage *usage, int argc, char **argv, int *operands);
+
+/* Prints `qkv: <message>` to stderr and returns the exit code 2; for errors found by a subcommand. */
+int complain(const char *format, ...) QKV_PRINTF(1, 2);
+
+#endif

@@ -1,0 +1,47 @@
+/* qkv: dispatches to one subcommand. */
+#include "arguments.h"
+#include "commands.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct command {
+    const char *name, *summary;
+    int (*run)(int argc, char **argv);
+} COMMANDS[] = {
+#define COMMAND(name, summary) {#name, summary, command_##name},
+#include "commands.def"
+#undef COMMAND
+};
+
+enum { COMMAND_COUNT = sizeof COMMANDS / sizeof COMMANDS[0] };
+
+static void print_help(FILE *file)
+{
+    fputs("Usage: qkv <command> [operands] [options]\n\n"
+          "Trainable mini-transformers on an ordinary CPU: train a small translator from a YAML\n"
+          "config, check its gradients, and look at the attention that it learned.\n\nCommands:\n",
+          file);
+    for (int i = 0; i < COMMAND_COUNT; i++) fprintf(file, "  %-10s %s\n", COMMANDS[i].name, COMMANDS[i].summary);
+    fputs("\n`qkv <command> --help` explains a command; `qkv --version` prints the version.\n", file);
+}
+
+int main(int argc, char **argv)
+{
+    const char *name = argc > 1 ? argv[1] : NULL;
+    if (!name) {
+        print_help(stderr);
+        return QKV_INVALID;
+    }
+    if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help")) {
+        print_help(stdout);
+        return QKV_OK;
+    }
+    if (!strcmp(name, "--version")) {
+        puts("qkv " QKV_VERSION);
+        return QKV_OK;
+    }
+    for (int i = 0; i < COMMAND_COUNT; i++)
+        if (!strcmp(name, COMMANDS[i].name)) return COMMANDS[i].run(argc - 1, argv + 1);
+    return complain("unknown command '%s' (see `qkv --help`)", name);
+}
