@@ -1,0 +1,156 @@
+/* The effective configuration of a run, typed. Every field is one row of the table in framework/config/keys.def, which
+ * holds its path, unit, range, default and help; `qkv config --reference` prints that table. Section and key names
+ * follow Joey NMT's YAML wherever it has the notion. */
+#ifndef QKV_CONFIG_H
+#define QKV_CONFIG_H
+
+#include "qkv/error.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum qkv_level { QKV_LEVEL_WORD, QKV_LEVEL_CHAR };
+enum qkv_network { QKV_NETWORK_TRANSFORMER };
+enum qkv_norm_place { QKV_NORM_PRE, QKV_NORM_POST };
+enum qkv_norm_kind { QKV_NORM_LAYER, QKV_NORM_RMS };
+enum qkv_position_kind { QKV_POSITION_SINUSOIDAL, QKV_POSITION_LEARNED, QKV_POSITION_NONE };
+enum qkv_activation {
+    QKV_ACTIVATION_NONE,
+    QKV_ACTIVATION_RELU,
+    QKV_ACTIVATION_GELU,
+    QKV_ACTIVATION_GELU_TANH,
+    QKV_ACTIVATION_SILU,
+    QKV_ACTIVATION_TANH,
+    QKV_ACTIVATION_SIGMOID,
+};
+enum qkv_initializer {
+    QKV_INITIALIZER_XAVIER_UNIFORM,
+    QKV_INITIALIZER_XAVIER_NORMAL,
+    QKV_INITIALIZER_UNIFORM,
+    QKV_INITIALIZER_NORMAL,
+    QKV_INITIALIZER_ZEROS,
+    QKV_INITIALIZER_ONES, /* gains of norms; not a choice in configs */
+};
+enum qkv_optimizer_kind { QKV_OPTIMIZER_ADAM, QKV_OPTIMIZER_ADAMW, QKV_OPTIMIZER_SGD };
+enum qkv_schedule_kind {
+    QKV_SCHEDULE_CONSTANT,
+    QKV_SCHEDULE_NOAM,
+    QKV_SCHEDULE_INVERSE_SQRT,
+    QKV_SCHEDULE_LINEAR,
+    QKV_SCHEDULE_COSINE,
+    QKV_SCHEDULE_EXPONENTIAL,
+    QKV_SCHEDULE_PLATEAU,
+};
+enum qkv_batch_type { QKV_BATCH_SENTENCE, QKV_BATCH_TOKEN };
+enum qkv_metric {
+    QKV_METRIC_LOSS,
+    QKV_METRIC_PERPLEXITY,
+    QKV_METRIC_TOKEN_ACCURACY,
+    QKV_METRIC_SEQUENCE_ACCURACY,
+    QKV_METRIC_BLEU,
+    QKV_METRIC_CHRF,
+};
+
+/* data.src, data.trg: how one side of the text becomes tokens. */
+struct qkv_text_config {
+    const char *lang;       /* also the suffix of line-aligned files: data.train + "." + lang */
+    enum qkv_level level;   /* word: split at white space; char: every character is a token */
+    bool lowercase;         /* Unicode lower case */
+    bool split_punctuation; /* word level: punctuation marks become tokens of their own */
+    int64_t max_length;     /* tokens; longer pairs are dropped from training and counted */
+    int64_t voc_limit;      /* most word types kept, special tokens not counted; 0: no limit */
+    int64_t voc_min_freq;   /* a type seen less often is unknown */
+};
+
+struct qkv_data_config {
+    const char *train, *dev, *test; /* x.tsv or x.tsv.gz, or the common prefix of two files; "" for none */
+    struct qkv_text_config src, trg;
+    bool joint_vocabulary;
+};
+
+struct qkv_embedding_config {
+    int64_t embedding_dim; /* 0: hidden_size; anything else is an error where they differ */
+    bool scale;            /* multiply by sqrt(embedding_dim) */
+    double dropout;
+};
+
+struct qkv_position_config {
+    enum qkv_position_kind type;
+    double base;        /* sinusoidal: 10000 in the paper */
+    int64_t max_length; /* learned: rows of the table */
+};
+
+struct qkv_attention_config {
+    int64_t key_width, value_width; /* per head; 0: hidden_size / num_heads */
+    bool bias;
+    double dropout; /* on the weights */
+};
+
+/* model.encoder, model.decoder */
+struct qkv_stack_config {
+    enum qkv_network type;
+    int64_t num_layers, num_heads, hidden_size, ff_size;
+    double dropout;
+    enum qkv_norm_place layer_norm;
+    enum qkv_norm_kind norm;
+    double norm_epsilon;
+    enum qkv_activation activation;
+    struct qkv_attention_config attention;
+    struct qkv_embedding_config embeddings;
+    struct qkv_position_config positions;
+};
+
+struct qkv_model_config {
+    enum qkv_initializer initializer;       /* weight matrices */
+    double init_gain;                       /* multiplies what the initializer draws */
+    bool init_depth_scaling;                /* matrices that end a residual branch: / sqrt(2 * num_layers) */
+    enum qkv_initializer embed_initializer; /* embedding tables */
+    double embed_init_gain;
+    bool tied_embeddings; /* source and target share one table; needs data.joint_vocabulary */
+    bool tied_softmax;    /* the output projection is the target table, transposed */
+    struct qkv_stack_config encoder, decoder;
+};
+
+struct qkv_training_config {
+    const char *model_dir; /* the run folder */
+    int64_t random_seed;
+    enum qkv_optimizer_kind optimizer;
+    double learning_rate;
+    double adam_betas[2], adam_epsilon, momentum, weight_decay;
+    enum qkv_schedule_kind scheduling;
+    int64_t learning_rate_warmup;  /* updates */
+    double learning_rate_factor;   /* noam */
+    double learning_rate_min;      /* floor of linear, cosine, exponential, plateau */
+    double decrease_factor;        /* exponential: per epoch; plateau: per lack of progress */
+    int64_t learning_rate_patience; /* plateau: validations without progress */
+    int64_t batch_size;
+    enum qkv_batch_type batch_type;
+    int64_t batch_multiplier; /* batches whose gradients are added up for one update */
+    int64_t shards;           /* fixed number of parts of a batch; at most as many threads work on it */
+    int64_t updates, epochs;  /* whichever ends first; 0: no bound; one must be given */
+    int64_t logging_freq, validation_freq; /* updates */
+    int64_t validation_samples;            /* translations shown at each validation */
+    enum qkv_metric early_stopping_metric;
+    int64_t patience; /* validations without progress before training stops; 0: never */
+    int64_t keep_best_ckpts;
+    double clip_grad_norm, clip_grad_val; /* 0: off */
+    double label_smoothing;
+};
+
+struct qkv_testing_config {
+    int64_t batch_size; /* sentences */
+    int64_t beam_size;  /* 1: greedy */
+    double beam_alpha;  /* exponent of the length penalty (Wu et al. 2016) */
+    int64_t n_best;
+    int64_t max_output_length; /* tokens; 0: 2 * source + 10 */
+};
+
+struct qkv_config {
+    const char *name;
+    struct qkv_data_config data;
+    struct qkv_model_config model;
+    struct qkv_training_config training;
+    struct qkv_testing_config testing;
+};
+
+#endif
