@@ -1,0 +1,132 @@
+#include "qkv/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static enum qkv_status cannot_write(const char *path, int code, struct qkv_error *error)
+{
+    return qkv_error_set(error, "%s: cannot be written: %s", path, code ? strerror(code) : "a write failed");
+}
+
+static void release(struct qkv_file_writer *writer)
+{
+    free(writer->path);
+    free(writer->temporary);
+    *writer = (struct qkv_file_writer){0};
+}
+
+/* Opens a name that nobody has. Not mkstemp: its files are private (0600), and the umask, which says what
+ * they should be, cannot be read without changing it for all threads. */
+static int open_temporary(struct qkv_file_writer *writer, size_t room)
+{
+    for (int number = 0;; number++) {
+        snprintf(writer->temporary, room, "%s.%ld.%d.tmp", writer->path, (long)getpid(), number);
+        int descriptor = open(writer->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (descriptor >= 0 || errno != EEXIST) return descriptor;
+    }
+}
+
+enum qkv_status qkv_file_begin(struct qkv_file_writer *writer, const char *path, struct qkv_error *error)
+{
+    *writer = (struct qkv_file_writer){0};
+    struct stat there;
+    if (!stat(path, &there) && !S_ISREG(there.st_mode))
+        return qkv_error_set(error, "%s: cannot be written: it is %s", path,
+                             S_ISDIR(there.st_mode) ? "a folder" : "not a regular file");
+    size_t room = strlen(path) + 48;
+    writer->path = malloc(room);
+    writer->temporary = malloc(room);
+    if (!writer->path || !writer->temporary) {
+        release(writer);
+        return cannot_write(path, ENOMEM, error);
+    }
+    strcpy(writer->path, path);
+    int descriptor = open_temporary(writer, room);
+    writer->file = descriptor < 0 ? NULL : fdopen(descriptor, "wb");
+    if (writer->file) return QKV_OK;
+    int code = errno;
+    if (descriptor >= 0) {
+        close(descriptor);
+        unlink(writer->temporary);
+    }
+    release(writer);
+    return cannot_write(path, code, error);
+}
+
+/* A rename lasts through a power cut only when its folder is synced too. Some file systems cannot sync
+ * folders and say EINVAL; that is all they can do. */
+static int sync_folder(const char *path)
+{
+    char *copy = strdup(path);
+    if (!copy) return ENOMEM;
+    int descriptor = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    free(copy);
+    if (descriptor < 0) return errno == EACCES ? 0 : errno; /* a folder may be writable but not readable */
+    int code = fsync(descriptor) && errno != EINVAL ? errno : 0;
+    close(descriptor);
+    return code;
+}
+
+/* 0, or the errno of the first thing that went wrong; -1 when that is no longer known. */
+static int flush(FILE *file)
+{
+    errno = 0;
+    if (fflush(file)) return errno ? errno : -1;
+    if (ferror(file)) return -1; /* an earlier write failed, and its errno is long gone */
+    return fsync(fileno(file)) ? errno : 0;
+}
+
+enum qkv_status qkv_file_commit(struct qkv_file_writer *writer, struct qkv_error *error)
+{
+    QKV_BUG(!writer->file, "a file is committed that was never begun");
+    int code = flush(writer->file);
+    if (fclose(writer->file) && !code) code = errno;
+    if (!code && rename(writer->temporary, writer->path)) code = errno;
+    if (code)
+        unlink(writer->temporary);
+    else
+        code = sync_folder(writer->path);
+    enum qkv_status status = code ? cannot_write(writer->path, code > 0 ? code : 0, error) : QKV_OK;
+    release(writer);
+    return status;
+}
+
+void qkv_file_abandon(struct qkv_file_writer *writer)
+{
+    if (!writer->file) return;
+    fclose(writer->file);
+    unlink(writer->temporary);
+    release(writer);
+}
+
+static int make_one(const char *path)
+{
+    struct stat there;
+    if (!mkdir(path, 0777)) return 0;
+    int code = errno;
+    if (stat(path, &there)) return code;
+    return S_ISDIR(there.st_mode) ? 0 : ENOTDIR;
+}
+
+enum qkv_status qkv_folder_make(const char *path, struct qkv_error *error)
+{
+    char *copy = strdup(path);
+    int code = copy ? 0 : ENOMEM;
+    for (char *end = copy ? copy + 1 : NULL; end && !code && *copy; end++) {
+        char kept = *end;
+        if (kept && kept != '/') continue;
+        *end = '\0';
+        code = make_one(copy);
+        *end = kept;
+        if (!kept) break;
+    }
+    if (copy && !*copy) code = ENOENT;
+    free(copy);
+    if (!code) return QKV_OK;
+    return qkv_error_set(error, "%s: cannot make this folder: %s", path, strerror(code));
+}

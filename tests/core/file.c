@@ -1,0 +1,118 @@
+#include "qkv/file.h"
+
+#include "support.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+/* How many names a folder holds: a left-over temporary would count. */
+static int names_in(const char *folder)
+{
+    return atoi(run("ls -A '%s' | wc -l", folder).output);
+}
+
+static void expect_text(const char *path, const char *text)
+{
+    char *found = read_file(path, NULL);
+    cr_assert_not_null(found, "%s is missing", path);
+    cr_assert_str_eq(found, text);
+}
+
+Test(file, appears_at_commit_and_not_before)
+{
+    const char *folder = scratch("commit");
+    const char *path = format("%s/a.txt", folder);
+    struct qkv_file_writer writer;
+    struct qkv_error error;
+    cr_assert_eq(qkv_file_begin(&writer, path, &error), QKV_OK);
+    fputs("whole", writer.file);
+    cr_assert_null(read_file(path, NULL));
+    cr_assert_eq(qkv_file_commit(&writer, &error), QKV_OK);
+    expect_text(path, "whole");
+    cr_assert_eq(names_in(folder), 1);
+    cr_assert_null(writer.file);
+}
+
+Test(file, replaces_the_old_file_only_at_commit)
+{
+    const char *folder = scratch("replace");
+    const char *path = write_text(folder, "a.txt", "old");
+    struct qkv_file_writer first, second;
+    cr_assert_eq(qkv_file_begin(&first, path, NULL), QKV_OK);
+    cr_assert_eq(qkv_file_begin(&second, path, NULL), QKV_OK);
+    fputs("first", first.file);
+    fputs("second", second.file);
+    qkv_file_abandon(&first);
+    qkv_file_abandon(&first);
+    expect_text(path, "old");
+    cr_assert_eq(qkv_file_commit(&second, NULL), QKV_OK);
+    expect_text(path, "second");
+    cr_assert_eq(names_in(folder), 1);
+}
+
+Test(file, gets_the_permissions_of_any_new_file)
+{
+    const char *folder = scratch("permissions");
+    const char *path = format("%s/a.txt", folder);
+    umask(027);
+    struct qkv_file_writer writer;
+    cr_assert_eq(qkv_file_begin(&writer, path, NULL), QKV_OK);
+    cr_assert_eq(qkv_file_commit(&writer, NULL), QKV_OK);
+    struct stat found;
+    cr_assert_eq(stat(path, &found), 0);
+    cr_assert_eq(found.st_mode & 0777, 0640);
+}
+
+Test(file, keeps_the_old_file_when_there_is_no_room)
+{
+    const char *folder = scratch("room");
+    const char *path = write_text(folder, "a.txt", "old");
+    struct rlimit limit = {1000, 1000};
+    signal(SIGXFSZ, SIG_IGN);
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    struct qkv_file_writer writer;
+    struct qkv_error error;
+    cr_assert_eq(qkv_file_begin(&writer, path, &error), QKV_OK);
+    for (int i = 0; i < 1200; i++) fputs("0123456789", writer.file);
+    cr_assert_eq(qkv_file_commit(&writer, &error), QKV_INVALID);
+    expect_text(path, "old");
+    cr_assert_str_eq(error.message, format("%s: cannot be written: File too large", path));
+    cr_assert_null(writer.file);
+    cr_assert_eq(names_in(folder), 1);
+}
+
+Test(file, says_why_it_cannot_begin)
+{
+    const char *folder = scratch("refuse");
+    struct qkv_file_writer writer;
+    struct qkv_error error;
+    cr_assert_eq(qkv_file_begin(&writer, folder, &error), QKV_INVALID);
+    cr_assert_str_eq(error.message, format("%s: cannot be written: it is a folder", folder));
+    cr_assert_eq(qkv_file_begin(&writer, "/dev/null", &error), QKV_INVALID);
+    cr_assert_str_eq(error.message, "/dev/null: cannot be written: it is not a regular file");
+    const char *path = format("%s/none/a.txt", folder);
+    cr_assert_eq(qkv_file_begin(&writer, path, &error), QKV_INVALID);
+    cr_assert_str_eq(error.message, format("%s: cannot be written: No such file or directory", path));
+    qkv_file_abandon(&writer);
+}
+
+Test(folder, is_made_with_its_parents)
+{
+    const char *folder = scratch("folder");
+    struct qkv_error error;
+    const char *path = format("%s/a/b//c/", folder);
+    cr_assert_eq(qkv_folder_make(path, &error), QKV_OK);
+    cr_assert_eq(qkv_folder_make(path, &error), QKV_OK);
+    cr_assert_eq(qkv_folder_make(".", &error), QKV_OK);
+    struct stat found;
+    cr_assert_eq(stat(path, &found), 0);
+    cr_assert(S_ISDIR(found.st_mode));
+    cr_assert_eq(qkv_folder_make("", &error), QKV_INVALID);
+    path = format("%s/x", write_text(folder, "file", ""));
+    cr_assert_eq(qkv_folder_make(path, &error), QKV_INVALID);
+    cr_assert_str_eq(error.message, format("%s: cannot make this folder: Not a directory", path));
+}
