@@ -1,0 +1,122 @@
+/* BLEU and chrF: the two corpus scores of machine translation, with the numbers and the signature of
+ * sacreBLEU 2 (Post 2018, "A Call for Clarity in Reporting BLEU Scores").
+ *
+ * Both are accumulators in caller's storage: fill in the options (all zero is the default of sacreBLEU), add
+ * each segment once, ask for the score as often as you like, release.
+ *
+ *     struct qkv_bleu bleu = {0};
+ *     qkv_bleu_add(&bleu, hypothesis, references, 1, &error);
+ *     printf("%.2f %s\n", qkv_bleu_score(&bleu), signature);
+ *     qkv_bleu_release(&bleu);
+ *
+ * Texts are UTF-8, not yet tokenized (as a reader would see them). A byte that is not part of UTF-8 counts as
+ * one U+FFFD. Scores go from 0 to 100, more is better.
+ *
+ * A reference that is NULL is missing: segments may have different numbers of references, and the signature
+ * then says `nrefs:var`. An empty hypothesis or reference is a text of no words, not a missing one.
+ *
+ * Adding fails only when a segment has no reference or there is no memory; nothing has been added then. */
+#ifndef QKV_METRICS_H
+#define QKV_METRICS_H
+
+#include "qkv/arena.h"
+#include "qkv/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define QKV_BLEU_ORDER      4 /* n-grams of 1 to 4 words */
+#define QKV_CHRF_CHARACTERS 6 /* n-grams of 1 to 6 characters */
+#define QKV_CHRF_WORDS      2 /* n-grams of at most 2 words */
+
+/* How BLEU finds the words of a text. */
+enum qkv_bleu_tokenizer {
+    QKV_BLEU_13A,  /* as mteval-v13a does: marks are words of their own, but not in 1,000.5 */
+    QKV_BLEU_NONE, /* words stand between white space */
+    QKV_BLEU_CHAR, /* every character but white space is a word: for languages without spaces */
+};
+
+/* The name in signatures: 13a, none, char. */
+QKV_API const char *qkv_bleu_tokenizer_name(enum qkv_bleu_tokenizer tokenizer);
+
+/* How many references the segments so far had. */
+struct qkv_reference_count {
+    int64_t fewest, most; /* 0 before the first segment */
+};
+
+/* Corpus BLEU (Papineni et al. 2002): the geometric mean of the clipped n-gram precisions of orders 1 to 4,
+ * times the brevity penalty. With several references an n-gram is clipped at its highest count in any of
+ * them, and the reference length is that of the closest reference (the shorter of two equally close). An
+ * order without a match counts half a match, the next one a quarter, and so on (smoothing `exp`, NIST's). */
+struct qkv_bleu {
+    /* Options: set them before the first segment. */
+    enum qkv_bleu_tokenizer tokenizer;
+    bool lowercase;       /* Unicode lower case before all else; the signature says case:lc */
+    bool effective_order; /* the mean takes only the orders that the hypotheses are long enough for: for
+                             single sentences */
+    /* What the segments so far add up to. */
+    int64_t matches[QKV_BLEU_ORDER],
+        totals[QKV_BLEU_ORDER];                  /* [n - 1]: n-grams found in a reference, all n-grams */
+    int64_t hypothesis_length, reference_length; /* words */
+    int64_t segments;
+    struct qkv_reference_count references;
+    struct qkv_arena scratch; /* private */
+};
+
+/* Adds one segment: a hypothesis and its `count` references. */
+QKV_API enum qkv_status qkv_bleu_add(struct qkv_bleu *bleu, const char *hypothesis,
+                                     const char *const *references, int64_t count, struct qkv_error *error);
+
+/* The score, 0 to 100; 0 when nothing matches. If `precisions` is not NULL it gets the smoothed precision of
+ * each order in percent, and if `brevity_penalty` is not NULL it gets that factor, 0 to 1. */
+QKV_API double qkv_bleu_details(const struct qkv_bleu *bleu, double precisions[QKV_BLEU_ORDER],
+                                double *brevity_penalty);
+
+/* The score, 0 to 100. */
+QKV_API double qkv_bleu_score(const struct qkv_bleu *bleu);
+
+/* Writes `nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:qkv-0.1.0`, cut to `size` bytes with the NUL.
+ */
+QKV_API void qkv_bleu_signature(const struct qkv_bleu *bleu, char *text, size_t size);
+
+/* Forgets all segments, keeps the options and the memory. */
+QKV_API void qkv_bleu_reset(struct qkv_bleu *bleu);
+
+QKV_API void qkv_bleu_release(struct qkv_bleu *bleu);
+
+/* Corpus chrF (Popovic 2015): F2 of n-gram precision and recall, each averaged over the character orders 1 to
+ * 6 (white space removed) that occur on both sides; recall weighs twice (beta 2). With `word_order` 2 it is
+ * chrF++ (Popovic 2017), which averages over word orders 1 and 2 as well; a mark at the end, or else at the
+ * start, of a word is then a word of its own. Of several references the one with the best score of the
+ * segment counts. */
+struct qkv_chrf {
+    /* Options: set them before the first segment. */
+    int word_order; /* 0: chrF, 1 or 2: chrF+, chrF++ */
+    bool lowercase;
+    /* What the segments so far add up to: [0..5] characters, [6..7] words. */
+    int64_t hypothesis[QKV_CHRF_CHARACTERS + QKV_CHRF_WORDS];
+    int64_t reference[QKV_CHRF_CHARACTERS + QKV_CHRF_WORDS];
+    int64_t matches[QKV_CHRF_CHARACTERS + QKV_CHRF_WORDS];
+    int64_t segments;
+    struct qkv_reference_count references;
+    struct qkv_arena scratch; /* private */
+};
+
+/* Adds one segment: a hypothesis and its `count` references. */
+QKV_API enum qkv_status qkv_chrf_add(struct qkv_chrf *chrf, const char *hypothesis,
+                                     const char *const *references, int64_t count, struct qkv_error *error);
+
+/* The score, 0 to 100. */
+QKV_API double qkv_chrf_score(const struct qkv_chrf *chrf);
+
+/* Writes `nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:qkv-0.1.0`, cut to `size` bytes with the NUL.
+ */
+QKV_API void qkv_chrf_signature(const struct qkv_chrf *chrf, char *text, size_t size);
+
+/* Forgets all segments, keeps the options and the memory. */
+QKV_API void qkv_chrf_reset(struct qkv_chrf *chrf);
+
+QKV_API void qkv_chrf_release(struct qkv_chrf *chrf);
+
+#endif

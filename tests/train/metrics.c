@@ -1,0 +1,224 @@
+/* BLEU and chrF. The figures of the three sentences about the dog are those that sacreBLEU publishes; the
+ * others come from a second implementation, written from the definitions with sets and regular expressions.
+ */
+#include "qkv/metrics.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <string.h>
+
+#define PRECISION 1e-6
+
+static const char *const hypotheses[] = {"The dog bit the man.", "It wasn't surprising.",
+                                         "The man had just bitten him."};
+static const char *const references[][2] = {
+    {"The dog bit the man.", "The dog had bit the man."},
+    {"It was not unexpected.", "No one was surprised."},
+    {"The man bit him first.", "The man had bitten the dog."},
+};
+
+static void expect(double actual, double expected, const char *what)
+{
+    cr_assert(fabs(actual - expected) < PRECISION, "%s: %.9f, expected %.9f", what, actual, expected);
+}
+
+static double bleu_of(struct qkv_bleu options, const char *hypothesis, const char *first, const char *second)
+{
+    const char *const both[] = {first, second};
+    struct qkv_error error;
+    cr_assert_eq(qkv_bleu_add(&options, hypothesis, both, 2, &error), QKV_OK);
+    double score = qkv_bleu_score(&options);
+    qkv_bleu_release(&options);
+    return score;
+}
+
+static double chrf_of(struct qkv_chrf options, const char *hypothesis, const char *first, const char *second)
+{
+    const char *const both[] = {first, second};
+    struct qkv_error error;
+    cr_assert_eq(qkv_chrf_add(&options, hypothesis, both, 2, &error), QKV_OK);
+    double score = qkv_chrf_score(&options);
+    qkv_chrf_release(&options);
+    return score;
+}
+
+Test(bleu, gives_the_published_figures_of_sacrebleu)
+{
+    static const struct {
+        enum qkv_bleu_tokenizer tokenizer;
+        double score;
+    } cases[] = {{QKV_BLEU_13A, 48.530827}, {QKV_BLEU_NONE, 49.19195660}, {QKV_BLEU_CHAR, 72.61064153}};
+    for (size_t c = 0; c < 3; c++) {
+        struct qkv_bleu bleu = {.tokenizer = cases[c].tokenizer};
+        for (size_t i = 0; i < 3; i++)
+            cr_assert_eq(qkv_bleu_add(&bleu, hypotheses[i], references[i], 2, NULL), QKV_OK);
+        expect(qkv_bleu_score(&bleu), cases[c].score, qkv_bleu_tokenizer_name(cases[c].tokenizer));
+        qkv_bleu_release(&bleu);
+    }
+}
+
+Test(bleu, explains_its_score)
+{
+    struct qkv_bleu bleu = {0};
+    for (size_t i = 0; i < 3; i++) qkv_bleu_add(&bleu, hypotheses[i], references[i], 2, NULL);
+    double precisions[QKV_BLEU_ORDER], penalty;
+    qkv_bleu_details(&bleu, precisions, &penalty);
+    const double expected[] = {100. * 14 / 17, 50, 100. * 5 / 11, 37.5};
+    for (int n = 0; n < QKV_BLEU_ORDER; n++) expect(precisions[n], expected[n], "precision");
+    expect(penalty, exp(1 - 18. / 17), "brevity penalty");
+    cr_assert_eq(bleu.hypothesis_length, 17);
+    cr_assert_eq(bleu.reference_length, 18);
+    cr_assert_eq(bleu.segments, 3);
+    qkv_bleu_release(&bleu);
+}
+
+Test(bleu, handles_the_edges)
+{
+    const struct qkv_bleu plain = {0}, effective = {.effective_order = true},
+                          characters = {.tokenizer = QKV_BLEU_CHAR}, lowercase = {.lowercase = true};
+    static const char fest[] = "this is a fest", test[] = "this is a test";
+    expect(bleu_of(plain, "", test, NULL), 0, "empty hypothesis");
+    expect(bleu_of(plain, test, "", NULL), 0, "empty reference");
+    expect(bleu_of(plain, "", "", NULL), 0, "both empty");
+    expect(bleu_of(plain, test, test, NULL), 100, "identical");
+    expect(bleu_of(plain, "the cat", "the cat", NULL), 0, "fewer than four words");
+    expect(bleu_of(effective, "the cat", "the cat", NULL), 100, "fewer than four words, effective order");
+    expect(bleu_of(plain, "x y z w", "a b c d", NULL), 0, "no match at all");
+    expect(bleu_of(plain, fest, test, NULL), 59.4603558, "no match of order 4");
+    expect(bleu_of(plain, "a x b y c z d", "a b c d e f g", NULL), 9.2875290, "no match of orders 2 to 4");
+    expect(bleu_of(plain, "the cat sat on", "the cat sat on the mat", NULL), 60.6530660, "brevity");
+    expect(
+        bleu_of(plain, "the the the the the the the", "the cat is on the mat", "there is a cat on the mat"),
+        7.8098498, "clipped at the highest count of one reference");
+    expect(bleu_of(plain, "a b c d e", "a b c d", "a b c d e f"), 100, "closest reference: the shorter one");
+    expect(bleu_of(lowercase, "The CAT sat on ΤΗΝ ΟΔΟΣ.", "the cat sat on την οδος.", NULL), 100,
+           "lower case");
+    expect(bleu_of(plain, "我喜欢喝茶。", "我喜欢喝咖啡。", NULL), 0, "Chinese in words");
+    expect(bleu_of(characters, "我喜欢喝茶。", "我喜欢喝咖啡。", NULL), 45.4801905, "Chinese in characters");
+    expect(bleu_of(plain, "\xFF\xFE a b \xC3", "\xFE\xFF a b \xC3", NULL), 100, "bytes that are not UTF-8");
+}
+
+Test(bleu, tokenizes_as_mteval_v13a)
+{
+    const struct qkv_bleu marks = {0};
+    static const char *const same[][2] = {
+        {"It costs 1,000.50 euros (3-4 days), &quot;ok&quot;.",
+         "It costs 1,000.50 euros ( 3 - 4 days ) , \" ok \" ."},
+        {"R&amp;D &lt;b&gt; it's well-known a/b.", "R & D < b > it's well-known a / b ."},
+        {"wait... what?! 5.x 1999-2001-3", "wait . . . what ? ! 5 . x 1999 - 2001 - 3"},
+        {"soft-\nware and\nmore lines of it", "software and more lines of it"},
+        {"<skipped>a b c d\xC2\xA0"
+         "e",
+         "a b c d e"},
+    };
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+        expect(bleu_of(marks, same[i][0], same[i][1], NULL), 100, same[i][0]);
+}
+
+Test(bleu, signs_its_score)
+{
+    struct qkv_bleu bleu = {.tokenizer = QKV_BLEU_13A};
+    char text[128];
+    qkv_bleu_add(&bleu, "a", references[0], 1, NULL);
+    qkv_bleu_signature(&bleu, text, sizeof text);
+    cr_assert_str_eq(text, "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:qkv-" QKV_VERSION);
+    qkv_bleu_add(&bleu, "a", references[0], 2, NULL);
+    bleu.lowercase = bleu.effective_order = true;
+    bleu.tokenizer = QKV_BLEU_CHAR;
+    qkv_bleu_signature(&bleu, text, sizeof text);
+    cr_assert_str_eq(text, "nrefs:var|case:lc|eff:yes|tok:char|smooth:exp|version:qkv-" QKV_VERSION);
+    qkv_bleu_signature(&bleu, text, 8);
+    cr_assert_str_eq(text, "nrefs:v");
+    qkv_bleu_release(&bleu);
+}
+
+Test(bleu, starts_again_after_a_reset)
+{
+    struct qkv_bleu bleu = {.tokenizer = QKV_BLEU_NONE, .lowercase = true};
+    qkv_bleu_add(&bleu, hypotheses[1], references[1], 2, NULL);
+    qkv_bleu_reset(&bleu);
+    cr_assert_eq(bleu.segments, 0);
+    cr_assert_eq(bleu.tokenizer, QKV_BLEU_NONE);
+    qkv_bleu_add(&bleu, "A B C D", (const char *const[]){"a b c d"}, 1, NULL);
+    expect(qkv_bleu_score(&bleu), 100, "after a reset");
+    qkv_bleu_release(&bleu);
+}
+
+Test(bleu, refuses_a_segment_without_reference)
+{
+    struct qkv_bleu bleu = {0};
+    struct qkv_error error;
+    cr_assert_eq(qkv_bleu_add(&bleu, "a", (const char *const[]){NULL}, 1, &error), QKV_INVALID);
+    cr_assert_str_eq(error.message, "a segment has no reference translation to compare with");
+    cr_assert_eq(bleu.segments, 0);
+    qkv_bleu_release(&bleu);
+}
+
+Test(chrf, gives_the_published_figure_of_sacrebleu)
+{
+    struct qkv_chrf chrf = {0}, plus = {.word_order = 2}, lowercase = {.word_order = 2, .lowercase = true};
+    for (size_t i = 0; i < 3; i++) {
+        qkv_chrf_add(&chrf, hypotheses[i], references[i], 2, NULL);
+        qkv_chrf_add(&plus, hypotheses[i], references[i], 2, NULL);
+        qkv_chrf_add(&lowercase, hypotheses[i], references[i], 2, NULL);
+    }
+    expect(qkv_chrf_score(&chrf), 59.72751783, "chrF");
+    expect(qkv_chrf_score(&plus), 59.15310444, "chrF++");
+    expect(qkv_chrf_score(&lowercase), 59.37475053, "chrF++, lower case");
+    qkv_chrf_release(&chrf);
+    qkv_chrf_release(&plus);
+    qkv_chrf_release(&lowercase);
+}
+
+Test(chrf, handles_the_edges)
+{
+    const struct qkv_chrf plain = {0}, plus = {.word_order = 2}, lowercase = {.lowercase = true};
+    expect(chrf_of(plain, "", "reference", NULL), 0, "empty hypothesis");
+    expect(chrf_of(plain, "reference", "", NULL), 0, "empty reference");
+    expect(chrf_of(plain, "", "", NULL), 0, "both empty");
+    expect(chrf_of(plain, "a", "a", NULL), 100, "one character: only order 1 counts");
+    expect(chrf_of(plain, "a b c", "abc", NULL), 100, "white space does not count");
+    expect(chrf_of(plain, "aa", "ab", NULL), 25, "half of order 1, none of order 2");
+    expect(chrf_of(plain, "abcdefg", "hijklmnop", NULL), 0, "nothing in common");
+    expect(chrf_of(plain, "El perro muerde al hombre.", "El perro mordió al hombre.", NULL), 62.7708867,
+           "Spanish");
+    expect(chrf_of(plus, "El perro muerde al hombre.", "El perro mordió al hombre.", NULL), 64.9948317,
+           "Spanish, ++");
+    expect(chrf_of(plain, "ο σκύλος δάγκωσε", "Ο σκύλος δαγκώνει", NULL), 39.9072830, "Greek");
+    expect(chrf_of(lowercase, "ο σκύλος δάγκωσε", "Ο σκύλος δαγκώνει", NULL), 48.1997818,
+           "Greek, lower case");
+    expect(chrf_of(plain, "我喜欢喝茶。", "我喜欢喝咖啡。", NULL), 32.2152037, "Chinese");
+    expect(chrf_of(plus, "(hi) there!", "(hi) there", NULL), 95.8319830, "marks are words");
+}
+
+Test(chrf, takes_the_best_reference_of_each_segment)
+{
+    struct qkv_chrf chrf = {0};
+    qkv_chrf_add(&chrf, "the cat sat", (const char *const[]){"a cat sat", "the cat slept"}, 2, NULL);
+    qkv_chrf_add(&chrf, "dogs bark", (const char *const[]){"dogs barked", "the dog barks"}, 2, NULL);
+    expect(qkv_chrf_score(&chrf), 72.6354691, "two references");
+    qkv_chrf_reset(&chrf);
+    qkv_chrf_add(&chrf, "a", (const char *const[]){"a"}, 1, NULL);
+    qkv_chrf_add(&chrf, "b", (const char *const[]){"c"}, 1, NULL);
+    expect(qkv_chrf_score(&chrf), 50, "counts of segments add up");
+    qkv_chrf_release(&chrf);
+}
+
+Test(chrf, signs_its_score)
+{
+    struct qkv_chrf chrf = {.word_order = 2, .lowercase = true};
+    char text[128];
+    qkv_chrf_add(&chrf, "a", references[0], 2, NULL);
+    qkv_chrf_signature(&chrf, text, sizeof text);
+    cr_assert_str_eq(text, "nrefs:2|case:lc|eff:yes|nc:6|nw:2|space:no|version:qkv-" QKV_VERSION);
+    qkv_chrf_release(&chrf);
+}
+
+Test(chrf, refuses_a_segment_without_reference)
+{
+    struct qkv_chrf chrf = {0};
+    struct qkv_error error;
+    cr_assert_eq(qkv_chrf_add(&chrf, "a", NULL, 0, &error), QKV_INVALID);
+    cr_assert_str_eq(error.message, "a segment has no reference translation to compare with");
+    qkv_chrf_release(&chrf);
+}
