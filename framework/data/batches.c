@@ -1,0 +1,190 @@
+/* The plan of an epoch: order, cuts, and the order of the batches. */
+#include "data/batch.h"
+#include "qkv/random.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Sentences are sorted by length within pools of so many batches: enough that the sentences of a batch are of
+ * like length, few enough that batches differ between epochs. */
+enum { POOL = 64 };
+
+/* Sub-stream of QKV_STREAM_SHUFFLE for the order of the batches; the sentences use sub-stream 0. */
+enum { BATCH_ORDER = 1 << 8 };
+
+/* Tokens of a sentence with </s>. */
+static int64_t source_length(const struct qkv_corpus *corpus, int64_t i)
+{
+    return corpus->source.start[i + 1] - corpus->source.start[i] + 1;
+}
+
+static int64_t target_length(const struct qkv_corpus *corpus, int64_t i)
+{
+    return corpus->target.start[i + 1] - corpus->target.start[i] + 1;
+}
+
+static bool is_longer(const struct qkv_corpus *corpus, int64_t left, int64_t right)
+{
+    int64_t a = target_length(corpus, left), b = target_length(corpus, right);
+    return a != b ? a > b : source_length(corpus, left) > source_length(corpus, right);
+}
+
+/* Stable merge sort by length. Not qsort, which is not stable and calls malloc. */
+static void sort_by_length(const struct qkv_corpus *corpus, int64_t count, int64_t *order, int64_t *scratch)
+{
+    int64_t *from = order, *to = scratch;
+    for (int64_t width = 1; width < count; width *= 2) {
+        for (int64_t left = 0; left < count; left += 2 * width) {
+            int64_t middle = left + width < count ? left + width : count;
+            int64_t end = middle + width < count ? middle + width : count;
+            int64_t i = left, j = middle;
+            for (int64_t k = left; k < end; k++) {
+                bool right = i == middle || (j < end && is_longer(corpus, from[i], from[j]));
+                to[k] = from[right ? j++ : i++];
+            }
+        }
+        int64_t *kept = from;
+        from = to;
+        to = kept;
+    }
+    if (from != order) memcpy(order, from, (size_t)count * sizeof *order);
+}
+
+/* Where the batch that begins at order[first] ends, before `end`. */
+static int64_t batch_end(const struct qkv_batches *batches, int64_t first, int64_t end)
+{
+    int64_t size = batches->options.size;
+    if (batches->options.type == QKV_BATCH_SENTENCE) return end - first > size ? first + size : end;
+    int64_t source = 0, target = 0, i = first;
+    for (; i < end; i++) {
+        source += source_length(batches->corpus, batches->order[i]);
+        target += target_length(batches->corpus, batches->order[i]);
+        if (i > first && (source > size || target > size)) break;
+    }
+    return i;
+}
+
+/* Where the pool that begins at order[first] ends: behind the sentences of POOL batches, roughly by tokens.
+ */
+static int64_t pool_end(const struct qkv_batches *batches, int64_t first)
+{
+    int64_t count = batches->corpus->count, size = batches->options.size, i = first;
+    if (batches->options.order != QKV_BATCH_ORDER_SHUFFLED || size > INT64_MAX / POOL) return count;
+    if (batches->options.type == QKV_BATCH_SENTENCE)
+        return count - first > POOL * size ? first + POOL * size : count;
+    for (int64_t tokens = 0; i < count && tokens < POOL * size; i++)
+        tokens += target_length(batches->corpus, batches->order[i]);
+    return i;
+}
+
+void qkv_batches_epoch(struct qkv_batches *batches, int64_t epoch)
+{
+    QKV_BUG(epoch < 0 || epoch > UINT32_MAX, "epoch %lld", (long long)epoch);
+    const struct qkv_corpus *corpus = batches->corpus;
+    enum qkv_batch_order order = batches->options.order;
+    struct qkv_random random = {batches->options.seed, QKV_STREAM_SHUFFLE, (uint32_t)epoch};
+    for (int64_t i = 0; i < corpus->count; i++) batches->order[i] = i;
+    if (order == QKV_BATCH_ORDER_SHUFFLED) qkv_random_shuffle(random, corpus->count, batches->order);
+    batches->epoch = epoch;
+    batches->count = 0;
+    batches->start[0] = 0;
+    for (int64_t first = 0, end; first < corpus->count; first = end) {
+        end = pool_end(batches, first);
+        if (order != QKV_BATCH_ORDER_CORPUS)
+            sort_by_length(corpus, end - first, batches->order + first, batches->scratch);
+        for (int64_t i = first; i < end; batches->start[++batches->count] = i) i = batch_end(batches, i, end);
+    }
+    for (int64_t i = 0; i < batches->count; i++) batches->sequence[i] = i;
+    random.stream |= BATCH_ORDER;
+    if (order == QKV_BATCH_ORDER_SHUFFLED) qkv_random_shuffle(random, batches->count, batches->sequence);
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int descending(const void *left, const void *right)
+{
+    int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
+    return (a < b) - (a > b);
+}
+
+/* Tokens of the `most` longest sentences of a side: no batch of so many sentences has more. */
+static int64_t longest_sum(const struct qkv_batches *batches, int64_t most,
+                           int64_t (*length)(const struct qkv_corpus *, int64_t))
+{
+    int64_t count = batches->corpus->count, sum = 0;
+    for (int64_t i = 0; i < count; i++) batches->scratch[i] = length(batches->corpus, i);
+    qsort(batches->scratch, (size_t)count, sizeof *batches->scratch, descending);
+    for (int64_t i = 0; i < most; i++) sum += batches->scratch[i];
+    return sum;
+}
+
+static void find_bounds(struct qkv_batches *batches)
+{
+    const struct qkv_corpus *corpus = batches->corpus;
+    int64_t size = batches->options.size;
+    bool by_tokens = batches->options.type == QKV_BATCH_TOKEN;
+    /* A sentence has at least one token and </s>. */
+    int64_t most = smaller(by_tokens ? size / 2 + 1 : size, corpus->count);
+    batches->most_sentences = most;
+    batches->most_source_tokens = longest_sum(batches, most, source_length);
+    batches->most_target_tokens = longest_sum(batches, most, target_length);
+    if (!by_tokens) return;
+    int64_t source = corpus->source.longest + 1, target = corpus->target.longest + 1;
+    batches->most_source_tokens = smaller(batches->most_source_tokens, source > size ? source : size);
+    batches->most_target_tokens = smaller(batches->most_target_tokens, target > size ? target : size);
+}
+
+enum qkv_status qkv_batches_init(struct qkv_batches *batches, const struct qkv_corpus *corpus,
+                                 struct qkv_batches_options options, struct qkv_error *error)
+{
+    QKV_BUG(!corpus->encoded, "batches are made of an encoded corpus");
+    QKV_BUG(options.size <= 0, "batch size %lld", (long long)options.size);
+    *batches = (struct qkv_batches){.corpus = corpus, .options = options};
+    size_t size = ((size_t)corpus->count + 1) * sizeof(int64_t);
+    batches->order = malloc(size);
+    batches->scratch = malloc(size);
+    batches->start = malloc(size);
+    batches->sequence = malloc(size);
+    if (!batches->order || !batches->scratch || !batches->start || !batches->sequence) {
+        qkv_batches_release(batches);
+        return qkv_error_set(error, "out of memory");
+    }
+    find_bounds(batches);
+    qkv_batches_epoch(batches, 0);
+    return QKV_OK;
+}
+
+static struct qkv_ids sentence(const struct qkv_corpus_side *side, int64_t i)
+{
+    return (struct qkv_ids){side->start[i + 1] - side->start[i], side->ids + side->start[i]};
+}
+
+enum qkv_status qkv_batches_get(const struct qkv_batches *batches, int64_t i, struct qkv_batch *batch,
+                                struct qkv_error *error)
+{
+    QKV_BUG(i < 0 || i >= batches->count, "batch %lld of %lld", (long long)i, (long long)batches->count);
+    const struct qkv_corpus *corpus = batches->corpus;
+    if (!qkv_batch_reserve(batch, batches->most_sentences, batches->most_source_tokens,
+                           batches->most_target_tokens))
+        return qkv_error_set(error, "out of memory");
+    qkv_batch_clear(batch);
+    int64_t first = batches->start[batches->sequence[i]], end = batches->start[batches->sequence[i] + 1];
+    for (int64_t k = first; k < end; k++) {
+        int64_t index = batches->order[k];
+        struct qkv_ids target = sentence(&corpus->target, index);
+        qkv_batch_add(batch, index, sentence(&corpus->source, index), &target);
+    }
+    return QKV_OK;
+}
+
+void qkv_batches_release(struct qkv_batches *batches)
+{
+    free(batches->order);
+    free(batches->scratch);
+    free(batches->start);
+    free(batches->sequence);
+    *batches = (struct qkv_batches){0};
+}

@@ -1,0 +1,351 @@
+#include "qkv/corpus.h"
+
+#include "data/grow.h"
+#include "data/lines.h"
+#include "data/unicode.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* One side of the pair being read. */
+struct part {
+    const struct qkv_text_config *text;
+    struct qkv_tokens tokens;
+    const char *raw;
+    size_t size;
+};
+
+/* What reading works on. */
+struct reading {
+    struct qkv_corpus *corpus;
+    struct qkv_corpus_options options;
+    struct part source, target;
+};
+
+static enum qkv_status no_memory(const char *path, struct qkv_error *error)
+{
+    return qkv_error_set(error, "%s: out of memory", path);
+}
+
+/* ---- Keeping a pair ---- */
+
+static bool add_sentence(struct qkv_corpus_side *side, int64_t index, const struct part *part)
+{
+    int64_t begin = side->start[index], count = part->tokens.count;
+    if (!QKV_RESERVE(side->start, side->start_room, index + 2)) return false;
+    if (!QKV_RESERVE(side->ids, side->ids_room, begin + count)) return false;
+    for (int64_t i = 0; i < count; i++)
+        if ((side->ids[begin + i] = qkv_types_add(&side->types, part->tokens.token[i], 1)) < 0) return false;
+    side->start[index + 1] = begin + count;
+    if (count > side->longest) side->longest = count;
+    return true;
+}
+
+static bool add_raw(struct qkv_corpus_side *side, int64_t index, const struct part *part)
+{
+    int64_t begin = side->raw_start[index], end = begin + (int64_t)part->size + 1;
+    if (!QKV_RESERVE(side->raw_start, side->raw_start_room, index + 2)) return false;
+    if (!QKV_RESERVE(side->raw, side->raw_room, end)) return false;
+    memcpy(side->raw + begin, part->raw, part->size + 1);
+    side->raw_start[index + 1] = end;
+    return true;
+}
+
+/* Tokenises the two sides, whose raw text is set, and keeps them unless they are too long. */
+static enum qkv_status add_pair(struct reading *reading, int64_t line, const char *path,
+                                struct qkv_error *error)
+{
+    struct qkv_corpus *corpus = reading->corpus;
+    struct part *source = &reading->source, *target = &reading->target;
+    /* The lines are valid text already, so that only memory can fail. */
+    if (qkv_tokenize(&source->tokens, source->text, source->raw, source->size, NULL) ||
+        qkv_tokenize(&target->tokens, target->text, target->raw, target->size, NULL))
+        return no_memory(path, error);
+    corpus->read++;
+    bool long_source = source->tokens.count > source->text->max_length;
+    bool long_target = target->tokens.count > target->text->max_length;
+    if (reading->options.drop_long && (long_source || long_target)) {
+        corpus->long_sources += long_source;
+        corpus->long_targets += long_target;
+        return QKV_OK;
+    }
+    int64_t index = corpus->count;
+    if (!QKV_RESERVE(corpus->line, corpus->line_room, index + 1) ||
+        !add_sentence(&corpus->source, index, source) || !add_sentence(&corpus->target, index, target))
+        return no_memory(path, error);
+    if (reading->options.keep_raw &&
+        (!add_raw(&corpus->source, index, source) || !add_raw(&corpus->target, index, target)))
+        return no_memory(path, error);
+    corpus->line[index] = line;
+    corpus->count++;
+    return QKV_OK;
+}
+
+/* Whether a side has no token: nothing but white space. */
+static bool is_blank(const struct part *part)
+{
+    for (const char *c = part->raw, *end = c + part->size; c < end;) {
+        int32_t point;
+        c += qkv_point(c, &point);
+        if (!qkv_is_space(point)) return false;
+    }
+    return true;
+}
+
+/* ---- x.tsv, x.tsv.gz ---- */
+
+static enum qkv_status cut_at_tab(struct reading *reading, const struct qkv_lines *lines,
+                                  struct qkv_error *error)
+{
+    const char *path = lines->path;
+    long long number = lines->number;
+    char *tab = memchr(lines->line, '\t', lines->size), *end = lines->line + lines->size;
+    if (!tab)
+        return qkv_error_set(error, "%s:%lld:%zu: the line has no tab; a line is source<TAB>target", path,
+                             number, lines->size + 1);
+    const char *second = memchr(tab + 1, '\t', (size_t)(end - tab - 1));
+    if (second)
+        return qkv_error_set(error, "%s:%lld:%td: the line has a second tab; a line is source<TAB>target",
+                             path, number, second - lines->line + 1);
+    *tab = '\0';
+    reading->source.raw = lines->line;
+    reading->source.size = (size_t)(tab - lines->line);
+    reading->target.raw = tab + 1;
+    reading->target.size = (size_t)(end - tab - 1);
+    if (is_blank(&reading->source))
+        return qkv_error_set(error, "%s:%lld:1: the source side is empty", path, number);
+    if (is_blank(&reading->target))
+        return qkv_error_set(error, "%s:%lld:%td: the target side is empty", path, number,
+                             tab - lines->line + 2);
+    return QKV_OK;
+}
+
+static enum qkv_status read_table(struct reading *reading, const char *path, struct qkv_error *error)
+{
+    struct qkv_lines lines;
+    if (qkv_lines_open(&lines, path, error)) return QKV_INVALID;
+    bool found;
+    enum qkv_status status;
+    while (!(status = qkv_lines_next(&lines, &found, error)) && found) {
+        if ((status = cut_at_tab(reading, &lines, error))) break;
+        if ((status = add_pair(reading, lines.number, path, error))) break;
+    }
+    qkv_lines_close(&lines);
+    return status;
+}
+
+/* ---- Two files, line by line ---- */
+
+/* Opens prefix.lang or prefix.lang.gz. */
+static enum qkv_status open_side(struct qkv_lines *lines, const char *prefix, const char *lang,
+                                 struct qkv_error *error)
+{
+    size_t size = strlen(prefix) + strlen(lang) + sizeof "..gz";
+    char *path = malloc(size);
+    if (!path) return no_memory(prefix, error);
+    struct stat status;
+    enum qkv_status result;
+    snprintf(path, size, "%s.%s.gz", prefix, lang);
+    bool zipped = !stat(path, &status);
+    path[size - sizeof ".gz"] = '\0';
+    bool plain = !stat(path, &status);
+    if (!plain && errno == ENOENT && !zipped) {
+        result = qkv_error_set(
+            error,
+            "%s: there is no such file, and no %s.gz (a data path is x.tsv, x.tsv.gz, or the common "
+            "prefix of two files)",
+            path, path);
+    } else {
+        if (!plain && zipped) strcat(path, ".gz");
+        result = qkv_lines_open(lines, path, error);
+    }
+    free(path);
+    return result;
+}
+
+/* The first line without a partner is where the two files part. */
+static enum qkv_status different_length(struct qkv_lines *longer, const char *shorter, int64_t shorter_count,
+                                        struct qkv_error *error)
+{
+    int64_t first = longer->number;
+    bool found = true;
+    while (found)
+        if (qkv_lines_next(longer, &found, error)) return QKV_INVALID;
+    return qkv_error_set(error, "%s:%lld:1: the line has no partner: %s has %lld lines, but %s has %lld",
+                         longer->path, (long long)first, longer->path, (long long)longer->number, shorter,
+                         (long long)shorter_count);
+}
+
+static enum qkv_status take_line(struct part *part, const struct qkv_lines *lines, struct qkv_error *error)
+{
+    part->raw = lines->line;
+    part->size = lines->size;
+    if (!is_blank(part)) return QKV_OK;
+    return qkv_error_set(error, "%s:%lld:1: the line is empty", lines->path, (long long)lines->number);
+}
+
+static enum qkv_status read_both(struct reading *reading, struct qkv_lines *source, struct qkv_lines *target,
+                                 struct qkv_error *error)
+{
+    for (;;) {
+        bool found_source, found_target;
+        if (qkv_lines_next(source, &found_source, error) || qkv_lines_next(target, &found_target, error))
+            return QKV_INVALID;
+        if (!found_source && !found_target) return QKV_OK;
+        if (!found_target) return different_length(source, target->path, target->number, error);
+        if (!found_source) return different_length(target, source->path, source->number, error);
+        if (take_line(&reading->source, source, error) || take_line(&reading->target, target, error) ||
+            add_pair(reading, source->number, source->path, error))
+            return QKV_INVALID;
+    }
+}
+
+static enum qkv_status read_pair_of_files(struct reading *reading, const char *prefix,
+                                          struct qkv_error *error)
+{
+    struct qkv_lines source, target;
+    if (open_side(&source, prefix, reading->source.text->lang, error)) return QKV_INVALID;
+    enum qkv_status status = open_side(&target, prefix, reading->target.text->lang, error);
+    if (!status) {
+        status = read_both(reading, &source, &target, error);
+        qkv_lines_close(&target);
+    }
+    qkv_lines_close(&source);
+    return status;
+}
+
+/* ---- The public steps ---- */
+
+static bool ends_in(const char *text, const char *end)
+{
+    size_t size = strlen(text), end_size = strlen(end);
+    return size >= end_size && !strcmp(text + size - end_size, end);
+}
+
+/* The offsets of no sentences. */
+static bool begin_side(struct qkv_corpus_side *side, bool keep_raw)
+{
+    if (!QKV_RESERVE(side->start, side->start_room, 1)) return false;
+    side->start[0] = 0;
+    if (!keep_raw) return true;
+    if (!QKV_RESERVE(side->raw_start, side->raw_start_room, 1)) return false;
+    side->raw_start[0] = 0;
+    return true;
+}
+
+enum qkv_status qkv_corpus_read(struct qkv_corpus *corpus, const char *path,
+                                const struct qkv_data_config *data, struct qkv_corpus_options options,
+                                struct qkv_error *error)
+{
+    *corpus = (struct qkv_corpus){0};
+    struct reading reading = {
+        .corpus = corpus,
+        .options = options,
+        .source = {.text = &data->src},
+        .target = {.text = &data->trg},
+    };
+    enum qkv_status status;
+    if (!begin_side(&corpus->source, options.keep_raw) || !begin_side(&corpus->target, options.keep_raw))
+        status = no_memory(path, error);
+    else if (ends_in(path, ".tsv") || ends_in(path, ".tsv.gz"))
+        status = read_table(&reading, path, error);
+    else
+        status = read_pair_of_files(&reading, path, error);
+    if (!status && !corpus->count)
+        status = qkv_error_set(error,
+                               "%s: each of its %lld pairs is longer than data.src.max_length (%lld) or "
+                               "data.trg.max_length (%lld) tokens",
+                               path, (long long)corpus->read, (long long)data->src.max_length,
+                               (long long)data->trg.max_length);
+    qkv_tokens_release(&reading.source.tokens);
+    qkv_tokens_release(&reading.target.tokens);
+    if (status) qkv_corpus_release(corpus);
+    return status;
+}
+
+enum qkv_status qkv_corpus_vocabularies(const struct qkv_corpus *corpus, const struct qkv_data_config *data,
+                                        struct qkv_vocabulary *source, struct qkv_vocabulary *target,
+                                        struct qkv_error *error)
+{
+    QKV_BUG(corpus->encoded, "vocabularies are built before the corpus is encoded");
+    const struct qkv_types *const texts[2] = {&corpus->source.types, &corpus->target.types};
+    const struct qkv_text_config *src = &data->src, *trg = &data->trg;
+    bool joint = data->joint_vocabulary;
+    if (joint && (src->voc_limit != trg->voc_limit || src->voc_min_freq != trg->voc_min_freq))
+        return qkv_error_set(
+            error,
+            "data.joint_vocabulary is one vocabulary, so data.src and data.trg must agree on voc_limit "
+            "(%lld, %lld) and voc_min_freq (%lld, %lld)",
+            (long long)src->voc_limit, (long long)trg->voc_limit, (long long)src->voc_min_freq,
+            (long long)trg->voc_min_freq);
+    if (qkv_vocabulary_build(source, joint ? 2 : 1, texts, src->voc_limit, src->voc_min_freq, error))
+        return QKV_INVALID;
+    if (!qkv_vocabulary_build(target, joint ? 2 : 1, joint ? texts : texts + 1, trg->voc_limit,
+                              trg->voc_min_freq, error))
+        return QKV_OK;
+    qkv_vocabulary_release(source);
+    return QKV_INVALID;
+}
+
+/* One look-up a type; then each token is an array access. */
+static bool encode_side(struct qkv_corpus_side *side, int64_t count, const struct qkv_vocabulary *vocabulary)
+{
+    int32_t *ids = malloc(((size_t)side->types.size + 1) * sizeof *ids);
+    if (!ids) return false;
+    for (int64_t type = 0; type < side->types.size; type++)
+        ids[type] = qkv_vocabulary_id(vocabulary, qkv_types_token(&side->types, type));
+    for (int64_t i = 0; i < side->start[count]; i++) {
+        side->ids[i] = ids[side->ids[i]];
+        side->unknown += side->ids[i] == QKV_UNKNOWN;
+    }
+    free(ids);
+    qkv_types_release(&side->types);
+    return true;
+}
+
+enum qkv_status qkv_corpus_encode(struct qkv_corpus *corpus, const struct qkv_vocabulary *source,
+                                  const struct qkv_vocabulary *target, struct qkv_error *error)
+{
+    QKV_BUG(corpus->encoded, "a corpus is encoded once");
+    if (!encode_side(&corpus->source, corpus->count, source) ||
+        !encode_side(&corpus->target, corpus->count, target))
+        return qkv_error_set(error, "out of memory");
+    corpus->encoded = true;
+    return QKV_OK;
+}
+
+static const char *raw_line(const struct qkv_corpus *corpus, const struct qkv_corpus_side *side, int64_t i)
+{
+    QKV_BUG(!side->raw_start, "the corpus was read without keep_raw");
+    QKV_BUG(i < 0 || i >= corpus->count, "sentence %lld of %lld", (long long)i, (long long)corpus->count);
+    return side->raw + side->raw_start[i];
+}
+
+const char *qkv_corpus_source(const struct qkv_corpus *corpus, int64_t i)
+{
+    return raw_line(corpus, &corpus->source, i);
+}
+
+const char *qkv_corpus_target(const struct qkv_corpus *corpus, int64_t i)
+{
+    return raw_line(corpus, &corpus->target, i);
+}
+
+static void release_side(struct qkv_corpus_side *side)
+{
+    free(side->start);
+    free(side->ids);
+    free(side->raw);
+    free(side->raw_start);
+    qkv_types_release(&side->types);
+}
+
+void qkv_corpus_release(struct qkv_corpus *corpus)
+{
+    release_side(&corpus->source);
+    release_side(&corpus->target);
+    free(corpus->line);
+    *corpus = (struct qkv_corpus){0};
+}

@@ -1,0 +1,95 @@
+/* The different tokens of a text: an open-addressing table of numbers over one block of strings. */
+#include "data/grow.h"
+#include "qkv/vocabulary.h"
+
+#include <string.h>
+
+/* FNV-1a (Fowler, Noll, Vo), folded to 32 bits. */
+static uint32_t hash_of(const char *token, size_t *size)
+{
+    uint64_t hash = 14695981039346656037u;
+    const char *end = token;
+    for (; *end; end++) hash = (hash ^ (unsigned char)*end) * 1099511628211u;
+    *size = (size_t)(end - token);
+    return (uint32_t)(hash ^ (hash >> 32));
+}
+
+/* The slot of a string, or the free slot where it would go. At most half of the slots are taken. */
+static int64_t slot_of(const struct qkv_types *types, const char *token, uint32_t hash)
+{
+    int64_t mask = types->slot_count - 1, slot = hash & mask;
+    for (; types->slots[slot] >= 0; slot = (slot + 1) & mask) {
+        int32_t type = types->slots[slot];
+        if (types->hash[type] == hash && !strcmp(types->text + types->start[type], token)) break;
+    }
+    return slot;
+}
+
+static bool double_slots(struct qkv_types *types)
+{
+    int64_t count = types->slot_count ? 2 * types->slot_count : 1024;
+    int32_t *slots = malloc((size_t)count * sizeof *slots);
+    if (!slots) return false;
+    for (int64_t i = 0; i < count; i++) slots[i] = -1;
+    for (int64_t type = 0; type < types->size; type++) {
+        int64_t slot = types->hash[type] & (count - 1);
+        while (slots[slot] >= 0) slot = (slot + 1) & (count - 1);
+        slots[slot] = (int32_t)type;
+    }
+    free(types->slots);
+    types->slots = slots;
+    types->slot_count = count;
+    return true;
+}
+
+int32_t qkv_types_add(struct qkv_types *types, const char *token, int64_t frequency)
+{
+    size_t size;
+    uint32_t hash = hash_of(token, &size);
+    if (2 * (types->size + 1) > types->slot_count && !double_slots(types)) return -1;
+    int64_t slot = slot_of(types, token, hash), type = types->slots[slot];
+    if (type >= 0) {
+        types->frequency[type] += frequency;
+        return (int32_t)type;
+    }
+    type = types->size;
+    int64_t text_size = types->text_size + (int64_t)size + 1;
+    if (type == INT32_MAX || !QKV_RESERVE(types->frequency, types->room, type + 1) ||
+        !QKV_RESERVE(types->start, types->start_room, type + 1) ||
+        !QKV_RESERVE(types->hash, types->hash_room, type + 1) ||
+        !QKV_RESERVE(types->text, types->text_room, text_size)) {
+        qkv_types_release(types);
+        return -1;
+    }
+    memcpy(types->text + types->text_size, token, size + 1);
+    types->start[type] = types->text_size;
+    types->text_size = text_size;
+    types->hash[type] = hash;
+    types->frequency[type] = frequency;
+    types->slots[slot] = (int32_t)type;
+    types->size++;
+    return (int32_t)type;
+}
+
+int32_t qkv_types_find(const struct qkv_types *types, const char *token)
+{
+    size_t size;
+    uint32_t hash = hash_of(token, &size);
+    return types->slot_count ? types->slots[slot_of(types, token, hash)] : -1;
+}
+
+const char *qkv_types_token(const struct qkv_types *types, int64_t type)
+{
+    QKV_BUG(type < 0 || type >= types->size, "type %lld of %lld", (long long)type, (long long)types->size);
+    return types->text + types->start[type];
+}
+
+void qkv_types_release(struct qkv_types *types)
+{
+    free(types->frequency);
+    free(types->start);
+    free(types->hash);
+    free(types->slots);
+    free(types->text);
+    *types = (struct qkv_types){0};
+}

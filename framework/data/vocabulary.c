@@ -1,0 +1,152 @@
+#include "qkv/vocabulary.h"
+
+#include "data/grow.h"
+#include "data/lines.h"
+#include "data/unicode.h"
+#include "qkv/file.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *const specials[QKV_SPECIALS] = {
+    [QKV_UNKNOWN] = "<unk>",
+    [QKV_BEGIN] = "<s>",
+    [QKV_END] = "</s>",
+};
+
+static bool is_special(const char *token)
+{
+    for (int i = 0; i < QKV_SPECIALS; i++)
+        if (!strcmp(token, specials[i])) return true;
+    return false;
+}
+
+struct entry {
+    const char *token;
+    int64_t frequency;
+};
+
+static int compare(const void *left, const void *right)
+{
+    const struct entry *a = left, *b = right;
+    if (a->frequency != b->frequency) return a->frequency > b->frequency ? -1 : 1;
+    return strcmp(a->token, b->token);
+}
+
+/* The types of all texts, in the order of their ids; NULL when there is no memory. */
+static struct entry *sorted(const struct qkv_types *sum, int64_t minimum, int64_t *count)
+{
+    struct entry *entries = malloc((size_t)(sum->size + 1) * sizeof *entries);
+    if (!entries) return NULL;
+    *count = 0;
+    for (int64_t i = 0; i < sum->size; i++) {
+        const char *token = qkv_types_token(sum, i);
+        if (sum->frequency[i] < minimum || is_special(token)) continue;
+        entries[(*count)++] = (struct entry){token, sum->frequency[i]};
+    }
+    qsort(entries, (size_t)*count, sizeof *entries, compare);
+    return entries;
+}
+
+static bool add(struct qkv_vocabulary *vocabulary, const char *token, int64_t frequency)
+{
+    if (qkv_types_add(&vocabulary->types, token, frequency) < 0) return false;
+    vocabulary->size = (int32_t)vocabulary->types.size;
+    return true;
+}
+
+enum qkv_status qkv_vocabulary_build(struct qkv_vocabulary *vocabulary, int64_t count,
+                                     const struct qkv_types *const *texts, int64_t limit, int64_t minimum,
+                                     struct qkv_error *error)
+{
+    *vocabulary = (struct qkv_vocabulary){0};
+    struct qkv_types sum = {0};
+    bool done = true;
+    for (int64_t t = 0; t < count && done; t++)
+        for (int64_t i = 0; i < texts[t]->size && done; i++)
+            done = qkv_types_add(&sum, qkv_types_token(texts[t], i), texts[t]->frequency[i]) >= 0;
+    int64_t kept = 0;
+    struct entry *entries = done ? sorted(&sum, minimum, &kept) : NULL;
+    done = entries != NULL;
+    if (limit > 0 && kept > limit) kept = limit;
+    for (int i = 0; i < QKV_SPECIALS && done; i++) done = add(vocabulary, specials[i], 0);
+    for (int64_t i = 0; i < kept && done; i++) done = add(vocabulary, entries[i].token, entries[i].frequency);
+    free(entries);
+    qkv_types_release(&sum);
+    if (done) return QKV_OK;
+    qkv_vocabulary_release(vocabulary);
+    return qkv_error_set(error, "out of memory");
+}
+
+int32_t qkv_vocabulary_id(const struct qkv_vocabulary *vocabulary, const char *token)
+{
+    int32_t id = qkv_types_find(&vocabulary->types, token);
+    return id < QKV_SPECIALS ? QKV_UNKNOWN : id;
+}
+
+const char *qkv_vocabulary_token(const struct qkv_vocabulary *vocabulary, int32_t id)
+{
+    return qkv_types_token(&vocabulary->types, id);
+}
+
+enum qkv_status qkv_vocabulary_save(const struct qkv_vocabulary *vocabulary, const char *path,
+                                    struct qkv_error *error)
+{
+    struct qkv_file_writer writer;
+    if (qkv_file_begin(&writer, path, error)) return QKV_INVALID;
+    for (int32_t id = 0; id < vocabulary->size; id++)
+        fprintf(writer.file, "%s\n", qkv_vocabulary_token(vocabulary, id));
+    return qkv_file_commit(&writer, error);
+}
+
+/* Adds the current line of the file as the next id. */
+static enum qkv_status add_line(struct qkv_vocabulary *vocabulary, const struct qkv_lines *lines,
+                                struct qkv_error *error)
+{
+    const char *path = lines->path, *token = lines->line;
+    long long number = lines->number;
+    if (number <= QKV_SPECIALS && strcmp(token, specials[number - 1]))
+        return qkv_error_set(error, "%s:%lld: is \"%s\", but a vocabulary begins with <unk>, <s>, </s>", path,
+                             number, token);
+    if (!lines->size) return qkv_error_set(error, "%s:%lld: the line is empty", path, number);
+    for (const char *c = token; *c;) {
+        int32_t point;
+        c += qkv_point(c, &point);
+        if (qkv_is_space(point))
+            return qkv_error_set(error, "%s:%lld: \"%s\" has white space in it, which no token has", path,
+                                 number, token);
+    }
+    int32_t before = qkv_types_find(&vocabulary->types, token);
+    if (before >= 0)
+        return qkv_error_set(error, "%s:%lld: \"%s\" stands in line %d already", path, number, token,
+                             before + 1);
+    if (!lines->ended)
+        return qkv_error_set(error, "%s:%lld: the last line has no newline, as if the file was cut off", path,
+                             number);
+    if (!add(vocabulary, token, 0)) return qkv_error_set(error, "%s: out of memory", path);
+    return QKV_OK;
+}
+
+enum qkv_status qkv_vocabulary_load(struct qkv_vocabulary *vocabulary, const char *path,
+                                    struct qkv_error *error)
+{
+    *vocabulary = (struct qkv_vocabulary){0};
+    struct qkv_lines lines;
+    if (qkv_lines_open(&lines, path, error)) return QKV_INVALID;
+    bool found;
+    enum qkv_status status;
+    while (!(status = qkv_lines_next(&lines, &found, error)) && found)
+        if ((status = add_line(vocabulary, &lines, error))) break;
+    if (!status && vocabulary->size < QKV_SPECIALS)
+        status = qkv_error_set(error, "%s: has %d lines, but a vocabulary begins with <unk>, <s>, </s>", path,
+                               vocabulary->size);
+    qkv_lines_close(&lines);
+    if (status) qkv_vocabulary_release(vocabulary);
+    return status;
+}
+
+void qkv_vocabulary_release(struct qkv_vocabulary *vocabulary)
+{
+    qkv_types_release(&vocabulary->types);
+    *vocabulary = (struct qkv_vocabulary){0};
+}
