@@ -12,9 +12,9 @@
 
 /* B sentences packed one behind the other. With Ns and Nt the tokens of both sides:
  * - the source sentences, each with </s> at its end;
- * - what the decoder reads (target_input: <s> y1 .. yn) and what it must say (target_output: y1 .. yn </s>),
- * which therefore share their offsets. Caller's storage; all zero is valid and empty. Filling it again reuses
- * the memory. */
+ * - what the decoder reads (target_input: <s> y1 .. yn) and what it must say (target_output:
+ *   y1 .. yn </s>), which therefore share their offsets.
+ * Caller's storage; all zero is valid and empty. Filling it again reuses the memory. */
 struct qkv_batch {
     int64_t count;          /* B */
     int64_t source_tokens;  /* Ns */
@@ -71,8 +71,7 @@ QKV_API void qkv_batch_release(struct qkv_batch *batch);
 enum qkv_batch_order {
     QKV_BATCH_ORDER_CORPUS,   /* as in the corpus */
     QKV_BATCH_ORDER_LENGTH,   /* short ones first; batch.index restores the order */
-    QKV_BATCH_ORDER_SHUFFLED, /* for training: another order in each epoch, sentences of like length together
-                               */
+    QKV_BATCH_ORDER_SHUFFLED, /* another one in each epoch, sentences of like length together */
 };
 
 struct qkv_batches_options {

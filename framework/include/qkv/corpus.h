@@ -106,8 +106,8 @@ struct qkv_sentence_reader {
     const struct qkv_vocabulary *vocabulary;
     int64_t line;    /* of the current sentence, from 1 */
     const char *raw; /* the line without its line end */
-    struct qkv_sentence
-        sentence; /* tokens.count is 0 for an empty line; may be longer than text->max_length */
+    /* tokens.count is 0 for an empty line; may be longer than text->max_length */
+    struct qkv_sentence sentence;
     /* private */
     char *buffer;
     size_t buffer_size;

@@ -6,18 +6,17 @@
  * White_Space: tab, space, no-break space, narrow no-break space, ideographic space and so on, all alike.
  *
  * Level word: tokens stand between white space. With `split_punctuation` each of them is cut further:
- * - letters, marks, digits (and format characters such as the zero-width non-joiner) that touch stay
- * together;
+ * - letters, marks, digits (and format characters such as the zero-width non-joiner) stay together;
  * - every punctuation mark or symbol is a token of its own, together with what belongs to the same
- * user-perceived character (Unicode Standard Annex 29): an emoji with its joiners and skin tone, or a flag,
- * is one token;
+ *   user-perceived character (Unicode Standard Annex 29): an emoji with its joiners and skin tone, or a
+ *   flag, is one token;
  * - but between two characters of a word these stay inside, as in Annex 29 and much as in the tokenizer of
- * Moses: apostrophes (' and ’: don't), full stops (3.14, p.m, EE.UU) and the middle dot (col·lega); between
- * two digits also , and : (1,000, 10:30);
+ *   Moses: apostrophes (' and ’: don't), full stops (3.14, p.m, EE.UU) and the middle dot (col·lega);
+ *   between two digits also , and : (1,000, 10:30);
  * - and a hyphen (-, U+2010, U+2011) stays with the word on its left: peut-être, Vor- und Nachteile;
  * - in the languages that elide (`lang` is fr, it, ca or oc, or one of these followed by - or _), the word
- * ends behind the apostrophe: l'homme is "l'" and "homme". The marks ' and ’ are not unified: they are
- * different characters.
+ *   ends behind the apostrophe: l'homme is "l'" and "homme".
+ * The marks ' and ’ are not unified: they are different characters.
  *
  * Level char: every user-perceived character (Annex 29 again) is a token, so that no picture shows a mark
  * without its letter; a run of white space between words is one token "▁" (U+2581). White space at the ends
@@ -35,8 +34,8 @@
 /* The tokens of one line, in storage that the next line reuses. All zero is valid and empty. */
 struct qkv_tokens {
     int64_t count;
-    const char *
-        *token; /* [count], NUL-terminated, never empty, without white space; valid until the next line */
+    /* [count], NUL-terminated, never empty, without white space; valid until the next line. */
+    const char **token;
     /* private */
     char *text;
     int32_t *points;

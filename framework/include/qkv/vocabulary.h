@@ -59,7 +59,7 @@ QKV_API enum qkv_status qkv_vocabulary_build(struct qkv_vocabulary *vocabulary, 
                                              const struct qkv_types *const *texts, int64_t limit,
                                              int64_t minimum, struct qkv_error *error);
 
-/* The id of a token of text: QKV_UNKNOWN when it is not in the vocabulary or is spelled like a special token.
+/* The id of a token of text: QKV_UNKNOWN when the vocabulary lacks it or it is spelled like a special token.
  */
 QKV_API int32_t qkv_vocabulary_id(const struct qkv_vocabulary *vocabulary, const char *token);
 
