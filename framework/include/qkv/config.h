@@ -1,13 +1,16 @@
-/* The effective configuration of a run, typed. Every field is one row of the table in framework/config/keys.def, which
- * holds its path, unit, range, default and help; `qkv config --reference` prints that table. Section and key names
- * follow Joey NMT's YAML wherever it has the notion. */
+/* The effective configuration of a run, typed. Every field is one row of the table in
+ * framework/config/keys.def, which holds its path, unit, range, default and help; `qkv config --reference`
+ * prints that table. Section and key names follow Joey NMT's YAML wherever it has the notion. */
 #ifndef QKV_CONFIG_H
 #define QKV_CONFIG_H
 
+#include "qkv/arena.h"
 #include "qkv/error.h"
+#include "qkv/messages.h"
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 enum qkv_level { QKV_LEVEL_WORD, QKV_LEVEL_CHAR };
 enum qkv_network { QKV_NETWORK_TRANSFORMER };
@@ -23,11 +26,13 @@ enum qkv_activation {
     QKV_ACTIVATION_TANH,
     QKV_ACTIVATION_SIGMOID,
 };
+/* What an initializer draws, before the gain, for a matrix with n inputs and m outputs. For an embedding
+ * table n is embedding_dim, so that with embeddings.scale the rows enter the model with unit variance. */
 enum qkv_initializer {
-    QKV_INITIALIZER_XAVIER_UNIFORM,
-    QKV_INITIALIZER_XAVIER_NORMAL,
-    QKV_INITIALIZER_UNIFORM,
-    QKV_INITIALIZER_NORMAL,
+    QKV_INITIALIZER_XAVIER_UNIFORM, /* within +-sqrt(6 / (n + m)); Glorot & Bengio 2010 */
+    QKV_INITIALIZER_XAVIER_NORMAL,  /* standard deviation sqrt(2 / (n + m)) */
+    QKV_INITIALIZER_UNIFORM,        /* within +-1 / sqrt(n) */
+    QKV_INITIALIZER_NORMAL,         /* standard deviation 1 / sqrt(n) */
     QKV_INITIALIZER_ZEROS,
     QKV_INITIALIZER_ONES, /* gains of norms; not a choice in configs */
 };
@@ -118,10 +123,10 @@ struct qkv_training_config {
     double learning_rate;
     double adam_betas[2], adam_epsilon, momentum, weight_decay;
     enum qkv_schedule_kind scheduling;
-    int64_t learning_rate_warmup;  /* updates */
-    double learning_rate_factor;   /* noam */
-    double learning_rate_min;      /* floor of linear, cosine, exponential, plateau */
-    double decrease_factor;        /* exponential: per epoch; plateau: per lack of progress */
+    int64_t learning_rate_warmup;   /* updates */
+    double learning_rate_factor;    /* noam */
+    double learning_rate_min;       /* floor of linear, cosine, exponential, plateau */
+    double decrease_factor;         /* exponential: per epoch; plateau: per lack of progress */
     int64_t learning_rate_patience; /* plateau: validations without progress */
     int64_t batch_size;
     enum qkv_batch_type batch_type;
@@ -152,5 +157,48 @@ struct qkv_config {
     struct qkv_training_config training;
     struct qkv_testing_config testing;
 };
+
+/* Reads a config: the defaults, over them the YAML file at `path`, over it the overrides, each of the form
+ * `training.learning_rate=1e-3` (those of `-s`; a later one wins). Refuses what is unknown, of the wrong
+ * type, out of range, missing or does not fit together, and collects all errors of the file into `messages`
+ * (error: QKV_INVALID and at least one message; success: QKV_OK and none).
+ *
+ * YAML: one document; no duplicate keys, anchors, aliases or tags. A boolean is true or false; yes, no, on
+ * and off are texts. A number is plain decimal or scientific, without quotes, leading zeros or underscores.
+ * Columns in messages are those of the value when it is bad by itself, else of the key.
+ *
+ * The config is normalised: key_width, value_width, embedding_dim and model_dir hold what their 0 or ""
+ * stands for. Its texts live in `arena`. On error the config must not be used. */
+QKV_API enum qkv_status qkv_config_read(struct qkv_config *config, struct qkv_arena *arena, const char *path,
+                                        const char *const *overrides, int override_count,
+                                        struct qkv_messages *messages);
+
+/* The config of a file that gives no key but `name`, normalised; its required texts (data.train, ...) are
+ * empty. For programs that set fields themselves. `name` is not copied. QKV_INVALID when there is no memory.
+ */
+QKV_API enum qkv_status qkv_config_default(struct qkv_config *config, struct qkv_arena *arena,
+                                           const char *name);
+
+/* Writes a normalised config as YAML, in the order of the table; reading it gives the same config, bit by
+ * bit. `full`: every key; otherwise only those that do not follow from the defaults and the other keys.
+ * QKV_INVALID when the file cannot be written or there is no memory. */
+QKV_API enum qkv_status qkv_config_write(const struct qkv_config *config, FILE *file, bool full);
+
+/* Writes every key with type, values, default and meaning as a Markdown table. QKV_INVALID when the file
+ * cannot be written. */
+QKV_API enum qkv_status qkv_config_write_reference(FILE *file);
+
+/* The name of a value as configs write it; "unknown" for what is not a value of the enum. Static memory. */
+QKV_API const char *qkv_level_name(enum qkv_level value);
+QKV_API const char *qkv_network_name(enum qkv_network value);
+QKV_API const char *qkv_norm_place_name(enum qkv_norm_place value);
+QKV_API const char *qkv_norm_kind_name(enum qkv_norm_kind value);
+QKV_API const char *qkv_position_kind_name(enum qkv_position_kind value);
+QKV_API const char *qkv_activation_name(enum qkv_activation value);
+QKV_API const char *qkv_initializer_name(enum qkv_initializer value);
+QKV_API const char *qkv_optimizer_kind_name(enum qkv_optimizer_kind value);
+QKV_API const char *qkv_schedule_kind_name(enum qkv_schedule_kind value);
+QKV_API const char *qkv_batch_type_name(enum qkv_batch_type value);
+QKV_API const char *qkv_metric_name(enum qkv_metric value);
 
 #endif

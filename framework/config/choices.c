@@ -1,0 +1,50 @@
+#include "choices.h"
+
+#include <stddef.h>
+
+#define COUNT(names) ((int)(sizeof(names) / sizeof(names)[0]))
+
+/* CHOICES(prefix, count, names...): the choices of one enum and the public function that names its values. */
+#define CHOICES(prefix, chosen, ...)                                                                         \
+    static const char *const prefix##_names[] = {__VA_ARGS__};                                               \
+    const struct qkv_choices prefix##_choices = {prefix##_names, chosen};                                    \
+    const char *prefix##_name(enum prefix value)                                                             \
+    {                                                                                                        \
+        return (int)value >= 0 && (int)value < COUNT(prefix##_names) ? prefix##_names[value] : "unknown";    \
+    }
+
+CHOICES(qkv_level, COUNT(qkv_level_names), [QKV_LEVEL_WORD] = "word", [QKV_LEVEL_CHAR] = "char")
+
+CHOICES(qkv_network, COUNT(qkv_network_names), [QKV_NETWORK_TRANSFORMER] = "transformer")
+
+CHOICES(qkv_norm_place, COUNT(qkv_norm_place_names), [QKV_NORM_PRE] = "pre", [QKV_NORM_POST] = "post")
+
+CHOICES(qkv_norm_kind, COUNT(qkv_norm_kind_names), [QKV_NORM_LAYER] = "layer", [QKV_NORM_RMS] = "rms")
+
+CHOICES(qkv_position_kind, COUNT(qkv_position_kind_names), [QKV_POSITION_SINUSOIDAL] = "sinusoidal",
+        [QKV_POSITION_LEARNED] = "learned", [QKV_POSITION_NONE] = "none")
+
+CHOICES(qkv_activation,
+        COUNT(qkv_activation_names), [QKV_ACTIVATION_NONE] = "none", [QKV_ACTIVATION_RELU] = "relu",
+        [QKV_ACTIVATION_GELU] = "gelu", [QKV_ACTIVATION_GELU_TANH] = "gelu_tanh",
+        [QKV_ACTIVATION_SILU] = "silu", [QKV_ACTIVATION_TANH] = "tanh", [QKV_ACTIVATION_SIGMOID] = "sigmoid")
+
+CHOICES(
+    qkv_initializer, QKV_INITIALIZER_ONES, [QKV_INITIALIZER_XAVIER_UNIFORM] = "xavier_uniform",
+    [QKV_INITIALIZER_XAVIER_NORMAL] = "xavier_normal", [QKV_INITIALIZER_UNIFORM] = "uniform",
+    [QKV_INITIALIZER_NORMAL] = "normal", [QKV_INITIALIZER_ZEROS] = "zeros", [QKV_INITIALIZER_ONES] = "ones")
+
+CHOICES(qkv_optimizer_kind, COUNT(qkv_optimizer_kind_names), [QKV_OPTIMIZER_ADAM] = "adam",
+        [QKV_OPTIMIZER_ADAMW] = "adamw", [QKV_OPTIMIZER_SGD] = "sgd")
+
+CHOICES(qkv_schedule_kind, COUNT(qkv_schedule_kind_names), [QKV_SCHEDULE_CONSTANT] = "constant",
+        [QKV_SCHEDULE_NOAM] = "noam", [QKV_SCHEDULE_INVERSE_SQRT] = "inverse_sqrt",
+        [QKV_SCHEDULE_LINEAR] = "linear", [QKV_SCHEDULE_COSINE] = "cosine",
+        [QKV_SCHEDULE_EXPONENTIAL] = "exponential", [QKV_SCHEDULE_PLATEAU] = "plateau")
+
+CHOICES(qkv_batch_type,
+        COUNT(qkv_batch_type_names), [QKV_BATCH_SENTENCE] = "sentence", [QKV_BATCH_TOKEN] = "token")
+
+CHOICES(qkv_metric, COUNT(qkv_metric_names), [QKV_METRIC_LOSS] = "loss", [QKV_METRIC_PERPLEXITY] = "ppl",
+        [QKV_METRIC_TOKEN_ACCURACY] = "token_accuracy", [QKV_METRIC_SEQUENCE_ACCURACY] = "sequence_accuracy",
+        [QKV_METRIC_BLEU] = "bleu", [QKV_METRIC_CHRF] = "chrf")

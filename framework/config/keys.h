@@ -1,0 +1,58 @@
+/* The table of config keys, expanded from keys.def. */
+#ifndef QKV_CONFIG_KEYS_H
+#define QKV_CONFIG_KEYS_H
+
+#include "choices.h"
+
+#include <stddef.h>
+
+enum qkv_key_kind {
+    QKV_KEY_TEXT,    /* const char * */
+    QKV_KEY_INTEGER, /* int64_t */
+    QKV_KEY_NUMBER,  /* double */
+    QKV_KEY_BOOLEAN, /* bool */
+    QKV_KEY_CHOICE,  /* an enum */
+    QKV_KEY_PAIR,    /* double[2] */
+};
+
+struct qkv_range {
+    double lowest, highest;      /* may be infinite */
+    bool open_below, open_above; /* whether the bound itself is outside */
+};
+
+struct qkv_key {
+    const char *path; /* "training.learning_rate" */
+    enum qkv_key_kind kind;
+    size_t offset; /* of its field in struct qkv_config */
+    struct qkv_range range;
+    const struct qkv_choices *choices;
+    const char *unit;     /* "" when it has none */
+    const char *fallback; /* the default, as a config would write it; NULL: required */
+    const char *help;
+};
+
+extern const struct qkv_key qkv_keys[];
+extern const int qkv_key_count;
+
+/* The row of a path, or NULL. */
+const struct qkv_key *qkv_key_find(const char *path);
+
+/* Whether a path names a section, "training" or "model.encoder". */
+bool qkv_key_is_section(const char *path);
+
+/* The key or section that `path` was probably meant to be; "" when none is near. Static memory or that of
+ * `memory`, a buffer of QKV_KEY_LONGEST bytes. */
+enum { QKV_KEY_LONGEST = 64 };
+const char *qkv_key_nearest(const char *path, char memory[static QKV_KEY_LONGEST]);
+
+/* The field of a key. */
+static inline void *qkv_key_field(const struct qkv_key *key, struct qkv_config *config)
+{
+    return (char *)config + key->offset;
+}
+static inline const void *qkv_key_value(const struct qkv_key *key, const struct qkv_config *config)
+{
+    return (const char *)config + key->offset;
+}
+
+#endif

@@ -1,0 +1,61 @@
+/* qkv config: validates a config and prints what it means. */
+#include "config.h"
+
+#include "commands.h"
+
+#include <stdio.h>
+
+enum qkv_status read_config(struct qkv_config *config, struct qkv_arena *arena, const char *path,
+                            const struct argument_list *settings)
+{
+    struct qkv_messages messages;
+    enum qkv_status status = qkv_config_read(config, arena, path, settings ? settings->value : NULL,
+                                             settings ? settings->count : 0, &messages);
+    for (int i = 0; i < messages.count; i++) fprintf(stderr, "%s\n", messages.text[i]);
+    return status;
+}
+
+static int finish(enum qkv_status status)
+{
+    if (status == QKV_OK && !fflush(stdout)) return QKV_OK;
+    return complain("cannot write to standard output");
+}
+
+int command_config(int argc, char **argv)
+{
+    struct argument_list settings = {0};
+    bool full = false, reference = false;
+    const struct argument arguments[] = {
+        ARGUMENT_SETTINGS(&settings),
+        {"full", 'f', NULL, ARGUMENT_FLAG, &full, 0, 0,
+         "print every key, not only those that differ from defaults"},
+        {"reference", 'r', NULL, ARGUMENT_FLAG, &reference, 0, 0,
+         "print the table of all keys, in Markdown; no CONFIG"},
+        {0},
+    };
+    const struct usage usage = {
+        .synopsis = "config CONFIG [options]",
+        .description =
+            "Checks a config and prints it as YAML, with what its overrides and derived values mean.\n"
+            "All errors are reported at once, with line and column.\n",
+        .arguments = arguments,
+        .examples = "  qkv config configs/reverse.yaml --full\n"
+                    "  qkv config configs/reverse.yaml -s training.learning_rate=5e-4\n"
+                    "  qkv config --reference\n",
+        .most = 1,
+    };
+    int operands;
+    enum parsed parsed = arguments_parse(&usage, argc, argv, &operands);
+    if (parsed != PARSED_RUN) return parsed == PARSED_HELP ? QKV_OK : QKV_INVALID;
+    if (reference == (operands == 1))
+        return complain(reference ? "--reference takes no CONFIG" : "missing operand (usage: qkv %s)",
+                        usage.synopsis);
+    if (reference) return finish(qkv_config_write_reference(stdout));
+
+    struct qkv_arena arena = {0};
+    struct qkv_config config;
+    enum qkv_status status = read_config(&config, &arena, argv[1], &settings);
+    int code = status ? (int)status : finish(qkv_config_write(&config, stdout, full));
+    qkv_arena_release(&arena);
+    return code;
+}
