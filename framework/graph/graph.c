@@ -1,0 +1,323 @@
+#include "graph/graph.h"
+
+#include "qkv/parameters.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the graph ---- */
+
+struct qkv_graph *qkv_graph_new(enum qkv_dtype dtype)
+{
+    struct qkv_graph *graph = calloc(1, sizeof *graph);
+    if (!graph) return NULL;
+    graph->dtype = dtype;
+    graph->size = dtype == QKV_FLOAT32 ? sizeof(float) : sizeof(double);
+    graph->ops = qkv_registry(dtype);
+    graph->gradients = true;
+    return graph;
+}
+
+void qkv_graph_free(struct qkv_graph *graph)
+{
+    if (!graph) return;
+    qkv_arena_release(&graph->arena);
+    free(graph);
+}
+
+void qkv_graph_reset(struct qkv_graph *graph)
+{
+    qkv_arena_reset(&graph->arena);
+    graph->first = graph->last = graph->computed = NULL;
+    graph->scratch = NULL;
+    graph->scratch_count = graph->scratch_wanted = 0;
+    graph->dropping = 0;
+    graph->leaf = NULL;
+    graph->failed = false;
+    graph->scope = NULL;
+}
+
+enum qkv_dtype qkv_graph_dtype(const struct qkv_graph *graph)
+{
+    return graph->dtype;
+}
+
+void qkv_graph_set_gradients(struct qkv_graph *graph, bool gradients)
+{
+    graph->gradients = gradients;
+}
+
+void qkv_graph_set_dropout(struct qkv_graph *graph, const struct qkv_random *random)
+{
+    graph->drops_out = random != NULL;
+    if (random) graph->random = *random;
+}
+
+bool qkv_graph_drops_out(const struct qkv_graph *graph)
+{
+    return graph->drops_out;
+}
+
+enum qkv_status qkv_graph_check(const struct qkv_graph *graph, struct qkv_error *error)
+{
+    return graph->failed ? qkv_error_set(error, "%s", graph->error.message) : QKV_OK;
+}
+
+const char *qkv_graph_scope(struct qkv_graph *graph, const char *name)
+{
+    const char *outer = graph->scope;
+    graph->scope = name;
+    return outer;
+}
+
+size_t qkv_graph_peak_bytes(const struct qkv_graph *graph)
+{
+    return graph->arena.peak;
+}
+
+/* ---- failing ---- */
+
+struct qkv_tensor *qkv_graph_fail(struct qkv_graph *graph, const char *format, ...)
+{
+    if (graph->failed) return NULL;
+    graph->failed = true;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(graph->error.message, sizeof graph->error.message, format, arguments);
+    va_end(arguments);
+    return NULL;
+}
+
+bool qkv_refuse(struct qkv_tensor *y, const char *format, ...)
+{
+    char sentence[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(sentence, sizeof sentence, format, arguments);
+    va_end(arguments);
+    const char *op = qkv_op_name(y->op);
+    if (y->graph->scope) qkv_graph_fail(y->graph, "%s (%s): %s", op, y->graph->scope, sentence);
+    else qkv_graph_fail(y->graph, "%s: %s", op, sentence);
+    return false;
+}
+
+const char *qkv_shape_text(struct qkv_shape shape)
+{
+    static _Thread_local char texts[4][96];
+    static _Thread_local unsigned next;
+    char *text = texts[next++ % 4];
+    int used = snprintf(text, sizeof texts[0], "[");
+    for (int i = 0; i < shape.rank; i++)
+        used += snprintf(text + used, sizeof texts[0] - (size_t)used, "%s%lld", i ? ", " : "",
+                         (long long)shape.size[i]);
+    snprintf(text + used, sizeof texts[0] - (size_t)used, "]");
+    return text;
+}
+
+/* ---- nodes ---- */
+
+int64_t qkv_shape_count(struct qkv_shape shape)
+{
+    int64_t count = 1;
+    for (int i = 0; i < shape.rank; i++) count *= shape.size[i];
+    return count;
+}
+
+/* The most numbers one tensor may hold: below it no product of sizes overflows. */
+#define MOST_NUMBERS ((int64_t)1 << 40)
+
+static bool shape_is_sound(struct qkv_shape shape)
+{
+    if (shape.rank < 1 || shape.rank > QKV_MAX_RANK) return false;
+    int64_t count = 1;
+    for (int i = 0; i < shape.rank; i++) {
+        if (shape.size[i] < 1 || shape.size[i] > MOST_NUMBERS) return false;
+        count *= shape.size[i];
+        if (count > MOST_NUMBERS) return false;
+    }
+    return true;
+}
+
+static struct qkv_tensor *tensor_new(struct qkv_graph *graph, enum qkv_op_id op)
+{
+    struct qkv_tensor *tensor = qkv_arena_zeroed(&graph->arena, sizeof *tensor);
+    if (!tensor) return qkv_graph_fail(graph, "out of memory for a node");
+    tensor->graph = graph;
+    tensor->op = op;
+    tensor->name = graph->scope;
+    return tensor;
+}
+
+/* Gives the tensor its memory and its place in the order. */
+static struct qkv_tensor *finish(struct qkv_tensor *tensor)
+{
+    struct qkv_graph *graph = tensor->graph;
+    tensor->count = qkv_shape_count(tensor->shape);
+    size_t bytes = (size_t)tensor->count * graph->size;
+    if (!tensor->value) tensor->value = qkv_arena_allocate(&graph->arena, bytes);
+    if (tensor->needs_gradient && !tensor->gradient) tensor->gradient = qkv_arena_allocate(&graph->arena, bytes);
+    if (tensor->saved_count) tensor->saved = qkv_arena_allocate(&graph->arena, (size_t)tensor->saved_count * graph->size);
+    if (!tensor->value || (tensor->needs_gradient && !tensor->gradient) || (tensor->saved_count && !tensor->saved))
+        return qkv_graph_fail(graph, "out of memory for a tensor of shape %s", qkv_shape_text(tensor->shape));
+    if (tensor->scratch > graph->scratch_wanted) graph->scratch_wanted = tensor->scratch;
+    if (graph->scratch_wanted > graph->scratch_count) {
+        graph->scratch_count = graph->scratch_wanted;
+        graph->scratch = qkv_arena_allocate(&graph->arena, (size_t)graph->scratch_count * graph->size);
+        if (!graph->scratch) return qkv_graph_fail(graph, "out of memory for working space");
+    }
+    tensor->previous = graph->last;
+    if (graph->last) graph->last->next = tensor;
+    else graph->first = tensor;
+    graph->last = tensor;
+    return tensor;
+}
+
+struct qkv_tensor *qkv_node(struct qkv_graph *graph, enum qkv_op_id op, struct qkv_tensor *const *inputs,
+                            const struct qkv_options *options)
+{
+    if (graph->failed) return NULL;
+    const struct qkv_op *rule = graph->ops[op];
+    struct qkv_tensor *y = tensor_new(graph, op);
+    if (!y) return NULL;
+    y->options = *options;
+    for (int i = 0; i < rule->inputs; i++) {
+        y->input[i] = inputs[i];
+        if (!inputs[i]) {
+            if (rule->optional >> i & 1) continue;
+            qkv_refuse(y, "input %d is NULL", i + 1);
+            return NULL;
+        }
+        if (inputs[i]->graph != graph) {
+            qkv_refuse(y, "input %d belongs to another graph", i + 1);
+            return NULL;
+        }
+        y->needs_gradient |= inputs[i]->needs_gradient;
+    }
+    if (y->needs_gradient && !rule->backward) {
+        qkv_refuse(y, "has no gradient, but an input needs one");
+        return NULL;
+    }
+    if (!rule->shape(y)) return NULL;
+    if (!shape_is_sound(y->shape)) {
+        qkv_refuse(y, "the result would have shape %s", qkv_shape_text(y->shape));
+        return NULL;
+    }
+    if (rule->drops && graph->drops_out) y->ordinal = graph->dropping++;
+    if (rule->in_place) y->value = y->input[0]->value;
+    return finish(y);
+}
+
+static struct qkv_tensor *leaf(struct qkv_graph *graph, struct qkv_shape shape, bool variable, void *memory)
+{
+    if (graph->failed) return NULL;
+    if (!shape_is_sound(shape))
+        return qkv_graph_fail(graph, "a tensor of shape %s cannot be: 1 to %d axes of at least 1",
+                              qkv_shape_text(shape), QKV_MAX_RANK);
+    struct qkv_tensor *tensor = tensor_new(graph, QKV_OP_leaf);
+    if (!tensor) return NULL;
+    tensor->shape = shape;
+    tensor->needs_gradient = variable && graph->gradients;
+    tensor->value = memory;
+    if (!finish(tensor)) return NULL;
+    if (!memory) memset(tensor->value, 0, (size_t)tensor->count * graph->size);
+    return tensor;
+}
+
+struct qkv_tensor *qkv_constant(struct qkv_graph *graph, struct qkv_shape shape)
+{
+    return leaf(graph, shape, false, NULL);
+}
+
+struct qkv_tensor *qkv_variable(struct qkv_graph *graph, struct qkv_shape shape)
+{
+    return leaf(graph, shape, true, NULL);
+}
+
+struct qkv_tensor *qkv_wrap(struct qkv_graph *graph, struct qkv_shape shape, void *memory)
+{
+    QKV_BUG(!memory, "nothing to wrap");
+    return leaf(graph, shape, false, memory);
+}
+
+/* ---- parameters ---- */
+
+void qkv_graph_bind(struct qkv_graph *graph, const struct qkv_parameters *parameters, void *gradients, bool accumulate)
+{
+    QKV_BUG(parameters->dtype != graph->dtype, "parameters and graph differ in precision");
+    graph->parameters = parameters;
+    graph->parameter_gradients = gradients;
+    graph->accumulate = accumulate;
+}
+
+struct qkv_tensor *qkv_use(struct qkv_graph *graph, const struct qkv_parameter *parameter)
+{
+    if (graph->failed) return NULL;
+    if (!parameter) return NULL;
+    const struct qkv_parameters *all = graph->parameters;
+    QKV_BUG(!all || all->list[parameter->index] != parameter, "%s is not of the bound parameters", parameter->name);
+    if (!graph->leaf) {
+        graph->leaf = qkv_arena_zeroed(&graph->arena, (size_t)all->count * sizeof *graph->leaf);
+        if (!graph->leaf) return qkv_graph_fail(graph, "out of memory for a table of parameters");
+    }
+    struct qkv_tensor **slot = &graph->leaf[parameter->index];
+    if (*slot) return *slot;
+    struct qkv_tensor *tensor = tensor_new(graph, QKV_OP_leaf);
+    if (!tensor) return NULL;
+    size_t offset = (size_t)parameter->offset * graph->size;
+    tensor->shape = parameter->shape;
+    tensor->parameter = parameter;
+    tensor->name = parameter->name;
+    tensor->value = (char *)all->values + offset;
+    tensor->needs_gradient = graph->gradients && graph->parameter_gradients;
+    if (tensor->needs_gradient) tensor->gradient = graph->parameter_gradients + offset;
+    return *slot = finish(tensor);
+}
+
+/* ---- running ---- */
+
+void qkv_forward(struct qkv_graph *graph)
+{
+    if (graph->failed) return;
+    struct qkv_tensor *y = graph->computed ? graph->computed->next : graph->first;
+    for (; y; y = y->next) {
+        if (y->op != QKV_OP_leaf) graph->ops[y->op]->forward(y);
+        graph->computed = y;
+    }
+}
+
+static void set_gradient(struct qkv_tensor *tensor, const double *cotangent)
+{
+    tensor->touched = true;
+    for (int64_t i = 0; i < tensor->count; i++) {
+        double value = cotangent ? cotangent[i] : 1.0;
+        if (tensor->graph->dtype == QKV_FLOAT32) ((float *)tensor->gradient)[i] = (float)value;
+        else ((double *)tensor->gradient)[i] = value;
+    }
+}
+
+void qkv_backward(struct qkv_graph *graph, struct qkv_tensor *y, const double *cotangent)
+{
+    if (graph->failed || !y) return;
+    for (struct qkv_tensor *x = graph->first; x; x = x->next) x->touched = x->parameter && graph->accumulate;
+    if (y->needs_gradient) set_gradient(y, cotangent);
+    for (struct qkv_tensor *x = y; x; x = x->previous)
+        if (x->op != QKV_OP_leaf && x->touched) graph->ops[x->op]->backward(x);
+    /* What nothing flowed into has gradient zero. */
+    for (struct qkv_tensor *x = graph->first; x; x = x->next)
+        if (x->needs_gradient && !x->touched) memset(x->gradient, 0, (size_t)x->count * graph->size);
+}
+
+const struct qkv_tensor *qkv_graph_find_not_finite(const struct qkv_graph *graph)
+{
+    for (const struct qkv_tensor *x = graph->first; x; x = x->next) {
+        for (int64_t i = 0; i < x->count; i++) {
+            double value = graph->dtype == QKV_FLOAT32 ? (double)((const float *)x->value)[i] : ((const double *)x->value)[i];
+            if (!isfinite(value)) return x;
+        }
+        if (x == graph->computed) break;
+    }
+    return NULL;
+}

@@ -1,0 +1,135 @@
+/* The inside of graph and tensor, for the engine and the kernels. */
+#ifndef QKV_GRAPH_GRAPH_H
+#define QKV_GRAPH_GRAPH_H
+
+#include "qkv/arena.h"
+#include "qkv/graph.h"
+#include "qkv/ops.h"
+
+/* A node. `value`, `gradient` and `saved` hold numbers of the graph's dtype. */
+struct qkv_tensor {
+    enum qkv_op_id op;
+    struct qkv_shape shape;
+    int64_t count;
+    bool needs_gradient; /* some variable or parameter stands above it */
+    bool touched;        /* its gradient has been written in this backward pass */
+    const struct qkv_parameter *parameter;
+
+    void *value, *gradient;
+    void *saved;         /* what forward keeps for backward: saved_count numbers */
+    int64_t saved_count; /* set by the shape rule */
+    int64_t scratch;     /* set by the shape rule: numbers that forward or backward need while they run */
+    uint32_t ordinal;    /* counts the dropping nodes of a graph: the sub-stream of their masks */
+
+    struct qkv_tensor *input[QKV_MAX_INPUTS];
+    struct qkv_options options;
+    const char *name;
+    struct qkv_graph *graph;
+    struct qkv_tensor *next, *previous; /* in order of creation */
+};
+
+struct qkv_graph {
+    enum qkv_dtype dtype;
+    const struct qkv_op *const *ops; /* the table of this dtype for this machine */
+    size_t size;                     /* of a number */
+    struct qkv_arena arena;
+    struct qkv_tensor *first, *last, *computed; /* computed: the last node that forward has run */
+    void *scratch;
+    int64_t scratch_count, scratch_wanted;
+
+    bool gradients, drops_out, failed;
+    struct qkv_random random;
+    uint32_t dropping;
+
+    const struct qkv_parameters *parameters;
+    struct qkv_tensor **leaf; /* [parameters->count] in the arena; NULL before the first qkv_use */
+    char *parameter_gradients;
+    bool accumulate;
+
+    const char *scope;
+    struct qkv_error error;
+};
+
+/* One input of a sample, or none (rank 0). */
+struct qkv_sample_input {
+    int rank;
+    int64_t size[QKV_MAX_RANK];
+};
+
+/* An op called with certain shapes and options: one that must work, which the gradient check runs, or one that must be
+ * refused with `message`. A list ends with a sample whose `name` is NULL. */
+struct qkv_sample {
+    const char *name;
+    struct qkv_sample_input input[QKV_MAX_INPUTS];
+    struct qkv_options options;
+    double low, high;      /* inputs are drawn from +-[0.1, 1], or from [low, high] where these differ */
+    unsigned constant;     /* bit i: input i gets no gradient */
+    unsigned binary;       /* bit i: input i holds only 0 and 1 */
+    const char *message;   /* of bad samples: what the error must contain */
+};
+
+/* All that the engine knows of an op; one a precision and instruction set. */
+struct qkv_op {
+    const char *name;
+    int inputs;
+    unsigned optional; /* bit i: input i may be NULL */
+    bool drops;        /* draws random numbers: gets a sub-stream of its own */
+    bool in_place;     /* the value of the result is that of input 0 */
+
+    /* Sets y->shape, saved_count and scratch from inputs and options, or returns qkv_refuse(y, "..."). */
+    bool (*shape)(struct qkv_tensor *y);
+    void (*forward)(struct qkv_tensor *y);
+    void (*backward)(struct qkv_tensor *y); /* NULL: the op has no gradient */
+    const struct qkv_sample *good, *bad;
+};
+
+/* Makes the graph fail with `op (scope): sentence`; returns false. For shape rules. */
+bool qkv_refuse(struct qkv_tensor *y, const char *format, ...) QKV_PRINTF(2, 3);
+
+/* "[2, 3]"; good until the fourth next call on this thread. */
+const char *qkv_shape_text(struct qkv_shape shape);
+
+/* Product of all axes but the last, and the last. */
+static inline int64_t qkv_rows(const struct qkv_tensor *x)
+{
+    int64_t rows = 1;
+    for (int i = 0; i < x->shape.rank - 1; i++) rows *= x->shape.size[i];
+    return rows;
+}
+
+static inline int64_t qkv_columns(const struct qkv_tensor *x)
+{
+    return x->shape.size[x->shape.rank - 1];
+}
+
+static inline bool qkv_same_shape(const struct qkv_tensor *a, const struct qkv_tensor *b)
+{
+    if (a->shape.rank != b->shape.rank) return false;
+    for (int i = 0; i < a->shape.rank; i++)
+        if (a->shape.size[i] != b->shape.size[i]) return false;
+    return true;
+}
+
+/* Sentence i of `segments` over a matrix of `rows` rows. */
+static inline int64_t qkv_segment_count(const struct qkv_segments *segments)
+{
+    return segments->count ? segments->count : 1;
+}
+
+static inline int64_t qkv_segment_start(const struct qkv_segments *segments, int64_t i)
+{
+    return segments->count ? segments->start[i] : 0;
+}
+
+static inline int64_t qkv_segment_length(const struct qkv_segments *segments, int64_t i, int64_t rows)
+{
+    return segments->count ? segments->length[i] : rows;
+}
+
+/* The table of ops for a precision, the fastest that this machine runs. */
+const struct qkv_op *const *qkv_registry(enum qkv_dtype dtype);
+
+/* The row that carries the op's samples. */
+const struct qkv_op *qkv_op_samples(enum qkv_op_id op);
+
+#endif

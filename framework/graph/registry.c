@@ -1,0 +1,75 @@
+#include "graph/graph.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* framework/kernels/table.c makes one table a variant. The portable one is compiled everywhere; tests and the curious
+ * force it with QKV_KERNELS=portable. */
+#define TABLES(variant)                                                                                                \
+    extern const struct qkv_op *const qkv_table_float32_##variant[QKV_OP_COUNT];                                       \
+    extern const struct qkv_op *const qkv_table_float64_##variant[QKV_OP_COUNT];
+
+TABLES(portable)
+#ifdef QKV_HAVE_X86_VARIANTS
+TABLES(avx2)
+TABLES(avx512)
+#endif
+
+struct variant {
+    const char *name;
+    const struct qkv_op *const *table[2]; /* by dtype */
+};
+
+/* Fastest first. */
+static const struct variant VARIANTS[] = {
+#ifdef QKV_HAVE_X86_VARIANTS
+    {"avx512", {qkv_table_float32_avx512, qkv_table_float64_avx512}},
+    {"avx2", {qkv_table_float32_avx2, qkv_table_float64_avx2}},
+#endif
+    {"portable", {qkv_table_float32_portable, qkv_table_float64_portable}},
+};
+
+enum { VARIANT_COUNT = sizeof VARIANTS / sizeof VARIANTS[0] };
+
+static bool runs_here(const char *name)
+{
+#ifdef QKV_HAVE_X86_VARIANTS
+    __builtin_cpu_init();
+    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
+                __builtin_cpu_supports("bmi2");
+    bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                  __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+                  __builtin_cpu_supports("avx512vl");
+    if (!strcmp(name, "avx512")) return avx512;
+    if (!strcmp(name, "avx2")) return avx2;
+#endif
+    return !strcmp(name, "portable");
+}
+
+const struct qkv_op *const *qkv_registry(enum qkv_dtype dtype)
+{
+    const char *wanted = getenv("QKV_KERNELS");
+    const struct variant *fastest = NULL;
+    for (int i = VARIANT_COUNT - 1; i >= 0; i--) {
+        if (!runs_here(VARIANTS[i].name)) continue;
+        if (!fastest || !wanted || strcmp(fastest->name, wanted) != 0) fastest = &VARIANTS[i];
+    }
+    return fastest->table[dtype];
+}
+
+const struct qkv_op *qkv_op_samples(enum qkv_op_id op)
+{
+    return qkv_table_float64_portable[op];
+}
+
+static const char *const NAMES[QKV_OP_COUNT] = {
+    [QKV_OP_leaf] = "leaf",
+#define OP(name, parameters, inputs, options) [QKV_OP_##name] = #name,
+#include "qkv/ops.def"
+#undef OP
+};
+
+const char *qkv_op_name(enum qkv_op_id op)
+{
+    return NAMES[op];
+}

@@ -1,0 +1,97 @@
+/* Reading and writing tensors from outside. */
+#include "graph/graph.h"
+
+#include <string.h>
+
+struct qkv_shape qkv_tensor_shape(const struct qkv_tensor *tensor)
+{
+    return tensor->shape;
+}
+
+int64_t qkv_tensor_count(const struct qkv_tensor *tensor)
+{
+    return tensor->count;
+}
+
+const char *qkv_tensor_name(const struct qkv_tensor *tensor)
+{
+    return tensor->name ? tensor->name : qkv_op_name(tensor->op);
+}
+
+const char *qkv_tensor_op(const struct qkv_tensor *tensor)
+{
+    return qkv_op_name(tensor->op);
+}
+
+void *qkv_tensor_value(struct qkv_tensor *tensor)
+{
+    return tensor->value;
+}
+
+void *qkv_tensor_gradient(struct qkv_tensor *tensor)
+{
+    return tensor->gradient;
+}
+
+static void read_numbers(const struct qkv_tensor *tensor, const void *from, double *to)
+{
+    if (tensor->graph->dtype == QKV_FLOAT64) {
+        memcpy(to, from, (size_t)tensor->count * sizeof *to);
+        return;
+    }
+    for (int64_t i = 0; i < tensor->count; i++) to[i] = (double)((const float *)from)[i];
+}
+
+void qkv_tensor_read(const struct qkv_tensor *tensor, double *values)
+{
+    read_numbers(tensor, tensor->value, values);
+}
+
+void qkv_tensor_read_gradient(const struct qkv_tensor *tensor, double *gradient)
+{
+    QKV_BUG(!tensor->gradient, "%s keeps no gradient", qkv_tensor_name(tensor));
+    read_numbers(tensor, tensor->gradient, gradient);
+}
+
+void qkv_tensor_write(struct qkv_tensor *tensor, const double *values)
+{
+    if (tensor->graph->dtype == QKV_FLOAT64) {
+        memcpy(tensor->value, values, (size_t)tensor->count * sizeof *values);
+        return;
+    }
+    for (int64_t i = 0; i < tensor->count; i++) ((float *)tensor->value)[i] = (float)values[i];
+}
+
+double qkv_tensor_scalar(const struct qkv_tensor *tensor)
+{
+    return tensor->graph->dtype == QKV_FLOAT64 ? *(const double *)tensor->value
+                                               : (double)*(const float *)tensor->value;
+}
+
+/* ---- results beside the value ---- */
+
+const void *qkv_attention_weights_of(const struct qkv_tensor *attention, int64_t sentence, int64_t head, int64_t *rows,
+                                     int64_t *columns)
+{
+    if (!attention || attention->op != QKV_OP_attention) return NULL;
+    const struct qkv_options *options = &attention->options;
+    int64_t query_rows = attention->input[0]->shape.size[0], key_rows = attention->input[1]->shape.size[0];
+    if (sentence < 0 || sentence >= qkv_segment_count(&options->queries) || head < 0 || head >= options->heads)
+        return NULL;
+    int64_t at = 0;
+    for (int64_t s = 0; s <= sentence; s++) {
+        *rows = qkv_segment_length(&options->queries, s, query_rows);
+        *columns = qkv_segment_length(&options->keys, s, key_rows);
+        at += (s < sentence ? options->heads : head) * *rows * *columns;
+    }
+    return (const char *)attention->saved + (size_t)at * attention->graph->size;
+}
+
+void qkv_cross_entropy_sums(const struct qkv_tensor *loss, double *negative_log_likelihood, double *correct)
+{
+    QKV_BUG(loss->op != QKV_OP_cross_entropy && loss->op != QKV_OP_linear_cross_entropy, "%s is no cross entropy",
+            qkv_tensor_name(loss));
+    bool single = loss->graph->dtype == QKV_FLOAT32;
+    *negative_log_likelihood = single ? (double)((const float *)loss->saved)[0] : ((const double *)loss->saved)[0];
+    *correct = single ? (double)((const float *)loss->saved)[1] : ((const double *)loss->saved)[1];
+}

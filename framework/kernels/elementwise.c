@@ -1,0 +1,287 @@
+/* Ops that work element by element. */
+#include "kernels/vector_math.h"
+
+#include "kernels/dropout.h"
+
+static bool pair_shape(struct qkv_tensor *y)
+{
+    if (!qkv_same_shape(y->input[0], y->input[1]))
+        return qkv_refuse(y, "shapes differ: %s and %s", qkv_shape_text(y->input[0]->shape),
+                          qkv_shape_text(y->input[1]->shape));
+    return same_as_input(y);
+}
+
+static const struct qkv_sample pair_good[] = {
+    {"matrix", {IN(3, 5), IN(3, 5)}},
+    {"four axes", {IN(2, 1, 3, 2), IN(2, 1, 3, 2)}},
+    {"one number", {IN(1), IN(1)}},
+    {0},
+};
+static const struct qkv_sample pair_bad[] = {
+    {"other size", {IN(3, 5), IN(5, 3)}, .message = "shapes differ: [3, 5] and [5, 3]"},
+    {"other rank", {IN(3, 5), IN(15)}, .message = "shapes differ: [3, 5] and [15]"},
+    {0},
+};
+
+/* ---- add: da += dy, db += dy ---- */
+
+static void add_forward(struct qkv_tensor *y)
+{
+    const real *a = y->input[0]->value, *b = y->input[1]->value;
+    real *out = y->value;
+    for (int64_t i = 0; i < y->count; i++) out[i] = a[i] + b[i];
+}
+
+static void add_backward(struct qkv_tensor *y)
+{
+    for (int side = 0; side < 2; side++) {
+        real beta;
+        real *dx = claim_gradient(y->input[side], &beta);
+        if (dx) accumulate(y->count, beta, y->gradient, dx);
+    }
+}
+
+OP(add, .inputs = 2, .shape = pair_shape, .forward = add_forward, .backward = add_backward, .good = SAMPLES(pair_good),
+   .bad = SAMPLES(pair_bad));
+
+/* ---- subtract: da += dy, db -= dy ---- */
+
+static void subtract_forward(struct qkv_tensor *y)
+{
+    const real *a = y->input[0]->value, *b = y->input[1]->value;
+    real *out = y->value;
+    for (int64_t i = 0; i < y->count; i++) out[i] = a[i] - b[i];
+}
+
+static void subtract_backward(struct qkv_tensor *y)
+{
+    const real *dy = y->gradient;
+    real beta;
+    real *da = claim_gradient(y->input[0], &beta);
+    if (da) accumulate(y->count, beta, dy, da);
+    real *db = gradient_of(y->input[1]);
+    if (db)
+        for (int64_t i = 0; i < y->count; i++) db[i] -= dy[i];
+}
+
+OP(subtract, .inputs = 2, .shape = pair_shape, .forward = subtract_forward, .backward = subtract_backward,
+   .good = SAMPLES(pair_good), .bad = SAMPLES(pair_bad));
+
+/* ---- multiply: da += dy b, db += dy a ---- */
+
+static void multiply_forward(struct qkv_tensor *y)
+{
+    const real *a = y->input[0]->value, *b = y->input[1]->value;
+    real *out = y->value;
+    for (int64_t i = 0; i < y->count; i++) out[i] = a[i] * b[i];
+}
+
+static void multiply_backward(struct qkv_tensor *y)
+{
+    const real *dy = y->gradient;
+    for (int side = 0; side < 2; side++) {
+        real *dx = gradient_of(y->input[side]);
+        const real *other = y->input[1 - side]->value;
+        if (dx)
+            for (int64_t i = 0; i < y->count; i++) dx[i] += dy[i] * other[i];
+    }
+}
+
+OP(multiply, .inputs = 2, .shape = pair_shape, .forward = multiply_forward, .backward = multiply_backward,
+   .good = SAMPLES(pair_good), .bad = SAMPLES(pair_bad));
+
+/* ---- scale: dx += factor dy ---- */
+
+static void scale_forward(struct qkv_tensor *y)
+{
+    const real *x = y->input[0]->value;
+    real *out = y->value;
+    real factor = (real)y->options.factor;
+    for (int64_t i = 0; i < y->count; i++) out[i] = factor * x[i];
+}
+
+static void scale_backward(struct qkv_tensor *y)
+{
+    real *dx = gradient_of(y->input[0]);
+    const real *dy = y->gradient;
+    real factor = (real)y->options.factor;
+    for (int64_t i = 0; i < y->count; i++) dx[i] += factor * dy[i];
+}
+
+static const struct qkv_sample scale_good[] = {
+    {"matrix", {IN(3, 5)}, .options = {.factor = -2.5}},
+    {"by zero", {IN(4)}, .options = {.factor = 0}},
+    {0},
+};
+static const struct qkv_sample none_bad[] = {{0}};
+OP(scale, .inputs = 1, .shape = same_as_input, .forward = scale_forward, .backward = scale_backward,
+   .good = SAMPLES(scale_good), .bad = SAMPLES(none_bad));
+
+/* ---- add_row: dx += dy, drow += sum of the rows of dy ---- */
+
+static bool add_row_shape(struct qkv_tensor *y)
+{
+    return check_vector(y, y->input[1], qkv_columns(y->input[0]), "row") && same_as_input(y);
+}
+
+static void add_row_forward(struct qkv_tensor *y)
+{
+    const real *x = y->input[0]->value, *row = y->input[1]->value;
+    real *out = y->value;
+    int64_t columns = qkv_columns(y);
+    for (int64_t i = 0; i < y->count; i += columns)
+        for (int64_t j = 0; j < columns; j++) out[i + j] = x[i + j] + row[j];
+}
+
+static void add_row_backward(struct qkv_tensor *y)
+{
+    const real *dy = y->gradient;
+    int64_t columns = qkv_columns(y);
+    real beta;
+    real *dx = claim_gradient(y->input[0], &beta);
+    if (dx) accumulate(y->count, beta, dy, dx);
+    real *drow = gradient_of(y->input[1]);
+    if (!drow) return;
+    for (int64_t i = 0; i < y->count; i += columns)
+        for (int64_t j = 0; j < columns; j++) drow[j] += dy[i + j];
+}
+
+static const struct qkv_sample add_row_good[] = {
+    {"matrix", {IN(3, 5), IN(5)}},
+    {"three axes", {IN(2, 3, 4), IN(4)}},
+    {"one row", {IN(5), IN(5)}},
+    {0},
+};
+static const struct qkv_sample add_row_bad[] = {
+    {"other width", {IN(3, 5), IN(3)}, .message = "row is [3], but must be [5]"},
+    {"a matrix", {IN(3, 5), IN(1, 5)}, .message = "row is [1, 5], but must be [5]"},
+    {0},
+};
+OP(add_row, .inputs = 2, .shape = add_row_shape, .forward = add_row_forward, .backward = add_row_backward,
+   .good = SAMPLES(add_row_good), .bad = SAMPLES(add_row_bad));
+
+/* ---- functions of one number: dx += dy f'(x) ----
+ * UNARY(name, samples, value, derivative): `x` is the input, `f` the result, both may use them. */
+
+static const struct qkv_sample unary_good[] = {
+    {"matrix", {IN(3, 5)}},
+    {"wide values", {IN(2, 9)}, .low = -6, .high = 6},
+    {"four axes", {IN(2, 1, 3, 2)}},
+    {0},
+};
+static const struct qkv_sample positive_good[] = {
+    {"matrix", {IN(3, 5)}, .low = 0.2, .high = 3},
+    {"one number", {IN(1)}, .low = 0.5, .high = 2},
+    {0},
+};
+
+#define UNARY(title, samples, value_of, derivative_of)                                                                 \
+    static void title##_forward(struct qkv_tensor *y)                                                                  \
+    {                                                                                                                  \
+        const real *restrict from = y->input[0]->value;                                                                \
+        real *restrict to = y->value;                                                                                  \
+        for (int64_t i = 0; i < y->count; i++) {                                                                       \
+            real x = from[i];                                                                                          \
+            to[i] = (value_of);                                                                                        \
+        }                                                                                                              \
+    }                                                                                                                  \
+    static void title##_backward(struct qkv_tensor *y)                                                                 \
+    {                                                                                                                  \
+        const real *restrict from = y->input[0]->value, *restrict result = y->value, *restrict dy = y->gradient;       \
+        real *restrict dx = gradient_of(y->input[0]);                                                                  \
+        for (int64_t i = 0; i < y->count; i++) {                                                                       \
+            real x = from[i], f = result[i];                                                                           \
+            (void)x, (void)f;                                                                                          \
+            dx[i] += dy[i] * (derivative_of);                                                                          \
+        }                                                                                                              \
+    }                                                                                                                  \
+    OP(title, .inputs = 1, .shape = same_as_input, .forward = title##_forward, .backward = title##_backward,           \
+       .good = SAMPLES(samples), .bad = SAMPLES(none_bad))
+
+/* d/dx [x Phi(x)] = Phi(x) + x phi(x) */
+static inline real gelu_derivative(real x)
+{
+    const real inverse_root_2pi = (real)0.39894228040143267794;
+    return (real)0.5 * (1 + REAL(erf)(x * (real)0.70710678118654752440)) +
+           x * inverse_root_2pi * fast_exp((real)-0.5 * x * x);
+}
+
+static inline real gelu_inner(real x)
+{
+    return (real)0.79788456080286535588 * (x + (real)0.044715 * x * x * x);
+}
+
+static inline real gelu_tanh_derivative(real x)
+{
+    real t = fast_tanh(gelu_inner(x));
+    real inner = (real)0.79788456080286535588 * (1 + (real)0.134145 * x * x);
+    return (real)0.5 * (1 + t) + (real)0.5 * x * (1 - t * t) * inner;
+}
+
+static inline real silu_derivative(real x)
+{
+    real s = fast_sigmoid(x);
+    return s * (1 + x * (1 - s));
+}
+
+UNARY(relu, unary_good, x > 0 ? x : 0, (real)(x > 0));
+UNARY(gelu, unary_good, (real)0.5 * x * (1 + REAL(erf)(x * (real)0.70710678118654752440)), gelu_derivative(x));
+UNARY(gelu_tanh, unary_good, (real)0.5 * x * (1 + fast_tanh(gelu_inner(x))), gelu_tanh_derivative(x));
+UNARY(silu, unary_good, x * fast_sigmoid(x), silu_derivative(x));
+UNARY(tanh, unary_good, fast_tanh(x), 1 - f * f);
+UNARY(sigmoid, unary_good, fast_sigmoid(x), f * (1 - f));
+UNARY(exp, unary_good, fast_exp(x), f);
+UNARY(log, positive_good, REAL(log)(x), 1 / x);
+
+/* ---- dropout: y = mask / (1 - rate) x ---- */
+
+static bool dropout_shape(struct qkv_tensor *y)
+{
+    if (!(y->options.rate >= 0 && y->options.rate < 1))
+        return qkv_refuse(y, "the rate is %g, but must be at least 0 and below 1", y->options.rate);
+    return same_as_input(y);
+}
+
+/* to = mask * from / (1 - rate), added or set; the mask is made anew each time: it is cheaper than memory. */
+static void drop(const struct qkv_tensor *y, const real *restrict from, real *restrict to, bool add)
+{
+    struct dropper dropper = dropper_of(y);
+    uint16_t words[DROPPER_WORDS];
+    for (int64_t block = 0; block * DROPPER_WORDS < y->count; block++) {
+        int64_t first = block * DROPPER_WORDS;
+        int64_t n = y->count - first < DROPPER_WORDS ? y->count - first : DROPPER_WORDS;
+        dropper_words(&dropper, block, words);
+        for (int64_t i = 0; i < n; i++) {
+            real kept = words[i] >= dropper.threshold ? from[first + i] * dropper.factor : 0;
+            to[first + i] = add ? to[first + i] + kept : kept;
+        }
+    }
+}
+
+static void dropout_forward(struct qkv_tensor *y)
+{
+    if (y->graph->drops_out) drop(y, y->input[0]->value, y->value, false);
+    else memcpy(y->value, y->input[0]->value, (size_t)y->count * sizeof(real));
+}
+
+static void dropout_backward(struct qkv_tensor *y)
+{
+    real beta;
+    real *dx = claim_gradient(y->input[0], &beta);
+    if (y->graph->drops_out) drop(y, y->gradient, dx, beta > 0);
+    else accumulate(y->count, beta, y->gradient, dx);
+}
+
+static const struct qkv_sample dropout_good[] = {
+    {"half", {IN(5, 17)}, .options = {.rate = 0.5}},
+    {"tenth", {IN(70)}, .options = {.rate = 0.1}},
+    {"none", {IN(3, 2)}, .options = {.rate = 0}},
+    {0},
+};
+static const struct qkv_sample dropout_bad[] = {
+    {"all", {IN(2)}, .options = {.rate = 1}, .message = "the rate is 1, but must be at least 0 and below 1"},
+    {"negative", {IN(2)}, .options = {.rate = -0.1}, .message = "the rate is -0.1"},
+    {0},
+};
+OP(dropout, .inputs = 1, .drops = true, .shape = dropout_shape, .forward = dropout_forward,
+   .backward = dropout_backward, .good = SAMPLES(dropout_good), .bad = SAMPLES(dropout_bad));

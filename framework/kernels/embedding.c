@@ -1,0 +1,240 @@
+/* Rows picked, added and written by number. */
+#include "kernels/kernel.h"
+
+static bool is_matrix(struct qkv_tensor *y, const struct qkv_tensor *x, const char *what)
+{
+    return x->shape.rank == 2 || qkv_refuse(y, "%s is %s, but must have 2 axes", what, qkv_shape_text(x->shape));
+}
+
+/* The result has one row an index. */
+static bool indexed_shape(struct qkv_tensor *y, const char *table, const char *index)
+{
+    const struct qkv_tensor *x = y->input[0];
+    int64_t count = y->options.index_count;
+    if (!is_matrix(y, x, table)) return false;
+    if (count < 1) return qkv_refuse(y, "has no %ss", index);
+    if (!check_indices(y, count, x->shape.size[0], index)) return false;
+    y->shape = (struct qkv_shape){2, {count, x->shape.size[1]}};
+    return true;
+}
+
+/* to[i] (+)= factor * from[indices[i]] or the reverse, row by row. */
+static void gather(const struct qkv_tensor *y, const real *from, real *to, int64_t count, real factor)
+{
+    int64_t columns = qkv_columns(y);
+    for (int64_t i = 0; i < count; i++) {
+        const real *restrict row = from + y->options.indices[i] * columns;
+        real *restrict out = to + i * columns;
+        for (int64_t j = 0; j < columns; j++) out[j] = factor * row[j];
+    }
+}
+
+static void scatter(const struct qkv_tensor *y, const real *from, real *to, int64_t count, real factor)
+{
+    int64_t columns = qkv_columns(y);
+    for (int64_t i = 0; i < count; i++) {
+        const real *restrict row = from + i * columns;
+        real *restrict out = to + y->options.indices[i] * columns;
+        for (int64_t j = 0; j < columns; j++) out[j] += factor * row[j];
+    }
+}
+
+static const int32_t SAMPLE_INDICES[] = {2, 0, 2, 3, 1};
+
+/* ---- embedding: y[i] = factor table[id[i]];  dtable[id[i]] += factor dy[i] ---- */
+
+static bool embedding_shape(struct qkv_tensor *y)
+{
+    return indexed_shape(y, "table", "id");
+}
+
+static void embedding_forward(struct qkv_tensor *y)
+{
+    gather(y, y->input[0]->value, y->value, y->options.index_count, (real)y->options.factor);
+}
+
+static void embedding_backward(struct qkv_tensor *y)
+{
+    scatter(y, y->gradient, gradient_of(y->input[0]), y->options.index_count, (real)y->options.factor);
+}
+
+static const struct qkv_sample embedding_good[] = {
+    {"repeated ids", {IN(5, 3)}, .options = {.indices = SAMPLE_INDICES, .index_count = 5, .factor = 1.7}},
+    {"one id", {IN(4, 2)}, .options = {.indices = SAMPLE_INDICES, .index_count = 1, .factor = 1}},
+    {0},
+};
+static const struct qkv_sample embedding_bad[] = {
+    {"id too large", {IN(3, 3)}, .options = {.indices = SAMPLE_INDICES, .index_count = 5, .factor = 1},
+     .message = "id 3 is 3, but must lie in 0 to 2"},
+    {"no ids", {IN(3, 3)}, .options = {.indices = SAMPLE_INDICES, .factor = 1}, .message = "has no ids"},
+    {"a vector", {IN(3)}, .options = {.indices = SAMPLE_INDICES, .index_count = 5, .factor = 1},
+     .message = "table is [3], but must have 2 axes"},
+    {0},
+};
+OP(embedding, .inputs = 1, .shape = embedding_shape, .forward = embedding_forward, .backward = embedding_backward,
+   .good = SAMPLES(embedding_good), .bad = SAMPLES(embedding_bad));
+
+/* ---- gather_rows: y[i] = x[row[i]];  dx[row[i]] += dy[i] ---- */
+
+static bool gather_rows_shape(struct qkv_tensor *y)
+{
+    return indexed_shape(y, "input", "row");
+}
+
+static void gather_rows_forward(struct qkv_tensor *y)
+{
+    gather(y, y->input[0]->value, y->value, y->options.index_count, 1);
+}
+
+static void gather_rows_backward(struct qkv_tensor *y)
+{
+    scatter(y, y->gradient, gradient_of(y->input[0]), y->options.index_count, 1);
+}
+
+static const struct qkv_sample gather_rows_good[] = {
+    {"repeated rows", {IN(4, 3)}, .options = {.indices = SAMPLE_INDICES, .index_count = 5}},
+    {0},
+};
+static const struct qkv_sample gather_rows_bad[] = {
+    {"row too large", {IN(3, 3)}, .options = {.indices = SAMPLE_INDICES, .index_count = 5},
+     .message = "row 3 is 3, but must lie in 0 to 2"},
+    {0},
+};
+OP(gather_rows, .inputs = 1, .shape = gather_rows_shape, .forward = gather_rows_forward,
+   .backward = gather_rows_backward, .good = SAMPLES(gather_rows_good), .bad = SAMPLES(gather_rows_bad));
+
+/* ---- scatter_rows: y[number[i]] += x[i];  dx[i] += dy[number[i]] ---- */
+
+static bool scatter_rows_shape(struct qkv_tensor *y)
+{
+    const struct qkv_tensor *x = y->input[0];
+    if (!is_matrix(y, x, "input") || !check_indices(y, x->shape.size[0], y->options.length, "row")) return false;
+    y->shape = (struct qkv_shape){2, {y->options.length, x->shape.size[1]}};
+    return true;
+}
+
+static void scatter_rows_forward(struct qkv_tensor *y)
+{
+    memset(y->value, 0, (size_t)y->count * sizeof(real));
+    scatter(y, y->input[0]->value, y->value, y->input[0]->shape.size[0], 1);
+}
+
+static void scatter_rows_backward(struct qkv_tensor *y)
+{
+    const struct qkv_tensor *x = y->input[0];
+    int64_t columns = qkv_columns(y);
+    real *dx = gradient_of(y->input[0]);
+    for (int64_t i = 0; i < x->shape.size[0]; i++)
+        accumulate(columns, 1, (const real *)y->gradient + y->options.indices[i] * columns, dx + i * columns);
+}
+
+static const struct qkv_sample scatter_rows_good[] = {
+    {"rows meet and rows stay empty", {IN(3, 3)}, .options = {.indices = SAMPLE_INDICES, .length = 5}},
+    {0},
+};
+static const struct qkv_sample scatter_rows_bad[] = {
+    {"row too large", {IN(5, 3)}, .options = {.indices = SAMPLE_INDICES, .length = 3},
+     .message = "row 3 is 3, but must lie in 0 to 2"},
+    {0},
+};
+OP(scatter_rows, .inputs = 1, .shape = scatter_rows_shape, .forward = scatter_rows_forward,
+   .backward = scatter_rows_backward, .good = SAMPLES(scatter_rows_good), .bad = SAMPLES(scatter_rows_bad));
+
+/* ---- add_positions: y = x + table[first + row within its segment];  dx += dy, dtable likewise ---- */
+
+static bool add_positions_shape(struct qkv_tensor *y)
+{
+    const struct qkv_tensor *x = y->input[0], *table = y->input[1];
+    const struct qkv_segments *segments = &y->options.queries;
+    if (!is_matrix(y, x, "input") || !is_matrix(y, table, "table")) return false;
+    if (x->shape.size[1] != table->shape.size[1])
+        return qkv_refuse(y, "input is %s, but table is %s", qkv_shape_text(x->shape), qkv_shape_text(table->shape));
+    int64_t rows = x->shape.size[0];
+    if (!check_segments(y, segments, rows, "input")) return false;
+    for (int64_t s = 0; s < qkv_segment_count(segments); s++) {
+        int64_t last = y->options.start + qkv_segment_length(segments, s, rows);
+        if (y->options.start < 0 || last > table->shape.size[0])
+            return qkv_refuse(y, "segment %lld reaches position %lld, but the table has %lld", (long long)s,
+                              (long long)last, (long long)table->shape.size[0]);
+    }
+    return same_as_input(y);
+}
+
+static void add_positions_forward(struct qkv_tensor *y)
+{
+    const struct qkv_segments *segments = &y->options.queries;
+    int64_t rows = y->shape.size[0], columns = y->shape.size[1];
+    const real *x = y->input[0]->value, *table = (const real *)y->input[1]->value + y->options.start * columns;
+    real *out = y->value;
+    if (segments->count) memcpy(out, x, (size_t)y->count * sizeof(real)); /* rows outside all segments */
+    for (int64_t s = 0; s < qkv_segment_count(segments); s++) {
+        int64_t first = qkv_segment_start(segments, s) * columns;
+        int64_t count = qkv_segment_length(segments, s, rows) * columns;
+        for (int64_t i = 0; i < count; i++) out[first + i] = x[first + i] + table[i];
+    }
+}
+
+static void add_positions_backward(struct qkv_tensor *y)
+{
+    const struct qkv_segments *segments = &y->options.queries;
+    int64_t rows = y->shape.size[0], columns = y->shape.size[1];
+    const real *dy = y->gradient;
+    real beta;
+    real *dx = claim_gradient(y->input[0], &beta);
+    if (dx) accumulate(y->count, beta, dy, dx);
+    real *dtable = gradient_of(y->input[1]);
+    for (int64_t s = 0; dtable && s < qkv_segment_count(segments); s++)
+        accumulate(qkv_segment_length(segments, s, rows) * columns, 1, dy + qkv_segment_start(segments, s) * columns,
+                   dtable + y->options.start * columns);
+}
+
+static const int64_t SAMPLE_STARTS[] = {0, 3, 4}, SAMPLE_LENGTHS[] = {3, 1, 2};
+static const struct qkv_sample add_positions_good[] = {
+    {"ragged", {IN(6, 2), IN(4, 2)}, .options = {.queries = {3, SAMPLE_STARTS, SAMPLE_LENGTHS}, .start = 1}},
+    {"rows outside", {IN(7, 2), IN(4, 2)}, .options = {.queries = {3, SAMPLE_STARTS, SAMPLE_LENGTHS}}},
+    {"whole", {IN(3, 5), IN(3, 5)}},
+    {"constant table", {IN(3, 5), IN(7, 5)}, .constant = 2},
+    {0},
+};
+static const struct qkv_sample add_positions_bad[] = {
+    {"short table", {IN(6, 2), IN(2, 2)}, .options = {.queries = {3, SAMPLE_STARTS, SAMPLE_LENGTHS}},
+     .message = "segment 0 reaches position 3, but the table has 2"},
+    {"width", {IN(6, 2), IN(9, 3)}, .message = "input is [6, 2], but table is [9, 3]"},
+    {0},
+};
+OP(add_positions, .inputs = 2, .shape = add_positions_shape, .forward = add_positions_forward,
+   .backward = add_positions_backward, .good = SAMPLES(add_positions_good), .bad = SAMPLES(add_positions_bad));
+
+/* ---- store_rows: target[number[i]] = x[i], in place ---- */
+
+static bool store_rows_shape(struct qkv_tensor *y)
+{
+    const struct qkv_tensor *target = y->input[0], *x = y->input[1];
+    if (!is_matrix(y, target, "target") || !is_matrix(y, x, "input")) return false;
+    if (target->shape.size[1] != x->shape.size[1])
+        return qkv_refuse(y, "target is %s, but input is %s", qkv_shape_text(target->shape), qkv_shape_text(x->shape));
+    return check_indices(y, x->shape.size[0], target->shape.size[0], "row") && same_as_input(y);
+}
+
+static void store_rows_forward(struct qkv_tensor *y)
+{
+    const struct qkv_tensor *x = y->input[1];
+    int64_t columns = qkv_columns(y);
+    for (int64_t i = 0; i < x->shape.size[0]; i++)
+        memcpy((real *)y->value + y->options.indices[i] * columns, (const real *)x->value + i * columns,
+               (size_t)columns * sizeof(real));
+}
+
+static const struct qkv_sample store_rows_good[] = {
+    {"some rows", {IN(4, 3), IN(2, 3)}, .options = {.indices = SAMPLE_INDICES}, .constant = 3},
+    {0},
+};
+static const struct qkv_sample store_rows_bad[] = {
+    {"needs a gradient", {IN(4, 3), IN(2, 3)}, .options = {.indices = SAMPLE_INDICES},
+     .message = "has no gradient, but an input needs one"},
+    {"row too large", {IN(2, 3), IN(1, 3)}, .options = {.indices = SAMPLE_INDICES}, .constant = 3,
+     .message = "row 0 is 2, but must lie in 0 to 1"},
+    {0},
+};
+OP(store_rows, .inputs = 2, .in_place = true, .shape = store_rows_shape, .forward = store_rows_forward,
+   .good = SAMPLES(store_rows_good), .bad = SAMPLES(store_rows_bad));

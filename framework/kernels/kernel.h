@@ -1,0 +1,128 @@
+/* What every kernels file includes. These files are compiled once per precision (float32, float64) and instruction set;
+ * `real` is the number type, and the only names that leave a file are qkv_op_<name>_<precision>_<variant>.
+ *
+ * An op is one block:
+ *
+ *     static bool relu_shape(struct qkv_tensor *y)    sets y->shape, y->saved_count, y->scratch; or refuses
+ *     static void relu_forward(struct qkv_tensor *y)  reads y->input[i]->value, writes y->value
+ *     static void relu_backward(struct qkv_tensor *y) reads y->gradient, adds to gradients of the inputs
+ *     static const struct qkv_sample relu_good[] = {...}, relu_bad[] = {...};
+ *     OP(relu, .inputs = 1, .shape = relu_shape, ...)
+ *
+ * and one row in qkv/ops.def. Loops are plain C for the compiler to vectorise: no intrinsics, so that every machine
+ * takes the same path; `#pragma omp simd reduction` marks the sums that may be reordered. */
+#ifndef QKV_KERNELS_KERNEL_H
+#define QKV_KERNELS_KERNEL_H
+
+#include "graph/graph.h"
+
+#include <math.h>
+#include <string.h>
+
+#define QKV_PASTE_(a, b, c, d) a##b##_##c##_##d
+#define QKV_PASTE(a, b, c, d)  QKV_PASTE_(a, b, c, d)
+/* VARIANT(qkv_op_, relu) -> qkv_op_relu_float32_avx2 */
+#define VARIANT(prefix, name) QKV_PASTE(prefix, name, QKV_KERNEL_PRECISION, QKV_KERNEL_VARIANT)
+
+#ifdef QKV_KERNEL_IS_float32
+typedef float real;
+#    define REAL(name) name##f /* the C library's function of this precision */
+#else
+typedef double real;
+#    define REAL(name) name
+#endif
+
+/* One row of the table of this variant; the initialisers are those of struct qkv_op behind its name. */
+#define OP(title, ...)                                                                                                 \
+    extern const struct qkv_op VARIANT(qkv_op_, title);                                                                \
+    const struct qkv_op VARIANT(qkv_op_, title) = {.name = #title, __VA_ARGS__}
+
+/* Samples are the same in every variant; only the portable float64 table carries them. */
+#ifdef QKV_KERNEL_SAMPLES
+#    define SAMPLES(list) list
+#else
+#    define SAMPLES(list) NULL
+#endif
+
+/* Shapes of sample inputs: IN(2, 3). */
+#define IN(...) {(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}}
+
+/* ---- gradients ---- */
+
+/* Where to add the gradient of an input; NULL where none is wanted. Zeroed at the first touch of a pass, when it is
+ * about to be used, not long before. */
+static inline real *gradient_of(struct qkv_tensor *x)
+{
+    if (!x || !x->needs_gradient) return NULL;
+    if (!x->touched) {
+        memset(x->gradient, 0, (size_t)x->count * sizeof(real));
+        x->touched = true;
+    }
+    return x->gradient;
+}
+
+/* The same for kernels that can also overwrite: *beta is 0 at the first touch (what the memory holds is no number yet)
+ * and 1 later. */
+static inline real *claim_gradient(struct qkv_tensor *x, real *beta)
+{
+    *beta = x && x->touched ? 1 : 0;
+    if (!x || !x->needs_gradient) return NULL;
+    x->touched = true;
+    return x->gradient;
+}
+
+/* Adds n numbers, or copies them where nothing is there yet. */
+static inline void accumulate(int64_t n, real beta, const real *restrict from, real *restrict to)
+{
+    if (beta > 0)
+        for (int64_t i = 0; i < n; i++) to[i] += from[i];
+    else memcpy(to, from, (size_t)n * sizeof(real));
+}
+
+/* ---- shape rules ---- */
+
+static inline bool same_as_input(struct qkv_tensor *y)
+{
+    y->shape = y->input[0]->shape;
+    return true;
+}
+
+/* Every sentence lies within the rows, and no number is negative. */
+static inline bool check_segments(struct qkv_tensor *y, const struct qkv_segments *segments, int64_t rows,
+                                  const char *what)
+{
+    for (int64_t i = 0; i < segments->count; i++) {
+        int64_t start = segments->start[i], length = segments->length[i];
+        if (start < 0 || length < 0 || start + length > rows)
+            return qkv_refuse(y, "segment %lld of %s is rows %lld to %lld, but there are %lld rows", (long long)i, what,
+                              (long long)start, (long long)(start + length - 1), (long long)rows);
+    }
+    return true;
+}
+
+/* Every index lies in 0 .. bound-1. */
+static inline bool check_indices(struct qkv_tensor *y, int64_t count, int64_t bound, const char *what)
+{
+    const int32_t *indices = y->options.indices;
+    if (!indices) return qkv_refuse(y, "has no %ss", what);
+    for (int64_t i = 0; i < count; i++)
+        if (indices[i] < 0 || indices[i] >= bound)
+            return qkv_refuse(y, "%s %lld is %d, but must lie in 0 to %lld", what, (long long)i, (int)indices[i],
+                              (long long)bound - 1);
+    return true;
+}
+
+static inline bool check_vector(struct qkv_tensor *y, const struct qkv_tensor *vector, int64_t length, const char *what)
+{
+    if (!vector || (vector->shape.rank == 1 && vector->shape.size[0] == length)) return true;
+    return qkv_refuse(y, "%s is %s, but must be [%lld]", what, qkv_shape_text(vector->shape), (long long)length);
+}
+
+/* ---- working space ---- */
+
+static inline real *scratch_of(struct qkv_tensor *y)
+{
+    return y->graph->scratch;
+}
+
+#endif

@@ -1,0 +1,153 @@
+/* Matrix products with gradients. */
+#include "kernels/gemm.h"
+
+/* ---- matmul: y = a' b';  da' = dy b'^T, db' = a'^T dy ---- */
+
+struct product {
+    int64_t batch, m, n, k;
+    int64_t a_step, b_step, y_step; /* from one matrix of the batch to the next; b_step 0: shared */
+    int64_t lda, ldb;
+};
+
+static struct product product_of(const struct qkv_tensor *y)
+{
+    const struct qkv_tensor *a = y->input[0], *b = y->input[1];
+    int ra = a->shape.rank, rb = b->shape.rank;
+    struct product p = {.lda = a->shape.size[ra - 1], .ldb = b->shape.size[rb - 1]};
+    int64_t a_rows = a->shape.size[ra - 2], b_rows = b->shape.size[rb - 2];
+    p.m = y->options.transpose_a ? p.lda : a_rows;
+    p.k = y->options.transpose_a ? a_rows : p.lda;
+    p.n = y->options.transpose_b ? b_rows : p.ldb;
+    p.a_step = a_rows * p.lda;
+    p.b_step = rb > 2 ? b_rows * p.ldb : 0;
+    p.y_step = p.m * p.n;
+    p.batch = a->count / p.a_step;
+    return p;
+}
+
+static bool matmul_shape(struct qkv_tensor *y)
+{
+    struct qkv_shape a = y->input[0]->shape, b = y->input[1]->shape;
+    const char *shapes = "inputs are %s%s and %s%s, but %s";
+    const char *ta = y->options.transpose_a ? " transposed" : "", *tb = y->options.transpose_b ? " transposed" : "";
+    if (a.rank < 2 || b.rank < 2)
+        return qkv_refuse(y, shapes, qkv_shape_text(a), ta, qkv_shape_text(b), tb, "each needs 2 axes or more");
+    bool leading = b.rank == 2 || b.rank == a.rank;
+    for (int i = 0; leading && b.rank > 2 && i < a.rank - 2; i++) leading = a.size[i] == b.size[i];
+    if (!leading)
+        return qkv_refuse(y, shapes, qkv_shape_text(a), ta, qkv_shape_text(b), tb, "their leading axes differ");
+    int64_t k = b.size[b.rank - (y->options.transpose_b ? 1 : 2)];
+    struct product p = product_of(y);
+    if (p.k != k)
+        return qkv_refuse(y, shapes, qkv_shape_text(a), ta, qkv_shape_text(b), tb, "their inner axes differ");
+    y->shape = a;
+    y->shape.size[a.rank - 2] = p.m;
+    y->shape.size[a.rank - 1] = p.n;
+    return true;
+}
+
+static void matmul_forward(struct qkv_tensor *y)
+{
+    struct product p = product_of(y);
+    const real *a = y->input[0]->value, *b = y->input[1]->value;
+    real *out = y->value;
+    for (int64_t i = 0; i < p.batch; i++)
+        gemm(y->options.transpose_a, y->options.transpose_b, p.m, p.n, p.k, a + i * p.a_step, p.lda, b + i * p.b_step,
+             p.ldb, 0, out + i * p.y_step, p.n);
+}
+
+static void matmul_backward(struct qkv_tensor *y)
+{
+    struct product p = product_of(y);
+    bool ta = y->options.transpose_a, tb = y->options.transpose_b;
+    const real *dy = y->gradient, *a = y->input[0]->value, *b = y->input[1]->value;
+    real *da = gradient_of(y->input[0]), *db = gradient_of(y->input[1]);
+    for (int64_t i = 0; i < p.batch; i++) {
+        const real *g = dy + i * p.y_step, *ai = a + i * p.a_step, *bi = b + i * p.b_step;
+        if (da && !ta) gemm(false, !tb, p.m, p.k, p.n, g, p.n, bi, p.ldb, 1, da + i * p.a_step, p.lda);
+        if (da && ta) gemm(tb, true, p.k, p.m, p.n, bi, p.ldb, g, p.n, 1, da + i * p.a_step, p.lda);
+        if (db && !tb) gemm(!ta, false, p.k, p.n, p.m, ai, p.lda, g, p.n, 1, db + i * p.b_step, p.ldb);
+        if (db && tb) gemm(true, ta, p.n, p.k, p.m, g, p.n, ai, p.lda, 1, db + i * p.b_step, p.ldb);
+    }
+}
+
+static const struct qkv_sample matmul_good[] = {
+    {"plain", {IN(3, 4), IN(4, 5)}},
+    {"b transposed", {IN(3, 4), IN(5, 4)}, .options = {.transpose_b = true}},
+    {"a transposed", {IN(4, 3), IN(4, 5)}, .options = {.transpose_a = true}},
+    {"both transposed", {IN(4, 3), IN(5, 4)}, .options = {.transpose_a = true, .transpose_b = true}},
+    {"batched", {IN(2, 3, 4), IN(2, 4, 2)}},
+    {"two leading axes", {IN(2, 2, 3, 2), IN(2, 2, 4, 2)}, .options = {.transpose_b = true}},
+    {"b shared", {IN(3, 2, 4), IN(4, 3)}},
+    {0},
+};
+static const struct qkv_sample matmul_bad[] = {
+    {"inner", {IN(3, 4), IN(5, 4)}, .message = "inputs are [3, 4] and [5, 4], but their inner axes differ"},
+    {"vector", {IN(4), IN(4, 5)}, .message = "each needs 2 axes or more"},
+    {"leading", {IN(2, 3, 4), IN(3, 4, 2)}, .message = "their leading axes differ"},
+    {0},
+};
+OP(matmul, .inputs = 2, .shape = matmul_shape, .forward = matmul_forward, .backward = matmul_backward,
+   .good = SAMPLES(matmul_good), .bad = SAMPLES(matmul_bad));
+
+/* ---- linear: y = x W' + b;  dx = dy W'^T, dW' = x^T dy, db = sum of the rows of dy ---- */
+
+static bool linear_shape(struct qkv_tensor *y)
+{
+    const struct qkv_tensor *x = y->input[0], *weight = y->input[1];
+    bool transposed = y->options.transpose_b;
+    if (weight->shape.rank != 2 || weight->shape.size[transposed ? 1 : 0] != qkv_columns(x))
+        return qkv_refuse(y, "input is %s, but weight is %s%s", qkv_shape_text(x->shape),
+                          qkv_shape_text(weight->shape), transposed ? " transposed" : "");
+    y->shape = x->shape;
+    y->shape.size[x->shape.rank - 1] = weight->shape.size[transposed ? 0 : 1];
+    return check_vector(y, y->input[2], qkv_columns(y), "bias");
+}
+
+static void linear_forward(struct qkv_tensor *y)
+{
+    const struct qkv_tensor *x = y->input[0], *weight = y->input[1], *bias = y->input[2];
+    int64_t rows = qkv_rows(x), inner = qkv_columns(x), columns = qkv_columns(y);
+    real *out = y->value;
+    /* The product is added to rows that hold the bias already: one pass less over the result. */
+    for (int64_t i = 0; bias && i < rows; i++) memcpy(out + i * columns, bias->value, (size_t)columns * sizeof(real));
+    gemm(false, y->options.transpose_b, rows, columns, inner, x->value, inner, weight->value, qkv_columns(weight),
+         bias ? 1 : 0, out, columns);
+}
+
+static void linear_backward(struct qkv_tensor *y)
+{
+    struct qkv_tensor *x = y->input[0], *weight = y->input[1];
+    int64_t rows = qkv_rows(x), inner = qkv_columns(x), columns = qkv_columns(y);
+    bool transposed = y->options.transpose_b;
+    const real *dy = y->gradient;
+    real beta;
+    real *dx = claim_gradient(x, &beta);
+    if (dx) gemm(false, !transposed, rows, inner, columns, dy, columns, weight->value, qkv_columns(weight), beta, dx, inner);
+    real *dw = claim_gradient(weight, &beta);
+    if (dw && !transposed) gemm(true, false, inner, columns, rows, x->value, inner, dy, columns, beta, dw, columns);
+    if (dw && transposed) gemm(true, false, columns, inner, rows, dy, columns, x->value, inner, beta, dw, inner);
+    real *db = gradient_of(y->input[2]);
+    for (int64_t i = 0; db && i < rows; i++)
+        for (int64_t j = 0; j < columns; j++) db[j] += dy[i * columns + j];
+}
+
+static const struct qkv_sample linear_good[] = {
+    {"with bias", {IN(3, 4), IN(4, 5), IN(5)}},
+    {"without bias", {IN(3, 4), IN(4, 5)}},
+    {"transposed", {IN(3, 4), IN(5, 4), IN(5)}, .options = {.transpose_b = true}},
+    {"four axes", {IN(2, 1, 3, 4), IN(4, 2), IN(2)}},
+    {"a vector", {IN(4), IN(4, 3), IN(3)}},
+    {"constant input", {IN(3, 4), IN(4, 5), IN(5)}, .constant = 1},
+    {"odd sizes", {IN(7, 17), IN(17, 3), IN(3)}},
+    {0},
+};
+static const struct qkv_sample linear_bad[] = {
+    {"inner", {IN(3, 4), IN(5, 6)}, .message = "input is [3, 4], but weight is [5, 6]"},
+    {"bias", {IN(3, 4), IN(4, 5), IN(4)}, .message = "bias is [4], but must be [5]"},
+    {"weight of 3 axes", {IN(3, 4), IN(1, 4, 5)}, .message = "weight is [1, 4, 5]"},
+    {"no weight", {IN(3, 4)}, .message = "input 2 is NULL"},
+    {0},
+};
+OP(linear, .inputs = 3, .optional = 4, .shape = linear_shape, .forward = linear_forward, .backward = linear_backward,
+   .good = SAMPLES(linear_good), .bad = SAMPLES(linear_bad));

@@ -1,0 +1,140 @@
+/* Normalisation of each row. */
+#include "kernels/softmax.h"
+
+static bool epsilon_is_sound(struct qkv_tensor *y)
+{
+    if (y->options.epsilon >= 0 && y->options.epsilon <= 1e9) return true;
+    return qkv_refuse(y, "epsilon is %g, but must lie in 0 to 1e9", y->options.epsilon);
+}
+
+/* ---- layer_norm: n = (x - mean) r, r = 1 / sqrt(variance + epsilon), y = n gain + bias
+ * with g = dy gain:  dx = r (g - mean(g) - n mean(g n)), dgain += dy n, dbias += dy.  saved: mean and r of each row ---- */
+
+static bool layer_norm_shape(struct qkv_tensor *y)
+{
+    int64_t columns = qkv_columns(y->input[0]);
+    if (!check_vector(y, y->input[1], columns, "gain") || !check_vector(y, y->input[2], columns, "bias")) return false;
+    y->saved_count = 2 * qkv_rows(y->input[0]);
+    return epsilon_is_sound(y) && same_as_input(y);
+}
+
+static void layer_norm_forward(struct qkv_tensor *y)
+{
+    int64_t rows = qkv_rows(y), columns = qkv_columns(y);
+    const real *gain = y->input[1]->value, *bias = y->input[2]->value;
+    real *saved = y->saved, epsilon = (real)y->options.epsilon;
+    for (int64_t i = 0; i < rows; i++) {
+        const real *restrict x = (const real *)y->input[0]->value + i * columns;
+        real *restrict out = (real *)y->value + i * columns;
+        real mean = row_sum(columns, x) / (real)columns, variance = 0;
+#pragma omp simd reduction(+ : variance)
+        for (int64_t j = 0; j < columns; j++) variance += (x[j] - mean) * (x[j] - mean);
+        real r = 1 / REAL(sqrt)(variance / (real)columns + epsilon);
+        for (int64_t j = 0; j < columns; j++) out[j] = (x[j] - mean) * r * gain[j] + bias[j];
+        saved[2 * i] = mean;
+        saved[2 * i + 1] = r;
+    }
+}
+
+static void layer_norm_backward(struct qkv_tensor *y)
+{
+    int64_t rows = qkv_rows(y), columns = qkv_columns(y);
+    real *dx = gradient_of(y->input[0]), *dgain = gradient_of(y->input[1]), *dbias = gradient_of(y->input[2]);
+    const real *restrict gain = y->input[1]->value, *saved = y->saved;
+    for (int64_t i = 0; i < rows; i++) {
+        const real *restrict x = (const real *)y->input[0]->value + i * columns;
+        const real *restrict dy = (const real *)y->gradient + i * columns;
+        real mean = saved[2 * i], r = saved[2 * i + 1], sum = 0, dot = 0;
+#pragma omp simd reduction(+ : sum, dot)
+        for (int64_t j = 0; j < columns; j++) {
+            real g = dy[j] * gain[j];
+            sum += g;
+            dot += g * (x[j] - mean);
+        }
+        sum /= (real)columns;
+        dot *= r * r / (real)columns; /* mean(g n) r */
+        if (dx) {
+            real *restrict to = dx + i * columns;
+            for (int64_t j = 0; j < columns; j++) to[j] += r * (dy[j] * gain[j] - sum - (x[j] - mean) * dot);
+        }
+        if (dgain)
+            for (int64_t j = 0; j < columns; j++) dgain[j] += dy[j] * (x[j] - mean) * r;
+        if (dbias)
+            for (int64_t j = 0; j < columns; j++) dbias[j] += dy[j];
+    }
+}
+
+static const struct qkv_sample layer_norm_good[] = {
+    {"matrix", {IN(3, 5), IN(5), IN(5)}, .options = {.epsilon = 1e-5}},
+    {"odd width", {IN(2, 17), IN(17), IN(17)}, .options = {.epsilon = 1e-6}},
+    {"three axes", {IN(2, 2, 4), IN(4), IN(4)}, .options = {.epsilon = 0.1}},
+    {"one column", {IN(3, 1), IN(1), IN(1)}, .options = {.epsilon = 0.5}},
+    {"constant input", {IN(3, 4), IN(4), IN(4)}, .options = {.epsilon = 0.1}, .constant = 1},
+    {0},
+};
+static const struct qkv_sample layer_norm_bad[] = {
+    {"gain", {IN(3, 5), IN(3), IN(5)}, .message = "gain is [3], but must be [5]"},
+    {"bias", {IN(3, 5), IN(5), IN(3)}, .message = "bias is [3], but must be [5]"},
+    {"epsilon", {IN(3, 5), IN(5), IN(5)}, .options = {.epsilon = -1}, .message = "epsilon is -1"},
+    {0},
+};
+OP(layer_norm, .inputs = 3, .shape = layer_norm_shape, .forward = layer_norm_forward, .backward = layer_norm_backward,
+   .good = SAMPLES(layer_norm_good), .bad = SAMPLES(layer_norm_bad));
+
+/* ---- rms_norm: y = x r gain, r = 1 / sqrt(mean(x^2) + epsilon)
+ * with g = dy gain:  dx = r (g - x r^2 mean(g x)), dgain += dy x r.  saved: r of each row ---- */
+
+static bool rms_norm_shape(struct qkv_tensor *y)
+{
+    if (!check_vector(y, y->input[1], qkv_columns(y->input[0]), "gain")) return false;
+    y->saved_count = qkv_rows(y->input[0]);
+    return epsilon_is_sound(y) && same_as_input(y);
+}
+
+static void rms_norm_forward(struct qkv_tensor *y)
+{
+    int64_t rows = qkv_rows(y), columns = qkv_columns(y);
+    const real *gain = y->input[1]->value;
+    real *saved = y->saved;
+    for (int64_t i = 0; i < rows; i++) {
+        const real *restrict x = (const real *)y->input[0]->value + i * columns;
+        real *restrict out = (real *)y->value + i * columns;
+        real r = 1 / REAL(sqrt)(row_dot(columns, x, x) / (real)columns + (real)y->options.epsilon);
+        for (int64_t j = 0; j < columns; j++) out[j] = x[j] * r * gain[j];
+        saved[i] = r;
+    }
+}
+
+static void rms_norm_backward(struct qkv_tensor *y)
+{
+    int64_t rows = qkv_rows(y), columns = qkv_columns(y);
+    real *dx = gradient_of(y->input[0]), *dgain = gradient_of(y->input[1]);
+    const real *restrict gain = y->input[1]->value, *saved = y->saved;
+    for (int64_t i = 0; i < rows; i++) {
+        const real *restrict x = (const real *)y->input[0]->value + i * columns;
+        const real *restrict dy = (const real *)y->gradient + i * columns;
+        real r = saved[i], dot = 0;
+#pragma omp simd reduction(+ : dot)
+        for (int64_t j = 0; j < columns; j++) dot += dy[j] * gain[j] * x[j];
+        dot *= r * r / (real)columns;
+        if (dx) {
+            real *restrict to = dx + i * columns;
+            for (int64_t j = 0; j < columns; j++) to[j] += r * (dy[j] * gain[j] - x[j] * dot);
+        }
+        if (dgain)
+            for (int64_t j = 0; j < columns; j++) dgain[j] += dy[j] * x[j] * r;
+    }
+}
+
+static const struct qkv_sample rms_norm_good[] = {
+    {"matrix", {IN(3, 5), IN(5)}, .options = {.epsilon = 1e-5}},
+    {"odd width", {IN(2, 17), IN(17)}, .options = {.epsilon = 1e-6}},
+    {"three axes", {IN(2, 2, 4), IN(4)}, .options = {.epsilon = 0.1}},
+    {0},
+};
+static const struct qkv_sample rms_norm_bad[] = {
+    {"gain", {IN(3, 5), IN(3)}, .message = "gain is [3], but must be [5]"},
+    {0},
+};
+OP(rms_norm, .inputs = 2, .shape = rms_norm_shape, .forward = rms_norm_forward, .backward = rms_norm_backward,
+   .good = SAMPLES(rms_norm_good), .bad = SAMPLES(rms_norm_bad));

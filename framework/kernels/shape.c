@@ -1,0 +1,325 @@
+/* Ops that move numbers without changing them, and sums over axes. */
+#include "kernels/kernel.h"
+
+/* A tensor seen from one of its axes: [outer, axis, inner]. */
+struct view {
+    int64_t outer, axis, inner;
+};
+
+static struct view view_along(struct qkv_shape shape, int64_t axis)
+{
+    struct view view = {1, 1, 1};
+    for (int i = 0; i < shape.rank; i++) {
+        if (i < axis) view.outer *= shape.size[i];
+        else if (i == axis) view.axis = shape.size[i];
+        else view.inner *= shape.size[i];
+    }
+    return view;
+}
+
+static bool check_axis(struct qkv_tensor *y)
+{
+    int64_t axis = y->options.axis, rank = y->input[0]->shape.rank;
+    if (axis >= 0 && axis < rank) return true;
+    return qkv_refuse(y, "axis is %lld, but input is %s", (long long)axis, qkv_shape_text(y->input[0]->shape));
+}
+
+/* ---- reshape ---- */
+
+static bool reshape_shape(struct qkv_tensor *y)
+{
+    y->shape = y->options.shape;
+    if (qkv_shape_count(y->shape) == y->input[0]->count) return true;
+    return qkv_refuse(y, "input is %s, which cannot become %s", qkv_shape_text(y->input[0]->shape),
+                      qkv_shape_text(y->shape));
+}
+
+static void reshape_forward(struct qkv_tensor *y)
+{
+    (void)y; /* the memory is shared */
+}
+
+static void reshape_backward(struct qkv_tensor *y)
+{
+    real beta;
+    real *dx = claim_gradient(y->input[0], &beta);
+    accumulate(y->count, beta, y->gradient, dx);
+}
+
+static const struct qkv_sample reshape_good[] = {
+    {"flat", {IN(3, 4)}, .options = {.shape = {1, {12}}}},
+    {"four axes", {IN(3, 4)}, .options = {.shape = {4, {2, 3, 1, 2}}}},
+    {0},
+};
+static const struct qkv_sample reshape_bad[] = {
+    {"count", {IN(3, 4)}, .options = {.shape = {2, {3, 5}}}, .message = "input is [3, 4], which cannot become [3, 5]"},
+    {0},
+};
+OP(reshape, .inputs = 1, .in_place = true, .shape = reshape_shape, .forward = reshape_forward,
+   .backward = reshape_backward, .good = SAMPLES(reshape_good), .bad = SAMPLES(reshape_bad));
+
+/* ---- permute: y[.., i_p(k), ..] = x[.., i_k, ..] ---- */
+
+static bool permute_shape(struct qkv_tensor *y)
+{
+    struct qkv_shape x = y->input[0]->shape;
+    unsigned seen = 0;
+    y->shape.rank = x.rank;
+    for (int i = 0; i < x.rank; i++) {
+        int from = y->options.permutation[i];
+        if (from < 0 || from >= x.rank || seen >> from & 1)
+            return qkv_refuse(y, "entry %d of the permutation is %d, but each of 0 to %d must occur once", i, from,
+                              x.rank - 1);
+        seen |= 1u << from;
+        y->shape.size[i] = x.size[from];
+    }
+    return true;
+}
+
+/* Steps in x for each of four axes of y; axes that are missing have size 1. */
+static void permute_steps(const struct qkv_tensor *y, int64_t size[4], int64_t step[4])
+{
+    struct qkv_shape x = y->input[0]->shape;
+    int64_t x_step[QKV_MAX_RANK], product = 1;
+    for (int i = x.rank - 1; i >= 0; i--) {
+        x_step[i] = product;
+        product *= x.size[i];
+    }
+    int missing = 4 - x.rank;
+    for (int i = 0; i < 4; i++) {
+        size[i] = i < missing ? 1 : y->shape.size[i - missing];
+        step[i] = i < missing ? 0 : x_step[y->options.permutation[i - missing]];
+    }
+}
+
+/* forward: y = x permuted; else dx += dy permuted back. */
+static void permute_walk(const struct qkv_tensor *y, bool forward, const real *from, real *to)
+{
+    int64_t n[4], s[4], at = 0;
+    permute_steps(y, n, s);
+    for (int64_t a = 0; a < n[0]; a++)
+        for (int64_t b = 0; b < n[1]; b++)
+            for (int64_t c = 0; c < n[2]; c++) {
+                int64_t base = a * s[0] + b * s[1] + c * s[2];
+                for (int64_t d = 0; d < n[3]; d++, at++) {
+                    if (forward) to[at] = from[base + d * s[3]];
+                    else to[base + d * s[3]] += from[at];
+                }
+            }
+}
+
+static void permute_forward(struct qkv_tensor *y)
+{
+    permute_walk(y, true, y->input[0]->value, y->value);
+}
+
+static void permute_backward(struct qkv_tensor *y)
+{
+    permute_walk(y, false, y->gradient, gradient_of(y->input[0]));
+}
+
+static const struct qkv_sample permute_good[] = {
+    {"transpose", {IN(3, 4)}, .options = {.permutation = {1, 0}}},
+    {"rotate", {IN(2, 3, 4)}, .options = {.permutation = {2, 0, 1}}},
+    {"four axes", {IN(2, 3, 2, 4)}, .options = {.permutation = {0, 2, 3, 1}}},
+    {"vector", {IN(5)}, .options = {.permutation = {0}}},
+    {0},
+};
+static const struct qkv_sample permute_bad[] = {
+    {"twice", {IN(3, 4)}, .options = {.permutation = {1, 1}},
+     .message = "entry 1 of the permutation is 1, but each of 0 to 1 must occur once"},
+    {0},
+};
+OP(permute, .inputs = 1, .shape = permute_shape, .forward = permute_forward, .backward = permute_backward,
+   .good = SAMPLES(permute_good), .bad = SAMPLES(permute_bad));
+
+/* ---- concat ---- */
+
+static bool concat_shape(struct qkv_tensor *y)
+{
+    const struct qkv_tensor *a = y->input[0], *b = y->input[1];
+    if (!check_axis(y)) return false;
+    bool fits = a->shape.rank == b->shape.rank;
+    for (int i = 0; fits && i < a->shape.rank; i++)
+        fits = i == y->options.axis || a->shape.size[i] == b->shape.size[i];
+    if (!fits)
+        return qkv_refuse(y, "%s and %s do not fit along axis %lld", qkv_shape_text(a->shape),
+                          qkv_shape_text(b->shape), (long long)y->options.axis);
+    y->shape = a->shape;
+    y->shape.size[y->options.axis] += b->shape.size[y->options.axis];
+    return true;
+}
+
+static void concat_forward(struct qkv_tensor *y)
+{
+    struct view whole = view_along(y->shape, y->options.axis);
+    int64_t offset = 0, row = whole.axis * whole.inner;
+    for (int side = 0; side < 2; side++) {
+        const struct qkv_tensor *x = y->input[side];
+        int64_t part = x->shape.size[y->options.axis] * whole.inner;
+        for (int64_t o = 0; o < whole.outer; o++)
+            memcpy((real *)y->value + o * row + offset, (const real *)x->value + o * part, (size_t)part * sizeof(real));
+        offset += part;
+    }
+}
+
+static void concat_backward(struct qkv_tensor *y)
+{
+    struct view whole = view_along(y->shape, y->options.axis);
+    int64_t offset = 0, row = whole.axis * whole.inner;
+    for (int side = 0; side < 2; side++) {
+        struct qkv_tensor *x = y->input[side];
+        int64_t part = x->shape.size[y->options.axis] * whole.inner;
+        real beta;
+        real *dx = claim_gradient(x, &beta);
+        for (int64_t o = 0; dx && o < whole.outer; o++)
+            accumulate(part, beta, (const real *)y->gradient + o * row + offset, dx + o * part);
+        offset += part;
+    }
+}
+
+static const struct qkv_sample concat_good[] = {
+    {"rows", {IN(2, 3), IN(4, 3)}, .options = {.axis = 0}},
+    {"columns", {IN(2, 3), IN(2, 1)}, .options = {.axis = 1}},
+    {"middle", {IN(2, 1, 2, 2), IN(2, 1, 3, 2)}, .options = {.axis = 2}},
+    {"constant first", {IN(2, 3), IN(2, 2)}, .options = {.axis = 1}, .constant = 1},
+    {0},
+};
+static const struct qkv_sample concat_bad[] = {
+    {"other axes", {IN(2, 3), IN(3, 2)}, .options = {.axis = 0}, .message = "[2, 3] and [3, 2] do not fit along axis 0"},
+    {"axis", {IN(2, 3), IN(2, 3)}, .options = {.axis = 2}, .message = "axis is 2, but input is [2, 3]"},
+    {0},
+};
+OP(concat, .inputs = 2, .shape = concat_shape, .forward = concat_forward, .backward = concat_backward,
+   .good = SAMPLES(concat_good), .bad = SAMPLES(concat_bad));
+
+/* ---- slice ---- */
+
+static bool slice_shape(struct qkv_tensor *y)
+{
+    const struct qkv_tensor *x = y->input[0];
+    if (!check_axis(y)) return false;
+    int64_t size = x->shape.size[y->options.axis], start = y->options.start, length = y->options.length;
+    if (start < 0 || length < 1 || start > size - length)
+        return qkv_refuse(y, "elements %lld to %lld of axis %lld are asked for, but input is %s", (long long)start,
+                          (long long)(start + length - 1), (long long)y->options.axis, qkv_shape_text(x->shape));
+    y->shape = x->shape;
+    y->shape.size[y->options.axis] = length;
+    return true;
+}
+
+static void slice_forward(struct qkv_tensor *y)
+{
+    struct view whole = view_along(y->input[0]->shape, y->options.axis);
+    int64_t part = y->options.length * whole.inner, offset = y->options.start * whole.inner;
+    for (int64_t o = 0; o < whole.outer; o++)
+        memcpy((real *)y->value + o * part, (const real *)y->input[0]->value + o * whole.axis * whole.inner + offset,
+               (size_t)part * sizeof(real));
+}
+
+static void slice_backward(struct qkv_tensor *y)
+{
+    struct view whole = view_along(y->input[0]->shape, y->options.axis);
+    int64_t part = y->options.length * whole.inner, offset = y->options.start * whole.inner;
+    real *dx = gradient_of(y->input[0]);
+    for (int64_t o = 0; o < whole.outer; o++)
+        accumulate(part, 1, (const real *)y->gradient + o * part, dx + o * whole.axis * whole.inner + offset);
+}
+
+static const struct qkv_sample slice_good[] = {
+    {"columns", {IN(3, 7)}, .options = {.axis = 1, .start = 2, .length = 3}},
+    {"rows", {IN(5, 2)}, .options = {.axis = 0, .start = 4, .length = 1}},
+    {"middle", {IN(2, 3, 2, 2)}, .options = {.axis = 1, .start = 0, .length = 2}},
+    {0},
+};
+static const struct qkv_sample slice_bad[] = {
+    {"beyond", {IN(3, 7)}, .options = {.axis = 1, .start = 5, .length = 3},
+     .message = "elements 5 to 7 of axis 1 are asked for, but input is [3, 7]"},
+    {0},
+};
+OP(slice, .inputs = 1, .shape = slice_shape, .forward = slice_forward, .backward = slice_backward, .good = SAMPLES(slice_good),
+   .bad = SAMPLES(slice_bad));
+
+/* ---- sum, mean: y = factor sum(x);  dx += factor dy, along the axis ---- */
+
+static bool reduce_shape(struct qkv_tensor *y)
+{
+    struct qkv_shape x = y->input[0]->shape;
+    if (y->options.axis == QKV_ALL || x.rank == 1) {
+        if (x.rank == 1 && y->options.axis != QKV_ALL && !check_axis(y)) return false;
+        y->shape = QKV_SHAPE(1);
+        return true;
+    }
+    if (!check_axis(y)) return false;
+    y->shape.rank = x.rank - 1;
+    for (int i = 0; i < y->shape.rank; i++) y->shape.size[i] = x.size[i < y->options.axis ? i : i + 1];
+    return true;
+}
+
+static struct view reduce_view(const struct qkv_tensor *y)
+{
+    const struct qkv_tensor *x = y->input[0];
+    return y->options.axis == QKV_ALL ? (struct view){1, x->count, 1} : view_along(x->shape, y->options.axis);
+}
+
+/* Sums in double: a float32 sum of a million numbers keeps only a few digits. */
+static void reduce(const struct qkv_tensor *y, double factor)
+{
+    struct view view = reduce_view(y);
+    const real *x = y->input[0]->value;
+    real *out = y->value;
+    for (int64_t o = 0; o < view.outer; o++)
+        for (int64_t i = 0; i < view.inner; i++) {
+            double sum = 0;
+            for (int64_t a = 0; a < view.axis; a++) sum += (double)x[(o * view.axis + a) * view.inner + i];
+            out[o * view.inner + i] = (real)(factor * sum);
+        }
+}
+
+static void spread(struct qkv_tensor *y, real factor)
+{
+    struct view view = reduce_view(y);
+    const real *dy = y->gradient;
+    real *dx = gradient_of(y->input[0]);
+    for (int64_t o = 0; o < view.outer; o++)
+        for (int64_t a = 0; a < view.axis; a++)
+            for (int64_t i = 0; i < view.inner; i++)
+                dx[(o * view.axis + a) * view.inner + i] += factor * dy[o * view.inner + i];
+}
+
+static void sum_forward(struct qkv_tensor *y)
+{
+    reduce(y, 1);
+}
+
+static void sum_backward(struct qkv_tensor *y)
+{
+    spread(y, 1);
+}
+
+static void mean_forward(struct qkv_tensor *y)
+{
+    reduce(y, 1.0 / (double)reduce_view(y).axis);
+}
+
+static void mean_backward(struct qkv_tensor *y)
+{
+    spread(y, 1 / (real)reduce_view(y).axis);
+}
+
+static const struct qkv_sample reduce_good[] = {
+    {"all", {IN(3, 4)}, .options = {.axis = QKV_ALL}},
+    {"rows", {IN(3, 4)}, .options = {.axis = 0}},
+    {"columns", {IN(3, 4)}, .options = {.axis = 1}},
+    {"middle", {IN(2, 3, 2, 2)}, .options = {.axis = 1}},
+    {"vector", {IN(5)}, .options = {.axis = 0}},
+    {0},
+};
+static const struct qkv_sample reduce_bad[] = {
+    {"axis", {IN(3, 4)}, .options = {.axis = 2}, .message = "axis is 2, but input is [3, 4]"},
+    {0},
+};
+OP(sum, .inputs = 1, .shape = reduce_shape, .forward = sum_forward, .backward = sum_backward, .good = SAMPLES(reduce_good),
+   .bad = SAMPLES(reduce_bad));
+OP(mean, .inputs = 1, .shape = reduce_shape, .forward = mean_forward, .backward = mean_backward, .good = SAMPLES(reduce_good),
+   .bad = SAMPLES(reduce_bad));

@@ -1,0 +1,124 @@
+/* Softmax over the last axis, and down the rows of segments. */
+#include "kernels/softmax.h"
+
+static const struct qkv_sample rows_good[] = {
+    {"matrix", {IN(3, 5)}},
+    {"one column", {IN(3, 1)}},
+    {"wide values", {IN(2, 17)}, .low = -8, .high = 8},
+    {"four axes", {IN(2, 1, 3, 4)}},
+    {0},
+};
+static const struct qkv_sample none_bad[] = {{0}};
+
+/* ---- softmax: y = e^x / sum e^x;  dx = y (dy - sum(dy y)) ---- */
+
+static void softmax_forward(struct qkv_tensor *y)
+{
+    const real *x = y->input[0]->value;
+    real *out = y->value;
+    int64_t columns = qkv_columns(y);
+    for (int64_t i = 0; i < y->count; i += columns) row_softmax(columns, x + i, out + i);
+}
+
+static void softmax_backward(struct qkv_tensor *y)
+{
+    const real *out = y->value, *dy = y->gradient;
+    real *dx = gradient_of(y->input[0]);
+    int64_t columns = qkv_columns(y);
+    for (int64_t i = 0; i < y->count; i += columns) {
+        real dot = row_dot(columns, out + i, dy + i);
+        for (int64_t j = i; j < i + columns; j++) dx[j] += out[j] * (dy[j] - dot);
+    }
+}
+
+OP(softmax, .inputs = 1, .shape = same_as_input, .forward = softmax_forward, .backward = softmax_backward,
+   .good = SAMPLES(rows_good), .bad = SAMPLES(none_bad));
+
+/* ---- log_softmax: y = x - log sum e^x;  dx = dy - e^y sum(dy) ---- */
+
+static void log_softmax_forward(struct qkv_tensor *y)
+{
+    const real *x = y->input[0]->value;
+    real *out = y->value;
+    int64_t columns = qkv_columns(y);
+    for (int64_t i = 0; i < y->count; i += columns) {
+        real most = row_maximum(columns, x + i);
+        real shift = most + REAL(log)(row_exp(columns, x + i, most, out + i));
+        for (int64_t j = i; j < i + columns; j++) out[j] = x[j] - shift;
+    }
+}
+
+static void log_softmax_backward(struct qkv_tensor *y)
+{
+    const real *out = y->value, *dy = y->gradient;
+    real *dx = gradient_of(y->input[0]);
+    int64_t columns = qkv_columns(y);
+    for (int64_t i = 0; i < y->count; i += columns) {
+        real sum = row_sum(columns, dy + i);
+        for (int64_t j = i; j < i + columns; j++) dx[j] += dy[j] - fast_exp(out[j]) * sum;
+    }
+}
+
+OP(log_softmax, .inputs = 1, .shape = same_as_input, .forward = log_softmax_forward, .backward = log_softmax_backward,
+   .good = SAMPLES(rows_good), .bad = SAMPLES(none_bad));
+
+/* ---- segment_softmax: the same per column, over the rows of a segment; rows outside all segments are 0 ---- */
+
+static bool segment_softmax_shape(struct qkv_tensor *y)
+{
+    const struct qkv_tensor *x = y->input[0];
+    if (x->shape.rank != 2) return qkv_refuse(y, "input is %s, but must have 2 axes", qkv_shape_text(x->shape));
+    return check_segments(y, &y->options.queries, x->shape.size[0], "input") && same_as_input(y);
+}
+
+static void segment_softmax_forward(struct qkv_tensor *y)
+{
+    const struct qkv_segments *segments = &y->options.queries;
+    int64_t rows = y->shape.size[0], columns = y->shape.size[1];
+    const real *x = y->input[0]->value;
+    real *out = y->value;
+    memset(out, 0, (size_t)y->count * sizeof(real));
+    for (int64_t s = 0; s < qkv_segment_count(segments); s++) {
+        int64_t first = qkv_segment_start(segments, s) * columns;
+        int64_t end = first + qkv_segment_length(segments, s, rows) * columns;
+        for (int64_t j = 0; j < columns; j++) {
+            real most = (real)-INFINITY, sum = 0;
+            for (int64_t i = first + j; i < end; i += columns) most = x[i] > most ? x[i] : most;
+            for (int64_t i = first + j; i < end; i += columns) sum += out[i] = fast_exp(x[i] - most);
+            for (int64_t i = first + j; i < end; i += columns) out[i] /= sum;
+        }
+    }
+}
+
+static void segment_softmax_backward(struct qkv_tensor *y)
+{
+    const struct qkv_segments *segments = &y->options.queries;
+    int64_t rows = y->shape.size[0], columns = y->shape.size[1];
+    const real *out = y->value, *dy = y->gradient;
+    real *dx = gradient_of(y->input[0]);
+    for (int64_t s = 0; s < qkv_segment_count(segments); s++) {
+        int64_t first = qkv_segment_start(segments, s) * columns;
+        int64_t end = first + qkv_segment_length(segments, s, rows) * columns;
+        for (int64_t j = 0; j < columns; j++) {
+            real dot = 0;
+            for (int64_t i = first + j; i < end; i += columns) dot += dy[i] * out[i];
+            for (int64_t i = first + j; i < end; i += columns) dx[i] += out[i] * (dy[i] - dot);
+        }
+    }
+}
+
+static const int64_t SAMPLE_STARTS[] = {0, 3, 4, 4}, SAMPLE_LENGTHS[] = {3, 1, 0, 2};
+static const struct qkv_sample segment_softmax_good[] = {
+    {"ragged, one empty", {IN(6, 2)}, .options = {.queries = {4, SAMPLE_STARTS, SAMPLE_LENGTHS}}},
+    {"rows outside", {IN(8, 1)}, .options = {.queries = {4, SAMPLE_STARTS, SAMPLE_LENGTHS}}},
+    {"whole", {IN(5, 3)}},
+    {0},
+};
+static const struct qkv_sample segment_softmax_bad[] = {
+    {"too few rows", {IN(5, 2)}, .options = {.queries = {4, SAMPLE_STARTS, SAMPLE_LENGTHS}},
+     .message = "segment 3 of input is rows 4 to 5, but there are 5 rows"},
+    {"a vector", {IN(5)}, .message = "input is [5], but must have 2 axes"},
+    {0},
+};
+OP(segment_softmax, .inputs = 1, .shape = segment_softmax_shape, .forward = segment_softmax_forward,
+   .backward = segment_softmax_backward, .good = SAMPLES(segment_softmax_good), .bad = SAMPLES(segment_softmax_bad));
