@@ -99,17 +99,20 @@ static int glue(const struct qkv_language *language, const char *token, const ch
     return mark_glue(point);
 }
 
-/* What stands between two neighbours. */
-static const char *gap(const struct qkv_language *language, int left, int right, int32_t left_point)
+/* ?! stays together where « Oui ! » does not. */
+static bool is_run(const char *left, const char *right)
 {
-    static const char no_break_space[] = "\u00A0";
-    bool sticky = (left & RIGHT) || (right & LEFT);
-    if (!sticky) return " ";
-    if (!language->spaces_marks) return "";
-    if ((left & RIGHT) && (left & SPACED)) return no_break_space;
-    bool run = left_point == '!' || left_point == '?'; /* ?! stays together, « Oui ! » does not */
-    if ((right & LEFT) && (right & SPACED) && !(left & RIGHT) && !run) return no_break_space;
-    return "";
+    return (*left == '!' || *left == '?') && (*right == '!' || *right == '?');
+}
+
+/* What stands between two neighbours, given how each of them sticks. */
+static const char *gap(const struct qkv_language *language, const char *left, int left_glue,
+                       const char *right, int right_glue)
+{
+    bool opens = left_glue & RIGHT, closes = right_glue & LEFT;
+    if (!opens && !closes) return " ";
+    int glue_here = opens ? left_glue : right_glue;
+    return language->spaces_marks && (glue_here & SPACED) && !is_run(left, right) ? "\u00A0" : "";
 }
 
 static char *append(char *end, const char *text)
@@ -138,7 +141,7 @@ char *qkv_detokenize(const struct qkv_text_config *text, int64_t count, const ch
         int here = text->split_punctuation
                        ? glue(language, tokens[i], i + 1 < count ? tokens[i + 1] : NULL, open)
                        : 0;
-        if (i) end = append(end, gap(language, before, here, first_point(tokens[i - 1])));
+        if (i) end = append(end, gap(language, tokens[i - 1], before, tokens[i], here));
         end = append(end, tokens[i]);
         before = here;
     }

@@ -53,7 +53,7 @@ enum qkv_status qkv_lines_open(struct qkv_lines *lines, const char *path, struct
         result = qkv_error_set(error, "%s: %s", path, strerror(errno ? errno : ENOMEM));
     } else {
         gzbuffer(lines->file, CHUNK);
-        while (!result && !lines->finished && lines->used < 3) result = fill(lines, error);
+        while (!result && !lines->finished && lines->used <= 3) result = fill(lines, error);
         if (!result) skip_byte_order_mark(lines);
         if (!result && lines->finished && lines->used == lines->next)
             result = qkv_error_set(error, "%s: the file is empty", path);

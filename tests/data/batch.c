@@ -1,0 +1,369 @@
+/* Batches: what they hold, in which order they come, how they are cut into shards, and that they call no
+ * malloc. */
+#include "qkv/batch.h"
+
+#include "support.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Counting malloc. A sanitizer has its own malloc, which must stay. ---- */
+
+#if defined(__has_feature)
+#    if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#        define OTHER_MALLOC
+#    endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
+#    define OTHER_MALLOC
+#endif
+
+#ifndef OTHER_MALLOC
+static long allocations;
+
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t count, size_t size);
+void *__libc_realloc(void *memory, size_t size);
+
+void *malloc(size_t size)
+{
+    allocations++;
+    return __libc_malloc(size);
+}
+
+void *calloc(size_t count, size_t size)
+{
+    allocations++;
+    return __libc_calloc(count, size);
+}
+
+void *realloc(void *memory, size_t size)
+{
+    allocations++;
+    return __libc_realloc(memory, size);
+}
+#endif
+
+/* ---- A corpus of sentences of many lengths ---- */
+
+enum { PAIRS = 3000, LONGEST = 40 };
+
+static struct qkv_corpus corpus;
+static struct qkv_vocabulary source_vocabulary, target_vocabulary;
+
+/* Some length between 1 and LONGEST - 1, short ones more often. */
+static int some_length(unsigned i)
+{
+    unsigned mixed = (i * 2654435761u) >> 16;
+    return 1 + (int)(mixed % (1 + (mixed >> 8) % (LONGEST - 1)));
+}
+
+static void setup(void)
+{
+    const char *folder = scratch("data_batch");
+    char *text = malloc((size_t)PAIRS * 2 * LONGEST * 6), *end = text;
+    for (unsigned i = 0; i < PAIRS; i++) {
+        for (int k = some_length(i); k; k--) end += sprintf(end, "s%u ", (i + (unsigned)k) % 97);
+        *end++ = '\t';
+        for (int k = some_length(i + 7 * (i % 3)); k; k--)
+            end += sprintf(end, "t%u ", (i * 3 + (unsigned)k) % 89);
+        *end++ = '\n';
+    }
+    *end = '\0';
+    struct qkv_text_config side = {.max_length = 100, .voc_min_freq = 1};
+    struct qkv_data_config data = {.src = side, .trg = side};
+    struct qkv_error error;
+    struct qkv_corpus_options options = {0};
+    cr_assert_eq(qkv_corpus_read(&corpus, write_text(folder, "x.tsv", text), &data, options, &error), QKV_OK,
+                 "%s", error.message);
+    cr_assert_eq(qkv_corpus_vocabularies(&corpus, &data, &source_vocabulary, &target_vocabulary, &error),
+                 QKV_OK);
+    cr_assert_eq(qkv_corpus_encode(&corpus, &source_vocabulary, &target_vocabulary, &error), QKV_OK);
+    free(text);
+}
+
+static void teardown(void)
+{
+    qkv_corpus_release(&corpus);
+    qkv_vocabulary_release(&source_vocabulary);
+    qkv_vocabulary_release(&target_vocabulary);
+}
+
+TestSuite(batches, .init = setup, .fini = teardown);
+
+static struct qkv_batches plan_of(enum qkv_batch_type type, int64_t size, enum qkv_batch_order order,
+                                  uint64_t seed)
+{
+    struct qkv_batches batches;
+    struct qkv_batches_options options = {.type = type, .size = size, .order = order, .seed = seed};
+    cr_assert_eq(qkv_batches_init(&batches, &corpus, options, NULL), QKV_OK);
+    return batches;
+}
+
+/* Sentence by sentence against the corpus. */
+static void expect_faithful(const struct qkv_batch *batch)
+{
+    cr_assert_eq(batch->source_start[batch->count], batch->source_tokens);
+    cr_assert_eq(batch->target_start[batch->count], batch->target_tokens);
+    for (int64_t i = 0; i < batch->count; i++) {
+        int64_t index = batch->index[i];
+        int64_t source = corpus.source.start[index + 1] - corpus.source.start[index];
+        int64_t target = corpus.target.start[index + 1] - corpus.target.start[index];
+        const int32_t *source_ids = corpus.source.ids + corpus.source.start[index];
+        const int32_t *target_ids = corpus.target.ids + corpus.target.start[index];
+        cr_assert_eq(batch->source_length[i], source + 1);
+        cr_assert_eq(batch->target_length[i], target + 1);
+        cr_assert_eq(batch->source_start[i + 1], batch->source_start[i] + source + 1);
+        cr_assert_eq(batch->target_start[i + 1], batch->target_start[i] + target + 1);
+        const int32_t *row = batch->source + batch->source_start[i];
+        cr_assert_arr_eq(row, source_ids, (size_t)source * sizeof *row);
+        cr_assert_eq(row[source], QKV_END);
+        row = batch->target_input + batch->target_start[i];
+        cr_assert_eq(row[0], QKV_BEGIN);
+        cr_assert_arr_eq(row + 1, target_ids, (size_t)target * sizeof *row);
+        row = batch->target_output + batch->target_start[i];
+        cr_assert_arr_eq(row, target_ids, (size_t)target * sizeof *row);
+        cr_assert_eq(row[target], QKV_END);
+    }
+}
+
+/* Every sentence once in this epoch, in batches within the bounds; leaves the order of the sentences in
+ * `order`. */
+static void expect_complete(const struct qkv_batches *batches, int64_t *order)
+{
+    struct qkv_batch batch = {0};
+    char *seen = calloc(1, PAIRS);
+    int64_t count = 0;
+    for (int64_t i = 0; i < batches->count; i++) {
+        cr_assert_eq(qkv_batches_get(batches, i, &batch, NULL), QKV_OK);
+        expect_faithful(&batch);
+        cr_assert_gt(batch.count, 0);
+        if (batches->options.type == QKV_BATCH_SENTENCE) {
+            cr_assert_leq(batch.count, batches->options.size);
+        } else if (batch.count > 1) {
+            cr_assert_leq(batch.source_tokens, batches->options.size);
+            cr_assert_leq(batch.target_tokens, batches->options.size);
+        }
+        for (int64_t k = 0; k < batch.count; k++) {
+            cr_assert_eq(seen[batch.index[k]]++, 0);
+            if (order) order[count] = batch.index[k];
+            count++;
+        }
+    }
+    cr_assert_eq(count, PAIRS);
+    qkv_batch_release(&batch);
+    free(seen);
+}
+
+Test(batches, hold_every_sentence_once)
+{
+    static const int64_t sizes[] = {1, 2, 7, 64, 1000, 100000, INT64_MAX};
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+        for (int type = QKV_BATCH_SENTENCE; type <= QKV_BATCH_TOKEN; type++)
+            for (int order = QKV_BATCH_ORDER_CORPUS; order <= QKV_BATCH_ORDER_SHUFFLED; order++) {
+                struct qkv_batches batches = plan_of(type, sizes[s], order, 1);
+                expect_complete(&batches, NULL);
+                qkv_batches_epoch(&batches, 1);
+                expect_complete(&batches, NULL);
+                qkv_batches_release(&batches);
+            }
+}
+
+Test(batches, use_most_of_their_budget)
+{
+    struct qkv_batches batches = plan_of(QKV_BATCH_TOKEN, 1000, QKV_BATCH_ORDER_SHUFFLED, 1);
+    int64_t source = corpus.source.start[PAIRS] + PAIRS, target = corpus.target.start[PAIRS] + PAIRS;
+    int64_t fewest = (source > target ? source : target) / 1000;
+    cr_assert_leq(batches.count, fewest * 3 / 2, "%lld batches, %lld would do", (long long)batches.count,
+                  (long long)fewest);
+    qkv_batches_release(&batches);
+    batches = plan_of(QKV_BATCH_SENTENCE, 64, QKV_BATCH_ORDER_SHUFFLED, 1);
+    cr_assert_eq(batches.count, (PAIRS + 63) / 64);
+    qkv_batches_release(&batches);
+}
+
+Test(batches, are_a_function_of_seed_and_epoch)
+{
+    enum { BYTES = PAIRS * sizeof(int64_t) };
+    int64_t *first = malloc(BYTES), *second = malloc(BYTES), *again = malloc(BYTES), *other = malloc(BYTES);
+    struct qkv_batches batches = plan_of(QKV_BATCH_TOKEN, 500, QKV_BATCH_ORDER_SHUFFLED, 42);
+    expect_complete(&batches, first);
+    qkv_batches_epoch(&batches, 1);
+    expect_complete(&batches, second);
+    qkv_batches_epoch(&batches, 0);
+    expect_complete(&batches, again);
+    qkv_batches_release(&batches);
+    cr_assert_arr_eq(first, again, BYTES);
+    cr_assert_arr_neq(first, second, BYTES);
+    /* A plan that comes straight to epoch 1, as in a resumed run. */
+    batches = plan_of(QKV_BATCH_TOKEN, 500, QKV_BATCH_ORDER_SHUFFLED, 42);
+    qkv_batches_epoch(&batches, 1);
+    expect_complete(&batches, again);
+    qkv_batches_release(&batches);
+    cr_assert_arr_eq(second, again, BYTES);
+    batches = plan_of(QKV_BATCH_TOKEN, 500, QKV_BATCH_ORDER_SHUFFLED, 43);
+    expect_complete(&batches, other);
+    qkv_batches_release(&batches);
+    cr_assert_arr_neq(first, other, BYTES);
+    free(first), free(second), free(again), free(other);
+}
+
+/* Mean over batches of the longest minus the shortest target. */
+static double spread(struct qkv_batches batches)
+{
+    double sum = 0;
+    struct qkv_batch batch = {0};
+    for (int64_t i = 0; i < batches.count; i++) {
+        cr_assert_eq(qkv_batches_get(&batches, i, &batch, NULL), QKV_OK);
+        int64_t least = batch.target_length[0], most = least;
+        for (int64_t k = 1; k < batch.count; k++) {
+            if (batch.target_length[k] < least) least = batch.target_length[k];
+            if (batch.target_length[k] > most) most = batch.target_length[k];
+        }
+        sum += (double)(most - least);
+    }
+    qkv_batch_release(&batch);
+    double mean = sum / (double)batches.count;
+    qkv_batches_release(&batches);
+    return mean;
+}
+
+Test(batches, hold_sentences_of_like_length)
+{
+    double unsorted = spread(plan_of(QKV_BATCH_SENTENCE, 16, QKV_BATCH_ORDER_CORPUS, 1));
+    double pooled = spread(plan_of(QKV_BATCH_SENTENCE, 16, QKV_BATCH_ORDER_SHUFFLED, 1));
+    cr_assert_lt(pooled, unsorted / 5, "%g against %g", pooled, unsorted);
+}
+
+Test(batches, of_evaluation_keep_the_order_or_sort_by_length)
+{
+    int64_t *order = malloc(PAIRS * sizeof *order);
+    struct qkv_batches batches = plan_of(QKV_BATCH_SENTENCE, 10, QKV_BATCH_ORDER_CORPUS, 0);
+    expect_complete(&batches, order);
+    for (int64_t i = 0; i < PAIRS; i++) cr_assert_eq(order[i], i);
+    qkv_batches_release(&batches);
+    batches = plan_of(QKV_BATCH_SENTENCE, 10, QKV_BATCH_ORDER_LENGTH, 0);
+    expect_complete(&batches, order);
+    for (int64_t i = 1; i < PAIRS; i++) {
+        int64_t a = order[i - 1], b = order[i];
+        cr_assert_leq(corpus.target.start[a + 1] - corpus.target.start[a],
+                      corpus.target.start[b + 1] - corpus.target.start[b]);
+    }
+    qkv_batches_release(&batches);
+    free(order);
+}
+
+Test(batches, are_made_without_malloc)
+{
+#ifdef OTHER_MALLOC
+    cr_skip_test("a sanitizer's malloc cannot be counted; the release build counts");
+#else
+    for (int type = QKV_BATCH_SENTENCE; type <= QKV_BATCH_TOKEN; type++) {
+        struct qkv_batches batches = plan_of(type, 50, QKV_BATCH_ORDER_SHUFFLED, 3);
+        struct qkv_batch batch = {0};
+        struct qkv_batch_view view;
+        cr_assert_eq(qkv_batches_get(&batches, 0, &batch, NULL), QKV_OK);
+        long before = allocations;
+        cr_assert_gt(before, 0, "malloc is not counted");
+        long bad = 0;
+        for (int64_t epoch = 0; epoch < 3; epoch++) {
+            qkv_batches_epoch(&batches, epoch);
+            for (int64_t i = 0; i < batches.count; i++) {
+                bad += qkv_batches_get(&batches, i, &batch, NULL) != QKV_OK;
+                for (int64_t shard = 0; shard < 4; shard++) qkv_batch_shard(&batch, shard, 4, &view);
+            }
+        }
+        long after = allocations;
+        cr_assert_eq(bad, 0);
+        cr_assert_eq(after, before, "%ld calls", after - before);
+        qkv_batch_release(&batch);
+        qkv_batches_release(&batches);
+    }
+#endif
+}
+
+/* ---- Shards ---- */
+
+static void expect_split(struct qkv_batch *batch, int64_t shards)
+{
+    int64_t next = 0, source = 0, target = 0, longest = 0;
+    for (int64_t i = 0; i < batch->count; i++) {
+        int64_t tokens = batch->source_length[i] + batch->target_length[i];
+        if (tokens > longest) longest = tokens;
+    }
+    int64_t total = batch->source_tokens + batch->target_tokens;
+    for (int64_t shard = 0; shard < shards; shard++) {
+        struct qkv_batch_view view;
+        qkv_batch_shard(batch, shard, shards, &view);
+        cr_assert_eq(view.first, next);
+        int64_t source_rows = 0, target_rows = 0;
+        for (int64_t i = 0; i < view.count; i++, next++) {
+            cr_assert_eq(view.index[i], batch->index[next]);
+            cr_assert_eq(view.source_start[i], source_rows);
+            cr_assert_eq(view.target_start[i], target_rows);
+            cr_assert_eq(view.source_length[i], batch->source_length[next]);
+            cr_assert_eq(view.target_length[i], batch->target_length[next]);
+            cr_assert_eq(&view.source[source_rows], &batch->source[batch->source_start[next]]);
+            cr_assert_eq(&view.target_input[target_rows], &batch->target_input[batch->target_start[next]]);
+            cr_assert_eq(&view.target_output[target_rows], &batch->target_output[batch->target_start[next]]);
+            source_rows += view.source_length[i];
+            target_rows += view.target_length[i];
+        }
+        cr_assert_eq(view.source_tokens, source_rows);
+        cr_assert_eq(view.target_tokens, target_rows);
+        /* Both cuts lie within half a sentence of an even split. */
+        cr_assert_leq(source_rows + target_rows, total / shards + longest + 1);
+        source += source_rows;
+        target += target_rows;
+    }
+    cr_assert_eq(next, batch->count);
+    cr_assert_eq(source, batch->source_tokens);
+    cr_assert_eq(target, batch->target_tokens);
+}
+
+Test(batches, split_into_shards_by_tokens)
+{
+    struct qkv_batches batches = plan_of(QKV_BATCH_TOKEN, 600, QKV_BATCH_ORDER_CORPUS, 1);
+    struct qkv_batch batch = {0};
+    for (int64_t i = 0; i < batches.count; i++) {
+        cr_assert_eq(qkv_batches_get(&batches, i, &batch, NULL), QKV_OK);
+        for (int64_t shards = 1; shards < 9; shards++) expect_split(&batch, shards);
+        expect_split(&batch, 1000);
+    }
+    qkv_batch_release(&batch);
+    qkv_batches_release(&batches);
+}
+
+/* ---- Explicit sentences ---- */
+
+Test(batch, is_made_of_given_sentences)
+{
+    static const int32_t a[] = {5, 6, 7}, b[] = {8};
+    const struct qkv_ids source[] = {{3, a}, {0, NULL}, {1, b}}, target[] = {{1, b}, {3, a}, {0, NULL}};
+    struct qkv_batch batch = {0};
+    cr_assert_eq(qkv_batch_make(&batch, 3, source, target, NULL), QKV_OK);
+    static const int32_t sources[] = {5, 6, 7, 2, 2, 8, 2}, inputs[] = {1, 8, 1, 5, 6, 7, 1},
+                         outputs[] = {8, 2, 5, 6, 7, 2, 2};
+    static const int64_t starts[] = {0, 4, 5, 7}, lengths[] = {2, 4, 1};
+    cr_assert_eq(batch.source_tokens, 7);
+    cr_assert_arr_eq(batch.source, sources, sizeof sources);
+    cr_assert_arr_eq(batch.target_input, inputs, sizeof inputs);
+    cr_assert_arr_eq(batch.target_output, outputs, sizeof outputs);
+    cr_assert_arr_eq(batch.source_start, starts, sizeof starts);
+    cr_assert_arr_eq(batch.target_length, lengths, sizeof lengths);
+    expect_split(&batch, 2);
+
+    cr_assert_eq(qkv_batch_make(&batch, 1, source, NULL, NULL), QKV_OK);
+    cr_assert_eq(batch.count, 1);
+    cr_assert_eq(batch.source_tokens, 4);
+    cr_assert_eq(batch.target_tokens, 0);
+    cr_assert_eq(batch.target_length[0], 0);
+    expect_split(&batch, 3);
+
+    cr_assert_eq(qkv_batch_make(&batch, 0, NULL, NULL, NULL), QKV_OK);
+    cr_assert_eq(batch.count, 0);
+    expect_split(&batch, 2);
+    qkv_batch_release(&batch);
+}

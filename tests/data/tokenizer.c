@@ -1,0 +1,233 @@
+/* Text to tokens and back, on text that is easy to get wrong. */
+#include "qkv/tokenizer.h"
+
+#include "support.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct qkv_text_config words = {.lang = "en"};
+static const struct qkv_text_config cut = {.lang = "en", .split_punctuation = true};
+static const struct qkv_text_config lower = {.lang = "de", .lowercase = true, .split_punctuation = true};
+static const struct qkv_text_config french = {.lang = "fr", .split_punctuation = true};
+static const struct qkv_text_config chars = {.lang = "en", .level = QKV_LEVEL_CHAR};
+static const struct qkv_text_config lower_chars = {.level = QKV_LEVEL_CHAR, .lowercase = true};
+
+/* The tokens with a bar between them: no token here has a bar in it. */
+static const char *joined(const struct qkv_text_config *text, const char *line)
+{
+    struct qkv_tokens tokens = {0};
+    struct qkv_error error;
+    cr_assert_eq(qkv_tokenize(&tokens, text, line, strlen(line), &error), QKV_OK, "%s", error.message);
+    char *all = calloc(1, 4 * strlen(line) + 4), *end = all;
+    for (int64_t i = 0; i < tokens.count; i++) end += sprintf(end, "%s%s", i ? "|" : "", tokens.token[i]);
+    qkv_tokens_release(&tokens);
+    return all;
+}
+
+static void expect(const struct qkv_text_config *text, const char *line, const char *tokens)
+{
+    cr_expect_str_eq(joined(text, line), tokens, "\"%s\"\n gives %s\n not   %s", line, joined(text, line),
+                     tokens);
+}
+
+Test(tokenizer, cuts_words_at_every_unicode_white_space)
+{
+    expect(&words, "  a  dog\truns \n", "a|dog|runs");
+    expect(&words,
+           "a\u00A0b\u202Fc\u2003d\u3000e\xC2\x85"
+           "f\u2028g\u1680h",
+           "a|b|c|d|e|f|g|h");
+    expect(&words, "zero\u200Bwidth is no white space", "zero\u200Bwidth|is|no|white|space");
+    expect(&words, "Hello, world!", "Hello,|world!");
+    expect(&words, "", "");
+    expect(&words, " \t\u00A0\u3000 ", "");
+    expect(&chars, " \t\u00A0\u3000 ", "");
+}
+
+Test(tokenizer, makes_punctuation_tokens_of_their_own)
+{
+    expect(&cut, "Hello, world!", "Hello|,|world|!");
+    expect(&cut, "¿Qué? ¡No! (sí)", "¿|Qué|?|¡|No|!|(|sí|)");
+    expect(&cut, "«Oui\u00A0!»", "«|Oui|!|»");
+    expect(&cut, "wait...what?!", "wait|.|.|.|what|?|!");
+    expect(&cut, "a+b=c €5 50% x_y", "a|+|b|=|c|€|5|50|%|x|_|y");
+    expect(&cut, "„Ja“, sagte er", "„|Ja|“|,|sagte|er");
+    expect(&cut, "…", "…");
+}
+
+Test(tokenizer, keeps_what_belongs_to_a_word)
+{
+    expect(&cut, "don't o’clock 'quoted' dogs'", "don't|o’clock|'|quoted|'|dogs|'");
+    expect(&cut, "rock'n'roll don''t", "rock'n'roll|don|'|'|t");
+    expect(&cut, "peut-être Vor- und -x a--b", "peut-être|Vor-|und|-|x|a|-|-|b");
+    expect(&cut, "3.14 1,000 10:30 a,b x:y end.", "3.14|1,000|10:30|a|,|b|x|:|y|end|.");
+    expect(&cut, "8:00 p.m. in EE.UU. col·lega", "8:00|p.m|.|in|EE.UU|.|col·lega");
+    expect(&cut, "२,३ ٣,٤", "२,३|٣,٤");
+}
+
+Test(tokenizer, elides_where_the_language_does)
+{
+    expect(&french, "l'homme d’eau aujourd'hui 'oui'", "l'|homme|d’|eau|aujourd'|hui|'|oui|'");
+    expect(&french, "Qu'est-ce que c'est ?", "Qu'|est-ce|que|c'|est|?");
+    struct qkv_text_config canada = french, frisian = french, nothing = french;
+    canada.lang = "fr-CA";
+    frisian.lang = "fry";
+    nothing.lang = NULL;
+    expect(&canada, "l'eau", "l'|eau");
+    expect(&frisian, "l'eau", "l'eau");
+    expect(&nothing, "l'eau", "l'eau");
+}
+
+Test(tokenizer, lowers_by_unicode)
+{
+    expect(&lower, "GROSSE STRAẞE Straße", "grosse|straße|straße");
+    expect(&lower, "ÄÖÜ Éa ÇA ΟΔΟΣ ЙОД", "äöü|éa|ça|οδοσ|йод");
+    expect(&lower, "I\u0307stanbul \u0130stanbul", "istanbul|istanbul");
+    expect(&lower, "J\u030C \u01F0", "\u01F0|\u01F0");
+    expect(&lower, "Ⱥb", "ⱥb");
+    expect(&lower_chars, "Ab C", "a|b|▁|c");
+    expect(&words, "ÄB", "ÄB");
+}
+
+Test(tokenizer, composed_and_decomposed_are_the_same)
+{
+    expect(&words, "e\u0301te\u0301 \u00E9t\u00E9", "\u00E9t\u00E9|\u00E9t\u00E9");
+    expect(&words, "a\u0323\u0302 a\u0302\u0323 \u1EAD", "\u1EAD|\u1EAD|\u1EAD");
+    expect(&words, "\u1112\u1161\u11AB \uD55C", "\uD55C|\uD55C");
+    expect(&words, "\u212B A\u030A", "\u00C5|\u00C5");
+    expect(&chars, "e\u0301", "\u00E9");
+    expect(&chars, "q\u0308x", "q\u0308|x");
+    expect(&cut, "q\u0308x!\u0301y", "q\u0308x|!\u0301|y");
+}
+
+Test(tokenizer, knows_east_asian_text)
+{
+    expect(&cut, "今日は、いい天気。", "今日は|、|いい天気|。");
+    expect(&chars, "今日　は", "今|日|▁|は");
+}
+
+Test(tokenizer, keeps_emoji_whole)
+{
+    const char *family = "\U0001F468\u200D\U0001F469\u200D\U0001F467", *thumb = "\U0001F44D\U0001F3FD";
+    const char *flags = "\U0001F1EB\U0001F1F7\U0001F1E9\U0001F1EA";
+    expect(&cut, format("ok%s%s!", family, thumb), format("ok|%s|%s|!", family, thumb));
+    expect(&chars, format("a%s%s", family, thumb), format("a|%s|%s", family, thumb));
+    expect(&cut, flags, "\U0001F1EB\U0001F1F7|\U0001F1E9\U0001F1EA");
+    expect(&chars, flags, "\U0001F1EB\U0001F1F7|\U0001F1E9\U0001F1EA");
+    expect(&chars, "©\u200D!", "©\u200D|!");
+}
+
+Test(tokenizer, makes_characters)
+{
+    expect(&chars, "  Hi  you! ", "H|i|▁|y|o|u|!");
+    expect(&chars, "a \u0301b", "a|▁|\u0301|b");
+}
+
+Test(tokenizer, refuses_what_is_not_text)
+{
+    static const struct {
+        const char *bytes;
+        size_t size;
+        const char *message;
+    } rows[] = {
+        {"abc\xFFz", 5, "column 4: byte 0xFF is not valid UTF-8"},
+        {"\xC3", 1, "column 1: byte 0xC3 is not valid UTF-8"},
+        {"a\xC0\x80", 3, "column 2: byte 0xC0 is not valid UTF-8"},
+        {"\xED\xA0\x80", 3, "column 1: byte 0xED is not valid UTF-8"},
+        {"\xF4\x90\x80\x80", 4, "column 1: byte 0xF4 is not valid UTF-8"},
+        {"\xC3\xA9\x80", 3, "column 3: byte 0x80 is not valid UTF-8"},
+        {"ab\0c", 4, "column 3: a NUL byte does not belong in text"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct qkv_tokens tokens = {0};
+        struct qkv_error error;
+        cr_expect_eq(qkv_tokenize(&tokens, &words, rows[i].bytes, rows[i].size, &error), QKV_INVALID);
+        cr_expect_str_eq(error.message, rows[i].message);
+        cr_expect_eq(tokens.count, 0);
+        qkv_tokens_release(&tokens);
+    }
+}
+
+Test(tokenizer, takes_lines_of_any_length)
+{
+    enum { COUNT = 100000 };
+    char *line = malloc(4 * COUNT + 1);
+    for (int i = 0; i < COUNT; i++) memcpy(line + 4 * i, i % 2 ? "ab! " : "\u0301\u0323", 4);
+    struct qkv_tokens tokens = {0};
+    struct qkv_error error;
+    cr_assert_eq(qkv_tokenize(&tokens, &cut, line, 4 * (size_t)COUNT, &error), QKV_OK);
+    cr_assert_eq(tokens.count, COUNT);
+    cr_assert_str_eq(tokens.token[1], "!");
+    /* The same storage again, for something short. */
+    cr_assert_eq(qkv_tokenize(&tokens, &cut, "x y", 3, &error), QKV_OK);
+    cr_assert_eq(tokens.count, 2);
+    cr_assert_str_eq(tokens.token[1], "y");
+    qkv_tokens_release(&tokens);
+    free(line);
+}
+
+/* Tokens, joined by bars, to text. */
+static void expect_text(const struct qkv_text_config *text, const char *bars, const char *line)
+{
+    char *copy = format("%s", bars);
+    const char *tokens[64];
+    int64_t count = 0;
+    for (char *token = strtok(copy, "|"); token; token = strtok(NULL, "|")) tokens[count++] = token;
+    struct qkv_arena arena = {0};
+    char *got = qkv_detokenize(text, count, tokens, &arena);
+    cr_expect_str_eq(got, line, "%s\n gives %s\n not   %s", bars, got, line);
+    qkv_arena_release(&arena);
+    free(copy);
+}
+
+Test(detokenizer, joins_words_and_characters)
+{
+    expect_text(&words, "Hello|,|world", "Hello , world");
+    expect_text(&words, "", "");
+    expect_text(&chars, "H|i|▁|y|ou", "Hi you");
+    expect_text(&cut, "", "");
+}
+
+Test(detokenizer, puts_spaces_where_punctuation_wants_them)
+{
+    expect_text(&cut, "¿|Qué|?|¡|No|!|(|sí|)|.", "¿Qué? ¡No! (sí).");
+    expect_text(&cut, "wait|.|.|.|what|?|!", "wait... what?!");
+    expect_text(&cut, "and|/|or|a|@|b|#|1|50|%|x|_|y", "and/or a@b #1 50% x_y");
+    expect_text(&cut, "$|5|or|5|€", "$5 or 5 €");
+    expect_text(&cut, "今日は|、|いい天気|。|はい", "今日は、いい天気。はい");
+    expect_text(&cut, "a|-|b|<unk>|.", "a - b <unk>.");
+    expect_text(&cut, "l'|homme", "l' homme");
+}
+
+Test(detokenizer, opens_and_closes_quotes)
+{
+    expect_text(&cut, "\"|Yes|,|\"|he|said|,|\"|no|.|\"", "\"Yes,\" he said, \"no.\"");
+    expect_text(&cut, "„|Ja|“|,|“|no|”|,|”|nej|”|x", "„Ja“, “no”, ”nej” x");
+    expect_text(&cut, "»|ja|«|und|«|sí|»|y", "»ja« und «sí» y");
+    expect_text(&cut, "‘|a|’|and|dogs|’|bones", "‘a’ and dogs’ bones");
+    expect_text(&cut, "‹|a|›|'|b|'|c", "‹a› 'b' c");
+}
+
+Test(detokenizer, knows_french)
+{
+    expect_text(&french, "l'|homme|d’|eau", "l'homme d’eau");
+    expect_text(&french, "Quoi|?|!|Oui|;|non|:|10|%|.", "Quoi\u00A0?! Oui\u00A0; non\u00A0: 10\u00A0%.");
+    expect_text(&french, "«|Oui|!|»|,|dit-il|.", "«\u00A0Oui\u00A0!\u00A0», dit-il.");
+    expect_text(&french, "(|ah|!|)", "(ah\u00A0!)");
+}
+
+Test(detokenizer, undoes_the_tokenizer_on_ordinary_text)
+{
+    static const char *const lines[] = {
+        "Don't you (really) know? It's 10:30, 3.14% of 1,000!",
+        "¡Hola! ¿Cómo estás, \"amigo\"?",
+        "„Vor- und Nachteile“, sagte Herr O'Neill: 5 € sind zu viel.",
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        expect_text(&cut, joined(&cut, lines[i]), lines[i]);
+    const char *line = "Qu'est-ce que c'est\u00A0? «\u00A0L'eau\u00A0», dit-il.";
+    expect_text(&french, joined(&french, line), line);
+}

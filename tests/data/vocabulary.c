@@ -1,0 +1,154 @@
+#include "qkv/vocabulary.h"
+
+#include "support.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct qkv_types types_of(const char *line)
+{
+    struct qkv_types types = {0};
+    char *copy = format("%s", line);
+    for (char *token = strtok(copy, " "); token; token = strtok(NULL, " "))
+        cr_assert_geq(qkv_types_add(&types, token, 1), 0);
+    free(copy);
+    return types;
+}
+
+static struct qkv_vocabulary vocabulary_of(const char *line, int64_t limit, int64_t minimum)
+{
+    struct qkv_types types = types_of(line);
+    const struct qkv_types *texts[] = {&types};
+    struct qkv_vocabulary vocabulary;
+    cr_assert_eq(qkv_vocabulary_build(&vocabulary, 1, texts, limit, minimum, NULL), QKV_OK);
+    qkv_types_release(&types);
+    return vocabulary;
+}
+
+static void expect(struct qkv_vocabulary vocabulary, const char *tokens)
+{
+    char *all = calloc(1, 1000), *end = all;
+    for (int32_t id = 0; id < vocabulary.size; id++) {
+        const char *token = qkv_vocabulary_token(&vocabulary, id);
+        end += sprintf(end, "%s%s", id ? " " : "", token);
+        cr_expect_eq(qkv_vocabulary_id(&vocabulary, token), id < QKV_SPECIALS ? QKV_UNKNOWN : id);
+    }
+    cr_expect_str_eq(all, tokens);
+    free(all);
+    qkv_vocabulary_release(&vocabulary);
+}
+
+Test(types, counts_strings)
+{
+    struct qkv_types types = types_of("b a b c b a");
+    cr_assert_eq(types.size, 3);
+    cr_assert_str_eq(qkv_types_token(&types, 0), "b");
+    cr_assert_eq(types.frequency[0], 3);
+    cr_assert_eq(qkv_types_find(&types, "c"), 2);
+    cr_assert_eq(qkv_types_find(&types, "d"), -1);
+    qkv_types_release(&types);
+    cr_assert_eq(qkv_types_find(&types, "c"), -1);
+}
+
+Test(types, holds_very_many)
+{
+    struct qkv_types types = {0};
+    char token[32];
+    for (int round = 0; round < 2; round++)
+        for (int i = 0; i < 100000; i++) {
+            snprintf(token, sizeof token, "w%d", i * 7919);
+            cr_assert_eq(qkv_types_add(&types, token, 2), i);
+        }
+    cr_assert_eq(types.size, 100000);
+    cr_assert_eq(types.frequency[99999], 4);
+    cr_assert_str_eq(qkv_types_token(&types, 5), "w39595");
+    qkv_types_release(&types);
+}
+
+Test(vocabulary, puts_the_most_frequent_first_and_ties_in_byte_order)
+{
+    expect(vocabulary_of("b a c b é z Z b c", 0, 1), "<unk> <s> </s> b c Z a z é");
+    expect(vocabulary_of("é c b Z c z b a b", 0, 1), "<unk> <s> </s> b c Z a z é");
+}
+
+Test(vocabulary, obeys_limit_and_minimum)
+{
+    expect(vocabulary_of("b a c b z b c", 2, 1), "<unk> <s> </s> b c");
+    expect(vocabulary_of("b a c b z b c", 0, 2), "<unk> <s> </s> b c");
+    expect(vocabulary_of("b a c b z b c", 1, 2), "<unk> <s> </s> b");
+    expect(vocabulary_of("b a", 0, 5), "<unk> <s> </s>");
+    expect(vocabulary_of("", 0, 1), "<unk> <s> </s>");
+}
+
+Test(vocabulary, does_not_take_text_for_special_tokens)
+{
+    struct qkv_vocabulary vocabulary = vocabulary_of("</s> </s> <unk> <s> a <S>", 0, 1);
+    cr_assert_eq(qkv_vocabulary_id(&vocabulary, "</s>"), QKV_UNKNOWN);
+    cr_assert_eq(qkv_vocabulary_id(&vocabulary, "<s>"), QKV_UNKNOWN);
+    cr_assert_eq(qkv_vocabulary_id(&vocabulary, "<unk>"), QKV_UNKNOWN);
+    cr_assert_eq(qkv_vocabulary_id(&vocabulary, "never seen"), QKV_UNKNOWN);
+    cr_assert_str_eq(qkv_vocabulary_token(&vocabulary, QKV_END), "</s>");
+    expect(vocabulary, "<unk> <s> </s> <S> a");
+}
+
+Test(vocabulary, can_span_two_texts)
+{
+    struct qkv_types a = types_of("x y y"), b = types_of("x x z");
+    const struct qkv_types *texts[] = {&a, &b};
+    struct qkv_vocabulary vocabulary;
+    cr_assert_eq(qkv_vocabulary_build(&vocabulary, 2, texts, 0, 1, NULL), QKV_OK);
+    cr_assert_eq(vocabulary.types.frequency[3], 3);
+    expect(vocabulary, "<unk> <s> </s> x y z");
+    qkv_types_release(&a);
+    qkv_types_release(&b);
+}
+
+Test(vocabulary, comes_back_from_its_file)
+{
+    const char *folder = scratch("data_vocabulary");
+    const char *path = format("%s/src_vocab.txt", folder);
+    struct qkv_vocabulary vocabulary = vocabulary_of("b a b « é ▁ 今", 0, 1), loaded;
+    struct qkv_error error;
+    cr_assert_eq(qkv_vocabulary_save(&vocabulary, path, &error), QKV_OK, "%s", error.message);
+    cr_assert_str_eq(read_file(path, NULL), "<unk>\n<s>\n</s>\nb\na\n«\né\n▁\n今\n");
+    cr_assert_eq(qkv_vocabulary_load(&loaded, path, &error), QKV_OK, "%s", error.message);
+    cr_assert_eq(qkv_vocabulary_id(&loaded, "今"), qkv_vocabulary_id(&vocabulary, "今"));
+    expect(loaded, "<unk> <s> </s> b a « é ▁ 今");
+    cr_assert_eq(qkv_vocabulary_save(&vocabulary, format("%s/none/v", folder), &error), QKV_INVALID);
+    qkv_vocabulary_release(&vocabulary);
+}
+
+Test(vocabulary, says_what_is_wrong_with_a_file)
+{
+    static const struct {
+        const char *text, *message;
+    } rows[] = {
+        {"<unk>\n<s>\n</s>\na\n\nb\n", ":5: the line is empty"},
+        {"<unk>\n<s>\n</s>\na\nb\na\n", ":6: \"a\" stands in line 4 already"},
+        {"<unk>\n<s>\n</s>\n<s>\n", ":4: \"<s>\" stands in line 2 already"},
+        {"<unk>\n<s>\n</s>\na b\n", ":4: \"a b\" has white space in it, which no token has"},
+        {"<unk>\n<s>\n</s>\na\u00A0\n", ":4: \"a\u00A0\" has white space in it, which no token has"},
+        {"<unk>\n<s>\n</s>\na\xFFz\n", ":4:2: byte 0xFF is not valid UTF-8"},
+        {"<unk>\n<s>\n</s>\na\nbc", ":5: the last line has no newline, as if the file was cut off"},
+        {"the\n<s>\n</s>\n", ":1: is \"the\", but a vocabulary begins with <unk>, <s>, </s>"},
+        {"<unk>\n</s>\n<s>\n", ":2: is \"</s>\", but a vocabulary begins with <unk>, <s>, </s>"},
+        {"<unk>\n<s>\n", ": has 2 lines, but a vocabulary begins with <unk>, <s>, </s>"},
+        {"", ": the file is empty"},
+    };
+    const char *folder = scratch("data_broken");
+    struct qkv_vocabulary vocabulary;
+    struct qkv_error error;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const char *path = write_text(folder, "vocab.txt", rows[i].text);
+        cr_expect_eq(qkv_vocabulary_load(&vocabulary, path, &error), QKV_INVALID, "row %zu", i);
+        cr_expect_str_eq(error.message, format("%s%s", path, rows[i].message));
+        cr_expect_eq(vocabulary.size, 0);
+    }
+    const char *path = write_bytes(folder, "nul.txt", "<unk>\n<s>\n</s>\na\0b\n", 19);
+    cr_expect_eq(qkv_vocabulary_load(&vocabulary, path, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, format("%s:4:2: a NUL byte does not belong in text", path));
+    cr_expect_eq(qkv_vocabulary_load(&vocabulary, format("%s/none", folder), &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, format("%s/none: No such file or directory", folder));
+}
