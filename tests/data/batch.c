@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- Counting malloc. A sanitizer has its own malloc, which must stay. ---- */
 
@@ -62,7 +63,9 @@ static int some_length(unsigned i)
 
 static void setup(void)
 {
-    const char *folder = scratch("data_batch");
+    /* The tests of a suite run side by side, and each of them comes through here: a folder each, gone at
+     * once. */
+    const char *folder = scratch(format("data_batch.%ld", (long)getpid()));
     char *text = malloc((size_t)PAIRS * 2 * LONGEST * 6), *end = text;
     for (unsigned i = 0; i < PAIRS; i++) {
         for (int k = some_length(i); k; k--) end += sprintf(end, "s%u ", (i + (unsigned)k) % 97);
@@ -76,8 +79,9 @@ static void setup(void)
     struct qkv_data_config data = {.src = side, .trg = side};
     struct qkv_error error;
     struct qkv_corpus_options options = {0};
-    cr_assert_eq(qkv_corpus_read(&corpus, write_text(folder, "x.tsv", text), &data, options, &error), QKV_OK,
-                 "%s", error.message);
+    const char *path = write_text(folder, "x.tsv", text);
+    cr_assert_eq(qkv_corpus_read(&corpus, path, &data, options, &error), QKV_OK, "%s", error.message);
+    cr_assert_eq(remove(path) || remove(folder), 0);
     cr_assert_eq(qkv_corpus_vocabularies(&corpus, &data, &source_vocabulary, &target_vocabulary, &error),
                  QKV_OK);
     cr_assert_eq(qkv_corpus_encode(&corpus, &source_vocabulary, &target_vocabulary, &error), QKV_OK);
