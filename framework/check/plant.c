@@ -1,0 +1,98 @@
+/* Planted faults: a wrapper around the backward function of one op that spoils what it added to the gradients. */
+#include "check/check.h"
+#include "graph/graph.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const NAMES[QKV_FAULT_COUNT] = {
+    [QKV_FAULT_SIGN] = "sign",           [QKV_FAULT_FACTOR] = "factor", [QKV_FAULT_MISSING] = "missing",
+    [QKV_FAULT_OVERWRITE] = "overwrite", [QKV_FAULT_OFFSET] = "offset",
+};
+
+const char *qkv_fault_name(enum qkv_fault fault)
+{
+    return NAMES[fault];
+}
+
+enum qkv_fault qkv_fault_find(const char *name)
+{
+    for (int i = QKV_FAULT_NONE + 1; i < QKV_FAULT_COUNT; i++)
+        if (!strcmp(NAMES[i], name)) return (enum qkv_fault)i;
+    return QKV_FAULT_NONE;
+}
+
+/* The planted table of ops: as the graph's own, but for one row. */
+static _Thread_local struct {
+    const struct qkv_op *const *table;
+    const struct qkv_op *copy[QKV_OP_COUNT];
+    struct qkv_op broken;
+    const struct qkv_op *sound;
+    enum qkv_fault fault;
+} planted;
+
+/* Gradient `after` of n numbers was `before`; leaves in it what the faulty op would have left. */
+static void spoil(int64_t n, const double *before, double *after)
+{
+    int64_t largest = 0;
+    double last = n ? after[n - 1] - before[n - 1] : 0;
+    for (int64_t i = 1; i < n; i++)
+        if (fabs(after[i] - before[i]) > fabs(after[largest] - before[largest])) largest = i;
+    for (int64_t i = n - 1; i >= 0; i--) {
+        double added = after[i] - before[i];
+        double neighbour = i > 0 ? after[i - 1] - before[i - 1] : last;
+        switch (planted.fault) {
+        case QKV_FAULT_SIGN: after[i] = before[i] - added; break;
+        case QKV_FAULT_FACTOR: after[i] = before[i] + 1.001 * added; break;
+        case QKV_FAULT_MISSING: after[i] = i == largest ? before[i] : after[i]; break;
+        case QKV_FAULT_OVERWRITE: after[i] = added; break;
+        case QKV_FAULT_OFFSET: after[i] = before[i] + neighbour; break;
+        case QKV_FAULT_NONE:
+        case QKV_FAULT_COUNT: break;
+        }
+    }
+}
+
+static bool seen_before(const struct qkv_tensor *y, int input)
+{
+    for (int i = 0; i < input; i++)
+        if (y->input[i] == y->input[input]) return true;
+    return false;
+}
+
+static void broken_backward(struct qkv_tensor *y)
+{
+    double *before[QKV_MAX_INPUTS] = {NULL};
+    for (int i = 0; i < planted.sound->inputs; i++) {
+        const struct qkv_tensor *x = y->input[i];
+        if (!x || !x->needs_gradient || seen_before(y, i)) continue;
+        before[i] = calloc((size_t)x->count, sizeof *before[i]);
+        QKV_BUG(!before[i], "out of memory while planting a fault");
+        if (x->touched) memcpy(before[i], x->gradient, (size_t)x->count * sizeof *before[i]);
+    }
+    planted.sound->backward(y);
+    for (int i = 0; i < planted.sound->inputs; i++) {
+        if (before[i]) spoil(y->input[i]->count, before[i], y->input[i]->gradient);
+        free(before[i]);
+    }
+}
+
+void qkv_plant(struct qkv_graph *graph, enum qkv_op_id op, enum qkv_fault fault)
+{
+    QKV_BUG(graph->dtype != QKV_FLOAT64, "faults are planted in float64 only");
+    planted.table = graph->ops;
+    planted.sound = graph->ops[op];
+    planted.fault = fault;
+    memcpy(planted.copy, graph->ops, sizeof planted.copy);
+    if (!planted.sound || !planted.sound->backward) return;
+    planted.broken = *planted.sound;
+    planted.broken.backward = broken_backward;
+    planted.copy[op] = &planted.broken;
+    graph->ops = planted.copy;
+}
+
+void qkv_unplant(struct qkv_graph *graph)
+{
+    graph->ops = planted.table;
+}

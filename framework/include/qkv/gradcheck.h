@@ -1,0 +1,82 @@
+/* The gradient check: analytic gradients against central differences, in float64.
+ *
+ * For an output y and a random cotangent c, the function that is checked is L = sum(c * y). Each element of each
+ * variable and parameter is moved by +-h and +-h/2; the five-point rule gives the numeric derivative, the difference to
+ * the three-point rule its truncation error, and the size of the numbers involved its rounding error (as GSL's
+ * gsl_deriv_central does). h shrinks until the two rules agree, so that a kink of relu between the points is stepped
+ * around. The error that is reported is
+ *
+ *     max(0, |analytic - numeric| - rounding) / max(|analytic|, |numeric|)
+ *
+ * and NaN counts as infinite. Beside the elements it is checked that all inputs moved together along a random
+ * direction give the directional derivative, that a second run gives the same bits, and that a zero cotangent gives
+ * zero gradients. */
+#ifndef QKV_GRADCHECK_H
+#define QKV_GRADCHECK_H
+
+#include "qkv/arena.h"
+#include "qkv/graph.h"
+#include "qkv/ops.h"
+
+/* Mistakes that are planted into the backward function of one op, to see the check fail. */
+enum qkv_fault {
+    QKV_FAULT_NONE,
+    QKV_FAULT_SIGN,      /* what the op adds to a gradient has the wrong sign */
+    QKV_FAULT_FACTOR,    /* is 1.001 times too large */
+    QKV_FAULT_MISSING,   /* lacks its largest element */
+    QKV_FAULT_OVERWRITE, /* replaces what other ops added before */
+    QKV_FAULT_OFFSET,    /* lands one element further */
+    QKV_FAULT_COUNT
+};
+
+/* "sign", "factor", "missing", "overwrite", "offset"; NULL for NONE. And back; NONE for an unknown name. */
+QKV_API const char *qkv_fault_name(enum qkv_fault fault);
+QKV_API enum qkv_fault qkv_fault_find(const char *name);
+
+struct qkv_check_options {
+    double tolerance; /* largest relative error that passes; 0 stands for 1e-7 */
+    int64_t sample;   /* elements checked of each tensor, spread evenly; 0: every element */
+    uint64_t seed;
+    enum qkv_fault fault;
+    enum qkv_op_id fault_op; /* where the fault is planted */
+};
+
+/* One tensor of one check. */
+struct qkv_check_row {
+    const char *subject; /* "op softmax (matrix)" */
+    const char *tensor;  /* "input 1", "encoder.1.self.query.weight", "all inputs together" */
+    int64_t elements, checked;
+    int64_t worst; /* index of the worst element; -1 where there is none */
+    double analytic, numeric, error;
+    const char *failure; /* NULL: passed; else what is wrong */
+};
+
+/* All rows of a run; caller's storage, all zero at first. */
+struct qkv_check_report {
+    struct qkv_check_row *rows;
+    int64_t count, room, failures;
+    struct qkv_arena arena;
+};
+
+/* Checks the gradients of y with respect to every variable and bound parameter of a float64 graph, as its tensors stand.
+ * The values of the graph are restored. QKV_INVALID only when the graph has failed, is float32, or memory is out;
+ * failed gradients are rows of the report. */
+QKV_API enum qkv_status qkv_check_graph(struct qkv_check_report *report, const char *subject, struct qkv_graph *graph,
+                                        struct qkv_tensor *y, const struct qkv_check_options *options,
+                                        struct qkv_error *error);
+
+/* Checks every good sample of an op: all inputs with gradient, and each of them alone; float32 against float64; and that
+ * every bad sample is refused with its message. An op without samples fails. */
+QKV_API enum qkv_status qkv_check_op(struct qkv_check_report *report, enum qkv_op_id op,
+                                     const struct qkv_check_options *options, struct qkv_error *error);
+
+/* The op of that name, or QKV_OP_COUNT. */
+QKV_API enum qkv_op_id qkv_op_find(const char *name);
+
+QKV_API void qkv_check_release(struct qkv_check_report *report);
+
+/* Largest difference between float32 and float64, relative to the largest number of the tensor, that qkv_check_op lets
+ * pass. */
+#define QKV_FLOAT32_BOUND 1e-5
+
+#endif
