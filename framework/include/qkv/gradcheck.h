@@ -4,11 +4,11 @@
  * variable and parameter is moved by +-h and +-h/2; the five-point rule gives the numeric derivative, the difference to
  * the three-point rule its truncation error, and the size of the numbers involved its rounding error (as GSL's
  * gsl_deriv_central does). h shrinks until the two rules agree, so that a kink of relu between the points is stepped
- * around. The error that is reported is
+ * around. An element passes when
  *
- *     max(0, |analytic - numeric| - rounding) / max(|analytic|, |numeric|)
+ *     |analytic - numeric| <= tolerance max(|analytic|, |numeric|) + rounding
  *
- * and NaN counts as infinite. Beside the elements it is checked that all inputs moved together along a random
+ * and NaN counts as infinitely wrong. Beside the elements it is checked that all inputs moved together along a random
  * direction give the directional derivative, that a second run gives the same bits, and that a zero cotangent gives
  * zero gradients. */
 #ifndef QKV_GRADCHECK_H
@@ -47,7 +47,9 @@ struct qkv_check_row {
     const char *tensor;  /* "input 1", "encoder.1.self.query.weight", "all inputs together" */
     int64_t elements, checked;
     int64_t worst; /* index of the worst element; -1 where there is none */
-    double analytic, numeric, error;
+    double analytic, numeric;
+    double error;  /* |analytic - numeric| / max(|analytic|, |numeric|) */
+    double excess; /* the same beyond the rounding error: what is compared with the tolerance */
     const char *failure; /* NULL: passed; else what is wrong */
 };
 
