@@ -78,7 +78,9 @@ Test(corpus, reads_every_form)
     write_text(folder, "train.en", "\uFEFFA dog.\r\ndog\r\n");
     write_gz(folder, "train.de.gz", "Ein Hund.\nHund");
     expect_two_pairs(read_corpus(prefix, keep));
+    /* Beside a plain file the zipped one does not count. */
     write_text(folder, "train.de", "Ein Hund.\nHund\n");
+    write_gz(folder, "train.de.gz", "Ein anderer Hund\n");
     expect_two_pairs(read_corpus(prefix, keep));
 }
 

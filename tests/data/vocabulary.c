@@ -91,6 +91,7 @@ Test(vocabulary, does_not_take_text_for_special_tokens)
     cr_assert_eq(qkv_vocabulary_id(&vocabulary, "never seen"), QKV_UNKNOWN);
     cr_assert_str_eq(qkv_vocabulary_token(&vocabulary, QKV_END), "</s>");
     expect(vocabulary, "<unk> <s> </s> <S> a");
+    expect(vocabulary_of("</s> </s> <s> <s> b a a", 2, 1), "<unk> <s> </s> a b");
 }
 
 Test(vocabulary, can_span_two_texts)
