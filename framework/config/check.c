@@ -1,6 +1,7 @@
 #include "check.h"
 
-#include <inttypes.h>
+#include "value.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -38,6 +39,31 @@ static void QKV_PRINTF(4, 5)
     qkv_collect(checking->collector, first->place, "%s", sentence.message);
 }
 
+static const char *value_of(const struct checking *checking, const char *path)
+{
+    const char *text = qkv_value_text(qkv_key_find(path), checking->config, checking->collector->arena);
+    return text ? text : "?";
+}
+
+/* Unless `holds`: "<path> is 3, but must divide <other> (64)". Says nothing when one of the values is bad by
+ * itself. */
+static void relate(const struct checking *checking, bool holds, const char *path, const char *must,
+                   const char *other)
+{
+    if (holds || !sound(checking, path, other)) return;
+    object(checking, path, other, "%s is %s, but %s %s (%s)", path, value_of(checking, path), must, other,
+           value_of(checking, other));
+}
+
+/* Unless `holds`: "<path> is noam, but needs <other>" and what `more` adds. */
+static void need(const struct checking *checking, bool holds, const char *path, const char *other,
+                 const char *more)
+{
+    if (holds || !sound(checking, path, other)) return;
+    object(checking, path, other, "%s is %s, but needs %s%s", path, value_of(checking, path), other, more);
+}
+
+/* The path of a key in a section that has a twin. */
 struct path {
     char text[QKV_KEY_LONGEST];
 };
@@ -63,26 +89,18 @@ static void check_name(const struct checking *checking)
 static void check_stack(const struct checking *checking, const struct qkv_stack_config *stack,
                         const char *section, const struct qkv_text_config *text, const char *side)
 {
-    struct path hidden = path_of(section, "hidden_size"), heads = path_of(section, "num_heads");
-    bool free_widths = stack->attention.key_width && stack->attention.value_width;
-    if (sound(checking, heads.text, hidden.text) && !free_widths && stack->hidden_size % stack->num_heads)
-        object(checking, heads.text, hidden.text, "%s is %" PRId64 ", but must divide %s (%" PRId64 ")",
-               heads.text, stack->num_heads, hidden.text, stack->hidden_size);
-
-    struct path embedding = path_of(section, "embeddings.embedding_dim");
+    struct path hidden = path_of(section, "hidden_size"), heads = path_of(section, "num_heads"),
+                embedding = path_of(section, "embeddings.embedding_dim"),
+                rows = path_of(section, "positions.max_length"), longest = path_of(side, "max_length");
     int64_t width = stack->embeddings.embedding_dim;
-    if (sound(checking, embedding.text, hidden.text) && width && width != stack->hidden_size)
-        object(checking, embedding.text, hidden.text, "%s is %" PRId64 ", but must be 0 or %s (%" PRId64 ")",
-               embedding.text, width, hidden.text, stack->hidden_size);
-
-    /* A sentence of max_length tokens and the one that marks its begin or end. */
-    struct path rows = path_of(section, "positions.max_length"), longest = path_of(side, "max_length"),
-                type = path_of(section, "positions.type");
-    if (sound(checking, rows.text, longest.text) && sound(checking, type.text, type.text) &&
-        stack->positions.type == QKV_POSITION_LEARNED && stack->positions.max_length < text->max_length + 1)
-        object(checking, rows.text, longest.text,
-               "%s is %" PRId64 ", but learned positions need one more than %s (%" PRId64 ")", rows.text,
-               stack->positions.max_length, longest.text, text->max_length);
+    bool free_widths = stack->attention.key_width && stack->attention.value_width;
+    relate(checking, free_widths || stack->hidden_size % stack->num_heads == 0, heads.text, "must divide",
+           hidden.text);
+    relate(checking, !width || width == stack->hidden_size, embedding.text, "must be 0 or", hidden.text);
+    /* One row more, for the token that marks the begin or the end. */
+    if (stack->positions.type == QKV_POSITION_LEARNED)
+        relate(checking, stack->positions.max_length > text->max_length, rows.text,
+               "learned positions must exceed", longest.text);
 }
 
 static void check_model(const struct checking *checking)
@@ -91,68 +109,49 @@ static void check_model(const struct checking *checking)
     const struct qkv_data_config *data = &checking->config->data;
     check_stack(checking, &model->encoder, "model.encoder", &data->src, "data.src");
     check_stack(checking, &model->decoder, "model.decoder", &data->trg, "data.trg");
-    if (sound(checking, "model.encoder.hidden_size", "model.decoder.hidden_size") &&
-        model->encoder.hidden_size != model->decoder.hidden_size)
-        object(checking, "model.decoder.hidden_size", "model.encoder.hidden_size",
-               "model.decoder.hidden_size is %" PRId64 ", but must equal model.encoder.hidden_size (%" PRId64
-               ")",
-               model->decoder.hidden_size, model->encoder.hidden_size);
-    if (sound(checking, "model.tied_embeddings", "data.joint_vocabulary") && model->tied_embeddings &&
-        !data->joint_vocabulary)
-        object(checking, "model.tied_embeddings", "data.joint_vocabulary",
-               "model.tied_embeddings is true, but needs data.joint_vocabulary");
-    if (sound(checking, "data.src.level", "data.trg.level") && data->joint_vocabulary &&
-        data->src.level != data->trg.level)
-        object(checking, "data.trg.level", "data.src.level",
-               "data.trg.level is %s, but data.joint_vocabulary needs that of data.src.level (%s)",
-               qkv_level_name(data->trg.level), qkv_level_name(data->src.level));
+    relate(checking, model->encoder.hidden_size == model->decoder.hidden_size, "model.decoder.hidden_size",
+           "must equal", "model.encoder.hidden_size");
+    need(checking, !model->tied_embeddings || data->joint_vocabulary, "model.tied_embeddings",
+         "data.joint_vocabulary", "");
+    /* One vocabulary has one way to be made. */
+    if (!data->joint_vocabulary) return;
+    relate(checking, data->src.level == data->trg.level, "data.trg.level", "a joint vocabulary needs that of",
+           "data.src.level");
+    relate(checking, data->src.voc_limit == data->trg.voc_limit, "data.trg.voc_limit",
+           "a joint vocabulary needs that of", "data.src.voc_limit");
+    relate(checking, data->src.voc_min_freq == data->trg.voc_min_freq, "data.trg.voc_min_freq",
+           "a joint vocabulary needs that of", "data.src.voc_min_freq");
 }
 
-static void check_schedule(const struct checking *checking)
+static void check_training(const struct checking *checking)
 {
     const struct qkv_training_config *training = &checking->config->training;
-    const char *name = qkv_schedule_kind_name(training->scheduling);
     enum qkv_schedule_kind kind = training->scheduling;
     bool warms_up = kind == QKV_SCHEDULE_NOAM || kind == QKV_SCHEDULE_INVERSE_SQRT;
     bool has_end = kind == QKV_SCHEDULE_LINEAR || kind == QKV_SCHEDULE_COSINE;
-    if (origin(checking, "training.scheduling")->bad) return;
-    if (warms_up && sound(checking, "training.learning_rate_warmup", "training.learning_rate_warmup") &&
-        !training->learning_rate_warmup)
-        object(checking, "training.scheduling", "training.scheduling",
-               "training.scheduling is %s, but needs training.learning_rate_warmup above 0", name);
-    if (has_end && sound(checking, "training.updates", "training.epochs") && !training->updates &&
-        training->epochs)
-        object(checking, "training.scheduling", "training.scheduling",
-               "training.scheduling is %s, but needs training.updates, the length of the schedule", name);
-    if (kind == QKV_SCHEDULE_PLATEAU && !origin(checking, "data.dev")->bad && !*checking->config->data.dev)
-        object(checking, "training.scheduling", "training.scheduling",
-               "training.scheduling is plateau, but needs data.dev");
-    if (sound(checking, "training.learning_rate", "training.learning_rate_min") &&
-        training->learning_rate_min > training->learning_rate)
-        object(checking, "training.learning_rate_min", "training.learning_rate",
-               "training.learning_rate_min is %g, but must not exceed training.learning_rate (%g)",
-               training->learning_rate_min, training->learning_rate);
+    bool ends = training->updates || training->epochs, has_dev = *checking->config->data.dev;
+    if (!ends && sound(checking, "training.updates", "training.epochs"))
+        object(checking, "training.updates", "training.epochs",
+               "training.updates or training.epochs must be given, so that training ends");
+    need(checking, !warms_up || training->learning_rate_warmup, "training.scheduling",
+         "training.learning_rate_warmup", " above 0");
+    need(checking, !has_end || training->updates || !ends, "training.scheduling", "training.updates",
+         ", the length of the schedule");
+    need(checking, kind != QKV_SCHEDULE_PLATEAU || has_dev, "training.scheduling", "data.dev", "");
+    need(checking, !training->patience || has_dev, "training.patience", "data.dev", "");
+    relate(checking, training->learning_rate_min <= training->learning_rate, "training.learning_rate_min",
+           "must not exceed", "training.learning_rate");
 }
 
 void qkv_config_check(const struct qkv_config *config, const struct qkv_origin *origins,
                       struct qkv_collector *collector)
 {
     struct checking checking = {config, origins, collector};
-    const struct qkv_training_config *training = &config->training;
     check_name(&checking);
     check_model(&checking);
-    check_schedule(&checking);
-    if (sound(&checking, "training.updates", "training.epochs") && !training->updates && !training->epochs)
-        object(&checking, "training.updates", "training.epochs",
-               "training.updates or training.epochs must be given, so that training ends");
-    if (sound(&checking, "training.patience", "data.dev") && training->patience && !*config->data.dev)
-        object(&checking, "training.patience", "data.dev",
-               "training.patience is %" PRId64 ", but needs data.dev", training->patience);
-    if (sound(&checking, "testing.n_best", "testing.beam_size") &&
-        config->testing.n_best > config->testing.beam_size)
-        object(&checking, "testing.n_best", "testing.beam_size",
-               "testing.n_best is %" PRId64 ", but must not exceed testing.beam_size (%" PRId64 ")",
-               config->testing.n_best, config->testing.beam_size);
+    check_training(&checking);
+    relate(&checking, config->testing.n_best <= config->testing.beam_size, "testing.n_best",
+           "must not exceed", "testing.beam_size");
 }
 
 static void normalise_stack(struct qkv_stack_config *stack)

@@ -2,9 +2,7 @@
 
 #include "number.h"
 
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* What the readers below share: who wants the value, where it stands and who hears what is wrong. */
@@ -14,23 +12,6 @@ struct reading {
     struct qkv_arena *arena;
     struct qkv_collector *collector;
 };
-
-void qkv_range_text(char text[static QKV_RANGE_SIZE], const struct qkv_range *range)
-{
-    char low[QKV_NUMBER_SIZE], high[QKV_NUMBER_SIZE];
-    if (isinf(range->highest)) {
-        qkv_number_format(low, range->lowest);
-        snprintf(text, QKV_RANGE_SIZE, range->open_below ? "greater than %s" : "at least %s", low);
-        return;
-    }
-    qkv_number_format(low, range->lowest);
-    qkv_number_format(high, range->highest);
-    if (!range->open_below && !range->open_above)
-        snprintf(text, QKV_RANGE_SIZE, "between %s and %s", low, high);
-    else
-        snprintf(text, QKV_RANGE_SIZE, "%s %s and %s %s", range->open_below ? "greater than" : "at least",
-                 low, range->open_above ? "less than" : "at most", high);
-}
 
 static bool in_range(const struct qkv_range *range, double value)
 {
@@ -231,92 +212,4 @@ bool qkv_value_read_text(const struct qkv_key *key, const char *text, struct qkv
     }
     if (key->kind == QKV_KEY_PAIR) split_pair(copy, &node, item);
     return qkv_value_read(key, &node, place, config, arena, collector);
-}
-
-/* Whether a text can stand in YAML without quotes, and no reader of YAML would take it for something else. */
-static bool safe_without_quotes(const char *text)
-{
-    static const char *const words[] = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"};
-    static const char first[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_/";
-    static const char others[] = "0123456789.+-";
-    if (!*text || !strchr(first, *text)) return false;
-    for (const char *at = text; *at; at++)
-        if (!strchr(first, *at) && !strchr(others, *at)) return false;
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        size_t j = 0;
-        while (words[i][j] && (text[j] | 0x20) == words[i][j]) j++;
-        if (!words[i][j] && !text[j]) return false;
-    }
-    return true;
-}
-
-/* A double-quoted YAML text. Bytes are kept but for quotes, backslashes, controls (C0, DEL, C1), the line
- * breaks that YAML would fold (U+2028, U+2029) and what its readers refuse or eat (U+FEFF, U+FFFE, U+FFFF).
- */
-static const char *quoted(const char *text, struct qkv_arena *arena)
-{
-    char *out = qkv_arena_allocate(arena, 6 * strlen(text) + 3), *to = out;
-    if (!out) return NULL;
-    *to++ = '"';
-    for (const unsigned char *at = (const unsigned char *)text; *at; at++) {
-        unsigned code = at[0];
-        if (at[0] == 0xC2 && at[1] < 0xA0)
-            code = *++at;
-        else if (at[0] == 0xE2 && at[1] == 0x80 && (at[2] == 0xA8 || at[2] == 0xA9))
-            code = 0x2000u + (at[2] & 0x3Fu), at += 2;
-        else if (at[0] == 0xEF && at[1] == 0xBB && at[2] == 0xBF)
-            code = 0xFEFF, at += 2;
-        else if (at[0] == 0xEF && at[1] == 0xBF && at[2] >= 0xBE)
-            code = 0xFFC0u + (at[2] & 0x3Fu), at += 2;
-        else if (at[0] >= 0x20 && at[0] != 0x7F) {
-            if (at[0] == '"' || at[0] == '\\') *to++ = '\\';
-            *to++ = (char)at[0];
-            continue;
-        }
-        to += sprintf(to, "\\u%04X", code);
-    }
-    strcpy(to, "\"");
-    return out;
-}
-
-const char *qkv_value_text(const struct qkv_key *key, const struct qkv_config *config,
-                           struct qkv_arena *arena)
-{
-    const void *field = qkv_key_value(key, config);
-    char number[2][QKV_NUMBER_SIZE];
-    switch (key->kind) {
-    case QKV_KEY_TEXT: {
-        const char *text = *(const char *const *)field;
-        return safe_without_quotes(text) ? text : quoted(text, arena);
-    }
-    case QKV_KEY_INTEGER:
-        return qkv_arena_format(arena, "%lld", (long long)*(const int64_t *)field);
-    case QKV_KEY_NUMBER:
-        qkv_number_format(number[0], *(const double *)field);
-        return qkv_arena_string(arena, number[0]);
-    case QKV_KEY_BOOLEAN:
-        return *(const bool *)field ? "true" : "false";
-    case QKV_KEY_CHOICE: {
-        int value;
-        memcpy(&value, field, sizeof value);
-        return key->choices->names[value];
-    }
-    case QKV_KEY_PAIR:
-        qkv_number_format(number[0], ((const double *)field)[0]);
-        qkv_number_format(number[1], ((const double *)field)[1]);
-        return qkv_arena_format(arena, "[%s, %s]", number[0], number[1]);
-    }
-    return NULL;
-}
-
-bool qkv_value_equal(const struct qkv_key *key, const struct qkv_config *a, const struct qkv_config *b)
-{
-    static const size_t sizes[] = {
-        [QKV_KEY_INTEGER] = sizeof(int64_t), [QKV_KEY_NUMBER] = sizeof(double),
-        [QKV_KEY_BOOLEAN] = sizeof(bool),    [QKV_KEY_CHOICE] = sizeof(int),
-        [QKV_KEY_PAIR] = 2 * sizeof(double),
-    };
-    const void *left = qkv_key_value(key, a), *right = qkv_key_value(key, b);
-    if (key->kind == QKV_KEY_TEXT) return !strcmp(*(const char *const *)left, *(const char *const *)right);
-    return !memcmp(left, right, sizes[key->kind]);
 }

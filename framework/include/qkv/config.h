@@ -26,13 +26,11 @@ enum qkv_activation {
     QKV_ACTIVATION_TANH,
     QKV_ACTIVATION_SIGMOID,
 };
-/* What an initializer draws, before the gain, for a matrix with n inputs and m outputs. For an embedding
- * table n is embedding_dim, so that with embeddings.scale the rows enter the model with unit variance. */
 enum qkv_initializer {
-    QKV_INITIALIZER_XAVIER_UNIFORM, /* within +-sqrt(6 / (n + m)); Glorot & Bengio 2010 */
-    QKV_INITIALIZER_XAVIER_NORMAL,  /* standard deviation sqrt(2 / (n + m)) */
-    QKV_INITIALIZER_UNIFORM,        /* within +-1 / sqrt(n) */
-    QKV_INITIALIZER_NORMAL,         /* standard deviation 1 / sqrt(n) */
+    QKV_INITIALIZER_XAVIER_UNIFORM,
+    QKV_INITIALIZER_XAVIER_NORMAL,
+    QKV_INITIALIZER_UNIFORM,
+    QKV_INITIALIZER_NORMAL,
     QKV_INITIALIZER_ZEROS,
     QKV_INITIALIZER_ONES, /* gains of norms; not a choice in configs */
 };
@@ -105,6 +103,10 @@ struct qkv_stack_config {
     struct qkv_position_config positions;
 };
 
+/* What the initializers mean here, for a matrix with n inputs and m outputs; n of an embedding table is
+ * embedding_dim, so that with embeddings.scale its rows enter the model with unit variance. xavier_uniform:
+ * within +-sqrt(6 / (n + m)); xavier_normal: standard deviation sqrt(2 / (n + m)) (Glorot and Bengio 2010);
+ * uniform: within +-1 / sqrt(n); normal: standard deviation 1 / sqrt(n). All of it times the gain. */
 struct qkv_model_config {
     enum qkv_initializer initializer;       /* weight matrices */
     double init_gain;                       /* multiplies what the initializer draws */

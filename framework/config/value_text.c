@@ -1,0 +1,114 @@
+/* Values as text. */
+#include "number.h"
+#include "value.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <utf8proc.h>
+
+void qkv_range_text(char text[static QKV_RANGE_SIZE], const struct qkv_range *range)
+{
+    char low[QKV_NUMBER_SIZE], high[QKV_NUMBER_SIZE];
+    if (isinf(range->highest)) {
+        qkv_number_format(low, range->lowest);
+        snprintf(text, QKV_RANGE_SIZE, range->open_below ? "greater than %s" : "at least %s", low);
+        return;
+    }
+    qkv_number_format(low, range->lowest);
+    qkv_number_format(high, range->highest);
+    if (!range->open_below && !range->open_above)
+        snprintf(text, QKV_RANGE_SIZE, "between %s and %s", low, high);
+    else
+        snprintf(text, QKV_RANGE_SIZE, "%s %s and %s %s", range->open_below ? "greater than" : "at least",
+                 low, range->open_above ? "less than" : "at most", high);
+}
+
+/* Whether a text can stand in YAML without quotes, and no reader of YAML would take it for something else. */
+static bool safe_without_quotes(const char *text)
+{
+    static const char *const words[] = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"};
+    static const char first[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_/";
+    static const char others[] = "0123456789.+-";
+    if (!*text || !strchr(first, *text)) return false;
+    for (const char *at = text; *at; at++)
+        if (!strchr(first, *at) && !strchr(others, *at)) return false;
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        size_t j = 0;
+        while (words[i][j] && (text[j] | 0x20) == words[i][j]) j++;
+        if (!words[i][j] && !text[j]) return false;
+    }
+    return true;
+}
+
+/* Whether a code point must be written as an escape: controls, the line breaks that YAML would fold, and what
+ * its readers refuse or eat. */
+static bool needs_escape(utf8proc_int32_t code)
+{
+    bool control = code < 0x20 || (code >= 0x7F && code < 0xA0);
+    bool line_break = code == 0x2028 || code == 0x2029;
+    return control || line_break || code == 0xFEFF || code == 0xFFFE || code == 0xFFFF;
+}
+
+/* A double-quoted YAML text. Escapes take six bytes at most. */
+static const char *quoted(const char *text, struct qkv_arena *arena)
+{
+    char *out = qkv_arena_allocate(arena, 6 * strlen(text) + 3), *to = out;
+    if (!out) return NULL;
+    *to++ = '"';
+    for (const char *at = text; *at;) {
+        utf8proc_int32_t code;
+        utf8proc_ssize_t length = utf8proc_iterate((const utf8proc_uint8_t *)at, -1, &code);
+        if (length > 0 && needs_escape(code)) {
+            to += sprintf(to, "\\u%04X", (unsigned)code);
+            at += length;
+            continue;
+        }
+        if (*at == '"' || *at == '\\') *to++ = '\\';
+        *to++ = *at++;
+    }
+    strcpy(to, "\"");
+    return out;
+}
+
+const char *qkv_value_text(const struct qkv_key *key, const struct qkv_config *config,
+                           struct qkv_arena *arena)
+{
+    const void *field = qkv_key_value(key, config);
+    char number[2][QKV_NUMBER_SIZE];
+    switch (key->kind) {
+    case QKV_KEY_TEXT: {
+        const char *text = *(const char *const *)field;
+        return safe_without_quotes(text) ? text : quoted(text, arena);
+    }
+    case QKV_KEY_INTEGER:
+        return qkv_arena_format(arena, "%lld", (long long)*(const int64_t *)field);
+    case QKV_KEY_NUMBER:
+        qkv_number_format(number[0], *(const double *)field);
+        return qkv_arena_string(arena, number[0]);
+    case QKV_KEY_BOOLEAN:
+        return *(const bool *)field ? "true" : "false";
+    case QKV_KEY_CHOICE: {
+        int value;
+        memcpy(&value, field, sizeof value);
+        return key->choices->names[value];
+    }
+    case QKV_KEY_PAIR:
+        qkv_number_format(number[0], ((const double *)field)[0]);
+        qkv_number_format(number[1], ((const double *)field)[1]);
+        return qkv_arena_format(arena, "[%s, %s]", number[0], number[1]);
+    }
+    return NULL;
+}
+
+bool qkv_value_equal(const struct qkv_key *key, const struct qkv_config *a, const struct qkv_config *b)
+{
+    static const size_t sizes[] = {
+        [QKV_KEY_INTEGER] = sizeof(int64_t), [QKV_KEY_NUMBER] = sizeof(double),
+        [QKV_KEY_BOOLEAN] = sizeof(bool),    [QKV_KEY_CHOICE] = sizeof(int),
+        [QKV_KEY_PAIR] = 2 * sizeof(double),
+    };
+    const void *left = qkv_key_value(key, a), *right = qkv_key_value(key, b);
+    if (key->kind == QKV_KEY_TEXT) return !strcmp(*(const char *const *)left, *(const char *const *)right);
+    return !memcmp(left, right, sizes[key->kind]);
+}
