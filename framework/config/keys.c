@@ -129,7 +129,8 @@ const char *qkv_key_nearest(const char *path, char memory[static QKV_KEY_LONGEST
             strcpy(memory, candidate);
         } while (*end++);
     }
-    /* Near: a slip in one letter, or a third of the last part of the name is another. */
-    int allowed = 1 + least((int)strlen(last_part(path)), (int)strlen(last_part(memory))) / 3;
-    return best <= allowed || best <= 2 ? memory : "";
+    /* Near: a slip in one letter, or a third of the last part of the longer name is another. */
+    size_t length = strlen(last_part(path)), other = strlen(last_part(memory));
+    int allowed = 1 + (int)(length > other ? length : other) / 3;
+    return best <= allowed ? memory : "";
 }

@@ -238,6 +238,9 @@ static void parse(struct reader *reader, const char *bytes, size_t size)
         yaml_event_delete(&event);
     }
     yaml_parser_delete(&parser);
+    /* Lists that were still open say little; what stands in an open mapping does count. */
+    for (struct qkv_yaml_node *open = reader->parent; open; open = open->parent)
+        if (open->kind == QKV_YAML_SEQUENCE) open->kind = QKV_YAML_REFUSED;
 }
 
 /* Says what is wrong with the bytes themselves; true when nothing is. */
