@@ -130,6 +130,7 @@ static void read_file(struct reading *reading, bool *whole)
         return;
     }
     *whole = false;
+    if (root->kind == QKV_YAML_REFUSED) return;
     qkv_collect(reading->collector, (struct qkv_place){reading->file, root->line, root->column},
                 "the file must be a mapping of keys to values");
 }

@@ -46,7 +46,7 @@ struct refusal {
 
 static void expect(const char *name, const struct refusal *refusals, size_t count)
 {
-    const char *folder = scratch(name);
+    const char *folder = scratch(format("tools_config_%s", name));
     for (size_t i = 0; i < count; i++) {
         struct outcome outcome = config(folder, refusals[i].text, refusals[i].arguments);
         cr_expect_str_eq(outcome.error, refusals[i].messages, "%s%s\ngot\n%swanted\n%s", refusals[i].text,
@@ -56,13 +56,13 @@ static void expect(const char *name, const struct refusal *refusals, size_t coun
     }
 }
 
-#define EXPECT(name, ...)                                                                                              \
-    expect(name, (const struct refusal[]){__VA_ARGS__},                                                                \
+#define EXPECT(name, ...)                                                                                    \
+    expect(name, (const struct refusal[]){__VA_ARGS__},                                                      \
            sizeof((const struct refusal[]){__VA_ARGS__}) / sizeof(struct refusal))
 
 Test(config, prints_only_what_does_not_follow_from_the_rest)
 {
-    struct outcome outcome = config(scratch("smallest"), SMALLEST, "");
+    struct outcome outcome = config(scratch("tools_config_smallest"), SMALLEST, "");
     cr_assert_eq(outcome.exit_code, 0);
     cr_assert_str_empty(outcome.error);
     cr_assert_str_eq(outcome.output, SMALLEST);
@@ -70,7 +70,7 @@ Test(config, prints_only_what_does_not_follow_from_the_rest)
 
 Test(config, prints_every_key_with_full)
 {
-    const char *folder = scratch("full");
+    const char *folder = scratch("tools_config_full");
     struct outcome full = config(folder, SMALLEST, "--full");
     cr_assert_eq(full.exit_code, 0);
     cr_assert_neq(strstr(full.output, "  model_dir: runs/reverse\n"), NULL);
@@ -87,7 +87,7 @@ Test(config, prints_every_key_with_full)
 Test(config, takes_overrides_and_the_last_one_wins)
 {
     struct outcome outcome =
-        config(scratch("overrides"), SMALLEST,
+        config(scratch("tools_config_overrides"), SMALLEST,
                "-s training.learning_rate=1 -s training.learning_rate=5e-4 -s model.encoder.norm=rms "
                "-s 'data.dev=a: b #c' -s training.adam_betas=0.8,0.9 --set training.patience=3 "
                "-s 'model.tied_softmax=true' -s data.test=");
@@ -102,7 +102,7 @@ Test(config, takes_overrides_and_the_last_one_wins)
 
 Test(config, an_override_can_give_what_the_file_lacks)
 {
-    struct outcome outcome = config(scratch("lacks"), "data: {train: t, src: {lang: a}, trg: {lang: b}}\n",
+    struct outcome outcome = config(scratch("tools_config_lacks"), "data: {train: t, src: {lang: a}, trg: {lang: b}}\n",
                                     "-s name=y -s training.epochs=2");
     cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
 }
@@ -125,42 +125,49 @@ Test(config, refuses_unknown_keys_and_names_the_nearest)
            {BASE "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz: 3\n", "",
             "x.yaml:4:1: unknown key abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefgh...\n"},
            {BASE "\"a\\nb\": 3\n", "", "x.yaml:4:1: unknown key a\\x0Ab\n"}, //
-           {BASE, "-s num_heads=3", "-s num_heads=3: unknown key num_heads; did you mean model.encoder.num_heads\n"});
+           {BASE, "-s num_heads=3",
+            "-s num_heads=3: unknown key num_heads; did you mean model.encoder.num_heads\n"});
 }
 
 Test(config, refuses_values_of_the_wrong_type)
 {
-    EXPECT(
-        "type", //
-        {BASE "testing: {beam_size: many}\n", "", "x.yaml:4:22: testing.beam_size is 'many', but must be an integer\n"},
-        {BASE "testing: {beam_size: 2.5}\n", "", "x.yaml:4:22: testing.beam_size is 2.5, but must be an integer\n"},
-        {BASE "testing: {beam_size: 010}\n", "", "x.yaml:4:22: testing.beam_size is '010', but must be an integer\n"},
-        {BASE "testing: {beam_size: \"2\"}\n", "",
-         "x.yaml:4:22: testing.beam_size is the text \"2\", but must be an integer\n"},
-        {BASE "testing: {beam_size: [2]}\n", "", "x.yaml:4:22: testing.beam_size is a list, but must be an integer\n"},
-        {BASE "testing:\n  beam_size:\n", "", "x.yaml:5:3: testing.beam_size has no value, but must be an integer\n"},
-        {BASE "testing: {beam_size: 99999999999999999999}\n", "",
-         "x.yaml:4:22: testing.beam_size is 99999999999999999999, but must be an integer of 64 bits\n"},
-        {BASE "testing: {beam_alpha: .inf}\n", "",
-         "x.yaml:4:23: testing.beam_alpha is '.inf', but must be a number\n"},
-        {BASE "testing: {beam_alpha: 1e999}\n", "",
-         "x.yaml:4:23: testing.beam_alpha is 1e999, but must be a number that a double can hold\n"},
-        {BASE "testing: {beam_alpha: {a: 1}}\n", "",
-         "x.yaml:4:23: testing.beam_alpha is a section, but must be a number\n"},
-        {BASE "model: {tied_softmax: yes}\n", "",
-         "x.yaml:4:23: model.tied_softmax is 'yes', but must be true or false\n"},
-        {BASE "model: {tied_softmax: 1}\n", "", "x.yaml:4:23: model.tied_softmax is 1, but must be true or false\n"},
-        {BASE "testing: 3\n", "", "x.yaml:4:1: testing must be a section with keys of its own\n"},
-        {"name: [x]\n" REST, "", "x.yaml:1:7: name is a list, but must be a text\n"},
-        {"name:\n" REST, "", "x.yaml:1:1: name has no value\n"},
-        {"name: \"\"\n" REST, "", "x.yaml:1:7: name must not be empty\n"},
-        {BASE, "-s data.train=", "-s data.train=: data.train must not be empty\n"},
-        {BASE, "-s training.adam_betas=0.9",
-         "-s training.adam_betas=0.9: training.adam_betas is 0.9, but must be a list of two numbers, [a, b]\n"},
-        {BASE, "-s 'training.adam_betas=[0.9, x]'",
-         "-s training.adam_betas=[0.9, x]: training.adam_betas is 'x', but must be a number\n"},
-        {BASE, "-s training.learning_rate=abc",
-         "-s training.learning_rate=abc: training.learning_rate is 'abc', but must be a number\n"});
+    EXPECT("type", //
+           {BASE "testing: {beam_size: many}\n", "",
+            "x.yaml:4:22: testing.beam_size is 'many', but must be an integer\n"},
+           {BASE "testing: {beam_size: 2.5}\n", "",
+            "x.yaml:4:22: testing.beam_size is 2.5, but must be an integer\n"},
+           {BASE "testing: {beam_size: 010}\n", "",
+            "x.yaml:4:22: testing.beam_size is '010', but must be an integer\n"},
+           {BASE "testing: {beam_size: \"2\"}\n", "",
+            "x.yaml:4:22: testing.beam_size is the text \"2\", but must be an integer\n"},
+           {BASE "testing: {beam_size: [2]}\n", "",
+            "x.yaml:4:22: testing.beam_size is a list, but must be an integer\n"},
+           {BASE "testing:\n  beam_size:\n", "",
+            "x.yaml:5:3: testing.beam_size has no value, but must be an integer\n"},
+           {BASE "testing: {beam_size: 99999999999999999999}\n", "",
+            "x.yaml:4:22: testing.beam_size is 99999999999999999999, but must be an integer of 64 bits\n"},
+           {BASE "testing: {beam_alpha: .inf}\n", "",
+            "x.yaml:4:23: testing.beam_alpha is '.inf', but must be a number\n"},
+           {BASE "testing: {beam_alpha: 1e999}\n", "",
+            "x.yaml:4:23: testing.beam_alpha is 1e999, but must be a number that a double can hold\n"},
+           {BASE "testing: {beam_alpha: {a: 1}}\n", "",
+            "x.yaml:4:23: testing.beam_alpha is a section, but must be a number\n"},
+           {BASE "model: {tied_softmax: yes}\n", "",
+            "x.yaml:4:23: model.tied_softmax is 'yes', but must be true or false\n"},
+           {BASE "model: {tied_softmax: 1}\n", "",
+            "x.yaml:4:23: model.tied_softmax is 1, but must be true or false\n"},
+           {BASE "testing: 3\n", "", "x.yaml:4:1: testing must be a section with keys of its own\n"},
+           {"name: [x]\n" REST, "", "x.yaml:1:7: name is a list, but must be a text\n"},
+           {"name:\n" REST, "", "x.yaml:1:1: name has no value\n"},
+           {"name: \"\"\n" REST, "", "x.yaml:1:7: name must not be empty\n"},
+           {BASE, "-s data.train=", "-s data.train=: data.train must not be empty\n"},
+           {BASE, "-s training.adam_betas=0.9",
+            "-s training.adam_betas=0.9: training.adam_betas is 0.9, but must be a list of two numbers, [a, "
+            "b]\n"},
+           {BASE, "-s 'training.adam_betas=[0.9, x]'",
+            "-s training.adam_betas=[0.9, x]: training.adam_betas is 'x', but must be a number\n"},
+           {BASE, "-s training.learning_rate=abc",
+            "-s training.learning_rate=abc: training.learning_rate is 'abc', but must be a number\n"});
 }
 
 Test(config, refuses_values_out_of_range)
@@ -170,14 +177,17 @@ Test(config, refuses_values_out_of_range)
             "x.yaml:4:22: testing.beam_size is 0, but must be between 1 and 1000\n"},
            {BASE "testing: {beam_alpha: -1e-9}\n", "",
             "x.yaml:4:23: testing.beam_alpha is -1e-9, but must be at least 0\n"},
-           {BASE "model: {init_gain: 0}\n", "", "x.yaml:4:20: model.init_gain is 0, but must be greater than 0\n"},
+           {BASE "model: {init_gain: 0}\n", "",
+            "x.yaml:4:20: model.init_gain is 0, but must be greater than 0\n"},
            {BASE "model: {encoder: {dropout: 1}}\n", "",
             "x.yaml:4:28: model.encoder.dropout is 1, but must be at least 0 and less than 1\n"},
            {BASE, "-s training.decrease_factor=1",
-            "-s training.decrease_factor=1: training.decrease_factor is 1, but must be greater than 0 and less than "
+            "-s training.decrease_factor=1: training.decrease_factor is 1, but must be greater than 0 and "
+            "less than "
             "1\n"},
            {BASE, "-s 'training.adam_betas=[0.9, 1]'",
-            "-s training.adam_betas=[0.9, 1]: training.adam_betas is 1, but must be at least 0 and less than 1\n"});
+            "-s training.adam_betas=[0.9, 1]: training.adam_betas is 1, but must be at least 0 and less than "
+            "1\n"});
 }
 
 Test(config, refuses_what_is_not_a_choice_and_lists_the_choices)
@@ -188,10 +198,12 @@ Test(config, refuses_what_is_not_a_choice_and_lists_the_choices)
            {BASE "model: {decoder: {type: rnn}}\n", "",
             "x.yaml:4:25: model.decoder.type is 'rnn', but must be transformer\n"},
            {BASE "model: {initializer: ones}\n", "",
-            "x.yaml:4:22: model.initializer is 'ones', but must be one of xavier_uniform, xavier_normal, uniform, "
+            "x.yaml:4:22: model.initializer is 'ones', but must be one of xavier_uniform, xavier_normal, "
+            "uniform, "
             "normal, zeros\n"},
            {BASE, "-s training.early_stopping_metric=perplexity",
-            "-s training.early_stopping_metric=perplexity: training.early_stopping_metric is 'perplexity', but must be "
+            "-s training.early_stopping_metric=perplexity: training.early_stopping_metric is 'perplexity', "
+            "but must be "
             "one of loss, ppl, token_accuracy, sequence_accuracy, bleu, chrf\n"});
 }
 
@@ -204,7 +216,8 @@ Test(config, refuses_what_is_missing)
             "x.yaml: data.trg.lang is missing, but is required\n"
             "x.yaml: training.updates or training.epochs must be given, so that training ends\n"},
            {BASE, "-s training.updates=0",
-            "-s training.updates=0: training.updates or training.epochs must be given, so that training ends\n"});
+            "-s training.updates=0: training.updates or training.epochs must be given, so that training "
+            "ends\n"});
 }
 
 Test(config, refuses_what_does_not_fit_together)
@@ -219,7 +232,8 @@ Test(config, refuses_what_does_not_fit_together)
            {BASE "model: {encoder: {hidden_size: 32}}\n", "",
             "x.yaml:4:19: model.decoder.hidden_size is 64, but must equal model.encoder.hidden_size (32)\n"},
            {BASE "model: {encoder: {embeddings: {embedding_dim: 32}}}\n", "",
-            "x.yaml:4:32: model.encoder.embeddings.embedding_dim is 32, but must be 0 or model.encoder.hidden_size "
+            "x.yaml:4:32: model.encoder.embeddings.embedding_dim is 32, but must be 0 or "
+            "model.encoder.hidden_size "
             "(64)\n"},
            {BASE "model: {decoder: {positions: {type: learned, max_length: 100}}}\n", "",
             "x.yaml:4:46: model.decoder.positions.max_length is 100, but learned positions must exceed "
@@ -227,17 +241,20 @@ Test(config, refuses_what_does_not_fit_together)
            {BASE "model: {tied_embeddings: true}\n", "",
             "x.yaml:4:9: model.tied_embeddings is true, but needs data.joint_vocabulary\n"},
            {BASE, "-s data.joint_vocabulary=true -s data.src.level=char -s data.trg.voc_min_freq=2",
-            "-s data.src.level=char: data.trg.level is word, but a joint vocabulary needs that of data.src.level "
+            "-s data.src.level=char: data.trg.level is word, but a joint vocabulary needs that of "
+            "data.src.level "
             "(char)\n"
             "-s data.trg.voc_min_freq=2: data.trg.voc_min_freq is 2, but a joint vocabulary needs that of "
             "data.src.voc_min_freq (1)\n"},
            {BASE "testing: {n_best: 2}\n", "",
             "x.yaml:4:11: testing.n_best is 2, but must not exceed testing.beam_size (1)\n"},
            {BASE, "-s training.scheduling=noam",
-            "-s training.scheduling=noam: training.scheduling is noam, but needs training.learning_rate_warmup above "
+            "-s training.scheduling=noam: training.scheduling is noam, but needs "
+            "training.learning_rate_warmup above "
             "0\n"},
            {BASE, "-s training.scheduling=cosine -s training.updates=0 -s training.epochs=1",
-            "-s training.scheduling=cosine: training.scheduling is cosine, but needs training.updates, the length of "
+            "-s training.scheduling=cosine: training.scheduling is cosine, but needs training.updates, the "
+            "length of "
             "the schedule\n"},
            {BASE, "-s training.scheduling=plateau",
             "-s training.scheduling=plateau: training.scheduling is plateau, but needs data.dev\n"},
@@ -247,16 +264,18 @@ Test(config, refuses_what_does_not_fit_together)
             "-s training.learning_rate_min=0.1: training.learning_rate_min is 0.1, but must not exceed "
             "training.learning_rate (0.001)\n"},
            {"name: a/b\n" REST, "",
-            "x.yaml:1:1: name is 'a/b', but must be made of letters, digits, '.', '_' and '-', and not start with "
+            "x.yaml:1:1: name is 'a/b', but must be made of letters, digits, '.', '_' and '-', and not start "
+            "with "
             "'.'\n"},
            {BASE, "-s name=..",
-            "-s name=..: name is '..', but must be made of letters, digits, '.', '_' and '-', and not start with "
+            "-s name=..: name is '..', but must be made of letters, digits, '.', '_' and '-', and not start "
+            "with "
             "'.'\n"});
 }
 
 Test(config, both_widths_free_the_number_of_heads)
 {
-    struct outcome outcome = config(scratch("widths"), SMALLEST,
+    struct outcome outcome = config(scratch("tools_config_widths"), SMALLEST,
                                     "-s model.encoder.num_heads=3 -s model.encoder.attention.key_width=20 "
                                     "-s model.encoder.attention.value_width=21");
     cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
@@ -279,19 +298,22 @@ Test(config, refuses_yaml_that_hides_what_it_means)
            {"just words\n", "", "x.yaml:1:1: the file must be a mapping of keys to values\n"},
            {"", "", "x.yaml: the file is empty\n"}, //
            {"# nothing\n\n", "", "x.yaml: the file is empty\n"},
-           {"name: [x\n", "", "x.yaml:2:1: not valid YAML: did not find expected ',' or ']' while parsing a flow "
-                              "sequence that starts in line 1\n"},
+           {"name: [x\n", "",
+            "x.yaml:2:1: not valid YAML: did not find expected ',' or ']' while parsing a flow "
+            "sequence that starts in line 1\n"},
            {"name: x\n\tdata: 3\n", "",
-            "x.yaml:2:1: not valid YAML: found a tab character that violates indentation while scanning a plain scalar "
+            "x.yaml:2:1: not valid YAML: found a tab character that violates indentation while scanning a "
+            "plain scalar "
             "that starts in line 1\n"},
            {"name: @x\n", "",
-            "x.yaml:1:7: not valid YAML: found character that cannot start any token while scanning for the next token "
+            "x.yaml:1:7: not valid YAML: found character that cannot start any token while scanning for the "
+            "next token "
             "that starts in line 1\n"});
 }
 
 Test(config, refuses_bytes_that_are_no_text)
 {
-    const char *folder = scratch("bytes");
+    const char *folder = scratch("tools_config_bytes");
     static const char nul[] = "name: x\ndata: \0";
     struct outcome outcome = config_of(folder, nul, sizeof nul - 1, "");
     cr_assert_str_eq(outcome.error, "x.yaml:2:7: NUL byte\n");
@@ -310,15 +332,16 @@ Test(config, refuses_bytes_that_are_no_text)
 Test(config, reads_a_file_with_a_byte_order_mark_and_windows_lines)
 {
     struct outcome outcome =
-        config(scratch("windows"), "\xEF\xBB\xBFname: x\r\n" REST "model: {init_gian: 1}\r\n", "");
-    cr_assert_str_eq(outcome.error, "x.yaml:4:9: unknown key model.init_gian; did you mean model.init_gain\n");
-    outcome = config(scratch("windows"), "\xEF\xBB\xBFname: x\r\n" REST, "");
+        config(scratch("tools_config_windows"), "\xEF\xBB\xBFname: x\r\n" REST "model: {init_gian: 1}\r\n", "");
+    cr_assert_str_eq(outcome.error,
+                     "x.yaml:4:9: unknown key model.init_gian; did you mean model.init_gain\n");
+    outcome = config(scratch("tools_config_windows"), "\xEF\xBB\xBFname: x\r\n" REST, "");
     cr_assert_eq(outcome.exit_code, 0);
 }
 
 Test(config, refuses_paths_that_are_no_files)
 {
-    const char *folder = scratch("paths");
+    const char *folder = scratch("tools_config_paths");
     struct outcome outcome = run("cd '%s' && qkv config missing.yaml", folder);
     cr_assert_str_eq(outcome.error, "missing.yaml: cannot be read: No such file or directory\n");
     cr_assert_eq(outcome.exit_code, 2);
@@ -329,8 +352,9 @@ Test(config, refuses_paths_that_are_no_files)
 
 Test(config, reads_a_pipe)
 {
-    struct outcome outcome = run("printf 'name: x\\n%s' | qkv config /dev/stdin",
-                                 "data: {train: t.tsv, src: {lang: a}, trg: {lang: b}}\\ntraining: {updates: 1}\\n");
+    struct outcome outcome =
+        run("printf 'name: x\\n%s' | qkv config /dev/stdin",
+            "data: {train: t.tsv, src: {lang: a}, trg: {lang: b}}\\ntraining: {updates: 1}\\n");
     cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
 }
 
@@ -346,7 +370,8 @@ Test(config, reports_all_errors_in_the_order_of_lines)
             "model: {tied_embeddings: true}\n"
             "testing: &t {}\n",
             "-s oops -s =3 -s training=3",
-            "x.yaml:1:1: name is 'a b', but must be made of letters, digits, '.', '_' and '-', and not start with "
+            "x.yaml:1:1: name is 'a b', but must be made of letters, digits, '.', '_' and '-', and not start "
+            "with "
             "'.'\n"
             "x.yaml:2:40: data.src.level is 'bytes', but must be one of word, char\n"
             "x.yaml:2:63: unknown key data.trg.voc_limt; did you mean data.trg.voc_limit\n"
@@ -361,13 +386,14 @@ Test(config, reports_all_errors_in_the_order_of_lines)
            /* What stands behind a syntax error is not missing. */
            {"name: 1\nnme: x\ndata: [\n", "",
             "x.yaml:2:1: unknown key nme; did you mean name\n"
-            "x.yaml:4:1: not valid YAML: did not find expected node content while parsing a flow node that starts in "
+            "x.yaml:4:1: not valid YAML: did not find expected node content while parsing a flow node that "
+            "starts in "
             "line 4\n"});
 }
 
 Test(config, says_how_many_errors_it_does_not_show)
 {
-    const char *folder = scratch("many");
+    const char *folder = scratch("tools_config_many");
     char text[4096] = BASE;
     for (int i = 0; i < 150; i++) sprintf(text + strlen(text), "key%d: 1\n", i);
     struct outcome outcome = config(folder, text, "");
@@ -379,7 +405,7 @@ Test(config, says_how_many_errors_it_does_not_show)
 Test(config, reference_lists_each_key_once)
 {
     struct outcome reference = run("qkv config --reference");
-    struct outcome full = config(scratch("reference"), SMALLEST, "--full");
+    struct outcome full = config(scratch("tools_config_reference"), SMALLEST, "--full");
     cr_assert_eq(reference.exit_code, 0);
     int keys = lines_with(full.output, ": ");
     cr_assert_gt(keys, 90);
@@ -391,7 +417,7 @@ Test(config, reference_lists_each_key_once)
         overrides = format("%s -s '%.*s=?'", overrides, length, row + 4);
         if (lines_with(overrides, " -s ") < 60 && strstr(row + 4, "\n| `")) continue;
         /* Each is a key that overrides know, too. */
-        cr_expect_null(strstr(config(scratch("known"), SMALLEST, overrides).error, "unknown"));
+        cr_expect_null(strstr(config(scratch("tools_config_known"), SMALLEST, overrides).error, "unknown"));
         overrides = format(" ");
     }
 }

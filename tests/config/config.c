@@ -1,0 +1,362 @@
+#include "qkv/config.h"
+
+#include "support.h"
+
+#include <criterion/criterion.h>
+#include <float.h>
+#include <locale.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define STACK(type)                                                                                          \
+    "    type: transformer\n    num_layers: 3\n    num_heads: 6\n    hidden_size: 96\n    ff_size: 128\n"    \
+    "    dropout: 0.25\n    layer_norm: post\n    norm: rms\n    norm_epsilon: 1e-5\n    activation: "    \
+    "gelu_tanh\n"                                                                                            \
+    "    attention:\n      key_width: 24\n      value_width: 8\n      bias: false\n      dropout: 0\n"       \
+    "    embeddings:\n      embedding_dim: 96\n      scale: false\n      dropout: 0.05\n"                    \
+    "    positions:\n      type: " type "\n      base: 500.5\n      max_length: 60\n"
+
+#define TEXT(lang, more)                                                                                     \
+    "    lang: " lang                                                                                        \
+    "\n    level: char\n    lowercase: true\n    split_punctuation: true\n    max_length: 50\n"              \
+    "    voc_limit: 4000\n    voc_min_freq: 2\n" more
+
+/* Every key, none at its default where it has a choice. */
+static const char EVERY_KEY[] = "name: every_key-1.0\n"
+                                "\n"
+                                "data:\n"
+                                "  train: datasets/x.tsv.gz\n"
+                                "  dev: /tmp/dev\n"
+                                "  test: \"a \\\"b\\\" \\\\ #\"\n"
+                                "  joint_vocabulary: true\n"
+                                "  src:\n" TEXT("\"no\"", "") "  trg:\n" TEXT("en", "") //
+    "\n"
+    "model:\n"
+    "  initializer: uniform\n"
+    "  init_gain: 0.5\n"
+    "  init_depth_scaling: true\n"
+    "  embed_initializer: xavier_normal\n"
+    "  embed_init_gain: 2\n"
+    "  tied_embeddings: true\n"
+    "  tied_softmax: true\n"
+    "  encoder:\n" STACK("learned") "  decoder:\n" STACK("none") //
+    "\n"
+    "training:\n"
+    "  model_dir: out/here\n"
+    "  random_seed: 9007199254740993\n"
+    "  optimizer: adamw\n"
+    "  learning_rate: 0.0007\n"
+    "  adam_betas: [0.9, 0.98]\n"
+    "  adam_epsilon: 1e-9\n"
+    "  momentum: 0.5\n"
+    "  weight_decay: 0.01\n"
+    "  scheduling: inverse_sqrt\n"
+    "  learning_rate_warmup: 4000\n"
+    "  learning_rate_factor: 1.5\n"
+    "  learning_rate_min: 1e-6\n"
+    "  decrease_factor: 0.9\n"
+    "  learning_rate_patience: 2\n"
+    "  batch_size: 4096\n"
+    "  batch_type: token\n"
+    "  batch_multiplier: 2\n"
+    "  shards: 8\n"
+    "  updates: 10000\n"
+    "  epochs: 7\n"
+    "  logging_freq: 10\n"
+    "  validation_freq: 50\n"
+    "  validation_samples: 0\n"
+    "  early_stopping_metric: chrf\n"
+    "  patience: 9\n"
+    "  keep_best_ckpts: 1\n"
+    "  clip_grad_norm: 1\n"
+    "  clip_grad_val: 5\n"
+    "  label_smoothing: 0.1\n"
+    "\n"
+    "testing:\n"
+    "  batch_size: 1\n"
+    "  beam_size: 5\n"
+    "  beam_alpha: 1\n"
+    "  n_best: 5\n"
+    "  max_output_length: 80\n";
+
+static const char SMALLEST[] =
+    "name: x\ndata: {train: t, src: {lang: a}, trg: {lang: b}}\ntraining: {updates: 1}\n";
+
+static enum qkv_status read_text(struct qkv_config *config, struct qkv_arena *arena, const char *folder,
+                                 const char *text, size_t size, struct qkv_messages *messages)
+{
+    return qkv_config_read(config, arena, write_bytes(folder, "x.yaml", text, size), NULL, 0, messages);
+}
+
+static void read_good(struct qkv_config *config, struct qkv_arena *arena, const char *folder,
+                      const char *text)
+{
+    struct qkv_messages messages;
+    enum qkv_status status = read_text(config, arena, folder, text, strlen(text), &messages);
+    cr_assert_eq(status, QKV_OK, "%s", messages.count ? messages.text[0] : "no message");
+    cr_assert_eq(messages.count, 0);
+}
+
+static char *written(const struct qkv_config *config, bool full)
+{
+    char *text;
+    size_t size;
+    FILE *file = open_memstream(&text, &size);
+    cr_assert_eq(qkv_config_write(config, file, full), QKV_OK);
+    fclose(file);
+    return text;
+}
+
+Test(config, every_key_survives_reading_and_writing)
+{
+    const char *folder = scratch("config_every");
+    struct qkv_arena arena = {0};
+    struct qkv_config config;
+    read_good(&config, &arena, folder, EVERY_KEY);
+    cr_assert_str_eq(written(&config, true), EVERY_KEY);
+
+    struct qkv_config again;
+    read_good(&again, &arena, folder, written(&config, false));
+    cr_assert_str_eq(written(&again, true), EVERY_KEY);
+
+    cr_assert_str_eq(config.name, "every_key-1.0");
+    cr_assert_str_eq(config.data.test, "a \"b\" \\ #");
+    cr_assert_str_eq(config.data.src.lang, "no");
+    cr_assert_eq(config.data.trg.level, QKV_LEVEL_CHAR);
+    cr_assert_eq(config.data.src.voc_limit, 4000);
+    cr_assert_eq(config.model.embed_initializer, QKV_INITIALIZER_XAVIER_NORMAL);
+    cr_assert_eq(config.model.encoder.positions.type, QKV_POSITION_LEARNED);
+    cr_assert_eq(config.model.decoder.positions.type, QKV_POSITION_NONE);
+    cr_assert_eq(config.model.decoder.attention.value_width, 8);
+    cr_assert_eq(config.model.decoder.attention.bias, false);
+    cr_assert_eq(config.training.random_seed, 9007199254740993);
+    cr_assert_eq(config.training.adam_betas[1], 0.98);
+    cr_assert_eq(config.training.learning_rate, 7e-4);
+    cr_assert_eq(config.training.early_stopping_metric, QKV_METRIC_CHRF);
+    cr_assert_eq(config.testing.max_output_length, 80);
+    qkv_arena_release(&arena);
+}
+
+Test(config, widths_and_folder_get_what_their_zeros_stand_for)
+{
+    struct qkv_arena arena = {0};
+    struct qkv_config config;
+    read_good(&config, &arena, scratch("config_normal"), SMALLEST);
+    cr_assert_eq(config.model.encoder.attention.key_width, 16);
+    cr_assert_eq(config.model.decoder.attention.value_width, 16);
+    cr_assert_eq(config.model.decoder.embeddings.embedding_dim, 64);
+    cr_assert_str_eq(config.training.model_dir, "runs/x");
+    qkv_arena_release(&arena);
+}
+
+Test(config, the_default_config_is_that_of_a_file_without_keys)
+{
+    const char *folder = scratch("config_default");
+    struct qkv_arena arena = {0};
+    struct qkv_config config, from_file;
+    cr_assert_eq(qkv_config_default(&config, &arena, "x"), QKV_OK);
+    cr_assert_str_empty(config.data.train);
+    config.data.train = "t";
+    config.data.src.lang = "a";
+    config.data.trg.lang = "b";
+    config.training.updates = 1;
+    read_good(&from_file, &arena, folder, SMALLEST);
+    cr_assert_str_eq(written(&config, true), written(&from_file, true));
+    qkv_arena_release(&arena);
+}
+
+Test(config, numbers_survive_bit_by_bit_in_every_locale)
+{
+    static const double numbers[] = {
+        0.1,
+        1.0 / 3.0,
+        123456.789,
+        1e15,
+        1e16,
+        9007199254740993.0,
+        1e22,
+        1e23,
+        5e-324,
+        DBL_MIN,
+        DBL_MAX,
+        1e-4,
+        0.00012345678901234567,
+        9.99e-5,
+        DBL_EPSILON,
+        2e-308,
+        100,
+        1e100,
+        0.30000000000000004,
+    };
+    const char *folder = scratch("config_numbers");
+    struct qkv_arena arena = {0};
+    struct qkv_config config, again;
+    if (!setlocale(LC_ALL, "de_DE.UTF-8")) setlocale(LC_ALL, "C");
+    read_good(&config, &arena, folder, SMALLEST);
+    unsigned long long state = 88172645463325252u;
+    for (int i = 0; i < 200; i++) {
+        double number = 0;
+        state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+        memcpy(&number, &state, sizeof number);
+        number = number < 0 ? -number : number;
+        if (i < (int)(sizeof numbers / sizeof numbers[0])) number = numbers[i];
+        if (!(number <= DBL_MAX)) continue;
+        config.training.clip_grad_norm = number;
+        char *text = written(&config, true);
+        read_good(&again, &arena, folder, text);
+        cr_assert_eq(memcmp(&again.training.clip_grad_norm, &number, sizeof number), 0, "%.17g", number);
+        free(text);
+    }
+    qkv_arena_release(&arena);
+}
+
+Test(config, texts_survive_byte_by_byte)
+{
+    static const char *const texts[] = {
+        "",
+        " ",
+        "true",
+        "No",
+        "null",
+        "~",
+        "3",
+        "- a",
+        "a: b",
+        "a #b",
+        "'",
+        "\"",
+        "\\n",
+        "a\nb",
+        "\t",
+        "\x01\x7F",
+        "*a",
+        "&a",
+        "!x",
+        "%x",
+        "@x",
+        "[a]",
+        "{a}",
+        "a,b",
+        "?",
+        "---",
+        "...",
+        "\xC3\xA4",
+        "\xC2\x85",
+        "\xC2\xA0",
+        "\xE2\x80\xA8",
+        "\xEF\xBB\xBF",
+        "\xEF\xBF\xBE",
+        "\xF0\x9F\x98\x80",
+        "1e3",
+        "x\r\ny",
+        "../a b/c",
+        "yes.tsv",
+        "/abs",
+        ".inf",
+    };
+    const char *folder = scratch("config_texts");
+    struct qkv_arena arena = {0};
+    struct qkv_config config, again;
+    read_good(&config, &arena, folder, SMALLEST);
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        config.data.dev = texts[i];
+        char *text = written(&config, true);
+        read_good(&again, &arena, folder, text);
+        cr_assert_str_eq(again.data.dev, texts[i], "%s", text);
+        free(text);
+    }
+    qkv_arena_release(&arena);
+}
+
+Test(config, values_have_the_names_of_configs)
+{
+    cr_assert_str_eq(qkv_level_name(QKV_LEVEL_CHAR), "char");
+    cr_assert_str_eq(qkv_network_name(QKV_NETWORK_TRANSFORMER), "transformer");
+    cr_assert_str_eq(qkv_norm_place_name(QKV_NORM_POST), "post");
+    cr_assert_str_eq(qkv_norm_kind_name(QKV_NORM_RMS), "rms");
+    cr_assert_str_eq(qkv_position_kind_name(QKV_POSITION_NONE), "none");
+    cr_assert_str_eq(qkv_activation_name(QKV_ACTIVATION_SIGMOID), "sigmoid");
+    cr_assert_str_eq(qkv_initializer_name(QKV_INITIALIZER_ONES), "ones");
+    cr_assert_str_eq(qkv_optimizer_kind_name(QKV_OPTIMIZER_SGD), "sgd");
+    cr_assert_str_eq(qkv_schedule_kind_name(QKV_SCHEDULE_PLATEAU), "plateau");
+    cr_assert_str_eq(qkv_batch_type_name(QKV_BATCH_TOKEN), "token");
+    cr_assert_str_eq(qkv_metric_name(QKV_METRIC_PERPLEXITY), "ppl");
+    cr_assert_str_eq(qkv_metric_name((enum qkv_metric)99), "unknown");
+}
+
+/* Whatever the bytes: a status, and messages exactly when it is not QKV_OK, each of one line. */
+static void survive(const char *folder, const char *bytes, size_t size)
+{
+    struct qkv_arena arena = {0};
+    struct qkv_config config;
+    struct qkv_messages messages;
+    enum qkv_status status = read_text(&config, &arena, folder, bytes, size, &messages);
+    cr_assert(status == QKV_OK || status == QKV_INVALID);
+    cr_assert_eq(status == QKV_OK, messages.count == 0);
+    for (int i = 0; i < messages.count; i++) {
+        cr_assert_null(strchr(messages.text[i], '\n'));
+        cr_assert_neq(messages.text[i][strlen(messages.text[i]) - 1], '.', "%s", messages.text[i]);
+    }
+    qkv_arena_release(&arena);
+}
+
+Test(config, survives_being_cut_anywhere)
+{
+    const char *folder = scratch("config_cut");
+    for (size_t size = 0; size < sizeof EVERY_KEY; size++) survive(folder, EVERY_KEY, size);
+}
+
+Test(config, survives_any_byte_anywhere)
+{
+    static const char bytes[] = {0,   '\n', '\t', '"', '\'', '[', '{', '}',    '*',
+                                 '&', '!',  ':',  '-', '?',  '#', '%', '\x80', '\xFF'};
+    const char *folder = scratch("config_byte");
+    char *text = strdup(EVERY_KEY);
+    for (size_t at = 0; at < sizeof EVERY_KEY - 1; at++) {
+        text[at] = bytes[at % sizeof bytes];
+        survive(folder, text, sizeof EVERY_KEY - 1);
+        text[at] = EVERY_KEY[at];
+    }
+    free(text);
+}
+
+Test(config, refuses_what_is_too_deep_too_wide_or_too_large)
+{
+    const char *folder = scratch("config_limits");
+    struct qkv_arena arena = {0};
+    struct qkv_config config;
+    struct qkv_messages messages;
+    size_t room = (16u << 20) + 2;
+    char *text = malloc(room);
+    memset(text, '[', 100000);
+    cr_assert_eq(read_text(&config, &arena, folder, text, 100000, &messages), QKV_INVALID);
+    cr_assert_not_null(strstr(messages.text[0], ":1:65: nested deeper than 64 levels"), "%s",
+                       messages.text[0]);
+
+    size_t used = 0;
+    for (int i = 0; i < 10001; i++) used += (size_t)sprintf(text + used, "k%d: 1\n", i);
+    cr_assert_eq(read_text(&config, &arena, folder, text, used, &messages), QKV_INVALID);
+    cr_assert_eq(messages.count, QKV_MESSAGES_MOST);
+
+    memset(text, '#', room);
+    cr_assert_eq(read_text(&config, &arena, folder, text, room, &messages), QKV_INVALID);
+    cr_assert_not_null(strstr(messages.text[0], "x.yaml: larger than 16 MiB"), "%s", messages.text[0]);
+    cr_assert_eq(messages.count, 1);
+    free(text);
+    qkv_arena_release(&arena);
+}
+
+Test(config, says_when_it_cannot_write)
+{
+    struct qkv_arena arena = {0};
+    struct qkv_config config;
+    read_good(&config, &arena, scratch("config_full"), SMALLEST);
+    FILE *file = fopen("/dev/full", "w");
+    cr_assert_not_null(file);
+    setvbuf(file, NULL, _IONBF, 0);
+    cr_assert_eq(qkv_config_write(&config, file, true), QKV_INVALID);
+    cr_assert_eq(qkv_config_write_reference(file), QKV_INVALID);
+    fclose(file);
+    qkv_arena_release(&arena);
+}
