@@ -40,8 +40,7 @@ const struct qkv_key *qkv_key_find(const char *path);
 /* Whether a path names a section, "training" or "model.encoder". */
 bool qkv_key_is_section(const char *path);
 
-/* The key or section that `path` was probably meant to be; "" when none is near. Static memory or that of
- * `memory`, a buffer of QKV_KEY_LONGEST bytes. */
+/* The key or section that `path` was probably meant to be, written into `memory`; "" when none is near. */
 enum { QKV_KEY_LONGEST = 64 };
 const char *qkv_key_nearest(const char *path, char memory[static QKV_KEY_LONGEST]);
 

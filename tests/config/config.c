@@ -11,7 +11,7 @@
 
 #define STACK(type)                                                                                          \
     "    type: transformer\n    num_layers: 3\n    num_heads: 6\n    hidden_size: 96\n    ff_size: 128\n"    \
-    "    dropout: 0.25\n    layer_norm: post\n    norm: rms\n    norm_epsilon: 1e-5\n    activation: "    \
+    "    dropout: 0.25\n    layer_norm: post\n    norm: rms\n    norm_epsilon: 1e-5\n    activation: "       \
     "gelu_tanh\n"                                                                                            \
     "    attention:\n      key_width: 24\n      value_width: 8\n      bias: false\n      dropout: 0\n"       \
     "    embeddings:\n      embedding_dim: 96\n      scale: false\n      dropout: 0.05\n"                    \
@@ -264,6 +264,9 @@ Test(config, texts_survive_byte_by_byte)
         char *text = written(&config, true);
         read_good(&again, &arena, folder, text);
         cr_assert_str_eq(again.data.dev, texts[i], "%s", text);
+        /* Other readers of YAML would eat or refuse these. */
+        cr_assert_null(strstr(text, "\xEF\xBB\xBF"));
+        cr_assert_null(strpbrk(text, "\x01\x7F\t\r"));
         free(text);
     }
     qkv_arena_release(&arena);
