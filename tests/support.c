@@ -1,4 +1,3 @@
-#define _GNU_SOURCE /* program_invocation_short_name */
 #include "support.h"
 
 #include <errno.h>
@@ -57,9 +56,18 @@ char *read_file(const char *path, size_t *size)
     return bytes;
 }
 
+/* The file name of the running test program; Criterion renames its worker processes, so argv[0] will not do. */
+static const char *program(void)
+{
+    static char path[4096];
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    need(length > 0, "/proc/self/exe");
+    return strrchr(path, '/') + 1;
+}
+
 const char *scratch(const char *name)
 {
-    char *folder = format("%s/scratch/%s.%s", QKV_BUILD_DIR, program_invocation_short_name, name);
+    char *folder = format("%s/scratch/%s.%s", QKV_BUILD_DIR, program(), name);
     char *command = format("rm -rf '%s' && mkdir -p '%s'", folder, folder);
     need(system(command) == 0, command);
     free(command);
@@ -89,7 +97,7 @@ struct outcome run(const char *pattern, ...)
     va_end(arguments);
     static int runs;
     const char *folder = format("%s/scratch", QKV_BUILD_DIR);
-    char *base = format("%s/%s.%ld.%d", folder, program_invocation_short_name, (long)getpid(), runs++);
+    char *base = format("%s/%s.%ld.%d", folder, program(), (long)getpid(), runs++);
     char *whole = format("mkdir -p '%s'; qkv() { '%s' \"$@\"; }; exec </dev/null >'%s.out' 2>'%s.err'; %s", folder,
                          QKV_BINARY, base, base, command);
     int status = system(whole);

@@ -16,6 +16,7 @@
 
 #include "qkv/arena.h"
 #include "qkv/graph.h"
+#include "qkv/layers.h"
 #include "qkv/ops.h"
 
 /* Mistakes that are planted into the backward function of one op, to see the check fail. */
@@ -72,8 +73,13 @@ QKV_API enum qkv_status qkv_check_graph(struct qkv_check_report *report, const c
 QKV_API enum qkv_status qkv_check_op(struct qkv_check_report *report, enum qkv_op_id op,
                                      const struct qkv_check_options *options, struct qkv_error *error);
 
-/* The op of that name, or QKV_OP_COUNT. */
+/* Checks every sample of a layer: its parameters and its inputs. A layer without samples fails. */
+QKV_API enum qkv_status qkv_check_layer(struct qkv_check_report *report, enum qkv_layer_id layer,
+                                        const struct qkv_check_options *options, struct qkv_error *error);
+
+/* The op or layer of that name, or QKV_OP_COUNT, QKV_LAYER_COUNT. */
 QKV_API enum qkv_op_id qkv_op_find(const char *name);
+QKV_API enum qkv_layer_id qkv_layer_find(const char *name);
 
 QKV_API void qkv_check_release(struct qkv_check_report *report);
 

@@ -1,0 +1,77 @@
+/* The gradient check of layers: walks the samples of the table of layers. */
+#include "check/check.h"
+#include "qkv/layers.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum qkv_layer_id qkv_layer_find(const char *name)
+{
+    for (int layer = 0; layer < QKV_LAYER_COUNT; layer++)
+        if (!strcmp(qkv_layer_kind((enum qkv_layer_id)layer)->name, name)) return (enum qkv_layer_id)layer;
+    return QKV_LAYER_COUNT;
+}
+
+static void fill(struct qkv_tensor *x, uint64_t seed, uint32_t family)
+{
+    double *value = x ? qkv_tensor_value(x) : NULL;
+    struct qkv_random random = {seed, QKV_STREAM_CHECK, family};
+    for (int64_t i = 0; x && i < qkv_tensor_count(x); i++) value[i] = 2 * qkv_random_uniform(random, (uint64_t)i) - 1;
+}
+
+/* One sample: a layer of its own, with random parameters (biases too: zeros would hide faults) and inputs. */
+static enum qkv_status check_sample(struct qkv_check_report *report, const struct qkv_layer_kind *kind,
+                                    const struct qkv_layer_sample *sample, const struct qkv_check_options *options,
+                                    struct qkv_error *error)
+{
+    struct qkv_parameters parameters = {0};
+    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
+    void *layer = calloc(1, kind->size), *gradients = NULL;
+    const char *subject = qkv_arena_format(&report->arena, "layer %s (%s)", kind->name, sample->name);
+    enum qkv_status status = QKV_INVALID;
+    if (!graph || !layer || !subject) {
+        qkv_error_set(error, "out of memory for layer %s", kind->name);
+        goto end;
+    }
+    kind->init(layer, &parameters, sample->options, kind->name);
+    if (qkv_parameters_allocate(&parameters, QKV_FLOAT64, error)) goto end;
+    gradients = calloc((size_t)parameters.elements + 1, sizeof(double));
+    if (!gradients) {
+        qkv_error_set(error, "out of memory for layer %s", kind->name);
+        goto end;
+    }
+    struct qkv_random random = {.seed = options->seed, .step = 3};
+    for (int64_t i = 0; i < parameters.elements; i++)
+        ((double *)parameters.values)[i] =
+            2 * qkv_random_uniform((struct qkv_random){options->seed, QKV_STREAM_CHECK, 9}, (uint64_t)i) - 1;
+    qkv_graph_bind(graph, &parameters, gradients, false);
+    qkv_graph_set_dropout(graph, &random);
+    struct qkv_tensor *input[2] = {NULL, NULL};
+    for (int i = 0; i < 2; i++) {
+        if (!sample->input[i].rank) continue;
+        input[i] = qkv_variable(graph, sample->input[i]);
+        fill(input[i], options->seed, (uint32_t)i + 1);
+    }
+    status = qkv_check_graph(report, subject, graph, kind->apply(layer, graph, input, sample), options, error);
+end:
+    free(gradients);
+    free(layer);
+    qkv_graph_free(graph);
+    qkv_parameters_release(&parameters);
+    return status;
+}
+
+enum qkv_status qkv_check_layer(struct qkv_check_report *report, enum qkv_layer_id layer,
+                                const struct qkv_check_options *options, struct qkv_error *error)
+{
+    const struct qkv_layer_kind *kind = qkv_layer_kind(layer);
+    if (!kind->samples || !kind->samples[0].name) {
+        struct qkv_check_row *row = qkv_check_add(report, kind->name, "samples");
+        if (!row) return qkv_error_set(error, "out of memory");
+        qkv_check_fail(report, row, "the layer has no samples");
+    }
+    enum qkv_status status = QKV_OK;
+    for (const struct qkv_layer_sample *s = kind->samples; !status && s && s->name; s++)
+        status = check_sample(report, kind, s, options, error);
+    return status;
+}

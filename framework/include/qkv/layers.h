@@ -1,0 +1,210 @@
+/* Layers: parameters with names, and a function that applies them to tensors.
+ *
+ * All follow one pattern. qkv_<layer>_init(layer, parameters, options, name) declares the layer's parameters as
+ * "<name>.weight" and so on (before qkv_parameters_allocate; it cannot fail by itself, lack of memory shows there).
+ * qkv_<layer>_apply(layer, graph, x, ...) records the ops. A layer owns nothing and needs no release; it must outlive the
+ * graphs that it is used in. N rows are the packed tokens of a batch.
+ *
+ * Initialisers of weights: xavier as in parameters.h; normal and uniform are divided by sqrt(inputs), for embedding
+ * tables by sqrt(width). */
+#ifndef QKV_LAYERS_H
+#define QKV_LAYERS_H
+
+#include "qkv/config.h"
+#include "qkv/ops.h"
+#include "qkv/parameters.h"
+
+/* Dropout where the graph drops out and rate > 0, else x itself. */
+QKV_API struct qkv_tensor *qkv_dropout_apply(struct qkv_graph *graph, struct qkv_tensor *x, double rate);
+
+/* The activation's op; x itself for NONE. */
+QKV_API struct qkv_tensor *qkv_activation_apply(struct qkv_graph *graph, struct qkv_tensor *x,
+                                                enum qkv_activation activation);
+
+/* ---- dense: activation(x W + b), [N, inputs] -> [N, outputs] ---- */
+
+struct qkv_dense_options {
+    int64_t inputs, outputs;
+    bool bias;
+    enum qkv_activation activation;
+    struct qkv_initial initial; /* of the weight; biases start at 0 */
+};
+
+struct qkv_dense {
+    const char *name;
+    const struct qkv_parameter *weight, *bias; /* [inputs, outputs]; [outputs] or NULL */
+    enum qkv_activation activation;
+};
+
+QKV_API void qkv_dense_init(struct qkv_dense *layer, struct qkv_parameters *parameters,
+                            const struct qkv_dense_options *options, const char *name);
+QKV_API struct qkv_tensor *qkv_dense_apply(const struct qkv_dense *layer, struct qkv_graph *graph, struct qkv_tensor *x);
+
+/* ---- embedding: rows of a table, times sqrt(width) where scaled (Vaswani et al. 2017, 3.4) ---- */
+
+struct qkv_embedding_options {
+    int64_t size, width; /* C, D */
+    bool scale;
+    struct qkv_initial initial;
+};
+
+struct qkv_embedding {
+    const char *name;
+    const struct qkv_parameter *table; /* [size, width]; tied layers share it */
+    double factor;
+};
+
+QKV_API void qkv_embedding_init(struct qkv_embedding *layer, struct qkv_parameters *parameters,
+                                const struct qkv_embedding_options *options, const char *name);
+/* count ids -> [count, width]; the ids must outlive the graph's nodes. */
+QKV_API struct qkv_tensor *qkv_embedding_apply(const struct qkv_embedding *layer, struct qkv_graph *graph,
+                                               const int32_t *ids, int64_t count);
+
+/* ---- positions: x + table[position] ---- */
+
+struct qkv_positions_options {
+    enum qkv_position_kind kind;
+    int64_t length, width; /* rows of the table: no sentence may be longer */
+    double base;           /* sinusoidal */
+    struct qkv_initial initial; /* learned */
+};
+
+struct qkv_positions {
+    const char *name;
+    enum qkv_position_kind kind;
+    int64_t length, width;
+    const struct qkv_parameter *table; /* learned: [length, width] */
+    void *sinusoids[2];                /* sinusoidal: [length, width], by dtype; lives with the parameters */
+};
+
+QKV_API void qkv_positions_init(struct qkv_positions *layer, struct qkv_parameters *parameters,
+                                const struct qkv_positions_options *options, const char *name);
+/* x [N, width]: row i of each segment gets position first + i. */
+QKV_API struct qkv_tensor *qkv_positions_apply(const struct qkv_positions *layer, struct qkv_graph *graph,
+                                               struct qkv_tensor *x, struct qkv_segments segments, int64_t first);
+
+/* Column j of position p (Vaswani et al. 2017, 3.5): sin(p / base^(2i/width)) for j = 2i, cos of the same for 2i + 1. The
+ * last column of an odd width has no partner and stays 0. */
+QKV_API double qkv_sinusoid(int64_t position, int64_t column, int64_t width, double base);
+
+/* ---- norm: layer norm or RMS norm of each row ---- */
+
+struct qkv_norm_options {
+    enum qkv_norm_kind kind;
+    int64_t width;
+    double epsilon;
+};
+
+struct qkv_norm {
+    const char *name;
+    enum qkv_norm_kind kind;
+    const struct qkv_parameter *gain, *bias; /* [width]; bias is NULL for RMS norm */
+    double epsilon;
+};
+
+QKV_API void qkv_norm_init(struct qkv_norm *layer, struct qkv_parameters *parameters,
+                           const struct qkv_norm_options *options, const char *name);
+QKV_API struct qkv_tensor *qkv_norm_apply(const struct qkv_norm *layer, struct qkv_graph *graph, struct qkv_tensor *x);
+
+/* ---- multi-head attention (Vaswani et al. 2017, 3.2) ----
+ * query = x W_Q [Nq, H K], key = memory W_K [Nk, H K], value = memory W_V [Nk, H V], result = mix W_O [Nq, D]. */
+
+struct qkv_multi_head_options {
+    int64_t width;                         /* D: of x, memory and result */
+    int64_t heads, key_width, value_width; /* H, K, V: free of each other */
+    bool bias, causal;
+    double dropout; /* on the weights */
+    struct qkv_initial initial, output_initial;
+};
+
+struct qkv_multi_head {
+    const char *name;
+    struct qkv_dense query, key, value, output;
+    int64_t heads;
+    bool causal;
+    double dropout;
+};
+
+QKV_API void qkv_multi_head_init(struct qkv_multi_head *layer, struct qkv_parameters *parameters,
+                                 const struct qkv_multi_head_options *options, const char *name);
+/* Each sentence of `queries` (rows of x) attends to the same sentence of `keys` (rows of memory; x itself for self
+ * attention). mask: NULL, or as for qkv_attention. The attention node, whose weights can be read, is stored in *node
+ * where node is not NULL. */
+QKV_API struct qkv_tensor *qkv_multi_head_apply(const struct qkv_multi_head *layer, struct qkv_graph *graph,
+                                                struct qkv_tensor *x, struct qkv_tensor *memory,
+                                                struct qkv_tensor *mask, struct qkv_segments queries,
+                                                struct qkv_segments keys, struct qkv_tensor **node);
+/* The part behind the projections: key and value are given, as from a cache. */
+QKV_API struct qkv_tensor *qkv_multi_head_attend(const struct qkv_multi_head *layer, struct qkv_graph *graph,
+                                                 struct qkv_tensor *query, struct qkv_tensor *key,
+                                                 struct qkv_tensor *value, struct qkv_tensor *mask,
+                                                 struct qkv_segments queries, struct qkv_segments keys, bool causal,
+                                                 struct qkv_tensor **node);
+
+/* ---- feed forward: activation(x W1 + b1) W2 + b2, with dropout after the activation ---- */
+
+struct qkv_feed_forward_options {
+    int64_t width, inner_width; /* D, F */
+    enum qkv_activation activation;
+    double dropout;
+    struct qkv_initial initial, output_initial;
+};
+
+struct qkv_feed_forward {
+    struct qkv_dense inner, outer;
+    double dropout;
+};
+
+QKV_API void qkv_feed_forward_init(struct qkv_feed_forward *layer, struct qkv_parameters *parameters,
+                                   const struct qkv_feed_forward_options *options, const char *name);
+QKV_API struct qkv_tensor *qkv_feed_forward_apply(const struct qkv_feed_forward *layer, struct qkv_graph *graph,
+                                                  struct qkv_tensor *x);
+
+/* ---- residual: what stands around each sub-layer f ----
+ * pre-norm:  x + dropout(f(norm(x)));  post-norm: norm(x + dropout(f(x))) */
+
+struct qkv_residual {
+    struct qkv_norm norm;
+    enum qkv_norm_place place;
+    double dropout;
+};
+
+QKV_API void qkv_residual_init(struct qkv_residual *layer, struct qkv_parameters *parameters,
+                               const struct qkv_norm_options *norm, enum qkv_norm_place place, double dropout,
+                               const char *name);
+/* What f is applied to. */
+QKV_API struct qkv_tensor *qkv_residual_enter(const struct qkv_residual *layer, struct qkv_graph *graph,
+                                              struct qkv_tensor *x);
+/* x with what f made of it. */
+QKV_API struct qkv_tensor *qkv_residual_leave(const struct qkv_residual *layer, struct qkv_graph *graph,
+                                              struct qkv_tensor *x, struct qkv_tensor *result);
+
+/* ---- the table of layers, for the gradient check ---- */
+
+/* A layer with certain options, applied to one or two random inputs (rank 0: none). */
+struct qkv_layer_sample {
+    const char *name;
+    const void *options;
+    struct qkv_shape input[2];
+    struct qkv_segments segments[2];
+};
+
+struct qkv_layer_kind {
+    const char *name;
+    size_t size;
+    void (*init)(void *layer, struct qkv_parameters *parameters, const void *options, const char *name);
+    struct qkv_tensor *(*apply)(const void *layer, struct qkv_graph *graph, struct qkv_tensor *const *input,
+                                const struct qkv_layer_sample *sample);
+    const struct qkv_layer_sample *samples; /* ends with a NULL name */
+};
+
+enum qkv_layer_id {
+#define LAYER(name) QKV_LAYER_##name,
+#include "qkv/layers.def"
+#undef LAYER
+    QKV_LAYER_COUNT
+};
+
+QKV_API const struct qkv_layer_kind *qkv_layer_kind(enum qkv_layer_id layer);
+
+#endif

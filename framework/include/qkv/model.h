@@ -1,0 +1,97 @@
+/* A sequence-to-sequence model behind one interface, whatever network it is made of. */
+#ifndef QKV_MODEL_H
+#define QKV_MODEL_H
+
+#include "qkv/batch.h"
+#include "qkv/config.h"
+#include "qkv/graph.h"
+#include "qkv/parameters.h"
+
+struct qkv_model;
+struct qkv_decoding;
+
+/* ---- attention of a forced pass ---- */
+
+enum qkv_attention_kind_id { QKV_ENCODER_SELF, QKV_DECODER_SELF, QKV_CROSS };
+
+/* One attention layer of a pass: `node` is a fused attention node, whose weights qkv_attention_weights_of reads. */
+struct qkv_attention_node {
+    enum qkv_attention_kind_id kind;
+    int64_t layer; /* from 1 */
+    struct qkv_tensor *node;
+};
+
+enum { QKV_MOST_ATTENTIONS = 256 };
+
+/* Collects the attention layers of a pass, in order; caller's storage. */
+struct qkv_trace {
+    int64_t count;
+    struct qkv_attention_node attention[QKV_MOST_ATTENTIONS];
+};
+
+/* ---- the interface of a network; models/<network>.c has one ---- */
+
+struct qkv_network_kind {
+    const char *name;
+
+    /* Declares the network's parameters in model->parameters and returns its layers, in the parameters' arena; NULL when
+     * memory is out. */
+    void *(*declare)(struct qkv_model *model);
+
+    /* Hidden states of the decoder, [Nt, D], for a batch whose target is given; trace may be NULL. */
+    struct qkv_tensor *(*hidden)(const struct qkv_model *model, struct qkv_graph *graph,
+                                 const struct qkv_batch_view *batch, struct qkv_trace *trace);
+
+    /* Decoding, token by token; see qkv_decoding_* below. */
+    struct qkv_decoding *(*decoding_new)(const struct qkv_model *model);
+    enum qkv_status (*decoding_start)(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
+                                      int64_t rows, int64_t length, struct qkv_error *error);
+    const void *(*decoding_step)(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
+                                 const int64_t *sentences, struct qkv_error *error);
+    void (*decoding_reorder)(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents);
+    void (*decoding_free)(struct qkv_decoding *decoding);
+};
+
+struct qkv_model {
+    const struct qkv_network_kind *kind;
+    struct qkv_model_config config;
+    int32_t source_size, target_size; /* C of both vocabularies */
+    struct qkv_parameters parameters;
+    void *network;
+    const struct qkv_parameter *output_weight, *output_bias; /* [D, C] or the tied table [C, D]; [C] */
+    bool output_tied;
+};
+
+/* Makes a model with parameters of `dtype`, all zero. NULL with a sentence when memory is out. */
+QKV_API struct qkv_model *qkv_model_new(const struct qkv_model_config *config, int32_t source_size, int32_t target_size,
+                                        enum qkv_dtype dtype, struct qkv_error *error);
+QKV_API void qkv_model_free(struct qkv_model *model);
+
+/* The longest sentence, in tokens with </s>, that positions exist for. */
+QKV_API int64_t qkv_model_longest(const struct qkv_model *model);
+
+/* Records the loss of a batch: factor * sum over its target tokens of the smoothed cross entropy (nats). The graph must
+ * be bound to model->parameters. trace may be NULL. */
+QKV_API struct qkv_tensor *qkv_model_loss(const struct qkv_model *model, struct qkv_graph *graph,
+                                          const struct qkv_batch_view *batch, double smoothing, double factor,
+                                          struct qkv_trace *trace);
+
+/* ---- decoding step by step, keys and values cached ---- */
+
+/* NULL when memory is out. float32 models decode in float32. */
+QKV_API struct qkv_decoding *qkv_decoding_new(const struct qkv_model *model);
+
+/* Encodes the sources of a batch and makes room for `rows` hypotheses of at most `length` tokens. */
+QKV_API enum qkv_status qkv_decoding_start(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
+                                           int64_t rows, int64_t length, struct qkv_error *error);
+
+/* Feeds one token to each hypothesis; sentences[i] is the source that row i translates. Returns logits [rows, C] in the
+ * model's dtype, good until the next call, or NULL with a sentence. */
+QKV_API const void *qkv_decoding_step(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
+                                      const int64_t *sentences, struct qkv_error *error);
+
+/* Row i continues what was row parents[i]; rows that are no one's parent are forgotten. */
+QKV_API void qkv_decoding_reorder(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents);
+QKV_API void qkv_decoding_free(struct qkv_decoding *decoding);
+
+#endif

@@ -1,0 +1,85 @@
+#include "layers/layer.h"
+
+#include <math.h>
+
+double qkv_sinusoid(int64_t position, int64_t column, int64_t width, double base)
+{
+    if (column == width - 1 && width % 2) return 0;
+    double angle = (double)position / pow(base, (double)(column / 2 * 2) / (double)width);
+    return column % 2 ? cos(angle) : sin(angle);
+}
+
+/* Both precisions of the table are made at once: the layer does not know which graphs will use it. */
+static void make_sinusoids(struct qkv_positions *layer, struct qkv_parameters *parameters, double base)
+{
+    size_t count = (size_t)(layer->length * layer->width);
+    float *single = qkv_arena_allocate(&parameters->arena, count * sizeof *single);
+    double *whole = qkv_arena_allocate(&parameters->arena, count * sizeof *whole);
+    if (!single || !whole) {
+        parameters->failed = true;
+        return;
+    }
+    for (int64_t p = 0; p < layer->length; p++)
+        for (int64_t j = 0; j < layer->width; j++) {
+            double value = qkv_sinusoid(p, j, layer->width, base);
+            single[p * layer->width + j] = (float)value;
+            whole[p * layer->width + j] = value;
+        }
+    layer->sinusoids[QKV_FLOAT32] = single;
+    layer->sinusoids[QKV_FLOAT64] = whole;
+}
+
+void qkv_positions_init(struct qkv_positions *layer, struct qkv_parameters *parameters,
+                        const struct qkv_positions_options *options, const char *name)
+{
+    *layer = (struct qkv_positions){
+        .name = qkv_arena_string(&parameters->arena, name),
+        .kind = options->kind,
+        .length = options->length,
+        .width = options->width,
+    };
+    if (layer->kind == QKV_POSITION_SINUSOIDAL) make_sinusoids(layer, parameters, options->base);
+    if (layer->kind == QKV_POSITION_LEARNED)
+        layer->table = qkv_parameters_add(parameters, QKV_SHAPE(options->length, options->width), options->initial,
+                                          "%s.table", name);
+}
+
+struct qkv_tensor *qkv_positions_apply(const struct qkv_positions *layer, struct qkv_graph *graph, struct qkv_tensor *x,
+                                       struct qkv_segments segments, int64_t first)
+{
+    if (layer->kind == QKV_POSITION_NONE) return x;
+    const char *outer = qkv_graph_scope(graph, layer->name);
+    struct qkv_tensor *table =
+        layer->kind == QKV_POSITION_LEARNED
+            ? qkv_use(graph, layer->table)
+            : qkv_wrap(graph, QKV_SHAPE(layer->length, layer->width), layer->sinusoids[qkv_graph_dtype(graph)]);
+    struct qkv_tensor *y = qkv_add_positions(graph, x, table, segments, first);
+    qkv_graph_scope(graph, outer);
+    return y;
+}
+
+/* ---- samples ---- */
+
+static void init_sample(void *layer, struct qkv_parameters *parameters, const void *options, const char *name)
+{
+    qkv_positions_init(layer, parameters, options, name);
+}
+
+static struct qkv_tensor *apply_sample(const void *layer, struct qkv_graph *graph, struct qkv_tensor *const *input,
+                                       const struct qkv_layer_sample *sample)
+{
+    return qkv_positions_apply(layer, graph, input[0], sample->segments[0], 1);
+}
+
+static const struct qkv_positions_options SINUSOIDAL = {QKV_POSITION_SINUSOIDAL, 6, 4, 10000, SAMPLE_INITIAL};
+static const struct qkv_positions_options ODD = {QKV_POSITION_SINUSOIDAL, 6, 3, 100, SAMPLE_INITIAL};
+static const struct qkv_positions_options LEARNED = {QKV_POSITION_LEARNED, 6, 4, 0, SAMPLE_INITIAL};
+static const int64_t STARTS[] = {0, 3}, LENGTHS[] = {3, 2};
+static const struct qkv_layer_sample SAMPLES[] = {
+    {"sinusoidal", &SINUSOIDAL, {{2, {5, 4}}}, {{2, STARTS, LENGTHS}}},
+    {"sinusoidal, odd width", &ODD, {{2, {5, 3}}}, {{2, STARTS, LENGTHS}}},
+    {"learned", &LEARNED, {{2, {5, 4}}}, {{2, STARTS, LENGTHS}}},
+    {0},
+};
+const struct qkv_layer_kind qkv_kind_positions = {"positions", sizeof(struct qkv_positions), init_sample, apply_sample,
+                                                   SAMPLES};

@@ -1,0 +1,112 @@
+#include "qkv/model.h"
+
+#include "models/network.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static const struct qkv_network_kind *const NETWORKS[] = {
+    [QKV_NETWORK_TRANSFORMER] = &qkv_network_transformer,
+};
+
+/* The projection onto the target vocabulary. */
+static void declare_output(struct qkv_model *model, const struct qkv_parameter *target_table)
+{
+    const struct qkv_model_config *config = &model->config;
+    struct qkv_initial weight = {config->initializer, config->init_gain};
+    if (weight.kind == QKV_INITIALIZER_NORMAL || weight.kind == QKV_INITIALIZER_UNIFORM) weight.gain /= sqrt((double)config->decoder.hidden_size);
+    const struct qkv_initial zeros = {QKV_INITIALIZER_ZEROS, 0};
+    model->output_tied = config->tied_softmax;
+    model->output_weight =
+        config->tied_softmax
+            ? target_table
+            : qkv_parameters_add(&model->parameters, QKV_SHAPE(config->decoder.hidden_size, model->target_size), weight,
+                                 "output.weight");
+    model->output_bias = qkv_parameters_add(&model->parameters, QKV_SHAPE(model->target_size), zeros, "output.bias");
+}
+
+struct qkv_model *qkv_model_new(const struct qkv_model_config *config, int32_t source_size, int32_t target_size,
+                                enum qkv_dtype dtype, struct qkv_error *error)
+{
+    struct qkv_model *model = calloc(1, sizeof *model);
+    if (!model) {
+        qkv_error_set(error, "out of memory for a model");
+        return NULL;
+    }
+    model->config = *config;
+    model->source_size = source_size;
+    model->target_size = target_size;
+    model->kind = NETWORKS[config->encoder.type];
+    model->network = model->kind->declare(model);
+    const char *table = config->tied_embeddings ? "encoder.embeddings.table" : "decoder.embeddings.table";
+    declare_output(model, qkv_parameters_find(&model->parameters, table));
+    if (!model->network) model->parameters.failed = true;
+    if (qkv_parameters_allocate(&model->parameters, dtype, error)) {
+        qkv_model_free(model);
+        return NULL;
+    }
+    return model;
+}
+
+void qkv_model_free(struct qkv_model *model)
+{
+    if (!model) return;
+    qkv_parameters_release(&model->parameters);
+    free(model);
+}
+
+int64_t qkv_model_longest(const struct qkv_model *model)
+{
+    int64_t source = model->config.encoder.positions.max_length, target = model->config.decoder.positions.max_length;
+    return source < target ? source : target;
+}
+
+struct qkv_tensor *qkv_model_logits(const struct qkv_model *model, struct qkv_graph *graph, struct qkv_tensor *hidden)
+{
+    const char *outer = qkv_graph_scope(graph, "output");
+    struct qkv_tensor *logits = qkv_linear(graph, hidden, qkv_use(graph, model->output_weight),
+                                           qkv_use(graph, model->output_bias), model->output_tied);
+    qkv_graph_scope(graph, outer);
+    return logits;
+}
+
+struct qkv_tensor *qkv_model_loss(const struct qkv_model *model, struct qkv_graph *graph,
+                                  const struct qkv_batch_view *batch, double smoothing, double factor,
+                                  struct qkv_trace *trace)
+{
+    if (trace) trace->count = 0;
+    struct qkv_tensor *hidden = model->kind->hidden(model, graph, batch, trace);
+    const char *outer = qkv_graph_scope(graph, "output");
+    struct qkv_tensor *loss = qkv_linear_cross_entropy(graph, hidden, qkv_use(graph, model->output_weight),
+                                                       qkv_use(graph, model->output_bias), model->output_tied,
+                                                       batch->target_output, smoothing, factor);
+    qkv_graph_scope(graph, outer);
+    return loss;
+}
+
+struct qkv_decoding *qkv_decoding_new(const struct qkv_model *model)
+{
+    return model->kind->decoding_new(model);
+}
+
+enum qkv_status qkv_decoding_start(struct qkv_decoding *decoding, const struct qkv_batch_view *batch, int64_t rows,
+                                   int64_t length, struct qkv_error *error)
+{
+    return decoding->model->kind->decoding_start(decoding, batch, rows, length, error);
+}
+
+const void *qkv_decoding_step(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids, const int64_t *sentences,
+                              struct qkv_error *error)
+{
+    return decoding->model->kind->decoding_step(decoding, rows, ids, sentences, error);
+}
+
+void qkv_decoding_reorder(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents)
+{
+    decoding->model->kind->decoding_reorder(decoding, rows, parents);
+}
+
+void qkv_decoding_free(struct qkv_decoding *decoding)
+{
+    if (decoding) decoding->model->kind->decoding_free(decoding);
+}

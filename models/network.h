@@ -1,0 +1,18 @@
+/* What the networks share. */
+#ifndef QKV_MODELS_NETWORK_H
+#define QKV_MODELS_NETWORK_H
+
+#include "qkv/layers.h"
+#include "qkv/model.h"
+
+/* Every decoding begins with these; the network's own state follows. */
+struct qkv_decoding {
+    const struct qkv_model *model;
+};
+
+extern const struct qkv_network_kind qkv_network_transformer;
+
+/* Logits [N, C] of hidden states [N, D]. */
+struct qkv_tensor *qkv_model_logits(const struct qkv_model *model, struct qkv_graph *graph, struct qkv_tensor *hidden);
+
+#endif

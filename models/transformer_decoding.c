@@ -1,0 +1,220 @@
+/* Decoding with the transformer: the encoder runs once; each step runs the decoder on one new token of every hypothesis,
+ * whose keys and values go into caches. */
+#include "models/transformer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Keys or values of the hypotheses so far: [rows * length, width]; row r has its `length` places in a run. */
+struct cache {
+    void *memory, *spare; /* the spare is what reordering writes into */
+    int64_t width;
+};
+
+struct layer_state {
+    struct cache keys, values;       /* of self attention */
+    struct qkv_tensor *cross_key, *cross_value; /* of the source; in the encoder's graph */
+};
+
+struct transformer_decoding {
+    struct qkv_decoding base;
+    struct qkv_graph *encoder, *decoder;
+    struct qkv_arena arena; /* caches and the arrays below */
+    struct layer_state *layers;
+    struct qkv_segments sources; /* of the batch that is being decoded */
+    int64_t rows, length;        /* room */
+    int64_t step;                /* tokens fed so far */
+    size_t size;                 /* of a number */
+
+    /* Segments of one step: query i is row i; its keys are the row's places 0 .. step, or its source. */
+    int64_t *query_start, *query_length, *self_start, *self_length, *cross_start, *cross_length;
+    int32_t *place; /* where the new keys and values go */
+};
+
+static struct transformer_decoding *inside(struct qkv_decoding *decoding)
+{
+    return (struct transformer_decoding *)decoding; /* base is the first member */
+}
+
+struct qkv_decoding *transformer_decoding_new(const struct qkv_model *model)
+{
+    struct transformer_decoding *d = calloc(1, sizeof *d);
+    if (!d) return NULL;
+    enum qkv_dtype dtype = model->parameters.dtype;
+    d->base.model = model;
+    d->size = dtype == QKV_FLOAT32 ? sizeof(float) : sizeof(double);
+    d->encoder = qkv_graph_new(dtype);
+    d->decoder = qkv_graph_new(dtype);
+    if (!d->encoder || !d->decoder) {
+        transformer_decoding_free(&d->base);
+        return NULL;
+    }
+    for (int i = 0; i < 2; i++) {
+        struct qkv_graph *graph = i ? d->decoder : d->encoder;
+        qkv_graph_set_gradients(graph, false);
+        qkv_graph_bind(graph, &model->parameters, NULL, false);
+    }
+    return &d->base;
+}
+
+void transformer_decoding_free(struct qkv_decoding *decoding)
+{
+    struct transformer_decoding *d = inside(decoding);
+    qkv_graph_free(d->encoder);
+    qkv_graph_free(d->decoder);
+    qkv_arena_release(&d->arena);
+    free(d);
+}
+
+static bool make_cache(struct transformer_decoding *d, struct cache *cache, int64_t width)
+{
+    size_t bytes = (size_t)(d->rows * d->length * width) * d->size;
+    cache->width = width;
+    cache->memory = qkv_arena_allocate(&d->arena, bytes);
+    cache->spare = qkv_arena_allocate(&d->arena, bytes);
+    return cache->memory && cache->spare;
+}
+
+/* Room for the hypotheses; the arena keeps its chunks from batch to batch. */
+static bool make_room(struct transformer_decoding *d, const struct transformer *network)
+{
+    const struct stack *stack = &network->decoder;
+    const struct qkv_stack_config *config = &d->base.model->config.decoder;
+    qkv_arena_reset(&d->arena);
+    d->layers = qkv_arena_zeroed(&d->arena, (size_t)stack->layers * sizeof *d->layers);
+    if (!d->layers) return false;
+    for (int64_t i = 0; i < stack->layers; i++) {
+        struct layer_state *state = &d->layers[i];
+        if (!make_cache(d, &state->keys, config->num_heads * config->attention.key_width)) return false;
+        if (!make_cache(d, &state->values, config->num_heads * config->attention.value_width)) return false;
+    }
+    int64_t **arrays[] = {&d->query_start, &d->query_length, &d->self_start,
+                          &d->self_length, &d->cross_start,  &d->cross_length};
+    for (int i = 0; i < 6; i++)
+        if (!(*arrays[i] = qkv_arena_allocate(&d->arena, (size_t)d->rows * sizeof **arrays[i]))) return false;
+    d->place = qkv_arena_allocate(&d->arena, (size_t)d->rows * sizeof *d->place);
+    return d->place != NULL;
+}
+
+enum qkv_status transformer_decoding_start(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
+                                           int64_t rows, int64_t length, struct qkv_error *error)
+{
+    struct transformer_decoding *d = inside(decoding);
+    const struct transformer *network = decoding->model->network;
+    d->rows = rows;
+    d->length = length;
+    d->step = 0;
+    d->sources = (struct qkv_segments){batch->count, batch->source_start, batch->source_length};
+    if (!make_room(d, network))
+        return qkv_error_set(error, "out of memory for %lld hypotheses of %lld tokens", (long long)rows, (long long)length);
+    qkv_graph_reset(d->encoder);
+    struct qkv_tensor *memory =
+        transformer_encode(network, d->encoder, batch->source, batch->source_tokens, d->sources, NULL);
+    for (int64_t i = 0; i < network->decoder.layers; i++) {
+        const struct qkv_multi_head *cross = &network->decoder.blocks[i].cross;
+        d->layers[i].cross_key = qkv_dense_apply(&cross->key, d->encoder, memory);
+        d->layers[i].cross_value = qkv_dense_apply(&cross->value, d->encoder, memory);
+    }
+    if (qkv_graph_check(d->encoder, error)) return QKV_INVALID;
+    qkv_forward(d->encoder);
+    return QKV_OK;
+}
+
+/* Self attention of the new tokens: their keys and values are stored first, then each attends to all of its row. */
+static struct qkv_tensor *attend_self(struct transformer_decoding *d, const struct block *block,
+                                      struct layer_state *state, struct qkv_tensor *x, int64_t rows)
+{
+    struct qkv_graph *graph = d->decoder;
+    const struct qkv_segments queries = {rows, d->query_start, d->query_length};
+    const struct qkv_segments keys = {rows, d->self_start, d->self_length};
+    int64_t places = d->rows * d->length;
+    struct qkv_tensor *normed = qkv_residual_enter(&block->self_residual, graph, x);
+    struct qkv_tensor *query = qkv_dense_apply(&block->self.query, graph, normed);
+    struct qkv_tensor *key = qkv_store_rows(graph, qkv_wrap(graph, QKV_SHAPE(places, state->keys.width), state->keys.memory),
+                                            qkv_dense_apply(&block->self.key, graph, normed), d->place);
+    struct qkv_tensor *value =
+        qkv_store_rows(graph, qkv_wrap(graph, QKV_SHAPE(places, state->values.width), state->values.memory),
+                       qkv_dense_apply(&block->self.value, graph, normed), d->place);
+    /* Every key in the row's run is of this token or an earlier one: no causal mask is needed. */
+    struct qkv_tensor *result =
+        qkv_multi_head_attend(&block->self, graph, query, key, value, NULL, queries, keys, false, NULL);
+    return qkv_residual_leave(&block->self_residual, graph, x, result);
+}
+
+static struct qkv_tensor *attend_cross(struct transformer_decoding *d, const struct block *block,
+                                       struct layer_state *state, struct qkv_tensor *x, int64_t rows)
+{
+    struct qkv_graph *graph = d->decoder;
+    const struct qkv_segments queries = {rows, d->query_start, d->query_length};
+    const struct qkv_segments keys = {rows, d->cross_start, d->cross_length};
+    struct qkv_tensor *normed = qkv_residual_enter(&block->cross_residual, graph, x);
+    struct qkv_tensor *query = qkv_dense_apply(&block->cross.query, graph, normed);
+    struct qkv_tensor *key =
+        qkv_wrap(graph, qkv_tensor_shape(state->cross_key), qkv_tensor_value(state->cross_key));
+    struct qkv_tensor *value =
+        qkv_wrap(graph, qkv_tensor_shape(state->cross_value), qkv_tensor_value(state->cross_value));
+    struct qkv_tensor *result =
+        qkv_multi_head_attend(&block->cross, graph, query, key, value, NULL, queries, keys, false, NULL);
+    return qkv_residual_leave(&block->cross_residual, graph, x, result);
+}
+
+static void set_segments(struct transformer_decoding *d, int64_t rows, const int64_t *sentences)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        d->query_start[i] = i;
+        d->query_length[i] = 1;
+        d->self_start[i] = i * d->length;
+        d->self_length[i] = d->step + 1;
+        d->cross_start[i] = d->sources.start[sentences[i]];
+        d->cross_length[i] = d->sources.length[sentences[i]];
+        d->place[i] = (int32_t)(i * d->length + d->step);
+    }
+}
+
+const void *transformer_decoding_step(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
+                                      const int64_t *sentences, struct qkv_error *error)
+{
+    struct transformer_decoding *d = inside(decoding);
+    const struct transformer *network = decoding->model->network;
+    const struct stack *stack = &network->decoder;
+    QKV_BUG(rows > d->rows || d->step >= d->length, "step %lld of %lld with %lld rows of %lld", (long long)d->step,
+            (long long)d->length, (long long)rows, (long long)d->rows);
+    struct qkv_graph *graph = d->decoder;
+    qkv_graph_reset(graph);
+    set_segments(d, rows, sentences);
+    const struct qkv_segments tokens = {rows, d->query_start, d->query_length};
+    struct qkv_tensor *x = transformer_embed(stack, graph, ids, rows, tokens, d->step); /* [rows, D] */
+    for (int64_t i = 0; i < stack->layers; i++) {
+        x = attend_self(d, &stack->blocks[i], &d->layers[i], x, rows);
+        x = attend_cross(d, &stack->blocks[i], &d->layers[i], x, rows);
+        x = transformer_feed_forward(&stack->blocks[i], graph, x);
+    }
+    struct qkv_tensor *logits = qkv_model_logits(decoding->model, graph, transformer_finish(stack, graph, x));
+    if (qkv_graph_check(graph, error)) return NULL;
+    qkv_forward(graph);
+    d->step++;
+    return qkv_tensor_value(logits);
+}
+
+static void reorder_cache(const struct transformer_decoding *d, struct cache *cache, int64_t rows, const int64_t *parents)
+{
+    size_t run = (size_t)(d->length * cache->width) * d->size, used = (size_t)(d->step * cache->width) * d->size;
+    for (int64_t i = 0; i < rows; i++)
+        memcpy((char *)cache->spare + (size_t)i * run, (char *)cache->memory + (size_t)parents[i] * run, used);
+    void *kept = cache->memory;
+    cache->memory = cache->spare;
+    cache->spare = kept;
+}
+
+void transformer_decoding_reorder(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents)
+{
+    struct transformer_decoding *d = inside(decoding);
+    bool same = true;
+    for (int64_t i = 0; i < rows; i++) same = same && parents[i] == i;
+    if (same) return;
+    const struct transformer *network = decoding->model->network;
+    for (int64_t i = 0; i < network->decoder.layers; i++) {
+        reorder_cache(d, &d->layers[i].keys, rows, parents);
+        reorder_cache(d, &d->layers[i].values, rows, parents);
+    }
+}
