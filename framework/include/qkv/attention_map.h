@@ -1,0 +1,138 @@
+/* Attention maps as numbers and pictures.
+ *
+ * A map is the matrix of one head: row t says where query token t looked, column s is a key token, and each row sums
+ * to 1. A report holds the maps of one sentence pair with the tokens that name their rows and columns; it is written
+ * in any of the formats of one table: json, csv, npz, svg, png, text.
+ *
+ *     struct qkv_attention_report shown;
+ *     qkv_attention_select(&report, 1u << QKV_ATTENTION_CROSS, QKV_ATTENTION_EACH, QKV_ATTENTION_MEAN, &arena, &shown,
+ *                          &error);
+ *     qkv_attention_write(&shown, qkv_attention_format_of_path("cross.svg"), NULL, "cross.svg", &error);
+ *
+ * Nothing here owns the tokens and weights of a report: they must outlive it. */
+#ifndef QKV_ATTENTION_MAP_H
+#define QKV_ATTENTION_MAP_H
+
+#include "qkv/arena.h"
+#include "qkv/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Who looks at whom. */
+enum qkv_attention_kind {
+    QKV_ATTENTION_ENCODER, /* source at source */
+    QKV_ATTENTION_DECODER, /* target input at target input, no position at a later one */
+    QKV_ATTENTION_CROSS,   /* target at source */
+    QKV_ATTENTION_KINDS,
+};
+
+/* The name in files and on the command line: encoder, decoder, cross. */
+QKV_API const char *qkv_attention_kind_name(enum qkv_attention_kind kind);
+
+/* Finds a kind by name; false when there is none. */
+QKV_API bool qkv_attention_kind_find(const char *name, enum qkv_attention_kind *kind);
+
+/* One head of one layer. */
+struct qkv_attention_map {
+    enum qkv_attention_kind kind;
+    int layer, head;       /* count from 1; 0: the mean over the layers, or heads */
+    int64_t rows, columns; /* query tokens, key tokens */
+    const double *weights; /* [rows, columns], row after row; each row sums to 1 */
+};
+
+/* The maps of one sentence pair. */
+struct qkv_attention_report {
+    const char *title; /* a line above pictures, usually the sentence pair; NULL: none */
+    const char *model; /* the name of the model; NULL: none */
+    const char *const *source;
+    int64_t source_length; /* tokens, with the </s> at the end */
+    /* The decoder at step t takes target_input[t], from <s> on, and outputs target_output[t], up to </s>. Rows of
+     * cross maps are named after the word that the step outputs; the json has both. */
+    const char *const *target_input, *const *target_output;
+    int64_t target_length; /* steps */
+    const struct qkv_attention_map *maps;
+    int64_t map_count;
+};
+
+/* The tokens that name the rows (columns) of maps of a kind: as many as the map has rows (columns). */
+QKV_API const char *const *qkv_attention_row_tokens(const struct qkv_attention_report *report,
+                                                    enum qkv_attention_kind kind);
+QKV_API const char *const *qkv_attention_column_tokens(const struct qkv_attention_report *report,
+                                                       enum qkv_attention_kind kind);
+
+/* Writes the name of a map, such as `cross.2.3`, or `cross.2.mean` for the mean over heads, cut to `size`. */
+QKV_API void qkv_attention_map_name(const struct qkv_attention_map *map, char *text, size_t size);
+
+/* What `layer` and `head` of qkv_attention_select may be, besides a number from 1. */
+enum {
+    QKV_ATTENTION_EACH = -1, /* every one */
+    QKV_ATTENTION_MEAN = 0,  /* the mean of all */
+};
+
+/* Makes a report of some of the maps: those of the kinds in `kinds` (bits 1u << kind; 0: all that there are), of the
+ * given layer and head, ordered by kind, layer, head. Means are the arithmetic mean of the maps of single heads of
+ * single layers; their rows sum to 1 again. Lives in the arena, and borrows from `report`. Fails, naming what there
+ * is, when nothing fits. */
+QKV_API enum qkv_status qkv_attention_select(const struct qkv_attention_report *report, unsigned kinds, int layer,
+                                             int head, struct qkv_arena *arena, struct qkv_attention_report *selected,
+                                             struct qkv_error *error);
+
+/* Colours of text in the terminal. */
+enum qkv_terminal_colors {
+    QKV_COLORS_NONE, /* digits only */
+    QKV_COLORS_256,  /* xterm's palette */
+    QKV_COLORS_TRUE, /* 24 bit */
+};
+
+/* How to draw. All zero (or NULL) is a good choice; formats that do not draw ignore it. */
+struct qkv_attention_options {
+    const char *colormap;            /* viridis (also for NULL), plasma, magma, YlOrRd, gray */
+    bool annotate;                   /* svg, png: the number in each cell */
+    double maximum;                  /* the weight that gets the last colour; 0: the largest weight, rounded up */
+    double scale;                    /* png: pixels for one unit of svg; 0: 2 */
+    int64_t width;                   /* text: columns of the terminal; 0: 80 */
+    enum qkv_terminal_colors colors; /* text */
+};
+
+/* One row of the table of formats. */
+struct qkv_attention_format {
+    const char *name; /* also the extension of its files, without the dot, except text: txt */
+    const char *extension;
+    const char *help;
+    bool binary; /* not for a terminal */
+};
+
+/* The formats, in the order of the table; NULL behind the last. */
+QKV_API const struct qkv_attention_format *qkv_attention_format(int64_t index);
+
+/* Finds a format by name or extension; NULL when there is none. */
+QKV_API const struct qkv_attention_format *qkv_attention_format_find(const char *name);
+
+/* Finds the format for a file by what follows the last dot of its name; NULL when there is none. */
+QKV_API const struct qkv_attention_format *qkv_attention_format_of_path(const char *path);
+
+/* Renders a report into memory that the caller frees. The bytes depend on the arguments only, except for png, which
+ * also depends on the installed fonts. Fails for an unknown colormap, a report without maps, a png picture of more
+ * than 32767 pixels a side, and out of memory. */
+QKV_API enum qkv_status qkv_attention_render(const struct qkv_attention_report *report,
+                                             const struct qkv_attention_format *format,
+                                             const struct qkv_attention_options *options, char **bytes, size_t *size,
+                                             struct qkv_error *error);
+
+/* Renders a report into a file, which is whole or not there. Fails as rendering does, and when the file cannot be
+ * written. */
+QKV_API enum qkv_status qkv_attention_write(const struct qkv_attention_report *report,
+                                            const struct qkv_attention_format *format,
+                                            const struct qkv_attention_options *options, const char *path,
+                                            struct qkv_error *error);
+
+/* The names of colormaps; NULL behind the last. */
+QKV_API const char *qkv_colormap_name(int64_t index);
+
+/* The colour of a value in 0..1 (clamped) as 0xRRGGBB: within 2/255 of matplotlib's map of that name. False when there
+ * is no such colormap. NULL is viridis. */
+QKV_API bool qkv_colormap_color(const char *name, double value, uint32_t *color);
+
+#endif

@@ -1,0 +1,153 @@
+#include "qkv/attention_map.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *const kind_names[QKV_ATTENTION_KINDS] = {
+    [QKV_ATTENTION_ENCODER] = "encoder", [QKV_ATTENTION_DECODER] = "decoder", [QKV_ATTENTION_CROSS] = "cross"};
+
+const char *qkv_attention_kind_name(enum qkv_attention_kind kind)
+{
+    return kind_names[kind];
+}
+
+bool qkv_attention_kind_find(const char *name, enum qkv_attention_kind *kind)
+{
+    for (int i = 0; i < QKV_ATTENTION_KINDS; i++) {
+        if (strcmp(name, kind_names[i])) continue;
+        *kind = (enum qkv_attention_kind)i;
+        return true;
+    }
+    return false;
+}
+
+const char *const *qkv_attention_row_tokens(const struct qkv_attention_report *report, enum qkv_attention_kind kind)
+{
+    return kind == QKV_ATTENTION_ENCODER   ? report->source
+           : kind == QKV_ATTENTION_DECODER ? report->target_input
+                                           : report->target_output;
+}
+
+const char *const *qkv_attention_column_tokens(const struct qkv_attention_report *report,
+                                               enum qkv_attention_kind kind)
+{
+    return kind == QKV_ATTENTION_DECODER ? report->target_input : report->source;
+}
+
+void qkv_attention_map_name(const struct qkv_attention_map *map, char *text, size_t size)
+{
+    char layer[16] = "mean", head[16] = "mean";
+    if (map->layer) snprintf(layer, sizeof layer, "%d", map->layer);
+    if (map->head) snprintf(head, sizeof head, "%d", map->head);
+    snprintf(text, size, "%s.%s.%s", kind_names[map->kind], layer, head);
+}
+
+/* What is selected of one kind, and the growing result. */
+struct selection {
+    const struct qkv_attention_report *report;
+    struct qkv_arena *arena;
+    struct qkv_attention_map *maps; /* room for one a map of the report, and one a mean */
+    int64_t count;
+};
+
+/* Whether `number` is meant by `wanted`: itself, or any single one when a mean is wanted. */
+static bool belongs(int number, int wanted)
+{
+    return wanted == QKV_ATTENTION_MEAN ? number > 0 : number == wanted;
+}
+
+/* Appends the map of a kind, layer and head, or the mean of those that belong to it; nothing when there are none. */
+static bool append(struct selection *selection, enum qkv_attention_kind kind, int layer, int head)
+{
+    const struct qkv_attention_report *report = selection->report;
+    const struct qkv_attention_map *first = NULL;
+    int64_t parts = 0;
+    for (int64_t i = 0; i < report->map_count; i++) {
+        const struct qkv_attention_map *map = &report->maps[i];
+        if (map->kind != kind || !belongs(map->layer, layer) || !belongs(map->head, head)) continue;
+        if (!first) first = map;
+        parts++;
+    }
+    if (!first) { /* perhaps the report holds no single heads, but their mean */
+        for (int64_t i = 0; i < report->map_count && !first; i++)
+            if (report->maps[i].kind == kind && report->maps[i].layer == layer && report->maps[i].head == head)
+                first = &report->maps[i];
+        if (!first) return true;
+        parts = 1;
+    }
+    struct qkv_attention_map *result = &selection->maps[selection->count++];
+    *result = *first;
+    result->layer = layer;
+    result->head = head;
+    if (parts == 1) return true;
+
+    int64_t cells = first->rows * first->columns;
+    double *mean = qkv_arena_zeroed(selection->arena, (size_t)cells * sizeof *mean);
+    if (!mean) return false;
+    for (int64_t i = 0; i < report->map_count; i++) {
+        const struct qkv_attention_map *map = &report->maps[i];
+        if (map->kind != kind || !belongs(map->layer, layer) || !belongs(map->head, head)) continue;
+        QKV_BUG(map->rows != first->rows || map->columns != first->columns, "maps of one kind differ in shape");
+        for (int64_t c = 0; c < cells; c++) mean[c] += map->weights[c] / (double)parts;
+    }
+    result->weights = mean;
+    return true;
+}
+
+/* What there is of a kind, for messages and loops. */
+struct extent {
+    int64_t maps;
+    int layers, heads; /* the highest numbers */
+};
+
+static struct extent extent_of(const struct qkv_attention_report *report, int kind)
+{
+    struct extent extent = {0};
+    for (int64_t i = 0; i < report->map_count; i++) {
+        const struct qkv_attention_map *map = &report->maps[i];
+        if ((int)map->kind != kind) continue;
+        extent.maps++;
+        if (map->layer > extent.layers) extent.layers = map->layer;
+        if (map->head > extent.heads) extent.heads = map->head;
+    }
+    return extent;
+}
+
+static enum qkv_status missing(int kind, int layer, int head, struct extent extent, struct qkv_error *error)
+{
+    if (!extent.maps) return qkv_error_set(error, "the model has no %s attention", kind_names[kind]);
+    if (layer > extent.layers)
+        return qkv_error_set(error, "the %s attention has no layer %d: its layers are 1 to %d", kind_names[kind],
+                             layer, extent.layers);
+    return qkv_error_set(error, "the %s attention has no head %d: its heads are 1 to %d", kind_names[kind], head,
+                         extent.heads);
+}
+
+enum qkv_status qkv_attention_select(const struct qkv_attention_report *report, unsigned kinds, int layer, int head,
+                                     struct qkv_arena *arena, struct qkv_attention_report *selected,
+                                     struct qkv_error *error)
+{
+    struct selection selection = {.report = report, .arena = arena};
+    struct extent extents[QKV_ATTENTION_KINDS];
+    size_t room = 0;
+    for (int kind = 0; kind < QKV_ATTENTION_KINDS; kind++) {
+        extents[kind] = extent_of(report, kind);
+        room += ((size_t)extents[kind].layers + 1) * ((size_t)extents[kind].heads + 1);
+    }
+    selection.maps = qkv_arena_allocate(arena, room * sizeof *selection.maps);
+    bool complete = selection.maps;
+    for (int kind = 0; complete && kind < QKV_ATTENTION_KINDS; kind++) {
+        if (kinds ? !(kinds & (1u << kind)) : !extents[kind].maps) continue;
+        int64_t before = selection.count;
+        bool each_layer = layer == QKV_ATTENTION_EACH, each_head = head == QKV_ATTENTION_EACH;
+        for (int l = each_layer ? 1 : layer; complete && l <= (each_layer ? extents[kind].layers : layer); l++)
+            for (int h = each_head ? 1 : head; complete && h <= (each_head ? extents[kind].heads : head); h++)
+                complete = append(&selection, (enum qkv_attention_kind)kind, l, h);
+        if (complete && selection.count == before) return missing(kind, layer, head, extents[kind], error);
+    }
+    if (!complete) return qkv_error_set(error, "no memory for %lld attention maps", (long long)report->map_count);
+    *selected = *report;
+    selected->maps = selection.maps;
+    selected->map_count = selection.count;
+    return QKV_OK;
+}
