@@ -1,13 +1,13 @@
 # Sourced by demo.sh and test.sh: packages and a build. Expects $root; `setup PACKAGE...` installs what is missing.
 # Works offline once the packages are there.
 
-packages="gcc cmake make pkg-config libyaml-dev libopenblas-dev libutf8proc-dev libcjson-dev libcairo2-dev zlib1g-dev fonts-dejavu-core"
+packages="gcc cmake make pkg-config libyaml-dev libopenblas-dev libutf8proc-dev libcjson-dev libcairo2-dev libpango1.0-dev zlib1g-dev fonts-dejavu-core"
 
 setup() {
     wanted="$packages $*"
     if ! command -v apt-get >/dev/null 2>&1 || ! command -v dpkg-query >/dev/null 2>&1; then
         for tool in cmake pkg-config cc; do command -v "$tool" >/dev/null 2>&1 || missing_tool=$tool; done
-        if [ -z "${missing_tool:-}" ] && pkg-config --exists yaml-0.1 openblas libutf8proc libcjson cairo zlib; then return 0; fi
+        if [ -z "${missing_tool:-}" ] && pkg-config --exists yaml-0.1 openblas libutf8proc libcjson cairo pangocairo zlib; then return 0; fi
         echo "This system has no apt. Install what these Debian packages hold, then run this again:" >&2
         echo "  $wanted" >&2
         exit 2

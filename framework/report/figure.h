@@ -1,0 +1,36 @@
+/* Private to the picture formats: one layout of heat maps, drawn on any canvas. A canvas knows rectangles and text in
+ * units of 1/96 inch, from the top left corner; svg.c and png.c make one each. */
+#ifndef QKV_FIGURE_H
+#define QKV_FIGURE_H
+
+#include "report/report.h"
+
+/* Where in a text its position is. */
+enum anchor { ANCHOR_START, ANCHOR_MIDDLE, ANCHOR_END };
+
+struct text_style {
+    double size; /* of the font */
+    enum anchor anchor;
+    double angle;   /* degrees, clockwise, around the position */
+    uint32_t color; /* 0xRRGGBB */
+    bool bold;
+};
+
+struct canvas {
+    /* Sets the size of the picture before anything is drawn. False when it cannot be. */
+    bool (*begin)(struct canvas *canvas, double width, double height);
+    /* Fills a rectangle. `tooltip` (may be NULL) is shown where the format can. */
+    void (*rectangle)(struct canvas *canvas, double x, double y, double width, double height, uint32_t color,
+                      const char *tooltip);
+    /* Draws one line of text, its middle (by height) at y. */
+    void (*text)(struct canvas *canvas, double x, double y, const char *text, const struct text_style *style);
+};
+
+/* Lays out and draws all maps of the job. False when there is no memory, or the canvas did not begin. */
+bool figure_draw(const struct report_job *job, struct canvas *canvas);
+
+/* About the width of a text in a sans serif font of the given size, rather more than less. It is computed from the
+ * classes of characters, not from a font, so that a layout is the same everywhere. */
+double figure_text_width(const char *text, double size);
+
+#endif

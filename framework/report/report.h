@@ -1,0 +1,56 @@
+/* Private to the report writers: what a format's function gets, and the buffer that it fills. */
+#ifndef QKV_REPORT_H
+#define QKV_REPORT_H
+
+#include "qkv/attention_map.h"
+
+/* A growing buffer. Running out of memory sticks: later appends do nothing, and the caller checks once. */
+struct bytes {
+    char *data;
+    size_t size, capacity;
+    bool failed;
+};
+
+void bytes_append(struct bytes *bytes, const void *data, size_t size);
+void bytes_text(struct bytes *bytes, const char *text);
+void bytes_format(struct bytes *bytes, const char *format, ...) QKV_PRINTF(2, 3);
+
+/* Appends an unsigned number of `size` bytes, the lowest first. */
+void bytes_little_endian(struct bytes *bytes, uint64_t value, int size);
+
+/* Appends the shortest decimal that reads back as the same double, with a point in every locale. */
+void bytes_number(struct bytes *bytes, double value);
+
+/* What to render. */
+struct report_job {
+    const struct qkv_attention_report *report;
+    struct qkv_attention_options options; /* defaults filled in */
+    struct qkv_arena *arena;              /* scratch of this rendering */
+};
+
+/* A token as people should see it: spaces as U+2423, since a token of a character model may be nothing else; control
+ * characters (which could steer a terminal) and broken UTF-8 as U+FFFD. NULL when there is no memory. */
+const char *report_label(struct qkv_arena *arena, const char *token);
+
+/* The same for running text, where spaces stay spaces. */
+const char *report_line(struct qkv_arena *arena, const char *text);
+
+/* The layer and head in words: `cross attention, layer 2, mean of the heads`; without the kind if not asked for. */
+const char *report_map_title(struct qkv_arena *arena, const struct qkv_attention_map *map, bool with_kind);
+
+/* The largest weight of all maps, in 0..1 unless the weights are broken. */
+double report_largest_weight(const struct qkv_attention_report *report);
+
+/* The weight that gets the last colour: what the options say, or the largest weight rounded up to a tick. Sets the
+ * distance of the ticks. */
+double report_color_maximum(const struct report_job *job, double *tick);
+
+/* Black or white (0xRRGGBB), whichever reads better on the colour. */
+uint32_t report_ink(uint32_t background);
+
+#define FORMAT(name, extension, binary, help)                                                                          \
+    enum qkv_status qkv_report_##name(const struct report_job *job, struct bytes *out, struct qkv_error *error);
+#include "report/formats.def"
+#undef FORMAT
+
+#endif

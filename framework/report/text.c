@@ -1,0 +1,192 @@
+/* Attention maps in the terminal: a table of numbers, on coloured cells where colours are wanted. Columns are aligned by
+ * display width, and a map that is wider than the terminal is split into blocks of columns. */
+#include "report/report.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <utf8proc.h>
+
+enum {
+    CELL_LEAST = 4,  /* 0.12 */
+    CELL_MOST = 12,  /* longer column labels are cut */
+    LABEL_MOST = 20, /* longer row labels are cut */
+};
+
+struct table {
+    const struct report_job *job;
+    struct bytes *out;
+    const struct qkv_attention_map *map;
+    const char **rows, **columns;    /* labels */
+    int *row_widths, *column_widths; /* of the labels, within the limits above */
+    int label_width;                 /* of the widest row label */
+    double maximum;
+};
+
+/* Columns that a text takes in the terminal. */
+static int display_width(const char *text)
+{
+    int width = 0;
+    utf8proc_int32_t point;
+    while (*text) {
+        text += utf8proc_iterate((const utf8proc_uint8_t *)text, -1, &point);
+        width += utf8proc_charwidth(point);
+    }
+    return width;
+}
+
+static void append_spaces(struct bytes *out, int count)
+{
+    if (count > 0) bytes_format(out, "%*s", count, "");
+}
+
+enum align { LEFT, RIGHT };
+
+/* Appends a label in exactly `width` columns; one that is too long is cut and ends in an ellipsis. */
+static void append_label(struct bytes *out, const char *text, int width, enum align align)
+{
+    int own = display_width(text), used = 0;
+    if (align == RIGHT) append_spaces(out, width - own);
+    if (own <= width) {
+        bytes_text(out, text);
+        used = own;
+    } else {
+        for (const char *next = text;; text = next) {
+            utf8proc_int32_t point;
+            next += utf8proc_iterate((const utf8proc_uint8_t *)text, -1, &point);
+            if (used + utf8proc_charwidth(point) > width - 1) break;
+            bytes_append(out, text, (size_t)(next - text));
+            used += utf8proc_charwidth(point);
+        }
+        bytes_text(out, "…");
+        used++;
+    }
+    if (align == LEFT) append_spaces(out, width - used);
+}
+
+/* The entry of xterm's 6 x 6 x 6 cube that is closest to a colour. */
+static int palette_index(uint32_t color)
+{
+    static const int levels[] = {0, 95, 135, 175, 215, 255};
+    int index = 16;
+    for (int shift = 16, weight = 36; shift >= 0; shift -= 8, weight /= 6) {
+        int value = (int)(color >> shift & 0xFF), best = 0;
+        for (int i = 1; i < 6; i++)
+            if (abs(levels[i] - value) < abs(levels[best] - value)) best = i;
+        index += weight * best;
+    }
+    return index;
+}
+
+/* Sets the colours of the text that follows: the colour of a weight, and ink that can be read on it. */
+static void begin_color(const struct table *table, double weight)
+{
+    uint32_t color = 0;
+    qkv_colormap_color(table->job->options.colormap, weight / table->maximum, &color);
+    int dark = report_ink(color) == 0;
+    if (table->job->options.colors == QKV_COLORS_TRUE)
+        bytes_format(table->out, "\033[48;2;%u;%u;%u;38;5;%dm", color >> 16, color >> 8 & 0xFF, color & 0xFF,
+                     dark ? 16 : 231);
+    else if (table->job->options.colors == QKV_COLORS_256)
+        bytes_format(table->out, "\033[48;5;%d;38;5;%dm", palette_index(color), dark ? 16 : 231);
+}
+
+static void end_color(const struct table *table)
+{
+    if (table->job->options.colors != QKV_COLORS_NONE) bytes_text(table->out, "\033[0m");
+}
+
+/* A weight in its cell, with the space before it. Without colours, what rounds to 0.00 is a dot, so that the eye finds
+ * the large ones. */
+static void append_weight(const struct table *table, double weight, int width)
+{
+    begin_color(table, weight);
+    if (table->job->options.colors == QKV_COLORS_NONE && weight < 0.005) {
+        append_spaces(table->out, width);
+        bytes_text(table->out, "·");
+    } else {
+        append_spaces(table->out, width - 3);
+        int hundredths = (int)lround(fmin(fmax(weight, 0), 9) * 100); /* no %f: its point depends on the locale */
+        bytes_format(table->out, "%d.%02d", hundredths / 100, hundredths % 100);
+    }
+    end_color(table);
+}
+
+static void append_block(const struct table *table, int64_t first, int64_t last)
+{
+    const struct qkv_attention_map *map = table->map;
+    append_spaces(table->out, table->label_width);
+    for (int64_t c = first; c < last; c++) {
+        bytes_text(table->out, " ");
+        append_label(table->out, table->columns[c], table->column_widths[c], RIGHT);
+    }
+    bytes_text(table->out, "\n");
+    for (int64_t r = 0; r < map->rows; r++) {
+        append_label(table->out, table->rows[r], table->label_width, LEFT);
+        for (int64_t c = first; c < last; c++)
+            append_weight(table, map->weights[r * map->columns + c], table->column_widths[c]);
+        bytes_text(table->out, "\n");
+    }
+}
+
+static int clamp(int value, int least, int most)
+{
+    return value < least ? least : value > most ? most : value;
+}
+
+/* The labels of an axis and their widths within limits. False when there is no memory. */
+static bool read_labels(struct qkv_arena *arena, const char *const *tokens, int64_t count, int least, int most,
+                        const char ***labels, int **widths)
+{
+    *labels = qkv_arena_allocate(arena, (size_t)count * sizeof **labels);
+    *widths = qkv_arena_allocate(arena, (size_t)count * sizeof **widths);
+    if (!*labels || !*widths) return false;
+    for (int64_t i = 0; i < count; i++) {
+        (*labels)[i] = report_label(arena, tokens[i]);
+        if (!(*labels)[i]) return false;
+        (*widths)[i] = clamp(display_width((*labels)[i]), least, most);
+    }
+    return true;
+}
+
+static void append_map(const struct report_job *job, const struct qkv_attention_map *map, struct bytes *out)
+{
+    double tick;
+    struct table table = {.job = job, .out = out, .map = map, .maximum = report_color_maximum(job, &tick)};
+    const char *title = report_map_title(job->arena, map, true);
+    if (!title ||
+        !read_labels(job->arena, qkv_attention_row_tokens(job->report, map->kind), map->rows, 1, LABEL_MOST,
+                     &table.rows, &table.row_widths) ||
+        !read_labels(job->arena, qkv_attention_column_tokens(job->report, map->kind), map->columns, CELL_LEAST,
+                     CELL_MOST, &table.columns, &table.column_widths)) {
+        out->failed = true;
+        return;
+    }
+    for (int64_t r = 0; r < map->rows; r++)
+        if (table.row_widths[r] > table.label_width) table.label_width = table.row_widths[r];
+    bytes_format(out, "%s\nrows: %s, columns: %s\n", title,
+                 map->kind == QKV_ATTENTION_CROSS ? "target (output)" : "queries",
+                 map->kind == QKV_ATTENTION_CROSS ? "source" : "keys");
+    for (int64_t first = 0, last; first < map->columns; first = last) {
+        int64_t width = table.label_width;
+        for (last = first; last < map->columns; last++) {
+            width += 1 + table.column_widths[last];
+            if (width > job->options.width && last > first) break;
+        }
+        bytes_text(out, "\n");
+        append_block(&table, first, last);
+    }
+}
+
+enum qkv_status qkv_report_text(const struct report_job *job, struct bytes *out, struct qkv_error *error)
+{
+    (void)error;
+    if (job->report->title) {
+        const char *title = report_line(job->arena, job->report->title);
+        if (title) bytes_format(out, "%s\n\n", title);
+    }
+    for (int64_t i = 0; i < job->report->map_count; i++) {
+        if (i > 0) bytes_text(out, "\n");
+        append_map(job, &job->report->maps[i], out);
+    }
+    return QKV_OK;
+}
