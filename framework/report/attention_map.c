@@ -3,8 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const kind_names[QKV_ATTENTION_KINDS] = {
-    [QKV_ATTENTION_ENCODER] = "encoder", [QKV_ATTENTION_DECODER] = "decoder", [QKV_ATTENTION_CROSS] = "cross"};
+static const char *const kind_names[QKV_ATTENTION_KINDS] = {[QKV_ATTENTION_ENCODER] = "encoder",
+                                                            [QKV_ATTENTION_DECODER] = "decoder",
+                                                            [QKV_ATTENTION_CROSS] = "cross"};
 
 const char *qkv_attention_kind_name(enum qkv_attention_kind kind)
 {
@@ -21,7 +22,8 @@ bool qkv_attention_kind_find(const char *name, enum qkv_attention_kind *kind)
     return false;
 }
 
-const char *const *qkv_attention_row_tokens(const struct qkv_attention_report *report, enum qkv_attention_kind kind)
+const char *const *qkv_attention_row_tokens(const struct qkv_attention_report *report,
+                                            enum qkv_attention_kind kind)
 {
     return kind == QKV_ATTENTION_ENCODER   ? report->source
            : kind == QKV_ATTENTION_DECODER ? report->target_input
@@ -56,7 +58,8 @@ static bool belongs(int number, int wanted)
     return wanted == QKV_ATTENTION_MEAN ? number > 0 : number == wanted;
 }
 
-/* Appends the map of a kind, layer and head, or the mean of those that belong to it; nothing when there are none. */
+/* Appends the map of a kind, layer and head, or the mean of those that belong to it; nothing when there are
+ * none. */
 static bool append(struct selection *selection, enum qkv_attention_kind kind, int layer, int head)
 {
     const struct qkv_attention_report *report = selection->report;
@@ -70,7 +73,8 @@ static bool append(struct selection *selection, enum qkv_attention_kind kind, in
     }
     if (!first) { /* perhaps the report holds no single heads, but their mean */
         for (int64_t i = 0; i < report->map_count && !first; i++)
-            if (report->maps[i].kind == kind && report->maps[i].layer == layer && report->maps[i].head == head)
+            if (report->maps[i].kind == kind && report->maps[i].layer == layer &&
+                report->maps[i].head == head)
                 first = &report->maps[i];
         if (!first) return true;
         parts = 1;
@@ -87,7 +91,8 @@ static bool append(struct selection *selection, enum qkv_attention_kind kind, in
     for (int64_t i = 0; i < report->map_count; i++) {
         const struct qkv_attention_map *map = &report->maps[i];
         if (map->kind != kind || !belongs(map->layer, layer) || !belongs(map->head, head)) continue;
-        QKV_BUG(map->rows != first->rows || map->columns != first->columns, "maps of one kind differ in shape");
+        QKV_BUG(map->rows != first->rows || map->columns != first->columns,
+                "maps of one kind differ in shape");
         for (int64_t c = 0; c < cells; c++) mean[c] += map->weights[c] / (double)parts;
     }
     result->weights = mean;
@@ -117,14 +122,14 @@ static enum qkv_status missing(int kind, int layer, int head, struct extent exte
 {
     if (!extent.maps) return qkv_error_set(error, "the model has no %s attention", kind_names[kind]);
     if (layer > extent.layers)
-        return qkv_error_set(error, "the %s attention has no layer %d: its layers are 1 to %d", kind_names[kind],
-                             layer, extent.layers);
-    return qkv_error_set(error, "the %s attention has no head %d: its heads are 1 to %d", kind_names[kind], head,
-                         extent.heads);
+        return qkv_error_set(error, "the %s attention has no layer %d: its layers are 1 to %d",
+                             kind_names[kind], layer, extent.layers);
+    return qkv_error_set(error, "the %s attention has no head %d: its heads are 1 to %d", kind_names[kind],
+                         head, extent.heads);
 }
 
-enum qkv_status qkv_attention_select(const struct qkv_attention_report *report, unsigned kinds, int layer, int head,
-                                     struct qkv_arena *arena, struct qkv_attention_report *selected,
+enum qkv_status qkv_attention_select(const struct qkv_attention_report *report, unsigned kinds, int layer,
+                                     int head, struct qkv_arena *arena, struct qkv_attention_report *selected,
                                      struct qkv_error *error)
 {
     struct selection selection = {.report = report, .arena = arena};
@@ -140,12 +145,14 @@ enum qkv_status qkv_attention_select(const struct qkv_attention_report *report, 
         if (kinds ? !(kinds & (1u << kind)) : !extents[kind].maps) continue;
         int64_t before = selection.count;
         bool each_layer = layer == QKV_ATTENTION_EACH, each_head = head == QKV_ATTENTION_EACH;
-        for (int l = each_layer ? 1 : layer; complete && l <= (each_layer ? extents[kind].layers : layer); l++)
+        for (int l = each_layer ? 1 : layer; complete && l <= (each_layer ? extents[kind].layers : layer);
+             l++)
             for (int h = each_head ? 1 : head; complete && h <= (each_head ? extents[kind].heads : head); h++)
                 complete = append(&selection, (enum qkv_attention_kind)kind, l, h);
         if (complete && selection.count == before) return missing(kind, layer, head, extents[kind], error);
     }
-    if (!complete) return qkv_error_set(error, "no memory for %lld attention maps", (long long)report->map_count);
+    if (!complete)
+        return qkv_error_set(error, "no memory for %lld attention maps", (long long)report->map_count);
     *selected = *report;
     selected->maps = selection.maps;
     selected->map_count = selection.count;

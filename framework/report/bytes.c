@@ -1,6 +1,7 @@
 #include "report/report.h"
 
 #include <locale.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,9 +59,10 @@ void bytes_little_endian(struct bytes *bytes, uint64_t value, int size)
 void bytes_number(struct bytes *bytes, double value)
 {
     char text[40];
+    bool plain = fabs(value) >= 1e-4 && fabs(value) < 1e15; /* 420, not the shorter 4.2e+02 */
     for (int digits = 1; digits <= 17; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, value);
-        if (strtod(text, NULL) == value) break;
+        if (strtod(text, NULL) == value && !(plain && strchr(text, 'e'))) break;
     }
     char *point = strstr(text, localeconv()->decimal_point);
     if (point) *point = '.'; /* a decimal point of one byte: every locale that there is */

@@ -45,7 +45,8 @@ static void format_weight(char text[16], double weight)
     snprintf(text, 16, "%d.%02d", hundredths / 100, hundredths % 100);
 }
 
-static void draw_cells(const struct figure *figure, const struct qkv_attention_map *map, double left, double top)
+static void draw_cells(const struct figure *figure, const struct qkv_attention_map *map, double left,
+                       double top)
 {
     const struct kind_layout *kind = &figure->layout.kinds[map->kind];
     double cell = figure->layout.cell;
@@ -58,7 +59,8 @@ static void draw_cells(const struct figure *figure, const struct qkv_attention_m
         uint32_t color = color_of(figure, map->weights[i]);
         char number[16], tooltip[512];
         format_weight(number, map->weights[i]);
-        snprintf(tooltip, sizeof tooltip, "%s → %s: %s", kind->rows.labels[row], kind->columns.labels[column], number);
+        snprintf(tooltip, sizeof tooltip, "%s → %s: %s", kind->rows.labels[row], kind->columns.labels[column],
+                 number);
         figure->canvas->rectangle(figure->canvas, x, y, cell, cell, color, tooltip);
         if (figure->job->options.annotate)
             draw_text(figure, x + cell / 2, y + cell / 2, number, 10, ANCHOR_MIDDLE, 0, report_ink(color));
@@ -73,14 +75,15 @@ static void draw_row_labels(const struct figure *figure, const struct line *line
                   axis->labels[r], layout->font, ANCHOR_END, 0, ink);
 }
 
-static void draw_column_labels(const struct figure *figure, const struct kind_layout *kind, double left, double bottom)
+static void draw_column_labels(const struct figure *figure, const struct kind_layout *kind, double left,
+                               double bottom)
 {
     const struct layout *layout = &figure->layout;
     bool level = kind->angle == 0;
     for (int64_t c = 0; c < kind->columns.count; c++)
         draw_text(figure, left + layout->cell * ((double)c + 0.5),
-                  bottom + LAYOUT_LABEL_GAP + (level ? layout->font / 2 : 0), kind->columns.labels[c], layout->font,
-                  level ? ANCHOR_MIDDLE : ANCHOR_END, kind->angle, ink);
+                  bottom + LAYOUT_LABEL_GAP + (level ? layout->font / 2 : 0), kind->columns.labels[c],
+                  layout->font, level ? ANCHOR_MIDDLE : ANCHOR_END, kind->angle, ink);
 }
 
 /* The names of both axes, once for the lines of a kind, of which this is the last. */
@@ -114,7 +117,8 @@ static void draw_lines(const struct figure *figure)
         for (int64_t p = 0; p < panels; p++) {
             const struct qkv_attention_map *map = &maps[line->first + p];
             double left = layout->left + layout->pitch * (double)p;
-            const char *title = layout->single ? NULL : report_map_title(figure->job->arena, map, layout->mixed);
+            const char *title =
+                layout->single ? NULL : report_map_title(figure->job->arena, map, layout->mixed);
             if (title)
                 draw_text(figure, left, line->top - 10, title, LAYOUT_SMALL_SIZE, ANCHOR_START, 0, ink);
             draw_cells(figure, map, left, line->top);
@@ -133,12 +137,13 @@ static void draw_bar(const struct figure *figure)
     const struct layout *layout = &figure->layout;
     double left = layout->bar_left, top = layout->lines[0].top, height = layout->bar_height;
     enum { STEPS = 128 };
-    figure->canvas->rectangle(figure->canvas, left - 1, top - 1, LAYOUT_BAR_WIDTH + 2, height + 2, frame, NULL);
+    figure->canvas->rectangle(figure->canvas, left - 1, top - 1, LAYOUT_BAR_WIDTH + 2, height + 2, frame,
+                              NULL);
     for (int i = 0; i < STEPS; i++) {
         double y = top + floor(height * i / STEPS);
         double weight = layout->maximum * (STEPS - 0.5 - i) / STEPS;
-        figure->canvas->rectangle(figure->canvas, left, y, LAYOUT_BAR_WIDTH, top + height - y, color_of(figure, weight),
-                                  NULL);
+        figure->canvas->rectangle(figure->canvas, left, y, LAYOUT_BAR_WIDTH, top + height - y,
+                                  color_of(figure, weight), NULL);
     }
     int digits = layout->tick < 0.0999 ? (int)ceil(-log10(layout->tick) - 1e-9) : 1;
     for (int i = 0; i * layout->tick <= layout->maximum * (1 + 1e-9); i++) {
@@ -148,7 +153,8 @@ static void draw_bar(const struct figure *figure)
         snprintf(text, sizeof text, "%lld.%0*lld", scaled / unit, digits, scaled % unit);
         double tick_top = fmin(floor(y), top + height - 1);
         figure->canvas->rectangle(figure->canvas, left + LAYOUT_BAR_WIDTH + 1, tick_top, 4, 1, ink, NULL);
-        draw_text(figure, left + LAYOUT_BAR_WIDTH + 9, tick_top + 0.5, text, LAYOUT_SMALL_SIZE, ANCHOR_START, 0, ink);
+        draw_text(figure, left + LAYOUT_BAR_WIDTH + 9, tick_top + 0.5, text, LAYOUT_SMALL_SIZE, ANCHOR_START,
+                  0, ink);
     }
     draw_text(figure, left + LAYOUT_BAR_WIDTH + 50, top + height / 2, "attention weight", LAYOUT_SMALL_SIZE,
               ANCHOR_MIDDLE, -90, soft_ink);

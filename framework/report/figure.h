@@ -1,5 +1,5 @@
-/* Private to the picture formats: one layout of heat maps, drawn on any canvas. A canvas knows rectangles and text in
- * units of 1/96 inch, from the top left corner; svg.c and png.c make one each. */
+/* Private to the picture formats: one layout of heat maps, drawn on any canvas. A canvas knows rectangles and
+ * text in units of 1/96 inch, from the top left corner; svg.c and png.c make one each. */
 #ifndef QKV_FIGURE_H
 #define QKV_FIGURE_H
 
@@ -29,8 +29,8 @@ struct canvas {
 /* Lays out and draws all maps of the job. False when there is no memory, or the canvas did not begin. */
 bool figure_draw(const struct report_job *job, struct canvas *canvas);
 
-/* About the width of a text in a sans serif font of the given size, rather more than less. It is computed from the
- * classes of characters, not from a font, so that a layout is the same everywhere. */
+/* About the width of a text in a sans serif font of the given size, rather more than less. It is computed
+ * from the classes of characters, not from a font, so that a layout is the same everywhere. */
 double figure_text_width(const char *text, double size);
 
 #endif

@@ -45,9 +45,9 @@ static void check_shapes(const struct qkv_attention_report *report)
         const struct qkv_attention_map *map = &report->maps[i];
         int64_t rows = map->kind == QKV_ATTENTION_ENCODER ? report->source_length : report->target_length;
         int64_t columns = map->kind == QKV_ATTENTION_DECODER ? report->target_length : report->source_length;
-        QKV_BUG(map->rows != rows || map->columns != columns, "a %s map of %lld x %lld for %lld x %lld tokens",
-                qkv_attention_kind_name(map->kind), (long long)map->rows, (long long)map->columns, (long long)rows,
-                (long long)columns);
+        QKV_BUG(map->rows != rows || map->columns != columns,
+                "a %s map of %lld x %lld for %lld x %lld tokens", qkv_attention_kind_name(map->kind),
+                (long long)map->rows, (long long)map->columns, (long long)rows, (long long)columns);
     }
 }
 

@@ -25,7 +25,8 @@ static cJSON *number_or_mean(int number)
 static cJSON *row_tokens(const struct qkv_attention_report *report, const struct qkv_attention_map *map,
                          bool *complete)
 {
-    if (map->kind != QKV_ATTENTION_CROSS) return strings(qkv_attention_row_tokens(report, map->kind), map->rows);
+    if (map->kind != QKV_ATTENTION_CROSS)
+        return strings(qkv_attention_row_tokens(report, map->kind), map->rows);
     cJSON *rows = cJSON_CreateObject();
     if (!rows) return NULL;
     add(rows, "input", strings(report->target_input, map->rows), complete);
@@ -67,8 +68,9 @@ enum qkv_status qkv_report_json(const struct report_job *job, struct bytes *out,
     if (complete) {
         add(root, "format", cJSON_CreateString("qkv attention 1"), &complete);
         add(root, "about",
-            cJSON_CreateString("weights[row][column] is how much the row's token (query) takes from the column's token "
-                               "(key); each row sums to 1; layers and heads count from 1"),
+            cJSON_CreateString(
+                "weights[row][column] is how much the row's token (query) takes from the column's token "
+                "(key); each row sums to 1; layers and heads count from 1"),
             &complete);
         if (report->title) add(root, "title", cJSON_CreateString(report->title), &complete);
         if (report->model) add(root, "model", cJSON_CreateString(report->model), &complete);

@@ -57,7 +57,8 @@ const char *report_map_title(struct qkv_arena *arena, const struct qkv_attention
     const char *attention = with_kind ? " attention, " : "";
     if (map->layer && map->head)
         return qkv_arena_format(arena, "%s%slayer %d, head %d", kind, attention, map->layer, map->head);
-    if (map->layer) return qkv_arena_format(arena, "%s%slayer %d, mean of heads", kind, attention, map->layer);
+    if (map->layer)
+        return qkv_arena_format(arena, "%s%slayer %d, mean of heads", kind, attention, map->layer);
     if (map->head) return qkv_arena_format(arena, "%s%shead %d, mean of layers", kind, attention, map->head);
     return qkv_arena_format(arena, "%s%smean of layers and heads", kind, attention);
 }

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <utf8proc.h>
 
-#define LONGEST_LABEL 150. /* units; longer labels are cut */
-#define LEAST_WIDTH   420. /* units, for the title */
+#define LONGEST_LABEL 150.       /* units; longer labels are cut */
+#define LEAST_WIDTH   420.       /* units, for the title */
 #define SINE          0.70710678 /* of 45 degrees */
 
 enum { LINE_MOST = 4, TITLE_MOST = 4 };
@@ -24,8 +24,8 @@ static const char *cut(struct qkv_arena *arena, const char *text, double size, d
     return copy ? qkv_arena_format(arena, "%s…", copy) : NULL;
 }
 
-static bool read_axis(struct axis *axis, const struct report_job *job, const char *name, const char *const *tokens,
-                      int64_t count, double font)
+static bool read_axis(struct axis *axis, const struct report_job *job, const char *name,
+                      const char *const *tokens, int64_t count, double font)
 {
     *axis = (struct axis){.name = name, .count = count};
     axis->labels = qkv_arena_allocate(job->arena, (size_t)count * sizeof *axis->labels);
@@ -38,8 +38,8 @@ static bool read_axis(struct axis *axis, const struct report_job *job, const cha
     return axis->labels;
 }
 
-/* Cells of a single map may be large; those of a grid of maps are smaller; numbers need room. Always whole units, so
- * that edges are sharp. */
+/* Cells of a single map may be large; those of a grid of maps are smaller; numbers need room. Always whole
+ * units, so that edges are sharp. */
 static void choose_cell(struct layout *layout, const struct report_job *job)
 {
     const struct qkv_attention_report *report = job->report;
@@ -49,7 +49,8 @@ static void choose_cell(struct layout *layout, const struct report_job *job)
         if (map->rows > longest) longest = map->rows;
         if (map->columns > longest) longest = map->columns;
     }
-    double extent = layout->single ? 640 : 260, least = layout->single ? 15 : 13, most = layout->single ? 38 : 28;
+    double extent = layout->single ? 640 : 260, least = layout->single ? 15 : 13,
+           most = layout->single ? 38 : 28;
     layout->cell = floor(fmin(fmax(extent / (double)longest, least), most));
     if (job->options.annotate) layout->cell = fmax(layout->cell, 34);
     layout->font = fmin(fmax(layout->cell * 0.62, 8.5), 13);
@@ -64,8 +65,8 @@ static bool read_kind(struct layout *layout, const struct report_job *job, enum 
     shared->shown = true;
     if (!read_axis(&shared->rows, job, cross ? "target (output)" : "query",
                    qkv_attention_row_tokens(job->report, kind), map->rows, layout->font) ||
-        !read_axis(&shared->columns, job, cross ? "source" : "key", qkv_attention_column_tokens(job->report, kind),
-                   map->columns, layout->font))
+        !read_axis(&shared->columns, job, cross ? "source" : "key",
+                   qkv_attention_column_tokens(job->report, kind), map->columns, layout->font))
         return false;
     double width = shared->columns.width;
     if (width <= layout->cell - 2) {
@@ -81,7 +82,8 @@ static bool read_kind(struct layout *layout, const struct report_job *job, enum 
     return true;
 }
 
-/* Whether two maps may share a line: the heads of one layer, or, where `by_layer` is false, anything of one kind. */
+/* Whether two maps may share a line: the heads of one layer, or, where `by_layer` is false, anything of one
+ * kind. */
 static bool same_line(const struct qkv_attention_map *a, const struct qkv_attention_map *b, bool by_layer)
 {
     return a->kind == b->kind && (!by_layer || a->layer == b->layer);
@@ -100,16 +102,18 @@ static bool break_lines(struct layout *layout, const struct report_job *job)
         while (end < count && same_line(&maps[first], &maps[end], by_layer)) end++;
         int64_t parts = (end - first + LINE_MOST - 1) / LINE_MOST, each = (end - first + parts - 1) / parts;
         for (int64_t at = first; at < end; at += each)
-            layout->lines[layout->line_count++] = (struct line){.first = at, .last = at + each < end ? at + each : end};
+            layout->lines[layout->line_count++] =
+                (struct line){.first = at, .last = at + each < end ? at + each : end};
     }
     for (int64_t i = 0; i < layout->line_count; i++)
         layout->lines[i].ends_block =
-            i + 1 == layout->line_count || maps[layout->lines[i].first].kind != maps[layout->lines[i + 1].first].kind;
+            i + 1 == layout->line_count ||
+            maps[layout->lines[i].first].kind != maps[layout->lines[i + 1].first].kind;
     return true;
 }
 
-/* The distance between panels, which their titles must fit; the left edge, which row labels and the ends of slanted
- * column labels must fit. */
+/* The distance between panels, which their titles must fit; the left edge, which row labels and the ends of
+ * slanted column labels must fit. */
 static void place_columns(struct layout *layout, const struct report_job *job)
 {
     double left = 0, panel = 0, labels = 0;
@@ -143,8 +147,8 @@ static void place_columns(struct layout *layout, const struct report_job *job)
     }
 }
 
-/* Where a line of the title that starts at `text` ends: at the last space that fits, or between wide characters, or,
- * in a word without end, anywhere. */
+/* Where a line of the title that starts at `text` ends: at the last space that fits, or between wide
+ * characters, or, in a word without end, anywhere. */
 static const char *line_end(const char *text, double width)
 {
     const char *at = text, *last_break = NULL;
@@ -184,7 +188,9 @@ static bool choose_subtitle(struct layout *layout, const struct report_job *job)
 {
     const char *model = job->report->model, *name = NULL;
     if (layout->single && !(name = report_map_title(job->arena, &job->report->maps[0], true))) return false;
-    layout->subtitle = name && model ? qkv_arena_format(job->arena, "%s · %s", name, model) : name ? name : model;
+    layout->subtitle = name && model ? qkv_arena_format(job->arena, "%s · %s", name, model)
+                       : name        ? name
+                                     : model;
     if (layout->subtitle) layout->subtitle = report_line(job->arena, layout->subtitle);
     if (layout->subtitle)
         layout->subtitle =

@@ -10,9 +10,9 @@
  *     y         column labels      column labels
  *                            key
  *
- * Panels stand in lines. A line holds the heads of one layer (wrapped after four), or, where there is one head a layer,
- * the layers. Panels of a line share their row labels, lines of one kind share their column labels, and all share one
- * colour bar. */
+ * Panels stand in lines. A line holds the heads of one layer (wrapped after four), or, where there is one
+ * head a layer, the layers. Panels of a line share their row labels, lines of one kind share their column
+ * labels, and all share one colour bar. */
 #ifndef QKV_LAYOUT_H
 #define QKV_LAYOUT_H
 

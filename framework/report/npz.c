@@ -1,5 +1,5 @@
-/* NumPy's npz: a zip archive, here stored without compression, of .npy arrays: one float64 array a map, and the tokens
- * as arrays of Unicode text. All times are 1980-01-01, so equal reports give equal bytes. */
+/* NumPy's npz: a zip archive, here stored without compression, of .npy arrays: one float64 array a map, and
+ * the tokens as arrays of Unicode text. All times are 1980-01-01, so equal reports give equal bytes. */
 #include "report/report.h"
 
 #include <stdio.h>
@@ -18,16 +18,16 @@ struct archive {
 static void append_entry(struct bytes *bytes, const char *name, const struct bytes *content)
 {
     uint32_t checksum = (uint32_t)crc32(0, (const unsigned char *)content->data, (uInt)content->size);
-    bytes_little_endian(bytes, 20, 2);                 /* version 2.0 to extract */
-    bytes_little_endian(bytes, 0x0800, 2);             /* names are UTF-8 */
-    bytes_little_endian(bytes, 0, 2);                  /* stored */
-    bytes_little_endian(bytes, 0, 2);                  /* 00:00:00 */
-    bytes_little_endian(bytes, 1 << 5 | 1, 2);         /* 1980-01-01 */
+    bytes_little_endian(bytes, 20, 2);         /* version 2.0 to extract */
+    bytes_little_endian(bytes, 0x0800, 2);     /* names are UTF-8 */
+    bytes_little_endian(bytes, 0, 2);          /* stored */
+    bytes_little_endian(bytes, 0, 2);          /* 00:00:00 */
+    bytes_little_endian(bytes, 1 << 5 | 1, 2); /* 1980-01-01 */
     bytes_little_endian(bytes, checksum, 4);
-    bytes_little_endian(bytes, content->size, 4);      /* compressed */
-    bytes_little_endian(bytes, content->size, 4);      /* uncompressed */
+    bytes_little_endian(bytes, content->size, 4); /* compressed */
+    bytes_little_endian(bytes, content->size, 4); /* uncompressed */
     bytes_little_endian(bytes, strlen(name), 2);
-    bytes_little_endian(bytes, 0, 2);                  /* no extra field */
+    bytes_little_endian(bytes, 0, 2); /* no extra field */
 }
 
 static void append_member(struct archive *archive, const char *name, struct bytes *content)
@@ -40,12 +40,12 @@ static void append_member(struct archive *archive, const char *name, struct byte
     bytes_append(archive->out, content->data, content->size);
 
     bytes_little_endian(&archive->directory, 0x02014B50, 4);
-    bytes_little_endian(&archive->directory, 20, 2);   /* made by version 2.0 */
+    bytes_little_endian(&archive->directory, 20, 2); /* made by version 2.0 */
     append_entry(&archive->directory, name, content);
-    bytes_little_endian(&archive->directory, 0, 2);    /* no comment */
-    bytes_little_endian(&archive->directory, 0, 2);    /* disk */
-    bytes_little_endian(&archive->directory, 0, 2);    /* internal attributes */
-    bytes_little_endian(&archive->directory, 0, 4);    /* external attributes */
+    bytes_little_endian(&archive->directory, 0, 2); /* no comment */
+    bytes_little_endian(&archive->directory, 0, 2); /* disk */
+    bytes_little_endian(&archive->directory, 0, 2); /* internal attributes */
+    bytes_little_endian(&archive->directory, 0, 4); /* external attributes */
     bytes_little_endian(&archive->directory, offset, 4);
     bytes_text(&archive->directory, name);
     archive->members++;
@@ -57,22 +57,23 @@ static void append_directory(struct archive *archive)
     uint64_t offset = archive->out->size;
     bytes_append(archive->out, archive->directory.data, archive->directory.size);
     bytes_little_endian(archive->out, 0x06054B50, 4);
-    bytes_little_endian(archive->out, 0, 4);           /* disks */
+    bytes_little_endian(archive->out, 0, 4); /* disks */
     bytes_little_endian(archive->out, (uint64_t)archive->members, 2);
     bytes_little_endian(archive->out, (uint64_t)archive->members, 2);
     bytes_little_endian(archive->out, archive->directory.size, 4);
     bytes_little_endian(archive->out, offset, 4);
-    bytes_little_endian(archive->out, 0, 2);           /* no comment */
+    bytes_little_endian(archive->out, 0, 2); /* no comment */
 }
 
-/* The header of .npy 1.0: magic, version, length, a Python dict padded with spaces to a multiple of 64, a line end. */
+/* The header of .npy 1.0: magic, version, length, a Python dict padded with spaces to a multiple of 64, a
+ * line end. */
 static void append_header(struct bytes *content, const char *type, const char *shape)
 {
     enum { PREFIX = 10 };
     bytes_append(content, "\x93NUMPY\x01\x00", 8);
     char dictionary[192];
-    int length = snprintf(dictionary, sizeof dictionary, "{'descr': '%s', 'fortran_order': False, 'shape': %s, }", type,
-                          shape);
+    int length = snprintf(dictionary, sizeof dictionary,
+                          "{'descr': '%s', 'fortran_order': False, 'shape': %s, }", type, shape);
     int padded = (PREFIX + length + 1 + 63) / 64 * 64;
     bytes_little_endian(content, (uint64_t)(padded - PREFIX), 2);
     bytes_format(content, "%-*s\n", padded - PREFIX - 1, dictionary);
@@ -142,7 +143,8 @@ enum qkv_status qkv_report_npz(const struct report_job *job, struct bytes *out, 
     free(content.data);
     free(archive.directory.data);
     if (archive.members > UINT16_MAX || out->size > UINT32_MAX)
-        return qkv_error_set(error, "%d attention maps of %zu bytes are too many for one npz: choose some of them",
+        return qkv_error_set(error,
+                             "%d attention maps of %zu bytes are too many for one npz: choose some of them",
                              archive.members - 3, out->size);
     return QKV_OK;
 }

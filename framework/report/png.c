@@ -1,5 +1,5 @@
-/* PNG through Cairo. Text is laid out by Pango, since Cairo's own text functions use one font and no shaping: with them
- * Chinese is boxes and Arabic is letters that do not join. */
+/* PNG through Cairo. Text is laid out by Pango, since Cairo's own text functions use one font and no shaping:
+ * with them Chinese is boxes and Arabic is letters that do not join. */
 #include "report/figure.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@
 
 struct png {
     struct canvas canvas;
-    double scale; /* pixels for one unit */
+    double scale;         /* pixels for one unit */
     double width, height; /* pixels */
     cairo_surface_t *surface;
     cairo_t *cairo;
@@ -35,6 +35,8 @@ static bool begin(struct canvas *canvas, double width, double height)
     png->fonts = pango_cairo_font_map_new_for_font_type(CAIRO_FONT_TYPE_FT);
     if (!png->fonts) png->fonts = pango_cairo_font_map_new();
     png->context = pango_font_map_create_context(png->fonts);
+    pango_context_set_base_dir(png->context,
+                               PANGO_DIRECTION_LTR); /* source left, target right in every title */
     return true;
 }
 
@@ -55,7 +57,8 @@ static void rectangle(struct canvas *canvas, double x, double y, double width, d
     cairo_set_antialias(cairo, CAIRO_ANTIALIAS_DEFAULT);
 }
 
-static void text(struct canvas *canvas, double x, double y, const char *string, const struct text_style *style)
+static void text(struct canvas *canvas, double x, double y, const char *string,
+                 const struct text_style *style)
 {
     static const double shares[] = {[ANCHOR_START] = 0, [ANCHOR_MIDDLE] = 0.5, [ANCHOR_END] = 1};
     struct png *png = (struct png *)canvas;
@@ -64,12 +67,13 @@ static void text(struct canvas *canvas, double x, double y, const char *string, 
     if (style->bold) pango_font_description_set_weight(font, PANGO_WEIGHT_BOLD);
     PangoLayout *layout = pango_layout_new(png->context);
     pango_layout_set_font_description(layout, font);
-    pango_layout_set_auto_dir(layout, FALSE); /* a title with both sides of a pair reads from left to right */
+    pango_layout_set_auto_dir(layout, FALSE);
     pango_layout_set_single_paragraph_mode(layout, TRUE);
     pango_layout_set_text(layout, string, -1);
     PangoRectangle box;
     pango_layout_get_extents(layout, NULL, &box);
-    double width = (double)box.width / PANGO_SCALE, baseline = (double)pango_layout_get_baseline(layout) / PANGO_SCALE;
+    double width = (double)box.width / PANGO_SCALE,
+           baseline = (double)pango_layout_get_baseline(layout) / PANGO_SCALE;
 
     cairo_save(png->cairo);
     cairo_translate(png->cairo, x, y);
@@ -103,10 +107,11 @@ enum qkv_status qkv_report_png(const struct report_job *job, struct bytes *out, 
     }
     if (drawn) return QKV_OK;
     if (png.width > 0)
-        return qkv_error_set(error,
-                             "the picture would have %.0f x %.0f pixels, more than %.0f a side: choose fewer maps, or "
-                             "svg",
-                             png.width, png.height, LARGEST);
+        return qkv_error_set(
+            error,
+            "the picture would have %.0f x %.0f pixels, more than %.0f a side: choose fewer maps, or "
+            "svg",
+            png.width, png.height, LARGEST);
     out->failed = true;
     return QKV_OK;
 }

@@ -28,28 +28,31 @@ struct report_job {
     struct qkv_arena *arena;              /* scratch of this rendering */
 };
 
-/* A token as people should see it: spaces as U+2423, since a token of a character model may be nothing else; control
- * characters (which could steer a terminal) and broken UTF-8 as U+FFFD. NULL when there is no memory. */
+/* A token as people should see it: spaces as U+2423, since a token of a character model may be nothing else;
+ * control characters (which could steer a terminal) and broken UTF-8 as U+FFFD. NULL when there is no memory.
+ */
 const char *report_label(struct qkv_arena *arena, const char *token);
 
 /* The same for running text, where spaces stay spaces. */
 const char *report_line(struct qkv_arena *arena, const char *text);
 
-/* The layer and head in words: `cross attention, layer 2, mean of the heads`; without the kind if not asked for. */
+/* The layer and head in words: `cross attention, layer 2, mean of the heads`; without the kind if not asked
+ * for. */
 const char *report_map_title(struct qkv_arena *arena, const struct qkv_attention_map *map, bool with_kind);
 
 /* The largest weight of all maps, in 0..1 unless the weights are broken. */
 double report_largest_weight(const struct qkv_attention_report *report);
 
-/* The weight that gets the last colour: what the options say, or the largest weight rounded up to a tick. Sets the
- * distance of the ticks. */
+/* The weight that gets the last colour: what the options say, or the largest weight rounded up to a tick.
+ * Sets the distance of the ticks. */
 double report_color_maximum(const struct report_job *job, double *tick);
 
 /* Black or white (0xRRGGBB), whichever reads better on the colour. */
 uint32_t report_ink(uint32_t background);
 
-#define FORMAT(name, extension, binary, help)                                                                          \
-    enum qkv_status qkv_report_##name(const struct report_job *job, struct bytes *out, struct qkv_error *error);
+#define FORMAT(name, extension, binary, help)                                                                \
+    enum qkv_status qkv_report_##name(const struct report_job *job, struct bytes *out,                       \
+                                      struct qkv_error *error);
 #include "report/formats.def"
 #undef FORMAT
 

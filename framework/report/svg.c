@@ -1,6 +1,6 @@
-/* SVG, written by hand rather than by Cairo, which turns text into outlines: here tokens stay text, which can be
- * searched and copied and is drawn in the viewer's fonts for any script, and each cell tells its weight under the
- * pointer. */
+/* SVG, written by hand rather than by Cairo, which turns text into outlines: here tokens stay text, which can
+ * be searched and copied and is drawn in the viewer's fonts for any script, and each cell tells its weight
+ * under the pointer. */
 #include "report/figure.h"
 
 #include <string.h>
@@ -38,10 +38,11 @@ static bool begin(struct canvas *canvas, double width, double height)
     bytes_text(out, "<svg xmlns=\"http://www.w3.org/2000/svg\"");
     append_attribute(out, "width", width);
     append_attribute(out, "height", height);
-    bytes_format(out,
-                 " viewBox=\"0 0 %.0f %.0f\" font-family=\"DejaVu Sans, Noto Sans, Noto Sans CJK SC, sans-serif\" "
-                 "shape-rendering=\"crispEdges\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n",
-                 width, height);
+    bytes_format(
+        out,
+        " viewBox=\"0 0 %.0f %.0f\" font-family=\"DejaVu Sans, Noto Sans, Noto Sans CJK SC, sans-serif\" "
+        "shape-rendering=\"crispEdges\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n",
+        width, height);
     return true;
 }
 
@@ -64,7 +65,8 @@ static void rectangle(struct canvas *canvas, double x, double y, double width, d
     }
 }
 
-static void text(struct canvas *canvas, double x, double y, const char *string, const struct text_style *style)
+static void text(struct canvas *canvas, double x, double y, const char *string,
+                 const struct text_style *style)
 {
     static const char *const anchors[] = {"start", "middle", "end"};
     struct bytes *out = ((struct svg *)canvas)->out;
@@ -78,7 +80,8 @@ static void text(struct canvas *canvas, double x, double y, const char *string, 
         x = y = 0;
     }
     append_attribute(out, "x", x);
-    append_attribute(out, "y", y + 0.35 * style->size); /* half the height of capitals: viewers agree on baselines only */
+    append_attribute(
+        out, "y", y + 0.35 * style->size); /* half the height of capitals: viewers agree on baselines only */
     append_attribute(out, "font-size", style->size);
     bytes_format(out, " fill=\"#%06x\"", (unsigned)style->color);
     if (style->anchor != ANCHOR_START) bytes_format(out, " text-anchor=\"%s\"", anchors[style->anchor]);

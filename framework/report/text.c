@@ -1,5 +1,5 @@
-/* Attention maps in the terminal: a table of numbers, on coloured cells where colours are wanted. Columns are aligned by
- * display width, and a map that is wider than the terminal is split into blocks of columns. */
+/* Attention maps in the terminal: a table of numbers, on coloured cells where colours are wanted. Columns are
+ * aligned by display width, and a map that is wider than the terminal is split into blocks of columns. */
 #include "report/report.h"
 
 #include <math.h>
@@ -95,8 +95,8 @@ static void end_color(const struct table *table)
     if (table->job->options.colors != QKV_COLORS_NONE) bytes_text(table->out, "\033[0m");
 }
 
-/* A weight in its cell, with the space before it. Without colours, what rounds to 0.00 is a dot, so that the eye finds
- * the large ones. */
+/* A weight in its cell, with the space before it. Without colours, what rounds to 0.00 is a dot, so that the
+ * eye finds the large ones. */
 static void append_weight(const struct table *table, double weight, int width)
 {
     begin_color(table, weight);
@@ -105,7 +105,8 @@ static void append_weight(const struct table *table, double weight, int width)
         bytes_text(table->out, "·");
     } else {
         append_spaces(table->out, width - 3);
-        int hundredths = (int)lround(fmin(fmax(weight, 0), 9) * 100); /* no %f: its point depends on the locale */
+        int hundredths =
+            (int)lround(fmin(fmax(weight, 0), 9) * 100); /* no %f: its point depends on the locale */
         bytes_format(table->out, "%d.%02d", hundredths / 100, hundredths % 100);
     }
     end_color(table);
@@ -134,8 +135,8 @@ static int clamp(int value, int least, int most)
 }
 
 /* The labels of an axis and their widths within limits. False when there is no memory. */
-static bool read_labels(struct qkv_arena *arena, const char *const *tokens, int64_t count, int least, int most,
-                        const char ***labels, int **widths)
+static bool read_labels(struct qkv_arena *arena, const char *const *tokens, int64_t count, int least,
+                        int most, const char ***labels, int **widths)
 {
     *labels = qkv_arena_allocate(arena, (size_t)count * sizeof **labels);
     *widths = qkv_arena_allocate(arena, (size_t)count * sizeof **widths);
@@ -156,8 +157,8 @@ static void append_map(const struct report_job *job, const struct qkv_attention_
     if (!title ||
         !read_labels(job->arena, qkv_attention_row_tokens(job->report, map->kind), map->rows, 1, LABEL_MOST,
                      &table.rows, &table.row_widths) ||
-        !read_labels(job->arena, qkv_attention_column_tokens(job->report, map->kind), map->columns, CELL_LEAST,
-                     CELL_MOST, &table.columns, &table.column_widths)) {
+        !read_labels(job->arena, qkv_attention_column_tokens(job->report, map->kind), map->columns,
+                     CELL_LEAST, CELL_MOST, &table.columns, &table.column_widths)) {
         out->failed = true;
         return;
     }

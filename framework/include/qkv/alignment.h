@@ -1,11 +1,12 @@
 /* Do attention maps align words as people do? Cross attention against gold links.
  *
- * Gold links are read from a file in Pharaoh's format: a line a sentence pair, on it links between words that count
- * from 0, source first: `0-0 1-2 2p1`. `-` marks a sure link, `p` or `?` a possible one. An empty line has no links.
+ * Gold links are read from a file in Pharaoh's format: a line a sentence pair, on it links between words that
+ * count from 0, source first: `0-0 1-2 2p1`. `-` marks a sure link, `p` or `?` a possible one. An empty line
+ * has no links.
  *
- * From a cross map each target word gets one link: to the source word with the greatest weight of its row, the first
- * of several equal ones. The column of </s> does not count, and the step that outputs </s> is no word. There are two
- * ways to read a row, and models differ in which one aligns better:
+ * From a cross map each target word gets one link: to the source word with the greatest weight of its row,
+ * the first of several equal ones. The column of </s> does not count, and the step that outputs </s> is no
+ * word. There are two ways to read a row, and models differ in which one aligns better:
  * - output: the word that the step outputs (row j for target word j);
  * - input: the word that the step takes in (row j + 1 for target word j).
  *
@@ -57,9 +58,9 @@ QKV_API const char *qkv_alignment_reading_name(enum qkv_alignment_reading readin
 /* How well one head (or a mean of heads) aligns. */
 struct qkv_alignment_result {
     enum qkv_alignment_reading reading;
-    int layer, head;                                /* from 1; 0: the mean over all layers, or heads */
+    int layer, head;                                 /* from 1; 0: the mean over all layers, or heads */
     int64_t links, sure, found_sure, found_possible; /* |A|, |S|, |A∩S|, |A∩P| */
-    double precision, recall, error_rate;           /* 0 to 1; an empty denominator gives 0, 0 and 1 */
+    double precision, recall, error_rate;            /* 0 to 1; an empty denominator gives 0, 0 and 1 */
 };
 
 /* Adds sentences up. Caller's storage; all zero is empty. */
@@ -69,17 +70,18 @@ struct qkv_alignment_score {
     int64_t sentences;
 };
 
-/* Adds the cross maps of one sentence pair: those of every layer and head, the mean over the heads of every layer, and
- * the mean over all, each in both readings. All reports must have the same layers and heads. Fails when the report has
- * no cross maps, when a gold link names a word that the sentence pair does not have, or out of memory; nothing has been
- * added then. */
+/* Adds the cross maps of one sentence pair: those of every layer and head, the mean over the heads of every
+ * layer, and the mean over all, each in both readings. All reports must have the same layers and heads. Fails
+ * when the report has no cross maps, when a gold link names a word that the sentence pair does not have, or
+ * out of memory; nothing has been added then. */
 QKV_API enum qkv_status qkv_alignment_score_add(struct qkv_alignment_score *score,
                                                 const struct qkv_attention_report *report,
                                                 const struct qkv_alignment *gold, struct qkv_error *error);
 
-/* Result `index` of 0 .. count - 1, with its rates: by reading, layer, head; the means come after what they are the
- * means of. */
-QKV_API struct qkv_alignment_result qkv_alignment_score_get(const struct qkv_alignment_score *score, int64_t index);
+/* Result `index` of 0 .. count - 1, with its rates: by reading, layer, head; the means come after what they
+ * are the means of. */
+QKV_API struct qkv_alignment_result qkv_alignment_score_get(const struct qkv_alignment_score *score,
+                                                            int64_t index);
 
 /* The result with the lowest error rate, the first of several equal ones. There must have been a sentence. */
 QKV_API struct qkv_alignment_result qkv_alignment_score_best(const struct qkv_alignment_score *score);

@@ -1,13 +1,13 @@
 /* Attention maps as numbers and pictures.
  *
- * A map is the matrix of one head: row t says where query token t looked, column s is a key token, and each row sums
- * to 1. A report holds the maps of one sentence pair with the tokens that name their rows and columns; it is written
- * in any of the formats of one table: json, csv, npz, svg, png, text.
+ * A map is the matrix of one head: row t says where query token t looked, column s is a key token, and each
+ * row sums to 1. A report holds the maps of one sentence pair with the tokens that name their rows and
+ * columns; it is written in any of the formats of one table: json, csv, npz, svg, png, text.
  *
  *     struct qkv_attention_report shown;
- *     qkv_attention_select(&report, 1u << QKV_ATTENTION_CROSS, QKV_ATTENTION_EACH, QKV_ATTENTION_MEAN, &arena, &shown,
- *                          &error);
- *     qkv_attention_write(&shown, qkv_attention_format_of_path("cross.svg"), NULL, "cross.svg", &error);
+ *     qkv_attention_select(&report, 1u << QKV_ATTENTION_CROSS, QKV_ATTENTION_EACH, QKV_ATTENTION_MEAN,
+ * &arena, &shown, &error); qkv_attention_write(&shown, qkv_attention_format_of_path("cross.svg"), NULL,
+ * "cross.svg", &error);
  *
  * Nothing here owns the tokens and weights of a report: they must outlive it. */
 #ifndef QKV_ATTENTION_MAP_H
@@ -48,8 +48,8 @@ struct qkv_attention_report {
     const char *model; /* the name of the model; NULL: none */
     const char *const *source;
     int64_t source_length; /* tokens, with the </s> at the end */
-    /* The decoder at step t takes target_input[t], from <s> on, and outputs target_output[t], up to </s>. Rows of
-     * cross maps are named after the word that the step outputs; the json has both. */
+    /* The decoder at step t takes target_input[t], from <s> on, and outputs target_output[t], up to </s>.
+     * Rows of cross maps are named after the word that the step outputs; the json has both. */
     const char *const *target_input, *const *target_output;
     int64_t target_length; /* steps */
     const struct qkv_attention_map *maps;
@@ -71,13 +71,13 @@ enum {
     QKV_ATTENTION_MEAN = 0,  /* the mean of all */
 };
 
-/* Makes a report of some of the maps: those of the kinds in `kinds` (bits 1u << kind; 0: all that there are), of the
- * given layer and head, ordered by kind, layer, head. Means are the arithmetic mean of the maps of single heads of
- * single layers; their rows sum to 1 again. Lives in the arena, and borrows from `report`. Fails, naming what there
- * is, when nothing fits. */
-QKV_API enum qkv_status qkv_attention_select(const struct qkv_attention_report *report, unsigned kinds, int layer,
-                                             int head, struct qkv_arena *arena, struct qkv_attention_report *selected,
-                                             struct qkv_error *error);
+/* Makes a report of some of the maps: those of the kinds in `kinds` (bits 1u << kind; 0: all that there are),
+ * of the given layer and head, ordered by kind, layer, head. Means are the arithmetic mean of the maps of
+ * single heads of single layers; their rows sum to 1 again. Lives in the arena, and borrows from `report`.
+ * Fails, naming what there is, when nothing fits. */
+QKV_API enum qkv_status qkv_attention_select(const struct qkv_attention_report *report, unsigned kinds,
+                                             int layer, int head, struct qkv_arena *arena,
+                                             struct qkv_attention_report *selected, struct qkv_error *error);
 
 /* Colours of text in the terminal. */
 enum qkv_terminal_colors {
@@ -88,11 +88,11 @@ enum qkv_terminal_colors {
 
 /* How to draw. All zero (or NULL) is a good choice; formats that do not draw ignore it. */
 struct qkv_attention_options {
-    const char *colormap;            /* viridis (also for NULL), plasma, magma, YlOrRd, gray */
-    bool annotate;                   /* svg, png: the number in each cell */
-    double maximum;                  /* the weight that gets the last colour; 0: the largest weight, rounded up */
-    double scale;                    /* png: pixels for one unit of svg; 0: 2 */
-    int64_t width;                   /* text: columns of the terminal; 0: 80 */
+    const char *colormap; /* viridis (also for NULL), plasma, magma, YlOrRd, gray */
+    bool annotate;        /* svg, png: the number in each cell */
+    double maximum;       /* the weight that gets the last colour; 0: the largest weight, rounded up */
+    double scale;         /* png: pixels for one unit of svg; 0: 2 */
+    int64_t width;        /* text: columns of the terminal; 0: 80 */
     enum qkv_terminal_colors colors; /* text */
 };
 
@@ -113,16 +113,16 @@ QKV_API const struct qkv_attention_format *qkv_attention_format_find(const char 
 /* Finds the format for a file by what follows the last dot of its name; NULL when there is none. */
 QKV_API const struct qkv_attention_format *qkv_attention_format_of_path(const char *path);
 
-/* Renders a report into memory that the caller frees. The bytes depend on the arguments only, except for png, which
- * also depends on the installed fonts. Fails for an unknown colormap, a report without maps, a png picture of more
- * than 32767 pixels a side, and out of memory. */
+/* Renders a report into memory that the caller frees. The bytes depend on the arguments only, except for png,
+ * which also depends on the installed fonts. Fails for an unknown colormap, a report without maps, a png
+ * picture of more than 32767 pixels a side, and out of memory. */
 QKV_API enum qkv_status qkv_attention_render(const struct qkv_attention_report *report,
                                              const struct qkv_attention_format *format,
-                                             const struct qkv_attention_options *options, char **bytes, size_t *size,
-                                             struct qkv_error *error);
+                                             const struct qkv_attention_options *options, char **bytes,
+                                             size_t *size, struct qkv_error *error);
 
-/* Renders a report into a file, which is whole or not there. Fails as rendering does, and when the file cannot be
- * written. */
+/* Renders a report into a file, which is whole or not there. Fails as rendering does, and when the file
+ * cannot be written. */
 QKV_API enum qkv_status qkv_attention_write(const struct qkv_attention_report *report,
                                             const struct qkv_attention_format *format,
                                             const struct qkv_attention_options *options, const char *path,
@@ -131,8 +131,8 @@ QKV_API enum qkv_status qkv_attention_write(const struct qkv_attention_report *r
 /* The names of colormaps; NULL behind the last. */
 QKV_API const char *qkv_colormap_name(int64_t index);
 
-/* The colour of a value in 0..1 (clamped) as 0xRRGGBB: within 2/255 of matplotlib's map of that name. False when there
- * is no such colormap. NULL is viridis. */
+/* The colour of a value in 0..1 (clamped) as 0xRRGGBB: within 2/255 of matplotlib's map of that name. False
+ * when there is no such colormap. NULL is viridis. */
 QKV_API bool qkv_colormap_color(const char *name, double value, uint32_t *color);
 
 #endif

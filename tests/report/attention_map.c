@@ -1,0 +1,149 @@
+#include "qkv/attention_map.h"
+
+#include "support.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <string.h>
+
+static const char *const source[] = {"el", "gato", "</s>"};
+static const char *const input[] = {"<s>", "cat"};
+static const char *const output[] = {"cat", "</s>"};
+
+/* Cross maps of two layers with two heads, and a decoder map. */
+static const double weights[][6] = {
+    {1, 0, 0, 0, 1, 0}, {0, 1, 0, 0, 0, 1}, {0.5, 0.5, 0, 0.25, 0.25, 0.5}, {0.1, 0.2, 0.7, 0.3, 0.3, 0.4}};
+static const double causal[] = {1, 0, 0.25, 0.75};
+static const struct qkv_attention_map maps[] = {
+    {QKV_ATTENTION_CROSS, 1, 1, 2, 3, weights[0]}, {QKV_ATTENTION_CROSS, 1, 2, 2, 3, weights[1]},
+    {QKV_ATTENTION_CROSS, 2, 1, 2, 3, weights[2]}, {QKV_ATTENTION_CROSS, 2, 2, 2, 3, weights[3]},
+    {QKV_ATTENTION_DECODER, 1, 1, 2, 2, causal},
+};
+static const struct qkv_attention_report report = {
+    .source = source,
+    .source_length = 3,
+    .target_input = input,
+    .target_output = output,
+    .target_length = 2,
+    .maps = maps,
+    .map_count = 5,
+};
+
+static struct qkv_arena arena;
+
+static struct qkv_attention_report select_maps(unsigned kinds, int layer, int head)
+{
+    struct qkv_attention_report selected;
+    struct qkv_error error;
+    cr_assert_eq(qkv_attention_select(&report, kinds, layer, head, &arena, &selected, &error), QKV_OK, "%s",
+                 error.message);
+    return selected;
+}
+
+static const char *refusal(unsigned kinds, int layer, int head)
+{
+    static struct qkv_error error;
+    struct qkv_attention_report selected;
+    cr_assert_eq(qkv_attention_select(&report, kinds, layer, head, &arena, &selected, &error), QKV_INVALID);
+    return error.message;
+}
+
+/* The names of the selected maps, joined by spaces. */
+static const char *names(struct qkv_attention_report selected)
+{
+    static char all[512];
+    all[0] = 0;
+    for (int64_t i = 0; i < selected.map_count; i++) {
+        if (i) strcat(all, " ");
+        qkv_attention_map_name(&selected.maps[i], all + strlen(all), 64);
+    }
+    return all;
+}
+
+Test(attention_map, selects_by_kind_layer_and_head, .fini = NULL)
+{
+    const unsigned cross = 1u << QKV_ATTENTION_CROSS;
+    const int each = QKV_ATTENTION_EACH, mean = QKV_ATTENTION_MEAN;
+    cr_assert_str_eq(names(select_maps(0, each, each)),
+                     "decoder.1.1 cross.1.1 cross.1.2 cross.2.1 cross.2.2");
+    cr_assert_str_eq(names(select_maps(cross, 2, each)), "cross.2.1 cross.2.2");
+    cr_assert_str_eq(names(select_maps(cross, each, 2)), "cross.1.2 cross.2.2");
+    cr_assert_str_eq(names(select_maps(cross, each, mean)), "cross.1.mean cross.2.mean");
+    cr_assert_str_eq(names(select_maps(cross, mean, each)), "cross.mean.1 cross.mean.2");
+    cr_assert_str_eq(names(select_maps(0, mean, mean)), "decoder.mean.mean cross.mean.mean");
+    cr_assert_eq(select_maps(cross, 2, 1).maps[0].weights, weights[2], "a single map is not copied");
+    qkv_arena_release(&arena);
+}
+
+Test(attention_map, means_are_arithmetic)
+{
+    const double heads[] = {0.3, 0.35, 0.35, 0.275, 0.275, 0.45};
+    struct qkv_attention_report selected = select_maps(1u << QKV_ATTENTION_CROSS, 2, QKV_ATTENTION_MEAN);
+    for (int i = 0; i < 6; i++) cr_assert(fabs(selected.maps[0].weights[i] - heads[i]) < 1e-15);
+    struct qkv_attention_report all = select_maps(1u << QKV_ATTENTION_CROSS, 0, 0);
+    cr_assert(fabs(all.maps[0].weights[0] - 0.4) < 1e-15);
+    for (int row = 0; row < 2; row++) {
+        const double *cells = all.maps[0].weights + 3 * row;
+        cr_assert(fabs(cells[0] + cells[1] + cells[2] - 1) < 1e-15, "rows of a mean sum to 1");
+    }
+    struct qkv_error error;
+    struct qkv_attention_report again;
+    cr_assert_eq(qkv_attention_select(&all, 0, 0, 0, &arena, &again, &error), QKV_OK, "%s", error.message);
+    cr_assert_eq(again.maps[0].weights, all.maps[0].weights, "a mean can be selected from a report of means");
+    qkv_arena_release(&arena);
+}
+
+Test(attention_map, says_what_there_is_instead)
+{
+    const unsigned cross = 1u << QKV_ATTENTION_CROSS;
+    cr_assert_str_eq(refusal(cross, 7, 1), "the cross attention has no layer 7: its layers are 1 to 2");
+    cr_assert_str_eq(refusal(cross, 1, 3), "the cross attention has no head 3: its heads are 1 to 2");
+    cr_assert_str_eq(refusal(1u << QKV_ATTENTION_ENCODER, 0, 0), "the model has no encoder attention");
+    qkv_arena_release(&arena);
+}
+
+Test(attention_map, finds_kinds_by_name)
+{
+    enum qkv_attention_kind kind;
+    for (int i = 0; i < QKV_ATTENTION_KINDS; i++) {
+        cr_assert(qkv_attention_kind_find(qkv_attention_kind_name((enum qkv_attention_kind)i), &kind));
+        cr_assert_eq((int)kind, i);
+    }
+    cr_assert_not(qkv_attention_kind_find("self", &kind));
+}
+
+Test(attention_map, finds_formats_by_name_and_path)
+{
+    int count = 0;
+    for (const struct qkv_attention_format *format; (format = qkv_attention_format(count)); count++) {
+        cr_assert_eq(qkv_attention_format_find(format->name), format);
+        cr_assert_eq(qkv_attention_format_find(format->extension), format);
+    }
+    cr_assert_eq(count, 6);
+    cr_assert_str_eq(qkv_attention_format_of_path("runs/a.b/cross.svg")->name, "svg");
+    cr_assert_str_eq(qkv_attention_format_of_path("cross.txt")->name, "text");
+    cr_assert_null(qkv_attention_format_of_path("cross.gif"));
+    cr_assert_null(qkv_attention_format_of_path("cross"));
+    cr_assert_null(qkv_attention_format_find("gif"));
+}
+
+Test(attention_map, refuses_what_cannot_be_rendered)
+{
+    struct qkv_attention_report empty = report;
+    const struct qkv_attention_options rainbow = {.colormap = "jet"};
+    struct qkv_error error;
+    char *bytes;
+    size_t size;
+    empty.map_count = 0;
+    cr_assert_eq(qkv_attention_render(&empty, qkv_attention_format(0), NULL, &bytes, &size, &error),
+                 QKV_INVALID);
+    cr_assert_str_eq(error.message, "there is no attention map to show");
+    cr_assert_eq(qkv_attention_render(&report, qkv_attention_format(0), &rainbow, &bytes, &size, &error),
+                 QKV_INVALID);
+    cr_assert_str_eq(error.message,
+                     "no colormap is called jet: choose viridis, plasma, magma, YlOrRd or gray");
+    cr_assert_null(bytes);
+    const char *path = format("%s/no/such/folder.json", scratch("refuses"));
+    cr_assert_eq(qkv_attention_write(&report, qkv_attention_format(0), NULL, path, &error), QKV_INVALID);
+    cr_assert_str_eq(error.message, format("%s: cannot be written: No such file or directory", path));
+}

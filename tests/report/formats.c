@@ -1,0 +1,266 @@
+/* The formats that hold numbers: every byte or every number of small maps. */
+#include "qkv/attention_map.h"
+
+#include "support.h"
+
+#include <cjson/cJSON.h>
+#include <criterion/criterion.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+static const char *const source[] = {"perro", "a,\"b\"", "</s>"};
+static const char *const input[] = {"<s>", "狗"};
+static const char *const output[] = {"狗", "</s>"};
+static const double cross[] = {0.75, 0.25, 0, 0.1, 0.2, 0.7}, causal[] = {1, 0, 0.5, 0.5};
+static const struct qkv_attention_map maps[] = {
+    {QKV_ATTENTION_CROSS, 2, 3, 2, 3, cross},
+    {QKV_ATTENTION_DECODER, 1, 0, 2, 2, causal},
+};
+static const struct qkv_attention_report report = {
+    .title = "perro → 狗",
+    .model = "tiny",
+    .source = source,
+    .source_length = 3,
+    .target_input = input,
+    .target_output = output,
+    .target_length = 2,
+    .maps = maps,
+    .map_count = 2,
+};
+
+static char *render(const char *name, const struct qkv_attention_options *options, size_t *size)
+{
+    char *bytes;
+    struct qkv_error error;
+    cr_assert_eq(
+        qkv_attention_render(&report, qkv_attention_format_find(name), options, &bytes, size, &error), QKV_OK,
+        "%s", error.message);
+    return bytes;
+}
+
+static void expect_strings(const cJSON *array, const char *const *tokens, int count)
+{
+    cr_assert_eq(cJSON_GetArraySize(array), count);
+    for (int i = 0; i < count; i++) cr_assert_str_eq(cJSON_GetArrayItem(array, i)->valuestring, tokens[i]);
+}
+
+Test(formats, json_holds_tokens_and_exact_weights)
+{
+    size_t size;
+    char *text = render("json", NULL, &size);
+    cr_assert_eq(strlen(text), size);
+    cJSON *root = cJSON_Parse(text);
+    cr_assert_str_eq(cJSON_GetObjectItem(root, "title")->valuestring, report.title);
+    cr_assert_str_eq(cJSON_GetObjectItem(root, "model")->valuestring, "tiny");
+    cr_assert(strstr(cJSON_GetObjectItem(root, "about")->valuestring, "each row sums to 1"));
+    expect_strings(cJSON_GetObjectItem(root, "source"), source, 3);
+    expect_strings(cJSON_GetObjectItem(root, "target_input"), input, 2);
+    expect_strings(cJSON_GetObjectItem(root, "target_output"), output, 2);
+
+    cJSON *first = cJSON_GetArrayItem(cJSON_GetObjectItem(root, "maps"), 0);
+    cr_assert_str_eq(cJSON_GetObjectItem(first, "name")->valuestring, "cross.2.3");
+    cr_assert_str_eq(cJSON_GetObjectItem(first, "kind")->valuestring, "cross");
+    cr_assert_eq(cJSON_GetObjectItem(first, "layer")->valueint, 2);
+    cr_assert_eq(cJSON_GetObjectItem(first, "head")->valueint, 3);
+    expect_strings(cJSON_GetObjectItem(cJSON_GetObjectItem(first, "rows"), "input"), input, 2);
+    expect_strings(cJSON_GetObjectItem(cJSON_GetObjectItem(first, "rows"), "output"), output, 2);
+    expect_strings(cJSON_GetObjectItem(first, "columns"), source, 3);
+    for (int i = 0; i < 6; i++) {
+        cJSON *row = cJSON_GetArrayItem(cJSON_GetObjectItem(first, "weights"), i / 3);
+        cr_assert_eq(cJSON_GetArrayItem(row, i % 3)->valuedouble, cross[i]);
+    }
+
+    cJSON *second = cJSON_GetArrayItem(cJSON_GetObjectItem(root, "maps"), 1);
+    cr_assert_str_eq(cJSON_GetObjectItem(second, "head")->valuestring, "mean");
+    expect_strings(cJSON_GetObjectItem(second, "rows"), input, 2);
+    expect_strings(cJSON_GetObjectItem(second, "columns"), input, 2);
+    cJSON_Delete(root);
+    free(text);
+}
+
+Test(formats, csv_is_one_line_a_weight)
+{
+    size_t size;
+    char *text = render("csv", NULL, &size);
+    cr_assert_str_eq(text, "kind,layer,head,row,row_token,column,column_token,weight\n"
+                           "cross,2,3,0,狗,0,perro,0.75\n"
+                           "cross,2,3,0,狗,1,\"a,\"\"b\"\"\",0.25\n"
+                           "cross,2,3,0,狗,2,</s>,0\n"
+                           "cross,2,3,1,</s>,0,perro,0.1\n"
+                           "cross,2,3,1,</s>,1,\"a,\"\"b\"\"\",0.2\n"
+                           "cross,2,3,1,</s>,2,</s>,0.7\n"
+                           "decoder,1,mean,0,<s>,0,<s>,1\n"
+                           "decoder,1,mean,0,<s>,1,狗,0\n"
+                           "decoder,1,mean,1,狗,0,<s>,0.5\n"
+                           "decoder,1,mean,1,狗,1,狗,0.5\n");
+    free(text);
+}
+
+static uint32_t little(const char *bytes, int size)
+{
+    uint32_t value = 0;
+    for (int i = size; i-- > 0;) value = value << 8 | (unsigned char)bytes[i];
+    return value;
+}
+
+/* What stands in a stored member of a zip archive, which must start at `*at`; moves behind it. */
+static const char *member(const char *bytes, size_t *at, const char *name, uint32_t *size)
+{
+    const char *header = bytes + *at;
+    cr_assert_eq(little(header, 4), 0x04034B50u);
+    cr_assert_eq(little(header + 8, 2), 0u, "stored");
+    *size = little(header + 22, 4);
+    cr_assert_eq(little(header + 18, 4), *size);
+    cr_assert_eq(little(header + 26, 2), strlen(name));
+    cr_assert_eq(little(header + 28, 2), 0u);
+    cr_assert_eq(memcmp(header + 30, name, strlen(name)), 0);
+    const char *content = header + 30 + strlen(name);
+    cr_assert_eq(little(header + 14, 4), (uint32_t)crc32(0, (const unsigned char *)content, *size));
+    *at += 30 + strlen(name) + *size;
+    return content;
+}
+
+/* The data of a .npy array whose header must be this dictionary. */
+static const char *array(const char *content, const char *dictionary)
+{
+    cr_assert_eq(memcmp(content, "\x93NUMPY\x01\x00", 8), 0);
+    uint32_t length = little(content + 8, 2);
+    cr_assert_eq((10 + length) % 64, 0u);
+    cr_assert_eq(memcmp(content + 10, dictionary, strlen(dictionary)), 0, "%.*s", (int)length, content + 10);
+    cr_assert_eq(content[10 + length - 1], '\n');
+    return content + 10 + length;
+}
+
+Test(formats, npz_holds_float64_and_unicode_arrays)
+{
+    size_t size, at = 0;
+    uint32_t length;
+    char *bytes = render("npz", NULL, &size);
+    const char *data = array(member(bytes, &at, "source.npy", &length),
+                             "{'descr': '<U5', 'fortran_order': False, 'shape': (3,), }");
+    for (int i = 0; i < 5; i++) cr_assert_eq(little(data + 4 * i, 4), (uint32_t) "perro"[i]);
+    cr_assert_eq(little(data + 4 * 9, 4), (uint32_t)'"');
+    data = array(member(bytes, &at, "target_input.npy", &length),
+                 "{'descr': '<U3', 'fortran_order': False, 'shape': (2,), }");
+    cr_assert_eq(little(data + 4 * 3, 4), 0x72D7u);
+    cr_assert_eq(little(data + 4 * 4, 4), 0u);
+    member(bytes, &at, "target_output.npy", &length);
+    data = array(member(bytes, &at, "cross.2.3.npy", &length),
+                 "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 3), }");
+    cr_assert_eq(memcmp(data, cross, sizeof cross), 0);
+    data = array(member(bytes, &at, "decoder.1.mean.npy", &length),
+                 "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 2), }");
+    cr_assert_eq(memcmp(data, causal, sizeof causal), 0);
+
+    const char *end = bytes + size - 22;
+    cr_assert_eq(little(end, 4), 0x06054B50u);
+    cr_assert_eq(little(end + 10, 2), 5u);
+    cr_assert_eq(little(end + 16, 4), at, "the directory follows the last member");
+    cr_assert_eq(little(end + 12, 4) + at + 22, size);
+    cr_assert_eq(little(bytes + at, 4), 0x02014B50u);
+    size_t again_size;
+    char *again = render("npz", NULL, &again_size);
+    cr_assert(size == again_size && !memcmp(bytes, again, size), "equal reports give equal bytes");
+    free(again);
+    free(bytes);
+}
+
+Test(formats, text_aligns_by_display_width)
+{
+    size_t size;
+    char *text = render("text", NULL, &size);
+    cr_assert_str_eq(text, "perro → 狗\n"
+                           "\n"
+                           "cross attention, layer 2, head 3\n"
+                           "rows: target (output), columns: source\n"
+                           "\n"
+                           "     perro a,\"b\" </s>\n"
+                           "狗    0.75  0.25    ·\n"
+                           "</s>  0.10  0.20 0.70\n"
+                           "\n"
+                           "decoder attention, layer 1, mean of heads\n"
+                           "rows: queries, columns: keys\n"
+                           "\n"
+                           "     <s>   狗\n"
+                           "<s> 1.00    ·\n"
+                           "狗  0.50 0.50\n");
+    free(text);
+}
+
+Test(formats, text_splits_what_is_too_wide)
+{
+    size_t size;
+    char *text = render("text", &(struct qkv_attention_options){.width = 16}, &size);
+    cr_assert(strstr(text, "     perro a,\"b\"\n"
+                           "狗    0.75  0.25\n"
+                           "</s>  0.10  0.20\n"
+                           "\n"
+                           "     </s>\n"
+                           "狗      ·\n"
+                           "</s> 0.70\n"));
+    free(text);
+    text = render("text", &(struct qkv_attention_options){.width = 1}, &size);
+    cr_assert(strstr(text, "     perro\n狗    0.75\n</s>  0.10\n\n     a,\"b\"\n"),
+              "at least one column a block");
+    free(text);
+}
+
+Test(formats, text_colours_cells_when_asked_to)
+{
+    size_t size;
+    char *text =
+        render("text", &(struct qkv_attention_options){.colors = QKV_COLORS_TRUE, .colormap = "gray"}, &size);
+    cr_assert(
+        strstr(text, "\033[48;2;191;191;191;38;5;16m  0.75\033[0m\033[48;2;64;64;64;38;5;231m  0.25\033[0m"));
+    cr_assert(strstr(text, "\033[48;2;0;0;0;38;5;231m 0.00\033[0m\n"));
+    free(text);
+    text =
+        render("text", &(struct qkv_attention_options){.colors = QKV_COLORS_256, .colormap = "gray"}, &size);
+    cr_assert(strstr(text, "\033[48;5;145;38;5;16m  0.75\033[0m\033[48;5;59;38;5;231m  0.25\033[0m"));
+    free(text);
+}
+
+Test(formats, text_is_safe_to_print)
+{
+    static const char *const nasty[] = {"\033[2J", " ", "a\xFFz"};
+    struct qkv_attention_report odd = report;
+    odd.source = nasty;
+    odd.map_count = 1;
+    char *text;
+    size_t size;
+    cr_assert_eq(qkv_attention_render(&odd, qkv_attention_format_find("text"), NULL, &text, &size, NULL),
+                 QKV_OK);
+    cr_assert_null(strchr(text, '\033'));
+    cr_assert(strstr(text, "     \uFFFD[2J    ␣  a\uFFFDz\n"), "%s", text);
+    free(text);
+}
+
+Test(formats, long_labels_are_cut)
+{
+    static const char *const tokens[] = {"Donaudampfschifffahrtsgesellschaft", "学习学习学习学习学习",
+                                         "</s>"};
+    struct qkv_attention_report odd = report;
+    odd.source = tokens;
+    odd.map_count = 1;
+    char *text;
+    size_t size;
+    cr_assert_eq(qkv_attention_render(&odd, qkv_attention_format_find("text"), NULL, &text, &size, NULL),
+                 QKV_OK);
+    cr_assert(strstr(text, "     Donaudampfs…  学习学习学…") || strstr(text, "     Donaudampfs… 学习学习学…"),
+              "%s", text);
+    free(text);
+}
+
+Test(formats, files_hold_what_rendering_gives)
+{
+    size_t size, file_size;
+    char *bytes = render("csv", NULL, &size);
+    const char *path = format("%s/map.csv", scratch("files"));
+    cr_assert_eq(qkv_attention_write(&report, qkv_attention_format_of_path(path), NULL, path, NULL), QKV_OK);
+    char *file = read_file(path, &file_size);
+    cr_assert(file && size == file_size && !memcmp(bytes, file, size));
+    free(file);
+    free(bytes);
+}

@@ -1,0 +1,201 @@
+#include "qkv/attention_map.h"
+
+#include "support.h"
+
+#include <cairo.h>
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const source[] = {"<b>", "R&D", "</s>"};
+static const char *const input[] = {"<s>", "狗"};
+static const char *const output[] = {"狗", "</s>"};
+static const double cross[] = {0.75, 0.25, 0, 0, 0, 1}, other[] = {0, 1, 0, 0.5, 0.5, 0};
+static const struct qkv_attention_map maps[] = {
+    {QKV_ATTENTION_CROSS, 1, 1, 2, 3, cross},
+    {QKV_ATTENTION_CROSS, 1, 2, 2, 3, other},
+};
+static const struct qkv_attention_report report = {
+    .title = "R&D → 狗",
+    .model = "tiny",
+    .source = source,
+    .source_length = 3,
+    .target_input = input,
+    .target_output = output,
+    .target_length = 2,
+    .maps = maps,
+    .map_count = 1,
+};
+
+static char *render(const struct qkv_attention_report *shown, const char *name,
+                    const struct qkv_attention_options *options)
+{
+    char *bytes;
+    size_t size;
+    struct qkv_error error;
+    cr_assert_eq(qkv_attention_render(shown, qkv_attention_format_find(name), options, &bytes, &size, &error),
+                 QKV_OK, "%s", error.message);
+    return bytes;
+}
+
+static int occurrences(const char *text, const char *part)
+{
+    int count = 0;
+    for (; (text = strstr(text, part)); text++) count++;
+    return count;
+}
+
+/* Within 2/255 of matplotlib's colours of the same value. */
+static void expect_color(const char *name, double value, uint32_t expected)
+{
+    uint32_t color;
+    cr_assert(qkv_colormap_color(name, value, &color));
+    for (int shift = 0; shift <= 16; shift += 8) {
+        int difference = (int)(color >> shift & 0xFF) - (int)(expected >> shift & 0xFF);
+        cr_assert(abs(difference) <= 2, "%s(%g) is %06x, expected %06x", name, value, color, expected);
+    }
+}
+
+Test(colormaps, are_those_of_matplotlib)
+{
+    static const struct {
+        const char *name;
+        uint32_t first, middle, last; /* at 0, 128/255 and 1 */
+    } expected[] = {{"viridis", 0x440154, 0x21918C, 0xFDE725},
+                    {"plasma", 0x0D0887, 0xCC4778, 0xF0F921},
+                    {"magma", 0x000004, 0xB73779, 0xFCFDBF},
+                    {"YlOrRd", 0xFFFFCC, 0xFD8C3C, 0x800026},
+                    {"gray", 0x000000, 0x808080, 0xFFFFFF}};
+    for (int i = 0; i < 5; i++) {
+        cr_assert_str_eq(qkv_colormap_name(i), expected[i].name);
+        expect_color(expected[i].name, 0, expected[i].first);
+        expect_color(expected[i].name, 128. / 255, expected[i].middle);
+        expect_color(expected[i].name, 1, expected[i].last);
+        expect_color(expected[i].name, -3, expected[i].first);
+        expect_color(expected[i].name, 3, expected[i].last);
+    }
+    cr_assert_null(qkv_colormap_name(5));
+    uint32_t color;
+    cr_assert_not(qkv_colormap_color("jet", 0, &color));
+    expect_color(NULL, 1, 0xFDE725);
+}
+
+Test(svg, holds_escaped_tokens_and_weights)
+{
+    char *svg = render(&report, "svg", NULL);
+    cr_assert(strstr(svg, "<svg xmlns=\"http://www.w3.org/2000/svg\"") == svg);
+    cr_assert(strstr(svg, ">R&amp;D → 狗</text>"));
+    cr_assert(strstr(svg, ">cross attention, layer 1, head 1 · tiny</text>"));
+    cr_assert_eq(occurrences(svg, ">&lt;b&gt;</text>"), 1);
+    cr_assert_eq(occurrences(svg, ">R&amp;D</text>"), 1);
+    cr_assert_eq(occurrences(svg, ">&lt;/s&gt;</text>"), 2);
+    cr_assert_eq(occurrences(svg, ">狗</text>"), 1);
+    cr_assert(strstr(svg, ">target (output)</text>") && strstr(svg, ">source</text>"));
+    cr_assert(strstr(svg, ">attention weight</text>") && strstr(svg, ">1.0</text>") &&
+              strstr(svg, ">0.2</text>"));
+    cr_assert_eq(occurrences(svg, "<title>"), 6, "a cell a weight");
+    cr_assert(strstr(svg, " fill=\"#fde725\"><title>&lt;/s&gt; → &lt;/s&gt;: 1.00</title></rect>"));
+    cr_assert_null(strstr(svg, "<b>"));
+    cr_assert_str_eq(svg + strlen(svg) - 7, "</svg>\n");
+    free(svg);
+}
+
+Test(svg, writes_numbers_into_cells_when_asked_to)
+{
+    char *svg = render(&report, "svg", &(struct qkv_attention_options){.annotate = true, .colormap = "gray"});
+    cr_assert(strstr(svg, "fill=\"#000000\" text-anchor=\"middle\">0.75</text>"), "dark on light");
+    cr_assert(strstr(svg, "fill=\"#ffffff\" text-anchor=\"middle\">0.25</text>"), "light on dark");
+    free(svg);
+}
+
+Test(svg, shares_labels_among_the_heads_of_a_layer)
+{
+    struct qkv_attention_report both = report;
+    both.map_count = 2;
+    char *svg = render(&both, "svg", NULL);
+    cr_assert(strstr(svg, ">layer 1, head 1</text>") && strstr(svg, ">layer 1, head 2</text>"));
+    cr_assert_eq(occurrences(svg, ">狗</text>"), 1, "row labels once a line");
+    cr_assert_eq(occurrences(svg, ">&lt;b&gt;</text>"), 2, "column labels below each panel");
+    cr_assert_eq(occurrences(svg, ">attention weight</text>"), 1);
+    cr_assert_eq(occurrences(svg, "<title>"), 12);
+    free(svg);
+}
+
+Test(svg, takes_the_maximum_of_the_colours)
+{
+    char *svg = render(&report, "svg", &(struct qkv_attention_options){.maximum = 0.25});
+    cr_assert_eq(occurrences(svg, " fill=\"#fde725\"><title>"), 3, "0.25, 0.75 and 1 get the last colour");
+    cr_assert(strstr(svg, ">0.25</text>") && strstr(svg, ">0.05</text>"));
+    free(svg);
+}
+
+static uint32_t pixel(cairo_surface_t *surface, int x, int y)
+{
+    uint32_t value;
+    memcpy(&value,
+           cairo_image_surface_get_data(surface) + y * cairo_image_surface_get_stride(surface) + 4 * x, 4);
+    return value & 0xFFFFFF;
+}
+
+/* The whole number behind an attribute such as ` width="` at or behind `from`. */
+static int attribute(const char *from, const char *name)
+{
+    return atoi(strstr(from, name) + strlen(name));
+}
+
+/* A picture as the png has it, at one pixel a unit, so that the positions of the svg are pixels. */
+Test(png, shows_what_the_svg_shows)
+{
+    const struct qkv_attention_options options = {.scale = 1};
+    const char *path = format("%s/map.png", scratch("png"));
+    char *svg = render(&report, "svg", &options);
+    cr_assert_eq(qkv_attention_write(&report, qkv_attention_format_of_path(path), &options, path, NULL),
+                 QKV_OK);
+    size_t size;
+    char *bytes = read_file(path, &size);
+    cr_assert(size > 8 && !memcmp(bytes, "\x89PNG\r\n\x1a\n", 8));
+    free(bytes);
+
+    cairo_surface_t *surface = cairo_image_surface_create_from_png(path);
+    cr_assert_eq(cairo_surface_status(surface), CAIRO_STATUS_SUCCESS);
+    cr_assert_eq(cairo_image_surface_get_width(surface), attribute(svg, " width=\""));
+    cr_assert_eq(cairo_image_surface_get_height(surface), attribute(svg, " height=\""));
+    cr_assert_eq(pixel(surface, 1, 1), 0xFFFFFFu);
+    int cells = 0;
+    for (const char *cell = svg; (cell = strstr(cell, "\"><title>")); cell++, cells++) {
+        const char *start = cell;
+        while (strncmp(start, "<rect", 5)) start--;
+        int x = attribute(start, " x=\""), y = attribute(start, " y=\""),
+            side = attribute(start, " width=\"");
+        uint32_t color;
+        qkv_colormap_color(NULL, cross[cells], &color);
+        cr_assert_eq(pixel(surface, x, y), color);
+        cr_assert_eq(pixel(surface, x + side - 1, y + side - 1), color);
+    }
+    cr_assert_eq(cells, 6);
+    cairo_surface_destroy(surface);
+    free(svg);
+}
+
+Test(png, refuses_what_is_too_large)
+{
+    struct qkv_attention_report huge = report;
+    int64_t count = 30000;
+    const char **tokens = malloc((size_t)count * sizeof *tokens);
+    double *weights = calloc((size_t)count, sizeof *weights);
+    for (int64_t i = 0; i < count; i++) tokens[i] = "a";
+    struct qkv_attention_map map = {QKV_ATTENTION_CROSS, 1, 1, 1, count, weights};
+    huge.source = tokens;
+    huge.source_length = count;
+    huge.target_length = 1;
+    huge.maps = &map;
+    char *bytes;
+    size_t size;
+    struct qkv_error error;
+    cr_assert_eq(qkv_attention_render(&huge, qkv_attention_format_find("png"), NULL, &bytes, &size, &error),
+                 QKV_INVALID);
+    cr_assert(strstr(error.message, "more than 32767 a side: choose fewer maps, or svg"), "%s",
+              error.message);
+    free(weights);
+    free(tokens);
+}
