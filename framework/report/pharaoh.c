@@ -70,7 +70,7 @@ static enum qkv_status read_line(const char *line, int64_t number, const char *f
     struct place place = {.file = file, .line = number, .start = line, .at = line};
     *alignment = (struct qkv_alignment){.links = links, .file = file, .line = number};
     while (*(place.at += strspn(place.at, " \t\r\n"))) {
-        struct qkv_alignment_link link;
+        struct qkv_alignment_link link = {0};
         enum qkv_status status = read_link(&place, &link, error);
         if (status != QKV_OK) return status;
         add_link(links, &alignment->count, link);
