@@ -190,10 +190,11 @@ const void *transformer_decoding_step(struct qkv_decoding *decoding, int64_t row
         x = transformer_feed_forward(&stack->blocks[i], graph, x);
     }
     struct qkv_tensor *logits = qkv_model_logits(decoding->model, graph, transformer_finish(stack, graph, x));
+    struct qkv_tensor *result = qkv_log_softmax(graph, logits);
     if (qkv_graph_check(graph, error)) return NULL;
     qkv_forward(graph);
     d->step++;
-    return qkv_tensor_value(logits);
+    return qkv_tensor_value(result);
 }
 
 static void reorder_cache(const struct transformer_decoding *d, struct cache *cache, int64_t rows, const int64_t *parents)

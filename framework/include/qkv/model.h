@@ -85,7 +85,7 @@ QKV_API struct qkv_decoding *qkv_decoding_new(const struct qkv_model *model);
 QKV_API enum qkv_status qkv_decoding_start(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
                                            int64_t rows, int64_t length, struct qkv_error *error);
 
-/* Feeds one token to each hypothesis; sentences[i] is the source that row i translates. Returns logits [rows, C] in the
+/* Feeds one token to each hypothesis; sentences[i] is the source that row i translates. Returns log-probabilities [rows, C] in the
  * model's dtype, good until the next call, or NULL with a sentence. */
 QKV_API const void *qkv_decoding_step(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
                                       const int64_t *sentences, struct qkv_error *error);
