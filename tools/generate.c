@@ -1,0 +1,144 @@
+/* qkv generate: the data sets that come with qkv, made from a seed. */
+#include "arguments.h"
+#include "commands.h"
+#include "datasets/en_es.h"
+#include "datasets/sequences.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* In the order of enum sequence_task, then the translation task. */
+static const char *const TASKS[] = {"copy", "reverse", "sort", "en_es"};
+enum { EN_ES = 3, TASK_COUNT };
+
+enum { NOT_GIVEN = -1 };
+
+struct options {
+    const char *folder, *lexicon;
+    bool overwrite;
+    int64_t seed, count[SPLITS], symbols, shortest, longest, longest_test;
+};
+
+static int64_t or_default(int64_t value, int64_t fallback)
+{
+    return value == NOT_GIVEN ? fallback : value;
+}
+
+static struct request request_of(const struct options *options, int64_t train)
+{
+    return (struct request){.folder = options->folder,
+                            .overwrite = options->overwrite,
+                            .seed = (uint64_t)options->seed,
+                            .count = {or_default(options->count[TRAIN], train),
+                                      or_default(options->count[DEV], 1000),
+                                      or_default(options->count[TEST], 1000)}};
+}
+
+static void print_en_es(const struct en_es_statistics *s)
+{
+    static const char *const names[SPLITS] = {"train", "dev", "test"};
+    printf("%-6s %8s %10s %16s %16s %10s\n", "", "pairs", "held out", "English words", "Spanish words",
+           "links");
+    for (int i = 0; i < SPLITS; i++)
+        printf("%-6s %8lld %10lld %8lld (%5lld) %8lld (%5lld) %10lld\n", names[i], (long long)s->pairs[i],
+               (long long)s->held_out[i], (long long)s->words[i][0], (long long)s->types[i][0],
+               (long long)s->words[i][1], (long long)s->types[i][1], (long long)s->links[i]);
+    printf("(in brackets: different words; held out: pairs with a combination that train never has)\n");
+    printf("combinations held out: %lld of %lld adjective + noun, %lld of %lld verb + object\n",
+           (long long)s->combinations_held_out[0], (long long)s->combinations[0],
+           (long long)s->combinations_held_out[1], (long long)s->combinations[1]);
+}
+
+static int run_en_es(const struct options *options)
+{
+    if (options->symbols != NOT_GIVEN || options->shortest != NOT_GIVEN || options->longest != NOT_GIVEN ||
+        options->longest_test != NOT_GIVEN)
+        return complain(
+            "--symbols, --shortest, --longest and --longest-test are for copy, reverse and sort only");
+    struct request request = request_of(options, 24000);
+    struct en_es_statistics statistics;
+    struct qkv_error error;
+    const char *lexicon = options->lexicon ? options->lexicon : "datasets/en_es/lexicon.txt";
+    if (en_es_generate(&request, lexicon, &statistics, &error)) return complain("%s", error.message);
+    print_en_es(&statistics);
+    return QKV_OK;
+}
+
+static int run_sequences(const struct options *options, enum sequence_task task)
+{
+    if (options->lexicon) return complain("--lexicon is for en_es only");
+    struct sequence_request request = {.request = request_of(options, 50000),
+                                       .task = task,
+                                       .symbols = or_default(options->symbols, 50),
+                                       .shortest = or_default(options->shortest, 1),
+                                       .longest = or_default(options->longest, 25)};
+    request.longest_test = or_default(options->longest_test, request.longest + 5);
+    if (request.longest < request.shortest || request.longest_test < request.shortest)
+        return complain("--longest is %lld and --longest-test %lld, but must be at least --shortest (%lld)",
+                        (long long)request.longest, (long long)request.longest_test,
+                        (long long)request.shortest);
+    int64_t repeated[SPLITS];
+    struct qkv_error error;
+    if (sequences_generate(&request, repeated, &error)) return complain("%s", error.message);
+    printf("train  %lld lines of %lld to %lld numbers\n", (long long)request.request.count[TRAIN],
+           (long long)request.shortest, (long long)request.longest);
+    for (int i = DEV; i < SPLITS; i++)
+        printf("%-6s %lld lines of %lld to %lld numbers; %lld of them are in train too, which has all of "
+               "their length\n",
+               i == DEV ? "dev" : "test", (long long)request.request.count[i], (long long)request.shortest,
+               (long long)request.longest_test, (long long)repeated[i]);
+    return QKV_OK;
+}
+
+int command_generate(int argc, char **argv)
+{
+    struct options options = {NULL,      NULL,      false,     42,       {NOT_GIVEN, NOT_GIVEN, NOT_GIVEN},
+                              NOT_GIVEN, NOT_GIVEN, NOT_GIVEN, NOT_GIVEN};
+    const double most = 100e6;
+    const struct argument arguments[] = {
+        {"output", 'o', "FOLDER", ARGUMENT_TEXT, &options.folder, 0, 0,
+         "where the files go (made if missing)"},
+        {"overwrite", 0, NULL, ARGUMENT_FLAG, &options.overwrite, 0, 0, "replace files that exist"},
+        {"seed", 's', "N", ARGUMENT_INTEGER, &options.seed, 0, 9e15, "other numbers, other data (42)"},
+        {"train", 0, "N", ARGUMENT_INTEGER, &options.count[TRAIN], 1, most,
+         "lines of train.tsv (50000; en_es 24000)"},
+        {"dev", 0, "N", ARGUMENT_INTEGER, &options.count[DEV], 1, most, "lines of dev.tsv (1000)"},
+        {"test", 0, "N", ARGUMENT_INTEGER, &options.count[TEST], 1, most, "lines of test.tsv (1000)"},
+        {"symbols", 0, "N", ARGUMENT_INTEGER, &options.symbols, 1, 1e9, "the numbers are 0 to N-1 (50)"},
+        {"shortest", 0, "N", ARGUMENT_INTEGER, &options.shortest, 1, 10000, "fewest numbers of a line (1)"},
+        {"longest", 0, "N", ARGUMENT_INTEGER, &options.longest, 1, 10000,
+         "most numbers of a line in train (25)"},
+        {"longest-test", 0, "N", ARGUMENT_INTEGER, &options.longest_test, 1, 10000,
+         "... in dev and test (--longest and 5)"},
+        {"lexicon", 0, "FILE", ARGUMENT_TEXT, &options.lexicon, 0, 0,
+         "words of en_es (datasets/en_es/lexicon.txt)"},
+        {0},
+    };
+    const struct usage usage = {
+        "generate TASK -o FOLDER [options]",
+        "Makes a data set: train.tsv, dev.tsv and test.tsv with a source, a tab and a target on each line. "
+        "The\n"
+        "same seed makes the same bytes everywhere. TASK is one of\n"
+        "  copy     a sequence of numbers, as it is\n"
+        "  reverse  ... backwards; without options this is the reverse task of Joey NMT\n"
+        "  sort     ... in rising order\n"
+        "  en_es    English sentences and their Spanish translations, with gold word alignments of dev and "
+        "test\n"
+        "           (dev.align, test.align) and the combinations of words that train never has "
+        "(held_out.tsv)\n",
+        arguments,
+        "  qkv generate reverse -o runs/reverse-data\n"
+        "  qkv generate sort -o runs/sort-data --symbols 100 --longest 12 --train 20000\n"
+        "  qkv generate en_es -o datasets/en_es --overwrite\n",
+        1,
+        1,
+    };
+    int operands;
+    enum parsed parsed = arguments_parse(&usage, argc, argv, &operands);
+    if (parsed != PARSED_RUN) return parsed == PARSED_HELP ? QKV_OK : QKV_INVALID;
+    int task = 0;
+    while (task < TASK_COUNT && strcmp(argv[1], TASKS[task]) != 0) task++;
+    if (task == TASK_COUNT) return complain("unknown task '%s' (tasks: copy, reverse, sort, en_es)", argv[1]);
+    if (!options.folder) return complain("-o FOLDER is missing (usage: qkv %s)", usage.synopsis);
+    return task == EN_ES ? run_en_es(&options) : run_sequences(&options, (enum sequence_task)task);
+}
