@@ -83,10 +83,10 @@ static int run_sequences(const struct options *options, enum sequence_task task)
     printf("train  %lld lines of %lld to %lld numbers\n", (long long)request.request.count[TRAIN],
            (long long)request.shortest, (long long)request.longest);
     for (int i = DEV; i < SPLITS; i++)
-        printf("%-6s %lld lines of %lld to %lld numbers; %lld of them are in train too, which has all of "
-               "their length\n",
-               i == DEV ? "dev" : "test", (long long)request.request.count[i], (long long)request.shortest,
-               (long long)request.longest_test, (long long)repeated[i]);
+        printf(
+            "%-6s %lld lines of %lld to %lld numbers; %lld of them, too short to be new, are in train too\n",
+            i == DEV ? "dev" : "test", (long long)request.request.count[i], (long long)request.shortest,
+            (long long)request.longest_test, (long long)repeated[i]);
     return QKV_OK;
 }
 
