@@ -1,4 +1,5 @@
 #include "graph/graph.h"
+#include "kernels/optimizer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +8,8 @@
  * force it with QKV_KERNELS=portable. */
 #define TABLES(variant)                                                                                                \
     extern const struct qkv_op *const qkv_table_float32_##variant[QKV_OP_COUNT];                                       \
-    extern const struct qkv_op *const qkv_table_float64_##variant[QKV_OP_COUNT];
+    extern const struct qkv_op *const qkv_table_float64_##variant[QKV_OP_COUNT];                                       \
+    extern const struct qkv_optimizer_kernels qkv_optimizer_float32_##variant, qkv_optimizer_float64_##variant;
 
 TABLES(portable)
 #ifdef QKV_HAVE_X86_VARIANTS
@@ -17,16 +19,21 @@ TABLES(avx512)
 
 struct variant {
     const char *name;
-    const struct qkv_op *const *table[2]; /* by dtype */
+    const struct qkv_op *const *table[2]; /* by dtype, as below */
+    const struct qkv_optimizer_kernels *optimizer[2];
 };
+
+#define VARIANT(name)                                                                                                  \
+    {#name, {qkv_table_float32_##name, qkv_table_float64_##name},                                                      \
+     {&qkv_optimizer_float32_##name, &qkv_optimizer_float64_##name}}
 
 /* Fastest first. */
 static const struct variant VARIANTS[] = {
 #ifdef QKV_HAVE_X86_VARIANTS
-    {"avx512", {qkv_table_float32_avx512, qkv_table_float64_avx512}},
-    {"avx2", {qkv_table_float32_avx2, qkv_table_float64_avx2}},
+    VARIANT(avx512),
+    VARIANT(avx2),
 #endif
-    {"portable", {qkv_table_float32_portable, qkv_table_float64_portable}},
+    VARIANT(portable),
 };
 
 enum { VARIANT_COUNT = sizeof VARIANTS / sizeof VARIANTS[0] };
@@ -46,7 +53,7 @@ static bool runs_here(const char *name)
     return !strcmp(name, "portable");
 }
 
-const struct qkv_op *const *qkv_registry(enum qkv_dtype dtype)
+static const struct variant *fastest_variant(void)
 {
     const char *wanted = getenv("QKV_KERNELS");
     const struct variant *fastest = NULL;
@@ -54,7 +61,17 @@ const struct qkv_op *const *qkv_registry(enum qkv_dtype dtype)
         if (!runs_here(VARIANTS[i].name)) continue;
         if (!fastest || !wanted || strcmp(fastest->name, wanted) != 0) fastest = &VARIANTS[i];
     }
-    return fastest->table[dtype];
+    return fastest;
+}
+
+const struct qkv_op *const *qkv_registry(enum qkv_dtype dtype)
+{
+    return fastest_variant()->table[dtype];
+}
+
+const struct qkv_optimizer_kernels *qkv_optimizer_registry(enum qkv_dtype dtype)
+{
+    return fastest_variant()->optimizer[dtype];
 }
 
 const struct qkv_op *qkv_op_samples(enum qkv_op_id op)
