@@ -298,6 +298,19 @@ static void set_gradient(struct qkv_tensor *tensor, const double *cotangent)
     }
 }
 
+/* Parameters that the graph never used have gradient zero, too. */
+static void clear_unused_parameters(struct qkv_graph *graph)
+{
+    const struct qkv_parameters *all = graph->parameters;
+    if (!all || !graph->parameter_gradients || graph->accumulate) return;
+    for (int64_t i = 0; i < all->count; i++) {
+        if (graph->leaf && graph->leaf[i]) continue;
+        const struct qkv_parameter *unused = all->list[i];
+        memset(graph->parameter_gradients + (size_t)unused->offset * graph->size, 0,
+               (size_t)unused->count * graph->size);
+    }
+}
+
 void qkv_backward(struct qkv_graph *graph, struct qkv_tensor *y, const double *cotangent)
 {
     if (graph->failed || !y) return;
@@ -308,6 +321,7 @@ void qkv_backward(struct qkv_graph *graph, struct qkv_tensor *y, const double *c
     /* What nothing flowed into has gradient zero. */
     for (struct qkv_tensor *x = graph->first; x; x = x->next)
         if (x->needs_gradient && !x->touched) memset(x->gradient, 0, (size_t)x->count * graph->size);
+    clear_unused_parameters(graph);
 }
 
 const struct qkv_tensor *qkv_graph_find_not_finite(const struct qkv_graph *graph)

@@ -109,7 +109,8 @@ QKV_API struct qkv_tensor *qkv_wrap(struct qkv_graph *graph, struct qkv_shape sh
 
 /* Ties the graph to a parameter block: qkv_use then gives its parameters as tensors. Gradients are written into
  * `gradients`, laid out as the values; NULL: parameters are constants. With `accumulate`, gradients are added to what
- * the block holds; else qkv_backward sets those of the parameters that the graph uses. Kept over resets. */
+ * the block holds; else qkv_backward sets those of all parameters, to zero where the graph does not use them. Kept over
+ * resets. */
 QKV_API void qkv_graph_bind(struct qkv_graph *graph, const struct qkv_parameters *parameters, void *gradients,
                             bool accumulate);
 

@@ -1,0 +1,42 @@
+/* Scoring a model on a corpus: loss of the given translations, and quality of its own. */
+#ifndef QKV_EVALUATE_H
+#define QKV_EVALUATE_H
+
+#include "qkv/config.h"
+#include "qkv/corpus.h"
+#include "qkv/model.h"
+#include "qkv/search.h"
+#include "qkv/workers.h"
+
+struct qkv_evaluator;
+
+struct qkv_scores {
+    int64_t sentences, tokens; /* target tokens, </s> counted */
+    double loss;               /* negative log-likelihood per target token, nats, without smoothing */
+    double perplexity;         /* exp(loss) */
+    double token_accuracy;     /* of the given translations, token by token; 0 .. 1 */
+    double sequence_accuracy;  /* own translations equal to the given one, token for token; 0 .. 1 */
+    double bleu, chrf;         /* sacreBLEU's defaults, against the lines as given; 0 .. 100 */
+};
+
+/* Prepares to score `model` on an encoded corpus that kept its raw lines. All arguments must outlive it. NULL with a
+ * sentence when memory is out. */
+QKV_API struct qkv_evaluator *qkv_evaluator_new(const struct qkv_model *model, const struct qkv_corpus *corpus,
+                                                const struct qkv_text_config *target_text,
+                                                const struct qkv_vocabulary *target, struct qkv_workers *workers,
+                                                const struct qkv_testing_config *testing, struct qkv_error *error);
+
+/* Scores the model as its parameters stand now. The same bits with any number of threads. */
+QKV_API enum qkv_status qkv_evaluator_run(struct qkv_evaluator *evaluator, struct qkv_scores *scores,
+                                          struct qkv_error *error);
+
+/* The model's translation of sentence i, as text, from the last run. */
+QKV_API const char *qkv_evaluator_translation(const struct qkv_evaluator *evaluator, int64_t i);
+
+QKV_API void qkv_evaluator_free(struct qkv_evaluator *evaluator);
+
+/* The number that a metric stands for, and whether more of it is better. */
+QKV_API double qkv_scores_get(const struct qkv_scores *scores, enum qkv_metric metric);
+QKV_API bool qkv_metric_higher_is_better(enum qkv_metric metric);
+
+#endif

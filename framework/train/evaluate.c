@@ -1,0 +1,239 @@
+#include "qkv/evaluate.h"
+
+#include "qkv/arena.h"
+#include "qkv/batch.h"
+#include "qkv/metrics.h"
+#include "qkv/ops.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What one thread works with. Slot j takes batches j, j + slots, ...: which thread runs it does not matter. */
+struct slot {
+    struct qkv_graph *graph;
+    struct qkv_decoding *decoding;
+    struct qkv_batch batch;
+    struct qkv_translations translations;
+    struct qkv_arena arena; /* of this run's translations */
+    enum qkv_status status;
+    struct qkv_error error;
+};
+
+struct sums {
+    double negative_log_likelihood, correct;
+    int64_t tokens;
+};
+
+struct qkv_evaluator {
+    const struct qkv_model *model;
+    const struct qkv_corpus *corpus;
+    const struct qkv_text_config *text;
+    const struct qkv_vocabulary *target;
+    struct qkv_workers *workers;
+    struct qkv_search_options search;
+    struct qkv_batches batches;
+    int slots;
+    struct slot *slot;
+    struct sums *sums;              /* [batches] */
+    struct qkv_hypothesis *outputs; /* [sentences]: ids live in the slots' arenas */
+    const char **translations;      /* [sentences]: texts live in `arena` */
+    struct qkv_arena arena;
+};
+
+static bool make_slots(struct qkv_evaluator *e)
+{
+    e->slots = qkv_workers_count(e->workers);
+    e->slot = calloc((size_t)e->slots, sizeof *e->slot);
+    e->sums = calloc((size_t)e->batches.count, sizeof *e->sums);
+    e->outputs = calloc((size_t)e->corpus->count, sizeof *e->outputs);
+    e->translations = calloc((size_t)e->corpus->count, sizeof *e->translations);
+    if (!e->slot || !e->sums || !e->outputs || !e->translations) return false;
+    for (int i = 0; i < e->slots; i++) {
+        e->slot[i].graph = qkv_graph_new(e->model->parameters.dtype);
+        e->slot[i].decoding = qkv_decoding_new(e->model);
+        if (!e->slot[i].graph || !e->slot[i].decoding) return false;
+        qkv_graph_set_gradients(e->slot[i].graph, false);
+        qkv_graph_bind(e->slot[i].graph, &e->model->parameters, NULL, false);
+    }
+    return true;
+}
+
+struct qkv_evaluator *qkv_evaluator_new(const struct qkv_model *model, const struct qkv_corpus *corpus,
+                                        const struct qkv_text_config *target_text, const struct qkv_vocabulary *target,
+                                        struct qkv_workers *workers, const struct qkv_testing_config *testing,
+                                        struct qkv_error *error)
+{
+    struct qkv_evaluator *e = calloc(1, sizeof *e);
+    if (!e) {
+        qkv_error_set(error, "out of memory for an evaluation");
+        return NULL;
+    }
+    *e = (struct qkv_evaluator){
+        .model = model, .corpus = corpus, .text = target_text, .target = target, .workers = workers};
+    e->search = (struct qkv_search_options){testing->beam_size, testing->beam_alpha, 1, testing->max_output_length};
+    struct qkv_batches_options options = {QKV_BATCH_SENTENCE, testing->batch_size, QKV_BATCH_ORDER_LENGTH, 0};
+    if (qkv_batches_init(&e->batches, corpus, options, error)) {
+        qkv_evaluator_free(e);
+        return NULL;
+    }
+    if (make_slots(e)) return e;
+    qkv_error_set(error, "out of memory for an evaluation");
+    qkv_evaluator_free(e);
+    return NULL;
+}
+
+void qkv_evaluator_free(struct qkv_evaluator *e)
+{
+    if (!e) return;
+    for (int i = 0; e->slot && i < e->slots; i++) {
+        qkv_graph_free(e->slot[i].graph);
+        qkv_decoding_free(e->slot[i].decoding);
+        qkv_batch_release(&e->slot[i].batch);
+        qkv_translations_release(&e->slot[i].translations);
+        qkv_arena_release(&e->slot[i].arena);
+    }
+    qkv_batches_release(&e->batches);
+    qkv_arena_release(&e->arena);
+    free(e->slot);
+    free(e->sums);
+    free(e->outputs);
+    free(e->translations);
+    free(e);
+}
+
+/* ---- running ---- */
+
+/* Loss of the given translations of one batch. */
+static enum qkv_status force(struct qkv_evaluator *e, struct slot *slot, const struct qkv_batch_view *view,
+                             struct sums *sums)
+{
+    qkv_graph_reset(slot->graph);
+    struct qkv_tensor *loss = qkv_model_loss(e->model, slot->graph, view, 0, 1, NULL);
+    if (qkv_graph_check(slot->graph, &slot->error)) return QKV_INVALID;
+    qkv_forward(slot->graph);
+    qkv_cross_entropy_sums(loss, &sums->negative_log_likelihood, &sums->correct);
+    sums->tokens = view->target_tokens;
+    return QKV_OK;
+}
+
+/* Own translations of one batch, kept under the numbers of their sentences. */
+static enum qkv_status translate(struct qkv_evaluator *e, struct slot *slot, const struct qkv_batch_view *view)
+{
+    if (qkv_search(slot->decoding, view, &e->search, &slot->translations, &slot->error)) return QKV_INVALID;
+    for (int64_t i = 0; i < view->count; i++) {
+        struct qkv_hypothesis best = slot->translations.best[i];
+        size_t bytes = (size_t)best.length * sizeof *best.ids;
+        int32_t *ids = qkv_arena_allocate(&slot->arena, bytes);
+        if (!ids) return qkv_error_set(&slot->error, "out of memory for translations");
+        if (bytes) memcpy(ids, best.ids, bytes);
+        best.ids = ids;
+        e->outputs[view->index[i]] = best;
+    }
+    return QKV_OK;
+}
+
+static void run_slot(void *context, int part)
+{
+    struct qkv_evaluator *e = context;
+    struct slot *slot = &e->slot[part];
+    slot->status = QKV_OK;
+    qkv_arena_reset(&slot->arena);
+    for (int64_t b = part; b < e->batches.count; b += e->slots) {
+        struct qkv_batch_view view;
+        slot->status = qkv_batches_get(&e->batches, b, &slot->batch, &slot->error);
+        if (slot->status) return;
+        qkv_batch_shard(&slot->batch, 0, 1, &view);
+        slot->status = force(e, slot, &view, &e->sums[b]);
+        if (!slot->status) slot->status = translate(e, slot, &view);
+        if (slot->status) return;
+    }
+}
+
+/* ---- adding up ---- */
+
+static bool equals_reference(const struct qkv_evaluator *e, int64_t i)
+{
+    const struct qkv_corpus_side *side = &e->corpus->target;
+    int64_t length = side->start[i + 1] - side->start[i];
+    const int32_t *ids = side->ids + side->start[i];
+    if (!e->outputs[i].finished || e->outputs[i].length != length) return false;
+    for (int64_t j = 0; j < length; j++)
+        if (ids[j] != e->outputs[i].ids[j] || ids[j] == QKV_UNKNOWN) return false;
+    return true;
+}
+
+static const char *text_of(struct qkv_evaluator *e, const struct qkv_hypothesis *output)
+{
+    const char **tokens = qkv_arena_allocate(&e->arena, (size_t)output->length * sizeof *tokens);
+    if (!tokens) return NULL;
+    for (int64_t j = 0; j < output->length; j++) tokens[j] = qkv_vocabulary_token(e->target, output->ids[j]);
+    return qkv_detokenize(e->text, output->length, tokens, &e->arena);
+}
+
+static enum qkv_status score_texts(struct qkv_evaluator *e, struct qkv_scores *scores, struct qkv_error *error)
+{
+    struct qkv_bleu bleu = {0};
+    struct qkv_chrf chrf = {0};
+    enum qkv_status status = QKV_OK;
+    int64_t right = 0;
+    qkv_arena_reset(&e->arena);
+    for (int64_t i = 0; !status && i < e->corpus->count; i++) {
+        const char *reference = qkv_corpus_target(e->corpus, i);
+        right += equals_reference(e, i);
+        e->translations[i] = text_of(e, &e->outputs[i]);
+        if (!e->translations[i]) status = qkv_error_set(error, "out of memory for translations");
+        if (!status) status = qkv_bleu_add(&bleu, e->translations[i], &reference, 1, error);
+        if (!status) status = qkv_chrf_add(&chrf, e->translations[i], &reference, 1, error);
+    }
+    scores->sequence_accuracy = (double)right / (double)e->corpus->count;
+    scores->bleu = qkv_bleu_score(&bleu);
+    scores->chrf = qkv_chrf_score(&chrf);
+    qkv_bleu_release(&bleu);
+    qkv_chrf_release(&chrf);
+    return status;
+}
+
+enum qkv_status qkv_evaluator_run(struct qkv_evaluator *e, struct qkv_scores *scores, struct qkv_error *error)
+{
+    qkv_workers_run(e->workers, e->slots, run_slot, e);
+    for (int i = 0; i < e->slots; i++)
+        if (e->slot[i].status) return qkv_error_set(error, "%s", e->slot[i].error.message);
+    struct sums all = {0};
+    for (int64_t b = 0; b < e->batches.count; b++) {
+        all.negative_log_likelihood += e->sums[b].negative_log_likelihood;
+        all.correct += e->sums[b].correct;
+        all.tokens += e->sums[b].tokens;
+    }
+    *scores = (struct qkv_scores){
+        .sentences = e->corpus->count,
+        .tokens = all.tokens,
+        .loss = all.negative_log_likelihood / (double)all.tokens,
+        .token_accuracy = all.correct / (double)all.tokens,
+    };
+    scores->perplexity = exp(scores->loss);
+    return score_texts(e, scores, error);
+}
+
+const char *qkv_evaluator_translation(const struct qkv_evaluator *evaluator, int64_t i)
+{
+    return evaluator->translations[i];
+}
+
+double qkv_scores_get(const struct qkv_scores *scores, enum qkv_metric metric)
+{
+    switch (metric) {
+    case QKV_METRIC_LOSS: return scores->loss;
+    case QKV_METRIC_PERPLEXITY: return scores->perplexity;
+    case QKV_METRIC_TOKEN_ACCURACY: return scores->token_accuracy;
+    case QKV_METRIC_SEQUENCE_ACCURACY: return scores->sequence_accuracy;
+    case QKV_METRIC_BLEU: return scores->bleu;
+    case QKV_METRIC_CHRF: return scores->chrf;
+    }
+    return NAN;
+}
+
+bool qkv_metric_higher_is_better(enum qkv_metric metric)
+{
+    return metric != QKV_METRIC_LOSS && metric != QKV_METRIC_PERPLEXITY;
+}

@@ -1,0 +1,162 @@
+#include "qkv/replicas.h"
+
+#include "qkv/ops.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct replica {
+    struct qkv_graph *graph;
+    struct qkv_batch_view view;
+    struct qkv_step_sums sums;
+    enum qkv_status status;
+    struct qkv_error error;
+};
+
+struct qkv_replicas {
+    const struct qkv_model *model;
+    struct qkv_workers *workers;
+    int shards;
+    struct replica *replica; /* [shards] */
+    void **gradients;        /* [shards]: blocks laid out as the values */
+
+    /* The step that is being run. */
+    struct qkv_batch *batch;
+    double smoothing;
+    const struct qkv_random *random;
+    bool accumulate;
+};
+
+static size_t block_bytes(const struct qkv_model *model)
+{
+    const struct qkv_parameters *parameters = &model->parameters;
+    return (size_t)parameters->elements * (parameters->dtype == QKV_FLOAT32 ? sizeof(float) : sizeof(double));
+}
+
+struct qkv_replicas *qkv_replicas_new(const struct qkv_model *model, struct qkv_workers *workers, int shards,
+                                      struct qkv_error *error)
+{
+    struct qkv_replicas *replicas = calloc(1, sizeof *replicas);
+    if (!replicas) goto no_memory;
+    *replicas = (struct qkv_replicas){.model = model, .workers = workers};
+    replicas->replica = calloc((size_t)shards, sizeof *replicas->replica);
+    replicas->gradients = calloc((size_t)shards, sizeof *replicas->gradients);
+    if (!replicas->replica || !replicas->gradients) goto no_memory;
+    for (; replicas->shards < shards; replicas->shards++) {
+        struct replica *replica = &replicas->replica[replicas->shards];
+        replica->graph = qkv_graph_new(model->parameters.dtype);
+        replicas->gradients[replicas->shards] = aligned_alloc(64, block_bytes(model));
+        if (!replica->graph || !replicas->gradients[replicas->shards]) {
+            replicas->shards++;
+            goto no_memory;
+        }
+        memset(replicas->gradients[replicas->shards], 0, block_bytes(model));
+    }
+    return replicas;
+no_memory:
+    qkv_error_set(error, "out of memory for %d shards", shards);
+    qkv_replicas_free(replicas);
+    return NULL;
+}
+
+void qkv_replicas_free(struct qkv_replicas *replicas)
+{
+    if (!replicas) return;
+    for (int i = 0; i < replicas->shards; i++) {
+        qkv_graph_free(replicas->replica[i].graph);
+        free(replicas->gradients[i]);
+    }
+    free(replicas->replica);
+    free(replicas->gradients);
+    free(replicas);
+}
+
+/* Says where the numbers broke: the first tensor of the pass, in the order of computing. */
+static enum qkv_status diverged(struct replica *replica)
+{
+    const struct qkv_tensor *tensor = qkv_graph_find_not_finite(replica->graph);
+    const char *name = tensor ? qkv_tensor_name(tensor) : "the sum of the loss";
+    qkv_error_set(&replica->error, "the loss is not finite; the first tensor that is not is %s (%s)", name,
+                  tensor ? qkv_tensor_op(tensor) : "sum");
+    return QKV_FAILED;
+}
+
+static enum qkv_status run_replica(struct qkv_replicas *replicas, int shard)
+{
+    struct replica *replica = &replicas->replica[shard];
+    struct qkv_graph *graph = replica->graph;
+    replica->sums = (struct qkv_step_sums){0};
+    qkv_batch_shard(replicas->batch, shard, replicas->shards, &replica->view);
+    if (replica->view.count == 0) { /* fewer sentences than shards */
+        if (!replicas->accumulate) memset(replicas->gradients[shard], 0, block_bytes(replicas->model));
+        return QKV_OK;
+    }
+    qkv_graph_reset(graph);
+    qkv_graph_bind(graph, &replicas->model->parameters, replicas->gradients[shard], replicas->accumulate);
+    if (replicas->random) {
+        /* Shards draw from different families: the seed is spread by an odd constant (2^64 / golden ratio). */
+        struct qkv_random random = *replicas->random;
+        random.seed += (uint64_t)(shard + 1) * 0x9E3779B97F4A7C15u;
+        qkv_graph_set_dropout(graph, &random);
+    } else {
+        qkv_graph_set_dropout(graph, NULL);
+    }
+    struct qkv_tensor *loss =
+        qkv_model_loss(replicas->model, graph, &replica->view, replicas->smoothing, 1.0, NULL);
+    if (qkv_graph_check(graph, &replica->error)) return QKV_INVALID;
+    qkv_forward(graph);
+    replica->sums.loss = qkv_tensor_scalar(loss);
+    replica->sums.tokens = replica->view.target_tokens;
+    qkv_cross_entropy_sums(loss, &replica->sums.negative_log_likelihood, &replica->sums.correct);
+    if (!isfinite(replica->sums.loss)) return diverged(replica);
+    qkv_backward(graph, loss, NULL);
+    return QKV_OK;
+}
+
+static void run_part(void *context, int part)
+{
+    struct qkv_replicas *replicas = context;
+    replicas->replica[part].status = run_replica(replicas, part);
+}
+
+enum qkv_status qkv_replicas_step(struct qkv_replicas *replicas, struct qkv_batch *batch, double smoothing,
+                                  const struct qkv_random *random, bool accumulate, struct qkv_step_sums *sums,
+                                  struct qkv_error *error)
+{
+    replicas->batch = batch;
+    replicas->smoothing = smoothing;
+    replicas->random = random;
+    replicas->accumulate = accumulate;
+    qkv_workers_run(replicas->workers, replicas->shards, run_part, replicas);
+    *sums = (struct qkv_step_sums){0};
+    for (int i = 0; i < replicas->shards; i++) {
+        const struct replica *replica = &replicas->replica[i];
+        if (replica->status) {
+            qkv_error_set(error, "%s", replica->error.message);
+            return replica->status;
+        }
+        sums->loss += replica->sums.loss;
+        sums->negative_log_likelihood += replica->sums.negative_log_likelihood;
+        sums->correct += replica->sums.correct;
+        sums->tokens += replica->sums.tokens;
+    }
+    return QKV_OK;
+}
+
+void *const *qkv_replicas_gradients(const struct qkv_replicas *replicas)
+{
+    return replicas->gradients;
+}
+
+int qkv_replicas_shards(const struct qkv_replicas *replicas)
+{
+    return replicas->shards;
+}
+
+size_t qkv_replicas_peak_bytes(const struct qkv_replicas *replicas)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < replicas->shards; i++) bytes += qkv_graph_peak_bytes(replicas->replica[i].graph);
+    return bytes;
+}

@@ -1,0 +1,70 @@
+/* The parts of the trainer: trainer.c runs the loop, session.c sets up and keeps the run folder, best.c the list of best
+ * checkpoints. */
+#ifndef QKV_TRAIN_TRAINER_H
+#define QKV_TRAIN_TRAINER_H
+
+#include "qkv/optimizer.h"
+#include "qkv/replicas.h"
+#include "qkv/run.h"
+#include "qkv/schedule.h"
+#include "qkv/trainer.h"
+
+enum { MOST_BEST = 64, MOST_SAMPLES = 16 };
+
+/* One of the best checkpoints. */
+struct best {
+    int64_t update;
+    double score;
+};
+
+/* What a checkpoint keeps beside parameters and moments: from it, the run goes on bit by bit. */
+struct position {
+    int64_t update;         /* updates done */
+    int64_t epoch, batch;   /* the next batch to be trained on; epochs from 0 */
+    int64_t tokens;         /* target tokens so far */
+    int64_t waited;         /* validations without a new best */
+    int64_t validated;      /* update of the last validation; 0: none */
+    double log_loss;        /* smoothed loss and tokens since the last log line */
+    int64_t log_tokens;
+    int64_t best_count;     /* best checkpoints, best first */
+    struct best best[MOST_BEST];
+};
+
+/* Everything that a training session holds. */
+struct session {
+    const struct qkv_config *config;
+    const struct qkv_train_options *options;
+    const char *folder;
+    struct qkv_arena arena;
+    struct qkv_corpus train, dev;
+    struct qkv_vocabulary source, target;
+    struct qkv_batches batches;
+    struct qkv_batch batch;
+    struct qkv_model *model;
+    struct qkv_workers *workers;
+    struct qkv_replicas *replicas;
+    struct qkv_optimizer optimizer;
+    struct qkv_schedule schedule;
+    struct qkv_evaluator *evaluator; /* NULL: no dev set */
+    struct position at;
+};
+
+/* session.c: reads and checks all input, makes the model, restores or writes the run folder. On failure the session must
+ * be released all the same. */
+enum qkv_status session_open(struct session *session, struct qkv_error *error);
+enum qkv_status session_save(struct session *session, const char *name, struct qkv_error *error);
+void session_release(struct session *session);
+
+/* metrics.jsonl: appends one line, made of a JSON object that is consumed. */
+struct cJSON;
+enum qkv_status session_log(struct session *session, struct cJSON *line, struct qkv_error *error);
+
+/* position.c: to and from the state of a checkpoint. */
+void position_save(const struct position *position, struct qkv_state *state);
+enum qkv_status position_restore(struct position *position, const struct qkv_state *state, struct qkv_error *error);
+
+/* best.c: takes note of a validation and keeps the best checkpoints as files; *is_best says whether it is the best of
+ * all so far. */
+enum qkv_status best_note(struct session *session, double score, bool *is_best, struct qkv_error *error);
+
+#endif
