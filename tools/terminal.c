@@ -1,0 +1,67 @@
+#define _DEFAULT_SOURCE /* TIOCGWINSZ */
+#include "terminal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+static const double REDRAW_SECONDS = 0.1;
+
+bool colours_on(FILE *file)
+{
+    const char *no_color = getenv("NO_COLOR");
+    return isatty(fileno(file)) && !(no_color && *no_color);
+}
+
+int terminal_width(FILE *file)
+{
+    struct winsize size;
+    if (ioctl(fileno(file), TIOCGWINSZ, &size) == 0 && size.ws_col > 20) return size.ws_col;
+    return 80;
+}
+
+struct progress_bar progress_bar_on(FILE *file)
+{
+    const char *terminal = getenv("TERM");
+    bool dumb = !terminal || !strcmp(terminal, "dumb");
+    return (struct progress_bar){.file = file, .live = isatty(fileno(file)) && !dumb};
+}
+
+void progress_bar_show(struct progress_bar *bar, double share, const char *text)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    double seconds = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    if (!bar->live || (bar->drawn && seconds - bar->shown < REDRAW_SECONDS)) return;
+    int width = terminal_width(bar->file) - 1, room = width - (int)strlen(text) - 10;
+    fputs("\r\033[K", bar->file);
+    if (share >= 0 && room >= 10) {
+        int cells = room < 30 ? room : 30, full = (int)(fmin(share, 1) * cells);
+        fprintf(bar->file, "%3.0f %% [", 100 * share);
+        for (int i = 0; i < cells; i++) fputc(i < full ? '#' : '-', bar->file);
+        fputs("] ", bar->file);
+    }
+    fprintf(bar->file, "%.*s", width, text);
+    fflush(bar->file);
+    bar->drawn = true;
+    bar->shown = seconds;
+}
+
+void progress_bar_clear(struct progress_bar *bar)
+{
+    if (!bar->drawn) return;
+    fputs("\r\033[K", bar->file);
+    fflush(bar->file);
+    bar->drawn = false;
+}
+
+void format_duration(double seconds, char text[16])
+{
+    long whole = seconds < 1e6 ? (long)(seconds + 0.5) : 1000000;
+    if (whole < 60) snprintf(text, 16, "%lds", whole);
+    else if (whole < 3600) snprintf(text, 16, "%ldm%02lds", whole / 60, whole % 60);
+    else snprintf(text, 16, "%ldh%02ldm", whole / 3600, whole / 60 % 60);
+}

@@ -1,0 +1,149 @@
+/* qkv train: from a YAML config to a run folder. */
+#include "arguments.h"
+#include "commands.h"
+#include "config.h"
+#include "terminal.h"
+
+#include "qkv/trainer.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int number)
+{
+    interrupted = number;
+}
+
+/* The first signal asks for a clean end; the handler is then gone, so that a second one kills. */
+static void listen_to_signals(void)
+{
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+struct view {
+    bool quiet;
+    struct progress_bar bar;
+};
+
+static bool stop(void *context)
+{
+    (void)context;
+    return interrupted != 0;
+}
+
+static void show_start(void *context, const struct qkv_train_start *start)
+{
+    const struct view *view = context;
+    if (view->quiet) return;
+    fprintf(stderr, "%s: %lld parameters, %lld training pairs, %lld dev pairs, vocabularies of %d and %d, %d thread%s\n",
+            start->folder, (long long)start->parameters, (long long)start->pairs, (long long)start->dev_pairs,
+            (int)start->source_types, (int)start->target_types, start->threads, start->threads == 1 ? "" : "s");
+    if (start->pairs < start->read)
+        fprintf(stderr, "dropped %lld of %lld training pairs: %lld sources and %lld targets are longer than max_length\n",
+                (long long)(start->read - start->pairs), (long long)start->read, (long long)start->long_sources,
+                (long long)start->long_targets);
+    if (start->resumed) fprintf(stderr, "resuming after update %lld\n", (long long)start->resumed);
+}
+
+static void show_progress(void *context, const struct qkv_train_progress *p)
+{
+    struct view *view = context;
+    if (view->quiet) return;
+    char text[160];
+    char left[16] = "";
+    if (isfinite(p->seconds_left)) format_duration(p->seconds_left, left);
+    snprintf(text, sizeof text, "update %lld  epoch %lld  loss %.4f  %.0f tokens/s%s%s", (long long)p->update,
+             (long long)p->epoch, p->loss, p->tokens_per_second, left[0] ? "  left " : "", left);
+    double share = p->updates > 0 ? (double)p->update / (double)p->updates : -1;
+    if (view->bar.live) progress_bar_show(&view->bar, share, text);
+    else if (p->logged) fprintf(stderr, "%s\n", text);
+}
+
+static void show_validation(void *context, const struct qkv_train_validation *v)
+{
+    struct view *view = context;
+    if (view->quiet) return;
+    progress_bar_clear(&view->bar);
+    const struct qkv_scores *s = &v->scores;
+    fprintf(stderr,
+            "update %lld  dev: loss %.4f  perplexity %.3f  tokens %.2f %%  sequences %.2f %%  BLEU %.2f  chrF %.2f%s\n",
+            (long long)v->update, s->loss, s->perplexity, 100 * s->token_accuracy, 100 * s->sequence_accuracy, s->bleu,
+            s->chrf, v->best ? "  (best)" : "");
+    for (int64_t i = 0; i < v->samples; i++) {
+        bool right = !strcmp(v->reference[i], v->translation[i]);
+        fprintf(stderr, "    %s\n      = %s\n", v->source[i], v->translation[i]);
+        if (!right) fprintf(stderr, "      * %s\n", v->reference[i]);
+    }
+}
+
+/* One sentence on how it ended. */
+static void show_end(const struct qkv_config *config, const char *path, const struct qkv_train_result *result)
+{
+    const char *why = result->end == QKV_TRAIN_PATIENCE  ? "no progress any more"
+                      : result->end == QKV_TRAIN_STOPPED ? "interrupted"
+                                                         : "done";
+    fprintf(stderr, "%s after %lld updates (%lld target tokens)", why, (long long)result->updates,
+            (long long)result->tokens);
+    if (result->validated)
+        fprintf(stderr, "; best %s %.4f at update %lld", qkv_metric_name(config->training.early_stopping_metric),
+                result->best, (long long)result->best_update);
+    fprintf(stderr, "\n");
+    if (result->end == QKV_TRAIN_STOPPED) fprintf(stderr, "saved; go on with: qkv train %s --resume\n", path);
+}
+
+int command_train(int argc, char **argv)
+{
+    struct argument_list settings = {0};
+    struct qkv_train_options options = {0};
+    struct view view = {0};
+    int64_t threads = 0;
+    int operands;
+    const struct argument arguments[] = {
+        ARGUMENT_SETTINGS(&settings),
+        {"resume", 'r', NULL, ARGUMENT_FLAG, &options.resume, 0, 0, "go on from the run's last checkpoint"},
+        {"overwrite", 0, NULL, ARGUMENT_FLAG, &options.overwrite, 0, 0, "replace the run that stands there"},
+        {"threads", 'j', "N", ARGUMENT_INTEGER, &threads, 1, 1024, "threads (default: as many as the machine has)"},
+        {"quiet", 'q', NULL, ARGUMENT_FLAG, &view.quiet, 0, 0, "print nothing but errors"},
+        {0},
+    };
+    const struct usage usage = {
+        .synopsis = "train CONFIG [options]",
+        .description = "Trains the model that CONFIG describes and writes the run folder training.model_dir\n"
+                       "(default runs/<name>): checkpoints, vocabularies, metrics.jsonl and the effective config.\n"
+                       "Interrupting it (Ctrl-C) saves first. Results are the same with any number of threads.\n",
+        .arguments = arguments,
+        .examples = "  qkv train configs/toy_en_es.yaml\n"
+                    "  qkv train configs/toy_en_es.yaml -s training.updates=500 --overwrite\n",
+        .fewest = 1,
+        .most = 1,
+    };
+    enum parsed parsed = arguments_parse(&usage, argc, argv, &operands);
+    if (parsed != PARSED_RUN) return parsed == PARSED_HELP ? QKV_OK : QKV_INVALID;
+    if (options.resume && options.overwrite) return complain("--resume and --overwrite exclude each other");
+
+    struct qkv_arena arena = {0};
+    struct qkv_config config;
+    struct qkv_error error = {""};
+    enum qkv_status status = read_config(&config, &arena, argv[1], &settings);
+    if (!status) {
+        const struct qkv_train_listener listener = {&view, stop, show_start, show_progress, show_validation};
+        struct qkv_train_result result = {0};
+        options.threads = (int)threads;
+        options.listener = &listener;
+        view.bar = progress_bar_on(stderr);
+        listen_to_signals();
+        status = qkv_train(&config, &options, &result, &error);
+        progress_bar_clear(&view.bar);
+        if (status) complain("%s", error.message);
+        else if (!view.quiet) show_end(&config, argv[1], &result);
+    }
+    qkv_arena_release(&arena);
+    return (int)status;
+}
