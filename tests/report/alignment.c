@@ -158,6 +158,37 @@ Test(alignment, adds_sentences_up_before_it_divides)
     qkv_alignments_release(&gold);
 }
 
+Test(alignment, takes_the_first_of_equal_weights)
+{
+    static const double even[] = {0.3, 0.3, 0.3, 0.1, 0, 0.4, 0.4, 0.2, 0, 0, 0, 1};
+    static const struct qkv_attention_map map = {QKV_ATTENTION_CROSS, 1, 1, 3, 4, even};
+    struct qkv_attention_report ties = report;
+    struct qkv_alignments gold = read_links("ties", "0-0 1-1\n");
+    struct qkv_alignment_score score = {0};
+    ties.maps = &map;
+    ties.map_count = 1;
+    cr_assert_eq(qkv_alignment_score_add(&score, &ties, &gold.sentences[0], NULL), QKV_OK);
+    expect(qkv_alignment_score_get(&score, 0), QKV_READING_OUTPUT, 1, 1, 1, 1, 0);
+    qkv_alignment_score_release(&score);
+    qkv_alignments_release(&gold);
+}
+
+/* A translation that was cut before its </s>: all of its outputs are words, and the last one is no step's
+ * input. */
+Test(alignment, copes_with_a_sentence_that_was_cut)
+{
+    static const char *const cut_output[] = {"black", "cat", "sleeps"};
+    struct qkv_attention_report cut = report;
+    struct qkv_alignments gold = read_links("cut", "0-2\n");
+    struct qkv_alignment_score score = {0};
+    cut.target_output = cut_output;
+    cr_assert_eq(qkv_alignment_score_add(&score, &cut, &gold.sentences[0], NULL), QKV_OK);
+    cr_assert_eq(qkv_alignment_score_get(&score, 0).links, 3);
+    cr_assert_eq(qkv_alignment_score_get(&score, 4).links, 2);
+    qkv_alignment_score_release(&score);
+    qkv_alignments_release(&gold);
+}
+
 Test(alignment, refuses_links_to_words_that_are_not_there)
 {
     struct qkv_alignments gold = read_links("range", "0-0\n2-1 3p0\n0-2\n");

@@ -60,7 +60,7 @@ static const char *names(struct qkv_attention_report selected)
     return all;
 }
 
-Test(attention_map, selects_by_kind_layer_and_head, .fini = NULL)
+Test(attention_map, selects_by_kind_layer_and_head)
 {
     const unsigned cross = 1u << QKV_ATTENTION_CROSS;
     const int each = QKV_ATTENTION_EACH, mean = QKV_ATTENTION_MEAN;
@@ -90,6 +90,20 @@ Test(attention_map, means_are_arithmetic)
     struct qkv_attention_report again;
     cr_assert_eq(qkv_attention_select(&all, 0, 0, 0, &arena, &again, &error), QKV_OK, "%s", error.message);
     cr_assert_eq(again.maps[0].weights, all.maps[0].weights, "a mean can be selected from a report of means");
+    qkv_arena_release(&arena);
+}
+
+Test(attention_map, means_leave_other_means_out)
+{
+    static const double rows[][2] = {{1, 0}, {0, 1}, {0.9, 0.1}};
+    static const struct qkv_attention_map mixed[] = {{QKV_ATTENTION_CROSS, 1, 1, 1, 2, rows[0]},
+                                                     {QKV_ATTENTION_CROSS, 1, 2, 1, 2, rows[1]},
+                                                     {QKV_ATTENTION_CROSS, 1, 0, 1, 2, rows[2]}};
+    struct qkv_attention_report with_mean = report, selected;
+    with_mean.maps = mixed;
+    with_mean.map_count = 3;
+    cr_assert_eq(qkv_attention_select(&with_mean, 0, 1, QKV_ATTENTION_MEAN, &arena, &selected, NULL), QKV_OK);
+    cr_assert_eq(selected.maps[0].weights[0], 0.5);
     qkv_arena_release(&arena);
 }
 
