@@ -98,16 +98,16 @@ struct qkv_attention_options {
 
 /* One row of the table of formats (framework/report/formats.def):
  *
- * json  one object: title, model, source, target_input, target_output, and maps, each with name, kind, layer, head,
- *       rows (for cross maps an object with the tokens that the steps take in and put out: input, output), columns,
- *       and weights[row][column]. Layer or head is "mean" for means.
- * csv   kind,layer,head,row,row_token,column,column_token,weight: a line a weight, rows and columns from 0, quoted as
- *       in RFC 4180. Weights read back as the same double, as they do from json.
- * npz   one float64 array [rows, columns] a map, called as qkv_attention_map_name does, and the Unicode arrays source,
- *       target_input and target_output; for numpy.load.
- * svg   heat maps, all with one colour bar; tokens are text, and each cell has a tooltip. Any number of maps.
- * png   the same as pixels.
- * text  a table of numbers a map, for the terminal. Without colours, weights below 0.005 are dots. */
+ * - json: one object with title, model, source, target_input, target_output and maps; each map has name,
+ * kind, layer, head, rows (for cross maps an object of the tokens that the steps take in and put out: input,
+ *   output), columns and weights[row][column]. Layer or head is "mean" for means.
+ * - csv: kind,layer,head,row,row_token,column,column_token,weight; a line a weight, rows and columns from 0,
+ *   quoted as in RFC 4180. Weights read back as the same double, as they do from json.
+ * - npz: for numpy.load; one float64 array [rows, columns] a map, named by qkv_attention_map_name, and the
+ *   Unicode arrays source, target_input and target_output.
+ * - svg: heat maps, all with one colour bar; tokens are text, and each cell has a tooltip.
+ * - png: the same as pixels.
+ * - text: a table of numbers a map, for the terminal. Without colours, weights below 0.005 are dots. */
 struct qkv_attention_format {
     const char *name; /* also the extension of its files, without the dot, except text: txt */
     const char *extension;
