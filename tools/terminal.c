@@ -60,8 +60,8 @@ void progress_bar_clear(struct progress_bar *bar)
 
 void format_duration(double seconds, char text[16])
 {
-    long whole = seconds < 1e6 ? (long)(seconds + 0.5) : 1000000;
-    if (whole < 60) snprintf(text, 16, "%lds", whole);
-    else if (whole < 3600) snprintf(text, 16, "%ldm%02lds", whole / 60, whole % 60);
-    else snprintf(text, 16, "%ldh%02ldm", whole / 3600, whole / 60 % 60);
+    unsigned whole = seconds < 3e6 ? (unsigned)(seconds + 0.5) : 3000000;
+    if (whole < 60) snprintf(text, 16, "%us", whole);
+    else if (whole < 3600) snprintf(text, 16, "%um%02us", whole / 60 % 60, whole % 60);
+    else snprintf(text, 16, "%uh%02um", whole / 3600 % 1000, whole / 60 % 60);
 }

@@ -1,0 +1,68 @@
+#include "source.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { WORDS_SHOWN = 8 };
+
+enum qkv_status source_open(struct source *source, const struct qkv_run *run, const char *path, bool quiet,
+                            struct qkv_error *error)
+{
+    bool standard = !strcmp(path, "-");
+    struct stat status;
+    *source = (struct source){
+        .reader = {.name = standard ? "<stdin>" : path, .text = &run->config.data.src, .vocabulary = &run->source},
+        .longest = run->model->config.encoder.positions.max_length - 1,
+        .quiet = quiet,
+    };
+    FILE *file = standard ? stdin : fopen(path, "rb");
+    if (!file) return qkv_error_set(error, "%s: %s", path, strerror(errno));
+    source->reader.file = file;
+    if (fstat(fileno(file), &status) == 0 && S_ISDIR(status.st_mode)) return qkv_error_set(error, "%s: is a folder", path);
+    source->interactive = isatty(fileno(file));
+    return QKV_OK;
+}
+
+void tell_unknown(const char *place, const struct qkv_sentence *sentence)
+{
+    if (!sentence->unknown) return;
+    fprintf(stderr, "qkv: %s: not in the vocabulary:", place);
+    int64_t shown = 0;
+    for (int64_t i = 0; i < sentence->tokens.count && shown < WORDS_SHOWN; i++)
+        if (sentence->ids[i] == QKV_UNKNOWN) fprintf(stderr, "%s %s", shown++ ? "," : "", sentence->tokens.token[i]);
+    if (sentence->unknown > shown) fprintf(stderr, " and %lld more", (long long)(sentence->unknown - shown));
+    fputc('\n', stderr);
+}
+
+enum qkv_status source_next(struct source *source, struct qkv_arena *arena, struct source_line *line, bool *found,
+                            struct qkv_error *error)
+{
+    struct qkv_sentence_reader *reader = &source->reader;
+    if (qkv_sentence_reader_next(reader, found, error)) return QKV_INVALID;
+    if (!*found) return QKV_OK;
+    const struct qkv_sentence *sentence = &reader->sentence;
+    int64_t length = sentence->tokens.count;
+    char place[300];
+    snprintf(place, sizeof place, "%.250s:%lld", reader->name, (long long)reader->line);
+    if (!source->quiet) tell_unknown(place, sentence);
+    if (length > source->longest) {
+        fprintf(stderr, "qkv: %s: has %lld tokens, but the model has positions for %lld: only the first are translated\n",
+                place, (long long)length, (long long)source->longest);
+        length = source->longest;
+    }
+    int32_t *ids = qkv_arena_allocate(arena, (size_t)length * sizeof *ids);
+    if (!ids) return qkv_error_set(error, "%s: out of memory", place);
+    if (length) memcpy(ids, sentence->ids, (size_t)length * sizeof *ids);
+    *line = (struct source_line){reader->line, {length, ids}};
+    return QKV_OK;
+}
+
+void source_close(struct source *source)
+{
+    qkv_sentence_reader_release(&source->reader);
+    if (source->reader.file && source->reader.file != stdin) fclose(source->reader.file);
+    source->reader.file = NULL;
+}
