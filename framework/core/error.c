@@ -17,7 +17,7 @@ enum qkv_status qkv_error_set(struct qkv_error *error, const char *format, ...)
     return QKV_INVALID;
 }
 
-_Noreturn void qkv_bug(const char *file, int line, const char *condition, const char *format, ...)
+void qkv_bug(const char *file, int line, const char *condition, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);

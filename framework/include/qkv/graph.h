@@ -25,6 +25,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#ifdef __cplusplus
+#    include <initializer_list>
+#endif
 
 enum { QKV_MAX_RANK = 4, QKV_MAX_INPUTS = 4 };
 
@@ -37,8 +40,13 @@ struct qkv_shape {
 };
 
 /* QKV_SHAPE(rows, columns) */
-#define QKV_SHAPE(...)                                                                                                 \
-    ((struct qkv_shape){(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}})
+#ifdef __cplusplus /* has no compound literals */
+#    define QKV_SHAPE(...)                                                                                             \
+        (qkv_shape{(int)std::initializer_list<int64_t>{__VA_ARGS__}.size(), {__VA_ARGS__}})
+#else
+#    define QKV_SHAPE(...)                                                                                             \
+        ((struct qkv_shape){(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}})
+#endif
 
 /* The product of all axes. */
 QKV_API int64_t qkv_shape_count(struct qkv_shape shape);

@@ -1,0 +1,178 @@
+/* The installed package, used as a stranger would: a program of its own that finds qkv through CMake and
+ * through pkg-config, headers that stand alone, and a library that shows nothing but qkv_ names. */
+#include "support.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Installs the build and moves the tree, so that nothing in it may hold on to where it was installed. */
+static const char *installed(const char *name)
+{
+    const char *folder = scratch(name);
+    struct outcome outcome = run("'%s' --install '%s' --prefix '%s/first' && mv '%s/first' '%s/prefix'",
+                                 QKV_CMAKE, QKV_BUILD_DIR, folder, folder, folder);
+    cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
+    return folder;
+}
+
+/* Runs a command that must succeed, and returns what it printed. */
+#define MUST(...)                                                                                            \
+    __extension__({                                                                                          \
+        struct outcome must = run(__VA_ARGS__);                                                              \
+        cr_assert_eq(must.exit_code, 0, "exit code %d\n%s%s", must.exit_code, must.output, must.error);      \
+        must.output;                                                                                         \
+    })
+
+/* The program of consumer/ printed that its gradients agree, and learned XOR. */
+static void expect_xor(const char *output)
+{
+    const char *final = strstr(output, "final loss ");
+    cr_assert_not_null(strstr(output, "\ngradients agree\n"), "%s", output);
+    cr_assert_not_null(final, "%s", output);
+    double loss = strtod(final + strlen("final loss "), NULL);
+    cr_assert(loss >= 0 && loss < 0.01, "%s", output);
+}
+
+/* Programs that link a sanitized library must be sanitized themselves: QKV_INSTRUMENTATION holds those flags.
+ */
+
+Test(consumer, is_built_by_cmake)
+{
+    const char *folder = installed("cmake");
+    MUST("'%s' -S '%s/tests/install/consumer' -B '%s/build' -DCMAKE_PREFIX_PATH='%s/prefix' "
+         "-DCMAKE_C_COMPILER='%s' "
+         "-DCMAKE_C_FLAGS='-Wall -Wextra -Werror %s' && '%s' --build '%s/build'",
+         QKV_CMAKE, QKV_SOURCE_DIR, folder, folder, QKV_COMPILER, QKV_INSTRUMENTATION, QKV_CMAKE, folder);
+    expect_xor(MUST("'%s/build/xor'", folder));
+    expect_xor(MUST("'%s/build/xor_static'", folder));
+    char *shared = MUST("readelf -d '%s/build/xor'", folder),
+         *fixed = MUST("readelf -d '%s/build/xor_static'", folder);
+    cr_expect_not_null(strstr(shared, "[libqkv.so.0]"));
+    cr_expect_null(strstr(fixed, "libqkv"));
+    cr_expect_null(strstr(shared, "yaml"),
+                   "a program that uses the shared library is linked with our libraries");
+}
+
+Test(consumer, finds_the_version_it_asks_for)
+{
+    const char *folder = installed("version");
+    const struct {
+        const char *version;
+        bool fits;
+    } asked[] = {{"0.1", true}, {"0.1.0 EXACT", true}, {"0.2", false}, {"1.0", false}, {"0.0", false}};
+    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
+        char *list = format("cmake_minimum_required(VERSION 3.21)\nproject(version C)\n"
+                            "find_package(qkv %s REQUIRED)\n",
+                            asked[i].version);
+        const char *source = scratch("version_source");
+        write_text(source, "CMakeLists.txt", list);
+        struct outcome outcome =
+            run("'%s' -S '%s' -B '%s/build' -DCMAKE_PREFIX_PATH='%s/prefix' -DCMAKE_C_COMPILER='%s'",
+                QKV_CMAKE, source, source, folder, QKV_COMPILER);
+        cr_expect_eq(outcome.exit_code == 0, asked[i].fits, "version %s: %s", asked[i].version,
+                     outcome.error);
+    }
+}
+
+/* cc main.c $(pkg-config ...), with the installed files before any that the system may have. */
+static char *through_pkg_config(const char *folder, const char *libraries, const char *program)
+{
+    return MUST(
+        "PKG_CONFIG_PATH=$(dirname \"$(find '%s/prefix' -name qkv.pc)\") && export PKG_CONFIG_PATH && "
+        "'%s' -std=c11 -Wall -Wextra -Werror %s -o '%s/%s' '%s/tests/install/consumer/main.c' "
+        "$(pkg-config --cflags qkv) %s && "
+        "LD_LIBRARY_PATH=$(pkg-config --variable=libdir qkv) '%s/%s' && readelf -d '%s/%s'",
+        folder, QKV_COMPILER, QKV_INSTRUMENTATION, folder, program, QKV_SOURCE_DIR, libraries, folder,
+        program, folder, program);
+}
+
+Test(consumer, is_built_by_pkg_config_shared)
+{
+    char *output = through_pkg_config(installed("pkg_shared"), "$(pkg-config --libs qkv)", "xor");
+    expect_xor(output);
+    cr_expect_not_null(strstr(output, "[libqkv.so.0]"), "%s", output);
+    cr_expect_null(strstr(output, "yaml"), "%s", output);
+}
+
+/* The linker prefers the shared library of two in one folder; only the file name says which one is meant. */
+Test(consumer, is_built_by_pkg_config_static)
+{
+    char *output = through_pkg_config(
+        installed("pkg_static"), "$(pkg-config --static --libs qkv | sed 's/-lqkv/-l:libqkv.a/')", "xor");
+    expect_xor(output);
+    cr_expect_null(strstr(output, "libqkv"), "%s", output);
+}
+
+Test(consumer, finds_the_same_version_everywhere)
+{
+    const char *folder = installed("versions");
+    char *package =
+        MUST("PKG_CONFIG_PATH=$(dirname \"$(find '%s/prefix' -name qkv.pc)\") pkg-config --modversion qkv",
+             folder);
+    char *binary = MUST("'%s/prefix/bin/qkv' --version", folder);
+    char *expected = format("qkv %s", package);
+    cr_expect_str_eq(binary, expected);
+}
+
+/* Warnings in a header are warnings in every program that includes it. */
+static void compile_each_header(const char *name, const char *compiler, const char *language)
+{
+    const char *folder = installed(name);
+    char *headers = MUST("cd '%s/prefix/include' && ls qkv/*.h", folder);
+    int count = 0;
+    for (char *header = strtok(headers, "\n"); header; header = strtok(NULL, "\n"), count++) {
+        struct outcome outcome =
+            run("printf '#include <%s>\\n#include <%s>\\n' | %s %s -Wall -Wextra -Wpedantic -Werror "
+                "-fsyntax-only -I '%s/prefix/include' -",
+                header, header, compiler, language, folder);
+        cr_expect_eq(outcome.exit_code, 0, "%s alone does not compile:\n%s", header, outcome.error);
+    }
+    cr_expect_gt(count, 15);
+}
+
+Test(headers, stand_alone_in_c)
+{
+    compile_each_header("c", "'" QKV_COMPILER "'", "-x c -std=c11");
+}
+
+Test(headers, stand_alone_in_cxx)
+{
+    if (run("command -v c++").exit_code != 0) cr_skip_test("no C++ compiler");
+    compile_each_header("cxx", "c++", "-x c++ -std=c++17");
+}
+
+/* A C++ program must ask the linker for C names, and can write shapes. */
+Test(headers, declare_c_functions_in_cxx)
+{
+    if (run("command -v c++").exit_code != 0) cr_skip_test("no C++ compiler");
+    const char *folder = installed("names");
+    const char *source =
+        write_text(folder, "names.cc",
+                   "#include <qkv/layers.h>\n"
+                   "static_assert(QKV_SHAPE(2, 3).rank == 2 && QKV_SHAPE(2, 3).size[1] == 3, \"\");\n"
+                   "qkv_tensor *twice(qkv_graph *graph, int rows)\n"
+                   "{\n"
+                   "    qkv_tensor *x = qkv_constant(graph, QKV_SHAPE(rows, 2));\n"
+                   "    return qkv_add(graph, x, x);\n"
+                   "}\n");
+    char *names =
+        MUST("c++ -std=c++17 -Wall -Wextra -Werror -c -o '%s/names.o' -I '%s/prefix/include' '%s' && "
+             "nm -u '%s/names.o'",
+             folder, folder, source, folder);
+    cr_expect_not_null(strstr(names, " qkv_constant\n"), "%s", names);
+    cr_expect_not_null(strstr(names, " qkv_add\n"), "%s", names);
+}
+
+/* Whatever else the library exported, some program would come to call, or define by chance. */
+Test(library, exports_only_our_names)
+{
+    if (*QKV_INSTRUMENTATION) cr_skip_test("instrumented: the compiler's run-time names are there, too");
+    const char *folder = installed("exports");
+    char *names =
+        MUST("nm -D --defined-only $(find '%s/prefix' -name libqkv.so) | awk '{ print $3 }'", folder);
+    int ours = 0;
+    for (char *name = strtok(names, "\n"); name; name = strtok(NULL, "\n"), ours++)
+        cr_expect(!strncmp(name, "qkv_", 4), "%s", name);
+    cr_expect_gt(ours, 100);
+}
