@@ -1,21 +1,14 @@
 /* qkv evaluate: scores a run on parallel text. */
 #include "arguments.h"
 #include "commands.h"
+#include "counting.h"
 
 #include "qkv/evaluate.h"
-#include "qkv/metrics.h"
 #include "qkv/run.h"
 
 #include <cjson/cJSON.h>
 #include <stdio.h>
 #include <string.h>
-
-/* How BLEU and chrF are counted. */
-struct counting {
-    const char *tokenizer;
-    bool lowercase;
-    enum qkv_bleu_tokenizer bleu_tokenizer;
-};
 
 struct evaluation {
     struct qkv_run run;
@@ -23,43 +16,22 @@ struct evaluation {
     struct qkv_workers *workers;
     struct qkv_evaluator *evaluator;
     struct qkv_scores scores;
-    double bleu, chrf;
-    char bleu_signature[128], chrf_signature[128];
+    struct texts_score texts;
 };
 
-static enum qkv_status parse_tokenizer(struct counting *counting)
-{
-    static const enum qkv_bleu_tokenizer KNOWN[] = {QKV_BLEU_13A, QKV_BLEU_NONE, QKV_BLEU_CHAR};
-    for (int i = 0; i < 3; i++) {
-        counting->bleu_tokenizer = KNOWN[i];
-        if (!strcmp(counting->tokenizer, qkv_bleu_tokenizer_name(KNOWN[i]))) return QKV_OK;
-    }
-    complain("--tokenize is '%s', but must be 13a, none or char", counting->tokenizer);
-    return QKV_INVALID;
-}
-
 /* BLEU and chrF of the translations, counted as asked for. */
-static enum qkv_status score_texts(struct evaluation *e, const struct counting *counting, struct qkv_error *error)
+static enum qkv_status score_texts(struct evaluation *e, struct qkv_error *error)
 {
-    struct qkv_bleu bleu = {.tokenizer = counting->bleu_tokenizer, .lowercase = counting->lowercase};
-    struct qkv_chrf chrf = {.lowercase = counting->lowercase};
     enum qkv_status status = QKV_OK;
     for (int64_t i = 0; !status && i < e->corpus.count; i++) {
-        const char *reference = qkv_corpus_target(&e->corpus, i), *output = qkv_evaluator_translation(e->evaluator, i);
-        status = qkv_bleu_add(&bleu, output, &reference, 1, error);
-        if (!status) status = qkv_chrf_add(&chrf, output, &reference, 1, error);
+        const char *reference = qkv_corpus_target(&e->corpus, i);
+        status = texts_score_add(&e->texts, qkv_evaluator_translation(e->evaluator, i), &reference, 1, error);
     }
-    e->bleu = qkv_bleu_score(&bleu);
-    e->chrf = qkv_chrf_score(&chrf);
-    qkv_bleu_signature(&bleu, e->bleu_signature, sizeof e->bleu_signature);
-    qkv_chrf_signature(&chrf, e->chrf_signature, sizeof e->chrf_signature);
-    qkv_bleu_release(&bleu);
-    qkv_chrf_release(&chrf);
     return status;
 }
 
 static enum qkv_status evaluate(struct evaluation *e, const char *path, int threads, struct qkv_testing_config *testing,
-                                const struct counting *counting, struct qkv_error *error)
+                                struct qkv_error *error)
 {
     const struct qkv_data_config *data = &e->run.config.data;
     const struct qkv_corpus_options keep = {.keep_raw = true};
@@ -70,7 +42,7 @@ static enum qkv_status evaluate(struct evaluation *e, const char *path, int thre
     e->evaluator =
         qkv_evaluator_new(e->run.model, &e->corpus, &data->trg, &e->run.target, e->workers, testing, error);
     if (!e->evaluator || qkv_evaluator_run(e->evaluator, &e->scores, error)) return QKV_INVALID;
-    return score_texts(e, counting, error);
+    return score_texts(e, error);
 }
 
 static void print_table(const struct evaluation *e)
@@ -82,8 +54,7 @@ static void print_table(const struct evaluation *e)
     printf("perplexity         %.4f\n", s->perplexity);
     printf("token accuracy     %.2f %%\n", 100 * s->token_accuracy);
     printf("sequence accuracy  %.2f %%\n", 100 * s->sequence_accuracy);
-    printf("BLEU               %.2f  (%s)\n", e->bleu, e->bleu_signature);
-    printf("chrF               %.2f  (%s)\n", e->chrf, e->chrf_signature);
+    texts_score_print(&e->texts);
 }
 
 static void print_json(const struct evaluation *e)
@@ -97,10 +68,7 @@ static void print_json(const struct evaluation *e)
     cJSON_AddNumberToObject(object, "perplexity", s->perplexity);
     cJSON_AddNumberToObject(object, "token_accuracy", s->token_accuracy);
     cJSON_AddNumberToObject(object, "sequence_accuracy", s->sequence_accuracy);
-    cJSON_AddNumberToObject(object, "bleu", e->bleu);
-    cJSON_AddStringToObject(object, "bleu_signature", e->bleu_signature);
-    cJSON_AddNumberToObject(object, "chrf", e->chrf);
-    cJSON_AddStringToObject(object, "chrf_signature", e->chrf_signature);
+    texts_score_json(&e->texts, object);
     char *text = cJSON_Print(object);
     puts(text ? text : "{}");
     cJSON_free(text);
@@ -109,6 +77,7 @@ static void print_json(const struct evaluation *e)
 
 static void close_evaluation(struct evaluation *e)
 {
+    texts_score_release(&e->texts);
     qkv_evaluator_free(e->evaluator);
     qkv_workers_free(e->workers);
     qkv_corpus_release(&e->corpus);
@@ -118,7 +87,7 @@ static void close_evaluation(struct evaluation *e)
 int command_evaluate(int argc, char **argv)
 {
     struct evaluation e = {0};
-    struct counting counting = {.tokenizer = "13a"};
+    struct counting counting = COUNTING_DEFAULT;
     const char *checkpoint = NULL;
     int64_t beam = 0, threads = 0;
     double alpha = -1;
@@ -127,8 +96,7 @@ int command_evaluate(int argc, char **argv)
     const struct argument arguments[] = {
         {"beam", 'k', "K", ARGUMENT_INTEGER, &beam, 1, 1000, "hypotheses per sentence; 1: greedy (default: testing.beam_size)"},
         {"length-penalty", 'a', "ALPHA", ARGUMENT_NUMBER, &alpha, 0, 10, "exponent of the length penalty (default: testing.beam_alpha)"},
-        {"tokenize", 0, "NAME", ARGUMENT_TEXT, &counting.tokenizer, 0, 0, "how BLEU finds words: 13a (default), none, char"},
-        {"lowercase", 0, NULL, ARGUMENT_FLAG, &counting.lowercase, 0, 0, "BLEU and chrF without regard to case"},
+        ARGUMENTS_COUNTING(&counting),
         {"checkpoint", 0, "NAME", ARGUMENT_TEXT, &checkpoint, 0, 0, "file in the run folder (default: best, else last)"},
         {"threads", 'j', "N", ARGUMENT_INTEGER, &threads, 1, 1024, "threads (default: as many as the machine has)"},
         {"json", 0, NULL, ARGUMENT_FLAG, &json, 0, 0, "print one JSON object"},
@@ -147,14 +115,14 @@ int command_evaluate(int argc, char **argv)
     };
     enum parsed parsed = arguments_parse(&usage, argc, argv, &operands);
     if (parsed != PARSED_RUN) return parsed == PARSED_HELP ? QKV_OK : QKV_INVALID;
-    if (parse_tokenizer(&counting)) return QKV_INVALID;
+    if (texts_score_init(&e.texts, &counting)) return QKV_INVALID;
     struct qkv_error error = {""};
     enum qkv_status status = qkv_run_open(&e.run, argv[1], checkpoint, QKV_FLOAT32, &error);
     if (!status) {
         struct qkv_testing_config testing = e.run.config.testing;
         if (beam) testing.beam_size = beam;
         if (alpha >= 0) testing.beam_alpha = alpha;
-        status = evaluate(&e, argv[2], (int)threads, &testing, &counting, &error);
+        status = evaluate(&e, argv[2], (int)threads, &testing, &error);
     }
     if (status) complain("%s", error.message);
     else if (json) print_json(&e);

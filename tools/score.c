@@ -1,0 +1,119 @@
+/* qkv score: BLEU and chrF of any translations, as sacreBLEU counts them. */
+#include "arguments.h"
+#include "commands.h"
+#include "counting.h"
+
+#include "qkv/metrics.h"
+
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_REFERENCES = 64 };
+
+/* A file that is read line by line. */
+struct lines {
+    const char *path;
+    FILE *file;
+    char *line; /* without its end */
+    size_t room;
+    int64_t number;
+};
+
+static enum qkv_status open_lines(struct lines *lines, const char *path, struct qkv_error *error)
+{
+    *lines = (struct lines){.path = path, .file = strcmp(path, "-") ? fopen(path, "r") : stdin};
+    return lines->file ? QKV_OK : qkv_error_set(error, "%s: %s", path, strerror(errno));
+}
+
+static bool next_line(struct lines *lines)
+{
+    ssize_t length = getline(&lines->line, &lines->room, lines->file);
+    if (length < 0) return false;
+    lines->number++;
+    while (length > 0 && (lines->line[length - 1] == '\n' || lines->line[length - 1] == '\r'))
+        lines->line[--length] = '\0';
+    return true;
+}
+
+static void close_lines(struct lines *lines)
+{
+    free(lines->line);
+    if (lines->file && lines->file != stdin) fclose(lines->file);
+}
+
+/* Cuts a line at its tabs. */
+static int64_t split(char *line, const char **references)
+{
+    int64_t count = 0;
+    for (char *next = line; next && count < MOST_REFERENCES; count++) {
+        references[count] = next;
+        next = strchr(next, '\t');
+        if (next) *next++ = '\0';
+    }
+    return count;
+}
+
+static enum qkv_status add_all(struct lines *outputs, struct lines *references, struct texts_score *score,
+                               struct qkv_error *error)
+{
+    const char *list[MOST_REFERENCES];
+    for (;;) {
+        bool output = next_line(outputs), reference = next_line(references);
+        if (output != reference)
+            return qkv_error_set(error, "%s has more lines than %s, which ends after line %lld",
+                                 output ? outputs->path : references->path, output ? references->path : outputs->path,
+                                 (long long)(output ? references : outputs)->number);
+        if (!output) break;
+        if (texts_score_add(score, outputs->line, list, split(references->line, list), error)) return QKV_INVALID;
+    }
+    return outputs->number ? QKV_OK : qkv_error_set(error, "%s: is empty", outputs->path);
+}
+
+int command_score(int argc, char **argv)
+{
+    struct counting counting = COUNTING_DEFAULT;
+    bool json = false;
+    int operands;
+    const struct argument arguments[] = {
+        ARGUMENTS_COUNTING(&counting),
+        {"json", 0, NULL, ARGUMENT_FLAG, &json, 0, 0, "print one JSON object"},
+        {0},
+    };
+    const struct usage usage = {
+        .synopsis = "score TRANSLATIONS REFERENCES [options]",
+        .description = "BLEU and chrF of a file of translations, one a line, against the same lines of another file,\n"
+                       "each with one reference or with several between tabs. `-` is standard input.\n",
+        .arguments = arguments,
+        .examples = "  qkv translate runs/toy_en_es lines.en | qkv score - lines.es\n",
+        .fewest = 2,
+        .most = 2,
+    };
+    enum parsed parsed = arguments_parse(&usage, argc, argv, &operands);
+    if (parsed != PARSED_RUN) return parsed == PARSED_HELP ? QKV_OK : QKV_INVALID;
+    struct texts_score score;
+    if (texts_score_init(&score, &counting)) return QKV_INVALID;
+    struct lines outputs = {0}, references = {0};
+    struct qkv_error error = {""};
+    enum qkv_status status = open_lines(&outputs, argv[1], &error);
+    if (!status) status = open_lines(&references, argv[2], &error);
+    if (!status) status = add_all(&outputs, &references, &score, &error);
+    if (status) {
+        complain("%s", error.message);
+    } else if (json) {
+        cJSON *object = cJSON_CreateObject();
+        texts_score_json(&score, object);
+        char *text = cJSON_Print(object);
+        puts(text ? text : "{}");
+        cJSON_free(text);
+        cJSON_Delete(object);
+    } else {
+        texts_score_print(&score);
+    }
+    close_lines(&outputs);
+    close_lines(&references);
+    texts_score_release(&score);
+    return (int)status;
+}
