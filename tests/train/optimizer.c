@@ -1,0 +1,342 @@
+#include "qkv/optimizer.h"
+
+#include "figures/optimizers.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct qkv_workers *team(int threads)
+{
+    struct qkv_workers *workers = qkv_workers_new(threads, NULL);
+    cr_assert_not_null(workers);
+    return workers;
+}
+
+/* Parameters with as many numbers as the sizes say, all zero. */
+static struct qkv_parameters block(enum qkv_dtype dtype, int count, const int64_t *sizes)
+{
+    struct qkv_parameters parameters = {0};
+    struct qkv_initial zeros = {QKV_INITIALIZER_ZEROS, 1};
+    for (int i = 0; i < count; i++) qkv_parameters_add(&parameters, QKV_SHAPE(sizes[i]), zeros, "part.%d", i);
+    cr_assert_eq(qkv_parameters_allocate(&parameters, dtype, NULL), QKV_OK);
+    return parameters;
+}
+
+static struct qkv_optimizer optimizer_for(const struct qkv_parameters *parameters,
+                                          struct qkv_training_config config)
+{
+    struct qkv_optimizer optimizer;
+    cr_assert_eq(qkv_optimizer_init(&optimizer, &config, parameters, NULL), QKV_OK);
+    return optimizer;
+}
+
+static size_t bytes_of(const struct qkv_parameters *parameters)
+{
+    return (size_t)parameters->elements *
+           (parameters->dtype == QKV_FLOAT32 ? sizeof(float) : sizeof(double));
+}
+
+/* A gradient block of zeros. */
+static void *gradient_block(const struct qkv_parameters *parameters)
+{
+    void *gradients = calloc(1, bytes_of(parameters));
+    cr_assert_not_null(gradients);
+    return gradients;
+}
+
+static void put(const struct qkv_parameters *parameters, void *memory, int part, int64_t i, double value)
+{
+    int64_t at = parameters->list[part]->offset + i;
+    if (parameters->dtype == QKV_FLOAT32)
+        ((float *)memory)[at] = (float)value;
+    else
+        ((double *)memory)[at] = value;
+}
+
+/* ---- PyTorch's figures; start and gradient are those of figures/optimizers.py ---- */
+
+static double figure_gradient(int i, int update)
+{
+    static const double sizes[4] = {1e-3, 1e-2, 1e-1, 1};
+    if (i == 5 && update < 4) return 0;
+    return (((i * 7 + update * 5) % 11) - 5) / 4.0 * sizes[i % 4];
+}
+
+static void follow_figure(size_t figure, enum qkv_dtype dtype, double bound)
+{
+    static const int64_t sizes[2] = {4, FIGURE_COUNT - 4};
+    struct qkv_parameters parameters = block(dtype, 2, sizes);
+    struct qkv_training_config config = {
+        .optimizer = FIGURES[figure].kind,
+        .adam_betas = {FIGURES[figure].betas[0], FIGURES[figure].betas[1]},
+        .adam_epsilon = FIGURES[figure].epsilon,
+        .momentum = FIGURES[figure].momentum,
+        .weight_decay = FIGURES[figure].weight_decay,
+    };
+    struct qkv_optimizer optimizer = optimizer_for(&parameters, config);
+    struct qkv_workers *workers = team(2);
+    void *gradients = gradient_block(&parameters);
+    for (int i = 0; i < FIGURE_COUNT; i++) put(&parameters, parameters.values, i / 4, i % 4, (i - 3) / 2.0);
+    for (int update = 1; update <= FIGURE_UPDATES; update++) {
+        for (int i = 0; i < FIGURE_COUNT; i++)
+            put(&parameters, gradients, i / 4, i % 4, figure_gradient(i, update));
+        qkv_optimizer_step(&optimizer, &parameters, workers, 1, &gradients, 1,
+                           FIGURES[figure].learning_rate);
+        if (update > 2 && update < FIGURE_UPDATES) continue;
+        for (int i = 0; i < FIGURE_COUNT; i++) {
+            double right = FIGURES[figure].values[update > 2 ? 2 : update - 1][i];
+            double found = qkv_parameter_get(&parameters, parameters.list[i / 4], i % 4);
+            cr_assert_float_eq(found, right, bound * fmax(1, fabs(right)),
+                               "%s, update %d, number %d: %.17g, but PyTorch has %.17g", FIGURES[figure].name,
+                               update, i, found, right);
+        }
+    }
+    cr_assert_eq(optimizer.updates, FIGURE_UPDATES);
+    free(gradients);
+    qkv_workers_free(workers);
+    qkv_optimizer_release(&optimizer);
+    qkv_parameters_release(&parameters);
+}
+
+/* Instruction sets that this machine lacks stand for its fastest. */
+Test(optimizer, follows_pytorch_in_every_instruction_set)
+{
+    static const char *const variants[] = {"portable", "avx2", "avx512"};
+    for (int v = 0; v < 3; v++) {
+        setenv("QKV_KERNELS", variants[v], 1);
+        for (size_t i = 0; i < sizeof FIGURES / sizeof FIGURES[0]; i++) {
+            follow_figure(i, QKV_FLOAT64, 1e-12);
+            follow_figure(i, QKV_FLOAT32, 1e-5);
+        }
+    }
+}
+
+/* ---- threads and shards ---- */
+
+enum { PARTS = 3, MOST_SHARDS = 3 };
+static const int64_t PART_SIZES[PARTS] = {2 * 16384 + 5, 33, 16384 - 100};
+
+/* Numbers without a pattern, in [-1, 1). */
+static void fill(const struct qkv_parameters *parameters, void *memory, uint64_t seed)
+{
+    for (int part = 0; part < parameters->count; part++)
+        for (int64_t i = 0; i < parameters->list[part]->count; i++) {
+            struct qkv_random random = {seed, QKV_STREAM_CHECK, (uint32_t)part};
+            put(parameters, memory, part, i, 2 * qkv_random_uniform(random, (uint64_t)i) - 1);
+        }
+}
+
+struct trained {
+    struct qkv_parameters parameters;
+    struct qkv_optimizer optimizer;
+    double norms[3];
+};
+
+static struct trained train(enum qkv_dtype dtype, enum qkv_optimizer_kind kind, int threads, int shards)
+{
+    struct trained trained = {.parameters = block(dtype, PARTS, PART_SIZES)};
+    struct qkv_training_config config = {.optimizer = kind,
+                                         .adam_betas = {0.9, 0.999},
+                                         .adam_epsilon = 1e-8,
+                                         .momentum = 0.9,
+                                         .weight_decay = 0.01,
+                                         .clip_grad_val = 0.9,
+                                         .clip_grad_norm = 5};
+    trained.optimizer = optimizer_for(&trained.parameters, config);
+    fill(&trained.parameters, trained.parameters.values, 1);
+    struct qkv_workers *workers = team(threads);
+    void *gradients[MOST_SHARDS];
+    for (int s = 0; s < shards; s++) gradients[s] = gradient_block(&trained.parameters);
+    for (uint64_t step = 0; step < 3; step++) {
+        for (int s = 0; s < shards; s++) fill(&trained.parameters, gradients[s], 10 * step + (uint64_t)s);
+        trained.norms[step] = qkv_optimizer_step(&trained.optimizer, &trained.parameters, workers, shards,
+                                                 gradients, 1.0 / shards, 0.01);
+    }
+    for (int s = 0; s < shards; s++) free(gradients[s]);
+    qkv_workers_free(workers);
+    return trained;
+}
+
+static void free_trained(struct trained *trained)
+{
+    qkv_optimizer_release(&trained->optimizer);
+    qkv_parameters_release(&trained->parameters);
+}
+
+static void expect_same(const struct trained *a, const struct trained *b)
+{
+    size_t size = bytes_of(&a->parameters);
+    cr_assert_eq(memcmp(a->parameters.values, b->parameters.values, size), 0, "values differ");
+    cr_assert_eq(memcmp(a->optimizer.first, b->optimizer.first, size), 0, "first moments differ");
+    if (a->optimizer.second)
+        cr_assert_eq(memcmp(a->optimizer.second, b->optimizer.second, size), 0, "second moments differ");
+    cr_assert_eq(memcmp(a->norms, b->norms, sizeof a->norms), 0, "norms differ");
+}
+
+Test(optimizer, gives_the_same_bits_with_any_number_of_threads)
+{
+    for (int dtype = QKV_FLOAT32; dtype <= QKV_FLOAT64; dtype++)
+        for (int kind = QKV_OPTIMIZER_ADAM; kind <= QKV_OPTIMIZER_SGD; kind++)
+            for (int shards = 1; shards <= MOST_SHARDS; shards += 2) {
+                struct trained one = train((enum qkv_dtype)dtype, (enum qkv_optimizer_kind)kind, 1, shards);
+                for (int threads = 2; threads <= 4; threads++) {
+                    struct trained many =
+                        train((enum qkv_dtype)dtype, (enum qkv_optimizer_kind)kind, threads, shards);
+                    expect_same(&one, &many);
+                    free_trained(&many);
+                }
+                free_trained(&one);
+            }
+}
+
+Test(optimizer, keeps_the_gaps_between_parameters_zero)
+{
+    struct trained trained = train(QKV_FLOAT32, QKV_OPTIMIZER_ADAM, 2, 3);
+    const float *values = trained.parameters.values;
+    for (int part = 0; part < PARTS; part++) {
+        const struct qkv_parameter *parameter = trained.parameters.list[part];
+        int64_t end =
+            part + 1 < PARTS ? trained.parameters.list[part + 1]->offset : trained.parameters.elements;
+        for (int64_t i = parameter->offset + parameter->count; i < end; i++)
+            cr_assert_eq(values[i], 0.0f, "gap %lld", (long long)i);
+    }
+    free_trained(&trained);
+}
+
+/* ---- by hand: SGD without momentum and a learning rate of 1 subtracts what is left of the gradient ---- */
+
+struct by_hand {
+    double clip_value, clip_norm, scale;
+    int shards;
+    double gradients[3][3];
+    double norm, result[3]; /* what must come out */
+};
+
+static void check_by_hand(const struct by_hand *hand, enum qkv_dtype dtype)
+{
+    static const int64_t sizes[2] = {1, 2};
+    struct qkv_parameters parameters = block(dtype, 2, sizes);
+    struct qkv_training_config config = {
+        .optimizer = QKV_OPTIMIZER_SGD, .clip_grad_val = hand->clip_value, .clip_grad_norm = hand->clip_norm};
+    struct qkv_optimizer optimizer = optimizer_for(&parameters, config);
+    struct qkv_workers *workers = team(1);
+    void *gradients[3];
+    for (int s = 0; s < hand->shards; s++) {
+        gradients[s] = gradient_block(&parameters);
+        for (int i = 0; i < 3; i++)
+            put(&parameters, gradients[s], i > 0, i > 0 ? i - 1 : 0, hand->gradients[s][i]);
+    }
+    double norm =
+        qkv_optimizer_step(&optimizer, &parameters, workers, hand->shards, gradients, hand->scale, 1);
+    double bound = dtype == QKV_FLOAT32 ? 1e-6 : 1e-14;
+    cr_assert_float_eq(norm, hand->norm, bound * 10, "norm is %g, not %g", norm, hand->norm);
+    for (int i = 0; i < 3; i++) {
+        double moved = -qkv_parameter_get(&parameters, parameters.list[i > 0], i > 0 ? i - 1 : 0);
+        cr_assert_float_eq(moved, hand->result[i], bound, "number %d is %g, not %g", i, moved,
+                           hand->result[i]);
+    }
+    for (int s = 0; s < hand->shards; s++) free(gradients[s]);
+    qkv_workers_free(workers);
+    qkv_optimizer_release(&optimizer);
+    qkv_parameters_release(&parameters);
+}
+
+Test(optimizer, scales_and_clips_as_computed_by_hand)
+{
+    const struct by_hand cases[] = {
+        {.scale = 1, .shards = 1, .gradients = {{3, 0, -4}}, .norm = 5, .result = {3, 0, -4}},
+        {.scale = 0.5, .shards = 1, .gradients = {{3, 0, -4}}, .norm = 2.5, .result = {1.5, 0, -2}},
+        {.scale = 0.25,
+         .shards = 3,
+         .gradients = {{1, 0, -4}, {5, 1, -8}, {6, -1, -4}},
+         .norm = 5,
+         .result = {3, 0, -4}},
+        /* the norm, 5, is scaled to 1; a norm below the limit, or just at it, is left alone */
+        {.clip_norm = 1, .scale = 1, .shards = 1, .gradients = {{3, 0, -4}}, .norm = 5, .result = {0.6, 0, -0.8}},
+        {.clip_norm = 5, .scale = 1, .shards = 1, .gradients = {{3, 0, -4}}, .norm = 5, .result = {3, 0, -4}},
+        {.clip_norm = 9, .scale = 1, .shards = 1, .gradients = {{3, 0, -4}}, .norm = 5, .result = {3, 0, -4}},
+        /* by value */
+        {.clip_value = 2, .scale = 1, .shards = 1, .gradients = {{3, 1, -4}}, .norm = sqrt(26), .result = {2, 1, -2}},
+        {.clip_value = 4, .scale = 2, .shards = 1, .gradients = {{3, 1, -4}}, .norm = sqrt(104), .result = {4, 2, -4}},
+        /* by value, to (2, 1, -2) of norm 3, then by norm; the norm that is told is that before both */
+        {.clip_value = 2,
+         .clip_norm = 1.5,
+         .scale = 1,
+         .shards = 1,
+         .gradients = {{3, 1, -4}},
+         .norm = sqrt(26),
+         .result = {1, 0.5, -1}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        check_by_hand(&cases[i], QKV_FLOAT32);
+        check_by_hand(&cases[i], QKV_FLOAT64);
+    }
+}
+
+/* ---- what may go wrong ---- */
+
+static void check_divergence(double bad, double clip_value)
+{
+    static const int64_t sizes[2] = {20, 30};
+    struct qkv_parameters parameters = block(QKV_FLOAT32, 2, sizes);
+    struct qkv_training_config config = {.optimizer = QKV_OPTIMIZER_ADAM,
+                                         .adam_betas = {0.9, 0.99},
+                                         .adam_epsilon = 1e-8,
+                                         .clip_grad_val = clip_value};
+    struct qkv_optimizer optimizer = optimizer_for(&parameters, config);
+    struct qkv_workers *workers = team(2);
+    void *gradients = gradient_block(&parameters), *before = malloc(bytes_of(&parameters));
+    fill(&parameters, gradients, 3);
+    qkv_optimizer_step(&optimizer, &parameters, workers, 1, &gradients, 1, 0.1);
+    cr_assert_null(qkv_parameters_find_not_finite(&parameters, gradients));
+    memcpy(before, parameters.values, bytes_of(&parameters));
+    put(&parameters, gradients, 1, 17, bad);
+    double norm = qkv_optimizer_step(&optimizer, &parameters, workers, 1, &gradients, 1, 0.1);
+    cr_assert_not(isfinite(norm));
+    cr_assert_eq(optimizer.updates, 1);
+    cr_assert_eq(memcmp(before, parameters.values, bytes_of(&parameters)), 0);
+    cr_assert_null(qkv_parameters_find_not_finite(&parameters, optimizer.first));
+    cr_assert_null(qkv_parameters_find_not_finite(&parameters, optimizer.second));
+    cr_assert_str_eq(qkv_parameters_find_not_finite(&parameters, gradients)->name, "part.1");
+    free(before);
+    free(gradients);
+    qkv_workers_free(workers);
+    qkv_optimizer_release(&optimizer);
+    qkv_parameters_release(&parameters);
+}
+
+Test(optimizer, changes_nothing_when_the_gradient_is_not_finite)
+{
+    check_divergence((double)NAN, 0);
+    check_divergence((double)INFINITY, 0);
+    check_divergence(-(double)INFINITY, 1);
+    check_divergence((double)NAN, 1);
+}
+
+/* Without this, moments of rows that get no gradient any more end in subnormal numbers. */
+Test(optimizer, lets_moments_vanish)
+{
+    static const int64_t sizes[1] = {40};
+    struct qkv_parameters parameters = block(QKV_FLOAT32, 1, sizes);
+    struct qkv_training_config config = {
+        .optimizer = QKV_OPTIMIZER_ADAM, .adam_betas = {0.9, 0.5}, .adam_epsilon = 1e-8};
+    struct qkv_optimizer optimizer = optimizer_for(&parameters, config);
+    struct qkv_workers *workers = team(1);
+    void *gradients = gradient_block(&parameters);
+    fill(&parameters, gradients, 3);
+    for (int step = 0; step < 1000; step++) {
+        qkv_optimizer_step(&optimizer, &parameters, workers, 1, &gradients, 1, 0.1);
+        memset(gradients, 0, bytes_of(&parameters));
+    }
+    for (int i = 0; i < 40; i++) {
+        cr_assert_eq(((float *)optimizer.first)[i], 0.0f);
+        cr_assert_eq(((float *)optimizer.second)[i], 0.0f);
+    }
+    cr_assert_null(qkv_parameters_find_not_finite(&parameters, parameters.values));
+    free(gradients);
+    qkv_workers_free(workers);
+    qkv_optimizer_release(&optimizer);
+    qkv_parameters_release(&parameters);
+}
