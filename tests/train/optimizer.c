@@ -34,8 +34,7 @@ static struct qkv_optimizer optimizer_for(const struct qkv_parameters *parameter
 
 static size_t bytes_of(const struct qkv_parameters *parameters)
 {
-    return (size_t)parameters->elements *
-           (parameters->dtype == QKV_FLOAT32 ? sizeof(float) : sizeof(double));
+    return (size_t)parameters->elements * (parameters->dtype == QKV_FLOAT32 ? sizeof(float) : sizeof(double));
 }
 
 /* A gradient block of zeros. */
@@ -82,8 +81,7 @@ static void follow_figure(size_t figure, enum qkv_dtype dtype, double bound)
     for (int update = 1; update <= FIGURE_UPDATES; update++) {
         for (int i = 0; i < FIGURE_COUNT; i++)
             put(&parameters, gradients, i / 4, i % 4, figure_gradient(i, update));
-        qkv_optimizer_step(&optimizer, &parameters, workers, 1, &gradients, 1,
-                           FIGURES[figure].learning_rate);
+        qkv_optimizer_step(&optimizer, &parameters, workers, 1, &gradients, 1, FIGURES[figure].learning_rate);
         if (update > 2 && update < FIGURE_UPDATES) continue;
         for (int i = 0; i < FIGURE_COUNT; i++) {
             double right = FIGURES[figure].values[update > 2 ? 2 : update - 1][i];
@@ -254,12 +252,27 @@ Test(optimizer, scales_and_clips_as_computed_by_hand)
          .norm = 5,
          .result = {3, 0, -4}},
         /* the norm, 5, is scaled to 1; a norm below the limit, or just at it, is left alone */
-        {.clip_norm = 1, .scale = 1, .shards = 1, .gradients = {{3, 0, -4}}, .norm = 5, .result = {0.6, 0, -0.8}},
+        {.clip_norm = 1,
+         .scale = 1,
+         .shards = 1,
+         .gradients = {{3, 0, -4}},
+         .norm = 5,
+         .result = {0.6, 0, -0.8}},
         {.clip_norm = 5, .scale = 1, .shards = 1, .gradients = {{3, 0, -4}}, .norm = 5, .result = {3, 0, -4}},
         {.clip_norm = 9, .scale = 1, .shards = 1, .gradients = {{3, 0, -4}}, .norm = 5, .result = {3, 0, -4}},
         /* by value */
-        {.clip_value = 2, .scale = 1, .shards = 1, .gradients = {{3, 1, -4}}, .norm = sqrt(26), .result = {2, 1, -2}},
-        {.clip_value = 4, .scale = 2, .shards = 1, .gradients = {{3, 1, -4}}, .norm = sqrt(104), .result = {4, 2, -4}},
+        {.clip_value = 2,
+         .scale = 1,
+         .shards = 1,
+         .gradients = {{3, 1, -4}},
+         .norm = sqrt(26),
+         .result = {2, 1, -2}},
+        {.clip_value = 4,
+         .scale = 2,
+         .shards = 1,
+         .gradients = {{3, 1, -4}},
+         .norm = sqrt(104),
+         .result = {4, 2, -4}},
         /* by value, to (2, 1, -2) of norm 3, then by norm; the norm that is told is that before both */
         {.clip_value = 2,
          .clip_norm = 1.5,

@@ -38,11 +38,10 @@ Test(schedule, constant_with_warm_up)
 /* The Transformer paper's base model: D = 512, warm-up of 4000; its peak is 512^-0.5 4000^-0.5. */
 Test(schedule, noam)
 {
-    struct qkv_schedule schedule =
-        schedule_of((struct qkv_training_config){.scheduling = QKV_SCHEDULE_NOAM,
-                                                 .learning_rate = 99,
-                                                 .learning_rate_factor = 2,
-                                                 .learning_rate_warmup = 4000});
+    struct qkv_schedule schedule = schedule_of((struct qkv_training_config){.scheduling = QKV_SCHEDULE_NOAM,
+                                                                            .learning_rate = 99,
+                                                                            .learning_rate_factor = 2,
+                                                                            .learning_rate_warmup = 4000});
     double peak = 2 / sqrt(512.0 * 4000.0);
     expect_rate(&schedule, 1, peak / 4000);
     expect_rate(&schedule, 1000, peak / 4);
@@ -52,10 +51,8 @@ Test(schedule, noam)
 
 Test(schedule, inverse_square_root)
 {
-    struct qkv_schedule schedule =
-        schedule_of((struct qkv_training_config){.scheduling = QKV_SCHEDULE_INVERSE_SQRT,
-                                                 .learning_rate = 0.25,
-                                                 .learning_rate_warmup = 100});
+    struct qkv_schedule schedule = schedule_of((struct qkv_training_config){
+        .scheduling = QKV_SCHEDULE_INVERSE_SQRT, .learning_rate = 0.25, .learning_rate_warmup = 100});
     expect_rate(&schedule, 1, 0.0025);
     expect_rate(&schedule, 50, 0.125);
     expect_rate(&schedule, 100, 0.25);
@@ -187,7 +184,8 @@ Test(schedule, plateau_goes_on_where_it_was_saved)
     cr_assert_eq(restored.plateau.best, 0.1 + 0.2);
     expect_rate(&restored, 5, 0.5);
     for (int i = 0; i < 3; i++)
-        cr_assert_eq(qkv_schedule_validated(&schedule, 1, false), qkv_schedule_validated(&restored, 1, false));
+        cr_assert_eq(qkv_schedule_validated(&schedule, 1, false),
+                     qkv_schedule_validated(&restored, 1, false));
     expect_rate(&restored, 5, 0.25);
     qkv_state_release(&state);
 }

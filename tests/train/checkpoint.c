@@ -1,0 +1,487 @@
+#include "qkv/checkpoint.h"
+
+#include "support.h"
+
+#include <cjson/cJSON.h>
+#include <criterion/criterion.h>
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <zlib.h>
+
+/* ---- a small model and its optimizer ---- */
+
+struct model {
+    struct qkv_parameters parameters;
+    struct qkv_optimizer optimizer;
+};
+
+static const struct qkv_initial NORMAL = {QKV_INITIALIZER_NORMAL, 1};
+
+static struct model finish(struct qkv_parameters parameters, enum qkv_dtype dtype,
+                           enum qkv_optimizer_kind kind, uint64_t seed)
+{
+    struct model model = {.parameters = parameters};
+    struct qkv_training_config config = {.optimizer = kind};
+    cr_assert_eq(qkv_parameters_allocate(&model.parameters, dtype, NULL), QKV_OK);
+    qkv_parameters_initialize(&model.parameters, seed);
+    cr_assert_eq(qkv_optimizer_init(&model.optimizer, &config, &model.parameters, NULL), QKV_OK);
+    return model;
+}
+
+/* Sizes such that tensors of float64 would not lie aligned behind one another's gaps. */
+static struct model model_of(enum qkv_dtype dtype, enum qkv_optimizer_kind kind, uint64_t seed)
+{
+    struct qkv_parameters parameters = {0};
+    qkv_parameters_add(&parameters, QKV_SHAPE(3, 5), NORMAL, "query.weight");
+    qkv_parameters_add(&parameters, QKV_SHAPE(7), NORMAL, "query.bias");
+    qkv_parameters_add(&parameters, QKV_SHAPE(2, 1, 3, 2), NORMAL, "four.axes");
+    return finish(parameters, dtype, kind, seed);
+}
+
+static size_t size_of(const struct model *model)
+{
+    return (size_t)model->parameters.elements *
+           (model->parameters.dtype == QKV_FLOAT32 ? sizeof(float) : sizeof(double));
+}
+
+/* Gives the moments of each parameter numbers that nothing else has. */
+static void fill_moments(struct model *model)
+{
+    for (int64_t p = 0; p < model->parameters.count; p++) {
+        const struct qkv_parameter *parameter = model->parameters.list[p];
+        for (int64_t i = parameter->offset; i < parameter->offset + parameter->count; i++) {
+            if (model->parameters.dtype == QKV_FLOAT32) {
+                ((float *)model->optimizer.first)[i] = (float)i / 7;
+                if (model->optimizer.second) ((float *)model->optimizer.second)[i] = (float)i / 11;
+            } else {
+                ((double *)model->optimizer.first)[i] = (double)i / 7;
+                if (model->optimizer.second) ((double *)model->optimizer.second)[i] = (double)i / 11;
+            }
+        }
+    }
+    model->optimizer.updates = 123456789012;
+}
+
+static void free_model(struct model *model)
+{
+    qkv_optimizer_release(&model->optimizer);
+    qkv_parameters_release(&model->parameters);
+}
+
+static void save(const char *path, const struct model *model, bool moments, const struct qkv_state *state)
+{
+    struct qkv_error error = {""};
+    enum qkv_status status =
+        qkv_checkpoint_save(path, &model->parameters, moments ? &model->optimizer : NULL, state, &error);
+    cr_assert_eq(status, QKV_OK, "%s", error.message);
+}
+
+static void load(const char *path, struct model *model, bool moments, struct qkv_state *state)
+{
+    struct qkv_error error = {""};
+    enum qkv_status status =
+        qkv_checkpoint_load(path, &model->parameters, moments ? &model->optimizer : NULL, state, &error);
+    cr_assert_eq(status, QKV_OK, "%s", error.message);
+}
+
+/* Loading must fail with `path: sentence`, or with any sentence about the path if it is NULL, and change
+ * nothing. */
+static void refuse(const char *path, struct model *model, bool moments, const char *sentence)
+{
+    static struct qkv_state state;
+    struct qkv_error error = {""};
+    void *before = malloc(size_of(model));
+    memcpy(before, model->parameters.values, size_of(model));
+    int64_t updates = model->optimizer.updates;
+    enum qkv_status status =
+        qkv_checkpoint_load(path, &model->parameters, moments ? &model->optimizer : NULL, &state, &error);
+    cr_assert_eq(status, QKV_INVALID);
+    cr_assert_eq(strncmp(error.message, path, strlen(path)), 0, "%s", error.message);
+    if (sentence) cr_assert_str_eq(error.message, format("%s: %s", path, sentence));
+    cr_assert_eq(memcmp(before, model->parameters.values, size_of(model)), 0);
+    cr_assert_eq(updates, model->optimizer.updates);
+    cr_assert_eq(state.count, 0);
+    free(before);
+}
+
+/* ---- round trips ---- */
+
+Test(checkpoint, comes_back_bit_by_bit)
+{
+    const char *folder = scratch("round_trip");
+    for (int dtype = QKV_FLOAT32; dtype <= QKV_FLOAT64; dtype++)
+        for (int kind = QKV_OPTIMIZER_ADAM; kind <= QKV_OPTIMIZER_SGD; kind++) {
+            struct model out = model_of((enum qkv_dtype)dtype, (enum qkv_optimizer_kind)kind, 1);
+            struct model in = model_of((enum qkv_dtype)dtype, (enum qkv_optimizer_kind)kind, 2);
+            const double odd[] = {-0.0, (double)INFINITY, (double)NAN, DBL_MIN / 3, FLT_MAX, FLT_MIN / 3};
+            for (int i = 0; i < 6; i++) qkv_parameter_set(&out.parameters, out.parameters.list[1], i, odd[i]);
+            fill_moments(&out);
+            const char *path = format("%s/%d_%d.safetensors", folder, dtype, kind);
+            save(path, &out, true, NULL);
+            load(path, &in, true, NULL);
+            cr_assert_eq(memcmp(in.parameters.values, out.parameters.values, size_of(&in)), 0);
+            cr_assert_eq(memcmp(in.optimizer.first, out.optimizer.first, size_of(&in)), 0);
+            if (kind != QKV_OPTIMIZER_SGD)
+                cr_assert_eq(memcmp(in.optimizer.second, out.optimizer.second, size_of(&in)), 0);
+            cr_assert_eq(in.optimizer.updates, 123456789012);
+            free_model(&out);
+            free_model(&in);
+        }
+}
+
+Test(checkpoint, converts_between_precisions)
+{
+    const char *folder = scratch("convert");
+    struct model wide = model_of(QKV_FLOAT64, QKV_OPTIMIZER_ADAM, 1);
+    struct model narrow = model_of(QKV_FLOAT32, QKV_OPTIMIZER_ADAM, 2);
+    struct model back = model_of(QKV_FLOAT64, QKV_OPTIMIZER_ADAM, 3);
+    fill_moments(&wide);
+    const char *path = format("%s/wide", folder);
+    save(path, &wide, true, NULL);
+    load(path, &narrow, true, NULL);
+    path = format("%s/narrow", folder);
+    save(path, &narrow, true, NULL);
+    load(path, &back, true, NULL);
+    for (int64_t p = 0; p < wide.parameters.count; p++) {
+        const struct qkv_parameter *parameter = wide.parameters.list[p];
+        for (int64_t i = 0; i < parameter->count; i++) {
+            float rounded = (float)qkv_parameter_get(&wide.parameters, parameter, i);
+            cr_assert_eq(qkv_parameter_get(&narrow.parameters, narrow.parameters.list[p], i),
+                         (double)rounded);
+            cr_assert_eq(qkv_parameter_get(&back.parameters, back.parameters.list[p], i), (double)rounded);
+            int64_t at = parameter->offset + i;
+            cr_assert_eq(((float *)narrow.optimizer.second)[at],
+                         (float)((double *)wide.optimizer.second)[at]);
+        }
+    }
+    free_model(&wide);
+    free_model(&narrow);
+    free_model(&back);
+}
+
+Test(checkpoint, loads_values_alone)
+{
+    const char *path = format("%s/a", scratch("values"));
+    struct model out = model_of(QKV_FLOAT32, QKV_OPTIMIZER_ADAM, 1),
+                 in = model_of(QKV_FLOAT32, QKV_OPTIMIZER_SGD, 2);
+    fill_moments(&out);
+    for (int moments = 0; moments <= 1; moments++) {
+        save(path, &out, moments, NULL);
+        qkv_parameters_initialize(&in.parameters, 9);
+        load(path, &in, false, NULL);
+        cr_assert_eq(memcmp(in.parameters.values, out.parameters.values, size_of(&in)), 0);
+        cr_assert_eq(in.optimizer.updates, 0);
+    }
+    free_model(&out);
+    free_model(&in);
+}
+
+/* ---- the state ---- */
+
+Test(checkpoint, keeps_the_state_in_order_and_exactly)
+{
+    const char *path = format("%s/a", scratch("state"));
+    const double numbers[] = {0.1,     -0.0,        1e-320,           DBL_MAX,           1.0 / 3,
+                              FLT_MIN, (double)NAN, (double)INFINITY, -(double)INFINITY, 12345678};
+    const int64_t integers[] = {0, -1, INT64_MAX, INT64_MIN, 1234567890123};
+    struct model model = model_of(QKV_FLOAT32, QKV_OPTIMIZER_ADAM, 1);
+    struct qkv_state out = {0}, in = {0};
+    qkv_state_set(&out, "text", "first");
+    for (int i = 0; i < 10; i++) qkv_state_set_number(&out, format("number.%d", i), numbers[i]);
+    for (int i = 0; i < 5; i++) qkv_state_set_integer(&out, format("integer.%d", i), integers[i]);
+    for (int i = 0; i < 60; i++) qkv_state_set_integer(&out, format("many.%d", i), i);
+    qkv_state_set(&out, "text", "\"quoted\"\n\t\\ \xC3\xA4 \"qkv.crc32\":\"12345678\"");
+    save(path, &model, false, &out);
+    load(path, &model, false, &in);
+    cr_assert_eq(in.count, out.count);
+    for (int64_t i = 0; i < in.count; i++) {
+        cr_assert_str_eq(in.list[i].key, out.list[i].key);
+        cr_assert_str_eq(in.list[i].text, out.list[i].text);
+    }
+    for (int i = 0; i < 10; i++) {
+        double number = 0;
+        cr_assert_eq(qkv_state_get_number(&in, format("number.%d", i), &number, NULL), QKV_OK);
+        cr_assert(isnan(number) ? isnan(numbers[i]) : !memcmp(&number, &numbers[i], sizeof number));
+    }
+    for (int i = 0; i < 5; i++) {
+        int64_t integer = 0;
+        cr_assert_eq(qkv_state_get_integer(&in, format("integer.%d", i), &integer, NULL), QKV_OK);
+        cr_assert_eq(integer, integers[i]);
+    }
+    qkv_state_release(&out);
+    qkv_state_release(&in);
+    free_model(&model);
+}
+
+Test(checkpoint, says_which_number_of_the_state_is_none)
+{
+    static const char *const texts[] = {"", "x", "1.5", "0x10", " 1", "1 ", "99999999999999999999"};
+    struct qkv_state state = {0};
+    struct qkv_error error;
+    int64_t integer = 42;
+    double number = 42;
+    cr_assert_eq(qkv_state_get_integer(&state, "epoch", &integer, &error), QKV_INVALID);
+    cr_assert_str_eq(error.message, "epoch is missing");
+    for (int i = 0; i < 7; i++) {
+        qkv_state_set(&state, "epoch", texts[i]);
+        cr_assert_eq(qkv_state_get_integer(&state, "epoch", &integer, &error), QKV_INVALID, "%s", texts[i]);
+        cr_assert_str_eq(error.message, format("epoch is \"%s\", but must be a whole number", texts[i]));
+    }
+    qkv_state_set(&state, "best", "1e999");
+    cr_assert_eq(qkv_state_get_number(&state, "best", &number, &error), QKV_INVALID);
+    cr_assert_str_eq(error.message, "best is \"1e999\", but must be a number");
+    cr_assert_eq(integer, 42);
+    cr_assert_eq(number, 42);
+    qkv_state_release(&state);
+}
+
+/* ---- the bytes, as another reader of the format sees them ---- */
+
+Test(checkpoint, is_a_safetensors_file)
+{
+    const char *path = format("%s/a", scratch("format"));
+    struct model model = model_of(QKV_FLOAT32, QKV_OPTIMIZER_SGD, 1);
+    struct qkv_state state = {0};
+    qkv_state_set(&state, "epoch", "3");
+    save(path, &model, true, &state);
+    size_t size;
+    char *bytes = read_file(path, &size);
+    uint64_t length;
+    memcpy(&length, bytes, 8);
+    size_t data = 8 + (size_t)length, next = 0;
+    cr_assert_eq(data % 64, 0);
+    cJSON *header = cJSON_ParseWithLength(bytes + 8, (size_t)length);
+    cr_assert_not_null(header);
+    cJSON *metadata = cJSON_GetObjectItemCaseSensitive(header, "__metadata__");
+    cr_assert_str_eq(cJSON_GetStringValue(cJSON_GetObjectItem(metadata, "epoch")), "3");
+    cr_assert_str_eq(cJSON_GetStringValue(cJSON_GetObjectItem(metadata, "qkv.optimizer")), "sgd");
+    for (const cJSON *item = metadata->next; item; item = item->next) {
+        cr_assert_str_eq(cJSON_GetStringValue(cJSON_GetObjectItem(item, "dtype")), "F32");
+        const cJSON *offsets = cJSON_GetObjectItem(item, "data_offsets");
+        cr_assert_eq(cJSON_GetArrayItem(offsets, 0)->valuedouble, (double)next);
+        next = (size_t)cJSON_GetArrayItem(offsets, 1)->valuedouble;
+    }
+    cr_assert_eq(cJSON_GetArraySize(header), 1 + 2 * 3);
+    cr_assert_eq(size, data + next);
+    const cJSON *bias = cJSON_GetObjectItemCaseSensitive(header, "query.bias");
+    cr_assert_eq(cJSON_GetArraySize(cJSON_GetObjectItem(bias, "shape")), 1);
+    size_t begin = (size_t)cJSON_GetArrayItem(cJSON_GetObjectItem(bias, "data_offsets"), 0)->valuedouble;
+    cr_assert_eq(memcmp(bytes + data + begin,
+                        (float *)model.parameters.values + model.parameters.list[1]->offset, 7 * 4),
+                 0);
+    cJSON_Delete(header);
+    qkv_state_release(&state);
+    free_model(&model);
+}
+
+/* ---- damage ---- */
+
+Test(checkpoint, finds_every_truncation)
+{
+    const char *folder = scratch("truncation"), *path = format("%s/whole", folder);
+    struct model model = model_of(QKV_FLOAT32, QKV_OPTIMIZER_ADAM, 1);
+    save(path, &model, true, NULL);
+    size_t size;
+    char *bytes = read_file(path, &size);
+    for (size_t cut = 0; cut < size; cut += 97)
+        refuse(write_bytes(folder, "cut", bytes, cut), &model, true, NULL);
+    for (size_t cut = size - 9; cut < size; cut++)
+        refuse(write_bytes(folder, "cut", bytes, cut), &model, true,
+               format("byte %zu: the file ends here, but its data goes on to byte %zu: it was cut short", cut,
+                      size));
+    refuse(write_bytes(folder, "cut", bytes, 100), &model, true,
+           "byte 100: the file ends within its header: it was cut short, or is no safetensors file");
+    bytes[size] = 'x';
+    refuse(write_bytes(folder, "cut", bytes, size + 1), &model, true,
+           format("byte %zu: the data ends here, but the file goes on", size));
+    free_model(&model);
+}
+
+/* The checksum covers header and padding, too: no flip goes unseen. */
+Test(checkpoint, finds_every_flip)
+{
+    const char *folder = scratch("flip"), *path = format("%s/whole", folder);
+    struct model model = model_of(QKV_FLOAT32, QKV_OPTIMIZER_ADAM, 1);
+    struct qkv_state state = {0};
+    qkv_state_set(&state, "epoch", "3");
+    save(path, &model, true, &state);
+    size_t size;
+    char *bytes = read_file(path, &size);
+    for (size_t i = 0; i < size; i++) {
+        char kept = bytes[i];
+        bytes[i] = (char)(kept ^ (1 << (i % 8)));
+        refuse(write_bytes(folder, "flipped", bytes, size), &model, true, NULL);
+        bytes[i] = (char)(kept ^ 0x20);
+        refuse(write_bytes(folder, "flipped", bytes, size), &model, false, NULL);
+        bytes[i] = kept;
+    }
+    load(write_bytes(folder, "flipped", bytes, size), &model, true, NULL);
+    qkv_state_release(&state);
+    free_model(&model);
+}
+
+/* ---- files that others made: every sentence ---- */
+
+/* A file with this header (its quotes written as ') and `size` bytes of data, all zero, with the right
+ * checksum. */
+static const char *craft(const char *header, size_t size)
+{
+    size_t length = strlen(header), all = 8 + length + size;
+    char *bytes = calloc(1, all);
+    for (unsigned i = 0; i < 8; i++) bytes[i] = (char)(length >> (8 * i) & 0xFF);
+    for (size_t i = 0; i < length; i++) bytes[8 + i] = header[i] == '\'' ? '"' : header[i];
+    char digits[9], *place = strstr(bytes + 8, "\"qkv.crc32\":\"00000000\"");
+    snprintf(digits, sizeof digits, "%08lx", crc32(0, (const Bytef *)bytes, (uInt)all) & 0xFFFFFFFFu);
+    if (place) memcpy(place + 13, digits, 8);
+    const char *path = write_bytes(scratch("crafted"), "x.safetensors", bytes, all);
+    free(bytes);
+    return path;
+}
+
+#define META  "'__metadata__':{'qkv.crc32':'00000000','qkv.format':'1'}"
+#define A(at) "'a':{'dtype':'F32','shape':[2,3],'data_offsets':" at "}"
+
+Test(checkpoint, refuses_what_others_made)
+{
+    struct qkv_parameters parameters = {0};
+    qkv_parameters_add(&parameters, QKV_SHAPE(2, 3), NORMAL, "a");
+    struct model model = finish(parameters, QKV_FLOAT32, QKV_OPTIMIZER_ADAM, 1);
+    static const struct {
+        const char *header;
+        size_t data;
+        const char *sentence;
+    } cases[] = {
+        {"", 0, "byte 8: the header is no JSON object: the file is damaged, or is no safetensors file"},
+        {"[1, 2]", 0, NULL},
+        {"{'a':", 0, "byte 12: the header is no JSON object: the file is damaged, or is no safetensors file"},
+        {"{}", 0, "is no checkpoint of qkv: its header has no qkv.crc32"},
+        {"{" A("[0,24]") "}", 24, "is no checkpoint of qkv: its header has no qkv.crc32"},
+        {"{'__metadata__':{'qkv.crc32':'", 0, NULL},
+        {"{'__metadata__':{'qkv.crc32':'00000000'}}", 0,
+         "is a checkpoint of format \"\", but this qkv reads format 1"},
+        {"{'__metadata__':{'qkv.crc32':'00000000','qkv.format':'2'}}", 0,
+         "is a checkpoint of format 2, but this qkv reads format 1"},
+        {"{'__metadata__':{'qkv.crc32':'00000000','x':1}}", 0, "__metadata__ holds x, which is no text"},
+        {"{'__metadata__':[{'qkv.crc32':'00000000'}]}", 0, NULL},
+        {"{" META "}", 0, "has no a, which the model needs"},
+        {"{" META "," A("[0,24]") ",'b':{'dtype':'F32','shape':[1],'data_offsets':[0,4]}}", 24,
+         "holds b, which the model does not have"},
+        {"{" META "," A("[0,24]") "," A("[0,24]") "}", 24, "holds a twice"},
+        {"{" META ",'a':{'dtype':'F32','shape':[3,2],'data_offsets':[0,24]}}", 24,
+         "a is [3, 2], but the model has [2, 3]"},
+        {"{" META ",'a':{'dtype':'F32','shape':[6],'data_offsets':[0,24]}}", 24,
+         "a is [6], but the model has [2, 3]"},
+        {"{" META ",'a':{'dtype':'BF16','shape':[2,3],'data_offsets':[0,12]}}", 12,
+         "a is of type BF16, but must be F32 or F64"},
+        {"{" META ",'a':{'dtype':7,'shape':[2,3],'data_offsets':[0,24]}}", 24,
+         "a is of type none, but must be F32 or F64"},
+        {"{" META "," A("[0]") "}", 0, "the data_offsets of a do not lie in the data"},
+        {"{" META "," A("[24,0]") ",'b':{'data_offsets':[0,24]}}", 24,
+         "the data_offsets of a do not lie in the data"},
+        {"{" META "," A("[-24,0]") "}", 0, "the data_offsets of a do not lie in the data"},
+        {"{" META "," A("[0.5,24.5]") "}", 0, "the data_offsets of a do not lie in the data"},
+        {"{" META "," A("[1e300,1e301]") "}", 0, "the data_offsets of a do not lie in the data"},
+        {"{" META "," A("['0','24']") "}", 0, "the data_offsets of a do not lie in the data"},
+        {"{" META "," A("[0,23]") "}", 23, NULL},
+        {"{" META "," A("[0,28]") "}", 28, NULL},
+        {"{" META ",'a':{'dtype':'F32','shape':[],'data_offsets':[0,4]}}", 4, NULL},
+        {"{" META ",'a':{'dtype':'F32','shape':[1,1,1,2,3],'data_offsets':[0,24]}}", 24, NULL},
+        {"{" META ",'a':{'dtype':'F32','shape':[0,3],'data_offsets':[0,0]}}", 0, NULL},
+        {"{" META ",'a':{'dtype':'F32','shape':[4294967296,4294967296],'data_offsets':[0,0]}}", 0, NULL},
+        {"{" META ",'a':{'dtype':'F32','shape':[-2,-3],'data_offsets':[0,24]}}", 24, NULL},
+        {"{" META ",'a':[]}", 0, "a is of type none, but must be F32 or F64"},
+        {"{" META ",'a':null}", 0, "a is of type none, but must be F32 or F64"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        refuse(craft(cases[i].header, cases[i].data), &model, false, cases[i].sentence);
+    /* Data that is aligned to nothing is read all the same. */
+    load(craft("{" META "," A("[0,24]") "}", 24), &model, false, NULL);
+    load(craft("{" META "," A("[0,24]") "} ", 24), &model, false, NULL);
+    load(craft("{" META ",'a':{'dtype':'F64','shape':[2,3],'data_offsets':[0,48]}}", 48), &model, false,
+         NULL);
+    cr_assert_eq(qkv_parameter_get(&model.parameters, model.parameters.list[0], 3), 0);
+    free_model(&model);
+}
+
+Test(checkpoint, refuses_the_wrong_model)
+{
+    const char *path = format("%s/best.safetensors", scratch("model"));
+    struct model model = model_of(QKV_FLOAT32, QKV_OPTIMIZER_ADAM, 1);
+    save(path, &model, true, NULL);
+    struct qkv_parameters larger = {0}, fewer = {0}, more = {0};
+    qkv_parameters_add(&larger, QKV_SHAPE(6, 5), NORMAL, "query.weight");
+    qkv_parameters_add(&fewer, QKV_SHAPE(3, 5), NORMAL, "query.weight");
+    qkv_parameters_add(&more, QKV_SHAPE(3, 5), NORMAL, "query.weight");
+    qkv_parameters_add(&more, QKV_SHAPE(7), NORMAL, "query.bias");
+    qkv_parameters_add(&more, QKV_SHAPE(2, 1, 3, 2), NORMAL, "four.axes");
+    qkv_parameters_add(&more, QKV_SHAPE(1), NORMAL, "one.more");
+    struct model models[] = {finish(larger, QKV_FLOAT32, QKV_OPTIMIZER_ADAM, 1),
+                             finish(fewer, QKV_FLOAT32, QKV_OPTIMIZER_ADAM, 1),
+                             finish(more, QKV_FLOAT32, QKV_OPTIMIZER_ADAM, 1)};
+    static const char *const sentences[] = {"query.weight is [3, 5], but the model has [6, 5]",
+                                            "holds query.bias, which the model does not have",
+                                            "has no one.more, which the model needs"};
+    for (int i = 0; i < 3; i++) {
+        refuse(path, &models[i], true, sentences[i]);
+        refuse(path, &models[i], false, sentences[i]);
+        free_model(&models[i]);
+    }
+    free_model(&model);
+}
+
+Test(checkpoint, refuses_the_wrong_optimizer)
+{
+    const char *path = format("%s/last.safetensors", scratch("optimizer"));
+    struct model adam = model_of(QKV_FLOAT32, QKV_OPTIMIZER_ADAM, 1),
+                 sgd = model_of(QKV_FLOAT32, QKV_OPTIMIZER_SGD, 2);
+    save(path, &adam, true, NULL);
+    refuse(path, &sgd, true, "holds the state of the optimizer adam, but the config has sgd");
+    save(path, &adam, false, NULL);
+    refuse(path, &sgd, true, "holds values but no state of an optimizer, so training cannot go on from it");
+    free_model(&adam);
+    free_model(&sgd);
+}
+
+Test(checkpoint, refuses_paths_that_are_no_file)
+{
+    const char *folder = scratch("paths");
+    struct model model = model_of(QKV_FLOAT32, QKV_OPTIMIZER_ADAM, 1);
+    refuse(format("%s/none", folder), &model, false, "cannot be read: No such file or directory");
+    refuse(folder, &model, false, "cannot be read: it is not a regular file");
+    struct qkv_error error;
+    const char *paths[] = {folder, format("%s/none/a", folder), "/dev/null"};
+    for (int i = 0; i < 3; i++) {
+        cr_assert_eq(qkv_checkpoint_save(paths[i], &model.parameters, NULL, NULL, &error), QKV_INVALID);
+        const char *begin = format("%s: cannot be written: ", paths[i]);
+        cr_assert_eq(strncmp(error.message, begin, strlen(begin)), 0, "%s", error.message);
+    }
+    free_model(&model);
+}
+
+Test(checkpoint, a_full_disk_leaves_the_old_file)
+{
+    const char *folder = scratch("full"), *path = format("%s/last.safetensors", folder);
+    struct model old = model_of(QKV_FLOAT32, QKV_OPTIMIZER_ADAM, 1),
+                 new = model_of(QKV_FLOAT32, QKV_OPTIMIZER_ADAM, 2);
+    save(path, &old, false, NULL);
+    struct rlimit limit = {1000, RLIM_INFINITY};
+    signal(SIGXFSZ, SIG_IGN);
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    struct qkv_error error = {""};
+    enum qkv_status status = qkv_checkpoint_save(path, &new.parameters, &new.optimizer, NULL, &error);
+    limit.rlim_cur = RLIM_INFINITY;
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    cr_assert_eq(status, QKV_INVALID);
+    cr_assert_eq(strncmp(error.message, path, strlen(path)), 0, "%s", error.message);
+    cr_assert_not_null(strstr(error.message, ": cannot be written: "), "%s", error.message);
+    load(path, &new, false, NULL);
+    cr_assert_eq(memcmp(new.parameters.values, old.parameters.values, size_of(&old)), 0);
+    cr_assert_eq(atoi(run("ls -A '%s' | wc -l", folder).output), 1);
+    free_model(&old);
+    free_model(&new);
+}
