@@ -55,7 +55,7 @@ static double clip(int64_t n, void *gradient, double limit)
 /* Subnormal numbers cost a detour of the processor of a hundred cycles each. */
 static inline real without_subnormal(real x)
 {
-    return (x < 0 ? -x : x) < SMALLEST_NORMAL ? 0 : x;
+    return REAL(fabs)(x) < SMALLEST_NORMAL ? 0 : x;
 }
 
 static void adam(int64_t n, const struct qkv_update *update, const void *gradient, void *first, void *second,
@@ -67,6 +67,7 @@ static void adam(int64_t n, const struct qkv_update *update, const void *gradien
     const real beta1 = (real)update->betas[0], rest1 = (real)(1 - update->betas[0]);
     const real beta2 = (real)update->betas[1], rest2 = (real)(1 - update->betas[1]);
     const real rate = (real)update->rate, root = (real)update->root, epsilon = (real)update->epsilon;
+#pragma omp simd
     for (int64_t i = 0; i < n; i++) {
         real slope = g[i] * factor + decay * theta[i];
         m[i] = without_subnormal(beta1 * m[i] + rest1 * slope);
@@ -81,6 +82,7 @@ static void sgd(int64_t n, const struct qkv_update *update, const void *gradient
     real *restrict m = first, *restrict theta = values;
     const real factor = (real)update->clip, decay = (real)update->decay;
     const real momentum = (real)update->momentum, rate = (real)update->rate;
+#pragma omp simd
     for (int64_t i = 0; i < n; i++) {
         real slope = g[i] * factor + decay * theta[i];
         m[i] = without_subnormal(momentum * m[i] + slope);
