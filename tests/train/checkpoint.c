@@ -332,7 +332,7 @@ Test(checkpoint, finds_every_flip)
 static const char *craft(const char *header, size_t size)
 {
     size_t length = strlen(header), all = 8 + length + size;
-    char *bytes = calloc(1, all);
+    char *bytes = calloc(1, all + 1);
     for (unsigned i = 0; i < 8; i++) bytes[i] = (char)(length >> (8 * i) & 0xFF);
     for (size_t i = 0; i < length; i++) bytes[8 + i] = header[i] == '\'' ? '"' : header[i];
     char digits[9], *place = strstr(bytes + 8, "\"qkv.crc32\":\"00000000\"");
