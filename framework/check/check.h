@@ -13,6 +13,10 @@ void qkv_check_fail(struct qkv_check_report *report, struct qkv_check_row *row, 
 
 /* Makes the backward function of an op of this graph wrong, until qkv_unplant. One graph at a time on a thread. */
 void qkv_plant(struct qkv_graph *graph, enum qkv_op_id op, enum qkv_fault fault);
-void qkv_unplant(struct qkv_graph *graph);
+/* Back to what it was; returns how often the faulty function ran. */
+int64_t qkv_unplant(struct qkv_graph *graph);
+
+/* Random numbers of both signs that stay clear of 0. */
+void qkv_check_cotangent(uint64_t seed, int64_t count, double *cotangent);
 
 #endif

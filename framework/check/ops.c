@@ -2,8 +2,6 @@
 #include "check/check.h"
 #include "graph/graph.h"
 
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum qkv_op_id qkv_op_find(const char *name)
@@ -13,10 +11,20 @@ enum qkv_op_id qkv_op_find(const char *name)
     return QKV_OP_COUNT;
 }
 
+/* How a sample is built. */
+struct setting {
+    enum qkv_op_id op;
+    const struct qkv_sample *sample;
+    unsigned varied;  /* bit i: input i gets a gradient */
+    bool used_again;  /* each varied input has a second use, which backward reaches first */
+    int alias[2];     /* two inputs that are one tensor; both 0: none */
+    uint64_t seed;
+};
+
 /* What one sample becomes in a graph. */
 struct scene {
     struct qkv_graph *graph;
-    struct qkv_tensor *input[QKV_MAX_INPUTS], *y, *loss;
+    struct qkv_tensor *input[QKV_MAX_INPUTS], *y, *result; /* the op's node, and what is differentiated */
 };
 
 /* Numbers that stay clear of 0, where relu has its kink, unless the sample names a range. */
@@ -29,132 +37,114 @@ static double draw(const struct qkv_sample *sample, int input, int64_t i, uint64
     return drawn < 0.5 ? -0.1 - 1.8 * drawn : 0.1 + 1.8 * (drawn - 0.5);
 }
 
-/* Inputs of the sample; only those in `varied` (a bit each) get gradients. */
-static void make_inputs(struct scene *scene, const struct qkv_op *rule, const struct qkv_sample *sample, unsigned varied,
-                        uint64_t seed)
+/* float32 graphs get the numbers rounded, so both precisions must start from such. */
+static void make_inputs(struct scene *scene, const struct setting *setting)
 {
-    for (int k = 0; k < rule->inputs; k++) {
+    const struct qkv_sample *sample = setting->sample;
+    for (int k = 0; k < qkv_op_samples(setting->op)->inputs; k++) {
         struct qkv_shape shape = {.rank = sample->input[k].rank};
         memcpy(shape.size, sample->input[k].size, sizeof shape.size);
         if (!shape.rank) continue;
-        scene->input[k] = varied >> k & 1 ? qkv_variable(scene->graph, shape) : qkv_constant(scene->graph, shape);
+        if (setting->alias[1] && k == setting->alias[1]) {
+            scene->input[k] = scene->input[setting->alias[0]];
+            continue;
+        }
+        scene->input[k] = setting->varied >> k & 1 ? qkv_variable(scene->graph, shape) : qkv_constant(scene->graph, shape);
         struct qkv_tensor *x = scene->input[k];
         for (int64_t i = 0; x && i < x->count; i++) {
-            double value = draw(sample, k, i, seed);
-            if (scene->graph->dtype == QKV_FLOAT32) ((float *)x->value)[i] = (float)value;
-            else ((double *)x->value)[i] = value;
+            float value = (float)draw(sample, k, i, setting->seed);
+            if (scene->graph->dtype == QKV_FLOAT32) ((float *)x->value)[i] = value;
+            else ((double *)x->value)[i] = (double)value;
         }
     }
 }
 
-/* The op, and behind it a second use of each varied input, which backward reaches first: an op that overwrites
- * gradients instead of adding to them is then seen. */
-static void build(struct scene *scene, enum qkv_op_id op, const struct qkv_sample *sample, unsigned varied, uint64_t seed)
-{
-    const struct qkv_op *rule = qkv_op_samples(op);
-    struct qkv_random random = {.seed = seed, .step = 7};
-    qkv_graph_set_dropout(scene->graph, &random);
-    make_inputs(scene, rule, sample, varied, seed);
-    scene->y = qkv_node(scene->graph, op, scene->input, &sample->options);
-    if (!scene->y || !varied) return;
-    struct qkv_tensor *flat = qkv_reshape(scene->graph, scene->y, QKV_SHAPE(scene->y->count));
-    for (int k = 0; k < rule->inputs; k++) {
-        if (!(varied >> k & 1)) continue;
-        struct qkv_tensor *again = qkv_scale(scene->graph, scene->input[k], 0.5 + k);
-        flat = again ? qkv_concat(scene->graph, flat, qkv_reshape(scene->graph, again, QKV_SHAPE(again->count)), 0) : NULL;
-    }
-    scene->loss = flat;
-}
-
-static struct scene scene_of(enum qkv_dtype dtype, enum qkv_op_id op, const struct qkv_sample *sample, unsigned varied,
-                             uint64_t seed)
+/* The op, and behind it where asked a second use of each varied input: an op that overwrites gradients instead of adding
+ * to them is then seen. Without, the op is the first to touch them. */
+static struct scene scene_of(enum qkv_dtype dtype, const struct setting *setting)
 {
     struct scene scene = {.graph = qkv_graph_new(dtype)};
-    if (scene.graph) build(&scene, op, sample, varied, seed);
+    if (!scene.graph) return scene;
+    struct qkv_random random = {.seed = setting->seed, .step = 7};
+    qkv_graph_set_dropout(scene.graph, &random);
+    make_inputs(&scene, setting);
+    scene.result = scene.y = qkv_node(scene.graph, setting->op, scene.input, &setting->sample->options);
+    if (!scene.y || !setting->used_again) return scene;
+    struct qkv_tensor *flat = qkv_reshape(scene.graph, scene.y, QKV_SHAPE(scene.y->count));
+    for (int k = 0; k < QKV_MAX_INPUTS; k++) {
+        if (!(setting->varied >> k & 1)) continue;
+        struct qkv_tensor *again = qkv_scale(scene.graph, scene.input[k], 0.5 + k);
+        flat = again ? qkv_concat(scene.graph, flat, qkv_reshape(scene.graph, again, QKV_SHAPE(again->count)), 0) : NULL;
+    }
+    scene.result = flat;
     return scene;
-}
-
-/* ---- float32 against float64 ---- */
-
-/* Largest difference, relative to the largest number; infinite when something is no number. */
-static double worst_difference(int64_t count, const float *single, const double *whole)
-{
-    double apart = 0, size = 0;
-    for (int64_t i = 0; i < count; i++) {
-        double d = fabs((double)single[i] - whole[i]);
-        if (!isfinite(d)) return INFINITY;
-        apart = fmax(apart, d);
-        size = fmax(size, fabs(whole[i]));
-    }
-    return size > 0 ? apart / size : apart;
-}
-
-static bool check_precision(struct qkv_check_report *report, const char *subject, enum qkv_op_id op,
-                            const struct qkv_sample *sample, unsigned varied, uint64_t seed)
-{
-    struct scene single = scene_of(QKV_FLOAT32, op, sample, varied, seed);
-    struct scene whole = scene_of(QKV_FLOAT64, op, sample, varied, seed);
-    struct qkv_check_row *row = single.y && whole.y ? qkv_check_add(report, subject, "float32 against float64") : NULL;
-    if (row) {
-        qkv_forward(single.graph);
-        qkv_forward(whole.graph);
-        row->elements = row->checked = whole.y->count;
-        row->error = worst_difference(whole.y->count, single.y->value, whole.y->value);
-        if (varied) {
-            qkv_backward(single.graph, single.loss, NULL);
-            qkv_backward(whole.graph, whole.loss, NULL);
-        }
-        for (int k = 0; varied && k < QKV_MAX_INPUTS; k++) {
-            const struct qkv_tensor *x = whole.input[k];
-            if (!x || !x->needs_gradient) continue;
-            row->checked = row->elements += x->count;
-            row->error = fmax(row->error, worst_difference(x->count, single.input[k]->gradient, x->gradient));
-        }
-        if (!(row->error <= QKV_FLOAT32_BOUND))
-            qkv_check_fail(report, row, "float32 is %.3g away from float64, above %.3g", row->error, QKV_FLOAT32_BOUND);
-    }
-    qkv_graph_free(single.graph);
-    qkv_graph_free(whole.graph);
-    return row != NULL;
 }
 
 /* ---- samples ---- */
 
-static enum qkv_status check_varied(struct qkv_check_report *report, const char *subject, enum qkv_op_id op,
-                                    const struct qkv_sample *sample, unsigned varied,
+static enum qkv_status check_single(struct qkv_check_report *report, const char *subject, const struct setting *setting,
+                                    struct qkv_error *error)
+{
+    struct scene single = scene_of(QKV_FLOAT32, setting), whole = scene_of(QKV_FLOAT64, setting);
+    enum qkv_status status = QKV_INVALID;
+    if (!single.graph || !whole.graph) qkv_error_set(error, "out of memory for %s", subject);
+    else if (!qkv_graph_check(single.graph, error) && !qkv_graph_check(whole.graph, error))
+        status = qkv_check_precision(report, subject, single.y, whole.y, QKV_FLOAT32_BOUND, setting->seed, error);
+    qkv_graph_free(single.graph);
+    qkv_graph_free(whole.graph);
+    return status;
+}
+
+static enum qkv_status check_varied(struct qkv_check_report *report, const char *subject, const struct setting *setting,
                                     const struct qkv_check_options *options, struct qkv_error *error)
 {
-    struct scene scene = scene_of(QKV_FLOAT64, op, sample, varied, options->seed);
-    enum qkv_status status =
-        !scene.graph ? qkv_error_set(error, "out of memory for %s", subject)
-                     : qkv_check_graph(report, subject, scene.graph, scene.loss, options, error);
+    struct scene scene = scene_of(QKV_FLOAT64, setting);
+    enum qkv_status status = !scene.graph || !subject
+                                 ? qkv_error_set(error, "out of memory for op %s", qkv_op_name(setting->op))
+                                 : qkv_check_graph(report, subject, scene.graph, scene.result, options, error);
     qkv_graph_free(scene.graph);
     return status;
 }
 
-/* All inputs that may vary together, then each alone. */
+static bool may_be_one(const struct qkv_sample *sample, unsigned varied, int i, int j)
+{
+    const struct qkv_sample_input *a = &sample->input[i], *b = &sample->input[j];
+    return varied >> i & 1 && varied >> j & 1 && a->rank == b->rank && !memcmp(a->size, b->size, sizeof a->size);
+}
+
+/* All inputs that may vary together; each alone; and pairs that are one tensor, as query and key of self attention. */
 static enum qkv_status check_sample(struct qkv_check_report *report, enum qkv_op_id op, const struct qkv_sample *sample,
                                     const struct qkv_check_options *options, struct qkv_error *error)
 {
     const struct qkv_op *rule = qkv_op_samples(op);
-    const char *subject = qkv_arena_format(&report->arena, "op %s (%s)", rule->name, sample->name);
-    unsigned all = 0;
+    struct qkv_arena *arena = &report->arena;
+    const char *subject = qkv_arena_format(arena, "op %s (%s)", rule->name, sample->name);
+    struct setting setting = {.op = op, .sample = sample, .seed = options->seed};
     for (int k = 0; k < rule->inputs; k++)
-        if (sample->input[k].rank && !(sample->constant >> k & 1)) all |= 1u << k;
+        if (sample->input[k].rank && !(sample->constant >> k & 1)) setting.varied |= 1u << k;
+    unsigned all = setting.varied;
     if (!subject) return qkv_error_set(error, "out of memory");
-    if (!check_precision(report, subject, op, sample, all, options->seed)) {
-        struct scene scene = scene_of(QKV_FLOAT64, op, sample, all, options->seed);
-        if (!scene.graph || !qkv_graph_check(scene.graph, error)) qkv_error_set(error, "out of memory for %s", subject);
-        qkv_graph_free(scene.graph);
-        return QKV_INVALID;
-    }
-    if (!all) return QKV_OK; /* an op without gradients: values only */
-    enum qkv_status status = check_varied(report, subject, op, sample, all, options, error);
+    enum qkv_status status = check_single(report, subject, &setting, error);
+    if (status || !all) return status; /* an op without gradients: values only */
+    setting.used_again = true;
+    status = check_varied(report, subject, &setting, options, error);
+    setting.used_again = false;
     for (int k = 0; !status && k < rule->inputs; k++) {
-        if (!(all >> k & 1) || all == 1u << k) continue;
-        const char *alone = qkv_arena_format(&report->arena, "op %s (%s), input %d alone", rule->name, sample->name, k + 1);
-        status = check_varied(report, alone ? alone : subject, op, sample, 1u << k, options, error);
+        if (!(all >> k & 1)) continue;
+        setting.varied = 1u << k;
+        status = check_varied(report, qkv_arena_format(arena, "op %s (%s), input %d alone", rule->name, sample->name, k + 1),
+                              &setting, options, error);
     }
+    setting.varied = all;
+    for (int j = 1; !status && j < rule->inputs; j++)
+        for (int i = 0; !status && i < j; i++) {
+            if (!may_be_one(sample, all, i, j)) continue;
+            setting.alias[0] = i, setting.alias[1] = j;
+            status = check_varied(report,
+                                  qkv_arena_format(arena, "op %s (%s), inputs %d and %d are one tensor", rule->name,
+                                                   sample->name, i + 1, j + 1),
+                                  &setting, options, error);
+        }
     return status;
 }
 
@@ -163,8 +153,9 @@ static enum qkv_status check_refusal(struct qkv_check_report *report, enum qkv_o
                                      struct qkv_error *error)
 {
     const struct qkv_op *rule = qkv_op_samples(op);
-    unsigned all = ~sample->constant & ((1u << rule->inputs) - 1);
-    struct scene scene = scene_of(QKV_FLOAT64, op, sample, all, 0);
+    const struct setting setting = {
+        .op = op, .sample = sample, .varied = ~sample->constant & ((1u << rule->inputs) - 1), .used_again = true};
+    struct scene scene = scene_of(QKV_FLOAT64, &setting);
     const char *subject = qkv_arena_format(&report->arena, "op %s (refuses %s)", rule->name, sample->name);
     struct qkv_check_row *row = subject && scene.graph ? qkv_check_add(report, subject, "message") : NULL;
     if (!row) {

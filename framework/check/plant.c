@@ -30,6 +30,7 @@ static _Thread_local struct {
     struct qkv_op broken;
     const struct qkv_op *sound;
     enum qkv_fault fault;
+    int64_t spoiled; /* calls of the faulty function */
 } planted;
 
 /* Gradient `after` of n numbers was `before`; leaves in it what the faulty op would have left. */
@@ -72,6 +73,7 @@ static void broken_backward(struct qkv_tensor *y)
         if (x->touched) memcpy(before[i], x->gradient, (size_t)x->count * sizeof *before[i]);
     }
     planted.sound->backward(y);
+    planted.spoiled++;
     for (int i = 0; i < planted.sound->inputs; i++) {
         if (before[i]) spoil(y->input[i]->count, before[i], y->input[i]->gradient);
         free(before[i]);
@@ -84,6 +86,7 @@ void qkv_plant(struct qkv_graph *graph, enum qkv_op_id op, enum qkv_fault fault)
     planted.table = graph->ops;
     planted.sound = graph->ops[op];
     planted.fault = fault;
+    planted.spoiled = 0;
     memcpy(planted.copy, graph->ops, sizeof planted.copy);
     if (!planted.sound || !planted.sound->backward) return;
     planted.broken = *planted.sound;
@@ -92,7 +95,8 @@ void qkv_plant(struct qkv_graph *graph, enum qkv_op_id op, enum qkv_fault fault)
     graph->ops = planted.copy;
 }
 
-void qkv_unplant(struct qkv_graph *graph)
+int64_t qkv_unplant(struct qkv_graph *graph)
 {
     graph->ops = planted.table;
+    return planted.spoiled;
 }

@@ -1,0 +1,294 @@
+/* qkv gradcheck: holds analytic gradients against finite differences. */
+#include "gradcheck.h"
+
+#include "commands.h"
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MOST_CONFIGS = 32, MOST_SUBJECTS = QKV_OP_COUNT + QKV_LAYER_COUNT + MOST_CONFIGS };
+
+/* What the command line asks for. */
+struct request {
+    struct argument_list settings;
+    const char *op, *layer, *plant;
+    bool all, verbose, quiet, json;
+    int64_t sample, seed, sentences;
+    double tolerance;
+    enum qkv_fault fault;
+    enum qkv_op_id fault_op; /* QKV_OP_leaf: not named */
+};
+
+struct run {
+    const struct request *request;
+    struct qkv_check_report report;
+    struct qkv_check_options options;
+    struct gradcheck_subject subject[MOST_SUBJECTS];
+    int count;
+    enum gradcheck_detail detail;
+    bool progress; /* stderr is a terminal */
+};
+
+/* ---- names ---- */
+
+/* Insertions, deletions and exchanges of letters between two short names (Levenshtein 1966). */
+static int distance(const char *a, const char *b)
+{
+    int row[64] = {0}, m = (int)strlen(b);
+    if (m > 63) return 99;
+    for (int j = 0; j <= m; j++) row[j] = j;
+    for (; *a; a++) {
+        int diagonal = row[0]++;
+        for (int j = 1; j <= m; j++) {
+            int exchanged = diagonal + (*a != b[j - 1]);
+            diagonal = row[j];
+            int moved = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
+            row[j] = exchanged < moved ? exchanged : moved;
+        }
+    }
+    return row[m];
+}
+
+typedef const char *naming(int number);
+
+static const char *op_name(int number)
+{
+    return qkv_op_name((enum qkv_op_id)number);
+}
+
+static const char *layer_name(int number)
+{
+    return qkv_layer_kind((enum qkv_layer_id)number)->name;
+}
+
+static const char *fault_name(int number)
+{
+    return qkv_fault_name((enum qkv_fault)number);
+}
+
+/* Complains about an unknown name with the nearest ones: those as near as the nearest, or that begin alike. */
+static int unknown_name(const char *what, const char *given, naming *name, int first, int end)
+{
+    char list[512] = "";
+    size_t used = 0;
+    int nearest = 99;
+    for (int i = first; i < end; i++) {
+        int d = distance(given, name(i));
+        if (d < nearest) nearest = d;
+    }
+    for (int i = first; i < end; i++) {
+        bool inside = *given && strstr(name(i), given);
+        if ((distance(given, name(i)) > nearest && !inside) || used + strlen(name(i)) + 3 > sizeof list) continue;
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", name(i));
+    }
+    return complain("unknown %s '%s'; nearest: %s", what, given, list);
+}
+
+/* FAULT or FAULT:OP; 0, or the exit code after complaining. */
+static int parse_plant(struct request *request)
+{
+    char fault[64] = "";
+    const char *colon = strchr(request->plant, ':');
+    size_t length = colon ? (size_t)(colon - request->plant) : strlen(request->plant);
+    snprintf(fault, sizeof fault, "%.*s", length < sizeof fault ? (int)length : (int)sizeof fault - 1, request->plant);
+    request->fault = qkv_fault_find(fault);
+    if (!request->fault) return unknown_name("fault", fault, fault_name, QKV_FAULT_NONE + 1, QKV_FAULT_COUNT);
+    if (!colon) return 0;
+    request->fault_op = qkv_op_find(colon + 1);
+    if (request->fault_op == QKV_OP_COUNT) return unknown_name("op", colon + 1, op_name, QKV_OP_leaf + 1, QKV_OP_COUNT);
+    return 0;
+}
+
+/* ---- running ---- */
+
+static void show_progress(void *context, int64_t done, int64_t total)
+{
+    const struct run *run = context;
+    if (!run->progress || (done % 64 != 0 && done != total)) return;
+    fprintf(stderr, "\r%s: %lld of %lld derivatives", run->subject[run->count].name, (long long)done, (long long)total);
+    if (done == total) fprintf(stderr, "\r%70s\r", "");
+    fflush(stderr);
+}
+
+/* Options of the next subject; the default op of a fault is `op`. */
+static struct qkv_check_options *prepare(struct run *run, const char *kind, const char *name, enum qkv_op_id op,
+                                         int64_t default_sample)
+{
+    const struct request *request = run->request;
+    run->subject[run->count] = (struct gradcheck_subject){kind, name, run->report.count, run->report.count};
+    run->options.sample = request->sample >= 0 ? request->sample : default_sample;
+    run->options.fault_op = request->fault_op != QKV_OP_leaf ? request->fault_op : op;
+    return &run->options;
+}
+
+static int finish(struct run *run, enum qkv_status status, const struct qkv_error *error)
+{
+    if (status) return complain("%s", error->message);
+    struct gradcheck_subject *subject = &run->subject[run->count++];
+    subject->end = run->report.count;
+    if (!run->request->json) gradcheck_print_subject(&run->report, subject, run->detail);
+    return 0;
+}
+
+static int run_op(struct run *run, enum qkv_op_id op)
+{
+    struct qkv_error error = {""};
+    struct qkv_check_options *options = prepare(run, "op", qkv_op_name(op), op, 0);
+    return finish(run, qkv_check_op(&run->report, op, options, &error), &error);
+}
+
+static int run_layer(struct run *run, enum qkv_layer_id layer)
+{
+    struct qkv_error error = {""};
+    struct qkv_check_options *options = prepare(run, "layer", qkv_layer_kind(layer)->name, QKV_OP_attention, 0);
+    return finish(run, qkv_check_layer(&run->report, layer, options, &error), &error);
+}
+
+enum { DEFAULT_SAMPLE = 16 };
+
+static int run_config(struct run *run, const char *path)
+{
+    const struct request *request = run->request;
+    struct qkv_arena arena = {0};
+    struct qkv_config config;
+    struct qkv_error error = {""};
+    int code = (int)read_config(&config, &arena, path, &request->settings);
+    if (!code) {
+        struct qkv_check_options *options = prepare(run, "config", path, QKV_OP_attention, DEFAULT_SAMPLE);
+        FILE *about = request->json || request->quiet ? NULL : stdout;
+        if (about && options->sample)
+            fprintf(about, "%s: %lld elements of each parameter (--sample 0: all of them)\n", path,
+                    (long long)options->sample);
+        code = finish(run, gradcheck_model(&run->report, path, &config, request->sentences, options, about, &error), &error);
+    }
+    qkv_arena_release(&arena);
+    return code;
+}
+
+static int run_all(struct run *run, int configs, char **paths)
+{
+    const struct request *request = run->request;
+    if (request->op) return run_op(run, qkv_op_find(request->op));
+    if (request->layer) return run_layer(run, qkv_layer_find(request->layer));
+    int code = 0;
+    if (request->all && run->detail == GRADCHECK_SUMMARY && !request->json) gradcheck_print_head();
+    for (int op = QKV_OP_leaf + 1; request->all && !code && op < QKV_OP_COUNT; op++)
+        code = run_op(run, (enum qkv_op_id)op);
+    for (int layer = 0; request->all && !code && layer < QKV_LAYER_COUNT; layer++)
+        code = run_layer(run, (enum qkv_layer_id)layer);
+    for (int i = 0; !code && i < configs; i++) code = run_config(run, paths[i]);
+    return code;
+}
+
+static double seconds_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static int execute(const struct request *request, int configs, char **paths)
+{
+    double start = seconds_now();
+    struct run run = {
+        .request = request,
+        .options = {.tolerance = request->tolerance, .seed = (uint64_t)request->seed, .fault = request->fault},
+        .progress = isatty(STDERR_FILENO),
+    };
+    run.options.progress = show_progress;
+    run.options.context = &run;
+    run.detail = request->quiet                       ? GRADCHECK_FAILURES
+                 : request->all && !request->verbose ? GRADCHECK_SUMMARY
+                                                      : GRADCHECK_ROWS;
+    int code = run_all(&run, configs, paths);
+    if (!code && request->fault && !run.report.spoiled)
+        code = complain("the fault is planted in the gradient of %s, which %s does not use; name another op: --plant %s:OP",
+                        qkv_op_name(run.options.fault_op), run.subject[0].name, qkv_fault_name(request->fault));
+    if (!code && request->json &&
+        gradcheck_print_json(&run.report, run.subject, run.count, &run.options) != QKV_OK)
+        code = complain("out of memory for the JSON");
+    if (!code && !request->json) gradcheck_print_total(&run.report, &run.options, seconds_now() - start);
+    if (!code && fflush(stdout)) code = complain("cannot write to standard output");
+    if (!code && run.report.failures) code = QKV_FAILED;
+    qkv_check_release(&run.report);
+    return code;
+}
+
+/* ---- the command line ---- */
+
+/* One sentence about what does not go together, or NULL. */
+static const char *conflict(const struct request *request, int configs)
+{
+    if (request->op && request->layer) return "--op and --layer exclude each other";
+    if (request->all && (request->op || request->layer)) return "--all includes every op and layer: leave out --op and --layer";
+    if (configs && (request->op || request->layer)) return "--op and --layer take no CONFIG";
+    if (request->settings.count && !configs) return "--set changes a CONFIG, but none is given";
+    if (request->quiet && request->verbose) return "--quiet and --verbose exclude each other";
+    if (configs > MOST_CONFIGS) return "too many CONFIGs";
+    return NULL;
+}
+
+static int check_request(struct request *request, int configs)
+{
+    const char *sentence = conflict(request, configs);
+    if (sentence) return complain("%s", sentence);
+    if (request->op && qkv_op_find(request->op) == QKV_OP_COUNT)
+        return unknown_name("op", request->op, op_name, QKV_OP_leaf + 1, QKV_OP_COUNT);
+    if (request->layer && qkv_layer_find(request->layer) == QKV_LAYER_COUNT)
+        return unknown_name("layer", request->layer, layer_name, 0, QKV_LAYER_COUNT);
+    return request->plant ? parse_plant(request) : 0;
+}
+
+int command_gradcheck(int argc, char **argv)
+{
+    struct request request = {.sample = -1, .seed = 1, .sentences = 4, .tolerance = 1e-7};
+    char *help[] = {argv[0], "--help", NULL};
+    const struct argument arguments[] = {
+        {"op", 0, "NAME", ARGUMENT_TEXT, &request.op, 0, 0, "check one op, at all its sample shapes"},
+        {"layer", 0, "NAME", ARGUMENT_TEXT, &request.layer, 0, 0, "check one layer"},
+        {"all", 'a', NULL, ARGUMENT_FLAG, &request.all, 0, 0, "check all ops and layers, and CONFIG if given"},
+        ARGUMENT_SETTINGS(&request.settings),
+        {"sentences", 0, "N", ARGUMENT_INTEGER, &request.sentences, 1, 1000, "first pairs of data.train to use (4)"},
+        {"sample", 'n', "N", ARGUMENT_INTEGER, &request.sample, 0, 1e12,
+         "elements checked of each tensor; 0: all of\n                               them, which is the default but for CONFIG (16)"},
+        {"tolerance", 't', "X", ARGUMENT_NUMBER, &request.tolerance, 1e-15, 1,
+         "largest relative error that passes (1e-7)"},
+        {"seed", 0, "N", ARGUMENT_INTEGER, &request.seed, 0, 9007199254740992.0, "of values, samples and dropout (1)"},
+        {"plant", 0, "FAULT[:OP]", ARGUMENT_TEXT, &request.plant, 0, 0,
+         "make the gradient of an op wrong, to see the\n                               check fail: sign, factor, missing, "
+         "overwrite, offset"},
+        {"json", 0, NULL, ARGUMENT_FLAG, &request.json, 0, 0, "print every check as JSON"},
+        {"quiet", 'q', NULL, ARGUMENT_FLAG, &request.quiet, 0, 0, "print failures and the summary only"},
+        {"verbose", 'v', NULL, ARGUMENT_FLAG, &request.verbose, 0, 0, "print every check with --all, too"},
+        {0},
+    };
+    const struct usage usage = {
+        .synopsis = "gradcheck [CONFIG... | --op NAME | --layer NAME | --all] [options]",
+        .description =
+            "Compares the analytic gradients with finite differences in double precision.\n\n"
+            "With a CONFIG it checks the very model that training would start with: its sizes,\n"
+            "vocabularies, dropout and label smoothing, on the first pairs of its data. To end\n"
+            "within seconds it checks 16 elements of each parameter, and all elements of each\n"
+            "parameter along a random direction; --sample 0 checks every element.\n\n"
+            "Exits with 0 when all checks pass, 1 when any fails.\n",
+        .arguments = arguments,
+        .examples = "  qkv gradcheck --all\n"
+                    "  qkv gradcheck configs/toy.yaml\n"
+                    "  qkv gradcheck --op attention\n"
+                    "  qkv gradcheck --op softmax --plant sign\n"
+                    "  qkv gradcheck --layer multi_head --plant missing:linear\n",
+        .most = 1 << 20,
+    };
+    int operands;
+    bool nothing = argc == 1;
+    enum parsed parsed = arguments_parse(&usage, nothing ? 2 : argc, nothing ? help : argv, &operands);
+    if (parsed != PARSED_RUN) return parsed == PARSED_HELP ? QKV_OK : QKV_INVALID;
+    int code = check_request(&request, operands);
+    if (code) return code;
+    if (!request.op && !request.layer && !request.all && !operands)
+        return complain("nothing to check (usage: qkv %s)", usage.synopsis);
+    return execute(&request, operands, argv + 1);
+}

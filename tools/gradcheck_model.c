@@ -1,0 +1,121 @@
+/* The gradient check of the model that a config describes. */
+#include "gradcheck.h"
+
+#include "qkv/model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The first pairs of the training data as one batch, with the vocabularies that training would build. */
+struct data {
+    struct qkv_corpus corpus;
+    struct qkv_vocabulary source, target;
+    struct qkv_batch batch;
+    struct qkv_batch_view view;
+};
+
+static enum qkv_status read_data(struct data *data, const struct qkv_config *config, int64_t sentences,
+                                 struct qkv_error *error)
+{
+    const struct qkv_corpus_options options = {.drop_long = true};
+    if (qkv_corpus_read(&data->corpus, config->data.train, &config->data, options, error)) return QKV_INVALID;
+    if (qkv_corpus_vocabularies(&data->corpus, &config->data, &data->source, &data->target, error)) return QKV_INVALID;
+    if (qkv_corpus_encode(&data->corpus, &data->source, &data->target, error)) return QKV_INVALID;
+    int64_t count = sentences < data->corpus.count ? sentences : data->corpus.count;
+    struct qkv_ids *ids = malloc(2 * (size_t)count * sizeof *ids);
+    if (!ids) return qkv_error_set(error, "out of memory for a batch");
+    for (int64_t i = 0; i < count; i++) {
+        const struct qkv_corpus_side *side[2] = {&data->corpus.source, &data->corpus.target};
+        for (int k = 0; k < 2; k++)
+            ids[k * count + i] = (struct qkv_ids){side[k]->start[i + 1] - side[k]->start[i], side[k]->ids + side[k]->start[i]};
+    }
+    enum qkv_status status = qkv_batch_make(&data->batch, count, ids, ids + count, error);
+    free(ids);
+    if (!status) qkv_batch_shard(&data->batch, 0, 1, &data->view);
+    return status;
+}
+
+static void release_data(struct data *data)
+{
+    qkv_batch_release(&data->batch);
+    qkv_vocabulary_release(&data->source);
+    qkv_vocabulary_release(&data->target);
+    qkv_corpus_release(&data->corpus);
+}
+
+/* The model in one precision, and its loss on the data. */
+struct loss {
+    struct qkv_model *model;
+    struct qkv_graph *graph;
+    void *gradients;
+    struct qkv_tensor *node;
+};
+
+/* Values as training starts with, but moved a little, so that no bias of 0 or gain of 1 hides a fault. They are numbers
+ * of float32, so that both precisions start alike. */
+static void set_values(struct qkv_parameters *parameters, uint64_t seed)
+{
+    qkv_parameters_initialize(parameters, seed);
+    for (int64_t p = 0; p < parameters->count; p++) {
+        const struct qkv_parameter *parameter = parameters->list[p];
+        struct qkv_random random = {seed, QKV_STREAM_CHECK, 1u << 30 | (uint32_t)p};
+        for (int64_t i = 0; i < parameter->count; i++) {
+            double value = qkv_parameter_get(parameters, parameter, i) + 0.02 * qkv_random_normal(random, (uint64_t)i);
+            qkv_parameter_set(parameters, parameter, i, (double)(float)value);
+        }
+    }
+}
+
+static enum qkv_status build(struct loss *loss, enum qkv_dtype dtype, const struct qkv_config *config,
+                             const struct data *data, uint64_t seed, struct qkv_error *error)
+{
+    loss->model = qkv_model_new(&config->model, data->source.size, data->target.size, dtype, error);
+    if (!loss->model) return QKV_INVALID;
+    struct qkv_parameters *parameters = &loss->model->parameters;
+    loss->graph = qkv_graph_new(dtype);
+    loss->gradients = calloc((size_t)parameters->elements, sizeof(double));
+    if (!loss->graph || !loss->gradients) return qkv_error_set(error, "out of memory for a model");
+    set_values(parameters, seed);
+    const struct qkv_random random = {.seed = seed};
+    qkv_graph_bind(loss->graph, parameters, loss->gradients, false);
+    qkv_graph_set_dropout(loss->graph, &random);
+    loss->node = qkv_model_loss(loss->model, loss->graph, &data->view, config->training.label_smoothing,
+                                1.0 / (double)data->view.target_tokens, NULL);
+    return qkv_graph_check(loss->graph, error);
+}
+
+static void release_loss(struct loss *loss)
+{
+    qkv_graph_free(loss->graph);
+    free(loss->gradients);
+    qkv_model_free(loss->model);
+}
+
+/* An op with a planted fault must be one of the model's. */
+static enum qkv_status check_losses(struct qkv_check_report *report, const char *subject, struct loss *single,
+                                    struct loss *whole, const struct qkv_check_options *options, struct qkv_error *error)
+{
+    enum qkv_status status = qkv_check_graph(report, subject, whole->graph, whole->node, options, error);
+    if (status) return status;
+    return qkv_check_precision(report, subject, single->node, whole->node, GRADCHECK_FLOAT32_BOUND, options->seed, error);
+}
+
+enum qkv_status gradcheck_model(struct qkv_check_report *report, const char *subject, const struct qkv_config *config,
+                                int64_t sentences, const struct qkv_check_options *options, FILE *about,
+                                struct qkv_error *error)
+{
+    struct data data = {0};
+    struct loss single = {0}, whole = {0};
+    enum qkv_status status = read_data(&data, config, sentences, error);
+    if (!status) status = build(&whole, QKV_FLOAT64, config, &data, options->seed, error);
+    if (!status) status = build(&single, QKV_FLOAT32, config, &data, options->seed, error);
+    if (!status && about)
+        fprintf(about, "%s: %lld parameters, %lld sentences with %lld source and %lld target tokens\n", subject,
+                (long long)qkv_parameters_total(&whole.model->parameters), (long long)data.view.count,
+                (long long)data.view.source_tokens, (long long)data.view.target_tokens);
+    if (!status) status = check_losses(report, subject, &single, &whole, options, error);
+    release_loss(&single);
+    release_loss(&whole);
+    release_data(&data);
+    return status;
+}

@@ -1,0 +1,229 @@
+/* How the results of a gradient check look: tables for people, 80 columns wide, and JSON for programs. */
+#include "gradcheck.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cjson/cJSON.h>
+
+/* ---- rows ---- */
+
+/* "[3, 17]": element `index` by its axes; "(all)" where a whole tensor moved. */
+static void format_index(const struct qkv_check_row *row, char *text, size_t size)
+{
+    if (row->worst < 0 || !row->shape.rank) {
+        snprintf(text, size, "%s", row->checked ? "(all)" : "");
+        return;
+    }
+    int64_t rest = row->worst, index[QKV_MAX_RANK];
+    for (int i = row->shape.rank - 1; i >= 0; i--) {
+        index[i] = rest % row->shape.size[i];
+        rest /= row->shape.size[i];
+    }
+    size_t used = 0;
+    for (int i = 0; i < row->shape.rank && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%lld", i ? "," : "[", (long long)index[i]);
+    if (used < size) snprintf(text + used, size - used, "]");
+}
+
+/* Rows that compare numbers, not only say yes or no. */
+static bool has_numbers(const struct qkv_check_row *row)
+{
+    return row->error > 0 || fabs(row->analytic) > 0 || fabs(row->numeric) > 0 || row->shape.rank;
+}
+
+/* Where rounding is all that is seen, a relative error of 1 would say nothing. */
+static bool is_noise(const struct qkv_check_row *row)
+{
+    return row->excess <= 0 && row->error > 0 && row->rounding > 1e-3 * fmax(fabs(row->analytic), fabs(row->numeric));
+}
+
+static void print_row(const struct qkv_check_row *row, const char *name)
+{
+    char where[64], checked[32], error[32] = "", analytic[32] = "", numeric[32] = "";
+    format_index(row, where, sizeof where);
+    snprintf(checked, sizeof checked, "%lld", (long long)row->checked);
+    if (has_numbers(row)) {
+        snprintf(analytic, sizeof analytic, "%.3e", row->analytic);
+        snprintf(numeric, sizeof numeric, "%.3e", row->numeric);
+        if (is_noise(row)) snprintf(error, sizeof error, "noise");
+        else snprintf(error, sizeof error, "%.1e", row->error);
+    }
+    printf("  %-26s %6s %9s %10s %10s %7s %s\n", name, checked, where, analytic, numeric, error,
+           row->failure ? "FAIL" : "ok");
+    if (row->failure) printf("      %s\n", row->failure);
+}
+
+/* The length of "encoder.1." in "encoder.1.self.query.weight", of "output." in "output.bias": what stands once above the
+ * rows. Layers by themselves have one prefix, which the head names already. */
+static size_t prefix_length(const char *name)
+{
+    const char *dot = strchr(name, '.');
+    if (!dot) return 0;
+    if (isdigit((unsigned char)dot[1])) {
+        const char *second = strchr(dot + 1, '.');
+        if (second) dot = second;
+    }
+    return (size_t)(dot + 1 - name);
+}
+
+/* Rows of one subject, each group of parameters below its common name. */
+static void print_rows(const struct qkv_check_report *report, const struct gradcheck_subject *subject, bool failures_only)
+{
+    const char *above = "", *shown = "";
+    for (int64_t i = subject->first; i < subject->end; i++) {
+        const struct qkv_check_row *row = &report->rows[i];
+        if (failures_only && !row->failure) continue;
+        if (strcmp(row->subject, shown) != 0) {
+            printf("%s%s\n", *shown ? "\n" : "", row->subject);
+            if (!*shown && !failures_only)
+                printf("  %-26s %6s %9s %10s %10s %7s\n", "tensor", "checked", "worst at", "analytic", "numeric", "error");
+            shown = row->subject;
+            above = "";
+        }
+        size_t length = strlen(row->tensor) > 26 ? prefix_length(row->tensor) : 0;
+        bool config = !strcmp(subject->kind, "config");
+        if (config) length = prefix_length(row->tensor);
+        if (length && (strlen(above) < length || strncmp(above, row->tensor, length) != 0))
+            printf(" %.*s\n", (int)length - 1, row->tensor);
+        if (length) above = row->tensor;
+        print_row(row, row->tensor + length);
+    }
+}
+
+/* ---- the summary ---- */
+
+struct totals {
+    int64_t checks, elements, blurred, failures;
+    double worst; /* relative error of gradients, noise left out */
+};
+
+static struct totals total_of(const struct qkv_check_report *report, int64_t first, int64_t end)
+{
+    struct totals totals = {0};
+    for (int64_t i = first; i < end; i++) {
+        const struct qkv_check_row *row = &report->rows[i];
+        totals.checks++;
+        totals.failures += row->failure != NULL;
+        if (!row->shape.rank) continue;
+        totals.elements += row->checked;
+        totals.blurred += row->blurred;
+        if (!is_noise(row)) totals.worst = fmax(totals.worst, row->error);
+    }
+    return totals;
+}
+
+void gradcheck_print_head(void)
+{
+    printf("%-34s %8s %10s %12s\n", "", "checks", "gradients", "worst error");
+}
+
+static void print_summary(const struct gradcheck_subject *subject, struct totals totals)
+{
+    char name[256];
+    snprintf(name, sizeof name, "%s %s", subject->kind, subject->name);
+    printf("%-34s %8lld %10lld ", name, (long long)totals.checks, (long long)totals.elements);
+    if (totals.elements) printf("%12.1e", totals.worst);
+    else printf("%12s", "none");
+    if (totals.failures) printf("  FAIL (%lld)\n", (long long)totals.failures);
+    else printf("  ok\n");
+}
+
+void gradcheck_print_subject(const struct qkv_check_report *report, const struct gradcheck_subject *subject,
+                             enum gradcheck_detail detail)
+{
+    struct totals totals = total_of(report, subject->first, subject->end);
+    if (detail == GRADCHECK_SUMMARY) print_summary(subject, totals);
+    if (detail == GRADCHECK_ROWS || totals.failures) print_rows(report, subject, detail != GRADCHECK_ROWS);
+    if (detail == GRADCHECK_ROWS || totals.failures) putchar('\n');
+}
+
+void gradcheck_print_total(const struct qkv_check_report *report, const struct qkv_check_options *options,
+                           double seconds)
+{
+    struct totals totals = total_of(report, 0, report->count);
+    printf("%lld checks of %lld gradients in float64, tolerance %g, seed %llu, %.1f s\n", (long long)totals.checks,
+           (long long)totals.elements, options->tolerance, (unsigned long long)options->seed, seconds);
+    if (totals.blurred)
+        printf("%lld gradients are too small for differences: rounding is above 1/1000 of them\n",
+               (long long)totals.blurred);
+    if (options->fault)
+        printf("planted fault: %s in the gradient of %s\n", qkv_fault_name(options->fault), qkv_op_name(options->fault_op));
+    if (totals.failures) printf("FAILED: %lld of %lld checks\n", (long long)totals.failures, (long long)totals.checks);
+    else printf("passed\n");
+}
+
+/* ---- JSON ---- */
+
+static void add_shape(cJSON *object, const struct qkv_check_row *row)
+{
+    cJSON *shape = cJSON_AddArrayToObject(object, "shape");
+    for (int i = 0; i < row->shape.rank; i++)
+        cJSON_AddItemToArray(shape, cJSON_CreateNumber((double)row->shape.size[i]));
+}
+
+static cJSON *row_object(const struct qkv_check_row *row)
+{
+    cJSON *object = cJSON_CreateObject();
+    cJSON_AddStringToObject(object, "subject", row->subject);
+    cJSON_AddStringToObject(object, "tensor", row->tensor);
+    add_shape(object, row);
+    cJSON_AddNumberToObject(object, "elements", (double)row->elements);
+    cJSON_AddNumberToObject(object, "checked", (double)row->checked);
+    cJSON_AddNumberToObject(object, "blurred", (double)row->blurred);
+    if (row->worst < 0) cJSON_AddNullToObject(object, "worst");
+    else cJSON_AddNumberToObject(object, "worst", (double)row->worst);
+    /* cJSON writes what is no number as null. */
+    cJSON_AddNumberToObject(object, "analytic", row->analytic);
+    cJSON_AddNumberToObject(object, "numeric", row->numeric);
+    cJSON_AddNumberToObject(object, "rounding", row->rounding);
+    cJSON_AddNumberToObject(object, "error", row->error);
+    cJSON_AddNumberToObject(object, "excess", row->excess);
+    cJSON_AddBoolToObject(object, "passed", row->failure == NULL);
+    if (row->failure) cJSON_AddStringToObject(object, "failure", row->failure);
+    return object;
+}
+
+static cJSON *subject_object(const struct qkv_check_report *report, const struct gradcheck_subject *subject)
+{
+    struct totals totals = total_of(report, subject->first, subject->end);
+    cJSON *object = cJSON_CreateObject();
+    cJSON_AddStringToObject(object, "kind", subject->kind);
+    cJSON_AddStringToObject(object, "name", subject->name);
+    cJSON_AddBoolToObject(object, "passed", totals.failures == 0);
+    cJSON_AddNumberToObject(object, "gradients", (double)totals.elements);
+    cJSON_AddNumberToObject(object, "worst_error", totals.worst);
+    cJSON *checks = cJSON_AddArrayToObject(object, "checks");
+    for (int64_t i = subject->first; i < subject->end; i++) cJSON_AddItemToArray(checks, row_object(&report->rows[i]));
+    return object;
+}
+
+enum qkv_status gradcheck_print_json(const struct qkv_check_report *report, const struct gradcheck_subject *subjects,
+                                     int count, const struct qkv_check_options *options)
+{
+    struct totals totals = total_of(report, 0, report->count);
+    cJSON *root = cJSON_CreateObject();
+    cJSON_AddBoolToObject(root, "passed", totals.failures == 0);
+    cJSON_AddNumberToObject(root, "checks", (double)totals.checks);
+    cJSON_AddNumberToObject(root, "failures", (double)totals.failures);
+    cJSON_AddNumberToObject(root, "gradients", (double)totals.elements);
+    cJSON_AddNumberToObject(root, "blurred", (double)totals.blurred);
+    cJSON_AddNumberToObject(root, "tolerance", options->tolerance);
+    cJSON_AddNumberToObject(root, "seed", (double)options->seed);
+    cJSON_AddStringToObject(root, "dtype", "float64");
+    if (options->fault) {
+        cJSON_AddStringToObject(root, "fault", qkv_fault_name(options->fault));
+        cJSON_AddStringToObject(root, "fault_op", qkv_op_name(options->fault_op));
+    }
+    cJSON *list = cJSON_AddArrayToObject(root, "subjects");
+    for (int i = 0; i < count; i++) cJSON_AddItemToArray(list, subject_object(report, &subjects[i]));
+    char *text = cJSON_Print(root);
+    cJSON_Delete(root);
+    if (!text) return QKV_INVALID;
+    bool written = puts(text) >= 0;
+    free(text);
+    return written ? QKV_OK : QKV_INVALID;
+}
