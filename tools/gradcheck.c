@@ -159,9 +159,6 @@ static int run_config(struct run *run, const char *path)
     if (!code) {
         struct qkv_check_options *options = prepare(run, "config", path, QKV_OP_attention, DEFAULT_SAMPLE);
         FILE *about = request->json || request->quiet ? NULL : stdout;
-        if (about && options->sample)
-            fprintf(about, "%s: %lld elements of each parameter (--sample 0: all of them)\n", path,
-                    (long long)options->sample);
         code = finish(run, gradcheck_model(&run->report, path, &config, request->sentences, options, about, &error), &error);
     }
     qkv_arena_release(&arena);
@@ -190,6 +187,16 @@ static double seconds_now(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+/* A fault that was planted where nothing runs would look like a check that passes. */
+static int complain_unspoiled(const struct run *run)
+{
+    const char *op = qkv_op_name(run->options.fault_op);
+    if (run->request->op && !strcmp(run->request->op, op))
+        return complain("op %s has no gradient that a fault could be planted in", op);
+    return complain("the fault is planted in op %s, which %s %s does not use; name another: --plant %s:OP", op,
+                    run->subject[0].kind, run->subject[0].name, qkv_fault_name(run->request->fault));
+}
+
 static int execute(const struct request *request, int configs, char **paths)
 {
     double start = seconds_now();
@@ -204,13 +211,19 @@ static int execute(const struct request *request, int configs, char **paths)
                  : request->all && !request->verbose ? GRADCHECK_SUMMARY
                                                       : GRADCHECK_ROWS;
     int code = run_all(&run, configs, paths);
-    if (!code && request->fault && !run.report.spoiled)
-        code = complain("the fault is planted in the gradient of %s, which %s does not use; name another op: --plant %s:OP",
-                        qkv_op_name(run.options.fault_op), run.subject[0].name, qkv_fault_name(request->fault));
+    if (!code && request->fault && !run.report.spoiled) code = complain_unspoiled(&run);
     if (!code && request->json &&
         gradcheck_print_json(&run.report, run.subject, run.count, &run.options) != QKV_OK)
         code = complain("out of memory for the JSON");
-    if (!code && !request->json) gradcheck_print_total(&run.report, &run.options, seconds_now() - start);
+    if (!code && !request->json) {
+        if (request->all && request->fault && request->fault_op == QKV_OP_leaf)
+            printf("planted fault: %s, in the gradient of each op itself and of attention in the rest\n",
+                   qkv_fault_name(request->fault));
+        else if (request->fault)
+            printf("planted fault: %s, in the gradient of %s\n", qkv_fault_name(request->fault),
+                   qkv_op_name(run.options.fault_op));
+        gradcheck_print_total(&run.report, &run.options, seconds_now() - start);
+    }
     if (!code && fflush(stdout)) code = complain("cannot write to standard output");
     if (!code && run.report.failures) code = QKV_FAILED;
     qkv_check_release(&run.report);

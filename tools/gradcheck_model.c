@@ -91,7 +91,6 @@ static void release_loss(struct loss *loss)
     qkv_model_free(loss->model);
 }
 
-/* An op with a planted fault must be one of the model's. */
 static enum qkv_status check_losses(struct qkv_check_report *report, const char *subject, struct loss *single,
                                     struct loss *whole, const struct qkv_check_options *options, struct qkv_error *error)
 {
@@ -110,9 +109,12 @@ enum qkv_status gradcheck_model(struct qkv_check_report *report, const char *sub
     if (!status) status = build(&whole, QKV_FLOAT64, config, &data, options->seed, error);
     if (!status) status = build(&single, QKV_FLOAT32, config, &data, options->seed, error);
     if (!status && about)
-        fprintf(about, "%s: %lld parameters, %lld sentences with %lld source and %lld target tokens\n", subject,
+        fprintf(about, "%s\n  %lld parameters; %lld sentences of %lld source and %lld target tokens\n", subject,
                 (long long)qkv_parameters_total(&whole.model->parameters), (long long)data.view.count,
                 (long long)data.view.source_tokens, (long long)data.view.target_tokens);
+    if (!status && about && options->sample)
+        fprintf(about, "  %lld elements of each parameter and one direction in it; --sample 0: all\n\n",
+                (long long)options->sample);
     if (!status) status = check_losses(report, subject, &single, &whole, options, error);
     release_loss(&single);
     release_loss(&whole);

@@ -73,37 +73,43 @@ static void move(struct qkv_probe *probe, const struct qkv_direction *direction,
     }
 }
 
-/* L(+step) - L(-step), taken before summing over y so that what does not change cancels exactly; `size` collects the
- * magnitudes behind the rounding error. */
-static double difference(struct qkv_probe *probe, const struct qkv_direction *direction, double step, double *size)
+/* L(+step) - L(-step), taken before summing over y so that what does not change cancels exactly. */
+struct change {
+    double value;
+    double moved, all; /* magnitudes behind the rounding error: of the numbers of y that changed, and of all */
+};
+
+static struct change difference(struct qkv_probe *probe, const struct qkv_direction *direction, double step)
 {
     move(probe, direction, step);
     evaluate(probe, probe->plus);
     move(probe, direction, -step);
     evaluate(probe, probe->minus);
     move(probe, direction, 0);
-    double sum = 0;
-    *size = 0;
+    struct change change = {0};
     for (int64_t i = 0; i < probe->y->count; i++) {
         double plus = probe->plus[i], minus = probe->minus[i], c = probe->cotangent[i];
-        sum += c * (plus - minus);
-        if (plus > minus || plus < minus) *size += fabs(c) * (fabs(plus) + fabs(minus));
-        else if (plus - minus != 0.0) sum = NAN; /* not comparable: some value is no number */
+        double size = fabs(c) * (fabs(plus) + fabs(minus));
+        change.value += c * (plus - minus);
+        change.all += size;
+        if (plus > minus || plus < minus) change.moved += size;
+        else if (plus - minus != 0.0) change.value = NAN; /* not comparable: some value is no number */
     }
-    return sum;
+    return change;
 }
 
 /* ---- the rules ---- */
 
 static struct qkv_derivative five_points(struct qkv_probe *probe, const struct qkv_direction *direction, double h)
 {
-    double size_whole, size_half;
-    double whole = 0.5 * difference(probe, direction, h, &size_whole);
-    double half = difference(probe, direction, h / 2, &size_half);
-    double three = whole / h, five = (4.0 / 3.0 * half - 1.0 / 3.0 * whole) / h;
+    struct change whole = difference(probe, direction, h), half = difference(probe, direction, h / 2);
+    double three = 0.5 * whole.value / h, five = (4.0 / 3.0 * half.value - 1.0 / 6.0 * whole.value) / h;
+    double moved = whole.moved + 2 * half.moved;
+    /* Where nothing changed at all, the derivative is less than one rounding of y would make of it. */
+    double rounding = moved > 0 ? ROUNDINGS * moved : whole.all;
     return (struct qkv_derivative){
         .value = five,
-        .rounding = ROUNDINGS * DBL_EPSILON * (size_whole + 2 * size_half) / h,
+        .rounding = DBL_EPSILON * rounding / h,
         .truncation = fabs(five - three),
     };
 }

@@ -1,0 +1,252 @@
+/* qkv gradcheck: what it prints, what it exits with, and that every planted fault is seen. */
+#include "support.h"
+
+#include <cjson/cJSON.h>
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const FAULTS[] = {"sign", "factor", "missing", "overwrite", "offset"};
+
+static void expect_in(const char *text, const char *part)
+{
+    cr_expect(strstr(text, part), "'%s' is not in:\n%s", part, text);
+}
+
+/* A model of a few hundred numbers and four pairs; returns the path of the config. */
+static const char *tiny_config(const char *folder, const char *more)
+{
+    const char *pairs = write_text(folder, "pairs.tsv",
+                                   "one two\teins zwei\n"
+                                   "three\tdrei\n"
+                                   "two three one\tzwei drei eins\n"
+                                   "one\teins\n");
+    const char *stack = "{num_layers: 1, num_heads: 2, hidden_size: 4, ff_size: 6, dropout: 0.2}";
+    return write_text(folder, "tiny.yaml",
+                      format("name: tiny\ndata:\n  train: %s\n  src: {lang: en}\n  trg: {lang: de}\n"
+                             "model:\n  encoder: %s\n  decoder: %s\n"
+                             "training:\n  updates: 1\n  label_smoothing: 0.1\n%s",
+                             pairs, stack, stack, more));
+}
+
+Test(gradcheck, an_op_passes)
+{
+    struct outcome outcome = run("qkv gradcheck --op softmax");
+    cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
+    expect_in(outcome.output, "op softmax (matrix)");
+    expect_in(outcome.output, "passed");
+}
+
+Test(gradcheck, a_layer_passes)
+{
+    struct outcome outcome = run("qkv gradcheck --layer norm");
+    cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
+    expect_in(outcome.output, "norm.gain");
+    expect_in(outcome.output, "passed");
+}
+
+Test(gradcheck, nothing_fits_into_more_than_80_columns)
+{
+    struct outcome outcome = run("qkv gradcheck --layer multi_head; qkv gradcheck --layer feed_forward; "
+                                 "qkv gradcheck --all --sample 2; qkv gradcheck %s", tiny_config(scratch("columns"), ""));
+    cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
+    for (char *line = strtok(outcome.output, "\n"); line; line = strtok(NULL, "\n")) {
+        bool title = !strncmp(line, "op ", 3) || !strncmp(line, "/", 1) || !strncmp(line, "layer ", 6);
+        cr_expect(title || strlen(line) <= 80, "%zu columns: %s", strlen(line), line);
+    }
+}
+
+Test(gradcheck, every_fault_in_an_op_is_caught_and_named)
+{
+    for (size_t i = 0; i < sizeof FAULTS / sizeof FAULTS[0]; i++) {
+        struct outcome outcome = run("qkv gradcheck --op softmax --plant %s", FAULTS[i]);
+        cr_expect_eq(outcome.exit_code, 1, "%s: exit %d", FAULTS[i], outcome.exit_code);
+        expect_in(outcome.output, "op softmax (matrix)");
+        expect_in(outcome.output, "FAIL");
+        expect_in(outcome.output, format("planted fault: %s, in the gradient of softmax", FAULTS[i]));
+    }
+}
+
+Test(gradcheck, every_fault_in_a_layer_is_caught_and_named)
+{
+    for (size_t i = 0; i < sizeof FAULTS / sizeof FAULTS[0]; i++) {
+        /* Nothing but attention gives a gradient to its query, so overwriting it there is no fault. */
+        const char *op = !strcmp(FAULTS[i], "overwrite") ? "linear" : "attention";
+        struct outcome outcome = run("qkv gradcheck --layer multi_head --plant %s:%s", FAULTS[i], op);
+        cr_expect_eq(outcome.exit_code, 1, "%s: exit %d", FAULTS[i], outcome.exit_code);
+        expect_in(outcome.output, format("planted fault: %s, in the gradient of %s", FAULTS[i], op));
+    }
+}
+
+Test(gradcheck, every_fault_in_a_config_is_caught)
+{
+    const char *config = tiny_config(scratch("faults"), "");
+    for (size_t i = 0; i < sizeof FAULTS / sizeof FAULTS[0]; i++) {
+        const char *op = !strcmp(FAULTS[i], "overwrite") ? "linear" : "attention";
+        struct outcome outcome = run("qkv gradcheck %s --quiet --plant %s:%s", config, FAULTS[i], op);
+        cr_expect_eq(outcome.exit_code, 1, "%s: exit %d, %s", FAULTS[i], outcome.exit_code, outcome.error);
+        expect_in(outcome.output, "FAIL");
+    }
+}
+
+Test(gradcheck, a_config_passes_with_every_element)
+{
+    const char *config = tiny_config(scratch("config"), "");
+    struct outcome outcome = run("qkv gradcheck %s --sample 0", config);
+    cr_assert_eq(outcome.exit_code, 0, "%s%s", outcome.output, outcome.error);
+    expect_in(outcome.output, "decoder.1");
+    expect_in(outcome.output, "cross.query.weight");
+    expect_in(outcome.output, "float32 against float64");
+    expect_in(outcome.output, "4 sentences of 11 source and 11 target tokens");
+}
+
+Test(gradcheck, a_config_takes_overrides_and_sentences)
+{
+    const char *config = tiny_config(scratch("overrides"), "");
+    const char *const settings[] = {
+        "-s model.encoder.layer_norm=post -s model.decoder.layer_norm=post",
+        "-s model.encoder.norm=rms -s model.decoder.activation=gelu",
+        "-s model.tied_softmax=true -s model.encoder.positions.type=learned",
+        "-s data.joint_vocabulary=true -s model.tied_embeddings=true -s model.encoder.attention.bias=false",
+        "-s model.decoder.attention.key_width=3 -s model.decoder.attention.value_width=5",
+    };
+    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
+        struct outcome outcome = run("qkv gradcheck %s %s --sentences 2", config, settings[i]);
+        cr_expect_eq(outcome.exit_code, 0, "%s: %s%s", settings[i], outcome.output, outcome.error);
+        expect_in(outcome.output, "2 sentences of 5 source");
+    }
+}
+
+Test(gradcheck, all_gives_a_line_for_each_op_and_layer)
+{
+    struct outcome outcome = run("qkv gradcheck --all");
+    cr_assert_eq(outcome.exit_code, 0, "%s%s", outcome.output, outcome.error);
+    expect_in(outcome.output, "op matmul");
+    expect_in(outcome.output, "op attention ");
+    expect_in(outcome.output, "layer residual");
+    cr_expect_null(strstr(outcome.output, "input 1"), "details only with --verbose");
+    expect_in(run("qkv gradcheck --all --verbose --sample 1").output, "input 1");
+}
+
+Test(gradcheck, all_with_a_fault_fails_at_each_op)
+{
+    struct outcome outcome = run("qkv gradcheck --all --sample 4 --plant factor | grep -c 'ok$'");
+    cr_expect_gt(atoi(outcome.output), 0);
+    outcome = run("qkv gradcheck --all --sample 4 --plant factor | grep -E '^op [a-z_]+ .*ok$'");
+    expect_in(outcome.output, "op store_rows"); /* has no gradient */
+    cr_expect_null(strchr(strchr(outcome.output, '\n') + 1, '\n'), "more ops pass:\n%s", outcome.output);
+}
+
+Test(gradcheck, quiet_prints_failures_and_the_summary)
+{
+    struct outcome outcome = run("qkv gradcheck --op softmax --quiet");
+    cr_expect_null(strstr(outcome.output, "input 1"));
+    expect_in(outcome.output, "passed");
+    outcome = run("qkv gradcheck --op softmax --quiet --plant sign");
+    expect_in(outcome.output, "input 1");
+    cr_expect_null(strstr(outcome.output, "repeat, zero cotangent"), "that one passes");
+}
+
+Test(gradcheck, json_has_everything)
+{
+    struct outcome outcome = run("qkv gradcheck --op softmax --plant sign --json");
+    cr_assert_eq(outcome.exit_code, 1, "%s", outcome.error);
+    cJSON *root = cJSON_Parse(outcome.output);
+    cr_assert_not_null(root, "%s", outcome.output);
+    cr_expect(cJSON_IsFalse(cJSON_GetObjectItem(root, "passed")));
+    cr_expect_str_eq(cJSON_GetObjectItem(root, "fault")->valuestring, "sign");
+    cr_expect_str_eq(cJSON_GetObjectItem(root, "fault_op")->valuestring, "softmax");
+    const cJSON *subject = cJSON_GetArrayItem(cJSON_GetObjectItem(root, "subjects"), 0);
+    cr_expect_str_eq(cJSON_GetObjectItem(subject, "name")->valuestring, "softmax");
+    const cJSON *row, *rows = cJSON_GetObjectItem(subject, "checks");
+    int failures = 0;
+    cJSON_ArrayForEach(row, rows)
+    {
+        cr_expect(cJSON_IsNumber(cJSON_GetObjectItem(row, "analytic")));
+        failures += cJSON_IsFalse(cJSON_GetObjectItem(row, "passed"));
+    }
+    cr_expect_gt(failures, 0);
+    cr_expect_eq(failures, cJSON_GetObjectItem(root, "failures")->valueint);
+    cJSON_Delete(root);
+}
+
+Test(gradcheck, the_same_seed_gives_the_same_bytes)
+{
+    const char *config = tiny_config(scratch("seed"), "");
+    const char *first = run("qkv gradcheck %s --seed 7 --json", config).output;
+    cr_expect_str_eq(first, run("qkv gradcheck %s --seed 7 --json", config).output);
+    cr_expect_str_neq(first, run("qkv gradcheck %s --seed 8 --json", config).output);
+}
+
+Test(gradcheck, the_tolerance_decides)
+{
+    /* The fault makes the gradient 1.001 times too large. */
+    cr_expect_eq(run("qkv gradcheck --op tanh --plant factor --tolerance 0.1").exit_code, 0);
+    cr_expect_eq(run("qkv gradcheck --op tanh --plant factor --tolerance 5e-4").exit_code, 1);
+}
+
+Test(gradcheck, without_operands_it_prints_the_help)
+{
+    struct outcome outcome = run("qkv gradcheck");
+    cr_expect_eq(outcome.exit_code, 0);
+    expect_in(outcome.output, "Usage: qkv gradcheck");
+    expect_in(outcome.output, "16");
+}
+
+Test(gradcheck, unknown_names_list_the_nearest)
+{
+    struct outcome outcome = run("qkv gradcheck --op softmx");
+    cr_expect_eq(outcome.exit_code, 2);
+    expect_in(outcome.error, "unknown op 'softmx'; nearest: softmax");
+    outcome = run("qkv gradcheck --op cross");
+    cr_expect_eq(outcome.exit_code, 2);
+    expect_in(outcome.error, "cross_entropy, linear_cross_entropy");
+    outcome = run("qkv gradcheck --layer norms");
+    cr_expect_eq(outcome.exit_code, 2);
+    expect_in(outcome.error, "unknown layer 'norms'; nearest: norm");
+    outcome = run("qkv gradcheck --op softmax --plant sing");
+    cr_expect_eq(outcome.exit_code, 2);
+    expect_in(outcome.error, "unknown fault 'sing'; nearest: sign");
+    outcome = run("qkv gradcheck --layer dense --plant sign:linar");
+    cr_expect_eq(outcome.exit_code, 2);
+    expect_in(outcome.error, "unknown op 'linar'; nearest: linear");
+}
+
+Test(gradcheck, what_does_not_go_together_is_one_sentence)
+{
+    static const struct {
+        const char *arguments, *sentence;
+    } cases[] = {
+        {"--op softmax --layer norm", "--op and --layer exclude each other"},
+        {"--all --op softmax", "--all includes every op and layer"},
+        {"x.yaml --op softmax", "--op and --layer take no CONFIG"},
+        {"--op softmax -s a=b", "--set changes a CONFIG, but none is given"},
+        {"--all --quiet --verbose", "--quiet and --verbose exclude each other"},
+        {"--quiet", "nothing to check"},
+        {"--op softmax --sample -1", "--sample is -1, but must lie between 0"},
+        {"--op softmax --tolerance 0", "--tolerance is 0"},
+        {"--op store_rows --plant sign", "op store_rows has no gradient that a fault could be planted in"},
+        {"--layer dense --plant sign --quiet", "the fault is planted in op attention, which layer dense does not use"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct outcome outcome = run("qkv gradcheck %s", cases[i].arguments);
+        cr_expect_eq(outcome.exit_code, 2, "%s: exit %d", cases[i].arguments, outcome.exit_code);
+        expect_in(outcome.error, cases[i].sentence);
+        cr_expect_eq(strcspn(outcome.error, "\n") + 1, strlen(outcome.error), "one line: %s", outcome.error);
+    }
+}
+
+Test(gradcheck, bad_configs_and_data_are_reported_with_their_place)
+{
+    const char *folder = scratch("bad");
+    const char *config = tiny_config(folder, "");
+    struct outcome outcome = run("qkv gradcheck %s/none.yaml", folder);
+    cr_expect_eq(outcome.exit_code, 2);
+    expect_in(outcome.error, "none.yaml");
+    outcome = run("qkv gradcheck %s -s model.encoder.num_heads=3", config);
+    cr_expect_eq(outcome.exit_code, 2);
+    expect_in(outcome.error, "num_heads");
+    outcome = run("qkv gradcheck %s -s data.train=%s/none.tsv", config, folder);
+    cr_expect_eq(outcome.exit_code, 2);
+    expect_in(outcome.error, "none.tsv");
+}
