@@ -89,9 +89,21 @@ char *qkv_arena_format(struct qkv_arena *arena, const char *format, ...)
     return text;
 }
 
+/* Chunks that had to be chained are replaced by one that holds all of them and an eighth more: chains waste the ends of
+ * their chunks, and the next round is seldom exactly as large as the last. */
+static void join_chunks(struct qkv_arena *arena)
+{
+    size_t size = (arena->peak + arena->peak / 8 + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    size_t peak = arena->peak;
+    qkv_arena_release(arena);
+    arena->peak = peak;
+    arena->first = chunk_new(size); /* without memory the arena is empty, which is valid */
+}
+
 void qkv_arena_reset(struct qkv_arena *arena)
 {
-    for (struct qkv_arena_chunk *chunk = arena->first; chunk; chunk = chunk->next) chunk->used = 0;
+    if (arena->first && arena->first->next) join_chunks(arena);
+    if (arena->first) arena->first->used = 0;
     arena->current = arena->first;
     arena->used = 0;
 }

@@ -22,13 +22,17 @@ Test(arena, gives_aligned_memory_that_does_not_overlap)
 Test(arena, gives_the_same_memory_after_a_reset)
 {
     struct qkv_arena arena = {0};
-    char *first = qkv_arena_allocate(&arena, 100);
-    char *large = qkv_arena_allocate(&arena, 1 << 20);
-    qkv_arena_reset(&arena);
-    cr_assert_eq(arena.used, 0);
-    cr_assert_eq(qkv_arena_allocate(&arena, 100), first);
-    cr_assert_eq(qkv_arena_allocate(&arena, 1 << 20), large);
-    cr_assert_geq(arena.peak, (1u << 20) + 100u);
+    char *first[2] = {NULL, NULL};
+    for (int round = 0; round < 4; round++) {
+        char *small = qkv_arena_allocate(&arena, 100), *large = qkv_arena_allocate(&arena, 1 << 20);
+        cr_assert_geq(arena.peak, (1u << 20) + 100u);
+        memset(small, round, 100);
+        memset(large, round, 1 << 20);
+        if (round == 1) first[0] = small, first[1] = large; /* the first reset joins the chunks of the first round */
+        if (round > 1) cr_assert(small == first[0] && large == first[1]);
+        qkv_arena_reset(&arena);
+        cr_assert_eq(arena.used, 0);
+    }
     qkv_arena_release(&arena);
 }
 
