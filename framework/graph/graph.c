@@ -134,9 +134,8 @@ static bool shape_is_sound(struct qkv_shape shape)
     if (shape.rank < 1 || shape.rank > QKV_MAX_RANK) return false;
     int64_t count = 1;
     for (int i = 0; i < shape.rank; i++) {
-        if (shape.size[i] < 1 || shape.size[i] > MOST_NUMBERS) return false;
+        if (shape.size[i] < 1 || shape.size[i] > MOST_NUMBERS / count) return false;
         count *= shape.size[i];
-        if (count > MOST_NUMBERS) return false;
     }
     return true;
 }
@@ -288,13 +287,20 @@ void qkv_forward(struct qkv_graph *graph)
     }
 }
 
-static void set_gradient(struct qkv_tensor *tensor, const double *cotangent)
+/* Where backward begins. Only a parameter whose gradients accumulate has been touched before. */
+static void start_gradient(struct qkv_tensor *tensor, const double *cotangent)
 {
+    bool add = tensor->touched;
     tensor->touched = true;
     for (int64_t i = 0; i < tensor->count; i++) {
         double value = cotangent ? cotangent[i] : 1.0;
-        if (tensor->graph->dtype == QKV_FLOAT32) ((float *)tensor->gradient)[i] = (float)value;
-        else ((double *)tensor->gradient)[i] = value;
+        if (tensor->graph->dtype == QKV_FLOAT32) {
+            float *at = (float *)tensor->gradient + i;
+            *at = (add ? *at : 0) + (float)value;
+        } else {
+            double *at = (double *)tensor->gradient + i;
+            *at = (add ? *at : 0) + value;
+        }
     }
 }
 
@@ -315,7 +321,7 @@ void qkv_backward(struct qkv_graph *graph, struct qkv_tensor *y, const double *c
 {
     if (graph->failed || !y) return;
     for (struct qkv_tensor *x = graph->first; x; x = x->next) x->touched = x->parameter && graph->accumulate;
-    if (y->needs_gradient) set_gradient(y, cotangent);
+    if (y->needs_gradient) start_gradient(y, cotangent);
     for (struct qkv_tensor *x = y; x; x = x->previous)
         if (x->op != QKV_OP_leaf && x->touched) graph->ops[x->op]->backward(x);
     /* What nothing flowed into has gradient zero. */
@@ -326,6 +332,7 @@ void qkv_backward(struct qkv_graph *graph, struct qkv_tensor *y, const double *c
 
 const struct qkv_tensor *qkv_graph_find_not_finite(const struct qkv_graph *graph)
 {
+    if (!graph->computed) return NULL;
     for (const struct qkv_tensor *x = graph->first; x; x = x->next) {
         for (int64_t i = 0; i < x->count; i++) {
             double value = graph->dtype == QKV_FLOAT32 ? (double)((const float *)x->value)[i] : ((const double *)x->value)[i];

@@ -33,7 +33,7 @@ QKV_API double qkv_random_uniform(struct qkv_random random, uint64_t index);
 QKV_API double qkv_random_normal(struct qkv_random random, uint64_t index);
 
 /* The index-th number of the family: uniform among 0 .. bound-1, without bias worth naming (64-bit product).
- * bound > 0. */
+ * 0 < bound < 2^32. */
 QKV_API uint64_t qkv_random_below(struct qkv_random random, uint64_t index, uint64_t bound);
 
 /* Shuffles `order` in place (Fisher and Yates), a pure function of the coordinates. */

@@ -1,0 +1,182 @@
+/* The generator: known answers, and that what is made of its words has the distributions that it promises. */
+#include "qkv/random.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <string.h>
+
+static const struct qkv_random SOME = {.seed = 0x0123456789abcdefu, .stream = QKV_STREAM_CHECK, .step = 7};
+
+/* ---- Philox4x32-10: kat_vectors of Random123, the authors' own distribution ---- */
+
+static void expect_block(const uint32_t counter[4], const uint32_t key[2], const uint32_t words[4])
+{
+    struct qkv_random random = {
+        .seed = (uint64_t)key[1] << 32 | key[0],
+        .step = counter[2],
+        .stream = counter[3],
+    };
+    uint32_t block[4];
+    qkv_random_block(random, (uint64_t)counter[1] << 32 | counter[0], block);
+    for (int i = 0; i < 4; i++)
+        cr_expect_eq(block[i], words[i], "word %d is %08x, but must be %08x", i, block[i], words[i]);
+}
+
+Test(random, known_answers)
+{
+    expect_block((uint32_t[]){0, 0, 0, 0}, (uint32_t[]){0, 0},
+                 (uint32_t[]){0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
+    expect_block((uint32_t[]){~0u, ~0u, ~0u, ~0u}, (uint32_t[]){~0u, ~0u},
+                 (uint32_t[]){0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd});
+    expect_block((uint32_t[]){0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, (uint32_t[]){0xa4093822, 0x299f31d0},
+                 (uint32_t[]){0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
+}
+
+Test(random, every_coordinate_counts)
+{
+    struct qkv_random seed = SOME, high_seed = SOME, stream = SOME, sub_stream = SOME, step = SOME;
+    seed.seed ^= 1;
+    high_seed.seed ^= (uint64_t)1 << 63;
+    stream.stream ^= 1;
+    sub_stream.stream ^= 1u << 31;
+    step.step ^= 1;
+    const struct qkv_random others[] = {seed, high_seed, stream, sub_stream, step};
+    uint32_t block[4], other[4];
+    qkv_random_block(SOME, 5, block);
+    for (int i = 0; i < 5; i++) {
+        qkv_random_block(others[i], 5, other);
+        for (int j = 0; j < 4; j++) cr_expect_neq(block[j], other[j]);
+    }
+    qkv_random_block(SOME, 5 + ((uint64_t)1 << 32), other);
+    cr_expect_neq(block[0], other[0], "the upper half of the index counts, too");
+    qkv_random_block(SOME, 5, other);
+    cr_expect_arr_eq(block, other, sizeof block, "the same coordinates give the same words");
+}
+
+/* ---- distributions: bounds are five standard errors, the numbers are always the same ---- */
+
+enum { DRAWS = 200000 };
+
+Test(random, uniform_numbers_fill_the_unit_interval_evenly)
+{
+    enum { CELLS = 100 };
+    double sum = 0, squares = 0, neighbours = 0, last = 0;
+    int cells[CELLS] = {0};
+    for (uint64_t i = 0; i < DRAWS; i++) {
+        double x = qkv_random_uniform(SOME, i);
+        cr_assert(x >= 0 && x < 1);
+        sum += x;
+        squares += (x - 0.5) * (x - 0.5);
+        neighbours += (x - 0.5) * (last - 0.5);
+        last = x;
+        cells[(int)(x * CELLS)]++;
+    }
+    cr_expect_float_eq(sum / DRAWS, 0.5, 5 * sqrt(1.0 / 12 / DRAWS));
+    cr_expect_float_eq(squares / DRAWS, 1.0 / 12, 5 * sqrt(1.0 / 180 / DRAWS));
+    cr_expect_float_eq(neighbours / DRAWS, 0, 5.0 / 12 / sqrt(DRAWS));
+    double chi_square = 0, expected = (double)DRAWS / CELLS;
+    for (int i = 0; i < CELLS; i++) chi_square += (cells[i] - expected) * (cells[i] - expected) / expected;
+    cr_expect_float_eq(chi_square, CELLS - 1, 5 * sqrt(2.0 * (CELLS - 1)));
+}
+
+Test(random, normal_numbers_have_the_moments_and_tails_of_a_normal)
+{
+    double moments[5] = {0};
+    int beyond_one = 0, beyond_three = 0;
+    for (uint64_t i = 0; i < DRAWS; i++) {
+        double x = qkv_random_normal(SOME, i), power = 1;
+        cr_assert(isfinite(x));
+        for (int k = 1; k < 5; k++) moments[k] += power *= x;
+        beyond_one += fabs(x) > 1;
+        beyond_three += fabs(x) > 3;
+    }
+    for (int k = 1; k < 5; k++) moments[k] /= DRAWS;
+    cr_expect_float_eq(moments[1], 0, 5 / sqrt(DRAWS));
+    cr_expect_float_eq(moments[2], 1, 5 * sqrt(2.0 / DRAWS));
+    cr_expect_float_eq(moments[3], 0, 5 * sqrt(15.0 / DRAWS));
+    cr_expect_float_eq(moments[4], 3, 5 * sqrt(96.0 / DRAWS));
+    const double one = 0.317310507863, three = 0.002699796063;
+    cr_expect_float_eq(beyond_one, one * DRAWS, 5 * sqrt(one * (1 - one) * DRAWS));
+    cr_expect_float_eq(beyond_three, three * DRAWS, 5 * sqrt(three * DRAWS));
+}
+
+Test(random, below_is_unbiased)
+{
+    enum { BOUND = 7 };
+    int counts[BOUND] = {0};
+    for (uint64_t i = 0; i < DRAWS; i++) {
+        uint64_t x = qkv_random_below(SOME, i, BOUND);
+        cr_assert_lt(x, BOUND);
+        counts[x]++;
+    }
+    double p = 1.0 / BOUND;
+    for (int i = 0; i < BOUND; i++)
+        cr_expect_float_eq(counts[i], p * DRAWS, 5 * sqrt(p * (1 - p) * DRAWS), "%d came %d times", i, counts[i]);
+    cr_expect_eq(qkv_random_below(SOME, 3, 1), 0);
+    /* 3/4 of the largest power: a remainder would give the lower third twice as often. */
+    int low = 0;
+    for (uint64_t i = 0; i < DRAWS; i++) low += qkv_random_below(SOME, i, 3u << 30) < 1u << 30;
+    cr_expect_float_eq(low, DRAWS / 3.0, 5 * sqrt(2.0 / 9 * DRAWS));
+}
+
+Test(random, below_follows_the_64_bit_product)
+{
+    const uint64_t bounds[] = {1, 2, 3, 1000, 0x80000001u, 0xffffffffu};
+    for (size_t b = 0; b < sizeof bounds / sizeof bounds[0]; b++)
+        for (uint64_t i = 0; i < 1000; i++) {
+            uint32_t block[4];
+            qkv_random_block(SOME, i, block);
+            /* floor(word bound / 2^64), by long multiplication in 32-bit digits */
+            uint64_t low = (uint64_t)block[1] * bounds[b], high = (uint64_t)block[0] * bounds[b] + (low >> 32);
+            cr_assert_eq(qkv_random_below(SOME, i, bounds[b]), high >> 32);
+        }
+}
+
+/* ---- shuffle ---- */
+
+Test(random, a_shuffle_is_a_permutation_and_a_function_of_its_coordinates)
+{
+    enum { COUNT = 1000 };
+    int64_t order[COUNT], again[COUNT], other[COUNT];
+    bool seen[COUNT] = {false};
+    for (int64_t i = 0; i < COUNT; i++) order[i] = again[i] = other[i] = i;
+    struct qkv_random next = SOME;
+    next.step++;
+    qkv_random_shuffle(SOME, COUNT, order);
+    qkv_random_shuffle(SOME, COUNT, again);
+    qkv_random_shuffle(next, COUNT, other);
+    int moved = 0, differ = 0;
+    for (int64_t i = 0; i < COUNT; i++) {
+        cr_assert(order[i] >= 0 && order[i] < COUNT && !seen[order[i]]);
+        seen[order[i]] = true;
+        moved += order[i] != i;
+        differ += order[i] != other[i];
+    }
+    cr_expect_arr_eq(order, again, sizeof order);
+    cr_expect_gt(moved, COUNT - 20);
+    cr_expect_gt(differ, COUNT - 20);
+    qkv_random_shuffle(SOME, 0, order);
+    int64_t only = 5;
+    qkv_random_shuffle(SOME, 1, &only);
+    cr_expect_eq(only, 5);
+}
+
+Test(random, every_permutation_is_equally_likely)
+{
+    enum { ROUNDS = 60000, PERMUTATIONS = 24 };
+    int counts[256] = {0}, kinds = 0;
+    for (uint32_t i = 0; i < ROUNDS; i++) {
+        int64_t order[] = {0, 1, 2, 3};
+        struct qkv_random random = SOME;
+        random.step = i;
+        qkv_random_shuffle(random, 4, order);
+        counts[order[0] << 6 | order[1] << 4 | order[2] << 2 | order[3]]++;
+    }
+    double p = 1.0 / PERMUTATIONS;
+    for (int i = 0; i < 256; i++) {
+        if (!counts[i]) continue;
+        kinds++;
+        cr_expect_float_eq(counts[i], p * ROUNDS, 5 * sqrt(p * (1 - p) * ROUNDS));
+    }
+    cr_expect_eq(kinds, PERMUTATIONS);
+}

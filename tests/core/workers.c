@@ -1,0 +1,107 @@
+/* The team of threads: every part once, whatever the number of threads, parts and runs. */
+#include "qkv/workers.h"
+
+#include <criterion/criterion.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+enum { MOST_THREADS = 8, MOST_PARTS = 1000 };
+
+struct tally {
+    atomic_int times[MOST_PARTS];
+    double results[MOST_PARTS];
+};
+
+static void count(void *context, int part)
+{
+    struct tally *tally = context;
+    atomic_fetch_add(&tally->times[part], 1);
+}
+
+static struct qkv_workers *team(int threads)
+{
+    struct qkv_error error = {""};
+    struct qkv_workers *workers = qkv_workers_new(threads, &error);
+    cr_assert_not_null(workers, "%s", error.message);
+    cr_assert_eq(qkv_workers_count(workers), threads);
+    return workers;
+}
+
+Test(workers, every_part_runs_exactly_once)
+{
+    static const int PARTS[] = {0, 1, 2, 3, 7, 8, 9, 64, MOST_PARTS};
+    for (int threads = 1; threads <= MOST_THREADS; threads++) {
+        struct qkv_workers *workers = team(threads);
+        for (size_t p = 0; p < sizeof PARTS / sizeof PARTS[0]; p++) {
+            struct tally tally = {0};
+            qkv_workers_run(workers, PARTS[p], count, &tally);
+            for (int i = 0; i < MOST_PARTS; i++)
+                cr_assert_eq(atomic_load(&tally.times[i]), i < PARTS[p], "%d threads, part %d of %d", threads, i,
+                             PARTS[p]);
+        }
+        qkv_workers_free(workers);
+    }
+}
+
+/* Short runs close after one another: a helper that wakes late must not take a part of the wrong run, nor a run return
+ * before its last part is done. */
+static void add_one(void *context, int part)
+{
+    struct tally *tally = context;
+    tally->results[part] += 1;
+}
+
+Test(workers, runs_do_not_mix)
+{
+    enum { ROUNDS = 3000, PARTS = 5 };
+    for (int threads = 2; threads <= 4; threads++) {
+        struct qkv_workers *workers = team(threads);
+        struct tally tallies[2] = {0};
+        for (int round = 0; round < ROUNDS; round++) {
+            struct tally *tally = &tallies[round % 2];
+            int parts = 1 + round % PARTS;
+            double before = tally->results[0];
+            qkv_workers_run(workers, parts, add_one, tally);
+            /* Read without synchronisation of its own: the end of a run must publish what its parts wrote. */
+            cr_assert_eq(tally->results[0], before + 1);
+        }
+        double sum = 0;
+        for (int i = 0; i < PARTS; i++) sum += tallies[0].results[i] + tallies[1].results[i];
+        cr_assert_eq(sum, ROUNDS * (1 + PARTS) / 2.0);
+        qkv_workers_free(workers);
+    }
+}
+
+static void fill(void *context, int part)
+{
+    struct tally *tally = context;
+    double value = part;
+    for (int i = 0; i < 50 + part % 17; i++) value = value / 3 + 1.0 / (i + 1);
+    tally->results[part] = value;
+}
+
+Test(workers, results_do_not_depend_on_the_threads)
+{
+    struct tally expected = {0};
+    for (int part = 0; part < MOST_PARTS; part++) fill(&expected, part);
+    for (int threads = 1; threads <= MOST_THREADS; threads++) {
+        struct qkv_workers *workers = team(threads);
+        struct tally tally = {0};
+        qkv_workers_run(workers, MOST_PARTS, fill, &tally);
+        cr_assert_arr_eq(tally.results, expected.results, sizeof tally.results);
+        qkv_workers_free(workers);
+    }
+}
+
+Test(workers, as_many_as_the_machine_has_and_none_to_free)
+{
+    struct qkv_workers *workers = qkv_workers_new(0, NULL);
+    cr_assert_not_null(workers);
+    cr_assert_geq(qkv_workers_count(workers), 1);
+    struct tally tally = {0};
+    qkv_workers_run(workers, 3, count, &tally);
+    for (int i = 0; i < 3; i++) cr_assert_eq(atomic_load(&tally.times[i]), 1);
+    qkv_workers_free(workers);
+    qkv_workers_free(team(4)); /* one that never ran */
+    qkv_workers_free(NULL);
+}

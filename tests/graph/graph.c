@@ -1,0 +1,350 @@
+/* The graph: errors that stick, scopes, gradients and where they flow, dropout, and what a reset forgets. */
+#include "qkv/ops.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <string.h>
+
+static struct qkv_graph *graph;
+
+static void setup(void)
+{
+    graph = qkv_graph_new(QKV_FLOAT64);
+    cr_assert_not_null(graph);
+}
+
+static void teardown(void)
+{
+    qkv_graph_free(graph);
+}
+
+TestSuite(graph, .init = setup, .fini = teardown);
+
+static const char *message(void)
+{
+    static struct qkv_error error;
+    error = (struct qkv_error){""};
+    qkv_graph_check(graph, &error);
+    return error.message;
+}
+
+static struct qkv_tensor *variable_of(int64_t count, const double *values)
+{
+    struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(count));
+    cr_assert_not_null(x, "%s", message());
+    qkv_tensor_write(x, values);
+    return x;
+}
+
+static void expect_gradient(const struct qkv_tensor *x, const double *expected)
+{
+    double found[64];
+    cr_assert_leq(qkv_tensor_count(x), 64);
+    qkv_tensor_read_gradient(x, found);
+    for (int64_t i = 0; i < qkv_tensor_count(x); i++)
+        cr_expect_float_eq(found[i], expected[i], 1e-14, "[%lld]: %g, not %g", (long long)i, found[i], expected[i]);
+}
+
+/* ---- errors ---- */
+
+Test(graph, the_first_error_sticks_with_op_scope_and_both_shapes)
+{
+    struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(2, 3)), *y = qkv_variable(graph, QKV_SHAPE(4, 3));
+    const char *outer = qkv_graph_scope(graph, "encoder.1.self");
+    cr_expect_eq(qkv_graph_check(graph, NULL), QKV_OK);
+    cr_expect_null(qkv_add(graph, x, y));
+    qkv_graph_scope(graph, outer);
+    cr_expect_eq(qkv_graph_check(graph, NULL), QKV_INVALID);
+    char first[sizeof(struct qkv_error)];
+    strcpy(first, message());
+    cr_expect_not_null(strstr(first, "add (encoder.1.self): "), "%s", first);
+    cr_expect_not_null(strstr(first, "[2, 3]"), "%s", first);
+    cr_expect_not_null(strstr(first, "[4, 3]"), "%s", first);
+
+    /* From now on everything gives NULL and accepts NULL, and the sentence stays. */
+    cr_expect_null(qkv_matmul(graph, x, y, false, false));
+    cr_expect_null(qkv_relu(graph, NULL));
+    cr_expect_null(qkv_relu(graph, x));
+    cr_expect_null(qkv_constant(graph, QKV_SHAPE(2)));
+    cr_expect_null(qkv_variable(graph, QKV_SHAPE(0)));
+    cr_expect_null(qkv_graph_fail(graph, "something else"));
+    qkv_forward(graph);
+    qkv_backward(graph, NULL, NULL);
+    cr_expect_str_eq(message(), first);
+
+    qkv_graph_reset(graph);
+    cr_expect_eq(qkv_graph_check(graph, NULL), QKV_OK);
+    cr_expect_not_null(qkv_variable(graph, QKV_SHAPE(2, 3)));
+}
+
+Test(graph, what_cannot_be_is_refused_by_name)
+{
+    struct qkv_graph *other = qkv_graph_new(QKV_FLOAT64);
+    struct qkv_tensor *foreign = qkv_variable(other, QKV_SHAPE(2));
+    cr_expect_null(qkv_relu(graph, NULL));
+    cr_expect_str_eq(message(), "relu: input 1 is NULL");
+
+    qkv_graph_reset(graph);
+    cr_expect_null(qkv_add(graph, qkv_variable(graph, QKV_SHAPE(2)), foreign));
+    cr_expect_str_eq(message(), "add: input 2 belongs to another graph");
+
+    qkv_graph_reset(graph);
+    cr_expect_null(qkv_constant(graph, QKV_SHAPE(3, 0)));
+    cr_expect_str_eq(message(), "a tensor of shape [3, 0] cannot be: 1 to 4 axes of at least 1");
+
+    qkv_graph_reset(graph);
+    const int64_t huge = (int64_t)1 << 39;
+    cr_expect_null(qkv_constant(graph, QKV_SHAPE(huge, huge)));
+    cr_expect_not_null(strstr(message(), "[549755813888, 549755813888]"), "%s", message());
+
+    qkv_graph_reset(graph);
+    cr_expect_null(qkv_graph_fail(graph, "a layer says %d", 3));
+    cr_expect_str_eq(message(), "a layer says 3");
+    qkv_graph_free(other);
+}
+
+/* ---- names ---- */
+
+Test(graph, scopes_name_the_nodes_made_within)
+{
+    struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(2)), *bare = qkv_relu(graph, x);
+    cr_expect_null(qkv_graph_scope(graph, "outer"));
+    struct qkv_tensor *first = qkv_relu(graph, x);
+    const char *before = qkv_graph_scope(graph, "inner");
+    cr_expect_str_eq(before, "outer");
+    struct qkv_tensor *second = qkv_tanh(graph, x);
+    cr_expect_str_eq(qkv_graph_scope(graph, before), "inner");
+    struct qkv_tensor *third = qkv_relu(graph, x);
+    cr_expect_str_eq(qkv_tensor_name(bare), "relu", "without a scope: the op");
+    cr_expect_str_eq(qkv_tensor_name(first), "outer");
+    cr_expect_str_eq(qkv_tensor_name(second), "inner");
+    cr_expect_str_eq(qkv_tensor_op(second), "tanh");
+    cr_expect_str_eq(qkv_tensor_name(third), "outer");
+    cr_expect_str_eq(qkv_tensor_op(x), "leaf");
+}
+
+/* ---- values ---- */
+
+Test(graph, tensors_start_at_zero_and_convert)
+{
+    struct qkv_graph *single = qkv_graph_new(QKV_FLOAT32);
+    double values[3] = {1.0 / 3, -2, 1e300}, found[3] = {7, 7, 7};
+    struct qkv_tensor *x = qkv_constant(single, QKV_SHAPE(3)), *y = qkv_variable(graph, QKV_SHAPE(3));
+    qkv_tensor_read(x, found);
+    for (int i = 0; i < 3; i++) cr_expect_eq(found[i], 0);
+    qkv_tensor_write(x, values);
+    qkv_tensor_read(x, found);
+    cr_expect_eq(found[0], (double)(1.0f / 3));
+    cr_expect_eq(found[1], -2);
+    cr_expect(isinf(found[2]));
+    cr_expect_eq(qkv_tensor_scalar(x), (double)(1.0f / 3));
+    qkv_tensor_write(y, values);
+    qkv_tensor_read(y, found);
+    cr_expect_arr_eq(found, values, sizeof values);
+    cr_expect_eq(qkv_graph_dtype(single), QKV_FLOAT32);
+    cr_expect_eq(qkv_tensor_shape(y).rank, 1);
+    cr_expect_eq(qkv_tensor_shape(y).size[0], 3);
+    qkv_graph_free(single);
+}
+
+Test(graph, wrapped_memory_is_used_as_it_is)
+{
+    double memory[2] = {3, 4}, found[2];
+    struct qkv_tensor *x = qkv_wrap(graph, QKV_SHAPE(2), memory), *y = qkv_scale(graph, x, 2);
+    cr_expect_eq(qkv_tensor_value(x), (void *)memory);
+    cr_expect_null(qkv_tensor_gradient(x));
+    memory[1] = 5;
+    qkv_forward(graph);
+    qkv_tensor_read(y, found);
+    cr_expect_eq(found[0], 6);
+    cr_expect_eq(found[1], 10);
+}
+
+Test(graph, forward_computes_what_was_recorded_since)
+{
+    struct qkv_tensor *x = variable_of(1, (double[]){3}), *y = qkv_scale(graph, x, 2);
+    qkv_forward(graph);
+    cr_expect_eq(qkv_tensor_scalar(y), 6);
+    qkv_tensor_write(x, (double[]){100});
+    struct qkv_tensor *z = qkv_scale(graph, y, 10);
+    qkv_forward(graph);
+    cr_expect_eq(qkv_tensor_scalar(y), 6, "computed once");
+    cr_expect_eq(qkv_tensor_scalar(z), 60);
+    qkv_forward(graph);
+    cr_expect_eq(qkv_tensor_scalar(z), 60);
+}
+
+Test(graph, the_first_tensor_that_is_not_finite_is_found)
+{
+    struct qkv_tensor *x = variable_of(3, (double[]){1, 0, 2});
+    qkv_graph_scope(graph, "fine");
+    struct qkv_tensor *fine = qkv_exp(graph, x);
+    qkv_graph_scope(graph, "broken");
+    struct qkv_tensor *broken = qkv_log(graph, x);
+    qkv_graph_scope(graph, "later");
+    qkv_add(graph, fine, broken);
+    cr_expect_null(qkv_graph_find_not_finite(graph), "nothing is computed yet");
+    qkv_forward(graph);
+    cr_expect_eq(qkv_graph_find_not_finite(graph), broken);
+    qkv_graph_reset(graph);
+    x = variable_of(2, (double[]){1, NAN});
+    qkv_scale(graph, x, 2);
+    qkv_forward(graph);
+    cr_expect_eq(qkv_graph_find_not_finite(graph), x);
+    qkv_tensor_write(x, (double[]){1, 2});
+    qkv_graph_reset(graph);
+    x = variable_of(2, (double[]){1, 2});
+    qkv_forward(graph);
+    cr_expect_null(qkv_graph_find_not_finite(graph));
+}
+
+/* ---- gradients ---- */
+
+Test(graph, a_tensor_used_twice_gets_both_gradients)
+{
+    struct qkv_tensor *x = variable_of(3, (double[]){1, -2, 3});
+    struct qkv_tensor *y = qkv_add(graph, qkv_multiply(graph, x, x), x); /* x^2 + x */
+    qkv_forward(graph);
+    qkv_backward(graph, y, NULL);
+    expect_gradient(x, (double[]){3, -3, 7});
+    qkv_backward(graph, y, NULL);
+    expect_gradient(x, (double[]){3, -3, 7}); /* set, not added to */
+    qkv_backward(graph, y, (double[]){1, 10, 0});
+    expect_gradient(x, (double[]){3, -30, 0});
+}
+
+Test(graph, backward_starts_at_any_node)
+{
+    struct qkv_tensor *x = variable_of(2, (double[]){1, 2}), *other = variable_of(2, (double[]){5, 7});
+    struct qkv_tensor *y = qkv_scale(graph, x, 3), *z = qkv_multiply(graph, y, other);
+    qkv_forward(graph);
+    qkv_backward(graph, z, NULL);
+    expect_gradient(x, (double[]){15, 21});
+    expect_gradient(other, (double[]){3, 6});
+    expect_gradient(y, (double[]){5, 7});
+    expect_gradient(z, (double[]){1, 1});
+    qkv_backward(graph, y, NULL);
+    expect_gradient(x, (double[]){3, 3});
+    expect_gradient(other, (double[]){0, 0}); /* nothing flows there */
+    expect_gradient(z, (double[]){0, 0});
+    qkv_backward(graph, x, (double[]){4, 5});
+    expect_gradient(x, (double[]){4, 5});
+    expect_gradient(y, (double[]){0, 0});
+}
+
+Test(graph, constants_and_graphs_without_gradients_keep_none)
+{
+    struct qkv_tensor *c = qkv_constant(graph, QKV_SHAPE(2)), *x = qkv_variable(graph, QKV_SHAPE(2));
+    cr_expect_null(qkv_tensor_gradient(c));
+    cr_expect_null(qkv_tensor_gradient(qkv_relu(graph, c)));
+    cr_expect_not_null(qkv_tensor_gradient(x));
+    cr_expect_not_null(qkv_tensor_gradient(qkv_add(graph, c, x)));
+    qkv_graph_set_gradients(graph, false);
+    struct qkv_tensor *still = qkv_variable(graph, QKV_SHAPE(2)), *y = qkv_relu(graph, still);
+    cr_expect_null(qkv_tensor_gradient(still));
+    cr_expect_null(qkv_tensor_gradient(y));
+    qkv_forward(graph);
+    qkv_backward(graph, y, NULL); /* goes nowhere */
+    expect_gradient(x, (double[]){0, 0});
+    qkv_graph_reset(graph);
+    cr_expect_null(qkv_tensor_gradient(qkv_variable(graph, QKV_SHAPE(2))), "settings survive a reset");
+}
+
+/* ---- dropout ---- */
+
+enum { MANY = 40000 };
+
+/* What dropout of the given node (from 0) leaves of ones. */
+static void drop(const struct qkv_random *random, int node, double rate, double *values)
+{
+    static double ones[MANY];
+    for (int i = 0; i < MANY; i++) ones[i] = 1;
+    qkv_graph_reset(graph);
+    qkv_graph_set_dropout(graph, random);
+    struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(MANY)), *y = NULL;
+    qkv_tensor_write(x, ones);
+    for (int i = 0; i <= node; i++) y = qkv_dropout(graph, x, rate);
+    qkv_forward(graph);
+    qkv_tensor_read(y, values);
+}
+
+static int differences(const double *a, const double *b)
+{
+    int count = 0;
+    for (int i = 0; i < MANY; i++) count += (a[i] == 0) != (b[i] == 0);
+    return count;
+}
+
+Test(graph, dropout_is_a_pure_function_of_its_coordinates)
+{
+    static double mask[MANY], again[MANY], other[MANY];
+    const struct qkv_random random = {.seed = 11, .step = 3}, seed = {.seed = 12, .step = 3};
+    const struct qkv_random step = {.seed = 11, .step = 4}, stream = {.seed = 11, .step = 3, .stream = 9};
+    const double expected = 2 * 0.3 * 0.7 * MANY, bound = 5 * sqrt(expected);
+    drop(&random, 0, 0.3, mask);
+    drop(&random, 0, 0.3, again);
+    cr_expect_arr_eq(mask, again, sizeof mask);
+    drop(&stream, 0, 0.3, other);
+    cr_expect_arr_eq(mask, other, sizeof mask, "the stream is ignored");
+    /* Masks of other coordinates are independent: they differ where one drops and the other does not. */
+    drop(&seed, 0, 0.3, other);
+    cr_expect_float_eq(differences(mask, other), expected, bound);
+    drop(&step, 0, 0.3, other);
+    cr_expect_float_eq(differences(mask, other), expected, bound);
+    drop(&random, 1, 0.3, other);
+    cr_expect_float_eq(differences(mask, other), expected, bound);
+}
+
+Test(graph, dropout_keeps_its_rate_and_scales_what_it_keeps)
+{
+    static double mask[MANY];
+    static const double RATES[] = {0, 0.1, 0.5, 0.9};
+    const struct qkv_random random = {.seed = 5, .step = 1};
+    for (size_t r = 0; r < sizeof RATES / sizeof RATES[0]; r++) {
+        double rate = RATES[r], kept = 0, neighbours = 0;
+        drop(&random, 0, rate, mask);
+        for (int i = 0; i < MANY; i++) {
+            cr_assert(mask[i] == 0 || fabs(mask[i] * (1 - rate) - 1) < 2e-4, "%.17g", mask[i]);
+            kept += mask[i] != 0;
+            neighbours += i > 0 && mask[i] != 0 && mask[i - 1] != 0;
+        }
+        double keep = 1 - rate;
+        cr_expect_float_eq(kept, keep * MANY, 5 * sqrt(keep * rate * MANY) + 1e-9);
+        cr_expect_float_eq(neighbours, keep * keep * MANY, 10 * sqrt(keep * rate * MANY) + 2);
+    }
+}
+
+Test(graph, dropout_backward_uses_the_mask_and_inference_has_none)
+{
+    static double mask[MANY], gradient[MANY];
+    const struct qkv_random random = {.seed = 5, .step = 1};
+    cr_expect(!qkv_graph_drops_out(graph));
+    qkv_graph_set_dropout(graph, &random);
+    cr_expect(qkv_graph_drops_out(graph));
+    struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(MANY)), *y = qkv_dropout(graph, x, 0.4);
+    for (int i = 0; i < MANY; i++) mask[i] = 1;
+    qkv_tensor_write(x, mask);
+    qkv_forward(graph);
+    qkv_backward(graph, y, NULL);
+    qkv_tensor_read(y, mask);
+    qkv_tensor_read_gradient(x, gradient);
+    cr_expect_arr_eq(mask, gradient, sizeof mask);
+    drop(NULL, 0, 0.4, mask);
+    for (int i = 0; i < MANY; i++) cr_assert_eq(mask[i], 1);
+}
+
+/* ---- reset ---- */
+
+Test(graph, the_same_work_again_needs_no_more_memory)
+{
+    size_t peak = 0;
+    for (int round = 0; round < 4; round++) {
+        qkv_graph_reset(graph);
+        struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(50, 60));
+        for (int i = 0; i < 30; i++) x = qkv_tanh(graph, x);
+        cr_assert_eq(qkv_graph_check(graph, NULL), QKV_OK);
+        if (round) cr_expect_eq(qkv_graph_peak_bytes(graph), peak);
+        peak = qkv_graph_peak_bytes(graph);
+    }
+    cr_expect_geq(peak, 31 * 2 * 3000 * sizeof(double));
+}
