@@ -151,7 +151,7 @@ struct qkv_tensor *transformer_finish(const struct stack *stack, struct qkv_grap
     return stack->normed ? qkv_norm_apply(&stack->final_norm, graph, x) : x;
 }
 
-static void note(struct qkv_trace *trace, enum qkv_attention_kind_id kind, int64_t layer, struct qkv_tensor *node)
+static void note(struct qkv_trace *trace, enum qkv_attention_kind kind, int64_t layer, struct qkv_tensor *node)
 {
     if (trace && trace->count < QKV_MOST_ATTENTIONS)
         trace->attention[trace->count++] = (struct qkv_attention_node){kind, layer, node};
@@ -174,7 +174,7 @@ struct qkv_tensor *transformer_encode(const struct transformer *network, struct 
     struct qkv_tensor *x = transformer_embed(stack, graph, ids, count, segments, 0), *node = NULL;
     for (int64_t i = 0; i < stack->layers; i++) {
         x = attend_self(&stack->blocks[i], graph, x, segments, &node);
-        note(trace, QKV_ENCODER_SELF, i + 1, node);
+        note(trace, QKV_ATTENTION_ENCODER, i + 1, node);
         x = transformer_feed_forward(&stack->blocks[i], graph, x);
     }
     return transformer_finish(stack, graph, x);
@@ -194,11 +194,11 @@ static struct qkv_tensor *hidden(const struct qkv_model *model, struct qkv_graph
     for (int64_t i = 0; i < stack->layers; i++) {
         const struct block *block = &stack->blocks[i];
         x = attend_self(block, graph, x, target, &node);
-        note(trace, QKV_DECODER_SELF, i + 1, node);
+        note(trace, QKV_ATTENTION_DECODER, i + 1, node);
         struct qkv_tensor *inside = qkv_residual_enter(&block->cross_residual, graph, x);
         struct qkv_tensor *mixed =
             qkv_multi_head_apply(&block->cross, graph, inside, memory, NULL, target, source, &node);
-        note(trace, QKV_CROSS, i + 1, node);
+        note(trace, QKV_ATTENTION_CROSS, i + 1, node);
         x = qkv_residual_leave(&block->cross_residual, graph, x, mixed);
         x = transformer_feed_forward(block, graph, x);
     }

@@ -14,19 +14,12 @@
 #define QKV_ATTENTION_MAP_H
 
 #include "qkv/arena.h"
+#include "qkv/attention_kind.h"
 #include "qkv/error.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-/* Who looks at whom. */
-enum qkv_attention_kind {
-    QKV_ATTENTION_ENCODER, /* source at source */
-    QKV_ATTENTION_DECODER, /* target input at target input, no position at a later one */
-    QKV_ATTENTION_CROSS,   /* target at source */
-    QKV_ATTENTION_KINDS,
-};
 
 /* The name in files and on the command line: encoder, decoder, cross. */
 QKV_API const char *qkv_attention_kind_name(enum qkv_attention_kind kind);

@@ -2,6 +2,7 @@
 #ifndef QKV_MODEL_H
 #define QKV_MODEL_H
 
+#include "qkv/attention_kind.h"
 #include "qkv/batch.h"
 #include "qkv/config.h"
 #include "qkv/graph.h"
@@ -12,16 +13,14 @@ struct qkv_decoding;
 
 /* ---- attention of a forced pass ---- */
 
-enum qkv_attention_kind_id { QKV_ENCODER_SELF, QKV_DECODER_SELF, QKV_CROSS };
-
 /* One attention layer of a pass: `node` is a fused attention node, whose weights qkv_attention_weights_of reads. */
 struct qkv_attention_node {
-    enum qkv_attention_kind_id kind;
+    enum qkv_attention_kind kind;
     int64_t layer; /* from 1 */
     struct qkv_tensor *node;
 };
 
-enum { QKV_MOST_ATTENTIONS = 256 };
+enum { QKV_MOST_ATTENTIONS = 3000 }; /* one a layer and two a decoder layer, of 1000 each: what a config may ask for */
 
 /* Collects the attention layers of a pass, in order; caller's storage. */
 struct qkv_trace {

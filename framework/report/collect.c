@@ -1,0 +1,179 @@
+#include "qkv/attention_collect.h"
+
+#include "qkv/ops.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct qkv_attention_collector {
+    const struct qkv_model *model;
+    struct qkv_graph *graph;
+    struct qkv_batch batch;
+    struct qkv_trace trace;
+    struct qkv_arena arena; /* the reports of the last pass */
+};
+
+struct qkv_attention_collector *qkv_attention_collector_new(const struct qkv_model *model, struct qkv_error *error)
+{
+    struct qkv_attention_collector *collector = calloc(1, sizeof *collector);
+    if (collector) collector->graph = qkv_graph_new(model->parameters.dtype);
+    if (!collector || !collector->graph) {
+        free(collector);
+        qkv_error_set(error, "out of memory for attention maps");
+        return NULL;
+    }
+    collector->model = model;
+    qkv_graph_set_gradients(collector->graph, false);
+    qkv_graph_bind(collector->graph, &model->parameters, NULL, false);
+    return collector;
+}
+
+void qkv_attention_collector_free(struct qkv_attention_collector *collector)
+{
+    if (!collector) return;
+    qkv_graph_free(collector->graph);
+    qkv_batch_release(&collector->batch);
+    qkv_arena_release(&collector->arena);
+    free(collector);
+}
+
+static enum qkv_status no_memory(struct qkv_error *error)
+{
+    return qkv_error_set(error, "out of memory for attention maps");
+}
+
+/* Whether the last token of a target is output only. */
+static bool is_cut(const struct qkv_attention_pair *pair)
+{
+    return pair->unfinished && pair->target.length > 0;
+}
+
+/* Tokens that the decoder takes in after <s>. */
+static struct qkv_ids taken_in(const struct qkv_attention_pair *pair)
+{
+    return (struct qkv_ids){pair->target.length - is_cut(pair), pair->target.ids};
+}
+
+/* Only here do users learn which sentence is too long: the graph knows rows, not sentences. */
+static enum qkv_status check_length(const struct qkv_model *model, const struct qkv_attention_pair *pair,
+                                    struct qkv_error *error)
+{
+    const struct qkv_position_config *encoder = &model->config.encoder.positions,
+                                     *decoder = &model->config.decoder.positions;
+    int64_t source = pair->source.length + 1, target = taken_in(pair).length + 1;
+    bool long_source = encoder->type != QKV_POSITION_NONE && source > encoder->max_length;
+    bool long_target = decoder->type != QKV_POSITION_NONE && target > decoder->max_length;
+    if (!long_source && !long_target) return QKV_OK;
+    return qkv_error_set(error, "the %s has %lld tokens, but the model has positions for %lld",
+                         long_source ? "source sentence" : "target sentence", (long long)(long_source ? source : target) - 1,
+                         (long long)(long_source ? encoder : decoder)->max_length - 1);
+}
+
+static enum qkv_status run(struct qkv_attention_collector *collector, int64_t count,
+                           const struct qkv_attention_pair *pairs, struct qkv_error *error)
+{
+    struct qkv_ids *source = qkv_arena_allocate(&collector->arena, (size_t)count * sizeof *source);
+    struct qkv_ids *target = qkv_arena_allocate(&collector->arena, (size_t)count * sizeof *target);
+    struct qkv_batch_view view;
+    if (!source || !target) return no_memory(error);
+    for (int64_t i = 0; i < count; i++) {
+        if (check_length(collector->model, &pairs[i], error)) return QKV_INVALID;
+        source[i] = pairs[i].source;
+        target[i] = taken_in(&pairs[i]);
+    }
+    qkv_graph_reset(collector->graph);
+    if (qkv_batch_make(&collector->batch, count, source, target, error)) return QKV_INVALID;
+    qkv_batch_shard(&collector->batch, 0, 1, &view);
+    qkv_model_loss(collector->model, collector->graph, &view, 0, 1, &collector->trace);
+    if (qkv_graph_check(collector->graph, error)) return QKV_INVALID;
+    qkv_forward(collector->graph);
+    return QKV_OK;
+}
+
+/* Tokens with a special one before or behind them; NULL when memory is out. */
+static const char *const *with_special(struct qkv_arena *arena, const char *before, const char *const *tokens,
+                                       int64_t count, const char *behind)
+{
+    const char **all = qkv_arena_allocate(arena, (size_t)(count + 1) * sizeof *all);
+    if (!all) return NULL;
+    if (before) all[0] = before;
+    if (count) memcpy(all + (before != NULL), tokens, (size_t)count * sizeof *all);
+    if (behind) all[count] = behind;
+    return all;
+}
+
+static bool name_tokens(struct qkv_arena *arena, const struct qkv_attention_pair *pair,
+                        struct qkv_attention_report *report)
+{
+    int64_t taken = taken_in(pair).length;
+    *report = (struct qkv_attention_report){
+        .source = with_special(arena, NULL, pair->source_tokens, pair->source.length, "</s>"),
+        .source_length = pair->source.length + 1,
+        .target_input = with_special(arena, "<s>", pair->target_tokens, taken, NULL),
+        .target_output = is_cut(pair) ? pair->target_tokens : with_special(arena, NULL, pair->target_tokens, taken, "</s>"),
+        .target_length = taken + 1,
+    };
+    return report->source && report->target_input && report->target_output;
+}
+
+/* The weights of a head as doubles; NULL when memory is out. */
+static const double *copy(struct qkv_arena *arena, const void *weights, enum qkv_dtype dtype, int64_t count)
+{
+    double *numbers = qkv_arena_allocate(arena, (size_t)count * sizeof *numbers);
+    for (int64_t i = 0; numbers && i < count; i++)
+        numbers[i] = dtype == QKV_FLOAT32 ? (double)((const float *)weights)[i] : ((const double *)weights)[i];
+    return numbers;
+}
+
+/* Maps of one kind of one sentence: counts them, or, where `maps` is given, makes them. -1 when memory is out. */
+static int64_t maps_of_kind(struct qkv_attention_collector *collector, enum qkv_attention_kind kind, int64_t sentence,
+                            struct qkv_attention_map *maps)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < collector->trace.count; i++) {
+        const struct qkv_attention_node *node = &collector->trace.attention[i];
+        const void *weights;
+        int64_t rows, columns;
+        if (node->kind != kind) continue;
+        for (int head = 0; (weights = qkv_attention_weights_of(node->node, sentence, head, &rows, &columns)); head++, count++) {
+            if (!maps) continue;
+            maps[count] = (struct qkv_attention_map){
+                .kind = kind, .layer = (int)node->layer, .head = head + 1, .rows = rows, .columns = columns};
+            maps[count].weights =
+                copy(&collector->arena, weights, collector->model->parameters.dtype, rows * columns);
+            if (!maps[count].weights) return -1;
+        }
+    }
+    return count;
+}
+
+static bool fill_maps(struct qkv_attention_collector *collector, unsigned kinds, int64_t sentence,
+                      struct qkv_attention_report *report)
+{
+    int64_t room = 0;
+    for (int kind = 0; kind < QKV_ATTENTION_KINDS; kind++)
+        if (kinds & 1u << kind) room += maps_of_kind(collector, (enum qkv_attention_kind)kind, sentence, NULL);
+    struct qkv_attention_map *maps = qkv_arena_allocate(&collector->arena, (size_t)room * sizeof *maps);
+    if (!maps) return false;
+    for (int kind = 0; kind < QKV_ATTENTION_KINDS; kind++) {
+        if (!(kinds & 1u << kind)) continue;
+        int64_t made = maps_of_kind(collector, (enum qkv_attention_kind)kind, sentence, maps + report->map_count);
+        if (made < 0) return false;
+        report->map_count += made;
+    }
+    report->maps = maps;
+    return true;
+}
+
+enum qkv_status qkv_attention_collect(struct qkv_attention_collector *collector, int64_t count,
+                                      const struct qkv_attention_pair *pairs, unsigned kinds,
+                                      struct qkv_attention_report *reports, struct qkv_error *error)
+{
+    qkv_arena_reset(&collector->arena);
+    if (run(collector, count, pairs, error)) return QKV_INVALID;
+    if (!kinds) kinds = ~0u;
+    for (int64_t i = 0; i < count; i++)
+        if (!name_tokens(&collector->arena, &pairs[i], &reports[i]) || !fill_maps(collector, kinds, i, &reports[i]))
+            return no_memory(error);
+    return QKV_OK;
+}

@@ -1,0 +1,110 @@
+#include "qkv/alignment.h"
+
+#include "qkv/attention_collect.h"
+#include "qkv/corpus.h"
+#include "qkv/run.h"
+
+#include <string.h>
+
+enum { PASS = 64 }; /* sentences that go through the model together */
+
+struct scoring {
+    const struct qkv_run *run;
+    const struct qkv_corpus *corpus;
+    struct qkv_alignments gold;
+    struct qkv_attention_collector *collector;
+    struct qkv_tokens words;
+    struct qkv_arena arena; /* the tokens of one pass */
+};
+
+/* Links count words, maps have tokens: a row must be a word. */
+static enum qkv_status check_words(struct scoring *s, int64_t pair, bool target, struct qkv_error *error)
+{
+    const struct qkv_data_config *data = &s->run->config.data;
+    const struct qkv_corpus_side *side = target ? &s->corpus->target : &s->corpus->source;
+    struct qkv_text_config text = target ? data->trg : data->src;
+    if (!text.split_punctuation) return QKV_OK; /* tokens are what stands between white space */
+    const char *line = target ? qkv_corpus_target(s->corpus, pair) : qkv_corpus_source(s->corpus, pair);
+    text.split_punctuation = false;
+    if (qkv_tokenize(&s->words, &text, line, strlen(line), error)) return QKV_INVALID;
+    int64_t tokens = side->start[pair + 1] - side->start[pair];
+    if (s->words.count == tokens) return QKV_OK;
+    return qkv_error_set(error, "%s:%lld: the %s sentence has %lld words, but the model cuts it into %lld tokens "
+                         "(data.%s.split_punctuation): links cannot be compared", s->gold.sentences[0].file,
+                         (long long)s->corpus->line[pair], target ? "target" : "source", (long long)s->words.count,
+                         (long long)tokens, target ? "trg" : "src");
+}
+
+static enum qkv_status check_input(const struct scoring *s, const char *links, struct qkv_error *error)
+{
+    const struct qkv_data_config *data = &s->run->config.data;
+    if (data->src.level == QKV_LEVEL_CHAR || data->trg.level == QKV_LEVEL_CHAR)
+        return qkv_error_set(error, "%s: links are between words, but data.%s.level of the model is char", links,
+                             data->src.level == QKV_LEVEL_CHAR ? "src" : "trg");
+    if (s->gold.count == s->corpus->read) return QKV_OK;
+    return qkv_error_set(error, "%s: has %lld line%s, but the corpus has %lld pair%s", links, (long long)s->gold.count,
+                         s->gold.count == 1 ? "" : "s", (long long)s->corpus->read, s->corpus->read == 1 ? "" : "s");
+}
+
+/* The texts of a sentence; NULL when memory is out. */
+static const char *const *texts(struct scoring *s, const struct qkv_vocabulary *vocabulary, struct qkv_ids ids)
+{
+    const char **tokens = qkv_arena_allocate(&s->arena, (size_t)ids.length * sizeof *tokens);
+    for (int64_t i = 0; tokens && i < ids.length; i++) tokens[i] = qkv_vocabulary_token(vocabulary, ids.ids[i]);
+    return tokens;
+}
+
+static struct qkv_ids ids_of(const struct qkv_corpus_side *side, int64_t pair)
+{
+    return (struct qkv_ids){side->start[pair + 1] - side->start[pair], side->ids + side->start[pair]};
+}
+
+/* Scores the pairs first .. first + count - 1. */
+static enum qkv_status pass(struct scoring *s, int64_t first, int64_t count, struct qkv_alignment_score *score,
+                            struct qkv_error *error)
+{
+    struct qkv_attention_pair pairs[PASS];
+    struct qkv_attention_report reports[PASS];
+    qkv_arena_reset(&s->arena);
+    for (int64_t i = 0; i < count; i++) {
+        int64_t pair = first + i;
+        if (check_words(s, pair, false, error) || check_words(s, pair, true, error)) return QKV_INVALID;
+        pairs[i] = (struct qkv_attention_pair){.source = ids_of(&s->corpus->source, pair),
+                                               .target = ids_of(&s->corpus->target, pair)};
+        pairs[i].source_tokens = texts(s, &s->run->source, pairs[i].source);
+        pairs[i].target_tokens = texts(s, &s->run->target, pairs[i].target);
+        if (!pairs[i].source_tokens || !pairs[i].target_tokens)
+            return qkv_error_set(error, "out of memory for alignment scores");
+    }
+    if (qkv_attention_collect(s->collector, count, pairs, 1u << QKV_ATTENTION_CROSS, reports, error)) return QKV_INVALID;
+    for (int64_t i = 0; i < count; i++) {
+        const struct qkv_alignment *gold = &s->gold.sentences[s->corpus->line[first + i] - 1];
+        if (qkv_alignment_score_add(score, &reports[i], gold, error)) return QKV_INVALID;
+    }
+    return QKV_OK;
+}
+
+static enum qkv_status evaluate(struct scoring *s, const char *links, struct qkv_alignment_score *score,
+                                struct qkv_error *error)
+{
+    if (qkv_alignments_read(&s->gold, links, error) || check_input(s, links, error)) return QKV_INVALID;
+    s->collector = qkv_attention_collector_new(s->run->model, error);
+    if (!s->collector) return QKV_INVALID;
+    for (int64_t first = 0; first < s->corpus->count; first += PASS) {
+        int64_t left = s->corpus->count - first;
+        if (pass(s, first, left < PASS ? left : PASS, score, error)) return QKV_INVALID;
+    }
+    return QKV_OK;
+}
+
+enum qkv_status qkv_alignment_evaluate(const struct qkv_run *run, const struct qkv_corpus *corpus, const char *links,
+                                       struct qkv_alignment_score *score, struct qkv_error *error)
+{
+    struct scoring scoring = {.run = run, .corpus = corpus};
+    enum qkv_status status = evaluate(&scoring, links, score, error);
+    qkv_alignments_release(&scoring.gold);
+    qkv_attention_collector_free(scoring.collector);
+    qkv_tokens_release(&scoring.words);
+    qkv_arena_release(&scoring.arena);
+    return status;
+}
