@@ -214,7 +214,7 @@ Test(formats, text_colours_cells_when_asked_to)
         render("text", &(struct qkv_attention_options){.colors = QKV_COLORS_TRUE, .colormap = "gray"}, &size);
     cr_assert(
         strstr(text, "\033[48;2;191;191;191;38;5;16m  0.75\033[0m\033[48;2;64;64;64;38;5;231m  0.25\033[0m"));
-    cr_assert(strstr(text, "\033[48;2;0;0;0;38;5;231m 0.00\033[0m\n"));
+    cr_assert(strstr(text, "\033[48;2;0;0;0;38;5;231m    ·\033[0m\n"));
     free(text);
     text =
         render("text", &(struct qkv_attention_options){.colors = QKV_COLORS_256, .colormap = "gray"}, &size);

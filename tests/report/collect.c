@@ -1,0 +1,208 @@
+/* Maps of a model against the same attention made by hand from composable ops. */
+#include "qkv/alignment.h"
+#include "qkv/attention_collect.h"
+#include "qkv/layers.h"
+
+#include "support.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <string.h>
+
+enum { WIDTH = 6, HEADS = 2, SOURCE_SIZE = 7, TARGET_SIZE = 6 };
+
+/* A model of two encoder layers and one decoder layer, with dropout, in double precision. */
+static struct qkv_model *make_model(struct qkv_arena *arena, int64_t longest)
+{
+    struct qkv_config config;
+    struct qkv_error error = {""};
+    cr_assert_eq(qkv_config_default(&config, arena, "small"), QKV_OK);
+    struct qkv_stack_config *stacks[] = {&config.model.encoder, &config.model.decoder};
+    for (int i = 0; i < 2; i++) {
+        stacks[i]->num_layers = 2 - i;
+        stacks[i]->num_heads = HEADS;
+        stacks[i]->hidden_size = stacks[i]->embeddings.embedding_dim = WIDTH;
+        stacks[i]->attention.key_width = stacks[i]->attention.value_width = WIDTH / HEADS;
+        stacks[i]->ff_size = 8;
+        stacks[i]->dropout = stacks[i]->attention.dropout = stacks[i]->embeddings.dropout = 0.5;
+        stacks[i]->layer_norm = QKV_NORM_PRE;
+        stacks[i]->positions.max_length = longest;
+    }
+    struct qkv_model *model = qkv_model_new(&config.model, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT64, &error);
+    cr_assert_not_null(model, "%s", error.message);
+    qkv_parameters_initialize(&model->parameters, 3);
+    return model;
+}
+
+static const int32_t SOURCE_IDS[] = {3, 5, 4, 6}, TARGET_IDS[] = {4, 3, 5};
+static const char *const SOURCE[] = {"a", "b", "c", "d"}, *const TARGET[] = {"x", "y", "z"};
+
+/* Three pairs of different lengths; the last was cut. */
+static const struct qkv_attention_pair PAIRS[] = {
+    {{2, SOURCE_IDS}, {3, TARGET_IDS}, SOURCE, TARGET, false},
+    {{4, SOURCE_IDS}, {1, TARGET_IDS}, SOURCE, TARGET, false},
+    {{1, SOURCE_IDS}, {2, TARGET_IDS}, SOURCE, TARGET, true},
+};
+
+static const struct qkv_attention_map *find(const struct qkv_attention_report *report, enum qkv_attention_kind kind,
+                                            int layer, int head)
+{
+    for (int64_t i = 0; i < report->map_count; i++) {
+        const struct qkv_attention_map *map = &report->maps[i];
+        if (map->kind == kind && map->layer == layer && map->head == head) return map;
+    }
+    cr_assert_fail("no map %d.%d.%d", (int)kind, layer, head);
+    return NULL;
+}
+
+/* The weights of encoder layer 1 for one sentence, [H, T, T], from embeddings, norm, projections, scores and softmax. */
+static void encoder_by_hand(const struct qkv_model *model, const int32_t *ids, int64_t count, double *weights)
+{
+    const struct qkv_parameters *p = &model->parameters;
+    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
+    struct qkv_error error = {""};
+    qkv_graph_bind(graph, p, NULL, false);
+#define USE(name) qkv_use(graph, qkv_parameters_find(p, "encoder." name))
+    double scale = model->config.encoder.embeddings.scale ? sqrt(WIDTH) : 1;
+    struct qkv_tensor *x = qkv_embedding(graph, USE("embeddings.table"), ids, count, scale);
+    struct qkv_tensor *positions = qkv_constant(graph, QKV_SHAPE(count, WIDTH));
+    double sinusoids[8 * WIDTH];
+    for (int64_t i = 0; i < count * WIDTH; i++) sinusoids[i] = qkv_sinusoid(i / WIDTH, i % WIDTH, WIDTH, 10000);
+    qkv_tensor_write(positions, sinusoids);
+    x = qkv_layer_norm(graph, qkv_add(graph, x, positions), USE("1.self.norm.gain"), USE("1.self.norm.bias"),
+                       model->config.encoder.norm_epsilon);
+    struct qkv_tensor *query = qkv_linear(graph, x, USE("1.self.query.weight"), USE("1.self.query.bias"), false);
+    struct qkv_tensor *key = qkv_linear(graph, x, USE("1.self.key.weight"), USE("1.self.key.bias"), false);
+    const int64_t start = 0;
+    const struct qkv_segments whole = {1, &start, &count};
+    struct qkv_attention layout = {
+        .heads = HEADS, .queries = whole, .keys = whole, .scale = 1 / sqrt((double)WIDTH / HEADS)};
+    struct qkv_tensor *result =
+        qkv_attention_weights(graph, qkv_attention_scores(graph, query, key, layout), NULL, layout);
+    cr_assert_eq(qkv_graph_check(graph, &error), QKV_OK, "%s", error.message);
+    qkv_forward(graph);
+    qkv_tensor_read(result, weights);
+    qkv_graph_free(graph);
+}
+
+Test(collect, weights_are_those_of_the_composition)
+{
+    struct qkv_arena arena = {0};
+    struct qkv_error error = {""};
+    struct qkv_attention_report reports[3];
+    struct qkv_model *model = make_model(&arena, 20);
+    struct qkv_attention_collector *collector = qkv_attention_collector_new(model, &error);
+    cr_assert_eq(qkv_attention_collect(collector, 3, PAIRS, 0, reports, &error), QKV_OK, "%s", error.message);
+    for (int64_t s = 0; s < 3; s++) {
+        int32_t ids[8];
+        double expected[HEADS * 8 * 8];
+        int64_t count = PAIRS[s].source.length + 1;
+        memcpy(ids, SOURCE_IDS, sizeof SOURCE_IDS);
+        ids[count - 1] = QKV_END;
+        encoder_by_hand(model, ids, count, expected);
+        for (int head = 1; head <= HEADS; head++) {
+            const struct qkv_attention_map *map = find(&reports[s], QKV_ATTENTION_ENCODER, 1, head);
+            cr_assert(map->rows == count && map->columns == count);
+            for (int64_t i = 0; i < count * count; i++)
+                cr_expect_float_eq(map->weights[i], expected[(head - 1) * count * count + i], 1e-14);
+        }
+    }
+    qkv_attention_collector_free(collector);
+    qkv_model_free(model);
+    qkv_arena_release(&arena);
+}
+
+Test(collect, reports_hold_every_head_and_name_their_tokens)
+{
+    struct qkv_arena arena = {0};
+    struct qkv_error error = {""};
+    struct qkv_attention_report reports[3];
+    struct qkv_model *model = make_model(&arena, 20);
+    struct qkv_attention_collector *collector = qkv_attention_collector_new(model, &error);
+    cr_assert_eq(qkv_attention_collect(collector, 3, PAIRS, 0, reports, &error), QKV_OK, "%s", error.message);
+    for (int s = 0; s < 3; s++) {
+        cr_assert_eq(reports[s].map_count, 2 * HEADS + HEADS + HEADS);
+        for (int64_t m = 0; m < reports[s].map_count; m++) {
+            const struct qkv_attention_map *map = &reports[s].maps[m];
+            bool encoder = map->kind == QKV_ATTENTION_ENCODER, decoder = map->kind == QKV_ATTENTION_DECODER;
+            cr_assert_eq(map->rows, encoder ? reports[s].source_length : reports[s].target_length);
+            cr_assert_eq(map->columns, decoder ? reports[s].target_length : reports[s].source_length);
+            for (int64_t r = 0; r < map->rows; r++) {
+                double sum = 0;
+                for (int64_t c = 0; c < map->columns; c++) {
+                    double weight = map->weights[r * map->columns + c];
+                    sum += weight;
+                    cr_expect(decoder && c > r ? weight == 0.0 : weight > 0);
+                }
+                cr_expect_float_eq(sum, 1, 1e-12);
+            }
+        }
+        for (int head = 1; head <= HEADS; head++) {
+            find(&reports[s], QKV_ATTENTION_ENCODER, 2, head);
+            find(&reports[s], QKV_ATTENTION_DECODER, 1, head);
+            find(&reports[s], QKV_ATTENTION_CROSS, 1, head);
+        }
+    }
+    cr_assert_eq(reports[0].source_length, 3);
+    cr_assert_str_eq(reports[0].source[1], "b");
+    cr_assert_str_eq(reports[0].source[2], "</s>");
+    cr_assert_eq(reports[0].target_length, 4);
+    cr_assert_str_eq(reports[0].target_input[0], "<s>");
+    cr_assert_str_eq(reports[0].target_input[3], "z");
+    cr_assert_str_eq(reports[0].target_output[0], "x");
+    cr_assert_str_eq(reports[0].target_output[3], "</s>");
+    /* A translation that was cut has no step that outputs </s>. */
+    cr_assert_eq(reports[2].target_length, 2);
+    cr_assert_str_eq(reports[2].target_input[1], "x");
+    cr_assert_str_eq(reports[2].target_output[1], "y");
+    qkv_attention_collector_free(collector);
+    qkv_model_free(model);
+    qkv_arena_release(&arena);
+}
+
+Test(collect, passes_do_not_touch_each_other)
+{
+    struct qkv_arena arena = {0};
+    struct qkv_error error = {""};
+    struct qkv_attention_report together[3], alone;
+    struct qkv_model *model = make_model(&arena, 20);
+    struct qkv_attention_collector *first = qkv_attention_collector_new(model, &error),
+                                   *second = qkv_attention_collector_new(model, &error);
+    const unsigned cross = 1u << QKV_ATTENTION_CROSS;
+    cr_assert_eq(qkv_attention_collect(first, 3, PAIRS, 0, together, &error), QKV_OK);
+    for (int s = 0; s < 3; s++) {
+        cr_assert_eq(qkv_attention_collect(second, 1, &PAIRS[s], cross, &alone, &error), QKV_OK);
+        cr_assert_eq(alone.map_count, HEADS);
+        for (int head = 1; head <= HEADS; head++) {
+            const struct qkv_attention_map *a = find(&alone, QKV_ATTENTION_CROSS, 1, head);
+            const struct qkv_attention_map *b = find(&together[s], QKV_ATTENTION_CROSS, 1, head);
+            for (int64_t i = 0; i < a->rows * a->columns; i++)
+                cr_expect_float_eq(a->weights[i], b->weights[i], 1e-14);
+        }
+    }
+    qkv_attention_collector_free(first);
+    qkv_attention_collector_free(second);
+    qkv_model_free(model);
+    qkv_arena_release(&arena);
+}
+
+Test(collect, refuses_sentences_without_positions)
+{
+    struct qkv_arena arena = {0};
+    struct qkv_error error = {""};
+    struct qkv_attention_report reports[3];
+    struct qkv_model *model = make_model(&arena, 3);
+    struct qkv_attention_collector *collector = qkv_attention_collector_new(model, &error);
+    cr_assert_eq(qkv_attention_collect(collector, 2, PAIRS + 1, 0, reports, &error), QKV_INVALID);
+    cr_assert_str_eq(error.message, "the source sentence has 4 tokens, but the model has positions for 2");
+    cr_assert_eq(qkv_attention_collect(collector, 1, PAIRS, 0, reports, &error), QKV_INVALID);
+    cr_assert_str_eq(error.message, "the target sentence has 3 tokens, but the model has positions for 2");
+    /* The longest that a search gives: its last token needs no position. */
+    struct qkv_attention_pair cut = PAIRS[0];
+    cut.unfinished = true;
+    cr_assert_eq(qkv_attention_collect(collector, 1, &cut, 0, reports, &error), QKV_OK, "%s", error.message);
+    cr_assert_eq(reports[0].target_length, 3);
+    qkv_attention_collector_free(collector);
+    qkv_model_free(model);
+    qkv_arena_release(&arena);
+}
