@@ -1,0 +1,104 @@
+/* qkv evaluate --links: gold alignments against the maps that qkv attention shows. */
+#include "tiny_run.h"
+
+#include <cjson/cJSON.h>
+#include <string.h>
+
+static struct outcome evaluate(const char *arguments)
+{
+    return run("cd '%s' && qkv evaluate run %s", tiny_folder("alignment"), arguments);
+}
+
+/* Counts the gold links 0-0, 1-1, ... that the strongest source words of a map's rows give; the last row and column are
+ * </s>. */
+static int hits(const cJSON *map, int words)
+{
+    int count = 0;
+    for (int r = 0; r < words; r++) {
+        cJSON *row = cJSON_GetArrayItem(cJSON_GetObjectItem(map, "weights"), r);
+        int best = 0;
+        for (int c = 1; c < words; c++)
+            if (cJSON_GetArrayItem(row, c)->valuedouble > cJSON_GetArrayItem(row, best)->valuedouble) best = c;
+        count += best == r;
+    }
+    return count;
+}
+
+Test(alignment, agrees_with_the_maps_of_each_sentence)
+{
+    static const char *const SOURCE[] = {"one two three", "five four", "two one four three"};
+    static const char *const TARGET[] = {"uno dos tres", "cinco cuatro", "dos uno cuatro tres"};
+    static const int WORDS[] = {3, 2, 4};
+    const char *folder = scratch("agrees");
+    int expected[2] = {0, 0};
+    for (int i = 0; i < 3; i++) {
+        struct outcome shown = run("cd '%s' && qkv attention run '%s' --target '%s' -f json --kind cross",
+                                   tiny_folder("alignment"), SOURCE[i], TARGET[i]);
+        cJSON *maps = cJSON_GetObjectItem(cJSON_Parse(shown.output), "maps");
+        cr_assert_eq(cJSON_GetArraySize(maps), 2, "%s", shown.error);
+        for (int head = 0; head < 2; head++) expected[head] += hits(cJSON_GetArrayItem(maps, head), WORDS[i]);
+    }
+    const char *pairs = write_text(folder, "pairs.tsv", format("%s\t%s\n%s\t%s\n%s\t%s\n", SOURCE[0], TARGET[0], SOURCE[1],
+                                                               TARGET[1], SOURCE[2], TARGET[2]));
+    const char *links = write_text(folder, "gold", "0-0 1-1 2-2\n0-0 1-1\n0-0 1-1 2-2 3-3\n");
+    struct outcome outcome = evaluate(format("'%s' --links '%s' --json", pairs, links));
+    cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
+    cJSON *alignment = cJSON_GetObjectItem(cJSON_Parse(outcome.output), "alignment");
+    cJSON *results = cJSON_GetObjectItem(alignment, "results");
+    cr_assert_eq(cJSON_GetArraySize(results), 2 * 4, "two heads, the mean of the layer, the mean of all, in two readings");
+    cr_expect_eq(cJSON_GetObjectItem(alignment, "sentences")->valueint, 3);
+    for (int head = 0; head < 2; head++) {
+        cJSON *result = cJSON_GetArrayItem(results, head);
+        cr_expect_str_eq(cJSON_GetObjectItem(result, "reading")->valuestring, "output");
+        cr_expect_eq(cJSON_GetObjectItem(result, "head")->valueint, head + 1);
+        cr_expect_eq(cJSON_GetObjectItem(result, "sure")->valueint, 9);
+        cr_expect_eq(cJSON_GetObjectItem(result, "found_sure")->valueint, expected[head]);
+        cr_expect_float_eq(cJSON_GetObjectItem(result, "aer")->valuedouble, 1 - expected[head] / 9., 1e-12);
+    }
+    outcome = evaluate(format("'%s' --links '%s'", pairs, links));
+    cr_expect_not_null(strstr(outcome.output, "layer 1, mean of heads"));
+    cr_expect_not_null(strstr(outcome.output, "\nbest: "));
+}
+
+/* What a wrong file is told, on two pairs. */
+static void expect_refusal(const char *name, const char *links, const char *message)
+{
+    const char *folder = scratch(name);
+    write_text(folder, "pairs.tsv", "one two\tuno dos\nfive\tcinco\n");
+    write_text(folder, "gold", links);
+    struct outcome outcome =
+        run("cd '%s' && qkv evaluate '%s/run' pairs.tsv --links gold", folder, tiny_folder("alignment"));
+    cr_expect_eq(outcome.exit_code, 2);
+    cr_expect_str_empty(outcome.output);
+    cr_expect_str_eq(outcome.error, format("qkv: %s\n", message));
+}
+
+Test(alignment, refuses_links_of_another_corpus)
+{
+    expect_refusal("short", "0-0\n", "gold: has 1 line, but the corpus has 2 pairs");
+    expect_refusal("long", "0-0\n\n\n", "gold: has 3 lines, but the corpus has 2 pairs");
+    expect_refusal("range", "0-0\n0-0 1-0\n", "gold:2:5: link 1-0 has no source word 1: the sentence has 1, from 0");
+}
+
+/* A second run, of which the source side cuts punctuation off: words and tokens can then differ. */
+Test(alignment, refuses_tokens_that_are_no_words)
+{
+    const char *folder = scratch("words");
+    write_text(folder, "train.tsv", "one two\tuno dos\none, two\tuno , dos\n");
+    write_text(folder, "one.tsv", "one two\tuno dos\n");
+    write_text(folder, "two.tsv", "one, two\tuno , dos\n");
+    write_text(folder, "gold", "0-0 1-1\n");
+    write_text(folder, "tiny.yaml", TINY_CONFIG);
+    struct outcome outcome = run("cd '%s' && qkv train tiny.yaml -q -s data.src.split_punctuation=true -s training.updates=1 "
+                                 "-s training.validation_freq=1 --threads 1", folder);
+    cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
+    outcome = run("cd '%s' && qkv evaluate run one.tsv --links gold", folder);
+    cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
+    outcome = run("cd '%s' && qkv evaluate run two.tsv --links gold", folder);
+    cr_expect_eq(outcome.exit_code, 2);
+    cr_expect_str_eq(outcome.error, "qkv: gold:1: the source sentence has 2 words, but the model cuts it into 3 tokens "
+                                    "(data.src.split_punctuation): links cannot be compared\n");
+    outcome = run("cd '%s' && qkv train tiny.yaml -q -s data.src.level=char -s training.updates=1 "
+                  "-s training.validation_freq=1 --threads 1 --overwrite && qkv evaluate run one.tsv --links gold", folder);
+    cr_expect_str_eq(outcome.error, "qkv: gold: links are between words, but data.src.level of the model is char\n");
+}

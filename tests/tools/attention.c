@@ -1,0 +1,238 @@
+/* qkv attention, through the command line, on a tiny run. */
+#include "tiny_run.h"
+
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <string.h>
+
+static struct outcome attention(const char *arguments)
+{
+    return run("cd '%s' && qkv attention run %s", tiny_folder("attention"), arguments);
+}
+
+/* The sentence, refused with one sentence. */
+static void expect_refusal(const char *arguments, const char *message)
+{
+    struct outcome outcome = attention(arguments);
+    cr_expect_eq(outcome.exit_code, 2, "%s", arguments);
+    cr_expect_str_eq(outcome.error, format("qkv: %s\n", message), "%s\ngot    %swanted qkv: %s", arguments, outcome.error,
+                     message);
+    cr_expect_str_empty(outcome.output);
+}
+
+static cJSON *maps_of(const cJSON *report)
+{
+    return cJSON_GetObjectItem(report, "maps");
+}
+
+static const char *text_of(const cJSON *object, const char *key)
+{
+    return cJSON_GetStringValue(cJSON_GetObjectItem(object, key));
+}
+
+static cJSON *report_of(const char *arguments)
+{
+    struct outcome outcome = attention(arguments);
+    cr_assert_eq(outcome.exit_code, 0, "%s: %s", arguments, outcome.error);
+    cJSON *report = cJSON_Parse(outcome.output);
+    cr_assert_not_null(report, "%s", outcome.output);
+    return report;
+}
+
+static double weight(const cJSON *map, int row, int column)
+{
+    cJSON *line = cJSON_GetArrayItem(cJSON_GetObjectItem(map, "weights"), row);
+    return cJSON_GetArrayItem(line, column)->valuedouble;
+}
+
+static int count_of(const cJSON *map, const char *key)
+{
+    return cJSON_GetArraySize(cJSON_GetObjectItem(map, key));
+}
+
+/* Rows that are distributions, and no look at what comes later. */
+static void check_map(const cJSON *map)
+{
+    bool decoder = !strcmp(text_of(map, "kind"), "decoder");
+    int rows = count_of(map, "weights"), columns = count_of(map, "columns");
+    cr_assert(rows > 1 && columns > 1);
+    for (int r = 0; r < rows; r++) {
+        double sum = 0;
+        for (int c = 0; c < columns; c++) {
+            sum += weight(map, r, c);
+            cr_expect(weight(map, r, c) >= 0);
+            if (decoder && c > r) cr_expect_eq(weight(map, r, c), 0.0);
+        }
+        cr_expect_float_eq(sum, 1, 1e-6);
+    }
+}
+
+Test(attention, json_holds_every_head_of_every_layer)
+{
+    static const char *const NAMES[] = {"encoder.1.1", "encoder.1.2", "encoder.2.1", "encoder.2.2",
+                                        "decoder.1.1", "decoder.1.2", "cross.1.1",   "cross.1.2"};
+    const char *searches[] = {"", "--beam 3", "--target 'uno tres dos'"};
+    for (int s = 0; s < 3; s++) {
+        cJSON *report = report_of(format("'one two three' --format json %s", searches[s]));
+        cr_assert_eq(cJSON_GetArraySize(maps_of(report)), 8);
+        cr_expect_str_eq(text_of(report, "model"), "tiny");
+        for (int i = 0; i < 8; i++) {
+            cJSON *map = cJSON_GetArrayItem(maps_of(report), i);
+            cr_expect_str_eq(text_of(map, "name"), NAMES[i]);
+            check_map(map);
+        }
+        cJSON_Delete(report);
+    }
+}
+
+Test(attention, a_given_target_that_equals_the_translation_gives_the_same_maps)
+{
+    struct outcome own = attention("'four two one' -f json");
+    cr_assert_eq(own.exit_code, 0, "%s", own.error);
+    own.error[strcspn(own.error, "\n")] = '\0'; /* the translation */
+    cr_assert_str_not_empty(own.error);
+    struct outcome given = attention(format("'four two one' -f json --target '%s'", own.error));
+    cr_expect_str_empty(given.error);
+    cr_expect_str_eq(given.output, own.output);
+    cr_expect_not_null(strstr(own.output, format("four two one → %s", own.error)), "the title has both");
+    struct outcome other = attention("'four two one' -f json --target 'dos dos'");
+    cr_expect_str_neq(other.output, own.output);
+}
+
+Test(attention, what_is_not_asked_for_depends_on_the_format)
+{
+    struct outcome text = attention("'one two'");
+    cr_expect_not_null(strstr(text.output, "cross attention, layer 1, mean of heads"));
+    cr_expect_null(strstr(text.output, "encoder"));
+    cr_expect_null(strstr(text.output, "\033"), "no colours off a terminal");
+    struct outcome heads = attention("'one two' --head all --kind cross");
+    cr_expect_not_null(strstr(heads.output, "cross attention, layer 1, head 2"));
+    struct outcome picture = attention("'one two' -f svg");
+    cr_expect_not_null(strstr(picture.output, "layer 1, head 2"));
+    cr_expect_not_null(strstr(picture.output, "cross attention · tiny"));
+    cr_expect_null(strstr(picture.output, "encoder"));
+}
+
+Test(attention, selects_kinds_layers_heads_and_means)
+{
+    static const struct {
+        const char *options;
+        int count;
+        const char *first;
+    } CASES[] = {
+        {"--kind encoder", 4, "encoder.1.1"},
+        {"--kind encoder,cross --mean", 3, "encoder.1.mean"},
+        {"--kind cross --kind decoder --head 2", 2, "decoder.1.2"},
+        {"--kind encoder --layer 2", 2, "encoder.2.1"},
+        {"--kind encoder --layer mean --head 1", 1, "encoder.mean.1"},
+        {"--kind all --layer mean --mean", 3, "encoder.mean.mean"},
+        {"--layer 1", 6, "encoder.1.1"},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        cJSON *report = report_of(format("'one two' -f json %s", CASES[i].options));
+        cr_expect_eq(cJSON_GetArraySize(maps_of(report)), CASES[i].count, "%s", CASES[i].options);
+        cr_expect_str_eq(text_of(cJSON_GetArrayItem(maps_of(report), 0), "name"), CASES[i].first);
+        cJSON_Delete(report);
+    }
+}
+
+Test(attention, the_name_of_the_file_chooses_the_format)
+{
+    static const struct {
+        const char *name, *start;
+    } FILES[] = {{"a.json", "{"},        {"a.csv", "kind,layer,head"}, {"a.npz", "PK\003\004"},
+                 {"a.svg", "<svg"},      {"a.png", "\211PNG\r\n"},     {"a.txt", "one two → "}};
+    const char *folder = scratch("formats");
+    for (size_t i = 0; i < sizeof FILES / sizeof *FILES; i++) {
+        const char *path = format("%s/%s", folder, FILES[i].name);
+        struct outcome outcome = attention(format("'one two' -q -o '%s'", path));
+        cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
+        cr_expect_str_empty(outcome.output);
+        cr_expect_str_empty(outcome.error);
+        char *bytes = read_file(path, NULL);
+        cr_assert_not_null(bytes);
+        const char *found = strstr(bytes, FILES[i].start);
+        cr_expect(found && found - bytes < 60, "%s", FILES[i].name);
+    }
+    /* --format wins over the name; `-` is standard output, binary or not. */
+    attention(format("'one two' -f csv -o '%s/a.json'", folder));
+    cr_expect_eq(strncmp(read_file(format("%s/a.json", folder), NULL), "kind", 4), 0);
+    struct outcome piped = attention("'one two' -f png -o - | head -c 4");
+    cr_expect_str_eq(piped.output, "\211PNG");
+}
+
+Test(attention, draws_as_told)
+{
+    struct outcome plain = attention("'one two' -f svg --mean"),
+                   other = attention("'one two' -f svg --mean --colormap gray"),
+                   numbers = attention("'one two' -f svg --mean --annotate");
+    cr_assert(plain.exit_code == 0 && other.exit_code == 0 && numbers.exit_code == 0);
+    cr_expect_str_neq(plain.output, other.output);
+    cr_expect_gt(strlen(numbers.output), strlen(plain.output));
+}
+
+Test(attention, reads_one_line_of_standard_input)
+{
+    struct outcome given = attention("'two five' -f csv");
+    struct outcome piped = run("cd '%s' && printf 'two five\\r\\none\\n' | qkv attention run - -f csv", tiny_folder("attention"));
+    cr_expect_str_eq(piped.output, given.output);
+    expect_refusal("-", "<stdin>: there is no line");
+    piped = run("cd '%s' && printf 'two \\0five\\n' | qkv attention run -", tiny_folder("attention"));
+    cr_expect_str_eq(piped.error, "qkv: <stdin>: column 5: byte 0x00 is no text\n");
+}
+
+Test(attention, tells_of_unknown_words_and_shows_them)
+{
+    struct outcome outcome = attention("'one blorp two' -f json --target 'uno dos zap'");
+    cr_expect_eq(outcome.exit_code, 0);
+    cr_expect_str_eq(outcome.error, "qkv: the sentence: not in the vocabulary: blorp\n"
+                                    "qkv: --target: not in the vocabulary: zap\n");
+    cr_expect_not_null(strstr(outcome.output, "\"blorp\""));
+    cr_expect_not_null(strstr(outcome.output, "\"zap\""));
+    outcome = attention("'one blorp two' -q");
+    cr_expect_str_empty(outcome.error);
+}
+
+Test(attention, refuses_sentences_that_cannot_be_shown)
+{
+    expect_refusal("''", "the sentence: holds no words");
+    expect_refusal("one --target ' '", "--target: holds no words");
+    expect_refusal("'one two one two one two one two one two one two'",
+                   "the sentence: has 12 tokens, but the model has positions for 11");
+    expect_refusal("one --target 'uno uno uno uno uno uno uno uno uno uno uno uno'",
+                   "--target: has 12 tokens, but the model has positions for 11");
+    expect_refusal("\"$(printf 'one \\377')\"", "the sentence: column 5: byte 0xFF is not valid UTF-8");
+    struct outcome longest = attention("'one two one two one two one two one two one' -f csv");
+    cr_expect_eq(longest.exit_code, 0, "%s", longest.error);
+}
+
+Test(attention, names_what_there_is)
+{
+    expect_refusal("one -q --head 9", "the cross attention has no head 9: its heads are 1 to 2");
+    expect_refusal("one -q --kind encoder --layer 3", "the encoder attention has no layer 3: its layers are 1 to 2");
+    expect_refusal("one --head 0", "--head is '0', but must be a number from 1, all or mean");
+    expect_refusal("one --layer two", "--layer is 'two', but must be a number from 1, all or mean");
+    expect_refusal("one --kind cross,self", "--kind is 'self', but must be encoder, decoder, cross or all");
+    expect_refusal("one --kind cross,", "--kind is '', but must be encoder, decoder, cross or all");
+    expect_refusal("one --format pdf", "--format is 'pdf', but must be one of json, csv, npz, svg, png, text");
+    expect_refusal("one -o cross.pdf", "cross.pdf: the name does not end in a known format: choose one with --format: json, "
+                                       "csv, npz, svg, png, text");
+    expect_refusal("one --colormap jet", "--colormap is 'jet', but must be one of viridis, plasma, magma, YlOrRd, gray");
+    expect_refusal("one --mean --head 1", "--mean stands for --head mean; give one --head");
+    expect_refusal("one --target uno --beam 2",
+                   "--target and --beam exclude each other: a given translation is not searched for");
+}
+
+Test(attention, says_which_file_is_in_the_way)
+{
+    struct outcome outcome = run("qkv attention no/such/run one");
+    cr_expect_eq(outcome.exit_code, 2);
+    cr_expect_str_eq(outcome.error, "qkv: no/such/run: there is no such run\n");
+    outcome = attention("one -q -o no/such/folder/a.svg");
+    cr_expect_eq(outcome.exit_code, 2);
+    cr_expect_eq(strncmp(outcome.error, "qkv: no/such/folder/a.svg", 25), 0, "%s", outcome.error);
+    expect_refusal("one -q >/dev/full", "cannot write to standard output");
+    outcome = attention("one --checkpoint none.safetensors");
+    cr_expect_eq(outcome.exit_code, 2);
+    cr_expect_not_null(strstr(outcome.error, "run/none.safetensors"));
+}

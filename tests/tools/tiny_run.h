@@ -1,0 +1,72 @@
+/* A tiny run that a test program trains once, before its tests: 20 pairs, two encoder layers, one decoder layer, two
+ * heads. Include it in one file of the program. */
+#ifndef QKV_TESTS_TINY_RUN_H
+#define QKV_TESTS_TINY_RUN_H
+
+#include "support.h"
+
+#include <criterion/criterion.h>
+#include <criterion/hooks.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char TINY_CONFIG[] =
+    "name: tiny\n"
+    "data:\n"
+    "  train: train.tsv\n"
+    "  dev: train.tsv\n"
+    "  src: {lang: en}\n"
+    "  trg: {lang: es}\n"
+    "model:\n"
+    "  encoder: {num_layers: 2, num_heads: 2, hidden_size: 16, ff_size: 32, positions: {max_length: 12}}\n"
+    "  decoder: {num_layers: 1, num_heads: 2, hidden_size: 16, ff_size: 32, positions: {max_length: 12}}\n"
+    "training:\n"
+    "  model_dir: run\n"
+    "  learning_rate: 0.01\n"
+    "  batch_size: 20\n"
+    "  updates: 60\n"
+    "  validation_freq: 60\n";
+
+/* The folder where train.tsv, tiny.yaml and the folder `run` are. */
+static const char *tiny_folder(const char *program)
+{
+    return format("%s/scratch/tools_%s.trained", QKV_BUILD_DIR, program);
+}
+
+/* Pairs "one four" -> "uno cuatro", from two to four words, word by word. */
+static void tiny_data(const char *folder)
+{
+    static const char *const SOURCE[] = {"one", "two", "three", "four", "five"};
+    static const char *const TARGET[] = {"uno", "dos", "tres", "cuatro", "cinco"};
+    char *lines = format("%s", "");
+    for (int i = 0; i < 20; i++) {
+        char *source = format("%s %s", SOURCE[i % 5], SOURCE[i * i / 3 % 5]);
+        char *target = format("%s %s", TARGET[i % 5], TARGET[i * i / 3 % 5]);
+        for (int more = i % 3; more > 0; more--) {
+            source = format("%s %s", source, SOURCE[(i + 2 * more) % 5]);
+            target = format("%s %s", target, TARGET[(i + 2 * more) % 5]);
+        }
+        lines = format("%s%s\t%s\n", lines, source, target);
+    }
+    write_text(folder, "train.tsv", lines);
+}
+
+/* Trains in the process that starts the tests; they only read. */
+static void tiny_train(void)
+{
+    const char *folder = scratch("trained");
+    tiny_data(folder);
+    write_text(folder, "tiny.yaml", TINY_CONFIG);
+    struct outcome outcome = run("cd '%s' && qkv train tiny.yaml --threads 1 --quiet", folder);
+    if (outcome.exit_code == 0) return;
+    fprintf(stderr, "training failed: %s", outcome.error);
+    exit(1);
+}
+
+ReportHook(PRE_ALL)(struct criterion_test_set *tests)
+{
+    (void)tests;
+    tiny_train();
+}
+
+#endif
