@@ -9,6 +9,8 @@
 #include <criterion/hooks.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static const char TINY_CONFIG[] =
     "name: tiny\n"
@@ -51,22 +53,26 @@ static void tiny_data(const char *folder)
     write_text(folder, "train.tsv", lines);
 }
 
-/* Trains in the process that starts the tests; they only read. */
 static void tiny_train(void)
 {
     const char *folder = scratch("trained");
     tiny_data(folder);
     write_text(folder, "tiny.yaml", TINY_CONFIG);
     struct outcome outcome = run("cd '%s' && qkv train tiny.yaml --threads 1 --quiet", folder);
-    if (outcome.exit_code == 0) return;
-    fprintf(stderr, "training failed: %s", outcome.error);
-    exit(1);
+    fprintf(stderr, "%s", outcome.error);
+    _exit(outcome.exit_code);
 }
 
+/* Before all tests, which only read; in a process of its own, that the texts of support.h end with. */
 ReportHook(PRE_ALL)(struct criterion_test_set *tests)
 {
     (void)tests;
-    tiny_train();
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) tiny_train();
+    if (child > 0 && waitpid(child, &status, 0) == child && status == 0) return;
+    fputs("the tiny run could not be trained\n", stderr);
+    exit(1);
 }
 
 #endif
