@@ -87,12 +87,14 @@ static struct change difference(struct qkv_probe *probe, const struct qkv_direct
     evaluate(probe, probe->minus);
     move(probe, direction, 0);
     struct change change = {0};
+    /* Saturated functions such as gelu add numbers of the size of x that cancel: x counts like the result. */
+    double moved = direction->element >= 0 ? fabs(*direction->origin) : 0;
     for (int64_t i = 0; i < probe->y->count; i++) {
         double plus = probe->plus[i], minus = probe->minus[i], c = probe->cotangent[i];
         double size = fabs(c) * (fabs(plus) + fabs(minus));
         change.value += c * (plus - minus);
         change.all += size;
-        if (plus > minus || plus < minus) change.moved += size;
+        if (plus > minus || plus < minus) change.moved += size + fabs(c) * moved;
         else if (plus - minus != 0.0) change.value = NAN; /* not comparable: some value is no number */
     }
     return change;
@@ -153,8 +155,9 @@ struct qkv_derivative qkv_differentiate_again(struct qkv_probe *probe, const str
     struct qkv_derivative best = {.value = NAN, .rounding = INFINITY}, last = five_points(probe, direction, 1e-2 * scale);
     for (double h = 1e-3 * scale; h > 3e-7 * scale; h /= 10) {
         struct qkv_derivative d = five_points(probe, direction, h);
-        /* The smaller step is further from kinks and deeper in rounding: what it says otherwise is the doubt. */
-        last.rounding += fabs(d.value - last.value);
+        /* The smaller step is further from kinks and deeper in rounding: what it says otherwise is the doubt; twice,
+         * because its own error may have cancelled a part. */
+        last.rounding += 2 * fabs(d.value - last.value);
         if (last.rounding < best.rounding) best = last;
         last = d;
     }
