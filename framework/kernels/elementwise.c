@@ -198,24 +198,30 @@ static const struct qkv_sample positive_good[] = {
     OP(title, .inputs = 1, .shape = same_as_input, .forward = title##_forward, .backward = title##_backward,           \
        .good = SAMPLES(samples), .bad = SAMPLES(none_bad))
 
+/* Phi(x), the normal distribution function; erfc keeps the digits that 1 + erf loses for negative x. */
+static inline real normal_cdf(real x)
+{
+    return (real)0.5 * REAL(erfc)(x * (real)-0.70710678118654752440);
+}
+
 /* d/dx [x Phi(x)] = Phi(x) + x phi(x) */
 static inline real gelu_derivative(real x)
 {
     const real inverse_root_2pi = (real)0.39894228040143267794;
-    return (real)0.5 * (1 + REAL(erf)(x * (real)0.70710678118654752440)) +
-           x * inverse_root_2pi * fast_exp((real)-0.5 * x * x);
+    return normal_cdf(x) + x * inverse_root_2pi * fast_exp((real)-0.5 * x * x);
 }
 
+/* 2 sqrt(2/pi) (x + 0.044715 x^3): the approximation is x sigmoid of it, because (1 + tanh u) / 2 = sigmoid(2u). */
 static inline real gelu_inner(real x)
 {
-    return (real)0.79788456080286535588 * (x + (real)0.044715 * x * x * x);
+    return (real)1.59576912160573071176 * (x + (real)0.044715 * x * x * x);
 }
 
 static inline real gelu_tanh_derivative(real x)
 {
-    real t = fast_tanh(gelu_inner(x));
-    real inner = (real)0.79788456080286535588 * (1 + (real)0.134145 * x * x);
-    return (real)0.5 * (1 + t) + (real)0.5 * x * (1 - t * t) * inner;
+    real s = fast_sigmoid(gelu_inner(x));
+    real inner = (real)1.59576912160573071176 * (1 + (real)0.134145 * x * x);
+    return s + x * s * (1 - s) * inner;
 }
 
 static inline real silu_derivative(real x)
@@ -225,8 +231,8 @@ static inline real silu_derivative(real x)
 }
 
 UNARY(relu, unary_good, x > 0 ? x : 0, (real)(x > 0));
-UNARY(gelu, unary_good, (real)0.5 * x * (1 + REAL(erf)(x * (real)0.70710678118654752440)), gelu_derivative(x));
-UNARY(gelu_tanh, unary_good, (real)0.5 * x * (1 + fast_tanh(gelu_inner(x))), gelu_tanh_derivative(x));
+UNARY(gelu, unary_good, x * normal_cdf(x), gelu_derivative(x));
+UNARY(gelu_tanh, unary_good, x * fast_sigmoid(gelu_inner(x)), gelu_tanh_derivative(x));
 UNARY(silu, unary_good, x * fast_sigmoid(x), silu_derivative(x));
 UNARY(tanh, unary_good, fast_tanh(x), 1 - f * f);
 UNARY(sigmoid, unary_good, fast_sigmoid(x), f * (1 - f));
