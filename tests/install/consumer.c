@@ -75,33 +75,43 @@ Test(consumer, finds_the_version_it_asks_for)
     }
 }
 
-/* cc main.c $(pkg-config ...), with the installed files before any that the system may have. */
-static char *through_pkg_config(const char *folder, const char *libraries, const char *program)
+/* cc main.c $(pkg-config --cflags --libs PACKAGE), run, and listed. */
+static char *through_pkg_config(const char *folder, const char *package)
 {
     return MUST(
         "PKG_CONFIG_PATH=$(dirname \"$(find '%s/prefix' -name qkv.pc)\") && export PKG_CONFIG_PATH && "
-        "'%s' -std=c11 -Wall -Wextra -Werror %s -o '%s/%s' '%s/tests/install/consumer/main.c' "
-        "$(pkg-config --cflags qkv) %s && "
-        "LD_LIBRARY_PATH=$(pkg-config --variable=libdir qkv) '%s/%s' && readelf -d '%s/%s'",
-        folder, QKV_COMPILER, QKV_INSTRUMENTATION, folder, program, QKV_SOURCE_DIR, libraries, folder,
-        program, folder, program);
+        "'%s' -std=c11 -Wall -Wextra -Werror %s -o '%s/xor' '%s/tests/install/consumer/main.c' "
+        "$(pkg-config --cflags --libs %s) && "
+        "LD_LIBRARY_PATH=$(pkg-config --variable=libdir qkv) '%s/xor' && readelf -d '%s/xor'",
+        folder, QKV_COMPILER, QKV_INSTRUMENTATION, folder, QKV_SOURCE_DIR, package, folder, folder);
 }
 
 Test(consumer, is_built_by_pkg_config_shared)
 {
-    char *output = through_pkg_config(installed("pkg_shared"), "$(pkg-config --libs qkv)", "xor");
+    char *output = through_pkg_config(installed("pkg_shared"), "qkv");
     expect_xor(output);
     cr_expect_not_null(strstr(output, "[libqkv.so.0]"), "%s", output);
     cr_expect_null(strstr(output, "yaml"), "%s", output);
 }
 
-/* The linker prefers the shared library of two in one folder; only the file name says which one is meant. */
 Test(consumer, is_built_by_pkg_config_static)
 {
-    char *output = through_pkg_config(
-        installed("pkg_static"), "$(pkg-config --static --libs qkv | sed 's/-lqkv/-l:libqkv.a/')", "xor");
+    char *output = through_pkg_config(installed("pkg_static"), "qkv-static");
     expect_xor(output);
     cr_expect_null(strstr(output, "libqkv"), "%s", output);
+}
+
+/* Linking everything statically needs what each library needs in turn. */
+Test(consumer, is_told_all_libraries_by_pkg_config)
+{
+    const char *folder = installed("pkg_all");
+    char *all =
+        MUST("PKG_CONFIG_PATH=$(dirname \"$(find '%s/prefix' -name qkv.pc)\") pkg-config --static --libs qkv",
+             folder);
+    const char *libraries[] = {"-lqkv",   "-lyaml",  "openblas", "-lutf8proc",
+                               "-lcjson", "-lcairo", "-lz",      "-lm"};
+    for (size_t i = 0; i < sizeof libraries / sizeof libraries[0]; i++)
+        cr_expect_not_null(strstr(all, libraries[i]), "%s lacks %s", all, libraries[i]);
 }
 
 Test(consumer, finds_the_same_version_everywhere)

@@ -1,0 +1,126 @@
+/* A runner for Criterion's tests in builds with ThreadSanitizer, in place of Criterion's own. Criterion maps
+ * memory at addresses that ThreadSanitizer keeps for itself, and dies of it. This one takes the place of the
+ * few functions that the macros call, and runs each test in a child made by plain fork: declarations and
+ * assertions are Criterion's.
+ *
+ *     PROGRAM [--filter SUITE/NAME]      the pattern is a shell glob; other options are ignored
+ */
+#include <criterion/criterion.h>
+#include <fnmatch.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { SKIPPED = 77, FAILED = 99 };
+
+/* ---- what the macros of a test call, in the child ---- */
+
+static const struct criterion_test *current;
+static bool failed;
+
+static const struct criterion_suite *suite_of(const struct criterion_test *test)
+{
+    extern struct criterion_suite *__start_cr_sts[] __attribute__((weak)),
+        *__stop_cr_sts[] __attribute__((weak));
+    for (struct criterion_suite **suite = __start_cr_sts; suite < __stop_cr_sts; suite++)
+        if (*suite && !strcmp((*suite)->name, test->category)) return *suite;
+    return NULL;
+}
+
+static _Noreturn void leave(int status)
+{
+    fflush(NULL);
+    _exit(status);
+}
+
+void criterion_internal_test_setup(void)
+{
+    const struct criterion_suite *suite = suite_of(current);
+    if (suite && suite->data && suite->data->init) suite->data->init();
+    if (current->data->init) current->data->init();
+}
+
+void criterion_internal_test_main(void (*function)(void))
+{
+    function();
+}
+
+void criterion_internal_test_teardown(void)
+{
+    const struct criterion_suite *suite = suite_of(current);
+    if (current->data->fini) current->data->fini();
+    if (suite && suite->data && suite->data->fini) suite->data->fini();
+}
+
+void cri_asserts_passed_incr(void)
+{
+}
+
+void criterion_send_assert(struct criterion_assert_stats *stats)
+{
+    if (!stats->passed) fprintf(stderr, "%s:%u: %s\n", stats->file, stats->line, stats->message);
+}
+
+void criterion_abort_test(void)
+{
+    leave(FAILED);
+}
+
+void criterion_continue_test(void)
+{
+    failed = true;
+}
+
+void criterion_skip_test(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+    leave(SKIPPED);
+}
+
+/* ---- the parent ---- */
+
+static bool passes(const struct criterion_test *test, int status)
+{
+    if (WIFSIGNALED(status)) return WTERMSIG(status) == test->data->signal;
+    if (test->data->signal) return false;
+    return WEXITSTATUS(status) == SKIPPED || WEXITSTATUS(status) == test->data->exit_code;
+}
+
+int main(int argc, char **argv)
+{
+    extern struct criterion_test *__start_cr_tst[], *__stop_cr_tst[];
+    const char *filter = argc == 3 && !strcmp(argv[1], "--filter") ? argv[2] : "*";
+    int tested = 0, failures = 0;
+    for (struct criterion_test **test = __start_cr_tst; test < __stop_cr_tst; test++) {
+        char name[256];
+        if (!*test || (*test)->data->disabled) continue;
+        snprintf(name, sizeof name, "%s/%s", (*test)->category, (*test)->name);
+        if (fnmatch(filter, name, 0) != 0) continue;
+        current = *test;
+        fflush(NULL);
+        pid_t child = fork();
+        if (child == 0) {
+            current->test();
+            leave(failed ? FAILED : 0);
+        }
+        int status;
+        if (child < 0 || waitpid(child, &status, 0) != child) {
+            perror(name);
+            return EXIT_FAILURE;
+        }
+        tested++;
+        if (passes(*test, status)) continue;
+        failures++;
+        fprintf(stderr, "[FAIL] %s (%s %d)\n", name, WIFSIGNALED(status) ? "signal" : "exit code",
+                WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+    }
+    fprintf(stderr, "Tested: %d, failing: %d\n", tested, failures);
+    return failures || !tested ? EXIT_FAILURE : EXIT_SUCCESS;
+}
