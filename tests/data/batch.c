@@ -167,7 +167,8 @@ Test(batches, hold_every_sentence_once)
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
         for (int type = QKV_BATCH_SENTENCE; type <= QKV_BATCH_TOKEN; type++)
             for (int order = QKV_BATCH_ORDER_CORPUS; order <= QKV_BATCH_ORDER_SHUFFLED; order++) {
-                struct qkv_batches batches = plan_of(type, sizes[s], order, 1);
+                struct qkv_batches batches =
+                    plan_of((enum qkv_batch_type)type, sizes[s], (enum qkv_batch_order)order, 1);
                 expect_complete(&batches, NULL);
                 qkv_batches_epoch(&batches, 1);
                 expect_complete(&batches, NULL);
@@ -265,7 +266,7 @@ Test(batches, are_made_without_malloc)
     cr_skip_test("a sanitizer's malloc cannot be counted; the release build counts");
 #else
     for (int type = QKV_BATCH_SENTENCE; type <= QKV_BATCH_TOKEN; type++) {
-        struct qkv_batches batches = plan_of(type, 50, QKV_BATCH_ORDER_SHUFFLED, 3);
+        struct qkv_batches batches = plan_of((enum qkv_batch_type)type, 50, QKV_BATCH_ORDER_SHUFFLED, 3);
         struct qkv_batch batch = {0};
         struct qkv_batch_view view;
         cr_assert_eq(qkv_batches_get(&batches, 0, &batch, NULL), QKV_OK);
