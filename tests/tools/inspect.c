@@ -48,6 +48,7 @@ Test(inspect, counts_every_parameter)
     cr_expect_eq(number(object, "parts.encoder"), ENCODER);
     cr_expect_eq(number(object, "parts.decoder"), DECODER);
     cr_expect_eq(number(object, "parts.output"), OUTPUT);
+    cr_expect_eq(cJSON_GetArraySize(cJSON_GetObjectItem(object, "parts")), 3, "each part once");
     cr_expect_eq(number(object, "vocabulary.source"), TYPES);
     double sum = 0;
     const cJSON *parameter;
