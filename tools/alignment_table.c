@@ -3,15 +3,19 @@
 /* "layer 2, head 1", "layer 2, mean of heads", "mean of layers and heads" */
 static const char *name_of(const struct qkv_alignment_result *result, char text[64])
 {
-    if (result->layer && result->head) snprintf(text, 64, "layer %d, head %d", result->layer, result->head);
-    else if (result->layer) snprintf(text, 64, "layer %d, mean of heads", result->layer);
-    else snprintf(text, 64, "mean of layers and heads");
+    if (result->layer && result->head)
+        snprintf(text, 64, "layer %d, head %d", result->layer, result->head);
+    else if (result->layer)
+        snprintf(text, 64, "layer %d, mean of heads", result->layer);
+    else
+        snprintf(text, 64, "mean of layers and heads");
     return text;
 }
 
 static void print_rates(const struct qkv_alignment_result *result, FILE *file)
 {
-    fprintf(file, "  %6.2f %9.2f %6.2f", 100 * result->error_rate, 100 * result->precision, 100 * result->recall);
+    fprintf(file, "  %6.2f %9.2f %6.2f", 100 * result->error_rate, 100 * result->precision,
+            100 * result->recall);
 }
 
 int print_alignment(const struct qkv_alignment_score *score, FILE *file)
@@ -19,11 +23,13 @@ int print_alignment(const struct qkv_alignment_score *score, FILE *file)
     int64_t maps = score->count / QKV_READINGS; /* results come by reading, then by map */
     struct qkv_alignment_result best = qkv_alignment_score_best(score);
     char text[64];
-    fprintf(file, "Cross attention against gold links, %lld sentence%s, in percent.\n", (long long)score->sentences,
-            score->sentences == 1 ? "" : "s");
-    fputs("A row of a map read as the word that its step outputs, or as the word that it takes in:\n\n", file);
+    fprintf(file, "Cross attention against gold links, %lld sentence%s, in percent.\n",
+            (long long)score->sentences, score->sentences == 1 ? "" : "s");
+    fputs("A row of a map read as the word that its step outputs, or as the word that it takes in:\n\n",
+          file);
     fprintf(file, "%-25s  %-23s  %s\n", "", "output", "input");
-    fprintf(file, "%-25s  %6s %9s %6s  %6s %9s %6s\n", "", "AER", "precision", "recall", "AER", "precision", "recall");
+    fprintf(file, "%-25s  %6s %9s %6s  %6s %9s %6s\n", "", "AER", "precision", "recall", "AER", "precision",
+            "recall");
     for (int64_t i = 0; i < maps; i++) {
         struct qkv_alignment_result output = qkv_alignment_score_get(score, i);
         struct qkv_alignment_result input = qkv_alignment_score_get(score, maps + i);
@@ -32,8 +38,8 @@ int print_alignment(const struct qkv_alignment_score *score, FILE *file)
         print_rates(&input, file);
         fputc('\n', file);
     }
-    fprintf(file, "\nbest: %s, %s: AER %.2f\n", name_of(&best, text), qkv_alignment_reading_name(best.reading),
-            100 * best.error_rate);
+    fprintf(file, "\nbest: %s, %s: AER %.2f\n", name_of(&best, text),
+            qkv_alignment_reading_name(best.reading), 100 * best.error_rate);
     return fflush(file) || ferror(file) ? QKV_INVALID : QKV_OK;
 }
 
@@ -55,7 +61,8 @@ static cJSON *result_json(const struct qkv_alignment_result *result)
         add_index(object, "layer", result->layer) && add_index(object, "head", result->head) &&
         add_number(object, "aer", result->error_rate) && add_number(object, "precision", result->precision) &&
         add_number(object, "recall", result->recall) && add_number(object, "links", (double)result->links) &&
-        add_number(object, "sure", (double)result->sure) && add_number(object, "found_sure", (double)result->found_sure) &&
+        add_number(object, "sure", (double)result->sure) &&
+        add_number(object, "found_sure", (double)result->found_sure) &&
         add_number(object, "found_possible", (double)result->found_possible))
         return object;
     cJSON_Delete(object);

@@ -34,8 +34,10 @@ static const char *read_sentence(struct viewer *v, const char *operand, struct q
     if (strcmp(operand, "-") != 0) return operand;
     ssize_t length = getline(&line, &room, stdin);
     const char *sentence = NULL;
-    if (length < 0) qkv_error_set(error, "<stdin>: %s", ferror(stdin) ? strerror(errno) : "there is no line");
-    else if (strlen(line) != (size_t)length) qkv_error_set(error, "<stdin>: column %zu: byte 0x00 is no text", strlen(line) + 1);
+    if (length < 0)
+        qkv_error_set(error, "<stdin>: %s", ferror(stdin) ? strerror(errno) : "there is no line");
+    else if (strlen(line) != (size_t)length)
+        qkv_error_set(error, "<stdin>: column %zu: byte 0x00 is no text", strlen(line) + 1);
     else {
         line[strcspn(line, "\r\n")] = '\0';
         sentence = qkv_arena_string(&v->arena, line);
@@ -51,8 +53,8 @@ static enum qkv_status encode(const struct viewer *v, const char *what, const ch
 {
     const struct qkv_data_config *data = &v->run.config.data;
     struct qkv_error inner;
-    if (qkv_sentence_encode(sentence, target ? &data->trg : &data->src, target ? &v->run.target : &v->run.source, text,
-                            strlen(text), &inner))
+    if (qkv_sentence_encode(sentence, target ? &data->trg : &data->src,
+                            target ? &v->run.target : &v->run.source, text, strlen(text), &inner))
         return qkv_error_set(error, "%s: %s", what, inner.message);
     if (!sentence->tokens.count) return qkv_error_set(error, "%s: holds no words", what);
     int64_t longest = qkv_model_longest(v->run.model) - 1; /* </s>, or <s>, has a position as well */
@@ -84,7 +86,9 @@ static enum qkv_status translate(struct viewer *v, int64_t beam, struct qkv_erro
     v->pair.unfinished = !best->finished;
     v->target_text = qkv_detokenize(&v->run.config.data.trg, best->length, tokens, &v->arena);
     if (!v->target_text) return qkv_error_set(error, "out of memory");
-    if (!v->quiet) fprintf(stderr, "%s%s\n", v->target_text, best->finished ? "" : " (cut: the longest output is reached)");
+    if (!v->quiet)
+        fprintf(stderr, "%s%s\n", v->target_text,
+                best->finished ? "" : " (cut: the longest output is reached)");
     return QKV_OK;
 }
 
@@ -93,7 +97,8 @@ static enum qkv_status make_pair(struct viewer *v, const char *operand, const ch
                                  struct qkv_error *error)
 {
     v->source_text = read_sentence(v, operand, error);
-    if (!v->source_text || encode(v, "the sentence", v->source_text, false, &v->source, error)) return QKV_INVALID;
+    if (!v->source_text || encode(v, "the sentence", v->source_text, false, &v->source, error))
+        return QKV_INVALID;
     v->pair.source = (struct qkv_ids){v->source.tokens.count, v->source.ids};
     v->pair.source_tokens = v->source.tokens.token;
     if (!target) return translate(v, beam, error);
@@ -104,7 +109,8 @@ static enum qkv_status make_pair(struct viewer *v, const char *operand, const ch
     return QKV_OK;
 }
 
-static enum qkv_status show(struct viewer *v, const struct attention_request *request, struct qkv_error *error)
+static enum qkv_status show(struct viewer *v, const struct attention_request *request,
+                            struct qkv_error *error)
 {
     struct qkv_attention_report report;
     v->collector = qkv_attention_collector_new(v->run.model, error);
@@ -137,30 +143,38 @@ int command_attention(int argc, char **argv)
     int64_t beam = 0;
     int operands;
     const struct argument arguments[] = {
-        {"target", 't', "TEXT", ARGUMENT_TEXT, &target, 0, 0, "look at this translation instead of the run's own"},
-        {"beam", 'k', "K", ARGUMENT_INTEGER, &beam, 1, 1000, "hypotheses while translating; 1: greedy (default: testing.beam_size)"},
+        {"target", 't', "TEXT", ARGUMENT_TEXT, &target, 0, 0,
+         "look at this translation instead of the run's own"},
+        {"beam", 'k', "K", ARGUMENT_INTEGER, &beam, 1, 1000,
+         "hypotheses while translating; 1: greedy (default: testing.beam_size)"},
         ARGUMENTS_ATTENTION(&options),
-        {"checkpoint", 0, "NAME", ARGUMENT_TEXT, &checkpoint, 0, 0, "file in the run folder (default: best, else last)"},
-        {"quiet", 'q', NULL, ARGUMENT_FLAG, &v.quiet, 0, 0, "do not print the translation, nor tell of unknown words"},
+        {"checkpoint", 0, "NAME", ARGUMENT_TEXT, &checkpoint, 0, 0,
+         "file in the run folder (default: best, else last)"},
+        {"quiet", 'q', NULL, ARGUMENT_FLAG, &v.quiet, 0, 0,
+         "do not print the translation, nor tell of unknown words"},
         {0},
     };
     const struct usage usage = {
         .synopsis = "attention RUN SENTENCE [options]",
-        .description = "Translates SENTENCE (-: a line of standard input) and shows where the model looked: one map a\n"
-                       "head, each row a distribution over tokens. Kinds: encoder (source at source), decoder\n"
-                       "(target at target) and cross (target at source). What is not asked for is chosen by format:\n"
-                       "text shows the mean heads of each cross layer, svg and png every head of every cross layer;\n"
-                       "json, csv and npz hold all maps.\n",
+        .description =
+            "Translates SENTENCE (-: a line of standard input) and shows where the model looked: one map a\n"
+            "head, each row a distribution over tokens. Kinds: encoder (source at source), decoder\n"
+            "(target at target) and cross (target at source). What is not asked for is chosen by format:\n"
+            "text shows the mean heads of each cross layer, svg and png every head of every cross layer;\n"
+            "json, csv and npz hold all maps.\n",
         .arguments = arguments,
-        .examples = "  qkv attention runs/toy_en_es \"the cat is sleeping\"\n"
-                    "  qkv attention runs/toy_en_es \"the cat is sleeping\" -o cross.png --layer 2 --head 1 --annotate\n"
-                    "  qkv attention runs/toy_en_es \"the cat is sleeping\" --target \"el gato duerme\" -f json\n",
+        .examples =
+            "  qkv attention runs/toy_en_es \"the cat is sleeping\"\n"
+            "  qkv attention runs/toy_en_es \"the cat is sleeping\" -o cross.png --layer 2 --head 1 "
+            "--annotate\n"
+            "  qkv attention runs/toy_en_es \"the cat is sleeping\" --target \"el gato duerme\" -f json\n",
         .fewest = 2,
         .most = 2,
     };
     enum parsed parsed = arguments_parse(&usage, argc, argv, &operands);
     if (parsed != PARSED_RUN) return parsed == PARSED_HELP ? QKV_OK : QKV_INVALID;
-    if (target && beam) return complain("--target and --beam exclude each other: a given translation is not searched for");
+    if (target && beam)
+        return complain("--target and --beam exclude each other: a given translation is not searched for");
     if (attention_request_read(&request, &options)) return QKV_INVALID;
     struct qkv_error error = {""};
     enum qkv_status status = qkv_run_open(&v.run, argv[1], checkpoint, QKV_FLOAT32, &error);

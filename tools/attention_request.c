@@ -29,9 +29,11 @@ static enum qkv_status read_format(struct attention_request *request, const stru
     if (!request->format && options->format)
         return complain("--format is '%s', but must be one of %s", options->format, known);
     if (!request->format)
-        return complain("%s: the name does not end in a known format: choose one with --format: %s", request->path, known);
+        return complain("%s: the name does not end in a known format: choose one with --format: %s",
+                        request->path, known);
     if (request->format->binary && !request->path && isatty(STDOUT_FILENO))
-        return complain("%s is binary and standard output is a terminal: name a file with -o", request->format->name);
+        return complain("%s is binary and standard output is a terminal: name a file with -o",
+                        request->format->name);
     return QKV_OK;
 }
 
@@ -43,9 +45,12 @@ static enum qkv_status add_kinds(unsigned *kinds, const char *list)
         size_t length = strcspn(at, ",");
         enum qkv_attention_kind kind;
         if (length < sizeof name) memcpy(name, at, length);
-        if (!strcmp(name, "all")) *kinds |= (1u << QKV_ATTENTION_KINDS) - 1;
-        else if (qkv_attention_kind_find(name, &kind)) *kinds |= 1u << kind;
-        else return complain("--kind is '%.*s', but must be encoder, decoder, cross or all", (int)length, at);
+        if (!strcmp(name, "all"))
+            *kinds |= (1u << QKV_ATTENTION_KINDS) - 1;
+        else if (qkv_attention_kind_find(name, &kind))
+            *kinds |= 1u << kind;
+        else
+            return complain("--kind is '%.*s', but must be encoder, decoder, cross or all", (int)length, at);
         at += length;
         if (!*at) return QKV_OK;
     }
@@ -58,10 +63,14 @@ static enum qkv_status read_index(const char *option, const char *text, int *ind
     if (!text) return QKV_OK;
     errno = 0;
     long number = strtol(text, &end, 10);
-    if (!strcmp(text, "all")) *index = QKV_ATTENTION_EACH;
-    else if (!strcmp(text, "mean")) *index = QKV_ATTENTION_MEAN;
-    else if (end > text && !*end && !errno && number >= 1 && number <= 1000000) *index = (int)number;
-    else return complain("%s is '%s', but must be a number from 1, all or mean", option, text);
+    if (!strcmp(text, "all"))
+        *index = QKV_ATTENTION_EACH;
+    else if (!strcmp(text, "mean"))
+        *index = QKV_ATTENTION_MEAN;
+    else if (end > text && !*end && !errno && number >= 1 && number <= 1000000)
+        *index = (int)number;
+    else
+        return complain("%s is '%s', but must be a number from 1, all or mean", option, text);
     return QKV_OK;
 }
 
@@ -72,7 +81,8 @@ static enum qkv_status read_colormap(const char *name)
     char known[128];
     size_t used = 0;
     for (int64_t i = 0; qkv_colormap_name(i) && used < sizeof known; i++)
-        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", qkv_colormap_name(i));
+        used +=
+            (size_t)snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", qkv_colormap_name(i));
     return complain("--colormap is '%s', but must be one of %s", name, known);
 }
 
@@ -80,12 +90,15 @@ static enum qkv_terminal_colors terminal_colors(void)
 {
     const char *depth = getenv("COLORTERM"), *terminal = getenv("TERM");
     if (!colours_on(stdout) || !terminal || !strcmp(terminal, "dumb")) return QKV_COLORS_NONE;
-    return depth && (!strcmp(depth, "truecolor") || !strcmp(depth, "24bit")) ? QKV_COLORS_TRUE : QKV_COLORS_256;
+    return depth && (!strcmp(depth, "truecolor") || !strcmp(depth, "24bit")) ? QKV_COLORS_TRUE
+                                                                             : QKV_COLORS_256;
 }
 
-enum qkv_status attention_request_read(struct attention_request *request, const struct attention_options *options)
+enum qkv_status attention_request_read(struct attention_request *request,
+                                       const struct attention_options *options)
 {
-    *request = (struct attention_request){.drawing = {.colormap = options->colormap, .annotate = options->annotate}};
+    *request =
+        (struct attention_request){.drawing = {.colormap = options->colormap, .annotate = options->annotate}};
     if (read_format(request, options) || read_colormap(options->colormap)) return QKV_INVALID;
     const char *name = request->format->name;
     bool text = !strcmp(name, "text"), picture = !strcmp(name, "svg") || !strcmp(name, "png");
@@ -95,7 +108,8 @@ enum qkv_status attention_request_read(struct attention_request *request, const 
     request->layer = QKV_ATTENTION_EACH;
     request->head = text || options->mean ? QKV_ATTENTION_MEAN : QKV_ATTENTION_EACH;
     if (options->mean && options->head) return complain("--mean stands for --head mean; give one --head");
-    if (read_index("--layer", options->layer, &request->layer) || read_index("--head", options->head, &request->head))
+    if (read_index("--layer", options->layer, &request->layer) ||
+        read_index("--head", options->head, &request->head))
         return QKV_INVALID;
     if (text && !request->path) {
         request->drawing.width = terminal_width(stdout);
@@ -111,7 +125,8 @@ static enum qkv_status write_to_stdout(const struct attention_request *request,
 {
     char *bytes;
     size_t size;
-    if (qkv_attention_render(report, request->format, &request->drawing, &bytes, &size, error)) return QKV_INVALID;
+    if (qkv_attention_render(report, request->format, &request->drawing, &bytes, &size, error))
+        return QKV_INVALID;
     bool written = fwrite(bytes, 1, size, stdout) == size && !fflush(stdout);
     free(bytes);
     return written ? QKV_OK : qkv_error_set(error, "cannot write to standard output");

@@ -60,7 +60,8 @@ static enum qkv_status list_files(struct inspection *i, struct qkv_error *error)
         const char *name = qkv_arena_string(&i->run.arena, entry->d_name);
         struct checkpoint_file *more = realloc(i->files, (size_t)(i->file_count + 1) * sizeof *more);
         if (more) i->files = more;
-        if (!path || !name || !more) status = qkv_error_set(error, "out of memory");
+        if (!path || !name || !more)
+            status = qkv_error_set(error, "out of memory");
         else if (stat(path, &file) == 0) /* else training has just removed it */
             i->files[i->file_count++] = (struct checkpoint_file){name, (int64_t)file.st_size};
     }
@@ -116,11 +117,12 @@ static int64_t part_total(const struct qkv_parameters *parameters, int64_t first
 
 static void print_stack(const char *name, const struct qkv_stack_config *s)
 {
-    printf("  %-12s %s, %lld layer%s, %lld head%s, width %lld, feed-forward %lld (%s), %s-norm (%s), %s positions\n", name,
-           qkv_network_name(s->type), (long long)s->num_layers, s->num_layers == 1 ? "" : "s", (long long)s->num_heads,
-           s->num_heads == 1 ? "" : "s", (long long)s->hidden_size, (long long)s->ff_size,
-           qkv_activation_name(s->activation), qkv_norm_place_name(s->layer_norm), qkv_norm_kind_name(s->norm),
-           qkv_position_kind_name(s->positions.type));
+    printf("  %-12s %s, %lld layer%s, %lld head%s, width %lld, feed-forward %lld (%s), %s-norm (%s), %s "
+           "positions\n",
+           name, qkv_network_name(s->type), (long long)s->num_layers, s->num_layers == 1 ? "" : "s",
+           (long long)s->num_heads, s->num_heads == 1 ? "" : "s", (long long)s->hidden_size,
+           (long long)s->ff_size, qkv_activation_name(s->activation), qkv_norm_place_name(s->layer_norm),
+           qkv_norm_kind_name(s->norm), qkv_position_kind_name(s->positions.type));
 }
 
 static void print_model(const struct inspection *i)
@@ -131,21 +133,23 @@ static void print_model(const struct inspection *i)
     print_stack("decoder", &config->model.decoder);
     printf("  %-12s %d source types (%s), %d target types (%s)%s%s\n", "vocabulary", (int)i->run.source.size,
            config->data.src.lang, (int)i->run.target.size, config->data.trg.lang,
-           config->model.tied_embeddings ? ", tied embeddings" : "", config->model.tied_softmax ? ", tied softmax" : "");
+           config->model.tied_embeddings ? ", tied embeddings" : "",
+           config->model.tied_softmax ? ", tied softmax" : "");
 }
 
 static void print_training(const struct inspection *i)
 {
     const struct training *t = &i->training;
     const struct qkv_training_config *config = &i->run.config.training;
-    printf("\ntraining\n  %-12s %s, learning rate %g, %s schedule\n", "optimizer", qkv_optimizer_kind_name(config->optimizer),
-           config->learning_rate, qkv_schedule_kind_name(config->scheduling));
+    printf("\ntraining\n  %-12s %s, learning rate %g, %s schedule\n", "optimizer",
+           qkv_optimizer_kind_name(config->optimizer), config->learning_rate,
+           qkv_schedule_kind_name(config->scheduling));
     if (t->known)
         printf("  %-12s update %lld, epoch %lld, %lld target tokens\n", "stands at", (long long)t->update,
                (long long)t->epoch, (long long)t->tokens);
     if (t->has_best)
-        printf("  %-12s %s %.4f at update %lld\n", "best", qkv_metric_name(config->early_stopping_metric), t->best,
-               (long long)t->best_update);
+        printf("  %-12s %s %.4f at update %lld\n", "best", qkv_metric_name(config->early_stopping_metric),
+               t->best, (long long)t->best_update);
 }
 
 static void print_files(const struct inspection *i)
@@ -159,7 +163,8 @@ static const char *shape_text(struct qkv_shape shape, char text[96])
 {
     int used = snprintf(text, 96, "[");
     for (int axis = 0; axis < shape.rank; axis++)
-        used += snprintf(text + used, 96 - (size_t)used, "%s%lld", axis ? ", " : "", (long long)shape.size[axis]);
+        used +=
+            snprintf(text + used, 96 - (size_t)used, "%s%lld", axis ? ", " : "", (long long)shape.size[axis]);
     snprintf(text + used, 96 - (size_t)used, "]");
     return text;
 }
@@ -178,7 +183,8 @@ static void print_parameters(const struct qkv_parameters *p)
     for (int64_t k = 0; k < p->count; k++) {
         int64_t total = part_total(p, k);
         const char *name = p->list[k]->name;
-        if (total) printf("  %-*.*s %14s %12lld\n", width, (int)part_length(name), name, "", (long long)total);
+        if (total)
+            printf("  %-*.*s %14s %12lld\n", width, (int)part_length(name), name, "", (long long)total);
     }
     printf("  %-*s %14s %12lld\n", width, "total", "", (long long)qkv_parameters_total(p));
 }
@@ -213,7 +219,8 @@ static cJSON *training_json(const struct inspection *i)
     }
     if (t->has_best) {
         cJSON *best = cJSON_AddObjectToObject(object, "best");
-        cJSON_AddStringToObject(best, "metric", qkv_metric_name(i->run.config.training.early_stopping_metric));
+        cJSON_AddStringToObject(best, "metric",
+                                qkv_metric_name(i->run.config.training.early_stopping_metric));
         cJSON_AddNumberToObject(best, "value", t->best);
         cJSON_AddNumberToObject(best, "update", (double)t->best_update);
     }
@@ -278,14 +285,16 @@ int command_inspect(int argc, char **argv)
     bool json = false;
     int operands;
     const struct argument arguments[] = {
-        {"checkpoint", 0, "NAME", ARGUMENT_TEXT, &checkpoint, 0, 0, "file in the run folder (default: best, else last)"},
+        {"checkpoint", 0, "NAME", ARGUMENT_TEXT, &checkpoint, 0, 0,
+         "file in the run folder (default: best, else last)"},
         {"json", 0, NULL, ARGUMENT_FLAG, &json, 0, 0, "print one JSON object"},
         {0},
     };
     const struct usage usage = {
         .synopsis = "inspect RUN [options]",
-        .description = "Shows what a run is made of: the model, where training stands, the checkpoint files, and every\n"
-                       "parameter with its shape, count and the root mean square of its values.\n",
+        .description =
+            "Shows what a run is made of: the model, where training stands, the checkpoint files, and every\n"
+            "parameter with its shape, count and the root mean square of its values.\n",
         .arguments = arguments,
         .examples = "  qkv inspect runs/toy_en_es\n"
                     "  qkv inspect runs/toy_en_es --checkpoint last.safetensors --json\n",
@@ -299,14 +308,16 @@ int command_inspect(int argc, char **argv)
     if (!status) status = list_files(&i, &error);
     if (!status) {
         i.training = training_of(&i.run.state);
-        if (json) print_json(&i);
+        if (json)
+            print_json(&i);
         else {
             print_model(&i);
             print_training(&i);
             print_files(&i);
             print_parameters(&i.run.model->parameters);
         }
-        if (fflush(stdout) || ferror(stdout)) status = qkv_error_set(&error, "cannot write to standard output");
+        if (fflush(stdout) || ferror(stdout))
+            status = qkv_error_set(&error, "cannot write to standard output");
     }
     if (status) complain("%s", error.message);
     free(i.files);

@@ -13,7 +13,8 @@ struct qkv_attention_collector {
     struct qkv_arena arena; /* the reports of the last pass */
 };
 
-struct qkv_attention_collector *qkv_attention_collector_new(const struct qkv_model *model, struct qkv_error *error)
+struct qkv_attention_collector *qkv_attention_collector_new(const struct qkv_model *model,
+                                                            struct qkv_error *error)
 {
     struct qkv_attention_collector *collector = calloc(1, sizeof *collector);
     if (collector) collector->graph = qkv_graph_new(model->parameters.dtype);
@@ -65,7 +66,8 @@ static enum qkv_status check_length(const struct qkv_model *model, const struct 
     bool long_target = decoder->type != QKV_POSITION_NONE && target > decoder->max_length;
     if (!long_source && !long_target) return QKV_OK;
     return qkv_error_set(error, "the %s has %lld tokens, but the model has positions for %lld",
-                         long_source ? "source sentence" : "target sentence", (long long)(long_source ? source : target) - 1,
+                         long_source ? "source sentence" : "target sentence",
+                         (long long)(long_source ? source : target) - 1,
                          (long long)(long_source ? encoder : decoder)->max_length - 1);
 }
 
@@ -110,7 +112,8 @@ static bool name_tokens(struct qkv_arena *arena, const struct qkv_attention_pair
         .source = with_special(arena, NULL, pair->source_tokens, pair->source.length, "</s>"),
         .source_length = pair->source.length + 1,
         .target_input = with_special(arena, "<s>", pair->target_tokens, taken, NULL),
-        .target_output = is_cut(pair) ? pair->target_tokens : with_special(arena, NULL, pair->target_tokens, taken, "</s>"),
+        .target_output = is_cut(pair) ? pair->target_tokens
+                                      : with_special(arena, NULL, pair->target_tokens, taken, "</s>"),
         .target_length = taken + 1,
     };
     return report->source && report->target_input && report->target_output;
@@ -121,13 +124,15 @@ static const double *copy(struct qkv_arena *arena, const void *weights, enum qkv
 {
     double *numbers = qkv_arena_allocate(arena, (size_t)count * sizeof *numbers);
     for (int64_t i = 0; numbers && i < count; i++)
-        numbers[i] = dtype == QKV_FLOAT32 ? (double)((const float *)weights)[i] : ((const double *)weights)[i];
+        numbers[i] =
+            dtype == QKV_FLOAT32 ? (double)((const float *)weights)[i] : ((const double *)weights)[i];
     return numbers;
 }
 
-/* Maps of one kind of one sentence: counts them, or, where `maps` is given, makes them. -1 when memory is out. */
-static int64_t maps_of_kind(struct qkv_attention_collector *collector, enum qkv_attention_kind kind, int64_t sentence,
-                            struct qkv_attention_map *maps)
+/* Maps of one kind of one sentence: counts them, or, where `maps` is given, makes them. -1 when memory is
+ * out. */
+static int64_t maps_of_kind(struct qkv_attention_collector *collector, enum qkv_attention_kind kind,
+                            int64_t sentence, struct qkv_attention_map *maps)
 {
     int64_t count = 0;
     for (int64_t i = 0; i < collector->trace.count; i++) {
@@ -135,7 +140,8 @@ static int64_t maps_of_kind(struct qkv_attention_collector *collector, enum qkv_
         const void *weights;
         int64_t rows, columns;
         if (node->kind != kind) continue;
-        for (int head = 0; (weights = qkv_attention_weights_of(node->node, sentence, head, &rows, &columns)); head++, count++) {
+        for (int head = 0; (weights = qkv_attention_weights_of(node->node, sentence, head, &rows, &columns));
+             head++, count++) {
             if (!maps) continue;
             maps[count] = (struct qkv_attention_map){
                 .kind = kind, .layer = (int)node->layer, .head = head + 1, .rows = rows, .columns = columns};
@@ -152,12 +158,14 @@ static bool fill_maps(struct qkv_attention_collector *collector, unsigned kinds,
 {
     int64_t room = 0;
     for (int kind = 0; kind < QKV_ATTENTION_KINDS; kind++)
-        if (kinds & 1u << kind) room += maps_of_kind(collector, (enum qkv_attention_kind)kind, sentence, NULL);
+        if (kinds & 1u << kind)
+            room += maps_of_kind(collector, (enum qkv_attention_kind)kind, sentence, NULL);
     struct qkv_attention_map *maps = qkv_arena_allocate(&collector->arena, (size_t)room * sizeof *maps);
     if (!maps) return false;
     for (int kind = 0; kind < QKV_ATTENTION_KINDS; kind++) {
         if (!(kinds & 1u << kind)) continue;
-        int64_t made = maps_of_kind(collector, (enum qkv_attention_kind)kind, sentence, maps + report->map_count);
+        int64_t made =
+            maps_of_kind(collector, (enum qkv_attention_kind)kind, sentence, maps + report->map_count);
         if (made < 0) return false;
         report->map_count += made;
     }
@@ -173,7 +181,8 @@ enum qkv_status qkv_attention_collect(struct qkv_attention_collector *collector,
     if (run(collector, count, pairs, error)) return QKV_INVALID;
     if (!kinds) kinds = ~0u;
     for (int64_t i = 0; i < count; i++)
-        if (!name_tokens(&collector->arena, &pairs[i], &reports[i]) || !fill_maps(collector, kinds, i, &reports[i]))
+        if (!name_tokens(&collector->arena, &pairs[i], &reports[i]) ||
+            !fill_maps(collector, kinds, i, &reports[i]))
             return no_memory(error);
     return QKV_OK;
 }

@@ -29,28 +29,33 @@ static enum qkv_status check_words(struct scoring *s, int64_t pair, bool target,
     if (qkv_tokenize(&s->words, &text, line, strlen(line), error)) return QKV_INVALID;
     int64_t tokens = side->start[pair + 1] - side->start[pair];
     if (s->words.count == tokens) return QKV_OK;
-    return qkv_error_set(error, "%s:%lld: the %s sentence has %lld words, but the model cuts it into %lld tokens "
-                         "(data.%s.split_punctuation): links cannot be compared", s->gold.sentences[0].file,
-                         (long long)s->corpus->line[pair], target ? "target" : "source", (long long)s->words.count,
-                         (long long)tokens, target ? "trg" : "src");
+    return qkv_error_set(error,
+                         "%s:%lld: the %s sentence has %lld words, but the model cuts it into %lld tokens "
+                         "(data.%s.split_punctuation): links cannot be compared",
+                         s->gold.sentences[0].file, (long long)s->corpus->line[pair],
+                         target ? "target" : "source", (long long)s->words.count, (long long)tokens,
+                         target ? "trg" : "src");
 }
 
 static enum qkv_status check_input(const struct scoring *s, const char *links, struct qkv_error *error)
 {
     const struct qkv_data_config *data = &s->run->config.data;
     if (data->src.level == QKV_LEVEL_CHAR || data->trg.level == QKV_LEVEL_CHAR)
-        return qkv_error_set(error, "%s: links are between words, but data.%s.level of the model is char", links,
-                             data->src.level == QKV_LEVEL_CHAR ? "src" : "trg");
+        return qkv_error_set(error, "%s: links are between words, but data.%s.level of the model is char",
+                             links, data->src.level == QKV_LEVEL_CHAR ? "src" : "trg");
     if (s->gold.count == s->corpus->read) return QKV_OK;
-    return qkv_error_set(error, "%s: has %lld line%s, but the corpus has %lld pair%s", links, (long long)s->gold.count,
-                         s->gold.count == 1 ? "" : "s", (long long)s->corpus->read, s->corpus->read == 1 ? "" : "s");
+    return qkv_error_set(error, "%s: has %lld line%s, but the corpus has %lld pair%s", links,
+                         (long long)s->gold.count, s->gold.count == 1 ? "" : "s", (long long)s->corpus->read,
+                         s->corpus->read == 1 ? "" : "s");
 }
 
 /* The texts of a sentence; NULL when memory is out. */
-static const char *const *texts(struct scoring *s, const struct qkv_vocabulary *vocabulary, struct qkv_ids ids)
+static const char *const *texts(struct scoring *s, const struct qkv_vocabulary *vocabulary,
+                                struct qkv_ids ids)
 {
     const char **tokens = qkv_arena_allocate(&s->arena, (size_t)ids.length * sizeof *tokens);
-    for (int64_t i = 0; tokens && i < ids.length; i++) tokens[i] = qkv_vocabulary_token(vocabulary, ids.ids[i]);
+    for (int64_t i = 0; tokens && i < ids.length; i++)
+        tokens[i] = qkv_vocabulary_token(vocabulary, ids.ids[i]);
     return tokens;
 }
 
@@ -60,8 +65,8 @@ static struct qkv_ids ids_of(const struct qkv_corpus_side *side, int64_t pair)
 }
 
 /* Scores the pairs first .. first + count - 1. */
-static enum qkv_status pass(struct scoring *s, int64_t first, int64_t count, struct qkv_alignment_score *score,
-                            struct qkv_error *error)
+static enum qkv_status pass(struct scoring *s, int64_t first, int64_t count,
+                            struct qkv_alignment_score *score, struct qkv_error *error)
 {
     struct qkv_attention_pair pairs[PASS];
     struct qkv_attention_report reports[PASS];
@@ -76,7 +81,8 @@ static enum qkv_status pass(struct scoring *s, int64_t first, int64_t count, str
         if (!pairs[i].source_tokens || !pairs[i].target_tokens)
             return qkv_error_set(error, "out of memory for alignment scores");
     }
-    if (qkv_attention_collect(s->collector, count, pairs, 1u << QKV_ATTENTION_CROSS, reports, error)) return QKV_INVALID;
+    if (qkv_attention_collect(s->collector, count, pairs, 1u << QKV_ATTENTION_CROSS, reports, error))
+        return QKV_INVALID;
     for (int64_t i = 0; i < count; i++) {
         const struct qkv_alignment *gold = &s->gold.sentences[s->corpus->line[first + i] - 1];
         if (qkv_alignment_score_add(score, &reports[i], gold, error)) return QKV_INVALID;
@@ -97,8 +103,9 @@ static enum qkv_status evaluate(struct scoring *s, const char *links, struct qkv
     return QKV_OK;
 }
 
-enum qkv_status qkv_alignment_evaluate(const struct qkv_run *run, const struct qkv_corpus *corpus, const char *links,
-                                       struct qkv_alignment_score *score, struct qkv_error *error)
+enum qkv_status qkv_alignment_evaluate(const struct qkv_run *run, const struct qkv_corpus *corpus,
+                                       const char *links, struct qkv_alignment_score *score,
+                                       struct qkv_error *error)
 {
     struct scoring scoring = {.run = run, .corpus = corpus};
     enum qkv_status status = evaluate(&scoring, links, score, error);

@@ -44,8 +44,8 @@ static const struct qkv_attention_pair PAIRS[] = {
     {{1, SOURCE_IDS}, {2, TARGET_IDS}, SOURCE, TARGET, true},
 };
 
-static const struct qkv_attention_map *find(const struct qkv_attention_report *report, enum qkv_attention_kind kind,
-                                            int layer, int head)
+static const struct qkv_attention_map *find(const struct qkv_attention_report *report,
+                                            enum qkv_attention_kind kind, int layer, int head)
 {
     for (int64_t i = 0; i < report->map_count; i++) {
         const struct qkv_attention_map *map = &report->maps[i];
@@ -55,7 +55,8 @@ static const struct qkv_attention_map *find(const struct qkv_attention_report *r
     return NULL;
 }
 
-/* The weights of encoder layer 1 for one sentence, [H, T, T], from embeddings, norm, projections, scores and softmax. */
+/* The weights of encoder layer 1 for one sentence, [H, T, T], from embeddings, norm, projections, scores and
+ * softmax. */
 static void encoder_by_hand(const struct qkv_model *model, const int32_t *ids, int64_t count, double *weights)
 {
     const struct qkv_parameters *p = &model->parameters;
@@ -67,11 +68,13 @@ static void encoder_by_hand(const struct qkv_model *model, const int32_t *ids, i
     struct qkv_tensor *x = qkv_embedding(graph, USE("embeddings.table"), ids, count, scale);
     struct qkv_tensor *positions = qkv_constant(graph, QKV_SHAPE(count, WIDTH));
     double sinusoids[8 * WIDTH];
-    for (int64_t i = 0; i < count * WIDTH; i++) sinusoids[i] = qkv_sinusoid(i / WIDTH, i % WIDTH, WIDTH, 10000);
+    for (int64_t i = 0; i < count * WIDTH; i++)
+        sinusoids[i] = qkv_sinusoid(i / WIDTH, i % WIDTH, WIDTH, 10000);
     qkv_tensor_write(positions, sinusoids);
     x = qkv_layer_norm(graph, qkv_add(graph, x, positions), USE("1.self.norm.gain"), USE("1.self.norm.bias"),
                        model->config.encoder.norm_epsilon);
-    struct qkv_tensor *query = qkv_linear(graph, x, USE("1.self.query.weight"), USE("1.self.query.bias"), false);
+    struct qkv_tensor *query =
+        qkv_linear(graph, x, USE("1.self.query.weight"), USE("1.self.query.bias"), false);
     struct qkv_tensor *key = qkv_linear(graph, x, USE("1.self.key.weight"), USE("1.self.key.bias"), false);
     const int64_t start = 0;
     const struct qkv_segments whole = {1, &start, &count};

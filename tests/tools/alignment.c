@@ -9,7 +9,8 @@ static struct outcome evaluate(const char *arguments)
     return run("cd '%s' && qkv evaluate run %s", tiny_folder("alignment"), arguments);
 }
 
-/* Counts the gold links 0-0, 1-1, ... that the strongest source words of a map's rows give; the last row and column are
+/* Counts the gold links 0-0, 1-1, ... that the strongest source words of a map's rows give; the last row and
+ * column are
  * </s>. */
 static int hits(const cJSON *map, int words)
 {
@@ -18,7 +19,8 @@ static int hits(const cJSON *map, int words)
         cJSON *row = cJSON_GetArrayItem(cJSON_GetObjectItem(map, "weights"), r);
         int best = 0;
         for (int c = 1; c < words; c++)
-            if (cJSON_GetArrayItem(row, c)->valuedouble > cJSON_GetArrayItem(row, best)->valuedouble) best = c;
+            if (cJSON_GetArrayItem(row, c)->valuedouble > cJSON_GetArrayItem(row, best)->valuedouble)
+                best = c;
         count += best == r;
     }
     return count;
@@ -38,14 +40,16 @@ Test(alignment, agrees_with_the_maps_of_each_sentence)
         cr_assert_eq(cJSON_GetArraySize(maps), 2, "%s", shown.error);
         for (int head = 0; head < 2; head++) expected[head] += hits(cJSON_GetArrayItem(maps, head), WORDS[i]);
     }
-    const char *pairs = write_text(folder, "pairs.tsv", format("%s\t%s\n%s\t%s\n%s\t%s\n", SOURCE[0], TARGET[0], SOURCE[1],
-                                                               TARGET[1], SOURCE[2], TARGET[2]));
+    const char *pairs = write_text(
+        folder, "pairs.tsv",
+        format("%s\t%s\n%s\t%s\n%s\t%s\n", SOURCE[0], TARGET[0], SOURCE[1], TARGET[1], SOURCE[2], TARGET[2]));
     const char *links = write_text(folder, "gold", "0-0 1-1 2-2\n0-0 1-1\n0-0 1-1 2-2 3-3\n");
     struct outcome outcome = evaluate(format("'%s' --links '%s' --json", pairs, links));
     cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
     cJSON *alignment = cJSON_GetObjectItem(cJSON_Parse(outcome.output), "alignment");
     cJSON *results = cJSON_GetObjectItem(alignment, "results");
-    cr_assert_eq(cJSON_GetArraySize(results), 2 * 4, "two heads, the mean of the layer, the mean of all, in two readings");
+    cr_assert_eq(cJSON_GetArraySize(results), 2 * 4,
+                 "two heads, the mean of the layer, the mean of all, in two readings");
     cr_expect_eq(cJSON_GetObjectItem(alignment, "sentences")->valueint, 3);
     for (int head = 0; head < 2; head++) {
         cJSON *result = cJSON_GetArrayItem(results, head);
@@ -77,7 +81,8 @@ Test(alignment, refuses_links_of_another_corpus)
 {
     expect_refusal("short", "0-0\n", "gold: has 1 line, but the corpus has 2 pairs");
     expect_refusal("long", "0-0\n\n\n", "gold: has 3 lines, but the corpus has 2 pairs");
-    expect_refusal("range", "0-0\n0-0 1-0\n", "gold:2:5: link 1-0 has no source word 1: the sentence has 1, from 0");
+    expect_refusal("range", "0-0\n0-0 1-0\n",
+                   "gold:2:5: link 1-0 has no source word 1: the sentence has 1, from 0");
 }
 
 /* A second run, of which the source side cuts punctuation off: words and tokens can then differ. */
@@ -89,16 +94,22 @@ Test(alignment, refuses_tokens_that_are_no_words)
     write_text(folder, "two.tsv", "one, two\tuno , dos\n");
     write_text(folder, "gold", "0-0 1-1\n");
     write_text(folder, "tiny.yaml", TINY_CONFIG);
-    struct outcome outcome = run("cd '%s' && qkv train tiny.yaml -q -s data.src.split_punctuation=true -s training.updates=1 "
-                                 "-s training.validation_freq=1 --threads 1", folder);
+    struct outcome outcome =
+        run("cd '%s' && qkv train tiny.yaml -q -s data.src.split_punctuation=true -s training.updates=1 "
+            "-s training.validation_freq=1 --threads 1",
+            folder);
     cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
     outcome = run("cd '%s' && qkv evaluate run one.tsv --links gold", folder);
     cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
     outcome = run("cd '%s' && qkv evaluate run two.tsv --links gold", folder);
     cr_expect_eq(outcome.exit_code, 2);
-    cr_expect_str_eq(outcome.error, "qkv: gold:1: the source sentence has 2 words, but the model cuts it into 3 tokens "
-                                    "(data.src.split_punctuation): links cannot be compared\n");
-    outcome = run("cd '%s' && qkv train tiny.yaml -q -s data.src.level=char -s training.updates=1 "
-                  "-s training.validation_freq=1 --threads 1 --overwrite && qkv evaluate run one.tsv --links gold", folder);
-    cr_expect_str_eq(outcome.error, "qkv: gold: links are between words, but data.src.level of the model is char\n");
+    cr_expect_str_eq(outcome.error,
+                     "qkv: gold:1: the source sentence has 2 words, but the model cuts it into 3 tokens "
+                     "(data.src.split_punctuation): links cannot be compared\n");
+    outcome =
+        run("cd '%s' && qkv train tiny.yaml -q -s data.src.level=char -s training.updates=1 "
+            "-s training.validation_freq=1 --threads 1 --overwrite && qkv evaluate run one.tsv --links gold",
+            folder);
+    cr_expect_str_eq(outcome.error,
+                     "qkv: gold: links are between words, but data.src.level of the model is char\n");
 }

@@ -15,8 +15,8 @@ static void expect_refusal(const char *arguments, const char *message)
 {
     struct outcome outcome = attention(arguments);
     cr_expect_eq(outcome.exit_code, 2, "%s", arguments);
-    cr_expect_str_eq(outcome.error, format("qkv: %s\n", message), "%s\ngot    %swanted qkv: %s", arguments, outcome.error,
-                     message);
+    cr_expect_str_eq(outcome.error, format("qkv: %s\n", message), "%s\ngot    %swanted qkv: %s", arguments,
+                     outcome.error, message);
     cr_expect_str_empty(outcome.output);
 }
 
@@ -140,8 +140,8 @@ Test(attention, the_name_of_the_file_chooses_the_format)
 {
     static const struct {
         const char *name, *start;
-    } FILES[] = {{"a.json", "{"},        {"a.csv", "kind,layer,head"}, {"a.npz", "PK\003\004"},
-                 {"a.svg", "<svg"},      {"a.png", "\211PNG\r\n"},     {"a.txt", "one two → "}};
+    } FILES[] = {{"a.json", "{"},   {"a.csv", "kind,layer,head"}, {"a.npz", "PK\003\004"},
+                 {"a.svg", "<svg"}, {"a.png", "\211PNG\r\n"},     {"a.txt", "one two → "}};
     const char *folder = scratch("formats");
     for (size_t i = 0; i < sizeof FILES / sizeof *FILES; i++) {
         const char *path = format("%s/%s", folder, FILES[i].name);
@@ -174,7 +174,8 @@ Test(attention, draws_as_told)
 Test(attention, reads_one_line_of_standard_input)
 {
     struct outcome given = attention("'two five' -f csv");
-    struct outcome piped = run("cd '%s' && printf 'two five\\r\\none\\n' | qkv attention run - -f csv", tiny_folder("attention"));
+    struct outcome piped = run("cd '%s' && printf 'two five\\r\\none\\n' | qkv attention run - -f csv",
+                               tiny_folder("attention"));
     cr_expect_str_eq(piped.output, given.output);
     expect_refusal("-", "<stdin>: there is no line");
     piped = run("cd '%s' && printf 'two \\0five\\n' | qkv attention run -", tiny_folder("attention"));
@@ -209,15 +210,19 @@ Test(attention, refuses_sentences_that_cannot_be_shown)
 Test(attention, names_what_there_is)
 {
     expect_refusal("one -q --head 9", "the cross attention has no head 9: its heads are 1 to 2");
-    expect_refusal("one -q --kind encoder --layer 3", "the encoder attention has no layer 3: its layers are 1 to 2");
+    expect_refusal("one -q --kind encoder --layer 3",
+                   "the encoder attention has no layer 3: its layers are 1 to 2");
     expect_refusal("one --head 0", "--head is '0', but must be a number from 1, all or mean");
     expect_refusal("one --layer two", "--layer is 'two', but must be a number from 1, all or mean");
     expect_refusal("one --kind cross,self", "--kind is 'self', but must be encoder, decoder, cross or all");
     expect_refusal("one --kind cross,", "--kind is '', but must be encoder, decoder, cross or all");
-    expect_refusal("one --format pdf", "--format is 'pdf', but must be one of json, csv, npz, svg, png, text");
-    expect_refusal("one -o cross.pdf", "cross.pdf: the name does not end in a known format: choose one with --format: json, "
-                                       "csv, npz, svg, png, text");
-    expect_refusal("one --colormap jet", "--colormap is 'jet', but must be one of viridis, plasma, magma, YlOrRd, gray");
+    expect_refusal("one --format pdf",
+                   "--format is 'pdf', but must be one of json, csv, npz, svg, png, text");
+    expect_refusal("one -o cross.pdf",
+                   "cross.pdf: the name does not end in a known format: choose one with --format: json, "
+                   "csv, npz, svg, png, text");
+    expect_refusal("one --colormap jet",
+                   "--colormap is 'jet', but must be one of viridis, plasma, magma, YlOrRd, gray");
     expect_refusal("one --mean --head 1", "--mean stands for --head mean; give one --head");
     expect_refusal("one --target uno --beam 2",
                    "--target and --beam exclude each other: a given translation is not searched for");

@@ -79,7 +79,8 @@ Test(inspect, tells_where_training_stands)
 
 Test(inspect, lists_the_checkpoint_files)
 {
-    cJSON *object = object_of("--json --checkpoint last.safetensors"), *files = cJSON_GetObjectItem(object, "checkpoints");
+    cJSON *object = object_of("--json --checkpoint last.safetensors"),
+          *files = cJSON_GetObjectItem(object, "checkpoints");
     static const char *const NAMES[] = {"best.safetensors", "last.safetensors", "update-60.safetensors"};
     cr_assert_geq(cJSON_GetArraySize(files), 3);
     for (int i = 0, found = 0; i < cJSON_GetArraySize(files); i++) {
@@ -100,9 +101,14 @@ Test(inspect, prints_for_people)
     struct outcome outcome = inspect("");
     cr_assert_eq(outcome.exit_code, 0);
     cr_expect_str_empty(outcome.error);
-    static const char *const PARTS[] = {"tiny (run, loaded from run/best.safetensors)", "2 layers, 2 heads, width 16",
-                                        "1 layer, 2 heads", "update 60", "encoder.2.self.query.weight",
-                                        "decoder.1.cross.output.bias", "[16, 16]", "last.safetensors"};
+    static const char *const PARTS[] = {"tiny (run, loaded from run/best.safetensors)",
+                                        "2 layers, 2 heads, width 16",
+                                        "1 layer, 2 heads",
+                                        "update 60",
+                                        "encoder.2.self.query.weight",
+                                        "decoder.1.cross.output.bias",
+                                        "[16, 16]",
+                                        "last.safetensors"};
     for (size_t i = 0; i < sizeof PARTS / sizeof *PARTS; i++)
         cr_expect_not_null(strstr(outcome.output, PARTS[i]), "no %s in\n%s", PARTS[i], outcome.output);
     cr_expect_not_null(strstr(outcome.output, format("%d\n", ENCODER + DECODER + OUTPUT)));
@@ -116,7 +122,8 @@ Test(inspect, refuses_what_is_no_run)
     const char *folder = scratch("empty");
     outcome = run("qkv inspect '%s'", folder);
     cr_expect_eq(outcome.exit_code, 2);
-    cr_expect_str_eq(outcome.error, format("qkv: %s: not a run: it holds no config.yaml; `qkv train` makes runs\n", folder));
+    cr_expect_str_eq(outcome.error,
+                     format("qkv: %s: not a run: it holds no config.yaml; `qkv train` makes runs\n", folder));
     outcome = inspect("--checkpoint none.safetensors");
     cr_expect_eq(outcome.exit_code, 2);
     cr_expect_not_null(strstr(outcome.error, "run/none.safetensors"));

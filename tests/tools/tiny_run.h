@@ -1,5 +1,5 @@
-/* A tiny run that a test program trains once, before its tests: 20 pairs, two encoder layers, one decoder layer, two
- * heads. Include it in one file of the program. */
+/* A tiny run that a test program trains once, before its tests: 20 pairs, two encoder layers, one decoder
+ * layer, two heads. Include it in one file of the program. */
 #ifndef QKV_TESTS_TINY_RUN_H
 #define QKV_TESTS_TINY_RUN_H
 

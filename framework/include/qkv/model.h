@@ -20,7 +20,8 @@ struct qkv_attention_node {
     struct qkv_tensor *node;
 };
 
-enum { QKV_MOST_ATTENTIONS = 3000 }; /* one a layer and two a decoder layer, of 1000 each: what a config may ask for */
+/* One an encoder layer and two a decoder layer, of 1000 each: what a config may ask for. */
+enum { QKV_MOST_ATTENTIONS = 3000 };
 
 /* Collects the attention layers of a pass, in order; caller's storage. */
 struct qkv_trace {
