@@ -18,7 +18,7 @@ static void list_formats(char *text, size_t size)
         used += (size_t)snprintf(text + used, size - used, "%s%s", i ? ", " : "", format->name);
 }
 
-static enum qkv_status read_format(struct attention_request *request, const struct attention_options *options)
+static int read_format(struct attention_request *request, const struct attention_options *options)
 {
     char known[128];
     list_formats(known, sizeof known);
@@ -38,7 +38,7 @@ static enum qkv_status read_format(struct attention_request *request, const stru
 }
 
 /* Adds the kinds of a list with commas. */
-static enum qkv_status add_kinds(unsigned *kinds, const char *list)
+static int add_kinds(unsigned *kinds, const char *list)
 {
     for (const char *at = list;; at++) {
         char name[16] = "";
@@ -57,7 +57,7 @@ static enum qkv_status add_kinds(unsigned *kinds, const char *list)
 }
 
 /* A layer or head: a number from 1, all, or mean. */
-static enum qkv_status read_index(const char *option, const char *text, int *index)
+static int read_index(const char *option, const char *text, int *index)
 {
     char *end;
     if (!text) return QKV_OK;
@@ -74,7 +74,7 @@ static enum qkv_status read_index(const char *option, const char *text, int *ind
     return QKV_OK;
 }
 
-static enum qkv_status read_colormap(const char *name)
+static int read_colormap(const char *name)
 {
     uint32_t color;
     if (qkv_colormap_color(name, 0, &color)) return QKV_OK;
@@ -94,8 +94,7 @@ static enum qkv_terminal_colors terminal_colors(void)
                                                                              : QKV_COLORS_256;
 }
 
-enum qkv_status attention_request_read(struct attention_request *request,
-                                       const struct attention_options *options)
+int attention_request_read(struct attention_request *request, const struct attention_options *options)
 {
     *request =
         (struct attention_request){.drawing = {.colormap = options->colormap, .annotate = options->annotate}};

@@ -39,8 +39,9 @@ struct attention_request {
 };
 
 /* Fills in what was not given: text shows the mean heads of each cross layer, pictures show every head of every cross
- * layer, and numbers are all maps. Prints one sentence and gives QKV_INVALID when an option makes no sense. */
-enum qkv_status attention_request_read(struct attention_request *request, const struct attention_options *options);
+ * layer, and numbers are all maps. Prints one sentence and gives the exit code 2 when an option makes no
+ * sense, else 0. */
+int attention_request_read(struct attention_request *request, const struct attention_options *options);
 
 /* Selects the maps that are asked for and writes them. */
 enum qkv_status attention_request_write(const struct attention_request *request,
