@@ -79,11 +79,11 @@ static bool allocate(struct search *s)
     return s->nodes && s->done && s->live && s->next && s->candidates && s->ids && s->sentence_of && s->parents;
 }
 
-/* The most tokens a translation may have, </s> counted. */
+/* The most tokens a translation may have, </s> counted: the decoder reads one behind the other, from <s> on. */
 static int64_t longest_output(const struct search *s, int64_t source_length)
 {
-    int64_t wanted = s->options->max_output_length ? s->options->max_output_length + 1 : 2 * source_length + 10;
-    int64_t possible = qkv_model_longest(s->decoding->model);
+    int64_t words = s->options->max_output_length ? s->options->max_output_length : 2 * (source_length - 1) + 10;
+    int64_t wanted = words + 1, possible = s->decoding->model->config.decoder.positions.max_length;
     return wanted < possible ? wanted : possible;
 }
 
@@ -135,19 +135,35 @@ static bool finish(struct search *s, int64_t sentence, int64_t node, int64_t len
 }
 
 /* Whether no hypothesis that goes on can still enter the sentence's list: the best there is can only lose probability,
- * and gains most from the penalty at the greatest length. */
+ * and gains most from the penalty at the greatest length. Greedy search takes the most probable token, </s> as any other,
+ * and looks at nothing else. */
 static bool settled(const struct search *s, int64_t sentence, double best_live)
 {
     const struct progress *progress = &s->progress[sentence];
     int64_t beam = s->options->beam_size;
     if (progress->finished < beam) return false;
-    return s->done[sentence * beam + beam - 1].score >= best_live / penalty(s, progress->longest);
+    return beam == 1 || s->done[sentence * beam + beam - 1].score >= best_live / penalty(s, progress->longest);
+}
+
+/* At the greatest length only </s> may follow: rows for which it is not among the `beam` best candidates are cut. */
+static bool cut_rows(struct search *s, int64_t first, int64_t end, int64_t candidates)
+{
+    int64_t beam = s->options->beam_size, looked_at = candidates < beam ? candidates : beam;
+    for (int64_t row = first; row < end; row++) {
+        const struct live *live = &s->live[row];
+        bool ended = false;
+        for (int64_t i = 0; i < looked_at; i++)
+            ended = ended || (s->candidates[i].row == row && s->candidates[i].token == QKV_END);
+        if (!ended && !finish(s, live->sentence, live->node, s->step, live->log_probability, false)) return false;
+    }
+    return true;
 }
 
 static bool advance_sentence(struct search *s, const void *values, int64_t first, int64_t end)
 {
     int64_t sentence = s->live[first].sentence, beam = s->options->beam_size, begin = s->next_rows;
     int64_t count = best_candidates(s, values, first, end);
+    bool last = s->step + 1 >= s->progress[sentence].longest;
     for (int64_t i = 0; i < count && s->next_rows - begin < beam; i++) {
         struct candidate c = s->candidates[i];
         int64_t node = s->live[c.row].node;
@@ -155,18 +171,13 @@ static bool advance_sentence(struct search *s, const void *values, int64_t first
             if (i < beam && !finish(s, sentence, node, s->step, c.log_probability, true)) return false;
             continue;
         }
+        if (last) continue;
         s->nodes[s->node_count] = (struct node){node, c.token};
         s->parents[s->next_rows] = c.row;
         s->next[s->next_rows++] = (struct live){sentence, s->node_count++, c.log_probability};
     }
-    if (s->next_rows == begin) return true;
-    if (settled(s, sentence, s->next[begin].log_probability)) {
-        s->next_rows = begin;
-    } else if (s->step + 1 >= s->progress[sentence].longest) {
-        for (int64_t i = begin; i < s->next_rows; i++)
-            if (!finish(s, sentence, s->next[i].node, s->step + 1, s->next[i].log_probability, false)) return false;
-        s->next_rows = begin;
-    }
+    if (last) return cut_rows(s, first, end, count);
+    if (s->next_rows > begin && settled(s, sentence, s->next[begin].log_probability)) s->next_rows = begin;
     return true;
 }
 
@@ -215,6 +226,7 @@ enum qkv_status qkv_search(struct qkv_decoding *decoding, const struct qkv_batch
     translations->best = qkv_arena_zeroed(s.arena, (size_t)(batch->count * options->n_best) * sizeof *translations->best);
     s.progress = qkv_arena_zeroed(s.arena, (size_t)batch->count * sizeof *s.progress);
     if (!translations->best || !s.progress) return qkv_error_set(error, "out of memory while searching");
+    if (batch->count == 0) return QKV_OK;
     for (int64_t i = 0; i < batch->count; i++) {
         s.progress[i].longest = longest_output(&s, batch->source_length[i]);
         if (s.progress[i].longest > longest) longest = s.progress[i].longest;

@@ -68,7 +68,7 @@ void transformer_decoding_free(struct qkv_decoding *decoding)
 
 static bool make_cache(struct transformer_decoding *d, struct cache *cache, int64_t width)
 {
-    size_t bytes = (size_t)(d->rows * d->length * width) * d->size;
+    size_t bytes = (size_t)(d->rows * d->length) * (size_t)width * d->size;
     cache->width = width;
     cache->memory = qkv_arena_allocate(&d->arena, bytes);
     cache->spare = qkv_arena_allocate(&d->arena, bytes);
@@ -101,6 +101,10 @@ enum qkv_status transformer_decoding_start(struct qkv_decoding *decoding, const 
 {
     struct transformer_decoding *d = inside(decoding);
     const struct transformer *network = decoding->model->network;
+    QKV_BUG(rows < 1 || length < 1, "%lld hypotheses of %lld tokens", (long long)rows, (long long)length);
+    if (length > INT32_MAX / rows) /* places in the caches are row numbers of an op, which are 32 bits wide */
+        return qkv_error_set(error, "%lld hypotheses of %lld tokens are too many: translate fewer sentences together or "
+                             "use a smaller beam", (long long)rows, (long long)length);
     d->rows = rows;
     d->length = length;
     d->step = 0;

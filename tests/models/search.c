@@ -1,0 +1,386 @@
+/* Search against enumeration: a model over two words is small enough to score everything that it could say. */
+#include "tiny.h"
+
+#include "qkv/search.h"
+#include "qkv/vocabulary.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SOURCE_SIZE = 9, TARGET_SIZE = 5, WORDS = TARGET_SIZE - QKV_SPECIALS, LONGEST = 4 };
+enum { EVERYTHING = 31, WIDEST = 16 * TARGET_SIZE }; /* outputs of up to LONGEST words; no step has more candidates */
+
+static struct qkv_model *model_of(uint64_t seed)
+{
+    struct qkv_model_config config = tiny_config();
+    return tiny_model(&config, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT64, seed);
+}
+
+/* Makes a token more or less likely everywhere. */
+static void favour(struct qkv_model *model, int32_t token, double by)
+{
+    double bias = qkv_parameter_get(&model->parameters, model->output_bias, token);
+    qkv_parameter_set(&model->parameters, model->output_bias, token, bias + by);
+}
+
+static struct qkv_batch_view whole(struct qkv_batch *batch)
+{
+    struct qkv_batch_view view;
+    qkv_batch_shard(batch, 0, 1, &view);
+    return view;
+}
+
+static struct qkv_batch_view sources_of(struct qkv_batch *batch, const struct qkv_model *model, int64_t count,
+                                        const int64_t *lengths)
+{
+    tiny_batch(batch, model, count, lengths, NULL, 9);
+    return whole(batch);
+}
+
+static void search(const struct qkv_model *model, const struct qkv_batch_view *batch, struct qkv_search_options options,
+                   struct qkv_translations *translations)
+{
+    struct qkv_error error = {""};
+    struct qkv_decoding *decoding = qkv_decoding_new(model);
+    cr_assert_eq(qkv_search(decoding, batch, &options, translations, &error), QKV_OK, "%s", error.message);
+    cr_assert_eq(translations->count, batch->count);
+    qkv_decoding_free(decoding);
+}
+
+static double penalty(int64_t length, double alpha)
+{
+    return pow((5 + (double)length) / 6, alpha);
+}
+
+static struct qkv_ids source_ids(const struct qkv_batch_view *batch, int64_t s)
+{
+    return (struct qkv_ids){batch->source_length[s] - 1, batch->source + batch->source_start[s]};
+}
+
+/* log p of a target, with </s> or without, by a forced pass. */
+static double log_probability(const struct qkv_model *model, const struct qkv_batch_view *batch, int64_t s,
+                              int64_t length, const int32_t *ids, bool ended)
+{
+    struct qkv_ids source = source_ids(batch, s), target = {length, ids};
+    struct qkv_batch one = {0};
+    cr_assert_eq(qkv_batch_make(&one, 1, &source, &target, NULL), QKV_OK);
+    struct qkv_batch_view view = whole(&one);
+    double *forced = tiny_log_probabilities(model, &view), sum = 0;
+    for (int64_t t = 0; t < length + ended; t++) sum += forced[t * model->target_size + view.target_output[t]];
+    free(forced);
+    qkv_batch_release(&one);
+    return sum;
+}
+
+/* ---- enumeration ---- */
+
+struct output {
+    int64_t length;
+    int32_t ids[LONGEST];
+    double log_probability, score;
+};
+
+static int by_score(const void *left, const void *right)
+{
+    const struct output *a = left, *b = right;
+    return (a->score < b->score) - (a->score > b->score);
+}
+
+/* Every output of up to LONGEST words, best first. */
+static void enumerate(const struct qkv_model *model, const struct qkv_batch_view *batch, int64_t s, double alpha,
+                      struct output all[EVERYTHING])
+{
+    int count = 0;
+    for (int64_t length = 0, kinds = 1; length <= LONGEST; length++, kinds *= WORDS)
+        for (int64_t kind = 0; kind < kinds; kind++) {
+            struct output *o = &all[count++];
+            *o = (struct output){.length = length};
+            for (int64_t i = 0, rest = kind; i < length; i++, rest /= WORDS)
+                o->ids[i] = QKV_SPECIALS + (int32_t)(rest % WORDS);
+            o->log_probability = log_probability(model, batch, s, length, o->ids, true);
+            o->score = o->log_probability / penalty(length + 1, alpha);
+        }
+    cr_assert_eq(count, EVERYTHING);
+    qsort(all, EVERYTHING, sizeof all[0], by_score);
+}
+
+Test(search, a_beam_of_everything_finds_everything_in_order)
+{
+    static const double ALPHAS[] = {0, 0.6, 2};
+    static const int64_t LENGTHS[] = {3, 0, 5};
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        struct qkv_model *model = model_of(seed);
+        struct qkv_batch batch = {0};
+        struct qkv_translations found = {0};
+        struct qkv_batch_view view = sources_of(&batch, model, 3, LENGTHS);
+        for (size_t a = 0; a < sizeof ALPHAS / sizeof ALPHAS[0]; a++) {
+            struct qkv_search_options options = {WIDEST, ALPHAS[a], EVERYTHING, LONGEST};
+            search(model, &view, options, &found);
+            for (int64_t s = 0; s < view.count; s++) {
+                struct output all[EVERYTHING];
+                enumerate(model, &view, s, ALPHAS[a], all);
+                for (int i = 0; i < EVERYTHING; i++) {
+                    const struct qkv_hypothesis *h = &found.best[s * EVERYTHING + i];
+                    cr_assert_not_null(h->ids);
+                    cr_assert_eq(h->length, all[i].length);
+                    cr_assert(h->finished);
+                    cr_assert_arr_eq(h->ids, all[i].ids, (size_t)h->length * sizeof *h->ids);
+                    cr_assert_float_eq(h->log_probability, all[i].log_probability, 1e-12);
+                    cr_assert_float_eq(h->score, all[i].score, 1e-12);
+                }
+            }
+        }
+        qkv_translations_release(&found);
+        qkv_batch_release(&batch);
+        qkv_model_free(model);
+    }
+}
+
+/* ---- beams that see only a part ---- */
+
+static bool equal(const struct qkv_hypothesis *a, const struct qkv_hypothesis *b)
+{
+    return a->length == b->length && a->finished == b->finished &&
+           !memcmp(a->ids, b->ids, (size_t)a->length * sizeof *a->ids);
+}
+
+Test(search, hypotheses_are_sorted_distinct_and_scored_right)
+{
+    static const int64_t LENGTHS[] = {3, 0, 5, 2};
+    for (uint64_t seed = 1; seed <= 6; seed++)
+        for (int64_t beam = 1; beam <= 5; beam++) {
+            struct qkv_model *model = model_of(seed);
+            struct qkv_batch batch = {0};
+            struct qkv_translations found = {0};
+            struct qkv_batch_view view = sources_of(&batch, model, 4, LENGTHS);
+            const int64_t limit = 1 + (int64_t)seed;
+            search(model, &view, (struct qkv_search_options){beam, 0.6, beam, limit}, &found);
+            for (int64_t s = 0; s < 4; s++) {
+                const struct qkv_hypothesis *list = found.best + s * beam;
+                cr_assert_not_null(list[0].ids);
+                for (int64_t i = 0; i < beam && list[i].ids; i++) {
+                    const struct qkv_hypothesis *h = &list[i];
+                    double expected = log_probability(model, &view, s, h->length, h->ids, h->finished);
+                    cr_assert_float_eq(h->log_probability, expected, 1e-11);
+                    cr_assert_float_eq(h->score, expected / penalty(h->length + h->finished, 0.6), 1e-11);
+                    cr_assert_leq(h->length, limit);
+                    if (!h->finished) cr_assert_eq(h->length, limit, "cut, but not at the greatest length");
+                    for (int64_t t = 0; t < h->length; t++) cr_assert_geq(h->ids[t], QKV_SPECIALS);
+                    for (int64_t j = 0; j < i; j++) {
+                        cr_assert_geq(list[j].score, h->score);
+                        cr_assert(!equal(&list[j], h));
+                    }
+                }
+            }
+            qkv_translations_release(&found);
+            qkv_batch_release(&batch);
+            qkv_model_free(model);
+        }
+}
+
+/* The most probable token at each step, until </s> or the limit, by forced passes. */
+static struct qkv_hypothesis chain(const struct qkv_model *model, const struct qkv_batch_view *batch, int64_t s,
+                                   int64_t limit, int32_t *ids)
+{
+    struct qkv_hypothesis h = {.ids = ids};
+    for (;;) {
+        struct qkv_ids source = source_ids(batch, s), target = {h.length, ids};
+        struct qkv_batch one = {0};
+        cr_assert_eq(qkv_batch_make(&one, 1, &source, &target, NULL), QKV_OK);
+        struct qkv_batch_view view = whole(&one);
+        double *forced = tiny_log_probabilities(model, &view), *last = forced + h.length * model->target_size;
+        int32_t best = QKV_END;
+        for (int32_t c = QKV_SPECIALS; c < model->target_size; c++)
+            if (last[c] > last[best]) best = c;
+        double value = last[best];
+        free(forced);
+        qkv_batch_release(&one);
+        h.finished = best == QKV_END;
+        if (!h.finished && h.length == limit) return h;
+        h.log_probability += value;
+        if (h.finished) return h;
+        ids[h.length++] = best;
+    }
+}
+
+Test(search, greedy_is_the_chain_of_most_probable_tokens)
+{
+    static const int64_t LENGTHS[] = {3, 0, 5, 2};
+    int finished = 0, cut = 0;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct qkv_model *model = model_of(seed);
+        favour(model, QKV_END, seed % 2 ? 1.5 : -1.5);
+        struct qkv_batch batch = {0};
+        struct qkv_translations found = {0};
+        struct qkv_batch_view view = sources_of(&batch, model, 4, LENGTHS);
+        /* The length penalty plays no part: </s> ends greedy search even where a longer output would score higher. */
+        search(model, &view, (struct qkv_search_options){1, 3, 1, 6}, &found);
+        for (int64_t s = 0; s < 4; s++) {
+            int32_t ids[8];
+            struct qkv_hypothesis expected = chain(model, &view, s, 6, ids);
+            cr_expect(equal(&found.best[s], &expected), "seed %d, sentence %lld: %lld tokens, not %lld", (int)seed,
+                      (long long)s, (long long)found.best[s].length, (long long)expected.length);
+            cr_expect_float_eq(found.best[s].log_probability, expected.log_probability, 1e-11);
+            finished += expected.finished && expected.length > 0;
+            cut += !expected.finished;
+        }
+        qkv_translations_release(&found);
+        qkv_batch_release(&batch);
+        qkv_model_free(model);
+    }
+    cr_expect_gt(finished, 10, "the samples hold both kinds");
+    cr_expect_gt(cut, 10);
+}
+
+Test(search, a_beam_finds_what_greedy_walks_past)
+{
+    int better = 0;
+    for (uint64_t seed = 1; seed <= 30; seed++) {
+        struct qkv_model *model = model_of(seed);
+        favour(model, QKV_END, 1);
+        struct qkv_batch batch = {0};
+        struct qkv_translations greedy = {0}, beam = {0};
+        struct qkv_batch_view view = sources_of(&batch, model, 1, (int64_t[]){4});
+        struct output all[EVERYTHING];
+        enumerate(model, &view, 0, 0, all);
+        search(model, &view, (struct qkv_search_options){1, 0, 1, LONGEST}, &greedy);
+        search(model, &view, (struct qkv_search_options){4, 0, 1, LONGEST}, &beam);
+        if (beam.best[0].finished) cr_expect_leq(beam.best[0].score, all[0].score + 1e-12, "nothing beats everything");
+        better += greedy.best[0].finished && beam.best[0].finished && beam.best[0].score > greedy.best[0].score + 1e-6;
+        qkv_translations_release(&greedy);
+        qkv_translations_release(&beam);
+        qkv_batch_release(&batch);
+        qkv_model_free(model);
+    }
+    cr_expect_gt(better, 2);
+}
+
+/* ---- many sentences ---- */
+
+Test(search, a_sentence_is_translated_as_if_it_were_alone)
+{
+    enum { COUNT = 12 };
+    int64_t lengths[COUNT];
+    for (int i = 0; i < COUNT; i++) lengths[i] = i * 7 % 11;
+    for (int64_t beam = 1; beam <= 4; beam += 3) {
+        struct qkv_model *model = model_of(3);
+        struct qkv_batch batch = {0}, one = {0};
+        struct qkv_translations together = {0}, alone = {0};
+        struct qkv_batch_view view = sources_of(&batch, model, COUNT, lengths);
+        search(model, &view, (struct qkv_search_options){beam, 0.6, beam, 0}, &together);
+        for (int64_t s = 0; s < COUNT; s++) {
+            struct qkv_ids source = source_ids(&view, s);
+            cr_assert_eq(qkv_batch_make(&one, 1, &source, NULL, NULL), QKV_OK);
+            struct qkv_batch_view single = whole(&one);
+            search(model, &single, (struct qkv_search_options){beam, 0.6, beam, 0}, &alone);
+            for (int64_t i = 0; i < beam; i++) {
+                cr_assert(equal(&together.best[s * beam + i], &alone.best[i]), "sentence %lld, %lld", (long long)s,
+                          (long long)i);
+                cr_assert_float_eq(together.best[s * beam + i].score, alone.best[i].score, 1e-11);
+            }
+        }
+        qkv_translations_release(&together);
+        qkv_translations_release(&alone);
+        qkv_batch_release(&batch);
+        qkv_batch_release(&one);
+        qkv_model_free(model);
+    }
+}
+
+Test(search, no_sentences_no_translations)
+{
+    struct qkv_model *model = model_of(3);
+    struct qkv_batch batch = {0};
+    struct qkv_translations found = {0};
+    cr_assert_eq(qkv_batch_make(&batch, 0, NULL, NULL, NULL), QKV_OK);
+    struct qkv_batch_view view = whole(&batch);
+    search(model, &view, (struct qkv_search_options){4, 0.6, 4, 0}, &found);
+    cr_expect_eq(found.count, 0);
+    qkv_translations_release(&found);
+    qkv_batch_release(&batch);
+    qkv_model_free(model);
+}
+
+/* ---- bounds ---- */
+
+/* Length of the best of `beam`, for sources of the given length, when </s> is favoured by `end`. */
+static struct qkv_hypothesis bounded(struct qkv_model_config config, double end, int64_t beam, int64_t limit,
+                                     int64_t source_length)
+{
+    struct qkv_model *model = tiny_model(&config, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT64, 4);
+    favour(model, QKV_END, end);
+    struct qkv_batch batch = {0};
+    struct qkv_translations found = {0};
+    struct qkv_batch_view view = sources_of(&batch, model, 1, &source_length);
+    search(model, &view, (struct qkv_search_options){beam, 0.6, beam, limit}, &found);
+    struct qkv_hypothesis best = found.best[0];
+    best.ids = NULL;
+    qkv_translations_release(&found);
+    qkv_batch_release(&batch);
+    qkv_model_free(model);
+    return best;
+}
+
+Test(search, lengths_keep_their_bounds)
+{
+    struct qkv_model_config config = tiny_config(), narrow = tiny_config(), short_sources = tiny_config();
+    narrow.decoder.positions.max_length = 6;
+    short_sources.encoder.positions.max_length = 4;
+    for (int64_t beam = 1; beam <= 3; beam += 2) {
+        struct qkv_hypothesis h = bounded(config, -30, beam, 7, 3);
+        cr_expect_eq(h.length, 7, "the most that was asked for, not one more: %lld", (long long)h.length);
+        cr_expect(!h.finished);
+        h = bounded(config, -30, beam, 1, 3);
+        cr_expect_eq(h.length, 1);
+        cr_expect(!h.finished);
+        h = bounded(config, -30, beam, 0, 3);
+        cr_expect_eq(h.length, 2 * 3 + 10, "by default, twice the source and 10: %lld", (long long)h.length);
+        h = bounded(config, -30, beam, 1000, 3);
+        cr_expect_eq(h.length, 23, "24 positions, one of them for </s>: %lld", (long long)h.length);
+        h = bounded(narrow, -30, beam, 0, 3);
+        cr_expect_eq(h.length, 5);
+        h = bounded(short_sources, -30, beam, 0, 3);
+        cr_expect_eq(h.length, 16, "positions of the encoder bound sources, not translations: %lld", (long long)h.length);
+        h = bounded(config, 80, beam, 0, 3);
+        cr_expect_eq(h.length, 0);
+        cr_expect(h.finished);
+    }
+}
+
+Test(search, no_translation_holds_a_word_that_stands_for_none)
+{
+    for (int64_t beam = 1; beam <= 4; beam++) {
+        struct qkv_model *model = model_of(2);
+        favour(model, QKV_BEGIN, 60); /* what this model would say first */
+        favour(model, QKV_UNKNOWN, 50);
+        favour(model, QKV_END, -20);
+        struct qkv_batch batch = {0};
+        struct qkv_translations found = {0};
+        struct qkv_batch_view view = sources_of(&batch, model, 1, (int64_t[]){4});
+        search(model, &view, (struct qkv_search_options){beam, 0.6, beam, LONGEST}, &found);
+        for (int64_t i = 0; i < beam && found.best[i].ids; i++)
+            for (int64_t t = 0; t < found.best[i].length; t++) cr_expect_geq(found.best[i].ids[t], QKV_SPECIALS);
+        if (beam == 1) cr_expect_eq(found.best[0].length, LONGEST);
+        qkv_translations_release(&found);
+        qkv_batch_release(&batch);
+        qkv_model_free(model);
+    }
+}
+
+Test(search, fewer_outputs_than_asked_for_leave_the_rest_empty)
+{
+    struct qkv_model_config config = tiny_config();
+    struct qkv_model *model = tiny_model(&config, SOURCE_SIZE, QKV_SPECIALS + 1, QKV_FLOAT64, 4);
+    struct qkv_batch batch = {0};
+    struct qkv_translations found = {0};
+    struct qkv_batch_view view = sources_of(&batch, model, 2, (int64_t[]){3, 1});
+    search(model, &view, (struct qkv_search_options){6, 0.6, 5, 2}, &found);
+    for (int64_t s = 0; s < 2; s++)
+        for (int64_t i = 0; i < 5; i++) /* nothing, one word, two words */
+            cr_expect_eq(found.best[s * 5 + i].ids != NULL, i < 3, "sentence %lld, %lld", (long long)s, (long long)i);
+    qkv_translations_release(&found);
+    qkv_batch_release(&batch);
+    qkv_model_free(model);
+}

@@ -1,0 +1,297 @@
+/* The transformer: decoding step by step gives what the forced pass gives, whatever the architecture, the batch and the
+ * order of the hypotheses. */
+#include "tiny.h"
+
+#include "qkv/ops.h"
+#include "qkv/vocabulary.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SOURCE_SIZE = 9, TARGET_SIZE = 7 };
+
+/* ---- architectures ---- */
+
+struct variant {
+    const char *name;
+    enum qkv_norm_place place;
+    enum qkv_norm_kind norm;
+    enum qkv_position_kind positions;
+    bool tied, narrow;
+    int64_t decoder_layers;
+};
+
+static const struct variant VARIANTS[] = {
+    {"pre-norm", QKV_NORM_PRE, QKV_NORM_LAYER, QKV_POSITION_SINUSOIDAL, .decoder_layers = 2},
+    {"post-norm", QKV_NORM_POST, QKV_NORM_LAYER, QKV_POSITION_LEARNED, .decoder_layers = 2},
+    {"tied", QKV_NORM_PRE, QKV_NORM_RMS, QKV_POSITION_SINUSOIDAL, .tied = true, .decoder_layers = 1},
+    {"tied, post-norm", QKV_NORM_POST, QKV_NORM_RMS, QKV_POSITION_NONE, .tied = true, .decoder_layers = 3},
+    {"heads of other widths", QKV_NORM_PRE, QKV_NORM_LAYER, QKV_POSITION_LEARNED, .narrow = true, .decoder_layers = 1},
+};
+
+enum { VARIANT_COUNT = sizeof VARIANTS / sizeof VARIANTS[0] };
+
+static struct qkv_model *model_of(const struct variant *variant, enum qkv_dtype dtype)
+{
+    struct qkv_model_config config = tiny_config();
+    config.tied_embeddings = config.tied_softmax = variant->tied;
+    config.decoder.num_layers = variant->decoder_layers;
+    struct qkv_stack_config *stacks[] = {&config.encoder, &config.decoder};
+    for (int i = 0; i < 2; i++) {
+        stacks[i]->layer_norm = variant->place;
+        stacks[i]->norm = variant->norm;
+        stacks[i]->positions.type = variant->positions;
+        if (!variant->narrow) continue;
+        stacks[i]->attention.key_width = 3;
+        stacks[i]->attention.value_width = 5;
+    }
+    return tiny_model(&config, variant->tied ? TARGET_SIZE : SOURCE_SIZE, TARGET_SIZE, dtype, 17);
+}
+
+static struct qkv_batch_view whole(struct qkv_batch *batch)
+{
+    struct qkv_batch_view view;
+    qkv_batch_shard(batch, 0, 1, &view);
+    return view;
+}
+
+static double number(const struct qkv_model *model, const void *values, int64_t i)
+{
+    return model->parameters.dtype == QKV_FLOAT32 ? (double)((const float *)values)[i] : ((const double *)values)[i];
+}
+
+/* ---- forced and step by step ---- */
+
+/* Feeds the targets of a batch token by token to one row a sentence and compares every distribution. */
+static void expect_forced(struct qkv_decoding *decoding, const struct qkv_model *model, const char *name,
+                          const struct qkv_batch_view *batch, double tolerance)
+{
+    struct qkv_error error = {""};
+    double *forced = tiny_log_probabilities(model, batch);
+    int64_t longest = 0, sentences[64];
+    int32_t ids[64];
+    for (int64_t i = 0; i < batch->count; i++) {
+        sentences[i] = i;
+        if (batch->target_length[i] > longest) longest = batch->target_length[i];
+    }
+    cr_assert_eq(qkv_decoding_start(decoding, batch, batch->count, longest, &error), QKV_OK, "%s", error.message);
+    for (int64_t t = 0; t < longest; t++) {
+        for (int64_t i = 0; i < batch->count; i++) /* rows that are done go on with anything */
+            ids[i] = t < batch->target_length[i] ? batch->target_input[batch->target_start[i] + t] : QKV_END;
+        const void *values = qkv_decoding_step(decoding, batch->count, ids, sentences, &error);
+        cr_assert_not_null(values, "%s", error.message);
+        for (int64_t i = 0; i < batch->count; i++)
+            for (int64_t c = 0; t < batch->target_length[i] && c < model->target_size; c++)
+                cr_assert_float_eq(number(model, values, i * model->target_size + c),
+                                   forced[(batch->target_start[i] + t) * model->target_size + c], tolerance,
+                                   "%s: sentence %lld, step %lld, token %lld", name, (long long)i, (long long)t,
+                                   (long long)c);
+    }
+    free(forced);
+}
+
+Test(transformer, decoding_gives_the_probabilities_of_the_forced_pass)
+{
+    static const int64_t SOURCE[][5] = {{3, 1, 6, 0, 2}, {4, 4, 1, 1, 8}}, TARGET[][5] = {{4, 0, 2, 7, 1}, {9, 1, 5, 0, 3}};
+    for (int v = 0; v < VARIANT_COUNT; v++)
+        for (int dtype = QKV_FLOAT32; dtype <= QKV_FLOAT64; dtype++) {
+            struct qkv_model *model = model_of(&VARIANTS[v], (enum qkv_dtype)dtype);
+            struct qkv_decoding *decoding = qkv_decoding_new(model);
+            struct qkv_batch batch = {0};
+            for (uint64_t i = 0; i < 2; i++) { /* the second batch reuses everything */
+                tiny_batch(&batch, model, 5 - (int64_t)i, SOURCE[i], TARGET[i], i);
+                struct qkv_batch_view view = whole(&batch);
+                expect_forced(decoding, model, VARIANTS[v].name, &view, dtype == QKV_FLOAT64 ? 1e-12 : 2e-5);
+            }
+            qkv_batch_release(&batch);
+            qkv_decoding_free(decoding);
+            qkv_model_free(model);
+        }
+}
+
+/* ---- hypotheses that split, move and die ---- */
+
+enum { MOST_ROWS = 7, STEPS = 8, SENTENCES = 3 };
+
+struct history {
+    int64_t sentence, length;
+    int32_t ids[STEPS];
+};
+
+/* What a forced pass says behind the whole history. */
+static void expect_history(const struct qkv_model *model, const struct qkv_batch_view *sources,
+                           const struct history *history, const double *values, int64_t step)
+{
+    int64_t s = history->sentence;
+    struct qkv_ids source = {sources->source_length[s] - 1, sources->source + sources->source_start[s]};
+    struct qkv_ids target = {history->length, history->ids};
+    struct qkv_batch batch = {0};
+    cr_assert_eq(qkv_batch_make(&batch, 1, &source, &target, NULL), QKV_OK);
+    struct qkv_batch_view view = whole(&batch);
+    double *forced = tiny_log_probabilities(model, &view);
+    for (int32_t c = 0; c < model->target_size; c++)
+        cr_assert_float_eq(values[c], forced[history->length * model->target_size + c], 1e-12,
+                           "step %lld, sentence %lld, token %d", (long long)step, (long long)s, c);
+    free(forced);
+    qkv_batch_release(&batch);
+}
+
+Test(transformer, hypotheses_keep_their_past_when_they_are_reordered)
+{
+    static const int64_t LENGTHS[SENTENCES] = {4, 1, 6};
+    struct qkv_model *model = model_of(&VARIANTS[0], QKV_FLOAT64);
+    struct qkv_decoding *decoding = qkv_decoding_new(model);
+    struct qkv_batch batch = {0};
+    tiny_batch(&batch, model, SENTENCES, LENGTHS, NULL, 5);
+    struct qkv_batch_view view = whole(&batch);
+    struct history rows[MOST_ROWS], next[MOST_ROWS];
+    int64_t count = SENTENCES, sentences[MOST_ROWS], parents[MOST_ROWS];
+    int32_t ids[MOST_ROWS];
+    uint64_t draw = 0;
+    const struct qkv_random random = {.seed = 3, .stream = QKV_STREAM_CHECK};
+    for (int64_t i = 0; i < count; i++) rows[i] = (struct history){.sentence = i};
+    cr_assert_eq(qkv_decoding_start(decoding, &view, MOST_ROWS, STEPS, NULL), QKV_OK);
+    for (int64_t step = 0; step < STEPS; step++) {
+        for (int64_t i = 0; i < count; i++) {
+            sentences[i] = rows[i].sentence;
+            ids[i] = rows[i].length ? rows[i].ids[rows[i].length - 1] : QKV_BEGIN;
+        }
+        const double *values = qkv_decoding_step(decoding, count, ids, sentences, NULL);
+        cr_assert_not_null(values);
+        for (int64_t i = 0; i < count; i++) expect_history(model, &view, &rows[i], values + i * TARGET_SIZE, step);
+        if (step == STEPS - 1) break;
+        /* Any number of rows, each continuing any other: some split, some die, some change places. */
+        int64_t survivors = 1 + (int64_t)qkv_random_below(random, draw++, MOST_ROWS);
+        for (int64_t i = 0; i < survivors; i++) {
+            parents[i] = (int64_t)qkv_random_below(random, draw++, (uint64_t)count);
+            next[i] = rows[parents[i]];
+            next[i].ids[next[i].length++] = (int32_t)qkv_random_below(random, draw++, TARGET_SIZE);
+        }
+        qkv_decoding_reorder(decoding, survivors, parents);
+        memcpy(rows, next, sizeof rows);
+        count = survivors;
+    }
+    qkv_batch_release(&batch);
+    qkv_decoding_free(decoding);
+    qkv_model_free(model);
+}
+
+Test(transformer, caches_too_large_for_their_row_numbers_are_refused)
+{
+    struct qkv_model *model = model_of(&VARIANTS[0], QKV_FLOAT32);
+    struct qkv_decoding *decoding = qkv_decoding_new(model);
+    struct qkv_batch batch = {0};
+    struct qkv_error error = {""};
+    tiny_batch(&batch, model, 1, (int64_t[]){2}, NULL, 5);
+    struct qkv_batch_view view = whole(&batch);
+    cr_expect_eq(qkv_decoding_start(decoding, &view, 64000, 1000000, &error), QKV_INVALID);
+    cr_expect_not_null(strstr(error.message, "64000 hypotheses of 1000000 tokens are too many"), "%s", error.message);
+    cr_expect_eq(qkv_decoding_start(decoding, &view, 2, 3, &error), QKV_OK, "and the decoding can be used after it");
+    qkv_batch_release(&batch);
+    qkv_decoding_free(decoding);
+    qkv_model_free(model);
+}
+
+/* ---- the forced pass ---- */
+
+static double loss_of(const struct qkv_model *model, const struct qkv_batch_view *batch, double smoothing,
+                      struct qkv_trace *trace, struct qkv_graph *graph)
+{
+    struct qkv_error error = {""};
+    qkv_graph_reset(graph);
+    qkv_graph_bind(graph, &model->parameters, NULL, false);
+    struct qkv_tensor *loss = qkv_model_loss(model, graph, batch, smoothing, 1, trace);
+    cr_assert_eq(qkv_graph_check(graph, &error), QKV_OK, "%s", error.message);
+    qkv_forward(graph);
+    return qkv_tensor_scalar(loss);
+}
+
+Test(transformer, sentences_of_a_batch_do_not_see_each_other)
+{
+    static const int64_t SOURCE[] = {3, 1, 6, 2}, TARGET[] = {4, 0, 2, 7};
+    for (int v = 0; v < VARIANT_COUNT; v++) {
+        struct qkv_model *model = model_of(&VARIANTS[v], QKV_FLOAT64);
+        struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
+        struct qkv_batch batch = {0};
+        tiny_batch(&batch, model, 4, SOURCE, TARGET, 1);
+        struct qkv_batch_view view = whole(&batch);
+        double together = loss_of(model, &view, 0.1, NULL, graph), alone = 0, plain = 0;
+        double without = loss_of(model, &view, 0, NULL, graph);
+        double *forced = tiny_log_probabilities(model, &view);
+        for (int64_t i = 0; i < view.target_tokens; i++) plain -= forced[i * TARGET_SIZE + view.target_output[i]];
+        for (int64_t i = 0; i < 4; i++) {
+            qkv_batch_shard(&batch, i, 4, &view);
+            if (view.count) alone += loss_of(model, &view, 0.1, NULL, graph);
+        }
+        cr_expect_float_eq(together, alone, 1e-11, "%s", VARIANTS[v].name);
+        cr_expect_float_eq(without, plain, 1e-11, "%s: the loss is the negative log-likelihood", VARIANTS[v].name);
+        free(forced);
+        qkv_batch_release(&batch);
+        qkv_graph_free(graph);
+        qkv_model_free(model);
+    }
+}
+
+Test(transformer, the_trace_holds_every_attention_layer_in_order)
+{
+    static const int64_t SOURCE[] = {3, 1}, TARGET[] = {4, 2};
+    struct qkv_model *model = model_of(&VARIANTS[3], QKV_FLOAT64);
+    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
+    struct qkv_batch batch = {0};
+    static struct qkv_trace trace;
+    tiny_batch(&batch, model, 2, SOURCE, TARGET, 1);
+    struct qkv_batch_view view = whole(&batch);
+    for (int round = 0; round < 2; round++) loss_of(model, &view, 0, &trace, graph);
+    static const struct {
+        enum qkv_attention_kind_id kind;
+        int64_t layer;
+    } EXPECTED[] = {{QKV_ENCODER_SELF, 1}, {QKV_ENCODER_SELF, 2}, {QKV_DECODER_SELF, 1}, {QKV_CROSS, 1},
+                    {QKV_DECODER_SELF, 2}, {QKV_CROSS, 2},        {QKV_DECODER_SELF, 3}, {QKV_CROSS, 3}};
+    cr_assert_eq(trace.count, 8);
+    for (int i = 0; i < 8; i++) {
+        cr_expect_eq(trace.attention[i].kind, EXPECTED[i].kind);
+        cr_expect_eq(trace.attention[i].layer, EXPECTED[i].layer);
+        for (int64_t s = 0; s < 2; s++)
+            for (int64_t h = 0; h < 2; h++) {
+                int64_t rows, columns;
+                const double *w = qkv_attention_weights_of(trace.attention[i].node, s, h, &rows, &columns);
+                cr_assert_not_null(w);
+                cr_expect_eq(rows, EXPECTED[i].kind == QKV_ENCODER_SELF ? SOURCE[s] + 1 : TARGET[s] + 1);
+                cr_expect_eq(columns, EXPECTED[i].kind == QKV_DECODER_SELF ? TARGET[s] + 1 : SOURCE[s] + 1);
+                for (int64_t r = 0; r < rows; r++) {
+                    double sum = 0;
+                    for (int64_t c = 0; c < columns; c++) {
+                        sum += w[r * columns + c];
+                        if (EXPECTED[i].kind == QKV_DECODER_SELF && c > r) cr_expect_eq(w[r * columns + c], 0);
+                    }
+                    cr_expect_float_eq(sum, 1, 1e-12);
+                }
+            }
+    }
+    qkv_batch_release(&batch);
+    qkv_graph_free(graph);
+    qkv_model_free(model);
+}
+
+Test(transformer, a_sentence_without_positions_is_refused)
+{
+    struct qkv_model_config config = tiny_config();
+    config.encoder.positions.max_length = 5;
+    struct qkv_model *model = tiny_model(&config, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT32, 1);
+    struct qkv_decoding *decoding = qkv_decoding_new(model);
+    struct qkv_batch batch = {0};
+    struct qkv_error error = {""};
+    cr_expect_eq(qkv_model_longest(model), 5);
+    tiny_batch(&batch, model, 1, (int64_t[]){4}, NULL, 1);
+    struct qkv_batch_view view = whole(&batch);
+    cr_expect_eq(qkv_decoding_start(decoding, &view, 1, 3, &error), QKV_OK, "%s", error.message);
+    tiny_batch(&batch, model, 1, (int64_t[]){5}, NULL, 1);
+    view = whole(&batch);
+    cr_expect_eq(qkv_decoding_start(decoding, &view, 1, 3, &error), QKV_INVALID);
+    cr_expect_not_null(strstr(error.message, "reaches position 6, but the table has 5"), "%s", error.message);
+    qkv_batch_release(&batch);
+    qkv_decoding_free(decoding);
+    qkv_model_free(model);
+}
