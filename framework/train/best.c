@@ -1,5 +1,6 @@
 #include "train/trainer.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -11,23 +12,19 @@ static const char *checkpoint_name(struct session *session, int64_t update)
     return qkv_arena_format(&session->arena, "update-%lld.safetensors", (long long)update);
 }
 
-/* best.safetensors becomes the file `name`: a second link to the same bytes, put in place in one step. Where the file
- * system has no links, the checkpoint is written once more. */
-static enum qkv_status point_best_at(struct session *session, const char *name, struct qkv_error *error)
+/* best.safetensors becomes the file `name`: a second link to the same bytes, put in place in one step. False where the
+ * file system has no links. */
+static bool link_best(struct session *session, const char *name)
 {
     const char *from = qkv_run_file(&session->arena, session->folder, name);
-    const char *temporary = qkv_run_file(&session->arena, session->folder, "best.tmp");
+    const char *temporary = qkv_run_file(&session->arena, session->folder, QKV_RUN_BEST ".tmp");
     const char *to = qkv_run_file(&session->arena, session->folder, QKV_RUN_BEST);
-    if (!from || !temporary || !to) return qkv_error_set(error, "out of memory");
+    if (!from || !temporary || !to) return false;
     unlink(temporary);
-    if (link(from, temporary) == 0) {
-        if (rename(temporary, to) == 0) {
-            unlink(temporary); /* rename leaves it when both are the same file already */
-            return QKV_OK;
-        }
-        unlink(temporary);
-    }
-    return session_save(session, QKV_RUN_BEST, error);
+    if (link(from, temporary) != 0) return false;
+    bool done = rename(temporary, to) == 0;
+    unlink(temporary); /* rename leaves it when both are the same file already */
+    return done;
 }
 
 /* Whether a is better; a score that is no number is never. */
@@ -42,24 +39,52 @@ enum qkv_status best_note(struct session *session, double score, bool *is_best, 
     const struct qkv_training_config *training = &session->config->training;
     struct position *at = &session->at;
     bool higher = qkv_metric_higher_is_better(training->early_stopping_metric);
-    int64_t room = training->keep_best_ckpts < MOST_BEST ? training->keep_best_ckpts : MOST_BEST, place = 0;
-    if (room < 1) room = 1; /* the best one is always kept */
+    int64_t room = training->keep_best_ckpts, place = 0;
+    QKV_BUG(room < 1 || room > MOST_BEST, "%lld best checkpoints", (long long)room);
+    if (at->best_count > room) at->best_count = room; /* a resumed run may be told to keep fewer */
     while (place < at->best_count && !better(score, at->best[place].score, higher)) place++;
     *is_best = place == 0;
     if (place >= room) return QKV_OK;
 
-    int64_t dropped = at->best_count == room ? at->best[room - 1].update : 0;
     if (at->best_count < room) at->best_count++;
     memmove(&at->best[place + 1], &at->best[place], (size_t)(at->best_count - 1 - place) * sizeof at->best[0]);
     at->best[place] = (struct best){at->update, score};
     const char *name = checkpoint_name(session, at->update);
     if (!name) return qkv_error_set(error, "out of memory");
     if (session_save(session, name, error)) return QKV_INVALID;
-    if (*is_best && point_best_at(session, name, error)) return QKV_INVALID;
-    if (dropped) {
-        const char *old = checkpoint_name(session, dropped);
-        const char *path = old ? qkv_run_file(&session->arena, session->folder, old) : NULL;
-        if (path) unlink(path);
+    if (!*is_best || link_best(session, name)) return QKV_OK;
+    return session_save(session, QKV_RUN_BEST, error);
+}
+
+static bool is_listed(const struct position *at, long long update)
+{
+    for (int64_t i = 0; i < at->best_count; i++)
+        if (at->best[i].update == update) return true;
+    return false;
+}
+
+enum qkv_status best_tidy(struct session *session, struct qkv_error *error)
+{
+    DIR *folder = opendir(session->folder);
+    if (!folder) return qkv_error_set(error, "%s: %s", session->folder, strerror(errno));
+    enum qkv_status status = QKV_OK;
+    for (struct dirent *entry; !status && (entry = readdir(folder));) {
+        long long update = 0;
+        int length = 0;
+        sscanf(entry->d_name, "update-%lld.safetensors%n", &update, &length);
+        if (!length || entry->d_name[length] || is_listed(&session->at, update)) continue;
+        const char *path = qkv_run_file(&session->arena, session->folder, entry->d_name);
+        if (!path) status = qkv_error_set(error, "out of memory");
+        else if (unlink(path) != 0) status = qkv_error_set(error, "%s: %s", path, strerror(errno));
     }
-    return QKV_OK;
+    closedir(folder);
+    return status;
+}
+
+/* What stands in best.safetensors may come from a validation after the checkpoint that the run goes on from. */
+enum qkv_status best_restore(struct session *session, struct qkv_error *error)
+{
+    const char *name = session->at.best_count ? checkpoint_name(session, session->at.best[0].update) : NULL;
+    if (name) link_best(session, name);
+    return best_tidy(session, error);
 }

@@ -30,6 +30,12 @@ static enum qkv_status check_folder(struct session *session, struct qkv_error *e
                          session->folder);
 }
 
+static bool ends_with(const char *name, const char *end)
+{
+    size_t length = strlen(name), end_length = strlen(end);
+    return length > end_length && !strcmp(name + length - end_length, end);
+}
+
 /* Whether a file name is one that a run makes. */
 static bool is_of_a_run(const char *name)
 {
@@ -37,18 +43,28 @@ static bool is_of_a_run(const char *name)
                                         QKV_RUN_METRICS, QKV_RUN_LAST,   QKV_RUN_BEST};
     for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
         if (!strcmp(name, NAMES[i])) return true;
-    size_t length = strlen(name), end = strlen(".safetensors");
-    return !strncmp(name, "update-", 7) && length > end && !strcmp(name + length - end, ".safetensors");
+    return !strncmp(name, "update-", 7) && ends_with(name, ".safetensors");
 }
 
-/* Removes what an old run left, and nothing else. */
-static enum qkv_status clear_folder(struct session *session, struct qkv_error *error)
+/* Whether it is one that a kill can leave behind while a file of a run is written: "<name>.<...>.tmp". */
+static bool is_left_over(const char *name)
+{
+    static const char *const NAMES[] = {QKV_RUN_CONFIG ".",  QKV_RUN_SOURCE ".", QKV_RUN_TARGET ".", QKV_RUN_METRICS ".",
+                                        QKV_RUN_LAST ".",    QKV_RUN_BEST ".",   "update-"};
+    for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
+        if (!strncmp(name, NAMES[i], strlen(NAMES[i]))) return ends_with(name, ".tmp");
+    return false;
+}
+
+/* Removes what a killed run left half written and, for a new run, all that an old one left; nothing else. */
+static enum qkv_status clear_folder(struct session *session, bool all, struct qkv_error *error)
 {
     DIR *folder = opendir(session->folder);
     if (!folder) return qkv_error_set(error, "%s: %s", session->folder, strerror(errno));
     enum qkv_status status = QKV_OK;
     for (struct dirent *entry; !status && (entry = readdir(folder));) {
-        const char *path = is_of_a_run(entry->d_name) ? file_of(session, entry->d_name) : NULL;
+        const char *name = entry->d_name;
+        const char *path = is_left_over(name) || (all && is_of_a_run(name)) ? file_of(session, name) : NULL;
         if (path && unlink(path) != 0) status = qkv_error_set(error, "%s: %s", path, strerror(errno));
     }
     closedir(folder);
@@ -65,7 +81,8 @@ static enum qkv_status write_config(struct session *session, struct qkv_error *e
     return qkv_file_commit(&writer, error);
 }
 
-/* Lines of metrics.jsonl that tell of updates after the checkpoint would come twice: a resumed run drops them. */
+/* Lines of metrics.jsonl that tell of updates after the checkpoint would come twice: a resumed run drops them, and a line
+ * that a kill cut short with them. */
 static enum qkv_status trim_metrics(struct session *session, struct qkv_error *error)
 {
     const char *path = file_of(session, QKV_RUN_METRICS);
@@ -76,7 +93,7 @@ static enum qkv_status trim_metrics(struct session *session, struct qkv_error *e
     char *line = NULL;
     size_t room = 0;
     while (!status && getline(&line, &room, old) > 0) {
-        cJSON *object = cJSON_Parse(line);
+        cJSON *object = strchr(line, '\n') ? cJSON_Parse(line) : NULL;
         const cJSON *update = cJSON_GetObjectItemCaseSensitive(object, "update");
         if (cJSON_IsNumber(update) && update->valuedouble <= (double)session->at.update) fputs(line, writer.file);
         cJSON_Delete(object);
@@ -174,14 +191,17 @@ enum qkv_status session_open(struct session *session, struct qkv_error *error)
         make_machine(session, error))
         return QKV_INVALID;
     if (session->options->resume) {
-        if (restore(session, error) || trim_metrics(session, error)) return QKV_INVALID;
+        if (restore(session, error) || clear_folder(session, false, error)) return QKV_INVALID;
+        if (trim_metrics(session, error) || best_restore(session, error)) return QKV_INVALID;
         return write_config(session, error);
     }
     const char *source = file_of(session, QKV_RUN_SOURCE), *target = file_of(session, QKV_RUN_TARGET);
     if (!source || !target) return qkv_error_set(error, "out of memory");
-    if (qkv_folder_make(session->folder, error) || clear_folder(session, error)) return QKV_INVALID;
+    if (qkv_folder_make(session->folder, error) || clear_folder(session, true, error)) return QKV_INVALID;
     if (qkv_vocabulary_save(&session->source, source, error)) return QKV_INVALID;
     if (qkv_vocabulary_save(&session->target, target, error)) return QKV_INVALID;
+    /* From the first moment on there is something to resume; and what has no config is no run yet. */
+    if (session_save(session, QKV_RUN_LAST, error)) return QKV_INVALID;
     return write_config(session, error);
 }
 

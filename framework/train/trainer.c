@@ -30,9 +30,19 @@ static const struct qkv_train_listener *listener_of(const struct session *sessio
 static int64_t expected_updates(const struct session *session)
 {
     const struct qkv_training_config *training = &session->config->training;
-    int64_t by_epochs = training->epochs * session->batches.count / training->batch_multiplier;
-    if (!training->epochs || (training->updates && training->updates < by_epochs)) return training->updates;
-    return by_epochs;
+    int64_t batches = session->batches.count, multiplier = training->batch_multiplier;
+    if (!training->epochs || training->epochs > (INT64_MAX - multiplier) / batches) return training->updates;
+    int64_t by_epochs = (training->epochs * batches + multiplier - 1) / multiplier; /* the last one may have fewer */
+    return training->updates && training->updates < by_epochs ? training->updates : by_epochs;
+}
+
+/* Whether the update that was just done is the last one. */
+static bool is_last(const struct session *session)
+{
+    const struct qkv_training_config *training = &session->config->training;
+    const struct position *at = &session->at;
+    if (training->updates && at->update >= training->updates) return true;
+    return training->epochs && at->epoch + 1 >= training->epochs && at->batch >= session->batches.count;
 }
 
 /* ---- one update ---- */
@@ -43,10 +53,10 @@ static bool next_batch(struct session *session, enum qkv_status *status, struct 
     struct position *at = &session->at;
     const struct qkv_training_config *training = &session->config->training;
     if (at->batch >= session->batches.count) {
+        if (training->epochs && at->epoch + 1 >= training->epochs) return false;
         at->epoch++;
         at->batch = 0;
     }
-    if (training->epochs && at->epoch >= training->epochs) return false;
     if (session->batches.epoch != at->epoch) qkv_batches_epoch(&session->batches, at->epoch);
     *status = qkv_batches_get(&session->batches, at->batch, &session->batch, error);
     at->batch++;
@@ -97,7 +107,7 @@ static enum qkv_status update(struct session *session, struct clock *clock, bool
 
 /* ---- telling ---- */
 
-static enum qkv_status tell_progress(struct session *session, struct clock *clock, bool last, struct qkv_error *error)
+static enum qkv_status tell_progress(struct session *session, struct clock *clock, struct qkv_error *error)
 {
     const struct qkv_train_listener *listener = listener_of(session);
     struct position *at = &session->at;
@@ -112,7 +122,7 @@ static enum qkv_status tell_progress(struct session *session, struct clock *cloc
         .gradient_norm = clock->norm,
         .tokens_per_second = (double)clock->all_tokens / elapsed,
         .seconds_left = NAN,
-        .logged = last || at->update % session->config->training.logging_freq == 0,
+        .logged = is_last(session) || at->update % session->config->training.logging_freq == 0,
     };
     if (progress.updates > at->update)
         progress.seconds_left = elapsed / (double)clock->updates * (double)(progress.updates - at->update);
@@ -176,11 +186,25 @@ static enum qkv_status validate(struct session *session, struct qkv_error *error
     cJSON_AddNumberToObject(line, "chrf", scores.chrf);
     cJSON_AddBoolToObject(line, "best", best);
     tell_validation(session, &scores, best);
-    if (session_log(session, line, error)) return QKV_INVALID;
-    return session_save(session, QKV_RUN_LAST, error);
+    return session_log(session, line, error);
+}
+
+/* Validates where that has not been done yet, and saves. last.safetensors is what counts: whatever a kill leaves of files
+ * that it does not speak of, --resume makes undone (session.c). So old files go only after it stands. */
+static enum qkv_status validate_and_save(struct session *session, struct qkv_error *error)
+{
+    if (validate(session, error) || session_save(session, QKV_RUN_LAST, error)) return QKV_INVALID;
+    return best_tidy(session, error);
 }
 
 /* ---- the loop ---- */
+
+/* Asked before each update, not after: a run that was stopped between an update and its validation makes up for it. */
+static bool validation_is_due(const struct session *session)
+{
+    const struct position *at = &session->at;
+    return at->update > 0 && at->update % session->config->training.validation_freq == 0 && at->validated != at->update;
+}
 
 static enum qkv_status loop(struct session *session, enum qkv_train_end *end, struct qkv_error *error)
 {
@@ -189,7 +213,13 @@ static enum qkv_status loop(struct session *session, enum qkv_train_end *end, st
     struct position *at = &session->at;
     struct clock clock = {.started = seconds()};
     *end = QKV_TRAIN_DONE;
-    for (bool more = true; !training->updates || at->update < training->updates;) {
+    for (bool more = true;;) {
+        if (validation_is_due(session)) {
+            if (validate_and_save(session, error)) return QKV_INVALID;
+            clock.started = seconds();
+            clock.all_tokens = clock.updates = 0;
+        }
+        if (training->updates && at->update >= training->updates) break;
         if (training->patience && at->waited >= training->patience) {
             *end = QKV_TRAIN_PATIENCE;
             break;
@@ -197,20 +227,13 @@ static enum qkv_status loop(struct session *session, enum qkv_train_end *end, st
         enum qkv_status status = update(session, &clock, &more, error);
         if (status) return status;
         if (!more) break;
-        if (tell_progress(session, &clock, at->update == training->updates, error)) return QKV_INVALID;
-        bool stop = listener->stop && listener->stop(listener->context);
-        if (stop) {
+        if (tell_progress(session, &clock, error)) return QKV_INVALID;
+        if (listener->stop && listener->stop(listener->context)) {
             *end = QKV_TRAIN_STOPPED;
             return session_save(session, QKV_RUN_LAST, error);
         }
-        if (at->update % training->validation_freq) continue;
-        if (validate(session, error)) return QKV_INVALID;
-        if (!session->evaluator && session_save(session, QKV_RUN_LAST, error)) return QKV_INVALID;
-        clock.started = seconds();
-        clock.all_tokens = clock.updates = 0;
     }
-    if (validate(session, error)) return QKV_INVALID;
-    return session_save(session, QKV_RUN_LAST, error);
+    return validate_and_save(session, error);
 }
 
 static void tell_start(const struct session *session)

@@ -63,8 +63,11 @@ enum qkv_status session_log(struct session *session, struct cJSON *line, struct 
 void position_save(const struct position *position, struct qkv_state *state);
 enum qkv_status position_restore(struct position *position, const struct qkv_state *state, struct qkv_error *error);
 
-/* best.c: takes note of a validation and keeps the best checkpoints as files; *is_best says whether it is the best of
- * all so far. */
+/* best.c: the list of best validations in the position, and their checkpoints. best_note takes note of a validation and
+ * saves it if it is among them; *is_best says whether it is the best of all so far. best_tidy removes the checkpoints that
+ * are not in the list (any more). best_restore makes the files agree with a list that was just restored. */
 enum qkv_status best_note(struct session *session, double score, bool *is_best, struct qkv_error *error);
+enum qkv_status best_tidy(struct session *session, struct qkv_error *error);
+enum qkv_status best_restore(struct session *session, struct qkv_error *error);
 
 #endif

@@ -1,0 +1,224 @@
+/* A run that was stopped, or killed at any moment, and resumed is bit by bit the run that nothing disturbed. */
+#include "training.h"
+
+#include "support.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* What must be exact: shuffling over epochs, dropout, accumulation, sums between log lines, a list of best checkpoints that
+ * changes, a rate that falls with the validations. */
+static const char *const SETTINGS[] = {
+    "updates=21 logging_freq=3 keep_best_ckpts=2 scheduling=plateau learning_rate_patience=0 learning_rate=0.05 "
+    "early_stopping_metric=token_accuracy",
+    "epochs=3 logging_freq=4 batch_multiplier=3 batch_type=token batch_size=40 validation_freq=4 optimizer=adamw "
+    "weight_decay=0.01 scheduling=exponential clip_grad_norm=1",
+    "updates=17 logging_freq=7 validation_freq=3 patience=2 optimizer=sgd learning_rate=1e-6 keep_best_ckpts=1",
+    "updates=13 data.dev= logging_freq=5",
+};
+
+enum { SETTING_COUNT = sizeof SETTINGS / sizeof SETTINGS[0] };
+
+/* ---- asked to stop ---- */
+
+Test(resume, a_run_stopped_after_any_update_goes_on_exactly)
+{
+    for (int k = 0; k < SETTING_COUNT; k++) {
+        const char *folder = scratch(format("stopped.%d", k)), *whole = format("%s/whole", folder);
+        struct training training = {.config = training_config(folder), .settings = SETTINGS[k], .run = whole};
+        struct qkv_train_result expected = training_run(training);
+        cr_assert_geq(expected.updates, 6);
+        for (int64_t update = 1; update <= expected.updates; update += k ? 3 : 1) {
+            training.run = format("%s/%lld", folder, (long long)update);
+            training.stop_after = update;
+            training.resume = false;
+            training.threads = 1 + (int)(update % 2);
+            struct qkv_train_result stopped = training_run(training);
+            cr_assert_eq(stopped.end, QKV_TRAIN_STOPPED);
+            cr_assert_eq(stopped.updates, update);
+            training.stop_after = 0;
+            training.resume = true;
+            training.threads = 2;
+            struct qkv_train_result result = training_run(training);
+            cr_expect_eq(result.end, expected.end);
+            cr_expect_eq(result.updates, expected.updates);
+            cr_expect_eq(result.tokens, expected.tokens);
+            cr_expect_eq(result.best_update, expected.best_update);
+            training_expect_same(whole, training.run);
+        }
+    }
+}
+
+Test(resume, a_run_stopped_after_every_update_goes_on_exactly)
+{
+    const char *folder = scratch("often"), *whole = format("%s/whole", folder);
+    struct training training = {.config = training_config(folder), .settings = SETTINGS[0], .run = whole};
+    int64_t updates = training_run(training).updates;
+    training.run = format("%s/often", folder);
+    for (int64_t update = 1; update <= updates; update++) {
+        training.stop_after = update;
+        training.resume = update > 1;
+        cr_assert_eq(training_run(training).updates, update);
+    }
+    training.stop_after = 0;
+    training_run(training);
+    training_expect_same(whole, training.run);
+}
+
+Test(resume, a_finished_run_goes_on_when_it_is_given_more_to_do)
+{
+    const char *folder = scratch("more"), *whole = format("%s/whole", folder);
+    struct training training = {.config = training_config(folder), .settings = "updates=20 logging_freq=1", .run = whole};
+    training_run(training);
+    training.run = format("%s/more", folder);
+    training.settings = "updates=10 logging_freq=1";
+    training_run(training);
+    training.resume = true;
+    training.settings = "updates=20 logging_freq=1";
+    cr_expect_eq(training_run(training).updates, 20);
+    training_expect_same(whole, training.run);
+}
+
+/* ---- killed ---- */
+
+/* Starts `qkv train`, kills it after `lines` lines of its progress, whatever it is doing then, and says whether it was
+ * still running. */
+static bool killed(const struct training *training, int lines)
+{
+    int ends[2];
+    cr_assert_eq(pipe(ends), 0);
+    const char *settings = format("training.model_dir=%s", training->run), *threads = format("%d", training->threads);
+    pid_t child = fork();
+    cr_assert_geq(child, 0);
+    if (child == 0) {
+        const char *arguments[40] = {QKV_BINARY, "train", training->config, "-s", settings, "-j", threads};
+        int count = 7;
+        if (training->resume) arguments[count++] = "--resume";
+        char *copy = strdup(training->settings);
+        for (char *word = strtok(copy, " "); word; word = strtok(NULL, " ")) {
+            arguments[count++] = "-s";
+            arguments[count++] = format("%s%s", strcspn(word, ".") < strcspn(word, "=") ? "" : "training.", word);
+        }
+        dup2(ends[1], STDERR_FILENO);
+        close(ends[0]);
+        close(ends[1]);
+        execv(QKV_BINARY, (char *const *)(uintptr_t)arguments);
+        _exit(127);
+    }
+    close(ends[1]);
+    FILE *progress = fdopen(ends[0], "r");
+    for (int c; lines > 0 && (c = getc(progress)) != EOF;) lines -= c == '\n';
+    kill(child, SIGKILL);
+    int status;
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    fclose(progress);
+    return WIFSIGNALED(status);
+}
+
+/* Lines of progress: one at the start (two with --resume), one an update, one a validation. */
+enum { MOST_LINES = 24 };
+
+static const char *const KILLED_SETTINGS =
+    "updates=14 logging_freq=1 validation_freq=3 validation_samples=0 keep_best_ckpts=2 scheduling=plateau "
+    "learning_rate_patience=0 learning_rate=0.05 early_stopping_metric=token_accuracy";
+
+Test(resume, a_run_killed_at_any_moment_goes_on_exactly)
+{
+    const char *folder = scratch("killed"), *whole = format("%s/whole", folder);
+    struct training training = {.config = training_config(folder), .settings = KILLED_SETTINGS, .run = whole};
+    training_run(training);
+    cr_assert_eq(training_lines(whole, "train"), 14);
+    int kills = 0;
+    for (int lines = 1; lines < MOST_LINES; lines += 2) {
+        training.run = format("%s/%d", folder, lines);
+        training.resume = false;
+        training.threads = 1 + lines % 3;
+        kills += killed(&training, lines);
+        training.resume = true;
+        training.threads = 1 + lines % 2;
+        training_run(training);
+        training_expect_same(whole, training.run);
+    }
+    cr_expect_gt(kills, 5);
+}
+
+Test(resume, a_run_killed_again_and_again_goes_on_exactly)
+{
+    const char *folder = scratch("hunted"), *whole = format("%s/whole", folder);
+    struct training training = {.config = training_config(folder), .settings = KILLED_SETTINGS, .run = whole};
+    training_run(training);
+    training.run = format("%s/run", folder);
+    training.threads = 2;
+    int kills = 0;
+    /* Nine lines are more than the way from one checkpoint to the next: each time it comes further. */
+    for (; kills < 20 && killed(&training, 9 + kills % 2); kills++) training.resume = true;
+    cr_expect_gt(kills, 1);
+    training.resume = true;
+    training_run(training);
+    training_expect_same(whole, training.run);
+}
+
+/* ---- what a kill leaves ---- */
+
+Test(resume, what_a_kill_left_half_done_is_made_undone)
+{
+    const char *folder = scratch("left"), *whole = format("%s/whole", folder);
+    struct training training = {.config = training_config(folder), .run = whole,
+                                .settings = "updates=20 logging_freq=1 keep_best_ckpts=2"};
+    training_run(training);
+    training.run = format("%s/run", folder);
+    training.stop_after = 12; /* validations after 5 and 10 */
+    training_run(training);
+    /* A kill in the middle of the validation after update 15 leaves these: its checkpoint stands, the best one has
+     * changed, last.safetensors is half written, and so is a line. */
+    write_text(training.run, "update-15.safetensors", "a checkpoint that is ahead");
+    remove(format("%s/best.safetensors", training.run));
+    write_text(training.run, "best.safetensors", "a best one that is ahead");
+    write_text(training.run, "last.safetensors.123.0.tmp", "half");
+    write_text(training.run, "update-15.safetensors.123.1.tmp", "half");
+    write_text(training.run, "best.safetensors.tmp", "half");
+    FILE *metrics = fopen(format("%s/metrics.jsonl", training.run), "a");
+    fputs("{\"kind\":\"train\",\"update\":13}\n{\"kind\":\"train\",\"update\":1", metrics);
+    fclose(metrics);
+    write_text(training.run, "notes.tmp", "not of the run");
+    write_text(training.run, "update-notes", "not of the run either");
+
+    training.resume = true;
+    training.stop_after = 13;
+    training_run(training);
+    cr_expect(!training_has(training.run, "update-15.safetensors"));
+    cr_expect(!training_has(training.run, "best.safetensors.tmp"));
+    cr_expect(training_has(training.run, "notes.tmp"));
+    cr_expect(training_has(training.run, "update-notes"));
+    double best = training_metric(training.run, "validation", 10, "best");
+    size_t size;
+    char *now = read_file(format("%s/best.safetensors", training.run), &size);
+    char *named = read_file(format("%s/update-%d.safetensors", training.run, best > 0 ? 10 : 5), NULL);
+    cr_expect_arr_eq(now, named, size, "the best one is again the best of the first ten updates");
+
+    remove(format("%s/notes.tmp", training.run));
+    remove(format("%s/update-notes", training.run));
+    training.stop_after = 0;
+    training_run(training);
+    training_expect_same(whole, training.run);
+}
+
+Test(resume, there_is_something_to_resume_from_the_start)
+{
+    const char *folder = scratch("start"), *whole = format("%s/whole", folder);
+    struct training training = {.config = training_config(folder), .run = whole, .settings = "updates=4 logging_freq=1"};
+    training_run(training);
+    training.run = format("%s/run", folder);
+    training.threads = 1;
+    cr_expect(killed(&training, 2), "after the line of the start and that of the first update");
+    cr_expect(training_has(training.run, "last.safetensors"));
+    training.resume = true;
+    training_run(training);
+    training_expect_same(whole, training.run);
+}
