@@ -110,13 +110,20 @@ static int descending(const void *left, const void *right)
     return (a < b) - (a > b);
 }
 
+/* The lengths of all sentences of a side, longest first. */
+static void sort_lengths(const struct qkv_corpus *corpus, int64_t (*length)(const struct qkv_corpus *, int64_t),
+                         int64_t *lengths)
+{
+    for (int64_t i = 0; i < corpus->count; i++) lengths[i] = length(corpus, i);
+    qsort(lengths, (size_t)corpus->count, sizeof *lengths, descending);
+}
+
 /* Tokens of the `most` longest sentences of a side: no batch of so many sentences has more. */
 static int64_t longest_sum(const struct qkv_batches *batches, int64_t most,
                            int64_t (*length)(const struct qkv_corpus *, int64_t))
 {
-    int64_t count = batches->corpus->count, sum = 0;
-    for (int64_t i = 0; i < count; i++) batches->scratch[i] = length(batches->corpus, i);
-    qsort(batches->scratch, (size_t)count, sizeof *batches->scratch, descending);
+    int64_t sum = 0;
+    sort_lengths(batches->corpus, length, batches->scratch);
     for (int64_t i = 0; i < most; i++) sum += batches->scratch[i];
     return sum;
 }
@@ -178,6 +185,48 @@ enum qkv_status qkv_batches_get(const struct qkv_batches *batches, int64_t i, st
         qkv_batch_add(batch, index, sentence(&corpus->source, index), &target);
     }
     return QKV_OK;
+}
+
+/* The longest sources beside the longest targets, until either side has the tokens that a part can have: parts
+ * are cut within half a sentence of the even split at both ends. */
+static enum qkv_status add_largest(const struct qkv_batches *batches, int64_t shards, const int64_t *source,
+                                   const int64_t *target, struct qkv_batch *batch)
+{
+    int64_t even = (batches->most_source_tokens + batches->most_target_tokens) / shards;
+    int64_t share = even + source[0] + target[0], count = 0, source_tokens = 0, target_tokens = 0;
+    int64_t source_bound = smaller(share, batches->most_source_tokens);
+    int64_t target_bound = smaller(share, batches->most_target_tokens);
+    for (; count < batches->most_sentences && (source_tokens < source_bound || target_tokens < target_bound); count++) {
+        source_tokens += source[count];
+        target_tokens += target[count];
+    }
+    int64_t longest = source[0] > target[0] ? source[0] : target[0];
+    int32_t *unknown = calloc((size_t)longest, sizeof *unknown); /* QKV_UNKNOWN is 0 */
+    bool room = unknown && qkv_batch_reserve(batch, count, source_tokens, target_tokens);
+    if (room) qkv_batch_clear(batch);
+    for (int64_t i = 0; room && i < count; i++) {
+        struct qkv_ids target_ids = {target[i] - 1, unknown};
+        qkv_batch_add(batch, i, (struct qkv_ids){source[i] - 1, unknown}, &target_ids);
+    }
+    free(unknown);
+    return room ? QKV_OK : QKV_INVALID;
+}
+
+enum qkv_status qkv_batches_largest(const struct qkv_batches *batches, int64_t shards, struct qkv_batch *batch,
+                                    struct qkv_error *error)
+{
+    QKV_BUG(shards < 1, "%lld shards", (long long)shards);
+    size_t size = (size_t)batches->corpus->count * sizeof(int64_t);
+    int64_t *source = malloc(size), *target = malloc(size);
+    enum qkv_status status = source && target ? QKV_OK : QKV_INVALID;
+    if (!status) {
+        sort_lengths(batches->corpus, source_length, source);
+        sort_lengths(batches->corpus, target_length, target);
+        status = add_largest(batches, shards, source, target, batch);
+    }
+    free(source);
+    free(target);
+    return status ? qkv_error_set(error, "out of memory") : QKV_OK;
 }
 
 void qkv_batches_release(struct qkv_batches *batches)

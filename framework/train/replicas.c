@@ -82,6 +82,34 @@ static enum qkv_status diverged(struct replica *replica)
     return QKV_FAILED;
 }
 
+/* Records forward and loss of the replica's view; NULL where that cannot be built. */
+static struct qkv_tensor *build(struct qkv_replicas *replicas, int shard, const struct qkv_random *random)
+{
+    struct replica *replica = &replicas->replica[shard];
+    struct qkv_graph *graph = replica->graph;
+    qkv_graph_reset(graph);
+    qkv_graph_bind(graph, &replicas->model->parameters, replicas->gradients[shard], replicas->accumulate);
+    qkv_graph_set_dropout(graph, random);
+    return qkv_model_loss(replicas->model, graph, &replica->view, replicas->smoothing, 1.0, NULL);
+}
+
+enum qkv_status qkv_replicas_reserve(struct qkv_replicas *replicas, const struct qkv_batches *batches,
+                                     struct qkv_error *error)
+{
+    const struct qkv_random random = {0};
+    struct qkv_batch batch = {0};
+    enum qkv_status status = qkv_batches_largest(batches, replicas->shards, &batch, error);
+    for (int i = 0; !status && i < replicas->shards; i++) {
+        struct qkv_graph *graph = replicas->replica[i].graph;
+        qkv_batch_shard(&batch, 0, 1, &replicas->replica[i].view);
+        build(replicas, i, &random); /* with dropout, which needs more than going without */
+        status = qkv_graph_check(graph, error);
+        qkv_graph_reset(graph);
+    }
+    qkv_batch_release(&batch);
+    return status;
+}
+
 static enum qkv_status run_replica(struct qkv_replicas *replicas, int shard)
 {
     struct replica *replica = &replicas->replica[shard];
@@ -92,18 +120,13 @@ static enum qkv_status run_replica(struct qkv_replicas *replicas, int shard)
         if (!replicas->accumulate) memset(replicas->gradients[shard], 0, block_bytes(replicas->model));
         return QKV_OK;
     }
-    qkv_graph_reset(graph);
-    qkv_graph_bind(graph, &replicas->model->parameters, replicas->gradients[shard], replicas->accumulate);
+    struct qkv_random random;
     if (replicas->random) {
         /* Shards draw from different families: the seed is spread by an odd constant (2^64 / golden ratio). */
-        struct qkv_random random = *replicas->random;
+        random = *replicas->random;
         random.seed += (uint64_t)(shard + 1) * 0x9E3779B97F4A7C15u;
-        qkv_graph_set_dropout(graph, &random);
-    } else {
-        qkv_graph_set_dropout(graph, NULL);
     }
-    struct qkv_tensor *loss =
-        qkv_model_loss(replicas->model, graph, &replica->view, replicas->smoothing, 1.0, NULL);
+    struct qkv_tensor *loss = build(replicas, shard, replicas->random ? &random : NULL);
     if (qkv_graph_check(graph, &replica->error)) return QKV_INVALID;
     qkv_forward(graph);
     replica->sums.loss = qkv_tensor_scalar(loss);

@@ -161,6 +161,7 @@ static enum qkv_status make_machine(struct session *session, struct qkv_error *e
     qkv_schedule_init(&session->schedule, training, config->model.decoder.hidden_size);
     struct qkv_batches_options batches = {training->batch_type, training->batch_size, QKV_BATCH_ORDER_SHUFFLED, seed};
     if (qkv_batches_init(&session->batches, &session->train, batches, error)) return QKV_INVALID;
+    if (qkv_replicas_reserve(session->replicas, &session->batches, error)) return QKV_INVALID;
     if (!config->data.dev[0]) return QKV_OK;
     session->evaluator = qkv_evaluator_new(session->model, &session->dev, &config->data.trg, &session->target,
                                            session->workers, &config->testing, error);

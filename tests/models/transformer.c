@@ -245,10 +245,10 @@ Test(transformer, the_trace_holds_every_attention_layer_in_order)
     struct qkv_batch_view view = whole(&batch);
     for (int round = 0; round < 2; round++) loss_of(model, &view, 0, &trace, graph);
     static const struct {
-        enum qkv_attention_kind_id kind;
+        enum qkv_attention_kind kind;
         int64_t layer;
-    } EXPECTED[] = {{QKV_ENCODER_SELF, 1}, {QKV_ENCODER_SELF, 2}, {QKV_DECODER_SELF, 1}, {QKV_CROSS, 1},
-                    {QKV_DECODER_SELF, 2}, {QKV_CROSS, 2},        {QKV_DECODER_SELF, 3}, {QKV_CROSS, 3}};
+    } EXPECTED[] = {{QKV_ATTENTION_ENCODER, 1}, {QKV_ATTENTION_ENCODER, 2}, {QKV_ATTENTION_DECODER, 1}, {QKV_ATTENTION_CROSS, 1},
+                    {QKV_ATTENTION_DECODER, 2}, {QKV_ATTENTION_CROSS, 2},        {QKV_ATTENTION_DECODER, 3}, {QKV_ATTENTION_CROSS, 3}};
     cr_assert_eq(trace.count, 8);
     for (int i = 0; i < 8; i++) {
         cr_expect_eq(trace.attention[i].kind, EXPECTED[i].kind);
@@ -258,13 +258,13 @@ Test(transformer, the_trace_holds_every_attention_layer_in_order)
                 int64_t rows, columns;
                 const double *w = qkv_attention_weights_of(trace.attention[i].node, s, h, &rows, &columns);
                 cr_assert_not_null(w);
-                cr_expect_eq(rows, EXPECTED[i].kind == QKV_ENCODER_SELF ? SOURCE[s] + 1 : TARGET[s] + 1);
-                cr_expect_eq(columns, EXPECTED[i].kind == QKV_DECODER_SELF ? TARGET[s] + 1 : SOURCE[s] + 1);
+                cr_expect_eq(rows, EXPECTED[i].kind == QKV_ATTENTION_ENCODER ? SOURCE[s] + 1 : TARGET[s] + 1);
+                cr_expect_eq(columns, EXPECTED[i].kind == QKV_ATTENTION_DECODER ? TARGET[s] + 1 : SOURCE[s] + 1);
                 for (int64_t r = 0; r < rows; r++) {
                     double sum = 0;
                     for (int64_t c = 0; c < columns; c++) {
                         sum += w[r * columns + c];
-                        if (EXPECTED[i].kind == QKV_DECODER_SELF && c > r) cr_expect_eq(w[r * columns + c], 0);
+                        if (EXPECTED[i].kind == QKV_ATTENTION_DECODER && c > r) cr_expect_eq(w[r * columns + c], 0);
                     }
                     cr_expect_float_eq(sum, 1, 1e-12);
                 }

@@ -24,9 +24,15 @@ QKV_API struct qkv_replicas *qkv_replicas_new(const struct qkv_model *model, str
                                               struct qkv_error *error);
 QKV_API void qkv_replicas_free(struct qkv_replicas *replicas);
 
+/* Reserves what a step needs for any batch of the plan, in any epoch: steps then call malloc zero times (but for the
+ * matrix library, which makes itself a buffer a thread in its first product). Memory that is never used is never touched.
+ * Fails for lack of memory, and where a step would fail: a sentence longer than the positions. */
+QKV_API enum qkv_status qkv_replicas_reserve(struct qkv_replicas *replicas, const struct qkv_batches *batches,
+                                             struct qkv_error *error);
+
 /* Forward and backward over a batch. Gradients are of the sum over tokens (not the mean); with `accumulate` they are
- * added to those of the last call. `random` (seed, step) fixes the dropout masks; NULL: no dropout. After the first epoch
- * a call allocates nothing.
+ * added to those of the last call. `random` (seed, step) fixes the dropout masks; NULL: no dropout. A call
+ * allocates nothing once it has been reserved, or has seen batches as large.
  *
  * A loss that is not finite gives QKV_FAILED and a sentence that names the first tensor that is not finite; what cannot be
  * built (a sentence longer than the positions) gives QKV_INVALID. */

@@ -1,0 +1,158 @@
+/* A training step calls malloc zero times, from the second one on: the program counts. */
+#include "qkv/batch.h"
+#include "qkv/optimizer.h"
+#include "qkv/replicas.h"
+
+#include "support.h"
+#include "tiny.h"
+
+#include <criterion/criterion.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Counting malloc. A sanitizer, or valgrind, has its own, which must stay. ---- */
+
+#if defined(__has_feature)
+#    if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#        define OTHER_MALLOC
+#    endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
+#    define OTHER_MALLOC
+#endif
+
+static atomic_long allocations;
+
+#ifndef OTHER_MALLOC
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t count, size_t size);
+void *__libc_realloc(void *memory, size_t size);
+void *__libc_memalign(size_t alignment, size_t size);
+
+void *malloc(size_t size)
+{
+    atomic_fetch_add(&allocations, 1);
+    return __libc_malloc(size);
+}
+
+void *calloc(size_t count, size_t size)
+{
+    atomic_fetch_add(&allocations, 1);
+    return __libc_calloc(count, size);
+}
+
+void *realloc(void *memory, size_t size)
+{
+    atomic_fetch_add(&allocations, 1);
+    return __libc_realloc(memory, size);
+}
+
+void *aligned_alloc(size_t alignment, size_t size)
+{
+    atomic_fetch_add(&allocations, 1);
+    return __libc_memalign(alignment, size);
+}
+
+int posix_memalign(void **memory, size_t alignment, size_t size)
+{
+    atomic_fetch_add(&allocations, 1);
+    *memory = __libc_memalign(alignment, size);
+    return *memory ? 0 : 12; /* ENOMEM */
+}
+#endif
+
+/* ---- A corpus whose batches differ much in size from epoch to epoch ---- */
+
+enum { PAIRS = 300, LONGEST = 22 };
+
+static void make_corpus(struct qkv_corpus *corpus, struct qkv_vocabulary *source, struct qkv_vocabulary *target)
+{
+    char *text = malloc((size_t)PAIRS * 2 * (LONGEST + 1) * 5), *end = text;
+    for (unsigned i = 0; i < PAIRS; i++) {
+        unsigned mixed = (i * 2654435761u) >> 16, length = 1 + mixed % 5;
+        if (i % 23 == 0) length = LONGEST - mixed % 3; /* a few long ones */
+        for (unsigned k = 0; k < length; k++) end += sprintf(end, "s%u ", (i + k) % 29);
+        *end++ = '\t';
+        for (unsigned k = 0; k < 1 + (length * 3 + i) % (length + 2) && k < LONGEST; k++)
+            end += sprintf(end, "t%u ", (i * 3 + k) % 31);
+        *end++ = '\n';
+    }
+    *end = '\0';
+    const char *path = write_text(scratch("corpus"), "x.tsv", text);
+    struct qkv_text_config side = {.max_length = 100, .voc_min_freq = 1};
+    struct qkv_data_config data = {.src = side, .trg = side};
+    struct qkv_corpus_options options = {0};
+    struct qkv_error error = {""};
+    cr_assert_eq(qkv_corpus_read(corpus, path, &data, options, &error), QKV_OK, "%s", error.message);
+    cr_assert_eq(qkv_corpus_vocabularies(corpus, &data, source, target, &error), QKV_OK);
+    cr_assert_eq(qkv_corpus_encode(corpus, source, target, &error), QKV_OK);
+    free(text);
+}
+
+static void expect_quiet_steps(int threads, enum qkv_batch_type type, int64_t size, uint64_t seed)
+{
+    enum { SHARDS = 3, EPOCHS = 6 };
+    struct qkv_corpus corpus;
+    struct qkv_vocabulary source, target;
+    make_corpus(&corpus, &source, &target);
+    struct qkv_model_config config = tiny_config();
+    config.encoder.dropout = config.decoder.dropout = config.decoder.attention.dropout = 0.1;
+    struct qkv_model *model = tiny_model(&config, source.size, target.size, QKV_FLOAT32, 1);
+    struct qkv_workers *workers = qkv_workers_new(threads, NULL);
+    struct qkv_replicas *replicas = qkv_replicas_new(model, workers, SHARDS, NULL);
+    const struct qkv_training_config training = {.adam_betas = {0.9, 0.98}, .adam_epsilon = 1e-8, .clip_grad_norm = 1};
+    struct qkv_optimizer optimizer = {0};
+    struct qkv_batches batches;
+    struct qkv_batch batch = {0};
+    struct qkv_batches_options options = {type, size, QKV_BATCH_ORDER_SHUFFLED, seed};
+    cr_assert_eq(qkv_optimizer_init(&optimizer, &training, &model->parameters, NULL), QKV_OK);
+    cr_assert_eq(qkv_batches_init(&batches, &corpus, options, NULL), QKV_OK);
+    cr_assert_eq(qkv_replicas_reserve(replicas, &batches, NULL), QKV_OK);
+
+    long before = 0;
+    int64_t steps = 0;
+    for (uint32_t epoch = 0; epoch < EPOCHS; epoch++) {
+        qkv_batches_epoch(&batches, epoch);
+        for (int64_t i = 0; i < batches.count; i++, steps++) {
+            if (steps == 1) before = atomic_load(&allocations);
+            const struct qkv_random random = {.seed = 1, .step = (uint32_t)steps};
+            struct qkv_step_sums sums;
+            struct qkv_error error;
+            if (qkv_batches_get(&batches, i, &batch, &error) ||
+                qkv_replicas_step(replicas, &batch, 0.1, &random, false, &sums, &error))
+                cr_assert_fail("%s", error.message);
+            qkv_optimizer_step(&optimizer, &model->parameters, workers, SHARDS, qkv_replicas_gradients(replicas),
+                               1.0 / (double)sums.tokens, 1e-3);
+        }
+    }
+    long calls = atomic_load(&allocations) - before;
+    cr_expect_eq(calls, 0, "%d threads, batches of %lld: %ld allocations in %lld steps", threads,
+                 (long long)size, calls, (long long)steps - 1);
+
+    qkv_batch_release(&batch);
+    qkv_batches_release(&batches);
+    qkv_optimizer_release(&optimizer);
+    qkv_replicas_free(replicas);
+    qkv_workers_free(workers);
+    qkv_model_free(model);
+    qkv_corpus_release(&corpus);
+    qkv_vocabulary_release(&source);
+    qkv_vocabulary_release(&target);
+}
+
+Test(memory, steps_call_no_malloc)
+{
+#ifdef OTHER_MALLOC
+    cr_skip_test("a sanitizer has its own malloc: calls are not counted");
+#endif
+    long before = atomic_load(&allocations);
+    void *volatile memory = malloc(8); /* volatile: a pair that nothing uses may be left out */
+    free(memory);
+    if (atomic_load(&allocations) == before) cr_skip_test("another malloc stands in front: calls are not counted");
+    for (int threads = 1; threads <= 3; threads++) {
+        expect_quiet_steps(threads, QKV_BATCH_SENTENCE, 8, 17); /* epochs whose largest batches differ much */
+        expect_quiet_steps(threads, QKV_BATCH_TOKEN, 60, 5);
+    }
+}
