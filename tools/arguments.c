@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,21 +68,21 @@ static bool store(const struct argument *argument, const char *value)
     }
     case ARGUMENT_INTEGER: {
         long long number = strtoll(value, &end, 10);
-        if (end == value || *end || errno) {
+        if (end == value || *end) {
             complain("%s takes a whole number, but got '%s'", shown(argument), value);
             return false;
         }
-        if (out_of_range(argument, (double)number)) break;
+        if (errno || out_of_range(argument, (double)number)) break;
         *(int64_t *)argument->destination = number;
         return true;
     }
     case ARGUMENT_NUMBER: {
         double number = strtod(value, &end);
-        if (end == value || *end || errno || number - number != 0.0) {
+        if (end == value || *end || isnan(number)) {
             complain("%s takes a number, but got '%s'", shown(argument), value);
             return false;
         }
-        if (out_of_range(argument, number)) break;
+        if (isinf(number) || out_of_range(argument, number)) break;
         *(double *)argument->destination = number;
         return true;
     }
@@ -98,6 +99,30 @@ static const struct argument *find(const struct argument *arguments, int code)
     const struct argument *a = arguments;
     while (a->letter != code) a++;
     return a;
+}
+
+/* Says what is wrong with a word that getopt does not take for an option. */
+static void complain_of_option(const struct usage *usage, const char *word, const char *command)
+{
+    if (optopt > 0 && optopt < FIRST_LONG_ONLY && optopt != 'h') {
+        complain("unknown option '-%c' (see `qkv %s --help`)", optopt, command);
+        return;
+    }
+    if (optopt) {
+        complain("option '%.*s' takes no value", (int)strcspn(word, "="), word);
+        return;
+    }
+    const char *name = word + 2; /* behind the dashes */
+    size_t length = strcspn(name, "=");
+    char candidates[512] = "";
+    int count = 0;
+    for (const struct argument *a = usage->arguments; a->name; a++) {
+        if (strncmp(a->name, name, length) != 0) continue;
+        size_t used = strlen(candidates);
+        snprintf(candidates + used, sizeof candidates - used, "%s--%s", count++ ? ", " : "", a->name);
+    }
+    if (count > 1) complain("option '--%.*s' is ambiguous: %s", (int)length, name, candidates);
+    else complain("unknown option '--%.*s' (see `qkv %s --help`)", (int)length, name, command);
 }
 
 enum parsed arguments_parse(const struct usage *usage, int argc, char **argv, int *operands)
@@ -128,16 +153,18 @@ enum parsed arguments_parse(const struct usage *usage, int argc, char **argv, in
             return PARSED_BAD;
         }
         if (code == '?') {
-            if (optopt > 0 && optopt < FIRST_LONG_ONLY)
-                complain("unknown option '-%c' (see `qkv %s --help`)", optopt, argv[0]);
-            else complain("unknown or ambiguous option '%s' (see `qkv %s --help`)", argv[optind - 1], argv[0]);
+            complain_of_option(usage, argv[optind - 1], argv[0]);
             return PARSED_BAD;
         }
         if (!store(find(usage->arguments, code), optarg)) return PARSED_BAD;
     }
     *operands = argc - optind;
-    if (*operands < usage->fewest || *operands > usage->most) {
-        complain("%s operand (usage: qkv %s)", *operands < usage->fewest ? "missing" : "too many", usage->synopsis);
+    if (*operands < usage->fewest) {
+        complain("missing operand (usage: qkv %s)", usage->synopsis);
+        return PARSED_BAD;
+    }
+    if (*operands > usage->most) {
+        complain("unexpected operand '%s' (usage: qkv %s)", argv[optind + usage->most], usage->synopsis);
         return PARSED_BAD;
     }
     for (int i = 0; i < *operands; i++) argv[1 + i] = argv[optind + i];

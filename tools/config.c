@@ -4,21 +4,23 @@
 #include "commands.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum qkv_status read_config(struct qkv_config *config, struct qkv_arena *arena, const char *path,
                             const struct argument_list *settings)
 {
     struct qkv_messages messages;
+    if (!strcmp(path, "-")) path = "/dev/stdin";
     enum qkv_status status = qkv_config_read(config, arena, path, settings ? settings->value : NULL,
                                              settings ? settings->count : 0, &messages);
     for (int i = 0; i < messages.count; i++) fprintf(stderr, "%s\n", messages.text[i]);
     return status;
 }
 
+/* A failed write shows when the program ends; what else can fail here is memory. */
 static int finish(enum qkv_status status)
 {
-    if (status == QKV_OK && !fflush(stdout)) return QKV_OK;
-    return complain("cannot write to standard output");
+    return status && !ferror(stdout) ? complain("out of memory") : QKV_OK;
 }
 
 int command_config(int argc, char **argv)

@@ -2,6 +2,9 @@
 #include "arguments.h"
 #include "commands.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,7 +29,16 @@ static void print_help(FILE *file)
     fputs("\n`qkv <command> --help` explains a command; `qkv --version` prints the version.\n", file);
 }
 
-int main(int argc, char **argv)
+/* The system gives a closed standard descriptor to the next file that is opened, and results would be printed into a
+ * checkpoint. What stands there now answers every read or write with an error. */
+static void occupy_standard_descriptors(void)
+{
+    for (int descriptor = 0; descriptor < 3; descriptor++)
+        if (fcntl(descriptor, F_GETFD) < 0 && errno == EBADF) open("/dev/null", descriptor ? O_RDONLY : O_WRONLY);
+}
+
+/* Runs the command and gives its exit code. */
+static int run(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : NULL;
     if (!name) {
@@ -44,4 +56,15 @@ int main(int argc, char **argv)
     for (int i = 0; i < COMMAND_COUNT; i++)
         if (!strcmp(name, COMMANDS[i].name)) return COMMANDS[i].run(argc - 1, argv + 1);
     return complain("unknown command '%s' (see `qkv --help`)", name);
+}
+
+int main(int argc, char **argv)
+{
+    occupy_standard_descriptors();
+    signal(SIGXFSZ, SIG_IGN); /* a file that grows beyond its limit is a failed write like any other */
+    int code = run(argc, argv);
+    errno = 0;
+    bool written = !fflush(stdout) && !ferror(stdout);
+    if (written || code == QKV_INVALID) return code; /* what is invalid has been said */
+    return complain("<stdout>: cannot be written: %s", errno ? strerror(errno) : "a write failed");
 }

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { WORDS_SHOWN = 8 };
+enum { WORDS_SHOWN = 8, WORD_SHOWN = 60 /* bytes */ };
 
 enum qkv_status source_open(struct source *source, const struct qkv_run *run, const char *path, bool quiet,
                             struct qkv_error *error)
@@ -21,20 +21,36 @@ enum qkv_status source_open(struct source *source, const struct qkv_run *run, co
     FILE *file = standard ? stdin : fopen(path, "rb");
     if (!file) return qkv_error_set(error, "%s: %s", path, strerror(errno));
     source->reader.file = file;
-    if (fstat(fileno(file), &status) == 0 && S_ISDIR(status.st_mode)) return qkv_error_set(error, "%s: is a folder", path);
+    if (fstat(fileno(file), &status) == 0 && S_ISDIR(status.st_mode))
+        return qkv_error_set(error, "%s: is a folder, not a text file", path);
     source->interactive = isatty(fileno(file));
     return QKV_OK;
+}
+
+/* Bytes of a word that are shown: all of a short one, else its beginning without half a character. */
+static int shown_length(const char *word)
+{
+    size_t length = strlen(word);
+    if (length <= WORD_SHOWN) return (int)length;
+    for (length = WORD_SHOWN; ((unsigned char)word[length] & 0xC0) == 0x80;) length--;
+    return (int)length;
 }
 
 void tell_unknown(const char *place, const struct qkv_sentence *sentence)
 {
     if (!sentence->unknown) return;
-    fprintf(stderr, "qkv: %s: not in the vocabulary:", place);
-    int64_t shown = 0;
-    for (int64_t i = 0; i < sentence->tokens.count && shown < WORDS_SHOWN; i++)
-        if (sentence->ids[i] == QKV_UNKNOWN) fprintf(stderr, "%s %s", shown++ ? "," : "", sentence->tokens.token[i]);
-    if (sentence->unknown > shown) fprintf(stderr, " and %lld more", (long long)(sentence->unknown - shown));
+    struct qkv_types unknown = {0};
+    for (int64_t i = 0; i < sentence->tokens.count; i++)
+        if (sentence->ids[i] == QKV_UNKNOWN && qkv_types_add(&unknown, sentence->tokens.token[i], 1) < 0) return;
+    fprintf(stderr, "qkv: %s: not in the vocabulary: ", place);
+    for (int64_t i = 0; i < unknown.size && i < WORDS_SHOWN; i++) {
+        const char *word = qkv_types_token(&unknown, i);
+        int length = shown_length(word);
+        fprintf(stderr, "%s%.*s%s", i ? ", " : "", length, word, word[length] ? "..." : "");
+    }
+    if (unknown.size > WORDS_SHOWN) fprintf(stderr, " and %lld more", (long long)(unknown.size - WORDS_SHOWN));
     fputc('\n', stderr);
+    qkv_types_release(&unknown);
 }
 
 enum qkv_status source_next(struct source *source, struct qkv_arena *arena, struct source_line *line, bool *found,

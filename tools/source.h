@@ -31,7 +31,7 @@ enum qkv_status source_next(struct source *source, struct qkv_arena *arena, stru
 
 void source_close(struct source *source);
 
-/* Says on stderr which words of a sentence the vocabulary lacks, at most a few of them. */
+/* Says on stderr which words of a sentence the vocabulary lacks, each once, and at most a few of them. */
 void tell_unknown(const char *place, const struct qkv_sentence *sentence);
 
 #endif

@@ -4,31 +4,43 @@
 #include "config.h"
 #include "terminal.h"
 
+#include "qkv/run.h"
 #include "qkv/trainer.h"
 
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
-static volatile sig_atomic_t interrupted;
+static volatile sig_atomic_t interrupted, quiet_when_interrupted;
 
 static void on_signal(int number)
 {
+    static const char said[] = "\nqkv: interrupted: saving after this update; once more to stop at once\n";
     interrupted = number;
+    if (!quiet_when_interrupted && write(STDERR_FILENO, said, sizeof said - 1) < 0) return;
 }
 
-/* The first signal asks for a clean end; the handler is then gone, so that a second one kills. */
-static void listen_to_signals(void)
+/* The first signal asks for a clean end; the handler is then gone, so that a second one kills. Who started the training
+ * with nohup wants it to outlive the terminal. Nobody reading the progress is no reason to lose the training. */
+static void listen_to_signals(bool quiet)
 {
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND}, before;
+    quiet_when_interrupted = quiet;
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    if (!sigaction(SIGHUP, NULL, &before) && before.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, NULL);
+    signal(SIGPIPE, SIG_IGN);
 }
 
 struct view {
+    const char *config; /* operand */
+    const struct argument_list *settings;
     bool quiet;
+    bool resume, started;
+    int64_t resumed; /* updates done before */
     struct progress_bar bar;
 };
 
@@ -40,7 +52,9 @@ static bool stop(void *context)
 
 static void show_start(void *context, const struct qkv_train_start *start)
 {
-    const struct view *view = context;
+    struct view *view = context;
+    view->started = true;
+    view->resumed = start->resumed;
     if (view->quiet) return;
     fprintf(stderr, "%s: %lld parameters, %lld training pairs, %lld dev pairs, vocabularies of %d and %d, %d thread%s\n",
             start->folder, (long long)start->parameters, (long long)start->pairs, (long long)start->dev_pairs,
@@ -83,19 +97,63 @@ static void show_validation(void *context, const struct qkv_train_validation *v)
     }
 }
 
-/* One sentence on how it ended. */
-static void show_end(const struct qkv_config *config, const char *path, const struct qkv_train_result *result)
+/* Prints a word so that a shell reads it as one. */
+static void print_quoted(const char *word)
 {
-    const char *why = result->end == QKV_TRAIN_PATIENCE  ? "no progress any more"
-                      : result->end == QKV_TRAIN_STOPPED ? "interrupted"
-                                                         : "done";
-    fprintf(stderr, "%s after %lld updates (%lld target tokens)", why, (long long)result->updates,
-            (long long)result->tokens);
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./=,:+@%-";
+    if (*word && !word[strspn(word, plain)]) {
+        fputs(word, stderr);
+        return;
+    }
+    fputc('\'', stderr);
+    for (; *word; word++)
+        if (*word == '\'') fputs("'\\''", stderr);
+        else fputc(*word, stderr);
+    fputc('\'', stderr);
+}
+
+/* The command that goes on with this training. */
+static void print_resume(const struct view *view)
+{
+    fputs("qkv train ", stderr);
+    print_quoted(view->config);
+    for (int i = 0; i < view->settings->count; i++) {
+        fputs(" -s ", stderr);
+        print_quoted(view->settings->value[i]);
+    }
+    fputs(" --resume\n", stderr);
+}
+
+/* One sentence on how it ended. */
+static void show_end(const struct view *view, const struct qkv_config *config, const struct qkv_train_result *result)
+{
+    bool patience = result->end == QKV_TRAIN_PATIENCE, stopped = result->end == QKV_TRAIN_STOPPED;
+    if (view->resume && !stopped && result->updates == view->resumed)
+        fprintf(stderr, "nothing is left to do; raise %s to go on: done",
+                patience ? "training.patience" : "training.updates or training.epochs");
+    else fputs(patience ? "no progress any more" : stopped ? "interrupted" : "done", stderr);
+    fprintf(stderr, " after %lld updates (%lld target tokens)", (long long)result->updates, (long long)result->tokens);
     if (result->validated)
         fprintf(stderr, "; best %s %.4f at update %lld", qkv_metric_name(config->training.early_stopping_metric),
                 result->best, (long long)result->best_update);
     fprintf(stderr, "\n");
-    if (result->end == QKV_TRAIN_STOPPED) fprintf(stderr, "saved; go on with: qkv train %s --resume\n", path);
+    if (!stopped) return;
+    fputs("saved; go on with: ", stderr);
+    print_resume(view);
+}
+
+/* Says what went wrong and, where a failed write ended it, how to go on. */
+static void show_failure(const struct view *view, const struct qkv_config *config, enum qkv_status status,
+                         const char *message)
+{
+    struct qkv_arena arena = {0};
+    const char *last = qkv_run_file(&arena, config->training.model_dir, QKV_RUN_LAST);
+    complain("%s", message);
+    if (status == QKV_INVALID && view->started && last && qkv_path_exists(last)) {
+        fputs("the last checkpoint stands; go on with: ", stderr);
+        print_resume(view);
+    }
+    qkv_arena_release(&arena);
 }
 
 int command_train(int argc, char **argv)
@@ -117,7 +175,8 @@ int command_train(int argc, char **argv)
         .synopsis = "train CONFIG [options]",
         .description = "Trains the model that CONFIG describes and writes the run folder training.model_dir\n"
                        "(default runs/<name>): checkpoints, vocabularies, metrics.jsonl and the effective config.\n"
-                       "Interrupting it (Ctrl-C) saves first. Results are the same with any number of threads.\n",
+                       "CONFIG may be `-` for standard input. Interrupting it (Ctrl-C) saves first. Results are the same with any\n"
+                       "number of threads.\n",
         .arguments = arguments,
         .examples = "  qkv train configs/toy_en_es.yaml\n"
                     "  qkv train configs/toy_en_es.yaml -s training.updates=500 --overwrite\n",
@@ -137,12 +196,15 @@ int command_train(int argc, char **argv)
         struct qkv_train_result result = {0};
         options.threads = (int)threads;
         options.listener = &listener;
+        view.config = argv[1];
+        view.settings = &settings;
+        view.resume = options.resume;
         view.bar = progress_bar_on(stderr);
-        listen_to_signals();
+        listen_to_signals(view.quiet);
         status = qkv_train(&config, &options, &result, &error);
         progress_bar_clear(&view.bar);
-        if (status) complain("%s", error.message);
-        else if (!view.quiet) show_end(&config, argv[1], &result);
+        if (status) show_failure(&view, &config, status, error.message);
+        else if (!view.quiet) show_end(&view, &config, &result);
     }
     qkv_arena_release(&arena);
     return (int)status;

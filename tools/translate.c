@@ -76,7 +76,7 @@ static enum qkv_status flush(struct translator *t, struct qkv_error *error)
     }
     block->count = block->filled = 0;
     qkv_arena_reset(&block->arena);
-    if (fflush(stdout) != 0) return qkv_error_set(error, "<stdout>: %s", strerror(errno));
+    if (fflush(stdout) != 0) return qkv_error_set(error, "<stdout>: cannot be written: %s", strerror(errno));
     return QKV_OK;
 }
 
@@ -116,7 +116,7 @@ static enum qkv_status open_translator(struct translator *t, const char *run, co
     if (!o->search.max_output_length) o->search.max_output_length = testing->max_output_length;
     if (!o->batch_size) o->batch_size = testing->batch_size;
     if (o->search.n_best > o->search.beam_size)
-        return qkv_error_set(error, "--n-best is %lld, but there are only %lld hypotheses: raise --beam",
+        return qkv_error_set(error, "--n-best is %lld, but must not exceed the beam of %lld: raise --beam",
                              (long long)o->search.n_best, (long long)o->search.beam_size);
     size_t room = (size_t)o->batch_size;
     t->block.line = calloc(room, sizeof *t->block.line);
