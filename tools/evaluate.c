@@ -38,6 +38,7 @@ static enum qkv_status evaluate(struct evaluation *e, const char *path, const ch
     const struct qkv_data_config *data = &e->run.config.data;
     const struct qkv_corpus_options keep = {.keep_raw = true};
     if (qkv_corpus_read(&e->corpus, path, data, keep, error)) return QKV_INVALID;
+    if (qkv_corpus_fits(&e->corpus, path, &e->run.config.model, error)) return QKV_INVALID;
     if (qkv_corpus_encode(&e->corpus, &e->run.source, &e->run.target, error)) return QKV_INVALID;
     if (links && qkv_alignment_evaluate(&e->run, &e->corpus, links, &e->alignment, error)) return QKV_INVALID;
     e->workers = qkv_workers_new(threads, error);
@@ -113,7 +114,8 @@ int command_evaluate(int argc, char **argv)
     };
     const struct usage usage = {
         .synopsis = "evaluate RUN TSV [options]",
-        .description = "Scores a run on parallel text: x.tsv, x.tsv.gz, or the common prefix of two files.\n"
+        .description = "Scores a run on parallel text: x.tsv, x.tsv.gz, `-` for standard input, or the common prefix of\n"
+                       "two files.\n"
                        "Loss and token accuracy are those of the given translations; sequence accuracy, BLEU\n"
                        "and chrF those of the run's own.\n",
         .arguments = arguments,

@@ -249,7 +249,7 @@ enum qkv_status qkv_corpus_read(struct qkv_corpus *corpus, const char *path,
     enum qkv_status status;
     if (!begin_side(&corpus->source, options.keep_raw) || !begin_side(&corpus->target, options.keep_raw))
         status = no_memory(path, error);
-    else if (ends_in(path, ".tsv") || ends_in(path, ".tsv.gz"))
+    else if (!strcmp(path, "-") || ends_in(path, ".tsv") || ends_in(path, ".tsv.gz"))
         status = read_table(&reading, path, error);
     else
         status = read_pair_of_files(&reading, path, error);

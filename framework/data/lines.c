@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <zlib.h>
 
 enum { CHUNK = 1 << 18 }; /* bytes asked for at once */
@@ -44,10 +45,15 @@ static void skip_byte_order_mark(struct qkv_lines *lines)
 enum qkv_status qkv_lines_open(struct qkv_lines *lines, const char *path, struct qkv_error *error)
 {
     struct stat status;
-    if (stat(path, &status)) return qkv_error_set(error, "%s: %s", path, strerror(errno));
+    bool standard = !strcmp(path, "-");
+    if (standard) path = "<stdin>";
+    if (standard ? fstat(STDIN_FILENO, &status) : stat(path, &status))
+        return qkv_error_set(error, "%s: %s", path, strerror(errno));
     if (S_ISDIR(status.st_mode)) return qkv_error_set(error, "%s: is a folder, not a text file", path);
     *lines = (struct qkv_lines){.path = strdup(path)};
-    lines->file = gzopen(path, "rb");
+    int descriptor = standard ? dup(STDIN_FILENO) : -1; /* closed with the lines; standard input stays open */
+    lines->file = standard ? gzdopen(descriptor, "rb") : gzopen(path, "rb");
+    if (!lines->file && descriptor >= 0) close(descriptor);
     enum qkv_status result = QKV_OK;
     if (!lines->path || !lines->file) {
         result = qkv_error_set(error, "%s: %s", path, strerror(errno ? errno : ENOMEM));

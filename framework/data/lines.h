@@ -26,7 +26,7 @@ struct qkv_lines {
     bool finished;
 };
 
-/* Opens a file; fails with `path: ...` when it is missing, a folder or empty (a byte order mark alone counts
+/* Opens a file, or standard input for "-"; fails with `path: ...` when it is missing, a folder or empty (a byte order mark alone counts
  * as empty). There is nothing to close after a failure. */
 enum qkv_status qkv_lines_open(struct qkv_lines *lines, const char *path, struct qkv_error *error);
 

@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <zlib.h>
 
 static const char *const specials[QKV_SPECIALS] = {
     [QKV_UNKNOWN] = "<unk>",
@@ -143,6 +144,17 @@ enum qkv_status qkv_vocabulary_load(struct qkv_vocabulary *vocabulary, const cha
     qkv_lines_close(&lines);
     if (status) qkv_vocabulary_release(vocabulary);
     return status;
+}
+
+uint32_t qkv_vocabulary_checksum(const struct qkv_vocabulary *vocabulary)
+{
+    uLong sum = crc32_z(0, NULL, 0);
+    for (int32_t id = 0; id < vocabulary->size; id++) {
+        const char *token = qkv_vocabulary_token(vocabulary, id);
+        sum = crc32_z(sum, (const Bytef *)token, strlen(token));
+        sum = crc32_z(sum, (const Bytef *)"\n", 1);
+    }
+    return (uint32_t)sum;
 }
 
 void qkv_vocabulary_release(struct qkv_vocabulary *vocabulary)

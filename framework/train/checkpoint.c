@@ -244,9 +244,9 @@ enum qkv_status qkv_checkpoint_load(const char *path, struct qkv_parameters *par
     list_blocks(parameters, optimizer, loading.blocks);
     if (qkv_safetensors_read(&loading.file, path, error)) return QKV_INVALID;
     enum qkv_status status = check_format(&loading);
+    if (!status) status = load_state(&loading, state);
     if (!status) status = check_optimizer(&loading);
     if (!status) status = place_tensors(&loading);
-    if (!status) status = load_state(&loading, state);
     if (!status) {
         copy_slices(&loading);
         if (optimizer) optimizer->updates = loading.updates;

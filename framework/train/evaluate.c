@@ -41,6 +41,27 @@ struct qkv_evaluator {
     struct qkv_arena arena;
 };
 
+static enum qkv_status side_fits(const struct qkv_corpus *corpus, const struct qkv_corpus_side *side, const char *name,
+                                 const char *path, int64_t positions, const char *stack, struct qkv_error *error)
+{
+    for (int64_t i = 0; i < corpus->count && side->longest >= positions; i++) {
+        int64_t length = side->start[i + 1] - side->start[i] + 1; /* with </s> */
+        if (length > positions)
+            return qkv_error_set(error, "%s:%lld: the %s has %lld tokens with </s>, but model.%s.positions.max_length is "
+                                 "%lld", path, (long long)corpus->line[i], name, (long long)length, stack,
+                                 (long long)positions);
+    }
+    return QKV_OK;
+}
+
+enum qkv_status qkv_corpus_fits(const struct qkv_corpus *corpus, const char *path,
+                                const struct qkv_model_config *model, struct qkv_error *error)
+{
+    int64_t source = model->encoder.positions.max_length, target = model->decoder.positions.max_length;
+    if (side_fits(corpus, &corpus->source, "source", path, source, "encoder", error)) return QKV_INVALID;
+    return side_fits(corpus, &corpus->target, "target", path, target, "decoder", error);
+}
+
 static bool make_slots(struct qkv_evaluator *e)
 {
     e->slots = qkv_workers_count(e->workers);

@@ -1,106 +1,12 @@
 #include "train/trainer.h"
 
-#include "qkv/file.h"
+#include "train/origin.h"
 
-#include <cjson/cJSON.h>
 #include <dirent.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 static const char *file_of(struct session *session, const char *name)
 {
     return qkv_run_file(&session->arena, session->folder, name);
-}
-
-/* ---- the folder ---- */
-
-/* A new run must not replace one by accident, and --resume needs one. */
-static enum qkv_status check_folder(struct session *session, struct qkv_error *error)
-{
-    const char *config = file_of(session, QKV_RUN_CONFIG), *last = file_of(session, QKV_RUN_LAST);
-    if (!config || !last) return qkv_error_set(error, "out of memory");
-    if (session->options->resume) {
-        if (qkv_path_exists(last)) return QKV_OK;
-        return qkv_error_set(error, "%s: nothing to resume: there is no %s", session->folder, QKV_RUN_LAST);
-    }
-    if (session->options->overwrite || (!qkv_path_exists(config) && !qkv_path_exists(last))) return QKV_OK;
-    return qkv_error_set(error, "%s: holds a run already; continue it with --resume or replace it with --overwrite",
-                         session->folder);
-}
-
-static bool ends_with(const char *name, const char *end)
-{
-    size_t length = strlen(name), end_length = strlen(end);
-    return length > end_length && !strcmp(name + length - end_length, end);
-}
-
-/* Whether a file name is one that a run makes. */
-static bool is_of_a_run(const char *name)
-{
-    static const char *const NAMES[] = {QKV_RUN_CONFIG,  QKV_RUN_SOURCE, QKV_RUN_TARGET,
-                                        QKV_RUN_METRICS, QKV_RUN_LAST,   QKV_RUN_BEST};
-    for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
-        if (!strcmp(name, NAMES[i])) return true;
-    return !strncmp(name, "update-", 7) && ends_with(name, ".safetensors");
-}
-
-/* Whether it is one that a kill can leave behind while a file of a run is written: "<name>.<...>.tmp". */
-static bool is_left_over(const char *name)
-{
-    static const char *const NAMES[] = {QKV_RUN_CONFIG ".",  QKV_RUN_SOURCE ".", QKV_RUN_TARGET ".", QKV_RUN_METRICS ".",
-                                        QKV_RUN_LAST ".",    QKV_RUN_BEST ".",   "update-"};
-    for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
-        if (!strncmp(name, NAMES[i], strlen(NAMES[i]))) return ends_with(name, ".tmp");
-    return false;
-}
-
-/* Removes what a killed run left half written and, for a new run, all that an old one left; nothing else. */
-static enum qkv_status clear_folder(struct session *session, bool all, struct qkv_error *error)
-{
-    DIR *folder = opendir(session->folder);
-    if (!folder) return qkv_error_set(error, "%s: %s", session->folder, strerror(errno));
-    enum qkv_status status = QKV_OK;
-    for (struct dirent *entry; !status && (entry = readdir(folder));) {
-        const char *name = entry->d_name;
-        const char *path = is_left_over(name) || (all && is_of_a_run(name)) ? file_of(session, name) : NULL;
-        if (path && unlink(path) != 0) status = qkv_error_set(error, "%s: %s", path, strerror(errno));
-    }
-    closedir(folder);
-    return status;
-}
-
-static enum qkv_status write_config(struct session *session, struct qkv_error *error)
-{
-    struct qkv_file_writer writer;
-    const char *path = file_of(session, QKV_RUN_CONFIG);
-    if (!path) return qkv_error_set(error, "out of memory");
-    if (qkv_file_begin(&writer, path, error)) return QKV_INVALID;
-    qkv_config_write(session->config, writer.file, true); /* failed writes show at commit */
-    return qkv_file_commit(&writer, error);
-}
-
-/* Lines of metrics.jsonl that tell of updates after the checkpoint would come twice: a resumed run drops them, and a line
- * that a kill cut short with them. */
-static enum qkv_status trim_metrics(struct session *session, struct qkv_error *error)
-{
-    const char *path = file_of(session, QKV_RUN_METRICS);
-    FILE *old = path ? fopen(path, "r") : NULL;
-    if (!old) return QKV_OK;
-    struct qkv_file_writer writer;
-    enum qkv_status status = qkv_file_begin(&writer, path, error);
-    char *line = NULL;
-    size_t room = 0;
-    while (!status && getline(&line, &room, old) > 0) {
-        cJSON *object = strchr(line, '\n') ? cJSON_Parse(line) : NULL;
-        const cJSON *update = cJSON_GetObjectItemCaseSensitive(object, "update");
-        if (cJSON_IsNumber(update) && update->valuedouble <= (double)session->at.update) fputs(line, writer.file);
-        cJSON_Delete(object);
-    }
-    free(line);
-    fclose(old);
-    return status ? status : qkv_file_commit(&writer, error);
 }
 
 /* ---- input ---- */
@@ -127,20 +33,9 @@ static enum qkv_status read_corpora(struct session *session, struct qkv_error *e
 /* A sentence that has no position must be found now, not after an hour. */
 static enum qkv_status check_lengths(const struct session *session, struct qkv_error *error)
 {
-    const struct qkv_model_config *model = &session->config->model;
-    const struct qkv_corpus *corpora[] = {&session->train, &session->dev};
-    for (int i = 0; i < 2; i++) {
-        int64_t source = corpora[i]->source.longest + 1, target = corpora[i]->target.longest + 1; /* with </s> */
-        bool encoder = source > model->encoder.positions.max_length;
-        if (!encoder && target <= model->decoder.positions.max_length) continue;
-        return qkv_error_set(error, "%s: the longest %s sentence has %lld tokens with </s>, but model.%s.positions.max_length "
-                             "is %lld: raise it%s", i ? session->config->data.dev : session->config->data.train,
-                             encoder ? "source" : "target", (long long)(encoder ? source : target),
-                             encoder ? "encoder" : "decoder",
-                             (long long)(encoder ? model->encoder : model->decoder).positions.max_length,
-                             i ? "" : " or lower max_length");
-    }
-    return QKV_OK;
+    const struct qkv_config *config = session->config;
+    if (qkv_corpus_fits(&session->train, config->data.train, &config->model, error)) return QKV_INVALID;
+    return qkv_corpus_fits(&session->dev, config->data.dev, &config->model, error);
 }
 
 /* ---- the machine ---- */
@@ -181,6 +76,8 @@ static enum qkv_status restore(struct session *session, struct qkv_error *error)
         if (!status) status = qkv_schedule_restore(&session->schedule, &state, &inner);
         if (status) qkv_error_set(error, "%s: %s", last, inner.message);
     }
+    /* What the model was trained as says more than the first tensor that does not fit. */
+    if (origin_check(&state, session->config, &session->source, &session->target, last, error)) status = QKV_INVALID;
     qkv_state_release(&state);
     return status;
 }
@@ -188,28 +85,29 @@ static enum qkv_status restore(struct session *session, struct qkv_error *error)
 enum qkv_status session_open(struct session *session, struct qkv_error *error)
 {
     session->folder = session->config->training.model_dir;
-    if (check_folder(session, error) || read_corpora(session, error) || check_lengths(session, error) ||
-        make_machine(session, error))
+    if (folder_check(session, error) || read_corpora(session, error) || check_lengths(session, error) ||
+        make_machine(session, error) || folder_lock(session, error))
         return QKV_INVALID;
     if (session->options->resume) {
-        if (restore(session, error) || clear_folder(session, false, error)) return QKV_INVALID;
-        if (trim_metrics(session, error) || best_restore(session, error)) return QKV_INVALID;
-        return write_config(session, error);
+        if (restore(session, error) || folder_trim_metrics(session, error) || best_restore(session, error))
+            return QKV_INVALID;
+        return folder_write_config(session, error);
     }
     const char *source = file_of(session, QKV_RUN_SOURCE), *target = file_of(session, QKV_RUN_TARGET);
     if (!source || !target) return qkv_error_set(error, "out of memory");
-    if (qkv_folder_make(session->folder, error) || clear_folder(session, true, error)) return QKV_INVALID;
+    if (folder_clear(session, error)) return QKV_INVALID;
     if (qkv_vocabulary_save(&session->source, source, error)) return QKV_INVALID;
     if (qkv_vocabulary_save(&session->target, target, error)) return QKV_INVALID;
     /* From the first moment on there is something to resume; and what has no config is no run yet. */
     if (session_save(session, QKV_RUN_LAST, error)) return QKV_INVALID;
-    return write_config(session, error);
+    return folder_write_config(session, error);
 }
 
 enum qkv_status session_save(struct session *session, const char *name, struct qkv_error *error)
 {
     struct qkv_state state = {0};
     const char *path = file_of(session, name);
+    origin_save(&state, session->config, &session->source, &session->target);
     position_save(&session->at, &state);
     qkv_schedule_save(&session->schedule, &state);
     enum qkv_status status =
@@ -217,18 +115,6 @@ enum qkv_status session_save(struct session *session, const char *name, struct q
              : qkv_error_set(error, "out of memory");
     qkv_state_release(&state);
     return status;
-}
-
-enum qkv_status session_log(struct session *session, struct cJSON *line, struct qkv_error *error)
-{
-    const char *path = file_of(session, QKV_RUN_METRICS);
-    char *text = cJSON_PrintUnformatted(line);
-    cJSON_Delete(line);
-    FILE *file = path && text ? fopen(path, "a") : NULL;
-    bool written = file && fprintf(file, "%s\n", text) > 0;
-    if (file && fclose(file) != 0) written = false;
-    cJSON_free(text);
-    return written ? QKV_OK : qkv_error_set(error, "%s: %s", path ? path : QKV_RUN_METRICS, strerror(errno));
 }
 
 void session_release(struct session *session)
@@ -244,5 +130,6 @@ void session_release(struct session *session)
     qkv_vocabulary_release(&session->target);
     qkv_corpus_release(&session->train);
     qkv_corpus_release(&session->dev);
+    if (session->lock) closedir(session->lock);
     qkv_arena_release(&session->arena);
 }

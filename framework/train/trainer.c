@@ -63,6 +63,14 @@ static bool next_batch(struct session *session, enum qkv_status *status, struct 
     return !*status;
 }
 
+/* Says which update broke, and what helps. */
+static enum qkv_status diverged(const struct session *session, const struct qkv_error *found, struct qkv_error *error)
+{
+    qkv_error_set(error, "update %lld: %s; lower training.learning_rate, or set training.clip_grad_norm",
+                  (long long)session->at.update + 1, found->message);
+    return QKV_FAILED;
+}
+
 /* Gradients of training.batch_multiplier batches, then one step. *more becomes false at the end of the data. */
 static enum qkv_status update(struct session *session, struct clock *clock, bool *more, struct qkv_error *error)
 {
@@ -70,6 +78,7 @@ static enum qkv_status update(struct session *session, struct clock *clock, bool
     struct position *at = &session->at;
     int64_t tokens = 0;
     enum qkv_status status = QKV_OK;
+    struct qkv_error inner = {""};
     for (int64_t i = 0; i < training->batch_multiplier && next_batch(session, &status, error); i++) {
         struct qkv_step_sums sums;
         /* Each batch of an update draws masks of its own. */
@@ -78,8 +87,9 @@ static enum qkv_status update(struct session *session, struct clock *clock, bool
             .step = (uint32_t)(at->update * training->batch_multiplier + i),
         };
         status = qkv_replicas_step(session->replicas, &session->batch, training->label_smoothing, &random, i > 0, &sums,
-                                   error);
-        if (status) return status;
+                                   &inner);
+        if (status == QKV_FAILED) return diverged(session, &inner, error);
+        if (status) return qkv_error_set(error, "%s", inner.message);
         tokens += sums.tokens;
         at->log_loss += sums.loss;
         clock->all_tokens += session->batch.source_tokens + session->batch.target_tokens;
@@ -94,9 +104,9 @@ static enum qkv_status update(struct session *session, struct clock *clock, bool
     if (!isfinite(clock->norm)) {
         const struct qkv_parameter *parameter = qkv_parameters_find_not_finite(
             &session->model->parameters, qkv_replicas_gradients(session->replicas)[0]);
-        qkv_error_set(error, "the gradient is not finite; the first parameter whose gradient is not is %s",
+        qkv_error_set(&inner, "the gradient is not finite; the first parameter whose gradient is not is %s",
                       parameter ? parameter->name : "their norm");
-        return QKV_FAILED;
+        return diverged(session, &inner, error);
     }
     at->update++;
     at->tokens += tokens;
@@ -212,6 +222,7 @@ static enum qkv_status loop(struct session *session, enum qkv_train_end *end, st
     const struct qkv_train_listener *listener = listener_of(session);
     struct position *at = &session->at;
     struct clock clock = {.started = seconds()};
+    int64_t saved = session->options->resume ? at->update : -1, validated = at->validated;
     *end = QKV_TRAIN_DONE;
     for (bool more = true;;) {
         if (validation_is_due(session)) {
@@ -233,6 +244,7 @@ static enum qkv_status loop(struct session *session, enum qkv_train_end *end, st
             return session_save(session, QKV_RUN_LAST, error);
         }
     }
+    if (at->update == saved && at->validated == validated) return QKV_OK; /* nothing was left to do */
     return validate_and_save(session, error);
 }
 

@@ -1,5 +1,5 @@
-/* The parts of the trainer: trainer.c runs the loop, session.c sets up and keeps the run folder, best.c the list of best
- * checkpoints. */
+/* The parts of the trainer: trainer.c runs the loop, session.c sets up, folder.c keeps the run folder, best.c the list of
+ * best checkpoints. */
 #ifndef QKV_TRAIN_TRAINER_H
 #define QKV_TRAIN_TRAINER_H
 
@@ -8,6 +8,8 @@
 #include "qkv/run.h"
 #include "qkv/schedule.h"
 #include "qkv/trainer.h"
+
+#include <dirent.h>
 
 enum { MOST_BEST = 64, MOST_SAMPLES = 16 };
 
@@ -35,6 +37,7 @@ struct session {
     const struct qkv_config *config;
     const struct qkv_train_options *options;
     const char *folder;
+    DIR *lock; /* the folder, locked while the session lasts; NULL before */
     struct qkv_arena arena;
     struct qkv_corpus train, dev;
     struct qkv_vocabulary source, target;
@@ -54,6 +57,20 @@ struct session {
 enum qkv_status session_open(struct session *session, struct qkv_error *error);
 enum qkv_status session_save(struct session *session, const char *name, struct qkv_error *error);
 void session_release(struct session *session);
+
+/* folder.c. A new run must not replace one by accident, and --resume needs one. */
+enum qkv_status folder_check(struct session *session, struct qkv_error *error);
+
+/* Makes the folder unless the run is resumed, and keeps other processes from training in it. */
+enum qkv_status folder_lock(struct session *session, struct qkv_error *error);
+
+/* Removes what an old run left in the locked folder, and nothing else. */
+enum qkv_status folder_clear(struct session *session, struct qkv_error *error);
+enum qkv_status folder_write_config(struct session *session, struct qkv_error *error);
+
+/* Lines of metrics.jsonl that tell of updates after the checkpoint would come twice: a resumed run drops them, and a line
+ * that a kill cut short with them. */
+enum qkv_status folder_trim_metrics(struct session *session, struct qkv_error *error);
 
 /* metrics.jsonl: appends one line, made of a JSON object that is consumed. */
 struct cJSON;

@@ -66,8 +66,8 @@ QKV_API enum qkv_status qkv_checkpoint_save(const char *path, const struct qkv_p
 
 /* Reads a checkpoint into parameters (and an optimizer) that are allocated already, converting between
  * float32 and float64 where the file has the other. `optimizer` NULL: values only; the file may have moments
- * or not. `state` (empty, or NULL) gets all keys but the format's own. On failure nothing has changed. What
- * fails:
+ * or not. `state` (empty, or NULL) gets all keys but the format's own, also where the tensors do not fit: it
+ * may tell why. On failure nothing else has changed. What fails:
  * - the file: not there, not a safetensors file, cut short, damaged, not a checkpoint of qkv;
  * - the model: a tensor is missing, is one that the model does not have, or has another shape:
  *   `runs/x/best.safetensors: encoder.1.self.query.weight is [64, 64], but the model has [32, 32]`;

@@ -49,8 +49,8 @@ struct qkv_corpus_options {
     bool keep_raw;  /* keep the lines as they stood, for qkv_corpus_source and qkv_corpus_target */
 };
 
-/* Reads and tokenises parallel text. `path` is one file x.tsv or x.tsv.gz with lines `source<TAB>target`, or
- * the common prefix of two files that belong together line by line: path.<data.src.lang> and
+/* Reads and tokenises parallel text. `path` is one file x.tsv or x.tsv.gz, or `-` for standard input, with
+ * lines `source<TAB>target`, or the common prefix of two files that belong together line by line: path.<data.src.lang> and
  * path.<data.trg.lang>, or the same with .gz. Lines may end in CRLF; a byte order mark at the start is
  * skipped.
  *

@@ -8,6 +8,11 @@
 #include "qkv/search.h"
 #include "qkv/workers.h"
 
+/* Whether the model has positions for every sentence of a corpus; else a sentence with the line of the first that is too
+ * long. `path` is that of the corpus. */
+QKV_API enum qkv_status qkv_corpus_fits(const struct qkv_corpus *corpus, const char *path,
+                                        const struct qkv_model_config *model, struct qkv_error *error);
+
 struct qkv_evaluator;
 
 struct qkv_scores {

@@ -1,0 +1,147 @@
+/* The run folder: what may be written there, by whom, and the files in it that are no checkpoints. */
+#include "train/trainer.h"
+
+#include "qkv/file.h"
+
+#include <cjson/cJSON.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+static const char *file_of(struct session *session, const char *name)
+{
+    return qkv_run_file(&session->arena, session->folder, name);
+}
+
+static bool ends_in(const char *text, const char *end)
+{
+    size_t length = strlen(text), end_length = strlen(end);
+    return length >= end_length && !strcmp(text + length - end_length, end);
+}
+
+/* Whether a file name is one that a run makes. */
+static bool is_of_a_run(const char *name)
+{
+    static const char *const NAMES[] = {QKV_RUN_CONFIG,  QKV_RUN_SOURCE, QKV_RUN_TARGET,
+                                        QKV_RUN_METRICS, QKV_RUN_LAST,   QKV_RUN_BEST};
+    for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
+        if (!strcmp(name, NAMES[i])) return true;
+    return !strncmp(name, "update-", 7) && ends_in(name, ".safetensors");
+}
+
+/* Whether it is what a run that was killed while it wrote leaves: <name>.<process>.<number>.tmp (file.h), or the second
+ * link of best.c. */
+static bool is_half_written(const char *name)
+{
+    char whole[256];
+    if (!strcmp(name, QKV_RUN_BEST ".tmp")) return true;
+    if (strlen(name) >= sizeof whole || !ends_in(name, ".tmp")) return false;
+    strcpy(whole, name);
+    for (int parts = 0; parts < 3; parts++) {
+        char *dot = strrchr(whole, '.');
+        if (!dot || (parts > 0 && (!dot[1] || dot[1 + strspn(dot + 1, "0123456789")]))) return false;
+        *dot = '\0';
+    }
+    return is_of_a_run(whole);
+}
+
+enum qkv_status folder_check(struct session *session, struct qkv_error *error)
+{
+    const char *last = file_of(session, QKV_RUN_LAST);
+    if (!last) return qkv_error_set(error, "out of memory");
+    if (session->options->resume) {
+        if (qkv_path_exists(last)) return QKV_OK;
+        return qkv_error_set(error, "%s: nothing to resume: there is no %s; start without --resume", session->folder,
+                             QKV_RUN_LAST);
+    }
+    if (session->options->overwrite) return QKV_OK;
+    DIR *folder = opendir(session->folder);
+    if (!folder) return QKV_OK; /* making or locking it says why */
+    enum qkv_status status = QKV_OK;
+    for (struct dirent *entry; !status && (entry = readdir(folder));)
+        if (is_of_a_run(entry->d_name))
+            status = qkv_error_set(error, "%s: holds a run already (%s); continue it with --resume or replace it with "
+                                   "--overwrite", session->folder, entry->d_name);
+    closedir(folder);
+    return status;
+}
+
+enum qkv_status folder_lock(struct session *session, struct qkv_error *error)
+{
+    if (!session->options->resume && qkv_folder_make(session->folder, error)) return QKV_INVALID;
+    session->lock = opendir(session->folder);
+    if (!session->lock) return qkv_error_set(error, "%s: cannot be opened: %s", session->folder, strerror(errno));
+    /* File systems without locks say something else, and then there is none. */
+    if (flock(dirfd(session->lock), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return folder_check(session, error);
+    return qkv_error_set(error, "%s: another process trains this run now; wait for it, or choose another "
+                         "training.model_dir", session->folder);
+}
+
+enum qkv_status folder_clear(struct session *session, struct qkv_error *error)
+{
+    enum qkv_status status = QKV_OK;
+    rewinddir(session->lock);
+    for (struct dirent *entry; !status && (entry = readdir(session->lock));) {
+        if (!is_of_a_run(entry->d_name) && !is_half_written(entry->d_name)) continue;
+        const char *path = file_of(session, entry->d_name);
+        if (!path) return qkv_error_set(error, "out of memory");
+        if (unlink(path) != 0) status = qkv_error_set(error, "%s: cannot be removed: %s", path, strerror(errno));
+    }
+    return status;
+}
+
+enum qkv_status folder_write_config(struct session *session, struct qkv_error *error)
+{
+    struct qkv_file_writer writer;
+    const char *path = file_of(session, QKV_RUN_CONFIG);
+    if (!path) return qkv_error_set(error, "out of memory");
+    if (qkv_file_begin(&writer, path, error)) return QKV_INVALID;
+    qkv_config_write(session->config, writer.file, true); /* failed writes show at commit */
+    return qkv_file_commit(&writer, error);
+}
+
+enum qkv_status folder_trim_metrics(struct session *session, struct qkv_error *error)
+{
+    const char *path = file_of(session, QKV_RUN_METRICS);
+    FILE *old = path ? fopen(path, "r") : NULL;
+    if (!old) return QKV_OK;
+    struct qkv_file_writer writer;
+    enum qkv_status status = qkv_file_begin(&writer, path, error);
+    char *line = NULL;
+    size_t room = 0;
+    while (!status && getline(&line, &room, old) > 0) {
+        cJSON *object = strchr(line, '\n') ? cJSON_Parse(line) : NULL;
+        const cJSON *update = cJSON_GetObjectItemCaseSensitive(object, "update");
+        if (cJSON_IsNumber(update) && update->valuedouble <= (double)session->at.update) fputs(line, writer.file);
+        cJSON_Delete(object);
+    }
+    free(line);
+    fclose(old);
+    return status ? status : qkv_file_commit(&writer, error);
+}
+
+/* Appends a line whole or not at all: on a full disk the part that fitted is taken away again. */
+static int append_line(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "ab");
+    if (!file) return errno;
+    off_t before = fseeko(file, 0, SEEK_END) ? -1 : ftello(file);
+    int code = fprintf(file, "%s\n", text) < 0 || fflush(file) ? errno : 0;
+    if (code && before >= 0 && ftruncate(fileno(file), before)) before = -1; /* the line stays cut; resuming drops it */
+    if (fclose(file) && !code) code = errno;
+    return code;
+}
+
+enum qkv_status session_log(struct session *session, struct cJSON *line, struct qkv_error *error)
+{
+    const char *path = file_of(session, QKV_RUN_METRICS);
+    char *text = cJSON_PrintUnformatted(line);
+    cJSON_Delete(line);
+    int code = path && text ? append_line(path, text) : ENOMEM;
+    cJSON_free(text);
+    if (!code) return QKV_OK;
+    return qkv_error_set(error, "%s: cannot be written: %s", path ? path : QKV_RUN_METRICS, strerror(code));
+}

@@ -1,0 +1,84 @@
+#include "train/origin.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { SUM_SIZE = 9, SIDES = 2 };
+
+static const char *const VOCABULARY_KEYS[SIDES] = {"train.source_vocabulary", "train.target_vocabulary"};
+
+static void sum_text(const struct qkv_vocabulary *vocabulary, char text[SUM_SIZE])
+{
+    snprintf(text, SUM_SIZE, "%08lx", (unsigned long)qkv_vocabulary_checksum(vocabulary));
+}
+
+static const char *key_of(struct qkv_arena *arena, const char *path)
+{
+    return qkv_arena_format(arena, "config.%s", path);
+}
+
+/* ---- saving ---- */
+
+static bool save_key(void *context, const char *path, const char *value)
+{
+    struct qkv_state *state = context;
+    const char *key = key_of(&state->arena, path);
+    if (!key) return false;
+    qkv_state_set(state, key, value);
+    return true;
+}
+
+void origin_save(struct qkv_state *state, const struct qkv_config *config, const struct qkv_vocabulary *source,
+                 const struct qkv_vocabulary *target)
+{
+    const struct qkv_vocabulary *vocabularies[SIDES] = {source, target};
+    char text[SUM_SIZE];
+    if (qkv_config_each_trained(config, save_key, state)) state->failed = true;
+    for (int i = 0; i < SIDES; i++) {
+        sum_text(vocabularies[i], text);
+        qkv_state_set(state, VOCABULARY_KEYS[i], text);
+    }
+}
+
+/* ---- checking ---- */
+
+struct checking {
+    const struct qkv_state *state;
+    const char *path;
+    struct qkv_arena arena;
+    struct qkv_error *error;
+    bool refused;
+};
+
+static bool check_key(void *context, const char *path, const char *value)
+{
+    struct checking *checking = context;
+    const char *key = key_of(&checking->arena, path);
+    const char *trained = key ? qkv_state_get(checking->state, key) : NULL;
+    if (!trained || !strcmp(trained, value)) return true;
+    qkv_error_set(checking->error, "%s: was trained with %s %s, but the config has %s: put it back, or train a new run",
+                  checking->path, path, trained, value);
+    checking->refused = true;
+    return false;
+}
+
+enum qkv_status origin_check(const struct qkv_state *state, const struct qkv_config *config,
+                             const struct qkv_vocabulary *source, const struct qkv_vocabulary *target, const char *path,
+                             struct qkv_error *error)
+{
+    static const char *const NAMES[SIDES] = {"source", "target"};
+    const struct qkv_vocabulary *vocabularies[SIDES] = {source, target};
+    struct checking checking = {.state = state, .path = path, .error = error};
+    enum qkv_status status = qkv_config_each_trained(config, check_key, &checking);
+    qkv_arena_release(&checking.arena);
+    if (status) return checking.refused ? QKV_INVALID : qkv_error_set(error, "%s: out of memory", path);
+    for (int i = 0; i < SIDES; i++) {
+        char text[SUM_SIZE];
+        const char *trained = qkv_state_get(state, VOCABULARY_KEYS[i]);
+        sum_text(vocabularies[i], text);
+        if (trained && strcmp(trained, text) != 0)
+            return qkv_error_set(error, "%s: was trained with another %s vocabulary: its checksum was %s, but that of "
+                                 "%s.vocabulary is %s: put it back", path, NAMES[i], trained, NAMES[i], text);
+    }
+    return QKV_OK;
+}
