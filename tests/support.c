@@ -114,3 +114,63 @@ struct outcome run(const char *pattern, ...)
     free(command);
     return outcome;
 }
+
+/* A line of `count` letters, drawn by a linear congruential generator (Numerical Recipes). */
+static void add_pair(char *text, unsigned *state)
+{
+    char source[32] = "", target[32] = "";
+    int count = 1 + (int)((*state = *state * 1664525u + 1013904223u) >> 24) % 5;
+    for (int i = 0; i < count; i++) {
+        char letter = (char)('a' + ((*state = *state * 1664525u + 1013904223u) >> 24) % 8);
+        sprintf(source + strlen(source), "%s%c", i ? " " : "", letter);
+        sprintf(target + strlen(target), "%s%c", i ? " " : "", letter - 'a' + 'A');
+    }
+    sprintf(text + strlen(text), "%s\t%s\n", source, target);
+}
+
+const char *tiny_task(const char *name)
+{
+    static const char *const stacks[] = {"encoder", "decoder"};
+    const char *folder = scratch(name);
+    char train[80 * 32] = "", dev[8 * 32] = "", model[1024] = "";
+    unsigned state = 1;
+    for (int i = 0; i < 80; i++) add_pair(train, &state);
+    for (int i = 0; i < 8; i++) add_pair(dev, &state);
+    write_text(folder, "train.tsv", train);
+    write_text(folder, "dev.tsv", dev);
+    for (int i = 0; i < 2; i++)
+        sprintf(model + strlen(model),
+                "  %s: {num_layers: 1, num_heads: 2, hidden_size: 16, ff_size: 32, dropout: 0,\n"
+                "    attention: {dropout: 0}, embeddings: {dropout: 0}}\n", stacks[i]);
+    write_text(folder, "c.yaml",
+               format("name: tiny\ndata:\n  train: train.tsv\n  dev: dev.tsv\n"
+                      "  src: {lang: a, max_length: 10}\n  trg: {lang: b, max_length: 10}\n"
+                      "model:\n%straining:\n  model_dir: run\n  batch_size: 16\n  learning_rate: 0.01\n  updates: 20\n"
+                      "  validation_freq: 10\n  logging_freq: 5\n  validation_samples: 1\n  keep_best_ckpts: 2\n", model));
+    return folder;
+}
+
+const char *tiny_run(const char *name, int updates)
+{
+    const char *folder = tiny_task(name);
+    struct outcome outcome = run("cd '%s' && qkv train c.yaml -q -s training.updates=%d -s training.validation_freq=%d",
+                                 folder, updates, updates);
+    need(outcome.exit_code == 0, outcome.error);
+    return folder;
+}
+
+char *fingerprint(const char *folder)
+{
+    return run("cd '%s' && find . -type f | sort | xargs -r -d '\n' cksum", folder).output;
+}
+
+bool refused(struct outcome outcome, const char *sentence)
+{
+    char *line = format("%s\n", sentence);
+    bool right = outcome.exit_code == 2 && !*outcome.output && !strcmp(outcome.error, line);
+    if (!right)
+        fprintf(stderr, "exit code %d, stdout \"%s\", stderr\n%swanted\n%s", outcome.exit_code, outcome.output,
+                outcome.error, line);
+    free(line);
+    return right;
+}

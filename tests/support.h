@@ -32,4 +32,18 @@ char *read_file(const char *path, size_t *size);
 /* Formats a path (or any short text) on the heap. */
 char *format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* A scratch folder with a task that is learned in a moment: c.yaml (a model of a layer, a run in the folder `run`, 20
+ * updates), train.tsv (80 pairs of small letters and the same as capitals) and dev.tsv (8). Commands run there:
+ * run("cd '%s' && qkv train c.yaml -q", tiny_task("x")). */
+const char *tiny_task(const char *name);
+
+/* The same, trained for so many updates. */
+const char *tiny_run(const char *name, int updates);
+
+/* The names and checksums of all files below a folder, to tell whether anything has changed. */
+char *fingerprint(const char *folder);
+
+/* Whether a command was refused as it should be: exit code 2, this sentence, nothing on stdout. Else shows how not. */
+bool refused(struct outcome outcome, const char *sentence);
+
 #endif

@@ -10,8 +10,10 @@
 
 static inline float fast_exp(float x)
 {
-    /* Beyond these, 2^n would leave the range of the exponent: the results are 0 (or about it) and infinity. */
-    float limited = x < -87.3f ? -87.3f : x > 88.72f ? 88.72f : x;
+    /* Beyond these, 2^n would leave the range of the exponent: the results are 0 (or about it) and infinity. NaN is no
+     * integer either: it takes the lower bound until the end. */
+    float above = x > -87.3f ? x : -87.3f;
+    float limited = above < 88.72f ? above : 88.72f;
     const float round = 12582912.0f; /* 1.5 * 2^23: adding it rounds to a whole number */
     float n = (limited * 1.44269504f + round) - round;
     float r = (limited - n * 0.693359375f) + n * 2.12194440e-4f; /* ln 2 in two parts */

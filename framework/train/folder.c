@@ -85,7 +85,8 @@ enum qkv_status folder_clear(struct session *session, struct qkv_error *error)
     enum qkv_status status = QKV_OK;
     rewinddir(session->lock);
     for (struct dirent *entry; !status && (entry = readdir(session->lock));) {
-        if (!is_of_a_run(entry->d_name) && !is_half_written(entry->d_name)) continue;
+        bool whole = is_of_a_run(entry->d_name) && !session->options->resume;
+        if (!whole && !is_half_written(entry->d_name)) continue;
         const char *path = file_of(session, entry->d_name);
         if (!path) return qkv_error_set(error, "out of memory");
         if (unlink(path) != 0) status = qkv_error_set(error, "%s: cannot be removed: %s", path, strerror(errno));

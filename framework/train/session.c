@@ -89,7 +89,8 @@ enum qkv_status session_open(struct session *session, struct qkv_error *error)
         make_machine(session, error) || folder_lock(session, error))
         return QKV_INVALID;
     if (session->options->resume) {
-        if (restore(session, error) || folder_trim_metrics(session, error) || best_restore(session, error))
+        if (restore(session, error) || folder_clear(session, error)) return QKV_INVALID;
+        if (folder_trim_metrics(session, error) || best_restore(session, error)) return QKV_INVALID;
             return QKV_INVALID;
         return folder_write_config(session, error);
     }

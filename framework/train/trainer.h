@@ -64,7 +64,8 @@ enum qkv_status folder_check(struct session *session, struct qkv_error *error);
 /* Makes the folder unless the run is resumed, and keeps other processes from training in it. */
 enum qkv_status folder_lock(struct session *session, struct qkv_error *error);
 
-/* Removes what an old run left in the locked folder, and nothing else. */
+/* Removes what an old run left in the locked folder, and nothing else: of one that is resumed only files that a kill left
+ * half written. */
 enum qkv_status folder_clear(struct session *session, struct qkv_error *error);
 enum qkv_status folder_write_config(struct session *session, struct qkv_error *error);
 
