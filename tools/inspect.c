@@ -316,8 +316,6 @@ int command_inspect(int argc, char **argv)
             print_files(&i);
             print_parameters(&i.run.model->parameters);
         }
-        if (fflush(stdout) || ferror(stdout))
-            status = qkv_error_set(&error, "cannot write to standard output");
     }
     if (status) complain("%s", error.message);
     free(i.files);

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct command {
     const char *name, *summary;
@@ -58,13 +59,22 @@ static int run(int argc, char **argv)
     return complain("unknown command '%s' (see `qkv --help`)", name);
 }
 
+/* Why standard output cannot be written, or 0 when all of it has been. */
+static int output_failure(void)
+{
+    errno = 0;
+    if (fflush(stdout)) return errno;
+    if (!ferror(stdout)) return 0;
+    /* An earlier write failed, and its reason is long gone; the next one fails for the same. */
+    return write(STDOUT_FILENO, "\n", 1) < 0 ? errno : EIO;
+}
+
 int main(int argc, char **argv)
 {
     occupy_standard_descriptors();
     signal(SIGXFSZ, SIG_IGN); /* a file that grows beyond its limit is a failed write like any other */
     int code = run(argc, argv);
-    errno = 0;
-    bool written = !fflush(stdout) && !ferror(stdout);
-    if (written || code == QKV_INVALID) return code; /* what is invalid has been said */
-    return complain("<stdout>: cannot be written: %s", errno ? strerror(errno) : "a write failed");
+    int failure = output_failure();
+    if (!failure || code == QKV_INVALID) return code; /* what is invalid has been said */
+    return complain("<stdout>: cannot be written: %s", strerror(failure));
 }

@@ -236,7 +236,7 @@ Test(attention, says_which_file_is_in_the_way)
     outcome = attention("one -q -o no/such/folder/a.svg");
     cr_expect_eq(outcome.exit_code, 2);
     cr_expect_eq(strncmp(outcome.error, "qkv: no/such/folder/a.svg", 25), 0, "%s", outcome.error);
-    expect_refusal("one -q >/dev/full", "cannot write to standard output");
+    expect_refusal("one -q >/dev/full", "<stdout>: cannot be written: No space left on device");
     outcome = attention("one --checkpoint none.safetensors");
     cr_expect_eq(outcome.exit_code, 2);
     cr_expect_not_null(strstr(outcome.error, "run/none.safetensors"));

@@ -129,7 +129,7 @@ Test(inspect, refuses_what_is_no_run)
     cr_expect_not_null(strstr(outcome.error, "run/none.safetensors"));
     outcome = inspect("--json >/dev/full");
     cr_expect_eq(outcome.exit_code, 2);
-    cr_expect_str_eq(outcome.error, "qkv: cannot write to standard output\n");
+    cr_expect_str_eq(outcome.error, "qkv: <stdout>: cannot be written: No space left on device\n");
     outcome = run("qkv inspect");
     cr_expect_eq(outcome.exit_code, 2);
 }
