@@ -91,7 +91,6 @@ enum qkv_status session_open(struct session *session, struct qkv_error *error)
     if (session->options->resume) {
         if (restore(session, error) || folder_clear(session, error)) return QKV_INVALID;
         if (folder_trim_metrics(session, error) || best_restore(session, error)) return QKV_INVALID;
-            return QKV_INVALID;
         return folder_write_config(session, error);
     }
     const char *source = file_of(session, QKV_RUN_SOURCE), *target = file_of(session, QKV_RUN_TARGET);

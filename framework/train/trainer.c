@@ -244,6 +244,7 @@ static enum qkv_status loop(struct session *session, enum qkv_train_end *end, st
             return session_save(session, QKV_RUN_LAST, error);
         }
     }
+    if (validate(session, error)) return QKV_INVALID;
     if (at->update == saved && at->validated == validated) return QKV_OK; /* nothing was left to do */
     return validate_and_save(session, error);
 }

@@ -174,11 +174,11 @@ Test(train, resume_refuses_another_model)
     cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
 }
 
-/* Starts an endless training, sends it a signal once it has saved, and waits for its end. */
+/* Starts an endless training, sends it a signal once it has validated, and waits for its end. */
 static struct outcome interrupt(const char *folder, const char *signal, const char *options)
 {
     return run("cd '%s' && '%s' train c.yaml " ENDLESS " %s >train.out 2>train.err & pid=$!; "
-               "until [ -e '%s/run/last.safetensors' ] || ! kill -0 $pid; do :; done 2>/dev/null; "
+               "until grep -q validation '%s/run/metrics.jsonl' || ! kill -0 $pid; do :; done 2>/dev/null; "
                "kill -%s $pid; wait $pid; code=$?; cd '%s' && cat train.out && cat train.err >&2; exit $code",
                folder, QKV_BINARY, options, folder, signal, folder);
 }
@@ -214,7 +214,7 @@ Test(train, a_run_is_trained_by_one_process_at_a_time)
     const char *folder = tiny_task("locked");
     struct outcome outcome =
         run("cd '%s' && { '%s' train c.yaml " ENDLESS " -q 2>/dev/null & } && pid=$!; "
-            "until [ -e run/last.safetensors ] || ! kill -0 $pid; do :; done; "
+            "until [ -e run/config.yaml ] || ! kill -0 $pid; do :; done; "
             "qkv train c.yaml --resume; echo $?; qkv train c.yaml --overwrite; echo $?; kill $pid; wait $pid; echo $?",
             folder, QKV_BINARY);
     cr_expect_str_eq(outcome.output, "2\n2\n0\n");
@@ -241,6 +241,7 @@ Test(train, stops_when_the_numbers_are_no_longer_finite)
     cr_assert_str_eq(outcome.error, "qkv: update 2: the loss is not finite; the first tensor that is not is "
                                     "encoder.1.self.query (linear); lower training.learning_rate, or set "
                                     "training.clip_grad_norm\n");
+    run("rm '%s/run/last.safetensors'", folder);
     cr_assert(refused(run("cd '%s' && qkv translate run dev.tsv", folder),
                       "qkv: run: holds no checkpoint: training has not saved one yet"));
 }
