@@ -1,12 +1,16 @@
 #!/bin/sh
 # Installs what is missing, builds, and runs the whole test suite: optimised, then under AddressSanitizer and UBSan.
+# Exits 0 when all tests pass, 1 when one fails, 2 when it cannot install or build.
 set -eu
-root=$(cd "$(dirname "$0")/.." && pwd)
+root=$(unset CDPATH && cd -- "$(dirname -- "$0")/.." && pwd)
+# shellcheck source=tools/setup.sh
 . "$root/tools/setup.sh"
-setup libcriterion-dev
+setup libcriterion-dev criterion
 
+failed=
 for preset in release dev; do
     echo "== $preset"
     build "$preset"
-    (cd "$root" && ctest --preset "$preset" -j "$(nproc)")
+    (cd "$root" && ctest --preset "$preset" -j "$(cores)") || failed="$failed $preset"
 done
+[ -z "$failed" ] || { echo "Tests fail in:$failed" >&2; exit 1; }

@@ -1,0 +1,63 @@
+#!/bin/sh
+# The whole way in one command: installs what is missing, builds, trains the English-Spanish toy (about two minutes on
+# two cores), scores it, translates sentences that it has never seen, and draws where it looked. Run it as often as you
+# like: it starts from scratch each time.
+set -eu
+root=$(unset CDPATH && cd -- "$(dirname -- "$0")/.." && pwd)
+# shellcheck source=tools/setup.sh
+. "$root/tools/setup.sh"
+# shellcheck disable=SC2119 # no arguments: nothing beside the library
+setup
+echo "Building..." >&2
+build release
+
+cd "$root"
+qkv=build/release/tools/qkv
+run=runs/toy_en_es
+sentence="the cat is sleeping on the mat"
+
+# Shows a command as one would type it, and runs it.
+show() {
+    printf '\n$'
+    for word; do
+        case $word in
+        *[!A-Za-z0-9_./=-]*) printf ' "%s"' "$word" ;;
+        *) printf ' %s' "$word" ;;
+        esac
+    done
+    printf '\n'
+    "$@"
+}
+
+show "$qkv" train configs/toy_en_es.yaml --overwrite
+show "$qkv" evaluate "$run" datasets/en_es/test.tsv --links datasets/en_es/test.align
+
+# None of these is in the training data.
+cat >"$run/unseen.txt" <<'END'
+the cat is sleeping on the mat
+the small dogs are sleeping under the table
+my sister wants to eat the red apple
+the tall woman gives the flowers to her friends
+i am looking for my brother's white shoes
+END
+printf '\n$ cat %s\n' "$run/unseen.txt"
+cat "$run/unseen.txt"
+show "$qkv" translate "$run" "$run/unseen.txt"
+
+show "$qkv" attention "$run" "$sentence"
+for format in png svg; do
+    show "$qkv" attention "$run" "$sentence" --kind cross -o "$run/attention.$format"
+done
+
+cat <<END
+
+In $root:
+  $run/                  the trained run: config, vocabularies, checkpoints, metrics.jsonl
+  $run/attention.png     where the translation looked, head by head
+  $run/attention.svg     the same to zoom into
+
+Try next:
+  echo "the old teacher reads the book" | $qkv translate $run --beam 5 --n-best 3 --scores
+  $qkv attention $run "$sentence" --kind encoder --layer 2 --head 1
+  $qkv gradcheck configs/toy_en_es.yaml
+END
