@@ -1,0 +1,204 @@
+/* Evaluation: what the scores mean, and what they must not depend on. */
+#include "qkv/evaluate.h"
+
+#include "support.h"
+#include "tiny.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PAIRS = 23 };
+
+static struct qkv_text_config side = {.max_length = 100, .voc_min_freq = 1};
+static struct qkv_corpus corpus;
+static struct qkv_vocabulary source, target;
+static struct qkv_model *model;
+
+static void read_corpus(struct qkv_corpus *into, const char *text)
+{
+    struct qkv_data_config data = {.src = side, .trg = side};
+    struct qkv_corpus_options options = {.keep_raw = true};
+    struct qkv_error error = {""};
+    /* Each test has a process, and each of them comes through here. */
+    const char *path = write_text(scratch(format("corpus.%ld", (long)getpid())), "x.tsv", text);
+    cr_assert_eq(qkv_corpus_read(into, path, &data, options, &error), QKV_OK, "%s", error.message);
+    if (!source.size) cr_assert_eq(qkv_corpus_vocabularies(into, &data, &source, &target, &error), QKV_OK);
+    cr_assert_eq(qkv_corpus_encode(into, &source, &target, &error), QKV_OK);
+}
+
+static void setup(void)
+{
+    static char text[PAIRS * 200];
+    char *end = text;
+    for (unsigned i = 0; i < PAIRS; i++) {
+        for (unsigned k = 0; k < 1 + i * 7 % 9; k++) end += sprintf(end, "s%u ", (i * 5 + k * k) % 13);
+        *end++ = '\t';
+        for (unsigned k = 0; k < 1 + i * 5 % 8; k++) end += sprintf(end, "t%u ", (i * 3 + k * k) % 5);
+        end[-1] = '\n';
+    }
+    read_corpus(&corpus, text);
+    struct qkv_model_config config = tiny_config();
+    model = tiny_model(&config, source.size, target.size, QKV_FLOAT64, 6);
+}
+
+static void teardown(void)
+{
+    qkv_model_free(model);
+    qkv_corpus_release(&corpus);
+    qkv_vocabulary_release(&source);
+    qkv_vocabulary_release(&target);
+}
+
+TestSuite(evaluate, .init = setup, .fini = teardown);
+
+/* Evaluates; `texts` (may be NULL) gets the translations, on the heap. */
+static struct qkv_scores scores_of(const struct qkv_corpus *on, int threads, struct qkv_testing_config testing, char *texts[])
+{
+    struct qkv_error error = {""};
+    struct qkv_scores scores, again;
+    struct qkv_workers *workers = qkv_workers_new(threads, &error);
+    struct qkv_evaluator *evaluator = qkv_evaluator_new(model, on, &side, &target, workers, &testing, &error);
+    cr_assert_not_null(evaluator, "%s", error.message);
+    cr_assert_eq(qkv_evaluator_run(evaluator, &scores, &error), QKV_OK, "%s", error.message);
+    cr_assert_eq(qkv_evaluator_run(evaluator, &again, &error), QKV_OK, "%s", error.message);
+    cr_assert_eq(scores.loss, again.loss, "a second run gives the same");
+    cr_assert_eq(scores.bleu, again.bleu);
+    for (int64_t i = 0; texts && i < on->count; i++) texts[i] = format("%s", qkv_evaluator_translation(evaluator, i));
+    qkv_evaluator_free(evaluator);
+    qkv_workers_free(workers);
+    return scores;
+}
+
+static const struct qkv_testing_config GREEDY = {.batch_size = 4, .beam_size = 1, .beam_alpha = 0.6, .n_best = 1};
+static const struct qkv_testing_config BEAM = {.batch_size = 5, .beam_size = 3, .beam_alpha = 1, .n_best = 1, .max_output_length = 6};
+
+Test(evaluate, threads_change_no_bit)
+{
+    const struct qkv_testing_config testings[] = {GREEDY, BEAM};
+    for (int k = 0; k < 2; k++) {
+        char *expected[PAIRS], *texts[PAIRS];
+        struct qkv_scores first = scores_of(&corpus, 1, testings[k], expected);
+        for (int threads = 2; threads <= 7; threads++) {
+            struct qkv_scores scores = scores_of(&corpus, threads, testings[k], texts);
+            cr_expect_eq(scores.loss, first.loss);
+            cr_expect_eq(scores.perplexity, first.perplexity);
+            cr_expect_eq(scores.token_accuracy, first.token_accuracy);
+            cr_expect_eq(scores.sequence_accuracy, first.sequence_accuracy);
+            cr_expect_eq(scores.bleu, first.bleu);
+            cr_expect_eq(scores.chrf, first.chrf);
+            for (int i = 0; i < PAIRS; i++) cr_expect_str_eq(texts[i], expected[i]);
+        }
+    }
+}
+
+Test(evaluate, the_batch_size_changes_no_more_than_rounding)
+{
+    static const int64_t SIZES[] = {1, 2, 7, PAIRS, 1000};
+    char *expected[PAIRS], *texts[PAIRS];
+    struct qkv_scores first = scores_of(&corpus, 1, BEAM, expected);
+    for (int k = 0; k < 5; k++) {
+        struct qkv_testing_config testing = BEAM;
+        testing.batch_size = SIZES[k];
+        struct qkv_scores scores = scores_of(&corpus, 2, testing, texts);
+        cr_expect_eq(scores.sentences, first.sentences);
+        cr_expect_eq(scores.tokens, first.tokens);
+        cr_expect_float_eq(scores.loss, first.loss, 1e-12);
+        cr_expect_eq(scores.token_accuracy, first.token_accuracy);
+        cr_expect_eq(scores.sequence_accuracy, first.sequence_accuracy);
+        cr_expect_eq(scores.bleu, first.bleu);
+        for (int i = 0; i < PAIRS; i++) cr_expect_str_eq(texts[i], expected[i]);
+    }
+}
+
+Test(evaluate, loss_and_token_accuracy_are_those_of_the_forced_pass)
+{
+    double likelihood = 0, correct = 0;
+    int64_t tokens = 0;
+    struct qkv_batch batch = {0};
+    for (int64_t i = 0; i < PAIRS; i++) {
+        const struct qkv_corpus_side *s = &corpus.source, *t = &corpus.target;
+        struct qkv_ids from = {s->start[i + 1] - s->start[i], s->ids + s->start[i]};
+        struct qkv_ids to = {t->start[i + 1] - t->start[i], t->ids + t->start[i]};
+        struct qkv_batch_view view;
+        cr_assert_eq(qkv_batch_make(&batch, 1, &from, &to, NULL), QKV_OK);
+        qkv_batch_shard(&batch, 0, 1, &view);
+        double *forced = tiny_log_probabilities(model, &view);
+        for (int64_t k = 0; k < view.target_tokens; k++) {
+            const double *row = forced + k * target.size;
+            int32_t best = 0;
+            for (int32_t c = 0; c < target.size; c++)
+                if (row[c] > row[best]) best = c;
+            likelihood -= row[view.target_output[k]];
+            correct += best == view.target_output[k];
+        }
+        tokens += view.target_tokens;
+        free(forced);
+    }
+    qkv_batch_release(&batch);
+    struct qkv_scores scores = scores_of(&corpus, 2, GREEDY, NULL);
+    cr_expect_eq(scores.sentences, PAIRS);
+    cr_expect_eq(scores.tokens, tokens);
+    cr_expect_float_eq(scores.loss, likelihood / (double)tokens, 1e-12);
+    cr_expect_float_eq(scores.perplexity, exp(scores.loss), 1e-12 * scores.perplexity);
+    cr_expect_float_eq(scores.token_accuracy, correct / (double)tokens, 1e-12);
+    for (int metric = QKV_METRIC_LOSS; metric <= QKV_METRIC_CHRF; metric++)
+        cr_expect(isfinite(qkv_scores_get(&scores, (enum qkv_metric)metric)));
+    cr_expect_eq(qkv_scores_get(&scores, QKV_METRIC_TOKEN_ACCURACY), scores.token_accuracy);
+    cr_expect(!qkv_metric_higher_is_better(QKV_METRIC_LOSS) && !qkv_metric_higher_is_better(QKV_METRIC_PERPLEXITY));
+    cr_expect(qkv_metric_higher_is_better(QKV_METRIC_BLEU) && qkv_metric_higher_is_better(QKV_METRIC_SEQUENCE_ACCURACY));
+}
+
+/* Whether the model's own output for sentence i ends by itself. */
+static bool finishes(int64_t i)
+{
+    const struct qkv_corpus_side *s = &corpus.source;
+    struct qkv_ids from = {s->start[i + 1] - s->start[i], s->ids + s->start[i]};
+    struct qkv_search_options options = {.beam_size = 1, .length_penalty = GREEDY.beam_alpha, .n_best = 1};
+    struct qkv_decoding *decoding = qkv_decoding_new(model);
+    struct qkv_translations translations = {0};
+    struct qkv_batch batch = {0};
+    struct qkv_batch_view view;
+    cr_assert_eq(qkv_batch_make(&batch, 1, &from, NULL, NULL), QKV_OK);
+    qkv_batch_shard(&batch, 0, 1, &view);
+    cr_assert_eq(qkv_search(decoding, &view, &options, &translations, NULL), QKV_OK);
+    bool finished = translations.best[0].finished;
+    qkv_translations_release(&translations);
+    qkv_batch_release(&batch);
+    qkv_decoding_free(decoding);
+    return finished;
+}
+
+/* The targets become what the model says itself, except for every `wrong`-th (0: none). Outputs that were cut are wrong
+ * even where all their words are right. */
+static void expect_own_words(int wrong, char *const texts[])
+{
+    char *text = malloc(PAIRS * 400), *end = text;
+    int right = 0;
+    for (int i = 0; i < PAIRS; i++) {
+        bool spoiled = !texts[i][0] || (wrong && i % wrong == 0);
+        right += !spoiled && finishes(i);
+        end += sprintf(end, "%s\t%s%s\n", qkv_corpus_source(&corpus, i), spoiled ? "t1 t1 t2 t1 " : "", texts[i]);
+    }
+    struct qkv_corpus own;
+    read_corpus(&own, text);
+    struct qkv_scores scores = scores_of(&own, 2, GREEDY, NULL);
+    cr_expect_gt(right, 3);
+    cr_expect_lt(right, PAIRS);
+    cr_expect_eq(scores.sequence_accuracy, (double)right / PAIRS);
+    qkv_corpus_release(&own);
+    free(text);
+}
+
+Test(evaluate, sequences_are_right_when_every_word_and_the_end_is)
+{
+    /* </s> comes often enough for some outputs to end by themselves. */
+    double bias = qkv_parameter_get(&model->parameters, model->output_bias, QKV_END);
+    qkv_parameter_set(&model->parameters, model->output_bias, QKV_END, bias + 0.5);
+    char *texts[PAIRS];
+    scores_of(&corpus, 1, GREEDY, texts);
+    for (int wrong = 0; wrong < 4; wrong += 3) expect_own_words(wrong, texts);
+}
