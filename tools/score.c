@@ -24,18 +24,28 @@ struct lines {
 
 static enum qkv_status open_lines(struct lines *lines, const char *path, struct qkv_error *error)
 {
-    *lines = (struct lines){.path = path, .file = strcmp(path, "-") ? fopen(path, "r") : stdin};
+    bool standard = !strcmp(path, "-");
+    *lines = (struct lines){.path = standard ? "<stdin>" : path, .file = standard ? stdin : fopen(path, "r")};
     return lines->file ? QKV_OK : qkv_error_set(error, "%s: %s", path, strerror(errno));
 }
 
-static bool next_line(struct lines *lines)
+/* Reads the next line; *found becomes false at the end. */
+static enum qkv_status next_line(struct lines *lines, bool *found, struct qkv_error *error)
 {
+    errno = 0;
     ssize_t length = getline(&lines->line, &lines->room, lines->file);
-    if (length < 0) return false;
+    *found = length >= 0;
+    if (!*found && (ferror(lines->file) || errno == ENOMEM))
+        return qkv_error_set(error, "%s: cannot be read: %s", lines->path, strerror(errno));
+    if (!*found) return QKV_OK;
     lines->number++;
+    size_t text = strlen(lines->line);
+    if (text < (size_t)length)
+        return qkv_error_set(error, "%s:%lld:%zu: a NUL byte does not belong in text", lines->path,
+                             (long long)lines->number, text + 1);
     while (length > 0 && (lines->line[length - 1] == '\n' || lines->line[length - 1] == '\r'))
         lines->line[--length] = '\0';
-    return true;
+    return QKV_OK;
 }
 
 static void close_lines(struct lines *lines)
@@ -61,15 +71,16 @@ static enum qkv_status add_all(struct lines *outputs, struct lines *references, 
 {
     const char *list[MOST_REFERENCES];
     for (;;) {
-        bool output = next_line(outputs), reference = next_line(references);
+        bool output, reference;
+        if (next_line(outputs, &output, error) || next_line(references, &reference, error)) return QKV_INVALID;
         if (output != reference)
-            return qkv_error_set(error, "%s has more lines than %s, which ends after line %lld",
+            return qkv_error_set(error, "%s: has more lines than %s, which ends after line %lld",
                                  output ? outputs->path : references->path, output ? references->path : outputs->path,
                                  (long long)(output ? references : outputs)->number);
         if (!output) break;
         if (texts_score_add(score, outputs->line, list, split(references->line, list), error)) return QKV_INVALID;
     }
-    return outputs->number ? QKV_OK : qkv_error_set(error, "%s: is empty", outputs->path);
+    return outputs->number ? QKV_OK : qkv_error_set(error, "%s: the file is empty", outputs->path);
 }
 
 int command_score(int argc, char **argv)
@@ -93,6 +104,8 @@ int command_score(int argc, char **argv)
     };
     enum parsed parsed = arguments_parse(&usage, argc, argv, &operands);
     if (parsed != PARSED_RUN) return parsed == PARSED_HELP ? QKV_OK : QKV_INVALID;
+    if (!strcmp(argv[1], "-") && !strcmp(argv[2], "-"))
+        return complain("standard input can be the translations or the references, not both");
     struct texts_score score;
     if (texts_score_init(&score, &counting)) return QKV_INVALID;
     struct lines outputs = {0}, references = {0};

@@ -1,0 +1,113 @@
+/* qkv evaluate and qkv score: what they print, and what they refuse. */
+#include "support.h"
+
+#include <cjson/cJSON.h>
+#include <criterion/criterion.h>
+#include <string.h>
+
+static double number(const cJSON *object, const char *key)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
+    cr_assert(cJSON_IsNumber(item), "%s", key);
+    return item->valuedouble;
+}
+
+Test(evaluate, scores_a_learned_run_as_text_and_as_json)
+{
+    const char *folder = tiny_run("learned", 400);
+    struct outcome text = run("cd '%s' && qkv evaluate run train.tsv -j 1", folder);
+    cr_assert_eq(text.exit_code, 0, "%s", text.error);
+    cr_expect_str_empty(text.error);
+    cr_expect_not_null(strstr(text.output, "sentences          80\n"), "%s", text.output);
+    cr_expect_not_null(strstr(text.output, " nats per token\nperplexity         "));
+    struct outcome json = run("cd '%s' && qkv evaluate --json run train.tsv -j 2", folder);
+    cJSON *object = cJSON_Parse(json.output);
+    cr_assert_not_null(object, "%s", json.output);
+    cr_expect_eq(number(object, "sentences"), 80);
+    cr_expect_gt(number(object, "token_accuracy"), 0.9);
+    cr_expect_gt(number(object, "sequence_accuracy"), 0.8);
+    cr_expect_lt(number(object, "loss"), 0.4);
+    cr_expect_gt(number(object, "chrf"), 80);
+    cr_expect_not_null(strstr(text.output, format("loss               %.4f nats", number(object, "loss"))));
+    cr_expect_not_null(strstr(text.output, format("chrF               %.2f  (", number(object, "chrf"))));
+    cJSON_Delete(object);
+    /* The numbers do not depend on where the text comes from, or on the number of threads. */
+    cr_expect_str_eq(run("cd '%s' && qkv evaluate run - -j 3 <train.tsv", folder).output, text.output);
+    run("cd '%s' && gzip -k train.tsv && cut -f1 train.tsv >both.a && cut -f2 train.tsv >both.b", folder);
+    cr_expect_str_eq(run("cd '%s' && qkv evaluate run train.tsv.gz", folder).output, text.output);
+    cr_expect_str_eq(run("cd '%s' && qkv evaluate run both", folder).output, text.output);
+}
+
+Test(evaluate, refuses_what_cannot_be_read)
+{
+    const char *folder = tiny_run("unreadable", 1);
+    run("cd '%s' && mkdir folder.tsv && : >empty.tsv && cut -f1 dev.tsv >one.a && printf '0-0\\n' >short.align && "
+        "yes 0-0 | head -7 >long.align && { yes 0-0 | head -7; echo 0-77; } >bad.align", folder);
+#define PREFIX " (a data path is x.tsv, x.tsv.gz, or the common prefix of two files)"
+    static const char *const cases[][2] = {
+        {"none dev.tsv", "qkv: none: there is no such run"},
+        {"run none.tsv", "qkv: none.tsv: No such file or directory"},
+        {"run none", "qkv: none.a: there is no such file, and no none.a.gz" PREFIX},
+        {"run one", "qkv: one.b: there is no such file, and no one.b.gz" PREFIX},
+        {"run folder.tsv", "qkv: folder.tsv: is a folder, not a text file"},
+        {"run empty.tsv", "qkv: empty.tsv: the file is empty"},
+        {"run - </dev/null", "qkv: <stdin>: the file is empty"},
+        {"run dev.tsv --links none.align", "qkv: none.align: cannot be read: No such file or directory"},
+        {"run dev.tsv --links short.align", "qkv: short.align: has 1 line, but the corpus has 8 pairs"},
+        {"run dev.tsv --links long.align", "qkv: long.align: has 7 lines, but the corpus has 8 pairs"},
+        {"run dev.tsv --links bad.align",
+         "qkv: bad.align:8:1: link 0-77 has no target word 77: the sentence has 4, from 0"},
+        {"run dev.tsv --links empty.tsv", "qkv: empty.tsv: has 0 lines, but the corpus has 8 pairs"},
+        {"run", "qkv: missing operand (usage: qkv evaluate RUN TSV [options])"},
+        {"run dev.tsv x", "qkv: unexpected operand 'x' (usage: qkv evaluate RUN TSV [options])"},
+        {"run dev.tsv --tokenize zh", "qkv: --tokenize is 'zh', but must be 13a, none or char"},
+        {"run dev.tsv --l x", "qkv: option '--l' is ambiguous: --length-penalty, --lowercase, --links"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        cr_expect(refused(run("cd '%s' && qkv evaluate %s", folder, cases[i][0]), cases[i][1]), "%s", cases[i][0]);
+}
+
+Test(evaluate, refuses_a_sentence_that_has_no_positions)
+{
+    const char *folder = tiny_run("long", 1);
+    run("cd '%s' && { printf 'a\\tA\\n'; yes a | head -100000 | tr '\\n' ' '; printf '\\tA\\n'; } >source.tsv; "
+        "{ printf 'a\\tA\\na\\t'; yes A | head -512 | tr '\\n' ' '; echo; } >target.tsv", folder);
+    cr_expect(refused(run("cd '%s' && qkv evaluate run source.tsv", folder),
+                      "qkv: source.tsv:2: the source has 100001 tokens with </s>, but model.encoder.positions.max_length "
+                      "is 512"));
+    cr_expect(refused(run("cd '%s' && qkv evaluate run target.tsv", folder),
+                      "qkv: target.tsv:2: the target has 513 tokens with </s>, but model.decoder.positions.max_length "
+                      "is 512"));
+}
+
+Test(score, counts_the_same_as_evaluate)
+{
+    const char *folder = tiny_run("score", 100);
+    struct outcome outcome = run("cd '%s' && cut -f1 dev.tsv | qkv translate run >out.txt && cut -f2 dev.tsv >reference.txt && "
+                                 "qkv score out.txt reference.txt && qkv score - reference.txt <out.txt && "
+                                 "qkv score out.txt - <reference.txt", folder);
+    cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
+    char *evaluated = strstr(run("cd '%s' && qkv evaluate run dev.tsv", folder).output, "BLEU");
+    cr_assert_not_null(evaluated);
+    cr_expect_str_eq(outcome.output, format("%s%s%s", evaluated, evaluated, evaluated));
+}
+
+Test(score, refuses_what_cannot_be_read)
+{
+    const char *folder = scratch("score_unreadable");
+    run("cd '%s' && : >empty && echo a >one && printf 'a\\nb\\n' >two && printf 'a\\n\\000\\n' >nul", folder);
+    static const char *const cases[][2] = {
+        {"", "qkv: missing operand (usage: qkv score TRANSLATIONS REFERENCES [options])"},
+        {"none one", "qkv: none: No such file or directory"},
+        {"one none", "qkv: none: No such file or directory"},
+        {". one", "qkv: .: cannot be read: Is a directory"},
+        {"empty empty", "qkv: empty: the file is empty"},
+        {"one two", "qkv: two: has more lines than one, which ends after line 1"},
+        {"two - <one", "qkv: two: has more lines than <stdin>, which ends after line 1"},
+        {"nul two", "qkv: nul:2:1: a NUL byte does not belong in text"},
+        {"- -", "qkv: standard input can be the translations or the references, not both"},
+        {"one one --tokenize x", "qkv: --tokenize is 'x', but must be 13a, none or char"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        cr_expect(refused(run("cd '%s' && qkv score %s", folder, cases[i][0]), cases[i][1]), "%s", cases[i][0]);
+}

@@ -1,0 +1,158 @@
+/* qkv translate: lines in, lines out, whatever the lines are. */
+#include "support.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+/* Translates what printf makes of `text` (its backslashes mean what they mean there). */
+static struct outcome translate(const char *folder, const char *text, const char *options)
+{
+    return run("cd '%s' && printf '%s' | qkv translate run %s", folder, text, options);
+}
+
+static int count(const char *text, char wanted)
+{
+    int found = 0;
+    for (; *text; text++) found += *text == wanted;
+    return found;
+}
+
+Test(translate, answers_each_line_with_one_line_in_order)
+{
+    const char *folder = tiny_run("learned", 400);
+    struct outcome outcome = translate(folder, "a b\\nc\\n\\nd a\\n", "");
+    cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
+    cr_expect_str_eq(outcome.output, "A B\nC\n\nD A\n");
+    cr_expect_str_empty(outcome.error);
+    static const char *const others[] = {"-", "- --batch 1", "--beam 1 -", "-b 3", "-q", "--checkpoint last.safetensors"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        cr_expect_str_eq(translate(folder, "a b\\nc\\n\\nd a\\n", others[i]).output, outcome.output, "%s", others[i]);
+    /* Windows lines, a byte order mark, and a last line without an end. */
+    cr_expect_str_eq(translate(folder, "\\357\\273\\277a b\\r\\nc\\r\\n\\r\\nd a", "").output, outcome.output);
+    /* From a file, with options before and behind, and behind `--`. */
+    write_text(folder, "in.txt", "a b\nc\n\nd a\n");
+    cr_expect_str_eq(run("cd '%s' && qkv translate --beam=1 run -q in.txt", folder).output, outcome.output);
+    cr_expect_str_eq(run("cd '%s' && qkv translate -q -- run in.txt", folder).output, outcome.output);
+    cr_expect_str_eq(run("cd '%s' && cp in.txt ./-q && qkv translate run -- -q", folder).output, outcome.output);
+}
+
+Test(translate, answers_nothing_with_nothing)
+{
+    const char *folder = tiny_run("nothing", 1);
+    struct outcome outcome = run("cd '%s' && qkv translate run </dev/null && qkv translate run /dev/null", folder);
+    cr_expect_eq(outcome.exit_code, 0);
+    cr_expect_str_empty(outcome.output);
+    cr_expect_str_empty(outcome.error);
+}
+
+Test(translate, lists_the_best_with_their_scores)
+{
+    const char *folder = tiny_run("n_best", 400);
+    struct outcome outcome = translate(folder, "a b\\n\\nc\\n", "--beam 4 --n-best 2 --scores");
+    cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
+    cr_expect_eq(count(outcome.output, '\n'), 5, "%s", outcome.output);
+    cr_expect(!strncmp(outcome.output, "1\t-", 3), "%s", outcome.output);
+    cr_expect_not_null(strstr(outcome.output, "\tA B\n1\t-"), "%s", outcome.output);
+    cr_expect_not_null(strstr(outcome.output, "\n2\t0.000000\t\n3\t-"), "%s", outcome.output);
+    cr_expect(refused(translate(folder, "a\\n", "--n-best 3"),
+                      "qkv: --n-best is 3, but must not exceed the beam of 1: raise --beam"));
+}
+
+Test(translate, says_which_words_it_does_not_know)
+{
+    const char *folder = tiny_run("unknown", 1);
+    struct outcome outcome = translate(folder, "a\\nyak b zebra yak\\n1 2 3 4 5 6 7 8 9 10 1\\n", "");
+    cr_expect_eq(outcome.exit_code, 0);
+    cr_expect_eq(count(outcome.output, '\n'), 3);
+    cr_expect_str_eq(outcome.error, "qkv: <stdin>:2: not in the vocabulary: yak, zebra\n"
+                                    "qkv: <stdin>:3: not in the vocabulary: 1, 2, 3, 4, 5, 6, 7, 8 and 2 more\n");
+    cr_expect_str_empty(translate(folder, "yak\\n", "--quiet").error);
+    /* A word of a megabyte is not shown in full, nor cut within a character. */
+    outcome = run("cd '%s' && { printf x; yes ñ | head -500000 | tr -d '\\n'; echo; } | qkv translate run", folder);
+    cr_expect_eq(outcome.exit_code, 0);
+    cr_expect_str_eq(outcome.error, "qkv: <stdin>:1: not in the vocabulary: xñññññññññññññññññññññññññññññ...\n");
+}
+
+Test(translate, takes_a_line_of_100000_words)
+{
+    const char *folder = tiny_run("long", 1);
+    struct outcome outcome = run("cd '%s' && { echo a; yes a | head -100000 | tr '\\n' ' '; echo; echo b; } >in.txt; "
+                                 "qkv translate run in.txt --beam 2", folder);
+    cr_expect_eq(outcome.exit_code, 0);
+    cr_expect_eq(count(outcome.output, '\n'), 3);
+    cr_expect_str_eq(outcome.error, "qkv: in.txt:2: has 100000 tokens, but the model has positions for 511: only the "
+                                    "first are translated\n");
+}
+
+Test(translate, stops_at_a_line_that_is_no_text_after_those_before_it)
+{
+    const char *folder = tiny_run("no_text", 400);
+    struct outcome outcome = translate(folder, "a\\nb\\nc \\377\\nd\\n", "");
+    cr_expect_eq(outcome.exit_code, 2);
+    cr_expect_str_eq(outcome.output, "A\nB\n");
+    cr_expect_str_eq(outcome.error, "qkv: <stdin>:3:3: byte 0xFF is not valid UTF-8\n");
+    outcome = translate(folder, "a\\nb \\000 c\\n", "");
+    cr_expect_eq(outcome.exit_code, 2);
+    cr_expect_str_eq(outcome.output, "A\n");
+    cr_expect_str_eq(outcome.error, "qkv: <stdin>:2:3: a NUL byte does not belong in text\n");
+}
+
+Test(translate, ends_quietly_when_nobody_reads_on)
+{
+    const char *folder = tiny_run("pipe", 1);
+    struct outcome outcome = run("cd '%s' && yes 'a b' | head -20000 >in.txt; qkv translate run in.txt -b 10 | head -1 | "
+                                 "wc -l", folder);
+    cr_expect_eq(outcome.exit_code, 0);
+    cr_expect_eq(count(outcome.output, '1'), 1, "%s", outcome.output);
+    cr_expect_str_empty(outcome.error);
+}
+
+Test(translate, refuses_what_cannot_be_read)
+{
+    const char *folder = tiny_run("unreadable", 1);
+    write_text(folder, "file", "x\n");
+    static const char *const cases[][2] = {
+        {"none", "qkv: none: there is no such run"},
+        {"file", "qkv: file: is a file, but a run is a folder"},
+        {".", "qkv: .: not a run: it holds no config.yaml; `qkv train` makes runs"},
+        {"run none.txt", "qkv: none.txt: No such file or directory"},
+        {"run run", "qkv: run: is a folder, not a text file"},
+        {"run --checkpoint none", "qkv: run/none: cannot be read: No such file or directory"},
+        {"run --checkpoint ./file",
+         "qkv: ./file: byte 2: the file ends within its header: it was cut short, or is no safetensors file"},
+        {"run <&-", "qkv: <stdin>: Bad file descriptor"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        cr_expect(refused(run("cd '%s' && qkv translate %s", folder, cases[i][0]), cases[i][1]), "%s", cases[i][0]);
+    run("rm '%s'/run/*.safetensors", folder);
+    cr_expect(refused(run("cd '%s' && qkv translate run", folder),
+                      "qkv: run: holds no checkpoint: training has not saved one yet"));
+}
+
+Test(translate, complains_about_its_arguments)
+{
+    static const char *const cases[][2] = {
+        {"", "qkv: missing operand (usage: qkv translate RUN [FILE] [options])"},
+        {"a b c", "qkv: unexpected operand 'c' (usage: qkv translate RUN [FILE] [options])"},
+        {"a --b 2", "qkv: option '--b' is ambiguous: --beam, --batch"},
+        {"a --beam", "qkv: option '--beam' needs a value (see `qkv translate --help`)"},
+        {"a -k", "qkv: option '-k' needs a value (see `qkv translate --help`)"},
+        {"a --beam 0", "qkv: --beam is 0, but must lie between 1 and 1000"},
+        {"a -k1e3", "qkv: --beam takes a whole number, but got '1e3'"},
+        {"a --beam=-99999999999999999999", "qkv: --beam is -99999999999999999999, but must lie between 1 and 1000"},
+        {"a --length-penalty nan", "qkv: --length-penalty takes a number, but got 'nan'"},
+        {"a --length-penalty 1,5", "qkv: --length-penalty takes a number, but got '1,5'"},
+        {"a --length-penalty 1e999", "qkv: --length-penalty is 1e999, but must lie between 0 and 10"},
+        {"a --length-penalty=-1", "qkv: --length-penalty is -1, but must lie between 0 and 10"},
+        {"a --scores=1", "qkv: option '--scores' takes no value"},
+        {"a --help=1", "qkv: option '--help' takes no value"},
+        {"a -x", "qkv: unknown option '-x' (see `qkv translate --help`)"},
+        {"a --frobnicate", "qkv: unknown option '--frobnicate' (see `qkv translate --help`)"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        cr_expect(refused(run("qkv translate %s", cases[i][0]), cases[i][1]), "%s", cases[i][0]);
+    cr_expect(refused(run("qkv transalte"), "qkv: unknown command 'transalte' (see `qkv --help`)"));
+    cr_expect(refused(run("qkv --frobnicate"), "qkv: unknown command '--frobnicate' (see `qkv --help`)"));
+    cr_expect_eq(run("qkv").exit_code, 2);
+    cr_expect_eq(run("qkv --help && qkv -h && qkv --version && qkv translate -h && qkv translate x --help").exit_code, 0);
+}
