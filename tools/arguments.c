@@ -1,5 +1,7 @@
 #include "arguments.h"
 
+#include "terminal.h"
+
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
@@ -12,12 +14,14 @@ enum { MOST_ARGUMENTS = 48, FIRST_LONG_ONLY = 256 };
 
 int complain(const char *format, ...)
 {
+    char message[2 * sizeof(struct qkv_error)];
     va_list arguments;
     va_start(arguments, format);
-    fputs("qkv: ", stderr);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
+    vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
+    fputs("qkv: ", stderr);
+    print_plain(stderr, message, strlen(message));
+    fputc('\n', stderr);
     return QKV_INVALID;
 }
 

@@ -1,5 +1,7 @@
 #include "source.h"
 
+#include "terminal.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,12 +30,12 @@ enum qkv_status source_open(struct source *source, const struct qkv_run *run, co
 }
 
 /* Bytes of a word that are shown: all of a short one, else its beginning without half a character. */
-static int shown_length(const char *word)
+static size_t shown_length(const char *word)
 {
     size_t length = strlen(word);
-    if (length <= WORD_SHOWN) return (int)length;
+    if (length <= WORD_SHOWN) return length;
     for (length = WORD_SHOWN; ((unsigned char)word[length] & 0xC0) == 0x80;) length--;
-    return (int)length;
+    return length;
 }
 
 void tell_unknown(const char *place, const struct qkv_sentence *sentence)
@@ -45,8 +47,10 @@ void tell_unknown(const char *place, const struct qkv_sentence *sentence)
     fprintf(stderr, "qkv: %s: not in the vocabulary: ", place);
     for (int64_t i = 0; i < unknown.size && i < WORDS_SHOWN; i++) {
         const char *word = qkv_types_token(&unknown, i);
-        int length = shown_length(word);
-        fprintf(stderr, "%s%.*s%s", i ? ", " : "", length, word, word[length] ? "..." : "");
+        size_t length = shown_length(word);
+        fputs(i ? ", " : "", stderr);
+        print_plain(stderr, word, length);
+        if (word[length]) fputs("...", stderr);
     }
     if (unknown.size > WORDS_SHOWN) fprintf(stderr, " and %lld more", (long long)(unknown.size - WORDS_SHOWN));
     fputc('\n', stderr);

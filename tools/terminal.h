@@ -3,6 +3,7 @@
 #define QKV_TOOLS_TERMINAL_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -22,6 +23,9 @@ void progress_bar_show(struct progress_bar *bar, double share, const char *text)
 
 /* Takes the line away, before something else is printed. */
 void progress_bar_clear(struct progress_bar *bar);
+
+/* Prints text that came from a file or a stranger: control characters, which could play with the terminal, as \xNN. */
+void print_plain(FILE *file, const char *text, size_t length);
 
 /* "42s", "3m12s", "1h05m". */
 void format_duration(double seconds, char text[16]);

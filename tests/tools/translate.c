@@ -67,6 +67,11 @@ Test(translate, says_which_words_it_does_not_know)
     cr_expect_str_eq(outcome.error, "qkv: <stdin>:2: not in the vocabulary: yak, zebra\n"
                                     "qkv: <stdin>:3: not in the vocabulary: 1, 2, 3, 4, 5, 6, 7, 8 and 2 more\n");
     cr_expect_str_empty(translate(folder, "yak\\n", "--quiet").error);
+    /* Nothing that a terminal would obey. */
+    cr_expect_str_eq(translate(folder, "\\033[2Jx \\302\\233y\\n", "").error,
+                     "qkv: <stdin>:1: not in the vocabulary: \\x1B[2Jx, \\x9By\n");
+    cr_expect(refused(run("cd '%s' && qkv translate \"$(printf 'run\\033[2J\\n\\nx')\"", folder),
+                      "qkv: run\\x1B[2J\\x0A\\x0Ax: there is no such run"));
     /* A word of a megabyte is not shown in full, nor cut within a character. */
     outcome = run("cd '%s' && { printf x; yes ñ | head -500000 | tr -d '\\n'; echo; } | qkv translate run", folder);
     cr_expect_eq(outcome.exit_code, 0);
