@@ -62,7 +62,7 @@ Test(train, draws_a_bar_on_a_terminal)
     cr_expect_eq(strstr(bar, "\r\033[K  5 % [--"), bar, "%s", bar);
     cr_expect_not_null(strstr(bar, "] update 1  epoch 1  loss "));
     cr_expect_not_null(strstr(bar, " tokens/s  left "));
-    cr_expect_null(strstr(outcome.output, "update 5  epoch 1  loss ")); /* no lines beside the bar */
+    cr_expect_null(strstr(outcome.output, "\nupdate 5  ")); /* no lines beside the bar */
     cr_expect_not_null(strstr(outcome.output, "done after 20 updates"));
     outcome = run("cd '%s' && TERM=dumb script -qec \"'%s' train c.yaml --overwrite\" /dev/null", folder, QKV_BINARY);
     cr_expect_null(strchr(outcome.output, '\033'), "%s", outcome.output);
