@@ -14,19 +14,21 @@ static void declare_output(struct qkv_model *model, const struct qkv_parameter *
 {
     const struct qkv_model_config *config = &model->config;
     struct qkv_initial weight = {config->initializer, config->init_gain};
-    if (weight.kind == QKV_INITIALIZER_NORMAL || weight.kind == QKV_INITIALIZER_UNIFORM) weight.gain /= sqrt((double)config->decoder.hidden_size);
+    if (weight.kind == QKV_INITIALIZER_NORMAL || weight.kind == QKV_INITIALIZER_UNIFORM)
+        weight.gain /= sqrt((double)config->decoder.hidden_size);
     const struct qkv_initial zeros = {QKV_INITIALIZER_ZEROS, 0};
     model->output_tied = config->tied_softmax;
     model->output_weight =
-        config->tied_softmax
-            ? target_table
-            : qkv_parameters_add(&model->parameters, QKV_SHAPE(config->decoder.hidden_size, model->target_size), weight,
-                                 "output.weight");
-    model->output_bias = qkv_parameters_add(&model->parameters, QKV_SHAPE(model->target_size), zeros, "output.bias");
+        config->tied_softmax ? target_table
+                             : qkv_parameters_add(&model->parameters,
+                                                  QKV_SHAPE(config->decoder.hidden_size, model->target_size),
+                                                  weight, "output.weight");
+    model->output_bias =
+        qkv_parameters_add(&model->parameters, QKV_SHAPE(model->target_size), zeros, "output.bias");
 }
 
-struct qkv_model *qkv_model_new(const struct qkv_model_config *config, int32_t source_size, int32_t target_size,
-                                enum qkv_dtype dtype, struct qkv_error *error)
+struct qkv_model *qkv_model_new(const struct qkv_model_config *config, int32_t source_size,
+                                int32_t target_size, enum qkv_dtype dtype, struct qkv_error *error)
 {
     struct qkv_model *model = calloc(1, sizeof *model);
     if (!model) {
@@ -57,11 +59,13 @@ void qkv_model_free(struct qkv_model *model)
 
 int64_t qkv_model_longest(const struct qkv_model *model)
 {
-    int64_t source = model->config.encoder.positions.max_length, target = model->config.decoder.positions.max_length;
+    int64_t source = model->config.encoder.positions.max_length,
+            target = model->config.decoder.positions.max_length;
     return source < target ? source : target;
 }
 
-struct qkv_tensor *qkv_model_logits(const struct qkv_model *model, struct qkv_graph *graph, struct qkv_tensor *hidden)
+struct qkv_tensor *qkv_model_logits(const struct qkv_model *model, struct qkv_graph *graph,
+                                    struct qkv_tensor *hidden)
 {
     const char *outer = qkv_graph_scope(graph, "output");
     struct qkv_tensor *logits = qkv_linear(graph, hidden, qkv_use(graph, model->output_weight),
@@ -89,14 +93,14 @@ struct qkv_decoding *qkv_decoding_new(const struct qkv_model *model)
     return model->kind->decoding_new(model);
 }
 
-enum qkv_status qkv_decoding_start(struct qkv_decoding *decoding, const struct qkv_batch_view *batch, int64_t rows,
-                                   int64_t length, struct qkv_error *error)
+enum qkv_status qkv_decoding_start(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
+                                   int64_t rows, int64_t length, struct qkv_error *error)
 {
     return decoding->model->kind->decoding_start(decoding, batch, rows, length, error);
 }
 
-const void *qkv_decoding_step(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids, const int64_t *sentences,
-                              struct qkv_error *error)
+const void *qkv_decoding_step(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
+                              const int64_t *sentences, struct qkv_error *error)
 {
     return decoding->model->kind->decoding_step(decoding, rows, ids, sentences, error);
 }

@@ -13,6 +13,7 @@ struct qkv_decoding {
 extern const struct qkv_network_kind qkv_network_transformer;
 
 /* Logits [N, C] of hidden states [N, D]. */
-struct qkv_tensor *qkv_model_logits(const struct qkv_model *model, struct qkv_graph *graph, struct qkv_tensor *hidden);
+struct qkv_tensor *qkv_model_logits(const struct qkv_model *model, struct qkv_graph *graph,
+                                    struct qkv_tensor *hidden);
 
 #endif

@@ -76,13 +76,16 @@ static bool allocate(struct search *s)
     s->ids = qkv_arena_allocate(s->arena, (size_t)rows * sizeof *s->ids);
     s->sentence_of = qkv_arena_allocate(s->arena, (size_t)rows * sizeof *s->sentence_of);
     s->parents = qkv_arena_allocate(s->arena, (size_t)rows * sizeof *s->parents);
-    return s->nodes && s->done && s->live && s->next && s->candidates && s->ids && s->sentence_of && s->parents;
+    return s->nodes && s->done && s->live && s->next && s->candidates && s->ids && s->sentence_of &&
+           s->parents;
 }
 
-/* The most tokens a translation may have, </s> counted: the decoder reads one behind the other, from <s> on. */
+/* The most tokens a translation may have, </s> counted: the decoder reads one behind the other, from <s> on.
+ */
 static int64_t longest_output(const struct search *s, int64_t source_length)
 {
-    int64_t words = s->options->max_output_length ? s->options->max_output_length : 2 * (source_length - 1) + 10;
+    int64_t words =
+        s->options->max_output_length ? s->options->max_output_length : 2 * (source_length - 1) + 10;
     int64_t wanted = words + 1, possible = s->decoding->model->config.decoder.positions.max_length;
     return wanted < possible ? wanted : possible;
 }
@@ -98,14 +101,16 @@ static void insert(struct candidate *list, int64_t *count, int64_t room, struct 
     list[i] = candidate;
 }
 
-/* The 2 beam best continuations of the rows first .. end-1: enough for `beam` that go on, even when as many end. */
+/* The 2 beam best continuations of the rows first .. end-1: enough for `beam` that go on, even when as many
+ * end. */
 static int64_t best_candidates(struct search *s, const void *values, int64_t first, int64_t end)
 {
     int64_t count = 0, room = 2 * s->options->beam_size;
     for (int64_t row = first; row < end; row++)
         for (int32_t token = 0; token < s->classes; token++) {
             if (token == QKV_BEGIN || token == QKV_UNKNOWN) continue; /* never words of a translation */
-            double value = s->live[row].log_probability + log_probability_at(s, values, row * s->classes + token);
+            double value =
+                s->live[row].log_probability + log_probability_at(s, values, row * s->classes + token);
             insert(s->candidates, &count, room, (struct candidate){row, token, value});
         }
     return count;
@@ -114,12 +119,14 @@ static int64_t best_candidates(struct search *s, const void *values, int64_t fir
 static const int32_t *collect_ids(struct search *s, int64_t node, int64_t length)
 {
     int32_t *ids = qkv_arena_allocate(s->arena, (size_t)length * sizeof *ids);
-    for (int64_t i = length - 1; ids && i >= 0; i--, node = s->nodes[node].parent) ids[i] = s->nodes[node].token;
+    for (int64_t i = length - 1; ids && i >= 0; i--, node = s->nodes[node].parent)
+        ids[i] = s->nodes[node].token;
     return ids;
 }
 
 /* Files a hypothesis that has ended, if it is among the sentence's best. False when memory is out. */
-static bool finish(struct search *s, int64_t sentence, int64_t node, int64_t length, double log_probability, bool ended)
+static bool finish(struct search *s, int64_t sentence, int64_t node, int64_t length, double log_probability,
+                   bool ended)
 {
     struct progress *progress = &s->progress[sentence];
     struct qkv_hypothesis *list = s->done + sentence * s->options->beam_size;
@@ -134,18 +141,20 @@ static bool finish(struct search *s, int64_t sentence, int64_t node, int64_t len
     return true;
 }
 
-/* Whether no hypothesis that goes on can still enter the sentence's list: the best there is can only lose probability,
- * and gains most from the penalty at the greatest length. Greedy search takes the most probable token, </s> as any other,
- * and looks at nothing else. */
+/* Whether no hypothesis that goes on can still enter the sentence's list: the best there is can only lose
+ * probability, and gains most from the penalty at the greatest length. Greedy search takes the most probable
+ * token, </s> as any other, and looks at nothing else. */
 static bool settled(const struct search *s, int64_t sentence, double best_live)
 {
     const struct progress *progress = &s->progress[sentence];
     int64_t beam = s->options->beam_size;
     if (progress->finished < beam) return false;
-    return beam == 1 || s->done[sentence * beam + beam - 1].score >= best_live / penalty(s, progress->longest);
+    return beam == 1 ||
+           s->done[sentence * beam + beam - 1].score >= best_live / penalty(s, progress->longest);
 }
 
-/* At the greatest length only </s> may follow: rows for which it is not among the `beam` best candidates are cut. */
+/* At the greatest length only </s> may follow: rows for which it is not among the `beam` best candidates are
+ * cut. */
 static bool cut_rows(struct search *s, int64_t first, int64_t end, int64_t candidates)
 {
     int64_t beam = s->options->beam_size, looked_at = candidates < beam ? candidates : beam;
@@ -154,7 +163,8 @@ static bool cut_rows(struct search *s, int64_t first, int64_t end, int64_t candi
         bool ended = false;
         for (int64_t i = 0; i < looked_at; i++)
             ended = ended || (s->candidates[i].row == row && s->candidates[i].token == QKV_END);
-        if (!ended && !finish(s, live->sentence, live->node, s->step, live->log_probability, false)) return false;
+        if (!ended && !finish(s, live->sentence, live->node, s->step, live->log_probability, false))
+            return false;
     }
     return true;
 }
@@ -192,8 +202,10 @@ static enum qkv_status advance(struct search *s, struct qkv_error *error)
     if (!values) return QKV_INVALID;
     s->next_rows = 0;
     for (int64_t first = 0, end; first < s->rows; first = end) {
-        for (end = first + 1; end < s->rows && s->live[end].sentence == s->live[first].sentence; end++) continue;
-        if (!advance_sentence(s, values, first, end)) return qkv_error_set(error, "out of memory while searching");
+        for (end = first + 1; end < s->rows && s->live[end].sentence == s->live[first].sentence; end++)
+            continue;
+        if (!advance_sentence(s, values, first, end))
+            return qkv_error_set(error, "out of memory while searching");
     }
     qkv_decoding_reorder(s->decoding, s->next_rows, s->parents);
     struct live *kept = s->live;
@@ -219,11 +231,12 @@ enum qkv_status qkv_search(struct qkv_decoding *decoding, const struct qkv_batch
         .arena = &translations->arena,
     };
     int64_t beam = options->beam_size, longest = 0;
-    QKV_BUG(beam < 1 || options->n_best < 1 || options->n_best > beam, "beam %lld, n-best %lld", (long long)beam,
-            (long long)options->n_best);
+    QKV_BUG(beam < 1 || options->n_best < 1 || options->n_best > beam, "beam %lld, n-best %lld",
+            (long long)beam, (long long)options->n_best);
     qkv_arena_reset(s.arena);
     translations->count = batch->count;
-    translations->best = qkv_arena_zeroed(s.arena, (size_t)(batch->count * options->n_best) * sizeof *translations->best);
+    translations->best =
+        qkv_arena_zeroed(s.arena, (size_t)(batch->count * options->n_best) * sizeof *translations->best);
     s.progress = qkv_arena_zeroed(s.arena, (size_t)batch->count * sizeof *s.progress);
     if (!translations->best || !s.progress) return qkv_error_set(error, "out of memory while searching");
     if (batch->count == 0) return QKV_OK;

@@ -13,7 +13,8 @@ struct declaring {
     struct qkv_initial weight, branch_end;
 };
 
-static struct declaring declaring_of(struct qkv_model *model, const struct qkv_stack_config *config, const char *name)
+static struct declaring declaring_of(struct qkv_model *model, const struct qkv_stack_config *config,
+                                     const char *name)
 {
     const struct qkv_model_config *whole = &model->config;
     struct qkv_initial weight = {whole->initializer, whole->init_gain}, branch_end = weight;
@@ -29,15 +30,16 @@ static struct qkv_norm_options norm_options(const struct qkv_stack_config *confi
 }
 
 /* "<stack>.<layer>.<part>", in the parameters' arena; "" where memory is out, which sticks. */
-static const char *part_name(struct qkv_parameters *parameters, const char *stack, int64_t layer, const char *part)
+static const char *part_name(struct qkv_parameters *parameters, const char *stack, int64_t layer,
+                             const char *part)
 {
     const char *name = qkv_arena_format(&parameters->arena, "%s.%lld.%s", stack, (long long)layer, part);
     if (!name) parameters->failed = true;
     return name ? name : "";
 }
 
-static void declare_attention(const struct declaring *d, struct qkv_multi_head *attention, struct qkv_residual *residual,
-                              int64_t layer, const char *part, bool causal)
+static void declare_attention(const struct declaring *d, struct qkv_multi_head *attention,
+                              struct qkv_residual *residual, int64_t layer, const char *part, bool causal)
 {
     const struct qkv_stack_config *config = d->config;
     struct qkv_parameters *parameters = &d->model->parameters;
@@ -56,7 +58,8 @@ static void declare_attention(const struct declaring *d, struct qkv_multi_head *
     const char *name = part_name(parameters, d->name, layer, part);
     qkv_multi_head_init(attention, parameters, &options, name);
     const char *norm_name = qkv_arena_format(&parameters->arena, "%s.norm", name);
-    qkv_residual_init(residual, parameters, &norm, config->layer_norm, config->dropout, norm_name ? norm_name : "");
+    qkv_residual_init(residual, parameters, &norm, config->layer_norm, config->dropout,
+                      norm_name ? norm_name : "");
 }
 
 static void declare_block(const struct declaring *d, struct block *block, int64_t layer, bool decoder)
@@ -74,7 +77,8 @@ static void declare_block(const struct declaring *d, struct block *block, int64_
         .output_initial = d->branch_end,
     };
     const struct qkv_norm_options norm = norm_options(config);
-    qkv_feed_forward_init(&block->feed_forward, parameters, &options, part_name(parameters, d->name, layer, "feed_forward"));
+    qkv_feed_forward_init(&block->feed_forward, parameters, &options,
+                          part_name(parameters, d->name, layer, "feed_forward"));
     qkv_residual_init(&block->feed_forward_residual, parameters, &norm, config->layer_norm, config->dropout,
                       part_name(parameters, d->name, layer, "feed_forward.norm"));
 }
@@ -102,8 +106,11 @@ static void declare_stack(struct qkv_model *model, struct stack *stack, bool dec
         parameters->failed = true;
         return;
     }
-    const struct qkv_embedding_options embedding = {size, config->hidden_size, config->embeddings.scale,
-                                                    {model->config.embed_initializer, model->config.embed_init_gain}};
+    const struct qkv_embedding_options embedding = {
+        size,
+        config->hidden_size,
+        config->embeddings.scale,
+        {model->config.embed_initializer, model->config.embed_init_gain}};
     const struct qkv_positions_options positions = {
         .kind = config->positions.type,
         .length = config->positions.max_length,
@@ -111,8 +118,10 @@ static void declare_stack(struct qkv_model *model, struct stack *stack, bool dec
         .base = config->positions.base,
         .initial = {QKV_INITIALIZER_NORMAL, 0.02},
     };
-    if (shared) stack->embedding = *shared;
-    else qkv_embedding_init(&stack->embedding, parameters, &embedding, embedding_name);
+    if (shared)
+        stack->embedding = *shared;
+    else
+        qkv_embedding_init(&stack->embedding, parameters, &embedding, embedding_name);
     qkv_positions_init(&stack->positions, parameters, &positions, positions_name);
     for (int64_t i = 0; i < stack->layers; i++) declare_block(&d, &stack->blocks[i], i + 1, decoder);
     const struct qkv_norm_options norm = norm_options(config);
@@ -125,7 +134,8 @@ static void *declare(struct qkv_model *model)
     struct transformer *network = qkv_arena_zeroed(&model->parameters.arena, sizeof *network);
     if (!network) return NULL;
     declare_stack(model, &network->encoder, false, NULL);
-    declare_stack(model, &network->decoder, true, config->tied_embeddings ? &network->encoder.embedding : NULL);
+    declare_stack(model, &network->decoder, true,
+                  config->tied_embeddings ? &network->encoder.embedding : NULL);
     return network;
 }
 
@@ -139,27 +149,31 @@ struct qkv_tensor *transformer_embed(const struct stack *stack, struct qkv_graph
     return qkv_dropout_apply(graph, x, stack->embedding_dropout);
 }
 
-struct qkv_tensor *transformer_feed_forward(const struct block *block, struct qkv_graph *graph, struct qkv_tensor *x)
+struct qkv_tensor *transformer_feed_forward(const struct block *block, struct qkv_graph *graph,
+                                            struct qkv_tensor *x)
 {
     struct qkv_tensor *inside = qkv_residual_enter(&block->feed_forward_residual, graph, x);
     return qkv_residual_leave(&block->feed_forward_residual, graph, x,
                               qkv_feed_forward_apply(&block->feed_forward, graph, inside));
 }
 
-struct qkv_tensor *transformer_finish(const struct stack *stack, struct qkv_graph *graph, struct qkv_tensor *x)
+struct qkv_tensor *transformer_finish(const struct stack *stack, struct qkv_graph *graph,
+                                      struct qkv_tensor *x)
 {
     return stack->normed ? qkv_norm_apply(&stack->final_norm, graph, x) : x;
 }
 
-static void note(struct qkv_trace *trace, enum qkv_attention_kind kind, int64_t layer, struct qkv_tensor *node)
+static void note(struct qkv_trace *trace, enum qkv_attention_kind kind, int64_t layer,
+                 struct qkv_tensor *node)
 {
     if (trace && trace->count < QKV_MOST_ATTENTIONS)
         trace->attention[trace->count++] = (struct qkv_attention_node){kind, layer, node};
 }
 
 /* Self attention with its residual, over packed sentences. */
-static struct qkv_tensor *attend_self(const struct block *block, struct qkv_graph *graph, struct qkv_tensor *x,
-                                      struct qkv_segments segments, struct qkv_tensor **node)
+static struct qkv_tensor *attend_self(const struct block *block, struct qkv_graph *graph,
+                                      struct qkv_tensor *x, struct qkv_segments segments,
+                                      struct qkv_tensor **node)
 {
     struct qkv_tensor *inside = qkv_residual_enter(&block->self_residual, graph, x);
     struct qkv_tensor *result =
@@ -167,8 +181,9 @@ static struct qkv_tensor *attend_self(const struct block *block, struct qkv_grap
     return qkv_residual_leave(&block->self_residual, graph, x, result);
 }
 
-struct qkv_tensor *transformer_encode(const struct transformer *network, struct qkv_graph *graph, const int32_t *ids,
-                                      int64_t count, struct qkv_segments segments, struct qkv_trace *trace)
+struct qkv_tensor *transformer_encode(const struct transformer *network, struct qkv_graph *graph,
+                                      const int32_t *ids, int64_t count, struct qkv_segments segments,
+                                      struct qkv_trace *trace)
 {
     const struct stack *stack = &network->encoder;
     struct qkv_tensor *x = transformer_embed(stack, graph, ids, count, segments, 0), *node = NULL;
@@ -189,7 +204,8 @@ static struct qkv_tensor *hidden(const struct qkv_model *model, struct qkv_graph
     const struct qkv_segments target = {batch->count, batch->target_start, batch->target_length};
     struct qkv_tensor *memory =
         transformer_encode(network, graph, batch->source, batch->source_tokens, source, trace); /* [Ns, D] */
-    struct qkv_tensor *x = transformer_embed(stack, graph, batch->target_input, batch->target_tokens, target, 0);
+    struct qkv_tensor *x =
+        transformer_embed(stack, graph, batch->target_input, batch->target_tokens, target, 0);
     struct qkv_tensor *node = NULL;
     for (int64_t i = 0; i < stack->layers; i++) {
         const struct block *block = &stack->blocks[i];

@@ -4,7 +4,8 @@
 
 #include "models/network.h"
 
-/* One layer of a stack: self attention, in the decoder cross attention, feed forward; each with its residual. */
+/* One layer of a stack: self attention, in the decoder cross attention, feed forward; each with its residual.
+ */
 struct block {
     struct qkv_multi_head self, cross;
     struct qkv_feed_forward feed_forward;
@@ -31,14 +32,17 @@ struct qkv_tensor *transformer_embed(const struct stack *stack, struct qkv_graph
                                      int64_t count, struct qkv_segments segments, int64_t first);
 
 /* All encoder layers: [Ns, D]. */
-struct qkv_tensor *transformer_encode(const struct transformer *network, struct qkv_graph *graph, const int32_t *ids,
-                                      int64_t count, struct qkv_segments segments, struct qkv_trace *trace);
+struct qkv_tensor *transformer_encode(const struct transformer *network, struct qkv_graph *graph,
+                                      const int32_t *ids, int64_t count, struct qkv_segments segments,
+                                      struct qkv_trace *trace);
 
 /* The feed-forward sub-layer with its residual. */
-struct qkv_tensor *transformer_feed_forward(const struct block *block, struct qkv_graph *graph, struct qkv_tensor *x);
+struct qkv_tensor *transformer_feed_forward(const struct block *block, struct qkv_graph *graph,
+                                            struct qkv_tensor *x);
 
 /* The norm behind the last layer of a pre-norm stack. */
-struct qkv_tensor *transformer_finish(const struct stack *stack, struct qkv_graph *graph, struct qkv_tensor *x);
+struct qkv_tensor *transformer_finish(const struct stack *stack, struct qkv_graph *graph,
+                                      struct qkv_tensor *x);
 
 /* models/transformer_decoding.c */
 struct qkv_decoding *transformer_decoding_new(const struct qkv_model *model);

@@ -1,5 +1,5 @@
-/* Decoding with the transformer: the encoder runs once; each step runs the decoder on one new token of every hypothesis,
- * whose keys and values go into caches. */
+/* Decoding with the transformer: the encoder runs once; each step runs the decoder on one new token of every
+ * hypothesis, whose keys and values go into caches. */
 #include "models/transformer.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@ struct cache {
 };
 
 struct layer_state {
-    struct cache keys, values;       /* of self attention */
+    struct cache keys, values;                  /* of self attention */
     struct qkv_tensor *cross_key, *cross_value; /* of the source; in the encoder's graph */
 };
 
@@ -103,14 +103,18 @@ enum qkv_status transformer_decoding_start(struct qkv_decoding *decoding, const 
     const struct transformer *network = decoding->model->network;
     QKV_BUG(rows < 1 || length < 1, "%lld hypotheses of %lld tokens", (long long)rows, (long long)length);
     if (length > INT32_MAX / rows) /* places in the caches are row numbers of an op, which are 32 bits wide */
-        return qkv_error_set(error, "%lld hypotheses of %lld tokens are too many: translate fewer sentences together or "
-                             "use a smaller beam", (long long)rows, (long long)length);
+        return qkv_error_set(
+            error,
+            "%lld hypotheses of %lld tokens are too many: translate fewer sentences together or "
+            "use a smaller beam",
+            (long long)rows, (long long)length);
     d->rows = rows;
     d->length = length;
     d->step = 0;
     d->sources = (struct qkv_segments){batch->count, batch->source_start, batch->source_length};
     if (!make_room(d, network))
-        return qkv_error_set(error, "out of memory for %lld hypotheses of %lld tokens", (long long)rows, (long long)length);
+        return qkv_error_set(error, "out of memory for %lld hypotheses of %lld tokens", (long long)rows,
+                             (long long)length);
     qkv_graph_reset(d->encoder);
     struct qkv_tensor *memory =
         transformer_encode(network, d->encoder, batch->source, batch->source_tokens, d->sources, NULL);
@@ -124,7 +128,8 @@ enum qkv_status transformer_decoding_start(struct qkv_decoding *decoding, const 
     return QKV_OK;
 }
 
-/* Self attention of the new tokens: their keys and values are stored first, then each attends to all of its row. */
+/* Self attention of the new tokens: their keys and values are stored first, then each attends to all of its
+ * row. */
 static struct qkv_tensor *attend_self(struct transformer_decoding *d, const struct block *block,
                                       struct layer_state *state, struct qkv_tensor *x, int64_t rows)
 {
@@ -134,8 +139,9 @@ static struct qkv_tensor *attend_self(struct transformer_decoding *d, const stru
     int64_t places = d->rows * d->length;
     struct qkv_tensor *normed = qkv_residual_enter(&block->self_residual, graph, x);
     struct qkv_tensor *query = qkv_dense_apply(&block->self.query, graph, normed);
-    struct qkv_tensor *key = qkv_store_rows(graph, qkv_wrap(graph, QKV_SHAPE(places, state->keys.width), state->keys.memory),
-                                            qkv_dense_apply(&block->self.key, graph, normed), d->place);
+    struct qkv_tensor *key =
+        qkv_store_rows(graph, qkv_wrap(graph, QKV_SHAPE(places, state->keys.width), state->keys.memory),
+                       qkv_dense_apply(&block->self.key, graph, normed), d->place);
     struct qkv_tensor *value =
         qkv_store_rows(graph, qkv_wrap(graph, QKV_SHAPE(places, state->values.width), state->values.memory),
                        qkv_dense_apply(&block->self.value, graph, normed), d->place);
@@ -181,8 +187,8 @@ const void *transformer_decoding_step(struct qkv_decoding *decoding, int64_t row
     struct transformer_decoding *d = inside(decoding);
     const struct transformer *network = decoding->model->network;
     const struct stack *stack = &network->decoder;
-    QKV_BUG(rows > d->rows || d->step >= d->length, "step %lld of %lld with %lld rows of %lld", (long long)d->step,
-            (long long)d->length, (long long)rows, (long long)d->rows);
+    QKV_BUG(rows > d->rows || d->step >= d->length, "step %lld of %lld with %lld rows of %lld",
+            (long long)d->step, (long long)d->length, (long long)rows, (long long)d->rows);
     struct qkv_graph *graph = d->decoder;
     qkv_graph_reset(graph);
     set_segments(d, rows, sentences);
@@ -201,11 +207,14 @@ const void *transformer_decoding_step(struct qkv_decoding *decoding, int64_t row
     return qkv_tensor_value(result);
 }
 
-static void reorder_cache(const struct transformer_decoding *d, struct cache *cache, int64_t rows, const int64_t *parents)
+static void reorder_cache(const struct transformer_decoding *d, struct cache *cache, int64_t rows,
+                          const int64_t *parents)
 {
-    size_t run = (size_t)(d->length * cache->width) * d->size, used = (size_t)(d->step * cache->width) * d->size;
+    size_t run = (size_t)(d->length * cache->width) * d->size,
+           used = (size_t)(d->step * cache->width) * d->size;
     for (int64_t i = 0; i < rows; i++)
-        memcpy((char *)cache->spare + (size_t)i * run, (char *)cache->memory + (size_t)parents[i] * run, used);
+        memcpy((char *)cache->spare + (size_t)i * run, (char *)cache->memory + (size_t)parents[i] * run,
+               used);
     void *kept = cache->memory;
     cache->memory = cache->spare;
     cache->spare = kept;

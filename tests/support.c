@@ -56,7 +56,8 @@ char *read_file(const char *path, size_t *size)
     return bytes;
 }
 
-/* The file name of the running test program; Criterion renames its worker processes, so argv[0] will not do. */
+/* The file name of the running test program; Criterion renames its worker processes, so argv[0] will not do.
+ */
 static const char *program(void)
 {
     static char path[4096];
@@ -98,8 +99,8 @@ struct outcome run(const char *pattern, ...)
     static int runs;
     const char *folder = format("%s/scratch", QKV_BUILD_DIR);
     char *base = format("%s/%s.%ld.%d", folder, program(), (long)getpid(), runs++);
-    char *whole = format("mkdir -p '%s'; qkv() { '%s' \"$@\"; }; exec </dev/null >'%s.out' 2>'%s.err'; %s", folder,
-                         QKV_BINARY, base, base, command);
+    char *whole = format("mkdir -p '%s'; qkv() { '%s' \"$@\"; }; exec </dev/null >'%s.out' 2>'%s.err'; %s",
+                         folder, QKV_BINARY, base, base, command);
     int status = system(whole);
     need(status != -1, "system");
     struct outcome outcome = {
@@ -141,20 +142,25 @@ const char *tiny_task(const char *name)
     for (int i = 0; i < 2; i++)
         sprintf(model + strlen(model),
                 "  %s: {num_layers: 1, num_heads: 2, hidden_size: 16, ff_size: 32, dropout: 0,\n"
-                "    attention: {dropout: 0}, embeddings: {dropout: 0}}\n", stacks[i]);
-    write_text(folder, "c.yaml",
-               format("name: tiny\ndata:\n  train: train.tsv\n  dev: dev.tsv\n"
-                      "  src: {lang: a, max_length: 10}\n  trg: {lang: b, max_length: 10}\n"
-                      "model:\n%straining:\n  model_dir: run\n  batch_size: 16\n  learning_rate: 0.01\n  updates: 20\n"
-                      "  validation_freq: 10\n  logging_freq: 5\n  validation_samples: 1\n  keep_best_ckpts: 2\n", model));
+                "    attention: {dropout: 0}, embeddings: {dropout: 0}}\n",
+                stacks[i]);
+    write_text(
+        folder, "c.yaml",
+        format(
+            "name: tiny\ndata:\n  train: train.tsv\n  dev: dev.tsv\n"
+            "  src: {lang: a, max_length: 10}\n  trg: {lang: b, max_length: 10}\n"
+            "model:\n%straining:\n  model_dir: run\n  batch_size: 16\n  learning_rate: 0.01\n  updates: 20\n"
+            "  validation_freq: 10\n  logging_freq: 5\n  validation_samples: 1\n  keep_best_ckpts: 2\n",
+            model));
     return folder;
 }
 
 const char *tiny_run(const char *name, int updates)
 {
     const char *folder = tiny_task(name);
-    struct outcome outcome = run("cd '%s' && qkv train c.yaml -q -s training.updates=%d -s training.validation_freq=%d",
-                                 folder, updates, updates);
+    struct outcome outcome =
+        run("cd '%s' && qkv train c.yaml -q -s training.updates=%d -s training.validation_freq=%d", folder,
+            updates, updates);
     need(outcome.exit_code == 0, outcome.error);
     return folder;
 }
@@ -169,8 +175,8 @@ bool refused(struct outcome outcome, const char *sentence)
     char *line = format("%s\n", sentence);
     bool right = outcome.exit_code == 2 && !*outcome.output && !strcmp(outcome.error, line);
     if (!right)
-        fprintf(stderr, "exit code %d, stdout \"%s\", stderr\n%swanted\n%s", outcome.exit_code, outcome.output,
-                outcome.error, line);
+        fprintf(stderr, "exit code %d, stdout \"%s\", stderr\n%swanted\n%s", outcome.exit_code,
+                outcome.output, outcome.error, line);
     free(line);
     return right;
 }

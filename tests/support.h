@@ -5,19 +5,20 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What a finished command left. The texts are heap memory that the test may leak: its process ends with it. */
+/* What a finished command left. The texts are heap memory that the test may leak: its process ends with it.
+ */
 struct outcome {
     int exit_code; /* 128 + signal when it was killed */
     char *output;  /* stdout */
     char *error;   /* stderr */
 };
 
-/* Runs a shell command, formatted like printf, in which `qkv` is the binary under test; standard input is empty unless
- * the command redirects it. */
+/* Runs a shell command, formatted like printf, in which `qkv` is the binary under test; standard input is
+ * empty unless the command redirects it. */
 struct outcome run(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* The folder of this test alone: made empty at the first call, below the build folder, named after the test binary and
- * `name`. */
+/* The folder of this test alone: made empty at the first call, below the build folder, named after the test
+ * binary and `name`. */
 const char *scratch(const char *name);
 
 /* Writes `size` bytes to a file in the scratch folder and returns its path. */
@@ -32,9 +33,9 @@ char *read_file(const char *path, size_t *size);
 /* Formats a path (or any short text) on the heap. */
 char *format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* A scratch folder with a task that is learned in a moment: c.yaml (a model of a layer, a run in the folder `run`, 20
- * updates), train.tsv (80 pairs of small letters and the same as capitals) and dev.tsv (8). Commands run there:
- * run("cd '%s' && qkv train c.yaml -q", tiny_task("x")). */
+/* A scratch folder with a task that is learned in a moment: c.yaml (a model of a layer, a run in the folder
+ * `run`, 20 updates), train.tsv (80 pairs of small letters and the same as capitals) and dev.tsv (8).
+ * Commands run there: run("cd '%s' && qkv train c.yaml -q", tiny_task("x")). */
 const char *tiny_task(const char *name);
 
 /* The same, trained for so many updates. */
@@ -43,7 +44,8 @@ const char *tiny_run(const char *name, int updates);
 /* The names and checksums of all files below a folder, to tell whether anything has changed. */
 char *fingerprint(const char *folder);
 
-/* Whether a command was refused as it should be: exit code 2, this sentence, nothing on stdout. Else shows how not. */
+/* Whether a command was refused as it should be: exit code 2, this sentence, nothing on stdout. Else shows
+ * how not. */
 bool refused(struct outcome outcome, const char *sentence);
 
 #endif

@@ -51,12 +51,13 @@ static struct qkv_ids words(int64_t length, int32_t size, struct qkv_random rand
 {
     int32_t *ids = malloc(((size_t)length + 1) * sizeof *ids);
     for (int64_t i = 0; i < length; i++)
-        ids[i] = QKV_SPECIALS + (int32_t)qkv_random_below(random, (uint64_t)i, (uint64_t)(size - QKV_SPECIALS));
+        ids[i] =
+            QKV_SPECIALS + (int32_t)qkv_random_below(random, (uint64_t)i, (uint64_t)(size - QKV_SPECIALS));
     return (struct qkv_ids){length, ids};
 }
 
-void tiny_batch(struct qkv_batch *batch, const struct qkv_model *model, int64_t count, const int64_t *source_length,
-                const int64_t *target_length, uint64_t seed)
+void tiny_batch(struct qkv_batch *batch, const struct qkv_model *model, int64_t count,
+                const int64_t *source_length, const int64_t *target_length, uint64_t seed)
 {
     struct qkv_ids source[64], target[64];
     cr_assert_leq(count, 64);

@@ -8,17 +8,17 @@
 /* Two layers, two heads, width 8, no dropout, positions for 24 tokens; to be varied by the test. */
 struct qkv_model_config tiny_config(void);
 
-/* A model whose every parameter has moved away from its initial value, so that no bias is 0 and no two tokens are
- * alike; what it predicts is far from uniform. */
+/* A model whose every parameter has moved away from its initial value, so that no bias is 0 and no two tokens
+ * are alike; what it predicts is far from uniform. */
 struct qkv_model *tiny_model(const struct qkv_model_config *config, int32_t source_size, int32_t target_size,
                              enum qkv_dtype dtype, uint64_t seed);
 
 /* Fills a batch with random words; lengths without </s>. `target_length` NULL: no target side. */
-void tiny_batch(struct qkv_batch *batch, const struct qkv_model *model, int64_t count, const int64_t *source_length,
-                const int64_t *target_length, uint64_t seed);
+void tiny_batch(struct qkv_batch *batch, const struct qkv_model *model, int64_t count,
+                const int64_t *source_length, const int64_t *target_length, uint64_t seed);
 
-/* Log-probabilities [target_tokens, C] that a forced pass gives to every token behind every prefix of the targets, on
- * the heap. */
+/* Log-probabilities [target_tokens, C] that a forced pass gives to every token behind every prefix of the
+ * targets, on the heap. */
 double *tiny_log_probabilities(const struct qkv_model *model, const struct qkv_batch_view *batch);
 
 #endif

@@ -35,23 +35,24 @@ const char *training_config(const char *folder)
 {
     write_pairs(folder, "train.tsv", 60, 1);
     write_pairs(folder, "dev.tsv", 12, 2);
-    char *text = format("name: tiny\n"
-                        "data:\n"
-                        "  train: %s/train.tsv\n"
-                        "  dev: %s/dev.tsv\n"
-                        "  src: {lang: xx}\n"
-                        "  trg: {lang: yy}\n"
-                        "model:\n"
-                        "  encoder: {num_layers: 1, num_heads: 2, hidden_size: 8, ff_size: 16, dropout: 0.2}\n"
-                        "  decoder: {num_layers: 1, num_heads: 2, hidden_size: 8, ff_size: 16, dropout: 0.2}\n"
-                        "training:\n"
-                        "  batch_size: 8\n"
-                        "  shards: 3\n"
-                        "  validation_freq: 5\n"
-                        "  learning_rate: 0.02\n"
-                        "  label_smoothing: 0.1\n"
-                        "testing: {max_output_length: 8}\n",
-                        folder, folder);
+    char *text =
+        format("name: tiny\n"
+               "data:\n"
+               "  train: %s/train.tsv\n"
+               "  dev: %s/dev.tsv\n"
+               "  src: {lang: xx}\n"
+               "  trg: {lang: yy}\n"
+               "model:\n"
+               "  encoder: {num_layers: 1, num_heads: 2, hidden_size: 8, ff_size: 16, dropout: 0.2}\n"
+               "  decoder: {num_layers: 1, num_heads: 2, hidden_size: 8, ff_size: 16, dropout: 0.2}\n"
+               "training:\n"
+               "  batch_size: 8\n"
+               "  shards: 3\n"
+               "  validation_freq: 5\n"
+               "  learning_rate: 0.02\n"
+               "  label_smoothing: 0.1\n"
+               "testing: {max_output_length: 8}\n",
+               folder, folder);
     const char *path = write_text(folder, "config.yaml", text);
     free(text);
     return path;
@@ -125,7 +126,8 @@ void training_expect_same_file(const char *run, const char *other, const char *n
     free(other_bytes);
 }
 
-/* A text without what may differ between equal runs: from each line that holds `mark`, all that follows it goes. */
+/* A text without what may differ between equal runs: from each line that holds `mark`, all that follows it
+ * goes. */
 static char *without(char *text, const char *mark)
 {
     char *to = text;
@@ -158,9 +160,12 @@ static void expect_files_of(const char *run, const char *other)
     for (struct dirent *entry; (entry = readdir(folder));) {
         const char *name = entry->d_name;
         if (name[0] == '.') continue;
-        if (!strcmp(name, "metrics.jsonl")) expect_same_text(run, other, name, ",\"tokens_per_second\"");
-        else if (!strcmp(name, "config.yaml")) expect_same_text(run, other, name, "model_dir:");
-        else training_expect_same_file(run, other, name);
+        if (!strcmp(name, "metrics.jsonl"))
+            expect_same_text(run, other, name, ",\"tokens_per_second\"");
+        else if (!strcmp(name, "config.yaml"))
+            expect_same_text(run, other, name, "model_dir:");
+        else
+            training_expect_same_file(run, other, name);
     }
     closedir(folder);
 }

@@ -6,8 +6,8 @@
 
 #include <stdbool.h>
 
-/* Writes train.tsv, dev.tsv and config.yaml into a folder and returns the path of the config: 60 pairs in batches of 8,
- * so 8 updates an epoch, a validation after every 5th update, dropout, three shards. */
+/* Writes train.tsv, dev.tsv and config.yaml into a folder and returns the path of the config: 60 pairs in
+ * batches of 8, so 8 updates an epoch, a validation after every 5th update, dropout, three shards. */
 const char *training_config(const char *folder);
 
 /* What a run is to do. */
@@ -21,8 +21,8 @@ struct training {
 
 struct qkv_train_result training_run(struct training training);
 
-/* Both runs hold the same files with the same bytes; of metrics.jsonl and config.yaml all but the measured speed and the
- * name of the folder. */
+/* Both runs hold the same files with the same bytes; of metrics.jsonl and config.yaml all but the measured
+ * speed and the name of the folder. */
 void training_expect_same(const char *run, const char *other);
 
 /* Both runs hold a file of that name with the same bytes. */

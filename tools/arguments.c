@@ -49,7 +49,8 @@ static const char *shown(const struct argument *argument)
 
 static bool out_of_range(const struct argument *argument, double number)
 {
-    bool bounded = argument->lowest < 0 || argument->lowest > 0 || argument->highest < 0 || argument->highest > 0;
+    bool bounded =
+        argument->lowest < 0 || argument->lowest > 0 || argument->highest < 0 || argument->highest > 0;
     return bounded && !(number >= argument->lowest && number <= argument->highest);
 }
 
@@ -59,8 +60,12 @@ static bool store(const struct argument *argument, const char *value)
     char *end = NULL;
     errno = 0;
     switch (argument->kind) {
-    case ARGUMENT_FLAG: *(bool *)argument->destination = true; return true;
-    case ARGUMENT_TEXT: *(const char **)argument->destination = value; return true;
+    case ARGUMENT_FLAG:
+        *(bool *)argument->destination = true;
+        return true;
+    case ARGUMENT_TEXT:
+        *(const char **)argument->destination = value;
+        return true;
     case ARGUMENT_LIST: {
         struct argument_list *list = argument->destination;
         if (list->count == (int)(sizeof list->value / sizeof list->value[0])) {
@@ -125,8 +130,10 @@ static void complain_of_option(const struct usage *usage, const char *word, cons
         size_t used = strlen(candidates);
         snprintf(candidates + used, sizeof candidates - used, "%s--%s", count++ ? ", " : "", a->name);
     }
-    if (count > 1) complain("option '--%.*s' is ambiguous: %s", (int)length, name, candidates);
-    else complain("unknown option '--%.*s' (see `qkv %s --help`)", (int)length, name, command);
+    if (count > 1)
+        complain("option '--%.*s' is ambiguous: %s", (int)length, name, candidates);
+    else
+        complain("unknown option '--%.*s' (see `qkv %s --help`)", (int)length, name, command);
 }
 
 enum parsed arguments_parse(const struct usage *usage, int argc, char **argv, int *operands)

@@ -48,8 +48,8 @@ enum parsed {
     PARSED_BAD,  /* one sentence was printed to stderr: exit 2 */
 };
 
-/* Parses argv[1..]; options may follow or precede operands; `--` ends options. Operands are moved to the front of
- * argv[1..] and counted in *operands. `-h`/`--help` is understood everywhere. */
+/* Parses argv[1..]; options may follow or precede operands; `--` ends options. Operands are moved to the
+ * front of argv[1..] and counted in *operands. `-h`/`--help` is understood everywhere. */
 enum parsed arguments_parse(const struct usage *usage, int argc, char **argv, int *operands);
 
 /* Prints `qkv: <message>` to stderr and returns the exit code 2; for errors found by a subcommand. */

@@ -14,19 +14,28 @@ struct attention_options {
 };
 
 /* The rows of an options table for a struct attention_options. */
-#define ARGUMENTS_ATTENTION(o)                                                                                         \
-    {"format", 'f', "FORMAT", ARGUMENT_TEXT, &(o)->format, 0, 0,                                                       \
-     "text, json, csv, npz, svg or png (default: as FILE is named, else text)"},                                       \
-        {"output", 'o', "FILE", ARGUMENT_TEXT, &(o)->output, 0, 0, "where to write; -: standard output (default)"},    \
-        {"kind", 0, "KIND", ARGUMENT_LIST, &(o)->kinds, 0, 0,                                                          \
-         "encoder, decoder, cross or all; may be repeated, or listed with commas"},                                    \
-        {"layer", 0, "L", ARGUMENT_TEXT, &(o)->layer, 0, 0, "a layer from 1, all, or mean"},                           \
-        {"head", 0, "H", ARGUMENT_TEXT, &(o)->head, 0, 0, "a head from 1, all, or mean"},                              \
-        {"mean", 0, NULL, ARGUMENT_FLAG, &(o)->mean, 0, 0, "the mean of the heads of a layer: --head mean"},           \
-        {"colormap", 0, "NAME", ARGUMENT_TEXT, &(o)->colormap, 0, 0,                                                   \
-         "viridis (default), plasma, magma, YlOrRd or gray"},                                                          \
-    {                                                                                                                  \
-        "annotate", 0, NULL, ARGUMENT_FLAG, &(o)->annotate, 0, 0, "svg, png: write the weight into each cell"          \
+#define ARGUMENTS_ATTENTION(o)                                                                               \
+    {                                                                                                        \
+        "format",                                                                                            \
+        'f',                                                                                                 \
+        "FORMAT",                                                                                            \
+        ARGUMENT_TEXT,                                                                                       \
+        &(o)->format,                                                                                        \
+        0,                                                                                                   \
+        0,                                                                                                   \
+        "text, json, csv, npz, svg or png (default: as FILE is named, else text)"},                          \
+        {"output",     'o', "FILE", ARGUMENT_TEXT,                                                           \
+         &(o)->output, 0,   0,      "where to write; -: standard output (default)"},                         \
+        {"kind",      0, "KIND", ARGUMENT_LIST,                                                              \
+         &(o)->kinds, 0, 0,      "encoder, decoder, cross or all; may be repeated, or listed with commas"},  \
+        {"layer", 0, "L", ARGUMENT_TEXT, &(o)->layer, 0, 0, "a layer from 1, all, or mean"},                 \
+        {"head", 0, "H", ARGUMENT_TEXT, &(o)->head, 0, 0, "a head from 1, all, or mean"},                    \
+        {"mean", 0, NULL, ARGUMENT_FLAG, &(o)->mean, 0, 0, "the mean of the heads of a layer: --head mean"}, \
+        {"colormap",     0, "NAME", ARGUMENT_TEXT,                                                           \
+         &(o)->colormap, 0, 0,      "viridis (default), plasma, magma, YlOrRd or gray"},                     \
+    {                                                                                                        \
+        "annotate", 0, NULL, ARGUMENT_FLAG, &(o)->annotate, 0, 0,                                            \
+            "svg, png: write the weight into each cell"                                                      \
     }
 
 /* What they mean. */
@@ -38,9 +47,9 @@ struct attention_request {
     struct qkv_attention_options drawing;
 };
 
-/* Fills in what was not given: text shows the mean heads of each cross layer, pictures show every head of every cross
- * layer, and numbers are all maps. Prints one sentence and gives the exit code 2 when an option makes no
- * sense, else 0. */
+/* Fills in what was not given: text shows the mean heads of each cross layer, pictures show every head of
+ * every cross layer, and numbers are all maps. Prints one sentence and gives the exit code 2 when an option
+ * makes no sense, else 0. */
 int attention_request_read(struct attention_request *request, const struct attention_options *options);
 
 /* Selects the maps that are asked for and writes them. */

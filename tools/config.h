@@ -12,8 +12,8 @@
         "set", 's', "KEY=VALUE", ARGUMENT_LIST, list, 0, 0, "override a key of the config; may be repeated"  \
     }
 
-/* Reads a config, or standard input for "-", with its overrides (or NULL), in `arena`. Prints every error to stderr, one a line, and
- * gives what the tool should exit with unless it is QKV_OK. */
+/* Reads a config, or standard input for "-", with its overrides (or NULL), in `arena`. Prints every error to
+ * stderr, one a line, and gives what the tool should exit with unless it is QKV_OK. */
 enum qkv_status read_config(struct qkv_config *config, struct qkv_arena *arena, const char *path,
                             const struct argument_list *settings);
 

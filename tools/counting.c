@@ -9,7 +9,8 @@ enum { SIGNATURE_SIZE = 128 };
 enum qkv_status texts_score_init(struct texts_score *score, const struct counting *counting)
 {
     static const enum qkv_bleu_tokenizer KNOWN[] = {QKV_BLEU_13A, QKV_BLEU_NONE, QKV_BLEU_CHAR};
-    *score = (struct texts_score){.bleu.lowercase = counting->lowercase, .chrf.lowercase = counting->lowercase};
+    *score =
+        (struct texts_score){.bleu.lowercase = counting->lowercase, .chrf.lowercase = counting->lowercase};
     for (int i = 0; i < 3; i++) {
         score->bleu.tokenizer = KNOWN[i];
         if (!strcmp(counting->tokenizer, qkv_bleu_tokenizer_name(KNOWN[i]))) return QKV_OK;

@@ -13,14 +13,24 @@ struct counting {
     bool lowercase;
 };
 
-#define COUNTING_DEFAULT {.tokenizer = "13a"}
+#define COUNTING_DEFAULT                                                                                     \
+    {                                                                                                        \
+        .tokenizer = "13a"                                                                                   \
+    }
 
 /* The rows of an options table. */
-#define ARGUMENTS_COUNTING(counting)                                                                                   \
-    {"tokenize", 0, "NAME", ARGUMENT_TEXT, &(counting)->tokenizer, 0, 0,                                               \
-     "how BLEU finds words: 13a (default), none, char"},                                                               \
-    {                                                                                                                  \
-        "lowercase", 0, NULL, ARGUMENT_FLAG, &(counting)->lowercase, 0, 0, "BLEU and chrF without regard to case"      \
+#define ARGUMENTS_COUNTING(counting)                                                                         \
+    {"tokenize",                                                                                             \
+     0,                                                                                                      \
+     "NAME",                                                                                                 \
+     ARGUMENT_TEXT,                                                                                          \
+     &(counting)->tokenizer,                                                                                 \
+     0,                                                                                                      \
+     0,                                                                                                      \
+     "how BLEU finds words: 13a (default), none, char"},                                                     \
+    {                                                                                                        \
+        "lowercase", 0, NULL, ARGUMENT_FLAG, &(counting)->lowercase, 0, 0,                                   \
+            "BLEU and chrF without regard to case"                                                           \
     }
 
 struct texts_score {

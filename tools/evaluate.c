@@ -103,25 +103,33 @@ int command_evaluate(int argc, char **argv)
     bool json = false;
     int operands;
     const struct argument arguments[] = {
-        {"beam", 'k', "K", ARGUMENT_INTEGER, &beam, 1, 1000, "hypotheses per sentence; 1: greedy (default: testing.beam_size)"},
-        {"length-penalty", 'a', "ALPHA", ARGUMENT_NUMBER, &alpha, 0, 10, "exponent of the length penalty (default: testing.beam_alpha)"},
+        {"beam", 'k', "K", ARGUMENT_INTEGER, &beam, 1, 1000,
+         "hypotheses per sentence; 1: greedy (default: testing.beam_size)"},
+        {"length-penalty", 'a', "ALPHA", ARGUMENT_NUMBER, &alpha, 0, 10,
+         "exponent of the length penalty (default: testing.beam_alpha)"},
         ARGUMENTS_COUNTING(&counting),
-        {"links", 'l', "FILE", ARGUMENT_TEXT, &links, 0, 0, "gold word links (Pharaoh's 0-0 1-2, a line a pair): score the cross attention"},
-        {"checkpoint", 0, "NAME", ARGUMENT_TEXT, &checkpoint, 0, 0, "file in the run folder (default: best, else last)"},
-        {"threads", 'j', "N", ARGUMENT_INTEGER, &threads, 1, 1024, "threads (default: as many as the machine has)"},
+        {"links", 'l', "FILE", ARGUMENT_TEXT, &links, 0, 0,
+         "gold word links (Pharaoh's 0-0 1-2, a line a pair): score the cross attention"},
+        {"checkpoint", 0, "NAME", ARGUMENT_TEXT, &checkpoint, 0, 0,
+         "file in the run folder (default: best, else last)"},
+        {"threads", 'j', "N", ARGUMENT_INTEGER, &threads, 1, 1024,
+         "threads (default: as many as the machine has)"},
         {"json", 0, NULL, ARGUMENT_FLAG, &json, 0, 0, "print one JSON object"},
         {0},
     };
     const struct usage usage = {
         .synopsis = "evaluate RUN TSV [options]",
-        .description = "Scores a run on parallel text: x.tsv, x.tsv.gz, `-` for standard input, or the common prefix of\n"
-                       "two files.\n"
-                       "Loss and token accuracy are those of the given translations; sequence accuracy, BLEU\n"
-                       "and chrF those of the run's own.\n",
+        .description =
+            "Scores a run on parallel text: x.tsv, x.tsv.gz, `-` for standard input, or the common prefix "
+            "of\n"
+            "two files.\n"
+            "Loss and token accuracy are those of the given translations; sequence accuracy, BLEU\n"
+            "and chrF those of the run's own.\n",
         .arguments = arguments,
-        .examples = "  qkv evaluate runs/toy_en_es datasets/en_es/test.tsv\n"
-                    "  qkv evaluate runs/toy_en_es datasets/en_es/test.tsv --beam 5 --json\n"
-                    "  qkv evaluate runs/toy_en_es datasets/en_es/test.tsv --links datasets/en_es/test.align\n",
+        .examples =
+            "  qkv evaluate runs/toy_en_es datasets/en_es/test.tsv\n"
+            "  qkv evaluate runs/toy_en_es datasets/en_es/test.tsv --beam 5 --json\n"
+            "  qkv evaluate runs/toy_en_es datasets/en_es/test.tsv --links datasets/en_es/test.align\n",
         .fewest = 2,
         .most = 2,
     };
@@ -136,9 +144,12 @@ int command_evaluate(int argc, char **argv)
         if (alpha >= 0) testing.beam_alpha = alpha;
         status = evaluate(&e, argv[2], links, (int)threads, &testing, &error);
     }
-    if (status) complain("%s", error.message);
-    else if (json) print_json(&e);
-    else print_table(&e);
+    if (status)
+        complain("%s", error.message);
+    else if (json)
+        print_json(&e);
+    else
+        print_table(&e);
     close_evaluation(&e);
     return (int)status;
 }

@@ -69,7 +69,8 @@ static const char *fault_name(int number)
     return qkv_fault_name((enum qkv_fault)number);
 }
 
-/* Complains about an unknown name with the nearest ones: those as near as the nearest, or that begin alike. */
+/* Complains about an unknown name with the nearest ones: those as near as the nearest, or that begin alike.
+ */
 static int unknown_name(const char *what, const char *given, naming *name, int first, int end)
 {
     char list[512] = "";
@@ -81,7 +82,8 @@ static int unknown_name(const char *what, const char *given, naming *name, int f
     }
     for (int i = first; i < end; i++) {
         bool inside = *given && strstr(name(i), given);
-        if ((distance(given, name(i)) > nearest && !inside) || used + strlen(name(i)) + 3 > sizeof list) continue;
+        if ((distance(given, name(i)) > nearest && !inside) || used + strlen(name(i)) + 3 > sizeof list)
+            continue;
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", name(i));
     }
     return complain("unknown %s '%s'; nearest: %s", what, given, list);
@@ -93,12 +95,14 @@ static int parse_plant(struct request *request)
     char fault[64] = "";
     const char *colon = strchr(request->plant, ':');
     size_t length = colon ? (size_t)(colon - request->plant) : strlen(request->plant);
-    snprintf(fault, sizeof fault, "%.*s", length < sizeof fault ? (int)length : (int)sizeof fault - 1, request->plant);
+    snprintf(fault, sizeof fault, "%.*s", length < sizeof fault ? (int)length : (int)sizeof fault - 1,
+             request->plant);
     request->fault = qkv_fault_find(fault);
     if (!request->fault) return unknown_name("fault", fault, fault_name, QKV_FAULT_NONE + 1, QKV_FAULT_COUNT);
     if (!colon) return 0;
     request->fault_op = qkv_op_find(colon + 1);
-    if (request->fault_op == QKV_OP_COUNT) return unknown_name("op", colon + 1, op_name, QKV_OP_leaf + 1, QKV_OP_COUNT);
+    if (request->fault_op == QKV_OP_COUNT)
+        return unknown_name("op", colon + 1, op_name, QKV_OP_leaf + 1, QKV_OP_COUNT);
     return 0;
 }
 
@@ -108,14 +112,15 @@ static void show_progress(void *context, int64_t done, int64_t total)
 {
     const struct run *run = context;
     if (!run->progress || (done % 64 != 0 && done != total)) return;
-    fprintf(stderr, "\r%s: %lld of %lld derivatives", run->subject[run->count].name, (long long)done, (long long)total);
+    fprintf(stderr, "\r%s: %lld of %lld derivatives", run->subject[run->count].name, (long long)done,
+            (long long)total);
     if (done == total) fprintf(stderr, "\r%70s\r", "");
     fflush(stderr);
 }
 
 /* Options of the next subject; the default op of a fault is `op`. */
-static struct qkv_check_options *prepare(struct run *run, const char *kind, const char *name, enum qkv_op_id op,
-                                         int64_t default_sample)
+static struct qkv_check_options *prepare(struct run *run, const char *kind, const char *name,
+                                         enum qkv_op_id op, int64_t default_sample)
 {
     const struct request *request = run->request;
     run->subject[run->count] = (struct gradcheck_subject){kind, name, run->report.count, run->report.count};
@@ -143,7 +148,8 @@ static int run_op(struct run *run, enum qkv_op_id op)
 static int run_layer(struct run *run, enum qkv_layer_id layer)
 {
     struct qkv_error error = {""};
-    struct qkv_check_options *options = prepare(run, "layer", qkv_layer_kind(layer)->name, QKV_OP_attention, 0);
+    struct qkv_check_options *options =
+        prepare(run, "layer", qkv_layer_kind(layer)->name, QKV_OP_attention, 0);
     return finish(run, qkv_check_layer(&run->report, layer, options, &error), &error);
 }
 
@@ -159,7 +165,9 @@ static int run_config(struct run *run, const char *path)
     if (!code) {
         struct qkv_check_options *options = prepare(run, "config", path, QKV_OP_attention, DEFAULT_SAMPLE);
         FILE *about = request->json || request->quiet ? NULL : stdout;
-        code = finish(run, gradcheck_model(&run->report, path, &config, request->sentences, options, about, &error), &error);
+        code = finish(
+            run, gradcheck_model(&run->report, path, &config, request->sentences, options, about, &error),
+            &error);
     }
     qkv_arena_release(&arena);
     return code;
@@ -193,8 +201,8 @@ static int complain_unspoiled(const struct run *run)
     const char *op = qkv_op_name(run->options.fault_op);
     if (run->request->op && !strcmp(run->request->op, op))
         return complain("op %s has no gradient that a fault could be planted in", op);
-    return complain("the fault is planted in op %s, which %s %s does not use; name another: --plant %s:OP", op,
-                    run->subject[0].kind, run->subject[0].name, qkv_fault_name(run->request->fault));
+    return complain("the fault is planted in op %s, which %s %s does not use; name another: --plant %s:OP",
+                    op, run->subject[0].kind, run->subject[0].name, qkv_fault_name(run->request->fault));
 }
 
 static int execute(const struct request *request, int configs, char **paths)
@@ -202,14 +210,16 @@ static int execute(const struct request *request, int configs, char **paths)
     double start = seconds_now();
     struct run run = {
         .request = request,
-        .options = {.tolerance = request->tolerance, .seed = (uint64_t)request->seed, .fault = request->fault},
+        .options = {.tolerance = request->tolerance,
+                    .seed = (uint64_t)request->seed,
+                    .fault = request->fault},
         .progress = isatty(STDERR_FILENO),
     };
     run.options.progress = show_progress;
     run.options.context = &run;
-    run.detail = request->quiet                       ? GRADCHECK_FAILURES
+    run.detail = request->quiet                      ? GRADCHECK_FAILURES
                  : request->all && !request->verbose ? GRADCHECK_SUMMARY
-                                                      : GRADCHECK_ROWS;
+                                                     : GRADCHECK_ROWS;
     int code = run_all(&run, configs, paths);
     if (!code && request->fault && !run.report.spoiled) code = complain_unspoiled(&run);
     if (!code && request->json &&
@@ -235,7 +245,8 @@ static int execute(const struct request *request, int configs, char **paths)
 static const char *conflict(const struct request *request, int configs)
 {
     if (request->op && request->layer) return "--op and --layer exclude each other";
-    if (request->all && (request->op || request->layer)) return "--all includes every op and layer: leave out --op and --layer";
+    if (request->all && (request->op || request->layer))
+        return "--all includes every op and layer: leave out --op and --layer";
     if (configs && (request->op || request->layer)) return "--op and --layer take no CONFIG";
     if (request->settings.count && !configs) return "--set changes a CONFIG, but none is given";
     if (request->quiet && request->verbose) return "--quiet and --verbose exclude each other";
@@ -261,16 +272,21 @@ int command_gradcheck(int argc, char **argv)
     const struct argument arguments[] = {
         {"op", 0, "NAME", ARGUMENT_TEXT, &request.op, 0, 0, "check one op, at all its sample shapes"},
         {"layer", 0, "NAME", ARGUMENT_TEXT, &request.layer, 0, 0, "check one layer"},
-        {"all", 'a', NULL, ARGUMENT_FLAG, &request.all, 0, 0, "check all ops and layers, and CONFIG if given"},
+        {"all", 'a', NULL, ARGUMENT_FLAG, &request.all, 0, 0,
+         "check all ops and layers, and CONFIG if given"},
         ARGUMENT_SETTINGS(&request.settings),
-        {"sentences", 0, "N", ARGUMENT_INTEGER, &request.sentences, 1, 1000, "first pairs of data.train to use (4)"},
+        {"sentences", 0, "N", ARGUMENT_INTEGER, &request.sentences, 1, 1000,
+         "first pairs of data.train to use (4)"},
         {"sample", 'n', "N", ARGUMENT_INTEGER, &request.sample, 0, 1e12,
-         "elements checked of each tensor; 0: all of\n                               them, which is the default but for CONFIG (16)"},
+         "elements checked of each tensor; 0: all of\n                               them, which is the "
+         "default but for CONFIG (16)"},
         {"tolerance", 't', "X", ARGUMENT_NUMBER, &request.tolerance, 1e-15, 1,
          "largest relative error that passes (1e-7)"},
-        {"seed", 0, "N", ARGUMENT_INTEGER, &request.seed, 0, 9007199254740992.0, "of values, samples and dropout (1)"},
+        {"seed", 0, "N", ARGUMENT_INTEGER, &request.seed, 0, 9007199254740992.0,
+         "of values, samples and dropout (1)"},
         {"plant", 0, "FAULT[:OP]", ARGUMENT_TEXT, &request.plant, 0, 0,
-         "make the gradient of an op wrong, to see the\n                               check fail: sign, factor, missing, "
+         "make the gradient of an op wrong, to see the\n                               check fail: sign, "
+         "factor, missing, "
          "overwrite, offset"},
         {"json", 0, NULL, ARGUMENT_FLAG, &request.json, 0, 0, "print every check as JSON"},
         {"quiet", 'q', NULL, ARGUMENT_FLAG, &request.quiet, 0, 0, "print failures and the summary only"},
@@ -279,13 +295,12 @@ int command_gradcheck(int argc, char **argv)
     };
     const struct usage usage = {
         .synopsis = "gradcheck [CONFIG... | --op NAME | --layer NAME | --all] [options]",
-        .description =
-            "Compares the analytic gradients with finite differences in double precision.\n\n"
-            "With a CONFIG it checks the very model that training would start with: its sizes,\n"
-            "vocabularies, dropout and label smoothing, on the first pairs of its data. To end\n"
-            "within seconds it checks 16 elements of each parameter, and all elements of each\n"
-            "parameter along a random direction; --sample 0 checks every element.\n\n"
-            "Exits with 0 when all checks pass, 1 when any fails.\n",
+        .description = "Compares the analytic gradients with finite differences in double precision.\n\n"
+                       "With a CONFIG it checks the very model that training would start with: its sizes,\n"
+                       "vocabularies, dropout and label smoothing, on the first pairs of its data. To end\n"
+                       "within seconds it checks 16 elements of each parameter, and all elements of each\n"
+                       "parameter along a random direction; --sample 0 checks every element.\n\n"
+                       "Exits with 0 when all checks pass, 1 when any fails.\n",
         .arguments = arguments,
         .examples = "  qkv gradcheck --all\n"
                     "  qkv gradcheck configs/toy.yaml\n"

@@ -15,7 +15,8 @@ struct gradcheck_subject {
 
 enum gradcheck_detail { GRADCHECK_FAILURES, GRADCHECK_SUMMARY, GRADCHECK_ROWS };
 
-/* Prints the rows of a subject, or its line of the summary. Failed rows are printed in full at every detail. */
+/* Prints the rows of a subject, or its line of the summary. Failed rows are printed in full at every detail.
+ */
 void gradcheck_print_subject(const struct qkv_check_report *report, const struct gradcheck_subject *subject,
                              enum gradcheck_detail detail);
 
@@ -27,18 +28,20 @@ void gradcheck_print_total(const struct qkv_check_report *report, const struct q
                            double seconds);
 
 /* Everything as JSON. */
-enum qkv_status gradcheck_print_json(const struct qkv_check_report *report, const struct gradcheck_subject *subjects,
-                                     int count, const struct qkv_check_options *options);
+enum qkv_status gradcheck_print_json(const struct qkv_check_report *report,
+                                     const struct gradcheck_subject *subjects, int count,
+                                     const struct qkv_check_options *options);
 
-/* Checks the model of a config on the first `sentences` pairs of its training data: every parameter's gradient, and
- * float32 against float64. The vocabularies, dropout, label smoothing and the scale of the loss are those of training.
- * A line about the model is printed to `about` unless that is NULL. */
-enum qkv_status gradcheck_model(struct qkv_check_report *report, const char *subject, const struct qkv_config *config,
-                                int64_t sentences, const struct qkv_check_options *options, FILE *about,
+/* Checks the model of a config on the first `sentences` pairs of its training data: every parameter's
+ * gradient, and float32 against float64. The vocabularies, dropout, label smoothing and the scale of the loss
+ * are those of training. A line about the model is printed to `about` unless that is NULL. */
+enum qkv_status gradcheck_model(struct qkv_check_report *report, const char *subject,
+                                const struct qkv_config *config, int64_t sentences,
+                                const struct qkv_check_options *options, FILE *about,
                                 struct qkv_error *error);
 
-/* How far a whole model's loss and gradients in float32 may be from those in float64; see qkv_check_precision for what
- * the difference is relative to. */
+/* How far a whole model's loss and gradients in float32 may be from those in float64; see qkv_check_precision
+ * for what the difference is relative to. */
 #define GRADCHECK_FLOAT32_BOUND 2e-5
 
 #endif

@@ -19,7 +19,8 @@ static enum qkv_status read_data(struct data *data, const struct qkv_config *con
 {
     const struct qkv_corpus_options options = {.drop_long = true};
     if (qkv_corpus_read(&data->corpus, config->data.train, &config->data, options, error)) return QKV_INVALID;
-    if (qkv_corpus_vocabularies(&data->corpus, &config->data, &data->source, &data->target, error)) return QKV_INVALID;
+    if (qkv_corpus_vocabularies(&data->corpus, &config->data, &data->source, &data->target, error))
+        return QKV_INVALID;
     if (qkv_corpus_encode(&data->corpus, &data->source, &data->target, error)) return QKV_INVALID;
     int64_t count = sentences < data->corpus.count ? sentences : data->corpus.count;
     struct qkv_ids *ids = malloc(2 * (size_t)count * sizeof *ids);
@@ -27,7 +28,8 @@ static enum qkv_status read_data(struct data *data, const struct qkv_config *con
     for (int64_t i = 0; i < count; i++) {
         const struct qkv_corpus_side *side[2] = {&data->corpus.source, &data->corpus.target};
         for (int k = 0; k < 2; k++)
-            ids[k * count + i] = (struct qkv_ids){side[k]->start[i + 1] - side[k]->start[i], side[k]->ids + side[k]->start[i]};
+            ids[k * count + i] =
+                (struct qkv_ids){side[k]->start[i + 1] - side[k]->start[i], side[k]->ids + side[k]->start[i]};
     }
     enum qkv_status status = qkv_batch_make(&data->batch, count, ids, ids + count, error);
     free(ids);
@@ -51,8 +53,8 @@ struct loss {
     struct qkv_tensor *node;
 };
 
-/* Values as training starts with, but moved a little, so that no bias of 0 or gain of 1 hides a fault. They are numbers
- * of float32, so that both precisions start alike. */
+/* Values as training starts with, but moved a little, so that no bias of 0 or gain of 1 hides a fault. They
+ * are numbers of float32, so that both precisions start alike. */
 static void set_values(struct qkv_parameters *parameters, uint64_t seed)
 {
     qkv_parameters_initialize(parameters, seed);
@@ -60,7 +62,8 @@ static void set_values(struct qkv_parameters *parameters, uint64_t seed)
         const struct qkv_parameter *parameter = parameters->list[p];
         struct qkv_random random = {seed, QKV_STREAM_CHECK, 1u << 30 | (uint32_t)p};
         for (int64_t i = 0; i < parameter->count; i++) {
-            double value = qkv_parameter_get(parameters, parameter, i) + 0.02 * qkv_random_normal(random, (uint64_t)i);
+            double value =
+                qkv_parameter_get(parameters, parameter, i) + 0.02 * qkv_random_normal(random, (uint64_t)i);
             qkv_parameter_set(parameters, parameter, i, (double)(float)value);
         }
     }
@@ -92,16 +95,18 @@ static void release_loss(struct loss *loss)
 }
 
 static enum qkv_status check_losses(struct qkv_check_report *report, const char *subject, struct loss *single,
-                                    struct loss *whole, const struct qkv_check_options *options, struct qkv_error *error)
+                                    struct loss *whole, const struct qkv_check_options *options,
+                                    struct qkv_error *error)
 {
     enum qkv_status status = qkv_check_graph(report, subject, whole->graph, whole->node, options, error);
     if (status) return status;
-    return qkv_check_precision(report, subject, single->node, whole->node, GRADCHECK_FLOAT32_BOUND, options->seed, error);
+    return qkv_check_precision(report, subject, single->node, whole->node, GRADCHECK_FLOAT32_BOUND,
+                               options->seed, error);
 }
 
-enum qkv_status gradcheck_model(struct qkv_check_report *report, const char *subject, const struct qkv_config *config,
-                                int64_t sentences, const struct qkv_check_options *options, FILE *about,
-                                struct qkv_error *error)
+enum qkv_status gradcheck_model(struct qkv_check_report *report, const char *subject,
+                                const struct qkv_config *config, int64_t sentences,
+                                const struct qkv_check_options *options, FILE *about, struct qkv_error *error)
 {
     struct data data = {0};
     struct loss single = {0}, whole = {0};
@@ -109,9 +114,10 @@ enum qkv_status gradcheck_model(struct qkv_check_report *report, const char *sub
     if (!status) status = build(&whole, QKV_FLOAT64, config, &data, options->seed, error);
     if (!status) status = build(&single, QKV_FLOAT32, config, &data, options->seed, error);
     if (!status && about)
-        fprintf(about, "%s\n  %lld parameters; %lld sentences of %lld source and %lld target tokens\n", subject,
-                (long long)qkv_parameters_total(&whole.model->parameters), (long long)data.view.count,
-                (long long)data.view.source_tokens, (long long)data.view.target_tokens);
+        fprintf(about, "%s\n  %lld parameters; %lld sentences of %lld source and %lld target tokens\n",
+                subject, (long long)qkv_parameters_total(&whole.model->parameters),
+                (long long)data.view.count, (long long)data.view.source_tokens,
+                (long long)data.view.target_tokens);
     if (!status && about && options->sample)
         fprintf(about, "  %lld elements of each parameter and one direction in it; --sample 0: all\n\n",
                 (long long)options->sample);

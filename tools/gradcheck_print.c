@@ -38,7 +38,8 @@ static bool has_numbers(const struct qkv_check_row *row)
 /* Where rounding is all that is seen, a relative error of 1 would say nothing. */
 static bool is_noise(const struct qkv_check_row *row)
 {
-    return row->excess <= 0 && row->error > 0 && row->rounding > 1e-3 * fmax(fabs(row->analytic), fabs(row->numeric));
+    return row->excess <= 0 && row->error > 0 &&
+           row->rounding > 1e-3 * fmax(fabs(row->analytic), fabs(row->numeric));
 }
 
 static void print_row(const struct qkv_check_row *row, const char *name)
@@ -49,16 +50,18 @@ static void print_row(const struct qkv_check_row *row, const char *name)
     if (has_numbers(row)) {
         snprintf(analytic, sizeof analytic, "%.3e", row->analytic);
         snprintf(numeric, sizeof numeric, "%.3e", row->numeric);
-        if (is_noise(row)) snprintf(error, sizeof error, "noise");
-        else snprintf(error, sizeof error, "%.1e", row->error);
+        if (is_noise(row))
+            snprintf(error, sizeof error, "noise");
+        else
+            snprintf(error, sizeof error, "%.1e", row->error);
     }
     printf("  %-26s %6s %9s %10s %10s %7s %s\n", name, checked, where, analytic, numeric, error,
            row->failure ? "FAIL" : "ok");
     if (row->failure) printf("      %s\n", row->failure);
 }
 
-/* The length of "encoder.1." in "encoder.1.self.query.weight", of "output." in "output.bias": what stands once above the
- * rows. Layers by themselves have one prefix, which the head names already. */
+/* The length of "encoder.1." in "encoder.1.self.query.weight", of "output." in "output.bias": what stands
+ * once above the rows. Layers by themselves have one prefix, which the head names already. */
 static size_t prefix_length(const char *name)
 {
     const char *dot = strchr(name, '.');
@@ -71,17 +74,20 @@ static size_t prefix_length(const char *name)
 }
 
 /* Rows of one subject, each group of parameters below its common name. */
-static void print_rows(const struct qkv_check_report *report, const struct gradcheck_subject *subject, bool failures_only)
+static void print_rows(const struct qkv_check_report *report, const struct gradcheck_subject *subject,
+                       bool failures_only)
 {
     const char *above = "", *shown = "";
-    bool config = !strcmp(subject->kind, "config"), quiet_head = config && !failures_only; /* its name stands above */
+    bool config = !strcmp(subject->kind, "config"),
+         quiet_head = config && !failures_only; /* its name stands above */
     for (int64_t i = subject->first; i < subject->end; i++) {
         const struct qkv_check_row *row = &report->rows[i];
         if (failures_only && !row->failure) continue;
         if (strcmp(row->subject, shown) != 0) {
             if (!quiet_head) printf("%s%s\n", *shown ? "\n" : "", row->subject);
             if (!*shown && !failures_only)
-                printf("  %-26s %6s %9s %10s %10s %7s\n", "tensor", "checked", "worst at", "analytic", "numeric", "error");
+                printf("  %-26s %6s %9s %10s %10s %7s\n", "tensor", "checked", "worst at", "analytic",
+                       "numeric", "error");
             shown = row->subject;
             above = "";
         }
@@ -126,10 +132,14 @@ static void print_summary(const struct gradcheck_subject *subject, struct totals
     char name[256];
     snprintf(name, sizeof name, "%s %s", subject->kind, subject->name);
     printf("%-34s %8lld %10lld ", name, (long long)totals.checks, (long long)totals.elements);
-    if (totals.elements) printf("%12.1e", totals.worst);
-    else printf("%12s", "none");
-    if (totals.failures) printf("  FAIL (%lld)\n", (long long)totals.failures);
-    else printf("  ok\n");
+    if (totals.elements)
+        printf("%12.1e", totals.worst);
+    else
+        printf("%12s", "none");
+    if (totals.failures)
+        printf("  FAIL (%lld)\n", (long long)totals.failures);
+    else
+        printf("  ok\n");
 }
 
 void gradcheck_print_subject(const struct qkv_check_report *report, const struct gradcheck_subject *subject,
@@ -145,15 +155,18 @@ void gradcheck_print_total(const struct qkv_check_report *report, const struct q
                            double seconds)
 {
     struct totals totals = total_of(report, 0, report->count);
-    printf("%lld checks of %lld gradients in float64, tolerance %g, seed %llu, %.1f s\n", (long long)totals.checks,
-           (long long)totals.elements, options->tolerance, (unsigned long long)options->seed, seconds);
+    printf("%lld checks of %lld gradients in float64, tolerance %g, seed %llu, %.1f s\n",
+           (long long)totals.checks, (long long)totals.elements, options->tolerance,
+           (unsigned long long)options->seed, seconds);
     if (totals.blurred)
         printf("%lld gradients are too small for differences: rounding is above 1/1000 of them\n",
                (long long)totals.blurred);
     if (!totals.failures && totals.worst > options->tolerance)
         printf("errors above the tolerance are within the rounding of the differences\n");
-    if (totals.failures) printf("FAILED: %lld of %lld checks\n", (long long)totals.failures, (long long)totals.checks);
-    else printf("passed\n");
+    if (totals.failures)
+        printf("FAILED: %lld of %lld checks\n", (long long)totals.failures, (long long)totals.checks);
+    else
+        printf("passed\n");
 }
 
 /* ---- JSON ---- */
@@ -174,8 +187,10 @@ static cJSON *row_object(const struct qkv_check_row *row)
     cJSON_AddNumberToObject(object, "elements", (double)row->elements);
     cJSON_AddNumberToObject(object, "checked", (double)row->checked);
     cJSON_AddNumberToObject(object, "blurred", (double)row->blurred);
-    if (row->worst < 0) cJSON_AddNullToObject(object, "worst");
-    else cJSON_AddNumberToObject(object, "worst", (double)row->worst);
+    if (row->worst < 0)
+        cJSON_AddNullToObject(object, "worst");
+    else
+        cJSON_AddNumberToObject(object, "worst", (double)row->worst);
     /* cJSON writes what is no number as null. */
     cJSON_AddNumberToObject(object, "analytic", row->analytic);
     cJSON_AddNumberToObject(object, "numeric", row->numeric);
@@ -197,12 +212,14 @@ static cJSON *subject_object(const struct qkv_check_report *report, const struct
     cJSON_AddNumberToObject(object, "gradients", (double)totals.elements);
     cJSON_AddNumberToObject(object, "worst_error", totals.worst);
     cJSON *checks = cJSON_AddArrayToObject(object, "checks");
-    for (int64_t i = subject->first; i < subject->end; i++) cJSON_AddItemToArray(checks, row_object(&report->rows[i]));
+    for (int64_t i = subject->first; i < subject->end; i++)
+        cJSON_AddItemToArray(checks, row_object(&report->rows[i]));
     return object;
 }
 
-enum qkv_status gradcheck_print_json(const struct qkv_check_report *report, const struct gradcheck_subject *subjects,
-                                     int count, const struct qkv_check_options *options)
+enum qkv_status gradcheck_print_json(const struct qkv_check_report *report,
+                                     const struct gradcheck_subject *subjects, int count,
+                                     const struct qkv_check_options *options)
 {
     struct totals totals = total_of(report, 0, report->count);
     cJSON *root = cJSON_CreateObject();

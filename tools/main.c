@@ -26,16 +26,18 @@ static void print_help(FILE *file)
           "Trainable mini-transformers on an ordinary CPU: train a small translator from a YAML\n"
           "config, check its gradients, and look at the attention that it learned.\n\nCommands:\n",
           file);
-    for (int i = 0; i < COMMAND_COUNT; i++) fprintf(file, "  %-10s %s\n", COMMANDS[i].name, COMMANDS[i].summary);
+    for (int i = 0; i < COMMAND_COUNT; i++)
+        fprintf(file, "  %-10s %s\n", COMMANDS[i].name, COMMANDS[i].summary);
     fputs("\n`qkv <command> --help` explains a command; `qkv --version` prints the version.\n", file);
 }
 
-/* The system gives a closed standard descriptor to the next file that is opened, and results would be printed into a
- * checkpoint. What stands there now answers every read or write with an error. */
+/* The system gives a closed standard descriptor to the next file that is opened, and results would be printed
+ * into a checkpoint. What stands there now answers every read or write with an error. */
 static void occupy_standard_descriptors(void)
 {
     for (int descriptor = 0; descriptor < 3; descriptor++)
-        if (fcntl(descriptor, F_GETFD) < 0 && errno == EBADF) open("/dev/null", descriptor ? O_RDONLY : O_WRONLY);
+        if (fcntl(descriptor, F_GETFD) < 0 && errno == EBADF)
+            open("/dev/null", descriptor ? O_RDONLY : O_WRONLY);
 }
 
 /* Runs the command and gives its exit code. */

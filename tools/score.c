@@ -72,13 +72,16 @@ static enum qkv_status add_all(struct lines *outputs, struct lines *references, 
     const char *list[MOST_REFERENCES];
     for (;;) {
         bool output, reference;
-        if (next_line(outputs, &output, error) || next_line(references, &reference, error)) return QKV_INVALID;
+        if (next_line(outputs, &output, error) || next_line(references, &reference, error))
+            return QKV_INVALID;
         if (output != reference)
             return qkv_error_set(error, "%s: has more lines than %s, which ends after line %lld",
-                                 output ? outputs->path : references->path, output ? references->path : outputs->path,
+                                 output ? outputs->path : references->path,
+                                 output ? references->path : outputs->path,
                                  (long long)(output ? references : outputs)->number);
         if (!output) break;
-        if (texts_score_add(score, outputs->line, list, split(references->line, list), error)) return QKV_INVALID;
+        if (texts_score_add(score, outputs->line, list, split(references->line, list), error))
+            return QKV_INVALID;
     }
     return outputs->number ? QKV_OK : qkv_error_set(error, "%s: the file is empty", outputs->path);
 }
@@ -95,8 +98,9 @@ int command_score(int argc, char **argv)
     };
     const struct usage usage = {
         .synopsis = "score TRANSLATIONS REFERENCES [options]",
-        .description = "BLEU and chrF of a file of translations, one a line, against the same lines of another file,\n"
-                       "each with one reference or with several between tabs. `-` is standard input.\n",
+        .description =
+            "BLEU and chrF of a file of translations, one a line, against the same lines of another file,\n"
+            "each with one reference or with several between tabs. `-` is standard input.\n",
         .arguments = arguments,
         .examples = "  qkv translate runs/toy_en_es lines.en | qkv score - lines.es\n",
         .fewest = 2,

@@ -16,7 +16,9 @@ enum qkv_status source_open(struct source *source, const struct qkv_run *run, co
     bool standard = !strcmp(path, "-");
     struct stat status;
     *source = (struct source){
-        .reader = {.name = standard ? "<stdin>" : path, .text = &run->config.data.src, .vocabulary = &run->source},
+        .reader = {.name = standard ? "<stdin>" : path,
+                   .text = &run->config.data.src,
+                   .vocabulary = &run->source},
         .longest = run->model->config.encoder.positions.max_length - 1,
         .quiet = quiet,
     };
@@ -43,7 +45,8 @@ void tell_unknown(const char *place, const struct qkv_sentence *sentence)
     if (!sentence->unknown) return;
     struct qkv_types unknown = {0};
     for (int64_t i = 0; i < sentence->tokens.count; i++)
-        if (sentence->ids[i] == QKV_UNKNOWN && qkv_types_add(&unknown, sentence->tokens.token[i], 1) < 0) return;
+        if (sentence->ids[i] == QKV_UNKNOWN && qkv_types_add(&unknown, sentence->tokens.token[i], 1) < 0)
+            return;
     fprintf(stderr, "qkv: %s: not in the vocabulary: ", place);
     for (int64_t i = 0; i < unknown.size && i < WORDS_SHOWN; i++) {
         const char *word = qkv_types_token(&unknown, i);
@@ -52,13 +55,14 @@ void tell_unknown(const char *place, const struct qkv_sentence *sentence)
         print_plain(stderr, word, length);
         if (word[length]) fputs("...", stderr);
     }
-    if (unknown.size > WORDS_SHOWN) fprintf(stderr, " and %lld more", (long long)(unknown.size - WORDS_SHOWN));
+    if (unknown.size > WORDS_SHOWN)
+        fprintf(stderr, " and %lld more", (long long)(unknown.size - WORDS_SHOWN));
     fputc('\n', stderr);
     qkv_types_release(&unknown);
 }
 
-enum qkv_status source_next(struct source *source, struct qkv_arena *arena, struct source_line *line, bool *found,
-                            struct qkv_error *error)
+enum qkv_status source_next(struct source *source, struct qkv_arena *arena, struct source_line *line,
+                            bool *found, struct qkv_error *error)
 {
     struct qkv_sentence_reader *reader = &source->reader;
     if (qkv_sentence_reader_next(reader, found, error)) return QKV_INVALID;
@@ -69,8 +73,10 @@ enum qkv_status source_next(struct source *source, struct qkv_arena *arena, stru
     snprintf(place, sizeof place, "%.250s:%lld", reader->name, (long long)reader->line);
     if (!source->quiet) tell_unknown(place, sentence);
     if (length > source->longest) {
-        fprintf(stderr, "qkv: %s: has %lld tokens, but the model has positions for %lld: only the first are translated\n",
-                place, (long long)length, (long long)source->longest);
+        fprintf(
+            stderr,
+            "qkv: %s: has %lld tokens, but the model has positions for %lld: only the first are translated\n",
+            place, (long long)length, (long long)source->longest);
         length = source->longest;
     }
     int32_t *ids = qkv_arena_allocate(arena, (size_t)length * sizeof *ids);

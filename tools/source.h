@@ -24,10 +24,10 @@ struct source {
 enum qkv_status source_open(struct source *source, const struct qkv_run *run, const char *path, bool quiet,
                             struct qkv_error *error);
 
-/* Reads the next line, ids in the arena. Says on stderr, unless quiet, which words are unknown; says always when a line
- * is cut because the model has no positions for more. */
-enum qkv_status source_next(struct source *source, struct qkv_arena *arena, struct source_line *line, bool *found,
-                            struct qkv_error *error);
+/* Reads the next line, ids in the arena. Says on stderr, unless quiet, which words are unknown; says always
+ * when a line is cut because the model has no positions for more. */
+enum qkv_status source_next(struct source *source, struct qkv_arena *arena, struct source_line *line,
+                            bool *found, struct qkv_error *error);
 
 void source_close(struct source *source);
 

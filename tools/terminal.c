@@ -61,9 +61,12 @@ void progress_bar_clear(struct progress_bar *bar)
 void format_duration(double seconds, char text[16])
 {
     unsigned whole = seconds < 3e6 ? (unsigned)(seconds + 0.5) : 3000000;
-    if (whole < 60) snprintf(text, 16, "%us", whole);
-    else if (whole < 3600) snprintf(text, 16, "%um%02us", whole / 60 % 60, whole % 60);
-    else snprintf(text, 16, "%uh%02um", whole / 3600 % 1000, whole / 60 % 60);
+    if (whole < 60)
+        snprintf(text, 16, "%us", whole);
+    else if (whole < 3600)
+        snprintf(text, 16, "%um%02us", whole / 60 % 60, whole % 60);
+    else
+        snprintf(text, 16, "%uh%02um", whole / 3600 % 1000, whole / 60 % 60);
 }
 
 void print_plain(FILE *file, const char *text, size_t length)
@@ -73,7 +76,9 @@ void print_plain(FILE *file, const char *text, size_t length)
         /* U+0080 .. U+009F are controls as well: 0xC2 0x80 .. 0xC2 0x9F in UTF-8. */
         bool wide = bytes[i] == 0xC2 && i + 1 < length && bytes[i + 1] >= 0x80 && bytes[i + 1] < 0xA0;
         if (wide) i++;
-        if (wide || bytes[i] < 0x20 || bytes[i] == 0x7F) fprintf(file, "\\x%02X", bytes[i]);
-        else fputc(bytes[i], file);
+        if (wide || bytes[i] < 0x20 || bytes[i] == 0x7F)
+            fprintf(file, "\\x%02X", bytes[i]);
+        else
+            fputc(bytes[i], file);
     }
 }

@@ -10,7 +10,7 @@
 /* One line at the bottom that is drawn over and over; does nothing unless `live`. */
 struct progress_bar {
     FILE *file;
-    bool live;    /* the file is a terminal */
+    bool live; /* the file is a terminal */
     bool drawn;
     double shown; /* when it was drawn last, seconds */
 };
@@ -24,13 +24,15 @@ void progress_bar_show(struct progress_bar *bar, double share, const char *text)
 /* Takes the line away, before something else is printed. */
 void progress_bar_clear(struct progress_bar *bar);
 
-/* Prints text that came from a file or a stranger: control characters, which could play with the terminal, as \xNN. */
+/* Prints text that came from a file or a stranger: control characters, which could play with the terminal, as
+ * \xNN. */
 void print_plain(FILE *file, const char *text, size_t length);
 
 /* "42s", "3m12s", "1h05m". */
 void format_duration(double seconds, char text[16]);
 
-/* Whether colours may be used on a file: a terminal, and NO_COLOR is unset or empty (https://no-color.org). */
+/* Whether colours may be used on a file: a terminal, and NO_COLOR is unset or empty (https://no-color.org).
+ */
 bool colours_on(FILE *file);
 
 /* Columns of the terminal behind a file; 80 where that cannot be said. */

@@ -22,8 +22,9 @@ static void on_signal(int number)
     if (!quiet_when_interrupted && write(STDERR_FILENO, said, sizeof said - 1) < 0) return;
 }
 
-/* The first signal asks for a clean end; the handler is then gone, so that a second one kills. Who started the training
- * with nohup wants it to outlive the terminal. Nobody reading the progress is no reason to lose the training. */
+/* The first signal asks for a clean end; the handler is then gone, so that a second one kills. Who started
+ * the training with nohup wants it to outlive the terminal. Nobody reading the progress is no reason to lose
+ * the training. */
 static void listen_to_signals(bool quiet)
 {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND}, before;
@@ -56,13 +57,17 @@ static void show_start(void *context, const struct qkv_train_start *start)
     view->started = true;
     view->resumed = start->resumed;
     if (view->quiet) return;
-    fprintf(stderr, "%s: %lld parameters, %lld training pairs, %lld dev pairs, vocabularies of %d and %d, %d thread%s\n",
-            start->folder, (long long)start->parameters, (long long)start->pairs, (long long)start->dev_pairs,
-            (int)start->source_types, (int)start->target_types, start->threads, start->threads == 1 ? "" : "s");
+    fprintf(
+        stderr,
+        "%s: %lld parameters, %lld training pairs, %lld dev pairs, vocabularies of %d and %d, %d thread%s\n",
+        start->folder, (long long)start->parameters, (long long)start->pairs, (long long)start->dev_pairs,
+        (int)start->source_types, (int)start->target_types, start->threads, start->threads == 1 ? "" : "s");
     if (start->pairs < start->read)
-        fprintf(stderr, "dropped %lld of %lld training pairs: %lld sources and %lld targets are longer than max_length\n",
-                (long long)(start->read - start->pairs), (long long)start->read, (long long)start->long_sources,
-                (long long)start->long_targets);
+        fprintf(
+            stderr,
+            "dropped %lld of %lld training pairs: %lld sources and %lld targets are longer than max_length\n",
+            (long long)(start->read - start->pairs), (long long)start->read, (long long)start->long_sources,
+            (long long)start->long_targets);
     if (start->resumed) fprintf(stderr, "resuming after update %lld\n", (long long)start->resumed);
 }
 
@@ -76,8 +81,10 @@ static void show_progress(void *context, const struct qkv_train_progress *p)
     snprintf(text, sizeof text, "update %lld  epoch %lld  loss %.4f  %.0f tokens/s%s%s", (long long)p->update,
              (long long)p->epoch, p->loss, p->tokens_per_second, left[0] ? "  left " : "", left);
     double share = p->updates > 0 ? (double)p->update / (double)p->updates : -1;
-    if (view->bar.live) progress_bar_show(&view->bar, share, text);
-    else if (p->logged) fprintf(stderr, "%s\n", text);
+    if (view->bar.live)
+        progress_bar_show(&view->bar, share, text);
+    else if (p->logged)
+        fprintf(stderr, "%s\n", text);
 }
 
 static void show_validation(void *context, const struct qkv_train_validation *v)
@@ -87,9 +94,10 @@ static void show_validation(void *context, const struct qkv_train_validation *v)
     progress_bar_clear(&view->bar);
     const struct qkv_scores *s = &v->scores;
     fprintf(stderr,
-            "update %lld  dev: loss %.4f  perplexity %.3f  tokens %.2f %%  sequences %.2f %%  BLEU %.2f  chrF %.2f%s\n",
-            (long long)v->update, s->loss, s->perplexity, 100 * s->token_accuracy, 100 * s->sequence_accuracy, s->bleu,
-            s->chrf, v->best ? "  (best)" : "");
+            "update %lld  dev: loss %.4f  perplexity %.3f  tokens %.2f %%  sequences %.2f %%  BLEU %.2f  "
+            "chrF %.2f%s\n",
+            (long long)v->update, s->loss, s->perplexity, 100 * s->token_accuracy, 100 * s->sequence_accuracy,
+            s->bleu, s->chrf, v->best ? "  (best)" : "");
     for (int64_t i = 0; i < v->samples; i++) {
         bool right = !strcmp(v->reference[i], v->translation[i]);
         fprintf(stderr, "    %s\n      = %s\n", v->source[i], v->translation[i]);
@@ -107,8 +115,10 @@ static void print_quoted(const char *word)
     }
     fputc('\'', stderr);
     for (; *word; word++)
-        if (*word == '\'') fputs("'\\''", stderr);
-        else fputc(*word, stderr);
+        if (*word == '\'')
+            fputs("'\\''", stderr);
+        else
+            fputc(*word, stderr);
     fputc('\'', stderr);
 }
 
@@ -125,17 +135,21 @@ static void print_resume(const struct view *view)
 }
 
 /* One sentence on how it ended. */
-static void show_end(const struct view *view, const struct qkv_config *config, const struct qkv_train_result *result)
+static void show_end(const struct view *view, const struct qkv_config *config,
+                     const struct qkv_train_result *result)
 {
     bool patience = result->end == QKV_TRAIN_PATIENCE, stopped = result->end == QKV_TRAIN_STOPPED;
     if (view->resume && !stopped && result->updates == view->resumed)
         fprintf(stderr, "nothing is left to do; raise %s to go on: done",
                 patience ? "training.patience" : "training.updates or training.epochs");
-    else fputs(patience ? "no progress any more" : stopped ? "interrupted" : "done", stderr);
-    fprintf(stderr, " after %lld updates (%lld target tokens)", (long long)result->updates, (long long)result->tokens);
+    else
+        fputs(patience ? "no progress any more" : stopped ? "interrupted" : "done", stderr);
+    fprintf(stderr, " after %lld updates (%lld target tokens)", (long long)result->updates,
+            (long long)result->tokens);
     if (result->validated)
-        fprintf(stderr, "; best %s %.4f at update %lld", qkv_metric_name(config->training.early_stopping_metric),
-                result->best, (long long)result->best_update);
+        fprintf(stderr, "; best %s %.4f at update %lld",
+                qkv_metric_name(config->training.early_stopping_metric), result->best,
+                (long long)result->best_update);
     fprintf(stderr, "\n");
     if (!stopped) return;
     fputs("saved; go on with: ", stderr);
@@ -167,16 +181,19 @@ int command_train(int argc, char **argv)
         ARGUMENT_SETTINGS(&settings),
         {"resume", 'r', NULL, ARGUMENT_FLAG, &options.resume, 0, 0, "go on from the run's last checkpoint"},
         {"overwrite", 0, NULL, ARGUMENT_FLAG, &options.overwrite, 0, 0, "replace the run that stands there"},
-        {"threads", 'j', "N", ARGUMENT_INTEGER, &threads, 1, 1024, "threads (default: as many as the machine has)"},
+        {"threads", 'j', "N", ARGUMENT_INTEGER, &threads, 1, 1024,
+         "threads (default: as many as the machine has)"},
         {"quiet", 'q', NULL, ARGUMENT_FLAG, &view.quiet, 0, 0, "print nothing but errors"},
         {0},
     };
     const struct usage usage = {
         .synopsis = "train CONFIG [options]",
-        .description = "Trains the model that CONFIG describes and writes the run folder training.model_dir\n"
-                       "(default runs/<name>): checkpoints, vocabularies, metrics.jsonl and the effective config.\n"
-                       "CONFIG may be `-` for standard input. Interrupting it (Ctrl-C) saves first. Results are the same with any\n"
-                       "number of threads.\n",
+        .description =
+            "Trains the model that CONFIG describes and writes the run folder training.model_dir\n"
+            "(default runs/<name>): checkpoints, vocabularies, metrics.jsonl and the effective config.\n"
+            "CONFIG may be `-` for standard input. Interrupting it (Ctrl-C) saves first. Results are the "
+            "same with any\n"
+            "number of threads.\n",
         .arguments = arguments,
         .examples = "  qkv train configs/toy_en_es.yaml\n"
                     "  qkv train configs/toy_en_es.yaml -s training.updates=500 --overwrite\n",
@@ -203,8 +220,10 @@ int command_train(int argc, char **argv)
         listen_to_signals(view.quiet);
         status = qkv_train(&config, &options, &result, &error);
         progress_bar_clear(&view.bar);
-        if (status) show_failure(&view, &config, status, error.message);
-        else if (!view.quiet) show_end(&view, &config, &result);
+        if (status)
+            show_failure(&view, &config, status, error.message);
+        else if (!view.quiet)
+            show_end(&view, &config, &result);
     }
     qkv_arena_release(&arena);
     return (int)status;

@@ -16,9 +16,9 @@
 
 /* Sentences that are read before they are translated together. */
 struct block {
-    int64_t count;              /* lines */
-    struct source_line *line;   /* [room] */
-    struct qkv_ids *ids;        /* [room]: those that have words, with their place in `line` */
+    int64_t count;            /* lines */
+    struct source_line *line; /* [room] */
+    struct qkv_ids *ids;      /* [room]: those that have words, with their place in `line` */
     int64_t *place;
     int64_t filled;
     struct qkv_arena arena;
@@ -40,11 +40,13 @@ struct translator {
     struct block block;
 };
 
-/* One translation as a line: with --n-best the number of its sentence stands before it, with --scores its score. */
-static enum qkv_status print_hypothesis(struct translator *t, int64_t line, const struct qkv_hypothesis *hypothesis,
-                                        struct qkv_error *error)
+/* One translation as a line: with --n-best the number of its sentence stands before it, with --scores its
+ * score. */
+static enum qkv_status print_hypothesis(struct translator *t, int64_t line,
+                                        const struct qkv_hypothesis *hypothesis, struct qkv_error *error)
 {
-    const char **tokens = qkv_arena_allocate(&t->block.arena, (size_t)(hypothesis->length + 1) * sizeof *tokens);
+    const char **tokens =
+        qkv_arena_allocate(&t->block.arena, (size_t)(hypothesis->length + 1) * sizeof *tokens);
     if (!tokens) return qkv_error_set(error, "out of memory");
     for (int64_t i = 0; i < hypothesis->length; i++)
         tokens[i] = qkv_vocabulary_token(&t->run.target, hypothesis->ids[i]);
@@ -69,7 +71,8 @@ static enum qkv_status flush(struct translator *t, struct qkv_error *error)
     }
     for (int64_t i = 0; i < block->count; i++) {
         bool has_words = next < block->filled && block->place[next] == i;
-        const struct qkv_hypothesis nothing = {0}, *best = has_words ? &t->translations.best[next * n_best] : &nothing;
+        const struct qkv_hypothesis nothing = {0},
+                                    *best = has_words ? &t->translations.best[next * n_best] : &nothing;
         if (has_words) next++;
         for (int64_t k = 0; k < n_best && (k == 0 || (has_words && best[k].ids)); k++)
             if (print_hypothesis(t, block->line[i].number, &best[k], error)) return QKV_INVALID;
@@ -105,7 +108,8 @@ static enum qkv_status translate(struct translator *t, struct qkv_error *error)
     return QKV_OK;
 }
 
-static enum qkv_status open_translator(struct translator *t, const char *run, const char *checkpoint, struct qkv_error *error)
+static enum qkv_status open_translator(struct translator *t, const char *run, const char *checkpoint,
+                                       struct qkv_error *error)
 {
     if (qkv_run_open(&t->run, run, checkpoint, QKV_FLOAT32, error)) return QKV_INVALID;
     const struct qkv_testing_config *testing = &t->run.config.testing;
@@ -123,7 +127,8 @@ static enum qkv_status open_translator(struct translator *t, const char *run, co
     t->block.ids = calloc(room, sizeof *t->block.ids);
     t->block.place = calloc(room, sizeof *t->block.place);
     t->decoding = qkv_decoding_new(t->run.model);
-    if (!t->block.line || !t->block.ids || !t->block.place || !t->decoding) return qkv_error_set(error, "out of memory");
+    if (!t->block.line || !t->block.ids || !t->block.place || !t->decoding)
+        return qkv_error_set(error, "out of memory");
     return QKV_OK;
 }
 
@@ -147,13 +152,20 @@ int command_translate(int argc, char **argv)
     const char *checkpoint = NULL;
     int operands;
     const struct argument arguments[] = {
-        {"beam", 'k', "K", ARGUMENT_INTEGER, &o->search.beam_size, 1, 1000, "hypotheses per sentence; 1: greedy (default: testing.beam_size)"},
-        {"length-penalty", 'a', "ALPHA", ARGUMENT_NUMBER, &o->search.length_penalty, 0, 10, "exponent of the length penalty (default: testing.beam_alpha)"},
-        {"n-best", 'n', "N", ARGUMENT_INTEGER, &o->search.n_best, 1, 1000, "translations per sentence, each behind the number of its line"},
-        {"scores", 0, NULL, ARGUMENT_FLAG, &o->scores, 0, 0, "print log-probability / length penalty before each translation"},
-        {"max-length", 0, "N", ARGUMENT_INTEGER, &o->search.max_output_length, 1, 1e6, "longest translation in tokens"},
-        {"batch", 'b', "N", ARGUMENT_INTEGER, &o->batch_size, 1, 1e5, "sentences translated together (default: testing.batch_size)"},
-        {"checkpoint", 0, "NAME", ARGUMENT_TEXT, &checkpoint, 0, 0, "file in the run folder (default: best, else last)"},
+        {"beam", 'k', "K", ARGUMENT_INTEGER, &o->search.beam_size, 1, 1000,
+         "hypotheses per sentence; 1: greedy (default: testing.beam_size)"},
+        {"length-penalty", 'a', "ALPHA", ARGUMENT_NUMBER, &o->search.length_penalty, 0, 10,
+         "exponent of the length penalty (default: testing.beam_alpha)"},
+        {"n-best", 'n', "N", ARGUMENT_INTEGER, &o->search.n_best, 1, 1000,
+         "translations per sentence, each behind the number of its line"},
+        {"scores", 0, NULL, ARGUMENT_FLAG, &o->scores, 0, 0,
+         "print log-probability / length penalty before each translation"},
+        {"max-length", 0, "N", ARGUMENT_INTEGER, &o->search.max_output_length, 1, 1e6,
+         "longest translation in tokens"},
+        {"batch", 'b', "N", ARGUMENT_INTEGER, &o->batch_size, 1, 1e5,
+         "sentences translated together (default: testing.batch_size)"},
+        {"checkpoint", 0, "NAME", ARGUMENT_TEXT, &checkpoint, 0, 0,
+         "file in the run folder (default: best, else last)"},
         {"quiet", 'q', NULL, ARGUMENT_FLAG, &o->quiet, 0, 0, "do not tell of unknown words"},
         {0},
     };

@@ -11,7 +11,8 @@ struct qkv_check_row *qkv_check_add(struct qkv_check_report *report, const char 
 void qkv_check_fail(struct qkv_check_report *report, struct qkv_check_row *row, const char *format, ...)
     QKV_PRINTF(3, 4);
 
-/* Makes the backward function of an op of this graph wrong, until qkv_unplant. One graph at a time on a thread. */
+/* Makes the backward function of an op of this graph wrong, until qkv_unplant. One graph at a time on a
+ * thread. */
 void qkv_plant(struct qkv_graph *graph, enum qkv_op_id op, enum qkv_fault fault);
 /* Back to what it was; returns how often the faulty function ran. */
 int64_t qkv_unplant(struct qkv_graph *graph);

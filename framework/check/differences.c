@@ -4,7 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-/* A forward pass is a few hundred roundings deep, not one; this many units in the last place are put down to them. */
+/* A forward pass is a few hundred roundings deep, not one; this many units in the last place are put down to
+ * them. */
 static const double ROUNDINGS = 16;
 
 /* Below this share of the derivative rounding hides nothing that matters. */
@@ -48,7 +49,8 @@ void qkv_probe_follow(struct qkv_probe *probe, const struct qkv_tensor *leaf)
 
 void qkv_probe_restore(struct qkv_probe *probe)
 {
-    for (int64_t i = 0; i < probe->path_count; i++) probe->graph->ops[probe->path[i]->op]->forward(probe->path[i]);
+    for (int64_t i = 0; i < probe->path_count; i++)
+        probe->graph->ops[probe->path[i]->op]->forward(probe->path[i]);
 }
 
 static void evaluate(struct qkv_probe *probe, double *values)
@@ -76,7 +78,8 @@ static void move(struct qkv_probe *probe, const struct qkv_direction *direction,
 /* L(+step) - L(-step), taken before summing over y so that what does not change cancels exactly. */
 struct change {
     double value;
-    double moved, all; /* magnitudes behind the rounding error: of the numbers of y that changed, and of all */
+    double moved,
+        all; /* magnitudes behind the rounding error: of the numbers of y that changed, and of all */
 };
 
 static struct change difference(struct qkv_probe *probe, const struct qkv_direction *direction, double step)
@@ -94,15 +97,18 @@ static struct change difference(struct qkv_probe *probe, const struct qkv_direct
         double size = fabs(c) * (fabs(plus) + fabs(minus));
         change.value += c * (plus - minus);
         change.all += size;
-        if (plus > minus || plus < minus) change.moved += size + fabs(c) * moved;
-        else if (plus - minus != 0.0) change.value = NAN; /* not comparable: some value is no number */
+        if (plus > minus || plus < minus)
+            change.moved += size + fabs(c) * moved;
+        else if (plus - minus != 0.0)
+            change.value = NAN; /* not comparable: some value is no number */
     }
     return change;
 }
 
 /* ---- the rules ---- */
 
-static struct qkv_derivative five_points(struct qkv_probe *probe, const struct qkv_direction *direction, double h)
+static struct qkv_derivative five_points(struct qkv_probe *probe, const struct qkv_direction *direction,
+                                         double h)
 {
     struct change whole = difference(probe, direction, h), half = difference(probe, direction, h / 2);
     double three = 0.5 * whole.value / h, five = (4.0 / 3.0 * half.value - 1.0 / 6.0 * whole.value) / h;
@@ -122,19 +128,21 @@ static bool rules_agree(struct qkv_derivative d)
 }
 
 /* Rounding shrinks as the step grows: takes larger ones as long as the rules agree. */
-static struct qkv_derivative sharpen(struct qkv_probe *probe, const struct qkv_direction *direction, double scale,
-                                     struct qkv_derivative d)
+static struct qkv_derivative sharpen(struct qkv_probe *probe, const struct qkv_direction *direction,
+                                     double scale, struct qkv_derivative d)
 {
     for (double h = 1e-2 * scale; h < 0.2 * scale && d.rounding > BLURRED * fabs(d.value); h *= 10) {
         struct qkv_derivative larger = five_points(probe, direction, h);
         if (!(larger.truncation <= BLURRED * fabs(larger.value) + larger.rounding)) break;
-        larger.rounding += larger.truncation; /* steps that large are not trusted further than their rules agree */
+        larger.rounding +=
+            larger.truncation; /* steps that large are not trusted further than their rules agree */
         if (larger.rounding < d.rounding) d = larger;
     }
     return d;
 }
 
-struct qkv_derivative qkv_differentiate(struct qkv_probe *probe, const struct qkv_direction *direction, double scale)
+struct qkv_derivative qkv_differentiate(struct qkv_probe *probe, const struct qkv_direction *direction,
+                                        double scale)
 {
     struct qkv_derivative best = {.value = NAN, .truncation = INFINITY};
     for (double h = 1e-3 * scale; h > 3e-7 * scale; h /= 10) {
@@ -152,11 +160,12 @@ struct qkv_derivative qkv_differentiate(struct qkv_probe *probe, const struct qk
 struct qkv_derivative qkv_differentiate_again(struct qkv_probe *probe, const struct qkv_direction *direction,
                                               double scale)
 {
-    struct qkv_derivative best = {.value = NAN, .rounding = INFINITY}, last = five_points(probe, direction, 1e-2 * scale);
+    struct qkv_derivative best = {.value = NAN, .rounding = INFINITY},
+                          last = five_points(probe, direction, 1e-2 * scale);
     for (double h = 1e-3 * scale; h > 3e-7 * scale; h /= 10) {
         struct qkv_derivative d = five_points(probe, direction, h);
-        /* The smaller step is further from kinks and deeper in rounding: what it says otherwise is the doubt; twice,
-         * because its own error may have cancelled a part. */
+        /* The smaller step is further from kinks and deeper in rounding: what it says otherwise is the doubt;
+         * twice, because its own error may have cancelled a part. */
         last.rounding += 2 * fabs(d.value - last.value);
         if (last.rounding < best.rounding) best = last;
         last = d;

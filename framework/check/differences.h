@@ -13,7 +13,8 @@ struct qkv_probe {
     int64_t path_count;
 };
 
-/* What moves: one element of a leaf; or (element -1) a leaf along `along`; or (leaf NULL) all leaves along it. */
+/* What moves: one element of a leaf; or (element -1) a leaf along `along`; or (leaf NULL) all leaves along
+ * it. */
 struct qkv_direction {
     struct qkv_tensor *leaf;
     int64_t element;
@@ -37,12 +38,13 @@ void qkv_probe_follow(struct qkv_probe *probe, const struct qkv_tensor *leaf);
 /* Computes what the leaf reaches, to leave the graph as it was found. */
 void qkv_probe_restore(struct qkv_probe *probe);
 
-/* The derivative at step 0, for numbers of size `scale`. The step is the largest of 1e-3 .. 1e-6 times the scale whose
- * two rules agree; where rounding would hide the derivative it grows to 0.1. */
-struct qkv_derivative qkv_differentiate(struct qkv_probe *probe, const struct qkv_direction *direction, double scale);
+/* The derivative at step 0, for numbers of size `scale`. The step is the largest of 1e-3 .. 1e-6 times the
+ * scale whose two rules agree; where rounding would hide the derivative it grows to 0.1. */
+struct qkv_derivative qkv_differentiate(struct qkv_probe *probe, const struct qkv_direction *direction,
+                                        double scale);
 
-/* The same with every step, for what seems wrong: it may be a kink that the rules did not see. How much the steps
- * disagree is part of the rounding error. */
+/* The same with every step, for what seems wrong: it may be a kink that the rules did not see. How much the
+ * steps disagree is part of the rounding error. */
 struct qkv_derivative qkv_differentiate_again(struct qkv_probe *probe, const struct qkv_direction *direction,
                                               double scale);
 

@@ -71,10 +71,12 @@ static bool is_blurred(double analytic, struct qkv_derivative numeric)
     return size > 0 && numeric.rounding > BLURRED * size;
 }
 
-/* Keeps the worst element: by what matters; where rounding explains all, by the plain error of what is not blurred. */
+/* Keeps the worst element: by what matters; where rounding explains all, by the plain error of what is not
+ * blurred. */
 static void record(struct qkv_check_row *row, int64_t element, double analytic, struct qkv_derivative numeric)
 {
-    double error = relative_error(analytic, numeric, 0), excess = relative_error(analytic, numeric, numeric.rounding);
+    double error = relative_error(analytic, numeric, 0),
+           excess = relative_error(analytic, numeric, numeric.rounding);
     bool blurred = is_blurred(analytic, numeric), empty = row->checked++ == 0;
     bool all_blurred = row->blurred == row->checked - 1; /* those before */
     if (blurred) row->blurred++;
@@ -103,14 +105,14 @@ struct run {
     const char *subject;
     struct qkv_probe probe;
     const struct qkv_check_options *options;
-    int64_t total;           /* elements of all leaves */
-    double *analytic;        /* gradients of all leaves, one after the other */
-    double *origin, *along;  /* the same for values and for the direction that they move in */
-    int64_t done, work;      /* derivatives taken and to be taken, for the progress */
+    int64_t total;          /* elements of all leaves */
+    double *analytic;       /* gradients of all leaves, one after the other */
+    double *origin, *along; /* the same for values and for the direction that they move in */
+    int64_t done, work;     /* derivatives taken and to be taken, for the progress */
 };
 
-static void measure(struct run *run, struct qkv_check_row *row, const struct qkv_direction *direction, double scale,
-                    double analytic, double analytic_rounding)
+static void measure(struct run *run, struct qkv_check_row *row, const struct qkv_direction *direction,
+                    double scale, double analytic, double analytic_rounding)
 {
     struct qkv_derivative numeric = qkv_differentiate(&run->probe, direction, scale);
     numeric.rounding += analytic_rounding;
@@ -123,10 +125,10 @@ static void measure(struct run *run, struct qkv_check_row *row, const struct qkv
     if (run->options->progress) run->options->progress(run->options->context, run->done, run->work);
 }
 
-/* All elements of a leaf (NULL: of all leaves) along one random direction of length about 1. `first` is the place of the
- * leaf among all. */
-static void measure_together(struct run *run, struct qkv_check_row *row, struct qkv_tensor *leaf, int64_t first,
-                             uint32_t family)
+/* All elements of a leaf (NULL: of all leaves) along one random direction of length about 1. `first` is the
+ * place of the leaf among all. */
+static void measure_together(struct run *run, struct qkv_check_row *row, struct qkv_tensor *leaf,
+                             int64_t first, uint32_t family)
 {
     int64_t count = leaf ? leaf->count : run->total;
     struct qkv_random random = {run->options->seed, QKV_STREAM_CHECK, family};
@@ -184,7 +186,8 @@ static bool check_elements(struct run *run)
     for (struct qkv_tensor *x = run->probe.graph->first; x; x = x->next) {
         number += x->op == QKV_OP_leaf && !x->parameter;
         if (!qkv_is_variable(x)) continue;
-        struct qkv_check_row *row = qkv_check_add(run->report, run->subject, leaf_name(run->report, x, number));
+        struct qkv_check_row *row =
+            qkv_check_add(run->report, run->subject, leaf_name(run->report, x, number));
         if (!row) return false;
         row->elements = x->count;
         row->shape = x->shape;
@@ -276,14 +279,16 @@ static bool run_checks(struct run *run)
 }
 
 enum qkv_status qkv_check_graph(struct qkv_check_report *report, const char *subject, struct qkv_graph *graph,
-                                struct qkv_tensor *y, const struct qkv_check_options *options, struct qkv_error *error)
+                                struct qkv_tensor *y, const struct qkv_check_options *options,
+                                struct qkv_error *error)
 {
     if (qkv_graph_check(graph, error)) return QKV_INVALID;
     if (graph->dtype != QKV_FLOAT64) return qkv_error_set(error, "gradients are checked in float64 only");
     struct qkv_check_options used = *options;
     if (used.tolerance <= 0) used.tolerance = 1e-7;
     int64_t total = 0, nodes = 0;
-    for (struct qkv_tensor *x = graph->first; x; x = x->next, nodes++) total += qkv_is_variable(x) ? x->count : 0;
+    for (struct qkv_tensor *x = graph->first; x; x = x->next, nodes++)
+        total += qkv_is_variable(x) ? x->count : 0;
     if (total == 0 || !y->needs_gradient)
         return qkv_error_set(error, "%s has no variable or parameter to check", subject);
     size_t count = (size_t)y->count;

@@ -1,6 +1,6 @@
 /* The gradient check of layers: walks the samples of the table of layers. */
-#include "check/check.h"
 #include "qkv/layers.h"
+#include "check/check.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,13 +16,14 @@ static void fill(struct qkv_tensor *x, uint64_t seed, uint32_t family)
 {
     double *value = x ? qkv_tensor_value(x) : NULL;
     struct qkv_random random = {seed, QKV_STREAM_CHECK, family};
-    for (int64_t i = 0; x && i < qkv_tensor_count(x); i++) value[i] = 2 * qkv_random_uniform(random, (uint64_t)i) - 1;
+    for (int64_t i = 0; x && i < qkv_tensor_count(x); i++)
+        value[i] = 2 * qkv_random_uniform(random, (uint64_t)i) - 1;
 }
 
 /* One sample: a layer of its own, with random parameters (biases too: zeros would hide faults) and inputs. */
 static enum qkv_status check_sample(struct qkv_check_report *report, const struct qkv_layer_kind *kind,
-                                    const struct qkv_layer_sample *sample, const struct qkv_check_options *options,
-                                    struct qkv_error *error)
+                                    const struct qkv_layer_sample *sample,
+                                    const struct qkv_check_options *options, struct qkv_error *error)
 {
     struct qkv_parameters parameters = {0};
     struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
@@ -52,7 +53,8 @@ static enum qkv_status check_sample(struct qkv_check_report *report, const struc
         input[i] = qkv_variable(graph, sample->input[i]);
         fill(input[i], options->seed, (uint32_t)i + 1);
     }
-    status = qkv_check_graph(report, subject, graph, kind->apply(layer, graph, input, sample), options, error);
+    status =
+        qkv_check_graph(report, subject, graph, kind->apply(layer, graph, input, sample), options, error);
 end:
     free(gradients);
     free(layer);

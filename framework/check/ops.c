@@ -15,9 +15,9 @@ enum qkv_op_id qkv_op_find(const char *name)
 struct setting {
     enum qkv_op_id op;
     const struct qkv_sample *sample;
-    unsigned varied;  /* bit i: input i gets a gradient */
-    bool used_again;  /* each varied input has a second use, which backward reaches first */
-    int alias[2];     /* two inputs that are one tensor; both 0: none */
+    unsigned varied; /* bit i: input i gets a gradient */
+    bool used_again; /* each varied input has a second use, which backward reaches first */
+    int alias[2];    /* two inputs that are one tensor; both 0: none */
     uint64_t seed;
 };
 
@@ -49,18 +49,21 @@ static void make_inputs(struct scene *scene, const struct setting *setting)
             scene->input[k] = scene->input[setting->alias[0]];
             continue;
         }
-        scene->input[k] = setting->varied >> k & 1 ? qkv_variable(scene->graph, shape) : qkv_constant(scene->graph, shape);
+        scene->input[k] =
+            setting->varied >> k & 1 ? qkv_variable(scene->graph, shape) : qkv_constant(scene->graph, shape);
         struct qkv_tensor *x = scene->input[k];
         for (int64_t i = 0; x && i < x->count; i++) {
             float value = (float)draw(sample, k, i, setting->seed);
-            if (scene->graph->dtype == QKV_FLOAT32) ((float *)x->value)[i] = value;
-            else ((double *)x->value)[i] = (double)value;
+            if (scene->graph->dtype == QKV_FLOAT32)
+                ((float *)x->value)[i] = value;
+            else
+                ((double *)x->value)[i] = (double)value;
         }
     }
 }
 
-/* The op, and behind it where asked a second use of each varied input: an op that overwrites gradients instead of adding
- * to them is then seen. Without, the op is the first to touch them. */
+/* The op, and behind it where asked a second use of each varied input: an op that overwrites gradients
+ * instead of adding to them is then seen. Without, the op is the first to touch them. */
 static struct scene scene_of(enum qkv_dtype dtype, const struct setting *setting)
 {
     struct scene scene = {.graph = qkv_graph_new(dtype)};
@@ -74,7 +77,9 @@ static struct scene scene_of(enum qkv_dtype dtype, const struct setting *setting
     for (int k = 0; k < QKV_MAX_INPUTS; k++) {
         if (!(setting->varied >> k & 1)) continue;
         struct qkv_tensor *again = qkv_scale(scene.graph, scene.input[k], 0.5 + k);
-        flat = again ? qkv_concat(scene.graph, flat, qkv_reshape(scene.graph, again, QKV_SHAPE(again->count)), 0) : NULL;
+        flat =
+            again ? qkv_concat(scene.graph, flat, qkv_reshape(scene.graph, again, QKV_SHAPE(again->count)), 0)
+                  : NULL;
     }
     scene.result = flat;
     return scene;
@@ -82,26 +87,30 @@ static struct scene scene_of(enum qkv_dtype dtype, const struct setting *setting
 
 /* ---- samples ---- */
 
-static enum qkv_status check_single(struct qkv_check_report *report, const char *subject, const struct setting *setting,
-                                    struct qkv_error *error)
+static enum qkv_status check_single(struct qkv_check_report *report, const char *subject,
+                                    const struct setting *setting, struct qkv_error *error)
 {
     struct scene single = scene_of(QKV_FLOAT32, setting), whole = scene_of(QKV_FLOAT64, setting);
     enum qkv_status status = QKV_INVALID;
-    if (!single.graph || !whole.graph) qkv_error_set(error, "out of memory for %s", subject);
+    if (!single.graph || !whole.graph)
+        qkv_error_set(error, "out of memory for %s", subject);
     else if (!qkv_graph_check(single.graph, error) && !qkv_graph_check(whole.graph, error))
-        status = qkv_check_precision(report, subject, single.y, whole.y, QKV_FLOAT32_BOUND, setting->seed, error);
+        status =
+            qkv_check_precision(report, subject, single.y, whole.y, QKV_FLOAT32_BOUND, setting->seed, error);
     qkv_graph_free(single.graph);
     qkv_graph_free(whole.graph);
     return status;
 }
 
-static enum qkv_status check_varied(struct qkv_check_report *report, const char *subject, const struct setting *setting,
-                                    const struct qkv_check_options *options, struct qkv_error *error)
+static enum qkv_status check_varied(struct qkv_check_report *report, const char *subject,
+                                    const struct setting *setting, const struct qkv_check_options *options,
+                                    struct qkv_error *error)
 {
     struct scene scene = scene_of(QKV_FLOAT64, setting);
-    enum qkv_status status = !scene.graph || !subject
-                                 ? qkv_error_set(error, "out of memory for op %s", qkv_op_name(setting->op))
-                                 : qkv_check_graph(report, subject, scene.graph, scene.result, options, error);
+    enum qkv_status status =
+        !scene.graph || !subject
+            ? qkv_error_set(error, "out of memory for op %s", qkv_op_name(setting->op))
+            : qkv_check_graph(report, subject, scene.graph, scene.result, options, error);
     qkv_graph_free(scene.graph);
     return status;
 }
@@ -109,12 +118,15 @@ static enum qkv_status check_varied(struct qkv_check_report *report, const char 
 static bool may_be_one(const struct qkv_sample *sample, unsigned varied, int i, int j)
 {
     const struct qkv_sample_input *a = &sample->input[i], *b = &sample->input[j];
-    return varied >> i & 1 && varied >> j & 1 && a->rank == b->rank && !memcmp(a->size, b->size, sizeof a->size);
+    return varied >> i & 1 && varied >> j & 1 && a->rank == b->rank &&
+           !memcmp(a->size, b->size, sizeof a->size);
 }
 
-/* All inputs that may vary together; each alone; and pairs that are one tensor, as query and key of self attention. */
-static enum qkv_status check_sample(struct qkv_check_report *report, enum qkv_op_id op, const struct qkv_sample *sample,
-                                    const struct qkv_check_options *options, struct qkv_error *error)
+/* All inputs that may vary together; each alone; and pairs that are one tensor, as query and key of self
+ * attention. */
+static enum qkv_status check_sample(struct qkv_check_report *report, enum qkv_op_id op,
+                                    const struct qkv_sample *sample, const struct qkv_check_options *options,
+                                    struct qkv_error *error)
 {
     const struct qkv_op *rule = qkv_op_samples(op);
     struct qkv_arena *arena = &report->arena;
@@ -132,8 +144,9 @@ static enum qkv_status check_sample(struct qkv_check_report *report, enum qkv_op
     for (int k = 0; !status && k < rule->inputs; k++) {
         if (!(all >> k & 1)) continue;
         setting.varied = 1u << k;
-        status = check_varied(report, qkv_arena_format(arena, "op %s (%s), input %d alone", rule->name, sample->name, k + 1),
-                              &setting, options, error);
+        status = check_varied(
+            report, qkv_arena_format(arena, "op %s (%s), input %d alone", rule->name, sample->name, k + 1),
+            &setting, options, error);
     }
     setting.varied = all;
     for (int j = 1; !status && j < rule->inputs; j++)
@@ -141,20 +154,22 @@ static enum qkv_status check_sample(struct qkv_check_report *report, enum qkv_op
             if (!may_be_one(sample, all, i, j)) continue;
             setting.alias[0] = i, setting.alias[1] = j;
             status = check_varied(report,
-                                  qkv_arena_format(arena, "op %s (%s), inputs %d and %d are one tensor", rule->name,
-                                                   sample->name, i + 1, j + 1),
+                                  qkv_arena_format(arena, "op %s (%s), inputs %d and %d are one tensor",
+                                                   rule->name, sample->name, i + 1, j + 1),
                                   &setting, options, error);
         }
     return status;
 }
 
 /* A bad sample must be refused, with its message. */
-static enum qkv_status check_refusal(struct qkv_check_report *report, enum qkv_op_id op, const struct qkv_sample *sample,
-                                     struct qkv_error *error)
+static enum qkv_status check_refusal(struct qkv_check_report *report, enum qkv_op_id op,
+                                     const struct qkv_sample *sample, struct qkv_error *error)
 {
     const struct qkv_op *rule = qkv_op_samples(op);
-    const struct setting setting = {
-        .op = op, .sample = sample, .varied = ~sample->constant & ((1u << rule->inputs) - 1), .used_again = true};
+    const struct setting setting = {.op = op,
+                                    .sample = sample,
+                                    .varied = ~sample->constant & ((1u << rule->inputs) - 1),
+                                    .used_again = true};
     struct scene scene = scene_of(QKV_FLOAT64, &setting);
     const char *subject = qkv_arena_format(&report->arena, "op %s (refuses %s)", rule->name, sample->name);
     struct qkv_check_row *row = subject && scene.graph ? qkv_check_add(report, subject, "message") : NULL;
@@ -163,15 +178,17 @@ static enum qkv_status check_refusal(struct qkv_check_report *report, enum qkv_o
         return qkv_error_set(error, "out of memory for the samples of %s", rule->name);
     }
     struct qkv_error given = {""};
-    if (!qkv_graph_check(scene.graph, &given)) qkv_check_fail(report, row, "the op accepts it");
+    if (!qkv_graph_check(scene.graph, &given))
+        qkv_check_fail(report, row, "the op accepts it");
     else if (!strstr(given.message, sample->message))
-        qkv_check_fail(report, row, "the message is '%s', but should contain '%s'", given.message, sample->message);
+        qkv_check_fail(report, row, "the message is '%s', but should contain '%s'", given.message,
+                       sample->message);
     qkv_graph_free(scene.graph);
     return QKV_OK;
 }
 
-enum qkv_status qkv_check_op(struct qkv_check_report *report, enum qkv_op_id op, const struct qkv_check_options *options,
-                             struct qkv_error *error)
+enum qkv_status qkv_check_op(struct qkv_check_report *report, enum qkv_op_id op,
+                             const struct qkv_check_options *options, struct qkv_error *error)
 {
     QKV_BUG(op <= QKV_OP_leaf || op >= QKV_OP_COUNT, "there is no op %d", (int)op);
     const struct qkv_op *rule = qkv_op_samples(op);

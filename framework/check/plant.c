@@ -1,4 +1,5 @@
-/* Planted faults: a wrapper around the backward function of one op that spoils what it added to the gradients. */
+/* Planted faults: a wrapper around the backward function of one op that spoils what it added to the
+ * gradients. */
 #include "check/check.h"
 #include "graph/graph.h"
 
@@ -44,13 +45,24 @@ static void spoil(int64_t n, const double *before, double *after)
         double added = after[i] - before[i];
         double neighbour = i > 0 ? after[i - 1] - before[i - 1] : last;
         switch (planted.fault) {
-        case QKV_FAULT_SIGN: after[i] = before[i] - added; break;
-        case QKV_FAULT_FACTOR: after[i] = before[i] + 1.001 * added; break;
-        case QKV_FAULT_MISSING: after[i] = i == largest ? before[i] : after[i]; break;
-        case QKV_FAULT_OVERWRITE: after[i] = added; break;
-        case QKV_FAULT_OFFSET: after[i] = before[i] + neighbour; break;
+        case QKV_FAULT_SIGN:
+            after[i] = before[i] - added;
+            break;
+        case QKV_FAULT_FACTOR:
+            after[i] = before[i] + 1.001 * added;
+            break;
+        case QKV_FAULT_MISSING:
+            after[i] = i == largest ? before[i] : after[i];
+            break;
+        case QKV_FAULT_OVERWRITE:
+            after[i] = added;
+            break;
+        case QKV_FAULT_OFFSET:
+            after[i] = before[i] + neighbour;
+            break;
         case QKV_FAULT_NONE:
-        case QKV_FAULT_COUNT: break;
+        case QKV_FAULT_COUNT:
+            break;
         }
     }
 }

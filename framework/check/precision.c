@@ -19,8 +19,8 @@ static double largest(int64_t count, const double *numbers)
 }
 
 /* `floor`: differences are not held against anything smaller. */
-static void compare(struct comparison *c, const char *name, int64_t count, const float *single, const double *whole,
-                    double floor)
+static void compare(struct comparison *c, const char *name, int64_t count, const float *single,
+                    const double *whole, double floor)
 {
     double size = fmax(largest(count, whole), floor);
     c->row->elements += count;
@@ -54,8 +54,9 @@ static void compare_gradients(struct comparison *c, struct qkv_tensor *single, s
     }
 }
 
-enum qkv_status qkv_check_precision(struct qkv_check_report *report, const char *subject, struct qkv_tensor *single,
-                                    struct qkv_tensor *whole, double bound, uint64_t seed, struct qkv_error *error)
+enum qkv_status qkv_check_precision(struct qkv_check_report *report, const char *subject,
+                                    struct qkv_tensor *single, struct qkv_tensor *whole, double bound,
+                                    uint64_t seed, struct qkv_error *error)
 {
     struct qkv_check_row *row = qkv_check_add(report, subject, "float32 against float64");
     double *cotangent = row ? malloc((size_t)whole->count * sizeof *cotangent) : NULL;
@@ -75,6 +76,7 @@ enum qkv_status qkv_check_precision(struct qkv_check_report *report, const char 
     free(cotangent);
     row->worst = -1; /* the row is about many tensors */
     if (!(row->error <= bound))
-        qkv_check_fail(report, row, "float32 is %.3g away from float64 in %s, above %.3g", row->error, c.worst, bound);
+        qkv_check_fail(report, row, "float32 is %.3g away from float64 in %s, above %.3g", row->error,
+                       c.worst, bound);
     return QKV_OK;
 }

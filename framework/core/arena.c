@@ -27,8 +27,8 @@ static struct qkv_arena_chunk *chunk_new(size_t size)
     return chunk;
 }
 
-/* Finds room for `size` (a multiple of ALIGNMENT): in the current chunk, in a later kept one, or in a new one, which
- * at least doubles what the arena holds so that the chain stays short. */
+/* Finds room for `size` (a multiple of ALIGNMENT): in the current chunk, in a later kept one, or in a new
+ * one, which at least doubles what the arena holds so that the chain stays short. */
 static struct qkv_arena_chunk *find_room(struct qkv_arena *arena, size_t size)
 {
     size_t held = 0;
@@ -42,8 +42,10 @@ static struct qkv_arena_chunk *find_room(struct qkv_arena *arena, size_t size)
     struct qkv_arena_chunk *chunk = chunk_new(wanted > size ? wanted : size);
     if (!chunk && wanted > size) chunk = chunk_new(size);
     if (!chunk) return NULL;
-    if (last) last->next = chunk;
-    else arena->first = chunk;
+    if (last)
+        last->next = chunk;
+    else
+        arena->first = chunk;
     return chunk;
 }
 
@@ -89,8 +91,8 @@ char *qkv_arena_format(struct qkv_arena *arena, const char *format, ...)
     return text;
 }
 
-/* Chunks that had to be chained are replaced by one that holds all of them and an eighth more: chains waste the ends of
- * their chunks, and the next round is seldom exactly as large as the last. */
+/* Chunks that had to be chained are replaced by one that holds all of them and an eighth more: chains waste
+ * the ends of their chunks, and the next round is seldom exactly as large as the last. */
 static void join_chunks(struct qkv_arena *arena)
 {
     size_t size = (arena->peak + arena->peak / 8 + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Threads sleep on `start` between runs; `generation` tells a new run from a spurious wake. Parts are taken from a
- * shared counter, so a slow part does not hold up the others. */
+/* Threads sleep on `start` between runs; `generation` tells a new run from a spurious wake. Parts are taken
+ * from a shared counter, so a slow part does not hold up the others. */
 struct qkv_workers {
     pthread_mutex_t mutex;
     pthread_cond_t start, finish;
@@ -41,7 +41,8 @@ static void *helper(void *argument)
     unsigned long seen = 0;
     pthread_mutex_lock(&workers->mutex);
     for (;;) {
-        while (workers->generation == seen && !workers->stop) pthread_cond_wait(&workers->start, &workers->mutex);
+        while (workers->generation == seen && !workers->stop)
+            pthread_cond_wait(&workers->start, &workers->mutex);
         if (workers->stop) break;
         seen = workers->generation;
         pthread_mutex_unlock(&workers->mutex);
@@ -86,7 +87,8 @@ int qkv_workers_count(const struct qkv_workers *workers)
     return workers->helpers + 1;
 }
 
-void qkv_workers_run(struct qkv_workers *workers, int parts, void (*function)(void *context, int part), void *context)
+void qkv_workers_run(struct qkv_workers *workers, int parts, void (*function)(void *context, int part),
+                     void *context)
 {
     if (workers->helpers == 0 || parts <= 1) {
         for (int part = 0; part < parts; part++) function(context, part);

@@ -111,8 +111,8 @@ static int descending(const void *left, const void *right)
 }
 
 /* The lengths of all sentences of a side, longest first. */
-static void sort_lengths(const struct qkv_corpus *corpus, int64_t (*length)(const struct qkv_corpus *, int64_t),
-                         int64_t *lengths)
+static void sort_lengths(const struct qkv_corpus *corpus,
+                         int64_t (*length)(const struct qkv_corpus *, int64_t), int64_t *lengths)
 {
     for (int64_t i = 0; i < corpus->count; i++) lengths[i] = length(corpus, i);
     qsort(lengths, (size_t)corpus->count, sizeof *lengths, descending);
@@ -187,8 +187,8 @@ enum qkv_status qkv_batches_get(const struct qkv_batches *batches, int64_t i, st
     return QKV_OK;
 }
 
-/* The longest sources beside the longest targets, until either side has the tokens that a part can have: parts
- * are cut within half a sentence of the even split at both ends. */
+/* The longest sources beside the longest targets, until either side has the tokens that a part can have:
+ * parts are cut within half a sentence of the even split at both ends. */
 static enum qkv_status add_largest(const struct qkv_batches *batches, int64_t shards, const int64_t *source,
                                    const int64_t *target, struct qkv_batch *batch)
 {
@@ -196,7 +196,8 @@ static enum qkv_status add_largest(const struct qkv_batches *batches, int64_t sh
     int64_t share = even + source[0] + target[0], count = 0, source_tokens = 0, target_tokens = 0;
     int64_t source_bound = smaller(share, batches->most_source_tokens);
     int64_t target_bound = smaller(share, batches->most_target_tokens);
-    for (; count < batches->most_sentences && (source_tokens < source_bound || target_tokens < target_bound); count++) {
+    for (; count < batches->most_sentences && (source_tokens < source_bound || target_tokens < target_bound);
+         count++) {
         source_tokens += source[count];
         target_tokens += target[count];
     }
@@ -212,8 +213,8 @@ static enum qkv_status add_largest(const struct qkv_batches *batches, int64_t sh
     return room ? QKV_OK : QKV_INVALID;
 }
 
-enum qkv_status qkv_batches_largest(const struct qkv_batches *batches, int64_t shards, struct qkv_batch *batch,
-                                    struct qkv_error *error)
+enum qkv_status qkv_batches_largest(const struct qkv_batches *batches, int64_t shards,
+                                    struct qkv_batch *batch, struct qkv_error *error)
 {
     QKV_BUG(shards < 1, "%lld shards", (long long)shards);
     size_t size = (size_t)batches->corpus->count * sizeof(int64_t);

@@ -26,8 +26,8 @@ struct qkv_lines {
     bool finished;
 };
 
-/* Opens a file, or standard input for "-"; fails with `path: ...` when it is missing, a folder or empty (a byte order mark alone counts
- * as empty). There is nothing to close after a failure. */
+/* Opens a file, or standard input for "-"; fails with `path: ...` when it is missing, a folder or empty (a
+ * byte order mark alone counts as empty). There is nothing to close after a failure. */
 enum qkv_status qkv_lines_open(struct qkv_lines *lines, const char *path, struct qkv_error *error);
 
 /* Reads the next line; `*found` becomes false at the end of the file. Fails with `path:line:column: ...` on

@@ -99,8 +99,10 @@ bool qkv_refuse(struct qkv_tensor *y, const char *format, ...)
     vsnprintf(sentence, sizeof sentence, format, arguments);
     va_end(arguments);
     const char *op = qkv_op_name(y->op);
-    if (y->graph->scope) qkv_graph_fail(y->graph, "%s (%s): %s", op, y->graph->scope, sentence);
-    else qkv_graph_fail(y->graph, "%s: %s", op, sentence);
+    if (y->graph->scope)
+        qkv_graph_fail(y->graph, "%s (%s): %s", op, y->graph->scope, sentence);
+    else
+        qkv_graph_fail(y->graph, "%s: %s", op, sentence);
     return false;
 }
 
@@ -157,9 +159,12 @@ static struct qkv_tensor *finish(struct qkv_tensor *tensor)
     tensor->count = qkv_shape_count(tensor->shape);
     size_t bytes = (size_t)tensor->count * graph->size;
     if (!tensor->value) tensor->value = qkv_arena_allocate(&graph->arena, bytes);
-    if (tensor->needs_gradient && !tensor->gradient) tensor->gradient = qkv_arena_allocate(&graph->arena, bytes);
-    if (tensor->saved_count) tensor->saved = qkv_arena_allocate(&graph->arena, (size_t)tensor->saved_count * graph->size);
-    if (!tensor->value || (tensor->needs_gradient && !tensor->gradient) || (tensor->saved_count && !tensor->saved))
+    if (tensor->needs_gradient && !tensor->gradient)
+        tensor->gradient = qkv_arena_allocate(&graph->arena, bytes);
+    if (tensor->saved_count)
+        tensor->saved = qkv_arena_allocate(&graph->arena, (size_t)tensor->saved_count * graph->size);
+    if (!tensor->value || (tensor->needs_gradient && !tensor->gradient) ||
+        (tensor->saved_count && !tensor->saved))
         return qkv_graph_fail(graph, "out of memory for a tensor of shape %s", qkv_shape_text(tensor->shape));
     if (tensor->scratch > graph->scratch_wanted) graph->scratch_wanted = tensor->scratch;
     if (graph->scratch_wanted > graph->scratch_count) {
@@ -168,8 +173,10 @@ static struct qkv_tensor *finish(struct qkv_tensor *tensor)
         if (!graph->scratch) return qkv_graph_fail(graph, "out of memory for working space");
     }
     tensor->previous = graph->last;
-    if (graph->last) graph->last->next = tensor;
-    else graph->first = tensor;
+    if (graph->last)
+        graph->last->next = tensor;
+    else
+        graph->first = tensor;
     graph->last = tensor;
     return tensor;
 }
@@ -243,7 +250,8 @@ struct qkv_tensor *qkv_wrap(struct qkv_graph *graph, struct qkv_shape shape, voi
 
 /* ---- parameters ---- */
 
-void qkv_graph_bind(struct qkv_graph *graph, const struct qkv_parameters *parameters, void *gradients, bool accumulate)
+void qkv_graph_bind(struct qkv_graph *graph, const struct qkv_parameters *parameters, void *gradients,
+                    bool accumulate)
 {
     QKV_BUG(parameters->dtype != graph->dtype, "parameters and graph differ in precision");
     graph->parameters = parameters;
@@ -256,7 +264,8 @@ struct qkv_tensor *qkv_use(struct qkv_graph *graph, const struct qkv_parameter *
     if (graph->failed) return NULL;
     if (!parameter) return NULL;
     const struct qkv_parameters *all = graph->parameters;
-    QKV_BUG(!all || all->list[parameter->index] != parameter, "%s is not of the bound parameters", parameter->name);
+    QKV_BUG(!all || all->list[parameter->index] != parameter, "%s is not of the bound parameters",
+            parameter->name);
     if (!graph->leaf) {
         graph->leaf = qkv_arena_zeroed(&graph->arena, (size_t)all->count * sizeof *graph->leaf);
         if (!graph->leaf) return qkv_graph_fail(graph, "out of memory for a table of parameters");
@@ -335,7 +344,8 @@ const struct qkv_tensor *qkv_graph_find_not_finite(const struct qkv_graph *graph
     if (!graph->computed) return NULL;
     for (const struct qkv_tensor *x = graph->first; x; x = x->next) {
         for (int64_t i = 0; i < x->count; i++) {
-            double value = graph->dtype == QKV_FLOAT32 ? (double)((const float *)x->value)[i] : ((const double *)x->value)[i];
+            double value = graph->dtype == QKV_FLOAT32 ? (double)((const float *)x->value)[i]
+                                                       : ((const double *)x->value)[i];
             if (!isfinite(value)) return x;
         }
         if (x == graph->computed) break;

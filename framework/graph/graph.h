@@ -56,16 +56,16 @@ struct qkv_sample_input {
     int64_t size[QKV_MAX_RANK];
 };
 
-/* An op called with certain shapes and options: one that must work, which the gradient check runs, or one that must be
- * refused with `message`. A list ends with a sample whose `name` is NULL. */
+/* An op called with certain shapes and options: one that must work, which the gradient check runs, or one
+ * that must be refused with `message`. A list ends with a sample whose `name` is NULL. */
 struct qkv_sample {
     const char *name;
     struct qkv_sample_input input[QKV_MAX_INPUTS];
     struct qkv_options options;
-    double low, high;      /* inputs are drawn from +-[0.1, 1], or from [low, high] where these differ */
-    unsigned constant;     /* bit i: input i gets no gradient */
-    unsigned binary;       /* bit i: input i holds only 0 and 1 */
-    const char *message;   /* of bad samples: what the error must contain */
+    double low, high;    /* inputs are drawn from +-[0.1, 1], or from [low, high] where these differ */
+    unsigned constant;   /* bit i: input i gets no gradient */
+    unsigned binary;     /* bit i: input i holds only 0 and 1 */
+    const char *message; /* of bad samples: what the error must contain */
 };
 
 /* All that the engine knows of an op; one a precision and instruction set. */

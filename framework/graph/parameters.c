@@ -69,12 +69,19 @@ static double draw(const struct qkv_parameter *parameter, struct qkv_random rand
     int64_t last = parameter->shape.size[parameter->shape.rank - 1];
     double fans = (double)(parameter->count / last + last);
     switch (parameter->initial.kind) {
-    case QKV_INITIALIZER_ZEROS: return 0.0;
-    case QKV_INITIALIZER_ONES: return 1.0;
-    case QKV_INITIALIZER_NORMAL: return gain * qkv_random_normal(random, (uint64_t)i);
-    case QKV_INITIALIZER_XAVIER_NORMAL: return gain * sqrt(2.0 / fans) * qkv_random_normal(random, (uint64_t)i);
-    case QKV_INITIALIZER_UNIFORM: break;
-    case QKV_INITIALIZER_XAVIER_UNIFORM: gain *= sqrt(6.0 / fans); break;
+    case QKV_INITIALIZER_ZEROS:
+        return 0.0;
+    case QKV_INITIALIZER_ONES:
+        return 1.0;
+    case QKV_INITIALIZER_NORMAL:
+        return gain * qkv_random_normal(random, (uint64_t)i);
+    case QKV_INITIALIZER_XAVIER_NORMAL:
+        return gain * sqrt(2.0 / fans) * qkv_random_normal(random, (uint64_t)i);
+    case QKV_INITIALIZER_UNIFORM:
+        break;
+    case QKV_INITIALIZER_XAVIER_UNIFORM:
+        gain *= sqrt(6.0 / fans);
+        break;
     }
     return gain * (2.0 * qkv_random_uniform(random, (uint64_t)i) - 1.0);
 }
@@ -102,7 +109,8 @@ const struct qkv_parameter *qkv_parameters_find(const struct qkv_parameters *par
     return NULL;
 }
 
-double qkv_parameter_get(const struct qkv_parameters *parameters, const struct qkv_parameter *parameter, int64_t i)
+double qkv_parameter_get(const struct qkv_parameters *parameters, const struct qkv_parameter *parameter,
+                         int64_t i)
 {
     int64_t at = parameter->offset + i;
     return parameters->dtype == QKV_FLOAT32 ? (double)((const float *)parameters->values)[at]
@@ -113,8 +121,10 @@ void qkv_parameter_set(struct qkv_parameters *parameters, const struct qkv_param
                        double value)
 {
     int64_t at = parameter->offset + i;
-    if (parameters->dtype == QKV_FLOAT32) ((float *)parameters->values)[at] = (float)value;
-    else ((double *)parameters->values)[at] = value;
+    if (parameters->dtype == QKV_FLOAT32)
+        ((float *)parameters->values)[at] = (float)value;
+    else
+        ((double *)parameters->values)[at] = value;
 }
 
 void qkv_parameters_release(struct qkv_parameters *parameters)

@@ -4,12 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* framework/kernels/table.c makes one table a variant. The portable one is compiled everywhere; tests and the curious
- * force it with QKV_KERNELS=portable. */
-#define TABLES(variant)                                                                                                \
-    extern const struct qkv_op *const qkv_table_float32_##variant[QKV_OP_COUNT];                                       \
-    extern const struct qkv_op *const qkv_table_float64_##variant[QKV_OP_COUNT];                                       \
-    extern const struct qkv_optimizer_kernels qkv_optimizer_float32_##variant, qkv_optimizer_float64_##variant;
+/* framework/kernels/table.c makes one table a variant. The portable one is compiled everywhere; tests and the
+ * curious force it with QKV_KERNELS=portable. */
+#define TABLES(variant)                                                                                      \
+    extern const struct qkv_op *const qkv_table_float32_##variant[QKV_OP_COUNT];                             \
+    extern const struct qkv_op *const qkv_table_float64_##variant[QKV_OP_COUNT];                             \
+    extern const struct qkv_optimizer_kernels qkv_optimizer_float32_##variant,                               \
+        qkv_optimizer_float64_##variant;
 
 TABLES(portable)
 #ifdef QKV_HAVE_X86_VARIANTS
@@ -23,9 +24,13 @@ struct variant {
     const struct qkv_optimizer_kernels *optimizer[2];
 };
 
-#define VARIANT(name)                                                                                                  \
-    {#name, {qkv_table_float32_##name, qkv_table_float64_##name},                                                      \
-     {&qkv_optimizer_float32_##name, &qkv_optimizer_float64_##name}}
+#define VARIANT(name)                                                                                        \
+    {                                                                                                        \
+#        name, {qkv_table_float32_##name, qkv_table_float64_##name },                                        \
+        {                                                                                                    \
+            &qkv_optimizer_float32_##name, &qkv_optimizer_float64_##name                                     \
+        }                                                                                                    \
+    }
 
 /* Fastest first. */
 static const struct variant VARIANTS[] = {
@@ -42,8 +47,8 @@ static bool runs_here(const char *name)
 {
 #ifdef QKV_HAVE_X86_VARIANTS
     __builtin_cpu_init();
-    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
-                __builtin_cpu_supports("bmi2");
+    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
     bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                   __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
                   __builtin_cpu_supports("avx512vl");

@@ -70,13 +70,14 @@ double qkv_tensor_scalar(const struct qkv_tensor *tensor)
 
 /* ---- results beside the value ---- */
 
-const void *qkv_attention_weights_of(const struct qkv_tensor *attention, int64_t sentence, int64_t head, int64_t *rows,
-                                     int64_t *columns)
+const void *qkv_attention_weights_of(const struct qkv_tensor *attention, int64_t sentence, int64_t head,
+                                     int64_t *rows, int64_t *columns)
 {
     if (!attention || attention->op != QKV_OP_attention) return NULL;
     const struct qkv_options *options = &attention->options;
     int64_t query_rows = attention->input[0]->shape.size[0], key_rows = attention->input[1]->shape.size[0];
-    if (sentence < 0 || sentence >= qkv_segment_count(&options->queries) || head < 0 || head >= options->heads)
+    if (sentence < 0 || sentence >= qkv_segment_count(&options->queries) || head < 0 ||
+        head >= options->heads)
         return NULL;
     int64_t at = 0;
     for (int64_t s = 0; s <= sentence; s++) {
@@ -89,9 +90,10 @@ const void *qkv_attention_weights_of(const struct qkv_tensor *attention, int64_t
 
 void qkv_cross_entropy_sums(const struct qkv_tensor *loss, double *negative_log_likelihood, double *correct)
 {
-    QKV_BUG(loss->op != QKV_OP_cross_entropy && loss->op != QKV_OP_linear_cross_entropy, "%s is no cross entropy",
-            qkv_tensor_name(loss));
+    QKV_BUG(loss->op != QKV_OP_cross_entropy && loss->op != QKV_OP_linear_cross_entropy,
+            "%s is no cross entropy", qkv_tensor_name(loss));
     bool single = loss->graph->dtype == QKV_FLOAT32;
-    *negative_log_likelihood = single ? (double)((const float *)loss->saved)[0] : ((const double *)loss->saved)[0];
+    *negative_log_likelihood =
+        single ? (double)((const float *)loss->saved)[0] : ((const double *)loss->saved)[0];
     *correct = single ? (double)((const float *)loss->saved)[1] : ((const double *)loss->saved)[1];
 }

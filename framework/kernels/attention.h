@@ -21,8 +21,8 @@ static inline int64_t ragged_count(const struct qkv_options *options, int64_t qu
     return total;
 }
 
-static inline struct pair pair_at(const struct qkv_options *options, int64_t s, int64_t block, int64_t query_rows,
-                                  int64_t key_rows)
+static inline struct pair pair_at(const struct qkv_options *options, int64_t s, int64_t block,
+                                  int64_t query_rows, int64_t key_rows)
 {
     return (struct pair){
         .query = qkv_segment_start(&options->queries, s),
@@ -55,10 +55,12 @@ static inline bool check_attention(struct qkv_tensor *y, int64_t query_rows, int
                                    const struct qkv_tensor *mask)
 {
     const struct qkv_options *options = &y->options;
-    if (options->heads < 1) return qkv_refuse(y, "heads is %lld, but must be at least 1", (long long)options->heads);
+    if (options->heads < 1)
+        return qkv_refuse(y, "heads is %lld, but must be at least 1", (long long)options->heads);
     int64_t queries = qkv_segment_count(&options->queries), keys = qkv_segment_count(&options->keys);
     if (queries != keys)
-        return qkv_refuse(y, "there are %lld query segments, but %lld key segments", (long long)queries, (long long)keys);
+        return qkv_refuse(y, "there are %lld query segments, but %lld key segments", (long long)queries,
+                          (long long)keys);
     if (!check_segments(y, &options->queries, query_rows, "queries")) return false;
     if (!check_segments(y, &options->keys, key_rows, "keys")) return false;
     for (int64_t s = 0; s < queries; s++) {
@@ -66,8 +68,9 @@ static inline bool check_attention(struct qkv_tensor *y, int64_t query_rows, int
         int64_t tk = qkv_segment_length(&options->keys, s, key_rows);
         if (tq > 0 && tk < 1) return qkv_refuse(y, "segment %lld has queries, but no keys", (long long)s);
         if (options->causal && tq != tk)
-            return qkv_refuse(y, "causal attention needs as many queries as keys, but segment %lld has %lld and %lld",
-                              (long long)s, (long long)tq, (long long)tk);
+            return qkv_refuse(
+                y, "causal attention needs as many queries as keys, but segment %lld has %lld and %lld",
+                (long long)s, (long long)tq, (long long)tk);
         if (mask && (mask->shape.rank != 2 || mask->shape.size[0] != tq || mask->shape.size[1] != tk))
             return qkv_refuse(y, "mask is %s, but segment %lld has %lld queries and %lld keys",
                               qkv_shape_text(mask->shape), (long long)s, (long long)tq, (long long)tk);
@@ -79,14 +82,15 @@ static inline bool check_attention(struct qkv_tensor *y, int64_t query_rows, int
 /* Whether the width of x is H times something; refuses otherwise. */
 static inline bool check_heads(struct qkv_tensor *y, const struct qkv_tensor *x, const char *what)
 {
-    if (x->shape.rank != 2) return qkv_refuse(y, "%s is %s, but must have 2 axes", what, qkv_shape_text(x->shape));
+    if (x->shape.rank != 2)
+        return qkv_refuse(y, "%s is %s, but must have 2 axes", what, qkv_shape_text(x->shape));
     if (x->shape.size[1] % y->options.heads == 0) return true;
-    return qkv_refuse(y, "%s is %s, but its width must be a multiple of %lld heads", what, qkv_shape_text(x->shape),
-                      (long long)y->options.heads);
+    return qkv_refuse(y, "%s is %s, but its width must be a multiple of %lld heads", what,
+                      qkv_shape_text(x->shape), (long long)y->options.heads);
 }
 
-/* Softmax of one row of scores where only some keys are visible: the first `limit`, and of those the ones that `mask`
- * (NULL: all) marks. The others get 0, and a row that sees nothing is all 0. */
+/* Softmax of one row of scores where only some keys are visible: the first `limit`, and of those the ones
+ * that `mask` (NULL: all) marks. The others get 0, and a row that sees nothing is all 0. */
 static inline void visible_softmax(int64_t keys, int64_t limit, const real *mask, const real *from, real *to)
 {
     if (!mask) {

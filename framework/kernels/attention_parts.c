@@ -6,17 +6,20 @@
 static bool attention_scores_shape(struct qkv_tensor *y)
 {
     const struct qkv_tensor *query = y->input[0], *key = y->input[1];
-    if (y->options.heads < 1) return qkv_refuse(y, "heads is %lld, but must be at least 1", (long long)y->options.heads);
+    if (y->options.heads < 1)
+        return qkv_refuse(y, "heads is %lld, but must be at least 1", (long long)y->options.heads);
     if (!check_heads(y, query, "query") || !check_heads(y, key, "key")) return false;
     int64_t query_rows = query->shape.size[0], key_rows = key->shape.size[0];
     if (query->shape.size[1] != key->shape.size[1])
-        return qkv_refuse(y, "query is %s, but key is %s", qkv_shape_text(query->shape), qkv_shape_text(key->shape));
+        return qkv_refuse(y, "query is %s, but key is %s", qkv_shape_text(query->shape),
+                          qkv_shape_text(key->shape));
     if (!check_attention(y, query_rows, key_rows, NULL)) return false;
     y->shape = QKV_SHAPE(ragged_count(&y->options, query_rows, key_rows));
     return true;
 }
 
-/* Calls visit for every query-key pair of every head: rows of query and key, and the place in the ragged block. */
+/* Calls visit for every query-key pair of every head: rows of query and key, and the place in the ragged
+ * block. */
 struct step {
     int64_t query_row, key_row, head, at;
 };
@@ -68,8 +71,8 @@ static void attention_scores_backward(struct qkv_tensor *y)
 
 static const int64_t QUERY_STARTS[] = {0, 2, 3}, QUERY_LENGTHS[] = {2, 1, 3};
 static const int64_t KEY_STARTS[] = {0, 1, 5}, KEY_LENGTHS[] = {1, 4, 3};
-#define RAGGED  .queries = {3, QUERY_STARTS, QUERY_LENGTHS}, .keys = {3, KEY_STARTS, KEY_LENGTHS}
-#define SELF    .queries = {3, QUERY_STARTS, QUERY_LENGTHS}, .keys = {3, QUERY_STARTS, QUERY_LENGTHS}
+#define RAGGED .queries = {3, QUERY_STARTS, QUERY_LENGTHS}, .keys = {3, KEY_STARTS, KEY_LENGTHS}
+#define SELF   .queries = {3, QUERY_STARTS, QUERY_LENGTHS}, .keys = {3, QUERY_STARTS, QUERY_LENGTHS}
 
 static const struct qkv_sample attention_scores_good[] = {
     {"ragged", {IN(6, 6), IN(8, 6)}, .options = {.heads = 2, RAGGED}},
@@ -78,31 +81,44 @@ static const struct qkv_sample attention_scores_good[] = {
     {0},
 };
 static const struct qkv_sample attention_scores_bad[] = {
-    {"heads", {IN(6, 5), IN(8, 5)}, .options = {.heads = 2, RAGGED},
+    {"heads",
+     {IN(6, 5), IN(8, 5)},
+     .options = {.heads = 2, RAGGED},
      .message = "query is [6, 5], but its width must be a multiple of 2 heads"},
-    {"no heads", {IN(6, 5), IN(8, 5)}, .options = {.heads = 0}, .message = "heads is 0, but must be at least 1"},
-    {"widths", {IN(6, 6), IN(8, 4)}, .options = {.heads = 2, RAGGED}, .message = "query is [6, 6], but key is [8, 4]"},
-    {"rows", {IN(6, 6), IN(7, 6)}, .options = {.heads = 2, RAGGED},
+    {"no heads",
+     {IN(6, 5), IN(8, 5)},
+     .options = {.heads = 0},
+     .message = "heads is 0, but must be at least 1"},
+    {"widths",
+     {IN(6, 6), IN(8, 4)},
+     .options = {.heads = 2, RAGGED},
+     .message = "query is [6, 6], but key is [8, 4]"},
+    {"rows",
+     {IN(6, 6), IN(7, 6)},
+     .options = {.heads = 2, RAGGED},
      .message = "segment 2 of keys is rows 5 to 7, but there are 7 rows"},
     {0},
 };
 OP(attention_scores, .inputs = 2, .shape = attention_scores_shape, .forward = attention_scores_forward,
-   .backward = attention_scores_backward, .good = SAMPLES(attention_scores_good), .bad = SAMPLES(attention_scores_bad));
+   .backward = attention_scores_backward, .good = SAMPLES(attention_scores_good),
+   .bad = SAMPLES(attention_scores_bad));
 
 /* ---- attention_weights: w = softmax of each row over its visible keys;  ds = w (dw - sum(dw w)) ---- */
 
-/* With segments these say how many rows there are; without, the sentence is the whole block of one head count. */
+/* With segments these say how many rows there are; without, the sentence is the whole block of one head
+ * count. */
 static bool attention_weights_shape(struct qkv_tensor *y)
 {
     const struct qkv_tensor *scores = y->input[0];
     const struct qkv_options *options = &y->options;
-    if (options->heads < 1) return qkv_refuse(y, "heads is %lld, but must be at least 1", (long long)options->heads);
+    if (options->heads < 1)
+        return qkv_refuse(y, "heads is %lld, but must be at least 1", (long long)options->heads);
     if (!options->queries.count || !options->keys.count) return qkv_refuse(y, "needs query and key segments");
     if (!check_attention(y, INT64_MAX / 2, INT64_MAX / 2, y->input[1])) return false;
     int64_t count = ragged_count(options, 0, 0);
     if (scores->shape.rank != 1 || scores->count != count)
-        return qkv_refuse(y, "scores are %s, but the segments make %lld of them", qkv_shape_text(scores->shape),
-                          (long long)count);
+        return qkv_refuse(y, "scores are %s, but the segments make %lld of them",
+                          qkv_shape_text(scores->shape), (long long)count);
     return same_as_input(y);
 }
 
@@ -116,8 +132,8 @@ static void attention_weights_forward(struct qkv_tensor *y)
         struct pair p = pair_at(options, s, at, 0, 0);
         for (int64_t row = 0; row < options->heads * p.queries; row++, at += p.keys) {
             int64_t i = row % p.queries;
-            visible_softmax(p.keys, options->causal ? i + 1 : p.keys, mask ? mask + i * p.keys : NULL, scores + at,
-                            weights + at);
+            visible_softmax(p.keys, options->causal ? i + 1 : p.keys, mask ? mask + i * p.keys : NULL,
+                            scores + at, weights + at);
         }
     }
 }
@@ -144,21 +160,36 @@ static const struct qkv_sample attention_weights_good[] = {
     {"ragged", {IN(30)}, .options = {.heads = 2, RAGGED}},
     {"causal", {IN(28)}, .options = {.heads = 2, SELF, .causal = true}},
     {"masked", {IN(36), IN(3, 3)}, .options = {.heads = 2, SQUARE}, .constant = 2, .binary = 2},
-    {"masked and causal", {IN(18), IN(3, 3)}, .options = {.heads = 1, SQUARE, .causal = true}, .constant = 2, .binary = 2},
+    {"masked and causal",
+     {IN(18), IN(3, 3)},
+     .options = {.heads = 1, SQUARE, .causal = true},
+     .constant = 2,
+     .binary = 2},
     {0},
 };
 static const struct qkv_sample attention_weights_bad[] = {
-    {"count", {IN(29)}, .options = {.heads = 2, RAGGED}, .message = "scores are [29], but the segments make 30 of them"},
-    {"causal", {IN(30)}, .options = {.heads = 2, RAGGED, .causal = true},
+    {"count",
+     {IN(29)},
+     .options = {.heads = 2, RAGGED},
+     .message = "scores are [29], but the segments make 30 of them"},
+    {"causal",
+     {IN(30)},
+     .options = {.heads = 2, RAGGED, .causal = true},
      .message = "causal attention needs as many queries as keys, but segment 0 has 2 and 1"},
-    {"mask", {IN(36), IN(3, 2)}, .options = {.heads = 2, SQUARE}, .constant = 2,
+    {"mask",
+     {IN(36), IN(3, 2)},
+     .options = {.heads = 2, SQUARE},
+     .constant = 2,
      .message = "mask is [3, 2], but segment 0 has 3 queries and 3 keys"},
-    {"learned mask", {IN(36), IN(3, 3)}, .options = {.heads = 2, SQUARE}, .message = "the mask must not need a gradient"},
+    {"learned mask",
+     {IN(36), IN(3, 3)},
+     .options = {.heads = 2, SQUARE},
+     .message = "the mask must not need a gradient"},
     {0},
 };
 OP(attention_weights, .inputs = 2, .optional = 2, .shape = attention_weights_shape,
-   .forward = attention_weights_forward, .backward = attention_weights_backward, .good = SAMPLES(attention_weights_good),
-   .bad = SAMPLES(attention_weights_bad));
+   .forward = attention_weights_forward, .backward = attention_weights_backward,
+   .good = SAMPLES(attention_weights_good), .bad = SAMPLES(attention_weights_bad));
 
 /* ---- attention_mix: o_i = sum_j w_ij v_j;  dw_ij += do_i . v_j, dv_j += w_ij do_i ---- */
 
@@ -177,13 +208,15 @@ static bool attention_mix_shape(struct qkv_tensor *y)
 {
     const struct qkv_tensor *weights = y->input[0], *value = y->input[1];
     const struct qkv_options *options = &y->options;
-    if (options->heads < 1) return qkv_refuse(y, "heads is %lld, but must be at least 1", (long long)options->heads);
+    if (options->heads < 1)
+        return qkv_refuse(y, "heads is %lld, but must be at least 1", (long long)options->heads);
     if (!options->queries.count || !options->keys.count) return qkv_refuse(y, "needs query and key segments");
-    if (!check_heads(y, value, "value") || !check_attention(y, INT64_MAX / 2, value->shape.size[0], NULL)) return false;
+    if (!check_heads(y, value, "value") || !check_attention(y, INT64_MAX / 2, value->shape.size[0], NULL))
+        return false;
     int64_t count = ragged_count(options, 0, 0);
     if (weights->shape.rank != 1 || weights->count != count)
-        return qkv_refuse(y, "weights are %s, but the segments make %lld of them", qkv_shape_text(weights->shape),
-                          (long long)count);
+        return qkv_refuse(y, "weights are %s, but the segments make %lld of them",
+                          qkv_shape_text(weights->shape), (long long)count);
     y->shape = QKV_SHAPE(mix_rows(options), value->shape.size[1]);
     return true;
 }
@@ -225,10 +258,16 @@ static const struct qkv_sample attention_mix_good[] = {
     {0},
 };
 static const struct qkv_sample attention_mix_bad[] = {
-    {"count", {IN(29), IN(8, 6)}, .options = {.heads = 2, RAGGED},
+    {"count",
+     {IN(29), IN(8, 6)},
+     .options = {.heads = 2, RAGGED},
      .message = "weights are [29], but the segments make 30 of them"},
-    {"rows", {IN(30), IN(7, 6)}, .options = {.heads = 2, RAGGED}, .message = "segment 2 of keys is rows 5 to 7"},
+    {"rows",
+     {IN(30), IN(7, 6)},
+     .options = {.heads = 2, RAGGED},
+     .message = "segment 2 of keys is rows 5 to 7"},
     {0},
 };
 OP(attention_mix, .inputs = 2, .shape = attention_mix_shape, .forward = attention_mix_forward,
-   .backward = attention_mix_backward, .good = SAMPLES(attention_mix_good), .bad = SAMPLES(attention_mix_bad));
+   .backward = attention_mix_backward, .good = SAMPLES(attention_mix_good),
+   .bad = SAMPLES(attention_mix_bad));

@@ -1,4 +1,5 @@
-/* The random words behind dropout masks: 16 bits a decision, a pure function of (seed, step, node, element). */
+/* The random words behind dropout masks: 16 bits a decision, a pure function of (seed, step, node, element).
+ */
 #ifndef QKV_KERNELS_DROPOUT_H
 #define QKV_KERNELS_DROPOUT_H
 
@@ -6,7 +7,7 @@
 #include "kernels/kernel.h"
 
 enum {
-    DROPPER_BLOCKS = 16,                 /* Philox blocks made side by side, for the vector unit */
+    DROPPER_BLOCKS = 16,                /* Philox blocks made side by side, for the vector unit */
     DROPPER_WORDS = 8 * DROPPER_BLOCKS, /* decisions a call of dropper_words makes */
 };
 
@@ -29,8 +30,8 @@ static inline struct dropper dropper_of(const struct qkv_tensor *y)
     };
 }
 
-/* The words of elements block * DROPPER_WORDS onwards. Word w of Philox block b stands at index w * DROPPER_BLOCKS + b,
- * because the lanes of the vector unit are the blocks. */
+/* The words of elements block * DROPPER_WORDS onwards. Word w of Philox block b stands at index w *
+ * DROPPER_BLOCKS + b, because the lanes of the vector unit are the blocks. */
 static inline void dropper_words(const struct dropper *dropper, int64_t block, uint16_t *restrict words)
 {
     uint32_t c0[DROPPER_BLOCKS], c1[DROPPER_BLOCKS], c2[DROPPER_BLOCKS], c3[DROPPER_BLOCKS];

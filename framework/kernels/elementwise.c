@@ -41,8 +41,8 @@ static void add_backward(struct qkv_tensor *y)
     }
 }
 
-OP(add, .inputs = 2, .shape = pair_shape, .forward = add_forward, .backward = add_backward, .good = SAMPLES(pair_good),
-   .bad = SAMPLES(pair_bad));
+OP(add, .inputs = 2, .shape = pair_shape, .forward = add_forward, .backward = add_backward,
+   .good = SAMPLES(pair_good), .bad = SAMPLES(pair_bad));
 
 /* ---- subtract: da += dy, db -= dy ---- */
 
@@ -175,27 +175,28 @@ static const struct qkv_sample positive_good[] = {
     {0},
 };
 
-#define UNARY(title, samples, value_of, derivative_of)                                                                 \
-    static void title##_forward(struct qkv_tensor *y)                                                                  \
-    {                                                                                                                  \
-        const real *restrict from = y->input[0]->value;                                                                \
-        real *restrict to = y->value;                                                                                  \
-        for (int64_t i = 0; i < y->count; i++) {                                                                       \
-            real x = from[i];                                                                                          \
-            to[i] = (value_of);                                                                                        \
-        }                                                                                                              \
-    }                                                                                                                  \
-    static void title##_backward(struct qkv_tensor *y)                                                                 \
-    {                                                                                                                  \
-        const real *restrict from = y->input[0]->value, *restrict result = y->value, *restrict dy = y->gradient;       \
-        real *restrict dx = gradient_of(y->input[0]);                                                                  \
-        for (int64_t i = 0; i < y->count; i++) {                                                                       \
-            real x = from[i], f = result[i];                                                                           \
-            (void)x, (void)f;                                                                                          \
-            dx[i] += dy[i] * (derivative_of);                                                                          \
-        }                                                                                                              \
-    }                                                                                                                  \
-    OP(title, .inputs = 1, .shape = same_as_input, .forward = title##_forward, .backward = title##_backward,           \
+#define UNARY(title, samples, value_of, derivative_of)                                                       \
+    static void title##_forward(struct qkv_tensor *y)                                                        \
+    {                                                                                                        \
+        const real *restrict from = y->input[0]->value;                                                      \
+        real *restrict to = y->value;                                                                        \
+        for (int64_t i = 0; i < y->count; i++) {                                                             \
+            real x = from[i];                                                                                \
+            to[i] = (value_of);                                                                              \
+        }                                                                                                    \
+    }                                                                                                        \
+    static void title##_backward(struct qkv_tensor *y)                                                       \
+    {                                                                                                        \
+        const real *restrict from = y->input[0]->value, *restrict result = y->value,                         \
+                             *restrict dy = y->gradient;                                                     \
+        real *restrict dx = gradient_of(y->input[0]);                                                        \
+        for (int64_t i = 0; i < y->count; i++) {                                                             \
+            real x = from[i], f = result[i];                                                                 \
+            (void)x, (void)f;                                                                                \
+            dx[i] += dy[i] * (derivative_of);                                                                \
+        }                                                                                                    \
+    }                                                                                                        \
+    OP(title, .inputs = 1, .shape = same_as_input, .forward = title##_forward, .backward = title##_backward, \
        .good = SAMPLES(samples), .bad = SAMPLES(none_bad))
 
 /* Phi(x), the normal distribution function; erfc keeps the digits that 1 + erf loses for negative x. */
@@ -211,7 +212,8 @@ static inline real gelu_derivative(real x)
     return normal_cdf(x) + x * inverse_root_2pi * fast_exp((real)-0.5 * x * x);
 }
 
-/* 2 sqrt(2/pi) (x + 0.044715 x^3): the approximation is x sigmoid of it, because (1 + tanh u) / 2 = sigmoid(2u). */
+/* 2 sqrt(2/pi) (x + 0.044715 x^3): the approximation is x sigmoid of it, because (1 + tanh u) / 2 =
+ * sigmoid(2u). */
 static inline real gelu_inner(real x)
 {
     return (real)1.59576912160573071176 * (x + (real)0.044715 * x * x * x);
@@ -231,11 +233,11 @@ static inline real silu_derivative(real x)
 }
 
 UNARY(relu, unary_good, x > 0 ? x : 0, (real)(x > 0));
-UNARY(gelu, unary_good, x * normal_cdf(x), gelu_derivative(x));
-UNARY(gelu_tanh, unary_good, x * fast_sigmoid(gelu_inner(x)), gelu_tanh_derivative(x));
-UNARY(silu, unary_good, x * fast_sigmoid(x), silu_derivative(x));
+UNARY(gelu, unary_good, x *normal_cdf(x), gelu_derivative(x));
+UNARY(gelu_tanh, unary_good, x *fast_sigmoid(gelu_inner(x)), gelu_tanh_derivative(x));
+UNARY(silu, unary_good, x *fast_sigmoid(x), silu_derivative(x));
 UNARY(tanh, unary_good, fast_tanh(x), 1 - f * f);
-UNARY(sigmoid, unary_good, fast_sigmoid(x), f * (1 - f));
+UNARY(sigmoid, unary_good, fast_sigmoid(x), f *(1 - f));
 UNARY(exp, unary_good, fast_exp(x), f);
 UNARY(log, positive_good, REAL(log)(x), 1 / x);
 
@@ -266,16 +268,20 @@ static void drop(const struct qkv_tensor *y, const real *restrict from, real *re
 
 static void dropout_forward(struct qkv_tensor *y)
 {
-    if (y->graph->drops_out) drop(y, y->input[0]->value, y->value, false);
-    else memcpy(y->value, y->input[0]->value, (size_t)y->count * sizeof(real));
+    if (y->graph->drops_out)
+        drop(y, y->input[0]->value, y->value, false);
+    else
+        memcpy(y->value, y->input[0]->value, (size_t)y->count * sizeof(real));
 }
 
 static void dropout_backward(struct qkv_tensor *y)
 {
     real beta;
     real *dx = claim_gradient(y->input[0], &beta);
-    if (y->graph->drops_out) drop(y, y->gradient, dx, beta > 0);
-    else accumulate(y->count, beta, y->gradient, dx);
+    if (y->graph->drops_out)
+        drop(y, y->gradient, dx, beta > 0);
+    else
+        accumulate(y->count, beta, y->gradient, dx);
 }
 
 static const struct qkv_sample dropout_good[] = {

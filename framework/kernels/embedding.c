@@ -3,7 +3,8 @@
 
 static bool is_matrix(struct qkv_tensor *y, const struct qkv_tensor *x, const char *what)
 {
-    return x->shape.rank == 2 || qkv_refuse(y, "%s is %s, but must have 2 axes", what, qkv_shape_text(x->shape));
+    return x->shape.rank == 2 ||
+           qkv_refuse(y, "%s is %s, but must have 2 axes", what, qkv_shape_text(x->shape));
 }
 
 /* The result has one row an index. */
@@ -64,15 +65,19 @@ static const struct qkv_sample embedding_good[] = {
     {0},
 };
 static const struct qkv_sample embedding_bad[] = {
-    {"id too large", {IN(3, 3)}, .options = {.indices = SAMPLE_INDICES, .index_count = 5, .factor = 1},
+    {"id too large",
+     {IN(3, 3)},
+     .options = {.indices = SAMPLE_INDICES, .index_count = 5, .factor = 1},
      .message = "id 3 is 3, but must lie in 0 to 2"},
     {"no ids", {IN(3, 3)}, .options = {.indices = SAMPLE_INDICES, .factor = 1}, .message = "has no ids"},
-    {"a vector", {IN(3)}, .options = {.indices = SAMPLE_INDICES, .index_count = 5, .factor = 1},
+    {"a vector",
+     {IN(3)},
+     .options = {.indices = SAMPLE_INDICES, .index_count = 5, .factor = 1},
      .message = "table is [3], but must have 2 axes"},
     {0},
 };
-OP(embedding, .inputs = 1, .shape = embedding_shape, .forward = embedding_forward, .backward = embedding_backward,
-   .good = SAMPLES(embedding_good), .bad = SAMPLES(embedding_bad));
+OP(embedding, .inputs = 1, .shape = embedding_shape, .forward = embedding_forward,
+   .backward = embedding_backward, .good = SAMPLES(embedding_good), .bad = SAMPLES(embedding_bad));
 
 /* ---- gather_rows: y[i] = x[row[i]];  dx[row[i]] += dy[i] ---- */
 
@@ -96,7 +101,9 @@ static const struct qkv_sample gather_rows_good[] = {
     {0},
 };
 static const struct qkv_sample gather_rows_bad[] = {
-    {"row too large", {IN(3, 3)}, .options = {.indices = SAMPLE_INDICES, .index_count = 5},
+    {"row too large",
+     {IN(3, 3)},
+     .options = {.indices = SAMPLE_INDICES, .index_count = 5},
      .message = "row 3 is 3, but must lie in 0 to 2"},
     {0},
 };
@@ -108,7 +115,8 @@ OP(gather_rows, .inputs = 1, .shape = gather_rows_shape, .forward = gather_rows_
 static bool scatter_rows_shape(struct qkv_tensor *y)
 {
     const struct qkv_tensor *x = y->input[0];
-    if (!is_matrix(y, x, "input") || !check_indices(y, x->shape.size[0], y->options.length, "row")) return false;
+    if (!is_matrix(y, x, "input") || !check_indices(y, x->shape.size[0], y->options.length, "row"))
+        return false;
     y->shape = (struct qkv_shape){2, {y->options.length, x->shape.size[1]}};
     return true;
 }
@@ -133,7 +141,9 @@ static const struct qkv_sample scatter_rows_good[] = {
     {0},
 };
 static const struct qkv_sample scatter_rows_bad[] = {
-    {"row too large", {IN(5, 3)}, .options = {.indices = SAMPLE_INDICES, .length = 3},
+    {"row too large",
+     {IN(5, 3)},
+     .options = {.indices = SAMPLE_INDICES, .length = 3},
      .message = "row 3 is 3, but must lie in 0 to 2"},
     {0},
 };
@@ -148,7 +158,8 @@ static bool add_positions_shape(struct qkv_tensor *y)
     const struct qkv_segments *segments = &y->options.queries;
     if (!is_matrix(y, x, "input") || !is_matrix(y, table, "table")) return false;
     if (x->shape.size[1] != table->shape.size[1])
-        return qkv_refuse(y, "input is %s, but table is %s", qkv_shape_text(x->shape), qkv_shape_text(table->shape));
+        return qkv_refuse(y, "input is %s, but table is %s", qkv_shape_text(x->shape),
+                          qkv_shape_text(table->shape));
     int64_t rows = x->shape.size[0];
     if (!check_segments(y, segments, rows, "input")) return false;
     for (int64_t s = 0; s < qkv_segment_count(segments); s++) {
@@ -164,7 +175,8 @@ static void add_positions_forward(struct qkv_tensor *y)
 {
     const struct qkv_segments *segments = &y->options.queries;
     int64_t rows = y->shape.size[0], columns = y->shape.size[1];
-    const real *x = y->input[0]->value, *table = (const real *)y->input[1]->value + y->options.start * columns;
+    const real *x = y->input[0]->value,
+               *table = (const real *)y->input[1]->value + y->options.start * columns;
     real *out = y->value;
     if (segments->count) memcpy(out, x, (size_t)y->count * sizeof(real)); /* rows outside all segments */
     for (int64_t s = 0; s < qkv_segment_count(segments); s++) {
@@ -184,8 +196,8 @@ static void add_positions_backward(struct qkv_tensor *y)
     if (dx) accumulate(y->count, beta, dy, dx);
     real *dtable = gradient_of(y->input[1]);
     for (int64_t s = 0; dtable && s < qkv_segment_count(segments); s++)
-        accumulate(qkv_segment_length(segments, s, rows) * columns, 1, dy + qkv_segment_start(segments, s) * columns,
-                   dtable + y->options.start * columns);
+        accumulate(qkv_segment_length(segments, s, rows) * columns, 1,
+                   dy + qkv_segment_start(segments, s) * columns, dtable + y->options.start * columns);
 }
 
 static const int64_t SAMPLE_STARTS[] = {0, 3, 4}, SAMPLE_LENGTHS[] = {3, 1, 2};
@@ -197,13 +209,16 @@ static const struct qkv_sample add_positions_good[] = {
     {0},
 };
 static const struct qkv_sample add_positions_bad[] = {
-    {"short table", {IN(6, 2), IN(2, 2)}, .options = {.queries = {3, SAMPLE_STARTS, SAMPLE_LENGTHS}},
+    {"short table",
+     {IN(6, 2), IN(2, 2)},
+     .options = {.queries = {3, SAMPLE_STARTS, SAMPLE_LENGTHS}},
      .message = "segment 0 reaches position 3, but the table has 2"},
     {"width", {IN(6, 2), IN(9, 3)}, .message = "input is [6, 2], but table is [9, 3]"},
     {0},
 };
 OP(add_positions, .inputs = 2, .shape = add_positions_shape, .forward = add_positions_forward,
-   .backward = add_positions_backward, .good = SAMPLES(add_positions_good), .bad = SAMPLES(add_positions_bad));
+   .backward = add_positions_backward, .good = SAMPLES(add_positions_good),
+   .bad = SAMPLES(add_positions_bad));
 
 /* ---- store_rows: target[number[i]] = x[i], in place ---- */
 
@@ -212,7 +227,8 @@ static bool store_rows_shape(struct qkv_tensor *y)
     const struct qkv_tensor *target = y->input[0], *x = y->input[1];
     if (!is_matrix(y, target, "target") || !is_matrix(y, x, "input")) return false;
     if (target->shape.size[1] != x->shape.size[1])
-        return qkv_refuse(y, "target is %s, but input is %s", qkv_shape_text(target->shape), qkv_shape_text(x->shape));
+        return qkv_refuse(y, "target is %s, but input is %s", qkv_shape_text(target->shape),
+                          qkv_shape_text(x->shape));
     return check_indices(y, x->shape.size[0], target->shape.size[0], "row") && same_as_input(y);
 }
 
@@ -230,9 +246,14 @@ static const struct qkv_sample store_rows_good[] = {
     {0},
 };
 static const struct qkv_sample store_rows_bad[] = {
-    {"needs a gradient", {IN(4, 3), IN(2, 3)}, .options = {.indices = SAMPLE_INDICES},
+    {"needs a gradient",
+     {IN(4, 3), IN(2, 3)},
+     .options = {.indices = SAMPLE_INDICES},
      .message = "has no gradient, but an input needs one"},
-    {"row too large", {IN(2, 3), IN(1, 3)}, .options = {.indices = SAMPLE_INDICES}, .constant = 3,
+    {"row too large",
+     {IN(2, 3), IN(1, 3)},
+     .options = {.indices = SAMPLE_INDICES},
+     .constant = 3,
      .message = "row 0 is 2, but must lie in 0 to 1"},
     {0},
 };

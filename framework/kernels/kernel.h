@@ -1,5 +1,6 @@
-/* What every kernels file includes. These files are compiled once per precision (float32, float64) and instruction set;
- * `real` is the number type, and the only names that leave a file are qkv_op_<name>_<precision>_<variant>.
+/* What every kernels file includes. These files are compiled once per precision (float32, float64) and
+ * instruction set; `real` is the number type, and the only names that leave a file are
+ * qkv_op_<name>_<precision>_<variant>.
  *
  * An op is one block:
  *
@@ -9,8 +10,8 @@
  *     static const struct qkv_sample relu_good[] = {...}, relu_bad[] = {...};
  *     OP(relu, .inputs = 1, .shape = relu_shape, ...)
  *
- * and one row in qkv/ops.def. Loops are plain C for the compiler to vectorise: no intrinsics, so that every machine
- * takes the same path; `#pragma omp simd reduction` marks the sums that may be reordered. */
+ * and one row in qkv/ops.def. Loops are plain C for the compiler to vectorise: no intrinsics, so that every
+ * machine takes the same path; `#pragma omp simd reduction` marks the sums that may be reordered. */
 #ifndef QKV_KERNELS_KERNEL_H
 #define QKV_KERNELS_KERNEL_H
 
@@ -33,8 +34,8 @@ typedef double real;
 #endif
 
 /* One row of the table of this variant; the initialisers are those of struct qkv_op behind its name. */
-#define OP(title, ...)                                                                                                 \
-    extern const struct qkv_op VARIANT(qkv_op_, title);                                                                \
+#define OP(title, ...)                                                                                       \
+    extern const struct qkv_op VARIANT(qkv_op_, title);                                                      \
     const struct qkv_op VARIANT(qkv_op_, title) = {.name = #title, __VA_ARGS__}
 
 /* Samples are the same in every variant; only the portable float64 table carries them. */
@@ -45,12 +46,18 @@ typedef double real;
 #endif
 
 /* Shapes of sample inputs: IN(2, 3). */
-#define IN(...) {(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}}
+#define IN(...)                                                                                              \
+    {                                                                                                        \
+        (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),                                           \
+        {                                                                                                    \
+            __VA_ARGS__                                                                                      \
+        }                                                                                                    \
+    }
 
 /* ---- gradients ---- */
 
-/* Where to add the gradient of an input; NULL where none is wanted. Zeroed at the first touch of a pass, when it is
- * about to be used, not long before. */
+/* Where to add the gradient of an input; NULL where none is wanted. Zeroed at the first touch of a pass, when
+ * it is about to be used, not long before. */
 static inline real *gradient_of(struct qkv_tensor *x)
 {
     if (!x || !x->needs_gradient) return NULL;
@@ -61,8 +68,8 @@ static inline real *gradient_of(struct qkv_tensor *x)
     return x->gradient;
 }
 
-/* The same for kernels that can also overwrite: *beta is 0 at the first touch (what the memory holds is no number yet)
- * and 1 later. */
+/* The same for kernels that can also overwrite: *beta is 0 at the first touch (what the memory holds is no
+ * number yet) and 1 later. */
 static inline real *claim_gradient(struct qkv_tensor *x, real *beta)
 {
     *beta = x && x->touched ? 1 : 0;
@@ -76,7 +83,8 @@ static inline void accumulate(int64_t n, real beta, const real *restrict from, r
 {
     if (beta > 0)
         for (int64_t i = 0; i < n; i++) to[i] += from[i];
-    else memcpy(to, from, (size_t)n * sizeof(real));
+    else
+        memcpy(to, from, (size_t)n * sizeof(real));
 }
 
 /* ---- shape rules ---- */
@@ -94,8 +102,9 @@ static inline bool check_segments(struct qkv_tensor *y, const struct qkv_segment
     for (int64_t i = 0; i < segments->count; i++) {
         int64_t start = segments->start[i], length = segments->length[i];
         if (start < 0 || length < 0 || start + length > rows)
-            return qkv_refuse(y, "segment %lld of %s is rows %lld to %lld, but there are %lld rows", (long long)i, what,
-                              (long long)start, (long long)(start + length - 1), (long long)rows);
+            return qkv_refuse(y, "segment %lld of %s is rows %lld to %lld, but there are %lld rows",
+                              (long long)i, what, (long long)start, (long long)(start + length - 1),
+                              (long long)rows);
     }
     return true;
 }
@@ -107,15 +116,17 @@ static inline bool check_indices(struct qkv_tensor *y, int64_t count, int64_t bo
     if (!indices) return qkv_refuse(y, "has no %ss", what);
     for (int64_t i = 0; i < count; i++)
         if (indices[i] < 0 || indices[i] >= bound)
-            return qkv_refuse(y, "%s %lld is %d, but must lie in 0 to %lld", what, (long long)i, (int)indices[i],
-                              (long long)bound - 1);
+            return qkv_refuse(y, "%s %lld is %d, but must lie in 0 to %lld", what, (long long)i,
+                              (int)indices[i], (long long)bound - 1);
     return true;
 }
 
-static inline bool check_vector(struct qkv_tensor *y, const struct qkv_tensor *vector, int64_t length, const char *what)
+static inline bool check_vector(struct qkv_tensor *y, const struct qkv_tensor *vector, int64_t length,
+                                const char *what)
 {
     if (!vector || (vector->shape.rank == 1 && vector->shape.size[0] == length)) return true;
-    return qkv_refuse(y, "%s is %s, but must be [%lld]", what, qkv_shape_text(vector->shape), (long long)length);
+    return qkv_refuse(y, "%s is %s, but must be [%lld]", what, qkv_shape_text(vector->shape),
+                      (long long)length);
 }
 
 /* ---- working space ---- */

@@ -29,13 +29,16 @@ static bool matmul_shape(struct qkv_tensor *y)
 {
     struct qkv_shape a = y->input[0]->shape, b = y->input[1]->shape;
     const char *shapes = "inputs are %s%s and %s%s, but %s";
-    const char *ta = y->options.transpose_a ? " transposed" : "", *tb = y->options.transpose_b ? " transposed" : "";
+    const char *ta = y->options.transpose_a ? " transposed" : "",
+               *tb = y->options.transpose_b ? " transposed" : "";
     if (a.rank < 2 || b.rank < 2)
-        return qkv_refuse(y, shapes, qkv_shape_text(a), ta, qkv_shape_text(b), tb, "each needs 2 axes or more");
+        return qkv_refuse(y, shapes, qkv_shape_text(a), ta, qkv_shape_text(b), tb,
+                          "each needs 2 axes or more");
     bool leading = b.rank == 2 || b.rank == a.rank;
     for (int i = 0; leading && b.rank > 2 && i < a.rank - 2; i++) leading = a.size[i] == b.size[i];
     if (!leading)
-        return qkv_refuse(y, shapes, qkv_shape_text(a), ta, qkv_shape_text(b), tb, "their leading axes differ");
+        return qkv_refuse(y, shapes, qkv_shape_text(a), ta, qkv_shape_text(b), tb,
+                          "their leading axes differ");
     int64_t k = b.size[b.rank - (y->options.transpose_b ? 1 : 2)];
     struct product p = product_of(y);
     if (p.k != k)
@@ -52,8 +55,8 @@ static void matmul_forward(struct qkv_tensor *y)
     const real *a = y->input[0]->value, *b = y->input[1]->value;
     real *out = y->value;
     for (int64_t i = 0; i < p.batch; i++)
-        gemm(y->options.transpose_a, y->options.transpose_b, p.m, p.n, p.k, a + i * p.a_step, p.lda, b + i * p.b_step,
-             p.ldb, 0, out + i * p.y_step, p.n);
+        gemm(y->options.transpose_a, y->options.transpose_b, p.m, p.n, p.k, a + i * p.a_step, p.lda,
+             b + i * p.b_step, p.ldb, 0, out + i * p.y_step, p.n);
 }
 
 static void matmul_backward(struct qkv_tensor *y)
@@ -110,9 +113,10 @@ static void linear_forward(struct qkv_tensor *y)
     int64_t rows = qkv_rows(x), inner = qkv_columns(x), columns = qkv_columns(y);
     real *out = y->value;
     /* The product is added to rows that hold the bias already: one pass less over the result. */
-    for (int64_t i = 0; bias && i < rows; i++) memcpy(out + i * columns, bias->value, (size_t)columns * sizeof(real));
-    gemm(false, y->options.transpose_b, rows, columns, inner, x->value, inner, weight->value, qkv_columns(weight),
-         bias ? 1 : 0, out, columns);
+    for (int64_t i = 0; bias && i < rows; i++)
+        memcpy(out + i * columns, bias->value, (size_t)columns * sizeof(real));
+    gemm(false, y->options.transpose_b, rows, columns, inner, x->value, inner, weight->value,
+         qkv_columns(weight), bias ? 1 : 0, out, columns);
 }
 
 static void linear_backward(struct qkv_tensor *y)
@@ -123,10 +127,14 @@ static void linear_backward(struct qkv_tensor *y)
     const real *dy = y->gradient;
     real beta;
     real *dx = claim_gradient(x, &beta);
-    if (dx) gemm(false, !transposed, rows, inner, columns, dy, columns, weight->value, qkv_columns(weight), beta, dx, inner);
+    if (dx)
+        gemm(false, !transposed, rows, inner, columns, dy, columns, weight->value, qkv_columns(weight), beta,
+             dx, inner);
     real *dw = claim_gradient(weight, &beta);
-    if (dw && !transposed) gemm(true, false, inner, columns, rows, x->value, inner, dy, columns, beta, dw, columns);
-    if (dw && transposed) gemm(true, false, columns, inner, rows, dy, columns, x->value, inner, beta, dw, inner);
+    if (dw && !transposed)
+        gemm(true, false, inner, columns, rows, x->value, inner, dy, columns, beta, dw, columns);
+    if (dw && transposed)
+        gemm(true, false, columns, inner, rows, dy, columns, x->value, inner, beta, dw, inner);
     real *db = gradient_of(y->input[2]);
     for (int64_t i = 0; db && i < rows; i++)
         for (int64_t j = 0; j < columns; j++) db[j] += dy[i * columns + j];
@@ -149,5 +157,5 @@ static const struct qkv_sample linear_bad[] = {
     {"no weight", {IN(3, 4)}, .message = "input 2 is NULL"},
     {0},
 };
-OP(linear, .inputs = 3, .optional = 4, .shape = linear_shape, .forward = linear_forward, .backward = linear_backward,
-   .good = SAMPLES(linear_good), .bad = SAMPLES(linear_bad));
+OP(linear, .inputs = 3, .optional = 4, .shape = linear_shape, .forward = linear_forward,
+   .backward = linear_backward, .good = SAMPLES(linear_good), .bad = SAMPLES(linear_bad));

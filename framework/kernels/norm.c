@@ -8,12 +8,14 @@ static bool epsilon_is_sound(struct qkv_tensor *y)
 }
 
 /* ---- layer_norm: n = (x - mean) r, r = 1 / sqrt(variance + epsilon), y = n gain + bias
- * with g = dy gain:  dx = r (g - mean(g) - n mean(g n)), dgain += dy n, dbias += dy.  saved: mean and r of each row ---- */
+ * with g = dy gain:  dx = r (g - mean(g) - n mean(g n)), dgain += dy n, dbias += dy.  saved: mean and r of
+ * each row ---- */
 
 static bool layer_norm_shape(struct qkv_tensor *y)
 {
     int64_t columns = qkv_columns(y->input[0]);
-    if (!check_vector(y, y->input[1], columns, "gain") || !check_vector(y, y->input[2], columns, "bias")) return false;
+    if (!check_vector(y, y->input[1], columns, "gain") || !check_vector(y, y->input[2], columns, "bias"))
+        return false;
     y->saved_count = 2 * qkv_rows(y->input[0]);
     return epsilon_is_sound(y) && same_as_input(y);
 }
@@ -78,8 +80,8 @@ static const struct qkv_sample layer_norm_bad[] = {
     {"epsilon", {IN(3, 5), IN(5), IN(5)}, .options = {.epsilon = -1}, .message = "epsilon is -1"},
     {0},
 };
-OP(layer_norm, .inputs = 3, .shape = layer_norm_shape, .forward = layer_norm_forward, .backward = layer_norm_backward,
-   .good = SAMPLES(layer_norm_good), .bad = SAMPLES(layer_norm_bad));
+OP(layer_norm, .inputs = 3, .shape = layer_norm_shape, .forward = layer_norm_forward,
+   .backward = layer_norm_backward, .good = SAMPLES(layer_norm_good), .bad = SAMPLES(layer_norm_bad));
 
 /* ---- rms_norm: y = x r gain, r = 1 / sqrt(mean(x^2) + epsilon)
  * with g = dy gain:  dx = r (g - x r^2 mean(g x)), dgain += dy x r.  saved: r of each row ---- */

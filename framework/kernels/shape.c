@@ -10,9 +10,12 @@ static struct view view_along(struct qkv_shape shape, int64_t axis)
 {
     struct view view = {1, 1, 1};
     for (int i = 0; i < shape.rank; i++) {
-        if (i < axis) view.outer *= shape.size[i];
-        else if (i == axis) view.axis = shape.size[i];
-        else view.inner *= shape.size[i];
+        if (i < axis)
+            view.outer *= shape.size[i];
+        else if (i == axis)
+            view.axis = shape.size[i];
+        else
+            view.inner *= shape.size[i];
     }
     return view;
 }
@@ -21,7 +24,8 @@ static bool check_axis(struct qkv_tensor *y)
 {
     int64_t axis = y->options.axis, rank = y->input[0]->shape.rank;
     if (axis >= 0 && axis < rank) return true;
-    return qkv_refuse(y, "axis is %lld, but input is %s", (long long)axis, qkv_shape_text(y->input[0]->shape));
+    return qkv_refuse(y, "axis is %lld, but input is %s", (long long)axis,
+                      qkv_shape_text(y->input[0]->shape));
 }
 
 /* ---- reshape ---- */
@@ -52,7 +56,10 @@ static const struct qkv_sample reshape_good[] = {
     {0},
 };
 static const struct qkv_sample reshape_bad[] = {
-    {"count", {IN(3, 4)}, .options = {.shape = {2, {3, 5}}}, .message = "input is [3, 4], which cannot become [3, 5]"},
+    {"count",
+     {IN(3, 4)},
+     .options = {.shape = {2, {3, 5}}},
+     .message = "input is [3, 4], which cannot become [3, 5]"},
     {0},
 };
 OP(reshape, .inputs = 1, .in_place = true, .shape = reshape_shape, .forward = reshape_forward,
@@ -68,8 +75,8 @@ static bool permute_shape(struct qkv_tensor *y)
     for (int i = 0; i < x.rank; i++) {
         int from = y->options.permutation[i];
         if (from < 0 || from >= x.rank || seen >> from & 1)
-            return qkv_refuse(y, "entry %d of the permutation is %d, but each of 0 to %d must occur once", i, from,
-                              x.rank - 1);
+            return qkv_refuse(y, "entry %d of the permutation is %d, but each of 0 to %d must occur once", i,
+                              from, x.rank - 1);
         seen |= 1u << from;
         y->shape.size[i] = x.size[from];
     }
@@ -102,8 +109,10 @@ static void permute_walk(const struct qkv_tensor *y, bool forward, const real *f
             for (int64_t c = 0; c < n[2]; c++) {
                 int64_t base = a * s[0] + b * s[1] + c * s[2];
                 for (int64_t d = 0; d < n[3]; d++, at++) {
-                    if (forward) to[at] = from[base + d * s[3]];
-                    else to[base + d * s[3]] += from[at];
+                    if (forward)
+                        to[at] = from[base + d * s[3]];
+                    else
+                        to[base + d * s[3]] += from[at];
                 }
             }
 }
@@ -126,7 +135,9 @@ static const struct qkv_sample permute_good[] = {
     {0},
 };
 static const struct qkv_sample permute_bad[] = {
-    {"twice", {IN(3, 4)}, .options = {.permutation = {1, 1}},
+    {"twice",
+     {IN(3, 4)},
+     .options = {.permutation = {1, 1}},
      .message = "entry 1 of the permutation is 1, but each of 0 to 1 must occur once"},
     {0},
 };
@@ -158,7 +169,8 @@ static void concat_forward(struct qkv_tensor *y)
         const struct qkv_tensor *x = y->input[side];
         int64_t part = x->shape.size[y->options.axis] * whole.inner;
         for (int64_t o = 0; o < whole.outer; o++)
-            memcpy((real *)y->value + o * row + offset, (const real *)x->value + o * part, (size_t)part * sizeof(real));
+            memcpy((real *)y->value + o * row + offset, (const real *)x->value + o * part,
+                   (size_t)part * sizeof(real));
         offset += part;
     }
 }
@@ -186,7 +198,10 @@ static const struct qkv_sample concat_good[] = {
     {0},
 };
 static const struct qkv_sample concat_bad[] = {
-    {"other axes", {IN(2, 3), IN(3, 2)}, .options = {.axis = 0}, .message = "[2, 3] and [3, 2] do not fit along axis 0"},
+    {"other axes",
+     {IN(2, 3), IN(3, 2)},
+     .options = {.axis = 0},
+     .message = "[2, 3] and [3, 2] do not fit along axis 0"},
     {"axis", {IN(2, 3), IN(2, 3)}, .options = {.axis = 2}, .message = "axis is 2, but input is [2, 3]"},
     {0},
 };
@@ -201,8 +216,9 @@ static bool slice_shape(struct qkv_tensor *y)
     if (!check_axis(y)) return false;
     int64_t size = x->shape.size[y->options.axis], start = y->options.start, length = y->options.length;
     if (start < 0 || length < 1 || start > size - length)
-        return qkv_refuse(y, "elements %lld to %lld of axis %lld are asked for, but input is %s", (long long)start,
-                          (long long)(start + length - 1), (long long)y->options.axis, qkv_shape_text(x->shape));
+        return qkv_refuse(y, "elements %lld to %lld of axis %lld are asked for, but input is %s",
+                          (long long)start, (long long)(start + length - 1), (long long)y->options.axis,
+                          qkv_shape_text(x->shape));
     y->shape = x->shape;
     y->shape.size[y->options.axis] = length;
     return true;
@@ -213,7 +229,8 @@ static void slice_forward(struct qkv_tensor *y)
     struct view whole = view_along(y->input[0]->shape, y->options.axis);
     int64_t part = y->options.length * whole.inner, offset = y->options.start * whole.inner;
     for (int64_t o = 0; o < whole.outer; o++)
-        memcpy((real *)y->value + o * part, (const real *)y->input[0]->value + o * whole.axis * whole.inner + offset,
+        memcpy((real *)y->value + o * part,
+               (const real *)y->input[0]->value + o * whole.axis * whole.inner + offset,
                (size_t)part * sizeof(real));
 }
 
@@ -233,12 +250,14 @@ static const struct qkv_sample slice_good[] = {
     {0},
 };
 static const struct qkv_sample slice_bad[] = {
-    {"beyond", {IN(3, 7)}, .options = {.axis = 1, .start = 5, .length = 3},
+    {"beyond",
+     {IN(3, 7)},
+     .options = {.axis = 1, .start = 5, .length = 3},
      .message = "elements 5 to 7 of axis 1 are asked for, but input is [3, 7]"},
     {0},
 };
-OP(slice, .inputs = 1, .shape = slice_shape, .forward = slice_forward, .backward = slice_backward, .good = SAMPLES(slice_good),
-   .bad = SAMPLES(slice_bad));
+OP(slice, .inputs = 1, .shape = slice_shape, .forward = slice_forward, .backward = slice_backward,
+   .good = SAMPLES(slice_good), .bad = SAMPLES(slice_bad));
 
 /* ---- sum, mean: y = factor sum(x);  dx += factor dy, along the axis ---- */
 
@@ -308,18 +327,15 @@ static void mean_backward(struct qkv_tensor *y)
 }
 
 static const struct qkv_sample reduce_good[] = {
-    {"all", {IN(3, 4)}, .options = {.axis = QKV_ALL}},
-    {"rows", {IN(3, 4)}, .options = {.axis = 0}},
-    {"columns", {IN(3, 4)}, .options = {.axis = 1}},
-    {"middle", {IN(2, 3, 2, 2)}, .options = {.axis = 1}},
-    {"vector", {IN(5)}, .options = {.axis = 0}},
-    {0},
+    {"all", {IN(3, 4)}, .options = {.axis = QKV_ALL}}, {"rows", {IN(3, 4)}, .options = {.axis = 0}},
+    {"columns", {IN(3, 4)}, .options = {.axis = 1}},   {"middle", {IN(2, 3, 2, 2)}, .options = {.axis = 1}},
+    {"vector", {IN(5)}, .options = {.axis = 0}},       {0},
 };
 static const struct qkv_sample reduce_bad[] = {
     {"axis", {IN(3, 4)}, .options = {.axis = 2}, .message = "axis is 2, but input is [3, 4]"},
     {0},
 };
-OP(sum, .inputs = 1, .shape = reduce_shape, .forward = sum_forward, .backward = sum_backward, .good = SAMPLES(reduce_good),
-   .bad = SAMPLES(reduce_bad));
-OP(mean, .inputs = 1, .shape = reduce_shape, .forward = mean_forward, .backward = mean_backward, .good = SAMPLES(reduce_good),
-   .bad = SAMPLES(reduce_bad));
+OP(sum, .inputs = 1, .shape = reduce_shape, .forward = sum_forward, .backward = sum_backward,
+   .good = SAMPLES(reduce_good), .bad = SAMPLES(reduce_bad));
+OP(mean, .inputs = 1, .shape = reduce_shape, .forward = mean_forward, .backward = mean_backward,
+   .good = SAMPLES(reduce_good), .bad = SAMPLES(reduce_bad));

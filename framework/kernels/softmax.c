@@ -59,15 +59,17 @@ static void log_softmax_backward(struct qkv_tensor *y)
     }
 }
 
-OP(log_softmax, .inputs = 1, .shape = same_as_input, .forward = log_softmax_forward, .backward = log_softmax_backward,
-   .good = SAMPLES(rows_good), .bad = SAMPLES(none_bad));
+OP(log_softmax, .inputs = 1, .shape = same_as_input, .forward = log_softmax_forward,
+   .backward = log_softmax_backward, .good = SAMPLES(rows_good), .bad = SAMPLES(none_bad));
 
-/* ---- segment_softmax: the same per column, over the rows of a segment; rows outside all segments are 0 ---- */
+/* ---- segment_softmax: the same per column, over the rows of a segment; rows outside all segments are 0 ----
+ */
 
 static bool segment_softmax_shape(struct qkv_tensor *y)
 {
     const struct qkv_tensor *x = y->input[0];
-    if (x->shape.rank != 2) return qkv_refuse(y, "input is %s, but must have 2 axes", qkv_shape_text(x->shape));
+    if (x->shape.rank != 2)
+        return qkv_refuse(y, "input is %s, but must have 2 axes", qkv_shape_text(x->shape));
     return check_segments(y, &y->options.queries, x->shape.size[0], "input") && same_as_input(y);
 }
 
@@ -115,10 +117,13 @@ static const struct qkv_sample segment_softmax_good[] = {
     {0},
 };
 static const struct qkv_sample segment_softmax_bad[] = {
-    {"too few rows", {IN(5, 2)}, .options = {.queries = {4, SAMPLE_STARTS, SAMPLE_LENGTHS}},
+    {"too few rows",
+     {IN(5, 2)},
+     .options = {.queries = {4, SAMPLE_STARTS, SAMPLE_LENGTHS}},
      .message = "segment 3 of input is rows 4 to 5, but there are 5 rows"},
     {"a vector", {IN(5)}, .message = "input is [5], but must have 2 axes"},
     {0},
 };
 OP(segment_softmax, .inputs = 1, .shape = segment_softmax_shape, .forward = segment_softmax_forward,
-   .backward = segment_softmax_backward, .good = SAMPLES(segment_softmax_good), .bad = SAMPLES(segment_softmax_bad));
+   .backward = segment_softmax_backward, .good = SAMPLES(segment_softmax_good),
+   .bad = SAMPLES(segment_softmax_bad));

@@ -7,16 +7,24 @@ struct qkv_tensor *qkv_dropout_apply(struct qkv_graph *graph, struct qkv_tensor 
     return rate > 0 && qkv_graph_drops_out(graph) ? qkv_dropout(graph, x, rate) : x;
 }
 
-struct qkv_tensor *qkv_activation_apply(struct qkv_graph *graph, struct qkv_tensor *x, enum qkv_activation activation)
+struct qkv_tensor *qkv_activation_apply(struct qkv_graph *graph, struct qkv_tensor *x,
+                                        enum qkv_activation activation)
 {
     switch (activation) {
-    case QKV_ACTIVATION_RELU: return qkv_relu(graph, x);
-    case QKV_ACTIVATION_GELU: return qkv_gelu(graph, x);
-    case QKV_ACTIVATION_GELU_TANH: return qkv_gelu_tanh(graph, x);
-    case QKV_ACTIVATION_SILU: return qkv_silu(graph, x);
-    case QKV_ACTIVATION_TANH: return qkv_tanh(graph, x);
-    case QKV_ACTIVATION_SIGMOID: return qkv_sigmoid(graph, x);
-    case QKV_ACTIVATION_NONE: break;
+    case QKV_ACTIVATION_RELU:
+        return qkv_relu(graph, x);
+    case QKV_ACTIVATION_GELU:
+        return qkv_gelu(graph, x);
+    case QKV_ACTIVATION_GELU_TANH:
+        return qkv_gelu_tanh(graph, x);
+    case QKV_ACTIVATION_SILU:
+        return qkv_silu(graph, x);
+    case QKV_ACTIVATION_TANH:
+        return qkv_tanh(graph, x);
+    case QKV_ACTIVATION_SIGMOID:
+        return qkv_sigmoid(graph, x);
+    case QKV_ACTIVATION_NONE:
+        break;
     }
     return x;
 }
@@ -28,21 +36,23 @@ struct qkv_initial qkv_initial_scaled(struct qkv_initial initial, int64_t inputs
     return initial;
 }
 
-void qkv_dense_init(struct qkv_dense *layer, struct qkv_parameters *parameters, const struct qkv_dense_options *options,
-                    const char *name)
+void qkv_dense_init(struct qkv_dense *layer, struct qkv_parameters *parameters,
+                    const struct qkv_dense_options *options, const char *name)
 {
     const struct qkv_initial zeros = {QKV_INITIALIZER_ZEROS, 0};
     *layer = (struct qkv_dense){
         .name = qkv_arena_string(&parameters->arena, name),
         .activation = options->activation,
-        .weight = qkv_parameters_add(parameters, QKV_SHAPE(options->inputs, options->outputs),
-                                     qkv_initial_scaled(options->initial, options->inputs), "%s.weight", name),
+        .weight =
+            qkv_parameters_add(parameters, QKV_SHAPE(options->inputs, options->outputs),
+                               qkv_initial_scaled(options->initial, options->inputs), "%s.weight", name),
     };
     if (options->bias)
         layer->bias = qkv_parameters_add(parameters, QKV_SHAPE(options->outputs), zeros, "%s.bias", name);
 }
 
-struct qkv_tensor *qkv_dense_apply(const struct qkv_dense *layer, struct qkv_graph *graph, struct qkv_tensor *x)
+struct qkv_tensor *qkv_dense_apply(const struct qkv_dense *layer, struct qkv_graph *graph,
+                                   struct qkv_tensor *x)
 {
     const char *outer = qkv_graph_scope(graph, layer->name);
     struct qkv_tensor *y =
@@ -59,8 +69,8 @@ static void init_sample(void *layer, struct qkv_parameters *parameters, const vo
     qkv_dense_init(layer, parameters, options, name);
 }
 
-static struct qkv_tensor *apply_sample(const void *layer, struct qkv_graph *graph, struct qkv_tensor *const *input,
-                                       const struct qkv_layer_sample *sample)
+static struct qkv_tensor *apply_sample(const void *layer, struct qkv_graph *graph,
+                                       struct qkv_tensor *const *input, const struct qkv_layer_sample *sample)
 {
     (void)sample;
     return qkv_dense_apply(layer, graph, input[0]);
@@ -75,8 +85,10 @@ static const struct qkv_dense_options SILU = {3, 4, true, QKV_ACTIVATION_SILU, S
 static const struct qkv_dense_options SIGMOID = {3, 4, true, QKV_ACTIVATION_SIGMOID, SAMPLE_INITIAL};
 
 static const struct qkv_layer_sample SAMPLES[] = {
-    {"plain", &PLAIN, {{2, {4, 3}}}},       {"no bias, tanh", &NO_BIAS, {{2, {3, 4}}}}, {"relu", &RELU, {{2, {4, 3}}}},
-    {"gelu", &GELU, {{3, {2, 2, 3}}}},      {"gelu_tanh", &GELU_TANH, {{2, {1, 3}}}},   {"silu", &SILU, {{2, {2, 3}}}},
-    {"sigmoid", &SIGMOID, {{2, {2, 3}}}},   {0},
+    {"plain", &PLAIN, {{2, {4, 3}}}},         {"no bias, tanh", &NO_BIAS, {{2, {3, 4}}}},
+    {"relu", &RELU, {{2, {4, 3}}}},           {"gelu", &GELU, {{3, {2, 2, 3}}}},
+    {"gelu_tanh", &GELU_TANH, {{2, {1, 3}}}}, {"silu", &SILU, {{2, {2, 3}}}},
+    {"sigmoid", &SIGMOID, {{2, {2, 3}}}},     {0},
 };
-const struct qkv_layer_kind qkv_kind_dense = {"dense", sizeof(struct qkv_dense), init_sample, apply_sample, SAMPLES};
+const struct qkv_layer_kind qkv_kind_dense = {"dense", sizeof(struct qkv_dense), init_sample, apply_sample,
+                                              SAMPLES};

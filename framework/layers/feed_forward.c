@@ -32,17 +32,21 @@ static void init_sample(void *layer, struct qkv_parameters *parameters, const vo
     qkv_feed_forward_init(layer, parameters, options, name);
 }
 
-static struct qkv_tensor *apply_sample(const void *layer, struct qkv_graph *graph, struct qkv_tensor *const *input,
-                                       const struct qkv_layer_sample *sample)
+static struct qkv_tensor *apply_sample(const void *layer, struct qkv_graph *graph,
+                                       struct qkv_tensor *const *input, const struct qkv_layer_sample *sample)
 {
     (void)sample;
     return qkv_feed_forward_apply(layer, graph, input[0]);
 }
 
-static const struct qkv_feed_forward_options PLAIN = {3, 7, QKV_ACTIVATION_RELU, 0, SAMPLE_INITIAL, SAMPLE_INITIAL};
-static const struct qkv_feed_forward_options DROPPING = {3, 8, QKV_ACTIVATION_GELU, 0.4, SAMPLE_INITIAL, SAMPLE_INITIAL};
+static const struct qkv_feed_forward_options PLAIN = {
+    3, 7, QKV_ACTIVATION_RELU, 0, SAMPLE_INITIAL, SAMPLE_INITIAL};
+static const struct qkv_feed_forward_options DROPPING = {
+    3, 8, QKV_ACTIVATION_GELU, 0.4, SAMPLE_INITIAL, SAMPLE_INITIAL};
 static const struct qkv_layer_sample SAMPLES[] = {
-    {"relu", &PLAIN, {{2, {4, 3}}}}, {"gelu with dropout", &DROPPING, {{2, {4, 3}}}}, {0},
+    {"relu", &PLAIN, {{2, {4, 3}}}},
+    {"gelu with dropout", &DROPPING, {{2, {4, 3}}}},
+    {0},
 };
-const struct qkv_layer_kind qkv_kind_feed_forward = {"feed_forward", sizeof(struct qkv_feed_forward), init_sample,
-                                                      apply_sample, SAMPLES};
+const struct qkv_layer_kind qkv_kind_feed_forward = {"feed_forward", sizeof(struct qkv_feed_forward),
+                                                     init_sample, apply_sample, SAMPLES};

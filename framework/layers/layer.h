@@ -12,6 +12,9 @@
 struct qkv_initial qkv_initial_scaled(struct qkv_initial initial, int64_t inputs);
 
 /* How the samples start their weights. */
-#define SAMPLE_INITIAL {QKV_INITIALIZER_XAVIER_UNIFORM, 1.0}
+#define SAMPLE_INITIAL                                                                                       \
+    {                                                                                                        \
+        QKV_INITIALIZER_XAVIER_UNIFORM, 1.0                                                                  \
+    }
 
 #endif

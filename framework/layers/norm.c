@@ -1,7 +1,7 @@
 #include "layers/layer.h"
 
-void qkv_norm_init(struct qkv_norm *layer, struct qkv_parameters *parameters, const struct qkv_norm_options *options,
-                   const char *name)
+void qkv_norm_init(struct qkv_norm *layer, struct qkv_parameters *parameters,
+                   const struct qkv_norm_options *options, const char *name)
 {
     const struct qkv_initial zeros = {QKV_INITIALIZER_ZEROS, 0}, ones = {QKV_INITIALIZER_ONES, 1};
     *layer = (struct qkv_norm){
@@ -32,15 +32,19 @@ static void init_sample(void *layer, struct qkv_parameters *parameters, const vo
     qkv_norm_init(layer, parameters, options, name);
 }
 
-static struct qkv_tensor *apply_sample(const void *layer, struct qkv_graph *graph, struct qkv_tensor *const *input,
-                                       const struct qkv_layer_sample *sample)
+static struct qkv_tensor *apply_sample(const void *layer, struct qkv_graph *graph,
+                                       struct qkv_tensor *const *input, const struct qkv_layer_sample *sample)
 {
     (void)sample;
     return qkv_norm_apply(layer, graph, input[0]);
 }
 
-static const struct qkv_norm_options LAYER_NORM = {QKV_NORM_LAYER, 5, 1e-6}, RMS_NORM = {QKV_NORM_RMS, 5, 1e-6};
+static const struct qkv_norm_options LAYER_NORM = {QKV_NORM_LAYER, 5, 1e-6},
+                                     RMS_NORM = {QKV_NORM_RMS, 5, 1e-6};
 static const struct qkv_layer_sample SAMPLES[] = {
-    {"layer norm", &LAYER_NORM, {{2, {3, 5}}}}, {"RMS norm", &RMS_NORM, {{2, {3, 5}}}}, {0},
+    {"layer norm", &LAYER_NORM, {{2, {3, 5}}}},
+    {"RMS norm", &RMS_NORM, {{2, {3, 5}}}},
+    {0},
 };
-const struct qkv_layer_kind qkv_kind_norm = {"norm", sizeof(struct qkv_norm), init_sample, apply_sample, SAMPLES};
+const struct qkv_layer_kind qkv_kind_norm = {"norm", sizeof(struct qkv_norm), init_sample, apply_sample,
+                                             SAMPLES};

@@ -40,19 +40,19 @@ void qkv_positions_init(struct qkv_positions *layer, struct qkv_parameters *para
     };
     if (layer->kind == QKV_POSITION_SINUSOIDAL) make_sinusoids(layer, parameters, options->base);
     if (layer->kind == QKV_POSITION_LEARNED)
-        layer->table = qkv_parameters_add(parameters, QKV_SHAPE(options->length, options->width), options->initial,
-                                          "%s.table", name);
+        layer->table = qkv_parameters_add(parameters, QKV_SHAPE(options->length, options->width),
+                                          options->initial, "%s.table", name);
 }
 
-struct qkv_tensor *qkv_positions_apply(const struct qkv_positions *layer, struct qkv_graph *graph, struct qkv_tensor *x,
-                                       struct qkv_segments segments, int64_t first)
+struct qkv_tensor *qkv_positions_apply(const struct qkv_positions *layer, struct qkv_graph *graph,
+                                       struct qkv_tensor *x, struct qkv_segments segments, int64_t first)
 {
     if (layer->kind == QKV_POSITION_NONE) return x;
     const char *outer = qkv_graph_scope(graph, layer->name);
-    struct qkv_tensor *table =
-        layer->kind == QKV_POSITION_LEARNED
-            ? qkv_use(graph, layer->table)
-            : qkv_wrap(graph, QKV_SHAPE(layer->length, layer->width), layer->sinusoids[qkv_graph_dtype(graph)]);
+    struct qkv_tensor *table = layer->kind == QKV_POSITION_LEARNED
+                                   ? qkv_use(graph, layer->table)
+                                   : qkv_wrap(graph, QKV_SHAPE(layer->length, layer->width),
+                                              layer->sinusoids[qkv_graph_dtype(graph)]);
     struct qkv_tensor *y = qkv_add_positions(graph, x, table, segments, first);
     qkv_graph_scope(graph, outer);
     return y;
@@ -65,8 +65,8 @@ static void init_sample(void *layer, struct qkv_parameters *parameters, const vo
     qkv_positions_init(layer, parameters, options, name);
 }
 
-static struct qkv_tensor *apply_sample(const void *layer, struct qkv_graph *graph, struct qkv_tensor *const *input,
-                                       const struct qkv_layer_sample *sample)
+static struct qkv_tensor *apply_sample(const void *layer, struct qkv_graph *graph,
+                                       struct qkv_tensor *const *input, const struct qkv_layer_sample *sample)
 {
     return qkv_positions_apply(layer, graph, input[0], sample->segments[0], 1);
 }
@@ -81,5 +81,5 @@ static const struct qkv_layer_sample SAMPLES[] = {
     {"learned", &LEARNED, {{2, {5, 4}}}, {{2, STARTS, LENGTHS}}},
     {0},
 };
-const struct qkv_layer_kind qkv_kind_positions = {"positions", sizeof(struct qkv_positions), init_sample, apply_sample,
-                                                   SAMPLES};
+const struct qkv_layer_kind qkv_kind_positions = {"positions", sizeof(struct qkv_positions), init_sample,
+                                                  apply_sample, SAMPLES};

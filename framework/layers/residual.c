@@ -1,19 +1,21 @@
 #include "layers/layer.h"
 
 void qkv_residual_init(struct qkv_residual *layer, struct qkv_parameters *parameters,
-                       const struct qkv_norm_options *norm, enum qkv_norm_place place, double dropout, const char *name)
+                       const struct qkv_norm_options *norm, enum qkv_norm_place place, double dropout,
+                       const char *name)
 {
     *layer = (struct qkv_residual){.place = place, .dropout = dropout};
     qkv_norm_init(&layer->norm, parameters, norm, name);
 }
 
-struct qkv_tensor *qkv_residual_enter(const struct qkv_residual *layer, struct qkv_graph *graph, struct qkv_tensor *x)
+struct qkv_tensor *qkv_residual_enter(const struct qkv_residual *layer, struct qkv_graph *graph,
+                                      struct qkv_tensor *x)
 {
     return layer->place == QKV_NORM_PRE ? qkv_norm_apply(&layer->norm, graph, x) : x;
 }
 
-struct qkv_tensor *qkv_residual_leave(const struct qkv_residual *layer, struct qkv_graph *graph, struct qkv_tensor *x,
-                                      struct qkv_tensor *result)
+struct qkv_tensor *qkv_residual_leave(const struct qkv_residual *layer, struct qkv_graph *graph,
+                                      struct qkv_tensor *x, struct qkv_tensor *result)
 {
     const char *outer = qkv_graph_scope(graph, layer->norm.name);
     struct qkv_tensor *y = qkv_add(graph, x, qkv_dropout_apply(graph, result, layer->dropout));
@@ -35,8 +37,8 @@ static void init_sample(void *layer, struct qkv_parameters *parameters, const vo
     qkv_residual_init(layer, parameters, &options->norm, options->place, options->dropout, name);
 }
 
-static struct qkv_tensor *apply_sample(const void *layer, struct qkv_graph *graph, struct qkv_tensor *const *input,
-                                       const struct qkv_layer_sample *sample)
+static struct qkv_tensor *apply_sample(const void *layer, struct qkv_graph *graph,
+                                       struct qkv_tensor *const *input, const struct qkv_layer_sample *sample)
 {
     (void)sample;
     struct qkv_tensor *inside = qkv_residual_enter(layer, graph, input[0]);
@@ -52,5 +54,5 @@ static const struct qkv_layer_sample SAMPLES[] = {
     {"pre-norm RMS with dropout", &PRE_RMS, {{2, {3, 5}}}},
     {0},
 };
-const struct qkv_layer_kind qkv_kind_residual = {"residual", sizeof(struct qkv_residual), init_sample, apply_sample,
-                                                  SAMPLES};
+const struct qkv_layer_kind qkv_kind_residual = {"residual", sizeof(struct qkv_residual), init_sample,
+                                                 apply_sample, SAMPLES};

@@ -188,8 +188,10 @@ static bool choose_subtitle(struct layout *layout, const struct report_job *job)
 {
     const char *model = job->report->model, *name = NULL;
     const struct qkv_attention_map *first = &job->report->maps[0];
-    if (layout->single) name = report_map_title(job->arena, first, true);
-    else if (!layout->mixed) name = qkv_arena_format(job->arena, "%s attention", qkv_attention_kind_name(first->kind));
+    if (layout->single)
+        name = report_map_title(job->arena, first, true);
+    else if (!layout->mixed)
+        name = qkv_arena_format(job->arena, "%s attention", qkv_attention_kind_name(first->kind));
     if (!name && !layout->mixed) return false;
     layout->subtitle = name && model ? qkv_arena_format(job->arena, "%s · %s", name, model)
                        : name        ? name

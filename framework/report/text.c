@@ -95,8 +95,8 @@ static void end_color(const struct table *table)
     if (table->job->options.colors != QKV_COLORS_NONE) bytes_text(table->out, "\033[0m");
 }
 
-/* A weight in its cell, with the space before it. What rounds to 0.00 is a dot, so that the eye finds the large
- * ones. */
+/* A weight in its cell, with the space before it. What rounds to 0.00 is a dot, so that the eye finds the
+ * large ones. */
 static void append_weight(const struct table *table, double weight, int width)
 {
     begin_color(table, weight);
@@ -164,7 +164,8 @@ static void append_map(const struct report_job *job, const struct qkv_attention_
     }
     for (int64_t r = 0; r < map->rows; r++)
         if (table.row_widths[r] > table.label_width) table.label_width = table.row_widths[r];
-    if (job->options.colors != QKV_COLORS_NONE) table.label_width++; /* labels must not touch coloured cells */
+    if (job->options.colors != QKV_COLORS_NONE)
+        table.label_width++; /* labels must not touch coloured cells */
     bytes_format(out, "%s\nrows: %s, columns: %s\n", title,
                  map->kind == QKV_ATTENTION_CROSS ? "target (output)" : "queries",
                  map->kind == QKV_ATTENTION_CROSS ? "source" : "keys");

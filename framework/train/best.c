@@ -12,8 +12,8 @@ static const char *checkpoint_name(struct session *session, int64_t update)
     return qkv_arena_format(&session->arena, "update-%lld.safetensors", (long long)update);
 }
 
-/* best.safetensors becomes the file `name`: a second link to the same bytes, put in place in one step. False where the
- * file system has no links. */
+/* best.safetensors becomes the file `name`: a second link to the same bytes, put in place in one step. False
+ * where the file system has no links. */
 static bool link_best(struct session *session, const char *name)
 {
     const char *from = qkv_run_file(&session->arena, session->folder, name);
@@ -47,7 +47,8 @@ enum qkv_status best_note(struct session *session, double score, bool *is_best, 
     if (place >= room) return QKV_OK;
 
     if (at->best_count < room) at->best_count++;
-    memmove(&at->best[place + 1], &at->best[place], (size_t)(at->best_count - 1 - place) * sizeof at->best[0]);
+    memmove(&at->best[place + 1], &at->best[place],
+            (size_t)(at->best_count - 1 - place) * sizeof at->best[0]);
     at->best[place] = (struct best){at->update, score};
     const char *name = checkpoint_name(session, at->update);
     if (!name) return qkv_error_set(error, "out of memory");
@@ -74,14 +75,17 @@ enum qkv_status best_tidy(struct session *session, struct qkv_error *error)
         sscanf(entry->d_name, "update-%lld.safetensors%n", &update, &length);
         if (!length || entry->d_name[length] || is_listed(&session->at, update)) continue;
         const char *path = qkv_run_file(&session->arena, session->folder, entry->d_name);
-        if (!path) status = qkv_error_set(error, "out of memory");
-        else if (unlink(path) != 0) status = qkv_error_set(error, "%s: %s", path, strerror(errno));
+        if (!path)
+            status = qkv_error_set(error, "out of memory");
+        else if (unlink(path) != 0)
+            status = qkv_error_set(error, "%s: %s", path, strerror(errno));
     }
     closedir(folder);
     return status;
 }
 
-/* What stands in best.safetensors may come from a validation after the checkpoint that the run goes on from. */
+/* What stands in best.safetensors may come from a validation after the checkpoint that the run goes on from.
+ */
 enum qkv_status best_restore(struct session *session, struct qkv_error *error)
 {
     const char *name = session->at.best_count ? checkpoint_name(session, session->at.best[0].update) : NULL;

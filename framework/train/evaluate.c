@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What one thread works with. Slot j takes batches j, j + slots, ...: which thread runs it does not matter. */
+/* What one thread works with. Slot j takes batches j, j + slots, ...: which thread runs it does not matter.
+ */
 struct slot {
     struct qkv_graph *graph;
     struct qkv_decoding *decoding;
@@ -41,15 +42,18 @@ struct qkv_evaluator {
     struct qkv_arena arena;
 };
 
-static enum qkv_status side_fits(const struct qkv_corpus *corpus, const struct qkv_corpus_side *side, const char *name,
-                                 const char *path, int64_t positions, const char *stack, struct qkv_error *error)
+static enum qkv_status side_fits(const struct qkv_corpus *corpus, const struct qkv_corpus_side *side,
+                                 const char *name, const char *path, int64_t positions, const char *stack,
+                                 struct qkv_error *error)
 {
     for (int64_t i = 0; i < corpus->count && side->longest >= positions; i++) {
         int64_t length = side->start[i + 1] - side->start[i] + 1; /* with </s> */
         if (length > positions)
-            return qkv_error_set(error, "%s:%lld: the %s has %lld tokens with </s>, but model.%s.positions.max_length is "
-                                 "%lld", path, (long long)corpus->line[i], name, (long long)length, stack,
-                                 (long long)positions);
+            return qkv_error_set(
+                error,
+                "%s:%lld: the %s has %lld tokens with </s>, but model.%s.positions.max_length is "
+                "%lld",
+                path, (long long)corpus->line[i], name, (long long)length, stack, (long long)positions);
     }
     return QKV_OK;
 }
@@ -81,9 +85,9 @@ static bool make_slots(struct qkv_evaluator *e)
 }
 
 struct qkv_evaluator *qkv_evaluator_new(const struct qkv_model *model, const struct qkv_corpus *corpus,
-                                        const struct qkv_text_config *target_text, const struct qkv_vocabulary *target,
-                                        struct qkv_workers *workers, const struct qkv_testing_config *testing,
-                                        struct qkv_error *error)
+                                        const struct qkv_text_config *target_text,
+                                        const struct qkv_vocabulary *target, struct qkv_workers *workers,
+                                        const struct qkv_testing_config *testing, struct qkv_error *error)
 {
     struct qkv_evaluator *e = calloc(1, sizeof *e);
     if (!e) {
@@ -92,7 +96,8 @@ struct qkv_evaluator *qkv_evaluator_new(const struct qkv_model *model, const str
     }
     *e = (struct qkv_evaluator){
         .model = model, .corpus = corpus, .text = target_text, .target = target, .workers = workers};
-    e->search = (struct qkv_search_options){testing->beam_size, testing->beam_alpha, 1, testing->max_output_length};
+    e->search =
+        (struct qkv_search_options){testing->beam_size, testing->beam_alpha, 1, testing->max_output_length};
     struct qkv_batches_options options = {QKV_BATCH_SENTENCE, testing->batch_size, QKV_BATCH_ORDER_LENGTH, 0};
     if (qkv_batches_init(&e->batches, corpus, options, error)) {
         qkv_evaluator_free(e);
@@ -139,7 +144,8 @@ static enum qkv_status force(struct qkv_evaluator *e, struct slot *slot, const s
 }
 
 /* Own translations of one batch, kept under the numbers of their sentences. */
-static enum qkv_status translate(struct qkv_evaluator *e, struct slot *slot, const struct qkv_batch_view *view)
+static enum qkv_status translate(struct qkv_evaluator *e, struct slot *slot,
+                                 const struct qkv_batch_view *view)
 {
     if (qkv_search(slot->decoding, view, &e->search, &slot->translations, &slot->error)) return QKV_INVALID;
     for (int64_t i = 0; i < view->count; i++) {
@@ -192,7 +198,8 @@ static const char *text_of(struct qkv_evaluator *e, const struct qkv_hypothesis 
     return qkv_detokenize(e->text, output->length, tokens, &e->arena);
 }
 
-static enum qkv_status score_texts(struct qkv_evaluator *e, struct qkv_scores *scores, struct qkv_error *error)
+static enum qkv_status score_texts(struct qkv_evaluator *e, struct qkv_scores *scores,
+                                   struct qkv_error *error)
 {
     struct qkv_bleu bleu = {0};
     struct qkv_chrf chrf = {0};
@@ -244,12 +251,18 @@ const char *qkv_evaluator_translation(const struct qkv_evaluator *evaluator, int
 double qkv_scores_get(const struct qkv_scores *scores, enum qkv_metric metric)
 {
     switch (metric) {
-    case QKV_METRIC_LOSS: return scores->loss;
-    case QKV_METRIC_PERPLEXITY: return scores->perplexity;
-    case QKV_METRIC_TOKEN_ACCURACY: return scores->token_accuracy;
-    case QKV_METRIC_SEQUENCE_ACCURACY: return scores->sequence_accuracy;
-    case QKV_METRIC_BLEU: return scores->bleu;
-    case QKV_METRIC_CHRF: return scores->chrf;
+    case QKV_METRIC_LOSS:
+        return scores->loss;
+    case QKV_METRIC_PERPLEXITY:
+        return scores->perplexity;
+    case QKV_METRIC_TOKEN_ACCURACY:
+        return scores->token_accuracy;
+    case QKV_METRIC_SEQUENCE_ACCURACY:
+        return scores->sequence_accuracy;
+    case QKV_METRIC_BLEU:
+        return scores->bleu;
+    case QKV_METRIC_CHRF:
+        return scores->chrf;
     }
     return NAN;
 }

@@ -32,8 +32,8 @@ static bool is_of_a_run(const char *name)
     return !strncmp(name, "update-", 7) && ends_in(name, ".safetensors");
 }
 
-/* Whether it is what a run that was killed while it wrote leaves: <name>.<process>.<number>.tmp (file.h), or the second
- * link of best.c. */
+/* Whether it is what a run that was killed while it wrote leaves: <name>.<process>.<number>.tmp (file.h), or
+ * the second link of best.c. */
 static bool is_half_written(const char *name)
 {
     char whole[256];
@@ -54,8 +54,8 @@ enum qkv_status folder_check(struct session *session, struct qkv_error *error)
     if (!last) return qkv_error_set(error, "out of memory");
     if (session->options->resume) {
         if (qkv_path_exists(last)) return QKV_OK;
-        return qkv_error_set(error, "%s: nothing to resume: there is no %s; start without --resume", session->folder,
-                             QKV_RUN_LAST);
+        return qkv_error_set(error, "%s: nothing to resume: there is no %s; start without --resume",
+                             session->folder, QKV_RUN_LAST);
     }
     if (session->options->overwrite) return QKV_OK;
     DIR *folder = opendir(session->folder);
@@ -63,8 +63,11 @@ enum qkv_status folder_check(struct session *session, struct qkv_error *error)
     enum qkv_status status = QKV_OK;
     for (struct dirent *entry; !status && (entry = readdir(folder));)
         if (is_of_a_run(entry->d_name))
-            status = qkv_error_set(error, "%s: holds a run already (%s); continue it with --resume or replace it with "
-                                   "--overwrite", session->folder, entry->d_name);
+            status =
+                qkv_error_set(error,
+                              "%s: holds a run already (%s); continue it with --resume or replace it with "
+                              "--overwrite",
+                              session->folder, entry->d_name);
     closedir(folder);
     return status;
 }
@@ -73,11 +76,15 @@ enum qkv_status folder_lock(struct session *session, struct qkv_error *error)
 {
     if (!session->options->resume && qkv_folder_make(session->folder, error)) return QKV_INVALID;
     session->lock = opendir(session->folder);
-    if (!session->lock) return qkv_error_set(error, "%s: cannot be opened: %s", session->folder, strerror(errno));
+    if (!session->lock)
+        return qkv_error_set(error, "%s: cannot be opened: %s", session->folder, strerror(errno));
     /* File systems without locks say something else, and then there is none. */
-    if (flock(dirfd(session->lock), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return folder_check(session, error);
-    return qkv_error_set(error, "%s: another process trains this run now; wait for it, or choose another "
-                         "training.model_dir", session->folder);
+    if (flock(dirfd(session->lock), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+        return folder_check(session, error);
+    return qkv_error_set(error,
+                         "%s: another process trains this run now; wait for it, or choose another "
+                         "training.model_dir",
+                         session->folder);
 }
 
 enum qkv_status folder_clear(struct session *session, struct qkv_error *error)
@@ -89,7 +96,8 @@ enum qkv_status folder_clear(struct session *session, struct qkv_error *error)
         if (!whole && !is_half_written(entry->d_name)) continue;
         const char *path = file_of(session, entry->d_name);
         if (!path) return qkv_error_set(error, "out of memory");
-        if (unlink(path) != 0) status = qkv_error_set(error, "%s: cannot be removed: %s", path, strerror(errno));
+        if (unlink(path) != 0)
+            status = qkv_error_set(error, "%s: cannot be removed: %s", path, strerror(errno));
     }
     return status;
 }
@@ -116,7 +124,8 @@ enum qkv_status folder_trim_metrics(struct session *session, struct qkv_error *e
     while (!status && getline(&line, &room, old) > 0) {
         cJSON *object = strchr(line, '\n') ? cJSON_Parse(line) : NULL;
         const cJSON *update = cJSON_GetObjectItemCaseSensitive(object, "update");
-        if (cJSON_IsNumber(update) && update->valuedouble <= (double)session->at.update) fputs(line, writer.file);
+        if (cJSON_IsNumber(update) && update->valuedouble <= (double)session->at.update)
+            fputs(line, writer.file);
         cJSON_Delete(object);
     }
     free(line);
@@ -131,7 +140,8 @@ static int append_line(const char *path, const char *text)
     if (!file) return errno;
     off_t before = fseeko(file, 0, SEEK_END) ? -1 : ftello(file);
     int code = fprintf(file, "%s\n", text) < 0 || fflush(file) ? errno : 0;
-    if (code && before >= 0 && ftruncate(fileno(file), before)) before = -1; /* the line stays cut; resuming drops it */
+    if (code && before >= 0 && ftruncate(fileno(file), before))
+        before = -1; /* the line stays cut; resuming drops it */
     if (fclose(file) && !code) code = errno;
     return code;
 }

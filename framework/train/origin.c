@@ -28,8 +28,8 @@ static bool save_key(void *context, const char *path, const char *value)
     return true;
 }
 
-void origin_save(struct qkv_state *state, const struct qkv_config *config, const struct qkv_vocabulary *source,
-                 const struct qkv_vocabulary *target)
+void origin_save(struct qkv_state *state, const struct qkv_config *config,
+                 const struct qkv_vocabulary *source, const struct qkv_vocabulary *target)
 {
     const struct qkv_vocabulary *vocabularies[SIDES] = {source, target};
     char text[SUM_SIZE];
@@ -56,15 +56,16 @@ static bool check_key(void *context, const char *path, const char *value)
     const char *key = key_of(&checking->arena, path);
     const char *trained = key ? qkv_state_get(checking->state, key) : NULL;
     if (!trained || !strcmp(trained, value)) return true;
-    qkv_error_set(checking->error, "%s: was trained with %s %s, but the config has %s: put it back, or train a new run",
+    qkv_error_set(checking->error,
+                  "%s: was trained with %s %s, but the config has %s: put it back, or train a new run",
                   checking->path, path, trained, value);
     checking->refused = true;
     return false;
 }
 
 enum qkv_status origin_check(const struct qkv_state *state, const struct qkv_config *config,
-                             const struct qkv_vocabulary *source, const struct qkv_vocabulary *target, const char *path,
-                             struct qkv_error *error)
+                             const struct qkv_vocabulary *source, const struct qkv_vocabulary *target,
+                             const char *path, struct qkv_error *error)
 {
     static const char *const NAMES[SIDES] = {"source", "target"};
     const struct qkv_vocabulary *vocabularies[SIDES] = {source, target};
@@ -77,8 +78,11 @@ enum qkv_status origin_check(const struct qkv_state *state, const struct qkv_con
         const char *trained = qkv_state_get(state, VOCABULARY_KEYS[i]);
         sum_text(vocabularies[i], text);
         if (trained && strcmp(trained, text) != 0)
-            return qkv_error_set(error, "%s: was trained with another %s vocabulary: its checksum was %s, but that of "
-                                 "%s.vocabulary is %s: put it back", path, NAMES[i], trained, NAMES[i], text);
+            return qkv_error_set(
+                error,
+                "%s: was trained with another %s vocabulary: its checksum was %s, but that of "
+                "%s.vocabulary is %s: put it back",
+                path, NAMES[i], trained, NAMES[i], text);
     }
     return QKV_OK;
 }

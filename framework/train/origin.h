@@ -1,6 +1,6 @@
-/* What a checkpoint says of the model it holds beside its numbers: the keys of the config that give the numbers their
- * meaning, and the vocabularies. Many a tensor fits a model that it was not trained for: with other heads, or other
- * words, shapes stay the same. */
+/* What a checkpoint says of the model it holds beside its numbers: the keys of the config that give the
+ * numbers their meaning, and the vocabularies. Many a tensor fits a model that it was not trained for: with
+ * other heads, or other words, shapes stay the same. */
 #ifndef QKV_TRAIN_ORIGIN_H
 #define QKV_TRAIN_ORIGIN_H
 
@@ -8,13 +8,13 @@
 #include "qkv/config.h"
 #include "qkv/vocabulary.h"
 
-void origin_save(struct qkv_state *state, const struct qkv_config *config, const struct qkv_vocabulary *source,
-                 const struct qkv_vocabulary *target);
+void origin_save(struct qkv_state *state, const struct qkv_config *config,
+                 const struct qkv_vocabulary *source, const struct qkv_vocabulary *target);
 
-/* Fails, with the path of the checkpoint before it, at the first thing that the state tells otherwise; what it does not
- * tell is taken as it is. */
+/* Fails, with the path of the checkpoint before it, at the first thing that the state tells otherwise; what
+ * it does not tell is taken as it is. */
 enum qkv_status origin_check(const struct qkv_state *state, const struct qkv_config *config,
-                             const struct qkv_vocabulary *source, const struct qkv_vocabulary *target, const char *path,
-                             struct qkv_error *error);
+                             const struct qkv_vocabulary *source, const struct qkv_vocabulary *target,
+                             const char *path, struct qkv_error *error);
 
 #endif

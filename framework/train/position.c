@@ -7,10 +7,14 @@ static const struct {
     const char *key;
     size_t offset;
 } INTEGERS[] = {
-    {"train.update", offsetof(struct position, update)},       {"train.epoch", offsetof(struct position, epoch)},
-    {"train.batch", offsetof(struct position, batch)},         {"train.tokens", offsetof(struct position, tokens)},
-    {"train.waited", offsetof(struct position, waited)},       {"train.validated", offsetof(struct position, validated)},
-    {"train.log_tokens", offsetof(struct position, log_tokens)}, {"train.best_count", offsetof(struct position, best_count)},
+    {"train.update", offsetof(struct position, update)},
+    {"train.epoch", offsetof(struct position, epoch)},
+    {"train.batch", offsetof(struct position, batch)},
+    {"train.tokens", offsetof(struct position, tokens)},
+    {"train.waited", offsetof(struct position, waited)},
+    {"train.validated", offsetof(struct position, validated)},
+    {"train.log_tokens", offsetof(struct position, log_tokens)},
+    {"train.best_count", offsetof(struct position, best_count)},
 };
 
 enum { INTEGER_COUNT = sizeof INTEGERS / sizeof INTEGERS[0] };
@@ -25,7 +29,8 @@ void position_save(const struct position *position, struct qkv_state *state)
 {
     char key[48];
     for (int i = 0; i < INTEGER_COUNT; i++)
-        qkv_state_set_integer(state, INTEGERS[i].key, *(const int64_t *)((const char *)position + INTEGERS[i].offset));
+        qkv_state_set_integer(state, INTEGERS[i].key,
+                              *(const int64_t *)((const char *)position + INTEGERS[i].offset));
     qkv_state_set_number(state, "train.log_loss", position->log_loss);
     for (int64_t i = 0; i < position->best_count; i++) {
         qkv_state_set_integer(state, best_key(key, i, "update"), position->best[i].update);
@@ -33,7 +38,8 @@ void position_save(const struct position *position, struct qkv_state *state)
     }
 }
 
-enum qkv_status position_restore(struct position *position, const struct qkv_state *state, struct qkv_error *error)
+enum qkv_status position_restore(struct position *position, const struct qkv_state *state,
+                                 struct qkv_error *error)
 {
     struct position found = {0};
     char key[48];
@@ -43,8 +49,8 @@ enum qkv_status position_restore(struct position *position, const struct qkv_sta
         if (*field < 0) return qkv_error_set(error, "%s is negative", INTEGERS[i].key);
     }
     if (found.best_count > MOST_BEST)
-        return qkv_error_set(error, "train.best_count is %lld, but at most %d are kept", (long long)found.best_count,
-                             MOST_BEST);
+        return qkv_error_set(error, "train.best_count is %lld, but at most %d are kept",
+                             (long long)found.best_count, MOST_BEST);
     if (qkv_state_get_number(state, "train.log_loss", &found.log_loss, error)) return QKV_INVALID;
     for (int64_t i = 0; i < found.best_count; i++)
         if (qkv_state_get_integer(state, best_key(key, i, "update"), &found.best[i].update, error) ||

@@ -122,7 +122,8 @@ static enum qkv_status run_replica(struct qkv_replicas *replicas, int shard)
     }
     struct qkv_random random;
     if (replicas->random) {
-        /* Shards draw from different families: the seed is spread by an odd constant (2^64 / golden ratio). */
+        /* Shards draw from different families: the seed is spread by an odd constant (2^64 / golden ratio).
+         */
         random = *replicas->random;
         random.seed += (uint64_t)(shard + 1) * 0x9E3779B97F4A7C15u;
     }
@@ -144,8 +145,8 @@ static void run_part(void *context, int part)
 }
 
 enum qkv_status qkv_replicas_step(struct qkv_replicas *replicas, struct qkv_batch *batch, double smoothing,
-                                  const struct qkv_random *random, bool accumulate, struct qkv_step_sums *sums,
-                                  struct qkv_error *error)
+                                  const struct qkv_random *random, bool accumulate,
+                                  struct qkv_step_sums *sums, struct qkv_error *error)
 {
     replicas->batch = batch;
     replicas->smoothing = smoothing;

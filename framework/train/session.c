@@ -45,16 +45,19 @@ static enum qkv_status make_machine(struct session *session, struct qkv_error *e
     const struct qkv_config *config = session->config;
     const struct qkv_training_config *training = &config->training;
     uint64_t seed = (uint64_t)training->random_seed;
-    session->model = qkv_model_new(&config->model, session->source.size, session->target.size, QKV_FLOAT32, error);
+    session->model =
+        qkv_model_new(&config->model, session->source.size, session->target.size, QKV_FLOAT32, error);
     if (!session->model) return QKV_INVALID;
     qkv_parameters_initialize(&session->model->parameters, seed);
     session->workers = qkv_workers_new(session->options->threads, error);
     if (!session->workers) return QKV_INVALID;
     session->replicas = qkv_replicas_new(session->model, session->workers, (int)training->shards, error);
     if (!session->replicas) return QKV_INVALID;
-    if (qkv_optimizer_init(&session->optimizer, training, &session->model->parameters, error)) return QKV_INVALID;
+    if (qkv_optimizer_init(&session->optimizer, training, &session->model->parameters, error))
+        return QKV_INVALID;
     qkv_schedule_init(&session->schedule, training, config->model.decoder.hidden_size);
-    struct qkv_batches_options batches = {training->batch_type, training->batch_size, QKV_BATCH_ORDER_SHUFFLED, seed};
+    struct qkv_batches_options batches = {training->batch_type, training->batch_size,
+                                          QKV_BATCH_ORDER_SHUFFLED, seed};
     if (qkv_batches_init(&session->batches, &session->train, batches, error)) return QKV_INVALID;
     if (qkv_replicas_reserve(session->replicas, &session->batches, error)) return QKV_INVALID;
     if (!config->data.dev[0]) return QKV_OK;
@@ -77,7 +80,8 @@ static enum qkv_status restore(struct session *session, struct qkv_error *error)
         if (status) qkv_error_set(error, "%s: %s", last, inner.message);
     }
     /* What the model was trained as says more than the first tensor that does not fit. */
-    if (origin_check(&state, session->config, &session->source, &session->target, last, error)) status = QKV_INVALID;
+    if (origin_check(&state, session->config, &session->source, &session->target, last, error))
+        status = QKV_INVALID;
     qkv_state_release(&state);
     return status;
 }

@@ -25,14 +25,15 @@ static const struct qkv_train_listener *listener_of(const struct session *sessio
     return session->options->listener ? session->options->listener : &nobody;
 }
 
-/* Updates that the whole training will take, as far as can be said: the number of batches by tokens varies a little from
- * epoch to epoch. */
+/* Updates that the whole training will take, as far as can be said: the number of batches by tokens varies a
+ * little from epoch to epoch. */
 static int64_t expected_updates(const struct session *session)
 {
     const struct qkv_training_config *training = &session->config->training;
     int64_t batches = session->batches.count, multiplier = training->batch_multiplier;
     if (!training->epochs || training->epochs > (INT64_MAX - multiplier) / batches) return training->updates;
-    int64_t by_epochs = (training->epochs * batches + multiplier - 1) / multiplier; /* the last one may have fewer */
+    int64_t by_epochs =
+        (training->epochs * batches + multiplier - 1) / multiplier; /* the last one may have fewer */
     return training->updates && training->updates < by_epochs ? training->updates : by_epochs;
 }
 
@@ -64,15 +65,18 @@ static bool next_batch(struct session *session, enum qkv_status *status, struct 
 }
 
 /* Says which update broke, and what helps. */
-static enum qkv_status diverged(const struct session *session, const struct qkv_error *found, struct qkv_error *error)
+static enum qkv_status diverged(const struct session *session, const struct qkv_error *found,
+                                struct qkv_error *error)
 {
     qkv_error_set(error, "update %lld: %s; lower training.learning_rate, or set training.clip_grad_norm",
                   (long long)session->at.update + 1, found->message);
     return QKV_FAILED;
 }
 
-/* Gradients of training.batch_multiplier batches, then one step. *more becomes false at the end of the data. */
-static enum qkv_status update(struct session *session, struct clock *clock, bool *more, struct qkv_error *error)
+/* Gradients of training.batch_multiplier batches, then one step. *more becomes false at the end of the data.
+ */
+static enum qkv_status update(struct session *session, struct clock *clock, bool *more,
+                              struct qkv_error *error)
 {
     const struct qkv_training_config *training = &session->config->training;
     struct position *at = &session->at;
@@ -86,8 +90,8 @@ static enum qkv_status update(struct session *session, struct clock *clock, bool
             .seed = (uint64_t)training->random_seed,
             .step = (uint32_t)(at->update * training->batch_multiplier + i),
         };
-        status = qkv_replicas_step(session->replicas, &session->batch, training->label_smoothing, &random, i > 0, &sums,
-                                   &inner);
+        status = qkv_replicas_step(session->replicas, &session->batch, training->label_smoothing, &random,
+                                   i > 0, &sums, &inner);
         if (status == QKV_FAILED) return diverged(session, &inner, error);
         if (status) return qkv_error_set(error, "%s", inner.message);
         tokens += sums.tokens;
@@ -99,8 +103,8 @@ static enum qkv_status update(struct session *session, struct clock *clock, bool
     if (!*more) return QKV_OK;
     double rate = qkv_schedule_rate(&session->schedule, at->update + 1, at->epoch);
     clock->norm = qkv_optimizer_step(&session->optimizer, &session->model->parameters, session->workers,
-                                     qkv_replicas_shards(session->replicas), qkv_replicas_gradients(session->replicas),
-                                     1.0 / (double)tokens, rate);
+                                     qkv_replicas_shards(session->replicas),
+                                     qkv_replicas_gradients(session->replicas), 1.0 / (double)tokens, rate);
     if (!isfinite(clock->norm)) {
         const struct qkv_parameter *parameter = qkv_parameters_find_not_finite(
             &session->model->parameters, qkv_replicas_gradients(session->replicas)[0]);
@@ -165,7 +169,8 @@ static void tell_validation(struct session *session, const struct qkv_scores *sc
         reference[samples] = qkv_corpus_target(&session->dev, i);
         translation[samples] = qkv_evaluator_translation(session->evaluator, i);
     }
-    struct qkv_train_validation validation = {session->at.update, *scores, best, samples, source, reference, translation};
+    struct qkv_train_validation validation = {session->at.update, *scores,    best, samples, source,
+                                              reference,          translation};
     listener->validation(listener->context, &validation);
 }
 
@@ -199,8 +204,9 @@ static enum qkv_status validate(struct session *session, struct qkv_error *error
     return session_log(session, line, error);
 }
 
-/* Validates where that has not been done yet, and saves. last.safetensors is what counts: whatever a kill leaves of files
- * that it does not speak of, --resume makes undone (session.c). So old files go only after it stands. */
+/* Validates where that has not been done yet, and saves. last.safetensors is what counts: whatever a kill
+ * leaves of files that it does not speak of, --resume makes undone (session.c). So old files go only after it
+ * stands. */
 static enum qkv_status validate_and_save(struct session *session, struct qkv_error *error)
 {
     if (validate(session, error) || session_save(session, QKV_RUN_LAST, error)) return QKV_INVALID;
@@ -209,11 +215,13 @@ static enum qkv_status validate_and_save(struct session *session, struct qkv_err
 
 /* ---- the loop ---- */
 
-/* Asked before each update, not after: a run that was stopped between an update and its validation makes up for it. */
+/* Asked before each update, not after: a run that was stopped between an update and its validation makes up
+ * for it. */
 static bool validation_is_due(const struct session *session)
 {
     const struct position *at = &session->at;
-    return at->update > 0 && at->update % session->config->training.validation_freq == 0 && at->validated != at->update;
+    return at->update > 0 && at->update % session->config->training.validation_freq == 0 &&
+           at->validated != at->update;
 }
 
 static enum qkv_status loop(struct session *session, enum qkv_train_end *end, struct qkv_error *error)

@@ -1,5 +1,5 @@
-/* The parts of the trainer: trainer.c runs the loop, session.c sets up, folder.c keeps the run folder, best.c the list of
- * best checkpoints. */
+/* The parts of the trainer: trainer.c runs the loop, session.c sets up, folder.c keeps the run folder, best.c
+ * the list of best checkpoints. */
 #ifndef QKV_TRAIN_TRAINER_H
 #define QKV_TRAIN_TRAINER_H
 
@@ -21,14 +21,14 @@ struct best {
 
 /* What a checkpoint keeps beside parameters and moments: from it, the run goes on bit by bit. */
 struct position {
-    int64_t update;         /* updates done */
-    int64_t epoch, batch;   /* the next batch to be trained on; epochs from 0 */
-    int64_t tokens;         /* target tokens so far */
-    int64_t waited;         /* validations without a new best */
-    int64_t validated;      /* update of the last validation; 0: none */
-    double log_loss;        /* smoothed loss and tokens since the last log line */
+    int64_t update;       /* updates done */
+    int64_t epoch, batch; /* the next batch to be trained on; epochs from 0 */
+    int64_t tokens;       /* target tokens so far */
+    int64_t waited;       /* validations without a new best */
+    int64_t validated;    /* update of the last validation; 0: none */
+    double log_loss;      /* smoothed loss and tokens since the last log line */
     int64_t log_tokens;
-    int64_t best_count;     /* best checkpoints, best first */
+    int64_t best_count; /* best checkpoints, best first */
     struct best best[MOST_BEST];
 };
 
@@ -52,8 +52,8 @@ struct session {
     struct position at;
 };
 
-/* session.c: reads and checks all input, makes the model, restores or writes the run folder. On failure the session must
- * be released all the same. */
+/* session.c: reads and checks all input, makes the model, restores or writes the run folder. On failure the
+ * session must be released all the same. */
 enum qkv_status session_open(struct session *session, struct qkv_error *error);
 enum qkv_status session_save(struct session *session, const char *name, struct qkv_error *error);
 void session_release(struct session *session);
@@ -64,13 +64,13 @@ enum qkv_status folder_check(struct session *session, struct qkv_error *error);
 /* Makes the folder unless the run is resumed, and keeps other processes from training in it. */
 enum qkv_status folder_lock(struct session *session, struct qkv_error *error);
 
-/* Removes what an old run left in the locked folder, and nothing else: of one that is resumed only files that a kill left
- * half written. */
+/* Removes what an old run left in the locked folder, and nothing else: of one that is resumed only files that
+ * a kill left half written. */
 enum qkv_status folder_clear(struct session *session, struct qkv_error *error);
 enum qkv_status folder_write_config(struct session *session, struct qkv_error *error);
 
-/* Lines of metrics.jsonl that tell of updates after the checkpoint would come twice: a resumed run drops them, and a line
- * that a kill cut short with them. */
+/* Lines of metrics.jsonl that tell of updates after the checkpoint would come twice: a resumed run drops
+ * them, and a line that a kill cut short with them. */
 enum qkv_status folder_trim_metrics(struct session *session, struct qkv_error *error);
 
 /* metrics.jsonl: appends one line, made of a JSON object that is consumed. */
@@ -79,11 +79,13 @@ enum qkv_status session_log(struct session *session, struct cJSON *line, struct 
 
 /* position.c: to and from the state of a checkpoint. */
 void position_save(const struct position *position, struct qkv_state *state);
-enum qkv_status position_restore(struct position *position, const struct qkv_state *state, struct qkv_error *error);
+enum qkv_status position_restore(struct position *position, const struct qkv_state *state,
+                                 struct qkv_error *error);
 
-/* best.c: the list of best validations in the position, and their checkpoints. best_note takes note of a validation and
- * saves it if it is among them; *is_best says whether it is the best of all so far. best_tidy removes the checkpoints that
- * are not in the list (any more). best_restore makes the files agree with a list that was just restored. */
+/* best.c: the list of best validations in the position, and their checkpoints. best_note takes note of a
+ * validation and saves it if it is among them; *is_best says whether it is the best of all so far. best_tidy
+ * removes the checkpoints that are not in the list (any more). best_restore makes the files agree with a list
+ * that was just restored. */
 enum qkv_status best_note(struct session *session, double score, bool *is_best, struct qkv_error *error);
 enum qkv_status best_tidy(struct session *session, struct qkv_error *error);
 enum qkv_status best_restore(struct session *session, struct qkv_error *error);

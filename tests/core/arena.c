@@ -28,7 +28,8 @@ Test(arena, gives_the_same_memory_after_a_reset)
         cr_assert_geq(arena.peak, (1u << 20) + 100u);
         memset(small, round, 100);
         memset(large, round, 1 << 20);
-        if (round == 1) first[0] = small, first[1] = large; /* the first reset joins the chunks of the first round */
+        if (round == 1)
+            first[0] = small, first[1] = large; /* the first reset joins the chunks of the first round */
         if (round > 1) cr_assert(small == first[0] && large == first[1]);
         qkv_arena_reset(&arena);
         cr_assert_eq(arena.used, 0);

@@ -28,7 +28,8 @@ Test(random, known_answers)
                  (uint32_t[]){0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
     expect_block((uint32_t[]){~0u, ~0u, ~0u, ~0u}, (uint32_t[]){~0u, ~0u},
                  (uint32_t[]){0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd});
-    expect_block((uint32_t[]){0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, (uint32_t[]){0xa4093822, 0x299f31d0},
+    expect_block((uint32_t[]){0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344},
+                 (uint32_t[]){0xa4093822, 0x299f31d0},
                  (uint32_t[]){0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
 }
 
@@ -111,7 +112,8 @@ Test(random, below_is_unbiased)
     }
     double p = 1.0 / BOUND;
     for (int i = 0; i < BOUND; i++)
-        cr_expect_float_eq(counts[i], p * DRAWS, 5 * sqrt(p * (1 - p) * DRAWS), "%d came %d times", i, counts[i]);
+        cr_expect_float_eq(counts[i], p * DRAWS, 5 * sqrt(p * (1 - p) * DRAWS), "%d came %d times", i,
+                           counts[i]);
     cr_expect_eq(qkv_random_below(SOME, 3, 1), 0);
     /* 3/4 of the largest power: a remainder would give the lower third twice as often. */
     int low = 0;
@@ -127,7 +129,8 @@ Test(random, below_follows_the_64_bit_product)
             uint32_t block[4];
             qkv_random_block(SOME, i, block);
             /* floor(word bound / 2^64), by long multiplication in 32-bit digits */
-            uint64_t low = (uint64_t)block[1] * bounds[b], high = (uint64_t)block[0] * bounds[b] + (low >> 32);
+            uint64_t low = (uint64_t)block[1] * bounds[b],
+                     high = (uint64_t)block[0] * bounds[b] + (low >> 32);
             cr_assert_eq(qkv_random_below(SOME, i, bounds[b]), high >> 32);
         }
 }

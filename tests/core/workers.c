@@ -36,15 +36,15 @@ Test(workers, every_part_runs_exactly_once)
             struct tally tally = {0};
             qkv_workers_run(workers, PARTS[p], count, &tally);
             for (int i = 0; i < MOST_PARTS; i++)
-                cr_assert_eq(atomic_load(&tally.times[i]), i < PARTS[p], "%d threads, part %d of %d", threads, i,
-                             PARTS[p]);
+                cr_assert_eq(atomic_load(&tally.times[i]), i < PARTS[p], "%d threads, part %d of %d", threads,
+                             i, PARTS[p]);
         }
         qkv_workers_free(workers);
     }
 }
 
-/* Short runs close after one another: a helper that wakes late must not take a part of the wrong run, nor a run return
- * before its last part is done. */
+/* Short runs close after one another: a helper that wakes late must not take a part of the wrong run, nor a
+ * run return before its last part is done. */
 static void add_one(void *context, int part)
 {
     struct tally *tally = context;

@@ -1,5 +1,6 @@
-/* The fused ops against compositions of simple ones: values and gradients, at sizes that are no multiple of a vector, in
- * both precisions, with the kernels of every instruction set. The composition always runs in float64. */
+/* The fused ops against compositions of simple ones: values and gradients, at sizes that are no multiple of a
+ * vector, in both precisions, with the kernels of every instruction set. The composition always runs in
+ * float64. */
 #include "qkv/ops.h"
 
 #include <criterion/criterion.h>
@@ -28,7 +29,8 @@ struct scene {
     double smoothing, factor, epsilon;
 };
 
-typedef struct qkv_tensor *builder(struct qkv_graph *graph, struct qkv_tensor *const *x, const struct scene *scene);
+typedef struct qkv_tensor *builder(struct qkv_graph *graph, struct qkv_tensor *const *x,
+                                   const struct scene *scene);
 
 /* Numbers between -1 and 1 that float32 holds exactly, so that both precisions start alike. */
 static double number(uint32_t family, int64_t i)
@@ -47,7 +49,8 @@ static void fill_input(struct qkv_tensor *x, const struct scene *scene, int k)
 {
     int64_t count = qkv_tensor_count(x);
     double *values = malloc((size_t)count * sizeof *values);
-    for (int64_t i = 0; i < count; i++) values[i] = scene->mask && k == 3 ? scene->mask[i] : number((uint32_t)k + 1, i);
+    for (int64_t i = 0; i < count; i++)
+        values[i] = scene->mask && k == 3 ? scene->mask[i] : number((uint32_t)k + 1, i);
     qkv_tensor_write(x, values);
     free(values);
 }
@@ -109,8 +112,9 @@ static void hold(const struct scene *scene, builder *fused, builder *composed)
             int64_t at = 0;
             for (int k = 0; got.size[k]; at += got.size[k++]) {
                 double error = apart(got.size[k], got.all + at, expected.all + at);
-                cr_expect(error <= BOUND[dtype], "%s, %s, float%d: %s is %g apart, above %g", scene->name, VARIANTS[v],
-                          dtype == QKV_FLOAT32 ? 32 : 64, k ? "a gradient" : "the value", error, BOUND[dtype]);
+                cr_expect(error <= BOUND[dtype], "%s, %s, float%d: %s is %g apart, above %g", scene->name,
+                          VARIANTS[v], dtype == QKV_FLOAT32 ? 32 : 64, k ? "a gradient" : "the value", error,
+                          BOUND[dtype]);
             }
             free(got.all);
         }
@@ -121,12 +125,14 @@ static void hold(const struct scene *scene, builder *fused, builder *composed)
 
 /* ---- attention against scores, weights and mix ---- */
 
-static struct qkv_tensor *attention(struct qkv_graph *graph, struct qkv_tensor *const *x, const struct scene *scene)
+static struct qkv_tensor *attention(struct qkv_graph *graph, struct qkv_tensor *const *x,
+                                    const struct scene *scene)
 {
     return qkv_attention(graph, x[0], x[1], x[2], x[3], scene->layout);
 }
 
-static struct qkv_tensor *attention_parts(struct qkv_graph *graph, struct qkv_tensor *const *x, const struct scene *scene)
+static struct qkv_tensor *attention_parts(struct qkv_graph *graph, struct qkv_tensor *const *x,
+                                          const struct scene *scene)
 {
     static int64_t zero;
     static int64_t rows[2];
@@ -143,7 +149,8 @@ static struct qkv_tensor *attention_parts(struct qkv_graph *graph, struct qkv_te
     return qkv_attention_mix(graph, weights, x[2], layout);
 }
 
-/* Three sentences with `rows` queries in all (one, when there are too few rows), and `rows` + 3 keys for cross. */
+/* Three sentences with `rows` queries in all (one, when there are too few rows), and `rows` + 3 keys for
+ * cross. */
 struct ragged {
     int64_t query_start[3], query_length[3], key_start[3], key_length[3];
     struct qkv_segments queries, keys;
@@ -172,15 +179,19 @@ static const struct {
 
 enum { WIDTH_COUNT = 5 };
 
-static void hold_attention(const char *name, struct qkv_segments queries, struct qkv_segments keys, int64_t query_rows,
-                           int64_t key_rows, int w, bool causal, double dropout)
+static void hold_attention(const char *name, struct qkv_segments queries, struct qkv_segments keys,
+                           int64_t query_rows, int64_t key_rows, int w, bool causal, double dropout)
 {
     const struct scene scene = {
         .name = name,
         .shape = {QKV_SHAPE(query_rows, WIDTHS[w].heads * WIDTHS[w].key_width),
                   QKV_SHAPE(key_rows, WIDTHS[w].heads * WIDTHS[w].key_width),
                   QKV_SHAPE(key_rows, WIDTHS[w].heads * WIDTHS[w].value_width)},
-        .layout = {.heads = WIDTHS[w].heads, .queries = queries, .keys = keys, .causal = causal, .dropout = dropout},
+        .layout = {.heads = WIDTHS[w].heads,
+                   .queries = queries,
+                   .keys = keys,
+                   .causal = causal,
+                   .dropout = dropout},
         .drops = dropout > 0,
     };
     hold(&scene, attention, attention_parts);
@@ -200,7 +211,8 @@ Test(fused, attention_is_scores_weights_and_mix)
             hold_attention("whole", whole, whole, ROWS[n], ROWS[n], w, false, 0);
             hold_attention("whole, causal", whole, whole, ROWS[n], ROWS[n], w, true, 0);
             hold_attention("whole, cross", whole, whole, ROWS[n], ROWS[n] + 5, w, false, 0);
-            hold_attention("dropout", cross.queries, cross.keys, cross.query_rows, cross.key_rows, w, false, 0.3);
+            hold_attention("dropout", cross.queries, cross.keys, cross.query_rows, cross.key_rows, w, false,
+                           0.3);
         }
 }
 
@@ -237,7 +249,8 @@ Test(fused, attention_with_a_mask)
             const struct qkv_segments segments = {2, start, length};
             const struct scene scene = {
                 .name = causal ? "masked and causal" : "masked",
-                .shape = {QKV_SHAPE(2 * rows, 6), QKV_SHAPE(2 * rows, 6), QKV_SHAPE(2 * rows, 10), QKV_SHAPE(rows, rows)},
+                .shape = {QKV_SHAPE(2 * rows, 6), QKV_SHAPE(2 * rows, 6), QKV_SHAPE(2 * rows, 10),
+                          QKV_SHAPE(rows, rows)},
                 .layout = {.heads = 2, .queries = segments, .keys = segments, .causal = causal},
                 .mask = mask,
             };
@@ -257,8 +270,10 @@ Test(fused, a_row_that_sees_nothing_gives_nothing)
         struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
         struct qkv_tensor *x[3], *marks = qkv_constant(graph, QKV_SHAPE(ROWS_HERE, ROWS_HERE));
         fill_input(marks, &scene, 3);
-        for (int k = 0; k < 3; k++) fill_input(x[k] = qkv_variable(graph, QKV_SHAPE(ROWS_HERE, WIDTH)), &scene, k);
-        struct qkv_tensor *y = qkv_attention(graph, x[0], x[1], x[2], marks, (struct qkv_attention){.heads = 2});
+        for (int k = 0; k < 3; k++)
+            fill_input(x[k] = qkv_variable(graph, QKV_SHAPE(ROWS_HERE, WIDTH)), &scene, k);
+        struct qkv_tensor *y =
+            qkv_attention(graph, x[0], x[1], x[2], marks, (struct qkv_attention){.heads = 2});
         qkv_forward(graph);
         /* Only the blind row is looked at: nothing may flow anywhere. */
         for (int i = 0; i < ROWS_HERE * WIDTH; i++) cotangent[i] = i / WIDTH == 2;
@@ -282,21 +297,24 @@ Test(fused, a_row_that_sees_nothing_gives_nothing)
 
 /* ---- products and the loss ---- */
 
-static struct qkv_tensor *linear(struct qkv_graph *graph, struct qkv_tensor *const *x, const struct scene *scene)
+static struct qkv_tensor *linear(struct qkv_graph *graph, struct qkv_tensor *const *x,
+                                 const struct scene *scene)
 {
     return qkv_linear(graph, x[0], x[1], x[2], scene->transposed);
 }
 
-static struct qkv_tensor *linear_parts(struct qkv_graph *graph, struct qkv_tensor *const *x, const struct scene *scene)
+static struct qkv_tensor *linear_parts(struct qkv_graph *graph, struct qkv_tensor *const *x,
+                                       const struct scene *scene)
 {
     struct qkv_tensor *product = qkv_matmul(graph, x[0], x[1], false, scene->transposed);
     return x[2] ? qkv_add_row(graph, product, x[2]) : product;
 }
 
-static struct qkv_tensor *linear_loss(struct qkv_graph *graph, struct qkv_tensor *const *x, const struct scene *scene)
+static struct qkv_tensor *linear_loss(struct qkv_graph *graph, struct qkv_tensor *const *x,
+                                      const struct scene *scene)
 {
-    return qkv_linear_cross_entropy(graph, x[0], x[1], x[2], scene->transposed, scene->labels, scene->smoothing,
-                                    scene->factor);
+    return qkv_linear_cross_entropy(graph, x[0], x[1], x[2], scene->transposed, scene->labels,
+                                    scene->smoothing, scene->factor);
 }
 
 static struct qkv_tensor *linear_loss_parts(struct qkv_graph *graph, struct qkv_tensor *const *x,
@@ -306,7 +324,8 @@ static struct qkv_tensor *linear_loss_parts(struct qkv_graph *graph, struct qkv_
 }
 
 /* All four: weight plain and transposed, with bias and without. */
-static void hold_linear(struct scene scene, int64_t inputs, int64_t outputs, builder *fused, builder *composed)
+static void hold_linear(struct scene scene, int64_t inputs, int64_t outputs, builder *fused,
+                        builder *composed)
 {
     for (int kind = 0; kind < 4; kind++) {
         scene.transposed = kind % 2;
@@ -367,16 +386,17 @@ static struct qkv_tensor *filled(struct qkv_graph *graph, struct qkv_shape shape
 }
 
 /* [N] -> [N, D] and [D] -> [N, D] by a product with ones. */
-static struct qkv_tensor *across(struct qkv_graph *graph, struct qkv_tensor *column, int64_t rows, int64_t width)
+static struct qkv_tensor *across(struct qkv_graph *graph, struct qkv_tensor *column, int64_t rows,
+                                 int64_t width)
 {
-    return qkv_matmul(graph, qkv_reshape(graph, column, QKV_SHAPE(rows, 1)), filled(graph, QKV_SHAPE(1, width), 1), false,
-                      false);
+    return qkv_matmul(graph, qkv_reshape(graph, column, QKV_SHAPE(rows, 1)),
+                      filled(graph, QKV_SHAPE(1, width), 1), false, false);
 }
 
 static struct qkv_tensor *down(struct qkv_graph *graph, struct qkv_tensor *row, int64_t rows, int64_t width)
 {
-    return qkv_matmul(graph, filled(graph, QKV_SHAPE(rows, 1), 1), qkv_reshape(graph, row, QKV_SHAPE(1, width)), false,
-                      false);
+    return qkv_matmul(graph, filled(graph, QKV_SHAPE(rows, 1), 1),
+                      qkv_reshape(graph, row, QKV_SHAPE(1, width)), false, false);
 }
 
 /* x^power for x > 0 */
@@ -386,8 +406,8 @@ static struct qkv_tensor *raised(struct qkv_graph *graph, struct qkv_tensor *x, 
 }
 
 /* x / sqrt(mean(x^2) + epsilon) * gain */
-static struct qkv_tensor *scaled_to_one(struct qkv_graph *graph, struct qkv_tensor *x, struct qkv_tensor *gain,
-                                        const struct scene *scene)
+static struct qkv_tensor *scaled_to_one(struct qkv_graph *graph, struct qkv_tensor *x,
+                                        struct qkv_tensor *gain, const struct scene *scene)
 {
     int64_t rows = scene->shape[0].size[0], width = scene->shape[0].size[1];
     struct qkv_tensor *square = qkv_mean(graph, qkv_multiply(graph, x, x), 1); /* [N] */
@@ -396,17 +416,20 @@ static struct qkv_tensor *scaled_to_one(struct qkv_graph *graph, struct qkv_tens
     return qkv_multiply(graph, unit, down(graph, gain, rows, width));
 }
 
-static struct qkv_tensor *rms_norm(struct qkv_graph *graph, struct qkv_tensor *const *x, const struct scene *scene)
+static struct qkv_tensor *rms_norm(struct qkv_graph *graph, struct qkv_tensor *const *x,
+                                   const struct scene *scene)
 {
     return qkv_rms_norm(graph, x[0], x[1], scene->epsilon);
 }
 
-static struct qkv_tensor *rms_norm_parts(struct qkv_graph *graph, struct qkv_tensor *const *x, const struct scene *scene)
+static struct qkv_tensor *rms_norm_parts(struct qkv_graph *graph, struct qkv_tensor *const *x,
+                                         const struct scene *scene)
 {
     return scaled_to_one(graph, x[0], x[1], scene);
 }
 
-static struct qkv_tensor *layer_norm(struct qkv_graph *graph, struct qkv_tensor *const *x, const struct scene *scene)
+static struct qkv_tensor *layer_norm(struct qkv_graph *graph, struct qkv_tensor *const *x,
+                                     const struct scene *scene)
 {
     return qkv_layer_norm(graph, x[0], x[1], x[2], scene->epsilon);
 }
@@ -419,19 +442,23 @@ static struct qkv_tensor *layer_norm_parts(struct qkv_graph *graph, struct qkv_t
     return qkv_add_row(graph, scaled_to_one(graph, qkv_subtract(graph, x[0], mean), x[1], scene), x[2]);
 }
 
-static struct qkv_tensor *softmax(struct qkv_graph *graph, struct qkv_tensor *const *x, const struct scene *scene)
+static struct qkv_tensor *softmax(struct qkv_graph *graph, struct qkv_tensor *const *x,
+                                  const struct scene *scene)
 {
     (void)scene;
     return qkv_softmax(graph, x[0]);
 }
 
-static struct qkv_tensor *softmax_parts(struct qkv_graph *graph, struct qkv_tensor *const *x, const struct scene *scene)
+static struct qkv_tensor *softmax_parts(struct qkv_graph *graph, struct qkv_tensor *const *x,
+                                        const struct scene *scene)
 {
     struct qkv_tensor *e = qkv_exp(graph, x[0]), *sum = qkv_sum(graph, e, 1);
-    return qkv_multiply(graph, e, across(graph, raised(graph, sum, -1), scene->shape[0].size[0], scene->shape[0].size[1]));
+    return qkv_multiply(
+        graph, e, across(graph, raised(graph, sum, -1), scene->shape[0].size[0], scene->shape[0].size[1]));
 }
 
-static struct qkv_tensor *log_softmax(struct qkv_graph *graph, struct qkv_tensor *const *x, const struct scene *scene)
+static struct qkv_tensor *log_softmax(struct qkv_graph *graph, struct qkv_tensor *const *x,
+                                      const struct scene *scene)
 {
     (void)scene;
     return qkv_log_softmax(graph, x[0]);
@@ -443,7 +470,8 @@ static struct qkv_tensor *log_softmax_parts(struct qkv_graph *graph, struct qkv_
     return qkv_log(graph, softmax_parts(graph, x, scene));
 }
 
-static struct qkv_tensor *cross_entropy(struct qkv_graph *graph, struct qkv_tensor *const *x, const struct scene *scene)
+static struct qkv_tensor *cross_entropy(struct qkv_graph *graph, struct qkv_tensor *const *x,
+                                        const struct scene *scene)
 {
     return qkv_cross_entropy(graph, x[0], scene->labels, scene->smoothing, scene->factor);
 }
@@ -466,7 +494,8 @@ Test(fused, softmax_norms_and_loss_follow_their_formulas)
     int32_t labels[64];
     for (int n = 0; n < ROW_COUNT; n++)
         for (int w = 0; w < 5; w++) {
-            struct scene scene = {.name = "softmax", .shape = {QKV_SHAPE(ROWS[n], widths[w])}, .epsilon = 1e-3};
+            struct scene scene = {
+                .name = "softmax", .shape = {QKV_SHAPE(ROWS[n], widths[w])}, .epsilon = 1e-3};
             hold(&scene, softmax, softmax_parts);
             scene.name = "log_softmax";
             hold(&scene, log_softmax, log_softmax_parts);

@@ -42,7 +42,8 @@ static void expect_gradient(const struct qkv_tensor *x, const double *expected)
     cr_assert_leq(qkv_tensor_count(x), 64);
     qkv_tensor_read_gradient(x, found);
     for (int64_t i = 0; i < qkv_tensor_count(x); i++)
-        cr_expect_float_eq(found[i], expected[i], 1e-14, "[%lld]: %g, not %g", (long long)i, found[i], expected[i]);
+        cr_expect_float_eq(found[i], expected[i], 1e-14, "[%lld]: %g, not %g", (long long)i, found[i],
+                           expected[i]);
 }
 
 /* ---- errors ---- */

@@ -10,11 +10,12 @@ Test(layers, gradients_agree_with_differences)
         struct qkv_check_report report = {0};
         struct qkv_error error = {""};
         struct qkv_check_options options = {.seed = 1};
-        cr_assert_eq(qkv_check_layer(&report, (enum qkv_layer_id)layer, &options, &error), QKV_OK, "%s", error.message);
+        cr_assert_eq(qkv_check_layer(&report, (enum qkv_layer_id)layer, &options, &error), QKV_OK, "%s",
+                     error.message);
         cr_expect_gt(report.count, 2);
         for (int64_t i = 0; i < report.count; i++)
-            cr_expect_null(report.rows[i].failure, "%s, %s: %s", report.rows[i].subject, report.rows[i].tensor,
-                           report.rows[i].failure);
+            cr_expect_null(report.rows[i].failure, "%s, %s: %s", report.rows[i].subject,
+                           report.rows[i].tensor, report.rows[i].failure);
         qkv_check_release(&report);
     }
 }

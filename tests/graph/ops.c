@@ -4,7 +4,8 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
-static void run_check(enum qkv_op_id op, enum qkv_fault fault, int64_t sample, struct qkv_check_report *report)
+static void run_check(enum qkv_op_id op, enum qkv_fault fault, int64_t sample,
+                      struct qkv_check_report *report)
 {
     struct qkv_error error = {""};
     struct qkv_check_options options = {.seed = 1, .fault = fault, .fault_op = op, .sample = sample};

@@ -1,6 +1,6 @@
 /* Parameters: one flat block, initial values, and their gradients in a graph. */
-#include "qkv/ops.h"
 #include "qkv/parameters.h"
+#include "qkv/ops.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -29,7 +29,8 @@ static struct three make_three(enum qkv_dtype dtype)
 
 static double element(const struct three *t, const void *block, int64_t i)
 {
-    return t->parameters.dtype == QKV_FLOAT32 ? (double)((const float *)block)[i] : ((const double *)block)[i];
+    return t->parameters.dtype == QKV_FLOAT32 ? (double)((const float *)block)[i]
+                                              : ((const double *)block)[i];
 }
 
 /* ---- the block ---- */
@@ -86,7 +87,8 @@ Test(parameters, single_elements_are_read_and_written)
         qkv_parameter_set(&t.parameters, t.b, 4, 0.1);
         cr_expect_eq(qkv_parameter_get(&t.parameters, t.b, 4), dtype == QKV_FLOAT32 ? (double)0.1f : 0.1);
         cr_expect_eq(qkv_parameter_get(&t.parameters, t.b, 3), 0);
-        cr_expect_eq(element(&t, t.parameters.values, t.b->offset + 4), qkv_parameter_get(&t.parameters, t.b, 4));
+        cr_expect_eq(element(&t, t.parameters.values, t.b->offset + 4),
+                     qkv_parameter_get(&t.parameters, t.b, 4));
         qkv_parameters_release(&t.parameters);
     }
 }
@@ -95,8 +97,10 @@ Test(parameters, single_elements_are_read_and_written)
 
 enum { ROWS = 150, COLUMNS = 250, NUMBERS = ROWS * COLUMNS };
 
-/* Mean, variance and largest size of what an initialiser draws for [ROWS, COLUMNS]; bounds are five standard errors. */
-static void expect_draws(enum qkv_initializer kind, double gain, double variance, double kurtosis, double most)
+/* Mean, variance and largest size of what an initialiser draws for [ROWS, COLUMNS]; bounds are five standard
+ * errors. */
+static void expect_draws(enum qkv_initializer kind, double gain, double variance, double kurtosis,
+                         double most)
 {
     struct qkv_parameters parameters = {0};
     const struct qkv_parameter *p =
@@ -171,7 +175,8 @@ Test(parameters, values_follow_from_seed_and_index_alone)
         cr_expect_neq(drawn, qkv_parameter_get(&other, third, i), "another index");
     }
     qkv_parameters_initialize(&other, 9);
-    cr_expect_neq(qkv_parameter_get(&other, second, 0), qkv_parameter_get(&t.parameters, t.b, 0), "another seed");
+    cr_expect_neq(qkv_parameter_get(&other, second, 0), qkv_parameter_get(&t.parameters, t.b, 0),
+                  "another seed");
     qkv_parameters_release(&other);
     qkv_parameters_release(&t.parameters);
 }
@@ -215,10 +220,12 @@ Test(parameters, a_parameter_is_one_tensor_over_the_block)
     cr_expect_eq(qkv_tensor_value(a), (void *)((double *)b.three.parameters.values + b.three.a->offset));
     cr_expect_eq(qkv_tensor_gradient(a), (void *)(b.gradients + b.three.a->offset));
     cr_expect_str_eq(qkv_tensor_name(a), "layer.1.weight");
-    cr_expect_null(qkv_use(b.graph, NULL), "no parameter, no tensor; the op decides whether that is an error");
+    cr_expect_null(qkv_use(b.graph, NULL),
+                   "no parameter, no tensor; the op decides whether that is an error");
     cr_expect_eq(qkv_graph_check(b.graph, NULL), QKV_OK);
     qkv_graph_reset(b.graph);
-    cr_expect_eq(qkv_tensor_value(qkv_use(b.graph, b.three.a)), qkv_tensor_value(a), "still bound after a reset");
+    cr_expect_eq(qkv_tensor_value(qkv_use(b.graph, b.three.a)), qkv_tensor_value(a),
+                 "still bound after a reset");
     qkv_graph_bind(b.graph, &b.three.parameters, NULL, false);
     qkv_graph_reset(b.graph);
     cr_expect_null(qkv_tensor_gradient(qkv_use(b.graph, b.three.a)), "without a block: constants");

@@ -1,5 +1,6 @@
-/* Attention, transformer layers, the loss and whole models against PyTorch's figures in tests/figures/attention.json,
- * which attention.py beside it made. Both sides start from the same closed formula. */
+/* Attention, transformer layers, the loss and whole models against PyTorch's figures in
+ * tests/figures/attention.json, which attention.py beside it made. Both sides start from the same closed
+ * formula. */
 #include "qkv/layers.h"
 #include "qkv/model.h"
 #include "support.h"
@@ -11,13 +12,22 @@
 #include <string.h>
 
 /* As in attention.py. */
-enum { WIDTH = 6, HEADS = 2, INNER = 10, SOURCE_TOKENS = 9, TARGET_TOKENS = 9, SOURCE_TYPES = 11, TARGET_TYPES = 9 };
+enum {
+    WIDTH = 6,
+    HEADS = 2,
+    INNER = 10,
+    SOURCE_TOKENS = 9,
+    TARGET_TOKENS = 9,
+    SOURCE_TYPES = 11,
+    TARGET_TYPES = 9
+};
 enum { INPUT = 100, COTANGENT = 200 }; /* families of numbers that are no parameters */
 
 static const double EPSILON = 1e-5, BOUND = 1e-10;
 static const int64_t SOURCE_START[] = {0, 3, 4}, SOURCE_LENGTH[] = {3, 1, 5};
 static const int64_t TARGET_START[] = {0, 4, 6}, TARGET_LENGTH[] = {4, 2, 3};
-static const struct qkv_segments SOURCE = {3, SOURCE_START, SOURCE_LENGTH}, TARGET = {3, TARGET_START, TARGET_LENGTH};
+static const struct qkv_segments SOURCE = {3, SOURCE_START, SOURCE_LENGTH},
+                                 TARGET = {3, TARGET_START, TARGET_LENGTH};
 
 static double number(int64_t family, int64_t i)
 {
@@ -36,14 +46,16 @@ static cJSON *read_figures(void)
     return root;
 }
 
-static void expect_equal(const cJSON *figures, const double *numbers, int64_t count, const char *name, const char *what)
+static void expect_equal(const cJSON *figures, const double *numbers, int64_t count, const char *name,
+                         const char *what)
 {
     cr_assert_eq(cJSON_GetArraySize(figures), count, "%s, %s: %d figures for %lld numbers", name, what,
                  cJSON_GetArraySize(figures), (long long)count);
     const cJSON *figure = figures->child;
     for (int64_t i = 0; i < count; i++, figure = figure->next)
-        cr_assert(fabs(numbers[i] - figure->valuedouble) <= BOUND, "%s, %s [%lld]: %.17g, but PyTorch has %.17g", name,
-                  what, (long long)i, numbers[i], figure->valuedouble);
+        cr_assert(fabs(numbers[i] - figure->valuedouble) <= BOUND,
+                  "%s, %s [%lld]: %.17g, but PyTorch has %.17g", name, what, (long long)i, numbers[i],
+                  figure->valuedouble);
 }
 
 /* ---- one case ---- */
@@ -84,7 +96,8 @@ static void set_values(struct qkv_parameters *parameters, const cJSON *figures, 
 static void bind(struct scene *scene)
 {
     struct qkv_error error;
-    cr_assert_eq(qkv_parameters_allocate(&scene->parameters, QKV_FLOAT64, &error), QKV_OK, "%s", error.message);
+    cr_assert_eq(qkv_parameters_allocate(&scene->parameters, QKV_FLOAT64, &error), QKV_OK, "%s",
+                 error.message);
     set_values(&scene->parameters, scene->figures, scene->name);
     scene->gradients = calloc((size_t)scene->parameters.elements, sizeof *scene->gradients);
     qkv_graph_bind(scene->graph, &scene->parameters, scene->gradients, false);
@@ -98,13 +111,14 @@ static struct qkv_tensor *input(struct scene *scene, int number_of_input, int64_
     return scene->input[number_of_input] = x;
 }
 
-static void expect_gradients(const struct qkv_parameters *parameters, const double *gradients, const cJSON *figures,
-                             const char *name)
+static void expect_gradients(const struct qkv_parameters *parameters, const double *gradients,
+                             const cJSON *figures, const char *name)
 {
     for (const cJSON *row = cJSON_GetObjectItem(figures, "parameters")->child; row; row = row->next) {
         const char *title = cJSON_GetObjectItem(row, "name")->valuestring;
         const struct qkv_parameter *parameter = qkv_parameters_find(parameters, title);
-        expect_equal(cJSON_GetObjectItem(row, "gradient"), gradients + parameter->offset, parameter->count, name, title);
+        expect_equal(cJSON_GetObjectItem(row, "gradient"), gradients + parameter->offset, parameter->count,
+                     name, title);
     }
 }
 
@@ -119,11 +133,13 @@ static void expect_figures(struct scene *scene, struct qkv_tensor *output)
     for (int64_t i = 0; i < count; i++) cotangent[i] = number(COTANGENT, i);
     qkv_backward(scene->graph, output, count > 1 ? cotangent : NULL);
     free(cotangent);
-    expect_equal(cJSON_GetObjectItem(scene->figures, "output"), qkv_tensor_value(output), count, scene->name, "output");
+    expect_equal(cJSON_GetObjectItem(scene->figures, "output"), qkv_tensor_value(output), count, scene->name,
+                 "output");
     const cJSON *inputs = cJSON_GetObjectItem(scene->figures, "inputs");
     for (int k = 0; k < cJSON_GetArraySize(inputs); k++)
         expect_equal(cJSON_GetArrayItem(inputs, k), qkv_tensor_gradient(scene->input[k]),
-                     qkv_tensor_count(scene->input[k]), scene->name, k ? "gradient of input 2" : "gradient of input 1");
+                     qkv_tensor_count(scene->input[k]), scene->name,
+                     k ? "gradient of input 2" : "gradient of input 1");
     expect_gradients(&scene->parameters, scene->gradients, scene->figures, scene->name);
 }
 
@@ -139,9 +155,12 @@ static void end(struct scene *scene)
 
 static struct qkv_multi_head_options attention_options(bool causal)
 {
-    return (struct qkv_multi_head_options){
-        .width = WIDTH, .heads = HEADS, .key_width = WIDTH / HEADS, .value_width = WIDTH / HEADS, .bias = true,
-        .causal = causal};
+    return (struct qkv_multi_head_options){.width = WIDTH,
+                                           .heads = HEADS,
+                                           .key_width = WIDTH / HEADS,
+                                           .value_width = WIDTH / HEADS,
+                                           .bias = true,
+                                           .causal = causal};
 }
 
 /* The weights of every sentence, [heads, queries, keys]. */
@@ -192,7 +211,8 @@ struct block {
     struct qkv_residual around_self, around_cross, around_feed_forward;
 };
 
-static void declare_block(struct block *block, struct qkv_parameters *parameters, enum qkv_norm_place place, bool decoder)
+static void declare_block(struct block *block, struct qkv_parameters *parameters, enum qkv_norm_place place,
+                          bool decoder)
 {
     const struct qkv_norm_options norm = {QKV_NORM_LAYER, WIDTH, EPSILON};
     const struct qkv_multi_head_options self = attention_options(decoder), cross = attention_options(false);
@@ -209,12 +229,13 @@ static void declare_block(struct block *block, struct qkv_parameters *parameters
 }
 
 /* memory NULL: an encoder layer. */
-static struct qkv_tensor *apply_block(const struct block *block, struct qkv_graph *graph, struct qkv_tensor *x,
-                                      struct qkv_tensor *memory)
+static struct qkv_tensor *apply_block(const struct block *block, struct qkv_graph *graph,
+                                      struct qkv_tensor *x, struct qkv_tensor *memory)
 {
     struct qkv_segments rows = memory ? TARGET : SOURCE;
     struct qkv_tensor *inside = qkv_residual_enter(&block->around_self, graph, x);
-    struct qkv_tensor *made = qkv_multi_head_apply(&block->self, graph, inside, inside, NULL, rows, rows, NULL);
+    struct qkv_tensor *made =
+        qkv_multi_head_apply(&block->self, graph, inside, inside, NULL, rows, rows, NULL);
     x = qkv_residual_leave(&block->around_self, graph, x, made);
     if (memory) {
         inside = qkv_residual_enter(&block->around_cross, graph, x);
@@ -269,8 +290,8 @@ static void check_loss(const char *name, double smoothing)
     qkv_forward(scene.graph);
     qkv_backward(scene.graph, loss, NULL);
     expect_equal(cJSON_GetObjectItem(scene.figures, "output"), qkv_tensor_value(loss), 1, name, "loss");
-    expect_equal(cJSON_GetArrayItem(cJSON_GetObjectItem(scene.figures, "inputs"), 0), qkv_tensor_gradient(logits),
-                 TARGET_TOKENS * WIDTH, name, "gradient");
+    expect_equal(cJSON_GetArrayItem(cJSON_GetObjectItem(scene.figures, "inputs"), 0),
+                 qkv_tensor_gradient(logits), TARGET_TOKENS * WIDTH, name, "gradient");
     end(&scene);
 }
 
@@ -292,7 +313,8 @@ static void set_stack(struct qkv_stack_config *stack, enum qkv_norm_place place)
     stack->norm = QKV_NORM_LAYER;
     stack->norm_epsilon = EPSILON;
     stack->activation = QKV_ACTIVATION_RELU;
-    stack->attention = (struct qkv_attention_config){.key_width = WIDTH / HEADS, .value_width = WIDTH / HEADS, .bias = true};
+    stack->attention =
+        (struct qkv_attention_config){.key_width = WIDTH / HEADS, .value_width = WIDTH / HEADS, .bias = true};
     stack->embeddings = (struct qkv_embedding_config){.embedding_dim = WIDTH, .scale = true};
     stack->positions = (struct qkv_position_config){QKV_POSITION_SINUSOIDAL, 10000, 8};
 }
@@ -302,10 +324,16 @@ static void check_model(const char *name, enum qkv_norm_place place, bool tied)
     int32_t source[SOURCE_TOKENS], target[TARGET_TOKENS + 1];
     make_labels(source, SOURCE_TOKENS, SOURCE_TYPES);
     make_labels(target, TARGET_TOKENS + 1, TARGET_TYPES);
-    const struct qkv_batch_view view = {
-        .count = 3, .source_tokens = SOURCE_TOKENS, .target_tokens = TARGET_TOKENS, .source = source,
-        .source_start = SOURCE_START, .source_length = SOURCE_LENGTH, .target_input = target,
-        .target_output = target + 1, .target_start = TARGET_START, .target_length = TARGET_LENGTH};
+    const struct qkv_batch_view view = {.count = 3,
+                                        .source_tokens = SOURCE_TOKENS,
+                                        .target_tokens = TARGET_TOKENS,
+                                        .source = source,
+                                        .source_start = SOURCE_START,
+                                        .source_length = SOURCE_LENGTH,
+                                        .target_input = target,
+                                        .target_output = target + 1,
+                                        .target_start = TARGET_START,
+                                        .target_length = TARGET_LENGTH};
     struct qkv_model_config config = {.initializer = QKV_INITIALIZER_ZEROS, .tied_softmax = tied};
     set_stack(&config.encoder, place);
     set_stack(&config.decoder, place);

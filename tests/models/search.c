@@ -1,4 +1,5 @@
-/* Search against enumeration: a model over two words is small enough to score everything that it could say. */
+/* Search against enumeration: a model over two words is small enough to score everything that it could say.
+ */
 #include "tiny.h"
 
 #include "qkv/search.h"
@@ -10,7 +11,10 @@
 #include <string.h>
 
 enum { SOURCE_SIZE = 9, TARGET_SIZE = 5, WORDS = TARGET_SIZE - QKV_SPECIALS, LONGEST = 4 };
-enum { EVERYTHING = 31, WIDEST = 16 * TARGET_SIZE }; /* outputs of up to LONGEST words; no step has more candidates */
+enum {
+    EVERYTHING = 31,
+    WIDEST = 16 * TARGET_SIZE
+}; /* outputs of up to LONGEST words; no step has more candidates */
 
 static struct qkv_model *model_of(uint64_t seed)
 {
@@ -39,8 +43,8 @@ static struct qkv_batch_view sources_of(struct qkv_batch *batch, const struct qk
     return whole(batch);
 }
 
-static void search(const struct qkv_model *model, const struct qkv_batch_view *batch, struct qkv_search_options options,
-                   struct qkv_translations *translations)
+static void search(const struct qkv_model *model, const struct qkv_batch_view *batch,
+                   struct qkv_search_options options, struct qkv_translations *translations)
 {
     struct qkv_error error = {""};
     struct qkv_decoding *decoding = qkv_decoding_new(model);
@@ -68,7 +72,8 @@ static double log_probability(const struct qkv_model *model, const struct qkv_ba
     cr_assert_eq(qkv_batch_make(&one, 1, &source, &target, NULL), QKV_OK);
     struct qkv_batch_view view = whole(&one);
     double *forced = tiny_log_probabilities(model, &view), sum = 0;
-    for (int64_t t = 0; t < length + ended; t++) sum += forced[t * model->target_size + view.target_output[t]];
+    for (int64_t t = 0; t < length + ended; t++)
+        sum += forced[t * model->target_size + view.target_output[t]];
     free(forced);
     qkv_batch_release(&one);
     return sum;
@@ -89,8 +94,8 @@ static int by_score(const void *left, const void *right)
 }
 
 /* Every output of up to LONGEST words, best first. */
-static void enumerate(const struct qkv_model *model, const struct qkv_batch_view *batch, int64_t s, double alpha,
-                      struct output all[EVERYTHING])
+static void enumerate(const struct qkv_model *model, const struct qkv_batch_view *batch, int64_t s,
+                      double alpha, struct output all[EVERYTHING])
 {
     int count = 0;
     for (int64_t length = 0, kinds = 1; length <= LONGEST; length++, kinds *= WORDS)
@@ -181,8 +186,8 @@ Test(search, hypotheses_are_sorted_distinct_and_scored_right)
 }
 
 /* The most probable token at each step, until </s> or the limit, by forced passes. */
-static struct qkv_hypothesis chain(const struct qkv_model *model, const struct qkv_batch_view *batch, int64_t s,
-                                   int64_t limit, int32_t *ids)
+static struct qkv_hypothesis chain(const struct qkv_model *model, const struct qkv_batch_view *batch,
+                                   int64_t s, int64_t limit, int32_t *ids)
 {
     struct qkv_hypothesis h = {.ids = ids};
     for (;;) {
@@ -215,13 +220,14 @@ Test(search, greedy_is_the_chain_of_most_probable_tokens)
         struct qkv_batch batch = {0};
         struct qkv_translations found = {0};
         struct qkv_batch_view view = sources_of(&batch, model, 4, LENGTHS);
-        /* The length penalty plays no part: </s> ends greedy search even where a longer output would score higher. */
+        /* The length penalty plays no part: </s> ends greedy search even where a longer output would score
+         * higher. */
         search(model, &view, (struct qkv_search_options){1, 3, 1, 6}, &found);
         for (int64_t s = 0; s < 4; s++) {
             int32_t ids[8];
             struct qkv_hypothesis expected = chain(model, &view, s, 6, ids);
-            cr_expect(equal(&found.best[s], &expected), "seed %d, sentence %lld: %lld tokens, not %lld", (int)seed,
-                      (long long)s, (long long)found.best[s].length, (long long)expected.length);
+            cr_expect(equal(&found.best[s], &expected), "seed %d, sentence %lld: %lld tokens, not %lld",
+                      (int)seed, (long long)s, (long long)found.best[s].length, (long long)expected.length);
             cr_expect_float_eq(found.best[s].log_probability, expected.log_probability, 1e-11);
             finished += expected.finished && expected.length > 0;
             cut += !expected.finished;
@@ -247,8 +253,10 @@ Test(search, a_beam_finds_what_greedy_walks_past)
         enumerate(model, &view, 0, 0, all);
         search(model, &view, (struct qkv_search_options){1, 0, 1, LONGEST}, &greedy);
         search(model, &view, (struct qkv_search_options){4, 0, 1, LONGEST}, &beam);
-        if (beam.best[0].finished) cr_expect_leq(beam.best[0].score, all[0].score + 1e-12, "nothing beats everything");
-        better += greedy.best[0].finished && beam.best[0].finished && beam.best[0].score > greedy.best[0].score + 1e-6;
+        if (beam.best[0].finished)
+            cr_expect_leq(beam.best[0].score, all[0].score + 1e-12, "nothing beats everything");
+        better += greedy.best[0].finished && beam.best[0].finished &&
+                  beam.best[0].score > greedy.best[0].score + 1e-6;
         qkv_translations_release(&greedy);
         qkv_translations_release(&beam);
         qkv_batch_release(&batch);
@@ -276,8 +284,8 @@ Test(search, a_sentence_is_translated_as_if_it_were_alone)
             struct qkv_batch_view single = whole(&one);
             search(model, &single, (struct qkv_search_options){beam, 0.6, beam, 0}, &alone);
             for (int64_t i = 0; i < beam; i++) {
-                cr_assert(equal(&together.best[s * beam + i], &alone.best[i]), "sentence %lld, %lld", (long long)s,
-                          (long long)i);
+                cr_assert(equal(&together.best[s * beam + i], &alone.best[i]), "sentence %lld, %lld",
+                          (long long)s, (long long)i);
                 cr_assert_float_eq(together.best[s * beam + i].score, alone.best[i].score, 1e-11);
             }
         }
@@ -342,7 +350,8 @@ Test(search, lengths_keep_their_bounds)
         h = bounded(narrow, -30, beam, 0, 3);
         cr_expect_eq(h.length, 5);
         h = bounded(short_sources, -30, beam, 0, 3);
-        cr_expect_eq(h.length, 16, "positions of the encoder bound sources, not translations: %lld", (long long)h.length);
+        cr_expect_eq(h.length, 16, "positions of the encoder bound sources, not translations: %lld",
+                     (long long)h.length);
         h = bounded(config, 80, beam, 0, 3);
         cr_expect_eq(h.length, 0);
         cr_expect(h.finished);
@@ -361,7 +370,8 @@ Test(search, no_translation_holds_a_word_that_stands_for_none)
         struct qkv_batch_view view = sources_of(&batch, model, 1, (int64_t[]){4});
         search(model, &view, (struct qkv_search_options){beam, 0.6, beam, LONGEST}, &found);
         for (int64_t i = 0; i < beam && found.best[i].ids; i++)
-            for (int64_t t = 0; t < found.best[i].length; t++) cr_expect_geq(found.best[i].ids[t], QKV_SPECIALS);
+            for (int64_t t = 0; t < found.best[i].length; t++)
+                cr_expect_geq(found.best[i].ids[t], QKV_SPECIALS);
         if (beam == 1) cr_expect_eq(found.best[0].length, LONGEST);
         qkv_translations_release(&found);
         qkv_batch_release(&batch);
@@ -379,7 +389,8 @@ Test(search, fewer_outputs_than_asked_for_leave_the_rest_empty)
     search(model, &view, (struct qkv_search_options){6, 0.6, 5, 2}, &found);
     for (int64_t s = 0; s < 2; s++)
         for (int64_t i = 0; i < 5; i++) /* nothing, one word, two words */
-            cr_expect_eq(found.best[s * 5 + i].ids != NULL, i < 3, "sentence %lld, %lld", (long long)s, (long long)i);
+            cr_expect_eq(found.best[s * 5 + i].ids != NULL, i < 3, "sentence %lld, %lld", (long long)s,
+                         (long long)i);
     qkv_translations_release(&found);
     qkv_batch_release(&batch);
     qkv_model_free(model);

@@ -1,5 +1,5 @@
-/* The transformer: decoding step by step gives what the forced pass gives, whatever the architecture, the batch and the
- * order of the hypotheses. */
+/* The transformer: decoding step by step gives what the forced pass gives, whatever the architecture, the
+ * batch and the order of the hypotheses. */
 #include "tiny.h"
 
 #include "qkv/ops.h"
@@ -28,7 +28,8 @@ static const struct variant VARIANTS[] = {
     {"post-norm", QKV_NORM_POST, QKV_NORM_LAYER, QKV_POSITION_LEARNED, .decoder_layers = 2},
     {"tied", QKV_NORM_PRE, QKV_NORM_RMS, QKV_POSITION_SINUSOIDAL, .tied = true, .decoder_layers = 1},
     {"tied, post-norm", QKV_NORM_POST, QKV_NORM_RMS, QKV_POSITION_NONE, .tied = true, .decoder_layers = 3},
-    {"heads of other widths", QKV_NORM_PRE, QKV_NORM_LAYER, QKV_POSITION_LEARNED, .narrow = true, .decoder_layers = 1},
+    {"heads of other widths", QKV_NORM_PRE, QKV_NORM_LAYER, QKV_POSITION_LEARNED, .narrow = true,
+     .decoder_layers = 1},
 };
 
 enum { VARIANT_COUNT = sizeof VARIANTS / sizeof VARIANTS[0] };
@@ -59,7 +60,8 @@ static struct qkv_batch_view whole(struct qkv_batch *batch)
 
 static double number(const struct qkv_model *model, const void *values, int64_t i)
 {
-    return model->parameters.dtype == QKV_FLOAT32 ? (double)((const float *)values)[i] : ((const double *)values)[i];
+    return model->parameters.dtype == QKV_FLOAT32 ? (double)((const float *)values)[i]
+                                                  : ((const double *)values)[i];
 }
 
 /* ---- forced and step by step ---- */
@@ -76,7 +78,8 @@ static void expect_forced(struct qkv_decoding *decoding, const struct qkv_model 
         sentences[i] = i;
         if (batch->target_length[i] > longest) longest = batch->target_length[i];
     }
-    cr_assert_eq(qkv_decoding_start(decoding, batch, batch->count, longest, &error), QKV_OK, "%s", error.message);
+    cr_assert_eq(qkv_decoding_start(decoding, batch, batch->count, longest, &error), QKV_OK, "%s",
+                 error.message);
     for (int64_t t = 0; t < longest; t++) {
         for (int64_t i = 0; i < batch->count; i++) /* rows that are done go on with anything */
             ids[i] = t < batch->target_length[i] ? batch->target_input[batch->target_start[i] + t] : QKV_END;
@@ -86,15 +89,16 @@ static void expect_forced(struct qkv_decoding *decoding, const struct qkv_model 
             for (int64_t c = 0; t < batch->target_length[i] && c < model->target_size; c++)
                 cr_assert_float_eq(number(model, values, i * model->target_size + c),
                                    forced[(batch->target_start[i] + t) * model->target_size + c], tolerance,
-                                   "%s: sentence %lld, step %lld, token %lld", name, (long long)i, (long long)t,
-                                   (long long)c);
+                                   "%s: sentence %lld, step %lld, token %lld", name, (long long)i,
+                                   (long long)t, (long long)c);
     }
     free(forced);
 }
 
 Test(transformer, decoding_gives_the_probabilities_of_the_forced_pass)
 {
-    static const int64_t SOURCE[][5] = {{3, 1, 6, 0, 2}, {4, 4, 1, 1, 8}}, TARGET[][5] = {{4, 0, 2, 7, 1}, {9, 1, 5, 0, 3}};
+    static const int64_t SOURCE[][5] = {{3, 1, 6, 0, 2}, {4, 4, 1, 1, 8}},
+                         TARGET[][5] = {{4, 0, 2, 7, 1}, {9, 1, 5, 0, 3}};
     for (int v = 0; v < VARIANT_COUNT; v++)
         for (int dtype = QKV_FLOAT32; dtype <= QKV_FLOAT64; dtype++) {
             struct qkv_model *model = model_of(&VARIANTS[v], (enum qkv_dtype)dtype);
@@ -160,7 +164,8 @@ Test(transformer, hypotheses_keep_their_past_when_they_are_reordered)
         }
         const double *values = qkv_decoding_step(decoding, count, ids, sentences, NULL);
         cr_assert_not_null(values);
-        for (int64_t i = 0; i < count; i++) expect_history(model, &view, &rows[i], values + i * TARGET_SIZE, step);
+        for (int64_t i = 0; i < count; i++)
+            expect_history(model, &view, &rows[i], values + i * TARGET_SIZE, step);
         if (step == STEPS - 1) break;
         /* Any number of rows, each continuing any other: some split, some die, some change places. */
         int64_t survivors = 1 + (int64_t)qkv_random_below(random, draw++, MOST_ROWS);
@@ -187,8 +192,10 @@ Test(transformer, caches_too_large_for_their_row_numbers_are_refused)
     tiny_batch(&batch, model, 1, (int64_t[]){2}, NULL, 5);
     struct qkv_batch_view view = whole(&batch);
     cr_expect_eq(qkv_decoding_start(decoding, &view, 64000, 1000000, &error), QKV_INVALID);
-    cr_expect_not_null(strstr(error.message, "64000 hypotheses of 1000000 tokens are too many"), "%s", error.message);
-    cr_expect_eq(qkv_decoding_start(decoding, &view, 2, 3, &error), QKV_OK, "and the decoding can be used after it");
+    cr_expect_not_null(strstr(error.message, "64000 hypotheses of 1000000 tokens are too many"), "%s",
+                       error.message);
+    cr_expect_eq(qkv_decoding_start(decoding, &view, 2, 3, &error), QKV_OK,
+                 "and the decoding can be used after it");
     qkv_batch_release(&batch);
     qkv_decoding_free(decoding);
     qkv_model_free(model);
@@ -220,13 +227,15 @@ Test(transformer, sentences_of_a_batch_do_not_see_each_other)
         double together = loss_of(model, &view, 0.1, NULL, graph), alone = 0, plain = 0;
         double without = loss_of(model, &view, 0, NULL, graph);
         double *forced = tiny_log_probabilities(model, &view);
-        for (int64_t i = 0; i < view.target_tokens; i++) plain -= forced[i * TARGET_SIZE + view.target_output[i]];
+        for (int64_t i = 0; i < view.target_tokens; i++)
+            plain -= forced[i * TARGET_SIZE + view.target_output[i]];
         for (int64_t i = 0; i < 4; i++) {
             qkv_batch_shard(&batch, i, 4, &view);
             if (view.count) alone += loss_of(model, &view, 0.1, NULL, graph);
         }
         cr_expect_float_eq(together, alone, 1e-11, "%s", VARIANTS[v].name);
-        cr_expect_float_eq(without, plain, 1e-11, "%s: the loss is the negative log-likelihood", VARIANTS[v].name);
+        cr_expect_float_eq(without, plain, 1e-11, "%s: the loss is the negative log-likelihood",
+                           VARIANTS[v].name);
         free(forced);
         qkv_batch_release(&batch);
         qkv_graph_free(graph);
@@ -247,8 +256,9 @@ Test(transformer, the_trace_holds_every_attention_layer_in_order)
     static const struct {
         enum qkv_attention_kind kind;
         int64_t layer;
-    } EXPECTED[] = {{QKV_ATTENTION_ENCODER, 1}, {QKV_ATTENTION_ENCODER, 2}, {QKV_ATTENTION_DECODER, 1}, {QKV_ATTENTION_CROSS, 1},
-                    {QKV_ATTENTION_DECODER, 2}, {QKV_ATTENTION_CROSS, 2},        {QKV_ATTENTION_DECODER, 3}, {QKV_ATTENTION_CROSS, 3}};
+    } EXPECTED[] = {{QKV_ATTENTION_ENCODER, 1}, {QKV_ATTENTION_ENCODER, 2}, {QKV_ATTENTION_DECODER, 1},
+                    {QKV_ATTENTION_CROSS, 1},   {QKV_ATTENTION_DECODER, 2}, {QKV_ATTENTION_CROSS, 2},
+                    {QKV_ATTENTION_DECODER, 3}, {QKV_ATTENTION_CROSS, 3}};
     cr_assert_eq(trace.count, 8);
     for (int i = 0; i < 8; i++) {
         cr_expect_eq(trace.attention[i].kind, EXPECTED[i].kind);
@@ -259,12 +269,14 @@ Test(transformer, the_trace_holds_every_attention_layer_in_order)
                 const double *w = qkv_attention_weights_of(trace.attention[i].node, s, h, &rows, &columns);
                 cr_assert_not_null(w);
                 cr_expect_eq(rows, EXPECTED[i].kind == QKV_ATTENTION_ENCODER ? SOURCE[s] + 1 : TARGET[s] + 1);
-                cr_expect_eq(columns, EXPECTED[i].kind == QKV_ATTENTION_DECODER ? TARGET[s] + 1 : SOURCE[s] + 1);
+                cr_expect_eq(columns,
+                             EXPECTED[i].kind == QKV_ATTENTION_DECODER ? TARGET[s] + 1 : SOURCE[s] + 1);
                 for (int64_t r = 0; r < rows; r++) {
                     double sum = 0;
                     for (int64_t c = 0; c < columns; c++) {
                         sum += w[r * columns + c];
-                        if (EXPECTED[i].kind == QKV_ATTENTION_DECODER && c > r) cr_expect_eq(w[r * columns + c], 0);
+                        if (EXPECTED[i].kind == QKV_ATTENTION_DECODER && c > r)
+                            cr_expect_eq(w[r * columns + c], 0);
                     }
                     cr_expect_float_eq(sum, 1, 1e-12);
                 }

@@ -1,5 +1,5 @@
-/* What bad input gets, in every command that can get it: one sentence that says where, exit code 2, and nothing written
- * over. */
+/* What bad input gets, in every command that can get it: one sentence that says where, exit code 2, and
+ * nothing written over. */
 #include "support.h"
 
 #include <criterion/criterion.h>
@@ -37,10 +37,12 @@ Test(bad_input, configs_are_refused_by_all_who_read_them)
         write_with_printf(folder, "x.yaml", cases[i][0]);
         for (int c = 0; c < 3; c++) {
             char *command = format(commands[c], "x.yaml"); /* NOLINT: the formats stand above */
-            struct outcome outcome = run("cd '%s' && qkv %s $(test %d = 2 || echo %s)", folder, command, c, whole);
+            struct outcome outcome =
+                run("cd '%s' && qkv %s $(test %d = 2 || echo %s)", folder, command, c, whole);
             char *first = format("x.yaml%s\n", cases[i][1]);
             cr_expect_eq(outcome.exit_code, 2);
-            cr_expect(!strncmp(outcome.error, first, strlen(first)), "%s: %swanted %s", command, outcome.error, first);
+            cr_expect(!strncmp(outcome.error, first, strlen(first)), "%s: %swanted %s", command,
+                      outcome.error, first);
             cr_expect_str_empty(outcome.output);
         }
     }
@@ -73,8 +75,9 @@ Test(bad_input, parallel_text_is_refused_by_all_who_read_it)
         write_with_printf(folder, "x.tsv", cases[i][0]);
         char *before = fingerprint(folder);
         for (size_t c = 0; c < sizeof commands / sizeof commands[0]; c++)
-            cr_expect(refused(run("cd '%s' && qkv %s", folder, commands[c]), format("qkv: x.tsv%s", cases[i][1])), "%s",
-                      commands[c]);
+            cr_expect(
+                refused(run("cd '%s' && qkv %s", folder, commands[c]), format("qkv: x.tsv%s", cases[i][1])),
+                "%s", commands[c]);
         cr_expect_str_eq(fingerprint(folder), before);
     }
 }
@@ -102,33 +105,37 @@ Test(bad_input, damaged_gzip_files_are_refused)
 {
     const char *folder = tiny_run("gzip", 2);
     run("cd '%s' && gzip <train.tsv >whole.gz && head -c 100 whole.gz >x.tsv.gz", folder);
-    cr_expect(refused(run("cd '%s' && qkv evaluate run x.tsv.gz", folder), "qkv: x.tsv.gz: the gzip file is cut off"));
-    run("cd '%s' && { head -c 100 whole.gz; printf 'XXXXXXXXXXXXXXXX'; tail -c +117 whole.gz; } >x.tsv.gz", folder);
+    cr_expect(refused(run("cd '%s' && qkv evaluate run x.tsv.gz", folder),
+                      "qkv: x.tsv.gz: the gzip file is cut off"));
+    run("cd '%s' && { head -c 100 whole.gz; printf 'XXXXXXXXXXXXXXXX'; tail -c +117 whole.gz; } >x.tsv.gz",
+        folder);
     struct outcome outcome = run("cd '%s' && qkv evaluate run x.tsv.gz", folder);
     cr_expect_eq(outcome.exit_code, 2);
-    cr_expect_eq(strstr(outcome.error, "qkv: x.tsv.gz: the gzip file is damaged: "), outcome.error, "%s", outcome.error);
+    cr_expect_eq(strstr(outcome.error, "qkv: x.tsv.gz: the gzip file is damaged: "), outcome.error, "%s",
+                 outcome.error);
 }
 
 /* ---- runs ---- */
 
-/* Runs every command that reads the run and expects the same sentence of each; `resumed` is that of --resume, which reads
- * last.safetensors where the others read best.safetensors. */
+/* Runs every command that reads the run and expects the same sentence of each; `resumed` is that of --resume,
+ * which reads last.safetensors where the others read best.safetensors. */
 static void expect_of_all(const char *folder, const char *sentence, const char *resumed)
 {
-    static const char *const commands[] = {"translate run dev.tsv", "evaluate run dev.tsv", "attention run a", "inspect run",
-                                           "train c.yaml --resume"};
+    static const char *const commands[] = {"translate run dev.tsv", "evaluate run dev.tsv", "attention run a",
+                                           "inspect run", "train c.yaml --resume"};
     char *before = fingerprint(folder);
     for (int c = 0; c < 5; c++)
-        cr_expect(refused(run("cd '%s' && qkv %s", folder, commands[c]), c == 4 ? resumed : sentence), "%s", commands[c]);
+        cr_expect(refused(run("cd '%s' && qkv %s", folder, commands[c]), c == 4 ? resumed : sentence), "%s",
+                  commands[c]);
     cr_expect_str_eq(fingerprint(folder), before);
 }
 
 Test(bad_input, a_vocabulary_of_another_model_is_refused)
 {
     const char *folder = tiny_run("vocabulary", 2);
-#define OTHER(file, side)                                                                                              \
-    "qkv: run/" file ".safetensors: was trained with another " side " vocabulary: its checksum was 8c6c0b63, but that of "    \
-    side ".vocabulary is %s: put it back"
+#define OTHER(file, side)                                                                                    \
+    "qkv: run/" file ".safetensors: was trained with another " side                                          \
+    " vocabulary: its checksum was 8c6c0b63, but that of " side ".vocabulary is %s: put it back"
     /* As many words, but others; then fewer. The checksums are those of `crc32 source.vocabulary`. */
     run("cd '%s/run' && cp source.vocabulary kept && sed -i s/h/x/ source.vocabulary", folder);
     const char *sum = "dc755cfc";
@@ -165,11 +172,14 @@ Test(bad_input, a_config_that_the_run_was_not_trained_with_is_refused)
 {
     const char *folder = tiny_run("other_config", 2);
     run("cd '%s' && sed -i 's/num_heads: 2/num_heads: 4/' c.yaml run/config.yaml", folder);
-#define HEADS(file)                                                                                                    \
-    "qkv: run/" file ".safetensors: was trained with model.encoder.num_heads 2, but the config has 4: put it back, or " \
+#define HEADS(file)                                                                                          \
+    "qkv: run/" file                                                                                         \
+    ".safetensors: was trained with model.encoder.num_heads 2, but the config has 4: put it back, or "       \
     "train a new run"
     expect_of_all(folder, HEADS("best"), HEADS("last"));
-    run("cd '%s' && sed -i 's/num_heads: 4/num_heads: 2/' c.yaml run/config.yaml && echo 'nam: x' >>run/config.yaml", folder);
+    run("cd '%s' && sed -i 's/num_heads: 4/num_heads: 2/' c.yaml run/config.yaml && echo 'nam: x' "
+        ">>run/config.yaml",
+        folder);
     struct outcome outcome = run("cd '%s' && qkv translate run dev.tsv", folder);
     cr_expect_eq(outcome.exit_code, 2);
     cr_expect_eq(strstr(outcome.error, "qkv: run/config.yaml:"), outcome.error);
@@ -192,17 +202,22 @@ Test(bad_input, a_truncated_checkpoint_is_refused_with_the_byte_where_it_ends)
     const size_t lengths[] = {0, 7, 8, 1000, size / 2, size - 1};
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
         cut_checkpoints(folder, bytes, lengths[i]);
-        char *what = lengths[i] <= 1000 ? format("byte %zu: the file ends within its header: it was cut short, or is no "
-                                                 "safetensors file", lengths[i])
-                                        : format("byte %zu: the file ends here, but its data goes on to byte %zu: it was "
-                                                 "cut short", lengths[i], size);
-        expect_of_all(folder, format("qkv: run/best.safetensors: %s", what), format("qkv: run/last.safetensors: %s", what));
+        char *what = lengths[i] <= 1000
+                         ? format("byte %zu: the file ends within its header: it was cut short, or is no "
+                                  "safetensors file",
+                                  lengths[i])
+                         : format("byte %zu: the file ends here, but its data goes on to byte %zu: it was "
+                                  "cut short",
+                                  lengths[i], size);
+        expect_of_all(folder, format("qkv: run/best.safetensors: %s", what),
+                      format("qkv: run/last.safetensors: %s", what));
     }
     char *longer = realloc(bytes, size + 1);
     longer[size] = 'x';
     cut_checkpoints(folder, longer, size + 1);
     char *what = format("byte %zu: the data ends here, but the file goes on", size);
-    expect_of_all(folder, format("qkv: run/best.safetensors: %s", what), format("qkv: run/last.safetensors: %s", what));
+    expect_of_all(folder, format("qkv: run/best.safetensors: %s", what),
+                  format("qkv: run/last.safetensors: %s", what));
 }
 
 Test(bad_input, a_flipped_bit_in_a_checkpoint_is_found_wherever_it_is)
@@ -216,8 +231,10 @@ Test(bad_input, a_flipped_bit_in_a_checkpoint_is_found_wherever_it_is)
         write_bytes(folder, "run/best.safetensors", bytes, size);
         struct outcome outcome = run("cd '%s' && qkv translate run dev.tsv", folder);
         cr_expect_eq(outcome.exit_code, 2, "byte %zu", place);
-        cr_expect_eq(strstr(outcome.error, "qkv: run/best.safetensors: "), outcome.error, "%s", outcome.error);
-        cr_expect_eq(strchr(outcome.error, '\n'), outcome.error + strlen(outcome.error) - 1, "%s", outcome.error);
+        cr_expect_eq(strstr(outcome.error, "qkv: run/best.safetensors: "), outcome.error, "%s",
+                     outcome.error);
+        cr_expect_eq(strchr(outcome.error, '\n'), outcome.error + strlen(outcome.error) - 1, "%s",
+                     outcome.error);
         cr_expect_str_empty(outcome.output);
         bytes[place] ^= (char)(1 << i % 8);
     }
@@ -225,19 +242,22 @@ Test(bad_input, a_flipped_bit_in_a_checkpoint_is_found_wherever_it_is)
     cut_checkpoints(folder, bytes, size);
     struct outcome outcome = run("cd '%s' && qkv train c.yaml --resume", folder);
     cr_expect_eq(outcome.exit_code, 2);
-    cr_expect_eq(strstr(outcome.error, "qkv: run/last.safetensors: is damaged: its checksum is "), outcome.error, "%s",
-                 outcome.error);
+    cr_expect_eq(strstr(outcome.error, "qkv: run/last.safetensors: is damaged: its checksum is "),
+                 outcome.error, "%s", outcome.error);
 }
 
 Test(bad_input, a_checkpoint_of_another_run_is_refused)
 {
     const char *folder = tiny_run("foreign", 2);
-    run("cd '%s' && tr h x <train.tsv >other.tsv && qkv train c.yaml -q -s training.model_dir=other -s data.train=other.tsv "
-        "-s data.dev= && cp other/last.safetensors run/best.safetensors", folder);
+    run("cd '%s' && tr h x <train.tsv >other.tsv && qkv train c.yaml -q -s training.model_dir=other -s "
+        "data.train=other.tsv "
+        "-s data.dev= && cp other/last.safetensors run/best.safetensors",
+        folder);
     struct outcome outcome = run("cd '%s' && qkv translate run dev.tsv", folder);
     cr_expect_eq(outcome.exit_code, 2);
-    cr_expect_eq(strstr(outcome.error, "qkv: run/best.safetensors: was trained with another source vocabulary: "),
-                 outcome.error, "%s", outcome.error);
+    cr_expect_eq(
+        strstr(outcome.error, "qkv: run/best.safetensors: was trained with another source vocabulary: "),
+        outcome.error, "%s", outcome.error);
 }
 
 /* ---- writing ---- */
@@ -246,16 +266,27 @@ Test(bad_input, results_that_cannot_be_written_are_an_error)
 {
     const char *folder = tiny_run("full", 2);
     static const char *const commands[] = {
-        "translate run dev.tsv -q", "evaluate run dev.tsv",  "evaluate run dev.tsv --json", "config c.yaml",
-        "config --reference",       "inspect run",           "inspect run --json",          "attention run a -q",
-        "--help",                   "train --help",          "--version",                   "score dev.tsv dev.tsv",
+        "translate run dev.tsv -q",
+        "evaluate run dev.tsv",
+        "evaluate run dev.tsv --json",
+        "config c.yaml",
+        "config --reference",
+        "inspect run",
+        "inspect run --json",
+        "attention run a -q",
+        "--help",
+        "train --help",
+        "--version",
+        "score dev.tsv dev.tsv",
         "generate copy -o made --train 3 --dev 1 --test 1 --overwrite",
     };
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
         cr_expect(refused(run("cd '%s' && qkv %s >/dev/full", folder, commands[i]),
-                          "qkv: <stdout>: cannot be written: No space left on device"), "%s", commands[i]);
+                          "qkv: <stdout>: cannot be written: No space left on device"),
+                  "%s", commands[i]);
         cr_expect(refused(run("cd '%s' && qkv %s >&-", folder, commands[i]),
-                          "qkv: <stdout>: cannot be written: Bad file descriptor"), "%s", commands[i]);
+                          "qkv: <stdout>: cannot be written: Bad file descriptor"),
+                  "%s", commands[i]);
     }
     cr_expect(refused(run("cd '%s' && qkv attention run a -q --format svg -o /dev/full", folder),
                       "qkv: /dev/full: cannot be written: it is not a regular file"));
@@ -265,19 +296,24 @@ Test(bad_input, a_full_disk_while_training_leaves_whole_files)
 {
     const char *folder = tiny_task("disk");
     /* A limit on the size of files stands in for the disk: it is there for every user and file system. */
-    struct outcome outcome = run("cd '%s' && (ulimit -f 80; qkv train c.yaml -q); code=$?; ls run; exit $code", folder);
+    struct outcome outcome =
+        run("cd '%s' && (ulimit -f 80; qkv train c.yaml -q); code=$?; ls run; exit $code", folder);
     cr_expect_eq(outcome.exit_code, 2);
     cr_expect_str_eq(outcome.error, "qkv: run/last.safetensors: cannot be written: File too large\n");
     cr_expect_str_eq(outcome.output, "source.vocabulary\ntarget.vocabulary\n");
     /* metrics.jsonl outgrows the limit, in the middle of a line; what was saved before stands and goes on. */
     outcome = run("cd '%s' && (ulimit -f 200; qkv train c.yaml -q --overwrite -s training.logging_freq=1 "
-                  "-s training.updates=2000 -s training.validation_freq=100)", folder);
+                  "-s training.updates=2000 -s training.validation_freq=100)",
+                  folder);
     cr_expect_eq(outcome.exit_code, 2);
-    cr_expect_str_eq(outcome.error, "qkv: run/metrics.jsonl: cannot be written: File too large\n"
-                                    "the last checkpoint stands; go on with: qkv train c.yaml -s training.logging_freq=1 "
-                                    "-s training.updates=2000 -s training.validation_freq=100 --resume\n");
+    cr_expect_str_eq(outcome.error,
+                     "qkv: run/metrics.jsonl: cannot be written: File too large\n"
+                     "the last checkpoint stands; go on with: qkv train c.yaml -s training.logging_freq=1 "
+                     "-s training.updates=2000 -s training.validation_freq=100 --resume\n");
     cr_expect_str_eq(run("cd '%s/run' && ls | grep tmp; tail -c 2 metrics.jsonl", folder).output, "}\n");
-    outcome = run("cd '%s' && qkv train c.yaml -q --resume -s training.updates=600 && qkv translate run dev.tsv", folder);
+    outcome =
+        run("cd '%s' && qkv train c.yaml -q --resume -s training.updates=600 && qkv translate run dev.tsv",
+            folder);
     cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
 }
 
@@ -291,9 +327,11 @@ Test(bad_input, a_folder_that_cannot_be_written_is_an_error)
     };
     char *before = fingerprint(folder);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        cr_expect(refused(run("cd '%s' && qkv train c.yaml -s training.model_dir=%s", folder, cases[i][0]), cases[i][1]));
-        cr_expect(refused(run("cd '%s' && qkv train c.yaml --overwrite -s training.model_dir=%s", folder, cases[i][0]),
+        cr_expect(refused(run("cd '%s' && qkv train c.yaml -s training.model_dir=%s", folder, cases[i][0]),
                           cases[i][1]));
+        cr_expect(refused(
+            run("cd '%s' && qkv train c.yaml --overwrite -s training.model_dir=%s", folder, cases[i][0]),
+            cases[i][1]));
     }
     cr_expect_str_eq(fingerprint(folder), before);
     run("cd '%s' && mkdir -p run/update-3.safetensors", folder);
@@ -315,7 +353,8 @@ Test(bad_input, heads_and_layers_that_are_not_there_are_refused)
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         cr_expect(refused(run("cd '%s' && qkv attention run a -q %s", folder, cases[i][0]), cases[i][1]));
-        cr_expect(refused(run("cd '%s' && qkv attention run a -q %s -o x.svg", folder, cases[i][0]), cases[i][1]));
+        cr_expect(
+            refused(run("cd '%s' && qkv attention run a -q %s -o x.svg", folder, cases[i][0]), cases[i][1]));
     }
     cr_expect_eq(run("test -e '%s/x.svg'", folder).exit_code, 1);
     static const char *const sentences[][2] = {
@@ -324,8 +363,9 @@ Test(bad_input, heads_and_layers_that_are_not_there_are_refused)
         {"- </dev/null", "qkv: <stdin>: there is no line"},
     };
     for (size_t i = 0; i < sizeof sentences / sizeof sentences[0]; i++)
-        cr_expect(refused(run("cd '%s' && qkv attention run -q %s", folder, sentences[i][0]), sentences[i][1]), "%s",
-                  sentences[i][0]);
+        cr_expect(
+            refused(run("cd '%s' && qkv attention run -q %s", folder, sentences[i][0]), sentences[i][1]),
+            "%s", sentences[i][0]);
     cr_expect(refused(run("cd '%s' && yes a | head -100000 | tr '\\n' ' ' | qkv attention run -q -", folder),
                       "qkv: the sentence: has 100000 tokens, but the model has positions for 511"));
 }

@@ -102,8 +102,9 @@ Test(config, takes_overrides_and_the_last_one_wins)
 
 Test(config, an_override_can_give_what_the_file_lacks)
 {
-    struct outcome outcome = config(scratch("tools_config_lacks"), "data: {train: t, src: {lang: a}, trg: {lang: b}}\n",
-                                    "-s name=y -s training.epochs=2");
+    struct outcome outcome =
+        config(scratch("tools_config_lacks"), "data: {train: t, src: {lang: a}, trg: {lang: b}}\n",
+               "-s name=y -s training.epochs=2");
     cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
 }
 
@@ -331,8 +332,8 @@ Test(config, refuses_bytes_that_are_no_text)
 
 Test(config, reads_a_file_with_a_byte_order_mark_and_windows_lines)
 {
-    struct outcome outcome =
-        config(scratch("tools_config_windows"), "\xEF\xBB\xBFname: x\r\n" REST "model: {init_gian: 1}\r\n", "");
+    struct outcome outcome = config(scratch("tools_config_windows"),
+                                    "\xEF\xBB\xBFname: x\r\n" REST "model: {init_gian: 1}\r\n", "");
     cr_assert_str_eq(outcome.error,
                      "x.yaml:4:9: unknown key model.init_gian; did you mean model.init_gain\n");
     outcome = config(scratch("tools_config_windows"), "\xEF\xBB\xBFname: x\r\n" REST, "");

@@ -41,8 +41,10 @@ Test(evaluate, scores_a_learned_run_as_text_and_as_json)
 Test(evaluate, refuses_what_cannot_be_read)
 {
     const char *folder = tiny_run("unreadable", 1);
-    run("cd '%s' && mkdir folder.tsv && : >empty.tsv && cut -f1 dev.tsv >one.a && printf '0-0\\n' >short.align && "
-        "yes 0-0 | head -7 >long.align && { yes 0-0 | head -7; echo 0-77; } >bad.align", folder);
+    run("cd '%s' && mkdir folder.tsv && : >empty.tsv && cut -f1 dev.tsv >one.a && printf '0-0\\n' "
+        ">short.align && "
+        "yes 0-0 | head -7 >long.align && { yes 0-0 | head -7; echo 0-77; } >bad.align",
+        folder);
 #define PREFIX " (a data path is x.tsv, x.tsv.gz, or the common prefix of two files)"
     static const char *const cases[][2] = {
         {"none dev.tsv", "qkv: none: there is no such run"},
@@ -64,28 +66,35 @@ Test(evaluate, refuses_what_cannot_be_read)
         {"run dev.tsv --l x", "qkv: option '--l' is ambiguous: --length-penalty, --lowercase, --links"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        cr_expect(refused(run("cd '%s' && qkv evaluate %s", folder, cases[i][0]), cases[i][1]), "%s", cases[i][0]);
+        cr_expect(refused(run("cd '%s' && qkv evaluate %s", folder, cases[i][0]), cases[i][1]), "%s",
+                  cases[i][0]);
 }
 
 Test(evaluate, refuses_a_sentence_that_has_no_positions)
 {
     const char *folder = tiny_run("long", 1);
-    run("cd '%s' && { printf 'a\\tA\\n'; yes a | head -100000 | tr '\\n' ' '; printf '\\tA\\n'; } >source.tsv; "
-        "{ printf 'a\\tA\\na\\t'; yes A | head -512 | tr '\\n' ' '; echo; } >target.tsv", folder);
-    cr_expect(refused(run("cd '%s' && qkv evaluate run source.tsv", folder),
-                      "qkv: source.tsv:2: the source has 100001 tokens with </s>, but model.encoder.positions.max_length "
-                      "is 512"));
-    cr_expect(refused(run("cd '%s' && qkv evaluate run target.tsv", folder),
-                      "qkv: target.tsv:2: the target has 513 tokens with </s>, but model.decoder.positions.max_length "
-                      "is 512"));
+    run("cd '%s' && { printf 'a\\tA\\n'; yes a | head -100000 | tr '\\n' ' '; printf '\\tA\\n'; } "
+        ">source.tsv; "
+        "{ printf 'a\\tA\\na\\t'; yes A | head -512 | tr '\\n' ' '; echo; } >target.tsv",
+        folder);
+    cr_expect(refused(
+        run("cd '%s' && qkv evaluate run source.tsv", folder),
+        "qkv: source.tsv:2: the source has 100001 tokens with </s>, but model.encoder.positions.max_length "
+        "is 512"));
+    cr_expect(refused(
+        run("cd '%s' && qkv evaluate run target.tsv", folder),
+        "qkv: target.tsv:2: the target has 513 tokens with </s>, but model.decoder.positions.max_length "
+        "is 512"));
 }
 
 Test(score, counts_the_same_as_evaluate)
 {
     const char *folder = tiny_run("score", 100);
-    struct outcome outcome = run("cd '%s' && cut -f1 dev.tsv | qkv translate run >out.txt && cut -f2 dev.tsv >reference.txt && "
-                                 "qkv score out.txt reference.txt && qkv score - reference.txt <out.txt && "
-                                 "qkv score out.txt - <reference.txt", folder);
+    struct outcome outcome =
+        run("cd '%s' && cut -f1 dev.tsv | qkv translate run >out.txt && cut -f2 dev.tsv >reference.txt && "
+            "qkv score out.txt reference.txt && qkv score - reference.txt <out.txt && "
+            "qkv score out.txt - <reference.txt",
+            folder);
     cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
     char *evaluated = strstr(run("cd '%s' && qkv evaluate run dev.tsv", folder).output, "BLEU");
     cr_assert_not_null(evaluated);
@@ -109,5 +118,6 @@ Test(score, refuses_what_cannot_be_read)
         {"one one --tokenize x", "qkv: --tokenize is 'x', but must be 13a, none or char"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        cr_expect(refused(run("cd '%s' && qkv score %s", folder, cases[i][0]), cases[i][1]), "%s", cases[i][0]);
+        cr_expect(refused(run("cd '%s' && qkv score %s", folder, cases[i][0]), cases[i][1]), "%s",
+                  cases[i][0]);
 }

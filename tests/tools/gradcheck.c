@@ -48,7 +48,8 @@ Test(gradcheck, a_layer_passes)
 Test(gradcheck, nothing_fits_into_more_than_80_columns)
 {
     struct outcome outcome = run("qkv gradcheck --layer multi_head; qkv gradcheck --layer feed_forward; "
-                                 "qkv gradcheck --all --sample 2; qkv gradcheck %s", tiny_config(scratch("columns"), ""));
+                                 "qkv gradcheck --all --sample 2; qkv gradcheck %s",
+                                 tiny_config(scratch("columns"), ""));
     cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
     for (char *line = strtok(outcome.output, "\n"); line; line = strtok(NULL, "\n")) {
         bool title = !strncmp(line, "op ", 3) || !strncmp(line, "/", 1) || !strncmp(line, "layer ", 6);
@@ -226,7 +227,8 @@ Test(gradcheck, what_does_not_go_together_is_one_sentence)
         {"--op softmax --sample -1", "--sample is -1, but must lie between 0"},
         {"--op softmax --tolerance 0", "--tolerance is 0"},
         {"--op store_rows --plant sign", "op store_rows has no gradient that a fault could be planted in"},
-        {"--layer dense --plant sign --quiet", "the fault is planted in op attention, which layer dense does not use"},
+        {"--layer dense --plant sign --quiet",
+         "the fault is planted in op attention, which layer dense does not use"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct outcome outcome = run("qkv gradcheck %s", cases[i].arguments);

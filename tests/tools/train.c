@@ -28,8 +28,9 @@ Test(train, makes_a_run_and_tells_of_it_in_plain_lines)
     cr_expect_str_empty(outcome.output);
     cr_expect_null(strchr(outcome.error, '\r'));
     cr_expect_null(strchr(outcome.error, '\033'));
-    const char *start = "run: 6171 parameters, 80 training pairs, 8 dev pairs, vocabularies of 11 and 11, 1 thread\n"
-                        "update 5  epoch 1  loss ";
+    const char *start =
+        "run: 6171 parameters, 80 training pairs, 8 dev pairs, vocabularies of 11 and 11, 1 thread\n"
+        "update 5  epoch 1  loss ";
     cr_expect(!strncmp(outcome.error, start, strlen(start)), "%s", outcome.error);
     cr_expect_not_null(strstr(outcome.error, " tokens/s  left 0s\nupdate 10  "));
     cr_expect_not_null(strstr(outcome.error, "\nupdate 10  dev: loss "));
@@ -45,7 +46,8 @@ Test(train, makes_a_run_and_tells_of_it_in_plain_lines)
 
 Test(train, says_nothing_with_quiet)
 {
-    struct outcome outcome = run("cd '%s' && qkv train -q c.yaml && qkv train c.yaml --resume --quiet", tiny_task("quiet"));
+    struct outcome outcome =
+        run("cd '%s' && qkv train -q c.yaml && qkv train c.yaml --resume --quiet", tiny_task("quiet"));
     cr_assert_eq(outcome.exit_code, 0);
     cr_assert_str_empty(outcome.output);
     cr_assert_str_empty(outcome.error);
@@ -55,7 +57,8 @@ Test(train, draws_a_bar_on_a_terminal)
 {
     if (run("command -v script").exit_code) cr_skip_test("script (util-linux) is not installed");
     const char *folder = tiny_task("terminal");
-    struct outcome outcome = run("cd '%s' && TERM=xterm script -qec \"'%s' train c.yaml\" /dev/null", folder, QKV_BINARY);
+    struct outcome outcome =
+        run("cd '%s' && TERM=xterm script -qec \"'%s' train c.yaml\" /dev/null", folder, QKV_BINARY);
     cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
     const char *bar = strstr(outcome.output, "\r\033[K");
     cr_assert_not_null(bar, "%s", outcome.output);
@@ -64,7 +67,8 @@ Test(train, draws_a_bar_on_a_terminal)
     cr_expect_not_null(strstr(bar, " tokens/s  left "));
     cr_expect_null(strstr(outcome.output, "\nupdate 5  ")); /* no lines beside the bar */
     cr_expect_not_null(strstr(outcome.output, "done after 20 updates"));
-    outcome = run("cd '%s' && TERM=dumb script -qec \"'%s' train c.yaml --overwrite\" /dev/null", folder, QKV_BINARY);
+    outcome = run("cd '%s' && TERM=dumb script -qec \"'%s' train c.yaml --overwrite\" /dev/null", folder,
+                  QKV_BINARY);
     cr_expect_null(strchr(outcome.output, '\033'), "%s", outcome.output);
 }
 
@@ -74,12 +78,14 @@ Test(train, refuses_to_replace_a_run)
     char *before = fingerprint(folder);
     struct outcome outcome = run("cd '%s' && qkv train c.yaml", folder);
     cr_assert_eq(outcome.exit_code, 2);
-    cr_assert_not_null(strstr(outcome.error, "); continue it with --resume or replace it with --overwrite\n"));
+    cr_assert_not_null(
+        strstr(outcome.error, "); continue it with --resume or replace it with --overwrite\n"));
     /* A single file of a run is enough: it may be all that is left of one. */
     run("cd '%s' && mkdir other && echo mine >other/metrics.jsonl", folder);
-    cr_assert(refused(run("cd '%s' && qkv train c.yaml -s training.model_dir=other", folder),
-                      "qkv: other: holds a run already (metrics.jsonl); continue it with --resume or replace it with "
-                      "--overwrite"));
+    cr_assert(refused(
+        run("cd '%s' && qkv train c.yaml -s training.model_dir=other", folder),
+        "qkv: other: holds a run already (metrics.jsonl); continue it with --resume or replace it with "
+        "--overwrite"));
     cr_assert_str_eq(run("cd '%s' && cat other/*", folder).output, "mine\n");
     run("rm -r '%s/other'", folder);
     cr_assert_str_eq(fingerprint(folder), before);
@@ -94,8 +100,8 @@ Test(train, overwrite_waits_until_all_input_is_good)
         {"-s data.train=bad.tsv", "qkv: bad.tsv:2:4: the line has no tab; a line is source<TAB>target"},
         {"-s data.dev=bad.tsv", "qkv: bad.tsv:2:4: the line has no tab; a line is source<TAB>target"},
         {"-s data.dev=none.tsv", "qkv: none.tsv: No such file or directory"},
-        {"-s model.encoder.num_heads=3",
-         "-s model.encoder.num_heads=3: model.encoder.num_heads is 3, but must divide model.encoder.hidden_size (16)"},
+        {"-s model.encoder.num_heads=3", "-s model.encoder.num_heads=3: model.encoder.num_heads is 3, but "
+                                         "must divide model.encoder.hidden_size (16)"},
         {"-s model.decoder.positions.max_length=3",
          "qkv: train.tsv:2: the target has 6 tokens with </s>, but model.decoder.positions.max_length is 3"},
         {"--threads=0", "qkv: --threads is 0, but must lie between 1 and 1024"},
@@ -110,10 +116,14 @@ Test(train, overwrite_waits_until_all_input_is_good)
 Test(train, overwrite_replaces_files_of_a_run_and_no_others)
 {
     const char *folder = tiny_run("overwrite", 5);
-    run("cd '%s/run' && for f in notes.txt update-1.txt my.safetensors last.safetensors.bak a.tmp config.yaml.old.1.tmp; do "
-        "echo mine >$f; done; echo half >last.safetensors.4711.0.tmp; echo old >update-999.safetensors", folder);
-    struct outcome outcome = run("cd '%s' && qkv train c.yaml --overwrite -q && ls run && cd run && cat notes.txt "
-                                 "update-1.txt my.safetensors last.safetensors.bak a.tmp config.yaml.old.1.tmp", folder);
+    run("cd '%s/run' && for f in notes.txt update-1.txt my.safetensors last.safetensors.bak a.tmp "
+        "config.yaml.old.1.tmp; do "
+        "echo mine >$f; done; echo half >last.safetensors.4711.0.tmp; echo old >update-999.safetensors",
+        folder);
+    struct outcome outcome =
+        run("cd '%s' && qkv train c.yaml --overwrite -q && ls run && cd run && cat notes.txt "
+            "update-1.txt my.safetensors last.safetensors.bak a.tmp config.yaml.old.1.tmp",
+            folder);
     cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
     cr_assert_str_eq(outcome.output,
                      "a.tmp\nbest.safetensors\nconfig.yaml\nconfig.yaml.old.1.tmp\nlast.safetensors\n"
@@ -140,8 +150,9 @@ Test(train, resume_of_a_finished_run_changes_nothing_and_says_so)
     for (int i = 0; i < 2; i++) {
         struct outcome outcome = run("cd '%s' && qkv train c.yaml --resume", folder);
         cr_assert_eq(outcome.exit_code, 0);
-        cr_expect_not_null(strstr(outcome.error, "\nresuming after update 20\nnothing is left to do; raise "
-                                                 "training.updates or training.epochs to go on: done after 20 updates ("),
+        cr_expect_not_null(strstr(outcome.error,
+                                  "\nresuming after update 20\nnothing is left to do; raise "
+                                  "training.updates or training.epochs to go on: done after 20 updates ("),
                            "%s", outcome.error);
         cr_assert_str_eq(fingerprint(folder), before);
     }
@@ -157,20 +168,24 @@ Test(train, resume_refuses_another_model)
     static const char *const cases[][2] = {
         {"-s model.encoder.hidden_size=32 -s model.decoder.hidden_size=32",
          "model.encoder.hidden_size 16, but the config has 32"},
-        {"-s model.decoder.num_heads=4", "model.decoder.num_heads 2, but the config has 4"}, /* the same shapes */
+        {"-s model.decoder.num_heads=4",
+         "model.decoder.num_heads 2, but the config has 4"}, /* the same shapes */
         {"-s model.encoder.activation=gelu", "model.encoder.activation relu, but the config has gelu"},
         {"-s model.encoder.num_layers=2", "model.encoder.num_layers 1, but the config has 2"},
         {"-s data.src.level=char", "data.src.level word, but the config has char"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        cr_expect(refused(run("cd '%s' && qkv train c.yaml --resume %s", folder, cases[i][0]),
-                          format("qkv: run/last.safetensors: was trained with %s: put it back, or train a new run",
-                                 cases[i][1])));
-    cr_expect(refused(run("cd '%s' && qkv train c.yaml --resume -s training.optimizer=sgd", folder),
-                      "qkv: run/last.safetensors: holds the state of the optimizer adam, but the config has sgd"));
+        cr_expect(
+            refused(run("cd '%s' && qkv train c.yaml --resume %s", folder, cases[i][0]),
+                    format("qkv: run/last.safetensors: was trained with %s: put it back, or train a new run",
+                           cases[i][1])));
+    cr_expect(
+        refused(run("cd '%s' && qkv train c.yaml --resume -s training.optimizer=sgd", folder),
+                "qkv: run/last.safetensors: holds the state of the optimizer adam, but the config has sgd"));
     cr_assert_str_eq(fingerprint(folder), before);
     struct outcome outcome = run("cd '%s' && qkv train c.yaml --resume -q -s model.encoder.dropout=0.1 "
-                                 "-s training.learning_rate=0.001", folder);
+                                 "-s training.learning_rate=0.001",
+                                 folder);
     cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
 }
 
@@ -191,12 +206,14 @@ Test(train, a_signal_saves_and_says_how_to_go_on)
         struct outcome outcome = interrupt(folder, signals[i], "-s 'data.test=a file.tsv'");
         cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
         cr_expect_str_empty(outcome.output);
-        cr_expect_not_null(strstr(outcome.error, "\nqkv: interrupted: saving after this update; once more to stop at once\n"));
+        cr_expect_not_null(strstr(
+            outcome.error, "\nqkv: interrupted: saving after this update; once more to stop at once\n"));
         cr_expect_not_null(strstr(outcome.error, "\ninterrupted after "));
-        cr_expect_str_eq(last_line(outcome.error),
-                         "saved; go on with: qkv train c.yaml " ENDLESS " -s 'data.test=a file.tsv' --resume");
+        cr_expect_str_eq(last_line(outcome.error), "saved; go on with: qkv train c.yaml " ENDLESS
+                                                   " -s 'data.test=a file.tsv' --resume");
         outcome = run("cd '%s' && qkv translate run dev.tsv -q >/dev/null && qkv train c.yaml --resume "
-                      "-s training.updates=0 -s training.epochs=1", folder);
+                      "-s training.updates=0 -s training.epochs=1",
+                      folder);
         cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
         cr_expect_not_null(strstr(outcome.error, "\nresuming after update "));
     }
@@ -212,13 +229,14 @@ Test(train, a_signal_with_quiet_says_nothing)
 Test(train, a_run_is_trained_by_one_process_at_a_time)
 {
     const char *folder = tiny_task("locked");
-    struct outcome outcome =
-        run("cd '%s' && { '%s' train c.yaml " ENDLESS " -q 2>/dev/null & } && pid=$!; "
-            "until [ -e run/config.yaml ] || ! kill -0 $pid; do :; done; "
-            "qkv train c.yaml --resume; echo $?; qkv train c.yaml --overwrite; echo $?; kill $pid; wait $pid; echo $?",
-            folder, QKV_BINARY);
+    struct outcome outcome = run("cd '%s' && { '%s' train c.yaml " ENDLESS " -q 2>/dev/null & } && pid=$!; "
+                                 "until [ -e run/config.yaml ] || ! kill -0 $pid; do :; done; "
+                                 "qkv train c.yaml --resume; echo $?; qkv train c.yaml --overwrite; echo $?; "
+                                 "kill $pid; wait $pid; echo $?",
+                                 folder, QKV_BINARY);
     cr_expect_str_eq(outcome.output, "2\n2\n0\n");
-#define BUSY "qkv: run: another process trains this run now; wait for it, or choose another training.model_dir\n"
+#define BUSY                                                                                                 \
+    "qkv: run: another process trains this run now; wait for it, or choose another training.model_dir\n"
     cr_expect_str_eq(outcome.error, BUSY BUSY);
 }
 
@@ -248,7 +266,8 @@ Test(train, stops_when_the_numbers_are_no_longer_finite)
 
 Test(train, goes_on_when_nobody_reads_its_progress)
 {
-    struct outcome outcome = run("cd '%s' && { qkv train c.yaml; echo $? >code; } 2>&1 | :; cat code", tiny_task("pipe"));
+    struct outcome outcome =
+        run("cd '%s' && { qkv train c.yaml; echo $? >code; } 2>&1 | :; cat code", tiny_task("pipe"));
     cr_assert_str_eq(outcome.output, "0\n", "%s", outcome.error);
     const char *folder = tiny_task("closed");
     outcome = run("cd '%s' && qkv train c.yaml <&- >&- 2>&-", folder);
@@ -259,21 +278,27 @@ Test(train, goes_on_when_nobody_reads_its_progress)
 Test(train, drops_long_pairs_and_says_how_many)
 {
     const char *folder = tiny_task("long");
-    run("cd '%s' && { yes a | head -100000 | tr '\\n' ' '; printf '\\tb\\na\\t'; yes b | head -11 | tr '\\n' ' '; echo; } "
-        ">>train.tsv", folder);
+    run("cd '%s' && { yes a | head -100000 | tr '\\n' ' '; printf '\\tb\\na\\t'; yes b | head -11 | tr '\\n' "
+        "' '; echo; } "
+        ">>train.tsv",
+        folder);
     struct outcome outcome = run("cd '%s' && qkv train c.yaml", folder);
     cr_assert_eq(outcome.exit_code, 0);
-    cr_assert_not_null(strstr(outcome.error, "\ndropped 2 of 82 training pairs: 1 sources and 1 targets are longer than "
-                                             "max_length\n"), "%s", outcome.error);
+    cr_assert_not_null(strstr(outcome.error,
+                              "\ndropped 2 of 82 training pairs: 1 sources and 1 targets are longer than "
+                              "max_length\n"),
+                       "%s", outcome.error);
 }
 
 Test(train, reads_a_config_from_standard_input)
 {
     const char *folder = tiny_task("stdin");
     cr_expect_eq(run("cd '%s' && cat c.yaml | qkv train - -q", folder).exit_code, 0);
-    cr_expect(refused(run("cd '%s' && echo 'nam: x' | qkv train - -s name=x -s data.train=t -s data.src.lang=a "
-                          "-s data.trg.lang=b -s training.updates=1", folder),
-                      "/dev/stdin:1:1: unknown key nam; did you mean name"));
+    cr_expect(
+        refused(run("cd '%s' && echo 'nam: x' | qkv train - -s name=x -s data.train=t -s data.src.lang=a "
+                    "-s data.trg.lang=b -s training.updates=1",
+                    folder),
+                "/dev/stdin:1:1: unknown key nam; did you mean name"));
 }
 
 Test(train, complains_about_its_arguments)
@@ -298,13 +323,15 @@ Test(train, complains_about_its_arguments)
     };
     const char *folder = scratch("arguments");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        cr_expect(refused(run("cd '%s' && qkv train %s", folder, cases[i][0]), cases[i][1]), "%s", cases[i][0]);
+        cr_expect(refused(run("cd '%s' && qkv train %s", folder, cases[i][0]), cases[i][1]), "%s",
+                  cases[i][0]);
     struct outcome outcome = run("qkv train --help");
     cr_expect_eq(outcome.exit_code, 0);
     cr_expect_str_empty(outcome.error);
     cr_expect(!strncmp(outcome.output, "Usage: qkv train CONFIG [options]\n", 34));
     /* The last of a repeated option counts, options may be shortened and stand before or behind operands. */
-    outcome = run("cd '%s' && qkv train --thr 2 c.yaml -j1 -s training.updates=1 --se training.updates=2", tiny_task("last"));
+    outcome = run("cd '%s' && qkv train --thr 2 c.yaml -j1 -s training.updates=1 --se training.updates=2",
+                  tiny_task("last"));
     cr_expect_not_null(strstr(outcome.error, ", 1 thread\n"));
     cr_expect_not_null(strstr(outcome.error, "\ndone after 2 updates"));
 }

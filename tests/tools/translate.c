@@ -24,22 +24,27 @@ Test(translate, answers_each_line_with_one_line_in_order)
     cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
     cr_expect_str_eq(outcome.output, "A B\nC\n\nD A\n");
     cr_expect_str_empty(outcome.error);
-    static const char *const others[] = {"-", "- --batch 1", "--beam 1 -", "-b 3", "-q", "--checkpoint last.safetensors"};
+    static const char *const others[] = {"-",    "- --batch 1", "--beam 1 -",
+                                         "-b 3", "-q",          "--checkpoint last.safetensors"};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
-        cr_expect_str_eq(translate(folder, "a b\\nc\\n\\nd a\\n", others[i]).output, outcome.output, "%s", others[i]);
+        cr_expect_str_eq(translate(folder, "a b\\nc\\n\\nd a\\n", others[i]).output, outcome.output, "%s",
+                         others[i]);
     /* Windows lines, a byte order mark, and a last line without an end. */
-    cr_expect_str_eq(translate(folder, "\\357\\273\\277a b\\r\\nc\\r\\n\\r\\nd a", "").output, outcome.output);
+    cr_expect_str_eq(translate(folder, "\\357\\273\\277a b\\r\\nc\\r\\n\\r\\nd a", "").output,
+                     outcome.output);
     /* From a file, with options before and behind, and behind `--`. */
     write_text(folder, "in.txt", "a b\nc\n\nd a\n");
     cr_expect_str_eq(run("cd '%s' && qkv translate --beam=1 run -q in.txt", folder).output, outcome.output);
     cr_expect_str_eq(run("cd '%s' && qkv translate -q -- run in.txt", folder).output, outcome.output);
-    cr_expect_str_eq(run("cd '%s' && cp in.txt ./-q && qkv translate run -- -q", folder).output, outcome.output);
+    cr_expect_str_eq(run("cd '%s' && cp in.txt ./-q && qkv translate run -- -q", folder).output,
+                     outcome.output);
 }
 
 Test(translate, answers_nothing_with_nothing)
 {
     const char *folder = tiny_run("nothing", 1);
-    struct outcome outcome = run("cd '%s' && qkv translate run </dev/null && qkv translate run /dev/null", folder);
+    struct outcome outcome =
+        run("cd '%s' && qkv translate run </dev/null && qkv translate run /dev/null", folder);
     cr_expect_eq(outcome.exit_code, 0);
     cr_expect_str_empty(outcome.output);
     cr_expect_str_empty(outcome.error);
@@ -64,8 +69,9 @@ Test(translate, says_which_words_it_does_not_know)
     struct outcome outcome = translate(folder, "a\\nyak b zebra yak\\n1 2 3 4 5 6 7 8 9 10 1\\n", "");
     cr_expect_eq(outcome.exit_code, 0);
     cr_expect_eq(count(outcome.output, '\n'), 3);
-    cr_expect_str_eq(outcome.error, "qkv: <stdin>:2: not in the vocabulary: yak, zebra\n"
-                                    "qkv: <stdin>:3: not in the vocabulary: 1, 2, 3, 4, 5, 6, 7, 8 and 2 more\n");
+    cr_expect_str_eq(outcome.error,
+                     "qkv: <stdin>:2: not in the vocabulary: yak, zebra\n"
+                     "qkv: <stdin>:3: not in the vocabulary: 1, 2, 3, 4, 5, 6, 7, 8 and 2 more\n");
     cr_expect_str_empty(translate(folder, "yak\\n", "--quiet").error);
     /* Nothing that a terminal would obey. */
     cr_expect_str_eq(translate(folder, "\\033[2Jx \\302\\233y\\n", "").error,
@@ -73,20 +79,25 @@ Test(translate, says_which_words_it_does_not_know)
     cr_expect(refused(run("cd '%s' && qkv translate \"$(printf 'run\\033[2J\\n\\nx')\"", folder),
                       "qkv: run\\x1B[2J\\x0A\\x0Ax: there is no such run"));
     /* A word of a megabyte is not shown in full, nor cut within a character. */
-    outcome = run("cd '%s' && { printf x; yes ñ | head -500000 | tr -d '\\n'; echo; } | qkv translate run", folder);
+    outcome =
+        run("cd '%s' && { printf x; yes ñ | head -500000 | tr -d '\\n'; echo; } | qkv translate run", folder);
     cr_expect_eq(outcome.exit_code, 0);
-    cr_expect_str_eq(outcome.error, "qkv: <stdin>:1: not in the vocabulary: xñññññññññññññññññññññññññññññ...\n");
+    cr_expect_str_eq(outcome.error,
+                     "qkv: <stdin>:1: not in the vocabulary: xñññññññññññññññññññññññññññññ...\n");
 }
 
 Test(translate, takes_a_line_of_100000_words)
 {
     const char *folder = tiny_run("long", 1);
-    struct outcome outcome = run("cd '%s' && { echo a; yes a | head -100000 | tr '\\n' ' '; echo; echo b; } >in.txt; "
-                                 "qkv translate run in.txt --beam 2", folder);
+    struct outcome outcome =
+        run("cd '%s' && { echo a; yes a | head -100000 | tr '\\n' ' '; echo; echo b; } >in.txt; "
+            "qkv translate run in.txt --beam 2",
+            folder);
     cr_expect_eq(outcome.exit_code, 0);
     cr_expect_eq(count(outcome.output, '\n'), 3);
-    cr_expect_str_eq(outcome.error, "qkv: in.txt:2: has 100000 tokens, but the model has positions for 511: only the "
-                                    "first are translated\n");
+    cr_expect_str_eq(outcome.error,
+                     "qkv: in.txt:2: has 100000 tokens, but the model has positions for 511: only the "
+                     "first are translated\n");
 }
 
 Test(translate, stops_at_a_line_that_is_no_text_after_those_before_it)
@@ -105,8 +116,10 @@ Test(translate, stops_at_a_line_that_is_no_text_after_those_before_it)
 Test(translate, ends_quietly_when_nobody_reads_on)
 {
     const char *folder = tiny_run("pipe", 1);
-    struct outcome outcome = run("cd '%s' && yes 'a b' | head -20000 >in.txt; qkv translate run in.txt -b 10 | head -1 | "
-                                 "wc -l", folder);
+    struct outcome outcome =
+        run("cd '%s' && yes 'a b' | head -20000 >in.txt; qkv translate run in.txt -b 10 | head -1 | "
+            "wc -l",
+            folder);
     cr_expect_eq(outcome.exit_code, 0);
     cr_expect_eq(count(outcome.output, '1'), 1, "%s", outcome.output);
     cr_expect_str_empty(outcome.error);
@@ -128,7 +141,8 @@ Test(translate, refuses_what_cannot_be_read)
         {"run <&-", "qkv: <stdin>: Bad file descriptor"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        cr_expect(refused(run("cd '%s' && qkv translate %s", folder, cases[i][0]), cases[i][1]), "%s", cases[i][0]);
+        cr_expect(refused(run("cd '%s' && qkv translate %s", folder, cases[i][0]), cases[i][1]), "%s",
+                  cases[i][0]);
     run("rm '%s'/run/*.safetensors", folder);
     cr_expect(refused(run("cd '%s' && qkv translate run", folder),
                       "qkv: run: holds no checkpoint: training has not saved one yet"));
@@ -144,7 +158,8 @@ Test(translate, complains_about_its_arguments)
         {"a -k", "qkv: option '-k' needs a value (see `qkv translate --help`)"},
         {"a --beam 0", "qkv: --beam is 0, but must lie between 1 and 1000"},
         {"a -k1e3", "qkv: --beam takes a whole number, but got '1e3'"},
-        {"a --beam=-99999999999999999999", "qkv: --beam is -99999999999999999999, but must lie between 1 and 1000"},
+        {"a --beam=-99999999999999999999",
+         "qkv: --beam is -99999999999999999999, but must lie between 1 and 1000"},
         {"a --length-penalty nan", "qkv: --length-penalty takes a number, but got 'nan'"},
         {"a --length-penalty 1,5", "qkv: --length-penalty takes a number, but got '1,5'"},
         {"a --length-penalty 1e999", "qkv: --length-penalty is 1e999, but must lie between 0 and 10"},
@@ -159,5 +174,7 @@ Test(translate, complains_about_its_arguments)
     cr_expect(refused(run("qkv transalte"), "qkv: unknown command 'transalte' (see `qkv --help`)"));
     cr_expect(refused(run("qkv --frobnicate"), "qkv: unknown command '--frobnicate' (see `qkv --help`)"));
     cr_expect_eq(run("qkv").exit_code, 2);
-    cr_expect_eq(run("qkv --help && qkv -h && qkv --version && qkv translate -h && qkv translate x --help").exit_code, 0);
+    cr_expect_eq(
+        run("qkv --help && qkv -h && qkv --version && qkv translate -h && qkv translate x --help").exit_code,
+        0);
 }

@@ -56,7 +56,8 @@ static void teardown(void)
 TestSuite(evaluate, .init = setup, .fini = teardown);
 
 /* Evaluates; `texts` (may be NULL) gets the translations, on the heap. */
-static struct qkv_scores scores_of(const struct qkv_corpus *on, int threads, struct qkv_testing_config testing, char *texts[])
+static struct qkv_scores scores_of(const struct qkv_corpus *on, int threads,
+                                   struct qkv_testing_config testing, char *texts[])
 {
     struct qkv_error error = {""};
     struct qkv_scores scores, again;
@@ -67,14 +68,17 @@ static struct qkv_scores scores_of(const struct qkv_corpus *on, int threads, str
     cr_assert_eq(qkv_evaluator_run(evaluator, &again, &error), QKV_OK, "%s", error.message);
     cr_assert_eq(scores.loss, again.loss, "a second run gives the same");
     cr_assert_eq(scores.bleu, again.bleu);
-    for (int64_t i = 0; texts && i < on->count; i++) texts[i] = format("%s", qkv_evaluator_translation(evaluator, i));
+    for (int64_t i = 0; texts && i < on->count; i++)
+        texts[i] = format("%s", qkv_evaluator_translation(evaluator, i));
     qkv_evaluator_free(evaluator);
     qkv_workers_free(workers);
     return scores;
 }
 
-static const struct qkv_testing_config GREEDY = {.batch_size = 4, .beam_size = 1, .beam_alpha = 0.6, .n_best = 1};
-static const struct qkv_testing_config BEAM = {.batch_size = 5, .beam_size = 3, .beam_alpha = 1, .n_best = 1, .max_output_length = 6};
+static const struct qkv_testing_config GREEDY = {
+    .batch_size = 4, .beam_size = 1, .beam_alpha = 0.6, .n_best = 1};
+static const struct qkv_testing_config BEAM = {
+    .batch_size = 5, .beam_size = 3, .beam_alpha = 1, .n_best = 1, .max_output_length = 6};
 
 Test(evaluate, threads_change_no_bit)
 {
@@ -148,8 +152,10 @@ Test(evaluate, loss_and_token_accuracy_are_those_of_the_forced_pass)
     for (int metric = QKV_METRIC_LOSS; metric <= QKV_METRIC_CHRF; metric++)
         cr_expect(isfinite(qkv_scores_get(&scores, (enum qkv_metric)metric)));
     cr_expect_eq(qkv_scores_get(&scores, QKV_METRIC_TOKEN_ACCURACY), scores.token_accuracy);
-    cr_expect(!qkv_metric_higher_is_better(QKV_METRIC_LOSS) && !qkv_metric_higher_is_better(QKV_METRIC_PERPLEXITY));
-    cr_expect(qkv_metric_higher_is_better(QKV_METRIC_BLEU) && qkv_metric_higher_is_better(QKV_METRIC_SEQUENCE_ACCURACY));
+    cr_expect(!qkv_metric_higher_is_better(QKV_METRIC_LOSS) &&
+              !qkv_metric_higher_is_better(QKV_METRIC_PERPLEXITY));
+    cr_expect(qkv_metric_higher_is_better(QKV_METRIC_BLEU) &&
+              qkv_metric_higher_is_better(QKV_METRIC_SEQUENCE_ACCURACY));
 }
 
 /* Whether the model's own output for sentence i ends by itself. */
@@ -172,8 +178,8 @@ static bool finishes(int64_t i)
     return finished;
 }
 
-/* The targets become what the model says itself, except for every `wrong`-th (0: none). Outputs that were cut are wrong
- * even where all their words are right. */
+/* The targets become what the model says itself, except for every `wrong`-th (0: none). Outputs that were cut
+ * are wrong even where all their words are right. */
 static void expect_own_words(int wrong, char *const texts[])
 {
     char *text = malloc(PAIRS * 400), *end = text;
@@ -181,7 +187,8 @@ static void expect_own_words(int wrong, char *const texts[])
     for (int i = 0; i < PAIRS; i++) {
         bool spoiled = !texts[i][0] || (wrong && i % wrong == 0);
         right += !spoiled && finishes(i);
-        end += sprintf(end, "%s\t%s%s\n", qkv_corpus_source(&corpus, i), spoiled ? "t1 t1 t2 t1 " : "", texts[i]);
+        end += sprintf(end, "%s\t%s%s\n", qkv_corpus_source(&corpus, i), spoiled ? "t1 t1 t2 t1 " : "",
+                       texts[i]);
     }
     struct qkv_corpus own;
     read_corpus(&own, text);

@@ -67,7 +67,8 @@ int posix_memalign(void **memory, size_t alignment, size_t size)
 
 enum { PAIRS = 300, LONGEST = 22 };
 
-static void make_corpus(struct qkv_corpus *corpus, struct qkv_vocabulary *source, struct qkv_vocabulary *target)
+static void make_corpus(struct qkv_corpus *corpus, struct qkv_vocabulary *source,
+                        struct qkv_vocabulary *target)
 {
     char *text = malloc((size_t)PAIRS * 2 * (LONGEST + 1) * 5), *end = text;
     for (unsigned i = 0; i < PAIRS; i++) {
@@ -102,7 +103,8 @@ static void expect_quiet_steps(int threads, enum qkv_batch_type type, int64_t si
     struct qkv_model *model = tiny_model(&config, source.size, target.size, QKV_FLOAT32, 1);
     struct qkv_workers *workers = qkv_workers_new(threads, NULL);
     struct qkv_replicas *replicas = qkv_replicas_new(model, workers, SHARDS, NULL);
-    const struct qkv_training_config training = {.adam_betas = {0.9, 0.98}, .adam_epsilon = 1e-8, .clip_grad_norm = 1};
+    const struct qkv_training_config training = {
+        .adam_betas = {0.9, 0.98}, .adam_epsilon = 1e-8, .clip_grad_norm = 1};
     struct qkv_optimizer optimizer = {0};
     struct qkv_batches batches;
     struct qkv_batch batch = {0};
@@ -123,8 +125,8 @@ static void expect_quiet_steps(int threads, enum qkv_batch_type type, int64_t si
             if (qkv_batches_get(&batches, i, &batch, &error) ||
                 qkv_replicas_step(replicas, &batch, 0.1, &random, false, &sums, &error))
                 cr_assert_fail("%s", error.message);
-            qkv_optimizer_step(&optimizer, &model->parameters, workers, SHARDS, qkv_replicas_gradients(replicas),
-                               1.0 / (double)sums.tokens, 1e-3);
+            qkv_optimizer_step(&optimizer, &model->parameters, workers, SHARDS,
+                               qkv_replicas_gradients(replicas), 1.0 / (double)sums.tokens, 1e-3);
         }
     }
     long calls = atomic_load(&allocations) - before;
@@ -150,7 +152,8 @@ Test(memory, steps_call_no_malloc)
     long before = atomic_load(&allocations);
     void *volatile memory = malloc(8); /* volatile: a pair that nothing uses may be left out */
     free(memory);
-    if (atomic_load(&allocations) == before) cr_skip_test("another malloc stands in front: calls are not counted");
+    if (atomic_load(&allocations) == before)
+        cr_skip_test("another malloc stands in front: calls are not counted");
     for (int threads = 1; threads <= 3; threads++) {
         expect_quiet_steps(threads, QKV_BATCH_SENTENCE, 8, 17); /* epochs whose largest batches differ much */
         expect_quiet_steps(threads, QKV_BATCH_TOKEN, 60, 5);

@@ -1,4 +1,5 @@
-/* Replicas: gradients that no thread can change, that add up to those of the whole batch, and that accumulate. */
+/* Replicas: gradients that no thread can change, that add up to those of the whole batch, and that
+ * accumulate. */
 #include "qkv/replicas.h"
 
 #include "tiny.h"
@@ -12,13 +13,15 @@
 
 enum { SOURCE_SIZE = 11, TARGET_SIZE = 9, SENTENCES = 10 };
 
-static const int64_t SOURCE[SENTENCES] = {3, 1, 6, 0, 2, 9, 4, 4, 1, 7}, TARGET[SENTENCES] = {4, 0, 2, 7, 1, 8, 8, 3, 2, 5};
+static const int64_t SOURCE[SENTENCES] = {3, 1, 6, 0, 2, 9, 4, 4, 1, 7},
+                     TARGET[SENTENCES] = {4, 0, 2, 7, 1, 8, 8, 3, 2, 5};
 
 static struct qkv_model *model_of(enum qkv_dtype dtype, double dropout)
 {
     struct qkv_model_config config = tiny_config();
     struct qkv_stack_config *stacks[] = {&config.encoder, &config.decoder};
-    for (int i = 0; i < 2; i++) stacks[i]->dropout = stacks[i]->attention.dropout = stacks[i]->embeddings.dropout = dropout;
+    for (int i = 0; i < 2; i++)
+        stacks[i]->dropout = stacks[i]->attention.dropout = stacks[i]->embeddings.dropout = dropout;
     return tiny_model(&config, SOURCE_SIZE, TARGET_SIZE, dtype, 4);
 }
 
@@ -47,7 +50,8 @@ static void release(struct bench *b)
     qkv_model_free(b->model);
 }
 
-static struct qkv_step_sums step(struct bench *b, struct qkv_batch *batch, const struct qkv_random *random, bool accumulate)
+static struct qkv_step_sums step(struct bench *b, struct qkv_batch *batch, const struct qkv_random *random,
+                                 bool accumulate)
 {
     struct qkv_error error = {""};
     struct qkv_step_sums sums;
@@ -75,8 +79,8 @@ static void expect_close(const struct bench *b, const double *found, const doubl
     for (int64_t i = 0; i < b->model->parameters.elements; i++) largest = fmax(largest, fabs(expected[i]));
     cr_assert_gt(largest, 0.1);
     for (int64_t i = 0; i < b->model->parameters.elements; i++)
-        cr_assert_float_eq(found[i], expected[i], tolerance * largest, "[%lld]: %.17g, not %.17g", (long long)i, found[i],
-                           expected[i]);
+        cr_assert_float_eq(found[i], expected[i], tolerance * largest, "[%lld]: %.17g, not %.17g",
+                           (long long)i, found[i], expected[i]);
 }
 
 /* ---- threads and shards ---- */
@@ -96,12 +100,13 @@ Test(replicas, the_same_bits_with_any_number_of_threads)
             struct qkv_step_sums sums = step(&b, &batch, &random, false);
             if (!first) {
                 first = malloc(4 * bytes);
-                for (size_t s = 0; s < 4; s++) memcpy(first + s * bytes, qkv_replicas_gradients(b.replicas)[s], bytes);
+                for (size_t s = 0; s < 4; s++)
+                    memcpy(first + s * bytes, qkv_replicas_gradients(b.replicas)[s], bytes);
                 expected = sums;
             }
             for (size_t s = 0; s < 4; s++)
-                cr_assert_arr_eq(first + s * bytes, qkv_replicas_gradients(b.replicas)[s], bytes, "%d threads, shard %zu",
-                                 THREADS[t], s);
+                cr_assert_arr_eq(first + s * bytes, qkv_replicas_gradients(b.replicas)[s], bytes,
+                                 "%d threads, shard %zu", THREADS[t], s);
             cr_assert_eq(sums.loss, expected.loss);
             cr_assert_eq(sums.negative_log_likelihood, expected.negative_log_likelihood);
             cr_assert_eq(sums.correct, expected.correct);
@@ -208,7 +213,8 @@ Test(replicas, accumulated_batches_are_one_batch)
     tiny_batch(&batch, b.model, SENTENCES, SOURCE, TARGET, 2);
     double *expected = calloc((size_t)b.model->parameters.elements, sizeof *expected);
     double loss = whole_batch(b.model, &batch, expected), sum = 0;
-    /* The first part has fewer sentences than there are shards, so that an empty shard starts, and one continues. */
+    /* The first part has fewer sentences than there are shards, so that an empty shard starts, and one
+     * continues. */
     const int64_t FROM[] = {0, 2, 8}, TO[] = {2, 8, SENTENCES};
     for (int round = 0; round < 2; round++) {
         sum = 0;
@@ -216,8 +222,10 @@ Test(replicas, accumulated_batches_are_one_batch)
             struct qkv_ids source[SENTENCES], target[SENTENCES];
             int64_t count = 0;
             for (int64_t i = FROM[part]; i < TO[part]; i++, count++) {
-                source[count] = (struct qkv_ids){batch.source_length[i] - 1, batch.source + batch.source_start[i]};
-                target[count] = (struct qkv_ids){batch.target_length[i] - 1, batch.target_output + batch.target_start[i]};
+                source[count] =
+                    (struct qkv_ids){batch.source_length[i] - 1, batch.source + batch.source_start[i]};
+                target[count] =
+                    (struct qkv_ids){batch.target_length[i] - 1, batch.target_output + batch.target_start[i]};
             }
             cr_assert_eq(qkv_batch_make(&half, count, source, target, NULL), QKV_OK);
             sum += step(&b, &half, NULL, part > 0).loss;
@@ -267,9 +275,11 @@ Test(replicas, dropout_follows_seed_and_step_and_differs_between_shards)
     for (int i = 0; i < 4; i++) words[i] = (struct qkv_ids){5, IDS};
     cr_assert_eq(qkv_batch_make(&batch, 4, words, words, NULL), QKV_OK);
     size_t bytes = (size_t)b.model->parameters.elements * sizeof(double);
-    const struct qkv_random random = {.seed = 3, .step = 8}, next = {.seed = 3, .step = 9}, seed = {.seed = 4, .step = 8};
+    const struct qkv_random random = {.seed = 3, .step = 8}, next = {.seed = 3, .step = 9},
+                            seed = {.seed = 4, .step = 8};
     double loss = step(&b, &batch, &random, false).loss;
-    cr_expect_neq(memcmp(qkv_replicas_gradients(b.replicas)[0], qkv_replicas_gradients(b.replicas)[1], bytes), 0);
+    cr_expect_neq(memcmp(qkv_replicas_gradients(b.replicas)[0], qkv_replicas_gradients(b.replicas)[1], bytes),
+                  0);
     cr_expect_neq(step(&b, &batch, &next, false).loss, loss);
     cr_expect_neq(step(&b, &batch, &seed, false).loss, loss);
     cr_expect_eq(step(&b, &batch, &random, false).loss, loss);
@@ -289,14 +299,16 @@ Test(replicas, divergence_names_the_first_tensor_that_is_not_finite)
     struct qkv_error error = {""};
     struct qkv_step_sums sums;
     tiny_batch(&batch, b.model, SENTENCES, SOURCE, TARGET, 2);
-    const struct qkv_parameter *weight = qkv_parameters_find(&b.model->parameters, "decoder.1.cross.query.weight");
+    const struct qkv_parameter *weight =
+        qkv_parameters_find(&b.model->parameters, "decoder.1.cross.query.weight");
     cr_assert_not_null(weight);
     double kept = qkv_parameter_get(&b.model->parameters, weight, 0);
     qkv_parameter_set(&b.model->parameters, weight, 0, NAN);
     cr_expect_eq(qkv_replicas_step(b.replicas, &batch, 0, NULL, false, &sums, &error), QKV_FAILED);
     cr_expect_not_null(strstr(error.message, "decoder.1.cross.query.weight (leaf)"), "%s", error.message);
     qkv_parameter_set(&b.model->parameters, weight, 0, kept);
-    cr_expect_eq(qkv_replicas_step(b.replicas, &batch, 0, NULL, false, &sums, &error), QKV_OK, "and goes on after it");
+    cr_expect_eq(qkv_replicas_step(b.replicas, &batch, 0, NULL, false, &sums, &error), QKV_OK,
+                 "and goes on after it");
     qkv_batch_release(&batch);
     release(&b);
 }

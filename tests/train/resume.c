@@ -1,4 +1,5 @@
-/* A run that was stopped, or killed at any moment, and resumed is bit by bit the run that nothing disturbed. */
+/* A run that was stopped, or killed at any moment, and resumed is bit by bit the run that nothing disturbed.
+ */
 #include "training.h"
 
 #include "support.h"
@@ -12,14 +13,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What must be exact: shuffling over epochs, dropout, accumulation, sums between log lines, a list of best checkpoints that
- * changes, a rate that falls with the validations. */
+/* What must be exact: shuffling over epochs, dropout, accumulation, sums between log lines, a list of best
+ * checkpoints that changes, a rate that falls with the validations. */
 static const char *const SETTINGS[] = {
-    "updates=21 logging_freq=3 keep_best_ckpts=2 scheduling=plateau learning_rate_patience=0 learning_rate=0.05 "
+    "updates=21 logging_freq=3 keep_best_ckpts=2 scheduling=plateau learning_rate_patience=0 "
+    "learning_rate=0.05 "
     "early_stopping_metric=token_accuracy",
-    "epochs=3 logging_freq=4 batch_multiplier=3 batch_type=token batch_size=40 validation_freq=4 optimizer=adamw "
+    "epochs=3 logging_freq=4 batch_multiplier=3 batch_type=token batch_size=40 validation_freq=4 "
+    "optimizer=adamw "
     "weight_decay=0.01 scheduling=exponential clip_grad_norm=1",
-    "updates=17 logging_freq=7 validation_freq=3 patience=2 optimizer=sgd learning_rate=1e-6 keep_best_ckpts=1",
+    "updates=17 logging_freq=7 validation_freq=3 patience=2 optimizer=sgd learning_rate=1e-6 "
+    "keep_best_ckpts=1",
     "updates=13 data.dev= logging_freq=5",
     "updates=13 logging_freq=1 validation_freq=2 early_stopping_metric=sequence_accuracy learning_rate=1e-9 "
     "scheduling=plateau learning_rate_patience=1 decrease_factor=0.5 patience=4",
@@ -76,7 +80,8 @@ Test(resume, a_run_stopped_after_every_update_goes_on_exactly)
 Test(resume, a_finished_run_goes_on_when_it_is_given_more_to_do)
 {
     const char *folder = scratch("more"), *whole = format("%s/whole", folder);
-    struct training training = {.config = training_config(folder), .settings = "updates=20 logging_freq=1", .run = whole};
+    struct training training = {
+        .config = training_config(folder), .settings = "updates=20 logging_freq=1", .run = whole};
     training_run(training);
     training.run = format("%s/more", folder);
     training.settings = "updates=10 logging_freq=1";
@@ -89,13 +94,14 @@ Test(resume, a_finished_run_goes_on_when_it_is_given_more_to_do)
 
 /* ---- killed ---- */
 
-/* Starts `qkv train`, kills it after `lines` lines of its progress, whatever it is doing then, and says whether it was
- * still running. */
+/* Starts `qkv train`, kills it after `lines` lines of its progress, whatever it is doing then, and says
+ * whether it was still running. */
 static bool killed(const struct training *training, int lines)
 {
     int ends[2];
     cr_assert_eq(pipe(ends), 0);
-    const char *settings = format("training.model_dir=%s", training->run), *threads = format("%d", training->threads);
+    const char *settings = format("training.model_dir=%s", training->run),
+               *threads = format("%d", training->threads);
     pid_t child = fork();
     cr_assert_geq(child, 0);
     if (child == 0) {
@@ -105,7 +111,8 @@ static bool killed(const struct training *training, int lines)
         char *copy = strdup(training->settings);
         for (char *word = strtok(copy, " "); word; word = strtok(NULL, " ")) {
             arguments[count++] = "-s";
-            arguments[count++] = format("%s%s", strcspn(word, ".") < strcspn(word, "=") ? "" : "training.", word);
+            arguments[count++] =
+                format("%s%s", strcspn(word, ".") < strcspn(word, "=") ? "" : "training.", word);
         }
         dup2(ends[1], STDERR_FILENO);
         close(ends[0]);
@@ -171,14 +178,15 @@ Test(resume, a_run_killed_again_and_again_goes_on_exactly)
 Test(resume, what_a_kill_left_half_done_is_made_undone)
 {
     const char *folder = scratch("left"), *whole = format("%s/whole", folder);
-    struct training training = {.config = training_config(folder), .run = whole,
+    struct training training = {.config = training_config(folder),
+                                .run = whole,
                                 .settings = "updates=20 logging_freq=1 keep_best_ckpts=2"};
     training_run(training);
     training.run = format("%s/run", folder);
     training.stop_after = 12; /* validations after 5 and 10 */
     training_run(training);
-    /* A kill in the middle of the validation after update 15 leaves these: its checkpoint stands, the best one has
-     * changed, last.safetensors is half written, and so is a line. */
+    /* A kill in the middle of the validation after update 15 leaves these: its checkpoint stands, the best
+     * one has changed, last.safetensors is half written, and so is a line. */
     write_text(training.run, "update-15.safetensors", "a checkpoint that is ahead");
     remove(format("%s/best.safetensors", training.run));
     write_text(training.run, "best.safetensors", "a best one that is ahead");
@@ -214,7 +222,8 @@ Test(resume, what_a_kill_left_half_done_is_made_undone)
 Test(resume, there_is_something_to_resume_from_the_start)
 {
     const char *folder = scratch("start"), *whole = format("%s/whole", folder);
-    struct training training = {.config = training_config(folder), .run = whole, .settings = "updates=4 logging_freq=1"};
+    struct training training = {
+        .config = training_config(folder), .run = whole, .settings = "updates=4 logging_freq=1"};
     training_run(training);
     training.run = format("%s/run", folder);
     training.threads = 1;

@@ -16,8 +16,8 @@ static const char *train(const char *name, const char *settings, struct qkv_trai
     const char *folder = scratch(name);
     const char *run = format("%s/run", folder);
     struct qkv_train_result ignored;
-    *(result ? result : &ignored) = training_run((struct training){
-        .config = training_config(folder), .run = run, .settings = settings});
+    *(result ? result : &ignored) =
+        training_run((struct training){.config = training_config(folder), .run = run, .settings = settings});
     return run;
 }
 
@@ -27,10 +27,13 @@ Test(trainer, the_same_bits_with_any_number_of_threads)
 {
     const char *folder = scratch("threads");
     const char *config = training_config(folder);
-    const char *runs[] = {format("%s/1", folder), format("%s/2", folder), format("%s/4", folder), format("%s/7", folder)};
+    const char *runs[] = {format("%s/1", folder), format("%s/2", folder), format("%s/4", folder),
+                          format("%s/7", folder)};
     const int threads[] = {1, 2, 4, 7};
     for (int i = 0; i < 4; i++) {
-        training_run((struct training){.config = config, .run = runs[i], .threads = threads[i],
+        training_run((struct training){.config = config,
+                                       .run = runs[i],
+                                       .threads = threads[i],
                                        .settings = "updates=12 logging_freq=3 batch_multiplier=2"});
         training_expect_same(runs[0], runs[i]);
     }
@@ -73,10 +76,12 @@ Test(trainer, ends_with_updates_or_epochs_whichever_is_first)
         struct qkv_train_result result;
         const char *run = train(format("length.%zu", i), CASES[i].keys, &result);
         cr_expect_eq(result.end, QKV_TRAIN_DONE);
-        cr_expect_eq(result.updates, CASES[i].updates, "%s: %lld updates", CASES[i].keys, (long long)result.updates);
+        cr_expect_eq(result.updates, CASES[i].updates, "%s: %lld updates", CASES[i].keys,
+                     (long long)result.updates);
         cr_expect(result.validated, "the end is validated");
         /* The last update has its log line, wherever it falls. */
-        cr_expect_eq(training_metric(run, "train", result.updates, "tokens"), (double)result.tokens, "%s", CASES[i].keys);
+        cr_expect_eq(training_metric(run, "train", result.updates, "tokens"), (double)result.tokens, "%s",
+                     CASES[i].keys);
         cr_expect_eq(training_metric(run, "validation", result.updates, "tokens"), (double)result.tokens);
     }
 }
@@ -123,7 +128,8 @@ Test(trainer, patience_ends_training)
 
 static int compare_best(const char *run, int64_t a, int64_t b)
 {
-    double x = training_metric(run, "validation", a, "token_accuracy"), y = training_metric(run, "validation", b, "token_accuracy");
+    double x = training_metric(run, "validation", a, "token_accuracy"),
+           y = training_metric(run, "validation", b, "token_accuracy");
     return x != y ? (x > y ? -1 : 1) : (a < b ? -1 : 1);
 }
 
@@ -139,9 +145,11 @@ Test(trainer, the_best_checkpoints_stay_and_no_others)
         int kept = 0;
         for (int64_t update = 2; update <= 24; update += 2) {
             int better = 0;
-            for (int64_t other = 2; other <= 24; other += 2) better += other != update && compare_best(run, other, update) < 0;
+            for (int64_t other = 2; other <= 24; other += 2)
+                better += other != update && compare_best(run, other, update) < 0;
             const char *name = format("update-%lld.safetensors", (long long)update);
-            cr_expect_eq(training_has(run, name), better < keep, "keep %d: %s, %d are better", keep, name, better);
+            cr_expect_eq(training_has(run, name), better < keep, "keep %d: %s, %d are better", keep, name,
+                         better);
             kept += training_has(run, name);
             if (better) continue;
             cr_expect_eq(result.best_update, update);
@@ -159,8 +167,8 @@ Test(trainer, the_best_checkpoints_stay_and_no_others)
 Test(trainer, without_a_dev_set_the_last_checkpoint_is_all)
 {
     const char *folder = scratch("no_dev"), *run = format("%s/run", folder);
-    struct qkv_train_result result =
-        training_run((struct training){.config = training_config(folder), .run = run, .settings = "updates=6 data.dev="});
+    struct qkv_train_result result = training_run(
+        (struct training){.config = training_config(folder), .run = run, .settings = "updates=6 data.dev="});
     cr_expect_eq(result.end, QKV_TRAIN_DONE);
     cr_expect(!result.validated);
     cr_expect(training_has(run, "last.safetensors"));
@@ -173,25 +181,33 @@ Test(trainer, without_a_dev_set_the_last_checkpoint_is_all)
 Test(trainer, every_optimizer_runs_with_every_schedule)
 {
     static const char *const OPTIMIZERS[] = {"adam", "adamw", "sgd"};
-    static const char *const SCHEDULES[] = {"constant", "noam", "inverse_sqrt", "linear", "cosine", "exponential", "plateau"};
+    static const char *const SCHEDULES[] = {"constant", "noam",        "inverse_sqrt", "linear",
+                                            "cosine",   "exponential", "plateau"};
     const char *folder = scratch("schedules"), *config = training_config(folder);
     for (int s = 0; s < 7; s++) {
         for (int o = 0; o < 3; o++) {
             const char *run = format("%s/%s.%s", folder, OPTIMIZERS[o], SCHEDULES[s]);
             struct qkv_train_result result = training_run((struct training){
-                .config = config, .run = run,
-                .settings = format("updates=3 learning_rate_warmup=2 logging_freq=1 weight_decay=0.01 clip_grad_norm=1 "
-                                   "clip_grad_val=0.1 optimizer=%s scheduling=%s", OPTIMIZERS[o], SCHEDULES[s])});
+                .config = config,
+                .run = run,
+                .settings = format(
+                    "updates=3 learning_rate_warmup=2 logging_freq=1 weight_decay=0.01 clip_grad_norm=1 "
+                    "clip_grad_val=0.1 optimizer=%s scheduling=%s",
+                    OPTIMIZERS[o], SCHEDULES[s])});
             cr_expect_eq(result.updates, 3);
-            const struct qkv_training_config like = {
-                .scheduling = (enum qkv_schedule_kind)s, .learning_rate = 0.02, .learning_rate_factor = 1,
-                .decrease_factor = 0.7, .learning_rate_warmup = 2, .updates = 3, .learning_rate_patience = 5};
+            const struct qkv_training_config like = {.scheduling = (enum qkv_schedule_kind)s,
+                                                     .learning_rate = 0.02,
+                                                     .learning_rate_factor = 1,
+                                                     .decrease_factor = 0.7,
+                                                     .learning_rate_warmup = 2,
+                                                     .updates = 3,
+                                                     .learning_rate_patience = 5};
             struct qkv_schedule schedule;
             qkv_schedule_init(&schedule, &like, 8);
             for (int64_t u = 1; u <= 3; u++) {
                 double rate = training_metric(run, "train", u, "learning_rate");
-                cr_expect_float_eq(rate, qkv_schedule_rate(&schedule, u, 0), 1e-12, "%s, update %lld: %g", SCHEDULES[s],
-                                   (long long)u, rate);
+                cr_expect_float_eq(rate, qkv_schedule_rate(&schedule, u, 0), 1e-12, "%s, update %lld: %g",
+                                   SCHEDULES[s], (long long)u, rate);
                 double norm = training_metric(run, "train", u, "gradient_norm");
                 cr_expect(norm > 0 && isfinite(norm));
             }
@@ -203,20 +219,24 @@ Test(trainer, a_plateau_lowers_the_rate)
 {
     const char *run = train("plateau",
                             NO_PROGRESS "updates=9 scheduling=plateau learning_rate_patience=1 "
-                                        "decrease_factor=0.5 logging_freq=1", NULL);
+                                        "decrease_factor=0.5 logging_freq=1",
+                            NULL);
     /* Validations at 2 (the best), 4 and 6 (two without progress: more than 1), 8. */
     static const double TIMES[] = {1, 1, 1, 1, 1, 1, 0.5, 0.5, 0.5};
     for (int64_t u = 1; u <= 9; u++)
-        cr_expect_float_eq(training_metric(run, "train", u, "learning_rate"), 1e-9 * TIMES[u - 1], 1e-15, "update %lld",
-                           (long long)u);
+        cr_expect_float_eq(training_metric(run, "train", u, "learning_rate"), 1e-9 * TIMES[u - 1], 1e-15,
+                           "update %lld", (long long)u);
 }
 
 Test(trainer, exponential_decays_with_the_epochs)
 {
-    const char *run = train("exponential", "epochs=3 scheduling=exponential decrease_factor=0.5 "
-                                           "logging_freq=1", NULL);
+    const char *run = train("exponential",
+                            "epochs=3 scheduling=exponential decrease_factor=0.5 "
+                            "logging_freq=1",
+                            NULL);
     for (int64_t u = 1; u <= 24; u++) {
-        double rate = training_metric(run, "train", u, "learning_rate"), epoch = training_metric(run, "train", u, "epoch");
+        double rate = training_metric(run, "train", u, "learning_rate"),
+               epoch = training_metric(run, "train", u, "epoch");
         cr_expect_eq(epoch, (double)((u - 1) / 8 + 1));
         cr_expect_float_eq(rate, 0.02 * pow(0.5, (double)((u - 1) / 8)), 1e-12, "update %lld", (long long)u);
     }
@@ -225,9 +245,11 @@ Test(trainer, exponential_decays_with_the_epochs)
 Test(trainer, training_lowers_the_loss)
 {
     const char *run = train("learns", "updates=150 validation_freq=50 logging_freq=10", NULL);
-    double first = training_metric(run, "train", 10, "loss"), last = training_metric(run, "train", 150, "loss");
+    double first = training_metric(run, "train", 10, "loss"),
+           last = training_metric(run, "train", 150, "loss");
     cr_expect_lt(last, 0.8 * first, "%g, then %g", first, last);
-    cr_expect_lt(training_metric(run, "validation", 150, "loss"), training_metric(run, "validation", 50, "loss"));
+    cr_expect_lt(training_metric(run, "validation", 150, "loss"),
+                 training_metric(run, "validation", 50, "loss"));
     double loss = training_metric(run, "validation", 150, "loss");
     cr_expect_float_eq(training_metric(run, "validation", 150, "perplexity"), exp(loss), 1e-9 * exp(loss));
 }

@@ -138,7 +138,7 @@ def main():
     ids = [{w: i for i, w in enumerate(side)} for side in words]
     train, dev = (read(path, config["data"], *ids) for path in (a.train, a.dev))
     model = Model(config["model"], len(words[0]), len(words[1]))
-    adam = torch.optim.Adam(model.parameters(), lr=1, betas=t["adam_betas"], eps=t["adam_epsilon"])
+    adam = torch.optim.Adam(model.parameters(), lr=1, betas=t["adam_betas"], eps=float(t["adam_epsilon"]))
     peak, warmup, updates = t["learning_rate"], t["learning_rate_warmup"], t["updates"]
     best, kept, update, started = math.inf, None, 0, time.time()
     while update < updates:

@@ -89,9 +89,10 @@ QKV_API struct qkv_alignment_result qkv_alignment_score_best(const struct qkv_al
 struct qkv_run;
 struct qkv_corpus;
 
-/* Scores a run on a whole corpus: the maps of its forced references against the gold links of a file, which has a line
- * for each pair of the corpus' file (pairs that were dropped for their length are skipped in both). The corpus must be
- * encoded, and have kept its raw lines where a side splits punctuation. Fails as reading links and adding do, and when
+/* Scores a run on a whole corpus: the maps of its forced references against the gold links of a file, which
+ * has a line for each pair of the corpus' file (pairs that were dropped for their length are skipped in
+ * both). The corpus must be encoded, and have kept its raw lines where a side splits punctuation. Fails as
+ * reading links and adding do, and when
  * - the file has more or fewer lines than the corpus' has pairs;
  * - tokens are not the words that links count: a side is of level char, or splits punctuation off a word. */
 QKV_API enum qkv_status qkv_alignment_evaluate(const struct qkv_run *run, const struct qkv_corpus *corpus,

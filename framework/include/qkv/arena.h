@@ -1,5 +1,5 @@
-/* A chained bump arena: many small allocations with one life, released together. Not thread safe: one arena belongs
- * to one thread at a time. */
+/* A chained bump arena: many small allocations with one life, released together. Not thread safe: one arena
+ * belongs to one thread at a time. */
 #ifndef QKV_ARENA_H
 #define QKV_ARENA_H
 
@@ -29,8 +29,8 @@ QKV_API char *qkv_arena_string(struct qkv_arena *arena, const char *string);
 /* Formats into the arena; NULL when there is no memory. */
 QKV_API char *qkv_arena_format(struct qkv_arena *arena, const char *format, ...) QKV_PRINTF(2, 3);
 
-/* Forgets every allocation but keeps the memory: rounds that need no more than the first ones call malloc zero times.
- * Memory that was chained while the arena grew is joined here. */
+/* Forgets every allocation but keeps the memory: rounds that need no more than the first ones call malloc
+ * zero times. Memory that was chained while the arena grew is joined here. */
 QKV_API void qkv_arena_reset(struct qkv_arena *arena);
 
 /* Gives all memory back; the arena is empty and can be used again. */

@@ -113,9 +113,9 @@ QKV_API void qkv_batches_epoch(struct qkv_batches *batches, int64_t epoch);
 QKV_API enum qkv_status qkv_batches_get(const struct qkv_batches *batches, int64_t i, struct qkv_batch *batch,
                                         struct qkv_error *error);
 
-/* Fills `batch` with sentences of unknown words that are together at least as long as any of `shards` parts of
- * any batch in any epoch, on either side and in any product of lengths: what needs memory in proportion can be
- * reserved with it. Fails when there is no memory. */
+/* Fills `batch` with sentences of unknown words that are together at least as long as any of `shards` parts
+ * of any batch in any epoch, on either side and in any product of lengths: what needs memory in proportion
+ * can be reserved with it. Fails when there is no memory. */
 QKV_API enum qkv_status qkv_batches_largest(const struct qkv_batches *batches, int64_t shards,
                                             struct qkv_batch *batch, struct qkv_error *error);
 

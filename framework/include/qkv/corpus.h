@@ -50,9 +50,9 @@ struct qkv_corpus_options {
 };
 
 /* Reads and tokenises parallel text. `path` is one file x.tsv or x.tsv.gz, or `-` for standard input, with
- * lines `source<TAB>target`, or the common prefix of two files that belong together line by line: path.<data.src.lang> and
- * path.<data.trg.lang>, or the same with .gz. Lines may end in CRLF; a byte order mark at the start is
- * skipped.
+ * lines `source<TAB>target`, or the common prefix of two files that belong together line by line:
+ * path.<data.src.lang> and path.<data.trg.lang>, or the same with .gz. Lines may end in CRLF; a byte order
+ * mark at the start is skipped.
  *
  * Fails at the first problem with `path:line:column: ...`, columns counted in bytes from 1: a line without a
  * tab or with two, an empty side (white space counts as empty), invalid UTF-8, a NUL byte, two files of

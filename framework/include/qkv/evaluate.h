@@ -8,8 +8,8 @@
 #include "qkv/search.h"
 #include "qkv/workers.h"
 
-/* Whether the model has positions for every sentence of a corpus; else a sentence with the line of the first that is too
- * long. `path` is that of the corpus. */
+/* Whether the model has positions for every sentence of a corpus; else a sentence with the line of the first
+ * that is too long. `path` is that of the corpus. */
 QKV_API enum qkv_status qkv_corpus_fits(const struct qkv_corpus *corpus, const char *path,
                                         const struct qkv_model_config *model, struct qkv_error *error);
 
@@ -24,12 +24,13 @@ struct qkv_scores {
     double bleu, chrf;         /* sacreBLEU's defaults, against the lines as given; 0 .. 100 */
 };
 
-/* Prepares to score `model` on an encoded corpus that kept its raw lines. All arguments must outlive it. NULL with a
- * sentence when memory is out. */
-QKV_API struct qkv_evaluator *qkv_evaluator_new(const struct qkv_model *model, const struct qkv_corpus *corpus,
-                                                const struct qkv_text_config *target_text,
-                                                const struct qkv_vocabulary *target, struct qkv_workers *workers,
-                                                const struct qkv_testing_config *testing, struct qkv_error *error);
+/* Prepares to score `model` on an encoded corpus that kept its raw lines. All arguments must outlive it. NULL
+ * with a sentence when memory is out. */
+QKV_API struct qkv_evaluator *
+qkv_evaluator_new(const struct qkv_model *model, const struct qkv_corpus *corpus,
+                  const struct qkv_text_config *target_text, const struct qkv_vocabulary *target,
+                  struct qkv_workers *workers, const struct qkv_testing_config *testing,
+                  struct qkv_error *error);
 
 /* Scores the model as its parameters stand now. The same bits with any number of threads. */
 QKV_API enum qkv_status qkv_evaluator_run(struct qkv_evaluator *evaluator, struct qkv_scores *scores,

@@ -1,18 +1,19 @@
 /* The gradient check: analytic gradients against central differences, in float64.
  *
- * For an output y and a random cotangent c, the function that is checked is L = sum(c * y). Each element of each
- * variable and parameter is moved by +-h and +-h/2; the five-point rule gives the numeric derivative, the difference to
- * the three-point rule its truncation error, and the size of the numbers involved its rounding error (as GSL's
- * gsl_deriv_central does). h shrinks until the two rules agree, so that a kink of relu between the points is stepped
- * around, and grows where rounding would hide a small derivative. An element passes when
+ * For an output y and a random cotangent c, the function that is checked is L = sum(c * y). Each element of
+ * each variable and parameter is moved by +-h and +-h/2; the five-point rule gives the numeric derivative,
+ * the difference to the three-point rule its truncation error, and the size of the numbers involved its
+ * rounding error (as GSL's gsl_deriv_central does). h shrinks until the two rules agree, so that a kink of
+ * relu between the points is stepped around, and grows where rounding would hide a small derivative. An
+ * element passes when
  *
  *     |analytic - numeric| <= tolerance max(|analytic|, |numeric|) + rounding
  *
- * and NaN counts as infinitely wrong. Where only a sample of a tensor's elements is checked, the whole tensor is also
- * moved along a random direction. Beside the elements it is checked that all inputs moved together along a random
- * direction give the directional derivative, that a second run gives the same bits, and that a zero cotangent gives
- * zero gradients. All memory that forward and backward must write is NaN before, so that nothing is read or left
- * unwritten. */
+ * and NaN counts as infinitely wrong. Where only a sample of a tensor's elements is checked, the whole tensor
+ * is also moved along a random direction. Beside the elements it is checked that all inputs moved together
+ * along a random direction give the directional derivative, that a second run gives the same bits, and that a
+ * zero cotangent gives zero gradients. All memory that forward and backward must write is NaN before, so that
+ * nothing is read or left unwritten. */
 #ifndef QKV_GRADCHECK_H
 #define QKV_GRADCHECK_H
 
@@ -42,22 +43,24 @@ struct qkv_check_options {
     uint64_t seed;
     enum qkv_fault fault;
     enum qkv_op_id fault_op; /* where the fault is planted */
-    void (*progress)(void *context, int64_t done, int64_t total); /* NULL, or told of every derivative taken */
+    void (*progress)(void *context, int64_t done,
+                     int64_t total); /* NULL, or told of every derivative taken */
     void *context;
 };
 
 /* One tensor of one check. */
 struct qkv_check_row {
-    const char *subject; /* "op softmax (matrix)" */
-    const char *tensor;  /* "input 1", "encoder.1.self.query.weight", "all inputs together" */
+    const char *subject;    /* "op softmax (matrix)" */
+    const char *tensor;     /* "input 1", "encoder.1.self.query.weight", "all inputs together" */
     struct qkv_shape shape; /* rank 0 where the row is not about one tensor */
     int64_t elements, checked;
-    int64_t blurred; /* of those checked: rounding is above 1e-3 of the gradient, which is too small to be judged */
+    int64_t blurred; /* of those checked: rounding is above 1e-3 of the gradient, which is too small to be
+                        judged */
     int64_t worst;   /* index of the worst element; -1 for a direction, and where there is none */
     double analytic, numeric;
-    double rounding; /* what is allowed for in the numeric one */
-    double error;    /* |analytic - numeric| / max(|analytic|, |numeric|) */
-    double excess;   /* the same beyond the rounding error: what is compared with the tolerance */
+    double rounding;     /* what is allowed for in the numeric one */
+    double error;        /* |analytic - numeric| / max(|analytic|, |numeric|) */
+    double excess;       /* the same beyond the rounding error: what is compared with the tolerance */
     const char *failure; /* NULL: passed; else what is wrong */
 };
 
@@ -69,24 +72,24 @@ struct qkv_check_report {
     struct qkv_arena arena;
 };
 
-/* Checks the gradients of y with respect to every variable and bound parameter of a float64 graph, as its tensors stand.
- * The values of the graph are restored. QKV_INVALID only when the graph has failed, is float32, or memory is out;
- * failed gradients are rows of the report. */
-QKV_API enum qkv_status qkv_check_graph(struct qkv_check_report *report, const char *subject, struct qkv_graph *graph,
-                                        struct qkv_tensor *y, const struct qkv_check_options *options,
-                                        struct qkv_error *error);
+/* Checks the gradients of y with respect to every variable and bound parameter of a float64 graph, as its
+ * tensors stand. The values of the graph are restored. QKV_INVALID only when the graph has failed, is
+ * float32, or memory is out; failed gradients are rows of the report. */
+QKV_API enum qkv_status qkv_check_graph(struct qkv_check_report *report, const char *subject,
+                                        struct qkv_graph *graph, struct qkv_tensor *y,
+                                        const struct qkv_check_options *options, struct qkv_error *error);
 
-/* Holds the float32 graph of `single` against the float64 graph of `whole`, which must be built alike: values of the two
- * tensors, and gradients of all variables and parameters for the same random cotangent. One row: the worst difference,
- * relative to the largest number of the tensor that it is in, or to 1/100 of the largest of all gradients where that is
- * more. */
+/* Holds the float32 graph of `single` against the float64 graph of `whole`, which must be built alike: values
+ * of the two tensors, and gradients of all variables and parameters for the same random cotangent. One row:
+ * the worst difference, relative to the largest number of the tensor that it is in, or to 1/100 of the
+ * largest of all gradients where that is more. */
 QKV_API enum qkv_status qkv_check_precision(struct qkv_check_report *report, const char *subject,
                                             struct qkv_tensor *single, struct qkv_tensor *whole, double bound,
                                             uint64_t seed, struct qkv_error *error);
 
-/* Checks every good sample of an op: all inputs with gradient while something else uses them too, each of them alone,
- * and pairs of them as one tensor; float32 against float64; and that every bad sample is refused with its message. An op
- * without samples fails. */
+/* Checks every good sample of an op: all inputs with gradient while something else uses them too, each of
+ * them alone, and pairs of them as one tensor; float32 against float64; and that every bad sample is refused
+ * with its message. An op without samples fails. */
 QKV_API enum qkv_status qkv_check_op(struct qkv_check_report *report, enum qkv_op_id op,
                                      const struct qkv_check_options *options, struct qkv_error *error);
 

@@ -1,21 +1,19 @@
 /* Tensors and the graph that computes them: built first, run afterwards.
  *
- * An op call (ops.h) records a node and checks shapes; qkv_forward and qkv_backward then run the recorded nodes. All
- * that can fail fails while building: running is total and allocates nothing. The first error sticks in the graph;
- * from then on every constructor returns NULL, and all of them accept NULL, so that code that builds a model stays
- * linear and its caller checks once, with qkv_graph_check.
+ * An op call (ops.h) records a node and checks shapes; qkv_forward and qkv_backward then run the recorded
+ * nodes. All that can fail fails while building: running is total and allocates nothing. The first error
+ * sticks in the graph; from then on every constructor returns NULL, and all of them accept NULL, so that code
+ * that builds a model stays linear and its caller checks once, with qkv_graph_check.
  *
  *     struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
- *     struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(2, 3)), *y = qkv_sum(graph, qkv_relu(graph, x), QKV_ALL);
- *     if (qkv_graph_check(graph, &error)) ...
- *     qkv_tensor_write(x, values);
- *     qkv_forward(graph);
+ *     struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(2, 3)), *y = qkv_sum(graph, qkv_relu(graph, x),
+ * QKV_ALL); if (qkv_graph_check(graph, &error)) ... qkv_tensor_write(x, values); qkv_forward(graph);
  *     qkv_backward(graph, y, NULL);
  *     qkv_tensor_read_gradient(x, gradient);
  *     qkv_graph_free(graph);
  *
- * Creation order is topological order. Tensors belong to their graph and die with it, or at its reset. A graph belongs
- * to one thread at a time. */
+ * Creation order is topological order. Tensors belong to their graph and die with it, or at its reset. A
+ * graph belongs to one thread at a time. */
 #ifndef QKV_GRAPH_H
 #define QKV_GRAPH_H
 
@@ -41,18 +39,18 @@ struct qkv_shape {
 
 /* QKV_SHAPE(rows, columns) */
 #ifdef __cplusplus /* has no compound literals */
-#    define QKV_SHAPE(...)                                                                                             \
-        (qkv_shape{(int)std::initializer_list<int64_t>{__VA_ARGS__}.size(), {__VA_ARGS__}})
+#    define QKV_SHAPE(...) (qkv_shape{(int)std::initializer_list<int64_t>{__VA_ARGS__}.size(), {__VA_ARGS__}})
 #else
-#    define QKV_SHAPE(...)                                                                                             \
+#    define QKV_SHAPE(...)                                                                                   \
         ((struct qkv_shape){(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}})
 #endif
 
 /* The product of all axes. */
 QKV_API int64_t qkv_shape_count(struct qkv_shape shape);
 
-/* Which rows of a packed matrix are a sentence: rows start[i] .. start[i]+length[i]-1 are sentence i. A count of 0
- * stands for one sentence of all rows. The arrays belong to the caller and must outlive the graph's nodes. */
+/* Which rows of a packed matrix are a sentence: rows start[i] .. start[i]+length[i]-1 are sentence i. A count
+ * of 0 stands for one sentence of all rows. The arrays belong to the caller and must outlive the graph's
+ * nodes. */
 struct qkv_segments {
     int64_t count;
     const int64_t *start, *length;
@@ -69,8 +67,8 @@ struct qkv_parameter;
 QKV_API struct qkv_graph *qkv_graph_new(enum qkv_dtype dtype);
 QKV_API void qkv_graph_free(struct qkv_graph *graph);
 
-/* Forgets every tensor and the sticky error, but keeps memory and settings: the same work again calls malloc zero
- * times. */
+/* Forgets every tensor and the sticky error, but keeps memory and settings: the same work again calls malloc
+ * zero times. */
 QKV_API void qkv_graph_reset(struct qkv_graph *graph);
 
 QKV_API enum qkv_dtype qkv_graph_dtype(const struct qkv_graph *graph);
@@ -78,29 +76,31 @@ QKV_API enum qkv_dtype qkv_graph_dtype(const struct qkv_graph *graph);
 /* With false, tensors built from now on have no gradients and ops save nothing for backward. */
 QKV_API void qkv_graph_set_gradients(struct qkv_graph *graph, bool gradients);
 
-/* Turns dropout on: masks are a pure function of `random` (seed, step) and of the order of the dropping nodes; its
- * stream is ignored. NULL turns dropout off. */
+/* Turns dropout on: masks are a pure function of `random` (seed, step) and of the order of the dropping
+ * nodes; its stream is ignored. NULL turns dropout off. */
 QKV_API void qkv_graph_set_dropout(struct qkv_graph *graph, const struct qkv_random *random);
 QKV_API bool qkv_graph_drops_out(const struct qkv_graph *graph);
 
 /* QKV_INVALID with the sentence of the first thing that went wrong while building, or QKV_OK. */
 QKV_API enum qkv_status qkv_graph_check(const struct qkv_graph *graph, struct qkv_error *error);
 
-/* Makes the graph fail with a sentence (unless it has failed already); for layers and models. Returns NULL. */
+/* Makes the graph fail with a sentence (unless it has failed already); for layers and models. Returns NULL.
+ */
 QKV_API struct qkv_tensor *qkv_graph_fail(struct qkv_graph *graph, const char *format, ...) QKV_PRINTF(2, 3);
 
-/* Names the nodes that are created from now on, for messages and look-up; returns the name so far, to be restored.
- * The text belongs to the caller and must outlive the nodes. */
+/* Names the nodes that are created from now on, for messages and look-up; returns the name so far, to be
+ * restored. The text belongs to the caller and must outlive the nodes. */
 QKV_API const char *qkv_graph_scope(struct qkv_graph *graph, const char *name);
 
 /* Computes the nodes that were recorded since the last call. Does nothing in a graph that has failed. */
 QKV_API void qkv_forward(struct qkv_graph *graph);
 
-/* Adds d(sum(y * cotangent)) / dx to the gradient of every x; other gradients of this graph are set, not added to.
- * `cotangent` holds as many numbers as y, NULL stands for ones. qkv_forward must have run. */
+/* Adds d(sum(y * cotangent)) / dx to the gradient of every x; other gradients of this graph are set, not
+ * added to. `cotangent` holds as many numbers as y, NULL stands for ones. qkv_forward must have run. */
 QKV_API void qkv_backward(struct qkv_graph *graph, struct qkv_tensor *y, const double *cotangent);
 
-/* The first tensor (in order of creation) with a value that is not finite, or NULL; for diagnosing divergence. */
+/* The first tensor (in order of creation) with a value that is not finite, or NULL; for diagnosing
+ * divergence. */
 QKV_API const struct qkv_tensor *qkv_graph_find_not_finite(const struct qkv_graph *graph);
 
 /* Bytes that the graph's arena has held at most between two resets. */
@@ -115,10 +115,10 @@ QKV_API struct qkv_tensor *qkv_variable(struct qkv_graph *graph, struct qkv_shap
 /* A constant in the caller's memory (numbers of the graph's dtype), not copied; it must outlive the nodes. */
 QKV_API struct qkv_tensor *qkv_wrap(struct qkv_graph *graph, struct qkv_shape shape, void *memory);
 
-/* Ties the graph to a parameter block: qkv_use then gives its parameters as tensors. Gradients are written into
- * `gradients`, laid out as the values; NULL: parameters are constants. With `accumulate`, gradients are added to what
- * the block holds; else qkv_backward sets those of all parameters, to zero where the graph does not use them. Kept over
- * resets. */
+/* Ties the graph to a parameter block: qkv_use then gives its parameters as tensors. Gradients are written
+ * into `gradients`, laid out as the values; NULL: parameters are constants. With `accumulate`, gradients are
+ * added to what the block holds; else qkv_backward sets those of all parameters, to zero where the graph does
+ * not use them. Kept over resets. */
 QKV_API void qkv_graph_bind(struct qkv_graph *graph, const struct qkv_parameters *parameters, void *gradients,
                             bool accumulate);
 

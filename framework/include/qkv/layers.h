@@ -1,12 +1,13 @@
 /* Layers: parameters with names, and a function that applies them to tensors.
  *
- * All follow one pattern. qkv_<layer>_init(layer, parameters, options, name) declares the layer's parameters as
- * "<name>.weight" and so on (before qkv_parameters_allocate; it cannot fail by itself, lack of memory shows there).
- * qkv_<layer>_apply(layer, graph, x, ...) records the ops. A layer owns nothing and needs no release; it must outlive the
- * graphs that it is used in. N rows are the packed tokens of a batch.
+ * All follow one pattern. qkv_<layer>_init(layer, parameters, options, name) declares the layer's parameters
+ * as
+ * "<name>.weight" and so on (before qkv_parameters_allocate; it cannot fail by itself, lack of memory shows
+ * there). qkv_<layer>_apply(layer, graph, x, ...) records the ops. A layer owns nothing and needs no release;
+ * it must outlive the graphs that it is used in. N rows are the packed tokens of a batch.
  *
- * Initialisers of weights: xavier as in parameters.h; normal and uniform are divided by sqrt(inputs), for embedding
- * tables by sqrt(width). */
+ * Initialisers of weights: xavier as in parameters.h; normal and uniform are divided by sqrt(inputs), for
+ * embedding tables by sqrt(width). */
 #ifndef QKV_LAYERS_H
 #define QKV_LAYERS_H
 
@@ -38,7 +39,8 @@ struct qkv_dense {
 
 QKV_API void qkv_dense_init(struct qkv_dense *layer, struct qkv_parameters *parameters,
                             const struct qkv_dense_options *options, const char *name);
-QKV_API struct qkv_tensor *qkv_dense_apply(const struct qkv_dense *layer, struct qkv_graph *graph, struct qkv_tensor *x);
+QKV_API struct qkv_tensor *qkv_dense_apply(const struct qkv_dense *layer, struct qkv_graph *graph,
+                                           struct qkv_tensor *x);
 
 /* ---- embedding: rows of a table, times sqrt(width) where scaled (Vaswani et al. 2017, 3.4) ---- */
 
@@ -64,8 +66,8 @@ QKV_API struct qkv_tensor *qkv_embedding_apply(const struct qkv_embedding *layer
 
 struct qkv_positions_options {
     enum qkv_position_kind kind;
-    int64_t length, width; /* rows of the table: no sentence may be longer */
-    double base;           /* sinusoidal */
+    int64_t length, width;      /* rows of the table: no sentence may be longer */
+    double base;                /* sinusoidal */
     struct qkv_initial initial; /* learned */
 };
 
@@ -81,10 +83,11 @@ QKV_API void qkv_positions_init(struct qkv_positions *layer, struct qkv_paramete
                                 const struct qkv_positions_options *options, const char *name);
 /* x [N, width]: row i of each segment gets position first + i. */
 QKV_API struct qkv_tensor *qkv_positions_apply(const struct qkv_positions *layer, struct qkv_graph *graph,
-                                               struct qkv_tensor *x, struct qkv_segments segments, int64_t first);
+                                               struct qkv_tensor *x, struct qkv_segments segments,
+                                               int64_t first);
 
-/* Column j of position p (Vaswani et al. 2017, 3.5): sin(p / base^(2i/width)) for j = 2i, cos of the same for 2i + 1. The
- * last column of an odd width has no partner and stays 0. */
+/* Column j of position p (Vaswani et al. 2017, 3.5): sin(p / base^(2i/width)) for j = 2i, cos of the same for
+ * 2i + 1. The last column of an odd width has no partner and stays 0. */
 QKV_API double qkv_sinusoid(int64_t position, int64_t column, int64_t width, double base);
 
 /* ---- norm: layer norm or RMS norm of each row ---- */
@@ -104,10 +107,12 @@ struct qkv_norm {
 
 QKV_API void qkv_norm_init(struct qkv_norm *layer, struct qkv_parameters *parameters,
                            const struct qkv_norm_options *options, const char *name);
-QKV_API struct qkv_tensor *qkv_norm_apply(const struct qkv_norm *layer, struct qkv_graph *graph, struct qkv_tensor *x);
+QKV_API struct qkv_tensor *qkv_norm_apply(const struct qkv_norm *layer, struct qkv_graph *graph,
+                                          struct qkv_tensor *x);
 
 /* ---- multi-head attention (Vaswani et al. 2017, 3.2) ----
- * query = x W_Q [Nq, H K], key = memory W_K [Nk, H K], value = memory W_V [Nk, H V], result = mix W_O [Nq, D]. */
+ * query = x W_Q [Nq, H K], key = memory W_K [Nk, H K], value = memory W_V [Nk, H V], result = mix W_O [Nq,
+ * D]. */
 
 struct qkv_multi_head_options {
     int64_t width;                         /* D: of x, memory and result */
@@ -127,9 +132,9 @@ struct qkv_multi_head {
 
 QKV_API void qkv_multi_head_init(struct qkv_multi_head *layer, struct qkv_parameters *parameters,
                                  const struct qkv_multi_head_options *options, const char *name);
-/* Each sentence of `queries` (rows of x) attends to the same sentence of `keys` (rows of memory; x itself for self
- * attention). mask: NULL, or as for qkv_attention. The attention node, whose weights can be read, is stored in *node
- * where node is not NULL. */
+/* Each sentence of `queries` (rows of x) attends to the same sentence of `keys` (rows of memory; x itself for
+ * self attention). mask: NULL, or as for qkv_attention. The attention node, whose weights can be read, is
+ * stored in *node where node is not NULL. */
 QKV_API struct qkv_tensor *qkv_multi_head_apply(const struct qkv_multi_head *layer, struct qkv_graph *graph,
                                                 struct qkv_tensor *x, struct qkv_tensor *memory,
                                                 struct qkv_tensor *mask, struct qkv_segments queries,
@@ -138,8 +143,8 @@ QKV_API struct qkv_tensor *qkv_multi_head_apply(const struct qkv_multi_head *lay
 QKV_API struct qkv_tensor *qkv_multi_head_attend(const struct qkv_multi_head *layer, struct qkv_graph *graph,
                                                  struct qkv_tensor *query, struct qkv_tensor *key,
                                                  struct qkv_tensor *value, struct qkv_tensor *mask,
-                                                 struct qkv_segments queries, struct qkv_segments keys, bool causal,
-                                                 struct qkv_tensor **node);
+                                                 struct qkv_segments queries, struct qkv_segments keys,
+                                                 bool causal, struct qkv_tensor **node);
 
 /* ---- feed forward: activation(x W1 + b1) W2 + b2, with dropout after the activation ---- */
 
@@ -157,8 +162,8 @@ struct qkv_feed_forward {
 
 QKV_API void qkv_feed_forward_init(struct qkv_feed_forward *layer, struct qkv_parameters *parameters,
                                    const struct qkv_feed_forward_options *options, const char *name);
-QKV_API struct qkv_tensor *qkv_feed_forward_apply(const struct qkv_feed_forward *layer, struct qkv_graph *graph,
-                                                  struct qkv_tensor *x);
+QKV_API struct qkv_tensor *qkv_feed_forward_apply(const struct qkv_feed_forward *layer,
+                                                  struct qkv_graph *graph, struct qkv_tensor *x);
 
 /* ---- residual: what stands around each sub-layer f ----
  * pre-norm:  x + dropout(f(norm(x)));  post-norm: norm(x + dropout(f(x))) */

@@ -13,7 +13,8 @@ struct qkv_decoding;
 
 /* ---- attention of a forced pass ---- */
 
-/* One attention layer of a pass: `node` is a fused attention node, whose weights qkv_attention_weights_of reads. */
+/* One attention layer of a pass: `node` is a fused attention node, whose weights qkv_attention_weights_of
+ * reads. */
 struct qkv_attention_node {
     enum qkv_attention_kind kind;
     int64_t layer; /* from 1 */
@@ -34,8 +35,8 @@ struct qkv_trace {
 struct qkv_network_kind {
     const char *name;
 
-    /* Declares the network's parameters in model->parameters and returns its layers, in the parameters' arena; NULL when
-     * memory is out. */
+    /* Declares the network's parameters in model->parameters and returns its layers, in the parameters'
+     * arena; NULL when memory is out. */
     void *(*declare)(struct qkv_model *model);
 
     /* Hidden states of the decoder, [Nt, D], for a batch whose target is given; trace may be NULL. */
@@ -63,15 +64,15 @@ struct qkv_model {
 };
 
 /* Makes a model with parameters of `dtype`, all zero. NULL with a sentence when memory is out. */
-QKV_API struct qkv_model *qkv_model_new(const struct qkv_model_config *config, int32_t source_size, int32_t target_size,
-                                        enum qkv_dtype dtype, struct qkv_error *error);
+QKV_API struct qkv_model *qkv_model_new(const struct qkv_model_config *config, int32_t source_size,
+                                        int32_t target_size, enum qkv_dtype dtype, struct qkv_error *error);
 QKV_API void qkv_model_free(struct qkv_model *model);
 
 /* The longest sentence, in tokens with </s>, that positions exist for. */
 QKV_API int64_t qkv_model_longest(const struct qkv_model *model);
 
-/* Records the loss of a batch: factor * sum over its target tokens of the smoothed cross entropy (nats). The graph must
- * be bound to model->parameters. trace may be NULL. */
+/* Records the loss of a batch: factor * sum over its target tokens of the smoothed cross entropy (nats). The
+ * graph must be bound to model->parameters. trace may be NULL. */
 QKV_API struct qkv_tensor *qkv_model_loss(const struct qkv_model *model, struct qkv_graph *graph,
                                           const struct qkv_batch_view *batch, double smoothing, double factor,
                                           struct qkv_trace *trace);
@@ -85,8 +86,8 @@ QKV_API struct qkv_decoding *qkv_decoding_new(const struct qkv_model *model);
 QKV_API enum qkv_status qkv_decoding_start(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
                                            int64_t rows, int64_t length, struct qkv_error *error);
 
-/* Feeds one token to each hypothesis; sentences[i] is the source that row i translates. Returns log-probabilities [rows, C] in the
- * model's dtype, good until the next call, or NULL with a sentence. */
+/* Feeds one token to each hypothesis; sentences[i] is the source that row i translates. Returns
+ * log-probabilities [rows, C] in the model's dtype, good until the next call, or NULL with a sentence. */
 QKV_API const void *qkv_decoding_step(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
                                       const int64_t *sentences, struct qkv_error *error);
 

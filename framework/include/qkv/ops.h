@@ -23,9 +23,9 @@ struct qkv_options {
 struct qkv_attention {
     int64_t heads;
     struct qkv_segments queries, keys;
-    bool causal;          /* row t sees key rows 0 .. t of its sentence */
-    double scale;         /* of the scores: 1 / sqrt(key width) in the paper; 0 stands for that */
-    double dropout;       /* rate on the weights, where the graph drops out */
+    bool causal;    /* row t sees key rows 0 .. t of its sentence */
+    double scale;   /* of the scores: 1 / sqrt(key width) in the paper; 0 stands for that */
+    double dropout; /* rate on the weights, where the graph drops out */
 };
 
 #define QKV_UNWRAP(...) __VA_ARGS__
@@ -39,25 +39,27 @@ enum qkv_op_id {
     QKV_OP_COUNT
 };
 
-#define OP(name, parameters, inputs, options)                                                                          \
+#define OP(name, parameters, inputs, options)                                                                \
     QKV_API struct qkv_tensor *qkv_##name(struct qkv_graph *graph, QKV_UNWRAP parameters);
 #include "qkv/ops.def"
 #undef OP
 
 /* Records a node of any op; what the constructors call. `inputs` has QKV_MAX_INPUTS entries. */
-QKV_API struct qkv_tensor *qkv_node(struct qkv_graph *graph, enum qkv_op_id op, struct qkv_tensor *const *inputs,
-                                    const struct qkv_options *options);
+QKV_API struct qkv_tensor *qkv_node(struct qkv_graph *graph, enum qkv_op_id op,
+                                    struct qkv_tensor *const *inputs, const struct qkv_options *options);
 
 /* The name of an op, "matmul". */
 QKV_API const char *qkv_op_name(enum qkv_op_id op);
 
 /* The weights of head `head` (from 0) of sentence `sentence` of a fused attention node, before dropout: a
- * rows x columns block of the graph's dtype, row-major, valid after qkv_forward. NULL where there is no such. */
-QKV_API const void *qkv_attention_weights_of(const struct qkv_tensor *attention, int64_t sentence, int64_t head,
-                                             int64_t *rows, int64_t *columns);
+ * rows x columns block of the graph's dtype, row-major, valid after qkv_forward. NULL where there is no such.
+ */
+QKV_API const void *qkv_attention_weights_of(const struct qkv_tensor *attention, int64_t sentence,
+                                             int64_t head, int64_t *rows, int64_t *columns);
 
-/* Sums that a cross-entropy node made on its way, unscaled and unsmoothed: negative log-likelihood in nats, and rows
- * whose most probable class is the label. */
-QKV_API void qkv_cross_entropy_sums(const struct qkv_tensor *loss, double *negative_log_likelihood, double *correct);
+/* Sums that a cross-entropy node made on its way, unscaled and unsmoothed: negative log-likelihood in nats,
+ * and rows whose most probable class is the label. */
+QKV_API void qkv_cross_entropy_sums(const struct qkv_tensor *loss, double *negative_log_likelihood,
+                                    double *correct);
 
 #endif

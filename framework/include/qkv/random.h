@@ -1,5 +1,5 @@
-/* Randomness as a function of its coordinates: Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy
- * as 1, 2, 3"). There is no state to save, share or lock: value = f(seed, stream, step, index). */
+/* Randomness as a function of its coordinates: Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers:
+ * as easy as 1, 2, 3"). There is no state to save, share or lock: value = f(seed, stream, step, index). */
 #ifndef QKV_RANDOM_H
 #define QKV_RANDOM_H
 
@@ -7,7 +7,8 @@
 
 #include <stdint.h>
 
-/* What a family of random numbers is drawn for. A new use gets a new row, so that no two uses share numbers. */
+/* What a family of random numbers is drawn for. A new use gets a new row, so that no two uses share numbers.
+ */
 enum qkv_stream {
     QKV_STREAM_INITIAL_VALUES, /* + parameter index in `step` */
     QKV_STREAM_SHUFFLE,        /* order of the training data; epoch in `step` */

@@ -33,11 +33,11 @@ struct qkv_run {
     struct qkv_arena arena;
 };
 
-/* Opens a run. `checkpoint` NULL: the best one, or the last where there was no validation; else a file name within the
- * folder, or a path. Fails with one sentence: no such folder, not a run, a broken or foreign file; on failure there is
- * nothing to release. */
-QKV_API enum qkv_status qkv_run_open(struct qkv_run *run, const char *path, const char *checkpoint, enum qkv_dtype dtype,
-                                     struct qkv_error *error);
+/* Opens a run. `checkpoint` NULL: the best one, or the last where there was no validation; else a file name
+ * within the folder, or a path. Fails with one sentence: no such folder, not a run, a broken or foreign file;
+ * on failure there is nothing to release. */
+QKV_API enum qkv_status qkv_run_open(struct qkv_run *run, const char *path, const char *checkpoint,
+                                     enum qkv_dtype dtype, struct qkv_error *error);
 QKV_API void qkv_run_release(struct qkv_run *run);
 
 /* "<folder>/<name>" in the arena; NULL when memory is out. */

@@ -24,17 +24,17 @@ struct qkv_hypothesis {
 
 /* The translations of a batch; caller's storage, all zero at first. Searching again reuses the memory. */
 struct qkv_translations {
-    int64_t count;              /* sentences */
-    struct qkv_hypothesis *best; /* [count * n_best]: of sentence s, best first, from s * n_best; where a sentence has
-                                    fewer, the rest have ids NULL */
+    int64_t count;               /* sentences */
+    struct qkv_hypothesis *best; /* [count * n_best]: of sentence s, best first, from s * n_best; where a
+                                    sentence has fewer, the rest have ids NULL */
     struct qkv_arena arena;
 };
 
-/* Translates the sources of a batch. Deterministic: equal scores are ordered by hypothesis and token. The result of a
- * sentence does not depend on the others in its batch but for rounding. */
+/* Translates the sources of a batch. Deterministic: equal scores are ordered by hypothesis and token. The
+ * result of a sentence does not depend on the others in its batch but for rounding. */
 QKV_API enum qkv_status qkv_search(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
-                                   const struct qkv_search_options *options, struct qkv_translations *translations,
-                                   struct qkv_error *error);
+                                   const struct qkv_search_options *options,
+                                   struct qkv_translations *translations, struct qkv_error *error);
 
 QKV_API void qkv_translations_release(struct qkv_translations *translations);
 

@@ -76,7 +76,8 @@ QKV_API enum qkv_status qkv_vocabulary_save(const struct qkv_vocabulary *vocabul
 QKV_API enum qkv_status qkv_vocabulary_load(struct qkv_vocabulary *vocabulary, const char *path,
                                             struct qkv_error *error);
 
-/* The CRC-32 of the file that qkv_vocabulary_save writes; tells whether a checkpoint and a vocabulary belong together. */
+/* The CRC-32 of the file that qkv_vocabulary_save writes; tells whether a checkpoint and a vocabulary belong
+ * together. */
 QKV_API uint32_t qkv_vocabulary_checksum(const struct qkv_vocabulary *vocabulary);
 
 QKV_API void qkv_vocabulary_release(struct qkv_vocabulary *vocabulary);

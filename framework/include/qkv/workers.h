@@ -6,18 +6,18 @@
 
 struct qkv_workers;
 
-/* Starts a team of `threads` (the caller is one of them; 1 starts none). 0 means as many as the machine has. NULL
- * with a message when threads cannot be started. Sets the matrix library to one thread for the process: qkv splits
- * work by sentences, and two levels of threads fight over the cores. */
+/* Starts a team of `threads` (the caller is one of them; 1 starts none). 0 means as many as the machine has.
+ * NULL with a message when threads cannot be started. Sets the matrix library to one thread for the process:
+ * qkv splits work by sentences, and two levels of threads fight over the cores. */
 QKV_API struct qkv_workers *qkv_workers_new(int threads, struct qkv_error *error);
 
 /* How many threads work, the caller included. */
 QKV_API int qkv_workers_count(const struct qkv_workers *workers);
 
-/* Calls function(context, part) for every part 0 .. parts-1, each once, on some thread, and returns when all are done.
- * Which thread runs a part is not defined; results must not depend on it. */
-QKV_API void qkv_workers_run(struct qkv_workers *workers, int parts, void (*function)(void *context, int part),
-                             void *context);
+/* Calls function(context, part) for every part 0 .. parts-1, each once, on some thread, and returns when all
+ * are done. Which thread runs a part is not defined; results must not depend on it. */
+QKV_API void qkv_workers_run(struct qkv_workers *workers, int parts,
+                             void (*function)(void *context, int part), void *context);
 
 /* Stops and joins the threads. NULL is fine. */
 QKV_API void qkv_workers_free(struct qkv_workers *workers);
