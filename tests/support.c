@@ -15,6 +15,19 @@ static void need(bool holds, const char *what)
     abort();
 }
 
+void *remember(void *memory)
+{
+    static struct remembered {
+        struct remembered *next;
+        void *memory;
+    } *first;
+    struct remembered *kept = malloc(sizeof *kept);
+    need(kept != NULL, "malloc");
+    *kept = (struct remembered){first, memory};
+    first = kept;
+    return memory;
+}
+
 static char *vformat(const char *pattern, va_list arguments)
 {
     va_list again;
@@ -25,7 +38,7 @@ static char *vformat(const char *pattern, va_list arguments)
     need(text != NULL, "malloc");
     vsnprintf(text, (size_t)length + 1, pattern, again);
     va_end(again);
-    return text;
+    return remember(text);
 }
 
 char *format(const char *pattern, ...)
@@ -53,7 +66,7 @@ char *read_file(const char *path, size_t *size)
     fclose(file);
     bytes[used] = '\0';
     if (size) *size = used;
-    return bytes;
+    return remember(bytes);
 }
 
 /* The file name of the running test program; Criterion renames its worker processes, so argv[0] will not do.

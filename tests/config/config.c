@@ -105,7 +105,7 @@ static char *written(const struct qkv_config *config, bool full)
     FILE *file = open_memstream(&text, &size);
     cr_assert_eq(qkv_config_write(config, file, full), QKV_OK);
     fclose(file);
-    return text;
+    return remember(text);
 }
 
 Test(config, every_key_survives_reading_and_writing)

@@ -139,7 +139,7 @@ Test(corpus, says_what_is_wrong_with_a_file)
     expect_error(path, format("%s: is a folder, not a text file", path));
 
     /* Enough text that does not compress away, so that much is readable before the cut. */
-    char *text = calloc(1, 4000000), *end = text;
+    char *text = remember(calloc(1, 4000000)), *end = text;
     for (unsigned i = 0; i < 100000; i++)
         end += sprintf(end, "word%u\tWort%u\n", i * 2654435761u, i * 40503u);
     size_t size;

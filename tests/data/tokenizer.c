@@ -24,7 +24,7 @@ static const char *joined(const struct qkv_text_config *text, const char *line)
     char *all = calloc(1, 4 * strlen(line) + 4), *end = all;
     for (int64_t i = 0; i < tokens.count; i++) end += sprintf(end, "%s%s", i ? "|" : "", tokens.token[i]);
     qkv_tokens_release(&tokens);
-    return all;
+    return remember(all);
 }
 
 static void expect(const struct qkv_text_config *text, const char *line, const char *tokens)

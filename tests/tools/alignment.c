@@ -36,7 +36,7 @@ Test(alignment, agrees_with_the_maps_of_each_sentence)
     for (int i = 0; i < 3; i++) {
         struct outcome shown = run("cd '%s' && qkv attention run '%s' --target '%s' -f json --kind cross",
                                    tiny_folder("alignment"), SOURCE[i], TARGET[i]);
-        cJSON *maps = cJSON_GetObjectItem(cJSON_Parse(shown.output), "maps");
+        cJSON *maps = cJSON_GetObjectItem(remember(cJSON_Parse(shown.output)), "maps");
         cr_assert_eq(cJSON_GetArraySize(maps), 2, "%s", shown.error);
         for (int head = 0; head < 2; head++) expected[head] += hits(cJSON_GetArrayItem(maps, head), WORDS[i]);
     }
@@ -46,7 +46,7 @@ Test(alignment, agrees_with_the_maps_of_each_sentence)
     const char *links = write_text(folder, "gold", "0-0 1-1 2-2\n0-0 1-1\n0-0 1-1 2-2 3-3\n");
     struct outcome outcome = evaluate(format("'%s' --links '%s' --json", pairs, links));
     cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
-    cJSON *alignment = cJSON_GetObjectItem(cJSON_Parse(outcome.output), "alignment");
+    cJSON *alignment = cJSON_GetObjectItem(remember(cJSON_Parse(outcome.output)), "alignment");
     cJSON *results = cJSON_GetObjectItem(alignment, "results");
     cr_assert_eq(cJSON_GetArraySize(results), 2 * 4,
                  "two heads, the mean of the layer, the mean of all, in two readings");

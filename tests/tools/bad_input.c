@@ -212,7 +212,7 @@ Test(bad_input, a_truncated_checkpoint_is_refused_with_the_byte_where_it_ends)
         expect_of_all(folder, format("qkv: run/best.safetensors: %s", what),
                       format("qkv: run/last.safetensors: %s", what));
     }
-    char *longer = realloc(bytes, size + 1);
+    char *longer = remember(realloc(bytes, size + 1));
     longer[size] = 'x';
     cut_checkpoints(folder, longer, size + 1);
     char *what = format("byte %zu: the data ends here, but the file goes on", size);
