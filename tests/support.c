@@ -20,7 +20,7 @@ void *remember(void *memory)
     static struct remembered {
         struct remembered *next;
         void *memory;
-    } *first;
+    } * first;
     struct remembered *kept = malloc(sizeof *kept);
     need(kept != NULL, "malloc");
     *kept = (struct remembered){first, memory};

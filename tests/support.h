@@ -30,8 +30,9 @@ const char *write_text(const char *folder, const char *name, const char *text);
 /* Reads a whole file; NULL when it cannot be read. A NUL is added behind the last byte. */
 char *read_file(const char *path, size_t *size);
 
-/* Keeps heap memory in reach until the test ends, and gives it back: what a test never frees is then no leak to
- * LeakSanitizer and valgrind, whose reports are left for the leaks of qkv. All that the functions here return is kept. */
+/* Keeps heap memory in reach until the test ends, and gives it back: what a test never frees is then no leak
+ * to LeakSanitizer and valgrind, whose reports are left for the leaks of qkv. All that the functions here
+ * return is kept. */
 void *remember(void *memory);
 
 /* Formats a path (or any short text) on the heap. */
