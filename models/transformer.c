@@ -141,24 +141,25 @@ static void *declare(struct qkv_model *model)
 
 /* ---- the forced pass ---- */
 
-struct qkv_tensor *transformer_embed(const struct stack *stack, struct qkv_graph *graph, const int32_t *ids,
-                                     int64_t count, struct qkv_segments segments, int64_t first)
+struct qkv_tensor *qkv_transformer_embed(const struct stack *stack, struct qkv_graph *graph,
+                                         const int32_t *ids, int64_t count, struct qkv_segments segments,
+                                         int64_t first)
 {
     struct qkv_tensor *x = qkv_embedding_apply(&stack->embedding, graph, ids, count);
     x = qkv_positions_apply(&stack->positions, graph, x, segments, first);
     return qkv_dropout_apply(graph, x, stack->embedding_dropout);
 }
 
-struct qkv_tensor *transformer_feed_forward(const struct block *block, struct qkv_graph *graph,
-                                            struct qkv_tensor *x)
+struct qkv_tensor *qkv_transformer_feed_forward(const struct block *block, struct qkv_graph *graph,
+                                                struct qkv_tensor *x)
 {
     struct qkv_tensor *inside = qkv_residual_enter(&block->feed_forward_residual, graph, x);
     return qkv_residual_leave(&block->feed_forward_residual, graph, x,
                               qkv_feed_forward_apply(&block->feed_forward, graph, inside));
 }
 
-struct qkv_tensor *transformer_finish(const struct stack *stack, struct qkv_graph *graph,
-                                      struct qkv_tensor *x)
+struct qkv_tensor *qkv_transformer_finish(const struct stack *stack, struct qkv_graph *graph,
+                                          struct qkv_tensor *x)
 {
     return stack->normed ? qkv_norm_apply(&stack->final_norm, graph, x) : x;
 }
@@ -181,18 +182,18 @@ static struct qkv_tensor *attend_self(const struct block *block, struct qkv_grap
     return qkv_residual_leave(&block->self_residual, graph, x, result);
 }
 
-struct qkv_tensor *transformer_encode(const struct transformer *network, struct qkv_graph *graph,
-                                      const int32_t *ids, int64_t count, struct qkv_segments segments,
-                                      struct qkv_trace *trace)
+struct qkv_tensor *qkv_transformer_encode(const struct transformer *network, struct qkv_graph *graph,
+                                          const int32_t *ids, int64_t count, struct qkv_segments segments,
+                                          struct qkv_trace *trace)
 {
     const struct stack *stack = &network->encoder;
-    struct qkv_tensor *x = transformer_embed(stack, graph, ids, count, segments, 0), *node = NULL;
+    struct qkv_tensor *x = qkv_transformer_embed(stack, graph, ids, count, segments, 0), *node = NULL;
     for (int64_t i = 0; i < stack->layers; i++) {
         x = attend_self(&stack->blocks[i], graph, x, segments, &node);
         note(trace, QKV_ATTENTION_ENCODER, i + 1, node);
-        x = transformer_feed_forward(&stack->blocks[i], graph, x);
+        x = qkv_transformer_feed_forward(&stack->blocks[i], graph, x);
     }
-    return transformer_finish(stack, graph, x);
+    return qkv_transformer_finish(stack, graph, x);
 }
 
 static struct qkv_tensor *hidden(const struct qkv_model *model, struct qkv_graph *graph,
@@ -202,10 +203,10 @@ static struct qkv_tensor *hidden(const struct qkv_model *model, struct qkv_graph
     const struct stack *stack = &network->decoder;
     const struct qkv_segments source = {batch->count, batch->source_start, batch->source_length};
     const struct qkv_segments target = {batch->count, batch->target_start, batch->target_length};
-    struct qkv_tensor *memory =
-        transformer_encode(network, graph, batch->source, batch->source_tokens, source, trace); /* [Ns, D] */
+    struct qkv_tensor *memory = qkv_transformer_encode(network, graph, batch->source, batch->source_tokens,
+                                                       source, trace); /* [Ns, D] */
     struct qkv_tensor *x =
-        transformer_embed(stack, graph, batch->target_input, batch->target_tokens, target, 0);
+        qkv_transformer_embed(stack, graph, batch->target_input, batch->target_tokens, target, 0);
     struct qkv_tensor *node = NULL;
     for (int64_t i = 0; i < stack->layers; i++) {
         const struct block *block = &stack->blocks[i];
@@ -216,18 +217,18 @@ static struct qkv_tensor *hidden(const struct qkv_model *model, struct qkv_graph
             qkv_multi_head_apply(&block->cross, graph, inside, memory, NULL, target, source, &node);
         note(trace, QKV_ATTENTION_CROSS, i + 1, node);
         x = qkv_residual_leave(&block->cross_residual, graph, x, mixed);
-        x = transformer_feed_forward(block, graph, x);
+        x = qkv_transformer_feed_forward(block, graph, x);
     }
-    return transformer_finish(stack, graph, x);
+    return qkv_transformer_finish(stack, graph, x);
 }
 
 const struct qkv_network_kind qkv_network_transformer = {
     .name = "transformer",
     .declare = declare,
     .hidden = hidden,
-    .decoding_new = transformer_decoding_new,
-    .decoding_start = transformer_decoding_start,
-    .decoding_step = transformer_decoding_step,
-    .decoding_reorder = transformer_decoding_reorder,
-    .decoding_free = transformer_decoding_free,
+    .decoding_new = qkv_transformer_decoding_new,
+    .decoding_start = qkv_transformer_decoding_start,
+    .decoding_step = qkv_transformer_decoding_step,
+    .decoding_reorder = qkv_transformer_decoding_reorder,
+    .decoding_free = qkv_transformer_decoding_free,
 };

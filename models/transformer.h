@@ -28,29 +28,31 @@ struct transformer {
 };
 
 /* ids -> embedded tokens with positions, [count, D]; the first token of each segment has position `first`. */
-struct qkv_tensor *transformer_embed(const struct stack *stack, struct qkv_graph *graph, const int32_t *ids,
-                                     int64_t count, struct qkv_segments segments, int64_t first);
+struct qkv_tensor *qkv_transformer_embed(const struct stack *stack, struct qkv_graph *graph,
+                                         const int32_t *ids, int64_t count, struct qkv_segments segments,
+                                         int64_t first);
 
 /* All encoder layers: [Ns, D]. */
-struct qkv_tensor *transformer_encode(const struct transformer *network, struct qkv_graph *graph,
-                                      const int32_t *ids, int64_t count, struct qkv_segments segments,
-                                      struct qkv_trace *trace);
+struct qkv_tensor *qkv_transformer_encode(const struct transformer *network, struct qkv_graph *graph,
+                                          const int32_t *ids, int64_t count, struct qkv_segments segments,
+                                          struct qkv_trace *trace);
 
 /* The feed-forward sub-layer with its residual. */
-struct qkv_tensor *transformer_feed_forward(const struct block *block, struct qkv_graph *graph,
-                                            struct qkv_tensor *x);
+struct qkv_tensor *qkv_transformer_feed_forward(const struct block *block, struct qkv_graph *graph,
+                                                struct qkv_tensor *x);
 
 /* The norm behind the last layer of a pre-norm stack. */
-struct qkv_tensor *transformer_finish(const struct stack *stack, struct qkv_graph *graph,
-                                      struct qkv_tensor *x);
+struct qkv_tensor *qkv_transformer_finish(const struct stack *stack, struct qkv_graph *graph,
+                                          struct qkv_tensor *x);
 
 /* models/transformer_decoding.c */
-struct qkv_decoding *transformer_decoding_new(const struct qkv_model *model);
-enum qkv_status transformer_decoding_start(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
-                                           int64_t rows, int64_t length, struct qkv_error *error);
-const void *transformer_decoding_step(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
-                                      const int64_t *sentences, struct qkv_error *error);
-void transformer_decoding_reorder(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents);
-void transformer_decoding_free(struct qkv_decoding *decoding);
+struct qkv_decoding *qkv_transformer_decoding_new(const struct qkv_model *model);
+enum qkv_status qkv_transformer_decoding_start(struct qkv_decoding *decoding,
+                                               const struct qkv_batch_view *batch, int64_t rows,
+                                               int64_t length, struct qkv_error *error);
+const void *qkv_transformer_decoding_step(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
+                                          const int64_t *sentences, struct qkv_error *error);
+void qkv_transformer_decoding_reorder(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents);
+void qkv_transformer_decoding_free(struct qkv_decoding *decoding);
 
 #endif

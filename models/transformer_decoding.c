@@ -36,7 +36,7 @@ static struct transformer_decoding *inside(struct qkv_decoding *decoding)
     return (struct transformer_decoding *)decoding; /* base is the first member */
 }
 
-struct qkv_decoding *transformer_decoding_new(const struct qkv_model *model)
+struct qkv_decoding *qkv_transformer_decoding_new(const struct qkv_model *model)
 {
     struct transformer_decoding *d = calloc(1, sizeof *d);
     if (!d) return NULL;
@@ -46,7 +46,7 @@ struct qkv_decoding *transformer_decoding_new(const struct qkv_model *model)
     d->encoder = qkv_graph_new(dtype);
     d->decoder = qkv_graph_new(dtype);
     if (!d->encoder || !d->decoder) {
-        transformer_decoding_free(&d->base);
+        qkv_transformer_decoding_free(&d->base);
         return NULL;
     }
     for (int i = 0; i < 2; i++) {
@@ -57,7 +57,7 @@ struct qkv_decoding *transformer_decoding_new(const struct qkv_model *model)
     return &d->base;
 }
 
-void transformer_decoding_free(struct qkv_decoding *decoding)
+void qkv_transformer_decoding_free(struct qkv_decoding *decoding)
 {
     struct transformer_decoding *d = inside(decoding);
     qkv_graph_free(d->encoder);
@@ -96,8 +96,9 @@ static bool make_room(struct transformer_decoding *d, const struct transformer *
     return d->place != NULL;
 }
 
-enum qkv_status transformer_decoding_start(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
-                                           int64_t rows, int64_t length, struct qkv_error *error)
+enum qkv_status qkv_transformer_decoding_start(struct qkv_decoding *decoding,
+                                               const struct qkv_batch_view *batch, int64_t rows,
+                                               int64_t length, struct qkv_error *error)
 {
     struct transformer_decoding *d = inside(decoding);
     const struct transformer *network = decoding->model->network;
@@ -117,7 +118,7 @@ enum qkv_status transformer_decoding_start(struct qkv_decoding *decoding, const 
                              (long long)length);
     qkv_graph_reset(d->encoder);
     struct qkv_tensor *memory =
-        transformer_encode(network, d->encoder, batch->source, batch->source_tokens, d->sources, NULL);
+        qkv_transformer_encode(network, d->encoder, batch->source, batch->source_tokens, d->sources, NULL);
     for (int64_t i = 0; i < network->decoder.layers; i++) {
         const struct qkv_multi_head *cross = &network->decoder.blocks[i].cross;
         d->layers[i].cross_key = qkv_dense_apply(&cross->key, d->encoder, memory);
@@ -181,8 +182,8 @@ static void set_segments(struct transformer_decoding *d, int64_t rows, const int
     }
 }
 
-const void *transformer_decoding_step(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
-                                      const int64_t *sentences, struct qkv_error *error)
+const void *qkv_transformer_decoding_step(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
+                                          const int64_t *sentences, struct qkv_error *error)
 {
     struct transformer_decoding *d = inside(decoding);
     const struct transformer *network = decoding->model->network;
@@ -193,13 +194,14 @@ const void *transformer_decoding_step(struct qkv_decoding *decoding, int64_t row
     qkv_graph_reset(graph);
     set_segments(d, rows, sentences);
     const struct qkv_segments tokens = {rows, d->query_start, d->query_length};
-    struct qkv_tensor *x = transformer_embed(stack, graph, ids, rows, tokens, d->step); /* [rows, D] */
+    struct qkv_tensor *x = qkv_transformer_embed(stack, graph, ids, rows, tokens, d->step); /* [rows, D] */
     for (int64_t i = 0; i < stack->layers; i++) {
         x = attend_self(d, &stack->blocks[i], &d->layers[i], x, rows);
         x = attend_cross(d, &stack->blocks[i], &d->layers[i], x, rows);
-        x = transformer_feed_forward(&stack->blocks[i], graph, x);
+        x = qkv_transformer_feed_forward(&stack->blocks[i], graph, x);
     }
-    struct qkv_tensor *logits = qkv_model_logits(decoding->model, graph, transformer_finish(stack, graph, x));
+    struct qkv_tensor *logits =
+        qkv_model_logits(decoding->model, graph, qkv_transformer_finish(stack, graph, x));
     struct qkv_tensor *result = qkv_log_softmax(graph, logits);
     if (qkv_graph_check(graph, error)) return NULL;
     qkv_forward(graph);
@@ -220,7 +222,7 @@ static void reorder_cache(const struct transformer_decoding *d, struct cache *ca
     cache->spare = kept;
 }
 
-void transformer_decoding_reorder(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents)
+void qkv_transformer_decoding_reorder(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents)
 {
     struct transformer_decoding *d = inside(decoding);
     bool same = true;

@@ -6,6 +6,7 @@
  *     PROGRAM [--filter SUITE/NAME]      the pattern is a shell glob; other options are ignored
  */
 #include <criterion/criterion.h>
+#include <criterion/hooks.h>
 #include <fnmatch.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -86,6 +87,17 @@ void criterion_skip_test(const char *format, ...)
 
 /* ---- the parent ---- */
 
+/* ReportHook(PRE_ALL), the only hook that our tests use. */
+static void call_hooks(void)
+{
+    extern const f_report_hook __start_cr_pra[] __attribute__((weak)), __stop_cr_pra[] __attribute__((weak));
+    struct criterion_test_set none = {0};
+    for (const f_report_hook *entry = __start_cr_pra; entry < __stop_cr_pra; entry++) {
+        void (*hook)(struct criterion_test_set *) = (void (*)(struct criterion_test_set *)) * entry;
+        if (hook) hook(&none);
+    }
+}
+
 static bool passes(const struct criterion_test *test, int status)
 {
     if (WIFSIGNALED(status)) return WTERMSIG(status) == test->data->signal;
@@ -98,6 +110,7 @@ int main(int argc, char **argv)
     extern struct criterion_test *__start_cr_tst[], *__stop_cr_tst[];
     const char *filter = argc == 3 && !strcmp(argv[1], "--filter") ? argv[2] : "*";
     int tested = 0, failures = 0;
+    call_hooks();
     for (struct criterion_test **test = __start_cr_tst; test < __stop_cr_tst; test++) {
         char name[256];
         if (!*test || (*test)->data->disabled) continue;

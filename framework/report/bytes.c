@@ -23,7 +23,7 @@ static bool reserve(struct bytes *bytes, size_t size)
     return true;
 }
 
-void bytes_append(struct bytes *bytes, const void *data, size_t size)
+void qkv_bytes_append(struct bytes *bytes, const void *data, size_t size)
 {
     if (size == 0 || !reserve(bytes, size)) return;
     memcpy(bytes->data + bytes->size, data, size);
@@ -31,12 +31,12 @@ void bytes_append(struct bytes *bytes, const void *data, size_t size)
     bytes->data[bytes->size] = 0;
 }
 
-void bytes_text(struct bytes *bytes, const char *text)
+void qkv_bytes_text(struct bytes *bytes, const char *text)
 {
-    bytes_append(bytes, text, strlen(text));
+    qkv_bytes_append(bytes, text, strlen(text));
 }
 
-void bytes_format(struct bytes *bytes, const char *format, ...)
+void qkv_bytes_format(struct bytes *bytes, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -49,14 +49,14 @@ void bytes_format(struct bytes *bytes, const char *format, ...)
     bytes->size += (size_t)length;
 }
 
-void bytes_little_endian(struct bytes *bytes, uint64_t value, int size)
+void qkv_bytes_little_endian(struct bytes *bytes, uint64_t value, int size)
 {
     unsigned char digits[8];
     for (int i = 0; i < size; i++) digits[i] = (unsigned char)(value >> (8 * i));
-    bytes_append(bytes, digits, (size_t)size);
+    qkv_bytes_append(bytes, digits, (size_t)size);
 }
 
-void bytes_number(struct bytes *bytes, double value)
+void qkv_bytes_number(struct bytes *bytes, double value)
 {
     char text[40];
     bool plain = fabs(value) >= 1e-4 && fabs(value) < 1e15; /* 420, not the shorter 4.2e+02 */
@@ -66,5 +66,5 @@ void bytes_number(struct bytes *bytes, double value)
     }
     char *point = strstr(text, localeconv()->decimal_point);
     if (point) *point = '.'; /* a decimal point of one byte: every locale that there is */
-    bytes_text(bytes, text);
+    qkv_bytes_text(bytes, text);
 }

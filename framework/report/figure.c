@@ -63,7 +63,8 @@ static void draw_cells(const struct figure *figure, const struct qkv_attention_m
                  number);
         figure->canvas->rectangle(figure->canvas, x, y, cell, cell, color, tooltip);
         if (figure->job->options.annotate)
-            draw_text(figure, x + cell / 2, y + cell / 2, number, 10, ANCHOR_MIDDLE, 0, report_ink(color));
+            draw_text(figure, x + cell / 2, y + cell / 2, number, 10, ANCHOR_MIDDLE, 0,
+                      qkv_report_ink(color));
     }
 }
 
@@ -118,7 +119,7 @@ static void draw_lines(const struct figure *figure)
             const struct qkv_attention_map *map = &maps[line->first + p];
             double left = layout->left + layout->pitch * (double)p;
             const char *title =
-                layout->single ? NULL : report_map_title(figure->job->arena, map, layout->mixed);
+                layout->single ? NULL : qkv_report_map_title(figure->job->arena, map, layout->mixed);
             if (title)
                 draw_text(figure, left, line->top - 10, title, LAYOUT_SMALL_SIZE, ANCHOR_START, 0, ink);
             draw_cells(figure, map, left, line->top);
@@ -160,10 +161,10 @@ static void draw_bar(const struct figure *figure)
               ANCHOR_MIDDLE, -90, soft_ink);
 }
 
-bool figure_draw(const struct report_job *job, struct canvas *canvas)
+bool qkv_figure_draw(const struct report_job *job, struct canvas *canvas)
 {
     struct figure figure = {.job = job, .canvas = canvas};
-    if (!layout_compute(&figure.layout, job)) return false;
+    if (!qkv_layout_compute(&figure.layout, job)) return false;
     if (!canvas->begin(canvas, figure.layout.width, figure.layout.height)) return false;
     draw_heading(&figure);
     draw_lines(&figure);

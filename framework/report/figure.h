@@ -27,10 +27,10 @@ struct canvas {
 };
 
 /* Lays out and draws all maps of the job. False when there is no memory, or the canvas did not begin. */
-bool figure_draw(const struct report_job *job, struct canvas *canvas);
+bool qkv_figure_draw(const struct report_job *job, struct canvas *canvas);
 
 /* About the width of a text in a sans serif font of the given size, rather more than less. It is computed
  * from the classes of characters, not from a font, so that a layout is the same everywhere. */
-double figure_text_width(const char *text, double size);
+double qkv_figure_text_width(const char *text, double size);
 
 #endif

@@ -22,7 +22,7 @@ static double advance(utf8proc_int32_t point)
     }
 }
 
-double figure_text_width(const char *text, double size)
+double qkv_figure_text_width(const char *text, double size)
 {
     double width = 0;
     utf8proc_int32_t point;

@@ -85,8 +85,8 @@ enum qkv_status qkv_report_json(const struct report_job *job, struct bytes *out,
     }
     char *text = complete ? cJSON_Print(root) : NULL;
     if (text) {
-        bytes_text(out, text);
-        bytes_text(out, "\n");
+        qkv_bytes_text(out, text);
+        qkv_bytes_text(out, "\n");
     } else {
         out->failed = true;
     }

@@ -41,17 +41,17 @@ static const char *clean(struct qkv_arena *arena, const char *text, utf8proc_int
     return (const char *)label;
 }
 
-const char *report_label(struct qkv_arena *arena, const char *token)
+const char *qkv_report_label(struct qkv_arena *arena, const char *token)
 {
     return clean(arena, token, 0x2423);
 }
 
-const char *report_line(struct qkv_arena *arena, const char *text)
+const char *qkv_report_line(struct qkv_arena *arena, const char *text)
 {
     return clean(arena, text, ' ');
 }
 
-const char *report_map_title(struct qkv_arena *arena, const struct qkv_attention_map *map, bool with_kind)
+const char *qkv_report_map_title(struct qkv_arena *arena, const struct qkv_attention_map *map, bool with_kind)
 {
     const char *kind = with_kind ? qkv_attention_kind_name(map->kind) : "";
     const char *attention = with_kind ? " attention, " : "";
@@ -63,7 +63,7 @@ const char *report_map_title(struct qkv_arena *arena, const struct qkv_attention
     return qkv_arena_format(arena, "%s%smean of layers and heads", kind, attention);
 }
 
-double report_largest_weight(const struct qkv_attention_report *report)
+double qkv_report_largest_weight(const struct qkv_attention_report *report)
 {
     double largest = 0;
     for (int64_t m = 0; m < report->map_count; m++) {
@@ -74,9 +74,9 @@ double report_largest_weight(const struct qkv_attention_report *report)
     return largest;
 }
 
-double report_color_maximum(const struct report_job *job, double *tick)
+double qkv_report_color_maximum(const struct report_job *job, double *tick)
 {
-    double largest = job->options.maximum > 0 ? job->options.maximum : report_largest_weight(job->report);
+    double largest = job->options.maximum > 0 ? job->options.maximum : qkv_report_largest_weight(job->report);
     if (!(largest > 0) || !isfinite(largest)) largest = 1;
     double step = largest / 5, power = pow(10, floor(log10(step) + 1e-9)), digit = step / power; /* 1 to 10 */
     *tick = power * (digit < 1 + 1e-9 ? 1 : digit < 2 + 1e-9 ? 2 : digit < 5 + 1e-9 ? 5 : 10);
@@ -85,7 +85,7 @@ double report_color_maximum(const struct report_job *job, double *tick)
 }
 
 /* The sRGB luma is close enough to choose between two inks. */
-uint32_t report_ink(uint32_t background)
+uint32_t qkv_report_ink(uint32_t background)
 {
     double luma = 0.299 * (background >> 16) + 0.587 * (background >> 8 & 0xFF) + 0.114 * (background & 0xFF);
     return luma > 140 ? 0x000000 : 0xFFFFFF;

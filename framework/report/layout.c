@@ -13,10 +13,10 @@ enum { LINE_MOST = 4, TITLE_MOST = 4 };
 /* Cuts a text to a width; what was cut ends in an ellipsis. */
 static const char *cut(struct qkv_arena *arena, const char *text, double size, double width)
 {
-    if (figure_text_width(text, size) <= width) return text;
+    if (qkv_figure_text_width(text, size) <= width) return text;
     char *copy = qkv_arena_string(arena, text);
     size_t length = copy ? strlen(copy) : 0;
-    while (length > 0 && figure_text_width(copy, size) > width - size) {
+    while (length > 0 && qkv_figure_text_width(copy, size) > width - size) {
         do length--;
         while (length > 0 && ((unsigned char)copy[length] & 0xC0) == 0x80); /* to the start of a character */
         copy[length] = 0;
@@ -30,10 +30,10 @@ static bool read_axis(struct axis *axis, const struct report_job *job, const cha
     *axis = (struct axis){.name = name, .count = count};
     axis->labels = qkv_arena_allocate(job->arena, (size_t)count * sizeof *axis->labels);
     for (int64_t i = 0; axis->labels && i < count; i++) {
-        const char *label = report_label(job->arena, tokens[i]);
+        const char *label = qkv_report_label(job->arena, tokens[i]);
         axis->labels[i] = label ? cut(job->arena, label, font, LONGEST_LABEL) : NULL;
         if (!axis->labels[i]) return false;
-        axis->width = fmax(axis->width, figure_text_width(axis->labels[i], font));
+        axis->width = fmax(axis->width, qkv_figure_text_width(axis->labels[i], font));
     }
     return axis->labels;
 }
@@ -124,15 +124,15 @@ static void place_columns(struct layout *layout, const struct report_job *job)
         panel = fmax(panel, layout->cell * (double)shared->columns.count);
         labels = fmax(labels, shared->rows.width);
         for (int64_t c = 0; shared->angle < 0 && shared->angle > -90 && c < shared->columns.count; c++)
-            left = fmax(left, figure_text_width(shared->columns.labels[c], layout->font) * SINE -
+            left = fmax(left, qkv_figure_text_width(shared->columns.labels[c], layout->font) * SINE -
                                   layout->cell * ((double)c + 0.5));
     }
     for (int64_t i = 0; i < layout->line_count; i++)
         if (layout->lines[i].last - layout->lines[i].first > most)
             most = layout->lines[i].last - layout->lines[i].first;
     for (int64_t i = 0; !layout->single && i < job->report->map_count; i++) {
-        const char *title = report_map_title(job->arena, &job->report->maps[i], layout->mixed);
-        if (title) panel = fmax(panel, figure_text_width(title, LAYOUT_SMALL_SIZE));
+        const char *title = qkv_report_map_title(job->arena, &job->report->maps[i], layout->mixed);
+        if (title) panel = fmax(panel, qkv_figure_text_width(title, LAYOUT_SMALL_SIZE));
     }
     layout->pitch = ceil(panel + LAYOUT_GAP);
     layout->left = ceil(LAYOUT_MARGIN + fmax(LAYOUT_AXIS + labels + LAYOUT_LABEL_GAP, left));
@@ -158,7 +158,7 @@ static const char *line_end(const char *text, double width)
         const char *next = at + utf8proc_iterate((const utf8proc_uint8_t *)at, -1, &point);
         char character[8] = {0};
         memcpy(character, at, (size_t)(next - at));
-        used += 1.06 * figure_text_width(character, LAYOUT_TITLE_SIZE); /* bold */
+        used += 1.06 * qkv_figure_text_width(character, LAYOUT_TITLE_SIZE); /* bold */
         if (used > width && at > text) return last_break ? last_break : at;
         if (point == ' ' || utf8proc_charwidth(point) == 2) last_break = next;
         at = next;
@@ -168,7 +168,7 @@ static const char *line_end(const char *text, double width)
 
 static bool break_title(struct layout *layout, const struct report_job *job)
 {
-    const char *rest = job->report->title ? report_line(job->arena, job->report->title) : "";
+    const char *rest = job->report->title ? qkv_report_line(job->arena, job->report->title) : "";
     double width = layout->width - 2 * LAYOUT_MARGIN;
     layout->title = qkv_arena_allocate(job->arena, TITLE_MOST * sizeof *layout->title);
     if (!rest || !layout->title) return false;
@@ -189,14 +189,14 @@ static bool choose_subtitle(struct layout *layout, const struct report_job *job)
     const char *model = job->report->model, *name = NULL;
     const struct qkv_attention_map *first = &job->report->maps[0];
     if (layout->single)
-        name = report_map_title(job->arena, first, true);
+        name = qkv_report_map_title(job->arena, first, true);
     else if (!layout->mixed)
         name = qkv_arena_format(job->arena, "%s attention", qkv_attention_kind_name(first->kind));
     if (!name && !layout->mixed) return false;
     layout->subtitle = name && model ? qkv_arena_format(job->arena, "%s · %s", name, model)
                        : name        ? name
                                      : model;
-    if (layout->subtitle) layout->subtitle = report_line(job->arena, layout->subtitle);
+    if (layout->subtitle) layout->subtitle = qkv_report_line(job->arena, layout->subtitle);
     if (layout->subtitle)
         layout->subtitle =
             cut(job->arena, layout->subtitle, LAYOUT_SMALL_SIZE, layout->width - 2 * LAYOUT_MARGIN);
@@ -220,12 +220,12 @@ static void place_lines(struct layout *layout, const struct report_job *job)
     layout->height = ceil(y + LAYOUT_MARGIN - 8);
 }
 
-bool layout_compute(struct layout *layout, const struct report_job *job)
+bool qkv_layout_compute(struct layout *layout, const struct report_job *job)
 {
     const struct qkv_attention_map *maps = job->report->maps;
     int64_t count = job->report->map_count;
     *layout = (struct layout){.single = count == 1, .mixed = maps[0].kind != maps[count - 1].kind};
-    layout->maximum = report_color_maximum(job, &layout->tick);
+    layout->maximum = qkv_report_color_maximum(job, &layout->tick);
     choose_cell(layout, job);
     for (int64_t i = 0; i < count; i++)
         if (!read_kind(layout, job, maps[i].kind, &maps[i])) return false;

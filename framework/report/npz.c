@@ -18,36 +18,36 @@ struct archive {
 static void append_entry(struct bytes *bytes, const char *name, const struct bytes *content)
 {
     uint32_t checksum = (uint32_t)crc32(0, (const unsigned char *)content->data, (uInt)content->size);
-    bytes_little_endian(bytes, 20, 2);         /* version 2.0 to extract */
-    bytes_little_endian(bytes, 0x0800, 2);     /* names are UTF-8 */
-    bytes_little_endian(bytes, 0, 2);          /* stored */
-    bytes_little_endian(bytes, 0, 2);          /* 00:00:00 */
-    bytes_little_endian(bytes, 1 << 5 | 1, 2); /* 1980-01-01 */
-    bytes_little_endian(bytes, checksum, 4);
-    bytes_little_endian(bytes, content->size, 4); /* compressed */
-    bytes_little_endian(bytes, content->size, 4); /* uncompressed */
-    bytes_little_endian(bytes, strlen(name), 2);
-    bytes_little_endian(bytes, 0, 2); /* no extra field */
+    qkv_bytes_little_endian(bytes, 20, 2);         /* version 2.0 to extract */
+    qkv_bytes_little_endian(bytes, 0x0800, 2);     /* names are UTF-8 */
+    qkv_bytes_little_endian(bytes, 0, 2);          /* stored */
+    qkv_bytes_little_endian(bytes, 0, 2);          /* 00:00:00 */
+    qkv_bytes_little_endian(bytes, 1 << 5 | 1, 2); /* 1980-01-01 */
+    qkv_bytes_little_endian(bytes, checksum, 4);
+    qkv_bytes_little_endian(bytes, content->size, 4); /* compressed */
+    qkv_bytes_little_endian(bytes, content->size, 4); /* uncompressed */
+    qkv_bytes_little_endian(bytes, strlen(name), 2);
+    qkv_bytes_little_endian(bytes, 0, 2); /* no extra field */
 }
 
 static void append_member(struct archive *archive, const char *name, struct bytes *content)
 {
     uint64_t offset = archive->out->size;
     if (content->failed) archive->out->failed = true;
-    bytes_little_endian(archive->out, 0x04034B50, 4);
+    qkv_bytes_little_endian(archive->out, 0x04034B50, 4);
     append_entry(archive->out, name, content);
-    bytes_text(archive->out, name);
-    bytes_append(archive->out, content->data, content->size);
+    qkv_bytes_text(archive->out, name);
+    qkv_bytes_append(archive->out, content->data, content->size);
 
-    bytes_little_endian(&archive->directory, 0x02014B50, 4);
-    bytes_little_endian(&archive->directory, 20, 2); /* made by version 2.0 */
+    qkv_bytes_little_endian(&archive->directory, 0x02014B50, 4);
+    qkv_bytes_little_endian(&archive->directory, 20, 2); /* made by version 2.0 */
     append_entry(&archive->directory, name, content);
-    bytes_little_endian(&archive->directory, 0, 2); /* no comment */
-    bytes_little_endian(&archive->directory, 0, 2); /* disk */
-    bytes_little_endian(&archive->directory, 0, 2); /* internal attributes */
-    bytes_little_endian(&archive->directory, 0, 4); /* external attributes */
-    bytes_little_endian(&archive->directory, offset, 4);
-    bytes_text(&archive->directory, name);
+    qkv_bytes_little_endian(&archive->directory, 0, 2); /* no comment */
+    qkv_bytes_little_endian(&archive->directory, 0, 2); /* disk */
+    qkv_bytes_little_endian(&archive->directory, 0, 2); /* internal attributes */
+    qkv_bytes_little_endian(&archive->directory, 0, 4); /* external attributes */
+    qkv_bytes_little_endian(&archive->directory, offset, 4);
+    qkv_bytes_text(&archive->directory, name);
     archive->members++;
     content->size = 0;
 }
@@ -55,14 +55,14 @@ static void append_member(struct archive *archive, const char *name, struct byte
 static void append_directory(struct archive *archive)
 {
     uint64_t offset = archive->out->size;
-    bytes_append(archive->out, archive->directory.data, archive->directory.size);
-    bytes_little_endian(archive->out, 0x06054B50, 4);
-    bytes_little_endian(archive->out, 0, 4); /* disks */
-    bytes_little_endian(archive->out, (uint64_t)archive->members, 2);
-    bytes_little_endian(archive->out, (uint64_t)archive->members, 2);
-    bytes_little_endian(archive->out, archive->directory.size, 4);
-    bytes_little_endian(archive->out, offset, 4);
-    bytes_little_endian(archive->out, 0, 2); /* no comment */
+    qkv_bytes_append(archive->out, archive->directory.data, archive->directory.size);
+    qkv_bytes_little_endian(archive->out, 0x06054B50, 4);
+    qkv_bytes_little_endian(archive->out, 0, 4); /* disks */
+    qkv_bytes_little_endian(archive->out, (uint64_t)archive->members, 2);
+    qkv_bytes_little_endian(archive->out, (uint64_t)archive->members, 2);
+    qkv_bytes_little_endian(archive->out, archive->directory.size, 4);
+    qkv_bytes_little_endian(archive->out, offset, 4);
+    qkv_bytes_little_endian(archive->out, 0, 2); /* no comment */
 }
 
 /* The header of .npy 1.0: magic, version, length, a Python dict padded with spaces to a multiple of 64, a
@@ -70,13 +70,13 @@ static void append_directory(struct archive *archive)
 static void append_header(struct bytes *content, const char *type, const char *shape)
 {
     enum { PREFIX = 10 };
-    bytes_append(content, "\x93NUMPY\x01\x00", 8);
+    qkv_bytes_append(content, "\x93NUMPY\x01\x00", 8);
     char dictionary[192];
     int length = snprintf(dictionary, sizeof dictionary,
                           "{'descr': '%s', 'fortran_order': False, 'shape': %s, }", type, shape);
     int padded = (PREFIX + length + 1 + 63) / 64 * 64;
-    bytes_little_endian(content, (uint64_t)(padded - PREFIX), 2);
-    bytes_format(content, "%-*s\n", padded - PREFIX - 1, dictionary);
+    qkv_bytes_little_endian(content, (uint64_t)(padded - PREFIX), 2);
+    qkv_bytes_format(content, "%-*s\n", padded - PREFIX - 1, dictionary);
 }
 
 static void append_weights(struct bytes *content, const struct qkv_attention_map *map)
@@ -87,7 +87,7 @@ static void append_weights(struct bytes *content, const struct qkv_attention_map
     for (int64_t i = 0; i < map->rows * map->columns; i++) {
         uint64_t bits;
         memcpy(&bits, &map->weights[i], sizeof bits);
-        bytes_little_endian(content, bits, 8);
+        qkv_bytes_little_endian(content, bits, 8);
     }
 }
 
@@ -116,7 +116,7 @@ static void append_tokens(struct bytes *content, const char *const *tokens, int6
     append_header(content, type, shape);
     for (int64_t i = 0; i < count; i++) {
         const char *rest = tokens[i];
-        for (int at = 0; at < longest; at++) bytes_little_endian(content, next_point(&rest), 4);
+        for (int at = 0; at < longest; at++) qkv_bytes_little_endian(content, next_point(&rest), 4);
     }
 }
 

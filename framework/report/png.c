@@ -89,14 +89,14 @@ static void text(struct canvas *canvas, double x, double y, const char *string,
 
 static cairo_status_t append(void *out, const unsigned char *data, unsigned int size)
 {
-    bytes_append(out, data, size);
+    qkv_bytes_append(out, data, size);
     return CAIRO_STATUS_SUCCESS;
 }
 
 enum qkv_status qkv_report_png(const struct report_job *job, struct bytes *out, struct qkv_error *error)
 {
     struct png png = {.canvas = {begin, rectangle, text}, .scale = job->options.scale};
-    bool drawn = figure_draw(job, &png.canvas);
+    bool drawn = qkv_figure_draw(job, &png.canvas);
     if (drawn && cairo_surface_write_to_png_stream(png.surface, append, out) != CAIRO_STATUS_SUCCESS)
         out->failed = true;
     if (png.cairo) {

@@ -11,15 +11,15 @@ struct bytes {
     bool failed;
 };
 
-void bytes_append(struct bytes *bytes, const void *data, size_t size);
-void bytes_text(struct bytes *bytes, const char *text);
-void bytes_format(struct bytes *bytes, const char *format, ...) QKV_PRINTF(2, 3);
+void qkv_bytes_append(struct bytes *bytes, const void *data, size_t size);
+void qkv_bytes_text(struct bytes *bytes, const char *text);
+void qkv_bytes_format(struct bytes *bytes, const char *format, ...) QKV_PRINTF(2, 3);
 
 /* Appends an unsigned number of `size` bytes, the lowest first. */
-void bytes_little_endian(struct bytes *bytes, uint64_t value, int size);
+void qkv_bytes_little_endian(struct bytes *bytes, uint64_t value, int size);
 
 /* Appends the shortest decimal that reads back as the same double, with a point in every locale. */
-void bytes_number(struct bytes *bytes, double value);
+void qkv_bytes_number(struct bytes *bytes, double value);
 
 /* What to render. */
 struct report_job {
@@ -31,24 +31,25 @@ struct report_job {
 /* A token as people should see it: spaces as U+2423, since a token of a character model may be nothing else;
  * control characters (which could steer a terminal) and broken UTF-8 as U+FFFD. NULL when there is no memory.
  */
-const char *report_label(struct qkv_arena *arena, const char *token);
+const char *qkv_report_label(struct qkv_arena *arena, const char *token);
 
 /* The same for running text, where spaces stay spaces. */
-const char *report_line(struct qkv_arena *arena, const char *text);
+const char *qkv_report_line(struct qkv_arena *arena, const char *text);
 
 /* The layer and head in words: `cross attention, layer 2, mean of the heads`; without the kind if not asked
  * for. */
-const char *report_map_title(struct qkv_arena *arena, const struct qkv_attention_map *map, bool with_kind);
+const char *qkv_report_map_title(struct qkv_arena *arena, const struct qkv_attention_map *map,
+                                 bool with_kind);
 
 /* The largest weight of all maps, in 0..1 unless the weights are broken. */
-double report_largest_weight(const struct qkv_attention_report *report);
+double qkv_report_largest_weight(const struct qkv_attention_report *report);
 
 /* The weight that gets the last colour: what the options say, or the largest weight rounded up to a tick.
  * Sets the distance of the ticks. */
-double report_color_maximum(const struct report_job *job, double *tick);
+double qkv_report_color_maximum(const struct report_job *job, double *tick);
 
 /* Black or white (0xRRGGBB), whichever reads better on the colour. */
-uint32_t report_ink(uint32_t background);
+uint32_t qkv_report_ink(uint32_t background);
 
 #define FORMAT(name, extension, binary, help)                                                                \
     enum qkv_status qkv_report_##name(const struct report_job *job, struct bytes *out,                       \

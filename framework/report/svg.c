@@ -14,31 +14,31 @@ static void append_escaped(struct bytes *out, const char *text)
 {
     for (const char *c = text; *c; c++) {
         if (*c == '&')
-            bytes_text(out, "&amp;");
+            qkv_bytes_text(out, "&amp;");
         else if (*c == '<')
-            bytes_text(out, "&lt;");
+            qkv_bytes_text(out, "&lt;");
         else if (*c == '>')
-            bytes_text(out, "&gt;");
+            qkv_bytes_text(out, "&gt;");
         else
-            bytes_append(out, c, 1);
+            qkv_bytes_append(out, c, 1);
     }
 }
 
 /* `name="value"`, with at most two digits behind the point. */
 static void append_attribute(struct bytes *out, const char *name, double value)
 {
-    bytes_format(out, " %s=\"", name);
-    bytes_number(out, (double)(long long)(value * 100 + (value < 0 ? -0.5 : 0.5)) / 100);
-    bytes_text(out, "\"");
+    qkv_bytes_format(out, " %s=\"", name);
+    qkv_bytes_number(out, (double)(long long)(value * 100 + (value < 0 ? -0.5 : 0.5)) / 100);
+    qkv_bytes_text(out, "\"");
 }
 
 static bool begin(struct canvas *canvas, double width, double height)
 {
     struct bytes *out = ((struct svg *)canvas)->out;
-    bytes_text(out, "<svg xmlns=\"http://www.w3.org/2000/svg\"");
+    qkv_bytes_text(out, "<svg xmlns=\"http://www.w3.org/2000/svg\"");
     append_attribute(out, "width", width);
     append_attribute(out, "height", height);
-    bytes_format(
+    qkv_bytes_format(
         out,
         " viewBox=\"0 0 %.0f %.0f\" font-family=\"DejaVu Sans, Noto Sans, Noto Sans CJK SC, sans-serif\" "
         "shape-rendering=\"crispEdges\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n",
@@ -50,18 +50,18 @@ static void rectangle(struct canvas *canvas, double x, double y, double width, d
                       const char *tooltip)
 {
     struct bytes *out = ((struct svg *)canvas)->out;
-    bytes_text(out, "<rect");
+    qkv_bytes_text(out, "<rect");
     append_attribute(out, "x", x);
     append_attribute(out, "y", y);
     append_attribute(out, "width", width);
     append_attribute(out, "height", height);
-    bytes_format(out, " fill=\"#%06x\"", (unsigned)color);
+    qkv_bytes_format(out, " fill=\"#%06x\"", (unsigned)color);
     if (tooltip) {
-        bytes_text(out, "><title>");
+        qkv_bytes_text(out, "><title>");
         append_escaped(out, tooltip);
-        bytes_text(out, "</title></rect>\n");
+        qkv_bytes_text(out, "</title></rect>\n");
     } else {
-        bytes_text(out, "/>\n");
+        qkv_bytes_text(out, "/>\n");
     }
 }
 
@@ -70,32 +70,32 @@ static void text(struct canvas *canvas, double x, double y, const char *string,
 {
     static const char *const anchors[] = {"start", "middle", "end"};
     struct bytes *out = ((struct svg *)canvas)->out;
-    bytes_text(out, "<text");
+    qkv_bytes_text(out, "<text");
     if (style->angle != 0) { /* turn around the middle of the line, then move to the baseline */
-        bytes_text(out, " transform=\"translate(");
-        bytes_number(out, x);
-        bytes_text(out, " ");
-        bytes_number(out, y);
-        bytes_format(out, ") rotate(%.0f)\"", style->angle);
+        qkv_bytes_text(out, " transform=\"translate(");
+        qkv_bytes_number(out, x);
+        qkv_bytes_text(out, " ");
+        qkv_bytes_number(out, y);
+        qkv_bytes_format(out, ") rotate(%.0f)\"", style->angle);
         x = y = 0;
     }
     append_attribute(out, "x", x);
     append_attribute(
         out, "y", y + 0.35 * style->size); /* half the height of capitals: viewers agree on baselines only */
     append_attribute(out, "font-size", style->size);
-    bytes_format(out, " fill=\"#%06x\"", (unsigned)style->color);
-    if (style->anchor != ANCHOR_START) bytes_format(out, " text-anchor=\"%s\"", anchors[style->anchor]);
-    if (style->bold) bytes_text(out, " font-weight=\"bold\"");
-    bytes_text(out, ">");
+    qkv_bytes_format(out, " fill=\"#%06x\"", (unsigned)style->color);
+    if (style->anchor != ANCHOR_START) qkv_bytes_format(out, " text-anchor=\"%s\"", anchors[style->anchor]);
+    if (style->bold) qkv_bytes_text(out, " font-weight=\"bold\"");
+    qkv_bytes_text(out, ">");
     append_escaped(out, string);
-    bytes_text(out, "</text>\n");
+    qkv_bytes_text(out, "</text>\n");
 }
 
 enum qkv_status qkv_report_svg(const struct report_job *job, struct bytes *out, struct qkv_error *error)
 {
     struct svg svg = {.canvas = {begin, rectangle, text}, .out = out};
     (void)error;
-    if (!figure_draw(job, &svg.canvas)) out->failed = true;
-    bytes_text(out, "</svg>\n");
+    if (!qkv_figure_draw(job, &svg.canvas)) out->failed = true;
+    qkv_bytes_text(out, "</svg>\n");
     return QKV_OK;
 }

@@ -36,7 +36,7 @@ static int display_width(const char *text)
 
 static void append_spaces(struct bytes *out, int count)
 {
-    if (count > 0) bytes_format(out, "%*s", count, "");
+    if (count > 0) qkv_bytes_format(out, "%*s", count, "");
 }
 
 enum align { LEFT, RIGHT };
@@ -47,17 +47,17 @@ static void append_label(struct bytes *out, const char *text, int width, enum al
     int own = display_width(text), used = 0;
     if (align == RIGHT) append_spaces(out, width - own);
     if (own <= width) {
-        bytes_text(out, text);
+        qkv_bytes_text(out, text);
         used = own;
     } else {
         for (const char *next = text;; text = next) {
             utf8proc_int32_t point;
             next += utf8proc_iterate((const utf8proc_uint8_t *)text, -1, &point);
             if (used + utf8proc_charwidth(point) > width - 1) break;
-            bytes_append(out, text, (size_t)(next - text));
+            qkv_bytes_append(out, text, (size_t)(next - text));
             used += utf8proc_charwidth(point);
         }
-        bytes_text(out, "…");
+        qkv_bytes_text(out, "…");
         used++;
     }
     if (align == LEFT) append_spaces(out, width - used);
@@ -82,17 +82,17 @@ static void begin_color(const struct table *table, double weight)
 {
     uint32_t color = 0;
     qkv_colormap_color(table->job->options.colormap, weight / table->maximum, &color);
-    int dark = report_ink(color) == 0;
+    int dark = qkv_report_ink(color) == 0;
     if (table->job->options.colors == QKV_COLORS_TRUE)
-        bytes_format(table->out, "\033[48;2;%u;%u;%u;38;5;%dm", color >> 16, color >> 8 & 0xFF, color & 0xFF,
-                     dark ? 16 : 231);
+        qkv_bytes_format(table->out, "\033[48;2;%u;%u;%u;38;5;%dm", color >> 16, color >> 8 & 0xFF,
+                         color & 0xFF, dark ? 16 : 231);
     else if (table->job->options.colors == QKV_COLORS_256)
-        bytes_format(table->out, "\033[48;5;%d;38;5;%dm", palette_index(color), dark ? 16 : 231);
+        qkv_bytes_format(table->out, "\033[48;5;%d;38;5;%dm", palette_index(color), dark ? 16 : 231);
 }
 
 static void end_color(const struct table *table)
 {
-    if (table->job->options.colors != QKV_COLORS_NONE) bytes_text(table->out, "\033[0m");
+    if (table->job->options.colors != QKV_COLORS_NONE) qkv_bytes_text(table->out, "\033[0m");
 }
 
 /* A weight in its cell, with the space before it. What rounds to 0.00 is a dot, so that the eye finds the
@@ -102,12 +102,12 @@ static void append_weight(const struct table *table, double weight, int width)
     begin_color(table, weight);
     if (weight < 0.005) {
         append_spaces(table->out, width);
-        bytes_text(table->out, "·");
+        qkv_bytes_text(table->out, "·");
     } else {
         append_spaces(table->out, width - 3);
         int hundredths =
             (int)lround(fmin(fmax(weight, 0), 9) * 100); /* no %f: its point depends on the locale */
-        bytes_format(table->out, "%d.%02d", hundredths / 100, hundredths % 100);
+        qkv_bytes_format(table->out, "%d.%02d", hundredths / 100, hundredths % 100);
     }
     end_color(table);
 }
@@ -117,15 +117,15 @@ static void append_block(const struct table *table, int64_t first, int64_t last)
     const struct qkv_attention_map *map = table->map;
     append_spaces(table->out, table->label_width);
     for (int64_t c = first; c < last; c++) {
-        bytes_text(table->out, " ");
+        qkv_bytes_text(table->out, " ");
         append_label(table->out, table->columns[c], table->column_widths[c], RIGHT);
     }
-    bytes_text(table->out, "\n");
+    qkv_bytes_text(table->out, "\n");
     for (int64_t r = 0; r < map->rows; r++) {
         append_label(table->out, table->rows[r], table->label_width, LEFT);
         for (int64_t c = first; c < last; c++)
             append_weight(table, map->weights[r * map->columns + c], table->column_widths[c]);
-        bytes_text(table->out, "\n");
+        qkv_bytes_text(table->out, "\n");
     }
 }
 
@@ -142,7 +142,7 @@ static bool read_labels(struct qkv_arena *arena, const char *const *tokens, int6
     *widths = qkv_arena_allocate(arena, (size_t)count * sizeof **widths);
     if (!*labels || !*widths) return false;
     for (int64_t i = 0; i < count; i++) {
-        (*labels)[i] = report_label(arena, tokens[i]);
+        (*labels)[i] = qkv_report_label(arena, tokens[i]);
         if (!(*labels)[i]) return false;
         (*widths)[i] = clamp(display_width((*labels)[i]), least, most);
     }
@@ -152,8 +152,9 @@ static bool read_labels(struct qkv_arena *arena, const char *const *tokens, int6
 static void append_map(const struct report_job *job, const struct qkv_attention_map *map, struct bytes *out)
 {
     double tick;
-    struct table table = {.job = job, .out = out, .map = map, .maximum = report_color_maximum(job, &tick)};
-    const char *title = report_map_title(job->arena, map, true);
+    struct table table = {
+        .job = job, .out = out, .map = map, .maximum = qkv_report_color_maximum(job, &tick)};
+    const char *title = qkv_report_map_title(job->arena, map, true);
     if (!title ||
         !read_labels(job->arena, qkv_attention_row_tokens(job->report, map->kind), map->rows, 1, LABEL_MOST,
                      &table.rows, &table.row_widths) ||
@@ -166,16 +167,16 @@ static void append_map(const struct report_job *job, const struct qkv_attention_
         if (table.row_widths[r] > table.label_width) table.label_width = table.row_widths[r];
     if (job->options.colors != QKV_COLORS_NONE)
         table.label_width++; /* labels must not touch coloured cells */
-    bytes_format(out, "%s\nrows: %s, columns: %s\n", title,
-                 map->kind == QKV_ATTENTION_CROSS ? "target (output)" : "queries",
-                 map->kind == QKV_ATTENTION_CROSS ? "source" : "keys");
+    qkv_bytes_format(out, "%s\nrows: %s, columns: %s\n", title,
+                     map->kind == QKV_ATTENTION_CROSS ? "target (output)" : "queries",
+                     map->kind == QKV_ATTENTION_CROSS ? "source" : "keys");
     for (int64_t first = 0, last; first < map->columns; first = last) {
         int64_t width = table.label_width;
         for (last = first; last < map->columns; last++) {
             width += 1 + table.column_widths[last];
             if (width > job->options.width && last > first) break;
         }
-        bytes_text(out, "\n");
+        qkv_bytes_text(out, "\n");
         append_block(&table, first, last);
     }
 }
@@ -184,11 +185,11 @@ enum qkv_status qkv_report_text(const struct report_job *job, struct bytes *out,
 {
     (void)error;
     if (job->report->title) {
-        const char *title = report_line(job->arena, job->report->title);
-        if (title) bytes_format(out, "%s\n\n", title);
+        const char *title = qkv_report_line(job->arena, job->report->title);
+        if (title) qkv_bytes_format(out, "%s\n\n", title);
     }
     for (int64_t i = 0; i < job->report->map_count; i++) {
-        if (i > 0) bytes_text(out, "\n");
+        if (i > 0) qkv_bytes_text(out, "\n");
         append_map(job, &job->report->maps[i], out);
     }
     return QKV_OK;

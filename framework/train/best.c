@@ -34,7 +34,7 @@ static bool better(double a, double b, bool higher)
     return isnan(b) || (higher ? a > b : a < b);
 }
 
-enum qkv_status best_note(struct session *session, double score, bool *is_best, struct qkv_error *error)
+enum qkv_status qkv_best_note(struct session *session, double score, bool *is_best, struct qkv_error *error)
 {
     const struct qkv_training_config *training = &session->config->training;
     struct position *at = &session->at;
@@ -52,9 +52,9 @@ enum qkv_status best_note(struct session *session, double score, bool *is_best, 
     at->best[place] = (struct best){at->update, score};
     const char *name = checkpoint_name(session, at->update);
     if (!name) return qkv_error_set(error, "out of memory");
-    if (session_save(session, name, error)) return QKV_INVALID;
+    if (qkv_session_save(session, name, error)) return QKV_INVALID;
     if (!*is_best || link_best(session, name)) return QKV_OK;
-    return session_save(session, QKV_RUN_BEST, error);
+    return qkv_session_save(session, QKV_RUN_BEST, error);
 }
 
 static bool is_listed(const struct position *at, long long update)
@@ -64,7 +64,7 @@ static bool is_listed(const struct position *at, long long update)
     return false;
 }
 
-enum qkv_status best_tidy(struct session *session, struct qkv_error *error)
+enum qkv_status qkv_best_tidy(struct session *session, struct qkv_error *error)
 {
     DIR *folder = opendir(session->folder);
     if (!folder) return qkv_error_set(error, "%s: %s", session->folder, strerror(errno));
@@ -86,9 +86,9 @@ enum qkv_status best_tidy(struct session *session, struct qkv_error *error)
 
 /* What stands in best.safetensors may come from a validation after the checkpoint that the run goes on from.
  */
-enum qkv_status best_restore(struct session *session, struct qkv_error *error)
+enum qkv_status qkv_best_restore(struct session *session, struct qkv_error *error)
 {
     const char *name = session->at.best_count ? checkpoint_name(session, session->at.best[0].update) : NULL;
     if (name) link_best(session, name);
-    return best_tidy(session, error);
+    return qkv_best_tidy(session, error);
 }

@@ -48,7 +48,7 @@ static bool is_half_written(const char *name)
     return is_of_a_run(whole);
 }
 
-enum qkv_status folder_check(struct session *session, struct qkv_error *error)
+enum qkv_status qkv_folder_check(struct session *session, struct qkv_error *error)
 {
     const char *last = file_of(session, QKV_RUN_LAST);
     if (!last) return qkv_error_set(error, "out of memory");
@@ -72,7 +72,7 @@ enum qkv_status folder_check(struct session *session, struct qkv_error *error)
     return status;
 }
 
-enum qkv_status folder_lock(struct session *session, struct qkv_error *error)
+enum qkv_status qkv_folder_lock(struct session *session, struct qkv_error *error)
 {
     if (!session->options->resume && qkv_folder_make(session->folder, error)) return QKV_INVALID;
     session->lock = opendir(session->folder);
@@ -80,14 +80,14 @@ enum qkv_status folder_lock(struct session *session, struct qkv_error *error)
         return qkv_error_set(error, "%s: cannot be opened: %s", session->folder, strerror(errno));
     /* File systems without locks say something else, and then there is none. */
     if (flock(dirfd(session->lock), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
-        return folder_check(session, error);
+        return qkv_folder_check(session, error);
     return qkv_error_set(error,
                          "%s: another process trains this run now; wait for it, or choose another "
                          "training.model_dir",
                          session->folder);
 }
 
-enum qkv_status folder_clear(struct session *session, struct qkv_error *error)
+enum qkv_status qkv_folder_clear(struct session *session, struct qkv_error *error)
 {
     enum qkv_status status = QKV_OK;
     rewinddir(session->lock);
@@ -102,7 +102,7 @@ enum qkv_status folder_clear(struct session *session, struct qkv_error *error)
     return status;
 }
 
-enum qkv_status folder_write_config(struct session *session, struct qkv_error *error)
+enum qkv_status qkv_folder_write_config(struct session *session, struct qkv_error *error)
 {
     struct qkv_file_writer writer;
     const char *path = file_of(session, QKV_RUN_CONFIG);
@@ -112,7 +112,7 @@ enum qkv_status folder_write_config(struct session *session, struct qkv_error *e
     return qkv_file_commit(&writer, error);
 }
 
-enum qkv_status folder_trim_metrics(struct session *session, struct qkv_error *error)
+enum qkv_status qkv_folder_trim_metrics(struct session *session, struct qkv_error *error)
 {
     const char *path = file_of(session, QKV_RUN_METRICS);
     FILE *old = path ? fopen(path, "r") : NULL;
@@ -146,7 +146,7 @@ static int append_line(const char *path, const char *text)
     return code;
 }
 
-enum qkv_status session_log(struct session *session, struct cJSON *line, struct qkv_error *error)
+enum qkv_status qkv_session_log(struct session *session, struct cJSON *line, struct qkv_error *error)
 {
     const char *path = file_of(session, QKV_RUN_METRICS);
     char *text = cJSON_PrintUnformatted(line);

@@ -28,8 +28,8 @@ static bool save_key(void *context, const char *path, const char *value)
     return true;
 }
 
-void origin_save(struct qkv_state *state, const struct qkv_config *config,
-                 const struct qkv_vocabulary *source, const struct qkv_vocabulary *target)
+void qkv_origin_save(struct qkv_state *state, const struct qkv_config *config,
+                     const struct qkv_vocabulary *source, const struct qkv_vocabulary *target)
 {
     const struct qkv_vocabulary *vocabularies[SIDES] = {source, target};
     char text[SUM_SIZE];
@@ -63,9 +63,9 @@ static bool check_key(void *context, const char *path, const char *value)
     return false;
 }
 
-enum qkv_status origin_check(const struct qkv_state *state, const struct qkv_config *config,
-                             const struct qkv_vocabulary *source, const struct qkv_vocabulary *target,
-                             const char *path, struct qkv_error *error)
+enum qkv_status qkv_origin_check(const struct qkv_state *state, const struct qkv_config *config,
+                                 const struct qkv_vocabulary *source, const struct qkv_vocabulary *target,
+                                 const char *path, struct qkv_error *error)
 {
     static const char *const NAMES[SIDES] = {"source", "target"};
     const struct qkv_vocabulary *vocabularies[SIDES] = {source, target};

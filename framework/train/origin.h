@@ -8,13 +8,13 @@
 #include "qkv/config.h"
 #include "qkv/vocabulary.h"
 
-void origin_save(struct qkv_state *state, const struct qkv_config *config,
-                 const struct qkv_vocabulary *source, const struct qkv_vocabulary *target);
+void qkv_origin_save(struct qkv_state *state, const struct qkv_config *config,
+                     const struct qkv_vocabulary *source, const struct qkv_vocabulary *target);
 
 /* Fails, with the path of the checkpoint before it, at the first thing that the state tells otherwise; what
  * it does not tell is taken as it is. */
-enum qkv_status origin_check(const struct qkv_state *state, const struct qkv_config *config,
-                             const struct qkv_vocabulary *source, const struct qkv_vocabulary *target,
-                             const char *path, struct qkv_error *error);
+enum qkv_status qkv_origin_check(const struct qkv_state *state, const struct qkv_config *config,
+                                 const struct qkv_vocabulary *source, const struct qkv_vocabulary *target,
+                                 const char *path, struct qkv_error *error);
 
 #endif

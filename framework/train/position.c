@@ -25,7 +25,7 @@ static const char *best_key(char key[48], int64_t i, const char *field)
     return key;
 }
 
-void position_save(const struct position *position, struct qkv_state *state)
+void qkv_position_save(const struct position *position, struct qkv_state *state)
 {
     char key[48];
     for (int i = 0; i < INTEGER_COUNT; i++)
@@ -38,8 +38,8 @@ void position_save(const struct position *position, struct qkv_state *state)
     }
 }
 
-enum qkv_status position_restore(struct position *position, const struct qkv_state *state,
-                                 struct qkv_error *error)
+enum qkv_status qkv_position_restore(struct position *position, const struct qkv_state *state,
+                                     struct qkv_error *error)
 {
     struct position found = {0};
     char key[48];

@@ -75,44 +75,44 @@ static enum qkv_status restore(struct session *session, struct qkv_error *error)
     enum qkv_status status =
         qkv_checkpoint_load(last, &session->model->parameters, &session->optimizer, &state, error);
     if (!status) {
-        status = position_restore(&session->at, &state, &inner);
+        status = qkv_position_restore(&session->at, &state, &inner);
         if (!status) status = qkv_schedule_restore(&session->schedule, &state, &inner);
         if (status) qkv_error_set(error, "%s: %s", last, inner.message);
     }
     /* What the model was trained as says more than the first tensor that does not fit. */
-    if (origin_check(&state, session->config, &session->source, &session->target, last, error))
+    if (qkv_origin_check(&state, session->config, &session->source, &session->target, last, error))
         status = QKV_INVALID;
     qkv_state_release(&state);
     return status;
 }
 
-enum qkv_status session_open(struct session *session, struct qkv_error *error)
+enum qkv_status qkv_session_open(struct session *session, struct qkv_error *error)
 {
     session->folder = session->config->training.model_dir;
-    if (folder_check(session, error) || read_corpora(session, error) || check_lengths(session, error) ||
-        make_machine(session, error) || folder_lock(session, error))
+    if (qkv_folder_check(session, error) || read_corpora(session, error) || check_lengths(session, error) ||
+        make_machine(session, error) || qkv_folder_lock(session, error))
         return QKV_INVALID;
     if (session->options->resume) {
-        if (restore(session, error) || folder_clear(session, error)) return QKV_INVALID;
-        if (folder_trim_metrics(session, error) || best_restore(session, error)) return QKV_INVALID;
-        return folder_write_config(session, error);
+        if (restore(session, error) || qkv_folder_clear(session, error)) return QKV_INVALID;
+        if (qkv_folder_trim_metrics(session, error) || qkv_best_restore(session, error)) return QKV_INVALID;
+        return qkv_folder_write_config(session, error);
     }
     const char *source = file_of(session, QKV_RUN_SOURCE), *target = file_of(session, QKV_RUN_TARGET);
     if (!source || !target) return qkv_error_set(error, "out of memory");
-    if (folder_clear(session, error)) return QKV_INVALID;
+    if (qkv_folder_clear(session, error)) return QKV_INVALID;
     if (qkv_vocabulary_save(&session->source, source, error)) return QKV_INVALID;
     if (qkv_vocabulary_save(&session->target, target, error)) return QKV_INVALID;
     /* From the first moment on there is something to resume; and what has no config is no run yet. */
-    if (session_save(session, QKV_RUN_LAST, error)) return QKV_INVALID;
-    return folder_write_config(session, error);
+    if (qkv_session_save(session, QKV_RUN_LAST, error)) return QKV_INVALID;
+    return qkv_folder_write_config(session, error);
 }
 
-enum qkv_status session_save(struct session *session, const char *name, struct qkv_error *error)
+enum qkv_status qkv_session_save(struct session *session, const char *name, struct qkv_error *error)
 {
     struct qkv_state state = {0};
     const char *path = file_of(session, name);
-    origin_save(&state, session->config, &session->source, &session->target);
-    position_save(&session->at, &state);
+    qkv_origin_save(&state, session->config, &session->source, &session->target);
+    qkv_position_save(&session->at, &state);
     qkv_schedule_save(&session->schedule, &state);
     enum qkv_status status =
         path ? qkv_checkpoint_save(path, &session->model->parameters, &session->optimizer, &state, error)
@@ -121,7 +121,7 @@ enum qkv_status session_save(struct session *session, const char *name, struct q
     return status;
 }
 
-void session_release(struct session *session)
+void qkv_session_release(struct session *session)
 {
     qkv_evaluator_free(session->evaluator);
     qkv_optimizer_release(&session->optimizer);

@@ -154,7 +154,7 @@ static enum qkv_status tell_progress(struct session *session, struct clock *cloc
     at->log_loss = 0;
     at->log_tokens = 0;
     *clock = (struct clock){.started = seconds()};
-    return session_log(session, line, error);
+    return qkv_session_log(session, line, error);
 }
 
 static void tell_validation(struct session *session, const struct qkv_scores *scores, bool best)
@@ -187,7 +187,7 @@ static enum qkv_status validate(struct session *session, struct qkv_error *error
     double score = qkv_scores_get(&scores, metric);
     at->validated = at->update;
     qkv_schedule_validated(&session->schedule, score, qkv_metric_higher_is_better(metric));
-    if (best_note(session, score, &best, error)) return QKV_INVALID;
+    if (qkv_best_note(session, score, &best, error)) return QKV_INVALID;
     at->waited = best ? 0 : at->waited + 1;
     cJSON *line = cJSON_CreateObject();
     cJSON_AddStringToObject(line, "kind", "validation");
@@ -201,7 +201,7 @@ static enum qkv_status validate(struct session *session, struct qkv_error *error
     cJSON_AddNumberToObject(line, "chrf", scores.chrf);
     cJSON_AddBoolToObject(line, "best", best);
     tell_validation(session, &scores, best);
-    return session_log(session, line, error);
+    return qkv_session_log(session, line, error);
 }
 
 /* Validates where that has not been done yet, and saves. last.safetensors is what counts: whatever a kill
@@ -209,8 +209,8 @@ static enum qkv_status validate(struct session *session, struct qkv_error *error
  * stands. */
 static enum qkv_status validate_and_save(struct session *session, struct qkv_error *error)
 {
-    if (validate(session, error) || session_save(session, QKV_RUN_LAST, error)) return QKV_INVALID;
-    return best_tidy(session, error);
+    if (validate(session, error) || qkv_session_save(session, QKV_RUN_LAST, error)) return QKV_INVALID;
+    return qkv_best_tidy(session, error);
 }
 
 /* ---- the loop ---- */
@@ -249,7 +249,7 @@ static enum qkv_status loop(struct session *session, enum qkv_train_end *end, st
         if (tell_progress(session, &clock, error)) return QKV_INVALID;
         if (listener->stop && listener->stop(listener->context)) {
             *end = QKV_TRAIN_STOPPED;
-            return session_save(session, QKV_RUN_LAST, error);
+            return qkv_session_save(session, QKV_RUN_LAST, error);
         }
     }
     if (validate(session, error)) return QKV_INVALID;
@@ -281,7 +281,7 @@ enum qkv_status qkv_train(const struct qkv_config *config, const struct qkv_trai
                           struct qkv_train_result *result, struct qkv_error *error)
 {
     struct session session = {.config = config, .options = options};
-    enum qkv_status status = session_open(&session, error);
+    enum qkv_status status = qkv_session_open(&session, error);
     if (!status) {
         tell_start(&session);
         status = loop(&session, &result->end, error);
@@ -291,6 +291,6 @@ enum qkv_status qkv_train(const struct qkv_config *config, const struct qkv_trai
         result->best_update = session.at.best[0].update;
         result->best = session.at.best[0].score;
     }
-    session_release(&session);
+    qkv_session_release(&session);
     return status;
 }

@@ -54,40 +54,40 @@ struct session {
 
 /* session.c: reads and checks all input, makes the model, restores or writes the run folder. On failure the
  * session must be released all the same. */
-enum qkv_status session_open(struct session *session, struct qkv_error *error);
-enum qkv_status session_save(struct session *session, const char *name, struct qkv_error *error);
-void session_release(struct session *session);
+enum qkv_status qkv_session_open(struct session *session, struct qkv_error *error);
+enum qkv_status qkv_session_save(struct session *session, const char *name, struct qkv_error *error);
+void qkv_session_release(struct session *session);
 
 /* folder.c. A new run must not replace one by accident, and --resume needs one. */
-enum qkv_status folder_check(struct session *session, struct qkv_error *error);
+enum qkv_status qkv_folder_check(struct session *session, struct qkv_error *error);
 
 /* Makes the folder unless the run is resumed, and keeps other processes from training in it. */
-enum qkv_status folder_lock(struct session *session, struct qkv_error *error);
+enum qkv_status qkv_folder_lock(struct session *session, struct qkv_error *error);
 
 /* Removes what an old run left in the locked folder, and nothing else: of one that is resumed only files that
  * a kill left half written. */
-enum qkv_status folder_clear(struct session *session, struct qkv_error *error);
-enum qkv_status folder_write_config(struct session *session, struct qkv_error *error);
+enum qkv_status qkv_folder_clear(struct session *session, struct qkv_error *error);
+enum qkv_status qkv_folder_write_config(struct session *session, struct qkv_error *error);
 
 /* Lines of metrics.jsonl that tell of updates after the checkpoint would come twice: a resumed run drops
  * them, and a line that a kill cut short with them. */
-enum qkv_status folder_trim_metrics(struct session *session, struct qkv_error *error);
+enum qkv_status qkv_folder_trim_metrics(struct session *session, struct qkv_error *error);
 
 /* metrics.jsonl: appends one line, made of a JSON object that is consumed. */
 struct cJSON;
-enum qkv_status session_log(struct session *session, struct cJSON *line, struct qkv_error *error);
+enum qkv_status qkv_session_log(struct session *session, struct cJSON *line, struct qkv_error *error);
 
 /* position.c: to and from the state of a checkpoint. */
-void position_save(const struct position *position, struct qkv_state *state);
-enum qkv_status position_restore(struct position *position, const struct qkv_state *state,
-                                 struct qkv_error *error);
+void qkv_position_save(const struct position *position, struct qkv_state *state);
+enum qkv_status qkv_position_restore(struct position *position, const struct qkv_state *state,
+                                     struct qkv_error *error);
 
-/* best.c: the list of best validations in the position, and their checkpoints. best_note takes note of a
- * validation and saves it if it is among them; *is_best says whether it is the best of all so far. best_tidy
- * removes the checkpoints that are not in the list (any more). best_restore makes the files agree with a list
- * that was just restored. */
-enum qkv_status best_note(struct session *session, double score, bool *is_best, struct qkv_error *error);
-enum qkv_status best_tidy(struct session *session, struct qkv_error *error);
-enum qkv_status best_restore(struct session *session, struct qkv_error *error);
+/* best.c: the list of best validations in the position, and their checkpoints. qkv_best_note takes note of a
+ * validation and saves it if it is among them; *is_best says whether it is the best of all so far.
+ * qkv_best_tidy removes the checkpoints that are not in the list (any more). qkv_best_restore makes the files
+ * agree with a list that was just restored. */
+enum qkv_status qkv_best_note(struct session *session, double score, bool *is_best, struct qkv_error *error);
+enum qkv_status qkv_best_tidy(struct session *session, struct qkv_error *error);
+enum qkv_status qkv_best_restore(struct session *session, struct qkv_error *error);
 
 #endif

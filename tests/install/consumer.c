@@ -174,15 +174,22 @@ Test(headers, declare_c_functions_in_cxx)
     cr_expect_not_null(strstr(names, " qkv_add\n"), "%s", names);
 }
 
-/* Whatever else the library exported, some program would come to call, or define by chance. */
-Test(library, exports_only_our_names)
+/* Whatever else the library showed, some program would come to call, or define by chance. That goes for the
+ * static one, too, which cannot hide what its files share. */
+static void expect_our_names(const char *folder, const char *library, const char *option)
 {
-    if (*QKV_INSTRUMENTATION) cr_skip_test("instrumented: the compiler's run-time names are there, too");
-    const char *folder = installed("exports");
-    char *names =
-        MUST("nm -D --defined-only $(find '%s/prefix' -name libqkv.so) | awk '{ print $3 }'", folder);
+    char *names = MUST("nm %s --defined-only $(find '%s/prefix' -name %s) | awk 'NF == 3 { print $3 }'",
+                       option, folder, library);
     int ours = 0;
     for (char *name = strtok(names, "\n"); name; name = strtok(NULL, "\n"), ours++)
-        cr_expect(!strncmp(name, "qkv_", 4), "%s", name);
+        cr_expect(!strncmp(name, "qkv_", 4), "%s: %s", library, name);
     cr_expect_gt(ours, 100);
+}
+
+Test(library, has_only_our_names)
+{
+    if (*QKV_INSTRUMENTATION) cr_skip_test("instrumented: the compiler's run-time names are there, too");
+    const char *folder = installed("symbols");
+    expect_our_names(folder, "libqkv.so", "--dynamic");
+    expect_our_names(folder, "libqkv.a", "--extern-only");
 }
