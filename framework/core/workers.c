@@ -1,6 +1,5 @@
 #include "qkv/workers.h"
 
-#include <cblas.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -60,7 +59,6 @@ struct qkv_workers *qkv_workers_new(int threads, struct qkv_error *error)
         long online = sysconf(_SC_NPROCESSORS_ONLN);
         threads = online > 0 ? (int)online : 1;
     }
-    openblas_set_num_threads(1);
     int helpers = threads - 1;
     struct qkv_workers *workers = calloc(1, sizeof *workers + (size_t)helpers * sizeof workers->thread[0]);
     if (!workers) {

@@ -2,6 +2,7 @@
 
 #include "qkv/parameters.h"
 
+#include <cblas.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -17,6 +18,7 @@ struct qkv_graph *qkv_graph_new(enum qkv_dtype dtype)
     graph->dtype = dtype;
     graph->size = dtype == QKV_FLOAT32 ? sizeof(float) : sizeof(double);
     graph->ops = qkv_registry(dtype);
+    openblas_set_num_threads(1); /* see graph.h */
     graph->gradients = true;
     return graph;
 }

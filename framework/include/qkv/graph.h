@@ -63,7 +63,10 @@ struct qkv_parameter;
 
 /* ---- the graph ---- */
 
-/* NULL when there is no memory. New graphs record gradients and do not drop out. */
+/* NULL when there is no memory. New graphs record gradients and do not drop out.
+ *
+ * Sets the matrix library to one thread for the process: qkv splits work by sentences, two levels of threads
+ * fight over the cores, and products must not depend on how many there are. */
 QKV_API struct qkv_graph *qkv_graph_new(enum qkv_dtype dtype);
 QKV_API void qkv_graph_free(struct qkv_graph *graph);
 

@@ -7,8 +7,7 @@
 struct qkv_workers;
 
 /* Starts a team of `threads` (the caller is one of them; 1 starts none). 0 means as many as the machine has.
- * NULL with a message when threads cannot be started. Sets the matrix library to one thread for the process:
- * qkv splits work by sentences, and two levels of threads fight over the cores. */
+ * NULL with a message when threads cannot be started. */
 QKV_API struct qkv_workers *qkv_workers_new(int threads, struct qkv_error *error);
 
 /* How many threads work, the caller included. */
