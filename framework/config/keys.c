@@ -35,23 +35,26 @@
 #define BETWEEN(a, b) {(a), (b), true, true}
 /* clang-format on */
 
-#define ROW(key_kind, key_path, key_fallback, key_help, ...)                                                 \
+#define ROW(key_kind, key_path, key_role, key_fallback, key_help, ...)                                       \
     {.path = NAME(key_path),                                                                                 \
      .kind = key_kind,                                                                                       \
+     .role = QKV_ROLE_##key_role,                                                                            \
      .offset = offsetof(struct qkv_config, key_path),                                                        \
      .fallback = key_fallback,                                                                               \
      .help = key_help,                                                                                       \
      __VA_ARGS__},
-#define TEXT(path, fallback, help)    ROW(QKV_KEY_TEXT, path, fallback, help, .range = ANY, .unit = "")
-#define BOOLEAN(path, fallback, help) ROW(QKV_KEY_BOOLEAN, path, fallback, help, .range = ANY, .unit = "")
-#define INTEGER(path, limits, of_unit, fallback, help)                                                       \
-    ROW(QKV_KEY_INTEGER, path, fallback, help, .range = limits, .unit = of_unit)
-#define NUMBER(path, limits, of_unit, fallback, help)                                                        \
-    ROW(QKV_KEY_NUMBER, path, fallback, help, .range = limits, .unit = of_unit)
-#define PAIR(path, limits, fallback, help)                                                                   \
-    ROW(QKV_KEY_PAIR, path, fallback, help, .range = limits, .unit = "")
-#define CHOICE(path, fallback, help)                                                                         \
-    ROW(QKV_KEY_CHOICE, path, fallback, help, .range = ANY, .unit = "",                                      \
+#define TEXT(path, role, fallback, help)                                                                     \
+    ROW(QKV_KEY_TEXT, path, role, fallback, help, .range = ANY, .unit = "")
+#define BOOLEAN(path, role, fallback, help)                                                                  \
+    ROW(QKV_KEY_BOOLEAN, path, role, fallback, help, .range = ANY, .unit = "")
+#define INTEGER(path, role, limits, of_unit, fallback, help)                                                 \
+    ROW(QKV_KEY_INTEGER, path, role, fallback, help, .range = limits, .unit = of_unit)
+#define NUMBER(path, role, limits, of_unit, fallback, help)                                                  \
+    ROW(QKV_KEY_NUMBER, path, role, fallback, help, .range = limits, .unit = of_unit)
+#define PAIR(path, role, limits, fallback, help)                                                             \
+    ROW(QKV_KEY_PAIR, path, role, fallback, help, .range = limits, .unit = "")
+#define CHOICE(path, role, fallback, help)                                                                   \
+    ROW(QKV_KEY_CHOICE, path, role, fallback, help, .range = ANY, .unit = "",                                \
         .choices = QKV_CHOICES_OF(FIELD(path)))
 
 const struct qkv_key qkv_keys[] = {
@@ -72,6 +75,20 @@ bool qkv_key_is_section(const char *path)
     for (int i = 0; i < qkv_key_count; i++)
         if (!strncmp(qkv_keys[i].path, path, length) && qkv_keys[i].path[length] == '.') return true;
     return false;
+}
+
+bool qkv_key_is_fixed(const struct qkv_key *key, enum qkv_config_fixed when, const struct qkv_config *config)
+{
+    enum qkv_schedule_kind schedule = config->training.scheduling;
+    if (key->role == QKV_ROLE_MODEL || when == QKV_FIXED_FOR_GOOD) return key->role == QKV_ROLE_MODEL;
+    switch (key->role) {
+    case QKV_ROLE_LENGTH:
+        return schedule == QKV_SCHEDULE_LINEAR || schedule == QKV_SCHEDULE_COSINE;
+    case QKV_ROLE_VALIDATION:
+        return schedule == QKV_SCHEDULE_PLATEAU;
+    default:
+        return key->role == QKV_ROLE_COURSE;
+    }
 }
 
 static int least(int a, int b)

@@ -15,6 +15,15 @@ enum qkv_key_kind {
     QKV_KEY_PAIR,    /* double[2] */
 };
 
+/* What a change of the value does to a trained run; keys.def explains them. No row goes without. */
+enum qkv_key_role {
+    QKV_ROLE_MODEL = 1,
+    QKV_ROLE_COURSE,
+    QKV_ROLE_LENGTH,
+    QKV_ROLE_VALIDATION,
+    QKV_ROLE_FREE,
+};
+
 struct qkv_range {
     double lowest, highest;      /* may be infinite */
     bool open_below, open_above; /* whether the bound itself is outside */
@@ -23,6 +32,7 @@ struct qkv_range {
 struct qkv_key {
     const char *path; /* "training.learning_rate" */
     enum qkv_key_kind kind;
+    enum qkv_key_role role;
     size_t offset; /* of its field in struct qkv_config */
     struct qkv_range range;
     const struct qkv_choices *choices;
@@ -39,6 +49,9 @@ const struct qkv_key *qkv_key_find(const char *path);
 
 /* Whether a path names a section, "training" or "model.encoder". */
 bool qkv_key_is_section(const char *path);
+
+/* Whether a run with that config holds on to the value of the key. */
+bool qkv_key_is_fixed(const struct qkv_key *key, enum qkv_config_fixed when, const struct qkv_config *config);
 
 /* The key or section that `path` was probably meant to be, written into `memory`; "" when none is near. */
 enum { QKV_KEY_LONGEST = 64 };

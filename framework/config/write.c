@@ -54,33 +54,14 @@ enum qkv_status qkv_config_write(const struct qkv_config *config, FILE *file, bo
     return good && !ferror(file) ? QKV_OK : QKV_INVALID;
 }
 
-/* Whether a key says what the numbers of a trained model mean. Positions that are learned have as many rows
- * as their tensor says; the others have no bound of their own. */
-static bool is_trained(const char *path)
-{
-    static const char *const data[] = {"level", "lowercase", "split_punctuation"};
-    static const char *const training[] = {
-        "dropout",           "initializer",     "init_gain", "init_depth_scaling",
-        "embed_initializer", "embed_init_gain", "max_length"};
-    const char *name = strrchr(path, '.') ? strrchr(path, '.') + 1 : path;
-    if (!strncmp(path, "model.", 6)) {
-        for (size_t i = 0; i < sizeof training / sizeof training[0]; i++)
-            if (!strcmp(name, training[i])) return false;
-        return true;
-    }
-    for (size_t i = 0; i < sizeof data / sizeof data[0] && !strncmp(path, "data.", 5); i++)
-        if (!strcmp(name, data[i])) return true;
-    return false;
-}
-
-enum qkv_status qkv_config_each_trained(const struct qkv_config *config,
-                                        bool (*each)(void *context, const char *path, const char *value),
-                                        void *context)
+enum qkv_status qkv_config_each_fixed(const struct qkv_config *config, enum qkv_config_fixed when,
+                                      bool (*each)(void *context, const char *path, const char *value),
+                                      void *context)
 {
     struct qkv_arena arena = {0};
     bool good = true;
     for (int i = 0; i < qkv_key_count && good; i++) {
-        if (!is_trained(qkv_keys[i].path)) continue;
+        if (!qkv_key_is_fixed(&qkv_keys[i], when, config)) continue;
         const char *value = qkv_value_text(&qkv_keys[i], config, &arena);
         good = value && each(context, qkv_keys[i].path, value);
     }

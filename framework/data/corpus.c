@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <zlib.h>
 
 /* One side of the pair being read. */
 struct part {
@@ -331,6 +332,26 @@ const char *qkv_corpus_source(const struct qkv_corpus *corpus, int64_t i)
 const char *qkv_corpus_target(const struct qkv_corpus *corpus, int64_t i)
 {
     return raw_line(corpus, &corpus->target, i);
+}
+
+/* Ids little-endian, each sentence ended by -1. */
+static uLong side_checksum(const struct qkv_corpus_side *side, int64_t count, uLong sum)
+{
+    for (int64_t i = 0; i < count; i++) {
+        for (int64_t k = side->start[i]; k <= side->start[i + 1]; k++) {
+            uint32_t id = k < side->start[i + 1] ? (uint32_t)side->ids[k] : UINT32_MAX;
+            const Bytef bytes[4] = {(Bytef)id, (Bytef)(id >> 8), (Bytef)(id >> 16), (Bytef)(id >> 24)};
+            sum = crc32_z(sum, bytes, sizeof bytes);
+        }
+    }
+    return side->raw_start ? crc32_z(sum, (const Bytef *)side->raw, (z_size_t)side->raw_start[count]) : sum;
+}
+
+uint32_t qkv_corpus_checksum(const struct qkv_corpus *corpus)
+{
+    QKV_BUG(!corpus->encoded, "the checksum is that of an encoded corpus");
+    uLong sum = side_checksum(&corpus->source, corpus->count, crc32_z(0, NULL, 0));
+    return (uint32_t)side_checksum(&corpus->target, corpus->count, sum);
 }
 
 static void release_side(struct qkv_corpus_side *side)

@@ -66,6 +66,18 @@ static enum qkv_status make_machine(struct session *session, struct qkv_error *e
     return session->evaluator ? QKV_OK : QKV_INVALID;
 }
 
+/* The run goes on with the text it was trained on. A score compares with those of the same text only: another
+ * dev set is welcome as long as there is none. */
+static enum qkv_status check_texts(const struct session *session, const struct qkv_state *state,
+                                   const char *last, struct qkv_error *error)
+{
+    const struct qkv_data_config *data = &session->config->data;
+    if (qkv_origin_check_text(state, "data.train", data->train, &session->train, last, error))
+        return QKV_INVALID;
+    if (!data->dev[0] || !session->at.best_count) return QKV_OK;
+    return qkv_origin_check_text(state, "data.dev", data->dev, &session->dev, last, error);
+}
+
 static enum qkv_status restore(struct session *session, struct qkv_error *error)
 {
     const char *last = file_of(session, QKV_RUN_LAST);
@@ -80,8 +92,10 @@ static enum qkv_status restore(struct session *session, struct qkv_error *error)
         if (status) qkv_error_set(error, "%s: %s", last, inner.message);
     }
     /* What the model was trained as says more than the first tensor that does not fit. */
-    if (qkv_origin_check(&state, session->config, &session->source, &session->target, last, error))
+    if (qkv_origin_check(&state, session->config, QKV_FIXED_RESUMING, &session->source, &session->target,
+                         last, error))
         status = QKV_INVALID;
+    if (!status) status = check_texts(session, &state, last, error);
     qkv_state_release(&state);
     return status;
 }
@@ -110,8 +124,11 @@ enum qkv_status qkv_session_open(struct session *session, struct qkv_error *erro
 enum qkv_status qkv_session_save(struct session *session, const char *name, struct qkv_error *error)
 {
     struct qkv_state state = {0};
+    const struct qkv_data_config *data = &session->config->data;
     const char *path = file_of(session, name);
     qkv_origin_save(&state, session->config, &session->source, &session->target);
+    qkv_origin_save_text(&state, "data.train", data->train, &session->train);
+    if (data->dev[0]) qkv_origin_save_text(&state, "data.dev", data->dev, &session->dev);
     qkv_position_save(&session->at, &state);
     qkv_schedule_save(&session->schedule, &state);
     enum qkv_status status =

@@ -173,19 +173,100 @@ Test(train, resume_refuses_another_model)
         {"-s model.encoder.activation=gelu", "model.encoder.activation relu, but the config has gelu"},
         {"-s model.encoder.num_layers=2", "model.encoder.num_layers 1, but the config has 2"},
         {"-s data.src.level=char", "data.src.level word, but the config has char"},
+        {"-s training.optimizer=sgd", "training.optimizer adam, but the config has sgd"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         cr_expect(
             refused(run("cd '%s' && qkv train c.yaml --resume %s", folder, cases[i][0]),
                     format("qkv: run/last.safetensors: was trained with %s: put it back, or train a new run",
                            cases[i][1])));
-    cr_expect(
-        refused(run("cd '%s' && qkv train c.yaml --resume -s training.optimizer=sgd", folder),
-                "qkv: run/last.safetensors: holds the state of the optimizer adam, but the config has sgd"));
     cr_assert_str_eq(fingerprint(folder), before);
-    struct outcome outcome = run("cd '%s' && qkv train c.yaml --resume -q -s model.encoder.dropout=0.1 "
-                                 "-s training.learning_rate=0.001",
-                                 folder);
+}
+
+Test(train, resume_refuses_what_would_end_in_other_numbers)
+{
+    const char *folder = tiny_run("other_course", 5);
+    char *before = fingerprint(folder);
+    static const char *const cases[][3] = {
+        {"training.batch_size", "16", "17"},
+        {"training.batch_type", "sentence", "token"},
+        {"training.batch_multiplier", "1", "2"},
+        {"training.random_seed", "42", "43"},
+        {"training.shards", "4", "2"},
+        {"training.learning_rate", "0.01", "0.02"},
+        {"training.adam_betas", "[0.9, 0.999]", "[0.9, 0.98]"},
+        {"training.label_smoothing", "0", "0.1"},
+        {"training.early_stopping_metric", "loss", "bleu"},
+        {"model.encoder.dropout", "0", "0.1"},
+        {"model.init_gain", "1", "2"},
+        {"data.trg.voc_limit", "0", "5"},
+        {"data.src.max_length", "10", "9"},
+        {"data.joint_vocabulary", "false", "true"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        cr_expect(
+            refused(run("cd '%s' && qkv train c.yaml --resume -s '%s=%s'", folder, cases[i][0], cases[i][2]),
+                    format("qkv: run/last.safetensors: was trained with %s %s, but the config has %s: put "
+                           "it back, or train a new run",
+                           cases[i][0], cases[i][1], cases[i][2])));
+    cr_assert_str_eq(fingerprint(folder), before);
+    struct outcome outcome =
+        run("cd '%s' && cp train.tsv same.tsv && cp -r run moved && "
+            "qkv train c.yaml --resume -q -s training.updates=8 -s training.epochs=3 -s training.patience=9 "
+            "-s training.validation_freq=1 -s training.logging_freq=1 -s training.validation_samples=0 "
+            "-s training.keep_best_ckpts=1 -s testing.beam_size=2 -s testing.batch_size=3 -s name=other "
+            "-s data.train=same.tsv -s data.test=dev.tsv -s training.model_dir=moved -s data.src.lang=xx -j2",
+            folder);
+    cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
+}
+
+Test(train, resume_refuses_what_its_schedule_depends_on)
+{
+    const char *folder = tiny_task("schedules");
+    static const char *const cases[][4] = {
+        {"cosine", "training.updates", "4", "8"},
+        {"linear", "training.updates", "4", "8"},
+        {"plateau", "training.validation_freq", "2", "1"},
+        {"plateau", "testing.beam_size", "1", "2"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *train =
+            format("cd '%s' && qkv train c.yaml -q -s training.scheduling=%s -s training.updates=4 "
+                   "-s training.validation_freq=2",
+                   folder, cases[i][0]);
+        cr_assert_eq(run("%s --overwrite", train).exit_code, 0);
+        cr_expect(
+            refused(run("%s --resume -s %s=%s", train, cases[i][1], cases[i][3]),
+                    format("qkv: run/last.safetensors: was trained with %s %s, but the config has %s: put "
+                           "it back, or train a new run",
+                           cases[i][1], cases[i][2], cases[i][3])));
+    }
+}
+
+Test(train, resume_refuses_another_text)
+{
+    const char *folder = tiny_run("other_text", 5);
+    /* The same words in another order, of as many pairs. */
+    run("cd '%s' && tac train.tsv >other.tsv && { tail -n 7 dev.tsv; head -n 1 dev.tsv; } >others.tsv",
+        folder);
+    char *before = fingerprint(folder);
+    struct outcome outcome = run("cd '%s' && qkv train c.yaml --resume -s data.train=other.tsv", folder);
+    cr_expect_eq(outcome.exit_code, 2);
+    cr_expect_str_empty(outcome.output);
+    const char *train =
+        "qkv: run/last.safetensors: was trained with data.train train.tsv (80 pairs, checksum ";
+    cr_expect(!strncmp(outcome.error, train, strlen(train)), "%s", outcome.error);
+    cr_expect_not_null(strstr(outcome.error, "), but now other.tsv holds other text (80 pairs, checksum "));
+    cr_expect_not_null(strstr(outcome.error, "): put it back, or train a new run\n"));
+    outcome = run("cd '%s' && qkv train c.yaml --resume -s data.dev=others.tsv", folder);
+    cr_expect_eq(outcome.exit_code, 2);
+    cr_expect_not_null(strstr(outcome.error, ": was trained with data.dev dev.tsv (8 pairs, checksum "));
+    cr_assert_str_eq(fingerprint(folder), before);
+    /* What training does not see is nothing to it: other line ends, a name; nor is a dev set that is gone. */
+    outcome = run("cd '%s' && gzip -k train.tsv && qkv train c.yaml --resume -q -s data.train=train.tsv.gz "
+                  "-s data.dev= -s training.updates=6 && sed -i 's/$/\\r/' train.tsv && "
+                  "qkv train c.yaml --resume -q -s training.updates=7",
+                  folder);
     cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
 }
 

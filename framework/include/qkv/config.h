@@ -186,13 +186,18 @@ QKV_API enum qkv_status qkv_config_default(struct qkv_config *config, struct qkv
  * QKV_INVALID when the file cannot be written or there is no memory. */
 QKV_API enum qkv_status qkv_config_write(const struct qkv_config *config, FILE *file, bool full);
 
-/* Calls `each` with every key, as path and value text, that a trained model keeps for good, because it says
- * what its numbers mean: model.* and how data.src and data.trg become tokens; not what only training uses
- * (dropouts, how parameters start). `each` ends it by returning false. QKV_INVALID when it did, or when there
- * is no memory. */
+/* How long a run holds on to what its config says. */
+enum qkv_config_fixed {
+    QKV_FIXED_FOR_GOOD, /* what the numbers of a trained model mean: its layers, how text becomes tokens */
+    QKV_FIXED_RESUMING, /* that, and all on which the numbers depend at which training arrives */
+};
+
+/* Calls `each` with every key, as path and value text, that a run with this config holds on to; which they
+ * are is a matter of the table of keys and, for some, of training.scheduling. `each` ends it by returning
+ * false. QKV_INVALID when it did, or when there is no memory. */
 QKV_API enum qkv_status
-qkv_config_each_trained(const struct qkv_config *config,
-                        bool (*each)(void *context, const char *path, const char *value), void *context);
+qkv_config_each_fixed(const struct qkv_config *config, enum qkv_config_fixed when,
+                      bool (*each)(void *context, const char *path, const char *value), void *context);
 
 /* Writes every key with type, values, default and meaning as a Markdown table. QKV_INVALID when the file
  * cannot be written. */

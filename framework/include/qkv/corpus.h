@@ -78,6 +78,10 @@ QKV_API enum qkv_status qkv_corpus_encode(struct qkv_corpus *corpus, const struc
 QKV_API const char *qkv_corpus_source(const struct qkv_corpus *corpus, int64_t i);
 QKV_API const char *qkv_corpus_target(const struct qkv_corpus *corpus, int64_t i);
 
+/* A CRC-32 of what training sees of an encoded corpus, its ids, and of the lines where they are kept: tells
+ * whether a text is still the one that it was. */
+QKV_API uint32_t qkv_corpus_checksum(const struct qkv_corpus *corpus);
+
 QKV_API void qkv_corpus_release(struct qkv_corpus *corpus);
 
 /* ---- Single sentences ---- */
