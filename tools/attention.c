@@ -109,13 +109,24 @@ static enum qkv_status make_pair(struct viewer *v, const char *operand, const ch
     return QKV_OK;
 }
 
+/* Asks for the maps of no words at all, which are there when those of any others are: what the model does not
+ * have is said before the first word is translated. */
+static enum qkv_status check_request(struct viewer *v, const struct attention_request *request,
+                                     struct qkv_error *error)
+{
+    static const struct qkv_attention_pair nothing = {0};
+    struct qkv_attention_report report, selected;
+    v->collector = qkv_attention_collector_new(v->run.model, error);
+    if (!v->collector || qkv_attention_collect(v->collector, 1, &nothing, request->kinds, &report, error))
+        return QKV_INVALID;
+    return attention_request_select(request, &report, &v->arena, &selected, error);
+}
+
 static enum qkv_status show(struct viewer *v, const struct attention_request *request,
                             struct qkv_error *error)
 {
     struct qkv_attention_report report;
-    v->collector = qkv_attention_collector_new(v->run.model, error);
-    if (!v->collector || qkv_attention_collect(v->collector, 1, &v->pair, request->kinds, &report, error))
-        return QKV_INVALID;
+    if (qkv_attention_collect(v->collector, 1, &v->pair, request->kinds, &report, error)) return QKV_INVALID;
     report.model = v->run.config.name;
     report.title = qkv_arena_format(&v->arena, "%s → %s", v->source_text, v->target_text);
     if (!report.title) return qkv_error_set(error, "out of memory");
@@ -178,6 +189,7 @@ int command_attention(int argc, char **argv)
     if (attention_request_read(&request, &options)) return QKV_INVALID;
     struct qkv_error error = {""};
     enum qkv_status status = qkv_run_open(&v.run, argv[1], checkpoint, QKV_FLOAT32, &error);
+    if (!status) status = check_request(&v, &request, &error);
     if (!status) status = make_pair(&v, argv[2], target, beam, &error);
     if (!status) status = show(&v, &request, &error);
     if (status) complain("%s", error.message);

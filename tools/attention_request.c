@@ -131,13 +131,20 @@ static enum qkv_status write_to_stdout(const struct attention_request *request,
     return QKV_OK;
 }
 
+enum qkv_status attention_request_select(const struct attention_request *request,
+                                         const struct qkv_attention_report *report, struct qkv_arena *arena,
+                                         struct qkv_attention_report *selected, struct qkv_error *error)
+{
+    return qkv_attention_select(report, request->kinds, request->layer, request->head, arena, selected,
+                                error);
+}
+
 enum qkv_status attention_request_write(const struct attention_request *request,
                                         const struct qkv_attention_report *report, struct qkv_arena *arena,
                                         struct qkv_error *error)
 {
     struct qkv_attention_report selected;
-    if (qkv_attention_select(report, request->kinds, request->layer, request->head, arena, &selected, error))
-        return QKV_INVALID;
+    if (attention_request_select(request, report, arena, &selected, error)) return QKV_INVALID;
     if (!request->path) return write_to_stdout(request, &selected, error);
     return qkv_attention_write(&selected, request->format, &request->drawing, request->path, error);
 }

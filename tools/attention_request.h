@@ -52,7 +52,12 @@ struct attention_request {
  * makes no sense, else 0. */
 int attention_request_read(struct attention_request *request, const struct attention_options *options);
 
-/* Selects the maps that are asked for and writes them. */
+/* Selects the maps that are asked for, as qkv_attention_select does. */
+enum qkv_status attention_request_select(const struct attention_request *request,
+                                         const struct qkv_attention_report *report, struct qkv_arena *arena,
+                                         struct qkv_attention_report *selected, struct qkv_error *error);
+
+/* Selects them and writes them. */
 enum qkv_status attention_request_write(const struct attention_request *request,
                                         const struct qkv_attention_report *report, struct qkv_arena *arena,
                                         struct qkv_error *error);

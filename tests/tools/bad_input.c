@@ -352,9 +352,9 @@ Test(bad_input, heads_and_layers_that_are_not_there_are_refused)
         {"--head 1x", "qkv: --head is '1x', but must be a number from 1, all or mean"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        cr_expect(refused(run("cd '%s' && qkv attention run a -q %s", folder, cases[i][0]), cases[i][1]));
+        cr_expect(refused(run("cd '%s' && qkv attention run a %s", folder, cases[i][0]), cases[i][1]));
         cr_expect(
-            refused(run("cd '%s' && qkv attention run a -q %s -o x.svg", folder, cases[i][0]), cases[i][1]));
+            refused(run("cd '%s' && qkv attention run a %s -o x.svg", folder, cases[i][0]), cases[i][1]));
     }
     cr_expect_eq(run("test -e '%s/x.svg'", folder).exit_code, 1);
     static const char *const sentences[][2] = {
