@@ -25,6 +25,12 @@ int complain(const char *format, ...)
     return QKV_INVALID;
 }
 
+int conclude(enum qkv_status status, const struct qkv_error *error)
+{
+    if (status) complain("%s", error->message);
+    return (int)status;
+}
+
 static void print_help(const struct usage *usage)
 {
     printf("Usage: qkv %s\n\n%s\nOptions:\n", usage->synopsis, usage->description);
@@ -136,7 +142,7 @@ static void complain_of_option(const struct usage *usage, const char *word, cons
         complain("unknown option '--%.*s' (see `qkv %s --help`)", (int)length, name, command);
 }
 
-enum parsed arguments_parse(const struct usage *usage, int argc, char **argv, int *operands)
+int arguments_parse(const struct usage *usage, int argc, char **argv, int *operands)
 {
     struct option options[MOST_ARGUMENTS + 2] = {0};
     char letters[2 * MOST_ARGUMENTS + 4] = ":h";
@@ -157,27 +163,25 @@ enum parsed arguments_parse(const struct usage *usage, int argc, char **argv, in
     for (int code; (code = getopt_long(argc, argv, letters, options, NULL)) != -1;) {
         if (code == 'h') {
             print_help(usage);
-            return PARSED_HELP;
+            return QKV_OK;
         }
-        if (code == ':') {
-            complain("option '%s' needs a value (see `qkv %s --help`)", argv[optind - 1], argv[0]);
-            return PARSED_BAD;
-        }
+        if (code == ':')
+            return complain("option '%s' needs a value (see `qkv %s --help`)", argv[optind - 1], argv[0]);
         if (code == '?') {
             complain_of_option(usage, argv[optind - 1], argv[0]);
-            return PARSED_BAD;
+            return QKV_INVALID;
         }
-        if (!store(find(usage->arguments, code), optarg)) return PARSED_BAD;
+        if (!store(find(usage->arguments, code), optarg)) return QKV_INVALID;
     }
     *operands = argc - optind;
     if (*operands < usage->fewest) {
         complain("missing operand (usage: qkv %s)", usage->synopsis);
-        return PARSED_BAD;
+        return QKV_INVALID;
     }
     if (*operands > usage->most) {
         complain("unexpected operand '%s' (usage: qkv %s)", argv[optind + usage->most], usage->synopsis);
-        return PARSED_BAD;
+        return QKV_INVALID;
     }
     for (int i = 0; i < *operands; i++) argv[1 + i] = argv[optind + i];
-    return PARSED_RUN;
+    return ARGUMENTS_GOOD;
 }

@@ -41,18 +41,33 @@ struct usage {
     int fewest, most;     /* operands */
 };
 
-/* What arguments_parse found. */
-enum parsed {
-    PARSED_RUN,  /* go on */
-    PARSED_HELP, /* help was asked for and printed to stdout: exit 0 */
-    PARSED_BAD,  /* one sentence was printed to stderr: exit 2 */
-};
+/* Rows that several commands have. */
+/* clang-format off */
+#define ARGUMENT_BEAM(number)                                                                                \
+    {"beam", 'k', "K", ARGUMENT_INTEGER, number, 1, 1000,                                                    \
+     "hypotheses per sentence; 1: greedy (default: testing.beam_size)"}
+#define ARGUMENT_LENGTH_PENALTY(number)                                                                      \
+    {"length-penalty", 'a', "ALPHA", ARGUMENT_NUMBER, number, 0, 10,                                         \
+     "exponent of the length penalty (default: testing.beam_alpha)"}
+#define ARGUMENT_CHECKPOINT(text)                                                                            \
+    {"checkpoint", 0, "NAME", ARGUMENT_TEXT, text, 0, 0, "file in the run folder (default: best, else last)"}
+#define ARGUMENT_THREADS(number)                                                                             \
+    {"threads", 'j', "N", ARGUMENT_INTEGER, number, 1, 1024, "threads (default: as many as the machine has)"}
+#define ARGUMENT_JSON(flag, what) {"json", 0, NULL, ARGUMENT_FLAG, flag, 0, 0, what}
+/* clang-format on */
+
+/* What arguments_parse gives when the command is to run; anything else is an exit code. */
+enum { ARGUMENTS_GOOD = -1 };
 
 /* Parses argv[1..]; options may follow or precede operands; `--` ends options. Operands are moved to the
- * front of argv[1..] and counted in *operands. `-h`/`--help` is understood everywhere. */
-enum parsed arguments_parse(const struct usage *usage, int argc, char **argv, int *operands);
+ * front of argv[1..] and counted in *operands. `-h`/`--help` is understood everywhere. Gives ARGUMENTS_GOOD,
+ * or 0 after printing the help that was asked for to stdout, or 2 after printing one sentence to stderr. */
+int arguments_parse(const struct usage *usage, int argc, char **argv, int *operands);
 
 /* Prints `qkv: <message>` to stderr and returns the exit code 2; for errors found by a subcommand. */
 int complain(const char *format, ...) QKV_PRINTF(1, 2);
+
+/* How a command ends: complains of the error, unless all went well, and gives the exit code. */
+int conclude(enum qkv_status status, const struct qkv_error *error);
 
 #endif

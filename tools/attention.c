@@ -156,11 +156,9 @@ int command_attention(int argc, char **argv)
     const struct argument arguments[] = {
         {"target", 't', "TEXT", ARGUMENT_TEXT, &target, 0, 0,
          "look at this translation instead of the run's own"},
-        {"beam", 'k', "K", ARGUMENT_INTEGER, &beam, 1, 1000,
-         "hypotheses while translating; 1: greedy (default: testing.beam_size)"},
+        ARGUMENT_BEAM(&beam),
         ARGUMENTS_ATTENTION(&options),
-        {"checkpoint", 0, "NAME", ARGUMENT_TEXT, &checkpoint, 0, 0,
-         "file in the run folder (default: best, else last)"},
+        ARGUMENT_CHECKPOINT(&checkpoint),
         {"quiet", 'q', NULL, ARGUMENT_FLAG, &v.quiet, 0, 0,
          "do not print the translation, nor tell of unknown words"},
         {0},
@@ -182,8 +180,8 @@ int command_attention(int argc, char **argv)
         .fewest = 2,
         .most = 2,
     };
-    enum parsed parsed = arguments_parse(&usage, argc, argv, &operands);
-    if (parsed != PARSED_RUN) return parsed == PARSED_HELP ? QKV_OK : QKV_INVALID;
+    int code = arguments_parse(&usage, argc, argv, &operands);
+    if (code != ARGUMENTS_GOOD) return code;
     if (target && beam)
         return complain("--target and --beam exclude each other: a given translation is not searched for");
     if (attention_request_read(&request, &options)) return QKV_INVALID;
@@ -192,7 +190,6 @@ int command_attention(int argc, char **argv)
     if (!status) status = check_request(&v, &request, &error);
     if (!status) status = make_pair(&v, argv[2], target, beam, &error);
     if (!status) status = show(&v, &request, &error);
-    if (status) complain("%s", error.message);
     close_viewer(&v);
-    return (int)status;
+    return conclude(status, &error);
 }

@@ -47,8 +47,8 @@ int command_config(int argc, char **argv)
         .most = 1,
     };
     int operands;
-    enum parsed parsed = arguments_parse(&usage, argc, argv, &operands);
-    if (parsed != PARSED_RUN) return parsed == PARSED_HELP ? QKV_OK : QKV_INVALID;
+    int code = arguments_parse(&usage, argc, argv, &operands);
+    if (code != ARGUMENTS_GOOD) return code;
     if (reference == (operands == 1))
         return complain(reference ? "--reference takes no CONFIG" : "missing operand (usage: qkv %s)",
                         usage.synopsis);
@@ -57,7 +57,7 @@ int command_config(int argc, char **argv)
     struct qkv_arena arena = {0};
     struct qkv_config config;
     enum qkv_status status = read_config(&config, &arena, argv[1], &settings);
-    int code = status ? (int)status : finish(qkv_config_write(&config, stdout, full));
+    code = status ? (int)status : finish(qkv_config_write(&config, stdout, full));
     qkv_arena_release(&arena);
     return code;
 }

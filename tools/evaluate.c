@@ -3,6 +3,7 @@
 #include "arguments.h"
 #include "commands.h"
 #include "counting.h"
+#include "json.h"
 
 #include "qkv/evaluate.h"
 #include "qkv/run.h"
@@ -64,7 +65,7 @@ static void print_table(const struct evaluation *e)
     print_alignment(&e->alignment, stdout);
 }
 
-static void print_json(const struct evaluation *e)
+static enum qkv_status print_json(const struct evaluation *e, struct qkv_error *error)
 {
     const struct qkv_scores *s = &e->scores;
     cJSON *object = cJSON_CreateObject();
@@ -77,10 +78,7 @@ static void print_json(const struct evaluation *e)
     cJSON_AddNumberToObject(object, "sequence_accuracy", s->sequence_accuracy);
     texts_score_json(&e->texts, object);
     if (e->alignment.count) cJSON_AddItemToObject(object, "alignment", alignment_json(&e->alignment));
-    char *text = cJSON_Print(object);
-    puts(text ? text : "{}");
-    cJSON_free(text);
-    cJSON_Delete(object);
+    return json_print(object, error);
 }
 
 static void close_evaluation(struct evaluation *e)
@@ -103,18 +101,14 @@ int command_evaluate(int argc, char **argv)
     bool json = false;
     int operands;
     const struct argument arguments[] = {
-        {"beam", 'k', "K", ARGUMENT_INTEGER, &beam, 1, 1000,
-         "hypotheses per sentence; 1: greedy (default: testing.beam_size)"},
-        {"length-penalty", 'a', "ALPHA", ARGUMENT_NUMBER, &alpha, 0, 10,
-         "exponent of the length penalty (default: testing.beam_alpha)"},
+        ARGUMENT_BEAM(&beam),
+        ARGUMENT_LENGTH_PENALTY(&alpha),
         ARGUMENTS_COUNTING(&counting),
         {"links", 'l', "FILE", ARGUMENT_TEXT, &links, 0, 0,
          "gold word links (Pharaoh's 0-0 1-2, a line a pair): score the cross attention"},
-        {"checkpoint", 0, "NAME", ARGUMENT_TEXT, &checkpoint, 0, 0,
-         "file in the run folder (default: best, else last)"},
-        {"threads", 'j', "N", ARGUMENT_INTEGER, &threads, 1, 1024,
-         "threads (default: as many as the machine has)"},
-        {"json", 0, NULL, ARGUMENT_FLAG, &json, 0, 0, "print one JSON object"},
+        ARGUMENT_CHECKPOINT(&checkpoint),
+        ARGUMENT_THREADS(&threads),
+        ARGUMENT_JSON(&json, "print one JSON object"),
         {0},
     };
     const struct usage usage = {
@@ -133,8 +127,8 @@ int command_evaluate(int argc, char **argv)
         .fewest = 2,
         .most = 2,
     };
-    enum parsed parsed = arguments_parse(&usage, argc, argv, &operands);
-    if (parsed != PARSED_RUN) return parsed == PARSED_HELP ? QKV_OK : QKV_INVALID;
+    int code = arguments_parse(&usage, argc, argv, &operands);
+    if (code != ARGUMENTS_GOOD) return code;
     if (texts_score_init(&e.texts, &counting)) return QKV_INVALID;
     struct qkv_error error = {""};
     enum qkv_status status = qkv_run_open(&e.run, argv[1], checkpoint, QKV_FLOAT32, &error);
@@ -144,12 +138,10 @@ int command_evaluate(int argc, char **argv)
         if (alpha >= 0) testing.beam_alpha = alpha;
         status = evaluate(&e, argv[2], links, (int)threads, &testing, &error);
     }
-    if (status)
-        complain("%s", error.message);
-    else if (json)
-        print_json(&e);
-    else
+    if (!status && json)
+        status = print_json(&e, &error);
+    else if (!status)
         print_table(&e);
     close_evaluation(&e);
-    return (int)status;
+    return conclude(status, &error);
 }

@@ -134,8 +134,8 @@ int command_generate(int argc, char **argv)
         1,
     };
     int operands;
-    enum parsed parsed = arguments_parse(&usage, argc, argv, &operands);
-    if (parsed != PARSED_RUN) return parsed == PARSED_HELP ? QKV_OK : QKV_INVALID;
+    int code = arguments_parse(&usage, argc, argv, &operands);
+    if (code != ARGUMENTS_GOOD) return code;
     int task = 0;
     while (task < TASK_COUNT && strcmp(argv[1], TASKS[task]) != 0) task++;
     if (task == TASK_COUNT) return complain("unknown task '%s' (tasks: copy, reverse, sort, en_es)", argv[1]);

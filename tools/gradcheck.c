@@ -208,6 +208,7 @@ static int complain_unspoiled(const struct run *run)
 static int execute(const struct request *request, int configs, char **paths)
 {
     double start = seconds_now();
+    struct qkv_error error = {""};
     struct run run = {
         .request = request,
         .options = {.tolerance = request->tolerance,
@@ -222,9 +223,9 @@ static int execute(const struct request *request, int configs, char **paths)
                                                      : GRADCHECK_ROWS;
     int code = run_all(&run, configs, paths);
     if (!code && request->fault && !run.report.spoiled) code = complain_unspoiled(&run);
-    if (!code && request->json &&
-        gradcheck_print_json(&run.report, run.subject, run.count, &run.options) != QKV_OK)
-        code = complain("out of memory for the JSON");
+    if (!code && request->json)
+        code =
+            conclude(gradcheck_print_json(&run.report, run.subject, run.count, &run.options, &error), &error);
     if (!code && !request->json) {
         if (request->all && request->fault && request->fault_op == QKV_OP_leaf)
             printf("planted fault: %s, in the gradient of each op itself and of attention in the rest\n",
@@ -288,7 +289,7 @@ int command_gradcheck(int argc, char **argv)
          "make the gradient of an op wrong, to see the\n                               check fail: sign, "
          "factor, missing, "
          "overwrite, offset"},
-        {"json", 0, NULL, ARGUMENT_FLAG, &request.json, 0, 0, "print every check as JSON"},
+        ARGUMENT_JSON(&request.json, "print every check as JSON"),
         {"quiet", 'q', NULL, ARGUMENT_FLAG, &request.quiet, 0, 0, "print failures and the summary only"},
         {"verbose", 'v', NULL, ARGUMENT_FLAG, &request.verbose, 0, 0, "print every check with --all, too"},
         {0},
@@ -311,9 +312,9 @@ int command_gradcheck(int argc, char **argv)
     };
     int operands;
     bool nothing = argc == 1;
-    enum parsed parsed = arguments_parse(&usage, nothing ? 2 : argc, nothing ? help : argv, &operands);
-    if (parsed != PARSED_RUN) return parsed == PARSED_HELP ? QKV_OK : QKV_INVALID;
-    int code = check_request(&request, operands);
+    int code = arguments_parse(&usage, nothing ? 2 : argc, nothing ? help : argv, &operands);
+    if (code != ARGUMENTS_GOOD) return code;
+    code = check_request(&request, operands);
     if (code) return code;
     if (!request.op && !request.layer && !request.all && !operands)
         return complain("nothing to check (usage: qkv %s)", usage.synopsis);

@@ -30,7 +30,7 @@ void gradcheck_print_total(const struct qkv_check_report *report, const struct q
 /* Everything as JSON. */
 enum qkv_status gradcheck_print_json(const struct qkv_check_report *report,
                                      const struct gradcheck_subject *subjects, int count,
-                                     const struct qkv_check_options *options);
+                                     const struct qkv_check_options *options, struct qkv_error *error);
 
 /* Checks the model of a config on the first `sentences` pairs of its training data: every parameter's
  * gradient, and float32 against float64. The vocabularies, dropout, label smoothing and the scale of the loss

@@ -1,6 +1,8 @@
 /* How the results of a gradient check look: tables for people, 80 columns wide, and JSON for programs. */
 #include "gradcheck.h"
 
+#include "json.h"
+
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
@@ -219,7 +221,7 @@ static cJSON *subject_object(const struct qkv_check_report *report, const struct
 
 enum qkv_status gradcheck_print_json(const struct qkv_check_report *report,
                                      const struct gradcheck_subject *subjects, int count,
-                                     const struct qkv_check_options *options)
+                                     const struct qkv_check_options *options, struct qkv_error *error)
 {
     struct totals totals = total_of(report, 0, report->count);
     cJSON *root = cJSON_CreateObject();
@@ -237,10 +239,5 @@ enum qkv_status gradcheck_print_json(const struct qkv_check_report *report,
     }
     cJSON *list = cJSON_AddArrayToObject(root, "subjects");
     for (int i = 0; i < count; i++) cJSON_AddItemToArray(list, subject_object(report, &subjects[i]));
-    char *text = cJSON_Print(root);
-    cJSON_Delete(root);
-    if (!text) return QKV_INVALID;
-    bool written = puts(text) >= 0;
-    free(text);
-    return written ? QKV_OK : QKV_INVALID;
+    return json_print(root, error);
 }

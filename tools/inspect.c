@@ -1,6 +1,7 @@
 /* qkv inspect: what a run is made of. */
 #include "arguments.h"
 #include "commands.h"
+#include "json.h"
 
 #include "qkv/run.h"
 
@@ -249,7 +250,7 @@ static void add_parameters(cJSON *root, const struct qkv_parameters *p)
     }
 }
 
-static void print_json(const struct inspection *i)
+static enum qkv_status print_json(const struct inspection *i, struct qkv_error *error)
 {
     cJSON *root = cJSON_CreateObject();
     cJSON_AddStringToObject(root, "name", i->run.config.name);
@@ -270,10 +271,7 @@ static void print_json(const struct inspection *i)
         cJSON_AddNumberToObject(file, "bytes", (double)i->files[f].bytes);
     }
     add_parameters(root, &i->run.model->parameters);
-    char *text = cJSON_Print(root);
-    puts(text ? text : "{}");
-    cJSON_free(text);
-    cJSON_Delete(root);
+    return json_print(root, error);
 }
 
 /* ---- the command ---- */
@@ -285,9 +283,8 @@ int command_inspect(int argc, char **argv)
     bool json = false;
     int operands;
     const struct argument arguments[] = {
-        {"checkpoint", 0, "NAME", ARGUMENT_TEXT, &checkpoint, 0, 0,
-         "file in the run folder (default: best, else last)"},
-        {"json", 0, NULL, ARGUMENT_FLAG, &json, 0, 0, "print one JSON object"},
+        ARGUMENT_CHECKPOINT(&checkpoint),
+        ARGUMENT_JSON(&json, "print one JSON object"),
         {0},
     };
     const struct usage usage = {
@@ -301,15 +298,15 @@ int command_inspect(int argc, char **argv)
         .fewest = 1,
         .most = 1,
     };
-    enum parsed parsed = arguments_parse(&usage, argc, argv, &operands);
-    if (parsed != PARSED_RUN) return parsed == PARSED_HELP ? QKV_OK : QKV_INVALID;
+    int code = arguments_parse(&usage, argc, argv, &operands);
+    if (code != ARGUMENTS_GOOD) return code;
     struct qkv_error error = {""};
     enum qkv_status status = qkv_run_open(&i.run, argv[1], checkpoint, QKV_FLOAT32, &error);
     if (!status) status = list_files(&i, &error);
     if (!status) {
         i.training = training_of(&i.run.state);
         if (json)
-            print_json(&i);
+            status = print_json(&i, &error);
         else {
             print_model(&i);
             print_training(&i);
@@ -317,8 +314,7 @@ int command_inspect(int argc, char **argv)
             print_parameters(&i.run.model->parameters);
         }
     }
-    if (status) complain("%s", error.message);
     free(i.files);
     qkv_run_release(&i.run);
-    return (int)status;
+    return conclude(status, &error);
 }

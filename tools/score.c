@@ -2,6 +2,7 @@
 #include "arguments.h"
 #include "commands.h"
 #include "counting.h"
+#include "json.h"
 
 #include "qkv/metrics.h"
 
@@ -93,7 +94,7 @@ int command_score(int argc, char **argv)
     int operands;
     const struct argument arguments[] = {
         ARGUMENTS_COUNTING(&counting),
-        {"json", 0, NULL, ARGUMENT_FLAG, &json, 0, 0, "print one JSON object"},
+        ARGUMENT_JSON(&json, "print one JSON object"),
         {0},
     };
     const struct usage usage = {
@@ -106,8 +107,8 @@ int command_score(int argc, char **argv)
         .fewest = 2,
         .most = 2,
     };
-    enum parsed parsed = arguments_parse(&usage, argc, argv, &operands);
-    if (parsed != PARSED_RUN) return parsed == PARSED_HELP ? QKV_OK : QKV_INVALID;
+    int code = arguments_parse(&usage, argc, argv, &operands);
+    if (code != ARGUMENTS_GOOD) return code;
     if (!strcmp(argv[1], "-") && !strcmp(argv[2], "-"))
         return complain("standard input can be the translations or the references, not both");
     struct texts_score score;
@@ -117,20 +118,15 @@ int command_score(int argc, char **argv)
     enum qkv_status status = open_lines(&outputs, argv[1], &error);
     if (!status) status = open_lines(&references, argv[2], &error);
     if (!status) status = add_all(&outputs, &references, &score, &error);
-    if (status) {
-        complain("%s", error.message);
-    } else if (json) {
+    if (!status && json) {
         cJSON *object = cJSON_CreateObject();
         texts_score_json(&score, object);
-        char *text = cJSON_Print(object);
-        puts(text ? text : "{}");
-        cJSON_free(text);
-        cJSON_Delete(object);
-    } else {
+        status = json_print(object, &error);
+    } else if (!status) {
         texts_score_print(&score);
     }
     close_lines(&outputs);
     close_lines(&references);
     texts_score_release(&score);
-    return (int)status;
+    return conclude(status, &error);
 }

@@ -181,8 +181,7 @@ int command_train(int argc, char **argv)
         ARGUMENT_SETTINGS(&settings),
         {"resume", 'r', NULL, ARGUMENT_FLAG, &options.resume, 0, 0, "go on from the run's last checkpoint"},
         {"overwrite", 0, NULL, ARGUMENT_FLAG, &options.overwrite, 0, 0, "replace the run that stands there"},
-        {"threads", 'j', "N", ARGUMENT_INTEGER, &threads, 1, 1024,
-         "threads (default: as many as the machine has)"},
+        ARGUMENT_THREADS(&threads),
         {"quiet", 'q', NULL, ARGUMENT_FLAG, &view.quiet, 0, 0, "print nothing but errors"},
         {0},
     };
@@ -200,8 +199,8 @@ int command_train(int argc, char **argv)
         .fewest = 1,
         .most = 1,
     };
-    enum parsed parsed = arguments_parse(&usage, argc, argv, &operands);
-    if (parsed != PARSED_RUN) return parsed == PARSED_HELP ? QKV_OK : QKV_INVALID;
+    int code = arguments_parse(&usage, argc, argv, &operands);
+    if (code != ARGUMENTS_GOOD) return code;
     if (options.resume && options.overwrite) return complain("--resume and --overwrite exclude each other");
 
     struct qkv_arena arena = {0};

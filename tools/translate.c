@@ -152,10 +152,8 @@ int command_translate(int argc, char **argv)
     const char *checkpoint = NULL;
     int operands;
     const struct argument arguments[] = {
-        {"beam", 'k', "K", ARGUMENT_INTEGER, &o->search.beam_size, 1, 1000,
-         "hypotheses per sentence; 1: greedy (default: testing.beam_size)"},
-        {"length-penalty", 'a', "ALPHA", ARGUMENT_NUMBER, &o->search.length_penalty, 0, 10,
-         "exponent of the length penalty (default: testing.beam_alpha)"},
+        ARGUMENT_BEAM(&o->search.beam_size),
+        ARGUMENT_LENGTH_PENALTY(&o->search.length_penalty),
         {"n-best", 'n', "N", ARGUMENT_INTEGER, &o->search.n_best, 1, 1000,
          "translations per sentence, each behind the number of its line"},
         {"scores", 0, NULL, ARGUMENT_FLAG, &o->scores, 0, 0,
@@ -164,8 +162,7 @@ int command_translate(int argc, char **argv)
          "longest translation in tokens"},
         {"batch", 'b', "N", ARGUMENT_INTEGER, &o->batch_size, 1, 1e5,
          "sentences translated together (default: testing.batch_size)"},
-        {"checkpoint", 0, "NAME", ARGUMENT_TEXT, &checkpoint, 0, 0,
-         "file in the run folder (default: best, else last)"},
+        ARGUMENT_CHECKPOINT(&checkpoint),
         {"quiet", 'q', NULL, ARGUMENT_FLAG, &o->quiet, 0, 0, "do not tell of unknown words"},
         {0},
     };
@@ -179,13 +176,12 @@ int command_translate(int argc, char **argv)
         .fewest = 1,
         .most = 2,
     };
-    enum parsed parsed = arguments_parse(&usage, argc, argv, &operands);
-    if (parsed != PARSED_RUN) return parsed == PARSED_HELP ? QKV_OK : QKV_INVALID;
+    int code = arguments_parse(&usage, argc, argv, &operands);
+    if (code != ARGUMENTS_GOOD) return code;
     struct qkv_error error = {""};
     enum qkv_status status = open_translator(&t, argv[1], checkpoint, &error);
     if (!status) status = source_open(&t.source, &t.run, operands > 1 ? argv[2] : "-", o->quiet, &error);
     if (!status) status = translate(&t, &error);
-    if (status) complain("%s", error.message);
     close_translator(&t);
-    return (int)status;
+    return conclude(status, &error);
 }

@@ -1,0 +1,13 @@
+/* Results as JSON on standard output. */
+#ifndef QKV_TOOLS_JSON_H
+#define QKV_TOOLS_JSON_H
+
+#include "qkv/error.h"
+
+struct cJSON;
+
+/* Prints an object, and ends its life whatever happens. Fails out of memory; a failed write shows when the
+ * program ends. */
+enum qkv_status json_print(struct cJSON *object, struct qkv_error *error);
+
+#endif
