@@ -25,6 +25,24 @@ int complain(const char *format, ...)
     return QKV_INVALID;
 }
 
+const char *list_names(char *text, size_t size, qkv_naming *name, const void *context)
+{
+    const char *one;
+    size_t used = 0;
+    for (int64_t i = 0; (one = name(context, i)) && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%s", i ? ", " : "", one);
+    return text;
+}
+
+int complain_of_name(const char *what, const char *given, qkv_naming *name, const void *context)
+{
+    char names[1024];
+    if (*qkv_names_near(names, sizeof names, given, "", name, context))
+        return complain("%s is '%s'; did you mean %s", what, given, names);
+    return complain("%s is '%s', but must be one of %s", what, given,
+                    list_names(names, sizeof names, name, context));
+}
+
 int conclude(enum qkv_status status, const struct qkv_error *error)
 {
     if (status) complain("%s", error->message);
@@ -116,6 +134,11 @@ static const struct argument *find(const struct argument *arguments, int code)
     return a;
 }
 
+static const char *option_name(const void *context, int64_t index)
+{
+    return ((const struct argument *)context)[index].name;
+}
+
 /* Says what is wrong with a word that getopt does not take for an option. */
 static void complain_of_option(const struct usage *usage, const char *word, const char *command)
 {
@@ -136,10 +159,15 @@ static void complain_of_option(const struct usage *usage, const char *word, cons
         size_t used = strlen(candidates);
         snprintf(candidates + used, sizeof candidates - used, "%s--%s", count++ ? ", " : "", a->name);
     }
-    if (count > 1)
+    if (count > 1) {
         complain("option '--%.*s' is ambiguous: %s", (int)length, name, candidates);
-    else
-        complain("unknown option '--%.*s' (see `qkv %s --help`)", (int)length, name, command);
+        return;
+    }
+    char given[64] = "";
+    if (length < sizeof given) memcpy(given, name, length);
+    qkv_names_near(candidates, sizeof candidates, given, "--", option_name, usage->arguments);
+    complain("unknown option '--%.*s'%s%s (see `qkv %s --help`)", (int)length, name,
+             *candidates ? "; did you mean " : "", candidates, command);
 }
 
 int arguments_parse(const struct usage *usage, int argc, char **argv, int *operands)

@@ -3,6 +3,7 @@
 #define QKV_TOOLS_ARGUMENTS_H
 
 #include "qkv/error.h"
+#include "qkv/nearest.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -66,6 +67,13 @@ int arguments_parse(const struct usage *usage, int argc, char **argv, int *opera
 
 /* Prints `qkv: <message>` to stderr and returns the exit code 2; for errors found by a subcommand. */
 int complain(const char *format, ...) QKV_PRINTF(1, 2);
+
+/* Writes "json, csv, npz". Returns `text`. */
+const char *list_names(char *text, size_t size, qkv_naming *name, const void *context);
+
+/* Prints `qkv: <what> is '<given>'; did you mean <the nearest names>`, or, where none is near, all the names
+ * that there are, and returns the exit code 2. */
+int complain_of_name(const char *what, const char *given, qkv_naming *name, const void *context);
 
 /* How a command ends: complains of the error, unless all went well, and gives the exit code. */
 int conclude(enum qkv_status status, const struct qkv_error *error);

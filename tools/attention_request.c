@@ -9,28 +9,39 @@
 
 /* ---- reading ---- */
 
-/* "json, csv, npz, svg, png, text" */
-static void list_formats(char *text, size_t size)
+/* Lists of names; the context is none. */
+static const char *format_name(const void *context, int64_t index)
 {
-    const struct qkv_attention_format *format;
-    size_t used = 0;
-    for (int64_t i = 0; (format = qkv_attention_format(i)) && used < size; i++)
-        used += (size_t)snprintf(text + used, size - used, "%s%s", i ? ", " : "", format->name);
+    const struct qkv_attention_format *format = qkv_attention_format(index);
+    (void)context;
+    return format ? format->name : NULL;
+}
+
+static const char *kind_name(const void *context, int64_t index)
+{
+    (void)context;
+    if (index < QKV_ATTENTION_KINDS) return qkv_attention_kind_name((enum qkv_attention_kind)index);
+    return index == QKV_ATTENTION_KINDS ? "all" : NULL;
+}
+
+static const char *colormap_name(const void *context, int64_t index)
+{
+    (void)context;
+    return qkv_colormap_name(index);
 }
 
 static int read_format(struct attention_request *request, const struct attention_options *options)
 {
     char known[128];
-    list_formats(known, sizeof known);
     request->path = options->output && strcmp(options->output, "-") != 0 ? options->output : NULL;
     const char *wanted = options->format ? options->format : "text";
     request->format = request->path && !options->format ? qkv_attention_format_of_path(request->path)
                                                         : qkv_attention_format_find(wanted);
     if (!request->format && options->format)
-        return complain("--format is '%s', but must be one of %s", options->format, known);
+        return complain_of_name("--format", options->format, format_name, NULL);
     if (!request->format)
         return complain("%s: the name does not end in a known format: choose one with --format: %s",
-                        request->path, known);
+                        request->path, list_names(known, sizeof known, format_name, NULL));
     if (request->format->binary && !request->path && isatty(STDOUT_FILENO))
         return complain("%s is binary and standard output is a terminal: name a file with -o",
                         request->format->name);
@@ -41,7 +52,7 @@ static int read_format(struct attention_request *request, const struct attention
 static int add_kinds(unsigned *kinds, const char *list)
 {
     for (const char *at = list;; at++) {
-        char name[16] = "";
+        char name[64] = "";
         size_t length = strcspn(at, ",");
         enum qkv_attention_kind kind;
         if (length < sizeof name) memcpy(name, at, length);
@@ -50,7 +61,7 @@ static int add_kinds(unsigned *kinds, const char *list)
         else if (qkv_attention_kind_find(name, &kind))
             *kinds |= 1u << kind;
         else
-            return complain("--kind is '%.*s', but must be encoder, decoder, cross or all", (int)length, at);
+            return complain_of_name("--kind", length < sizeof name ? name : at, kind_name, NULL);
         at += length;
         if (!*at) return QKV_OK;
     }
@@ -77,13 +88,8 @@ static int read_index(const char *option, const char *text, int *index)
 static int read_colormap(const char *name)
 {
     uint32_t color;
-    if (qkv_colormap_color(name, 0, &color)) return QKV_OK;
-    char known[128];
-    size_t used = 0;
-    for (int64_t i = 0; qkv_colormap_name(i) && used < sizeof known; i++)
-        used +=
-            (size_t)snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", qkv_colormap_name(i));
-    return complain("--colormap is '%s', but must be one of %s", name, known);
+    return qkv_colormap_color(name, 0, &color) ? QKV_OK
+                                               : complain_of_name("--colormap", name, colormap_name, NULL);
 }
 
 static enum qkv_terminal_colors terminal_colors(void)

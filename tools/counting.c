@@ -6,16 +6,25 @@
 
 enum { SIGNATURE_SIZE = 128 };
 
+static const enum qkv_bleu_tokenizer KNOWN[] = {QKV_BLEU_13A, QKV_BLEU_NONE, QKV_BLEU_CHAR};
+
+enum { KNOWN_COUNT = sizeof KNOWN / sizeof KNOWN[0] };
+
+static const char *tokenizer_name(const void *context, int64_t index)
+{
+    (void)context;
+    return index < KNOWN_COUNT ? qkv_bleu_tokenizer_name(KNOWN[index]) : NULL;
+}
+
 enum qkv_status texts_score_init(struct texts_score *score, const struct counting *counting)
 {
-    static const enum qkv_bleu_tokenizer KNOWN[] = {QKV_BLEU_13A, QKV_BLEU_NONE, QKV_BLEU_CHAR};
     *score =
         (struct texts_score){.bleu.lowercase = counting->lowercase, .chrf.lowercase = counting->lowercase};
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < KNOWN_COUNT; i++) {
         score->bleu.tokenizer = KNOWN[i];
         if (!strcmp(counting->tokenizer, qkv_bleu_tokenizer_name(KNOWN[i]))) return QKV_OK;
     }
-    complain("--tokenize is '%s', but must be 13a, none or char", counting->tokenizer);
+    complain_of_name("--tokenize", counting->tokenizer, tokenizer_name, NULL);
     return QKV_INVALID;
 }
 

@@ -90,6 +90,12 @@ static int run_sequences(const struct options *options, enum sequence_task task)
     return QKV_OK;
 }
 
+static const char *task_name(const void *context, int64_t index)
+{
+    (void)context;
+    return index < TASK_COUNT ? TASKS[index] : NULL;
+}
+
 int command_generate(int argc, char **argv)
 {
     struct options options = {NULL,      NULL,      false,     42,       {NOT_GIVEN, NOT_GIVEN, NOT_GIVEN},
@@ -138,7 +144,7 @@ int command_generate(int argc, char **argv)
     if (code != ARGUMENTS_GOOD) return code;
     int task = 0;
     while (task < TASK_COUNT && strcmp(argv[1], TASKS[task]) != 0) task++;
-    if (task == TASK_COUNT) return complain("unknown task '%s' (tasks: copy, reverse, sort, en_es)", argv[1]);
+    if (task == TASK_COUNT) return complain_of_name("TASK", argv[1], task_name, NULL);
     if (!options.folder) return complain("-o FOLDER is missing (usage: qkv %s)", usage.synopsis);
     return task == EN_ES ? run_en_es(&options) : run_sequences(&options, (enum sequence_task)task);
 }

@@ -34,59 +34,25 @@ struct run {
 
 /* ---- names ---- */
 
-/* Insertions, deletions and exchanges of letters between two short names (Levenshtein 1966). */
-static int distance(const char *a, const char *b)
+/* Lists of names; the context is none. */
+static const char *op_name(const void *context, int64_t index)
 {
-    int row[64] = {0}, m = (int)strlen(b);
-    if (m > 63) return 99;
-    for (int j = 0; j <= m; j++) row[j] = j;
-    for (; *a; a++) {
-        int diagonal = row[0]++;
-        for (int j = 1; j <= m; j++) {
-            int exchanged = diagonal + (*a != b[j - 1]);
-            diagonal = row[j];
-            int moved = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
-            row[j] = exchanged < moved ? exchanged : moved;
-        }
-    }
-    return row[m];
+    (void)context;
+    int op = QKV_OP_leaf + 1 + (int)index;
+    return op < QKV_OP_COUNT ? qkv_op_name((enum qkv_op_id)op) : NULL;
 }
 
-typedef const char *naming(int number);
-
-static const char *op_name(int number)
+static const char *layer_name(const void *context, int64_t index)
 {
-    return qkv_op_name((enum qkv_op_id)number);
+    (void)context;
+    return index < QKV_LAYER_COUNT ? qkv_layer_kind((enum qkv_layer_id)index)->name : NULL;
 }
 
-static const char *layer_name(int number)
+static const char *fault_name(const void *context, int64_t index)
 {
-    return qkv_layer_kind((enum qkv_layer_id)number)->name;
-}
-
-static const char *fault_name(int number)
-{
-    return qkv_fault_name((enum qkv_fault)number);
-}
-
-/* Complains about an unknown name with the nearest ones: those as near as the nearest, or that begin alike.
- */
-static int unknown_name(const char *what, const char *given, naming *name, int first, int end)
-{
-    char list[512] = "";
-    size_t used = 0;
-    int nearest = 99;
-    for (int i = first; i < end; i++) {
-        int d = distance(given, name(i));
-        if (d < nearest) nearest = d;
-    }
-    for (int i = first; i < end; i++) {
-        bool inside = *given && strstr(name(i), given);
-        if ((distance(given, name(i)) > nearest && !inside) || used + strlen(name(i)) + 3 > sizeof list)
-            continue;
-        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", name(i));
-    }
-    return complain("unknown %s '%s'; nearest: %s", what, given, list);
+    (void)context;
+    int fault = QKV_FAULT_NONE + 1 + (int)index;
+    return fault < QKV_FAULT_COUNT ? qkv_fault_name((enum qkv_fault)fault) : NULL;
 }
 
 /* FAULT or FAULT:OP; 0, or the exit code after complaining. */
@@ -98,11 +64,11 @@ static int parse_plant(struct request *request)
     snprintf(fault, sizeof fault, "%.*s", length < sizeof fault ? (int)length : (int)sizeof fault - 1,
              request->plant);
     request->fault = qkv_fault_find(fault);
-    if (!request->fault) return unknown_name("fault", fault, fault_name, QKV_FAULT_NONE + 1, QKV_FAULT_COUNT);
+    if (!request->fault) return complain_of_name("--plant", fault, fault_name, NULL);
     if (!colon) return 0;
     request->fault_op = qkv_op_find(colon + 1);
     if (request->fault_op == QKV_OP_COUNT)
-        return unknown_name("op", colon + 1, op_name, QKV_OP_leaf + 1, QKV_OP_COUNT);
+        return complain_of_name("the op of --plant", colon + 1, op_name, NULL);
     return 0;
 }
 
@@ -260,9 +226,9 @@ static int check_request(struct request *request, int configs)
     const char *sentence = conflict(request, configs);
     if (sentence) return complain("%s", sentence);
     if (request->op && qkv_op_find(request->op) == QKV_OP_COUNT)
-        return unknown_name("op", request->op, op_name, QKV_OP_leaf + 1, QKV_OP_COUNT);
+        return complain_of_name("--op", request->op, op_name, NULL);
     if (request->layer && qkv_layer_find(request->layer) == QKV_LAYER_COUNT)
-        return unknown_name("layer", request->layer, layer_name, 0, QKV_LAYER_COUNT);
+        return complain_of_name("--layer", request->layer, layer_name, NULL);
     return request->plant ? parse_plant(request) : 0;
 }
 

@@ -40,13 +40,33 @@ static void occupy_standard_descriptors(void)
             open("/dev/null", descriptor ? O_RDONLY : O_WRONLY);
 }
 
-/* Runs the command and gives its exit code. */
+static const char *command_name(const void *context, int64_t index)
+{
+    (void)context;
+    return index < COMMAND_COUNT ? COMMANDS[index].name : NULL;
+}
+
+/* Runs the command argv[0] and gives its exit code. */
+static int run_command(int argc, char **argv)
+{
+    char near[128];
+    for (int i = 0; i < COMMAND_COUNT; i++)
+        if (!strcmp(argv[0], COMMANDS[i].name)) return COMMANDS[i].run(argc, argv);
+    qkv_names_near(near, sizeof near, argv[0], "", command_name, NULL);
+    return complain("unknown command '%s'%s%s (see `qkv --help`)", argv[0], *near ? "; did you mean " : "",
+                    near);
+}
+
 static int run(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : NULL;
     if (!name) {
         print_help(stderr);
         return QKV_INVALID;
+    }
+    if (!strcmp(name, "help") && argc > 2) {
+        char help[] = "--help", *page[] = {argv[2], help, NULL};
+        return run_command(2, page);
     }
     if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help")) {
         print_help(stdout);
@@ -56,9 +76,7 @@ static int run(int argc, char **argv)
         puts("qkv " QKV_VERSION);
         return QKV_OK;
     }
-    for (int i = 0; i < COMMAND_COUNT; i++)
-        if (!strcmp(name, COMMANDS[i].name)) return COMMANDS[i].run(argc - 1, argv + 1);
-    return complain("unknown command '%s' (see `qkv --help`)", name);
+    return run_command(argc - 1, argv + 1);
 }
 
 /* Why standard output cannot be written, or 0 when all of it has been. */

@@ -1,5 +1,7 @@
 #include "keys.h"
 
+#include "qkv/nearest.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -91,29 +93,6 @@ bool qkv_key_is_fixed(const struct qkv_key *key, enum qkv_config_fixed when, con
     }
 }
 
-static int least(int a, int b)
-{
-    return a < b ? a : b;
-}
-
-/* Levenshtein's distance between two paths that are shorter than QKV_KEY_LONGEST. */
-static int edit_distance(const char *a, const char *b)
-{
-    int row[QKV_KEY_LONGEST + 1];
-    int length = (int)strlen(b);
-    for (int j = 0; j <= length; j++) row[j] = j;
-    for (int i = 1; a[i - 1]; i++) {
-        int diagonal = row[0];
-        row[0] = i;
-        for (int j = 1; j <= length; j++) {
-            int substituted = diagonal + (a[i - 1] != b[j - 1]);
-            diagonal = row[j];
-            row[j] = least(substituted, least(row[j - 1], row[j]) + 1);
-        }
-    }
-    return row[length];
-}
-
 static const char *last_part(const char *path)
 {
     const char *dot = strrchr(path, '.');
@@ -124,8 +103,9 @@ static const char *last_part(const char *path)
 static int distance(const char *path, const char *candidate)
 {
     enum { OTHER_SECTION = 2 };
-    int edits = edit_distance(path, candidate);
-    return strcmp(last_part(path), last_part(candidate)) ? edits : least(edits, OTHER_SECTION);
+    int edits = qkv_name_distance(path, candidate);
+    bool same_name = !strcmp(last_part(path), last_part(candidate));
+    return same_name && edits > OTHER_SECTION ? OTHER_SECTION : edits;
 }
 
 const char *qkv_key_nearest(const char *path, char memory[static QKV_KEY_LONGEST])
@@ -146,8 +126,5 @@ const char *qkv_key_nearest(const char *path, char memory[static QKV_KEY_LONGEST
             strcpy(memory, candidate);
         } while (*end++);
     }
-    /* Near: a slip in one letter, or a third of the last part of the longer name is another. */
-    size_t length = strlen(last_part(path)), other = strlen(last_part(memory));
-    int allowed = 1 + (int)(length > other ? length : other) / 3;
-    return best <= allowed ? memory : "";
+    return qkv_names_are_near(last_part(path), last_part(memory), best) ? memory : "";
 }

@@ -21,8 +21,7 @@ static int names_in(const char *folder)
 Test(generate_errors, of_usage)
 {
     const char *folder = scratch("usage");
-    expect_error(run("qkv generate revers -o '%s'", folder),
-                 "unknown task 'revers' (tasks: copy, reverse, sort, en_es)");
+    expect_error(run("qkv generate revers -o '%s'", folder), "TASK is 'revers'; did you mean reverse");
     expect_error(run("qkv generate reverse"),
                  "-o FOLDER is missing (usage: qkv generate TASK -o FOLDER [options])");
     expect_error(run("qkv generate -o '%s'", folder),

@@ -214,8 +214,12 @@ Test(attention, names_what_there_is)
                    "the encoder attention has no layer 3: its layers are 1 to 2");
     expect_refusal("one --head 0", "--head is '0', but must be a number from 1, all or mean");
     expect_refusal("one --layer two", "--layer is 'two', but must be a number from 1, all or mean");
-    expect_refusal("one --kind cross,self", "--kind is 'self', but must be encoder, decoder, cross or all");
-    expect_refusal("one --kind cross,", "--kind is '', but must be encoder, decoder, cross or all");
+    expect_refusal("one --kind cross,self",
+                   "--kind is 'self', but must be one of encoder, decoder, cross, all");
+    expect_refusal("one --kind cross,", "--kind is '', but must be one of encoder, decoder, cross, all");
+    expect_refusal("one --kind cross,decodr", "--kind is 'decodr'; did you mean decoder");
+    expect_refusal("one --format jsn", "--format is 'jsn'; did you mean json");
+    expect_refusal("one --colormap virdis", "--colormap is 'virdis'; did you mean viridis");
     expect_refusal("one --format pdf",
                    "--format is 'pdf', but must be one of json, csv, npz, svg, png, text");
     expect_refusal("one -o cross.pdf",

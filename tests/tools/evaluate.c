@@ -62,7 +62,7 @@ Test(evaluate, refuses_what_cannot_be_read)
         {"run dev.tsv --links empty.tsv", "qkv: empty.tsv: has 0 lines, but the corpus has 8 pairs"},
         {"run", "qkv: missing operand (usage: qkv evaluate RUN TSV [options])"},
         {"run dev.tsv x", "qkv: unexpected operand 'x' (usage: qkv evaluate RUN TSV [options])"},
-        {"run dev.tsv --tokenize zh", "qkv: --tokenize is 'zh', but must be 13a, none or char"},
+        {"run dev.tsv --tokenize zh", "qkv: --tokenize is 'zh', but must be one of 13a, none, char"},
         {"run dev.tsv --l x", "qkv: option '--l' is ambiguous: --length-penalty, --lowercase, --links"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
@@ -115,7 +115,7 @@ Test(score, refuses_what_cannot_be_read)
         {"two - <one", "qkv: two: has more lines than <stdin>, which ends after line 1"},
         {"nul two", "qkv: nul:2:1: a NUL byte does not belong in text"},
         {"- -", "qkv: standard input can be the translations or the references, not both"},
-        {"one one --tokenize x", "qkv: --tokenize is 'x', but must be 13a, none or char"},
+        {"one one --tokenize x", "qkv: --tokenize is 'x', but must be one of 13a, none, char"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         cr_expect(refused(run("cd '%s' && qkv score %s", folder, cases[i][0]), cases[i][1]), "%s",

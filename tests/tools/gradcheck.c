@@ -198,19 +198,22 @@ Test(gradcheck, unknown_names_list_the_nearest)
 {
     struct outcome outcome = run("qkv gradcheck --op softmx");
     cr_expect_eq(outcome.exit_code, 2);
-    expect_in(outcome.error, "unknown op 'softmx'; nearest: softmax");
+    expect_in(outcome.error, "qkv: --op is 'softmx'; did you mean softmax\n");
     outcome = run("qkv gradcheck --op cross");
     cr_expect_eq(outcome.exit_code, 2);
-    expect_in(outcome.error, "cross_entropy, linear_cross_entropy");
+    expect_in(outcome.error, "--op is 'cross'; did you mean cross_entropy or linear_cross_entropy\n");
+    outcome = run("qkv gradcheck --op zzz");
+    cr_expect_eq(outcome.exit_code, 2);
+    expect_in(outcome.error, "--op is 'zzz', but must be one of matmul, linear, ");
     outcome = run("qkv gradcheck --layer norms");
     cr_expect_eq(outcome.exit_code, 2);
-    expect_in(outcome.error, "unknown layer 'norms'; nearest: norm");
+    expect_in(outcome.error, "--layer is 'norms'; did you mean norm\n");
     outcome = run("qkv gradcheck --op softmax --plant sing");
     cr_expect_eq(outcome.exit_code, 2);
-    expect_in(outcome.error, "unknown fault 'sing'; nearest: sign");
+    expect_in(outcome.error, "--plant is 'sing'; did you mean sign\n");
     outcome = run("qkv gradcheck --layer dense --plant sign:linar");
     cr_expect_eq(outcome.exit_code, 2);
-    expect_in(outcome.error, "unknown op 'linar'; nearest: linear");
+    expect_in(outcome.error, "the op of --plant is 'linar'; did you mean linear\n");
 }
 
 Test(gradcheck, what_does_not_go_together_is_one_sentence)

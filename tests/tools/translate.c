@@ -167,11 +167,16 @@ Test(translate, complains_about_its_arguments)
         {"a --scores=1", "qkv: option '--scores' takes no value"},
         {"a --help=1", "qkv: option '--help' takes no value"},
         {"a -x", "qkv: unknown option '-x' (see `qkv translate --help`)"},
+        {"a --beem 3", "qkv: unknown option '--beem'; did you mean --beam (see `qkv translate --help`)"},
         {"a --frobnicate", "qkv: unknown option '--frobnicate' (see `qkv translate --help`)"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         cr_expect(refused(run("qkv translate %s", cases[i][0]), cases[i][1]), "%s", cases[i][0]);
-    cr_expect(refused(run("qkv transalte"), "qkv: unknown command 'transalte' (see `qkv --help`)"));
+    cr_expect(refused(run("qkv transalte"),
+                      "qkv: unknown command 'transalte'; did you mean translate (see `qkv --help`)"));
+    cr_expect(refused(run("qkv help transalte"),
+                      "qkv: unknown command 'transalte'; did you mean translate (see `qkv --help`)"));
+    cr_expect_str_eq(run("qkv help translate").output, run("qkv translate --help").output);
     cr_expect(refused(run("qkv --frobnicate"), "qkv: unknown command '--frobnicate' (see `qkv --help`)"));
     cr_expect_eq(run("qkv").exit_code, 2);
     cr_expect_eq(
