@@ -17,6 +17,7 @@ struct qkv_tensor {
 
     void *value, *gradient;
     void *saved;         /* what forward keeps for backward: saved_count numbers */
+    void *weights;       /* attention: what the op's `weights` has made */
     int64_t saved_count; /* set by the shape rule */
     int64_t scratch;     /* set by the shape rule: numbers that forward or backward need while they run */
     uint32_t ordinal;    /* counts the dropping nodes of a graph: the sub-stream of their masks */
@@ -80,6 +81,10 @@ struct qkv_op {
     bool (*shape)(struct qkv_tensor *y);
     void (*forward)(struct qkv_tensor *y);
     void (*backward)(struct qkv_tensor *y); /* NULL: the op has no gradient */
+
+    /* Attention: all weights, sentence by sentence and head by head [Tq, Tk], made in the graph's arena where
+     * forward did not keep them as such; NULL when memory is out. */
+    const void *(*weights)(struct qkv_tensor *y);
     const struct qkv_sample *good, *bad;
 };
 

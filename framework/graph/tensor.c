@@ -73,7 +73,8 @@ double qkv_tensor_scalar(const struct qkv_tensor *tensor)
 const void *qkv_attention_weights_of(const struct qkv_tensor *attention, int64_t sentence, int64_t head,
                                      int64_t *rows, int64_t *columns)
 {
-    if (!attention || attention->op != QKV_OP_attention) return NULL;
+    const struct qkv_op *rule = attention ? attention->graph->ops[attention->op] : NULL;
+    if (!rule || !rule->weights) return NULL;
     const struct qkv_options *options = &attention->options;
     int64_t query_rows = attention->input[0]->shape.size[0], key_rows = attention->input[1]->shape.size[0];
     if (sentence < 0 || sentence >= qkv_segment_count(&options->queries) || head < 0 ||
@@ -85,7 +86,9 @@ const void *qkv_attention_weights_of(const struct qkv_tensor *attention, int64_t
         *columns = qkv_segment_length(&options->keys, s, key_rows);
         at += (s < sentence ? options->heads : head) * *rows * *columns;
     }
-    return (const char *)attention->saved + (size_t)at * attention->graph->size;
+    /* Weights that are made on demand are kept beside the node, which looks the same from outside. */
+    const char *weights = rule->weights((struct qkv_tensor *)(uintptr_t)attention);
+    return weights ? weights + (size_t)at * attention->graph->size : NULL;
 }
 
 void qkv_cross_entropy_sums(const struct qkv_tensor *loss, double *negative_log_likelihood, double *correct)

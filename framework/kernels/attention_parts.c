@@ -1,27 +1,24 @@
 /* Attention in three steps (scores, weights, mix), simple on purpose: the fused op is tested against them. */
 #include "kernels/attention.h"
 
-/* ---- attention_scores: s_ij = scale q_i . k_j;  dq_i += scale ds_ij k_j, dk_j += scale ds_ij q_i ---- */
+/* ---- attention_scores: s_ij = scale q_i . k_j + (what distance adds);  dq_i += scale ds_ij k_j,
+ * dk_j += scale ds_ij q_i, dbias_bucket += ds_ij ---- */
 
 static bool attention_scores_shape(struct qkv_tensor *y)
 {
     const struct qkv_tensor *query = y->input[0], *key = y->input[1];
-    if (y->options.heads < 1)
-        return qkv_refuse(y, "heads is %lld, but must be at least 1", (long long)y->options.heads);
-    if (!check_heads(y, query, "query") || !check_heads(y, key, "key")) return false;
+    if (!check_head_count(y) || !check_query_and_key(y, query, key) || !check_bias(y, y->input[2]))
+        return false;
     int64_t query_rows = query->shape.size[0], key_rows = key->shape.size[0];
-    if (query->shape.size[1] != key->shape.size[1])
-        return qkv_refuse(y, "query is %s, but key is %s", qkv_shape_text(query->shape),
-                          qkv_shape_text(key->shape));
     if (!check_attention(y, query_rows, key_rows, NULL)) return false;
     y->shape = QKV_SHAPE(ragged_count(&y->options, query_rows, key_rows));
     return true;
 }
 
-/* Calls visit for every query-key pair of every head: rows of query and key, and the place in the ragged
- * block. */
+/* Calls visit for every query-key pair of every head: rows of query and key, by how much the key is ahead,
+ * and the place in the ragged block. */
 struct step {
-    int64_t query_row, key_row, head, at;
+    int64_t query_row, key_row, ahead, head, at;
 };
 
 typedef void visitor(struct qkv_tensor *y, struct step step);
@@ -34,29 +31,46 @@ static void visit_pairs(struct qkv_tensor *y, int64_t query_rows, int64_t key_ro
         struct pair p = pair_at(options, s, at, query_rows, key_rows);
         for (int64_t h = 0; h < options->heads; h++)
             for (int64_t i = 0; i < p.queries; i++)
-                for (int64_t j = 0; j < p.keys; j++) visit(y, (struct step){p.query + i, p.key + j, h, at++});
+                for (int64_t j = 0; j < p.keys; j++)
+                    visit(y, (struct step){p.query + i, p.key + j, j - (p.keys - p.queries + i), h, at++});
     }
+}
+
+/* Where the rows of a pair begin in query and key, or result and value. */
+struct places {
+    int64_t query, key, width;
+};
+
+static struct places places_of(const struct qkv_tensor *y, struct step step, int64_t query_columns)
+{
+    const struct qkv_options *options = &y->options;
+    int64_t width = query_columns / options->heads, key_columns = key_heads_of(options) * width;
+    return (struct places){step.query_row * query_columns + step.head * width,
+                           step.key_row * key_columns + key_head(options, step.head) * width, width};
 }
 
 static void score_pair(struct qkv_tensor *y, struct step step)
 {
-    const struct qkv_tensor *query = y->input[0], *key = y->input[1];
-    int64_t columns = query->shape.size[1], width = columns / y->options.heads;
-    const real *q = (const real *)query->value + step.query_row * columns + step.head * width;
-    const real *k = (const real *)key->value + step.key_row * columns + step.head * width;
-    ((real *)y->value)[step.at] = score_scale(y, width) * row_dot(width, q, k);
+    const struct places at = places_of(y, step, y->input[0]->shape.size[1]);
+    const real *q = (const real *)y->input[0]->value + at.query,
+               *k = (const real *)y->input[1]->value + at.key;
+    ((real *)y->value)[step.at] = score_scale(y, at.width) * row_dot(at.width, q, k) +
+                                  distance_term(y, y->input[2], step.ahead, step.head);
 }
 
 static void score_pair_back(struct qkv_tensor *y, struct step step)
 {
-    struct qkv_tensor *query = y->input[0], *key = y->input[1];
-    int64_t columns = query->shape.size[1], width = columns / y->options.heads;
-    int64_t q = step.query_row * columns + step.head * width, k = step.key_row * columns + step.head * width;
-    real ds = score_scale(y, width) * ((const real *)y->gradient)[step.at];
-    real *dq = gradient_of(query), *dk = gradient_of(key);
-    const real *qs = query->value, *ks = key->value;
-    for (int64_t d = 0; dq && d < width; d++) dq[q + d] += ds * ks[k + d];
-    for (int64_t d = 0; dk && d < width; d++) dk[k + d] += ds * qs[q + d];
+    struct qkv_tensor *query = y->input[0], *key = y->input[1], *bias = y->input[2];
+    const struct qkv_options *options = &y->options;
+    const struct places at = places_of(y, step, query->shape.size[1]);
+    real ds = ((const real *)y->gradient)[step.at], scaled = score_scale(y, at.width) * ds;
+    real *dq = gradient_of(query), *dk = gradient_of(key), *db = gradient_of(bias);
+    const real *q = (const real *)query->value + at.query, *k = (const real *)key->value + at.key;
+    for (int64_t d = 0; dq && d < at.width; d++) dq[at.query + d] += scaled * k[d];
+    for (int64_t d = 0; dk && d < at.width; d++) dk[at.key + d] += scaled * q[d];
+    if (db)
+        db[bucket_of(step.ahead, bias->shape.size[0], options->distance, options->causal) * options->heads +
+           step.head] += ds;
 }
 
 static void attention_scores_forward(struct qkv_tensor *y)
@@ -78,6 +92,13 @@ static const struct qkv_sample attention_scores_good[] = {
     {"ragged", {IN(6, 6), IN(8, 6)}, .options = {.heads = 2, RAGGED}},
     {"self, scaled", {IN(6, 3), IN(6, 3)}, .options = {.heads = 1, SELF, .factor = 2}},
     {"whole", {IN(2, 4), IN(3, 4)}, .options = {.heads = 4}},
+    {"grouped heads, ALiBi",
+     {IN(6, 12), IN(6, 4)},
+     .options = {.heads = 6, .key_heads = 2, SELF, .alibi = true}},
+    {"distances", {IN(6, 4), IN(6, 4), IN(6, 2)}, .options = {.heads = 2, SELF, .distance = 3}},
+    {"distances, causal",
+     {IN(6, 4), IN(6, 4), IN(4, 2)},
+     .options = {.heads = 2, SELF, .distance = 4, .causal = true}},
     {0},
 };
 static const struct qkv_sample attention_scores_bad[] = {
@@ -97,11 +118,35 @@ static const struct qkv_sample attention_scores_bad[] = {
      {IN(6, 6), IN(7, 6)},
      .options = {.heads = 2, RAGGED},
      .message = "segment 2 of keys is rows 5 to 7, but there are 7 rows"},
+    {"key heads",
+     {IN(6, 6), IN(8, 4)},
+     .options = {.heads = 3, .key_heads = 2, RAGGED},
+     .message = "key_heads is 2, but must divide 3 heads"},
+    {"grouped widths",
+     {IN(6, 8), IN(8, 8)},
+     .options = {.heads = 4, .key_heads = 2, RAGGED},
+     .message = "query is [6, 8] for 4 heads, but key is [8, 8] for 2"},
+    {"bias columns",
+     {IN(6, 4), IN(6, 4), IN(6, 3)},
+     .options = {.heads = 2, SELF, .distance = 4},
+     .message = "bias is [6, 3], but must have a column for each of 2 heads"},
+    {"odd buckets",
+     {IN(6, 4), IN(6, 4), IN(5, 2)},
+     .options = {.heads = 2, SELF, .distance = 4},
+     .message = "bias has 5 buckets, but must have an even number, at least 4"},
+    {"distance",
+     {IN(6, 4), IN(6, 4), IN(8, 2)},
+     .options = {.heads = 2, SELF, .distance = 2},
+     .message = "distance is 2, but must be above 2 for 8 buckets"},
+    {"queries at the end of fewer keys",
+     {IN(6, 4), IN(8, 4)},
+     .options = {.heads = 2, RAGGED, .alibi = true},
+     .message = "attention by distance needs no more queries than keys, but segment 0 has 2 and 1"},
     {0},
 };
-OP(attention_scores, .inputs = 2, .shape = attention_scores_shape, .forward = attention_scores_forward,
-   .backward = attention_scores_backward, .good = SAMPLES(attention_scores_good),
-   .bad = SAMPLES(attention_scores_bad));
+OP(attention_scores, .inputs = 3, .optional = 4, .shape = attention_scores_shape,
+   .forward = attention_scores_forward, .backward = attention_scores_backward,
+   .good = SAMPLES(attention_scores_good), .bad = SAMPLES(attention_scores_bad));
 
 /* ---- attention_weights: w = softmax of each row over its visible keys;  ds = w (dw - sum(dw w)) ---- */
 
@@ -111,8 +156,7 @@ static bool attention_weights_shape(struct qkv_tensor *y)
 {
     const struct qkv_tensor *scores = y->input[0];
     const struct qkv_options *options = &y->options;
-    if (options->heads < 1)
-        return qkv_refuse(y, "heads is %lld, but must be at least 1", (long long)options->heads);
+    if (!check_head_count(y)) return false;
     if (!options->queries.count || !options->keys.count) return qkv_refuse(y, "needs query and key segments");
     if (!check_attention(y, INT64_MAX / 2, INT64_MAX / 2, y->input[1])) return false;
     int64_t count = ragged_count(options, 0, 0);
@@ -132,8 +176,10 @@ static void attention_weights_forward(struct qkv_tensor *y)
         struct pair p = pair_at(options, s, at, 0, 0);
         for (int64_t row = 0; row < options->heads * p.queries; row++, at += p.keys) {
             int64_t i = row % p.queries;
-            visible_softmax(p.keys, options->causal ? i + 1 : p.keys, mask ? mask + i * p.keys : NULL,
-                            scores + at, weights + at);
+            struct span span[2];
+            spans_of(sight_of(options, i, p.queries, p.keys), 0, p.keys, mask ? mask + i * p.keys : NULL,
+                     span);
+            visible_softmax(p.keys, span, scores + at, weights + at);
         }
     }
 }
@@ -156,10 +202,21 @@ static void attention_weights_backward(struct qkv_tensor *y)
 static const int64_t SQUARE_STARTS[] = {0, 3}, SQUARE_LENGTHS[] = {3, 3};
 #define SQUARE .queries = {2, SQUARE_STARTS, SQUARE_LENGTHS}, .keys = {2, SQUARE_STARTS, SQUARE_LENGTHS}
 
+static const int64_t WINDOWED_STARTS[] = {0}, WINDOWED_LENGTHS[] = {7};
+#define WINDOWED                                                                                             \
+    .queries = {1, WINDOWED_STARTS, WINDOWED_LENGTHS}, .keys = {1, WINDOWED_STARTS, WINDOWED_LENGTHS}
+
 static const struct qkv_sample attention_weights_good[] = {
     {"ragged", {IN(30)}, .options = {.heads = 2, RAGGED}},
     {"causal", {IN(28)}, .options = {.heads = 2, SELF, .causal = true}},
     {"masked", {IN(36), IN(3, 3)}, .options = {.heads = 2, SQUARE}, .constant = 2, .binary = 2},
+    {"window", {IN(28)}, .options = {.heads = 2, SELF, .window = 1}},
+    {"window and a global token", {IN(49)}, .options = {.heads = 1, WINDOWED, .window = 1, .globals = 1}},
+    {"causal window, two global tokens, masked",
+     {IN(49), IN(7, 7)},
+     .options = {.heads = 1, WINDOWED, .window = 2, .globals = 2, .causal = true},
+     .constant = 2,
+     .binary = 2},
     {"masked and causal",
      {IN(18), IN(3, 3)},
      .options = {.heads = 1, SQUARE, .causal = true},
@@ -168,6 +225,11 @@ static const struct qkv_sample attention_weights_good[] = {
     {0},
 };
 static const struct qkv_sample attention_weights_bad[] = {
+    {"globals", {IN(28)}, .options = {.heads = 2, SELF, .globals = 1}, .message = "globals need a window"},
+    {"negative window",
+     {IN(28)},
+     .options = {.heads = 2, SELF, .window = -1},
+     .message = "window is -1 and globals 0, but neither may be negative"},
     {"count",
      {IN(29)},
      .options = {.heads = 2, RAGGED},
@@ -175,7 +237,7 @@ static const struct qkv_sample attention_weights_bad[] = {
     {"causal",
      {IN(30)},
      .options = {.heads = 2, RAGGED, .causal = true},
-     .message = "causal attention needs as many queries as keys, but segment 0 has 2 and 1"},
+     .message = "causal attention needs no more queries than keys, but segment 0 has 2 and 1"},
     {"mask",
      {IN(36), IN(3, 2)},
      .options = {.heads = 2, SQUARE},
@@ -208,37 +270,37 @@ static bool attention_mix_shape(struct qkv_tensor *y)
 {
     const struct qkv_tensor *weights = y->input[0], *value = y->input[1];
     const struct qkv_options *options = &y->options;
-    if (options->heads < 1)
-        return qkv_refuse(y, "heads is %lld, but must be at least 1", (long long)options->heads);
+    if (!check_head_count(y)) return false;
     if (!options->queries.count || !options->keys.count) return qkv_refuse(y, "needs query and key segments");
-    if (!check_heads(y, value, "value") || !check_attention(y, INT64_MAX / 2, value->shape.size[0], NULL))
+    if (!check_heads(y, value, key_heads_of(options), "value") ||
+        !check_attention(y, INT64_MAX / 2, value->shape.size[0], NULL))
         return false;
     int64_t count = ragged_count(options, 0, 0);
     if (weights->shape.rank != 1 || weights->count != count)
         return qkv_refuse(y, "weights are %s, but the segments make %lld of them",
                           qkv_shape_text(weights->shape), (long long)count);
-    y->shape = QKV_SHAPE(mix_rows(options), value->shape.size[1]);
+    y->shape = QKV_SHAPE(mix_rows(options), value->shape.size[1] / key_heads_of(options) * options->heads);
     return true;
 }
 
 static void mix_pair(struct qkv_tensor *y, struct step step)
 {
-    int64_t columns = qkv_columns(y), width = columns / y->options.heads;
-    const real *value = (const real *)y->input[1]->value + step.key_row * columns + step.head * width;
-    real *out = (real *)y->value + step.query_row * columns + step.head * width;
+    const struct places at = places_of(y, step, qkv_columns(y));
+    const real *value = (const real *)y->input[1]->value + at.key;
+    real *out = (real *)y->value + at.query;
     real weight = ((const real *)y->input[0]->value)[step.at];
-    for (int64_t d = 0; d < width; d++) out[d] += weight * value[d];
+    for (int64_t d = 0; d < at.width; d++) out[d] += weight * value[d];
 }
 
 static void mix_pair_back(struct qkv_tensor *y, struct step step)
 {
     struct qkv_tensor *weights = y->input[0], *value = y->input[1];
-    int64_t columns = qkv_columns(y), width = columns / y->options.heads;
-    int64_t v = step.key_row * columns + step.head * width;
-    const real *out = (const real *)y->gradient + step.query_row * columns + step.head * width;
-    real *dw = gradient_of(weights), *dv = gradient_of(value);
-    if (dw) dw[step.at] += row_dot(width, out, (const real *)value->value + v);
-    for (int64_t d = 0; dv && d < width; d++) dv[v + d] += ((const real *)weights->value)[step.at] * out[d];
+    const struct places at = places_of(y, step, qkv_columns(y));
+    const real *out = (const real *)y->gradient + at.query;
+    real *dw = gradient_of(weights), *dv = gradient_of(value),
+         weight = ((const real *)weights->value)[step.at];
+    if (dw) dw[step.at] += row_dot(at.width, out, (const real *)value->value + at.key);
+    for (int64_t d = 0; dv && d < at.width; d++) dv[at.key + d] += weight * out[d];
 }
 
 static void attention_mix_forward(struct qkv_tensor *y)
@@ -255,6 +317,7 @@ static void attention_mix_backward(struct qkv_tensor *y)
 static const struct qkv_sample attention_mix_good[] = {
     {"ragged", {IN(30), IN(8, 6)}, .options = {.heads = 2, RAGGED}},
     {"one head", {IN(15), IN(8, 3)}, .options = {.heads = 1, RAGGED}},
+    {"grouped heads", {IN(60), IN(8, 6)}, .options = {.heads = 4, .key_heads = 2, RAGGED}},
     {0},
 };
 static const struct qkv_sample attention_mix_bad[] = {

@@ -53,4 +53,17 @@ static inline void dropper_words(const struct dropper *dropper, int64_t block, u
     }
 }
 
+/* The words of elements first .. first+count-1, in order. */
+static inline void dropper_row(const struct dropper *dropper, int64_t first, int64_t count, uint16_t *to)
+{
+    uint16_t words[DROPPER_WORDS];
+    for (int64_t done = 0; done < count;) {
+        int64_t within = (first + done) % DROPPER_WORDS, n = DROPPER_WORDS - within;
+        n = n < count - done ? n : count - done;
+        dropper_words(dropper, (first + done) / DROPPER_WORDS, words);
+        memcpy(to + done, words + within, (size_t)n * sizeof *to);
+        done += n;
+    }
+}
+
 #endif

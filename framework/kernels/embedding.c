@@ -152,14 +152,10 @@ OP(scatter_rows, .inputs = 1, .shape = scatter_rows_shape, .forward = scatter_ro
 
 /* ---- add_positions: y = x + table[first + row within its segment];  dx += dy, dtable likewise ---- */
 
-static bool add_positions_shape(struct qkv_tensor *y)
+/* Every row of a segment has a position in the table. */
+static bool check_positions(struct qkv_tensor *y, const struct qkv_tensor *x, const struct qkv_tensor *table)
 {
-    const struct qkv_tensor *x = y->input[0], *table = y->input[1];
     const struct qkv_segments *segments = &y->options.queries;
-    if (!is_matrix(y, x, "input") || !is_matrix(y, table, "table")) return false;
-    if (x->shape.size[1] != table->shape.size[1])
-        return qkv_refuse(y, "input is %s, but table is %s", qkv_shape_text(x->shape),
-                          qkv_shape_text(table->shape));
     int64_t rows = x->shape.size[0];
     if (!check_segments(y, segments, rows, "input")) return false;
     for (int64_t s = 0; s < qkv_segment_count(segments); s++) {
@@ -168,7 +164,17 @@ static bool add_positions_shape(struct qkv_tensor *y)
             return qkv_refuse(y, "segment %lld reaches position %lld, but the table has %lld", (long long)s,
                               (long long)last, (long long)table->shape.size[0]);
     }
-    return same_as_input(y);
+    return true;
+}
+
+static bool add_positions_shape(struct qkv_tensor *y)
+{
+    const struct qkv_tensor *x = y->input[0], *table = y->input[1];
+    if (!is_matrix(y, x, "input") || !is_matrix(y, table, "table")) return false;
+    if (x->shape.size[1] != table->shape.size[1])
+        return qkv_refuse(y, "input is %s, but table is %s", qkv_shape_text(x->shape),
+                          qkv_shape_text(table->shape));
+    return check_positions(y, x, table) && same_as_input(y);
 }
 
 static void add_positions_forward(struct qkv_tensor *y)
@@ -219,6 +225,104 @@ static const struct qkv_sample add_positions_bad[] = {
 OP(add_positions, .inputs = 2, .shape = add_positions_shape, .forward = add_positions_forward,
    .backward = add_positions_backward, .good = SAMPLES(add_positions_good),
    .bad = SAMPLES(add_positions_bad));
+
+/* ---- rotate: (a, b) -> (a c - b s, a s + b c);  backward turns by the opposite angle ---- */
+
+static bool rotate_shape(struct qkv_tensor *y)
+{
+    const struct qkv_tensor *x = y->input[0], *table = y->input[1];
+    if (!is_matrix(y, x, "input") || !is_matrix(y, table, "table")) return false;
+    if (table->needs_gradient) return qkv_refuse(y, "the table must not need a gradient");
+    if (table->shape.size[1] % 2)
+        return qkv_refuse(y, "table is %s, but its width must be even", qkv_shape_text(table->shape));
+    if (x->shape.size[1] % table->shape.size[1])
+        return qkv_refuse(y, "input is %s, but its width must be a multiple of that of the table, %s",
+                          qkv_shape_text(x->shape), qkv_shape_text(table->shape));
+    return check_positions(y, x, table) && same_as_input(y);
+}
+
+/* Calls `turn` for every row of a segment with the angles of its position. */
+static void rotate_rows(struct qkv_tensor *y, const real *from, real *to,
+                        void (*turn)(int64_t columns, int64_t width, const real *angles, const real *from,
+                                     real *to))
+{
+    const struct qkv_segments *segments = &y->options.queries;
+    int64_t columns = qkv_columns(y), rows = y->shape.size[0], width = y->input[1]->shape.size[1];
+    const real *table = (const real *)y->input[1]->value + y->options.start * width;
+    for (int64_t s = 0; s < qkv_segment_count(segments); s++) {
+        int64_t row = qkv_segment_start(segments, s) * columns;
+        for (int64_t i = 0; i < qkv_segment_length(segments, s, rows); i++, row += columns)
+            turn(columns, width, table + i * width, from + row, to + row);
+    }
+}
+
+static void turn_forth(int64_t columns, int64_t width, const real *restrict angles, const real *restrict from,
+                       real *restrict to)
+{
+    for (int64_t h = 0; h < columns; h += width)
+        for (int64_t d = 0; d < width; d += 2) {
+            real sine = angles[d], cosine = angles[d + 1], a = from[h + d], b = from[h + d + 1];
+            to[h + d] = a * cosine - b * sine;
+            to[h + d + 1] = a * sine + b * cosine;
+        }
+}
+
+/* Adds what turning back makes of the gradient, less the gradient itself. */
+static void turn_back(int64_t columns, int64_t width, const real *restrict angles, const real *restrict from,
+                      real *restrict to)
+{
+    for (int64_t h = 0; h < columns; h += width)
+        for (int64_t d = 0; d < width; d += 2) {
+            real sine = angles[d], cosine = angles[d + 1], a = from[h + d], b = from[h + d + 1];
+            to[h + d] += a * cosine + b * sine - a;
+            to[h + d + 1] += b * cosine - a * sine - b;
+        }
+}
+
+static void rotate_forward(struct qkv_tensor *y)
+{
+    if (y->options.queries.count) /* rows outside all segments stay */
+        memcpy(y->value, y->input[0]->value, (size_t)y->count * sizeof(real));
+    rotate_rows(y, y->input[0]->value, y->value, turn_forth);
+}
+
+static void rotate_backward(struct qkv_tensor *y)
+{
+    real beta;
+    real *dx = claim_gradient(y->input[0], &beta);
+    if (!dx) return;
+    accumulate(y->count, beta, y->gradient, dx);
+    rotate_rows(y, y->gradient, dx, turn_back);
+}
+
+static const int64_t ROTATE_STARTS[] = {0, 2, 5}, ROTATE_LENGTHS[] = {2, 3, 0};
+static const struct qkv_sample rotate_good[] = {
+    {"two heads",
+     {IN(6, 8), IN(4, 4)},
+     .options = {.queries = {3, ROTATE_STARTS, ROTATE_LENGTHS}, .start = 1},
+     .constant = 2},
+    {"whole, one head", {IN(3, 2), IN(3, 2)}, .constant = 2},
+    {0},
+};
+static const struct qkv_sample rotate_bad[] = {
+    {"odd width",
+     {IN(3, 3), IN(3, 3)},
+     .constant = 2,
+     .message = "table is [3, 3], but its width must be even"},
+    {"no multiple",
+     {IN(3, 6), IN(3, 4)},
+     .constant = 2,
+     .message = "input is [3, 6], but its width must be a multiple of that of the table, [3, 4]"},
+    {"too long",
+     {IN(3, 4), IN(3, 4)},
+     .options = {.start = 1},
+     .constant = 2,
+     .message = "segment 0 reaches position 4, but the table has 3"},
+    {"learned", {IN(3, 4), IN(3, 4)}, .message = "the table must not need a gradient"},
+    {0},
+};
+OP(rotate, .inputs = 2, .shape = rotate_shape, .forward = rotate_forward, .backward = rotate_backward,
+   .good = SAMPLES(rotate_good), .bad = SAMPLES(rotate_bad));
 
 /* ---- store_rows: target[number[i]] = x[i], in place ---- */
 

@@ -27,7 +27,7 @@
 #    include <initializer_list>
 #endif
 
-enum { QKV_MAX_RANK = 4, QKV_MAX_INPUTS = 4 };
+enum { QKV_MAX_RANK = 4, QKV_MAX_INPUTS = 5 };
 
 enum qkv_dtype { QKV_FLOAT32, QKV_FLOAT64 };
 

@@ -3,6 +3,7 @@
 #ifndef QKV_OPS_H
 #define QKV_OPS_H
 
+#include "qkv/attention_kernel.h"
 #include "qkv/graph.h"
 
 enum { QKV_ALL = -1 }; /* as an axis: all of them */
@@ -10,22 +11,40 @@ enum { QKV_ALL = -1 }; /* as an axis: all of them */
 /* What an op needs beside its tensors, by value; each row of ops.def says which fields it uses. */
 struct qkv_options {
     double factor, epsilon, rate, smoothing;
-    int64_t axis, start, length, heads;
+    int64_t axis, start, length, heads, key_heads, window, globals, distance;
     struct qkv_shape shape;
     int permutation[QKV_MAX_RANK];
-    bool transpose_a, transpose_b, causal;
+    bool transpose_a, transpose_b, causal, alibi;
+    enum qkv_attention_kernel kernel;
     const int32_t *indices; /* the caller's, must outlive the node */
     int64_t index_count;
     struct qkv_segments queries, keys;
 };
 
-/* How fused attention is laid out. Sentence i of `queries` attends to sentence i of `keys`. */
+/* How attention is laid out. Sentence i of `queries` attends to sentence i of `keys`.
+ *
+ * What speaks of positions (causal, window, globals, alibi, bias) takes the queries of a sentence as the last
+ * of its keys: with Tq queries and Tk >= Tq keys, query i stands at position p = Tk - Tq + i. All of it
+ * together: the score of a key at position j is scale * query . key - slope_h |p - j| + bias[bucket(j - p),
+ * h]. */
 struct qkv_attention {
     int64_t heads;
+    int64_t key_heads; /* heads of keys and values, each shared by heads / key_heads heads in a row of the
+                          queries (Ainslie et al. 2023); 0: heads */
     struct qkv_segments queries, keys;
-    bool causal;    /* row t sees key rows 0 .. t of its sentence */
-    double scale;   /* of the scores: 1 / sqrt(key width) in the paper; 0 stands for that */
-    double dropout; /* rate on the weights, where the graph drops out */
+    bool causal;     /* p sees no later key */
+    int64_t window;  /* p sees p - window .. p + window (Beltagy et al. 2020, whose w is twice this; causal:
+                        Jiang et  al. 2023); 0: all */
+    int64_t globals; /* with a window: the first so many positions see and are seen by all, causality aside
+                        (Beltagy et al. 2020, with the same projections) */
+    bool alibi;      /* scores fall with the distance; slopes 2^(-8h/H) for h = 1 .. H (Press et al. 2022) */
+    struct qkv_tensor *bias; /* NULL, or learned, by distance and head: [buckets, H] (Raffel et al. 2020).
+                                Half of the buckets of a side are one distance each, the others grow up to
+                                `distance`; without causality each side has half of all */
+    int64_t distance;        /* bias: all distances from here on share the last bucket */
+    double scale;            /* of the scores: 1 / sqrt(key width) in the paper; 0 stands for that */
+    double dropout;          /* rate on the weights, where the graph drops out */
+    enum qkv_attention_kernel kernel;
 };
 
 #define QKV_UNWRAP(...) __VA_ARGS__
@@ -53,7 +72,8 @@ QKV_API const char *qkv_op_name(enum qkv_op_id op);
 
 /* The weights of head `head` (from 0) of sentence `sentence` of a fused attention node, before dropout: a
  * rows x columns block of the graph's dtype, row-major, valid after qkv_forward. NULL where there is no such.
- */
+ * What the kernel did not keep (all of it with flash, what lies outside of a window) is made at the first
+ * call, in the graph's memory; NULL when that is out. */
 QKV_API const void *qkv_attention_weights_of(const struct qkv_tensor *attention, int64_t sentence,
                                              int64_t head, int64_t *rows, int64_t *columns);
 

@@ -1,0 +1,281 @@
+/* The exact kernel of fused attention: all weights are made, kept for backward, and stored as one matrix a
+ * block: the whole [Tq, Tk] of a sentence and head, or under a window a few rows with the columns that they
+ * see. */
+#include "kernels/attention_fused.h"
+
+static int64_t block_rows(const struct attention *a, const struct pair *p)
+{
+    return a->options->window ? window_rows(a->options) : p->queries;
+}
+
+/* Calls visit for every block of every head; `at` is where its matrix starts. */
+struct place {
+    struct head head;
+    struct block block;
+    int64_t at;
+};
+
+typedef void visitor(struct qkv_tensor *y, const struct attention *a, const struct place *place);
+
+static void visit_blocks(struct qkv_tensor *y, const struct attention *a, visitor *visit)
+{
+    struct place place = {.at = 0};
+    int64_t ragged = 0;
+    for (int64_t s = 0; s < qkv_segment_count(&a->options->queries); s++) {
+        struct pair p = pair_at(a->options, s, ragged, a->query_rows, a->key_rows);
+        int64_t most = block_rows(a, &p);
+        for (int64_t h = 0; h < a->heads; h++, ragged += p.queries * p.keys) {
+            place.head = head_at(a, &p, h);
+            for (int64_t row = 0; row < p.queries; row += place.block.rows) {
+                place.block = block_at(a->options, &p, row, most);
+                visit(y, a, &place);
+                place.at += place.block.rows * place.block.columns;
+            }
+        }
+    }
+}
+
+/* ---- memory ---- */
+
+struct need {
+    int64_t weights, largest, columns; /* numbers of all blocks, of the largest, and the most columns */
+};
+
+static struct need need_of(const struct attention *a)
+{
+    struct need need = {0};
+    for (int64_t s = 0; s < qkv_segment_count(&a->options->queries); s++) {
+        struct pair p = pair_at(a->options, s, 0, a->query_rows, a->key_rows);
+        struct block b;
+        for (int64_t row = 0; row < p.queries; row += b.rows) {
+            b = block_at(a->options, &p, row, block_rows(a, &p));
+            int64_t count = b.rows * b.columns;
+            need.weights += a->heads * count;
+            if (count > need.largest) need.largest = count;
+            if (b.columns > need.columns) need.columns = b.columns;
+        }
+    }
+    return need;
+}
+
+/* The weights, and behind them what dropout left of them. */
+static int64_t exact_saved(const struct attention *a)
+{
+    return need_of(a).weights * (a->drops ? 2 : 1);
+}
+
+/* A block, what tile_scores works with, and what distance adds, with its gradient. */
+static int64_t exact_scratch(const struct attention *a)
+{
+    struct need need = need_of(a);
+    int64_t width = a->key_width > a->value_width ? a->key_width : a->value_width;
+    return need.largest + tile_work(need.columns, width) + 2 * distance_count(a);
+}
+
+static real *block_scratch(const struct qkv_tensor *y, const struct attention *a)
+{
+    return (real *)y->graph->scratch + 2 * distance_count(a);
+}
+
+/* ---- forward ---- */
+
+/* What distance adds to the scores of row i of a block. */
+static void add_distances(const struct qkv_tensor *y, const struct attention *a, const struct place *place,
+                          int64_t i, real *row)
+{
+    const struct block *b = &place->block;
+    const struct pair *p = &place->head.pair;
+    int64_t position = p->keys - p->queries + b->row + i;
+    const real *table = distances_of(y, a, place->head.head);
+    for (int r = 0; r < 2; r++) {
+        const real *from = table + b->start[r] - position;
+        for (int64_t j = 0; j < b->length[r]; j++) row[j] += from[j];
+        row += b->length[r];
+    }
+}
+
+static void block_weights(struct qkv_tensor *y, const struct attention *a, const struct place *place)
+{
+    const struct block *b = &place->block;
+    const struct head *head = &place->head;
+    const struct pair *p = &head->pair;
+    const real *query = a->query + head->query + b->row * a->query_ld, *key = a->key + head->key;
+    real *weights = (real *)y->saved + place->at, *column = weights;
+    for (int r = 0; r < 2; column += b->length[r++])
+        if (b->length[r])
+            tile_scores(b->rows, b->length[r], a->key_width, query, a->query_ld,
+                        key + b->start[r] * a->key_ld, a->key_ld, column, b->columns, block_scratch(y, a));
+    for (int64_t i = 0; i < b->rows * b->columns; i++) weights[i] *= a->scale;
+    for (int64_t i = 0; i < b->rows; i++) {
+        real *row = weights + i * b->columns;
+        if (counts_distance(a)) add_distances(y, a, place, i, row);
+        if (!a->mask && !a->options->causal && !a->options->window) {
+            row_softmax(b->columns, row, row);
+            continue;
+        }
+        const real *mask = a->mask ? a->mask + (b->row + i) * p->keys : NULL;
+        struct span span[2];
+        spans_of(sight_in_block(a->options, p, b, i), 0, b->columns, mask, span);
+        if (mask) span[1].mask = mask + b->start[1] - b->length[0];
+        visible_softmax(b->columns, span, row, row);
+    }
+}
+
+/* dropped = mask / (1 - rate) * weights over the whole ragged block, which is what is kept where there is no
+ * window. */
+static void drop_all(const struct qkv_tensor *y, int64_t count, const real *restrict weights,
+                     real *restrict dropped)
+{
+    struct dropper dropper = dropper_of(y);
+    uint16_t words[DROPPER_WORDS];
+    for (int64_t block = 0; block * DROPPER_WORDS < count; block++) {
+        int64_t first = block * DROPPER_WORDS;
+        int64_t n = count - first < DROPPER_WORDS ? count - first : DROPPER_WORDS;
+        dropper_words(&dropper, block, words);
+        for (int64_t i = 0; i < n; i++)
+            dropped[first + i] = words[i] >= dropper.threshold ? weights[first + i] * dropper.factor : 0;
+    }
+}
+
+/* The same for a block of which the ragged block has every row in pieces. */
+static void drop_block(struct qkv_tensor *y, const struct attention *a, const struct place *place)
+{
+    enum { PIECE = 4 * DROPPER_WORDS };
+    struct dropper dropper = dropper_of(y);
+    uint16_t words[PIECE];
+    const struct block *b = &place->block;
+    int64_t keys = place->head.pair.keys;
+    const real *weights = (const real *)y->saved + place->at;
+    real *dropped = (real *)y->saved + y->saved_count / 2 + place->at;
+    (void)a;
+    for (int64_t i = 0; i < b->rows; i++)
+        for (int r = 0; r < 2; r++)
+            for (int64_t done = 0, n; done < b->length[r]; done += n, weights += n, dropped += n) {
+                n = b->length[r] - done < PIECE ? b->length[r] - done : PIECE;
+                dropper_row(&dropper, place->head.block + (b->row + i) * keys + b->start[r] + done, n, words);
+                for (int64_t j = 0; j < n; j++)
+                    dropped[j] = words[j] >= dropper.threshold ? weights[j] * dropper.factor : 0;
+            }
+}
+
+static const real *used_weights(const struct qkv_tensor *y, const struct attention *a)
+{
+    return (const real *)y->saved + (a->drops ? y->saved_count / 2 : 0);
+}
+
+static void block_mix(struct qkv_tensor *y, const struct attention *a, const struct place *place)
+{
+    const struct block *b = &place->block;
+    const real *used = used_weights(y, a) + place->at, *value = a->value + place->head.value;
+    real *out = (real *)y->value + place->head.out + b->row * a->out_ld;
+    bool add = false;
+    for (int r = 0; r < 2; used += b->length[r++]) {
+        if (!b->length[r]) continue;
+        tile_product(b->rows, a->value_width, b->length[r], used, b->columns,
+                     value + b->start[r] * a->value_ld, a->value_ld, add, out, a->out_ld);
+        add = true;
+    }
+}
+
+static void exact_forward(struct qkv_tensor *y, const struct attention *a)
+{
+    distance_table(y, a);
+    visit_blocks(y, a, block_weights);
+    if (a->drops && a->options->window)
+        visit_blocks(y, a, drop_block);
+    else if (a->drops)
+        drop_all(y, y->saved_count / 2, y->saved, (real *)y->saved + y->saved_count / 2);
+    visit_blocks(y, a, block_mix);
+}
+
+/* ---- backward ---- */
+
+/* ds = scale w (dw - sum(dw w)), where dw is given in ds; without the scale it is the gradient of what
+ * distance adds. */
+static void score_gradients(const struct qkv_tensor *y, const struct attention *a, const struct place *place,
+                            const real *weights, real *ds)
+{
+    const struct block *b = &place->block;
+    int64_t position = place->head.pair.keys - place->head.pair.queries + b->row;
+    real *table = learns_distance(y) ? distances_of(y, a, a->heads + place->head.head) : NULL;
+    real inverse = 1 / a->scale;
+    for (int64_t i = 0; i < b->rows; i++, weights += b->columns, ds += b->columns) {
+        real dot = row_dot(b->columns, weights, ds);
+        for (int64_t j = 0; j < b->columns; j++) ds[j] = a->scale * weights[j] * (ds[j] - dot);
+        const real *from = ds;
+        for (int r = 0; table && r < 2; from += b->length[r++]) {
+            real *to = table + b->start[r] - position - i;
+            for (int64_t j = 0; j < b->length[r]; j++) to[j] += inverse * from[j];
+        }
+    }
+}
+
+/* One block, with w the weights, u what dropout left of them:
+ *     dv += u^T do,  du = do v^T,  dw = du * mask / (1 - rate),  ds = scale w (dw - sum(dw w)),  dq += ds k,
+ *     dk += ds^T q */
+static void block_backward(struct qkv_tensor *y, const struct attention *a, const struct place *place)
+{
+    const struct block *b = &place->block;
+    const struct head *head = &place->head;
+    const real *weights = (const real *)y->saved + place->at, *used = used_weights(y, a) + place->at;
+    const real *out = (const real *)y->gradient + head->out + b->row * a->out_ld;
+    const real *query = a->query + head->query + b->row * a->query_ld;
+    real *dq = gradient_of(y->input[0]), *dk = gradient_of(y->input[1]), *dv = gradient_of(y->input[2]);
+    real *ds = block_scratch(y, a), *work = ds + b->rows * b->columns;
+    int64_t first[2] = {0, b->length[0]};
+    for (int r = 0; r < 2; r++) {
+        if (!b->length[r]) continue;
+        int64_t value = head->value + b->start[r] * a->value_ld;
+        if (dv)
+            tile_product_transposed(b->length[r], a->value_width, b->rows, used + first[r], b->columns, out,
+                                    a->out_ld, dv + value, a->value_ld);
+        tile_scores(b->rows, b->length[r], a->value_width, out, a->out_ld, a->value + value, a->value_ld,
+                    ds + first[r], b->columns, work);
+    }
+    if (!dq && !dk && !learns_distance(y)) return;
+    if (a->drops) {
+        real factor = dropper_of(y).factor;
+        /* A weight that was kept is its copy times the factor; one that is 0 has no gradient either way. */
+        for (int64_t i = 0; i < b->rows * b->columns; i++) ds[i] = used[i] > 0 ? ds[i] * factor : 0;
+    }
+    score_gradients(y, a, place, weights, ds);
+    for (int r = 0; r < 2; r++) {
+        if (!b->length[r]) continue;
+        int64_t key = head->key + b->start[r] * a->key_ld;
+        if (dq)
+            tile_product(b->rows, a->key_width, b->length[r], ds + first[r], b->columns, a->key + key,
+                         a->key_ld, true, dq + head->query + b->row * a->query_ld, a->query_ld);
+        if (dk)
+            tile_product_transposed(b->length[r], a->key_width, b->rows, ds + first[r], b->columns, query,
+                                    a->query_ld, dk + key, a->key_ld);
+    }
+}
+
+static void exact_backward(struct qkv_tensor *y, const struct attention *a)
+{
+    distance_clear(y, a);
+    visit_blocks(y, a, block_backward);
+    distance_fold(y, a);
+}
+
+/* ---- the weights as they would be without a window ---- */
+
+static void block_spread(struct qkv_tensor *y, const struct attention *a, const struct place *place)
+{
+    const struct block *b = &place->block;
+    const real *weights = (const real *)y->saved + place->at;
+    int64_t keys = place->head.pair.keys;
+    real *to = (real *)y->weights + place->head.block + b->row * keys;
+    (void)a;
+    for (int64_t i = 0; i < b->rows; i++, to += keys)
+        for (int r = 0; r < 2; weights += b->length[r++])
+            memcpy(to + b->start[r], weights, (size_t)b->length[r] * sizeof(real));
+}
+
+static void exact_spread(struct qkv_tensor *y, const struct attention *a)
+{
+    visit_blocks(y, a, block_spread);
+}
+
+const struct qkv_attention_kernels VARIANT(qkv_attention_, exact) = {
+    exact_saved, exact_scratch, exact_forward, exact_backward, exact_spread};

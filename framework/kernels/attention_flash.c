@@ -1,0 +1,336 @@
+/* The flash kernel of fused attention (Dao et al. 2022): tiles of queries by keys that stay in the cache, a
+ * softmax that corrects itself as larger scores turn up (Milakov and Gimelshein 2018), and of every row only
+ * the logarithm of its sum of exponentials L_i kept. With s the scores, w = exp(s - L) is made again in
+ * backward, dropout included, whose mask is a function of the place. */
+#include "kernels/attention_fused.h"
+
+/* 256 x 512 numbers are 512 KiB in float32: two of them fit a second-level cache of 1 MiB and more. */
+enum { MOST_ROWS = 256, MOST_KEYS = 512 };
+
+static int64_t block_rows(const struct attention *a)
+{
+    return a->options->window ? window_rows(a->options) : MOST_ROWS;
+}
+
+/* Keys first .. first+count-1 against the rows of a block. */
+struct tile {
+    int64_t first, count;
+};
+
+/* What the rows of a tile work with, in the scratch. */
+struct space {
+    real *scores, *gradients; /* [rows, keys of a tile] */
+    real *most, *sum; /* by row: the largest score, and the sum of exponentials; in backward L and do . o */
+    real *work;
+};
+
+struct room {
+    int64_t rows, keys, work;
+};
+
+static struct room room_of(const struct attention *a)
+{
+    int64_t width = a->key_width > a->value_width ? a->key_width : a->value_width, rows = block_rows(a);
+    struct room room = {.rows = rows < a->longest_queries ? rows : a->longest_queries,
+                        .keys = MOST_KEYS < a->longest_keys ? MOST_KEYS : a->longest_keys};
+    room.work = tile_work(room.keys, width);
+    return room;
+}
+
+static struct space space_of(const struct qkv_tensor *y, const struct attention *a)
+{
+    struct room room = room_of(a);
+    struct space space = {.scores = (real *)y->graph->scratch + distance_count(a)};
+    space.gradients = space.scores + room.rows * room.keys;
+    space.most = space.gradients + room.rows * room.keys;
+    space.sum = space.most + room.rows;
+    space.work = space.sum + room.rows;
+    return space;
+}
+
+/* One L for every row and head. */
+static int64_t flash_saved(const struct attention *a)
+{
+    return a->query_rows * a->heads;
+}
+
+static int64_t flash_scratch(const struct attention *a)
+{
+    struct room room = room_of(a);
+    return distance_count(a) + 2 * room.rows * (room.keys + 1) + room.work;
+}
+
+static real *logarithms(const struct qkv_tensor *y, const struct attention *a, const struct head *head,
+                        const struct block *b)
+{
+    return (real *)y->saved + head->head * a->query_rows + head->pair.query + b->row;
+}
+
+/* ---- walking ---- */
+
+/* What is done at a block's begin, at each of its tiles, and at its end. */
+struct walk {
+    void (*begin)(struct qkv_tensor *y, const struct attention *a, const struct head *head,
+                  const struct block *b, const struct space *space);
+    void (*tile)(struct qkv_tensor *y, const struct attention *a, const struct head *head,
+                 const struct block *b, struct tile tile, const struct space *space);
+    void (*end)(struct qkv_tensor *y, const struct attention *a, const struct head *head,
+                const struct block *b, const struct space *space);
+};
+
+static void walk_head(struct qkv_tensor *y, const struct attention *a, const struct head *head,
+                      const struct walk *walk, const struct space *space)
+{
+    struct block b;
+    for (int64_t row = 0; row < head->pair.queries; row += b.rows) {
+        b = block_at(a->options, &head->pair, row, block_rows(a));
+        if (walk->begin) walk->begin(y, a, head, &b, space);
+        for (int r = 0; r < 2; r++)
+            for (int64_t done = 0; done < b.length[r]; done += MOST_KEYS) {
+                int64_t left = b.length[r] - done;
+                struct tile tile = {b.start[r] + done, left < MOST_KEYS ? left : MOST_KEYS};
+                walk->tile(y, a, head, &b, tile, space);
+            }
+        if (walk->end) walk->end(y, a, head, &b, space);
+    }
+}
+
+static void walk_all(struct qkv_tensor *y, const struct attention *a, const struct walk *walk)
+{
+    const struct space space = space_of(y, a);
+    int64_t ragged = 0;
+    for (int64_t s = 0; s < qkv_segment_count(&a->options->queries); s++) {
+        struct pair p = pair_at(a->options, s, ragged, a->query_rows, a->key_rows);
+        for (int64_t h = 0; h < a->heads; h++) {
+            struct head head = head_at(a, &p, h);
+            walk_head(y, a, &head, walk, &space);
+        }
+        ragged += a->heads * p.queries * p.keys;
+    }
+}
+
+/* ---- scores ---- */
+
+/* scores = q k^T, [rows, count] */
+static void tile_of_scores(const struct attention *a, const struct head *head, const struct block *b,
+                           struct tile tile, const struct space *space)
+{
+    tile_scores(b->rows, tile.count, a->key_width, a->query + head->query + b->row * a->query_ld, a->query_ld,
+                a->key + head->key + tile.first * a->key_ld, a->key_ld, space->scores, tile.count,
+                space->work);
+}
+
+/* Scales row i of the tile and adds what distance adds. */
+static void finish_scores(const struct qkv_tensor *y, const struct attention *a, const struct head *head,
+                          const struct block *b, struct tile tile, int64_t i, real *restrict row)
+{
+    if (!counts_distance(a)) {
+        for (int64_t j = 0; j < tile.count; j++) row[j] *= a->scale;
+        return;
+    }
+    int64_t position = head->pair.keys - head->pair.queries + b->row + i;
+    const real *restrict table = distances_of(y, a, head->head) + tile.first - position;
+    for (int64_t j = 0; j < tile.count; j++) row[j] = row[j] * a->scale + table[j];
+}
+
+static void visible_spans(const struct attention *a, const struct head *head, const struct block *b,
+                          struct tile tile, int64_t i, struct span span[2])
+{
+    const struct pair *p = &head->pair;
+    const real *mask = a->mask ? a->mask + (b->row + i) * p->keys : NULL;
+    spans_of(sight_of(a->options, b->row + i, p->queries, p->keys), tile.first, tile.count, mask, span);
+}
+
+/* The words of dropout for row i of a tile. */
+static void tile_words(const struct dropper *dropper, const struct head *head, const struct block *b,
+                       struct tile tile, int64_t i, uint16_t *words)
+{
+    dropper_row(dropper, head->block + (b->row + i) * head->pair.keys + tile.first, tile.count, words);
+}
+
+/* ---- forward ---- */
+
+static void begin_forward(struct qkv_tensor *y, const struct attention *a, const struct head *head,
+                          const struct block *b, const struct space *space)
+{
+    real *out = (real *)y->value + head->out + b->row * a->out_ld;
+    for (int64_t i = 0; i < b->rows; i++) {
+        memset(out + i * a->out_ld, 0, (size_t)a->value_width * sizeof(real));
+        space->most[i] = (real)-INFINITY;
+        space->sum[i] = 0;
+    }
+}
+
+/* Row i of the tile becomes exponentials less the largest score so far; what was summed before shrinks where
+ * that has grown. */
+static void add_row(const struct space *space, int64_t i, int64_t count, const struct span span[2], real *row,
+                    int64_t width, real *restrict out)
+{
+    real most = space->most[i];
+    for (int k = 0; k < 2; k++) {
+        real here = span_maximum(span[k], row);
+        most = here > most ? here : most;
+    }
+    if (most > space->most[i]) {
+        real shrink = fast_exp(space->most[i] - most);
+        space->sum[i] *= shrink;
+        for (int64_t d = 0; d < width; d++) out[d] *= shrink;
+        space->most[i] = most;
+    }
+    for (int k = 0; k < 2; k++) space->sum[i] += span_exp(span[k], row, most, row);
+    clear_hidden(count, span, row);
+}
+
+static void tile_forward(struct qkv_tensor *y, const struct attention *a, const struct head *head,
+                         const struct block *b, struct tile tile, const struct space *space)
+{
+    real *out = (real *)y->value + head->out + b->row * a->out_ld;
+    struct dropper dropper;
+    uint16_t words[MOST_KEYS];
+    if (a->drops) dropper = dropper_of(y);
+    tile_of_scores(a, head, b, tile, space);
+    for (int64_t i = 0; i < b->rows; i++) {
+        real *row = space->scores + i * tile.count;
+        struct span span[2];
+        finish_scores(y, a, head, b, tile, i, row);
+        visible_spans(a, head, b, tile, i, span);
+        add_row(space, i, tile.count, span, row, a->value_width, out + i * a->out_ld);
+        if (!a->drops) continue;
+        tile_words(&dropper, head, b, tile, i, words);
+        for (int64_t j = 0; j < tile.count; j++)
+            row[j] = words[j] >= dropper.threshold ? row[j] * dropper.factor : 0;
+    }
+    tile_product(b->rows, a->value_width, tile.count, space->scores, tile.count,
+                 a->value + head->value + tile.first * a->value_ld, a->value_ld, true, out, a->out_ld);
+}
+
+/* A row that saw nothing is 0, and its L infinite: its weights stay 0. */
+static void end_forward(struct qkv_tensor *y, const struct attention *a, const struct head *head,
+                        const struct block *b, const struct space *space)
+{
+    real *out = (real *)y->value + head->out + b->row * a->out_ld, *kept = logarithms(y, a, head, b);
+    for (int64_t i = 0; i < b->rows; i++) {
+        real sum = space->sum[i], inverse = sum > 0 ? 1 / sum : 0;
+        for (int64_t d = 0; d < a->value_width; d++) out[i * a->out_ld + d] *= inverse;
+        kept[i] = sum > 0 ? space->most[i] + REAL(log)(sum) : (real)INFINITY;
+    }
+}
+
+static void flash_forward(struct qkv_tensor *y, const struct attention *a)
+{
+    static const struct walk walk = {begin_forward, tile_forward, end_forward};
+    distance_table(y, a);
+    walk_all(y, a, &walk);
+}
+
+/* ---- backward ---- */
+
+/* Row i of the tile becomes weights. */
+static void weigh_row(const struct qkv_tensor *y, const struct attention *a, const struct head *head,
+                      const struct block *b, struct tile tile, int64_t i, real logarithm, real *row)
+{
+    struct span span[2];
+    finish_scores(y, a, head, b, tile, i, row);
+    visible_spans(a, head, b, tile, i, span);
+    for (int k = 0; k < 2; k++) span_exp(span[k], row, logarithm, row);
+    clear_hidden(tile.count, span, row);
+}
+
+/* sum_j w_ij dw_ij of the whole row is do_i . o_i, dropout or not. */
+static void begin_backward(struct qkv_tensor *y, const struct attention *a, const struct head *head,
+                           const struct block *b, const struct space *space)
+{
+    int64_t at = head->out + b->row * a->out_ld;
+    const real *out = (const real *)y->value + at, *dout = (const real *)y->gradient + at;
+    const real *kept = logarithms(y, a, head, b);
+    for (int64_t i = 0; i < b->rows; i++) {
+        space->most[i] = kept[i];
+        space->sum[i] = row_dot(a->value_width, out + i * a->out_ld, dout + i * a->out_ld);
+    }
+}
+
+/* ds = scale w (dw - do . o) in place of dw, whose dropout comes first; w becomes u, what dropout left. */
+static void row_backward(const struct attention *a, const struct dropper *dropper, int64_t count, real dot,
+                         const uint16_t *restrict words, real *restrict weights, real *restrict ds)
+{
+    if (!a->drops) {
+        for (int64_t j = 0; j < count; j++) ds[j] = a->scale * weights[j] * (ds[j] - dot);
+        return;
+    }
+    for (int64_t j = 0; j < count; j++) {
+        real keep = words[j] >= dropper->threshold ? dropper->factor : 0;
+        ds[j] = a->scale * weights[j] * (keep * ds[j] - dot);
+        weights[j] *= keep;
+    }
+}
+
+/* One tile, with w the weights and u what dropout left of them:
+ *     dv += u^T do,  du = do v^T,  dw = du * mask / (1 - rate),  ds = scale w (dw - do . o),  dq += ds k,  dk
+ * += ds^T q */
+static void tile_backward(struct qkv_tensor *y, const struct attention *a, const struct head *head,
+                          const struct block *b, struct tile tile, const struct space *space)
+{
+    const real *out = (const real *)y->gradient + head->out + b->row * a->out_ld;
+    int64_t query = head->query + b->row * a->query_ld, key = head->key + tile.first * a->key_ld,
+            value = head->value + tile.first * a->value_ld, n = tile.count;
+    real *dq = gradient_of(y->input[0]), *dk = gradient_of(y->input[1]), *dv = gradient_of(y->input[2]);
+    real *table = learns_distance(y) ? distances_of(y, a, a->heads + head->head) : NULL,
+         inverse = 1 / a->scale;
+    int64_t position = head->pair.keys - head->pair.queries + b->row;
+    struct dropper dropper = {.factor = 1};
+    uint16_t words[MOST_KEYS];
+    if (a->drops) dropper = dropper_of(y);
+    tile_of_scores(a, head, b, tile, space);
+    tile_scores(b->rows, n, a->value_width, out, a->out_ld, a->value + value, a->value_ld, space->gradients,
+                n, space->work);
+    for (int64_t i = 0; i < b->rows; i++) {
+        real *row = space->scores + i * n, *ds = space->gradients + i * n;
+        weigh_row(y, a, head, b, tile, i, space->most[i], row);
+        if (a->drops) tile_words(&dropper, head, b, tile, i, words);
+        row_backward(a, &dropper, n, space->sum[i], words, row, ds);
+        for (int64_t j = 0; table && j < n; j++) table[tile.first - position - i + j] += inverse * ds[j];
+    }
+    if (dv)
+        tile_product_transposed(n, a->value_width, b->rows, space->scores, n, out, a->out_ld, dv + value,
+                                a->value_ld);
+    if (dq)
+        tile_product(b->rows, a->key_width, n, space->gradients, n, a->key + key, a->key_ld, true, dq + query,
+                     a->query_ld);
+    if (dk)
+        tile_product_transposed(n, a->key_width, b->rows, space->gradients, n, a->query + query, a->query_ld,
+                                dk + key, a->key_ld);
+}
+
+static void flash_backward(struct qkv_tensor *y, const struct attention *a)
+{
+    static const struct walk walk = {begin_backward, tile_backward, NULL};
+    distance_table(y, a);
+    distance_clear(y, a);
+    walk_all(y, a, &walk);
+    distance_fold(y, a);
+}
+
+/* ---- the weights, for who wants to look at them ---- */
+
+static void tile_spread(struct qkv_tensor *y, const struct attention *a, const struct head *head,
+                        const struct block *b, struct tile tile, const struct space *space)
+{
+    const real *kept = logarithms(y, a, head, b);
+    real *to = (real *)y->weights + head->block + b->row * head->pair.keys + tile.first;
+    tile_of_scores(a, head, b, tile, space);
+    for (int64_t i = 0; i < b->rows; i++) {
+        real *row = space->scores + i * tile.count;
+        weigh_row(y, a, head, b, tile, i, kept[i], row);
+        memcpy(to + i * head->pair.keys, row, (size_t)tile.count * sizeof(real));
+    }
+}
+
+static void flash_spread(struct qkv_tensor *y, const struct attention *a)
+{
+    static const struct walk walk = {NULL, tile_spread, NULL};
+    distance_table(y, a);
+    walk_all(y, a, &walk);
+}
+
+const struct qkv_attention_kernels VARIANT(qkv_attention_, flash) = {
+    flash_saved, flash_scratch, flash_forward, flash_backward, flash_spread};
