@@ -49,9 +49,23 @@ int conclude(enum qkv_status status, const struct qkv_error *error)
     return (int)status;
 }
 
+static const char *program_of(const struct usage *usage)
+{
+    return usage->program ? usage->program : "qkv";
+}
+
+/* What to call for the help page: "qkv train". */
+static const char *called(const struct usage *usage, const char *command)
+{
+    static char text[64];
+    if (usage->program) return usage->program;
+    snprintf(text, sizeof text, "qkv %s", command);
+    return text;
+}
+
 static void print_help(const struct usage *usage)
 {
-    printf("Usage: qkv %s\n\n%s\nOptions:\n", usage->synopsis, usage->description);
+    printf("Usage: %s %s\n\n%s\nOptions:\n", program_of(usage), usage->synopsis, usage->description);
     for (const struct argument *a = usage->arguments; a->name; a++) {
         char left[64];
         int length = a->letter ? snprintf(left, sizeof left, "-%c, --%s", a->letter, a->name)
@@ -143,7 +157,7 @@ static const char *option_name(const void *context, int64_t index)
 static void complain_of_option(const struct usage *usage, const char *word, const char *command)
 {
     if (optopt > 0 && optopt < FIRST_LONG_ONLY && optopt != 'h') {
-        complain("unknown option '-%c' (see `qkv %s --help`)", optopt, command);
+        complain("unknown option '-%c' (see `%s --help`)", optopt, called(usage, command));
         return;
     }
     if (optopt) {
@@ -166,8 +180,8 @@ static void complain_of_option(const struct usage *usage, const char *word, cons
     char given[64] = "";
     if (length < sizeof given) memcpy(given, name, length);
     qkv_names_near(candidates, sizeof candidates, given, "--", option_name, usage->arguments);
-    complain("unknown option '--%.*s'%s%s (see `qkv %s --help`)", (int)length, name,
-             *candidates ? "; did you mean " : "", candidates, command);
+    complain("unknown option '--%.*s'%s%s (see `%s --help`)", (int)length, name,
+             *candidates ? "; did you mean " : "", candidates, called(usage, command));
 }
 
 int arguments_parse(const struct usage *usage, int argc, char **argv, int *operands)
@@ -194,7 +208,8 @@ int arguments_parse(const struct usage *usage, int argc, char **argv, int *opera
             return QKV_OK;
         }
         if (code == ':')
-            return complain("option '%s' needs a value (see `qkv %s --help`)", argv[optind - 1], argv[0]);
+            return complain("option '%s' needs a value (see `%s --help`)", argv[optind - 1],
+                            called(usage, argv[0]));
         if (code == '?') {
             complain_of_option(usage, argv[optind - 1], argv[0]);
             return QKV_INVALID;
@@ -203,11 +218,12 @@ int arguments_parse(const struct usage *usage, int argc, char **argv, int *opera
     }
     *operands = argc - optind;
     if (*operands < usage->fewest) {
-        complain("missing operand (usage: qkv %s)", usage->synopsis);
+        complain("missing operand (usage: %s %s)", program_of(usage), usage->synopsis);
         return QKV_INVALID;
     }
     if (*operands > usage->most) {
-        complain("unexpected operand '%s' (usage: qkv %s)", argv[optind + usage->most], usage->synopsis);
+        complain("unexpected operand '%s' (usage: %s %s)", argv[optind + usage->most], program_of(usage),
+                 usage->synopsis);
         return QKV_INVALID;
     }
     for (int i = 0; i < *operands; i++) argv[1 + i] = argv[optind + i];

@@ -40,6 +40,7 @@ struct usage {
     const struct argument *arguments;
     const char *examples; /* some lines, each ended by \n, or NULL */
     int fewest, most;     /* operands */
+    const char *program;  /* "qkv-bench" for a program of its own; NULL: a subcommand of qkv */
 };
 
 /* Rows that several commands have. */

@@ -288,12 +288,25 @@ struct qkv_tensor *qkv_use(struct qkv_graph *graph, const struct qkv_parameter *
 
 /* ---- running ---- */
 
+void qkv_graph_observe(struct qkv_graph *graph, const struct qkv_observer *observer)
+{
+    graph->observer = observer ? *observer : (struct qkv_observer){0};
+}
+
+static void run(struct qkv_tensor *y, bool backward)
+{
+    const struct qkv_graph *graph = y->graph;
+    const struct qkv_op *op = graph->ops[y->op];
+    (backward ? op->backward : op->forward)(y);
+    if (graph->observer.ran) graph->observer.ran(graph->observer.context, y, backward);
+}
+
 void qkv_forward(struct qkv_graph *graph)
 {
     if (graph->failed) return;
     struct qkv_tensor *y = graph->computed ? graph->computed->next : graph->first;
     for (; y; y = y->next) {
-        if (y->op != QKV_OP_leaf) graph->ops[y->op]->forward(y);
+        if (y->op != QKV_OP_leaf) run(y, false);
         graph->computed = y;
     }
 }
@@ -334,7 +347,7 @@ void qkv_backward(struct qkv_graph *graph, struct qkv_tensor *y, const double *c
     for (struct qkv_tensor *x = graph->first; x; x = x->next) x->touched = x->parameter && graph->accumulate;
     if (y->needs_gradient) start_gradient(y, cotangent);
     for (struct qkv_tensor *x = y; x; x = x->previous)
-        if (x->op != QKV_OP_leaf && x->touched) graph->ops[x->op]->backward(x);
+        if (x->op != QKV_OP_leaf && x->touched) run(x, true);
     /* What nothing flowed into has gradient zero. */
     for (struct qkv_tensor *x = graph->first; x; x = x->next)
         if (x->needs_gradient && !x->touched) memset(x->gradient, 0, (size_t)x->count * graph->size);

@@ -48,6 +48,7 @@ struct qkv_graph {
     bool accumulate;
 
     const char *scope;
+    struct qkv_observer observer; /* its `ran` is NULL while nobody watches */
     struct qkv_error error;
 };
 

@@ -106,6 +106,27 @@ QKV_API void qkv_backward(struct qkv_graph *graph, struct qkv_tensor *y, const d
  * divergence. */
 QKV_API const struct qkv_tensor *qkv_graph_find_not_finite(const struct qkv_graph *graph);
 
+/* ---- measuring ---- */
+
+/* Who is told of every node right after it has run, on the graph's own thread. */
+struct qkv_observer {
+    void (*ran)(void *context, const struct qkv_tensor *tensor, bool backward);
+    void *context;
+};
+
+/* From now on, over resets too, the graph tells this observer, which is copied; NULL: nobody, as at first. */
+QKV_API void qkv_graph_observe(struct qkv_graph *graph, const struct qkv_observer *observer);
+
+/* What running a node takes at least, counted from its shapes. */
+struct qkv_cost {
+    double operations; /* multiplications and additions of its matrix products; 0 for ops without one */
+    double bytes;      /* every operand and result read or written once */
+};
+
+/* Of its forward or of its backward pass. The fused loss makes its gradients, and so has its cost, in the
+ * forward pass. */
+QKV_API struct qkv_cost qkv_tensor_cost(const struct qkv_tensor *tensor, bool backward);
+
 /* Bytes that the graph's arena has held at most between two resets. */
 QKV_API size_t qkv_graph_peak_bytes(const struct qkv_graph *graph);
 

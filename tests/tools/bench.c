@@ -1,0 +1,204 @@
+/* qkv-bench: the form of what it prints, and that its counts are right. Times are only read, never judged. */
+#include "qkv/graph.h"
+#include "qkv/ops.h"
+
+#include "support.h"
+
+#include <cjson/cJSON.h>
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BENCH "'" QKV_BENCH "' "
+
+static cJSON *json_of(struct outcome outcome)
+{
+    cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
+    cr_expect_str_empty(outcome.error);
+    cJSON *json = cJSON_Parse(outcome.output);
+    cr_assert_not_null(json, "no JSON: %s", outcome.output);
+    return json;
+}
+
+static double number_of(const cJSON *object, const char *name)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
+    cr_assert(cJSON_IsNumber(item), "%s is no number", name);
+    return item->valuedouble;
+}
+
+static const char *text_of(const cJSON *object, const char *name)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
+    cr_assert(cJSON_IsString(item), "%s is no text", name);
+    return item->valuestring;
+}
+
+/* The result of a workload that is called `what`. */
+static const cJSON *result_of(const cJSON *json, const char *what)
+{
+    const cJSON *result;
+    cJSON_ArrayForEach(result, cJSON_GetObjectItemCaseSensitive(json, "results"))
+    {
+        if (!strcmp(text_of(result, "what"), what)) return result;
+    }
+    cr_assert_fail("no result '%s'", what);
+    return NULL;
+}
+
+/* What the matrix products of a toy step take, by hand: d 64, 4 heads, inner 256, 2 + 2 layers, 200 words,
+ * 320 rows on each side. A dense layer has 3 products of 2 rows inputs outputs, attention 6 of 2 B T T d. */
+static double toy_operations(void)
+{
+    double rows = 320, d = 64, inner = 256, words = 200, layers = 2;
+    double square = rows * d * d, attention = 32 * 10 * 10 * d;
+    double encoder = 4 * square + 2 * rows * d * inner, decoder = 8 * square + 2 * rows * d * inner;
+    double dense = layers * (encoder + decoder) + rows * d * words;
+    return 2 * (3 * dense + 3 * layers * 3 * 2 * attention);
+}
+
+Test(bench, training_and_floor)
+{
+    cJSON *json = json_of(run(BENCH "toy -m train -m floor -m forward -t 2 --steps 3 --json"));
+    cr_expect_eq(cJSON_GetArraySize(cJSON_GetObjectItem(json, "results")), 3);
+    const char *const what[] = {"train", "floor"};
+    for (int i = 0; i < 2; i++) {
+        const cJSON *result = result_of(json, what[i]);
+        cr_expect_str_eq(text_of(result, "workload"), "toy");
+        cr_expect_eq(number_of(result, "threads"), 2);
+        cr_expect_eq(number_of(result, "steps"), 3);
+        double ms = number_of(result, "ms");
+        cr_expect(ms > 0 && number_of(result, "ms_p10") <= ms && ms <= number_of(result, "ms_p90"));
+        cr_expect(number_of(result, "cpu_ms") > 0);
+        cr_expect_float_eq(number_of(result, "tokens_per_second") * ms, 640e3, 1e-6);
+        cr_expect_float_eq(number_of(result, "gflops") * ms * 1e6 / toy_operations(), 1, 1e-12,
+                           "%s: %.17g of %.17g", what[i], number_of(result, "gflops") * ms * 1e6,
+                           toy_operations());
+        cr_expect(number_of(result, "peak_mb") > 1);
+        const cJSON *mallocs = cJSON_GetObjectItem(result, "mallocs_per_step");
+        cr_expect(cJSON_IsNull(mallocs) || mallocs->valuedouble == 0.0, "%s calls malloc", what[i]);
+    }
+    const cJSON *forward = result_of(json, "forward");
+    cr_expect_float_eq(number_of(forward, "gflops") * number_of(forward, "ms") * 3e6 / toy_operations(), 1,
+                       1e-12);
+    cJSON_Delete(json);
+}
+
+Test(bench, decoding)
+{
+    cJSON *json = json_of(run(BENCH "toy -m decode -t 2 --steps 1 --json"));
+    static const struct {
+        const char *what;
+        double threads, tokens;
+    } expected[] = {{"greedy 1", 1, 10}, {"greedy 64", 2, 640}, {"beam 1", 1, 10}, {"beam 64", 2, 640}};
+    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
+        const cJSON *result = result_of(json, expected[i].what);
+        cr_expect_eq(number_of(result, "threads"), expected[i].threads);
+        cr_expect_float_eq(number_of(result, "tokens_per_second") * number_of(result, "ms") / 1e3,
+                           expected[i].tokens, 1e-9);
+        cr_expect(cJSON_IsNull(cJSON_GetObjectItem(result, "gflops")));
+    }
+    cJSON_Delete(json);
+}
+
+/* The shares of a profile are of its whole; returns its ops. */
+static const cJSON *check_shares(const cJSON *json, const char *workload)
+{
+    const cJSON *profile = cJSON_GetArrayItem(cJSON_GetObjectItem(json, "profiles"), 0), *row;
+    cr_assert_not_null(profile);
+    cr_expect_str_eq(text_of(profile, "workload"), workload);
+    const cJSON *ops = cJSON_GetObjectItem(profile, "ops");
+    double share = 0, ms = 0, last = INFINITY;
+    cJSON_ArrayForEach(row, ops)
+    {
+        double own = 0;
+        for (int pass = 0; pass < 2; pass++) {
+            const cJSON *half = cJSON_GetObjectItem(row, pass ? "backward" : "forward");
+            share += number_of(half, "share");
+            own += number_of(half, "ms");
+        }
+        cr_expect(own <= last, "%s is not in order", text_of(row, "op"));
+        last = own;
+        ms += own;
+    }
+    cr_expect_float_eq(share, 1, 1e-9);
+    cr_expect_float_eq(ms / number_of(profile, "ms"), 1, 1e-9);
+    return ops;
+}
+
+static const cJSON *op_of(const cJSON *ops, const char *name)
+{
+    const cJSON *row;
+    cJSON_ArrayForEach(row, ops)
+    {
+        if (!strcmp(text_of(row, "op"), name)) return row;
+    }
+    return NULL;
+}
+
+Test(bench, profile)
+{
+    cJSON *json = json_of(run(BENCH "toy --profile --shards 2 --steps 2 --seconds 0 --json"));
+    const cJSON *ops = check_shares(json, "toy");
+    const cJSON *attention = op_of(ops, "attention");
+    cr_assert_not_null(attention);
+    cr_expect_eq(number_of(attention, "calls"), 12, "6 layers of attention in 2 shards");
+    cr_expect_not_null(op_of(ops, "linear"));
+    cr_expect_not_null(op_of(ops, "(optimizer)"));
+    cr_expect_null(op_of(ops, "matmul"), "which this model has none of");
+    const cJSON *forward = cJSON_GetObjectItem(attention, "forward");
+    cr_expect_float_eq(number_of(forward, "gflops") * number_of(forward, "ms") * 1e6,
+                       6 * 2 * 2 * 32 * 10 * 10 * 64, 1e-3);
+    cJSON_Delete(json);
+}
+
+Test(bench, every_op)
+{
+    cJSON *json = json_of(run(BENCH "-m ops --steps 1 --json"));
+    const cJSON *ops = check_shares(json, "ops");
+    for (int op = QKV_OP_leaf + 1; op < QKV_OP_COUNT; op++)
+        cr_expect_not_null(op_of(ops, qkv_op_name((enum qkv_op_id)op)), "%s",
+                           qkv_op_name((enum qkv_op_id)op));
+    cJSON_Delete(json);
+}
+
+Test(bench, tables)
+{
+    struct outcome outcome = run(BENCH "toy -m train -m profile -t 1 --steps 1");
+    cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
+    static const char head[] =
+        "workload             what       threads  steps        ms      10 %      90 %    cpu ms"
+        "  tokens/s  GFLOP/s  peak MB  mallocs\ntoy                  train            1      1 ";
+    cr_expect_eq(strncmp(outcome.output, head, sizeof head - 1), 0, "%s", outcome.output);
+    cr_expect_not_null(strstr(outcome.output, "\ntoy: "));
+    cr_expect_not_null(strstr(outcome.output, " ms of processor time on one thread\n\nop "));
+    cr_expect_not_null(strstr(outcome.output, "\nlinear_cross_entropy "));
+}
+
+Test(bench, a_config_and_a_run)
+{
+    const char *folder = tiny_run("tools_bench_run", 2);
+    struct outcome outcome =
+        run("cd '%s' && " BENCH "c.yaml -m train -m startup --run run --steps 2 --json", folder);
+    cJSON *json = json_of(outcome);
+    cr_expect_str_eq(text_of(result_of(json, "train"), "workload"), "c.yaml");
+    const cJSON *start = result_of(json, "startup");
+    cr_expect(number_of(start, "ms") > 0);
+    cr_expect(cJSON_IsNull(cJSON_GetObjectItem(start, "tokens_per_second")));
+    cJSON_Delete(json);
+}
+
+Test(bench, refusals)
+{
+    cr_expect(refused(run(BENCH "toy -m speed"), "qkv: --measure is 'speed', but must be one of train, "
+                                                 "forward, decode, floor, profile, ops, startup"));
+    cr_expect(refused(run(BENCH "toy --fast"), "qkv: unknown option '--fast' (see `qkv-bench --help`)"));
+    cr_expect(refused(run(BENCH "-m startup"), "qkv: startup needs a run folder: give --run"));
+    cr_expect(refused(run(BENCH "/nowhere.yaml -m train --json"),
+                      "qkv: /nowhere.yaml: cannot be read: No such file or directory"));
+    struct outcome help = run(BENCH "--help");
+    cr_expect_eq(help.exit_code, 0);
+    cr_expect_eq(strncmp(help.output, "Usage: qkv-bench [WORKLOAD ...] [options]\n", 41), 0, "%s",
+                 help.output);
+}

@@ -1,0 +1,121 @@
+/* qkv-bench: what its files share. */
+#ifndef QKV_BENCH_BENCH_H
+#define QKV_BENCH_BENCH_H
+
+#include "qkv/batch.h"
+#include "qkv/config.h"
+#include "qkv/corpus.h"
+#include "qkv/graph.h"
+#include "qkv/model.h"
+
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* ---- what was asked for ---- */
+
+struct bench_options {
+    int64_t threads;       /* 0: as many as there are */
+    int64_t shards;        /* 0: as many as threads; a config file has its own */
+    int64_t steps;         /* to time at most */
+    double seconds;        /* to time for, but at least a few steps */
+    const char *run, *qkv; /* for start-up: the run folder, and the program */
+};
+
+/* ---- a workload: a model and its batches ---- */
+
+struct bench_work {
+    const char *name; /* "toy", or the path of a config */
+    bool from_file;
+    struct qkv_config config;
+    struct qkv_model *model;
+    int32_t source_size, target_size;
+
+    /* From a config file: its training text, and a new batch a step. Else the one batch below. */
+    struct qkv_vocabulary source, target;
+    struct qkv_corpus corpus;
+    struct qkv_batches batches;
+    struct qkv_batch batch;
+    struct qkv_arena arena;
+};
+
+/* Makes the workload of that name, in this process's memory. */
+enum qkv_status bench_work_make(struct bench_work *work, const char *name, struct qkv_error *error);
+void bench_work_release(struct bench_work *work);
+
+/* Whether a name is one of the built-in workloads. */
+bool bench_work_is_known(const char *name);
+
+/* The batch of step `i`. */
+enum qkv_status bench_work_batch(struct bench_work *work, int64_t i, struct qkv_error *error);
+
+/* A batch of random words, every sentence as long as the workload's own; `with_target` for training. */
+enum qkv_status bench_random_batch(const struct bench_work *work, int64_t count, bool with_target,
+                                   struct qkv_batch *batch, struct qkv_error *error);
+
+/* ---- measuring ---- */
+
+/* What one measurement found; sent from the process that made it. */
+struct bench_result {
+    char name[24]; /* "train", "greedy 64", "layer_norm" */
+    int64_t threads, steps;
+    double median, low, high; /* ms a step; low and high are the tenth and the ninetieth percentile */
+    double processor;         /* ms of processor time a step, of all threads together, on average */
+    double tokens;            /* a step; 0: none are counted */
+    double operations, bytes; /* a step; 0: not counted */
+    double mallocs;           /* a step; negative: cannot be counted */
+    double peak;              /* MB of the process that ran it */
+};
+
+/* Seconds since some moment; and of processor time that the calling thread has used, which other programs on
+ * the same machine disturb less. */
+double bench_now(void);
+double bench_thread_now(void);
+
+/* How often malloc and its sisters were called so far; -1 where that is not known. */
+long bench_allocations(void);
+
+/* Runs step(context, i) some times untimed, then timed. */
+enum qkv_status bench_time(const struct bench_options *options, struct bench_result *result,
+                           enum qkv_status (*step)(void *context, int64_t i, struct qkv_error *error),
+                           void *context, struct qkv_error *error);
+
+/* Multiplications and additions of the matrix products of a step with the batch at hand. */
+double bench_step_operations(struct bench_work *work, bool training);
+
+/* One row of an op's profile. */
+struct bench_profile_row {
+    char name[24];
+    int64_t calls;                              /* a step, forward */
+    double seconds[2], operations[2], bytes[2]; /* a step; forward, backward */
+};
+
+/* What a measurement hands its results to. */
+struct bench_sink {
+    void (*result)(void *context, const struct bench_result *result);
+    void (*profile)(void *context, const struct bench_profile_row *row);
+    void *context;
+};
+
+/* The measurements; each runs in a process of its own, so that peak memory is its own too. */
+#define MEASURE(name, needs_work, summary)                                                                   \
+    enum qkv_status bench_##name(struct bench_work *work, const struct bench_options *options,               \
+                                 const struct bench_sink *sink, struct qkv_error *error);
+#include "measures.def"
+#undef MEASURE
+
+/* ---- showing ---- */
+
+struct bench_report;
+
+struct bench_report *bench_report_new(bool json);
+void bench_report_result(struct bench_report *report, const char *work, const struct bench_result *result);
+void bench_report_profile(struct bench_report *report, const char *work, const struct bench_profile_row *row);
+
+/* Ends what one measurement of one workload has shown. */
+void bench_report_end(struct bench_report *report, const char *work);
+
+/* Prints what is still to be printed, but no JSON where a measurement failed, and frees. Exit code. */
+int bench_report_finish(struct bench_report *report, bool failed);
+
+#endif

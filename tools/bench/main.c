@@ -1,0 +1,219 @@
+/* qkv-bench: what training and translating cost. Each measurement runs in a process of its own, so that its
+ * peak of memory is its own and what one leaves in the heap does not slow the next. */
+#include "bench.h"
+
+#include "arguments.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const struct measure {
+    const char *name;
+    bool needs_work;
+    const char *summary;
+    enum qkv_status (*run)(struct bench_work *work, const struct bench_options *options,
+                           const struct bench_sink *sink, struct qkv_error *error);
+} MEASURES[] = {
+#define MEASURE(name, needs_work, summary) {#name, needs_work, summary, bench_##name},
+#include "measures.def"
+#undef MEASURE
+};
+
+enum { MEASURE_COUNT = sizeof MEASURES / sizeof MEASURES[0] };
+
+/* ---- from the measuring process to this one ---- */
+
+enum message_kind { MESSAGE_RESULT, MESSAGE_PROFILE, MESSAGE_ERROR };
+
+struct message {
+    enum message_kind kind;
+    union {
+        struct bench_result result;
+        struct bench_profile_row row;
+        struct qkv_error error;
+    } is;
+};
+
+static void send_message(int to, const struct message *message)
+{
+    const char *bytes = (const char *)message;
+    for (size_t sent = 0; sent < sizeof *message;) {
+        ssize_t count = write(to, bytes + sent, sizeof *message - sent);
+        if (count < 0 && errno != EINTR) return; /* no one listens any more */
+        if (count > 0) sent += (size_t)count;
+    }
+}
+
+static void send_result(void *context, const struct bench_result *result)
+{
+    send_message(*(const int *)context, &(struct message){.kind = MESSAGE_RESULT, .is.result = *result});
+}
+
+static void send_profile(void *context, const struct bench_profile_row *row)
+{
+    send_message(*(const int *)context, &(struct message){.kind = MESSAGE_PROFILE, .is.row = *row});
+}
+
+static bool receive(int from, struct message *message)
+{
+    char *bytes = (char *)message;
+    for (size_t got = 0; got < sizeof *message;) {
+        ssize_t count = read(from, bytes + got, sizeof *message - got);
+        if (count == 0 || (count < 0 && errno != EINTR)) return false;
+        if (count > 0) got += (size_t)count;
+    }
+    return true;
+}
+
+/* ---- one measurement ---- */
+
+static enum qkv_status measure_here(const struct measure *measure, const char *name,
+                                    const struct bench_options *options, int to)
+{
+    struct bench_work work = {0};
+    struct message failure = {.kind = MESSAGE_ERROR};
+    const struct bench_sink sink = {send_result, send_profile, &to};
+    enum qkv_status status = measure->needs_work ? bench_work_make(&work, name, &failure.is.error) : QKV_OK;
+    if (!status) status = measure->run(&work, options, &sink, &failure.is.error);
+    if (status) send_message(to, &failure);
+    bench_work_release(&work);
+    return status;
+}
+
+static enum qkv_status measure_apart(const struct measure *measure, const char *name,
+                                     const struct bench_options *options, struct bench_report *report)
+{
+    int ends[2], result = 0;
+    if (pipe(ends)) return (enum qkv_status)complain("cannot make a pipe: %s", strerror(errno));
+    fflush(stdout);
+    pid_t child = fork();
+    if (child < 0) return (enum qkv_status)complain("cannot start a process: %s", strerror(errno));
+    if (child == 0) {
+        close(ends[0]);
+        _exit(measure_here(measure, name, options, ends[1]));
+    }
+    close(ends[1]);
+    struct message message;
+    bool told = false;
+    while (receive(ends[0], &message)) {
+        if (message.kind == MESSAGE_RESULT) bench_report_result(report, name, &message.is.result);
+        if (message.kind == MESSAGE_PROFILE) bench_report_profile(report, name, &message.is.row);
+        if (message.kind == MESSAGE_ERROR) complain("%s", message.is.error.message);
+        told = told || message.kind == MESSAGE_ERROR;
+    }
+    close(ends[0]);
+    while (waitpid(child, &result, 0) < 0 && errno == EINTR) continue;
+    bench_report_end(report, name);
+    if (WIFEXITED(result)) return (enum qkv_status)WEXITSTATUS(result);
+    if (!told) complain("%s: measuring `%s` was ended by signal %d", name, measure->name, WTERMSIG(result));
+    return QKV_INVALID;
+}
+
+/* ---- the command line ---- */
+
+static bool is_wanted(const struct argument_list *wanted, const char *name)
+{
+    static const char *const USUAL[] = {"train", "forward", "decode"};
+    for (int i = 0; i < wanted->count; i++)
+        if (!strcmp(wanted->value[i], name)) return true;
+    for (size_t i = 0; !wanted->count && i < sizeof USUAL / sizeof USUAL[0]; i++)
+        if (!strcmp(USUAL[i], name)) return true;
+    return false;
+}
+
+static const char *measure_name(const void *context, int64_t i)
+{
+    (void)context;
+    return i < MEASURE_COUNT ? MEASURES[i].name : NULL;
+}
+
+static bool measures_exist(const struct argument_list *wanted)
+{
+    for (int i = 0; i < wanted->count; i++) {
+        bool found = false;
+        for (int m = 0; m < MEASURE_COUNT; m++) found = found || !strcmp(MEASURES[m].name, wanted->value[i]);
+        if (found) continue;
+        complain_of_name("--measure", wanted->value[i], measure_name, NULL);
+        return false;
+    }
+    return true;
+}
+
+static enum qkv_status measure_all(const struct argument_list *wanted, int count, const char *const *names,
+                                   const struct bench_options *options, struct bench_report *report)
+{
+    enum qkv_status status = QKV_OK;
+    for (int m = 0; m < MEASURE_COUNT && !status; m++) {
+        if (!is_wanted(wanted, MEASURES[m].name)) continue;
+        if (!MEASURES[m].needs_work) status = measure_apart(&MEASURES[m], MEASURES[m].name, options, report);
+        for (int i = 0; MEASURES[m].needs_work && i < count && !status; i++)
+            status = measure_apart(&MEASURES[m], names[i], options, report);
+    }
+    return status;
+}
+
+/* `qkv` of the same build, for start-up; PATH is asked where it does not stand beside this program. */
+static const char *binary_beside(const char *self, char path[4096])
+{
+    const char *slash = strrchr(self, '/');
+    int length = slash ? (int)(slash - self) + 1 : 0;
+    snprintf(path, 4096, "%.*sqkv", length, self);
+    return access(path, X_OK) ? "qkv" : path;
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const ALL[] = {"toy", "small", "base"};
+    char description[2048] =
+        "Measures what training and translating cost. WORKLOAD is toy, small or base, all three by "
+        "default,\nor the path of a config, whose training text is then used. Times are medians;\n"
+        "`cpu ms` is processor time of all threads together.\n\n"
+        "What can be measured (-m; train, forward and decode by default):\n";
+    struct bench_options options = {.steps = 200, .seconds = 3};
+    struct argument_list wanted = {0};
+    bool json = false, profile = false;
+    char beside[4096];
+    const struct argument arguments[] = {
+        {"measure", 'm', "WHAT", ARGUMENT_LIST, &wanted, 0, 0, "measure this; may be given many times"},
+        {"profile", 0, NULL, ARGUMENT_FLAG, &profile, 0, 0, "the same as -m profile"},
+        {"threads", 't', "N", ARGUMENT_INTEGER, &options.threads, 0, 1024,
+         "threads; 0: as many as there are"},
+        {"shards", 0, "N", ARGUMENT_INTEGER, &options.shards, 0, 1024,
+         "parts of a batch; 0: one a thread, or the config's"},
+        {"steps", 0, "N", ARGUMENT_INTEGER, &options.steps, 1, 1e6, "steps to time at most [200]"},
+        {"seconds", 0, "S", ARGUMENT_NUMBER, &options.seconds, 0, 1e6, "time to spend on each number [3]"},
+        {"run", 0, "DIR", ARGUMENT_TEXT, &options.run, 0, 0, "run folder, for startup"},
+        {"json", 0, NULL, ARGUMENT_FLAG, &json, 0, 0, "print JSON"},
+        {0},
+    };
+    for (int m = 0; m < MEASURE_COUNT; m++) {
+        size_t used = strlen(description);
+        snprintf(description + used, sizeof description - used, "  %-9s %s\n", MEASURES[m].name,
+                 MEASURES[m].summary);
+    }
+    const struct usage usage = {"[WORKLOAD ...] [options]",
+                                description,
+                                arguments,
+                                "  qkv-bench toy -m train -m floor -t 2\n"
+                                "  qkv-bench small --profile --json\n",
+                                0,
+                                64,
+                                "qkv-bench"};
+    int operands = 0;
+    options.qkv = binary_beside(argv[0], beside);
+    int parsed = arguments_parse(&usage, argc, argv, &operands);
+    if (parsed != ARGUMENTS_GOOD) return parsed;
+    if (profile && wanted.count < 64) wanted.value[wanted.count++] = "profile";
+    if (!measures_exist(&wanted)) return QKV_INVALID;
+    struct bench_report *report = bench_report_new(json);
+    if (!report) return complain("out of memory");
+    enum qkv_status status =
+        operands ? measure_all(&wanted, operands, (const char *const *)argv + 1, &options, report)
+                 : measure_all(&wanted, 3, ALL, &options, report);
+    int printed = bench_report_finish(report, status != QKV_OK);
+    return status ? (int)status : printed;
+}

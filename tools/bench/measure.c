@@ -1,0 +1,306 @@
+/* Timing steps of training, of the loss alone, and of translating. */
+#include "bench.h"
+
+#include "qkv/optimizer.h"
+#include "qkv/replicas.h"
+#include "qkv/search.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <time.h>
+
+enum { WARM_UP = 3, FEWEST_STEPS = 5 };
+
+static double read_clock(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+double bench_now(void)
+{
+    return read_clock(CLOCK_MONOTONIC);
+}
+
+double bench_thread_now(void)
+{
+    return read_clock(CLOCK_THREAD_CPUTIME_ID);
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+enum qkv_status bench_time(const struct bench_options *options, struct bench_result *result,
+                           enum qkv_status (*step)(void *context, int64_t i, struct qkv_error *error),
+                           void *context, struct qkv_error *error)
+{
+    double *seconds = malloc((size_t)options->steps * sizeof *seconds);
+    if (!seconds) return qkv_error_set(error, "out of memory for %lld steps", (long long)options->steps);
+    enum qkv_status status = QKV_OK;
+    int64_t warm_up = options->steps < WARM_UP ? 1 : WARM_UP;
+    for (int64_t i = 0; i < warm_up && !status; i++) status = step(context, i, error);
+    double ends = bench_now() + options->seconds;
+    long before = bench_allocations();
+    double used = read_clock(CLOCK_PROCESS_CPUTIME_ID);
+    int64_t count = 0;
+    while (!status && count < options->steps && (count < FEWEST_STEPS || bench_now() < ends)) {
+        double started = bench_now();
+        status = step(context, warm_up + count, error);
+        seconds[count++] = bench_now() - started;
+    }
+    used = read_clock(CLOCK_PROCESS_CPUTIME_ID) - used;
+    long after = bench_allocations();
+    if (!status) {
+        qsort(seconds, (size_t)count, sizeof *seconds, by_size);
+        result->steps = count;
+        result->median = 1e3 * (seconds[count / 2] + seconds[(count - 1) / 2]) / 2;
+        result->low = 1e3 * seconds[count / 10];
+        result->high = 1e3 * seconds[(count - 1) * 9 / 10];
+        result->processor = 1e3 * used / (double)count;
+        struct rusage usage;
+        getrusage(RUSAGE_SELF, &usage);
+        result->peak = (double)usage.ru_maxrss / 1024;
+        result->mallocs = before < 0 ? -1 : (double)(after - before) / (double)count;
+    }
+    free(seconds);
+    return status;
+}
+
+/* ---- training ---- */
+
+struct trainer {
+    struct bench_work *work;
+    struct qkv_workers *workers;
+    struct qkv_replicas *replicas;
+    struct qkv_optimizer optimizer;
+    double tokens; /* of all steps so far */
+    int64_t steps;
+};
+
+static enum qkv_status train_step(void *context, int64_t i, struct qkv_error *error)
+{
+    struct trainer *trainer = context;
+    struct bench_work *work = trainer->work;
+    const struct qkv_random random = {.seed = 1, .step = (uint32_t)i};
+    const struct qkv_training_config *training = &work->config.training;
+    struct qkv_step_sums sums;
+    if (bench_work_batch(work, i, error)) return QKV_INVALID;
+    enum qkv_status status = qkv_replicas_step(trainer->replicas, &work->batch, training->label_smoothing,
+                                               &random, false, &sums, error);
+    if (status) return status;
+    qkv_optimizer_step(&trainer->optimizer, &work->model->parameters, trainer->workers,
+                       qkv_replicas_shards(trainer->replicas), qkv_replicas_gradients(trainer->replicas),
+                       1.0 / (double)sums.tokens, training->learning_rate);
+    trainer->tokens += (double)(work->batch.source_tokens + work->batch.target_tokens);
+    trainer->steps++;
+    return QKV_OK;
+}
+
+static int shards_of(const struct bench_work *work, const struct bench_options *options, int threads)
+{
+    if (options->shards) return (int)options->shards;
+    return work->from_file ? (int)work->config.training.shards : threads;
+}
+
+static enum qkv_status trainer_make(struct trainer *trainer, struct bench_work *work,
+                                    const struct bench_options *options, struct qkv_error *error)
+{
+    *trainer = (struct trainer){.work = work, .workers = qkv_workers_new((int)options->threads, error)};
+    if (!trainer->workers) return QKV_INVALID;
+    int shards = shards_of(work, options, qkv_workers_count(trainer->workers));
+    trainer->replicas = qkv_replicas_new(work->model, trainer->workers, shards, error);
+    if (!trainer->replicas) return QKV_INVALID;
+    if (work->from_file && qkv_replicas_reserve(trainer->replicas, &work->batches, error)) return QKV_INVALID;
+    return qkv_optimizer_init(&trainer->optimizer, &work->config.training, &work->model->parameters, error);
+}
+
+static void trainer_release(struct trainer *trainer)
+{
+    if (trainer->optimizer.elements) qkv_optimizer_release(&trainer->optimizer);
+    qkv_replicas_free(trainer->replicas);
+    qkv_workers_free(trainer->workers);
+}
+
+enum qkv_status bench_train(struct bench_work *work, const struct bench_options *options,
+                            const struct bench_sink *sink, struct qkv_error *error)
+{
+    struct trainer trainer;
+    struct bench_result result = {.name = "train"};
+    enum qkv_status status = trainer_make(&trainer, work, options, error);
+    if (!status) status = bench_time(options, &result, train_step, &trainer, error);
+    if (!status) {
+        result.threads = qkv_workers_count(trainer.workers);
+        result.tokens = trainer.tokens / (double)trainer.steps;
+        result.operations = bench_step_operations(work, true);
+        sink->result(sink->context, &result);
+    }
+    trainer_release(&trainer);
+    return status;
+}
+
+/* ---- the loss alone ---- */
+
+struct evaluation {
+    struct bench_work *work;
+    struct qkv_workers *workers;
+    struct qkv_graph **graph; /* [parts] */
+    int parts;
+    double tokens;
+    int64_t steps;
+};
+
+static void evaluate_part(void *context, int part)
+{
+    const struct evaluation *evaluation = context;
+    struct qkv_graph *graph = evaluation->graph[part];
+    struct qkv_batch_view view;
+    qkv_batch_shard(&evaluation->work->batch, part, evaluation->parts, &view);
+    if (!view.count) return;
+    qkv_graph_reset(graph);
+    qkv_model_loss(evaluation->work->model, graph, &view, 0, 1, NULL);
+    qkv_forward(graph);
+}
+
+static enum qkv_status evaluate_step(void *context, int64_t i, struct qkv_error *error)
+{
+    struct evaluation *evaluation = context;
+    struct bench_work *work = evaluation->work;
+    if (bench_work_batch(work, i, error)) return QKV_INVALID;
+    qkv_workers_run(evaluation->workers, evaluation->parts, evaluate_part, evaluation);
+    for (int part = 0; part < evaluation->parts; part++)
+        if (qkv_graph_check(evaluation->graph[part], error)) return QKV_INVALID;
+    evaluation->tokens += (double)(work->batch.source_tokens + work->batch.target_tokens);
+    evaluation->steps++;
+    return QKV_OK;
+}
+
+enum qkv_status bench_forward(struct bench_work *work, const struct bench_options *options,
+                              const struct bench_sink *sink, struct qkv_error *error)
+{
+    struct evaluation evaluation = {.work = work, .workers = qkv_workers_new((int)options->threads, error)};
+    struct bench_result result = {.name = "forward"};
+    if (!evaluation.workers) return QKV_INVALID;
+    int parts = qkv_workers_count(evaluation.workers);
+    enum qkv_status status = QKV_OK;
+    evaluation.graph = calloc((size_t)parts, sizeof *evaluation.graph);
+    for (; evaluation.graph && evaluation.parts < parts; evaluation.parts++) {
+        struct qkv_graph *graph = evaluation.graph[evaluation.parts] = qkv_graph_new(QKV_FLOAT32);
+        if (!graph) break;
+        qkv_graph_set_gradients(graph, false);
+        qkv_graph_bind(graph, &work->model->parameters, NULL, false);
+    }
+    if (evaluation.parts < parts) status = qkv_error_set(error, "out of memory for %d graphs", parts);
+    if (!status) status = bench_time(options, &result, evaluate_step, &evaluation, error);
+    if (!status) {
+        result.threads = parts;
+        result.tokens = evaluation.tokens / (double)evaluation.steps;
+        result.operations = bench_step_operations(work, false);
+        sink->result(sink->context, &result);
+    }
+    for (int i = 0; i < evaluation.parts; i++) qkv_graph_free(evaluation.graph[i]);
+    free(evaluation.graph);
+    qkv_workers_free(evaluation.workers);
+    return status;
+}
+
+/* ---- translating ---- */
+
+/* Each thread translates its share of the sentences. */
+struct translator {
+    struct qkv_search_options options;
+    struct qkv_batch batch;
+    struct qkv_decoding **decoding;        /* [parts] */
+    struct qkv_translations *translations; /* [parts] */
+    struct qkv_error *error;               /* [parts] */
+    enum qkv_status *status;
+    struct qkv_workers *workers;
+    int parts;
+};
+
+static void translate_part(void *context, int part)
+{
+    struct translator *t = context;
+    struct qkv_batch_view view;
+    qkv_batch_shard(&t->batch, part, t->parts, &view);
+    if (view.count)
+        t->status[part] =
+            qkv_search(t->decoding[part], &view, &t->options, &t->translations[part], &t->error[part]);
+}
+
+static enum qkv_status translate_step(void *context, int64_t i, struct qkv_error *error)
+{
+    struct translator *t = context;
+    (void)i;
+    qkv_workers_run(t->workers, t->parts, translate_part, t);
+    for (int part = 0; part < t->parts; part++)
+        if (t->status[part]) return qkv_error_set(error, "%s", t->error[part].message);
+    return QKV_OK;
+}
+
+static void translator_release(struct translator *t)
+{
+    for (int i = 0; i < t->parts; i++) {
+        if (t->decoding && t->decoding[i]) qkv_decoding_free(t->decoding[i]);
+        if (t->translations) qkv_translations_release(&t->translations[i]);
+    }
+    free(t->decoding);
+    free(t->translations);
+    free(t->error);
+    free(t->status);
+    qkv_batch_release(&t->batch);
+    qkv_workers_free(t->workers);
+}
+
+static enum qkv_status translator_make(struct translator *t, const struct bench_work *work, int64_t sentences,
+                                       int64_t beam, const struct bench_options *options,
+                                       struct qkv_error *error)
+{
+    *t = (struct translator){.workers = qkv_workers_new(sentences > 1 ? (int)options->threads : 1, error)};
+    if (!t->workers || bench_random_batch(work, sentences, false, &t->batch, error)) return QKV_INVALID;
+    size_t parts = (size_t)qkv_workers_count(t->workers);
+    t->decoding = calloc(parts, sizeof(struct qkv_decoding *));
+    t->translations = calloc(parts, sizeof *t->translations);
+    t->error = calloc(parts, sizeof *t->error);
+    t->status = calloc(parts, sizeof *t->status);
+    if (!t->decoding || !t->translations || !t->error || !t->status)
+        return qkv_error_set(error, "out of memory for %zu decoders", parts);
+    for (t->parts = 0; t->parts < (int)parts; t->parts++) {
+        t->decoding[t->parts] = qkv_decoding_new(work->model);
+        if (!t->decoding[t->parts]) return qkv_error_set(error, "out of memory for a decoder");
+    }
+    /* As many tokens as the source has, no matter what an untrained model says: it never says </s>. */
+    int64_t tokens = t->batch.source_length[0];
+    t->options = (struct qkv_search_options){beam, 0, 1, tokens > 1 ? tokens - 1 : 1};
+    const struct qkv_parameters *parameters = &work->model->parameters;
+    ((float *)parameters->values)[work->model->output_bias->offset + QKV_END] = -1e9f;
+    return QKV_OK;
+}
+
+enum qkv_status bench_decode(struct bench_work *work, const struct bench_options *options,
+                             const struct bench_sink *sink, struct qkv_error *error)
+{
+    static const struct {
+        const char *name;
+        int64_t beam, sentences;
+    } kinds[] = {{"greedy 1", 1, 1}, {"greedy 64", 1, 64}, {"beam 1", 4, 1}, {"beam 64", 4, 64}};
+    enum qkv_status status = QKV_OK;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0] && !status; i++) {
+        struct translator t;
+        struct bench_result result = {0};
+        snprintf(result.name, sizeof result.name, "%s", kinds[i].name);
+        status = translator_make(&t, work, kinds[i].sentences, kinds[i].beam, options, error);
+        if (!status) status = bench_time(options, &result, translate_step, &t, error);
+        if (!status) {
+            result.threads = qkv_workers_count(t.workers);
+            result.tokens = (double)(kinds[i].sentences * (t.options.max_output_length + 1));
+            sink->result(sink->context, &result);
+        }
+        translator_release(&t);
+    }
+    return status;
+}

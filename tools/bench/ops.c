@@ -1,0 +1,197 @@
+/* Every op by itself, forward and backward. */
+#include "bench.h"
+
+#include "qkv/ops.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { ROWS = 480, WIDTH = 512, SENTENCES = 32, LENGTH = ROWS / SENTENCES, HEADS = 8, CLASSES = 4000 };
+
+/* What an op is called with. */
+struct scene {
+    struct qkv_graph *graph;
+    struct qkv_tensor *x, *other, *row, *row2, *table, *square, *classes, *cache, *ragged, *vocabulary;
+    int32_t numbers[ROWS];
+    int64_t start[SENTENCES], length[SENTENCES];
+    struct qkv_segments segments;
+    struct qkv_attention layout;
+};
+
+static void scene_make(struct scene *s, struct qkv_graph *graph)
+{
+    *s = (struct scene){.graph = graph};
+    s->x = qkv_variable(graph, QKV_SHAPE(ROWS, WIDTH));
+    s->other = qkv_variable(graph, QKV_SHAPE(ROWS, WIDTH));
+    s->row = qkv_variable(graph, QKV_SHAPE(WIDTH));
+    s->row2 = qkv_variable(graph, QKV_SHAPE(WIDTH));
+    s->table = qkv_variable(graph, QKV_SHAPE(CLASSES, WIDTH));
+    s->square = qkv_variable(graph, QKV_SHAPE(WIDTH, WIDTH));
+    s->classes = qkv_variable(graph, QKV_SHAPE(ROWS, CLASSES));
+    s->cache = qkv_constant(graph, QKV_SHAPE(ROWS, WIDTH));
+    s->ragged = qkv_variable(graph, QKV_SHAPE(SENTENCES * HEADS * LENGTH * LENGTH));
+    s->vocabulary = qkv_variable(graph, QKV_SHAPE(CLASSES));
+    for (int i = 0; i < ROWS; i++) s->numbers[i] = (i * 37) % ROWS;
+    for (int i = 0; i < SENTENCES; i++) {
+        s->start[i] = i * LENGTH;
+        s->length[i] = LENGTH;
+    }
+    s->segments = (struct qkv_segments){SENTENCES, s->start, s->length};
+    s->layout =
+        (struct qkv_attention){.heads = HEADS, .queries = s->segments, .keys = s->segments, .dropout = 0.1};
+}
+
+/* The op on tensors of the scene; NULL for one that this list does not know. */
+static struct qkv_tensor *build(struct scene *s, enum qkv_op_id op)
+{
+    struct qkv_graph *g = s->graph;
+    switch (op) {
+    case QKV_OP_matmul:
+        return qkv_matmul(g, s->x, s->square, false, false);
+    case QKV_OP_linear:
+        return qkv_linear(g, s->x, s->square, s->row, false);
+    case QKV_OP_add_row:
+        return qkv_add_row(g, s->x, s->row);
+    case QKV_OP_scale:
+        return qkv_scale(g, s->x, 0.5);
+    case QKV_OP_dropout:
+        return qkv_dropout(g, s->x, 0.1);
+    case QKV_OP_segment_softmax:
+        return qkv_segment_softmax(g, s->x, s->segments);
+    case QKV_OP_layer_norm:
+        return qkv_layer_norm(g, s->x, s->row, s->row2, 1e-6);
+    case QKV_OP_rms_norm:
+        return qkv_rms_norm(g, s->x, s->row, 1e-6);
+    case QKV_OP_embedding:
+        return qkv_embedding(g, s->table, s->numbers, ROWS, 1);
+    case QKV_OP_add_positions:
+        return qkv_add_positions(g, s->x, s->other, s->segments, 0);
+    case QKV_OP_gather_rows:
+        return qkv_gather_rows(g, s->x, s->numbers, ROWS);
+    case QKV_OP_scatter_rows:
+        return qkv_scatter_rows(g, s->x, s->numbers, ROWS);
+    case QKV_OP_reshape:
+        return qkv_reshape(g, s->x, QKV_SHAPE(ROWS * WIDTH));
+    case QKV_OP_permute:
+        return qkv_permute(g, s->x, (const int[]){1, 0, 0, 0});
+    case QKV_OP_concat:
+        return qkv_concat(g, s->x, s->other, 1);
+    case QKV_OP_slice:
+        return qkv_slice(g, s->x, 1, 0, WIDTH / 2);
+    case QKV_OP_sum:
+        return qkv_sum(g, s->x, 1);
+    case QKV_OP_mean:
+        return qkv_mean(g, s->x, 1);
+    case QKV_OP_cross_entropy:
+        return qkv_cross_entropy(g, s->classes, s->numbers, 0.1, 1);
+    case QKV_OP_linear_cross_entropy:
+        return qkv_linear_cross_entropy(g, s->x, s->table, s->vocabulary, true, s->numbers, 0.1, 1);
+    case QKV_OP_attention_scores:
+        return qkv_attention_scores(g, s->x, s->other, s->layout);
+    case QKV_OP_attention_weights:
+        return qkv_attention_weights(g, s->ragged, NULL, s->layout);
+    case QKV_OP_attention_mix:
+        return qkv_attention_mix(g, s->ragged, s->x, s->layout);
+    case QKV_OP_attention:
+        return qkv_attention(g, s->x, s->other, s->x, NULL, s->layout);
+    default:
+        return NULL;
+    }
+}
+
+/* What needs no more than one or two matrices; keeps the list above to ops with options. */
+static struct qkv_tensor *build_plain(struct scene *s, enum qkv_op_id op)
+{
+    const struct qkv_options none = {0};
+    struct qkv_tensor *const inputs[QKV_MAX_INPUTS] = {s->x, s->other};
+    struct qkv_tensor *const first[QKV_MAX_INPUTS] = {s->x};
+    bool two = op == QKV_OP_add || op == QKV_OP_subtract || op == QKV_OP_multiply;
+    if (op != QKV_OP_store_rows) return qkv_node(s->graph, op, two ? inputs : first, &none);
+    return qkv_store_rows(s->graph, s->cache, qkv_constant(s->graph, QKV_SHAPE(ROWS, WIDTH)), s->numbers);
+}
+
+struct watch {
+    double seconds[2], last; /* forward and backward; when the node before ran */
+    struct qkv_cost cost[2];
+    const struct qkv_tensor *watched;
+};
+
+static void ran(void *context, const struct qkv_tensor *tensor, bool backward)
+{
+    struct watch *watch = context;
+    double now = bench_thread_now();
+    if (tensor == watch->watched) {
+        watch->seconds[backward] = now - watch->last;
+        watch->cost[backward] = qkv_tensor_cost(tensor, backward);
+    }
+    watch->last = now;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static double median(double *numbers, int count)
+{
+    qsort(numbers, (size_t)count, sizeof *numbers, by_size);
+    return numbers[count / 2];
+}
+
+/* The best guess of the op's own time: the median of some runs, each in a graph made anew. */
+static enum qkv_status measure(struct scene *scene, struct qkv_graph *graph, enum qkv_op_id op, int runs,
+                               double *seconds[2], struct watch *watch, struct qkv_error *error)
+{
+    const struct qkv_random random = {.seed = 1};
+    const struct qkv_observer observer = {ran, watch};
+    for (int run = -1; run < runs; run++) {
+        qkv_graph_reset(graph);
+        qkv_graph_set_dropout(graph, &random);
+        qkv_graph_observe(graph, NULL);
+        scene_make(scene, graph);
+        qkv_forward(graph);
+        struct qkv_tensor *y = build(scene, op);
+        if (!y) y = build_plain(scene, op);
+        struct qkv_tensor *result = qkv_sum(graph, y, QKV_ALL); /* its own backward comes before that of y */
+        if (qkv_graph_check(graph, error)) return QKV_INVALID;
+        *watch = (struct watch){.watched = y};
+        qkv_graph_observe(graph, &observer);
+        watch->last = bench_thread_now();
+        qkv_forward(graph);
+        qkv_backward(graph, result, NULL);
+        if (run < 0) continue;
+        for (int pass = 0; pass < 2; pass++) seconds[pass][run] = watch->seconds[pass];
+    }
+    return QKV_OK;
+}
+
+enum qkv_status bench_ops(struct bench_work *work, const struct bench_options *options,
+                          const struct bench_sink *sink, struct qkv_error *error)
+{
+    enum { MOST_RUNS = 64 };
+    (void)work;
+    int runs = options->steps < MOST_RUNS ? (int)options->steps : MOST_RUNS;
+    struct scene *scene = malloc(sizeof *scene);
+    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+    enum qkv_status status = QKV_OK;
+    if (!scene || !graph) status = qkv_error_set(error, "out of memory for ops");
+    for (int op = QKV_OP_leaf + 1; op < QKV_OP_COUNT && !status; op++) {
+        double forward[MOST_RUNS], backward[MOST_RUNS];
+        struct watch watch;
+        status =
+            measure(scene, graph, (enum qkv_op_id)op, runs, (double *[]){forward, backward}, &watch, error);
+        if (status) break;
+        struct bench_profile_row row = {
+            .calls = 1,
+            .seconds = {median(forward, runs), median(backward, runs)},
+            .operations = {watch.cost[0].operations, watch.cost[1].operations},
+            .bytes = {watch.cost[0].bytes, watch.cost[1].bytes},
+        };
+        snprintf(row.name, sizeof row.name, "%s", qkv_op_name((enum qkv_op_id)op));
+        sink->profile(sink->context, &row);
+    }
+    qkv_graph_free(graph);
+    free(scene);
+    return status;
+}

@@ -1,0 +1,177 @@
+/* Where the time of a training step goes: the ops, each in both directions. */
+#include "bench.h"
+
+#include "qkv/ops.h"
+#include "qkv/optimizer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* What the observer adds up. The time of a node is what passed since the node before it. */
+struct tally {
+    double last;
+    struct bench_profile_row row[QKV_OP_COUNT];
+};
+
+static enum qkv_op_id op_of(const struct qkv_tensor *tensor)
+{
+    for (int op = 0; op < QKV_OP_COUNT; op++)
+        if (qkv_tensor_op(tensor) == qkv_op_name((enum qkv_op_id)op)) return (enum qkv_op_id)op;
+    return QKV_OP_leaf;
+}
+
+static void ran(void *context, const struct qkv_tensor *tensor, bool backward)
+{
+    struct tally *tally = context;
+    double now = bench_thread_now();
+    struct bench_profile_row *row = &tally->row[op_of(tensor)];
+    struct qkv_cost cost = qkv_tensor_cost(tensor, backward);
+    row->calls += !backward;
+    row->seconds[backward] += now - tally->last;
+    row->operations[backward] += cost.operations;
+    row->bytes[backward] += cost.bytes;
+    tally->last = bench_thread_now();
+}
+
+/* The pieces of a step on one thread: a graph, its gradients, an optimizer. */
+struct machine {
+    struct bench_work *work;
+    struct qkv_workers *workers;
+    struct qkv_graph *graph;
+    void *gradients;
+    struct qkv_optimizer optimizer;
+    struct tally tally;
+    double building, updating, whole;
+    int64_t shards, steps;
+};
+
+static enum qkv_status machine_make(struct machine *m, struct bench_work *work, int64_t shards,
+                                    struct qkv_error *error)
+{
+    const struct qkv_parameters *parameters = &work->model->parameters;
+    *m = (struct machine){.work = work, .workers = qkv_workers_new(1, error), .shards = shards};
+    if (!m->workers) return QKV_INVALID;
+    m->graph = qkv_graph_new(QKV_FLOAT32);
+    m->gradients = calloc((size_t)parameters->elements, sizeof(float));
+    if (!m->graph || !m->gradients) return qkv_error_set(error, "out of memory for gradients");
+    return qkv_optimizer_init(&m->optimizer, &work->config.training, parameters, error);
+}
+
+static void machine_release(struct machine *m)
+{
+    if (m->optimizer.elements) qkv_optimizer_release(&m->optimizer);
+    qkv_graph_free(m->graph);
+    free(m->gradients);
+    qkv_workers_free(m->workers);
+}
+
+static enum qkv_status profile_step(struct machine *m, int64_t i, struct qkv_error *error)
+{
+    double started = bench_thread_now();
+    if (bench_work_batch(m->work, i, error)) return QKV_INVALID;
+    for (int64_t shard = 0; shard < m->shards; shard++) {
+        struct qkv_batch_view view;
+        const struct qkv_random random = {.seed = (uint64_t)shard + 1, .step = (uint32_t)i};
+        qkv_batch_shard(&m->work->batch, shard, m->shards, &view);
+        if (!view.count) continue;
+        double began = bench_thread_now();
+        qkv_graph_reset(m->graph);
+        qkv_graph_bind(m->graph, &m->work->model->parameters, m->gradients, shard > 0);
+        qkv_graph_set_dropout(m->graph, &random);
+        struct qkv_tensor *loss = qkv_model_loss(m->work->model, m->graph, &view,
+                                                 m->work->config.training.label_smoothing, 1, NULL);
+        if (qkv_graph_check(m->graph, error)) return QKV_INVALID;
+        m->tally.last = bench_thread_now();
+        m->building += m->tally.last - began;
+        qkv_forward(m->graph);
+        m->tally.last = bench_thread_now();
+        qkv_backward(m->graph, loss, NULL);
+    }
+    double began = bench_thread_now();
+    qkv_optimizer_step(&m->optimizer, &m->work->model->parameters, m->workers, 1, &m->gradients, 1e-3, 1e-4);
+    m->updating += bench_thread_now() - began;
+    m->whole += bench_thread_now() - started;
+    m->steps++;
+    return QKV_OK;
+}
+
+/* A row that is no op: `bytes` moved in `seconds`. */
+static void tell_other(const struct bench_sink *sink, const char *name, double seconds, double bytes)
+{
+    struct bench_profile_row row = {.calls = 1, .seconds = {seconds, 0}, .bytes = {bytes, 0}};
+    snprintf(row.name, sizeof row.name, "%s", name);
+    sink->profile(sink->context, &row);
+}
+
+static void tell(const struct machine *m, const struct bench_sink *sink)
+{
+    double steps = (double)m->steps, rest = m->whole - m->building - m->updating;
+    for (int op = 0; op < QKV_OP_COUNT; op++) {
+        struct bench_profile_row row = m->tally.row[op];
+        rest -= row.seconds[0] + row.seconds[1];
+        if (!row.calls) continue;
+        snprintf(row.name, sizeof row.name, "%s", qkv_op_name((enum qkv_op_id)op));
+        row.calls /= m->steps;
+        for (int pass = 0; pass < 2; pass++) {
+            row.seconds[pass] /= steps;
+            row.operations[pass] /= steps;
+            row.bytes[pass] /= steps;
+        }
+        sink->profile(sink->context, &row);
+    }
+    /* Adam reads value, gradient and two moments and writes all but the gradient; before that, the norm reads
+     * and writes the gradient. */
+    tell_other(sink, "(optimizer)", m->updating / steps,
+               9.0 * sizeof(float) * (double)m->work->model->parameters.elements);
+    tell_other(sink, "(building the graph)", m->building / steps, 0);
+    tell_other(sink, "(the rest)", rest / steps, 0);
+}
+
+enum qkv_status bench_profile(struct bench_work *work, const struct bench_options *options,
+                              const struct bench_sink *sink, struct qkv_error *error)
+{
+    struct machine m;
+    const struct qkv_observer observer = {ran, &m.tally};
+    enum qkv_status status = machine_make(&m, work, options->shards ? options->shards : 2, error);
+    for (int64_t i = 0; i < 2 && !status; i++) status = profile_step(&m, i, error);
+    if (!status) {
+        m.building = m.updating = m.whole = 0;
+        m.steps = 0;
+        qkv_graph_observe(m.graph, &observer);
+        double ends = bench_now() + options->seconds;
+        while (!status && m.steps < options->steps && (m.steps < 3 || bench_now() < ends))
+            status = profile_step(&m, m.steps, error);
+    }
+    if (!status) tell(&m, sink);
+    machine_release(&m);
+    return status;
+}
+
+/* ---- counting only ---- */
+
+static void count(void *context, const struct qkv_tensor *tensor, bool backward)
+{
+    double *operations = context;
+    *operations += qkv_tensor_cost(tensor, backward).operations;
+}
+
+double bench_step_operations(struct bench_work *work, bool training)
+{
+    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+    struct qkv_batch_view view;
+    double operations = 0;
+    const struct qkv_observer observer = {count, &operations};
+    void *gradients = training ? malloc((size_t)work->model->parameters.elements * sizeof(float)) : NULL;
+    if (graph && (gradients || !training)) {
+        qkv_batch_shard(&work->batch, 0, 1, &view);
+        qkv_graph_set_gradients(graph, training);
+        qkv_graph_bind(graph, &work->model->parameters, gradients, false);
+        qkv_graph_observe(graph, &observer);
+        struct qkv_tensor *loss = qkv_model_loss(work->model, graph, &view, 0, 1, NULL);
+        qkv_forward(graph);
+        if (training) qkv_backward(graph, loss, NULL);
+    }
+    qkv_graph_free(graph);
+    free(gradients);
+    return operations;
+}

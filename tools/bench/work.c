@@ -1,0 +1,154 @@
+/* The workloads: three sizes that are compared with other programs, and any config. */
+#include "bench.h"
+
+#include "qkv/parameters.h"
+#include "qkv/vocabulary.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct shape {
+    const char *name;
+    int64_t width, heads, inner, layers;
+    int32_t vocabulary;
+    int64_t sentences, tokens; /* </s> counted; the same on both sides */
+} SHAPES[] = {
+    {"toy", 64, 4, 256, 2, 200, 32, 10},
+    {"small", 128, 4, 256, 4, 10000, 64, 15},
+    {"base", 512, 8, 2048, 3, 10000, 64, 15},
+};
+
+enum { SHAPE_COUNT = sizeof SHAPES / sizeof SHAPES[0] };
+
+static const struct shape *find(const char *name)
+{
+    for (int i = 0; i < SHAPE_COUNT; i++)
+        if (!strcmp(SHAPES[i].name, name)) return &SHAPES[i];
+    return NULL;
+}
+
+bool bench_work_is_known(const char *name)
+{
+    return find(name) != NULL;
+}
+
+/* Everything that the comparison asks of a step: post-norm, dropout everywhere, smoothing, Adam with noam. */
+static void set_stack(struct qkv_stack_config *stack, const struct shape *shape)
+{
+    stack->num_layers = shape->layers;
+    stack->num_heads = shape->heads;
+    stack->hidden_size = shape->width;
+    stack->ff_size = shape->inner;
+    stack->dropout = stack->attention.dropout = stack->embeddings.dropout = 0.1;
+    stack->layer_norm = QKV_NORM_POST;
+    stack->embeddings.embedding_dim = shape->width;
+    stack->attention.key_width = stack->attention.value_width = shape->width / shape->heads;
+}
+
+static enum qkv_status make_shape(struct bench_work *work, const struct shape *shape, struct qkv_error *error)
+{
+    struct qkv_config *config = &work->config;
+    if (qkv_config_default(config, &work->arena, shape->name)) return qkv_error_set(error, "out of memory");
+    set_stack(&config->model.encoder, shape);
+    set_stack(&config->model.decoder, shape);
+    struct qkv_training_config *training = &config->training;
+    training->batch_size = shape->sentences;
+    training->label_smoothing = 0.1;
+    training->adam_betas[1] = 0.98;
+    training->adam_epsilon = 1e-9;
+    training->learning_rate = 1e-4;
+    work->source_size = work->target_size = shape->vocabulary;
+    return bench_random_batch(work, shape->sentences, true, &work->batch, error);
+}
+
+static enum qkv_status make_file(struct bench_work *work, const char *path, struct qkv_error *error)
+{
+    struct qkv_messages messages = {0};
+    struct qkv_config *config = &work->config;
+    if (qkv_config_read(config, &work->arena, path, NULL, 0, &messages)) {
+        qkv_error_set(error, "%s", messages.count ? messages.text[0] : "out of memory");
+        return QKV_INVALID;
+    }
+    work->from_file = true;
+    const struct qkv_corpus_options options = {.drop_long = true};
+    if (qkv_corpus_read(&work->corpus, config->data.train, &config->data, options, error) ||
+        qkv_corpus_vocabularies(&work->corpus, &config->data, &work->source, &work->target, error) ||
+        qkv_corpus_encode(&work->corpus, &work->source, &work->target, error))
+        return QKV_INVALID;
+    work->source_size = work->source.size;
+    work->target_size = work->target.size;
+    const struct qkv_batches_options batches = {config->training.batch_type, config->training.batch_size,
+                                                QKV_BATCH_ORDER_SHUFFLED, 1};
+    return qkv_batches_init(&work->batches, &work->corpus, batches, error);
+}
+
+enum qkv_status bench_work_make(struct bench_work *work, const char *name, struct qkv_error *error)
+{
+    const struct shape *shape = find(name);
+    *work = (struct bench_work){.name = name};
+    if (shape ? make_shape(work, shape, error) : make_file(work, name, error)) return QKV_INVALID;
+    work->model =
+        qkv_model_new(&work->config.model, work->source_size, work->target_size, QKV_FLOAT32, error);
+    if (!work->model) return QKV_INVALID;
+    qkv_parameters_initialize(&work->model->parameters, 1);
+    return QKV_OK;
+}
+
+enum qkv_status bench_work_batch(struct bench_work *work, int64_t i, struct qkv_error *error)
+{
+    if (!work->from_file) return QKV_OK;
+    int64_t epoch = i / work->batches.count;
+    if (work->batches.epoch != epoch) qkv_batches_epoch(&work->batches, epoch);
+    return qkv_batches_get(&work->batches, i % work->batches.count, &work->batch, error);
+}
+
+/* Sentences of a workload that has a text are as long as those of the text on average. */
+static int64_t length_of(const struct bench_work *work, bool target)
+{
+    const struct shape *shape = find(work->name);
+    if (shape) return shape->tokens - 1;
+    const struct qkv_corpus_side *side = target ? &work->corpus.target : &work->corpus.source;
+    int64_t length = side->start[work->corpus.count] / work->corpus.count;
+    return length > 0 ? length : 1;
+}
+
+enum qkv_status bench_random_batch(const struct bench_work *work, int64_t count, bool with_target,
+                                   struct qkv_batch *batch, struct qkv_error *error)
+{
+    int64_t length[2] = {length_of(work, false), length_of(work, true)};
+    int32_t size[2] = {work->source_size, work->target_size};
+    struct qkv_ids *ids[2] = {NULL, NULL};
+    int32_t *words[2] = {NULL, NULL};
+    enum qkv_status status = QKV_OK;
+    for (int side = 0; side < 2; side++) {
+        struct qkv_random random = {.seed = 7, .step = (uint32_t)side, .stream = QKV_STREAM_CHECK};
+        ids[side] = malloc((size_t)count * sizeof *ids[side]);
+        words[side] = malloc((size_t)(count * length[side]) * sizeof *words[side]);
+        if (!ids[side] || !words[side]) {
+            status = qkv_error_set(error, "out of memory for %lld sentences", (long long)count);
+            break;
+        }
+        for (int64_t i = 0; i < count * length[side]; i++)
+            words[side][i] = QKV_SPECIALS + (int32_t)qkv_random_below(random, (uint64_t)i,
+                                                                      (uint64_t)(size[side] - QKV_SPECIALS));
+        for (int64_t i = 0; i < count; i++)
+            ids[side][i] = (struct qkv_ids){length[side], words[side] + i * length[side]};
+    }
+    if (!status) status = qkv_batch_make(batch, count, ids[0], with_target ? ids[1] : NULL, error);
+    for (int side = 0; side < 2; side++) {
+        free(ids[side]);
+        free(words[side]);
+    }
+    return status;
+}
+
+void bench_work_release(struct bench_work *work)
+{
+    qkv_model_free(work->model);
+    qkv_batch_release(&work->batch);
+    qkv_batches_release(&work->batches);
+    qkv_corpus_release(&work->corpus);
+    qkv_vocabulary_release(&work->source);
+    qkv_vocabulary_release(&work->target);
+    qkv_arena_release(&work->arena);
+}
