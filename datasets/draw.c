@@ -1,6 +1,6 @@
 #include "datasets/draw.h"
 
-#include <string.h>
+#include "datasets/pick.h"
 
 struct qkv_random generate_random(uint64_t seed, int use, int step)
 {
@@ -24,105 +24,6 @@ bool held_out(uint64_t seed, enum combination kind, int64_t first, int64_t secon
     return qkv_random_below(generate_random(seed, STREAM_HELD_OUT, (int)kind), index, HELD_OUT_SHARE) == 0;
 }
 
-/* What a noun phrase may be like. */
-struct wish {
-    uint64_t tags;
-    const struct noun *unlike; /* not this noun: "the dog sees the dog"; may be NULL */
-    bool definite, indefinite; /* only */
-    bool bare;                 /* "eats apples" is fine */
-    bool general;              /* "likes apples" is fine, and Spanish then wants an article */
-};
-
-/* Picks one of the first `count` candidates that fit, all alike; -1 when none does. */
-#define PICK(drawing, count, candidate, fits)                                                                \
-    do {                                                                                                     \
-        int64_t suitable = 0, chosen;                                                                        \
-        for (int i = 0; i < (count); i++) suitable += (fits);                                                \
-        if (!suitable) return NULL;                                                                          \
-        chosen = dice_below(&(drawing)->dice, suitable);                                                     \
-        for (int i = 0;; i++)                                                                                \
-            if ((fits) && chosen-- == 0) return &(candidate)[i];                                             \
-    } while (0)
-
-static const struct noun *pick_noun(struct drawing *d, uint64_t tags, const struct noun *unlike)
-{
-    const struct noun *noun = d->lexicon->noun;
-    PICK(d, d->lexicon->nouns, noun, (noun[i].tags & tags) && &noun[i] != unlike);
-}
-
-static const struct adjective *pick_adjective(struct drawing *d, const struct noun *noun, bool before,
-                                              bool definite)
-{
-    const struct adjective *a = d->lexicon->adjective;
-    PICK(d, d->lexicon->adjectives, a,
-         (a[i].tags & noun->tags) && a[i].before == before && (definite || !a[i].definite));
-}
-
-static const struct adjective *pick_predicate(struct drawing *d)
-{
-    const struct adjective *a = d->lexicon->adjective;
-    PICK(d, d->lexicon->adjectives, a, a[i].copula != NO_COPULA);
-}
-
-static const struct preposition *pick_preposition(struct drawing *d, enum preposition_kind kind)
-{
-    const struct preposition *p = d->lexicon->preposition;
-    PICK(d, d->lexicon->prepositions, p, p[i].kind == kind);
-}
-
-static const struct adverb *pick_adverb(struct drawing *d, enum adverb_kind kind)
-{
-    const struct adverb *a = d->lexicon->adverb;
-    PICK(d, d->lexicon->adverbs, a, a[i].kind == kind);
-}
-
-static const struct state *pick_state(struct drawing *d)
-{
-    PICK(d, d->lexicon->states, d->lexicon->state, true);
-}
-
-static const struct verb *pick_verb(struct drawing *d, bool transitive, bool dative)
-{
-    const struct verb *v = d->lexicon->verb;
-    PICK(d, d->lexicon->verbs, v, v[i].dative == dative && (v[i].object != 0) == transitive);
-}
-
-static bool suits(const struct determiner *determiner, const struct wish *wish, const struct noun *noun,
-                  enum number number)
-{
-    bool mass = !noun->source[PLURAL];
-    if (!determiner->source[number] || (mass && determiner->kind != DEFINITE)) return false;
-    if (wish->definite && determiner->kind == INDEFINITE) return false;
-    return !wish->indefinite || determiner->kind == INDEFINITE;
-}
-
-static const struct determiner *pick_determiner(struct drawing *d, const struct wish *wish,
-                                                const struct noun *noun, enum number number)
-{
-    const struct determiner *determiner = d->lexicon->determiner;
-    int64_t weight = 0;
-    for (int i = 0; i < d->lexicon->determiners; i++)
-        if (suits(&determiner[i], wish, noun, number)) weight += determiner[i].weight;
-    if (!weight) return NULL;
-    int64_t chosen = dice_below(&d->dice, weight);
-    for (int i = 0;; i++) {
-        if (!suits(&determiner[i], wish, noun, number)) continue;
-        chosen -= determiner[i].weight;
-        if (chosen < 0) return &determiner[i];
-    }
-}
-
-static const struct pronoun *pick_pronoun(struct drawing *d)
-{
-    const struct pronoun *pronoun = d->lexicon->pronoun;
-    int64_t weight = 0;
-    for (int i = 0; i < d->lexicon->pronouns; i++) weight += pronoun[i].weight;
-    if (!weight) return NULL;
-    int64_t chosen = dice_below(&d->dice, weight);
-    while (chosen >= pronoun->weight) chosen -= (pronoun++)->weight;
-    return pronoun;
-}
-
 static void count_adjective(struct drawing *d, const struct adjective *adjective, const struct noun *noun)
 {
     d->held_out +=
@@ -142,7 +43,7 @@ static void draw_adjectives(struct drawing *d, struct noun_phrase *nouns)
 /* "my brother's": a person, so that nothing else needs a genitive. */
 static const struct noun_phrase *draw_owner(struct drawing *d, const struct noun *owned)
 {
-    if (d->owners == (int)(sizeof d->owner / sizeof d->owner[0])) return NULL;
+    if (d->owners == MOST_OWNERS) return NULL;
     struct noun_phrase *owner = &d->owner[d->owners];
     *owner = (struct noun_phrase){.noun = pick_noun(d, d->lexicon->person, owned)};
     if (!owner->noun) return NULL;
@@ -152,7 +53,10 @@ static const struct noun_phrase *draw_owner(struct drawing *d, const struct noun
     return &d->owner[d->owners++];
 }
 
-static bool draw_nouns(struct drawing *d, struct wish wish, struct noun_phrase *nouns)
+static bool draw_relative(struct drawing *d, struct noun_phrase *nouns);
+
+/* A noun phrase with its adjectives, alone. */
+static bool draw_simple_nouns(struct drawing *d, struct wish wish, struct noun_phrase *nouns)
 {
     *nouns = (struct noun_phrase){.noun = pick_noun(d, wish.tags, wish.unlike)};
     if (!nouns->noun) return false;
@@ -172,6 +76,35 @@ static bool draw_nouns(struct drawing *d, struct wish wish, struct noun_phrase *
     return true;
 }
 
+static bool is_each(const struct noun_phrase *nouns)
+{
+    return nouns->determiner && nouns->determiner->kind == EACH;
+}
+
+/* "and the girl": what is joined is of one kind, so that what is said of one can be said of both. */
+static bool draw_joined(struct drawing *d, struct wish wish, struct noun_phrase *nouns)
+{
+    struct noun_phrase *joined = &d->joined[d->joints++];
+    const struct noun *unlike = wish.unlike;
+    wish.unlike = nouns->noun;
+    wish.bare = wish.general = false;
+    nouns->joined = joined;
+    return draw_simple_nouns(d, wish, joined) && joined->noun != unlike &&
+           joined->noun->person == nouns->noun->person && !is_each(nouns) && !is_each(joined);
+}
+
+/* Joined noun phrases have no relative clauses: "the man who sees the girl and the boy" has one reading. */
+static bool draw_nouns(struct drawing *d, struct wish wish, struct noun_phrase *nouns)
+{
+    if (!draw_simple_nouns(d, wish, nouns)) return false;
+    if (!d->rich || wish.plain) return true;
+    if (d->joints < MOST_JOINED && !wish.indefinite && dice_percent(&d->dice, 12))
+        return draw_joined(d, wish, nouns);
+    if (d->relatives < MOST_RELATIVES && d->depth < 2 && dice_percent(&d->dice, d->depth ? 20 : 40))
+        return draw_relative(d, nouns);
+    return true;
+}
+
 static bool draw_subject(struct drawing *d, uint64_t tags, int percent_pronouns, bool definite,
                          struct subject *subject)
 {
@@ -182,14 +115,21 @@ static bool draw_subject(struct drawing *d, uint64_t tags, int percent_pronouns,
     return draw_nouns(d, (struct wish){.tags = tags, .definite = definite}, &subject->nouns);
 }
 
-static bool draw_complement(struct drawing *d, enum preposition_kind kind, const struct noun *unlike,
-                            struct complement *complement)
+/* A complement for what has such tags, or for anything when they are 0. */
+static bool draw_complement_of(struct drawing *d, uint64_t tags, enum preposition_kind kind,
+                               const struct noun *unlike, struct complement *complement)
 {
-    complement->preposition = pick_preposition(d, kind);
+    complement->preposition = pick_preposition(d, kind, tags);
     if (!complement->preposition) return false;
     struct wish wish = {
         .tags = complement->preposition->tags, .unlike = unlike, .definite = dice_percent(&d->dice, 75)};
     return draw_nouns(d, wish, &complement->nouns);
+}
+
+static bool draw_complement(struct drawing *d, enum preposition_kind kind, const struct noun *unlike,
+                            struct complement *complement)
+{
+    return draw_complement_of(d, 0, kind, unlike, complement);
 }
 
 /* The simple present is what tells persons apart in Spanish. With the pronouns that only it tells ("canto",
@@ -226,6 +166,19 @@ static bool same_side(enum person a, enum person b)
     return first ? b == FIRST || b == FIRST_PLURAL : second && b == SECOND;
 }
 
+static bool draw_recipient(struct drawing *d, struct clause *clause)
+{
+    if (!clause->verb->recipient || !dice_percent(&d->dice, 60)) return true;
+    return draw_complement(d, RECIPIENT, clause->subject.nouns.noun, &clause->recipient);
+}
+
+static void count_object(struct drawing *d, const struct clause *clause)
+{
+    for (const struct noun_phrase *nouns = &clause->object_nouns; nouns; nouns = nouns->joined)
+        d->held_out +=
+            held_out(d->seed, VERB_OBJECT, clause->verb - d->lexicon->verb, nouns->noun - d->lexicon->noun);
+}
+
 static bool draw_object(struct drawing *d, struct clause *clause)
 {
     const struct verb *verb = clause->verb;
@@ -240,22 +193,22 @@ static bool draw_object(struct drawing *d, struct clause *clause)
                         .general = verb->dative,
                         .definite = verb->dative};
     if (!draw_nouns(d, wish, &clause->object_nouns)) return false;
-    d->held_out +=
-        held_out(d->seed, VERB_OBJECT, verb - d->lexicon->verb, clause->object_nouns.noun - d->lexicon->noun);
-    if (!verb->recipient || !dice_percent(&d->dice, 60)) return true;
-    return draw_complement(d, RECIPIENT, subject, &clause->recipient);
+    count_object(d, clause);
+    return draw_recipient(d, clause);
 }
 
-static bool draw_verb_clause(struct drawing *d, struct clause *clause)
+static void draw_verb_form(struct drawing *d, struct clause *clause)
 {
-    int64_t choice = dice_below(&d->dice, 100);
-    clause->verb = pick_verb(d, choice >= 33, choice >= 92);
-    if (!clause->verb) return false;
-    const struct verb *verb = clause->verb;
-    if (!draw_subject(d, verb->subject, 54, false, &clause->subject)) return false;
     draw_tense(d, clause);
     clause->negative = dice_percent(&d->dice, 22);
     draw_adverb(d, clause);
+}
+
+/* What follows subject and verb. */
+static bool draw_predicate(struct drawing *d, struct clause *clause)
+{
+    const struct verb *verb = clause->verb;
+    draw_verb_form(d, clause);
     if (verb->object && !draw_object(d, clause)) return false;
     bool placed = !verb->dative && !verb->governed && !clause->recipient.preposition;
     if (!placed || !dice_percent(&d->dice, verb->object ? 16 : 70)) return true;
@@ -264,21 +217,41 @@ static bool draw_verb_clause(struct drawing *d, struct clause *clause)
     return draw_complement(d, kind, clause->subject.nouns.noun, &clause->place);
 }
 
-static bool draw_adjective_clause(struct drawing *d, struct clause *clause)
+static bool draw_verb_clause(struct drawing *d, struct clause *clause)
 {
-    clause->adjective = pick_predicate(d);
-    if (!clause->adjective || !draw_subject(d, clause->adjective->tags, 30, true, &clause->subject))
-        return false;
+    int64_t choice = dice_below(&d->dice, 100);
+    clause->verb = pick_verb(d, choice >= 33, choice >= 92);
+    return clause->verb && draw_subject(d, clause->verb->subject, 54, false, &clause->subject) &&
+           draw_predicate(d, clause);
+}
+
+/* Neither "the big cat is big" nor, of what has no degrees, "the black cat is gray". */
+static bool clash(const struct adjective *said, const struct adjective *adjective)
+{
+    return said && (said == adjective || !(said->gradable || adjective->gradable));
+}
+
+/* What follows subject and "is". */
+static bool draw_quality(struct drawing *d, struct clause *clause)
+{
     clause->negative = dice_percent(&d->dice, 25);
     clause->very = clause->adjective->gradable && dice_percent(&d->dice, 20);
     if (clause->adjective->copula == ESTAR && dice_percent(&d->dice, 20))
         clause->adverb = pick_adverb(d, MOMENT);
-    const struct noun_phrase *nouns = &clause->subject.nouns;
     if (clause->subject.pronoun) return true;
-    count_adjective(d, clause->adjective, nouns->noun);
-    if (!nouns->after) return true;
-    /* Neither "the big cat is big" nor, of what has no degrees, "the black cat is gray". */
-    return nouns->after != clause->adjective && (nouns->after->gradable || clause->adjective->gradable);
+    for (const struct noun_phrase *nouns = &clause->subject.nouns; nouns; nouns = nouns->joined) {
+        const struct adjective *told = nouns->relative ? nouns->relative->adjective : NULL;
+        count_adjective(d, clause->adjective, nouns->noun);
+        if (clash(nouns->after, clause->adjective) || clash(told, clause->adjective)) return false;
+    }
+    return true;
+}
+
+static bool draw_adjective_clause(struct drawing *d, struct clause *clause)
+{
+    clause->adjective = pick_predicate(d, NULL);
+    return clause->adjective && draw_subject(d, clause->adjective->tags, 30, true, &clause->subject) &&
+           draw_quality(d, clause);
 }
 
 /* The things that can be at the place are those of the preposition. */
@@ -296,10 +269,9 @@ static bool draw_location_clause(struct drawing *d, struct clause *clause)
            clause->subject.nouns.noun != clause->place.nouns.noun;
 }
 
-static bool draw_state_clause(struct drawing *d, struct clause *clause)
+/* What follows subject and "is". */
+static bool draw_state(struct drawing *d, struct clause *clause)
 {
-    clause->state = pick_state(d);
-    if (!clause->state || !draw_subject(d, clause->state->subject, 40, true, &clause->subject)) return false;
     clause->negative = dice_percent(&d->dice, 25);
     struct wish wish = {
         .tags = clause->state->object, .unlike = clause->subject.nouns.noun, .definite = true};
@@ -308,10 +280,67 @@ static bool draw_state_clause(struct drawing *d, struct clause *clause)
     return true;
 }
 
+static bool draw_state_clause(struct drawing *d, struct clause *clause)
+{
+    clause->state = pick_state(d, 0);
+    return clause->state && draw_subject(d, clause->state->subject, 40, true, &clause->subject) &&
+           draw_state(d, clause);
+}
+
+/* "that the boy eats": something else than the noun does it. */
+static bool draw_object_relative(struct drawing *d, struct clause *clause)
+{
+    clause->gap = GAP_OBJECT;
+    clause->verb = pick_verb_to(d, clause->object_nouns.noun->tags);
+    if (!clause->verb || !draw_subject(d, clause->verb->subject, 40, true, &clause->subject)) return false;
+    if (clause->subject.nouns.noun == clause->object_nouns.noun) return false;
+    draw_verb_form(d, clause);
+    count_object(d, clause);
+    return draw_recipient(d, clause);
+}
+
+/* What the noun itself is or does. */
+static bool draw_subject_relative(struct drawing *d, struct clause *clause)
+{
+    const struct noun *noun = clause->subject.nouns.noun;
+    int64_t choice = dice_below(&d->dice, 100);
+    clause->gap = GAP_SUBJECT;
+    if (choice < 60) {
+        clause->verb = pick_verb_of(d, noun->tags, dice_percent(&d->dice, 55));
+        if (clause->verb) return draw_predicate(d, clause);
+    } else if (choice < 65) {
+        clause->kind = CLAUSE_STATE;
+        clause->state = pick_state(d, noun->tags);
+        if (clause->state) return draw_state(d, clause);
+    } else if (choice < 80) {
+        clause->kind = CLAUSE_LOCATION;
+        return draw_complement_of(d, noun->tags, PLACE, noun, &clause->place);
+    }
+    clause->kind = CLAUSE_ADJECTIVE;
+    clause->adjective = pick_predicate(d, noun);
+    return clause->adjective && draw_quality(d, clause);
+}
+
+static bool draw_relative(struct drawing *d, struct noun_phrase *nouns)
+{
+    struct clause *clause = &d->relative[d->relatives++];
+    *clause = (struct clause){0};
+    d->depth++;
+    bool object = dice_percent(&d->dice, 35), drawn;
+    if (object)
+        clause->object_nouns = *nouns;
+    else
+        clause->subject.nouns = *nouns;
+    drawn = object ? draw_object_relative(d, clause) : draw_subject_relative(d, clause);
+    d->depth--;
+    nouns->relative = clause;
+    return drawn;
+}
+
 bool draw_clause(struct drawing *drawing, struct clause *clause)
 {
     *clause = (struct clause){0};
-    drawing->owners = 0;
+    drawing->owners = drawing->joints = drawing->relatives = drawing->depth = 0;
     drawing->held_out = 0;
     int64_t choice = dice_below(&drawing->dice, 100);
     clause->kind = choice < 75   ? CLAUSE_VERB

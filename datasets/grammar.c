@@ -10,6 +10,11 @@ static const char *const TENER_FORMS[PERSONS] = {"tengo", "tienes", "tiene", "te
 static const char *const REFLEXIVE[PERSONS] = {"me", "te", "se", "nos", "se"};
 static const char *const ARTICLE[FORMS] = {"el", "la", "los", "las"};
 
+static const struct {
+    const char *source, *target;
+} CONJUNCTION[CONJUNCTIONS] = {{"and", "y"},          {"but", "pero"},    {"because", "porque"},
+                               {"while", "mientras"}, {"when", "cuando"}, {"although", "aunque"}};
+
 /* How English negates what it says first. */
 enum negation { NEGATE_DO, NEGATE_NOT, NEGATE_CANNOT };
 
@@ -48,10 +53,23 @@ static const struct construction {
                     .middle_link = {1}},
 };
 
+static bool is_plural(const struct noun_phrase *nouns)
+{
+    return nouns->number == PLURAL || nouns->joined;
+}
+
+/* Spanish agrees in the masculine as soon as one of those that are joined is masculine. */
+static enum gender gender_of(const struct noun_phrase *nouns)
+{
+    for (; nouns; nouns = nouns->joined)
+        if (nouns->noun->gender == MASCULINE) return MASCULINE;
+    return FEMININE;
+}
+
 enum person subject_person(const struct subject *subject)
 {
     if (subject->pronoun) return subject->pronoun->person;
-    return subject->nouns.number == PLURAL ? THIRD_PLURAL : THIRD;
+    return is_plural(&subject->nouns) ? THIRD_PLURAL : THIRD;
 }
 
 /* "de madera" is two words for one. */
@@ -96,8 +114,10 @@ static int simple_noun_phrase(const struct noun_phrase *nouns, const char *noun_
 /* "my brother's dog": English begins, Spanish ends with the owner, "el perro de mi hermano". */
 static void owned_noun_phrase(const struct noun_phrase *nouns, struct phrase *phrase)
 {
-    struct phrase owner = {0}, owned = {0};
+    struct phrase owner, owned;
     struct placement owner_at, owned_at;
+    phrase_clear(&owner);
+    phrase_clear(&owned);
     int genitive = simple_noun_phrase(nouns->owner, nouns->owner->noun->genitive, &owner);
     int noun = noun_group(nouns, nouns->noun->source[nouns->number], &owned);
     phrase_place_source(phrase, &owner, &owner_at);
@@ -111,12 +131,24 @@ static void owned_noun_phrase(const struct noun_phrase *nouns, struct phrase *ph
     phrase_place_links(phrase, &owner, &owner_at);
 }
 
-static void noun_phrase(const struct noun_phrase *nouns, struct phrase *phrase)
+static void relative_clause(const struct noun_phrase *head, struct phrase *phrase);
+
+/* Without what is joined to it. */
+static void noun_phrase_alone(const struct noun_phrase *nouns, struct phrase *phrase)
 {
     if (nouns->owner)
         owned_noun_phrase(nouns, phrase);
     else
         simple_noun_phrase(nouns, nouns->noun->source[nouns->number], phrase);
+    if (nouns->relative) relative_clause(nouns, phrase);
+}
+
+static void noun_phrase(const struct noun_phrase *nouns, struct phrase *phrase)
+{
+    noun_phrase_alone(nouns, phrase);
+    if (!nouns->joined) return;
+    grammar_conjunction(0, phrase);
+    noun_phrase(nouns->joined, phrase);
 }
 
 static void complement(const struct complement *complement, struct phrase *phrase)
@@ -126,21 +158,32 @@ static void complement(const struct complement *complement, struct phrase *phras
     noun_phrase(&complement->nouns, phrase);
 }
 
-/* The "a" that Spanish sets before people and before those who feel. It belongs to the verb at `verb`; but
- * where it is lost in "al", the verb has no claim to that word. */
-static void marked_noun_phrase(const struct noun_phrase *nouns, struct phrase *phrase, int *mark)
-{
-    *mark = phrase_target(phrase, "a");
-    noun_phrase(nouns, phrase);
-    if (strcmp(phrase->target[*mark], "a") != 0) *mark = -1;
-}
-
 /* Where English has the words of its verb; -1 where it has none. */
 struct verb_at {
     int subject; /* the pronoun */
     int support; /* "does" */
-    int negation, finite, middle[2], main, particle, object, mark;
+    int negation, finite, middle[2], main, particle, object;
+    int mark[2]; /* Spanish: each "a" that belongs to the verb */
 };
+
+static const struct verb_at NOWHERE = {-1, -1, -1, -1, {-1, -1}, -1, -1, -1, {-1, -1}};
+
+/* The "a" that Spanish sets before people and before those who feel. It belongs to the verb; but where it is
+ * lost in "al", the verb has no claim to that word. */
+static void marked_noun_phrase(const struct noun_phrase *nouns, struct phrase *phrase, struct verb_at *at)
+{
+    for (int i = 0; i < 2 && nouns; i++, nouns = nouns->joined) {
+        if (i) grammar_conjunction(0, phrase);
+        at->mark[i] = phrase_target(phrase, "a");
+        noun_phrase_alone(nouns, phrase);
+        if (strcmp(phrase->target[at->mark[i]], "a") != 0) at->mark[i] = -1;
+    }
+}
+
+static void link_marks(const struct verb_at *at, struct phrase *phrase)
+{
+    for (int i = 0; i < 2; i++) phrase_link(phrase, at->main, at->mark[i]);
+}
 
 /* Writes the subject. Spanish drops pronouns, which leaves the person to the verb. */
 static void subject(const struct clause *clause, struct verb_at *at, struct phrase *phrase)
@@ -148,7 +191,7 @@ static void subject(const struct clause *clause, struct verb_at *at, struct phra
     if (clause->subject.pronoun)
         at->subject = phrase_source(phrase, clause->subject.pronoun->subject);
     else if (clause->kind == CLAUSE_VERB && clause->verb->dative)
-        marked_noun_phrase(&clause->subject.nouns, phrase, &at->mark);
+        marked_noun_phrase(&clause->subject.nouns, phrase, at);
     else
         noun_phrase(&clause->subject.nouns, phrase);
 }
@@ -198,8 +241,8 @@ static void clitic(const struct clause *clause, const struct verb_at *at, struct
 /* The finite Spanish verb in the simple present; what is liked, not who likes it, is its subject. */
 static const char *simple_target(const struct clause *clause)
 {
-    bool plural = clause->object_nouns.number == PLURAL;
-    if (clause->verb->dative) return clause->verb->present[plural ? THIRD_PLURAL : THIRD];
+    if (clause->verb->dative)
+        return clause->verb->present[is_plural(&clause->object_nouns) ? THIRD_PLURAL : THIRD];
     return clause->verb->present[subject_person(&clause->subject)];
 }
 
@@ -223,7 +266,7 @@ static void verb_target(const struct clause *clause, const struct verb_at *at, s
     for (int i = 0; i < 2; i++) phrase_link(phrase, at->middle[i], linked[construction->middle_link[i]]);
     phrase_link(phrase, at->main, main);
     phrase_link(phrase, at->particle, main);
-    phrase_link(phrase, at->main, at->mark);
+    link_marks(at, phrase);
     if (verb->governed) phrase_link(phrase, at->main, phrase_target(phrase, verb->governed));
 }
 
@@ -233,9 +276,11 @@ static void verb_clause(const struct clause *clause, struct verb_at *at, struct 
     verb_source(clause, at, phrase);
     verb_target(clause, at, phrase);
     const struct noun_phrase *object = &clause->object_nouns;
-    if (object->noun && object->noun->person && !clause->verb->dative) {
-        marked_noun_phrase(object, phrase, &at->mark);
-        phrase_link(phrase, at->main, at->mark);
+    if (clause->gap == GAP_OBJECT) {
+        /* the relative pronoun has said it */
+    } else if (object->noun && object->noun->person && !clause->verb->dative) {
+        marked_noun_phrase(object, phrase, at);
+        link_marks(at, phrase);
     } else if (object->noun) {
         noun_phrase(object, phrase);
     }
@@ -261,7 +306,7 @@ static void adjective_clause(const struct clause *clause, const struct verb_at *
 {
     const struct pronoun *pronoun = clause->subject.pronoun;
     enum number number = subject_person(&clause->subject) >= FIRST_PLURAL ? PLURAL : SINGULAR;
-    enum gender gender = pronoun ? pronoun->gender : clause->subject.nouns.noun->gender;
+    enum gender gender = pronoun ? pronoun->gender : gender_of(&clause->subject.nouns);
     be(clause, at, clause->adjective->copula == SER ? SER_FORMS : ESTAR_FORMS, phrase);
     if (clause->very) {
         int very = phrase_source(phrase, "very");
@@ -281,29 +326,59 @@ static void existence_clause(const struct clause *clause, struct phrase *phrase)
     noun_phrase(&clause->subject.nouns, phrase);
 }
 
-void grammar_clause(const struct clause *clause, struct phrase *phrase)
+/* The clause, but for a relative pronoun. */
+static void say(const struct clause *clause, struct verb_at *at, struct phrase *phrase)
 {
-    struct verb_at at = {-1, -1, -1, -1, {-1, -1}, -1, -1, -1, -1};
-    if (clause->kind != CLAUSE_EXISTENCE) subject(clause, &at, phrase);
+    if (clause->kind != CLAUSE_EXISTENCE && clause->gap != GAP_SUBJECT) subject(clause, at, phrase);
     switch (clause->kind) {
     case CLAUSE_VERB:
-        verb_clause(clause, &at, phrase);
+        verb_clause(clause, at, phrase);
         break;
     case CLAUSE_ADJECTIVE:
-        adjective_clause(clause, &at, phrase);
+        adjective_clause(clause, at, phrase);
         break;
     case CLAUSE_LOCATION:
-        be(clause, &at, ESTAR_FORMS, phrase);
+        be(clause, at, ESTAR_FORMS, phrase);
         break;
     case CLAUSE_EXISTENCE:
         existence_clause(clause, phrase);
         break;
     case CLAUSE_STATE:
-        be(clause, &at, TENER_FORMS, phrase);
+        be(clause, at, TENER_FORMS, phrase);
         phrase_place(phrase, &clause->state->words);
         if (clause->state_nouns.noun) noun_phrase(&clause->state_nouns, phrase);
         break;
     }
     complement(&clause->place, phrase);
     if (clause->adverb) phrase_place(phrase, &clause->adverb->words);
+}
+
+/* "who sleeps", "que duerme"; "that she sees", "que ve", or, of people, "a la que ve", where the "a" belongs
+ * to the verb as it does elsewhere. */
+static void relative_clause(const struct noun_phrase *head, struct phrase *phrase)
+{
+    const struct clause *clause = head->relative;
+    struct verb_at at = NOWHERE;
+    bool person = head->noun->person, object = clause->gap == GAP_OBJECT;
+    int pronoun = phrase_source(phrase, person && !object ? "who" : "that");
+    if (person && object) {
+        int mark = phrase_target(phrase, "a");
+        int article = phrase_target(phrase, ARTICLE[form_of(head->number, head->noun->gender)]);
+        if (article != mark) at.mark[0] = mark;
+        phrase_link(phrase, pronoun, article);
+    }
+    phrase_link(phrase, pronoun, phrase_target(phrase, "que"));
+    say(clause, &at, phrase);
+}
+
+void grammar_conjunction(int conjunction, struct phrase *phrase)
+{
+    int source = phrase_source(phrase, CONJUNCTION[conjunction].source);
+    phrase_link(phrase, source, phrase_target(phrase, CONJUNCTION[conjunction].target));
+}
+
+void grammar_clause(const struct clause *clause, struct phrase *phrase)
+{
+    struct verb_at at = NOWHERE;
+    say(clause, &at, phrase);
 }

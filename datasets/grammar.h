@@ -1,9 +1,9 @@
 /* The grammar shared by English and Spanish: a clause as meaning, and how it is said in both languages at
  * once.
  *
- * Meaning and words are apart so that meanings can be drawn at random (en_es.c), or be given; and a finished
- * clause is a struct phrase like any other, so that longer sentences can place clauses beside or inside each
- * other. */
+ * Meaning and words are apart so that meanings can be drawn at random (draw.c), or be given. A relative
+ * clause is a clause that leaves out the noun phrase it belongs to; a finished clause is a struct phrase like
+ * any other, so that longer sentences (sentence.c) can place clauses beside each other. */
 #ifndef QKV_DATASETS_GRAMMAR_H
 #define QKV_DATASETS_GRAMMAR_H
 
@@ -12,7 +12,9 @@
 
 #include <stdbool.h>
 
-/* "the very big dog", "my brother's dog". */
+struct clause;
+
+/* "the very big dog", "my brother's dog", "the dog and the cat", "the dog that sleeps". */
 struct noun_phrase {
     const struct determiner *determiner;    /* NULL: none, or the owner stands in its place */
     const struct noun_phrase *owner;        /* "my brother's", or NULL */
@@ -21,6 +23,8 @@ struct noun_phrase {
     bool general; /* Spanish asks for an article where English has none: "like apples" */
     const struct noun *noun;
     enum number number;
+    const struct noun_phrase *joined; /* by "and", or NULL; of the same kind: both people, or both not */
+    const struct clause *relative;    /* whose gap this fills, or NULL */
 };
 
 /* Who does it: a pronoun, which Spanish drops, or a noun phrase. */
@@ -53,8 +57,16 @@ enum tense {
     TENSES
 };
 
+/* What a relative clause leaves out because its noun says it; the noun phrase there is for agreement only. */
+enum gap {
+    GAP_NONE,
+    GAP_SUBJECT, /* the boy who eats the apple */
+    GAP_OBJECT,  /* the apple that the boy eats; CLAUSE_VERB only, neither dative nor governed */
+};
+
 struct clause {
     enum clause_kind kind;
+    enum gap gap;
     struct subject subject;
     bool negative;
     /* CLAUSE_VERB */
@@ -74,6 +86,10 @@ struct clause {
     struct complement place;
     const struct adverb *adverb; /* at the end, or NULL */
 };
+
+/* What joins clauses: "and", "because"; from 0. The first is "and". */
+enum { CONJUNCTIONS = 6 };
+void grammar_conjunction(int conjunction, struct phrase *phrase);
 
 /* Writes the clause at the end of an empty or unfinished phrase. */
 void grammar_clause(const struct clause *clause, struct phrase *phrase);

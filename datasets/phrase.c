@@ -14,6 +14,13 @@ int phrase_source(struct phrase *phrase, const char *word)
     return at;
 }
 
+/* "iglesia" and "hijo", but not "hielo". */
+static bool begins_with_i(const char *word)
+{
+    if (word[0] == 'h') return word[1] == 'i' && word[2] != 'e' && word[2] != 'a';
+    return word[0] == 'i';
+}
+
 int phrase_target(struct phrase *phrase, const char *word)
 {
     QKV_BUG(phrase->target_count == PHRASE_WORDS, "a Spanish phrase is too long");
@@ -25,6 +32,7 @@ int phrase_target(struct phrase *phrase, const char *word)
             return last;
         }
     }
+    if (last >= 0 && !strcmp(phrase->target[last], "y") && begins_with_i(word)) phrase->target[last] = "e";
     phrase->target[phrase->target_count] = word;
     return phrase->target_count++;
 }

@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-enum { PHRASE_WORDS = 32, PHRASE_LINKS = 128 };
+enum { PHRASE_WORDS = 192, PHRASE_LINKS = 768 };
 
 /* English word `source` translates to Spanish word `target` (or a part of it); both from 0. */
 struct link {
@@ -22,11 +22,18 @@ struct phrase {
     int source_count, target_count, link_count;
 };
 
+/* Makes a phrase empty without touching all of it. */
+static inline void phrase_clear(struct phrase *phrase)
+{
+    phrase->source_count = phrase->target_count = phrase->link_count = 0;
+}
+
 /* Adds an English word and returns its position. An "a" right before a vowel becomes "an". */
 int phrase_source(struct phrase *phrase, const char *word);
 
 /* Adds a Spanish word and returns its position. "a" and "de" contract with a following "el"; the position is
- * then that of "al" or "del", which keeps the links that it had. */
+ * then that of "al" or "del", which keeps the links that it had. "y" becomes "e" before the sound that it has
+ * itself. */
 int phrase_target(struct phrase *phrase, const char *word);
 
 /* Links two positions; a link that is there already stays single, and a negative position links nothing. */

@@ -49,17 +49,40 @@ static void print_en_es(const struct en_es_statistics *s)
            (long long)s->combinations_held_out[1], (long long)s->combinations[1]);
 }
 
+/* Whether both bounds are at least the lower one; else complains. */
+static bool in_order(int64_t shortest, int64_t longest, int64_t longest_test)
+{
+    if (longest >= shortest && longest_test >= shortest) return true;
+    complain("--longest is %lld and --longest-test %lld, but must be at least --shortest (%lld)",
+             (long long)longest, (long long)longest_test, (long long)shortest);
+    return false;
+}
+
+/* The lengths asked for; false with a complaint when there are no such sentences. */
+static bool sentence_lengths(const struct options *options, struct en_es_request *request)
+{
+    if (options->shortest == NOT_GIVEN && options->longest == NOT_GIVEN && options->longest_test == NOT_GIVEN)
+        return true;
+    request->shortest = or_default(options->shortest, EN_ES_SHORTEST);
+    request->longest = or_default(options->longest, EN_ES_LONGEST);
+    request->longest_test = or_default(options->longest_test, request->longest);
+    if (!in_order(request->shortest, request->longest, request->longest_test)) return false;
+    int64_t longest = request->longest > request->longest_test ? request->longest : request->longest_test;
+    if (request->shortest >= EN_ES_SHORTEST && longest <= EN_ES_LIMIT) return true;
+    complain("sentences of %lld to %lld words were asked for, but en_es makes those of %d to %d",
+             (long long)request->shortest, (long long)longest, EN_ES_SHORTEST, EN_ES_LIMIT);
+    return false;
+}
+
 static int run_en_es(const struct options *options)
 {
-    if (options->symbols != NOT_GIVEN || options->shortest != NOT_GIVEN || options->longest != NOT_GIVEN ||
-        options->longest_test != NOT_GIVEN)
-        return complain(
-            "--symbols, --shortest, --longest and --longest-test are for copy, reverse and sort only");
-    struct request request = request_of(options, 24000);
+    if (options->symbols != NOT_GIVEN) return complain("--symbols is for copy, reverse and sort only");
+    struct en_es_request request = {.request = request_of(options, EN_ES_TRAIN)};
     struct en_es_statistics statistics;
     struct qkv_error error;
-    const char *lexicon = options->lexicon ? options->lexicon : "datasets/en_es/lexicon.txt";
-    if (en_es_generate(&request, lexicon, &statistics, &error)) return complain("%s", error.message);
+    request.lexicon = options->lexicon ? options->lexicon : "datasets/en_es/lexicon.txt";
+    if (!sentence_lengths(options, &request)) return QKV_INVALID;
+    if (en_es_generate(&request, &statistics, &error)) return complain("%s", error.message);
     print_en_es(&statistics);
     return QKV_OK;
 }
@@ -73,10 +96,7 @@ static int run_sequences(const struct options *options, enum sequence_task task)
                                        .shortest = or_default(options->shortest, 1),
                                        .longest = or_default(options->longest, 25)};
     request.longest_test = or_default(options->longest_test, request.longest + 5);
-    if (request.longest < request.shortest || request.longest_test < request.shortest)
-        return complain("--longest is %lld and --longest-test %lld, but must be at least --shortest (%lld)",
-                        (long long)request.longest, (long long)request.longest_test,
-                        (long long)request.shortest);
+    if (!in_order(request.shortest, request.longest, request.longest_test)) return QKV_INVALID;
     int64_t repeated[SPLITS];
     struct qkv_error error;
     if (sequences_generate(&request, repeated, &error)) return complain("%s", error.message);
@@ -111,11 +131,12 @@ int command_generate(int argc, char **argv)
         {"dev", 0, "N", ARGUMENT_INTEGER, &options.count[DEV], 1, most, "lines of dev.tsv (1000)"},
         {"test", 0, "N", ARGUMENT_INTEGER, &options.count[TEST], 1, most, "lines of test.tsv (1000)"},
         {"symbols", 0, "N", ARGUMENT_INTEGER, &options.symbols, 1, 1e9, "the numbers are 0 to N-1 (50)"},
-        {"shortest", 0, "N", ARGUMENT_INTEGER, &options.shortest, 1, 10000, "fewest numbers of a line (1)"},
+        {"shortest", 0, "N", ARGUMENT_INTEGER, &options.shortest, 1, 10000,
+         "fewest numbers of a line, or English words (1; en_es 3)"},
         {"longest", 0, "N", ARGUMENT_INTEGER, &options.longest, 1, 10000,
-         "most numbers of a line in train (25)"},
+         "most of them in train (25; en_es 14)"},
         {"longest-test", 0, "N", ARGUMENT_INTEGER, &options.longest_test, 1, 10000,
-         "... in dev and test (--longest and 5)"},
+         "... in dev and test (--longest and 5; en_es --longest)"},
         {"lexicon", 0, "FILE", ARGUMENT_TEXT, &options.lexicon, 0, 0,
          "words of en_es (datasets/en_es/lexicon.txt)"},
         {0},
@@ -131,11 +152,15 @@ int command_generate(int argc, char **argv)
         "  en_es    English sentences and their Spanish translations, with gold word alignments of dev and "
         "test\n"
         "           (dev.align, test.align) and the combinations of words that train never has "
-        "(held_out.tsv)\n",
+        "(held_out.tsv).\n"
+        "           Single clauses of 3 to 14 words; but with any of --shortest, --longest and "
+        "--longest-test\n"
+        "           clauses are joined and have relative clauses, and all lengths come alike often\n",
         arguments,
         "  qkv generate reverse -o runs/reverse-data\n"
         "  qkv generate sort -o runs/sort-data --symbols 100 --longest 12 --train 20000\n"
-        "  qkv generate en_es -o datasets/en_es --overwrite\n",
+        "  qkv generate en_es -o datasets/en_es --overwrite\n"
+        "  qkv generate en_es -o runs/long --shortest 15 --longest 30 --longest-test 60\n",
         1,
         1,
     };

@@ -33,8 +33,6 @@ Test(generate_errors, of_usage)
                  "--symbols is 0, but must lie between 1 and 1000000000");
     expect_error(run("qkv generate sort -o '%s' --lexicon '%s'", folder, LEXICON),
                  "--lexicon is for en_es only");
-    expect_error(run("qkv generate en_es -o '%s' --longest 9", folder),
-                 "--symbols, --shortest, --longest and --longest-test are for copy, reverse and sort only");
     cr_assert_eq(names_in(folder), 0);
     cr_assert_eq(run("qkv generate --help").exit_code, 0);
 }
@@ -113,6 +111,20 @@ Test(generate_errors, of_a_lexicon_with_a_mistake)
     cr_assert_eq(names_in(folder), 1);
 }
 
+Test(generate_errors, of_lengths_that_no_sentence_has)
+{
+    const char *folder = scratch("lengths");
+    expect_error(run("qkv generate en_es -o '%s/out' --shortest 2", folder),
+                 "sentences of 2 to 14 words were asked for, but en_es makes those of 3 to 120");
+    expect_error(run("qkv generate en_es -o '%s/out' --longest-test 121", folder),
+                 "sentences of 3 to 121 words were asked for, but en_es makes those of 3 to 120");
+    expect_error(run("qkv generate en_es -o '%s/out' --shortest 15", folder),
+                 "--longest is 14 and --longest-test 14, but must be at least --shortest (15)");
+    expect_error(run("qkv generate en_es -o '%s/out' --symbols 9", folder),
+                 "--symbols is for copy, reverse and sort only");
+    cr_assert_eq(names_in(folder), 0);
+}
+
 Test(generate_errors, of_a_lexicon_with_too_few_words)
 {
     const char *folder = scratch("few");
@@ -123,5 +135,10 @@ Test(generate_errors, of_a_lexicon_with_too_few_words)
                    "verb | eat eats eating | comer como comes come comemos comen comiendo | animal\n");
     expect_error(run("qkv generate en_es -o '%s/out' --lexicon '%s'", folder, file),
                  format("%s: its words make only 24 of the 1000 different test sentences wanted", file));
+    cr_assert_eq(names_in(format("%s/out", folder)), 0);
+    expect_error(
+        run("qkv generate en_es -o '%s/out' --lexicon '%s' --longest 4", folder, file),
+        format("%s: its words make only 0 of the 1000 different test sentences of 3 to 4 words wanted",
+               file));
     cr_assert_eq(names_in(format("%s/out", folder)), 0);
 }
