@@ -18,19 +18,17 @@ static void print_rates(const struct qkv_alignment_result *result, FILE *file)
             100 * result->recall);
 }
 
-int print_alignment(const struct qkv_alignment_score *score, FILE *file)
+static void print_table(const struct qkv_alignment_score *score, enum qkv_alignment_drawing drawing,
+                        FILE *file)
 {
-    int64_t maps = score->count / QKV_READINGS; /* results come by reading, then by map */
-    struct qkv_alignment_result best = qkv_alignment_score_best(score);
+    /* Results come by drawing, then by reading, then by map. */
+    int64_t maps = score->count / QKV_DRAWINGS / QKV_READINGS, first = drawing * QKV_READINGS * maps;
+    struct qkv_alignment_result best = qkv_alignment_score_best(score, drawing);
     char text[64];
-    fprintf(file, "Cross attention against gold links, %lld sentence%s, in percent.\n",
-            (long long)score->sentences, score->sentences == 1 ? "" : "s");
-    fputs("A row of a map read as the word that its step outputs, or as the word that it takes in:\n\n",
-          file);
     fprintf(file, "%-25s  %-23s  %s\n", "", "output", "input");
     fprintf(file, "%-25s  %6s %9s %6s  %6s %9s %6s\n", "", "AER", "precision", "recall", "AER", "precision",
             "recall");
-    for (int64_t i = 0; i < maps; i++) {
+    for (int64_t i = first; i < first + maps; i++) {
         struct qkv_alignment_result output = qkv_alignment_score_get(score, i);
         struct qkv_alignment_result input = qkv_alignment_score_get(score, maps + i);
         fprintf(file, "%-25s", name_of(&output, text));
@@ -38,8 +36,19 @@ int print_alignment(const struct qkv_alignment_score *score, FILE *file)
         print_rates(&input, file);
         fputc('\n', file);
     }
-    fprintf(file, "\nbest: %s, %s: AER %.2f\n", name_of(&best, text),
-            qkv_alignment_reading_name(best.reading), 100 * best.error_rate);
+    fprintf(file, "best: %s, %s: AER %.2f\n", name_of(&best, text), qkv_alignment_reading_name(best.reading),
+            100 * best.error_rate);
+}
+
+int print_alignment(const struct qkv_alignment_score *score, FILE *file)
+{
+    fprintf(file, "Cross attention against gold links, %lld sentence%s, in percent.\n",
+            (long long)score->sentences, score->sentences == 1 ? "" : "s");
+    fputs("A row of a map read as the word that its step outputs, or as the word that it takes in.\n", file);
+    fputs("\nEach target word linked to its strongest source word:\n", file);
+    print_table(score, QKV_DRAW_ROWS, file);
+    fputs("\nThe same, and each source word linked to its strongest target word:\n", file);
+    print_table(score, QKV_DRAW_BOTH, file);
     return fflush(file) || ferror(file) ? QKV_INVALID : QKV_OK;
 }
 
@@ -57,7 +66,8 @@ static bool add_index(cJSON *object, const char *key, int index)
 static cJSON *result_json(const struct qkv_alignment_result *result)
 {
     cJSON *object = cJSON_CreateObject();
-    if (cJSON_AddStringToObject(object, "reading", qkv_alignment_reading_name(result->reading)) &&
+    if (cJSON_AddStringToObject(object, "drawing", qkv_alignment_drawing_name(result->drawing)) &&
+        cJSON_AddStringToObject(object, "reading", qkv_alignment_reading_name(result->reading)) &&
         add_index(object, "layer", result->layer) && add_index(object, "head", result->head) &&
         add_number(object, "aer", result->error_rate) && add_number(object, "precision", result->precision) &&
         add_number(object, "recall", result->recall) && add_number(object, "links", (double)result->links) &&
@@ -79,10 +89,13 @@ static bool add_item(cJSON *object, const char *key, cJSON *item)
 
 cJSON *alignment_json(const struct qkv_alignment_score *score)
 {
-    cJSON *object = cJSON_CreateObject(), *results = cJSON_CreateArray();
-    struct qkv_alignment_result best = qkv_alignment_score_best(score);
-    bool complete = object && add_number(object, "sentences", (double)score->sentences) &&
-                    add_item(object, "best", result_json(&best));
+    cJSON *object = cJSON_CreateObject(), *results = cJSON_CreateArray(),
+          *bests = cJSON_AddObjectToObject(object, "best");
+    bool complete = bests && add_number(object, "sentences", (double)score->sentences);
+    for (enum qkv_alignment_drawing drawing = 0; complete && drawing < QKV_DRAWINGS; drawing++) {
+        struct qkv_alignment_result best = qkv_alignment_score_best(score, drawing);
+        complete = add_item(bests, qkv_alignment_drawing_name(drawing), result_json(&best));
+    }
     for (int64_t i = 0; complete && i < score->count; i++) {
         struct qkv_alignment_result result = qkv_alignment_score_get(score, i);
         cJSON *item = result_json(&result);

@@ -7,14 +7,15 @@
 #include <cjson/cJSON.h>
 #include <stdio.h>
 
-/* Prints a line for every head of every layer and their means, in both readings, and names the best. There
- * must have been a sentence. What `qkv evaluate` should exit with: 0, or 2 when the file cannot be written.
+/* Prints, for both ways to draw links, a line for every head of every layer and their means, in both
+ * readings, and names the best. There must have been a sentence. What `qkv evaluate` should exit with: 0, or
+ * 2 when the file cannot be written.
  */
 int print_alignment(const struct qkv_alignment_score *score, FILE *file);
 
-/* The same as an object: sentences, best, and results, each with reading, layer, head (numbers from 1, or
- * "mean"), aer, precision, recall (0 to 1) and the counts that they come from. The caller owns it; NULL when
- * memory is out. */
+/* The same as an object: sentences, best (rows and both), and results, each with drawing, reading, layer,
+ * head (numbers from 1, or "mean"), aer, precision, recall (0 to 1) and the counts that they come from. The
+ * caller owns it; NULL when memory is out. */
 cJSON *alignment_json(const struct qkv_alignment_score *score);
 
 #endif

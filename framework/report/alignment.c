@@ -8,6 +8,11 @@ const char *qkv_alignment_reading_name(enum qkv_alignment_reading reading)
     return reading == QKV_READING_OUTPUT ? "output" : "input";
 }
 
+const char *qkv_alignment_drawing_name(enum qkv_alignment_drawing drawing)
+{
+    return drawing == QKV_DRAW_ROWS ? "rows" : "both";
+}
+
 /* A sentence pair without its end signs. */
 struct words {
     int64_t source, target;
@@ -41,32 +46,44 @@ static enum qkv_status check_range(const struct qkv_alignment *gold, struct word
     return QKV_OK;
 }
 
-/* The source word with the greatest weight in a row, or -1 when there is no source word. */
-static int64_t greatest(const double *row, int64_t count)
+/* The place of the greatest of `count` weights that stand `stride` apart, or -1 when there is none. */
+static int64_t greatest(const double *weights, int64_t count, int64_t stride)
 {
     int64_t best = count > 0 ? 0 : -1;
     for (int64_t i = 1; i < count; i++)
-        if (row[i] > row[best]) best = i;
+        if (weights[i * stride] > weights[best * stride]) best = i;
     return best;
 }
 
-/* Adds the links of one map, read in one way, to a result. */
+static void add_link(struct qkv_alignment_result *result, int64_t source, int64_t target,
+                     const struct qkv_alignment *gold)
+{
+    result->links++;
+    for (int64_t i = 0; i < gold->count; i++) {
+        const struct qkv_alignment_link *link = &gold->links[i];
+        if (link->source != source || link->target != target) continue;
+        result->found_possible++;
+        result->found_sure += link->sure;
+    }
+}
+
+/* Adds the links of one map, drawn and read in one way, to a result. */
 static void add_map(struct qkv_alignment_result *result, const struct qkv_attention_map *map,
                     struct words words, const struct qkv_alignment *gold)
 {
-    int64_t shift = result->reading == QKV_READING_INPUT;
-    for (int64_t i = 0; i < gold->count; i++) result->sure += gold->links[i].sure;
+    int64_t shift = result->reading == QKV_READING_INPUT, columns = map->columns;
+    const double *first = map->weights + shift * columns; /* the row of target word 0 */
     /* The last word of a sentence that was cut before </s> is no step's input. */
-    for (int64_t target = 0; target < words.target && target + shift < map->rows; target++) {
-        int64_t source = greatest(map->weights + (target + shift) * map->columns, words.source);
-        if (source < 0) continue;
-        result->links++;
-        for (int64_t i = 0; i < gold->count; i++) {
-            const struct qkv_alignment_link *link = &gold->links[i];
-            if (link->source != source || link->target != target) continue;
-            result->found_possible++;
-            result->found_sure += link->sure;
-        }
+    int64_t targets = words.target < map->rows - shift ? words.target : map->rows - shift;
+    for (int64_t i = 0; i < gold->count; i++) result->sure += gold->links[i].sure;
+    if (words.source == 0 || targets <= 0) return;
+    for (int64_t target = 0; target < targets; target++)
+        add_link(result, greatest(first + target * columns, words.source, 1), target, gold);
+    if (result->drawing == QKV_DRAW_ROWS) return;
+    for (int64_t source = 0; source < words.source; source++) {
+        int64_t target = greatest(first + source, targets, columns);
+        bool drawn = greatest(first + target * columns, words.source, 1) == source;
+        if (!drawn) add_link(result, source, target, gold);
     }
 }
 
@@ -103,11 +120,12 @@ static enum qkv_status select_maps(const struct qkv_attention_report *report, st
 static enum qkv_status begin(struct qkv_alignment_score *score, const struct qkv_attention_map *maps,
                              int64_t count, struct qkv_error *error)
 {
-    score->results = calloc((size_t)(QKV_READINGS * count), sizeof *score->results);
+    score->results = calloc((size_t)(QKV_DRAWINGS * QKV_READINGS * count), sizeof *score->results);
     if (!score->results) return qkv_error_set(error, "no memory for alignment scores");
-    score->count = QKV_READINGS * count;
+    score->count = QKV_DRAWINGS * QKV_READINGS * count;
     for (int64_t i = 0; i < score->count; i++) {
-        score->results[i].reading = (enum qkv_alignment_reading)(i / count);
+        score->results[i].drawing = (enum qkv_alignment_drawing)(i / count / QKV_READINGS);
+        score->results[i].reading = (enum qkv_alignment_reading)(i / count % QKV_READINGS);
         score->results[i].layer = maps[i % count].layer;
         score->results[i].head = maps[i % count].head;
     }
@@ -124,7 +142,8 @@ static enum qkv_status add(struct qkv_alignment_score *score, const struct qkv_a
     if (status == QKV_OK) status = select_maps(report, arena, &maps, &count, error);
     if (status == QKV_OK && !score->results) status = begin(score, maps, count, error);
     if (status != QKV_OK) return status;
-    QKV_BUG(score->count != QKV_READINGS * count, "reports of one score differ in layers or heads");
+    QKV_BUG(score->count != QKV_DRAWINGS * QKV_READINGS * count,
+            "reports of one score differ in layers or heads");
     for (int64_t i = 0; i < score->count; i++) add_map(&score->results[i], &maps[i % count], words, gold);
     score->sentences++;
     return QKV_OK;
@@ -155,10 +174,12 @@ struct qkv_alignment_result qkv_alignment_score_get(const struct qkv_alignment_s
     return result;
 }
 
-struct qkv_alignment_result qkv_alignment_score_best(const struct qkv_alignment_score *score)
+struct qkv_alignment_result qkv_alignment_score_best(const struct qkv_alignment_score *score,
+                                                     enum qkv_alignment_drawing drawing)
 {
-    struct qkv_alignment_result best = qkv_alignment_score_get(score, 0);
-    for (int64_t i = 1; i < score->count; i++) {
+    int64_t share = score->count / QKV_DRAWINGS, first = drawing * share;
+    struct qkv_alignment_result best = qkv_alignment_score_get(score, first);
+    for (int64_t i = first + 1; i < first + share; i++) {
         struct qkv_alignment_result result = qkv_alignment_score_get(score, i);
         if (result.error_rate < best.error_rate) best = result;
     }

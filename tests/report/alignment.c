@@ -129,7 +129,7 @@ Test(alignment, scores_heads_in_both_readings)
     struct qkv_error error;
     cr_assert_eq(qkv_alignment_score_add(&score, &report, &gold.sentences[0], &error), QKV_OK, "%s",
                  error.message);
-    cr_assert_eq(score.count, 8);
+    cr_assert_eq(score.count, 16);
     expect(qkv_alignment_score_get(&score, 0), QKV_READING_OUTPUT, 1, 1, 1, 1, 0);
     expect(qkv_alignment_score_get(&score, 1), QKV_READING_OUTPUT, 1, 2, 0.5, 0, 0.75);
     expect(qkv_alignment_score_get(&score, 4), QKV_READING_INPUT, 1, 1, 0.5, 0, 0.75);
@@ -138,8 +138,29 @@ Test(alignment, scores_heads_in_both_readings)
     expect(qkv_alignment_score_get(&score, 2), QKV_READING_OUTPUT, 1, 0, 1, 0.5, 0.25);
     expect(qkv_alignment_score_get(&score, 3), QKV_READING_OUTPUT, 0, 0, 1, 0.5, 0.25);
     expect(qkv_alignment_score_get(&score, 6), QKV_READING_INPUT, 1, 0, 1, 1, 0);
-    expect(qkv_alignment_score_best(&score), QKV_READING_OUTPUT, 1, 1, 1, 1, 0);
+    expect(qkv_alignment_score_best(&score, QKV_DRAW_ROWS), QKV_READING_OUTPUT, 1, 1, 1, 1, 0);
     cr_assert_str_eq(qkv_alignment_reading_name(QKV_READING_INPUT), "input");
+    qkv_alignment_score_release(&score);
+    qkv_alignments_release(&gold);
+}
+
+/* As above, and besides: head 1, output, el-black (of two equal weights the first); head 2, output, el-black
+ * (which the row has drawn already) and gato-black; head 2, input, el-black. */
+Test(alignment, draws_links_in_both_directions)
+{
+    struct qkv_alignments gold = read_links("both", "2-0 1-1 2p1\n");
+    struct qkv_alignment_score score = {0};
+    cr_assert_eq(qkv_alignment_score_add(&score, &report, &gold.sentences[0], NULL), QKV_OK);
+    struct qkv_alignment_result result = qkv_alignment_score_get(&score, 8);
+    cr_assert_eq(result.drawing, QKV_DRAW_BOTH);
+    cr_assert_eq(result.links, 3, "a link that both directions draw counts once");
+    expect(result, QKV_READING_OUTPUT, 1, 1, 2. / 3, 1, 0.2);
+    expect(qkv_alignment_score_get(&score, 9), QKV_READING_OUTPUT, 1, 2, 1. / 3, 0, 0.8);
+    expect(qkv_alignment_score_get(&score, 13), QKV_READING_INPUT, 1, 2, 2. / 3, 1, 0.2);
+    /* The mean: rows .15 .1 .4 | .1 .35 .45 */
+    expect(qkv_alignment_score_best(&score, QKV_DRAW_BOTH), QKV_READING_OUTPUT, 1, 0, 0.75, 1, 1. / 6);
+    cr_assert_str_eq(qkv_alignment_drawing_name(QKV_DRAW_ROWS), "rows");
+    cr_assert_str_eq(qkv_alignment_drawing_name(QKV_DRAW_BOTH), "both");
     qkv_alignment_score_release(&score);
     qkv_alignments_release(&gold);
 }

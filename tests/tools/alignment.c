@@ -48,8 +48,8 @@ Test(alignment, agrees_with_the_maps_of_each_sentence)
     cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
     cJSON *alignment = cJSON_GetObjectItem(remember(cJSON_Parse(outcome.output)), "alignment");
     cJSON *results = cJSON_GetObjectItem(alignment, "results");
-    cr_assert_eq(cJSON_GetArraySize(results), 2 * 4,
-                 "two heads, the mean of the layer, the mean of all, in two readings");
+    cr_assert_eq(cJSON_GetArraySize(results), 2 * 2 * 4,
+                 "two heads, the mean of the layer, the mean of all, in two drawings and two readings");
     cr_expect_eq(cJSON_GetObjectItem(alignment, "sentences")->valueint, 3);
     for (int head = 0; head < 2; head++) {
         cJSON *result = cJSON_GetArrayItem(results, head);

@@ -4,9 +4,13 @@
  * count from 0, source first: `0-0 1-2 2p1`. `-` marks a sure link, `p` or `?` a possible one. An empty line
  * has no links.
  *
- * From a cross map each target word gets one link: to the source word with the greatest weight of its row,
- * the first of several equal ones. The column of </s> does not count, and the step that outputs </s> is no
- * word. There are two ways to read a row, and models differ in which one aligns better:
+ * There are two ways to draw links from a cross map:
+ * - rows: each target word gets one link, to the source word with the greatest weight of its row, the first
+ * of several equal ones (the common way; "under" can link to "debajo" or to "de");
+ * - both: each source word also gets one, to the target word with the greatest weight of its column, so that
+ * one word can link to several on either side (the union of both directions, Och and Ney 2003). The column of
+ * </s> does not count, and the step that outputs </s> is no word. There are two ways to read a row, and
+ * models differ in which one aligns better:
  * - output: the word that the step outputs (row j for target word j);
  * - input: the word that the step takes in (row j + 1 for target word j).
  *
@@ -55,8 +59,19 @@ enum qkv_alignment_reading {
 /* output, input */
 QKV_API const char *qkv_alignment_reading_name(enum qkv_alignment_reading reading);
 
+/* Which links are drawn from a map. */
+enum qkv_alignment_drawing {
+    QKV_DRAW_ROWS, /* the strongest source word of each target word */
+    QKV_DRAW_BOTH, /* those, and the strongest target word of each source word */
+    QKV_DRAWINGS,
+};
+
+/* rows, both */
+QKV_API const char *qkv_alignment_drawing_name(enum qkv_alignment_drawing drawing);
+
 /* How well one head (or a mean of heads) aligns. */
 struct qkv_alignment_result {
+    enum qkv_alignment_drawing drawing;
     enum qkv_alignment_reading reading;
     int layer, head;                                 /* from 1; 0: the mean over all layers, or heads */
     int64_t links, sure, found_sure, found_possible; /* |A|, |S|, |A∩S|, |A∩P| */
@@ -71,20 +86,22 @@ struct qkv_alignment_score {
 };
 
 /* Adds the cross maps of one sentence pair: those of every layer and head, the mean over the heads of every
- * layer, and the mean over all, each in both readings. All reports must have the same layers and heads. Fails
- * when the report has no cross maps, when a gold link names a word that the sentence pair does not have, or
- * out of memory; nothing has been added then. */
+ * layer, and the mean over all, each in both drawings and readings. All reports must have the same layers and
+ * heads. Fails when the report has no cross maps, when a gold link names a word that the sentence pair does
+ * not have, or out of memory; nothing has been added then. */
 QKV_API enum qkv_status qkv_alignment_score_add(struct qkv_alignment_score *score,
                                                 const struct qkv_attention_report *report,
                                                 const struct qkv_alignment *gold, struct qkv_error *error);
 
-/* Result `index` of 0 .. count - 1, with its rates: by reading, layer, head; the means come after what they
- * are the means of. */
+/* Result `index` of 0 .. count - 1, with its rates: by drawing, reading, layer, head; the means come after
+ * what they are the means of. */
 QKV_API struct qkv_alignment_result qkv_alignment_score_get(const struct qkv_alignment_score *score,
                                                             int64_t index);
 
-/* The result with the lowest error rate, the first of several equal ones. There must have been a sentence. */
-QKV_API struct qkv_alignment_result qkv_alignment_score_best(const struct qkv_alignment_score *score);
+/* The result with the lowest error rate of a drawing, the first of several equal ones. There must have been a
+ * sentence. */
+QKV_API struct qkv_alignment_result qkv_alignment_score_best(const struct qkv_alignment_score *score,
+                                                             enum qkv_alignment_drawing drawing);
 
 struct qkv_run;
 struct qkv_corpus;
