@@ -92,14 +92,6 @@ static int read_colormap(const char *name)
                                                : complain_of_name("--colormap", name, colormap_name, NULL);
 }
 
-static enum qkv_terminal_colors terminal_colors(void)
-{
-    const char *depth = getenv("COLORTERM"), *terminal = getenv("TERM");
-    if (!colours_on(stdout) || !terminal || !strcmp(terminal, "dumb")) return QKV_COLORS_NONE;
-    return depth && (!strcmp(depth, "truecolor") || !strcmp(depth, "24bit")) ? QKV_COLORS_TRUE
-                                                                             : QKV_COLORS_256;
-}
-
 int attention_request_read(struct attention_request *request, const struct attention_options *options)
 {
     *request =
@@ -118,7 +110,7 @@ int attention_request_read(struct attention_request *request, const struct atten
         return QKV_INVALID;
     if (text && !request->path) {
         request->drawing.width = terminal_width(stdout);
-        request->drawing.colors = terminal_colors();
+        request->drawing.colors = terminal_colors(stdout);
     }
     return QKV_OK;
 }
@@ -138,19 +130,23 @@ static enum qkv_status write_to_stdout(const struct attention_request *request,
 }
 
 enum qkv_status attention_request_select(const struct attention_request *request,
-                                         const struct qkv_attention_report *report, struct qkv_arena *arena,
-                                         struct qkv_attention_report *selected, struct qkv_error *error)
+                                         const struct qkv_attention_report *report, const char *label,
+                                         struct qkv_arena *arena, struct qkv_attention_report *selected,
+                                         struct qkv_error *error)
 {
-    return qkv_attention_select(report, request->kinds, request->layer, request->head, arena, selected,
-                                error);
+    if (qkv_attention_select(report, request->kinds, request->layer, request->head, arena, selected, error))
+        return QKV_INVALID;
+    struct qkv_attention_map *maps = qkv_arena_allocate(arena, (size_t)selected->map_count * sizeof *maps);
+    if (!maps) return qkv_error_set(error, "out of memory");
+    memcpy(maps, selected->maps, (size_t)selected->map_count * sizeof *maps);
+    for (int64_t i = 0; label && i < selected->map_count; i++) maps[i].origin = label;
+    selected->maps = maps;
+    return QKV_OK;
 }
 
 enum qkv_status attention_request_write(const struct attention_request *request,
-                                        const struct qkv_attention_report *report, struct qkv_arena *arena,
-                                        struct qkv_error *error)
+                                        const struct qkv_attention_report *selected, struct qkv_error *error)
 {
-    struct qkv_attention_report selected;
-    if (attention_request_select(request, report, arena, &selected, error)) return QKV_INVALID;
-    if (!request->path) return write_to_stdout(request, &selected, error);
-    return qkv_attention_write(&selected, request->format, &request->drawing, request->path, error);
+    if (!request->path) return write_to_stdout(request, selected, error);
+    return qkv_attention_write(selected, request->format, &request->drawing, request->path, error);
 }

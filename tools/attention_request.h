@@ -52,14 +52,15 @@ struct attention_request {
  * makes no sense, else 0. */
 int attention_request_read(struct attention_request *request, const struct attention_options *options);
 
-/* Selects the maps that are asked for, as qkv_attention_select does. */
+/* Selects the maps that are asked for, in the arena. `label`: what sets them off against others, named in
+ * their titles; NULL: nothing. */
 enum qkv_status attention_request_select(const struct attention_request *request,
-                                         const struct qkv_attention_report *report, struct qkv_arena *arena,
-                                         struct qkv_attention_report *selected, struct qkv_error *error);
+                                         const struct qkv_attention_report *report, const char *label,
+                                         struct qkv_arena *arena, struct qkv_attention_report *selected,
+                                         struct qkv_error *error);
 
-/* Selects them and writes them. */
+/* Writes what was selected. */
 enum qkv_status attention_request_write(const struct attention_request *request,
-                                        const struct qkv_attention_report *report, struct qkv_arena *arena,
-                                        struct qkv_error *error);
+                                        const struct qkv_attention_report *selected, struct qkv_error *error);
 
 #endif

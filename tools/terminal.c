@@ -82,3 +82,11 @@ void print_plain(FILE *file, const char *text, size_t length)
             fputc(bytes[i], file);
     }
 }
+
+enum qkv_terminal_colors terminal_colors(FILE *file)
+{
+    const char *depth = getenv("COLORTERM"), *terminal = getenv("TERM");
+    if (!colours_on(file) || !terminal || !strcmp(terminal, "dumb")) return QKV_COLORS_NONE;
+    return depth && (!strcmp(depth, "truecolor") || !strcmp(depth, "24bit")) ? QKV_COLORS_TRUE
+                                                                             : QKV_COLORS_256;
+}

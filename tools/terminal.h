@@ -2,6 +2,8 @@
 #ifndef QKV_TOOLS_TERMINAL_H
 #define QKV_TOOLS_TERMINAL_H
 
+#include "qkv/attention_map.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -34,6 +36,9 @@ void format_duration(double seconds, char text[16]);
 /* Whether colours may be used on a file: a terminal, and NO_COLOR is unset or empty (https://no-color.org).
  */
 bool colours_on(FILE *file);
+
+/* The colours that text on a file may have. */
+enum qkv_terminal_colors terminal_colors(FILE *file);
 
 /* Columns of the terminal behind a file; 80 where that cannot be said. */
 int terminal_width(FILE *file);

@@ -2,15 +2,7 @@
 #ifndef QKV_CONFIG_CHECK_H
 #define QKV_CONFIG_CHECK_H
 
-#include "collector.h"
-#include "keys.h"
-
-/* Where the value of a key came from; one for each row of qkv_keys. */
-struct qkv_origin {
-    struct qkv_place place; /* of the key; the file alone when it was not given */
-    bool given;
-    bool bad; /* its value was refused or is missing: say nothing more about it */
-};
+#include "schema.h"
 
 /* Collects what does not fit together. `config` is as read, not yet normalised. */
 void qkv_config_check(const struct qkv_config *config, const struct qkv_origin *origins,

@@ -48,3 +48,26 @@ CHOICES(qkv_batch_type,
 CHOICES(qkv_metric, COUNT(qkv_metric_names), [QKV_METRIC_LOSS] = "loss", [QKV_METRIC_PERPLEXITY] = "ppl",
         [QKV_METRIC_TOKEN_ACCURACY] = "token_accuracy", [QKV_METRIC_SEQUENCE_ACCURACY] = "sequence_accuracy",
         [QKV_METRIC_BLEU] = "bleu", [QKV_METRIC_CHRF] = "chrf")
+
+/* ---- scenes; their values are not named outside ---- */
+
+#define SCENE_CHOICES(prefix, ...)                                                                           \
+    static const char *const prefix##_names[] = {__VA_ARGS__};                                               \
+    const struct qkv_choices prefix##_choices = {prefix##_names, COUNT(prefix##_names)};
+
+SCENE_CHOICES(qkv_generator, [QKV_GENERATOR_QKV] = "qkv", [QKV_GENERATOR_NUMPY] = "numpy")
+SCENE_CHOICES(qkv_draw, [QKV_DRAW_NORMAL] = "normal", [QKV_DRAW_UNIFORM] = "uniform",
+              [QKV_DRAW_INTEGERS] = "integers", [QKV_DRAW_XAVIER] = "xavier")
+SCENE_CHOICES(qkv_vectors_from, [QKV_VECTORS_GIVEN] = "given", [QKV_VECTORS_RANDOM] = "random",
+              [QKV_VECTORS_LEARNED] = "learned", [QKV_VECTORS_LETTERS] = "letters",
+              [QKV_VECTORS_PROJECTED] = "projected")
+SCENE_CHOICES(qkv_weights_from, [QKV_WEIGHTS_RANDOM] = "random", [QKV_WEIGHTS_GIVEN] = "given",
+              [QKV_WEIGHTS_LEARNED] = "learned", [QKV_WEIGHTS_NONE] = "none")
+SCENE_CHOICES(qkv_bias, [QKV_BIAS_NONE] = "none", [QKV_BIAS_ZEROS] = "zeros", [QKV_BIAS_RANDOM] = "random")
+SCENE_CHOICES(
+    qkv_score, [QKV_SCORE_SCALED_DOT] = "scaled_dot", [QKV_SCORE_DOT] = "dot",
+    [QKV_SCORE_GENERAL] = "general", [QKV_SCORE_ADDITIVE] = "additive", [QKV_SCORE_LENGTH] = "length")
+SCENE_CHOICES(qkv_scene_mask, [QKV_MASK_NONE] = "none", [QKV_MASK_CAUSAL] = "causal",
+              [QKV_MASK_PADDING] = "padding", [QKV_MASK_BOOLEAN] = "boolean", [QKV_MASK_ADDED] = "added")
+SCENE_CHOICES(qkv_attention_kind, [QKV_ATTENTION_ENCODER] = "encoder", [QKV_ATTENTION_DECODER] = "decoder",
+              [QKV_ATTENTION_CROSS] = "cross")

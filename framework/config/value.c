@@ -2,6 +2,7 @@
 
 #include "number.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -82,6 +83,14 @@ static bool read_number(const struct reading *reading, const struct qkv_yaml_nod
     return true;
 }
 
+/* The reading of one item of a list, which has a place of its own where the list has one. */
+static struct reading item_of(const struct reading *reading, const struct qkv_yaml_node *item)
+{
+    struct reading one = *reading;
+    if (one.place.line) one.place = (struct qkv_place){one.place.name, item->line, item->column};
+    return one;
+}
+
 static bool read_pair(const struct reading *reading, const struct qkv_yaml_node *node, double *field)
 {
     const char *wanted = "a list of two numbers, [a, b]";
@@ -95,9 +104,7 @@ static bool read_pair(const struct reading *reading, const struct qkv_yaml_node 
     const struct qkv_yaml_node *items[2] = {node->first, node->last};
     bool good = true;
     for (int i = 0; i < 2; i++) {
-        struct reading item = *reading;
-        if (item.place.line)
-            item.place = (struct qkv_place){item.place.name, items[i]->line, items[i]->column};
+        const struct reading item = item_of(reading, items[i]);
         good &= read_number(&item, items[i], &value[i]);
     }
     if (good) memcpy(field, value, sizeof value);
@@ -136,6 +143,82 @@ static bool read_text(const struct reading *reading, const struct qkv_yaml_node 
     return true;
 }
 
+/* A list of texts; a text alone is taken apart at white space. */
+static bool read_texts(const struct reading *reading, const struct qkv_yaml_node *node,
+                       struct qkv_texts *field)
+{
+    const char *wanted = "a list of texts, or a text of words";
+    bool words = node->kind == QKV_YAML_SCALAR && !qkv_yaml_is_null(node);
+    if (!words && node->kind != QKV_YAML_SEQUENCE) return refuse(reading, node, wanted);
+    size_t room = words ? strlen(node->text) / 2 + 1 : (size_t)node->count;
+    const char **text = qkv_arena_allocate(reading->arena, room * sizeof *text);
+    char *rest = words ? qkv_arena_string(reading->arena, node->text) : NULL;
+    if (!text || (words && !rest)) {
+        qkv_collect_no_memory(reading->collector, reading->place.name);
+        return false;
+    }
+    int64_t count = 0;
+    bool good = true;
+    for (char *word; words && (word = strtok_r(count ? NULL : rest, " \t\r\n", &rest));) text[count++] = word;
+    for (const struct qkv_yaml_node *item = words ? NULL : node->first; item; item = item->next) {
+        const struct reading one = item_of(reading, item);
+        if (item->kind != QKV_YAML_SCALAR || qkv_yaml_is_null(item) || !*item->text)
+            good = refuse(&one, item, "a list whose items are texts");
+        else
+            text[count++] = item->text;
+    }
+    if (good && !count && !reading->key->fallback) return refuse(reading, node, "at least one word");
+    if (good) *field = (struct qkv_texts){count, text};
+    return good;
+}
+
+/* One row of a matrix, which has as many numbers as the first. */
+static bool read_row(const struct reading *reading, const struct qkv_yaml_node *row, int64_t number,
+                     struct qkv_matrix *matrix, double *value)
+{
+    const struct reading here = item_of(reading, row);
+    if (row->kind == QKV_YAML_REFUSED) return false;
+    if (row->kind != QKV_YAML_SEQUENCE || !row->count)
+        return refuse(&here, row, "a list of rows of numbers, [[a, b], [c, d]]");
+    if (number == 1) matrix->columns = row->count;
+    if (row->count != matrix->columns) {
+        qkv_collect(reading->collector, here.place, "%s: row %lld has %d numbers, but row 1 has %lld",
+                    reading->key->path, (long long)number, row->count, (long long)matrix->columns);
+        return false;
+    }
+    bool good = true;
+    for (const struct qkv_yaml_node *item = row->first; item; item = item->next, value++) {
+        const struct reading one = item_of(reading, item);
+        bool infinite = item->kind == QKV_YAML_SCALAR && item->plain && !strcmp(item->text, "-.inf");
+        if (infinite)
+            *value = -HUGE_VAL;
+        else
+            good &= read_number(&one, item, value);
+    }
+    return good;
+}
+
+static bool read_matrix(const struct reading *reading, const struct qkv_yaml_node *node,
+                        struct qkv_matrix *field)
+{
+    if (node->kind != QKV_YAML_SEQUENCE)
+        return refuse(reading, node, "a list of rows of numbers, [[a, b], [c, d]]");
+    struct qkv_matrix matrix = {.rows = node->count};
+    size_t columns = node->first && node->first->kind == QKV_YAML_SEQUENCE ? (size_t)node->first->count : 0;
+    double *value = qkv_arena_allocate(reading->arena, (size_t)node->count * (columns + 1) * sizeof *value);
+    if (!value) {
+        qkv_collect_no_memory(reading->collector, reading->place.name);
+        return false;
+    }
+    matrix.value = value;
+    bool good = true;
+    int64_t number = 1;
+    for (const struct qkv_yaml_node *row = node->first; row && good; row = row->next, number++)
+        good = read_row(reading, row, number, &matrix, value + (number - 1) * matrix.columns);
+    if (good) *field = matrix;
+    return good;
+}
+
 /* Enums are read and written as int; keys.c asserts that they have its size. */
 static bool read_choice(const struct reading *reading, const struct qkv_yaml_node *node, void *field)
 {
@@ -154,7 +237,7 @@ static bool read_choice(const struct reading *reading, const struct qkv_yaml_nod
 }
 
 bool qkv_value_read(const struct qkv_key *key, const struct qkv_yaml_node *node, struct qkv_place place,
-                    struct qkv_config *config, struct qkv_arena *arena, struct qkv_collector *collector)
+                    void *config, struct qkv_arena *arena, struct qkv_collector *collector)
 {
     struct reading reading = {key, place, arena, collector};
     void *field = qkv_key_field(key, config);
@@ -171,6 +254,10 @@ bool qkv_value_read(const struct qkv_key *key, const struct qkv_yaml_node *node,
         return read_choice(&reading, node, field);
     case QKV_KEY_PAIR:
         return read_pair(&reading, node, field);
+    case QKV_KEY_TEXTS:
+        return read_texts(&reading, node, field);
+    case QKV_KEY_MATRIX:
+        return read_matrix(&reading, node, field);
     }
     return false;
 }
@@ -200,8 +287,8 @@ static void split_pair(char *text, struct qkv_yaml_node *whole, struct qkv_yaml_
     whole->last = &item[1];
 }
 
-bool qkv_value_read_text(const struct qkv_key *key, const char *text, struct qkv_place place,
-                         struct qkv_config *config, struct qkv_arena *arena, struct qkv_collector *collector)
+bool qkv_value_read_text(const struct qkv_key *key, const char *text, struct qkv_place place, void *config,
+                         struct qkv_arena *arena, struct qkv_collector *collector)
 {
     struct qkv_yaml_node item[2] = {0};
     struct qkv_yaml_node node = {.kind = QKV_YAML_SCALAR, .plain = key->kind != QKV_KEY_TEXT, .text = text};
@@ -211,5 +298,7 @@ bool qkv_value_read_text(const struct qkv_key *key, const char *text, struct qkv
         return false;
     }
     if (key->kind == QKV_KEY_PAIR) split_pair(copy, &node, item);
+    if ((key->kind == QKV_KEY_TEXTS || key->kind == QKV_KEY_MATRIX) && !strcmp(text, "[]"))
+        node.kind = QKV_YAML_SEQUENCE;
     return qkv_value_read(key, &node, place, config, arena, collector);
 }

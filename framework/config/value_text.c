@@ -71,8 +71,7 @@ static const char *quoted(const char *text, struct qkv_arena *arena)
     return out;
 }
 
-const char *qkv_value_text(const struct qkv_key *key, const struct qkv_config *config,
-                           struct qkv_arena *arena)
+const char *qkv_value_text(const struct qkv_key *key, const void *config, struct qkv_arena *arena)
 {
     const void *field = qkv_key_value(key, config);
     char number[2][QKV_NUMBER_SIZE];
@@ -97,11 +96,16 @@ const char *qkv_value_text(const struct qkv_key *key, const struct qkv_config *c
         qkv_number_format(number[0], ((const double *)field)[0]);
         qkv_number_format(number[1], ((const double *)field)[1]);
         return qkv_arena_format(arena, "[%s, %s]", number[0], number[1]);
+    case QKV_KEY_TEXTS: /* lists are too long for a sentence, and configs have none */
+        return qkv_arena_format(arena, "%lld words", (long long)((const struct qkv_texts *)field)->count);
+    case QKV_KEY_MATRIX:
+        return qkv_arena_format(arena, "[%lld, %lld]", (long long)((const struct qkv_matrix *)field)->rows,
+                                (long long)((const struct qkv_matrix *)field)->columns);
     }
     return NULL;
 }
 
-bool qkv_value_equal(const struct qkv_key *key, const struct qkv_config *a, const struct qkv_config *b)
+bool qkv_value_equal(const struct qkv_key *key, const void *a, const void *b)
 {
     static const size_t sizes[] = {
         [QKV_KEY_INTEGER] = sizeof(int64_t), [QKV_KEY_NUMBER] = sizeof(double),

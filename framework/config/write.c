@@ -90,11 +90,11 @@ static void write_range(const struct qkv_key *key, FILE *file)
     fputs(text, file);
 }
 
-enum qkv_status qkv_config_write_reference(FILE *file)
+static enum qkv_status write_reference(const struct qkv_schema *schema, FILE *file)
 {
     fputs("| Key | Type | Values | Default | Meaning |\n|---|---|---|---|---|\n", file);
-    for (int i = 0; i < qkv_key_count; i++) {
-        const struct qkv_key *key = &qkv_keys[i];
+    for (int i = 0; i < schema->count; i++) {
+        const struct qkv_key *key = &schema->keys[i];
         fprintf(file, "| `%s` | ", key->path);
         write_type(key, file);
         fputs(" | ", file);
@@ -106,4 +106,14 @@ enum qkv_status qkv_config_write_reference(FILE *file)
         fprintf(file, "%s |\n", key->help);
     }
     return ferror(file) ? QKV_INVALID : QKV_OK;
+}
+
+enum qkv_status qkv_config_write_reference(FILE *file)
+{
+    return write_reference(&qkv_config_schema, file);
+}
+
+enum qkv_status qkv_scene_write_reference(FILE *file)
+{
+    return write_reference(&qkv_scene_schema, file);
 }

@@ -1,4 +1,4 @@
-#include "qkv/attention_collect.h"
+#include "report/collect.h"
 
 #include "qkv/ops.h"
 
@@ -36,6 +36,16 @@ void qkv_attention_collector_free(struct qkv_attention_collector *collector)
     qkv_batch_release(&collector->batch);
     qkv_arena_release(&collector->arena);
     free(collector);
+}
+
+struct qkv_graph *qkv_attention_collector_graph(const struct qkv_attention_collector *collector)
+{
+    return collector->graph;
+}
+
+const struct qkv_trace *qkv_attention_collector_trace(const struct qkv_attention_collector *collector)
+{
+    return &collector->trace;
 }
 
 static enum qkv_status no_memory(struct qkv_error *error)

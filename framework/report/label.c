@@ -51,16 +51,23 @@ const char *qkv_report_line(struct qkv_arena *arena, const char *text)
     return clean(arena, text, ' ');
 }
 
-const char *qkv_report_map_title(struct qkv_arena *arena, const struct qkv_attention_map *map, bool with_kind)
+static const char *name_map(struct qkv_arena *arena, const struct qkv_attention_map *map, bool with_kind)
 {
     const char *kind = with_kind ? qkv_attention_kind_name(map->kind) : "";
     const char *attention = with_kind ? " attention, " : "";
+    if (map->label) return map->label;
     if (map->layer && map->head)
         return qkv_arena_format(arena, "%s%slayer %d, head %d", kind, attention, map->layer, map->head);
     if (map->layer)
         return qkv_arena_format(arena, "%s%slayer %d, mean of heads", kind, attention, map->layer);
     if (map->head) return qkv_arena_format(arena, "%s%shead %d, mean of layers", kind, attention, map->head);
     return qkv_arena_format(arena, "%s%smean of layers and heads", kind, attention);
+}
+
+const char *qkv_report_map_title(struct qkv_arena *arena, const struct qkv_attention_map *map, bool with_kind)
+{
+    const char *name = name_map(arena, map, with_kind);
+    return name && map->origin ? qkv_arena_format(arena, "%s: %s", map->origin, name) : name;
 }
 
 double qkv_report_largest_weight(const struct qkv_attention_report *report)

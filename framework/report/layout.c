@@ -63,10 +63,13 @@ static bool read_kind(struct layout *layout, const struct report_job *job, enum 
     bool cross = kind == QKV_ATTENTION_CROSS;
     if (shared->shown) return true;
     shared->shown = true;
-    if (!read_axis(&shared->rows, job, cross ? "target (output)" : "query",
-                   qkv_attention_row_tokens(job->report, kind), map->rows, layout->font) ||
-        !read_axis(&shared->columns, job, cross ? "source" : "key",
-                   qkv_attention_column_tokens(job->report, kind), map->columns, layout->font))
+    const char *rows = job->report->row_axis, *columns = job->report->column_axis;
+    if (!rows) rows = cross ? "target (output)" : "query";
+    if (!columns) columns = cross ? "source" : "key";
+    if (!read_axis(&shared->rows, job, rows, qkv_attention_row_tokens(job->report, kind), map->rows,
+                   layout->font) ||
+        !read_axis(&shared->columns, job, columns, qkv_attention_column_tokens(job->report, kind),
+                   map->columns, layout->font))
         return false;
     double width = shared->columns.width;
     if (width <= layout->cell - 2) {
@@ -190,6 +193,8 @@ static bool choose_subtitle(struct layout *layout, const struct report_job *job)
     const struct qkv_attention_map *first = &job->report->maps[0];
     if (layout->single)
         name = qkv_report_map_title(job->arena, first, true);
+    else if (job->report->name)
+        name = job->report->name;
     else if (!layout->mixed)
         name = qkv_arena_format(job->arena, "%s attention", qkv_attention_kind_name(first->kind));
     if (!name && !layout->mixed) return false;

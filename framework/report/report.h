@@ -51,6 +51,21 @@ double qkv_report_color_maximum(const struct report_job *job, double *tick);
 /* Black or white (0xRRGGBB), whichever reads better on the colour. */
 uint32_t qkv_report_ink(uint32_t background);
 
+/* ---- tables in the terminal (cells.c) ---- */
+
+/* Columns that a text takes. */
+int qkv_report_width(const char *text);
+
+void qkv_report_spaces(struct bytes *out, int count);
+
+/* Appends a text in exactly `width` columns; one that is too long is cut and ends in an ellipsis. */
+enum align { ALIGN_LEFT, ALIGN_RIGHT };
+void qkv_report_padded(struct bytes *out, const char *text, int width, enum align align);
+
+/* Sets the colours of the text that follows: this background, and ink that can be read on it. */
+void qkv_report_begin_color(struct bytes *out, enum qkv_terminal_colors colors, uint32_t color);
+void qkv_report_end_color(struct bytes *out, enum qkv_terminal_colors colors);
+
 #define FORMAT(name, extension, binary, help)                                                                \
     enum qkv_status qkv_report_##name(const struct report_job *job, struct bytes *out,                       \
                                       struct qkv_error *error);

@@ -22,77 +22,17 @@ struct table {
     double maximum;
 };
 
-/* Columns that a text takes in the terminal. */
-static int display_width(const char *text)
-{
-    int width = 0;
-    utf8proc_int32_t point;
-    while (*text) {
-        text += utf8proc_iterate((const utf8proc_uint8_t *)text, -1, &point);
-        width += utf8proc_charwidth(point);
-    }
-    return width;
-}
-
-static void append_spaces(struct bytes *out, int count)
-{
-    if (count > 0) qkv_bytes_format(out, "%*s", count, "");
-}
-
-enum align { LEFT, RIGHT };
-
-/* Appends a label in exactly `width` columns; one that is too long is cut and ends in an ellipsis. */
-static void append_label(struct bytes *out, const char *text, int width, enum align align)
-{
-    int own = display_width(text), used = 0;
-    if (align == RIGHT) append_spaces(out, width - own);
-    if (own <= width) {
-        qkv_bytes_text(out, text);
-        used = own;
-    } else {
-        for (const char *next = text;; text = next) {
-            utf8proc_int32_t point;
-            next += utf8proc_iterate((const utf8proc_uint8_t *)text, -1, &point);
-            if (used + utf8proc_charwidth(point) > width - 1) break;
-            qkv_bytes_append(out, text, (size_t)(next - text));
-            used += utf8proc_charwidth(point);
-        }
-        qkv_bytes_text(out, "…");
-        used++;
-    }
-    if (align == LEFT) append_spaces(out, width - used);
-}
-
-/* The entry of xterm's 6 x 6 x 6 cube that is closest to a colour. */
-static int palette_index(uint32_t color)
-{
-    static const int levels[] = {0, 95, 135, 175, 215, 255};
-    int index = 16;
-    for (int shift = 16, weight = 36; shift >= 0; shift -= 8, weight /= 6) {
-        int value = (int)(color >> shift & 0xFF), best = 0;
-        for (int i = 1; i < 6; i++)
-            if (abs(levels[i] - value) < abs(levels[best] - value)) best = i;
-        index += weight * best;
-    }
-    return index;
-}
-
 /* Sets the colours of the text that follows: the colour of a weight, and ink that can be read on it. */
 static void begin_color(const struct table *table, double weight)
 {
     uint32_t color = 0;
     qkv_colormap_color(table->job->options.colormap, weight / table->maximum, &color);
-    int dark = qkv_report_ink(color) == 0;
-    if (table->job->options.colors == QKV_COLORS_TRUE)
-        qkv_bytes_format(table->out, "\033[48;2;%u;%u;%u;38;5;%dm", color >> 16, color >> 8 & 0xFF,
-                         color & 0xFF, dark ? 16 : 231);
-    else if (table->job->options.colors == QKV_COLORS_256)
-        qkv_bytes_format(table->out, "\033[48;5;%d;38;5;%dm", palette_index(color), dark ? 16 : 231);
+    qkv_report_begin_color(table->out, table->job->options.colors, color);
 }
 
 static void end_color(const struct table *table)
 {
-    if (table->job->options.colors != QKV_COLORS_NONE) qkv_bytes_text(table->out, "\033[0m");
+    qkv_report_end_color(table->out, table->job->options.colors);
 }
 
 /* A weight in its cell, with the space before it. What rounds to 0.00 is a dot, so that the eye finds the
@@ -101,10 +41,10 @@ static void append_weight(const struct table *table, double weight, int width)
 {
     begin_color(table, weight);
     if (weight < 0.005) {
-        append_spaces(table->out, width);
+        qkv_report_spaces(table->out, width);
         qkv_bytes_text(table->out, "·");
     } else {
-        append_spaces(table->out, width - 3);
+        qkv_report_spaces(table->out, width - 3);
         int hundredths =
             (int)lround(fmin(fmax(weight, 0), 9) * 100); /* no %f: its point depends on the locale */
         qkv_bytes_format(table->out, "%d.%02d", hundredths / 100, hundredths % 100);
@@ -115,14 +55,14 @@ static void append_weight(const struct table *table, double weight, int width)
 static void append_block(const struct table *table, int64_t first, int64_t last)
 {
     const struct qkv_attention_map *map = table->map;
-    append_spaces(table->out, table->label_width);
+    qkv_report_spaces(table->out, table->label_width);
     for (int64_t c = first; c < last; c++) {
         qkv_bytes_text(table->out, " ");
-        append_label(table->out, table->columns[c], table->column_widths[c], RIGHT);
+        qkv_report_padded(table->out, table->columns[c], table->column_widths[c], ALIGN_RIGHT);
     }
     qkv_bytes_text(table->out, "\n");
     for (int64_t r = 0; r < map->rows; r++) {
-        append_label(table->out, table->rows[r], table->label_width, LEFT);
+        qkv_report_padded(table->out, table->rows[r], table->label_width, ALIGN_LEFT);
         for (int64_t c = first; c < last; c++)
             append_weight(table, map->weights[r * map->columns + c], table->column_widths[c]);
         qkv_bytes_text(table->out, "\n");
@@ -144,7 +84,7 @@ static bool read_labels(struct qkv_arena *arena, const char *const *tokens, int6
     for (int64_t i = 0; i < count; i++) {
         (*labels)[i] = qkv_report_label(arena, tokens[i]);
         if (!(*labels)[i]) return false;
-        (*widths)[i] = clamp(display_width((*labels)[i]), least, most);
+        (*widths)[i] = clamp(qkv_report_width((*labels)[i]), least, most);
     }
     return true;
 }

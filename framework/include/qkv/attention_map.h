@@ -33,6 +33,8 @@ struct qkv_attention_map {
     int layer, head;       /* count from 1; 0: the mean over the layers, or heads */
     int64_t rows, columns; /* query tokens, key tokens */
     const double *weights; /* [rows, columns], row after row; each row sums to 1 */
+    const char *label;     /* its name in pictures and text; NULL: layer and head */
+    const char *origin;    /* a word before that name, "learned"; NULL: none */
 };
 
 /* The maps of one sentence pair. */
@@ -47,6 +49,8 @@ struct qkv_attention_report {
     int64_t target_length; /* steps */
     const struct qkv_attention_map *maps;
     int64_t map_count;
+    /* What pictures call the attention and its axes; NULL: as the kind says. */
+    const char *name, *row_axis, *column_axis;
 };
 
 /* The tokens that name the rows (columns) of maps of a kind: as many as the map has rows (columns). */

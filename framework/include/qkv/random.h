@@ -15,6 +15,7 @@ enum qkv_stream {
     QKV_STREAM_DROPOUT,        /* + node within its graph, see graph.h */
     QKV_STREAM_GENERATE,       /* generated data sets */
     QKV_STREAM_CHECK,          /* samples and cotangents of the gradient check */
+    QKV_STREAM_SCENE,          /* vectors and matrices of scenes */
 };
 
 /* The coordinates but for the index. */

@@ -1,0 +1,69 @@
+/* Makes the rows of a table: include it once in the file of a table, behind the definitions of KEY_STRUCT,
+ * the struct that the keys are fields of, and KEY_TABLE, the file of the rows; then const struct qkv_key
+ * keys[] = { #include KEY_TABLE
+ *     }; */
+#include "keys.h"
+
+#include <math.h>
+
+#define FIELD(path)       (((KEY_STRUCT *)0)->path)
+#define TO_STRING(tokens) #tokens
+#define NAME(path)        TO_STRING(path)
+
+/* The type of each field is what its row says. */
+#define IS(type, path)     _Static_assert(_Generic(FIELD(path), type : 1, default : 0), NAME(path));
+#define TEXT(path, ...)    IS(const char *, path)
+#define INTEGER(path, ...) IS(int64_t, path)
+#define NUMBER(path, ...)  IS(double, path)
+#define BOOLEAN(path, ...) IS(bool, path)
+#define TEXTS(path, ...)   IS(struct qkv_texts, path)
+#define MATRIX(path, ...)  IS(struct qkv_matrix, path)
+#define PAIR(path, ...)                                                                                      \
+    IS(double *, path) _Static_assert(sizeof FIELD(path) == 2 * sizeof(double), NAME(path));
+#define CHOICE(path, ...) _Static_assert(sizeof FIELD(path) == sizeof(int), NAME(path));
+#include KEY_TABLE
+#undef TEXT
+#undef INTEGER
+#undef NUMBER
+#undef BOOLEAN
+#undef PAIR
+#undef TEXTS
+#undef MATRIX
+#undef CHOICE
+
+#define REQUIRED NULL
+/* On one line each; the formatter would take four. */
+/* clang-format off */
+#define ANY           {-HUGE_VAL, HUGE_VAL, false, false}
+#define FROM(a)       {(a), HUGE_VAL, false, false}
+#define ABOVE(a)      {(a), HUGE_VAL, true, false}
+#define WITHIN(a, b)  {(a), (b), false, false}
+#define BELOW(a, b)   {(a), (b), false, true}
+#define BETWEEN(a, b) {(a), (b), true, true}
+/* clang-format on */
+
+#define ROW(key_kind, key_path, key_role, key_fallback, key_help, ...)                                       \
+    {.path = NAME(key_path),                                                                                 \
+     .kind = key_kind,                                                                                       \
+     .role = QKV_ROLE_##key_role,                                                                            \
+     .offset = offsetof(KEY_STRUCT, key_path),                                                               \
+     .fallback = key_fallback,                                                                               \
+     .help = key_help,                                                                                       \
+     __VA_ARGS__},
+#define TEXT(path, role, fallback, help)                                                                     \
+    ROW(QKV_KEY_TEXT, path, role, fallback, help, .range = ANY, .unit = "")
+#define BOOLEAN(path, role, fallback, help)                                                                  \
+    ROW(QKV_KEY_BOOLEAN, path, role, fallback, help, .range = ANY, .unit = "")
+#define INTEGER(path, role, limits, of_unit, fallback, help)                                                 \
+    ROW(QKV_KEY_INTEGER, path, role, fallback, help, .range = limits, .unit = of_unit)
+#define NUMBER(path, role, limits, of_unit, fallback, help)                                                  \
+    ROW(QKV_KEY_NUMBER, path, role, fallback, help, .range = limits, .unit = of_unit)
+#define PAIR(path, role, limits, fallback, help)                                                             \
+    ROW(QKV_KEY_PAIR, path, role, fallback, help, .range = limits, .unit = "")
+#define TEXTS(path, role, fallback, help)                                                                    \
+    ROW(QKV_KEY_TEXTS, path, role, fallback, help, .range = ANY, .unit = "")
+#define MATRIX(path, role, fallback, help)                                                                   \
+    ROW(QKV_KEY_MATRIX, path, role, fallback, help, .range = ANY, .unit = "")
+#define CHOICE(path, role, fallback, help)                                                                   \
+    ROW(QKV_KEY_CHOICE, path, role, fallback, help, .range = ANY, .unit = "",                                \
+        .choices = QKV_CHOICES_OF(FIELD(path)))

@@ -1,0 +1,185 @@
+/* A walk as one page: no script, no other file, matrices coloured by their numbers, dark ink on light cells.
+ */
+#include "explain/write.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { ROWS_MOST = 26, COLUMNS_MOST = 14 };
+
+static const char STYLE[] =
+    "body{font:16px/1.5 system-ui,'DejaVu Sans',sans-serif;color:#222;background:#fdfdfb;margin:2rem auto;"
+    "max-width:72rem;padding:0 1.5rem}\n"
+    "h1{font-size:1.5rem;line-height:1.25;margin:0 0 .75rem}\n"
+    ".about{max-width:44rem;color:#444}\n"
+    "section{border-top:1px solid #ddd;margin-top:1.6rem;padding-top:.7rem}\n"
+    "h2{font-size:1.05rem;margin:0 0 .3rem;display:flex;flex-wrap:wrap;gap:.75rem;align-items:baseline}\n"
+    "h2 .n{color:#888;font-weight:400;min-width:1.4rem}\n"
+    "h2 code{font-size:.95rem;background:#f1f0ea;padding:.05rem .4rem;border-radius:.25rem;font-weight:400}\n"
+    "h2 .shape{margin-left:auto;color:#888;font-weight:400;font-size:.9rem}\n"
+    ".note{margin:.2rem 0 .4rem;color:#8a4b00;max-width:44rem}\n"
+    ".side{display:flex;flex-wrap:wrap;gap:1.5rem;align-items:flex-start}\n"
+    "figure{margin:.4rem 0 0;overflow-x:auto;max-width:100%}\n"
+    "figcaption{font-size:.9rem;color:#555;margin-bottom:.2rem}\n"
+    "table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.85rem}\n"
+    "th{font-weight:400;color:#555;padding:.15rem .5rem;text-align:right;white-space:nowrap}\n"
+    "tbody th{text-align:left;color:#222}\n"
+    "td{padding:.18rem .5rem;text-align:right;white-space:nowrap;border:1px solid #fff}\n"
+    "td.gap{background:none;color:#999;text-align:center}\n";
+
+static void append_escaped(struct bytes *out, const char *text)
+{
+    for (const char *c = text; *c; c++) {
+        if (*c == '&')
+            qkv_bytes_text(out, "&amp;");
+        else if (*c == '<')
+            qkv_bytes_text(out, "&lt;");
+        else if (*c == '>')
+            qkv_bytes_text(out, "&gt;");
+        else
+            qkv_bytes_append(out, c, 1);
+    }
+}
+
+static void append_name(const struct explain_job *job, const char *const *names, int64_t i, struct bytes *out)
+{
+    const char *name = names ? qkv_report_label(job->arena, names[i])
+                             : qkv_arena_format(job->arena, "%lld", (long long)i + 1);
+    append_escaped(out, name ? name : "?");
+}
+
+/* White at 0, blue below it, orange above, never so dark that ink could not be read. */
+static uint32_t diverging(double part)
+{
+    static const int below[] = {0x6B, 0xA3, 0xD6}, above[] = {0xF2, 0x9E, 0x4C};
+    const int *end = part < 0 ? below : above;
+    uint32_t color = 0;
+    double strength = fmin(fabs(part), 1);
+    for (int i = 0; i < 3; i++) color = color << 8 | (uint32_t)lround(255 + (end[i] - 255) * strength);
+    return color;
+}
+
+struct painting {
+    struct number_style style;
+    double largest;
+    bool weights;
+    const char *colormap;
+};
+
+static void append_cell(const struct painting *painting, double value, struct bytes *out)
+{
+    char text[40];
+    uint32_t color = 0xEEEEEE;
+    double part = painting->largest > 0 ? value / painting->largest : 0;
+    qkv_explain_number(text, painting->style, value);
+    if (isfinite(value) && painting->weights)
+        qkv_colormap_color(painting->colormap, part, &color);
+    else if (isfinite(value))
+        color = diverging(part);
+    qkv_bytes_format(out, "<td style=\"background:#%06x", (unsigned)color);
+    if (qkv_report_ink(color)) qkv_bytes_text(out, ";color:#fff");
+    qkv_bytes_format(out, "\">%s</td>", isinf(value) ? value < 0 ? "−∞" : "∞" : text);
+}
+
+static void append_matrix(const struct explain_job *job, const struct qkv_step *step, const double *values,
+                          const char *caption, const struct painting *painting, struct bytes *out)
+{
+    struct elision rows = {step->rows, 0}, columns = {step->columns, 0};
+    if (!job->options.full) {
+        rows = qkv_explain_elide(step->rows, ROWS_MOST, 3);
+        if (!step->column_names) columns = qkv_explain_elide(step->columns, COLUMNS_MOST, 2);
+    }
+    qkv_bytes_text(out, "<figure>");
+    if (*caption) {
+        qkv_bytes_text(out, "<figcaption>");
+        append_escaped(out, caption);
+        qkv_bytes_text(out, "</figcaption>");
+    }
+    qkv_bytes_text(out, "<table><thead><tr><th></th>");
+    for (int64_t i = 0; i < qkv_explain_places(columns, step->columns); i++) {
+        int64_t c = qkv_explain_shown(columns, step->columns, i);
+        qkv_bytes_text(out, "<th>");
+        if (c < 0)
+            qkv_bytes_text(out, "…");
+        else
+            append_name(job, step->column_names, c, out);
+        qkv_bytes_text(out, "</th>");
+    }
+    qkv_bytes_text(out, "</tr></thead>\n<tbody>\n");
+    for (int64_t i = 0; i < qkv_explain_places(rows, step->rows); i++) {
+        int64_t r = qkv_explain_shown(rows, step->rows, i);
+        qkv_bytes_text(out, "<tr><th>");
+        if (r >= 0) append_name(job, step->row_names, r, out);
+        qkv_bytes_text(out, "</th>");
+        for (int64_t j = 0; j < qkv_explain_places(columns, step->columns); j++) {
+            int64_t c = qkv_explain_shown(columns, step->columns, j);
+            if (r < 0 || c < 0)
+                qkv_bytes_format(out, "<td class=\"gap\">%s</td>", r < 0 ? "⋮" : "…");
+            else
+                append_cell(painting, values[r * step->columns + c], out);
+        }
+        qkv_bytes_text(out, "</tr>\n");
+    }
+    qkv_bytes_text(out, "</tbody></table></figure>\n");
+}
+
+static void append_step(const struct explain_job *job, int64_t at, struct bytes *out)
+{
+    const struct qkv_step *first = &job->walks[0].steps[at];
+    const char *colormap = job->options.drawing.colormap;
+    const struct painting painting = {
+        .style = qkv_explain_number_style(job, at),
+        .largest = qkv_explain_largest(job, at),
+        .weights = !strcmp(first->name, "weights"),
+        .colormap = colormap ? colormap : "YlOrRd",
+    };
+    char shape[64];
+    qkv_explain_shape(&job->walks[0], first, shape);
+    qkv_bytes_format(out, "<section id=\"%s\"><h2><span class=\"n\">%lld</span>", first->name,
+                     (long long)at + 1);
+    append_escaped(out, first->title);
+    if (*first->formula) {
+        qkv_bytes_text(out, "<code>");
+        append_escaped(out, first->formula);
+        qkv_bytes_text(out, "</code>");
+    }
+    qkv_bytes_format(out, "<span class=\"shape\">%s</span></h2>\n", shape);
+    if (first->note) {
+        qkv_bytes_text(out, "<p class=\"note\">");
+        append_escaped(out, first->note);
+        qkv_bytes_text(out, "</p>\n");
+    }
+    qkv_bytes_text(out, "<div class=\"side\">\n");
+    for (int64_t h = 0; h < (first->heads ? first->heads : 1); h++)
+        for (int w = 0; w < job->count; w++) {
+            const struct qkv_step *step = qkv_explain_counterpart(job, w, at);
+            if (step)
+                append_matrix(job, step, step->values + h * step->rows * step->columns,
+                              qkv_explain_caption(job, w, step, h), &painting, out);
+        }
+    qkv_bytes_text(out, "</div></section>\n");
+}
+
+enum qkv_status qkv_explain_html(const struct explain_job *job, struct bytes *out, struct qkv_error *error)
+{
+    const struct qkv_explanation *walk = &job->walks[0];
+    const char *title = walk->title ? qkv_report_line(job->arena, walk->title) : NULL;
+    (void)error;
+    if (!title || !*title) title = "Attention step by step";
+    qkv_bytes_text(out, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+                        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>");
+    append_escaped(out, title);
+    qkv_bytes_text(out, "</title>\n<style>\n");
+    qkv_bytes_text(out, STYLE);
+    qkv_bytes_text(out, "</style>\n</head>\n<body>\n<h1>");
+    append_escaped(out, title);
+    qkv_bytes_text(out, "</h1>\n");
+    if (walk->about && *walk->about) {
+        qkv_bytes_text(out, "<p class=\"about\">");
+        append_escaped(out, walk->about);
+        qkv_bytes_text(out, "</p>\n");
+    }
+    for (int64_t i = 0; i < walk->step_count; i++) append_step(job, i, out);
+    qkv_bytes_text(out, "</body>\n</html>\n");
+    return QKV_OK;
+}

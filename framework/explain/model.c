@@ -1,0 +1,293 @@
+/* The walk through an attention layer of a trained model: what it reads is taken from a forced pass, what it
+ * does is done again step by step. */
+#include "explain/learned.h"
+
+#include "graph/graph.h"
+#include "report/collect.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct visit {
+    const struct qkv_model *model;
+    enum qkv_attention_kind kind;
+    int layer;
+    struct qkv_graph *pass;             /* of the forced pass */
+    const struct qkv_tensor *attention; /* the fused op in it */
+    struct qkv_attention_report report; /* its words */
+    struct walk *walk;
+    struct words rows, columns; /* words that ask and that are looked at */
+    struct words inputs;        /* those that the asking side reads */
+    const int32_t *asking;      /* rows to follow; NULL: all */
+    int64_t asking_count;
+    struct qkv_error *error;
+};
+
+static enum qkv_status no_memory(struct qkv_error *error)
+{
+    return qkv_error_set(error, "out of memory for a walk through attention");
+}
+
+/* ---- what the pass holds ---- */
+
+/* The first tensor of a name ("encoder.embeddings") and op; NULL where there is none. */
+static const struct qkv_tensor *find_tensor(const struct qkv_graph *graph, const char *name, const char *op)
+{
+    for (const struct qkv_tensor *tensor = graph->first; tensor; tensor = tensor->next)
+        if (tensor->name && !strcmp(tensor->name, name) && !strcmp(qkv_op_name(tensor->op), op))
+            return tensor;
+    return NULL;
+}
+
+/* The product that queries, keys or values came from, through whatever turned them afterwards. */
+static const struct qkv_tensor *find_product(const struct qkv_tensor *tensor)
+{
+    while (tensor && tensor->op != QKV_OP_linear) tensor = tensor->input[0];
+    return tensor;
+}
+
+static enum qkv_status find_attention(struct visit *v, const struct qkv_trace *trace)
+{
+    int layers = 0;
+    for (int64_t i = 0; i < trace->count; i++) {
+        if (trace->attention[i].kind != v->kind) continue;
+        if (trace->attention[i].layer == v->layer) v->attention = trace->attention[i].node;
+        if (trace->attention[i].layer > layers) layers = (int)trace->attention[i].layer;
+    }
+    if (v->attention && find_product(v->attention->input[0]) && find_product(v->attention->input[1]))
+        return QKV_OK;
+    if (v->attention)
+        return qkv_error_set(v->error,
+                             "the %s attention has no projections of queries and keys to walk through",
+                             qkv_attention_kind_name(v->kind));
+    if (!layers)
+        return qkv_error_set(v->error, "the model has no %s attention", qkv_attention_kind_name(v->kind));
+    return qkv_error_set(v->error, "the %s attention has no layer %d: its layers are 1 to %d",
+                         qkv_attention_kind_name(v->kind), v->layer, layers);
+}
+
+/* A copy of a tensor of the pass, in the graph of the walk. */
+static struct qkv_tensor *copy(struct visit *v, const struct qkv_tensor *tensor)
+{
+    double *values = qkv_walk_memory(v->walk, tensor->count, sizeof *values);
+    if (!values) return NULL;
+    qkv_tensor_read(tensor, values);
+    return qkv_walk_constant(v->walk,
+                             (struct qkv_matrix){tensor->shape.size[0], tensor->shape.size[1], values});
+}
+
+/* ---- words to inputs ---- */
+
+static void note_ids(struct visit *v, const char *name, const char *title, struct words words,
+                     const struct qkv_tensor *embedding)
+{
+    static const char *const ROW[] = {"number"};
+    double *ids = qkv_walk_memory(v->walk, words.count, sizeof *ids);
+    for (int64_t i = 0; ids && i < words.count; i++) ids[i] = embedding->options.indices[i];
+    struct qkv_step *step =
+        qkv_walk_note(v->walk, name, title, "in the vocabulary", (struct words){1, ROW}, words);
+    step->values = ids;
+}
+
+static struct words positions_named(struct walk *walk, int64_t count)
+{
+    const char **names = qkv_walk_memory(walk, count, sizeof *names);
+    for (int64_t i = 0; names && i < count; i++) names[i] = qkv_walk_text(walk, "%lld", (long long)i);
+    return (struct words){count, names};
+}
+
+/* Tokens, embeddings and positions of one stack. `prefix` "" or "source_". */
+static void note_front(struct visit *v, const char *stack, bool source, struct words words)
+{
+    struct walk *walk = v->walk;
+    const struct qkv_tensor *embedding = find_tensor(v->pass, qkv_walk_text(walk, "%s.embeddings", stack),
+                                                     "embedding"),
+                            *sum = find_tensor(v->pass, qkv_walk_text(walk, "%s.positions", stack),
+                                               "add_positions");
+    if (!embedding) return;
+    struct words numbered = {embedding->shape.size[1], NULL};
+    double factor = embedding->options.factor;
+    const char *letter = source ? "E_source" : "E";
+    note_ids(v, source ? "source_tokens" : "tokens", source ? "source tokens" : "tokens", words, embedding);
+    qkv_walk_note_tensor(walk, source ? "source_embeddings" : "embeddings",
+                         source ? "source embeddings" : "embeddings",
+                         factor > 1 ? qkv_walk_text(walk, "%s = row of the learned table times √%lld", letter,
+                                                    (long long)numbered.count)
+                                    : qkv_walk_text(walk, "%s = row of the learned table", letter),
+                         copy(v, embedding), 0, false, words, numbered);
+    if (!sum) return;
+    double *table = qkv_walk_memory(walk, words.count * numbered.count, sizeof *table);
+    double *whole = qkv_walk_memory(walk, sum->input[1]->count, sizeof *whole);
+    if (!table || !whole) return;
+    qkv_tensor_read(sum->input[1], whole);
+    memcpy(table, whole, (size_t)(words.count * numbered.count) * sizeof *table);
+    bool learned = sum->input[1]->parameter;
+    if (!source)
+        qkv_walk_note_matrix(
+            walk, "positions", "position encoding",
+            learned ? "P, learned" : "P[p, 2i] = sin(p / base^(2i/D)), P[p, 2i+1] = cos of the same",
+            (struct qkv_matrix){words.count, numbered.count, table}, 0, positions_named(walk, words.count));
+    qkv_walk_note_tensor(walk, source ? "source_inputs" : "inputs", source ? "source inputs" : "inputs",
+                         qkv_walk_text(walk, "%s + P", letter), copy(v, sum), 0, false, words, numbered);
+}
+
+/* ---- the layer ---- */
+
+static struct qkv_tensor *take_asking(struct visit *v, struct qkv_tensor *x)
+{
+    return v->asking ? qkv_gather_rows(v->walk->graph, x, v->asking, v->asking_count) : x;
+}
+
+static void make_mask(struct visit *v, struct attention_parts *parts)
+{
+    int64_t keys = v->columns.count;
+    if (!v->attention->options.causal) return;
+    double *visible = qkv_walk_memory(v->walk, v->asking_count * keys, sizeof *visible);
+    for (int64_t i = 0; visible && i < v->asking_count; i++)
+        for (int64_t j = 0; j < keys; j++) visible[i * keys + j] = j <= (v->asking ? v->asking[i] : i);
+    parts->visible = visible;
+    parts->mask_note = "No word sees one behind it: while translating there is none yet.";
+}
+
+/* "encoder.1.self" of "encoder.1.self.query.weight" */
+static const char *layer_name(struct visit *v, const struct qkv_tensor *product)
+{
+    static const char tail[] = ".query.weight";
+    const struct qkv_parameter *weight = product->input[1]->parameter;
+    size_t length = weight ? strlen(weight->name) : 0, more = sizeof tail - 1;
+    if (length <= more || strcmp(weight->name + length - more, tail) != 0) return NULL;
+    return qkv_walk_text(v->walk, "%.*s", (int)(length - more), weight->name);
+}
+
+static enum qkv_status walk_layer(struct visit *v)
+{
+    struct walk *walk = v->walk;
+    const struct qkv_tensor *asked = find_product(v->attention->input[0]),
+                            *told = find_product(v->attention->input[1]);
+    struct attention_parts parts = {
+        .asking = v->rows, .answering = v->columns, .score = QKV_SCORE_SCALED_DOT};
+    bool cross = v->kind == QKV_ATTENTION_CROSS, encoder = v->kind == QKV_ATTENTION_ENCODER;
+    const char *name = layer_name(v, asked), *side = encoder ? "encoder" : "decoder";
+    if (!name)
+        return qkv_error_set(v->error, "the %s attention has no weights for queries",
+                             qkv_attention_kind_name(v->kind));
+    if (qkv_learned_projections(v->model, name, v->attention->options.heads, walk, &parts, v->error))
+        return QKV_INVALID;
+    note_front(v, side, false, v->inputs);
+    if (cross) note_front(v, "encoder", true, v->columns);
+    struct qkv_tensor *x = copy(v, asked->input[0]), *memory = cross ? copy(v, told->input[0]) : x;
+    if (walk->failed) return no_memory(v->error);
+    const char *before = v->layer > 1 || cross ? qkv_walk_text(walk, "X, what reaches layer %d", v->layer)
+                                               : "X, the inputs as the layer reads them";
+    bool normed = qkv_op_name(asked->input[0]->op) && strstr(qkv_op_name(asked->input[0]->op), "norm");
+    x = take_asking(v, x);
+    qkv_walk_note_tensor(walk, "layer_inputs", "inputs of the layer",
+                         normed ? qkv_walk_text(walk, "%s, normed", before) : before, x, 0, false, v->rows,
+                         (struct words){x ? x->shape.size[1] : 0, NULL});
+    if (cross) {
+        walk->step[walk->count - 1].note = "From here on a row is named by the word that its step puts out.";
+        qkv_walk_note_tensor(walk, "memory", "memory", "M, what the encoder made of the source", memory, 0,
+                             false, v->columns, (struct words){memory ? memory->shape.size[1] : 0, NULL});
+    }
+    parts.x = x;
+    parts.memory = memory;
+    parts.x_name = "X";
+    parts.memory_name = cross ? "M" : "X";
+    make_mask(v, &parts);
+    qkv_walk_attention(walk, &parts);
+    return QKV_OK;
+}
+
+/* ---- words ---- */
+
+static void name_words(struct visit *v)
+{
+    const struct qkv_attention_report *report = &v->report;
+    bool encoder = v->kind == QKV_ATTENTION_ENCODER, decoder = v->kind == QKV_ATTENTION_DECODER;
+    v->inputs = (struct words){encoder ? report->source_length : report->target_length,
+                               encoder ? report->source : report->target_input};
+    v->rows = (struct words){v->inputs.count, qkv_attention_row_tokens(report, v->kind)};
+    v->columns = (struct words){decoder ? report->target_length : report->source_length,
+                                qkv_attention_column_tokens(report, v->kind)};
+}
+
+/* Only these rows ask, each a word of them or a number. */
+static enum qkv_status follow_words(struct visit *v, const struct qkv_texts *follow)
+{
+    v->asking_count = v->rows.count;
+    if (!follow || !follow->count) return QKV_OK;
+    int64_t count = 0;
+    int32_t *rows = qkv_walk_memory(v->walk, (follow->count + 1) * v->rows.count, sizeof *rows);
+    const char **names = qkv_walk_memory(v->walk, (follow->count + 1) * v->rows.count, sizeof *names);
+    if (!rows || !names) return no_memory(v->error);
+    for (int64_t f = 0; f < follow->count; f++) {
+        int64_t before = count;
+        for (int64_t i = 0; i < v->rows.count; i++)
+            if (!strcmp(v->rows.text[i], follow->text[f])) rows[count++] = (int32_t)i;
+        char *end;
+        long number = strtol(follow->text[f], &end, 10);
+        if (count == before && end > follow->text[f] && !*end && number >= 1 && number <= v->rows.count)
+            rows[count++] = (int32_t)(number - 1);
+        if (count == before)
+            return qkv_error_set(
+                v->error,
+                "there is no word '%s' to follow: name one of the rows, or its number from 1 "
+                "to %lld",
+                follow->text[f], (long long)v->rows.count);
+    }
+    for (int64_t i = 0; i < count; i++) names[i] = v->rows.text[rows[i]];
+    v->rows = (struct words){count, names};
+    v->asking = rows;
+    v->asking_count = count;
+    return QKV_OK;
+}
+
+/* The words of the report die with the collector. */
+static void keep_words(struct visit *v)
+{
+    struct words *all[] = {&v->rows, &v->columns, &v->inputs};
+    for (int i = 0; i < 3; i++) {
+        const char **kept = qkv_walk_memory(v->walk, all[i]->count, sizeof *kept);
+        for (int64_t w = 0; kept && w < all[i]->count; w++) {
+            kept[w] = qkv_arena_string(v->walk->arena, all[i]->text[w]);
+            if (!kept[w]) v->walk->failed = true;
+        }
+        all[i]->text = kept;
+    }
+}
+
+static enum qkv_status visit(struct visit *v, struct qkv_attention_collector *collector,
+                             const struct qkv_attention_pair *pair, const struct qkv_texts *follow)
+{
+    if (qkv_attention_collect(collector, 1, pair, 1u << v->kind, &v->report, v->error)) return QKV_INVALID;
+    v->pass = qkv_attention_collector_graph(collector);
+    if (find_attention(v, qkv_attention_collector_trace(collector))) return QKV_INVALID;
+    name_words(v);
+    keep_words(v);
+    if (v->walk->failed) return no_memory(v->error);
+    if (follow_words(v, follow)) return QKV_INVALID;
+    return walk_layer(v);
+}
+
+enum qkv_status qkv_explain_model(const struct qkv_model *model, const struct qkv_attention_pair *pair,
+                                  enum qkv_attention_kind kind, int layer, const struct qkv_texts *follow,
+                                  struct qkv_arena *arena, struct qkv_explanation *explanation,
+                                  struct qkv_error *error)
+{
+    struct walk *walk = qkv_arena_zeroed(arena, sizeof *walk);
+    struct visit v = {.model = model, .kind = kind, .layer = layer, .walk = walk, .error = error};
+    if (walk) walk->arena = arena;
+    if (walk) walk->graph = qkv_graph_new(QKV_FLOAT64);
+    if (!walk || !walk->graph) return no_memory(error);
+    qkv_graph_set_gradients(walk->graph, false);
+    *explanation = (struct qkv_explanation){.about = "", .kind = kind, .layer = layer, .first_head = 1};
+    struct qkv_attention_collector *collector = qkv_attention_collector_new(model, error);
+    enum qkv_status status = collector ? visit(&v, collector, pair, follow) : QKV_INVALID;
+    if (!status) status = qkv_walk_finish(walk, explanation, error);
+    if (!status) explanation->heads = v.attention->options.heads;
+    qkv_attention_collector_free(collector);
+    qkv_graph_free(walk->graph);
+    walk->graph = NULL;
+    return status;
+}

@@ -1,0 +1,304 @@
+/* A walk in the terminal: a chapter a step, matrices with aligned columns, side by side where they fit. */
+#include "explain/write.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    INDENT = 4,
+    GAP = 3,         /* between matrices side by side */
+    NAME_MOST = 14,  /* longer words are cut */
+    ROWS_MOST = 12,  /* numbered rows that are shown of a matrix */
+    WORDS_MOST = 24, /* named ones */
+    HEADS_MOST = 6,
+};
+
+/* One matrix to be printed. */
+struct table {
+    const struct qkv_step *step;
+    const double *values;
+    const char *caption;
+    struct number_style style;
+    bool heat;      /* colour the cells */
+    double largest; /* of the colours */
+    int label_width, width;
+    int *widths; /* of the columns */
+    struct elision rows, columns;
+};
+
+static const char *name_of(const struct explain_job *job, const char *const *names, int64_t i)
+{
+    const char *name = names ? qkv_report_label(job->arena, names[i])
+                             : qkv_arena_format(job->arena, "%lld", (long long)i + 1);
+    return name ? name : "?";
+}
+
+static int least(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+static int most(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+/* ---- measuring ---- */
+
+/* Columns that must stand whole: those with words. */
+static void choose_columns(const struct explain_job *job, struct table *table, int room)
+{
+    const struct qkv_step *step = table->step;
+    int width = table->label_width;
+    int64_t fit = 0;
+    table->columns = (struct elision){step->columns, 0};
+    for (int64_t c = 0; c < step->columns; c++) width += 1 + table->widths[c];
+    table->width = width;
+    if (width <= room || job->options.full) return;
+    int used = table->label_width + 4 + table->widths[step->columns - 1]; /* "  …", and the last one */
+    while (fit < step->columns - 1 && used + 1 + table->widths[fit] <= room) used += 1 + table->widths[fit++];
+    if (fit < 1) {
+        fit = 1;
+        used += 1 + table->widths[0];
+    }
+    table->columns = (struct elision){fit, 1};
+    table->width = used;
+}
+
+static bool measure(const struct explain_job *job, struct table *table)
+{
+    const struct qkv_step *step = table->step;
+    table->widths = qkv_arena_zeroed(job->arena, (size_t)step->columns * sizeof *table->widths);
+    if (!table->widths) return false;
+    table->rows = job->options.full
+                      ? (struct elision){step->rows, 0}
+                      : qkv_explain_elide(step->rows, step->row_names ? WORDS_MOST : ROWS_MOST, 2);
+    for (int64_t i = 0; i < qkv_explain_places(table->rows, step->rows); i++) {
+        int64_t r = qkv_explain_shown(table->rows, step->rows, i);
+        if (r < 0) continue;
+        int label = least(qkv_report_width(name_of(job, step->row_names, r)), NAME_MOST);
+        table->label_width = most(table->label_width, label);
+        for (int64_t c = 0; c < step->columns; c++) {
+            char text[40];
+            qkv_explain_number(text, table->style, table->values[r * step->columns + c]);
+            table->widths[c] = most(table->widths[c], (int)strlen(text));
+        }
+    }
+    for (int64_t c = 0; c < step->columns; c++)
+        table->widths[c] =
+            most(table->widths[c], least(qkv_report_width(name_of(job, step->column_names, c)), NAME_MOST));
+    if (table->heat) table->label_width++; /* labels must not touch coloured cells */
+    return true;
+}
+
+/* ---- lines ---- */
+
+static void append_header(const struct explain_job *job, const struct table *table, struct bytes *out)
+{
+    const struct qkv_step *step = table->step;
+    qkv_report_spaces(out, table->label_width);
+    for (int64_t i = 0; i < qkv_explain_places(table->columns, step->columns); i++) {
+        int64_t c = qkv_explain_shown(table->columns, step->columns, i);
+        qkv_bytes_text(out, c < 0 ? "   " : " ");
+        if (c < 0)
+            qkv_bytes_text(out, "…");
+        else
+            qkv_report_padded(out, name_of(job, step->column_names, c), table->widths[c], ALIGN_RIGHT);
+    }
+}
+
+static void append_cell(const struct explain_job *job, const struct table *table, int64_t row, int64_t column,
+                        struct bytes *out)
+{
+    double value = table->values[row * table->step->columns + column];
+    char text[40];
+    uint32_t color = 0;
+    qkv_explain_number(text, table->style, value);
+    if (table->heat) {
+        qkv_colormap_color(job->options.drawing.colormap, value / table->largest, &color);
+        qkv_report_begin_color(out, job->options.drawing.colors, color);
+    }
+    qkv_bytes_text(out, " ");
+    qkv_report_padded(out, text, table->widths[column], ALIGN_RIGHT);
+    if (table->heat) qkv_report_end_color(out, job->options.drawing.colors);
+}
+
+static void append_row(const struct explain_job *job, const struct table *table, int64_t row,
+                       struct bytes *out)
+{
+    const struct qkv_step *step = table->step;
+    qkv_report_padded(out, name_of(job, step->row_names, row), table->label_width, ALIGN_LEFT);
+    for (int64_t i = 0; i < qkv_explain_places(table->columns, step->columns); i++) {
+        int64_t c = qkv_explain_shown(table->columns, step->columns, i);
+        if (c < 0)
+            qkv_bytes_text(out, "   …");
+        else
+            append_cell(job, table, row, c, out);
+    }
+}
+
+/* Line `line` of a table: caption (where any table has one), header, rows; blank behind the last. */
+static void append_line(const struct explain_job *job, const struct table *table, int64_t line, bool captions,
+                        struct bytes *out)
+{
+    int64_t places = qkv_explain_places(table->rows, table->step->rows), i = line - captions - 1;
+    if (captions && line == 0) {
+        qkv_report_padded(out, table->caption, table->width, ALIGN_LEFT);
+    } else if (i == -1) {
+        append_header(job, table, out);
+    } else if (i < places) {
+        int64_t row = qkv_explain_shown(table->rows, table->step->rows, i);
+        if (row >= 0) {
+            append_row(job, table, row, out);
+        } else {
+            qkv_report_padded(out, "⋮", table->width, ALIGN_LEFT);
+        }
+    } else {
+        qkv_report_spaces(out, table->width);
+    }
+}
+
+/* Drops the spaces at the end of the last line. */
+static void end_line(struct bytes *out)
+{
+    while (out->size && out->data[out->size - 1] == ' ') out->size--;
+    qkv_bytes_text(out, "\n");
+}
+
+/* Tables first .. last - 1 side by side. */
+static void append_band(const struct explain_job *job, const struct table *tables, int64_t first,
+                        int64_t last, struct bytes *out)
+{
+    int64_t lines = 0;
+    bool captions = false;
+    for (int64_t t = first; t < last; t++) captions = captions || *tables[t].caption;
+    for (int64_t t = first; t < last; t++) {
+        int64_t own = captions + 1 + qkv_explain_places(tables[t].rows, tables[t].step->rows);
+        if (own > lines) lines = own;
+    }
+    for (int64_t line = 0; line < lines; line++) {
+        qkv_report_spaces(out, INDENT);
+        for (int64_t t = first; t < last; t++) {
+            if (t > first) qkv_report_spaces(out, GAP);
+            append_line(job, &tables[t], line, captions, out);
+        }
+        end_line(out);
+    }
+}
+
+/* ---- a step ---- */
+
+/* Breaks a text into lines at spaces. */
+static void append_wrapped(struct bytes *out, const char *text, int width, int indent)
+{
+    int used = 0;
+    for (const char *at = text; *at;) {
+        size_t length = strcspn(at, " \n");
+        char word[256];
+        snprintf(word, sizeof word, "%.*s", (int)length, at);
+        int own = qkv_report_width(word);
+        if (used && used + 1 + own > width - indent) {
+            qkv_bytes_text(out, "\n");
+            used = 0;
+        }
+        if (used)
+            qkv_bytes_text(out, " ");
+        else
+            qkv_report_spaces(out, indent);
+        qkv_bytes_append(out, at, length);
+        used += (used > 0) + own;
+        at += length;
+        while (*at == ' ' || *at == '\n') {
+            if (*at == '\n' && used) {
+                qkv_bytes_text(out, "\n");
+                used = 0;
+            }
+            at++;
+        }
+    }
+    if (used) qkv_bytes_text(out, "\n");
+}
+
+/* " 8  scores   S = Q Kᵀ                          [4, 4]" */
+static void append_title(const struct explain_job *job, int64_t at, struct bytes *out)
+{
+    const struct qkv_step *step = &job->walks[0].steps[at];
+    bool colors = job->options.drawing.colors != QKV_COLORS_NONE;
+    char shape[64], number[24];
+    qkv_explain_shape(&job->walks[0], step, shape);
+    snprintf(number, sizeof number, "%2lld", (long long)at + 1);
+    int used = (int)strlen(number) + 2 + qkv_report_width(step->title);
+    qkv_bytes_format(out, "%s%s  %s%s", colors ? "\033[1m" : "", number, step->title,
+                     colors ? "\033[0m" : "");
+    if (*step->formula) {
+        qkv_bytes_format(out, "   %s", step->formula);
+        used += 3 + qkv_report_width(step->formula);
+    }
+    int width = (int)job->options.width, room = (width < 100 ? width : 100) - used - (int)strlen(shape);
+    qkv_report_spaces(out, room > 2 ? room : 2);
+    qkv_bytes_format(out, "%s\n", shape);
+    if (step->note) append_wrapped(out, step->note, (int)job->options.width, INDENT);
+}
+
+/* Whether two tables of the same step may be narrowed so that they stand beside each other. */
+static int room_of(const struct explain_job *job, const struct qkv_step *step)
+{
+    int whole = (int)job->options.width - INDENT;
+    return job->count > 1 && !step->column_names ? (whole - GAP * (job->count - 1)) / job->count : whole;
+}
+
+static void append_step(const struct explain_job *job, int64_t at, struct bytes *out)
+{
+    const struct qkv_step *first_step = &job->walks[0].steps[at];
+    int64_t heads = first_step->heads ? first_step->heads : 1;
+    int64_t shown = job->options.full || heads <= HEADS_MOST ? heads : HEADS_MOST, count = 0;
+    struct table *tables = qkv_arena_zeroed(job->arena, (size_t)(shown * job->count) * sizeof *tables);
+    bool weights = !strcmp(first_step->name, "weights");
+    append_title(job, at, out);
+    for (int64_t h = 0; tables && h < shown; h++)
+        for (int w = 0; w < job->count; w++) {
+            const struct qkv_step *step = qkv_explain_counterpart(job, w, at);
+            if (!step) continue;
+            struct table *table = &tables[count++];
+            *table = (struct table){
+                .step = step,
+                .values = step->values + h * step->rows * step->columns,
+                .caption = qkv_explain_caption(job, w, step, h),
+                .style = qkv_explain_number_style(job, at),
+                .heat = weights && job->options.drawing.colors != QKV_COLORS_NONE,
+                .largest = weights ? qkv_explain_largest(job, at) : 1,
+            };
+            if (!measure(job, table)) out->failed = true;
+            if (out->failed) return;
+            choose_columns(job, table, room_of(job, step));
+        }
+    if (!tables) out->failed = true;
+    for (int64_t first = 0, last; first < count; first = last) {
+        int used = INDENT + tables[first].width;
+        for (last = first + 1; last < count && used + GAP + tables[last].width <= job->options.width; last++)
+            used += GAP + tables[last].width;
+        if (first) qkv_bytes_text(out, "\n");
+        append_band(job, tables, first, last, out);
+    }
+    if (shown < heads)
+        qkv_bytes_format(out, "%*s… and %lld more heads (--head H shows one, --full all)\n", INDENT, "",
+                         (long long)(heads - shown));
+}
+
+enum qkv_status qkv_explain_text(const struct explain_job *job, struct bytes *out, struct qkv_error *error)
+{
+    const struct qkv_explanation *walk = &job->walks[0];
+    const char *title = walk->title ? qkv_report_line(job->arena, walk->title) : NULL;
+    (void)error;
+    if (title && *title) qkv_bytes_format(out, "%s\n", title);
+    if (walk->about && *walk->about) {
+        qkv_bytes_text(out, "\n");
+        append_wrapped(out, walk->about, (int)job->options.width, 0);
+    }
+    for (int64_t i = 0; i < walk->step_count; i++) {
+        if (out->size) qkv_bytes_text(out, "\n");
+        append_step(job, i, out);
+    }
+    return QKV_OK;
+}

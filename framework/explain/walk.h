@@ -1,0 +1,81 @@
+/* Private to explain: making the steps of a walk, and the part that all walks share. */
+#ifndef QKV_EXPLAIN_WALK_H
+#define QKV_EXPLAIN_WALK_H
+
+#include "qkv/explain.h"
+#include "qkv/ops.h"
+
+enum { WALK_MOST_STEPS = 40 };
+
+/* A walk that is being made. Steps are noted first and read when the graph has run. */
+struct walk {
+    struct qkv_graph *graph; /* float64 */
+    struct qkv_arena *arena; /* of what is noted */
+    bool failed;             /* out of memory */
+    const double *visible;   /* [Nq, Nk] of the mask; NULL: none */
+    int64_t count;
+    struct qkv_step step[WALK_MOST_STEPS];
+    struct noted {
+        const struct qkv_tensor *tensor; /* NULL: the values are there already */
+        bool beside; /* heads stand beside each other, [rows, heads columns]; else one by one */
+    } noted[WALK_MOST_STEPS];
+};
+
+/* Words that name rows or columns. */
+struct words {
+    int64_t count;
+    const char *const *text;
+};
+
+/* The matrices of an attention layer and the sentence that goes through it. */
+struct attention_parts {
+    struct words asking, answering;
+    /* What is projected, [Nq, D] and [Nk, D], and what is not: queries, keys, values that are given, NULL to
+     * make them of the inputs. */
+    struct qkv_tensor *x, *memory, *query, *key, *value;
+    const char *x_name, *memory_name; /* in formulas: "X", "M" */
+    struct projection {
+        struct qkv_matrix weight, bias; /* no rows: none */
+    } query_weight, key_weight, value_weight, output_weight;
+    int64_t heads, key_width, value_width;
+    enum qkv_score score;
+    int64_t hidden_width;                                                     /* A */
+    struct qkv_matrix general, additive_query, additive_key, additive_vector; /* head below head */
+    struct qkv_matrix lengths;     /* [Nq, Nk] scores of QKV_SCORE_LENGTH */
+    const double *visible, *added; /* [Nq, Nk]; NULL: everyone, nothing */
+    const char *mask_note;
+};
+
+/* Notes a step. Heads: see struct noted; `tensor` NULL: `values` are there. Formula and note live as long as
+ * the arena. */
+struct qkv_step *qkv_walk_note(struct walk *walk, const char *name, const char *title, const char *formula,
+                               struct words rows, struct words columns);
+void qkv_walk_note_tensor(struct walk *walk, const char *name, const char *title, const char *formula,
+                          const struct qkv_tensor *tensor, int64_t heads, bool beside, struct words rows,
+                          struct words columns);
+void qkv_walk_note_matrix(struct walk *walk, const char *name, const char *title, const char *formula,
+                          struct qkv_matrix matrix, int64_t heads, struct words rows);
+
+/* A text in the arena, "" where memory is out, which sticks. */
+const char *qkv_walk_text(struct walk *walk, const char *format, ...) QKV_PRINTF(2, 3);
+
+/* Memory of the arena, NULL where it is out, which sticks. */
+void *qkv_walk_memory(struct walk *walk, int64_t count, size_t size);
+
+/* A constant tensor of a matrix. */
+struct qkv_tensor *qkv_walk_constant(struct walk *walk, struct qkv_matrix matrix);
+
+/* What comes of it: weights [P], values [Nk, H V], context [Nq, H V]. */
+struct attention_result {
+    struct qkv_attention layout;
+    struct qkv_tensor *weights, *value, *context;
+};
+
+/* Records and notes everything from the projections to the output. */
+struct attention_result qkv_walk_attention(struct walk *walk, const struct attention_parts *parts);
+
+/* Runs the graph, reads all that was noted and fills the explanation's steps. */
+enum qkv_status qkv_walk_finish(struct walk *walk, struct qkv_explanation *explanation,
+                                struct qkv_error *error);
+
+#endif

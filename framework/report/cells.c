@@ -1,0 +1,71 @@
+/* Cells of tables in the terminal. */
+#include "report/report.h"
+
+#include <stdlib.h>
+#include <utf8proc.h>
+
+int qkv_report_width(const char *text)
+{
+    int width = 0;
+    utf8proc_int32_t point;
+    while (*text) {
+        text += utf8proc_iterate((const utf8proc_uint8_t *)text, -1, &point);
+        width += utf8proc_charwidth(point);
+    }
+    return width;
+}
+
+void qkv_report_spaces(struct bytes *out, int count)
+{
+    if (count > 0) qkv_bytes_format(out, "%*s", count, "");
+}
+
+void qkv_report_padded(struct bytes *out, const char *text, int width, enum align align)
+{
+    int own = qkv_report_width(text), used = 0;
+    if (align == ALIGN_RIGHT) qkv_report_spaces(out, width - own);
+    if (own <= width) {
+        qkv_bytes_text(out, text);
+        used = own;
+    } else {
+        for (const char *next = text;; text = next) {
+            utf8proc_int32_t point;
+            next += utf8proc_iterate((const utf8proc_uint8_t *)text, -1, &point);
+            if (used + utf8proc_charwidth(point) > width - 1) break;
+            qkv_bytes_append(out, text, (size_t)(next - text));
+            used += utf8proc_charwidth(point);
+        }
+        qkv_bytes_text(out, "…");
+        used++;
+    }
+    if (align == ALIGN_LEFT) qkv_report_spaces(out, width - used);
+}
+
+/* The entry of xterm's 6 x 6 x 6 cube that is closest to a colour. */
+static int palette_index(uint32_t color)
+{
+    static const int levels[] = {0, 95, 135, 175, 215, 255};
+    int index = 16;
+    for (int shift = 16, weight = 36; shift >= 0; shift -= 8, weight /= 6) {
+        int value = (int)(color >> shift & 0xFF), best = 0;
+        for (int i = 1; i < 6; i++)
+            if (abs(levels[i] - value) < abs(levels[best] - value)) best = i;
+        index += weight * best;
+    }
+    return index;
+}
+
+void qkv_report_begin_color(struct bytes *out, enum qkv_terminal_colors colors, uint32_t color)
+{
+    int ink = qkv_report_ink(color) == 0 ? 16 : 231;
+    if (colors == QKV_COLORS_TRUE)
+        qkv_bytes_format(out, "\033[48;2;%u;%u;%u;38;5;%dm", color >> 16, color >> 8 & 0xFF, color & 0xFF,
+                         ink);
+    else if (colors == QKV_COLORS_256)
+        qkv_bytes_format(out, "\033[48;5;%d;38;5;%dm", palette_index(color), ink);
+}
+
+void qkv_report_end_color(struct bytes *out, enum qkv_terminal_colors colors)
+{
+    if (colors != QKV_COLORS_NONE) qkv_bytes_text(out, "\033[0m");
+}

@@ -1,0 +1,71 @@
+/* Walks as JSON, and their steps, for tests of qkv explain. */
+#ifndef QKV_TESTS_SCENE_H
+#define QKV_TESTS_SCENE_H
+
+#include "support.h"
+
+#include <cjson/cJSON.h>
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SEEDS QKV_SOURCE_DIR "/configs/seeds"
+
+/* What a command writes as JSON; kept in reach. */
+static inline cJSON *walk_of(const char *arguments)
+{
+    struct outcome outcome = run("qkv explain %s -f json", arguments);
+    cr_assert_eq(outcome.exit_code, 0, "%s: %s", arguments, outcome.error);
+    cJSON *walk = cJSON_Parse(outcome.output);
+    cr_assert_not_null(walk, "%s", outcome.output);
+    return walk;
+}
+
+/* Step `name` of walk number `walk`; NULL where there is none. */
+static inline cJSON *step_of(const cJSON *whole, int walk, const char *name)
+{
+    cJSON *steps =
+              cJSON_GetObjectItem(cJSON_GetArrayItem(cJSON_GetObjectItem(whole, "walks"), walk), "steps"),
+          *step;
+    cJSON_ArrayForEach(
+        step, steps) if (!strcmp(cJSON_GetStringValue(cJSON_GetObjectItem(step, "name")), name)) return step;
+    return NULL;
+}
+
+/* Whether a step has a shape, "[5, 4, 6]". */
+static inline void expect_shape(const cJSON *whole, const char *name, const char *shape)
+{
+    cJSON *step = step_of(whole, 0, name);
+    cr_assert_not_null(step, "no step %s", name);
+    cr_expect_str_eq(cJSON_PrintUnformatted(cJSON_GetObjectItem(step, "shape")), shape, "%s", name);
+}
+
+/* A number of a matrix, or of head `head` of it; hidden ones are NaN. */
+static inline double number_of(const cJSON *step, int head, int row, int column)
+{
+    const cJSON *rows = cJSON_GetObjectItem(step, "values");
+    if (cJSON_GetArraySize(cJSON_GetObjectItem(step, "shape")) == 3) rows = cJSON_GetArrayItem(rows, head);
+    cJSON *number = cJSON_GetArrayItem(cJSON_GetArrayItem(rows, row), column);
+    cr_assert_not_null(number, "no [%d, %d, %d]", head, row, column);
+    return cJSON_IsNumber(number) ? number->valuedouble : (double)NAN;
+}
+
+/* One row of a step against figures with `digits` behind the point. */
+static inline void expect_row(const cJSON *whole, const char *name, int head, int row, int count,
+                              const double *expected, int digits)
+{
+    cJSON *step = step_of(whole, 0, name);
+    cr_assert_not_null(step, "no step %s", name);
+    for (int c = 0; c < count; c++) {
+        char got[64], wanted[64];
+        snprintf(got, sizeof got, "%.*f", digits, number_of(step, head, row, c));
+        snprintf(wanted, sizeof wanted, "%.*f", digits, expected[c]);
+        cr_expect_str_eq(got, wanted, "%s [%d, %d, %d]", name, head, row, c);
+    }
+}
+#define EXPECT_ROW(whole, name, head, row, digits, ...)                                                      \
+    expect_row(whole, name, head, row, (int)(sizeof((double[]){__VA_ARGS__}) / sizeof(double)),              \
+               (double[]){__VA_ARGS__}, digits)
+
+#endif

@@ -1,0 +1,302 @@
+/* qkv explain: attention step by step, of a scene or of a trained run. */
+#include "arguments.h"
+#include "commands.h"
+#include "config.h"
+#include "sentence_pair.h"
+#include "terminal.h"
+
+#include "qkv/explain.h"
+#include "qkv/file.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The options as they are given. */
+struct request {
+    const char *target, *kind, *head, *versus, *format, *output, *colormap, *checkpoint;
+    struct argument_list follow, settings;
+    int64_t beam, layer, digits;
+    bool full, annotate, quiet, reference;
+    /* What they mean. */
+    const struct qkv_explain_format *writer;
+    const char *path; /* NULL: standard output */
+    enum qkv_attention_kind attention;
+    int number; /* of the head; 0: all */
+    struct qkv_explain_options options;
+};
+
+/* ---- reading options ---- */
+
+/* Lists of names; the context is none. */
+static const char *format_name(const void *context, int64_t index)
+{
+    const struct qkv_explain_format *format = qkv_explain_format(index);
+    (void)context;
+    return format ? format->name : NULL;
+}
+
+static const char *kind_name(const void *context, int64_t index)
+{
+    (void)context;
+    return index < QKV_ATTENTION_KINDS ? qkv_attention_kind_name((enum qkv_attention_kind)index) : NULL;
+}
+
+static const char *colormap_name(const void *context, int64_t index)
+{
+    (void)context;
+    return qkv_colormap_name(index);
+}
+
+static int read_format(struct request *r)
+{
+    char known[128];
+    r->path = r->output && strcmp(r->output, "-") != 0 ? r->output : NULL;
+    r->writer = r->path && !r->format ? qkv_explain_format_of_path(r->path)
+                                      : qkv_explain_format_find(r->format ? r->format : "text");
+    if (!r->writer && r->format) return complain_of_name("--format", r->format, format_name, NULL);
+    if (!r->writer)
+        return complain("%s: the name does not end in a known format: choose one with --format: %s", r->path,
+                        list_names(known, sizeof known, format_name, NULL));
+    if (r->writer->binary && !r->path && isatty(STDOUT_FILENO))
+        return complain("%s is binary and standard output is a terminal: name a file with -o",
+                        r->writer->name);
+    return QKV_OK;
+}
+
+static int read_head(struct request *r)
+{
+    char *end;
+    if (!r->head || !strcmp(r->head, "all")) return QKV_OK;
+    errno = 0;
+    long number = strtol(r->head, &end, 10);
+    if (end == r->head || *end || errno || number < 1 || number > 1000000)
+        return complain("--head is '%s', but must be a number from 1, or all", r->head);
+    r->number = (int)number;
+    return QKV_OK;
+}
+
+static int read_options(struct request *r)
+{
+    uint32_t color;
+    r->attention = QKV_ATTENTION_CROSS;
+    if (read_format(r) || read_head(r)) return QKV_INVALID;
+    if (r->kind && !qkv_attention_kind_find(r->kind, &r->attention))
+        return complain_of_name("--kind", r->kind, kind_name, NULL);
+    if (r->versus && strcmp(r->versus, "random") != 0)
+        return complain("--versus is '%s', but must be random", r->versus);
+    if (!qkv_colormap_color(r->colormap, 0, &color))
+        return complain_of_name("--colormap", r->colormap, colormap_name, NULL);
+    if (r->target && r->beam)
+        return complain("--target and --beam exclude each other: a given translation is not searched for");
+    r->options = (struct qkv_explain_options){
+        .full = r->full,
+        .digits = (int)r->digits,
+        .drawing = {.colormap = r->colormap, .annotate = r->annotate},
+    };
+    if (strcmp(r->writer->name, "text") != 0 || r->path) return QKV_OK;
+    r->options.width = terminal_width(stdout);
+    r->options.drawing.colors = terminal_colors(stdout);
+    return QKV_OK;
+}
+
+/* ---- writing ---- */
+
+static enum qkv_status write_walks(const struct request *r, struct qkv_explanation *walks, int count,
+                                   struct qkv_arena *arena, struct qkv_error *error)
+{
+    char *bytes;
+    size_t size;
+    for (int i = 0; r->number && i < count; i++)
+        if (qkv_explain_select_head(&walks[i], r->number, arena, error)) return QKV_INVALID;
+    if (qkv_explain_render(walks, count, r->writer, &r->options, &bytes, &size, error)) return QKV_INVALID;
+    enum qkv_status status = QKV_OK;
+    if (r->path) {
+        struct qkv_file_writer writer;
+        status = qkv_file_begin(&writer, r->path, error);
+        if (!status) {
+            fwrite(bytes, 1, size, writer.file);
+            status = qkv_file_commit(&writer, error);
+        }
+    } else {
+        fwrite(bytes, 1, size, stdout); /* a failed write shows when the program ends */
+    }
+    free(bytes);
+    return status;
+}
+
+/* ---- a scene ---- */
+
+/* --follow as an override of the scene; in the arena. */
+static bool add_follow(struct request *r, struct qkv_arena *arena)
+{
+    const char *text = "follow=";
+    for (int i = 0; text && i < r->follow.count; i++)
+        text = qkv_arena_format(arena, "%s%s%s", text, i ? " " : "", r->follow.value[i]);
+    if (!text) return false;
+    if (r->follow.count) r->settings.value[r->settings.count++] = text;
+    return true;
+}
+
+static enum qkv_status explain_scene(struct request *r, const char *path, struct qkv_arena *arena,
+                                     struct qkv_error *error)
+{
+    struct qkv_scene scene;
+    struct qkv_messages messages;
+    struct qkv_explanation walk;
+    int most = (int)(sizeof r->settings.value / sizeof *r->settings.value);
+    if (r->settings.count == most || !add_follow(r, arena)) return qkv_error_set(error, "out of memory");
+    if (!strcmp(path, "-")) path = "/dev/stdin";
+    if (qkv_scene_read(&scene, arena, path, r->settings.value, r->settings.count, &messages)) {
+        for (int i = 0; i < messages.count; i++) fprintf(stderr, "%s\n", messages.text[i]);
+        return qkv_error_set(error, "%s", "");
+    }
+    if (qkv_explain_scene(&scene, arena, &walk, error)) return QKV_INVALID;
+    if (!*walk.title) walk.title = path;
+    return write_walks(r, &walk, 1, arena, error);
+}
+
+/* ---- a run ---- */
+
+static enum qkv_status walk_run(struct request *r, struct sentence_pair *pair, struct qkv_error *error)
+{
+    const struct qkv_model *model = pair->run.model;
+    bool encoder = r->attention == QKV_ATTENTION_ENCODER;
+    int64_t layers = encoder ? model->config.encoder.num_layers : model->config.decoder.num_layers;
+    int layer = (int)(r->layer ? r->layer : layers), count = 0;
+    const struct qkv_texts follow = {r->follow.count, r->follow.value};
+    struct qkv_model *untrained = NULL;
+    struct qkv_explanation walks[2];
+    if (r->versus) {
+        untrained = sentence_pair_untrained(pair, error);
+        if (!untrained || qkv_explain_model(untrained, &pair->pair, r->attention, layer, &follow,
+                                            &pair->arena, &walks[count], error)) {
+            qkv_model_free(untrained);
+            return QKV_INVALID;
+        }
+        walks[count++].label = "random";
+        qkv_model_free(untrained);
+    }
+    if (qkv_explain_model(model, &pair->pair, r->attention, layer, &follow, &pair->arena, &walks[count],
+                          error))
+        return QKV_INVALID;
+    walks[count++].label = "learned";
+    for (int i = 0; i < count; i++) {
+        walks[i].model = pair->run.config.name;
+        walks[i].title = sentence_pair_title(pair);
+        walks[i].about = qkv_arena_format(
+            &pair->arena, "%s attention, layer %d of %s%s", qkv_attention_kind_name(r->attention), layer,
+            pair->run.config.name, r->versus ? ", before training (random) and after it (learned)" : "");
+        if (!walks[i].title || !walks[i].about) return qkv_error_set(error, "out of memory");
+    }
+    return write_walks(r, walks, count, &pair->arena, error);
+}
+
+static enum qkv_status explain_run(struct request *r, const char *path, const char *sentence,
+                                   struct qkv_error *error)
+{
+    struct sentence_pair pair;
+    enum qkv_status status = sentence_pair_open(&pair, path, r->checkpoint, QKV_FLOAT64, r->quiet, error);
+    if (!status) status = sentence_pair_make(&pair, sentence, r->target, r->beam, error);
+    if (!status) status = walk_run(r, &pair, error);
+    sentence_pair_close(&pair);
+    return status;
+}
+
+/* ---- which of them ---- */
+
+/* Says what does not go together; a folder is a run, anything else a scene. */
+static int check_operands(const struct request *r, int operands, const char *path, bool run)
+{
+    if (run && operands < 2) return complain("%s is a run: give a sentence as well", path);
+    if (run && r->settings.count) return complain("--set is for scenes: a run has its config inside");
+    if (run) return QKV_OK;
+    if (operands > 1)
+        return complain("%s is no run, and a scene takes no sentence: see its key tokens", path);
+    const struct {
+        const char *option;
+        bool given;
+    } runs[] = {{"--target", r->target}, {"--beam", r->beam},     {"--kind", r->kind},
+                {"--layer", r->layer},   {"--versus", r->versus}, {"--checkpoint", r->checkpoint}};
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)
+        if (runs[i].given) return complain("%s is for runs, and %s is none", runs[i].option, path);
+    return QKV_OK;
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat status;
+    return !stat(path, &status) && S_ISDIR(status.st_mode);
+}
+
+static int explain(struct request *r, int operands, char **argv)
+{
+    if (read_options(r)) return QKV_INVALID;
+    bool run = is_folder(argv[1]);
+    if (check_operands(r, operands, argv[1], run)) return QKV_INVALID;
+    struct qkv_arena arena = {0};
+    struct qkv_error error = {""};
+    enum qkv_status status =
+        run ? explain_run(r, argv[1], argv[2], &error) : explain_scene(r, argv[1], &arena, &error);
+    if (status && *error.message) complain("%s", error.message);
+    qkv_arena_release(&arena);
+    return (int)status;
+}
+
+int command_explain(int argc, char **argv)
+{
+    struct request r = {0};
+    int operands;
+    const struct argument arguments[] = {
+        {"format", 'f', "FORMAT", ARGUMENT_TEXT, &r.format, 0, 0,
+         "text, json, npz, html, svg or png (default: as FILE is named, else text)"},
+        {"output", 'o', "FILE", ARGUMENT_TEXT, &r.output, 0, 0,
+         "where to write; -: standard output (default)"},
+        {"full", 0, NULL, ARGUMENT_FLAG, &r.full, 0, 0, "whole matrices, however large"},
+        {"digits", 0, "N", ARGUMENT_INTEGER, &r.digits, 1, 17, "digits behind the point (default: 4)"},
+        {"follow", 0, "WORDS", ARGUMENT_LIST, &r.follow, 0, 0,
+         "only these words ask: a word or its number from 1; may be repeated"},
+        {"head", 0, "H", ARGUMENT_TEXT, &r.head, 0, 0, "only this head, from 1 (default: all)"},
+        {"set", 's', "KEY=VALUE", ARGUMENT_LIST, &r.settings, 0, 0,
+         "override a key of the scene; may be repeated"},
+        {"reference", 0, NULL, ARGUMENT_FLAG, &r.reference, 0, 0,
+         "print the table of all keys of a scene, in Markdown; no operand"},
+        {"target", 't', "TEXT", ARGUMENT_TEXT, &r.target, 0, 0, "run: this translation instead of its own"},
+        ARGUMENT_BEAM(&r.beam),
+        {"kind", 0, "KIND", ARGUMENT_TEXT, &r.kind, 0, 0, "run: encoder, decoder or cross (default)"},
+        {"layer", 0, "L", ARGUMENT_INTEGER, &r.layer, 1, 1000, "run: a layer from 1 (default: the last)"},
+        {"versus", 0, "random", ARGUMENT_TEXT, &r.versus, 0, 0,
+         "run: beside it the same model before training"},
+        ARGUMENT_CHECKPOINT(&r.checkpoint),
+        {"colormap", 0, "NAME", ARGUMENT_TEXT, &r.colormap, 0, 0,
+         "of weights: viridis, plasma, magma, YlOrRd or gray"},
+        {"annotate", 0, NULL, ARGUMENT_FLAG, &r.annotate, 0, 0, "svg, png: write the weight into each cell"},
+        {"quiet", 'q', NULL, ARGUMENT_FLAG, &r.quiet, 0, 0,
+         "do not print the translation, nor tell of unknown words"},
+        {0},
+    };
+    const struct usage usage = {
+        .synopsis = "explain SCENE | RUN SENTENCE [options]",
+        .description =
+            "Walks through attention step by step: words, embeddings, positions, W_Q W_K W_V, queries,\n"
+            "keys, values, scores, scaled scores, mask, weights, context, heads joined, output; each with\n"
+            "its formula, shape and matrix. A SCENE is a YAML file that says what goes in (-: standard\n"
+            "input); a RUN shows its learned matrices at work on SENTENCE (-: a line of standard input).\n"
+            "Everything is computed in float64, by the ops that models are made of.\n",
+        .arguments = arguments,
+        .examples =
+            "  qkv explain configs/seeds/general_attention.yaml --digits 8\n"
+            "  qkv explain configs/seeds/general_attention.yaml --follow word_1 -o one_word.html\n"
+            "  qkv explain runs/toy_en_es \"the cat is sleeping\" --layer 2 --head 1 --versus random\n",
+        .most = 2,
+    };
+    int code = arguments_parse(&usage, argc, argv, &operands);
+    if (code != ARGUMENTS_GOOD) return code;
+    if (r.reference == (operands > 0))
+        return complain(r.reference ? "--reference takes no operand" : "missing operand (usage: qkv %s)",
+                        usage.synopsis);
+    if (r.reference) return (int)qkv_scene_write_reference(stdout);
+    return explain(&r, operands, argv);
+}

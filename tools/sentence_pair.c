@@ -1,0 +1,122 @@
+#include "sentence_pair.h"
+
+#include "source.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum qkv_status sentence_pair_open(struct sentence_pair *v, const char *run, const char *checkpoint,
+                                   enum qkv_dtype dtype, bool quiet, struct qkv_error *error)
+{
+    *v = (struct sentence_pair){.quiet = quiet};
+    return qkv_run_open(&v->run, run, checkpoint, dtype, error);
+}
+
+/* The sentence of the command line, or, for "-", a line of standard input; in the arena. */
+static const char *read_sentence(struct sentence_pair *v, const char *operand, struct qkv_error *error)
+{
+    char *line = NULL;
+    size_t room = 0;
+    if (strcmp(operand, "-") != 0) return operand;
+    ssize_t length = getline(&line, &room, stdin);
+    const char *sentence = NULL;
+    if (length < 0)
+        qkv_error_set(error, "<stdin>: %s", ferror(stdin) ? strerror(errno) : "there is no line");
+    else if (strlen(line) != (size_t)length)
+        qkv_error_set(error, "<stdin>: column %zu: byte 0x00 is no text", strlen(line) + 1);
+    else {
+        line[strcspn(line, "\r\n")] = '\0';
+        sentence = qkv_arena_string(&v->arena, line);
+        if (!sentence) qkv_error_set(error, "out of memory");
+    }
+    free(line);
+    return sentence;
+}
+
+/* Makes ids of a sentence that the user gave; `what` it is, for messages. */
+static enum qkv_status encode(const struct sentence_pair *v, const char *what, const char *text, bool target,
+                              struct qkv_sentence *sentence, struct qkv_error *error)
+{
+    const struct qkv_data_config *data = &v->run.config.data;
+    struct qkv_error inner;
+    if (qkv_sentence_encode(sentence, target ? &data->trg : &data->src,
+                            target ? &v->run.target : &v->run.source, text, strlen(text), &inner))
+        return qkv_error_set(error, "%s: %s", what, inner.message);
+    if (!sentence->tokens.count) return qkv_error_set(error, "%s: holds no words", what);
+    int64_t longest = qkv_model_longest(v->run.model) - 1; /* </s>, or <s>, has a position as well */
+    if (sentence->tokens.count > longest)
+        return qkv_error_set(error, "%s: has %lld tokens, but the model has positions for %lld", what,
+                             (long long)sentence->tokens.count, (long long)longest);
+    if (!v->quiet) tell_unknown(what, sentence);
+    return QKV_OK;
+}
+
+/* The model's own translation becomes the target. `beam` 0: as the config says. */
+static enum qkv_status translate(struct sentence_pair *v, int64_t beam, struct qkv_error *error)
+{
+    const struct qkv_testing_config *testing = &v->run.config.testing;
+    const struct qkv_search_options options = {beam ? beam : testing->beam_size, testing->beam_alpha, 1,
+                                               testing->max_output_length};
+    struct qkv_batch_view view;
+    v->decoding = qkv_decoding_new(v->run.model);
+    if (!v->decoding) return qkv_error_set(error, "out of memory");
+    if (qkv_batch_make(&v->batch, 1, &v->pair.source, NULL, error)) return QKV_INVALID;
+    qkv_batch_shard(&v->batch, 0, 1, &view);
+    if (qkv_search(v->decoding, &view, &options, &v->translations, error)) return QKV_INVALID;
+    const struct qkv_hypothesis *best = &v->translations.best[0];
+    const char **tokens = qkv_arena_allocate(&v->arena, (size_t)best->length * sizeof *tokens);
+    if (!tokens) return qkv_error_set(error, "out of memory");
+    for (int64_t i = 0; i < best->length; i++) tokens[i] = qkv_vocabulary_token(&v->run.target, best->ids[i]);
+    v->pair.target = (struct qkv_ids){best->length, best->ids};
+    v->pair.target_tokens = tokens;
+    v->pair.unfinished = !best->finished;
+    v->target_text = qkv_detokenize(&v->run.config.data.trg, best->length, tokens, &v->arena);
+    if (!v->target_text) return qkv_error_set(error, "out of memory");
+    if (!v->quiet)
+        fprintf(stderr, "%s%s\n", v->target_text,
+                best->finished ? "" : " (cut: the longest output is reached)");
+    return QKV_OK;
+}
+
+enum qkv_status sentence_pair_make(struct sentence_pair *v, const char *operand, const char *target,
+                                   int64_t beam, struct qkv_error *error)
+{
+    v->source_text = read_sentence(v, operand, error);
+    if (!v->source_text || encode(v, "the sentence", v->source_text, false, &v->source, error))
+        return QKV_INVALID;
+    v->pair.source = (struct qkv_ids){v->source.tokens.count, v->source.ids};
+    v->pair.source_tokens = v->source.tokens.token;
+    if (!target) return translate(v, beam, error);
+    if (encode(v, "--target", target, true, &v->target, error)) return QKV_INVALID;
+    v->pair.target = (struct qkv_ids){v->target.tokens.count, v->target.ids};
+    v->pair.target_tokens = v->target.tokens.token;
+    v->target_text = target;
+    return QKV_OK;
+}
+
+struct qkv_model *sentence_pair_untrained(const struct sentence_pair *v, struct qkv_error *error)
+{
+    const struct qkv_model *trained = v->run.model;
+    struct qkv_model *model = qkv_model_new(&trained->config, trained->source_size, trained->target_size,
+                                            trained->parameters.dtype, error);
+    if (model) qkv_parameters_initialize(&model->parameters, (uint64_t)v->run.config.training.random_seed);
+    return model;
+}
+
+const char *sentence_pair_title(struct sentence_pair *v)
+{
+    return qkv_arena_format(&v->arena, "%s → %s", v->source_text, v->target_text);
+}
+
+void sentence_pair_close(struct sentence_pair *v)
+{
+    qkv_decoding_free(v->decoding);
+    qkv_translations_release(&v->translations);
+    qkv_batch_release(&v->batch);
+    qkv_sentence_release(&v->source);
+    qkv_sentence_release(&v->target);
+    if (v->run.model) qkv_run_release(&v->run);
+    qkv_arena_release(&v->arena);
+}
