@@ -10,18 +10,38 @@ struct declaring {
     struct qkv_model *model;
     const struct qkv_stack_config *config;
     const char *name; /* "encoder" */
+    bool decoder;
+    const struct qkv_positions *positions;
     struct qkv_initial weight, branch_end;
 };
 
-static struct declaring declaring_of(struct qkv_model *model, const struct qkv_stack_config *config,
-                                     const char *name)
+static struct declaring declaring_of(struct qkv_model *model, const struct stack *stack, bool decoder)
 {
     const struct qkv_model_config *whole = &model->config;
+    const struct qkv_stack_config *config = decoder ? &whole->decoder : &whole->encoder;
     struct qkv_initial weight = {whole->initializer, whole->init_gain}, branch_end = weight;
     /* Matrices that end a residual branch start smaller, so that the sum over the depth does not grow with it
      * (Radford et al. 2019). */
     if (whole->init_depth_scaling) branch_end.gain /= sqrt(2.0 * (double)config->num_layers);
-    return (struct declaring){model, config, name, weight, branch_end};
+    return (struct declaring){model,  config,    decoder ? "decoder" : "encoder", decoder, &stack->positions,
+                              weight, branch_end};
+}
+
+/* Tables of positions are as wide as what they are for. */
+static struct qkv_positions_options position_options(const struct qkv_stack_config *config)
+{
+    bool rotary = config->positions.type == QKV_POSITION_ROTARY,
+         relative = config->positions.type == QKV_POSITION_RELATIVE;
+    return (struct qkv_positions_options){
+        .kind = config->positions.type,
+        .length = relative ? config->positions.buckets : config->positions.max_length,
+        .width = rotary     ? config->attention.key_width
+                 : relative ? config->num_heads
+                            : config->hidden_size,
+        .base = config->positions.base,
+        .distance = config->positions.max_distance,
+        .initial = {QKV_INITIALIZER_NORMAL, 0.02},
+    };
 }
 
 static struct qkv_norm_options norm_options(const struct qkv_stack_config *config)
@@ -38,21 +58,28 @@ static const char *part_name(struct qkv_parameters *parameters, const char *stac
     return name ? name : "";
 }
 
+/* `self`: self attention, which the window, causality and positions are for. */
 static void declare_attention(const struct declaring *d, struct qkv_multi_head *attention,
-                              struct qkv_residual *residual, int64_t layer, const char *part, bool causal)
+                              struct qkv_residual *residual, int64_t layer, const char *part, bool self)
 {
     const struct qkv_stack_config *config = d->config;
     struct qkv_parameters *parameters = &d->model->parameters;
+    bool windowed = self && config->attention.window < QKV_WINDOW_NONE;
     const struct qkv_multi_head_options options = {
         .width = config->hidden_size,
         .heads = config->num_heads,
         .key_width = config->attention.key_width,
         .value_width = config->attention.value_width,
         .bias = config->attention.bias,
-        .causal = causal,
+        .causal = self && d->decoder,
         .dropout = config->attention.dropout,
         .initial = d->weight,
         .output_initial = d->branch_end,
+        .key_heads = config->attention.key_value_heads,
+        .window = windowed ? config->attention.window : 0,
+        .globals = windowed ? config->attention.global_tokens : 0,
+        .kernel = config->attention.kernel,
+        .positions = self ? d->positions : NULL,
     };
     const struct qkv_norm_options norm = norm_options(config);
     const char *name = part_name(parameters, d->name, layer, part);
@@ -62,12 +89,12 @@ static void declare_attention(const struct declaring *d, struct qkv_multi_head *
                       norm_name ? norm_name : "");
 }
 
-static void declare_block(const struct declaring *d, struct block *block, int64_t layer, bool decoder)
+static void declare_block(const struct declaring *d, struct block *block, int64_t layer)
 {
     const struct qkv_stack_config *config = d->config;
     struct qkv_parameters *parameters = &d->model->parameters;
-    declare_attention(d, &block->self, &block->self_residual, layer, "self", decoder);
-    if (decoder) declare_attention(d, &block->cross, &block->cross_residual, layer, "cross", false);
+    declare_attention(d, &block->self, &block->self_residual, layer, "self", true);
+    if (d->decoder) declare_attention(d, &block->cross, &block->cross_residual, layer, "cross", false);
     const struct qkv_feed_forward_options options = {
         .width = config->hidden_size,
         .inner_width = config->ff_size,
@@ -90,7 +117,7 @@ static void declare_stack(struct qkv_model *model, struct stack *stack, bool dec
     const struct qkv_stack_config *config = decoder ? &model->config.decoder : &model->config.encoder;
     const char *name = decoder ? "decoder" : "encoder";
     int32_t size = decoder ? model->target_size : model->source_size;
-    const struct declaring d = declaring_of(model, config, name);
+    const struct declaring d = declaring_of(model, stack, decoder);
     struct qkv_parameters *parameters = &model->parameters;
     const char *embedding_name = qkv_arena_format(&parameters->arena, "%s.embeddings", name);
     const char *positions_name = qkv_arena_format(&parameters->arena, "%s.positions", name);
@@ -111,19 +138,13 @@ static void declare_stack(struct qkv_model *model, struct stack *stack, bool dec
         config->hidden_size,
         config->embeddings.scale,
         {model->config.embed_initializer, model->config.embed_init_gain}};
-    const struct qkv_positions_options positions = {
-        .kind = config->positions.type,
-        .length = config->positions.max_length,
-        .width = config->hidden_size,
-        .base = config->positions.base,
-        .initial = {QKV_INITIALIZER_NORMAL, 0.02},
-    };
+    const struct qkv_positions_options positions = position_options(config);
     if (shared)
         stack->embedding = *shared;
     else
         qkv_embedding_init(&stack->embedding, parameters, &embedding, embedding_name);
     qkv_positions_init(&stack->positions, parameters, &positions, positions_name);
-    for (int64_t i = 0; i < stack->layers; i++) declare_block(&d, &stack->blocks[i], i + 1, decoder);
+    for (int64_t i = 0; i < stack->layers; i++) declare_block(&d, &stack->blocks[i], i + 1);
     const struct qkv_norm_options norm = norm_options(config);
     if (stack->normed) qkv_norm_init(&stack->final_norm, parameters, &norm, norm_name);
 }

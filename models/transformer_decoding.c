@@ -85,8 +85,9 @@ static bool make_room(struct transformer_decoding *d, const struct transformer *
     if (!d->layers) return false;
     for (int64_t i = 0; i < stack->layers; i++) {
         struct layer_state *state = &d->layers[i];
-        if (!make_cache(d, &state->keys, config->num_heads * config->attention.key_width)) return false;
-        if (!make_cache(d, &state->values, config->num_heads * config->attention.value_width)) return false;
+        const struct qkv_multi_head *self = &stack->blocks[i].self;
+        if (!make_cache(d, &state->keys, self->key_heads * config->attention.key_width)) return false;
+        if (!make_cache(d, &state->values, self->key_heads * config->attention.value_width)) return false;
     }
     int64_t **arrays[] = {&d->query_start, &d->query_length, &d->self_start,
                           &d->self_length, &d->cross_start,  &d->cross_length};
@@ -121,8 +122,8 @@ enum qkv_status qkv_transformer_decoding_start(struct qkv_decoding *decoding,
         qkv_transformer_encode(network, d->encoder, batch->source, batch->source_tokens, d->sources, NULL);
     for (int64_t i = 0; i < network->decoder.layers; i++) {
         const struct qkv_multi_head *cross = &network->decoder.blocks[i].cross;
-        d->layers[i].cross_key = qkv_dense_apply(&cross->key, d->encoder, memory);
-        d->layers[i].cross_value = qkv_dense_apply(&cross->value, d->encoder, memory);
+        d->layers[i].cross_key = qkv_multi_head_key(cross, d->encoder, memory, d->sources, 0);
+        d->layers[i].cross_value = qkv_multi_head_value(cross, d->encoder, memory);
     }
     if (qkv_graph_check(d->encoder, error)) return QKV_INVALID;
     qkv_forward(d->encoder);
@@ -139,16 +140,16 @@ static struct qkv_tensor *attend_self(struct transformer_decoding *d, const stru
     const struct qkv_segments keys = {rows, d->self_start, d->self_length};
     int64_t places = d->rows * d->length;
     struct qkv_tensor *normed = qkv_residual_enter(&block->self_residual, graph, x);
-    struct qkv_tensor *query = qkv_dense_apply(&block->self.query, graph, normed);
+    struct qkv_tensor *query = qkv_multi_head_query(&block->self, graph, normed, queries, d->step);
     struct qkv_tensor *key =
         qkv_store_rows(graph, qkv_wrap(graph, QKV_SHAPE(places, state->keys.width), state->keys.memory),
-                       qkv_dense_apply(&block->self.key, graph, normed), d->place);
+                       qkv_multi_head_key(&block->self, graph, normed, queries, d->step), d->place);
     struct qkv_tensor *value =
         qkv_store_rows(graph, qkv_wrap(graph, QKV_SHAPE(places, state->values.width), state->values.memory),
-                       qkv_dense_apply(&block->self.value, graph, normed), d->place);
-    /* Every key in the row's run is of this token or an earlier one: no causal mask is needed. */
+                       qkv_multi_head_value(&block->self, graph, normed), d->place);
+    /* The new token is the last of the row's keys, which is where attention takes it to stand. */
     struct qkv_tensor *result =
-        qkv_multi_head_attend(&block->self, graph, query, key, value, NULL, queries, keys, false, NULL);
+        qkv_multi_head_attend(&block->self, graph, query, key, value, NULL, queries, keys, NULL);
     return qkv_residual_leave(&block->self_residual, graph, x, result);
 }
 
@@ -159,13 +160,13 @@ static struct qkv_tensor *attend_cross(struct transformer_decoding *d, const str
     const struct qkv_segments queries = {rows, d->query_start, d->query_length};
     const struct qkv_segments keys = {rows, d->cross_start, d->cross_length};
     struct qkv_tensor *normed = qkv_residual_enter(&block->cross_residual, graph, x);
-    struct qkv_tensor *query = qkv_dense_apply(&block->cross.query, graph, normed);
+    struct qkv_tensor *query = qkv_multi_head_query(&block->cross, graph, normed, queries, 0);
     struct qkv_tensor *key =
         qkv_wrap(graph, qkv_tensor_shape(state->cross_key), qkv_tensor_value(state->cross_key));
     struct qkv_tensor *value =
         qkv_wrap(graph, qkv_tensor_shape(state->cross_value), qkv_tensor_value(state->cross_value));
     struct qkv_tensor *result =
-        qkv_multi_head_attend(&block->cross, graph, query, key, value, NULL, queries, keys, false, NULL);
+        qkv_multi_head_attend(&block->cross, graph, query, key, value, NULL, queries, keys, NULL);
     return qkv_residual_leave(&block->cross_residual, graph, x, result);
 }
 

@@ -86,6 +86,36 @@ static void check_name(const struct checking *checking)
            qkv_shown(checking->collector->arena, name));
 }
 
+static void check_attention(const struct checking *checking, const struct qkv_stack_config *stack,
+                            const char *section)
+{
+    struct path heads = path_of(section, "num_heads"), shared = path_of(section, "attention.key_value_heads"),
+                window = path_of(section, "attention.window"),
+                globals = path_of(section, "attention.global_tokens"),
+                type = path_of(section, "positions.type"), hidden = path_of(section, "hidden_size"),
+                buckets = path_of(section, "positions.buckets"),
+                distance = path_of(section, "positions.max_distance");
+    const struct qkv_attention_config *attention = &stack->attention;
+    const struct qkv_position_config *positions = &stack->positions;
+    bool encoder = stack == &checking->config->model.encoder;
+    int64_t width = attention->key_width ? attention->key_width : stack->hidden_size / stack->num_heads;
+    relate(checking, !attention->key_value_heads || stack->num_heads % attention->key_value_heads == 0,
+           shared.text, "must divide", heads.text);
+    need(checking, !attention->global_tokens || attention->window < QKV_WINDOW_NONE, globals.text,
+         window.text, ", without which all tokens are global");
+    if (positions->type == QKV_POSITION_ROTARY && width % 2 && sound(checking, type.text, hidden.text))
+        object(checking, type.text, hidden.text,
+               "%s is rotary, which turns pairs of numbers, but the keys of a head are %lld wide", type.text,
+               (long long)width);
+    if (positions->type != QKV_POSITION_RELATIVE) return;
+    if (encoder && positions->buckets % 2 && sound(checking, buckets.text, buckets.text))
+        object(checking, buckets.text, type.text,
+               "%s is %lld, but must be even: half of them are for each direction", buckets.text,
+               (long long)positions->buckets);
+    relate(checking, positions->max_distance > positions->buckets / (encoder ? 4 : 2), distance.text,
+           encoder ? "must exceed a quarter of" : "must exceed half of", buckets.text);
+}
+
 static void check_stack(const struct checking *checking, const struct qkv_stack_config *stack,
                         const char *section, const struct qkv_text_config *text, const char *side)
 {
@@ -97,6 +127,7 @@ static void check_stack(const struct checking *checking, const struct qkv_stack_
     relate(checking, free_widths || stack->hidden_size % stack->num_heads == 0, heads.text, "must divide",
            hidden.text);
     relate(checking, !width || width == stack->hidden_size, embedding.text, "must be 0 or", hidden.text);
+    check_attention(checking, stack, section);
     /* One row more, for the token that marks the begin or the end. */
     if (stack->positions.type == QKV_POSITION_LEARNED)
         relate(checking, stack->positions.max_length > text->max_length, rows.text,
@@ -159,6 +190,7 @@ static void normalise_stack(struct qkv_stack_config *stack)
     int64_t width = stack->hidden_size / stack->num_heads;
     if (!stack->attention.key_width) stack->attention.key_width = width;
     if (!stack->attention.value_width) stack->attention.value_width = width;
+    if (!stack->attention.key_value_heads) stack->attention.key_value_heads = stack->num_heads;
     if (!stack->embeddings.embedding_dim) stack->embeddings.embedding_dim = stack->hidden_size;
 }
 

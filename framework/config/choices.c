@@ -22,7 +22,11 @@ CHOICES(qkv_norm_place, COUNT(qkv_norm_place_names), [QKV_NORM_PRE] = "pre", [QK
 CHOICES(qkv_norm_kind, COUNT(qkv_norm_kind_names), [QKV_NORM_LAYER] = "layer", [QKV_NORM_RMS] = "rms")
 
 CHOICES(qkv_position_kind, COUNT(qkv_position_kind_names), [QKV_POSITION_SINUSOIDAL] = "sinusoidal",
-        [QKV_POSITION_LEARNED] = "learned", [QKV_POSITION_NONE] = "none")
+        [QKV_POSITION_LEARNED] = "learned", [QKV_POSITION_ROTARY] = "rotary", [QKV_POSITION_ALIBI] = "alibi",
+        [QKV_POSITION_RELATIVE] = "relative", [QKV_POSITION_NONE] = "none")
+
+CHOICES(qkv_attention_kernel, COUNT(qkv_attention_kernel_names), [QKV_KERNEL_AUTO] = "auto",
+        [QKV_KERNEL_EXACT] = "exact", [QKV_KERNEL_FLASH] = "flash")
 
 CHOICES(qkv_activation,
         COUNT(qkv_activation_names), [QKV_ACTIVATION_NONE] = "none", [QKV_ACTIVATION_RELU] = "relu",

@@ -13,10 +13,11 @@ struct qkv_choices {
 };
 
 extern const struct qkv_choices qkv_level_choices, qkv_network_choices, qkv_norm_place_choices,
-    qkv_norm_kind_choices, qkv_position_kind_choices, qkv_activation_choices, qkv_initializer_choices,
-    qkv_optimizer_kind_choices, qkv_schedule_kind_choices, qkv_batch_type_choices, qkv_metric_choices,
-    qkv_generator_choices, qkv_draw_choices, qkv_vectors_from_choices, qkv_weights_from_choices,
-    qkv_bias_choices, qkv_score_choices, qkv_scene_mask_choices, qkv_attention_kind_choices;
+    qkv_norm_kind_choices, qkv_position_kind_choices, qkv_attention_kernel_choices, qkv_activation_choices,
+    qkv_initializer_choices, qkv_optimizer_kind_choices, qkv_schedule_kind_choices, qkv_batch_type_choices,
+    qkv_metric_choices, qkv_generator_choices, qkv_draw_choices, qkv_vectors_from_choices,
+    qkv_weights_from_choices, qkv_bias_choices, qkv_score_choices, qkv_scene_mask_choices,
+    qkv_attention_kind_choices;
 
 /* The choices of an expression whose type is one of these enums; NULL for any other type. */
 #define QKV_CHOICES_OF(expression)                                                                           \
@@ -25,7 +26,8 @@ extern const struct qkv_choices qkv_level_choices, qkv_network_choices, qkv_norm
              : &qkv_network_choices, enum qkv_norm_place                                                     \
              : &qkv_norm_place_choices, enum qkv_norm_kind                                                   \
              : &qkv_norm_kind_choices, enum qkv_position_kind                                                \
-             : &qkv_position_kind_choices, enum qkv_activation                                               \
+             : &qkv_position_kind_choices, enum qkv_attention_kernel                                         \
+             : &qkv_attention_kernel_choices, enum qkv_activation                                            \
              : &qkv_activation_choices, enum qkv_initializer                                                 \
              : &qkv_initializer_choices, enum qkv_optimizer_kind                                             \
              : &qkv_optimizer_kind_choices, enum qkv_schedule_kind                                           \

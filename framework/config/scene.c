@@ -363,9 +363,10 @@ static void check_scene(const struct checking *checking)
                given(checking, "source_embeddings.from") ? "source_embeddings.from"
                                                          : "source_embeddings.values",
                "source_embeddings is given, but there is no source");
-    if (scene->positions.type == QKV_POSITION_LEARNED)
-        object(checking, "positions.type",
-               "positions.type is learned, but a scene has sinusoidal ones, or none");
+    enum qkv_position_kind positions = scene->positions.type;
+    if (positions != QKV_POSITION_SINUSOIDAL && positions != QKV_POSITION_NONE)
+        object(checking, "positions.type", "positions.type is %s, but a scene has sinusoidal ones, or none",
+               qkv_position_kind_name(positions));
     check_run(checking);
     check_weights(checking);
     check_mask(checking);

@@ -139,15 +139,43 @@ static struct qkv_tensor *take_asking(struct visit *v, struct qkv_tensor *x)
     return v->asking ? qkv_gather_rows(v->walk->graph, x, v->asking, v->asking_count) : x;
 }
 
+/* Whether a word at position i sees one at j; see struct qkv_attention. */
+static bool sees(const struct qkv_options *options, int64_t i, int64_t j)
+{
+    bool near = !options->window || (j >= i - options->window && j <= i + options->window);
+    return (near || i < options->globals || j < options->globals) && (j <= i || !options->causal);
+}
+
 static void make_mask(struct visit *v, struct attention_parts *parts)
 {
     int64_t keys = v->columns.count;
-    if (!v->attention->options.causal) return;
+    const struct qkv_options *options = &v->attention->options;
+    if (!options->causal && !options->window) return;
     double *visible = qkv_walk_memory(v->walk, v->asking_count * keys, sizeof *visible);
     for (int64_t i = 0; visible && i < v->asking_count; i++)
-        for (int64_t j = 0; j < keys; j++) visible[i * keys + j] = j <= (v->asking ? v->asking[i] : i);
+        for (int64_t j = 0; j < keys; j++)
+            visible[i * keys + j] = sees(options, v->asking ? v->asking[i] : i, j);
     parts->visible = visible;
-    parts->mask_note = "No word sees one behind it: while translating there is none yet.";
+    parts->mask_note = !options->causal  ? "No word sees one outside of its window."
+                       : options->window ? "No word sees one behind it, or one before its window."
+                                         : "No word sees one behind it: while translating there is none yet.";
+}
+
+/* The walk has no step for what only some models do between the projections and the softmax. */
+static enum qkv_status check_steps(const struct visit *v)
+{
+    const struct qkv_options *options = &v->attention->options;
+    bool turned = v->attention->input[0]->op == QKV_OP_rotate;
+    if (options->key_heads && options->key_heads != options->heads)
+        return qkv_error_set(v->error,
+                             "heads that share keys and values cannot be walked through yet: the model has "
+                             "attention.key_value_heads below num_heads");
+    if (turned || options->alibi || v->attention->input[4])
+        return qkv_error_set(v->error, "%s positions cannot be walked through yet",
+                             turned           ? "rotary"
+                             : options->alibi ? "alibi"
+                                              : "relative");
+    return QKV_OK;
 }
 
 /* "encoder.1.self" of "encoder.1.self.query.weight" */
@@ -163,6 +191,7 @@ static const char *layer_name(struct visit *v, const struct qkv_tensor *product)
 static enum qkv_status walk_layer(struct visit *v)
 {
     struct walk *walk = v->walk;
+    if (check_steps(v)) return QKV_INVALID;
     const struct qkv_tensor *asked = find_product(v->attention->input[0]),
                             *told = find_product(v->attention->input[1]);
     struct attention_parts parts = {

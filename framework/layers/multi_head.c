@@ -3,12 +3,17 @@
 void qkv_multi_head_init(struct qkv_multi_head *layer, struct qkv_parameters *parameters,
                          const struct qkv_multi_head_options *options, const char *name)
 {
-    int64_t keys = options->heads * options->key_width, values = options->heads * options->value_width;
+    int64_t heads = options->heads, key_heads = options->key_heads ? options->key_heads : heads;
     *layer = (struct qkv_multi_head){
         .name = qkv_arena_string(&parameters->arena, name),
-        .heads = options->heads,
+        .heads = heads,
+        .key_heads = key_heads,
+        .window = options->window,
+        .globals = options->globals,
         .causal = options->causal,
         .dropout = options->dropout,
+        .kernel = options->kernel,
+        .positions = options->positions,
     };
     struct {
         struct qkv_dense *dense;
@@ -16,10 +21,10 @@ void qkv_multi_head_init(struct qkv_multi_head *layer, struct qkv_parameters *pa
         int64_t inputs, outputs;
         struct qkv_initial initial;
     } const parts[] = {
-        {&layer->query, "query", options->width, keys, options->initial},
-        {&layer->key, "key", options->width, keys, options->initial},
-        {&layer->value, "value", options->width, values, options->initial},
-        {&layer->output, "output", values, options->width, options->output_initial},
+        {&layer->query, "query", options->width, heads * options->key_width, options->initial},
+        {&layer->key, "key", options->width, key_heads * options->key_width, options->initial},
+        {&layer->value, "value", options->width, key_heads * options->value_width, options->initial},
+        {&layer->output, "output", heads * options->value_width, options->width, options->output_initial},
     };
     for (int i = 0; i < 4; i++) {
         const struct qkv_dense_options dense = {parts[i].inputs, parts[i].outputs, options->bias,
@@ -32,18 +37,47 @@ void qkv_multi_head_init(struct qkv_multi_head *layer, struct qkv_parameters *pa
     }
 }
 
+struct qkv_tensor *qkv_multi_head_query(const struct qkv_multi_head *layer, struct qkv_graph *graph,
+                                        struct qkv_tensor *x, struct qkv_segments segments, int64_t first)
+{
+    return qkv_positions_turn(layer->positions, graph, qkv_dense_apply(&layer->query, graph, x), segments,
+                              first);
+}
+
+struct qkv_tensor *qkv_multi_head_key(const struct qkv_multi_head *layer, struct qkv_graph *graph,
+                                      struct qkv_tensor *memory, struct qkv_segments segments, int64_t first)
+{
+    return qkv_positions_turn(layer->positions, graph, qkv_dense_apply(&layer->key, graph, memory), segments,
+                              first);
+}
+
+struct qkv_tensor *qkv_multi_head_value(const struct qkv_multi_head *layer, struct qkv_graph *graph,
+                                        struct qkv_tensor *memory)
+{
+    return qkv_dense_apply(&layer->value, graph, memory);
+}
+
 struct qkv_tensor *qkv_multi_head_attend(const struct qkv_multi_head *layer, struct qkv_graph *graph,
                                          struct qkv_tensor *query, struct qkv_tensor *key,
                                          struct qkv_tensor *value, struct qkv_tensor *mask,
-                                         struct qkv_segments queries, struct qkv_segments keys, bool causal,
+                                         struct qkv_segments queries, struct qkv_segments keys,
                                          struct qkv_tensor **node)
 {
+    const struct qkv_positions *positions = layer->positions;
+    bool relative = positions && positions->kind == QKV_POSITION_RELATIVE;
     const struct qkv_attention layout = {
         .heads = layer->heads,
+        .key_heads = layer->key_heads,
         .queries = queries,
         .keys = keys,
-        .causal = causal,
+        .causal = layer->causal,
+        .window = layer->window,
+        .globals = layer->globals,
+        .alibi = positions && positions->kind == QKV_POSITION_ALIBI,
+        .bias = relative ? qkv_use(graph, positions->table) : NULL,
+        .distance = relative ? positions->distance : 0,
         .dropout = layer->dropout,
+        .kernel = layer->kernel,
     };
     const char *outer = qkv_graph_scope(graph, layer->name);
     struct qkv_tensor *mix = qkv_attention(graph, query, key, value, mask, layout);
@@ -57,43 +91,90 @@ struct qkv_tensor *qkv_multi_head_apply(const struct qkv_multi_head *layer, stru
                                         struct qkv_tensor *mask, struct qkv_segments queries,
                                         struct qkv_segments keys, struct qkv_tensor **node)
 {
-    struct qkv_tensor *query = qkv_dense_apply(&layer->query, graph, x);      /* [Nq, H K] */
-    struct qkv_tensor *key = qkv_dense_apply(&layer->key, graph, memory);     /* [Nk, H K] */
-    struct qkv_tensor *value = qkv_dense_apply(&layer->value, graph, memory); /* [Nk, H V] */
-    return qkv_multi_head_attend(layer, graph, query, key, value, mask, queries, keys, layer->causal, node);
+    struct qkv_tensor *query = qkv_multi_head_query(layer, graph, x, queries, 0);
+    struct qkv_tensor *key = qkv_multi_head_key(layer, graph, memory, keys, 0);
+    struct qkv_tensor *value = qkv_multi_head_value(layer, graph, memory);
+    return qkv_multi_head_attend(layer, graph, query, key, value, mask, queries, keys, node);
 }
 
 /* ---- samples ---- */
 
-static void init_sample(void *layer, struct qkv_parameters *parameters, const void *options, const char *name)
+/* With the positions that the attention may use. */
+struct sampled {
+    struct qkv_multi_head attention;
+    struct qkv_positions positions;
+};
+
+struct sample_options {
+    struct qkv_multi_head_options attention;
+    struct qkv_positions_options positions;
+};
+
+static void init_sample(void *layer, struct qkv_parameters *parameters, const void *given, const char *name)
 {
-    qkv_multi_head_init(layer, parameters, options, name);
+    struct sampled *sampled = layer;
+    const struct sample_options *options = given;
+    struct qkv_multi_head_options attention = options->attention;
+    qkv_positions_init(&sampled->positions, parameters, &options->positions, "positions");
+    if (options->positions.length) attention.positions = &sampled->positions;
+    qkv_multi_head_init(&sampled->attention, parameters, &attention, name);
 }
 
 static struct qkv_tensor *apply_sample(const void *layer, struct qkv_graph *graph,
                                        struct qkv_tensor *const *input, const struct qkv_layer_sample *sample)
 {
+    const struct sampled *sampled = layer;
     struct qkv_tensor *memory = sample->input[1].rank ? input[1] : input[0];
     struct qkv_segments keys = sample->input[1].rank ? sample->segments[1] : sample->segments[0];
-    return qkv_multi_head_apply(layer, graph, input[0], memory, NULL, sample->segments[0], keys, NULL);
+    return qkv_multi_head_apply(&sampled->attention, graph, input[0], memory, NULL, sample->segments[0], keys,
+                                NULL);
 }
 
-static const struct qkv_multi_head_options SELF = {
-    4, 2, 2, 2, true, false, 0, SAMPLE_INITIAL, SAMPLE_INITIAL};
-static const struct qkv_multi_head_options CAUSAL = {
-    4, 2, 3, 1, false, true, 0.3, SAMPLE_INITIAL, SAMPLE_INITIAL};
-static const struct qkv_multi_head_options CROSS = {
-    4, 3, 1, 5, true, false, 0.1, SAMPLE_INITIAL, SAMPLE_INITIAL};
-static const int64_t STARTS[] = {0, 3, 4}, LENGTHS[] = {3, 1, 2};
-static const int64_t KEY_STARTS[] = {0, 1, 5}, KEY_LENGTHS[] = {1, 4, 3};
-static const struct qkv_layer_sample SAMPLES[] = {
-    {"self", &SELF, {{2, {6, 4}}}, {{3, STARTS, LENGTHS}}},
-    {"causal, no bias, dropout", &CAUSAL, {{2, {6, 4}}}, {{3, STARTS, LENGTHS}}},
-    {"cross, wide values, dropout",
-     &CROSS,
-     {{2, {6, 4}}, {2, {8, 4}}},
-     {{3, STARTS, LENGTHS}, {3, KEY_STARTS, KEY_LENGTHS}}},
-    {0},
-};
-const struct qkv_layer_kind qkv_kind_multi_head = {"multi_head", sizeof(struct qkv_multi_head), init_sample,
-                                                   apply_sample, SAMPLES};
+/* Options of a sample: heads, K and V, and what differs. */
+#define SAMPLE(name, h, k, v, ...)                                                                           \
+    static const struct sample_options name = {{.width = 4,                                                  \
+                                                .heads = h,                                                  \
+                                                .key_width = k,                                              \
+                                                .value_width = v,                                            \
+                                                .initial = SAMPLE_INITIAL,                                   \
+                                                .output_initial = SAMPLE_INITIAL,                            \
+                                                __VA_ARGS__}}
+SAMPLE(SELF, 2, 2, 2, .bias = true);
+SAMPLE(CAUSAL, 2, 3, 1, .causal = true, .dropout = 0.3);
+SAMPLE(CROSS, 3, 1, 5, .bias = true, .dropout = 0.1);
+SAMPLE(WINDOW, 4, 2, 3, .key_heads = 2, .window = 1, .globals = 1, .dropout = 0.2);
+SAMPLE(FLASH_WINDOW, 4, 2, 3, .key_heads = 2, .window = 1, .globals = 1, .causal = true, .dropout = 0.2,
+       .kernel = QKV_KERNEL_FLASH);
+SAMPLE(ROTARY, 2, 4, 2, .key_heads = 1, .bias = true
+}
+,
+{.kind = QKV_POSITION_ROTARY, .length = 4, .width = 4, .base = 100);
+SAMPLE(ALIBI, 3, 1, 2, .causal = true, .bias = true
+}
+,
+{.kind = QKV_POSITION_ALIBI, .length = 4);
+SAMPLE(RELATIVE, 2, 2, 2, .bias = true, .kernel = QKV_KERNEL_FLASH
+}
+,
+{.kind = QKV_POSITION_RELATIVE, .length = 6, .width = 2, .distance = 3, .initial = SAMPLE_INITIAL);
+    static const int64_t STARTS[] = {0, 3, 4}, LENGTHS[] = {3, 1, 2};
+    static const int64_t KEY_STARTS[] = {0, 1, 5}, KEY_LENGTHS[] = {1, 4, 3};
+    static const struct qkv_layer_sample SAMPLES[] = {
+        {"self", &SELF, {{2, {6, 4}}}, {{3, STARTS, LENGTHS}}},
+        {"causal, no bias, dropout", &CAUSAL, {{2, {6, 4}}}, {{3, STARTS, LENGTHS}}},
+        {"cross, wide values, dropout",
+         &CROSS,
+         {{2, {6, 4}}, {2, {8, 4}}},
+         {{3, STARTS, LENGTHS}, {3, KEY_STARTS, KEY_LENGTHS}}},
+        {"window, global token, grouped heads", &WINDOW, {{2, {6, 4}}}, {{3, STARTS, LENGTHS}}},
+        {"flash, causal window, global token, grouped heads",
+         &FLASH_WINDOW,
+         {{2, {6, 4}}},
+         {{3, STARTS, LENGTHS}}},
+        {"rotary, one key head", &ROTARY, {{2, {6, 4}}}, {{3, STARTS, LENGTHS}}},
+        {"ALiBi, causal", &ALIBI, {{2, {6, 4}}}, {{3, STARTS, LENGTHS}}},
+        {"relative, flash", &RELATIVE, {{2, {6, 4}}}, {{3, STARTS, LENGTHS}}},
+        {0},
+    };
+    const struct qkv_layer_kind qkv_kind_multi_head = {"multi_head", sizeof(struct sampled), init_sample,
+                                                       apply_sample, SAMPLES};

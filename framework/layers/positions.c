@@ -37,23 +37,38 @@ void qkv_positions_init(struct qkv_positions *layer, struct qkv_parameters *para
         .kind = options->kind,
         .length = options->length,
         .width = options->width,
+        .distance = options->distance,
     };
-    if (layer->kind == QKV_POSITION_SINUSOIDAL) make_sinusoids(layer, parameters, options->base);
-    if (layer->kind == QKV_POSITION_LEARNED)
+    if (layer->kind == QKV_POSITION_SINUSOIDAL || layer->kind == QKV_POSITION_ROTARY)
+        make_sinusoids(layer, parameters, options->base);
+    if (layer->kind == QKV_POSITION_LEARNED || layer->kind == QKV_POSITION_RELATIVE)
         layer->table = qkv_parameters_add(parameters, QKV_SHAPE(options->length, options->width),
                                           options->initial, "%s.table", name);
+}
+
+static struct qkv_tensor *sinusoids_of(const struct qkv_positions *layer, struct qkv_graph *graph)
+{
+    return qkv_wrap(graph, QKV_SHAPE(layer->length, layer->width), layer->sinusoids[qkv_graph_dtype(graph)]);
 }
 
 struct qkv_tensor *qkv_positions_apply(const struct qkv_positions *layer, struct qkv_graph *graph,
                                        struct qkv_tensor *x, struct qkv_segments segments, int64_t first)
 {
-    if (layer->kind == QKV_POSITION_NONE) return x;
+    if (layer->kind != QKV_POSITION_LEARNED && layer->kind != QKV_POSITION_SINUSOIDAL) return x;
     const char *outer = qkv_graph_scope(graph, layer->name);
-    struct qkv_tensor *table = layer->kind == QKV_POSITION_LEARNED
-                                   ? qkv_use(graph, layer->table)
-                                   : qkv_wrap(graph, QKV_SHAPE(layer->length, layer->width),
-                                              layer->sinusoids[qkv_graph_dtype(graph)]);
+    struct qkv_tensor *table =
+        layer->kind == QKV_POSITION_LEARNED ? qkv_use(graph, layer->table) : sinusoids_of(layer, graph);
     struct qkv_tensor *y = qkv_add_positions(graph, x, table, segments, first);
+    qkv_graph_scope(graph, outer);
+    return y;
+}
+
+struct qkv_tensor *qkv_positions_turn(const struct qkv_positions *layer, struct qkv_graph *graph,
+                                      struct qkv_tensor *x, struct qkv_segments segments, int64_t first)
+{
+    if (!layer || layer->kind != QKV_POSITION_ROTARY) return x;
+    const char *outer = qkv_graph_scope(graph, layer->name);
+    struct qkv_tensor *y = qkv_rotate(graph, x, sinusoids_of(layer, graph), segments, first);
     qkv_graph_scope(graph, outer);
     return y;
 }
@@ -68,17 +83,21 @@ static void init_sample(void *layer, struct qkv_parameters *parameters, const vo
 static struct qkv_tensor *apply_sample(const void *layer, struct qkv_graph *graph,
                                        struct qkv_tensor *const *input, const struct qkv_layer_sample *sample)
 {
-    return qkv_positions_apply(layer, graph, input[0], sample->segments[0], 1);
+    struct qkv_tensor *x = qkv_positions_apply(layer, graph, input[0], sample->segments[0], 1);
+    return qkv_positions_turn(layer, graph, x, sample->segments[0], 1);
 }
 
-static const struct qkv_positions_options SINUSOIDAL = {QKV_POSITION_SINUSOIDAL, 6, 4, 10000, SAMPLE_INITIAL};
-static const struct qkv_positions_options ODD = {QKV_POSITION_SINUSOIDAL, 6, 3, 100, SAMPLE_INITIAL};
-static const struct qkv_positions_options LEARNED = {QKV_POSITION_LEARNED, 6, 4, 0, SAMPLE_INITIAL};
+static const struct qkv_positions_options SINUSOIDAL = {QKV_POSITION_SINUSOIDAL, 6, 4, 10000, 0,
+                                                        SAMPLE_INITIAL};
+static const struct qkv_positions_options ODD = {QKV_POSITION_SINUSOIDAL, 6, 3, 100, 0, SAMPLE_INITIAL};
+static const struct qkv_positions_options LEARNED = {QKV_POSITION_LEARNED, 6, 4, 0, 0, SAMPLE_INITIAL};
+static const struct qkv_positions_options ROTARY = {QKV_POSITION_ROTARY, 6, 2, 100, 0, SAMPLE_INITIAL};
 static const int64_t STARTS[] = {0, 3}, LENGTHS[] = {3, 2};
 static const struct qkv_layer_sample SAMPLES[] = {
     {"sinusoidal", &SINUSOIDAL, {{2, {5, 4}}}, {{2, STARTS, LENGTHS}}},
     {"sinusoidal, odd width", &ODD, {{2, {5, 3}}}, {{2, STARTS, LENGTHS}}},
     {"learned", &LEARNED, {{2, {5, 4}}}, {{2, STARTS, LENGTHS}}},
+    {"rotary, two heads", &ROTARY, {{2, {5, 4}}}, {{2, STARTS, LENGTHS}}},
     {0},
 };
 const struct qkv_layer_kind qkv_kind_positions = {"positions", sizeof(struct qkv_positions), init_sample,

@@ -14,8 +14,10 @@
     "    dropout: 0.25\n    layer_norm: post\n    norm: rms\n    norm_epsilon: 1e-5\n    activation: "       \
     "gelu_tanh\n"                                                                                            \
     "    attention:\n      key_width: 24\n      value_width: 8\n      bias: false\n      dropout: 0\n"       \
+    "      key_value_heads: 1\n      window: 7\n      global_tokens: 2\n      kernel: flash\n"               \
     "    embeddings:\n      embedding_dim: 96\n      scale: false\n      dropout: 0.05\n"                    \
-    "    positions:\n      type: " type "\n      base: 500.5\n      max_length: 60\n"
+    "    positions:\n      type: " type "\n      base: 500.5\n      max_length: 60\n"                        \
+    "      buckets: 8\n      max_distance: 20\n"
 
 #define TEXT(lang, more)                                                                                     \
     "    lang: " lang                                                                                        \
@@ -145,6 +147,8 @@ Test(config, widths_and_folder_get_what_their_zeros_stand_for)
     read_good(&config, &arena, scratch("config_normal"), SMALLEST);
     cr_assert_eq(config.model.encoder.attention.key_width, 16);
     cr_assert_eq(config.model.decoder.attention.value_width, 16);
+    cr_assert_eq(config.model.encoder.attention.key_value_heads, 4);
+    cr_assert_eq(config.model.encoder.attention.window, QKV_WINDOW_NONE);
     cr_assert_eq(config.model.decoder.embeddings.embedding_dim, 64);
     cr_assert_str_eq(config.training.model_dir, "runs/x");
     qkv_arena_release(&arena);
@@ -279,6 +283,7 @@ Test(config, values_have_the_names_of_configs)
     cr_assert_str_eq(qkv_norm_place_name(QKV_NORM_POST), "post");
     cr_assert_str_eq(qkv_norm_kind_name(QKV_NORM_RMS), "rms");
     cr_assert_str_eq(qkv_position_kind_name(QKV_POSITION_NONE), "none");
+    cr_assert_str_eq(qkv_attention_kernel_name(QKV_KERNEL_FLASH), "flash");
     cr_assert_str_eq(qkv_activation_name(QKV_ACTIVATION_SIGMOID), "sigmoid");
     cr_assert_str_eq(qkv_initializer_name(QKV_INITIALIZER_ONES), "ones");
     cr_assert_str_eq(qkv_optimizer_kind_name(QKV_OPTIMIZER_SGD), "sgd");

@@ -21,6 +21,8 @@ struct variant {
     enum qkv_position_kind positions;
     bool tied, narrow;
     int64_t decoder_layers;
+    int64_t window, globals, key_value_heads;
+    enum qkv_attention_kernel kernel;
 };
 
 static const struct variant VARIANTS[] = {
@@ -30,6 +32,15 @@ static const struct variant VARIANTS[] = {
     {"tied, post-norm", QKV_NORM_POST, QKV_NORM_RMS, QKV_POSITION_NONE, .tied = true, .decoder_layers = 3},
     {"heads of other widths", QKV_NORM_PRE, QKV_NORM_LAYER, QKV_POSITION_LEARNED, .narrow = true,
      .decoder_layers = 1},
+    {"window", QKV_NORM_PRE, QKV_NORM_LAYER, QKV_POSITION_SINUSOIDAL, .decoder_layers = 2, .window = 2},
+    {"window, global token, one key head", QKV_NORM_PRE, QKV_NORM_LAYER, QKV_POSITION_LEARNED,
+     .decoder_layers = 2, .window = 1, .globals = 1, .key_value_heads = 1, .kernel = QKV_KERNEL_EXACT},
+    {"rotary", QKV_NORM_PRE, QKV_NORM_LAYER, QKV_POSITION_ROTARY, .decoder_layers = 2, .key_value_heads = 1},
+    {"ALiBi", QKV_NORM_PRE, QKV_NORM_LAYER, QKV_POSITION_ALIBI, .decoder_layers = 2,
+     .kernel = QKV_KERNEL_FLASH},
+    {"relative", QKV_NORM_PRE, QKV_NORM_LAYER, QKV_POSITION_RELATIVE, .decoder_layers = 2},
+    {"all of it", QKV_NORM_POST, QKV_NORM_RMS, QKV_POSITION_RELATIVE, .decoder_layers = 2, .window = 3,
+     .globals = 2, .key_value_heads = 1, .kernel = QKV_KERNEL_FLASH},
 };
 
 enum { VARIANT_COUNT = sizeof VARIANTS / sizeof VARIANTS[0] };
@@ -44,6 +55,12 @@ static struct qkv_model *model_of(const struct variant *variant, enum qkv_dtype 
         stacks[i]->layer_norm = variant->place;
         stacks[i]->norm = variant->norm;
         stacks[i]->positions.type = variant->positions;
+        stacks[i]->positions.buckets = 8;
+        stacks[i]->positions.max_distance = 6;
+        stacks[i]->attention.kernel = variant->kernel;
+        stacks[i]->attention.global_tokens = variant->globals;
+        if (variant->key_value_heads) stacks[i]->attention.key_value_heads = variant->key_value_heads;
+        if (variant->window) stacks[i]->attention.window = variant->window;
         if (!variant->narrow) continue;
         stacks[i]->attention.key_width = 3;
         stacks[i]->attention.value_width = 5;
@@ -142,10 +159,10 @@ static void expect_history(const struct qkv_model *model, const struct qkv_batch
     qkv_batch_release(&batch);
 }
 
-Test(transformer, hypotheses_keep_their_past_when_they_are_reordered)
+static void expect_pasts(const struct variant *variant)
 {
     static const int64_t LENGTHS[SENTENCES] = {4, 1, 6};
-    struct qkv_model *model = model_of(&VARIANTS[0], QKV_FLOAT64);
+    struct qkv_model *model = model_of(variant, QKV_FLOAT64);
     struct qkv_decoding *decoding = qkv_decoding_new(model);
     struct qkv_batch batch = {0};
     tiny_batch(&batch, model, SENTENCES, LENGTHS, NULL, 5);
@@ -181,6 +198,11 @@ Test(transformer, hypotheses_keep_their_past_when_they_are_reordered)
     qkv_batch_release(&batch);
     qkv_decoding_free(decoding);
     qkv_model_free(model);
+}
+
+Test(transformer, hypotheses_keep_their_past_when_they_are_reordered)
+{
+    for (int v = 0; v < VARIANT_COUNT; v++) expect_pasts(&VARIANTS[v]);
 }
 
 Test(transformer, caches_too_large_for_their_row_numbers_are_refused)

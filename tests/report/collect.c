@@ -20,7 +20,7 @@ static struct qkv_model *make_model(struct qkv_arena *arena, int64_t longest)
     struct qkv_stack_config *stacks[] = {&config.model.encoder, &config.model.decoder};
     for (int i = 0; i < 2; i++) {
         stacks[i]->num_layers = 2 - i;
-        stacks[i]->num_heads = HEADS;
+        stacks[i]->num_heads = stacks[i]->attention.key_value_heads = HEADS;
         stacks[i]->hidden_size = stacks[i]->embeddings.embedding_dim = WIDTH;
         stacks[i]->attention.key_width = stacks[i]->attention.value_width = WIDTH / HEADS;
         stacks[i]->ff_size = 8;

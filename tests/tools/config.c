@@ -178,6 +178,8 @@ Test(config, refuses_values_out_of_range)
             "x.yaml:4:22: testing.beam_size is 0, but must be between 1 and 1000\n"},
            {BASE "testing: {beam_alpha: -1e-9}\n", "",
             "x.yaml:4:23: testing.beam_alpha is -1e-9, but must be at least 0\n"},
+           {BASE "model: {encoder: {attention: {window: 0}}}\n", "",
+            "x.yaml:4:39: model.encoder.attention.window is 0, but must be between 1 and 1000000\n"},
            {BASE "model: {init_gain: 0}\n", "",
             "x.yaml:4:20: model.init_gain is 0, but must be greater than 0\n"},
            {BASE "model: {encoder: {dropout: 1}}\n", "",
@@ -196,6 +198,8 @@ Test(config, refuses_what_is_not_a_choice_and_lists_the_choices)
     EXPECT("choice", //
            {BASE "model: {decoder: {norm: batch}}\n", "",
             "x.yaml:4:25: model.decoder.norm is 'batch', but must be one of layer, rms\n"},
+           {BASE "model: {decoder: {attention: {kernel: fast}}}\n", "",
+            "x.yaml:4:39: model.decoder.attention.kernel is 'fast', but must be one of auto, exact, flash\n"},
            {BASE "model: {decoder: {type: rnn}}\n", "",
             "x.yaml:4:25: model.decoder.type is 'rnn', but must be transformer\n"},
            {BASE "model: {initializer: ones}\n", "",
@@ -272,6 +276,31 @@ Test(config, refuses_what_does_not_fit_together)
             "-s name=..: name is '..', but must be made of letters, digits, '.', '_' and '-', and not start "
             "with "
             "'.'\n"});
+}
+
+Test(config, refuses_attention_that_does_not_fit_together)
+{
+    EXPECT(
+        "attention", //
+        {BASE "model: {encoder: {attention: {key_value_heads: 3}}}\n", "",
+         "x.yaml:4:31: model.encoder.attention.key_value_heads is 3, but must divide model.encoder.num_heads "
+         "(4)\n"},
+        {BASE "model: {decoder: {attention: {global_tokens: 2}}}\n", "",
+         "x.yaml:4:31: model.decoder.attention.global_tokens is 2, but needs model.decoder.attention.window, "
+         "without which all tokens are global\n"},
+        {BASE "model: {decoder: {positions: {type: rotary}, attention: {key_width: 5}}}\n", "",
+         "x.yaml:4:31: model.decoder.positions.type is rotary, which turns pairs of numbers, but the keys of "
+         "a "
+         "head are 5 wide\n"},
+        {BASE "model: {encoder: {positions: {type: relative, buckets: 7}}}\n", "",
+         "x.yaml:4:47: model.encoder.positions.buckets is 7, but must be even: half of them are for each "
+         "direction\n"},
+        {BASE "model: {encoder: {positions: {type: relative, max_distance: 8}}}\n", "",
+         "x.yaml:4:47: model.encoder.positions.max_distance is 8, but must exceed a quarter of "
+         "model.encoder.positions.buckets (32)\n"},
+        {BASE "model: {decoder: {positions: {type: relative, max_distance: 16}}}\n", "",
+         "x.yaml:4:47: model.decoder.positions.max_distance is 16, but must exceed half of "
+         "model.decoder.positions.buckets (32)\n"});
 }
 
 Test(config, both_widths_free_the_number_of_heads)

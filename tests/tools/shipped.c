@@ -10,17 +10,17 @@
     "-s data.train='" QKV_SOURCE_DIR "/datasets/en_es/dev.tsv' -s data.dev='" QKV_SOURCE_DIR                 \
     "/datasets/en_es/dev.tsv'"
 
-/* Runs a command with CONFIG replaced for each shipped config; it must exit 0. */
-static int for_each(const char *pattern, const char *folder)
+/* Runs a command with CONFIG replaced for each config of a folder; it must exit 0. */
+static int for_each_in(const char *place, const char *pattern, const char *folder)
 {
-    DIR *configs = opendir(QKV_SOURCE_DIR "/configs");
+    DIR *configs = opendir(place);
     int count = 0;
     cr_assert_not_null(configs);
     for (struct dirent *entry; (entry = readdir(configs));) {
         size_t length = strlen(entry->d_name);
         if (length < 5 || strcmp(entry->d_name + length - 5, ".yaml") != 0) continue;
-        struct outcome outcome = run(pattern, format(QKV_SOURCE_DIR "/configs/%s", entry->d_name),
-                                     format("%s/%s", folder, entry->d_name));
+        struct outcome outcome =
+            run(pattern, format("%s/%s", place, entry->d_name), format("%s/%s", folder, entry->d_name));
         cr_expect_eq(outcome.exit_code, 0, "%s: %s%s", entry->d_name, outcome.output, outcome.error);
         count++;
     }
@@ -28,24 +28,34 @@ static int for_each(const char *pattern, const char *folder)
     return count;
 }
 
+static int for_each(const char *pattern, const char *folder)
+{
+    return for_each_in(QKV_SOURCE_DIR "/configs", pattern, folder);
+}
+
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
+
+#define HISTORY QKV_SOURCE_DIR "/configs/history"
+#define TWO_UPDATES                                                                                          \
+    "qkv train '%s' " PAIRS " -s training.model_dir='%s' -s training.updates=2 -s training.batch_size=8 "    \
+    "-s training.learning_rate_warmup=1 -s training.validation_freq=1000 -s data.dev='' "                    \
+    "-s training.early_stopping_metric=loss --quiet"
 
 Test(shipped, is_valid)
 {
     cr_assert_geq(for_each("qkv config '%s' # %s", ""), 4);
+    cr_assert_geq(for_each_in(HISTORY, "qkv config '%s' # %s", ""), 2);
 }
 
 Test(shipped, trains)
 {
     /* Two updates of a tenth of a batch: the shapes are those of the config. */
-    for_each("qkv train '%s' " PAIRS
-             " -s training.model_dir='%s' -s training.updates=2 -s training.batch_size=8 "
-             "-s training.learning_rate_warmup=1 -s training.validation_freq=1000 -s data.dev='' "
-             "-s training.early_stopping_metric=loss --quiet",
-             scratch("tools_shipped"));
+    for_each(TWO_UPDATES, scratch("tools_shipped"));
+    for_each_in(HISTORY, TWO_UPDATES, scratch("tools_shipped_history"));
 }
 
 Test(shipped, gradients_agree_with_differences)
 {
     for_each("qkv gradcheck '%s' " PAIRS " --sample 1 --sentences 2 --quiet # %s", "");
+    for_each_in(HISTORY, "qkv gradcheck '%s' " PAIRS " --sample 1 --sentences 1 --quiet # %s", "");
 }

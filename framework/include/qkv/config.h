@@ -5,6 +5,7 @@
 #define QKV_CONFIG_H
 
 #include "qkv/arena.h"
+#include "qkv/attention_kernel.h"
 #include "qkv/error.h"
 #include "qkv/messages.h"
 
@@ -16,7 +17,14 @@ enum qkv_level { QKV_LEVEL_WORD, QKV_LEVEL_CHAR };
 enum qkv_network { QKV_NETWORK_TRANSFORMER };
 enum qkv_norm_place { QKV_NORM_PRE, QKV_NORM_POST };
 enum qkv_norm_kind { QKV_NORM_LAYER, QKV_NORM_RMS };
-enum qkv_position_kind { QKV_POSITION_SINUSOIDAL, QKV_POSITION_LEARNED, QKV_POSITION_NONE };
+enum qkv_position_kind {
+    QKV_POSITION_SINUSOIDAL, /* added to the embeddings: Vaswani et al. 2017 */
+    QKV_POSITION_LEARNED,    /* likewise: Gehring et al. 2017 */
+    QKV_POSITION_ROTARY,     /* in self attention: queries and keys turned by it (Su et al. 2021) */
+    QKV_POSITION_ALIBI,      /* likewise: scores fall with the distance (Press et al. 2022) */
+    QKV_POSITION_RELATIVE,   /* likewise: a learned number for each distance and head (Raffel et al. 2020) */
+    QKV_POSITION_NONE,
+};
 enum qkv_activation {
     QKV_ACTIVATION_NONE,
     QKV_ACTIVATION_RELU,
@@ -79,14 +87,20 @@ struct qkv_embedding_config {
 
 struct qkv_position_config {
     enum qkv_position_kind type;
-    double base;        /* sinusoidal: 10000 in the paper */
-    int64_t max_length; /* learned: rows of the table */
+    double base;                   /* sinusoidal, rotary: 10000 in the papers */
+    int64_t max_length;            /* tokens of the longest sentence */
+    int64_t buckets, max_distance; /* relative: as in qkv_attention.bias and .distance */
 };
+
+enum { QKV_WINDOW_NONE = 1000000 }; /* wider than any sentence */
 
 struct qkv_attention_config {
     int64_t key_width, value_width; /* per head; 0: hidden_size / num_heads */
     bool bias;
-    double dropout; /* on the weights */
+    double dropout;                /* on the weights */
+    int64_t key_value_heads;       /* 0: num_heads */
+    int64_t window, global_tokens; /* of self attention; QKV_WINDOW_NONE: all */
+    enum qkv_attention_kernel kernel;
 };
 
 /* model.encoder, model.decoder */
@@ -169,8 +183,8 @@ struct qkv_config {
  * and off are texts. A number is plain decimal or scientific, without quotes, leading zeros or underscores.
  * Columns in messages are those of the value when it is bad by itself, else of the key.
  *
- * The config is normalised: key_width, value_width, embedding_dim and model_dir hold what their 0 or ""
- * stands for. Its texts live in `arena`. On error the config must not be used. */
+ * The config is normalised: key_width, value_width, key_value_heads, embedding_dim and model_dir hold what
+ * their 0 or "" stands for. Its texts live in `arena`. On error the config must not be used. */
 QKV_API enum qkv_status qkv_config_read(struct qkv_config *config, struct qkv_arena *arena, const char *path,
                                         const char *const *overrides, int override_count,
                                         struct qkv_messages *messages);
@@ -209,6 +223,7 @@ QKV_API const char *qkv_network_name(enum qkv_network value);
 QKV_API const char *qkv_norm_place_name(enum qkv_norm_place value);
 QKV_API const char *qkv_norm_kind_name(enum qkv_norm_kind value);
 QKV_API const char *qkv_position_kind_name(enum qkv_position_kind value);
+QKV_API const char *qkv_attention_kernel_name(enum qkv_attention_kernel value);
 QKV_API const char *qkv_activation_name(enum qkv_activation value);
 QKV_API const char *qkv_initializer_name(enum qkv_initializer value);
 QKV_API const char *qkv_optimizer_kind_name(enum qkv_optimizer_kind value);

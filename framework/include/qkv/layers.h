@@ -62,29 +62,38 @@ QKV_API void qkv_embedding_init(struct qkv_embedding *layer, struct qkv_paramete
 QKV_API struct qkv_tensor *qkv_embedding_apply(const struct qkv_embedding *layer, struct qkv_graph *graph,
                                                const int32_t *ids, int64_t count);
 
-/* ---- positions: x + table[position] ---- */
+/* ---- positions: x + table[position], or what self attention makes of distances ---- */
 
 struct qkv_positions_options {
     enum qkv_position_kind kind;
-    int64_t length, width;      /* rows of the table: no sentence may be longer */
-    double base;                /* sinusoidal */
-    struct qkv_initial initial; /* learned */
+    int64_t length;             /* rows of the table: no sentence may be longer; relative: buckets */
+    int64_t width;              /* its columns: those of x; rotary: of the keys of a head; relative: heads */
+    double base;                /* sinusoidal, rotary */
+    int64_t distance;           /* relative: as in struct qkv_attention */
+    struct qkv_initial initial; /* learned, relative */
 };
 
 struct qkv_positions {
     const char *name;
     enum qkv_position_kind kind;
-    int64_t length, width;
-    const struct qkv_parameter *table; /* learned: [length, width] */
-    void *sinusoids[2];                /* sinusoidal: [length, width], by dtype; lives with the parameters */
+    int64_t length, width, distance;
+    const struct qkv_parameter *table; /* learned, relative: [length, width] */
+    void *sinusoids[2]; /* sinusoidal, rotary: [length, width], by dtype; lives with the parameters */
 };
 
 QKV_API void qkv_positions_init(struct qkv_positions *layer, struct qkv_parameters *parameters,
                                 const struct qkv_positions_options *options, const char *name);
-/* x [N, width]: row i of each segment gets position first + i. */
+/* x [N, width]: row i of each segment gets position first + i. x itself for the kinds that work in attention.
+ */
 QKV_API struct qkv_tensor *qkv_positions_apply(const struct qkv_positions *layer, struct qkv_graph *graph,
                                                struct qkv_tensor *x, struct qkv_segments segments,
                                                int64_t first);
+
+/* rotary: turns queries or keys [N, heads * width], likewise; x itself for the other kinds and where layer is
+ * NULL. */
+QKV_API struct qkv_tensor *qkv_positions_turn(const struct qkv_positions *layer, struct qkv_graph *graph,
+                                              struct qkv_tensor *x, struct qkv_segments segments,
+                                              int64_t first);
 
 /* Column j of position p (Vaswani et al. 2017, 3.5): sin(p / base^(2i/width)) for j = 2i, cos of the same for
  * 2i + 1. The last column of an odd width has no partner and stays 0. */
@@ -111,7 +120,7 @@ QKV_API struct qkv_tensor *qkv_norm_apply(const struct qkv_norm *layer, struct q
                                           struct qkv_tensor *x);
 
 /* ---- multi-head attention (Vaswani et al. 2017, 3.2) ----
- * query = x W_Q [Nq, H K], key = memory W_K [Nk, H K], value = memory W_V [Nk, H V], result = mix W_O [Nq,
+ * query = x W_Q [Nq, H K], key = memory W_K [Nk, G K], value = memory W_V [Nk, G V], result = mix W_O [Nq,
  * D]. */
 
 struct qkv_multi_head_options {
@@ -120,14 +129,21 @@ struct qkv_multi_head_options {
     bool bias, causal;
     double dropout; /* on the weights */
     struct qkv_initial initial, output_initial;
+    int64_t key_heads;       /* G; 0: heads */
+    int64_t window, globals; /* as in struct qkv_attention */
+    enum qkv_attention_kernel kernel;
+    const struct qkv_positions *positions; /* self attention: what it adds or turns, if it does; NULL:
+                                              nothing. Must outlive the layer */
 };
 
 struct qkv_multi_head {
     const char *name;
     struct qkv_dense query, key, value, output;
-    int64_t heads;
+    int64_t heads, key_heads, window, globals;
     bool causal;
     double dropout;
+    enum qkv_attention_kernel kernel;
+    const struct qkv_positions *positions;
 };
 
 QKV_API void qkv_multi_head_init(struct qkv_multi_head *layer, struct qkv_parameters *parameters,
@@ -139,12 +155,22 @@ QKV_API struct qkv_tensor *qkv_multi_head_apply(const struct qkv_multi_head *lay
                                                 struct qkv_tensor *x, struct qkv_tensor *memory,
                                                 struct qkv_tensor *mask, struct qkv_segments queries,
                                                 struct qkv_segments keys, struct qkv_tensor **node);
-/* The part behind the projections: key and value are given, as from a cache. */
+/* The projections alone, [N, H K], [N, G K] and [N, G V]; row i of each segment has position first + i. */
+QKV_API struct qkv_tensor *qkv_multi_head_query(const struct qkv_multi_head *layer, struct qkv_graph *graph,
+                                                struct qkv_tensor *x, struct qkv_segments segments,
+                                                int64_t first);
+QKV_API struct qkv_tensor *qkv_multi_head_key(const struct qkv_multi_head *layer, struct qkv_graph *graph,
+                                              struct qkv_tensor *memory, struct qkv_segments segments,
+                                              int64_t first);
+QKV_API struct qkv_tensor *qkv_multi_head_value(const struct qkv_multi_head *layer, struct qkv_graph *graph,
+                                                struct qkv_tensor *memory);
+/* The part behind the projections: key and value are given, as from a cache. The queries of a sentence may be
+ * fewer than its keys: they are the last ones. */
 QKV_API struct qkv_tensor *qkv_multi_head_attend(const struct qkv_multi_head *layer, struct qkv_graph *graph,
                                                  struct qkv_tensor *query, struct qkv_tensor *key,
                                                  struct qkv_tensor *value, struct qkv_tensor *mask,
                                                  struct qkv_segments queries, struct qkv_segments keys,
-                                                 bool causal, struct qkv_tensor **node);
+                                                 struct qkv_tensor **node);
 
 /* ---- feed forward: activation(x W1 + b1) W2 + b2, with dropout after the activation ---- */
 
