@@ -21,13 +21,21 @@ static int64_t decode(struct qkv_tokens *tokens, const char *line, size_t size)
     return count;
 }
 
+/* Begins a token of that word: makes room for it and for `size` bytes of its text. */
+static bool reserve(struct qkv_tokens *tokens, int64_t word, int64_t size)
+{
+    if (!QKV_RESERVE(tokens->token, tokens->token_room, tokens->count + 1)) return false;
+    if (!QKV_RESERVE(tokens->word, tokens->word_room, tokens->count + 1)) return false;
+    if (!QKV_RESERVE(tokens->text, tokens->text_room, tokens->text_size + size)) return false;
+    tokens->word[tokens->count] = word;
+    return true;
+}
+
 /* Adds points[first .. end-1] as one token. The text can still move, so `token` is set at the end of the
  * line. */
 static bool add(struct qkv_tokens *tokens, int64_t first, int64_t end)
 {
-    if (!QKV_RESERVE(tokens->token, tokens->token_room, tokens->count + 1)) return false;
-    if (!QKV_RESERVE(tokens->text, tokens->text_room, tokens->text_size + 4 * (end - first) + 1))
-        return false;
+    if (!reserve(tokens, tokens->words, 4 * (end - first) + 1)) return false;
     char *text = tokens->text + tokens->text_size;
     for (int64_t i = first; i < end; i++) {
         if (tokens->points[i] < 0x80)
@@ -103,9 +111,7 @@ static bool split_characters(struct qkv_tokens *tokens, int64_t first, int64_t e
 static bool add_space(struct qkv_tokens *tokens)
 {
     static const char space[] = "\u2581";
-    if (!QKV_RESERVE(tokens->token, tokens->token_room, tokens->count + 1)) return false;
-    if (!QKV_RESERVE(tokens->text, tokens->text_room, tokens->text_size + (int64_t)sizeof space))
-        return false;
+    if (!reserve(tokens, -1, (int64_t)sizeof space)) return false;
     memcpy(tokens->text + tokens->text_size, space, sizeof space);
     tokens->text_size += (int64_t)sizeof space;
     tokens->count++;
@@ -127,6 +133,7 @@ static bool cut(struct qkv_tokens *tokens, const struct qkv_text_config *text, i
         else
             done = add(tokens, first, end);
         if (!done) return false;
+        tokens->words++;
     }
     return true;
 }
@@ -134,13 +141,13 @@ static bool cut(struct qkv_tokens *tokens, const struct qkv_text_config *text, i
 enum qkv_status qkv_tokenize(struct qkv_tokens *tokens, const struct qkv_text_config *text, const char *line,
                              size_t size, struct qkv_error *error)
 {
-    tokens->count = tokens->text_size = 0;
+    tokens->count = tokens->words = tokens->text_size = 0;
     size_t valid = qkv_text_valid(line, size);
     if (valid < size) return qkv_text_refuse("", line, valid, error);
     int64_t count = decode(tokens, line, size);
     if (count >= 0) count = qkv_normalize(&tokens->points, &tokens->points_room, count, text->lowercase);
     if (count < 0 || !cut(tokens, text, count)) {
-        tokens->count = tokens->text_size = 0;
+        tokens->count = tokens->words = tokens->text_size = 0;
         return qkv_error_set(error, "out of memory");
     }
     const char *token = tokens->text;
@@ -151,6 +158,7 @@ enum qkv_status qkv_tokenize(struct qkv_tokens *tokens, const struct qkv_text_co
 void qkv_tokens_release(struct qkv_tokens *tokens)
 {
     free(tokens->token);
+    free(tokens->word);
     free(tokens->text);
     free(tokens->points);
     *tokens = (struct qkv_tokens){0};

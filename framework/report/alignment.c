@@ -13,9 +13,21 @@ const char *qkv_alignment_drawing_name(enum qkv_alignment_drawing drawing)
     return drawing == QKV_DRAW_ROWS ? "rows" : "both";
 }
 
-/* A sentence pair without its end signs. */
-struct words {
-    int64_t source, target;
+/* One side without its end sign. */
+struct side {
+    const int64_t *word; /* of each token; NULL: itself */
+    int64_t tokens, words;
+};
+
+struct sides {
+    struct side source, target;
+};
+
+/* A cross map of words, read in one way. */
+struct word_map {
+    double *weights; /* [targets, sources] */
+    int64_t targets,
+        sources; /* target words that are some step's: the last ones of a cut sentence may be none's */
 };
 
 static int64_t without_end(const char *const *tokens, int64_t count)
@@ -23,33 +35,47 @@ static int64_t without_end(const char *const *tokens, int64_t count)
     return count > 0 && !strcmp(tokens[count - 1], "</s>") ? count - 1 : count;
 }
 
-static struct words words_of(const struct qkv_attention_report *report)
+static int64_t word_of(const struct side *side, int64_t token)
 {
-    return (struct words){without_end(report->source, report->source_length),
-                          without_end(report->target_output, report->target_length)};
+    return side->word ? side->word[token] : token;
 }
 
-static enum qkv_status check_range(const struct qkv_alignment *gold, struct words words,
+static struct side side_of(const char *const *tokens, int64_t count, const int64_t *word)
+{
+    struct side side = {word, without_end(tokens, count), 0};
+    for (int64_t i = 0; i < side.tokens; i++)
+        if (word_of(&side, i) >= side.words) side.words = word_of(&side, i) + 1;
+    return side;
+}
+
+static struct sides sides_of(const struct qkv_attention_report *report, struct qkv_alignment_words words)
+{
+    return (struct sides){side_of(report->source, report->source_length, words.source),
+                          side_of(report->target_output, report->target_length, words.target)};
+}
+
+static enum qkv_status check_range(const struct qkv_alignment *gold, const struct sides *sides,
                                    struct qkv_error *error)
 {
+    int64_t sources = sides->source.words, targets = sides->target.words;
     for (int64_t i = 0; i < gold->count; i++) {
         const struct qkv_alignment_link *link = &gold->links[i];
-        if (link->source < words.source && link->target < words.target) continue;
-        bool source = link->source >= words.source;
+        if (link->source < sources && link->target < targets) continue;
+        bool source = link->source >= sources;
         return qkv_error_set(
             error, "%s:%lld:%lld: link %lld%c%lld has no %s word %lld: the sentence has %lld, from 0",
             gold->file ? gold->file : "links", (long long)gold->line, (long long)link->column,
             (long long)link->source, link->sure ? '-' : 'p', (long long)link->target,
             source ? "source" : "target", (long long)(source ? link->source : link->target),
-            (long long)(source ? words.source : words.target));
+            (long long)(source ? sources : targets));
     }
     return QKV_OK;
 }
 
-/* The place of the greatest of `count` weights that stand `stride` apart, or -1 when there is none. */
+/* The place of the first of the greatest of `count` weights, at least one, that stand `stride` apart. */
 static int64_t greatest(const double *weights, int64_t count, int64_t stride)
 {
-    int64_t best = count > 0 ? 0 : -1;
+    int64_t best = 0;
     for (int64_t i = 1; i < count; i++)
         if (weights[i * stride] > weights[best * stride]) best = i;
     return best;
@@ -67,22 +93,45 @@ static void add_link(struct qkv_alignment_result *result, int64_t source, int64_
     }
 }
 
-/* Adds the links of one map, drawn and read in one way, to a result. */
-static void add_map(struct qkv_alignment_result *result, const struct qkv_attention_map *map,
-                    struct words words, const struct qkv_alignment *gold)
+/* Joins tokens to words: columns of a source word are added up, rows of a target word give their mean. */
+static void join(struct word_map *words, const struct qkv_attention_map *map, const struct sides *sides,
+                 enum qkv_alignment_reading reading)
 {
-    int64_t shift = result->reading == QKV_READING_INPUT, columns = map->columns;
-    const double *first = map->weights + shift * columns; /* the row of target word 0 */
-    /* The last word of a sentence that was cut before </s> is no step's input. */
-    int64_t targets = words.target < map->rows - shift ? words.target : map->rows - shift;
+    const struct side *source = &sides->source, *target = &sides->target;
+    int64_t shift = reading == QKV_READING_INPUT;
+    words->sources = source->words;
+    words->targets = 0;
+    for (int64_t token = 0, end; token < target->tokens; token = end) {
+        int64_t word = word_of(target, token), rows = 0;
+        double *row = words->weights + (word < 0 ? 0 : word) * words->sources;
+        for (int64_t i = 0; word >= 0 && i < words->sources; i++) row[i] = 0;
+        for (end = token; end < target->tokens && word_of(target, end) == word; end++) {
+            /* The last token of a sentence that was cut before </s> is no step's input. */
+            if (word < 0 || end + shift >= map->rows) continue;
+            const double *weights = map->weights + (end + shift) * map->columns;
+            for (int64_t i = 0; i < source->tokens; i++)
+                if (word_of(source, i) >= 0) row[word_of(source, i)] += weights[i];
+            rows++;
+        }
+        for (int64_t i = 0; rows > 1 && i < words->sources; i++) row[i] /= (double)rows;
+        if (rows > 0) words->targets = word + 1;
+    }
+}
+
+/* Adds the links of one map, drawn in one way, to a result. */
+static void add_map(struct qkv_alignment_result *result, const struct word_map *map,
+                    const struct qkv_alignment *gold)
+{
+    int64_t sources = map->sources, targets = map->targets;
+    const double *weights = map->weights;
     for (int64_t i = 0; i < gold->count; i++) result->sure += gold->links[i].sure;
-    if (words.source == 0 || targets <= 0) return;
+    if (sources == 0) return;
     for (int64_t target = 0; target < targets; target++)
-        add_link(result, greatest(first + target * columns, words.source, 1), target, gold);
-    if (result->drawing == QKV_DRAW_ROWS) return;
-    for (int64_t source = 0; source < words.source; source++) {
-        int64_t target = greatest(first + source, targets, columns);
-        bool drawn = greatest(first + target * columns, words.source, 1) == source;
+        add_link(result, greatest(weights + target * sources, sources, 1), target, gold);
+    if (result->drawing == QKV_DRAW_ROWS || targets == 0) return;
+    for (int64_t source = 0; source < sources; source++) {
+        int64_t target = greatest(weights + source, targets, sources);
+        bool drawn = greatest(weights + target * sources, sources, 1) == source;
         if (!drawn) add_link(result, source, target, gold);
     }
 }
@@ -133,28 +182,36 @@ static enum qkv_status begin(struct qkv_alignment_score *score, const struct qkv
 }
 
 static enum qkv_status add(struct qkv_alignment_score *score, const struct qkv_attention_report *report,
-                           const struct qkv_alignment *gold, struct qkv_arena *arena, struct qkv_error *error)
+                           struct qkv_alignment_words words, const struct qkv_alignment *gold,
+                           struct qkv_arena *arena, struct qkv_error *error)
 {
-    struct words words = words_of(report);
+    struct sides sides = sides_of(report, words);
+    size_t room = (size_t)(sides.source.words * sides.target.words + 1);
+    struct word_map joined = {.weights = qkv_arena_allocate(arena, room * sizeof *joined.weights)};
     struct qkv_attention_map *maps;
     int64_t count;
-    enum qkv_status status = check_range(gold, words, error);
+    enum qkv_status status = check_range(gold, &sides, error);
+    if (status == QKV_OK && !joined.weights) status = qkv_error_set(error, "no memory for alignment scores");
     if (status == QKV_OK) status = select_maps(report, arena, &maps, &count, error);
     if (status == QKV_OK && !score->results) status = begin(score, maps, count, error);
     if (status != QKV_OK) return status;
     QKV_BUG(score->count != QKV_DRAWINGS * QKV_READINGS * count,
             "reports of one score differ in layers or heads");
-    for (int64_t i = 0; i < score->count; i++) add_map(&score->results[i], &maps[i % count], words, gold);
+    for (int64_t i = 0; i < score->count; i++) {
+        join(&joined, &maps[i % count], &sides, score->results[i].reading);
+        add_map(&score->results[i], &joined, gold);
+    }
     score->sentences++;
     return QKV_OK;
 }
 
 enum qkv_status qkv_alignment_score_add(struct qkv_alignment_score *score,
                                         const struct qkv_attention_report *report,
-                                        const struct qkv_alignment *gold, struct qkv_error *error)
+                                        struct qkv_alignment_words words, const struct qkv_alignment *gold,
+                                        struct qkv_error *error)
 {
     struct qkv_arena arena = {0};
-    enum qkv_status status = add(score, report, gold, &arena, error);
+    enum qkv_status status = add(score, report, words, gold, &arena, error);
     qkv_arena_release(&arena);
     return status;
 }

@@ -13,36 +13,34 @@ struct scoring {
     const struct qkv_corpus *corpus;
     struct qkv_alignments gold;
     struct qkv_attention_collector *collector;
-    struct qkv_tokens words;
-    struct qkv_arena arena; /* the tokens of one pass */
+    struct qkv_tokens tokens; /* of one line */
+    struct qkv_arena arena;   /* the tokens and words of one pass */
 };
 
-/* Links count words, maps have tokens: a row must be a word. */
-static enum qkv_status check_words(struct scoring *s, int64_t pair, bool target, struct qkv_error *error)
+/* Links count words, maps have tokens: finds the word of each token of a side, kept in the arena; NULL where
+ * each token is a word. */
+static enum qkv_status find_words(struct scoring *s, int64_t pair, bool target, const int64_t **words,
+                                  struct qkv_error *error)
 {
     const struct qkv_data_config *data = &s->run->config.data;
     const struct qkv_corpus_side *side = target ? &s->corpus->target : &s->corpus->source;
-    struct qkv_text_config text = target ? data->trg : data->src;
-    if (!text.split_punctuation) return QKV_OK; /* tokens are what stands between white space */
+    const struct qkv_text_config *text = target ? &data->trg : &data->src;
+    *words = NULL;
+    if (text->level == QKV_LEVEL_WORD && !text->split_punctuation) return QKV_OK;
     const char *line = target ? qkv_corpus_target(s->corpus, pair) : qkv_corpus_source(s->corpus, pair);
-    text.split_punctuation = false;
-    if (qkv_tokenize(&s->words, &text, line, strlen(line), error)) return QKV_INVALID;
-    int64_t tokens = side->start[pair + 1] - side->start[pair];
-    if (s->words.count == tokens) return QKV_OK;
-    return qkv_error_set(error,
-                         "%s:%lld: the %s sentence has %lld words, but the model cuts it into %lld tokens "
-                         "(data.%s.split_punctuation): links cannot be compared",
-                         s->gold.sentences[0].file, (long long)s->corpus->line[pair],
-                         target ? "target" : "source", (long long)s->words.count, (long long)tokens,
-                         target ? "trg" : "src");
+    if (qkv_tokenize(&s->tokens, text, line, strlen(line), error)) return QKV_INVALID;
+    int64_t count = s->tokens.count;
+    QKV_BUG(count != side->start[pair + 1] - side->start[pair], "pair %lld has other tokens than the corpus",
+            (long long)pair);
+    int64_t *copy = qkv_arena_allocate(&s->arena, (size_t)count * sizeof *copy);
+    if (!copy) return qkv_error_set(error, "out of memory for alignment scores");
+    memcpy(copy, s->tokens.word, (size_t)count * sizeof *copy);
+    *words = copy;
+    return QKV_OK;
 }
 
 static enum qkv_status check_input(const struct scoring *s, const char *links, struct qkv_error *error)
 {
-    const struct qkv_data_config *data = &s->run->config.data;
-    if (data->src.level == QKV_LEVEL_CHAR || data->trg.level == QKV_LEVEL_CHAR)
-        return qkv_error_set(error, "%s: links are between words, but data.%s.level of the model is char",
-                             links, data->src.level == QKV_LEVEL_CHAR ? "src" : "trg");
     if (s->gold.count == s->corpus->read) return QKV_OK;
     return qkv_error_set(error, "%s: has %lld line%s, but the corpus has %lld pair%s", links,
                          (long long)s->gold.count, s->gold.count == 1 ? "" : "s", (long long)s->corpus->read,
@@ -70,10 +68,13 @@ static enum qkv_status pass(struct scoring *s, int64_t first, int64_t count,
 {
     struct qkv_attention_pair pairs[PASS];
     struct qkv_attention_report reports[PASS];
+    struct qkv_alignment_words words[PASS];
     qkv_arena_reset(&s->arena);
     for (int64_t i = 0; i < count; i++) {
         int64_t pair = first + i;
-        if (check_words(s, pair, false, error) || check_words(s, pair, true, error)) return QKV_INVALID;
+        if (find_words(s, pair, false, &words[i].source, error) ||
+            find_words(s, pair, true, &words[i].target, error))
+            return QKV_INVALID;
         pairs[i] = (struct qkv_attention_pair){.source = ids_of(&s->corpus->source, pair),
                                                .target = ids_of(&s->corpus->target, pair)};
         pairs[i].source_tokens = texts(s, &s->run->source, pairs[i].source);
@@ -85,7 +86,7 @@ static enum qkv_status pass(struct scoring *s, int64_t first, int64_t count,
         return QKV_INVALID;
     for (int64_t i = 0; i < count; i++) {
         const struct qkv_alignment *gold = &s->gold.sentences[s->corpus->line[first + i] - 1];
-        if (qkv_alignment_score_add(score, &reports[i], gold, error)) return QKV_INVALID;
+        if (qkv_alignment_score_add(score, &reports[i], words[i], gold, error)) return QKV_INVALID;
     }
     return QKV_OK;
 }
@@ -111,7 +112,7 @@ enum qkv_status qkv_alignment_evaluate(const struct qkv_run *run, const struct q
     enum qkv_status status = evaluate(&scoring, links, score, error);
     qkv_alignments_release(&scoring.gold);
     qkv_attention_collector_free(scoring.collector);
-    qkv_tokens_release(&scoring.words);
+    qkv_tokens_release(&scoring.tokens);
     qkv_arena_release(&scoring.arena);
     return status;
 }

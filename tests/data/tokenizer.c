@@ -151,6 +151,33 @@ Test(tokenizer, refuses_what_is_not_text)
     }
 }
 
+/* The word of each token, as digits; ▁ has none. */
+static void expect_words(const struct qkv_text_config *text, const char *line, const char *digits,
+                         int64_t count)
+{
+    struct qkv_tokens tokens = {0};
+    char found[32] = "";
+    for (int round = 0; round < 2; round++) { /* in the storage of a line before as well */
+        cr_assert_eq(qkv_tokenize(&tokens, text, line, strlen(line), NULL), QKV_OK);
+        for (int64_t i = 0; i < tokens.count; i++)
+            found[i] = tokens.word[i] < 0 ? '-' : (char)('0' + tokens.word[i]);
+        found[tokens.count] = '\0';
+        cr_expect_str_eq(found, digits, "%s: %s", line, found);
+        cr_expect_eq(tokens.words, count);
+    }
+    qkv_tokens_release(&tokens);
+}
+
+Test(tokenizer, tells_which_word_a_token_is_from)
+{
+    expect_words(&words, " a, b\u00A0c! ", "012", 3);
+    expect_words(&cut, " a, b\u00A0c! ", "00122", 3);
+    expect_words(&cut, "(what's) ... so-called", "0001112", 3);
+    expect_words(&french, "l'homme d'or", "0011", 2);
+    expect_words(&chars, " ab c ", "00-1", 2);
+    expect_words(&words, "  ", "", 0);
+}
+
 Test(tokenizer, takes_lines_of_any_length)
 {
     enum { COUNT = 100000 };

@@ -9,10 +9,12 @@
  * of several equal ones (the common way; "under" can link to "debajo" or to "de");
  * - both: each source word also gets one, to the target word with the greatest weight of its column, so that
  * one word can link to several on either side (the union of both directions, Och and Ney 2003). The column of
- * </s> does not count, and the step that outputs </s> is no word. There are two ways to read a row, and
+ * </s> does not count, and the step that outputs </s> is no word. Where a word is several tokens (level char,
+ * split_punctuation), the weights of the columns of a source word are added up, of the rows of a target word
+ * their mean is taken (Clark et al. 2019), and ▁ is no word's. There are two ways to read a row, and
  * models differ in which one aligns better:
- * - output: the word that the step outputs (row j for target word j);
- * - input: the word that the step takes in (row j + 1 for target word j).
+ * - output: the word that the step outputs (row j for target token j);
+ * - input: the word that the step takes in (row j + 1 for target token j).
  *
  * With A the links of a map, S the sure ones and P the sure and possible ones (Och and Ney 2003):
  * precision |A∩P| / |A|, recall |A∩S| / |S|, alignment error rate 1 - (|A∩S| + |A∩P|) / (|A| + |S|),
@@ -85,12 +87,18 @@ struct qkv_alignment_score {
     int64_t sentences;
 };
 
+/* Which word each token is from, as in struct qkv_tokens, without the end signs; NULL: each is a word. */
+struct qkv_alignment_words {
+    const int64_t *source, *target;
+};
+
 /* Adds the cross maps of one sentence pair: those of every layer and head, the mean over the heads of every
  * layer, and the mean over all, each in both drawings and readings. All reports must have the same layers and
  * heads. Fails when the report has no cross maps, when a gold link names a word that the sentence pair does
  * not have, or out of memory; nothing has been added then. */
 QKV_API enum qkv_status qkv_alignment_score_add(struct qkv_alignment_score *score,
                                                 const struct qkv_attention_report *report,
+                                                struct qkv_alignment_words words,
                                                 const struct qkv_alignment *gold, struct qkv_error *error);
 
 /* Result `index` of 0 .. count - 1, with its rates: by drawing, reading, layer, head; the means come after
@@ -108,10 +116,9 @@ struct qkv_corpus;
 
 /* Scores a run on a whole corpus: the maps of its forced references against the gold links of a file, which
  * has a line for each pair of the corpus' file (pairs that were dropped for their length are skipped in
- * both). The corpus must be encoded, and have kept its raw lines where a side splits punctuation. Fails as
- * reading links and adding do, and when
- * - the file has more or fewer lines than the corpus' has pairs;
- * - tokens are not the words that links count: a side is of level char, or splits punctuation off a word. */
+ * both). Words are what stands between white space, whatever the tokens are. The corpus must be encoded, and
+ * have kept its raw lines. Fails as reading links and adding do, and when the file has more or fewer lines
+ * than the corpus' has pairs. */
 QKV_API enum qkv_status qkv_alignment_evaluate(const struct qkv_run *run, const struct qkv_corpus *corpus,
                                                const char *links, struct qkv_alignment_score *score,
                                                struct qkv_error *error);

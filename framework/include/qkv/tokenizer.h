@@ -36,10 +36,14 @@ struct qkv_tokens {
     int64_t count;
     /* [count], NUL-terminated, never empty, without white space; valid until the next line. */
     const char **token;
+    /* [count]: which of the pieces between white space the token is from, counted from 0; -1 for ▁, which is
+     * from none. */
+    int64_t *word;
+    int64_t words; /* pieces between white space */
     /* private */
     char *text;
     int32_t *points;
-    int64_t token_room, text_room, text_size, points_room;
+    int64_t token_room, word_room, text_room, text_size, points_room;
 };
 
 /* Cuts `size` bytes of `line` into tokens; a line of white space gives none. Fails with
