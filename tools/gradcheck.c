@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -14,7 +15,7 @@ enum { MOST_CONFIGS = 32, MOST_SUBJECTS = QKV_OP_COUNT + QKV_LAYER_COUNT + MOST_
 /* What the command line asks for. */
 struct request {
     struct argument_list settings;
-    const char *op, *layer, *plant;
+    const char *op, *layer, *plant, *checkpoint;
     bool all, verbose, quiet, json;
     int64_t sample, seed, sentences;
     double tolerance;
@@ -121,21 +122,46 @@ static int run_layer(struct run *run, enum qkv_layer_id layer)
 
 enum { DEFAULT_SAMPLE = 16 };
 
-static int run_config(struct run *run, const char *path)
+/* A CONFIG, or, when `trained` is open, the RUN at `path`, of which `file` is the config. */
+static int run_model(struct run *run, const char *path, const char *file, const struct qkv_run *trained)
 {
     const struct request *request = run->request;
     struct qkv_arena arena = {0};
     struct qkv_config config;
     struct qkv_error error = {""};
-    int code = (int)read_config(&config, &arena, path, &request->settings);
+    int code = (int)read_config(&config, &arena, file, &request->settings);
     if (!code) {
-        struct qkv_check_options *options = prepare(run, "config", path, QKV_OP_attention, DEFAULT_SAMPLE);
+        struct qkv_check_options *options =
+            prepare(run, trained ? "run" : "config", path, QKV_OP_attention, DEFAULT_SAMPLE);
         FILE *about = request->json || request->quiet ? NULL : stdout;
         code = finish(
-            run, gradcheck_model(&run->report, path, &config, request->sentences, options, about, &error),
+            run,
+            gradcheck_model(&run->report, path, &config, trained, request->sentences, options, about, &error),
             &error);
     }
     qkv_arena_release(&arena);
+    return code;
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+static int run_operand(struct run *run, const char *path)
+{
+    struct qkv_run trained;
+    struct qkv_error error = {""};
+    if (!is_folder(path)) {
+        if (run->request->checkpoint) return complain("--checkpoint is a RUN's, but %s is none", path);
+        return run_model(run, path, path, NULL);
+    }
+    if (qkv_run_open(&trained, path, run->request->checkpoint, QKV_FLOAT64, &error))
+        return complain("%s", error.message);
+    const char *file = qkv_run_file(&trained.arena, path, QKV_RUN_CONFIG);
+    int code = file ? run_model(run, path, file, &trained) : complain("out of memory");
+    qkv_run_release(&trained);
     return code;
 }
 
@@ -150,7 +176,7 @@ static int run_all(struct run *run, int configs, char **paths)
         code = run_op(run, (enum qkv_op_id)op);
     for (int layer = 0; request->all && !code && layer < QKV_LAYER_COUNT; layer++)
         code = run_layer(run, (enum qkv_layer_id)layer);
-    for (int i = 0; !code && i < configs; i++) code = run_config(run, paths[i]);
+    for (int i = 0; !code && i < configs; i++) code = run_operand(run, paths[i]);
     return code;
 }
 
@@ -242,6 +268,7 @@ int command_gradcheck(int argc, char **argv)
         {"all", 'a', NULL, ARGUMENT_FLAG, &request.all, 0, 0,
          "check all ops and layers, and CONFIG if given"},
         ARGUMENT_SETTINGS(&request.settings),
+        ARGUMENT_CHECKPOINT(&request.checkpoint),
         {"sentences", 0, "N", ARGUMENT_INTEGER, &request.sentences, 1, 1000,
          "first pairs of data.train to use (4)"},
         {"sample", 'n', "N", ARGUMENT_INTEGER, &request.sample, 0, 1e12,
@@ -261,16 +288,18 @@ int command_gradcheck(int argc, char **argv)
         {0},
     };
     const struct usage usage = {
-        .synopsis = "gradcheck [CONFIG... | --op NAME | --layer NAME | --all] [options]",
+        .synopsis = "gradcheck [CONFIG... | RUN... | --op NAME | --layer NAME | --all] [options]",
         .description = "Compares the analytic gradients with finite differences in double precision.\n\n"
                        "With a CONFIG it checks the very model that training would start with: its sizes,\n"
-                       "vocabularies, dropout and label smoothing, on the first pairs of its data. To end\n"
-                       "within seconds it checks 16 elements of each parameter, and all elements of each\n"
-                       "parameter along a random direction; --sample 0 checks every element.\n\n"
+                       "vocabularies, dropout and label smoothing, on the first pairs of its data; with a\n"
+                       "RUN the model as it is trained. To end within seconds it checks 16 elements of each\n"
+                       "parameter, and all elements of each parameter along a random direction; --sample 0\n"
+                       "checks every element.\n\n"
                        "Exits with 0 when all checks pass, 1 when any fails.\n",
         .arguments = arguments,
         .examples = "  qkv gradcheck --all\n"
-                    "  qkv gradcheck configs/toy.yaml\n"
+                    "  qkv gradcheck configs/toy_en_es.yaml\n"
+                    "  qkv gradcheck runs/toy_en_es\n"
                     "  qkv gradcheck --op attention\n"
                     "  qkv gradcheck --op softmax --plant sign\n"
                     "  qkv gradcheck --layer multi_head --plant missing:linear\n",

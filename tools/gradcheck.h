@@ -4,6 +4,7 @@
 
 #include "qkv/config.h"
 #include "qkv/gradcheck.h"
+#include "qkv/run.h"
 
 #include <stdio.h>
 
@@ -34,9 +35,10 @@ enum qkv_status gradcheck_print_json(const struct qkv_check_report *report,
 
 /* Checks the model of a config on the first `sentences` pairs of its training data: every parameter's
  * gradient, and float32 against float64. The vocabularies, dropout, label smoothing and the scale of the loss
- * are those of training. A line about the model is printed to `about` unless that is NULL. */
+ * are those of training; the values too, at its start or, with a run (else NULL), as they are in its
+ * checkpoint. A line about the model is printed to `about` unless that is NULL. */
 enum qkv_status gradcheck_model(struct qkv_check_report *report, const char *subject,
-                                const struct qkv_config *config, int64_t sentences,
+                                const struct qkv_config *config, const struct qkv_run *run, int64_t sentences,
                                 const struct qkv_check_options *options, FILE *about,
                                 struct qkv_error *error);
 

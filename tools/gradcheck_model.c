@@ -1,4 +1,4 @@
-/* The gradient check of the model that a config describes. */
+/* The gradient check of the model that a config describes, or that a run has trained. */
 #include "gradcheck.h"
 
 #include "qkv/model.h"
@@ -6,22 +6,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The first pairs of the training data as one batch, with the vocabularies that training would build. */
+/* The first pairs of the training data as one batch, with the vocabularies that training would build, or has
+ * built. */
 struct data {
     struct qkv_corpus corpus;
-    struct qkv_vocabulary source, target;
+    const struct qkv_vocabulary *source, *target;
+    struct qkv_vocabulary built[2]; /* empty for a run */
     struct qkv_batch batch;
     struct qkv_batch_view view;
 };
 
-static enum qkv_status read_data(struct data *data, const struct qkv_config *config, int64_t sentences,
-                                 struct qkv_error *error)
+static enum qkv_status read_data(struct data *data, const struct qkv_config *config,
+                                 const struct qkv_run *run, int64_t sentences, struct qkv_error *error)
 {
     const struct qkv_corpus_options options = {.drop_long = true};
     if (qkv_corpus_read(&data->corpus, config->data.train, &config->data, options, error)) return QKV_INVALID;
-    if (qkv_corpus_vocabularies(&data->corpus, &config->data, &data->source, &data->target, error))
+    if (!run &&
+        qkv_corpus_vocabularies(&data->corpus, &config->data, &data->built[0], &data->built[1], error))
         return QKV_INVALID;
-    if (qkv_corpus_encode(&data->corpus, &data->source, &data->target, error)) return QKV_INVALID;
+    data->source = run ? &run->source : &data->built[0];
+    data->target = run ? &run->target : &data->built[1];
+    if (qkv_corpus_encode(&data->corpus, data->source, data->target, error)) return QKV_INVALID;
     int64_t count = sentences < data->corpus.count ? sentences : data->corpus.count;
     struct qkv_ids *ids = malloc(2 * (size_t)count * sizeof *ids);
     if (!ids) return qkv_error_set(error, "out of memory for a batch");
@@ -40,8 +45,7 @@ static enum qkv_status read_data(struct data *data, const struct qkv_config *con
 static void release_data(struct data *data)
 {
     qkv_batch_release(&data->batch);
-    qkv_vocabulary_release(&data->source);
-    qkv_vocabulary_release(&data->target);
+    for (int k = 0; k < 2; k++) qkv_vocabulary_release(&data->built[k]);
     qkv_corpus_release(&data->corpus);
 }
 
@@ -69,21 +73,40 @@ static void set_values(struct qkv_parameters *parameters, uint64_t seed)
     }
 }
 
-static enum qkv_status build(struct loss *loss, enum qkv_dtype dtype, const struct qkv_config *config,
-                             const struct data *data, uint64_t seed, struct qkv_error *error)
+/* Values as training has left them; those of float32 again. */
+static enum qkv_status copy_values(struct qkv_parameters *parameters, const struct qkv_run *run,
+                                   struct qkv_error *error)
 {
-    loss->model = qkv_model_new(&config->model, data->source.size, data->target.size, dtype, error);
+    const struct qkv_parameters *trained = &run->model->parameters;
+    for (int64_t p = 0; p < parameters->count; p++) {
+        const struct qkv_parameter *to = parameters->list[p], *from = qkv_parameters_find(trained, to->name);
+        if (!from || from->count != to->count)
+            return qkv_error_set(error,
+                                 "%s: has no parameter %s of that size: --set may not change its layers",
+                                 run->path, to->name);
+        for (int64_t i = 0; i < to->count; i++)
+            qkv_parameter_set(parameters, to, i, (double)(float)qkv_parameter_get(trained, from, i));
+    }
+    return QKV_OK;
+}
+
+static enum qkv_status build(struct loss *loss, enum qkv_dtype dtype, const struct qkv_config *config,
+                             const struct qkv_run *run, const struct data *data,
+                             const struct qkv_batch_view *view, uint64_t seed, struct qkv_error *error)
+{
+    loss->model = qkv_model_new(&config->model, data->source->size, data->target->size, dtype, error);
     if (!loss->model) return QKV_INVALID;
     struct qkv_parameters *parameters = &loss->model->parameters;
     loss->graph = qkv_graph_new(dtype);
     loss->gradients = calloc((size_t)parameters->elements, sizeof(double));
     if (!loss->graph || !loss->gradients) return qkv_error_set(error, "out of memory for a model");
-    set_values(parameters, seed);
+    if (!run) set_values(parameters, seed);
+    if (run && copy_values(parameters, run, error)) return QKV_INVALID;
     const struct qkv_random random = {.seed = seed};
     qkv_graph_bind(loss->graph, parameters, loss->gradients, false);
     qkv_graph_set_dropout(loss->graph, &random);
-    loss->node = qkv_model_loss(loss->model, loss->graph, &data->view, config->training.label_smoothing,
-                                1.0 / (double)data->view.target_tokens, NULL);
+    loss->node = qkv_model_loss(loss->model, loss->graph, view, config->training.label_smoothing,
+                                1.0 / (double)view->target_tokens, NULL);
     return qkv_graph_check(loss->graph, error);
 }
 
@@ -94,36 +117,56 @@ static void release_loss(struct loss *loss)
     qkv_model_free(loss->model);
 }
 
-static enum qkv_status check_losses(struct qkv_check_report *report, const char *subject, struct loss *single,
-                                    struct loss *whole, const struct qkv_check_options *options,
-                                    struct qkv_error *error)
+/* The batch with wrong labels: what a trained model takes for certain, so that its loss and gradients cancel,
+ * is then as wrong as can be, and nothing does. NULL when memory is out. */
+static int32_t *mislabel(const struct data *data, struct qkv_batch_view *view)
 {
+    int32_t *labels = malloc((size_t)data->view.target_tokens * sizeof *labels);
+    for (int64_t i = 0; labels && i < data->view.target_tokens; i++)
+        labels[i] = (data->view.target_output[i] + 1) % data->target->size;
+    *view = data->view;
+    view->target_output = labels;
+    return labels;
+}
+
+/* The model in float64, in float32, and in float64 with wrong labels. */
+enum { WHOLE, SINGLE, MISLED, LOSSES };
+
+static enum qkv_status check_losses(struct qkv_check_report *report, const char *subject,
+                                    const struct loss loss[static LOSSES],
+                                    const struct qkv_check_options *options, struct qkv_error *error)
+{
+    const struct loss *single = &loss[SINGLE], *whole = &loss[WHOLE];
     enum qkv_status status = qkv_check_graph(report, subject, whole->graph, whole->node, options, error);
     if (status) return status;
-    return qkv_check_precision(report, subject, single->node, whole->node, GRADCHECK_FLOAT32_BOUND,
-                               options->seed, error);
+    return qkv_check_precision(report, subject, single->node, whole->node, loss[MISLED].node,
+                               GRADCHECK_FLOAT32_BOUND, options->seed, error);
 }
 
 enum qkv_status gradcheck_model(struct qkv_check_report *report, const char *subject,
-                                const struct qkv_config *config, int64_t sentences,
+                                const struct qkv_config *config, const struct qkv_run *run, int64_t sentences,
                                 const struct qkv_check_options *options, FILE *about, struct qkv_error *error)
 {
     struct data data = {0};
-    struct loss single = {0}, whole = {0};
-    enum qkv_status status = read_data(&data, config, sentences, error);
-    if (!status) status = build(&whole, QKV_FLOAT64, config, &data, options->seed, error);
-    if (!status) status = build(&single, QKV_FLOAT32, config, &data, options->seed, error);
+    struct loss loss[LOSSES] = {0};
+    struct qkv_batch_view mislabelled;
+    int32_t *labels = NULL;
+    enum qkv_status status = read_data(&data, config, run, sentences, error);
+    if (!status && !(labels = mislabel(&data, &mislabelled))) status = qkv_error_set(error, "out of memory");
+    for (int i = 0; !status && i < LOSSES; i++)
+        status = build(&loss[i], i == SINGLE ? QKV_FLOAT32 : QKV_FLOAT64, config, run, &data,
+                       i == MISLED ? &mislabelled : &data.view, options->seed, error);
     if (!status && about)
         fprintf(about, "%s\n  %lld parameters; %lld sentences of %lld source and %lld target tokens\n",
-                subject, (long long)qkv_parameters_total(&whole.model->parameters),
+                subject, (long long)qkv_parameters_total(&loss[WHOLE].model->parameters),
                 (long long)data.view.count, (long long)data.view.source_tokens,
                 (long long)data.view.target_tokens);
     if (!status && about && options->sample)
         fprintf(about, "  %lld elements of each parameter and one direction in it; --sample 0: all\n\n",
                 (long long)options->sample);
-    if (!status) status = check_losses(report, subject, &single, &whole, options, error);
-    release_loss(&single);
-    release_loss(&whole);
+    if (!status) status = check_losses(report, subject, loss, options, error);
+    for (int i = 0; i < LOSSES; i++) release_loss(&loss[i]);
+    free(labels);
     release_data(&data);
     return status;
 }

@@ -2,11 +2,19 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* A forward pass is a few hundred roundings deep, not one; this many units in the last place are put down to
  * them. */
 static const double ROUNDINGS = 16;
+
+/* The measured noise is that of one evaluation, a rule takes four: so many times it is above four standard
+ * deviations. */
+static const double NOISES = 8;
+
+/* From 1e-2 to 1e-6. */
+enum { STEPS = 5 };
 
 /* Below this share of the derivative rounding hides nothing that matters. */
 static const double BLURRED = 1e-4;
@@ -75,11 +83,51 @@ static void move(struct qkv_probe *probe, const struct qkv_direction *direction,
     }
 }
 
+static int ascending(const void *left, const void *right)
+{
+    double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+/* The standard deviation behind points that lie `stride` apart, from the median of their third differences: a
+ * few of them may straddle a kink. False when most points are the same: steps so small show nothing. */
+static bool noise_of(const double *point, int64_t stride, double *noise)
+{
+    const double median = 0.6745, variance = 20; /* of a normal variable; of third differences of such */
+    double third[QKV_NOISE_POINTS - 3];
+    int stuck = 0;
+    for (int k = 0; k < QKV_NOISE_POINTS - 3; k++, point += stride) {
+        third[k] = fabs(point[3 * stride] - 3 * point[2 * stride] + 3 * point[stride] - point[0]);
+        stuck += !(point[stride] < point[0] || point[stride] > point[0]);
+    }
+    qsort(third, QKV_NOISE_POINTS - 3, sizeof *third, ascending);
+    *noise = third[(QKV_NOISE_POINTS - 3) / 2] / (median * sqrt(variance));
+    return 4 * stuck <= QKV_NOISE_POINTS;
+}
+
+void qkv_probe_measure_noise(struct qkv_probe *probe, const struct qkv_direction *direction)
+{
+    int64_t count = probe->y->count;
+    double *point = probe->noise + count;
+    bool shown = false;
+    qkv_probe_follow(probe, NULL);
+    for (double step = 1e-10; !shown && step < 2e-6; step *= 10) {
+        for (int k = 0; k < QKV_NOISE_POINTS; k++) {
+            move(probe, direction, (k - QKV_NOISE_POINTS / 2) * step);
+            evaluate(probe, point + k * count);
+        }
+        shown = true;
+        for (int64_t i = 0; i < count; i++) shown &= noise_of(point + i, count, &probe->noise[i]);
+    }
+    move(probe, direction, 0);
+    qkv_probe_restore(probe);
+}
+
 /* L(+step) - L(-step), taken before summing over y so that what does not change cancels exactly. */
 struct change {
     double value;
-    double moved,
-        all; /* magnitudes behind the rounding error: of the numbers of y that changed, and of all */
+    double bend;       /* L(+step) - 2 L(0) + L(-step) */
+    double moved, all; /* what rounding may do to the numbers of y that changed, and to all of them */
 };
 
 static struct change difference(struct qkv_probe *probe, const struct qkv_direction *direction, double step)
@@ -94,11 +142,12 @@ static struct change difference(struct qkv_probe *probe, const struct qkv_direct
     double moved = direction->element >= 0 ? fabs(*direction->origin) : 0;
     for (int64_t i = 0; i < probe->y->count; i++) {
         double plus = probe->plus[i], minus = probe->minus[i], c = probe->cotangent[i];
-        double size = fabs(c) * (fabs(plus) + fabs(minus));
+        double size = DBL_EPSILON * (fabs(plus) + fabs(minus)), noise = NOISES * probe->noise[i];
         change.value += c * (plus - minus);
-        change.all += size;
+        change.bend += c * (plus - probe->base[i] + (minus - probe->base[i]));
+        change.all += fabs(c) * fmax(size, noise);
         if (plus > minus || plus < minus)
-            change.moved += size + fabs(c) * moved;
+            change.moved += fabs(c) * fmax(ROUNDINGS * (size + DBL_EPSILON * moved), noise);
         else if (plus - minus != 0.0)
             change.value = NAN; /* not comparable: some value is no number */
     }
@@ -114,11 +163,14 @@ static struct qkv_derivative five_points(struct qkv_probe *probe, const struct q
     double three = 0.5 * whole.value / h, five = (4.0 / 3.0 * half.value - 1.0 / 6.0 * whole.value) / h;
     double moved = whole.moved + 2 * half.moved;
     /* Where nothing changed at all, the derivative is less than one rounding of y would make of it. */
-    double rounding = moved > 0 ? ROUNDINGS * moved : whole.all;
     return (struct qkv_derivative){
         .value = five,
-        .rounding = DBL_EPSILON * rounding / h,
+        .rounding = (moved > 0 ? moved : whole.all) / h,
         .truncation = fabs(five - three),
+        /* A smooth bend is a quarter at half the step, one of a kink at 0 is half: what is not smooth in it
+         * is the difference of the slopes on both sides, of which the derivative is one and the rules give
+         * the mean. */
+        .kink = fabs(4 * half.bend - whole.bend) / (2 * h),
     };
 }
 
@@ -157,18 +209,34 @@ struct qkv_derivative qkv_differentiate(struct qkv_probe *probe, const struct qk
     return something ? sharpen(probe, direction, scale, best) : best;
 }
 
+/* How much the steps that are smaller than step `i` make it doubtful. They are further from kinks and deeper
+ * in rounding: what they say otherwise is the doubt; twice, because its own error may have cancelled a part.
+ */
+static double doubt(const struct qkv_derivative *step, int i)
+{
+    const struct qkv_derivative *here = &step[i];
+    double kink = here->kink;
+    double sum = here->rounding + step[i + 1].rounding + 2 * fabs(here->value - step[i + 1].value);
+    for (int k = i + 1; k < STEPS; k++) {
+        if (k > i + 1) sum += 2 * fmax(0, fabs(here->value - step[k].value) - step[k].rounding);
+        kink = fmax(kink, step[k].kink - step[k].rounding);
+    }
+    /* A kink at 0 is in all steps, and shows in how their points bend; where it is not quite at 0, the two
+     * rules differ as well. */
+    return sum + kink + here->truncation;
+}
+
 struct qkv_derivative qkv_differentiate_again(struct qkv_probe *probe, const struct qkv_direction *direction,
                                               double scale)
 {
-    struct qkv_derivative best = {.value = NAN, .rounding = INFINITY},
-                          last = five_points(probe, direction, 1e-2 * scale);
-    for (double h = 1e-3 * scale; h > 3e-7 * scale; h /= 10) {
-        struct qkv_derivative d = five_points(probe, direction, h);
-        /* The smaller step is further from kinks and deeper in rounding: what it says otherwise is the doubt;
-         * twice, because its own error may have cancelled a part. */
-        last.rounding += 2 * fabs(d.value - last.value);
-        if (last.rounding < best.rounding) best = last;
-        last = d;
+    struct qkv_derivative best = {.value = NAN, .rounding = INFINITY}, step[STEPS];
+    double h = 1e-2 * scale;
+    for (int i = 0; i < STEPS; i++, h /= 10) step[i] = five_points(probe, direction, h);
+    for (int i = 0; i + 1 < STEPS; i++) {
+        double rounding = doubt(step, i);
+        if (!(rounding < best.rounding)) continue;
+        best = step[i];
+        best.rounding = rounding;
     }
     return best;
 }

@@ -4,12 +4,17 @@
 
 #include "graph/graph.h"
 
+enum { QKV_NOISE_POINTS = 24 };
+
 /* L as a function of the leaves, and room for its values at the points of the stencil. */
 struct qkv_probe {
     struct qkv_graph *graph;
     struct qkv_tensor *y;
     double *cotangent, *plus, *minus; /* [y->count] */
-    struct qkv_tensor **path;         /* room for all nodes: those that the moved leaf reaches, in order */
+    double *base;                     /* [y->count]: y where nothing has moved */
+    double *noise;            /* [y->count]: what rounding does to y, measured; behind it the points of the
+                                 measurement, [QKV_NOISE_POINTS, y->count] */
+    struct qkv_tensor **path; /* room for all nodes: those that the moved leaf reaches, in order */
     int64_t path_count;
 };
 
@@ -24,6 +29,8 @@ struct qkv_direction {
 /* A derivative with the error that rounding may have caused, and the one that the step may have. */
 struct qkv_derivative {
     double value, rounding, truncation;
+    double kink; /* the error if the function has a kink between the innermost points; rounding where it has
+                    none */
 };
 
 /* A leaf whose gradient is checked: a variable or a bound parameter. */
@@ -31,6 +38,12 @@ bool qkv_is_variable(const struct qkv_tensor *x);
 
 /* Computes the whole graph; what an op leaves unwritten is NaN afterwards. */
 void qkv_probe_evaluate(struct qkv_probe *probe);
+
+/* Measures how far rounding makes each number of y jump where it should move smoothly (standard deviation),
+ * by third differences between points that are very close (Hamming 1973, chapter 6; Moré and Wild 2011).
+ * Numbers that cancel inside the graph, as those of a loss near 0 do, jump by far more than their own last
+ * place; the points move apart until that shows. `direction` must be one of all leaves. */
+void qkv_probe_measure_noise(struct qkv_probe *probe, const struct qkv_direction *direction);
 
 /* Says which leaf (NULL: all) moves next; all others must stand at their origin. */
 void qkv_probe_follow(struct qkv_probe *probe, const struct qkv_tensor *leaf);
@@ -44,7 +57,7 @@ struct qkv_derivative qkv_differentiate(struct qkv_probe *probe, const struct qk
                                         double scale);
 
 /* The same with every step, for what seems wrong: it may be a kink that the rules did not see. How much the
- * steps disagree is part of the rounding error. */
+ * steps disagree, and the kink that they would not see, is part of the rounding error. */
 struct qkv_derivative qkv_differentiate_again(struct qkv_probe *probe, const struct qkv_direction *direction,
                                               double scale);
 

@@ -256,6 +256,15 @@ void qkv_check_cotangent(uint64_t seed, int64_t count, double *cotangent)
     }
 }
 
+/* Along a direction in which every element moves. */
+static void measure_noise(struct run *run)
+{
+    struct qkv_random random = {run->options->seed, QKV_STREAM_CHECK, UINT32_MAX};
+    const struct qkv_direction direction = {NULL, -1, run->origin, run->along};
+    for (int64_t i = 0; i < run->total; i++) run->along[i] = qkv_random_normal(random, (uint64_t)i);
+    qkv_probe_measure_noise(&run->probe, &direction);
+}
+
 static bool run_checks(struct run *run)
 {
     struct qkv_graph *graph = run->probe.graph;
@@ -270,6 +279,8 @@ static bool run_checks(struct run *run)
         run->work += wanted + (wanted < x->count);
     }
     run->work++;
+    memcpy(run->probe.base, run->probe.y->value, (size_t)run->probe.y->count * sizeof *run->probe.base);
+    measure_noise(run);
     if (run->options->fault) qkv_plant(graph, run->options->fault_op, run->options->fault);
     gradients_of(run, run->probe.cotangent, run->analytic);
     bool done = check_elements(run) && check_direction(run) && check_repeats(run);
@@ -292,18 +303,19 @@ enum qkv_status qkv_check_graph(struct qkv_check_report *report, const char *sub
     if (total == 0 || !y->needs_gradient)
         return qkv_error_set(error, "%s has no variable or parameter to check", subject);
     size_t count = (size_t)y->count;
-    double *memory = malloc(3 * (count + (size_t)total) * sizeof *memory);
+    double *memory = malloc(((QKV_NOISE_POINTS + 5) * count + 3 * (size_t)total) * sizeof *memory);
     struct qkv_tensor **path = malloc((size_t)nodes * sizeof *path);
     if (!memory || !path) {
         free(memory);
         free(path);
         return qkv_error_set(error, "out of memory for the check of %s", subject);
     }
-    double *behind = memory + 3 * count;
+    double *behind = memory + (QKV_NOISE_POINTS + 5) * count;
     struct run run = {
         .report = report,
         .subject = subject,
-        .probe = {graph, y, memory, memory + count, memory + 2 * count, path, 0},
+        .probe = {graph, y, memory, memory + count, memory + 2 * count, memory + 3 * count,
+                  memory + 4 * count, path, 0},
         .options = &used,
         .total = total,
         .analytic = behind,

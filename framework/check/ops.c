@@ -95,8 +95,8 @@ static enum qkv_status check_single(struct qkv_check_report *report, const char 
     if (!single.graph || !whole.graph)
         qkv_error_set(error, "out of memory for %s", subject);
     else if (!qkv_graph_check(single.graph, error) && !qkv_graph_check(whole.graph, error))
-        status =
-            qkv_check_precision(report, subject, single.y, whole.y, QKV_FLOAT32_BOUND, setting->seed, error);
+        status = qkv_check_precision(report, subject, single.y, whole.y, NULL, QKV_FLOAT32_BOUND,
+                                     setting->seed, error);
     qkv_graph_free(single.graph);
     qkv_graph_free(whole.graph);
     return status;

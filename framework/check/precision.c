@@ -42,11 +42,17 @@ static const char *name_of(const struct qkv_tensor *x)
     return x->name ? x->name : "an input";
 }
 
-static void compare_gradients(struct comparison *c, struct qkv_tensor *single, struct qkv_tensor *whole)
+static double largest_gradient(const struct qkv_tensor *y)
 {
     double most = 0;
-    for (struct qkv_tensor *x = whole->graph->first; x; x = x->next)
+    for (const struct qkv_tensor *x = y->graph->first; x; x = x->next)
         if (qkv_is_variable(x)) most = fmax(most, largest(x->count, x->gradient));
+    return most;
+}
+
+static void compare_gradients(struct comparison *c, struct qkv_tensor *single, struct qkv_tensor *whole,
+                              double most)
+{
     struct qkv_tensor *s = single->graph->first;
     for (struct qkv_tensor *w = whole->graph->first; w; w = w->next, s = s->next) {
         QKV_BUG(!s || s->op != w->op || s->count != w->count, "the graphs of the two precisions differ");
@@ -55,8 +61,9 @@ static void compare_gradients(struct comparison *c, struct qkv_tensor *single, s
 }
 
 enum qkv_status qkv_check_precision(struct qkv_check_report *report, const char *subject,
-                                    struct qkv_tensor *single, struct qkv_tensor *whole, double bound,
-                                    uint64_t seed, struct qkv_error *error)
+                                    struct qkv_tensor *single, struct qkv_tensor *whole,
+                                    struct qkv_tensor *uncancelled, double bound, uint64_t seed,
+                                    struct qkv_error *error)
 {
     struct qkv_check_row *row = qkv_check_add(report, subject, "float32 against float64");
     double *cotangent = row ? malloc((size_t)whole->count * sizeof *cotangent) : NULL;
@@ -64,14 +71,22 @@ enum qkv_status qkv_check_precision(struct qkv_check_report *report, const char 
     struct comparison c = {row, "the result"};
     qkv_forward(single->graph);
     qkv_forward(whole->graph);
-    compare(&c, "the result", whole->count, single->value, whole->value, 0);
+    if (uncancelled) qkv_forward(uncancelled->graph);
+    compare(&c, "the result", whole->count, single->value, whole->value,
+            uncancelled ? largest(uncancelled->count, uncancelled->value) : 0);
     if (whole->needs_gradient) {
         /* Both precisions get the same cotangent. */
         qkv_check_cotangent(seed, whole->count, cotangent);
         for (int64_t i = 0; i < whole->count; i++) cotangent[i] = (double)(float)cotangent[i];
         qkv_backward(single->graph, single, cotangent);
         qkv_backward(whole->graph, whole, cotangent);
-        compare_gradients(&c, single, whole);
+        double most = largest_gradient(whole);
+        if (uncancelled) {
+            QKV_BUG(uncancelled->count != whole->count, "the graph without cancellation has another result");
+            qkv_backward(uncancelled->graph, uncancelled, cotangent);
+            most = fmax(most, largest_gradient(uncancelled));
+        }
+        compare_gradients(&c, single, whole, most);
     }
     free(cotangent);
     row->worst = -1; /* the row is about many tensors */

@@ -194,6 +194,76 @@ Test(gradcheck, without_operands_it_prints_the_help)
     expect_in(outcome.output, "16");
 }
 
+/* Trains a model on three pairs until its loss is next to nothing: in the folder `run`. */
+static const char *learned_by_heart(const char *name)
+{
+    const char *folder = scratch(name);
+    const char *stack = "{num_layers: 1, num_heads: 2, hidden_size: 16, ff_size: 32, dropout: 0,\n"
+                        "    attention: {dropout: 0}, embeddings: {dropout: 0}}";
+    write_text(folder, "pairs.tsv", "one two\teins zwei\nthree\tdrei\ntwo three one\tzwei drei eins\n");
+    write_text(folder, "c.yaml",
+               format("name: heart\ndata: {train: pairs.tsv, src: {lang: en}, trg: {lang: de}}\n"
+                      "model:\n  encoder: %s\n  decoder: %s\n"
+                      "training: {model_dir: run, updates: 4000, learning_rate: 0.01, shards: 1}\n",
+                      stack, stack));
+    struct outcome outcome = run("cd '%s' && qkv train c.yaml -q -j1", folder);
+    cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
+    return folder;
+}
+
+/* At an optimum the loss, and all that its gradient is made of, is a difference of numbers a million times as
+ * large: rounding says more than differences do, and that must be known; but faults are still larger. */
+Test(gradcheck, a_trained_run_passes_at_its_optimum_and_with_a_fault_it_does_not)
+{
+    const char *folder = learned_by_heart("heart");
+    struct outcome outcome = run("cd '%s' && qkv evaluate run pairs.tsv --json", folder);
+    double loss = cJSON_GetObjectItem(remember(cJSON_Parse(outcome.output)), "loss")->valuedouble;
+    cr_assert_lt(loss, 1e-5, "%g", loss);
+    for (int seed = 1; seed <= 2; seed++) {
+        outcome = run("cd '%s' && qkv gradcheck run --sample 0 --seed %d", folder, seed);
+        cr_expect_eq(outcome.exit_code, 0, "%s", outcome.output);
+        expect_in(outcome.output, "run\n  5926 parameters; 3 sentences of 9 source and 9 target tokens\n");
+        expect_in(outcome.output, "\npassed\n");
+    }
+    /* A factor of 1.001 is no larger than the rounding of most of these numbers. */
+    static const char *const PLANTED[] = {"sign:attention", "missing:linear", "offset:layer_norm",
+                                          "sign:relu",      "factor:linear",  "missing:linear_cross_entropy"};
+    for (size_t i = 0; i < sizeof PLANTED / sizeof PLANTED[0]; i++) {
+        outcome = run("cd '%s' && qkv gradcheck run -q --plant %s", folder, PLANTED[i]);
+        cr_expect_eq(outcome.exit_code, 1, "%s", PLANTED[i]);
+    }
+}
+
+Test(gradcheck, a_run_is_checked_as_it_stands)
+{
+    const char *folder = tiny_run("stands", 4);
+    struct outcome first = run("cd '%s' && qkv gradcheck run --json", folder);
+    cr_assert_eq(first.exit_code, 0, "%s", first.error);
+    expect_in(first.output, "\"kind\":\t\"run\"");
+    struct outcome last = run("cd '%s' && qkv train c.yaml -q --resume -s training.updates=9 -s data.dev= && "
+                              "qkv gradcheck run --json --checkpoint last.safetensors",
+                              folder);
+    cr_assert_eq(last.exit_code, 0, "%s", last.error);
+    cr_expect_str_neq(first.output, last.output, "other numbers after five more updates");
+    static const char *const cases[][2] = {
+        {"--checkpoint none.safetensors", "qkv: run/none.safetensors: "},
+        {"-s model.encoder.ff_size=8",
+         "qkv: run: has no parameter encoder.1.feed_forward.inner.weight of that size: "
+         "--set may not change its layers"},
+        {"-s data.train=none.tsv", "qkv: none.tsv: No such file or directory"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct outcome outcome = run("cd '%s' && qkv gradcheck run %s", folder, cases[i][0]);
+        cr_expect_eq(outcome.exit_code, 2);
+        expect_in(outcome.error, cases[i][1]);
+        cr_expect_str_empty(outcome.output);
+    }
+    cr_expect(refused(run("cd '%s' && mkdir none && qkv gradcheck none", folder),
+                      "qkv: none: not a run: it holds no config.yaml; `qkv train` makes runs"));
+    cr_expect(refused(run("cd '%s' && qkv gradcheck c.yaml --checkpoint last.safetensors", folder),
+                      "qkv: --checkpoint is a RUN's, but c.yaml is none"));
+}
+
 Test(gradcheck, unknown_names_list_the_nearest)
 {
     struct outcome outcome = run("qkv gradcheck --op softmx");

@@ -3,9 +3,10 @@
  * For an output y and a random cotangent c, the function that is checked is L = sum(c * y). Each element of
  * each variable and parameter is moved by +-h and +-h/2; the five-point rule gives the numeric derivative,
  * the difference to the three-point rule its truncation error, and the size of the numbers involved its
- * rounding error (as GSL's gsl_deriv_central does). h shrinks until the two rules agree, so that a kink of
- * relu between the points is stepped around, and grows where rounding would hide a small derivative. An
- * element passes when
+ * rounding error (as GSL's gsl_deriv_central does), or the noise that is measured in y where that is more:
+ * the loss of a trained model is the small difference of large numbers, and rounds as they do. h shrinks
+ * until the two rules agree, so that a kink of relu between the points is stepped around, and grows where
+ * rounding would hide a small derivative. An element passes when
  *
  *     |analytic - numeric| <= tolerance max(|analytic|, |numeric|) + rounding
  *
@@ -82,10 +83,15 @@ QKV_API enum qkv_status qkv_check_graph(struct qkv_check_report *report, const c
 /* Holds the float32 graph of `single` against the float64 graph of `whole`, which must be built alike: values
  * of the two tensors, and gradients of all variables and parameters for the same random cotangent. One row:
  * the worst difference, relative to the largest number of the tensor that it is in, or to 1/100 of the
- * largest of all gradients where that is more. */
+ * largest of all gradients where that is more.
+ *
+ * Where the numbers of `whole` are small because larger ones cancel, as the gradients of a trained model do,
+ * `uncancelled` is a float64 graph like it in which they do not (else NULL): its result and its gradients
+ * count as well when the largest is looked for, because rounding is in proportion to them. */
 QKV_API enum qkv_status qkv_check_precision(struct qkv_check_report *report, const char *subject,
-                                            struct qkv_tensor *single, struct qkv_tensor *whole, double bound,
-                                            uint64_t seed, struct qkv_error *error);
+                                            struct qkv_tensor *single, struct qkv_tensor *whole,
+                                            struct qkv_tensor *uncancelled, double bound, uint64_t seed,
+                                            struct qkv_error *error);
 
 /* Checks every good sample of an op: all inputs with gradient while something else uses them too, each of
  * them alone, and pairs of them as one tensor; float32 against float64; and that every bad sample is refused
