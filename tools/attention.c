@@ -22,48 +22,53 @@ static enum qkv_status check_request(struct viewer *v, const struct attention_re
     v->collector = qkv_attention_collector_new(v->pair.run.model, error);
     if (!v->collector || qkv_attention_collect(v->collector, 1, &nothing, request->kinds, &report, error))
         return QKV_INVALID;
-    return attention_request_select(request, &report, NULL, &v->pair.arena, &selected, error);
+    return attention_request_select(request, &report, &v->pair.arena, &selected, error);
 }
 
-/* The maps that are asked for of one model, in the collector's memory. */
-static enum qkv_status look(struct viewer *v, struct qkv_attention_collector *collector,
-                            const struct attention_request *request, const char *label,
-                            struct qkv_attention_report *selected, struct qkv_error *error)
+/* All maps of a model, in the collector's memory. */
+static enum qkv_status look(struct viewer *v, struct qkv_attention_collector *collector, unsigned kinds,
+                            struct qkv_attention_report *report, struct qkv_error *error)
 {
-    struct qkv_attention_report report;
-    if (qkv_attention_collect(collector, 1, &v->pair.pair, request->kinds, &report, error))
-        return QKV_INVALID;
-    report.model = v->pair.run.config.name;
-    report.title = sentence_pair_title(&v->pair);
-    if (!report.title) return qkv_error_set(error, "out of memory");
-    return attention_request_select(request, &report, label, &v->pair.arena, selected, error);
+    if (qkv_attention_collect(collector, 1, &v->pair.pair, kinds, report, error)) return QKV_INVALID;
+    report->model = v->pair.run.config.name;
+    report->title = sentence_pair_title(&v->pair);
+    return report->title ? QKV_OK : qkv_error_set(error, "out of memory");
 }
 
-/* The maps of the model before training, then those of the trained one. */
-static enum qkv_status show_versus(struct viewer *v, const struct attention_request *request,
-                                   const struct qkv_attention_report *learned, struct qkv_error *error)
+/* Puts before the maps of the trained model the same ones of the model before training. */
+static enum qkv_status add_random(struct viewer *v, struct qkv_attention_report *learned,
+                                  struct qkv_error *error)
 {
-    struct qkv_attention_report both = *learned, random;
+    struct qkv_attention_report all, one;
+    int64_t count = learned->map_count;
+    struct qkv_attention_map *maps = qkv_arena_allocate(&v->pair.arena, (size_t)(2 * count) * sizeof *maps);
+    if (!maps) return qkv_error_set(error, "out of memory");
     v->untrained = sentence_pair_untrained(&v->pair, error);
     if (v->untrained) v->other = qkv_attention_collector_new(v->untrained, error);
-    if (!v->other || look(v, v->other, request, "random", &random, error)) return QKV_INVALID;
-    both.map_count = random.map_count + learned->map_count;
-    struct qkv_attention_map *maps =
-        qkv_arena_allocate(&v->pair.arena, (size_t)both.map_count * sizeof *maps);
-    if (!maps) return qkv_error_set(error, "out of memory");
-    memcpy(maps, random.maps, (size_t)random.map_count * sizeof *maps);
-    memcpy(maps + random.map_count, learned->maps, (size_t)learned->map_count * sizeof *maps);
-    both.maps = maps;
-    return attention_request_write(request, &both, error);
+    if (!v->other || look(v, v->other, 0, &all, error)) return QKV_INVALID;
+    for (int64_t i = 0; i < count; i++) {
+        const struct qkv_attention_map *map = &learned->maps[i];
+        if (qkv_attention_select(&all, 1u << map->kind, map->layer, map->head, &v->pair.arena, &one, error))
+            return QKV_INVALID;
+        maps[i] = one.maps[0];
+        maps[i].origin = "random";
+        maps[count + i] = *map;
+        maps[count + i].origin = "learned";
+    }
+    learned->maps = maps;
+    learned->map_count = 2 * count;
+    return QKV_OK;
 }
 
 static enum qkv_status show(struct viewer *v, const struct attention_request *request, bool versus,
                             struct qkv_error *error)
 {
-    struct qkv_attention_report learned;
-    if (look(v, v->collector, request, versus ? "learned" : NULL, &learned, error)) return QKV_INVALID;
-    return versus ? show_versus(v, request, &learned, error)
-                  : attention_request_write(request, &learned, error);
+    struct qkv_attention_report report, selected;
+    if (look(v, v->collector, request->kinds, &report, error) ||
+        attention_request_select(request, &report, &v->pair.arena, &selected, error) ||
+        (versus && add_random(v, &selected, error)))
+        return QKV_INVALID;
+    return attention_request_write(request, &selected, error);
 }
 
 static void close_viewer(struct viewer *v)

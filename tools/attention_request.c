@@ -67,8 +67,8 @@ static int add_kinds(unsigned *kinds, const char *list)
     }
 }
 
-/* A layer or head: a number from 1, all, or mean. */
-static int read_index(const char *option, const char *text, int *index)
+/* A layer or head: a number from 1, all, or mean; `best` is for heads. */
+static int read_index(const char *option, const char *text, bool best, int *index)
 {
     char *end;
     if (!text) return QKV_OK;
@@ -78,10 +78,13 @@ static int read_index(const char *option, const char *text, int *index)
         *index = QKV_ATTENTION_EACH;
     else if (!strcmp(text, "mean"))
         *index = QKV_ATTENTION_MEAN;
+    else if (best && !strcmp(text, "best"))
+        *index = QKV_ATTENTION_BEST;
     else if (end > text && !*end && !errno && number >= 1 && number <= 1000000)
         *index = (int)number;
     else
-        return complain("%s is '%s', but must be a number from 1, all or mean", option, text);
+        return complain("%s is '%s', but must be a number from 1, all%s", option, text,
+                        best ? ", mean or best" : " or mean");
     return QKV_OK;
 }
 
@@ -105,8 +108,8 @@ int attention_request_read(struct attention_request *request, const struct atten
     request->layer = QKV_ATTENTION_EACH;
     request->head = text || options->mean ? QKV_ATTENTION_MEAN : QKV_ATTENTION_EACH;
     if (options->mean && options->head) return complain("--mean stands for --head mean; give one --head");
-    if (read_index("--layer", options->layer, &request->layer) ||
-        read_index("--head", options->head, &request->head))
+    if (read_index("--layer", options->layer, false, &request->layer) ||
+        read_index("--head", options->head, true, &request->head))
         return QKV_INVALID;
     if (text && !request->path) {
         request->drawing.width = terminal_width(stdout);
@@ -130,18 +133,11 @@ static enum qkv_status write_to_stdout(const struct attention_request *request,
 }
 
 enum qkv_status attention_request_select(const struct attention_request *request,
-                                         const struct qkv_attention_report *report, const char *label,
-                                         struct qkv_arena *arena, struct qkv_attention_report *selected,
-                                         struct qkv_error *error)
+                                         const struct qkv_attention_report *report, struct qkv_arena *arena,
+                                         struct qkv_attention_report *selected, struct qkv_error *error)
 {
-    if (qkv_attention_select(report, request->kinds, request->layer, request->head, arena, selected, error))
-        return QKV_INVALID;
-    struct qkv_attention_map *maps = qkv_arena_allocate(arena, (size_t)selected->map_count * sizeof *maps);
-    if (!maps) return qkv_error_set(error, "out of memory");
-    memcpy(maps, selected->maps, (size_t)selected->map_count * sizeof *maps);
-    for (int64_t i = 0; label && i < selected->map_count; i++) maps[i].origin = label;
-    selected->maps = maps;
-    return QKV_OK;
+    return qkv_attention_select(report, request->kinds, request->layer, request->head, arena, selected,
+                                error);
 }
 
 enum qkv_status attention_request_write(const struct attention_request *request,

@@ -29,7 +29,8 @@ struct attention_options {
         {"kind",      0, "KIND", ARGUMENT_LIST,                                                              \
          &(o)->kinds, 0, 0,      "encoder, decoder, cross or all; may be repeated, or listed with commas"},  \
         {"layer", 0, "L", ARGUMENT_TEXT, &(o)->layer, 0, 0, "a layer from 1, all, or mean"},                 \
-        {"head", 0, "H", ARGUMENT_TEXT, &(o)->head, 0, 0, "a head from 1, all, or mean"},                    \
+        {"head",     0, "H", ARGUMENT_TEXT,                                                                  \
+         &(o)->head, 0, 0,   "a head from 1, all, mean, or best: the one that agrees most with the others"}, \
         {"mean", 0, NULL, ARGUMENT_FLAG, &(o)->mean, 0, 0, "the mean of the heads of a layer: --head mean"}, \
         {"colormap",     0, "NAME", ARGUMENT_TEXT,                                                           \
          &(o)->colormap, 0, 0,      "viridis (default), plasma, magma, YlOrRd or gray"},                     \
@@ -52,12 +53,10 @@ struct attention_request {
  * makes no sense, else 0. */
 int attention_request_read(struct attention_request *request, const struct attention_options *options);
 
-/* Selects the maps that are asked for, in the arena. `label`: what sets them off against others, named in
- * their titles; NULL: nothing. */
+/* Selects the maps that are asked for, as qkv_attention_select does. */
 enum qkv_status attention_request_select(const struct attention_request *request,
-                                         const struct qkv_attention_report *report, const char *label,
-                                         struct qkv_arena *arena, struct qkv_attention_report *selected,
-                                         struct qkv_error *error);
+                                         const struct qkv_attention_report *report, struct qkv_arena *arena,
+                                         struct qkv_attention_report *selected, struct qkv_error *error);
 
 /* Writes what was selected. */
 enum qkv_status attention_request_write(const struct attention_request *request,

@@ -49,15 +49,19 @@ for format in png svg; do
     show "$qkv" attention "$run" "$sentence" --kind cross -o "$run/attention.$format"
 done
 
+show "$qkv" attention "$run" "$sentence" --target "el gato está durmiendo en la estera" --head best \
+    --versus random --annotate --colormap YlOrRd -o "$run/random_and_learned.png"
+
 cat <<END
 
 In $root:
   $run/                  the trained run: config, vocabularies, checkpoints, metrics.jsonl
   $run/attention.png     where the translation looked, head by head
   $run/attention.svg     the same to zoom into
+  $run/random_and_learned.png  its best head, before training and after it
 
 Try next:
   echo "the old teacher reads the book" | $qkv translate $run --beam 5 --n-best 3 --scores
   $qkv attention $run "$sentence" --kind encoder --layer 2 --head 1
-  $qkv gradcheck configs/toy_en_es.yaml
+  $qkv explain $run "$sentence" --head 1 --versus random -o $run/explain.html
 END

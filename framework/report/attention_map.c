@@ -99,6 +99,31 @@ static bool append(struct selection *selection, enum qkv_attention_kind kind, in
     return true;
 }
 
+/* Appends the single head of a kind that agrees best with the mean of all that belong to `layer`. */
+static bool append_best(struct selection *selection, enum qkv_attention_kind kind, int layer)
+{
+    const struct qkv_attention_report *report = selection->report;
+    int64_t mean = selection->count;
+    double most = -1;
+    const struct qkv_attention_map *best = NULL;
+    int layers = layer == QKV_ATTENTION_EACH ? QKV_ATTENTION_MEAN : layer;
+    if (!append(selection, kind, layers, QKV_ATTENTION_MEAN)) return false;
+    if (selection->count == mean) return true; /* none */
+    const struct qkv_attention_map *shared = &selection->maps[mean];
+    for (int64_t i = 0; i < report->map_count; i++) {
+        const struct qkv_attention_map *map = &report->maps[i];
+        double agreement = 0;
+        if (map->kind != kind || !belongs(map->layer, layers) || map->head < 1) continue;
+        for (int64_t c = 0; c < map->rows * map->columns; c++)
+            agreement += map->weights[c] * shared->weights[c];
+        if (agreement <= most) continue;
+        most = agreement;
+        best = map;
+    }
+    if (best) selection->maps[mean] = *best;
+    return true;
+}
+
 /* What there is of a kind, for messages and loops. */
 struct extent {
     int64_t maps;
@@ -145,6 +170,12 @@ enum qkv_status qkv_attention_select(const struct qkv_attention_report *report, 
         if (kinds ? !(kinds & (1u << kind)) : !extents[kind].maps) continue;
         int64_t before = selection.count;
         bool each_layer = layer == QKV_ATTENTION_EACH, each_head = head == QKV_ATTENTION_EACH;
+        if (head == QKV_ATTENTION_BEST) {
+            complete = append_best(&selection, (enum qkv_attention_kind)kind, layer);
+            if (complete && selection.count == before)
+                return missing(kind, layer, head, extents[kind], error);
+            continue;
+        }
         for (int l = each_layer ? 1 : layer; complete && l <= (each_layer ? extents[kind].layers : layer);
              l++)
             for (int h = each_head ? 1 : head; complete && h <= (each_head ? extents[kind].heads : head); h++)

@@ -212,7 +212,7 @@ Test(attention, names_what_there_is)
     expect_refusal("one --head 9", "the cross attention has no head 9: its heads are 1 to 2");
     expect_refusal("never-seen --kind encoder --layer 3",
                    "the encoder attention has no layer 3: its layers are 1 to 2");
-    expect_refusal("one --head 0", "--head is '0', but must be a number from 1, all or mean");
+    expect_refusal("one --head 0", "--head is '0', but must be a number from 1, all, mean or best");
     expect_refusal("one --layer two", "--layer is 'two', but must be a number from 1, all or mean");
     expect_refusal("one --kind cross,self",
                    "--kind is 'self', but must be one of encoder, decoder, cross, all");

@@ -66,11 +66,15 @@ QKV_API void qkv_attention_map_name(const struct qkv_attention_map *map, char *t
 enum {
     QKV_ATTENTION_EACH = -1, /* every one */
     QKV_ATTENTION_MEAN = 0,  /* the mean of all */
+    QKV_ATTENTION_BEST =
+        -2, /* head only: of each kind the one single head that agrees best with all others */
 };
 
 /* Makes a report of some of the maps: those of the kinds in `kinds` (bits 1u << kind; 0: all that there are),
  * of the given layer and head, ordered by kind, layer, head. Means are the arithmetic mean of the maps of
- * single heads of single layers; their rows sum to 1 again. Lives in the arena, and borrows from `report`.
+ * single heads of single layers; their rows sum to 1 again. The best head is
+ * the one with the largest sum of its weights times the mean weights of all heads of the chosen layers: it
+ * looks where most of them look, and is surest of it. Lives in the arena, and borrows from `report`.
  * Fails, naming what there is, when nothing fits. */
 QKV_API enum qkv_status qkv_attention_select(const struct qkv_attention_report *report, unsigned kinds,
                                              int layer, int head, struct qkv_arena *arena,
