@@ -75,6 +75,7 @@ static void write_type(const struct qkv_key *key, FILE *file)
     static const char *const names[] = {
         [QKV_KEY_TEXT] = "text",       [QKV_KEY_INTEGER] = "integer", [QKV_KEY_NUMBER] = "number",
         [QKV_KEY_BOOLEAN] = "boolean", [QKV_KEY_CHOICE] = "choice",   [QKV_KEY_PAIR] = "two numbers",
+        [QKV_KEY_TEXTS] = "texts",     [QKV_KEY_MATRIX] = "matrix",
     };
     fprintf(file, "%s%s%s", names[key->kind], *key->unit ? ", " : "", key->unit);
 }

@@ -124,6 +124,27 @@ static struct qkv_tensor *additive_scores(struct walk *walk, const struct attent
     return all;
 }
 
+/* What is added by distance: the difference that it makes. Gives the scores with it. */
+static struct qkv_tensor *add_by_distance(struct walk *walk, const struct attention_parts *parts,
+                                          struct qkv_tensor *query, struct qkv_tensor *key,
+                                          struct qkv_tensor *scores, struct qkv_attention layout)
+{
+    if (!parts->alibi && !parts->distance_bias.rows) return scores;
+    layout.scale = 1 / sqrt((double)parts->key_width);
+    layout.alibi = parts->alibi;
+    layout.causal = parts->causal;
+    layout.distance = parts->distance;
+    if (parts->distance_bias.rows) layout.bias = qkv_walk_constant(walk, parts->distance_bias);
+    struct qkv_tensor *whole = qkv_attention_scores(walk->graph, query, key, layout);
+    qkv_walk_note_tensor(
+        walk, "distance_bias", "added by distance",
+        parts->alibi ? "-slope |distance|, a slope a head" : "B, learned for each distance and head",
+        qkv_subtract(walk->graph, whole, scores), parts->heads, false, parts->asking, parts->answering);
+    qkv_walk_note_tensor(walk, "placed_scores", "scores with distance", "scaled scores + B", whole,
+                         parts->heads, false, parts->asking, parts->answering);
+    return whole;
+}
+
 static void note_head_matrix(struct walk *walk, const char *name, const char *title, const char *formula,
                              struct qkv_matrix matrix, int64_t heads)
 {
@@ -173,7 +194,7 @@ static struct qkv_tensor *make_scores(struct walk *walk, const struct attention_
     qkv_walk_note_tensor(walk, "scaled_scores", "scaled scores",
                          qkv_walk_text(walk, "S / √%lld, the key width", (long long)parts->key_width), scores,
                          parts->heads, false, parts->asking, parts->answering);
-    return scores;
+    return add_by_distance(walk, parts, query, key, scores, layout);
 }
 
 /* ---- mask ---- */
@@ -250,29 +271,61 @@ static void note_output(struct walk *walk, const struct attention_parts *parts, 
                          numbered(output->weight.columns));
 }
 
-struct attention_result qkv_walk_attention(struct walk *walk, const struct attention_parts *parts)
+/* Queries or keys turned by the position of their word (Su et al. 2021). */
+static struct qkv_tensor *turn_by_position(struct walk *walk, const struct attention_parts *parts,
+                                           struct qkv_tensor *x, bool keys)
 {
+    if (!parts->turn.rows) return x;
+    x = qkv_rotate(walk->graph, x, qkv_walk_constant(walk, parts->turn), (struct qkv_segments){0}, 0);
+    qkv_walk_note_tensor(
+        walk, keys ? "turned_keys" : "turned_queries", keys ? "turned keys" : "turned queries",
+        keys ? "K turned by the position of each word" : "Q turned by the position of each word", x,
+        keys ? parts->key_heads : parts->heads, true, keys ? parts->answering : parts->asking,
+        numbered(parts->key_width));
+    return x;
+}
+
+/* Makes queries, keys and values of what was not given, and notes them. */
+static void make_lines(struct walk *walk, const struct attention_parts *parts, struct qkv_tensor **query,
+                       struct qkv_tensor **key, struct qkv_tensor **value)
+{
+    bool compares = parts->score != QKV_SCORE_LENGTH;
+    int64_t groups = parts->key_heads;
+    if (compares && !parts->query) note_weights(walk, &QUERY, &parts->query_weight, parts->heads);
+    if (compares && !parts->key) note_weights(walk, &KEY, &parts->key_weight, groups);
+    if (!parts->value) note_weights(walk, &VALUE, &parts->value_weight, groups);
+    *query = parts->query;
+    *key = parts->key;
+    *value = parts->value;
+    if (compares) {
+        if (!*query) *query = project(walk, parts->x, &parts->query_weight);
+        note_line(walk, &QUERY, parts->x_name, !parts->query, &parts->query_weight, *query, parts->heads,
+                  parts->key_width, parts->asking);
+        *query = turn_by_position(walk, parts, *query, false);
+        if (!*key) *key = project(walk, parts->memory, &parts->key_weight);
+        note_line(walk, &KEY, parts->memory_name, !parts->key, &parts->key_weight, *key, groups,
+                  parts->key_width, parts->answering);
+        if (groups < parts->heads)
+            walk->step[walk->count - 1].note =
+                "Several heads in a row of the queries share each head of keys and values.";
+        *key = turn_by_position(walk, parts, *key, true);
+    }
+    if (!*value) *value = project(walk, parts->memory, &parts->value_weight);
+    note_line(walk, &VALUE, parts->memory_name, !parts->value, &parts->value_weight, *value, groups,
+              parts->value_width, parts->answering);
+}
+
+struct attention_result qkv_walk_attention(struct walk *walk, const struct attention_parts *given)
+{
+    struct attention_parts whole = *given, *parts = &whole;
+    if (!parts->key_heads) parts->key_heads = parts->heads;
     const struct qkv_attention layout = {.heads = parts->heads,
+                                         .key_heads = parts->key_heads,
                                          .queries = one_sentence(walk, parts->asking.count),
                                          .keys = one_sentence(walk, parts->answering.count)};
-    bool compares = parts->score != QKV_SCORE_LENGTH;
-    struct qkv_tensor *query = parts->query, *key = parts->key, *value = parts->value, *mask = NULL;
+    struct qkv_tensor *query, *key, *value, *mask = NULL;
     if (walk->failed) return (struct attention_result){0};
-    if (compares && !query) note_weights(walk, &QUERY, &parts->query_weight, parts->heads);
-    if (compares && !key) note_weights(walk, &KEY, &parts->key_weight, parts->heads);
-    if (!value) note_weights(walk, &VALUE, &parts->value_weight, parts->heads);
-    if (compares) {
-        if (!query) query = project(walk, parts->x, &parts->query_weight);
-        note_line(walk, &QUERY, parts->x_name, !parts->query, &parts->query_weight, query, parts->heads,
-                  parts->key_width, parts->asking);
-        if (!key) key = project(walk, parts->memory, &parts->key_weight);
-        note_line(walk, &KEY, parts->memory_name, !parts->key, &parts->key_weight, key, parts->heads,
-                  parts->key_width, parts->answering);
-    }
-    if (!value) value = project(walk, parts->memory, &parts->value_weight);
-    note_line(walk, &VALUE, parts->memory_name, !parts->value, &parts->value_weight, value, parts->heads,
-              parts->value_width, parts->answering);
-
+    make_lines(walk, parts, &query, &key, &value);
     struct qkv_tensor *scores = make_scores(walk, parts, query, key, layout);
     bool masked = parts->visible || parts->added;
     scores = apply_mask(walk, parts, scores);
@@ -280,9 +333,8 @@ struct attention_result qkv_walk_attention(struct walk *walk, const struct atten
         mask = qkv_walk_constant(
             walk, (struct qkv_matrix){parts->asking.count, parts->answering.count, parts->visible});
     struct qkv_tensor *weights = qkv_attention_weights(walk->graph, scores, mask, layout); /* [P] */
-    const char *before = masked                                 ? "masked scores"
-                         : parts->score == QKV_SCORE_SCALED_DOT ? "scaled scores"
-                                                                : "S";
+    const char *placed = parts->alibi || parts->distance_bias.rows ? "scores with distance" : "scaled scores";
+    const char *before = masked ? "masked scores" : parts->score == QKV_SCORE_SCALED_DOT ? placed : "S";
     qkv_walk_note_tensor(walk, "weights", "weights",
                          qkv_walk_text(walk, "A = softmax(%s), row by row", before), weights, parts->heads,
                          false, parts->asking, parts->answering);

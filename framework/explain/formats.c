@@ -152,7 +152,7 @@ const char *qkv_explain_caption(const struct explain_job *job, int walk, const s
                                 int64_t head)
 {
     const struct qkv_explanation *explanation = &job->walks[walk];
-    bool heads = step->heads && (explanation->heads > 1 || explanation->first_head > 1);
+    bool heads = step->heads && explanation->of > 1;
     const char *label = job->count > 1 && explanation->label ? explanation->label : "";
     int number = explanation->first_head + (int)head;
     const char *text = heads && *label ? qkv_arena_format(job->arena, "%s, head %d", label, number)

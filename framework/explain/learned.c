@@ -91,7 +91,8 @@ enum qkv_status qkv_learned_projections(const struct qkv_model *model, const cha
     }
     parts->heads = heads;
     parts->key_width = parts->query_weight.weight.columns / heads;
-    parts->value_width = parts->value_weight.weight.columns / heads;
+    parts->key_heads = parts->key_weight.weight.columns / parts->key_width;
+    parts->value_width = parts->value_weight.weight.columns / parts->key_heads;
     return QKV_OK;
 }
 

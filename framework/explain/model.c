@@ -67,14 +67,20 @@ static enum qkv_status find_attention(struct visit *v, const struct qkv_trace *t
                          qkv_attention_kind_name(v->kind), v->layer, layers);
 }
 
-/* A copy of a tensor of the pass, in the graph of the walk. */
+/* A tensor of the pass as a matrix; no rows for NULL. */
+static struct qkv_matrix matrix_of(struct visit *v, const struct qkv_tensor *tensor)
+{
+    double *values = tensor ? qkv_walk_memory(v->walk, tensor->count, sizeof *values) : NULL;
+    if (!values) return (struct qkv_matrix){0};
+    qkv_tensor_read(tensor, values);
+    return (struct qkv_matrix){tensor->shape.size[0], tensor->shape.size[1], values};
+}
+
+/* The same as a constant of the walk's graph. */
 static struct qkv_tensor *copy(struct visit *v, const struct qkv_tensor *tensor)
 {
-    double *values = qkv_walk_memory(v->walk, tensor->count, sizeof *values);
-    if (!values) return NULL;
-    qkv_tensor_read(tensor, values);
-    return qkv_walk_constant(v->walk,
-                             (struct qkv_matrix){tensor->shape.size[0], tensor->shape.size[1], values});
+    struct qkv_matrix matrix = matrix_of(v, tensor);
+    return matrix.rows ? qkv_walk_constant(v->walk, matrix) : NULL;
 }
 
 /* ---- words to inputs ---- */
@@ -139,42 +145,45 @@ static struct qkv_tensor *take_asking(struct visit *v, struct qkv_tensor *x)
     return v->asking ? qkv_gather_rows(v->walk->graph, x, v->asking, v->asking_count) : x;
 }
 
-/* Whether a word at position i sees one at j; see struct qkv_attention. */
-static bool sees(const struct qkv_options *options, int64_t i, int64_t j)
+/* Whether the word at position p sees the one at position j; struct qkv_attention says it in words. */
+static bool sees(const struct qkv_options *options, int64_t p, int64_t j)
 {
-    bool near = !options->window || (j >= i - options->window && j <= i + options->window);
-    return (near || i < options->globals || j < options->globals) && (j <= i || !options->causal);
+    int64_t distance = p > j ? p - j : j - p;
+    if (options->causal && j > p) return false;
+    return !options->window || distance <= options->window || p < options->globals || j < options->globals;
 }
 
 static void make_mask(struct visit *v, struct attention_parts *parts)
 {
-    int64_t keys = v->columns.count;
     const struct qkv_options *options = &v->attention->options;
+    int64_t keys = v->columns.count;
     if (!options->causal && !options->window) return;
     double *visible = qkv_walk_memory(v->walk, v->asking_count * keys, sizeof *visible);
     for (int64_t i = 0; visible && i < v->asking_count; i++)
         for (int64_t j = 0; j < keys; j++)
             visible[i * keys + j] = sees(options, v->asking ? v->asking[i] : i, j);
     parts->visible = visible;
-    parts->mask_note = !options->causal  ? "No word sees one outside of its window."
-                       : options->window ? "No word sees one behind it, or one before its window."
-                                         : "No word sees one behind it: while translating there is none yet.";
+    if (options->window)
+        parts->mask_note = qkv_walk_text(v->walk, "A word sees others at a distance of %lld at most.",
+                                         (long long)options->window);
+    else
+        parts->mask_note = "No word sees one behind it: while translating there is none yet.";
 }
 
-/* The walk has no step for what only some models do between the projections and the softmax. */
-static enum qkv_status check_steps(const struct visit *v)
+/* What turns queries and keys, and what is added by distance. */
+static enum qkv_status take_positions(struct visit *v, struct attention_parts *parts)
 {
+    const struct qkv_tensor *query = v->attention->input[0], *bias = v->attention->input[4];
     const struct qkv_options *options = &v->attention->options;
-    bool turned = v->attention->input[0]->op == QKV_OP_rotate;
-    if (options->key_heads && options->key_heads != options->heads)
+    if (query->op == QKV_OP_rotate) parts->turn = matrix_of(v, query->input[1]);
+    parts->alibi = options->alibi;
+    parts->causal = options->causal;
+    parts->distance = options->distance;
+    parts->distance_bias = matrix_of(v, bias);
+    if (v->asking && (parts->turn.rows || parts->alibi || parts->distance_bias.rows))
         return qkv_error_set(v->error,
-                             "heads that share keys and values cannot be walked through yet: the model has "
-                             "attention.key_value_heads below num_heads");
-    if (turned || options->alibi || v->attention->input[4])
-        return qkv_error_set(v->error, "%s positions cannot be walked through yet",
-                             turned           ? "rotary"
-                             : options->alibi ? "alibi"
-                                              : "relative");
+                             "single words cannot be followed in this model: its attention counts the "
+                             "distances of all");
     return QKV_OK;
 }
 
@@ -191,7 +200,6 @@ static const char *layer_name(struct visit *v, const struct qkv_tensor *product)
 static enum qkv_status walk_layer(struct visit *v)
 {
     struct walk *walk = v->walk;
-    if (check_steps(v)) return QKV_INVALID;
     const struct qkv_tensor *asked = find_product(v->attention->input[0]),
                             *told = find_product(v->attention->input[1]);
     struct attention_parts parts = {
@@ -224,6 +232,7 @@ static enum qkv_status walk_layer(struct visit *v)
     parts.x_name = "X";
     parts.memory_name = cross ? "M" : "X";
     make_mask(v, &parts);
+    if (take_positions(v, &parts)) return QKV_INVALID;
     qkv_walk_attention(walk, &parts);
     return QKV_OK;
 }
@@ -314,7 +323,7 @@ enum qkv_status qkv_explain_model(const struct qkv_model *model, const struct qk
     struct qkv_attention_collector *collector = qkv_attention_collector_new(model, error);
     enum qkv_status status = collector ? visit(&v, collector, pair, follow) : QKV_INVALID;
     if (!status) status = qkv_walk_finish(walk, explanation, error);
-    if (!status) explanation->heads = v.attention->options.heads;
+    if (!status) explanation->heads = explanation->of = v.attention->options.heads;
     qkv_attention_collector_free(collector);
     qkv_graph_free(walk->graph);
     walk->graph = NULL;

@@ -138,13 +138,15 @@ enum qkv_status qkv_explain_select_head(struct qkv_explanation *explanation, int
 {
     if (head < explanation->first_head || head >= explanation->first_head + explanation->heads)
         return qkv_error_set(error, "there is no head %d: heads are 1 to %lld", head,
-                             (long long)explanation->heads);
+                             (long long)explanation->of);
     struct qkv_step *steps = qkv_arena_allocate(arena, (size_t)explanation->step_count * sizeof *steps);
     if (!steps) return qkv_error_set(error, "out of memory for a walk through attention");
     for (int64_t i = 0; i < explanation->step_count; i++) {
         steps[i] = explanation->steps[i];
         if (steps[i].heads <= 1) continue;
-        steps[i].values += (head - explanation->first_head) * steps[i].rows * steps[i].columns;
+        /* Heads of keys and values may be fewer, each shared by as many in a row. */
+        int64_t at = (head - explanation->first_head) * steps[i].heads / explanation->heads;
+        steps[i].values += at * steps[i].rows * steps[i].columns;
         steps[i].heads = 1;
     }
     explanation->steps = steps;

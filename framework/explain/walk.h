@@ -38,6 +38,11 @@ struct attention_parts {
         struct qkv_matrix weight, bias; /* no rows: none */
     } query_weight, key_weight, value_weight, output_weight;
     int64_t heads, key_width, value_width;
+    int64_t key_heads;      /* heads of keys and values; 0: heads */
+    struct qkv_matrix turn; /* sines and cosines that turn queries and keys by position; no rows: none */
+    bool causal, alibi;     /* as struct qkv_attention, for what is added by distance */
+    struct qkv_matrix distance_bias; /* [buckets, H]; no rows: none */
+    int64_t distance;
     enum qkv_score score;
     int64_t hidden_width;                                                     /* A */
     struct qkv_matrix general, additive_query, additive_key, additive_vector; /* head below head */

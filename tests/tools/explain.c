@@ -26,3 +26,229 @@ Test(explain, refuses_bad_scenes_with_line_and_column)
     expect_refusal("tokens: [a]\nembeddings: {values: [[1]]}\nattnetion: {heads: 1}\n",
                    "3:1: unknown key attnetion; did you mean attention");
 }
+
+/* ---- scenes ---- */
+
+static const char *scene_of(const char *text)
+{
+    static int number;
+    return write_text(scratch(criterion_current_test->name), format("%d.yaml", number++), text);
+}
+
+#define WORDS "tokens: a b c\nembeddings: {values: [[1, 0], [0, 2], [1, 1]]}\nweights: {from: none}\n"
+
+/* The softmax of some scores, at `at`. */
+static double softmax_at(int count, const double *scores, int at)
+{
+    double sum = 0;
+    for (int i = 0; i < count; i++) sum += exp(scores[i]);
+    return exp(scores[at]) / sum;
+}
+
+Test(explain, hides_what_a_mask_hides_and_leaves_rows_without_words_empty)
+{
+    cJSON *walk =
+        walk_of(scene_of(WORDS "mask: {type: boolean, values: [[1, 0, 1], [0, 0, 0], [1, 1, 1]]}\n"));
+    cJSON *weights = step_of(walk, 0, "weights"), *context = step_of(walk, 0, "context");
+    cr_expect_eq(number_of(weights, 0, 0, 1), 0.0);
+    cr_expect_float_eq(number_of(weights, 0, 0, 0), 0.5, 1e-12);
+    for (int c = 0; c < 3; c++) cr_expect_eq(number_of(weights, 0, 1, c), 0.0);
+    for (int c = 0; c < 2; c++) cr_expect_eq(number_of(context, 0, 1, c), 0.0);
+    cr_expect(isnan(number_of(step_of(walk, 0, "masked_scores"), 0, 0, 1)), "hidden scores are null");
+    cr_expect_not_null(cJSON_GetObjectItem(weights, "note"), "a remark on the empty row");
+}
+
+Test(explain, knows_causal_windowed_padding_and_added_masks)
+{
+    cJSON *causal = walk_of(scene_of(WORDS "mask: {type: causal}\n"));
+    EXPECT_ROW(causal, "mask", 0, 0, 0, 1, 0, 0);
+    EXPECT_ROW(causal, "mask", 0, 1, 0, 1, 1, 0);
+    EXPECT_ROW(causal, "weights", 0, 0, 9, 1, 0, 0);
+    cJSON *both = walk_of(scene_of(WORDS "mask: {type: causal}\nattention: {window: 1}\n"));
+    EXPECT_ROW(both, "mask", 0, 2, 0, 0, 1, 1);
+    cJSON *window = walk_of(scene_of(WORDS "attention: {window: 1}\n"));
+    EXPECT_ROW(window, "mask", 0, 0, 0, 1, 1, 0);
+    cJSON *padding =
+        walk_of(scene_of("tokens: [a, b, <pad>]\nembeddings: {values: [[1, 0], [0, 2], [1, 1]]}\n"
+                         "weights: {from: none}\nmask: {type: padding}\n"));
+    EXPECT_ROW(padding, "mask", 0, 0, 0, 1, 1, 0);
+    cJSON *added =
+        walk_of(scene_of(WORDS "mask: {type: added, values: [[0, 1, -.inf], [0, 0, 0], [5, 0, 0]]}\n"));
+    const double scores[] = {1 / sqrt(2), 1};
+    cr_expect_float_eq(number_of(step_of(added, 0, "weights"), 0, 0, 0), softmax_at(2, scores, 0), 1e-12);
+    cr_expect_eq(number_of(step_of(added, 0, "weights"), 0, 0, 2), 0.0);
+    cr_expect_null(step_of(window, 0, "masks"));
+}
+
+Test(explain, scores_in_every_way)
+{
+    static const char GIVEN[] = "tokens: a\nsource: x y\nqueries: {from: given, values: [[1, 2]]}\n"
+                                "keys: {from: given, values: [[1, 0], [3, 1]]}\n"
+                                "values: {from: given, values: [[1], [2]]}\nweights:\n  from: given\n";
+    static const char *const DOT = "attention: {score: dot}\n";
+    cJSON *dot = walk_of(scene_of(format("%s%s", GIVEN, DOT)));
+    EXPECT_ROW(dot, "scores", 0, 0, 9, 1, 5);
+    cr_expect_null(step_of(dot, 0, "scaled_scores"));
+    cJSON *scaled = walk_of(scene_of(GIVEN));
+    EXPECT_ROW(scaled, "scaled_scores", 0, 0, 9, 1 / sqrt(2), 5 / sqrt(2));
+    /* q W = [1, 2] [[0, 1], [1, 0]] = [2, 1] */
+    cJSON *general =
+        walk_of(scene_of(format("%s  score: [[0, 1], [1, 0]]\nattention: {score: general}\n", GIVEN)));
+    EXPECT_ROW(general, "scores", 0, 0, 9, 2, 7);
+    /* v tanh(q W + k U), A = 1: q W = 3, k U = 1 and 4, v = 2 */
+    cJSON *additive = walk_of(scene_of(format("%s  score_query: [[1], [1]]\n  score_key: [[1], [1]]\n"
+                                              "  score_vector: [[2]]\nattention: {score: additive}\n",
+                                              GIVEN)));
+    EXPECT_ROW(additive, "scores", 0, 0, 9, 2 * tanh(4), 2 * tanh(7));
+    const double scores[] = {2 * tanh(4), 2 * tanh(7)};
+    cr_expect_float_eq(number_of(step_of(additive, 0, "weights"), 0, 0, 1), softmax_at(2, scores, 1), 1e-12);
+}
+
+Test(explain, gives_each_head_its_own_scores)
+{
+    static const char HEADS[] =
+        "tokens: a b\nsource: x y z\nrandom: {seed: 7}\n"
+        "embeddings: {from: random, width: 3}\nsource_embeddings: {from: random, width: 5}\n"
+        "weights: {from: random, draw: normal, bias: random}\n"
+        "attention: {score: %s, heads: 2, key_width: 4, value_width: 3, output: true}\n";
+    for (int additive = 0; additive < 2; additive++) {
+        cJSON *walk = walk_of(scene_of(format(HEADS, additive ? "additive" : "general")));
+        cJSON *queries = step_of(walk, 0, "queries"), *keys = step_of(walk, 0, "keys");
+        expect_shape(walk, "scores", "[2,2,3]");
+        expect_shape(walk, "output", "[2,3]");
+        for (int h = 0; h < 2; h++)
+            for (int i = 0; i < 2; i++)
+                for (int j = 0; j < 3; j++) {
+                    double score = 0;
+                    for (int a = 0; a < 4; a++) {
+                        double inside = 0;
+                        for (int d = 0; d < 4; d++) {
+                            if (additive)
+                                inside += number_of(queries, h, i, d) *
+                                              number_of(step_of(walk, 0, "score_query"), h, d, a) +
+                                          number_of(keys, h, j, d) *
+                                              number_of(step_of(walk, 0, "score_key"), h, d, a);
+                            else
+                                inside += number_of(queries, h, i, d) *
+                                          number_of(step_of(walk, 0, "score_weights"), h, d, a);
+                        }
+                        score += additive
+                                     ? number_of(step_of(walk, 0, "score_vector"), h, 0, a) * tanh(inside)
+                                     : inside * number_of(keys, h, j, a);
+                    }
+                    cr_expect_float_eq(number_of(step_of(walk, 0, "scores"), h, i, j), score, 1e-12);
+                }
+    }
+}
+
+Test(explain, draws_the_same_vector_for_the_same_word)
+{
+    cJSON *walk =
+        walk_of(scene_of("tokens: a b a\nembeddings: {from: random, width: 4}\nweights: {from: none}\n"));
+    cJSON *x = step_of(walk, 0, "embeddings");
+    for (int d = 0; d < 4; d++) {
+        cr_expect_eq(number_of(x, 0, 0, d), number_of(x, 0, 2, d));
+        cr_expect_neq(number_of(x, 0, 0, d), number_of(x, 0, 1, d));
+    }
+}
+
+/* ---- formats ---- */
+
+Test(explain, writes_every_format)
+{
+    static const struct {
+        const char *name, *start;
+    } FILES[] = {{"a.json", "{"},   {"a.npz", "PK\003\004"}, {"a.html", "<!DOCTYPE html>"},
+                 {"a.svg", "<svg"}, {"a.png", "\211PNG"},    {"a.txt", "Multi-head"}};
+    const char *folder = scratch("formats");
+    for (size_t i = 0; i < sizeof FILES / sizeof *FILES; i++) {
+        const char *path = format("%s/%s", folder, FILES[i].name);
+        struct outcome outcome = run("qkv explain '" SEEDS "/simple_attention_two_heads.yaml' -o '%s'", path);
+        cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
+        cr_expect_str_empty(outcome.output);
+        char *bytes = read_file(path, NULL);
+        cr_expect(bytes && !strncmp(bytes, FILES[i].start, strlen(FILES[i].start)), "%s", FILES[i].name);
+    }
+}
+
+Test(explain, page_is_whole_escaped_and_without_script)
+{
+    const char *scene = scene_of("name: <b>\ntokens: ['<a>', '&']\nembeddings: {values: [[1, 0], [0, 2]]}\n"
+                                 "weights: {from: none}\nmask: {type: causal}\n");
+    struct outcome page = run("qkv explain '%s' -f html", scene);
+    cr_assert_eq(page.exit_code, 0, "%s", page.error);
+    cr_expect_null(strstr(page.output, "<script"));
+    cr_expect_null(strstr(page.output, "http"));
+    cr_expect_null(strstr(page.output, "<b>"));
+    cr_expect_not_null(strstr(page.output, "<h1>&lt;b&gt;</h1>"));
+    cr_expect_not_null(strstr(page.output, "<th>&lt;a&gt;</th>"));
+    cr_expect_not_null(strstr(page.output, "−∞"));
+    cr_expect_not_null(strstr(page.output, "</html>\n"));
+}
+
+Test(explain, elides_what_is_large_and_prints_it_whole_when_asked)
+{
+    const char *scene = scene_of("name: large\ntokens: a b\nembeddings: {from: random, width: 40}\n"
+                                 "weights: {from: random}\nattention: {key_width: 3, value_width: 40}\n");
+    struct outcome elided = run("qkv explain '%s'", scene), full = run("qkv explain '%s' --full", scene);
+    cr_expect_not_null(strstr(elided.output, "…"));
+    cr_expect_not_null(strstr(elided.output, "⋮"));
+    cr_expect_null(strstr(full.output, "…"));
+    cr_expect_null(strstr(full.output, "⋮"));
+    cr_expect_gt(strlen(full.output), 3 * strlen(elided.output));
+    for (char *line = strtok(elided.output, "\n"); line; line = strtok(NULL, "\n")) {
+        size_t characters = 0;
+        for (const char *c = line; *c; c++) characters += (*c & 0xC0) != 0x80;
+        cr_expect_leq(characters, 80, "%s", line);
+    }
+}
+
+Test(explain, picks_a_head)
+{
+    cJSON *all = walk_of(SEEDS "/attention_from_scratch_heads.yaml"),
+          *third = walk_of(SEEDS "/attention_from_scratch_heads.yaml --head 3");
+    expect_shape(third, "weights", "[4,4]");
+    for (int i = 0; i < 4; i++)
+        for (int j = 0; j < 4; j++)
+            cr_expect_eq(number_of(step_of(third, 0, "weights"), 0, i, j),
+                         number_of(step_of(all, 0, "weights"), 2, i, j));
+    struct outcome none = run("qkv explain '" SEEDS "/attention_from_scratch_heads.yaml' --head 6");
+    cr_expect(refused(none, "qkv: there is no head 6: heads are 1 to 5"), "%s", none.error);
+}
+
+/* ---- the command line ---- */
+
+Test(explain, says_what_does_not_go_together)
+{
+    static const struct {
+        const char *arguments, *message;
+    } CASES[] = {
+        {"", "qkv: missing operand (usage: qkv explain SCENE | RUN SENTENCE [options])"},
+        {"%s word", "qkv: %s is no run, and a scene takes no sentence: see its key tokens"},
+        {"%s --target x", "qkv: --target is for runs, and %s is none"},
+        {"%s --versus random", "qkv: --versus is for runs, and %s is none"},
+        {"%s --head 0", "qkv: --head is '0', but must be a number from 1, or all"},
+    };
+    const char *scene = SEEDS "/general_attention.yaml";
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        bool named = strstr(CASES[i].message, "%s");
+        struct outcome outcome =
+            run("qkv explain %s", i ? format("%s%s", scene, CASES[i].arguments + 2) : "");
+        const char *place = named ? strstr(CASES[i].message, "%s") : NULL;
+        const char *message =
+            place ? format("%.*s%s%s", (int)(place - CASES[i].message), CASES[i].message, scene, place + 2)
+                  : CASES[i].message;
+        cr_expect(refused(outcome, message), "%s", outcome.error);
+    }
+    struct outcome missing = run("qkv explain no/such.yaml");
+    cr_expect(refused(missing, "no/such.yaml: cannot be read: No such file or directory"), "%s",
+              missing.error);
+}
+
+Test(explain, prints_the_table_of_keys)
+{
+    struct outcome outcome = run("qkv explain --reference");
+    cr_expect_eq(outcome.exit_code, 0);
+    cr_expect_not_null(strstr(outcome.output, "| `attention.score` | choice | `scaled_dot`, `dot`"));
+    cr_expect_not_null(strstr(outcome.output, "`embeddings.values` | matrix"));
+}

@@ -6,10 +6,11 @@
  *     if (qkv_explain_scene(&scene, &arena, &explanation, &error)) ...
  *     qkv_explain_write(&explanation, 1, qkv_explain_format_find("html"), NULL, "scene.html", &error);
  *
- * Steps in order, each only where there is such a thing: tokens, source_tokens, embeddings,
- * source_embeddings, positions, inputs, source_inputs, query_weights, key_weights, value_weights (and
- * query_bias, ...), queries, keys, values, score_weights (score_query, score_key, score_vector), scores,
- * scaled_scores, mask, masked_scores, weights, context, joined, output_weights, output_bias, output, sum. */
+ * Steps in order, each only where there is such a thing: tokens, embeddings, positions, inputs (and
+ * source_tokens, ... of what is looked at), layer_inputs, memory, query_weights, key_weights, value_weights
+ * (and query_bias, ...), queries, turned_queries, keys, turned_keys, values, score_weights (or score_query,
+ * score_key, score_vector), scores, scaled_scores, distance_bias, placed_scores, mask, masked_scores,
+ * weights, context, joined, output_weights, output_bias, output, sum. */
 #ifndef QKV_EXPLAIN_H
 #define QKV_EXPLAIN_H
 
@@ -37,7 +38,8 @@ struct qkv_explanation {
     enum qkv_attention_kind kind;
     int layer;      /* from 1; of scenes 0 */
     int first_head; /* number, from 1, of the first head that the steps hold */
-    int64_t heads;  /* how many they hold */
+    int64_t heads;  /* how many they hold, */
+    int64_t of;     /* and how many the layer has */
     int64_t step_count;
     const struct qkv_step *steps;
 };

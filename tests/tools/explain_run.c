@@ -1,0 +1,159 @@
+/* qkv explain with a run: the walk through learned matrices is what the model does. */
+#include "tiny_run.h"
+
+#include "scene.h"
+
+/* `arguments` behind the run; json. */
+static cJSON *run_json(const char *command, const char *arguments)
+{
+    struct outcome outcome =
+        run("cd '%s' && qkv %s run %s -f json", tiny_folder("explain_run"), command, arguments);
+    cr_assert_eq(outcome.exit_code, 0, "%s %s: %s", command, arguments, outcome.error);
+    cJSON *json = cJSON_Parse(outcome.output);
+    cr_assert_not_null(json);
+    return json;
+}
+
+static cJSON *map_of(const cJSON *report, const char *name)
+{
+    cJSON *map;
+    cJSON_ArrayForEach(
+        map, cJSON_GetObjectItem(report,
+                                 "maps")) if (!strcmp(cJSON_GetStringValue(cJSON_GetObjectItem(map, "name")),
+                                                      name)) return map;
+    cr_assert_fail("no map %s", name);
+    return NULL;
+}
+
+/* The weights of the walk are those that qkv attention reports for the same layer and head. */
+static void expect_same_weights(const char *kind, int layer)
+{
+    const char *sentence = "'one two three' --target 'uno dos tres'";
+    cJSON *walk = run_json("explain", format("%s --kind %s --layer %d", sentence, kind, layer));
+    cJSON *report = run_json("attention", sentence), *weights = step_of(walk, 0, "weights");
+    for (int head = 1; head <= 2; head++) {
+        cJSON *rows = cJSON_GetObjectItem(map_of(report, format("%s.%d.%d", kind, layer, head)), "weights"),
+              *row;
+        int i = 0;
+        cJSON_ArrayForEach(row, rows)
+        {
+            cJSON *weight;
+            int j = 0;
+            cJSON_ArrayForEach(weight, row)
+            {
+                cr_expect_float_eq(number_of(weights, head - 1, i, j), weight->valuedouble, 2e-6,
+                                   "%s.%d.%d [%d, %d]", kind, layer, head, i, j);
+                j++;
+            }
+            i++;
+        }
+        cr_expect_eq(i, 4);
+    }
+}
+
+Test(explain_run, has_the_weights_that_attention_reports)
+{
+    expect_same_weights("encoder", 1);
+    expect_same_weights("encoder", 2);
+    expect_same_weights("decoder", 1);
+    expect_same_weights("cross", 1);
+}
+
+Test(explain_run, has_every_step_with_its_shape)
+{
+    cJSON *walk = run_json("explain", "'one two three' --target 'uno dos tres'");
+    expect_shape(walk, "tokens", "[1,4]");
+    expect_shape(walk, "source_tokens", "[1,4]");
+    expect_shape(walk, "embeddings", "[4,16]");
+    expect_shape(walk, "positions", "[4,16]");
+    expect_shape(walk, "inputs", "[4,16]");
+    expect_shape(walk, "layer_inputs", "[4,16]");
+    expect_shape(walk, "memory", "[4,16]");
+    expect_shape(walk, "query_weights", "[2,16,8]");
+    expect_shape(walk, "query_bias", "[2,1,8]");
+    expect_shape(walk, "queries", "[2,4,8]");
+    expect_shape(walk, "scaled_scores", "[2,4,4]");
+    expect_shape(walk, "context", "[2,4,8]");
+    expect_shape(walk, "joined", "[4,16]");
+    expect_shape(walk, "output_weights", "[16,16]");
+    expect_shape(walk, "output", "[4,16]");
+    cr_expect_not_null(step_of(run_json("explain", "one --target uno --kind decoder"), 0, "mask"));
+}
+
+Test(explain_run, sets_the_untrained_model_beside_the_trained_one)
+{
+    cJSON *walk = run_json("explain", "'one two' --target 'uno dos' --versus random");
+    cr_assert_eq(cJSON_GetArraySize(cJSON_GetObjectItem(walk, "walks")), 2);
+    cJSON *random = step_of(walk, 0, "query_bias"), *learned = step_of(walk, 1, "query_bias");
+    bool moved = false;
+    for (int d = 0; d < 8; d++) {
+        cr_expect_eq(number_of(random, 0, 0, d), 0.0, "biases start at 0");
+        moved = moved || fabs(number_of(learned, 0, 0, d)) > 0;
+    }
+    cr_expect(moved);
+    struct outcome text =
+        run("cd '%s' && qkv explain run 'one two' --target 'uno dos' --versus random --head 1",
+            tiny_folder("explain_run"));
+    cr_expect_not_null(strstr(text.output, "random, head 1"));
+    cr_expect_not_null(strstr(text.output, "learned, head 1"));
+}
+
+Test(explain_run, follows_words)
+{
+    cJSON *all = run_json("explain", "'one two three' --target 'uno dos tres'"),
+          *one = run_json("explain", "'one two three' --target 'uno dos tres' --follow dos");
+    expect_shape(one, "weights", "[2,1,4]");
+    for (int c = 0; c < 16; c++)
+        cr_expect_float_eq(number_of(step_of(one, 0, "output"), 0, 0, c),
+                           number_of(step_of(all, 0, "output"), 0, 1, c), 1e-12);
+    struct outcome none =
+        run("cd '%s' && qkv explain run one --target uno --follow zwei", tiny_folder("explain_run"));
+    cr_expect_eq(none.exit_code, 2);
+    cr_expect_str_eq(none.error,
+                     "qkv: there is no word 'zwei' to follow: name one of the rows, or its number from 1 "
+                     "to 2\n");
+}
+
+Test(explain_run, names_what_there_is)
+{
+    const char *folder = tiny_folder("explain_run");
+    struct outcome outcome = run("cd '%s' && qkv explain run one --target uno --layer 3", folder);
+    cr_expect_eq(outcome.exit_code, 2);
+    cr_expect_str_eq(outcome.error, "qkv: the cross attention has no layer 3: its layers are 1 to 1\n");
+    outcome = run("cd '%s' && qkv explain run", folder);
+    cr_expect_eq(outcome.exit_code, 2);
+    cr_expect_str_eq(outcome.error, "qkv: run is a run: give a sentence as well\n");
+}
+
+/* A scene may take vectors and matrices from a run. */
+Test(explain_run, scenes_learn_from_runs)
+{
+    static const char SCENE[] = "tokens: one two\nrun: {path: run, layer: 2}\nembeddings: {from: learned}\n"
+                                "weights: {from: learned}\n";
+    const char *folder = tiny_folder("explain_run");
+    write_text(folder, "learned.yaml", SCENE);
+    cJSON *walk = cJSON_Parse(run("cd '%s' && qkv explain learned.yaml -f json", folder).output),
+          *real = run_json("explain", "'one two' --target 'uno dos' --kind encoder --layer 2");
+    cr_assert_not_null(walk);
+    expect_shape(walk, "weights", "[2,2,2]");
+    for (int d = 0; d < 16; d++)
+        cr_expect_float_eq(number_of(step_of(walk, 0, "embeddings"), 0, 1, d),
+                           number_of(step_of(real, 0, "embeddings"), 0, 1, d), 1e-12);
+    for (int d = 0; d < 8; d++)
+        cr_expect_eq(number_of(step_of(walk, 0, "query_weights"), 1, 3, d),
+                     number_of(step_of(real, 0, "query_weights"), 1, 3, d));
+    write_text(folder, "unknown.yaml",
+               "run: {path: run}\ntokens: one blorp\nembeddings: {from: learned}\n"
+               "weights: {from: none}\n");
+    struct outcome unknown = run("cd '%s' && qkv explain unknown.yaml", folder);
+    cr_expect_eq(unknown.exit_code, 2);
+    cr_expect_str_eq(unknown.error, "qkv: unknown.yaml:2:1: run does not know the word 'blorp'\n");
+    write_text(folder, "narrow.yaml",
+               "run: {path: run}\ntokens: one\nembeddings: {values: [[1, 2, 3]]}\n"
+               "weights: {from: learned}\n");
+    struct outcome narrow = run("cd '%s' && qkv explain narrow.yaml", folder);
+    cr_expect_eq(narrow.exit_code, 2);
+    cr_expect_str_eq(narrow.error,
+                     "qkv: narrow.yaml:4:11: the matrices of the run take 16 numbers a word, but the words "
+                     "are 3 wide\n");
+}
