@@ -245,3 +245,50 @@ Test(attention, says_which_file_is_in_the_way)
     cr_expect_eq(outcome.exit_code, 2);
     cr_expect_not_null(strstr(outcome.error, "run/none.safetensors"));
 }
+
+/* Row and column of map `map`. */
+static double agreement(const cJSON *report, const cJSON *map)
+{
+    double sum = 0;
+    int maps = cJSON_GetArraySize(maps_of(report));
+    for (int r = 0; r < count_of(map, "weights"); r++)
+        for (int c = 0; c < count_of(map, "columns"); c++) {
+            double mean = 0;
+            for (int m = 0; m < maps; m++)
+                mean += weight(cJSON_GetArrayItem(maps_of(report), m), r, c) / maps;
+            sum += mean * weight(map, r, c);
+        }
+    return sum;
+}
+
+Test(attention, best_head_is_the_one_that_agrees_most)
+{
+    cJSON *all = report_of("'one two three' --target 'uno dos tres' -f json --kind encoder"),
+          *best = report_of("'one two three' --target 'uno dos tres' -f json --kind encoder --head best");
+    cr_assert_eq(cJSON_GetArraySize(maps_of(best)), 1);
+    const cJSON *chosen = cJSON_GetArrayItem(maps_of(best), 0), *map, *most = NULL;
+    cJSON_ArrayForEach(map, maps_of(all)) if (!most || agreement(all, map) > agreement(all, most)) most = map;
+    cr_expect_str_eq(text_of(chosen, "name"), text_of(most, "name"));
+    cr_expect(weight(chosen, 1, 1) >= weight(most, 1, 1) && weight(chosen, 1, 1) <= weight(most, 1, 1));
+    cJSON *second = report_of("'one two' --target 'uno dos' -f json --kind encoder --layer 2 --head best");
+    cr_expect_eq(strncmp(text_of(cJSON_GetArrayItem(maps_of(second), 0), "name"), "encoder.2.", 10), 0);
+}
+
+Test(attention, draws_the_untrained_model_beside_the_trained_one)
+{
+    struct outcome both =
+                       attention("'one two' --target 'uno dos' --head 1 --versus random -f svg --annotate"),
+                   one = attention("'one two' --target 'uno dos' --head 1 -f svg --annotate");
+    cr_assert_eq(both.exit_code, 0, "%s", both.error);
+    cr_expect_not_null(strstr(both.output, ">random: layer 1, head 1</text>"));
+    cr_expect_not_null(strstr(both.output, ">learned: layer 1, head 1</text>"));
+    cr_expect_null(strstr(one.output, "learned"));
+    struct outcome text = attention("'one two' --target 'uno dos' --versus random");
+    const char *random = strstr(text.output, "random: cross attention, layer 1, mean of heads"),
+               *learned = strstr(text.output, "learned: cross attention, layer 1, mean of heads");
+    cr_expect(random && learned && random < learned);
+    expect_refusal("one --versus random -f json",
+                   "--versus is for text, svg and png; `qkv explain` has the numbers of "
+                   "both as json and npz");
+    expect_refusal("one --versus learned", "--versus is 'learned', but must be random");
+}

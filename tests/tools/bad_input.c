@@ -347,9 +347,9 @@ Test(bad_input, heads_and_layers_that_are_not_there_are_refused)
     static const char *const cases[][2] = {
         {"--head 9", "qkv: the cross attention has no head 9: its heads are 1 to 2"},
         {"--layer 2", "qkv: the cross attention has no layer 2: its layers are 1 to 1"},
-        {"--head 0", "qkv: --head is '0', but must be a number from 1, all or mean"},
-        {"--head=-1", "qkv: --head is '-1', but must be a number from 1, all or mean"},
-        {"--head 1x", "qkv: --head is '1x', but must be a number from 1, all or mean"},
+        {"--head 0", "qkv: --head is '0', but must be a number from 1, all, mean or best"},
+        {"--head=-1", "qkv: --head is '-1', but must be a number from 1, all, mean or best"},
+        {"--head 1x", "qkv: --head is '1x', but must be a number from 1, all, mean or best"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         cr_expect(refused(run("cd '%s' && qkv attention run a %s", folder, cases[i][0]), cases[i][1]));
