@@ -157,3 +157,56 @@ Test(explain_run, scenes_learn_from_runs)
                      "qkv: narrow.yaml:4:11: the matrices of the run take 16 numbers a word, but the words "
                      "are 3 wide\n");
 }
+
+/* ---- attention with more to it ---- */
+
+/* Trains a model for a few updates whose encoder has `attention` and `positions`, and holds the walk's
+ * weights of all heads against those that attention reports. */
+static void expect_walk_of(const char *name, const char *attention, const char *positions, const char *step)
+{
+    const char *folder = scratch(name);
+    write_text(folder, "train.tsv", "one two\tuno dos\ntwo three one\tdos tres uno\nthree one\ttres uno\n");
+    write_text(folder, "c.yaml",
+               format("name: c\ndata: {train: train.tsv, src: {lang: en}, trg: {lang: es}}\nmodel:\n"
+                      "  encoder: {num_layers: 1, num_heads: 4, hidden_size: 16, ff_size: 16,\n"
+                      "    attention: {%s}, positions: {%s}}\n"
+                      "  decoder: {num_layers: 1, num_heads: 4, hidden_size: 16, ff_size: 16}\n"
+                      "training: {model_dir: run, updates: 8, learning_rate: 0.02, batch_size: 3}\n",
+                      attention, positions));
+    struct outcome trained = run("cd '%s' && qkv train c.yaml --threads 1 --quiet", folder);
+    cr_assert_eq(trained.exit_code, 0, "%s", trained.error);
+    static const char SENTENCE[] = "'one two three one two' --target 'uno dos' -f json";
+    cJSON *walk = cJSON_Parse(run("cd '%s' && qkv explain run %s --kind encoder", folder, SENTENCE).output),
+          *report = cJSON_Parse(run("cd '%s' && qkv attention run %s", folder, SENTENCE).output);
+    cr_assert(walk && report);
+    cr_expect_not_null(step_of(walk, 0, step), "%s: no step %s", name, step);
+    for (int head = 1; head <= 4; head++) {
+        cJSON *rows = cJSON_GetObjectItem(map_of(report, format("encoder.1.%d", head)), "weights");
+        for (int i = 0; i < 6; i++)
+            for (int j = 0; j < 6; j++)
+                cr_expect_float_eq(number_of(step_of(walk, 0, "weights"), head - 1, i, j),
+                                   cJSON_GetArrayItem(cJSON_GetArrayItem(rows, i), j)->valuedouble, 2e-6,
+                                   "%s, head %d [%d, %d]", name, head, i, j);
+        struct outcome one =
+            run("cd '%s' && qkv explain run %s --kind encoder --head %d", folder, SENTENCE, head);
+        cr_expect_eq(one.exit_code, 0, "%s", one.error);
+    }
+}
+
+Test(explain_run, walks_through_rotary_positions)
+{
+    expect_walk_of("rotary", "window: 1000000", "type: rotary", "turned_queries");
+}
+
+Test(explain_run, walks_through_what_is_added_by_distance)
+{
+    expect_walk_of("alibi", "window: 1000000", "type: alibi", "distance_bias");
+    expect_walk_of("relative", "window: 1000000", "type: relative, buckets: 8", "distance_bias");
+}
+
+Test(explain_run, walks_through_heads_that_share_keys_and_a_window)
+{
+    expect_walk_of("groups", "key_value_heads: 2", "type: sinusoidal", "keys");
+    expect_walk_of("window", "window: 1, global_tokens: 1", "type: sinusoidal", "mask");
+    expect_walk_of("all", "window: 2, key_value_heads: 1, kernel: flash", "type: rotary", "turned_keys");
+}
