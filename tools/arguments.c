@@ -226,6 +226,10 @@ int arguments_parse(const struct usage *usage, int argc, char **argv, int *opera
                  usage->synopsis);
         return QKV_INVALID;
     }
-    for (int i = 0; i < *operands; i++) argv[1 + i] = argv[optind + i];
+    for (int i = 0; i < *operands; i++) {
+        if (!*argv[optind + i])
+            return complain("operand %d is empty (usage: qkv %s)", i + 1, usage->synopsis);
+        argv[1 + i] = argv[optind + i];
+    }
     return ARGUMENTS_GOOD;
 }

@@ -151,8 +151,16 @@ static enum qkv_status open_side(struct qkv_lines *lines, const char *prefix, co
     snprintf(path, size, "%s.%s.gz", prefix, lang);
     bool zipped = !stat(path, &status);
     path[size - sizeof ".gz"] = '\0';
-    bool plain = !stat(path, &status);
-    if (!plain && errno == ENOENT && !zipped) {
+    bool plain = !stat(path, &status), missing = !plain && errno == ENOENT && !zipped;
+    if (missing && !stat(prefix, &status)) {
+        result =
+            qkv_error_set(error,
+                          S_ISDIR(status.st_mode)
+                              ? "%s: is a folder, not a text file"
+                              : "%s: a file that holds pairs must be called .tsv or .tsv.gz; and there is no "
+                                "%s, were it the common prefix of two files",
+                          prefix, path);
+    } else if (missing) {
         result = qkv_error_set(
             error,
             "%s: there is no such file, and no %s.gz (a data path is x.tsv, x.tsv.gz, or the common "

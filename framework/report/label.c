@@ -7,6 +7,7 @@
 /* What can be drawn for a code point, with the given sign for a space. */
 static utf8proc_int32_t visible(utf8proc_int32_t point, utf8proc_int32_t space)
 {
+    if (point == '\t') return space;
     switch (utf8proc_category(point)) {
     case UTF8PROC_CATEGORY_ZS:
         return space;

@@ -196,7 +196,7 @@ Test(attention, tells_of_unknown_words_and_shows_them)
 
 Test(attention, refuses_sentences_that_cannot_be_shown)
 {
-    expect_refusal("''", "the sentence: holds no words");
+    expect_refusal("' '", "the sentence: holds no words");
     expect_refusal("one --target ' '", "--target: holds no words");
     expect_refusal("'one two one two one two one two one two one two'",
                    "the sentence: has 12 tokens, but the model has positions for 11");

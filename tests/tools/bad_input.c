@@ -339,6 +339,89 @@ Test(bad_input, a_folder_that_cannot_be_written_is_an_error)
                       "qkv: run/update-3.safetensors: cannot be removed: Is a directory"));
 }
 
+/* ---- what stands where a file should ---- */
+
+Test(bad_input, folders_devices_and_nothing_are_no_files)
+{
+    const char *folder = tiny_run("places", 2);
+    run("cd '%s' && mkdir d d.tsv && cp dev.tsv dev.txt && gzip -k dev.tsv && head -c 30 dev.tsv.gz "
+        ">cut.tsv.gz && "
+        "cp -r run lost && rm lost/source.vocabulary && cp -r run empty && : >empty/best.safetensors",
+        folder);
+    static const char *const cases[][2] = {
+        {"evaluate run d", "d: is a folder, not a text file"},
+        {"evaluate run d.tsv", "d.tsv: is a folder, not a text file"},
+        {"evaluate run dev.txt",
+         "dev.txt: a file that holds pairs must be called .tsv or .tsv.gz; and there is no "
+         "dev.txt.a, were it the common prefix of two files"},
+        {"evaluate run cut.tsv.gz", "cut.tsv.gz: the gzip file is cut off"},
+        {"evaluate run - </dev/null", "<stdin>: the file is empty"},
+        {"evaluate run dev.tsv --links d", "d: cannot be read: Is a directory"},
+        {"evaluate run dev.tsv >/dev/full", "<stdout>: cannot be written: No space left on device"},
+        {"translate run d", "d: is a folder, not a text file"},
+        {"translate run <&-", "<stdin>: Bad file descriptor"},
+        {"translate run dev.tsv -q >&-", "<stdout>: cannot be written: Bad file descriptor"},
+        {"translate run --checkpoint .", "run/.: cannot be read: it is not a regular file"},
+        {"translate ''", "operand 1 is empty (usage: qkv translate RUN [FILE] [options])"},
+        {"translate lost", "lost/source.vocabulary: No such file or directory"},
+        {"inspect empty",
+         "empty/best.safetensors: byte 0: the file ends within its header: it was cut short, or is "
+         "no safetensors file"},
+        {"inspect dev.tsv", "dev.tsv: is a file, but a run is a folder"},
+        {"score d dev.tsv", "d: cannot be read: Is a directory"},
+        {"score dev.tsv /dev/null", "dev.tsv: has more lines than /dev/null, which ends after line 0"},
+        {"attention run a -q -o d/ -f png", "d/: cannot be written: it is a folder"},
+        {"attention run a -q -o /dev/full -f svg", "/dev/full: cannot be written: it is not a regular file"},
+        {"attention run - <&-", "<stdin>: Bad file descriptor"},
+        {"gradcheck --op add >/dev/full", "<stdout>: cannot be written: No space left on device"},
+        {"generate copy -o dev.tsv", "dev.tsv: cannot make this folder: Not a directory"},
+        {"train c.yaml -q -s training.model_dir=dev.tsv",
+         "dev.tsv: cannot make this folder: Not a directory"},
+        {"train c.yaml -q -s training.model_dir=/proc/x", "/proc/x: cannot make this folder: No such file or "
+                                                          "directory"},
+    };
+    char *before = fingerprint(folder);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        cr_expect(refused(run("cd '%s' && qkv %s", folder, cases[i][0]), format("qkv: %s", cases[i][1])),
+                  "%s", cases[i][0]);
+    cr_expect_str_eq(fingerprint(folder), before);
+}
+
+/* Line ends, byte order marks, tabs: what other systems and hands leave in a text is no part of it. */
+Test(bad_input, what_does_no_harm_is_taken)
+{
+    const char *folder = tiny_run("harmless", 2);
+    const char *plain = run("cd '%s' && cut -f1 dev.tsv | qkv translate run", folder).output;
+    cr_expect_str_eq(
+        run("cd '%s' && cut -f1 dev.tsv | sed 's/$/\\r/; s/ /\\t/g' | qkv translate run", folder).output,
+        plain);
+    cr_expect_str_eq(
+        run("cd '%s' && { printf '\\357\\273\\277'; cut -f1 dev.tsv; } | qkv translate run", folder).output,
+        plain);
+    cr_expect_str_eq(run("cd '%s' && qkv translate run </dev/null", folder).output, "");
+    const char *scores = run("cd '%s' && qkv evaluate run dev.tsv", folder).output;
+    cr_expect_str_eq(
+        run("cd '%s' && { printf '\\357\\273\\277'; sed 's/$/\\r/' dev.tsv; } | qkv evaluate run -", folder)
+            .output,
+        scores);
+    cr_expect_str_eq(run("cd '%s' && sed 's/$/\\r/' c.yaml | qkv config -", folder).output,
+                     run("cd '%s' && qkv config c.yaml", folder).output);
+    const char *map = run("cd '%s' && qkv attention run 'a b' -q", folder).output;
+    cr_expect_str_eq(run("cd '%s' && qkv attention run \"$(printf 'a\\tb')\" -q", folder).output, map);
+}
+
+Test(bad_input, who_no_longer_reads_ends_it)
+{
+    const char *folder = tiny_run("reader", 2);
+    struct outcome outcome =
+        run("cd '%s' && for i in $(seq 200); do cut -f1 train.tsv; done >many && "
+            "{ env --default-signal=PIPE '%s' translate run many -q -b 1; echo $? >code; } | "
+            "head -n 1 && cat code",
+            folder, QKV_BINARY);
+    cr_expect_not_null(strstr(outcome.output, "\n141\n"), "%s", outcome.output);
+    cr_expect_str_empty(outcome.error);
+}
+
 /* ---- attention ---- */
 
 Test(bad_input, heads_and_layers_that_are_not_there_are_refused)
@@ -358,7 +441,8 @@ Test(bad_input, heads_and_layers_that_are_not_there_are_refused)
     }
     cr_expect_eq(run("test -e '%s/x.svg'", folder).exit_code, 1);
     static const char *const sentences[][2] = {
-        {"''", "qkv: the sentence: holds no words"},
+        {"''", "qkv: operand 2 is empty (usage: qkv attention RUN SENTENCE [options])"},
+        {"' '", "qkv: the sentence: holds no words"},
         {"\"$(printf 'a\\377')\"", "qkv: the sentence: column 2: byte 0xFF is not valid UTF-8"},
         {"- </dev/null", "qkv: <stdin>: there is no line"},
     };
