@@ -33,10 +33,18 @@ CHOICES(qkv_activation,
         [QKV_ACTIVATION_GELU] = "gelu", [QKV_ACTIVATION_GELU_TANH] = "gelu_tanh",
         [QKV_ACTIVATION_SILU] = "silu", [QKV_ACTIVATION_TANH] = "tanh", [QKV_ACTIVATION_SIGMOID] = "sigmoid")
 
+CHOICES(qkv_cell,
+        COUNT(qkv_cell_names), [QKV_CELL_TANH] = "tanh", [QKV_CELL_GRU] = "gru", [QKV_CELL_LSTM] = "lstm")
+
+CHOICES(qkv_attention_score, COUNT(qkv_attention_score_names), [QKV_SCORED_SCALED_DOT] = "scaled_dot",
+        [QKV_SCORED_NONE] = "none", [QKV_SCORED_ADDITIVE] = "additive", [QKV_SCORED_DOT] = "dot",
+        [QKV_SCORED_GENERAL] = "general", [QKV_SCORED_CONCAT] = "concat", [QKV_SCORED_LOCAL_P] = "local_p")
+
 CHOICES(
     qkv_initializer, QKV_INITIALIZER_ONES, [QKV_INITIALIZER_XAVIER_UNIFORM] = "xavier_uniform",
     [QKV_INITIALIZER_XAVIER_NORMAL] = "xavier_normal", [QKV_INITIALIZER_UNIFORM] = "uniform",
-    [QKV_INITIALIZER_NORMAL] = "normal", [QKV_INITIALIZER_ZEROS] = "zeros", [QKV_INITIALIZER_ONES] = "ones")
+    [QKV_INITIALIZER_NORMAL] = "normal", [QKV_INITIALIZER_ZEROS] = "zeros", [QKV_INITIALIZER_ONES] = "ones",
+    [QKV_INITIALIZER_ORTHOGONAL] = "orthogonal", [QKV_INITIALIZER_FORGET] = "forget")
 
 CHOICES(qkv_optimizer_kind, COUNT(qkv_optimizer_kind_names), [QKV_OPTIMIZER_ADAM] = "adam",
         [QKV_OPTIMIZER_ADAMW] = "adamw", [QKV_OPTIMIZER_SGD] = "sgd")

@@ -52,11 +52,27 @@ const struct qkv_parameter *qkv_parameters_add(struct qkv_parameters *parameters
     return parameter;
 }
 
+/* Rows of the largest matrix that starts orthogonal. */
+static int64_t largest_orthogonal(const struct qkv_parameters *parameters)
+{
+    int64_t side = 0;
+    for (int64_t p = 0; p < parameters->count; p++) {
+        const struct qkv_parameter *parameter = parameters->list[p];
+        if (parameter->initial.kind == QKV_INITIALIZER_ORTHOGONAL && parameter->shape.size[0] > side)
+            side = parameter->shape.size[0];
+    }
+    return side;
+}
+
 enum qkv_status qkv_parameters_allocate(struct qkv_parameters *parameters, enum qkv_dtype dtype,
                                         struct qkv_error *error)
 {
     size_t size = (size_t)parameters->elements * (dtype == QKV_FLOAT32 ? sizeof(float) : sizeof(double));
+    int64_t side = largest_orthogonal(parameters);
     parameters->dtype = dtype;
+    if (side)
+        parameters->square = qkv_arena_allocate(&parameters->arena, (size_t)(side * side) * sizeof(double));
+    if (side && !parameters->square) parameters->failed = true;
     parameters->values = parameters->failed ? NULL : qkv_arena_zeroed(&parameters->arena, size);
     if (parameters->values) return QKV_OK;
     return qkv_error_set(error, "out of memory for %lld parameters", (long long)parameters->elements);
@@ -77,6 +93,9 @@ static double draw(const struct qkv_parameter *parameter, struct qkv_random rand
         return gain * qkv_random_normal(random, (uint64_t)i);
     case QKV_INITIALIZER_XAVIER_NORMAL:
         return gain * sqrt(2.0 / fans) * qkv_random_normal(random, (uint64_t)i);
+    case QKV_INITIALIZER_FORGET:
+        return 4 * i / parameter->count == 1 ? gain : 0.0;
+    case QKV_INITIALIZER_ORTHOGONAL:
     case QKV_INITIALIZER_UNIFORM:
         break;
     case QKV_INITIALIZER_XAVIER_UNIFORM:
@@ -86,12 +105,51 @@ static double draw(const struct qkv_parameter *parameter, struct qkv_random rand
     return gain * (2.0 * qkv_random_uniform(random, (uint64_t)i) - 1.0);
 }
 
+/* Makes the rows of q [n, n] orthonormal. Twice, because the first pass leaves what rounding cancelled. */
+static void orthonormalise(int64_t n, double *q)
+{
+    for (int64_t i = 0; i < n; i++) {
+        double *row = q + i * n;
+        for (int64_t k = 0; k < 2 * i; k++) {
+            const double *other = q + k % i * n;
+            double dot = 0;
+            for (int64_t j = 0; j < n; j++) dot += row[j] * other[j];
+            for (int64_t j = 0; j < n; j++) row[j] -= dot * other[j];
+        }
+        double length = 0;
+        for (int64_t j = 0; j < n; j++) length += row[j] * row[j];
+        for (int64_t j = 0; j < n; j++) row[j] /= sqrt(length);
+    }
+}
+
+/* [n, G n]: G orthogonal matrices side by side. */
+static void set_orthogonal(struct qkv_parameters *parameters, const struct qkv_parameter *parameter,
+                           struct qkv_random random)
+{
+    int64_t n = parameter->shape.size[0], columns = parameter->shape.size[1];
+    double *q = parameters->square;
+    QKV_BUG(columns % n, "%s: [%lld, %lld] is not made of squares", parameter->name, (long long)n,
+            (long long)columns);
+    for (int64_t left = 0; left < columns; left += n) {
+        for (int64_t i = 0; i < n * n; i++) q[i] = qkv_random_normal(random, (uint64_t)(left * n + i));
+        orthonormalise(n, q);
+        for (int64_t i = 0; i < n * n; i++)
+            qkv_parameter_set(parameters, parameter, i / n * columns + left + i % n,
+                              parameter->initial.gain * q[i]);
+    }
+}
+
 void qkv_parameters_initialize(struct qkv_parameters *parameters, uint64_t seed)
 {
     for (int64_t p = 0; p < parameters->count; p++) {
         struct qkv_random random = {seed, QKV_STREAM_INITIAL_VALUES, (uint32_t)p};
-        for (int64_t i = 0; i < parameters->list[p]->count; i++)
-            qkv_parameter_set(parameters, parameters->list[p], i, draw(parameters->list[p], random, i));
+        const struct qkv_parameter *parameter = parameters->list[p];
+        if (parameter->initial.kind == QKV_INITIALIZER_ORTHOGONAL) {
+            set_orthogonal(parameters, parameter, random);
+            continue;
+        }
+        for (int64_t i = 0; i < parameter->count; i++)
+            qkv_parameter_set(parameters, parameter, i, draw(parameter, random, i));
     }
 }
 

@@ -76,7 +76,9 @@ const void *qkv_attention_weights_of(const struct qkv_tensor *attention, int64_t
     const struct qkv_op *rule = attention ? attention->graph->ops[attention->op] : NULL;
     if (!rule || !rule->weights) return NULL;
     const struct qkv_options *options = &attention->options;
-    int64_t query_rows = attention->input[0]->shape.size[0], key_rows = attention->input[1]->shape.size[0];
+    /* Only the fused op may do without segments, and it has both sides at hand. */
+    const struct qkv_tensor *query = attention->input[0], *key = attention->input[1];
+    int64_t query_rows = query ? query->shape.size[0] : 0, key_rows = key ? key->shape.size[0] : 0;
     if (sentence < 0 || sentence >= qkv_segment_count(&options->queries) || head < 0 ||
         head >= options->heads)
         return NULL;

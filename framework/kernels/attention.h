@@ -289,4 +289,10 @@ static inline bool check_query_and_key(struct qkv_tensor *y, const struct qkv_te
                       (long long)heads, qkv_shape_text(key->shape), (long long)key_heads);
 }
 
+/* For ops whose value is the ragged block of weights. */
+static inline const void *value_of_block(struct qkv_tensor *y)
+{
+    return y->value;
+}
+
 #endif

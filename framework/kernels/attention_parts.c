@@ -250,7 +250,7 @@ static const struct qkv_sample attention_weights_bad[] = {
     {0},
 };
 OP(attention_weights, .inputs = 2, .optional = 2, .shape = attention_weights_shape,
-   .forward = attention_weights_forward, .backward = attention_weights_backward,
+   .forward = attention_weights_forward, .backward = attention_weights_backward, .weights = value_of_block,
    .good = SAMPLES(attention_weights_good), .bad = SAMPLES(attention_weights_bad));
 
 /* ---- attention_mix: o_i = sum_j w_ij v_j;  dw_ij += do_i . v_j, dv_j += w_ij do_i ---- */

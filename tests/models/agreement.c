@@ -1,11 +1,11 @@
 /* Attention, transformer layers, the loss and whole models against PyTorch's figures in
  * tests/figures/attention.json, which attention.py beside it made. Both sides start from the same closed
  * formula. */
+#include "figures.h"
 #include "qkv/layers.h"
 #include "qkv/model.h"
 #include "support.h"
 
-#include <cjson/cJSON.h>
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
@@ -21,135 +21,11 @@ enum {
     SOURCE_TYPES = 11,
     TARGET_TYPES = 9
 };
-enum { INPUT = 100, COTANGENT = 200 }; /* families of numbers that are no parameters */
-
-static const double EPSILON = 1e-5, BOUND = 1e-10;
+static const double EPSILON = 1e-5;
 static const int64_t SOURCE_START[] = {0, 3, 4}, SOURCE_LENGTH[] = {3, 1, 5};
 static const int64_t TARGET_START[] = {0, 4, 6}, TARGET_LENGTH[] = {4, 2, 3};
 static const struct qkv_segments SOURCE = {3, SOURCE_START, SOURCE_LENGTH},
                                  TARGET = {3, TARGET_START, TARGET_LENGTH};
-
-static double number(int64_t family, int64_t i)
-{
-    double x = (double)i;
-    return sin(0.1 * x * x + 0.7 * x + 1.3 * (double)family + 0.5);
-}
-
-/* ---- figures ---- */
-
-static cJSON *read_figures(void)
-{
-    char *text = read_file(QKV_SOURCE_DIR "/tests/figures/attention.json", NULL);
-    cJSON *root = text ? cJSON_Parse(text) : NULL;
-    cr_assert_not_null(root, "tests/figures/attention.json cannot be read");
-    free(text);
-    return root;
-}
-
-static void expect_equal(const cJSON *figures, const double *numbers, int64_t count, const char *name,
-                         const char *what)
-{
-    cr_assert_eq(cJSON_GetArraySize(figures), count, "%s, %s: %d figures for %lld numbers", name, what,
-                 cJSON_GetArraySize(figures), (long long)count);
-    const cJSON *figure = figures->child;
-    for (int64_t i = 0; i < count; i++, figure = figure->next)
-        cr_assert(fabs(numbers[i] - figure->valuedouble) <= BOUND,
-                  "%s, %s [%lld]: %.17g, but PyTorch has %.17g", name, what, (long long)i, numbers[i],
-                  figure->valuedouble);
-}
-
-/* ---- one case ---- */
-
-struct scene {
-    const char *name;
-    cJSON *root;
-    const cJSON *figures;
-    struct qkv_parameters parameters;
-    double *gradients;
-    struct qkv_graph *graph;
-    struct qkv_tensor *input[2];
-};
-
-static void start(struct scene *scene, const char *name)
-{
-    *scene = (struct scene){.name = name, .root = read_figures(), .graph = qkv_graph_new(QKV_FLOAT64)};
-    scene->figures = cJSON_GetObjectItem(scene->root, name);
-    cr_assert_not_null(scene->figures, "no figures for %s", name);
-}
-
-static void set_values(struct qkv_parameters *parameters, const cJSON *figures, const char *name)
-{
-    const cJSON *list = cJSON_GetObjectItem(figures, "parameters");
-    cr_assert_eq(cJSON_GetArraySize(list), parameters->count, "%s has other parameters", name);
-    int family = 0;
-    for (const cJSON *row = list->child; row; row = row->next, family++) {
-        const char *title = cJSON_GetObjectItem(row, "name")->valuestring;
-        const struct qkv_parameter *parameter = qkv_parameters_find(parameters, title);
-        cr_assert_not_null(parameter, "%s: qkv has no %s", name, title);
-        double offset = strlen(title) > 4 && !strcmp(title + strlen(title) - 4, "gain") ? 1 : 0;
-        for (int64_t i = 0; i < parameter->count; i++)
-            qkv_parameter_set(parameters, parameter, i, offset + 0.4 * number(family, i));
-    }
-}
-
-/* Allocates the declared parameters, sets them and binds them to the graph. */
-static void bind(struct scene *scene)
-{
-    struct qkv_error error;
-    cr_assert_eq(qkv_parameters_allocate(&scene->parameters, QKV_FLOAT64, &error), QKV_OK, "%s",
-                 error.message);
-    set_values(&scene->parameters, scene->figures, scene->name);
-    scene->gradients = calloc((size_t)scene->parameters.elements, sizeof *scene->gradients);
-    qkv_graph_bind(scene->graph, &scene->parameters, scene->gradients, false);
-}
-
-static struct qkv_tensor *input(struct scene *scene, int number_of_input, int64_t rows)
-{
-    struct qkv_tensor *x = qkv_variable(scene->graph, QKV_SHAPE(rows, WIDTH));
-    for (int64_t i = 0; i < rows * WIDTH; i++)
-        ((double *)qkv_tensor_value(x))[i] = number(INPUT + number_of_input, i);
-    return scene->input[number_of_input] = x;
-}
-
-static void expect_gradients(const struct qkv_parameters *parameters, const double *gradients,
-                             const cJSON *figures, const char *name)
-{
-    for (const cJSON *row = cJSON_GetObjectItem(figures, "parameters")->child; row; row = row->next) {
-        const char *title = cJSON_GetObjectItem(row, "name")->valuestring;
-        const struct qkv_parameter *parameter = qkv_parameters_find(parameters, title);
-        expect_equal(cJSON_GetObjectItem(row, "gradient"), gradients + parameter->offset, parameter->count,
-                     name, title);
-    }
-}
-
-/* Runs the graph for `output` and holds everything against the figures. */
-static void expect_figures(struct scene *scene, struct qkv_tensor *output)
-{
-    struct qkv_error error = {""};
-    cr_assert_eq(qkv_graph_check(scene->graph, &error), QKV_OK, "%s: %s", scene->name, error.message);
-    qkv_forward(scene->graph);
-    int64_t count = qkv_tensor_count(output);
-    double *cotangent = malloc((size_t)count * sizeof *cotangent);
-    for (int64_t i = 0; i < count; i++) cotangent[i] = number(COTANGENT, i);
-    qkv_backward(scene->graph, output, count > 1 ? cotangent : NULL);
-    free(cotangent);
-    expect_equal(cJSON_GetObjectItem(scene->figures, "output"), qkv_tensor_value(output), count, scene->name,
-                 "output");
-    const cJSON *inputs = cJSON_GetObjectItem(scene->figures, "inputs");
-    for (int k = 0; k < cJSON_GetArraySize(inputs); k++)
-        expect_equal(cJSON_GetArrayItem(inputs, k), qkv_tensor_gradient(scene->input[k]),
-                     qkv_tensor_count(scene->input[k]), scene->name,
-                     k ? "gradient of input 2" : "gradient of input 1");
-    expect_gradients(&scene->parameters, scene->gradients, scene->figures, scene->name);
-}
-
-static void end(struct scene *scene)
-{
-    qkv_graph_free(scene->graph);
-    qkv_parameters_release(&scene->parameters);
-    free(scene->gradients);
-    cJSON_Delete(scene->root);
-}
 
 /* ---- multi-head attention ---- */
 
@@ -174,7 +50,7 @@ static void expect_weights(const struct scene *scene, const struct qkv_tensor *n
             const double *weights = qkv_attention_weights_of(node, s, head, &rows, &columns);
             memcpy(all + count, weights, (size_t)(rows * columns) * sizeof *all);
         }
-        expect_equal(cJSON_GetArrayItem(maps, s), all, count, scene->name, "weights");
+        figures_expect(cJSON_GetArrayItem(maps, s), all, count, scene->name, "weights");
     }
 }
 
@@ -184,16 +60,16 @@ static void check_multi_head(const char *name, bool causal, bool cross)
     struct qkv_multi_head layer;
     struct qkv_tensor *node;
     const struct qkv_multi_head_options options = attention_options(causal);
-    start(&scene, name);
+    scene_start(&scene, "attention.json", name);
     qkv_multi_head_init(&layer, &scene.parameters, &options, "attention");
-    bind(&scene);
-    struct qkv_tensor *x = input(&scene, 0, cross ? TARGET_TOKENS : SOURCE_TOKENS);
-    struct qkv_tensor *memory = cross ? input(&scene, 1, SOURCE_TOKENS) : x;
+    scene_bind(&scene);
+    struct qkv_tensor *x = scene_input(&scene, 0, cross ? TARGET_TOKENS : SOURCE_TOKENS, WIDTH);
+    struct qkv_tensor *memory = cross ? scene_input(&scene, 1, SOURCE_TOKENS, WIDTH) : x;
     struct qkv_tensor *y =
         qkv_multi_head_apply(&layer, scene.graph, x, memory, NULL, cross ? TARGET : SOURCE, SOURCE, &node);
-    expect_figures(&scene, y);
+    scene_expect(&scene, y);
     expect_weights(&scene, node);
-    end(&scene);
+    scene_end(&scene);
 }
 
 Test(agreement, multi_head_attention)
@@ -251,13 +127,13 @@ static void check_block(const char *name, enum qkv_norm_place place, bool decode
 {
     struct scene scene;
     struct block block;
-    start(&scene, name);
+    scene_start(&scene, "attention.json", name);
     declare_block(&block, &scene.parameters, place, decoder);
-    bind(&scene);
-    struct qkv_tensor *x = input(&scene, 0, decoder ? TARGET_TOKENS : SOURCE_TOKENS);
-    struct qkv_tensor *memory = decoder ? input(&scene, 1, SOURCE_TOKENS) : NULL;
-    expect_figures(&scene, apply_block(&block, scene.graph, x, memory));
-    end(&scene);
+    scene_bind(&scene);
+    struct qkv_tensor *x = scene_input(&scene, 0, decoder ? TARGET_TOKENS : SOURCE_TOKENS, WIDTH);
+    struct qkv_tensor *memory = decoder ? scene_input(&scene, 1, SOURCE_TOKENS, WIDTH) : NULL;
+    scene_expect(&scene, apply_block(&block, scene.graph, x, memory));
+    scene_end(&scene);
 }
 
 Test(agreement, encoder_layers)
@@ -284,15 +160,15 @@ static void check_loss(const char *name, double smoothing)
     struct scene scene;
     int32_t labels[TARGET_TOKENS];
     make_labels(labels, TARGET_TOKENS, WIDTH);
-    start(&scene, name);
-    struct qkv_tensor *logits = input(&scene, 0, TARGET_TOKENS);
+    scene_start(&scene, "attention.json", name);
+    struct qkv_tensor *logits = scene_input(&scene, 0, TARGET_TOKENS, WIDTH);
     struct qkv_tensor *loss = qkv_cross_entropy(scene.graph, logits, labels, smoothing, 0.25);
     qkv_forward(scene.graph);
     qkv_backward(scene.graph, loss, NULL);
-    expect_equal(cJSON_GetObjectItem(scene.figures, "output"), qkv_tensor_value(loss), 1, name, "loss");
-    expect_equal(cJSON_GetArrayItem(cJSON_GetObjectItem(scene.figures, "inputs"), 0),
-                 qkv_tensor_gradient(logits), TARGET_TOKENS * WIDTH, name, "gradient");
-    end(&scene);
+    figures_expect(cJSON_GetObjectItem(scene.figures, "output"), qkv_tensor_value(loss), 1, name, "loss");
+    figures_expect(cJSON_GetArrayItem(cJSON_GetObjectItem(scene.figures, "inputs"), 0),
+                   qkv_tensor_gradient(logits), TARGET_TOKENS * WIDTH, name, "gradient");
+    scene_end(&scene);
 }
 
 Test(agreement, label_smoothed_loss)
@@ -338,11 +214,11 @@ static void check_model(const char *name, enum qkv_norm_place place, bool tied)
     set_stack(&config.encoder, place);
     set_stack(&config.decoder, place);
     struct qkv_error error = {""};
-    cJSON *root = read_figures();
+    cJSON *root = figures_read("attention.json");
     const cJSON *figures = cJSON_GetObjectItem(root, name);
     struct qkv_model *model = qkv_model_new(&config, SOURCE_TYPES, TARGET_TYPES, QKV_FLOAT64, &error);
     cr_assert(model && figures, "%s: %s", name, error.message);
-    set_values(&model->parameters, figures, name);
+    figures_set(&model->parameters, figures, name);
     double *gradients = calloc((size_t)model->parameters.elements, sizeof *gradients);
     struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
     qkv_graph_bind(graph, &model->parameters, gradients, false);
@@ -350,8 +226,8 @@ static void check_model(const char *name, enum qkv_norm_place place, bool tied)
     cr_assert_eq(qkv_graph_check(graph, &error), QKV_OK, "%s: %s", name, error.message);
     qkv_forward(graph);
     qkv_backward(graph, loss, NULL);
-    expect_equal(cJSON_GetObjectItem(figures, "output"), qkv_tensor_value(loss), 1, name, "loss");
-    expect_gradients(&model->parameters, gradients, figures, name);
+    figures_expect(cJSON_GetObjectItem(figures, "output"), qkv_tensor_value(loss), 1, name, "loss");
+    figures_expect_gradients(&model->parameters, gradients, figures, name);
     qkv_graph_free(graph);
     free(gradients);
     qkv_model_free(model);

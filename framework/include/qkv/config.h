@@ -34,13 +34,27 @@ enum qkv_activation {
     QKV_ACTIVATION_TANH,
     QKV_ACTIVATION_SIGMOID,
 };
+enum qkv_cell { QKV_CELL_TANH, QKV_CELL_GRU, QKV_CELL_LSTM };
+/* How attention scores a query h against a source position s. */
+enum qkv_attention_score {
+    QKV_SCORED_SCALED_DOT, /* (W_Q h) . (W_K s) / sqrt(key_width) (Vaswani et al. 2017) */
+    QKV_SCORED_NONE,       /* no attention */
+    QKV_SCORED_ADDITIVE,   /* v . tanh(W_Q h + W_K s) (Bahdanau et al. 2015) */
+    QKV_SCORED_DOT,        /* h . s (Luong et al. 2015, as the next three) */
+    QKV_SCORED_GENERAL,    /* h . W s */
+    QKV_SCORED_CONCAT,     /* v . tanh(W [h; s]) */
+    QKV_SCORED_LOCAL_P,    /* general, around a place that h predicts */
+};
 enum qkv_initializer {
     QKV_INITIALIZER_XAVIER_UNIFORM,
     QKV_INITIALIZER_XAVIER_NORMAL,
     QKV_INITIALIZER_UNIFORM,
     QKV_INITIALIZER_NORMAL,
     QKV_INITIALIZER_ZEROS,
-    QKV_INITIALIZER_ONES, /* gains of norms; not a choice in configs */
+    /* No choices in configs: */
+    QKV_INITIALIZER_ONES,       /* gains of norms */
+    QKV_INITIALIZER_ORTHOGONAL, /* recurrent weights */
+    QKV_INITIALIZER_FORGET,     /* biases of an LSTM */
 };
 enum qkv_optimizer_kind { QKV_OPTIMIZER_ADAM, QKV_OPTIMIZER_ADAMW, QKV_OPTIMIZER_SGD };
 enum qkv_schedule_kind {
@@ -225,6 +239,8 @@ QKV_API const char *qkv_norm_kind_name(enum qkv_norm_kind value);
 QKV_API const char *qkv_position_kind_name(enum qkv_position_kind value);
 QKV_API const char *qkv_attention_kernel_name(enum qkv_attention_kernel value);
 QKV_API const char *qkv_activation_name(enum qkv_activation value);
+QKV_API const char *qkv_cell_name(enum qkv_cell value);
+QKV_API const char *qkv_attention_score_name(enum qkv_attention_score value);
 QKV_API const char *qkv_initializer_name(enum qkv_initializer value);
 QKV_API const char *qkv_optimizer_kind_name(enum qkv_optimizer_kind value);
 QKV_API const char *qkv_schedule_kind_name(enum qkv_schedule_kind value);

@@ -210,6 +210,80 @@ QKV_API struct qkv_tensor *qkv_residual_enter(const struct qkv_residual *layer, 
 QKV_API struct qkv_tensor *qkv_residual_leave(const struct qkv_residual *layer, struct qkv_graph *graph,
                                               struct qkv_tensor *x, struct qkv_tensor *result);
 
+/* ---- recurrent: a cell over whole sequences, [N, inputs] -> states [N, S] ----
+ * S is the width H, for an LSTM 2 H: the hidden state and behind it the memory cell. G gates of width H: 1 of
+ * tanh, 3 of a GRU, 4 of an LSTM, in the order of ops.def. */
+
+struct qkv_recurrent_options {
+    enum qkv_cell cell;
+    int64_t inputs, width;
+    int64_t feed;                          /* width of a second input, which comes step by step; 0: none */
+    double forget_bias;                    /* where the forget gates of an LSTM start; other biases: 0 */
+    struct qkv_initial initial, recurrent; /* xavier counts the outputs of one gate */
+};
+
+struct qkv_recurrent {
+    const char *name;
+    enum qkv_cell cell;
+    int64_t width;
+    struct qkv_dense input;             /* [inputs, G H], [G H] */
+    const struct qkv_parameter *weight; /* "<name>.recurrent.weight" [H, G H] */
+    const struct qkv_parameter *bias;   /* GRU: "<name>.recurrent.bias" [H] */
+    const struct qkv_parameter *feed;   /* "<name>.feed.weight" [feed, G H] or NULL */
+};
+
+QKV_API void qkv_recurrent_init(struct qkv_recurrent *layer, struct qkv_parameters *parameters,
+                                const struct qkv_recurrent_options *options, const char *name);
+/* S of a cell of width H. */
+QKV_API int64_t qkv_recurrent_states(enum qkv_cell cell, int64_t width);
+/* Input products of all rows at once, [N, G H]; and with the product of the second input [N, feed] added. */
+QKV_API struct qkv_tensor *qkv_recurrent_gates(const struct qkv_recurrent *layer, struct qkv_graph *graph,
+                                               struct qkv_tensor *x);
+QKV_API struct qkv_tensor *qkv_recurrent_feed(const struct qkv_recurrent *layer, struct qkv_graph *graph,
+                                              struct qkv_tensor *gates, struct qkv_tensor *feed);
+/* Runs the cell through each sentence, backwards where `reverse`, from `initial` [sentences, S] or zeros. */
+QKV_API struct qkv_tensor *qkv_recurrent_run(const struct qkv_recurrent *layer, struct qkv_graph *graph,
+                                             struct qkv_tensor *gates, struct qkv_tensor *initial,
+                                             struct qkv_segments segments, bool reverse);
+/* The hidden states [N, H] of states [N, S]. */
+QKV_API struct qkv_tensor *qkv_recurrent_hidden(const struct qkv_recurrent *layer, struct qkv_graph *graph,
+                                                struct qkv_tensor *states);
+
+/* ---- scored attention: one head, scores of any kind but none ----
+ * What h [Nq, Q] finds in a memory [Nk, M]: sum of weight * memory row, [Nq, M]. */
+
+struct qkv_scored_options {
+    enum qkv_attention_score score;
+    int64_t query_width, memory_width; /* Q, M; equal for dot */
+    int64_t key_width;                 /* K of scaled_dot, additive, concat and the place of local_p */
+    int64_t window;                    /* local_p: D */
+    double dropout;                    /* on the weights */
+    struct qkv_initial initial;
+};
+
+struct qkv_scored {
+    const char *name;
+    enum qkv_attention_score score;
+    int64_t query_width, memory_width, window;
+    double dropout;
+    struct qkv_dense query, key;          /* "query.weight" [Q, K], "key.weight" [M, K or Q] */
+    const struct qkv_parameter *vector;   /* additive, concat: [K] */
+    const struct qkv_parameter *joint;    /* concat: [Q + M, K] */
+    struct qkv_dense place, place_vector; /* local_p: [Q, K], [K, 1] */
+};
+
+QKV_API void qkv_scored_init(struct qkv_scored *layer, struct qkv_parameters *parameters,
+                             const struct qkv_scored_options *options, const char *name);
+/* What the memory is looked up by; once for all queries. */
+QKV_API struct qkv_tensor *qkv_scored_keys(const struct qkv_scored *layer, struct qkv_graph *graph,
+                                           struct qkv_tensor *memory);
+/* Each sentence of `queries` looks at the same sentence of `keys`; both need segments. The node whose weights
+ * qkv_attention_weights_of reads is stored in *node where node is not NULL. */
+QKV_API struct qkv_tensor *qkv_scored_apply(const struct qkv_scored *layer, struct qkv_graph *graph,
+                                            struct qkv_tensor *h, struct qkv_tensor *keys,
+                                            struct qkv_tensor *memory, struct qkv_segments queries,
+                                            struct qkv_segments key_segments, struct qkv_tensor **node);
+
 /* ---- the table of layers, for the gradient check ---- */
 
 /* A layer with certain options, applied to one or two random inputs (rank 0: none). */

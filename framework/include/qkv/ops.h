@@ -14,7 +14,7 @@ struct qkv_options {
     int64_t axis, start, length, heads, key_heads, window, globals, distance;
     struct qkv_shape shape;
     int permutation[QKV_MAX_RANK];
-    bool transpose_a, transpose_b, causal, alibi;
+    bool transpose_a, transpose_b, causal, alibi, reverse;
     enum qkv_attention_kernel kernel;
     const int32_t *indices; /* the caller's, must outlive the node */
     int64_t index_count;
@@ -70,10 +70,11 @@ QKV_API struct qkv_tensor *qkv_node(struct qkv_graph *graph, enum qkv_op_id op,
 /* The name of an op, "matmul". */
 QKV_API const char *qkv_op_name(enum qkv_op_id op);
 
-/* The weights of head `head` (from 0) of sentence `sentence` of a fused attention node, before dropout: a
- * rows x columns block of the graph's dtype, row-major, valid after qkv_forward. NULL where there is no such.
- * What the kernel did not keep (all of it with flash, what lies outside of a window) is made at the first
- * call, in the graph's memory; NULL when that is out. */
+/* The weights of head `head` (from 0) of sentence `sentence` of an attention node (attention, where they are
+ * those before dropout; attention_weights, attention_local, attention_arrange): a rows x columns block of the
+ * graph's dtype, row-major, valid after qkv_forward. NULL where there is no such. What the kernel did not keep
+ * (all of it with flash, what lies outside of a window) is made at the first call, in the graph's memory; NULL
+ * when that is out. */
 QKV_API const void *qkv_attention_weights_of(const struct qkv_tensor *attention, int64_t sentence,
                                              int64_t head, int64_t *rows, int64_t *columns);
 

@@ -9,7 +9,10 @@
 
 /* What a parameter holds before training: `kind` times `gain`.
  * Xavier (Glorot and Bengio 2010) for [fan_in, fan_out]: uniform in +-gain sqrt(6 / (fan_in + fan_out)), or
- * normal with the same variance. Uniform: in +-gain. Normal: standard deviation gain. */
+ * normal with the same variance. Uniform: in +-gain. Normal: standard deviation gain. Orthogonal, of [H, G
+ * H]: G orthogonal matrices side by side, times gain (Saxe et al. 2014), drawn as Gram and Schmidt make them
+ * of normal numbers. Forget, of the [4 H] biases of an LSTM: gain for the forget gates, the second H, else 0.
+ */
 struct qkv_initial {
     enum qkv_initializer kind;
     double gain;
@@ -31,6 +34,7 @@ struct qkv_parameters {
     int64_t elements; /* of the flat block, the gaps of alignment included (they stay 0) */
     void *values;     /* [elements] of dtype; NULL before qkv_parameters_allocate */
     bool failed;      /* out of memory while declaring */
+    double *square;   /* working space for the largest orthogonal matrix; NULL where there is none */
     struct qkv_arena arena;
 };
 

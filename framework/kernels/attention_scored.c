@@ -1,0 +1,276 @@
+/* What attention of recurrent decoders needs beside scores, weights and mix (attention_parts.c): scores of a
+ * small network, weights around a place, and blocks put together from steps. One head. */
+#include "kernels/attention.h"
+
+/* Of the ragged layout, with one head whatever the options say. */
+static bool check_one_head(struct qkv_tensor *y, int64_t query_rows, int64_t key_rows)
+{
+    if (y->options.heads != 1)
+        return qkv_refuse(y, "heads is %lld, but must be 1", (long long)y->options.heads);
+    return check_attention(y, query_rows, key_rows, NULL);
+}
+
+static bool check_matrix(struct qkv_tensor *y, const struct qkv_tensor *x, const char *what)
+{
+    if (x->shape.rank == 2) return true;
+    return qkv_refuse(y, "%s is %s, but must have 2 axes", what, qkv_shape_text(x->shape));
+}
+
+/* Rows of a side that no tensor tells: any number. */
+#define ANY_ROWS (INT64_MAX / 2)
+
+/* ---- attention_additive: s_ij = v . tanh(q_i + k_j);  with t = tanh(q_i + k_j), u = v (1 - t^2):
+ * dv += ds_ij t, dq_i += ds_ij u, dk_j += ds_ij u ---- */
+
+static bool attention_additive_shape(struct qkv_tensor *y)
+{
+    const struct qkv_tensor *query = y->input[0], *key = y->input[1];
+    if (!check_matrix(y, query, "query") || !check_matrix(y, key, "key")) return false;
+    int64_t query_rows = query->shape.size[0], key_rows = key->shape.size[0];
+    if (query->shape.size[1] != key->shape.size[1])
+        return qkv_refuse(y, "query is %s, but key is %s", qkv_shape_text(query->shape),
+                          qkv_shape_text(key->shape));
+    if (!check_vector(y, y->input[2], query->shape.size[1], "vector")) return false;
+    if (!check_one_head(y, query_rows, key_rows)) return false;
+    y->shape = QKV_SHAPE(ragged_count(&y->options, query_rows, key_rows));
+    return true;
+}
+
+static real additive_score(int64_t n, const real *restrict q, const real *restrict k, const real *restrict v)
+{
+    real sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t d = 0; d < n; d++) sum += v[d] * fast_tanh(q[d] + k[d]);
+    return sum;
+}
+
+static void attention_additive_forward(struct qkv_tensor *y)
+{
+    const struct qkv_tensor *query = y->input[0], *key = y->input[1];
+    const real *q = query->value, *k = key->value, *v = y->input[2]->value;
+    int64_t n = query->shape.size[1], at = 0;
+    real *scores = y->value;
+    for (int64_t s = 0; s < qkv_segment_count(&y->options.queries); s++) {
+        struct pair p = pair_at(&y->options, s, at, query->shape.size[0], key->shape.size[0]);
+        for (int64_t i = 0; i < p.queries; i++)
+            for (int64_t j = 0; j < p.keys; j++)
+                scores[at++] = additive_score(n, q + (p.query + i) * n, k + (p.key + j) * n, v);
+    }
+}
+
+/* Any of the gradients may be NULL. */
+static void additive_back(int64_t n, real ds, const real *restrict q, const real *restrict k,
+                          const real *restrict v, real *dq, real *dk, real *dv)
+{
+    for (int64_t d = 0; d < n; d++) {
+        real t = fast_tanh(q[d] + k[d]), u = ds * v[d] * (1 - t * t);
+        if (dq) dq[d] += u;
+        if (dk) dk[d] += u;
+        if (dv) dv[d] += ds * t;
+    }
+}
+
+static void attention_additive_backward(struct qkv_tensor *y)
+{
+    const struct qkv_tensor *query = y->input[0], *key = y->input[1];
+    const real *q = query->value, *k = key->value, *v = y->input[2]->value, *ds = y->gradient;
+    real *dq = gradient_of(y->input[0]), *dk = gradient_of(y->input[1]), *dv = gradient_of(y->input[2]);
+    int64_t n = query->shape.size[1], at = 0;
+    for (int64_t s = 0; s < qkv_segment_count(&y->options.queries); s++) {
+        struct pair p = pair_at(&y->options, s, at, query->shape.size[0], key->shape.size[0]);
+        for (int64_t i = 0; i < p.queries; i++)
+            for (int64_t j = 0; j < p.keys; j++) {
+                int64_t qi = (p.query + i) * n, kj = (p.key + j) * n;
+                additive_back(n, ds[at++], q + qi, k + kj, v, dq ? dq + qi : NULL, dk ? dk + kj : NULL, dv);
+            }
+    }
+}
+
+static const int64_t QUERY_STARTS[] = {0, 2, 3}, QUERY_LENGTHS[] = {2, 1, 3};
+static const int64_t KEY_STARTS[] = {0, 1, 5}, KEY_LENGTHS[] = {1, 4, 3};
+#define RAGGED .heads = 1, .queries = {3, QUERY_STARTS, QUERY_LENGTHS}, .keys = {3, KEY_STARTS, KEY_LENGTHS}
+
+static const struct qkv_sample attention_additive_good[] = {
+    {"ragged", {IN(6, 5), IN(8, 5), IN(5)}, .options = {RAGGED}},
+    {"one sentence", {IN(2, 3), IN(3, 3), IN(3)}, .options = {.heads = 1}},
+    {"constant keys", {IN(6, 2), IN(8, 2), IN(2)}, .options = {RAGGED}, .constant = 2},
+    {0},
+};
+static const struct qkv_sample attention_additive_bad[] = {
+    {"heads", {IN(6, 4), IN(8, 4), IN(4)}, .options = {.heads = 2}, .message = "heads is 2, but must be 1"},
+    {"widths",
+     {IN(6, 6), IN(8, 4), IN(4)},
+     .options = {RAGGED},
+     .message = "query is [6, 6], but key is [8, 4]"},
+    {"vector", {IN(6, 6), IN(8, 6), IN(4)}, .options = {RAGGED}, .message = "vector is [4], but must be [6]"},
+    {"rows",
+     {IN(6, 6), IN(7, 6), IN(6)},
+     .options = {RAGGED},
+     .message = "segment 2 of keys is rows 5 to 7, but there are 7 rows"},
+    {0},
+};
+OP(attention_additive, .inputs = 3, .shape = attention_additive_shape, .forward = attention_additive_forward,
+   .backward = attention_additive_backward, .good = SAMPLES(attention_additive_good),
+   .bad = SAMPLES(attention_additive_bad));
+
+/* ---- attention_local: with p = Tk center_i, keys j with |j - p| <= D, sigma = D / 2:
+ *     a = softmax of the scores of those keys, g_j = exp(-(j - p)^2 / (2 sigma^2)), w = a g
+ *     da = dw g, ds = a (da - sum(da a)), dcenter_i += Tk sum(dw w (j - p)) / sigma^2 ---- */
+
+static bool attention_local_shape(struct qkv_tensor *y)
+{
+    const struct qkv_tensor *scores = y->input[0], *center = y->input[1];
+    const struct qkv_options *options = &y->options;
+    if (!options->queries.count || !options->keys.count) return qkv_refuse(y, "needs query and key segments");
+    if (options->length < 1)
+        return qkv_refuse(y, "the window is %lld, but must be at least 1", (long long)options->length);
+    if (!check_matrix(y, center, "center")) return false;
+    if (center->shape.size[1] != 1)
+        return qkv_refuse(y, "center is %s, but must have 1 column", qkv_shape_text(center->shape));
+    if (!check_one_head(y, center->shape.size[0], ANY_ROWS)) return false;
+    int64_t count = ragged_count(options, 0, 0);
+    if (scores->shape.rank != 1 || scores->count != count)
+        return qkv_refuse(y, "scores are %s, but the segments make %lld of them",
+                          qkv_shape_text(scores->shape), (long long)count);
+    y->saved_count = count;
+    return same_as_input(y);
+}
+
+/* The keys that a row sees, first .. end - 1, around p. */
+struct window {
+    real p;
+    int64_t first, end;
+};
+
+static struct window window_at(const struct qkv_tensor *y, real center, int64_t keys)
+{
+    struct window w = {.p = (real)keys * center};
+    real reach = (real)y->options.length, low = REAL(ceil)(w.p - reach), high = REAL(floor)(w.p + reach) + 1;
+    /* Compared as numbers: a centre that has diverged must not become an index. */
+    w.first = low > 0 ? low < (real)keys ? (int64_t)low : keys : 0;
+    w.end = high < (real)keys ? high > 0 ? (int64_t)high : 0 : keys;
+    if (w.first > w.end) w.first = w.end;
+    return w;
+}
+
+static real bell(const struct qkv_tensor *y, struct window window, int64_t j)
+{
+    real sigma = (real)y->options.length / 2, far = ((real)j - window.p) / sigma;
+    return fast_exp(-far * far / 2);
+}
+
+static void attention_local_forward(struct qkv_tensor *y)
+{
+    const real *scores = y->input[0]->value, *center = y->input[1]->value;
+    real *weights = y->value, *soft = y->saved;
+    int64_t at = 0;
+    for (int64_t s = 0; s < y->options.queries.count; s++) {
+        struct pair p = pair_at(&y->options, s, at, 0, 0);
+        for (int64_t i = 0; i < p.queries; i++, at += p.keys) {
+            struct window w = window_at(y, center[p.query + i], p.keys);
+            memset(soft + at, 0, (size_t)p.keys * sizeof(real));
+            memset(weights + at, 0, (size_t)p.keys * sizeof(real));
+            if (w.end > w.first) row_softmax(w.end - w.first, scores + at + w.first, soft + at + w.first);
+            for (int64_t j = w.first; j < w.end; j++) weights[at + j] = soft[at + j] * bell(y, w, j);
+        }
+    }
+}
+
+static void attention_local_backward(struct qkv_tensor *y)
+{
+    const real *center = y->input[1]->value, *weights = y->value, *soft = y->saved, *dw = y->gradient;
+    real *ds = gradient_of(y->input[0]), *dcenter = gradient_of(y->input[1]);
+    real sigma = (real)y->options.length / 2;
+    int64_t at = 0;
+    for (int64_t s = 0; s < y->options.queries.count; s++) {
+        struct pair p = pair_at(&y->options, s, at, 0, 0);
+        for (int64_t i = 0; i < p.queries; i++, at += p.keys) {
+            struct window w = window_at(y, center[p.query + i], p.keys);
+            real dot = row_dot(p.keys, dw + at, weights + at), pull = 0;
+            for (int64_t j = w.first; ds && j < w.end; j++)
+                ds[at + j] += soft[at + j] * (dw[at + j] * bell(y, w, j) - dot);
+            for (int64_t j = w.first; j < w.end; j++)
+                pull += dw[at + j] * weights[at + j] * ((real)j - w.p) / (sigma * sigma);
+            if (dcenter) dcenter[p.query + i] += (real)p.keys * pull;
+        }
+    }
+}
+
+static const struct qkv_sample attention_local_good[] = {
+    {"narrow", {IN(15), IN(6, 1)}, .options = {RAGGED, .length = 1}, .low = 0.05, .high = 0.95},
+    {"wide", {IN(15), IN(6, 1)}, .options = {RAGGED, .length = 4}, .low = 0.05, .high = 0.95},
+    {"places outside", {IN(15), IN(6, 1)}, .options = {RAGGED, .length = 1}},
+    {"constant scores",
+     {IN(15), IN(6, 1)},
+     .options = {RAGGED, .length = 2},
+     .constant = 1,
+     .low = 0.05,
+     .high = 0.95},
+    {0},
+};
+static const struct qkv_sample attention_local_bad[] = {
+    {"count",
+     {IN(14), IN(6, 1)},
+     .options = {RAGGED, .length = 2},
+     .message = "scores are [14], but the segments make 15 of them"},
+    {"center",
+     {IN(15), IN(6, 2)},
+     .options = {RAGGED, .length = 2},
+     .message = "center is [6, 2], but must have 1 column"},
+    {"window", {IN(15), IN(6, 1)}, .options = {RAGGED}, .message = "the window is 0, but must be at least 1"},
+    {"whole", {IN(15), IN(6, 1)}, .options = {.heads = 1}, .message = "needs query and key segments"},
+    {0},
+};
+OP(attention_local, .inputs = 2, .shape = attention_local_shape, .forward = attention_local_forward,
+   .backward = attention_local_backward, .weights = value_of_block, .good = SAMPLES(attention_local_good),
+   .bad = SAMPLES(attention_local_bad));
+
+/* ---- attention_arrange: y_i = x_numbers[i];  dx_numbers[i] += dy_i ---- */
+
+static bool attention_arrange_shape(struct qkv_tensor *y)
+{
+    const struct qkv_tensor *x = y->input[0];
+    const struct qkv_options *options = &y->options;
+    if (!options->queries.count || !options->keys.count) return qkv_refuse(y, "needs query and key segments");
+    if (x->shape.rank != 1)
+        return qkv_refuse(y, "input is %s, but must have 1 axis", qkv_shape_text(x->shape));
+    if (options->heads < 1)
+        return qkv_refuse(y, "heads is %lld, but must be at least 1", (long long)options->heads);
+    if (!check_attention(y, ANY_ROWS, ANY_ROWS, NULL)) return false;
+    y->shape = QKV_SHAPE(ragged_count(options, 0, 0));
+    return check_indices(y, y->shape.size[0], x->count, "number");
+}
+
+static void attention_arrange_forward(struct qkv_tensor *y)
+{
+    const real *x = y->input[0]->value;
+    real *out = y->value;
+    for (int64_t i = 0; i < y->count; i++) out[i] = x[y->options.indices[i]];
+}
+
+static void attention_arrange_backward(struct qkv_tensor *y)
+{
+    const real *dy = y->gradient;
+    real *dx = gradient_of(y->input[0]);
+    for (int64_t i = 0; i < y->count; i++) dx[y->options.indices[i]] += dy[i];
+}
+
+static const int32_t NUMBERS[] = {0, 3, 1, 4, 5, 6, 2, 7, 8, 9, 10, 11, 12, 13, 0};
+static const struct qkv_sample attention_arrange_good[] = {
+    {"ragged", {IN(14)}, .options = {RAGGED, .indices = NUMBERS}},
+    {0},
+};
+static const struct qkv_sample attention_arrange_bad[] = {
+    {"number",
+     {IN(13)},
+     .options = {RAGGED, .indices = NUMBERS},
+     .message = "number 13 is 13, but must lie in 0 to 12"},
+    {"matrix",
+     {IN(7, 2)},
+     .options = {RAGGED, .indices = NUMBERS},
+     .message = "input is [7, 2], but must have 1 axis"},
+    {0},
+};
+OP(attention_arrange, .inputs = 1, .shape = attention_arrange_shape, .forward = attention_arrange_forward,
+   .backward = attention_arrange_backward, .weights = value_of_block, .good = SAMPLES(attention_arrange_good),
+   .bad = SAMPLES(attention_arrange_bad));
