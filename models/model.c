@@ -7,6 +7,7 @@
 
 static const struct qkv_network_kind *const NETWORKS[] = {
     [QKV_NETWORK_TRANSFORMER] = &qkv_network_transformer,
+    [QKV_NETWORK_RECURRENT] = &qkv_network_recurrent,
 };
 
 /* The projection onto the target vocabulary. */
@@ -59,8 +60,8 @@ void qkv_model_free(struct qkv_model *model)
 
 int64_t qkv_model_longest(const struct qkv_model *model)
 {
-    int64_t source = model->config.encoder.positions.max_length,
-            target = model->config.decoder.positions.max_length;
+    int64_t source = qkv_stack_longest(&model->config.encoder),
+            target = qkv_stack_longest(&model->config.decoder);
     return source < target ? source : target;
 }
 

@@ -10,7 +10,7 @@ struct qkv_decoding {
     const struct qkv_model *model;
 };
 
-extern const struct qkv_network_kind qkv_network_transformer;
+extern const struct qkv_network_kind qkv_network_transformer, qkv_network_recurrent;
 
 /* Logits [N, C] of hidden states [N, D]. */
 struct qkv_tensor *qkv_model_logits(const struct qkv_model *model, struct qkv_graph *graph,

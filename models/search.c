@@ -86,7 +86,7 @@ static int64_t longest_output(const struct search *s, int64_t source_length)
 {
     int64_t words =
         s->options->max_output_length ? s->options->max_output_length : 2 * (source_length - 1) + 10;
-    int64_t wanted = words + 1, possible = s->decoding->model->config.decoder.positions.max_length;
+    int64_t wanted = words + 1, possible = qkv_stack_longest(&s->decoding->model->config.decoder);
     return wanted < possible ? wanted : possible;
 }
 

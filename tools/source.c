@@ -19,7 +19,7 @@ enum qkv_status source_open(struct source *source, const struct qkv_run *run, co
         .reader = {.name = standard ? "<stdin>" : path,
                    .text = &run->config.data.src,
                    .vocabulary = &run->source},
-        .longest = run->model->config.encoder.positions.max_length - 1,
+        .longest = qkv_stack_longest(&run->model->config.encoder) - 1,
         .quiet = quiet,
     };
     FILE *file = standard ? stdin : fopen(path, "rb");

@@ -116,6 +116,55 @@ static void check_attention(const struct checking *checking, const struct qkv_st
            encoder ? "must exceed a quarter of" : "must exceed half of", buckets.text);
 }
 
+/* Whether the config has the default of a key: whole configs, as runs keep them, name every key. */
+static bool is_default(const struct checking *checking, const struct qkv_key *key)
+{
+    struct qkv_config without = *checking->config;
+    struct qkv_collector ignored = {.arena = checking->collector->arena};
+    return qkv_value_read_text(key, key->fallback, (struct qkv_place){.name = key->path}, &without,
+                               checking->collector->arena, &ignored) &&
+           qkv_value_equal(key, checking->config, &without);
+}
+
+/* Keys of a stack that only one kind of network has. */
+static const char *const TRANSFORMER_KEYS[] = {"num_heads",
+                                               "ff_size",
+                                               "layer_norm",
+                                               "norm",
+                                               "norm_epsilon",
+                                               "activation",
+                                               "attention.bias",
+                                               "attention.value_width",
+                                               "positions.type",
+                                               "positions.base",
+                                               "positions.max_length",
+                                               "positions.buckets",
+                                               "positions.max_distance",
+                                               "attention.key_value_heads",
+                                               "attention.window",
+                                               "attention.global_tokens",
+                                               "attention.kernel"};
+static const char *const RECURRENT_KEYS[] = {"rnn_type",        "bidirectional",         "reverse",
+                                             "init_hidden",     "input_feeding",         "hidden_dropout",
+                                             "attention.score", "attention.local_window"};
+
+/* Refuses values that nothing would come of. */
+static void check_kind(const struct checking *checking, enum qkv_network network, const char *section)
+{
+    bool recurrent = network == QKV_NETWORK_RECURRENT;
+    const char *const *others = recurrent ? TRANSFORMER_KEYS : RECURRENT_KEYS;
+    size_t count =
+        recurrent ? sizeof TRANSFORMER_KEYS / sizeof *others : sizeof RECURRENT_KEYS / sizeof *others;
+    for (size_t i = 0; i < count; i++) {
+        struct path path = path_of(section, others[i]), type = path_of(section, "type");
+        const struct qkv_key *key = qkv_key_find(path.text);
+        if (!key || !sound(checking, path.text, type.text) || is_default(checking, key)) continue;
+        object(checking, path.text, type.text, "%s is %s, but that is for %s networks, and %s is %s",
+               path.text, value_of(checking, path.text), recurrent ? "transformer" : "recurrent", type.text,
+               qkv_network_name(network));
+    }
+}
+
 static void check_stack(const struct checking *checking, const struct qkv_stack_config *stack,
                         const char *section, const struct qkv_text_config *text, const char *side)
 {
@@ -123,6 +172,8 @@ static void check_stack(const struct checking *checking, const struct qkv_stack_
                 embedding = path_of(section, "embeddings.embedding_dim"),
                 rows = path_of(section, "positions.max_length"), longest = path_of(side, "max_length");
     int64_t width = stack->embeddings.embedding_dim;
+    check_kind(checking, stack->type, section);
+    if (stack->type == QKV_NETWORK_RECURRENT) return;
     bool free_widths = stack->attention.key_width && stack->attention.value_width;
     relate(checking, free_widths || stack->hidden_size % stack->num_heads == 0, heads.text, "must divide",
            hidden.text);
@@ -134,14 +185,63 @@ static void check_stack(const struct checking *checking, const struct qkv_stack_
                "learned positions must exceed", longest.text);
 }
 
+/* What the parts of a recurrent network need of each other. */
+static void check_recurrent(const struct checking *checking, const struct qkv_model_config *model)
+{
+    const struct qkv_stack_config *encoder = &model->encoder, *decoder = &model->decoder;
+    enum qkv_attention_score score = decoder->attention.score;
+    int64_t memory = encoder->hidden_size * (encoder->bidirectional ? 2 : 1);
+    bool last = decoder->init_hidden == QKV_INIT_HIDDEN_LAST, none = score == QKV_SCORED_NONE;
+    bool alike = encoder->rnn_type == decoder->rnn_type && encoder->num_layers == decoder->num_layers &&
+                 encoder->hidden_size == decoder->hidden_size;
+    static const char *const hidden = "model.decoder.init_hidden", *const scored =
+                                                                       "model.decoder.attention.score";
+    if (encoder->bidirectional && encoder->reverse &&
+        sound(checking, "model.encoder.reverse", "model.encoder.bidirectional"))
+        object(checking, "model.encoder.reverse", "model.encoder.bidirectional",
+               "model.encoder.reverse is true, but needs model.encoder.bidirectional to be false");
+    if (last && !alike && sound(checking, hidden, "model.encoder.hidden_size"))
+        object(
+            checking, hidden, hidden,
+            "%s is last, but needs rnn_type, num_layers and hidden_size of encoder and decoder to be alike",
+            hidden);
+    if (score == QKV_SCORED_DOT && memory != decoder->hidden_size &&
+        sound(checking, scored, "model.encoder.hidden_size"))
+        object(checking, scored, scored,
+               "%s is dot, but needs states of one width: those of the encoder are %lld wide%s, those of the "
+               "decoder "
+               "%lld",
+               scored, (long long)memory, encoder->bidirectional ? ", both directions together" : "",
+               (long long)decoder->hidden_size);
+    if (none && decoder->init_hidden == QKV_INIT_HIDDEN_ZERO && !decoder->input_feeding &&
+        sound(checking, hidden, scored))
+        object(checking, hidden, scored,
+               "%s is zero, but with %s none and without model.decoder.input_feeding nothing of the source "
+               "would reach "
+               "the decoder",
+               hidden, scored);
+    int64_t source =
+        encoder->embeddings.embedding_dim ? encoder->embeddings.embedding_dim : encoder->hidden_size;
+    int64_t target =
+        decoder->embeddings.embedding_dim ? decoder->embeddings.embedding_dim : decoder->hidden_size;
+    need(checking, !model->tied_embeddings || source == target, "model.tied_embeddings",
+         "model.decoder.embeddings.embedding_dim", " to be that of the encoder");
+    need(checking, !model->tied_softmax || target == decoder->hidden_size, "model.tied_softmax",
+         "model.decoder.embeddings.embedding_dim", " to be hidden_size");
+}
+
 static void check_model(const struct checking *checking)
 {
     const struct qkv_model_config *model = &checking->config->model;
     const struct qkv_data_config *data = &checking->config->data;
+    bool recurrent = model->encoder.type == QKV_NETWORK_RECURRENT,
+         mixed = model->encoder.type != model->decoder.type;
+    relate(checking, !mixed, "model.decoder.type", "must equal", "model.encoder.type");
+    if (recurrent && !mixed) check_recurrent(checking, model);
     check_stack(checking, &model->encoder, "model.encoder", &data->src, "data.src");
     check_stack(checking, &model->decoder, "model.decoder", &data->trg, "data.trg");
-    relate(checking, model->encoder.hidden_size == model->decoder.hidden_size, "model.decoder.hidden_size",
-           "must equal", "model.encoder.hidden_size");
+    relate(checking, recurrent || model->encoder.hidden_size == model->decoder.hidden_size,
+           "model.decoder.hidden_size", "must equal", "model.encoder.hidden_size");
     need(checking, !model->tied_embeddings || data->joint_vocabulary, "model.tied_embeddings",
          "data.joint_vocabulary", "");
     /* One vocabulary has one way to be made. */
@@ -187,10 +287,11 @@ void qkv_config_check(const struct qkv_config *config, const struct qkv_origin *
 
 static void normalise_stack(struct qkv_stack_config *stack)
 {
-    int64_t width = stack->hidden_size / stack->num_heads;
+    bool recurrent = stack->type == QKV_NETWORK_RECURRENT;
+    int64_t width = stack->hidden_size / (recurrent ? 1 : stack->num_heads);
     if (!stack->attention.key_width) stack->attention.key_width = width;
-    if (!stack->attention.value_width) stack->attention.value_width = width;
-    if (!stack->attention.key_value_heads) stack->attention.key_value_heads = stack->num_heads;
+    if (!stack->attention.value_width && !recurrent) stack->attention.value_width = width;
+    if (!stack->attention.key_value_heads && !recurrent) stack->attention.key_value_heads = stack->num_heads;
     if (!stack->embeddings.embedding_dim) stack->embeddings.embedding_dim = stack->hidden_size;
 }
 

@@ -15,7 +15,8 @@
 
 CHOICES(qkv_level, COUNT(qkv_level_names), [QKV_LEVEL_WORD] = "word", [QKV_LEVEL_CHAR] = "char")
 
-CHOICES(qkv_network, COUNT(qkv_network_names), [QKV_NETWORK_TRANSFORMER] = "transformer")
+CHOICES(qkv_network, COUNT(qkv_network_names), [QKV_NETWORK_TRANSFORMER] = "transformer",
+        [QKV_NETWORK_RECURRENT] = "recurrent")
 
 CHOICES(qkv_norm_place, COUNT(qkv_norm_place_names), [QKV_NORM_PRE] = "pre", [QKV_NORM_POST] = "post")
 
@@ -32,6 +33,9 @@ CHOICES(qkv_activation,
         COUNT(qkv_activation_names), [QKV_ACTIVATION_NONE] = "none", [QKV_ACTIVATION_RELU] = "relu",
         [QKV_ACTIVATION_GELU] = "gelu", [QKV_ACTIVATION_GELU_TANH] = "gelu_tanh",
         [QKV_ACTIVATION_SILU] = "silu", [QKV_ACTIVATION_TANH] = "tanh", [QKV_ACTIVATION_SIGMOID] = "sigmoid")
+
+CHOICES(qkv_init_hidden, COUNT(qkv_init_hidden_names), [QKV_INIT_HIDDEN_BRIDGE] = "bridge",
+        [QKV_INIT_HIDDEN_LAST] = "last", [QKV_INIT_HIDDEN_ZERO] = "zero")
 
 CHOICES(qkv_cell,
         COUNT(qkv_cell_names), [QKV_CELL_TANH] = "tanh", [QKV_CELL_GRU] = "gru", [QKV_CELL_LSTM] = "lstm")

@@ -17,7 +17,7 @@ extern const struct qkv_choices qkv_level_choices, qkv_network_choices, qkv_norm
     qkv_initializer_choices, qkv_optimizer_kind_choices, qkv_schedule_kind_choices, qkv_batch_type_choices,
     qkv_metric_choices, qkv_generator_choices, qkv_draw_choices, qkv_vectors_from_choices,
     qkv_weights_from_choices, qkv_bias_choices, qkv_score_choices, qkv_scene_mask_choices,
-    qkv_attention_kind_choices, qkv_cell_choices, qkv_attention_score_choices;
+    qkv_attention_kind_choices, qkv_cell_choices, qkv_attention_score_choices, qkv_init_hidden_choices;
 
 /* The choices of an expression whose type is one of these enums; NULL for any other type. */
 #define QKV_CHOICES_OF(expression)                                                                           \
@@ -43,7 +43,8 @@ extern const struct qkv_choices qkv_level_choices, qkv_network_choices, qkv_norm
              : &qkv_scene_mask_choices, enum qkv_attention_kind                                              \
              : &qkv_attention_kind_choices, enum qkv_cell                                                    \
              : &qkv_cell_choices, enum qkv_attention_score                                                   \
-             : &qkv_attention_score_choices, default                                                         \
+             : &qkv_attention_score_choices, enum qkv_init_hidden                                            \
+             : &qkv_init_hidden_choices, default                                                             \
              : NULL)
 
 #endif

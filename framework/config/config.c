@@ -20,6 +20,11 @@ enum qkv_status qkv_config_read(struct qkv_config *config, struct qkv_arena *are
     return messages->count ? QKV_INVALID : QKV_OK;
 }
 
+int64_t qkv_stack_longest(const struct qkv_stack_config *stack)
+{
+    return stack->type == QKV_NETWORK_RECURRENT ? INT32_MAX : stack->positions.max_length;
+}
+
 enum qkv_status qkv_config_default(struct qkv_config *config, struct qkv_arena *arena, const char *name)
 {
     if (!qkv_schema_defaults(&qkv_config_schema, config, sizeof *config, arena)) return QKV_INVALID;

@@ -93,6 +93,14 @@ struct qkv_tensor *qkv_graph_fail(struct qkv_graph *graph, const char *format, .
     return NULL;
 }
 
+void *qkv_graph_memory(struct qkv_graph *graph, size_t size)
+{
+    if (graph->failed) return NULL;
+    void *memory = qkv_arena_zeroed(&graph->arena, size);
+    if (!memory) qkv_graph_fail(graph, "out of memory for %zu bytes", size);
+    return memory;
+}
+
 bool qkv_refuse(struct qkv_tensor *y, const char *format, ...)
 {
     char sentence[512];

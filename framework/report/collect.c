@@ -69,16 +69,15 @@ static struct qkv_ids taken_in(const struct qkv_attention_pair *pair)
 static enum qkv_status check_length(const struct qkv_model *model, const struct qkv_attention_pair *pair,
                                     struct qkv_error *error)
 {
-    const struct qkv_position_config *encoder = &model->config.encoder.positions,
-                                     *decoder = &model->config.decoder.positions;
+    const struct qkv_stack_config *encoder = &model->config.encoder, *decoder = &model->config.decoder;
     int64_t source = pair->source.length + 1, target = taken_in(pair).length + 1;
-    bool long_source = encoder->type != QKV_POSITION_NONE && source > encoder->max_length;
-    bool long_target = decoder->type != QKV_POSITION_NONE && target > decoder->max_length;
+    bool long_source = encoder->positions.type != QKV_POSITION_NONE && source > qkv_stack_longest(encoder);
+    bool long_target = decoder->positions.type != QKV_POSITION_NONE && target > qkv_stack_longest(decoder);
     if (!long_source && !long_target) return QKV_OK;
     return qkv_error_set(error, "the %s has %lld tokens, but the model has positions for %lld",
                          long_source ? "source sentence" : "target sentence",
                          (long long)(long_source ? source : target) - 1,
-                         (long long)(long_source ? encoder : decoder)->max_length - 1);
+                         (long long)qkv_stack_longest(long_source ? encoder : decoder) - 1);
 }
 
 static enum qkv_status run(struct qkv_attention_collector *collector, int64_t count,

@@ -61,7 +61,7 @@ static enum qkv_status side_fits(const struct qkv_corpus *corpus, const struct q
 enum qkv_status qkv_corpus_fits(const struct qkv_corpus *corpus, const char *path,
                                 const struct qkv_model_config *model, struct qkv_error *error)
 {
-    int64_t source = model->encoder.positions.max_length, target = model->decoder.positions.max_length;
+    int64_t source = qkv_stack_longest(&model->encoder), target = qkv_stack_longest(&model->decoder);
     if (side_fits(corpus, &corpus->source, "source", path, source, "encoder", error)) return QKV_INVALID;
     return side_fits(corpus, &corpus->target, "target", path, target, "decoder", error);
 }

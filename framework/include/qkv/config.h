@@ -14,7 +14,7 @@
 #include <stdio.h>
 
 enum qkv_level { QKV_LEVEL_WORD, QKV_LEVEL_CHAR };
-enum qkv_network { QKV_NETWORK_TRANSFORMER };
+enum qkv_network { QKV_NETWORK_TRANSFORMER, QKV_NETWORK_RECURRENT };
 enum qkv_norm_place { QKV_NORM_PRE, QKV_NORM_POST };
 enum qkv_norm_kind { QKV_NORM_LAYER, QKV_NORM_RMS };
 enum qkv_position_kind {
@@ -35,6 +35,8 @@ enum qkv_activation {
     QKV_ACTIVATION_SIGMOID,
 };
 enum qkv_cell { QKV_CELL_TANH, QKV_CELL_GRU, QKV_CELL_LSTM };
+/* What the states of a recurrent decoder start from. */
+enum qkv_init_hidden { QKV_INIT_HIDDEN_BRIDGE, QKV_INIT_HIDDEN_LAST, QKV_INIT_HIDDEN_ZERO };
 /* How attention scores a query h against a source position s. */
 enum qkv_attention_score {
     QKV_SCORED_SCALED_DOT, /* (W_Q h) . (W_K s) / sqrt(key_width) (Vaswani et al. 2017) */
@@ -115,6 +117,8 @@ struct qkv_attention_config {
     int64_t key_value_heads;       /* 0: num_heads */
     int64_t window, global_tokens; /* of self attention; QKV_WINDOW_NONE: all */
     enum qkv_attention_kernel kernel;
+    enum qkv_attention_score score; /* of the decoder; a transformer has scaled_dot */
+    int64_t local_window;           /* local_p: keys on either side of the predicted place */
 };
 
 /* model.encoder, model.decoder */
@@ -129,6 +133,14 @@ struct qkv_stack_config {
     struct qkv_attention_config attention;
     struct qkv_embedding_config embeddings;
     struct qkv_position_config positions;
+    /* recurrent networks only */
+    enum qkv_cell rnn_type;
+    bool bidirectional;               /* encoder: a second cell a layer reads from the end */
+    bool reverse;                     /* encoder: the only cell reads from the end */
+    enum qkv_init_hidden init_hidden; /* decoder */
+    bool input_feeding;    /* decoder: each step is fed what the last one found; without attention, the
+                              encoder's final state */
+    double hidden_dropout; /* decoder: on [state; context], or on the state without attention */
 };
 
 /* What the initializers mean here, for a matrix with n inputs and m outputs; n of an embedding table is
@@ -141,8 +153,10 @@ struct qkv_model_config {
     bool init_depth_scaling;                /* matrices that end a residual branch: / sqrt(2 * num_layers) */
     enum qkv_initializer embed_initializer; /* embedding tables */
     double embed_init_gain;
-    bool tied_embeddings; /* source and target share one table; needs data.joint_vocabulary */
-    bool tied_softmax;    /* the output projection is the target table, transposed */
+    bool tied_embeddings;     /* source and target share one table; needs data.joint_vocabulary */
+    bool tied_softmax;        /* the output projection is the target table, transposed */
+    bool init_rnn_orthogonal; /* recurrent weights: each gate an orthogonal matrix */
+    double lstm_forget_gate;  /* where the biases of forget gates start */
     struct qkv_stack_config encoder, decoder;
 };
 
@@ -187,6 +201,10 @@ struct qkv_config {
     struct qkv_training_config training;
     struct qkv_testing_config testing;
 };
+
+/* The longest sentence, in tokens with </s>, that a stack has positions for; INT32_MAX where it is recurrent
+ * and needs none. */
+QKV_API int64_t qkv_stack_longest(const struct qkv_stack_config *stack);
 
 /* Reads a config: the defaults, over them the YAML file at `path`, over it the overrides, each of the form
  * `training.learning_rate=1e-3` (those of `-s`; a later one wins). Refuses what is unknown, of the wrong
@@ -239,6 +257,7 @@ QKV_API const char *qkv_norm_kind_name(enum qkv_norm_kind value);
 QKV_API const char *qkv_position_kind_name(enum qkv_position_kind value);
 QKV_API const char *qkv_attention_kernel_name(enum qkv_attention_kernel value);
 QKV_API const char *qkv_activation_name(enum qkv_activation value);
+QKV_API const char *qkv_init_hidden_name(enum qkv_init_hidden value);
 QKV_API const char *qkv_cell_name(enum qkv_cell value);
 QKV_API const char *qkv_attention_score_name(enum qkv_attention_score value);
 QKV_API const char *qkv_initializer_name(enum qkv_initializer value);

@@ -91,6 +91,11 @@ QKV_API enum qkv_status qkv_graph_check(const struct qkv_graph *graph, struct qk
  */
 QKV_API struct qkv_tensor *qkv_graph_fail(struct qkv_graph *graph, const char *format, ...) QKV_PRINTF(2, 3);
 
+/* Memory for what the caller's nodes refer to, as segments and row numbers: lives as long as the graph's
+ * tensors, zeroed. Where memory is out the graph fails and NULL is returned; as it is once the graph has
+ * failed. */
+QKV_API void *qkv_graph_memory(struct qkv_graph *graph, size_t size);
+
 /* Names the nodes that are created from now on, for messages and look-up; returns the name so far, to be
  * restored. The text belongs to the caller and must outlive the nodes. */
 QKV_API const char *qkv_graph_scope(struct qkv_graph *graph, const char *name);

@@ -13,8 +13,7 @@ struct qkv_decoding;
 
 /* ---- attention of a forced pass ---- */
 
-/* One attention layer of a pass: `node` is a fused attention node, whose weights qkv_attention_weights_of
- * reads. */
+/* One attention layer of a pass: qkv_attention_weights_of reads the weights of `node`. */
 struct qkv_attention_node {
     enum qkv_attention_kind kind;
     int64_t layer; /* from 1 */
@@ -68,7 +67,7 @@ QKV_API struct qkv_model *qkv_model_new(const struct qkv_model_config *config, i
                                         int32_t target_size, enum qkv_dtype dtype, struct qkv_error *error);
 QKV_API void qkv_model_free(struct qkv_model *model);
 
-/* The longest sentence, in tokens with </s>, that positions exist for. */
+/* The longest sentence, in tokens with </s>, that positions exist for on both sides. */
 QKV_API int64_t qkv_model_longest(const struct qkv_model *model);
 
 /* Records the loss of a batch: factor * sum over its target tokens of the smoothed cross entropy (nats). The

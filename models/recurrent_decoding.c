@@ -1,0 +1,200 @@
+/* Decoding with the recurrent network: the encoder runs once; each step runs the decoder on one new token of
+ * every hypothesis, from the state that its last token left. */
+#include "models/recurrent.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Numbers that each hypothesis carries from step to step: [rows, width]. */
+struct carried {
+    void *memory, *spare; /* the spare is what reordering writes into */
+    int64_t width;
+};
+
+struct recurrent_decoding {
+    struct qkv_decoding base;
+    struct qkv_graph *encoder, *decoder;
+    struct qkv_arena arena;   /* all that follows */
+    struct source source;     /* in the encoder's graph */
+    struct carried *state;    /* [layers]: [rows, S] */
+    struct carried found;     /* [rows, H]: the last output, where it is fed to the next step */
+    struct qkv_tensor **node; /* [layers]: states of a step */
+    int64_t rows, step;
+    size_t size; /* of a number */
+
+    int64_t *iota, *ones, *key_start, *key_length; /* [rows] */
+    int32_t *sentence;                             /* [rows] */
+};
+
+static struct recurrent_decoding *inside(struct qkv_decoding *decoding)
+{
+    return (struct recurrent_decoding *)decoding; /* base is the first member */
+}
+
+struct qkv_decoding *qkv_recurrent_decoding_new(const struct qkv_model *model)
+{
+    struct recurrent_decoding *d = calloc(1, sizeof *d);
+    if (!d) return NULL;
+    enum qkv_dtype dtype = model->parameters.dtype;
+    d->base.model = model;
+    d->size = dtype == QKV_FLOAT32 ? sizeof(float) : sizeof(double);
+    d->encoder = qkv_graph_new(dtype);
+    d->decoder = qkv_graph_new(dtype);
+    if (!d->encoder || !d->decoder) {
+        qkv_recurrent_decoding_free(&d->base);
+        return NULL;
+    }
+    for (int i = 0; i < 2; i++) {
+        struct qkv_graph *graph = i ? d->decoder : d->encoder;
+        qkv_graph_set_gradients(graph, false);
+        qkv_graph_bind(graph, &model->parameters, NULL, false);
+    }
+    return &d->base;
+}
+
+void qkv_recurrent_decoding_free(struct qkv_decoding *decoding)
+{
+    struct recurrent_decoding *d = inside(decoding);
+    qkv_graph_free(d->encoder);
+    qkv_graph_free(d->decoder);
+    qkv_arena_release(&d->arena);
+    free(d);
+}
+
+static bool make_carried(struct recurrent_decoding *d, struct carried *carried, int64_t width)
+{
+    size_t bytes = (size_t)(d->rows * width) * d->size;
+    carried->width = width;
+    carried->memory = qkv_arena_zeroed(&d->arena, bytes);
+    carried->spare = qkv_arena_allocate(&d->arena, bytes);
+    return carried->memory && carried->spare;
+}
+
+static bool make_room(struct recurrent_decoding *d)
+{
+    const struct qkv_stack_config *config = &d->base.model->config.decoder;
+    size_t layers = (size_t)config->num_layers;
+    qkv_arena_reset(&d->arena);
+    d->state = qkv_arena_zeroed(&d->arena, layers * sizeof *d->state);
+    d->node = qkv_arena_zeroed(&d->arena, layers * sizeof(struct qkv_tensor *));
+    d->sentence = qkv_arena_allocate(&d->arena, (size_t)d->rows * sizeof *d->sentence);
+    if (!d->state || !d->node || !d->sentence) return false;
+    for (size_t l = 0; l < layers; l++)
+        if (!make_carried(d, &d->state[l], qkv_recurrent_states(config->rnn_type, config->hidden_size)))
+            return false;
+    int64_t **arrays[] = {&d->iota, &d->ones, &d->key_start, &d->key_length};
+    for (int i = 0; i < 4; i++)
+        if (!(*arrays[i] = qkv_arena_allocate(&d->arena, (size_t)d->rows * sizeof **arrays[i]))) return false;
+    return make_carried(d, &d->found, config->hidden_size);
+}
+
+enum qkv_status qkv_recurrent_decoding_start(struct qkv_decoding *decoding,
+                                             const struct qkv_batch_view *batch, int64_t rows, int64_t length,
+                                             struct qkv_error *error)
+{
+    struct recurrent_decoding *d = inside(decoding);
+    const struct qkv_segments segments = {batch->count, batch->source_start, batch->source_length};
+    QKV_BUG(rows < 1 || length < 1, "%lld hypotheses of %lld tokens", (long long)rows, (long long)length);
+    d->rows = rows;
+    d->step = 0;
+    if (!make_room(d)) return qkv_error_set(error, "out of memory for %lld hypotheses", (long long)rows);
+    qkv_graph_reset(d->encoder);
+    d->source =
+        qkv_recurrent_encode(decoding->model, d->encoder, batch->source, batch->source_tokens, segments);
+    if (qkv_graph_check(d->encoder, error)) return QKV_INVALID;
+    qkv_forward(d->encoder);
+    return QKV_OK;
+}
+
+/* Row i of `to` becomes row number[i] of `from`. */
+static void copy_rows(const struct recurrent_decoding *d, int64_t rows, int64_t width, const int64_t *number,
+                      const void *from, void *to)
+{
+    size_t bytes = (size_t)width * d->size;
+    for (int64_t i = 0; i < rows; i++)
+        memcpy((char *)to + (size_t)i * bytes, (const char *)from + (size_t)number[i] * bytes, bytes);
+}
+
+/* Before the first step: each hypothesis starts from the state of its sentence, which may be zeros. */
+static void start_states(struct recurrent_decoding *d, int64_t rows, const int64_t *sentences)
+{
+    for (int64_t l = 0; l < d->base.model->config.decoder.num_layers; l++)
+        if (d->source.initial[l])
+            copy_rows(d, rows, d->state[l].width, sentences, qkv_tensor_value(d->source.initial[l]),
+                      d->state[l].memory);
+}
+
+static void set_segments(struct recurrent_decoding *d, int64_t rows, const int64_t *sentences)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        d->iota[i] = i;
+        d->ones[i] = 1;
+        d->sentence[i] = (int32_t)sentences[i];
+        d->key_start[i] = d->source.segments.start[sentences[i]];
+        d->key_length[i] = d->source.segments.length[sentences[i]];
+    }
+}
+
+/* A tensor of the encoder's graph, in the decoder's. */
+static struct qkv_tensor *borrow(struct recurrent_decoding *d, struct qkv_tensor *x)
+{
+    return x ? qkv_wrap(d->decoder, qkv_tensor_shape(x), qkv_tensor_value(x)) : NULL;
+}
+
+static struct qkv_tensor *gates_of(struct recurrent_decoding *d, int64_t rows, const int32_t *ids)
+{
+    const struct qkv_model *model = d->base.model;
+    const struct recurrent *network = model->network;
+    struct qkv_tensor *gates = qkv_recurrent_embed(model, d->decoder, ids, rows), *fed = NULL;
+    if (qkv_recurrent_feeds_summary(model))
+        fed = qkv_gather_rows(d->decoder, borrow(d, d->source.summary), d->sentence, rows);
+    else if (qkv_recurrent_feeds_steps(model))
+        fed = qkv_wrap(d->decoder, QKV_SHAPE(rows, d->found.width), d->found.memory);
+    else
+        return gates;
+    return qkv_recurrent_feed(&network->decoder[0].cell, d->decoder, gates, fed);
+}
+
+const void *qkv_recurrent_decoding_step(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
+                                        const int64_t *sentences, struct qkv_error *error)
+{
+    struct recurrent_decoding *d = inside(decoding);
+    const struct qkv_model *model = decoding->model;
+    int64_t layers = model->config.decoder.num_layers;
+    struct qkv_graph *graph = d->decoder;
+    QKV_BUG(rows > d->rows, "%lld rows of %lld", (long long)rows, (long long)d->rows);
+    qkv_graph_reset(graph);
+    if (!d->step++) start_states(d, rows, sentences);
+    set_segments(d, rows, sentences);
+    const struct source source = {.memory = borrow(d, d->source.memory), .keys = borrow(d, d->source.keys)};
+    const struct qkv_segments queries = {rows, d->iota, d->ones}, keys = {rows, d->key_start, d->key_length};
+    for (int64_t l = 0; l < layers; l++)
+        d->node[l] = qkv_wrap(graph, QKV_SHAPE(rows, d->state[l].width), d->state[l].memory);
+    struct qkv_tensor *found =
+        qkv_recurrent_decode(model, graph, gates_of(d, rows, ids), d->node, queries, &source, keys, NULL);
+    struct qkv_tensor *result = qkv_log_softmax(graph, qkv_model_logits(model, graph, found));
+    if (qkv_graph_check(graph, error)) return NULL;
+    qkv_forward(graph);
+    for (int64_t l = 0; l < layers; l++)
+        memcpy(d->state[l].memory, qkv_tensor_value(d->node[l]),
+               (size_t)(rows * d->state[l].width) * d->size);
+    memcpy(d->found.memory, qkv_tensor_value(found), (size_t)(rows * d->found.width) * d->size);
+    return qkv_tensor_value(result);
+}
+
+static void reorder_carried(const struct recurrent_decoding *d, struct carried *carried, int64_t rows,
+                            const int64_t *parents)
+{
+    copy_rows(d, rows, carried->width, parents, carried->memory, carried->spare);
+    void *kept = carried->memory;
+    carried->memory = carried->spare;
+    carried->spare = kept;
+}
+
+void qkv_recurrent_decoding_reorder(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents)
+{
+    struct recurrent_decoding *d = inside(decoding);
+    for (int64_t l = 0; l < decoding->model->config.decoder.num_layers; l++)
+        reorder_carried(d, &d->state[l], rows, parents);
+    reorder_carried(d, &d->found, rows, parents);
+}
