@@ -116,8 +116,23 @@ static int64_t part_total(const struct qkv_parameters *parameters, int64_t first
 
 /* ---- text ---- */
 
-static void print_stack(const char *name, const struct qkv_stack_config *s)
+static void print_recurrent(const char *name, const struct qkv_stack_config *s, bool decoder)
 {
+    printf("  %-12s recurrent, %lld layer%s of %s, width %lld", name, (long long)s->num_layers,
+           s->num_layers == 1 ? "" : "s", qkv_cell_name(s->rnn_type), (long long)s->hidden_size);
+    if (!decoder)
+        puts(s->bidirectional ? ", bidirectional" : s->reverse ? ", from the last word" : "");
+    else
+        printf(", attention %s%s, starts by %s\n", qkv_attention_score_name(s->attention.score),
+               s->input_feeding ? " with input feeding" : "", qkv_init_hidden_name(s->init_hidden));
+}
+
+static void print_stack(const char *name, const struct qkv_stack_config *s, bool decoder)
+{
+    if (s->type == QKV_NETWORK_RECURRENT) {
+        print_recurrent(name, s, decoder);
+        return;
+    }
     printf("  %-12s %s, %lld layer%s, %lld head%s, width %lld, feed-forward %lld (%s), %s-norm (%s), %s "
            "positions\n",
            name, qkv_network_name(s->type), (long long)s->num_layers, s->num_layers == 1 ? "" : "s",
@@ -130,8 +145,8 @@ static void print_model(const struct inspection *i)
 {
     const struct qkv_config *config = &i->run.config;
     printf("%s (%s, loaded from %s)\n\nmodel\n", config->name, i->run.path, i->run.checkpoint);
-    print_stack("encoder", &config->model.encoder);
-    print_stack("decoder", &config->model.decoder);
+    print_stack("encoder", &config->model.encoder, false);
+    print_stack("decoder", &config->model.decoder, true);
     printf("  %-12s %d source types (%s), %d target types (%s)%s%s\n", "vocabulary", (int)i->run.source.size,
            config->data.src.lang, (int)i->run.target.size, config->data.trg.lang,
            config->model.tied_embeddings ? ", tied embeddings" : "",
@@ -192,13 +207,25 @@ static void print_parameters(const struct qkv_parameters *p)
 
 /* ---- JSON ---- */
 
-static cJSON *stack_json(const struct qkv_stack_config *s)
+static cJSON *stack_json(const struct qkv_stack_config *s, bool decoder)
 {
     cJSON *object = cJSON_CreateObject();
     cJSON_AddStringToObject(object, "type", qkv_network_name(s->type));
     cJSON_AddNumberToObject(object, "num_layers", (double)s->num_layers);
-    cJSON_AddNumberToObject(object, "num_heads", (double)s->num_heads);
     cJSON_AddNumberToObject(object, "hidden_size", (double)s->hidden_size);
+    if (s->type == QKV_NETWORK_RECURRENT) {
+        cJSON_AddStringToObject(object, "rnn_type", qkv_cell_name(s->rnn_type));
+        if (decoder) {
+            cJSON_AddStringToObject(object, "score", qkv_attention_score_name(s->attention.score));
+            cJSON_AddStringToObject(object, "init_hidden", qkv_init_hidden_name(s->init_hidden));
+            cJSON_AddBoolToObject(object, "input_feeding", s->input_feeding);
+        } else {
+            cJSON_AddBoolToObject(object, "bidirectional", s->bidirectional);
+            cJSON_AddBoolToObject(object, "reverse", s->reverse);
+        }
+        return object;
+    }
+    cJSON_AddNumberToObject(object, "num_heads", (double)s->num_heads);
     cJSON_AddNumberToObject(object, "ff_size", (double)s->ff_size);
     cJSON_AddStringToObject(object, "activation", qkv_activation_name(s->activation));
     cJSON_AddStringToObject(object, "layer_norm", qkv_norm_place_name(s->layer_norm));
@@ -257,8 +284,8 @@ static enum qkv_status print_json(const struct inspection *i, struct qkv_error *
     cJSON_AddStringToObject(root, "run", i->run.path);
     cJSON_AddStringToObject(root, "checkpoint", i->run.checkpoint);
     cJSON *model = cJSON_AddObjectToObject(root, "model");
-    cJSON_AddItemToObject(model, "encoder", stack_json(&i->run.config.model.encoder));
-    cJSON_AddItemToObject(model, "decoder", stack_json(&i->run.config.model.decoder));
+    cJSON_AddItemToObject(model, "encoder", stack_json(&i->run.config.model.encoder, false));
+    cJSON_AddItemToObject(model, "decoder", stack_json(&i->run.config.model.decoder, true));
     cJSON *vocabulary = cJSON_AddObjectToObject(root, "vocabulary");
     cJSON_AddNumberToObject(vocabulary, "source", i->run.source.size);
     cJSON_AddNumberToObject(vocabulary, "target", i->run.target.size);

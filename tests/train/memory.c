@@ -92,15 +92,14 @@ static void make_corpus(struct qkv_corpus *corpus, struct qkv_vocabulary *source
     free(text);
 }
 
-static void expect_quiet_steps(int threads, enum qkv_batch_type type, int64_t size, uint64_t seed)
+static void expect_quiet_steps(const struct qkv_model_config *config, int threads, enum qkv_batch_type type,
+                               int64_t size, uint64_t seed)
 {
     enum { SHARDS = 3, EPOCHS = 6 };
     struct qkv_corpus corpus;
     struct qkv_vocabulary source, target;
     make_corpus(&corpus, &source, &target);
-    struct qkv_model_config config = tiny_config();
-    config.encoder.dropout = config.decoder.dropout = config.decoder.attention.dropout = 0.1;
-    struct qkv_model *model = tiny_model(&config, source.size, target.size, QKV_FLOAT32, 1);
+    struct qkv_model *model = tiny_model(config, source.size, target.size, QKV_FLOAT32, 1);
     struct qkv_workers *workers = qkv_workers_new(threads, NULL);
     struct qkv_replicas *replicas = qkv_replicas_new(model, workers, SHARDS, NULL);
     const struct qkv_training_config training = {
@@ -154,8 +153,17 @@ Test(memory, steps_call_no_malloc)
     free(memory);
     if (atomic_load(&allocations) == before)
         cr_skip_test("another malloc stands in front: calls are not counted");
-    for (int threads = 1; threads <= 3; threads++) {
-        expect_quiet_steps(threads, QKV_BATCH_SENTENCE, 8, 17); /* epochs whose largest batches differ much */
-        expect_quiet_steps(threads, QKV_BATCH_TOKEN, 60, 5);
-    }
+    struct qkv_model_config transformer = tiny_config();
+    transformer.encoder.dropout = transformer.decoder.dropout = transformer.decoder.attention.dropout = 0.1;
+    struct qkv_model_config recurrent = transformer;
+    recurrent.encoder.type = recurrent.decoder.type = QKV_NETWORK_RECURRENT;
+    recurrent.encoder.bidirectional = recurrent.decoder.input_feeding = true;
+    recurrent.decoder.attention.score = QKV_SCORED_GENERAL;
+    for (int threads = 1; threads <= 3; threads++)
+        for (int kind = 0; kind < 2; kind++) {
+            const struct qkv_model_config *config = kind ? &recurrent : &transformer;
+            /* Epochs whose largest batches differ much. */
+            expect_quiet_steps(config, threads, QKV_BATCH_SENTENCE, 8, 17);
+            expect_quiet_steps(config, threads, QKV_BATCH_TOKEN, 60, 5);
+        }
 }

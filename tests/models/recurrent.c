@@ -1,0 +1,315 @@
+/* Recurrent networks as models: decoding gives what the forced pass gives, sentences do not see each other,
+ * the trace holds the attention, and steps are the same bits with any number of threads. For every cell,
+ * every kind of attention, with and without input feeding. */
+#include "qkv/model.h"
+#include "qkv/ops.h"
+#include "qkv/replicas.h"
+#include "qkv/vocabulary.h"
+
+#include "tiny.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct variant {
+    const char *name;
+    enum qkv_cell cell;
+    enum qkv_attention_score score;
+    bool feeding, bidirectional, reverse;
+    enum qkv_init_hidden start;
+    int64_t layers;
+};
+
+static const struct variant VARIANTS[] = {
+    {"cho", QKV_CELL_GRU, QKV_SCORED_NONE, true, false, false, QKV_INIT_HIDDEN_BRIDGE, 1},
+    {"sutskever", QKV_CELL_LSTM, QKV_SCORED_NONE, false, false, true, QKV_INIT_HIDDEN_LAST, 2},
+    {"bahdanau", QKV_CELL_GRU, QKV_SCORED_ADDITIVE, true, true, false, QKV_INIT_HIDDEN_BRIDGE, 1},
+    {"luong dot", QKV_CELL_LSTM, QKV_SCORED_DOT, true, false, false, QKV_INIT_HIDDEN_LAST, 2},
+    {"luong general", QKV_CELL_LSTM, QKV_SCORED_GENERAL, true, true, false, QKV_INIT_HIDDEN_BRIDGE, 2},
+    {"luong concat", QKV_CELL_TANH, QKV_SCORED_CONCAT, true, true, false, QKV_INIT_HIDDEN_ZERO, 1},
+    {"luong local", QKV_CELL_GRU, QKV_SCORED_LOCAL_P, true, true, false, QKV_INIT_HIDDEN_BRIDGE, 2},
+    {"scaled dot", QKV_CELL_GRU, QKV_SCORED_SCALED_DOT, false, true, false, QKV_INIT_HIDDEN_ZERO, 2},
+    {"local without feeding", QKV_CELL_LSTM, QKV_SCORED_LOCAL_P, false, false, true, QKV_INIT_HIDDEN_LAST, 1},
+};
+enum { VARIANT_COUNT = sizeof VARIANTS / sizeof VARIANTS[0], SOURCE_TYPES = 11, TARGET_TYPES = 12 };
+
+static struct qkv_model *model_of(const struct variant *variant, enum qkv_dtype dtype, double dropout)
+{
+    struct qkv_model_config config = tiny_config();
+    struct qkv_stack_config *stacks[] = {&config.encoder, &config.decoder};
+    for (int i = 0; i < 2; i++) {
+        stacks[i]->type = QKV_NETWORK_RECURRENT;
+        stacks[i]->rnn_type = variant->cell;
+        stacks[i]->num_layers = variant->layers;
+        stacks[i]->dropout = stacks[i]->attention.dropout = stacks[i]->hidden_dropout = dropout;
+        stacks[i]->embeddings.embedding_dim = 6;
+    }
+    config.encoder.bidirectional = variant->bidirectional;
+    config.encoder.reverse = variant->reverse;
+    config.decoder.attention.score = variant->score;
+    config.decoder.attention.local_window = 2;
+    config.decoder.input_feeding = variant->feeding;
+    config.decoder.init_hidden = variant->start;
+    return tiny_model(&config, SOURCE_TYPES, TARGET_TYPES, dtype, 5);
+}
+
+static struct qkv_batch_view whole(struct qkv_batch *batch)
+{
+    struct qkv_batch_view view;
+    qkv_batch_shard(batch, 0, 1, &view);
+    return view;
+}
+
+static double number(const struct qkv_model *model, const void *values, int64_t i)
+{
+    return model->parameters.dtype == QKV_FLOAT32 ? (double)((const float *)values)[i]
+                                                  : ((const double *)values)[i];
+}
+
+/* ---- decoding ---- */
+
+/* Feeds the targets token by token. Before each step the rows change places, so that what a row carries must
+ * move with it: row r is sentence (r + t) mod B. */
+static void expect_forced(struct qkv_decoding *decoding, const struct qkv_model *model, const char *name,
+                          const struct qkv_batch_view *batch, double tolerance)
+{
+    struct qkv_error error = {""};
+    double *forced = tiny_log_probabilities(model, batch);
+    int64_t longest = 0, count = batch->count, sentences[8], parents[8];
+    int32_t ids[8];
+    for (int64_t i = 0; i < count; i++)
+        if (batch->target_length[i] > longest) longest = batch->target_length[i];
+    cr_assert_eq(qkv_decoding_start(decoding, batch, count, longest, &error), QKV_OK, "%s", error.message);
+    for (int64_t t = 0; t < longest; t++) {
+        for (int64_t r = 0; r < count; r++) {
+            int64_t s = sentences[r] = (r + t) % count;
+            parents[r] = (r + 1) % count;
+            ids[r] = t < batch->target_length[s] ? batch->target_input[batch->target_start[s] + t] : QKV_END;
+        }
+        if (t) qkv_decoding_reorder(decoding, count, parents);
+        const void *values = qkv_decoding_step(decoding, count, ids, sentences, &error);
+        cr_assert_not_null(values, "%s", error.message);
+        for (int64_t r = 0; r < count; r++) {
+            int64_t s = sentences[r];
+            for (int64_t c = 0; t < batch->target_length[s] && c < model->target_size; c++)
+                cr_assert_float_eq(number(model, values, r * model->target_size + c),
+                                   forced[(batch->target_start[s] + t) * model->target_size + c], tolerance,
+                                   "%s: sentence %lld, step %lld, token %lld", name, (long long)s,
+                                   (long long)t, (long long)c);
+        }
+    }
+    free(forced);
+}
+
+Test(recurrent, decoding_gives_the_probabilities_of_the_forced_pass)
+{
+    static const int64_t SOURCE[][5] = {{3, 1, 6, 0, 2}, {4, 4, 1, 1, 8}},
+                         TARGET[][5] = {{4, 0, 2, 7, 1}, {9, 1, 5, 0, 3}};
+    for (int v = 0; v < VARIANT_COUNT; v++)
+        for (int dtype = QKV_FLOAT32; dtype <= QKV_FLOAT64; dtype++) {
+            struct qkv_model *model = model_of(&VARIANTS[v], (enum qkv_dtype)dtype, 0);
+            struct qkv_decoding *decoding = qkv_decoding_new(model);
+            struct qkv_batch batch = {0};
+            for (uint64_t i = 0; i < 2; i++) { /* the second batch reuses everything */
+                tiny_batch(&batch, model, 5 - (int64_t)i, SOURCE[i], TARGET[i], i);
+                struct qkv_batch_view view = whole(&batch);
+                expect_forced(decoding, model, VARIANTS[v].name, &view, dtype == QKV_FLOAT64 ? 1e-12 : 2e-5);
+            }
+            qkv_batch_release(&batch);
+            qkv_decoding_free(decoding);
+            qkv_model_free(model);
+        }
+}
+
+/* ---- the forced pass ---- */
+
+Test(recurrent, sentences_of_a_batch_do_not_see_each_other)
+{
+    static const int64_t SOURCE[] = {3, 1, 6, 0, 2}, TARGET[] = {4, 0, 2, 7, 4};
+    for (int v = 0; v < VARIANT_COUNT; v++) {
+        struct qkv_model *model = model_of(&VARIANTS[v], QKV_FLOAT64, 0);
+        struct qkv_batch batch = {0};
+        tiny_batch(&batch, model, 5, SOURCE, TARGET, 1);
+        struct qkv_batch_view view = whole(&batch);
+        double *together = tiny_log_probabilities(model, &view);
+        for (int64_t shard = 0; shard < 5; shard++) {
+            struct qkv_batch_view part;
+            qkv_batch_shard(&batch, shard, 5, &part);
+            if (!part.count) continue;
+            double *alone = tiny_log_probabilities(model, &part);
+            int64_t first = view.target_start[part.first] * model->target_size;
+            for (int64_t i = 0; i < part.target_tokens * model->target_size; i++)
+                cr_assert_float_eq(alone[i], together[first + i], 1e-12, "%s: part %lld", VARIANTS[v].name,
+                                   (long long)shard);
+            free(alone);
+        }
+        free(together);
+        qkv_batch_release(&batch);
+        qkv_model_free(model);
+    }
+}
+
+/* An encoder that reads from the end stores what it read where the word stands: another first word, which it
+ * reads last, changes the weight of that word only, and those of the others stay in proportion. Read from the
+ * begin, it changes all of them. */
+static double proportion_moved_by_first_word(bool reverse)
+{
+    const struct variant variant = {"",    QKV_CELL_LSTM, QKV_SCORED_GENERAL,   false,
+                                    false, reverse,       QKV_INIT_HIDDEN_ZERO, 1};
+    static const int64_t SOURCE[] = {5}, TARGET[] = {3};
+    struct qkv_model *model = model_of(&variant, QKV_FLOAT64, 0);
+    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
+    struct qkv_trace *trace = calloc(1, sizeof *trace);
+    struct qkv_batch batch = {0};
+    qkv_graph_set_gradients(graph, false);
+    qkv_graph_bind(graph, &model->parameters, NULL, false);
+    tiny_batch(&batch, model, 1, SOURCE, TARGET, 2);
+    struct qkv_batch_view view = whole(&batch);
+    double proportion[2][6], moved = 0;
+    for (int changed = 0; changed < 2; changed++) {
+        qkv_graph_reset(graph);
+        if (changed) batch.source[0] = batch.source[0] == 5 ? 6 : 5;
+        qkv_model_loss(model, graph, &view, 0, 1, trace);
+        qkv_forward(graph);
+        int64_t rows, columns;
+        const double *weights = qkv_attention_weights_of(trace->attention[0].node, 0, 0, &rows, &columns);
+        cr_assert_eq(columns, 6);
+        for (int j = 0; j < 6; j++) proportion[changed][j] = weights[j] / weights[5];
+    }
+    for (int j = 1; j < 5; j++) moved = fmax(moved, fabs(proportion[0][j] / proportion[1][j] - 1));
+    cr_expect(fabs(proportion[0][0] / proportion[1][0] - 1) > 1e-3, "the weight of the changed word stays");
+    qkv_batch_release(&batch);
+    qkv_graph_free(graph);
+    qkv_model_free(model);
+    free(trace);
+    return moved;
+}
+
+Test(recurrent, a_reversed_source_keeps_its_word_order)
+{
+    cr_expect_lt(proportion_moved_by_first_word(true), 1e-12);
+    cr_expect_gt(proportion_moved_by_first_word(false), 1e-3);
+}
+
+Test(recurrent, the_trace_holds_the_attention_of_each_sentence)
+{
+    static const int64_t SOURCE[] = {3, 1, 6, 0}, TARGET[] = {4, 0, 2, 7};
+    struct qkv_trace *trace = calloc(1, sizeof *trace);
+    for (int v = 0; v < VARIANT_COUNT; v++) {
+        const char *name = VARIANTS[v].name;
+        struct qkv_model *model = model_of(&VARIANTS[v], QKV_FLOAT64, 0);
+        struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
+        struct qkv_batch batch = {0};
+        qkv_graph_set_gradients(graph, false);
+        qkv_graph_bind(graph, &model->parameters, NULL, false);
+        tiny_batch(&batch, model, 4, SOURCE, TARGET, 1);
+        struct qkv_batch_view view = whole(&batch);
+        qkv_model_loss(model, graph, &view, 0, 1, trace);
+        qkv_forward(graph);
+        cr_assert_eq(trace->count, VARIANTS[v].score != QKV_SCORED_NONE, "%s: %lld", name,
+                     (long long)trace->count);
+        for (int64_t s = 0; trace->count && s < 4; s++) {
+            int64_t rows, columns;
+            const double *w = qkv_attention_weights_of(trace->attention[0].node, s, 0, &rows, &columns);
+            cr_assert_not_null(w, "%s", name);
+            cr_assert_eq(rows, TARGET[s] + 1, "%s: %lld rows", name, (long long)rows);
+            cr_assert_eq(columns, SOURCE[s] + 1, "%s: %lld columns", name, (long long)columns);
+            for (int64_t i = 0; i < rows; i++) {
+                double sum = 0;
+                for (int64_t j = 0; j < columns; j++) sum += w[i * columns + j];
+                if (VARIANTS[v].score == QKV_SCORED_LOCAL_P) /* the bell takes some away */
+                    cr_expect(sum > 0 && sum <= 1, "%s: a row sums to %g", name, sum);
+                else
+                    cr_expect_float_eq(sum, 1, 1e-12, "%s: a row sums to %g", name, sum);
+            }
+        }
+        qkv_batch_release(&batch);
+        qkv_graph_free(graph);
+        qkv_model_free(model);
+    }
+    free(trace);
+}
+
+/* The weights of a sentence do not depend on its place in the batch, though its rows are sorted by length on
+ * the way. */
+Test(recurrent, weights_belong_to_their_sentence)
+{
+    static const int64_t SOURCE[] = {2, 5, 3}, TARGET[] = {1, 6, 3};
+    struct qkv_trace *trace = calloc(1, sizeof *trace);
+    for (int v = 0; v < VARIANT_COUNT; v++) {
+        if (VARIANTS[v].score == QKV_SCORED_NONE) continue;
+        struct qkv_model *model = model_of(&VARIANTS[v], QKV_FLOAT64, 0);
+        struct qkv_graph *graph[2] = {qkv_graph_new(QKV_FLOAT64), qkv_graph_new(QKV_FLOAT64)};
+        struct qkv_batch batch = {0};
+        struct qkv_batch_view view[2];
+        const double *weights[2];
+        int64_t rows[2], columns[2];
+        tiny_batch(&batch, model, 3, SOURCE, TARGET, 3);
+        view[0] = whole(&batch);
+        for (int k = 0; k < 2; k++) { /* the batch, then its last sentence alone */
+            if (k) {
+                struct qkv_ids source = {3, view[0].source + view[0].source_start[2]};
+                struct qkv_ids target = {3, view[0].target_input + view[0].target_start[2] + 1};
+                struct qkv_batch alone = {0};
+                cr_assert_eq(qkv_batch_make(&alone, 1, &source, &target, NULL), QKV_OK);
+                qkv_batch_release(&batch);
+                batch = alone;
+                view[1] = whole(&batch);
+            }
+            qkv_graph_set_gradients(graph[k], false);
+            qkv_graph_bind(graph[k], &model->parameters, NULL, false);
+            qkv_model_loss(model, graph[k], &view[k], 0, 1, trace);
+            qkv_forward(graph[k]);
+            weights[k] =
+                qkv_attention_weights_of(trace->attention[0].node, k ? 0 : 2, 0, &rows[k], &columns[k]);
+        }
+        cr_assert_eq(rows[0] * columns[0], rows[1] * columns[1]);
+        for (int64_t i = 0; i < rows[0] * columns[0]; i++)
+            cr_assert_float_eq(weights[0][i], weights[1][i], 1e-12, "%s: weight %lld", VARIANTS[v].name,
+                               (long long)i);
+        qkv_batch_release(&batch);
+        qkv_graph_free(graph[0]);
+        qkv_graph_free(graph[1]);
+        qkv_model_free(model);
+    }
+    free(trace);
+}
+
+/* ---- training steps ---- */
+
+Test(recurrent, the_same_bits_with_any_number_of_threads)
+{
+    enum { SHARDS = 4 };
+    static const int64_t SOURCE[] = {3, 1, 6, 0, 2, 5, 4, 1}, TARGET[] = {4, 0, 2, 7, 4, 3, 1, 6};
+    for (int v = 0; v < VARIANT_COUNT; v++) {
+        struct qkv_model *model = model_of(&VARIANTS[v], QKV_FLOAT32, 0.2);
+        size_t bytes = (size_t)model->parameters.elements * sizeof(float);
+        char *first = malloc(SHARDS * bytes);
+        for (int threads = 1; threads <= 3; threads++) {
+            struct qkv_workers *workers = qkv_workers_new(threads, NULL);
+            struct qkv_replicas *replicas = qkv_replicas_new(model, workers, SHARDS, NULL);
+            const struct qkv_random random = {.seed = 1, .step = 4};
+            struct qkv_batch batch = {0};
+            struct qkv_step_sums sums;
+            struct qkv_error error;
+            tiny_batch(&batch, model, 8, SOURCE, TARGET, 7);
+            cr_assert_eq(qkv_replicas_step(replicas, &batch, 0.1, &random, false, &sums, &error), QKV_OK,
+                         "%s", error.message);
+            for (int shard = 0; shard < SHARDS; shard++) {
+                const char *gradients = qkv_replicas_gradients(replicas)[shard];
+                if (threads == 1)
+                    memcpy(first + (size_t)shard * bytes, gradients, bytes);
+                else
+                    cr_expect_arr_eq(gradients, first + (size_t)shard * bytes, bytes, "%s, %d threads",
+                                     VARIANTS[v].name, threads);
+            }
+            qkv_batch_release(&batch);
+            qkv_replicas_free(replicas);
+            qkv_workers_free(workers);
+        }
+        free(first);
+        qkv_model_free(model);
+    }
+}
