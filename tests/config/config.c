@@ -9,11 +9,18 @@
 #include <string.h>
 #include <unistd.h>
 
-#define STACK(type)                                                                                          \
-    "    type: transformer\n    num_layers: 3\n    num_heads: 6\n    hidden_size: 96\n    ff_size: 128\n"    \
-    "    dropout: 0.25\n    layer_norm: post\n    norm: rms\n    norm_epsilon: 1e-5\n    activation: "       \
-    "gelu_tanh\n"                                                                                            \
-    "    attention:\n      key_width: 24\n      value_width: 8\n      bias: false\n      dropout: 0\n"       \
+/* What recurrent networks have, at its default: a transformer must not change it. */
+#define ENCODER "    bidirectional: true\n    reverse: false\n"
+#define DECODER "    init_hidden: bridge\n    input_feeding: true\n    hidden_dropout: 0\n"
+#define SCORE   "      score: scaled_dot\n      local_window: 10\n"
+
+#define STACK(type, own, score)                                                                              \
+    "    type: transformer\n    num_layers: 3\n    rnn_type: gru\n" own                                      \
+    "    num_heads: 6\n    hidden_size: 96\n"                                                                \
+    "    ff_size: 128\n    dropout: 0.25\n    layer_norm: post\n    norm: rms\n    norm_epsilon: 1e-5\n"     \
+    "    activation: gelu_tanh\n"                                                                            \
+    "    attention:\n" score                                                                                 \
+    "      key_width: 24\n      value_width: 8\n      bias: false\n      dropout: 0\n"                       \
     "      key_value_heads: 1\n      window: 7\n      global_tokens: 2\n      kernel: flash\n"               \
     "    embeddings:\n      embedding_dim: 96\n      scale: false\n      dropout: 0.05\n"                    \
     "    positions:\n      type: " type "\n      base: 500.5\n      max_length: 60\n"                        \
@@ -42,7 +49,9 @@ static const char EVERY_KEY[] = "name: every_key-1.0\n"
     "  embed_init_gain: 2\n"
     "  tied_embeddings: true\n"
     "  tied_softmax: true\n"
-    "  encoder:\n" STACK("learned") "  decoder:\n" STACK("none") //
+    "  init_rnn_orthogonal: true\n"
+    "  lstm_forget_gate: 0.5\n"
+    "  encoder:\n" STACK("learned", ENCODER, "") "  decoder:\n" STACK("none", DECODER, SCORE) //
     "\n"
     "training:\n"
     "  model_dir: out/here\n"

@@ -139,7 +139,7 @@ Test(recurrent, sentences_of_a_batch_do_not_see_each_other)
             qkv_batch_shard(&batch, shard, 5, &part);
             if (!part.count) continue;
             double *alone = tiny_log_probabilities(model, &part);
-            int64_t first = view.target_start[part.first] * model->target_size;
+            int64_t first = batch.target_start[part.first] * model->target_size;
             for (int64_t i = 0; i < part.target_tokens * model->target_size; i++)
                 cr_assert_float_eq(alone[i], together[first + i], 1e-12, "%s: part %lld", VARIANTS[v].name,
                                    (long long)shard);

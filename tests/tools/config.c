@@ -201,7 +201,7 @@ Test(config, refuses_what_is_not_a_choice_and_lists_the_choices)
            {BASE "model: {decoder: {attention: {kernel: fast}}}\n", "",
             "x.yaml:4:39: model.decoder.attention.kernel is 'fast', but must be one of auto, exact, flash\n"},
            {BASE "model: {decoder: {type: rnn}}\n", "",
-            "x.yaml:4:25: model.decoder.type is 'rnn', but must be transformer\n"},
+            "x.yaml:4:25: model.decoder.type is 'rnn', but must be one of transformer, recurrent\n"},
            {BASE "model: {initializer: ones}\n", "",
             "x.yaml:4:22: model.initializer is 'ones', but must be one of xavier_uniform, xavier_normal, "
             "uniform, "

@@ -1,0 +1,157 @@
+/* Recurrent networks on the command line: what a config may ask for, and that every command works with them.
+ */
+#include "tiny_run.h"
+
+#include <string.h>
+
+static const char BASE[] =
+    "name: x\ndata: {train: t.tsv, src: {lang: a}, trg: {lang: b}}\ntraining: {updates: 1}\n";
+
+static void expect_sentence(const char *model, const char *sentence)
+{
+    const char *folder = scratch("tools_recurrent_config");
+    write_text(folder, "x.yaml", format("%smodel:\n%s", BASE, model));
+    struct outcome outcome = run("cd '%s' && qkv config x.yaml", folder);
+    cr_expect_eq(outcome.exit_code, 2, "%s is accepted", model);
+    cr_expect_str_eq(outcome.output, "");
+    cr_expect_str_eq(outcome.error, format("%s\n", sentence), "%s\ngot\n%swanted\n%s\n", model, outcome.error,
+                     sentence);
+}
+
+#define RECURRENT(encoder, decoder)                                                                          \
+    "  encoder: {type: recurrent" encoder "}\n  decoder: {type: recurrent" decoder "}\n"
+
+Test(recurrent, what_does_not_fit_is_refused_at_its_place)
+{
+    expect_sentence(
+        "  decoder: {attention: {score: local_p}}\n",
+        "x.yaml:5:25: model.decoder.attention.score is local_p, but that is for recurrent networks, and "
+        "model.decoder.type is transformer");
+    expect_sentence(
+        "  encoder: {bidirectional: false}\n",
+        "x.yaml:5:13: model.encoder.bidirectional is false, but that is for recurrent networks, and "
+        "model.encoder.type is transformer");
+    expect_sentence(RECURRENT(", num_heads: 8", ""),
+                    "x.yaml:5:30: model.encoder.num_heads is 8, but that is for transformer networks, and "
+                    "model.encoder.type is recurrent");
+    expect_sentence(
+        RECURRENT("", ", attention: {window: 5}"),
+        "x.yaml:6:42: model.decoder.attention.window is 5, but that is for transformer networks, and "
+        "model.decoder.type is recurrent");
+    expect_sentence(
+        "  decoder: {type: recurrent}\n",
+        "x.yaml:5:13: model.decoder.type is recurrent, but must equal model.encoder.type (transformer)");
+    expect_sentence(
+        RECURRENT(", reverse: true", ""),
+        "x.yaml:5:30: model.encoder.reverse is true, but needs model.encoder.bidirectional to be false");
+    expect_sentence(
+        RECURRENT(", num_layers: 1", ", init_hidden: last"),
+        "x.yaml:6:30: model.decoder.init_hidden is last, but needs rnn_type, num_layers and hidden_size of "
+        "encoder and decoder to be alike");
+    expect_sentence(
+        RECURRENT("", ", attention: {score: dot}"),
+        "x.yaml:6:42: model.decoder.attention.score is dot, but needs states of one width: those of the "
+        "encoder are 128 wide, both directions together, those of the decoder 64");
+    expect_sentence(
+        RECURRENT("", ", init_hidden: zero, input_feeding: false, attention: {score: none}"),
+        "x.yaml:6:30: model.decoder.init_hidden is zero, but with model.decoder.attention.score none and "
+        "without model.decoder.input_feeding nothing of the source would reach the decoder");
+    expect_sentence(
+        RECURRENT("", ", embeddings: {embedding_dim: 32}") "  tied_softmax: true\n",
+        "x.yaml:7:3: model.tied_softmax is true, but needs model.decoder.embeddings.embedding_dim to be "
+        "hidden_size");
+    expect_sentence(
+        RECURRENT("", ", attention: {local_window: 0}"),
+        "x.yaml:6:56: model.decoder.attention.local_window is 0, but must be between 1 and 65536");
+}
+
+/* Whole configs, as runs keep them, name every key: those of the other kind of network are no error at their
+ * default. */
+Test(recurrent, a_whole_config_is_read_again)
+{
+    const char *folder = scratch("tools_recurrent_full");
+    write_text(
+        folder, "x.yaml",
+        format("%smodel:\n%s", BASE,
+               RECURRENT(
+                   ", rnn_type: lstm, bidirectional: false, reverse: true, embeddings: {embedding_dim: 20}",
+                   ", rnn_type: lstm, init_hidden: last, input_feeding: false, attention: {score: concat}")));
+    struct outcome full = run("cd '%s' && qkv config x.yaml --full", folder);
+    cr_assert_eq(full.exit_code, 0, "%s", full.error);
+    write_text(folder, "y.yaml", full.output);
+    struct outcome again = run("cd '%s' && qkv config y.yaml --full", folder);
+    cr_expect_str_eq(again.output, full.output);
+    struct outcome shortened = run("cd '%s' && qkv config y.yaml", folder);
+    cr_expect_eq(strstr(shortened.output, "num_heads"), NULL, "%s", shortened.output);
+}
+
+/* ---- trained ---- */
+
+#define ATTENDS                                                                                              \
+    "-s model.encoder.type=recurrent -s model.decoder.type=recurrent -s model.encoder.num_heads=4 "          \
+    "-s model.decoder.num_heads=4 -s model.encoder.ff_size=256 -s model.decoder.ff_size=256 "                \
+    "-s model.encoder.positions.max_length=512 -s model.decoder.positions.max_length=512 "
+
+static void train(const char *folder, const char *settings)
+{
+    const char *trained = tiny_folder("recurrent");
+    struct outcome outcome = run(
+        "cd '%s' && cp '%s/tiny.yaml' '%s/train.tsv' . && qkv train tiny.yaml --threads 1 --quiet " ATTENDS
+        "%s",
+        folder, trained, trained, settings);
+    cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
+}
+
+Test(recurrent, every_command_works_with_attention)
+{
+    const char *folder = scratch("tools_recurrent_attends");
+    train(folder, "-s model.decoder.attention.score=local_p -s model.decoder.attention.local_window=2 "
+                  "-s training.updates=150");
+    struct outcome outcome = run("cd '%s' && echo 'one four two' | qkv translate run --beam 3", folder);
+    cr_expect_str_eq(outcome.output, "uno cuatro dos\n", "%s%s", outcome.output, outcome.error);
+    outcome = run("cd '%s' && qkv attention run 'one four two' --target 'uno cuatro dos' -q", folder);
+    cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
+    cr_expect_neq(strstr(outcome.output, "cross attention, layer 1"), NULL, "%s", outcome.output);
+    cr_expect_neq(strstr(outcome.output, "\ncuatro "), NULL, "%s", outcome.output);
+    char *links = format("%s", "");
+    for (int i = 0; i < 20; i++) links = format("%s0-0 1-1\n", links);
+    write_text(folder, "links", links);
+    outcome = run("cd '%s' && qkv evaluate run train.tsv --links links", folder);
+    cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
+    cr_expect_neq(strstr(outcome.output, "layer 1, head 1"), NULL, "%s", outcome.output);
+    outcome = run("cd '%s' && qkv inspect run", folder);
+    cr_expect_neq(
+        strstr(outcome.output, "encoder      recurrent, 2 layers of gru, width 16, bidirectional\n"), NULL,
+        "%s", outcome.output);
+    cr_expect_neq(strstr(outcome.output,
+                         "decoder      recurrent, 1 layer of gru, width 16, attention local_p with "
+                         "input feeding, starts by bridge\n"),
+                  NULL, "%s", outcome.output);
+}
+
+Test(recurrent, without_attention_there_is_nothing_to_look_at)
+{
+    const char *folder = scratch("tools_recurrent_fixed");
+    train(folder, "-s model.decoder.attention.score=none");
+    struct outcome outcome = run("cd '%s' && qkv attention run 'one four two'", folder);
+    cr_expect_eq(outcome.exit_code, 2);
+    cr_expect_str_eq(outcome.output, "");
+    cr_expect_str_eq(outcome.error, "qkv: the model has no cross attention\n", "%s", outcome.error);
+    write_text(folder, "links", "0-0\n");
+    outcome = run("cd '%s' && head -1 train.tsv > one.tsv && qkv evaluate run one.tsv --links links", folder);
+    cr_expect_eq(outcome.exit_code, 2, "%s", outcome.output);
+    cr_expect_str_eq(outcome.error, "qkv: the model has no cross attention\n", "%s", outcome.error);
+    outcome = run("cd '%s' && qkv translate run --beam 2 train.tsv", folder);
+    cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
+}
+
+/* Sentences of any length: nothing is bound to a number of positions. */
+Test(recurrent, sentences_may_be_longer_than_any_table_of_positions)
+{
+    const char *folder = scratch("tools_recurrent_long");
+    train(folder, "-s training.updates=1 -s testing.max_output_length=5");
+    struct outcome outcome = run("cd '%s' && for i in $(seq 600); do printf 'one '; done > long && echo >> "
+                                 "long && qkv translate run long",
+                                 folder);
+    cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
+}
