@@ -19,7 +19,7 @@ struct request {
     const char *target, *kind, *head, *versus, *format, *output, *colormap, *checkpoint;
     struct argument_list follow, settings;
     int64_t beam, layer, digits;
-    bool full, annotate, quiet, reference;
+    bool full, annotate, quiet, reference, best;
     /* What they mean. */
     const struct qkv_explain_format *writer;
     const char *path; /* NULL: standard output */
@@ -72,8 +72,10 @@ static int read_head(struct request *r)
     if (!r->head || !strcmp(r->head, "all")) return QKV_OK;
     errno = 0;
     long number = strtol(r->head, &end, 10);
+    r->best = !strcmp(r->head, "best");
+    if (r->best) return QKV_OK;
     if (end == r->head || *end || errno || number < 1 || number > 1000000)
-        return complain("--head is '%s', but must be a number from 1, or all", r->head);
+        return complain("--head is '%s', but must be a number from 1, all or best", r->head);
     r->number = (int)number;
     return QKV_OK;
 }
@@ -104,13 +106,32 @@ static int read_options(struct request *r)
 
 /* ---- writing ---- */
 
+/* The head of the last walk, the learned one, that agrees best with the mean of all; see QKV_ATTENTION_BEST.
+ */
+static int best_head(const struct qkv_explanation *walk)
+{
+    const struct qkv_step *weights = qkv_explain_step(walk, "weights");
+    int64_t cells = weights->rows * weights->columns, best = 0;
+    double most = -1;
+    for (int64_t h = 0; h < weights->heads; h++) {
+        double agreement = 0;
+        for (int64_t i = 0; i < weights->heads * cells; i++)
+            agreement += weights->values[h * cells + i % cells] * weights->values[i];
+        if (agreement <= most) continue;
+        most = agreement;
+        best = h;
+    }
+    return walk->first_head + (int)best;
+}
+
 static enum qkv_status write_walks(const struct request *r, struct qkv_explanation *walks, int count,
                                    struct qkv_arena *arena, struct qkv_error *error)
 {
     char *bytes;
     size_t size;
-    for (int i = 0; r->number && i < count; i++)
-        if (qkv_explain_select_head(&walks[i], r->number, arena, error)) return QKV_INVALID;
+    int head = r->best ? best_head(&walks[count - 1]) : r->number;
+    for (int i = 0; head && i < count; i++)
+        if (qkv_explain_select_head(&walks[i], head, arena, error)) return QKV_INVALID;
     if (qkv_explain_render(walks, count, r->writer, &r->options, &bytes, &size, error)) return QKV_INVALID;
     enum qkv_status status = QKV_OK;
     if (r->path) {
@@ -258,7 +279,8 @@ int command_explain(int argc, char **argv)
         {"digits", 0, "N", ARGUMENT_INTEGER, &r.digits, 1, 17, "digits behind the point (default: 4)"},
         {"follow", 0, "WORDS", ARGUMENT_LIST, &r.follow, 0, 0,
          "only these words ask: a word or its number from 1; may be repeated"},
-        {"head", 0, "H", ARGUMENT_TEXT, &r.head, 0, 0, "only this head, from 1 (default: all)"},
+        {"head", 0, "H", ARGUMENT_TEXT, &r.head, 0, 0,
+         "only this head: a number from 1, or best, the one that agrees most with the others"},
         {"set", 's', "KEY=VALUE", ARGUMENT_LIST, &r.settings, 0, 0,
          "override a key of the scene; may be repeated"},
         {"reference", 0, NULL, ARGUMENT_FLAG, &r.reference, 0, 0,
@@ -289,7 +311,7 @@ int command_explain(int argc, char **argv)
         .examples =
             "  qkv explain configs/seeds/general_attention.yaml --digits 8\n"
             "  qkv explain configs/seeds/general_attention.yaml --follow word_1 -o one_word.html\n"
-            "  qkv explain runs/toy_en_es \"the cat is sleeping\" --layer 2 --head 1 --versus random\n",
+            "  qkv explain runs/toy_en_es \"the cat is sleeping\" --layer 2 --head best --versus random\n",
         .most = 2,
     };
     int code = arguments_parse(&usage, argc, argv, &operands);

@@ -1,7 +1,7 @@
 /* Reads a scene, and checks all that can be told of it without a run. */
 #include "schema.h"
 
-#include <errno.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +37,18 @@ static bool given(const struct checking *checking, const char *path)
     return origin(checking, path)->given;
 }
 
-/* Collects a sentence at the place of a key, unless the key itself is bad. */
+/* Whether the sentence has been said of that place already. */
+static bool said(const struct qkv_collector *collector, struct qkv_place place, const char *sentence)
+{
+    for (int i = 0; i < collector->count; i++)
+        if (collector->finding[i].line == place.line && collector->finding[i].column == place.column &&
+            strstr(collector->finding[i].text, sentence))
+            return true;
+    return false;
+}
+
+/* Collects a sentence at the place of a key, unless the key itself is bad; of one that was not given at the
+ * place of the tokens, which always are. */
 static void QKV_PRINTF(3, 4)
     object(const struct checking *checking, const char *path, const char *format, ...)
 {
@@ -47,7 +58,9 @@ static void QKV_PRINTF(3, 4)
     va_start(arguments, format);
     vsnprintf(sentence.message, sizeof sentence.message, format, arguments);
     va_end(arguments);
-    qkv_collect(checking->collector, origin(checking, path)->place, "%s", sentence.message);
+    struct qkv_place place = origin(checking, given(checking, path) ? path : "tokens")->place;
+    if (!said(checking->collector, place, sentence.message))
+        qkv_collect(checking->collector, place, "%s", sentence.message);
 }
 
 static const char *join(const struct checking *checking, const char *section, const char *key)
@@ -118,6 +131,28 @@ static void find_asking(const struct checking *checking)
 
 /* ---- vectors ---- */
 
+/* What is given must be used. */
+static void check_used(const struct checking *checking, const char *section,
+                       const struct qkv_vectors_config *vectors)
+{
+    const char *values = join(checking, section, "values"), *from = join(checking, section, "from");
+    if (vectors->values.rows && vectors->from != QKV_VECTORS_GIVEN)
+        object(checking, values, "%s is given, but %s is not: say %s: given", values, from, from);
+}
+
+/* Only masks may hide for good. */
+static void check_finite(const struct checking *checking)
+{
+    for (int i = 0; i < qkv_scene_schema.count; i++) {
+        const struct qkv_key *key = &qkv_scene_schema.keys[i];
+        if (key->kind != QKV_KEY_MATRIX || !strcmp(key->path, "mask.values")) continue;
+        const struct qkv_matrix *matrix = qkv_key_value(key, checking->scene);
+        for (int64_t c = 0; c < matrix->rows * matrix->columns; c++)
+            if (isinf(matrix->value[c]))
+                object(checking, key->path, "%s holds -.inf, which is for mask.values", key->path);
+    }
+}
+
 static int64_t longest_word(const struct qkv_texts *words)
 {
     size_t longest = 0;
@@ -177,7 +212,9 @@ static int64_t check_direct(const struct checking *checking, const char *section
     if (vectors->from == QKV_VECTORS_RANDOM) {
         if (!vectors->width) vectors->width = heads * width;
         const char *path = join(checking, section, "width");
-        if (!vectors->width || vectors->width % heads)
+        if (!vectors->width)
+            object(checking, from, "%s must be given where vectors are random", path);
+        else if (vectors->width % heads)
             object(checking, given(checking, path) ? path : from,
                    "%s is %lld, but must be a multiple of %lld heads", path, (long long)vectors->width,
                    (long long)heads);
@@ -266,6 +303,24 @@ static void check_scores(const struct checking *checking)
         object(checking, "weights.from", "weights.from is none, but attention.score needs weights");
 }
 
+/* Matrices that are given must be used, and so must be what asks for drawn ones. */
+static void check_given(const struct checking *checking)
+{
+    const struct qkv_scene *scene = checking->scene;
+    static const char *const paths[] = {"weights.query", "weights.key", "weights.value", "weights.output"};
+    bool may = scene->weights.from == QKV_WEIGHTS_GIVEN;
+    for (int i = 0; i < 4; i++) {
+        const struct qkv_key *key = qkv_schema_find(&qkv_scene_schema, paths[i]);
+        const struct qkv_matrix *matrix = qkv_key_value(key, scene);
+        if (matrix->rows && !may)
+            object(checking, paths[i], "%s is given, but weights.from is not: say weights.from: given",
+                   paths[i]);
+    }
+    if (scene->attention.output && scene->weights.from != QKV_WEIGHTS_RANDOM)
+        object(checking, "attention.output",
+               "attention.output is for random weights: give weights.output instead");
+}
+
 static void check_weights(const struct checking *checking)
 {
     struct qkv_scene *scene = checking->scene;
@@ -277,20 +332,21 @@ static void check_weights(const struct checking *checking)
                                  "weights.query", &scene->weights.query)
                     : check_direct(checking, "queries", &scene->queries, scene->tokens.count,
                                    scene->attention.key_width);
-        key = is_projected(&scene->keys)
-                  ? head_width(checking, "attention.key_width", scene->attention.key_width,
-                               scene->source_width, "weights.key", &scene->weights.key)
-                  : check_direct(checking, "keys", &scene->keys, source_count(scene),
-                                 scene->attention.key_width);
+        bool random = scene->weights.from == QKV_WEIGHTS_RANDOM;
+        int64_t wanted = random && query ? query : scene->attention.key_width;
+        key = is_projected(&scene->keys) ? head_width(checking, "attention.key_width", wanted,
+                                                      scene->source_width, "weights.key", &scene->weights.key)
+                                         : check_direct(checking, "keys", &scene->keys, source_count(scene),
+                                                        scene->attention.key_width);
     }
     value = is_projected(&scene->values)
                 ? head_width(checking, "attention.value_width", scene->attention.value_width,
                              scene->source_width, "weights.value", &scene->weights.value)
                 : check_direct(checking, "values", &scene->values, source_count(scene),
                                scene->attention.value_width);
-    const char *place = scene->keys.from == QKV_VECTORS_GIVEN ? "keys.values"
-                        : given(checking, "weights.key")      ? "weights.key"
-                                                              : "attention.heads";
+    const char *place = given(checking, "keys.values")   ? "keys.values"
+                        : given(checking, "weights.key") ? "weights.key"
+                                                         : "weights.from";
     if (query && key && query != key)
         object(checking, place,
                "keys are %lld wide, but queries are %lld wide: their product needs the same width",
@@ -367,7 +423,14 @@ static void check_scene(const struct checking *checking)
     if (positions != QKV_POSITION_SINUSOIDAL && positions != QKV_POSITION_NONE)
         object(checking, "positions.type", "positions.type is %s, but a scene has sinusoidal ones, or none",
                qkv_position_kind_name(positions));
+    check_used(checking, "embeddings", &scene->embeddings);
+    check_used(checking, "source_embeddings", &scene->source_embeddings);
+    check_used(checking, "queries", &scene->queries);
+    check_used(checking, "keys", &scene->keys);
+    check_used(checking, "values", &scene->values);
+    check_finite(checking);
     check_run(checking);
+    check_given(checking);
     check_weights(checking);
     check_mask(checking);
     int64_t joined = scene->attention.heads * scene->attention.value_width;

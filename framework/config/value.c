@@ -163,11 +163,14 @@ static bool read_texts(const struct reading *reading, const struct qkv_yaml_node
     for (const struct qkv_yaml_node *item = words ? NULL : node->first; item; item = item->next) {
         const struct reading one = item_of(reading, item);
         if (item->kind != QKV_YAML_SCALAR || qkv_yaml_is_null(item) || !*item->text)
-            good = refuse(&one, item, "a list whose items are texts");
+            good = refuse(&one, item, "made of texts");
         else
             text[count++] = item->text;
     }
-    if (good && !count && !reading->key->fallback) return refuse(reading, node, "at least one word");
+    if (good && !count && !reading->key->fallback) {
+        qkv_collect(reading->collector, reading->place, "%s must hold at least one word", reading->key->path);
+        return false;
+    }
     if (good) *field = (struct qkv_texts){count, text};
     return good;
 }
@@ -178,7 +181,12 @@ static bool read_row(const struct reading *reading, const struct qkv_yaml_node *
 {
     const struct reading here = item_of(reading, row);
     if (row->kind == QKV_YAML_REFUSED) return false;
-    if (row->kind != QKV_YAML_SEQUENCE || !row->count)
+    if (row->kind == QKV_YAML_SEQUENCE && !row->count) {
+        qkv_collect(reading->collector, here.place, "%s: row %lld is empty", reading->key->path,
+                    (long long)number);
+        return false;
+    }
+    if (row->kind != QKV_YAML_SEQUENCE)
         return refuse(&here, row, "a list of rows of numbers, [[a, b], [c, d]]");
     if (number == 1) matrix->columns = row->count;
     if (row->count != matrix->columns) {

@@ -62,19 +62,19 @@ static uint32_t diverging(double part)
 struct painting {
     struct number_style style;
     double largest;
-    bool weights;
+    bool plain, weights; /* words have no heat; weights have the colormap */
     const char *colormap;
 };
 
 static void append_cell(const struct painting *painting, double value, struct bytes *out)
 {
     char text[40];
-    uint32_t color = 0xEEEEEE;
+    uint32_t color = painting->plain ? 0xFFFFFF : 0xEEEEEE;
     double part = painting->largest > 0 ? value / painting->largest : 0;
     qkv_explain_number(text, painting->style, value);
     if (isfinite(value) && painting->weights)
         qkv_colormap_color(painting->colormap, part, &color);
-    else if (isfinite(value))
+    else if (isfinite(value) && !painting->plain)
         color = diverging(part);
     qkv_bytes_format(out, "<td style=\"background:#%06x", (unsigned)color);
     if (qkv_report_ink(color)) qkv_bytes_text(out, ";color:#fff");
@@ -130,6 +130,7 @@ static void append_step(const struct explain_job *job, int64_t at, struct bytes 
     const struct painting painting = {
         .style = qkv_explain_number_style(job, at),
         .largest = qkv_explain_largest(job, at),
+        .plain = strstr(first->name, "tokens"),
         .weights = !strcmp(first->name, "weights"),
         .colormap = colormap ? colormap : "YlOrRd",
     };

@@ -362,6 +362,7 @@ static enum qkv_status walk_scene(struct setting *s)
     make_mask(s);
     if (scene->weights.from == QKV_WEIGHTS_LEARNED) {
         if (qkv_learned_weights(&s->learned, s->walk, x, memory, &s->parts)) return QKV_INVALID;
+        s->parts.score = scene->attention.score;
     } else {
         make_weights(s);
     }

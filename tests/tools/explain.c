@@ -25,6 +25,43 @@ Test(explain, refuses_bad_scenes_with_line_and_column)
                    "4:11: attention.window is 0, but must be between 1 and 1000000");
     expect_refusal("tokens: [a]\nembeddings: {values: [[1]]}\nattnetion: {heads: 1}\n",
                    "3:1: unknown key attnetion; did you mean attention");
+
+    static const char *const CASES[][2] = {
+        {"tokens: []\n", "1:9: tokens must hold at least one word"},
+        {"tokens: [a, [b]]\n", "1:13: tokens is a list, but must be made of texts"},
+        {"tokens: a b\nembeddings: {from: random, width: 4}\nattention: {heads: 3}\n",
+         "3:13: attention.heads is 3, but must divide 4, the width of the vectors"},
+        {"tokens: a\nembeddings: {from: random}\n",
+         "2:14: embeddings.width must be given where vectors are random"},
+        {"tokens: a\nembeddings: {from: learned}\n",
+         "2:14: what is learned comes from a run: give its folder as run.path"},
+        {"tokens: a\nembeddings: {values: [[]]}\n", "2:23: embeddings.values: row 1 is empty"},
+        {"tokens: a\nembeddings: {values: [[-.inf]]}\n",
+         "2:14: embeddings.values holds -.inf, which is for mask.values"},
+        {"tokens: a\nembeddings: {values: [[1]], from: random, width: 1}\n",
+         "2:14: embeddings.values is given, but embeddings.from is not: say embeddings.from: given"},
+        {"tokens: a\nembeddings: {values: [[1]]}\nweights: {query: [[1]]}\n",
+         "3:11: weights.query is given, but weights.from is not: say weights.from: given"},
+        {"tokens: a\nsource: b\nembeddings: {values: [[1]]}\n",
+         "1:1: source_embeddings.values is missing: give a row for each word, or say source_embeddings.from: "
+         "random"},
+        {"tokens: a\nqueries: {from: given, values: [[1, 2]]}\nkeys: {from: given, values: [[1, 2, 3]]}\n"
+         "values: {from: given, values: [[1]]}\n",
+         "3:21: keys are 3 wide, but queries are 2 wide: their product needs the same width"},
+        {"tokens: a b\nembeddings: {values: [[1], [2]]}\nmask: {type: boolean, values: [[1, 0.5], [0, 1]]}\n",
+         "3:23: mask.values holds 0.5, but a boolean mask is made of 0 and 1"},
+        {"tokens: a\nsource: b\nembeddings: {values: [[1]]}\nsource_embeddings: {values: [[1]]}\n"
+         "mask: {type: causal}\n",
+         "5:8: mask.type is causal, which is for self-attention, but there is a source"},
+        {"tokens: a\nfollow: b\nembeddings: {values: [[1]]}\n",
+         "2:1: follow is 'b', but must be one of the tokens, or a number from 1 to 1"},
+        {"tokens: a\nembeddings: {values: [[1]]}\nsum: {components: 2}\n",
+         "3:7: sum.components is 2, but the context has 1"},
+        {"tokens: a\nembeddings: {values: &x [[1]]}\n",
+         "2:22: anchors are refused (&x); write the value out where it is used"},
+        {"tokens: a\ntokens: b\n", "2:1: duplicate key tokens, already given in line 1"},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) expect_refusal(CASES[i][0], CASES[i][1]);
 }
 
 /* ---- scenes ---- */
@@ -227,7 +264,7 @@ Test(explain, says_what_does_not_go_together)
         {"%s word", "qkv: %s is no run, and a scene takes no sentence: see its key tokens"},
         {"%s --target x", "qkv: --target is for runs, and %s is none"},
         {"%s --versus random", "qkv: --versus is for runs, and %s is none"},
-        {"%s --head 0", "qkv: --head is '0', but must be a number from 1, or all"},
+        {"%s --head 0", "qkv: --head is '0', but must be a number from 1, all or best"},
     };
     const char *scene = SEEDS "/general_attention.yaml";
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {

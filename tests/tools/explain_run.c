@@ -9,7 +9,7 @@ static cJSON *run_json(const char *command, const char *arguments)
     struct outcome outcome =
         run("cd '%s' && qkv %s run %s -f json", tiny_folder("explain_run"), command, arguments);
     cr_assert_eq(outcome.exit_code, 0, "%s %s: %s", command, arguments, outcome.error);
-    cJSON *json = cJSON_Parse(outcome.output);
+    cJSON *json = parsed(outcome.output);
     cr_assert_not_null(json);
     return json;
 }
@@ -98,6 +98,16 @@ Test(explain_run, sets_the_untrained_model_beside_the_trained_one)
     cr_expect_not_null(strstr(text.output, "learned, head 1"));
 }
 
+Test(explain_run, finds_the_best_head_as_attention_does)
+{
+    const char *sentence = "'one two three' --target 'uno dos tres' --kind encoder --layer 1 --head best";
+    cJSON *walk = run_json("explain", sentence), *report = run_json("attention", sentence);
+    cJSON *map = cJSON_GetArrayItem(cJSON_GetObjectItem(report, "maps"), 0);
+    cr_expect_eq(cJSON_GetObjectItem(cJSON_GetArrayItem(cJSON_GetObjectItem(walk, "walks"), 0), "first_head")
+                     ->valueint,
+                 cJSON_GetObjectItem(map, "head")->valueint);
+}
+
 Test(explain_run, follows_words)
 {
     cJSON *all = run_json("explain", "'one two three' --target 'uno dos tres'"),
@@ -132,7 +142,7 @@ Test(explain_run, scenes_learn_from_runs)
                                 "weights: {from: learned}\n";
     const char *folder = tiny_folder("explain_run");
     write_text(folder, "learned.yaml", SCENE);
-    cJSON *walk = cJSON_Parse(run("cd '%s' && qkv explain learned.yaml -f json", folder).output),
+    cJSON *walk = parsed(run("cd '%s' && qkv explain learned.yaml -f json", folder).output),
           *real = run_json("explain", "'one two' --target 'uno dos' --kind encoder --layer 2");
     cr_assert_not_null(walk);
     expect_shape(walk, "weights", "[2,2,2]");
@@ -176,8 +186,8 @@ static void expect_walk_of(const char *name, const char *attention, const char *
     struct outcome trained = run("cd '%s' && qkv train c.yaml --threads 1 --quiet", folder);
     cr_assert_eq(trained.exit_code, 0, "%s", trained.error);
     static const char SENTENCE[] = "'one two three one two' --target 'uno dos' -f json";
-    cJSON *walk = cJSON_Parse(run("cd '%s' && qkv explain run %s --kind encoder", folder, SENTENCE).output),
-          *report = cJSON_Parse(run("cd '%s' && qkv attention run %s", folder, SENTENCE).output);
+    cJSON *walk = parsed(run("cd '%s' && qkv explain run %s --kind encoder", folder, SENTENCE).output),
+          *report = parsed(run("cd '%s' && qkv attention run %s", folder, SENTENCE).output);
     cr_assert(walk && report);
     cr_expect_not_null(step_of(walk, 0, step), "%s: no step %s", name, step);
     for (int head = 1; head <= 4; head++) {

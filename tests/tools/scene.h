@@ -12,12 +12,18 @@
 
 #define SEEDS QKV_SOURCE_DIR "/configs/seeds"
 
-/* What a command writes as JSON; kept in reach. */
+/* JSON, kept in reach until the test ends. */
+static inline cJSON *parsed(const char *text)
+{
+    return remember(cJSON_Parse(text));
+}
+
+/* What a command writes as JSON. */
 static inline cJSON *walk_of(const char *arguments)
 {
     struct outcome outcome = run("qkv explain %s -f json", arguments);
     cr_assert_eq(outcome.exit_code, 0, "%s: %s", arguments, outcome.error);
-    cJSON *walk = cJSON_Parse(outcome.output);
+    cJSON *walk = parsed(outcome.output);
     cr_assert_not_null(walk, "%s", outcome.output);
     return walk;
 }
@@ -38,7 +44,7 @@ static inline void expect_shape(const cJSON *whole, const char *name, const char
 {
     cJSON *step = step_of(whole, 0, name);
     cr_assert_not_null(step, "no step %s", name);
-    cr_expect_str_eq(cJSON_PrintUnformatted(cJSON_GetObjectItem(step, "shape")), shape, "%s", name);
+    cr_expect_str_eq(remember(cJSON_PrintUnformatted(cJSON_GetObjectItem(step, "shape"))), shape, "%s", name);
 }
 
 /* A number of a matrix, or of head `head` of it; hidden ones are NaN. */
