@@ -28,6 +28,7 @@ static struct attention attention_of(const struct qkv_tensor *y)
         .mask = mask ? mask->value : NULL,
         .bias = y->input[4],
     };
+    a.group = a.heads / key_heads_of(options);
     a.key_width = a.query_ld / a.heads;
     a.value_width = a.value_ld / key_heads_of(options);
     a.out_ld = a.heads * a.value_width;

@@ -3,6 +3,8 @@
  * see. */
 #include "kernels/attention_fused.h"
 
+enum { SHORT_ROW = 64 };
+
 static int64_t block_rows(const struct attention *a, const struct pair *p)
 {
     return a->options->window ? window_rows(a->options) : p->queries;
@@ -94,6 +96,30 @@ static void add_distances(const struct qkv_tensor *y, const struct attention *a,
     }
 }
 
+/* Short rows, of which each sees its first few: all exponentials of the block are taken together, because a
+ * row alone would not fill a vector. What is hidden is overwritten. */
+static void short_softmax(const struct attention *a, const struct place *place, real *weights)
+{
+    const struct block *b = &place->block;
+    const struct pair *p = &place->head.pair;
+    int64_t first = a->options->causal ? p->keys - p->queries + b->row + 1 : b->columns;
+    int64_t more = a->options->causal ? 1 : 0; /* keys that each row sees beyond those of the row before */
+    for (int64_t i = 0; i < b->rows; i++) {
+        real *row = weights + i * b->columns, most = row[0];
+        for (int64_t j = 1; j < first + more * i; j++) most = row[j] > most ? row[j] : most;
+        for (int64_t j = 0; j < b->columns; j++) row[j] -= most;
+    }
+    for (int64_t i = 0; i < b->rows * b->columns; i++) weights[i] = fast_exp(weights[i]);
+    for (int64_t i = 0; i < b->rows; i++) {
+        real *row = weights + i * b->columns, sum = 0;
+        int64_t seen = first + more * i;
+        for (int64_t j = 0; j < seen; j++) sum += row[j];
+        real inverse = 1 / sum;
+        for (int64_t j = 0; j < seen; j++) row[j] *= inverse;
+        for (int64_t j = seen; j < b->columns; j++) row[j] = 0;
+    }
+}
+
 static void block_weights(struct qkv_tensor *y, const struct attention *a, const struct place *place)
 {
     const struct block *b = &place->block;
@@ -106,13 +132,14 @@ static void block_weights(struct qkv_tensor *y, const struct attention *a, const
             tile_scores(b->rows, b->length[r], a->key_width, query, a->query_ld,
                         key + b->start[r] * a->key_ld, a->key_ld, column, b->columns, block_scratch(y, a));
     for (int64_t i = 0; i < b->rows * b->columns; i++) weights[i] *= a->scale;
+    for (int64_t i = 0; counts_distance(a) && i < b->rows; i++)
+        add_distances(y, a, place, i, weights + i * b->columns);
+    if (!a->mask && !a->options->window && b->columns < SHORT_ROW) {
+        short_softmax(a, place, weights);
+        return;
+    }
     for (int64_t i = 0; i < b->rows; i++) {
         real *row = weights + i * b->columns;
-        if (counts_distance(a)) add_distances(y, a, place, i, row);
-        if (!a->mask && !a->options->causal && !a->options->window) {
-            row_softmax(b->columns, row, row);
-            continue;
-        }
         const real *mask = a->mask ? a->mask + (b->row + i) * p->keys : NULL;
         struct span span[2];
         spans_of(sight_in_block(a->options, p, b, i), 0, b->columns, mask, span);

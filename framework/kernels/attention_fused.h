@@ -11,6 +11,7 @@
 struct attention {
     const struct qkv_options *options;
     int64_t query_rows, key_rows, heads, key_width, value_width;
+    int64_t group; /* heads that share keys and values */
     int64_t query_ld, key_ld, value_ld, out_ld;
     int64_t longest_queries, longest_keys; /* of a sentence */
     bool drops, flash;
@@ -37,6 +38,11 @@ static inline struct block block_at(const struct qkv_options *options, const str
                                     int64_t most_rows)
 {
     int64_t position = p->keys - p->queries + row;
+    if (!options->window && !options->causal)
+        return (struct block){.row = row,
+                              .rows = p->queries - row < most_rows ? p->queries - row : most_rows,
+                              .columns = p->keys,
+                              .length = {0, p->keys}};
     struct block b = {.row = row, .rows = p->queries - row < most_rows ? p->queries - row : most_rows};
     if (position < options->globals && b.rows > options->globals - position)
         b.rows = options->globals - position;
@@ -122,7 +128,7 @@ static inline void distance_fold(const struct qkv_tensor *y, const struct attent
 
 static inline struct head head_at(const struct attention *a, const struct pair *p, int64_t h)
 {
-    int64_t shared = key_head(a->options, h);
+    int64_t shared = a->group == 1 ? h : h / a->group;
     return (struct head){
         .pair = *p,
         .head = h,
