@@ -196,7 +196,7 @@ Test(bench, a_config_and_a_run)
 Test(bench, refusals)
 {
     cr_expect(refused(run(BENCH "toy -m speed"), "qkv: --measure is 'speed', but must be one of train, "
-                                                 "forward, decode, floor, profile, ops, startup"));
+                                                 "forward, decode, floor, profile, ops, attention, startup"));
     cr_expect(refused(run(BENCH "toy --fast"), "qkv: unknown option '--fast' (see `qkv-bench --help`)"));
     cr_expect(refused(run(BENCH "-m startup"), "qkv: startup needs a run folder: give --run"));
     cr_expect(refused(run(BENCH "/nowhere.yaml -m train --json"),
