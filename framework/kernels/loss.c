@@ -124,18 +124,26 @@ OP(cross_entropy, .inputs = 1, .shape = cross_entropy_shape, .forward = cross_en
    .backward = cross_entropy_backward, .good = SAMPLES(cross_entropy_good),
    .bad = SAMPLES(cross_entropy_bad));
 
-/* ---- linear_cross_entropy: logits = x W + b in blocks of rows that stay in cache. The gradients are made in
- * the same pass, while a block's logits are at hand: saved = the sums, dx [N, D], dW [like W], db [C] ---- */
+/* ---- linear_cross_entropy: logits = x W + b, in blocks of rows and tiles of classes. The gradients are made
+ * in the same pass, while a block's logits are at hand: saved = the sums, dx [N, D], dW [like W], db [C] ----
+ *
+ * A block goes by twice. First each tile of logits is made and, while it is in the second-level cache, turned
+ * into e = exp(logits - m_t) with m_t the greatest of its row and tile. Then m and S = sum exp(logits - m) of
+ * whole rows are known, each tile becomes its gradient, e exp(m_t - m) / S - ..., and is multiplied with W
+ * and x: W and dW are read once for as many rows as a block has. */
 
-/* Rows of logits in flight: enough for the product to run at full speed, few enough for the second-level
- * cache. */
-enum { BLOCK_NUMBERS = 1 << 17, FEWEST_ROWS = 16 };
+enum { BLOCK_NUMBERS = 1 << 20, FEWEST_ROWS = 16, TILE_CLASSES = 512, ROW_NUMBERS = 4 };
 
 static int64_t block_rows(int64_t rows, int64_t classes)
 {
     int64_t block = BLOCK_NUMBERS / classes;
     if (block < FEWEST_ROWS) block = FEWEST_ROWS;
     return block < rows ? block : rows;
+}
+
+static int64_t tile_count(int64_t classes)
+{
+    return (classes + TILE_CLASSES - 1) / TILE_CLASSES;
 }
 
 static bool linear_cross_entropy_shape(struct qkv_tensor *y)
@@ -153,40 +161,138 @@ static bool linear_cross_entropy_shape(struct qkv_tensor *y)
     y->shape = QKV_SHAPE(1);
     y->saved_count = SUMS;
     if (y->needs_gradient) y->saved_count += x->count + weight->count + classes;
-    y->scratch = block_rows(rows, classes) * classes;
+    /* The tiles, all of a block where they come again; the maxima by tile; m, S, sum and label of the logits.
+     */
+    int64_t block = block_rows(rows, classes);
+    y->scratch = block * ((y->needs_gradient ? classes : TILE_CLASSES) + tile_count(classes) + ROW_NUMBERS);
     return true;
+}
+
+/* What a block works on. */
+struct block {
+    const struct qkv_tensor *y;
+    int64_t rows, inner, classes, ldw;
+    bool transposed, keep, first; /* keep: gradients are wanted; first: dW has not been written yet */
+    const real *x, *weight, *bias;
+    const int32_t *labels;
+    real *tiles, *maxima;          /* maxima [tiles, rows] */
+    real *most, *sum, *total, *at; /* [rows]: m, S, sum of the logits, logit of the label */
+    real *dx, *dw, *db;            /* dx of this block; the others of all */
+};
+
+static const real *weight_of(const struct block *b, int64_t class)
+{
+    return b->weight + class * (b->transposed ? b->ldw : 1);
+}
+
+/* Logits of classes first .. first + n - 1, then what the first pass makes of them. */
+static void first_pass(const struct block *b, int64_t first, int64_t n, real *tile, real *maxima)
+{
+    for (int64_t i = 0; b->bias && i < b->rows; i++)
+        memcpy(tile + i * n, b->bias + first, (size_t)n * sizeof(real));
+    gemm(false, b->transposed, b->rows, n, b->inner, b->x, b->inner, weight_of(b, first), b->ldw,
+         b->bias ? 1 : 0, tile, n);
+    for (int64_t i = 0; i < b->rows; i++) {
+        real *row = tile + i * n, most = row_maximum(n, row);
+        int64_t label = b->labels[i] - first;
+        if (label >= 0 && label < n) b->at[i] = row[label];
+        if (b->y->options.smoothing > 0) b->total[i] += row_sum(n, row);
+        real sum = row_exp(n, row, most, row), greatest = most > b->most[i] ? most : b->most[i];
+        /* An infinity is as great as itself, whatever the difference says. */
+        real before = b->most[i] < greatest ? fast_exp(b->most[i] - greatest) : 1;
+        real now = most < greatest ? fast_exp(most - greatest) : 1;
+        b->sum[i] = b->sum[i] * before + sum * now;
+        b->most[i] = greatest;
+        maxima[i] = most;
+    }
+}
+
+/* Gradients of the same classes. */
+static void second_pass(const struct block *b, int64_t first, int64_t n, real *tile, const real *maxima)
+{
+    const struct qkv_tensor *x = b->y->input[0], *weight = b->y->input[1];
+    real smoothing = (real)b->y->options.smoothing, factor = (real)b->y->options.factor;
+    real shift = factor * smoothing / (real)b->classes;
+    real *restrict db = b->db + first;
+    for (int64_t i = 0; i < b->rows; i++) {
+        real *restrict row = tile + i * n;
+        real scale = factor * (maxima[i] < b->most[i] ? fast_exp(maxima[i] - b->most[i]) : 1) / b->sum[i];
+        int64_t label = b->labels[i] - first;
+        for (int64_t j = 0; j < n; j++) row[j] = row[j] * scale - shift;
+        if (label >= 0 && label < n) row[label] -= factor * (1 - smoothing);
+        for (int64_t j = 0; j < n; j++) db[j] += row[j];
+    }
+    real beta = b->first ? 0 : 1;
+    if (x->needs_gradient)
+        gemm(false, !b->transposed, b->rows, b->inner, n, tile, n, weight_of(b, first), b->ldw,
+             first > 0 ? 1 : 0, b->dx, b->inner);
+    if (weight->needs_gradient && !b->transposed)
+        gemm(true, false, b->inner, n, b->rows, b->x, b->inner, tile, n, beta, b->dw + first, b->ldw);
+    if (weight->needs_gradient && b->transposed)
+        gemm(true, false, n, b->inner, b->rows, tile, n, b->x, b->inner, beta, b->dw + first * b->ldw,
+             b->ldw);
+}
+
+/* Sums over rows are kept in double, as in row_loss. Returns the loss of the block. */
+static double run_block(const struct block *b, double sums[SUMS])
+{
+    double smoothing = b->y->options.smoothing, loss = 0;
+    int64_t tiles = tile_count(b->classes);
+    for (int64_t i = 0; i < b->rows; i++) {
+        b->most[i] = (real)-INFINITY;
+        b->sum[i] = b->total[i] = 0;
+    }
+    for (int pass = 0; pass < (b->keep ? 2 : 1); pass++)
+        for (int64_t t = 0; t < tiles; t++) {
+            int64_t first = t * TILE_CLASSES, rest = b->classes - first;
+            int64_t n = rest < TILE_CLASSES ? rest : TILE_CLASSES;
+            real *tile = b->keep ? b->tiles + first * b->rows : b->tiles;
+            (pass ? second_pass(b, first, n, tile, b->maxima + t * b->rows)
+                  : first_pass(b, first, n, tile, b->maxima + t * b->rows));
+        }
+    for (int64_t i = 0; i < b->rows; i++) {
+        double log_sum = (double)b->most[i] + log((double)b->sum[i]), target = (double)b->at[i];
+        sums[SUM_LIKELIHOOD] += log_sum - target;
+        sums[SUM_CORRECT] += b->at[i] >= b->most[i];
+        loss += log_sum - (1 - smoothing) * target - smoothing * (double)b->total[i] / (double)b->classes;
+    }
+    return loss;
 }
 
 static void linear_cross_entropy_forward(struct qkv_tensor *y)
 {
     const struct qkv_tensor *x = y->input[0], *weight = y->input[1], *bias = y->input[2];
-    bool transposed = y->options.transpose_b, keep = y->needs_gradient;
-    int64_t rows = x->shape.size[0], inner = x->shape.size[1], ldw = weight->shape.size[1];
-    int64_t classes = weight->shape.size[transposed ? 0 : 1], block = block_rows(rows, classes);
-    real *logits = scratch_of(y), *dx = (real *)y->saved + SUMS, *dw = dx + x->count,
-         *db = dw + weight->count;
+    bool transposed = y->options.transpose_b;
+    int64_t rows = x->shape.size[0], classes = weight->shape.size[transposed ? 0 : 1],
+            step = block_rows(rows, classes);
+    real *dx = (real *)y->saved + SUMS;
+    struct block b = {
+        .y = y,
+        .inner = x->shape.size[1],
+        .classes = classes,
+        .ldw = weight->shape.size[1],
+        .transposed = transposed,
+        .keep = y->needs_gradient,
+        .weight = weight->value,
+        .bias = bias ? bias->value : NULL,
+        .tiles = scratch_of(y),
+        .dw = dx + x->count,
+        .db = dx + x->count + weight->count,
+    };
+    b.maxima = b.tiles + step * (b.keep ? classes : TILE_CLASSES);
+    b.most = b.maxima + step * tile_count(classes);
+    b.sum = b.most + step;
+    b.total = b.sum + step;
+    b.at = b.total + step;
     double loss = 0, sums[SUMS] = {0};
-    if (keep) memset(db, 0, (size_t)classes * sizeof(real));
-    for (int64_t first = 0; first < rows; first += block) {
-        int64_t n = rows - first < block ? rows - first : block;
-        const real *xs = (const real *)x->value + first * inner;
-        for (int64_t i = 0; bias && i < n; i++)
-            memcpy(logits + i * classes, bias->value, (size_t)classes * sizeof(real));
-        gemm(false, transposed, n, classes, inner, xs, inner, weight->value, ldw, bias ? 1 : 0, logits,
-             classes);
-        for (int64_t i = 0; i < n; i++)
-            loss += row_loss(y, classes, logits + i * classes, y->options.indices[first + i], keep, sums);
-        if (!keep) continue;
-        real beta = first > 0 ? 1 : 0;
-        if (x->needs_gradient)
-            gemm(false, !transposed, n, inner, classes, logits, classes, weight->value, ldw, 0,
-                 dx + first * inner, inner);
-        if (weight->needs_gradient && !transposed)
-            gemm(true, false, inner, classes, n, xs, inner, logits, classes, beta, dw, classes);
-        if (weight->needs_gradient && transposed)
-            gemm(true, false, classes, inner, n, logits, classes, xs, inner, beta, dw, inner);
-        for (int64_t i = 0; bias && i < n; i++)
-            for (int64_t j = 0; j < classes; j++) db[j] += logits[i * classes + j];
+    if (b.keep) memset(b.db, 0, (size_t)classes * sizeof(real));
+    for (int64_t first = 0; first < rows; first += step) {
+        b.rows = rows - first < step ? rows - first : step;
+        b.first = first == 0;
+        b.x = (const real *)x->value + first * b.inner;
+        b.dx = dx + first * b.inner;
+        b.labels = y->options.indices + first;
+        loss += run_block(&b, sums);
     }
     finish(y, loss, sums);
 }

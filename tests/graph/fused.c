@@ -349,7 +349,7 @@ Test(fused, linear_is_a_product_and_a_row)
 
 static void hold_loss(const char *name, int64_t rows, int64_t width, int64_t classes)
 {
-    int32_t labels[64];
+    int32_t labels[192];
     for (int64_t i = 0; i < rows; i++) labels[i] = (int32_t)((i * 7 + 3) % classes);
     for (int smooth = 0; smooth < 2; smooth++) {
         const struct scene scene = {
@@ -369,7 +369,8 @@ Test(fused, the_loss_of_a_projection_is_projection_and_loss)
         hold_loss("few classes", ROWS[n], 5, 3);
         hold_loss("odd classes", ROWS[n], 17, 37);
     }
-    hold_loss("several blocks", 35, 3, 8201);
+    hold_loss("several tiles", 35, 3, 1025);
+    hold_loss("several blocks", 131, 3, 8201);
 }
 
 /* ---- softmax, norms and cross entropy against arithmetic ---- */
