@@ -20,20 +20,20 @@ static int count(const char *text, char wanted)
 Test(translate, answers_each_line_with_one_line_in_order)
 {
     const char *folder = tiny_run("learned", 400);
-    struct outcome outcome = translate(folder, "a b\\nc\\n\\nd a\\n", "");
+    struct outcome outcome = translate(folder, "a b\\nc\\n\\ne d\\n", "");
     cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
-    cr_expect_str_eq(outcome.output, "A B\nC\n\nD A\n");
+    cr_expect_str_eq(outcome.output, "A B\nC\n\nE D\n");
     cr_expect_str_empty(outcome.error);
     static const char *const others[] = {"-",    "- --batch 1", "--beam 1 -",
                                          "-b 3", "-q",          "--checkpoint last.safetensors"};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
-        cr_expect_str_eq(translate(folder, "a b\\nc\\n\\nd a\\n", others[i]).output, outcome.output, "%s",
+        cr_expect_str_eq(translate(folder, "a b\\nc\\n\\ne d\\n", others[i]).output, outcome.output, "%s",
                          others[i]);
-    /* Windows lines, a byte order mark, and a last line without an end. */
-    cr_expect_str_eq(translate(folder, "\\357\\273\\277a b\\r\\nc\\r\\n\\r\\nd a", "").output,
+    /* Windows lines, a byte order mark, ane d last line without an end. */
+    cr_expect_str_eq(translate(folder, "\\357\\273\\277a b\\r\\nc\\r\\n\\r\\ne d", "").output,
                      outcome.output);
     /* From a file, with options before and behind, and behind `--`. */
-    write_text(folder, "in.txt", "a b\nc\n\nd a\n");
+    write_text(folder, "in.txt", "a b\nc\n\ne d\n");
     cr_expect_str_eq(run("cd '%s' && qkv translate --beam=1 run -q in.txt", folder).output, outcome.output);
     cr_expect_str_eq(run("cd '%s' && qkv translate -q -- run in.txt", folder).output, outcome.output);
     cr_expect_str_eq(run("cd '%s' && cp in.txt ./-q && qkv translate run -- -q", folder).output,
