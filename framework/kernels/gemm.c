@@ -157,29 +157,23 @@ static inline __attribute__((always_inline)) void tile(const int rows, int64_t c
             c[i * ldc + j] = spread[i][j] + (beta > 0 ? beta * c[i * ldc + j] : 0);
 }
 
-static void last_tile(int64_t rows, int64_t columns, int64_t k, const real *a, int64_t a_row, int64_t a_step,
-                      const real *panel, real beta, real *c, int64_t ldc)
+/* The rows behind the last whole tile, by powers of two: few functions, which the compiler is done with soon.
+ */
+static void last_tiles(int64_t rows, int64_t columns, int64_t k, const real *a, int64_t a_row, int64_t a_step,
+                       const real *panel, real beta, real *c, int64_t ldc)
 {
-    switch (rows) {
+    int64_t i = 0;
 #define ROWS(number)                                                                                         \
-    case number:                                                                                             \
-        tile(number < TILE_ROWS ? number : TILE_ROWS, columns, k, a, a_row, a_step, panel, beta, c, ldc);    \
-        break;
-        ROWS(1)
-        ROWS(2)
-        ROWS(3)
-        ROWS(4)
-        ROWS(5)
-        ROWS(6)
-        ROWS(7)
-        ROWS(8)
-        ROWS(9)
-        ROWS(10)
-        ROWS(11)
-#undef ROWS
-    default:
-        break;
+    if (number < TILE_ROWS && rows - i >= number) {                                                          \
+        tile(number < TILE_ROWS ? number : TILE_ROWS, columns, k, a + i * a_row, a_row, a_step, panel, beta, \
+             c + i * ldc, ldc);                                                                              \
+        i += number;                                                                                         \
     }
+    ROWS(8)
+    ROWS(4)
+    ROWS(2)
+    ROWS(1)
+#undef ROWS
 }
 
 static void by_tiles(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const real *a,
@@ -200,8 +194,8 @@ static void by_tiles(bool transpose_a, bool transpose_b, int64_t m, int64_t n, i
             for (; i + TILE_ROWS <= m; i += TILE_ROWS)
                 tile(TILE_ROWS, columns, inner, rest + i * a_row, a_row, a_step, panel, keep, c + i * ldc + j,
                      ldc);
-            last_tile(m - i, columns, inner, rest + i * a_row, a_row, a_step, panel, keep, c + i * ldc + j,
-                      ldc);
+            last_tiles(m - i, columns, inner, rest + i * a_row, a_row, a_step, panel, keep, c + i * ldc + j,
+                       ldc);
         }
     }
 }
