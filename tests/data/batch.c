@@ -2,6 +2,7 @@
  * malloc. */
 #include "qkv/batch.h"
 
+#include "counting_malloc.h"
 #include "support.h"
 
 #include <criterion/criterion.h>
@@ -9,43 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* ---- Counting malloc. A sanitizer has its own malloc, which must stay. ---- */
-
-#if defined(__has_feature)
-#    if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#        define OTHER_MALLOC
-#    endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
-#    define OTHER_MALLOC
-#endif
-
-#ifndef OTHER_MALLOC
-static long allocations;
-
-void *__libc_malloc(size_t size);
-void *__libc_calloc(size_t count, size_t size);
-void *__libc_realloc(void *memory, size_t size);
-
-void *malloc(size_t size)
-{
-    allocations++;
-    return __libc_malloc(size);
-}
-
-void *calloc(size_t count, size_t size)
-{
-    allocations++;
-    return __libc_calloc(count, size);
-}
-
-void *realloc(void *memory, size_t size)
-{
-    allocations++;
-    return __libc_realloc(memory, size);
-}
-#endif
 
 /* ---- A corpus of sentences of many lengths ---- */
 
@@ -270,7 +234,7 @@ Test(batches, are_made_without_malloc)
         struct qkv_batch batch = {0};
         struct qkv_batch_view view;
         cr_assert_eq(qkv_batches_get(&batches, 0, &batch, NULL), QKV_OK);
-        long before = allocations;
+        long before = atomic_load(&allocations);
         cr_assert_gt(before, 0, "malloc is not counted");
         long bad = 0;
         for (int64_t epoch = 0; epoch < 3; epoch++) {
@@ -280,7 +244,7 @@ Test(batches, are_made_without_malloc)
                 for (int64_t shard = 0; shard < 4; shard++) qkv_batch_shard(&batch, shard, 4, &view);
             }
         }
-        long after = allocations;
+        long after = atomic_load(&allocations);
         cr_assert_eq(bad, 0);
         cr_assert_eq(after, before, "%ld calls", after - before);
         qkv_batch_release(&batch);

@@ -1,5 +1,4 @@
-#include "qkv/attention_map.h"
-
+#include "maps.h"
 #include "support.h"
 
 #include <criterion/criterion.h>
@@ -19,15 +18,7 @@ static const struct qkv_attention_map maps[] = {
     {QKV_ATTENTION_CROSS, 2, 1, 2, 3, weights[2]}, {QKV_ATTENTION_CROSS, 2, 2, 2, 3, weights[3]},
     {QKV_ATTENTION_DECODER, 1, 1, 2, 2, causal},
 };
-static const struct qkv_attention_report report = {
-    .source = source,
-    .source_length = 3,
-    .target_input = input,
-    .target_output = output,
-    .target_length = 2,
-    .maps = maps,
-    .map_count = 5,
-};
+static const struct qkv_attention_report report = SMALL_REPORT(NULL, NULL, maps, 5);
 
 static struct qkv_arena arena;
 

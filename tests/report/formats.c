@@ -1,6 +1,5 @@
 /* The formats that hold numbers: every byte or every number of small maps. */
-#include "qkv/attention_map.h"
-
+#include "maps.h"
 #include "support.h"
 
 #include <cjson/cJSON.h>
@@ -18,27 +17,7 @@ static const struct qkv_attention_map maps[] = {
     {QKV_ATTENTION_CROSS, 2, 3, 2, 3, cross},
     {QKV_ATTENTION_DECODER, 1, 0, 2, 2, causal},
 };
-static const struct qkv_attention_report report = {
-    .title = "perro → 狗",
-    .model = "tiny",
-    .source = source,
-    .source_length = 3,
-    .target_input = input,
-    .target_output = output,
-    .target_length = 2,
-    .maps = maps,
-    .map_count = 2,
-};
-
-static char *render(const char *name, const struct qkv_attention_options *options, size_t *size)
-{
-    char *bytes;
-    struct qkv_error error;
-    cr_assert_eq(
-        qkv_attention_render(&report, qkv_attention_format_find(name), options, &bytes, size, &error), QKV_OK,
-        "%s", error.message);
-    return bytes;
-}
+static const struct qkv_attention_report report = SMALL_REPORT("perro → 狗", "tiny", maps, 2);
 
 static void expect_strings(const cJSON *array, const char *const *tokens, int count)
 {
@@ -49,7 +28,7 @@ static void expect_strings(const cJSON *array, const char *const *tokens, int co
 Test(formats, json_holds_tokens_and_exact_weights)
 {
     size_t size;
-    char *text = render("json", NULL, &size);
+    char *text = rendered(&report, "json", NULL, &size);
     cr_assert_eq(strlen(text), size);
     cJSON *root = cJSON_Parse(text);
     cr_assert_str_eq(cJSON_GetObjectItem(root, "title")->valuestring, report.title);
@@ -83,7 +62,7 @@ Test(formats, json_holds_tokens_and_exact_weights)
 Test(formats, csv_is_one_line_a_weight)
 {
     size_t size;
-    char *text = render("csv", NULL, &size);
+    char *text = rendered(&report, "csv", NULL, &size);
     cr_assert_str_eq(text, "kind,layer,head,row,row_token,column,column_token,weight\n"
                            "cross,2,3,0,狗,0,perro,0.75\n"
                            "cross,2,3,0,狗,1,\"a,\"\"b\"\"\",0.25\n"
@@ -137,7 +116,7 @@ Test(formats, npz_holds_float64_and_unicode_arrays)
 {
     size_t size, at = 0;
     uint32_t length;
-    char *bytes = render("npz", NULL, &size);
+    char *bytes = rendered(&report, "npz", NULL, &size);
     const char *data = array(member(bytes, &at, "source.npy", &length),
                              "{'descr': '<U5', 'fortran_order': False, 'shape': (3,), }");
     for (int i = 0; i < 5; i++) cr_assert_eq(little(data + 4 * i, 4), (uint32_t) "perro"[i]);
@@ -161,7 +140,7 @@ Test(formats, npz_holds_float64_and_unicode_arrays)
     cr_assert_eq(little(end + 12, 4) + at + 22, size);
     cr_assert_eq(little(bytes + at, 4), 0x02014B50u);
     size_t again_size;
-    char *again = render("npz", NULL, &again_size);
+    char *again = rendered(&report, "npz", NULL, &again_size);
     cr_assert(size == again_size && !memcmp(bytes, again, size), "equal reports give equal bytes");
     free(again);
     free(bytes);
@@ -170,7 +149,7 @@ Test(formats, npz_holds_float64_and_unicode_arrays)
 Test(formats, text_aligns_by_display_width)
 {
     size_t size;
-    char *text = render("text", NULL, &size);
+    char *text = rendered(&report, "text", NULL, &size);
     cr_assert_str_eq(text, "perro → 狗\n"
                            "\n"
                            "cross attention, layer 2, head 3\n"
@@ -192,7 +171,7 @@ Test(formats, text_aligns_by_display_width)
 Test(formats, text_splits_what_is_too_wide)
 {
     size_t size;
-    char *text = render("text", &(struct qkv_attention_options){.width = 16}, &size);
+    char *text = rendered(&report, "text", &(struct qkv_attention_options){.width = 16}, &size);
     cr_assert(strstr(text, "     perro a,\"b\"\n"
                            "狗    0.75  0.25\n"
                            "</s>  0.10  0.20\n"
@@ -201,7 +180,7 @@ Test(formats, text_splits_what_is_too_wide)
                            "狗      ·\n"
                            "</s> 0.70\n"));
     free(text);
-    text = render("text", &(struct qkv_attention_options){.width = 1}, &size);
+    text = rendered(&report, "text", &(struct qkv_attention_options){.width = 1}, &size);
     cr_assert(strstr(text, "     perro\n狗    0.75\n</s>  0.10\n\n     a,\"b\"\n"),
               "at least one column a block");
     free(text);
@@ -211,13 +190,14 @@ Test(formats, text_colours_cells_when_asked_to)
 {
     size_t size;
     char *text =
-        render("text", &(struct qkv_attention_options){.colors = QKV_COLORS_TRUE, .colormap = "gray"}, &size);
+        rendered(&report, "text",
+                 &(struct qkv_attention_options){.colors = QKV_COLORS_TRUE, .colormap = "gray"}, &size);
     cr_assert(
         strstr(text, "\033[48;2;191;191;191;38;5;16m  0.75\033[0m\033[48;2;64;64;64;38;5;231m  0.25\033[0m"));
     cr_assert(strstr(text, "\033[48;2;0;0;0;38;5;231m    ·\033[0m\n"));
     free(text);
-    text =
-        render("text", &(struct qkv_attention_options){.colors = QKV_COLORS_256, .colormap = "gray"}, &size);
+    text = rendered(&report, "text",
+                    &(struct qkv_attention_options){.colors = QKV_COLORS_256, .colormap = "gray"}, &size);
     cr_assert(strstr(text, "\033[48;5;145;38;5;16m  0.75\033[0m\033[48;5;59;38;5;231m  0.25\033[0m"));
     free(text);
 }
@@ -256,7 +236,7 @@ Test(formats, long_labels_are_cut)
 Test(formats, files_hold_what_rendering_gives)
 {
     size_t size, file_size;
-    char *bytes = render("csv", NULL, &size);
+    char *bytes = rendered(&report, "csv", NULL, &size);
     const char *path = format("%s/map.csv", scratch("files"));
     cr_assert_eq(qkv_attention_write(&report, qkv_attention_format_of_path(path), NULL, path, NULL), QKV_OK);
     char *file = read_file(path, &file_size);

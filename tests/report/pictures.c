@@ -1,5 +1,4 @@
-#include "qkv/attention_map.h"
-
+#include "maps.h"
 #include "support.h"
 
 #include <cairo.h>
@@ -15,28 +14,7 @@ static const struct qkv_attention_map maps[] = {
     {QKV_ATTENTION_CROSS, 1, 1, 2, 3, cross},
     {QKV_ATTENTION_CROSS, 1, 2, 2, 3, other},
 };
-static const struct qkv_attention_report report = {
-    .title = "R&D → 狗",
-    .model = "tiny",
-    .source = source,
-    .source_length = 3,
-    .target_input = input,
-    .target_output = output,
-    .target_length = 2,
-    .maps = maps,
-    .map_count = 1,
-};
-
-static char *render(const struct qkv_attention_report *shown, const char *name,
-                    const struct qkv_attention_options *options)
-{
-    char *bytes;
-    size_t size;
-    struct qkv_error error;
-    cr_assert_eq(qkv_attention_render(shown, qkv_attention_format_find(name), options, &bytes, &size, &error),
-                 QKV_OK, "%s", error.message);
-    return bytes;
-}
+static const struct qkv_attention_report report = SMALL_REPORT("R&D → 狗", "tiny", maps, 1);
 
 static int occurrences(const char *text, const char *part)
 {
@@ -82,7 +60,7 @@ Test(colormaps, are_those_of_matplotlib)
 
 Test(svg, holds_escaped_tokens_and_weights)
 {
-    char *svg = render(&report, "svg", NULL);
+    char *svg = rendered(&report, "svg", NULL, NULL);
     cr_assert(strstr(svg, "<svg xmlns=\"http://www.w3.org/2000/svg\"") == svg);
     cr_assert(strstr(svg, ">R&amp;D → 狗</text>"));
     cr_assert(strstr(svg, ">cross attention, layer 1, head 1 · tiny</text>"));
@@ -102,7 +80,8 @@ Test(svg, holds_escaped_tokens_and_weights)
 
 Test(svg, writes_numbers_into_cells_when_asked_to)
 {
-    char *svg = render(&report, "svg", &(struct qkv_attention_options){.annotate = true, .colormap = "gray"});
+    char *svg =
+        rendered(&report, "svg", &(struct qkv_attention_options){.annotate = true, .colormap = "gray"}, NULL);
     cr_assert(strstr(svg, "fill=\"#000000\" text-anchor=\"middle\">0.75</text>"), "dark on light");
     cr_assert(strstr(svg, "fill=\"#ffffff\" text-anchor=\"middle\">0.25</text>"), "light on dark");
     free(svg);
@@ -112,7 +91,7 @@ Test(svg, shares_labels_among_the_heads_of_a_layer)
 {
     struct qkv_attention_report both = report;
     both.map_count = 2;
-    char *svg = render(&both, "svg", NULL);
+    char *svg = rendered(&both, "svg", NULL, NULL);
     cr_assert(strstr(svg, ">layer 1, head 1</text>") && strstr(svg, ">layer 1, head 2</text>"));
     cr_assert_eq(occurrences(svg, ">狗</text>"), 1, "row labels once a line");
     cr_assert_eq(occurrences(svg, ">&lt;b&gt;</text>"), 2, "column labels below each panel");
@@ -123,7 +102,7 @@ Test(svg, shares_labels_among_the_heads_of_a_layer)
 
 Test(svg, takes_the_maximum_of_the_colours)
 {
-    char *svg = render(&report, "svg", &(struct qkv_attention_options){.maximum = 0.25});
+    char *svg = rendered(&report, "svg", &(struct qkv_attention_options){.maximum = 0.25}, NULL);
     cr_assert_eq(occurrences(svg, " fill=\"#fde725\"><title>"), 3, "0.25, 0.75 and 1 get the last colour");
     cr_assert(strstr(svg, ">0.25</text>") && strstr(svg, ">0.05</text>"));
     free(svg);
@@ -148,7 +127,7 @@ Test(png, shows_what_the_svg_shows)
 {
     const struct qkv_attention_options options = {.scale = 1};
     const char *path = format("%s/map.png", scratch("png"));
-    char *svg = render(&report, "svg", &options);
+    char *svg = rendered(&report, "svg", &options, NULL);
     cr_assert_eq(qkv_attention_write(&report, qkv_attention_format_of_path(path), &options, path, NULL),
                  QKV_OK);
     size_t size;

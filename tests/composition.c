@@ -1,0 +1,101 @@
+#include "composition.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+
+/* Largest difference, relative to the largest number of the tensor. */
+static const double BOUND[] = {[QKV_FLOAT32] = 1e-5, [QKV_FLOAT64] = 1e-12};
+
+const int64_t ROWS[ROW_COUNT] = {1, 7, 17, 33};
+const char *const VARIANTS[VARIANT_COUNT] = {"portable", "avx2", "avx512"};
+
+double number(uint32_t family, int64_t i)
+{
+    struct qkv_random random = {5, QKV_STREAM_CHECK, family};
+    return (double)(float)(2 * qkv_random_uniform(random, (uint64_t)i) - 1);
+}
+
+/* The result and the gradients of the variables, each behind the other; sizes ends with 0. */
+struct numbers {
+    double *all;
+    int64_t size[6];
+};
+
+void fill_input(struct qkv_tensor *x, const struct scene *scene, int k)
+{
+    int64_t count = qkv_tensor_count(x);
+    double *values = malloc((size_t)count * sizeof *values);
+    for (int64_t i = 0; i < count; i++)
+        values[i] = scene->mask && k == 3 ? scene->mask[i] : number((uint32_t)k + 1, i);
+    qkv_tensor_write(x, values);
+    free(values);
+}
+
+static struct numbers compute(enum qkv_dtype dtype, const struct scene *scene, builder *build)
+{
+    struct qkv_graph *graph = qkv_graph_new(dtype);
+    struct qkv_error error = {""};
+    struct qkv_tensor *x[4] = {NULL}, *variable[4];
+    const struct qkv_random random = {.seed = 11, .step = 2};
+    int variables = 0;
+    if (scene->drops) qkv_graph_set_dropout(graph, &random);
+    for (int k = 0; k < 4; k++) {
+        if (!scene->shape[k].rank) continue;
+        bool mask = scene->mask && k == 3;
+        x[k] = mask ? qkv_constant(graph, scene->shape[k]) : qkv_variable(graph, scene->shape[k]);
+        fill_input(x[k], scene, k);
+        if (!mask) variable[variables++] = x[k];
+    }
+    if (scene->one_tensor) x[1] = x[2] = x[0];
+    struct qkv_tensor *y = build(graph, x, scene);
+    cr_assert_eq(qkv_graph_check(graph, &error), QKV_OK, "%s: %s", scene->name, error.message);
+    qkv_forward(graph);
+    int64_t count = qkv_tensor_count(y), total = count;
+    double *cotangent = malloc((size_t)count * sizeof *cotangent);
+    for (int64_t i = 0; i < count; i++) cotangent[i] = number(9, i);
+    qkv_backward(graph, y, cotangent);
+    free(cotangent);
+    for (int k = 0; k < variables; k++) total += qkv_tensor_count(variable[k]);
+    struct numbers numbers = {malloc((size_t)total * sizeof(double)), {count}};
+    qkv_tensor_read(y, numbers.all);
+    for (int k = 0; k < variables; k++) {
+        qkv_tensor_read_gradient(variable[k], numbers.all + count);
+        count += numbers.size[k + 1] = qkv_tensor_count(variable[k]);
+    }
+    qkv_graph_free(graph);
+    return numbers;
+}
+
+static double apart(int64_t count, const double *a, const double *b)
+{
+    double most = 0, size = 0;
+    for (int64_t i = 0; i < count; i++) {
+        if (!isfinite(a[i]) || !isfinite(b[i])) return INFINITY;
+        most = fmax(most, fabs(a[i] - b[i]));
+        size = fmax(size, fabs(b[i]));
+    }
+    /* A gradient that is 0 but for rounding has nothing to be relative to. */
+    return most / fmax(size, 1e-2);
+}
+
+void hold(const struct scene *scene, builder *fused, builder *composed)
+{
+    for (int v = 0; v < VARIANT_COUNT; v++) {
+        setenv("QKV_KERNELS", VARIANTS[v], 1);
+        struct numbers expected = compute(QKV_FLOAT64, scene, composed);
+        for (int dtype = QKV_FLOAT32; dtype <= QKV_FLOAT64; dtype++) {
+            struct numbers got = compute((enum qkv_dtype)dtype, scene, fused);
+            int64_t at = 0;
+            for (int k = 0; got.size[k]; at += got.size[k++]) {
+                double error = apart(got.size[k], got.all + at, expected.all + at);
+                cr_expect(error <= BOUND[dtype], "%s, %s, float%d: %s is %g apart, above %g", scene->name,
+                          VARIANTS[v], dtype == QKV_FLOAT32 ? 32 : 64, k ? "a gradient" : "the value", error,
+                          BOUND[dtype]);
+            }
+            free(got.all);
+        }
+        free(expected.all);
+    }
+    unsetenv("QKV_KERNELS");
+}
