@@ -98,6 +98,28 @@ Test(explain_run, sets_the_untrained_model_beside_the_trained_one)
     cr_expect_not_null(strstr(text.output, "learned, head 1"));
 }
 
+/* What one tiny step has hardly moved is where training began. */
+Test(explain_run, begins_where_training_began)
+{
+    const char *folder = scratch("began");
+    tiny_data(folder);
+    write_text(folder, "tiny.yaml", TINY_CONFIG);
+    struct outcome trained = run("cd '%s' && qkv train tiny.yaml --threads 1 --quiet -s training.updates=1 "
+                                 "-s training.learning_rate=1e-9 -s training.random_seed=7",
+                                 folder);
+    cr_assert_eq(trained.exit_code, 0, "%s", trained.error);
+    cJSON *walk =
+        parsed(run("cd '%s' && qkv explain run 'one two' --target 'uno dos' --versus random -f json", folder)
+                   .output);
+    cJSON *random = step_of(walk, 0, "output"), *learned = step_of(walk, 1, "output");
+    double largest = 0;
+    for (int c = 0; c < 16; c++) {
+        cr_expect_float_eq(number_of(random, 0, 1, c), number_of(learned, 0, 1, c), 1e-5);
+        largest = fmax(largest, fabs(number_of(random, 0, 1, c)));
+    }
+    cr_expect_gt(largest, 0.1);
+}
+
 Test(explain_run, finds_the_best_head_as_attention_does)
 {
     const char *sentence = "'one two three' --target 'uno dos tres' --kind encoder --layer 1 --head best";
