@@ -1,6 +1,8 @@
 /* The scenes of configs/seeds/ against the figures that the tutorials print, or that their code gives. */
 #include "scene.h"
 
+#include <stdlib.h>
+
 Test(general_attention, has_the_figures_of_the_tutorials)
 {
     cJSON *walk = walk_of(SEEDS "/general_attention.yaml");
@@ -195,6 +197,37 @@ Test(simple_attention, hides_what_the_mask_says)
             cr_expect_float_eq(number_of(step_of(masked, 0, "weights"), 0, i, j),
                                number_of(step_of(open, 0, "weights"), 0, i, j) / (1 - hidden), 1e-12);
     }
+}
+
+Test(general_attention, scores_with_a_small_network_as_bahdanau_did)
+{
+    cJSON *walk = walk_of(SEEDS "/general_attention_bahdanau.yaml");
+    expect_shape(walk, "score_query", "[3,5]");
+    expect_shape(walk, "score_vector", "[1,5]");
+    for (int j = 0; j < 4; j++) {
+        double score = 0;
+        for (int a = 0; a < 5; a++) {
+            double inside = 0;
+            for (int d = 0; d < 3; d++)
+                inside += number_of(step_of(walk, 0, "queries"), 0, 0, d) *
+                              number_of(step_of(walk, 0, "score_query"), 0, d, a) +
+                          number_of(step_of(walk, 0, "keys"), 0, j, d) *
+                              number_of(step_of(walk, 0, "score_key"), 0, d, a);
+            score += tanh(inside) * number_of(step_of(walk, 0, "score_vector"), 0, 0, a);
+        }
+        cr_expect_float_eq(number_of(step_of(walk, 0, "scores"), 0, 0, j), score, 1e-12);
+    }
+}
+
+Test(attention_explained, sees_neighbours_alone_in_a_window)
+{
+    cJSON *both = walk_of(SEEDS "/attention_explained_window.yaml"),
+          *causal = walk_of(SEEDS "/attention_explained_window.yaml -s mask.type=causal");
+    for (int i = 0; i < 10; i++)
+        for (int j = 0; j < 10; j++) {
+            cr_expect_eq(number_of(step_of(both, 0, "weights"), 0, i, j) > 0, abs(i - j) <= 2);
+            cr_expect_eq(number_of(step_of(causal, 0, "weights"), 0, i, j) > 0, i - j <= 2 && j <= i);
+        }
 }
 
 Test(seeds, name_their_tutorials)
