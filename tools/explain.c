@@ -234,6 +234,7 @@ static int check_operands(const struct request *r, int operands, const char *pat
     if (run && operands < 2) return complain("%s is a run: give a sentence as well", path);
     if (run && r->settings.count) return complain("--set is for scenes: a run has its config inside");
     if (run) return QKV_OK;
+    if (operands > 1 && access(path, F_OK)) return complain("%s: there is no such run", path);
     if (operands > 1)
         return complain("%s is no run, and a scene takes no sentence: see its key tokens", path);
     const struct {

@@ -55,12 +55,14 @@ static enum qkv_status find_attention(struct visit *v, const struct qkv_trace *t
         if (trace->attention[i].layer == v->layer) v->attention = trace->attention[i].node;
         if (trace->attention[i].layer > layers) layers = (int)trace->attention[i].layer;
     }
-    if (v->attention && find_product(v->attention->input[0]) && find_product(v->attention->input[1]))
-        return QKV_OK;
+    bool fused = v->attention && v->attention->op == QKV_OP_attention;
+    if (fused && find_product(v->attention->input[0]) && find_product(v->attention->input[1])) return QKV_OK;
     if (v->attention)
-        return qkv_error_set(v->error,
-                             "the %s attention has no projections of queries and keys to walk through",
-                             qkv_attention_kind_name(v->kind));
+        return qkv_error_set(
+            v->error,
+            "only the attention of transformers can be walked through, and the %s attention of "
+            "this model is none: `qkv attention` shows its weights, a scene its scores",
+            qkv_attention_kind_name(v->kind));
     if (!layers)
         return qkv_error_set(v->error, "the model has no %s attention", qkv_attention_kind_name(v->kind));
     return qkv_error_set(v->error, "the %s attention has no layer %d: its layers are 1 to %d",

@@ -157,6 +157,27 @@ Test(explain_run, names_what_there_is)
     cr_expect_str_eq(outcome.error, "qkv: run is a run: give a sentence as well\n");
 }
 
+Test(explain_run, leaves_recurrent_attention_to_scenes)
+{
+    const char *folder = scratch("recurrent");
+    tiny_data(folder);
+    write_text(folder, "c.yaml",
+               "name: c\ndata: {train: train.tsv, src: {lang: en}, trg: {lang: es}}\nmodel:\n"
+               "  encoder: {type: recurrent, num_layers: 1, hidden_size: 8}\n"
+               "  decoder: {type: recurrent, num_layers: 1, hidden_size: 8, attention: {score: additive}}\n"
+               "training: {model_dir: run, updates: 1, batch_size: 4}\n");
+    struct outcome trained = run("cd '%s' && qkv train c.yaml --threads 1 --quiet", folder);
+    cr_assert_eq(trained.exit_code, 0, "%s", trained.error);
+    cr_expect(refused(
+        run("cd '%s' && qkv explain run one --target uno", folder),
+        "qkv: only the attention of transformers can be walked through, and the cross attention of this "
+        "model is none: `qkv attention` shows its weights, a scene its scores"));
+    cr_expect(refused(run("cd '%s' && qkv explain run one --target uno --kind encoder", folder),
+                      "qkv: the model has no encoder attention"));
+    cr_expect(
+        refused(run("cd '%s' && qkv explain nowhere one", folder), "qkv: nowhere: there is no such run"));
+}
+
 /* A scene may take vectors and matrices from a run. */
 Test(explain_run, scenes_learn_from_runs)
 {
