@@ -1,9 +1,11 @@
 /* qkv evaluate: scores a run on parallel text. */
 #include "alignment_table.h"
 #include "arguments.h"
+#include "by_length.h"
 #include "commands.h"
 #include "counting.h"
 #include "json.h"
+#include "training_speed.h"
 
 #include "qkv/evaluate.h"
 #include "qkv/run.h"
@@ -20,29 +22,47 @@ struct evaluation {
     struct qkv_scores scores;
     struct texts_score texts;
     struct qkv_alignment_score alignment; /* empty without --links */
+    struct by_length by_length;           /* empty without --by-length */
+    const char *test;                     /* path of the text */
+    double tokens_per_second;             /* of training; 0: not known */
 };
 
-/* BLEU and chrF of the translations, counted as asked for. */
+/* What to do beside the plain scores. */
+struct wishes {
+    const char *links;
+    int64_t threads, step; /* of --by-length; 0: none */
+    const struct counting *counting;
+};
+
+/* BLEU and chrF of the translations, counted as asked for; and all by length. */
 static enum qkv_status score_texts(struct evaluation *e, struct qkv_error *error)
 {
     enum qkv_status status = QKV_OK;
     for (int64_t i = 0; !status && i < e->corpus.count; i++) {
         const char *reference = qkv_corpus_target(&e->corpus, i);
-        status = texts_score_add(&e->texts, qkv_evaluator_translation(e->evaluator, i), &reference, 1, error);
+        const char *translation = qkv_evaluator_translation(e->evaluator, i);
+        struct qkv_sentence_score score = qkv_evaluator_sentence(e->evaluator, i);
+        status = texts_score_add(&e->texts, translation, &reference, 1, error);
+        if (!status && e->by_length.step)
+            status = by_length_add(&e->by_length, &score, translation, reference, error);
     }
     return status;
 }
 
-static enum qkv_status evaluate(struct evaluation *e, const char *path, const char *links, int threads,
+static enum qkv_status evaluate(struct evaluation *e, const char *path, const struct wishes *wishes,
                                 struct qkv_testing_config *testing, struct qkv_error *error)
 {
+    const char *links = wishes->links;
     const struct qkv_data_config *data = &e->run.config.data;
     const struct qkv_corpus_options keep = {.keep_raw = true};
     if (qkv_corpus_read(&e->corpus, path, data, keep, error)) return QKV_INVALID;
     if (qkv_corpus_fits(&e->corpus, path, &e->run.config.model, error)) return QKV_INVALID;
     if (qkv_corpus_encode(&e->corpus, &e->run.source, &e->run.target, error)) return QKV_INVALID;
     if (links && qkv_alignment_evaluate(&e->run, &e->corpus, links, &e->alignment, error)) return QKV_INVALID;
-    e->workers = qkv_workers_new(threads, error);
+    if (wishes->step &&
+        by_length_init(&e->by_length, wishes->step, e->corpus.source.longest, wishes->counting, error))
+        return QKV_INVALID;
+    e->workers = qkv_workers_new((int)wishes->threads, error);
     if (!e->workers) return QKV_INVALID;
     e->evaluator =
         qkv_evaluator_new(e->run.model, &e->corpus, &data->trg, &e->run.target, e->workers, testing, error);
@@ -60,6 +80,10 @@ static void print_table(const struct evaluation *e)
     printf("token accuracy     %.2f %%\n", 100 * s->token_accuracy);
     printf("sequence accuracy  %.2f %%\n", 100 * s->sequence_accuracy);
     texts_score_print(&e->texts);
+    if (e->by_length.step) {
+        putchar('\n');
+        by_length_print(&e->by_length);
+    }
     if (!e->alignment.count) return;
     putchar('\n');
     print_alignment(&e->alignment, stdout);
@@ -69,7 +93,12 @@ static enum qkv_status print_json(const struct evaluation *e, struct qkv_error *
 {
     const struct qkv_scores *s = &e->scores;
     cJSON *object = cJSON_CreateObject();
+    cJSON_AddStringToObject(object, "run", e->run.config.name);
+    cJSON_AddNumberToObject(object, "parameters", (double)e->run.model->parameters.elements);
+    if (e->tokens_per_second > 0)
+        cJSON_AddNumberToObject(object, "training_tokens_per_second", e->tokens_per_second);
     cJSON_AddStringToObject(object, "checkpoint", e->run.checkpoint);
+    cJSON_AddStringToObject(object, "test", e->test);
     cJSON_AddNumberToObject(object, "sentences", (double)s->sentences);
     cJSON_AddNumberToObject(object, "tokens", (double)s->tokens);
     cJSON_AddNumberToObject(object, "loss", s->loss);
@@ -77,6 +106,7 @@ static enum qkv_status print_json(const struct evaluation *e, struct qkv_error *
     cJSON_AddNumberToObject(object, "token_accuracy", s->token_accuracy);
     cJSON_AddNumberToObject(object, "sequence_accuracy", s->sequence_accuracy);
     texts_score_json(&e->texts, object);
+    if (e->by_length.step) cJSON_AddItemToObject(object, "by_length", by_length_json(&e->by_length));
     if (e->alignment.count) cJSON_AddItemToObject(object, "alignment", alignment_json(&e->alignment));
     return json_print(object, error);
 }
@@ -84,6 +114,7 @@ static enum qkv_status print_json(const struct evaluation *e, struct qkv_error *
 static void close_evaluation(struct evaluation *e)
 {
     texts_score_release(&e->texts);
+    by_length_release(&e->by_length);
     qkv_alignment_score_release(&e->alignment);
     qkv_evaluator_free(e->evaluator);
     qkv_workers_free(e->workers);
@@ -95,8 +126,9 @@ int command_evaluate(int argc, char **argv)
 {
     struct evaluation e = {0};
     struct counting counting = COUNTING_DEFAULT;
-    const char *checkpoint = NULL, *links = NULL;
-    int64_t beam = 0, threads = 0;
+    struct wishes wishes = {.counting = &counting};
+    const char *checkpoint = NULL;
+    int64_t beam = 0;
     double alpha = -1;
     bool json = false;
     int operands;
@@ -104,10 +136,12 @@ int command_evaluate(int argc, char **argv)
         ARGUMENT_BEAM(&beam),
         ARGUMENT_LENGTH_PENALTY(&alpha),
         ARGUMENTS_COUNTING(&counting),
-        {"links", 'l', "FILE", ARGUMENT_TEXT, &links, 0, 0,
+        {"links", 'l', "FILE", ARGUMENT_TEXT, &wishes.links, 0, 0,
          "gold word links (Pharaoh's 0-0 1-2, a line a pair): score the cross attention"},
+        {"by-length", 'L', "STEP", ARGUMENT_INTEGER, &wishes.step, 1, 1000000,
+         "also a table by source length, in steps of so many tokens"},
         ARGUMENT_CHECKPOINT(&checkpoint),
-        ARGUMENT_THREADS(&threads),
+        ARGUMENT_THREADS(&wishes.threads),
         ARGUMENT_JSON(&json, "print one JSON object"),
         {0},
     };
@@ -123,7 +157,8 @@ int command_evaluate(int argc, char **argv)
         .examples =
             "  qkv evaluate runs/toy_en_es datasets/en_es/test.tsv\n"
             "  qkv evaluate runs/toy_en_es datasets/en_es/test.tsv --beam 5 --json\n"
-            "  qkv evaluate runs/toy_en_es datasets/en_es/test.tsv --links datasets/en_es/test.align\n",
+            "  qkv evaluate runs/toy_en_es datasets/en_es/test.tsv --links datasets/en_es/test.align\n"
+            "  qkv evaluate runs/toy_en_es datasets/en_es/test.tsv --by-length 3\n",
         .fewest = 2,
         .most = 2,
     };
@@ -136,7 +171,9 @@ int command_evaluate(int argc, char **argv)
         struct qkv_testing_config testing = e.run.config.testing;
         if (beam) testing.beam_size = beam;
         if (alpha >= 0) testing.beam_alpha = alpha;
-        status = evaluate(&e, argv[2], links, (int)threads, &testing, &error);
+        e.test = argv[2];
+        e.tokens_per_second = training_speed(&e.run);
+        status = evaluate(&e, argv[2], &wishes, &testing, &error);
     }
     if (!status && json)
         status = print_json(&e, &error);

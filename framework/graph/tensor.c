@@ -93,12 +93,29 @@ const void *qkv_attention_weights_of(const struct qkv_tensor *attention, int64_t
     return weights ? weights + (size_t)at * attention->graph->size : NULL;
 }
 
-void qkv_cross_entropy_sums(const struct qkv_tensor *loss, double *negative_log_likelihood, double *correct)
+/* The two sums that stand at `at` of what a cross-entropy node saved. */
+static void read_sums(const struct qkv_tensor *loss, int64_t at, double *negative_log_likelihood,
+                      double *correct)
 {
     QKV_BUG(loss->op != QKV_OP_cross_entropy && loss->op != QKV_OP_linear_cross_entropy,
             "%s is no cross entropy", qkv_tensor_name(loss));
     bool single = loss->graph->dtype == QKV_FLOAT32;
-    *negative_log_likelihood =
-        single ? (double)((const float *)loss->saved)[0] : ((const double *)loss->saved)[0];
-    *correct = single ? (double)((const float *)loss->saved)[1] : ((const double *)loss->saved)[1];
+    const float *floats = loss->saved;
+    const double *doubles = loss->saved;
+    *negative_log_likelihood = single ? (double)floats[at] : doubles[at];
+    *correct = single ? (double)floats[at + 1] : doubles[at + 1];
+}
+
+void qkv_cross_entropy_sums(const struct qkv_tensor *loss, double *negative_log_likelihood, double *correct)
+{
+    read_sums(loss, 0, negative_log_likelihood, correct);
+}
+
+void qkv_cross_entropy_row(const struct qkv_tensor *loss, int64_t row, double *negative_log_likelihood,
+                           double *correct)
+{
+    int64_t rows = loss->input[0]->shape.size[0];
+    QKV_BUG(loss->needs_gradient || row < 0 || row >= rows, "row %lld of %lld of %s is not kept",
+            (long long)row, (long long)rows, qkv_tensor_name(loss));
+    read_sums(loss, loss->saved_count - 2 * (rows - row), negative_log_likelihood, correct);
 }

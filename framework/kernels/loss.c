@@ -2,8 +2,29 @@
 #include "kernels/gemm.h"
 #include "kernels/softmax.h"
 
-/* Both ops keep these sums first in `saved`; see qkv_cross_entropy_sums. */
+/* Both ops keep these sums first in `saved`; see qkv_cross_entropy_sums. Where there are no gradients to
+ * keep, those of each row come last; see qkv_cross_entropy_row. */
 enum { SUM_LIKELIHOOD, SUM_CORRECT, SUMS };
+
+static int64_t saved_of_rows(const struct qkv_tensor *y, int64_t rows)
+{
+    return y->needs_gradient ? 0 : SUMS * rows;
+}
+
+/* Where the sums of a row and those behind it are kept; NULL where they are not. */
+static real *kept_rows(struct qkv_tensor *y, int64_t row, int64_t rows)
+{
+    return y->needs_gradient ? NULL : (real *)y->saved + y->saved_count - SUMS * (rows - row);
+}
+
+/* Adds the sums of the i-th row to those of all, and keeps them if they are to be kept. */
+static void add_row(real *kept, int64_t i, const double of_row[SUMS], double sums[SUMS])
+{
+    for (int s = 0; s < SUMS; s++) {
+        sums[s] += of_row[s];
+        if (kept) kept[SUMS * i + s] = (real)of_row[s];
+    }
+}
 
 static bool smoothing_is_sound(struct qkv_tensor *y)
 {
@@ -14,7 +35,7 @@ static bool smoothing_is_sound(struct qkv_tensor *y)
 
 /* With p = softmax(logits) of C classes, s the smoothing and t the label:
  *     loss = log sum exp(logits) - (1 - s) logit_t - s mean(logits),   dlogits = p - s / C - (1 - s) [label]
- * Turns the row of logits into factor * dlogits where `keep` says so, adds to the sums, returns the loss.
+ * Turns the row of logits into factor * dlogits where `keep` says so, sets the sums, returns the loss.
  * Sums over rows are kept in double: thousands of rows of float32 would lose the digits that training
  * watches. */
 static double row_loss(const struct qkv_tensor *y, int64_t classes, real *row, int32_t label, bool keep,
@@ -31,8 +52,8 @@ static double row_loss(const struct qkv_tensor *y, int64_t classes, real *row, i
         for (int64_t j = 0; j < classes; j++) sum += fast_exp(row[j] - most);
     }
     double log_sum = (double)most + log((double)sum);
-    sums[SUM_LIKELIHOOD] += log_sum - (double)target;
-    sums[SUM_CORRECT] += target >= most;
+    sums[SUM_LIKELIHOOD] = log_sum - (double)target;
+    sums[SUM_CORRECT] = target >= most;
     if (keep) {
         real factor = (real)y->options.factor, scale = factor / sum,
              shift = factor * smoothing / (real)classes;
@@ -72,7 +93,7 @@ static bool cross_entropy_shape(struct qkv_tensor *y)
     if (!check_indices(y, logits->shape.size[0], logits->shape.size[1], "label") || !smoothing_is_sound(y))
         return false;
     y->shape = QKV_SHAPE(1);
-    y->saved_count = SUMS + logits->count;
+    y->saved_count = SUMS + logits->count + saved_of_rows(y, logits->shape.size[0]);
     return true;
 }
 
@@ -83,8 +104,12 @@ static void cross_entropy_forward(struct qkv_tensor *y)
     real *gradient = (real *)y->saved + SUMS;
     double loss = 0, sums[SUMS] = {0};
     memcpy(gradient, logits->value, (size_t)logits->count * sizeof(real));
-    for (int64_t i = 0; i < rows; i++)
-        loss += row_loss(y, classes, gradient + i * classes, y->options.indices[i], y->needs_gradient, sums);
+    for (int64_t i = 0; i < rows; i++) {
+        double of_row[SUMS];
+        loss +=
+            row_loss(y, classes, gradient + i * classes, y->options.indices[i], y->needs_gradient, of_row);
+        add_row(kept_rows(y, 0, rows), i, of_row, sums);
+    }
     finish(y, loss, sums);
 }
 
@@ -159,7 +184,7 @@ static bool linear_cross_entropy_shape(struct qkv_tensor *y)
         !smoothing_is_sound(y))
         return false;
     y->shape = QKV_SHAPE(1);
-    y->saved_count = SUMS;
+    y->saved_count = SUMS + saved_of_rows(y, rows);
     if (y->needs_gradient) y->saved_count += x->count + weight->count + classes;
     /* The tiles, all of a block where they come again; the maxima by tile; m, S, sum and label of the logits.
      */
@@ -178,6 +203,7 @@ struct block {
     real *tiles, *maxima;          /* maxima [tiles, rows] */
     real *most, *sum, *total, *at; /* [rows]: m, S, sum of the logits, logit of the label */
     real *dx, *dw, *db;            /* dx of this block; the others of all */
+    real *kept;                    /* [rows, SUMS] or NULL */
 };
 
 static const real *weight_of(const struct block *b, int64_t class)
@@ -252,8 +278,9 @@ static double run_block(const struct block *b, double sums[SUMS])
         }
     for (int64_t i = 0; i < b->rows; i++) {
         double log_sum = (double)b->most[i] + log((double)b->sum[i]), target = (double)b->at[i];
-        sums[SUM_LIKELIHOOD] += log_sum - target;
-        sums[SUM_CORRECT] += b->at[i] >= b->most[i];
+        const double of_row[SUMS] = {
+            [SUM_LIKELIHOOD] = log_sum - target, [SUM_CORRECT] = b->at[i] >= b->most[i]};
+        add_row(b->kept, i, of_row, sums);
         loss += log_sum - (1 - smoothing) * target - smoothing * (double)b->total[i] / (double)b->classes;
     }
     return loss;
@@ -292,6 +319,7 @@ static void linear_cross_entropy_forward(struct qkv_tensor *y)
         b.x = (const real *)x->value + first * b.inner;
         b.dx = dx + first * b.inner;
         b.labels = y->options.indices + first;
+        b.kept = kept_rows(y, first, rows);
         loss += run_block(&b, sums);
     }
     finish(y, loss, sums);

@@ -161,8 +161,9 @@ static void draw_bar(const struct figure *figure)
               ANCHOR_MIDDLE, -90, soft_ink);
 }
 
-bool qkv_figure_draw(const struct report_job *job, struct canvas *canvas)
+bool qkv_figure_draw(const void *what, struct canvas *canvas)
 {
+    const struct report_job *job = what;
     struct figure figure = {.job = job, .canvas = canvas};
     if (!qkv_layout_compute(&figure.layout, job)) return false;
     if (!canvas->begin(canvas, figure.layout.width, figure.layout.height)) return false;

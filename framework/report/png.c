@@ -57,6 +57,20 @@ static void rectangle(struct canvas *canvas, double x, double y, double width, d
     cairo_set_antialias(cairo, CAIRO_ANTIALIAS_DEFAULT);
 }
 
+static void path(struct canvas *canvas, const double *points, int64_t count, const struct path_style *style)
+{
+    cairo_t *cairo = ((struct png *)canvas)->cairo;
+    set_color(cairo, style->color);
+    for (int64_t i = 0; i < count; i++) cairo_line_to(cairo, points[2 * i], points[2 * i + 1]);
+    if (style->width > 0) {
+        cairo_set_line_width(cairo, style->width);
+        cairo_set_dash(cairo, &style->dash, style->dash > 0, 0);
+        cairo_stroke(cairo);
+    } else {
+        cairo_fill(cairo);
+    }
+}
+
 static void text(struct canvas *canvas, double x, double y, const char *string,
                  const struct text_style *style)
 {
@@ -93,10 +107,11 @@ static cairo_status_t append(void *out, const unsigned char *data, unsigned int 
     return CAIRO_STATUS_SUCCESS;
 }
 
-enum qkv_status qkv_report_png(const struct report_job *job, struct bytes *out, struct qkv_error *error)
+enum qkv_status qkv_png_draw(figure_function *draw, const void *what, double scale, struct bytes *out,
+                             struct qkv_error *error)
 {
-    struct png png = {.canvas = {begin, rectangle, text}, .scale = job->options.scale};
-    bool drawn = qkv_figure_draw(job, &png.canvas);
+    struct png png = {.canvas = {begin, rectangle, path, text}, .scale = scale};
+    bool drawn = draw(what, &png.canvas);
     if (drawn && cairo_surface_write_to_png_stream(png.surface, append, out) != CAIRO_STATUS_SUCCESS)
         out->failed = true;
     if (png.cairo) {
@@ -114,4 +129,9 @@ enum qkv_status qkv_report_png(const struct report_job *job, struct bytes *out, 
             png.width, png.height, LARGEST);
     out->failed = true;
     return QKV_OK;
+}
+
+enum qkv_status qkv_report_png(const struct report_job *job, struct bytes *out, struct qkv_error *error)
+{
+    return qkv_png_draw(qkv_figure_draw, job, job->options.scale, out, error);
 }

@@ -24,11 +24,17 @@ static void append_escaped(struct bytes *out, const char *text)
     }
 }
 
-/* `name="value"`, with at most two digits behind the point. */
+/* With at most two digits behind the point. */
+static void append_number(struct bytes *out, double value)
+{
+    qkv_bytes_number(out, (double)(long long)(value * 100 + (value < 0 ? -0.5 : 0.5)) / 100);
+}
+
+/* `name="value"` */
 static void append_attribute(struct bytes *out, const char *name, double value)
 {
     qkv_bytes_format(out, " %s=\"", name);
-    qkv_bytes_number(out, (double)(long long)(value * 100 + (value < 0 ? -0.5 : 0.5)) / 100);
+    append_number(out, value);
     qkv_bytes_text(out, "\"");
 }
 
@@ -91,11 +97,31 @@ static void text(struct canvas *canvas, double x, double y, const char *string,
     qkv_bytes_text(out, "</text>\n");
 }
 
-enum qkv_status qkv_report_svg(const struct report_job *job, struct bytes *out, struct qkv_error *error)
+static void path(struct canvas *canvas, const double *points, int64_t count, const struct path_style *style)
 {
-    struct svg svg = {.canvas = {begin, rectangle, text}, .out = out};
-    (void)error;
-    if (!qkv_figure_draw(job, &svg.canvas)) out->failed = true;
+    struct bytes *out = ((struct svg *)canvas)->out;
+    qkv_bytes_text(out, style->width > 0 ? "<polyline fill=\"none\"" : "<polygon");
+    qkv_bytes_format(out, style->width > 0 ? " stroke=\"#%06x\"" : " fill=\"#%06x\"", (unsigned)style->color);
+    if (style->width > 0) append_attribute(out, "stroke-width", style->width);
+    if (style->dash > 0) append_attribute(out, "stroke-dasharray", style->dash);
+    qkv_bytes_text(out, " shape-rendering=\"geometricPrecision\" points=\"");
+    for (int64_t i = 0; i < 2 * count; i++) {
+        if (i) qkv_bytes_text(out, i % 2 ? "," : " ");
+        append_number(out, points[i]);
+    }
+    qkv_bytes_text(out, "\"/>\n");
+}
+
+enum qkv_status qkv_svg_draw(figure_function *draw, const void *what, struct bytes *out)
+{
+    struct svg svg = {.canvas = {begin, rectangle, path, text}, .out = out};
+    if (!draw(what, &svg.canvas)) out->failed = true;
     qkv_bytes_text(out, "</svg>\n");
     return QKV_OK;
+}
+
+enum qkv_status qkv_report_svg(const struct report_job *job, struct bytes *out, struct qkv_error *error)
+{
+    (void)error;
+    return qkv_svg_draw(qkv_figure_draw, job, out);
 }

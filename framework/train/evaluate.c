@@ -37,6 +37,7 @@ struct qkv_evaluator {
     int slots;
     struct slot *slot;
     struct sums *sums;              /* [batches] */
+    struct sums *of_sentence;       /* [sentences] */
     struct qkv_hypothesis *outputs; /* [sentences]: ids live in the slots' arenas */
     const char **translations;      /* [sentences]: texts live in `arena` */
     struct qkv_arena arena;
@@ -73,7 +74,8 @@ static bool make_slots(struct qkv_evaluator *e)
     e->sums = calloc((size_t)e->batches.count, sizeof *e->sums);
     e->outputs = calloc((size_t)e->corpus->count, sizeof *e->outputs);
     e->translations = calloc((size_t)e->corpus->count, sizeof *e->translations);
-    if (!e->slot || !e->sums || !e->outputs || !e->translations) return false;
+    e->of_sentence = calloc((size_t)e->corpus->count, sizeof *e->of_sentence);
+    if (!e->slot || !e->sums || !e->of_sentence || !e->outputs || !e->translations) return false;
     for (int i = 0; i < e->slots; i++) {
         e->slot[i].graph = qkv_graph_new(e->model->parameters.dtype);
         e->slot[i].decoding = qkv_decoding_new(e->model);
@@ -123,12 +125,29 @@ void qkv_evaluator_free(struct qkv_evaluator *e)
     qkv_arena_release(&e->arena);
     free(e->slot);
     free(e->sums);
+    free(e->of_sentence);
     free(e->outputs);
     free(e->translations);
     free(e);
 }
 
 /* ---- running ---- */
+
+/* Takes the loss apart, sentence by sentence. */
+static void note_sentences(struct qkv_evaluator *e, const struct qkv_batch_view *view,
+                           const struct qkv_tensor *loss)
+{
+    for (int64_t i = 0; i < view->count; i++) {
+        struct sums *sums = &e->of_sentence[view->index[i]];
+        *sums = (struct sums){.tokens = view->target_length[i]};
+        for (int64_t t = 0; t < view->target_length[i]; t++) {
+            double negative_log_likelihood, correct;
+            qkv_cross_entropy_row(loss, view->target_start[i] + t, &negative_log_likelihood, &correct);
+            sums->negative_log_likelihood += negative_log_likelihood;
+            sums->correct += correct;
+        }
+    }
+}
 
 /* Loss of the given translations of one batch. */
 static enum qkv_status force(struct qkv_evaluator *e, struct slot *slot, const struct qkv_batch_view *view,
@@ -140,6 +159,7 @@ static enum qkv_status force(struct qkv_evaluator *e, struct slot *slot, const s
     qkv_forward(slot->graph);
     qkv_cross_entropy_sums(loss, &sums->negative_log_likelihood, &sums->correct);
     sums->tokens = view->target_tokens;
+    note_sentences(e, view, loss);
     return QKV_OK;
 }
 
@@ -246,6 +266,19 @@ enum qkv_status qkv_evaluator_run(struct qkv_evaluator *e, struct qkv_scores *sc
 const char *qkv_evaluator_translation(const struct qkv_evaluator *evaluator, int64_t i)
 {
     return evaluator->translations[i];
+}
+
+struct qkv_sentence_score qkv_evaluator_sentence(const struct qkv_evaluator *e, int64_t i)
+{
+    const struct qkv_corpus_side *source = &e->corpus->source;
+    const struct sums *sums = &e->of_sentence[i];
+    return (struct qkv_sentence_score){
+        .source_tokens = source->start[i + 1] - source->start[i],
+        .tokens = sums->tokens,
+        .negative_log_likelihood = sums->negative_log_likelihood,
+        .correct = sums->correct,
+        .right = equals_reference(e, i),
+    };
 }
 
 double qkv_scores_get(const struct qkv_scores *scores, enum qkv_metric metric)

@@ -38,6 +38,53 @@ Test(evaluate, scores_a_learned_run_as_text_and_as_json)
     cr_expect_str_eq(run("cd '%s' && qkv evaluate run both", folder).output, text.output);
 }
 
+/* A run that has learned half: the classes add up to the whole. */
+Test(evaluate, scores_by_length)
+{
+    const char *folder = tiny_run("by_length", 60);
+    struct outcome outcome = run("cd '%s' && qkv evaluate run train.tsv --by-length 2 --json", folder);
+    cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
+    cJSON *object = cJSON_Parse(outcome.output);
+    const cJSON *classes = cJSON_GetObjectItemCaseSensitive(object, "by_length"), *class;
+    int count = 0;
+    double sentences = 0, tokens = 0, correct = 0, right = 0;
+    cJSON_ArrayForEach(class, classes)
+    {
+        cr_expect_eq(number(class, "from"), 2 * count + 1);
+        cr_expect_eq(number(class, "to"), 2 * ++count);
+        struct outcome those = run("cd '%s' && awk -F'\t' '{n = split($1, w, \" \")} n > %d && n <= %d' "
+                                   "train.tsv | qkv evaluate run - --json",
+                                   folder, 2 * count - 2, 2 * count);
+        cJSON *alone = cJSON_Parse(those.output);
+        cr_assert_not_null(alone, "%s", those.error);
+        static const char *const same[] = {"sentences", "tokens", "token_accuracy", "sequence_accuracy",
+                                           "bleu"};
+        for (size_t i = 0; i < sizeof same / sizeof same[0]; i++)
+            cr_expect_float_eq(number(class, same[i]), number(alone, same[i]), 1e-12, "%s", same[i]);
+        cJSON_Delete(alone);
+        sentences += number(class, "sentences");
+        tokens += number(class, "tokens");
+        correct += number(class, "tokens") * number(class, "token_accuracy");
+        right += number(class, "sentences") * number(class, "sequence_accuracy");
+    }
+    cr_expect_eq(count, 3);
+    cr_expect_eq(sentences, number(object, "sentences"));
+    cr_expect_eq(tokens, number(object, "tokens"));
+    cr_expect_float_eq(correct / tokens, number(object, "token_accuracy"), 1e-12);
+    cr_expect_float_eq(right / sentences, number(object, "sequence_accuracy"), 1e-12);
+    cr_expect(right > 0 && right < sentences, "%g of %g", right, sentences);
+    cr_expect_gt(number(object, "training_tokens_per_second"), 0);
+    cr_expect_eq(number(object, "parameters"), 6176);
+    cJSON_Delete(object);
+
+    struct outcome text = run("cd '%s' && qkv evaluate run train.tsv --by-length 1", folder);
+    cr_expect_not_null(
+        strstr(text.output, "\n\nsource tokens      sentences  tokens, %  sequences, %    BLEU\n1 "), "%s",
+        text.output);
+    cr_expect(refused(run("cd '%s' && qkv evaluate run dev.tsv --by-length 0", folder),
+                      "qkv: --by-length is 0, but must lie between 1 and 1000000"));
+}
+
 Test(evaluate, refuses_what_cannot_be_read)
 {
     const char *folder = tiny_run("unreadable", 1);

@@ -39,6 +39,16 @@ QKV_API enum qkv_status qkv_evaluator_run(struct qkv_evaluator *evaluator, struc
 /* The model's translation of sentence i, as text, from the last run. */
 QKV_API const char *qkv_evaluator_translation(const struct qkv_evaluator *evaluator, int64_t i);
 
+/* What the last run made of one sentence. */
+struct qkv_sentence_score {
+    int64_t source_tokens;          /* without </s> */
+    int64_t tokens;                 /* target tokens, </s> counted */
+    double negative_log_likelihood; /* of the given translation, nats */
+    double correct;                 /* its tokens that were the most probable ones */
+    bool right;                     /* the own translation equals it, token for token */
+};
+QKV_API struct qkv_sentence_score qkv_evaluator_sentence(const struct qkv_evaluator *evaluator, int64_t i);
+
 QKV_API void qkv_evaluator_free(struct qkv_evaluator *evaluator);
 
 /* The number that a metric stands for, and whether more of it is better. */

@@ -83,4 +83,8 @@ QKV_API const void *qkv_attention_weights_of(const struct qkv_tensor *attention,
 QKV_API void qkv_cross_entropy_sums(const struct qkv_tensor *loss, double *negative_log_likelihood,
                                     double *correct);
 
+/* The same of one row, of a node that needs no gradient. */
+QKV_API void qkv_cross_entropy_row(const struct qkv_tensor *loss, int64_t row,
+                                   double *negative_log_likelihood, double *correct);
+
 #endif

@@ -1,0 +1,118 @@
+/* Line charts. */
+#include "support.h"
+
+#include "qkv/chart.h"
+
+#include <cairo.h>
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+static const double X[] = {3, 8, 13, 18, 23, 28, 33, 38, 43, 48};
+static const double FALLING[] = {90, 75, 50, 28, 12, 4, 1, 0, 0, 0};
+static const double HIGH[] = {99, 98.5, 98, 97.5, 97, 90, 70, 45, 25, 12};
+
+static struct qkv_chart_line lines[] = {{"bottle & neck", 10, X, FALLING}, {"attention", 10, X, HIGH}};
+static const struct qkv_chart chart = {.title = "Accuracy",
+                                       .x_name = "length, tokens",
+                                       .y_name = "right, %",
+                                       .x_most = 50,
+                                       .y_most = 100,
+                                       .mark = 25,
+                                       .mark_name = "longest in training",
+                                       .lines = lines,
+                                       .line_count = 2};
+
+static const char *draw(const struct qkv_chart *what, const char *name)
+{
+    struct qkv_error error;
+    const char *path = format("%s/%s", scratch(name), name);
+    cr_assert_eq(qkv_chart_write(what, path, &error), QKV_OK, "%s", error.message);
+    return path;
+}
+
+static int count(const char *text, const char *part)
+{
+    int found = 0;
+    for (; (text = strstr(text, part)); text += strlen(part)) found++;
+    return found;
+}
+
+Test(chart, has_axes_with_units_a_line_and_a_name_for_each_series)
+{
+    const char *svg = read_file(draw(&chart, "chart.svg"), NULL);
+    static const char *const texts[] = {">Accuracy<",
+                                        ">length, tokens<",
+                                        ">right, %<",
+                                        ">longest in training<",
+                                        ">bottle &amp; neck<",
+                                        ">attention<",
+                                        ">0<",
+                                        ">50<",
+                                        ">100<",
+                                        ">45<"};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        cr_expect_not_null(strstr(svg, texts[i]), "%s", texts[i]);
+    cr_expect_eq(count(svg, "<polyline"), 5, "two lines, their samples, and the vertical one");
+    cr_expect_eq(count(svg, "<polygon"), 44, "a mark with a rim for each point and sample");
+}
+
+/* 0 is at the lower left corner, (50, 100) at the upper right one. */
+Test(chart, puts_values_where_the_axes_say)
+{
+    static const double x[] = {0, 50}, y[] = {0, 100};
+    struct qkv_chart_line line = {"corners", 2, x, y};
+    struct qkv_chart corners = {
+        .x_name = "x", .y_name = "y", .x_most = 50, .y_most = 100, .lines = &line, .line_count = 1};
+    const char *svg = read_file(draw(&corners, "corners.svg"), NULL);
+    const char *points = strstr(svg, "points=\"");
+    cr_assert_not_null(points);
+    double left, bottom, right, top;
+    cr_assert_eq(sscanf(points, "points=\"%lf,%lf %lf,%lf\"", &left, &bottom, &right, &top), 4);
+    cr_expect_float_eq(right - left, 560, 0.01);
+    cr_expect_float_eq(bottom - top, 320, 0.01);
+    cr_expect_not_null(
+        strstr(svg, format("<rect x=\"%g\" y=\"%g\" width=\"560\" height=\"1\"", left, bottom)));
+}
+
+Test(chart, chooses_round_ends_of_the_axes)
+{
+    static const double x[] = {0.1, 0.33}, y[] = {7, 1234};
+    struct qkv_chart_line line = {"odd", 2, x, y};
+    struct qkv_chart odd = {.x_name = "x", .y_name = "y", .lines = &line, .line_count = 1};
+    const char *svg = read_file(draw(&odd, "odd.svg"), NULL);
+    cr_expect_not_null(strstr(svg, ">0.35<"));
+    cr_expect_null(strstr(svg, ">0.40<"));
+    cr_expect_not_null(strstr(svg, ">1400<"));
+    cr_expect_null(strstr(svg, ">1600<"));
+}
+
+/* The same lines as pixels; and two lines differ in more than colour: both have dark and light marks. */
+Test(chart, is_drawn_as_pixels)
+{
+    cairo_surface_t *surface = cairo_image_surface_create_from_png(draw(&chart, "chart.png"));
+    cr_assert_eq(cairo_surface_status(surface), CAIRO_STATUS_SUCCESS);
+    int width = cairo_image_surface_get_width(surface), height = cairo_image_surface_get_height(surface);
+    cr_expect(width > 1200 && width < 1900 && height > 700 && height < 900, "%d x %d", width, height);
+    const unsigned char *data = cairo_image_surface_get_data(surface);
+    int stride = cairo_image_surface_get_stride(surface), black = 0, orange = 0;
+    for (int y = 0; y < height; y++) {
+        for (int x = 0; x < width; x++) {
+            const unsigned char *bgr = data + y * stride + 4 * x;
+            black += bgr[0] == 0 && bgr[1] == 0 && bgr[2] == 0;
+            orange += bgr[0] == 0x00 && bgr[1] == 0x9F && bgr[2] == 0xE6;
+        }
+    }
+    cr_expect_gt(black, 5000);
+    cr_expect_gt(orange, 3000);
+    cairo_surface_destroy(surface);
+}
+
+Test(chart, is_refused_in_another_format)
+{
+    struct qkv_error error;
+    const char *path = format("%s/chart.bmp", scratch("format"));
+    cr_assert_eq(qkv_chart_write(&chart, path, &error), QKV_INVALID);
+    cr_assert_str_eq(error.message, format("%s: a chart is written as .svg or .png", path));
+    cr_assert_null(read_file(path, NULL));
+}
