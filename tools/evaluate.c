@@ -97,6 +97,7 @@ static enum qkv_status print_json(const struct evaluation *e, struct qkv_error *
     cJSON_AddNumberToObject(object, "parameters", (double)e->run.model->parameters.elements);
     if (e->tokens_per_second > 0)
         cJSON_AddNumberToObject(object, "training_tokens_per_second", e->tokens_per_second);
+    cJSON_AddNumberToObject(object, "training_max_length", (double)e->run.config.data.src.max_length);
     cJSON_AddStringToObject(object, "checkpoint", e->run.checkpoint);
     cJSON_AddStringToObject(object, "test", e->test);
     cJSON_AddNumberToObject(object, "sentences", (double)s->sentences);

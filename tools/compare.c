@@ -1,0 +1,130 @@
+/* qkv compare: several runs side by side, as a table and as accuracy against length. */
+#include "arguments.h"
+#include "commands.h"
+#include "comparison.h"
+
+#include "qkv/chart.h"
+#include "qkv/file.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef void print_function(const struct comparison *, FILE *);
+
+/* What can be written, by extension; no function: a chart. */
+static const struct format {
+    const char *extension;
+    print_function *print;
+} FORMATS[] = {{"md", comparison_print_markdown},
+               {"tsv", comparison_print_tsv},
+               {"json", comparison_print_json},
+               {"txt", comparison_print_text},
+               {"svg", NULL},
+               {"png", NULL}};
+
+enum { FORMAT_COUNT = sizeof FORMATS / sizeof FORMATS[0] };
+
+static const struct format *format_of(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    for (int i = 0; dot && i < FORMAT_COUNT; i++)
+        if (!strcmp(dot + 1, FORMATS[i].extension)) return &FORMATS[i];
+    return NULL;
+}
+
+/* The length that all runs were trained up to, or 0. */
+static double longest_in_training(const struct comparison *c)
+{
+    for (int i = 1; i < c->runs; i++)
+        if (c->run[i].max_length != c->run[0].max_length) return 0;
+    return c->run[0].max_length;
+}
+
+static enum qkv_status draw(struct comparison *c, const char *path, struct qkv_error *error)
+{
+    struct qkv_chart_line lines[MOST_RUNS];
+    struct qkv_chart chart = {
+        .title = "Whole sentences translated right",
+        .x_name = "length of the source sentence, tokens",
+        .y_name = "sequence accuracy, %",
+        .y_most = 100,
+        .mark = longest_in_training(c),
+        .mark_name = "longest in training",
+        .lines = lines,
+    };
+    for (int i = 0; i < c->runs; i++) {
+        double *lengths, *accuracies;
+        int64_t count = comparison_by_length(c, &c->run[i], &lengths, &accuracies);
+        if (count < 0) return qkv_error_set(error, "%s: out of memory", path);
+        if (count)
+            lines[chart.line_count++] = (struct qkv_chart_line){c->run[i].name, count, lengths, accuracies};
+    }
+    if (!chart.line_count)
+        return qkv_error_set(error,
+                             "%s: none of the evaluations is by length, as `qkv evaluate --by-length 5 "
+                             "--json` makes them",
+                             path);
+    return qkv_chart_write(&chart, path, error);
+}
+
+static enum qkv_status write_table(const struct comparison *c, print_function *print, const char *path,
+                                   struct qkv_error *error)
+{
+    struct qkv_file_writer writer;
+    if (qkv_file_begin(&writer, path, error)) return QKV_INVALID;
+    print(c, writer.file);
+    return qkv_file_commit(&writer, error);
+}
+
+static enum qkv_status compare(struct comparison *c, int count, char **paths,
+                               const struct argument_list *outputs, struct qkv_error *error)
+{
+    enum qkv_status status = QKV_OK;
+    for (int i = 0; !status && i < count; i++) status = comparison_read(c, paths[i], error);
+    if (!status) status = comparison_name_tests(c, error);
+    for (int i = 0; !status && i < outputs->count; i++) {
+        const char *path = outputs->value[i];
+        print_function *print = format_of(path)->print;
+        status = print ? write_table(c, print, path, error) : draw(c, path, error);
+    }
+    return status;
+}
+
+int command_compare(int argc, char **argv)
+{
+    static struct comparison comparison; /* large */
+    struct argument_list outputs = {0};
+    int operands;
+    const struct argument arguments[] = {
+        {"output", 'o', "FILE", ARGUMENT_LIST, &outputs, 0, 0,
+         "write the table (.md .tsv .json .txt) or the chart (.svg .png); may be given many times"},
+        {0},
+    };
+    const struct usage usage = {
+        .synopsis = "compare EVALUATION... [-o FILE]...",
+        .description =
+            "Shows several runs side by side. EVALUATION is a file of `qkv evaluate --json`. The table has a "
+            "row\n"
+            "for each run and columns for each test; the chart has a line for each run: how many sentences "
+            "are\n"
+            "translated without a mistake, by length, from evaluations that were made with --by-length.\n",
+        .arguments = arguments,
+        .examples = "  qkv evaluate runs/a datasets/en_es/test.tsv --by-length 3 --json >a.json\n"
+                    "  qkv evaluate runs/b datasets/en_es/test.tsv --by-length 3 --json >b.json\n"
+                    "  qkv compare a.json b.json -o table.md -o accuracy.svg\n",
+        .fewest = 1,
+        .most = MOST_RUNS * MOST_TESTS,
+    };
+    int code = arguments_parse(&usage, argc, argv, &operands);
+    if (code != ARGUMENTS_GOOD) return code;
+    for (int i = 0; i < outputs.count; i++)
+        if (!format_of(outputs.value[i]))
+            return complain("%s: a comparison is written as .md, .tsv, .json, .txt, .svg or .png",
+                            outputs.value[i]);
+    struct qkv_error error = {""};
+    enum qkv_status status = compare(&comparison, operands, argv + 1, &outputs, &error);
+    if (!status) comparison_print_text(&comparison, stdout);
+    comparison_release(&comparison);
+    return conclude(status, &error);
+}

@@ -1,0 +1,83 @@
+#!/bin/sh
+# From the fixed vector of 2014 to flash attention: trains the systems that the attention tutorials tell of on the same
+# sentence pairs, tests each on short sentences, on sentences as long as in training, and on longer ones, and puts them
+# side by side: a table, and a picture of accuracy against length.
+#
+#     tools/history.sh                                   # all of configs/history
+#     tools/history.sh configs/history/cho_2014.yaml configs/history/bahdanau_2014.yaml
+#     UPDATES=500 TESTS=200 THREADS=1 tools/history.sh   # less training, fewer test sentences; on one core
+#
+# A run that is there already is not trained again: remove its folder in runs/history to begin anew. So a run can be
+# interrupted, and one more config added later.
+set -eu
+root=$(unset CDPATH && cd -- "$(dirname -- "$0")/.." && pwd)
+# shellcheck source=tools/setup.sh
+. "$root/tools/setup.sh"
+
+updates=${UPDATES:-4000}
+tests=${TESTS:-1000} # sentences of each of the three tests
+threads=${THREADS:-$(cores)}
+if [ $# -eq 0 ]; then
+    cd "$root"
+    # In the order of their years.
+    set --
+    for name in cho_2014 sutskever_2014 bahdanau_2014 luong_2015 vaswani_2017 longformer_2020 flash_2022; do
+        if [ -f "configs/history/$name.yaml" ]; then set -- "$@" "configs/history/$name.yaml"; fi
+    done
+fi
+# Paths of configs are those of the caller; all else is below the root.
+configs=
+for config; do
+    [ -f "$config" ] || { echo "history.sh: $config: there is no such config" >&2; exit 2; }
+    configs="$configs $(cd "$(dirname "$config")" && pwd)/$(basename "$config")"
+done
+qkv=${QKV:-build/release/tools/qkv}
+if [ -z "${QKV:-}" ]; then
+    # shellcheck disable=SC2119 # no arguments: nothing beside the library
+    setup
+    echo "Building..." >&2
+    build release
+fi
+cd "$root"
+runs=${RUNS:-runs/history}
+short=$runs/data/short
+trained=$runs/data/3-25
+longer=$runs/data/26-50
+
+# Pairs of 3 to 25 words to learn from and to be tested on, and pairs of 26 to 50 words for the test only. No pair of
+# either test, nor of the short one that comes with qkv, is in the training data.
+[ -f "$trained/test.tsv" ] || "$qkv" generate en_es -o "$trained" --longest 25 --dev 300 --test "$tests"
+[ -f "$longer/test.tsv" ] ||
+    "$qkv" generate en_es -o "$longer" --shortest 26 --longest 50 --train 1 --dev 1 --test "$tests"
+mkdir -p "$short"
+for end in tsv align; do head -n "$tests" "datasets/en_es/test.$end" >"$short/test.$end"; done
+
+evaluations=
+for config in $configs; do
+    name=$(basename "$config" .yaml)
+    run=$runs/$name
+    if [ ! -f "$run/26-50.json" ]; then
+        printf '\n== %s\n' "$name"
+        "$qkv" train "$config" --overwrite --threads "$threads" -s name="$name" -s training.model_dir="$run" \
+            -s data.train="$trained/train.tsv" -s data.dev="$trained/dev.tsv" -s data.src.max_length=25 \
+            -s data.trg.max_length=25 -s training.updates="$updates" -s training.validation_freq="$updates" \
+            -s training.validation_samples=0
+        # The fixed-vector models have no attention to be scored.
+        "$qkv" evaluate "$run" "$short/test.tsv" --links "$short/test.align" --json --threads "$threads" \
+            >"$run/short.json" ||
+            "$qkv" evaluate "$run" "$short/test.tsv" --json --threads "$threads" >"$run/short.json"
+        for set in 3-25 26-50; do
+            "$qkv" evaluate "$run" "$runs/data/$set/test.tsv" --by-length 5 --json --threads "$threads" \
+                >"$run/$set.json.part"
+            mv "$run/$set.json.part" "$run/$set.json"
+        done
+    fi
+    evaluations="$evaluations $run/short.json $run/3-25.json $run/26-50.json"
+done
+
+echo
+# shellcheck disable=SC2086 # words on purpose: no path here has blanks
+"$qkv" compare $evaluations -o "$runs/comparison.md" -o "$runs/comparison.tsv" -o "$runs/comparison.json" \
+    -o "$runs/accuracy_by_length.svg" -o "$runs/accuracy_by_length.png"
+echo
+echo "The table: $root/$runs/comparison.md, the picture: $root/$runs/accuracy_by_length.png"
