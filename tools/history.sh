@@ -26,10 +26,10 @@ if [ $# -eq 0 ]; then
     done
 fi
 # Paths of configs are those of the caller; all else is below the root.
-configs=
 for config; do
     [ -f "$config" ] || { echo "history.sh: $config: there is no such config" >&2; exit 2; }
-    configs="$configs $(cd "$(dirname "$config")" && pwd)/$(basename "$config")"
+    shift
+    set -- "$@" "$(cd "$(dirname "$config")" && pwd)/$(basename "$config")"
 done
 qkv=${QKV:-build/release/tools/qkv}
 if [ -z "${QKV:-}" ]; then
@@ -52,8 +52,7 @@ longer=$runs/data/26-50
 mkdir -p "$short"
 for end in tsv align; do head -n "$tests" "datasets/en_es/test.$end" >"$short/test.$end"; done
 
-evaluations=
-for config in $configs; do
+for config; do
     name=$(basename "$config" .yaml)
     run=$runs/$name
     if [ ! -f "$run/26-50.json" ]; then
@@ -72,12 +71,16 @@ for config in $configs; do
             mv "$run/$set.json.part" "$run/$set.json"
         done
     fi
-    evaluations="$evaluations $run/short.json $run/3-25.json $run/26-50.json"
 done
 
+configs=$#
+for config; do
+    run=$runs/$(basename "$config" .yaml)
+    set -- "$@" "$run/short.json" "$run/3-25.json" "$run/26-50.json"
+done
+shift "$configs"
 echo
-# shellcheck disable=SC2086 # words on purpose: no path here has blanks
-"$qkv" compare $evaluations -o "$runs/comparison.md" -o "$runs/comparison.tsv" -o "$runs/comparison.json" \
+"$qkv" compare "$@" -o "$runs/comparison.md" -o "$runs/comparison.tsv" -o "$runs/comparison.json" \
     -o "$runs/accuracy_by_length.svg" -o "$runs/accuracy_by_length.png"
 echo
-echo "The table: $root/$runs/comparison.md, the picture: $root/$runs/accuracy_by_length.png"
+echo "The table: $runs/comparison.md, the picture: $runs/accuracy_by_length.png"
