@@ -127,6 +127,22 @@ static void print_recurrent(const char *name, const struct qkv_stack_config *s, 
                s->input_feeding ? " with input feeding" : "", qkv_init_hidden_name(s->init_hidden));
 }
 
+/* What attention has beside the usual. */
+static void print_variant(const struct qkv_stack_config *s)
+{
+    const struct qkv_attention_config *attention = &s->attention;
+    if (attention->key_value_heads != s->num_heads)
+        printf(", %lld key head%s", (long long)attention->key_value_heads,
+               attention->key_value_heads == 1 ? "" : "s");
+    if (attention->window < QKV_WINDOW_NONE) printf(", window %lld", (long long)attention->window);
+    if (attention->global_tokens)
+        printf(" and %lld global token%s", (long long)attention->global_tokens,
+               attention->global_tokens == 1 ? "" : "s");
+    if (attention->kernel != QKV_KERNEL_AUTO)
+        printf(", %s kernel", qkv_attention_kernel_name(attention->kernel));
+    putchar('\n');
+}
+
 static void print_stack(const char *name, const struct qkv_stack_config *s, bool decoder)
 {
     if (s->type == QKV_NETWORK_RECURRENT) {
@@ -134,11 +150,12 @@ static void print_stack(const char *name, const struct qkv_stack_config *s, bool
         return;
     }
     printf("  %-12s %s, %lld layer%s, %lld head%s, width %lld, feed-forward %lld (%s), %s-norm (%s), %s "
-           "positions\n",
+           "positions",
            name, qkv_network_name(s->type), (long long)s->num_layers, s->num_layers == 1 ? "" : "s",
            (long long)s->num_heads, s->num_heads == 1 ? "" : "s", (long long)s->hidden_size,
            (long long)s->ff_size, qkv_activation_name(s->activation), qkv_norm_place_name(s->layer_norm),
            qkv_norm_kind_name(s->norm), qkv_position_kind_name(s->positions.type));
+    print_variant(s);
 }
 
 static void print_model(const struct inspection *i)
@@ -226,6 +243,13 @@ static cJSON *stack_json(const struct qkv_stack_config *s, bool decoder)
         return object;
     }
     cJSON_AddNumberToObject(object, "num_heads", (double)s->num_heads);
+    cJSON_AddNumberToObject(object, "key_value_heads", (double)s->attention.key_value_heads);
+    if (s->attention.window < QKV_WINDOW_NONE)
+        cJSON_AddNumberToObject(object, "window", (double)s->attention.window);
+    else
+        cJSON_AddNullToObject(object, "window");
+    cJSON_AddNumberToObject(object, "global_tokens", (double)s->attention.global_tokens);
+    cJSON_AddStringToObject(object, "kernel", qkv_attention_kernel_name(s->attention.kernel));
     cJSON_AddNumberToObject(object, "ff_size", (double)s->ff_size);
     cJSON_AddStringToObject(object, "activation", qkv_activation_name(s->activation));
     cJSON_AddStringToObject(object, "layer_norm", qkv_norm_place_name(s->layer_norm));

@@ -12,7 +12,8 @@
 enum { WIDTH = 6, HEADS = 2, SOURCE_SIZE = 7, TARGET_SIZE = 6 };
 
 /* A model of two encoder layers and one decoder layer, with dropout, in double precision. */
-static struct qkv_model *make_model(struct qkv_arena *arena, int64_t longest)
+static struct qkv_model *make_windowed_model(struct qkv_arena *arena, int64_t longest, int64_t window,
+                                             enum qkv_attention_kernel kernel)
 {
     struct qkv_config config;
     struct qkv_error error = {""};
@@ -27,11 +28,18 @@ static struct qkv_model *make_model(struct qkv_arena *arena, int64_t longest)
         stacks[i]->dropout = stacks[i]->attention.dropout = stacks[i]->embeddings.dropout = 0.5;
         stacks[i]->layer_norm = QKV_NORM_PRE;
         stacks[i]->positions.max_length = longest;
+        stacks[i]->attention.window = window;
+        stacks[i]->attention.kernel = kernel;
     }
     struct qkv_model *model = qkv_model_new(&config.model, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT64, &error);
     cr_assert_not_null(model, "%s", error.message);
     qkv_parameters_initialize(&model->parameters, 3);
     return model;
+}
+
+static struct qkv_model *make_model(struct qkv_arena *arena, int64_t longest)
+{
+    return make_windowed_model(arena, longest, QKV_WINDOW_NONE, QKV_KERNEL_AUTO);
 }
 
 static const int32_t SOURCE_IDS[] = {3, 5, 4, 6}, TARGET_IDS[] = {4, 3, 5};
@@ -113,6 +121,42 @@ Test(collect, weights_are_those_of_the_composition)
     qkv_attention_collector_free(collector);
     qkv_model_free(model);
     qkv_arena_release(&arena);
+}
+
+/* What flash does not keep, and what lies outside of a window, is made for the report. */
+Test(collect, maps_do_not_depend_on_the_kernel)
+{
+    struct qkv_arena arena[2] = {{0}, {0}};
+    struct qkv_error error = {""};
+    struct qkv_attention_report reports[2][3];
+    struct qkv_attention_collector *collectors[2];
+    struct qkv_model *models[2];
+    for (int flash = 0; flash < 2; flash++) {
+        models[flash] =
+            make_windowed_model(&arena[flash], 20, 1, flash ? QKV_KERNEL_FLASH : QKV_KERNEL_EXACT);
+        collectors[flash] = qkv_attention_collector_new(models[flash], &error);
+        cr_assert_eq(qkv_attention_collect(collectors[flash], 3, PAIRS, 0, reports[flash], &error), QKV_OK,
+                     "%s", error.message);
+    }
+    for (int64_t s = 0; s < 3; s++)
+        for (int64_t m = 0; m < reports[0][s].map_count; m++) {
+            const struct qkv_attention_map *exact = &reports[0][s].maps[m], *flash = &reports[1][s].maps[m];
+            cr_assert(exact->kind == flash->kind && exact->rows == flash->rows &&
+                      exact->columns == flash->columns);
+            for (int64_t i = 0; i < exact->rows * exact->columns; i++) {
+                int64_t ahead = i % exact->columns - i / exact->columns;
+                bool hidden = exact->kind != QKV_ATTENTION_CROSS && (ahead > 1 || ahead < -1);
+                if (exact->kind == QKV_ATTENTION_DECODER) hidden = hidden || ahead > 0;
+                cr_expect_float_eq(exact->weights[i], flash->weights[i], 1e-14);
+                cr_expect_eq(exact->weights[i] > 0, !hidden);
+                cr_expect_eq(flash->weights[i] > 0, !hidden);
+            }
+        }
+    for (int flash = 0; flash < 2; flash++) {
+        qkv_attention_collector_free(collectors[flash]);
+        qkv_model_free(models[flash]);
+        qkv_arena_release(&arena[flash]);
+    }
 }
 
 Test(collect, reports_hold_every_head_and_name_their_tokens)

@@ -25,6 +25,22 @@ static struct qkv_model *model_of(enum qkv_dtype dtype, double dropout)
     return tiny_model(&config, SOURCE_SIZE, TARGET_SIZE, dtype, 4);
 }
 
+/* With what attention has beside the usual, in float32 and with dropout. */
+static struct qkv_model *varied_model(enum qkv_attention_kernel kernel)
+{
+    struct qkv_model_config config = tiny_config();
+    struct qkv_stack_config *stacks[] = {&config.encoder, &config.decoder};
+    for (int i = 0; i < 2; i++) {
+        stacks[i]->attention.dropout = 0.3;
+        stacks[i]->attention.window = 3;
+        stacks[i]->attention.global_tokens = 1;
+        stacks[i]->attention.key_value_heads = 1;
+        stacks[i]->attention.kernel = kernel;
+        stacks[i]->positions.type = i ? QKV_POSITION_RELATIVE : QKV_POSITION_ROTARY;
+    }
+    return tiny_model(&config, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT32, 4);
+}
+
 /* One model on one team. */
 struct bench {
     struct qkv_model *model;
@@ -32,15 +48,20 @@ struct bench {
     struct qkv_replicas *replicas;
 };
 
-static struct bench bench_of(enum qkv_dtype dtype, double dropout, int threads, int shards)
+static struct bench bench_with(struct qkv_model *model, int threads, int shards)
 {
     struct qkv_error error = {""};
-    struct bench b = {.model = model_of(dtype, dropout), .workers = qkv_workers_new(threads, &error)};
+    struct bench b = {.model = model, .workers = qkv_workers_new(threads, &error)};
     cr_assert_not_null(b.workers, "%s", error.message);
     b.replicas = qkv_replicas_new(b.model, b.workers, shards, &error);
     cr_assert_not_null(b.replicas, "%s", error.message);
     cr_assert_eq(qkv_replicas_shards(b.replicas), shards);
     return b;
+}
+
+static struct bench bench_of(enum qkv_dtype dtype, double dropout, int threads, int shards)
+{
+    return bench_with(model_of(dtype, dropout), threads, shards);
 }
 
 static void release(struct bench *b)
@@ -85,7 +106,7 @@ static void expect_close(const struct bench *b, const double *found, const doubl
 
 /* ---- threads and shards ---- */
 
-Test(replicas, the_same_bits_with_any_number_of_threads)
+static void expect_same_bits(struct qkv_model *make_model(int kind), int kind)
 {
     static const int THREADS[] = {1, 2, 3, 4, 7};
     const struct qkv_random random = {.seed = 3, .step = 8};
@@ -93,7 +114,7 @@ Test(replicas, the_same_bits_with_any_number_of_threads)
     struct qkv_step_sums expected = {0};
     char *first = NULL;
     for (int t = 0; t < 5; t++) {
-        struct bench b = bench_of(QKV_FLOAT32, 0.3, THREADS[t], 4);
+        struct bench b = bench_with(make_model(kind), THREADS[t], 4);
         size_t bytes = (size_t)b.model->parameters.elements * sizeof(float);
         tiny_batch(&batch, b.model, SENTENCES, SOURCE, TARGET, 2);
         for (int round = 0; round < 3; round++) {
@@ -116,6 +137,24 @@ Test(replicas, the_same_bits_with_any_number_of_threads)
     }
     free(first);
     qkv_batch_release(&batch);
+}
+
+static struct qkv_model *usual_model(int kind)
+{
+    (void)kind;
+    return model_of(QKV_FLOAT32, 0.3);
+}
+
+static struct qkv_model *model_with_kernel(int kernel)
+{
+    return varied_model((enum qkv_attention_kernel)kernel);
+}
+
+Test(replicas, the_same_bits_with_any_number_of_threads)
+{
+    expect_same_bits(usual_model, 0);
+    expect_same_bits(model_with_kernel, QKV_KERNEL_EXACT);
+    expect_same_bits(model_with_kernel, QKV_KERNEL_FLASH);
 }
 
 /* Loss and gradient of the whole batch in one graph, without replicas. */
