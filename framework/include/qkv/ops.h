@@ -72,9 +72,9 @@ QKV_API const char *qkv_op_name(enum qkv_op_id op);
 
 /* The weights of head `head` (from 0) of sentence `sentence` of an attention node (attention, where they are
  * those before dropout; attention_weights, attention_local, attention_arrange): a rows x columns block of the
- * graph's dtype, row-major, valid after qkv_forward. NULL where there is no such. What the kernel did not keep
- * (all of it with flash, what lies outside of a window) is made at the first call, in the graph's memory; NULL
- * when that is out. */
+ * graph's dtype, row-major, valid after qkv_forward. NULL where there is no such. What the kernel did not
+ * keep (all of it with flash, what lies outside of a window) is made at the first call, in the graph's
+ * memory; NULL when that is out. */
 QKV_API const void *qkv_attention_weights_of(const struct qkv_tensor *attention, int64_t sentence,
                                              int64_t head, int64_t *rows, int64_t *columns);
 
