@@ -95,7 +95,7 @@ static void print_rows(const struct qkv_check_report *report, const struct gradc
         }
         size_t length = strlen(row->tensor) > 26 ? prefix_length(row->tensor) : 0;
         if (config) length = prefix_length(row->tensor);
-        if (length && (strlen(above) < length || strncmp(above, row->tensor, length) != 0))
+        if (length && (prefix_length(above) != length || strncmp(above, row->tensor, length) != 0))
             printf(" %.*s\n", (int)length - 1, row->tensor);
         above = row->tensor;
         print_row(row, row->tensor + length);

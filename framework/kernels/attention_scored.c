@@ -33,6 +33,7 @@ static bool attention_additive_shape(struct qkv_tensor *y)
     if (!check_vector(y, y->input[2], query->shape.size[1], "vector")) return false;
     if (!check_one_head(y, query_rows, key_rows)) return false;
     y->shape = QKV_SHAPE(ragged_count(&y->options, query_rows, key_rows));
+    y->scratch = 2 * query->shape.size[1];
     return true;
 }
 
@@ -58,15 +59,14 @@ static void attention_additive_forward(struct qkv_tensor *y)
     }
 }
 
-/* Any of the gradients may be NULL. */
+/* u = ds v (1 - t^2), w = ds t */
 static void additive_back(int64_t n, real ds, const real *restrict q, const real *restrict k,
-                          const real *restrict v, real *dq, real *dk, real *dv)
+                          const real *restrict v, real *restrict u, real *restrict w)
 {
     for (int64_t d = 0; d < n; d++) {
-        real t = fast_tanh(q[d] + k[d]), u = ds * v[d] * (1 - t * t);
-        if (dq) dq[d] += u;
-        if (dk) dk[d] += u;
-        if (dv) dv[d] += ds * t;
+        real t = fast_tanh(q[d] + k[d]);
+        u[d] = ds * v[d] * (1 - t * t);
+        w[d] = ds * t;
     }
 }
 
@@ -76,12 +76,16 @@ static void attention_additive_backward(struct qkv_tensor *y)
     const real *q = query->value, *k = key->value, *v = y->input[2]->value, *ds = y->gradient;
     real *dq = gradient_of(y->input[0]), *dk = gradient_of(y->input[1]), *dv = gradient_of(y->input[2]);
     int64_t n = query->shape.size[1], at = 0;
+    real *u = scratch_of(y), *w = u + n;
     for (int64_t s = 0; s < qkv_segment_count(&y->options.queries); s++) {
         struct pair p = pair_at(&y->options, s, at, query->shape.size[0], key->shape.size[0]);
         for (int64_t i = 0; i < p.queries; i++)
             for (int64_t j = 0; j < p.keys; j++) {
                 int64_t qi = (p.query + i) * n, kj = (p.key + j) * n;
-                additive_back(n, ds[at++], q + qi, k + kj, v, dq ? dq + qi : NULL, dk ? dk + kj : NULL, dv);
+                additive_back(n, ds[at++], q + qi, k + kj, v, u, w);
+                if (dq) accumulate(n, 1, u, dq + qi);
+                if (dk) accumulate(n, 1, u, dk + kj);
+                if (dv) accumulate(n, 1, w, dv);
             }
     }
 }
