@@ -185,6 +185,20 @@ static void check_stack(const struct checking *checking, const struct qkv_stack_
                "learned positions must exceed", longest.text);
 }
 
+/* Tables that are shared need one width; in a transformer all have that of the model. */
+static void check_tied_widths(const struct checking *checking, const struct qkv_model_config *model)
+{
+    const struct qkv_stack_config *encoder = &model->encoder, *decoder = &model->decoder;
+    int64_t source =
+        encoder->embeddings.embedding_dim ? encoder->embeddings.embedding_dim : encoder->hidden_size;
+    int64_t target =
+        decoder->embeddings.embedding_dim ? decoder->embeddings.embedding_dim : decoder->hidden_size;
+    need(checking, !model->tied_embeddings || source == target, "model.tied_embeddings",
+         "model.decoder.embeddings.embedding_dim", " to be that of the encoder");
+    need(checking, !model->tied_softmax || target == decoder->hidden_size, "model.tied_softmax",
+         "model.decoder.embeddings.embedding_dim", " to be hidden_size");
+}
+
 /* What the parts of a recurrent network need of each other. */
 static void check_recurrent(const struct checking *checking, const struct qkv_model_config *model)
 {
@@ -220,14 +234,12 @@ static void check_recurrent(const struct checking *checking, const struct qkv_mo
                "would reach "
                "the decoder",
                hidden, scored);
-    int64_t source =
-        encoder->embeddings.embedding_dim ? encoder->embeddings.embedding_dim : encoder->hidden_size;
-    int64_t target =
-        decoder->embeddings.embedding_dim ? decoder->embeddings.embedding_dim : decoder->hidden_size;
-    need(checking, !model->tied_embeddings || source == target, "model.tied_embeddings",
-         "model.decoder.embeddings.embedding_dim", " to be that of the encoder");
-    need(checking, !model->tied_softmax || target == decoder->hidden_size, "model.tied_softmax",
-         "model.decoder.embeddings.embedding_dim", " to be hidden_size");
+    if (model->init_depth_scaling)
+        object(
+            checking, "model.init_depth_scaling", "model.encoder.type",
+            "model.init_depth_scaling is true, but that is for transformer networks, and model.encoder.type "
+            "is recurrent");
+    check_tied_widths(checking, model);
 }
 
 static void check_model(const struct checking *checking)

@@ -60,6 +60,9 @@ Test(recurrent, what_does_not_fit_is_refused_at_its_place)
         RECURRENT("", ", embeddings: {embedding_dim: 32}") "  tied_softmax: true\n",
         "x.yaml:7:3: model.tied_softmax is true, but needs model.decoder.embeddings.embedding_dim to be "
         "hidden_size");
+    expect_sentence(RECURRENT("", "") "  init_depth_scaling: true\n",
+                    "x.yaml:7:3: model.init_depth_scaling is true, but that is for transformer networks, and "
+                    "model.encoder.type is recurrent");
     expect_sentence(
         RECURRENT("", ", attention: {local_window: 0}"),
         "x.yaml:6:56: model.decoder.attention.local_window is 0, but must be between 1 and 65536");
