@@ -189,11 +189,13 @@ static const struct qkv_sample positive_good[] = {
     {                                                                                                        \
         const real *restrict from = y->input[0]->value, *restrict result = y->value,                         \
                              *restrict dy = y->gradient;                                                     \
-        real *restrict dx = gradient_of(y->input[0]);                                                        \
+        real beta;                                                                                           \
+        real *restrict dx = claim_gradient(y->input[0], &beta);                                              \
         for (int64_t i = 0; i < y->count; i++) {                                                             \
             real x = from[i], f = result[i];                                                                 \
             (void)x, (void)f;                                                                                \
-            dx[i] += dy[i] * (derivative_of);                                                                \
+            real before = beta > 0 ? dx[i] : 0;                                                              \
+            dx[i] = before + dy[i] * (derivative_of);                                                        \
         }                                                                                                    \
     }                                                                                                        \
     OP(title, .inputs = 1, .shape = same_as_input, .forward = title##_forward, .backward = title##_backward, \

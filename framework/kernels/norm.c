@@ -41,7 +41,8 @@ static void layer_norm_forward(struct qkv_tensor *y)
 static void layer_norm_backward(struct qkv_tensor *y)
 {
     int64_t rows = qkv_rows(y), columns = qkv_columns(y);
-    real *dx = gradient_of(y->input[0]), *dgain = gradient_of(y->input[1]), *dbias = gradient_of(y->input[2]);
+    real beta, *dx = claim_gradient(y->input[0], &beta);
+    real *dgain = gradient_of(y->input[1]), *dbias = gradient_of(y->input[2]);
     const real *restrict gain = y->input[1]->value, *saved = y->saved;
     for (int64_t i = 0; i < rows; i++) {
         const real *restrict x = (const real *)y->input[0]->value + i * columns;
@@ -57,7 +58,10 @@ static void layer_norm_backward(struct qkv_tensor *y)
         dot *= r * r / (real)columns; /* mean(g n) r */
         if (dx) {
             real *restrict to = dx + i * columns;
-            for (int64_t j = 0; j < columns; j++) to[j] += r * (dy[j] * gain[j] - sum - (x[j] - mean) * dot);
+            for (int64_t j = 0; j < columns; j++) {
+                real before = beta > 0 ? to[j] : 0;
+                to[j] = before + r * (dy[j] * gain[j] - sum - (x[j] - mean) * dot);
+            }
         }
         if (dgain)
             for (int64_t j = 0; j < columns; j++) dgain[j] += dy[j] * (x[j] - mean) * r;
