@@ -38,6 +38,7 @@ void qkv_graph_reset(struct qkv_graph *graph)
     graph->scratch_count = graph->scratch_wanted = 0;
     graph->dropping = 0;
     graph->leaf = NULL;
+    graph->planned = NULL;
     graph->failed = false;
     graph->scope = NULL;
 }
@@ -169,12 +170,11 @@ static struct qkv_tensor *finish(struct qkv_tensor *tensor)
     tensor->count = qkv_shape_count(tensor->shape);
     size_t bytes = (size_t)tensor->count * graph->size;
     if (!tensor->value) tensor->value = qkv_arena_allocate(&graph->arena, bytes);
-    if (tensor->needs_gradient && !tensor->gradient)
-        tensor->gradient = qkv_arena_allocate(&graph->arena, bytes);
+    bool own_gradient = tensor->needs_gradient && (tensor->op == QKV_OP_leaf || !graph->shares);
+    if (own_gradient && !tensor->gradient) tensor->gradient = qkv_arena_allocate(&graph->arena, bytes);
     if (tensor->saved_count)
         tensor->saved = qkv_arena_allocate(&graph->arena, (size_t)tensor->saved_count * graph->size);
-    if (!tensor->value || (tensor->needs_gradient && !tensor->gradient) ||
-        (tensor->saved_count && !tensor->saved))
+    if (!tensor->value || (own_gradient && !tensor->gradient) || (tensor->saved_count && !tensor->saved))
         return qkv_graph_fail(graph, "out of memory for a tensor of shape %s", qkv_shape_text(tensor->shape));
     if (tensor->scratch > graph->scratch_wanted) graph->scratch_wanted = tensor->scratch;
     if (graph->scratch_wanted > graph->scratch_count) {
@@ -352,13 +352,15 @@ static void clear_unused_parameters(struct qkv_graph *graph)
 void qkv_backward(struct qkv_graph *graph, struct qkv_tensor *y, const double *cotangent)
 {
     if (graph->failed || !y) return;
+    QKV_BUG(graph->shares && graph->planned != y, "backward from a tensor that was not planned");
     for (struct qkv_tensor *x = graph->first; x; x = x->next) x->touched = x->parameter && graph->accumulate;
     if (y->needs_gradient) start_gradient(y, cotangent);
     for (struct qkv_tensor *x = y; x; x = x->previous)
         if (x->op != QKV_OP_leaf && x->touched) run(x, true);
     /* What nothing flowed into has gradient zero. */
     for (struct qkv_tensor *x = graph->first; x; x = x->next)
-        if (x->needs_gradient && !x->touched) memset(x->gradient, 0, (size_t)x->count * graph->size);
+        if (x->needs_gradient && !x->touched && (x->op == QKV_OP_leaf || !graph->shares))
+            memset(x->gradient, 0, (size_t)x->count * graph->size);
     clear_unused_parameters(graph);
 }
 

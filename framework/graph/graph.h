@@ -6,6 +6,13 @@
 #include "qkv/graph.h"
 #include "qkv/ops.h"
 
+/* Memory that gradients share. */
+struct qkv_piece {
+    struct qkv_piece *next; /* in the list of spare ones */
+    void *memory;
+    int64_t count; /* numbers */
+};
+
 /* A node. `value`, `gradient` and `saved` hold numbers of the graph's dtype. */
 struct qkv_tensor {
     enum qkv_op_id op;
@@ -16,6 +23,8 @@ struct qkv_tensor {
     const struct qkv_parameter *parameter;
 
     void *value, *gradient;
+    struct qkv_piece own,
+        *piece;          /* plan.c: memory that was made for this tensor, and that its gradient stands in */
     void *saved;         /* what forward keeps for backward: saved_count numbers */
     void *weights;       /* attention: what the op's `weights` has made */
     int64_t saved_count; /* set by the shape rule */
@@ -39,6 +48,8 @@ struct qkv_graph {
     int64_t scratch_count, scratch_wanted;
 
     bool gradients, drops_out, failed;
+    bool shares;                /* gradients between leaves and result share memory */
+    struct qkv_tensor *planned; /* what they were planned for */
     struct qkv_random random;
     uint32_t dropping;
 

@@ -51,6 +51,7 @@ struct qkv_replicas *qkv_replicas_new(const struct qkv_model *model, struct qkv_
             replicas->shards++;
             goto no_memory;
         }
+        qkv_graph_share_gradients(replica->graph, true);
         memset(replicas->gradients[replicas->shards], 0, block_bytes(model));
     }
     return replicas;
@@ -90,7 +91,10 @@ static struct qkv_tensor *build(struct qkv_replicas *replicas, int shard, const 
     qkv_graph_reset(graph);
     qkv_graph_bind(graph, &replicas->model->parameters, replicas->gradients[shard], replicas->accumulate);
     qkv_graph_set_dropout(graph, random);
-    return qkv_model_loss(replicas->model, graph, &replica->view, replicas->smoothing, 1.0, NULL);
+    struct qkv_tensor *loss =
+        qkv_model_loss(replicas->model, graph, &replica->view, replicas->smoothing, 1.0, NULL);
+    qkv_graph_plan(graph, loss);
+    return loss;
 }
 
 enum qkv_status qkv_replicas_reserve(struct qkv_replicas *replicas, const struct qkv_batches *batches,
@@ -102,9 +106,14 @@ enum qkv_status qkv_replicas_reserve(struct qkv_replicas *replicas, const struct
     for (int i = 0; !status && i < replicas->shards; i++) {
         struct qkv_graph *graph = replicas->replica[i].graph;
         qkv_batch_shard(&batch, 0, 1, &replicas->replica[i].view);
-        build(replicas, i, &random); /* with dropout, which needs more than going without */
+        /* With dropout, which needs more than going without, and with gradients apart: how well they share
+         * depends on the batch. */
+        qkv_graph_reset(graph);
+        qkv_graph_share_gradients(graph, false);
+        build(replicas, i, &random);
         status = qkv_graph_check(graph, error);
         qkv_graph_reset(graph);
+        qkv_graph_share_gradients(graph, true);
     }
     qkv_batch_release(&batch);
     return status;

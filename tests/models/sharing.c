@@ -1,0 +1,88 @@
+/* Gradients that share memory: the same bits, in less of it. */
+#include "qkv/ops.h"
+
+#include "tiny.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Gradients of all parameters for one batch, [elements] on the heap, and the bytes of the graph. */
+static float *gradients_of(const struct qkv_model *model, const struct qkv_batch_view *view, bool share,
+                           size_t *bytes)
+{
+    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+    const struct qkv_random random = {.seed = 4};
+    struct qkv_error error = {""};
+    float *gradients = malloc((size_t)model->parameters.elements * sizeof *gradients);
+    memset(gradients, 0, (size_t)model->parameters.elements * sizeof *gradients);
+    qkv_graph_share_gradients(graph, share);
+    qkv_graph_bind(graph, &model->parameters, gradients, false);
+    qkv_graph_set_dropout(graph, &random);
+    for (int pass = 0; pass < 2; pass++) { /* the second in memory that the first has filled */
+        qkv_graph_reset(graph);
+        struct qkv_tensor *loss = qkv_model_loss(model, graph, view, 0.1, 1, NULL);
+        qkv_graph_plan(graph, loss);
+        cr_assert_eq(qkv_graph_check(graph, &error), QKV_OK, "%s", error.message);
+        qkv_forward(graph);
+        qkv_backward(graph, loss, NULL);
+    }
+    *bytes = qkv_graph_peak_bytes(graph);
+    qkv_graph_free(graph);
+    return gradients;
+}
+
+static void expect_same(enum qkv_norm_place place, bool tied)
+{
+    struct qkv_model_config config = tiny_config();
+    config.encoder.layer_norm = config.decoder.layer_norm = place;
+    config.encoder.dropout = config.decoder.dropout = config.decoder.attention.dropout = 0.2;
+    config.tied_softmax = tied;
+    struct qkv_model *model = tiny_model(&config, 11, 13, QKV_FLOAT32, 3);
+    struct qkv_batch batch = {0};
+    struct qkv_batch_view view;
+    tiny_batch(&batch, model, 4, (const int64_t[]){7, 1, 12, 5}, (const int64_t[]){3, 9, 4, 16}, 8);
+    qkv_batch_shard(&batch, 0, 1, &view);
+    size_t apart, together;
+    float *one = gradients_of(model, &view, false, &apart),
+          *other = gradients_of(model, &view, true, &together);
+    cr_expect_eq(memcmp(one, other, (size_t)model->parameters.elements * sizeof *one), 0, "norm %d, tied %d",
+                 place, tied);
+    cr_expect_lt(together, apart * 3 / 4, "%zu bytes of %zu", together, apart);
+    free(one);
+    free(other);
+    qkv_batch_release(&batch);
+    qkv_model_free(model);
+}
+
+Test(sharing, gives_the_same_gradients_in_less_memory)
+{
+    expect_same(QKV_NORM_PRE, false);
+    expect_same(QKV_NORM_POST, false);
+    expect_same(QKV_NORM_POST, true);
+}
+
+/* A sum of x with itself, a product used twice, and a part that no gradient reaches. */
+Test(sharing, tensors_that_are_used_again)
+{
+    double found[2][12];
+    for (int share = 0; share < 2; share++) {
+        struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
+        qkv_graph_share_gradients(graph, share);
+        struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(3, 4)), *square = qkv_multiply(graph, x, x);
+        struct qkv_tensor *twice = qkv_add(graph, square, square), *side = qkv_tanh(graph, twice);
+        struct qkv_tensor *y =
+            qkv_sum(graph, qkv_multiply(graph, side, qkv_add(graph, twice, square)), QKV_ALL);
+        qkv_exp(graph, side); /* behind which there is nothing */
+        double values[12];
+        for (int i = 0; i < 12; i++) values[i] = 0.1 * i - 0.5;
+        qkv_tensor_write(x, values);
+        qkv_graph_plan(graph, y);
+        qkv_forward(graph);
+        qkv_backward(graph, y, NULL);
+        qkv_tensor_read_gradient(x, found[share]);
+        qkv_graph_free(graph);
+    }
+    for (int i = 0; i < 12; i++)
+        cr_expect_eq(found[0][i], found[1][i], "%d: %g and %g", i, found[0][i], found[1][i]);
+}
