@@ -1,0 +1,99 @@
+#!/usr/bin/python3
+"""qkv, PyTorch and the bare matrix products, in turn, several rounds: ratios with their spread, as a Markdown table.
+
+    tools/bench/compare.py [--rounds 5] [--threads 2] [--workloads toy,small,base] [--what train,decode]
+
+Absolute times of a machine drift; what is compared runs within seconds of each other, so the ratio of each round is taken
+and of these the median, with the least and the greatest behind it. PyTorch is run where /usr/bin/python3 can import it
+(apt-get install python3-torch), with one thread and with as many as qkv, and the faster counts.
+"""
+import argparse
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+PYTHON = "/usr/bin/python3"
+STEPS = {"toy": 60, "small": 8, "base": 3}
+
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+parser.add_argument("--rounds", type=int, default=5)
+parser.add_argument("--threads", type=int, default=2)
+parser.add_argument("--workloads", default="toy,small,base")
+parser.add_argument("--what", default="train,decode", help="train, decode or both")
+parser.add_argument("--clock", choices=["ms", "cpu_ms"], default="ms",
+                    help="cpu_ms compares processor time instead, for a machine that others use too; give --threads 1")
+parser.add_argument("--bench", default=HERE.parent.parent / "build/release/tools/qkv-bench", help="path of qkv-bench")
+parser.add_argument("--json", action="store_true", help="print every single figure instead")
+arguments = parser.parse_args()
+
+
+def run(command):
+    done = subprocess.run([str(x) for x in command], capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"compare.py: {' '.join(map(str, command))}: {done.stderr.strip()}")
+    return json.loads(done.stdout)
+
+
+def bench(workload, measures, threads):
+    """{what: result} of qkv-bench."""
+    command = [arguments.bench, workload, "-t", threads, "--steps", STEPS[workload], "--seconds", 30, "--json"]
+    for measure in measures:
+        command += ["-m", measure]
+    return {result["what"]: result for result in run(command)["results"]}
+
+
+def torch(workload, what):
+    """The faster of one thread and all."""
+    results = [run([PYTHON, HERE / "torch_step.py", workload, "--what", what, "--threads", threads, "--steps",
+                    STEPS[workload]]) for threads in sorted({1, arguments.threads})]
+    return min(results, key=lambda result: result[arguments.clock])
+
+
+def spread(ratios):
+    return f"{statistics.median(ratios):.2f} ({min(ratios):.2f}–{max(ratios):.2f})" if ratios else "–"
+
+
+def middle(results, key):
+    return f"{statistics.median(r[key] for r in results):.3g}" if results else "–"
+
+
+try:
+    workloads = [w for w in arguments.workloads.split(",") if STEPS[w]]
+except KeyError as unknown:
+    sys.exit(f"compare.py: there is no workload {unknown}; there are {', '.join(STEPS)}")
+has_torch = subprocess.run([PYTHON, "-c", "import torch"], capture_output=True).returncode == 0
+if not has_torch:
+    print("compare.py: PyTorch is left out: apt-get install python3-torch", file=sys.stderr)
+kinds = [("train", "train")] if "train" in arguments.what else []
+kinds += [("decode", "greedy 1"), ("decode", "greedy 64")] if "decode" in arguments.what else []
+own, floor, peer = {}, {}, {}
+for _ in range(arguments.rounds):
+    for workload in workloads:
+        if "train" in arguments.what:
+            results = bench(workload, ["train", "floor"], arguments.threads)
+            floor.setdefault(workload, []).append(results["floor"])
+            own.setdefault((workload, "train"), []).append(results["train"])
+        if "decode" in arguments.what:
+            results = bench(workload, ["decode"], arguments.threads)
+            for what in ("greedy 1", "greedy 64"):
+                own.setdefault((workload, what), []).append(results[what])
+        for _, what in kinds if has_torch else []:
+            peer.setdefault((workload, what), []).append(torch(workload, what))
+if arguments.json:
+    named = [{"program": program, "workload": key[0], "what": key[1], "results": results}
+             for program, table in (("qkv", own), ("torch", peer)) for key, results in table.items()]
+    named += [{"program": "floor", "workload": key, "what": "train", "results": r} for key, r in floor.items()]
+    print(json.dumps(named, indent=1))
+    sys.exit()
+clock = arguments.clock
+print(f"| {arguments.threads} threads, {arguments.rounds} rounds | ms | peak MB | PyTorch's ms / ours | ours / bare products |")
+print("|---|---:|---:|---:|---:|")
+for workload in workloads:
+    for _, what in kinds:
+        mine = own[workload, what]
+        others = [b[clock] / a[clock] for a, b in zip(mine, peer.get((workload, what), []))]
+        bare = [a[clock] / b[clock] for a, b in zip(mine, floor.get(workload, []))] if what == "train" else []
+        print(f"| {workload}, {what} | {middle(mine, clock)} | {middle(mine, 'peak_mb')} | {spread(others)} | {spread(bare)} |")
