@@ -202,30 +202,36 @@ static void by_tiles(bool transpose_a, bool transpose_b, int64_t m, int64_t n, i
 
 /* ---- a few rows, as while decoding: b goes by once, in the order in which it lies in memory ---- */
 
-enum { RUN = 1024 }; /* columns of c that stay in the first-level cache meanwhile */
+enum {
+    FEW_ROWS = 3, /* for more, panels pay */
+    RUN = 1024,   /* columns whose sums stay in the first-level cache meanwhile */
+};
 
 static void few_rows(int64_t m, int64_t n, int64_t k, const real *a, int64_t lda, const real *b, int64_t ldb,
                      real beta, real *c, int64_t ldc)
 {
+    /* Apart from c: what is added to a large number one by one loses digits. */
+    _Alignas(64) real sums[FEW_ROWS][RUN];
     for (int64_t j = 0; j < n; j += RUN) {
         int64_t columns = n - j < RUN ? n - j : RUN, l = 0;
-        for (int64_t i = 0; i < m; i++)
-            for (int64_t o = 0; o < columns; o++)
-                c[i * ldc + j + o] = beta > 0 ? beta * c[i * ldc + j + o] : 0;
+        for (int64_t i = 0; i < m; i++) memset(sums[i], 0, (size_t)columns * sizeof(real));
         for (; l + 4 <= k; l += 4) {
             const real *restrict b0 = b + l * ldb + j, *restrict b1 = b0 + ldb, *restrict b2 = b1 + ldb,
                                  *restrict b3 = b2 + ldb;
             for (int64_t i = 0; i < m; i++) {
-                real *restrict to = c + i * ldc + j;
+                real *restrict sum = sums[i];
                 const real *x = a + i * lda + l;
                 for (int64_t o = 0; o < columns; o++)
-                    to[o] += x[0] * b0[o] + x[1] * b1[o] + x[2] * b2[o] + x[3] * b3[o];
+                    sum[o] += (x[0] * b0[o] + x[1] * b1[o]) + (x[2] * b2[o] + x[3] * b3[o]);
             }
         }
         for (; l < k; l++)
             for (int64_t i = 0; i < m; i++)
-                for (int64_t o = 0; o < columns; o++)
-                    c[i * ldc + j + o] += a[i * lda + l] * b[l * ldb + j + o];
+                for (int64_t o = 0; o < columns; o++) sums[i][o] += a[i * lda + l] * b[l * ldb + j + o];
+        for (int64_t i = 0; i < m; i++) {
+            real *restrict to = c + i * ldc + j;
+            for (int64_t o = 0; o < columns; o++) to[o] = sums[i][o] + (beta > 0 ? beta * to[o] : 0);
+        }
     }
 }
 
@@ -261,7 +267,6 @@ static void by_library(bool transpose_a, bool transpose_b, int64_t m, int64_t n,
 /* From so many multiplications on the library is as fast; and b that is no longer in the first-level cache is
  * better read once than packed for so few rows. */
 static const double LARGE = 64e6, NEAR = 65536;
-enum { FEW_ROWS = 3 };
 
 void VARIANT(qkv_, gemm)(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const real *a,
                          int64_t lda, const real *b, int64_t ldb, real beta, real *c, int64_t ldc)
