@@ -168,14 +168,24 @@ const char *tiny_task(const char *name)
     return folder;
 }
 
-const char *tiny_run(const char *name, int updates)
+static const char *train_tiny(const char *name, int updates, const char *options)
 {
     const char *folder = tiny_task(name);
     struct outcome outcome =
-        run("cd '%s' && qkv train c.yaml -q -s training.updates=%d -s training.validation_freq=%d", folder,
-            updates, updates);
+        run("cd '%s' && qkv train c.yaml -q -s training.updates=%d -s training.validation_freq=%d %s", folder,
+            updates, updates, options);
     need(outcome.exit_code == 0, outcome.error);
     return folder;
+}
+
+const char *tiny_run(const char *name, int updates)
+{
+    return train_tiny(name, updates, "");
+}
+
+const char *learned_run(const char *name)
+{
+    return train_tiny(name, 400, "-s training.scheduling=cosine");
 }
 
 char *fingerprint(const char *folder)

@@ -14,7 +14,7 @@ static double number(const cJSON *object, const char *key)
 
 Test(evaluate, scores_a_learned_run_as_text_and_as_json)
 {
-    const char *folder = tiny_run("learned", 400);
+    const char *folder = learned_run("learned");
     struct outcome text = run("cd '%s' && qkv evaluate run train.tsv -j 1", folder);
     cr_assert_eq(text.exit_code, 0, "%s", text.error);
     cr_expect_str_empty(text.error);

@@ -19,7 +19,7 @@ static int count(const char *text, char wanted)
 
 Test(translate, answers_each_line_with_one_line_in_order)
 {
-    const char *folder = tiny_run("learned", 400);
+    const char *folder = learned_run("learned");
     struct outcome outcome = translate(folder, "a b\\nc\\n\\ne d\\n", "");
     cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
     cr_expect_str_eq(outcome.output, "A B\nC\n\nE D\n");
@@ -29,7 +29,7 @@ Test(translate, answers_each_line_with_one_line_in_order)
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         cr_expect_str_eq(translate(folder, "a b\\nc\\n\\ne d\\n", others[i]).output, outcome.output, "%s",
                          others[i]);
-    /* Windows lines, a byte order mark, ane d last line without an end. */
+    /* Windows lines, a byte order mark, and a last line without an end. */
     cr_expect_str_eq(translate(folder, "\\357\\273\\277a b\\r\\nc\\r\\n\\r\\ne d", "").output,
                      outcome.output);
     /* From a file, with options before and behind, and behind `--`. */
@@ -52,7 +52,7 @@ Test(translate, answers_nothing_with_nothing)
 
 Test(translate, lists_the_best_with_their_scores)
 {
-    const char *folder = tiny_run("n_best", 400);
+    const char *folder = learned_run("n_best");
     struct outcome outcome = translate(folder, "a b\\n\\nc\\n", "--beam 4 --n-best 2 --scores");
     cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
     cr_expect_eq(count(outcome.output, '\n'), 5, "%s", outcome.output);
@@ -102,7 +102,7 @@ Test(translate, takes_a_line_of_100000_words)
 
 Test(translate, stops_at_a_line_that_is_no_text_after_those_before_it)
 {
-    const char *folder = tiny_run("no_text", 400);
+    const char *folder = learned_run("no_text");
     struct outcome outcome = translate(folder, "a\\nb\\nc \\377\\nd\\n", "");
     cr_expect_eq(outcome.exit_code, 2);
     cr_expect_str_eq(outcome.output, "A\nB\n");
