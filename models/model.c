@@ -89,6 +89,15 @@ struct qkv_tensor *qkv_model_loss(const struct qkv_model *model, struct qkv_grap
     return loss;
 }
 
+struct qkv_graph *qkv_decoding_graph(const struct qkv_model *model)
+{
+    struct qkv_graph *graph = qkv_graph_new(model->parameters.dtype);
+    if (!graph) return NULL;
+    qkv_graph_set_gradients(graph, false);
+    qkv_graph_bind(graph, &model->parameters, NULL, false);
+    return graph;
+}
+
 struct qkv_decoding *qkv_decoding_new(const struct qkv_model *model)
 {
     return model->kind->decoding_new(model);

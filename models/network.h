@@ -16,4 +16,7 @@ extern const struct qkv_network_kind qkv_network_transformer, qkv_network_recurr
 struct qkv_tensor *qkv_model_logits(const struct qkv_model *model, struct qkv_graph *graph,
                                     struct qkv_tensor *hidden);
 
+/* A graph to decode with: the model's parameters, no gradients, no dropout. NULL when memory is out. */
+struct qkv_graph *qkv_decoding_graph(const struct qkv_model *model);
+
 #endif

@@ -40,19 +40,13 @@ struct qkv_decoding *qkv_transformer_decoding_new(const struct qkv_model *model)
 {
     struct transformer_decoding *d = calloc(1, sizeof *d);
     if (!d) return NULL;
-    enum qkv_dtype dtype = model->parameters.dtype;
     d->base.model = model;
-    d->size = dtype == QKV_FLOAT32 ? sizeof(float) : sizeof(double);
-    d->encoder = qkv_graph_new(dtype);
-    d->decoder = qkv_graph_new(dtype);
+    d->size = model->parameters.dtype == QKV_FLOAT32 ? sizeof(float) : sizeof(double);
+    d->encoder = qkv_decoding_graph(model);
+    d->decoder = qkv_decoding_graph(model);
     if (!d->encoder || !d->decoder) {
         qkv_transformer_decoding_free(&d->base);
         return NULL;
-    }
-    for (int i = 0; i < 2; i++) {
-        struct qkv_graph *graph = i ? d->decoder : d->encoder;
-        qkv_graph_set_gradients(graph, false);
-        qkv_graph_bind(graph, &model->parameters, NULL, false);
     }
     return &d->base;
 }

@@ -45,9 +45,9 @@ def shape(*sizes):
 class Qkv:
     def __init__(self, options):
         self.options = options
-        self.library = ctypes.CDLL(options.library)
+        self.calls = ctypes.CDLL(options.shared_object)
         for name in ("graph_new", "variable", "use", "linear", "lstm", "slice", "parameters_add"):
-            getattr(self.library, "qkv_" + name).restype = ctypes.c_void_p
+            getattr(self.calls, "qkv_" + name).restype = ctypes.c_void_p
         self.parameters = Parameters()
         width, self.layers = options.width, []
         for layer in range(options.layers):
@@ -55,13 +55,13 @@ class Qkv:
                      ("recurrent.weight", (width, 4 * width)))
             self.layers.append([self.add(layer, name, sizes) for name, sizes in parts])
         error = ctypes.create_string_buffer(4096)
-        assert self.library.qkv_parameters_allocate(ctypes.byref(self.parameters), 0, error) == 0
-        self.library.qkv_parameters_initialize(ctypes.byref(self.parameters), ctypes.c_uint64(1))
+        assert self.calls.qkv_parameters_allocate(ctypes.byref(self.parameters), 0, error) == 0
+        self.calls.qkv_parameters_initialize(ctypes.byref(self.parameters), ctypes.c_uint64(1))
         self.parts = [self.part() for _ in range(options.threads)]
 
     def add(self, layer, name, sizes):
         xavier = Initial(0, 1.0)
-        return ctypes.c_void_p(self.library.qkv_parameters_add(
+        return ctypes.c_void_p(self.calls.qkv_parameters_add(
             ctypes.byref(self.parameters), shape(*sizes), xavier, f"{layer}.{name}".encode()))
 
     def part(self):
@@ -71,8 +71,8 @@ class Qkv:
         start = (ctypes.c_int64 * sentences)(*range(0, rows, o.steps))
         length = (ctypes.c_int64 * sentences)(*[o.steps] * sentences)
         gradients = numpy.zeros(self.parameters.elements, numpy.float32)
-        graph = ctypes.c_void_p(self.library.qkv_graph_new(0))
-        self.library.qkv_graph_bind(graph, ctypes.byref(self.parameters),
+        graph = ctypes.c_void_p(self.calls.qkv_graph_new(0))
+        self.calls.qkv_graph_bind(graph, ctypes.byref(self.parameters),
                                     gradients.ctypes.data_as(ctypes.c_void_p), False)
         generator = numpy.random.default_rng(1)
         return {"graph": graph, "rows": rows, "segments": Segments(sentences, ctypes.addressof(start),
@@ -81,7 +81,7 @@ class Qkv:
                 "x": generator.standard_normal(rows * o.width), "dy": generator.standard_normal(rows * o.width)}
 
     def run(self, part):
-        q, graph, width = self.library, part["graph"], self.options.width
+        q, graph, width = self.calls, part["graph"], self.options.width
         rows = part["rows"]
         q.qkv_graph_reset(graph)
         x = ctypes.c_void_p(q.qkv_variable(graph, shape(rows, width)))
@@ -136,7 +136,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     for name, value in (("layers", 2), ("width", 256), ("sentences", 64), ("steps", 20), ("threads", 1), ("turns", 60)):
         parser.add_argument("--" + name, type=int, default=value)
-    parser.add_argument("--library", default="build/release/framework/libqkv.so")
+    parser.add_argument("--library", dest="shared_object", default="build/release/framework/libqkv.so")
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
