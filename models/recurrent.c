@@ -204,7 +204,7 @@ struct qkv_tensor *qkv_recurrent_embed(const struct qkv_model *model, struct qkv
 struct qkv_tensor *qkv_recurrent_decode(const struct qkv_model *model, struct qkv_graph *graph,
                                         struct qkv_tensor *gates, struct qkv_tensor **state,
                                         struct qkv_segments queries, const struct source *source,
-                                        struct qkv_segments keys, struct qkv_tensor **node)
+                                        struct qkv_segments keys, struct looked *looked)
 {
     const struct recurrent *network = model->network;
     const struct qkv_stack_config *config = &model->config.decoder;
@@ -216,8 +216,10 @@ struct qkv_tensor *qkv_recurrent_decode(const struct qkv_model *model, struct qk
         hidden = qkv_recurrent_hidden(cell, graph, state[l]);
     }
     if (!network->attends) return qkv_dropout_apply(graph, hidden, config->hidden_dropout);
-    struct qkv_tensor *context = qkv_scored_apply(&network->attention, graph, hidden, source->keys,
-                                                  source->memory, queries, keys, node); /* [rows, M] */
+    if (looked) looked->states = hidden;
+    struct qkv_tensor *context =
+        qkv_scored_apply(&network->attention, graph, hidden, source->keys, source->memory, queries, keys,
+                         looked ? &looked->weights : NULL); /* [rows, M] */
     struct qkv_tensor *both = qkv_concat(graph, hidden, context, 1);
     return qkv_dense_apply(&network->attention_vector, graph,
                            qkv_dropout_apply(graph, both, config->hidden_dropout));
@@ -235,7 +237,7 @@ static const int32_t *sentence_of_rows(struct qkv_graph *graph, struct qkv_segme
 /* All steps at once: no step needs what another found. */
 static struct qkv_tensor *decode_whole(const struct qkv_model *model, struct qkv_graph *graph,
                                        const struct qkv_batch_view *batch, const struct source *source,
-                                       struct qkv_tensor **node)
+                                       struct looked *looked)
 {
     const struct recurrent *network = model->network;
     const struct qkv_segments target = {batch->count, batch->target_start, batch->target_length};
@@ -246,7 +248,8 @@ static struct qkv_tensor *decode_whole(const struct qkv_model *model, struct qkv
             qkv_gather_rows(graph, source->summary, sentence_of_rows(graph, target, rows), rows);
         gates = qkv_recurrent_feed(&network->decoder[0].cell, graph, gates, repeated);
     }
-    return qkv_recurrent_decode(model, graph, gates, source->initial, target, source, source->segments, node);
+    return qkv_recurrent_decode(model, graph, gates, source->initial, target, source, source->segments,
+                                looked);
 }
 
 static struct qkv_tensor *hidden(const struct qkv_model *model, struct qkv_graph *graph,
@@ -255,14 +258,15 @@ static struct qkv_tensor *hidden(const struct qkv_model *model, struct qkv_graph
     const struct recurrent *network = model->network;
     const struct qkv_segments segments = {batch->count, batch->source_start, batch->source_length};
     struct source source = qkv_recurrent_encode(model, graph, batch->source, batch->source_tokens, segments);
-    struct qkv_tensor *node = NULL;
+    struct looked looked = {0};
     if (!source.memory) return NULL;
     struct qkv_tensor *result =
         qkv_recurrent_feeds_steps(model)
-            ? qkv_recurrent_by_steps(model, graph, batch, &source, trace ? &node : NULL)
-            : decode_whole(model, graph, batch, &source, &node);
+            ? qkv_recurrent_by_steps(model, graph, batch, &source, trace ? &looked : NULL)
+            : decode_whole(model, graph, batch, &source, &looked);
     if (trace && network->attends)
-        trace->attention[trace->count++] = (struct qkv_attention_node){QKV_ATTENTION_CROSS, 1, node};
+        trace->attention[trace->count++] = (struct qkv_attention_node){
+            QKV_ATTENTION_CROSS, 1, looked.weights, looked.states, source.memory, result};
     return result;
 }
 

@@ -34,6 +34,12 @@ struct source {
     struct qkv_tensor **initial; /* [decoder layers]: [B, S], or NULL for zeros */
 };
 
+/* What a pass leaves of its attention, row by row of the decoder; NULL without attention. */
+struct looked {
+    struct qkv_tensor *weights; /* the node that qkv_attention_weights_of reads */
+    struct qkv_tensor *states;  /* [rows, H]: of the top layer, what asks */
+};
+
 /* Runs the encoder. Fails in the graph. */
 struct source qkv_recurrent_encode(const struct qkv_model *model, struct qkv_graph *graph, const int32_t *ids,
                                    int64_t count, struct qkv_segments segments);
@@ -51,16 +57,16 @@ struct qkv_tensor *qkv_recurrent_embed(const struct qkv_model *model, struct qkv
 
 /* Runs all decoder layers through the sentences of `queries`, whole or one step of each, from state[layers],
  * which becomes the states of all rows; then the attention, sentence i at segment i of `keys`. Returns [rows,
- * H]. `node` as for qkv_scored_apply. */
+ * H]. `looked` may be NULL. */
 struct qkv_tensor *qkv_recurrent_decode(const struct qkv_model *model, struct qkv_graph *graph,
                                         struct qkv_tensor *gates, struct qkv_tensor **state,
                                         struct qkv_segments queries, const struct source *source,
-                                        struct qkv_segments keys, struct qkv_tensor **node);
+                                        struct qkv_segments keys, struct looked *looked);
 
 /* models/recurrent_steps.c: the forced pass where each step is fed what the one before it found. */
 struct qkv_tensor *qkv_recurrent_by_steps(const struct qkv_model *model, struct qkv_graph *graph,
                                           const struct qkv_batch_view *batch, const struct source *source,
-                                          struct qkv_tensor **node);
+                                          struct looked *looked);
 
 /* models/recurrent_decoding.c */
 struct qkv_decoding *qkv_recurrent_decoding_new(const struct qkv_model *model);

@@ -12,7 +12,8 @@ struct steps {
     int64_t *key_start, *key_length, *iota, *ones; /* [sentences], in that order */
     int32_t *ids;                                  /* [target tokens], by steps */
     int32_t *place;                                /* [target tokens]: row by steps of each packed row */
-    struct qkv_tensor **found, **weights;          /* [count] */
+    struct qkv_tensor **found;                     /* [count] */
+    struct looked *looked;                         /* [count] */
     struct qkv_tensor **state;                     /* [layers] */
 };
 
@@ -25,7 +26,7 @@ static bool make_room(struct steps *s, struct qkv_graph *graph, int64_t layers)
     s->active = qkv_graph_memory(graph, steps * sizeof *s->active);
     s->first = qkv_graph_memory(graph, steps * sizeof *s->first);
     s->found = qkv_graph_memory(graph, steps * sizeof(struct qkv_tensor *));
-    s->weights = qkv_graph_memory(graph, steps * sizeof(struct qkv_tensor *));
+    s->looked = qkv_graph_memory(graph, steps * sizeof *s->looked);
     s->state = qkv_graph_memory(graph, (size_t)layers * sizeof(struct qkv_tensor *));
     s->order = qkv_graph_memory(graph, sentences * sizeof *s->order);
     s->rank = qkv_graph_memory(graph, sentences * sizeof *s->rank);
@@ -33,7 +34,7 @@ static bool make_room(struct steps *s, struct qkv_graph *graph, int64_t layers)
     s->place = qkv_graph_memory(graph, tokens * sizeof *s->place);
     int64_t **arrays[] = {&s->key_start, &s->key_length, &s->iota, &s->ones};
     for (int i = 0; i < 4; i++) *arrays[i] = qkv_graph_memory(graph, sentences * sizeof **arrays[i]);
-    return s->active && s->first && s->found && s->weights && s->state && s->order && s->rank && s->ids &&
+    return s->active && s->first && s->found && s->looked && s->state && s->order && s->rank && s->ids &&
            s->place && s->key_start && s->key_length && s->iota && s->ones;
 }
 
@@ -79,7 +80,7 @@ static void take_step(const struct qkv_model *model, struct qkv_graph *graph, st
     if (t) /* the first step is fed zeros */
         own = qkv_recurrent_feed(&network->decoder[0].cell, graph, own,
                                  qkv_slice(graph, s->found[t - 1], 0, 0, active));
-    s->found[t] = qkv_recurrent_decode(model, graph, own, s->state, queries, source, keys, &s->weights[t]);
+    s->found[t] = qkv_recurrent_decode(model, graph, own, s->state, queries, source, keys, &s->looked[t]);
 }
 
 /* Joins the rows of all tensors; in pairs, so that no row is copied more often than the logarithm of their
@@ -93,7 +94,8 @@ static struct qkv_tensor *join(struct qkv_graph *graph, struct qkv_tensor **list
 }
 
 /* All weights as one ragged block over the packed sentences. */
-static struct qkv_tensor *arrange(struct qkv_graph *graph, struct steps *s, const struct source *source)
+static struct qkv_tensor *arrange(struct qkv_graph *graph, struct steps *s, const struct source *source,
+                                  struct qkv_tensor **list)
 {
     const struct qkv_batch_view *batch = s->batch;
     const struct qkv_attention layout = {
@@ -116,12 +118,25 @@ static struct qkv_tensor *arrange(struct qkv_graph *graph, struct steps *s, cons
         for (int64_t t = 0; t < batch->target_length[i]; t++)
             for (int64_t j = 0; j < batch->source_length[i]; j++)
                 numbers[at++] = (int32_t)(first[s->place[batch->target_start[i] + t]] + j);
-    return qkv_attention_arrange(graph, join(graph, s->weights, s->count), numbers, layout);
+    return qkv_attention_arrange(graph, join(graph, list, s->count), numbers, layout);
+}
+
+/* What the steps left, over the packed sentences. */
+static struct looked arrange_looked(struct qkv_graph *graph, struct steps *s, const struct source *source)
+{
+    struct qkv_tensor **list = qkv_graph_memory(graph, (size_t)s->count * sizeof(struct qkv_tensor *));
+    struct looked looked = {0};
+    if (!list) return looked;
+    for (int64_t t = 0; t < s->count; t++) list[t] = s->looked[t].weights;
+    looked.weights = arrange(graph, s, source, list);
+    for (int64_t t = 0; t < s->count; t++) list[t] = s->looked[t].states;
+    looked.states = qkv_gather_rows(graph, join(graph, list, s->count), s->place, s->batch->target_tokens);
+    return looked;
 }
 
 struct qkv_tensor *qkv_recurrent_by_steps(const struct qkv_model *model, struct qkv_graph *graph,
                                           const struct qkv_batch_view *batch, const struct source *source,
-                                          struct qkv_tensor **node)
+                                          struct looked *looked)
 {
     struct steps s = {.batch = batch};
     int64_t layers = model->config.decoder.num_layers, rows = batch->target_tokens;
@@ -132,6 +147,6 @@ struct qkv_tensor *qkv_recurrent_by_steps(const struct qkv_model *model, struct 
         s.state[l] =
             source->initial[l] ? qkv_gather_rows(graph, source->initial[l], s.order, batch->count) : NULL;
     for (int64_t t = 0; t < s.count; t++) take_step(model, graph, &s, gates, source, t);
-    if (node) *node = arrange(graph, &s, source);
+    if (looked) *looked = arrange_looked(graph, &s, source);
     return qkv_gather_rows(graph, join(graph, s.found, s.count), s.place, rows);
 }

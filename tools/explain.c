@@ -184,9 +184,7 @@ static enum qkv_status explain_scene(struct request *r, const char *path, struct
 static enum qkv_status walk_run(struct request *r, struct sentence_pair *pair, struct qkv_error *error)
 {
     const struct qkv_model *model = pair->run.model;
-    bool encoder = r->attention == QKV_ATTENTION_ENCODER;
-    int64_t layers = encoder ? model->config.encoder.num_layers : model->config.decoder.num_layers;
-    int layer = (int)(r->layer ? r->layer : layers), count = 0;
+    int layer = (int)r->layer, count = 0; /* 0: the last */
     const struct qkv_texts follow = {r->follow.count, r->follow.value};
     struct qkv_model *untrained = NULL;
     struct qkv_explanation walks[2];
@@ -207,9 +205,10 @@ static enum qkv_status walk_run(struct request *r, struct sentence_pair *pair, s
     for (int i = 0; i < count; i++) {
         walks[i].model = pair->run.config.name;
         walks[i].title = sentence_pair_title(pair);
-        walks[i].about = qkv_arena_format(
-            &pair->arena, "%s attention, layer %d of %s%s", qkv_attention_kind_name(r->attention), layer,
-            pair->run.config.name, r->versus ? ", before training (random) and after it (learned)" : "");
+        walks[i].about =
+            qkv_arena_format(&pair->arena, "%s attention, layer %d of %s%s",
+                             qkv_attention_kind_name(r->attention), walks[i].layer, pair->run.config.name,
+                             r->versus ? ", before training (random) and after it (learned)" : "");
         if (!walks[i].title || !walks[i].about) return qkv_error_set(error, "out of memory");
     }
     return write_walks(r, walks, count, &pair->arena, error);

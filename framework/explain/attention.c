@@ -4,11 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-static struct words numbered(int64_t count)
-{
-    return (struct words){count, NULL};
-}
-
 /* What is noted on the way of one of queries, keys and values. */
 struct line {
     const char *name, *title, *letter; /* "queries", "queries", "Q" */
@@ -28,15 +23,14 @@ static void note_weights(struct walk *walk, const struct line *line, const struc
 {
     if (projection->weight.rows)
         qkv_walk_note_matrix(walk, line->weight_name, line->weight_title, line->weight_letter,
-                             projection->weight, heads, numbered(projection->weight.rows));
+                             projection->weight, heads, qkv_walk_numbered(projection->weight.rows));
     if (projection->bias.rows)
         qkv_walk_note_matrix(walk, line->bias_name, line->bias_title, line->bias_letter, projection->bias,
-                             heads, numbered(1));
+                             heads, qkv_walk_numbered(1));
 }
 
-/* input W + b, or the input itself where there is no W: [N, H width] */
-static struct qkv_tensor *project(struct walk *walk, struct qkv_tensor *input,
-                                  const struct projection *projection)
+struct qkv_tensor *qkv_walk_project(struct walk *walk, struct qkv_tensor *input,
+                                    const struct projection *projection)
 {
     if (!projection->weight.rows) return input;
     struct qkv_tensor *bias = NULL;
@@ -47,9 +41,10 @@ static struct qkv_tensor *project(struct walk *walk, struct qkv_tensor *input,
     return qkv_linear(walk->graph, input, qkv_walk_constant(walk, projection->weight), bias, false);
 }
 
-static void note_line(struct walk *walk, const struct line *line, const char *input, bool made,
-                      const struct projection *projection, const struct qkv_tensor *tensor, int64_t heads,
-                      int64_t width, struct words words)
+/* `step`: where the input was noted, if it was. */
+static void note_line(struct walk *walk, const struct line *line, const char *input, const char *step,
+                      bool made, const struct projection *projection, const struct qkv_tensor *tensor,
+                      int64_t heads, int64_t width, struct words words)
 {
     const char *formula = "";
     if (made && projection->bias.rows)
@@ -59,142 +54,9 @@ static void note_line(struct walk *walk, const struct line *line, const char *in
         formula = qkv_walk_text(walk, "%s = %s %s", line->letter, input, line->weight_letter);
     else
         formula = made ? qkv_walk_text(walk, "%s = %s", line->letter, input) : line->letter;
-    qkv_walk_note_tensor(walk, line->name, line->title, formula, tensor, heads, true, words, numbered(width));
-}
-
-/* ---- scores ---- */
-
-/* Rows head * K .. of a matrix that has one head below the other. */
-static struct qkv_matrix rows_of_head(struct qkv_matrix matrix, int64_t head, int64_t heads)
-{
-    int64_t rows = matrix.rows / heads;
-    return (struct qkv_matrix){rows, matrix.columns, matrix.value + head * rows * matrix.columns};
-}
-
-/* Columns of one head: [N, width] */
-static struct qkv_tensor *columns_of_head(struct walk *walk, struct qkv_tensor *x, int64_t head,
-                                          int64_t width)
-{
-    return qkv_slice(walk->graph, x, 1, head * width, width);
-}
-
-/* q W for each head with its own W, [Nq, H K] */
-static struct qkv_tensor *turn_queries(struct walk *walk, const struct attention_parts *parts,
-                                       struct qkv_tensor *query)
-{
-    struct qkv_tensor *all = NULL;
-    for (int64_t h = 0; h < parts->heads; h++) {
-        struct qkv_tensor *weight = qkv_walk_constant(walk, rows_of_head(parts->general, h, parts->heads));
-        struct qkv_tensor *one =
-            qkv_linear(walk->graph, columns_of_head(walk, query, h, parts->key_width), weight, NULL, false);
-        all = all ? qkv_concat(walk->graph, all, one, 1) : one;
-    }
-    return all;
-}
-
-/* v tanh(q W + k U) for each head and pair: [P] */
-static struct qkv_tensor *additive_scores(struct walk *walk, const struct attention_parts *parts,
-                                          struct qkv_tensor *query, struct qkv_tensor *key)
-{
-    struct qkv_graph *graph = walk->graph;
-    int64_t queries = parts->asking.count, keys = parts->answering.count, pairs = queries * keys;
-    int32_t *query_rows = qkv_walk_memory(walk, pairs, sizeof *query_rows),
-            *key_rows = qkv_walk_memory(walk, pairs, sizeof *key_rows);
-    struct qkv_tensor *all = NULL;
-    if (walk->failed) return NULL;
-    for (int64_t i = 0; i < pairs; i++) {
-        query_rows[i] = (int32_t)(i / keys);
-        key_rows[i] = (int32_t)(i % keys);
-    }
-    for (int64_t h = 0; h < parts->heads; h++) {
-        struct qkv_matrix vector = rows_of_head(parts->additive_vector, h, parts->heads);
-        struct qkv_tensor *w = qkv_walk_constant(walk, rows_of_head(parts->additive_query, h, parts->heads)),
-                          *u = qkv_walk_constant(walk, rows_of_head(parts->additive_key, h, parts->heads)),
-                          *v = qkv_walk_constant(walk, (struct qkv_matrix){vector.columns, 1, vector.value});
-        struct qkv_tensor *asked = qkv_linear(graph, columns_of_head(walk, query, h, parts->key_width), w,
-                                              NULL, false); /* [Nq, A] */
-        struct qkv_tensor *told =
-            qkv_linear(graph, columns_of_head(walk, key, h, parts->key_width), u, NULL, false); /* [Nk, A] */
-        struct qkv_tensor *met =
-            qkv_tanh(graph, qkv_add(graph, qkv_gather_rows(graph, asked, query_rows, pairs),
-                                    qkv_gather_rows(graph, told, key_rows, pairs)));
-        struct qkv_tensor *one = qkv_reshape(graph, qkv_linear(graph, met, v, NULL, false), QKV_SHAPE(pairs));
-        all = all ? qkv_concat(graph, all, one, 0) : one;
-    }
-    return all;
-}
-
-/* What is added by distance: the difference that it makes. Gives the scores with it. */
-static struct qkv_tensor *add_by_distance(struct walk *walk, const struct attention_parts *parts,
-                                          struct qkv_tensor *query, struct qkv_tensor *key,
-                                          struct qkv_tensor *scores, struct qkv_attention layout)
-{
-    if (!parts->alibi && !parts->distance_bias.rows) return scores;
-    layout.scale = 1 / sqrt((double)parts->key_width);
-    layout.alibi = parts->alibi;
-    layout.causal = parts->causal;
-    layout.distance = parts->distance;
-    if (parts->distance_bias.rows) layout.bias = qkv_walk_constant(walk, parts->distance_bias);
-    struct qkv_tensor *whole = qkv_attention_scores(walk->graph, query, key, layout);
-    qkv_walk_note_tensor(
-        walk, "distance_bias", "added by distance",
-        parts->alibi ? "-slope |distance|, a slope a head" : "B, learned for each distance and head",
-        qkv_subtract(walk->graph, whole, scores), parts->heads, false, parts->asking, parts->answering);
-    qkv_walk_note_tensor(walk, "placed_scores", "scores with distance", "scaled scores + B", whole,
-                         parts->heads, false, parts->asking, parts->answering);
-    return whole;
-}
-
-static void note_head_matrix(struct walk *walk, const char *name, const char *title, const char *formula,
-                             struct qkv_matrix matrix, int64_t heads)
-{
-    /* One head below the other is already the order of a step. */
-    struct qkv_step *step =
-        qkv_walk_note(walk, name, title, formula, numbered(matrix.rows / heads), numbered(matrix.columns));
-    step->heads = heads;
-    step->values = matrix.value;
-}
-
-/* [P]: head by head, a [Nq, Nk] matrix. */
-static struct qkv_tensor *make_scores(struct walk *walk, const struct attention_parts *parts,
-                                      struct qkv_tensor *query, struct qkv_tensor *key,
-                                      struct qkv_attention layout)
-{
-    const char *formula = "S = Q Kᵀ";
-    struct qkv_tensor *scores = NULL;
-    layout.scale = 1;
-    switch (parts->score) {
-    case QKV_SCORE_SCALED_DOT:
-    case QKV_SCORE_DOT:
-        scores = qkv_attention_scores(walk->graph, query, key, layout);
-        break;
-    case QKV_SCORE_GENERAL:
-        formula = "S = Q W Kᵀ";
-        note_head_matrix(walk, "score_weights", "score weights", "W", parts->general, parts->heads);
-        scores = qkv_attention_scores(walk->graph, turn_queries(walk, parts, query), key, layout);
-        break;
-    case QKV_SCORE_ADDITIVE:
-        formula = "s_ij = v · tanh(q_i W + k_j U)";
-        note_head_matrix(walk, "score_query", "score weights of queries", "W", parts->additive_query,
-                         parts->heads);
-        note_head_matrix(walk, "score_key", "score weights of keys", "U", parts->additive_key, parts->heads);
-        note_head_matrix(walk, "score_vector", "score vector", "v", parts->additive_vector, parts->heads);
-        scores = additive_scores(walk, parts, query, key);
-        break;
-    case QKV_SCORE_LENGTH:
-        formula = "s_j = ln(letters of word j)";
-        scores = qkv_constant(walk->graph, QKV_SHAPE(parts->lengths.rows * parts->lengths.columns));
-        if (scores) qkv_tensor_write(scores, parts->lengths.value);
-        break;
-    }
-    qkv_walk_note_tensor(walk, "scores", "scores", formula, scores, parts->heads, false, parts->asking,
-                         parts->answering);
-    if (parts->score != QKV_SCORE_SCALED_DOT) return scores;
-    scores = qkv_scale(walk->graph, scores, 1 / sqrt((double)parts->key_width));
-    qkv_walk_note_tensor(walk, "scaled_scores", "scaled scores",
-                         qkv_walk_text(walk, "S / √%lld, the key width", (long long)parts->key_width), scores,
-                         parts->heads, false, parts->asking, parts->answering);
-    return add_by_distance(walk, parts, query, key, scores, layout);
+    qkv_walk_note_tensor(walk, line->name, line->title, formula, tensor, heads, true, words,
+                         qkv_walk_numbered(width));
+    if (made && !projection->weight.rows) walk->step[walk->count - 1].same = step;
 }
 
 /* ---- mask ---- */
@@ -258,17 +120,18 @@ static void note_output(struct walk *walk, const struct attention_parts *parts, 
         joined = "C";
         qkv_walk_note_tensor(walk, "joined", "heads joined",
                              qkv_walk_text(walk, "C = [Z_1 ... Z_%lld]", (long long)parts->heads), context, 0,
-                             false, parts->asking, numbered(parts->heads * parts->value_width));
+                             false, parts->asking, qkv_walk_numbered(parts->heads * parts->value_width));
     }
     if (!output->weight.rows) return;
     qkv_walk_note_matrix(walk, "output_weights", "output weights", "W_O", output->weight, 0,
-                         numbered(output->weight.rows));
+                         qkv_walk_numbered(output->weight.rows));
     if (output->bias.rows)
-        qkv_walk_note_matrix(walk, "output_bias", "output bias", "b_O", output->bias, 0, numbered(1));
+        qkv_walk_note_matrix(walk, "output_bias", "output bias", "b_O", output->bias, 0,
+                             qkv_walk_numbered(1));
     qkv_walk_note_tensor(walk, "output", "output",
                          qkv_walk_text(walk, "Y = %s W_O%s", joined, output->bias.rows ? " + b_O" : ""),
-                         project(walk, context, output), 0, false, parts->asking,
-                         numbered(output->weight.columns));
+                         qkv_walk_project(walk, context, output), 0, false, parts->asking,
+                         qkv_walk_numbered(output->weight.columns));
 }
 
 /* Queries or keys turned by the position of their word (Su et al. 2021). */
@@ -281,7 +144,7 @@ static struct qkv_tensor *turn_by_position(struct walk *walk, const struct atten
         walk, keys ? "turned_keys" : "turned_queries", keys ? "turned keys" : "turned queries",
         keys ? "K turned by the position of each word" : "Q turned by the position of each word", x,
         keys ? parts->key_heads : parts->heads, true, keys ? parts->answering : parts->asking,
-        numbered(parts->key_width));
+        qkv_walk_numbered(parts->key_width));
     return x;
 }
 
@@ -298,27 +161,40 @@ static void make_lines(struct walk *walk, const struct attention_parts *parts, s
     *key = parts->key;
     *value = parts->value;
     if (compares) {
-        if (!*query) *query = project(walk, parts->x, &parts->query_weight);
-        note_line(walk, &QUERY, parts->x_name, !parts->query, &parts->query_weight, *query, parts->heads,
-                  parts->key_width, parts->asking);
+        if (!*query) *query = qkv_walk_project(walk, parts->x, &parts->query_weight);
+        note_line(walk, &QUERY, parts->x_name, parts->x_step, !parts->query, &parts->query_weight, *query,
+                  parts->heads, parts->query_width, parts->asking);
         *query = turn_by_position(walk, parts, *query, false);
-        if (!*key) *key = project(walk, parts->memory, &parts->key_weight);
-        note_line(walk, &KEY, parts->memory_name, !parts->key, &parts->key_weight, *key, groups,
-                  parts->key_width, parts->answering);
+        if (!*key) *key = qkv_walk_project(walk, parts->memory, &parts->key_weight);
+        note_line(walk, &KEY, parts->memory_name, parts->memory_step, !parts->key, &parts->key_weight, *key,
+                  groups, parts->key_width, parts->answering);
         if (groups < parts->heads)
             walk->step[walk->count - 1].note =
                 "Several heads in a row of the queries share each head of keys and values.";
         *key = turn_by_position(walk, parts, *key, true);
     }
-    if (!*value) *value = project(walk, parts->memory, &parts->value_weight);
-    note_line(walk, &VALUE, parts->memory_name, !parts->value, &parts->value_weight, *value, groups,
-              parts->value_width, parts->answering);
+    if (!*value) *value = qkv_walk_project(walk, parts->memory, &parts->value_weight);
+    note_line(walk, &VALUE, parts->memory_name, parts->memory_step, !parts->value, &parts->value_weight,
+              *value, groups, parts->value_width, parts->answering);
+}
+
+static const char *formula_of_weights(struct walk *walk, const struct attention_parts *parts)
+{
+    if (parts->place.weight.rows)
+        return qkv_walk_text(walk, "A = softmax(S, where |j - p_i| <= %lld) times G",
+                             (long long)parts->place.window);
+    const char *placed = parts->alibi || parts->distance_bias.rows ? "scores with distance" : "scaled scores";
+    const char *before = parts->visible || parts->added         ? "masked scores"
+                         : parts->score == QKV_SCORE_SCALED_DOT ? placed
+                                                                : "S";
+    return qkv_walk_text(walk, "A = softmax(%s), row by row", before);
 }
 
 struct attention_result qkv_walk_attention(struct walk *walk, const struct attention_parts *given)
 {
     struct attention_parts whole = *given, *parts = &whole;
     if (!parts->key_heads) parts->key_heads = parts->heads;
+    if (!parts->query_width) parts->query_width = parts->key_width;
     const struct qkv_attention layout = {.heads = parts->heads,
                                          .key_heads = parts->key_heads,
                                          .queries = one_sentence(walk, parts->asking.count),
@@ -326,22 +202,20 @@ struct attention_result qkv_walk_attention(struct walk *walk, const struct atten
     struct qkv_tensor *query, *key, *value, *mask = NULL;
     if (walk->failed) return (struct attention_result){0};
     make_lines(walk, parts, &query, &key, &value);
-    struct qkv_tensor *scores = make_scores(walk, parts, query, key, layout);
-    bool masked = parts->visible || parts->added;
+    struct qkv_tensor *scores = qkv_walk_scores(walk, parts, query, key, layout);
     scores = apply_mask(walk, parts, scores);
     if (parts->visible)
         mask = qkv_walk_constant(
             walk, (struct qkv_matrix){parts->asking.count, parts->answering.count, parts->visible});
-    struct qkv_tensor *weights = qkv_attention_weights(walk->graph, scores, mask, layout); /* [P] */
-    const char *placed = parts->alibi || parts->distance_bias.rows ? "scores with distance" : "scaled scores";
-    const char *before = masked ? "masked scores" : parts->score == QKV_SCORE_SCALED_DOT ? placed : "S";
-    qkv_walk_note_tensor(walk, "weights", "weights",
-                         qkv_walk_text(walk, "A = softmax(%s), row by row", before), weights, parts->heads,
+    struct qkv_tensor *weights = parts->place.weight.rows
+                                     ? qkv_walk_place(walk, parts, query, scores, layout)
+                                     : qkv_attention_weights(walk->graph, scores, mask, layout); /* [P] */
+    qkv_walk_note_tensor(walk, "weights", "weights", formula_of_weights(walk, parts), weights, parts->heads,
                          false, parts->asking, parts->answering);
     walk->step[walk->count - 1].note = remark_on_rows(parts);
     struct qkv_tensor *context = qkv_attention_mix(walk->graph, weights, value, layout); /* [Nq, H V] */
     qkv_walk_note_tensor(walk, "context", "context", "Z = A V", context, parts->heads, true, parts->asking,
-                         numbered(parts->value_width));
+                         qkv_walk_numbered(parts->value_width));
     note_output(walk, parts, context);
     return (struct attention_result){layout, weights, value, context};
 }

@@ -72,6 +72,15 @@ const struct qkv_step *qkv_explain_counterpart(const struct explain_job *job, in
     return qkv_explain_step(&job->walks[walk], job->walks[0].steps[at].name);
 }
 
+int64_t qkv_explain_repeated(const struct explain_job *job, int64_t at)
+{
+    const struct qkv_explanation *walk = &job->walks[0];
+    const char *same = walk->steps[at].same;
+    for (int64_t i = 0; same && !job->options.full && i < at; i++)
+        if (!strcmp(walk->steps[i].name, same)) return i + 1;
+    return 0;
+}
+
 void qkv_explain_shape(const struct qkv_explanation *walk, const struct qkv_step *step, char text[64])
 {
     if (step->heads && walk->heads > 1)

@@ -18,6 +18,7 @@ static const char STYLE[] =
     "h2 code{font-size:.95rem;background:#f1f0ea;padding:.05rem .4rem;border-radius:.25rem;font-weight:400}\n"
     "h2 .shape{margin-left:auto;color:#888;font-weight:400;font-size:.9rem}\n"
     ".note{margin:.2rem 0 .4rem;color:#8a4b00;max-width:44rem}\n"
+    ".same{margin:.2rem 0;color:#444}\n"
     ".side{display:flex;flex-wrap:wrap;gap:1.5rem;align-items:flex-start}\n"
     "figure{margin:.4rem 0 0;overflow-x:auto;max-width:100%}\n"
     "figcaption{font-size:.9rem;color:#555;margin-bottom:.2rem}\n"
@@ -149,6 +150,12 @@ static void append_step(const struct explain_job *job, int64_t at, struct bytes 
         qkv_bytes_text(out, "<p class=\"note\">");
         append_escaped(out, first->note);
         qkv_bytes_text(out, "</p>\n");
+    }
+    if (qkv_explain_repeated(job, at)) {
+        qkv_bytes_format(out,
+                         "<p class=\"same\">the numbers of <a href=\"#%s\">step %lld</a></p></section>\n",
+                         first->same, (long long)qkv_explain_repeated(job, at));
+        return;
     }
     qkv_bytes_text(out, "<div class=\"side\">\n");
     for (int64_t h = 0; h < (first->heads ? first->heads : 1); h++)

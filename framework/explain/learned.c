@@ -83,17 +83,82 @@ enum qkv_status qkv_learned_projections(const struct qkv_model *model, const cha
         all[i].projection->weight = parameter_matrix(model, walk, qkv_walk_text(walk, "%s.weight", whole));
         all[i].projection->bias = parameter_matrix(model, walk, qkv_walk_text(walk, "%s.bias", whole));
         if (walk->failed) return qkv_error_set(error, "out of memory for a walk through attention");
-        if (!all[i].projection->weight.rows)
-            return qkv_error_set(error,
-                                 "the model has no %s.weight: only attention with queries, keys and values "
-                                 "can be walked through",
-                                 whole);
+        if (!all[i].projection->weight.rows) return qkv_error_set(error, "the model has no %s.weight", whole);
     }
     parts->heads = heads;
     parts->key_width = parts->query_weight.weight.columns / heads;
     parts->key_heads = parts->key_weight.weight.columns / parts->key_width;
     parts->value_width = parts->value_weight.weight.columns / parts->key_heads;
     return QKV_OK;
+}
+
+/* Part of decoder.attention; no rows where the score has no such part. */
+static struct qkv_matrix scored_matrix(const struct qkv_model *model, struct walk *walk, const char *part)
+{
+    return parameter_matrix(model, walk, qkv_walk_text(walk, "decoder.attention.%s", part));
+}
+
+static struct qkv_matrix transposed(struct walk *walk, struct qkv_matrix matrix)
+{
+    double *values = qkv_walk_memory(walk, matrix.rows * matrix.columns, sizeof *values);
+    for (int64_t r = 0; values && r < matrix.rows; r++)
+        for (int64_t c = 0; c < matrix.columns; c++)
+            values[c * matrix.rows + r] = matrix.value[r * matrix.columns + c];
+    return (struct qkv_matrix){matrix.columns, matrix.rows, values};
+}
+
+/* Rows first .. first + rows - 1. */
+static struct qkv_matrix rows_of(struct qkv_matrix matrix, int64_t first, int64_t rows)
+{
+    return (struct qkv_matrix){rows, matrix.columns, matrix.value + first * matrix.columns};
+}
+
+enum qkv_status qkv_learned_scored(const struct qkv_model *model, struct walk *walk,
+                                   struct attention_parts *parts, struct projection *vector,
+                                   struct qkv_error *error)
+{
+    const struct qkv_attention_config *config = &model->config.decoder.attention;
+    struct qkv_matrix query = scored_matrix(model, walk, "query.weight"),
+                      key = scored_matrix(model, walk, "key.weight");
+    parts->heads = 1;
+    parts->additive_vector = scored_matrix(model, walk, "vector");
+    if (config->score == QKV_SCORED_LOCAL_P)
+        parts->place =
+            (struct place){scored_matrix(model, walk, "place.weight"),
+                           scored_matrix(model, walk, "place_vector.weight"), config->local_window};
+    vector->weight = parameter_matrix(model, walk, "decoder.attention_vector.weight");
+    vector->bias = parameter_matrix(model, walk, "decoder.attention_vector.bias");
+    parts->query_width = model->config.decoder.hidden_size;
+    parts->key_width = parts->value_width = vector->weight.rows - parts->query_width; /* of the memory */
+    switch (config->score) {
+    case QKV_SCORED_SCALED_DOT:
+        parts->score = QKV_SCORE_SCALED_DOT;
+        parts->query_weight.weight = query;
+        parts->key_weight.weight = key;
+        parts->query_width = parts->key_width = key.columns;
+        break;
+    case QKV_SCORED_LOCAL_P: /* general, within the window */
+    case QKV_SCORED_GENERAL:
+        parts->score = QKV_SCORE_GENERAL;
+        parts->general = transposed(walk, key); /* as in the paper: h W m, where the model has M W */
+        break;
+    case QKV_SCORED_CONCAT:
+        parts->score = QKV_SCORE_ADDITIVE;
+        parts->joint = scored_matrix(model, walk, "joint.weight");
+        parts->additive_query = rows_of(parts->joint, 0, parts->query_width);
+        parts->additive_key = rows_of(parts->joint, parts->query_width, parts->key_width);
+        break;
+    case QKV_SCORED_ADDITIVE:
+        parts->score = QKV_SCORE_ADDITIVE;
+        parts->additive_query = query;
+        parts->additive_key = key;
+        break;
+    case QKV_SCORED_DOT:
+    case QKV_SCORED_NONE:
+        parts->score = QKV_SCORE_DOT;
+        break;
+    }
+    return walk->failed ? qkv_error_set(error, "out of memory for a walk through attention") : QKV_OK;
 }
 
 enum qkv_status qkv_learned_weights(struct learned *learned, struct walk *walk, const struct qkv_tensor *x,
@@ -106,6 +171,12 @@ enum qkv_status qkv_learned_weights(struct learned *learned, struct walk *walk, 
     const char *name =
         qkv_walk_text(walk, "%s.%lld.%s", encoder ? "encoder" : "decoder", (long long)scene->run.layer,
                       scene->run.kind == QKV_ATTENTION_CROSS ? "cross" : "self");
+    if (stack->type == QKV_NETWORK_RECURRENT)
+        return qkv_error_set(learned->error,
+                             "%s%s is a recurrent network, and a scene takes weights from transformers only: "
+                             "`qkv explain %s SENTENCE` walks through what this one has learned",
+                             qkv_scene_place(scene, "weights.from", learned->arena), scene->run.path,
+                             scene->run.path);
     if (scene->run.layer > stack->num_layers)
         return qkv_error_set(learned->error, "%srun.layer is %lld, but the run has %lld layers",
                              qkv_scene_place(scene, "run.layer", learned->arena), (long long)scene->run.layer,

@@ -28,6 +28,12 @@ struct qkv_matrix qkv_learned_embeddings(struct learned *learned, struct walk *w
 enum qkv_status qkv_learned_weights(struct learned *learned, struct walk *walk, const struct qkv_tensor *x,
                                     const struct qkv_tensor *memory, struct attention_parts *parts);
 
+/* What the attention of a recurrent decoder has learned: the weights of its score, in `parts`, and those of
+ * the vector that is made of state and context. */
+enum qkv_status qkv_learned_scored(const struct qkv_model *model, struct walk *walk,
+                                   struct attention_parts *parts, struct projection *vector,
+                                   struct qkv_error *error);
+
 /* The same of any model and layer, by the names of its parameters: "encoder.1.self". */
 enum qkv_status qkv_learned_projections(const struct qkv_model *model, const char *name, int64_t heads,
                                         struct walk *walk, struct attention_parts *parts,

@@ -1,6 +1,7 @@
 /* The walk through an attention layer of a trained model: what it reads is taken from a forced pass, what it
  * does is done again step by step. */
 #include "explain/learned.h"
+#include "explain/visit.h"
 
 #include "graph/graph.h"
 #include "report/collect.h"
@@ -9,34 +10,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct visit {
-    const struct qkv_model *model;
-    enum qkv_attention_kind kind;
-    int layer;
-    struct qkv_graph *pass;             /* of the forced pass */
-    const struct qkv_tensor *attention; /* the fused op in it */
-    struct qkv_attention_report report; /* its words */
-    struct walk *walk;
-    struct words rows, columns; /* words that ask and that are looked at */
-    struct words inputs;        /* those that the asking side reads */
-    const int32_t *asking;      /* rows to follow; NULL: all */
-    int64_t asking_count;
-    struct qkv_error *error;
-};
-
-static enum qkv_status no_memory(struct qkv_error *error)
+enum qkv_status qkv_visit_no_memory(struct qkv_error *error)
 {
     return qkv_error_set(error, "out of memory for a walk through attention");
 }
 
 /* ---- what the pass holds ---- */
 
-/* The first tensor of a name ("encoder.embeddings") and op; NULL where there is none. */
-static const struct qkv_tensor *find_tensor(const struct qkv_graph *graph, const char *name, const char *op)
+/* The words of a side: embedded first in the encoder, then in the decoder, by one table where it is tied. */
+static const struct qkv_tensor *find_embedding(const struct qkv_graph *graph, bool encoder)
 {
+    const struct qkv_tensor *found = NULL;
     for (const struct qkv_tensor *tensor = graph->first; tensor; tensor = tensor->next)
-        if (tensor->name && !strcmp(tensor->name, name) && !strcmp(qkv_op_name(tensor->op), op))
-            return tensor;
+        if (tensor->op == QKV_OP_embedding && (!found || !encoder)) found = tensor;
+    return found;
+}
+
+/* What adds positions to them; NULL where nothing does. */
+static const struct qkv_tensor *find_positions(const struct qkv_graph *graph, bool encoder)
+{
+    const char *name = encoder ? "encoder.positions" : "decoder.positions";
+    for (const struct qkv_tensor *tensor = graph->first; tensor; tensor = tensor->next)
+        if (tensor->op == QKV_OP_add_positions && tensor->name && !strcmp(tensor->name, name)) return tensor;
     return NULL;
 }
 
@@ -47,30 +42,37 @@ static const struct qkv_tensor *find_product(const struct qkv_tensor *tensor)
     return tensor;
 }
 
+static enum qkv_status no_attention(struct visit *v)
+{
+    bool recurrent = v->model->config.decoder.type == QKV_NETWORK_RECURRENT;
+    const char *kind = qkv_attention_kind_name(v->kind);
+    if (recurrent && v->model->config.decoder.attention.score == QKV_SCORED_NONE)
+        return qkv_error_set(v->error,
+                             "this model has no attention (model.decoder.attention.score is none): all that "
+                             "its decoder knows of the source is the final state of the encoder");
+    return qkv_error_set(
+        v->error, "the model has no %s attention%s", kind,
+        recurrent ? ": in a recurrent network only the decoder attends, to the encoder (cross)" : "");
+}
+
+/* Layer 0 becomes the last one. */
 static enum qkv_status find_attention(struct visit *v, const struct qkv_trace *trace)
 {
     int layers = 0;
-    for (int64_t i = 0; i < trace->count; i++) {
-        if (trace->attention[i].kind != v->kind) continue;
-        if (trace->attention[i].layer == v->layer) v->attention = trace->attention[i].node;
-        if (trace->attention[i].layer > layers) layers = (int)trace->attention[i].layer;
-    }
-    bool fused = v->attention && v->attention->op == QKV_OP_attention;
-    if (fused && find_product(v->attention->input[0]) && find_product(v->attention->input[1])) return QKV_OK;
-    if (v->attention)
-        return qkv_error_set(
-            v->error,
-            "only the attention of transformers can be walked through, and the %s attention of "
-            "this model is none: `qkv attention` shows its weights, a scene its scores",
-            qkv_attention_kind_name(v->kind));
-    if (!layers)
-        return qkv_error_set(v->error, "the model has no %s attention", qkv_attention_kind_name(v->kind));
+    for (int64_t i = 0; i < trace->count; i++)
+        if (trace->attention[i].kind == v->kind && trace->attention[i].layer > layers)
+            layers = (int)trace->attention[i].layer;
+    if (!layers) return no_attention(v);
+    if (!v->layer) v->layer = layers;
+    for (int64_t i = 0; i < trace->count; i++)
+        if (trace->attention[i].kind == v->kind && trace->attention[i].layer == v->layer)
+            v->visited = &trace->attention[i];
+    if (v->visited) return QKV_OK;
     return qkv_error_set(v->error, "the %s attention has no layer %d: its layers are 1 to %d",
                          qkv_attention_kind_name(v->kind), v->layer, layers);
 }
 
-/* A tensor of the pass as a matrix; no rows for NULL. */
-static struct qkv_matrix matrix_of(struct visit *v, const struct qkv_tensor *tensor)
+struct qkv_matrix qkv_visit_matrix(struct visit *v, const struct qkv_tensor *tensor)
 {
     double *values = tensor ? qkv_walk_memory(v->walk, tensor->count, sizeof *values) : NULL;
     if (!values) return (struct qkv_matrix){0};
@@ -78,10 +80,9 @@ static struct qkv_matrix matrix_of(struct visit *v, const struct qkv_tensor *ten
     return (struct qkv_matrix){tensor->shape.size[0], tensor->shape.size[1], values};
 }
 
-/* The same as a constant of the walk's graph. */
-static struct qkv_tensor *copy(struct visit *v, const struct qkv_tensor *tensor)
+struct qkv_tensor *qkv_visit_copy(struct visit *v, const struct qkv_tensor *tensor)
 {
-    struct qkv_matrix matrix = matrix_of(v, tensor);
+    struct qkv_matrix matrix = qkv_visit_matrix(v, tensor);
     return matrix.rows ? qkv_walk_constant(v->walk, matrix) : NULL;
 }
 
@@ -105,14 +106,11 @@ static struct words positions_named(struct walk *walk, int64_t count)
     return (struct words){count, names};
 }
 
-/* Tokens, embeddings and positions of one stack. `prefix` "" or "source_". */
-static void note_front(struct visit *v, const char *stack, bool source, struct words words)
+void qkv_visit_front(struct visit *v, bool encoder, bool source, struct words words)
 {
     struct walk *walk = v->walk;
-    const struct qkv_tensor *embedding = find_tensor(v->pass, qkv_walk_text(walk, "%s.embeddings", stack),
-                                                     "embedding"),
-                            *sum = find_tensor(v->pass, qkv_walk_text(walk, "%s.positions", stack),
-                                               "add_positions");
+    const struct qkv_tensor *embedding = find_embedding(v->pass, encoder),
+                            *sum = find_positions(v->pass, encoder);
     if (!embedding) return;
     struct words numbered = {embedding->shape.size[1], NULL};
     double factor = embedding->options.factor;
@@ -123,7 +121,7 @@ static void note_front(struct visit *v, const char *stack, bool source, struct w
                          factor > 1 ? qkv_walk_text(walk, "%s = row of the learned table times √%lld", letter,
                                                     (long long)numbered.count)
                                     : qkv_walk_text(walk, "%s = row of the learned table", letter),
-                         copy(v, embedding), 0, false, words, numbered);
+                         qkv_visit_copy(v, embedding), 0, false, words, numbered);
     if (!sum) return;
     double *table = qkv_walk_memory(walk, words.count * numbered.count, sizeof *table);
     double *whole = qkv_walk_memory(walk, sum->input[1]->count, sizeof *whole);
@@ -137,12 +135,13 @@ static void note_front(struct visit *v, const char *stack, bool source, struct w
             learned ? "P, learned" : "P[p, 2i] = sin(p / base^(2i/D)), P[p, 2i+1] = cos of the same",
             (struct qkv_matrix){words.count, numbered.count, table}, 0, positions_named(walk, words.count));
     qkv_walk_note_tensor(walk, source ? "source_inputs" : "inputs", source ? "source inputs" : "inputs",
-                         qkv_walk_text(walk, "%s + P", letter), copy(v, sum), 0, false, words, numbered);
+                         qkv_walk_text(walk, "%s + P", letter), qkv_visit_copy(v, sum), 0, false, words,
+                         numbered);
 }
 
 /* ---- the layer ---- */
 
-static struct qkv_tensor *take_asking(struct visit *v, struct qkv_tensor *x)
+struct qkv_tensor *qkv_visit_asking(struct visit *v, struct qkv_tensor *x)
 {
     return v->asking ? qkv_gather_rows(v->walk->graph, x, v->asking, v->asking_count) : x;
 }
@@ -157,7 +156,7 @@ static bool sees(const struct qkv_options *options, int64_t p, int64_t j)
 
 static void make_mask(struct visit *v, struct attention_parts *parts)
 {
-    const struct qkv_options *options = &v->attention->options;
+    const struct qkv_options *options = &v->visited->node->options;
     int64_t keys = v->columns.count;
     if (!options->causal && !options->window) return;
     double *visible = qkv_walk_memory(v->walk, v->asking_count * keys, sizeof *visible);
@@ -175,13 +174,13 @@ static void make_mask(struct visit *v, struct attention_parts *parts)
 /* What turns queries and keys, and what is added by distance. */
 static enum qkv_status take_positions(struct visit *v, struct attention_parts *parts)
 {
-    const struct qkv_tensor *query = v->attention->input[0], *bias = v->attention->input[4];
-    const struct qkv_options *options = &v->attention->options;
-    if (query->op == QKV_OP_rotate) parts->turn = matrix_of(v, query->input[1]);
+    const struct qkv_tensor *query = v->visited->node->input[0], *bias = v->visited->node->input[4];
+    const struct qkv_options *options = &v->visited->node->options;
+    if (query->op == QKV_OP_rotate) parts->turn = qkv_visit_matrix(v, query->input[1]);
     parts->alibi = options->alibi;
     parts->causal = options->causal;
     parts->distance = options->distance;
-    parts->distance_bias = matrix_of(v, bias);
+    parts->distance_bias = qkv_visit_matrix(v, bias);
     if (v->asking && (parts->turn.rows || parts->alibi || parts->distance_bias.rows))
         return qkv_error_set(v->error,
                              "single words cannot be followed in this model: its attention counts the "
@@ -199,28 +198,29 @@ static const char *layer_name(struct visit *v, const struct qkv_tensor *product)
     return qkv_walk_text(v->walk, "%.*s", (int)(length - more), weight->name);
 }
 
-static enum qkv_status walk_layer(struct visit *v)
+static enum qkv_status visit_transformer(struct visit *v)
 {
     struct walk *walk = v->walk;
-    const struct qkv_tensor *asked = find_product(v->attention->input[0]),
-                            *told = find_product(v->attention->input[1]);
+    const struct qkv_tensor *asked = find_product(v->visited->node->input[0]),
+                            *told = find_product(v->visited->node->input[1]);
     struct attention_parts parts = {
         .asking = v->rows, .answering = v->columns, .score = QKV_SCORE_SCALED_DOT};
     bool cross = v->kind == QKV_ATTENTION_CROSS, encoder = v->kind == QKV_ATTENTION_ENCODER;
-    const char *name = layer_name(v, asked), *side = encoder ? "encoder" : "decoder";
+    const char *name = layer_name(v, asked);
     if (!name)
         return qkv_error_set(v->error, "the %s attention has no weights for queries",
                              qkv_attention_kind_name(v->kind));
-    if (qkv_learned_projections(v->model, name, v->attention->options.heads, walk, &parts, v->error))
+    if (qkv_learned_projections(v->model, name, v->visited->node->options.heads, walk, &parts, v->error))
         return QKV_INVALID;
-    note_front(v, side, false, v->inputs);
-    if (cross) note_front(v, "encoder", true, v->columns);
-    struct qkv_tensor *x = copy(v, asked->input[0]), *memory = cross ? copy(v, told->input[0]) : x;
-    if (walk->failed) return no_memory(v->error);
+    qkv_visit_front(v, encoder, false, v->inputs);
+    if (cross) qkv_visit_front(v, true, true, v->columns);
+    struct qkv_tensor *x = qkv_visit_copy(v, asked->input[0]),
+                      *memory = cross ? qkv_visit_copy(v, told->input[0]) : x;
+    if (walk->failed) return qkv_visit_no_memory(v->error);
     const char *before = v->layer > 1 || cross ? qkv_walk_text(walk, "X, what reaches layer %d", v->layer)
                                                : "X, the inputs as the layer reads them";
     bool normed = qkv_op_name(asked->input[0]->op) && strstr(qkv_op_name(asked->input[0]->op), "norm");
-    x = take_asking(v, x);
+    x = qkv_visit_asking(v, x);
     qkv_walk_note_tensor(walk, "layer_inputs", "inputs of the layer",
                          normed ? qkv_walk_text(walk, "%s, normed", before) : before, x, 0, false, v->rows,
                          (struct words){x ? x->shape.size[1] : 0, NULL});
@@ -236,6 +236,7 @@ static enum qkv_status walk_layer(struct visit *v)
     make_mask(v, &parts);
     if (take_positions(v, &parts)) return QKV_INVALID;
     qkv_walk_attention(walk, &parts);
+    v->heads = parts.heads;
     return QKV_OK;
 }
 
@@ -260,7 +261,7 @@ static enum qkv_status follow_words(struct visit *v, const struct qkv_texts *fol
     int64_t count = 0;
     int32_t *rows = qkv_walk_memory(v->walk, (follow->count + 1) * v->rows.count, sizeof *rows);
     const char **names = qkv_walk_memory(v->walk, (follow->count + 1) * v->rows.count, sizeof *names);
-    if (!rows || !names) return no_memory(v->error);
+    if (!rows || !names) return qkv_visit_no_memory(v->error);
     for (int64_t f = 0; f < follow->count; f++) {
         int64_t before = count;
         for (int64_t i = 0; i < v->rows.count; i++)
@@ -305,9 +306,9 @@ static enum qkv_status visit(struct visit *v, struct qkv_attention_collector *co
     if (find_attention(v, qkv_attention_collector_trace(collector))) return QKV_INVALID;
     name_words(v);
     keep_words(v);
-    if (v->walk->failed) return no_memory(v->error);
+    if (v->walk->failed) return qkv_visit_no_memory(v->error);
     if (follow_words(v, follow)) return QKV_INVALID;
-    return walk_layer(v);
+    return v->visited->memory ? qkv_visit_recurrent(v) : visit_transformer(v);
 }
 
 enum qkv_status qkv_explain_model(const struct qkv_model *model, const struct qkv_attention_pair *pair,
@@ -319,13 +320,14 @@ enum qkv_status qkv_explain_model(const struct qkv_model *model, const struct qk
     struct visit v = {.model = model, .kind = kind, .layer = layer, .walk = walk, .error = error};
     if (walk) walk->arena = arena;
     if (walk) walk->graph = qkv_graph_new(QKV_FLOAT64);
-    if (!walk || !walk->graph) return no_memory(error);
+    if (!walk || !walk->graph) return qkv_visit_no_memory(error);
     qkv_graph_set_gradients(walk->graph, false);
-    *explanation = (struct qkv_explanation){.about = "", .kind = kind, .layer = layer, .first_head = 1};
+    *explanation = (struct qkv_explanation){.about = "", .kind = kind, .first_head = 1};
     struct qkv_attention_collector *collector = qkv_attention_collector_new(model, error);
     enum qkv_status status = collector ? visit(&v, collector, pair, follow) : QKV_INVALID;
     if (!status) status = qkv_walk_finish(walk, explanation, error);
-    if (!status) explanation->heads = explanation->of = v.attention->options.heads;
+    explanation->heads = explanation->of = v.heads;
+    explanation->layer = v.layer;
     qkv_attention_collector_free(collector);
     qkv_graph_free(walk->graph);
     walk->graph = NULL;

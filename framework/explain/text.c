@@ -256,6 +256,11 @@ static void append_step(const struct explain_job *job, int64_t at, struct bytes 
     struct table *tables = qkv_arena_zeroed(job->arena, (size_t)(shown * job->count) * sizeof *tables);
     bool weights = !strcmp(first_step->name, "weights");
     append_title(job, at, out);
+    if (qkv_explain_repeated(job, at)) {
+        qkv_bytes_format(out, "%*sthe numbers of step %lld\n", INDENT, "",
+                         (long long)qkv_explain_repeated(job, at));
+        return;
+    }
     for (int64_t h = 0; tables && h < shown; h++)
         for (int w = 0; w < job->count; w++) {
             const struct qkv_step *step = qkv_explain_counterpart(job, w, at);

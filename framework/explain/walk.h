@@ -26,6 +26,14 @@ struct words {
     int64_t count;
     const char *const *text;
 };
+static inline struct words qkv_walk_numbered(int64_t count)
+{
+    return (struct words){count, NULL};
+}
+
+struct projection {
+    struct qkv_matrix weight, bias; /* no rows: none */
+};
 
 /* The matrices of an attention layer and the sentence that goes through it. */
 struct attention_parts {
@@ -34,10 +42,10 @@ struct attention_parts {
      * make them of the inputs. */
     struct qkv_tensor *x, *memory, *query, *key, *value;
     const char *x_name, *memory_name; /* in formulas: "X", "M" */
-    struct projection {
-        struct qkv_matrix weight, bias; /* no rows: none */
-    } query_weight, key_weight, value_weight, output_weight;
+    const char *x_step, *memory_step; /* where they were noted; NULL: nowhere */
+    struct projection query_weight, key_weight, value_weight, output_weight;
     int64_t heads, key_width, value_width;
+    int64_t query_width;    /* 0: key_width */
     int64_t key_heads;      /* heads of keys and values; 0: heads */
     struct qkv_matrix turn; /* sines and cosines that turn queries and keys by position; no rows: none */
     bool causal, alibi;     /* as struct qkv_attention, for what is added by distance */
@@ -46,6 +54,11 @@ struct attention_parts {
     enum qkv_score score;
     int64_t hidden_width;                                                     /* A */
     struct qkv_matrix general, additive_query, additive_key, additive_vector; /* head below head */
+    struct qkv_matrix joint; /* one head: additive_query above additive_key, shown as one; no rows: apart */
+    struct place {
+        struct qkv_matrix weight, vector; /* [query width, K], [K, 1]; no rows: no place is predicted */
+        int64_t window;
+    } place;                       /* local-p (Luong et al. 2015), one head */
     struct qkv_matrix lengths;     /* [Nq, Nk] scores of QKV_SCORE_LENGTH */
     const double *visible, *added; /* [Nq, Nk]; NULL: everyone, nothing */
     const char *mask_note;
@@ -75,6 +88,20 @@ struct attention_result {
     struct qkv_attention layout;
     struct qkv_tensor *weights, *value, *context;
 };
+
+/* explain/scores.c: the scores, head by head a [Nq, Nk] matrix: [P]. */
+struct qkv_tensor *qkv_walk_scores(struct walk *walk, const struct attention_parts *parts,
+                                   struct qkv_tensor *query, struct qkv_tensor *key,
+                                   struct qkv_attention layout);
+
+/* The weights that local-p makes of them: parts->place. */
+struct qkv_tensor *qkv_walk_place(struct walk *walk, const struct attention_parts *parts,
+                                  struct qkv_tensor *query, struct qkv_tensor *scores,
+                                  struct qkv_attention layout);
+
+/* input W + b, or the input itself where there is no W: [N, H width] */
+struct qkv_tensor *qkv_walk_project(struct walk *walk, struct qkv_tensor *input,
+                                    const struct projection *projection);
 
 /* Records and notes everything from the projections to the output. */
 struct attention_result qkv_walk_attention(struct walk *walk, const struct attention_parts *parts);

@@ -23,6 +23,10 @@ struct explain_job {
 /* The step of walk `walk` that stands beside step `at` of the first; NULL where it has none. */
 const struct qkv_step *qkv_explain_counterpart(const struct explain_job *job, int walk, int64_t at);
 
+/* The number, from 1, of the earlier step that holds the same numbers, where they are not to be written
+ * again; 0: there is none. */
+int64_t qkv_explain_repeated(const struct explain_job *job, int64_t at);
+
 /* "[5, 4, 6]"; heads are not shown where the walk has only one. */
 void qkv_explain_shape(const struct qkv_explanation *walk, const struct qkv_step *step, char text[64]);
 

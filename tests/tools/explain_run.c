@@ -14,17 +14,6 @@ static cJSON *run_json(const char *command, const char *arguments)
     return json;
 }
 
-static cJSON *map_of(const cJSON *report, const char *name)
-{
-    cJSON *map;
-    cJSON_ArrayForEach(
-        map, cJSON_GetObjectItem(report,
-                                 "maps")) if (!strcmp(cJSON_GetStringValue(cJSON_GetObjectItem(map, "name")),
-                                                      name)) return map;
-    cr_assert_fail("no map %s", name);
-    return NULL;
-}
-
 /* The weights of the walk are those that qkv attention reports for the same layer and head. */
 static void expect_same_weights(const char *kind, int layer)
 {
@@ -157,25 +146,10 @@ Test(explain_run, names_what_there_is)
     cr_expect_str_eq(outcome.error, "qkv: run is a run: give a sentence as well\n");
 }
 
-Test(explain_run, leaves_recurrent_attention_to_scenes)
+Test(explain_run, tells_runs_from_other_things)
 {
-    const char *folder = scratch("recurrent");
-    tiny_data(folder);
-    write_text(folder, "c.yaml",
-               "name: c\ndata: {train: train.tsv, src: {lang: en}, trg: {lang: es}}\nmodel:\n"
-               "  encoder: {type: recurrent, num_layers: 1, hidden_size: 8}\n"
-               "  decoder: {type: recurrent, num_layers: 1, hidden_size: 8, attention: {score: additive}}\n"
-               "training: {model_dir: run, updates: 1, batch_size: 4}\n");
-    struct outcome trained = run("cd '%s' && qkv train c.yaml --threads 1 --quiet", folder);
-    cr_assert_eq(trained.exit_code, 0, "%s", trained.error);
-    cr_expect(refused(
-        run("cd '%s' && qkv explain run one --target uno", folder),
-        "qkv: only the attention of transformers can be walked through, and the cross attention of this "
-        "model is none: `qkv attention` shows its weights, a scene its scores"));
-    cr_expect(refused(run("cd '%s' && qkv explain run one --target uno --kind encoder", folder),
-                      "qkv: the model has no encoder attention"));
-    cr_expect(
-        refused(run("cd '%s' && qkv explain nowhere one", folder), "qkv: nowhere: there is no such run"));
+    cr_expect(refused(run("cd '%s' && qkv explain nowhere one", tiny_folder("explain_run")),
+                      "qkv: nowhere: there is no such run"));
 }
 
 /* A scene may take vectors and matrices from a run. */
@@ -262,4 +236,21 @@ Test(explain_run, walks_through_heads_that_share_keys_and_a_window)
     expect_walk_of("groups", "key_value_heads: 2", "type: sinusoidal", "keys");
     expect_walk_of("window", "window: 1, global_tokens: 1", "type: sinusoidal", "mask");
     expect_walk_of("all", "window: 2, key_value_heads: 1, kernel: flash", "type: rotary", "turned_keys");
+}
+
+/* One table for both sides does not make the words of the decoder invisible. */
+Test(explain_run, shows_the_words_of_tied_tables)
+{
+    const char *folder = scratch("tied");
+    write_text(folder, "train.tsv", "one two\tuno dos\ntwo one\tdos uno\n");
+    write_text(folder, "c.yaml",
+               "name: c\ndata: {train: train.tsv, joint_vocabulary: true, src: {lang: en}, trg: {lang: es}}\n"
+               "model: {tied_embeddings: true}\ntraining: {model_dir: run, updates: 1}\n");
+    struct outcome trained = run("cd '%s' && qkv train c.yaml --threads 1 --quiet", folder);
+    cr_assert_eq(trained.exit_code, 0, "%s", trained.error);
+    cJSON *walk = parsed(run("cd '%s' && qkv explain run 'one two' --target uno -f json", folder).output);
+    expect_shape(walk, "source_embeddings", "[3,64]");
+    expect_shape(walk, "embeddings", "[2,64]");
+    cr_expect_neq(number_of(step_of(walk, 0, "embeddings"), 0, 1, 0),
+                  number_of(step_of(walk, 0, "source_embeddings"), 0, 1, 0));
 }

@@ -39,6 +39,18 @@ static inline cJSON *step_of(const cJSON *whole, int walk, const char *name)
     return NULL;
 }
 
+/* The map of a name, "cross.1.2", in what qkv attention writes as JSON. */
+static inline cJSON *map_of(const cJSON *report, const char *name)
+{
+    cJSON *map;
+    cJSON_ArrayForEach(
+        map, cJSON_GetObjectItem(report,
+                                 "maps")) if (!strcmp(cJSON_GetStringValue(cJSON_GetObjectItem(map, "name")),
+                                                      name)) return map;
+    cr_assert_fail("no map %s", name);
+    return NULL;
+}
+
 /* Whether a step has a shape, "[5, 4, 6]". */
 static inline void expect_shape(const cJSON *whole, const char *name, const char *shape)
 {

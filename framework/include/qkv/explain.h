@@ -10,7 +10,13 @@
  * source_tokens, ... of what is looked at), layer_inputs, memory, query_weights, key_weights, value_weights
  * (and query_bias, ...), queries, turned_queries, keys, turned_keys, values, score_weights (or score_query,
  * score_key, score_vector), scores, scaled_scores, distance_bias, placed_scores, mask, masked_scores,
- * weights, context, joined, output_weights, output_bias, output, sum. */
+ * weights, context, joined, output_weights, output_bias, output, sum.
+ *
+ * Of a recurrent decoder the words that are looked at come first, up to memory, the states of the encoder;
+ * then tokens, embeddings, fed (what each step takes in of the one before it), states, which ask, and from
+ * queries on the same; local-p has place_weights, place_vector, places and nearness before the weights. Its
+ * joined are state and context, its output the vector that is made of them (Luong et al. 2015, equation 5).
+ */
 #ifndef QKV_EXPLAIN_H
 #define QKV_EXPLAIN_H
 
@@ -24,6 +30,7 @@ struct qkv_step {
     const char *title;   /* "scaled scores" */
     const char *formula; /* "S / √3"; "" where there is none */
     const char *note;    /* a sentence to the reader; NULL: none */
+    const char *same;    /* an earlier step that holds the same numbers; NULL: none */
     int64_t heads;       /* 0: the same for all heads, a single matrix */
     int64_t rows, columns;
     const double *values; /* [rows, columns], or [heads, rows, columns]; hidden scores are -INFINITY */
@@ -58,8 +65,8 @@ QKV_API enum qkv_status qkv_explain_scene(const struct qkv_scene *scene, struct 
 
 /* Walks through one attention layer of a model while it reads a sentence pair (forced, without dropout): the
  * numbers that qkv_attention_collect sees, and all those on the way. Rows of cross attention are named by the
- * word that the step outputs. The model must be float64. `follow` (may be NULL): only these rows ask. Fails
- * for a layer that there is not, for attention that has no queries, keys and values, and as
+ * word that the step outputs. The model must be float64. `layer`: from 1; 0: the last of that kind. `follow`
+ * (may be NULL): only these rows ask. Fails for a layer or a kind of attention that there is not, and as
  * qkv_attention_collect does. */
 QKV_API enum qkv_status qkv_explain_model(const struct qkv_model *model,
                                           const struct qkv_attention_pair *pair, enum qkv_attention_kind kind,

@@ -18,6 +18,8 @@ struct qkv_attention_node {
     enum qkv_attention_kind kind;
     int64_t layer; /* from 1 */
     struct qkv_tensor *node;
+    /* Recurrent networks: states that ask [Nt, H], what they look at [Ns, M], what came of both [Nt, H]. */
+    const struct qkv_tensor *states, *memory, *found;
 };
 
 /* One an encoder layer and two a decoder layer, of 1000 each: what a config may ask for. */

@@ -1,0 +1,213 @@
+/* qkv explain with a run of a recurrent network: the walk is what the decoder does, whatever it scores by. */
+#include "scene.h"
+
+/* Trains a little network of these stacks for a few updates, in the folder of `name`. */
+static const char *trained(const char *name, const char *encoder, const char *decoder)
+{
+    const char *folder = scratch(name);
+    write_text(folder, "train.tsv", "one two\tuno dos\ntwo three one\tdos tres uno\nthree one\ttres uno\n");
+    write_text(folder, "c.yaml",
+               format("name: c\ndata: {train: train.tsv, src: {lang: en}, trg: {lang: es}}\nmodel:\n"
+                      "  encoder: {type: recurrent, num_layers: 1, hidden_size: 6, %s}\n"
+                      "  decoder: {type: recurrent, hidden_size: 12, %s}\n"
+                      "training: {model_dir: run, updates: 8, learning_rate: 0.05, batch_size: 3}\n",
+                      encoder, decoder));
+    struct outcome outcome = run("cd '%s' && qkv train c.yaml --threads 1 --quiet", folder);
+    cr_assert_eq(outcome.exit_code, 0, "%s: %s", name, outcome.error);
+    return folder;
+}
+
+static const char SENTENCE[] = "'one two three one two' --target 'uno dos tres'";
+enum { ROWS = 4, COLUMNS = 6, STATE = 12 };
+
+static cJSON *json_of(const char *folder, const char *command, const char *options)
+{
+    struct outcome outcome = run("cd '%s' && qkv %s run %s %s -f json", folder, command, SENTENCE, options);
+    cr_assert_eq(outcome.exit_code, 0, "%s %s: %s", folder, command, outcome.error);
+    cJSON *json = parsed(outcome.output);
+    cr_assert_not_null(json);
+    return json;
+}
+
+/* Weights are those of qkv attention, and the vector that each step ends in is what the next one was fed: the
+ * former comes of the walk, the latter of the model. */
+static cJSON *expect_walk_of(const char *name, const char *encoder, const char *decoder)
+{
+    const char *folder = trained(name, encoder, decoder);
+    cJSON *walk = json_of(folder, "explain", ""), *report = json_of(folder, "attention", "");
+    cJSON *map = cJSON_GetObjectItem(map_of(report, "cross.1.1"), "weights"), *fed = step_of(walk, 0, "fed"),
+          *output = step_of(walk, 0, "output");
+    double spread = 0;
+    for (int i = 0; i < ROWS; i++)
+        for (int j = 0; j < COLUMNS; j++) {
+            double wanted = cJSON_GetArrayItem(cJSON_GetArrayItem(map, i), j)->valuedouble;
+            cr_expect_float_eq(number_of(step_of(walk, 0, "weights"), 0, i, j), wanted, 2e-6, "%s [%d, %d]",
+                               name, i, j);
+            spread = fmax(spread, fabs(wanted - 1.0 / COLUMNS));
+        }
+    cr_expect_gt(spread, 1e-3, "%s looks at all words alike", name);
+    for (int t = 0; fed && t < ROWS; t++)
+        for (int d = 0; d < STATE; d++)
+            cr_expect_float_eq(number_of(fed, 0, t, d), t ? number_of(output, 0, t - 1, d) : 0, 1e-12,
+                               "%s, fed [%d, %d]", name, t, d);
+    return walk;
+}
+
+#define FED "input_feeding: true"
+
+Test(explain_recurrent, walks_through_additive_scores)
+{
+    cJSON *walk = expect_walk_of("additive", "bidirectional: true",
+                                 FED ", num_layers: 1, attention: {score: additive, key_width: 5}");
+    expect_shape(walk, "source_tokens", "[1,6]");
+    expect_shape(walk, "source_embeddings", "[6,6]");
+    expect_shape(walk, "memory", "[6,12]");
+    expect_shape(walk, "tokens", "[1,4]");
+    expect_shape(walk, "embeddings", "[4,12]");
+    expect_shape(walk, "fed", "[4,12]");
+    expect_shape(walk, "states", "[4,12]");
+    expect_shape(walk, "queries", "[4,12]");
+    expect_shape(walk, "keys", "[6,12]");
+    expect_shape(walk, "values", "[6,12]");
+    expect_shape(walk, "score_query", "[12,5]");
+    expect_shape(walk, "score_key", "[12,5]");
+    expect_shape(walk, "score_vector", "[1,5]");
+    expect_shape(walk, "scores", "[4,6]");
+    expect_shape(walk, "context", "[4,12]");
+    expect_shape(walk, "joined", "[4,24]");
+    expect_shape(walk, "output_weights", "[24,12]");
+    expect_shape(walk, "output_bias", "[1,12]");
+    expect_shape(walk, "output", "[4,12]");
+    cJSON *rows = cJSON_GetObjectItem(step_of(walk, 0, "weights"), "rows");
+    cr_expect_str_eq(remember(cJSON_PrintUnformatted(rows)), "[\"uno\",\"dos\",\"tres\",\"</s>\"]");
+}
+
+/* s = h W m, with the W that the walk shows. */
+static void expect_general(const cJSON *walk)
+{
+    cJSON *states = step_of(walk, 0, "states"), *memory = step_of(walk, 0, "memory"),
+          *weights = step_of(walk, 0, "score_weights"), *scores = step_of(walk, 0, "scores");
+    int width =
+        cJSON_GetArraySize(cJSON_GetArrayItem(cJSON_GetObjectItem(weights, "values"), 0)); /* of the memory */
+    for (int i = 0; i < ROWS; i++)
+        for (int j = 0; j < COLUMNS; j++) {
+            double sum = 0;
+            for (int a = 0; a < STATE; a++)
+                for (int b = 0; b < width; b++)
+                    sum +=
+                        number_of(states, 0, i, a) * number_of(weights, 0, a, b) * number_of(memory, 0, j, b);
+            cr_expect_float_eq(number_of(scores, 0, i, j), sum, 1e-12, "[%d, %d]", i, j);
+        }
+}
+
+Test(explain_recurrent, walks_through_products)
+{
+    cJSON *walk = expect_walk_of("general", "bidirectional: false, rnn_type: lstm, reverse: true",
+                                 FED ", num_layers: 2, rnn_type: lstm, attention: {score: general}");
+    expect_shape(walk, "memory", "[6,6]");
+    expect_shape(walk, "score_weights", "[12,6]");
+    expect_general(walk);
+    walk = expect_walk_of("dot", "bidirectional: true",
+                          FED ", num_layers: 1, rnn_type: tanh, attention: {score: dot}");
+    cr_expect_null(step_of(walk, 0, "score_weights"));
+    walk = expect_walk_of("scaled", "bidirectional: true",
+                          FED ", num_layers: 1, attention: {score: scaled_dot, key_width: 3}");
+    expect_shape(walk, "query_weights", "[12,3]");
+    expect_shape(walk, "queries", "[4,3]");
+    expect_shape(walk, "scaled_scores", "[4,6]");
+    cr_expect_float_eq(number_of(step_of(walk, 0, "scaled_scores"), 0, 1, 2),
+                       number_of(step_of(walk, 0, "scores"), 0, 1, 2) / sqrt(3), 1e-12);
+}
+
+Test(explain_recurrent, walks_without_input_feeding)
+{
+    cJSON *walk =
+        expect_walk_of("concat", "bidirectional: true",
+                       "input_feeding: false, num_layers: 2, attention: {score: concat, key_width: 5}");
+    cr_expect_null(step_of(walk, 0, "fed"));
+    expect_shape(walk, "score_weights", "[24,5]");
+    cr_expect_null(step_of(walk, 0, "score_key"));
+}
+
+Test(explain_recurrent, walks_to_the_predicted_place)
+{
+    cJSON *walk =
+        expect_walk_of("local", "bidirectional: true",
+                       FED ", num_layers: 1, attention: {score: local_p, local_window: 2, key_width: 5}");
+    cJSON *places = step_of(walk, 0, "places"), *nearness = step_of(walk, 0, "nearness"),
+          *scores = step_of(walk, 0, "scores");
+    expect_general(walk);
+    expect_shape(walk, "place_weights", "[12,5]");
+    expect_shape(walk, "place_vector", "[1,5]");
+    for (int i = 0; i < ROWS; i++) {
+        double place = number_of(places, 0, i, 0), sum = 0;
+        cr_expect(place > 0 && place < COLUMNS, "%g", place);
+        for (int j = 0; j < COLUMNS; j++)
+            if (fabs(j - place) <= 2) sum += exp(number_of(scores, 0, i, j));
+        for (int j = 0; j < COLUMNS; j++) {
+            double near = exp(-(j - place) * (j - place) / 2);
+            cr_expect_float_eq(number_of(nearness, 0, i, j), near, 1e-12);
+            cr_expect_float_eq(number_of(step_of(walk, 0, "weights"), 0, i, j),
+                               fabs(j - place) <= 2 ? near * exp(number_of(scores, 0, i, j)) / sum : 0,
+                               1e-12);
+        }
+    }
+}
+
+Test(explain_recurrent, follows_words_and_looks_back_at_the_beginning)
+{
+    const char *folder = trained("follow", "bidirectional: true", "attention: {score: additive}");
+    cJSON *all = json_of(folder, "explain", ""),
+          *one = json_of(folder, "explain", "--follow dos --versus random");
+    expect_shape(one, "weights", "[1,6]");
+    expect_shape(one, "fed", "[4,12]");
+    for (int d = 0; d < STATE; d++)
+        cr_expect_float_eq(number_of(step_of(one, 1, "output"), 0, 0, d),
+                           number_of(step_of(all, 0, "output"), 0, 1, d), 1e-12);
+    bool moved = false;
+    for (int d = 0; d < STATE; d++) {
+        cr_expect_eq(number_of(step_of(one, 0, "output_bias"), 0, 0, d), 0.0, "biases start at 0");
+        moved = moved || fabs(number_of(step_of(one, 1, "output_bias"), 0, 0, d)) > 0;
+    }
+    cr_expect(moved);
+}
+
+/* Queries, keys and values that are the states themselves are not printed again, unless all is asked for. */
+Test(explain_recurrent, is_written_in_every_format)
+{
+    const char *folder = trained("formats", "bidirectional: true", "attention: {score: additive}");
+    struct outcome text = run("cd '%s' && qkv explain run %s", folder, SENTENCE);
+    cr_expect_not_null(strstr(text.output, " 9  keys   K = M "), "%s", text.output);
+    cr_expect_not_null(strstr(text.output, "\n    the numbers of step 3\n"), "%s", text.output);
+    text = run("cd '%s' && qkv explain run %s --full", folder, SENTENCE);
+    cr_expect_null(strstr(text.output, "the numbers of step"), "%s", text.output);
+    struct outcome html = run("cd '%s' && qkv explain run %s -f html", folder, SENTENCE);
+    cr_expect_not_null(strstr(html.output, "the numbers of <a href=\"#states\">step 7</a>"));
+    struct outcome drawn = run("cd '%s' && qkv explain run %s -o m.svg && qkv explain run %s -o m.png && "
+                               "qkv explain run %s -o m.npz",
+                               folder, SENTENCE, SENTENCE, SENTENCE);
+    cr_expect_eq(drawn.exit_code, 0, "%s", drawn.error);
+    cr_expect_not_null(strstr(read_file(format("%s/m.svg", folder), NULL), "cross attention, layer 1"));
+}
+
+Test(explain_recurrent, says_where_there_is_nothing_to_walk_through)
+{
+    const char *folder = trained("none", "bidirectional: true", "attention: {score: none}");
+    static const char NONE[] =
+        "qkv: this model has no attention (model.decoder.attention.score is none): all "
+        "that its decoder knows of the source is the final state of the encoder";
+    cr_expect(refused(run("cd '%s' && qkv explain run %s", folder, SENTENCE), NONE));
+    cr_expect(refused(run("cd '%s' && qkv explain run %s --kind decoder", folder, SENTENCE), NONE));
+    folder = trained("kinds", "bidirectional: true", "attention: {score: additive}, num_layers: 3");
+    cr_expect(refused(run("cd '%s' && qkv explain run %s --kind encoder", folder, SENTENCE),
+                      "qkv: the model has no encoder attention: in a recurrent network only the decoder "
+                      "attends, to the encoder (cross)"));
+    cr_expect(refused(run("cd '%s' && qkv explain run %s --layer 3", folder, SENTENCE),
+                      "qkv: the cross attention has no layer 3: its layers are 1 to 1"));
+    write_text(folder, "scene.yaml",
+               "tokens: one two\nrun: {path: run}\nembeddings: {from: learned}\nweights: {from: learned}\n");
+    cr_expect(
+        refused(run("cd '%s' && qkv explain scene.yaml", folder),
+                "qkv: scene.yaml:4:11: run is a recurrent network, and a scene takes weights from "
+                "transformers only: `qkv explain run SENTENCE` walks through what this one has learned"));
+}
