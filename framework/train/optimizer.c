@@ -8,11 +8,6 @@
  * stay in the second-level cache, large enough that handing one out costs nothing. */
 enum { RANGE = 16384 };
 
-static int range_count(int64_t elements)
-{
-    return (int)((elements + RANGE - 1) / RANGE);
-}
-
 enum qkv_status qkv_optimizer_init(struct qkv_optimizer *optimizer, const struct qkv_training_config *config,
                                    const struct qkv_parameters *parameters, struct qkv_error *error)
 {
@@ -27,6 +22,7 @@ enum qkv_status qkv_optimizer_init(struct qkv_optimizer *optimizer, const struct
         .clip_norm = config->clip_grad_norm,
         .clip_value = config->clip_grad_val,
         .elements = parameters->elements,
+        .ranges = (int)((parameters->elements + RANGE - 1) / RANGE),
         .kernels = qkv_optimizer_registry(parameters->dtype),
     };
     bool has_second = config->optimizer != QKV_OPTIMIZER_SGD;
@@ -34,8 +30,7 @@ enum qkv_status qkv_optimizer_init(struct qkv_optimizer *optimizer, const struct
         (size_t)parameters->elements * (parameters->dtype == QKV_FLOAT32 ? sizeof(float) : sizeof(double));
     optimizer->first = qkv_arena_zeroed(&optimizer->arena, size);
     optimizer->second = has_second ? qkv_arena_zeroed(&optimizer->arena, size) : NULL;
-    optimizer->squares =
-        qkv_arena_zeroed(&optimizer->arena, (size_t)range_count(parameters->elements) * sizeof(double));
+    optimizer->squares = qkv_arena_zeroed(&optimizer->arena, (size_t)optimizer->ranges * sizeof(double));
     if (optimizer->first && optimizer->squares && (optimizer->second || !has_second)) return QKV_OK;
     qkv_optimizer_release(optimizer);
     return qkv_error_set(error, "out of memory for the moments of %lld parameters",
@@ -99,7 +94,7 @@ static void update_range(void *context, int range)
 static double norm_of(const struct qkv_optimizer *optimizer)
 {
     double sum = 0;
-    for (int i = 0; i < range_count(optimizer->elements); i++) sum += optimizer->squares[i];
+    for (int i = 0; i < optimizer->ranges; i++) sum += optimizer->squares[i];
     return sqrt(sum);
 }
 
@@ -132,7 +127,7 @@ double qkv_optimizer_step(struct qkv_optimizer *optimizer, struct qkv_parameters
     QKV_BUG(parameters->dtype != optimizer->dtype || parameters->elements != optimizer->elements,
             "an optimizer steps parameters that it was not made for");
     struct step step = {optimizer, parameters->values, shards, gradients, scale, {0}};
-    int ranges = range_count(optimizer->elements);
+    int ranges = optimizer->ranges;
     qkv_workers_run(workers, ranges, gather_range, &step);
     double norm = norm_of(optimizer), clipped_norm = norm;
     if (!isfinite(norm)) return norm;

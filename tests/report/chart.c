@@ -108,6 +108,34 @@ Test(chart, is_drawn_as_pixels)
     cairo_surface_destroy(surface);
 }
 
+/* Two columns: the second chart is right of the first, the third below it, and all have one legend. */
+Test(chart, stands_with_others_on_a_sheet)
+{
+    struct qkv_chart_line plain = {.name = "computed", .count = 10, .x = X, .y = HIGH, .plain = true};
+    const struct qkv_chart sheet[] = {
+        {.x_name = "first", .y_name = "y", .lines = &plain, .line_count = 1},
+        {.x_name = "second", .y_name = "y", .lines = lines, .line_count = 2},
+        {.x_name = "third", .y_name = "y", .lines = lines, .line_count = 1},
+    };
+    struct qkv_error error;
+    const char *path = format("%s/sheet.svg", scratch("sheet"));
+    cr_assert_eq(qkv_charts_write(sheet, 3, 2, path, &error), QKV_OK, "%s", error.message);
+    const char *svg = read_file(path, NULL);
+    cr_expect_eq(count(svg, "<polyline"), 6, "four lines and two samples");
+    cr_expect_eq(count(svg, "<polygon"), 64, "marks with rims of three lines and two samples");
+    cr_expect_eq(count(svg, ">attention<"), 1);
+    cr_expect_eq(count(svg, ">computed<"), 0, "whose chart has fewer lines");
+    double x[3], y[3];
+    for (int i = 0; i < 3; i++) {
+        const char *text = strstr(svg, format(">%s<", sheet[i].x_name));
+        cr_assert_not_null(text);
+        while (strncmp(text, "<text", 5) != 0) text--;
+        cr_assert_eq(sscanf(text, "<text x=\"%lf\" y=\"%lf\"", &x[i], &y[i]), 2, "%.80s", text);
+    }
+    cr_expect(x[1] > x[0] + 360 && y[1] == y[0]);
+    cr_expect(x[2] == x[0] && y[2] > y[0] + 220);
+}
+
 Test(chart, is_refused_in_another_format)
 {
     struct qkv_error error;

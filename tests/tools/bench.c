@@ -180,6 +180,100 @@ Test(bench, tables)
     cr_expect_not_null(strstr(outcome.output, "\nlinear_cross_entropy "));
 }
 
+/* Layers of toy, by hand, as toy_operations: what all layers share is the projection. */
+static double layered_operations(double layers)
+{
+    double projection = 2 * 3 * 320. * 64 * 200;
+    return projection + (toy_operations() - projection) / 2 * layers;
+}
+
+Test(bench, scaling)
+{
+    cJSON *json = json_of(run(BENCH "-m scaling --axis layers --steps 1 --seconds 0 --json"));
+    static const double layers[] = {1, 2, 4, 6, 8, 12};
+    const cJSON *points = cJSON_GetObjectItem(json, "scaling");
+    cr_assert_eq(cJSON_GetArraySize(points), 6);
+    cr_expect_eq(cJSON_GetArraySize(cJSON_GetObjectItem(json, "threads")), 0);
+    double slope = 0;
+    for (int i = 0; i < 6; i++) {
+        const cJSON *point = cJSON_GetArrayItem(points, i);
+        cr_expect_str_eq(text_of(point, "axis"), "layers");
+        cr_expect_eq(number_of(point, "value"), layers[i]);
+        cr_expect_eq(number_of(point, "tokens"), 640);
+        cr_expect_float_eq(number_of(point, "operations") / layered_operations(layers[i]), 1, 1e-12);
+        cr_expect_float_eq(number_of(point, "us_per_token") * 640 / number_of(point, "ms"), 1000, 1e-9);
+        cr_expect_gt(number_of(point, "attention_us_per_token"), 0);
+        cr_expect_lt(number_of(point, "attention_us_per_token"), number_of(point, "us_per_token"));
+        if (i == 0) continue;
+        /* The line is straight in the operations, and they are in the layers. */
+        const cJSON *before = cJSON_GetArrayItem(points, i - 1);
+        double own = (number_of(point, "line_us_per_token") - number_of(before, "line_us_per_token")) /
+                     (layers[i] - layers[i - 1]);
+        if (i > 1) cr_expect_float_eq(own / slope, 1, 1e-9);
+        slope = own;
+    }
+    cJSON_Delete(json);
+}
+
+/* The forecast is made of what stands beside it; the batch is split evenly, so far as it has sentences. */
+static void check_forecasts(const cJSON *json, int64_t shards)
+{
+    const cJSON *row;
+    int64_t threads = 1;
+    cJSON_ArrayForEach(row, cJSON_GetObjectItem(json, "threads"))
+    {
+        int64_t own = shards ? shards : threads, usable = own < 32 ? own : 32;
+        int64_t turns = (usable + threads - 1) / threads;
+        cr_expect_str_eq(text_of(row, "workload"), "toy");
+        cr_expect_eq(number_of(row, "threads"), threads);
+        cr_expect_eq(number_of(row, "shards"), own);
+        cr_expect_float_eq(number_of(row, "busiest_share"), (double)turns / (double)usable, 1e-12);
+        double ranges = ceil((number_of(row, "gradient_sum_mb") * (1 << 20) / 4 / (double)(own - 1)) / 16384);
+        double updating = number_of(row, "updating_ms") * ceil(ranges / (double)threads) / ranges;
+        if (own > 1)
+            cr_expect_float_eq(number_of(row, "forecast_ms"),
+                               number_of(row, "serial_ms") + updating +
+                                   number_of(row, "computing_ms") * number_of(row, "busiest_share"),
+                               1e-9);
+        cr_expect_leq(number_of(row, "gradient_sum_ms"), number_of(row, "updating_ms"));
+        threads *= 2;
+    }
+    cr_expect_eq(threads, 128);
+}
+
+Test(bench, forecast_of_threads)
+{
+    cJSON *json = json_of(run(BENCH "toy -m threads --steps 1 --json"));
+    check_forecasts(json, 0);
+    const cJSON *first = cJSON_GetArrayItem(cJSON_GetObjectItem(json, "threads"), 0);
+    cr_expect_gt(number_of(first, "ms"), 0);
+    cJSON_Delete(json);
+    json = json_of(run(BENCH "toy -m threads --shards 4 --steps 1 --json"));
+    check_forecasts(json, 4);
+    cJSON_Delete(json);
+}
+
+Test(bench, picture_of_scaling)
+{
+    const char *path = format("%s/scaling.svg", scratch("tools_bench_picture"));
+    struct outcome outcome =
+        run(BENCH "toy -m scaling --axis layers -m threads --steps 1 --seconds 0 -o '%s'", path);
+    cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
+    cr_expect_not_null(strstr(
+        outcome.output, "\n\nworkload             threads shards    serial computing  share  updating  "
+                        "   sum      MB  forecast  times  measured  times\ntoy                        1 "
+                        "     1 "));
+    cr_expect_not_null(strstr(outcome.output,
+                              "\n\naxis                             tokens        ms  us/token "
+                              "attention  the rest      line  ratio  GFLOP/s\nlayers          1 "
+                              "in each stack     640 "));
+    const char *svg = read_file(path, NULL);
+    static const char *const texts[] = {">layers, in each stack<", ">us a token<", ">threads (toy)<",
+                                        ">times as fast as one<",  ">measured<",   ">all but attention<"};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        cr_expect_not_null(strstr(svg, texts[i]), "%s", texts[i]);
+}
+
 Test(bench, a_config_and_a_run)
 {
     const char *folder = tiny_run("tools_bench_run", 2);
@@ -195,8 +289,14 @@ Test(bench, a_config_and_a_run)
 
 Test(bench, refusals)
 {
-    cr_expect(refused(run(BENCH "toy -m speed"), "qkv: --measure is 'speed', but must be one of train, "
-                                                 "forward, decode, floor, profile, ops, attention, startup"));
+    cr_expect(refused(run(BENCH "toy -m speed"),
+                      "qkv: --measure is 'speed', but must be one of train, "
+                      "forward, decode, floor, profile, ops, attention, startup, threads, "
+                      "scaling"));
+    cr_expect(refused(run(BENCH "-m scaling --axis layer"), "qkv: --axis is 'layer'; did you mean layers"));
+    cr_expect(refused(run(BENCH "toy -m train -o x.svg"),
+                      "qkv: --output draws scaling and threads: add -m scaling"));
+    cr_expect(refused(run(BENCH "-m scaling -o x.pdf"), "qkv: x.pdf: a chart is written as .svg or .png"));
     cr_expect(refused(run(BENCH "toy --fast"), "qkv: unknown option '--fast' (see `qkv-bench --help`)"));
     cr_expect(refused(run(BENCH "-m startup"), "qkv: startup needs a run folder: give --run"));
     cr_expect(refused(run(BENCH "/nowhere.yaml -m train --json"),

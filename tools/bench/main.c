@@ -27,13 +27,15 @@ enum { MEASURE_COUNT = sizeof MEASURES / sizeof MEASURES[0] };
 
 /* ---- from the measuring process to this one ---- */
 
-enum message_kind { MESSAGE_RESULT, MESSAGE_PROFILE, MESSAGE_ERROR };
+enum message_kind { MESSAGE_RESULT, MESSAGE_PROFILE, MESSAGE_POINT, MESSAGE_FORECAST, MESSAGE_ERROR };
 
 struct message {
     enum message_kind kind;
     union {
         struct bench_result result;
         struct bench_profile_row row;
+        struct bench_point point;
+        struct bench_forecast forecast;
         struct qkv_error error;
     } is;
 };
@@ -58,6 +60,17 @@ static void send_profile(void *context, const struct bench_profile_row *row)
     send_message(*(const int *)context, &(struct message){.kind = MESSAGE_PROFILE, .is.row = *row});
 }
 
+static void send_point(void *context, const struct bench_point *point)
+{
+    send_message(*(const int *)context, &(struct message){.kind = MESSAGE_POINT, .is.point = *point});
+}
+
+static void send_forecast(void *context, const struct bench_forecast *forecast)
+{
+    send_message(*(const int *)context,
+                 &(struct message){.kind = MESSAGE_FORECAST, .is.forecast = *forecast});
+}
+
 static bool receive(int from, struct message *message)
 {
     char *bytes = (char *)message;
@@ -76,12 +89,33 @@ static enum qkv_status measure_here(const struct measure *measure, const char *n
 {
     struct bench_work work = {0};
     struct message failure = {.kind = MESSAGE_ERROR};
-    const struct bench_sink sink = {send_result, send_profile, &to};
+    const struct bench_sink sink = {send_result, send_profile, send_point, send_forecast, &to};
     enum qkv_status status = measure->needs_work ? bench_work_make(&work, name, &failure.is.error) : QKV_OK;
     if (!status) status = measure->run(&work, options, &sink, &failure.is.error);
     if (status) send_message(to, &failure);
     bench_work_release(&work);
     return status;
+}
+
+static void show(struct bench_report *report, const char *name, const struct message *message)
+{
+    switch (message->kind) {
+    case MESSAGE_RESULT:
+        bench_report_result(report, name, &message->is.result);
+        break;
+    case MESSAGE_PROFILE:
+        bench_report_profile(report, name, &message->is.row);
+        break;
+    case MESSAGE_POINT:
+        bench_report_point(report, &message->is.point);
+        break;
+    case MESSAGE_FORECAST:
+        bench_report_forecast(report, &message->is.forecast);
+        break;
+    case MESSAGE_ERROR:
+        complain("%s", message->is.error.message);
+        break;
+    }
 }
 
 static enum qkv_status measure_apart(const struct measure *measure, const char *name,
@@ -100,9 +134,7 @@ static enum qkv_status measure_apart(const struct measure *measure, const char *
     struct message message;
     bool told = false;
     while (receive(ends[0], &message)) {
-        if (message.kind == MESSAGE_RESULT) bench_report_result(report, name, &message.is.result);
-        if (message.kind == MESSAGE_PROFILE) bench_report_profile(report, name, &message.is.row);
-        if (message.kind == MESSAGE_ERROR) complain("%s", message.is.error.message);
+        show(report, name, &message);
         told = told || message.kind == MESSAGE_ERROR;
     }
     close(ends[0]);
@@ -131,16 +163,31 @@ static const char *measure_name(const void *context, int64_t i)
     return i < MEASURE_COUNT ? MEASURES[i].name : NULL;
 }
 
-static bool measures_exist(const struct argument_list *wanted)
+static bool all_exist(const struct argument_list *wanted, const char *what, qkv_naming *naming)
 {
     for (int i = 0; i < wanted->count; i++) {
-        bool found = false;
-        for (int m = 0; m < MEASURE_COUNT; m++) found = found || !strcmp(MEASURES[m].name, wanted->value[i]);
-        if (found) continue;
-        complain_of_name("--measure", wanted->value[i], measure_name, NULL);
+        const char *name;
+        int64_t n = 0;
+        while ((name = naming(NULL, n)) && strcmp(name, wanted->value[i]) != 0) n++;
+        if (name) continue;
+        complain_of_name(what, wanted->value[i], naming, NULL);
         return false;
     }
     return true;
+}
+
+/* Whether the picture that was asked for, if any, can be drawn in the end. */
+static bool picture_is_possible(const struct argument_list *wanted, const char *path)
+{
+    const char *dot = path ? strrchr(path, '.') : NULL;
+    if (!path) return true;
+    if (!is_wanted(wanted, "scaling") && !is_wanted(wanted, "threads"))
+        complain("--output draws scaling and threads: add -m scaling");
+    else if (!dot || (strcmp(dot, ".svg") && strcmp(dot, ".png")))
+        complain("%s: a chart is written as .svg or .png", path);
+    else
+        return true;
+    return false;
 }
 
 static enum qkv_status measure_all(const struct argument_list *wanted, int count, const char *const *names,
@@ -186,6 +233,10 @@ int main(int argc, char **argv)
          "parts of a batch; 0: one a thread, or the config's"},
         {"steps", 0, "N", ARGUMENT_INTEGER, &options.steps, 1, 1e6, "steps to time at most [200]"},
         {"seconds", 0, "S", ARGUMENT_NUMBER, &options.seconds, 0, 1e6, "time to spend on each number [3]"},
+        {"axis", 0, "AXIS", ARGUMENT_LIST, &options.axes, 0, 0,
+         "axis for scaling; may be given many times [all]"},
+        {"output", 'o', "FILE", ARGUMENT_TEXT, &options.output, 0, 0,
+         "draw scaling and threads into FILE (.svg .png)"},
         {"run", 0, "DIR", ARGUMENT_TEXT, &options.run, 0, 0, "run folder, for startup"},
         {"json", 0, NULL, ARGUMENT_FLAG, &json, 0, 0, "print JSON"},
         {0},
@@ -199,7 +250,8 @@ int main(int argc, char **argv)
                                 description,
                                 arguments,
                                 "  qkv-bench toy -m train -m floor -t 2\n"
-                                "  qkv-bench small --profile --json\n",
+                                "  qkv-bench small --profile --json\n"
+                                "  qkv-bench -m scaling -o scaling.svg\n",
                                 0,
                                 64,
                                 "qkv-bench"};
@@ -208,8 +260,10 @@ int main(int argc, char **argv)
     int parsed = arguments_parse(&usage, argc, argv, &operands);
     if (parsed != ARGUMENTS_GOOD) return parsed;
     if (profile && wanted.count < 64) wanted.value[wanted.count++] = "profile";
-    if (!measures_exist(&wanted)) return QKV_INVALID;
-    struct bench_report *report = bench_report_new(json);
+    if (!all_exist(&wanted, "--measure", measure_name) ||
+        !all_exist(&options.axes, "--axis", bench_axis_name) || !picture_is_possible(&wanted, options.output))
+        return QKV_INVALID;
+    struct bench_report *report = bench_report_new(json, options.output);
     if (!report) return complain("out of memory");
     enum qkv_status status =
         operands ? measure_all(&wanted, operands, (const char *const *)argv + 1, &options, report)

@@ -1,8 +1,6 @@
-/* Timing steps of training, of the loss alone, and of translating. */
+/* Timing steps of the loss alone and of translating; the timing itself. */
 #include "bench.h"
 
-#include "qkv/optimizer.h"
-#include "qkv/replicas.h"
 #include "qkv/search.h"
 
 #include <stdio.h>
@@ -35,6 +33,12 @@ static int by_size(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+double bench_median(double *numbers, int64_t count)
+{
+    qsort(numbers, (size_t)count, sizeof *numbers, by_size);
+    return (numbers[count / 2] + numbers[(count - 1) / 2]) / 2;
+}
+
 enum qkv_status bench_time(const struct bench_options *options, struct bench_result *result,
                            enum qkv_status (*step)(void *context, int64_t i, struct qkv_error *error),
                            void *context, struct qkv_error *error)
@@ -56,9 +60,8 @@ enum qkv_status bench_time(const struct bench_options *options, struct bench_res
     used = read_clock(CLOCK_PROCESS_CPUTIME_ID) - used;
     long after = bench_allocations();
     if (!status) {
-        qsort(seconds, (size_t)count, sizeof *seconds, by_size);
         result->steps = count;
-        result->median = 1e3 * (seconds[count / 2] + seconds[(count - 1) / 2]) / 2;
+        result->median = 1e3 * bench_median(seconds, count);
         result->low = 1e3 * seconds[count / 10];
         result->high = 1e3 * seconds[(count - 1) * 9 / 10];
         result->processor = 1e3 * used / (double)count;
@@ -68,78 +71,6 @@ enum qkv_status bench_time(const struct bench_options *options, struct bench_res
         result->mallocs = before < 0 ? -1 : (double)(after - before) / (double)count;
     }
     free(seconds);
-    return status;
-}
-
-/* ---- training ---- */
-
-struct trainer {
-    struct bench_work *work;
-    struct qkv_workers *workers;
-    struct qkv_replicas *replicas;
-    struct qkv_optimizer optimizer;
-    double tokens; /* of all steps so far */
-    int64_t steps;
-};
-
-static enum qkv_status train_step(void *context, int64_t i, struct qkv_error *error)
-{
-    struct trainer *trainer = context;
-    struct bench_work *work = trainer->work;
-    const struct qkv_random random = {.seed = 1, .step = (uint32_t)i};
-    const struct qkv_training_config *training = &work->config.training;
-    struct qkv_step_sums sums;
-    if (bench_work_batch(work, i, error)) return QKV_INVALID;
-    enum qkv_status status = qkv_replicas_step(trainer->replicas, &work->batch, training->label_smoothing,
-                                               &random, false, &sums, error);
-    if (status) return status;
-    qkv_optimizer_step(&trainer->optimizer, &work->model->parameters, trainer->workers,
-                       qkv_replicas_shards(trainer->replicas), qkv_replicas_gradients(trainer->replicas),
-                       1.0 / (double)sums.tokens, training->learning_rate);
-    trainer->tokens += (double)(work->batch.source_tokens + work->batch.target_tokens);
-    trainer->steps++;
-    return QKV_OK;
-}
-
-static int shards_of(const struct bench_work *work, const struct bench_options *options, int threads)
-{
-    if (options->shards) return (int)options->shards;
-    return work->from_file ? (int)work->config.training.shards : threads;
-}
-
-static enum qkv_status trainer_make(struct trainer *trainer, struct bench_work *work,
-                                    const struct bench_options *options, struct qkv_error *error)
-{
-    *trainer = (struct trainer){.work = work, .workers = qkv_workers_new((int)options->threads, error)};
-    if (!trainer->workers) return QKV_INVALID;
-    int shards = shards_of(work, options, qkv_workers_count(trainer->workers));
-    trainer->replicas = qkv_replicas_new(work->model, trainer->workers, shards, error);
-    if (!trainer->replicas) return QKV_INVALID;
-    if (work->from_file && qkv_replicas_reserve(trainer->replicas, &work->batches, error)) return QKV_INVALID;
-    return qkv_optimizer_init(&trainer->optimizer, &work->config.training, &work->model->parameters, error);
-}
-
-static void trainer_release(struct trainer *trainer)
-{
-    if (trainer->optimizer.elements) qkv_optimizer_release(&trainer->optimizer);
-    qkv_replicas_free(trainer->replicas);
-    qkv_workers_free(trainer->workers);
-}
-
-enum qkv_status bench_train(struct bench_work *work, const struct bench_options *options,
-                            const struct bench_sink *sink, struct qkv_error *error)
-{
-    struct trainer trainer;
-    struct bench_result result = {.name = "train"};
-    enum qkv_status status = trainer_make(&trainer, work, options, error);
-    if (!status) status = bench_time(options, &result, train_step, &trainer, error);
-    if (!status) {
-        result.threads = qkv_workers_count(trainer.workers);
-        result.tokens = trainer.tokens / (double)trainer.steps;
-        result.operations = bench_step_operations(work, true);
-        sink->result(sink->context, &result);
-    }
-    trainer_release(&trainer);
     return status;
 }
 

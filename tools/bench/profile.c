@@ -2,7 +2,6 @@
 #include "bench.h"
 
 #include "qkv/ops.h"
-#include "qkv/optimizer.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,34 +1,28 @@
 /* Results as tables for people or JSON for programs. */
-#include "bench.h"
+#include "report.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_ROWS = 64 };
-
-struct bench_report {
-    bool json, begun; /* begun: the head of the table of results stands */
-    cJSON *results, *profiles;
-    struct bench_profile_row row[MOST_ROWS]; /* of the profile that is being told */
-    int rows;
-};
-
-struct bench_report *bench_report_new(bool json)
+struct bench_report *bench_report_new(bool json, const char *picture)
 {
     struct bench_report *report = calloc(1, sizeof *report);
     if (!report) return NULL;
     report->json = json;
+    report->picture = picture;
     report->results = cJSON_CreateArray();
     report->profiles = cJSON_CreateArray();
+    report->points = cJSON_CreateArray();
+    report->forecasts = cJSON_CreateArray();
     return report;
 }
 
 /* ---- results ---- */
 
 /* Numbers with as many digits as are worth reading; "-" for what is not there. */
-static const char *text_of(double number, char text[16])
+const char *bench_text_of(double number, char text[16])
 {
     if (!(number > 0))
         snprintf(text, 16, "-");
@@ -50,9 +44,10 @@ static void print_result(struct bench_report *report, const char *work, const st
     report->begun = true;
     if (r->mallocs >= 0) snprintf(mallocs, sizeof mallocs, "%.4g", r->mallocs);
     printf("%-20s %-10s %7lld %6lld %9s %9s %9s %9s %9s %8s %8s %8s\n", work, r->name, (long long)r->threads,
-           (long long)r->steps, text_of(r->median, ms), text_of(r->low, low), text_of(r->high, high),
-           text_of(r->processor, processor), text_of(1e3 * r->tokens / r->median, tokens),
-           text_of(1e-6 * r->operations / r->median, flops), text_of(r->peak, peak), mallocs);
+           (long long)r->steps, bench_text_of(r->median, ms), bench_text_of(r->low, low),
+           bench_text_of(r->high, high), bench_text_of(r->processor, processor),
+           bench_text_of(1e3 * r->tokens / r->median, tokens),
+           bench_text_of(1e-6 * r->operations / r->median, flops), bench_text_of(r->peak, peak), mallocs);
     fflush(stdout);
 }
 
@@ -166,6 +161,7 @@ static void add_profile(struct bench_report *report, const char *work, double wh
 void bench_report_end(struct bench_report *report, const char *work)
 {
     double whole = 0;
+    bench_report_end_scaling(report);
     if (!report->rows) return;
     for (int i = 0; i < report->rows; i++) whole += seconds_of(&report->row[i]);
     qsort(report->row, (size_t)report->rows, sizeof report->row[0], slowest_first);
@@ -178,19 +174,19 @@ void bench_report_end(struct bench_report *report, const char *work)
 
 int bench_report_finish(struct bench_report *report, bool failed)
 {
+    cJSON *all = cJSON_CreateObject();
+    cJSON_AddItemToObject(all, "results", report->results);
+    cJSON_AddItemToObject(all, "profiles", report->profiles);
+    cJSON_AddItemToObject(all, "scaling", report->points);
+    cJSON_AddItemToObject(all, "threads", report->forecasts);
     if (report->json && !failed) {
-        cJSON *all = cJSON_CreateObject();
-        cJSON_AddItemToObject(all, "results", report->results);
-        cJSON_AddItemToObject(all, "profiles", report->profiles);
         char *text = cJSON_Print(all);
         if (text) puts(text);
         cJSON_free(text);
-        cJSON_Delete(all);
-    } else {
-        cJSON_Delete(report->results);
-        cJSON_Delete(report->profiles);
     }
+    cJSON_Delete(all);
+    int drawn = failed || !report->picture ? QKV_OK : bench_report_draw(report);
     free(report);
     bool lost = fflush(stdout) != 0;
-    return lost || ferror(stdout) ? QKV_INVALID : QKV_OK;
+    return lost || ferror(stdout) ? QKV_INVALID : drawn;
 }

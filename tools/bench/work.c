@@ -7,33 +7,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct shape {
-    const char *name;
-    int64_t width, heads, inner, layers;
-    int32_t vocabulary;
-    int64_t sentences, tokens; /* </s> counted; the same on both sides */
-} SHAPES[] = {
+static const struct bench_shape SHAPES[] = {
     {"toy", 64, 4, 256, 2, 200, 32, 10},
     {"small", 128, 4, 256, 4, 10000, 64, 15},
     {"base", 512, 8, 2048, 3, 10000, 64, 15},
 };
 
-enum { SHAPE_COUNT = sizeof SHAPES / sizeof SHAPES[0] };
-
-static const struct shape *find(const char *name)
+const struct bench_shape *bench_shape_find(const char *name)
 {
-    for (int i = 0; i < SHAPE_COUNT; i++)
+    for (size_t i = 0; i < sizeof SHAPES / sizeof SHAPES[0]; i++)
         if (!strcmp(SHAPES[i].name, name)) return &SHAPES[i];
     return NULL;
 }
 
-bool bench_work_is_known(const char *name)
-{
-    return find(name) != NULL;
-}
-
 /* Everything that the comparison asks of a step: post-norm, dropout everywhere, smoothing, Adam with noam. */
-static void set_stack(struct qkv_stack_config *stack, const struct shape *shape)
+static void set_stack(struct qkv_stack_config *stack, const struct bench_shape *shape)
 {
     stack->num_layers = shape->layers;
     stack->num_heads = shape->heads;
@@ -42,11 +30,14 @@ static void set_stack(struct qkv_stack_config *stack, const struct shape *shape)
     stack->dropout = stack->attention.dropout = stack->embeddings.dropout = 0.1;
     stack->layer_norm = QKV_NORM_POST;
     stack->embeddings.embedding_dim = shape->width;
+    if (stack->positions.max_length < shape->tokens) stack->positions.max_length = shape->tokens;
     stack->attention.key_width = stack->attention.value_width = shape->width / shape->heads;
 }
 
-static enum qkv_status make_shape(struct bench_work *work, const struct shape *shape, struct qkv_error *error)
+static enum qkv_status make_shape(struct bench_work *work, const struct bench_shape *shape,
+                                  struct qkv_error *error)
 {
+    work->shape = *shape;
     struct qkv_config *config = &work->config;
     if (qkv_config_default(config, &work->arena, shape->name)) return qkv_error_set(error, "out of memory");
     set_stack(&config->model.encoder, shape);
@@ -82,16 +73,30 @@ static enum qkv_status make_file(struct bench_work *work, const char *path, stru
     return qkv_batches_init(&work->batches, &work->corpus, batches, error);
 }
 
-enum qkv_status bench_work_make(struct bench_work *work, const char *name, struct qkv_error *error)
+static enum qkv_status make_model(struct bench_work *work, struct qkv_error *error)
 {
-    const struct shape *shape = find(name);
-    *work = (struct bench_work){.name = name};
-    if (shape ? make_shape(work, shape, error) : make_file(work, name, error)) return QKV_INVALID;
     work->model =
         qkv_model_new(&work->config.model, work->source_size, work->target_size, QKV_FLOAT32, error);
     if (!work->model) return QKV_INVALID;
     qkv_parameters_initialize(&work->model->parameters, 1);
     return QKV_OK;
+}
+
+enum qkv_status bench_work_make_shape(struct bench_work *work, const struct bench_shape *shape,
+                                      struct qkv_error *error)
+{
+    *work = (struct bench_work){.name = shape->name};
+    enum qkv_status status = make_shape(work, shape, error);
+    return status ? status : make_model(work, error);
+}
+
+enum qkv_status bench_work_make(struct bench_work *work, const char *name, struct qkv_error *error)
+{
+    const struct bench_shape *shape = bench_shape_find(name);
+    if (shape) return bench_work_make_shape(work, shape, error);
+    *work = (struct bench_work){.name = name};
+    enum qkv_status status = make_file(work, name, error);
+    return status ? status : make_model(work, error);
 }
 
 enum qkv_status bench_work_batch(struct bench_work *work, int64_t i, struct qkv_error *error)
@@ -105,8 +110,7 @@ enum qkv_status bench_work_batch(struct bench_work *work, int64_t i, struct qkv_
 /* Sentences of a workload that has a text are as long as those of the text on average. */
 static int64_t length_of(const struct bench_work *work, bool target)
 {
-    const struct shape *shape = find(work->name);
-    if (shape) return shape->tokens - 1;
+    if (!work->from_file) return work->shape.tokens - 1;
     const struct qkv_corpus_side *side = target ? &work->corpus.target : &work->corpus.source;
     int64_t length = side->start[work->corpus.count] / work->corpus.count;
     return length > 0 ? length : 1;

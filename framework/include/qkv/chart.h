@@ -12,12 +12,14 @@
 
 #include "qkv/error.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct qkv_chart_line {
     const char *name;
     int64_t count;
     const double *x, *y; /* [count]: at least 0; from left to right */
+    bool plain;          /* without marks, as something computed */
 };
 
 struct qkv_chart {
@@ -34,5 +36,11 @@ struct qkv_chart {
  * the file cannot be written or memory is out. */
 QKV_API enum qkv_status qkv_chart_write(const struct qkv_chart *chart, const char *path,
                                         struct qkv_error *error);
+
+/* Draws several charts into one file, smaller ones, side by side in `columns` columns, row by row. One legend
+ * stands below them, that of the chart with the most lines: lines of the same number are the same thing in
+ * all of them. Fails as qkv_chart_write. */
+QKV_API enum qkv_status qkv_charts_write(const struct qkv_chart *charts, int64_t count, int64_t columns,
+                                         const char *path, struct qkv_error *error);
 
 #endif

@@ -45,6 +45,7 @@ struct qkv_optimizer {
     void *first;      /* [elements] of dtype: m */
     void *second;     /* [elements] of dtype: v; NULL for sgd */
 
+    int ranges;      /* that the block is cut into; as many threads can work on a step at most */
     double *squares; /* [ranges]: sum of squares of each range */
     const struct qkv_optimizer_kernels *kernels;
     struct qkv_arena arena;

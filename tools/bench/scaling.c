@@ -1,0 +1,213 @@
+/* How the cost of a training step grows: built-in workloads with one axis varied, on one thread. */
+#include "bench.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_POINTS = 8, LENGTH_TOKENS = 2000, FEWEST_TURNS = 2, STEPS_A_TURN = 3 };
+
+enum axis { AXIS_BATCH, AXIS_WIDTH, AXIS_LAYERS, AXIS_VOCABULARY, AXIS_LENGTH };
+
+static const struct sweep {
+    enum axis axis;
+    const char *name, *unit, *base;
+    int64_t value[MOST_POINTS + 1]; /* ends with 0 */
+} SWEEPS[] = {
+    {AXIS_BATCH, "batch", "sentences", "toy", {8, 16, 32, 64, 128, 256}},
+    {AXIS_WIDTH, "width", "numbers", "toy", {32, 64, 128, 192, 256, 384}},
+    {AXIS_LAYERS, "layers", "in each stack", "toy", {1, 2, 4, 6, 8, 12}},
+    {AXIS_VOCABULARY, "vocabulary", "words", "toy", {200, 1000, 2000, 4000, 6000, 10000}},
+    {AXIS_LENGTH, "length", "tokens", "toy", {10, 50, 100, 200, 400, 1000, 2000}},
+};
+
+enum { SWEEP_COUNT = sizeof SWEEPS / sizeof SWEEPS[0] };
+
+/* Width takes the feed-forward layer with it, and length the number of sentences: tokens of a step stay. */
+static struct bench_shape vary(const struct sweep *sweep, int64_t value)
+{
+    struct bench_shape shape = *bench_shape_find(sweep->base);
+    switch (sweep->axis) {
+    case AXIS_BATCH:
+        shape.sentences = value;
+        break;
+    case AXIS_WIDTH:
+        shape.inner = shape.inner / shape.width * value;
+        shape.width = value;
+        break;
+    case AXIS_LAYERS:
+        shape.layers = value;
+        break;
+    case AXIS_VOCABULARY:
+        shape.vocabulary = (int32_t)value;
+        break;
+    case AXIS_LENGTH:
+        shape.tokens = value;
+        shape.sentences = LENGTH_TOKENS / value;
+        break;
+    }
+    return shape;
+}
+
+/* ---- a point ---- */
+
+struct place {
+    struct bench_work work;
+    struct bench_trainer trainer;
+    double *seconds; /* [options->steps] */
+    int64_t steps;
+};
+
+static enum qkv_status place_make(struct place *place, const struct sweep *sweep, int64_t value,
+                                  const struct bench_options *options, struct qkv_error *error)
+{
+    const struct bench_shape shape = vary(sweep, value);
+    place->seconds = malloc((size_t)options->steps * sizeof *place->seconds);
+    if (!place->seconds) return qkv_error_set(error, "out of memory for the times of steps");
+    if (bench_work_make_shape(&place->work, &shape, error)) return QKV_INVALID;
+    return bench_trainer_make(&place->trainer, &place->work, 1, 1, error);
+}
+
+static void place_release(struct place *place)
+{
+    bench_trainer_release(&place->trainer);
+    bench_work_release(&place->work);
+    free(place->seconds);
+}
+
+static enum qkv_status take_step(struct place *place, const struct bench_options *options, bool timed,
+                                 struct qkv_error *error)
+{
+    if (place->steps == options->steps) return QKV_OK;
+    double began = bench_now();
+    if (bench_train_step(&place->trainer, place->trainer.steps, error)) return QKV_INVALID;
+    if (timed) place->seconds[place->steps++] = bench_now() - began;
+    return QKV_OK;
+}
+
+/* All places in turn, some steps at a time: what disturbs the machine for a while disturbs all of them. */
+static enum qkv_status take_turns(struct place *places, int count, const struct bench_options *options,
+                                  struct qkv_error *error)
+{
+    int steps = options->steps < STEPS_A_TURN ? (int)options->steps : STEPS_A_TURN;
+    double ends = INFINITY;
+    for (int turn = 0; turn <= FEWEST_TURNS || bench_now() < ends; turn++) {
+        if (turn == 1) ends = bench_now() + count * options->seconds / 3;
+        for (int i = 0; i < count * steps; i++)
+            if (take_step(&places[i / steps], options, turn > 0, error)) return QKV_INVALID;
+        if (turn > 0 && places[0].steps == options->steps) break;
+    }
+    return QKV_OK;
+}
+
+/* ---- attention's share ---- */
+
+/* Seconds of attention and of everything. */
+struct shares {
+    double attention, all;
+};
+
+static void add_row(void *context, const struct bench_profile_row *row)
+{
+    struct shares *shares = context;
+    double seconds = row->seconds[0] + row->seconds[1];
+    shares->all += seconds;
+    if (!strcmp(row->name, "attention")) shares->attention += seconds;
+}
+
+static enum qkv_status measure_share(struct place *place, const struct bench_options *options, double *share,
+                                     struct qkv_error *error)
+{
+    const struct bench_options own = {.shards = 1, .steps = options->steps, .seconds = options->seconds / 3};
+    struct shares shares = {0};
+    const struct bench_sink sink = {.profile = add_row, .context = &shares};
+    enum qkv_status status = bench_profile(&place->work, &own, &sink, error);
+    *share = status ? 0 : shares.attention / shares.all;
+    return status;
+}
+
+/* ---- the straight line ---- */
+
+/* ms = a + b operations with a >= 0, by least squares of the errors relative to ms. Products are linear in
+ * batch, layers and vocabulary; in width they have a square, in length attention does. */
+static void fit(struct bench_point *points, int count)
+{
+    double w = 0, wx = 0, wy = 0, wxx = 0, wxy = 0;
+    for (int i = 0; i < count; i++) {
+        double x = points[i].operations, y = points[i].ms, weight = 1 / (y * y);
+        w += weight;
+        wx += weight * x;
+        wy += weight * y;
+        wxx += weight * x * x;
+        wxy += weight * x * y;
+    }
+    double b = (w * wxy - wx * wy) / (w * wxx - wx * wx), a = (wy - b * wx) / w;
+    if (a < 0) {
+        a = 0;
+        b = wxy / wxx;
+    }
+    for (int i = 0; i < count; i++) points[i].line = a + b * points[i].operations;
+}
+
+static enum qkv_status tell_sweep(const struct sweep *sweep, struct place *places, int count,
+                                  const struct bench_options *options, const struct bench_sink *sink,
+                                  struct qkv_error *error)
+{
+    struct bench_point points[MOST_POINTS];
+    for (int i = 0; i < count; i++) {
+        struct bench_point *point = &points[i];
+        double share = 0;
+        if (measure_share(&places[i], options, &share, error)) return QKV_INVALID;
+        *point = (struct bench_point){
+            .value = sweep->value[i],
+            .ms = 1e3 * bench_median(places[i].seconds, places[i].steps),
+            .tokens = places[i].trainer.tokens / (double)places[i].trainer.steps,
+            .operations = bench_step_operations(&places[i].work, true),
+        };
+        point->attention = point->ms * share;
+        snprintf(point->axis, sizeof point->axis, "%s", sweep->name);
+        snprintf(point->unit, sizeof point->unit, "%s", sweep->unit);
+    }
+    fit(points, count);
+    for (int i = 0; i < count; i++) sink->point(sink->context, &points[i]);
+    return QKV_OK;
+}
+
+static enum qkv_status run_sweep(const struct sweep *sweep, const struct bench_options *options,
+                                 const struct bench_sink *sink, struct qkv_error *error)
+{
+    struct place places[MOST_POINTS] = {0};
+    int count = 0;
+    enum qkv_status status = QKV_OK;
+    for (; sweep->value[count] && !status; count++)
+        status = place_make(&places[count], sweep, sweep->value[count], options, error);
+    if (!status) status = take_turns(places, count, options, error);
+    if (!status) status = tell_sweep(sweep, places, count, options, sink, error);
+    for (int i = 0; i < count; i++) place_release(&places[i]);
+    return status;
+}
+
+const char *bench_axis_name(const void *context, int64_t i)
+{
+    (void)context;
+    return i < SWEEP_COUNT ? SWEEPS[i].name : i == SWEEP_COUNT ? "threads" : NULL;
+}
+
+static bool is_wanted(const struct bench_options *options, const char *axis)
+{
+    for (int i = 0; i < options->axes.count; i++)
+        if (!strcmp(options->axes.value[i], axis)) return true;
+    return options->axes.count == 0;
+}
+
+enum qkv_status bench_scaling(struct bench_work *work, const struct bench_options *options,
+                              const struct bench_sink *sink, struct qkv_error *error)
+{
+    enum qkv_status status = QKV_OK;
+    for (int i = 0; i < SWEEP_COUNT && !status; i++)
+        if (is_wanted(options, SWEEPS[i].name)) status = run_sweep(&SWEEPS[i], options, sink, error);
+    if (status || !is_wanted(options, "threads")) return status;
+    status = bench_work_make_shape(work, bench_shape_find("small"), error);
+    return status ? status : bench_threads(work, options, sink, error);
+}

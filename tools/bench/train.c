@@ -1,0 +1,64 @@
+/* Timing training steps. */
+#include "bench.h"
+
+enum qkv_status bench_train_step(void *context, int64_t i, struct qkv_error *error)
+{
+    struct bench_trainer *trainer = context;
+    struct bench_work *work = trainer->work;
+    const struct qkv_random random = {.seed = 1, .step = (uint32_t)i};
+    const struct qkv_training_config *training = &work->config.training;
+    struct qkv_step_sums sums;
+    double began = bench_now();
+    if (bench_work_batch(work, i, error)) return QKV_INVALID;
+    double filled = bench_now();
+    enum qkv_status status = qkv_replicas_step(trainer->replicas, &work->batch, training->label_smoothing,
+                                               &random, false, &sums, error);
+    if (status) return status;
+    double computed = bench_now();
+    qkv_optimizer_step(&trainer->optimizer, &work->model->parameters, trainer->workers,
+                       qkv_replicas_shards(trainer->replicas), qkv_replicas_gradients(trainer->replicas),
+                       1.0 / (double)sums.tokens, training->learning_rate);
+    trainer->filling = filled - began;
+    trainer->computing = computed - filled;
+    trainer->updating = bench_now() - computed;
+    trainer->tokens += (double)(work->batch.source_tokens + work->batch.target_tokens);
+    trainer->steps++;
+    return QKV_OK;
+}
+
+enum qkv_status bench_trainer_make(struct bench_trainer *trainer, struct bench_work *work, int64_t threads,
+                                   int64_t shards, struct qkv_error *error)
+{
+    *trainer = (struct bench_trainer){.work = work, .workers = qkv_workers_new((int)threads, error)};
+    if (!trainer->workers) return QKV_INVALID;
+    if (!shards)
+        shards = work->from_file ? work->config.training.shards : qkv_workers_count(trainer->workers);
+    trainer->replicas = qkv_replicas_new(work->model, trainer->workers, (int)shards, error);
+    if (!trainer->replicas) return QKV_INVALID;
+    if (work->from_file && qkv_replicas_reserve(trainer->replicas, &work->batches, error)) return QKV_INVALID;
+    return qkv_optimizer_init(&trainer->optimizer, &work->config.training, &work->model->parameters, error);
+}
+
+void bench_trainer_release(struct bench_trainer *trainer)
+{
+    if (trainer->optimizer.elements) qkv_optimizer_release(&trainer->optimizer);
+    qkv_replicas_free(trainer->replicas);
+    qkv_workers_free(trainer->workers);
+}
+
+enum qkv_status bench_train(struct bench_work *work, const struct bench_options *options,
+                            const struct bench_sink *sink, struct qkv_error *error)
+{
+    struct bench_trainer trainer;
+    struct bench_result result = {.name = "train"};
+    enum qkv_status status = bench_trainer_make(&trainer, work, options->threads, options->shards, error);
+    if (!status) status = bench_time(options, &result, bench_train_step, &trainer, error);
+    if (!status) {
+        result.threads = qkv_workers_count(trainer.workers);
+        result.tokens = trainer.tokens / (double)trainer.steps;
+        result.operations = bench_step_operations(work, true);
+        sink->result(sink->context, &result);
+    }
+    bench_trainer_release(&trainer);
+    return status;
+}
