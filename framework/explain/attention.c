@@ -139,7 +139,10 @@ static struct qkv_tensor *turn_by_position(struct walk *walk, const struct atten
                                            struct qkv_tensor *x, bool keys)
 {
     if (!parts->turn.rows) return x;
-    x = qkv_rotate(walk->graph, x, qkv_walk_constant(walk, parts->turn), (struct qkv_segments){0}, 0);
+    struct qkv_tensor *turn = qkv_walk_constant(walk, parts->turn); /* row by row of all words */
+    if (parts->positions && !keys)
+        turn = qkv_gather_rows(walk->graph, turn, parts->positions, parts->asking.count);
+    x = qkv_rotate(walk->graph, x, turn, (struct qkv_segments){0}, 0);
     qkv_walk_note_tensor(
         walk, keys ? "turned_keys" : "turned_queries", keys ? "turned keys" : "turned queries",
         keys ? "K turned by the position of each word" : "Q turned by the position of each word", x,

@@ -172,7 +172,7 @@ static void make_mask(struct visit *v, struct attention_parts *parts)
 }
 
 /* What turns queries and keys, and what is added by distance. */
-static enum qkv_status take_positions(struct visit *v, struct attention_parts *parts)
+static void take_positions(struct visit *v, struct attention_parts *parts)
 {
     const struct qkv_tensor *query = v->visited->node->input[0], *bias = v->visited->node->input[4];
     const struct qkv_options *options = &v->visited->node->options;
@@ -181,11 +181,7 @@ static enum qkv_status take_positions(struct visit *v, struct attention_parts *p
     parts->causal = options->causal;
     parts->distance = options->distance;
     parts->distance_bias = qkv_visit_matrix(v, bias);
-    if (v->asking && (parts->turn.rows || parts->alibi || parts->distance_bias.rows))
-        return qkv_error_set(v->error,
-                             "single words cannot be followed in this model: its attention counts the "
-                             "distances of all");
-    return QKV_OK;
+    parts->positions = v->asking;
 }
 
 /* "encoder.1.self" of "encoder.1.self.query.weight" */
@@ -234,7 +230,7 @@ static enum qkv_status visit_transformer(struct visit *v)
     parts.x_name = "X";
     parts.memory_name = cross ? "M" : "X";
     make_mask(v, &parts);
-    if (take_positions(v, &parts)) return QKV_INVALID;
+    take_positions(v, &parts);
     qkv_walk_attention(walk, &parts);
     v->heads = parts.heads;
     return QKV_OK;

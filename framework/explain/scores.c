@@ -76,22 +76,42 @@ static struct qkv_tensor *additive_scores(struct walk *walk, const struct attent
     return all;
 }
 
-/* What is added by distance: the difference that it makes. Gives the scores with it. */
-static struct qkv_tensor *add_by_distance(struct walk *walk, const struct attention_parts *parts,
-                                          struct qkv_tensor *query, struct qkv_tensor *key,
-                                          struct qkv_tensor *scores, struct qkv_attention layout)
+/* What distance adds to the scores of the words that ask: [P]. That of all words is what scores are made of
+ * where queries are 0; those of the words that ask are picked from it. */
+static struct qkv_tensor *added_by_distance(struct walk *walk, const struct attention_parts *parts,
+                                            struct qkv_tensor *key, struct qkv_attention layout)
 {
-    if (!parts->alibi && !parts->distance_bias.rows) return scores;
-    layout.scale = 1 / sqrt((double)parts->key_width);
+    struct qkv_graph *graph = walk->graph;
+    int64_t all = parts->answering.count, asking = parts->asking.count, heads = parts->heads;
+    int32_t *rows = qkv_walk_memory(walk, heads * asking, sizeof *rows);
     layout.alibi = parts->alibi;
     layout.causal = parts->causal;
     layout.distance = parts->distance;
+    layout.queries = layout.keys; /* self attention */
     if (parts->distance_bias.rows) layout.bias = qkv_walk_constant(walk, parts->distance_bias);
-    struct qkv_tensor *whole = qkv_attention_scores(walk->graph, query, key, layout);
-    qkv_walk_note_tensor(
-        walk, "distance_bias", "added by distance",
-        parts->alibi ? "-slope |distance|, a slope a head" : "B, learned for each distance and head",
-        qkv_subtract(walk->graph, whole, scores), parts->heads, false, parts->asking, parts->answering);
+    struct qkv_tensor *nothing = qkv_constant(graph, QKV_SHAPE(all, heads * parts->key_width));
+    if (!rows || !nothing) return NULL;
+    for (int64_t i = 0; i < heads * asking; i++)
+        rows[i] =
+            (int32_t)(i / asking * all + (parts->positions ? parts->positions[i % asking] : i % asking));
+    struct qkv_tensor *added = qkv_attention_scores(graph, nothing, key, layout);
+    added =
+        qkv_gather_rows(graph, qkv_reshape(graph, added, QKV_SHAPE(heads * all, all)), rows, heads * asking);
+    return qkv_reshape(graph, added, QKV_SHAPE(heads * asking * all));
+}
+
+/* Gives the scores with what distance adds to them. */
+static struct qkv_tensor *add_by_distance(struct walk *walk, const struct attention_parts *parts,
+                                          struct qkv_tensor *key, struct qkv_tensor *scores,
+                                          struct qkv_attention layout)
+{
+    if (!parts->alibi && !parts->distance_bias.rows) return scores;
+    struct qkv_tensor *added = added_by_distance(walk, parts, key, layout);
+    struct qkv_tensor *whole = qkv_add(walk->graph, scores, added);
+    qkv_walk_note_tensor(walk, "distance_bias", "added by distance",
+                         parts->alibi ? "B = -slope |distance|, a slope a head"
+                                      : "B, learned for each distance and head",
+                         added, parts->heads, false, parts->asking, parts->answering);
     qkv_walk_note_tensor(walk, "placed_scores", "scores with distance", "scaled scores + B", whole,
                          parts->heads, false, parts->asking, parts->answering);
     return whole;
@@ -155,7 +175,7 @@ struct qkv_tensor *qkv_walk_scores(struct walk *walk, const struct attention_par
     qkv_walk_note_tensor(walk, "scaled_scores", "scaled scores",
                          qkv_walk_text(walk, "S / √%lld, the key width", (long long)parts->key_width), scores,
                          parts->heads, false, parts->asking, parts->answering);
-    return add_by_distance(walk, parts, query, key, scores, layout);
+    return add_by_distance(walk, parts, key, scores, layout);
 }
 
 struct qkv_tensor *qkv_walk_place(struct walk *walk, const struct attention_parts *parts,

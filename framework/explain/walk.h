@@ -45,10 +45,11 @@ struct attention_parts {
     const char *x_step, *memory_step; /* where they were noted; NULL: nowhere */
     struct projection query_weight, key_weight, value_weight, output_weight;
     int64_t heads, key_width, value_width;
-    int64_t query_width;    /* 0: key_width */
-    int64_t key_heads;      /* heads of keys and values; 0: heads */
-    struct qkv_matrix turn; /* sines and cosines that turn queries and keys by position; no rows: none */
-    bool causal, alibi;     /* as struct qkv_attention, for what is added by distance */
+    int64_t query_width;      /* 0: key_width */
+    int64_t key_heads;        /* heads of keys and values; 0: heads */
+    struct qkv_matrix turn;   /* sines and cosines that turn queries and keys by position; no rows: none */
+    bool causal, alibi;       /* as struct qkv_attention, for what is added by distance */
+    const int32_t *positions; /* [Nq]: of the words that ask; NULL: 0, 1, ... */
     struct qkv_matrix distance_bias; /* [buckets, H]; no rows: none */
     int64_t distance;
     enum qkv_score score;

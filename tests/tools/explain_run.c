@@ -187,7 +187,36 @@ Test(explain_run, scenes_learn_from_runs)
 
 /* ---- attention with more to it ---- */
 
-/* Trains a model for a few updates whose encoder has `attention` and `positions`, and holds the walk's
+/* The steps of a walk that follows rows 3 and 2 are those rows of the whole walk, and what they look at is
+ * all of it. */
+static void expect_followed(const char *name, const cJSON *all, const cJSON *two)
+{
+    static const int ROWS[] = {2, 1};
+    const cJSON *step,
+        *steps = cJSON_GetObjectItem(cJSON_GetArrayItem(cJSON_GetObjectItem(two, "walks"), 0), "steps");
+    int followed = 0;
+    cJSON_ArrayForEach(step, steps)
+    {
+        const char *called = cJSON_GetStringValue(cJSON_GetObjectItem(step, "name"));
+        const cJSON *whole = step_of(all, 0, called), *shape = cJSON_GetObjectItem(step, "shape");
+        int rank = cJSON_GetArraySize(shape), heads = rank == 3 ? cJSON_GetArrayItem(shape, 0)->valueint : 1,
+            rows = cJSON_GetArrayItem(shape, rank - 2)->valueint,
+            columns = cJSON_GetArrayItem(shape, rank - 1)->valueint;
+        bool some = rows == 2; /* the sentences are longer */
+        followed += some;
+        for (int h = 0; h < heads; h++)
+            for (int i = 0; i < rows; i++)
+                for (int j = 0; j < columns; j++) {
+                    double one = number_of(step, h, i, j),
+                           wanted = number_of(whole, h, some ? ROWS[i] : i, j);
+                    cr_expect((isnan(one) && isnan(wanted)) || fabs(one - wanted) <= 1e-12,
+                              "%s, %s [%d, %d, %d] is %g, not %g", name, called, h, i, j, one, wanted);
+                }
+    }
+    cr_expect_geq(followed, 7, "%s: %d steps", name, followed);
+}
+
+/* Trains a model for a few updates whose stacks have `attention` and `positions`, and holds the walk's
  * weights of all heads against those that attention reports. */
 static void expect_walk_of(const char *name, const char *attention, const char *positions, const char *step)
 {
@@ -197,26 +226,35 @@ static void expect_walk_of(const char *name, const char *attention, const char *
                format("name: c\ndata: {train: train.tsv, src: {lang: en}, trg: {lang: es}}\nmodel:\n"
                       "  encoder: {num_layers: 1, num_heads: 4, hidden_size: 16, ff_size: 16,\n"
                       "    attention: {%s}, positions: {%s}}\n"
-                      "  decoder: {num_layers: 1, num_heads: 4, hidden_size: 16, ff_size: 16}\n"
+                      "  decoder: {num_layers: 1, num_heads: 4, hidden_size: 16, ff_size: 16,\n"
+                      "    attention: {%s}, positions: {%s}}\n"
                       "training: {model_dir: run, updates: 8, learning_rate: 0.02, batch_size: 3}\n",
-                      attention, positions));
+                      attention, positions, attention, positions));
     struct outcome trained = run("cd '%s' && qkv train c.yaml --threads 1 --quiet", folder);
     cr_assert_eq(trained.exit_code, 0, "%s", trained.error);
-    static const char SENTENCE[] = "'one two three one two' --target 'uno dos' -f json";
-    cJSON *walk = parsed(run("cd '%s' && qkv explain run %s --kind encoder", folder, SENTENCE).output),
-          *report = parsed(run("cd '%s' && qkv attention run %s", folder, SENTENCE).output);
-    cr_assert(walk && report);
-    cr_expect_not_null(step_of(walk, 0, step), "%s: no step %s", name, step);
-    for (int head = 1; head <= 4; head++) {
-        cJSON *rows = cJSON_GetObjectItem(map_of(report, format("encoder.1.%d", head)), "weights");
-        for (int i = 0; i < 6; i++)
-            for (int j = 0; j < 6; j++)
-                cr_expect_float_eq(number_of(step_of(walk, 0, "weights"), head - 1, i, j),
-                                   cJSON_GetArrayItem(cJSON_GetArrayItem(rows, i), j)->valuedouble, 2e-6,
-                                   "%s, head %d [%d, %d]", name, head, i, j);
-        struct outcome one =
-            run("cd '%s' && qkv explain run %s --kind encoder --head %d", folder, SENTENCE, head);
-        cr_expect_eq(one.exit_code, 0, "%s", one.error);
+    static const char SENTENCE[] = "'one two three one two' --target 'uno dos tres uno dos' -f json";
+    cJSON *report = parsed(run("cd '%s' && qkv attention run %s", folder, SENTENCE).output);
+    static const char *const KIND[] = {"encoder", "decoder"};
+    for (int k = 0; k < 2; k++) {
+        cJSON *walk =
+                  parsed(run("cd '%s' && qkv explain run %s --kind %s", folder, SENTENCE, KIND[k]).output),
+              *two = parsed(run("cd '%s' && qkv explain run %s --kind %s --follow 3 --follow 2", folder,
+                                SENTENCE, KIND[k])
+                                .output);
+        cr_assert(walk && report && two, "%s", name);
+        cr_expect_not_null(step_of(walk, 0, step), "%s: no step %s", name, step);
+        expect_followed(name, walk, two);
+        for (int head = 1; head <= 4; head++) {
+            cJSON *rows = cJSON_GetObjectItem(map_of(report, format("%s.1.%d", KIND[k], head)), "weights");
+            for (int i = 0; i < 6; i++)
+                for (int j = 0; j < 6; j++)
+                    cr_expect_float_eq(number_of(step_of(walk, 0, "weights"), head - 1, i, j),
+                                       cJSON_GetArrayItem(cJSON_GetArrayItem(rows, i), j)->valuedouble, 2e-6,
+                                       "%s, %s, head %d [%d, %d]", name, KIND[k], head, i, j);
+            struct outcome one =
+                run("cd '%s' && qkv explain run %s --kind %s --head %d", folder, SENTENCE, KIND[k], head);
+            cr_expect_eq(one.exit_code, 0, "%s", one.error);
+        }
     }
 }
 
