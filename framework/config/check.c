@@ -116,14 +116,18 @@ static void check_attention(const struct checking *checking, const struct qkv_st
            encoder ? "must exceed a quarter of" : "must exceed half of", buckets.text);
 }
 
-/* Whether the config has the default of a key: whole configs, as runs keep them, name every key. */
+/* Whether the config has the default of a key, or what that stands for: whole configs, as runs keep them,
+ * name every key. */
 static bool is_default(const struct checking *checking, const struct qkv_key *key)
 {
     struct qkv_config without = *checking->config;
-    struct qkv_collector ignored = {.arena = checking->collector->arena};
-    return qkv_value_read_text(key, key->fallback, (struct qkv_place){.name = key->path}, &without,
-                               checking->collector->arena, &ignored) &&
-           qkv_value_equal(key, checking->config, &without);
+    struct qkv_arena *arena = checking->collector->arena;
+    struct qkv_collector ignored = {.arena = arena};
+    if (!qkv_value_read_text(key, key->fallback, (struct qkv_place){.name = key->path}, &without, arena,
+                             &ignored))
+        return false;
+    return qkv_value_equal(key, checking->config, &without) ||
+           (qkv_config_normalise(&without, arena) && qkv_value_equal(key, checking->config, &without));
 }
 
 /* Keys of a stack that only one kind of network has. */
@@ -148,21 +152,73 @@ static const char *const RECURRENT_KEYS[] = {"rnn_type",        "bidirectional",
                                              "init_hidden",     "input_feeding",         "hidden_dropout",
                                              "attention.score", "attention.local_window"};
 
-/* Refuses values that nothing would come of. */
+/* Whether a value was given that is read, sound and not the default. */
+static bool is_set(const struct checking *checking, const char *path, const char *other)
+{
+    const struct qkv_key *key = qkv_key_find(path);
+    return key && sound(checking, path, other) && !is_default(checking, key);
+}
+
+/* Refuses a value that nothing would come of, as the key is for networks of the other kind. `type`: the key
+ * that says which this is. */
+static void refuse_for_kind(const struct checking *checking, const char *path, const char *type,
+                            enum qkv_network network)
+{
+    if (!is_set(checking, path, type)) return;
+    object(checking, path, type, "%s is %s, but that is for %s networks, and %s is %s", path,
+           value_of(checking, path), network == QKV_NETWORK_RECURRENT ? "transformer" : "recurrent", type,
+           qkv_network_name(network));
+}
+
 static void check_kind(const struct checking *checking, enum qkv_network network, const char *section)
 {
     bool recurrent = network == QKV_NETWORK_RECURRENT;
     const char *const *others = recurrent ? TRANSFORMER_KEYS : RECURRENT_KEYS;
     size_t count =
         recurrent ? sizeof TRANSFORMER_KEYS / sizeof *others : sizeof RECURRENT_KEYS / sizeof *others;
-    for (size_t i = 0; i < count; i++) {
-        struct path path = path_of(section, others[i]), type = path_of(section, "type");
-        const struct qkv_key *key = qkv_key_find(path.text);
-        if (!key || !sound(checking, path.text, type.text) || is_default(checking, key)) continue;
-        object(checking, path.text, type.text, "%s is %s, but that is for %s networks, and %s is %s",
-               path.text, value_of(checking, path.text), recurrent ? "transformer" : "recurrent", type.text,
-               qkv_network_name(network));
-    }
+    struct path type = path_of(section, "type");
+    for (size_t i = 0; i < count; i++)
+        refuse_for_kind(checking, path_of(section, others[i]).text, type.text, network);
+}
+
+/* Keys of attention that do nothing in a recurrent network: its encoder has none, and not every score needs
+ * all. */
+static void check_scored(const struct checking *checking, const struct qkv_model_config *model)
+{
+    static const char *const ENCODER[] = {"model.encoder.attention.key_width",
+                                          "model.encoder.attention.dropout"};
+    static const char *const scored = "model.decoder.attention.score";
+    enum qkv_attention_score score = model->decoder.attention.score;
+    bool none = score == QKV_SCORED_NONE,
+         product = score == QKV_SCORED_DOT || score == QKV_SCORED_GENERAL; /* of whole states */
+    const struct {
+        const char *path;
+        bool used;
+    } decoder[] = {{"model.decoder.attention.key_width", !none && !product},
+                   {"model.decoder.attention.dropout", !none},
+                   {"model.decoder.attention.local_window", score == QKV_SCORED_LOCAL_P}};
+    for (size_t i = 0; i < sizeof ENCODER / sizeof *ENCODER; i++)
+        refuse_for_kind(checking, ENCODER[i], "model.encoder.type", QKV_NETWORK_RECURRENT);
+    for (size_t i = 0; i < sizeof decoder / sizeof *decoder; i++)
+        if (!decoder[i].used && is_set(checking, decoder[i].path, scored))
+            object(checking, decoder[i].path, scored, "%s is %s, but %s is %s, which has no use for it",
+                   decoder[i].path, value_of(checking, decoder[i].path), scored, value_of(checking, scored));
+}
+
+/* Keys of the model as a whole that only one kind of network has. */
+static void check_model_kind(const struct checking *checking, const struct qkv_model_config *model)
+{
+    static const char *const type = "model.encoder.type", *const gate = "model.lstm_forget_gate";
+    bool recurrent = model->encoder.type == QKV_NETWORK_RECURRENT;
+    refuse_for_kind(checking, recurrent ? "model.init_depth_scaling" : "model.init_rnn_orthogonal", type,
+                    model->encoder.type);
+    if (!recurrent)
+        refuse_for_kind(checking, gate, type, QKV_NETWORK_TRANSFORMER);
+    else if (model->encoder.rnn_type != QKV_CELL_LSTM && model->decoder.rnn_type != QKV_CELL_LSTM &&
+             is_set(checking, gate, "model.encoder.rnn_type"))
+        object(checking, gate, gate,
+               "%s is %s, but neither model.encoder.rnn_type nor model.decoder.rnn_type is lstm", gate,
+               value_of(checking, gate));
 }
 
 static void check_stack(const struct checking *checking, const struct qkv_stack_config *stack,
@@ -234,11 +290,7 @@ static void check_recurrent(const struct checking *checking, const struct qkv_mo
                "would reach "
                "the decoder",
                hidden, scored);
-    if (model->init_depth_scaling)
-        object(
-            checking, "model.init_depth_scaling", "model.encoder.type",
-            "model.init_depth_scaling is true, but that is for transformer networks, and model.encoder.type "
-            "is recurrent");
+    check_scored(checking, model);
     check_tied_widths(checking, model);
 }
 
@@ -250,6 +302,7 @@ static void check_model(const struct checking *checking)
          mixed = model->encoder.type != model->decoder.type;
     relate(checking, !mixed, "model.decoder.type", "must equal", "model.encoder.type");
     if (recurrent && !mixed) check_recurrent(checking, model);
+    if (!mixed) check_model_kind(checking, model);
     check_stack(checking, &model->encoder, "model.encoder", &data->src, "data.src");
     check_stack(checking, &model->decoder, "model.decoder", &data->trg, "data.trg");
     relate(checking, recurrent || model->encoder.hidden_size == model->decoder.hidden_size,

@@ -22,7 +22,10 @@ enum qkv_status qkv_config_read(struct qkv_config *config, struct qkv_arena *are
 
 int64_t qkv_stack_longest(const struct qkv_stack_config *stack)
 {
-    return stack->type == QKV_NETWORK_RECURRENT ? INT32_MAX : stack->positions.max_length;
+    enum qkv_position_kind kind = stack->positions.type;
+    bool table =
+        kind == QKV_POSITION_SINUSOIDAL || kind == QKV_POSITION_LEARNED || kind == QKV_POSITION_ROTARY;
+    return stack->type == QKV_NETWORK_TRANSFORMER && table ? stack->positions.max_length : INT32_MAX;
 }
 
 enum qkv_status qkv_config_default(struct qkv_config *config, struct qkv_arena *arena, const char *name)

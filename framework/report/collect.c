@@ -71,8 +71,7 @@ static enum qkv_status check_length(const struct qkv_model *model, const struct 
 {
     const struct qkv_stack_config *encoder = &model->config.encoder, *decoder = &model->config.decoder;
     int64_t source = pair->source.length + 1, target = taken_in(pair).length + 1;
-    bool long_source = encoder->positions.type != QKV_POSITION_NONE && source > qkv_stack_longest(encoder);
-    bool long_target = decoder->positions.type != QKV_POSITION_NONE && target > qkv_stack_longest(decoder);
+    bool long_source = source > qkv_stack_longest(encoder), long_target = target > qkv_stack_longest(decoder);
     if (!long_source && !long_target) return QKV_OK;
     return qkv_error_set(error, "the %s has %lld tokens, but the model has positions for %lld",
                          long_source ? "source sentence" : "target sentence",

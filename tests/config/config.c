@@ -31,7 +31,7 @@
     "\n    level: char\n    lowercase: true\n    split_punctuation: true\n    max_length: 50\n"              \
     "    voc_limit: 4000\n    voc_min_freq: 2\n" more
 
-/* Every key, none at its default where it has a choice. */
+/* Every key, none at its default where it has a choice and a transformer uses it. */
 static const char EVERY_KEY[] = "name: every_key-1.0\n"
                                 "\n"
                                 "data:\n"
@@ -49,8 +49,8 @@ static const char EVERY_KEY[] = "name: every_key-1.0\n"
     "  embed_init_gain: 2\n"
     "  tied_embeddings: true\n"
     "  tied_softmax: true\n"
-    "  init_rnn_orthogonal: true\n"
-    "  lstm_forget_gate: 0.5\n"
+    "  init_rnn_orthogonal: false\n"
+    "  lstm_forget_gate: 1\n"
     "  encoder:\n" STACK("learned", ENCODER, "") "  decoder:\n" STACK("none", DECODER, SCORE) //
     "\n"
     "training:\n"

@@ -64,8 +64,41 @@ Test(recurrent, what_does_not_fit_is_refused_at_its_place)
                     "x.yaml:7:3: model.init_depth_scaling is true, but that is for transformer networks, and "
                     "model.encoder.type is recurrent");
     expect_sentence(
+        "  lstm_forget_gate: 2\n",
+        "x.yaml:5:3: model.lstm_forget_gate is 2, but that is for recurrent networks, and model.encoder.type "
+        "is transformer");
+    expect_sentence("  init_rnn_orthogonal: true\n",
+                    "x.yaml:5:3: model.init_rnn_orthogonal is true, but that is for recurrent networks, and "
+                    "model.encoder.type is transformer");
+    expect_sentence(RECURRENT("", "") "  lstm_forget_gate: 2\n",
+                    "x.yaml:7:3: model.lstm_forget_gate is 2, but neither model.encoder.rnn_type nor "
+                    "model.decoder.rnn_type is lstm");
+    expect_sentence(
         RECURRENT("", ", attention: {local_window: 0}"),
         "x.yaml:6:56: model.decoder.attention.local_window is 0, but must be between 1 and 65536");
+}
+
+/* An encoder that does not attend, and scores that have no such part. */
+Test(recurrent, keys_of_attention_that_would_do_nothing_are_refused)
+{
+    static const char *const KIND =
+        ", but that is for transformer networks, and model.encoder.type is recurrent";
+    expect_sentence(RECURRENT(", attention: {key_width: 32}", ""),
+                    format("x.yaml:5:42: model.encoder.attention.key_width is 32%s", KIND));
+    expect_sentence(RECURRENT(", attention: {dropout: 0.2}", ""),
+                    format("x.yaml:5:42: model.encoder.attention.dropout is 0.2%s", KIND));
+    expect_sentence(
+        RECURRENT("", ", attention: {score: general, key_width: 32}"),
+        "x.yaml:6:58: model.decoder.attention.key_width is 32, but model.decoder.attention.score is "
+        "general, which has no use for it");
+    expect_sentence(
+        RECURRENT("", ", attention: {score: none, dropout: 0.3}"),
+        "x.yaml:6:55: model.decoder.attention.dropout is 0.3, but model.decoder.attention.score is "
+        "none, which has no use for it");
+    expect_sentence(
+        RECURRENT("", ", attention: {score: additive, local_window: 3}"),
+        "x.yaml:6:59: model.decoder.attention.local_window is 3, but model.decoder.attention.score is "
+        "additive, which has no use for it");
 }
 
 /* Whole configs, as runs keep them, name every key: those of the other kind of network are no error at their

@@ -183,3 +183,34 @@ Test(translate, complains_about_its_arguments)
         run("qkv --help && qkv -h && qkv --version && qkv translate -h && qkv translate x --help").exit_code,
         0);
 }
+
+/* Positions that are looked up in a table end with it; the others do not. */
+Test(translate, sentences_may_be_longer_than_tables_that_are_not_there)
+{
+    static const char *const TYPE[] = {"alibi", "relative", "none"};
+    const char *folder = tiny_task("longer");
+    for (int i = 0; i < 3; i++) {
+        const char *settings = format("-s model.encoder.positions.type=%s -s model.decoder.positions.type=%s "
+                                      "-s model.encoder.positions.max_length=3 "
+                                      "-s model.decoder.positions.max_length=3",
+                                      TYPE[i], TYPE[i]);
+        struct outcome outcome =
+            run("cd '%s' && qkv train c.yaml -q --overwrite --threads 1 %s", folder, settings);
+        cr_expect_eq(outcome.exit_code, 0, "%s: %s", TYPE[i], outcome.error);
+        cr_expect_str_eq(outcome.error, "", "%s", TYPE[i]);
+        outcome = run("cd '%s' && for i in $(seq 600); do printf 'a '; done > long && echo >> long && "
+                      "qkv translate run long --max-length 5",
+                      folder);
+        cr_expect_eq(outcome.exit_code, 0, "%s: %s", TYPE[i], outcome.error);
+        cr_expect_str_eq(outcome.error, "", "%s", TYPE[i]);
+        outcome = run("cd '%s' && qkv attention run 'a b c d e f' --target 'A B C D E' -f json", folder);
+        cr_expect_eq(outcome.exit_code, 0, "%s: %s", TYPE[i], outcome.error);
+        outcome = run("cd '%s' && qkv evaluate run train.tsv", folder);
+        cr_expect_eq(outcome.exit_code, 0, "%s: %s", TYPE[i], outcome.error);
+    }
+    struct outcome outcome =
+        run("cd '%s' && qkv train c.yaml -q --overwrite --threads 1 -s model.encoder.positions.max_length=3",
+            folder);
+    cr_expect(refused(outcome, "qkv: train.tsv:2: the source has 6 tokens with </s>, but "
+                               "model.encoder.positions.max_length is 3"));
+}

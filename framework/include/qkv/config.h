@@ -104,7 +104,7 @@ struct qkv_embedding_config {
 struct qkv_position_config {
     enum qkv_position_kind type;
     double base;                   /* sinusoidal, rotary: 10000 in the papers */
-    int64_t max_length;            /* tokens of the longest sentence */
+    int64_t max_length;            /* sinusoidal, learned, rotary: tokens of the longest sentence */
     int64_t buckets, max_distance; /* relative: as in qkv_attention.bias and .distance */
 };
 
@@ -202,8 +202,8 @@ struct qkv_config {
     struct qkv_testing_config testing;
 };
 
-/* The longest sentence, in tokens with </s>, that a stack has positions for; INT32_MAX where it is recurrent
- * and needs none. */
+/* The longest sentence, in tokens with </s>, that a stack has positions for; INT32_MAX where nothing is
+ * bound: in recurrent stacks, and with positions that need no table (none, ALiBi, relative). */
 QKV_API int64_t qkv_stack_longest(const struct qkv_stack_config *stack);
 
 /* Reads a config: the defaults, over them the YAML file at `path`, over it the overrides, each of the form
