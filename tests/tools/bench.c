@@ -274,6 +274,59 @@ Test(bench, picture_of_scaling)
         cr_expect_not_null(strstr(svg, texts[i]), "%s", texts[i]);
 }
 
+/* Real tokens of a side of all batches: numbers of its sentences; each sentence ends with </s>, and words are
+ * of the vocabulary of toy. */
+static double tokens_of(const cJSON *batch, const char *side)
+{
+    const cJSON *sentence, *id;
+    double tokens = 0;
+    cJSON_ArrayForEach(sentence, cJSON_GetObjectItem(batch, side))
+    {
+        int last = -1;
+        cJSON_ArrayForEach(id, sentence)
+        {
+            last = id->valueint;
+            cr_expect(last >= 0 && last < 200, "%d", last);
+            tokens++;
+        }
+        cr_expect_eq(last, 2, "</s>");
+    }
+    return tokens;
+}
+
+/* The file of batches holds what was trained on: as many tokens, the same in each run, another batch a step.
+ */
+Test(bench, a_text_and_its_batches)
+{
+    const char *folder = scratch("tools_bench_text");
+    const char *command =
+        format(BENCH "toy --text '%s/datasets/en_es/dev.tsv' -m train -t 2 --steps 4 --json --batches",
+               QKV_SOURCE_DIR);
+    cJSON *json = json_of(run("%s '%s/a.jsonl'", command, folder));
+    const cJSON *train = result_of(json, "train");
+    const char *text = read_file(format("%s/a.jsonl", folder), NULL), *before = NULL;
+    double tokens = 0;
+    int lines = 0;
+    for (const char *line = text; *line; line = strchr(line, '\n') + 1, lines++) {
+        cJSON *batch = cJSON_Parse(line);
+        cr_assert_not_null(batch);
+        cr_expect_eq(cJSON_GetArraySize(cJSON_GetObjectItem(batch, "source")), 32);
+        cr_expect_eq(cJSON_GetArraySize(cJSON_GetObjectItem(batch, "target")), 32);
+        tokens += tokens_of(batch, "source") + tokens_of(batch, "target");
+        cJSON_Delete(batch);
+        cr_expect(!before || strncmp(before, line, 100) != 0, "the same batch again");
+        before = line;
+    }
+    cr_expect_eq(lines, 7, "three steps of warming up, and four");
+    cr_expect_float_eq(number_of(train, "tokens_per_step") * 7, tokens, 1e-6);
+    cr_expect_lt(number_of(train, "tokens_per_step"), 640, "which random batches of toy have");
+    const cJSON *mallocs = cJSON_GetObjectItem(train, "mallocs_per_step");
+    cr_expect(cJSON_IsNull(mallocs) || mallocs->valuedouble == 0.0, "training calls malloc");
+    cJSON_Delete(json);
+    cJSON_Delete(json_of(run("%s '%s/b.jsonl'", command, folder)));
+    cr_expect_str_eq(read_file(format("%s/b.jsonl", folder), NULL), text);
+}
+
 Test(bench, a_config_and_a_run)
 {
     const char *folder = tiny_run("tools_bench_run", 2);
@@ -301,6 +354,13 @@ Test(bench, refusals)
     cr_expect(refused(run(BENCH "-m startup"), "qkv: startup needs a run folder: give --run"));
     cr_expect(refused(run(BENCH "/nowhere.yaml -m train --json"),
                       "qkv: /nowhere.yaml: cannot be read: No such file or directory"));
+    cr_expect(
+        refused(run(BENCH "toy small --batches b.jsonl"),
+                "qkv: --batches writes those of one workload's training: name one workload, and train"));
+    cr_expect(
+        refused(run(BENCH "toy -m decode --batches b.jsonl"),
+                "qkv: --batches writes those of one workload's training: name one workload, and train"));
+    cr_expect(refused(run(BENCH "toy --text /nowhere.tsv"), "qkv: /nowhere.tsv: No such file or directory"));
     struct outcome help = run(BENCH "--help");
     cr_expect_eq(help.exit_code, 0);
     cr_expect_eq(strncmp(help.output, "Usage: qkv-bench [WORKLOAD ...] [options]\n", 41), 0, "%s",

@@ -26,6 +26,8 @@ struct bench_options {
     const char *run, *qkv;     /* for start-up: the run folder, and the program */
     const char *output;        /* where the picture of scaling goes; NULL: none is drawn */
     struct argument_list axes; /* of scaling; none: all */
+    const char *text;          /* pairs to train on; NULL: random words, or the config's */
+    const char *batches;       /* file for the batches of training steps; NULL: none */
 };
 
 /* ---- a workload: a model and its batches ---- */
@@ -38,14 +40,14 @@ struct bench_shape {
 };
 
 struct bench_work {
-    const char *name; /* "toy", or the path of a config */
-    bool from_file;
-    struct bench_shape shape; /* where it is not from a file */
+    const char *name;         /* "toy", or the path of a config */
+    struct bench_shape shape; /* its name is NULL where it is from a config file */
+    bool has_text;
     struct qkv_config config;
     struct qkv_model *model;
     int32_t source_size, target_size;
 
-    /* From a config file: its training text, and a new batch a step. Else the one batch below. */
+    /* With a text: that, and a new batch a step. Else the one batch below. */
     struct qkv_vocabulary source, target;
     struct qkv_corpus corpus;
     struct qkv_batches batches;
@@ -53,8 +55,10 @@ struct bench_work {
     struct qkv_arena arena;
 };
 
-/* Makes the workload of that name, in this process's memory. */
-enum qkv_status bench_work_make(struct bench_work *work, const char *name, struct qkv_error *error);
+/* Makes the workload of that name, in this process's memory. `text`, if any, is what is trained on, with the
+ * vocabulary of a built-in workload at most as large as without. */
+enum qkv_status bench_work_make(struct bench_work *work, const char *name, const char *text,
+                                struct qkv_error *error);
 void bench_work_release(struct bench_work *work);
 
 /* The shape of a built-in workload, or NULL; and a workload of any shape. */
@@ -64,6 +68,14 @@ enum qkv_status bench_work_make_shape(struct bench_work *work, const struct benc
 
 /* The batch of step `i`. */
 enum qkv_status bench_work_batch(struct bench_work *work, int64_t i, struct qkv_error *error);
+
+/* Shards that training has where none are asked for; 0: as many as threads. */
+int64_t bench_work_shards(const struct bench_work *work);
+
+/* Writes the batches of steps 0 .. count-1, each a line {"source": [[ids], ...], "target": [[ids], ...]},
+ * every sentence with its </s>. */
+enum qkv_status bench_work_write(struct bench_work *work, int64_t count, const char *path,
+                                 struct qkv_error *error);
 
 /* A batch of random words, every sentence as long as the workload's own; `with_target` for training. */
 enum qkv_status bench_random_batch(const struct bench_work *work, int64_t count, bool with_target,
@@ -76,6 +88,7 @@ struct bench_result {
     char name[24]; /* "train", "greedy 64", "layer_norm" */
     int64_t threads, steps;
     double median, low, high; /* ms a step; low and high are the tenth and the ninetieth percentile */
+    double mean;              /* ms a step */
     double processor;         /* ms of processor time a step, of all threads together, on average */
     double tokens;            /* a step; 0: none are counted */
     double operations, bytes; /* a step; 0: not counted */
@@ -93,6 +106,9 @@ double bench_median(double *numbers, int64_t count);
 
 /* How often malloc and its sisters were called so far; -1 where that is not known. */
 long bench_allocations(void);
+
+/* Steps that bench_time does not time, before the others. */
+int64_t bench_warm_up(const struct bench_options *options);
 
 /* Runs step(context, i) some times untimed, then timed. */
 enum qkv_status bench_time(const struct bench_options *options, struct bench_result *result,

@@ -2,10 +2,14 @@
 """qkv, PyTorch and the bare matrix products, in turn, several rounds: ratios with their spread, as a Markdown table.
 
     tools/bench/compare.py [--rounds 5] [--threads 2] [--workloads toy,small,base] [--what train,decode]
+    tools/bench/compare.py --text PAIRS.tsv.gz        # training on real text: both programs on the same batches
 
 Absolute times of a machine drift; what is compared runs within seconds of each other, so the ratio of each round is taken
 and of these the median, with the least and the greatest behind it. PyTorch is run where /usr/bin/python3 can import it
 (apt-get install python3-torch), with one thread and with as many as qkv, and the faster counts.
+
+With a text, qkv writes the batches it trains on, of sentences of like length, and PyTorch pads and trains on those. Sentences
+differ, and so do steps: their mean is compared, by real tokens, of which both must count the same.
 """
 import argparse
 import json
@@ -13,6 +17,7 @@ import pathlib
 import statistics
 import subprocess
 import sys
+import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 PYTHON = "/usr/bin/python3"
@@ -23,6 +28,9 @@ parser.add_argument("--rounds", type=int, default=5)
 parser.add_argument("--threads", type=int, default=2)
 parser.add_argument("--workloads", default="toy,small,base")
 parser.add_argument("--what", default="train,decode", help="train, decode or both")
+parser.add_argument("--text", help="pairs (.tsv, .tsv.gz) to train on instead of random words")
+parser.add_argument("--steps", type=int, help=f"timed steps a round [{', '.join(f'{k} {v}' for k, v in STEPS.items())}; "
+                                              "with a text four times as many]")
 parser.add_argument("--clock", choices=["ms", "cpu_ms"], default="ms",
                     help="cpu_ms compares processor time instead, for a machine that others use too; give --threads 1")
 parser.add_argument("--bench", default=HERE.parent.parent / "build/release/tools/qkv-bench", help="path of qkv-bench")
@@ -37,19 +45,37 @@ def run(command):
     return json.loads(done.stdout)
 
 
-def bench(workload, measures, threads):
+def steps_of(workload):
+    return arguments.steps or STEPS[workload] * (4 if arguments.text else 1)
+
+
+def bench(workload, measures, threads, *options):
     """{what: result} of qkv-bench."""
-    command = [arguments.bench, workload, "-t", threads, "--steps", STEPS[workload], "--seconds", 30, "--json"]
+    command = [arguments.bench, workload, "-t", threads, "--steps", steps_of(workload), "--seconds", 1e5, "--json", *options]
     for measure in measures:
         command += ["-m", measure]
     return {result["what"]: result for result in run(command)["results"]}
 
 
-def torch(workload, what):
+def torch(workload, what, *options):
     """The faster of one thread and all."""
     results = [run([PYTHON, HERE / "torch_step.py", workload, "--what", what, "--threads", threads, "--steps",
-                    STEPS[workload]]) for threads in sorted({1, arguments.threads})]
-    return min(results, key=lambda result: result[arguments.clock])
+                    steps_of(workload), *options]) for threads in sorted({1, arguments.threads})]
+    return min(results, key=lambda result: result[clock])
+
+
+def compare_text(workload, folder):
+    """A round on real text; both see the same batches."""
+    batches = pathlib.Path(folder) / f"{workload}.jsonl"
+    mine = bench(workload, ["train"], arguments.threads, "--text", arguments.text, "--batches", batches)["train"]
+    own.setdefault((workload, "train"), []).append(mine)
+    if not has_torch:
+        return
+    other = torch(workload, "train", "--batches", batches)
+    peer.setdefault((workload, "train"), []).append(other)
+    if abs(other["tokens_per_step"] - mine["tokens_per_step"]) > 1e-6:
+        sys.exit(f"compare.py: {workload}: qkv trained on {mine['tokens_per_step']} tokens a step, PyTorch on "
+                 f"{other['tokens_per_step']}: they did not see the same batches")
 
 
 def spread(ratios):
@@ -67,11 +93,18 @@ except KeyError as unknown:
 has_torch = subprocess.run([PYTHON, "-c", "import torch"], capture_output=True).returncode == 0
 if not has_torch:
     print("compare.py: PyTorch is left out: apt-get install python3-torch", file=sys.stderr)
+if arguments.text:
+    arguments.what = "train"
+clock = "ms_mean" if arguments.text and arguments.clock == "ms" else arguments.clock
 kinds = [("train", "train")] if "train" in arguments.what else []
 kinds += [("decode", "greedy 1"), ("decode", "greedy 64")] if "decode" in arguments.what else []
 own, floor, peer = {}, {}, {}
 for _ in range(arguments.rounds):
     for workload in workloads:
+        if arguments.text:
+            with tempfile.TemporaryDirectory() as folder:
+                compare_text(workload, folder)
+            continue
         if "train" in arguments.what:
             results = bench(workload, ["train", "floor"], arguments.threads)
             floor.setdefault(workload, []).append(results["floor"])
@@ -88,7 +121,6 @@ if arguments.json:
     named += [{"program": "floor", "workload": key, "what": "train", "results": r} for key, r in floor.items()]
     print(json.dumps(named, indent=1))
     sys.exit()
-clock = arguments.clock
 print(f"| {arguments.threads} threads, {arguments.rounds} rounds | ms | peak MB | PyTorch's ms / ours | ours / bare products |")
 print("|---|---:|---:|---:|---:|")
 for workload in workloads:
@@ -96,4 +128,6 @@ for workload in workloads:
         mine = own[workload, what]
         others = [b[clock] / a[clock] for a, b in zip(mine, peer.get((workload, what), []))]
         bare = [a[clock] / b[clock] for a, b in zip(mine, floor.get(workload, []))] if what == "train" else []
-        print(f"| {workload}, {what} | {middle(mine, clock)} | {middle(mine, 'peak_mb')} | {spread(others)} | {spread(bare)} |")
+        named = f"{workload}, {what}" + (f" on {pathlib.Path(arguments.text).name}, {mine[0]['tokens_per_step']:.0f} tokens"
+                                             if arguments.text else "")
+        print(f"| {named} | {middle(mine, clock)} | {middle(mine, 'peak_mb')} | {spread(others)} | {spread(bare)} |")

@@ -90,7 +90,8 @@ static enum qkv_status measure_here(const struct measure *measure, const char *n
     struct bench_work work = {0};
     struct message failure = {.kind = MESSAGE_ERROR};
     const struct bench_sink sink = {send_result, send_profile, send_point, send_forecast, &to};
-    enum qkv_status status = measure->needs_work ? bench_work_make(&work, name, &failure.is.error) : QKV_OK;
+    enum qkv_status status =
+        measure->needs_work ? bench_work_make(&work, name, options->text, &failure.is.error) : QKV_OK;
     if (!status) status = measure->run(&work, options, &sink, &failure.is.error);
     if (status) send_message(to, &failure);
     bench_work_release(&work);
@@ -217,7 +218,8 @@ int main(int argc, char **argv)
     static const char *const ALL[] = {"toy", "small", "base"};
     char description[2048] =
         "Measures what training and translating cost. WORKLOAD is toy, small or base, all three by "
-        "default,\nor the path of a config, whose training text is then used. Times are medians;\n"
+        "default,\nor the path of a config, whose training text is then used, unless there is a --text. "
+        "Times are medians;\n"
         "`cpu ms` is processor time of all threads together.\n\n"
         "What can be measured (-m; train, forward and decode by default):\n";
     struct bench_options options = {.steps = 200, .seconds = 3};
@@ -233,6 +235,10 @@ int main(int argc, char **argv)
          "parts of a batch; 0: one a thread, or the config's"},
         {"steps", 0, "N", ARGUMENT_INTEGER, &options.steps, 1, 1e6, "steps to time at most [200]"},
         {"seconds", 0, "S", ARGUMENT_NUMBER, &options.seconds, 0, 1e6, "time to spend on each number [3]"},
+        {"text", 0, "FILE", ARGUMENT_TEXT, &options.text, 0, 0,
+         "train on the pairs of FILE (.tsv .tsv.gz), a new batch a step"},
+        {"batches", 0, "FILE", ARGUMENT_TEXT, &options.batches, 0, 0,
+         "write the ids that train trains on to FILE, a JSON object a batch"},
         {"axis", 0, "AXIS", ARGUMENT_LIST, &options.axes, 0, 0,
          "axis for scaling; may be given many times [all]"},
         {"output", 'o', "FILE", ARGUMENT_TEXT, &options.output, 0, 0,
@@ -263,6 +269,8 @@ int main(int argc, char **argv)
     if (!all_exist(&wanted, "--measure", measure_name) ||
         !all_exist(&options.axes, "--axis", bench_axis_name) || !picture_is_possible(&wanted, options.output))
         return QKV_INVALID;
+    if (options.batches && (operands != 1 || !is_wanted(&wanted, "train")))
+        return complain("--batches writes those of one workload's training: name one workload, and train");
     struct bench_report *report = bench_report_new(json, options.output);
     if (!report) return complain("out of memory");
     enum qkv_status status =

@@ -39,6 +39,11 @@ double bench_median(double *numbers, int64_t count)
     return (numbers[count / 2] + numbers[(count - 1) / 2]) / 2;
 }
 
+int64_t bench_warm_up(const struct bench_options *options)
+{
+    return options->steps < WARM_UP ? 1 : WARM_UP;
+}
+
 enum qkv_status bench_time(const struct bench_options *options, struct bench_result *result,
                            enum qkv_status (*step)(void *context, int64_t i, struct qkv_error *error),
                            void *context, struct qkv_error *error)
@@ -46,7 +51,7 @@ enum qkv_status bench_time(const struct bench_options *options, struct bench_res
     double *seconds = malloc((size_t)options->steps * sizeof *seconds);
     if (!seconds) return qkv_error_set(error, "out of memory for %lld steps", (long long)options->steps);
     enum qkv_status status = QKV_OK;
-    int64_t warm_up = options->steps < WARM_UP ? 1 : WARM_UP;
+    int64_t warm_up = bench_warm_up(options);
     for (int64_t i = 0; i < warm_up && !status; i++) status = step(context, i, error);
     double ends = bench_now() + options->seconds;
     long before = bench_allocations();
@@ -60,7 +65,10 @@ enum qkv_status bench_time(const struct bench_options *options, struct bench_res
     used = read_clock(CLOCK_PROCESS_CPUTIME_ID) - used;
     long after = bench_allocations();
     if (!status) {
+        double sum = 0;
+        for (int64_t i = 0; i < count; i++) sum += seconds[i];
         result->steps = count;
+        result->mean = 1e3 * sum / (double)count;
         result->median = 1e3 * bench_median(seconds, count);
         result->low = 1e3 * seconds[count / 10];
         result->high = 1e3 * seconds[(count - 1) * 9 / 10];

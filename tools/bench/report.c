@@ -74,7 +74,9 @@ void bench_report_result(struct bench_report *report, const char *work, const st
     cJSON_AddNumberToObject(object, "ms", r->median);
     cJSON_AddNumberToObject(object, "ms_p10", r->low);
     cJSON_AddNumberToObject(object, "ms_p90", r->high);
+    cJSON_AddNumberToObject(object, "ms_mean", r->mean);
     cJSON_AddNumberToObject(object, "cpu_ms", r->processor);
+    add_number(object, "tokens_per_step", r->tokens, r->tokens > 0);
     add_number(object, "tokens_per_second", 1e3 * r->tokens / r->median, r->tokens > 0);
     add_number(object, "gflops", 1e-6 * r->operations / r->median, r->operations > 0);
     add_number(object, "peak_mb", r->peak, r->peak > 0);

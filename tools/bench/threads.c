@@ -156,7 +156,7 @@ static enum qkv_status forecast(const struct machine *machine, struct bench_work
 enum qkv_status bench_threads(struct bench_work *work, const struct bench_options *options,
                               const struct bench_sink *sink, struct qkv_error *error)
 {
-    int64_t fixed = options->shards ? options->shards : work->from_file ? work->config.training.shards : 0;
+    int64_t fixed = options->shards ? options->shards : bench_work_shards(work);
     long online = sysconf(_SC_NPROCESSORS_ONLN);
     struct machine machine = {.cores = online > 0 ? (int)online : 1};
     if (measure_waking(machine.cores, &machine.waking, error) ||

@@ -31,11 +31,11 @@ enum qkv_status bench_trainer_make(struct bench_trainer *trainer, struct bench_w
 {
     *trainer = (struct bench_trainer){.work = work, .workers = qkv_workers_new((int)threads, error)};
     if (!trainer->workers) return QKV_INVALID;
-    if (!shards)
-        shards = work->from_file ? work->config.training.shards : qkv_workers_count(trainer->workers);
+    if (!shards) shards = bench_work_shards(work);
+    if (!shards) shards = qkv_workers_count(trainer->workers);
     trainer->replicas = qkv_replicas_new(work->model, trainer->workers, (int)shards, error);
     if (!trainer->replicas) return QKV_INVALID;
-    if (work->from_file && qkv_replicas_reserve(trainer->replicas, &work->batches, error)) return QKV_INVALID;
+    if (work->has_text && qkv_replicas_reserve(trainer->replicas, &work->batches, error)) return QKV_INVALID;
     return qkv_optimizer_init(&trainer->optimizer, &work->config.training, &work->model->parameters, error);
 }
 
@@ -51,6 +51,8 @@ enum qkv_status bench_train(struct bench_work *work, const struct bench_options 
 {
     struct bench_trainer trainer;
     struct bench_result result = {.name = "train"};
+    int64_t steps = bench_warm_up(options) + options->steps;
+    if (options->batches && bench_work_write(work, steps, options->batches, error)) return QKV_INVALID;
     enum qkv_status status = bench_trainer_make(&trainer, work, options->threads, options->shards, error);
     if (!status) status = bench_time(options, &result, bench_train_step, &trainer, error);
     if (!status) {

@@ -1,9 +1,11 @@
 /* The workloads: three sizes that are compared with other programs, and any config. */
 #include "bench.h"
 
+#include "qkv/file.h"
 #include "qkv/parameters.h"
 #include "qkv/vocabulary.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,11 +36,11 @@ static void set_stack(struct qkv_stack_config *stack, const struct bench_shape *
     stack->attention.key_width = stack->attention.value_width = shape->width / shape->heads;
 }
 
-static enum qkv_status make_shape(struct bench_work *work, const struct bench_shape *shape,
-                                  struct qkv_error *error)
+static enum qkv_status set_shape(struct bench_work *work, const struct bench_shape *shape,
+                                 struct qkv_error *error)
 {
-    work->shape = *shape;
     struct qkv_config *config = &work->config;
+    work->shape = *shape;
     if (qkv_config_default(config, &work->arena, shape->name)) return qkv_error_set(error, "out of memory");
     set_stack(&config->model.encoder, shape);
     set_stack(&config->model.decoder, shape);
@@ -49,25 +51,38 @@ static enum qkv_status make_shape(struct bench_work *work, const struct bench_sh
     training->adam_epsilon = 1e-9;
     training->learning_rate = 1e-4;
     work->source_size = work->target_size = shape->vocabulary;
-    return bench_random_batch(work, shape->sentences, true, &work->batch, error);
+    return QKV_OK;
 }
 
-static enum qkv_status make_file(struct bench_work *work, const char *path, struct qkv_error *error)
+/* Texts that people wrote come with capitals and punctuation marks, which a small vocabulary has no room for.
+ */
+static void set_text(struct qkv_text_config *text, const struct bench_shape *shape)
+{
+    text->lowercase = text->split_punctuation = true;
+    text->voc_limit = shape->vocabulary - QKV_SPECIALS;
+}
+
+static enum qkv_status read_config(struct bench_work *work, const char *path, struct qkv_error *error)
 {
     struct qkv_messages messages = {0};
-    struct qkv_config *config = &work->config;
-    if (qkv_config_read(config, &work->arena, path, NULL, 0, &messages)) {
-        qkv_error_set(error, "%s", messages.count ? messages.text[0] : "out of memory");
-        return QKV_INVALID;
-    }
-    work->from_file = true;
+    if (!qkv_config_read(&work->config, &work->arena, path, NULL, 0, &messages)) return QKV_OK;
+    qkv_error_set(error, "%s", messages.count ? messages.text[0] : "out of memory");
+    return QKV_INVALID;
+}
+
+static enum qkv_status read_text(struct bench_work *work, const char *path, struct qkv_error *error)
+{
+    const struct qkv_config *config = &work->config;
     const struct qkv_corpus_options options = {.drop_long = true};
-    if (qkv_corpus_read(&work->corpus, config->data.train, &config->data, options, error) ||
+    work->has_text = true;
+    if (qkv_corpus_read(&work->corpus, path, &config->data, options, error) ||
         qkv_corpus_vocabularies(&work->corpus, &config->data, &work->source, &work->target, error) ||
         qkv_corpus_encode(&work->corpus, &work->source, &work->target, error))
         return QKV_INVALID;
-    work->source_size = work->source.size;
-    work->target_size = work->target.size;
+    if (!work->shape.name) { /* a built-in workload is as large as ever, whatever its text has */
+        work->source_size = work->source.size;
+        work->target_size = work->target.size;
+    }
     const struct qkv_batches_options batches = {config->training.batch_type, config->training.batch_size,
                                                 QKV_BATCH_ORDER_SHUFFLED, 1};
     return qkv_batches_init(&work->batches, &work->corpus, batches, error);
@@ -86,22 +101,35 @@ enum qkv_status bench_work_make_shape(struct bench_work *work, const struct benc
                                       struct qkv_error *error)
 {
     *work = (struct bench_work){.name = shape->name};
-    enum qkv_status status = make_shape(work, shape, error);
+    if (set_shape(work, shape, error) ||
+        bench_random_batch(work, shape->sentences, true, &work->batch, error))
+        return QKV_INVALID;
+    return make_model(work, error);
+}
+
+enum qkv_status bench_work_make(struct bench_work *work, const char *name, const char *text,
+                                struct qkv_error *error)
+{
+    const struct bench_shape *shape = bench_shape_find(name);
+    if (shape && !text) return bench_work_make_shape(work, shape, error);
+    *work = (struct bench_work){.name = name};
+    if (shape ? set_shape(work, shape, error) : read_config(work, name, error)) return QKV_INVALID;
+    if (shape) {
+        set_text(&work->config.data.src, shape);
+        set_text(&work->config.data.trg, shape);
+    }
+    enum qkv_status status = read_text(work, text ? text : work->config.data.train, error);
     return status ? status : make_model(work, error);
 }
 
-enum qkv_status bench_work_make(struct bench_work *work, const char *name, struct qkv_error *error)
+int64_t bench_work_shards(const struct bench_work *work)
 {
-    const struct bench_shape *shape = bench_shape_find(name);
-    if (shape) return bench_work_make_shape(work, shape, error);
-    *work = (struct bench_work){.name = name};
-    enum qkv_status status = make_file(work, name, error);
-    return status ? status : make_model(work, error);
+    return work->shape.name ? 0 : work->config.training.shards;
 }
 
 enum qkv_status bench_work_batch(struct bench_work *work, int64_t i, struct qkv_error *error)
 {
-    if (!work->from_file) return QKV_OK;
+    if (!work->has_text) return QKV_OK;
     int64_t epoch = i / work->batches.count;
     if (work->batches.epoch != epoch) qkv_batches_epoch(&work->batches, epoch);
     return qkv_batches_get(&work->batches, i % work->batches.count, &work->batch, error);
@@ -110,7 +138,7 @@ enum qkv_status bench_work_batch(struct bench_work *work, int64_t i, struct qkv_
 /* Sentences of a workload that has a text are as long as those of the text on average. */
 static int64_t length_of(const struct bench_work *work, bool target)
 {
-    if (!work->from_file) return work->shape.tokens - 1;
+    if (!work->has_text) return work->shape.tokens - 1;
     const struct qkv_corpus_side *side = target ? &work->corpus.target : &work->corpus.source;
     int64_t length = side->start[work->corpus.count] / work->corpus.count;
     return length > 0 ? length : 1;
@@ -144,6 +172,40 @@ enum qkv_status bench_random_batch(const struct bench_work *work, int64_t count,
         free(words[side]);
     }
     return status;
+}
+
+static void write_side(FILE *file, const char *name, int64_t count, const int32_t *ids, const int64_t *start,
+                       const int64_t *length)
+{
+    fprintf(file, "\"%s\": [", name);
+    for (int64_t i = 0; i < count; i++) {
+        fputs(i ? ", [" : "[", file);
+        for (int64_t t = 0; t < length[i]; t++) fprintf(file, t ? ", %d" : "%d", (int)ids[start[i] + t]);
+        fputc(']', file);
+    }
+    fputc(']', file);
+}
+
+enum qkv_status bench_work_write(struct bench_work *work, int64_t count, const char *path,
+                                 struct qkv_error *error)
+{
+    struct qkv_file_writer writer;
+    const struct qkv_batch *batch = &work->batch;
+    if (qkv_file_begin(&writer, path, error)) return QKV_INVALID;
+    for (int64_t i = 0; i < count; i++) {
+        if (bench_work_batch(work, i, error)) {
+            qkv_file_abandon(&writer);
+            return QKV_INVALID;
+        }
+        fputc('{', writer.file);
+        write_side(writer.file, "source", batch->count, batch->source, batch->source_start,
+                   batch->source_length);
+        fputs(", ", writer.file);
+        write_side(writer.file, "target", batch->count, batch->target_output, batch->target_start,
+                   batch->target_length);
+        fputs("}\n", writer.file);
+    }
+    return qkv_file_commit(&writer, error);
 }
 
 void bench_work_release(struct bench_work *work)

@@ -1,0 +1,247 @@
+"""The transformer that torch_step.py and torch_baseline.py train: PyTorch's own operators, arranged to be fast.
+
+Queries, keys and values are one product, the parameters one flat block with one Adam over all of it, sentences padded to
+the longest of their batch. What is padding is masked out of attention and taken out before the output projection.
+"""
+import dataclasses
+import math
+
+import torch
+import torch.nn.functional as F
+
+UNKNOWN, BEGIN, END = 0, 1, 2
+
+
+class Block:
+    """All parameters in one flat tensor, each a view of it."""
+
+    def __init__(self):
+        self.shapes = []
+
+    def add(self, *shape):
+        self.shapes.append(shape)
+        return len(self.shapes) - 1
+
+    def finish(self):
+        count = sum(torch.Size(s).numel() for s in self.shapes)
+        self.flat = torch.zeros(count)
+        self.views, at = [], 0
+        for shape in self.shapes:
+            n = torch.Size(shape).numel()
+            self.views.append(self.flat[at:at + n].view(shape).requires_grad_())
+            at += n
+        self.first, self.second = torch.zeros(count), torch.zeros(count)
+        self.updates = 0
+
+    @torch.no_grad()
+    def adam(self, gradients, rate=1e-4, betas=(0.9, 0.98), epsilon=1e-9, clip=0):
+        g = torch.cat([x.reshape(-1) for x in gradients])
+        if clip:
+            g *= (clip / g.norm()).clamp(max=1)
+        self.updates += 1
+        self.first.lerp_(g, 1 - betas[0])
+        self.second.mul_(betas[1]).addcmul_(g, g, value=1 - betas[1])
+        root = (self.second / (1 - betas[1] ** self.updates)).sqrt_().add_(epsilon)
+        self.flat.addcdiv_(self.first, root, value=-rate / (1 - betas[0] ** self.updates))
+
+
+@dataclasses.dataclass
+class Stack:
+    width: int
+    heads: int
+    inner: int
+    layers: int
+    dropout: float = 0.1  # of residuals and inside the feed-forward layer
+    attention_dropout: float = 0.1
+    embedding_dropout: float = 0.1
+    pre: bool = False  # the norm stands before each part, and once more at the end
+    epsilon: float = 1e-6
+
+
+class Batch:
+    """Sentences, each with END, side by side. Whatever depends on them alone is made here: ids and masks."""
+
+    def __init__(self, sources, targets=None):
+        self.count = len(sources)
+        self.source, hidden = pad(sources)
+        self.hidden = torch.where(hidden, -math.inf, 0.0)[:, None] if hidden.any() else None
+        self.masks, self.tokens = {}, sum(map(len, sources))
+        if targets:
+            self.words, _ = pad([[BEGIN] + t[:-1] for t in targets])
+            labels, hidden = pad(targets)
+            self.rows = None if not hidden.any() else (~hidden).view(-1).nonzero().view(-1)
+            self.labels = labels.view(-1) if self.rows is None else labels.view(-1)[self.rows]
+            self.lengths = [len(t) for t in targets]
+            self.tokens += sum(self.lengths)
+
+    def mask(self, heads):
+        """Added to the scores against the source, for every head of every sentence; None: nothing is hidden."""
+        if self.hidden is not None and heads not in self.masks:
+            self.masks[heads] = self.hidden.repeat_interleave(heads, 0)
+        return self.masks.get(heads)
+
+
+def pad(rows):
+    longest = max(map(len, rows))
+    ids = torch.tensor([row + [-1] * (longest - len(row)) for row in rows])
+    return ids.clamp(min=0), ids < 0
+
+
+class Transformer:
+    def __init__(self, encoder, decoder, sources, targets, tied=False, longest=512):
+        self.encoder, self.decoder, self.training = encoder, decoder, True
+        self.block = Block()
+        width = encoder.width
+        self.embeddings = [self.block.add(sources, width), self.block.add(targets, width)]
+        self.output = self.embeddings[1] if tied else self.block.add(targets, width), self.block.add(targets)
+        self.layers = [[self._layer(stack, stack is decoder) for _ in range(stack.layers)]
+                       for stack in (encoder, decoder)]
+        self.ends = [self._norm(width) if stack.pre else None for stack in (encoder, decoder)]
+        self.block.finish()
+        self.P = self.block.views
+        self._initialize(width)
+        angle = torch.arange(longest)[:, None] * 10000.0 ** (-torch.arange(0, width, 2) / width)
+        self.positions = torch.stack([angle.sin(), angle.cos()], 2).view(longest, width)
+        self.causal = torch.full((longest, longest), -math.inf).triu_(1)
+
+    def _dense(self, inputs, outputs):
+        return self.block.add(outputs, inputs), self.block.add(outputs)
+
+    def _norm(self, width):
+        return self.block.add(width), self.block.add(width)
+
+    def _layer(self, stack, is_decoder):
+        d, inner = stack.width, stack.inner
+        parts = {"self": self._dense(d, 3 * d), "out": self._dense(d, d), "inner": self._dense(d, inner),
+                 "outer": self._dense(inner, d)}
+        if is_decoder:
+            parts |= {"query": self._dense(d, d), "memory": self._dense(d, 2 * d), "cross": self._dense(d, d)}
+        parts["norms"] = [self._norm(d) for _ in range(3 if is_decoder else 2)]
+        return parts
+
+    @torch.no_grad()
+    def _initialize(self, width):
+        """Xavier for each matrix, also where several are one product; embeddings as wide as makes their rows 1."""
+        for view in self.P:
+            if view.dim() > 1:
+                several = view.size(0) // width if view.size(1) == width and view.size(0) in (2 * width, 3 * width) else 1
+                for matrix in view.chunk(several):
+                    torch.nn.init.xavier_uniform_(matrix)
+        for table in self.embeddings:
+            torch.nn.init.normal_(self.P[table], std=width ** -0.5)
+        for norms in [parts["norms"] for layers in self.layers for parts in layers] + [[e] for e in self.ends if e]:
+            for gain, _ in norms:
+                self.P[gain].fill_(1)
+
+    # ---- parts ----
+
+    def _drop(self, x, rate):
+        return F.dropout(x, rate) if self.training and rate else x
+
+    def _linear(self, x, parts):
+        return F.linear(x, self.P[parts[0]], self.P[parts[1]])
+
+    def _normed(self, x, parts, stack):
+        return F.layer_norm(x, (stack.width,), self.P[parts[0]], self.P[parts[1]], stack.epsilon)
+
+    def _around(self, x, norm, stack, part):
+        """The part with its residual, the norm on its side."""
+        if stack.pre:
+            return x + self._drop(part(self._normed(x, norm, stack)), stack.dropout)
+        return self._normed(x + self._drop(part(x), stack.dropout), norm, stack)
+
+    def _heads(self, x, count, stack):
+        k = stack.width // stack.heads
+        return x.view(count, -1, stack.heads, k).transpose(1, 2).reshape(count * stack.heads, -1, k)
+
+    def _mix(self, query, key, value, stack, mask):
+        k, scale = query.size(2), query.size(2) ** -0.5
+        if mask is None:
+            scores = torch.bmm(query, key.transpose(1, 2)) * scale
+        else:
+            scores = torch.baddbmm(mask, query, key.transpose(1, 2), alpha=scale)
+        weights = self._drop(torch.softmax(scores, 2), stack.attention_dropout)
+        mixed = torch.bmm(weights, value)
+        return mixed.view(-1, stack.heads, query.size(1), k).transpose(1, 2).reshape(-1, stack.width)
+
+    def _embed(self, side, ids, stack, first=0):
+        x = F.embedding(ids, self.P[self.embeddings[side]]) * stack.width ** 0.5
+        x = x + self.positions[first:first + ids.size(1)]
+        return self._drop(x, stack.embedding_dropout).view(-1, stack.width)
+
+    def _feed(self, parts, stack):
+        return lambda x: self._linear(self._drop(F.relu(self._linear(x, parts["inner"])), stack.dropout), parts["outer"])
+
+    def _attend_self(self, parts, stack, count, mask, cache=None, at=0):
+        def part(x):
+            query, key, value = (self._heads(y, count, stack) for y in self._linear(x, parts["self"]).chunk(3, 1))
+            if cache is not None:
+                cache[0, :, at:at + 1], cache[1, :, at:at + 1] = key, value
+                key, value = cache[0, :, :at + 1], cache[1, :, :at + 1]
+            return self._linear(self._mix(query, key, value, stack, mask), parts["out"])
+        return part
+
+    def _attend_source(self, parts, stack, count, key, value, mask):
+        def part(x):
+            query = self._heads(self._linear(x, parts["query"]), count, stack)
+            return self._linear(self._mix(query, key, value, stack, mask), parts["cross"])
+        return part
+
+    def _memory(self, memory, count):
+        """Keys and values of the source for every layer of the decoder."""
+        return [[self._heads(y, count, self.decoder) for y in self._linear(memory, parts["memory"]).chunk(2, 1)]
+                for parts in self.layers[1]]
+
+    # ---- the whole ----
+
+    def encode(self, batch):
+        stack, mask = self.encoder, batch.mask(self.encoder.heads)
+        x = self._embed(0, batch.source, stack)
+        for parts in self.layers[0]:
+            x = self._around(x, parts["norms"][0], stack, self._attend_self(parts, stack, batch.count, mask))
+            x = self._around(x, parts["norms"][1], stack, self._feed(parts, stack))
+        return self._normed(x, self.ends[0], stack) if stack.pre else x
+
+    def _decode(self, x, batch, memory, mask, cache=None, at=0):
+        stack, hidden = self.decoder, batch.mask(self.decoder.heads)
+        for i, (parts, (key, value)) in enumerate(zip(self.layers[1], memory)):
+            own = None if cache is None else cache[i]
+            x = self._around(x, parts["norms"][0], stack, self._attend_self(parts, stack, batch.count, mask, own, at))
+            x = self._around(x, parts["norms"][1], stack,
+                             self._attend_source(parts, stack, batch.count, key, value, hidden))
+            x = self._around(x, parts["norms"][2], stack, self._feed(parts, stack))
+        return self._normed(x, self.ends[1], stack) if stack.pre else x
+
+    def logits(self, batch):
+        """A row for each word of the targets, padding left out."""
+        memory = self._memory(self.encode(batch), batch.count)
+        length = batch.words.size(1)
+        x = self._decode(self._embed(1, batch.words, self.decoder), batch, memory, self.causal[:length, :length])
+        return self._linear(x if batch.rows is None else x.index_select(0, batch.rows), self.output)
+
+    def loss(self, batch, smoothing=0.0):
+        return F.cross_entropy(self.logits(batch), batch.labels, label_smoothing=smoothing)
+
+    def step(self, batch, smoothing=0.1, **adam):
+        loss = self.loss(batch, smoothing)
+        self.block.adam(torch.autograd.grad(loss, self.P), **adam)
+        return loss
+
+    @torch.inference_mode()
+    def greedy(self, batch, length, forbidden=(), until_end=True):
+        """Up to `length` words for every sentence, keys and values kept."""
+        stack = self.decoder
+        memory = self._memory(self.encode(batch), batch.count)
+        cache = [torch.empty(2, batch.count * stack.heads, length, stack.width // stack.heads) for _ in memory]
+        words, out = torch.full((batch.count, 1), BEGIN), []
+        ended = torch.zeros(batch.count, dtype=torch.bool)
+        for t in range(length):
+            scores = self._linear(self._decode(self._embed(1, words, stack, t), batch, memory, None, cache, t), self.output)
+            if forbidden:
+                scores[:, list(forbidden)] = -math.inf
+            words = scores.argmax(1, keepdim=True)
+            out.append(words)
+            ended |= words[:, 0] == END
+            if until_end and ended.all():
+                break
+        return torch.cat(out, 1).tolist()
