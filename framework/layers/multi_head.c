@@ -130,51 +130,50 @@ static struct qkv_tensor *apply_sample(const void *layer, struct qkv_graph *grap
                                 NULL);
 }
 
-/* Options of a sample: heads, K and V, and what differs. */
-#define SAMPLE(name, h, k, v, ...)                                                                           \
-    static const struct sample_options name = {{.width = 4,                                                  \
-                                                .heads = h,                                                  \
-                                                .key_width = k,                                              \
-                                                .value_width = v,                                            \
-                                                .initial = SAMPLE_INITIAL,                                   \
-                                                .output_initial = SAMPLE_INITIAL,                            \
-                                                __VA_ARGS__}}
-SAMPLE(SELF, 2, 2, 2, .bias = true);
-SAMPLE(CAUSAL, 2, 3, 1, .causal = true, .dropout = 0.3);
-SAMPLE(CROSS, 3, 1, 5, .bias = true, .dropout = 0.1);
-SAMPLE(WINDOW, 4, 2, 3, .key_heads = 2, .window = 1, .globals = 1, .dropout = 0.2);
-SAMPLE(FLASH_WINDOW, 4, 2, 3, .key_heads = 2, .window = 1, .globals = 1, .causal = true, .dropout = 0.2,
-       .kernel = QKV_KERNEL_FLASH);
-SAMPLE(ROTARY, 2, 4, 2, .key_heads = 1, .bias = true
-}
-,
-{.kind = QKV_POSITION_ROTARY, .length = 4, .width = 4, .base = 100);
-SAMPLE(ALIBI, 3, 1, 2, .causal = true, .bias = true
-}
-,
-{.kind = QKV_POSITION_ALIBI, .length = 4);
-SAMPLE(RELATIVE, 2, 2, 2, .bias = true, .kernel = QKV_KERNEL_FLASH
-}
-,
-{.kind = QKV_POSITION_RELATIVE, .length = 6, .width = 2, .distance = 3, .initial = SAMPLE_INITIAL);
-    static const int64_t STARTS[] = {0, 3, 4}, LENGTHS[] = {3, 1, 2};
-    static const int64_t KEY_STARTS[] = {0, 1, 5}, KEY_LENGTHS[] = {1, 4, 3};
-    static const struct qkv_layer_sample SAMPLES[] = {
-        {"self", &SELF, {{2, {6, 4}}}, {{3, STARTS, LENGTHS}}},
-        {"causal, no bias, dropout", &CAUSAL, {{2, {6, 4}}}, {{3, STARTS, LENGTHS}}},
-        {"cross, wide values, dropout",
-         &CROSS,
-         {{2, {6, 4}}, {2, {8, 4}}},
-         {{3, STARTS, LENGTHS}, {3, KEY_STARTS, KEY_LENGTHS}}},
-        {"window, global token, grouped heads", &WINDOW, {{2, {6, 4}}}, {{3, STARTS, LENGTHS}}},
-        {"flash, causal window, global token, grouped heads",
-         &FLASH_WINDOW,
-         {{2, {6, 4}}},
-         {{3, STARTS, LENGTHS}}},
-        {"rotary, one key head", &ROTARY, {{2, {6, 4}}}, {{3, STARTS, LENGTHS}}},
-        {"ALiBi, causal", &ALIBI, {{2, {6, 4}}}, {{3, STARTS, LENGTHS}}},
-        {"relative, flash", &RELATIVE, {{2, {6, 4}}}, {{3, STARTS, LENGTHS}}},
-        {0},
-    };
-    const struct qkv_layer_kind qkv_kind_multi_head = {"multi_head", sizeof(struct sampled), init_sample,
-                                                       apply_sample, SAMPLES};
+/* Heads, key width and value width of a sample, and what all have. */
+#define SHAPE(h, k, v)                                                                                       \
+    .width = 4, .heads = (h), .key_width = (k), .value_width = (v), .initial = SAMPLE_INITIAL,               \
+    .output_initial = SAMPLE_INITIAL
+
+static const struct sample_options SELF = {.attention = {SHAPE(2, 2, 2), .bias = true}};
+static const struct sample_options CAUSAL = {.attention = {SHAPE(2, 3, 1), .causal = true, .dropout = 0.3}};
+static const struct sample_options CROSS = {.attention = {SHAPE(3, 1, 5), .bias = true, .dropout = 0.1}};
+static const struct sample_options WINDOW = {
+    .attention = {SHAPE(4, 2, 3), .key_heads = 2, .window = 1, .globals = 1, .dropout = 0.2},
+};
+static const struct sample_options FLASH_WINDOW = {
+    .attention = {SHAPE(4, 2, 3), .key_heads = 2, .window = 1, .globals = 1, .causal = true, .dropout = 0.2,
+                  .kernel = QKV_KERNEL_FLASH},
+};
+static const struct sample_options ROTARY = {
+    .attention = {SHAPE(2, 4, 2), .key_heads = 1, .bias = true},
+    .positions = {.kind = QKV_POSITION_ROTARY, .length = 4, .width = 4, .base = 100},
+};
+static const struct sample_options ALIBI = {
+    .attention = {SHAPE(3, 1, 2), .causal = true, .bias = true},
+    .positions = {.kind = QKV_POSITION_ALIBI, .length = 4},
+};
+static const struct sample_options RELATIVE = {
+    .attention = {SHAPE(2, 2, 2), .bias = true, .kernel = QKV_KERNEL_FLASH},
+    .positions =
+        {.kind = QKV_POSITION_RELATIVE, .length = 6, .width = 2, .distance = 3, .initial = SAMPLE_INITIAL},
+};
+
+static const int64_t STARTS[] = {0, 3, 4}, LENGTHS[] = {3, 1, 2};
+static const int64_t KEY_STARTS[] = {0, 1, 5}, KEY_LENGTHS[] = {1, 4, 3};
+#define ONE .input = {{2, {6, 4}}}, .segments = {{3, STARTS, LENGTHS}}
+#define PAIR                                                                                                 \
+    .input = {{2, {6, 4}}, {2, {8, 4}}}, .segments = {{3, STARTS, LENGTHS}, {3, KEY_STARTS, KEY_LENGTHS}}
+static const struct qkv_layer_sample SAMPLES[] = {
+    {"self", &SELF, ONE},
+    {"causal, no bias, dropout", &CAUSAL, ONE},
+    {"cross, wide values, dropout", &CROSS, PAIR},
+    {"window, global token, grouped heads", &WINDOW, ONE},
+    {"flash, causal window, global token, grouped heads", &FLASH_WINDOW, ONE},
+    {"rotary, one key head", &ROTARY, ONE},
+    {"ALiBi, causal", &ALIBI, ONE},
+    {"relative, flash", &RELATIVE, ONE},
+    {0},
+};
+const struct qkv_layer_kind qkv_kind_multi_head = {"multi_head", sizeof(struct sampled), init_sample,
+                                                   apply_sample, SAMPLES};

@@ -133,18 +133,12 @@ static const struct qkv_scored_options CONCAT = {QKV_SCORED_CONCAT, 4, 5, 3, 0, 
 static const struct qkv_scored_options LOCAL = {QKV_SCORED_LOCAL_P, 4, 5, 3, 2, 0.2, SAMPLE_INITIAL};
 static const int64_t STARTS[] = {0, 3, 4}, LENGTHS[] = {3, 1, 2};
 static const int64_t KEY_STARTS[] = {0, 1, 5}, KEY_LENGTHS[] = {1, 4, 3};
-#define RAGGED                                                                                               \
-    {{2, {6, 4}}, {2, {8, 5}}},                                                                              \
-    {                                                                                                        \
-        {3, STARTS, LENGTHS},                                                                                \
-        {                                                                                                    \
-            3, KEY_STARTS, KEY_LENGTHS                                                                       \
-        }                                                                                                    \
-    }
+#define BOTH   .segments = {{3, STARTS, LENGTHS}, {3, KEY_STARTS, KEY_LENGTHS}}
+#define RAGGED .input = {{2, {6, 4}}, {2, {8, 5}}}, BOTH
 static const struct qkv_layer_sample SAMPLES[] = {
     {"scaled dot, dropout", &SCALED, RAGGED},
     {"additive", &ADDITIVE, RAGGED},
-    {"dot", &DOT, {{2, {6, 5}}, {2, {8, 5}}}, {{3, STARTS, LENGTHS}, {3, KEY_STARTS, KEY_LENGTHS}}},
+    {"dot", &DOT, .input = {{2, {6, 5}}, {2, {8, 5}}}, BOTH},
     {"general, dropout", &GENERAL, RAGGED},
     {"concat", &CONCAT, RAGGED},
     {"local-p, dropout", &LOCAL, RAGGED},
