@@ -1,30 +1,46 @@
 #!/usr/bin/python3
-"""The model of a qkv run, trained in PyTorch on the same text for as long, to compare translation quality.
+"""The model of a qkv run, trained in PyTorch on the same text: for as long, to compare translation quality, or until its
+translations are as good, to compare time (time_to_accuracy.py).
 
     qkv train configs/tatoeba_mini.yaml -s data.train=TRAIN.tsv -s data.dev=DEV.tsv
     torch_baseline.py runs/tatoeba_mini TRAIN.tsv DEV.tsv > torch.txt
     cut -f2 DEV.tsv | qkv score torch.txt -
 
-Reads sizes, dropout and training settings from the run's config.yaml, and its vocabularies. What it knows: pre-norm
-transformers with relu, tied_softmax, adam, cosine with warm-up, batches by sentences. Needs Debian's python3-torch and
-python3-yaml.
+Reads sizes, dropout and training settings from the run's config.yaml, and its vocabularies. Trains transformers with relu,
+sinusoidal positions, adam and cosine with warm-up. Needs Debian's python3-torch and python3-yaml.
 """
 import argparse
 import math
+import os
 import random
 import re
 import sys
 import time
 import unicodedata
 
-import torch
-import torch.nn as nn
-import torch.nn.functional as F
 import yaml
 
-UNKNOWN, BEGIN, END = 0, 1, 2
-PAD = -1  # never an id: replaced by END and masked
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+parser.add_argument("run", help="run folder")
+parser.add_argument("train", help="pairs to train on (.tsv)")
+parser.add_argument("dev", help="pairs to validate on (.tsv)")
+parser.add_argument("--threads", type=int, default=2)
+parser.add_argument("--until", type=float, help="end at the first validation with that many percent of all sentences right, "
+                                                "and translate nothing")
+parser.add_argument("--every", type=int, help="updates from one validation to the next [the config's]")
+parser.add_argument("--updates", type=int, help="end after so many updates of the schedule, and translate nothing")
+arguments = parser.parse_args()
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):  # read when the library is loaded
+    os.environ.setdefault(variable, str(arguments.threads))
 
+import torch  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
+from torch_transformer import BEGIN, END, UNKNOWN, Batch, Stack, Transformer  # noqa: E402
+
+DEV_BATCH = 64
+
+
+# ---- text ----
 
 def tokenize(line, text):
     line = unicodedata.normalize("NFC", line)
@@ -41,132 +57,133 @@ def detokenize(tokens):
     return re.sub(r"([¿¡(«]) ", r"\1", line)
 
 
-def read(path, config, source, target):
+def read(path, data, source, target, drop_long):
+    """Pairs of ids, each sentence with END."""
     pairs = []
     for line in open(path, encoding="utf-8"):
         s, t = line.rstrip("\n").split("\t")
-        s, t = tokenize(s, config["src"]), tokenize(t, config["trg"])
-        pairs.append(([source.get(w, UNKNOWN) for w in s] + [END], [target.get(w, UNKNOWN) for w in t]))
+        s, t = tokenize(s, data["src"]), tokenize(t, data["trg"])
+        if drop_long and (len(s) > data["src"]["max_length"] or len(t) > data["trg"]["max_length"]):
+            continue
+        pairs.append(([source.get(w, UNKNOWN) for w in s] + [END], [target.get(w, UNKNOWN) for w in t] + [END]))
     return pairs
 
 
-def pad(rows):
-    longest = max(map(len, rows))
-    ids = torch.full((len(rows), longest), PAD)
-    for i, row in enumerate(rows):
-        ids[i, :len(row)] = torch.tensor(row)
-    return ids.clamp(min=0), ids < 0
+def cut(pairs, size, by_tokens):
+    """Batches of `size` sentences, or of so many tokens on the fuller side."""
+    batches, tokens = [[]], [0, 0]
+    for pair in pairs:
+        tokens = [have + len(side) for have, side in zip(tokens, pair)]
+        if batches[-1] and (max(tokens) > size if by_tokens else len(batches[-1]) == size):
+            batches.append([])
+            tokens = [len(side) for side in pair]
+        batches[-1].append(pair)
+    return batches
 
 
-def positions(length, width):
-    angle = torch.arange(length)[:, None] * torch.exp(torch.arange(0, width, 2) * (-math.log(10000.0) / width))
-    table = torch.zeros(length, width)
-    table[:, 0::2], table[:, 1::2] = torch.sin(angle), torch.cos(angle)
-    return table
+def epoch(pairs, training):
+    """As qkv does it: shuffled, sorted by length within pools of 64 batches, cut, and the batches shuffled."""
+    random.shuffle(pairs)
+    by_tokens = training["batch_type"] == "token"
+    average = sum(len(t) for _, t in pairs) / len(pairs) if by_tokens else 1
+    pool = max(1, int(64 * training["batch_size"] / average))
+    batches = []
+    for i in range(0, len(pairs), pool):
+        part = sorted(pairs[i:i + pool], key=lambda p: (len(p[0]), len(p[1])))
+        batches += cut(part, training["batch_size"], by_tokens)
+    random.shuffle(batches)
+    return batches
 
 
-class Model(nn.Module):
-    def __init__(self, c, sources, targets):
-        super().__init__()
-        e, width = c["encoder"], c["encoder"]["hidden_size"]
-        self.width = width
-        self.source, self.target = nn.Embedding(sources, width), nn.Embedding(targets, width)
-        self.transformer = nn.Transformer(width, e["num_heads"], e["num_layers"], c["decoder"]["num_layers"],
-                                          e["ff_size"], e["dropout"], "relu", batch_first=True, norm_first=True)
-        self.bias = nn.Parameter(torch.zeros(targets))
-        self.dropout = nn.Dropout(e["embeddings"]["dropout"])
-        self.register_buffer("table", positions(512, width))
-        for p in self.transformer.parameters():
-            if p.dim() > 1:
-                nn.init.xavier_uniform_(p)
-        for table in (self.source, self.target):
-            nn.init.normal_(table.weight, std=width ** -0.5)
-
-    def embed(self, table, ids):
-        return self.dropout(table(ids) * math.sqrt(self.width) + self.table[:ids.size(1)])
-
-    def encode(self, ids, padding):
-        return self.transformer.encoder(self.embed(self.source, ids), src_key_padding_mask=padding)
-
-    def decode(self, ids, memory, padding):
-        mask = torch.full((ids.size(1), ids.size(1)), float("-inf")).triu(1)
-        h = self.transformer.decoder(self.embed(self.target, ids), memory, tgt_mask=mask,
-                                     memory_key_padding_mask=padding)
-        return F.linear(h, self.target.weight, self.bias)
+def make(pairs):
+    return Batch([s for s, _ in pairs], [t for _, t in pairs])
 
 
-def loss_of(model, batch, smoothing):
-    ids, padding = pad([s for s, _ in batch])
-    inputs, _ = pad([[BEGIN] + t for _, t in batch])
-    outputs, hidden = pad([t + [END] for _, t in batch])
-    logits = model.decode(inputs, model.encode(ids, padding), padding)
-    return F.cross_entropy(logits.flatten(0, 1), outputs.masked_fill(hidden, -100).flatten(),
-                           label_smoothing=smoothing)
+# ---- model ----
+
+def stack_of(model, side):
+    c = model[side]
+    for key, value, wanted in (
+            ("type", c["type"], "transformer"), ("activation", c["activation"], "relu"), ("norm", c["norm"], "layer"),
+            ("positions.type", c["positions"]["type"], "sinusoidal"), ("embeddings.scale", c["embeddings"]["scale"], True),
+            ("attention.bias", c["attention"]["bias"], True), ("attention.window", c["attention"]["window"], 1000000),
+            ("attention.key_value_heads", c["attention"]["key_value_heads"], c["num_heads"]),
+            ("attention.key_width", c["attention"]["key_width"], c["hidden_size"] // c["num_heads"]),
+            ("attention.value_width", c["attention"]["value_width"], c["hidden_size"] // c["num_heads"])):
+        demand(f"model.{side}.{key}", value, wanted)
+    return Stack(c["hidden_size"], c["num_heads"], c["ff_size"], c["num_layers"], c["dropout"], c["attention"]["dropout"],
+                 c["embeddings"]["dropout"], c["layer_norm"] == "pre", float(c["norm_epsilon"]))
+
+
+def demand(key, value, wanted):
+    if value != wanted:
+        sys.exit(f"torch_baseline.py: {arguments.run}: {key} is {value}, but this program knows only {wanted}")
 
 
 @torch.no_grad()
+def evaluate(model, batches):
+    """Loss a token, and how many percent of the sentences have no word wrong: then greedy search finds just those words."""
+    model.training, loss, tokens, right, sentences = False, 0.0, 0, 0, 0
+    for batch in batches:
+        logits = model.logits(batch)
+        loss += float(F.cross_entropy(logits, batch.labels, reduction="sum"))
+        tokens += len(batch.labels)
+        logits[:, [UNKNOWN, BEGIN]] = -math.inf
+        good = (logits.argmax(1) == batch.labels) & (batch.labels != UNKNOWN)
+        right += sum(bool(sentence.all()) for sentence in good.split(batch.lengths))
+        sentences += batch.count
+    model.training = True
+    return loss / tokens, 100 * right / sentences
+
+
 def translate(model, pairs, words):
-    model.eval()
-    lines = []
-    for s, _ in pairs:
-        ids, padding = pad([s])
-        memory, out = model.encode(ids, padding), [BEGIN]
-        while len(out) < 2 * len(s) + 10:
-            scores = model.decode(torch.tensor([out]), memory, padding)[0, -1]
-            scores[[UNKNOWN, BEGIN]] = -math.inf
-            out.append(int(scores.argmax()))
-            if out[-1] == END:
-                break
-        lines.append(detokenize(words[i] for i in out[1:] if i != END))
-    model.train()
-    return lines
+    model.training = False
+    for source, _ in pairs:
+        ids = model.greedy(Batch([source]), 2 * (len(source) - 1) + 10, forbidden=(UNKNOWN, BEGIN))[0]
+        yield detokenize(words[i] for i in (ids[:ids.index(END)] if END in ids else ids))
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("run")
-    parser.add_argument("train")
-    parser.add_argument("dev")
-    parser.add_argument("--threads", type=int, default=2)
-    a = parser.parse_args()
-    torch.set_num_threads(a.threads)
-    config = yaml.safe_load(open(f"{a.run}/config.yaml", encoding="utf-8"))
-    t = config["training"]
+    torch.set_num_threads(arguments.threads)
+    config = yaml.safe_load(open(f"{arguments.run}/config.yaml", encoding="utf-8"))
+    t, tied = config["training"], config["model"]["tied_softmax"]
+    for key, wanted in (("optimizer", "adam"), ("scheduling", "cosine"), ("weight_decay", 0), ("batch_multiplier", 1),
+                        ("clip_grad_val", 0), ("learning_rate_min", 0), ("epochs", 0)):
+        demand(f"training.{key}", t[key], wanted)
     torch.manual_seed(t["random_seed"])
     random.seed(t["random_seed"])
-    words = [open(f"{a.run}/{side}.vocabulary", encoding="utf-8").read().split("\n")[:-1] for side in ("source", "target")]
+    words = [open(f"{arguments.run}/{side}.vocabulary", encoding="utf-8").read().split("\n")[:-1]
+             for side in ("source", "target")]
     ids = [{w: i for i, w in enumerate(side)} for side in words]
-    train, dev = (read(path, config["data"], *ids) for path in (a.train, a.dev))
-    model = Model(config["model"], len(words[0]), len(words[1]))
-    adam = torch.optim.Adam(model.parameters(), lr=1, betas=t["adam_betas"], eps=float(t["adam_epsilon"]))
+    train = read(arguments.train, config["data"], *ids, True)
+    dev = read(arguments.dev, config["data"], *ids, False)
+    validation = [make(part) for part in cut(sorted(dev, key=lambda p: len(p[0])), DEV_BATCH, False)]
+    model = Transformer(stack_of(config["model"], "encoder"), stack_of(config["model"], "decoder"), *map(len, words), tied)
     peak, warmup, updates = t["learning_rate"], t["learning_rate_warmup"], t["updates"]
-    best, kept, update, started = math.inf, None, 0, time.time()
-    while update < updates:
-        random.shuffle(train)
-        pool = 64 * t["batch_size"]
-        batches = []
-        for i in range(0, len(train), pool):
-            part = sorted(train[i:i + pool], key=lambda p: (len(p[0]), len(p[1])))
-            batches += [part[j:j + t["batch_size"]] for j in range(0, len(part), t["batch_size"])]
-        random.shuffle(batches)
-        for batch in batches[:updates - update]:
+    every, last = arguments.every or t["validation_freq"], min(updates, arguments.updates or updates)
+    best, kept, update, started, losses = math.inf, None, 0, time.perf_counter(), []
+    while update < last:
+        for part in epoch(train, t)[:last - update]:
             update += 1
-            done = (update - warmup) / (updates - warmup)
-            adam.param_groups[0]["lr"] = peak * (update / warmup if update < warmup else (1 + math.cos(math.pi * done)) / 2)
-            adam.zero_grad(set_to_none=True)
-            loss_of(model, batch, t["label_smoothing"]).backward()
-            nn.utils.clip_grad_norm_(model.parameters(), t["clip_grad_norm"])
-            adam.step()
-            if update % t["validation_freq"] == 0:
-                model.eval()
-                with torch.no_grad():
-                    loss = sum(float(loss_of(model, [p], 0)) * (len(p[1]) + 1) for p in dev) / sum(len(p[1]) + 1 for p in dev)
-                model.train()
+            done = (update - warmup) / max(1, updates - warmup)
+            rate = peak * (update / warmup if update < warmup else (1 + math.cos(math.pi * done)) / 2)
+            losses.append(model.step(make(part), t["label_smoothing"], rate=rate, betas=t["adam_betas"],
+                                     epsilon=float(t["adam_epsilon"]), clip=t["clip_grad_norm"]).detach())
+            if update % t["logging_freq"] == 0 or update % every == 0 or update == last:
+                print(f"update {update}  loss {float(sum(losses)) / len(losses):.4f}  "
+                      f"{1e3 * (time.perf_counter() - started) / len(losses):.2f} ms an update", file=sys.stderr, flush=True)
+                started, losses = time.perf_counter(), []
+            if update % every == 0 or update == last:
+                loss, right = evaluate(model, validation)
+                print(f"update {update}  dev: loss {loss:.4f}  sequences {right:.2f} %", file=sys.stderr, flush=True)
                 if loss < best:
-                    best, kept = loss, {k: v.clone() for k, v in model.state_dict().items()}
-                print(f"update {update} dev loss {loss:.4f} best {best:.4f} {time.time() - started:.0f} s", file=sys.stderr)
-    model.load_state_dict(kept)
-    print("\n".join(translate(model, dev, words[1])))
+                    best, kept = loss, model.block.flat.clone()
+                if arguments.until and right >= arguments.until:
+                    return
+                started = time.perf_counter()
+    if not arguments.until and not arguments.updates:
+        model.block.flat.copy_(kept)
+        print("\n".join(translate(model, dev, words[1])))
 
 
 main()

@@ -1,0 +1,90 @@
+#!/usr/bin/python3
+"""Seconds until a model translates the dev set without a mistake in 99 of 100 sentences: qkv, then PyTorch, in one run.
+
+    tools/bench/time_to_accuracy.py [configs/toy_en_es.yaml] [--accuracy 99] [--every 250] [--threads 2]
+
+Both train the config's model on its text with its batches, optimizer and schedule, from seeds of their own, and validate
+every so many updates; what counts is the first validation that reaches the accuracy. Prints the updates and seconds of
+both, from starting the program to there, validations apart, and the ratios. PyTorch (torch_baseline.py) first shows for some
+updates whether one thread or all of them are faster. Needs Debian's python3-torch and python3-yaml.
+"""
+import argparse
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+import yaml
+
+HERE = pathlib.Path(__file__).resolve().parent
+PYTHON = "/usr/bin/python3"
+TRIAL = 60  # updates
+
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+parser.add_argument("config", nargs="?", default="configs/toy_en_es.yaml")
+parser.add_argument("--accuracy", type=float, default=99, help="percent of the dev set's sentences")
+parser.add_argument("--every", type=int, help="updates from one validation to the next [the config's]")
+parser.add_argument("--threads", type=int, default=2)
+parser.add_argument("--set", "-s", action="append", default=[], help="a key of the config, as `qkv train -s`")
+parser.add_argument("--qkv", default=HERE.parent.parent / "build/release/tools/qkv", help="path of qkv")
+arguments = parser.parse_args()
+
+
+def train(name, command):
+    """Follows what a training program says until its validations reach the accuracy; what stands between the line of an
+    update and that of its validation is the validation's time.
+
+    Returns (update, seconds, seconds of validations), or None where it ended before."""
+    started = last = time.perf_counter()
+    validating, reached, said = 0.0, None, []
+    with subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as child:
+        for line in child.stdout:
+            now, said = time.perf_counter(), said[-9:] + [line]
+            if match := re.match(r"update (\d+)\s+dev:.* sequences ([\d.]+) %", line):
+                validating += now - last
+                print(f"{name}: {line.rstrip()}  ({now - started:.1f} s)", file=sys.stderr, flush=True)
+                if float(match[2]) >= arguments.accuracy:
+                    reached = int(match[1]), now - started, validating
+                    child.terminate()
+                    break
+            last = now
+        child.communicate()
+    if not reached and child.returncode:
+        sys.exit(f"time_to_accuracy.py: {name} failed:\n{''.join(said)}")
+    return reached
+
+
+def milliseconds_of_trial(command):
+    """An update in PyTorch takes so many ms."""
+    done = subprocess.run([str(c) for c in command + ["--updates", TRIAL, "--every", 10 ** 9]], capture_output=True, text=True)
+    found = re.findall(r"([\d.]+) ms an update", done.stderr)
+    if done.returncode or not found:
+        sys.exit(f"time_to_accuracy.py: PyTorch failed:\n{done.stderr}")
+    return float(found[-1])
+
+
+def say(name, result):
+    if not result:
+        print(f"{name:8} never reached {arguments.accuracy:g} %")
+        return
+    update, seconds, validating = result
+    print(f"{name:8} {update:7} updates {seconds:9.1f} s, validations {validating:7.1f} s, training {seconds - validating:9.1f} s")
+
+
+with tempfile.TemporaryDirectory() as folder:
+    run = pathlib.Path(folder) / "run"
+    settings = [x for pair in arguments.set for x in ("-s", pair)] + ["-s", f"training.model_dir={run}"]
+    if arguments.every:
+        settings += ["-s", f"training.validation_freq={arguments.every}", "-s", f"training.logging_freq={arguments.every}"]
+    qkv = train("qkv", [arguments.qkv, "train", arguments.config, "-j", arguments.threads, *settings])
+    data = yaml.safe_load(open(run / "config.yaml", encoding="utf-8"))["data"]
+    baseline = [PYTHON, HERE / "torch_baseline.py", run, data["train"], data["dev"], "--until", arguments.accuracy]
+    threads = min(sorted({1, arguments.threads}), key=lambda n: milliseconds_of_trial(baseline + ["--threads", n]))
+    print(f"PyTorch: {threads} of {arguments.threads} threads are faster", file=sys.stderr)
+    torch = train("PyTorch", baseline + ["--threads", threads])
+say("qkv", qkv)
+say("PyTorch", torch)
+if qkv and torch:
+    print(f"ratio    {torch[1] / qkv[1]:.2f}, of training alone {(torch[1] - torch[2]) / (qkv[1] - qkv[2]):.2f}")
