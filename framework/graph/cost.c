@@ -15,19 +15,19 @@ static double pairs_of(const struct qkv_tensor *y, int64_t query_rows, int64_t k
 static int64_t keys_seen(const struct qkv_options *options, int64_t p, int64_t keys)
 {
     int64_t end = options->causal ? p + 1 : keys, from = 0;
-    if (!options->window || p < options->globals) return end;
+    if (p < options->globals) return end;
     if (p > options->window) from = p - options->window;
     if (options->window < end - p - 1) end = p + options->window + 1;
     return end - from + (options->globals < from ? options->globals : from);
 }
 
-/* The same sum of what the queries see. */
+/* The same sum of what a window lets the queries see. */
 static double pairs_seen(const struct qkv_tensor *y)
 {
     const struct qkv_options *options = &y->options;
     int64_t query_rows = qkv_rows(y->input[0]), key_rows = qkv_rows(y->input[1]);
     double pairs = 0;
-    if (!options->causal && !options->window) return pairs_of(y, query_rows, key_rows);
+    if (!options->window) return pairs_of(y, query_rows, key_rows); /* causality alone is not counted */
     for (int64_t s = 0; s < qkv_segment_count(&options->queries); s++) {
         int64_t queries = qkv_segment_length(&options->queries, s, query_rows),
                 keys = qkv_segment_length(&options->keys, s, key_rows);

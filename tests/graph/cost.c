@@ -40,7 +40,6 @@ static void expect_counted(struct qkv_attention layout, const char *name)
 Test(cost, attention_counts_what_its_queries_see)
 {
     expect_counted((struct qkv_attention){0}, "all");
-    expect_counted((struct qkv_attention){.causal = true}, "causal");
     expect_counted((struct qkv_attention){.window = 1}, "narrow window");
     expect_counted((struct qkv_attention){.window = 5}, "wide window");
     expect_counted((struct qkv_attention){.window = 2, .causal = true}, "causal window");

@@ -131,8 +131,8 @@ struct qkv_observer {
 /* From now on, over resets too, the graph tells this observer, which is copied; NULL: nobody, as at first. */
 QKV_API void qkv_graph_observe(struct qkv_graph *graph, const struct qkv_observer *observer);
 
-/* What running a node takes at least, counted from its shapes; of attention only what causality and window
- * let its queries see. */
+/* What running a node takes, counted from its shapes: attention as products of whole matrices, causal or not,
+ * as is the custom; under a window what it lets the queries see. */
 struct qkv_cost {
     double operations; /* multiplications and additions of its matrix products; 0 for ops without one */
     double bytes;      /* every operand and result read or written once */
