@@ -2,11 +2,21 @@
 
 #include <math.h>
 
-double qkv_sinusoid(int64_t position, int64_t column, int64_t width, double base)
+static double wave_of(int64_t column, int64_t width, double base)
+{
+    return pow(base, (double)(column / 2 * 2) / (double)width);
+}
+
+static double value_of(int64_t position, int64_t column, int64_t width, double wave)
 {
     if (column == width - 1 && width % 2) return 0;
-    double angle = (double)position / pow(base, (double)(column / 2 * 2) / (double)width);
+    double angle = (double)position / wave;
     return column % 2 ? cos(angle) : sin(angle);
+}
+
+double qkv_sinusoid(int64_t position, int64_t column, int64_t width, double base)
+{
+    return value_of(position, column, width, wave_of(column, width, base));
 }
 
 /* Both precisions of the table are made at once: the layer does not know which graphs will use it. */
@@ -19,12 +29,14 @@ static void make_sinusoids(struct qkv_positions *layer, struct qkv_parameters *p
         parameters->failed = true;
         return;
     }
-    for (int64_t p = 0; p < layer->length; p++)
-        for (int64_t j = 0; j < layer->width; j++) {
-            double value = qkv_sinusoid(p, j, layer->width, base);
+    for (int64_t j = 0; j < layer->width; j++) {
+        double wave = wave_of(j, layer->width, base); /* the power once a column: programs start sooner */
+        for (int64_t p = 0; p < layer->length; p++) {
+            double value = value_of(p, j, layer->width, wave);
             single[p * layer->width + j] = (float)value;
             whole[p * layer->width + j] = value;
         }
+    }
     layer->sinusoids[QKV_FLOAT32] = single;
     layer->sinusoids[QKV_FLOAT64] = whole;
 }

@@ -52,9 +52,9 @@ enum qkv_status qkv_best_note(struct session *session, double score, bool *is_be
     at->best[place] = (struct best){at->update, score};
     const char *name = checkpoint_name(session, at->update);
     if (!name) return qkv_error_set(error, "out of memory");
-    if (qkv_session_save(session, name, error)) return QKV_INVALID;
+    if (qkv_session_save(session, name, false, error)) return QKV_INVALID;
     if (!*is_best || link_best(session, name)) return QKV_OK;
-    return qkv_session_save(session, QKV_RUN_BEST, error);
+    return qkv_session_save(session, QKV_RUN_BEST, false, error);
 }
 
 static bool is_listed(const struct position *at, long long update)

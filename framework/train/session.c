@@ -117,12 +117,14 @@ enum qkv_status qkv_session_open(struct session *session, struct qkv_error *erro
     if (qkv_vocabulary_save(&session->source, source, error)) return QKV_INVALID;
     if (qkv_vocabulary_save(&session->target, target, error)) return QKV_INVALID;
     /* From the first moment on there is something to resume; and what has no config is no run yet. */
-    if (qkv_session_save(session, QKV_RUN_LAST, error)) return QKV_INVALID;
+    if (qkv_session_save(session, QKV_RUN_LAST, true, error)) return QKV_INVALID;
     return qkv_folder_write_config(session, error);
 }
 
-enum qkv_status qkv_session_save(struct session *session, const char *name, struct qkv_error *error)
+enum qkv_status qkv_session_save(struct session *session, const char *name, bool resumable,
+                                 struct qkv_error *error)
 {
+    const struct qkv_optimizer *optimizer = resumable ? &session->optimizer : NULL;
     struct qkv_state state = {0};
     const struct qkv_data_config *data = &session->config->data;
     const char *path = file_of(session, name);
@@ -132,7 +134,7 @@ enum qkv_status qkv_session_save(struct session *session, const char *name, stru
     qkv_position_save(&session->at, &state);
     qkv_schedule_save(&session->schedule, &state);
     enum qkv_status status =
-        path ? qkv_checkpoint_save(path, &session->model->parameters, &session->optimizer, &state, error)
+        path ? qkv_checkpoint_save(path, &session->model->parameters, optimizer, &state, error)
              : qkv_error_set(error, "out of memory");
     qkv_state_release(&state);
     return status;

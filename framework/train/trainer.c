@@ -209,7 +209,7 @@ static enum qkv_status validate(struct session *session, struct qkv_error *error
  * stands. */
 static enum qkv_status validate_and_save(struct session *session, struct qkv_error *error)
 {
-    if (validate(session, error) || qkv_session_save(session, QKV_RUN_LAST, error)) return QKV_INVALID;
+    if (validate(session, error) || qkv_session_save(session, QKV_RUN_LAST, true, error)) return QKV_INVALID;
     return qkv_best_tidy(session, error);
 }
 
@@ -249,7 +249,7 @@ static enum qkv_status loop(struct session *session, enum qkv_train_end *end, st
         if (tell_progress(session, &clock, error)) return QKV_INVALID;
         if (listener->stop && listener->stop(listener->context)) {
             *end = QKV_TRAIN_STOPPED;
-            return qkv_session_save(session, QKV_RUN_LAST, error);
+            return qkv_session_save(session, QKV_RUN_LAST, true, error);
         }
     }
     if (validate(session, error)) return QKV_INVALID;

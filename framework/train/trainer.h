@@ -55,7 +55,10 @@ struct session {
 /* session.c: reads and checks all input, makes the model, restores or writes the run folder. On failure the
  * session must be released all the same. */
 enum qkv_status qkv_session_open(struct session *session, struct qkv_error *error);
-enum qkv_status qkv_session_save(struct session *session, const char *name, struct qkv_error *error);
+/* `resumable`: with the optimizer's moments, which are two thirds of the file and which only --resume reads.
+ */
+enum qkv_status qkv_session_save(struct session *session, const char *name, bool resumable,
+                                 struct qkv_error *error);
 void qkv_session_release(struct session *session);
 
 /* folder.c. A new run must not replace one by accident, and --resume needs one. */

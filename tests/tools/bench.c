@@ -335,7 +335,8 @@ Test(bench, a_config_and_a_run)
     cJSON *json = json_of(outcome);
     cr_expect_str_eq(text_of(result_of(json, "train"), "workload"), "c.yaml");
     const cJSON *start = result_of(json, "startup");
-    cr_expect(number_of(start, "ms") > 0);
+    cr_expect(number_of(start, "ms") > 0 && number_of(start, "cpu_ms") > 0);
+    cr_expect_eq(number_of(start, "steps"), 2);
     cr_expect(cJSON_IsNull(cJSON_GetObjectItem(start, "tokens_per_second")));
     cJSON_Delete(json);
 }
@@ -351,6 +352,8 @@ Test(bench, refusals)
                       "qkv: --output draws scaling and threads: add -m scaling"));
     cr_expect(refused(run(BENCH "-m scaling -o x.pdf"), "qkv: x.pdf: a chart is written as .svg or .png"));
     cr_expect(refused(run(BENCH "toy --fast"), "qkv: unknown option '--fast' (see `qkv-bench --help`)"));
+    cr_expect(refused(run(BENCH "-m startup --run /nowhere"),
+                      "qkv: /nowhere/source.vocabulary: No such file or directory"));
     cr_expect(refused(run(BENCH "-m startup"), "qkv: startup needs a run folder: give --run"));
     cr_expect(refused(run(BENCH "/nowhere.yaml -m train --json"),
                       "qkv: /nowhere.yaml: cannot be read: No such file or directory"));

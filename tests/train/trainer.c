@@ -154,11 +154,13 @@ Test(trainer, the_best_checkpoints_stay_and_no_others)
             if (better) continue;
             cr_expect_eq(result.best_update, update);
             cr_expect_eq(result.best, training_metric(run, "validation", update, "token_accuracy"));
-            size_t size, best_size;
+            size_t size, best_size, last_size;
             char *bytes = read_file(format("%s/%s", run, name), &size);
             char *best = read_file(format("%s/best.safetensors", run), &best_size);
             cr_expect_eq(size, best_size);
             cr_expect_arr_eq(bytes, best, size);
+            read_file(format("%s/last.safetensors", run), &last_size);
+            cr_expect_gt(last_size, 2 * size, "only the last one has the optimizer's moments");
         }
         cr_expect_eq(kept, keep);
     }

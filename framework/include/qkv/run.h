@@ -3,9 +3,9 @@
  *     config.yaml                 the effective config
  *     source.vocabulary, target.vocabulary
  *     metrics.jsonl               one object a line: training progress and validations
- *     last.safetensors            where --resume goes on
- *     best.safetensors            the best validation; what translate, evaluate and attention use
- *     update-<n>.safetensors      the training.keep_best_ckpts best ones */
+ *     last.safetensors            where --resume goes on: values and the optimizer's moments
+ *     best.safetensors            the best validation, values alone; what translate, evaluate and attention
+ * use update-<n>.safetensors      the training.keep_best_ckpts best ones, likewise */
 #ifndef QKV_RUN_H
 #define QKV_RUN_H
 
