@@ -115,17 +115,50 @@ static void pack_columns(int64_t k, int64_t columns, const real *b, int64_t ldb,
 
 /* ---- tiles ---- */
 
-/* c [rows, columns] = a' [rows, k] panel + beta c; a' [i, l] is a[i * a_row + l * a_step]. `rows` is a
- * constant where this is called, so that the tile stays in registers. */
+/* Where a product goes: c [m, n] = product + bias + beta c; bias [n] or NULL. */
+struct into {
+    real *c;
+    int64_t ldc;
+    real beta;
+    const real *bias;
+};
+
+static inline struct into into_at(struct into into, int64_t row, int64_t column)
+{
+    into.c += row * into.ldc + column;
+    if (into.bias) into.bias += column;
+    return into;
+}
+
+/* A vector of the result, once it is summed up. */
+static inline __attribute__((always_inline)) void put(vector sum, struct into into, int64_t row,
+                                                      int64_t column)
+{
+    real *to = into.c + row * into.ldc + column;
+    if (into.bias) sum += load(into.bias + column);
+    if (into.beta > 0) sum += into.beta * load(to);
+    store(to, sum);
+}
+
+static inline void put_number(real sum, struct into into, int64_t row, int64_t column)
+{
+    real *to = into.c + row * into.ldc + column;
+    if (into.bias) sum += into.bias[column];
+    *to = sum + (into.beta > 0 ? into.beta * *to : 0);
+}
+
+/* Of c `rows` rows and at most TILE_COLUMNS columns; a' [i, l] is a[i * a_row + l * a_step], row l of b'
+ * starts at panel + l * step and has all TILE_COLUMNS. `rows` is a constant where this is called, so that the
+ * tile stays in registers. */
 static inline __attribute__((always_inline)) void tile(const int rows, int64_t columns, int64_t k,
                                                        const real *a, int64_t a_row, int64_t a_step,
-                                                       const real *panel, real beta, real *c, int64_t ldc)
+                                                       const real *panel, int64_t step, struct into into)
 {
     vector sum[TILE_ROWS][2];
 #pragma GCC unroll 16
     for (int i = 0; i < rows; i++) sum[i][0] = sum[i][1] = (vector){0};
     for (int64_t l = 0; l < k; l++) {
-        vector left = load(panel + l * TILE_COLUMNS), right = load(panel + l * TILE_COLUMNS + LANES);
+        vector left = load(panel + l * step), right = load(panel + l * step + LANES);
 #pragma GCC unroll 16
         for (int i = 0; i < rows; i++) {
             real factor = a[i * a_row + l * a_step];
@@ -136,13 +169,8 @@ static inline __attribute__((always_inline)) void tile(const int rows, int64_t c
     if (columns == TILE_COLUMNS) {
 #pragma GCC unroll 16
         for (int i = 0; i < rows; i++) {
-            real *to = c + i * ldc;
-            if (beta > 0) {
-                sum[i][0] += beta * load(to);
-                sum[i][1] += beta * load(to + LANES);
-            }
-            store(to, sum[i][0]);
-            store(to + LANES, sum[i][1]);
+            put(sum[i][0], into, i, 0);
+            put(sum[i][1], into, i, LANES);
         }
         return;
     }
@@ -153,20 +181,21 @@ static inline __attribute__((always_inline)) void tile(const int rows, int64_t c
         store(spread[i] + LANES, sum[i][1]);
     }
     for (int i = 0; i < rows; i++)
-        for (int64_t j = 0; j < columns; j++)
-            c[i * ldc + j] = spread[i][j] + (beta > 0 ? beta * c[i * ldc + j] : 0);
+        for (int64_t j = 0; j < columns; j++) put_number(spread[i][j], into, i, j);
 }
 
-/* The rows behind the last whole tile, by powers of two: few functions, which the compiler is done with soon.
- */
-static void last_tiles(int64_t rows, int64_t columns, int64_t k, const real *a, int64_t a_row, int64_t a_step,
-                       const real *panel, real beta, real *c, int64_t ldc)
+/* Any number of rows: whole tiles, and what is left by powers of two - few functions, which the compiler is
+ * done with soon. */
+static inline void tiles(int64_t rows, int64_t columns, int64_t k, const real *a, int64_t a_row,
+                         int64_t a_step, const real *panel, int64_t step, struct into into)
 {
     int64_t i = 0;
+    for (; i + TILE_ROWS <= rows; i += TILE_ROWS)
+        tile(TILE_ROWS, columns, k, a + i * a_row, a_row, a_step, panel, step, into_at(into, i, 0));
 #define ROWS(number)                                                                                         \
     if (number < TILE_ROWS && rows - i >= number) {                                                          \
-        tile(number < TILE_ROWS ? number : TILE_ROWS, columns, k, a + i * a_row, a_row, a_step, panel, beta, \
-             c + i * ldc, ldc);                                                                              \
+        tile(number < TILE_ROWS ? number : TILE_ROWS, columns, k, a + i * a_row, a_row, a_step, panel, step, \
+             into_at(into, i, 0));                                                                           \
         i += number;                                                                                         \
     }
     ROWS(8)
@@ -176,39 +205,88 @@ static void last_tiles(int64_t rows, int64_t columns, int64_t k, const real *a, 
 #undef ROWS
 }
 
-static void by_tiles(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const real *a,
-                     int64_t lda, const real *b, int64_t ldb, real beta, real *c, int64_t ldc)
+/* `direct`: b is read where it stands, which pays where its rows are in a cache and so few rows of a go by
+ * that a panel would not be used again. */
+static void by_tiles(bool transpose_a, bool transpose_b, bool direct, int64_t m, int64_t n, int64_t k,
+                     const real *a, int64_t lda, const real *b, int64_t ldb, struct into into)
 {
     _Alignas(64) real panel[MOST_INNER * TILE_COLUMNS];
     int64_t a_row = transpose_a ? 1 : lda, a_step = transpose_a ? lda : 1;
     for (int64_t l = 0; l < k; l += MOST_INNER) {
         int64_t inner = k - l < MOST_INNER ? k - l : MOST_INNER;
-        real keep = l > 0 ? 1 : beta;
+        if (l > 0) {
+            into.beta = 1;
+            into.bias = NULL;
+        }
         for (int64_t j = 0; j < n; j += TILE_COLUMNS) {
-            int64_t columns = n - j < TILE_COLUMNS ? n - j : TILE_COLUMNS, i = 0;
+            int64_t columns = n - j < TILE_COLUMNS ? n - j : TILE_COLUMNS;
             const real *rest = a + l * a_step;
+            if (direct && columns == TILE_COLUMNS) {
+                tiles(m, columns, inner, rest, a_row, a_step, b + l * ldb + j, ldb, into_at(into, 0, j));
+                continue;
+            }
             if (transpose_b)
                 pack_columns(inner, columns, b + j * ldb + l, ldb, panel);
             else
                 pack_rows(inner, columns, b + l * ldb + j, ldb, panel);
-            for (; i + TILE_ROWS <= m; i += TILE_ROWS)
-                tile(TILE_ROWS, columns, inner, rest + i * a_row, a_row, a_step, panel, keep, c + i * ldc + j,
-                     ldc);
-            last_tiles(m - i, columns, inner, rest + i * a_row, a_row, a_step, panel, keep, c + i * ldc + j,
-                       ldc);
+            tiles(m, columns, inner, rest, a_row, a_step, panel, TILE_COLUMNS, into_at(into, 0, j));
         }
     }
 }
 
-/* ---- a few rows, as while decoding: b goes by once, in the order in which it lies in memory ---- */
+/* ---- a few rows, as while decoding ---- */
 
 enum {
     FEW_ROWS = 3, /* for more, panels pay */
     RUN = 1024,   /* columns whose sums stay in the first-level cache meanwhile */
 };
 
-static void few_rows(int64_t m, int64_t n, int64_t k, const real *a, int64_t lda, const real *b, int64_t ldb,
-                     real beta, real *c, int64_t ldc)
+/* `rows` rows and `vectors` vectors of the result, in registers; both are constants where this is called. */
+static inline __attribute__((always_inline)) void strip(const int rows, const int vectors, int64_t k,
+                                                        const real *a, int64_t lda, const real *b,
+                                                        int64_t ldb, struct into into)
+{
+    vector sum[FEW_ROWS][8];
+#pragma GCC unroll 8
+    for (int i = 0; i < rows; i++)
+#pragma GCC unroll 8
+        for (int v = 0; v < vectors; v++) sum[i][v] = (vector){0};
+    for (int64_t l = 0; l < k; l++)
+#pragma GCC unroll 8
+        for (int v = 0; v < vectors; v++) {
+            vector right = load(b + l * ldb + v * LANES);
+#pragma GCC unroll 8
+            for (int i = 0; i < rows; i++) sum[i][v] += a[i * lda + l] * right;
+        }
+#pragma GCC unroll 8
+    for (int i = 0; i < rows; i++)
+#pragma GCC unroll 8
+        for (int v = 0; v < vectors; v++) put(sum[i][v], into, i, v * LANES);
+}
+
+/* b is in a cache: strips of it go by, as wide as the registers allow for their sums. */
+static inline __attribute__((always_inline)) void near_rows(const int rows, int64_t n, int64_t k,
+                                                            const real *a, int64_t lda, const real *b,
+                                                            int64_t ldb, struct into into)
+{
+    enum { WIDE = 8 };
+    const int wide = rows == 1 ? WIDE : WIDE / 2;
+    int64_t j = 0;
+    for (; j + wide * LANES <= n; j += wide * LANES)
+        strip(rows, wide, k, a, lda, b + j, ldb, into_at(into, 0, j));
+    for (; j + 2 * LANES <= n; j += 2 * LANES) strip(rows, 2, k, a, lda, b + j, ldb, into_at(into, 0, j));
+    for (; j + LANES <= n; j += LANES) strip(rows, 1, k, a, lda, b + j, ldb, into_at(into, 0, j));
+    for (; j < n; j++)
+        for (int i = 0; i < rows; i++) {
+            real sum = 0;
+            for (int64_t l = 0; l < k; l++) sum += a[i * lda + l] * b[l * ldb + j];
+            put_number(sum, into, i, j);
+        }
+}
+
+/* b is large: it goes by once, in the order in which it lies in memory. */
+static void far_rows(int64_t m, int64_t n, int64_t k, const real *a, int64_t lda, const real *b, int64_t ldb,
+                     struct into into)
 {
     /* Apart from c: what is added to a large number one by one loses digits. */
     _Alignas(64) real sums[FEW_ROWS][RUN];
@@ -228,15 +306,13 @@ static void few_rows(int64_t m, int64_t n, int64_t k, const real *a, int64_t lda
         for (; l < k; l++)
             for (int64_t i = 0; i < m; i++)
                 for (int64_t o = 0; o < columns; o++) sums[i][o] += a[i * lda + l] * b[l * ldb + j + o];
-        for (int64_t i = 0; i < m; i++) {
-            real *restrict to = c + i * ldc + j;
-            for (int64_t o = 0; o < columns; o++) to[o] = sums[i][o] + (beta > 0 ? beta * to[o] : 0);
-        }
+        for (int64_t i = 0; i < m; i++)
+            for (int64_t o = 0; o < columns; o++) put_number(sums[i][o], into, i, j + o);
     }
 }
 
 static void few_rows_transposed(int64_t m, int64_t n, int64_t k, const real *a, int64_t lda, const real *b,
-                                int64_t ldb, real beta, real *c, int64_t ldc)
+                                int64_t ldb, struct into into)
 {
     for (int64_t j = 0; j < n; j++)
         for (int64_t i = 0; i < m; i++) {
@@ -244,41 +320,65 @@ static void few_rows_transposed(int64_t m, int64_t n, int64_t k, const real *a, 
             real sum = 0;
 #pragma omp simd reduction(+ : sum)
             for (int64_t l = 0; l < k; l++) sum += x[l] * y[l];
-            c[i * ldc + j] = sum + (beta > 0 ? beta * c[i * ldc + j] : 0);
+            put_number(sum, into, i, j);
         }
 }
 
 /* ---- choosing ---- */
 
 static void by_library(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const real *a,
-                       int64_t lda, const real *b, int64_t ldb, real beta, real *c, int64_t ldc)
+                       int64_t lda, const real *b, int64_t ldb, struct into into)
 {
     enum CBLAS_TRANSPOSE ta = transpose_a ? CblasTrans : CblasNoTrans,
                          tb = transpose_b ? CblasTrans : CblasNoTrans;
+    real *c = into.c;
+    blasint ldc = (blasint)into.ldc;
+    for (int64_t i = 0; into.bias && i < m; i++)
+        memcpy(c + i * into.ldc, into.bias, (size_t)n * sizeof(real));
+    real beta = into.bias ? 1 : into.beta;
 #ifdef QKV_KERNEL_IS_float32
     cblas_sgemm(CblasRowMajor, ta, tb, (blasint)m, (blasint)n, (blasint)k, 1.0f, a, (blasint)lda, b,
-                (blasint)ldb, beta, c, (blasint)ldc);
+                (blasint)ldb, beta, c, ldc);
 #else
     cblas_dgemm(CblasRowMajor, ta, tb, (blasint)m, (blasint)n, (blasint)k, 1.0, a, (blasint)lda, b,
-                (blasint)ldb, beta, c, (blasint)ldc);
+                (blasint)ldb, beta, c, ldc);
 #endif
 }
 
-/* From so many multiplications on the library is as fast; and b that is no longer in the first-level cache is
- * better read once than packed for so few rows. */
+/* From so many multiplications on the library is as fast; and b of more numbers than NEAR is no longer in a
+ * cache close by, so that it is better read once than packed for a few rows. */
 static const double LARGE = 64e6, NEAR = 65536;
+
+static void choose(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const real *a,
+                   int64_t lda, const real *b, int64_t ldb, struct into into)
+{
+    double size = (double)n * (double)k;
+    bool few = !transpose_a && m <= FEW_ROWS, near = size <= NEAR;
+    if (few && transpose_b && (m == 1 || !near))
+        few_rows_transposed(m, n, k, a, lda, b, ldb, into);
+    else if (few && !transpose_b && !near)
+        far_rows(m, n, k, a, lda, b, ldb, into);
+    else if (few && !transpose_b && m == 1)
+        near_rows(1, n, k, a, lda, b, ldb, into);
+    else if (few && !transpose_b && m == 2)
+        near_rows(2, n, k, a, lda, b, ldb, into);
+    else if (few && !transpose_b)
+        near_rows(3, n, k, a, lda, b, ldb, into);
+    else if ((double)m * size < LARGE)
+        by_tiles(transpose_a, transpose_b, !transpose_b && near && m <= TILE_ROWS, m, n, k, a, lda, b, ldb,
+                 into);
+    else
+        by_library(transpose_a, transpose_b, m, n, k, a, lda, b, ldb, into);
+}
 
 void VARIANT(qkv_, gemm)(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const real *a,
                          int64_t lda, const real *b, int64_t ldb, real beta, real *c, int64_t ldc)
 {
-    double size = (double)n * (double)k;
-    bool few = !transpose_a && (m == 1 || (m <= FEW_ROWS && size > NEAR));
-    if (few && transpose_b)
-        few_rows_transposed(m, n, k, a, lda, b, ldb, beta, c, ldc);
-    else if (few)
-        few_rows(m, n, k, a, lda, b, ldb, beta, c, ldc);
-    else if ((double)m * size < LARGE)
-        by_tiles(transpose_a, transpose_b, m, n, k, a, lda, b, ldb, beta, c, ldc);
-    else
-        by_library(transpose_a, transpose_b, m, n, k, a, lda, b, ldb, beta, c, ldc);
+    choose(transpose_a, transpose_b, m, n, k, a, lda, b, ldb, (struct into){c, ldc, beta, NULL});
+}
+
+void VARIANT(qkv_, gemm_bias)(bool transpose_b, int64_t m, int64_t n, int64_t k, const real *a, int64_t lda,
+                              const real *b, int64_t ldb, const real *bias, real *c, int64_t ldc)
+{
+    choose(false, transpose_b, m, n, k, a, lda, b, ldb, (struct into){c, ldc, 0, bias});
 }

@@ -9,10 +9,20 @@
 void VARIANT(qkv_, gemm)(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const real *a,
                          int64_t lda, const real *b, int64_t ldb, real beta, real *c, int64_t ldc);
 
+/* c [m, n] = a [m, k] b' + bias [n] in every row; bias may be NULL. */
+void VARIANT(qkv_, gemm_bias)(bool transpose_b, int64_t m, int64_t n, int64_t k, const real *a, int64_t lda,
+                              const real *b, int64_t ldb, const real *bias, real *c, int64_t ldc);
+
 static inline void gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const real *a,
                         int64_t lda, const real *b, int64_t ldb, real beta, real *c, int64_t ldc)
 {
     VARIANT(qkv_, gemm)(transpose_a, transpose_b, m, n, k, a, lda, b, ldb, beta, c, ldc);
+}
+
+static inline void gemm_bias(bool transpose_b, int64_t m, int64_t n, int64_t k, const real *a, int64_t lda,
+                             const real *b, int64_t ldb, const real *bias, real *c, int64_t ldc)
+{
+    VARIANT(qkv_, gemm_bias)(transpose_b, m, n, k, a, lda, b, ldb, bias, c, ldc);
 }
 
 #endif

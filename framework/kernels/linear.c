@@ -111,12 +111,8 @@ static void linear_forward(struct qkv_tensor *y)
 {
     const struct qkv_tensor *x = y->input[0], *weight = y->input[1], *bias = y->input[2];
     int64_t rows = qkv_rows(x), inner = qkv_columns(x), columns = qkv_columns(y);
-    real *out = y->value;
-    /* The product is added to rows that hold the bias already: one pass less over the result. */
-    for (int64_t i = 0; bias && i < rows; i++)
-        memcpy(out + i * columns, bias->value, (size_t)columns * sizeof(real));
-    gemm(false, y->options.transpose_b, rows, columns, inner, x->value, inner, weight->value,
-         qkv_columns(weight), bias ? 1 : 0, out, columns);
+    gemm_bias(y->options.transpose_b, rows, columns, inner, x->value, inner, weight->value,
+              qkv_columns(weight), bias ? bias->value : NULL, y->value, columns);
 }
 
 static void linear_backward(struct qkv_tensor *y)

@@ -47,9 +47,9 @@ static void hold_linear(struct scene scene, int64_t inputs, int64_t outputs, bui
 
 Test(fused, linear_is_a_product_and_a_row)
 {
-    static const int64_t widths[][2] = {{1, 1}, {3, 5}, {17, 9}, {33, 31}};
+    static const int64_t widths[][2] = {{1, 1}, {3, 5}, {17, 9}, {33, 31}, {5, 171}};
     for (int n = 0; n < ROW_COUNT; n++)
-        for (int w = 0; w < 4; w++) {
+        for (int w = 0; w < 5; w++) {
             struct scene scene = {.name = "linear", .shape = {QKV_SHAPE(ROWS[n], widths[w][0])}};
             hold_linear(scene, widths[w][0], widths[w][1], linear, linear_parts);
             scene.shape[0] = QKV_SHAPE(2, ROWS[n], widths[w][0]);

@@ -9,7 +9,7 @@
 static const double BOUND[] = {[QKV_FLOAT32] = 2e-6, [QKV_FLOAT64] = 1e-14};
 
 /* Around the tiles of 6 and 12 rows, vectors of 2 to 16 numbers, and inner blocks of 256 to 2048. */
-static const int64_t ROWS[] = {1, 2, 3, 4, 7, 12, 13, 17, 33}, COLUMNS[] = {1, 7, 16, 17, 33, 64, 65},
+static const int64_t ROWS[] = {1, 2, 3, 4, 7, 12, 13, 17, 33}, COLUMNS[] = {1, 7, 16, 17, 33, 64, 65, 150},
                      INNER[] = {1, 5, 17, 64, 300};
 
 #define COUNT(array) (sizeof array / sizeof array[0])
