@@ -101,17 +101,43 @@ static void insert(struct candidate *list, int64_t *count, int64_t room, struct 
     list[i] = candidate;
 }
 
+/* Log-probabilities are looked at in runs: most hold none that could enter the list, and their greatest
+ * tells. */
+enum { RUN = 32 };
+
+static double greatest_of_run(const struct search *search, const void *values, int64_t first, int64_t count)
+{
+    if (search->dtype == QKV_FLOAT64) {
+        const double *from = (const double *)values + first;
+        double most = from[0];
+        for (int64_t i = 1; i < count; i++) most = from[i] > most ? from[i] : most;
+        return most;
+    }
+    const float *from = (const float *)values + first;
+    float most = from[0];
+#pragma omp simd reduction(max : most)
+    for (int64_t i = 1; i < count; i++) most = from[i] > most ? from[i] : most;
+    return (double)most;
+}
+
 /* The 2 beam best continuations of the rows first .. end-1: enough for `beam` that go on, even when as many
  * end. */
 static int64_t best_candidates(struct search *s, const void *values, int64_t first, int64_t end)
 {
     int64_t count = 0, room = 2 * s->options->beam_size;
     for (int64_t row = first; row < end; row++)
-        for (int32_t token = 0; token < s->classes; token++) {
-            if (token == QKV_BEGIN || token == QKV_UNKNOWN) continue; /* never words of a translation */
-            double value =
-                s->live[row].log_probability + log_probability_at(s, values, row * s->classes + token);
-            insert(s->candidates, &count, room, (struct candidate){row, token, value});
+        for (int64_t run = 0; run < s->classes; run += RUN) {
+            int64_t length = s->classes - run < RUN ? s->classes - run : RUN, at = row * s->classes + run;
+            double so_far = s->live[row].log_probability;
+            if (count == room &&
+                !(so_far + greatest_of_run(s, values, at, length) > s->candidates[room - 1].log_probability))
+                continue;
+            for (int64_t i = 0; i < length; i++) {
+                int32_t token = (int32_t)(run + i);
+                if (token == QKV_BEGIN || token == QKV_UNKNOWN) continue; /* never words of a translation */
+                double value = so_far + log_probability_at(s, values, at + i);
+                insert(s->candidates, &count, room, (struct candidate){row, token, value});
+            }
         }
     return count;
 }

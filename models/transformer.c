@@ -164,7 +164,7 @@ static void *declare(struct qkv_model *model)
 
 struct qkv_tensor *qkv_transformer_embed(const struct stack *stack, struct qkv_graph *graph,
                                          const int32_t *ids, int64_t count, struct qkv_segments segments,
-                                         int64_t first)
+                                         const int64_t *first)
 {
     struct qkv_tensor *x = qkv_embedding_apply(&stack->embedding, graph, ids, count);
     x = qkv_positions_apply(&stack->positions, graph, x, segments, first);
@@ -208,7 +208,7 @@ struct qkv_tensor *qkv_transformer_encode(const struct transformer *network, str
                                           struct qkv_trace *trace)
 {
     const struct stack *stack = &network->encoder;
-    struct qkv_tensor *x = qkv_transformer_embed(stack, graph, ids, count, segments, 0), *node = NULL;
+    struct qkv_tensor *x = qkv_transformer_embed(stack, graph, ids, count, segments, NULL), *node = NULL;
     for (int64_t i = 0; i < stack->layers; i++) {
         x = attend_self(&stack->blocks[i], graph, x, segments, &node);
         note(trace, QKV_ATTENTION_ENCODER, i + 1, node);
@@ -227,7 +227,7 @@ static struct qkv_tensor *hidden(const struct qkv_model *model, struct qkv_graph
     struct qkv_tensor *memory = qkv_transformer_encode(network, graph, batch->source, batch->source_tokens,
                                                        source, trace); /* [Ns, D] */
     struct qkv_tensor *x =
-        qkv_transformer_embed(stack, graph, batch->target_input, batch->target_tokens, target, 0);
+        qkv_transformer_embed(stack, graph, batch->target_input, batch->target_tokens, target, NULL);
     struct qkv_tensor *node = NULL;
     for (int64_t i = 0; i < stack->layers; i++) {
         const struct block *block = &stack->blocks[i];

@@ -30,7 +30,7 @@ struct transformer {
 /* ids -> embedded tokens with positions, [count, D]; the first token of each segment has position `first`. */
 struct qkv_tensor *qkv_transformer_embed(const struct stack *stack, struct qkv_graph *graph,
                                          const int32_t *ids, int64_t count, struct qkv_segments segments,
-                                         int64_t first);
+                                         const int64_t *first);
 
 /* All encoder layers: [Ns, D]. */
 struct qkv_tensor *qkv_transformer_encode(const struct transformer *network, struct qkv_graph *graph,

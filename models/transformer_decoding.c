@@ -1,5 +1,6 @@
 /* Decoding with the transformer: the encoder runs once; each step runs the decoder on one new token of every
- * hypothesis, whose keys and values go into caches. */
+ * hypothesis, whose keys and values go into caches. The decoder's graph is built once and run again for every
+ * step, as long as its rows stay. */
 #include "models/transformer.h"
 
 #include <stdlib.h>
@@ -24,11 +25,14 @@ struct transformer_decoding {
     struct qkv_segments sources; /* of the batch that is being decoded */
     int64_t rows, length;        /* room */
     int64_t step;                /* tokens fed so far */
+    int64_t built;               /* rows that the decoder's graph was built for; 0: it must be built anew */
+    struct qkv_tensor *result;   /* of that graph */
     size_t size;                 /* of a number */
 
     /* Segments of one step: query i is row i; its keys are the row's places 0 .. step, or its source. */
     int64_t *query_start, *query_length, *self_start, *self_length, *cross_start, *cross_length;
     int32_t *place; /* where the new keys and values go */
+    int32_t *ids;   /* the tokens fed */
 };
 
 static struct transformer_decoding *inside(struct qkv_decoding *decoding)
@@ -88,7 +92,8 @@ static bool make_room(struct transformer_decoding *d, const struct transformer *
     for (int i = 0; i < 6; i++)
         if (!(*arrays[i] = qkv_arena_allocate(&d->arena, (size_t)d->rows * sizeof **arrays[i]))) return false;
     d->place = qkv_arena_allocate(&d->arena, (size_t)d->rows * sizeof *d->place);
-    return d->place != NULL;
+    d->ids = qkv_arena_allocate(&d->arena, (size_t)d->rows * sizeof *d->ids);
+    return d->place && d->ids;
 }
 
 enum qkv_status qkv_transformer_decoding_start(struct qkv_decoding *decoding,
@@ -107,6 +112,7 @@ enum qkv_status qkv_transformer_decoding_start(struct qkv_decoding *decoding,
     d->rows = rows;
     d->length = length;
     d->step = 0;
+    d->built = 0;
     d->sources = (struct qkv_segments){batch->count, batch->source_start, batch->source_length};
     if (!make_room(d, network))
         return qkv_error_set(error, "out of memory for %lld hypotheses of %lld tokens", (long long)rows,
@@ -116,7 +122,7 @@ enum qkv_status qkv_transformer_decoding_start(struct qkv_decoding *decoding,
         qkv_transformer_encode(network, d->encoder, batch->source, batch->source_tokens, d->sources, NULL);
     for (int64_t i = 0; i < network->decoder.layers; i++) {
         const struct qkv_multi_head *cross = &network->decoder.blocks[i].cross;
-        d->layers[i].cross_key = qkv_multi_head_key(cross, d->encoder, memory, d->sources, 0);
+        d->layers[i].cross_key = qkv_multi_head_key(cross, d->encoder, memory, d->sources, NULL);
         d->layers[i].cross_value = qkv_multi_head_value(cross, d->encoder, memory);
     }
     if (qkv_graph_check(d->encoder, error)) return QKV_INVALID;
@@ -134,10 +140,10 @@ static struct qkv_tensor *attend_self(struct transformer_decoding *d, const stru
     const struct qkv_segments keys = {rows, d->self_start, d->self_length};
     int64_t places = d->rows * d->length;
     struct qkv_tensor *normed = qkv_residual_enter(&block->self_residual, graph, x);
-    struct qkv_tensor *query = qkv_multi_head_query(&block->self, graph, normed, queries, d->step);
+    struct qkv_tensor *query = qkv_multi_head_query(&block->self, graph, normed, queries, &d->step);
     struct qkv_tensor *key =
         qkv_store_rows(graph, qkv_wrap(graph, QKV_SHAPE(places, state->keys.width), state->keys.memory),
-                       qkv_multi_head_key(&block->self, graph, normed, queries, d->step), d->place);
+                       qkv_multi_head_key(&block->self, graph, normed, queries, &d->step), d->place);
     struct qkv_tensor *value =
         qkv_store_rows(graph, qkv_wrap(graph, QKV_SHAPE(places, state->values.width), state->values.memory),
                        qkv_multi_head_value(&block->self, graph, normed), d->place);
@@ -154,7 +160,7 @@ static struct qkv_tensor *attend_cross(struct transformer_decoding *d, const str
     const struct qkv_segments queries = {rows, d->query_start, d->query_length};
     const struct qkv_segments keys = {rows, d->cross_start, d->cross_length};
     struct qkv_tensor *normed = qkv_residual_enter(&block->cross_residual, graph, x);
-    struct qkv_tensor *query = qkv_multi_head_query(&block->cross, graph, normed, queries, 0);
+    struct qkv_tensor *query = qkv_multi_head_query(&block->cross, graph, normed, queries, NULL);
     struct qkv_tensor *key =
         qkv_wrap(graph, qkv_tensor_shape(state->cross_key), qkv_tensor_value(state->cross_key));
     struct qkv_tensor *value =
@@ -164,6 +170,7 @@ static struct qkv_tensor *attend_cross(struct transformer_decoding *d, const str
     return qkv_residual_leave(&block->cross_residual, graph, x, result);
 }
 
+/* Where the queries, keys and values of this step stand. */
 static void set_segments(struct transformer_decoding *d, int64_t rows, const int64_t *sentences)
 {
     for (int64_t i = 0; i < rows; i++) {
@@ -177,31 +184,68 @@ static void set_segments(struct transformer_decoding *d, int64_t rows, const int
     }
 }
 
-const void *qkv_transformer_decoding_step(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
-                                          const int64_t *sentences, struct qkv_error *error)
+/* As much of everything as a later step may have: what the graph's memory is laid out for. */
+static void set_longest_segments(struct transformer_decoding *d, int64_t rows)
 {
-    struct transformer_decoding *d = inside(decoding);
-    const struct transformer *network = decoding->model->network;
+    int64_t longest = 0;
+    for (int64_t s = 0; s < d->sources.count; s++)
+        if (d->sources.length[s] > longest) longest = d->sources.length[s];
+    for (int64_t i = 0; i < rows; i++) {
+        d->self_length[i] = d->length;
+        d->cross_start[i] = 0;
+        d->cross_length[i] = longest;
+    }
+}
+
+/* One step for `rows` rows. It serves all steps until a row leaves or the caches change places. */
+static enum qkv_status build(struct transformer_decoding *d, int64_t rows, const int64_t *sentences,
+                             struct qkv_error *error)
+{
+    const struct transformer *network = d->base.model->network;
     const struct stack *stack = &network->decoder;
-    QKV_BUG(rows > d->rows || d->step >= d->length, "step %lld of %lld with %lld rows of %lld",
-            (long long)d->step, (long long)d->length, (long long)rows, (long long)d->rows);
+    const struct qkv_segments tokens = {rows, d->query_start, d->query_length};
     struct qkv_graph *graph = d->decoder;
     qkv_graph_reset(graph);
     set_segments(d, rows, sentences);
-    const struct qkv_segments tokens = {rows, d->query_start, d->query_length};
-    struct qkv_tensor *x = qkv_transformer_embed(stack, graph, ids, rows, tokens, d->step); /* [rows, D] */
+    set_longest_segments(d, rows);
+    struct qkv_tensor *x =
+        qkv_transformer_embed(stack, graph, d->ids, rows, tokens, &d->step); /* [rows, D] */
     for (int64_t i = 0; i < stack->layers; i++) {
         x = attend_self(d, &stack->blocks[i], &d->layers[i], x, rows);
         x = attend_cross(d, &stack->blocks[i], &d->layers[i], x, rows);
         x = qkv_transformer_feed_forward(&stack->blocks[i], graph, x);
     }
     struct qkv_tensor *logits =
-        qkv_model_logits(decoding->model, graph, qkv_transformer_finish(stack, graph, x));
-    struct qkv_tensor *result = qkv_log_softmax(graph, logits);
-    if (qkv_graph_check(graph, error)) return NULL;
-    qkv_forward(graph);
+        qkv_model_logits(d->base.model, graph, qkv_transformer_finish(stack, graph, x));
+    d->result = qkv_log_softmax(graph, logits);
+    d->built = rows;
+    return qkv_graph_check(graph, error);
+}
+
+/* Whether the ids are words of the target vocabulary, as building checks too. */
+static bool are_words(const struct transformer_decoding *d, int64_t rows, const int32_t *ids)
+{
+    for (int64_t i = 0; i < rows; i++)
+        if (ids[i] < 0 || ids[i] >= d->base.model->target_size) return false;
+    return true;
+}
+
+const void *qkv_transformer_decoding_step(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
+                                          const int64_t *sentences, struct qkv_error *error)
+{
+    struct transformer_decoding *d = inside(decoding);
+    QKV_BUG(rows > d->rows || d->step >= d->length, "step %lld of %lld with %lld rows of %lld",
+            (long long)d->step, (long long)d->length, (long long)rows, (long long)d->rows);
+    memcpy(d->ids, ids, (size_t)rows * sizeof *ids);
+    if (rows != d->built || !are_words(d, rows, ids)) {
+        if (build(d, rows, sentences, error)) return NULL;
+    } else {
+        qkv_graph_rewind(d->decoder);
+    }
+    set_segments(d, rows, sentences);
+    qkv_forward(d->decoder);
     d->step++;
-    return qkv_tensor_value(result);
+    return qkv_tensor_value(d->result);
 }
 
 static void reorder_cache(const struct transformer_decoding *d, struct cache *cache, int64_t rows,
@@ -223,6 +267,7 @@ void qkv_transformer_decoding_reorder(struct qkv_decoding *decoding, int64_t row
     bool same = true;
     for (int64_t i = 0; i < rows; i++) same = same && parents[i] == i;
     if (same) return;
+    d->built = 0;
     const struct transformer *network = decoding->model->network;
     for (int64_t i = 0; i < network->decoder.layers; i++) {
         reorder_cache(d, &d->layers[i].keys, rows, parents);

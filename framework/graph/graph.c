@@ -319,6 +319,11 @@ void qkv_forward(struct qkv_graph *graph)
     }
 }
 
+void qkv_graph_rewind(struct qkv_graph *graph)
+{
+    graph->computed = NULL;
+}
+
 /* Where backward begins. Only a parameter whose gradients accumulate has been touched before. */
 static void start_gradient(struct qkv_tensor *tensor, const double *cotangent)
 {

@@ -60,6 +60,10 @@ static bool attention_shape(struct qkv_tensor *y)
     struct attention a = attention_of(y);
     if (!check_attention(y, a.query_rows, a.key_rows, y->input[3])) return false;
     y->shape = QKV_SHAPE(a.query_rows, a.out_ld);
+    /* What is kept is laid out for one kernel: the choice stays, even if segments are shorter by the time it
+     * runs. */
+    y->options.kernel =
+        kernels_of(&a) == &VARIANT(qkv_attention_, flash) ? QKV_KERNEL_FLASH : QKV_KERNEL_EXACT;
     y->saved_count = kernels_of(&a)->saved(&a);
     y->scratch = kernels_of(&a)->scratch(&a);
     return true;

@@ -19,12 +19,27 @@ struct place {
 
 typedef void visitor(struct qkv_tensor *y, const struct attention *a, const struct place *place);
 
-static void visit_blocks(struct qkv_tensor *y, const struct attention *a, visitor *visit)
+/* A sentence of one query, of which nothing is hidden: every step of decoding. */
+static bool is_single(const struct attention *a, const struct pair *p)
+{
+    return p->queries == 1 && !a->mask && !a->options->window && !counts_distance(a);
+}
+
+/* `single`: what is called instead, once for all heads of such a sentence, with the place of the first; or
+ * NULL. */
+static void visit_blocks(struct qkv_tensor *y, const struct attention *a, visitor *visit, visitor *single)
 {
     struct place place = {.at = 0};
     int64_t ragged = 0;
     for (int64_t s = 0; s < qkv_segment_count(&a->options->queries); s++) {
         struct pair p = pair_at(a->options, s, ragged, a->query_rows, a->key_rows);
+        if (single && is_single(a, &p)) {
+            place.head = head_at(a, &p, 0);
+            single(y, a, &place);
+            place.at += a->heads * p.keys;
+            ragged += a->heads * p.keys;
+            continue;
+        }
         int64_t most = block_rows(a, &p);
         for (int64_t h = 0; h < a->heads; h++, ragged += p.queries * p.keys) {
             place.head = head_at(a, &p, h);
@@ -96,28 +111,80 @@ static void add_distances(const struct qkv_tensor *y, const struct attention *a,
     }
 }
 
-/* Short rows, of which each sees its first few: all exponentials of the block are taken together, because a
- * row alone would not fill a vector. What is hidden is overwritten. */
-static void short_softmax(const struct attention *a, const struct place *place, real *weights)
+/* Softmax of short rows, of which the first sees its first `first` keys and each other `more` than the one
+ * before: all exponentials are taken together, because a row alone would not fill a vector. What is hidden is
+ * overwritten. */
+static void short_softmax(int64_t rows, int64_t columns, int64_t first, int64_t more, real *weights)
 {
-    const struct block *b = &place->block;
-    const struct pair *p = &place->head.pair;
-    int64_t first = a->options->causal ? p->keys - p->queries + b->row + 1 : b->columns;
-    int64_t more = a->options->causal ? 1 : 0; /* keys that each row sees beyond those of the row before */
-    for (int64_t i = 0; i < b->rows; i++) {
-        real *row = weights + i * b->columns, most = row[0];
+    for (int64_t i = 0; i < rows; i++) {
+        real *row = weights + i * columns, most = row[0];
         for (int64_t j = 1; j < first + more * i; j++) most = row[j] > most ? row[j] : most;
-        for (int64_t j = 0; j < b->columns; j++) row[j] -= most;
+        for (int64_t j = 0; j < columns; j++) row[j] -= most;
     }
-    for (int64_t i = 0; i < b->rows * b->columns; i++) weights[i] = fast_exp(weights[i]);
-    for (int64_t i = 0; i < b->rows; i++) {
-        real *row = weights + i * b->columns, sum = 0;
+    for (int64_t i = 0; i < rows * columns; i++) weights[i] = fast_exp(weights[i]);
+    for (int64_t i = 0; i < rows; i++) {
+        real *row = weights + i * columns, sum = 0;
         int64_t seen = first + more * i;
         for (int64_t j = 0; j < seen; j++) sum += row[j];
         real inverse = 1 / sum;
         for (int64_t j = 0; j < seen; j++) row[j] *= inverse;
-        for (int64_t j = seen; j < b->columns; j++) row[j] = 0;
+        for (int64_t j = seen; j < columns; j++) row[j] = 0;
     }
+}
+
+/* The sums of four vectors of 16, beside each other: by halves, because sums of one vector after the other
+ * would take four times as long as their products. */
+static inline void four_sums(const vector16 x[4], real sums[4])
+{
+    vector4 s[4];
+    for (int i = 0; i < 4; i++) {
+        vector4 part[4];
+        memcpy(part, &x[i], sizeof part);
+        s[i] = (part[0] + part[1]) + (part[2] + part[3]);
+    }
+    const vector4 column[4] = {{s[0][0], s[1][0], s[2][0], s[3][0]},
+                               {s[0][1], s[1][1], s[2][1], s[3][1]},
+                               {s[0][2], s[1][2], s[2][2], s[3][2]},
+                               {s[0][3], s[1][3], s[2][3], s[3][3]}};
+    *(vector4 *)sums = (column[0] + column[1]) + (column[2] + column[3]);
+}
+
+/* Scores of one query with n keys, four at a time; of the last four some may be the last key once more. */
+static void dots(int64_t width, int64_t n, const real *query, const real *key, int64_t ld, real scale,
+                 real *scores)
+{
+    if (width % 16) {
+        for (int64_t j = 0; j < n; j++) scores[j] = scale * row_dot(width, query, key + j * ld);
+        return;
+    }
+    for (int64_t j = 0; j < n; j += 4) {
+        const real *of[4];
+        vector16 sum[4] = {{0}};
+        for (int64_t i = 0; i < 4; i++) of[i] = key + (j + i < n ? j + i : n - 1) * ld;
+        for (int64_t l = 0; l < width; l += 16) {
+            vector16 left = *(const vector16 *)(query + l);
+            for (int i = 0; i < 4; i++) sum[i] += left * *(const vector16 *)(of[i] + l);
+        }
+        real four[4];
+        four_sums(sum, four);
+        for (int64_t i = 0; i < 4 && j + i < n; i++) scores[j + i] = scale * four[i];
+    }
+}
+
+static void single_weights(struct qkv_tensor *y, const struct attention *a, const struct place *place)
+{
+    const struct pair *p = &place->head.pair;
+    real *weights = (real *)y->saved + place->at;
+    for (int64_t h = 0; h < a->heads; h++) {
+        struct head head = head_at(a, p, h);
+        dots(a->key_width, p->keys, a->query + head.query, a->key + head.key, a->key_ld, a->scale,
+             weights + h * p->keys);
+    }
+    if (p->keys < SHORT_ROW) {
+        short_softmax(a->heads, p->keys, p->keys, 0, weights);
+        return;
+    }
+    for (int64_t h = 0; h < a->heads; h++) row_softmax(p->keys, weights + h * p->keys, weights + h * p->keys);
 }
 
 static void block_weights(struct qkv_tensor *y, const struct attention *a, const struct place *place)
@@ -135,7 +202,9 @@ static void block_weights(struct qkv_tensor *y, const struct attention *a, const
     for (int64_t i = 0; counts_distance(a) && i < b->rows; i++)
         add_distances(y, a, place, i, weights + i * b->columns);
     if (!a->mask && !a->options->window && b->columns < SHORT_ROW) {
-        short_softmax(a, place, weights);
+        bool causal = a->options->causal;
+        short_softmax(b->rows, b->columns, causal ? p->keys - p->queries + b->row + 1 : b->columns, causal,
+                      weights);
         return;
     }
     for (int64_t i = 0; i < b->rows; i++) {
@@ -204,15 +273,26 @@ static void block_mix(struct qkv_tensor *y, const struct attention *a, const str
     }
 }
 
+static void single_mix(struct qkv_tensor *y, const struct attention *a, const struct place *place)
+{
+    const struct pair *p = &place->head.pair;
+    const real *used = used_weights(y, a) + place->at;
+    for (int64_t h = 0; h < a->heads; h++) {
+        struct head head = head_at(a, p, h);
+        tile_product(1, a->value_width, p->keys, used + h * p->keys, p->keys, a->value + head.value,
+                     a->value_ld, false, (real *)y->value + head.out, a->out_ld);
+    }
+}
+
 static void exact_forward(struct qkv_tensor *y, const struct attention *a)
 {
     distance_table(y, a);
-    visit_blocks(y, a, block_weights);
+    visit_blocks(y, a, block_weights, single_weights);
     if (a->drops && a->options->window)
-        visit_blocks(y, a, drop_block);
+        visit_blocks(y, a, drop_block, NULL);
     else if (a->drops)
         drop_all(y, y->saved_count / 2, y->saved, (real *)y->saved + y->saved_count / 2);
-    visit_blocks(y, a, block_mix);
+    visit_blocks(y, a, block_mix, single_mix);
 }
 
 /* ---- backward ---- */
@@ -281,7 +361,7 @@ static void block_backward(struct qkv_tensor *y, const struct attention *a, cons
 static void exact_backward(struct qkv_tensor *y, const struct attention *a)
 {
     distance_clear(y, a);
-    visit_blocks(y, a, block_backward);
+    visit_blocks(y, a, block_backward, NULL);
     distance_fold(y, a);
 }
 
@@ -301,7 +381,7 @@ static void block_spread(struct qkv_tensor *y, const struct attention *a, const 
 
 static void exact_spread(struct qkv_tensor *y, const struct attention *a)
 {
-    visit_blocks(y, a, block_spread);
+    visit_blocks(y, a, block_spread, NULL);
 }
 
 const struct qkv_attention_kernels VARIANT(qkv_attention_, exact) = {

@@ -152,6 +152,11 @@ OP(scatter_rows, .inputs = 1, .shape = scatter_rows_shape, .forward = scatter_ro
 
 /* ---- add_positions: y = x + table[first + row within its segment];  dx += dy, dtable likewise ---- */
 
+static int64_t first_of(const struct qkv_tensor *y)
+{
+    return y->options.first ? *y->options.first : 0;
+}
+
 /* Every row of a segment has a position in the table. */
 static bool check_positions(struct qkv_tensor *y, const struct qkv_tensor *x, const struct qkv_tensor *table)
 {
@@ -159,8 +164,8 @@ static bool check_positions(struct qkv_tensor *y, const struct qkv_tensor *x, co
     int64_t rows = x->shape.size[0];
     if (!check_segments(y, segments, rows, "input")) return false;
     for (int64_t s = 0; s < qkv_segment_count(segments); s++) {
-        int64_t last = y->options.start + qkv_segment_length(segments, s, rows);
-        if (y->options.start < 0 || last > table->shape.size[0])
+        int64_t last = first_of(y) + qkv_segment_length(segments, s, rows);
+        if (first_of(y) < 0 || last > table->shape.size[0])
             return qkv_refuse(y, "segment %lld reaches position %lld, but the table has %lld", (long long)s,
                               (long long)last, (long long)table->shape.size[0]);
     }
@@ -181,8 +186,7 @@ static void add_positions_forward(struct qkv_tensor *y)
 {
     const struct qkv_segments *segments = &y->options.queries;
     int64_t rows = y->shape.size[0], columns = y->shape.size[1];
-    const real *x = y->input[0]->value,
-               *table = (const real *)y->input[1]->value + y->options.start * columns;
+    const real *x = y->input[0]->value, *table = (const real *)y->input[1]->value + first_of(y) * columns;
     real *out = y->value;
     if (segments->count) memcpy(out, x, (size_t)y->count * sizeof(real)); /* rows outside all segments */
     for (int64_t s = 0; s < qkv_segment_count(segments); s++) {
@@ -203,12 +207,14 @@ static void add_positions_backward(struct qkv_tensor *y)
     real *dtable = gradient_of(y->input[1]);
     for (int64_t s = 0; dtable && s < qkv_segment_count(segments); s++)
         accumulate(qkv_segment_length(segments, s, rows) * columns, 1,
-                   dy + qkv_segment_start(segments, s) * columns, dtable + y->options.start * columns);
+                   dy + qkv_segment_start(segments, s) * columns, dtable + first_of(y) * columns);
 }
 
-static const int64_t SAMPLE_STARTS[] = {0, 3, 4}, SAMPLE_LENGTHS[] = {3, 1, 2};
+static const int64_t SAMPLE_STARTS[] = {0, 3, 4}, SAMPLE_LENGTHS[] = {3, 1, 2}, SECOND = 1;
 static const struct qkv_sample add_positions_good[] = {
-    {"ragged", {IN(6, 2), IN(4, 2)}, .options = {.queries = {3, SAMPLE_STARTS, SAMPLE_LENGTHS}, .start = 1}},
+    {"ragged",
+     {IN(6, 2), IN(4, 2)},
+     .options = {.queries = {3, SAMPLE_STARTS, SAMPLE_LENGTHS}, .first = &SECOND}},
     {"rows outside", {IN(7, 2), IN(4, 2)}, .options = {.queries = {3, SAMPLE_STARTS, SAMPLE_LENGTHS}}},
     {"whole", {IN(3, 5), IN(3, 5)}},
     {"constant table", {IN(3, 5), IN(7, 5)}, .constant = 2},
@@ -248,7 +254,7 @@ static void rotate_rows(struct qkv_tensor *y, const real *from, real *to,
 {
     const struct qkv_segments *segments = &y->options.queries;
     int64_t columns = qkv_columns(y), rows = y->shape.size[0], width = y->input[1]->shape.size[1];
-    const real *table = (const real *)y->input[1]->value + y->options.start * width;
+    const real *table = (const real *)y->input[1]->value + first_of(y) * width;
     for (int64_t s = 0; s < qkv_segment_count(segments); s++) {
         int64_t row = qkv_segment_start(segments, s) * columns;
         for (int64_t i = 0; i < qkv_segment_length(segments, s, rows); i++, row += columns)
@@ -299,7 +305,7 @@ static const int64_t ROTATE_STARTS[] = {0, 2, 5}, ROTATE_LENGTHS[] = {2, 3, 0};
 static const struct qkv_sample rotate_good[] = {
     {"two heads",
      {IN(6, 8), IN(4, 4)},
-     .options = {.queries = {3, ROTATE_STARTS, ROTATE_LENGTHS}, .start = 1},
+     .options = {.queries = {3, ROTATE_STARTS, ROTATE_LENGTHS}, .first = &SECOND},
      .constant = 2},
     {"whole, one head", {IN(3, 2), IN(3, 2)}, .constant = 2},
     {0},
@@ -315,7 +321,7 @@ static const struct qkv_sample rotate_bad[] = {
      .message = "input is [3, 6], but its width must be a multiple of that of the table, [3, 4]"},
     {"too long",
      {IN(3, 4), IN(3, 4)},
-     .options = {.start = 1},
+     .options = {.first = &SECOND},
      .constant = 2,
      .message = "segment 0 reaches position 4, but the table has 3"},
     {"learned", {IN(3, 4), IN(3, 4)}, .message = "the table must not need a gradient"},

@@ -38,14 +38,14 @@ void qkv_multi_head_init(struct qkv_multi_head *layer, struct qkv_parameters *pa
 }
 
 struct qkv_tensor *qkv_multi_head_query(const struct qkv_multi_head *layer, struct qkv_graph *graph,
-                                        struct qkv_tensor *x, struct qkv_segments segments, int64_t first)
+                                        struct qkv_tensor *x, struct qkv_segments segments, const int64_t *first)
 {
     return qkv_positions_turn(layer->positions, graph, qkv_dense_apply(&layer->query, graph, x), segments,
                               first);
 }
 
 struct qkv_tensor *qkv_multi_head_key(const struct qkv_multi_head *layer, struct qkv_graph *graph,
-                                      struct qkv_tensor *memory, struct qkv_segments segments, int64_t first)
+                                      struct qkv_tensor *memory, struct qkv_segments segments, const int64_t *first)
 {
     return qkv_positions_turn(layer->positions, graph, qkv_dense_apply(&layer->key, graph, memory), segments,
                               first);
@@ -91,8 +91,8 @@ struct qkv_tensor *qkv_multi_head_apply(const struct qkv_multi_head *layer, stru
                                         struct qkv_tensor *mask, struct qkv_segments queries,
                                         struct qkv_segments keys, struct qkv_tensor **node)
 {
-    struct qkv_tensor *query = qkv_multi_head_query(layer, graph, x, queries, 0);
-    struct qkv_tensor *key = qkv_multi_head_key(layer, graph, memory, keys, 0);
+    struct qkv_tensor *query = qkv_multi_head_query(layer, graph, x, queries, NULL);
+    struct qkv_tensor *key = qkv_multi_head_key(layer, graph, memory, keys, NULL);
     struct qkv_tensor *value = qkv_multi_head_value(layer, graph, memory);
     return qkv_multi_head_attend(layer, graph, query, key, value, mask, queries, keys, node);
 }

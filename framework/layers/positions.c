@@ -64,7 +64,7 @@ static struct qkv_tensor *sinusoids_of(const struct qkv_positions *layer, struct
 }
 
 struct qkv_tensor *qkv_positions_apply(const struct qkv_positions *layer, struct qkv_graph *graph,
-                                       struct qkv_tensor *x, struct qkv_segments segments, int64_t first)
+                                       struct qkv_tensor *x, struct qkv_segments segments, const int64_t *first)
 {
     if (layer->kind != QKV_POSITION_LEARNED && layer->kind != QKV_POSITION_SINUSOIDAL) return x;
     const char *outer = qkv_graph_scope(graph, layer->name);
@@ -76,7 +76,7 @@ struct qkv_tensor *qkv_positions_apply(const struct qkv_positions *layer, struct
 }
 
 struct qkv_tensor *qkv_positions_turn(const struct qkv_positions *layer, struct qkv_graph *graph,
-                                      struct qkv_tensor *x, struct qkv_segments segments, int64_t first)
+                                      struct qkv_tensor *x, struct qkv_segments segments, const int64_t *first)
 {
     if (!layer || layer->kind != QKV_POSITION_ROTARY) return x;
     const char *outer = qkv_graph_scope(graph, layer->name);
@@ -92,11 +92,13 @@ static void init_sample(void *layer, struct qkv_parameters *parameters, const vo
     qkv_positions_init(layer, parameters, options, name);
 }
 
+static const int64_t SECOND = 1; /* where the samples begin */
+
 static struct qkv_tensor *apply_sample(const void *layer, struct qkv_graph *graph,
                                        struct qkv_tensor *const *input, const struct qkv_layer_sample *sample)
 {
-    struct qkv_tensor *x = qkv_positions_apply(layer, graph, input[0], sample->segments[0], 1);
-    return qkv_positions_turn(layer, graph, x, sample->segments[0], 1);
+    struct qkv_tensor *x = qkv_positions_apply(layer, graph, input[0], sample->segments[0], &SECOND);
+    return qkv_positions_turn(layer, graph, x, sample->segments[0], &SECOND);
 }
 
 static const struct qkv_positions_options SINUSOIDAL = {QKV_POSITION_SINUSOIDAL, 6, 4, 10000, 0,

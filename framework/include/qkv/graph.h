@@ -112,6 +112,12 @@ QKV_API const char *qkv_graph_scope(struct qkv_graph *graph, const char *name);
 /* Computes the nodes that were recorded since the last call. Does nothing in a graph that has failed. */
 QKV_API void qkv_forward(struct qkv_graph *graph);
 
+/* The next qkv_forward computes every node again, from what leaves, row numbers, segments and positions hold
+ * by then. The caller sees to it that row numbers stay within their bounds and that no segment is longer than
+ * it was when its nodes were built. For a graph without gradients that runs many times over, as a step of
+ * decoding. */
+QKV_API void qkv_graph_rewind(struct qkv_graph *graph);
+
 /* Adds d(sum(y * cotangent)) / dx to the gradient of every x; other gradients of this graph are set, not
  * added to. `cotangent` holds as many numbers as y, NULL stands for ones. qkv_forward must have run. */
 QKV_API void qkv_backward(struct qkv_graph *graph, struct qkv_tensor *y, const double *cotangent);

@@ -87,13 +87,13 @@ QKV_API void qkv_positions_init(struct qkv_positions *layer, struct qkv_paramete
  */
 QKV_API struct qkv_tensor *qkv_positions_apply(const struct qkv_positions *layer, struct qkv_graph *graph,
                                                struct qkv_tensor *x, struct qkv_segments segments,
-                                               int64_t first);
+                                               const int64_t *first);
 
 /* rotary: turns queries or keys [N, heads * width], likewise; x itself for the other kinds and where layer is
  * NULL. */
 QKV_API struct qkv_tensor *qkv_positions_turn(const struct qkv_positions *layer, struct qkv_graph *graph,
                                               struct qkv_tensor *x, struct qkv_segments segments,
-                                              int64_t first);
+                                              const int64_t *first);
 
 /* Column j of position p (Vaswani et al. 2017, 3.5): sin(p / base^(2i/width)) for j = 2i, cos of the same for
  * 2i + 1. The last column of an odd width has no partner and stays 0. */
@@ -158,10 +158,10 @@ QKV_API struct qkv_tensor *qkv_multi_head_apply(const struct qkv_multi_head *lay
 /* The projections alone, [N, H K], [N, G K] and [N, G V]; row i of each segment has position first + i. */
 QKV_API struct qkv_tensor *qkv_multi_head_query(const struct qkv_multi_head *layer, struct qkv_graph *graph,
                                                 struct qkv_tensor *x, struct qkv_segments segments,
-                                                int64_t first);
+                                                const int64_t *first);
 QKV_API struct qkv_tensor *qkv_multi_head_key(const struct qkv_multi_head *layer, struct qkv_graph *graph,
                                               struct qkv_tensor *memory, struct qkv_segments segments,
-                                              int64_t first);
+                                              const int64_t *first);
 QKV_API struct qkv_tensor *qkv_multi_head_value(const struct qkv_multi_head *layer, struct qkv_graph *graph,
                                                 struct qkv_tensor *memory);
 /* The part behind the projections: key and value are given, as from a cache. The queries of a sentence may be

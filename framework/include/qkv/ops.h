@@ -18,6 +18,7 @@ struct qkv_options {
     enum qkv_attention_kernel kernel;
     const int32_t *indices; /* the caller's, must outlive the node */
     int64_t index_count;
+    const int64_t *first; /* the caller's, as indices are */
     struct qkv_segments queries, keys;
 };
 
