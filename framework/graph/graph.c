@@ -169,12 +169,14 @@ static struct qkv_tensor *finish(struct qkv_tensor *tensor)
     struct qkv_graph *graph = tensor->graph;
     tensor->count = qkv_shape_count(tensor->shape);
     size_t bytes = (size_t)tensor->count * graph->size;
-    if (!tensor->value) tensor->value = qkv_arena_allocate(&graph->arena, bytes);
-    bool own_gradient = tensor->needs_gradient && (tensor->op == QKV_OP_leaf || !graph->shares);
+    bool planned = graph->shares && tensor->op != QKV_OP_leaf; /* its memory is given by qkv_graph_plan */
+    bool own_gradient = tensor->needs_gradient && !planned;
+    if (!tensor->value && !planned) tensor->value = qkv_arena_allocate(&graph->arena, bytes);
     if (own_gradient && !tensor->gradient) tensor->gradient = qkv_arena_allocate(&graph->arena, bytes);
     if (tensor->saved_count)
         tensor->saved = qkv_arena_allocate(&graph->arena, (size_t)tensor->saved_count * graph->size);
-    if (!tensor->value || (own_gradient && !tensor->gradient) || (tensor->saved_count && !tensor->saved))
+    if ((!tensor->value && !planned) || (own_gradient && !tensor->gradient) ||
+        (tensor->saved_count && !tensor->saved))
         return qkv_graph_fail(graph, "out of memory for a tensor of shape %s", qkv_shape_text(tensor->shape));
     if (tensor->scratch > graph->scratch_wanted) graph->scratch_wanted = tensor->scratch;
     if (graph->scratch_wanted > graph->scratch_count) {
@@ -210,6 +212,7 @@ struct qkv_tensor *qkv_node(struct qkv_graph *graph, enum qkv_op_id op, struct q
             qkv_refuse(y, "input %d belongs to another graph", i + 1);
             return NULL;
         }
+        inputs[i]->consumers++;
         y->needs_gradient |= inputs[i]->needs_gradient;
     }
     if (y->needs_gradient && !rule->backward) {
@@ -222,7 +225,7 @@ struct qkv_tensor *qkv_node(struct qkv_graph *graph, enum qkv_op_id op, struct q
         return NULL;
     }
     if (rule->drops && graph->drops_out) y->ordinal = graph->dropping++;
-    if (rule->in_place) y->value = y->input[0]->value;
+    if (rule->in_place) y->value = y->input[0]->value; /* NULL where it has not been planned yet */
     return finish(y);
 }
 

@@ -29,7 +29,9 @@ struct qkv_tensor {
     void *weights;       /* attention: what the op's `weights` has made */
     int64_t saved_count; /* set by the shape rule */
     int64_t scratch;     /* set by the shape rule: numbers that forward or backward need while they run */
-    uint32_t ordinal;    /* counts the dropping nodes of a graph: the sub-stream of their masks */
+    int consumers;       /* inputs of other nodes that are this one */
+    struct qkv_tensor *over; /* plan.c: the input whose memory this one has taken */
+    uint32_t ordinal;        /* counts the dropping nodes of a graph: the sub-stream of their masks */
 
     struct qkv_tensor *input[QKV_MAX_INPUTS];
     struct qkv_options options;
@@ -48,7 +50,7 @@ struct qkv_graph {
     int64_t scratch_count, scratch_wanted;
 
     bool gradients, drops_out, failed;
-    bool shares;                /* gradients between leaves and result share memory */
+    bool shares;                /* tensors between leaves and result share memory */
     struct qkv_tensor *planned; /* what they were planned for */
     struct qkv_random random;
     uint32_t dropping;
@@ -88,6 +90,9 @@ struct qkv_op {
     unsigned optional; /* bit i: input i may be NULL */
     bool drops;        /* draws random numbers: gets a sub-stream of its own */
     bool in_place;     /* the value of the result is that of input 0 */
+    bool lends;        /* backward does not read the result: the op that alone uses it may write over it */
+    unsigned takes; /* bit i: the result may be written over input i, which backward does not read either, and
+                       its gradient over that of the result */
 
     /* Sets y->shape, saved_count and scratch from inputs and options, or returns qkv_refuse(y, "..."). */
     bool (*shape)(struct qkv_tensor *y);

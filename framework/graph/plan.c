@@ -1,4 +1,4 @@
-/* Where the gradients of a graph whose gradients share memory stand. */
+/* Where the values and gradients of a graph stand whose tensors share memory. */
 #include "graph/graph.h"
 
 /* Gives x the smallest spare piece that is large enough, or new memory; false where there is none. */
@@ -21,7 +21,7 @@ static bool give_piece(struct qkv_tensor *x, struct qkv_piece **spares)
     return x->gradient != NULL;
 }
 
-void qkv_graph_share_gradients(struct qkv_graph *graph, bool share)
+void qkv_graph_share_memory(struct qkv_graph *graph, bool share)
 {
     QKV_BUG(graph->first, "a graph that holds tensors cannot change where their gradients stand");
     graph->shares = share;
@@ -32,19 +32,54 @@ static bool wants_piece(const struct qkv_tensor *x)
     return x && x->needs_gradient && x->op != QKV_OP_leaf && !x->piece;
 }
 
+static struct qkv_tensor *input_to_take(const struct qkv_tensor *y)
+{
+    const struct qkv_op *const *ops = y->graph->ops;
+    for (int i = 0; i < QKV_MAX_INPUTS; i++) {
+        struct qkv_tensor *x = y->input[i];
+        if (!x || x->op == QKV_OP_leaf || !(ops[y->op]->takes >> i & 1) || !ops[x->op]->lends) continue;
+        if (x->consumers == 1 && x->count == y->count && x->needs_gradient == y->needs_gradient) return x;
+    }
+    return NULL;
+}
+
+/* Goes through the graph as forward will. */
+static bool give_values(struct qkv_graph *graph)
+{
+    for (struct qkv_tensor *x = graph->first; x; x = x->next) {
+        if (x->op == QKV_OP_leaf) continue;
+        if (graph->ops[x->op]->in_place)
+            x->value = x->input[0]->value;
+        else if ((x->over = input_to_take(x)))
+            x->value = x->over->value;
+        else
+            x->value = qkv_arena_allocate(&graph->arena, (size_t)x->count * graph->size);
+        if (!x->value) {
+            qkv_graph_fail(graph, "out of memory for a tensor of shape %s", qkv_shape_text(x->shape));
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Goes through the graph as backward will: a node's inputs get memory before it runs, its own is spare
- * afterwards. */
+ * afterwards, or is that of the input whose value it has written over. */
 void qkv_graph_plan(struct qkv_graph *graph, struct qkv_tensor *y)
 {
     struct qkv_piece *spares = NULL;
     if (graph->failed || !y || !graph->shares) return;
     QKV_BUG(graph->planned, "a graph is planned twice");
     graph->planned = y;
-    if (wants_piece(y) && !give_piece(y, &spares)) return;
+    if (!give_values(graph) || (wants_piece(y) && !give_piece(y, &spares))) return;
     for (struct qkv_tensor *x = y; x; x = x->previous) {
         if (!x->piece) continue;
+        if (x->over) {
+            x->over->piece = x->piece;
+            x->over->gradient = x->gradient;
+        }
         for (int i = 0; i < QKV_MAX_INPUTS; i++)
             if (wants_piece(x->input[i]) && !give_piece(x->input[i], &spares)) return;
+        if (x->over) continue;
         x->piece->next = spares;
         spares = x->piece;
     }

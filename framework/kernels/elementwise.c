@@ -29,6 +29,7 @@ static void add_forward(struct qkv_tensor *y)
 {
     const real *a = y->input[0]->value, *b = y->input[1]->value;
     real *out = y->value;
+#pragma omp simd
     for (int64_t i = 0; i < y->count; i++) out[i] = a[i] + b[i];
 }
 
@@ -41,8 +42,8 @@ static void add_backward(struct qkv_tensor *y)
     }
 }
 
-OP(add, .inputs = 2, .shape = pair_shape, .forward = add_forward, .backward = add_backward,
-   .good = SAMPLES(pair_good), .bad = SAMPLES(pair_bad));
+OP(add, .inputs = 2, .lends = true, .takes = 1 | 2, .shape = pair_shape, .forward = add_forward,
+   .backward = add_backward, .good = SAMPLES(pair_good), .bad = SAMPLES(pair_bad));
 
 /* ---- subtract: da += dy, db -= dy ---- */
 
@@ -64,8 +65,8 @@ static void subtract_backward(struct qkv_tensor *y)
         for (int64_t i = 0; i < y->count; i++) db[i] -= dy[i];
 }
 
-OP(subtract, .inputs = 2, .shape = pair_shape, .forward = subtract_forward, .backward = subtract_backward,
-   .good = SAMPLES(pair_good), .bad = SAMPLES(pair_bad));
+OP(subtract, .inputs = 2, .lends = true, .shape = pair_shape, .forward = subtract_forward,
+   .backward = subtract_backward, .good = SAMPLES(pair_good), .bad = SAMPLES(pair_bad));
 
 /* ---- multiply: da += dy b, db += dy a ---- */
 
@@ -97,15 +98,18 @@ static void scale_forward(struct qkv_tensor *y)
     const real *x = y->input[0]->value;
     real *out = y->value;
     real factor = (real)y->options.factor;
+#pragma omp simd
     for (int64_t i = 0; i < y->count; i++) out[i] = factor * x[i];
 }
 
 static void scale_backward(struct qkv_tensor *y)
 {
-    real *dx = gradient_of(y->input[0]);
+    real beta;
+    real *dx = claim_gradient(y->input[0], &beta);
     const real *dy = y->gradient;
     real factor = (real)y->options.factor;
-    for (int64_t i = 0; i < y->count; i++) dx[i] += factor * dy[i];
+#pragma omp simd
+    for (int64_t i = 0; i < y->count; i++) dx[i] = (beta > 0 ? dx[i] : 0) + factor * dy[i];
 }
 
 static const struct qkv_sample scale_good[] = {
@@ -114,8 +118,8 @@ static const struct qkv_sample scale_good[] = {
     {0},
 };
 static const struct qkv_sample none_bad[] = {{0}};
-OP(scale, .inputs = 1, .shape = same_as_input, .forward = scale_forward, .backward = scale_backward,
-   .good = SAMPLES(scale_good), .bad = SAMPLES(none_bad));
+OP(scale, .inputs = 1, .lends = true, .takes = 1, .shape = same_as_input, .forward = scale_forward,
+   .backward = scale_backward, .good = SAMPLES(scale_good), .bad = SAMPLES(none_bad));
 
 /* ---- add_row: dx += dy, drow += sum of the rows of dy ---- */
 
@@ -157,11 +161,12 @@ static const struct qkv_sample add_row_bad[] = {
     {"a matrix", {IN(3, 5), IN(1, 5)}, .message = "row is [1, 5], but must be [5]"},
     {0},
 };
-OP(add_row, .inputs = 2, .shape = add_row_shape, .forward = add_row_forward, .backward = add_row_backward,
-   .good = SAMPLES(add_row_good), .bad = SAMPLES(add_row_bad));
+OP(add_row, .inputs = 2, .lends = true, .shape = add_row_shape, .forward = add_row_forward,
+   .backward = add_row_backward, .good = SAMPLES(add_row_good), .bad = SAMPLES(add_row_bad));
 
 /* ---- functions of one number: dx += dy f'(x) ----
- * UNARY(name, samples, value, derivative): `x` is the input, `f` the result, both may use them. */
+ * UNARY(name, samples, takes, value, derivative): `x` is the input, `f` the result. A derivative that uses f
+ * alone lets the op take its input. */
 
 static const struct qkv_sample unary_good[] = {
     {"matrix", {IN(3, 5)}},
@@ -175,31 +180,32 @@ static const struct qkv_sample positive_good[] = {
     {0},
 };
 
-#define UNARY(title, samples, value_of, derivative_of)                                                       \
+#define UNARY(title, samples, taken, value_of, derivative_of)                                                \
     static void title##_forward(struct qkv_tensor *y)                                                        \
     {                                                                                                        \
-        const real *restrict from = y->input[0]->value;                                                      \
-        real *restrict to = y->value;                                                                        \
-        for (int64_t i = 0; i < y->count; i++) {                                                             \
+        const real *from = y->input[0]->value;                                                               \
+        real *to = y->value;                                                                                 \
+        _Pragma("omp simd") for (int64_t i = 0; i < y->count; i++)                                           \
+        {                                                                                                    \
             real x = from[i];                                                                                \
             to[i] = (value_of);                                                                              \
         }                                                                                                    \
     }                                                                                                        \
     static void title##_backward(struct qkv_tensor *y)                                                       \
     {                                                                                                        \
-        const real *restrict from = y->input[0]->value, *restrict result = y->value,                         \
-                             *restrict dy = y->gradient;                                                     \
+        const real *from = y->input[0]->value, *result = y->value, *dy = y->gradient;                        \
         real beta;                                                                                           \
-        real *restrict dx = claim_gradient(y->input[0], &beta);                                              \
-        for (int64_t i = 0; i < y->count; i++) {                                                             \
+        real *dx = claim_gradient(y->input[0], &beta);                                                       \
+        _Pragma("omp simd") for (int64_t i = 0; i < y->count; i++)                                           \
+        {                                                                                                    \
             real x = from[i], f = result[i];                                                                 \
             (void)x, (void)f;                                                                                \
             real before = beta > 0 ? dx[i] : 0;                                                              \
             dx[i] = before + dy[i] * (derivative_of);                                                        \
         }                                                                                                    \
     }                                                                                                        \
-    OP(title, .inputs = 1, .shape = same_as_input, .forward = title##_forward, .backward = title##_backward, \
-       .good = SAMPLES(samples), .bad = SAMPLES(none_bad))
+    OP(title, .inputs = 1, .takes = taken, .shape = same_as_input, .forward = title##_forward,               \
+       .backward = title##_backward, .good = SAMPLES(samples), .bad = SAMPLES(none_bad))
 
 /* Phi(x), the normal distribution function; erfc keeps the digits that 1 + erf loses for negative x. */
 static inline real normal_cdf(real x)
@@ -234,14 +240,14 @@ static inline real silu_derivative(real x)
     return s * (1 + x * (1 - s));
 }
 
-UNARY(relu, unary_good, x > 0 ? x : 0, (real)(x > 0));
-UNARY(gelu, unary_good, x *normal_cdf(x), gelu_derivative(x));
-UNARY(gelu_tanh, unary_good, x *fast_sigmoid(gelu_inner(x)), gelu_tanh_derivative(x));
-UNARY(silu, unary_good, x *fast_sigmoid(x), silu_derivative(x));
-UNARY(tanh, unary_good, fast_tanh(x), 1 - f * f);
-UNARY(sigmoid, unary_good, fast_sigmoid(x), f *(1 - f));
-UNARY(exp, unary_good, fast_exp(x), f);
-UNARY(log, positive_good, REAL(log)(x), 1 / x);
+UNARY(relu, unary_good, 1, x > 0 ? x : 0, (real)(f > 0));
+UNARY(gelu, unary_good, 0, x *normal_cdf(x), gelu_derivative(x));
+UNARY(gelu_tanh, unary_good, 0, x *fast_sigmoid(gelu_inner(x)), gelu_tanh_derivative(x));
+UNARY(silu, unary_good, 0, x *fast_sigmoid(x), silu_derivative(x));
+UNARY(tanh, unary_good, 1, fast_tanh(x), 1 - f * f);
+UNARY(sigmoid, unary_good, 1, fast_sigmoid(x), f *(1 - f));
+UNARY(exp, unary_good, 1, fast_exp(x), f);
+UNARY(log, positive_good, 0, REAL(log)(x), 1 / x);
 
 /* ---- dropout: y = mask / (1 - rate) x ---- */
 
@@ -253,7 +259,7 @@ static bool dropout_shape(struct qkv_tensor *y)
 }
 
 /* to = mask * from / (1 - rate), added or set; the mask is made anew each time: it is cheaper than memory. */
-static void drop(const struct qkv_tensor *y, const real *restrict from, real *restrict to, bool add)
+static void drop(const struct qkv_tensor *y, const real *from, real *to, bool add)
 {
     struct dropper dropper = dropper_of(y);
     uint16_t words[DROPPER_WORDS];
@@ -261,6 +267,7 @@ static void drop(const struct qkv_tensor *y, const real *restrict from, real *re
         int64_t first = block * DROPPER_WORDS;
         int64_t n = y->count - first < DROPPER_WORDS ? y->count - first : DROPPER_WORDS;
         dropper_words(&dropper, block, words);
+#pragma omp simd
         for (int64_t i = 0; i < n; i++) {
             real kept = words[i] >= dropper.threshold ? from[first + i] * dropper.factor : 0;
             to[first + i] = add ? to[first + i] + kept : kept;
@@ -273,7 +280,7 @@ static void dropout_forward(struct qkv_tensor *y)
     if (y->graph->drops_out)
         drop(y, y->input[0]->value, y->value, false);
     else
-        memcpy(y->value, y->input[0]->value, (size_t)y->count * sizeof(real));
+        accumulate(y->count, 0, y->input[0]->value, y->value);
 }
 
 static void dropout_backward(struct qkv_tensor *y)
@@ -297,5 +304,6 @@ static const struct qkv_sample dropout_bad[] = {
     {"negative", {IN(2)}, .options = {.rate = -0.1}, .message = "the rate is -0.1"},
     {0},
 };
-OP(dropout, .inputs = 1, .drops = true, .shape = dropout_shape, .forward = dropout_forward,
-   .backward = dropout_backward, .good = SAMPLES(dropout_good), .bad = SAMPLES(dropout_bad));
+OP(dropout, .inputs = 1, .drops = true, .lends = true, .takes = 1, .shape = dropout_shape,
+   .forward = dropout_forward, .backward = dropout_backward, .good = SAMPLES(dropout_good),
+   .bad = SAMPLES(dropout_bad));

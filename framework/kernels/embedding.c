@@ -76,7 +76,7 @@ static const struct qkv_sample embedding_bad[] = {
      .message = "table is [3], but must have 2 axes"},
     {0},
 };
-OP(embedding, .inputs = 1, .shape = embedding_shape, .forward = embedding_forward,
+OP(embedding, .inputs = 1, .lends = true, .shape = embedding_shape, .forward = embedding_forward,
    .backward = embedding_backward, .good = SAMPLES(embedding_good), .bad = SAMPLES(embedding_bad));
 
 /* ---- gather_rows: y[i] = x[row[i]];  dx[row[i]] += dy[i] ---- */
@@ -107,7 +107,7 @@ static const struct qkv_sample gather_rows_bad[] = {
      .message = "row 3 is 3, but must lie in 0 to 2"},
     {0},
 };
-OP(gather_rows, .inputs = 1, .shape = gather_rows_shape, .forward = gather_rows_forward,
+OP(gather_rows, .inputs = 1, .lends = true, .shape = gather_rows_shape, .forward = gather_rows_forward,
    .backward = gather_rows_backward, .good = SAMPLES(gather_rows_good), .bad = SAMPLES(gather_rows_bad));
 
 /* ---- scatter_rows: y[number[i]] += x[i];  dx[i] += dy[number[i]] ---- */
@@ -147,7 +147,7 @@ static const struct qkv_sample scatter_rows_bad[] = {
      .message = "row 3 is 3, but must lie in 0 to 2"},
     {0},
 };
-OP(scatter_rows, .inputs = 1, .shape = scatter_rows_shape, .forward = scatter_rows_forward,
+OP(scatter_rows, .inputs = 1, .lends = true, .shape = scatter_rows_shape, .forward = scatter_rows_forward,
    .backward = scatter_rows_backward, .good = SAMPLES(scatter_rows_good), .bad = SAMPLES(scatter_rows_bad));
 
 /* ---- add_positions: y = x + table[first + row within its segment];  dx += dy, dtable likewise ---- */
@@ -188,10 +188,11 @@ static void add_positions_forward(struct qkv_tensor *y)
     int64_t rows = y->shape.size[0], columns = y->shape.size[1];
     const real *x = y->input[0]->value, *table = (const real *)y->input[1]->value + first_of(y) * columns;
     real *out = y->value;
-    if (segments->count) memcpy(out, x, (size_t)y->count * sizeof(real)); /* rows outside all segments */
+    if (segments->count) accumulate(y->count, 0, x, out); /* rows outside all segments */
     for (int64_t s = 0; s < qkv_segment_count(segments); s++) {
         int64_t first = qkv_segment_start(segments, s) * columns;
         int64_t count = qkv_segment_length(segments, s, rows) * columns;
+#pragma omp simd
         for (int64_t i = 0; i < count; i++) out[first + i] = x[first + i] + table[i];
     }
 }
@@ -228,8 +229,8 @@ static const struct qkv_sample add_positions_bad[] = {
     {"width", {IN(6, 2), IN(9, 3)}, .message = "input is [6, 2], but table is [9, 3]"},
     {0},
 };
-OP(add_positions, .inputs = 2, .shape = add_positions_shape, .forward = add_positions_forward,
-   .backward = add_positions_backward, .good = SAMPLES(add_positions_good),
+OP(add_positions, .inputs = 2, .lends = true, .takes = 1, .shape = add_positions_shape,
+   .forward = add_positions_forward, .backward = add_positions_backward, .good = SAMPLES(add_positions_good),
    .bad = SAMPLES(add_positions_bad));
 
 /* ---- rotate: (a, b) -> (a c - b s, a s + b c);  backward turns by the opposite angle ---- */

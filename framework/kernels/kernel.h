@@ -10,8 +10,10 @@
  *     static const struct qkv_sample relu_good[] = {...}, relu_bad[] = {...};
  *     OP(relu, .inputs = 1, .shape = relu_shape, ...)
  *
- * and one row in qkv/ops.def. Loops are plain C for the compiler to vectorise: no intrinsics, so that every
- * machine takes the same path; `#pragma omp simd reduction` marks the sums that may be reordered. */
+ * and one row in qkv/ops.def. An op that `takes` an input works also where result and input are the same
+ * memory, and likewise their gradients: its loops go number by number, marked `#pragma omp simd`. Loops are
+ * plain C for the compiler to vectorise: no intrinsics, so that every machine takes the same path; `#pragma
+ * omp simd reduction` marks the sums that may be reordered. */
 #ifndef QKV_KERNELS_KERNEL_H
 #define QKV_KERNELS_KERNEL_H
 
@@ -78,13 +80,15 @@ static inline real *claim_gradient(struct qkv_tensor *x, real *beta)
     return x->gradient;
 }
 
-/* Adds n numbers, or copies them where nothing is there yet. */
-static inline void accumulate(int64_t n, real beta, const real *restrict from, real *restrict to)
+/* Adds n numbers, or copies them where nothing is there yet: none if they stand there already. */
+static inline void accumulate(int64_t n, real beta, const real *from, real *to)
 {
-    if (beta > 0)
+    if (beta > 0) {
+#pragma omp simd
         for (int64_t i = 0; i < n; i++) to[i] += from[i];
-    else
+    } else if (to != from) {
         memcpy(to, from, (size_t)n * sizeof(real));
+    }
 }
 
 /* ---- shape rules ---- */

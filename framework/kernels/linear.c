@@ -90,8 +90,8 @@ static const struct qkv_sample matmul_bad[] = {
     {"leading", {IN(2, 3, 4), IN(3, 4, 2)}, .message = "their leading axes differ"},
     {0},
 };
-OP(matmul, .inputs = 2, .shape = matmul_shape, .forward = matmul_forward, .backward = matmul_backward,
-   .good = SAMPLES(matmul_good), .bad = SAMPLES(matmul_bad));
+OP(matmul, .inputs = 2, .lends = true, .shape = matmul_shape, .forward = matmul_forward,
+   .backward = matmul_backward, .good = SAMPLES(matmul_good), .bad = SAMPLES(matmul_bad));
 
 /* ---- linear: y = x W' + b;  dx = dy W'^T, dW' = x^T dy, db = sum of the rows of dy ---- */
 
@@ -153,5 +153,5 @@ static const struct qkv_sample linear_bad[] = {
     {"no weight", {IN(3, 4)}, .message = "input 2 is NULL"},
     {0},
 };
-OP(linear, .inputs = 3, .optional = 4, .shape = linear_shape, .forward = linear_forward,
+OP(linear, .inputs = 3, .optional = 4, .lends = true, .shape = linear_shape, .forward = linear_forward,
    .backward = linear_backward, .good = SAMPLES(linear_good), .bad = SAMPLES(linear_bad));

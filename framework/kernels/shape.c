@@ -205,8 +205,8 @@ static const struct qkv_sample concat_bad[] = {
     {"axis", {IN(2, 3), IN(2, 3)}, .options = {.axis = 2}, .message = "axis is 2, but input is [2, 3]"},
     {0},
 };
-OP(concat, .inputs = 2, .shape = concat_shape, .forward = concat_forward, .backward = concat_backward,
-   .good = SAMPLES(concat_good), .bad = SAMPLES(concat_bad));
+OP(concat, .inputs = 2, .lends = true, .shape = concat_shape, .forward = concat_forward,
+   .backward = concat_backward, .good = SAMPLES(concat_good), .bad = SAMPLES(concat_bad));
 
 /* ---- slice ---- */
 
@@ -256,8 +256,8 @@ static const struct qkv_sample slice_bad[] = {
      .message = "elements 5 to 7 of axis 1 are asked for, but input is [3, 7]"},
     {0},
 };
-OP(slice, .inputs = 1, .shape = slice_shape, .forward = slice_forward, .backward = slice_backward,
-   .good = SAMPLES(slice_good), .bad = SAMPLES(slice_bad));
+OP(slice, .inputs = 1, .lends = true, .shape = slice_shape, .forward = slice_forward,
+   .backward = slice_backward, .good = SAMPLES(slice_good), .bad = SAMPLES(slice_bad));
 
 /* ---- sum, mean: y = factor sum(x);  dx += factor dy, along the axis ---- */
 

@@ -3,12 +3,13 @@
 void qkv_feed_forward_init(struct qkv_feed_forward *layer, struct qkv_parameters *parameters,
                            const struct qkv_feed_forward_options *options, const char *name)
 {
-    const struct qkv_dense_options inner = {options->width, options->inner_width, true, options->activation,
+    const struct qkv_dense_options inner = {options->width, options->inner_width, true, QKV_ACTIVATION_NONE,
                                             options->initial};
     const struct qkv_dense_options outer = {options->inner_width, options->width, true, QKV_ACTIVATION_NONE,
                                             options->output_initial};
     const char *inner_name = qkv_arena_format(&parameters->arena, "%s.inner", name);
     const char *outer_name = qkv_arena_format(&parameters->arena, "%s.outer", name);
+    layer->activation = options->activation;
     layer->dropout = options->dropout;
     if (!inner_name || !outer_name) {
         parameters->failed = true;
@@ -22,7 +23,15 @@ struct qkv_tensor *qkv_feed_forward_apply(const struct qkv_feed_forward *layer, 
                                           struct qkv_tensor *x)
 {
     struct qkv_tensor *hidden = qkv_dense_apply(&layer->inner, graph, x); /* [N, F] */
-    return qkv_dense_apply(&layer->outer, graph, qkv_dropout_apply(graph, hidden, layer->dropout));
+    const char *outer = qkv_graph_scope(graph, layer->inner.name);
+    /* relu and dropout give the same numbers in either order; in this one all three share memory, because
+     * what relu's backward and the next product read is its result. */
+    bool first = layer->activation == QKV_ACTIVATION_RELU;
+    if (first) hidden = qkv_dropout_apply(graph, hidden, layer->dropout);
+    hidden = qkv_activation_apply(graph, hidden, layer->activation);
+    if (!first) hidden = qkv_dropout_apply(graph, hidden, layer->dropout);
+    qkv_graph_scope(graph, outer);
+    return qkv_dense_apply(&layer->outer, graph, hidden);
 }
 
 /* ---- samples ---- */

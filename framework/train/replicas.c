@@ -51,7 +51,7 @@ struct qkv_replicas *qkv_replicas_new(const struct qkv_model *model, struct qkv_
             replicas->shards++;
             goto no_memory;
         }
-        qkv_graph_share_gradients(replica->graph, true);
+        qkv_graph_share_memory(replica->graph, true);
         memset(replicas->gradients[replicas->shards], 0, block_bytes(model));
     }
     return replicas;
@@ -73,16 +73,6 @@ void qkv_replicas_free(struct qkv_replicas *replicas)
     free(replicas);
 }
 
-/* Says where the numbers broke: the first tensor of the pass, in the order of computing. */
-static enum qkv_status diverged(struct replica *replica)
-{
-    const struct qkv_tensor *tensor = qkv_graph_find_not_finite(replica->graph);
-    const char *name = tensor ? qkv_tensor_name(tensor) : "the sum of the loss";
-    qkv_error_set(&replica->error, "the loss is not finite; the first tensor that is not is %s (%s)", name,
-                  tensor ? qkv_tensor_op(tensor) : "sum");
-    return QKV_FAILED;
-}
-
 /* Records forward and loss of the replica's view; NULL where that cannot be built. */
 static struct qkv_tensor *build(struct qkv_replicas *replicas, int shard, const struct qkv_random *random)
 {
@@ -97,6 +87,36 @@ static struct qkv_tensor *build(struct qkv_replicas *replicas, int shard, const 
     return loss;
 }
 
+/* The same with every tensor in memory of its own, which says more and takes more. */
+static void build_apart(struct qkv_replicas *replicas, int shard, const struct qkv_random *random)
+{
+    struct qkv_graph *graph = replicas->replica[shard].graph;
+    qkv_graph_reset(graph);
+    qkv_graph_share_memory(graph, false);
+    build(replicas, shard, random);
+}
+
+static void share_again(struct qkv_replicas *replicas, int shard)
+{
+    struct qkv_graph *graph = replicas->replica[shard].graph;
+    qkv_graph_reset(graph);
+    qkv_graph_share_memory(graph, true);
+}
+
+/* Says where the numbers broke: the first tensor of the pass, in the order of computing. */
+static enum qkv_status diverged(struct qkv_replicas *replicas, int shard, const struct qkv_random *random)
+{
+    struct replica *replica = &replicas->replica[shard];
+    build_apart(replicas, shard, random);
+    qkv_forward(replica->graph);
+    const struct qkv_tensor *tensor = qkv_graph_find_not_finite(replica->graph);
+    const char *name = tensor ? qkv_tensor_name(tensor) : "the sum of the loss";
+    qkv_error_set(&replica->error, "the loss is not finite; the first tensor that is not is %s (%s)", name,
+                  tensor ? qkv_tensor_op(tensor) : "sum");
+    share_again(replicas, shard);
+    return QKV_FAILED;
+}
+
 enum qkv_status qkv_replicas_reserve(struct qkv_replicas *replicas, const struct qkv_batches *batches,
                                      struct qkv_error *error)
 {
@@ -104,16 +124,12 @@ enum qkv_status qkv_replicas_reserve(struct qkv_replicas *replicas, const struct
     struct qkv_batch batch = {0};
     enum qkv_status status = qkv_batches_largest(batches, replicas->shards, &batch, error);
     for (int i = 0; !status && i < replicas->shards; i++) {
-        struct qkv_graph *graph = replicas->replica[i].graph;
         qkv_batch_shard(&batch, 0, 1, &replicas->replica[i].view);
-        /* With dropout, which needs more than going without, and with gradients apart: how well they share
-         * depends on the batch. */
-        qkv_graph_reset(graph);
-        qkv_graph_share_gradients(graph, false);
-        build(replicas, i, &random);
-        status = qkv_graph_check(graph, error);
-        qkv_graph_reset(graph);
-        qkv_graph_share_gradients(graph, true);
+        /* With dropout, which needs more than going without, and nothing shared: how well it is depends on
+         * the batch. */
+        build_apart(replicas, i, &random);
+        status = qkv_graph_check(replicas->replica[i].graph, error);
+        share_again(replicas, i);
     }
     qkv_batch_release(&batch);
     return status;
@@ -136,13 +152,14 @@ static enum qkv_status run_replica(struct qkv_replicas *replicas, int shard)
         random = *replicas->random;
         random.seed += (uint64_t)(shard + 1) * 0x9E3779B97F4A7C15u;
     }
-    struct qkv_tensor *loss = build(replicas, shard, replicas->random ? &random : NULL);
+    const struct qkv_random *drawn = replicas->random ? &random : NULL;
+    struct qkv_tensor *loss = build(replicas, shard, drawn);
     if (qkv_graph_check(graph, &replica->error)) return QKV_INVALID;
     qkv_forward(graph);
     replica->sums.loss = qkv_tensor_scalar(loss);
     replica->sums.tokens = replica->view.target_tokens;
     qkv_cross_entropy_sums(loss, &replica->sums.negative_log_likelihood, &replica->sums.correct);
-    if (!isfinite(replica->sums.loss)) return diverged(replica);
+    if (!isfinite(replica->sums.loss)) return diverged(replicas, shard, drawn);
     qkv_backward(graph, loss, NULL);
     return QKV_OK;
 }

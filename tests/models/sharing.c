@@ -1,4 +1,4 @@
-/* Gradients that share memory: the same bits, in less of it. */
+/* Tensors that share memory: the same bits, in less of it. */
 #include "qkv/ops.h"
 
 #include "tiny.h"
@@ -16,7 +16,7 @@ static float *gradients_of(const struct qkv_model *model, const struct qkv_batch
     struct qkv_error error = {""};
     float *gradients = malloc((size_t)model->parameters.elements * sizeof *gradients);
     memset(gradients, 0, (size_t)model->parameters.elements * sizeof *gradients);
-    qkv_graph_share_gradients(graph, share);
+    qkv_graph_share_memory(graph, share);
     qkv_graph_bind(graph, &model->parameters, gradients, false);
     qkv_graph_set_dropout(graph, &random);
     for (int pass = 0; pass < 2; pass++) { /* the second in memory that the first has filled */
@@ -68,7 +68,7 @@ Test(sharing, tensors_that_are_used_again)
     double found[2][12];
     for (int share = 0; share < 2; share++) {
         struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
-        qkv_graph_share_gradients(graph, share);
+        qkv_graph_share_memory(graph, share);
         struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(3, 4)), *square = qkv_multiply(graph, x, x);
         struct qkv_tensor *twice = qkv_add(graph, square, square), *side = qkv_tanh(graph, twice);
         struct qkv_tensor *y =
@@ -85,4 +85,74 @@ Test(sharing, tensors_that_are_used_again)
     }
     for (int i = 0; i < 12; i++)
         cr_expect_eq(found[0][i], found[1][i], "%d: %g and %g", i, found[0][i], found[1][i]);
+}
+
+/* ---- results that are written over their inputs ---- */
+
+enum { ROWS = 5, COLUMNS = 37, NUMBERS = ROWS * COLUMNS };
+
+typedef struct qkv_tensor *unary(struct qkv_graph *graph, struct qkv_tensor *x);
+
+static struct qkv_tensor *drop(struct qkv_graph *graph, struct qkv_tensor *x)
+{
+    return qkv_dropout(graph, x, 0.4);
+}
+
+static struct qkv_tensor *add_left(struct qkv_graph *graph, struct qkv_tensor *x)
+{
+    return qkv_add(graph, x, qkv_tanh(graph, qkv_variable(graph, QKV_SHAPE(ROWS, COLUMNS))));
+}
+
+static struct qkv_tensor *add_right(struct qkv_graph *graph, struct qkv_tensor *x)
+{
+    return qkv_add(graph, qkv_variable(graph, QKV_SHAPE(ROWS, COLUMNS)), x);
+}
+
+static struct qkv_tensor *place(struct qkv_graph *graph, struct qkv_tensor *x)
+{
+    static const int64_t start[] = {1}, length[] = {3};
+    return qkv_add_positions(graph, x, qkv_variable(graph, QKV_SHAPE(4, COLUMNS)),
+                             (struct qkv_segments){1, start, length}, NULL);
+}
+
+static struct qkv_tensor *twice(struct qkv_graph *graph, struct qkv_tensor *x)
+{
+    return qkv_add(graph, qkv_relu(graph, x), x); /* two use x: nothing may be written over it */
+}
+
+static unary *const UNARIES[] = {qkv_relu,      qkv_tanh,    qkv_sigmoid, qkv_exp,  qkv_gelu,
+                                 qkv_gelu_tanh, qkv_silu,    drop,        add_left, add_right,
+                                 place,         qkv_softmax, twice};
+
+/* Loss and gradient of x -> scale -> dropout -> op -> scale -> sum of squares. */
+static void run_chain(unary *op, bool share, double *loss, double gradient[NUMBERS])
+{
+    const struct qkv_random random = {.seed = 9};
+    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
+    qkv_graph_share_memory(graph, share);
+    qkv_graph_set_dropout(graph, &random);
+    struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(ROWS, COLUMNS));
+    double values[NUMBERS];
+    for (int i = 0; i < NUMBERS; i++) values[i] = (i * 7 % 31) / 10.0 - 1.5;
+    struct qkv_tensor *y = op(graph, qkv_dropout(graph, qkv_scale(graph, x, 1.25), 0.2));
+    y = qkv_scale(graph, y, -0.75);
+    y = qkv_sum(graph, qkv_multiply(graph, y, y), QKV_ALL);
+    qkv_tensor_write(x, values);
+    qkv_graph_plan(graph, y);
+    cr_assert_eq(qkv_graph_check(graph, NULL), QKV_OK);
+    qkv_forward(graph);
+    qkv_backward(graph, y, NULL);
+    *loss = qkv_tensor_scalar(y);
+    qkv_tensor_read_gradient(x, gradient);
+    qkv_graph_free(graph);
+}
+
+Test(sharing, results_written_over_their_inputs_are_the_same)
+{
+    for (size_t i = 0; i < sizeof UNARIES / sizeof UNARIES[0]; i++) {
+        double loss[2], gradient[2][NUMBERS];
+        for (int share = 0; share < 2; share++) run_chain(UNARIES[i], share, &loss[share], gradient[share]);
+        cr_expect_eq(loss[0], loss[1], "%d: %.17g and %.17g", (int)i, loss[0], loss[1]);
+        cr_expect_eq(memcmp(gradient[0], gradient[1], sizeof gradient[0]), 0, "op %d", (int)i);
+    }
 }

@@ -74,13 +74,14 @@ QKV_API void qkv_graph_free(struct qkv_graph *graph);
  * zero times. */
 QKV_API void qkv_graph_reset(struct qkv_graph *graph);
 
-/* With true, gradients of tensors between variables and result share memory: that of one is used again as
- * soon as its backward has run, so that they take a few tensors' memory instead of as much as all values.
- * Only the gradients of variables and parameters can be read afterwards. Such a graph must be planned, when
- * all of it is built and before qkv_forward, for the tensor that qkv_backward will begin with; memory is
- * reserved there, and the sticky error says where it is out. To be set on an empty graph; kept over resets.
- */
-QKV_API void qkv_graph_share_gradients(struct qkv_graph *graph, bool share);
+/* With true, tensors between variables and result share memory. The gradient of one takes that of another
+ * whose backward has run, so that gradients take a few tensors' memory instead of as much as all values; and
+ * where an op is the only one that uses a value, which no backward reads, its result is written over it. Only
+ * the result, and the gradients of variables and parameters, can be read afterwards. Such a graph must be
+ * planned, when all of it is built and before qkv_forward, for the tensor that qkv_backward will begin with;
+ * memory is reserved there, and the sticky error says where it is out. To be set on an empty graph; kept over
+ * resets. */
+QKV_API void qkv_graph_share_memory(struct qkv_graph *graph, bool share);
 QKV_API void qkv_graph_plan(struct qkv_graph *graph, struct qkv_tensor *y);
 
 QKV_API enum qkv_dtype qkv_graph_dtype(const struct qkv_graph *graph);

@@ -183,6 +183,7 @@ struct qkv_feed_forward_options {
 
 struct qkv_feed_forward {
     struct qkv_dense inner, outer;
+    enum qkv_activation activation;
     double dropout;
 };
 
