@@ -251,34 +251,50 @@ UNARY(log, positive_good, 0, REAL(log)(x), 1 / x);
 
 /* ---- dropout: y = mask / (1 - rate) x ---- */
 
+/* Element i was kept if bit i % 32 of word i / 32 is set. */
+static uint32_t *kept_bits(const struct qkv_tensor *y)
+{
+    return y->saved;
+}
+
+/* y = mask x / (1 - rate); the mask is kept as bits, which backward reads faster than it would draw it again.
+ */
+static void drop(struct qkv_tensor *y)
+{
+    struct dropper dropper = dropper_of(y);
+    uint16_t words[DROPPER_WORDS];
+    const real *x = y->input[0]->value;
+    real *out = y->value;
+    uint32_t *bits = kept_bits(y);
+    for (int64_t first = 0; first < y->count; first += DROPPER_WORDS) {
+        int64_t n = y->count - first < DROPPER_WORDS ? y->count - first : DROPPER_WORDS;
+        dropper_words(&dropper, first / DROPPER_WORDS, words);
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++)
+            out[first + i] = words[i] >= dropper.threshold ? x[first + i] * dropper.factor : 0;
+        for (int64_t group = 0; bits && group < n; group += 32) {
+            uint32_t kept = 0;
+#pragma omp simd reduction(| : kept)
+            for (int i = 0; i < 32; i++) kept |= (uint32_t)(words[group + i] >= dropper.threshold) << i;
+            *bits++ = kept;
+        }
+    }
+}
+
 static bool dropout_shape(struct qkv_tensor *y)
 {
     if (!(y->options.rate >= 0 && y->options.rate < 1))
         return qkv_refuse(y, "the rate is %g, but must be at least 0 and below 1", y->options.rate);
+    int64_t bytes = (y->input[0]->count + 31) / 32 * (int64_t)sizeof(uint32_t);
+    if (y->graph->drops_out && y->needs_gradient)
+        y->saved_count = (bytes + (int64_t)sizeof(real) - 1) / (int64_t)sizeof(real);
     return same_as_input(y);
-}
-
-/* to = mask * from / (1 - rate), added or set; the mask is made anew each time: it is cheaper than memory. */
-static void drop(const struct qkv_tensor *y, const real *from, real *to, bool add)
-{
-    struct dropper dropper = dropper_of(y);
-    uint16_t words[DROPPER_WORDS];
-    for (int64_t block = 0; block * DROPPER_WORDS < y->count; block++) {
-        int64_t first = block * DROPPER_WORDS;
-        int64_t n = y->count - first < DROPPER_WORDS ? y->count - first : DROPPER_WORDS;
-        dropper_words(&dropper, block, words);
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++) {
-            real kept = words[i] >= dropper.threshold ? from[first + i] * dropper.factor : 0;
-            to[first + i] = add ? to[first + i] + kept : kept;
-        }
-    }
 }
 
 static void dropout_forward(struct qkv_tensor *y)
 {
     if (y->graph->drops_out)
-        drop(y, y->input[0]->value, y->value, false);
+        drop(y);
     else
         accumulate(y->count, 0, y->input[0]->value, y->value);
 }
@@ -287,10 +303,20 @@ static void dropout_backward(struct qkv_tensor *y)
 {
     real beta;
     real *dx = claim_gradient(y->input[0], &beta);
-    if (y->graph->drops_out)
-        drop(y, y->gradient, dx, beta > 0);
-    else
-        accumulate(y->count, beta, y->gradient, dx);
+    const real *dy = y->gradient;
+    if (!y->graph->drops_out) {
+        accumulate(y->count, beta, dy, dx);
+        return;
+    }
+    const uint32_t *bits = kept_bits(y);
+    real factor = dropper_of(y).factor;
+    for (int64_t first = 0; first < y->count; first += 32) {
+        int64_t n = y->count - first < 32 ? y->count - first : 32;
+        uint32_t kept = *bits++;
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++)
+            dx[first + i] = (beta > 0 ? dx[first + i] : 0) + (kept >> i & 1 ? dy[first + i] * factor : 0);
+    }
 }
 
 static const struct qkv_sample dropout_good[] = {

@@ -12,8 +12,8 @@
  *
  * and one row in qkv/ops.def. An op that `takes` an input works also where result and input are the same
  * memory, and likewise their gradients: its loops go number by number, marked `#pragma omp simd`. Loops are
- * plain C for the compiler to vectorise: no intrinsics, so that every machine takes the same path; `#pragma
- * omp simd reduction` marks the sums that may be reordered. */
+ * plain C for the compiler to vectorise: no intrinsics (but one instruction in dropout.h), so that every
+ * machine takes the same path; `#pragma omp simd reduction` marks the sums that may be reordered. */
 #ifndef QKV_KERNELS_KERNEL_H
 #define QKV_KERNELS_KERNEL_H
 

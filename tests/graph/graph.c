@@ -334,6 +334,30 @@ Test(graph, dropout_backward_uses_the_mask_and_inference_has_none)
     for (int i = 0; i < MANY; i++) cr_assert_eq(mask[i], 1);
 }
 
+Test(graph, dropout_masks_are_those_of_the_generator_in_every_instruction_set)
+{
+    static double mask[MANY];
+    static const char *const variants[] = {"portable", "avx2", "avx512"};
+    const struct qkv_random random = {.seed = 0x123456789abcdef, .step = 3};
+    for (int v = 0; v < 3; v++) {
+        setenv("QKV_KERNELS", variants[v], 1);
+        qkv_graph_free(graph);
+        graph = qkv_graph_new(QKV_FLOAT64);
+        drop(&random, 0, 0.3, mask);
+        for (int64_t i = 0; i < MANY; i++) {
+            /* Element i is a word of block i / 128 * 16 + i % 16: see framework/kernels/dropout.h. */
+            uint32_t words[4];
+            struct qkv_random stream = random;
+            stream.stream = QKV_STREAM_DROPOUT;
+            qkv_random_block(stream, (uint64_t)(i / 128 * 16 + i % 16), words);
+            int64_t word = i % 128 / 16;
+            bool kept = (words[word / 2] >> (word % 2 ? 16 : 0) & 0xFFFF) >= 19661; /* 0.3 * 65536 */
+            cr_assert_eq(mask[i] > 0, kept, "%s, element %d", variants[v], (int)i);
+        }
+    }
+    unsetenv("QKV_KERNELS");
+}
+
 /* ---- reset ---- */
 
 Test(graph, the_same_work_again_needs_no_more_memory)
