@@ -276,12 +276,7 @@ static inline __attribute__((always_inline)) void near_rows(const int rows, int6
         strip(rows, wide, k, a, lda, b + j, ldb, into_at(into, 0, j));
     for (; j + 2 * LANES <= n; j += 2 * LANES) strip(rows, 2, k, a, lda, b + j, ldb, into_at(into, 0, j));
     for (; j + LANES <= n; j += LANES) strip(rows, 1, k, a, lda, b + j, ldb, into_at(into, 0, j));
-    for (; j < n; j++)
-        for (int i = 0; i < rows; i++) {
-            real sum = 0;
-            for (int64_t l = 0; l < k; l++) sum += a[i * lda + l] * b[l * ldb + j];
-            put_number(sum, into, i, j);
-        }
+    if (j < n) by_tiles(false, false, false, rows, n - j, k, a, lda, b + j, ldb, into_at(into, 0, j));
 }
 
 /* b is large: it goes by once, in the order in which it lies in memory. */
