@@ -4,17 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Largest difference, relative to the largest number of the tensor. */
-static const double BOUND[] = {[QKV_FLOAT32] = 1e-5, [QKV_FLOAT64] = 1e-12};
-
 const int64_t ROWS[ROW_COUNT] = {1, 7, 17, 33};
-const char *const VARIANTS[VARIANT_COUNT] = {"portable", "avx2", "avx512"};
-
-double number(uint32_t family, int64_t i)
-{
-    struct qkv_random random = {5, QKV_STREAM_CHECK, family};
-    return (double)(float)(2 * qkv_random_uniform(random, (uint64_t)i) - 1);
-}
 
 /* The result and the gradients of the variables, each behind the other; sizes ends with 0. */
 struct numbers {
@@ -65,18 +55,6 @@ static struct numbers compute(enum qkv_dtype dtype, const struct scene *scene, b
     }
     qkv_graph_free(graph);
     return numbers;
-}
-
-static double apart(int64_t count, const double *a, const double *b)
-{
-    double most = 0, size = 0;
-    for (int64_t i = 0; i < count; i++) {
-        if (!isfinite(a[i]) || !isfinite(b[i])) return INFINITY;
-        most = fmax(most, fabs(a[i] - b[i]));
-        size = fmax(size, fabs(b[i]));
-    }
-    /* A gradient that is 0 but for rounding has nothing to be relative to. */
-    return most / fmax(size, 1e-2);
 }
 
 void hold(const struct scene *scene, builder *fused, builder *composed)

@@ -3,15 +3,14 @@
 #ifndef QKV_TESTS_COMPOSITION_H
 #define QKV_TESTS_COMPOSITION_H
 
+#include "numbers.h"
+
 #include "qkv/ops.h"
 
-enum { ROW_COUNT = 4, VARIANT_COUNT = 3 };
+enum { ROW_COUNT = 4 };
 
 /* Sizes that are no multiple of a vector. */
 extern const int64_t ROWS[ROW_COUNT];
-
-/* What QKV_KERNELS may be. */
-extern const char *const VARIANTS[VARIANT_COUNT];
 
 /* What is computed: by the fused op and by its composition. */
 struct scene {
@@ -28,9 +27,6 @@ struct scene {
 
 typedef struct qkv_tensor *builder(struct qkv_graph *graph, struct qkv_tensor *const *x,
                                    const struct scene *scene);
-
-/* Numbers between -1 and 1 that float32 holds exactly, so that both precisions start alike. */
-double number(uint32_t family, int64_t i);
 
 /* Fills input k of a scene. */
 void fill_input(struct qkv_tensor *x, const struct scene *scene, int k);

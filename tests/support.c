@@ -1,5 +1,6 @@
 #include "support.h"
 
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -81,7 +82,9 @@ static const char *program(void)
 
 const char *scratch(const char *name)
 {
-    char *folder = format("%s/scratch/%s.%s", QKV_BUILD_DIR, program(), name);
+    const struct criterion_test *test = criterion_current_test; /* NULL before the tests */
+    char *folder = format("%s/scratch/%s.%s%s%s", QKV_BUILD_DIR, program(), test ? test->name : "",
+                          test ? "." : "", name);
     char *command = format("rm -rf '%s' && mkdir -p '%s'", folder, folder);
     need(system(command) == 0, command);
     free(command);

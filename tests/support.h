@@ -17,8 +17,8 @@ struct outcome {
  * empty unless the command redirects it. */
 struct outcome run(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* The folder of this test alone: made empty at the first call, below the build folder, named after the test
- * binary and `name`. */
+/* A folder of this test alone: made empty, below the build folder, and named after the test binary, the test
+ * and `name`, so that tests at the same time never share one. */
 const char *scratch(const char *name);
 
 /* Writes `size` bytes to a file in the scratch folder and returns its path. */

@@ -91,3 +91,48 @@ double *tiny_log_probabilities(const struct qkv_model *model, const struct qkv_b
     qkv_graph_free(graph);
     return values;
 }
+
+struct qkv_batch_view tiny_whole(struct qkv_batch *batch)
+{
+    struct qkv_batch_view view;
+    qkv_batch_shard(batch, 0, 1, &view);
+    return view;
+}
+
+double tiny_number(const struct qkv_model *model, const void *values, int64_t i)
+{
+    return model->parameters.dtype == QKV_FLOAT32 ? (double)((const float *)values)[i]
+                                                  : ((const double *)values)[i];
+}
+
+/* Row r is sentence (r + t) mod B. */
+void tiny_expect_forced(struct qkv_decoding *decoding, const struct qkv_model *model, const char *name,
+                        const struct qkv_batch_view *batch, double tolerance)
+{
+    struct qkv_error error = {""};
+    double *forced = tiny_log_probabilities(model, batch);
+    int64_t longest = 0, count = batch->count, sentences[8], parents[8];
+    int32_t ids[8];
+    for (int64_t i = 0; i < count; i++)
+        if (batch->target_length[i] > longest) longest = batch->target_length[i];
+    cr_assert_eq(qkv_decoding_start(decoding, batch, count, longest, &error), QKV_OK, "%s", error.message);
+    for (int64_t t = 0; t < longest; t++) {
+        for (int64_t r = 0; r < count; r++) {
+            int64_t s = sentences[r] = (r + t) % count;
+            parents[r] = (r + 1) % count;
+            ids[r] = t < batch->target_length[s] ? batch->target_input[batch->target_start[s] + t] : QKV_END;
+        }
+        if (t) qkv_decoding_reorder(decoding, count, parents);
+        const void *values = qkv_decoding_step(decoding, count, ids, sentences, &error);
+        cr_assert_not_null(values, "%s", error.message);
+        for (int64_t r = 0; r < count; r++) {
+            int64_t s = sentences[r];
+            for (int64_t c = 0; t < batch->target_length[s] && c < model->target_size; c++)
+                cr_assert_float_eq(tiny_number(model, values, r * model->target_size + c),
+                                   forced[(batch->target_start[s] + t) * model->target_size + c], tolerance,
+                                   "%s: sentence %lld, step %lld, token %lld", name, (long long)s,
+                                   (long long)t, (long long)c);
+        }
+    }
+    free(forced);
+}

@@ -17,8 +17,20 @@ struct qkv_model *tiny_model(const struct qkv_model_config *config, int32_t sour
 void tiny_batch(struct qkv_batch *batch, const struct qkv_model *model, int64_t count,
                 const int64_t *source_length, const int64_t *target_length, uint64_t seed);
 
+/* A batch as a single shard. */
+struct qkv_batch_view tiny_whole(struct qkv_batch *batch);
+
+/* Number i of values in the model's precision. */
+double tiny_number(const struct qkv_model *model, const void *values, int64_t i);
+
 /* Log-probabilities [target_tokens, C] that a forced pass gives to every token behind every prefix of the
  * targets, on the heap. */
 double *tiny_log_probabilities(const struct qkv_model *model, const struct qkv_batch_view *batch);
+
+/* Feeds the targets of a batch, of 8 sentences at most, token by token, and compares every distribution with
+ * that of the forced pass. Before each step the rows change places, so that what a row carries must move with
+ * it. */
+void tiny_expect_forced(struct qkv_decoding *decoding, const struct qkv_model *model, const char *name,
+                        const struct qkv_batch_view *batch, double tolerance);
 
 #endif

@@ -28,25 +28,11 @@ static const char STYLE[] =
     "td{padding:.18rem .5rem;text-align:right;white-space:nowrap;border:1px solid #fff}\n"
     "td.gap{background:none;color:#999;text-align:center}\n";
 
-static void append_escaped(struct bytes *out, const char *text)
-{
-    for (const char *c = text; *c; c++) {
-        if (*c == '&')
-            qkv_bytes_text(out, "&amp;");
-        else if (*c == '<')
-            qkv_bytes_text(out, "&lt;");
-        else if (*c == '>')
-            qkv_bytes_text(out, "&gt;");
-        else
-            qkv_bytes_append(out, c, 1);
-    }
-}
-
 static void append_name(const struct explain_job *job, const char *const *names, int64_t i, struct bytes *out)
 {
     const char *name = names ? qkv_report_label(job->arena, names[i])
                              : qkv_arena_format(job->arena, "%lld", (long long)i + 1);
-    append_escaped(out, name ? name : "?");
+    qkv_bytes_escaped(out, name ? name : "?");
 }
 
 /* White at 0, blue below it, orange above, never so dark that ink could not be read. */
@@ -93,7 +79,7 @@ static void append_matrix(const struct explain_job *job, const struct qkv_step *
     qkv_bytes_text(out, "<figure>");
     if (*caption) {
         qkv_bytes_text(out, "<figcaption>");
-        append_escaped(out, caption);
+        qkv_bytes_escaped(out, caption);
         qkv_bytes_text(out, "</figcaption>");
     }
     qkv_bytes_text(out, "<table><thead><tr><th></th>");
@@ -139,16 +125,16 @@ static void append_step(const struct explain_job *job, int64_t at, struct bytes 
     qkv_explain_shape(&job->walks[0], first, shape);
     qkv_bytes_format(out, "<section id=\"%s\"><h2><span class=\"n\">%lld</span>", first->name,
                      (long long)at + 1);
-    append_escaped(out, first->title);
+    qkv_bytes_escaped(out, first->title);
     if (*first->formula) {
         qkv_bytes_text(out, "<code>");
-        append_escaped(out, first->formula);
+        qkv_bytes_escaped(out, first->formula);
         qkv_bytes_text(out, "</code>");
     }
     qkv_bytes_format(out, "<span class=\"shape\">%s</span></h2>\n", shape);
     if (first->note) {
         qkv_bytes_text(out, "<p class=\"note\">");
-        append_escaped(out, first->note);
+        qkv_bytes_escaped(out, first->note);
         qkv_bytes_text(out, "</p>\n");
     }
     if (qkv_explain_repeated(job, at)) {
@@ -176,15 +162,15 @@ enum qkv_status qkv_explain_html(const struct explain_job *job, struct bytes *ou
     if (!title || !*title) title = "Attention step by step";
     qkv_bytes_text(out, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
                         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>");
-    append_escaped(out, title);
+    qkv_bytes_escaped(out, title);
     qkv_bytes_text(out, "</title>\n<style>\n");
     qkv_bytes_text(out, STYLE);
     qkv_bytes_text(out, "</style>\n</head>\n<body>\n<h1>");
-    append_escaped(out, title);
+    qkv_bytes_escaped(out, title);
     qkv_bytes_text(out, "</h1>\n");
     if (walk->about && *walk->about) {
         qkv_bytes_text(out, "<p class=\"about\">");
-        append_escaped(out, walk->about);
+        qkv_bytes_escaped(out, walk->about);
         qkv_bytes_text(out, "</p>\n");
     }
     for (int64_t i = 0; i < walk->step_count; i++) append_step(job, i, out);

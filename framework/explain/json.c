@@ -1,22 +1,5 @@
+#include "report/json.h"
 #include "explain/write.h"
-
-#include <cjson/cJSON.h>
-#include <math.h>
-
-/* cJSON passes a failed allocation on as NULL; one flag collects it. */
-static void add(cJSON *object, const char *name, cJSON *item, bool *complete)
-{
-    if (item && cJSON_AddItemToObject(object, name, item)) return;
-    cJSON_Delete(item);
-    *complete = false;
-}
-
-static void push(cJSON *array, cJSON *item, bool *complete)
-{
-    if (item && cJSON_AddItemToArray(array, item)) return;
-    cJSON_Delete(item);
-    *complete = false;
-}
 
 static cJSON *names(const char *const *words, int64_t count)
 {
@@ -27,7 +10,7 @@ static cJSON *matrix(const double *values, int64_t rows, int64_t columns, bool *
 {
     cJSON *list = cJSON_CreateArray();
     for (int64_t r = 0; list && r < rows; r++)
-        push(list, cJSON_CreateDoubleArray(values + r * columns, (int)columns), complete);
+        json_push(list, cJSON_CreateDoubleArray(values + r * columns, (int)columns), complete);
     return list;
 }
 
@@ -40,26 +23,27 @@ static cJSON *step_object(const struct qkv_explanation *walk, const struct qkv_s
         cJSON_Delete(shape);
         return NULL;
     }
-    if (apart) push(shape, cJSON_CreateNumber((double)step->heads), complete);
-    push(shape, cJSON_CreateNumber((double)step->rows), complete);
-    push(shape, cJSON_CreateNumber((double)step->columns), complete);
-    add(object, "name", cJSON_CreateString(step->name), complete);
-    add(object, "title", cJSON_CreateString(step->title), complete);
-    add(object, "formula", cJSON_CreateString(step->formula), complete);
-    if (step->note) add(object, "note", cJSON_CreateString(step->note), complete);
-    add(object, "shape", shape, complete);
-    add(object, "rows", names(step->row_names, step->rows), complete);
-    add(object, "columns", names(step->column_names, step->columns), complete);
+    if (apart) json_push(shape, cJSON_CreateNumber((double)step->heads), complete);
+    json_push(shape, cJSON_CreateNumber((double)step->rows), complete);
+    json_push(shape, cJSON_CreateNumber((double)step->columns), complete);
+    json_add(object, "name", cJSON_CreateString(step->name), complete);
+    json_add(object, "title", cJSON_CreateString(step->title), complete);
+    json_add(object, "formula", cJSON_CreateString(step->formula), complete);
+    if (step->note) json_add(object, "note", cJSON_CreateString(step->note), complete);
+    json_add(object, "shape", shape, complete);
+    json_add(object, "rows", names(step->row_names, step->rows), complete);
+    json_add(object, "columns", names(step->column_names, step->columns), complete);
     if (!apart) {
         values = matrix(step->values, step->rows, step->columns, complete);
     } else {
         values = cJSON_CreateArray();
         for (int64_t h = 0; values && h < step->heads; h++)
-            push(values,
-                 matrix(step->values + h * step->rows * step->columns, step->rows, step->columns, complete),
-                 complete);
+            json_push(
+                values,
+                matrix(step->values + h * step->rows * step->columns, step->rows, step->columns, complete),
+                complete);
     }
-    add(object, "values", values, complete);
+    json_add(object, "values", values, complete);
     return object;
 }
 
@@ -71,15 +55,15 @@ static cJSON *walk_object(const struct qkv_explanation *walk, bool *complete)
         cJSON_Delete(steps);
         return NULL;
     }
-    if (walk->label) add(object, "label", cJSON_CreateString(walk->label), complete);
-    if (walk->model) add(object, "model", cJSON_CreateString(walk->model), complete);
-    add(object, "kind", cJSON_CreateString(qkv_attention_kind_name(walk->kind)), complete);
-    if (walk->layer) add(object, "layer", cJSON_CreateNumber(walk->layer), complete);
-    add(object, "first_head", cJSON_CreateNumber(walk->first_head), complete);
-    add(object, "heads", cJSON_CreateNumber((double)walk->heads), complete);
+    if (walk->label) json_add(object, "label", cJSON_CreateString(walk->label), complete);
+    if (walk->model) json_add(object, "model", cJSON_CreateString(walk->model), complete);
+    json_add(object, "kind", cJSON_CreateString(qkv_attention_kind_name(walk->kind)), complete);
+    if (walk->layer) json_add(object, "layer", cJSON_CreateNumber(walk->layer), complete);
+    json_add(object, "first_head", cJSON_CreateNumber(walk->first_head), complete);
+    json_add(object, "heads", cJSON_CreateNumber((double)walk->heads), complete);
     for (int64_t i = 0; i < walk->step_count; i++)
-        push(steps, step_object(walk, &walk->steps[i], complete), complete);
-    add(object, "steps", steps, complete);
+        json_push(steps, step_object(walk, &walk->steps[i], complete), complete);
+    json_add(object, "steps", steps, complete);
     return object;
 }
 
@@ -89,12 +73,13 @@ enum qkv_status qkv_explain_json(const struct explain_job *job, struct bytes *ou
     bool complete = root && walks;
     (void)error;
     if (complete) {
-        add(root, "format", cJSON_CreateString("qkv explain 1"), &complete);
-        if (job->walks[0].title) add(root, "title", cJSON_CreateString(job->walks[0].title), &complete);
+        json_add(root, "format", cJSON_CreateString("qkv explain 1"), &complete);
+        if (job->walks[0].title) json_add(root, "title", cJSON_CreateString(job->walks[0].title), &complete);
         if (job->walks[0].about && *job->walks[0].about)
-            add(root, "about", cJSON_CreateString(job->walks[0].about), &complete);
-        for (int w = 0; w < job->count; w++) push(walks, walk_object(&job->walks[w], &complete), &complete);
-        add(root, "walks", walks, &complete);
+            json_add(root, "about", cJSON_CreateString(job->walks[0].about), &complete);
+        for (int w = 0; w < job->count; w++)
+            json_push(walks, walk_object(&job->walks[w], &complete), &complete);
+        json_add(root, "walks", walks, &complete);
     }
     char *text = complete ? cJSON_Print(root) : NULL;
     if (text) {

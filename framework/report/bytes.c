@@ -49,6 +49,20 @@ void qkv_bytes_format(struct bytes *bytes, const char *format, ...)
     bytes->size += (size_t)length;
 }
 
+void qkv_bytes_escaped(struct bytes *bytes, const char *text)
+{
+    for (const char *c = text; *c; c++) {
+        if (*c == '&')
+            qkv_bytes_text(bytes, "&amp;");
+        else if (*c == '<')
+            qkv_bytes_text(bytes, "&lt;");
+        else if (*c == '>')
+            qkv_bytes_text(bytes, "&gt;");
+        else
+            qkv_bytes_append(bytes, c, 1);
+    }
+}
+
 void qkv_bytes_little_endian(struct bytes *bytes, uint64_t value, int size)
 {
     unsigned char digits[8];

@@ -1,15 +1,5 @@
+#include "report/json.h"
 #include "report/report.h"
-
-#include <cjson/cJSON.h>
-
-/* cJSON's add functions pass a failed allocation on as NULL; one flag collects it. */
-static void add(cJSON *object, const char *name, cJSON *item, bool *complete)
-{
-    if (!item || !cJSON_AddItemToObject(object, name, item)) {
-        cJSON_Delete(item);
-        *complete = false;
-    }
-}
 
 static cJSON *strings(const char *const *tokens, int64_t count)
 {
@@ -29,8 +19,8 @@ static cJSON *row_tokens(const struct qkv_attention_report *report, const struct
         return strings(qkv_attention_row_tokens(report, map->kind), map->rows);
     cJSON *rows = cJSON_CreateObject();
     if (!rows) return NULL;
-    add(rows, "input", strings(report->target_input, map->rows), complete);
-    add(rows, "output", strings(report->target_output, map->rows), complete);
+    json_add(rows, "input", strings(report->target_input, map->rows), complete);
+    json_add(rows, "output", strings(report->target_output, map->rows), complete);
     return rows;
 }
 
@@ -45,17 +35,17 @@ static cJSON *map_object(const struct qkv_attention_report *report, const struct
         cJSON_Delete(weights);
         return NULL;
     }
-    add(object, "name", cJSON_CreateString(name), complete);
-    add(object, "kind", cJSON_CreateString(qkv_attention_kind_name(map->kind)), complete);
-    add(object, "layer", number_or_mean(map->layer), complete);
-    add(object, "head", number_or_mean(map->head), complete);
-    add(object, "rows", row_tokens(report, map, complete), complete);
-    add(object, "columns", strings(qkv_attention_column_tokens(report, map->kind), map->columns), complete);
-    for (int64_t r = 0; r < map->rows; r++) {
-        cJSON *row = cJSON_CreateDoubleArray(map->weights + r * map->columns, (int)map->columns);
-        if (!row || !cJSON_AddItemToArray(weights, row)) *complete = false;
-    }
-    add(object, "weights", weights, complete);
+    json_add(object, "name", cJSON_CreateString(name), complete);
+    json_add(object, "kind", cJSON_CreateString(qkv_attention_kind_name(map->kind)), complete);
+    json_add(object, "layer", number_or_mean(map->layer), complete);
+    json_add(object, "head", number_or_mean(map->head), complete);
+    json_add(object, "rows", row_tokens(report, map, complete), complete);
+    json_add(object, "columns", strings(qkv_attention_column_tokens(report, map->kind), map->columns),
+             complete);
+    for (int64_t r = 0; r < map->rows; r++)
+        json_push(weights, cJSON_CreateDoubleArray(map->weights + r * map->columns, (int)map->columns),
+                  complete);
+    json_add(object, "weights", weights, complete);
     return object;
 }
 
@@ -66,22 +56,20 @@ enum qkv_status qkv_report_json(const struct report_job *job, struct bytes *out,
     bool complete = root && maps;
     (void)error;
     if (complete) {
-        add(root, "format", cJSON_CreateString("qkv attention 1"), &complete);
-        add(root, "about",
-            cJSON_CreateString(
-                "weights[row][column] is how much the row's token (query) takes from the column's token "
-                "(key); each row sums to 1; layers and heads count from 1"),
-            &complete);
-        if (report->title) add(root, "title", cJSON_CreateString(report->title), &complete);
-        if (report->model) add(root, "model", cJSON_CreateString(report->model), &complete);
-        add(root, "source", strings(report->source, report->source_length), &complete);
-        add(root, "target_input", strings(report->target_input, report->target_length), &complete);
-        add(root, "target_output", strings(report->target_output, report->target_length), &complete);
-        for (int64_t i = 0; i < report->map_count; i++) {
-            cJSON *map = map_object(report, &report->maps[i], &complete);
-            if (!map || !cJSON_AddItemToArray(maps, map)) complete = false;
-        }
-        add(root, "maps", maps, &complete);
+        json_add(root, "format", cJSON_CreateString("qkv attention 1"), &complete);
+        json_add(root, "about",
+                 cJSON_CreateString(
+                     "weights[row][column] is how much the row's token (query) takes from the column's token "
+                     "(key); each row sums to 1; layers and heads count from 1"),
+                 &complete);
+        if (report->title) json_add(root, "title", cJSON_CreateString(report->title), &complete);
+        if (report->model) json_add(root, "model", cJSON_CreateString(report->model), &complete);
+        json_add(root, "source", strings(report->source, report->source_length), &complete);
+        json_add(root, "target_input", strings(report->target_input, report->target_length), &complete);
+        json_add(root, "target_output", strings(report->target_output, report->target_length), &complete);
+        for (int64_t i = 0; i < report->map_count; i++)
+            json_push(maps, map_object(report, &report->maps[i], &complete), &complete);
+        json_add(root, "maps", maps, &complete);
     }
     char *text = complete ? cJSON_Print(root) : NULL;
     if (text) {

@@ -15,6 +15,9 @@ void qkv_bytes_append(struct bytes *bytes, const void *data, size_t size);
 void qkv_bytes_text(struct bytes *bytes, const char *text);
 void qkv_bytes_format(struct bytes *bytes, const char *format, ...) QKV_PRINTF(2, 3);
 
+/* Appends a text of XML or HTML, with its signs escaped. */
+void qkv_bytes_escaped(struct bytes *bytes, const char *text);
+
 /* Appends an unsigned number of `size` bytes, the lowest first. */
 void qkv_bytes_little_endian(struct bytes *bytes, uint64_t value, int size);
 

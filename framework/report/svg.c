@@ -10,20 +10,6 @@ struct svg {
     struct bytes *out;
 };
 
-static void append_escaped(struct bytes *out, const char *text)
-{
-    for (const char *c = text; *c; c++) {
-        if (*c == '&')
-            qkv_bytes_text(out, "&amp;");
-        else if (*c == '<')
-            qkv_bytes_text(out, "&lt;");
-        else if (*c == '>')
-            qkv_bytes_text(out, "&gt;");
-        else
-            qkv_bytes_append(out, c, 1);
-    }
-}
-
 /* With at most two digits behind the point. */
 static void append_number(struct bytes *out, double value)
 {
@@ -64,7 +50,7 @@ static void rectangle(struct canvas *canvas, double x, double y, double width, d
     qkv_bytes_format(out, " fill=\"#%06x\"", (unsigned)color);
     if (tooltip) {
         qkv_bytes_text(out, "><title>");
-        append_escaped(out, tooltip);
+        qkv_bytes_escaped(out, tooltip);
         qkv_bytes_text(out, "</title></rect>\n");
     } else {
         qkv_bytes_text(out, "/>\n");
@@ -93,7 +79,7 @@ static void text(struct canvas *canvas, double x, double y, const char *string,
     if (style->anchor != ANCHOR_START) qkv_bytes_format(out, " text-anchor=\"%s\"", anchors[style->anchor]);
     if (style->bold) qkv_bytes_text(out, " font-weight=\"bold\"");
     qkv_bytes_text(out, ">");
-    append_escaped(out, string);
+    qkv_bytes_escaped(out, string);
     qkv_bytes_text(out, "</text>\n");
 }
 

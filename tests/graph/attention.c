@@ -1,16 +1,14 @@
 /* The variants of fused attention (exact and flash, windows, global tokens, grouped heads, distances) against
  * the composition of scores, weights and mix: values, gradients and the weights that reports show, at sizes
  * that cross tiles, in both precisions, with the kernels of every instruction set. */
+#include "numbers.h"
+
 #include "qkv/ops.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Largest difference, relative to the largest number of the tensor. */
-static const double BOUND[] = {[QKV_FLOAT32] = 1e-5, [QKV_FLOAT64] = 1e-12};
-static const char *const VARIANTS[] = {"portable", "avx2", "avx512"};
 
 enum { MOST_SENTENCES = 4, INPUTS = 5 };
 
@@ -21,13 +19,6 @@ struct scene {
     struct qkv_attention layout; /* without segments and bias */
     bool masked;                 /* row 2 sees nothing */
 };
-
-/* Numbers between -1 and 1 that float32 holds exactly, so that both precisions start alike. */
-static double number(uint32_t family, int64_t i)
-{
-    struct qkv_random random = {5, QKV_STREAM_CHECK, family};
-    return (double)(float)(2 * qkv_random_uniform(random, (uint64_t)i) - 1);
-}
 
 /* ---- one run ---- */
 
@@ -152,18 +143,6 @@ static struct numbers compute(enum qkv_dtype dtype, const struct scene *scene, b
 
 /* ---- holding one against the other ---- */
 
-static double apart(int64_t count, const double *a, const double *b)
-{
-    double most = 0, size = 0;
-    for (int64_t i = 0; i < count; i++) {
-        if (!isfinite(a[i]) || !isfinite(b[i])) return INFINITY;
-        most = fmax(most, fabs(a[i] - b[i]));
-        size = fmax(size, fabs(b[i]));
-    }
-    /* A gradient that is 0 but for rounding has nothing to be relative to. */
-    return most / fmax(size, 1e-2);
-}
-
 static void compare(const struct scene *scene, enum qkv_dtype dtype, const char *variant,
                     struct numbers expected)
 {
@@ -182,7 +161,7 @@ static void compare(const struct scene *scene, enum qkv_dtype dtype, const char 
 static void hold(struct scene scene)
 {
     struct numbers expected = compute(QKV_FLOAT64, &scene, false);
-    for (int v = 0; v < 3; v++) {
+    for (int v = 0; v < VARIANT_COUNT; v++) {
         setenv("QKV_KERNELS", VARIANTS[v], 1);
         for (int kernel = QKV_KERNEL_AUTO; kernel <= QKV_KERNEL_FLASH; kernel++)
             for (int dtype = QKV_FLOAT32; dtype <= QKV_FLOAT64; dtype++) {

@@ -1,24 +1,20 @@
 /* Matrix products of every size class and orientation, with the kernels of every instruction set and in both
  * precisions, against sums in double: values, and the gradients, which are products of other orientations. */
+#include "numbers.h"
+
 #include "qkv/ops.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
 
-static const double BOUND[] = {[QKV_FLOAT32] = 2e-6, [QKV_FLOAT64] = 1e-14};
+static const double OWN_BOUND[] = {[QKV_FLOAT32] = 2e-6, [QKV_FLOAT64] = 1e-14};
 
 /* Around the tiles of 6 and 12 rows, vectors of 2 to 16 numbers, and inner blocks of 256 to 2048. */
 static const int64_t ROWS[] = {1, 2, 3, 4, 7, 12, 13, 17, 33}, COLUMNS[] = {1, 7, 16, 17, 33, 64, 65, 150},
                      INNER[] = {1, 5, 17, 64, 300};
 
 #define COUNT(array) (sizeof array / sizeof array[0])
-
-static double number(uint32_t family, int64_t i)
-{
-    struct qkv_random random = {3, QKV_STREAM_CHECK, family};
-    return (double)(float)(2 * qkv_random_uniform(random, (uint64_t)i) - 1);
-}
 
 struct matrix {
     int64_t rows, columns;
@@ -49,7 +45,7 @@ static void expect_product(const char *what, enum qkv_dtype dtype, const double 
                 sum += term;
                 size += fabs(term);
             }
-            cr_assert(fabs(got - sum) <= BOUND[dtype] * size,
+            cr_assert(fabs(got - sum) <= OWN_BOUND[dtype] * size,
                       "%s [%d, %d] of %d x %d x %d: %.9g, but must be %.9g", what, (int)i, (int)j, (int)m,
                       (int)n, (int)k, got, sum);
         }

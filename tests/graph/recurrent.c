@@ -2,6 +2,7 @@
  * the step-by-step composition of simple ops, values and gradients, in both precisions, with the kernels of
  * every instruction set. Scores and weights of recurrent attention against their compositions. */
 #include "figures.h"
+#include "numbers.h"
 #include "qkv/layers.h"
 
 #include <criterion/criterion.h>
@@ -79,10 +80,6 @@ Test(recurrent, agrees_with_pytorch_in_two_layers_both_ways)
 
 /* ---- compositions ---- */
 
-static const char *const VARIANTS[] = {"portable", "avx2", "avx512"};
-/* Largest difference, relative to the largest number of the tensor. */
-static const double BOUND[] = {[QKV_FLOAT32] = 1e-5, [QKV_FLOAT64] = 1e-12};
-
 struct setting {
     const char *name;
     struct qkv_shape shape[4]; /* of the inputs; rank 0: none */
@@ -143,20 +140,9 @@ static struct numbers compute(enum qkv_dtype dtype, const struct setting *settin
     return numbers;
 }
 
-static double apart(int64_t count, const double *a, const double *b)
-{
-    double most = 0, size = 1e-2;
-    for (int64_t i = 0; i < count; i++) {
-        if (!isfinite(a[i]) || !isfinite(b[i])) return INFINITY;
-        most = fmax(most, fabs(a[i] - b[i]));
-        size = fmax(size, fabs(b[i]));
-    }
-    return most / size;
-}
-
 static void hold(const struct setting *setting, builder *fused, builder *composed)
 {
-    for (int v = 0; v < 3; v++) {
+    for (int v = 0; v < VARIANT_COUNT; v++) {
         setenv("QKV_KERNELS", VARIANTS[v], 1);
         struct numbers expected = compute(QKV_FLOAT64, setting, composed);
         for (int dtype = QKV_FLOAT32; dtype <= QKV_FLOAT64; dtype++) {

@@ -55,53 +55,7 @@ static struct qkv_model *model_of(const struct variant *variant, enum qkv_dtype 
     return tiny_model(&config, SOURCE_TYPES, TARGET_TYPES, dtype, 5);
 }
 
-static struct qkv_batch_view whole(struct qkv_batch *batch)
-{
-    struct qkv_batch_view view;
-    qkv_batch_shard(batch, 0, 1, &view);
-    return view;
-}
-
-static double number(const struct qkv_model *model, const void *values, int64_t i)
-{
-    return model->parameters.dtype == QKV_FLOAT32 ? (double)((const float *)values)[i]
-                                                  : ((const double *)values)[i];
-}
-
 /* ---- decoding ---- */
-
-/* Feeds the targets token by token. Before each step the rows change places, so that what a row carries must
- * move with it: row r is sentence (r + t) mod B. */
-static void expect_forced(struct qkv_decoding *decoding, const struct qkv_model *model, const char *name,
-                          const struct qkv_batch_view *batch, double tolerance)
-{
-    struct qkv_error error = {""};
-    double *forced = tiny_log_probabilities(model, batch);
-    int64_t longest = 0, count = batch->count, sentences[8], parents[8];
-    int32_t ids[8];
-    for (int64_t i = 0; i < count; i++)
-        if (batch->target_length[i] > longest) longest = batch->target_length[i];
-    cr_assert_eq(qkv_decoding_start(decoding, batch, count, longest, &error), QKV_OK, "%s", error.message);
-    for (int64_t t = 0; t < longest; t++) {
-        for (int64_t r = 0; r < count; r++) {
-            int64_t s = sentences[r] = (r + t) % count;
-            parents[r] = (r + 1) % count;
-            ids[r] = t < batch->target_length[s] ? batch->target_input[batch->target_start[s] + t] : QKV_END;
-        }
-        if (t) qkv_decoding_reorder(decoding, count, parents);
-        const void *values = qkv_decoding_step(decoding, count, ids, sentences, &error);
-        cr_assert_not_null(values, "%s", error.message);
-        for (int64_t r = 0; r < count; r++) {
-            int64_t s = sentences[r];
-            for (int64_t c = 0; t < batch->target_length[s] && c < model->target_size; c++)
-                cr_assert_float_eq(number(model, values, r * model->target_size + c),
-                                   forced[(batch->target_start[s] + t) * model->target_size + c], tolerance,
-                                   "%s: sentence %lld, step %lld, token %lld", name, (long long)s,
-                                   (long long)t, (long long)c);
-        }
-    }
-    free(forced);
-}
 
 Test(recurrent, decoding_gives_the_probabilities_of_the_forced_pass)
 {
@@ -114,8 +68,9 @@ Test(recurrent, decoding_gives_the_probabilities_of_the_forced_pass)
             struct qkv_batch batch = {0};
             for (uint64_t i = 0; i < 2; i++) { /* the second batch reuses everything */
                 tiny_batch(&batch, model, 5 - (int64_t)i, SOURCE[i], TARGET[i], i);
-                struct qkv_batch_view view = whole(&batch);
-                expect_forced(decoding, model, VARIANTS[v].name, &view, dtype == QKV_FLOAT64 ? 1e-12 : 2e-5);
+                struct qkv_batch_view view = tiny_whole(&batch);
+                tiny_expect_forced(decoding, model, VARIANTS[v].name, &view,
+                                   dtype == QKV_FLOAT64 ? 1e-12 : 2e-5);
             }
             qkv_batch_release(&batch);
             qkv_decoding_free(decoding);
@@ -132,7 +87,7 @@ Test(recurrent, sentences_of_a_batch_do_not_see_each_other)
         struct qkv_model *model = model_of(&VARIANTS[v], QKV_FLOAT64, 0);
         struct qkv_batch batch = {0};
         tiny_batch(&batch, model, 5, SOURCE, TARGET, 1);
-        struct qkv_batch_view view = whole(&batch);
+        struct qkv_batch_view view = tiny_whole(&batch);
         double *together = tiny_log_probabilities(model, &view);
         for (int64_t shard = 0; shard < 5; shard++) {
             struct qkv_batch_view part;
@@ -166,7 +121,7 @@ static double proportion_moved_by_first_word(bool reverse)
     qkv_graph_set_gradients(graph, false);
     qkv_graph_bind(graph, &model->parameters, NULL, false);
     tiny_batch(&batch, model, 1, SOURCE, TARGET, 2);
-    struct qkv_batch_view view = whole(&batch);
+    struct qkv_batch_view view = tiny_whole(&batch);
     double proportion[2][6], moved = 0;
     for (int changed = 0; changed < 2; changed++) {
         qkv_graph_reset(graph);
@@ -205,7 +160,7 @@ Test(recurrent, the_trace_holds_the_attention_of_each_sentence)
         qkv_graph_set_gradients(graph, false);
         qkv_graph_bind(graph, &model->parameters, NULL, false);
         tiny_batch(&batch, model, 4, SOURCE, TARGET, 1);
-        struct qkv_batch_view view = whole(&batch);
+        struct qkv_batch_view view = tiny_whole(&batch);
         qkv_model_loss(model, graph, &view, 0, 1, trace);
         qkv_forward(graph);
         cr_assert_eq(trace->count, VARIANTS[v].score != QKV_SCORED_NONE, "%s: %lld", name,
@@ -247,7 +202,7 @@ Test(recurrent, weights_belong_to_their_sentence)
         const double *weights[2];
         int64_t rows[2], columns[2];
         tiny_batch(&batch, model, 3, SOURCE, TARGET, 3);
-        view[0] = whole(&batch);
+        view[0] = tiny_whole(&batch);
         for (int k = 0; k < 2; k++) { /* the batch, then its last sentence alone */
             if (k) {
                 struct qkv_ids source = {3, view[0].source + view[0].source_start[2]};
@@ -256,7 +211,7 @@ Test(recurrent, weights_belong_to_their_sentence)
                 cr_assert_eq(qkv_batch_make(&alone, 1, &source, &target, NULL), QKV_OK);
                 qkv_batch_release(&batch);
                 batch = alone;
-                view[1] = whole(&batch);
+                view[1] = tiny_whole(&batch);
             }
             qkv_graph_set_gradients(graph[k], false);
             qkv_graph_bind(graph[k], &model->parameters, NULL, false);

@@ -29,18 +29,11 @@ static void favour(struct qkv_model *model, int32_t token, double by)
     qkv_parameter_set(&model->parameters, model->output_bias, token, bias + by);
 }
 
-static struct qkv_batch_view whole(struct qkv_batch *batch)
-{
-    struct qkv_batch_view view;
-    qkv_batch_shard(batch, 0, 1, &view);
-    return view;
-}
-
 static struct qkv_batch_view sources_of(struct qkv_batch *batch, const struct qkv_model *model, int64_t count,
                                         const int64_t *lengths)
 {
     tiny_batch(batch, model, count, lengths, NULL, 9);
-    return whole(batch);
+    return tiny_whole(batch);
 }
 
 static void search(const struct qkv_model *model, const struct qkv_batch_view *batch,
@@ -70,7 +63,7 @@ static double log_probability(const struct qkv_model *model, const struct qkv_ba
     struct qkv_ids source = source_ids(batch, s), target = {length, ids};
     struct qkv_batch one = {0};
     cr_assert_eq(qkv_batch_make(&one, 1, &source, &target, NULL), QKV_OK);
-    struct qkv_batch_view view = whole(&one);
+    struct qkv_batch_view view = tiny_whole(&one);
     double *forced = tiny_log_probabilities(model, &view), sum = 0;
     for (int64_t t = 0; t < length + ended; t++)
         sum += forced[t * model->target_size + view.target_output[t]];
@@ -194,7 +187,7 @@ static struct qkv_hypothesis chain(const struct qkv_model *model, const struct q
         struct qkv_ids source = source_ids(batch, s), target = {h.length, ids};
         struct qkv_batch one = {0};
         cr_assert_eq(qkv_batch_make(&one, 1, &source, &target, NULL), QKV_OK);
-        struct qkv_batch_view view = whole(&one);
+        struct qkv_batch_view view = tiny_whole(&one);
         double *forced = tiny_log_probabilities(model, &view), *last = forced + h.length * model->target_size;
         int32_t best = QKV_END;
         for (int32_t c = QKV_SPECIALS; c < model->target_size; c++)
@@ -281,7 +274,7 @@ Test(search, a_sentence_is_translated_as_if_it_were_alone)
         for (int64_t s = 0; s < COUNT; s++) {
             struct qkv_ids source = source_ids(&view, s);
             cr_assert_eq(qkv_batch_make(&one, 1, &source, NULL, NULL), QKV_OK);
-            struct qkv_batch_view single = whole(&one);
+            struct qkv_batch_view single = tiny_whole(&one);
             search(model, &single, (struct qkv_search_options){beam, 0.6, beam, 0}, &alone);
             for (int64_t i = 0; i < beam; i++) {
                 cr_assert(equal(&together.best[s * beam + i], &alone.best[i]), "sentence %lld, %lld",
@@ -303,7 +296,7 @@ Test(search, no_sentences_no_translations)
     struct qkv_batch batch = {0};
     struct qkv_translations found = {0};
     cr_assert_eq(qkv_batch_make(&batch, 0, NULL, NULL, NULL), QKV_OK);
-    struct qkv_batch_view view = whole(&batch);
+    struct qkv_batch_view view = tiny_whole(&batch);
     search(model, &view, (struct qkv_search_options){4, 0.6, 4, 0}, &found);
     cr_expect_eq(found.count, 0);
     qkv_translations_release(&found);

@@ -68,49 +68,7 @@ static struct qkv_model *model_of(const struct variant *variant, enum qkv_dtype 
     return tiny_model(&config, variant->tied ? TARGET_SIZE : SOURCE_SIZE, TARGET_SIZE, dtype, 17);
 }
 
-static struct qkv_batch_view whole(struct qkv_batch *batch)
-{
-    struct qkv_batch_view view;
-    qkv_batch_shard(batch, 0, 1, &view);
-    return view;
-}
-
-static double number(const struct qkv_model *model, const void *values, int64_t i)
-{
-    return model->parameters.dtype == QKV_FLOAT32 ? (double)((const float *)values)[i]
-                                                  : ((const double *)values)[i];
-}
-
 /* ---- forced and step by step ---- */
-
-/* Feeds the targets of a batch token by token to one row a sentence and compares every distribution. */
-static void expect_forced(struct qkv_decoding *decoding, const struct qkv_model *model, const char *name,
-                          const struct qkv_batch_view *batch, double tolerance)
-{
-    struct qkv_error error = {""};
-    double *forced = tiny_log_probabilities(model, batch);
-    int64_t longest = 0, sentences[64];
-    int32_t ids[64];
-    for (int64_t i = 0; i < batch->count; i++) {
-        sentences[i] = i;
-        if (batch->target_length[i] > longest) longest = batch->target_length[i];
-    }
-    cr_assert_eq(qkv_decoding_start(decoding, batch, batch->count, longest, &error), QKV_OK, "%s",
-                 error.message);
-    for (int64_t t = 0; t < longest; t++) {
-        for (int64_t i = 0; i < batch->count; i++) /* rows that are done go on with anything */
-            ids[i] = t < batch->target_length[i] ? batch->target_input[batch->target_start[i] + t] : QKV_END;
-        const void *values = qkv_decoding_step(decoding, batch->count, ids, sentences, &error);
-        cr_assert_not_null(values, "%s", error.message);
-        for (int64_t i = 0; i < batch->count; i++)
-            for (int64_t c = 0; t < batch->target_length[i] && c < model->target_size; c++)
-                cr_assert_float_eq(number(model, values, i * model->target_size + c),
-                                   forced[(batch->target_start[i] + t) * model->target_size + c], tolerance,
-                                   "%s: sentence %lld, step %lld, token %lld", name, (long long)i,
-                                   (long long)t, (long long)c);
-    }
-    free(forced);
-}
 
 Test(transformer, decoding_gives_the_probabilities_of_the_forced_pass)
 {
@@ -123,8 +81,9 @@ Test(transformer, decoding_gives_the_probabilities_of_the_forced_pass)
             struct qkv_batch batch = {0};
             for (uint64_t i = 0; i < 2; i++) { /* the second batch reuses everything */
                 tiny_batch(&batch, model, 5 - (int64_t)i, SOURCE[i], TARGET[i], i);
-                struct qkv_batch_view view = whole(&batch);
-                expect_forced(decoding, model, VARIANTS[v].name, &view, dtype == QKV_FLOAT64 ? 1e-12 : 2e-5);
+                struct qkv_batch_view view = tiny_whole(&batch);
+                tiny_expect_forced(decoding, model, VARIANTS[v].name, &view,
+                                   dtype == QKV_FLOAT64 ? 1e-12 : 2e-5);
             }
             qkv_batch_release(&batch);
             qkv_decoding_free(decoding);
@@ -150,7 +109,7 @@ static void expect_history(const struct qkv_model *model, const struct qkv_batch
     struct qkv_ids target = {history->length, history->ids};
     struct qkv_batch batch = {0};
     cr_assert_eq(qkv_batch_make(&batch, 1, &source, &target, NULL), QKV_OK);
-    struct qkv_batch_view view = whole(&batch);
+    struct qkv_batch_view view = tiny_whole(&batch);
     double *forced = tiny_log_probabilities(model, &view);
     for (int32_t c = 0; c < model->target_size; c++)
         cr_assert_float_eq(values[c], forced[history->length * model->target_size + c], 1e-12,
@@ -166,7 +125,7 @@ static void expect_pasts(const struct variant *variant)
     struct qkv_decoding *decoding = qkv_decoding_new(model);
     struct qkv_batch batch = {0};
     tiny_batch(&batch, model, SENTENCES, LENGTHS, NULL, 5);
-    struct qkv_batch_view view = whole(&batch);
+    struct qkv_batch_view view = tiny_whole(&batch);
     struct history rows[MOST_ROWS], next[MOST_ROWS];
     int64_t count = SENTENCES, sentences[MOST_ROWS], parents[MOST_ROWS];
     int32_t ids[MOST_ROWS];
@@ -212,7 +171,7 @@ Test(transformer, caches_too_large_for_their_row_numbers_are_refused)
     struct qkv_batch batch = {0};
     struct qkv_error error = {""};
     tiny_batch(&batch, model, 1, (int64_t[]){2}, NULL, 5);
-    struct qkv_batch_view view = whole(&batch);
+    struct qkv_batch_view view = tiny_whole(&batch);
     cr_expect_eq(qkv_decoding_start(decoding, &view, 64000, 1000000, &error), QKV_INVALID);
     cr_expect_not_null(strstr(error.message, "64000 hypotheses of 1000000 tokens are too many"), "%s",
                        error.message);
@@ -245,7 +204,7 @@ Test(transformer, sentences_of_a_batch_do_not_see_each_other)
         struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
         struct qkv_batch batch = {0};
         tiny_batch(&batch, model, 4, SOURCE, TARGET, 1);
-        struct qkv_batch_view view = whole(&batch);
+        struct qkv_batch_view view = tiny_whole(&batch);
         double together = loss_of(model, &view, 0.1, NULL, graph), alone = 0, plain = 0;
         double without = loss_of(model, &view, 0, NULL, graph);
         double *forced = tiny_log_probabilities(model, &view);
@@ -273,7 +232,7 @@ Test(transformer, the_trace_holds_every_attention_layer_in_order)
     struct qkv_batch batch = {0};
     static struct qkv_trace trace;
     tiny_batch(&batch, model, 2, SOURCE, TARGET, 1);
-    struct qkv_batch_view view = whole(&batch);
+    struct qkv_batch_view view = tiny_whole(&batch);
     for (int round = 0; round < 2; round++) loss_of(model, &view, 0, &trace, graph);
     static const struct {
         enum qkv_attention_kind kind;
@@ -319,10 +278,10 @@ Test(transformer, a_sentence_without_positions_is_refused)
     struct qkv_error error = {""};
     cr_expect_eq(qkv_model_longest(model), 5);
     tiny_batch(&batch, model, 1, (int64_t[]){4}, NULL, 1);
-    struct qkv_batch_view view = whole(&batch);
+    struct qkv_batch_view view = tiny_whole(&batch);
     cr_expect_eq(qkv_decoding_start(decoding, &view, 1, 3, &error), QKV_OK, "%s", error.message);
     tiny_batch(&batch, model, 1, (int64_t[]){5}, NULL, 1);
-    view = whole(&batch);
+    view = tiny_whole(&batch);
     cr_expect_eq(qkv_decoding_start(decoding, &view, 1, 3, &error), QKV_INVALID);
     cr_expect_not_null(strstr(error.message, "reaches position 6, but the table has 5"), "%s", error.message);
     qkv_batch_release(&batch);

@@ -103,10 +103,9 @@ Test(pharaoh, refuses_files_that_are_none)
     struct qkv_error error;
     cr_assert_eq(qkv_alignments_read(&alignments, "no/such/file", &error), QKV_INVALID);
     cr_assert_str_eq(error.message, "no/such/file: cannot be read: No such file or directory");
-    const char *path = write_bytes(scratch("binary"), "gold.links", "0-0\0001-1\n", 8);
+    const char *folder = scratch("binary"), *path = write_bytes(folder, "gold.links", "0-0\0001-1\n", 8);
     cr_assert_eq(qkv_alignments_read(&alignments, path, &error), QKV_INVALID);
     cr_assert_str_eq(error.message, format("%s:1:4: a byte is zero: this is not a text file", path));
-    const char *folder = scratch("binary");
     cr_assert_eq(qkv_alignments_read(&alignments, folder, &error), QKV_INVALID);
     cr_assert_str_eq(error.message, format("%s: cannot be read: Is a directory", folder));
 }

@@ -69,7 +69,7 @@ Test(explain, refuses_bad_scenes_with_line_and_column)
 static const char *scene_of(const char *text)
 {
     static int number;
-    return write_text(scratch(criterion_current_test->name), format("%d.yaml", number++), text);
+    return write_text(scratch("scenes"), format("%d.yaml", number++), text);
 }
 
 #define WORDS "tokens: a b c\nembeddings: {values: [[1, 0], [0, 2], [1, 1]]}\nweights: {from: none}\n"
