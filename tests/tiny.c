@@ -105,34 +105,40 @@ double tiny_number(const struct qkv_model *model, const void *values, int64_t i)
                                                   : ((const double *)values)[i];
 }
 
-/* Row r is sentence (r + t) mod B. */
-void tiny_expect_forced(struct qkv_decoding *decoding, const struct qkv_model *model, const char *name,
-                        const struct qkv_batch_view *batch, double tolerance)
+/* Row r is sentence r, or, where rows move, (r + t) mod B. */
+static void feed(struct qkv_decoding *decoding, const struct qkv_model *model, const char *name,
+                 const struct qkv_batch_view *batch, const double *forced, bool moving, double tolerance)
 {
     struct qkv_error error = {""};
-    double *forced = tiny_log_probabilities(model, batch);
-    int64_t longest = 0, count = batch->count, sentences[8], parents[8];
+    int64_t longest = 0, count = batch->count, classes = model->target_size, sentences[8], parents[8];
     int32_t ids[8];
     for (int64_t i = 0; i < count; i++)
         if (batch->target_length[i] > longest) longest = batch->target_length[i];
     cr_assert_eq(qkv_decoding_start(decoding, batch, count, longest, &error), QKV_OK, "%s", error.message);
     for (int64_t t = 0; t < longest; t++) {
         for (int64_t r = 0; r < count; r++) {
-            int64_t s = sentences[r] = (r + t) % count;
+            int64_t s = sentences[r] = moving ? (r + t) % count : r;
             parents[r] = (r + 1) % count;
             ids[r] = t < batch->target_length[s] ? batch->target_input[batch->target_start[s] + t] : QKV_END;
         }
-        if (t) qkv_decoding_reorder(decoding, count, parents);
+        if (t && moving) qkv_decoding_reorder(decoding, count, parents);
         const void *values = qkv_decoding_step(decoding, count, ids, sentences, &error);
         cr_assert_not_null(values, "%s", error.message);
         for (int64_t r = 0; r < count; r++) {
             int64_t s = sentences[r];
-            for (int64_t c = 0; t < batch->target_length[s] && c < model->target_size; c++)
-                cr_assert_float_eq(tiny_number(model, values, r * model->target_size + c),
-                                   forced[(batch->target_start[s] + t) * model->target_size + c], tolerance,
-                                   "%s: sentence %lld, step %lld, token %lld", name, (long long)s,
-                                   (long long)t, (long long)c);
+            for (int64_t c = 0; t < batch->target_length[s] && c < classes; c++)
+                cr_assert_float_eq(tiny_number(model, values, r * classes + c),
+                                   forced[(batch->target_start[s] + t) * classes + c], tolerance,
+                                   "%s, rows that %s: sentence %lld, step %lld, token %lld", name,
+                                   moving ? "move" : "stay", (long long)s, (long long)t, (long long)c);
         }
     }
+}
+
+void tiny_expect_forced(struct qkv_decoding *decoding, const struct qkv_model *model, const char *name,
+                        const struct qkv_batch_view *batch, double tolerance)
+{
+    double *forced = tiny_log_probabilities(model, batch);
+    for (int moving = 0; moving < 2; moving++) feed(decoding, model, name, batch, forced, moving, tolerance);
     free(forced);
 }

@@ -28,8 +28,8 @@ double tiny_number(const struct qkv_model *model, const void *values, int64_t i)
 double *tiny_log_probabilities(const struct qkv_model *model, const struct qkv_batch_view *batch);
 
 /* Feeds the targets of a batch, of 8 sentences at most, token by token, and compares every distribution with
- * that of the forced pass. Before each step the rows change places, so that what a row carries must move with
- * it. */
+ * that of the forced pass: with rows that stay where they are, and with rows that change places before each
+ * step, so that what a row carries must move with it. */
 void tiny_expect_forced(struct qkv_decoding *decoding, const struct qkv_model *model, const char *name,
                         const struct qkv_batch_view *batch, double tolerance);
 
