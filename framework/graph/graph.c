@@ -39,6 +39,7 @@ void qkv_graph_reset(struct qkv_graph *graph)
     graph->dropping = 0;
     graph->leaf = NULL;
     graph->planned = NULL;
+    graph->passed = false;
     graph->failed = false;
     graph->scope = NULL;
 }
@@ -212,7 +213,7 @@ struct qkv_tensor *qkv_node(struct qkv_graph *graph, enum qkv_op_id op, struct q
             qkv_refuse(y, "input %d belongs to another graph", i + 1);
             return NULL;
         }
-        inputs[i]->consumers++;
+        if (!inputs[i]->consumers++) inputs[i]->first_consumer = y;
         y->needs_gradient |= inputs[i]->needs_gradient;
     }
     if (y->needs_gradient && !rule->backward) {
@@ -363,13 +364,18 @@ void qkv_backward(struct qkv_graph *graph, struct qkv_tensor *y, const double *c
     QKV_BUG(graph->shares && graph->planned != y, "backward from a tensor that was not planned");
     for (struct qkv_tensor *x = graph->first; x; x = x->next) x->touched = x->parameter && graph->accumulate;
     if (y->needs_gradient) start_gradient(y, cotangent);
-    for (struct qkv_tensor *x = y; x; x = x->previous)
-        if (x->op != QKV_OP_leaf && x->touched) run(x, true);
+    for (struct qkv_tensor *x = y; x; x = x->previous) {
+        if (x->op == QKV_OP_leaf || !x->touched) continue;
+        qkv_turns_before(x);
+        run(x, true);
+        qkv_turns_after(x);
+    }
     /* What nothing flowed into has gradient zero. */
     for (struct qkv_tensor *x = graph->first; x; x = x->next)
         if (x->needs_gradient && !x->touched && (x->op == QKV_OP_leaf || !graph->shares))
             memset(x->gradient, 0, (size_t)x->count * graph->size);
     clear_unused_parameters(graph);
+    qkv_graph_pass_turns(graph);
 }
 
 const struct qkv_tensor *qkv_graph_find_not_finite(const struct qkv_graph *graph)

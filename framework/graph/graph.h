@@ -29,9 +29,11 @@ struct qkv_tensor {
     void *weights;       /* attention: what the op's `weights` has made */
     int64_t saved_count; /* set by the shape rule */
     int64_t scratch;     /* set by the shape rule: numbers that forward or backward need while they run */
-    int consumers;       /* inputs of other nodes that are this one */
-    struct qkv_tensor *over; /* plan.c: the input whose memory this one has taken */
-    uint32_t ordinal;        /* counts the dropping nodes of a graph: the sub-stream of their masks */
+    struct qkv_tensor *first_consumer; /* the last one that backward comes to */
+    bool passed;                       /* a parameter's gradient: the turn has been passed on */
+    int consumers;                     /* inputs of other nodes that are this one */
+    struct qkv_tensor *over;           /* plan.c: the input whose memory this one has taken */
+    uint32_t ordinal; /* counts the dropping nodes of a graph: the sub-stream of their masks */
 
     struct qkv_tensor *input[QKV_MAX_INPUTS];
     struct qkv_options options;
@@ -59,6 +61,10 @@ struct qkv_graph {
     struct qkv_tensor **leaf; /* [parameters->count] in the arena; NULL before the first qkv_use */
     char *parameter_gradients;
     bool accumulate;
+
+    struct qkv_turns *turns; /* NULL: the gradients are this graph's alone */
+    int number;
+    bool passed; /* all of its turns */
 
     const char *scope;
     struct qkv_observer observer; /* its `ran` is NULL while nobody watches */
@@ -104,6 +110,10 @@ struct qkv_op {
     const void *(*weights)(struct qkv_tensor *y);
     const struct qkv_sample *good, *bad;
 };
+
+/* turns.c: around the backward of a node. */
+void qkv_turns_before(const struct qkv_tensor *y);
+void qkv_turns_after(const struct qkv_tensor *y);
 
 /* Makes the graph fail with `op (scope): sentence`; returns false. For shape rules. */
 bool qkv_refuse(struct qkv_tensor *y, const char *format, ...) QKV_PRINTF(2, 3);

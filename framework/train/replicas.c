@@ -8,6 +8,7 @@
 
 struct replica {
     struct qkv_graph *graph;
+    int block, number; /* where its gradients are added, and as which */
     struct qkv_batch_view view;
     struct qkv_step_sums sums;
     enum qkv_status status;
@@ -17,9 +18,10 @@ struct replica {
 struct qkv_replicas {
     const struct qkv_model *model;
     struct qkv_workers *workers;
-    int shards;
-    struct replica *replica; /* [shards] */
-    void **gradients;        /* [shards]: blocks laid out as the values */
+    int shards, blocks;
+    struct replica *replica;  /* [shards] */
+    void **gradients;         /* [blocks]: laid out as the values */
+    struct qkv_turns **turns; /* [blocks]: who adds to it next */
 
     /* The step that is being run. */
     struct qkv_batch *batch;
@@ -34,25 +36,45 @@ static size_t block_bytes(const struct qkv_model *model)
     return (size_t)parameters->elements * (parameters->dtype == QKV_FLOAT32 ? sizeof(float) : sizeof(double));
 }
 
+/* Of small models the gradients are added when all are there: shards that wait for each other would cost more
+ * than the memory is worth. Of large ones few shards share a block: in a long chain the last would wait for
+ * all. */
+static int usual_blocks(const struct qkv_model *model, int shards)
+{
+    enum { SMALL = 1 << 20, CHAIN = 8 };
+    return model->parameters.elements < SMALL ? shards : (shards + CHAIN - 1) / CHAIN;
+}
+
 struct qkv_replicas *qkv_replicas_new(const struct qkv_model *model, struct qkv_workers *workers, int shards,
-                                      struct qkv_error *error)
+                                      int blocks, struct qkv_error *error)
 {
     struct qkv_replicas *replicas = calloc(1, sizeof *replicas);
     if (!replicas) goto no_memory;
     *replicas = (struct qkv_replicas){.model = model, .workers = workers};
     replicas->replica = calloc((size_t)shards, sizeof *replicas->replica);
-    replicas->gradients = calloc((size_t)shards, sizeof *replicas->gradients);
-    if (!replicas->replica || !replicas->gradients) goto no_memory;
+    if (!blocks) blocks = usual_blocks(model, shards);
+    int together = (shards + blocks - 1) / blocks; /* shards of a block */
+    blocks = (shards + together - 1) / together;
+    replicas->gradients = calloc((size_t)blocks, sizeof *replicas->gradients);
+    replicas->turns = calloc((size_t)blocks, sizeof(struct qkv_turns *));
+    if (!replicas->replica || !replicas->gradients || !replicas->turns) goto no_memory;
+    for (; replicas->blocks < blocks; replicas->blocks++) {
+        void *block = replicas->gradients[replicas->blocks] = aligned_alloc(64, block_bytes(model));
+        struct qkv_turns *turns = replicas->turns[replicas->blocks] = qkv_turns_new(&model->parameters);
+        if (!block || !turns) {
+            replicas->blocks++;
+            goto no_memory;
+        }
+        memset(block, 0, block_bytes(model));
+    }
     for (; replicas->shards < shards; replicas->shards++) {
         struct replica *replica = &replicas->replica[replicas->shards];
         replica->graph = qkv_graph_new(model->parameters.dtype);
-        replicas->gradients[replicas->shards] = aligned_alloc(64, block_bytes(model));
-        if (!replica->graph || !replicas->gradients[replicas->shards]) {
-            replicas->shards++;
-            goto no_memory;
-        }
+        if (!replica->graph) goto no_memory;
+        replica->block = replicas->shards / together;
+        replica->number = replicas->shards % together;
         qkv_graph_share_memory(replica->graph, true);
-        memset(replicas->gradients[replicas->shards], 0, block_bytes(model));
+        qkv_graph_take_turns(replica->graph, replicas->turns[replica->block], replica->number);
     }
     return replicas;
 no_memory:
@@ -64,12 +86,14 @@ no_memory:
 void qkv_replicas_free(struct qkv_replicas *replicas)
 {
     if (!replicas) return;
-    for (int i = 0; i < replicas->shards; i++) {
-        qkv_graph_free(replicas->replica[i].graph);
+    for (int i = 0; i < replicas->shards; i++) qkv_graph_free(replicas->replica[i].graph);
+    for (int i = 0; i < replicas->blocks; i++) {
         free(replicas->gradients[i]);
+        qkv_turns_free(replicas->turns[i]);
     }
     free(replicas->replica);
     free(replicas->gradients);
+    free(replicas->turns);
     free(replicas);
 }
 
@@ -79,7 +103,8 @@ static struct qkv_tensor *build(struct qkv_replicas *replicas, int shard, const 
     struct replica *replica = &replicas->replica[shard];
     struct qkv_graph *graph = replica->graph;
     qkv_graph_reset(graph);
-    qkv_graph_bind(graph, &replicas->model->parameters, replicas->gradients[shard], replicas->accumulate);
+    qkv_graph_bind(graph, &replicas->model->parameters, replicas->gradients[replica->block],
+                   replicas->accumulate || replica->number > 0);
     qkv_graph_set_dropout(graph, random);
     struct qkv_tensor *loss =
         qkv_model_loss(replicas->model, graph, &replica->view, replicas->smoothing, 1.0, NULL);
@@ -142,7 +167,9 @@ static enum qkv_status run_replica(struct qkv_replicas *replicas, int shard)
     replica->sums = (struct qkv_step_sums){0};
     qkv_batch_shard(replicas->batch, shard, replicas->shards, &replica->view);
     if (replica->view.count == 0) { /* fewer sentences than shards */
-        if (!replicas->accumulate) memset(replicas->gradients[shard], 0, block_bytes(replicas->model));
+        if (!replicas->accumulate && replica->number == 0)
+            memset(replicas->gradients[replica->block], 0, block_bytes(replicas->model));
+        qkv_graph_reset(graph);
         return QKV_OK;
     }
     struct qkv_random random;
@@ -168,6 +195,7 @@ static void run_part(void *context, int part)
 {
     struct qkv_replicas *replicas = context;
     replicas->replica[part].status = run_replica(replicas, part);
+    qkv_graph_pass_turns(replicas->replica[part].graph); /* the turns of a pass that was not run to its end */
 }
 
 enum qkv_status qkv_replicas_step(struct qkv_replicas *replicas, struct qkv_batch *batch, double smoothing,
@@ -178,6 +206,7 @@ enum qkv_status qkv_replicas_step(struct qkv_replicas *replicas, struct qkv_batc
     replicas->smoothing = smoothing;
     replicas->random = random;
     replicas->accumulate = accumulate;
+    for (int i = 0; i < replicas->blocks; i++) qkv_turns_reset(replicas->turns[i]);
     qkv_workers_run(replicas->workers, replicas->shards, run_part, replicas);
     *sums = (struct qkv_step_sums){0};
     for (int i = 0; i < replicas->shards; i++) {
@@ -197,6 +226,11 @@ enum qkv_status qkv_replicas_step(struct qkv_replicas *replicas, struct qkv_batc
 void *const *qkv_replicas_gradients(const struct qkv_replicas *replicas)
 {
     return replicas->gradients;
+}
+
+int qkv_replicas_blocks(const struct qkv_replicas *replicas)
+{
+    return replicas->blocks;
 }
 
 int qkv_replicas_shards(const struct qkv_replicas *replicas)

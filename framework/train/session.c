@@ -51,7 +51,7 @@ static enum qkv_status make_machine(struct session *session, struct qkv_error *e
     qkv_parameters_initialize(&session->model->parameters, seed);
     session->workers = qkv_workers_new(session->options->threads, error);
     if (!session->workers) return QKV_INVALID;
-    session->replicas = qkv_replicas_new(session->model, session->workers, (int)training->shards, error);
+    session->replicas = qkv_replicas_new(session->model, session->workers, (int)training->shards, 0, error);
     if (!session->replicas) return QKV_INVALID;
     if (qkv_optimizer_init(&session->optimizer, training, &session->model->parameters, error))
         return QKV_INVALID;

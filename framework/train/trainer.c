@@ -103,7 +103,7 @@ static enum qkv_status update(struct session *session, struct clock *clock, bool
     if (!*more) return QKV_OK;
     double rate = qkv_schedule_rate(&session->schedule, at->update + 1, at->epoch);
     clock->norm = qkv_optimizer_step(&session->optimizer, &session->model->parameters, session->workers,
-                                     qkv_replicas_shards(session->replicas),
+                                     qkv_replicas_blocks(session->replicas),
                                      qkv_replicas_gradients(session->replicas), 1.0 / (double)tokens, rate);
     if (!isfinite(clock->norm)) {
         const struct qkv_parameter *parameter = qkv_parameters_find_not_finite(

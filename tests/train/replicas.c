@@ -48,12 +48,12 @@ struct bench {
     struct qkv_replicas *replicas;
 };
 
-static struct bench bench_with(struct qkv_model *model, int threads, int shards)
+static struct bench bench_with(struct qkv_model *model, int threads, int shards, int blocks)
 {
     struct qkv_error error = {""};
     struct bench b = {.model = model, .workers = qkv_workers_new(threads, &error)};
     cr_assert_not_null(b.workers, "%s", error.message);
-    b.replicas = qkv_replicas_new(b.model, b.workers, shards, &error);
+    b.replicas = qkv_replicas_new(b.model, b.workers, shards, blocks, &error);
     cr_assert_not_null(b.replicas, "%s", error.message);
     cr_assert_eq(qkv_replicas_shards(b.replicas), shards);
     return b;
@@ -61,8 +61,19 @@ static struct bench bench_with(struct qkv_model *model, int threads, int shards)
 
 static struct bench bench_of(enum qkv_dtype dtype, double dropout, int threads, int shards)
 {
-    return bench_with(model_of(dtype, dropout), threads, shards);
+    return bench_with(model_of(dtype, dropout), threads, shards, shards);
 }
+
+/* All shards add to one block. */
+static struct bench chain_of(enum qkv_dtype dtype, double dropout, int threads, int shards)
+{
+    struct bench b = bench_with(model_of(dtype, dropout), threads, shards, 1);
+    cr_assert_eq(qkv_replicas_blocks(b.replicas), 1);
+    return b;
+}
+
+typedef struct bench bench_maker(enum qkv_dtype dtype, double dropout, int threads, int shards);
+static bench_maker *const MAKERS[] = {bench_of, chain_of};
 
 static void release(struct bench *b)
 {
@@ -81,13 +92,13 @@ static struct qkv_step_sums step(struct bench *b, struct qkv_batch *batch, const
     return sums;
 }
 
-/* The gradients of all shards, added up in their order; on the heap. */
+/* The gradients of all blocks, added up in their order; on the heap. */
 static double *gradient_of(const struct bench *b)
 {
     const struct qkv_parameters *parameters = &b->model->parameters;
     void *const *blocks = qkv_replicas_gradients(b->replicas);
     double *sum = calloc((size_t)parameters->elements, sizeof *sum);
-    for (int s = 0; s < qkv_replicas_shards(b->replicas); s++)
+    for (int s = 0; s < qkv_replicas_blocks(b->replicas); s++)
         for (int64_t i = 0; i < parameters->elements; i++)
             sum[i] += parameters->dtype == QKV_FLOAT32 ? (double)((const float *)blocks[s])[i]
                                                        : ((const double *)blocks[s])[i];
@@ -106,7 +117,7 @@ static void expect_close(const struct bench *b, const double *found, const doubl
 
 /* ---- threads and shards ---- */
 
-static void expect_same_bits(struct qkv_model *make_model(int kind), int kind)
+static void expect_same_bits(struct qkv_model *make_model(int kind), int kind, size_t blocks)
 {
     static const int THREADS[] = {1, 2, 3, 4, 7};
     const struct qkv_random random = {.seed = 3, .step = 8};
@@ -114,20 +125,20 @@ static void expect_same_bits(struct qkv_model *make_model(int kind), int kind)
     struct qkv_step_sums expected = {0};
     char *first = NULL;
     for (int t = 0; t < 5; t++) {
-        struct bench b = bench_with(make_model(kind), THREADS[t], 4);
+        struct bench b = bench_with(make_model(kind), THREADS[t], 4, (int)blocks);
         size_t bytes = (size_t)b.model->parameters.elements * sizeof(float);
         tiny_batch(&batch, b.model, SENTENCES, SOURCE, TARGET, 2);
         for (int round = 0; round < 3; round++) {
             struct qkv_step_sums sums = step(&b, &batch, &random, false);
             if (!first) {
-                first = malloc(4 * bytes);
-                for (size_t s = 0; s < 4; s++)
+                first = malloc(blocks * bytes);
+                for (size_t s = 0; s < blocks; s++)
                     memcpy(first + s * bytes, qkv_replicas_gradients(b.replicas)[s], bytes);
                 expected = sums;
             }
-            for (size_t s = 0; s < 4; s++)
+            for (size_t s = 0; s < blocks; s++)
                 cr_assert_arr_eq(first + s * bytes, qkv_replicas_gradients(b.replicas)[s], bytes,
-                                 "%d threads, shard %zu", THREADS[t], s);
+                                 "%d threads, block %zu of %zu", THREADS[t], s, blocks);
             cr_assert_eq(sums.loss, expected.loss);
             cr_assert_eq(sums.negative_log_likelihood, expected.negative_log_likelihood);
             cr_assert_eq(sums.correct, expected.correct);
@@ -152,9 +163,11 @@ static struct qkv_model *model_with_kernel(int kernel)
 
 Test(replicas, the_same_bits_with_any_number_of_threads)
 {
-    expect_same_bits(usual_model, 0);
-    expect_same_bits(model_with_kernel, QKV_KERNEL_EXACT);
-    expect_same_bits(model_with_kernel, QKV_KERNEL_FLASH);
+    for (size_t blocks = 1; blocks <= 4; blocks *= 2) {
+        expect_same_bits(usual_model, 0, blocks);
+        expect_same_bits(model_with_kernel, QKV_KERNEL_EXACT, blocks);
+        expect_same_bits(model_with_kernel, QKV_KERNEL_FLASH, blocks);
+    }
 }
 
 /* Loss and gradient of the whole batch in one graph, without replicas. */
@@ -173,11 +186,11 @@ static double whole_batch(const struct qkv_model *model, struct qkv_batch *batch
     return value;
 }
 
-Test(replicas, shards_add_up_to_the_whole_batch)
+static void expect_sum(bench_maker *make)
 {
     struct qkv_batch batch = {0};
     for (int shards = 1; shards <= 13; shards += shards < 5 ? 1 : 4) { /* 13: more shards than sentences */
-        struct bench b = bench_of(QKV_FLOAT64, 0, 2, shards);
+        struct bench b = make(QKV_FLOAT64, 0, 2, shards);
         tiny_batch(&batch, b.model, SENTENCES, SOURCE, TARGET, 2);
         double *expected = calloc((size_t)b.model->parameters.elements, sizeof *expected);
         double loss = whole_batch(b.model, &batch, expected);
@@ -193,6 +206,11 @@ Test(replicas, shards_add_up_to_the_whole_batch)
         release(&b);
     }
     qkv_batch_release(&batch);
+}
+
+Test(replicas, shards_add_up_to_the_whole_batch)
+{
+    for (int m = 0; m < 2; m++) expect_sum(MAKERS[m]);
 }
 
 Test(replicas, sums_are_those_of_the_forced_pass)
@@ -245,10 +263,10 @@ Test(replicas, single_precision_is_close_and_shards_differ_by_rounding_only)
 
 /* ---- accumulation and empty shards ---- */
 
-Test(replicas, accumulated_batches_are_one_batch)
+static void expect_accumulation(bench_maker *make)
 {
     struct qkv_batch batch = {0}, half = {0};
-    struct bench b = bench_of(QKV_FLOAT64, 0, 2, 3);
+    struct bench b = make(QKV_FLOAT64, 0, 2, 3);
     tiny_batch(&batch, b.model, SENTENCES, SOURCE, TARGET, 2);
     double *expected = calloc((size_t)b.model->parameters.elements, sizeof *expected);
     double loss = whole_batch(b.model, &batch, expected), sum = 0;
@@ -278,6 +296,11 @@ Test(replicas, accumulated_batches_are_one_batch)
     qkv_batch_release(&batch);
     qkv_batch_release(&half);
     release(&b);
+}
+
+Test(replicas, accumulated_batches_are_one_batch)
+{
+    for (int m = 0; m < 2; m++) expect_accumulation(MAKERS[m]);
 }
 
 Test(replicas, an_empty_shard_has_no_gradient)
@@ -331,10 +354,10 @@ Test(replicas, dropout_follows_seed_and_step_and_differs_between_shards)
 
 /* ---- what fails ---- */
 
-Test(replicas, divergence_names_the_first_tensor_that_is_not_finite)
+static void expect_name(bench_maker *make)
 {
     struct qkv_batch batch = {0};
-    struct bench b = bench_of(QKV_FLOAT32, 0, 2, 3);
+    struct bench b = make(QKV_FLOAT32, 0, 2, 3);
     struct qkv_error error = {""};
     struct qkv_step_sums sums;
     tiny_batch(&batch, b.model, SENTENCES, SOURCE, TARGET, 2);
@@ -352,15 +375,48 @@ Test(replicas, divergence_names_the_first_tensor_that_is_not_finite)
     release(&b);
 }
 
-Test(replicas, a_sentence_without_positions_is_refused)
+Test(replicas, divergence_names_the_first_tensor_that_is_not_finite)
+{
+    for (int m = 0; m < 2; m++) expect_name(MAKERS[m]);
+}
+
+static void expect_refusal(bench_maker *make)
 {
     struct qkv_batch batch = {0};
-    struct bench b = bench_of(QKV_FLOAT32, 0, 2, 3);
+    struct bench b = make(QKV_FLOAT32, 0, 2, 3);
     struct qkv_error error = {""};
     struct qkv_step_sums sums;
     tiny_batch(&batch, b.model, 2, (int64_t[]){3, 24}, (int64_t[]){2, 2}, 1);
     cr_expect_eq(qkv_replicas_step(b.replicas, &batch, 0, NULL, false, &sums, &error), QKV_INVALID);
     cr_expect_not_null(strstr(error.message, "position 25, but the table has 24"), "%s", error.message);
+    tiny_batch(&batch, b.model, 2, (int64_t[]){3, 4}, (int64_t[]){2, 2}, 1);
+    cr_expect_eq(qkv_replicas_step(b.replicas, &batch, 0, NULL, false, &sums, &error), QKV_OK,
+                 "and goes on after it");
     qkv_batch_release(&batch);
+    release(&b);
+}
+
+Test(replicas, a_sentence_without_positions_is_refused)
+{
+    for (int m = 0; m < 2; m++) expect_refusal(MAKERS[m]);
+}
+
+/* ---- blocks ---- */
+
+Test(replicas, blocks_are_as_many_as_asked_for_or_fit_the_model)
+{
+    static const int CASES[][3] = {
+        {4, 0, 4}, {4, 2, 2}, {4, 3, 2}, {5, 2, 2}, {9, 4, 3}}; /* shards, asked, made */
+    for (int i = 0; i < 5; i++) {
+        struct bench b = bench_with(model_of(QKV_FLOAT32, 0), 1, CASES[i][0], CASES[i][1]);
+        cr_expect_eq(qkv_replicas_blocks(b.replicas), CASES[i][2], "%d shards, %d blocks: %d", CASES[i][0],
+                     CASES[i][1], qkv_replicas_blocks(b.replicas));
+        release(&b);
+    }
+    struct qkv_model_config config = tiny_config();
+    config.encoder.ff_size = config.decoder.ff_size = 40000; /* more than a million numbers */
+    struct bench b = bench_with(tiny_model(&config, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT32, 4), 1, 9, 0);
+    cr_expect_gt(b.model->parameters.elements, 1 << 20);
+    cr_expect_eq(qkv_replicas_blocks(b.replicas), 2);
     release(&b);
 }

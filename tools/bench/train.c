@@ -16,7 +16,7 @@ enum qkv_status bench_train_step(void *context, int64_t i, struct qkv_error *err
     if (status) return status;
     double computed = bench_now();
     qkv_optimizer_step(&trainer->optimizer, &work->model->parameters, trainer->workers,
-                       qkv_replicas_shards(trainer->replicas), qkv_replicas_gradients(trainer->replicas),
+                       qkv_replicas_blocks(trainer->replicas), qkv_replicas_gradients(trainer->replicas),
                        1.0 / (double)sums.tokens, training->learning_rate);
     trainer->filling = filled - began;
     trainer->computing = computed - filled;
@@ -33,7 +33,7 @@ enum qkv_status bench_trainer_make(struct bench_trainer *trainer, struct bench_w
     if (!trainer->workers) return QKV_INVALID;
     if (!shards) shards = bench_work_shards(work);
     if (!shards) shards = qkv_workers_count(trainer->workers);
-    trainer->replicas = qkv_replicas_new(work->model, trainer->workers, (int)shards, error);
+    trainer->replicas = qkv_replicas_new(work->model, trainer->workers, (int)shards, 0, error);
     if (!trainer->replicas) return QKV_INVALID;
     if (work->has_text && qkv_replicas_reserve(trainer->replicas, &work->batches, error)) return QKV_INVALID;
     return qkv_optimizer_init(&trainer->optimizer, &work->config.training, &work->model->parameters, error);

@@ -168,6 +168,22 @@ QKV_API struct qkv_tensor *qkv_wrap(struct qkv_graph *graph, struct qkv_shape sh
 QKV_API void qkv_graph_bind(struct qkv_graph *graph, const struct qkv_parameters *parameters, void *gradients,
                             bool accumulate);
 
+/* For graphs that are bound to one gradient block and run on threads of their own: each adds its part of a
+ * parameter's gradient when its turn has come, in the order of their numbers, 0 .. n-1. Number 0 is bound
+ * without `accumulate`, or with it where the block holds something already; the others with it. All of them
+ * must come to the end of qkv_backward, or pass their turns on, or those behind wait for ever; so a graph
+ * must not start before the ones of lower number. */
+struct qkv_turns;
+QKV_API struct qkv_turns *
+qkv_turns_new(const struct qkv_parameters *parameters); /* NULL when memory is out */
+QKV_API void qkv_turns_free(struct qkv_turns *turns);
+/* Number 0 is next; while no graph runs. */
+QKV_API void qkv_turns_reset(struct qkv_turns *turns);
+/* Kept over resets; NULL: the block is this graph's alone, as at first. */
+QKV_API void qkv_graph_take_turns(struct qkv_graph *graph, struct qkv_turns *turns, int number);
+/* Waits for every turn that the graph has not had yet and passes it on, nothing added. */
+QKV_API void qkv_graph_pass_turns(struct qkv_graph *graph);
+
 /* The parameter as a tensor of this graph, the same one at each call. */
 QKV_API struct qkv_tensor *qkv_use(struct qkv_graph *graph, const struct qkv_parameter *parameter);
 

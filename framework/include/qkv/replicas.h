@@ -1,7 +1,6 @@
-/* Data parallelism within a process: a batch is split into a fixed number of shards, each with a graph and a
- * gradient block of its own, on whatever threads there are. The split depends on the batch alone and the
- * gradients are added in a fixed order (optimizer.h), so that the result is the same bit for bit with any
- * number of threads. */
+/* Data parallelism within a process: a batch is split into a fixed number of shards, each with a graph of its
+ * own, on whatever threads there are. The split depends on the batch alone and the gradients are added in a
+ * fixed order (optimizer.h), so that the result is the same bit for bit with any number of threads. */
 #ifndef QKV_REPLICAS_H
 #define QKV_REPLICAS_H
 
@@ -20,9 +19,12 @@ struct qkv_step_sums {
 };
 
 /* Makes `shards` replicas of a model whose parameters are allocated. Model and workers must outlive them.
- * NULL with a sentence when memory is out. */
+ * They add up their gradients in `blocks` blocks of as many numbers as the model has, 1 .. shards, neighbours
+ * in one (graph.h, turns): fewer blocks take less memory, more let shards run apart. 0: one a shard for
+ * models of less than a million numbers, one for 8 shards above. The number counts for the last bits of a
+ * sum. NULL with a sentence when memory is out. */
 QKV_API struct qkv_replicas *qkv_replicas_new(const struct qkv_model *model, struct qkv_workers *workers,
-                                              int shards, struct qkv_error *error);
+                                              int shards, int blocks, struct qkv_error *error);
 QKV_API void qkv_replicas_free(struct qkv_replicas *replicas);
 
 /* Reserves what a step needs for any batch of the plan, in any epoch: steps then call malloc zero times (but
@@ -42,8 +44,9 @@ QKV_API enum qkv_status qkv_replicas_step(struct qkv_replicas *replicas, struct 
                                           double smoothing, const struct qkv_random *random, bool accumulate,
                                           struct qkv_step_sums *sums, struct qkv_error *error);
 
-/* The gradient blocks, one a shard, for qkv_optimizer_step. */
+/* The gradient blocks, for qkv_optimizer_step. */
 QKV_API void *const *qkv_replicas_gradients(const struct qkv_replicas *replicas);
+QKV_API int qkv_replicas_blocks(const struct qkv_replicas *replicas);
 QKV_API int qkv_replicas_shards(const struct qkv_replicas *replicas);
 
 /* Bytes that the arenas of all graphs have held at most. */

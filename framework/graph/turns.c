@@ -1,0 +1,83 @@
+/* Turns: several graphs add their gradients to one block, each parameter's in the order of the graphs'
+ * numbers. So the sum is the same whatever thread is the faster, and a block a graph is saved. Graphs that
+ * run side by side come to the same parameter at about the same time: the second waits for one op of the
+ * first, and from then on for next to none. */
+#include "graph/graph.h"
+
+#include "qkv/parameters.h"
+
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+struct qkv_turns {
+    int64_t count;
+    atomic_int next[]; /* by parameter: the number of the graph whose turn it is */
+};
+
+struct qkv_turns *qkv_turns_new(const struct qkv_parameters *parameters)
+{
+    struct qkv_turns *turns = calloc(1, sizeof *turns + (size_t)parameters->count * sizeof turns->next[0]);
+    if (turns) turns->count = parameters->count;
+    return turns;
+}
+
+void qkv_turns_free(struct qkv_turns *turns)
+{
+    free(turns);
+}
+
+void qkv_turns_reset(struct qkv_turns *turns)
+{
+    for (int64_t i = 0; i < turns->count; i++) atomic_store(&turns->next[i], 0);
+}
+
+void qkv_graph_take_turns(struct qkv_graph *graph, struct qkv_turns *turns, int number)
+{
+    graph->turns = turns;
+    graph->number = number;
+}
+
+static void wait_for(const struct qkv_graph *graph, int64_t parameter)
+{
+    enum {
+        SPINS = 2000
+    }; /* longer than an op of the other graph is late, shorter than a thread's time slice */
+    atomic_int *next = &graph->turns->next[parameter];
+    for (int spins = 0; atomic_load_explicit(next, memory_order_acquire) != graph->number; spins++)
+        if (spins > SPINS) sched_yield();
+}
+
+static void pass(const struct qkv_graph *graph, int64_t parameter)
+{
+    atomic_store_explicit(&graph->turns->next[parameter], graph->number + 1, memory_order_release);
+}
+
+void qkv_turns_before(const struct qkv_tensor *y)
+{
+    for (int i = 0; y->graph->turns && i < QKV_MAX_INPUTS; i++) {
+        const struct qkv_tensor *x = y->input[i];
+        if (x && x->parameter && x->needs_gradient) wait_for(y->graph, x->parameter->index);
+    }
+}
+
+void qkv_turns_after(const struct qkv_tensor *y)
+{
+    for (int i = 0; y->graph->turns && i < QKV_MAX_INPUTS; i++) {
+        struct qkv_tensor *x = y->input[i];
+        if (!x || !x->parameter || !x->needs_gradient || x->first_consumer != y || x->passed) continue;
+        x->passed = true;
+        pass(y->graph, x->parameter->index);
+    }
+}
+
+void qkv_graph_pass_turns(struct qkv_graph *graph)
+{
+    if (graph->passed) return;
+    graph->passed = true;
+    for (int64_t i = 0; graph->turns && i < graph->turns->count; i++) {
+        if (graph->leaf && graph->leaf[i] && graph->leaf[i]->passed) continue;
+        wait_for(graph, i);
+        pass(graph, i);
+    }
+}
