@@ -43,7 +43,7 @@ static void make_inputs(struct scene *scene, const struct setting *setting)
     const struct qkv_sample *sample = setting->sample;
     for (int k = 0; k < qkv_op_samples(setting->op)->inputs; k++) {
         struct qkv_shape shape = {.rank = sample->input[k].rank};
-        memcpy(shape.size, sample->input[k].size, sizeof shape.size);
+        for (int a = 0; a < QKV_MAX_RANK; a++) shape.size[a] = sample->input[k].size[a];
         if (!shape.rank) continue;
         if (setting->alias[1] && k == setting->alias[1]) {
             scene->input[k] = scene->input[setting->alias[0]];

@@ -71,10 +71,9 @@ struct qkv_graph {
     struct qkv_error error;
 };
 
-/* One input of a sample, or none (rank 0). */
+/* One input of a sample, or none (rank 0). Small numbers: every program carries hundreds of samples. */
 struct qkv_sample_input {
-    int rank;
-    int64_t size[QKV_MAX_RANK];
+    int16_t rank, size[QKV_MAX_RANK];
 };
 
 /* An op called with certain shapes and options: one that must work, which the gradient check runs, or one

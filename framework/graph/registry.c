@@ -6,16 +6,16 @@
 
 /* framework/kernels/table.c makes one table a variant. The portable one is compiled everywhere; tests and the
  * curious force it with QKV_KERNELS=portable. */
-#define TABLES(variant)                                                                                      \
-    extern const struct qkv_op *const qkv_table_float32_##variant[QKV_OP_COUNT];                             \
-    extern const struct qkv_op *const qkv_table_float64_##variant[QKV_OP_COUNT];                             \
-    extern const struct qkv_optimizer_kernels qkv_optimizer_float32_##variant,                               \
-        qkv_optimizer_float64_##variant;
+#define TABLE(precision, variant)                                                                            \
+    extern const struct qkv_op *const qkv_table_##precision##_##variant[QKV_OP_COUNT];                       \
+    extern const struct qkv_optimizer_kernels qkv_optimizer_##precision##_##variant;
 
-TABLES(portable)
+TABLE(float32, portable)
+TABLE(float64, portable)
 #ifdef QKV_HAVE_X86_VARIANTS
-TABLES(avx2)
-TABLES(avx512)
+TABLE(float32, avx2)
+TABLE(float64, avx2)
+TABLE(float32, avx512)
 #endif
 
 struct variant {
@@ -24,21 +24,22 @@ struct variant {
     const struct qkv_optimizer_kernels *optimizer[2];
 };
 
-#define VARIANT(name)                                                                                        \
+/* name, and the variants that serve single and double precision */
+#define VARIANT(name, single, whole)                                                                         \
     {                                                                                                        \
-#        name, {qkv_table_float32_##name, qkv_table_float64_##name },                                        \
+        name, {qkv_table_float32_##single, qkv_table_float64_##whole},                                       \
         {                                                                                                    \
-            &qkv_optimizer_float32_##name, &qkv_optimizer_float64_##name                                     \
+            &qkv_optimizer_float32_##single, &qkv_optimizer_float64_##whole                                  \
         }                                                                                                    \
     }
 
 /* Fastest first. */
 static const struct variant VARIANTS[] = {
 #ifdef QKV_HAVE_X86_VARIANTS
-    VARIANT(avx512),
-    VARIANT(avx2),
+    VARIANT("avx512", avx512, avx2), /* in double precision not worth its size */
+    VARIANT("avx2", avx2, avx2),
 #endif
-    VARIANT(portable),
+    VARIANT("portable", portable, portable),
 };
 
 enum { VARIANT_COUNT = sizeof VARIANTS / sizeof VARIANTS[0] };

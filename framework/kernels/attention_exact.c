@@ -27,7 +27,8 @@ static bool is_single(const struct attention *a, const struct pair *p)
 
 /* `single`: what is called instead, once for all heads of such a sentence, with the place of the first; or
  * NULL. */
-static void visit_blocks(struct qkv_tensor *y, const struct attention *a, visitor *visit, visitor *single)
+static ONCE void visit_blocks(struct qkv_tensor *y, const struct attention *a, visitor *visit,
+                              visitor *single)
 {
     struct place place = {.at = 0};
     int64_t ragged = 0;

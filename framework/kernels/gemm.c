@@ -186,8 +186,8 @@ static inline __attribute__((always_inline)) void tile(const int rows, int64_t c
 
 /* Any number of rows: whole tiles, and what is left by powers of two - few functions, which the compiler is
  * done with soon. */
-static inline void tiles(int64_t rows, int64_t columns, int64_t k, const real *a, int64_t a_row,
-                         int64_t a_step, const real *panel, int64_t step, struct into into)
+static ONCE void tiles(int64_t rows, int64_t columns, int64_t k, const real *a, int64_t a_row, int64_t a_step,
+                       const real *panel, int64_t step, struct into into)
 {
     int64_t i = 0;
     for (; i + TILE_ROWS <= rows; i += TILE_ROWS)

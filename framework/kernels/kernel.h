@@ -40,6 +40,10 @@ typedef double real;
     extern const struct qkv_op VARIANT(qkv_op_, title);                                                      \
     const struct qkv_op VARIANT(qkv_op_, title) = {.name = #title, __VA_ARGS__}
 
+/* Code that is large and called from several places: once a file, whatever the compiler thinks. There are five variants of
+ * each file. */
+#define ONCE __attribute__((noinline, unused))
+
 /* Samples are the same in every variant; only the portable float64 table carries them. */
 #ifdef QKV_KERNEL_SAMPLES
 #    define SAMPLES(list) list
@@ -50,7 +54,7 @@ typedef double real;
 /* Shapes of sample inputs: IN(2, 3). */
 #define IN(...)                                                                                              \
     {                                                                                                        \
-        (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),                                           \
+        (int16_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),                                           \
         {                                                                                                    \
             __VA_ARGS__                                                                                      \
         }                                                                                                    \

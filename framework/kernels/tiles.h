@@ -61,8 +61,8 @@ STRIP(4)
                          ldc);                                                                               \
     } while (0)
 
-static inline void small_product(int64_t m, int64_t n, int64_t k, const real *a, int64_t a_row,
-                                 int64_t a_step, const real *b, int64_t ldb, bool add, real *c, int64_t ldc)
+static ONCE void small_product(int64_t m, int64_t n, int64_t k, const real *a, int64_t a_row, int64_t a_step,
+                               const real *b, int64_t ldb, bool add, real *c, int64_t ldc)
 {
     int64_t j = 0;
     for (; j + 16 <= n; j += 16) STRIPS(16, m, 16, k, a, a_row, a_step, b + j, ldb, add, c + j, ldc);
@@ -85,8 +85,8 @@ static inline void small_product(int64_t m, int64_t n, int64_t k, const real *a,
 /* ---- of any size ---- */
 
 /* c [m, n] (+)= a [m, k] b [k, n] */
-static inline void tile_product(int64_t m, int64_t n, int64_t k, const real *a, int64_t lda, const real *b,
-                                int64_t ldb, bool add, real *c, int64_t ldc)
+static ONCE void tile_product(int64_t m, int64_t n, int64_t k, const real *a, int64_t lda, const real *b,
+                              int64_t ldb, bool add, real *c, int64_t ldc)
 {
     if (m * n * k >= LIBRARY_PRODUCT)
         gemm(false, false, m, n, k, a, lda, b, ldb, add, c, ldc);
@@ -95,8 +95,8 @@ static inline void tile_product(int64_t m, int64_t n, int64_t k, const real *a, 
 }
 
 /* c [m, n] += a^T b, a [k, m], b [k, n] */
-static inline void tile_product_transposed(int64_t m, int64_t n, int64_t k, const real *a, int64_t lda,
-                                           const real *b, int64_t ldb, real *c, int64_t ldc)
+static ONCE void tile_product_transposed(int64_t m, int64_t n, int64_t k, const real *a, int64_t lda,
+                                         const real *b, int64_t ldb, real *c, int64_t ldc)
 {
     if (m * n * k >= LIBRARY_PRODUCT)
         gemm(true, false, m, n, k, a, lda, b, ldb, 1, c, ldc);
@@ -118,8 +118,8 @@ static inline int64_t tile_work(int64_t n, int64_t k)
 }
 
 /* c [m, n] = a [m, k] b^T, b [n, k]; `work` holds tile_work(n, k) numbers. */
-static inline void tile_scores(int64_t m, int64_t n, int64_t k, const real *a, int64_t lda, const real *b,
-                               int64_t ldb, real *c, int64_t ldc, real *work)
+static ONCE void tile_scores(int64_t m, int64_t n, int64_t k, const real *a, int64_t lda, const real *b,
+                             int64_t ldb, real *c, int64_t ldc, real *work)
 {
     if (m * n * k >= LIBRARY_PRODUCT) {
         gemm(false, true, m, n, k, a, lda, b, ldb, 0, c, ldc);
