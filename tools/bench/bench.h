@@ -123,7 +123,8 @@ struct bench_trainer {
     struct qkv_optimizer optimizer;
     double tokens; /* of all steps so far */
     int64_t steps;
-    double filling, computing, updating; /* s: the batch, forward and backward, the optimizer */
+    /* s of processor time of the calling thread: the batch, forward and backward, the optimizer */
+    double filling, computing, updating;
 };
 
 /* `shards` 0: those of the config, or one a thread. Releases are due after failures, too. */

@@ -15,15 +15,23 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { MOST_THREADS = 64, WAKES = 2000, RUNS_A_STEP = 3, WARM_UP = 2, FEWEST_STEPS = 3 };
+enum {
+    FORECAST_THREADS = 64,
+    MOST_THREADS = 1024,
+    WAKES = 2000,
+    RUNS_A_STEP = 3,
+    WARM_UP = 2,
+    FEWEST_STEPS = 3,
+    SHARED_BATCHES = 20,
+};
 
 /* ---- what steps take ---- */
 
 /* ms a step, medians. */
 struct costs {
-    double filling, computing, updating, all;
-    double share; /* of the batches on average, for as many threads as were asked for */
-    int ranges;   /* of the optimizer */
+    double filling, computing, updating; /* processor time, of the first thread */
+    double all;                          /* passed */
+    int ranges;                          /* of the optimizer */
 };
 
 /* The part of a batch that the busiest thread has. */
@@ -44,43 +52,58 @@ static double busiest_share(struct qkv_batch *batch, int64_t shards, int threads
     return most / all;
 }
 
-/* Steps with that many shards on `running` threads; the share is told for `threads`. */
-static enum qkv_status measure_costs(struct bench_work *work, int64_t running, int64_t shards, int threads,
+/* On average. */
+static enum qkv_status measure_share(struct bench_work *work, int64_t shards, int threads, double *share,
+                                     struct qkv_error *error)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < SHARED_BATCHES; i++) {
+        if (bench_work_batch(work, i, error)) return QKV_INVALID;
+        sum += busiest_share(&work->batch, shards, threads);
+    }
+    *share = sum / SHARED_BATCHES;
+    return QKV_OK;
+}
+
+/* Numbers of all steps, a row each. */
+enum { FILLING, COMPUTING, UPDATING, ALL, KINDS };
+
+static enum qkv_status take_steps(struct bench_trainer *trainer, const struct bench_options *options,
+                                  double *times[KINDS], int64_t *count, struct qkv_error *error)
+{
+    for (int64_t i = 0; i < WARM_UP; i++)
+        if (bench_train_step(trainer, i, error)) return QKV_INVALID;
+    double ends = bench_now() + options->seconds / 4;
+    while (*count < options->steps && (*count < FEWEST_STEPS || bench_now() < ends)) {
+        double began = bench_now();
+        if (bench_train_step(trainer, WARM_UP + *count, error)) return QKV_INVALID;
+        times[ALL][*count] = bench_now() - began;
+        times[FILLING][*count] = trainer->filling;
+        times[COMPUTING][*count] = trainer->computing;
+        times[UPDATING][(*count)++] = trainer->updating;
+    }
+    return QKV_OK;
+}
+
+static enum qkv_status measure_costs(struct bench_work *work, int64_t threads, int64_t shards,
                                      const struct bench_options *options, struct costs *costs,
                                      struct qkv_error *error)
 {
     struct bench_trainer trainer;
-    double *seconds = malloc(4 * (size_t)options->steps * sizeof *seconds);
-    double *filling = seconds, *computing = seconds, *updating = seconds, *all = seconds;
+    double *times[KINDS];
     int64_t count = 0;
-    enum qkv_status status = bench_trainer_make(&trainer, work, running, shards, error);
-    if (!status && !seconds) status = qkv_error_set(error, "out of memory for the times of steps");
-    *costs = (struct costs){0};
-    if (!status) {
-        computing += options->steps;
-        updating += 2 * options->steps;
-        all += 3 * options->steps;
-    }
-    for (int64_t i = 0; i < WARM_UP && !status; i++) status = bench_train_step(&trainer, i, error);
-    double ends = bench_now() + options->seconds / 3;
-    while (!status && count < options->steps && (count < FEWEST_STEPS || bench_now() < ends)) {
-        status = bench_train_step(&trainer, WARM_UP + count, error);
-        filling[count] = trainer.filling;
-        computing[count] = trainer.computing;
-        updating[count] = trainer.updating;
-        all[count] = trainer.filling + trainer.computing + trainer.updating;
-        costs->share += busiest_share(&work->batch, shards, threads);
-        count++;
-    }
-    if (!status) {
-        costs->filling = 1e3 * bench_median(filling, count);
-        costs->computing = 1e3 * bench_median(computing, count);
-        costs->updating = 1e3 * bench_median(updating, count);
-        costs->all = 1e3 * bench_median(all, count);
-        costs->share /= (double)count;
-        costs->ranges = trainer.optimizer.ranges;
-    }
-    free(seconds);
+    times[0] = malloc(KINDS * (size_t)options->steps * sizeof *times[0]);
+    if (!times[0]) return qkv_error_set(error, "out of memory for the times of steps");
+    for (int kind = 1; kind < KINDS; kind++) times[kind] = times[kind - 1] + options->steps;
+    enum qkv_status status = bench_trainer_make(&trainer, work, threads, shards, error);
+    if (!status) status = take_steps(&trainer, options, times, &count, error);
+    if (!status)
+        *costs = (struct costs){.filling = 1e3 * bench_median(times[FILLING], count),
+                                .computing = 1e3 * bench_median(times[COMPUTING], count),
+                                .updating = 1e3 * bench_median(times[UPDATING], count),
+                                .all = 1e3 * bench_median(times[ALL], count),
+                                .ranges = trainer.optimizer.ranges};
+    free(times[0]);
     bench_trainer_release(&trainer);
     return status;
 }
@@ -97,10 +120,14 @@ static enum qkv_status measure_waking(int cores, double *waking, struct qkv_erro
 {
     struct qkv_workers *workers = qkv_workers_new(cores < 2 ? 2 : cores, error);
     if (!workers) return QKV_INVALID;
+    static double seconds[WAKES];
     int count = qkv_workers_count(workers);
-    double began = bench_now();
-    for (int i = 0; i < WAKES; i++) qkv_workers_run(workers, count, do_nothing, NULL);
-    *waking = 1e3 * (bench_now() - began) / WAKES / (count - 1);
+    for (int i = 0; i < WAKES; i++) {
+        double began = bench_now();
+        qkv_workers_run(workers, count, do_nothing, NULL);
+        seconds[i] = bench_now() - began;
+    }
+    *waking = 1e3 * bench_median(seconds, WAKES) / (count - 1);
     qkv_workers_free(workers);
     return QKV_OK;
 }
@@ -120,21 +147,29 @@ static double even_share(int a, int b)
     return (double)((a + b - 1) / b) / a;
 }
 
-/* All that is the same for every number of threads. */
+/* What is measured once. */
 struct machine {
     int cores;
-    double waking;     /* ms */
-    struct costs bare; /* one thread, one shard: no gradients to add up */
+    double waking;       /* ms */
+    struct costs bare;   /* one thread, one shard: no gradients to add up */
+    struct costs single; /* one thread, as many shards as below */
+    int64_t shards;
 };
 
-static enum qkv_status forecast(const struct machine *machine, struct bench_work *work, int threads,
-                                int64_t shards, const struct bench_options *options, struct bench_forecast *f,
+static enum qkv_status forecast(struct machine *machine, struct bench_work *work, int threads, int64_t shards,
+                                const struct bench_options *options, struct bench_forecast *f,
                                 struct qkv_error *error)
 {
-    struct costs single = machine->bare, together = {.all = threads > 1 ? 0 : machine->bare.all};
-    if (shards > 1 && measure_costs(work, 1, shards, threads, options, &single, error)) return QKV_INVALID;
-    if (threads > 1 && threads <= machine->cores &&
-        measure_costs(work, threads, shards, threads, options, &together, error))
+    struct costs together = {0};
+    double share;
+    if (measure_share(work, shards, threads, &share, error)) return QKV_INVALID;
+    if (shards != machine->shards && measure_costs(work, 1, shards, options, &machine->single, error))
+        return QKV_INVALID;
+    machine->shards = shards;
+    const struct costs single = machine->single;
+    if (threads == 1)
+        together = single;
+    else if (threads <= machine->cores && measure_costs(work, threads, shards, options, &together, error))
         return QKV_INVALID;
     double bytes = (double)(shards - 1) * (double)work->model->parameters.elements * sizeof(float);
     *f = (struct bench_forecast){
@@ -142,7 +177,7 @@ static enum qkv_status forecast(const struct machine *machine, struct bench_work
         .shards = shards,
         .serial = single.filling + RUNS_A_STEP * machine->waking * (threads - 1),
         .computing = single.computing,
-        .share = single.share,
+        .share = share,
         .updating = single.updating,
         .sum = fmax(0, single.updating - machine->bare.updating),
         .megabytes = bytes / (1 << 20),
@@ -153,6 +188,14 @@ static enum qkv_status forecast(const struct machine *machine, struct bench_work
     return QKV_OK;
 }
 
+/* Powers of two, and between them as many as the machine has. */
+static int next_threads(int threads, int cores)
+{
+    int power = 1;
+    while (power <= threads) power *= 2;
+    return threads < cores && cores < power ? cores : power;
+}
+
 enum qkv_status bench_threads(struct bench_work *work, const struct bench_options *options,
                               const struct bench_sink *sink, struct qkv_error *error)
 {
@@ -160,9 +203,13 @@ enum qkv_status bench_threads(struct bench_work *work, const struct bench_option
     long online = sysconf(_SC_NPROCESSORS_ONLN);
     struct machine machine = {.cores = online > 0 ? (int)online : 1};
     if (measure_waking(machine.cores, &machine.waking, error) ||
-        measure_costs(work, 1, 1, 1, options, &machine.bare, error))
+        measure_costs(work, 1, 1, options, &machine.bare, error))
         return QKV_INVALID;
-    for (int threads = 1; threads <= MOST_THREADS; threads *= 2) {
+    machine.single = machine.bare;
+    machine.shards = 1;
+    if (machine.cores > MOST_THREADS) machine.cores = MOST_THREADS;
+    int last = machine.cores > FORECAST_THREADS ? machine.cores : FORECAST_THREADS;
+    for (int threads = 1; threads <= last; threads = next_threads(threads, machine.cores)) {
         struct bench_forecast f;
         int64_t shards = fixed ? fixed : threads;
         if (shards > 1 && !fits(work, shards)) break;
