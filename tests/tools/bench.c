@@ -233,6 +233,7 @@ static void check_forecasts(const cJSON *json, int64_t shards)
         cr_expect_float_eq(number_of(row, "busiest_share"), (double)turns / (double)usable, 1e-12);
         double ranges = ceil((number_of(row, "gradient_sum_mb") * (1 << 20) / 4 / (double)(own - 1)) / 16384);
         double updating = number_of(row, "updating_ms") * ceil(ranges / (double)threads) / ranges;
+        cr_expect_eq(number_of(row, "waiting_ms"), 0, "each shard of toy has a block of its own");
         if (own > 1)
             cr_expect_float_eq(number_of(row, "forecast_ms"),
                                number_of(row, "serial_ms") + updating +
@@ -262,9 +263,9 @@ Test(bench, picture_of_scaling)
         run(BENCH "toy -m scaling --axis layers -m threads --steps 1 --seconds 0 -o '%s'", path);
     cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
     cr_expect_not_null(strstr(
-        outcome.output, "\n\nworkload             threads shards    serial computing  share  updating  "
-                        "   sum      MB  forecast  times  measured  times\ntoy                        1 "
-                        "     1 "));
+        outcome.output,
+        "\n\nworkload   threads shards  serial computing  share waiting updating     sum    MB forecast  "
+        "times measured  times\ntoy              1      1 "));
     cr_expect_not_null(strstr(outcome.output,
                               "\n\naxis                             tokens        ms  us/token "
                               "attention  the rest      line  ratio  GFLOP/s\nlayers          1 "

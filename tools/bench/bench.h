@@ -159,8 +159,9 @@ struct bench_forecast {
     double serial;         /* ms a step in which one thread works: making the batch, waking the others */
     double computing;      /* ms on one thread, all shards one after the other */
     double share;          /* of it, that the busiest thread has */
+    double waiting;        /* ms a step for one's turn to add to a gradient that is shared */
     double updating;       /* ms on one thread: the gradient sum, the norm and Adam */
-    double sum, megabytes; /* ms of that for adding up shards, and the gradients that are read for it */
+    double sum, megabytes; /* ms of that for adding up blocks, and the gradients that are read for it */
     double forecast;       /* ms a step */
     double measured;       /* ms a step; 0: the machine has fewer threads */
 };

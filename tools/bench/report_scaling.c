@@ -35,12 +35,12 @@ static void print_point(const struct bench_point *p)
 
 static void print_forecast(const struct bench_forecast *f, double first, double first_measured)
 {
-    char serial[16], computing[16], updating[16], sum[16], forecast[16], measured[16], speed[16];
-    printf("%-20s %7lld %6lld %9s %9s %6.3f %9s %7s %7.0f %9s %6.2f %9s %6s\n", f->work,
+    char serial[16], computing[16], waiting[16], updating[16], sum[16], forecast[16], measured[16], speed[16];
+    printf("%-10s %7lld %6lld %7s %9s %6.3f %7s %8s %7s %5.0f %8s %6.2f %8s %6s\n", f->work,
            (long long)f->threads, (long long)f->shards, bench_text_of(f->serial, serial),
-           bench_text_of(f->computing, computing), f->share, bench_text_of(f->updating, updating),
-           bench_text_of(f->sum, sum), f->megabytes, bench_text_of(f->forecast, forecast),
-           first / f->forecast, bench_text_of(f->measured, measured),
+           bench_text_of(f->computing, computing), f->share, bench_text_of(f->waiting, waiting),
+           bench_text_of(f->updating, updating), bench_text_of(f->sum, sum), f->megabytes,
+           bench_text_of(f->forecast, forecast), first / f->forecast, bench_text_of(f->measured, measured),
            bench_text_of(f->measured > 0 ? first_measured / f->measured : 0, speed));
 }
 
@@ -58,11 +58,12 @@ static void print_new(struct bench_report *report)
         report->begun = true;
     }
     if (first < report->forecast_count) {
-        printf("%sForecast of a step: serial + computing x share + updating / threads; of updating, sum is "
-               "adding up the\nshards' gradients, MB. Its parts are measured on one thread.\n\n"
-               "%-20s %7s %6s %9s %9s %6s %9s %7s %7s %9s %6s %9s %6s\n",
-               report->begun ? "\n" : "", "workload", "threads", "shards", "serial", "computing", "share",
-               "updating", "sum", "MB", "forecast", "times", "measured", "times");
+        printf(
+            "%sForecast of a step: serial + computing x share + waiting + updating / threads; of updating, "
+            "sum is\nadding up gradients, MB. Its parts are measured on one thread.\n\n"
+            "%-10s %7s %6s %7s %9s %6s %7s %8s %7s %5s %8s %6s %8s %6s\n",
+            report->begun ? "\n" : "", "workload", "threads", "shards", "serial", "computing", "share",
+            "waiting", "updating", "sum", "MB", "forecast", "times", "measured", "times");
         for (int i = first; i < report->forecast_count; i++)
             print_forecast(&forecast[i], forecast[first].forecast, forecast[first].measured);
         report->begun = true;
@@ -95,6 +96,7 @@ static void add_forecast(cJSON *list, const struct bench_forecast *f)
     cJSON_AddNumberToObject(object, "serial_ms", f->serial);
     cJSON_AddNumberToObject(object, "computing_ms", f->computing);
     cJSON_AddNumberToObject(object, "busiest_share", f->share);
+    cJSON_AddNumberToObject(object, "waiting_ms", f->waiting);
     cJSON_AddNumberToObject(object, "updating_ms", f->updating);
     cJSON_AddNumberToObject(object, "gradient_sum_ms", f->sum);
     cJSON_AddNumberToObject(object, "gradient_sum_mb", f->megabytes);

@@ -1,13 +1,16 @@
 /* Training steps on more and more threads, and what they should take by a model whose parts are measured on
  * one thread. With n threads and S shards:
  *
- *     step = serial + computing share + updating ceil(ranges / n) / ranges
+ *     step = serial + computing share + waiting + updating ceil(ranges / n) / ranges
  *
- * computing: forward and backward of all S shards one after the other, with all that small shards cost more.
- * share: what the busiest of n threads has of it, when shards are taken in order; by their tokens.
- * updating: the optimizer on one thread, with the S gradients that it adds up; ranges: the pieces of its
- * block. serial: filling the batch, and waking n - 1 threads three times. Memory is taken to be as fast for
- * each of n threads as for one; `megabytes` says what that asks of it. */
+ * - computing: forward and backward of all S shards one after the other, with all that small shards cost more
+ * - share: what the busiest of n threads has of it, when shards are taken in order; by their tokens
+ * - waiting: shards that add to one gradient block do it in turns. Those that run side by side come to an op
+ * at the same time, and the last of them waits for each other one: by the longest backward op of a shard
+ * - updating: the optimizer on one thread, with the blocks that it adds up; ranges: the pieces of a block
+ * - serial: filling the batch, and waking n - 1 threads three times
+ *
+ * Memory is taken to be as fast for each of n threads as for one; `megabytes` says what that asks of it. */
 #include "bench.h"
 
 #include <math.h>
@@ -23,6 +26,7 @@ enum {
     WARM_UP = 2,
     FEWEST_STEPS = 3,
     SHARED_BATCHES = 20,
+    LONGEST_PASSES = 5,
 };
 
 /* ---- what steps take ---- */
@@ -31,7 +35,7 @@ enum {
 struct costs {
     double filling, computing, updating; /* processor time, of the first thread */
     double all;                          /* passed */
-    int ranges;                          /* of the optimizer */
+    int ranges, blocks;                  /* of the optimizer; of gradients */
 };
 
 /* The part of a batch that the busiest thread has. */
@@ -102,9 +106,66 @@ static enum qkv_status measure_costs(struct bench_work *work, int64_t threads, i
                                 .computing = 1e3 * bench_median(times[COMPUTING], count),
                                 .updating = 1e3 * bench_median(times[UPDATING], count),
                                 .all = 1e3 * bench_median(times[ALL], count),
-                                .ranges = trainer.optimizer.ranges};
+                                .ranges = trainer.optimizer.ranges,
+                                .blocks = qkv_replicas_blocks(trainer.replicas)};
     free(times[0]);
     bench_trainer_release(&trainer);
+    return status;
+}
+
+/* ---- the longest turn ---- */
+
+struct longest {
+    double last, most; /* s */
+};
+
+static void note_op(void *context, const struct qkv_tensor *tensor, bool backward)
+{
+    struct longest *longest = context;
+    double now = bench_thread_now();
+    (void)tensor;
+    if (backward) longest->most = fmax(longest->most, now - longest->last);
+    longest->last = now;
+}
+
+static enum qkv_status pass_once(struct bench_work *work, struct qkv_graph *graph,
+                                 const struct qkv_batch_view *view, struct longest *longest,
+                                 struct qkv_error *error)
+{
+    struct qkv_tensor *loss;
+    qkv_graph_reset(graph);
+    loss = qkv_model_loss(work->model, graph, view, work->config.training.label_smoothing, 1, NULL);
+    if (qkv_graph_check(graph, error)) return QKV_INVALID;
+    qkv_forward(graph);
+    *longest = (struct longest){.last = bench_thread_now()};
+    qkv_backward(graph, loss, NULL);
+    return QKV_OK;
+}
+
+/* ms of the longest backward op of the first of so many shards, the least of some passes. */
+static enum qkv_status measure_longest(struct bench_work *work, int64_t shards, double *least,
+                                       struct qkv_error *error)
+{
+    struct longest longest = {0};
+    const struct qkv_observer observer = {note_op, &longest};
+    const struct qkv_parameters *parameters = &work->model->parameters;
+    struct qkv_batch_view view;
+    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+    void *gradients = malloc((size_t)parameters->elements * sizeof(float));
+    enum qkv_status status = bench_work_batch(work, 0, error);
+    if (!status && (!graph || !gradients)) status = qkv_error_set(error, "out of memory for gradients");
+    if (!status) {
+        qkv_graph_bind(graph, parameters, gradients, false);
+        qkv_graph_observe(graph, &observer);
+        qkv_batch_shard(&work->batch, 0, shards, &view);
+    }
+    *least = INFINITY;
+    for (int pass = 0; pass < LONGEST_PASSES && !status; pass++) {
+        status = pass_once(work, graph, &view, &longest, error);
+        *least = fmin(*least, 1e3 * longest.most);
+    }
+    qkv_graph_free(graph);
+    free(gradients);
     return status;
 }
 
@@ -133,13 +194,6 @@ static enum qkv_status measure_waking(int cores, double *waking, struct qkv_erro
 }
 
 /* ---- the forecast ---- */
-
-/* Rows are left out whose gradients would take more than half of the memory. */
-static bool fits(const struct bench_work *work, int64_t shards)
-{
-    double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-    return (double)shards * (double)work->model->parameters.elements * sizeof(float) < memory / 2;
-}
 
 /* ceil(a / b) / a: what the busiest of b threads has of a equal parts. */
 static double even_share(int a, int b)
@@ -171,20 +225,25 @@ static enum qkv_status forecast(struct machine *machine, struct bench_work *work
         together = single;
     else if (threads <= machine->cores && measure_costs(work, threads, shards, options, &together, error))
         return QKV_INVALID;
-    double bytes = (double)(shards - 1) * (double)work->model->parameters.elements * sizeof(float);
+    int64_t chain = (shards + single.blocks - 1) / single.blocks, at_once = chain < threads ? chain : threads;
+    double turn = 0;
+    if (at_once > 1 && measure_longest(work, shards, &turn, error)) return QKV_INVALID;
+    double bytes = (double)(single.blocks - 1) * (double)work->model->parameters.elements * sizeof(float);
     *f = (struct bench_forecast){
         .threads = threads,
         .shards = shards,
         .serial = single.filling + RUNS_A_STEP * machine->waking * (threads - 1),
         .computing = single.computing,
         .share = share,
+        .waiting = turn * (double)(at_once - 1),
         .updating = single.updating,
         .sum = fmax(0, single.updating - machine->bare.updating),
         .megabytes = bytes / (1 << 20),
         .measured = together.all,
     };
     snprintf(f->work, sizeof f->work, "%s", work->name);
-    f->forecast = f->serial + f->computing * f->share + f->updating * even_share(single.ranges, threads);
+    f->forecast =
+        f->serial + f->computing * f->share + f->waiting + f->updating * even_share(single.ranges, threads);
     return QKV_OK;
 }
 
@@ -212,7 +271,6 @@ enum qkv_status bench_threads(struct bench_work *work, const struct bench_option
     for (int threads = 1; threads <= last; threads = next_threads(threads, machine.cores)) {
         struct bench_forecast f;
         int64_t shards = fixed ? fixed : threads;
-        if (shards > 1 && !fits(work, shards)) break;
         if (forecast(&machine, work, threads, shards, options, &f, error)) return QKV_INVALID;
         sink->forecast(sink->context, &f);
     }
