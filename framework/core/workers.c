@@ -8,13 +8,15 @@
 #include <unistd.h>
 
 /* Threads sleep on `start` between runs; `generation` tells a new run from a spurious wake. Parts are taken
- * from a shared counter, so a slow part does not hold up the others. */
+ * from a shared counter, so a slow part does not hold up the others. A step of training is three runs, and
+ * waking a thread takes as long as a small one: so threads look for the next run a little while before they
+ * sleep, and so does the caller for their end. */
 struct qkv_workers {
     pthread_mutex_t mutex;
     pthread_cond_t start, finish;
-    unsigned long generation;
-    int busy; /* helper threads still in the current run */
-    bool stop;
+    atomic_ulong generation; /* this and `busy` are changed under the mutex, and looked at without it */
+    atomic_int busy;         /* helper threads still in the current run */
+    atomic_bool stop;
 
     void (*function)(void *context, int part);
     void *context;
@@ -24,6 +26,8 @@ struct qkv_workers {
     int helpers; /* threads beside the caller */
     pthread_t thread[];
 };
+
+enum { LOOKS = 1 << 13 }; /* some ten microseconds */
 
 static void take_parts(struct qkv_workers *workers)
 {
@@ -38,8 +42,9 @@ static void *helper(void *argument)
 {
     struct qkv_workers *workers = argument;
     unsigned long seen = 0;
-    pthread_mutex_lock(&workers->mutex);
     for (;;) {
+        for (int look = 0; look < LOOKS && workers->generation == seen && !workers->stop; look++) continue;
+        pthread_mutex_lock(&workers->mutex);
         while (workers->generation == seen && !workers->stop)
             pthread_cond_wait(&workers->start, &workers->mutex);
         if (workers->stop) break;
@@ -48,6 +53,7 @@ static void *helper(void *argument)
         take_parts(workers);
         pthread_mutex_lock(&workers->mutex);
         if (--workers->busy == 0) pthread_cond_signal(&workers->finish);
+        pthread_mutex_unlock(&workers->mutex);
     }
     pthread_mutex_unlock(&workers->mutex);
     return NULL;
@@ -102,6 +108,7 @@ void qkv_workers_run(struct qkv_workers *workers, int parts, void (*function)(vo
     pthread_cond_broadcast(&workers->start);
     pthread_mutex_unlock(&workers->mutex);
     take_parts(workers);
+    for (int look = 0; look < LOOKS && workers->busy > 0; look++) continue;
     pthread_mutex_lock(&workers->mutex);
     while (workers->busy > 0) pthread_cond_wait(&workers->finish, &workers->mutex);
     pthread_mutex_unlock(&workers->mutex);
