@@ -14,7 +14,7 @@ root=$(unset CDPATH && cd -- "$(dirname -- "$0")/.." && pwd)
 # shellcheck source=tools/setup.sh
 . "$root/tools/setup.sh"
 
-updates=${UPDATES:-4000}
+updates=${UPDATES:-8000}
 tests=${TESTS:-1000} # sentences of each of the three tests
 threads=${THREADS:-$(cores)}
 if [ $# -eq 0 ]; then
@@ -61,6 +61,8 @@ for config; do
             -s data.train="$trained/train.tsv" -s data.dev="$trained/dev.tsv" -s data.src.max_length=25 \
             -s data.trg.max_length=25 -s training.updates="$updates" -s training.validation_freq="$updates" \
             -s training.validation_samples=0
+        # A training that was told to stop ends well, but without the validation of its last update.
+        [ -f "$run/best.safetensors" ] || { echo "history.sh: $name was not trained to its end: run this again" >&2; exit 1; }
         # The fixed-vector models have no attention to be scored.
         "$qkv" evaluate "$run" "$short/test.tsv" --links "$short/test.align" --json --threads "$threads" \
             >"$run/short.json" ||
