@@ -6,13 +6,15 @@
 
 Absolute times of a machine drift; what is compared runs within seconds of each other, so the ratio of each round is taken
 and of these the median, with the least and the greatest behind it. PyTorch is run where /usr/bin/python3 can import it
-(apt-get install python3-torch), with one thread and with as many as qkv, and the faster counts.
+(apt-get install python3-torch libtcmalloc-minimal4 libopenblas0-openmp), with one thread and with as many as qkv, and the
+faster counts.
 
 With a text, qkv writes the batches it trains on, of sentences of like length, and PyTorch pads and trains on those. Sentences
 differ, and so do steps: their mean is compared, by real tokens, of which both must count the same.
 """
 import argparse
 import json
+import os
 import pathlib
 import statistics
 import subprocess
@@ -38,8 +40,8 @@ parser.add_argument("--json", action="store_true", help="print every single figu
 arguments = parser.parse_args()
 
 
-def run(command):
-    done = subprocess.run([str(x) for x in command], capture_output=True, text=True)
+def run(command, environment=None):
+    done = subprocess.run([str(x) for x in command], capture_output=True, text=True, env=environment)
     if done.returncode:
         sys.exit(f"compare.py: {' '.join(map(str, command))}: {done.stderr.strip()}")
     return json.loads(done.stdout)
@@ -57,10 +59,21 @@ def bench(workload, measures, threads, *options):
     return {result["what"]: result for result in run(command)["results"]}
 
 
+def found(pattern):
+    """The first file of that name among the system's libraries, or nothing."""
+    return next((str(path) for path in sorted(pathlib.Path("/usr/lib").glob(f"*/{pattern}"))), "")
+
+
 def torch(workload, what, *options):
-    """The faster of one thread and all."""
-    results = [run([PYTHON, HERE / "torch_step.py", workload, "--what", what, "--threads", threads, "--steps",
-                    steps_of(workload), *options]) for threads in sorted({1, arguments.threads})]
+    """The fastest of one thread and all, with a better malloc where there is one, and for several threads with OpenBLAS
+    on the threads that PyTorch has made already (Debian: libtcmalloc-minimal4, libopenblas0-openmp)."""
+    results = []
+    for threads in sorted({1, arguments.threads}):
+        settings = {"LD_PRELOAD": found("libtcmalloc_minimal.so.4")}
+        if threads > 1:
+            settings["LD_LIBRARY_PATH"] = found("openblas-openmp")
+        results.append(run([PYTHON, HERE / "torch_step.py", workload, "--what", what, "--threads", threads, "--steps",
+                            steps_of(workload), *options], os.environ | settings))
     return min(results, key=lambda result: result[clock])
 
 
