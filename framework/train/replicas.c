@@ -1,5 +1,6 @@
 #include "qkv/replicas.h"
 
+#include "qkv/arena.h"
 #include "qkv/ops.h"
 
 #include <math.h>
@@ -59,7 +60,7 @@ struct qkv_replicas *qkv_replicas_new(const struct qkv_model *model, struct qkv_
     replicas->turns = calloc((size_t)blocks, sizeof(struct qkv_turns *));
     if (!replicas->replica || !replicas->gradients || !replicas->turns) goto no_memory;
     for (; replicas->blocks < blocks; replicas->blocks++) {
-        void *block = replicas->gradients[replicas->blocks] = aligned_alloc(64, block_bytes(model));
+        void *block = replicas->gradients[replicas->blocks] = qkv_block_new(block_bytes(model));
         struct qkv_turns *turns = replicas->turns[replicas->blocks] = qkv_turns_new(&model->parameters);
         if (!block || !turns) {
             replicas->blocks++;

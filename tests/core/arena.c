@@ -2,6 +2,7 @@
 
 #include <criterion/criterion.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 Test(arena, gives_aligned_memory_that_does_not_overlap)
@@ -51,4 +52,20 @@ Test(arena, formats_text)
     cr_assert_str_eq(qkv_arena_format(&arena, "%s.%d", "layer", 7), "layer.7");
     cr_assert_str_eq(qkv_arena_string(&arena, "query"), "query");
     qkv_arena_release(&arena);
+}
+
+Test(arena, blocks_are_aligned_to_vectors_and_large_ones_to_large_pages)
+{
+    static const struct {
+        size_t size, alignment;
+    } CASES[] = {{1, 64}, {100, 64}, {1 << 20, 64}, {4 << 20, 2 << 20}, {(5 << 20) + 3, 2 << 20}};
+    for (int i = 0; i < 5; i++) {
+        char *block = qkv_block_new(CASES[i].size);
+        cr_assert_not_null(block);
+        cr_expect_eq((uintptr_t)block % CASES[i].alignment, 0, "%zu bytes at %p", CASES[i].size,
+                     (void *)block);
+        memset(block, 1, CASES[i].size);
+        free(block);
+    }
+    cr_expect_null(qkv_block_new(SIZE_MAX - 1));
 }

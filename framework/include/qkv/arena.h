@@ -7,6 +7,10 @@
 
 #include <stddef.h>
 
+/* `size` bytes for numbers, not zeroed: aligned to 64, and from 4 MB on to the large pages of the machine,
+ * which the system is asked for. To be given back with free; NULL when there is no memory. */
+QKV_API void *qkv_block_new(size_t size);
+
 struct qkv_arena_chunk;
 
 /* Caller's storage. An arena that is all zero is valid and empty. */
