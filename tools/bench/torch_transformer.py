@@ -1,6 +1,6 @@
 """The transformer that torch_step.py and torch_baseline.py train: PyTorch's own operators, arranged to be fast.
 
-Queries, keys and values are one product, the parameters one flat block with one Adam over all of it, sentences padded to
+Queries, keys and values are one product, loss and gradient of the logits one function, the parameters one flat block with one Adam over all of it, sentences padded to
 the longest of their batch. What is padding is masked out of attention and taken out before the output projection.
 """
 import dataclasses
@@ -67,7 +67,8 @@ class SmoothedLoss(torch.autograd.Function):
 
 
 def drop(x, rate):
-    """Seven random bits a number, eight numbers a draw: much cheaper than F.dropout, and as good for measuring time."""
+    """Seven random bits a number, eight numbers a draw: much cheaper than F.dropout. The rate
+    is rounded to a multiple of 1/128."""
     level = max(1, round(rate * 128))
     draws = torch.empty((x.numel() + 7) // 8, dtype=torch.int64).random_()
     kept = (draws.view(torch.int8)[:x.numel()] & 127) >= level
