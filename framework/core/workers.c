@@ -7,55 +7,61 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Threads sleep on `start` between runs; `generation` tells a new run from a spurious wake. Parts are taken
- * from a shared counter, so a slow part does not hold up the others. A step of training is three runs, and
- * waking a thread takes as long as a small one: so threads look for the next run a little while before they
- * sleep, and so does the caller for their end. */
+/* Parts are taken from a shared counter, so that a slow part does not hold up the others, and a run is over
+ * when all are done: a helper that wakes late finds nothing left and holds nobody up. Waking a thread takes
+ * as long as a small run, and runs often follow each other closely (a step of training has three, a word of a
+ * translation one): so helpers look for the next run a little while before they sleep, and so does the caller
+ * for the end. */
 struct qkv_workers {
     pthread_mutex_t mutex;
     pthread_cond_t start, finish;
-    atomic_ulong generation; /* this and `busy` are changed under the mutex, and looked at without it */
-    atomic_int busy;         /* helper threads still in the current run */
+    int asleep; /* helpers that wait for `start` */
     atomic_bool stop;
 
-    void (*function)(void *context, int part);
+    atomic_int untaken, unfinished;            /* parts of the run */
+    void (*function)(void *context, int part); /* these three are read only by who has taken a part */
     void *context;
     int parts;
-    atomic_int next;
 
     int helpers; /* threads beside the caller */
     pthread_t thread[];
 };
 
-enum { LOOKS = 1 << 13 }; /* some ten microseconds */
+enum { LOOKS = 1 << 11 }; /* with what the processor pauses, some hundred microseconds at most */
+
+static void pause_briefly(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#endif
+}
 
 static void take_parts(struct qkv_workers *workers)
 {
-    for (;;) {
-        int part = atomic_fetch_add(&workers->next, 1);
-        if (part >= workers->parts) return;
-        workers->function(workers->context, part);
+    for (int untaken = workers->untaken; untaken > 0;) {
+        if (!atomic_compare_exchange_weak(&workers->untaken, &untaken, untaken - 1)) continue;
+        workers->function(workers->context, workers->parts - untaken);
+        if (atomic_fetch_sub(&workers->unfinished, 1) == 1) {
+            pthread_mutex_lock(&workers->mutex);
+            pthread_cond_signal(&workers->finish);
+            pthread_mutex_unlock(&workers->mutex);
+        }
+        untaken = workers->untaken;
     }
 }
 
 static void *helper(void *argument)
 {
     struct qkv_workers *workers = argument;
-    unsigned long seen = 0;
-    for (;;) {
-        for (int look = 0; look < LOOKS && workers->generation == seen && !workers->stop; look++) continue;
+    while (!workers->stop) {
+        for (int look = 0; look < LOOKS && workers->untaken == 0 && !workers->stop; look++) pause_briefly();
         pthread_mutex_lock(&workers->mutex);
-        while (workers->generation == seen && !workers->stop)
-            pthread_cond_wait(&workers->start, &workers->mutex);
-        if (workers->stop) break;
-        seen = workers->generation;
+        workers->asleep++;
+        while (workers->untaken == 0 && !workers->stop) pthread_cond_wait(&workers->start, &workers->mutex);
+        workers->asleep--;
         pthread_mutex_unlock(&workers->mutex);
         take_parts(workers);
-        pthread_mutex_lock(&workers->mutex);
-        if (--workers->busy == 0) pthread_cond_signal(&workers->finish);
-        pthread_mutex_unlock(&workers->mutex);
     }
-    pthread_mutex_unlock(&workers->mutex);
     return NULL;
 }
 
@@ -91,26 +97,34 @@ int qkv_workers_count(const struct qkv_workers *workers)
     return workers->helpers + 1;
 }
 
+/* As many helpers as there is work for: waking all of a large team would take longer than a small run. */
+static void wake(struct qkv_workers *workers, int wanted)
+{
+    pthread_mutex_lock(&workers->mutex);
+    wanted -= workers->helpers - workers->asleep;
+    if (wanted > workers->asleep) wanted = workers->asleep;
+    pthread_mutex_unlock(&workers->mutex);
+    for (int i = 0; i < wanted; i++) pthread_cond_signal(&workers->start);
+}
+
 void qkv_workers_run(struct qkv_workers *workers, int parts, void (*function)(void *context, int part),
                      void *context)
 {
-    if (workers->helpers == 0 || parts <= 1) {
+    if (!workers || workers->helpers == 0 || parts <= 1) {
         for (int part = 0; part < parts; part++) function(context, part);
         return;
     }
-    pthread_mutex_lock(&workers->mutex);
     workers->function = function;
     workers->context = context;
     workers->parts = parts;
-    atomic_store(&workers->next, 0);
-    workers->busy = workers->helpers;
-    workers->generation++;
-    pthread_cond_broadcast(&workers->start);
-    pthread_mutex_unlock(&workers->mutex);
+    workers->unfinished = parts;
+    workers->untaken = parts; /* from here on helpers may begin */
+    wake(workers, parts - 1);
     take_parts(workers);
-    for (int look = 0; look < LOOKS && workers->busy > 0; look++) continue;
+    for (int look = 0; look < LOOKS && workers->unfinished > 0; look++) pause_briefly();
+    if (workers->unfinished == 0) return;
     pthread_mutex_lock(&workers->mutex);
-    while (workers->busy > 0) pthread_cond_wait(&workers->finish, &workers->mutex);
+    while (workers->unfinished > 0) pthread_cond_wait(&workers->finish, &workers->mutex);
     pthread_mutex_unlock(&workers->mutex);
 }
 

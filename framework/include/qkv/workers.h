@@ -14,7 +14,8 @@ QKV_API struct qkv_workers *qkv_workers_new(int threads, struct qkv_error *error
 QKV_API int qkv_workers_count(const struct qkv_workers *workers);
 
 /* Calls function(context, part) for every part 0 .. parts-1, each once, on some thread, and returns when all
- * are done. Which thread runs a part is not defined; results must not depend on it. */
+ * are done. Which thread runs a part is not defined; results must not depend on it. A part must not run the
+ * same team. Without a team, workers NULL, the caller does it all. */
 QKV_API void qkv_workers_run(struct qkv_workers *workers, int parts,
                              void (*function)(void *context, int part), void *context);
 
