@@ -103,6 +103,12 @@ struct qkv_decoding *qkv_decoding_new(const struct qkv_model *model)
     return model->kind->decoding_new(model);
 }
 
+void qkv_decoding_set_workers(struct qkv_decoding *decoding, struct qkv_workers *workers)
+{
+    qkv_graph_set_workers(decoding->encoder, workers);
+    qkv_graph_set_workers(decoding->decoder, workers);
+}
+
 enum qkv_status qkv_decoding_start(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
                                    int64_t rows, int64_t length, struct qkv_error *error)
 {

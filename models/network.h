@@ -8,6 +8,7 @@
 /* Every decoding begins with these; the network's own state follows. */
 struct qkv_decoding {
     const struct qkv_model *model;
+    struct qkv_graph *encoder, *decoder; /* of a batch, of a step */
 };
 
 extern const struct qkv_network_kind qkv_network_transformer, qkv_network_recurrent;

@@ -13,7 +13,6 @@ struct carried {
 
 struct recurrent_decoding {
     struct qkv_decoding base;
-    struct qkv_graph *encoder, *decoder;
     struct qkv_arena arena;   /* all that follows */
     struct source source;     /* in the encoder's graph */
     struct carried *state;    /* [layers]: [rows, S] */
@@ -37,9 +36,9 @@ struct qkv_decoding *qkv_recurrent_decoding_new(const struct qkv_model *model)
     if (!d) return NULL;
     d->base.model = model;
     d->size = model->parameters.dtype == QKV_FLOAT32 ? sizeof(float) : sizeof(double);
-    d->encoder = qkv_decoding_graph(model);
-    d->decoder = qkv_decoding_graph(model);
-    if (!d->encoder || !d->decoder) {
+    d->base.encoder = qkv_decoding_graph(model);
+    d->base.decoder = qkv_decoding_graph(model);
+    if (!d->base.encoder || !d->base.decoder) {
         qkv_recurrent_decoding_free(&d->base);
         return NULL;
     }
@@ -49,8 +48,8 @@ struct qkv_decoding *qkv_recurrent_decoding_new(const struct qkv_model *model)
 void qkv_recurrent_decoding_free(struct qkv_decoding *decoding)
 {
     struct recurrent_decoding *d = inside(decoding);
-    qkv_graph_free(d->encoder);
-    qkv_graph_free(d->decoder);
+    qkv_graph_free(d->base.encoder);
+    qkv_graph_free(d->base.decoder);
     qkv_arena_release(&d->arena);
     free(d);
 }
@@ -92,11 +91,11 @@ enum qkv_status qkv_recurrent_decoding_start(struct qkv_decoding *decoding,
     d->rows = rows;
     d->step = 0;
     if (!make_room(d)) return qkv_error_set(error, "out of memory for %lld hypotheses", (long long)rows);
-    qkv_graph_reset(d->encoder);
+    qkv_graph_reset(d->base.encoder);
     d->source =
-        qkv_recurrent_encode(decoding->model, d->encoder, batch->source, batch->source_tokens, segments);
-    if (qkv_graph_check(d->encoder, error)) return QKV_INVALID;
-    qkv_forward(d->encoder);
+        qkv_recurrent_encode(decoding->model, d->base.encoder, batch->source, batch->source_tokens, segments);
+    if (qkv_graph_check(d->base.encoder, error)) return QKV_INVALID;
+    qkv_forward(d->base.encoder);
     return QKV_OK;
 }
 
@@ -132,21 +131,21 @@ static void set_segments(struct recurrent_decoding *d, int64_t rows, const int64
 /* A tensor of the encoder's graph, in the decoder's. */
 static struct qkv_tensor *borrow(struct recurrent_decoding *d, struct qkv_tensor *x)
 {
-    return x ? qkv_wrap(d->decoder, qkv_tensor_shape(x), qkv_tensor_value(x)) : NULL;
+    return x ? qkv_wrap(d->base.decoder, qkv_tensor_shape(x), qkv_tensor_value(x)) : NULL;
 }
 
 static struct qkv_tensor *gates_of(struct recurrent_decoding *d, int64_t rows, const int32_t *ids)
 {
     const struct qkv_model *model = d->base.model;
     const struct recurrent *network = model->network;
-    struct qkv_tensor *gates = qkv_recurrent_embed(model, d->decoder, ids, rows), *fed = NULL;
+    struct qkv_tensor *gates = qkv_recurrent_embed(model, d->base.decoder, ids, rows), *fed = NULL;
     if (qkv_recurrent_feeds_summary(model))
-        fed = qkv_gather_rows(d->decoder, borrow(d, d->source.summary), d->sentence, rows);
+        fed = qkv_gather_rows(d->base.decoder, borrow(d, d->source.summary), d->sentence, rows);
     else if (qkv_recurrent_feeds_steps(model))
-        fed = qkv_wrap(d->decoder, QKV_SHAPE(rows, d->found.width), d->found.memory);
+        fed = qkv_wrap(d->base.decoder, QKV_SHAPE(rows, d->found.width), d->found.memory);
     else
         return gates;
-    return qkv_recurrent_feed(&network->decoder[0].cell, d->decoder, gates, fed);
+    return qkv_recurrent_feed(&network->decoder[0].cell, d->base.decoder, gates, fed);
 }
 
 const void *qkv_recurrent_decoding_step(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
@@ -155,7 +154,7 @@ const void *qkv_recurrent_decoding_step(struct qkv_decoding *decoding, int64_t r
     struct recurrent_decoding *d = inside(decoding);
     const struct qkv_model *model = decoding->model;
     int64_t layers = model->config.decoder.num_layers;
-    struct qkv_graph *graph = d->decoder;
+    struct qkv_graph *graph = d->base.decoder;
     QKV_BUG(rows > d->rows, "%lld rows of %lld", (long long)rows, (long long)d->rows);
     qkv_graph_reset(graph);
     if (!d->step++) start_states(d, rows, sentences);

@@ -19,7 +19,6 @@ struct layer_state {
 
 struct transformer_decoding {
     struct qkv_decoding base;
-    struct qkv_graph *encoder, *decoder;
     struct qkv_arena arena; /* caches and the arrays below */
     struct layer_state *layers;
     struct qkv_segments sources; /* of the batch that is being decoded */
@@ -46,9 +45,9 @@ struct qkv_decoding *qkv_transformer_decoding_new(const struct qkv_model *model)
     if (!d) return NULL;
     d->base.model = model;
     d->size = model->parameters.dtype == QKV_FLOAT32 ? sizeof(float) : sizeof(double);
-    d->encoder = qkv_decoding_graph(model);
-    d->decoder = qkv_decoding_graph(model);
-    if (!d->encoder || !d->decoder) {
+    d->base.encoder = qkv_decoding_graph(model);
+    d->base.decoder = qkv_decoding_graph(model);
+    if (!d->base.encoder || !d->base.decoder) {
         qkv_transformer_decoding_free(&d->base);
         return NULL;
     }
@@ -58,8 +57,8 @@ struct qkv_decoding *qkv_transformer_decoding_new(const struct qkv_model *model)
 void qkv_transformer_decoding_free(struct qkv_decoding *decoding)
 {
     struct transformer_decoding *d = inside(decoding);
-    qkv_graph_free(d->encoder);
-    qkv_graph_free(d->decoder);
+    qkv_graph_free(d->base.encoder);
+    qkv_graph_free(d->base.decoder);
     qkv_arena_release(&d->arena);
     free(d);
 }
@@ -117,16 +116,16 @@ enum qkv_status qkv_transformer_decoding_start(struct qkv_decoding *decoding,
     if (!make_room(d, network))
         return qkv_error_set(error, "out of memory for %lld hypotheses of %lld tokens", (long long)rows,
                              (long long)length);
-    qkv_graph_reset(d->encoder);
-    struct qkv_tensor *memory =
-        qkv_transformer_encode(network, d->encoder, batch->source, batch->source_tokens, d->sources, NULL);
+    qkv_graph_reset(d->base.encoder);
+    struct qkv_tensor *memory = qkv_transformer_encode(network, d->base.encoder, batch->source,
+                                                       batch->source_tokens, d->sources, NULL);
     for (int64_t i = 0; i < network->decoder.layers; i++) {
         const struct qkv_multi_head *cross = &network->decoder.blocks[i].cross;
-        d->layers[i].cross_key = qkv_multi_head_key(cross, d->encoder, memory, d->sources, NULL);
-        d->layers[i].cross_value = qkv_multi_head_value(cross, d->encoder, memory);
+        d->layers[i].cross_key = qkv_multi_head_key(cross, d->base.encoder, memory, d->sources, NULL);
+        d->layers[i].cross_value = qkv_multi_head_value(cross, d->base.encoder, memory);
     }
-    if (qkv_graph_check(d->encoder, error)) return QKV_INVALID;
-    qkv_forward(d->encoder);
+    if (qkv_graph_check(d->base.encoder, error)) return QKV_INVALID;
+    qkv_forward(d->base.encoder);
     return QKV_OK;
 }
 
@@ -135,7 +134,7 @@ enum qkv_status qkv_transformer_decoding_start(struct qkv_decoding *decoding,
 static struct qkv_tensor *attend_self(struct transformer_decoding *d, const struct block *block,
                                       struct layer_state *state, struct qkv_tensor *x, int64_t rows)
 {
-    struct qkv_graph *graph = d->decoder;
+    struct qkv_graph *graph = d->base.decoder;
     const struct qkv_segments queries = {rows, d->query_start, d->query_length};
     const struct qkv_segments keys = {rows, d->self_start, d->self_length};
     int64_t places = d->rows * d->length;
@@ -156,7 +155,7 @@ static struct qkv_tensor *attend_self(struct transformer_decoding *d, const stru
 static struct qkv_tensor *attend_cross(struct transformer_decoding *d, const struct block *block,
                                        struct layer_state *state, struct qkv_tensor *x, int64_t rows)
 {
-    struct qkv_graph *graph = d->decoder;
+    struct qkv_graph *graph = d->base.decoder;
     const struct qkv_segments queries = {rows, d->query_start, d->query_length};
     const struct qkv_segments keys = {rows, d->cross_start, d->cross_length};
     struct qkv_tensor *normed = qkv_residual_enter(&block->cross_residual, graph, x);
@@ -204,7 +203,7 @@ static enum qkv_status build(struct transformer_decoding *d, int64_t rows, const
     const struct transformer *network = d->base.model->network;
     const struct stack *stack = &network->decoder;
     const struct qkv_segments tokens = {rows, d->query_start, d->query_length};
-    struct qkv_graph *graph = d->decoder;
+    struct qkv_graph *graph = d->base.decoder;
     qkv_graph_reset(graph);
     set_segments(d, rows, sentences);
     set_longest_segments(d, rows);
@@ -240,10 +239,10 @@ const void *qkv_transformer_decoding_step(struct qkv_decoding *decoding, int64_t
     if (rows != d->built || !are_words(d, rows, ids)) {
         if (build(d, rows, sentences, error)) return NULL;
     } else {
-        qkv_graph_rewind(d->decoder);
+        qkv_graph_rewind(d->base.decoder);
     }
     set_segments(d, rows, sentences);
-    qkv_forward(d->decoder);
+    qkv_forward(d->base.decoder);
     d->step++;
     return qkv_tensor_value(d->result);
 }

@@ -54,6 +54,11 @@ void qkv_graph_set_gradients(struct qkv_graph *graph, bool gradients)
     graph->gradients = gradients;
 }
 
+void qkv_graph_set_workers(struct qkv_graph *graph, struct qkv_workers *workers)
+{
+    graph->workers = workers;
+}
+
 void qkv_graph_set_dropout(struct qkv_graph *graph, const struct qkv_random *random)
 {
     graph->drops_out = random != NULL;

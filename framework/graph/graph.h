@@ -62,7 +62,8 @@ struct qkv_graph {
     char *parameter_gradients;
     bool accumulate;
 
-    struct qkv_turns *turns; /* NULL: the gradients are this graph's alone */
+    struct qkv_workers *workers; /* NULL: the caller's thread alone */
+    struct qkv_turns *turns;     /* NULL: the gradients are this graph's alone */
     int number;
     bool passed; /* all of its turns */
 

@@ -319,8 +319,6 @@ static void few_rows_transposed(int64_t m, int64_t n, int64_t k, const real *a, 
         }
 }
 
-/* ---- choosing ---- */
-
 static void by_library(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const real *a,
                        int64_t lda, const real *b, int64_t ldb, struct into into)
 {
@@ -340,40 +338,83 @@ static void by_library(bool transpose_a, bool transpose_b, int64_t m, int64_t n,
 #endif
 }
 
+/* ---- choosing ---- */
+
 /* From so many multiplications on the library is as fast; and b of more numbers than NEAR is no longer in a
  * cache close by, so that it is better read once than packed for a few rows. */
 static const double LARGE = 64e6, NEAR = 65536;
 
-static void choose(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const real *a,
-                   int64_t lda, const real *b, int64_t ldb, struct into into)
+struct product {
+    bool transpose_a, transpose_b;
+    int64_t m, n, k;
+    const real *a, *b;
+    int64_t lda, ldb;
+    struct into into;
+
+    bool few, near, large;
+    int64_t piece; /* columns that a thread takes at a time */
+};
+
+static struct product product_of(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
+                                 const real *a, int64_t lda, const real *b, int64_t ldb, struct into into)
 {
+    struct product p = {transpose_a, transpose_b, m, n, k, a, b, lda, ldb, into};
     double size = (double)n * (double)k;
-    bool few = !transpose_a && m <= FEW_ROWS, near = size <= NEAR;
-    if (few && transpose_b && (m == 1 || !near))
-        few_rows_transposed(m, n, k, a, lda, b, ldb, into);
-    else if (few && !transpose_b && !near)
-        far_rows(m, n, k, a, lda, b, ldb, into);
-    else if (few && !transpose_b && m == 1)
-        near_rows(1, n, k, a, lda, b, ldb, into);
-    else if (few && !transpose_b && m == 2)
-        near_rows(2, n, k, a, lda, b, ldb, into);
-    else if (few && !transpose_b)
-        near_rows(3, n, k, a, lda, b, ldb, into);
-    else if ((double)m * size < LARGE)
-        by_tiles(transpose_a, transpose_b, !transpose_b && near && m <= TILE_ROWS, m, n, k, a, lda, b, ldb,
-                 into);
+    p.few = !transpose_a && m <= FEW_ROWS;
+    p.near = size <= NEAR;
+    p.large = (double)m * size >= LARGE;
+    return p;
+}
+
+/* Columns first .. first + n - 1, in a way that only depends on the whole product: each number of the result
+ * has the same bits, whoever makes it. */
+static void make_columns(const struct product *p, int64_t first, int64_t n)
+{
+    const real *b = p->b + first * (p->transpose_b ? p->ldb : 1);
+    struct into into = into_at(p->into, 0, first);
+    if (p->few && p->transpose_b && (p->m == 1 || !p->near))
+        few_rows_transposed(p->m, n, p->k, p->a, p->lda, b, p->ldb, into);
+    else if (p->few && !p->transpose_b && !p->near)
+        far_rows(p->m, n, p->k, p->a, p->lda, b, p->ldb, into);
+    else if (p->few && !p->transpose_b && p->m == 1)
+        near_rows(1, n, p->k, p->a, p->lda, b, p->ldb, into);
+    else if (p->few && !p->transpose_b && p->m == 2)
+        near_rows(2, n, p->k, p->a, p->lda, b, p->ldb, into);
+    else if (p->few && !p->transpose_b)
+        near_rows(3, n, p->k, p->a, p->lda, b, p->ldb, into);
+    else if (!p->large)
+        by_tiles(p->transpose_a, p->transpose_b, !p->transpose_b && p->near && p->m <= TILE_ROWS, p->m, n,
+                 p->k, p->a, p->lda, b, p->ldb, into);
     else
-        by_library(transpose_a, transpose_b, m, n, k, a, lda, b, ldb, into);
+        by_library(p->transpose_a, p->transpose_b, p->m, n, p->k, p->a, p->lda, b, p->ldb, into);
+}
+
+static void make_piece(void *context, int piece)
+{
+    const struct product *p = context;
+    int64_t first = piece * p->piece, rest = p->n - first;
+    make_columns(p, first, rest < p->piece ? rest : p->piece);
 }
 
 void VARIANT(qkv_, gemm)(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const real *a,
                          int64_t lda, const real *b, int64_t ldb, real beta, real *c, int64_t ldc)
 {
-    choose(transpose_a, transpose_b, m, n, k, a, lda, b, ldb, (struct into){c, ldc, beta, NULL});
+    struct into into = {c, ldc, beta, NULL};
+    struct product p = product_of(transpose_a, transpose_b, m, n, k, a, lda, b, ldb, into);
+    make_columns(&p, 0, n);
 }
 
-void VARIANT(qkv_, gemm_bias)(bool transpose_b, int64_t m, int64_t n, int64_t k, const real *a, int64_t lda,
-                              const real *b, int64_t ldb, const real *bias, real *c, int64_t ldc)
+void VARIANT(qkv_, gemm_bias)(struct qkv_workers *workers, bool transpose_b, int64_t m, int64_t n, int64_t k,
+                              const real *a, int64_t lda, const real *b, int64_t ldb, const real *bias,
+                              real *c, int64_t ldc)
 {
-    choose(false, transpose_b, m, n, k, a, lda, b, ldb, (struct into){c, ldc, 0, bias});
+    enum { PIECES = 8 }; /* of a page at most, as memory is read fastest */
+    struct into into = {c, ldc, 0, bias};
+    struct product p = product_of(false, transpose_b, m, n, k, a, lda, b, ldb, into);
+    p.piece = (n / PIECES + TILE_COLUMNS - 1) / TILE_COLUMNS * TILE_COLUMNS;
+    if (p.piece > RUN) p.piece = RUN;
+    if (!workers || p.near || p.large || p.piece < 4 * TILE_COLUMNS)
+        make_columns(&p, 0, n);
+    else
+        qkv_workers_run(workers, (int)((n + p.piece - 1) / p.piece), make_piece, &p);
 }

@@ -4,14 +4,18 @@
 
 #include "kernels/kernel.h"
 
+#include "qkv/workers.h"
+
 /* c [m, n] = a' [m, k] b' [k, n] + beta c; a' and b' are a and b, transposed where asked. Row-major, `ld` is
  * the distance of rows. Small products are made here (gemm.c), large ones by the matrix library. */
 void VARIANT(qkv_, gemm)(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const real *a,
                          int64_t lda, const real *b, int64_t ldb, real beta, real *c, int64_t ldc);
 
-/* c [m, n] = a [m, k] b' + bias [n] in every row; bias may be NULL. */
-void VARIANT(qkv_, gemm_bias)(bool transpose_b, int64_t m, int64_t n, int64_t k, const real *a, int64_t lda,
-                              const real *b, int64_t ldb, const real *bias, real *c, int64_t ldc);
+/* c [m, n] = a [m, k] b' + bias [n] in every row; bias may be NULL. Where b is large its columns are split
+ * among the workers, which may be NULL. */
+void VARIANT(qkv_, gemm_bias)(struct qkv_workers *workers, bool transpose_b, int64_t m, int64_t n, int64_t k,
+                              const real *a, int64_t lda, const real *b, int64_t ldb, const real *bias,
+                              real *c, int64_t ldc);
 
 static inline void gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const real *a,
                         int64_t lda, const real *b, int64_t ldb, real beta, real *c, int64_t ldc)
@@ -19,10 +23,11 @@ static inline void gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n
     VARIANT(qkv_, gemm)(transpose_a, transpose_b, m, n, k, a, lda, b, ldb, beta, c, ldc);
 }
 
-static inline void gemm_bias(bool transpose_b, int64_t m, int64_t n, int64_t k, const real *a, int64_t lda,
-                             const real *b, int64_t ldb, const real *bias, real *c, int64_t ldc)
+static inline void gemm_bias(struct qkv_workers *workers, bool transpose_b, int64_t m, int64_t n, int64_t k,
+                             const real *a, int64_t lda, const real *b, int64_t ldb, const real *bias,
+                             real *c, int64_t ldc)
 {
-    VARIANT(qkv_, gemm_bias)(transpose_b, m, n, k, a, lda, b, ldb, bias, c, ldc);
+    VARIANT(qkv_, gemm_bias)(workers, transpose_b, m, n, k, a, lda, b, ldb, bias, c, ldc);
 }
 
 #endif

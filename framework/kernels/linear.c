@@ -111,7 +111,7 @@ static void linear_forward(struct qkv_tensor *y)
 {
     const struct qkv_tensor *x = y->input[0], *weight = y->input[1], *bias = y->input[2];
     int64_t rows = qkv_rows(x), inner = qkv_columns(x), columns = qkv_columns(y);
-    gemm_bias(y->options.transpose_b, rows, columns, inner, x->value, inner, weight->value,
+    gemm_bias(y->graph->workers, y->options.transpose_b, rows, columns, inner, x->value, inner, weight->value,
               qkv_columns(weight), bias ? bias->value : NULL, y->value, columns);
 }
 

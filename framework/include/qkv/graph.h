@@ -60,6 +60,7 @@ struct qkv_graph;
 struct qkv_tensor;
 struct qkv_parameters;
 struct qkv_parameter;
+struct qkv_workers;
 
 /* ---- the graph ---- */
 
@@ -93,6 +94,11 @@ QKV_API void qkv_graph_set_gradients(struct qkv_graph *graph, bool gradients);
  * nodes; its stream is ignored. NULL turns dropout off. */
 QKV_API void qkv_graph_set_dropout(struct qkv_graph *graph, const struct qkv_random *random);
 QKV_API bool qkv_graph_drops_out(const struct qkv_graph *graph);
+
+/* qkv_forward splits products with a large matrix among these workers, as decoding a single sentence wants
+ * it; they must have nothing else to do meanwhile. NULL, as at first: the caller does it all. The same bits
+ * either way; kept over resets. */
+QKV_API void qkv_graph_set_workers(struct qkv_graph *graph, struct qkv_workers *workers);
 
 /* QKV_INVALID with the sentence of the first thing that went wrong while building, or QKV_OK. */
 QKV_API enum qkv_status qkv_graph_check(const struct qkv_graph *graph, struct qkv_error *error);

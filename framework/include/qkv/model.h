@@ -83,6 +83,11 @@ QKV_API struct qkv_tensor *qkv_model_loss(const struct qkv_model *model, struct 
 /* NULL when memory is out. float32 models decode in float32. */
 QKV_API struct qkv_decoding *qkv_decoding_new(const struct qkv_model *model);
 
+/* From now on large products are split among these workers, which must have nothing else to do while decoding
+ * runs: for a team that has but one batch to translate. NULL: the caller alone, as at first. Numbers are the
+ * same bits either way. */
+QKV_API void qkv_decoding_set_workers(struct qkv_decoding *decoding, struct qkv_workers *workers);
+
 /* Encodes the sources of a batch and makes room for `rows` hypotheses of at most `length` tokens. */
 QKV_API enum qkv_status qkv_decoding_start(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
                                            int64_t rows, int64_t length, struct qkv_error *error);
