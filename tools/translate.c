@@ -3,10 +3,9 @@
 #include "commands.h"
 #include "source.h"
 
-#include "qkv/batch.h"
 #include "qkv/run.h"
-#include "qkv/search.h"
 #include "qkv/tokenizer.h"
+#include "qkv/translator.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -14,8 +13,12 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Sentences that are read before they are translated together. */
+/* Lines that are read before they are translated: as many batches as may keep a large machine busy. Not as
+ * many as the machine has threads for, because what is translated together rounds alike. */
+enum { BATCHES_AHEAD = 64 };
+
 struct block {
+    int64_t room;
     int64_t count;            /* lines */
     struct source_line *line; /* [room] */
     struct qkv_ids *ids;      /* [room]: those that have words, with their place in `line` */
@@ -26,16 +29,15 @@ struct block {
 
 struct options {
     struct qkv_search_options search;
-    int64_t batch_size;
+    int64_t batch_size, threads;
     bool scores, quiet;
 };
 
 struct translator {
     struct qkv_run run;
     struct options options;
-    struct qkv_decoding *decoding;
-    struct qkv_batch batch;
-    struct qkv_translations translations;
+    struct qkv_workers *workers;
+    struct qkv_translator *translator;
     struct source source;
     struct block block;
 };
@@ -63,16 +65,12 @@ static enum qkv_status flush(struct translator *t, struct qkv_error *error)
 {
     struct block *block = &t->block;
     int64_t n_best = t->options.search.n_best, next = 0;
-    if (block->filled) {
-        struct qkv_batch_view view;
-        if (qkv_batch_make(&t->batch, block->filled, block->ids, NULL, error)) return QKV_INVALID;
-        qkv_batch_shard(&t->batch, 0, 1, &view);
-        if (qkv_search(t->decoding, &view, &t->options.search, &t->translations, error)) return QKV_INVALID;
-    }
+    const struct qkv_hypothesis *found = qkv_translator_run(t->translator, block->filled, block->ids,
+                                                            t->options.batch_size, &t->options.search, error);
+    if (!found) return QKV_INVALID;
     for (int64_t i = 0; i < block->count; i++) {
         bool has_words = next < block->filled && block->place[next] == i;
-        const struct qkv_hypothesis nothing = {0},
-                                    *best = has_words ? &t->translations.best[next * n_best] : &nothing;
+        const struct qkv_hypothesis nothing = {0}, *best = has_words ? &found[next * n_best] : &nothing;
         if (has_words) next++;
         for (int64_t k = 0; k < n_best && (k == 0 || (has_words && best[k].ids)); k++)
             if (print_hypothesis(t, block->line[i].number, &best[k], error)) return QKV_INVALID;
@@ -101,7 +99,7 @@ static enum qkv_status translate(struct translator *t, struct qkv_error *error)
             block->line[block->count++] = line;
         }
         /* At a terminal every line is answered at once. */
-        if (block->count == t->options.batch_size || !found || (t->source.interactive && block->count)) {
+        if (block->count == block->room || !found || (t->source.interactive && block->count)) {
             if (block->count && flush(t, error)) return QKV_INVALID;
         }
     }
@@ -122,22 +120,24 @@ static enum qkv_status open_translator(struct translator *t, const char *run, co
     if (o->search.n_best > o->search.beam_size)
         return qkv_error_set(error, "--n-best is %lld, but must not exceed the beam of %lld: raise --beam",
                              (long long)o->search.n_best, (long long)o->search.beam_size);
-    size_t room = (size_t)o->batch_size;
+    /* One sentence at a time: for programs that wait for the answer to each line. */
+    t->block.room = o->batch_size == 1 ? 1 : o->batch_size * BATCHES_AHEAD;
+    size_t room = (size_t)t->block.room;
     t->block.line = calloc(room, sizeof *t->block.line);
     t->block.ids = calloc(room, sizeof *t->block.ids);
     t->block.place = calloc(room, sizeof *t->block.place);
-    t->decoding = qkv_decoding_new(t->run.model);
-    if (!t->block.line || !t->block.ids || !t->block.place || !t->decoding)
-        return qkv_error_set(error, "out of memory");
-    return QKV_OK;
+    if (!t->block.line || !t->block.ids || !t->block.place) return qkv_error_set(error, "out of memory");
+    t->workers = qkv_workers_new((int)o->threads, error);
+    if (!t->workers) return QKV_INVALID;
+    t->translator = qkv_translator_new(t->run.model, t->workers, error);
+    return t->translator ? QKV_OK : QKV_INVALID;
 }
 
 static void close_translator(struct translator *t)
 {
     source_close(&t->source);
-    qkv_decoding_free(t->decoding);
-    qkv_translations_release(&t->translations);
-    qkv_batch_release(&t->batch);
+    qkv_translator_free(t->translator);
+    qkv_workers_free(t->workers);
     qkv_arena_release(&t->block.arena);
     free(t->block.line);
     free(t->block.ids);
@@ -161,7 +161,8 @@ int command_translate(int argc, char **argv)
         {"max-length", 0, "N", ARGUMENT_INTEGER, &o->search.max_output_length, 1, 1e6,
          "longest translation in tokens"},
         {"batch", 'b', "N", ARGUMENT_INTEGER, &o->batch_size, 1, 1e5,
-         "sentences translated together (default: testing.batch_size)"},
+         "sentences translated together (default: testing.batch_size); 1: line by line"},
+        ARGUMENT_THREADS(&o->threads),
         ARGUMENT_CHECKPOINT(&checkpoint),
         {"quiet", 'q', NULL, ARGUMENT_FLAG, &o->quiet, 0, 0, "do not tell of unknown words"},
         {0},

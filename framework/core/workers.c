@@ -3,8 +3,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Parts are taken from a shared counter, so that a slow part does not hold up the others, and a run is over
@@ -27,13 +29,28 @@ struct qkv_workers {
     pthread_t thread[];
 };
 
-enum { LOOKS = 1 << 11 }; /* with what the processor pauses, some hundred microseconds at most */
+/* Looks a little while whether a number has left (or, `zero`, reached) zero, or the team is to stop. By the
+ * clock, because what a pause of the processor takes differs by ten between processors. */
+enum { LOOK_NANOSECONDS = 200000, LOOKS_A_GLANCE = 64 };
 
-static void pause_briefly(void)
+static int64_t nanoseconds(void)
 {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static void look(const struct qkv_workers *workers, const atomic_int *number, bool zero)
+{
+    int64_t end = nanoseconds() + LOOK_NANOSECONDS;
+    do
+        for (int i = 0; i < LOOKS_A_GLANCE; i++) {
+            if ((*number == 0) == zero || workers->stop) return;
 #if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
+            __builtin_ia32_pause();
 #endif
+        }
+    while (nanoseconds() < end);
 }
 
 static void take_parts(struct qkv_workers *workers)
@@ -54,7 +71,7 @@ static void *helper(void *argument)
 {
     struct qkv_workers *workers = argument;
     while (!workers->stop) {
-        for (int look = 0; look < LOOKS && workers->untaken == 0 && !workers->stop; look++) pause_briefly();
+        look(workers, &workers->untaken, false);
         pthread_mutex_lock(&workers->mutex);
         workers->asleep++;
         while (workers->untaken == 0 && !workers->stop) pthread_cond_wait(&workers->start, &workers->mutex);
@@ -121,7 +138,7 @@ void qkv_workers_run(struct qkv_workers *workers, int parts, void (*function)(vo
     workers->untaken = parts; /* from here on helpers may begin */
     wake(workers, parts - 1);
     take_parts(workers);
-    for (int look = 0; look < LOOKS && workers->unfinished > 0; look++) pause_briefly();
+    look(workers, &workers->unfinished, true);
     if (workers->unfinished == 0) return;
     pthread_mutex_lock(&workers->mutex);
     while (workers->unfinished > 0) pthread_cond_wait(&workers->finish, &workers->mutex);

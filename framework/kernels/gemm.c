@@ -408,7 +408,7 @@ void VARIANT(qkv_, gemm_bias)(struct qkv_workers *workers, bool transpose_b, int
                               const real *a, int64_t lda, const real *b, int64_t ldb, const real *bias,
                               real *c, int64_t ldc)
 {
-    enum { PIECES = 8 }; /* of a page at most, as memory is read fastest */
+    enum { PIECES = 4 }; /* of a page at most, as memory is read fastest */
     struct into into = {c, ldc, 0, bias};
     struct product p = product_of(false, transpose_b, m, n, k, a, lda, b, ldb, into);
     p.piece = (n / PIECES + TILE_COLUMNS - 1) / TILE_COLUMNS * TILE_COLUMNS;

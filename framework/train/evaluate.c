@@ -4,6 +4,7 @@
 #include "qkv/batch.h"
 #include "qkv/metrics.h"
 #include "qkv/ops.h"
+#include "qkv/translator.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -13,10 +14,7 @@
  */
 struct slot {
     struct qkv_graph *graph;
-    struct qkv_decoding *decoding;
     struct qkv_batch batch;
-    struct qkv_translations translations;
-    struct qkv_arena arena; /* of this run's translations */
     enum qkv_status status;
     struct qkv_error error;
 };
@@ -36,10 +34,13 @@ struct qkv_evaluator {
     struct qkv_batches batches;
     int slots;
     struct slot *slot;
-    struct sums *sums;              /* [batches] */
-    struct sums *of_sentence;       /* [sentences] */
-    struct qkv_hypothesis *outputs; /* [sentences]: ids live in the slots' arenas */
-    const char **translations;      /* [sentences]: texts live in `arena` */
+    struct sums *sums;        /* [batches] */
+    struct sums *of_sentence; /* [sentences] */
+    int64_t batch_size;
+    struct qkv_ids *sources; /* [sentences] */
+    struct qkv_translator *translator;
+    const struct qkv_hypothesis *outputs; /* [sentences], of the translator */
+    const char **translations;            /* [sentences]: texts live in `arena` */
     struct qkv_arena arena;
 };
 
@@ -72,14 +73,17 @@ static bool make_slots(struct qkv_evaluator *e)
     e->slots = qkv_workers_count(e->workers);
     e->slot = calloc((size_t)e->slots, sizeof *e->slot);
     e->sums = calloc((size_t)e->batches.count, sizeof *e->sums);
-    e->outputs = calloc((size_t)e->corpus->count, sizeof *e->outputs);
+    e->sources = calloc((size_t)e->corpus->count, sizeof *e->sources);
     e->translations = calloc((size_t)e->corpus->count, sizeof *e->translations);
     e->of_sentence = calloc((size_t)e->corpus->count, sizeof *e->of_sentence);
-    if (!e->slot || !e->sums || !e->of_sentence || !e->outputs || !e->translations) return false;
+    if (!e->slot || !e->sums || !e->of_sentence || !e->sources || !e->translations) return false;
+    const struct qkv_corpus_side *source = &e->corpus->source;
+    for (int64_t i = 0; i < e->corpus->count; i++)
+        e->sources[i] =
+            (struct qkv_ids){source->start[i + 1] - source->start[i], source->ids + source->start[i]};
     for (int i = 0; i < e->slots; i++) {
         e->slot[i].graph = qkv_graph_new(e->model->parameters.dtype);
-        e->slot[i].decoding = qkv_decoding_new(e->model);
-        if (!e->slot[i].graph || !e->slot[i].decoding) return false;
+        if (!e->slot[i].graph) return false;
         qkv_graph_set_gradients(e->slot[i].graph, false);
         qkv_graph_bind(e->slot[i].graph, &e->model->parameters, NULL, false);
     }
@@ -98,6 +102,7 @@ struct qkv_evaluator *qkv_evaluator_new(const struct qkv_model *model, const str
     }
     *e = (struct qkv_evaluator){
         .model = model, .corpus = corpus, .text = target_text, .target = target, .workers = workers};
+    e->batch_size = testing->batch_size;
     e->search =
         (struct qkv_search_options){testing->beam_size, testing->beam_alpha, 1, testing->max_output_length};
     struct qkv_batches_options options = {QKV_BATCH_SENTENCE, testing->batch_size, QKV_BATCH_ORDER_LENGTH, 0};
@@ -105,8 +110,10 @@ struct qkv_evaluator *qkv_evaluator_new(const struct qkv_model *model, const str
         qkv_evaluator_free(e);
         return NULL;
     }
-    if (make_slots(e)) return e;
-    qkv_error_set(error, "out of memory for an evaluation");
+    if (!make_slots(e))
+        qkv_error_set(error, "out of memory for an evaluation");
+    else if ((e->translator = qkv_translator_new(model, workers, error)))
+        return e;
     qkv_evaluator_free(e);
     return NULL;
 }
@@ -116,17 +123,15 @@ void qkv_evaluator_free(struct qkv_evaluator *e)
     if (!e) return;
     for (int i = 0; e->slot && i < e->slots; i++) {
         qkv_graph_free(e->slot[i].graph);
-        qkv_decoding_free(e->slot[i].decoding);
         qkv_batch_release(&e->slot[i].batch);
-        qkv_translations_release(&e->slot[i].translations);
-        qkv_arena_release(&e->slot[i].arena);
     }
+    qkv_translator_free(e->translator);
     qkv_batches_release(&e->batches);
     qkv_arena_release(&e->arena);
     free(e->slot);
     free(e->sums);
     free(e->of_sentence);
-    free(e->outputs);
+    free(e->sources);
     free(e->translations);
     free(e);
 }
@@ -163,36 +168,17 @@ static enum qkv_status force(struct qkv_evaluator *e, struct slot *slot, const s
     return QKV_OK;
 }
 
-/* Own translations of one batch, kept under the numbers of their sentences. */
-static enum qkv_status translate(struct qkv_evaluator *e, struct slot *slot,
-                                 const struct qkv_batch_view *view)
-{
-    if (qkv_search(slot->decoding, view, &e->search, &slot->translations, &slot->error)) return QKV_INVALID;
-    for (int64_t i = 0; i < view->count; i++) {
-        struct qkv_hypothesis best = slot->translations.best[i];
-        size_t bytes = (size_t)best.length * sizeof *best.ids;
-        int32_t *ids = qkv_arena_allocate(&slot->arena, bytes);
-        if (!ids) return qkv_error_set(&slot->error, "out of memory for translations");
-        if (bytes) memcpy(ids, best.ids, bytes);
-        best.ids = ids;
-        e->outputs[view->index[i]] = best;
-    }
-    return QKV_OK;
-}
-
 static void run_slot(void *context, int part)
 {
     struct qkv_evaluator *e = context;
     struct slot *slot = &e->slot[part];
     slot->status = QKV_OK;
-    qkv_arena_reset(&slot->arena);
     for (int64_t b = part; b < e->batches.count; b += e->slots) {
         struct qkv_batch_view view;
         slot->status = qkv_batches_get(&e->batches, b, &slot->batch, &slot->error);
         if (slot->status) return;
         qkv_batch_shard(&slot->batch, 0, 1, &view);
         slot->status = force(e, slot, &view, &e->sums[b]);
-        if (!slot->status) slot->status = translate(e, slot, &view);
         if (slot->status) return;
     }
 }
@@ -247,6 +233,9 @@ enum qkv_status qkv_evaluator_run(struct qkv_evaluator *e, struct qkv_scores *sc
     qkv_workers_run(e->workers, e->slots, run_slot, e);
     for (int i = 0; i < e->slots; i++)
         if (e->slot[i].status) return qkv_error_set(error, "%s", e->slot[i].error.message);
+    e->outputs =
+        qkv_translator_run(e->translator, e->corpus->count, e->sources, e->batch_size, &e->search, error);
+    if (!e->outputs) return QKV_INVALID;
     struct sums all = {0};
     for (int64_t b = 0; b < e->batches.count; b++) {
         all.negative_log_likelihood += e->sums[b].negative_log_likelihood;

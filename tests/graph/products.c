@@ -3,6 +3,7 @@
 #include "numbers.h"
 
 #include "qkv/ops.h"
+#include "qkv/workers.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -116,4 +117,49 @@ Test(products, wide_and_large)
     check(QKV_FLOAT32, 3, 2050, 35, false, false);
     check(QKV_FLOAT32, 3, 700, 99, false, true);
     check(QKV_FLOAT32, 401, 400, 401, false, false);
+}
+
+/* Columns that are split among threads: each number with the same bits, for few rows and many, b near and
+ * far. */
+Test(products, the_same_bits_on_any_team)
+{
+    static const int64_t rows[] = {1, 2, 3, 4, 17}, columns[] = {300, 1029, 5000}, inner[] = {35, 64, 300};
+    static const char *const variants[] = {"portable", "avx2", "avx512"};
+    struct qkv_workers *workers = qkv_workers_new(3, NULL);
+    cr_assert_not_null(workers);
+    for (size_t i = 0; i < COUNT(rows) * COUNT(columns) * COUNT(inner) * COUNT(variants) * 2; i++) {
+        size_t at = i;
+        bool transposed = at % 2;
+        int64_t m = rows[(at /= 2) % COUNT(rows)], n = columns[(at /= COUNT(rows)) % COUNT(columns)],
+                k = inner[(at /= COUNT(columns)) % COUNT(inner)];
+        setenv("QKV_KERNELS", variants[at / COUNT(inner)], 1);
+        struct matrix a = matrix_new(m, k, 1), b = transposed ? matrix_new(n, k, 2) : matrix_new(k, n, 2),
+                      bias = matrix_new(1, n, 3);
+        double *found[2];
+        for (int split = 0; split < 2; split++) {
+            struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+            qkv_graph_set_workers(graph, split ? workers : NULL);
+            struct qkv_tensor *x = qkv_constant(graph, QKV_SHAPE(m, k)),
+                              *w = qkv_constant(graph, QKV_SHAPE(b.rows, b.columns)),
+                              *c = qkv_constant(graph, QKV_SHAPE(n));
+            qkv_tensor_write(x, a.values);
+            qkv_tensor_write(w, b.values);
+            qkv_tensor_write(c, bias.values);
+            struct qkv_tensor *y = qkv_linear(graph, x, w, c, transposed);
+            qkv_forward(graph);
+            found[split] = malloc((size_t)(m * n) * sizeof(double));
+            qkv_tensor_read(y, found[split]);
+            qkv_graph_free(graph);
+        }
+        for (int64_t j = 0; j < m * n; j++)
+            cr_assert_eq(found[0][j], found[1][j], "%s %s %d x %d x %d: number %d is %.9g and %.9g",
+                         variants[at / COUNT(inner)], transposed ? "transposed" : "", (int)m, (int)n, (int)k,
+                         (int)j, found[0][j], found[1][j]);
+        free(found[0]);
+        free(found[1]);
+        free(a.values);
+        free(b.values);
+        free(bias.values);
+    }
+    qkv_workers_free(workers);
 }

@@ -91,7 +91,7 @@ Test(bench, decoding)
     static const struct {
         const char *what;
         double threads, tokens;
-    } expected[] = {{"greedy 1", 1, 10}, {"greedy 64", 2, 640}, {"beam 1", 1, 10}, {"beam 64", 2, 640}};
+    } expected[] = {{"greedy 1", 2, 10}, {"greedy 64", 2, 640}, {"beam 1", 2, 10}, {"beam 64", 2, 640}};
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
         const cJSON *result = result_of(json, expected[i].what);
         cr_expect_eq(number_of(result, "threads"), expected[i].threads);

@@ -40,6 +40,27 @@ Test(translate, answers_each_line_with_one_line_in_order)
                      outcome.output);
 }
 
+/* More lines than one thread takes at a time, of all lengths, some empty: in order, and the same scores on
+ * any number of threads. */
+Test(translate, keeps_the_order_on_any_number_of_threads)
+{
+    const char *folder = learned_run("threads");
+    run("cd '%s' && for i in $(seq 500); do case $((i %% 5)) in 0) echo ;; 1) echo a b;; 2) echo c;; "
+        "3) echo e d;; 4) echo a b;; esac; done >in.txt",
+        folder);
+    struct outcome one = run("cd '%s' && qkv translate run in.txt --scores --threads 1 -b 7", folder);
+    cr_expect_eq(one.exit_code, 0, "%s", one.error);
+    cr_expect_eq(count(one.output, '\n'), 500);
+    for (int threads = 2; threads <= 5; threads++)
+        cr_expect_str_eq(
+            run("cd '%s' && qkv translate run in.txt --scores -j %d -b 7", folder, threads).output,
+            one.output, "%d threads", threads);
+    struct outcome text = run("cd '%s' && qkv translate run in.txt | sort | uniq -c | tr -s ' '", folder);
+    cr_expect_str_eq(text.output, " 100 \n 200 A B\n 100 C\n 100 E D\n");
+    cr_expect(refused(translate(folder, "a\\n", "--threads 0"),
+                      "qkv: --threads is 0, but must lie between 1 and 1024"));
+}
+
 Test(translate, answers_nothing_with_nothing)
 {
     const char *folder = tiny_run("nothing", 1);

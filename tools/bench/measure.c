@@ -1,7 +1,7 @@
 /* Timing steps of the loss alone and of translating; the timing itself. */
 #include "bench.h"
 
-#include "qkv/search.h"
+#include "qkv/translator.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -149,69 +149,47 @@ enum qkv_status bench_forward(struct bench_work *work, const struct bench_option
 
 /* ---- translating ---- */
 
-/* Each thread translates its share of the sentences. */
-struct translator {
+enum { TRANSLATED_TOGETHER = 32 };
+
+struct translation {
     struct qkv_search_options options;
     struct qkv_batch batch;
-    struct qkv_decoding **decoding;        /* [parts] */
-    struct qkv_translations *translations; /* [parts] */
-    struct qkv_error *error;               /* [parts] */
-    enum qkv_status *status;
+    struct qkv_ids *sources;
     struct qkv_workers *workers;
-    int parts;
+    struct qkv_translator *translator;
 };
-
-static void translate_part(void *context, int part)
-{
-    struct translator *t = context;
-    struct qkv_batch_view view;
-    qkv_batch_shard(&t->batch, part, t->parts, &view);
-    if (view.count)
-        t->status[part] =
-            qkv_search(t->decoding[part], &view, &t->options, &t->translations[part], &t->error[part]);
-}
 
 static enum qkv_status translate_step(void *context, int64_t i, struct qkv_error *error)
 {
-    struct translator *t = context;
+    struct translation *t = context;
     (void)i;
-    qkv_workers_run(t->workers, t->parts, translate_part, t);
-    for (int part = 0; part < t->parts; part++)
-        if (t->status[part]) return qkv_error_set(error, "%s", t->error[part].message);
-    return QKV_OK;
+    return qkv_translator_run(t->translator, t->batch.count, t->sources, TRANSLATED_TOGETHER, &t->options,
+                              error)
+               ? QKV_OK
+               : QKV_INVALID;
 }
 
-static void translator_release(struct translator *t)
+static void translation_release(struct translation *t)
 {
-    for (int i = 0; i < t->parts; i++) {
-        if (t->decoding && t->decoding[i]) qkv_decoding_free(t->decoding[i]);
-        if (t->translations) qkv_translations_release(&t->translations[i]);
-    }
-    free(t->decoding);
-    free(t->translations);
-    free(t->error);
-    free(t->status);
-    qkv_batch_release(&t->batch);
+    qkv_translator_free(t->translator);
     qkv_workers_free(t->workers);
+    qkv_batch_release(&t->batch);
+    free(t->sources);
 }
 
-static enum qkv_status translator_make(struct translator *t, const struct bench_work *work, int64_t sentences,
-                                       int64_t beam, const struct bench_options *options,
-                                       struct qkv_error *error)
+static enum qkv_status translation_make(struct translation *t, const struct bench_work *work,
+                                        int64_t sentences, int64_t beam, const struct bench_options *options,
+                                        struct qkv_error *error)
 {
-    *t = (struct translator){.workers = qkv_workers_new(sentences > 1 ? (int)options->threads : 1, error)};
+    *t = (struct translation){.workers = qkv_workers_new((int)options->threads, error)};
     if (!t->workers || bench_random_batch(work, sentences, false, &t->batch, error)) return QKV_INVALID;
-    size_t parts = (size_t)qkv_workers_count(t->workers);
-    t->decoding = calloc(parts, sizeof(struct qkv_decoding *));
-    t->translations = calloc(parts, sizeof *t->translations);
-    t->error = calloc(parts, sizeof *t->error);
-    t->status = calloc(parts, sizeof *t->status);
-    if (!t->decoding || !t->translations || !t->error || !t->status)
-        return qkv_error_set(error, "out of memory for %zu decoders", parts);
-    for (t->parts = 0; t->parts < (int)parts; t->parts++) {
-        t->decoding[t->parts] = qkv_decoding_new(work->model);
-        if (!t->decoding[t->parts]) return qkv_error_set(error, "out of memory for a decoder");
-    }
+    t->translator = qkv_translator_new(work->model, t->workers, error);
+    t->sources = calloc((size_t)sentences, sizeof *t->sources);
+    if (!t->translator) return QKV_INVALID;
+    if (!t->sources) return qkv_error_set(error, "out of memory for %lld sentences", (long long)sentences);
+    for (int64_t i = 0; i < sentences; i++)
+        t->sources[i] =
+            (struct qkv_ids){t->batch.source_length[i] - 1, t->batch.source + t->batch.source_start[i]};
     /* As many tokens as the source has, no matter what an untrained model says: it never says </s>. */
     int64_t tokens = t->batch.source_length[0];
     t->options = (struct qkv_search_options){beam, 0, 1, tokens > 1 ? tokens - 1 : 1};
@@ -229,17 +207,17 @@ enum qkv_status bench_decode(struct bench_work *work, const struct bench_options
     } kinds[] = {{"greedy 1", 1, 1}, {"greedy 64", 1, 64}, {"beam 1", 4, 1}, {"beam 64", 4, 64}};
     enum qkv_status status = QKV_OK;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0] && !status; i++) {
-        struct translator t;
+        struct translation t;
         struct bench_result result = {0};
         snprintf(result.name, sizeof result.name, "%s", kinds[i].name);
-        status = translator_make(&t, work, kinds[i].sentences, kinds[i].beam, options, error);
+        status = translation_make(&t, work, kinds[i].sentences, kinds[i].beam, options, error);
         if (!status) status = bench_time(options, &result, translate_step, &t, error);
         if (!status) {
             result.threads = qkv_workers_count(t.workers);
             result.tokens = (double)(kinds[i].sentences * (t.options.max_output_length + 1));
             sink->result(sink->context, &result);
         }
-        translator_release(&t);
+        translation_release(&t);
     }
     return status;
 }

@@ -1,0 +1,142 @@
+#include "qkv/translator.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What one thread works with. */
+struct slot {
+    struct qkv_decoding *decoding;
+    struct qkv_batch batch;
+    struct qkv_translations translations;
+    struct qkv_arena ids; /* of all translations of a run */
+    enum qkv_status status;
+    struct qkv_error error;
+};
+
+struct place {
+    int64_t length, sentence;
+};
+
+struct qkv_translator {
+    struct qkv_workers *workers;
+    struct qkv_arena arena; /* of a run: the arrays below */
+    struct place *order;    /* [count]: the longest first */
+    struct qkv_ids *sorted; /* [count] */
+    struct qkv_hypothesis *best;
+    const struct qkv_search_options *options;
+    int64_t count, batch_size, batches;
+    atomic_llong next; /* batch */
+    int slots;
+    struct slot slot[];
+};
+
+struct qkv_translator *qkv_translator_new(const struct qkv_model *model, struct qkv_workers *workers,
+                                          struct qkv_error *error)
+{
+    int slots = workers ? qkv_workers_count(workers) : 1;
+    struct qkv_translator *t = calloc(1, sizeof *t + (size_t)slots * sizeof t->slot[0]);
+    if (t) t->workers = workers;
+    for (int i = 0; t && i < slots; i++, t->slots++) {
+        t->slot[i].decoding = qkv_decoding_new(model);
+        if (t->slot[i].decoding) continue;
+        qkv_translator_free(t);
+        t = NULL;
+    }
+    if (!t) qkv_error_set(error, "out of memory for %d decoders", slots);
+    return t;
+}
+
+void qkv_translator_free(struct qkv_translator *t)
+{
+    if (!t) return;
+    for (int i = 0; i < t->slots; i++) {
+        qkv_decoding_free(t->slot[i].decoding);
+        qkv_batch_release(&t->slot[i].batch);
+        qkv_translations_release(&t->slot[i].translations);
+        qkv_arena_release(&t->slot[i].ids);
+    }
+    qkv_arena_release(&t->arena);
+    free(t);
+}
+
+static int longer_first(const void *a, const void *b)
+{
+    const struct place *x = a, *y = b;
+    if (x->length != y->length) return x->length > y->length ? -1 : 1;
+    return x->sentence < y->sentence ? -1 : x->sentence > y->sentence;
+}
+
+/* Translates one batch; its translations are kept under the numbers of their sentences. */
+static enum qkv_status translate(struct qkv_translator *t, struct slot *slot, int64_t batch)
+{
+    int64_t first = batch * t->batch_size, n_best = t->options->n_best, rest = t->count - first;
+    int64_t count = rest < t->batch_size ? rest : t->batch_size;
+    struct qkv_batch_view view;
+    if (qkv_batch_make(&slot->batch, count, t->sorted + first, NULL, &slot->error)) return QKV_INVALID;
+    qkv_batch_shard(&slot->batch, 0, 1, &view);
+    if (qkv_search(slot->decoding, &view, t->options, &slot->translations, &slot->error)) return QKV_INVALID;
+    for (int64_t i = 0; i < count * n_best; i++) {
+        struct qkv_hypothesis found = slot->translations.best[i];
+        size_t bytes = (size_t)found.length * sizeof *found.ids;
+        int32_t *ids = found.ids ? qkv_arena_allocate(&slot->ids, bytes) : NULL;
+        if (found.ids && !ids) return qkv_error_set(&slot->error, "out of memory for translations");
+        if (bytes) memcpy(ids, found.ids, bytes);
+        found.ids = ids;
+        t->best[t->order[first + i / n_best].sentence * n_best + i % n_best] = found;
+    }
+    return QKV_OK;
+}
+
+static void run_slot(void *context, int part)
+{
+    struct qkv_translator *t = context;
+    struct slot *slot = &t->slot[part];
+    for (int64_t b; !slot->status && (b = atomic_fetch_add(&t->next, 1)) < t->batches;)
+        slot->status = translate(t, slot, b);
+}
+
+static bool prepare(struct qkv_translator *t, int64_t count, const struct qkv_ids *sources)
+{
+    qkv_arena_reset(&t->arena);
+    size_t room = (size_t)count, results = room * (size_t)t->options->n_best;
+    t->order = qkv_arena_allocate(&t->arena, room * sizeof *t->order);
+    t->sorted = qkv_arena_allocate(&t->arena, room * sizeof *t->sorted);
+    t->best = qkv_arena_zeroed(&t->arena, results * sizeof *t->best);
+    if (!t->order || !t->sorted || !t->best) return false;
+    for (int64_t i = 0; i < count; i++) t->order[i] = (struct place){sources[i].length, i};
+    qsort(t->order, room, sizeof *t->order, longer_first);
+    for (int64_t i = 0; i < count; i++) t->sorted[i] = sources[t->order[i].sentence];
+    return true;
+}
+
+const struct qkv_hypothesis *qkv_translator_run(struct qkv_translator *t, int64_t count,
+                                                const struct qkv_ids *sources, int64_t batch_size,
+                                                const struct qkv_search_options *options,
+                                                struct qkv_error *error)
+{
+    QKV_BUG(count < 0 || batch_size < 1, "%lld sentences, %lld a batch", (long long)count,
+            (long long)batch_size);
+    t->options = options;
+    t->count = count;
+    t->batch_size = batch_size;
+    t->batches = (count + batch_size - 1) / batch_size;
+    t->next = 0;
+    if (!prepare(t, count, sources)) {
+        qkv_error_set(error, "out of memory for %lld translations", (long long)count);
+        return NULL;
+    }
+    int parts = t->batches < t->slots ? (int)t->batches : t->slots;
+    for (int i = 0; i < t->slots; i++) {
+        t->slot[i].status = QKV_OK;
+        qkv_arena_reset(&t->slot[i].ids);
+        qkv_decoding_set_workers(t->slot[i].decoding, parts == 1 ? t->workers : NULL);
+    }
+    qkv_workers_run(t->workers, parts, run_slot, t);
+    for (int i = 0; i < parts; i++)
+        if (t->slot[i].status) {
+            qkv_error_set(error, "%s", t->slot[i].error.message);
+            return NULL;
+        }
+    return t->best;
+}

@@ -1,0 +1,145 @@
+/* Many sentences on many threads: as if each batch had been searched alone, in the order in which they were
+ * given. */
+#include "tiny.h"
+
+#include "qkv/translator.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+enum { SENTENCES = 23, LONGEST = 9 };
+
+static const int TEAMS[] = {0, 1, 2, 4}; /* 0: none */
+static const struct qkv_search_options GREEDY = {1, 0, 1, 12}, BEAM = {3, 0.6, 2, 12};
+
+#define COUNT(array) (sizeof array / sizeof array[0])
+
+struct input {
+    struct qkv_batch batch;
+    struct qkv_ids ids[SENTENCES];
+};
+
+static void make_input(struct input *input, const struct qkv_model *model, int64_t count)
+{
+    int64_t lengths[SENTENCES];
+    for (int64_t i = 0; i < count; i++) lengths[i] = 1 + 5 * i % LONGEST;
+    tiny_batch(&input->batch, model, count, lengths, NULL, 7);
+    for (int64_t i = 0; i < count; i++)
+        input->ids[i] = (struct qkv_ids){lengths[i], input->batch.source + input->batch.source_start[i]};
+}
+
+static struct qkv_workers *team(int threads)
+{
+    struct qkv_error error = {""};
+    struct qkv_workers *workers = threads ? qkv_workers_new(threads, &error) : NULL;
+    cr_assert(!threads || workers, "%s", error.message);
+    return workers;
+}
+
+static void expect_same(const struct qkv_hypothesis *found, const struct qkv_hypothesis *expected, int64_t i)
+{
+    cr_expect_eq(!found->ids, !expected->ids, "translation %d", (int)i);
+    cr_expect_eq(found->length, expected->length, "translation %d", (int)i);
+    cr_expect_eq(found->finished, expected->finished, "translation %d", (int)i);
+    cr_expect_eq(found->score, expected->score, "translation %d: %.17g, but must be %.17g", (int)i,
+                 found->score, expected->score);
+    cr_expect_eq(found->log_probability, expected->log_probability, "translation %d", (int)i);
+    for (int64_t j = 0; found->length == expected->length && j < found->length; j++)
+        cr_expect_eq(found->ids[j], expected->ids[j], "translation %d, token %d", (int)i, (int)j);
+}
+
+/* What qkv_search finds for sentence i by itself. */
+static void expect_search(const struct qkv_model *model, const struct qkv_ids *source,
+                          const struct qkv_search_options *options, const struct qkv_hypothesis *found,
+                          int64_t i)
+{
+    struct qkv_error error = {""};
+    struct qkv_batch batch = {0};
+    struct qkv_translations translations = {0};
+    struct qkv_decoding *decoding = qkv_decoding_new(model);
+    cr_assert_eq(qkv_batch_make(&batch, 1, source, NULL, &error), QKV_OK);
+    struct qkv_batch_view view = tiny_whole(&batch);
+    cr_assert_eq(qkv_search(decoding, &view, options, &translations, &error), QKV_OK, "%s", error.message);
+    for (int64_t k = 0; k < options->n_best; k++)
+        expect_same(&found[k], &translations.best[k], i * options->n_best + k);
+    qkv_decoding_free(decoding);
+    qkv_translations_release(&translations);
+    qkv_batch_release(&batch);
+}
+
+Test(translator, one_by_one_they_are_what_search_finds)
+{
+    struct qkv_model_config config = tiny_config();
+    struct qkv_model *model = tiny_model(&config, 11, 13, QKV_FLOAT32, 5);
+    struct input input = {0};
+    make_input(&input, model, SENTENCES);
+    for (size_t t = 0; t < COUNT(TEAMS); t++) {
+        struct qkv_workers *workers = team(TEAMS[t]);
+        struct qkv_error error = {""};
+        struct qkv_translator *translator = qkv_translator_new(model, workers, &error);
+        const struct qkv_hypothesis *found =
+            qkv_translator_run(translator, SENTENCES, input.ids, 1, &BEAM, &error);
+        cr_assert_not_null(found, "%s", error.message);
+        for (int64_t i = 0; i < SENTENCES; i++)
+            expect_search(model, &input.ids[i], &BEAM, found + BEAM.n_best * i, i);
+        cr_expect_not_null(qkv_translator_run(translator, 0, NULL, 1, &BEAM, &error));
+        qkv_translator_free(translator);
+        qkv_workers_free(workers);
+    }
+    qkv_batch_release(&input.batch);
+    qkv_model_free(model);
+}
+
+/* Holds every team against none, with the same batches. */
+static void expect_the_same_on_every_team(const struct qkv_model *model, int64_t count, int64_t batch_size,
+                                          const struct qkv_search_options *options)
+{
+    struct qkv_error error = {""};
+    struct input input = {0};
+    make_input(&input, model, count);
+    struct qkv_translator *alone = qkv_translator_new(model, NULL, &error);
+    const struct qkv_hypothesis *expected =
+        qkv_translator_run(alone, count, input.ids, batch_size, options, &error);
+    cr_assert_not_null(expected, "%s", error.message);
+    for (size_t t = 1; t < COUNT(TEAMS); t++) {
+        struct qkv_workers *workers = team(TEAMS[t]);
+        struct qkv_translator *translator = qkv_translator_new(model, workers, &error);
+        for (int again = 0; again < 2; again++) { /* the second time in memory that has been used */
+            const struct qkv_hypothesis *found =
+                qkv_translator_run(translator, count, input.ids, batch_size, options, &error);
+            cr_assert_not_null(found, "%s", error.message);
+            for (int64_t i = 0; i < count * options->n_best; i++) expect_same(&found[i], &expected[i], i);
+        }
+        qkv_translator_free(translator);
+        qkv_workers_free(workers);
+    }
+    qkv_translator_free(alone);
+    qkv_batch_release(&input.batch);
+}
+
+Test(translator, any_team_finds_the_same_bits)
+{
+    struct qkv_model_config config = tiny_config();
+    struct qkv_model *model = tiny_model(&config, 11, 13, QKV_FLOAT32, 5);
+    static const int64_t BATCHES[] = {1, 4, SENTENCES - 1, SENTENCES, 100};
+    for (size_t b = 0; b < COUNT(BATCHES); b++) {
+        expect_the_same_on_every_team(model, SENTENCES, BATCHES[b], &BEAM);
+        expect_the_same_on_every_team(model, SENTENCES, BATCHES[b], &GREEDY);
+    }
+    qkv_model_free(model);
+}
+
+/* A single batch has all threads for its products; the output projection is large enough to be split. Also
+ * the tied one, which is read the other way round. */
+Test(translator, one_sentence_has_the_whole_team)
+{
+    for (int tied = 0; tied < 2; tied++) {
+        struct qkv_model_config config = tiny_config();
+        config.tied_softmax = tied;
+        struct qkv_model *model = tiny_model(&config, 11, 9001, QKV_FLOAT32, 5);
+        expect_the_same_on_every_team(model, 1, 32, &GREEDY);
+        expect_the_same_on_every_team(model, 1, 32, &BEAM);
+        expect_the_same_on_every_team(model, 7, 32, &GREEDY);
+        qkv_model_free(model);
+    }
+}
