@@ -98,6 +98,25 @@ struct qkv_graph *qkv_decoding_graph(const struct qkv_model *model)
     return graph;
 }
 
+void qkv_decoding_finish(struct qkv_decoding *decoding, struct qkv_tensor *hidden)
+{
+    struct qkv_tensor *logits = qkv_model_logits(decoding->model, decoding->decoder, hidden);
+    struct qkv_tensor *peaks = qkv_peaks(decoding->decoder, logits);
+    if (!peaks) return; /* the graph has failed */
+    decoding->next = (struct qkv_next){.dtype = qkv_graph_dtype(decoding->decoder),
+                                       .classes = decoding->model->target_size,
+                                       .logits = qkv_tensor_value(logits),
+                                       .peaks = qkv_tensor_value(peaks)};
+}
+
+double qkv_next_log_probability(const struct qkv_next *next, int64_t row, int32_t token)
+{
+    int64_t at = row * next->classes + token, peak = row * (1 + qkv_next_runs(next));
+    if (next->dtype == QKV_FLOAT32)
+        return (double)((const float *)next->logits)[at] - (double)((const float *)next->peaks)[peak];
+    return ((const double *)next->logits)[at] - ((const double *)next->peaks)[peak];
+}
+
 struct qkv_decoding *qkv_decoding_new(const struct qkv_model *model)
 {
     return model->kind->decoding_new(model);
@@ -115,8 +134,8 @@ enum qkv_status qkv_decoding_start(struct qkv_decoding *decoding, const struct q
     return decoding->model->kind->decoding_start(decoding, batch, rows, length, error);
 }
 
-const void *qkv_decoding_step(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
-                              const int64_t *sentences, struct qkv_error *error)
+const struct qkv_next *qkv_decoding_step(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
+                                         const int64_t *sentences, struct qkv_error *error)
 {
     return decoding->model->kind->decoding_step(decoding, rows, ids, sentences, error);
 }

@@ -73,8 +73,9 @@ struct qkv_decoding *qkv_recurrent_decoding_new(const struct qkv_model *model);
 enum qkv_status qkv_recurrent_decoding_start(struct qkv_decoding *decoding,
                                              const struct qkv_batch_view *batch, int64_t rows, int64_t length,
                                              struct qkv_error *error);
-const void *qkv_recurrent_decoding_step(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
-                                        const int64_t *sentences, struct qkv_error *error);
+const struct qkv_next *qkv_recurrent_decoding_step(struct qkv_decoding *decoding, int64_t rows,
+                                                   const int32_t *ids, const int64_t *sentences,
+                                                   struct qkv_error *error);
 void qkv_recurrent_decoding_reorder(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents);
 void qkv_recurrent_decoding_free(struct qkv_decoding *decoding);
 

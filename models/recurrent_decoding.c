@@ -148,8 +148,9 @@ static struct qkv_tensor *gates_of(struct recurrent_decoding *d, int64_t rows, c
     return qkv_recurrent_feed(&network->decoder[0].cell, d->base.decoder, gates, fed);
 }
 
-const void *qkv_recurrent_decoding_step(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
-                                        const int64_t *sentences, struct qkv_error *error)
+const struct qkv_next *qkv_recurrent_decoding_step(struct qkv_decoding *decoding, int64_t rows,
+                                                   const int32_t *ids, const int64_t *sentences,
+                                                   struct qkv_error *error)
 {
     struct recurrent_decoding *d = inside(decoding);
     const struct qkv_model *model = decoding->model;
@@ -165,14 +166,14 @@ const void *qkv_recurrent_decoding_step(struct qkv_decoding *decoding, int64_t r
         d->node[l] = qkv_wrap(graph, QKV_SHAPE(rows, d->state[l].width), d->state[l].memory);
     struct qkv_tensor *found =
         qkv_recurrent_decode(model, graph, gates_of(d, rows, ids), d->node, queries, &source, keys, NULL);
-    struct qkv_tensor *result = qkv_log_softmax(graph, qkv_model_logits(model, graph, found));
+    qkv_decoding_finish(decoding, found);
     if (qkv_graph_check(graph, error)) return NULL;
     qkv_forward(graph);
     for (int64_t l = 0; l < layers; l++)
         memcpy(d->state[l].memory, qkv_tensor_value(d->node[l]),
                (size_t)(rows * d->state[l].width) * d->size);
     memcpy(d->found.memory, qkv_tensor_value(found), (size_t)(rows * d->found.width) * d->size);
-    return qkv_tensor_value(result);
+    return &decoding->next;
 }
 
 static void reorder_carried(const struct recurrent_decoding *d, struct carried *carried, int64_t rows,

@@ -35,8 +35,7 @@ struct progress {
 struct search {
     const struct qkv_search_options *options;
     struct qkv_decoding *decoding;
-    enum qkv_dtype dtype;
-    int64_t classes, sentences, step;
+    int64_t sentences, step;
     struct progress *progress;   /* [sentences] */
     struct qkv_hypothesis *done; /* [sentences * beam] */
     struct node *nodes;
@@ -54,9 +53,9 @@ static double penalty(const struct search *search, int64_t length)
     return pow((5.0 + (double)length) / 6.0, search->options->length_penalty);
 }
 
-static double log_probability_at(const struct search *search, const void *values, int64_t i)
+static double number_at(const struct qkv_next *next, const void *values, int64_t i)
 {
-    return search->dtype == QKV_FLOAT32 ? (double)((const float *)values)[i] : ((const double *)values)[i];
+    return next->dtype == QKV_FLOAT32 ? (double)((const float *)values)[i] : ((const double *)values)[i];
 }
 
 /* ---- setting up ---- */
@@ -101,44 +100,26 @@ static void insert(struct candidate *list, int64_t *count, int64_t room, struct 
     list[i] = candidate;
 }
 
-/* Log-probabilities are looked at in runs: most hold none that could enter the list, and their greatest
- * tells. */
-enum { RUN = 32 };
-
-static double greatest_of_run(const struct search *search, const void *values, int64_t first, int64_t count)
-{
-    if (search->dtype == QKV_FLOAT64) {
-        const double *from = (const double *)values + first;
-        double most = from[0];
-        for (int64_t i = 1; i < count; i++) most = from[i] > most ? from[i] : most;
-        return most;
-    }
-    const float *from = (const float *)values + first;
-    float most = from[0];
-#pragma omp simd reduction(max : most)
-    for (int64_t i = 1; i < count; i++) most = from[i] > most ? from[i] : most;
-    return (double)most;
-}
-
 /* The 2 beam best continuations of the rows first .. end-1: enough for `beam` that go on, even when as many
- * end. */
-static int64_t best_candidates(struct search *s, const void *values, int64_t first, int64_t end)
+ * end. Of most runs of tokens none could enter the list, which the greatest of them tells. */
+static int64_t best_candidates(struct search *s, const struct qkv_next *next, int64_t first, int64_t end)
 {
-    int64_t count = 0, room = 2 * s->options->beam_size;
-    for (int64_t row = first; row < end; row++)
-        for (int64_t run = 0; run < s->classes; run += RUN) {
-            int64_t length = s->classes - run < RUN ? s->classes - run : RUN, at = row * s->classes + run;
-            double so_far = s->live[row].log_probability;
-            if (count == room &&
-                !(so_far + greatest_of_run(s, values, at, length) > s->candidates[room - 1].log_probability))
+    int64_t count = 0, room = 2 * s->options->beam_size, runs = qkv_next_runs(next);
+    for (int64_t row = first; row < end; row++) {
+        int64_t peaks = row * (1 + runs);
+        double so_far = s->live[row].log_probability - number_at(next, next->peaks, peaks);
+        for (int64_t run = 0; run < runs; run++) {
+            if (count == room && !(so_far + number_at(next, next->peaks, peaks + 1 + run) >
+                                   s->candidates[room - 1].log_probability))
                 continue;
-            for (int64_t i = 0; i < length; i++) {
-                int32_t token = (int32_t)(run + i);
+            int64_t begin = run * QKV_RUN, stop = begin + QKV_RUN;
+            for (int64_t token = begin; token < stop && token < next->classes; token++) {
                 if (token == QKV_BEGIN || token == QKV_UNKNOWN) continue; /* never words of a translation */
-                double value = so_far + log_probability_at(s, values, at + i);
-                insert(s->candidates, &count, room, (struct candidate){row, token, value});
+                double value = so_far + number_at(next, next->logits, row * next->classes + token);
+                insert(s->candidates, &count, room, (struct candidate){row, (int32_t)token, value});
             }
         }
+    }
     return count;
 }
 
@@ -195,10 +176,10 @@ static bool cut_rows(struct search *s, int64_t first, int64_t end, int64_t candi
     return true;
 }
 
-static bool advance_sentence(struct search *s, const void *values, int64_t first, int64_t end)
+static bool advance_sentence(struct search *s, const struct qkv_next *next, int64_t first, int64_t end)
 {
     int64_t sentence = s->live[first].sentence, beam = s->options->beam_size, begin = s->next_rows;
-    int64_t count = best_candidates(s, values, first, end);
+    int64_t count = best_candidates(s, next, first, end);
     bool last = s->step + 1 >= s->progress[sentence].longest;
     for (int64_t i = 0; i < count && s->next_rows - begin < beam; i++) {
         struct candidate c = s->candidates[i];
@@ -224,13 +205,13 @@ static enum qkv_status advance(struct search *s, struct qkv_error *error)
         s->ids[i] = s->step ? s->nodes[s->live[i].node].token : QKV_BEGIN;
         s->sentence_of[i] = s->live[i].sentence;
     }
-    const void *values = qkv_decoding_step(s->decoding, s->rows, s->ids, s->sentence_of, error);
-    if (!values) return QKV_INVALID;
+    const struct qkv_next *next = qkv_decoding_step(s->decoding, s->rows, s->ids, s->sentence_of, error);
+    if (!next) return QKV_INVALID;
     s->next_rows = 0;
     for (int64_t first = 0, end; first < s->rows; first = end) {
         for (end = first + 1; end < s->rows && s->live[end].sentence == s->live[first].sentence; end++)
             continue;
-        if (!advance_sentence(s, values, first, end))
+        if (!advance_sentence(s, next, first, end))
             return qkv_error_set(error, "out of memory while searching");
     }
     qkv_decoding_reorder(s->decoding, s->next_rows, s->parents);
@@ -251,8 +232,6 @@ enum qkv_status qkv_search(struct qkv_decoding *decoding, const struct qkv_batch
     struct search s = {
         .options = options,
         .decoding = decoding,
-        .dtype = decoding->model->parameters.dtype,
-        .classes = decoding->model->target_size,
         .sentences = batch->count,
         .arena = &translations->arena,
     };

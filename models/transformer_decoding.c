@@ -25,7 +25,6 @@ struct transformer_decoding {
     int64_t rows, length;        /* room */
     int64_t step;                /* tokens fed so far */
     int64_t built;               /* rows that the decoder's graph was built for; 0: it must be built anew */
-    struct qkv_tensor *result;   /* of that graph */
     size_t size;                 /* of a number */
 
     /* Segments of one step: query i is row i; its keys are the row's places 0 .. step, or its source. */
@@ -214,9 +213,7 @@ static enum qkv_status build(struct transformer_decoding *d, int64_t rows, const
         x = attend_cross(d, &stack->blocks[i], &d->layers[i], x, rows);
         x = qkv_transformer_feed_forward(&stack->blocks[i], graph, x);
     }
-    struct qkv_tensor *logits =
-        qkv_model_logits(d->base.model, graph, qkv_transformer_finish(stack, graph, x));
-    d->result = qkv_log_softmax(graph, logits);
+    qkv_decoding_finish(&d->base, qkv_transformer_finish(stack, graph, x));
     d->built = rows;
     return qkv_graph_check(graph, error);
 }
@@ -229,8 +226,9 @@ static bool are_words(const struct transformer_decoding *d, int64_t rows, const 
     return true;
 }
 
-const void *qkv_transformer_decoding_step(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
-                                          const int64_t *sentences, struct qkv_error *error)
+const struct qkv_next *qkv_transformer_decoding_step(struct qkv_decoding *decoding, int64_t rows,
+                                                     const int32_t *ids, const int64_t *sentences,
+                                                     struct qkv_error *error)
 {
     struct transformer_decoding *d = inside(decoding);
     QKV_BUG(rows > d->rows || d->step >= d->length, "step %lld of %lld with %lld rows of %lld",
@@ -244,7 +242,7 @@ const void *qkv_transformer_decoding_step(struct qkv_decoding *decoding, int64_t
     set_segments(d, rows, sentences);
     qkv_forward(d->base.decoder);
     d->step++;
-    return qkv_tensor_value(d->result);
+    return &d->base.next;
 }
 
 static void reorder_cache(const struct transformer_decoding *d, struct cache *cache, int64_t rows,

@@ -99,12 +99,6 @@ struct qkv_batch_view tiny_whole(struct qkv_batch *batch)
     return view;
 }
 
-double tiny_number(const struct qkv_model *model, const void *values, int64_t i)
-{
-    return model->parameters.dtype == QKV_FLOAT32 ? (double)((const float *)values)[i]
-                                                  : ((const double *)values)[i];
-}
-
 /* Row r is sentence r, or, where rows move, (r + t) mod B. */
 static void feed(struct qkv_decoding *decoding, const struct qkv_model *model, const char *name,
                  const struct qkv_batch_view *batch, const double *forced, bool moving, double tolerance)
@@ -122,12 +116,12 @@ static void feed(struct qkv_decoding *decoding, const struct qkv_model *model, c
             ids[r] = t < batch->target_length[s] ? batch->target_input[batch->target_start[s] + t] : QKV_END;
         }
         if (t && moving) qkv_decoding_reorder(decoding, count, parents);
-        const void *values = qkv_decoding_step(decoding, count, ids, sentences, &error);
-        cr_assert_not_null(values, "%s", error.message);
+        const struct qkv_next *next = qkv_decoding_step(decoding, count, ids, sentences, &error);
+        cr_assert_not_null(next, "%s", error.message);
         for (int64_t r = 0; r < count; r++) {
             int64_t s = sentences[r];
             for (int64_t c = 0; t < batch->target_length[s] && c < classes; c++)
-                cr_assert_float_eq(tiny_number(model, values, r * classes + c),
+                cr_assert_float_eq(qkv_next_log_probability(next, r, (int32_t)c),
                                    forced[(batch->target_start[s] + t) * classes + c], tolerance,
                                    "%s, rows that %s: sentence %lld, step %lld, token %lld", name,
                                    moving ? "move" : "stay", (long long)s, (long long)t, (long long)c);

@@ -20,9 +20,6 @@ void tiny_batch(struct qkv_batch *batch, const struct qkv_model *model, int64_t 
 /* A batch as a single shard. */
 struct qkv_batch_view tiny_whole(struct qkv_batch *batch);
 
-/* Number i of values in the model's precision. */
-double tiny_number(const struct qkv_model *model, const void *values, int64_t i);
-
 /* Log-probabilities [target_tokens, C] that a forced pass gives to every token behind every prefix of the
  * targets, on the heap. */
 double *tiny_log_probabilities(const struct qkv_model *model, const struct qkv_batch_view *batch);

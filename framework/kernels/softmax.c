@@ -62,7 +62,78 @@ static void log_softmax_backward(struct qkv_tensor *y)
 OP(log_softmax, .inputs = 1, .shape = same_as_input, .forward = log_softmax_forward,
    .backward = log_softmax_backward, .good = SAMPLES(rows_good), .bad = SAMPLES(none_bad));
 
-/* ---- segment_softmax: the same per column, over the rows of a segment; rows outside all segments are 0 ----
+/* ---- peaks: y = log sum e^x and the greatest of each run;  dx = e^(x - y0) dy0, and dy of the run at its
+ * greatest --
+ */
+
+static bool peaks_shape(struct qkv_tensor *y)
+{
+    y->shape = y->input[0]->shape;
+    y->shape.size[y->shape.rank - 1] = 1 + (qkv_columns(y->input[0]) + QKV_RUN - 1) / QKV_RUN;
+    return true;
+}
+
+static inline int64_t run_length(int64_t columns, int64_t run)
+{
+    int64_t rest = columns - run * QKV_RUN;
+    return rest < QKV_RUN ? rest : QKV_RUN;
+}
+
+/* Of a whole run; from 0 on, so that it is whole vectors. */
+static inline real run_greatest(const real *x)
+{
+    real most = x[0];
+#pragma omp simd reduction(max : most)
+    for (int i = 0; i < QKV_RUN; i++) most = x[i] > most ? x[i] : most;
+    return most;
+}
+
+static void peaks_forward(struct qkv_tensor *y)
+{
+    const struct qkv_tensor *input = y->input[0];
+    int64_t rows = qkv_rows(y), columns = qkv_columns(input), runs = qkv_columns(y) - 1;
+    for (int64_t i = 0; i < rows; i++) {
+        const real *x = (const real *)input->value + i * columns;
+        real *out = (real *)y->value + i * (1 + runs), sum = 0;
+        for (int64_t r = 0; r < columns / QKV_RUN; r++) out[1 + r] = run_greatest(x + r * QKV_RUN);
+        if (columns % QKV_RUN) out[runs] = row_maximum(columns % QKV_RUN, x + columns - columns % QKV_RUN);
+        real most = row_maximum(runs, out + 1);
+#pragma omp simd reduction(+ : sum)
+        for (int64_t j = 0; j < columns; j++) sum += fast_exp(x[j] - most);
+        out[0] = most + REAL(log)(sum);
+    }
+}
+
+static void peaks_backward(struct qkv_tensor *y)
+{
+    struct qkv_tensor *input = y->input[0];
+    int64_t rows = qkv_rows(y), columns = qkv_columns(input), runs = qkv_columns(y) - 1;
+    for (int64_t i = 0; i < rows; i++) {
+        const real *x = (const real *)input->value + i * columns;
+        const real *out = (const real *)y->value + i * (1 + runs),
+                   *dy = (const real *)y->gradient + i * (1 + runs);
+        real *dx = gradient_of(input) + i * columns;
+        for (int64_t j = 0; j < columns; j++) dx[j] += fast_exp(x[j] - out[0]) * dy[0];
+        for (int64_t r = 0; r < runs; r++) {
+            int64_t at = r * QKV_RUN, end = at + run_length(columns, r) - 1;
+            while (at < end && x[at] != out[1 + r]) at++;
+            dx[at] += dy[1 + r];
+        }
+    }
+}
+
+static const struct qkv_sample peaks_good[] = {
+    {"one run", {IN(3, 5)}},
+    {"one number", {IN(2, 1)}},
+    {"whole runs", {IN(2, 2 * QKV_RUN)}},
+    {"a run and some, wide values", {IN(3, QKV_RUN + 7)}, .low = -8, .high = 8},
+    {"four axes", {IN(2, 1, 2, 4)}},
+    {0},
+};
+OP(peaks, .inputs = 1, .shape = peaks_shape, .forward = peaks_forward, .backward = peaks_backward,
+   .good = SAMPLES(peaks_good), .bad = SAMPLES(none_bad));
+
+/* ---- segment_softmax: softmax per column, over the rows of a segment; rows outside all segments are 0 ----
  */
 
 static bool segment_softmax_shape(struct qkv_tensor *y)

@@ -27,7 +27,11 @@
 #    include <initializer_list>
 #endif
 
-enum { QKV_MAX_RANK = 4, QKV_MAX_INPUTS = 5 };
+enum {
+    QKV_MAX_RANK = 4,
+    QKV_MAX_INPUTS = 5,
+    QKV_RUN = 32, /* numbers of which qkv_peaks finds the greatest */
+};
 
 enum qkv_dtype { QKV_FLOAT32, QKV_FLOAT64 };
 

@@ -48,8 +48,8 @@ struct qkv_network_kind {
     struct qkv_decoding *(*decoding_new)(const struct qkv_model *model);
     enum qkv_status (*decoding_start)(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
                                       int64_t rows, int64_t length, struct qkv_error *error);
-    const void *(*decoding_step)(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
-                                 const int64_t *sentences, struct qkv_error *error);
+    const struct qkv_next *(*decoding_step)(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
+                                            const int64_t *sentences, struct qkv_error *error);
     void (*decoding_reorder)(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents);
     void (*decoding_free)(struct qkv_decoding *decoding);
 };
@@ -92,10 +92,27 @@ QKV_API void qkv_decoding_set_workers(struct qkv_decoding *decoding, struct qkv_
 QKV_API enum qkv_status qkv_decoding_start(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
                                            int64_t rows, int64_t length, struct qkv_error *error);
 
-/* Feeds one token to each hypothesis; sentences[i] is the source that row i translates. Returns
- * log-probabilities [rows, C] in the model's dtype, good until the next call, or NULL with a sentence. */
-QKV_API const void *qkv_decoding_step(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
-                                      const int64_t *sentences, struct qkv_error *error);
+/* Scores of what may come next behind each of the rows. */
+struct qkv_next {
+    enum qkv_dtype dtype;
+    int64_t classes;    /* C */
+    const void *logits; /* [rows, C] */
+    const void *peaks;  /* [rows, 1 + runs]: of each row as qkv_peaks makes them, log sum exp(logits) first */
+};
+
+static inline int64_t qkv_next_runs(const struct qkv_next *next)
+{
+    return (next->classes + QKV_RUN - 1) / QKV_RUN;
+}
+
+/* log p(token) = its logit - log sum exp(logits), nats. */
+QKV_API double qkv_next_log_probability(const struct qkv_next *next, int64_t row, int32_t token);
+
+/* Feeds one token to each hypothesis; sentences[i] is the source that row i translates. What is returned is
+ * good until the next call; NULL with a sentence. */
+QKV_API const struct qkv_next *qkv_decoding_step(struct qkv_decoding *decoding, int64_t rows,
+                                                 const int32_t *ids, const int64_t *sentences,
+                                                 struct qkv_error *error);
 
 /* Row i continues what was row parents[i]; rows that are no one's parent are forgotten. */
 QKV_API void qkv_decoding_reorder(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents);
