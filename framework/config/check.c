@@ -159,6 +159,27 @@ static bool is_set(const struct checking *checking, const char *path, const char
     return key && sound(checking, path, other) && !is_default(checking, key);
 }
 
+/* Refuses what only positions of another type read. */
+static void check_positions(const struct checking *checking, enum qkv_position_kind type, const char *section)
+{
+    bool relative = type == QKV_POSITION_RELATIVE;
+    const struct {
+        const char *key, *of;
+        bool used;
+    } keys[] = {{"positions.buckets", "relative", relative},
+                {"positions.max_distance", "relative", relative},
+                {"positions.base", "sinusoidal or rotary",
+                 type == QKV_POSITION_SINUSOIDAL || type == QKV_POSITION_ROTARY}};
+    struct path by = path_of(section, "positions.type");
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        struct path path = path_of(section, keys[i].key);
+        if (!keys[i].used && is_set(checking, path.text, by.text))
+            object(checking, path.text, by.text,
+                   "%s is %s, but that is for positions that are %s, and %s is %s", path.text,
+                   value_of(checking, path.text), keys[i].of, by.text, value_of(checking, by.text));
+    }
+}
+
 /* Refuses a value that nothing would come of, as the key is for networks of the other kind. `type`: the key
  * that says which this is. */
 static void refuse_for_kind(const struct checking *checking, const char *path, const char *type,
@@ -235,6 +256,7 @@ static void check_stack(const struct checking *checking, const struct qkv_stack_
            hidden.text);
     relate(checking, !width || width == stack->hidden_size, embedding.text, "must be 0 or", hidden.text);
     check_attention(checking, stack, section);
+    check_positions(checking, stack->positions.type, section);
     /* One row more, for the token that marks the begin or the end. */
     if (stack->positions.type == QKV_POSITION_LEARNED)
         relate(checking, stack->positions.max_length > text->max_length, rows.text,

@@ -14,7 +14,7 @@
 #define DECODER "    init_hidden: bridge\n    input_feeding: true\n    hidden_dropout: 0\n"
 #define SCORE   "      score: scaled_dot\n      local_window: 10\n"
 
-#define STACK(type, own, score)                                                                              \
+#define STACK(positions, own, score)                                                                         \
     "    type: transformer\n    num_layers: 3\n    rnn_type: gru\n" own                                      \
     "    num_heads: 6\n    hidden_size: 96\n"                                                                \
     "    ff_size: 128\n    dropout: 0.25\n    layer_norm: post\n    norm: rms\n    norm_epsilon: 1e-5\n"     \
@@ -23,15 +23,22 @@
     "      key_width: 24\n      value_width: 8\n      bias: false\n      dropout: 0\n"                       \
     "      key_value_heads: 1\n      window: 7\n      global_tokens: 2\n      kernel: flash\n"               \
     "    embeddings:\n      embedding_dim: 96\n      scale: false\n      dropout: 0.05\n"                    \
-    "    positions:\n      type: " type "\n      base: 500.5\n      max_length: 60\n"                        \
-    "      buckets: 8\n      max_distance: 20\n"
+    "    positions:\n" positions
+
+/* Each type of positions reads some of the keys. */
+#define RELATIVE                                                                                             \
+    "      type: relative\n      base: 10000\n      max_length: 60\n      buckets: 8\n      max_distance: "  \
+    "20\n"
+#define ROTARY                                                                                               \
+    "      type: rotary\n      base: 500.5\n      max_length: 60\n      buckets: 32\n      max_distance: "   \
+    "128\n"
 
 #define TEXT(lang, more)                                                                                     \
     "    lang: " lang                                                                                        \
     "\n    level: char\n    lowercase: true\n    split_punctuation: true\n    max_length: 50\n"              \
     "    voc_limit: 4000\n    voc_min_freq: 2\n" more
 
-/* Every key, none at its default where it has a choice and a transformer uses it. */
+/* Every key, none at its default where it has a choice and the transformer or its positions use it. */
 static const char EVERY_KEY[] = "name: every_key-1.0\n"
                                 "\n"
                                 "data:\n"
@@ -51,7 +58,7 @@ static const char EVERY_KEY[] = "name: every_key-1.0\n"
     "  tied_softmax: true\n"
     "  init_rnn_orthogonal: false\n"
     "  lstm_forget_gate: 1\n"
-    "  encoder:\n" STACK("learned", ENCODER, "") "  decoder:\n" STACK("none", DECODER, SCORE) //
+    "  encoder:\n" STACK(RELATIVE, ENCODER, "") "  decoder:\n" STACK(ROTARY, DECODER, SCORE) //
     "\n"
     "training:\n"
     "  model_dir: out/here\n"
@@ -137,8 +144,8 @@ Test(config, every_key_survives_reading_and_writing)
     cr_assert_eq(config.data.trg.level, QKV_LEVEL_CHAR);
     cr_assert_eq(config.data.src.voc_limit, 4000);
     cr_assert_eq(config.model.embed_initializer, QKV_INITIALIZER_XAVIER_NORMAL);
-    cr_assert_eq(config.model.encoder.positions.type, QKV_POSITION_LEARNED);
-    cr_assert_eq(config.model.decoder.positions.type, QKV_POSITION_NONE);
+    cr_assert_eq(config.model.encoder.positions.type, QKV_POSITION_RELATIVE);
+    cr_assert_eq(config.model.decoder.positions.type, QKV_POSITION_ROTARY);
     cr_assert_eq(config.model.decoder.attention.value_width, 8);
     cr_assert_eq(config.model.decoder.attention.bias, false);
     cr_assert_eq(config.training.random_seed, 9007199254740993);
