@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Keys or values of the hypotheses so far: [rows * length, width]; row r has its `length` places in a run. */
+/* Keys or values of the hypotheses so far: [rows * length, width]; a slot is a run of `length` places. */
 struct cache {
-    void *memory, *spare; /* the spare is what reordering writes into */
+    void *memory;
     int64_t width;
 };
 
@@ -27,7 +27,12 @@ struct transformer_decoding {
     int64_t built;               /* rows that the decoder's graph was built for; 0: it must be built anew */
     size_t size;                 /* of a number */
 
-    /* Segments of one step: query i is row i; its keys are the row's places 0 .. step, or its source. */
+    /* Where the rows have their keys and values. Rows change places by changing slots; only where two
+     * continue one is something copied. */
+    int64_t *slot, *next_slot;
+    bool *continued, *busy; /* by row, by slot; while reordering */
+
+    /* Segments of one step: query i is row i; its keys are places 0 .. step of its slot, or its source. */
     int64_t *query_start, *query_length, *self_start, *self_length, *cross_start, *cross_length;
     int32_t *place; /* where the new keys and values go */
     int32_t *ids;   /* the tokens fed */
@@ -67,8 +72,7 @@ static bool make_cache(struct transformer_decoding *d, struct cache *cache, int6
     size_t bytes = (size_t)(d->rows * d->length) * (size_t)width * d->size;
     cache->width = width;
     cache->memory = qkv_arena_allocate(&d->arena, bytes);
-    cache->spare = qkv_arena_allocate(&d->arena, bytes);
-    return cache->memory && cache->spare;
+    return cache->memory != NULL;
 }
 
 /* Room for the hypotheses; the arena keeps its chunks from batch to batch. */
@@ -85,13 +89,16 @@ static bool make_room(struct transformer_decoding *d, const struct transformer *
         if (!make_cache(d, &state->keys, self->key_heads * config->attention.key_width)) return false;
         if (!make_cache(d, &state->values, self->key_heads * config->attention.value_width)) return false;
     }
-    int64_t **arrays[] = {&d->query_start, &d->query_length, &d->self_start,
-                          &d->self_length, &d->cross_start,  &d->cross_length};
-    for (int i = 0; i < 6; i++)
+    int64_t **arrays[] = {&d->query_start, &d->query_length, &d->self_start, &d->self_length,
+                          &d->cross_start, &d->cross_length, &d->slot,       &d->next_slot};
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
         if (!(*arrays[i] = qkv_arena_allocate(&d->arena, (size_t)d->rows * sizeof **arrays[i]))) return false;
+    for (int64_t i = 0; i < d->rows; i++) d->slot[i] = i;
     d->place = qkv_arena_allocate(&d->arena, (size_t)d->rows * sizeof *d->place);
     d->ids = qkv_arena_allocate(&d->arena, (size_t)d->rows * sizeof *d->ids);
-    return d->place && d->ids;
+    d->continued = qkv_arena_allocate(&d->arena, (size_t)d->rows * sizeof *d->continued);
+    d->busy = qkv_arena_allocate(&d->arena, (size_t)d->rows * sizeof *d->busy);
+    return d->place && d->ids && d->continued && d->busy;
 }
 
 enum qkv_status qkv_transformer_decoding_start(struct qkv_decoding *decoding,
@@ -174,11 +181,11 @@ static void set_segments(struct transformer_decoding *d, int64_t rows, const int
     for (int64_t i = 0; i < rows; i++) {
         d->query_start[i] = i;
         d->query_length[i] = 1;
-        d->self_start[i] = i * d->length;
+        d->self_start[i] = d->slot[i] * d->length;
         d->self_length[i] = d->step + 1;
         d->cross_start[i] = d->sources.start[sentences[i]];
         d->cross_length[i] = d->sources.length[sentences[i]];
-        d->place[i] = (int32_t)(i * d->length + d->step);
+        d->place[i] = (int32_t)(d->slot[i] * d->length + d->step);
     }
 }
 
@@ -195,7 +202,7 @@ static void set_longest_segments(struct transformer_decoding *d, int64_t rows)
     }
 }
 
-/* One step for `rows` rows. It serves all steps until a row leaves or the caches change places. */
+/* One step for `rows` rows. It serves all steps until their number changes. */
 static enum qkv_status build(struct transformer_decoding *d, int64_t rows, const int64_t *sentences,
                              struct qkv_error *error)
 {
@@ -245,29 +252,37 @@ const struct qkv_next *qkv_transformer_decoding_step(struct qkv_decoding *decodi
     return &d->base.next;
 }
 
-static void reorder_cache(const struct transformer_decoding *d, struct cache *cache, int64_t rows,
-                          const int64_t *parents)
+static void copy_slot(const struct transformer_decoding *d, const struct cache *cache, int64_t from,
+                      int64_t to)
 {
-    size_t run = (size_t)(d->length * cache->width) * d->size,
-           used = (size_t)(d->step * cache->width) * d->size;
-    for (int64_t i = 0; i < rows; i++)
-        memcpy((char *)cache->spare + (size_t)i * run, (char *)cache->memory + (size_t)parents[i] * run,
-               used);
-    void *kept = cache->memory;
-    cache->memory = cache->spare;
-    cache->spare = kept;
+    size_t place = (size_t)cache->width * d->size, slot = (size_t)d->length * place;
+    memcpy((char *)cache->memory + (size_t)to * slot, (char *)cache->memory + (size_t)from * slot,
+           (size_t)d->step * place);
 }
 
+/* The first row that continues another takes over its slot; each more gets a copy in one that nobody has. */
 void qkv_transformer_decoding_reorder(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents)
 {
     struct transformer_decoding *d = inside(decoding);
-    bool same = true;
-    for (int64_t i = 0; i < rows; i++) same = same && parents[i] == i;
-    if (same) return;
-    d->built = 0;
-    const struct transformer *network = decoding->model->network;
-    for (int64_t i = 0; i < network->decoder.layers; i++) {
-        reorder_cache(d, &d->layers[i].keys, rows, parents);
-        reorder_cache(d, &d->layers[i].values, rows, parents);
+    int64_t layers = ((const struct transformer *)decoding->model->network)->decoder.layers, unused = 0;
+    memset(d->continued, 0, (size_t)d->rows * sizeof *d->continued);
+    memset(d->busy, 0, (size_t)d->rows * sizeof *d->busy);
+    for (int64_t i = 0; i < rows; i++) d->busy[d->slot[parents[i]]] = true;
+    for (int64_t i = 0; i < rows; i++) {
+        int64_t from = d->slot[parents[i]];
+        if (!d->continued[parents[i]]) {
+            d->continued[parents[i]] = true;
+            d->next_slot[i] = from;
+            continue;
+        }
+        while (d->busy[unused]) unused++;
+        d->next_slot[i] = unused++;
+        for (int64_t layer = 0; layer < layers; layer++) {
+            copy_slot(d, &d->layers[layer].keys, from, d->next_slot[i]);
+            copy_slot(d, &d->layers[layer].values, from, d->next_slot[i]);
+        }
     }
+    int64_t *kept = d->slot;
+    d->slot = d->next_slot;
+    d->next_slot = kept;
 }
