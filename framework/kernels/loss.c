@@ -6,6 +6,9 @@
  * keep, those of each row come last; see qkv_cross_entropy_row. */
 enum { SUM_LIKELIHOOD, SUM_CORRECT, SUMS };
 
+/* Numbers in front of the gradients that are saved: the sums, and what makes the gradients begin where a vector does. */
+enum { HEAD = 16 };
+
 static int64_t saved_of_rows(const struct qkv_tensor *y, int64_t rows)
 {
     return y->needs_gradient ? 0 : SUMS * rows;
@@ -93,7 +96,7 @@ static bool cross_entropy_shape(struct qkv_tensor *y)
     if (!check_indices(y, logits->shape.size[0], logits->shape.size[1], "label") || !smoothing_is_sound(y))
         return false;
     y->shape = QKV_SHAPE(1);
-    y->saved_count = SUMS + logits->count + saved_of_rows(y, logits->shape.size[0]);
+    y->saved_count = HEAD + logits->count + saved_of_rows(y, logits->shape.size[0]);
     return true;
 }
 
@@ -101,7 +104,7 @@ static void cross_entropy_forward(struct qkv_tensor *y)
 {
     const struct qkv_tensor *logits = y->input[0];
     int64_t rows = logits->shape.size[0], classes = logits->shape.size[1];
-    real *gradient = (real *)y->saved + SUMS;
+    real *gradient = (real *)y->saved + HEAD;
     double loss = 0, sums[SUMS] = {0};
     memcpy(gradient, logits->value, (size_t)logits->count * sizeof(real));
     for (int64_t i = 0; i < rows; i++) {
@@ -115,7 +118,7 @@ static void cross_entropy_forward(struct qkv_tensor *y)
 
 static void cross_entropy_backward(struct qkv_tensor *y)
 {
-    add_scaled(y->input[0], *(const real *)y->gradient, (const real *)y->saved + SUMS);
+    add_scaled(y->input[0], *(const real *)y->gradient, (const real *)y->saved + HEAD);
 }
 
 static const int32_t SAMPLE_LABELS[] = {2, 0, 2, 3, 1, 0, 3, 1, 2, 2, 0, 1, 3, 3, 0, 1, 2, 0,
@@ -184,7 +187,7 @@ static bool linear_cross_entropy_shape(struct qkv_tensor *y)
         !smoothing_is_sound(y))
         return false;
     y->shape = QKV_SHAPE(1);
-    y->saved_count = SUMS + saved_of_rows(y, rows);
+    y->saved_count = HEAD + saved_of_rows(y, rows);
     if (y->needs_gradient) y->saved_count += x->count + weight->count + classes;
     /* The tiles, all of a block where they come again; the maxima by tile; m, S, sum and label of the logits.
      */
@@ -290,7 +293,7 @@ static void linear_cross_entropy_forward(struct qkv_tensor *y)
     bool transposed = y->options.transpose_b;
     int64_t rows = x->shape.size[0], classes = weight->shape.size[transposed ? 0 : 1],
             step = block_rows(rows, classes);
-    real *dx = (real *)y->saved + SUMS;
+    real *dx = (real *)y->saved + HEAD;
     struct block b = {
         .y = y,
         .inner = x->shape.size[1],
@@ -326,7 +329,7 @@ static void linear_cross_entropy_forward(struct qkv_tensor *y)
 static void linear_cross_entropy_backward(struct qkv_tensor *y)
 {
     struct qkv_tensor *x = y->input[0], *weight = y->input[1], *bias = y->input[2];
-    const real *saved = (const real *)y->saved + SUMS;
+    const real *saved = (const real *)y->saved + HEAD;
     real dy = *(const real *)y->gradient;
     add_scaled(x, dy, saved);
     add_scaled(weight, dy, saved + x->count);
