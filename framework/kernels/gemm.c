@@ -157,6 +157,12 @@ static inline __attribute__((always_inline)) void tile(const int rows, int64_t c
     vector sum[TILE_ROWS][2];
 #pragma GCC unroll 16
     for (int i = 0; i < rows; i++) sum[i][0] = sum[i][1] = (vector){0};
+        /* Rows of c lie far apart, where nothing foresees them: they come while the product is made. */
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; i++) {
+        __builtin_prefetch(into.c + i * into.ldc, 1);
+        __builtin_prefetch(into.c + i * into.ldc + LANES, 1);
+    }
     for (int64_t l = 0; l < k; l++) {
         vector left = load(panel + l * step), right = load(panel + l * step + LANES);
 #pragma GCC unroll 16
