@@ -18,14 +18,11 @@ struct qkv_arena_chunk {
 
 _Static_assert(sizeof(struct qkv_arena_chunk) == ALIGNMENT, "chunk data must stay aligned");
 
-/* `whole`: all of it is used at once. Then, or where it is so large that a page more or less does not count,
- * it may be on large pages, which the system gives as wholes. */
-static struct qkv_arena_chunk *chunk_new(size_t size, bool whole)
+/* `used`: bytes of it that are sure to be handed out. */
+static struct qkv_arena_chunk *chunk_new(size_t size, size_t used)
 {
-    enum { VERY_LARGE = 96 << 20 };
-    size_t bytes = sizeof(struct qkv_arena_chunk) + size;
-    struct qkv_arena_chunk *chunk =
-        whole || size > VERY_LARGE ? qkv_block_new(bytes) : aligned_alloc(ALIGNMENT, bytes);
+    size_t header = sizeof(struct qkv_arena_chunk);
+    struct qkv_arena_chunk *chunk = qkv_block_new(header + size, used ? header + used : 0);
     if (!chunk) return NULL;
     chunk->next = NULL;
     chunk->size = size;
@@ -45,8 +42,8 @@ static struct qkv_arena_chunk *find_room(struct qkv_arena *arena, size_t size)
         last = chunk;
     }
     size_t wanted = held > SMALLEST_CHUNK ? held : SMALLEST_CHUNK;
-    struct qkv_arena_chunk *chunk = chunk_new(wanted > size ? wanted : size, wanted <= size);
-    if (!chunk && wanted > size) chunk = chunk_new(size, true);
+    struct qkv_arena_chunk *chunk = chunk_new(wanted > size ? wanted : size, size);
+    if (!chunk && wanted > size) chunk = chunk_new(size, size);
     if (!chunk) return NULL;
     if (last)
         last->next = chunk;
@@ -105,7 +102,7 @@ static void join_chunks(struct qkv_arena *arena)
     size_t peak = arena->peak;
     qkv_arena_release(arena);
     arena->peak = peak;
-    arena->first = chunk_new(size, false); /* without memory the arena is empty, which is valid */
+    arena->first = chunk_new(size, peak); /* without memory the arena is empty, which is valid */
 }
 
 void qkv_arena_reset(struct qkv_arena *arena)

@@ -6,7 +6,8 @@
  * keep, those of each row come last; see qkv_cross_entropy_row. */
 enum { SUM_LIKELIHOOD, SUM_CORRECT, SUMS };
 
-/* Numbers in front of the gradients that are saved: the sums, and what makes the gradients begin where a vector does. */
+/* Numbers in front of the gradients that are saved: the sums, and what makes the gradients begin where a
+ * vector does. */
 enum { HEAD = 16 };
 
 static int64_t saved_of_rows(const struct qkv_tensor *y, int64_t rows)

@@ -60,13 +60,14 @@ struct qkv_replicas *qkv_replicas_new(const struct qkv_model *model, struct qkv_
     replicas->turns = calloc((size_t)blocks, sizeof(struct qkv_turns *));
     if (!replicas->replica || !replicas->gradients || !replicas->turns) goto no_memory;
     for (; replicas->blocks < blocks; replicas->blocks++) {
-        void *block = replicas->gradients[replicas->blocks] = qkv_block_new(block_bytes(model));
+        size_t bytes = block_bytes(model);
+        void *block = replicas->gradients[replicas->blocks] = qkv_block_new(bytes, bytes);
         struct qkv_turns *turns = replicas->turns[replicas->blocks] = qkv_turns_new(&model->parameters);
         if (!block || !turns) {
             replicas->blocks++;
             goto no_memory;
         }
-        memset(block, 0, block_bytes(model));
+        memset(block, 0, bytes);
     }
     for (; replicas->shards < shards; replicas->shards++) {
         struct replica *replica = &replicas->replica[replicas->shards];

@@ -57,15 +57,21 @@ Test(arena, formats_text)
 Test(arena, blocks_are_aligned_to_vectors_and_large_ones_to_large_pages)
 {
     static const struct {
-        size_t size, alignment;
-    } CASES[] = {{1, 64}, {100, 64}, {1 << 20, 64}, {4 << 20, 2 << 20}, {(5 << 20) + 3, 2 << 20}};
-    for (int i = 0; i < 5; i++) {
-        char *block = qkv_block_new(CASES[i].size);
+        size_t size, used, alignment;
+    } CASES[] = {{1, 1, 64},
+                 {100, 100, 64},
+                 {1 << 20, 1 << 19, 64},
+                 {4 << 20, 4 << 20, 2 << 20},
+                 {(5 << 20) + 3, (5 << 20) + 3, 2 << 20},
+                 {8 << 20, 3 << 20, 2 << 20},
+                 {8 << 20, 0, 64}};
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        char *block = qkv_block_new(CASES[i].size, CASES[i].used);
         cr_assert_not_null(block);
         cr_expect_eq((uintptr_t)block % CASES[i].alignment, 0, "%zu bytes at %p", CASES[i].size,
                      (void *)block);
         memset(block, 1, CASES[i].size);
         free(block);
     }
-    cr_expect_null(qkv_block_new(SIZE_MAX - 1));
+    cr_expect_null(qkv_block_new(SIZE_MAX - 1, 1));
 }

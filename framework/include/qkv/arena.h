@@ -7,9 +7,10 @@
 
 #include <stddef.h>
 
-/* `size` bytes for numbers, not zeroed: aligned to 64, and from 4 MB on to the large pages of the machine,
- * which the system is asked for. To be given back with free; NULL when there is no memory. */
-QKV_API void *qkv_block_new(size_t size);
+/* `size` bytes for numbers, not zeroed, of which the first `used` are sure to be written: aligned to 64, and
+ * from 1 MB on to the large pages of the machine (2 MB), which the system is asked for where they will be
+ * used. To be given back with free; NULL when there is no memory. */
+QKV_API void *qkv_block_new(size_t size, size_t used);
 
 struct qkv_arena_chunk;
 
