@@ -89,15 +89,6 @@ struct qkv_tensor *qkv_model_loss(const struct qkv_model *model, struct qkv_grap
     return loss;
 }
 
-struct qkv_graph *qkv_decoding_graph(const struct qkv_model *model)
-{
-    struct qkv_graph *graph = qkv_graph_new(model->parameters.dtype);
-    if (!graph) return NULL;
-    qkv_graph_set_gradients(graph, false);
-    qkv_graph_bind(graph, &model->parameters, NULL, false);
-    return graph;
-}
-
 void qkv_decoding_finish(struct qkv_decoding *decoding, struct qkv_tensor *hidden)
 {
     struct qkv_tensor *logits = qkv_model_logits(decoding->model, decoding->decoder, hidden);
@@ -117,9 +108,36 @@ double qkv_next_log_probability(const struct qkv_next *next, int64_t row, int32_
     return ((const double *)next->logits)[at] - ((const double *)next->peaks)[peak];
 }
 
+/* A graph to decode with: the model's parameters, no gradients, no dropout. NULL when memory is out. */
+static struct qkv_graph *decoding_graph(const struct qkv_model *model)
+{
+    struct qkv_graph *graph = qkv_graph_new(model->parameters.dtype);
+    if (!graph) return NULL;
+    qkv_graph_set_gradients(graph, false);
+    qkv_graph_bind(graph, &model->parameters, NULL, false);
+    return graph;
+}
+
 struct qkv_decoding *qkv_decoding_new(const struct qkv_model *model)
 {
-    return model->kind->decoding_new(model);
+    struct qkv_decoding *decoding = calloc(1, model->kind->decoding->size);
+    if (!decoding) return NULL;
+    decoding->model = model;
+    decoding->size = model->parameters.dtype == QKV_FLOAT32 ? sizeof(float) : sizeof(double);
+    decoding->encoder = decoding_graph(model);
+    decoding->decoder = decoding_graph(model);
+    if (decoding->encoder && decoding->decoder) return decoding;
+    qkv_decoding_free(decoding);
+    return NULL;
+}
+
+void qkv_decoding_free(struct qkv_decoding *decoding)
+{
+    if (!decoding) return;
+    qkv_graph_free(decoding->encoder);
+    qkv_graph_free(decoding->decoder);
+    qkv_arena_release(&decoding->arena);
+    free(decoding);
 }
 
 void qkv_decoding_set_workers(struct qkv_decoding *decoding, struct qkv_workers *workers)
@@ -131,21 +149,16 @@ void qkv_decoding_set_workers(struct qkv_decoding *decoding, struct qkv_workers 
 enum qkv_status qkv_decoding_start(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
                                    int64_t rows, int64_t length, struct qkv_error *error)
 {
-    return decoding->model->kind->decoding_start(decoding, batch, rows, length, error);
+    return decoding->model->kind->decoding->start(decoding, batch, rows, length, error);
 }
 
 const struct qkv_next *qkv_decoding_step(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
                                          const int64_t *sentences, struct qkv_error *error)
 {
-    return decoding->model->kind->decoding_step(decoding, rows, ids, sentences, error);
+    return decoding->model->kind->decoding->step(decoding, rows, ids, sentences, error);
 }
 
 void qkv_decoding_reorder(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents)
 {
-    decoding->model->kind->decoding_reorder(decoding, rows, parents);
-}
-
-void qkv_decoding_free(struct qkv_decoding *decoding)
-{
-    if (decoding) decoding->model->kind->decoding_free(decoding);
+    decoding->model->kind->decoding->reorder(decoding, rows, parents);
 }

@@ -274,9 +274,5 @@ const struct qkv_network_kind qkv_network_recurrent = {
     .name = "recurrent",
     .declare = declare,
     .hidden = hidden,
-    .decoding_new = qkv_recurrent_decoding_new,
-    .decoding_start = qkv_recurrent_decoding_start,
-    .decoding_step = qkv_recurrent_decoding_step,
-    .decoding_reorder = qkv_recurrent_decoding_reorder,
-    .decoding_free = qkv_recurrent_decoding_free,
+    .decoding = &qkv_recurrent_decoding,
 };

@@ -69,14 +69,6 @@ struct qkv_tensor *qkv_recurrent_by_steps(const struct qkv_model *model, struct 
                                           struct looked *looked);
 
 /* models/recurrent_decoding.c */
-struct qkv_decoding *qkv_recurrent_decoding_new(const struct qkv_model *model);
-enum qkv_status qkv_recurrent_decoding_start(struct qkv_decoding *decoding,
-                                             const struct qkv_batch_view *batch, int64_t rows, int64_t length,
-                                             struct qkv_error *error);
-const struct qkv_next *qkv_recurrent_decoding_step(struct qkv_decoding *decoding, int64_t rows,
-                                                   const int32_t *ids, const int64_t *sentences,
-                                                   struct qkv_error *error);
-void qkv_recurrent_decoding_reorder(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents);
-void qkv_recurrent_decoding_free(struct qkv_decoding *decoding);
+extern const struct qkv_decoding_kind qkv_recurrent_decoding;
 
 #endif

@@ -13,13 +13,11 @@ struct carried {
 
 struct recurrent_decoding {
     struct qkv_decoding base;
-    struct qkv_arena arena;   /* all that follows */
     struct source source;     /* in the encoder's graph */
     struct carried *state;    /* [layers]: [rows, S] */
     struct carried found;     /* [rows, H]: the last output, where it is fed to the next step */
     struct qkv_tensor **node; /* [layers]: states of a step */
     int64_t rows, step;
-    size_t size; /* of a number */
 
     int64_t *iota, *ones, *key_start, *key_length; /* [rows] */
     int32_t *sentence;                             /* [rows] */
@@ -30,36 +28,12 @@ static struct recurrent_decoding *inside(struct qkv_decoding *decoding)
     return (struct recurrent_decoding *)decoding; /* base is the first member */
 }
 
-struct qkv_decoding *qkv_recurrent_decoding_new(const struct qkv_model *model)
-{
-    struct recurrent_decoding *d = calloc(1, sizeof *d);
-    if (!d) return NULL;
-    d->base.model = model;
-    d->size = model->parameters.dtype == QKV_FLOAT32 ? sizeof(float) : sizeof(double);
-    d->base.encoder = qkv_decoding_graph(model);
-    d->base.decoder = qkv_decoding_graph(model);
-    if (!d->base.encoder || !d->base.decoder) {
-        qkv_recurrent_decoding_free(&d->base);
-        return NULL;
-    }
-    return &d->base;
-}
-
-void qkv_recurrent_decoding_free(struct qkv_decoding *decoding)
-{
-    struct recurrent_decoding *d = inside(decoding);
-    qkv_graph_free(d->base.encoder);
-    qkv_graph_free(d->base.decoder);
-    qkv_arena_release(&d->arena);
-    free(d);
-}
-
 static bool make_carried(struct recurrent_decoding *d, struct carried *carried, int64_t width)
 {
-    size_t bytes = (size_t)(d->rows * width) * d->size;
+    size_t bytes = (size_t)(d->rows * width) * d->base.size;
     carried->width = width;
-    carried->memory = qkv_arena_zeroed(&d->arena, bytes);
-    carried->spare = qkv_arena_allocate(&d->arena, bytes);
+    carried->memory = qkv_arena_zeroed(&d->base.arena, bytes);
+    carried->spare = qkv_arena_allocate(&d->base.arena, bytes);
     return carried->memory && carried->spare;
 }
 
@@ -67,23 +41,23 @@ static bool make_room(struct recurrent_decoding *d)
 {
     const struct qkv_stack_config *config = &d->base.model->config.decoder;
     size_t layers = (size_t)config->num_layers;
-    qkv_arena_reset(&d->arena);
-    d->state = qkv_arena_zeroed(&d->arena, layers * sizeof *d->state);
-    d->node = qkv_arena_zeroed(&d->arena, layers * sizeof(struct qkv_tensor *));
-    d->sentence = qkv_arena_allocate(&d->arena, (size_t)d->rows * sizeof *d->sentence);
+    qkv_arena_reset(&d->base.arena);
+    d->state = qkv_arena_zeroed(&d->base.arena, layers * sizeof *d->state);
+    d->node = qkv_arena_zeroed(&d->base.arena, layers * sizeof(struct qkv_tensor *));
+    d->sentence = qkv_arena_allocate(&d->base.arena, (size_t)d->rows * sizeof *d->sentence);
     if (!d->state || !d->node || !d->sentence) return false;
     for (size_t l = 0; l < layers; l++)
         if (!make_carried(d, &d->state[l], qkv_recurrent_states(config->rnn_type, config->hidden_size)))
             return false;
     int64_t **arrays[] = {&d->iota, &d->ones, &d->key_start, &d->key_length};
     for (int i = 0; i < 4; i++)
-        if (!(*arrays[i] = qkv_arena_allocate(&d->arena, (size_t)d->rows * sizeof **arrays[i]))) return false;
+        if (!(*arrays[i] = qkv_arena_allocate(&d->base.arena, (size_t)d->rows * sizeof **arrays[i])))
+            return false;
     return make_carried(d, &d->found, config->hidden_size);
 }
 
-enum qkv_status qkv_recurrent_decoding_start(struct qkv_decoding *decoding,
-                                             const struct qkv_batch_view *batch, int64_t rows, int64_t length,
-                                             struct qkv_error *error)
+static enum qkv_status start(struct qkv_decoding *decoding, const struct qkv_batch_view *batch, int64_t rows,
+                             int64_t length, struct qkv_error *error)
 {
     struct recurrent_decoding *d = inside(decoding);
     const struct qkv_segments segments = {batch->count, batch->source_start, batch->source_length};
@@ -103,7 +77,7 @@ enum qkv_status qkv_recurrent_decoding_start(struct qkv_decoding *decoding,
 static void copy_rows(const struct recurrent_decoding *d, int64_t rows, int64_t width, const int64_t *number,
                       const void *from, void *to)
 {
-    size_t bytes = (size_t)width * d->size;
+    size_t bytes = (size_t)width * d->base.size;
     for (int64_t i = 0; i < rows; i++)
         memcpy((char *)to + (size_t)i * bytes, (const char *)from + (size_t)number[i] * bytes, bytes);
 }
@@ -148,9 +122,8 @@ static struct qkv_tensor *gates_of(struct recurrent_decoding *d, int64_t rows, c
     return qkv_recurrent_feed(&network->decoder[0].cell, d->base.decoder, gates, fed);
 }
 
-const struct qkv_next *qkv_recurrent_decoding_step(struct qkv_decoding *decoding, int64_t rows,
-                                                   const int32_t *ids, const int64_t *sentences,
-                                                   struct qkv_error *error)
+static const struct qkv_next *step(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
+                                   const int64_t *sentences, struct qkv_error *error)
 {
     struct recurrent_decoding *d = inside(decoding);
     const struct qkv_model *model = decoding->model;
@@ -171,8 +144,8 @@ const struct qkv_next *qkv_recurrent_decoding_step(struct qkv_decoding *decoding
     qkv_forward(graph);
     for (int64_t l = 0; l < layers; l++)
         memcpy(d->state[l].memory, qkv_tensor_value(d->node[l]),
-               (size_t)(rows * d->state[l].width) * d->size);
-    memcpy(d->found.memory, qkv_tensor_value(found), (size_t)(rows * d->found.width) * d->size);
+               (size_t)(rows * d->state[l].width) * d->base.size);
+    memcpy(d->found.memory, qkv_tensor_value(found), (size_t)(rows * d->found.width) * d->base.size);
     return &decoding->next;
 }
 
@@ -185,10 +158,17 @@ static void reorder_carried(const struct recurrent_decoding *d, struct carried *
     carried->spare = kept;
 }
 
-void qkv_recurrent_decoding_reorder(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents)
+static void reorder(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents)
 {
     struct recurrent_decoding *d = inside(decoding);
     for (int64_t l = 0; l < decoding->model->config.decoder.num_layers; l++)
         reorder_carried(d, &d->state[l], rows, parents);
     reorder_carried(d, &d->found, rows, parents);
 }
+
+const struct qkv_decoding_kind qkv_recurrent_decoding = {
+    .size = sizeof(struct recurrent_decoding),
+    .start = start,
+    .step = step,
+    .reorder = reorder,
+};

@@ -247,9 +247,5 @@ const struct qkv_network_kind qkv_network_transformer = {
     .name = "transformer",
     .declare = declare,
     .hidden = hidden,
-    .decoding_new = qkv_transformer_decoding_new,
-    .decoding_start = qkv_transformer_decoding_start,
-    .decoding_step = qkv_transformer_decoding_step,
-    .decoding_reorder = qkv_transformer_decoding_reorder,
-    .decoding_free = qkv_transformer_decoding_free,
+    .decoding = &qkv_transformer_decoding,
 };

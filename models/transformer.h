@@ -46,14 +46,6 @@ struct qkv_tensor *qkv_transformer_finish(const struct stack *stack, struct qkv_
                                           struct qkv_tensor *x);
 
 /* models/transformer_decoding.c */
-struct qkv_decoding *qkv_transformer_decoding_new(const struct qkv_model *model);
-enum qkv_status qkv_transformer_decoding_start(struct qkv_decoding *decoding,
-                                               const struct qkv_batch_view *batch, int64_t rows,
-                                               int64_t length, struct qkv_error *error);
-const struct qkv_next *qkv_transformer_decoding_step(struct qkv_decoding *decoding, int64_t rows,
-                                                     const int32_t *ids, const int64_t *sentences,
-                                                     struct qkv_error *error);
-void qkv_transformer_decoding_reorder(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents);
-void qkv_transformer_decoding_free(struct qkv_decoding *decoding);
+extern const struct qkv_decoding_kind qkv_transformer_decoding;
 
 #endif

@@ -19,13 +19,11 @@ struct layer_state {
 
 struct transformer_decoding {
     struct qkv_decoding base;
-    struct qkv_arena arena; /* caches and the arrays below */
     struct layer_state *layers;
     struct qkv_segments sources; /* of the batch that is being decoded */
     int64_t rows, length;        /* room */
     int64_t step;                /* tokens fed so far */
     int64_t built;               /* rows that the decoder's graph was built for; 0: it must be built anew */
-    size_t size;                 /* of a number */
 
     /* Where the rows have their keys and values. Rows change places by changing slots; only where two
      * continue one is something copied. */
@@ -43,35 +41,11 @@ static struct transformer_decoding *inside(struct qkv_decoding *decoding)
     return (struct transformer_decoding *)decoding; /* base is the first member */
 }
 
-struct qkv_decoding *qkv_transformer_decoding_new(const struct qkv_model *model)
-{
-    struct transformer_decoding *d = calloc(1, sizeof *d);
-    if (!d) return NULL;
-    d->base.model = model;
-    d->size = model->parameters.dtype == QKV_FLOAT32 ? sizeof(float) : sizeof(double);
-    d->base.encoder = qkv_decoding_graph(model);
-    d->base.decoder = qkv_decoding_graph(model);
-    if (!d->base.encoder || !d->base.decoder) {
-        qkv_transformer_decoding_free(&d->base);
-        return NULL;
-    }
-    return &d->base;
-}
-
-void qkv_transformer_decoding_free(struct qkv_decoding *decoding)
-{
-    struct transformer_decoding *d = inside(decoding);
-    qkv_graph_free(d->base.encoder);
-    qkv_graph_free(d->base.decoder);
-    qkv_arena_release(&d->arena);
-    free(d);
-}
-
 static bool make_cache(struct transformer_decoding *d, struct cache *cache, int64_t width)
 {
-    size_t bytes = (size_t)(d->rows * d->length) * (size_t)width * d->size;
+    size_t bytes = (size_t)(d->rows * d->length) * (size_t)width * d->base.size;
     cache->width = width;
-    cache->memory = qkv_arena_allocate(&d->arena, bytes);
+    cache->memory = qkv_arena_allocate(&d->base.arena, bytes);
     return cache->memory != NULL;
 }
 
@@ -80,8 +54,8 @@ static bool make_room(struct transformer_decoding *d, const struct transformer *
 {
     const struct stack *stack = &network->decoder;
     const struct qkv_stack_config *config = &d->base.model->config.decoder;
-    qkv_arena_reset(&d->arena);
-    d->layers = qkv_arena_zeroed(&d->arena, (size_t)stack->layers * sizeof *d->layers);
+    qkv_arena_reset(&d->base.arena);
+    d->layers = qkv_arena_zeroed(&d->base.arena, (size_t)stack->layers * sizeof *d->layers);
     if (!d->layers) return false;
     for (int64_t i = 0; i < stack->layers; i++) {
         struct layer_state *state = &d->layers[i];
@@ -92,18 +66,18 @@ static bool make_room(struct transformer_decoding *d, const struct transformer *
     int64_t **arrays[] = {&d->query_start, &d->query_length, &d->self_start, &d->self_length,
                           &d->cross_start, &d->cross_length, &d->slot,       &d->next_slot};
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
-        if (!(*arrays[i] = qkv_arena_allocate(&d->arena, (size_t)d->rows * sizeof **arrays[i]))) return false;
+        if (!(*arrays[i] = qkv_arena_allocate(&d->base.arena, (size_t)d->rows * sizeof **arrays[i])))
+            return false;
     for (int64_t i = 0; i < d->rows; i++) d->slot[i] = i;
-    d->place = qkv_arena_allocate(&d->arena, (size_t)d->rows * sizeof *d->place);
-    d->ids = qkv_arena_allocate(&d->arena, (size_t)d->rows * sizeof *d->ids);
-    d->continued = qkv_arena_allocate(&d->arena, (size_t)d->rows * sizeof *d->continued);
-    d->busy = qkv_arena_allocate(&d->arena, (size_t)d->rows * sizeof *d->busy);
+    d->place = qkv_arena_allocate(&d->base.arena, (size_t)d->rows * sizeof *d->place);
+    d->ids = qkv_arena_allocate(&d->base.arena, (size_t)d->rows * sizeof *d->ids);
+    d->continued = qkv_arena_allocate(&d->base.arena, (size_t)d->rows * sizeof *d->continued);
+    d->busy = qkv_arena_allocate(&d->base.arena, (size_t)d->rows * sizeof *d->busy);
     return d->place && d->ids && d->continued && d->busy;
 }
 
-enum qkv_status qkv_transformer_decoding_start(struct qkv_decoding *decoding,
-                                               const struct qkv_batch_view *batch, int64_t rows,
-                                               int64_t length, struct qkv_error *error)
+static enum qkv_status start(struct qkv_decoding *decoding, const struct qkv_batch_view *batch, int64_t rows,
+                             int64_t length, struct qkv_error *error)
 {
     struct transformer_decoding *d = inside(decoding);
     const struct transformer *network = decoding->model->network;
@@ -233,9 +207,8 @@ static bool are_words(const struct transformer_decoding *d, int64_t rows, const 
     return true;
 }
 
-const struct qkv_next *qkv_transformer_decoding_step(struct qkv_decoding *decoding, int64_t rows,
-                                                     const int32_t *ids, const int64_t *sentences,
-                                                     struct qkv_error *error)
+static const struct qkv_next *step(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
+                                   const int64_t *sentences, struct qkv_error *error)
 {
     struct transformer_decoding *d = inside(decoding);
     QKV_BUG(rows > d->rows || d->step >= d->length, "step %lld of %lld with %lld rows of %lld",
@@ -255,13 +228,13 @@ const struct qkv_next *qkv_transformer_decoding_step(struct qkv_decoding *decodi
 static void copy_slot(const struct transformer_decoding *d, const struct cache *cache, int64_t from,
                       int64_t to)
 {
-    size_t place = (size_t)cache->width * d->size, slot = (size_t)d->length * place;
+    size_t place = (size_t)cache->width * d->base.size, slot = (size_t)d->length * place;
     memcpy((char *)cache->memory + (size_t)to * slot, (char *)cache->memory + (size_t)from * slot,
            (size_t)d->step * place);
 }
 
 /* The first row that continues another takes over its slot; each more gets a copy in one that nobody has. */
-void qkv_transformer_decoding_reorder(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents)
+static void reorder(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents)
 {
     struct transformer_decoding *d = inside(decoding);
     int64_t layers = ((const struct transformer *)decoding->model->network)->decoder.layers, unused = 0;
@@ -286,3 +259,10 @@ void qkv_transformer_decoding_reorder(struct qkv_decoding *decoding, int64_t row
     d->slot = d->next_slot;
     d->next_slot = kept;
 }
+
+const struct qkv_decoding_kind qkv_transformer_decoding = {
+    .size = sizeof(struct transformer_decoding),
+    .start = start,
+    .step = step,
+    .reorder = reorder,
+};

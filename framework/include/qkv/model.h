@@ -33,6 +33,17 @@ struct qkv_trace {
 
 /* ---- the interface of a network; models/<network>.c has one ---- */
 
+/* Decoding, token by token; see qkv_decoding_* below. */
+struct qkv_decoding_kind {
+    size_t size; /* of the network's struct, which begins with a struct qkv_decoding; made all zero but for
+                    that */
+    enum qkv_status (*start)(struct qkv_decoding *decoding, const struct qkv_batch_view *batch, int64_t rows,
+                             int64_t length, struct qkv_error *error);
+    const struct qkv_next *(*step)(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
+                                   const int64_t *sentences, struct qkv_error *error);
+    void (*reorder)(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents);
+};
+
 struct qkv_network_kind {
     const char *name;
 
@@ -44,14 +55,7 @@ struct qkv_network_kind {
     struct qkv_tensor *(*hidden)(const struct qkv_model *model, struct qkv_graph *graph,
                                  const struct qkv_batch_view *batch, struct qkv_trace *trace);
 
-    /* Decoding, token by token; see qkv_decoding_* below. */
-    struct qkv_decoding *(*decoding_new)(const struct qkv_model *model);
-    enum qkv_status (*decoding_start)(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
-                                      int64_t rows, int64_t length, struct qkv_error *error);
-    const struct qkv_next *(*decoding_step)(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
-                                            const int64_t *sentences, struct qkv_error *error);
-    void (*decoding_reorder)(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents);
-    void (*decoding_free)(struct qkv_decoding *decoding);
+    const struct qkv_decoding_kind *decoding;
 };
 
 struct qkv_model {
