@@ -33,7 +33,8 @@ static double draw(const struct qkv_sample *sample, int input, int64_t i, uint64
     struct qkv_random random = {seed, QKV_STREAM_CHECK, 1u + (uint32_t)input};
     double drawn = qkv_random_uniform(random, (uint64_t)i);
     if (sample->binary >> input & 1) return drawn < 0.5 ? 1 : 0;
-    if (sample->low < sample->high) return sample->low + drawn * (sample->high - sample->low);
+    if (sample->low < sample->high)
+        return (double)sample->low + drawn * ((double)sample->high - (double)sample->low);
     return drawn < 0.5 ? -0.1 - 1.8 * drawn : 0.1 + 1.8 * (drawn - 0.5);
 }
 
@@ -41,7 +42,7 @@ static double draw(const struct qkv_sample *sample, int input, int64_t i, uint64
 static void make_inputs(struct scene *scene, const struct setting *setting)
 {
     const struct qkv_sample *sample = setting->sample;
-    for (int k = 0; k < qkv_op_samples(setting->op)->inputs; k++) {
+    for (int k = 0; k < qkv_op_rule(setting->op)->inputs; k++) {
         struct qkv_shape shape = {.rank = sample->input[k].rank};
         for (int a = 0; a < QKV_MAX_RANK; a++) shape.size[a] = sample->input[k].size[a];
         if (!shape.rank) continue;
@@ -71,7 +72,8 @@ static struct scene scene_of(enum qkv_dtype dtype, const struct setting *setting
     struct qkv_random random = {.seed = setting->seed, .step = 7};
     qkv_graph_set_dropout(scene.graph, &random);
     make_inputs(&scene, setting);
-    scene.result = scene.y = qkv_node(scene.graph, setting->op, scene.input, &setting->sample->options);
+    const struct qkv_options *options = setting->sample->options, none = {0};
+    scene.result = scene.y = qkv_node(scene.graph, setting->op, scene.input, options ? options : &none);
     if (!scene.y || !setting->used_again) return scene;
     struct qkv_tensor *flat = qkv_reshape(scene.graph, scene.y, QKV_SHAPE(scene.y->count));
     for (int k = 0; k < QKV_MAX_INPUTS; k++) {
@@ -128,7 +130,7 @@ static enum qkv_status check_sample(struct qkv_check_report *report, enum qkv_op
                                     const struct qkv_sample *sample, const struct qkv_check_options *options,
                                     struct qkv_error *error)
 {
-    const struct qkv_op *rule = qkv_op_samples(op);
+    const struct qkv_op *rule = qkv_op_rule(op);
     struct qkv_arena *arena = &report->arena;
     const char *subject = qkv_arena_format(arena, "op %s (%s)", rule->name, sample->name);
     struct setting setting = {.op = op, .sample = sample, .seed = options->seed};
@@ -165,10 +167,10 @@ static enum qkv_status check_sample(struct qkv_check_report *report, enum qkv_op
 static enum qkv_status check_refusal(struct qkv_check_report *report, enum qkv_op_id op,
                                      const struct qkv_sample *sample, struct qkv_error *error)
 {
-    const struct qkv_op *rule = qkv_op_samples(op);
+    const struct qkv_op *rule = qkv_op_rule(op);
     const struct setting setting = {.op = op,
                                     .sample = sample,
-                                    .varied = ~sample->constant & ((1u << rule->inputs) - 1),
+                                    .varied = ~(unsigned)sample->constant & ((1u << rule->inputs) - 1),
                                     .used_again = true};
     struct scene scene = scene_of(QKV_FLOAT64, &setting);
     const char *subject = qkv_arena_format(&report->arena, "op %s (refuses %s)", rule->name, sample->name);
@@ -191,7 +193,7 @@ enum qkv_status qkv_check_op(struct qkv_check_report *report, enum qkv_op_id op,
                              const struct qkv_check_options *options, struct qkv_error *error)
 {
     QKV_BUG(op <= QKV_OP_leaf || op >= QKV_OP_COUNT, "there is no op %d", (int)op);
-    const struct qkv_op *rule = qkv_op_samples(op);
+    const struct qkv_op *rule = qkv_op_rule(op);
     if (!rule->good || !rule->good[0].name) {
         struct qkv_check_row *row = qkv_check_add(report, rule->name, "samples");
         if (!row) return qkv_error_set(error, "out of memory");

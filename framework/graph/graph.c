@@ -225,7 +225,7 @@ struct qkv_tensor *qkv_node(struct qkv_graph *graph, enum qkv_op_id op, struct q
         qkv_refuse(y, "has no gradient, but an input needs one");
         return NULL;
     }
-    if (!rule->shape(y)) return NULL;
+    if (!qkv_op_rule(op)->shape(y)) return NULL;
     if (!shape_is_sound(y->shape)) {
         qkv_refuse(y, "the result would have shape %s", qkv_shape_text(y->shape));
         return NULL;

@@ -82,11 +82,11 @@ struct qkv_sample_input {
 struct qkv_sample {
     const char *name;
     struct qkv_sample_input input[QKV_MAX_INPUTS];
-    struct qkv_options options;
-    double low, high;    /* inputs are drawn from +-[0.1, 1], or from [low, high] where these differ */
-    unsigned constant;   /* bit i: input i gets no gradient */
-    unsigned binary;     /* bit i: input i holds only 0 and 1 */
-    const char *message; /* of bad samples: what the error must contain */
+    const struct qkv_options *options; /* NULL: all 0 */
+    const char *message;               /* of bad samples: what the error must contain */
+    float low, high;  /* inputs are drawn from +-[0.1, 1], or from [low, high] where these differ */
+    uint8_t constant; /* bit i: input i gets no gradient */
+    uint8_t binary;   /* bit i: input i holds only 0 and 1 */
 };
 
 /* All that the engine knows of an op; one a precision and instruction set. */
@@ -100,7 +100,8 @@ struct qkv_op {
     unsigned takes; /* bit i: the result may be written over input i, which backward does not read either, and
                        its gradient over that of the result */
 
-    /* Sets y->shape, saved_count and scratch from inputs and options, or returns qkv_refuse(y, "..."). */
+    /* Sets y->shape, saved_count and scratch from inputs and options, or returns qkv_refuse(y, "..."). As the
+     * samples, only in what qkv_op_rule gives. */
     bool (*shape)(struct qkv_tensor *y);
     void (*forward)(struct qkv_tensor *y);
     void (*backward)(struct qkv_tensor *y); /* NULL: the op has no gradient */
@@ -161,7 +162,7 @@ static inline int64_t qkv_segment_length(const struct qkv_segments *segments, in
 /* The table of ops for a precision, the fastest that this machine runs. */
 const struct qkv_op *const *qkv_registry(enum qkv_dtype dtype);
 
-/* The row that carries the op's samples. */
-const struct qkv_op *qkv_op_samples(enum qkv_op_id op);
+/* The row that carries the op's shape rule and samples. */
+const struct qkv_op *qkv_op_rule(enum qkv_op_id op);
 
 #endif

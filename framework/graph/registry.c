@@ -14,7 +14,6 @@ TABLE(float32, portable)
 TABLE(float64, portable)
 #ifdef QKV_HAVE_X86_VARIANTS
 TABLE(float32, avx2)
-TABLE(float64, avx2)
 TABLE(float32, avx512)
 #endif
 
@@ -36,8 +35,8 @@ struct variant {
 /* Fastest first. */
 static const struct variant VARIANTS[] = {
 #ifdef QKV_HAVE_X86_VARIANTS
-    VARIANT("avx512", avx512, avx2), /* in double precision not worth its size */
-    VARIANT("avx2", avx2, avx2),
+    VARIANT("avx512", avx512, portable), /* in double precision not worth its size */
+    VARIANT("avx2", avx2, portable),
 #endif
     VARIANT("portable", portable, portable),
 };
@@ -80,7 +79,7 @@ const struct qkv_optimizer_kernels *qkv_optimizer_registry(enum qkv_dtype dtype)
     return fastest_variant()->optimizer[dtype];
 }
 
-const struct qkv_op *qkv_op_samples(enum qkv_op_id op)
+const struct qkv_op *qkv_op_rule(enum qkv_op_id op)
 {
     return qkv_table_float64_portable[op];
 }

@@ -114,65 +114,57 @@ static const int64_t LATE_KEY_STARTS[] = {0, 7}, LATE_KEY_LENGTHS[] = {7, 7};
 #define VARIED(title, chosen)                                                                                \
     {title ", cross, ragged",                                                                                \
      {IN(6, 6), IN(8, 6), IN(8, 10)},                                                                        \
-     .options = {.heads = 2, RAGGED, .kernel = QKV_KERNEL_##chosen}},                                        \
+     .options = WITH(.heads = 2, RAGGED, .kernel = QKV_KERNEL_##chosen)},                                    \
         {title ", window and dropout",                                                                       \
          {IN(24, 4), IN(24, 4), IN(24, 6)},                                                                  \
-         .options = {.heads = 2, LONG, .window = 2, .rate = 0.3, .kernel = QKV_KERNEL_##chosen}},            \
+         .options = WITH(.heads = 2, LONG, .window = 2, .rate = 0.3, .kernel = QKV_KERNEL_##chosen)},        \
         {title ", window, two global tokens, grouped heads",                                                 \
          {IN(24, 8), IN(24, 4), IN(24, 2)},                                                                  \
-         .options =                                                                                          \
-             {.heads = 4, .key_heads = 2, LONG, .window = 3, .globals = 2, .kernel = QKV_KERNEL_##chosen}},  \
+         .options = WITH(.heads = 4, .key_heads = 2, LONG, .window = 3, .globals = 2,                        \
+                         .kernel = QKV_KERNEL_##chosen)},                                                    \
         {title ", causal window of one word, a global token, ALiBi",                                         \
          {IN(6, 6), IN(6, 6), IN(6, 6)},                                                                     \
-         .options = {.heads = 3,                                                                             \
-                     SELF,                                                                                   \
-                     .window = 1,                                                                            \
-                     .globals = 1,                                                                           \
-                     .causal = true,                                                                         \
-                     .alibi = true,                                                                          \
-                     .kernel = QKV_KERNEL_##chosen}},                                                        \
+         .options = WITH(.heads = 3, SELF, .window = 1, .globals = 1, .causal = true, .alibi = true,         \
+                         .kernel = QKV_KERNEL_##chosen)},                                                    \
         {title ", distances, dropout",                                                                       \
          {IN(24, 4), IN(24, 4), IN(24, 4), {0}, IN(6, 2)},                                                   \
-         .options = {.heads = 2, LONG, .distance = 5, .rate = 0.2, .kernel = QKV_KERNEL_##chosen}},          \
+         .options = WITH(.heads = 2, LONG, .distance = 5, .rate = 0.2, .kernel = QKV_KERNEL_##chosen)},      \
         {title ", causal distances, ALiBi, shared key head",                                                 \
          {IN(6, 6), IN(6, 3), IN(6, 2), {0}, IN(3, 2)},                                                      \
-         .options = {.heads = 2,                                                                             \
-                     .key_heads = 1,                                                                         \
-                     SELF,                                                                                   \
-                     .distance = 3,                                                                          \
-                     .causal = true,                                                                         \
-                     .alibi = true,                                                                          \
-                     .kernel = QKV_KERNEL_##chosen}},                                                        \
+         .options = WITH(.heads = 2, .key_heads = 1, SELF, .distance = 3, .causal = true, .alibi = true,     \
+                         .kernel = QKV_KERNEL_##chosen)},                                                    \
         {title ", queries at the end, windowed, masked",                                                     \
          {IN(4, 4), IN(14, 4), IN(14, 4), IN(2, 7)},                                                         \
-         .options =                                                                                          \
-             {.heads = 2, LATE, .window = 3, .globals = 1, .causal = true, .kernel = QKV_KERNEL_##chosen},   \
+         .options = WITH(.heads = 2, LATE, .window = 3, .globals = 1, .causal = true,                        \
+                         .kernel = QKV_KERNEL_##chosen),                                                     \
          .constant = 8,                                                                                      \
          .binary = 8},                                                                                       \
     {                                                                                                        \
         title ", masked, dropout", {IN(6, 4), IN(6, 4), IN(6, 4), IN(3, 3)},                                 \
-            .options = {.heads = 2, SQUARE, .rate = 0.4, .kernel = QKV_KERNEL_##chosen}, .constant = 8,      \
+            .options = WITH(.heads = 2, SQUARE, .rate = 0.4, .kernel = QKV_KERNEL_##chosen), .constant = 8,  \
             .binary = 8                                                                                      \
     }
 
 static const struct qkv_sample attention_good[] = {
-    {"cross, ragged", {IN(6, 6), IN(8, 6), IN(8, 6)}, .options = {.heads = 2, RAGGED}},
-    {"self", {IN(6, 4), IN(6, 4), IN(6, 4)}, .options = {.heads = 2, SELF}},
-    {"causal", {IN(6, 4), IN(6, 4), IN(6, 4)}, .options = {.heads = 2, SELF, .causal = true}},
-    {"wide values, scaled", {IN(6, 4), IN(8, 4), IN(8, 10)}, .options = {.heads = 2, RAGGED, .factor = 1.5}},
-    {"dropout", {IN(6, 4), IN(6, 4), IN(6, 4)}, .options = {.heads = 2, SELF, .rate = 0.4}},
+    {"cross, ragged", {IN(6, 6), IN(8, 6), IN(8, 6)}, .options = WITH(.heads = 2, RAGGED)},
+    {"self", {IN(6, 4), IN(6, 4), IN(6, 4)}, .options = WITH(.heads = 2, SELF)},
+    {"causal", {IN(6, 4), IN(6, 4), IN(6, 4)}, .options = WITH(.heads = 2, SELF, .causal = true)},
+    {"wide values, scaled",
+     {IN(6, 4), IN(8, 4), IN(8, 10)},
+     .options = WITH(.heads = 2, RAGGED, .factor = 1.5)},
+    {"dropout", {IN(6, 4), IN(6, 4), IN(6, 4)}, .options = WITH(.heads = 2, SELF, .rate = 0.4)},
     {"causal dropout, odd sizes",
      {IN(24, 9), IN(24, 9), IN(24, 3)},
-     .options = {.heads = 3, LONG, .causal = true, .rate = 0.1}},
+     .options = WITH(.heads = 3, LONG, .causal = true, .rate = 0.1)},
     {"masked",
      {IN(6, 4), IN(6, 4), IN(6, 4), IN(3, 3)},
-     .options = {.heads = 2, SQUARE},
+     .options = WITH(.heads = 2, SQUARE),
      .constant = 8,
      .binary = 8},
-    {"constant query", {IN(6, 4), IN(8, 4), IN(8, 4)}, .options = {.heads = 2, RAGGED}, .constant = 1},
-    {"constant value", {IN(6, 4), IN(8, 4), IN(8, 4)}, .options = {.heads = 2, RAGGED}, .constant = 4},
-    {"rows outside", {IN(9, 4), IN(9, 4), IN(9, 4)}, .options = {.heads = 1, RAGGED}},
-    {"whole, library products", {IN(48, 32), IN(48, 32), IN(48, 32)}, .options = {.heads = 1}},
+    {"constant query", {IN(6, 4), IN(8, 4), IN(8, 4)}, .options = WITH(.heads = 2, RAGGED), .constant = 1},
+    {"constant value", {IN(6, 4), IN(8, 4), IN(8, 4)}, .options = WITH(.heads = 2, RAGGED), .constant = 4},
+    {"rows outside", {IN(9, 4), IN(9, 4), IN(9, 4)}, .options = WITH(.heads = 1, RAGGED)},
+    {"whole, library products", {IN(48, 32), IN(48, 32), IN(48, 32)}, .options = WITH(.heads = 1)},
     VARIED("exact", EXACT),
     VARIED("flash", FLASH),
     {0},
@@ -180,43 +172,43 @@ static const struct qkv_sample attention_good[] = {
 static const struct qkv_sample attention_bad[] = {
     {"heads",
      {IN(6, 5), IN(8, 5), IN(8, 6)},
-     .options = {.heads = 2, RAGGED},
+     .options = WITH(.heads = 2, RAGGED),
      .message = "query is [6, 5], but its width must be a multiple of 2 heads"},
     {"key width",
      {IN(6, 6), IN(8, 4), IN(8, 4)},
-     .options = {.heads = 2, RAGGED},
+     .options = WITH(.heads = 2, RAGGED),
      .message = "query is [6, 6], but key is [8, 4]"},
     {"value rows",
      {IN(6, 4), IN(8, 4), IN(7, 4)},
-     .options = {.heads = 2, RAGGED},
+     .options = WITH(.heads = 2, RAGGED),
      .message = "key is [8, 4], but value is [7, 4]"},
     {"causal",
      {IN(6, 4), IN(8, 4), IN(8, 4)},
-     .options = {.heads = 2, RAGGED, .causal = true},
+     .options = WITH(.heads = 2, RAGGED, .causal = true),
      .message = "causal attention needs no more queries than keys, but segment 0 has 2 and 1"},
     {"window",
      {IN(6, 4), IN(8, 4), IN(8, 4)},
-     .options = {.heads = 2, RAGGED, .window = 1},
+     .options = WITH(.heads = 2, RAGGED, .window = 1),
      .message = "a window needs no more queries than keys, but segment 0 has 2 and 1"},
     {"key heads",
      {IN(6, 6), IN(6, 4), IN(6, 4)},
-     .options = {.heads = 3, .key_heads = 2, SELF},
+     .options = WITH(.heads = 3, .key_heads = 2, SELF),
      .message = "key_heads is 2, but must divide 3 heads"},
     {"key heads and value width",
      {IN(6, 8), IN(6, 4), IN(6, 3)},
-     .options = {.heads = 4, .key_heads = 2, SELF},
+     .options = WITH(.heads = 4, .key_heads = 2, SELF),
      .message = "value is [6, 3], but its width must be a multiple of 2 heads"},
     {"rate",
      {IN(6, 4), IN(8, 4), IN(8, 4)},
-     .options = {.heads = 2, RAGGED, .rate = 1},
+     .options = WITH(.heads = 2, RAGGED, .rate = 1),
      .message = "the dropout rate is 1"},
     {"mask",
      {IN(6, 4), IN(6, 4), IN(6, 4), IN(3, 2)},
-     .options = {.heads = 2, SQUARE},
+     .options = WITH(.heads = 2, SQUARE),
      .constant = 8,
      .message = "mask is [3, 2], but segment 0 has 3 queries and 3 keys"},
     {0},
 };
-OP(attention, .inputs = 5, .optional = 8 | 16, .drops = true, .shape = attention_shape,
+OP(attention, .inputs = 5, .optional = 8 | 16, .drops = true, .shape = RULE(attention_shape),
    .forward = attention_forward, .backward = attention_backward, .weights = attention_weights_made,
-   .good = SAMPLES(attention_good), .bad = SAMPLES(attention_bad));
+   .good = RULE(attention_good), .bad = RULE(attention_bad));

@@ -138,6 +138,7 @@ static void short_softmax(int64_t rows, int64_t columns, int64_t first, int64_t 
 static inline void four_sums(const vector16 x[4], real sums[4])
 {
     vector4 s[4];
+#pragma GCC unroll 4
     for (int i = 0; i < 4; i++) {
         vector4 part[4];
         memcpy(part, &x[i], sizeof part);
@@ -161,9 +162,11 @@ static void dots(int64_t width, int64_t n, const real *query, const real *key, i
     for (int64_t j = 0; j < n; j += 4) {
         const real *of[4];
         vector16 sum[4] = {{0}};
+#pragma GCC unroll 4
         for (int64_t i = 0; i < 4; i++) of[i] = key + (j + i < n ? j + i : n - 1) * ld;
         for (int64_t l = 0; l < width; l += 16) {
             vector16 left = *(const vector16 *)(query + l);
+#pragma GCC unroll 4
             for (int i = 0; i < 4; i++) sum[i] += left * *(const vector16 *)(of[i] + l);
         }
         real four[4];
@@ -386,4 +389,4 @@ static void exact_spread(struct qkv_tensor *y, const struct attention *a)
 }
 
 const struct qkv_attention_kernels VARIANT(qkv_attention_, exact) = {
-    exact_saved, exact_scratch, exact_forward, exact_backward, exact_spread};
+    RULE(exact_saved), RULE(exact_scratch), exact_forward, exact_backward, exact_spread};

@@ -333,4 +333,4 @@ static void flash_spread(struct qkv_tensor *y, const struct attention *a)
 }
 
 const struct qkv_attention_kernels VARIANT(qkv_attention_, flash) = {
-    flash_saved, flash_scratch, flash_forward, flash_backward, flash_spread};
+    RULE(flash_saved), RULE(flash_scratch), flash_forward, flash_backward, flash_spread};

@@ -95,27 +95,33 @@ static const int64_t KEY_STARTS[] = {0, 1, 5}, KEY_LENGTHS[] = {1, 4, 3};
 #define RAGGED .heads = 1, .queries = {3, QUERY_STARTS, QUERY_LENGTHS}, .keys = {3, KEY_STARTS, KEY_LENGTHS}
 
 static const struct qkv_sample attention_additive_good[] = {
-    {"ragged", {IN(6, 5), IN(8, 5), IN(5)}, .options = {RAGGED}},
-    {"one sentence", {IN(2, 3), IN(3, 3), IN(3)}, .options = {.heads = 1}},
-    {"constant keys", {IN(6, 2), IN(8, 2), IN(2)}, .options = {RAGGED}, .constant = 2},
+    {"ragged", {IN(6, 5), IN(8, 5), IN(5)}, .options = WITH(RAGGED)},
+    {"one sentence", {IN(2, 3), IN(3, 3), IN(3)}, .options = WITH(.heads = 1)},
+    {"constant keys", {IN(6, 2), IN(8, 2), IN(2)}, .options = WITH(RAGGED), .constant = 2},
     {0},
 };
 static const struct qkv_sample attention_additive_bad[] = {
-    {"heads", {IN(6, 4), IN(8, 4), IN(4)}, .options = {.heads = 2}, .message = "heads is 2, but must be 1"},
+    {"heads",
+     {IN(6, 4), IN(8, 4), IN(4)},
+     .options = WITH(.heads = 2),
+     .message = "heads is 2, but must be 1"},
     {"widths",
      {IN(6, 6), IN(8, 4), IN(4)},
-     .options = {RAGGED},
+     .options = WITH(RAGGED),
      .message = "query is [6, 6], but key is [8, 4]"},
-    {"vector", {IN(6, 6), IN(8, 6), IN(4)}, .options = {RAGGED}, .message = "vector is [4], but must be [6]"},
+    {"vector",
+     {IN(6, 6), IN(8, 6), IN(4)},
+     .options = WITH(RAGGED),
+     .message = "vector is [4], but must be [6]"},
     {"rows",
      {IN(6, 6), IN(7, 6), IN(6)},
-     .options = {RAGGED},
+     .options = WITH(RAGGED),
      .message = "segment 2 of keys is rows 5 to 7, but there are 7 rows"},
     {0},
 };
-OP(attention_additive, .inputs = 3, .shape = attention_additive_shape, .forward = attention_additive_forward,
-   .backward = attention_additive_backward, .good = SAMPLES(attention_additive_good),
-   .bad = SAMPLES(attention_additive_bad));
+OP(attention_additive, .inputs = 3, .shape = RULE(attention_additive_shape),
+   .forward = attention_additive_forward, .backward = attention_additive_backward,
+   .good = RULE(attention_additive_good), .bad = RULE(attention_additive_bad));
 
 /* ---- attention_local: with p = Tk center_i, keys j with |j - p| <= D, sigma = D / 2:
  *     a = softmax of the scores of those keys, g_j = exp(-(j - p)^2 / (2 sigma^2)), w = a g
@@ -201,33 +207,36 @@ static void attention_local_backward(struct qkv_tensor *y)
 }
 
 static const struct qkv_sample attention_local_good[] = {
-    {"narrow", {IN(15), IN(6, 1)}, .options = {RAGGED, .length = 1}, .low = 0.05, .high = 0.95},
-    {"wide", {IN(15), IN(6, 1)}, .options = {RAGGED, .length = 4}, .low = 0.05, .high = 0.95},
-    {"places outside", {IN(15), IN(6, 1)}, .options = {RAGGED, .length = 1}},
+    {"narrow", {IN(15), IN(6, 1)}, .options = WITH(RAGGED, .length = 1), .low = 0.05f, .high = 0.95f},
+    {"wide", {IN(15), IN(6, 1)}, .options = WITH(RAGGED, .length = 4), .low = 0.05f, .high = 0.95f},
+    {"places outside", {IN(15), IN(6, 1)}, .options = WITH(RAGGED, .length = 1)},
     {"constant scores",
      {IN(15), IN(6, 1)},
-     .options = {RAGGED, .length = 2},
+     .options = WITH(RAGGED, .length = 2),
      .constant = 1,
-     .low = 0.05,
-     .high = 0.95},
+     .low = 0.05f,
+     .high = 0.95f},
     {0},
 };
 static const struct qkv_sample attention_local_bad[] = {
     {"count",
      {IN(14), IN(6, 1)},
-     .options = {RAGGED, .length = 2},
+     .options = WITH(RAGGED, .length = 2),
      .message = "scores are [14], but the segments make 15 of them"},
     {"center",
      {IN(15), IN(6, 2)},
-     .options = {RAGGED, .length = 2},
+     .options = WITH(RAGGED, .length = 2),
      .message = "center is [6, 2], but must have 1 column"},
-    {"window", {IN(15), IN(6, 1)}, .options = {RAGGED}, .message = "the window is 0, but must be at least 1"},
-    {"whole", {IN(15), IN(6, 1)}, .options = {.heads = 1}, .message = "needs query and key segments"},
+    {"window",
+     {IN(15), IN(6, 1)},
+     .options = WITH(RAGGED),
+     .message = "the window is 0, but must be at least 1"},
+    {"whole", {IN(15), IN(6, 1)}, .options = WITH(.heads = 1), .message = "needs query and key segments"},
     {0},
 };
-OP(attention_local, .inputs = 2, .shape = attention_local_shape, .forward = attention_local_forward,
-   .backward = attention_local_backward, .weights = value_of_block, .good = SAMPLES(attention_local_good),
-   .bad = SAMPLES(attention_local_bad));
+OP(attention_local, .inputs = 2, .shape = RULE(attention_local_shape), .forward = attention_local_forward,
+   .backward = attention_local_backward, .weights = value_of_block, .good = RULE(attention_local_good),
+   .bad = RULE(attention_local_bad));
 
 /* ---- attention_arrange: y_i = x_numbers[i];  dx_numbers[i] += dy_i ---- */
 
@@ -261,20 +270,20 @@ static void attention_arrange_backward(struct qkv_tensor *y)
 
 static const int32_t NUMBERS[] = {0, 3, 1, 4, 5, 6, 2, 7, 8, 9, 10, 11, 12, 13, 0};
 static const struct qkv_sample attention_arrange_good[] = {
-    {"ragged", {IN(14)}, .options = {RAGGED, .indices = NUMBERS}},
+    {"ragged", {IN(14)}, .options = WITH(RAGGED, .indices = NUMBERS)},
     {0},
 };
 static const struct qkv_sample attention_arrange_bad[] = {
     {"number",
      {IN(13)},
-     .options = {RAGGED, .indices = NUMBERS},
+     .options = WITH(RAGGED, .indices = NUMBERS),
      .message = "number 13 is 13, but must lie in 0 to 12"},
     {"matrix",
      {IN(7, 2)},
-     .options = {RAGGED, .indices = NUMBERS},
+     .options = WITH(RAGGED, .indices = NUMBERS),
      .message = "input is [7, 2], but must have 1 axis"},
     {0},
 };
-OP(attention_arrange, .inputs = 1, .shape = attention_arrange_shape, .forward = attention_arrange_forward,
-   .backward = attention_arrange_backward, .weights = value_of_block, .good = SAMPLES(attention_arrange_good),
-   .bad = SAMPLES(attention_arrange_bad));
+OP(attention_arrange, .inputs = 1, .shape = RULE(attention_arrange_shape),
+   .forward = attention_arrange_forward, .backward = attention_arrange_backward, .weights = value_of_block,
+   .good = RULE(attention_arrange_good), .bad = RULE(attention_arrange_bad));

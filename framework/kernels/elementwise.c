@@ -42,8 +42,8 @@ static void add_backward(struct qkv_tensor *y)
     }
 }
 
-OP(add, .inputs = 2, .lends = true, .takes = 1 | 2, .shape = pair_shape, .forward = add_forward,
-   .backward = add_backward, .good = SAMPLES(pair_good), .bad = SAMPLES(pair_bad));
+OP(add, .inputs = 2, .lends = true, .takes = 1 | 2, .shape = RULE(pair_shape), .forward = add_forward,
+   .backward = add_backward, .good = RULE(pair_good), .bad = RULE(pair_bad));
 
 /* ---- subtract: da += dy, db -= dy ---- */
 
@@ -65,8 +65,8 @@ static void subtract_backward(struct qkv_tensor *y)
         for (int64_t i = 0; i < y->count; i++) db[i] -= dy[i];
 }
 
-OP(subtract, .inputs = 2, .lends = true, .shape = pair_shape, .forward = subtract_forward,
-   .backward = subtract_backward, .good = SAMPLES(pair_good), .bad = SAMPLES(pair_bad));
+OP(subtract, .inputs = 2, .lends = true, .shape = RULE(pair_shape), .forward = subtract_forward,
+   .backward = subtract_backward, .good = RULE(pair_good), .bad = RULE(pair_bad));
 
 /* ---- multiply: da += dy b, db += dy a ---- */
 
@@ -88,8 +88,8 @@ static void multiply_backward(struct qkv_tensor *y)
     }
 }
 
-OP(multiply, .inputs = 2, .shape = pair_shape, .forward = multiply_forward, .backward = multiply_backward,
-   .good = SAMPLES(pair_good), .bad = SAMPLES(pair_bad));
+OP(multiply, .inputs = 2, .shape = RULE(pair_shape), .forward = multiply_forward,
+   .backward = multiply_backward, .good = RULE(pair_good), .bad = RULE(pair_bad));
 
 /* ---- scale: dx += factor dy ---- */
 
@@ -113,13 +113,13 @@ static void scale_backward(struct qkv_tensor *y)
 }
 
 static const struct qkv_sample scale_good[] = {
-    {"matrix", {IN(3, 5)}, .options = {.factor = -2.5}},
-    {"by zero", {IN(4)}, .options = {.factor = 0}},
+    {"matrix", {IN(3, 5)}, .options = WITH(.factor = -2.5)},
+    {"by zero", {IN(4)}, .options = WITH(.factor = 0)},
     {0},
 };
 static const struct qkv_sample none_bad[] = {{0}};
-OP(scale, .inputs = 1, .lends = true, .takes = 1, .shape = same_as_input, .forward = scale_forward,
-   .backward = scale_backward, .good = SAMPLES(scale_good), .bad = SAMPLES(none_bad));
+OP(scale, .inputs = 1, .lends = true, .takes = 1, .shape = RULE(same_as_input), .forward = scale_forward,
+   .backward = scale_backward, .good = RULE(scale_good), .bad = RULE(none_bad));
 
 /* ---- add_row: dx += dy, drow += sum of the rows of dy ---- */
 
@@ -161,8 +161,8 @@ static const struct qkv_sample add_row_bad[] = {
     {"a matrix", {IN(3, 5), IN(1, 5)}, .message = "row is [1, 5], but must be [5]"},
     {0},
 };
-OP(add_row, .inputs = 2, .lends = true, .shape = add_row_shape, .forward = add_row_forward,
-   .backward = add_row_backward, .good = SAMPLES(add_row_good), .bad = SAMPLES(add_row_bad));
+OP(add_row, .inputs = 2, .lends = true, .shape = RULE(add_row_shape), .forward = add_row_forward,
+   .backward = add_row_backward, .good = RULE(add_row_good), .bad = RULE(add_row_bad));
 
 /* ---- functions of one number: dx += dy f'(x) ----
  * UNARY(name, samples, takes, value, derivative): `x` is the input, `f` the result. A derivative that uses f
@@ -175,8 +175,8 @@ static const struct qkv_sample unary_good[] = {
     {0},
 };
 static const struct qkv_sample positive_good[] = {
-    {"matrix", {IN(3, 5)}, .low = 0.2, .high = 3},
-    {"one number", {IN(1)}, .low = 0.5, .high = 2},
+    {"matrix", {IN(3, 5)}, .low = 0.2f, .high = 3},
+    {"one number", {IN(1)}, .low = 0.5f, .high = 2},
     {0},
 };
 
@@ -204,8 +204,8 @@ static const struct qkv_sample positive_good[] = {
             dx[i] = before + dy[i] * (derivative_of);                                                        \
         }                                                                                                    \
     }                                                                                                        \
-    OP(title, .inputs = 1, .takes = taken, .shape = same_as_input, .forward = title##_forward,               \
-       .backward = title##_backward, .good = SAMPLES(samples), .bad = SAMPLES(none_bad))
+    OP(title, .inputs = 1, .takes = taken, .shape = RULE(same_as_input), .forward = title##_forward,         \
+       .backward = title##_backward, .good = RULE(samples), .bad = RULE(none_bad))
 
 /* Phi(x), the normal distribution function; erfc keeps the digits that 1 + erf loses for negative x. */
 static inline real normal_cdf(real x)
@@ -285,9 +285,9 @@ static bool dropout_shape(struct qkv_tensor *y)
 {
     if (!(y->options.rate >= 0 && y->options.rate < 1))
         return qkv_refuse(y, "the rate is %g, but must be at least 0 and below 1", y->options.rate);
-    int64_t bytes = (y->input[0]->count + 31) / 32 * (int64_t)sizeof(uint32_t);
-    if (y->graph->drops_out && y->needs_gradient)
-        y->saved_count = (bytes + (int64_t)sizeof(real) - 1) / (int64_t)sizeof(real);
+    int64_t bytes = (y->input[0]->count + 31) / 32 * (int64_t)sizeof(uint32_t),
+            number = (int64_t)y->graph->size;
+    if (y->graph->drops_out && y->needs_gradient) y->saved_count = (bytes + number - 1) / number;
     return same_as_input(y);
 }
 
@@ -320,16 +320,19 @@ static void dropout_backward(struct qkv_tensor *y)
 }
 
 static const struct qkv_sample dropout_good[] = {
-    {"half", {IN(5, 17)}, .options = {.rate = 0.5}},
-    {"tenth", {IN(70)}, .options = {.rate = 0.1}},
-    {"none", {IN(3, 2)}, .options = {.rate = 0}},
+    {"half", {IN(5, 17)}, .options = WITH(.rate = 0.5)},
+    {"tenth", {IN(70)}, .options = WITH(.rate = 0.1)},
+    {"none", {IN(3, 2)}, .options = WITH(.rate = 0)},
     {0},
 };
 static const struct qkv_sample dropout_bad[] = {
-    {"all", {IN(2)}, .options = {.rate = 1}, .message = "the rate is 1, but must be at least 0 and below 1"},
-    {"negative", {IN(2)}, .options = {.rate = -0.1}, .message = "the rate is -0.1"},
+    {"all",
+     {IN(2)},
+     .options = WITH(.rate = 1),
+     .message = "the rate is 1, but must be at least 0 and below 1"},
+    {"negative", {IN(2)}, .options = WITH(.rate = -0.1), .message = "the rate is -0.1"},
     {0},
 };
-OP(dropout, .inputs = 1, .drops = true, .lends = true, .takes = 1, .shape = dropout_shape,
-   .forward = dropout_forward, .backward = dropout_backward, .good = SAMPLES(dropout_good),
-   .bad = SAMPLES(dropout_bad));
+OP(dropout, .inputs = 1, .drops = true, .lends = true, .takes = 1, .shape = RULE(dropout_shape),
+   .forward = dropout_forward, .backward = dropout_backward, .good = RULE(dropout_good),
+   .bad = RULE(dropout_bad));

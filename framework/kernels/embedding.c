@@ -60,24 +60,24 @@ static void embedding_backward(struct qkv_tensor *y)
 }
 
 static const struct qkv_sample embedding_good[] = {
-    {"repeated ids", {IN(5, 3)}, .options = {.indices = SAMPLE_INDICES, .index_count = 5, .factor = 1.7}},
-    {"one id", {IN(4, 2)}, .options = {.indices = SAMPLE_INDICES, .index_count = 1, .factor = 1}},
+    {"repeated ids", {IN(5, 3)}, .options = WITH(.indices = SAMPLE_INDICES, .index_count = 5, .factor = 1.7)},
+    {"one id", {IN(4, 2)}, .options = WITH(.indices = SAMPLE_INDICES, .index_count = 1, .factor = 1)},
     {0},
 };
 static const struct qkv_sample embedding_bad[] = {
     {"id too large",
      {IN(3, 3)},
-     .options = {.indices = SAMPLE_INDICES, .index_count = 5, .factor = 1},
+     .options = WITH(.indices = SAMPLE_INDICES, .index_count = 5, .factor = 1),
      .message = "id 3 is 3, but must lie in 0 to 2"},
-    {"no ids", {IN(3, 3)}, .options = {.indices = SAMPLE_INDICES, .factor = 1}, .message = "has no ids"},
+    {"no ids", {IN(3, 3)}, .options = WITH(.indices = SAMPLE_INDICES, .factor = 1), .message = "has no ids"},
     {"a vector",
      {IN(3)},
-     .options = {.indices = SAMPLE_INDICES, .index_count = 5, .factor = 1},
+     .options = WITH(.indices = SAMPLE_INDICES, .index_count = 5, .factor = 1),
      .message = "table is [3], but must have 2 axes"},
     {0},
 };
-OP(embedding, .inputs = 1, .lends = true, .shape = embedding_shape, .forward = embedding_forward,
-   .backward = embedding_backward, .good = SAMPLES(embedding_good), .bad = SAMPLES(embedding_bad));
+OP(embedding, .inputs = 1, .lends = true, .shape = RULE(embedding_shape), .forward = embedding_forward,
+   .backward = embedding_backward, .good = RULE(embedding_good), .bad = RULE(embedding_bad));
 
 /* ---- gather_rows: y[i] = x[row[i]];  dx[row[i]] += dy[i] ---- */
 
@@ -97,18 +97,18 @@ static void gather_rows_backward(struct qkv_tensor *y)
 }
 
 static const struct qkv_sample gather_rows_good[] = {
-    {"repeated rows", {IN(4, 3)}, .options = {.indices = SAMPLE_INDICES, .index_count = 5}},
+    {"repeated rows", {IN(4, 3)}, .options = WITH(.indices = SAMPLE_INDICES, .index_count = 5)},
     {0},
 };
 static const struct qkv_sample gather_rows_bad[] = {
     {"row too large",
      {IN(3, 3)},
-     .options = {.indices = SAMPLE_INDICES, .index_count = 5},
+     .options = WITH(.indices = SAMPLE_INDICES, .index_count = 5),
      .message = "row 3 is 3, but must lie in 0 to 2"},
     {0},
 };
-OP(gather_rows, .inputs = 1, .lends = true, .shape = gather_rows_shape, .forward = gather_rows_forward,
-   .backward = gather_rows_backward, .good = SAMPLES(gather_rows_good), .bad = SAMPLES(gather_rows_bad));
+OP(gather_rows, .inputs = 1, .lends = true, .shape = RULE(gather_rows_shape), .forward = gather_rows_forward,
+   .backward = gather_rows_backward, .good = RULE(gather_rows_good), .bad = RULE(gather_rows_bad));
 
 /* ---- scatter_rows: y[number[i]] += x[i];  dx[i] += dy[number[i]] ---- */
 
@@ -137,18 +137,19 @@ static void scatter_rows_backward(struct qkv_tensor *y)
 }
 
 static const struct qkv_sample scatter_rows_good[] = {
-    {"rows meet and rows stay empty", {IN(3, 3)}, .options = {.indices = SAMPLE_INDICES, .length = 5}},
+    {"rows meet and rows stay empty", {IN(3, 3)}, .options = WITH(.indices = SAMPLE_INDICES, .length = 5)},
     {0},
 };
 static const struct qkv_sample scatter_rows_bad[] = {
     {"row too large",
      {IN(5, 3)},
-     .options = {.indices = SAMPLE_INDICES, .length = 3},
+     .options = WITH(.indices = SAMPLE_INDICES, .length = 3),
      .message = "row 3 is 3, but must lie in 0 to 2"},
     {0},
 };
-OP(scatter_rows, .inputs = 1, .lends = true, .shape = scatter_rows_shape, .forward = scatter_rows_forward,
-   .backward = scatter_rows_backward, .good = SAMPLES(scatter_rows_good), .bad = SAMPLES(scatter_rows_bad));
+OP(scatter_rows, .inputs = 1, .lends = true, .shape = RULE(scatter_rows_shape),
+   .forward = scatter_rows_forward, .backward = scatter_rows_backward, .good = RULE(scatter_rows_good),
+   .bad = RULE(scatter_rows_bad));
 
 /* ---- add_positions: y = x + table[first + row within its segment];  dx += dy, dtable likewise ---- */
 
@@ -215,8 +216,8 @@ static const int64_t SAMPLE_STARTS[] = {0, 3, 4}, SAMPLE_LENGTHS[] = {3, 1, 2}, 
 static const struct qkv_sample add_positions_good[] = {
     {"ragged",
      {IN(6, 2), IN(4, 2)},
-     .options = {.queries = {3, SAMPLE_STARTS, SAMPLE_LENGTHS}, .first = &SECOND}},
-    {"rows outside", {IN(7, 2), IN(4, 2)}, .options = {.queries = {3, SAMPLE_STARTS, SAMPLE_LENGTHS}}},
+     .options = WITH(.queries = {3, SAMPLE_STARTS, SAMPLE_LENGTHS}, .first = &SECOND)},
+    {"rows outside", {IN(7, 2), IN(4, 2)}, .options = WITH(.queries = {3, SAMPLE_STARTS, SAMPLE_LENGTHS})},
     {"whole", {IN(3, 5), IN(3, 5)}},
     {"constant table", {IN(3, 5), IN(7, 5)}, .constant = 2},
     {0},
@@ -224,14 +225,14 @@ static const struct qkv_sample add_positions_good[] = {
 static const struct qkv_sample add_positions_bad[] = {
     {"short table",
      {IN(6, 2), IN(2, 2)},
-     .options = {.queries = {3, SAMPLE_STARTS, SAMPLE_LENGTHS}},
+     .options = WITH(.queries = {3, SAMPLE_STARTS, SAMPLE_LENGTHS}),
      .message = "segment 0 reaches position 3, but the table has 2"},
     {"width", {IN(6, 2), IN(9, 3)}, .message = "input is [6, 2], but table is [9, 3]"},
     {0},
 };
-OP(add_positions, .inputs = 2, .lends = true, .takes = 1, .shape = add_positions_shape,
-   .forward = add_positions_forward, .backward = add_positions_backward, .good = SAMPLES(add_positions_good),
-   .bad = SAMPLES(add_positions_bad));
+OP(add_positions, .inputs = 2, .lends = true, .takes = 1, .shape = RULE(add_positions_shape),
+   .forward = add_positions_forward, .backward = add_positions_backward, .good = RULE(add_positions_good),
+   .bad = RULE(add_positions_bad));
 
 /* ---- rotate: (a, b) -> (a c - b s, a s + b c);  backward turns by the opposite angle ---- */
 
@@ -306,7 +307,7 @@ static const int64_t ROTATE_STARTS[] = {0, 2, 5}, ROTATE_LENGTHS[] = {2, 3, 0};
 static const struct qkv_sample rotate_good[] = {
     {"two heads",
      {IN(6, 8), IN(4, 4)},
-     .options = {.queries = {3, ROTATE_STARTS, ROTATE_LENGTHS}, .first = &SECOND},
+     .options = WITH(.queries = {3, ROTATE_STARTS, ROTATE_LENGTHS}, .first = &SECOND),
      .constant = 2},
     {"whole, one head", {IN(3, 2), IN(3, 2)}, .constant = 2},
     {0},
@@ -322,14 +323,14 @@ static const struct qkv_sample rotate_bad[] = {
      .message = "input is [3, 6], but its width must be a multiple of that of the table, [3, 4]"},
     {"too long",
      {IN(3, 4), IN(3, 4)},
-     .options = {.first = &SECOND},
+     .options = WITH(.first = &SECOND),
      .constant = 2,
      .message = "segment 0 reaches position 4, but the table has 3"},
     {"learned", {IN(3, 4), IN(3, 4)}, .message = "the table must not need a gradient"},
     {0},
 };
-OP(rotate, .inputs = 2, .shape = rotate_shape, .forward = rotate_forward, .backward = rotate_backward,
-   .good = SAMPLES(rotate_good), .bad = SAMPLES(rotate_bad));
+OP(rotate, .inputs = 2, .shape = RULE(rotate_shape), .forward = rotate_forward, .backward = rotate_backward,
+   .good = RULE(rotate_good), .bad = RULE(rotate_bad));
 
 /* ---- store_rows: target[number[i]] = x[i], in place ---- */
 
@@ -353,20 +354,20 @@ static void store_rows_forward(struct qkv_tensor *y)
 }
 
 static const struct qkv_sample store_rows_good[] = {
-    {"some rows", {IN(4, 3), IN(2, 3)}, .options = {.indices = SAMPLE_INDICES}, .constant = 3},
+    {"some rows", {IN(4, 3), IN(2, 3)}, .options = WITH(.indices = SAMPLE_INDICES), .constant = 3},
     {0},
 };
 static const struct qkv_sample store_rows_bad[] = {
     {"needs a gradient",
      {IN(4, 3), IN(2, 3)},
-     .options = {.indices = SAMPLE_INDICES},
+     .options = WITH(.indices = SAMPLE_INDICES),
      .message = "has no gradient, but an input needs one"},
     {"row too large",
      {IN(2, 3), IN(1, 3)},
-     .options = {.indices = SAMPLE_INDICES},
+     .options = WITH(.indices = SAMPLE_INDICES),
      .constant = 3,
      .message = "row 0 is 2, but must lie in 0 to 1"},
     {0},
 };
-OP(store_rows, .inputs = 2, .in_place = true, .shape = store_rows_shape, .forward = store_rows_forward,
-   .good = SAMPLES(store_rows_good), .bad = SAMPLES(store_rows_bad));
+OP(store_rows, .inputs = 2, .in_place = true, .shape = RULE(store_rows_shape), .forward = store_rows_forward,
+   .good = RULE(store_rows_good), .bad = RULE(store_rows_bad));

@@ -8,11 +8,11 @@
  *     static void relu_forward(struct qkv_tensor *y)  reads y->input[i]->value, writes y->value
  *     static void relu_backward(struct qkv_tensor *y) reads y->gradient, adds to gradients of the inputs
  *     static const struct qkv_sample relu_good[] = {...}, relu_bad[] = {...};
- *     OP(relu, .inputs = 1, .shape = relu_shape, ...)
+ *     OP(relu, .inputs = 1, .shape = RULE(relu_shape), ...)
  *
  * and one row in qkv/ops.def. An op that `takes` an input works also where result and input are the same
  * memory, and likewise their gradients: its loops go number by number, marked `#pragma omp simd`. Loops are
- * plain C for the compiler to vectorise: no intrinsics (but one instruction in dropout.h), so that every
+ * plain C for the compiler to vectorise: no intrinsics (but one instruction in dropout.c), so that every
  * machine takes the same path; `#pragma omp simd reduction` marks the sums that may be reordered. */
 #ifndef QKV_KERNELS_KERNEL_H
 #define QKV_KERNELS_KERNEL_H
@@ -40,21 +40,26 @@ typedef double real;
     extern const struct qkv_op VARIANT(qkv_op_, title);                                                      \
     const struct qkv_op VARIANT(qkv_op_, title) = {.name = #title, __VA_ARGS__}
 
-/* Code that is large and called from several places: once a file, whatever the compiler thinks. There are five variants of
- * each file. */
+/* Code that is large and called from several places: once a file, whatever the compiler thinks. There are
+ * five variants of each file. */
 #define ONCE __attribute__((noinline, unused))
 
-/* Samples are the same in every variant; only the portable float64 table carries them. */
-#ifdef QKV_KERNEL_SAMPLES
-#    define SAMPLES(list) list
+/* Shape rules and samples are the same in every variant: they are compiled once, for the table that
+ * qkv_op_rule looks into. So nothing in a shape rule may depend on `real` or the instruction set: not what it
+ * keeps, and not its scratch. */
+#ifdef QKV_KERNEL_RULES
+#    define RULE(of_the_op) of_the_op
 #else
-#    define SAMPLES(list) NULL
+#    define RULE(of_the_op) NULL
 #endif
+
+/* Options of a sample: WITH(.factor = 2). */
+#define WITH(...) (&(const struct qkv_options){__VA_ARGS__})
 
 /* Shapes of sample inputs: IN(2, 3). */
 #define IN(...)                                                                                              \
     {                                                                                                        \
-        (int16_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),                                           \
+        (int16_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),                                       \
         {                                                                                                    \
             __VA_ARGS__                                                                                      \
         }                                                                                                    \

@@ -76,11 +76,11 @@ static void matmul_backward(struct qkv_tensor *y)
 
 static const struct qkv_sample matmul_good[] = {
     {"plain", {IN(3, 4), IN(4, 5)}},
-    {"b transposed", {IN(3, 4), IN(5, 4)}, .options = {.transpose_b = true}},
-    {"a transposed", {IN(4, 3), IN(4, 5)}, .options = {.transpose_a = true}},
-    {"both transposed", {IN(4, 3), IN(5, 4)}, .options = {.transpose_a = true, .transpose_b = true}},
+    {"b transposed", {IN(3, 4), IN(5, 4)}, .options = WITH(.transpose_b = true)},
+    {"a transposed", {IN(4, 3), IN(4, 5)}, .options = WITH(.transpose_a = true)},
+    {"both transposed", {IN(4, 3), IN(5, 4)}, .options = WITH(.transpose_a = true, .transpose_b = true)},
     {"batched", {IN(2, 3, 4), IN(2, 4, 2)}},
-    {"two leading axes", {IN(2, 2, 3, 2), IN(2, 2, 4, 2)}, .options = {.transpose_b = true}},
+    {"two leading axes", {IN(2, 2, 3, 2), IN(2, 2, 4, 2)}, .options = WITH(.transpose_b = true)},
     {"b shared", {IN(3, 2, 4), IN(4, 3)}},
     {0},
 };
@@ -90,8 +90,8 @@ static const struct qkv_sample matmul_bad[] = {
     {"leading", {IN(2, 3, 4), IN(3, 4, 2)}, .message = "their leading axes differ"},
     {0},
 };
-OP(matmul, .inputs = 2, .lends = true, .shape = matmul_shape, .forward = matmul_forward,
-   .backward = matmul_backward, .good = SAMPLES(matmul_good), .bad = SAMPLES(matmul_bad));
+OP(matmul, .inputs = 2, .lends = true, .shape = RULE(matmul_shape), .forward = matmul_forward,
+   .backward = matmul_backward, .good = RULE(matmul_good), .bad = RULE(matmul_bad));
 
 /* ---- linear: y = x W' + b;  dx = dy W'^T, dW' = x^T dy, db = sum of the rows of dy ---- */
 
@@ -139,7 +139,7 @@ static void linear_backward(struct qkv_tensor *y)
 static const struct qkv_sample linear_good[] = {
     {"with bias", {IN(3, 4), IN(4, 5), IN(5)}},
     {"without bias", {IN(3, 4), IN(4, 5)}},
-    {"transposed", {IN(3, 4), IN(5, 4), IN(5)}, .options = {.transpose_b = true}},
+    {"transposed", {IN(3, 4), IN(5, 4), IN(5)}, .options = WITH(.transpose_b = true)},
     {"four axes", {IN(2, 1, 3, 4), IN(4, 2), IN(2)}},
     {"a vector", {IN(4), IN(4, 3), IN(3)}},
     {"constant input", {IN(3, 4), IN(4, 5), IN(5)}, .constant = 1},
@@ -153,5 +153,5 @@ static const struct qkv_sample linear_bad[] = {
     {"no weight", {IN(3, 4)}, .message = "input 2 is NULL"},
     {0},
 };
-OP(linear, .inputs = 3, .optional = 4, .lends = true, .shape = linear_shape, .forward = linear_forward,
-   .backward = linear_backward, .good = SAMPLES(linear_good), .bad = SAMPLES(linear_bad));
+OP(linear, .inputs = 3, .optional = 4, .lends = true, .shape = RULE(linear_shape), .forward = linear_forward,
+   .backward = linear_backward, .good = RULE(linear_good), .bad = RULE(linear_bad));

@@ -125,33 +125,32 @@ static void cross_entropy_backward(struct qkv_tensor *y)
 static const int32_t SAMPLE_LABELS[] = {2, 0, 2, 3, 1, 0, 3, 1, 2, 2, 0, 1, 3, 3, 0, 1, 2, 0,
                                         3, 1, 2, 2, 0, 1, 3, 3, 0, 1, 2, 3, 1, 0, 2, 1, 3};
 static const struct qkv_sample cross_entropy_good[] = {
-    {"plain", {IN(5, 4)}, .options = {.indices = SAMPLE_LABELS, .factor = 0.2}},
-    {"smoothed", {IN(5, 7)}, .options = {.indices = SAMPLE_LABELS, .factor = 1, .smoothing = 0.1}},
+    {"plain", {IN(5, 4)}, .options = WITH(.indices = SAMPLE_LABELS, .factor = 0.2)},
+    {"smoothed", {IN(5, 7)}, .options = WITH(.indices = SAMPLE_LABELS, .factor = 1, .smoothing = 0.1)},
     {"wide values",
      {IN(3, 4)},
      .low = -9,
      .high = 9,
-     .options = {.indices = SAMPLE_LABELS, .factor = 1, .smoothing = 0.3}},
+     .options = WITH(.indices = SAMPLE_LABELS, .factor = 1, .smoothing = 0.3)},
     {0},
 };
 static const struct qkv_sample cross_entropy_bad[] = {
     {"label",
      {IN(5, 3)},
-     .options = {.indices = SAMPLE_LABELS, .factor = 1},
+     .options = WITH(.indices = SAMPLE_LABELS, .factor = 1),
      .message = "label 3 is 3, but must lie in 0 to 2"},
     {"smoothing",
      {IN(5, 4)},
-     .options = {.indices = SAMPLE_LABELS, .smoothing = 1},
+     .options = WITH(.indices = SAMPLE_LABELS, .smoothing = 1),
      .message = "smoothing is 1, but must be at least 0 and below 1"},
     {"a vector",
      {IN(5)},
-     .options = {.indices = SAMPLE_LABELS},
+     .options = WITH(.indices = SAMPLE_LABELS),
      .message = "logits are [5], but must have 2 axes"},
     {0},
 };
-OP(cross_entropy, .inputs = 1, .shape = cross_entropy_shape, .forward = cross_entropy_forward,
-   .backward = cross_entropy_backward, .good = SAMPLES(cross_entropy_good),
-   .bad = SAMPLES(cross_entropy_bad));
+OP(cross_entropy, .inputs = 1, .shape = RULE(cross_entropy_shape), .forward = cross_entropy_forward,
+   .backward = cross_entropy_backward, .good = RULE(cross_entropy_good), .bad = RULE(cross_entropy_bad));
 
 /* ---- linear_cross_entropy: logits = x W + b, in blocks of rows and tiles of classes. The gradients are made
  * in the same pass, while a block's logits are at hand: saved = the sums, dx [N, D], dW [like W], db [C] ----
@@ -340,36 +339,36 @@ static void linear_cross_entropy_backward(struct qkv_tensor *y)
 static const struct qkv_sample linear_cross_entropy_good[] = {
     {"with bias",
      {IN(5, 3), IN(3, 4), IN(4)},
-     .options = {.indices = SAMPLE_LABELS, .factor = 0.2, .smoothing = 0.1}},
-    {"without bias", {IN(5, 3), IN(3, 4)}, .options = {.indices = SAMPLE_LABELS, .factor = 1}},
+     .options = WITH(.indices = SAMPLE_LABELS, .factor = 0.2, .smoothing = 0.1)},
+    {"without bias", {IN(5, 3), IN(3, 4)}, .options = WITH(.indices = SAMPLE_LABELS, .factor = 1)},
     {"transposed",
      {IN(5, 3), IN(4, 3), IN(4)},
-     .options = {.indices = SAMPLE_LABELS, .factor = 1, .smoothing = 0.2, .transpose_b = true}},
+     .options = WITH(.indices = SAMPLE_LABELS, .factor = 1, .smoothing = 0.2, .transpose_b = true)},
     {"constant weight",
      {IN(5, 3), IN(3, 4), IN(4)},
-     .options = {.indices = SAMPLE_LABELS, .factor = 1},
+     .options = WITH(.indices = SAMPLE_LABELS, .factor = 1),
      .constant = 2},
     {"several blocks",
      {IN(35, 1), IN(1, 8200)},
-     .options = {.indices = SAMPLE_LABELS, .factor = 0.1, .smoothing = 0.1},
+     .options = WITH(.indices = SAMPLE_LABELS, .factor = 0.1, .smoothing = 0.1),
      .constant = 2},
     {0},
 };
 static const struct qkv_sample linear_cross_entropy_bad[] = {
     {"inner",
      {IN(5, 3), IN(4, 4)},
-     .options = {.indices = SAMPLE_LABELS},
+     .options = WITH(.indices = SAMPLE_LABELS),
      .message = "input is [5, 3], but weight is [4, 4]"},
     {"bias",
      {IN(5, 3), IN(3, 4), IN(3)},
-     .options = {.indices = SAMPLE_LABELS},
+     .options = WITH(.indices = SAMPLE_LABELS),
      .message = "bias is [3], but must be [4]"},
     {"label",
      {IN(5, 3), IN(3, 2)},
-     .options = {.indices = SAMPLE_LABELS},
+     .options = WITH(.indices = SAMPLE_LABELS),
      .message = "label 0 is 2, but must lie in 0 to 1"},
     {0},
 };
-OP(linear_cross_entropy, .inputs = 3, .optional = 4, .shape = linear_cross_entropy_shape,
+OP(linear_cross_entropy, .inputs = 3, .optional = 4, .shape = RULE(linear_cross_entropy_shape),
    .forward = linear_cross_entropy_forward, .backward = linear_cross_entropy_backward,
-   .good = SAMPLES(linear_cross_entropy_good), .bad = SAMPLES(linear_cross_entropy_bad));
+   .good = RULE(linear_cross_entropy_good), .bad = RULE(linear_cross_entropy_bad));

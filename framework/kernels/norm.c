@@ -71,21 +71,21 @@ static void layer_norm_backward(struct qkv_tensor *y)
 }
 
 static const struct qkv_sample layer_norm_good[] = {
-    {"matrix", {IN(3, 5), IN(5), IN(5)}, .options = {.epsilon = 1e-5}},
-    {"odd width", {IN(2, 17), IN(17), IN(17)}, .options = {.epsilon = 1e-6}},
-    {"three axes", {IN(2, 2, 4), IN(4), IN(4)}, .options = {.epsilon = 0.1}},
-    {"one column", {IN(3, 1), IN(1), IN(1)}, .options = {.epsilon = 0.5}},
-    {"constant input", {IN(3, 4), IN(4), IN(4)}, .options = {.epsilon = 0.1}, .constant = 1},
+    {"matrix", {IN(3, 5), IN(5), IN(5)}, .options = WITH(.epsilon = 1e-5)},
+    {"odd width", {IN(2, 17), IN(17), IN(17)}, .options = WITH(.epsilon = 1e-6)},
+    {"three axes", {IN(2, 2, 4), IN(4), IN(4)}, .options = WITH(.epsilon = 0.1)},
+    {"one column", {IN(3, 1), IN(1), IN(1)}, .options = WITH(.epsilon = 0.5)},
+    {"constant input", {IN(3, 4), IN(4), IN(4)}, .options = WITH(.epsilon = 0.1), .constant = 1},
     {0},
 };
 static const struct qkv_sample layer_norm_bad[] = {
     {"gain", {IN(3, 5), IN(3), IN(5)}, .message = "gain is [3], but must be [5]"},
     {"bias", {IN(3, 5), IN(5), IN(3)}, .message = "bias is [3], but must be [5]"},
-    {"epsilon", {IN(3, 5), IN(5), IN(5)}, .options = {.epsilon = -1}, .message = "epsilon is -1"},
+    {"epsilon", {IN(3, 5), IN(5), IN(5)}, .options = WITH(.epsilon = -1), .message = "epsilon is -1"},
     {0},
 };
-OP(layer_norm, .inputs = 3, .shape = layer_norm_shape, .forward = layer_norm_forward,
-   .backward = layer_norm_backward, .good = SAMPLES(layer_norm_good), .bad = SAMPLES(layer_norm_bad));
+OP(layer_norm, .inputs = 3, .shape = RULE(layer_norm_shape), .forward = layer_norm_forward,
+   .backward = layer_norm_backward, .good = RULE(layer_norm_good), .bad = RULE(layer_norm_bad));
 
 /* ---- rms_norm: y = x r gain, r = 1 / sqrt(mean(x^2) + epsilon)
  * with g = dy gain:  dx = r (g - x r^2 mean(g x)), dgain += dy x r.  saved: r of each row ---- */
@@ -133,14 +133,14 @@ static void rms_norm_backward(struct qkv_tensor *y)
 }
 
 static const struct qkv_sample rms_norm_good[] = {
-    {"matrix", {IN(3, 5), IN(5)}, .options = {.epsilon = 1e-5}},
-    {"odd width", {IN(2, 17), IN(17)}, .options = {.epsilon = 1e-6}},
-    {"three axes", {IN(2, 2, 4), IN(4)}, .options = {.epsilon = 0.1}},
+    {"matrix", {IN(3, 5), IN(5)}, .options = WITH(.epsilon = 1e-5)},
+    {"odd width", {IN(2, 17), IN(17)}, .options = WITH(.epsilon = 1e-6)},
+    {"three axes", {IN(2, 2, 4), IN(4)}, .options = WITH(.epsilon = 0.1)},
     {0},
 };
 static const struct qkv_sample rms_norm_bad[] = {
     {"gain", {IN(3, 5), IN(3)}, .message = "gain is [3], but must be [5]"},
     {0},
 };
-OP(rms_norm, .inputs = 2, .shape = rms_norm_shape, .forward = rms_norm_forward, .backward = rms_norm_backward,
-   .good = SAMPLES(rms_norm_good), .bad = SAMPLES(rms_norm_bad));
+OP(rms_norm, .inputs = 2, .shape = RULE(rms_norm_shape), .forward = rms_norm_forward,
+   .backward = rms_norm_backward, .good = RULE(rms_norm_good), .bad = RULE(rms_norm_bad));

@@ -392,25 +392,27 @@ static const int64_t ONE_STARTS[] = {0, 1}, ONE_LENGTHS[] = {1, 1};
 #define ONE    .queries = {2, ONE_STARTS, ONE_LENGTHS}
 
 static const struct qkv_sample rnn_good[] = {
-    {"ragged, rows outside", {IN(9, 3), IN(3, 3)}, .options = {RAGGED}},
-    {"from a state, reverse", {IN(8, 3), IN(3, 3), IN(3, 3)}, .options = {RAGGED, .reverse = true}},
+    {"ragged, rows outside", {IN(9, 3), IN(3, 3)}, .options = WITH(RAGGED)},
+    {"from a state, reverse", {IN(8, 3), IN(3, 3), IN(3, 3)}, .options = WITH(RAGGED, .reverse = true)},
     {"one sentence", {IN(4, 2), IN(2, 2)}},
     {0},
 };
 static const struct qkv_sample gru_good[] = {
-    {"ragged, rows outside", {IN(9, 9), IN(3, 9), IN(3)}, .options = {RAGGED}},
-    {"from a state, reverse", {IN(8, 9), IN(3, 9), IN(3), IN(3, 3)}, .options = {RAGGED, .reverse = true}},
-    {"no bias, one word each", {IN(2, 6), IN(2, 6), {0}, IN(2, 2)}, .options = {ONE}},
-    {"an empty sentence", {IN(8, 6), IN(2, 6), IN(2), IN(3, 2)}, .options = {EMPTY}},
+    {"ragged, rows outside", {IN(9, 9), IN(3, 9), IN(3)}, .options = WITH(RAGGED)},
+    {"from a state, reverse",
+     {IN(8, 9), IN(3, 9), IN(3), IN(3, 3)},
+     .options = WITH(RAGGED, .reverse = true)},
+    {"no bias, one word each", {IN(2, 6), IN(2, 6), {0}, IN(2, 2)}, .options = WITH(ONE)},
+    {"an empty sentence", {IN(8, 6), IN(2, 6), IN(2), IN(3, 2)}, .options = WITH(EMPTY)},
     {"one sentence, constant gates", {IN(4, 6), IN(2, 6), IN(2)}, .constant = 1},
     {0},
 };
 static const struct qkv_sample lstm_good[] = {
-    {"ragged, rows outside", {IN(9, 12), IN(3, 12)}, .options = {RAGGED}},
-    {"from a state, reverse", {IN(8, 12), IN(3, 12), IN(3, 6)}, .options = {RAGGED, .reverse = true}},
-    {"one word each", {IN(2, 8), IN(2, 8)}, .options = {ONE}},
-    {"one word each, from a state", {IN(2, 8), IN(2, 8), IN(2, 4)}, .options = {ONE}},
-    {"an empty sentence", {IN(8, 8), IN(2, 8), IN(3, 4)}, .options = {EMPTY}},
+    {"ragged, rows outside", {IN(9, 12), IN(3, 12)}, .options = WITH(RAGGED)},
+    {"from a state, reverse", {IN(8, 12), IN(3, 12), IN(3, 6)}, .options = WITH(RAGGED, .reverse = true)},
+    {"one word each", {IN(2, 8), IN(2, 8)}, .options = WITH(ONE)},
+    {"one word each, from a state", {IN(2, 8), IN(2, 8), IN(2, 4)}, .options = WITH(ONE)},
+    {"an empty sentence", {IN(8, 8), IN(2, 8), IN(3, 4)}, .options = WITH(EMPTY)},
     {"one sentence, constant weight", {IN(5, 8), IN(2, 8)}, .constant = 2},
     {0},
 };
@@ -423,7 +425,7 @@ static const struct qkv_sample gru_bad[] = {
     {"bias", {IN(8, 9), IN(3, 9), IN(9)}, .message = "bias is [9], but must be [3]"},
     {"initial",
      {IN(8, 9), IN(3, 9), IN(3), IN(1, 3)},
-     .options = {RAGGED},
+     .options = WITH(RAGGED),
      .message = "initial is [1, 3], but must be [3, 3]"},
     {0},
 };
@@ -431,17 +433,17 @@ static const struct qkv_sample lstm_bad[] = {
     {"weight", {IN(8, 12), IN(4, 12)}, .message = "weight is [4, 12], but must be [H, 4 H]"},
     {"initial",
      {IN(8, 12), IN(3, 12), IN(3, 3)},
-     .options = {RAGGED},
+     .options = WITH(RAGGED),
      .message = "initial is [3, 3], but must be [3, 6]"},
     {"rows",
      {IN(7, 12), IN(3, 12)},
-     .options = {RAGGED},
+     .options = WITH(RAGGED),
      .message = "segment 2 of gates is rows 4 to 7, but there are 7 rows"},
     {0},
 };
-OP(rnn, .inputs = 3, .optional = 4, .shape = rnn_op_shape, .forward = rnn_op_forward,
-   .backward = rnn_op_backward, .good = SAMPLES(rnn_good), .bad = SAMPLES(rnn_bad));
-OP(gru, .inputs = 4, .optional = 12, .shape = gru_op_shape, .forward = gru_op_forward,
-   .backward = gru_op_backward, .good = SAMPLES(gru_good), .bad = SAMPLES(gru_bad));
-OP(lstm, .inputs = 3, .optional = 4, .shape = lstm_op_shape, .forward = lstm_op_forward,
-   .backward = lstm_op_backward, .good = SAMPLES(lstm_good), .bad = SAMPLES(lstm_bad));
+OP(rnn, .inputs = 3, .optional = 4, .shape = RULE(rnn_op_shape), .forward = rnn_op_forward,
+   .backward = rnn_op_backward, .good = RULE(rnn_good), .bad = RULE(rnn_bad));
+OP(gru, .inputs = 4, .optional = 12, .shape = RULE(gru_op_shape), .forward = gru_op_forward,
+   .backward = gru_op_backward, .good = RULE(gru_good), .bad = RULE(gru_bad));
+OP(lstm, .inputs = 3, .optional = 4, .shape = RULE(lstm_op_shape), .forward = lstm_op_forward,
+   .backward = lstm_op_backward, .good = RULE(lstm_good), .bad = RULE(lstm_bad));

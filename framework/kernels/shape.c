@@ -51,19 +51,19 @@ static void reshape_backward(struct qkv_tensor *y)
 }
 
 static const struct qkv_sample reshape_good[] = {
-    {"flat", {IN(3, 4)}, .options = {.shape = {1, {12}}}},
-    {"four axes", {IN(3, 4)}, .options = {.shape = {4, {2, 3, 1, 2}}}},
+    {"flat", {IN(3, 4)}, .options = WITH(.shape = {1, {12}})},
+    {"four axes", {IN(3, 4)}, .options = WITH(.shape = {4, {2, 3, 1, 2}})},
     {0},
 };
 static const struct qkv_sample reshape_bad[] = {
     {"count",
      {IN(3, 4)},
-     .options = {.shape = {2, {3, 5}}},
+     .options = WITH(.shape = {2, {3, 5}}),
      .message = "input is [3, 4], which cannot become [3, 5]"},
     {0},
 };
-OP(reshape, .inputs = 1, .in_place = true, .shape = reshape_shape, .forward = reshape_forward,
-   .backward = reshape_backward, .good = SAMPLES(reshape_good), .bad = SAMPLES(reshape_bad));
+OP(reshape, .inputs = 1, .in_place = true, .shape = RULE(reshape_shape), .forward = reshape_forward,
+   .backward = reshape_backward, .good = RULE(reshape_good), .bad = RULE(reshape_bad));
 
 /* ---- permute: y[.., i_p(k), ..] = x[.., i_k, ..] ---- */
 
@@ -128,21 +128,21 @@ static void permute_backward(struct qkv_tensor *y)
 }
 
 static const struct qkv_sample permute_good[] = {
-    {"transpose", {IN(3, 4)}, .options = {.permutation = {1, 0}}},
-    {"rotate", {IN(2, 3, 4)}, .options = {.permutation = {2, 0, 1}}},
-    {"four axes", {IN(2, 3, 2, 4)}, .options = {.permutation = {0, 2, 3, 1}}},
-    {"vector", {IN(5)}, .options = {.permutation = {0}}},
+    {"transpose", {IN(3, 4)}, .options = WITH(.permutation = {1, 0})},
+    {"rotate", {IN(2, 3, 4)}, .options = WITH(.permutation = {2, 0, 1})},
+    {"four axes", {IN(2, 3, 2, 4)}, .options = WITH(.permutation = {0, 2, 3, 1})},
+    {"vector", {IN(5)}, .options = WITH(.permutation = {0})},
     {0},
 };
 static const struct qkv_sample permute_bad[] = {
     {"twice",
      {IN(3, 4)},
-     .options = {.permutation = {1, 1}},
+     .options = WITH(.permutation = {1, 1}),
      .message = "entry 1 of the permutation is 1, but each of 0 to 1 must occur once"},
     {0},
 };
-OP(permute, .inputs = 1, .shape = permute_shape, .forward = permute_forward, .backward = permute_backward,
-   .good = SAMPLES(permute_good), .bad = SAMPLES(permute_bad));
+OP(permute, .inputs = 1, .shape = RULE(permute_shape), .forward = permute_forward,
+   .backward = permute_backward, .good = RULE(permute_good), .bad = RULE(permute_bad));
 
 /* ---- concat ---- */
 
@@ -191,22 +191,22 @@ static void concat_backward(struct qkv_tensor *y)
 }
 
 static const struct qkv_sample concat_good[] = {
-    {"rows", {IN(2, 3), IN(4, 3)}, .options = {.axis = 0}},
-    {"columns", {IN(2, 3), IN(2, 1)}, .options = {.axis = 1}},
-    {"middle", {IN(2, 1, 2, 2), IN(2, 1, 3, 2)}, .options = {.axis = 2}},
-    {"constant first", {IN(2, 3), IN(2, 2)}, .options = {.axis = 1}, .constant = 1},
+    {"rows", {IN(2, 3), IN(4, 3)}, .options = WITH(.axis = 0)},
+    {"columns", {IN(2, 3), IN(2, 1)}, .options = WITH(.axis = 1)},
+    {"middle", {IN(2, 1, 2, 2), IN(2, 1, 3, 2)}, .options = WITH(.axis = 2)},
+    {"constant first", {IN(2, 3), IN(2, 2)}, .options = WITH(.axis = 1), .constant = 1},
     {0},
 };
 static const struct qkv_sample concat_bad[] = {
     {"other axes",
      {IN(2, 3), IN(3, 2)},
-     .options = {.axis = 0},
+     .options = WITH(.axis = 0),
      .message = "[2, 3] and [3, 2] do not fit along axis 0"},
-    {"axis", {IN(2, 3), IN(2, 3)}, .options = {.axis = 2}, .message = "axis is 2, but input is [2, 3]"},
+    {"axis", {IN(2, 3), IN(2, 3)}, .options = WITH(.axis = 2), .message = "axis is 2, but input is [2, 3]"},
     {0},
 };
-OP(concat, .inputs = 2, .lends = true, .shape = concat_shape, .forward = concat_forward,
-   .backward = concat_backward, .good = SAMPLES(concat_good), .bad = SAMPLES(concat_bad));
+OP(concat, .inputs = 2, .lends = true, .shape = RULE(concat_shape), .forward = concat_forward,
+   .backward = concat_backward, .good = RULE(concat_good), .bad = RULE(concat_bad));
 
 /* ---- slice ---- */
 
@@ -244,20 +244,20 @@ static void slice_backward(struct qkv_tensor *y)
 }
 
 static const struct qkv_sample slice_good[] = {
-    {"columns", {IN(3, 7)}, .options = {.axis = 1, .start = 2, .length = 3}},
-    {"rows", {IN(5, 2)}, .options = {.axis = 0, .start = 4, .length = 1}},
-    {"middle", {IN(2, 3, 2, 2)}, .options = {.axis = 1, .start = 0, .length = 2}},
+    {"columns", {IN(3, 7)}, .options = WITH(.axis = 1, .start = 2, .length = 3)},
+    {"rows", {IN(5, 2)}, .options = WITH(.axis = 0, .start = 4, .length = 1)},
+    {"middle", {IN(2, 3, 2, 2)}, .options = WITH(.axis = 1, .start = 0, .length = 2)},
     {0},
 };
 static const struct qkv_sample slice_bad[] = {
     {"beyond",
      {IN(3, 7)},
-     .options = {.axis = 1, .start = 5, .length = 3},
+     .options = WITH(.axis = 1, .start = 5, .length = 3),
      .message = "elements 5 to 7 of axis 1 are asked for, but input is [3, 7]"},
     {0},
 };
-OP(slice, .inputs = 1, .lends = true, .shape = slice_shape, .forward = slice_forward,
-   .backward = slice_backward, .good = SAMPLES(slice_good), .bad = SAMPLES(slice_bad));
+OP(slice, .inputs = 1, .lends = true, .shape = RULE(slice_shape), .forward = slice_forward,
+   .backward = slice_backward, .good = RULE(slice_good), .bad = RULE(slice_bad));
 
 /* ---- sum, mean: y = factor sum(x);  dx += factor dy, along the axis ---- */
 
@@ -327,15 +327,18 @@ static void mean_backward(struct qkv_tensor *y)
 }
 
 static const struct qkv_sample reduce_good[] = {
-    {"all", {IN(3, 4)}, .options = {.axis = QKV_ALL}}, {"rows", {IN(3, 4)}, .options = {.axis = 0}},
-    {"columns", {IN(3, 4)}, .options = {.axis = 1}},   {"middle", {IN(2, 3, 2, 2)}, .options = {.axis = 1}},
-    {"vector", {IN(5)}, .options = {.axis = 0}},       {0},
-};
-static const struct qkv_sample reduce_bad[] = {
-    {"axis", {IN(3, 4)}, .options = {.axis = 2}, .message = "axis is 2, but input is [3, 4]"},
+    {"all", {IN(3, 4)}, .options = WITH(.axis = QKV_ALL)},
+    {"rows", {IN(3, 4)}, .options = WITH(.axis = 0)},
+    {"columns", {IN(3, 4)}, .options = WITH(.axis = 1)},
+    {"middle", {IN(2, 3, 2, 2)}, .options = WITH(.axis = 1)},
+    {"vector", {IN(5)}, .options = WITH(.axis = 0)},
     {0},
 };
-OP(sum, .inputs = 1, .shape = reduce_shape, .forward = sum_forward, .backward = sum_backward,
-   .good = SAMPLES(reduce_good), .bad = SAMPLES(reduce_bad));
-OP(mean, .inputs = 1, .shape = reduce_shape, .forward = mean_forward, .backward = mean_backward,
-   .good = SAMPLES(reduce_good), .bad = SAMPLES(reduce_bad));
+static const struct qkv_sample reduce_bad[] = {
+    {"axis", {IN(3, 4)}, .options = WITH(.axis = 2), .message = "axis is 2, but input is [3, 4]"},
+    {0},
+};
+OP(sum, .inputs = 1, .shape = RULE(reduce_shape), .forward = sum_forward, .backward = sum_backward,
+   .good = RULE(reduce_good), .bad = RULE(reduce_bad));
+OP(mean, .inputs = 1, .shape = RULE(reduce_shape), .forward = mean_forward, .backward = mean_backward,
+   .good = RULE(reduce_good), .bad = RULE(reduce_bad));

@@ -31,8 +31,8 @@ static void softmax_backward(struct qkv_tensor *y)
     }
 }
 
-OP(softmax, .inputs = 1, .shape = same_as_input, .forward = softmax_forward, .backward = softmax_backward,
-   .good = SAMPLES(rows_good), .bad = SAMPLES(none_bad));
+OP(softmax, .inputs = 1, .shape = RULE(same_as_input), .forward = softmax_forward,
+   .backward = softmax_backward, .good = RULE(rows_good), .bad = RULE(none_bad));
 
 /* ---- log_softmax: y = x - log sum e^x;  dx = dy - e^y sum(dy) ---- */
 
@@ -59,8 +59,8 @@ static void log_softmax_backward(struct qkv_tensor *y)
     }
 }
 
-OP(log_softmax, .inputs = 1, .shape = same_as_input, .forward = log_softmax_forward,
-   .backward = log_softmax_backward, .good = SAMPLES(rows_good), .bad = SAMPLES(none_bad));
+OP(log_softmax, .inputs = 1, .shape = RULE(same_as_input), .forward = log_softmax_forward,
+   .backward = log_softmax_backward, .good = RULE(rows_good), .bad = RULE(none_bad));
 
 /* ---- peaks: y = log sum e^x and the greatest of each run;  dx = e^(x - y0) dy0, and dy of the run at its
  * greatest --
@@ -130,8 +130,8 @@ static const struct qkv_sample peaks_good[] = {
     {"four axes", {IN(2, 1, 2, 4)}},
     {0},
 };
-OP(peaks, .inputs = 1, .shape = peaks_shape, .forward = peaks_forward, .backward = peaks_backward,
-   .good = SAMPLES(peaks_good), .bad = SAMPLES(none_bad));
+OP(peaks, .inputs = 1, .shape = RULE(peaks_shape), .forward = peaks_forward, .backward = peaks_backward,
+   .good = RULE(peaks_good), .bad = RULE(none_bad));
 
 /* ---- segment_softmax: softmax per column, over the rows of a segment; rows outside all segments are 0 ----
  */
@@ -182,19 +182,19 @@ static void segment_softmax_backward(struct qkv_tensor *y)
 
 static const int64_t SAMPLE_STARTS[] = {0, 3, 4, 4}, SAMPLE_LENGTHS[] = {3, 1, 0, 2};
 static const struct qkv_sample segment_softmax_good[] = {
-    {"ragged, one empty", {IN(6, 2)}, .options = {.queries = {4, SAMPLE_STARTS, SAMPLE_LENGTHS}}},
-    {"rows outside", {IN(8, 1)}, .options = {.queries = {4, SAMPLE_STARTS, SAMPLE_LENGTHS}}},
+    {"ragged, one empty", {IN(6, 2)}, .options = WITH(.queries = {4, SAMPLE_STARTS, SAMPLE_LENGTHS})},
+    {"rows outside", {IN(8, 1)}, .options = WITH(.queries = {4, SAMPLE_STARTS, SAMPLE_LENGTHS})},
     {"whole", {IN(5, 3)}},
     {0},
 };
 static const struct qkv_sample segment_softmax_bad[] = {
     {"too few rows",
      {IN(5, 2)},
-     .options = {.queries = {4, SAMPLE_STARTS, SAMPLE_LENGTHS}},
+     .options = WITH(.queries = {4, SAMPLE_STARTS, SAMPLE_LENGTHS}),
      .message = "segment 3 of input is rows 4 to 5, but there are 5 rows"},
     {"a vector", {IN(5)}, .message = "input is [5], but must have 2 axes"},
     {0},
 };
-OP(segment_softmax, .inputs = 1, .shape = segment_softmax_shape, .forward = segment_softmax_forward,
-   .backward = segment_softmax_backward, .good = SAMPLES(segment_softmax_good),
-   .bad = SAMPLES(segment_softmax_bad));
+OP(segment_softmax, .inputs = 1, .shape = RULE(segment_softmax_shape), .forward = segment_softmax_forward,
+   .backward = segment_softmax_backward, .good = RULE(segment_softmax_good),
+   .bad = RULE(segment_softmax_bad));

@@ -1,0 +1,121 @@
+/* The products of tiles.h. */
+#include "kernels/tiles.h"
+
+#include "kernels/gemm.h"
+#include "kernels/softmax.h"
+
+/* ---- small ones: up to 4 rows of the result, a vector wide, stay in registers while k goes by ---- */
+
+enum { STRIP_ROWS = 4 };
+
+/* strip16 and so on: c [rows, columns] (+)= a' b, where b is 16 wide and c may be narrower; a' [i, l] is
+ * a[i * a_row + l * a_step]. `rows` is a constant where this is called. */
+#define STRIP(lanes)                                                                                         \
+    static inline __attribute__((always_inline)) void strip##lanes(                                          \
+        const int rows, int64_t columns, int64_t k, const real *a, int64_t a_row, int64_t a_step,            \
+        const real *b, int64_t ldb, bool add, real *c, int64_t ldc)                                          \
+    {                                                                                                        \
+        vector##lanes sum[STRIP_ROWS];                                                                       \
+        _Pragma("GCC unroll 4") for (int i = 0; i < rows; i++) sum[i] = (vector##lanes){0};                  \
+        for (int64_t l = 0; l < k; l++) {                                                                    \
+            vector##lanes row = *(const vector##lanes *)(b + l * ldb);                                       \
+            _Pragma("GCC unroll 4") for (int i = 0; i < rows; i++) sum[i] +=                                 \
+                a[i * a_row + l * a_step] * row;                                                             \
+        }                                                                                                    \
+        _Pragma("GCC unroll 4") for (int i = 0; i < rows; i++)                                               \
+        {                                                                                                    \
+            if (columns == lanes) {                                                                          \
+                vector##lanes *to = (vector##lanes *)(c + i * ldc);                                          \
+                if (add) sum[i] += *to;                                                                      \
+                *to = sum[i];                                                                                \
+                continue;                                                                                    \
+            }                                                                                                \
+            for (int64_t j = 0; j < columns; j++) c[i * ldc + j] = (add ? c[i * ldc + j] : 0) + sum[i][j];   \
+        }                                                                                                    \
+    }
+STRIP(16)
+STRIP(8)
+STRIP(4)
+#undef STRIP
+
+/* c [m, columns] for one strip of columns, 4 rows at a time. */
+#define STRIPS(lanes, m, columns, k, a, a_row, a_step, b, ldb, add, c, ldc)                                  \
+    do {                                                                                                     \
+        int64_t i_ = 0;                                                                                      \
+        for (; i_ + STRIP_ROWS <= (m); i_ += STRIP_ROWS)                                                     \
+            strip##lanes(STRIP_ROWS, columns, k, (a) + i_ * (a_row), a_row, a_step, b, ldb, add,             \
+                         (c) + i_ * (ldc), ldc);                                                             \
+        if ((m)-i_ >= 2) {                                                                                   \
+            strip##lanes(2, columns, k, (a) + i_ * (a_row), a_row, a_step, b, ldb, add, (c) + i_ * (ldc),    \
+                         ldc);                                                                               \
+            i_ += 2;                                                                                         \
+        }                                                                                                    \
+        if (i_ < (m))                                                                                        \
+            strip##lanes(1, columns, k, (a) + i_ * (a_row), a_row, a_step, b, ldb, add, (c) + i_ * (ldc),    \
+                         ldc);                                                                               \
+    } while (0)
+
+static ONCE void small_product(int64_t m, int64_t n, int64_t k, const real *a, int64_t a_row, int64_t a_step,
+                               const real *b, int64_t ldb, bool add, real *c, int64_t ldc)
+{
+    int64_t j = 0;
+    for (; j + 16 <= n; j += 16) STRIPS(16, m, 16, k, a, a_row, a_step, b + j, ldb, add, c + j, ldc);
+    if (j + 8 <= n) {
+        STRIPS(8, m, 8, k, a, a_row, a_step, b + j, ldb, add, c + j, ldc);
+        j += 8;
+    }
+    if (j + 4 <= n) {
+        STRIPS(4, m, 4, k, a, a_row, a_step, b + j, ldb, add, c + j, ldc);
+        j += 4;
+    }
+    for (; j < n; j++)
+        for (int64_t i = 0; i < m; i++) {
+            real sum = add ? c[i * ldc + j] : 0;
+            for (int64_t l = 0; l < k; l++) sum += a[i * a_row + l * a_step] * b[l * ldb + j];
+            c[i * ldc + j] = sum;
+        }
+}
+
+/* ---- of any size ---- */
+
+void tile_product(int64_t m, int64_t n, int64_t k, const real *a, int64_t lda, const real *b, int64_t ldb,
+                  bool add, real *c, int64_t ldc)
+{
+    if (m * n * k >= LIBRARY_PRODUCT)
+        gemm(false, false, m, n, k, a, lda, b, ldb, add, c, ldc);
+    else
+        small_product(m, n, k, a, lda, 1, b, ldb, add, c, ldc);
+}
+
+void tile_product_transposed(int64_t m, int64_t n, int64_t k, const real *a, int64_t lda, const real *b,
+                             int64_t ldb, real *c, int64_t ldc)
+{
+    if (m * n * k >= LIBRARY_PRODUCT)
+        gemm(true, false, m, n, k, a, lda, b, ldb, 1, c, ldc);
+    else
+        small_product(m, n, k, a, 1, lda, b, ldb, true, c, ldc);
+}
+
+void tile_scores(int64_t m, int64_t n, int64_t k, const real *a, int64_t lda, const real *b, int64_t ldb,
+                 real *c, int64_t ldc, real *work)
+{
+    if (m * n * k >= LIBRARY_PRODUCT) {
+        gemm(false, true, m, n, k, a, lda, b, ldb, 0, c, ldc);
+        return;
+    }
+    if (m < 4) { /* a few queries, as while decoding: transposing would cost more than it saves */
+        for (int64_t i = 0; i < m; i++)
+            for (int64_t j = 0; j < n; j++) c[i * ldc + j] = row_dot(k, a + i * lda, b + j * ldb);
+        return;
+    }
+    int64_t width = padded(n);
+    for (int64_t l = 0; l < k; l++) {
+        real *restrict to = work + l * width;
+        for (int64_t j = 0; j < n; j++) to[j] = b[j * ldb + l];
+        for (int64_t j = n; j < width; j++) to[j] = 0;
+    }
+    for (int64_t j = 0; j < n; j += 16) {
+        int64_t columns = n - j < 16 ? n - j : 16;
+        STRIPS(16, m, columns, k, a, lda, 1, work + j, width, false, c + j, ldc);
+    }
+}
