@@ -17,6 +17,7 @@ enum { VECTOR_BYTES = 16, TILE_ROWS = 6 };
 enum {
     LANES = VECTOR_BYTES / sizeof(real),
     TILE_COLUMNS = 2 * LANES,
+    CACHE_LINE = 64,
     MOST_INNER = 32768 / (TILE_COLUMNS * sizeof(real)), /* a panel stays in the first-level cache */
 };
 
@@ -120,12 +121,15 @@ static void pack_columns(int64_t k, int64_t columns, const real *b, int64_t ldb,
 
 /* ---- tiles ---- */
 
-/* Where a product goes: c [m, n] = product + bias + beta c; bias [n] or NULL. */
+/* Where a product goes: c [m, n] = product + bias + beta c; bias [n] or NULL. Each tile also fetches the next
+ * `each` bytes of `soon` into the cache, which the caller needs afterwards. */
 struct into {
     real *c;
     int64_t ldc;
     real beta;
     const real *bias;
+    const char *soon;
+    int64_t each;
 };
 
 static inline struct into into_at(struct into into, int64_t row, int64_t column)
@@ -207,8 +211,11 @@ static inline __attribute__((always_inline)) void tiles(int64_t rows, int64_t co
                                                         const real *panel, int64_t step, struct into into)
 {
     int64_t i = 0;
-    for (; i + TILE_ROWS <= rows; i += TILE_ROWS)
+    for (; i + TILE_ROWS <= rows; i += TILE_ROWS) {
+        for (int64_t at = 0; at < into.each; at += CACHE_LINE) __builtin_prefetch(into.soon + at);
         tile(TILE_ROWS, columns, k, a + i * a_row, a_row, a_step, panel, step, into_at(into, i, 0));
+        if (into.each > 0) into.soon += into.each;
+    }
 #define ROWS(number)                                                                                         \
     if (number < TILE_ROWS && rows - i >= number) {                                                          \
         tile(number < TILE_ROWS ? number : TILE_ROWS, columns, k, a + i * a_row, a_row, a_step, panel, step, \
@@ -261,6 +268,7 @@ static void by_tiles(bool transpose_a, bool transpose_b, bool direct, int64_t m,
             else
                 pack_rows(inner, columns, b + l * ldb + j, ldb, panel);
             panel_tiles(m, columns, inner, rest, a_row, a_step, panel, into_at(into, 0, j));
+            if (into.each > 0) into.soon += m / TILE_ROWS * into.each;
         }
     }
 }
@@ -430,7 +438,20 @@ static void make_piece(void *context, int piece)
 void VARIANT(qkv_, gemm)(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const real *a,
                          int64_t lda, const real *b, int64_t ldb, real beta, real *c, int64_t ldc)
 {
-    struct into into = {c, ldc, beta, NULL};
+    struct into into = {c, ldc, beta, NULL, NULL, 0};
+    struct product p = product_of(transpose_a, transpose_b, m, n, k, a, lda, b, ldb, into);
+    make_columns(&p, 0, n);
+}
+
+void VARIANT(qkv_, gemm_ahead)(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
+                               const real *a, int64_t lda, const real *b, int64_t ldb, real beta, real *c,
+                               int64_t ldc, const real *soon, int64_t count)
+{
+    struct into into = {c, ldc, beta, NULL, (const char *)soon, 0};
+    int64_t across = (n + TILE_COLUMNS - 1) / TILE_COLUMNS, deep = (k + MOST_INNER - 1) / MOST_INNER;
+    int64_t whole = m / TILE_ROWS * across * deep;
+    int64_t lines = (count * (int64_t)sizeof(real) + CACHE_LINE - 1) / CACHE_LINE;
+    if (whole > 0) into.each = (lines + whole - 1) / whole * CACHE_LINE;
     struct product p = product_of(transpose_a, transpose_b, m, n, k, a, lda, b, ldb, into);
     make_columns(&p, 0, n);
 }
@@ -440,7 +461,7 @@ void VARIANT(qkv_, gemm_bias)(struct qkv_workers *workers, bool transpose_b, int
                               real *c, int64_t ldc)
 {
     enum { PIECES = 4 }; /* of a page at most, as memory is read fastest */
-    struct into into = {c, ldc, 0, bias};
+    struct into into = {c, ldc, 0, bias, NULL, 0};
     struct product p = product_of(false, transpose_b, m, n, k, a, lda, b, ldb, into);
     p.piece = (n / PIECES + TILE_COLUMNS - 1) / TILE_COLUMNS * TILE_COLUMNS;
     if (p.piece > RUN) p.piece = RUN;

@@ -11,6 +11,11 @@
 void VARIANT(qkv_, gemm)(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const real *a,
                          int64_t lda, const real *b, int64_t ldb, real beta, real *c, int64_t ldc);
 
+/* The same, while the `count` numbers at `soon` come into the cache, because they are needed next. */
+void VARIANT(qkv_, gemm_ahead)(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
+                               const real *a, int64_t lda, const real *b, int64_t ldb, real beta, real *c,
+                               int64_t ldc, const real *soon, int64_t count);
+
 /* c [m, n] = a [m, k] b' + bias [n] in every row; bias may be NULL. Where b is large its columns are split
  * among the workers, which may be NULL. */
 void VARIANT(qkv_, gemm_bias)(struct qkv_workers *workers, bool transpose_b, int64_t m, int64_t n, int64_t k,
@@ -21,6 +26,13 @@ static inline void gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n
                         int64_t lda, const real *b, int64_t ldb, real beta, real *c, int64_t ldc)
 {
     VARIANT(qkv_, gemm)(transpose_a, transpose_b, m, n, k, a, lda, b, ldb, beta, c, ldc);
+}
+
+static inline void gemm_ahead(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
+                              const real *a, int64_t lda, const real *b, int64_t ldb, real beta, real *c,
+                              int64_t ldc, const real *soon, int64_t count)
+{
+    VARIANT(qkv_, gemm_ahead)(transpose_a, transpose_b, m, n, k, a, lda, b, ldb, beta, c, ldc, soon, count);
 }
 
 static inline void gemm_bias(struct qkv_workers *workers, bool transpose_b, int64_t m, int64_t n, int64_t k,

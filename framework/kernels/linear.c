@@ -123,9 +123,9 @@ static void linear_backward(struct qkv_tensor *y)
     const real *dy = y->gradient;
     real beta;
     real *dx = claim_gradient(x, &beta);
-    if (dx)
-        gemm(false, !transposed, rows, inner, columns, dy, columns, weight->value, qkv_columns(weight), beta,
-             dx, inner);
+    if (dx) /* x has not been read since forward: without this, dW would wait for it */
+        gemm_ahead(false, !transposed, rows, inner, columns, dy, columns, weight->value, qkv_columns(weight),
+                   beta, dx, inner, x->value, x->count);
     real *dw = claim_gradient(weight, &beta);
     if (dw && !transposed)
         gemm(true, false, inner, columns, rows, x->value, inner, dy, columns, beta, dw, columns);
