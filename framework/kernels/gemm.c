@@ -222,7 +222,8 @@ static inline __attribute__((always_inline)) void tiles(int64_t rows, int64_t co
              into_at(into, i, 0));                                                                           \
         i += number;                                                                                         \
     }
-    ROWS(8)
+    if (rows - i < 10) ROWS(8) /* 10 and 11 are sooner made as 6 and 4: a tile of 2 waits for its own sums */
+    ROWS(6)
     ROWS(4)
     ROWS(2)
     ROWS(1)
