@@ -38,13 +38,32 @@ static double draw(const struct qkv_sample *sample, int input, int64_t i, uint64
     return drawn < 0.5 ? -0.1 - 1.8 * drawn : 0.1 + 1.8 * (drawn - 0.5);
 }
 
+static struct qkv_shape shape_of(const struct qkv_sample_input *input)
+{
+    struct qkv_shape shape = {.rank = input->rank};
+    for (int a = 0; a < QKV_MAX_RANK; a++) shape.size[a] = input->size[a];
+    return shape;
+}
+
+static struct qkv_options options_of(const struct qkv_sample_options *sample)
+{
+    if (!sample) return (struct qkv_options){0};
+    struct qkv_options options = {
+#define OPTION(type, name) .name = sample->name,
+        QKV_SAMPLE_OPTIONS(OPTION)
+#undef OPTION
+    };
+    options.shape = shape_of(&sample->shape);
+    for (int a = 0; a < QKV_MAX_RANK; a++) options.permutation[a] = sample->permutation[a];
+    return options;
+}
+
 /* float32 graphs get the numbers rounded, so both precisions must start from such. */
 static void make_inputs(struct scene *scene, const struct setting *setting)
 {
     const struct qkv_sample *sample = setting->sample;
     for (int k = 0; k < qkv_op_rule(setting->op)->inputs; k++) {
-        struct qkv_shape shape = {.rank = sample->input[k].rank};
-        for (int a = 0; a < QKV_MAX_RANK; a++) shape.size[a] = sample->input[k].size[a];
+        struct qkv_shape shape = shape_of(&sample->input[k]);
         if (!shape.rank) continue;
         if (setting->alias[1] && k == setting->alias[1]) {
             scene->input[k] = scene->input[setting->alias[0]];
@@ -72,8 +91,8 @@ static struct scene scene_of(enum qkv_dtype dtype, const struct setting *setting
     struct qkv_random random = {.seed = setting->seed, .step = 7};
     qkv_graph_set_dropout(scene.graph, &random);
     make_inputs(&scene, setting);
-    const struct qkv_options *options = setting->sample->options, none = {0};
-    scene.result = scene.y = qkv_node(scene.graph, setting->op, scene.input, options ? options : &none);
+    const struct qkv_options options = options_of(setting->sample->options);
+    scene.result = scene.y = qkv_node(scene.graph, setting->op, scene.input, &options);
     if (!scene.y || !setting->used_again) return scene;
     struct qkv_tensor *flat = qkv_reshape(scene.graph, scene.y, QKV_SHAPE(scene.y->count));
     for (int k = 0; k < QKV_MAX_INPUTS; k++) {

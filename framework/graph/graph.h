@@ -77,13 +77,47 @@ struct qkv_sample_input {
     int16_t rank, size[QKV_MAX_RANK];
 };
 
+/* Options of a sample in few bytes: those of struct qkv_options that samples have, by the same names. */
+#define QKV_SAMPLE_OPTIONS(OPTION)                                                                           \
+    OPTION(double, factor)                                                                                   \
+    OPTION(double, epsilon)                                                                                  \
+    OPTION(double, rate)                                                                                     \
+    OPTION(double, smoothing)                                                                                \
+    OPTION(const int32_t *, indices)                                                                         \
+    OPTION(const int64_t *, first)                                                                           \
+    OPTION(struct qkv_segments, queries)                                                                     \
+    OPTION(struct qkv_segments, keys)                                                                        \
+    OPTION(int8_t, axis)                                                                                     \
+    OPTION(int8_t, start)                                                                                    \
+    OPTION(int8_t, length)                                                                                   \
+    OPTION(int8_t, heads)                                                                                    \
+    OPTION(int8_t, key_heads)                                                                                \
+    OPTION(int8_t, window)                                                                                   \
+    OPTION(int8_t, globals)                                                                                  \
+    OPTION(int8_t, distance)                                                                                 \
+    OPTION(int8_t, index_count)                                                                              \
+    OPTION(uint8_t, kernel)                                                                                  \
+    OPTION(bool, transpose_a)                                                                                \
+    OPTION(bool, transpose_b)                                                                                \
+    OPTION(bool, causal)                                                                                     \
+    OPTION(bool, alibi)                                                                                      \
+    OPTION(bool, reverse)
+
+struct qkv_sample_options {
+#define OPTION(type, name) type name;
+    QKV_SAMPLE_OPTIONS(OPTION)
+#undef OPTION
+    struct qkv_sample_input shape;
+    int8_t permutation[QKV_MAX_RANK];
+};
+
 /* An op called with certain shapes and options: one that must work, which the gradient check runs, or one
  * that must be refused with `message`. A list ends with a sample whose `name` is NULL. */
 struct qkv_sample {
     const char *name;
     struct qkv_sample_input input[QKV_MAX_INPUTS];
-    const struct qkv_options *options; /* NULL: all 0 */
-    const char *message;               /* of bad samples: what the error must contain */
+    const struct qkv_sample_options *options; /* NULL: all 0 */
+    const char *message;                      /* of bad samples: what the error must contain */
     float low, high;  /* inputs are drawn from +-[0.1, 1], or from [low, high] where these differ */
     uint8_t constant; /* bit i: input i gets no gradient */
     uint8_t binary;   /* bit i: input i holds only 0 and 1 */

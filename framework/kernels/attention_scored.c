@@ -169,7 +169,7 @@ static real bell(const struct qkv_tensor *y, struct window window, int64_t j)
     return fast_exp(-far * far / 2);
 }
 
-static void attention_local_forward(struct qkv_tensor *y)
+SMALL static void attention_local_forward(struct qkv_tensor *y)
 {
     const real *scores = y->input[0]->value, *center = y->input[1]->value;
     real *weights = y->value, *soft = y->saved;
@@ -186,7 +186,7 @@ static void attention_local_forward(struct qkv_tensor *y)
     }
 }
 
-static void attention_local_backward(struct qkv_tensor *y)
+SMALL static void attention_local_backward(struct qkv_tensor *y)
 {
     const real *center = y->input[1]->value, *weights = y->value, *soft = y->saved, *dw = y->gradient;
     real *ds = gradient_of(y->input[0]), *dcenter = gradient_of(y->input[1]);

@@ -44,6 +44,9 @@ typedef double real;
  * five variants of each file. */
 #define ONCE __attribute__((noinline, unused))
 
+/* What takes little time beside the ops around it, or runs seldom: compiled to be small. */
+#define SMALL __attribute__((cold))
+
 /* Shape rules and samples are the same in every variant: they are compiled once, for the table that
  * qkv_op_rule looks into. So nothing in a shape rule may depend on `real` or the instruction set: not what it
  * keeps, and not its scratch. */
@@ -54,7 +57,7 @@ typedef double real;
 #endif
 
 /* Options of a sample: WITH(.factor = 2). */
-#define WITH(...) (&(const struct qkv_options){__VA_ARGS__})
+#define WITH(...) (&(const struct qkv_sample_options){__VA_ARGS__})
 
 /* Shapes of sample inputs: IN(2, 3). */
 #define IN(...)                                                                                              \

@@ -8,6 +8,14 @@
 
 enum { STRIP_ROWS = 4 };
 
+/* Sums that are to stay in registers need their loop unrolled. Where they do not fit in any, code is saved.
+ */
+#ifdef __AVX2__
+#    define TIGHT _Pragma("GCC unroll 4")
+#else
+#    define TIGHT
+#endif
+
 /* strip16 and so on: c [rows, columns] (+)= a' b, where b is 16 wide and c may be narrower; a' [i, l] is
  * a[i * a_row + l * a_step]. `rows` is a constant where this is called. */
 #define STRIP(lanes)                                                                                         \
@@ -16,13 +24,12 @@ enum { STRIP_ROWS = 4 };
         const real *b, int64_t ldb, bool add, real *c, int64_t ldc)                                          \
     {                                                                                                        \
         vector##lanes sum[STRIP_ROWS];                                                                       \
-        _Pragma("GCC unroll 4") for (int i = 0; i < rows; i++) sum[i] = (vector##lanes){0};                  \
+        TIGHT for (int i = 0; i < rows; i++) sum[i] = (vector##lanes){0};                                    \
         for (int64_t l = 0; l < k; l++) {                                                                    \
             vector##lanes row = *(const vector##lanes *)(b + l * ldb);                                       \
-            _Pragma("GCC unroll 4") for (int i = 0; i < rows; i++) sum[i] +=                                 \
-                a[i * a_row + l * a_step] * row;                                                             \
+            TIGHT for (int i = 0; i < rows; i++) sum[i] += a[i * a_row + l * a_step] * row;                  \
         }                                                                                                    \
-        _Pragma("GCC unroll 4") for (int i = 0; i < rows; i++)                                               \
+        TIGHT for (int i = 0; i < rows; i++)                                                                 \
         {                                                                                                    \
             if (columns == lanes) {                                                                          \
                 vector##lanes *to = (vector##lanes *)(c + i * ldc);                                          \
