@@ -35,7 +35,7 @@ void qkv_graph_reset(struct qkv_graph *graph)
     qkv_arena_reset(&graph->arena);
     graph->first = graph->last = graph->computed = NULL;
     graph->scratch = NULL;
-    graph->scratch_count = graph->scratch_wanted = 0;
+    graph->scratch_count = graph->scratch_wanted = graph->scratch_kept = 0;
     graph->dropping = 0;
     graph->leaf = NULL;
     graph->planned = NULL;
@@ -184,7 +184,9 @@ static struct qkv_tensor *finish(struct qkv_tensor *tensor)
     if ((!tensor->value && !planned) || (own_gradient && !tensor->gradient) ||
         (tensor->saved_count && !tensor->saved))
         return qkv_graph_fail(graph, "out of memory for a tensor of shape %s", qkv_shape_text(tensor->shape));
-    if (tensor->scratch > graph->scratch_wanted) graph->scratch_wanted = tensor->scratch;
+    int64_t scratch = tensor->scratch > tensor->scratch_forward ? tensor->scratch : tensor->scratch_forward;
+    if (tensor->scratch > graph->scratch_kept) graph->scratch_kept = tensor->scratch;
+    if (scratch > graph->scratch_wanted) graph->scratch_wanted = scratch;
     if (graph->scratch_wanted > graph->scratch_count) {
         graph->scratch_count = graph->scratch_wanted;
         graph->scratch = qkv_arena_allocate(&graph->arena, (size_t)graph->scratch_count * graph->size);

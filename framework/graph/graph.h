@@ -29,6 +29,7 @@ struct qkv_tensor {
     void *weights;       /* attention: what the op's `weights` has made */
     int64_t saved_count; /* set by the shape rule */
     int64_t scratch;     /* set by the shape rule: numbers that forward or backward need while they run */
+    int64_t scratch_forward; /* the same where forward alone needs them: later, gradients may stand there */
     struct qkv_tensor *first_consumer; /* the last one that backward comes to */
     bool passed;                       /* a parameter's gradient: the turn has been passed on */
     int consumers;                     /* inputs of other nodes that are this one */
@@ -50,6 +51,7 @@ struct qkv_graph {
     struct qkv_tensor *first, *last, *computed; /* computed: the last node that forward has run */
     void *scratch;
     int64_t scratch_count, scratch_wanted;
+    int64_t scratch_kept; /* at its start: what backward needs, then the gradients that stand in it */
 
     bool gradients, drops_out, failed;
     bool shares;                /* tensors between leaves and result share memory */

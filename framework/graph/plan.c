@@ -1,6 +1,17 @@
 /* Where the values and gradients of a graph stand whose tensors share memory. */
 #include "graph/graph.h"
 
+/* Memory for a gradient: working space that forward alone needed, as long as there is some, or new. */
+static void *gradient_memory(struct qkv_graph *graph, int64_t count)
+{
+    enum { ALIGNED_NUMBERS = 16 };
+    int64_t at = (graph->scratch_kept + ALIGNED_NUMBERS - 1) / ALIGNED_NUMBERS * ALIGNED_NUMBERS;
+    if (at + count > graph->scratch_count)
+        return qkv_arena_allocate(&graph->arena, (size_t)count * graph->size);
+    graph->scratch_kept = at + count;
+    return (char *)graph->scratch + (size_t)at * graph->size;
+}
+
 /* Gives x the smallest spare piece that is large enough, or new memory; false where there is none. */
 static bool give_piece(struct qkv_tensor *x, struct qkv_piece **spares)
 {
@@ -12,7 +23,7 @@ static bool give_piece(struct qkv_tensor *x, struct qkv_piece **spares)
         *best = x->piece->next;
     } else {
         x->own.count = x->count;
-        x->own.memory = qkv_arena_allocate(&x->graph->arena, (size_t)x->count * x->graph->size);
+        x->own.memory = gradient_memory(x->graph, x->count);
         x->piece = &x->own;
     }
     x->gradient = x->piece->memory;

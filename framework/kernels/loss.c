@@ -192,7 +192,8 @@ static bool linear_cross_entropy_shape(struct qkv_tensor *y)
     /* The tiles, all of a block where they come again; the maxima by tile; m, S, sum and label of the logits.
      */
     int64_t block = block_rows(rows, classes);
-    y->scratch = block * ((y->needs_gradient ? classes : TILE_CLASSES) + tile_count(classes) + ROW_NUMBERS);
+    y->scratch_forward =
+        block * ((y->needs_gradient ? classes : TILE_CLASSES) + tile_count(classes) + ROW_NUMBERS);
     return true;
 }
 

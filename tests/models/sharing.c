@@ -156,3 +156,26 @@ Test(sharing, results_written_over_their_inputs_are_the_same)
         cr_expect_eq(memcmp(gradient[0], gradient[1], sizeof gradient[0]), 0, "op %d", (int)i);
     }
 }
+
+Test(sharing, gradients_stand_where_the_loss_has_worked)
+{
+    enum { ROWS = 40, WIDTH = 24, CLASSES = 700 };
+    static const int32_t LABELS[ROWS] = {3, 699, 0, 511, 512, 3};
+    size_t added[2];
+    for (int share = 0; share < 2; share++) {
+        struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+        qkv_graph_share_memory(graph, share);
+        struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(ROWS, WIDTH)),
+                          *weight = qkv_variable(graph, QKV_SHAPE(WIDTH, CLASSES));
+        /* Two values that stay for backward, two gradients at a time. */
+        struct qkv_tensor *hidden = qkv_tanh(graph, qkv_tanh(graph, x));
+        struct qkv_tensor *loss = qkv_linear_cross_entropy(graph, hidden, weight, NULL, false, LABELS, 0, 1);
+        size_t before = qkv_graph_peak_bytes(graph);
+        qkv_graph_plan(graph, loss);
+        added[share] = qkv_graph_peak_bytes(graph) - before;
+        qkv_graph_free(graph);
+    }
+    cr_expect_eq(added[0], 0, "%zu bytes", added[0]);
+    cr_expect_eq(added[1], 2 * ROWS * WIDTH * sizeof(float) + 64,
+                 "%zu bytes: values, a loss and nothing else", added[1]);
+}
