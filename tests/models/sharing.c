@@ -159,13 +159,13 @@ Test(sharing, results_written_over_their_inputs_are_the_same)
 
 Test(sharing, gradients_stand_where_the_loss_has_worked)
 {
-    enum { ROWS = 40, WIDTH = 24, CLASSES = 700 };
-    static const int32_t LABELS[ROWS] = {3, 699, 0, 511, 512, 3};
+    enum { TOKENS = 40, WIDTH = 24, CLASSES = 700 };
+    static const int32_t LABELS[TOKENS] = {3, 699, 0, 511, 512, 3};
     size_t added[2];
     for (int share = 0; share < 2; share++) {
         struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
         qkv_graph_share_memory(graph, share);
-        struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(ROWS, WIDTH)),
+        struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(TOKENS, WIDTH)),
                           *weight = qkv_variable(graph, QKV_SHAPE(WIDTH, CLASSES));
         /* Two values that stay for backward, two gradients at a time. */
         struct qkv_tensor *hidden = qkv_tanh(graph, qkv_tanh(graph, x));
@@ -176,6 +176,6 @@ Test(sharing, gradients_stand_where_the_loss_has_worked)
         qkv_graph_free(graph);
     }
     cr_expect_eq(added[0], 0, "%zu bytes", added[0]);
-    cr_expect_eq(added[1], 2 * ROWS * WIDTH * sizeof(float) + 64,
+    cr_expect_eq(added[1], 2 * TOKENS * WIDTH * sizeof(float) + 64,
                  "%zu bytes: values, a loss and nothing else", added[1]);
 }
