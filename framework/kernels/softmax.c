@@ -104,7 +104,7 @@ static void peaks_forward(struct qkv_tensor *y)
     }
 }
 
-SMALL static void peaks_backward(struct qkv_tensor *y)
+static void peaks_backward(struct qkv_tensor *y)
 {
     struct qkv_tensor *input = y->input[0];
     int64_t rows = qkv_rows(y), columns = qkv_columns(input), runs = qkv_columns(y) - 1;
