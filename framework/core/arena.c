@@ -35,14 +35,18 @@ static struct qkv_arena_chunk *chunk_new(size_t size, size_t used)
 static struct qkv_arena_chunk *find_room(struct qkv_arena *arena, size_t size)
 {
     size_t held = 0;
-    struct qkv_arena_chunk *last = arena->current;
-    for (struct qkv_arena_chunk *chunk = arena->current; chunk; chunk = chunk->next) {
-        if (chunk->size - chunk->used >= size) return chunk;
+    bool open = false; /* from the current one on */
+    struct qkv_arena_chunk *last = NULL;
+    for (struct qkv_arena_chunk *chunk = arena->first; chunk; chunk = chunk->next) {
+        open = open || chunk == arena->current;
+        if (open && chunk->size - chunk->used >= size) return chunk;
         held += chunk->size;
         last = chunk;
     }
     size_t wanted = held > SMALLEST_CHUNK ? held : SMALLEST_CHUNK;
-    struct qkv_arena_chunk *chunk = chunk_new(wanted > size ? wanted : size, size);
+    /* On large pages only where one array takes it all: chained chunks are joined soon, and in one that was
+     * only filled to find out how much is needed a number here and there would make whole pages be there. */
+    struct qkv_arena_chunk *chunk = wanted > size ? chunk_new(wanted, 0) : chunk_new(size, size);
     if (!chunk && wanted > size) chunk = chunk_new(size, size);
     if (!chunk) return NULL;
     if (last)
