@@ -133,62 +133,93 @@ static void short_softmax(int64_t rows, int64_t columns, int64_t first, int64_t 
     }
 }
 
-/* The sums of four vectors of 16, beside each other: by halves, because sums of one vector after the other
- * would take four times as long as their products. */
-static inline void four_sums(const vector16 x[4], real sums[4])
-{
-    vector4 s[4];
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) {
-        vector4 part[4];
-        memcpy(part, &x[i], sizeof part);
-        s[i] = (part[0] + part[1]) + (part[2] + part[3]);
-    }
-    const vector4 column[4] = {{s[0][0], s[1][0], s[2][0], s[3][0]},
-                               {s[0][1], s[1][1], s[2][1], s[3][1]},
-                               {s[0][2], s[1][2], s[2][2], s[3][2]},
-                               {s[0][3], s[1][3], s[2][3], s[3][3]}};
-    *(vector4 *)sums = (column[0] + column[1]) + (column[2] + column[3]);
-}
-
-/* Scores of one query with n keys, four at a time; of the last four some may be the last key once more. */
+/* Scores of one query with n keys. */
 static void dots(int64_t width, int64_t n, const real *query, const real *key, int64_t ld, real scale,
                  real *scores)
 {
-    if (width % 16) {
-        for (int64_t j = 0; j < n; j++) scores[j] = scale * row_dot(width, query, key + j * ld);
-        return;
-    }
-    for (int64_t j = 0; j < n; j += 4) {
-        const real *of[4];
-        vector16 sum[4] = {{0}};
+    for (int64_t j = 0; j < n; j++) scores[j] = scale * row_dot(width, query, key + j * ld);
+}
+
+/* As many heads are searched together as fit whole vectors of scores: those of a key stand beside each other,
+ * and `KEYS` keys are a vector. */
+enum { HEADS = LANES < 4 ? LANES : 4, KEYS = LANES / HEADS, SHORT_VECTORS = SHORT_ROW / KEYS };
+
+/* Scores of keys j .. j + KEYS - 1; those behind the last are -infinity. */
+static inline vector scores_of(const struct attention *a, const real *const query[HEADS],
+                               const real *const key[HEADS], int64_t j, int64_t n)
+{
+    vector x[LANES], scores;
+    int64_t at[KEYS];
+#pragma GCC unroll 16
+    for (int i = 0; i < LANES; i++) x[i] = (vector){0};
 #pragma GCC unroll 4
-        for (int64_t i = 0; i < 4; i++) of[i] = key + (j + i < n ? j + i : n - 1) * ld;
-        for (int64_t l = 0; l < width; l += 16) {
-            vector16 left = *(const vector16 *)(query + l);
-#pragma GCC unroll 4
-            for (int i = 0; i < 4; i++) sum[i] += left * *(const vector16 *)(of[i] + l);
-        }
-        real four[4];
-        four_sums(sum, four);
-        for (int64_t i = 0; i < 4 && j + i < n; i++) scores[j + i] = scale * four[i];
+    for (int k = 0; k < KEYS; k++) at[k] = (j + k < n ? j + k : n - 1) * a->key_ld;
+    for (int64_t l = 0; l < a->key_width; l += LANES)
+#pragma GCC unroll 16
+        for (int i = 0; i < LANES; i++)
+            x[i] += load(query[i % HEADS] + l) * load(key[i % HEADS] + at[i / HEADS] + l);
+    sums_beside(x, &scores);
+    scores *= a->scale;
+    if (j + KEYS > n)
+        for (int i = 0; i < LANES; i++) scores[i] = i / HEADS < n - j ? scores[i] : (real)-INFINITY;
+    return scores;
+}
+
+/* Turns each lane into the greatest, or the sum, of the lanes of its head. */
+static inline vector over_keys(vector x, bool sum)
+{
+    real lane[LANES];
+    store(lane, x);
+#pragma GCC unroll 16
+    for (int i = HEADS; i < LANES; i++) {
+        real *to = &lane[i % HEADS];
+        *to = sum ? *to + lane[i] : lane[i] > *to ? lane[i] : *to;
     }
+#pragma GCC unroll 16
+    for (int i = HEADS; i < LANES; i++) lane[i] = lane[i % HEADS];
+    return load(lane);
+}
+
+/* Weights of HEADS heads, from `first` on, for few keys. */
+static void short_heads(const struct attention *a, const struct pair *p, int64_t first, real *weights)
+{
+    vector x[SHORT_VECTORS], most = (vector){0} - (real)INFINITY, sum = {0};
+    const real *query[HEADS], *key[HEADS];
+    int64_t n = p->keys, vectors = (n + KEYS - 1) / KEYS;
+    for (int h = 0; h < HEADS; h++) {
+        struct head head = head_at(a, p, first + h);
+        query[h] = a->query + head.query;
+        key[h] = a->key + head.key;
+    }
+    for (int64_t v = 0; v < vectors; v++) {
+        x[v] = scores_of(a, query, key, v * KEYS, n);
+        for (int i = 0; i < LANES; i++) most[i] = x[v][i] > most[i] ? x[v][i] : most[i];
+    }
+    most = over_keys(most, false);
+    for (int64_t v = 0; v < vectors; v++) {
+        x[v] -= most;
+        for (int i = 0; i < LANES; i++) x[v][i] = fast_exp(x[v][i]);
+        sum += x[v];
+    }
+    sum = 1 / over_keys(sum, true);
+    for (int64_t v = 0; v < vectors; v++) x[v] *= sum;
+    for (int h = 0; h < HEADS; h++)
+        for (int64_t j = 0; j < n; j++) weights[h * n + j] = ((const real *)x)[j * HEADS + h];
 }
 
 static void single_weights(struct qkv_tensor *y, const struct attention *a, const struct place *place)
 {
     const struct pair *p = &place->head.pair;
     real *weights = (real *)y->saved + place->at;
-    for (int64_t h = 0; h < a->heads; h++) {
+    int64_t h = 0;
+    if (p->keys <= SHORT_ROW && a->key_width % LANES == 0)
+        for (; h + HEADS <= a->heads; h += HEADS) short_heads(a, p, h, weights + h * p->keys);
+    for (; h < a->heads; h++) {
         struct head head = head_at(a, p, h);
         dots(a->key_width, p->keys, a->query + head.query, a->key + head.key, a->key_ld, a->scale,
              weights + h * p->keys);
+        row_softmax(p->keys, weights + h * p->keys, weights + h * p->keys);
     }
-    if (p->keys < SHORT_ROW) {
-        short_softmax(a->heads, p->keys, p->keys, 0, weights);
-        return;
-    }
-    for (int64_t h = 0; h < a->heads; h++) row_softmax(p->keys, weights + h * p->keys, weights + h * p->keys);
 }
 
 static void block_weights(struct qkv_tensor *y, const struct attention *a, const struct place *place)

@@ -1,37 +1,24 @@
 /* Matrix products. The library's way of making them - copy both sides, then multiply - costs more than the
  * product where matrices are as small as those of a toy, so these are made here: a tile of the result stays
  * in registers while a row of one side and a panel of the other, 2 vectors wide, go by (Goto and van de Geijn
- * 2008). Vectors are those of the compiler, as wide as the instruction set of the variant has them. */
+ * 2008). */
 #include "kernels/gemm.h"
+
+#include "kernels/softmax.h"
 
 #include <cblas.h>
 
 #if defined(__AVX512F__)
-enum { VECTOR_BYTES = 64, TILE_ROWS = 12 }; /* 24 of 32 registers hold the tile */
-#elif defined(__AVX2__)
-enum { VECTOR_BYTES = 32, TILE_ROWS = 6 }; /* 12 of 16 */
+enum { TILE_ROWS = 12 }; /* 24 of 32 registers hold the tile */
 #else
-enum { VECTOR_BYTES = 16, TILE_ROWS = 6 };
+enum { TILE_ROWS = 6 }; /* with AVX2, 12 of 16 */
 #endif
 
 enum {
-    LANES = VECTOR_BYTES / sizeof(real),
     TILE_COLUMNS = 2 * LANES,
     CACHE_LINE = 64,
     MOST_INNER = 32768 / (TILE_COLUMNS * sizeof(real)), /* a panel stays in the first-level cache */
 };
-
-typedef real vector __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(real)), may_alias));
-
-static inline vector load(const real *from)
-{
-    return *(const vector *)from;
-}
-
-static inline void store(real *to, vector x)
-{
-    *(vector *)to = x;
-}
 
 /* ---- panels: [k, TILE_COLUMNS] of b', in a run, zeros behind the last column ---- */
 
@@ -49,64 +36,26 @@ static void pack_rows(int64_t k, int64_t columns, const real *b, int64_t ldb, re
             panel[l * TILE_COLUMNS + j] = j < columns ? b[l * ldb + j] : 0;
 }
 
-/* Interleaves the first or the second halves of two vectors: a0 b0 a1 b1 ... */
-#if defined(__has_builtin)
-#    if __has_builtin(__builtin_shufflevector)
-#        define HAVE_SHUFFLE
-#    endif
-#endif
-#ifdef HAVE_SHUFFLE
-static inline vector zip(vector a, vector b, bool second)
-{
-    switch ((int)LANES) {
-#    if defined(__AVX512F__) && defined(QKV_KERNEL_IS_float32)
-    case 16:
-        return second ? __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30,
-                                                15, 31)
-                      : __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-#    elif defined(__AVX512F__) || (defined(__AVX2__) && defined(QKV_KERNEL_IS_float32))
-    case 8:
-        return second ? __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
-                      : __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
-#    elif defined(__AVX2__) || defined(QKV_KERNEL_IS_float32)
-    case 4:
-        return second ? __builtin_shufflevector(a, b, 2, 6, 3, 7) : __builtin_shufflevector(a, b, 0, 4, 1, 5);
-#    else
-    case 2:
-        return second ? __builtin_shufflevector(a, b, 1, 3) : __builtin_shufflevector(a, b, 0, 2);
-#    endif
-    default:
-        return a;
-    }
-}
-
 /* LANES x LANES numbers, transposed: row i meets row i + LANES / 2 again and again, like cards that are
  * shuffled. */
 static inline void transpose_block(const real *from, int64_t ld, real *to, int64_t to_ld)
 {
     vector x[LANES], y[LANES];
-#    pragma GCC unroll 16
+#pragma GCC unroll 16
     for (int i = 0; i < LANES; i++) x[i] = load(from + i * ld);
-#    pragma GCC unroll 4
+#pragma GCC unroll 4
     for (int round = 1; round < LANES; round *= 2) {
-#    pragma GCC unroll 16
+#pragma GCC unroll 16
         for (int i = 0; i < LANES / 2; i++) {
             y[2 * i] = zip(x[i], x[i + LANES / 2], false);
             y[2 * i + 1] = zip(x[i], x[i + LANES / 2], true);
         }
-#    pragma GCC unroll 16
+#pragma GCC unroll 16
         for (int i = 0; i < LANES; i++) x[i] = y[i];
     }
-#    pragma GCC unroll 16
+#pragma GCC unroll 16
     for (int i = 0; i < LANES; i++) store(to + i * to_ld, x[i]);
 }
-#else
-static inline void transpose_block(const real *from, int64_t ld, real *to, int64_t to_ld)
-{
-    for (int i = 0; i < LANES; i++)
-        for (int j = 0; j < LANES; j++) to[i * to_ld + j] = from[j * ld + i];
-}
-#endif
 
 /* The same where b' is b [n, k] transposed. */
 static void pack_columns(int64_t k, int64_t columns, const real *b, int64_t ldb, real *panel)
@@ -163,11 +112,12 @@ static ONCE void put_narrow(int rows, int64_t columns, const real *spread, struc
 }
 
 /* Of c `rows` rows and at most TILE_COLUMNS columns; a' [i, l] is a[i * a_row + l * a_step], row l of b'
- * starts at panel + l * step and has all TILE_COLUMNS. `rows` is a constant where this is called, so that the
- * tile stays in registers. */
+ * starts at panel + l * step and has all TILE_COLUMNS. Where `next` is not NULL, next + l * next_step is
+ * fetched. `rows` is a constant where this is called, so that the tile stays in registers. */
 static inline __attribute__((always_inline)) void tile(const int rows, int64_t columns, int64_t k,
                                                        const real *a, int64_t a_row, int64_t a_step,
-                                                       const real *panel, int64_t step, struct into into)
+                                                       const real *panel, int64_t step, const real *next,
+                                                       int64_t next_step, struct into into)
 {
     vector sum[TILE_ROWS][2];
 #pragma GCC unroll 16
@@ -180,6 +130,7 @@ static inline __attribute__((always_inline)) void tile(const int rows, int64_t c
     }
     for (int64_t l = 0; l < k; l++) {
         vector left = load(panel + l * step), right = load(panel + l * step + LANES);
+        if (next) __builtin_prefetch(next + l * next_step, 0, 2);
 #pragma GCC unroll 16
         for (int i = 0; i < rows; i++) {
             real factor = a[i * a_row + l * a_step];
@@ -188,10 +139,25 @@ static inline __attribute__((always_inline)) void tile(const int rows, int64_t c
         }
     }
     if (columns == TILE_COLUMNS) {
+        if (into.bias) {
+            vector left = load(into.bias), right = load(into.bias + LANES);
+#pragma GCC unroll 16
+            for (int i = 0; i < rows; i++) {
+                sum[i][0] += left;
+                sum[i][1] += right;
+            }
+        }
+        if (into.beta > 0) {
+#pragma GCC unroll 16
+            for (int i = 0; i < rows; i++) {
+                sum[i][0] += into.beta * load(into.c + i * into.ldc);
+                sum[i][1] += into.beta * load(into.c + i * into.ldc + LANES);
+            }
+        }
 #pragma GCC unroll 16
         for (int i = 0; i < rows; i++) {
-            put(sum[i][0], into, i, 0);
-            put(sum[i][1], into, i, LANES);
+            store(into.c + i * into.ldc, sum[i][0]);
+            store(into.c + i * into.ldc + LANES, sum[i][1]);
         }
         return;
     }
@@ -213,13 +179,13 @@ static inline __attribute__((always_inline)) void tiles(int64_t rows, int64_t co
     int64_t i = 0;
     for (; i + TILE_ROWS <= rows; i += TILE_ROWS) {
         for (int64_t at = 0; at < into.each; at += CACHE_LINE) __builtin_prefetch(into.soon + at);
-        tile(TILE_ROWS, columns, k, a + i * a_row, a_row, a_step, panel, step, into_at(into, i, 0));
+        tile(TILE_ROWS, columns, k, a + i * a_row, a_row, a_step, panel, step, NULL, 0, into_at(into, i, 0));
         if (into.each > 0) into.soon += into.each;
     }
 #define ROWS(number)                                                                                         \
     if (number < TILE_ROWS && rows - i >= number) {                                                          \
         tile(number < TILE_ROWS ? number : TILE_ROWS, columns, k, a + i * a_row, a_row, a_step, panel, step, \
-             into_at(into, i, 0));                                                                           \
+             NULL, 0, into_at(into, i, 0));                                                                  \
         i += number;                                                                                         \
     }
     if (rows - i < 10) ROWS(8) /* 10 and 11 are sooner made as 6 and 4: a tile of 2 waits for its own sums */
@@ -238,6 +204,13 @@ static ONCE void panel_tiles(int64_t rows, int64_t columns, int64_t k, const rea
     tiles(rows, columns, k, a, a_row, a_step, panel, TILE_COLUMNS, into);
 }
 
+/* A whole tile that meanwhile fetches a column of cache lines from b's next panel. */
+static ONCE void tile_ahead(int64_t k, const real *a, int64_t a_row, int64_t a_step, const real *panel,
+                            const real *next, int64_t next_step, struct into into)
+{
+    tile(TILE_ROWS, TILE_COLUMNS, k, a, a_row, a_step, panel, TILE_COLUMNS, next, next_step, into);
+}
+
 static ONCE void direct_tiles(int64_t rows, int64_t k, const real *a, int64_t a_row, int64_t a_step,
                               const real *b, int64_t ldb, struct into into)
 {
@@ -245,9 +218,11 @@ static ONCE void direct_tiles(int64_t rows, int64_t k, const real *a, int64_t a_
 }
 
 /* `direct`: b is read where it stands, which pays where its rows are in a cache and so few rows of a go by
- * that a panel would not be used again. */
-static void by_tiles(bool transpose_a, bool transpose_b, bool direct, int64_t m, int64_t n, int64_t k,
-                     const real *a, int64_t lda, const real *b, int64_t ldb, struct into into)
+ * that a panel would not be used again. `ahead`: b, not transposed, comes from afar; what a panel takes of it
+ * is fetched while the one before it is multiplied: its rows lie too far apart for the processor to foresee.
+ */
+static void by_tiles(bool transpose_a, bool transpose_b, bool direct, bool ahead, int64_t m, int64_t n,
+                     int64_t k, const real *a, int64_t lda, const real *b, int64_t ldb, struct into into)
 {
     _Alignas(64) real panel[MOST_INNER * TILE_COLUMNS];
     int64_t a_row = transpose_a ? 1 : lda, a_step = transpose_a ? lda : 1;
@@ -268,7 +243,14 @@ static void by_tiles(bool transpose_a, bool transpose_b, bool direct, int64_t m,
                 pack_columns(inner, columns, b + j * ldb + l, ldb, panel);
             else
                 pack_rows(inner, columns, b + l * ldb + j, ldb, panel);
-            panel_tiles(m, columns, inner, rest, a_row, a_step, panel, into_at(into, 0, j));
+            int64_t done = 0;
+            const real *next = b + l * ldb + j + TILE_COLUMNS;
+            for (; ahead && n - j >= 2 * TILE_COLUMNS && done < 2 * TILE_ROWS && done + TILE_ROWS <= m;
+                 done += TILE_ROWS, next += LANES)
+                tile_ahead(inner, rest + done * a_row, a_row, a_step, panel, next, ldb,
+                           into_at(into, done, j));
+            panel_tiles(m - done, columns, inner, rest + done * a_row, a_row, a_step, panel,
+                        into_at(into, done, j));
             if (into.each > 0) into.soon += m / TILE_ROWS * into.each;
         }
     }
@@ -309,14 +291,14 @@ static inline __attribute__((always_inline)) void near_rows(const int rows, int6
                                                             const real *a, int64_t lda, const real *b,
                                                             int64_t ldb, struct into into)
 {
-    enum { WIDE = 8 };
-    const int wide = rows == 1 ? WIDE : WIDE / 2;
     int64_t j = 0;
-    for (; j + wide * LANES <= n; j += wide * LANES)
-        strip(rows, wide, k, a, lda, b + j, ldb, into_at(into, 0, j));
+    for (; rows == 1 && j + 8 * LANES <= n; j += 8 * LANES)
+        strip(rows, 8, k, a, lda, b + j, ldb, into_at(into, 0, j));
+    /* Four sums at least: of fewer, each waits for the one before it. */
+    for (; j + 4 * LANES <= n; j += 4 * LANES) strip(rows, 4, k, a, lda, b + j, ldb, into_at(into, 0, j));
     for (; j + 2 * LANES <= n; j += 2 * LANES) strip(rows, 2, k, a, lda, b + j, ldb, into_at(into, 0, j));
     for (; j + LANES <= n; j += LANES) strip(rows, 1, k, a, lda, b + j, ldb, into_at(into, 0, j));
-    if (j < n) by_tiles(false, false, false, rows, n - j, k, a, lda, b + j, ldb, into_at(into, 0, j));
+    if (j < n) by_tiles(false, false, false, false, rows, n - j, k, a, lda, b + j, ldb, into_at(into, 0, j));
 }
 
 /* b is large: it goes by once, in the order in which it lies in memory. */
@@ -351,11 +333,7 @@ static void few_rows_transposed(int64_t m, int64_t n, int64_t k, const real *a, 
 {
     for (int64_t j = 0; j < n; j++)
         for (int64_t i = 0; i < m; i++) {
-            const real *restrict x = a + i * lda, *restrict y = b + j * ldb;
-            real sum = 0;
-#pragma omp simd reduction(+ : sum)
-            for (int64_t l = 0; l < k; l++) sum += x[l] * y[l];
-            put_number(sum, into, i, j);
+            put_number(row_dot(k, a + i * lda, b + j * ldb), into, i, j);
         }
 }
 
@@ -384,27 +362,25 @@ static void by_library(bool transpose_a, bool transpose_b, int64_t m, int64_t n,
  * cache close by, so that it is better read once than packed for a few rows. */
 static const double LARGE = 64e6, NEAR = 65536;
 
+static bool is_near(int64_t n, int64_t k)
+{
+    return (double)n * (double)k <= NEAR;
+}
+
+static bool is_large(int64_t m, int64_t n, int64_t k)
+{
+    return (double)m * (double)n * (double)k >= LARGE;
+}
+
 struct product {
     bool transpose_a, transpose_b;
     int64_t m, n, k;
     const real *a, *b;
     int64_t lda, ldb;
     struct into into;
-
-    bool few, near, large;
+    bool ahead;    /* whether to fetch b ahead where it is far: pays in forward */
     int64_t piece; /* columns that a thread takes at a time */
 };
-
-static struct product product_of(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
-                                 const real *a, int64_t lda, const real *b, int64_t ldb, struct into into)
-{
-    struct product p = {transpose_a, transpose_b, m, n, k, a, b, lda, ldb, into};
-    double size = (double)n * (double)k;
-    p.few = !transpose_a && m <= FEW_ROWS;
-    p.near = size <= NEAR;
-    p.large = (double)m * size >= LARGE;
-    return p;
-}
 
 /* Columns first .. first + n - 1, in a way that only depends on the whole product: each number of the result
  * has the same bits, whoever makes it. */
@@ -412,19 +388,20 @@ static void make_columns(const struct product *p, int64_t first, int64_t n)
 {
     const real *b = p->b + first * (p->transpose_b ? p->ldb : 1);
     struct into into = into_at(p->into, 0, first);
-    if (p->few && p->transpose_b && (p->m == 1 || !p->near))
+    bool few = !p->transpose_a && p->m <= FEW_ROWS, near = is_near(p->n, p->k);
+    if (few && p->transpose_b && (p->m == 1 || !near))
         few_rows_transposed(p->m, n, p->k, p->a, p->lda, b, p->ldb, into);
-    else if (p->few && !p->transpose_b && !p->near)
+    else if (few && !p->transpose_b && !near)
         far_rows(p->m, n, p->k, p->a, p->lda, b, p->ldb, into);
-    else if (p->few && !p->transpose_b && p->m == 1)
+    else if (few && !p->transpose_b && p->m == 1)
         near_rows(1, n, p->k, p->a, p->lda, b, p->ldb, into);
-    else if (p->few && !p->transpose_b && p->m == 2)
+    else if (few && !p->transpose_b && p->m == 2)
         near_rows(2, n, p->k, p->a, p->lda, b, p->ldb, into);
-    else if (p->few && !p->transpose_b)
+    else if (few && !p->transpose_b)
         near_rows(3, n, p->k, p->a, p->lda, b, p->ldb, into);
-    else if (!p->large)
-        by_tiles(p->transpose_a, p->transpose_b, !p->transpose_b && p->near && p->m <= TILE_ROWS, p->m, n,
-                 p->k, p->a, p->lda, b, p->ldb, into);
+    else if (!is_large(p->m, p->n, p->k))
+        by_tiles(p->transpose_a, p->transpose_b, !p->transpose_b && near && p->m <= TILE_ROWS,
+                 p->ahead && !p->transpose_b && !near, p->m, n, p->k, p->a, p->lda, b, p->ldb, into);
     else
         by_library(p->transpose_a, p->transpose_b, p->m, n, p->k, p->a, p->lda, b, p->ldb, into);
 }
@@ -440,7 +417,7 @@ void VARIANT(qkv_, gemm)(bool transpose_a, bool transpose_b, int64_t m, int64_t 
                          int64_t lda, const real *b, int64_t ldb, real beta, real *c, int64_t ldc)
 {
     struct into into = {c, ldc, beta, NULL, NULL, 0};
-    struct product p = product_of(transpose_a, transpose_b, m, n, k, a, lda, b, ldb, into);
+    struct product p = {transpose_a, transpose_b, m, n, k, a, b, lda, ldb, into, false, 0};
     make_columns(&p, 0, n);
 }
 
@@ -453,7 +430,7 @@ void VARIANT(qkv_, gemm_ahead)(bool transpose_a, bool transpose_b, int64_t m, in
     int64_t whole = m / TILE_ROWS * across * deep;
     int64_t lines = (count * (int64_t)sizeof(real) + CACHE_LINE - 1) / CACHE_LINE;
     if (whole > 0) into.each = (lines + whole - 1) / whole * CACHE_LINE;
-    struct product p = product_of(transpose_a, transpose_b, m, n, k, a, lda, b, ldb, into);
+    struct product p = {transpose_a, transpose_b, m, n, k, a, b, lda, ldb, into, false, 0};
     make_columns(&p, 0, n);
 }
 
@@ -462,11 +439,10 @@ void VARIANT(qkv_, gemm_bias)(struct qkv_workers *workers, bool transpose_b, int
                               real *c, int64_t ldc)
 {
     enum { PIECES = 4 }; /* of a page at most, as memory is read fastest */
-    struct into into = {c, ldc, 0, bias, NULL, 0};
-    struct product p = product_of(false, transpose_b, m, n, k, a, lda, b, ldb, into);
+    struct product p = {false, transpose_b, m, n, k, a, b, lda, ldb, {c, ldc, 0, bias, NULL, 0}, true, 0};
     p.piece = (n / PIECES + TILE_COLUMNS - 1) / TILE_COLUMNS * TILE_COLUMNS;
     if (p.piece > RUN) p.piece = RUN;
-    if (!workers || p.near || p.large || p.piece < 4 * TILE_COLUMNS)
+    if (!workers || is_near(n, k) || is_large(m, n, k) || p.piece < 4 * TILE_COLUMNS)
         make_columns(&p, 0, n);
     else
         qkv_workers_run(workers, (int)((n + p.piece - 1) / p.piece), make_piece, &p);

@@ -7,6 +7,34 @@ static bool epsilon_is_sound(struct qkv_tensor *y)
     return qkv_refuse(y, "epsilon is %g, but must lie in 0 to 1e9", y->options.epsilon);
 }
 
+/* The sum of (x - mean)^2. */
+static ONCE real row_squares(int64_t n, const real *restrict x, real mean)
+{
+    vector16 lanes = {0};
+    int64_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        vector16 d = *(const vector16 *)(x + i) - mean;
+        lanes += d * d;
+    }
+    real sum = sum_of_lanes(&lanes, &(vector4){0});
+    for (; i < n; i++) sum += (x[i] - mean) * (x[i] - mean);
+    return sum;
+}
+
+/* The sum of a b (x - mean). */
+static ONCE real row_moment(int64_t n, const real *restrict a, const real *restrict b, const real *restrict x,
+                            real mean)
+{
+    vector16 lanes = {0};
+    int64_t i = 0;
+    for (; i + 16 <= n; i += 16)
+        lanes +=
+            *(const vector16 *)(a + i) * *(const vector16 *)(b + i) * (*(const vector16 *)(x + i) - mean);
+    real sum = sum_of_lanes(&lanes, &(vector4){0});
+    for (; i < n; i++) sum += a[i] * b[i] * (x[i] - mean);
+    return sum;
+}
+
 /* ---- layer_norm: n = (x - mean) r, r = 1 / sqrt(variance + epsilon), y = n gain + bias
  * with g = dy gain:  dx = r (g - mean(g) - n mean(g n)), dgain += dy n, dbias += dy.  saved: mean and r of
  * each row ---- */
@@ -28,10 +56,8 @@ static void layer_norm_forward(struct qkv_tensor *y)
     for (int64_t i = 0; i < rows; i++) {
         const real *restrict x = (const real *)y->input[0]->value + i * columns;
         real *restrict out = (real *)y->value + i * columns;
-        real mean = row_sum(columns, x) / (real)columns, variance = 0;
-#pragma omp simd reduction(+ : variance)
-        for (int64_t j = 0; j < columns; j++) variance += (x[j] - mean) * (x[j] - mean);
-        real r = 1 / REAL(sqrt)(variance / (real)columns + epsilon);
+        real mean = row_sum(columns, x) / (real)columns;
+        real r = 1 / REAL(sqrt)(row_squares(columns, x, mean) / (real)columns + epsilon);
         for (int64_t j = 0; j < columns; j++) out[j] = (x[j] - mean) * r * gain[j] + bias[j];
         saved[2 * i] = mean;
         saved[2 * i + 1] = r;
@@ -47,15 +73,8 @@ static void layer_norm_backward(struct qkv_tensor *y)
     for (int64_t i = 0; i < rows; i++) {
         const real *restrict x = (const real *)y->input[0]->value + i * columns;
         const real *restrict dy = (const real *)y->gradient + i * columns;
-        real mean = saved[2 * i], r = saved[2 * i + 1], sum = 0, dot = 0;
-#pragma omp simd reduction(+ : sum, dot)
-        for (int64_t j = 0; j < columns; j++) {
-            real g = dy[j] * gain[j];
-            sum += g;
-            dot += g * (x[j] - mean);
-        }
-        sum /= (real)columns;
-        dot *= r * r / (real)columns; /* mean(g n) r */
+        real mean = saved[2 * i], r = saved[2 * i + 1], sum = row_dot(columns, dy, gain) / (real)columns;
+        real dot = row_moment(columns, dy, gain, x, mean) * r * r / (real)columns; /* mean(g n) r */
         if (dx) {
             real *restrict to = dx + i * columns;
             for (int64_t j = 0; j < columns; j++) {
@@ -119,10 +138,7 @@ static void rms_norm_backward(struct qkv_tensor *y)
     for (int64_t i = 0; i < rows; i++) {
         const real *restrict x = (const real *)y->input[0]->value + i * columns;
         const real *restrict dy = (const real *)y->gradient + i * columns;
-        real r = saved[i], dot = 0;
-#pragma omp simd reduction(+ : dot)
-        for (int64_t j = 0; j < columns; j++) dot += dy[j] * gain[j] * x[j];
-        dot *= r * r / (real)columns;
+        real r = saved[i], dot = row_moment(columns, dy, gain, x, 0) * r * r / (real)columns;
         if (dx) {
             real *restrict to = dx + i * columns;
             for (int64_t j = 0; j < columns; j++) to[j] += r * (dy[j] * gain[j] - x[j] * dot);

@@ -4,47 +4,23 @@
 
 #include "kernels/vector_math.h"
 
-static inline real row_maximum(int64_t n, const real *restrict x)
-{
-    real most = x[0];
-#pragma omp simd reduction(max : most)
-    for (int64_t i = 1; i < n; i++) most = x[i] > most ? x[i] : most;
-    return most;
-}
+#define row_maximum VARIANT(qkv_, row_maximum)
+#define row_sum     VARIANT(qkv_, row_sum)
+#define row_dot     VARIANT(qkv_, row_dot)
+#define row_exp     VARIANT(qkv_, row_exp)
+
+real row_maximum(int64_t n, const real *x); /* n > 0 */
+real row_sum(int64_t n, const real *x);
+real row_dot(int64_t n, const real *a, const real *b);
 
 /* to = exp(from - shift); returns the sum. `from` and `to` may be the same. */
-static inline real row_exp(int64_t n, const real *from, real shift, real *to)
-{
-    real sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < n; i++) {
-        to[i] = fast_exp(from[i] - shift);
-        sum += to[i];
-    }
-    return sum;
-}
+real row_exp(int64_t n, const real *from, real shift, real *to);
 
 /* to = softmax(from); `from` and `to` may be the same. n > 0. */
 static inline void row_softmax(int64_t n, const real *from, real *to)
 {
     real inverse = 1 / row_exp(n, from, row_maximum(n, from), to);
     for (int64_t i = 0; i < n; i++) to[i] *= inverse;
-}
-
-static inline real row_dot(int64_t n, const real *restrict a, const real *restrict b)
-{
-    real sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < n; i++) sum += a[i] * b[i];
-    return sum;
-}
-
-static inline real row_sum(int64_t n, const real *restrict x)
-{
-    real sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < n; i++) sum += x[i];
-    return sum;
 }
 
 #endif

@@ -4,19 +4,10 @@
 #ifndef QKV_KERNELS_TILES_H
 #define QKV_KERNELS_TILES_H
 
-#include "kernels/kernel.h"
+#include "kernels/vector_math.h"
 
 /* Below this many multiplications the loops beat the library. */
 enum { LIBRARY_PRODUCT = 1 << 16 };
-
-/* vector16 and so on: as many numbers, from anywhere. */
-#define LANES_OF(count)                                                                                      \
-    typedef real vector##count                                                                               \
-        __attribute__((vector_size(count * sizeof(real)), aligned(sizeof(real)), may_alias));
-LANES_OF(16)
-LANES_OF(8)
-LANES_OF(4)
-#undef LANES_OF
 
 #define tile_product            VARIANT(qkv_, tile_product)
 #define tile_product_transposed VARIANT(qkv_, tile_product_transposed)

@@ -1,11 +1,11 @@
-/* exp, tanh and the logistic function in a form that the compiler vectorises: no branches, no calls. Float32
- * follows the usual reduction (Cody and Waite 1980): exp(x) = 2^n exp(r), |r| <= ln 2 / 2, with a polynomial
- * for exp(r); within 2 units in the last place of the C library. Float64 is for checking, not for speed, and
- * calls the library. */
+/* exp, tanh and the logistic function in a form that the compiler vectorises: no branches, no
+ * calls. Float32 follows the usual reduction (Cody and Waite 1980): exp(x) = 2^n exp(r), |r| <= ln 2 / 2,
+ * with a polynomial for exp(r); within 2 units in the last place of the C library. Float64 is for checking,
+ * not for speed, and calls the library. */
 #ifndef QKV_KERNELS_VECTOR_MATH_H
 #define QKV_KERNELS_VECTOR_MATH_H
 
-#include "kernels/kernel.h"
+#include "kernels/vectors.h"
 
 #ifdef QKV_KERNEL_IS_float32
 

@@ -98,10 +98,11 @@ Test(fused, attention_is_scores_weights_and_mix)
 /* What every step of decoding runs: sentences of one query, short and long ones, between a longer one. */
 Test(fused, attention_of_single_queries)
 {
-    static const int64_t widths[][3] = {{1, 16, 16}, {3, 16, 5}, {2, 64, 32}, {2, 48, 16}, {4, 5, 7}};
+    static const int64_t widths[][3] = {{1, 16, 16}, {3, 16, 5},  {2, 64, 32}, {2, 48, 16},
+                                        {4, 5, 7},   {4, 16, 16}, {9, 32, 8}};
     static const int64_t query_start[] = {0, 1, 2, 5, 6}, query_length[] = {1, 1, 3, 1, 1};
     static const int64_t key_start[] = {0, 1, 4, 8, 72}, key_length[] = {1, 3, 4, 64, 9};
-    for (int w = 0; w < 5; w++)
+    for (size_t w = 0; w < sizeof widths / sizeof widths[0]; w++)
         for (int causal = 0; causal < 2; causal++) {
             struct scene scene = {
                 .name = causal ? "single queries, causal" : "single queries",

@@ -1,0 +1,95 @@
+/* Vectors are those of the compiler: `vector` as wide as the instruction set of the variant has them,
+ * vector16 and so on of as many numbers in each. They may be read from and written to any place. */
+#ifndef QKV_KERNELS_VECTORS_H
+#define QKV_KERNELS_VECTORS_H
+
+#include "kernels/kernel.h"
+
+#if defined(__AVX512F__)
+enum { VECTOR_BYTES = 64 };
+#elif defined(__AVX2__)
+enum { VECTOR_BYTES = 32 };
+#else
+enum { VECTOR_BYTES = 16 };
+#endif
+
+enum { LANES = VECTOR_BYTES / sizeof(real) };
+
+typedef real vector __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(real)), may_alias));
+
+static inline vector load(const real *from)
+{
+    return *(const vector *)from;
+}
+
+static inline void store(real *to, vector x)
+{
+    *(vector *)to = x;
+}
+
+/* Interleaves the first or the second halves of two vectors: a0 b0 a1 b1 ... */
+#if defined(__has_builtin)
+#    if __has_builtin(__builtin_shufflevector)
+#        define HAVE_SHUFFLE
+#    endif
+#endif
+static inline vector zip(vector a, vector b, bool second)
+{
+#ifdef HAVE_SHUFFLE
+    switch ((int)LANES) {
+#    if defined(__AVX512F__) && defined(QKV_KERNEL_IS_float32)
+    case 16:
+        return second ? __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30,
+                                                15, 31)
+                      : __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+#    elif defined(__AVX512F__) || (defined(__AVX2__) && defined(QKV_KERNEL_IS_float32))
+    case 8:
+        return second ? __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+                      : __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+#    elif defined(__AVX2__) || defined(QKV_KERNEL_IS_float32)
+    case 4:
+        return second ? __builtin_shufflevector(a, b, 2, 6, 3, 7) : __builtin_shufflevector(a, b, 0, 4, 1, 5);
+#    else
+    case 2:
+        return second ? __builtin_shufflevector(a, b, 1, 3) : __builtin_shufflevector(a, b, 0, 2);
+#    endif
+    default:
+        break;
+    }
+#endif
+    vector zipped;
+    for (int i = 0; i < LANES; i++) zipped[i] = (i % 2 ? b : a)[i / 2 + (second ? LANES / 2 : 0)];
+    return zipped;
+}
+
+/* Of as many vectors as each has lanes, the sums beside each other; x is overwritten. Half as many in each
+ * round, which are the halves of two, added and zipped: sums of one after the other would take as long as a
+ * row of 250 numbers each. */
+static inline void sums_beside(vector x[LANES], vector *sums)
+{
+#pragma GCC unroll 4
+    for (int half = LANES / 2; half > 0; half /= 2)
+#pragma GCC unroll 8
+        for (int i = 0; i < half; i++) x[i] = zip(x[i], x[i + half], false) + zip(x[i], x[i + half], true);
+    *sums = x[0];
+}
+
+#define LANES_OF(count)                                                                                      \
+    typedef real vector##count                                                                               \
+        __attribute__((vector_size(count * sizeof(real)), aligned(sizeof(real)), may_alias));
+LANES_OF(16)
+LANES_OF(8)
+LANES_OF(4)
+#undef LANES_OF
+
+/* The sum of a vector and a quarter of one, by halves. `omp simd reduction` adds one lane after the other,
+ * which takes as long as 250 numbers that are summed up side by side. */
+static inline real sum_of_lanes(const vector16 *x, const vector4 *rest)
+{
+    vector4 part[4];
+    memcpy(part, x, sizeof part);
+    vector4 sum = (part[0] + part[1]) + (part[2] + part[3]) + *rest;
+    return (sum[0] + sum[2]) + (sum[1] + sum[3]);
+}
+
+#endif
