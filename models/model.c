@@ -93,19 +93,22 @@ void qkv_decoding_finish(struct qkv_decoding *decoding, struct qkv_tensor *hidde
 {
     struct qkv_tensor *logits = qkv_model_logits(decoding->model, decoding->decoder, hidden);
     struct qkv_tensor *peaks = qkv_peaks(decoding->decoder, logits);
-    if (!peaks) return; /* the graph has failed */
+    struct qkv_tensor *sums = decoding->sums ? qkv_log_sum_exp(decoding->decoder, logits) : NULL;
+    if (!peaks || (decoding->sums && !sums)) return; /* the graph has failed */
     decoding->next = (struct qkv_next){.dtype = qkv_graph_dtype(decoding->decoder),
                                        .classes = decoding->model->target_size,
                                        .logits = qkv_tensor_value(logits),
-                                       .peaks = qkv_tensor_value(peaks)};
+                                       .peaks = qkv_tensor_value(peaks),
+                                       .sums = sums ? qkv_tensor_value(sums) : NULL};
 }
 
 double qkv_next_log_probability(const struct qkv_next *next, int64_t row, int32_t token)
 {
-    int64_t at = row * next->classes + token, peak = row * (1 + qkv_next_runs(next));
+    int64_t at = row * next->classes + token;
+    QKV_BUG(!next->sums, "log-probabilities of a decoding that has no sums");
     if (next->dtype == QKV_FLOAT32)
-        return (double)((const float *)next->logits)[at] - (double)((const float *)next->peaks)[peak];
-    return ((const double *)next->logits)[at] - ((const double *)next->peaks)[peak];
+        return (double)((const float *)next->logits)[at] - (double)((const float *)next->sums)[row];
+    return ((const double *)next->logits)[at] - ((const double *)next->sums)[row];
 }
 
 /* A graph to decode with: the model's parameters, no gradients, no dropout. NULL when memory is out. */
@@ -147,8 +150,9 @@ void qkv_decoding_set_workers(struct qkv_decoding *decoding, struct qkv_workers 
 }
 
 enum qkv_status qkv_decoding_start(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
-                                   int64_t rows, int64_t length, struct qkv_error *error)
+                                   int64_t rows, int64_t length, bool sums, struct qkv_error *error)
 {
+    decoding->sums = sums;
     return decoding->model->kind->decoding->start(decoding, batch, rows, length, error);
 }
 

@@ -13,6 +13,7 @@ struct qkv_decoding {
     struct qkv_graph *encoder, *decoder; /* of a batch, of a step */
     struct qkv_arena arena;              /* of a batch */
     size_t size;                         /* of a number */
+    bool sums;                           /* whether steps give them */
     struct qkv_next next;
 };
 

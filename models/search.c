@@ -36,6 +36,7 @@ struct search {
     const struct qkv_search_options *options;
     struct qkv_decoding *decoding;
     int64_t sentences, step;
+    bool scored;                 /* else the greatest logit decides, and log-probabilities stay 0 */
     struct progress *progress;   /* [sentences] */
     struct qkv_hypothesis *done; /* [sentences * beam] */
     struct node *nodes;
@@ -106,10 +107,10 @@ static int64_t best_candidates(struct search *s, const struct qkv_next *next, in
 {
     int64_t count = 0, room = 2 * s->options->beam_size, runs = qkv_next_runs(next);
     for (int64_t row = first; row < end; row++) {
-        int64_t peaks = row * (1 + runs);
-        double so_far = s->live[row].log_probability - number_at(next, next->peaks, peaks);
+        double so_far = s->live[row].log_probability;
+        if (s->scored) so_far -= number_at(next, next->sums, row);
         for (int64_t run = 0; run < runs; run++) {
-            if (count == room && !(so_far + number_at(next, next->peaks, peaks + 1 + run) >
+            if (count == room && !(so_far + number_at(next, next->peaks, row * runs + run) >
                                    s->candidates[room - 1].log_probability))
                 continue;
             int64_t begin = run * QKV_RUN, stop = begin + QKV_RUN;
@@ -180,6 +181,7 @@ static bool advance_sentence(struct search *s, const struct qkv_next *next, int6
 {
     int64_t sentence = s->live[first].sentence, beam = s->options->beam_size, begin = s->next_rows;
     int64_t count = best_candidates(s, next, first, end);
+    for (int64_t i = 0; !s->scored && i < count; i++) s->candidates[i].log_probability = 0;
     bool last = s->step + 1 >= s->progress[sentence].longest;
     for (int64_t i = 0; i < count && s->next_rows - begin < beam; i++) {
         struct candidate c = s->candidates[i];
@@ -233,6 +235,7 @@ enum qkv_status qkv_search(struct qkv_decoding *decoding, const struct qkv_batch
         .options = options,
         .decoding = decoding,
         .sentences = batch->count,
+        .scored = options->beam_size > 1 || !options->unscored,
         .arena = &translations->arena,
     };
     int64_t beam = options->beam_size, longest = 0;
@@ -250,7 +253,8 @@ enum qkv_status qkv_search(struct qkv_decoding *decoding, const struct qkv_batch
         if (s.progress[i].longest > longest) longest = s.progress[i].longest;
     }
     if (!allocate(&s)) return qkv_error_set(error, "out of memory while searching");
-    if (qkv_decoding_start(decoding, batch, batch->count * beam, longest, error)) return QKV_INVALID;
+    if (qkv_decoding_start(decoding, batch, batch->count * beam, longest, s.scored, error))
+        return QKV_INVALID;
     for (int64_t i = 0; i < batch->count; i++) s.live[s.rows++] = (struct live){i, -1, 0};
     while (s.rows > 0)
         if (advance(&s, error)) return QKV_INVALID;

@@ -108,7 +108,8 @@ static void feed(struct qkv_decoding *decoding, const struct qkv_model *model, c
     int32_t ids[8];
     for (int64_t i = 0; i < count; i++)
         if (batch->target_length[i] > longest) longest = batch->target_length[i];
-    cr_assert_eq(qkv_decoding_start(decoding, batch, count, longest, &error), QKV_OK, "%s", error.message);
+    cr_assert_eq(qkv_decoding_start(decoding, batch, count, longest, true, &error), QKV_OK, "%s",
+                 error.message);
     for (int64_t t = 0; t < longest; t++) {
         for (int64_t r = 0; r < count; r++) {
             int64_t s = sentences[r] = moving ? (r + t) % count : r;

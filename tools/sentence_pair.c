@@ -58,7 +58,7 @@ static enum qkv_status translate(struct sentence_pair *v, int64_t beam, struct q
 {
     const struct qkv_testing_config *testing = &v->run.config.testing;
     const struct qkv_search_options options = {beam ? beam : testing->beam_size, testing->beam_alpha, 1,
-                                               testing->max_output_length};
+                                               testing->max_output_length, true};
     struct qkv_batch_view view;
     v->decoding = qkv_decoding_new(v->run.model);
     if (!v->decoding) return qkv_error_set(error, "out of memory");

@@ -115,6 +115,7 @@ static enum qkv_status open_translator(struct translator *t, const char *run, co
     if (!o->search.beam_size) o->search.beam_size = testing->beam_size;
     if (o->search.length_penalty < 0) o->search.length_penalty = testing->beam_alpha;
     if (!o->search.n_best) o->search.n_best = testing->n_best;
+    o->search.unscored = !o->scores;
     if (!o->search.max_output_length) o->search.max_output_length = testing->max_output_length;
     if (!o->batch_size) o->batch_size = testing->batch_size;
     if (o->search.n_best > o->search.beam_size)

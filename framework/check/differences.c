@@ -13,8 +13,8 @@ static const double ROUNDINGS = 16;
  * deviations. */
 static const double NOISES = 8;
 
-/* From 1e-2 to 1e-6. */
-enum { STEPS = 5 };
+/* From 1e-2 to 1e-7. */
+enum { STEPS = 6 };
 
 /* Below this share of the derivative rounding hides nothing that matters. */
 static const double BLURRED = 1e-4;
@@ -123,21 +123,38 @@ void qkv_probe_measure_noise(struct qkv_probe *probe, const struct qkv_direction
     qkv_probe_restore(probe);
 }
 
+/* Whether what relu reads has other signs than at the last call; those of now are kept. */
+static bool change_sides(struct qkv_probe *probe)
+{
+    bool *positive = probe->positive, changed = false;
+    for (int64_t i = 0; i < probe->path_count; i++) {
+        const struct qkv_tensor *y = probe->path[i];
+        for (int64_t j = 0; y->op == QKV_OP_relu && j < y->count; j++, positive++) {
+            bool now = ((const double *)y->input[0]->value)[j] > 0;
+            changed |= now != *positive;
+            *positive = now;
+        }
+    }
+    return changed;
+}
+
 /* L(+step) - L(-step), taken before summing over y so that what does not change cancels exactly. */
 struct change {
     double value;
     double bend;       /* L(+step) - 2 L(0) + L(-step) */
     double moved, all; /* what rounding may do to the numbers of y that changed, and to all of them */
+    bool crossed;
 };
 
 static struct change difference(struct qkv_probe *probe, const struct qkv_direction *direction, double step)
 {
     move(probe, direction, step);
     evaluate(probe, probe->plus);
+    change_sides(probe);
     move(probe, direction, -step);
     evaluate(probe, probe->minus);
+    struct change change = {.crossed = change_sides(probe)};
     move(probe, direction, 0);
-    struct change change = {0};
     /* Saturated functions such as gelu add numbers of the size of x that cancel: x counts like the result. */
     double moved = direction->element >= 0 ? fabs(*direction->origin) : 0;
     for (int64_t i = 0; i < probe->y->count; i++) {
@@ -171,6 +188,7 @@ static struct qkv_derivative five_points(struct qkv_probe *probe, const struct q
          * is the difference of the slopes on both sides, of which the derivative is one and the rules give
          * the mean. */
         .kink = fabs(4 * half.bend - whole.bend) / (2 * h),
+        .crossed = whole.crossed,
     };
 }
 
@@ -234,7 +252,8 @@ struct qkv_derivative qkv_differentiate_again(struct qkv_probe *probe, const str
     for (int i = 0; i < STEPS; i++, h /= 10) step[i] = five_points(probe, direction, h);
     for (int i = 0; i + 1 < STEPS; i++) {
         double rounding = doubt(step, i);
-        if (!(rounding < best.rounding)) continue;
+        bool spoiled = step[i].crossed && !step[STEPS - 2].crossed;
+        if (spoiled || !(rounding < best.rounding)) continue;
         best = step[i];
         best.rounding = rounding;
     }

@@ -16,6 +16,7 @@ struct qkv_probe {
                                  measurement, [QKV_NOISE_POINTS, y->count] */
     struct qkv_tensor **path; /* room for all nodes: those that the moved leaf reaches, in order */
     int64_t path_count;
+    bool *positive; /* room for all numbers that relu reads: on which side of 0 they were at the last point */
 };
 
 /* What moves: one element of a leaf; or (element -1) a leaf along `along`; or (leaf NULL) all leaves along
@@ -29,8 +30,10 @@ struct qkv_direction {
 /* A derivative with the error that rounding may have caused, and the one that the step may have. */
 struct qkv_derivative {
     double value, rounding, truncation;
-    double kink; /* the error if the function has a kink between the innermost points; rounding where it has
-                    none */
+    double kink;  /* the error if the function has a kink between the innermost points; rounding where it has
+                     none */
+    bool crossed; /* something that relu reads has another sign at one end than at the other: a kink lies
+                     within */
 };
 
 /* A leaf whose gradient is checked: a variable or a bound parameter. */
@@ -56,8 +59,9 @@ void qkv_probe_restore(struct qkv_probe *probe);
 struct qkv_derivative qkv_differentiate(struct qkv_probe *probe, const struct qkv_direction *direction,
                                         double scale);
 
-/* The same with every step, for what seems wrong: it may be a kink that the rules did not see. How much the
- * steps disagree, and the kink that they would not see, is part of the rounding error. */
+/* The same with every step, for what seems wrong: it may be a kink that the rules did not see. Steps that
+ * cross one do not count, as long as there are others. How much the steps disagree, and the kink that they
+ * would not see, is part of the rounding error. */
 struct qkv_derivative qkv_differentiate_again(struct qkv_probe *probe, const struct qkv_direction *direction,
                                               double scale);
 

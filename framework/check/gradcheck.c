@@ -297,17 +297,21 @@ enum qkv_status qkv_check_graph(struct qkv_check_report *report, const char *sub
     if (graph->dtype != QKV_FLOAT64) return qkv_error_set(error, "gradients are checked in float64 only");
     struct qkv_check_options used = *options;
     if (used.tolerance <= 0) used.tolerance = 1e-7;
-    int64_t total = 0, nodes = 0;
-    for (struct qkv_tensor *x = graph->first; x; x = x->next, nodes++)
+    int64_t total = 0, nodes = 0, bent = 1; /* room for none is not asked for */
+    for (struct qkv_tensor *x = graph->first; x; x = x->next, nodes++) {
         total += qkv_is_variable(x) ? x->count : 0;
+        bent += x->op == QKV_OP_relu ? x->count : 0;
+    }
     if (total == 0 || !y->needs_gradient)
         return qkv_error_set(error, "%s has no variable or parameter to check", subject);
     size_t count = (size_t)y->count;
     double *memory = malloc(((QKV_NOISE_POINTS + 5) * count + 3 * (size_t)total) * sizeof *memory);
     struct qkv_tensor **path = malloc((size_t)nodes * sizeof *path);
-    if (!memory || !path) {
+    bool *positive = malloc((size_t)bent * sizeof *positive);
+    if (!memory || !path || !positive) {
         free(memory);
         free(path);
+        free(positive);
         return qkv_error_set(error, "out of memory for the check of %s", subject);
     }
     double *behind = memory + (QKV_NOISE_POINTS + 5) * count;
@@ -315,14 +319,16 @@ enum qkv_status qkv_check_graph(struct qkv_check_report *report, const char *sub
         .report = report,
         .subject = subject,
         .probe = {graph, y, memory, memory + count, memory + 2 * count, memory + 3 * count,
-                  memory + 4 * count, path, 0},
+                  memory + 4 * count, path, 0, positive},
         .options = &used,
         .total = total,
         .analytic = behind,
         .origin = behind + total,
         .along = behind + 2 * total,
     };
+    memset(positive, 0, (size_t)bent * sizeof *positive);
     bool done = run_checks(&run);
+    free(positive);
     free(path);
     free(memory);
     return done ? QKV_OK : qkv_error_set(error, "out of memory for the check of %s", subject);

@@ -116,21 +116,49 @@ static void log_softmax_backward(struct qkv_tensor *y)
 OP(log_softmax, .inputs = 1, .shape = RULE(same_as_input), .forward = log_softmax_forward,
    .backward = log_softmax_backward, .good = RULE(rows_good), .bad = RULE(none_bad));
 
-/* ---- peaks: y = log sum e^x and the greatest of each run;  dx = e^(x - y0) dy0, and dy of the run at its
- * greatest --
- */
+/* ---- log_sum_exp: y = log sum e^x;  dx = e^(x - y) dy ---- */
+
+static bool log_sum_exp_shape(struct qkv_tensor *y)
+{
+    y->shape = y->input[0]->shape;
+    y->shape.size[y->shape.rank - 1] = 1;
+    return true;
+}
+
+static void log_sum_exp_forward(struct qkv_tensor *y)
+{
+    enum { PIECE = 256 }; /* exponentials stay in the first-level cache until they are summed up */
+    int64_t columns = qkv_columns(y->input[0]);
+    for (int64_t i = 0; i < y->count; i++) {
+        const real *x = (const real *)y->input[0]->value + i * columns;
+        real e[PIECE], most = row_maximum(columns, x), sum = 0;
+        for (int64_t j = 0; j < columns; j += PIECE)
+            sum += row_exp(columns - j < PIECE ? columns - j : PIECE, x + j, most, e);
+        ((real *)y->value)[i] = most + REAL(log)(sum);
+    }
+}
+
+static void log_sum_exp_backward(struct qkv_tensor *y)
+{
+    const real *value = y->value, *dy = y->gradient;
+    int64_t columns = qkv_columns(y->input[0]);
+    real *dx = gradient_of(y->input[0]);
+    for (int64_t i = 0; i < y->count; i++, dx += columns) {
+        const real *x = (const real *)y->input[0]->value + i * columns;
+        for (int64_t j = 0; j < columns; j++) dx[j] += fast_exp(x[j] - value[i]) * dy[i];
+    }
+}
+
+OP(log_sum_exp, .inputs = 1, .shape = RULE(log_sum_exp_shape), .forward = log_sum_exp_forward,
+   .backward = log_sum_exp_backward, .good = RULE(rows_good), .bad = RULE(none_bad));
+
+/* ---- peaks: y = the greatest of each run;  dx = dy of the run at its greatest ---- */
 
 static bool peaks_shape(struct qkv_tensor *y)
 {
     y->shape = y->input[0]->shape;
-    y->shape.size[y->shape.rank - 1] = 1 + (qkv_columns(y->input[0]) + QKV_RUN - 1) / QKV_RUN;
+    y->shape.size[y->shape.rank - 1] = (qkv_columns(y->input[0]) + QKV_RUN - 1) / QKV_RUN;
     return true;
-}
-
-static inline int64_t run_length(int64_t columns, int64_t run)
-{
-    int64_t rest = columns - run * QKV_RUN;
-    return rest < QKV_RUN ? rest : QKV_RUN;
 }
 
 /* Of a whole run; from 0 on, so that it is whole vectors. */
@@ -142,41 +170,26 @@ static inline real run_greatest(const real *x)
     return most;
 }
 
-enum { PIECE = 256 }; /* numbers whose exponentials stay in the first-level cache until they are summed up */
-
 static void peaks_forward(struct qkv_tensor *y)
 {
-    const struct qkv_tensor *input = y->input[0];
-    int64_t rows = qkv_rows(y), columns = qkv_columns(input), runs = qkv_columns(y) - 1;
-    for (int64_t i = 0; i < rows; i++) {
-        const real *x = (const real *)input->value + i * columns;
-        real *out = (real *)y->value + i * (1 + runs), sum = 0;
-        for (int64_t r = 0; r < columns / QKV_RUN; r++) out[1 + r] = run_greatest(x + r * QKV_RUN);
-        if (columns % QKV_RUN) out[runs] = row_maximum(columns % QKV_RUN, x + columns - columns % QKV_RUN);
-        real most = row_maximum(runs, out + 1);
-        for (int64_t j = 0; j < columns; j += PIECE) {
-            real e[PIECE];
-            sum += row_exp(columns - j < PIECE ? columns - j : PIECE, x + j, most, e);
-        }
-        out[0] = most + REAL(log)(sum);
+    int64_t columns = qkv_columns(y->input[0]), whole = columns / QKV_RUN, rest = columns % QKV_RUN;
+    const real *x = y->input[0]->value;
+    real *out = y->value;
+    for (int64_t i = qkv_rows(y); i > 0; i--, x += rest) {
+        for (int64_t r = 0; r < whole; r++, x += QKV_RUN) *out++ = run_greatest(x);
+        if (rest) *out++ = row_maximum(rest, x);
     }
 }
 
 static void peaks_backward(struct qkv_tensor *y)
 {
-    struct qkv_tensor *input = y->input[0];
-    int64_t rows = qkv_rows(y), columns = qkv_columns(input), runs = qkv_columns(y) - 1;
-    for (int64_t i = 0; i < rows; i++) {
-        const real *x = (const real *)input->value + i * columns;
-        const real *out = (const real *)y->value + i * (1 + runs),
-                   *dy = (const real *)y->gradient + i * (1 + runs);
-        real *dx = gradient_of(input) + i * columns;
-        for (int64_t j = 0; j < columns; j++) dx[j] += fast_exp(x[j] - out[0]) * dy[0];
-        for (int64_t r = 0; r < runs; r++) {
-            int64_t at = r * QKV_RUN, end = at + run_length(columns, r) - 1;
-            while (at < end && x[at] != out[1 + r]) at++;
-            dx[at] += dy[1 + r];
-        }
+    int64_t columns = qkv_columns(y->input[0]), runs = qkv_columns(y);
+    const real *x = y->input[0]->value, *out = y->value, *dy = y->gradient;
+    real *dx = gradient_of(y->input[0]);
+    for (int64_t i = 0; i < y->count; i++) {
+        int64_t at = i / runs * columns + i % runs * QKV_RUN, end = (i / runs + 1) * columns - 1;
+        while (at < end && x[at] != out[i]) at++;
+        dx[at] += dy[i];
     }
 }
 

@@ -103,8 +103,8 @@ struct qkv_evaluator *qkv_evaluator_new(const struct qkv_model *model, const str
     *e = (struct qkv_evaluator){
         .model = model, .corpus = corpus, .text = target_text, .target = target, .workers = workers};
     e->batch_size = testing->batch_size;
-    e->search =
-        (struct qkv_search_options){testing->beam_size, testing->beam_alpha, 1, testing->max_output_length};
+    e->search = (struct qkv_search_options){testing->beam_size, testing->beam_alpha, 1,
+                                            testing->max_output_length, true};
     struct qkv_batches_options options = {QKV_BATCH_SENTENCE, testing->batch_size, QKV_BATCH_ORDER_LENGTH, 0};
     if (qkv_batches_init(&e->batches, corpus, options, error)) {
         qkv_evaluator_free(e);

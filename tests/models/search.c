@@ -258,6 +258,41 @@ Test(search, a_beam_finds_what_greedy_walks_past)
     cr_expect_gt(better, 2);
 }
 
+/* Without log sums the same translations come out, cut ones too; a beam needs the sums and takes no notice.
+ */
+Test(search, what_is_not_scored_is_the_same_translation)
+{
+    static const int64_t lengths[] = {4, 2, 5, 1, 3};
+    int finished = 0, cut = 0;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct qkv_model *model = model_of(seed);
+        favour(model, QKV_END, 1);
+        struct qkv_batch batch = {0};
+        struct qkv_batch_view view = sources_of(&batch, model, 5, lengths);
+        for (int64_t beam = 1; beam <= 3; beam += 2) {
+            struct qkv_translations scored = {0}, unscored = {0};
+            search(model, &view, (struct qkv_search_options){beam, 0.6, 1, 6, false}, &scored);
+            search(model, &view, (struct qkv_search_options){beam, 0.6, 1, 6, true}, &unscored);
+            for (int64_t i = 0; i < 5; i++) {
+                const struct qkv_hypothesis *a = &scored.best[i], *b = &unscored.best[i];
+                cr_assert_eq(a->length, b->length);
+                cr_expect_arr_eq(a->ids, b->ids, (size_t)a->length * sizeof *a->ids);
+                cr_expect_eq(a->finished, b->finished);
+                cr_expect_eq(b->score, beam == 1 ? 0 : a->score);
+                cr_expect_eq(b->log_probability, beam == 1 ? 0 : a->log_probability);
+                cr_expect_lt(a->score, 0);
+                finished += beam == 1 && a->finished;
+                cut += beam == 1 && !a->finished;
+            }
+            qkv_translations_release(&scored);
+            qkv_translations_release(&unscored);
+        }
+        qkv_batch_release(&batch);
+        qkv_model_free(model);
+    }
+    cr_expect(finished > 5 && cut > 5, "%d and %d: the samples hold both kinds", finished, cut);
+}
+
 /* ---- many sentences ---- */
 
 Test(search, a_sentence_is_translated_as_if_it_were_alone)

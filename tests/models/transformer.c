@@ -132,7 +132,7 @@ static void expect_pasts(const struct variant *variant)
     uint64_t draw = 0;
     const struct qkv_random random = {.seed = 3, .stream = QKV_STREAM_CHECK};
     for (int64_t i = 0; i < count; i++) rows[i] = (struct history){.sentence = i};
-    cr_assert_eq(qkv_decoding_start(decoding, &view, MOST_ROWS, STEPS, NULL), QKV_OK);
+    cr_assert_eq(qkv_decoding_start(decoding, &view, MOST_ROWS, STEPS, true, NULL), QKV_OK);
     for (int64_t step = 0; step < STEPS; step++) {
         for (int64_t i = 0; i < count; i++) {
             sentences[i] = rows[i].sentence;
@@ -175,10 +175,10 @@ Test(transformer, caches_too_large_for_their_row_numbers_are_refused)
     struct qkv_error error = {""};
     tiny_batch(&batch, model, 1, (int64_t[]){2}, NULL, 5);
     struct qkv_batch_view view = tiny_whole(&batch);
-    cr_expect_eq(qkv_decoding_start(decoding, &view, 64000, 1000000, &error), QKV_INVALID);
+    cr_expect_eq(qkv_decoding_start(decoding, &view, 64000, 1000000, true, &error), QKV_INVALID);
     cr_expect_not_null(strstr(error.message, "64000 hypotheses of 1000000 tokens are too many"), "%s",
                        error.message);
-    cr_expect_eq(qkv_decoding_start(decoding, &view, 2, 3, &error), QKV_OK,
+    cr_expect_eq(qkv_decoding_start(decoding, &view, 2, 3, true, &error), QKV_OK,
                  "and the decoding can be used after it");
     qkv_batch_release(&batch);
     qkv_decoding_free(decoding);
@@ -282,10 +282,10 @@ Test(transformer, a_sentence_without_positions_is_refused)
     cr_expect_eq(qkv_model_longest(model), 5);
     tiny_batch(&batch, model, 1, (int64_t[]){4}, NULL, 1);
     struct qkv_batch_view view = tiny_whole(&batch);
-    cr_expect_eq(qkv_decoding_start(decoding, &view, 1, 3, &error), QKV_OK, "%s", error.message);
+    cr_expect_eq(qkv_decoding_start(decoding, &view, 1, 3, true, &error), QKV_OK, "%s", error.message);
     tiny_batch(&batch, model, 1, (int64_t[]){5}, NULL, 1);
     view = tiny_whole(&batch);
-    cr_expect_eq(qkv_decoding_start(decoding, &view, 1, 3, &error), QKV_INVALID);
+    cr_expect_eq(qkv_decoding_start(decoding, &view, 1, 3, true, &error), QKV_INVALID);
     cr_expect_not_null(strstr(error.message, "reaches position 6, but the table has 5"), "%s", error.message);
     qkv_batch_release(&batch);
     qkv_decoding_free(decoding);

@@ -192,7 +192,7 @@ static enum qkv_status translation_make(struct translation *t, const struct benc
             (struct qkv_ids){t->batch.source_length[i] - 1, t->batch.source + t->batch.source_start[i]};
     /* As many tokens as the source has, no matter what an untrained model says: it never says </s>. */
     int64_t tokens = t->batch.source_length[0];
-    t->options = (struct qkv_search_options){beam, 0, 1, tokens > 1 ? tokens - 1 : 1};
+    t->options = (struct qkv_search_options){beam, 0, 1, tokens > 1 ? tokens - 1 : 1, true};
     const struct qkv_parameters *parameters = &work->model->parameters;
     ((float *)parameters->values)[work->model->output_bias->offset + QKV_END] = -1e9f;
     return QKV_OK;

@@ -92,16 +92,19 @@ QKV_API struct qkv_decoding *qkv_decoding_new(const struct qkv_model *model);
  * same bits either way. */
 QKV_API void qkv_decoding_set_workers(struct qkv_decoding *decoding, struct qkv_workers *workers);
 
-/* Encodes the sources of a batch and makes room for `rows` hypotheses of at most `length` tokens. */
+/* Encodes the sources of a batch and makes room for `rows` hypotheses of at most `length` tokens. `sums`:
+ * whether steps give log sums, too, without which only tokens behind the same row can be compared, but which
+ * take time. */
 QKV_API enum qkv_status qkv_decoding_start(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
-                                           int64_t rows, int64_t length, struct qkv_error *error);
+                                           int64_t rows, int64_t length, bool sums, struct qkv_error *error);
 
 /* Scores of what may come next behind each of the rows. */
 struct qkv_next {
     enum qkv_dtype dtype;
     int64_t classes;    /* C */
     const void *logits; /* [rows, C] */
-    const void *peaks;  /* [rows, 1 + runs]: of each row as qkv_peaks makes them, log sum exp(logits) first */
+    const void *peaks;  /* [rows, runs]: the greatest logit of each run of QKV_RUN */
+    const void *sums;   /* [rows]: log sum exp(logits); NULL where it is not wanted */
 };
 
 static inline int64_t qkv_next_runs(const struct qkv_next *next)
@@ -109,7 +112,7 @@ static inline int64_t qkv_next_runs(const struct qkv_next *next)
     return (next->classes + QKV_RUN - 1) / QKV_RUN;
 }
 
-/* log p(token) = its logit - log sum exp(logits), nats. */
+/* log p(token) = its logit - log sum exp(logits), nats; where there are sums. */
 QKV_API double qkv_next_log_probability(const struct qkv_next *next, int64_t row, int32_t token);
 
 /* Feeds one token to each hypothesis; sentences[i] is the source that row i translates. What is returned is

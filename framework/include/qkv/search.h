@@ -12,6 +12,7 @@ struct qkv_search_options {
                                   (Wu et al. 2016, 7); length counts </s> */
     int64_t n_best;            /* 1 .. beam_size translations per sentence */
     int64_t max_output_length; /* tokens; 0: 2 * source + 10. Never beyond what the model has positions for */
+    bool unscored;             /* greedy search leaves log-probability and score 0, which takes less time */
 };
 
 struct qkv_hypothesis {
