@@ -1,5 +1,5 @@
 #!/bin/sh
-# The whole way in one command: installs what is missing, builds, trains the English-Spanish toy (about a minute on
+# The whole way in one command: installs what is missing, builds, trains the English-Spanish toy (a minute or two on
 # two cores), scores it, translates sentences that it has never seen, and draws where it looked. Run it as often as you
 # like: it starts from scratch each time.
 set -eu

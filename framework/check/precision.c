@@ -28,6 +28,7 @@ static void compare(struct comparison *c, const char *name, int64_t count, const
                     const double *whole, double floor, double shaken)
 {
     double size = fmax(largest(count, whole), floor), beyond = size > 0 ? shaken / size : shaken;
+    if (!isfinite(beyond)) beyond = 0; /* what is not a number excuses nothing */
     c->row->elements += count;
     c->row->checked += count;
     for (int64_t i = 0; i < count; i++) {

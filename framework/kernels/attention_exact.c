@@ -140,8 +140,8 @@ static void dots(int64_t width, int64_t n, const real *query, const real *key, i
     for (int64_t j = 0; j < n; j++) scores[j] = scale * row_dot(width, query, key + j * ld);
 }
 
-/* As many heads are searched together as fit whole vectors of scores: those of a key stand beside each other,
- * and `KEYS` keys are a vector. */
+/* HEADS heads go together, so that whole vectors are scores: those of a key stand beside each other, and KEYS
+ * keys are a vector. */
 enum { HEADS = LANES < 4 ? LANES : 4, KEYS = LANES / HEADS, SHORT_VECTORS = SHORT_ROW / KEYS };
 
 /* Scores of keys j .. j + KEYS - 1; those behind the last are -infinity. */

@@ -55,3 +55,19 @@ Test(ops, every_planted_fault_is_caught)
         }
     }
 }
+
+/* A gradient that is off by a thousandth in float32 alone, while all values agree: rounding is no excuse. */
+Test(ops, float32_that_differs_is_refused)
+{
+    for (int wrong = 0; wrong < 2; wrong++) {
+        struct qkv_check_report report = {0};
+        struct qkv_graph *single = qkv_graph_new(QKV_FLOAT32), *whole = qkv_graph_new(QKV_FLOAT64);
+        struct qkv_tensor *a = qkv_scale(single, qkv_variable(single, QKV_SHAPE(3)), wrong ? 1.001 : 1),
+                          *b = qkv_scale(whole, qkv_variable(whole, QKV_SHAPE(3)), 1);
+        cr_assert_eq(qkv_check_precision(&report, "scale", a, b, NULL, QKV_FLOAT32_BOUND, 1, NULL), QKV_OK);
+        cr_expect_eq(report.failures, wrong);
+        qkv_check_release(&report);
+        qkv_graph_free(single);
+        qkv_graph_free(whole);
+    }
+}
