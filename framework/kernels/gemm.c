@@ -357,9 +357,15 @@ static void by_library(bool transpose_a, bool transpose_b, int64_t m, int64_t n,
 
 /* ---- choosing ---- */
 
-/* From so many multiplications on the library is as fast; and b of more numbers than NEAR is no longer in a
- * cache close by, so that it is better read once than packed for a few rows. */
-static const double LARGE = 64e6, NEAR = 65536;
+/* From so many multiplications on the library is as fast: soon where it knows a wider instruction set than this variant,
+ * as in double precision, which has one. And b of more numbers than NEAR is no longer in a cache close by, so
+ * that it is better read once than packed for a few rows. */
+#ifdef QKV_KERNEL_IS_float32
+static const double LARGE = 64e6;
+#else
+static const double LARGE = 1e5;
+#endif
+static const double NEAR = 65536;
 
 static bool is_near(int64_t n, int64_t k)
 {
