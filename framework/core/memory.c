@@ -20,7 +20,11 @@ void *qkv_block_new(size_t size, size_t used)
     size = (size + LARGE_PAGE - 1) / LARGE_PAGE * LARGE_PAGE;
     void *block = aligned_alloc(LARGE_PAGE, size);
 #ifdef MADV_HUGEPAGE
-    if (block) (void)madvise(block, large, MADV_HUGEPAGE); /* a wish: without it all works, slower */
+    if (!block) return NULL;
+    /* A wish: without it all works, slower. What an earlier owner has left there in small pages would stay
+     * so. */
+    (void)madvise(block, large, MADV_DONTNEED);
+    (void)madvise(block, large, MADV_HUGEPAGE);
 #endif
     return block;
 }
