@@ -101,15 +101,33 @@ static void insert(struct candidate *list, int64_t *count, int64_t room, struct 
     list[i] = candidate;
 }
 
-/* The 2 beam best continuations of the rows first .. end-1: enough for `beam` that go on, even when as many
- * end. Of most runs of tokens none could enter the list, which the greatest of them tells. */
+/* The first run of the row's tokens that holds the greatest logit. */
+static int64_t greatest_run(const struct qkv_next *next, int64_t row)
+{
+    int64_t runs = qkv_next_runs(next), greatest = 0;
+    double peak = number_at(next, next->peaks, row * runs);
+    for (int64_t run = 1; run < runs; run++) {
+        double other = number_at(next, next->peaks, row * runs + run);
+        if (!(other > peak)) continue;
+        peak = other;
+        greatest = run;
+    }
+    return greatest;
+}
+
+/* The best continuations of the rows first .. end-1: of 2 beam there are `beam` that go on, even when as many
+ * end; greedy search takes the best, whatever it is. Of most runs of tokens none could enter the list, which
+ * the greatest of them tells. */
 static int64_t best_candidates(struct search *s, const struct qkv_next *next, int64_t first, int64_t end)
 {
-    int64_t count = 0, room = 2 * s->options->beam_size, runs = qkv_next_runs(next);
+    bool greedy = s->options->beam_size == 1;
+    int64_t count = 0, room = greedy ? 1 : 2 * s->options->beam_size, runs = qkv_next_runs(next);
     for (int64_t row = first; row < end; row++) {
         double so_far = s->live[row].log_probability;
         if (s->scored) so_far -= number_at(next, next->sums, row);
-        for (int64_t run = 0; run < runs; run++) {
+        /* Run 0 has tokens that are passed over: if it holds the greatest logit, that says nothing. */
+        int64_t only = greedy ? greatest_run(next, row) : 0;
+        for (int64_t run = only; run < (only ? only + 1 : runs); run++) {
             if (count == room && !(so_far + number_at(next, next->peaks, row * runs + run) >
                                    s->candidates[room - 1].log_probability))
                 continue;
