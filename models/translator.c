@@ -20,6 +20,7 @@ struct place {
 
 struct qkv_translator {
     struct qkv_workers *workers;
+    struct qkv_panels *panels;
     struct qkv_arena arena; /* of a run: the arrays below */
     struct place *order;    /* [count]: the longest first */
     struct qkv_ids *sorted; /* [count] */
@@ -36,10 +37,16 @@ struct qkv_translator *qkv_translator_new(const struct qkv_model *model, struct 
 {
     int slots = workers ? qkv_workers_count(workers) : 1;
     struct qkv_translator *t = calloc(1, sizeof *t + (size_t)slots * sizeof t->slot[0]);
-    if (t) t->workers = workers;
-    for (int i = 0; t && i < slots; i++, t->slots++) {
-        t->slot[i].decoding = qkv_decoding_new(model);
-        if (t->slot[i].decoding) continue;
+    if (t) {
+        t->workers = workers;
+        t->panels = qkv_panels_new(&model->parameters);
+    }
+    bool whole = t && t->panels;
+    for (int i = 0; whole && i < slots; i++, t->slots++) {
+        whole = (t->slot[i].decoding = qkv_decoding_new(model)) != NULL;
+        if (whole) qkv_decoding_read_panels(t->slot[i].decoding, t->panels);
+    }
+    if (!whole) {
         qkv_translator_free(t);
         t = NULL;
     }
@@ -56,6 +63,7 @@ void qkv_translator_free(struct qkv_translator *t)
         qkv_translations_release(&t->slot[i].translations);
         qkv_arena_release(&t->slot[i].ids);
     }
+    qkv_panels_free(t->panels);
     qkv_arena_release(&t->arena);
     free(t);
 }

@@ -67,7 +67,8 @@ struct qkv_graph {
     struct qkv_workers *workers; /* NULL: the caller's thread alone */
     struct qkv_turns *turns;     /* NULL: the gradients are this graph's alone */
     int number;
-    bool passed; /* all of its turns */
+    bool passed;               /* all of its turns */
+    struct qkv_panels *panels; /* NULL: parameters are read where they stand */
 
     const char *scope;
     struct qkv_observer observer; /* its `ran` is NULL while nobody watches */
@@ -151,6 +152,12 @@ struct qkv_op {
 /* turns.c: around the backward of a node. */
 void qkv_turns_before(const struct qkv_tensor *y);
 void qkv_turns_after(const struct qkv_tensor *y);
+
+/* The matrix of parameters `weight`, as `make` has once brought `bytes` of it into the order of a product.
+ * NULL where the graph reads no panels, `weight` is no parameter, or memory is out: then it is read where it
+ * stands. */
+const void *qkv_panels_of(const struct qkv_tensor *weight, bool transposed, size_t bytes,
+                          void (*make)(const struct qkv_tensor *weight, bool transposed, void *panels));
 
 /* Makes the graph fail with `op (scope): sentence`; returns false. For shape rules. */
 bool qkv_refuse(struct qkv_tensor *y, const char *format, ...) QKV_PRINTF(2, 3);

@@ -179,6 +179,7 @@ void qkv_parameter_set(struct qkv_parameters *parameters, const struct qkv_param
                        double value)
 {
     int64_t at = parameter->offset + i;
+    parameters->changes++;
     if (parameters->dtype == QKV_FLOAT32)
         ((float *)parameters->values)[at] = (float)value;
     else

@@ -36,36 +36,46 @@ static void pack_rows(int64_t k, int64_t columns, const real *b, int64_t ldb, re
             panel[l * TILE_COLUMNS + j] = j < columns ? b[l * ldb + j] : 0;
 }
 
-/* LANES x LANES numbers, transposed: row i meets row i + LANES / 2 again and again, like cards that are
- * shuffled. */
-static inline void transpose_block(const real *from, int64_t ld, real *to, int64_t to_ld)
-{
-    vector x[LANES], y[LANES];
-#pragma GCC unroll 16
-    for (int i = 0; i < LANES; i++) x[i] = load(from + i * ld);
-#pragma GCC unroll 4
-    for (int round = 1; round < LANES; round *= 2) {
-#pragma GCC unroll 16
-        for (int i = 0; i < LANES / 2; i++) {
-            y[2 * i] = zip(x[i], x[i + LANES / 2], false);
-            y[2 * i + 1] = zip(x[i], x[i + LANES / 2], true);
-        }
-#pragma GCC unroll 16
-        for (int i = 0; i < LANES; i++) x[i] = y[i];
-    }
-#pragma GCC unroll 16
-    for (int i = 0; i < LANES; i++) store(to + i * to_ld, x[i]);
-}
-
 /* The same where b' is b [n, k] transposed. */
 static void pack_columns(int64_t k, int64_t columns, const real *b, int64_t ldb, real *panel)
 {
     int64_t whole = columns == TILE_COLUMNS ? k / LANES * LANES : 0;
     for (int64_t l = 0; l < whole; l += LANES)
         for (int64_t j = 0; j < TILE_COLUMNS; j += LANES)
-            transpose_block(b + j * ldb + l, ldb, panel + l * TILE_COLUMNS + j, TILE_COLUMNS);
+            transpose_block(LANES, b + j * ldb + l, ldb, panel + l * TILE_COLUMNS + j, TILE_COLUMNS);
     for (int64_t j = 0; j < TILE_COLUMNS; j++)
         for (int64_t l = whole; l < k; l++) panel[l * TILE_COLUMNS + j] = j < columns ? b[j * ldb + l] : 0;
+}
+
+/* [k, columns] of b', from its row `row` and its column `column` on. */
+static void pack(bool transpose_b, int64_t row, int64_t k, int64_t column, int64_t columns, const real *b,
+                 int64_t ldb, real *panel)
+{
+    if (transpose_b)
+        pack_columns(k, columns, b + column * ldb + row, ldb, panel);
+    else
+        pack_rows(k, columns, b + row * ldb + column, ldb, panel);
+}
+
+static int64_t whole_panels(int64_t n)
+{
+    return (n + TILE_COLUMNS - 1) / TILE_COLUMNS * TILE_COLUMNS;
+}
+
+int64_t VARIANT(qkv_, gemm_panels_count)(int64_t n, int64_t k)
+{
+    return whole_panels(n) * k;
+}
+
+/* One behind the other: all panels of the first MOST_INNER of the inner axis, then those of the next. */
+void VARIANT(qkv_, gemm_panels)(bool transpose_b, int64_t n, int64_t k, const real *b, int64_t ldb,
+                                real *panels)
+{
+    for (int64_t l = 0; l < k; l += MOST_INNER) {
+        int64_t inner = k - l < MOST_INNER ? k - l : MOST_INNER;
+        for (int64_t j = 0; j < n; j += TILE_COLUMNS, panels += inner * TILE_COLUMNS)
+            pack(transpose_b, l, inner, j, n - j < TILE_COLUMNS ? n - j : TILE_COLUMNS, b, ldb, panels);
+    }
 }
 
 /* ---- tiles ---- */
@@ -85,6 +95,14 @@ static inline struct into into_at(struct into into, int64_t row, int64_t column)
 {
     into.c += row * into.ldc + column;
     if (into.bias) into.bias += column;
+    return into;
+}
+
+/* For what comes behind the first MOST_INNER of the inner axis. */
+static inline struct into added_to(struct into into)
+{
+    into.beta = 1;
+    into.bias = NULL;
     return into;
 }
 
@@ -112,8 +130,8 @@ static ONCE void put_narrow(int rows, int64_t columns, const real *spread, struc
 }
 
 /* Of c `rows` rows and at most TILE_COLUMNS columns; a' [i, l] is a[i * a_row + l * a_step], row l of b'
- * starts at panel + l * step and has all TILE_COLUMNS. Where `next` is not NULL, next + l * next_step is
- * fetched. `rows` is a constant where this is called, so that the tile stays in registers. */
+ * starts at panel + l * step and has all TILE_COLUMNS. Where `next` is not NULL, row l of the panel that
+ * begins there is fetched. `rows` is a constant where this is called, so that the tile stays in registers. */
 static inline __attribute__((always_inline)) void tile(const int rows, int64_t columns, int64_t k,
                                                        const real *a, int64_t a_row, int64_t a_step,
                                                        const real *panel, int64_t step, const real *next,
@@ -130,7 +148,10 @@ static inline __attribute__((always_inline)) void tile(const int rows, int64_t c
     }
     for (int64_t l = 0; l < k; l++) {
         vector left = load(panel + l * step), right = load(panel + l * step + LANES);
-        if (next) __builtin_prefetch(next + l * next_step, 0, 2);
+        if (next) {
+            __builtin_prefetch(next + l * next_step, 0, 2);
+            __builtin_prefetch(next + l * next_step + LANES, 0, 2);
+        }
 #pragma GCC unroll 16
         for (int i = 0; i < rows; i++) {
             real factor = a[i * a_row + l * a_step];
@@ -204,7 +225,7 @@ static ONCE void panel_tiles(int64_t rows, int64_t columns, int64_t k, const rea
     tiles(rows, columns, k, a, a_row, a_step, panel, TILE_COLUMNS, into);
 }
 
-/* A whole tile that meanwhile fetches a column of cache lines from b's next panel. */
+/* A whole tile that meanwhile fetches what b's next panel is made of, or that panel. */
 static ONCE void tile_ahead(int64_t k, const real *a, int64_t a_row, int64_t a_step, const real *panel,
                             const real *next, int64_t next_step, struct into into)
 {
@@ -227,10 +248,7 @@ static void by_tiles(bool transpose_a, bool transpose_b, bool direct, bool ahead
     int64_t a_row = transpose_a ? 1 : lda, a_step = transpose_a ? lda : 1;
     for (int64_t l = 0; l < k; l += MOST_INNER) {
         int64_t inner = k - l < MOST_INNER ? k - l : MOST_INNER;
-        if (l > 0) {
-            into.beta = 1;
-            into.bias = NULL;
-        }
+        if (l > 0) into = added_to(into);
         for (int64_t j = 0; j < n; j += TILE_COLUMNS) {
             int64_t columns = n - j < TILE_COLUMNS ? n - j : TILE_COLUMNS;
             const real *rest = a + l * a_step;
@@ -238,19 +256,36 @@ static void by_tiles(bool transpose_a, bool transpose_b, bool direct, bool ahead
                 direct_tiles(m, inner, rest, a_row, a_step, b + l * ldb + j, ldb, into_at(into, 0, j));
                 continue;
             }
-            if (transpose_b)
-                pack_columns(inner, columns, b + j * ldb + l, ldb, panel);
-            else
-                pack_rows(inner, columns, b + l * ldb + j, ldb, panel);
+            pack(transpose_b, l, inner, j, columns, b, ldb, panel);
             int64_t done = 0;
             const real *next = b + l * ldb + j + TILE_COLUMNS;
-            for (; ahead && n - j >= 2 * TILE_COLUMNS && done < 2 * TILE_ROWS;
-                 done += TILE_ROWS, next += LANES)
-                tile_ahead(inner, rest + done * a_row, a_row, a_step, panel, next, ldb,
-                           into_at(into, done, j));
+            if (ahead && n - j >= 2 * TILE_COLUMNS) {
+                tile_ahead(inner, rest, a_row, a_step, panel, next, ldb, into_at(into, 0, j));
+                done = TILE_ROWS;
+            }
             panel_tiles(m - done, columns, inner, rest + done * a_row, a_row, a_step, panel,
                         into_at(into, done, j));
             if (into.each > 0) into.soon += m / TILE_ROWS * into.each;
+        }
+    }
+}
+
+/* n columns of b' [k, all], from column `first` on, which begins a panel. */
+static void by_panels(int64_t m, int64_t all, int64_t first, int64_t n, int64_t k, const real *a, int64_t lda,
+                      const real *panels, struct into into)
+{
+    for (int64_t l = 0; l < k; l += MOST_INNER) {
+        int64_t inner = k - l < MOST_INNER ? k - l : MOST_INNER;
+        const real *panel = panels + l * whole_panels(all) + first * inner;
+        if (l > 0) into = added_to(into);
+        for (int64_t j = 0; j < n; j += TILE_COLUMNS, panel += inner * TILE_COLUMNS) {
+            int64_t columns = n - j < TILE_COLUMNS ? n - j : TILE_COLUMNS, done = 0;
+            if (m >= TILE_ROWS && n - j >= 2 * TILE_COLUMNS) {
+                tile_ahead(inner, a + l, lda, 1, panel, panel + inner * TILE_COLUMNS, TILE_COLUMNS,
+                           into_at(into, 0, j));
+                done = TILE_ROWS;
+            }
+            panel_tiles(m - done, columns, inner, a + l + done * lda, lda, 1, panel, into_at(into, done, j));
         }
     }
 }
@@ -357,9 +392,9 @@ static void by_library(bool transpose_a, bool transpose_b, int64_t m, int64_t n,
 
 /* ---- choosing ---- */
 
-/* From so many multiplications on the library is as fast: soon where it knows a wider instruction set than this variant,
- * as in double precision, which has one. And b of more numbers than NEAR is no longer in a cache close by, so
- * that it is better read once than packed for a few rows. */
+/* From so many multiplications on the library is as fast: soon where it knows a wider instruction set than
+ * this variant, as in double precision, which has one. And b of more numbers than NEAR is no longer in a
+ * cache close by, so that it is better read once than packed for a few rows. */
 #ifdef QKV_KERNEL_IS_float32
 static const double LARGE = 64e6;
 #else
@@ -380,7 +415,7 @@ static bool is_large(int64_t m, int64_t n, int64_t k)
 struct product {
     bool transpose_a, transpose_b;
     int64_t m, n, k;
-    const real *a, *b;
+    const real *a, *b, *panels; /* panels: NULL, or b' */
     int64_t lda, ldb;
     struct into into;
     bool ahead;    /* whether to fetch b ahead where it is far: pays in forward */
@@ -402,7 +437,9 @@ static void make_columns(const struct product *p, int64_t first, int64_t n)
     const real *b = p->b + first * (p->transpose_b ? p->ldb : 1);
     struct into into = into_at(p->into, 0, first);
     bool few = !p->transpose_a && p->m <= FEW_ROWS, near = is_near(p->n, p->k);
-    if (few && p->transpose_b && (p->m == 1 || !near))
+    if (p->panels)
+        by_panels(p->m, p->n, first, n, p->k, p->a, p->lda, p->panels, into);
+    else if (few && p->transpose_b && (p->m == 1 || !near))
         few_rows_transposed(p->m, n, p->k, p->a, p->lda, b, p->ldb, into);
     else if (few && !p->transpose_b && !near)
         far_rows(p->m, n, p->k, p->a, p->lda, b, p->ldb, into);
@@ -430,7 +467,7 @@ void VARIANT(qkv_, gemm)(bool transpose_a, bool transpose_b, int64_t m, int64_t 
                          int64_t lda, const real *b, int64_t ldb, real beta, real *c, int64_t ldc)
 {
     struct into into = {c, ldc, beta, NULL, NULL, 0};
-    struct product p = {transpose_a, transpose_b, m, n, k, a, b, lda, ldb, into, false, 0};
+    struct product p = {transpose_a, transpose_b, m, n, k, a, b, NULL, lda, ldb, into, false, 0};
     make_columns(&p, 0, n);
 }
 
@@ -443,17 +480,23 @@ void VARIANT(qkv_, gemm_ahead)(bool transpose_a, bool transpose_b, int64_t m, in
     int64_t whole = m / TILE_ROWS * across * deep;
     int64_t lines = (count * (int64_t)sizeof(real) + CACHE_LINE - 1) / CACHE_LINE;
     if (whole > 0) into.each = (lines + whole - 1) / whole * CACHE_LINE;
-    struct product p = {transpose_a, transpose_b, m, n, k, a, b, lda, ldb, into, false, 0};
+    struct product p = {transpose_a, transpose_b, m, n, k, a, b, NULL, lda, ldb, into, false, 0};
     make_columns(&p, 0, n);
 }
 
+bool VARIANT(qkv_, gemm_reads_panels)(int64_t m, int64_t n, int64_t k)
+{
+    return m > FEW_ROWS && !is_large(m, n, k);
+}
+
 void VARIANT(qkv_, gemm_bias)(struct qkv_workers *workers, bool transpose_b, int64_t m, int64_t n, int64_t k,
-                              const real *a, int64_t lda, const real *b, int64_t ldb, const real *bias,
-                              real *c, int64_t ldc)
+                              const real *a, int64_t lda, const real *b, int64_t ldb, const real *panels,
+                              const real *bias, real *c, int64_t ldc)
 {
     enum { PIECES = 4 }; /* of a page at most, as memory is read fastest */
-    struct product p = {false, transpose_b, m, n, k, a, b, lda, ldb, {c, ldc, 0, bias, NULL, 0}, true, 0};
-    p.piece = (n / PIECES + TILE_COLUMNS - 1) / TILE_COLUMNS * TILE_COLUMNS;
+    struct product p = {false, transpose_b, m, n, k, a, b, panels, lda, ldb, {c, ldc, 0, bias, NULL, 0}, true,
+                        0};
+    p.piece = whole_panels(n / PIECES);
     if (p.piece > RUN) p.piece = RUN;
     if (!workers || is_near(n, k) || is_large(m, n, k) || p.piece < 4 * TILE_COLUMNS)
         make_columns(&p, 0, n);

@@ -16,11 +16,19 @@ void VARIANT(qkv_, gemm_ahead)(bool transpose_a, bool transpose_b, int64_t m, in
                                const real *a, int64_t lda, const real *b, int64_t ldb, real beta, real *c,
                                int64_t ldc, const real *soon, int64_t count);
 
-/* c [m, n] = a [m, k] b' + bias [n] in every row; bias may be NULL. Where b is large its columns are split
- * among the workers, which may be NULL. */
+/* Numbers of b' [k, n] in the order in which tiles read it, and b' brought into that order. */
+int64_t VARIANT(qkv_, gemm_panels_count)(int64_t n, int64_t k);
+void VARIANT(qkv_, gemm_panels)(bool transpose_b, int64_t n, int64_t k, const real *b, int64_t ldb,
+                                real *panels);
+
+/* Whether m rows times b' would be made of b' in that order, if there is such a copy. */
+bool VARIANT(qkv_, gemm_reads_panels)(int64_t m, int64_t n, int64_t k);
+
+/* c [m, n] = a [m, k] b' + bias [n] in every row; bias may be NULL, and so may `panels`: b' as gemm_panels
+ * has it. Where b is large its columns are split among the workers, which may be NULL. */
 void VARIANT(qkv_, gemm_bias)(struct qkv_workers *workers, bool transpose_b, int64_t m, int64_t n, int64_t k,
-                              const real *a, int64_t lda, const real *b, int64_t ldb, const real *bias,
-                              real *c, int64_t ldc);
+                              const real *a, int64_t lda, const real *b, int64_t ldb, const real *panels,
+                              const real *bias, real *c, int64_t ldc);
 
 static inline void gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const real *a,
                         int64_t lda, const real *b, int64_t ldb, real beta, real *c, int64_t ldc)
@@ -36,10 +44,10 @@ static inline void gemm_ahead(bool transpose_a, bool transpose_b, int64_t m, int
 }
 
 static inline void gemm_bias(struct qkv_workers *workers, bool transpose_b, int64_t m, int64_t n, int64_t k,
-                             const real *a, int64_t lda, const real *b, int64_t ldb, const real *bias,
-                             real *c, int64_t ldc)
+                             const real *a, int64_t lda, const real *b, int64_t ldb, const real *panels,
+                             const real *bias, real *c, int64_t ldc)
 {
-    VARIANT(qkv_, gemm_bias)(workers, transpose_b, m, n, k, a, lda, b, ldb, bias, c, ldc);
+    VARIANT(qkv_, gemm_bias)(workers, transpose_b, m, n, k, a, lda, b, ldb, panels, bias, c, ldc);
 }
 
 #endif

@@ -107,12 +107,30 @@ static bool linear_shape(struct qkv_tensor *y)
     return check_vector(y, y->input[2], qkv_columns(y), "bias");
 }
 
+static void make_panels(const struct qkv_tensor *weight, bool transposed, void *panels)
+{
+    int64_t rows = qkv_rows(weight), columns = qkv_columns(weight);
+    VARIANT(qkv_, gemm_panels)
+    (transposed, transposed ? rows : columns, transposed ? columns : rows, weight->value, columns, panels);
+}
+
+/* The weight in the order in which a product of so many rows reads it, if there is such a copy. */
+static const real *panels_of(const struct qkv_tensor *weight, bool transposed, int64_t rows, int64_t columns,
+                             int64_t inner)
+{
+    if (!VARIANT(qkv_, gemm_reads_panels)(rows, columns, inner)) return NULL;
+    size_t bytes = (size_t)VARIANT(qkv_, gemm_panels_count)(columns, inner) * sizeof(real);
+    return qkv_panels_of(weight, transposed, bytes, make_panels);
+}
+
 static void linear_forward(struct qkv_tensor *y)
 {
     const struct qkv_tensor *x = y->input[0], *weight = y->input[1], *bias = y->input[2];
     int64_t rows = qkv_rows(x), inner = qkv_columns(x), columns = qkv_columns(y);
-    gemm_bias(y->graph->workers, y->options.transpose_b, rows, columns, inner, x->value, inner, weight->value,
-              qkv_columns(weight), bias ? bias->value : NULL, y->value, columns);
+    bool transposed = y->options.transpose_b;
+    gemm_bias(y->graph->workers, transposed, rows, columns, inner, x->value, inner, weight->value,
+              qkv_columns(weight), panels_of(weight, transposed, rows, columns, inner),
+              bias ? bias->value : NULL, y->value, columns);
 }
 
 static void linear_backward(struct qkv_tensor *y)

@@ -222,7 +222,7 @@ static const real *weight_of(const struct block *b, int64_t class)
 /* Logits of classes first .. first + n - 1, then what the first pass makes of them. */
 static void first_pass(const struct block *b, int64_t first, int64_t n, real *tile, real *maxima)
 {
-    gemm_bias(NULL, b->transposed, b->rows, n, b->inner, b->x, b->inner, weight_of(b, first), b->ldw,
+    gemm_bias(NULL, b->transposed, b->rows, n, b->inner, b->x, b->inner, weight_of(b, first), b->ldw, NULL,
               b->bias ? b->bias + first : NULL, tile, n);
     for (int64_t i = 0; i < b->rows; i++) {
         real *row = tile + i * n, most = row_maximum(n, row);

@@ -62,6 +62,27 @@ static inline vector zip(vector a, vector b, bool second)
     return zipped;
 }
 
+/* to [LANES, LANES] = the transpose of from [rows, LANES], zeros for the rows up to LANES: row i meets row i
+ * + LANES / 2 again and again, like cards that are shuffled. */
+static inline void transpose_block(int64_t rows, const real *from, int64_t ld, real *to, int64_t to_ld)
+{
+    vector x[LANES], y[LANES];
+#pragma GCC unroll 16
+    for (int i = 0; i < LANES; i++) x[i] = i < rows ? load(from + i * ld) : (vector){0};
+#pragma GCC unroll 4
+    for (int round = 1; round < LANES; round *= 2) {
+#pragma GCC unroll 16
+        for (int i = 0; i < LANES / 2; i++) {
+            y[2 * i] = zip(x[i], x[i + LANES / 2], false);
+            y[2 * i + 1] = zip(x[i], x[i + LANES / 2], true);
+        }
+#pragma GCC unroll 16
+        for (int i = 0; i < LANES; i++) x[i] = y[i];
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < LANES; i++) store(to + i * to_ld, x[i]);
+}
+
 /* Of as many vectors as each has lanes, the sums beside each other; x is overwritten. Half as many in each
  * round, which are the halves of two, added and zipped: sums of one after the other would take as long as a
  * row of 250 numbers each. */

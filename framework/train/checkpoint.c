@@ -249,6 +249,7 @@ enum qkv_status qkv_checkpoint_load(const char *path, struct qkv_parameters *par
     if (!status) status = place_tensors(&loading);
     if (!status) {
         copy_slices(&loading);
+        parameters->changes++;
         if (optimizer) optimizer->updates = loading.updates;
     }
     qkv_safetensors_release(&loading.file);

@@ -136,6 +136,7 @@ double qkv_optimizer_step(struct qkv_optimizer *optimizer, struct qkv_parameters
         clipped_norm = norm_of(optimizer);
     }
     optimizer->updates++;
+    parameters->changes++;
     step.update = make_update(optimizer, clipped_norm, learning_rate);
     qkv_workers_run(workers, ranges, update_range, &step);
     return norm;

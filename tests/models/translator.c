@@ -143,3 +143,31 @@ Test(translator, one_sentence_has_the_whole_team)
         qkv_model_free(model);
     }
 }
+
+/* Between two runs a trainer has changed the parameters. */
+Test(translator, another_run_finds_what_the_parameters_say_then)
+{
+    struct qkv_model_config config = tiny_config();
+    struct qkv_model *model = tiny_model(&config, 11, 13, QKV_FLOAT32, 5);
+    struct qkv_error error = {""};
+    struct input input = {0};
+    make_input(&input, model, SENTENCES);
+    struct qkv_translator *kept = qkv_translator_new(model, NULL, &error);
+    double first = 0;
+    for (int run = 0; run < 2; run++) {
+        struct qkv_translator *fresh = qkv_translator_new(model, NULL, &error);
+        const struct qkv_hypothesis *found =
+                                        qkv_translator_run(kept, SENTENCES, input.ids, 32, &BEAM, &error),
+                                    *expected =
+                                        qkv_translator_run(fresh, SENTENCES, input.ids, 32, &BEAM, &error);
+        cr_assert(found && expected, "%s", error.message);
+        for (int64_t i = 0; i < SENTENCES * BEAM.n_best; i++) expect_same(&found[i], &expected[i], i);
+        if (run) cr_expect_neq(found[0].log_probability, first);
+        first = found[0].log_probability;
+        qkv_translator_free(fresh);
+        qkv_parameters_initialize(&model->parameters, 6);
+    }
+    qkv_translator_free(kept);
+    qkv_batch_release(&input.batch);
+    qkv_model_free(model);
+}

@@ -123,7 +123,9 @@ Test(checkpoint, comes_back_bit_by_bit)
             fill_moments(&out);
             const char *path = format("%s/%d_%d.safetensors", folder, dtype, kind);
             save(path, &out, true, NULL);
+            uint64_t changes = in.parameters.changes;
             load(path, &in, true, NULL);
+            cr_expect_gt(in.parameters.changes, changes);
             cr_assert_eq(memcmp(in.parameters.values, out.parameters.values, size_of(&in)), 0);
             cr_assert_eq(memcmp(in.optimizer.first, out.optimizer.first, size_of(&in)), 0);
             if (kind != QKV_OPTIMIZER_SGD)

@@ -309,6 +309,7 @@ static void check_divergence(double bad, double clip_value)
     double norm = qkv_optimizer_step(&optimizer, &parameters, workers, 1, &gradients, 1, 0.1);
     cr_assert_not(isfinite(norm));
     cr_assert_eq(optimizer.updates, 1);
+    cr_assert_eq(parameters.changes, 1);
     cr_assert_eq(memcmp(before, parameters.values, bytes_of(&parameters)), 0);
     cr_assert_null(qkv_parameters_find_not_finite(&parameters, optimizer.first));
     cr_assert_null(qkv_parameters_find_not_finite(&parameters, optimizer.second));

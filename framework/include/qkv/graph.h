@@ -194,6 +194,17 @@ QKV_API void qkv_graph_take_turns(struct qkv_graph *graph, struct qkv_turns *tur
 /* Waits for every turn that the graph has not had yet and passes it on, nothing added. */
 QKV_API void qkv_graph_pass_turns(struct qkv_graph *graph);
 
+/* For graphs that run again and again while the parameters do not change, as in decoding: their matrices are
+ * copied into the order in which products read them when the first product wants them, and again when
+ * parameters->changes tells that they have changed; for all graphs that share the panels, on any threads. The
+ * same bits as without. */
+struct qkv_panels;
+QKV_API struct qkv_panels *
+qkv_panels_new(const struct qkv_parameters *parameters); /* NULL when memory is out */
+QKV_API void qkv_panels_free(struct qkv_panels *panels);
+/* Kept over resets; NULL: parameters are read where they stand, as at first. */
+QKV_API void qkv_graph_read_panels(struct qkv_graph *graph, struct qkv_panels *panels);
+
 /* The parameter as a tensor of this graph, the same one at each call. */
 QKV_API struct qkv_tensor *qkv_use(struct qkv_graph *graph, const struct qkv_parameter *parameter);
 

@@ -92,6 +92,9 @@ QKV_API struct qkv_decoding *qkv_decoding_new(const struct qkv_model *model);
  * same bits either way. */
 QKV_API void qkv_decoding_set_workers(struct qkv_decoding *decoding, struct qkv_workers *workers);
 
+/* Decoding reads these panels of the model's parameters; see graph.h. NULL: none, as at first. */
+QKV_API void qkv_decoding_read_panels(struct qkv_decoding *decoding, struct qkv_panels *panels);
+
 /* Encodes the sources of a batch and makes room for `rows` hypotheses of at most `length` tokens. `sums`:
  * whether steps give log sums, too, without which only tokens behind the same row can be compared, but which
  * take time. */

@@ -33,6 +33,8 @@ struct qkv_parameters {
     struct qkv_parameter **list;
     int64_t elements; /* of the flat block, the gaps of alignment included (they stay 0) */
     void *values;     /* [elements] of dtype; NULL before qkv_parameters_allocate */
+    uint64_t changes; /* how often values were written, for those who keep copies (graph.h, panels): add 1
+                         after writing to them otherwise than through this library, and while no graph runs */
     bool failed;      /* out of memory while declaring */
     double *square;   /* working space for the largest orthogonal matrix; NULL where there is none */
     struct qkv_arena arena;
