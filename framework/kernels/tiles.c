@@ -115,8 +115,11 @@ void tile_scores(int64_t m, int64_t n, int64_t k, const real *a, int64_t lda, co
             for (int64_t j = 0; j < n; j++) c[i * ldc + j] = row_dot(k, a + i * lda, b + j * ldb);
         return;
     }
-    int64_t width = padded(n);
-    for (int64_t l = 0; l < k; l++) {
+    int64_t width = padded(n), l = 0;
+    for (; l + LANES <= k; l += LANES)
+        for (int64_t j = 0; j < width; j += LANES)
+            transpose_block(n - j, b + j * ldb + l, ldb, work + l * width + j, width);
+    for (; l < k; l++) {
         real *restrict to = work + l * width;
         for (int64_t j = 0; j < n; j++) to[j] = b[j * ldb + l];
         for (int64_t j = n; j < width; j++) to[j] = 0;
