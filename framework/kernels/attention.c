@@ -90,7 +90,8 @@ static const void *attention_weights_made(struct qkv_tensor *y)
 {
     struct attention a = attention_of(y);
     size_t bytes = (size_t)ragged_count(a.options, a.query_rows, a.key_rows) * sizeof(real);
-    if (kernels_of(&a) == &VARIANT(qkv_attention_, exact) && !a.options->window) return y->saved;
+    bool as_kept = kernels_of(&a) == &VARIANT(qkv_attention_, exact) && !a.options->window && !a.drops;
+    if (as_kept) return y->saved;
     if (y->weights) return y->weights;
     y->weights = qkv_arena_zeroed(&y->graph->arena, bytes);
     if (y->weights) kernels_of(&a)->spread(y, &a);

@@ -76,10 +76,10 @@ static struct need need_of(const struct attention *a)
     return need;
 }
 
-/* The weights, and behind them what dropout left of them. */
+/* The weights; those that dropout has taken, with a minus. */
 static int64_t exact_saved(const struct attention *a)
 {
-    return need_of(a).weights * (a->drops ? 2 : 1);
+    return need_of(a).weights;
 }
 
 /* A block, what tile_scores works with, and what distance adds, with its gradient. */
@@ -252,10 +252,8 @@ static void block_weights(struct qkv_tensor *y, const struct attention *a, const
     }
 }
 
-/* dropped = mask / (1 - rate) * weights over the whole ragged block, which is what is kept where there is no
- * window. */
-static void drop_all(const struct qkv_tensor *y, int64_t count, const real *restrict weights,
-                     real *restrict dropped)
+/* Marks what is dropped, over the whole ragged block, which is what is kept where there is no window. */
+static void drop_all(const struct qkv_tensor *y, int64_t count, real *restrict weights)
 {
     struct dropper dropper = dropper_of(y);
     uint16_t words[DROPPER_WORDS];
@@ -264,7 +262,7 @@ static void drop_all(const struct qkv_tensor *y, int64_t count, const real *rest
         int64_t n = count - first < DROPPER_WORDS ? count - first : DROPPER_WORDS;
         dropper_words(&dropper, block, words);
         for (int64_t i = 0; i < n; i++)
-            dropped[first + i] = words[i] >= dropper.threshold ? weights[first + i] * dropper.factor : 0;
+            weights[first + i] = words[i] >= dropper.threshold ? weights[first + i] : -weights[first + i];
     }
 }
 
@@ -276,33 +274,39 @@ static void drop_block(struct qkv_tensor *y, const struct attention *a, const st
     uint16_t words[PIECE];
     const struct block *b = &place->block;
     int64_t keys = place->head.pair.keys;
-    const real *weights = (const real *)y->saved + place->at;
-    real *dropped = (real *)y->saved + y->saved_count / 2 + place->at;
+    real *weights = (real *)y->saved + place->at;
     (void)a;
     for (int64_t i = 0; i < b->rows; i++)
         for (int r = 0; r < 2; r++)
-            for (int64_t done = 0, n; done < b->length[r]; done += n, weights += n, dropped += n) {
+            for (int64_t done = 0, n; done < b->length[r]; done += n, weights += n) {
                 n = b->length[r] - done < PIECE ? b->length[r] - done : PIECE;
                 dropper_row(&dropper, place->head.block + (b->row + i) * keys + b->start[r] + done, n, words);
                 for (int64_t j = 0; j < n; j++)
-                    dropped[j] = words[j] >= dropper.threshold ? weights[j] * dropper.factor : 0;
+                    weights[j] = words[j] >= dropper.threshold ? weights[j] : -weights[j];
             }
 }
 
-static const real *used_weights(const struct qkv_tensor *y, const struct attention *a)
+/* u = mask / (1 - rate) * weights, what dropout has left of them: in `room`, if there is dropout. */
+static const real *left_of(const struct qkv_tensor *y, const struct attention *a, int64_t count,
+                           const real *restrict weights, real *restrict room)
 {
-    return (const real *)y->saved + (a->drops ? y->saved_count / 2 : 0);
+    if (!a->drops) return weights;
+    real factor = dropper_of(y).factor;
+    for (int64_t i = 0; i < count; i++) room[i] = weights[i] > 0 ? weights[i] * factor : 0;
+    return room;
 }
 
 static void block_mix(struct qkv_tensor *y, const struct attention *a, const struct place *place)
 {
     const struct block *b = &place->block;
-    const real *used = used_weights(y, a) + place->at, *value = a->value + place->head.value;
+    const real *left = left_of(y, a, b->rows * b->columns, (const real *)y->saved + place->at,
+                               block_scratch(y, a)),
+               *value = a->value + place->head.value;
     real *out = (real *)y->value + place->head.out + b->row * a->out_ld;
     bool add = false;
-    for (int r = 0; r < 2; used += b->length[r++]) {
+    for (int r = 0; r < 2; left += b->length[r++]) {
         if (!b->length[r]) continue;
-        tile_product(b->rows, a->value_width, b->length[r], used, b->columns,
+        tile_product(b->rows, a->value_width, b->length[r], left, b->columns,
                      value + b->start[r] * a->value_ld, a->value_ld, add, out, a->out_ld);
         add = true;
     }
@@ -311,11 +315,12 @@ static void block_mix(struct qkv_tensor *y, const struct attention *a, const str
 static void single_mix(struct qkv_tensor *y, const struct attention *a, const struct place *place)
 {
     const struct pair *p = &place->head.pair;
-    const real *used = used_weights(y, a) + place->at;
-    for (int64_t h = 0; h < a->heads; h++) {
+    const real *weights = (const real *)y->saved + place->at;
+    for (int64_t h = 0; h < a->heads; h++, weights += p->keys) {
         struct head head = head_at(a, p, h);
-        tile_product(1, a->value_width, p->keys, used + h * p->keys, p->keys, a->value + head.value,
-                     a->value_ld, false, (real *)y->value + head.out, a->out_ld);
+        tile_product(1, a->value_width, p->keys, left_of(y, a, p->keys, weights, block_scratch(y, a)),
+                     p->keys, a->value + head.value, a->value_ld, false, (real *)y->value + head.out,
+                     a->out_ld);
     }
 }
 
@@ -326,14 +331,14 @@ static void exact_forward(struct qkv_tensor *y, const struct attention *a)
     if (a->drops && a->options->window)
         visit_blocks(y, a, drop_block, NULL);
     else if (a->drops)
-        drop_all(y, y->saved_count / 2, y->saved, (real *)y->saved + y->saved_count / 2);
+        drop_all(y, y->saved_count, y->saved);
     visit_blocks(y, a, block_mix, single_mix);
 }
 
 /* ---- backward ---- */
 
-/* ds = scale w (dw - sum(dw w)), where dw is given in ds; without the scale it is the gradient of what
- * distance adds. */
+/* ds = scale w (dw - sum(dw w)), where dw is given in ds, 0 where w was dropped; without the scale it is the
+ * gradient of what distance adds. */
 static void score_gradients(const struct qkv_tensor *y, const struct attention *a, const struct place *place,
                             const real *weights, real *ds)
 {
@@ -343,7 +348,7 @@ static void score_gradients(const struct qkv_tensor *y, const struct attention *
     real inverse = 1 / a->scale;
     for (int64_t i = 0; i < b->rows; i++, weights += b->columns, ds += b->columns) {
         real dot = row_dot(b->columns, weights, ds);
-        for (int64_t j = 0; j < b->columns; j++) ds[j] = a->scale * weights[j] * (ds[j] - dot);
+        for (int64_t j = 0; j < b->columns; j++) ds[j] = a->scale * REAL(fabs)(weights[j]) * (ds[j] - dot);
         const real *from = ds;
         for (int r = 0; table && r < 2; from += b->length[r++]) {
             real *to = table + b->start[r] - position - i;
@@ -359,17 +364,18 @@ static void block_backward(struct qkv_tensor *y, const struct attention *a, cons
 {
     const struct block *b = &place->block;
     const struct head *head = &place->head;
-    const real *weights = (const real *)y->saved + place->at, *used = used_weights(y, a) + place->at;
+    const real *weights = (const real *)y->saved + place->at;
     const real *out = (const real *)y->gradient + head->out + b->row * a->out_ld;
     const real *query = a->query + head->query + b->row * a->query_ld;
     real *dq = gradient_of(y->input[0]), *dk = gradient_of(y->input[1]), *dv = gradient_of(y->input[2]);
     real *ds = block_scratch(y, a), *work = ds + b->rows * b->columns;
+    const real *left = dv ? left_of(y, a, b->rows * b->columns, weights, ds) : NULL; /* until ds is made */
     int64_t first[2] = {0, b->length[0]};
     for (int r = 0; r < 2; r++) {
         if (!b->length[r]) continue;
         int64_t value = head->value + b->start[r] * a->value_ld;
         if (dv)
-            tile_product_transposed(b->length[r], a->value_width, b->rows, used + first[r], b->columns, out,
+            tile_product_transposed(b->length[r], a->value_width, b->rows, left + first[r], b->columns, out,
                                     a->out_ld, dv + value, a->value_ld);
         tile_scores(b->rows, b->length[r], a->value_width, out, a->out_ld, a->value + value, a->value_ld,
                     ds + first[r], b->columns, work);
@@ -377,8 +383,8 @@ static void block_backward(struct qkv_tensor *y, const struct attention *a, cons
     if (!dq && !dk && !learns_distance(y)) return;
     if (a->drops) {
         real factor = dropper_of(y).factor;
-        /* A weight that was kept is its copy times the factor; one that is 0 has no gradient either way. */
-        for (int64_t i = 0; i < b->rows * b->columns; i++) ds[i] = used[i] > 0 ? ds[i] * factor : 0;
+        /* One that is 0 has no gradient either way. */
+        for (int64_t i = 0; i < b->rows * b->columns; i++) ds[i] = weights[i] > 0 ? ds[i] * factor : 0;
     }
     score_gradients(y, a, place, weights, ds);
     for (int r = 0; r < 2; r++) {
@@ -411,7 +417,7 @@ static void block_spread(struct qkv_tensor *y, const struct attention *a, const 
     (void)a;
     for (int64_t i = 0; i < b->rows; i++, to += keys)
         for (int r = 0; r < 2; weights += b->length[r++])
-            memcpy(to + b->start[r], weights, (size_t)b->length[r] * sizeof(real));
+            for (int64_t j = 0; j < b->length[r]; j++) to[b->start[r] + j] = REAL(fabs)(weights[j]);
 }
 
 static void exact_spread(struct qkv_tensor *y, const struct attention *a)
