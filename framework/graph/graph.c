@@ -221,6 +221,8 @@ struct qkv_tensor *qkv_node(struct qkv_graph *graph, enum qkv_op_id op, struct q
             return NULL;
         }
         if (!inputs[i]->consumers++) inputs[i]->first_consumer = y;
+        inputs[i]->last_consumer = y;
+        inputs[i]->aliased |= rule->in_place && i == 0;
         y->needs_gradient |= inputs[i]->needs_gradient;
     }
     if (y->needs_gradient && !rule->backward) {
@@ -365,14 +367,29 @@ static void clear_unused_parameters(struct qkv_graph *graph)
     }
 }
 
+/* Values that x's backward may read and that forward has written others over. */
+static void make_inputs_again(const struct qkv_tensor *x)
+{
+    for (int i = 0; i < QKV_MAX_INPUTS; i++) {
+        struct qkv_tensor *input = x->input[i];
+        if (!input || !input->lent || input->made_again) continue;
+        input->made_again = true;
+        run(input, false);
+    }
+}
+
 void qkv_backward(struct qkv_graph *graph, struct qkv_tensor *y, const double *cotangent)
 {
     if (graph->failed || !y) return;
     QKV_BUG(graph->shares && graph->planned != y, "backward from a tensor that was not planned");
-    for (struct qkv_tensor *x = graph->first; x; x = x->next) x->touched = x->parameter && graph->accumulate;
+    for (struct qkv_tensor *x = graph->first; x; x = x->next) {
+        x->touched = x->parameter && graph->accumulate;
+        x->made_again = false;
+    }
     if (y->needs_gradient) start_gradient(y, cotangent);
     for (struct qkv_tensor *x = y; x; x = x->previous) {
         if (x->op == QKV_OP_leaf || !x->touched) continue;
+        make_inputs_again(x);
         qkv_turns_before(x);
         run(x, true);
         qkv_turns_after(x);

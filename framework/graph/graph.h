@@ -31,10 +31,15 @@ struct qkv_tensor {
     int64_t scratch;     /* set by the shape rule: numbers that forward or backward need while they run */
     int64_t scratch_forward; /* the same where forward alone needs them: later, gradients may stand there */
     struct qkv_tensor *first_consumer; /* the last one that backward comes to */
-    bool passed;                       /* a parameter's gradient: the turn has been passed on */
-    int consumers;                     /* inputs of other nodes that are this one */
-    struct qkv_tensor *over;           /* plan.c: the input whose memory this one has taken */
-    uint32_t ordinal; /* counts the dropping nodes of a graph: the sub-stream of their masks */
+    struct qkv_tensor *last_consumer;
+    bool passed;                  /* a parameter's gradient: the turn has been passed on */
+    int consumers;                /* inputs of other nodes that are this one */
+    struct qkv_tensor *over;      /* plan.c: the input whose memory this one has taken */
+    struct qkv_piece room, *lent; /* plan.c: memory that was made for this value, and that it stands in, where
+                                     others stand before and after it: backward makes it again */
+    bool made_again;              /* in this backward pass */
+    bool aliased;                 /* the value of a node that is in_place stands in the same memory */
+    uint32_t ordinal;             /* counts the dropping nodes of a graph: the sub-stream of their masks */
 
     struct qkv_tensor *input[QKV_MAX_INPUTS];
     struct qkv_options options;
@@ -136,6 +141,7 @@ struct qkv_op {
     bool lends;        /* backward does not read the result: the op that alone uses it may write over it */
     unsigned takes; /* bit i: the result may be written over input i, which backward does not read either, and
                        its gradient over that of the result */
+    bool cheap; /* to make from inputs that are kept: where tensors share memory, backward makes it again */
 
     /* Sets y->shape, saved_count and scratch from inputs and options, or returns qkv_refuse(y, "..."). As the
      * samples, only in what qkv_op_rule gives. */

@@ -120,9 +120,74 @@ static struct qkv_tensor *twice(struct qkv_graph *graph, struct qkv_tensor *x)
     return qkv_add(graph, qkv_relu(graph, x), x); /* two use x: nothing may be written over it */
 }
 
-static unary *const UNARIES[] = {qkv_relu,      qkv_tanh,    qkv_sigmoid, qkv_exp,  qkv_gelu,
-                                 qkv_gelu_tanh, qkv_silu,    drop,        add_left, add_right,
-                                 place,         qkv_softmax, twice};
+/* ---- values that backward makes again ---- */
+
+static struct qkv_tensor *norm(struct qkv_graph *graph, struct qkv_tensor *x)
+{
+    int64_t columns = qkv_tensor_shape(x).size[1];
+    struct qkv_tensor *gain = qkv_constant(graph, QKV_SHAPE(columns)),
+                      *bias = qkv_constant(graph, QKV_SHAPE(columns));
+    double values[NUMBERS];
+    for (int64_t i = 0; i < columns; i++) values[i] = 0.5 + 0.1 * (double)i;
+    qkv_tensor_write(gain, values);
+    qkv_tensor_write(bias, values);
+    return qkv_layer_norm(graph, x, gain, bias, 1e-5);
+}
+
+/* Its backward reads its input. */
+static struct qkv_tensor *square(struct qkv_graph *graph, struct qkv_tensor *x)
+{
+    return qkv_multiply(graph, x, x);
+}
+
+static struct qkv_tensor *norms_in_turn(struct qkv_graph *graph, struct qkv_tensor *x)
+{
+    for (int i = 0; i < 4; i++) x = square(graph, norm(graph, x));
+    return x;
+}
+
+/* The first is read again when others have come and gone. */
+static struct qkv_tensor *norms_that_overlap(struct qkv_graph *graph, struct qkv_tensor *x)
+{
+    struct qkv_tensor *first = norm(graph, x), *y = qkv_add(graph, square(graph, first), x);
+    for (int i = 0; i < 3; i++) y = square(graph, norm(graph, y));
+    return qkv_multiply(graph, first, norm(graph, y));
+}
+
+/* Another tensor stands in the memory of the first, and is read behind the second. */
+static struct qkv_tensor *norms_in_other_shapes(struct qkv_graph *graph, struct qkv_tensor *x)
+{
+    struct qkv_tensor *turned = qkv_reshape(graph, norm(graph, x), QKV_SHAPE(COLUMNS, ROWS)),
+                      *other = qkv_reshape(graph, square(graph, norm(graph, qkv_tanh(graph, x))),
+                                           QKV_SHAPE(COLUMNS, ROWS));
+    return qkv_reshape(graph, qkv_multiply(graph, turned, other), QKV_SHAPE(ROWS, COLUMNS));
+}
+
+/* Nothing comes of the first. */
+static struct qkv_tensor *norm_without_use(struct qkv_graph *graph, struct qkv_tensor *x)
+{
+    norm(graph, x);
+    return square(graph, norm(graph, x));
+}
+
+static unary *const UNARIES[] = {qkv_relu,
+                                 qkv_tanh,
+                                 qkv_sigmoid,
+                                 qkv_exp,
+                                 qkv_gelu,
+                                 qkv_gelu_tanh,
+                                 qkv_silu,
+                                 drop,
+                                 add_left,
+                                 add_right,
+                                 place,
+                                 qkv_softmax,
+                                 twice,
+                                 norms_in_turn,
+                                 norms_that_overlap,
+                                 norms_in_other_shapes,
+                                 norm_without_use,
+                                 norm};
 
 /* Loss and gradient of x -> scale -> dropout -> op -> scale -> sum of squares. */
 static void run_chain(unary *op, bool share, double *loss, double gradient[NUMBERS])
@@ -140,8 +205,11 @@ static void run_chain(unary *op, bool share, double *loss, double gradient[NUMBE
     qkv_tensor_write(x, values);
     qkv_graph_plan(graph, y);
     cr_assert_eq(qkv_graph_check(graph, NULL), QKV_OK);
-    qkv_forward(graph);
-    qkv_backward(graph, y, NULL);
+    for (int pass = 0; pass < 2; pass++) { /* the second begins with what the first has left */
+        qkv_graph_rewind(graph);
+        qkv_forward(graph);
+        qkv_backward(graph, y, NULL);
+    }
     *loss = qkv_tensor_scalar(y);
     qkv_tensor_read_gradient(x, gradient);
     qkv_graph_free(graph);
@@ -155,6 +223,62 @@ Test(sharing, results_written_over_their_inputs_are_the_same)
         cr_expect_eq(loss[0], loss[1], "%d: %.17g and %.17g", (int)i, loss[0], loss[1]);
         cr_expect_eq(memcmp(gradient[0], gradient[1], sizeof gradient[0]), 0, "op %d", (int)i);
     }
+}
+
+Test(sharing, norms_take_the_memory_of_one)
+{
+    size_t added[2];
+    for (int more = 0; more < 2; more++) {
+        struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+        qkv_graph_share_memory(graph, true);
+        struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(64, 48));
+        for (int i = 0; i < (more ? 6 : 2); i++) x = square(graph, norm(graph, x));
+        x = qkv_sum(graph, x, QKV_ALL);
+        size_t before = qkv_graph_peak_bytes(graph);
+        qkv_graph_plan(graph, x);
+        added[more] = qkv_graph_peak_bytes(graph) - before;
+        qkv_graph_free(graph);
+    }
+    cr_expect_eq(added[1] - added[0], 4 * 64 * 48 * sizeof(float), "%zu bytes for four squares more",
+                 added[1] - added[0]);
+}
+
+static void count_norms(void *context, const struct qkv_tensor *tensor, bool backward)
+{
+    int *counts = context;
+    if (!strcmp(qkv_tensor_op(tensor), "layer_norm")) counts[backward]++;
+}
+
+/* Once, however often they are read; and the result stays, although nodes behind it use it, too. */
+Test(sharing, norms_are_made_again_once)
+{
+    double found[2][NUMBERS];
+    for (int share = 0; share < 2; share++) {
+        int counts[2] = {0, 0};
+        const struct qkv_observer observer = {count_norms, counts};
+        struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
+        qkv_graph_share_memory(graph, share);
+        qkv_graph_observe(graph, &observer);
+        struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(ROWS, COLUMNS)), *y = x;
+        double values[NUMBERS];
+        for (int i = 0; i < NUMBERS; i++) values[i] = (i * 7 % 31) / 10.0 - 1.5;
+        qkv_tensor_write(x, values);
+        for (int i = 0; i < 3; i++) {
+            struct qkv_tensor *normed = norm(graph, y);
+            y = qkv_add(graph, square(graph, normed), square(graph, normed));
+        }
+        y = norm(graph, y);
+        norm(graph, square(graph, y));
+        qkv_graph_plan(graph, y);
+        qkv_forward(graph);
+        cr_expect(counts[0] == 5 && counts[1] == 0, "%d, %d", counts[0], counts[1]);
+        qkv_backward(graph, y, NULL);
+        cr_expect_eq(counts[0], share ? 5 + 3 : 5, "%d", counts[0]);
+        cr_expect_eq(counts[1], 4);
+        qkv_tensor_read(y, found[share]);
+        qkv_graph_free(graph);
+    }
+    cr_expect_eq(memcmp(found[0], found[1], sizeof found[0]), 0);
 }
 
 Test(sharing, gradients_stand_where_the_loss_has_worked)
