@@ -121,7 +121,7 @@ void qkv_arena_release(struct qkv_arena *arena)
 {
     for (struct qkv_arena_chunk *chunk = arena->first, *next; chunk; chunk = next) {
         next = chunk->next;
-        free(chunk);
+        qkv_block_free(chunk, sizeof *chunk + chunk->size);
     }
     *arena = (struct qkv_arena){0};
 }

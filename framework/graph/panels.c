@@ -56,7 +56,7 @@ void qkv_panels_free(struct qkv_panels *panels)
 {
     if (!panels) return;
     pthread_mutex_destroy(&panels->mutex);
-    free(panels->block);
+    qkv_block_free(panels->block, panels->size);
     free(panels);
 }
 

@@ -90,7 +90,7 @@ void qkv_replicas_free(struct qkv_replicas *replicas)
     if (!replicas) return;
     for (int i = 0; i < replicas->shards; i++) qkv_graph_free(replicas->replica[i].graph);
     for (int i = 0; i < replicas->blocks; i++) {
-        free(replicas->gradients[i]);
+        qkv_block_free(replicas->gradients[i], block_bytes(replicas->model));
         qkv_turns_free(replicas->turns[i]);
     }
     free(replicas->replica);

@@ -73,9 +73,12 @@ Test(arena, blocks_are_aligned_to_vectors_and_large_ones_to_large_pages)
         cr_expect_eq((uintptr_t)block % CASES[i].alignment, 0, "%zu bytes at %p", CASES[i].size,
                      (void *)block);
         memset(block, 1, CASES[i].size);
-        free(block);
+        qkv_block_free(block, CASES[i].size);
     }
+    qkv_block_free(NULL, 100);
+    qkv_block_free(NULL, 4 << 20);
     cr_expect_null(qkv_block_new(SIZE_MAX - 1, 1));
+    cr_expect_null(qkv_block_new(SIZE_MAX / 4, 1));
 }
 
 static long resident_pages(void)
@@ -85,6 +88,22 @@ static long resident_pages(void)
     if (file && fscanf(file, "%ld %ld", &all, &resident) != 2) resident = -1;
     if (file) fclose(file);
     return resident;
+}
+
+/* Though one that was made after them stays. */
+Test(arena, blocks_go_back_to_the_system)
+{
+    enum { BLOCKS = 8, BYTES = 4 << 20 };
+    long before = resident_pages();
+    if (before < 0) cr_skip("there is no /proc/self/statm");
+    char *block[BLOCKS];
+    for (int i = 0; i < BLOCKS; i++) {
+        block[i] = qkv_block_new(BYTES, BYTES);
+        memset(block[i], 1, BYTES);
+    }
+    for (int i = 0; i < BLOCKS - 1; i++) qkv_block_free(block[i], BYTES);
+    cr_expect_lt((resident_pages() - before) * sysconf(_SC_PAGESIZE), 2 * BYTES);
+    qkv_block_free(block[BLOCKS - 1], BYTES);
 }
 
 /* As when the largest batch is laid out before the first step: arrays of 3 MB that nobody writes, and a

@@ -9,8 +9,11 @@
 
 /* `size` bytes for numbers, not zeroed, of which the first `used` are sure to be written: aligned to 64, and
  * from 1 MB on to the large pages of the machine (2 MB), which the system is asked for where they will be
- * used. To be given back with free; NULL when there is no memory. */
+ * used. NULL when there is no memory. */
 QKV_API void *qkv_block_new(size_t size, size_t used);
+
+/* Gives a block (or NULL) back; `size` as it was asked for. */
+QKV_API void qkv_block_free(void *block, size_t size);
 
 struct qkv_arena_chunk;
 
