@@ -67,7 +67,17 @@ static struct qkv_tensor *input_to_take(const struct qkv_tensor *y)
     return NULL;
 }
 
-/* Where a value stands that is cheap to make: in memory of one before it that forward has no more use for.
+/* Whether backward makes x's value again: it is cheap to, and what it is made from is there. */
+static bool is_made_again(const struct qkv_tensor *x)
+{
+    const struct qkv_graph *graph = x->graph;
+    if (!graph->ops[x->op]->cheap || x->aliased || x == graph->planned) return false;
+    for (int i = 0; i < QKV_MAX_INPUTS; i++)
+        if (x->input[i] && x->input[i]->lent) return false;
+    return true;
+}
+
+/* Where the value of such a tensor stands: in memory of one before it that forward has no more use for.
  * The tensors that backward makes again meet in the same memory in the opposite order, so that each has it to
  * itself from the first time that it is read there to the last. (Chen et al. 2016 do so with whole layers.)
  */
@@ -101,7 +111,7 @@ static bool give_values(struct qkv_graph *graph)
             x->value = x->input[0]->value;
         else if ((x->over = input_to_take(x)))
             x->value = x->over->value;
-        else if (graph->ops[x->op]->cheap && !x->aliased && x != graph->planned)
+        else if (is_made_again(x))
             x->value = lend_memory(x, &spares);
         else
             x->value = qkv_arena_allocate(&graph->arena, (size_t)x->count * graph->size);

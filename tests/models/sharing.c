@@ -163,6 +163,13 @@ static struct qkv_tensor *norms_in_other_shapes(struct qkv_graph *graph, struct 
     return qkv_reshape(graph, qkv_multiply(graph, turned, other), QKV_SHAPE(ROWS, COLUMNS));
 }
 
+/* What the second is made again from must not be gone. */
+static struct qkv_tensor *norms_of_norms(struct qkv_graph *graph, struct qkv_tensor *x)
+{
+    struct qkv_tensor *y = square(graph, norm(graph, norm(graph, norm(graph, x))));
+    return square(graph, norm(graph, norm(graph, y)));
+}
+
 /* Nothing comes of the first. */
 static struct qkv_tensor *norm_without_use(struct qkv_graph *graph, struct qkv_tensor *x)
 {
@@ -187,6 +194,7 @@ static unary *const UNARIES[] = {qkv_relu,
                                  norms_that_overlap,
                                  norms_in_other_shapes,
                                  norm_without_use,
+                                 norms_of_norms,
                                  norm};
 
 /* Loss and gradient of x -> scale -> dropout -> op -> scale -> sum of squares. */
