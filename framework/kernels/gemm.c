@@ -257,12 +257,9 @@ static void by_tiles(bool transpose_a, bool transpose_b, bool direct, bool ahead
                 continue;
             }
             pack(transpose_b, l, inner, j, columns, b, ldb, panel);
-            int64_t done = 0;
+            int64_t done = ahead && n - j >= 2 * TILE_COLUMNS ? TILE_ROWS : 0;
             const real *next = b + l * ldb + j + TILE_COLUMNS;
-            if (ahead && n - j >= 2 * TILE_COLUMNS) {
-                tile_ahead(inner, rest, a_row, a_step, panel, next, ldb, into_at(into, 0, j));
-                done = TILE_ROWS;
-            }
+            if (done) tile_ahead(inner, rest, a_row, a_step, panel, next, ldb, into_at(into, 0, j));
             panel_tiles(m - done, columns, inner, rest + done * a_row, a_row, a_step, panel,
                         into_at(into, done, j));
             if (into.each > 0) into.soon += m / TILE_ROWS * into.each;
@@ -279,12 +276,10 @@ static void by_panels(int64_t m, int64_t all, int64_t first, int64_t n, int64_t 
         const real *panel = panels + l * whole_panels(all) + first * inner;
         if (l > 0) into = added_to(into);
         for (int64_t j = 0; j < n; j += TILE_COLUMNS, panel += inner * TILE_COLUMNS) {
-            int64_t columns = n - j < TILE_COLUMNS ? n - j : TILE_COLUMNS, done = 0;
-            if (m >= TILE_ROWS && n - j >= 2 * TILE_COLUMNS) {
-                tile_ahead(inner, a + l, lda, 1, panel, panel + inner * TILE_COLUMNS, TILE_COLUMNS,
-                           into_at(into, 0, j));
-                done = TILE_ROWS;
-            }
+            int64_t columns = n - j < TILE_COLUMNS ? n - j : TILE_COLUMNS;
+            int64_t done = m >= TILE_ROWS && n - j >= 2 * TILE_COLUMNS ? TILE_ROWS : 0;
+            const real *next = panel + inner * TILE_COLUMNS;
+            if (done) tile_ahead(inner, a + l, lda, 1, panel, next, TILE_COLUMNS, into_at(into, 0, j));
             panel_tiles(m - done, columns, inner, a + l + done * lda, lda, 1, panel, into_at(into, done, j));
         }
     }
@@ -366,9 +361,7 @@ static void few_rows_transposed(int64_t m, int64_t n, int64_t k, const real *a, 
                                 int64_t ldb, struct into into)
 {
     for (int64_t j = 0; j < n; j++)
-        for (int64_t i = 0; i < m; i++) {
-            put_number(row_dot(k, a + i * lda, b + j * ldb), into, i, j);
-        }
+        for (int64_t i = 0; i < m; i++) put_number(row_dot(k, a + i * lda, b + j * ldb), into, i, j);
 }
 
 static void by_library(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const real *a,
