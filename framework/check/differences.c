@@ -250,12 +250,17 @@ struct qkv_derivative qkv_differentiate_again(struct qkv_probe *probe, const str
     struct qkv_derivative best = {.value = NAN, .rounding = INFINITY}, step[STEPS];
     double h = 1e-2 * scale;
     for (int i = 0; i < STEPS; i++, h /= 10) step[i] = five_points(probe, direction, h);
+    /* What all steps cross is at 0. Else those that cross a kink say what is beyond it, and how they bend
+     * does not show how much that is: of two kinks on both sides the bends may cancel. */
+    bool at_zero = step[STEPS - 1].crossed;
     for (int i = 0; i + 1 < STEPS; i++) {
         double rounding = doubt(step, i);
-        bool spoiled = step[i].crossed && !step[STEPS - 2].crossed;
-        if (spoiled || !(rounding < best.rounding)) continue;
+        if ((step[i].crossed && !at_zero) || !(rounding < best.rounding)) continue;
         best = step[i];
         best.rounding = rounding;
     }
+    if (isfinite(best.rounding)) return best;
+    best = step[STEPS - 1]; /* the only one before the kink, deep in rounding */
+    best.rounding += best.truncation;
     return best;
 }

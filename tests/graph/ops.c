@@ -71,3 +71,33 @@ Test(ops, float32_that_differs_is_refused)
         qkv_graph_free(whole);
     }
 }
+
+/* Rows of y = x + relu(x - a) - relu(b - x) that fail at an x between a and b, so near to both that only the
+ * smallest steps stay there; further out the slope is 2, and the two bends cancel. */
+static int64_t failures_between_kinks(enum qkv_fault fault)
+{
+    const double x0 = 0.25, near = 3e-7;
+    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
+    struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(1)), *above = qkv_constant(graph, QKV_SHAPE(1)),
+                      *below = qkv_constant(graph, QKV_SHAPE(1));
+    qkv_tensor_write(x, &x0);
+    qkv_tensor_write(above, (double[]){x0 + near});
+    qkv_tensor_write(below, (double[]){x0 - near});
+    struct qkv_tensor *bent = qkv_subtract(graph, qkv_relu(graph, qkv_subtract(graph, x, above)),
+                                           qkv_relu(graph, qkv_subtract(graph, below, x)));
+    struct qkv_tensor *y = qkv_add(graph, qkv_scale(graph, x, 1), bent);
+    const struct qkv_check_options options = {.seed = 1, .fault = fault, .fault_op = QKV_OP_scale};
+    struct qkv_check_report report = {0};
+    struct qkv_error error = {""};
+    cr_assert_eq(qkv_check_graph(&report, "kinks", graph, y, &options, &error), QKV_OK, "%s", error.message);
+    int64_t failures = report.failures;
+    qkv_check_release(&report);
+    qkv_graph_free(graph);
+    return failures;
+}
+
+Test(ops, kinks_on_both_sides_are_not_taken_for_the_slope)
+{
+    cr_expect_eq(failures_between_kinks(QKV_FAULT_NONE), 0);
+    cr_expect_gt(failures_between_kinks(QKV_FAULT_FACTOR), 0);
+}
