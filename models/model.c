@@ -95,6 +95,7 @@ void qkv_decoding_finish(struct qkv_decoding *decoding, struct qkv_tensor *hidde
     struct qkv_tensor *peaks = qkv_peaks(decoding->decoder, logits);
     struct qkv_tensor *sums = decoding->sums ? qkv_log_sum_exp(decoding->decoder, logits) : NULL;
     if (!peaks || (decoding->sums && !sums)) return; /* the graph has failed */
+    qkv_graph_plan(decoding->decoder, logits);
     decoding->next = (struct qkv_next){.dtype = qkv_graph_dtype(decoding->decoder),
                                        .classes = decoding->model->target_size,
                                        .logits = qkv_tensor_value(logits),

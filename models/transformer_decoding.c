@@ -97,6 +97,7 @@ static enum qkv_status start(struct qkv_decoding *decoding, const struct qkv_bat
         return qkv_error_set(error, "out of memory for %lld hypotheses of %lld tokens", (long long)rows,
                              (long long)length);
     qkv_graph_reset(d->base.encoder);
+    qkv_graph_share_memory(d->base.encoder, true);
     struct qkv_tensor *memory = qkv_transformer_encode(network, d->base.encoder, batch->source,
                                                        batch->source_tokens, d->sources, NULL);
     for (int64_t i = 0; i < network->decoder.layers; i++) {
@@ -104,6 +105,7 @@ static enum qkv_status start(struct qkv_decoding *decoding, const struct qkv_bat
         d->layers[i].cross_key = qkv_multi_head_key(cross, d->base.encoder, memory, d->sources, NULL);
         d->layers[i].cross_value = qkv_multi_head_value(cross, d->base.encoder, memory);
     }
+    qkv_graph_plan(d->base.encoder, memory);
     if (qkv_graph_check(d->base.encoder, error)) return QKV_INVALID;
     qkv_forward(d->base.encoder);
     return QKV_OK;
@@ -185,6 +187,7 @@ static enum qkv_status build(struct transformer_decoding *d, int64_t rows, const
     const struct qkv_segments tokens = {rows, d->query_start, d->query_length};
     struct qkv_graph *graph = d->base.decoder;
     qkv_graph_reset(graph);
+    qkv_graph_share_memory(graph, true);
     set_segments(d, rows, sentences);
     set_longest_segments(d, rows);
     struct qkv_tensor *x =

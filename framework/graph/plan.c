@@ -55,23 +55,37 @@ static bool wants_piece(const struct qkv_tensor *x)
     return x && x->needs_gradient && x->op != QKV_OP_leaf && !x->piece;
 }
 
+/* Backward cannot begin at the result: each value goes when the last node that reads it has run. */
+static bool is_forward_only(const struct qkv_graph *graph)
+{
+    return !graph->planned->needs_gradient;
+}
+
+static bool may_be_taken(const struct qkv_tensor *x)
+{
+    if (is_forward_only(x->graph)) return !x->aliased && x != x->graph->planned;
+    return !x->lent && x->graph->ops[x->op]->lends;
+}
+
 static struct qkv_tensor *input_to_take(const struct qkv_tensor *y)
 {
     const struct qkv_op *const *ops = y->graph->ops;
     for (int i = 0; i < QKV_MAX_INPUTS; i++) {
         struct qkv_tensor *x = y->input[i];
-        if (!x || x->op == QKV_OP_leaf || x->lent || !(ops[y->op]->takes >> i & 1) || !ops[x->op]->lends)
-            continue;
+        if (!x || x->op == QKV_OP_leaf || !(ops[y->op]->takes >> i & 1) || !may_be_taken(x)) continue;
         if (x->consumers == 1 && x->count == y->count && x->needs_gradient == y->needs_gradient) return x;
     }
     return NULL;
 }
 
-/* Whether backward makes x's value again: it is cheap to, and what it is made from is there. */
-static bool is_made_again(const struct qkv_tensor *x)
+/* Whether x's value has its memory for a while only: in a graph that is forward only; else if backward makes
+ * it again, because it is cheap to, and what it is made from is there. */
+static bool is_lent(const struct qkv_tensor *x)
 {
     const struct qkv_graph *graph = x->graph;
-    if (!graph->ops[x->op]->cheap || x->aliased || x == graph->planned) return false;
+    if (x->aliased || x == graph->planned || !x->consumers) return false;
+    if (is_forward_only(graph)) return true;
+    if (!graph->ops[x->op]->cheap) return false;
     for (int i = 0; i < QKV_MAX_INPUTS; i++)
         if (x->input[i] && x->input[i]->lent) return false;
     return true;
@@ -101,6 +115,14 @@ static void return_memory(const struct qkv_tensor *y, struct qkv_piece **spares)
     }
 }
 
+/* Gives x the memory of the input that it takes, to return it in its place. */
+static void write_over(struct qkv_tensor *x)
+{
+    x->value = x->over->value;
+    if (!x->aliased && x != x->graph->planned) x->lent = x->over->lent;
+    x->over->lent = NULL;
+}
+
 /* Goes through the graph as forward will. */
 static bool give_values(struct qkv_graph *graph)
 {
@@ -110,8 +132,8 @@ static bool give_values(struct qkv_graph *graph)
         if (graph->ops[x->op]->in_place)
             x->value = x->input[0]->value;
         else if ((x->over = input_to_take(x)))
-            x->value = x->over->value;
-        else if (is_made_again(x))
+            write_over(x);
+        else if (is_lent(x))
             x->value = lend_memory(x, &spares);
         else
             x->value = qkv_arena_allocate(&graph->arena, (size_t)x->count * graph->size);

@@ -133,13 +133,6 @@ static void short_softmax(int64_t rows, int64_t columns, int64_t first, int64_t 
     }
 }
 
-/* Scores of one query with n keys. */
-static void dots(int64_t width, int64_t n, const real *query, const real *key, int64_t ld, real scale,
-                 real *scores)
-{
-    for (int64_t j = 0; j < n; j++) scores[j] = scale * row_dot(width, query, key + j * ld);
-}
-
 /* HEADS heads go together, so that whole vectors are scores: those of a key stand beside each other, and KEYS
  * keys are a vector. */
 enum { HEADS = LANES < 4 ? LANES : 4, KEYS = LANES / HEADS, SHORT_VECTORS = SHORT_ROW / KEYS };
@@ -148,18 +141,17 @@ enum { HEADS = LANES < 4 ? LANES : 4, KEYS = LANES / HEADS, SHORT_VECTORS = SHOR
 static inline vector scores_of(const struct attention *a, const real *const query[HEADS],
                                const real *const key[HEADS], int64_t j, int64_t n)
 {
-    vector x[LANES], scores;
+    vector x[LANES];
     int64_t at[KEYS];
-#pragma GCC unroll 16
-    for (int i = 0; i < LANES; i++) x[i] = (vector){0};
 #pragma GCC unroll 4
     for (int k = 0; k < KEYS; k++) at[k] = (j + k < n ? j + k : n - 1) * a->key_ld;
-    for (int64_t l = 0; l < a->key_width; l += LANES)
+#pragma GCC unroll 16
+    for (int i = 0; i < LANES; i++) x[i] = load(query[i % HEADS]) * load(key[i % HEADS] + at[i / HEADS]);
+    for (int64_t l = LANES; l < a->key_width; l += LANES)
 #pragma GCC unroll 16
         for (int i = 0; i < LANES; i++)
             x[i] += load(query[i % HEADS] + l) * load(key[i % HEADS] + at[i / HEADS] + l);
-    sums_beside(x, &scores);
-    scores *= a->scale;
+    vector scores = a->scale * sums_beside(x);
     if (j + KEYS > n)
         for (int i = 0; i < LANES; i++) scores[i] = i / HEADS < n - j ? scores[i] : (real)-INFINITY;
     return scores;
@@ -168,32 +160,35 @@ static inline vector scores_of(const struct attention *a, const real *const quer
 /* Turns each lane into the greatest, or the sum, of the lanes of its head. */
 static inline vector over_keys(vector x, bool sum)
 {
-    real lane[LANES];
-    store(lane, x);
-#pragma GCC unroll 16
-    for (int i = HEADS; i < LANES; i++) {
-        real *to = &lane[i % HEADS];
-        *to = sum ? *to + lane[i] : lane[i] > *to ? lane[i] : *to;
+#pragma GCC unroll 4
+    for (int by = LANES / 2; by >= HEADS; by /= 2) {
+        vector other = rotated(x, by);
+        if (sum)
+            x += other;
+        else
+            x = greater_of(x, other);
     }
-#pragma GCC unroll 16
-    for (int i = HEADS; i < LANES; i++) lane[i] = lane[i % HEADS];
-    return load(lane);
+    return x;
 }
 
-/* Weights of HEADS heads, from `first` on, for few keys. */
-static void short_heads(const struct attention *a, const struct pair *p, int64_t first, real *weights)
+/* HEADS heads, from `first` on, for few keys: their weights, and what these leave of the values. */
+static void short_heads(struct qkv_tensor *y, const struct attention *a, const struct pair *p, int64_t first,
+                        real *restrict weights)
 {
     vector x[SHORT_VECTORS], most = (vector){0} - (real)INFINITY, sum = {0};
-    const real *query[HEADS], *key[HEADS];
+    const real *query[HEADS], *key[HEADS], *value[HEADS];
+    real *out[HEADS];
     int64_t n = p->keys, vectors = (n + KEYS - 1) / KEYS;
     for (int h = 0; h < HEADS; h++) {
         struct head head = head_at(a, p, first + h);
         query[h] = a->query + head.query;
         key[h] = a->key + head.key;
+        value[h] = a->value + head.value;
+        out[h] = (real *)y->value + head.out;
     }
     for (int64_t v = 0; v < vectors; v++) {
         x[v] = scores_of(a, query, key, v * KEYS, n);
-        for (int i = 0; i < LANES; i++) most[i] = x[v][i] > most[i] ? x[v][i] : most[i];
+        most = greater_of(most, x[v]);
     }
     most = over_keys(most, false);
     for (int64_t v = 0; v < vectors; v++) {
@@ -203,22 +198,38 @@ static void short_heads(const struct attention *a, const struct pair *p, int64_t
     }
     sum = 1 / over_keys(sum, true);
     for (int64_t v = 0; v < vectors; v++) x[v] *= sum;
+    const real *weight = (const real *)x;
     for (int h = 0; h < HEADS; h++)
-        for (int64_t j = 0; j < n; j++) weights[h * n + j] = ((const real *)x)[j * HEADS + h];
+        for (int64_t j = 0; j < n; j++) weights[h * n + j] = weight[j * HEADS + h];
+    for (int64_t l = 0; l < a->value_width; l += LANES) {
+        vector mixed[HEADS];
+#pragma GCC unroll 4
+        for (int h = 0; h < HEADS; h++) mixed[h] = (vector){0};
+        for (int64_t j = 0; j < n; j++)
+#pragma GCC unroll 4
+            for (int h = 0; h < HEADS; h++)
+                mixed[h] += weight[j * HEADS + h] * load(value[h] + j * a->value_ld + l);
+#pragma GCC unroll 4
+        for (int h = 0; h < HEADS; h++) store(out[h] + l, mixed[h]);
+    }
 }
 
-static void single_weights(struct qkv_tensor *y, const struct attention *a, const struct place *place)
+static void single_forward(struct qkv_tensor *y, const struct attention *a, const struct place *place)
 {
     const struct pair *p = &place->head.pair;
     real *weights = (real *)y->saved + place->at;
     int64_t h = 0;
-    if (p->keys <= SHORT_ROW && a->key_width % LANES == 0)
-        for (; h + HEADS <= a->heads; h += HEADS) short_heads(a, p, h, weights + h * p->keys);
-    for (; h < a->heads; h++) {
+    if (p->keys <= SHORT_ROW && a->key_width % LANES == 0 && a->value_width % LANES == 0)
+        for (; h + HEADS <= a->heads; h += HEADS, weights += HEADS * p->keys)
+            short_heads(y, a, p, h, weights);
+    for (; h < a->heads; h++, weights += p->keys) {
         struct head head = head_at(a, p, h);
-        dots(a->key_width, p->keys, a->query + head.query, a->key + head.key, a->key_ld, a->scale,
-             weights + h * p->keys);
-        row_softmax(p->keys, weights + h * p->keys, weights + h * p->keys);
+        const real *query = a->query + head.query, *key = a->key + head.key;
+        for (int64_t j = 0; j < p->keys; j++)
+            weights[j] = a->scale * row_dot(a->key_width, query, key + j * a->key_ld);
+        row_softmax(p->keys, weights, weights);
+        tile_product(1, a->value_width, p->keys, weights, p->keys, a->value + head.value, a->value_ld, false,
+                     (real *)y->value + head.out, a->out_ld);
     }
 }
 
@@ -312,27 +323,25 @@ static void block_mix(struct qkv_tensor *y, const struct attention *a, const str
     }
 }
 
-static void single_mix(struct qkv_tensor *y, const struct attention *a, const struct place *place)
+static void block_forward(struct qkv_tensor *y, const struct attention *a, const struct place *place)
 {
-    const struct pair *p = &place->head.pair;
-    const real *weights = (const real *)y->saved + place->at;
-    for (int64_t h = 0; h < a->heads; h++, weights += p->keys) {
-        struct head head = head_at(a, p, h);
-        tile_product(1, a->value_width, p->keys, left_of(y, a, p->keys, weights, block_scratch(y, a)),
-                     p->keys, a->value + head.value, a->value_ld, false, (real *)y->value + head.out,
-                     a->out_ld);
-    }
+    block_weights(y, a, place);
+    block_mix(y, a, place);
 }
 
 static void exact_forward(struct qkv_tensor *y, const struct attention *a)
 {
     distance_table(y, a);
-    visit_blocks(y, a, block_weights, single_weights);
-    if (a->drops && a->options->window)
+    if (!a->drops) {
+        visit_blocks(y, a, block_forward, single_forward);
+        return;
+    }
+    visit_blocks(y, a, block_weights, NULL);
+    if (a->options->window)
         visit_blocks(y, a, drop_block, NULL);
-    else if (a->drops)
+    else
         drop_all(y, y->saved_count, y->saved);
-    visit_blocks(y, a, block_mix, single_mix);
+    visit_blocks(y, a, block_mix, NULL);
 }
 
 /* ---- backward ---- */

@@ -86,13 +86,38 @@ static inline void transpose_block(int64_t rows, const real *from, int64_t ld, r
 /* Of as many vectors as each has lanes, the sums beside each other; x is overwritten. Half as many in each
  * round, which are the halves of two, added and zipped: sums of one after the other would take as long as a
  * row of 250 numbers each. */
-static inline void sums_beside(vector x[LANES], vector *sums)
+static inline vector sums_beside(vector x[LANES])
 {
-#pragma GCC unroll 4
-    for (int half = LANES / 2; half > 0; half /= 2)
-#pragma GCC unroll 8
-        for (int i = 0; i < half; i++) x[i] = zip(x[i], x[i + half], false) + zip(x[i], x[i + half], true);
-    *sums = x[0];
+#define HALVE(half) /* one by one: of loops in a loop gcc leaves x in memory */                              \
+    _Pragma("GCC unroll 8") for (int i = 0; half < LANES && i < half; i++) x[i] =                            \
+        zip(x[i], x[i + half], false) + zip(x[i], x[i + half], true);
+    HALVE(8)
+    HALVE(4)
+    HALVE(2)
+    HALVE(1)
+#undef HALVE
+    return x[0];
+}
+
+static inline vector greater_of(vector a, vector b)
+{
+    vector greater;
+    for (int i = 0; i < LANES; i++) greater[i] = b[i] > a[i] ? b[i] : a[i];
+    return greater;
+}
+
+/* Lane i + by of x, around the end, in lane i; `by` is 4, or half of the lanes. */
+static inline vector rotated(vector x, int by)
+{
+#if defined(HAVE_SHUFFLE) && defined(QKV_KERNEL_IS_float32) && defined(__AVX512F__)
+    if (by == 4) return __builtin_shufflevector(x, x, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3);
+    if (by == 8) return __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
+#elif defined(HAVE_SHUFFLE) && defined(QKV_KERNEL_IS_float32) && defined(__AVX2__)
+    if (by == 4) return __builtin_shufflevector(x, x, 4, 5, 6, 7, 0, 1, 2, 3);
+#endif
+    vector y;
+    for (int i = 0; i < LANES; i++) y[i] = x[(i + by) % LANES];
+    return y;
 }
 
 #define LANES_OF(count)                                                                                      \

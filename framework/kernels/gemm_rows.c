@@ -1,0 +1,100 @@
+/* Matrix products of a few rows, as decoding one sentence makes them. */
+#include "kernels/gemm_parts.h"
+
+#include "kernels/softmax.h"
+
+/* A vector of the result, once it is summed up. */
+static inline __attribute__((always_inline)) void put(vector sum, struct into into, int64_t row,
+                                                      int64_t column)
+{
+    real *to = into.c + row * into.ldc + column;
+    if (into.bias) sum += load(into.bias + column);
+    if (into.beta > 0) sum += into.beta * load(to);
+    store(to, sum);
+}
+
+/* `rows` rows and `vectors` vectors of the result, in registers; both are constants where this is called. */
+static inline __attribute__((always_inline)) void strip(const int rows, const int vectors, int64_t k,
+                                                        const real *a, int64_t lda, const real *b,
+                                                        int64_t ldb, struct into into)
+{
+    vector sum[FEW_ROWS][8];
+#pragma GCC unroll 8
+    for (int i = 0; i < rows; i++)
+#pragma GCC unroll 8
+        for (int v = 0; v < vectors; v++) sum[i][v] = (vector){0};
+    for (int64_t l = 0; l < k; l++)
+#pragma GCC unroll 8
+        for (int v = 0; v < vectors; v++) {
+            vector right = load(b + l * ldb + v * LANES);
+#pragma GCC unroll 8
+            for (int i = 0; i < rows; i++) sum[i][v] += a[i * lda + l] * right;
+        }
+#pragma GCC unroll 8
+    for (int i = 0; i < rows; i++)
+#pragma GCC unroll 8
+        for (int v = 0; v < vectors; v++) put(sum[i][v], into, i, v * LANES);
+}
+
+/* Strips of b go by, as wide as the registers allow for their sums. */
+static inline __attribute__((always_inline)) void near_rows(const int rows, const struct product *p)
+{
+    int64_t j = 0;
+#define STRIPS(vectors)                                                                                      \
+    for (; j + vectors * LANES <= p->n; j += vectors * LANES)                                                \
+        strip(rows, vectors, p->k, p->a, p->lda, p->b + j, p->ldb, into_at(&p->into, 0, j));
+    if (rows == 1) STRIPS(8)
+    STRIPS(4) /* four sums at least: of fewer, each waits for the one before it */
+    STRIPS(2)
+    STRIPS(1)
+#undef STRIPS
+    if (j == p->n) return;
+    struct product rest = *p;
+    rest.n -= j;
+    rest.b += j;
+    rest.into = into_at(&p->into, 0, j);
+    gemm_by_tiles(&rest, false, false);
+}
+
+void gemm_few_near(const struct product *p)
+{
+    if (p->m == 1)
+        near_rows(1, p);
+    else if (p->m == 2)
+        near_rows(2, p);
+    else
+        near_rows(FEW_ROWS, p);
+}
+
+void gemm_few_far(const struct product *p)
+{
+    /* Apart from c: what is added to a large number one by one loses digits. */
+    _Alignas(64) real sums[FEW_ROWS][RUN];
+    for (int64_t j = 0; j < p->n; j += RUN) {
+        int64_t columns = p->n - j < RUN ? p->n - j : RUN, l = 0;
+        const real *b = p->b + j;
+        for (int64_t i = 0; i < p->m; i++) memset(sums[i], 0, (size_t)columns * sizeof(real));
+        for (; l + 4 <= p->k; l += 4) {
+            const real *restrict b0 = b + l * p->ldb, *restrict b1 = b0 + p->ldb, *restrict b2 = b1 + p->ldb,
+                                 *restrict b3 = b2 + p->ldb;
+            for (int64_t i = 0; i < p->m; i++) {
+                real *restrict sum = sums[i];
+                const real *x = p->a + i * p->lda + l;
+                for (int64_t o = 0; o < columns; o++)
+                    sum[o] += (x[0] * b0[o] + x[1] * b1[o]) + (x[2] * b2[o] + x[3] * b3[o]);
+            }
+        }
+        for (; l < p->k; l++)
+            for (int64_t i = 0; i < p->m; i++)
+                for (int64_t o = 0; o < columns; o++) sums[i][o] += p->a[i * p->lda + l] * b[l * p->ldb + o];
+        for (int64_t i = 0; i < p->m; i++)
+            for (int64_t o = 0; o < columns; o++) put_number(sums[i][o], &p->into, i, j + o);
+    }
+}
+
+void gemm_few_transposed(const struct product *p)
+{
+    for (int64_t j = 0; j < p->n; j++)
+        for (int64_t i = 0; i < p->m; i++)
+            put_number(row_dot(p->k, p->a + i * p->lda, p->b + j * p->ldb), &p->into, i, j);
+}
