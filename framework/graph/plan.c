@@ -63,8 +63,9 @@ static bool is_forward_only(const struct qkv_graph *graph)
 
 static bool may_be_taken(const struct qkv_tensor *x)
 {
-    if (is_forward_only(x->graph)) return !x->aliased && x != x->graph->planned;
-    return !x->lent && x->graph->ops[x->op]->lends;
+    const struct qkv_op *op = x->graph->ops[x->op];
+    if (is_forward_only(x->graph)) return !op->in_place && x != x->graph->planned;
+    return !x->lent && op->lends;
 }
 
 static struct qkv_tensor *input_to_take(const struct qkv_tensor *y)
@@ -83,7 +84,7 @@ static struct qkv_tensor *input_to_take(const struct qkv_tensor *y)
 static bool is_lent(const struct qkv_tensor *x)
 {
     const struct qkv_graph *graph = x->graph;
-    if (x->aliased || x == graph->planned || !x->consumers) return false;
+    if (x->aliased || x == graph->planned) return false;
     if (is_forward_only(graph)) return true;
     if (!graph->ops[x->op]->cheap) return false;
     for (int i = 0; i < QKV_MAX_INPUTS; i++)

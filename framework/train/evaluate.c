@@ -85,6 +85,7 @@ static bool make_slots(struct qkv_evaluator *e)
         e->slot[i].graph = qkv_graph_new(e->model->parameters.dtype);
         if (!e->slot[i].graph) return false;
         qkv_graph_set_gradients(e->slot[i].graph, false);
+        qkv_graph_share_memory(e->slot[i].graph, true);
         qkv_graph_bind(e->slot[i].graph, &e->model->parameters, NULL, false);
     }
     return true;
@@ -160,6 +161,7 @@ static enum qkv_status force(struct qkv_evaluator *e, struct slot *slot, const s
 {
     qkv_graph_reset(slot->graph);
     struct qkv_tensor *loss = qkv_model_loss(e->model, slot->graph, view, 0, 1, NULL);
+    qkv_graph_plan(slot->graph, loss);
     if (qkv_graph_check(slot->graph, &slot->error)) return QKV_INVALID;
     qkv_forward(slot->graph);
     qkv_cross_entropy_sums(loss, &sums->negative_log_likelihood, &sums->correct);

@@ -98,18 +98,21 @@ Test(fused, attention_is_scores_weights_and_mix)
 /* What every step of decoding runs: sentences of one query, short and long ones, between a longer one. */
 Test(fused, attention_of_single_queries)
 {
-    static const int64_t widths[][3] = {{1, 16, 16}, {3, 16, 5},  {2, 64, 32}, {2, 48, 16},
-                                        {4, 5, 7},   {4, 16, 16}, {9, 32, 8}};
+    /* Heads, heads of keys and values, width of a key, of a value. */
+    static const int64_t widths[][4] = {{1, 1, 16, 16}, {3, 3, 16, 5},  {2, 2, 64, 32},
+                                        {2, 2, 48, 16}, {4, 4, 5, 7},   {4, 4, 16, 16},
+                                        {9, 9, 32, 8},  {9, 9, 16, 32}, {8, 2, 16, 16}};
     static const int64_t query_start[] = {0, 1, 2, 5, 6}, query_length[] = {1, 1, 3, 1, 1};
     static const int64_t key_start[] = {0, 1, 4, 8, 72}, key_length[] = {1, 3, 4, 64, 9};
     for (size_t w = 0; w < sizeof widths / sizeof widths[0]; w++)
         for (int causal = 0; causal < 2; causal++) {
             struct scene scene = {
                 .name = causal ? "single queries, causal" : "single queries",
-                .shape = {QKV_SHAPE(7, widths[w][0] * widths[w][1]),
-                          QKV_SHAPE(81, widths[w][0] * widths[w][1]),
-                          QKV_SHAPE(81, widths[w][0] * widths[w][2])},
+                .shape = {QKV_SHAPE(7, widths[w][0] * widths[w][2]),
+                          QKV_SHAPE(81, widths[w][1] * widths[w][2]),
+                          QKV_SHAPE(81, widths[w][1] * widths[w][3])},
                 .layout = {.heads = widths[w][0],
+                           .key_heads = widths[w][1],
                            .queries = {5, query_start, query_length},
                            .keys = {5, key_start, key_length},
                            .causal = causal},

@@ -8,6 +8,7 @@
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const double OWN_BOUND[] = {[QKV_FLOAT32] = 2e-6, [QKV_FLOAT64] = 1e-14};
 
@@ -117,6 +118,40 @@ Test(products, wide_and_large)
     check(QKV_FLOAT32, 3, 2050, 35, false, false);
     check(QKV_FLOAT32, 3, 700, 99, false, true);
     check(QKV_FLOAT32, 401, 400, 401, false, false);
+}
+
+/* The bias is the last row of b, which meets ones: added once, however many runs the inner axis takes. */
+Test(products, bias_is_added_once)
+{
+    static const int64_t rows[] = {1, 3, 17, 30};
+    static const char *const variants[] = {"portable", "avx2", "avx512"};
+    enum { COLUMNS_OF_B = 71, DEEP = 2100 };
+    for (size_t i = 0; i < COUNT(rows) * COUNT(variants) * 2; i++) {
+        int64_t m = rows[i / 2 % COUNT(rows)];
+        enum qkv_dtype dtype = i % 2 ? QKV_FLOAT64 : QKV_FLOAT32;
+        setenv("QKV_KERNELS", variants[i / 2 / COUNT(rows)], 1);
+        struct matrix a = matrix_new(m, DEEP + 1, 1), b = matrix_new(DEEP + 1, COLUMNS_OF_B, 2);
+        double *left = malloc((size_t)(m * DEEP) * sizeof *left), found[30 * COLUMNS_OF_B];
+        for (int64_t row = 0; row < m; row++) {
+            a.values[row * a.columns + DEEP] = 1;
+            memcpy(left + row * DEEP, a.values + row * a.columns, DEEP * sizeof *left);
+        }
+        struct qkv_graph *graph = qkv_graph_new(dtype);
+        struct qkv_tensor *x = qkv_constant(graph, QKV_SHAPE(m, DEEP)),
+                          *w = qkv_constant(graph, QKV_SHAPE(DEEP, COLUMNS_OF_B)),
+                          *bias = qkv_constant(graph, QKV_SHAPE(COLUMNS_OF_B));
+        qkv_tensor_write(x, left);
+        qkv_tensor_write(w, b.values);
+        qkv_tensor_write(bias, b.values + DEEP * COLUMNS_OF_B);
+        struct qkv_tensor *y = qkv_linear(graph, x, w, bias, false);
+        qkv_forward(graph);
+        qkv_tensor_read(y, found);
+        expect_product("linear", dtype, found, m, COLUMNS_OF_B, DEEP + 1, a, false, b, false, false);
+        qkv_graph_free(graph);
+        free(left);
+        free(a.values);
+        free(b.values);
+    }
 }
 
 /* Columns that are split among threads: each number with the same bits, for few rows and many, b near and

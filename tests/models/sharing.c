@@ -311,3 +311,74 @@ Test(sharing, gradients_stand_where_the_loss_has_worked)
     cr_expect_eq(added[1], 2 * TOKENS * WIDTH * sizeof(float) + 64,
                  "%zu bytes: values, a loss and nothing else", added[1]);
 }
+
+/* ---- graphs that only go forward: each value goes when the last that reads it has run ---- */
+
+static struct qkv_tensor *numbers(struct qkv_graph *graph)
+{
+    struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(ROWS, COLUMNS));
+    double values[NUMBERS];
+    for (int i = 0; i < NUMBERS; i++) values[i] = (i * 7 % 31) / 10.0 - 1.5;
+    qkv_tensor_write(x, values);
+    return x;
+}
+
+/* x -> scale -> op -> scale -> relu, which is the result; more is made of it behind, and of what the second
+ * scale reads before, also in another shape. Of that nobody reads two results. */
+static void forward_chain(unary *op, bool share, double found[3][NUMBERS])
+{
+    const struct qkv_random random = {.seed = 9};
+    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
+    qkv_graph_set_gradients(graph, false);
+    qkv_graph_share_memory(graph, share);
+    qkv_graph_set_dropout(graph, &random);
+    struct qkv_tensor *x = op(graph, qkv_scale(graph, numbers(graph), 1.25));
+    struct qkv_tensor *turned =
+        qkv_reshape(graph, qkv_relu(graph, square(graph, x)), QKV_SHAPE(COLUMNS, ROWS));
+    struct qkv_tensor *beside = qkv_exp(graph, qkv_reshape(graph, x, QKV_SHAPE(COLUMNS, ROWS)));
+    struct qkv_tensor *y = qkv_relu(graph, qkv_scale(graph, x, -0.75));
+    struct qkv_tensor *behind = square(graph, square(graph, qkv_relu(graph, y)));
+    behind = qkv_add(graph, qkv_reshape(graph, behind, QKV_SHAPE(COLUMNS, ROWS)), turned);
+    qkv_graph_plan(graph, y);
+    cr_assert_eq(qkv_graph_check(graph, NULL), QKV_OK);
+    for (int pass = 0; pass < 2; pass++) {
+        qkv_graph_rewind(graph);
+        qkv_forward(graph);
+    }
+    qkv_tensor_read(y, found[0]);
+    qkv_tensor_read(beside, found[1]);
+    qkv_tensor_read(behind, found[2]);
+    qkv_graph_free(graph);
+}
+
+Test(sharing, forward_alone_gives_the_same)
+{
+    for (size_t i = 0; i < sizeof UNARIES / sizeof UNARIES[0]; i++) {
+        double found[2][3][NUMBERS];
+        for (int share = 0; share < 2; share++) forward_chain(UNARIES[i], share, found[share]);
+        for (int which = 0; which < 3; which++)
+            cr_expect_eq(memcmp(found[0][which], found[1][which], sizeof found[0][which]), 0, "op %d, %d",
+                         (int)i, which);
+    }
+}
+
+Test(sharing, forward_alone_takes_the_memory_of_two)
+{
+    size_t bytes[2];
+    for (int more = 0; more < 2; more++) {
+        struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+        qkv_graph_set_gradients(graph, false);
+        qkv_graph_share_memory(graph, true);
+        struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(64, 64)), *weight = x;
+        size_t before = 0;
+        for (int i = 0; i < (more ? 12 : 3); i++)
+            x = qkv_relu(graph, qkv_linear(graph, x, weight, NULL, false));
+        before = qkv_graph_peak_bytes(graph);
+        qkv_graph_plan(graph, x);
+        bytes[more] = qkv_graph_peak_bytes(graph) - before;
+        qkv_graph_free(graph);
+    }
+    /* In turn; the last is the result. */
+    cr_expect_eq(bytes[0], 2 * 64 * 64 * sizeof(float), "%zu bytes of three", bytes[0]);
+    cr_expect_eq(bytes[1], bytes[0], "%zu bytes of twelve", bytes[1]);
+}

@@ -101,7 +101,7 @@ static void evaluate_part(void *context, int part)
     qkv_batch_shard(&evaluation->work->batch, part, evaluation->parts, &view);
     if (!view.count) return;
     qkv_graph_reset(graph);
-    qkv_model_loss(evaluation->work->model, graph, &view, 0, 1, NULL);
+    qkv_graph_plan(graph, qkv_model_loss(evaluation->work->model, graph, &view, 0, 1, NULL));
     qkv_forward(graph);
 }
 
@@ -131,6 +131,7 @@ enum qkv_status bench_forward(struct bench_work *work, const struct bench_option
         struct qkv_graph *graph = evaluation.graph[evaluation.parts] = qkv_graph_new(QKV_FLOAT32);
         if (!graph) break;
         qkv_graph_set_gradients(graph, false);
+        qkv_graph_share_memory(graph, true);
         qkv_graph_bind(graph, &work->model->parameters, NULL, false);
     }
     if (evaluation.parts < parts) status = qkv_error_set(error, "out of memory for %d graphs", parts);

@@ -83,10 +83,11 @@ QKV_API void qkv_graph_reset(struct qkv_graph *graph);
  * whose backward has run, so that gradients take a few tensors' memory instead of as much as all values; and
  * where an op is the only one that uses a value, which no backward reads, its result is written over it; and
  * values that are cheap to make, of norms, share the memory of a few and are made again in backward. Only the
- * result, and the gradients of variables and parameters, can be read afterwards. Such a graph must be
- * planned, when all of it is built and before qkv_forward, for the tensor that qkv_backward will begin with;
- * memory is reserved there, and the sticky error says where it is out. To be set on an empty graph; kept over
- * resets. */
+ * result, and the gradients of variables and parameters, can be read afterwards. Where the result has no
+ * gradient, each value goes when the last node that reads it has run; the result stays, and what none reads.
+ * Such a graph must be planned, when all of it is built and before qkv_forward, for the tensor that
+ * qkv_backward will begin with; memory is reserved there, and the sticky error says where it is out. To be
+ * set on an empty graph; kept over resets. */
 QKV_API void qkv_graph_share_memory(struct qkv_graph *graph, bool share);
 QKV_API void qkv_graph_plan(struct qkv_graph *graph, struct qkv_tensor *y);
 
