@@ -24,6 +24,7 @@ static struct attention attention_of(const struct qkv_tensor *y)
         .key_ld = key->shape.size[1],
         .value_ld = value->shape.size[1],
         .drops = y->graph->drops_out && options->rate > 0,
+        .keeps = y->needs_gradient || (y->graph->drops_out && options->rate > 0),
         .query = query->value,
         .key = key->value,
         .value = value->value,
@@ -90,8 +91,8 @@ static const void *attention_weights_made(struct qkv_tensor *y)
 {
     struct attention a = attention_of(y);
     size_t bytes = (size_t)ragged_count(a.options, a.query_rows, a.key_rows) * sizeof(real);
-    bool as_kept = kernels_of(&a) == &VARIANT(qkv_attention_, exact) && !a.options->window && !a.drops;
-    if (as_kept) return y->saved;
+    bool exact = kernels_of(&a) == &VARIANT(qkv_attention_, exact);
+    if (exact && a.keeps && !a.options->window && !a.drops) return y->saved;
     if (y->weights) return y->weights;
     y->weights = qkv_arena_zeroed(&y->graph->arena, bytes);
     if (y->weights) kernels_of(&a)->spread(y, &a);

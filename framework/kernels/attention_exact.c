@@ -1,6 +1,6 @@
-/* The exact kernel of fused attention: all weights are made, kept for backward, and stored as one matrix a
- * block: the whole [Tq, Tk] of a sentence and head, or under a window a few rows with the columns that they
- * see. */
+/* The exact kernel of fused attention: all weights are made, kept if there is a backward, and stored as one
+ * matrix a block: the whole [Tq, Tk] of a sentence and head, or under a window a few rows with the columns
+ * that they see. */
 #include "kernels/attention_fused.h"
 
 enum { SHORT_ROW = 64 };
@@ -10,7 +10,8 @@ static int64_t block_rows(const struct attention *a, const struct pair *p)
     return a->options->window ? window_rows(a->options) : p->queries;
 }
 
-/* Calls visit for every block of every head; `at` is where its matrix starts. */
+/* Calls visit for every block of every head; `at` is where its matrix starts: where none are kept, all use
+ * the same place. */
 struct place {
     struct head head;
     struct block block;
@@ -37,7 +38,6 @@ static ONCE void visit_blocks(struct qkv_tensor *y, const struct attention *a, v
         if (single && is_single(a, &p)) {
             place.head = head_at(a, &p, 0);
             single(y, a, &place);
-            place.at += a->heads * p.keys;
             ragged += a->heads * p.keys;
             continue;
         }
@@ -47,7 +47,7 @@ static ONCE void visit_blocks(struct qkv_tensor *y, const struct attention *a, v
             for (int64_t row = 0; row < p.queries; row += place.block.rows) {
                 place.block = block_at(a->options, &p, row, most);
                 visit(y, a, &place);
-                place.at += place.block.rows * place.block.columns;
+                if (a->keeps) place.at += place.block.rows * place.block.columns;
             }
         }
     }
@@ -76,10 +76,11 @@ static struct need need_of(const struct attention *a)
     return need;
 }
 
-/* The weights; those that dropout has taken, with a minus. */
+/* The weights; those that dropout has taken, with a minus. Or room for a block of them. */
 static int64_t exact_saved(const struct attention *a)
 {
-    return need_of(a).weights;
+    struct need need = need_of(a);
+    return a->keeps ? need.weights : need.largest;
 }
 
 /* A block, what tile_scores works with, and what distance adds, with its gradient. */
@@ -171,9 +172,8 @@ static inline vector over_keys(vector x, bool sum)
     return x;
 }
 
-/* HEADS heads, from `first` on, for few keys: their weights, and what these leave of the values. */
-static void short_heads(struct qkv_tensor *y, const struct attention *a, const struct pair *p, int64_t first,
-                        real *restrict weights)
+/* HEADS heads, from `first` on, for few keys. */
+static void short_heads(struct qkv_tensor *y, const struct attention *a, const struct pair *p, int64_t first)
 {
     vector x[SHORT_VECTORS], most = (vector){0} - (real)INFINITY, sum = {0};
     const real *query[HEADS], *key[HEADS], *value[HEADS];
@@ -199,8 +199,6 @@ static void short_heads(struct qkv_tensor *y, const struct attention *a, const s
     sum = 1 / over_keys(sum, true);
     for (int64_t v = 0; v < vectors; v++) x[v] *= sum;
     const real *weight = (const real *)x;
-    for (int h = 0; h < HEADS; h++)
-        for (int64_t j = 0; j < n; j++) weights[h * n + j] = weight[j * HEADS + h];
     for (int64_t l = 0; l < a->value_width; l += LANES) {
         vector mixed[HEADS];
 #pragma GCC unroll 4
@@ -217,12 +215,11 @@ static void short_heads(struct qkv_tensor *y, const struct attention *a, const s
 static void single_forward(struct qkv_tensor *y, const struct attention *a, const struct place *place)
 {
     const struct pair *p = &place->head.pair;
-    real *weights = (real *)y->saved + place->at;
+    real *weights = y->saved;
     int64_t h = 0;
     if (p->keys <= SHORT_ROW && a->key_width % LANES == 0 && a->value_width % LANES == 0)
-        for (; h + HEADS <= a->heads; h += HEADS, weights += HEADS * p->keys)
-            short_heads(y, a, p, h, weights);
-    for (; h < a->heads; h++, weights += p->keys) {
+        for (; h + HEADS <= a->heads; h += HEADS) short_heads(y, a, p, h);
+    for (; h < a->heads; h++) {
         struct head head = head_at(a, p, h);
         const real *query = a->query + head.query, *key = a->key + head.key;
         for (int64_t j = 0; j < p->keys; j++)
@@ -333,7 +330,7 @@ static void exact_forward(struct qkv_tensor *y, const struct attention *a)
 {
     distance_table(y, a);
     if (!a->drops) {
-        visit_blocks(y, a, block_forward, single_forward);
+        visit_blocks(y, a, block_forward, a->keeps ? NULL : single_forward);
         return;
     }
     visit_blocks(y, a, block_weights, NULL);
@@ -419,11 +416,11 @@ static void exact_backward(struct qkv_tensor *y, const struct attention *a)
 
 static void block_spread(struct qkv_tensor *y, const struct attention *a, const struct place *place)
 {
+    if (!a->keeps) block_weights(y, a, place);
     const struct block *b = &place->block;
     const real *weights = (const real *)y->saved + place->at;
     int64_t keys = place->head.pair.keys;
     real *to = (real *)y->weights + place->head.block + b->row * keys;
-    (void)a;
     for (int64_t i = 0; i < b->rows; i++, to += keys)
         for (int r = 0; r < 2; weights += b->length[r++])
             for (int64_t j = 0; j < b->length[r]; j++) to[b->start[r] + j] = REAL(fabs)(weights[j]);

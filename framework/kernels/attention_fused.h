@@ -14,7 +14,8 @@ struct attention {
     int64_t group; /* heads that share keys and values */
     int64_t query_ld, key_ld, value_ld, out_ld;
     int64_t longest_queries, longest_keys; /* of a sentence */
-    bool drops, flash;
+    bool drops;
+    bool keeps; /* for backward, or all at once for dropout */
     real scale;
     const real *query, *key, *value, *mask;
     const struct qkv_tensor *bias;
