@@ -2,6 +2,8 @@
 #include "arguments.h"
 #include "commands.h"
 
+#include "qkv/workers.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -92,6 +94,7 @@ static int output_failure(void)
 int main(int argc, char **argv)
 {
     occupy_standard_descriptors();
+    qkv_end_matrix_threads();
     signal(SIGXFSZ, SIG_IGN); /* a file that grows beyond its limit is a failed write like any other */
     int code = run(argc, argv);
     int failure = output_failure();

@@ -18,7 +18,8 @@ struct qkv_graph *qkv_graph_new(enum qkv_dtype dtype)
     graph->dtype = dtype;
     graph->size = dtype == QKV_FLOAT32 ? sizeof(float) : sizeof(double);
     graph->ops = qkv_registry(dtype);
-    openblas_set_num_threads(1); /* see graph.h */
+    if (openblas_get_num_threads() != 1)
+        openblas_set_num_threads(1); /* see graph.h; it would start them again */
     graph->gradients = true;
     return graph;
 }

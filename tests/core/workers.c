@@ -1,7 +1,11 @@
 /* The team of threads: every part once, whatever the number of threads, parts and runs. */
 #include "qkv/workers.h"
 
+#include "qkv/graph.h"
+
+#include <cblas.h>
 #include <criterion/criterion.h>
+#include <dirent.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -104,4 +108,24 @@ Test(workers, as_many_as_the_machine_has_and_none_to_free)
     qkv_workers_free(workers);
     qkv_workers_free(team(4)); /* one that never ran */
     qkv_workers_free(NULL);
+}
+
+static int threads_of_process(void)
+{
+    int count = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    for (struct dirent *task; tasks && (task = readdir(tasks));) count += task->d_name[0] != '.';
+    if (tasks) closedir(tasks);
+    return count;
+}
+
+Test(workers, threads_of_the_matrix_library_end_and_stay_away)
+{
+    int before = threads_of_process(), own = openblas_get_num_threads() - 1;
+    if (!before) cr_skip_test("no /proc to count threads in");
+    qkv_end_matrix_threads();
+    qkv_graph_free(qkv_graph_new(QKV_FLOAT32));
+    cr_expect_eq(threads_of_process(), before - own, "%d of %d", threads_of_process(), before);
+    qkv_end_matrix_threads();
+    cr_expect_eq(threads_of_process(), before - own);
 }

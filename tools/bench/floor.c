@@ -192,7 +192,6 @@ enum qkv_status bench_floor(struct bench_work *work, const struct bench_options 
     struct floor floor = {.workers = qkv_workers_new((int)options->threads, error)};
     struct bench_result result = {.name = "floor"};
     if (!floor.workers) return QKV_INVALID;
-    openblas_set_num_threads(1);
     enum qkv_status status = bench_work_batch(work, 0, error);
     floor.parts = qkv_workers_count(floor.workers);
     floor.list = calloc((size_t)floor.parts, sizeof *floor.list);

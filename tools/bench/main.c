@@ -4,6 +4,8 @@
 
 #include "arguments.h"
 
+#include "qkv/workers.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -247,6 +249,7 @@ int main(int argc, char **argv)
         {"json", 0, NULL, ARGUMENT_FLAG, &json, 0, 0, "print JSON"},
         {0},
     };
+    qkv_end_matrix_threads();
     for (int m = 0; m < MEASURE_COUNT; m++) {
         size_t used = strlen(description);
         snprintf(description + used, sizeof description - used, "  %-9s %s\n", MEASURES[m].name,

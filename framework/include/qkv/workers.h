@@ -22,4 +22,9 @@ QKV_API void qkv_workers_run(struct qkv_workers *workers, int parts,
 /* Stops and joins the threads. NULL is fine. */
 QKV_API void qkv_workers_free(struct qkv_workers *workers);
 
+/* Ends the threads of the matrix library: for the start of a program that calls it through qkv alone. They
+ * are there as soon as the library is loaded, and look for work for about a tenth of a second before they
+ * sleep, on cores that a team wants; a short program is over by then. */
+QKV_API void qkv_end_matrix_threads(void);
+
 #endif
