@@ -428,6 +428,7 @@ static void block_spread(struct qkv_tensor *y, const struct attention *a, const 
 
 static void exact_spread(struct qkv_tensor *y, const struct attention *a)
 {
+    if (!a->keeps) distance_table(y, a); /* where others have worked since forward */
     visit_blocks(y, a, block_spread, NULL);
 }
 

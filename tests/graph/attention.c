@@ -141,6 +141,36 @@ static struct numbers compute(enum qkv_dtype dtype, const struct scene *scene, b
     return numbers;
 }
 
+/* The value and the weights of a graph without gradients, where weights are made when they are asked for:
+ * after another op has used what both work in. */
+static struct numbers compute_forward(enum qkv_dtype dtype, const struct scene *scene)
+{
+    struct run run = {.graph = qkv_graph_new(dtype)};
+    struct numbers numbers = {0};
+    const struct qkv_random random = {.seed = 11, .step = 2};
+    qkv_graph_set_gradients(run.graph, false);
+    qkv_graph_set_dropout(run.graph, &random);
+    make_inputs(&run, scene);
+    build(&run, true);
+    qkv_forward(run.graph);
+    const struct qkv_attention plain = {.heads = run.layout.heads,
+                                        .key_heads = run.layout.key_heads,
+                                        .queries = run.layout.queries,
+                                        .keys = run.layout.keys,
+                                        .kernel = QKV_KERNEL_EXACT};
+    qkv_attention(run.graph, run.input[0], run.input[1], run.input[2], NULL, plain);
+    qkv_forward(run.graph);
+    cr_assert_eq(qkv_graph_check(run.graph, NULL), QKV_OK, "%s", scene->name);
+    int64_t count = qkv_tensor_count(run.y);
+    double *value = malloc((size_t)count * sizeof *value);
+    qkv_tensor_read(run.y, value);
+    append(&numbers, 0, count, value);
+    append_weights(&numbers, scene, run.y, dtype, 1);
+    free(value);
+    qkv_graph_free(run.graph);
+    return numbers;
+}
+
 /* ---- holding one against the other ---- */
 
 static void compare(const struct scene *scene, enum qkv_dtype dtype, const char *variant,
@@ -156,6 +186,14 @@ static void compare(const struct scene *scene, enum qkv_dtype dtype, const char 
                   kernels[scene->layout.kernel], variant, dtype == QKV_FLOAT32 ? 32 : 64, k, error);
     }
     free(got.all);
+    struct numbers forward = compute_forward(dtype, scene);
+    const double *last = expected.all + expected.total - forward.size[1];
+    double value = apart(forward.size[0], forward.all, expected.all),
+           weights = apart(forward.size[1], forward.all + forward.size[0], last);
+    cr_expect(value <= BOUND[dtype] && weights <= BOUND[dtype],
+              "%s, %s, %s, float%d, without gradients: %g and %g apart", scene->name,
+              kernels[scene->layout.kernel], variant, dtype == QKV_FLOAT32 ? 32 : 64, value, weights);
+    free(forward.all);
 }
 
 static void hold(struct scene scene)
