@@ -7,7 +7,7 @@
 #include "qkv/workers.h"
 
 /* c [m, n] = a' [m, k] b' [k, n] + beta c; a' and b' are a and b, transposed where asked. Row-major, `ld` is
- * the distance of rows. Small products are made here (gemm.c), large ones by the matrix library. */
+ * the distance of rows. Which way is up to gemm.c: large ones are the matrix library's. */
 void VARIANT(qkv_, gemm)(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const real *a,
                          int64_t lda, const real *b, int64_t ldb, real beta, real *c, int64_t ldc);
 
