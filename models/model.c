@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-static const struct qkv_network_kind *const NETWORKS[] = {
+static const struct qkv_network_interface *const NETWORKS[] = {
     [QKV_NETWORK_TRANSFORMER] = &qkv_network_transformer,
     [QKV_NETWORK_RECURRENT] = &qkv_network_recurrent,
 };
@@ -69,8 +69,9 @@ struct qkv_tensor *qkv_model_logits(const struct qkv_model *model, struct qkv_gr
                                     struct qkv_tensor *hidden)
 {
     const char *outer = qkv_graph_scope(graph, "output");
-    struct qkv_tensor *logits = qkv_linear(graph, hidden, qkv_use(graph, model->output_weight),
-                                           qkv_use(graph, model->output_bias), model->output_tied);
+    struct qkv_tensor *logits =
+        qkv_linear(graph, hidden, qkv_graph_parameter(graph, model->output_weight),
+                   qkv_graph_parameter(graph, model->output_bias), model->output_tied);
     qkv_graph_scope(graph, outer);
     return logits;
 }
@@ -82,9 +83,10 @@ struct qkv_tensor *qkv_model_loss(const struct qkv_model *model, struct qkv_grap
     if (trace) trace->count = 0;
     struct qkv_tensor *hidden = model->kind->hidden(model, graph, batch, trace);
     const char *outer = qkv_graph_scope(graph, "output");
-    struct qkv_tensor *loss = qkv_linear_cross_entropy(graph, hidden, qkv_use(graph, model->output_weight),
-                                                       qkv_use(graph, model->output_bias), model->output_tied,
-                                                       batch->target_output, smoothing, factor);
+    struct qkv_tensor *loss =
+        qkv_linear_cross_entropy(graph, hidden, qkv_graph_parameter(graph, model->output_weight),
+                                 qkv_graph_parameter(graph, model->output_bias), model->output_tied,
+                                 batch->target_output, smoothing, factor);
     qkv_graph_scope(graph, outer);
     return loss;
 }
@@ -92,14 +94,14 @@ struct qkv_tensor *qkv_model_loss(const struct qkv_model *model, struct qkv_grap
 void qkv_decoding_finish(struct qkv_decoding *decoding, struct qkv_tensor *hidden)
 {
     struct qkv_tensor *logits = qkv_model_logits(decoding->model, decoding->decoder, hidden);
-    struct qkv_tensor *peaks = qkv_peaks(decoding->decoder, logits);
+    struct qkv_tensor *group_max = qkv_group_max(decoding->decoder, logits);
     struct qkv_tensor *sums = decoding->sums ? qkv_log_sum_exp(decoding->decoder, logits) : NULL;
-    if (!peaks || (decoding->sums && !sums)) return; /* the graph has failed */
+    if (!group_max || (decoding->sums && !sums)) return; /* the graph has failed */
     qkv_graph_plan(decoding->decoder, logits);
     decoding->next = (struct qkv_next){.dtype = qkv_graph_dtype(decoding->decoder),
                                        .classes = decoding->model->target_size,
                                        .logits = qkv_tensor_value(logits),
-                                       .peaks = qkv_tensor_value(peaks),
+                                       .group_max = qkv_tensor_value(group_max),
                                        .sums = sums ? qkv_tensor_value(sums) : NULL};
 }
 

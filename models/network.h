@@ -17,7 +17,7 @@ struct qkv_decoding {
     struct qkv_next next;
 };
 
-extern const struct qkv_network_kind qkv_network_transformer, qkv_network_recurrent;
+extern const struct qkv_network_interface qkv_network_transformer, qkv_network_recurrent;
 
 /* Logits [N, C] of hidden states [N, D]. */
 struct qkv_tensor *qkv_model_logits(const struct qkv_model *model, struct qkv_graph *graph,

@@ -13,7 +13,7 @@ static int64_t memory_width(const struct qkv_model_config *config)
 
 static bool feeds_summary(const struct qkv_model_config *config)
 {
-    return config->decoder.input_feeding && config->decoder.attention.score == QKV_SCORED_NONE;
+    return config->decoder.input_feeding && config->decoder.attention.score == QKV_ATTENTION_SCORE_NONE;
 }
 
 bool qkv_recurrent_feeds_summary(const struct qkv_model *model)
@@ -94,7 +94,7 @@ static void declare_decoder(struct qkv_model *model, struct recurrent *network)
             qkv_dense_init(&network->decoder[l].bridge, parameters, &bridge, bridge_name ? bridge_name : "");
     }
     if (!network->attends) return;
-    const struct qkv_scored_options attention = {
+    const struct qkv_single_head_attention_options attention = {
         .score = config->attention.score,
         .query_width = width,
         .memory_width = memory,
@@ -104,7 +104,7 @@ static void declare_decoder(struct qkv_model *model, struct recurrent *network)
         .initial = weight,
     };
     const struct qkv_dense_options vector = {width + memory, width, true, QKV_ACTIVATION_TANH, weight};
-    qkv_scored_init(&network->attention, parameters, &attention, "decoder.attention");
+    qkv_single_head_attention_init(&network->attention, parameters, &attention, "decoder.attention");
     qkv_dense_init(&network->attention_vector, parameters, &vector, "decoder.attention_vector");
 }
 
@@ -115,7 +115,7 @@ static void *declare(struct qkv_model *model)
     struct recurrent *network = qkv_arena_zeroed(arena, sizeof *network);
     if (!network) return NULL;
     network->ways = config->encoder.bidirectional ? 2 : 1;
-    network->attends = config->decoder.attention.score != QKV_SCORED_NONE;
+    network->attends = config->decoder.attention.score != QKV_ATTENTION_SCORE_NONE;
     network->encoder = qkv_arena_zeroed(arena, (size_t)config->encoder.num_layers * sizeof *network->encoder);
     network->decoder = qkv_arena_zeroed(arena, (size_t)config->decoder.num_layers * sizeof *network->decoder);
     if (!network->encoder || !network->decoder) return NULL;
@@ -183,7 +183,7 @@ struct source qkv_recurrent_encode(const struct qkv_model *model, struct qkv_gra
         x = both;
     }
     source.memory = x;
-    if (network->attends) source.keys = qkv_scored_keys(&network->attention, graph, x);
+    if (network->attends) source.keys = qkv_single_head_attention_keys(&network->attention, graph, x);
     for (int64_t l = 0; l < layers; l++)
         source.initial[l] =
             initial_state(model, graph, l, l < config->num_layers ? ends[l] : NULL, source.summary);
@@ -218,8 +218,8 @@ struct qkv_tensor *qkv_recurrent_decode(const struct qkv_model *model, struct qk
     if (!network->attends) return qkv_dropout_apply(graph, hidden, config->hidden_dropout);
     if (looked) looked->states = hidden;
     struct qkv_tensor *context =
-        qkv_scored_apply(&network->attention, graph, hidden, source->keys, source->memory, queries, keys,
-                         looked ? &looked->weights : NULL); /* [rows, M] */
+        qkv_single_head_attention_apply(&network->attention, graph, hidden, source->keys, source->memory,
+                                        queries, keys, looked ? &looked->weights : NULL); /* [rows, M] */
     struct qkv_tensor *both = qkv_concat(graph, hidden, context, 1);
     return qkv_dense_apply(&network->attention_vector, graph,
                            qkv_dropout_apply(graph, both, config->hidden_dropout));
@@ -270,7 +270,7 @@ static struct qkv_tensor *hidden(const struct qkv_model *model, struct qkv_graph
     return result;
 }
 
-const struct qkv_network_kind qkv_network_recurrent = {
+const struct qkv_network_interface qkv_network_recurrent = {
     .name = "recurrent",
     .declare = declare,
     .hidden = hidden,

@@ -19,7 +19,7 @@ struct recurrent {
     struct encoder_layer *encoder; /* [encoder layers] */
     struct decoder_layer *decoder; /* [decoder layers] */
     int ways;                      /* directions that the encoder reads in */
-    struct qkv_scored attention;
+    struct qkv_single_head_attention attention;
     struct qkv_dense attention_vector; /* [h; context] [H + M] -> tanh [H] (Luong et al. 2015, equation 5) */
     bool attends;
 };
@@ -69,6 +69,6 @@ struct qkv_tensor *qkv_recurrent_by_steps(const struct qkv_model *model, struct 
                                           struct looked *looked);
 
 /* models/recurrent_decoding.c */
-extern const struct qkv_decoding_kind qkv_recurrent_decoding;
+extern const struct qkv_decoding_interface qkv_recurrent_decoding;
 
 #endif

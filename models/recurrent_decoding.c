@@ -166,7 +166,7 @@ static void reorder(struct qkv_decoding *decoding, int64_t rows, const int64_t *
     reorder_carried(d, &d->found, rows, parents);
 }
 
-const struct qkv_decoding_kind qkv_recurrent_decoding = {
+const struct qkv_decoding_interface qkv_recurrent_decoding = {
     .size = sizeof(struct recurrent_decoding),
     .start = start,
     .step = step,

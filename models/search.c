@@ -105,9 +105,9 @@ static void insert(struct candidate *list, int64_t *count, int64_t room, struct 
 static int64_t greatest_run(const struct qkv_next *next, int64_t row)
 {
     int64_t runs = qkv_next_runs(next), greatest = 0;
-    double peak = number_at(next, next->peaks, row * runs);
+    double peak = number_at(next, next->group_max, row * runs);
     for (int64_t run = 1; run < runs; run++) {
-        double other = number_at(next, next->peaks, row * runs + run);
+        double other = number_at(next, next->group_max, row * runs + run);
         if (!(other > peak)) continue;
         peak = other;
         greatest = run;
@@ -128,10 +128,10 @@ static int64_t best_candidates(struct search *s, const struct qkv_next *next, in
         /* Run 0 has tokens that are passed over: if it holds the greatest logit, that says nothing. */
         int64_t only = greedy ? greatest_run(next, row) : 0;
         for (int64_t run = only; run < (only ? only + 1 : runs); run++) {
-            if (count == room && !(so_far + number_at(next, next->peaks, row * runs + run) >
+            if (count == room && !(so_far + number_at(next, next->group_max, row * runs + run) >
                                    s->candidates[room - 1].log_probability))
                 continue;
-            int64_t begin = run * QKV_RUN, stop = begin + QKV_RUN;
+            int64_t begin = run * QKV_GROUP, stop = begin + QKV_GROUP;
             for (int64_t token = begin; token < stop && token < next->classes; token++) {
                 if (token == QKV_BEGIN || token == QKV_UNKNOWN) continue; /* never words of a translation */
                 double value = so_far + number_at(next, next->logits, row * next->classes + token);

@@ -75,9 +75,9 @@ static void declare_attention(const struct declaring *d, struct qkv_multi_head *
         .dropout = config->attention.dropout,
         .initial = d->weight,
         .output_initial = d->branch_end,
-        .key_heads = config->attention.key_value_heads,
+        .key_value_heads = config->attention.key_value_heads,
         .window = windowed ? config->attention.window : 0,
-        .globals = windowed ? config->attention.global_tokens : 0,
+        .global_tokens = windowed ? config->attention.global_tokens : 0,
         .kernel = config->attention.kernel,
         .positions = self ? d->positions : NULL,
     };
@@ -243,7 +243,7 @@ static struct qkv_tensor *hidden(const struct qkv_model *model, struct qkv_graph
     return qkv_transformer_finish(stack, graph, x);
 }
 
-const struct qkv_network_kind qkv_network_transformer = {
+const struct qkv_network_interface qkv_network_transformer = {
     .name = "transformer",
     .declare = declare,
     .hidden = hidden,

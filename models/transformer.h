@@ -46,6 +46,6 @@ struct qkv_tensor *qkv_transformer_finish(const struct stack *stack, struct qkv_
                                           struct qkv_tensor *x);
 
 /* models/transformer_decoding.c */
-extern const struct qkv_decoding_kind qkv_transformer_decoding;
+extern const struct qkv_decoding_interface qkv_transformer_decoding;
 
 #endif

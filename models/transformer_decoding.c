@@ -60,8 +60,9 @@ static bool make_room(struct transformer_decoding *d, const struct transformer *
     for (int64_t i = 0; i < stack->layers; i++) {
         struct layer_state *state = &d->layers[i];
         const struct qkv_multi_head *self = &stack->blocks[i].self;
-        if (!make_cache(d, &state->keys, self->key_heads * config->attention.key_width)) return false;
-        if (!make_cache(d, &state->values, self->key_heads * config->attention.value_width)) return false;
+        if (!make_cache(d, &state->keys, self->key_value_heads * config->attention.key_width)) return false;
+        if (!make_cache(d, &state->values, self->key_value_heads * config->attention.value_width))
+            return false;
     }
     int64_t **arrays[] = {&d->query_start, &d->query_length, &d->self_start, &d->self_length,
                           &d->cross_start, &d->cross_length, &d->slot,       &d->next_slot};
@@ -263,7 +264,7 @@ static void reorder(struct qkv_decoding *decoding, int64_t rows, const int64_t *
     d->next_slot = kept;
 }
 
-const struct qkv_decoding_kind qkv_transformer_decoding = {
+const struct qkv_decoding_interface qkv_transformer_decoding = {
     .size = sizeof(struct transformer_decoding),
     .start = start,
     .step = step,

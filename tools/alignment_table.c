@@ -46,9 +46,9 @@ int print_alignment(const struct qkv_alignment_score *score, FILE *file)
             (long long)score->sentences, score->sentences == 1 ? "" : "s");
     fputs("A row of a map read as the word that its step outputs, or as the word that it takes in.\n", file);
     fputs("\nEach target word linked to its strongest source word:\n", file);
-    print_table(score, QKV_DRAW_ROWS, file);
+    print_table(score, QKV_LINK_ROWS, file);
     fputs("\nThe same, and each source word linked to its strongest target word:\n", file);
-    print_table(score, QKV_DRAW_BOTH, file);
+    print_table(score, QKV_LINK_BOTH, file);
     return fflush(file) || ferror(file) ? QKV_INVALID : QKV_OK;
 }
 

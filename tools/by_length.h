@@ -2,7 +2,7 @@
 #ifndef QKV_TOOLS_BY_LENGTH_H
 #define QKV_TOOLS_BY_LENGTH_H
 
-#include "counting.h"
+#include "score_options.h"
 #include "qkv/evaluate.h"
 
 /* Sentences of (i * step + 1) to (i + 1) * step source tokens, for the i-th. */

@@ -3,8 +3,8 @@
 #include "arguments.h"
 #include "by_length.h"
 #include "commands.h"
-#include "counting.h"
 #include "json.h"
+#include "score_options.h"
 #include "training_speed.h"
 
 #include "qkv/evaluate.h"
@@ -28,7 +28,7 @@ struct evaluation {
 };
 
 /* What to do beside the plain scores. */
-struct wishes {
+struct evaluate_options {
     const char *links;
     int64_t threads, step; /* of --by-length; 0: none */
     const struct counting *counting;
@@ -49,20 +49,21 @@ static enum qkv_status score_texts(struct evaluation *e, struct qkv_error *error
     return status;
 }
 
-static enum qkv_status evaluate(struct evaluation *e, const char *path, const struct wishes *wishes,
+static enum qkv_status evaluate(struct evaluation *e, const char *path,
+                                const struct evaluate_options *evaluate_options,
                                 struct qkv_testing_config *testing, struct qkv_error *error)
 {
-    const char *links = wishes->links;
+    const char *links = evaluate_options->links;
     const struct qkv_data_config *data = &e->run.config.data;
     const struct qkv_corpus_options keep = {.keep_raw = true};
     if (qkv_corpus_read(&e->corpus, path, data, keep, error)) return QKV_INVALID;
     if (qkv_corpus_fits(&e->corpus, path, &e->run.config.model, error)) return QKV_INVALID;
     if (qkv_corpus_encode(&e->corpus, &e->run.source, &e->run.target, error)) return QKV_INVALID;
     if (links && qkv_alignment_evaluate(&e->run, &e->corpus, links, &e->alignment, error)) return QKV_INVALID;
-    if (wishes->step &&
-        by_length_init(&e->by_length, wishes->step, e->corpus.source.longest, wishes->counting, error))
+    if (evaluate_options->step && by_length_init(&e->by_length, evaluate_options->step,
+                                                 e->corpus.source.longest, evaluate_options->counting, error))
         return QKV_INVALID;
-    e->workers = qkv_workers_new((int)wishes->threads, error);
+    e->workers = qkv_workers_new((int)evaluate_options->threads, error);
     if (!e->workers) return QKV_INVALID;
     e->evaluator =
         qkv_evaluator_new(e->run.model, &e->corpus, &data->trg, &e->run.target, e->workers, testing, error);
@@ -127,7 +128,7 @@ int command_evaluate(int argc, char **argv)
 {
     struct evaluation e = {0};
     struct counting counting = COUNTING_DEFAULT;
-    struct wishes wishes = {.counting = &counting};
+    struct evaluate_options evaluate_options = {.counting = &counting};
     const char *checkpoint = NULL;
     int64_t beam = 0;
     double alpha = -1;
@@ -137,12 +138,12 @@ int command_evaluate(int argc, char **argv)
         ARGUMENT_BEAM(&beam),
         ARGUMENT_LENGTH_PENALTY(&alpha),
         ARGUMENTS_COUNTING(&counting),
-        {"links", 'l', "FILE", ARGUMENT_TEXT, &wishes.links, 0, 0,
+        {"links", 'l', "FILE", ARGUMENT_TEXT, &evaluate_options.links, 0, 0,
          "gold word links (Pharaoh's 0-0 1-2, a line a pair): score the cross attention"},
-        {"by-length", 'L', "STEP", ARGUMENT_INTEGER, &wishes.step, 1, 1000000,
+        {"by-length", 'L', "STEP", ARGUMENT_INTEGER, &evaluate_options.step, 1, 1000000,
          "also a table by source length, in steps of so many tokens"},
         ARGUMENT_CHECKPOINT(&checkpoint),
-        ARGUMENT_THREADS(&wishes.threads),
+        ARGUMENT_THREADS(&evaluate_options.threads),
         ARGUMENT_JSON(&json, "print one JSON object"),
         {0},
     };
@@ -174,7 +175,7 @@ int command_evaluate(int argc, char **argv)
         if (alpha >= 0) testing.beam_alpha = alpha;
         e.test = argv[2];
         e.tokens_per_second = training_speed(&e.run);
-        status = evaluate(&e, argv[2], &wishes, &testing, &error);
+        status = evaluate(&e, argv[2], &evaluate_options, &testing, &error);
     }
     if (!status && json)
         status = print_json(&e, &error);

@@ -1,8 +1,8 @@
 /* qkv generate: the data sets that come with qkv, made from a seed. */
 #include "arguments.h"
 #include "commands.h"
-#include "datasets/en_es.h"
-#include "datasets/sequences.h"
+#include "datasets/generate/en_es.h"
+#include "datasets/generate/sequences.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -46,7 +46,7 @@ static const char *op_name(const void *context, int64_t index)
 static const char *layer_name(const void *context, int64_t index)
 {
     (void)context;
-    return index < QKV_LAYER_COUNT ? qkv_layer_kind((enum qkv_layer_id)index)->name : NULL;
+    return index < QKV_LAYER_COUNT ? qkv_layer_interface((enum qkv_layer_id)index)->name : NULL;
 }
 
 static const char *fault_name(const void *context, int64_t index)
@@ -116,7 +116,7 @@ static int run_layer(struct run *run, enum qkv_layer_id layer)
 {
     struct qkv_error error = {""};
     struct qkv_check_options *options =
-        prepare(run, "layer", qkv_layer_kind(layer)->name, QKV_OP_attention, 0);
+        prepare(run, "layer", qkv_layer_interface(layer)->name, QKV_OP_attention, 0);
     return finish(run, qkv_check_layer(&run->report, layer, options, &error), &error);
 }
 

@@ -1,8 +1,8 @@
 /* qkv score: BLEU and chrF of any translations, as sacreBLEU counts them. */
 #include "arguments.h"
 #include "commands.h"
-#include "counting.h"
 #include "json.h"
+#include "score_options.h"
 
 #include "qkv/metrics.h"
 

@@ -1,6 +1,6 @@
 #include "sentence_pair.h"
 
-#include "source.h"
+#include "input_lines.h"
 
 #include <errno.h>
 #include <stdio.h>

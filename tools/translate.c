@@ -1,7 +1,7 @@
 /* qkv translate: lines in, lines out. */
 #include "arguments.h"
 #include "commands.h"
-#include "source.h"
+#include "input_lines.h"
 
 #include "qkv/run.h"
 #include "qkv/tokenizer.h"

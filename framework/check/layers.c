@@ -8,7 +8,8 @@
 enum qkv_layer_id qkv_layer_find(const char *name)
 {
     for (int layer = 0; layer < QKV_LAYER_COUNT; layer++)
-        if (!strcmp(qkv_layer_kind((enum qkv_layer_id)layer)->name, name)) return (enum qkv_layer_id)layer;
+        if (!strcmp(qkv_layer_interface((enum qkv_layer_id)layer)->name, name))
+            return (enum qkv_layer_id)layer;
     return QKV_LAYER_COUNT;
 }
 
@@ -21,7 +22,7 @@ static void fill(struct qkv_tensor *x, uint64_t seed, uint32_t family)
 }
 
 /* One sample: a layer of its own, with random parameters (biases too: zeros would hide faults) and inputs. */
-static enum qkv_status check_sample(struct qkv_check_report *report, const struct qkv_layer_kind *kind,
+static enum qkv_status check_sample(struct qkv_check_report *report, const struct qkv_layer_interface *kind,
                                     const struct qkv_layer_sample *sample,
                                     const struct qkv_check_options *options, struct qkv_error *error)
 {
@@ -66,7 +67,7 @@ end:
 enum qkv_status qkv_check_layer(struct qkv_check_report *report, enum qkv_layer_id layer,
                                 const struct qkv_check_options *options, struct qkv_error *error)
 {
-    const struct qkv_layer_kind *kind = qkv_layer_kind(layer);
+    const struct qkv_layer_interface *kind = qkv_layer_interface(layer);
     if (!kind->samples || !kind->samples[0].name) {
         struct qkv_check_row *row = qkv_check_add(report, kind->name, "samples");
         if (!row) return qkv_error_set(error, "out of memory");

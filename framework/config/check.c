@@ -1,6 +1,6 @@
-#include "check.h"
+#include "config/check.h"
 
-#include "value.h"
+#include "config/value.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -210,14 +210,15 @@ static void check_scored(const struct checking *checking, const struct qkv_model
                                           "model.encoder.attention.dropout"};
     static const char *const scored = "model.decoder.attention.score";
     enum qkv_attention_score score = model->decoder.attention.score;
-    bool none = score == QKV_SCORED_NONE,
-         product = score == QKV_SCORED_DOT || score == QKV_SCORED_GENERAL; /* of whole states */
+    bool none = score == QKV_ATTENTION_SCORE_NONE,
+         product =
+             score == QKV_ATTENTION_SCORE_DOT || score == QKV_ATTENTION_SCORE_GENERAL; /* of whole states */
     const struct {
         const char *path;
         bool used;
     } decoder[] = {{"model.decoder.attention.key_width", !none && !product},
                    {"model.decoder.attention.dropout", !none},
-                   {"model.decoder.attention.local_window", score == QKV_SCORED_LOCAL_P}};
+                   {"model.decoder.attention.local_window", score == QKV_ATTENTION_SCORE_LOCAL_P}};
     for (size_t i = 0; i < sizeof ENCODER / sizeof *ENCODER; i++)
         refuse_for_kind(checking, ENCODER[i], "model.encoder.type", QKV_NETWORK_RECURRENT);
     for (size_t i = 0; i < sizeof decoder / sizeof *decoder; i++)
@@ -283,7 +284,7 @@ static void check_recurrent(const struct checking *checking, const struct qkv_mo
     const struct qkv_stack_config *encoder = &model->encoder, *decoder = &model->decoder;
     enum qkv_attention_score score = decoder->attention.score;
     int64_t memory = encoder->hidden_size * (encoder->bidirectional ? 2 : 1);
-    bool last = decoder->init_hidden == QKV_INIT_HIDDEN_LAST, none = score == QKV_SCORED_NONE;
+    bool last = decoder->init_hidden == QKV_INIT_HIDDEN_LAST, none = score == QKV_ATTENTION_SCORE_NONE;
     bool alike = encoder->rnn_type == decoder->rnn_type && encoder->num_layers == decoder->num_layers &&
                  encoder->hidden_size == decoder->hidden_size;
     static const char *const hidden = "model.decoder.init_hidden", *const scored =
@@ -297,7 +298,7 @@ static void check_recurrent(const struct checking *checking, const struct qkv_mo
             checking, hidden, hidden,
             "%s is last, but needs rnn_type, num_layers and hidden_size of encoder and decoder to be alike",
             hidden);
-    if (score == QKV_SCORED_DOT && memory != decoder->hidden_size &&
+    if (score == QKV_ATTENTION_SCORE_DOT && memory != decoder->hidden_size &&
         sound(checking, scored, "model.encoder.hidden_size"))
         object(checking, scored, scored,
                "%s is dot, but needs states of one width: those of the encoder are %lld wide%s, those of the "

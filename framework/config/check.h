@@ -2,7 +2,7 @@
 #ifndef QKV_CONFIG_CHECK_H
 #define QKV_CONFIG_CHECK_H
 
-#include "schema.h"
+#include "config/schema.h"
 
 /* Collects what does not fit together. `config` is as read, not yet normalised. */
 void qkv_config_check(const struct qkv_config *config, const struct qkv_origin *origins,

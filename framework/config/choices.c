@@ -1,4 +1,4 @@
-#include "choices.h"
+#include "config/choices.h"
 
 #include <stddef.h>
 
@@ -40,9 +40,11 @@ CHOICES(qkv_init_hidden, COUNT(qkv_init_hidden_names), [QKV_INIT_HIDDEN_BRIDGE] 
 CHOICES(qkv_cell,
         COUNT(qkv_cell_names), [QKV_CELL_TANH] = "tanh", [QKV_CELL_GRU] = "gru", [QKV_CELL_LSTM] = "lstm")
 
-CHOICES(qkv_attention_score, COUNT(qkv_attention_score_names), [QKV_SCORED_SCALED_DOT] = "scaled_dot",
-        [QKV_SCORED_NONE] = "none", [QKV_SCORED_ADDITIVE] = "additive", [QKV_SCORED_DOT] = "dot",
-        [QKV_SCORED_GENERAL] = "general", [QKV_SCORED_CONCAT] = "concat", [QKV_SCORED_LOCAL_P] = "local_p")
+CHOICES(qkv_attention_score,
+        COUNT(qkv_attention_score_names), [QKV_ATTENTION_SCORE_SCALED_DOT] = "scaled_dot",
+        [QKV_ATTENTION_SCORE_NONE] = "none", [QKV_ATTENTION_SCORE_ADDITIVE] = "additive",
+        [QKV_ATTENTION_SCORE_DOT] = "dot", [QKV_ATTENTION_SCORE_GENERAL] = "general",
+        [QKV_ATTENTION_SCORE_CONCAT] = "concat", [QKV_ATTENTION_SCORE_LOCAL_P] = "local_p")
 
 CHOICES(
     qkv_initializer, QKV_INITIALIZER_ONES, [QKV_INITIALIZER_XAVIER_UNIFORM] = "xavier_uniform",
@@ -72,8 +74,8 @@ CHOICES(qkv_metric, COUNT(qkv_metric_names), [QKV_METRIC_LOSS] = "loss", [QKV_ME
     const struct qkv_choices prefix##_choices = {prefix##_names, COUNT(prefix##_names)};
 
 SCENE_CHOICES(qkv_generator, [QKV_GENERATOR_QKV] = "qkv", [QKV_GENERATOR_NUMPY] = "numpy")
-SCENE_CHOICES(qkv_draw, [QKV_DRAW_NORMAL] = "normal", [QKV_DRAW_UNIFORM] = "uniform",
-              [QKV_DRAW_INTEGERS] = "integers", [QKV_DRAW_XAVIER] = "xavier")
+SCENE_CHOICES(qkv_draw, [QKV_SAMPLE_NORMAL] = "normal", [QKV_SAMPLE_UNIFORM] = "uniform",
+              [QKV_SAMPLE_INTEGERS] = "integers", [QKV_SAMPLE_XAVIER] = "xavier")
 SCENE_CHOICES(qkv_vectors_from, [QKV_VECTORS_GIVEN] = "given", [QKV_VECTORS_RANDOM] = "random",
               [QKV_VECTORS_LEARNED] = "learned", [QKV_VECTORS_LETTERS] = "letters",
               [QKV_VECTORS_PROJECTED] = "projected")

@@ -1,4 +1,4 @@
-#include "collector.h"
+#include "config/collector.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* Reads a config: what its file and overrides say, then what must hold between keys. */
-#include "check.h"
-#include "schema.h"
+#include "config/check.h"
+#include "config/schema.h"
 
 enum qkv_status qkv_config_read(struct qkv_config *config, struct qkv_arena *arena, const char *path,
                                 const char *const *overrides, int override_count,

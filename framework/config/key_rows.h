@@ -2,7 +2,7 @@
  * the struct that the keys are fields of, and KEY_TABLE, the file of the rows; then const struct qkv_key
  * keys[] = { #include KEY_TABLE
  *     }; */
-#include "keys.h"
+#include "config/keys.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* The table of configs, and how any table is searched. */
 #define KEY_STRUCT struct qkv_config
-#define KEY_TABLE  "keys.def"
-#include "key_rows.h"
+#define KEY_TABLE  "config/keys.def"
+#include "config/key_rows.h"
 
 #include "qkv/nearest.h"
 
@@ -38,7 +38,7 @@ bool qkv_key_is_fixed(const struct qkv_key *key, enum qkv_config_fixed when, con
     case QKV_ROLE_VALIDATION:
         return schedule == QKV_SCHEDULE_PLATEAU;
     default:
-        return key->role == QKV_ROLE_COURSE;
+        return key->role == QKV_ROLE_TRAJECTORY;
     }
 }
 

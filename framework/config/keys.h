@@ -3,7 +3,7 @@
 #ifndef QKV_CONFIG_KEYS_H
 #define QKV_CONFIG_KEYS_H
 
-#include "choices.h"
+#include "config/choices.h"
 
 #include <stddef.h>
 
@@ -21,7 +21,7 @@ enum qkv_key_kind {
 /* What a change of the value does to a trained run; keys.def explains them. No row goes without. */
 enum qkv_key_role {
     QKV_ROLE_MODEL = 1,
-    QKV_ROLE_COURSE,
+    QKV_ROLE_TRAJECTORY,
     QKV_ROLE_LENGTH,
     QKV_ROLE_VALIDATION,
     QKV_ROLE_FREE,

@@ -1,4 +1,4 @@
-#include "number.h"
+#include "config/number.h"
 
 #include <errno.h>
 #include <inttypes.h>

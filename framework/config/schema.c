@@ -1,7 +1,7 @@
 /* Reads a file into the struct of a schema: defaults, then the file, then overrides. */
-#include "schema.h"
+#include "config/schema.h"
 
-#include "value.h"
+#include "config/value.h"
 
 #include <stdint.h>
 #include <string.h>

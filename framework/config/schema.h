@@ -3,8 +3,8 @@
 #ifndef QKV_CONFIG_SCHEMA_H
 #define QKV_CONFIG_SCHEMA_H
 
-#include "collector.h"
-#include "keys.h"
+#include "config/collector.h"
+#include "config/keys.h"
 
 /* Where the value of a key came from; one for each row of the schema. */
 struct qkv_origin {

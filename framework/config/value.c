@@ -1,6 +1,6 @@
-#include "value.h"
+#include "config/value.h"
 
-#include "number.h"
+#include "config/number.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,8 +3,8 @@
 #ifndef QKV_CONFIG_VALUE_H
 #define QKV_CONFIG_VALUE_H
 
-#include "keys.h"
-#include "yaml.h"
+#include "config/keys.h"
+#include "config/yaml.h"
 
 /* Reads `node` into the field of `key`. `place` is where the value stands; the items of a pair have places of
  * their own when it has a line. False after collecting what is wrong; the field is then unchanged. */

@@ -1,6 +1,6 @@
 /* Values as text. */
-#include "number.h"
-#include "value.h"
+#include "config/number.h"
+#include "config/value.h"
 
 #include <math.h>
 #include <stdio.h>

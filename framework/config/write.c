@@ -1,7 +1,7 @@
 /* Prints configs, and the table of keys itself. */
-#include "check.h"
-#include "number.h"
-#include "value.h"
+#include "config/check.h"
+#include "config/number.h"
+#include "config/value.h"
 
 #include <math.h>
 #include <stdio.h>

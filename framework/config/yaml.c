@@ -1,4 +1,4 @@
-#include "yaml.h"
+#include "config/yaml.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -8,7 +8,7 @@
 #ifndef QKV_CONFIG_YAML_H
 #define QKV_CONFIG_YAML_H
 
-#include "collector.h"
+#include "config/collector.h"
 
 #include <stdbool.h>
 

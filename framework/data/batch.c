@@ -1,7 +1,7 @@
 /* One batch: its storage, making it from sentences, cutting it into shards. */
 #include "data/batch.h"
 
-#include "data/grow.h"
+#include "core/grow.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 #include "qkv/corpus.h"
 
-#include "data/grow.h"
+#include "core/grow.h"
 #include "data/lines.h"
 #include "data/unicode.h"
 

@@ -1,6 +1,6 @@
 #include "data/lines.h"
 
-#include "data/grow.h"
+#include "core/grow.h"
 #include "data/unicode.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* Single sentences: tokens, ids, and reading them from a stream. */
-#include "data/grow.h"
+#include "core/grow.h"
 #include "data/unicode.h"
 #include "qkv/corpus.h"
 

@@ -1,6 +1,6 @@
 #include "qkv/tokenizer.h"
 
-#include "data/grow.h"
+#include "core/grow.h"
 #include "data/unicode.h"
 
 #include <string.h>

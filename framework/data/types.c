@@ -1,5 +1,5 @@
 /* The different tokens of a text: an open-addressing table of numbers over one block of strings. */
-#include "data/grow.h"
+#include "core/grow.h"
 #include "qkv/vocabulary.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 #include "data/unicode.h"
 
-#include "data/grow.h"
+#include "core/grow.h"
 
 #include <string.h>
 #include <utf8proc.h>

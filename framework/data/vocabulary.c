@@ -1,6 +1,6 @@
 #include "qkv/vocabulary.h"
 
-#include "data/grow.h"
+#include "core/grow.h"
 #include "data/lines.h"
 #include "data/unicode.h"
 #include "qkv/file.h"

@@ -146,7 +146,7 @@ static struct qkv_tensor *turn_by_position(struct walk *walk, const struct atten
     qkv_walk_note_tensor(
         walk, keys ? "turned_keys" : "turned_queries", keys ? "turned keys" : "turned queries",
         keys ? "K turned by the position of each word" : "Q turned by the position of each word", x,
-        keys ? parts->key_heads : parts->heads, true, keys ? parts->answering : parts->asking,
+        keys ? parts->key_value_heads : parts->heads, true, keys ? parts->answering : parts->asking,
         qkv_walk_numbered(parts->key_width));
     return x;
 }
@@ -156,7 +156,7 @@ static void make_lines(struct walk *walk, const struct attention_parts *parts, s
                        struct qkv_tensor **key, struct qkv_tensor **value)
 {
     bool compares = parts->score != QKV_SCORE_LENGTH;
-    int64_t groups = parts->key_heads;
+    int64_t groups = parts->key_value_heads;
     if (compares && !parts->query) note_weights(walk, &QUERY, &parts->query_weight, parts->heads);
     if (compares && !parts->key) note_weights(walk, &KEY, &parts->key_weight, groups);
     if (!parts->value) note_weights(walk, &VALUE, &parts->value_weight, groups);
@@ -196,10 +196,10 @@ static const char *formula_of_weights(struct walk *walk, const struct attention_
 struct attention_result qkv_walk_attention(struct walk *walk, const struct attention_parts *given)
 {
     struct attention_parts whole = *given, *parts = &whole;
-    if (!parts->key_heads) parts->key_heads = parts->heads;
+    if (!parts->key_value_heads) parts->key_value_heads = parts->heads;
     if (!parts->query_width) parts->query_width = parts->key_width;
     const struct qkv_attention layout = {.heads = parts->heads,
-                                         .key_heads = parts->key_heads,
+                                         .key_value_heads = parts->key_value_heads,
                                          .queries = one_sentence(walk, parts->asking.count),
                                          .keys = one_sentence(walk, parts->answering.count)};
     struct qkv_tensor *query, *key, *value, *mask = NULL;

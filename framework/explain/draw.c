@@ -22,14 +22,14 @@ static double one(struct drawing *drawing, enum qkv_draw kind, int64_t below, do
 {
     bool numpy = drawing->generator == QKV_GENERATOR_NUMPY;
     switch (kind) {
-    case QKV_DRAW_NORMAL:
+    case QKV_SAMPLE_NORMAL:
         return numpy ? qkv_numpy_normal(&drawing->numpy) : qkv_random_normal(drawing->own, drawing->drawn++);
-    case QKV_DRAW_UNIFORM:
+    case QKV_SAMPLE_UNIFORM:
         return uniform(drawing);
-    case QKV_DRAW_INTEGERS:
+    case QKV_SAMPLE_INTEGERS:
         return numpy ? (double)qkv_numpy_below(&drawing->numpy, (uint32_t)below)
                      : (double)qkv_random_below(drawing->own, drawing->drawn++, (uint64_t)below);
-    case QKV_DRAW_XAVIER:
+    case QKV_SAMPLE_XAVIER:
         return (2 * uniform(drawing) - 1) * limit;
     }
     return 0;

@@ -87,8 +87,8 @@ enum qkv_status qkv_learned_projections(const struct qkv_model *model, const cha
     }
     parts->heads = heads;
     parts->key_width = parts->query_weight.weight.columns / heads;
-    parts->key_heads = parts->key_weight.weight.columns / parts->key_width;
-    parts->value_width = parts->value_weight.weight.columns / parts->key_heads;
+    parts->key_value_heads = parts->key_weight.weight.columns / parts->key_width;
+    parts->value_width = parts->value_weight.weight.columns / parts->key_value_heads;
     return QKV_OK;
 }
 
@@ -122,7 +122,7 @@ enum qkv_status qkv_learned_scored(const struct qkv_model *model, struct walk *w
                       key = scored_matrix(model, walk, "key.weight");
     parts->heads = 1;
     parts->additive_vector = scored_matrix(model, walk, "vector");
-    if (config->score == QKV_SCORED_LOCAL_P)
+    if (config->score == QKV_ATTENTION_SCORE_LOCAL_P)
         parts->place =
             (struct place){scored_matrix(model, walk, "place.weight"),
                            scored_matrix(model, walk, "place_vector.weight"), config->local_window};
@@ -131,30 +131,30 @@ enum qkv_status qkv_learned_scored(const struct qkv_model *model, struct walk *w
     parts->query_width = model->config.decoder.hidden_size;
     parts->key_width = parts->value_width = vector->weight.rows - parts->query_width; /* of the memory */
     switch (config->score) {
-    case QKV_SCORED_SCALED_DOT:
+    case QKV_ATTENTION_SCORE_SCALED_DOT:
         parts->score = QKV_SCORE_SCALED_DOT;
         parts->query_weight.weight = query;
         parts->key_weight.weight = key;
         parts->query_width = parts->key_width = key.columns;
         break;
-    case QKV_SCORED_LOCAL_P: /* general, within the window */
-    case QKV_SCORED_GENERAL:
+    case QKV_ATTENTION_SCORE_LOCAL_P: /* general, within the window */
+    case QKV_ATTENTION_SCORE_GENERAL:
         parts->score = QKV_SCORE_GENERAL;
         parts->general = transposed(walk, key); /* as in the paper: h W m, where the model has M W */
         break;
-    case QKV_SCORED_CONCAT:
+    case QKV_ATTENTION_SCORE_CONCAT:
         parts->score = QKV_SCORE_ADDITIVE;
         parts->joint = scored_matrix(model, walk, "joint.weight");
         parts->additive_query = rows_of(parts->joint, 0, parts->query_width);
         parts->additive_key = rows_of(parts->joint, parts->query_width, parts->key_width);
         break;
-    case QKV_SCORED_ADDITIVE:
+    case QKV_ATTENTION_SCORE_ADDITIVE:
         parts->score = QKV_SCORE_ADDITIVE;
         parts->additive_query = query;
         parts->additive_key = key;
         break;
-    case QKV_SCORED_DOT:
-    case QKV_SCORED_NONE:
+    case QKV_ATTENTION_SCORE_DOT:
+    case QKV_ATTENTION_SCORE_NONE:
         parts->score = QKV_SCORE_DOT;
         break;
     }

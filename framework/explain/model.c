@@ -46,7 +46,7 @@ static enum qkv_status no_attention(struct visit *v)
 {
     bool recurrent = v->model->config.decoder.type == QKV_NETWORK_RECURRENT;
     const char *kind = qkv_attention_kind_name(v->kind);
-    if (recurrent && v->model->config.decoder.attention.score == QKV_SCORED_NONE)
+    if (recurrent && v->model->config.decoder.attention.score == QKV_ATTENTION_SCORE_NONE)
         return qkv_error_set(v->error,
                              "this model has no attention (model.decoder.attention.score is none): all that "
                              "its decoder knows of the source is the final state of the encoder");
@@ -151,7 +151,8 @@ static bool sees(const struct qkv_options *options, int64_t p, int64_t j)
 {
     int64_t distance = p > j ? p - j : j - p;
     if (options->causal && j > p) return false;
-    return !options->window || distance <= options->window || p < options->globals || j < options->globals;
+    return !options->window || distance <= options->window || p < options->global_tokens ||
+           j < options->global_tokens;
 }
 
 static void make_mask(struct visit *v, struct attention_parts *parts)

@@ -46,7 +46,7 @@ struct attention_parts {
     struct projection query_weight, key_weight, value_weight, output_weight;
     int64_t heads, key_width, value_width;
     int64_t query_width;      /* 0: key_width */
-    int64_t key_heads;        /* heads of keys and values; 0: heads */
+    int64_t key_value_heads;  /* heads of keys and values; 0: heads */
     struct qkv_matrix turn;   /* sines and cosines that turn queries and keys by position; no rows: none */
     bool causal, alibi;       /* as struct qkv_attention, for what is added by distance */
     const int32_t *positions; /* [Nq]: of the words that ask; NULL: 0, 1, ... */

@@ -15,10 +15,10 @@ static double pairs_of(const struct qkv_tensor *y, int64_t query_rows, int64_t k
 static int64_t keys_seen(const struct qkv_options *options, int64_t p, int64_t keys)
 {
     int64_t end = options->causal ? p + 1 : keys, from = 0;
-    if (p < options->globals) return end;
+    if (p < options->global_tokens) return end;
     if (p > options->window) from = p - options->window;
     if (options->window < end - p - 1) end = p + options->window + 1;
-    return end - from + (options->globals < from ? options->globals : from);
+    return end - from + (options->global_tokens < from ? options->global_tokens : from);
 }
 
 /* The same sum of what a window lets the queries see. */

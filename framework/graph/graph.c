@@ -283,7 +283,7 @@ void qkv_graph_bind(struct qkv_graph *graph, const struct qkv_parameters *parame
     graph->accumulate = accumulate;
 }
 
-struct qkv_tensor *qkv_use(struct qkv_graph *graph, const struct qkv_parameter *parameter)
+struct qkv_tensor *qkv_graph_parameter(struct qkv_graph *graph, const struct qkv_parameter *parameter)
 {
     if (graph->failed) return NULL;
     if (!parameter) return NULL;

@@ -65,7 +65,8 @@ struct qkv_graph {
     uint32_t dropping;
 
     const struct qkv_parameters *parameters;
-    struct qkv_tensor **leaf; /* [parameters->count] in the arena; NULL before the first qkv_use */
+    struct qkv_tensor *
+        *leaf; /* [parameters->count] in the arena; NULL before the first qkv_graph_parameter */
     char *parameter_gradients;
     bool accumulate;
 
@@ -99,9 +100,9 @@ struct qkv_sample_input {
     OPTION(int8_t, start)                                                                                    \
     OPTION(int8_t, length)                                                                                   \
     OPTION(int8_t, heads)                                                                                    \
-    OPTION(int8_t, key_heads)                                                                                \
+    OPTION(int8_t, key_value_heads)                                                                          \
     OPTION(int8_t, window)                                                                                   \
-    OPTION(int8_t, globals)                                                                                  \
+    OPTION(int8_t, global_tokens)                                                                            \
     OPTION(int8_t, distance)                                                                                 \
     OPTION(int8_t, index_count)                                                                              \
     OPTION(uint8_t, kernel)                                                                                  \

@@ -122,22 +122,22 @@ static const int64_t LATE_KEY_STARTS[] = {0, 7}, LATE_KEY_LENGTHS[] = {7, 7};
          .options = WITH(.heads = 2, LONG, .window = 2, .rate = 0.3, .kernel = QKV_KERNEL_##chosen)},        \
         {title ", window, two global tokens, grouped heads",                                                 \
          {IN(24, 8), IN(24, 4), IN(24, 2)},                                                                  \
-         .options = WITH(.heads = 4, .key_heads = 2, LONG, .window = 3, .globals = 2,                        \
+         .options = WITH(.heads = 4, .key_value_heads = 2, LONG, .window = 3, .global_tokens = 2,            \
                          .kernel = QKV_KERNEL_##chosen)},                                                    \
         {title ", causal window of one word, a global token, ALiBi",                                         \
          {IN(6, 6), IN(6, 6), IN(6, 6)},                                                                     \
-         .options = WITH(.heads = 3, SELF, .window = 1, .globals = 1, .causal = true, .alibi = true,         \
+         .options = WITH(.heads = 3, SELF, .window = 1, .global_tokens = 1, .causal = true, .alibi = true,   \
                          .kernel = QKV_KERNEL_##chosen)},                                                    \
         {title ", distances, dropout",                                                                       \
          {IN(24, 4), IN(24, 4), IN(24, 4), {0}, IN(6, 2)},                                                   \
          .options = WITH(.heads = 2, LONG, .distance = 5, .rate = 0.2, .kernel = QKV_KERNEL_##chosen)},      \
         {title ", causal distances, ALiBi, shared key head",                                                 \
          {IN(6, 6), IN(6, 3), IN(6, 2), {0}, IN(3, 2)},                                                      \
-         .options = WITH(.heads = 2, .key_heads = 1, SELF, .distance = 3, .causal = true, .alibi = true,     \
-                         .kernel = QKV_KERNEL_##chosen)},                                                    \
+         .options = WITH(.heads = 2, .key_value_heads = 1, SELF, .distance = 3, .causal = true,              \
+                         .alibi = true, .kernel = QKV_KERNEL_##chosen)},                                     \
         {title ", queries at the end, windowed, masked",                                                     \
          {IN(4, 4), IN(14, 4), IN(14, 4), IN(2, 7)},                                                         \
-         .options = WITH(.heads = 2, LATE, .window = 3, .globals = 1, .causal = true,                        \
+         .options = WITH(.heads = 2, LATE, .window = 3, .global_tokens = 1, .causal = true,                  \
                          .kernel = QKV_KERNEL_##chosen),                                                     \
          .constant = 8,                                                                                      \
          .binary = 8},                                                                                       \
@@ -194,11 +194,11 @@ static const struct qkv_sample attention_bad[] = {
      .message = "a window needs no more queries than keys, but segment 0 has 2 and 1"},
     {"key heads",
      {IN(6, 6), IN(6, 4), IN(6, 4)},
-     .options = WITH(.heads = 3, .key_heads = 2, SELF),
-     .message = "key_heads is 2, but must divide 3 heads"},
+     .options = WITH(.heads = 3, .key_value_heads = 2, SELF),
+     .message = "key_value_heads is 2, but must divide 3 heads"},
     {"key heads and value width",
      {IN(6, 8), IN(6, 4), IN(6, 3)},
-     .options = WITH(.heads = 4, .key_heads = 2, SELF),
+     .options = WITH(.heads = 4, .key_value_heads = 2, SELF),
      .message = "value is [6, 3], but its width must be a multiple of 2 heads"},
     {"rate",
      {IN(6, 4), IN(8, 4), IN(8, 4)},

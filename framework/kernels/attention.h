@@ -36,7 +36,7 @@ static inline struct pair pair_at(const struct qkv_options *options, int64_t s, 
 /* The head of keys and values that head h of the queries looks at. */
 static inline int64_t key_heads_of(const struct qkv_options *options)
 {
-    return options->key_heads ? options->key_heads : options->heads;
+    return options->key_value_heads ? options->key_value_heads : options->heads;
 }
 
 static inline int64_t key_head(const struct qkv_options *options, int64_t h)
@@ -63,9 +63,9 @@ static inline real score_scale(const struct qkv_tensor *y, int64_t width)
 
 /* ---- who sees whom ---- */
 
-/* The keys that a row sees: 0 .. globals-1 and from .. to-1, with globals < from, or 0. */
+/* The keys that a row sees: 0 .. global_tokens-1 and from .. to-1, with global_tokens < from, or 0. */
 struct sight {
-    int64_t globals, from, to;
+    int64_t global_tokens, from, to;
 };
 
 /* Row i of `queries`, which stand at the end of `keys`. */
@@ -74,11 +74,11 @@ static inline struct sight sight_of(const struct qkv_options *options, int64_t i
 {
     int64_t position = keys - queries + i, window = options->window;
     struct sight sight = {0, 0, options->causal ? position + 1 : keys};
-    if (!window || position < options->globals) return sight;
+    if (!window || position < options->global_tokens) return sight;
     if (position > window) sight.from = position - window;
     if (window < sight.to - position - 1) sight.to = position + window + 1;
-    if (options->globals < sight.from)
-        sight.globals = options->globals;
+    if (options->global_tokens < sight.from)
+        sight.global_tokens = options->global_tokens;
     else
         sight.from = 0;
     return sight;
@@ -95,7 +95,7 @@ struct span {
 static inline void spans_of(struct sight sight, int64_t first, int64_t count, const real *mask,
                             struct span span[2])
 {
-    int64_t end[2] = {sight.globals - first, sight.to - first}, start[2] = {-first, sight.from - first};
+    int64_t end[2] = {sight.global_tokens - first, sight.to - first}, start[2] = {-first, sight.from - first};
     for (int k = 0; k < 2; k++) {
         int64_t from = start[k] < 0 ? 0 : start[k] < count ? start[k] : count;
         int64_t to = end[k] < count ? end[k] : count;
@@ -240,10 +240,10 @@ static inline bool check_attention(struct qkv_tensor *y, int64_t query_rows, int
                           (long long)keys);
     if (!check_segments(y, &options->queries, query_rows, "queries")) return false;
     if (!check_segments(y, &options->keys, key_rows, "keys")) return false;
-    if (options->window < 0 || options->globals < 0)
-        return qkv_refuse(y, "window is %lld and globals %lld, but neither may be negative",
-                          (long long)options->window, (long long)options->globals);
-    if (options->globals && !options->window) return qkv_refuse(y, "globals need a window");
+    if (options->window < 0 || options->global_tokens < 0)
+        return qkv_refuse(y, "window is %lld and global_tokens %lld, but neither may be negative",
+                          (long long)options->window, (long long)options->global_tokens);
+    if (options->global_tokens && !options->window) return qkv_refuse(y, "global_tokens need a window");
     for (int64_t s = 0; s < queries; s++)
         if (!check_sentence(y, s, qkv_segment_length(&options->queries, s, query_rows),
                             qkv_segment_length(&options->keys, s, key_rows), mask))
@@ -258,9 +258,9 @@ static inline bool check_head_count(struct qkv_tensor *y)
     const struct qkv_options *options = &y->options;
     if (options->heads < 1)
         return qkv_refuse(y, "heads is %lld, but must be at least 1", (long long)options->heads);
-    if (options->key_heads < 0 || options->heads % key_heads_of(options))
-        return qkv_refuse(y, "key_heads is %lld, but must divide %lld heads", (long long)options->key_heads,
-                          (long long)options->heads);
+    if (options->key_value_heads < 0 || options->heads % key_heads_of(options))
+        return qkv_refuse(y, "key_value_heads is %lld, but must divide %lld heads",
+                          (long long)options->key_value_heads, (long long)options->heads);
     return true;
 }
 
@@ -279,14 +279,14 @@ static inline bool check_heads(struct qkv_tensor *y, const struct qkv_tensor *x,
 static inline bool check_query_and_key(struct qkv_tensor *y, const struct qkv_tensor *query,
                                        const struct qkv_tensor *key)
 {
-    int64_t heads = y->options.heads, key_heads = key_heads_of(&y->options);
-    if (!check_heads(y, query, heads, "query") || !check_heads(y, key, key_heads, "key")) return false;
-    if (query->shape.size[1] / heads == key->shape.size[1] / key_heads) return true;
-    if (heads == key_heads)
+    int64_t heads = y->options.heads, key_value_heads = key_heads_of(&y->options);
+    if (!check_heads(y, query, heads, "query") || !check_heads(y, key, key_value_heads, "key")) return false;
+    if (query->shape.size[1] / heads == key->shape.size[1] / key_value_heads) return true;
+    if (heads == key_value_heads)
         return qkv_refuse(y, "query is %s, but key is %s", qkv_shape_text(query->shape),
                           qkv_shape_text(key->shape));
     return qkv_refuse(y, "query is %s for %lld heads, but key is %s for %lld", qkv_shape_text(query->shape),
-                      (long long)heads, qkv_shape_text(key->shape), (long long)key_heads);
+                      (long long)heads, qkv_shape_text(key->shape), (long long)key_value_heads);
 }
 
 /* For ops whose value is the ragged block of weights. */

@@ -45,11 +45,11 @@ static inline struct block block_at(const struct qkv_options *options, const str
                               .columns = p->keys,
                               .length = {0, p->keys}};
     struct block b = {.row = row, .rows = p->queries - row < most_rows ? p->queries - row : most_rows};
-    if (position < options->globals && b.rows > options->globals - position)
-        b.rows = options->globals - position;
+    if (position < options->global_tokens && b.rows > options->global_tokens - position)
+        b.rows = options->global_tokens - position;
     struct sight first = sight_of(options, row, p->queries, p->keys),
                  last = sight_of(options, row + b.rows - 1, p->queries, p->keys);
-    b.length[0] = first.globals;
+    b.length[0] = first.global_tokens;
     b.start[1] = first.from;
     b.length[1] = last.to - first.from;
     b.columns = b.length[0] + b.length[1];

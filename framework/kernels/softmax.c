@@ -154,10 +154,10 @@ OP(log_sum_exp, .inputs = 1, .shape = RULE(log_sum_exp_shape), .forward = log_su
 
 /* ---- peaks: y = the greatest of each run;  dx = dy of the run at its greatest ---- */
 
-static bool peaks_shape(struct qkv_tensor *y)
+static bool group_max_shape(struct qkv_tensor *y)
 {
     y->shape = y->input[0]->shape;
-    y->shape.size[y->shape.rank - 1] = (qkv_columns(y->input[0]) + QKV_RUN - 1) / QKV_RUN;
+    y->shape.size[y->shape.rank - 1] = (qkv_columns(y->input[0]) + QKV_GROUP - 1) / QKV_GROUP;
     return true;
 }
 
@@ -166,43 +166,43 @@ static inline real run_greatest(const real *x)
 {
     real most = x[0];
 #pragma omp simd reduction(max : most)
-    for (int i = 0; i < QKV_RUN; i++) most = x[i] > most ? x[i] : most;
+    for (int i = 0; i < QKV_GROUP; i++) most = x[i] > most ? x[i] : most;
     return most;
 }
 
-static void peaks_forward(struct qkv_tensor *y)
+static void group_max_forward(struct qkv_tensor *y)
 {
-    int64_t columns = qkv_columns(y->input[0]), whole = columns / QKV_RUN, rest = columns % QKV_RUN;
+    int64_t columns = qkv_columns(y->input[0]), whole = columns / QKV_GROUP, rest = columns % QKV_GROUP;
     const real *x = y->input[0]->value;
     real *out = y->value;
     for (int64_t i = qkv_rows(y); i > 0; i--, x += rest) {
-        for (int64_t r = 0; r < whole; r++, x += QKV_RUN) *out++ = run_greatest(x);
+        for (int64_t r = 0; r < whole; r++, x += QKV_GROUP) *out++ = run_greatest(x);
         if (rest) *out++ = row_maximum(rest, x);
     }
 }
 
-static void peaks_backward(struct qkv_tensor *y)
+static void group_max_backward(struct qkv_tensor *y)
 {
     int64_t columns = qkv_columns(y->input[0]), runs = qkv_columns(y);
     const real *x = y->input[0]->value, *out = y->value, *dy = y->gradient;
     real *dx = gradient_of(y->input[0]);
     for (int64_t i = 0; i < y->count; i++) {
-        int64_t at = i / runs * columns + i % runs * QKV_RUN, end = (i / runs + 1) * columns - 1;
+        int64_t at = i / runs * columns + i % runs * QKV_GROUP, end = (i / runs + 1) * columns - 1;
         while (at < end && x[at] != out[i]) at++;
         dx[at] += dy[i];
     }
 }
 
-static const struct qkv_sample peaks_good[] = {
+static const struct qkv_sample group_max_good[] = {
     {"one run", {IN(3, 5)}},
     {"one number", {IN(2, 1)}},
-    {"whole runs", {IN(2, 2 * QKV_RUN)}},
-    {"a run and some, wide values", {IN(3, QKV_RUN + 7)}, .low = -8, .high = 8},
+    {"whole runs", {IN(2, 2 * QKV_GROUP)}},
+    {"a run and some, wide values", {IN(3, QKV_GROUP + 7)}, .low = -8, .high = 8},
     {"four axes", {IN(2, 1, 2, 4)}},
     {0},
 };
-OP(peaks, .inputs = 1, .shape = RULE(peaks_shape), .forward = peaks_forward, .backward = peaks_backward,
-   .good = RULE(peaks_good), .bad = RULE(none_bad));
+OP(group_max, .inputs = 1, .shape = RULE(group_max_shape), .forward = group_max_forward,
+   .backward = group_max_backward, .good = RULE(group_max_good), .bad = RULE(none_bad));
 
 /* ---- segment_softmax: softmax per column, over the rows of a segment; rows outside all segments are 0 ----
  */

@@ -55,8 +55,8 @@ struct qkv_tensor *qkv_dense_apply(const struct qkv_dense *layer, struct qkv_gra
                                    struct qkv_tensor *x)
 {
     const char *outer = qkv_graph_scope(graph, layer->name);
-    struct qkv_tensor *y =
-        qkv_linear(graph, x, qkv_use(graph, layer->weight), qkv_use(graph, layer->bias), false);
+    struct qkv_tensor *y = qkv_linear(graph, x, qkv_graph_parameter(graph, layer->weight),
+                                      qkv_graph_parameter(graph, layer->bias), false);
     y = qkv_activation_apply(graph, y, layer->activation);
     qkv_graph_scope(graph, outer);
     return y;
@@ -90,5 +90,5 @@ static const struct qkv_layer_sample SAMPLES[] = {
     {"gelu_tanh", &GELU_TANH, {{2, {1, 3}}}}, {"silu", &SILU, {{2, {2, 3}}}},
     {"sigmoid", &SIGMOID, {{2, {2, 3}}}},     {0},
 };
-const struct qkv_layer_kind qkv_kind_dense = {"dense", sizeof(struct qkv_dense), init_sample, apply_sample,
-                                              SAMPLES};
+const struct qkv_layer_interface qkv_dense_layer = {"dense", sizeof(struct qkv_dense), init_sample,
+                                                    apply_sample, SAMPLES};

@@ -17,7 +17,8 @@ struct qkv_tensor *qkv_embedding_apply(const struct qkv_embedding *layer, struct
                                        const int32_t *ids, int64_t count)
 {
     const char *outer = qkv_graph_scope(graph, layer->name);
-    struct qkv_tensor *y = qkv_embedding(graph, qkv_use(graph, layer->table), ids, count, layer->factor);
+    struct qkv_tensor *y =
+        qkv_embedding(graph, qkv_graph_parameter(graph, layer->table), ids, count, layer->factor);
     qkv_graph_scope(graph, outer);
     return y;
 }
@@ -40,5 +41,5 @@ static struct qkv_tensor *apply_sample(const void *layer, struct qkv_graph *grap
 static const struct qkv_embedding_options PLAIN = {5, 3, false, SAMPLE_INITIAL},
                                           SCALED = {6, 4, true, SAMPLE_INITIAL};
 static const struct qkv_layer_sample SAMPLES[] = {{"plain", &PLAIN}, {"scaled", &SCALED}, {0}};
-const struct qkv_layer_kind qkv_kind_embedding = {"embedding", sizeof(struct qkv_embedding), init_sample,
-                                                  apply_sample, SAMPLES};
+const struct qkv_layer_interface qkv_embedding_layer = {"embedding", sizeof(struct qkv_embedding),
+                                                        init_sample, apply_sample, SAMPLES};

@@ -57,5 +57,5 @@ static const struct qkv_layer_sample SAMPLES[] = {
     {"gelu with dropout", &DROPPING, {{2, {4, 3}}}},
     {0},
 };
-const struct qkv_layer_kind qkv_kind_feed_forward = {"feed_forward", sizeof(struct qkv_feed_forward),
-                                                     init_sample, apply_sample, SAMPLES};
+const struct qkv_layer_interface qkv_feed_forward_layer = {"feed_forward", sizeof(struct qkv_feed_forward),
+                                                           init_sample, apply_sample, SAMPLES};

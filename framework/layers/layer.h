@@ -4,7 +4,7 @@
 
 #include "qkv/layers.h"
 
-#define LAYER(name) extern const struct qkv_layer_kind qkv_kind_##name;
+#define LAYER(name) extern const struct qkv_layer_interface qkv_##name##_layer;
 #include "qkv/layers.def"
 #undef LAYER
 

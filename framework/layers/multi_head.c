@@ -3,13 +3,14 @@
 void qkv_multi_head_init(struct qkv_multi_head *layer, struct qkv_parameters *parameters,
                          const struct qkv_multi_head_options *options, const char *name)
 {
-    int64_t heads = options->heads, key_heads = options->key_heads ? options->key_heads : heads;
+    int64_t heads = options->heads,
+            key_value_heads = options->key_value_heads ? options->key_value_heads : heads;
     *layer = (struct qkv_multi_head){
         .name = qkv_arena_string(&parameters->arena, name),
         .heads = heads,
-        .key_heads = key_heads,
+        .key_value_heads = key_value_heads,
         .window = options->window,
-        .globals = options->globals,
+        .global_tokens = options->global_tokens,
         .causal = options->causal,
         .dropout = options->dropout,
         .kernel = options->kernel,
@@ -22,8 +23,8 @@ void qkv_multi_head_init(struct qkv_multi_head *layer, struct qkv_parameters *pa
         struct qkv_initial initial;
     } const parts[] = {
         {&layer->query, "query", options->width, heads * options->key_width, options->initial},
-        {&layer->key, "key", options->width, key_heads * options->key_width, options->initial},
-        {&layer->value, "value", options->width, key_heads * options->value_width, options->initial},
+        {&layer->key, "key", options->width, key_value_heads * options->key_width, options->initial},
+        {&layer->value, "value", options->width, key_value_heads * options->value_width, options->initial},
         {&layer->output, "output", heads * options->value_width, options->width, options->output_initial},
     };
     for (int i = 0; i < 4; i++) {
@@ -38,17 +39,19 @@ void qkv_multi_head_init(struct qkv_multi_head *layer, struct qkv_parameters *pa
 }
 
 struct qkv_tensor *qkv_multi_head_query(const struct qkv_multi_head *layer, struct qkv_graph *graph,
-                                        struct qkv_tensor *x, struct qkv_segments segments, const int64_t *first)
+                                        struct qkv_tensor *x, struct qkv_segments segments,
+                                        const int64_t *first)
 {
-    return qkv_positions_turn(layer->positions, graph, qkv_dense_apply(&layer->query, graph, x), segments,
-                              first);
+    return qkv_positions_rotate(layer->positions, graph, qkv_dense_apply(&layer->query, graph, x), segments,
+                                first);
 }
 
 struct qkv_tensor *qkv_multi_head_key(const struct qkv_multi_head *layer, struct qkv_graph *graph,
-                                      struct qkv_tensor *memory, struct qkv_segments segments, const int64_t *first)
+                                      struct qkv_tensor *memory, struct qkv_segments segments,
+                                      const int64_t *first)
 {
-    return qkv_positions_turn(layer->positions, graph, qkv_dense_apply(&layer->key, graph, memory), segments,
-                              first);
+    return qkv_positions_rotate(layer->positions, graph, qkv_dense_apply(&layer->key, graph, memory),
+                                segments, first);
 }
 
 struct qkv_tensor *qkv_multi_head_value(const struct qkv_multi_head *layer, struct qkv_graph *graph,
@@ -67,14 +70,14 @@ struct qkv_tensor *qkv_multi_head_attend(const struct qkv_multi_head *layer, str
     bool relative = positions && positions->kind == QKV_POSITION_RELATIVE;
     const struct qkv_attention layout = {
         .heads = layer->heads,
-        .key_heads = layer->key_heads,
+        .key_value_heads = layer->key_value_heads,
         .queries = queries,
         .keys = keys,
         .causal = layer->causal,
         .window = layer->window,
-        .globals = layer->globals,
+        .global_tokens = layer->global_tokens,
         .alibi = positions && positions->kind == QKV_POSITION_ALIBI,
-        .bias = relative ? qkv_use(graph, positions->table) : NULL,
+        .bias = relative ? qkv_graph_parameter(graph, positions->table) : NULL,
         .distance = relative ? positions->distance : 0,
         .dropout = layer->dropout,
         .kernel = layer->kernel,
@@ -139,14 +142,14 @@ static const struct sample_options SELF = {.attention = {SHAPE(2, 2, 2), .bias =
 static const struct sample_options CAUSAL = {.attention = {SHAPE(2, 3, 1), .causal = true, .dropout = 0.3}};
 static const struct sample_options CROSS = {.attention = {SHAPE(3, 1, 5), .bias = true, .dropout = 0.1}};
 static const struct sample_options WINDOW = {
-    .attention = {SHAPE(4, 2, 3), .key_heads = 2, .window = 1, .globals = 1, .dropout = 0.2},
+    .attention = {SHAPE(4, 2, 3), .key_value_heads = 2, .window = 1, .global_tokens = 1, .dropout = 0.2},
 };
 static const struct sample_options FLASH_WINDOW = {
-    .attention = {SHAPE(4, 2, 3), .key_heads = 2, .window = 1, .globals = 1, .causal = true, .dropout = 0.2,
-                  .kernel = QKV_KERNEL_FLASH},
+    .attention = {SHAPE(4, 2, 3), .key_value_heads = 2, .window = 1, .global_tokens = 1, .causal = true,
+                  .dropout = 0.2, .kernel = QKV_KERNEL_FLASH},
 };
 static const struct sample_options ROTARY = {
-    .attention = {SHAPE(2, 4, 2), .key_heads = 1, .bias = true},
+    .attention = {SHAPE(2, 4, 2), .key_value_heads = 1, .bias = true},
     .positions = {.kind = QKV_POSITION_ROTARY, .length = 4, .width = 4, .base = 100},
 };
 static const struct sample_options ALIBI = {
@@ -175,5 +178,5 @@ static const struct qkv_layer_sample SAMPLES[] = {
     {"relative, flash", &RELATIVE, ONE},
     {0},
 };
-const struct qkv_layer_kind qkv_kind_multi_head = {"multi_head", sizeof(struct sampled), init_sample,
-                                                   apply_sample, SAMPLES};
+const struct qkv_layer_interface qkv_multi_head_layer = {"multi_head", sizeof(struct sampled), init_sample,
+                                                         apply_sample, SAMPLES};

@@ -17,10 +17,11 @@ void qkv_norm_init(struct qkv_norm *layer, struct qkv_parameters *parameters,
 struct qkv_tensor *qkv_norm_apply(const struct qkv_norm *layer, struct qkv_graph *graph, struct qkv_tensor *x)
 {
     const char *outer = qkv_graph_scope(graph, layer->name);
-    struct qkv_tensor *gain = qkv_use(graph, layer->gain);
-    struct qkv_tensor *y = layer->kind == QKV_NORM_RMS
-                               ? qkv_rms_norm(graph, x, gain, layer->epsilon)
-                               : qkv_layer_norm(graph, x, gain, qkv_use(graph, layer->bias), layer->epsilon);
+    struct qkv_tensor *gain = qkv_graph_parameter(graph, layer->gain);
+    struct qkv_tensor *y =
+        layer->kind == QKV_NORM_RMS
+            ? qkv_rms_norm(graph, x, gain, layer->epsilon)
+            : qkv_layer_norm(graph, x, gain, qkv_graph_parameter(graph, layer->bias), layer->epsilon);
     qkv_graph_scope(graph, outer);
     return y;
 }
@@ -46,5 +47,5 @@ static const struct qkv_layer_sample SAMPLES[] = {
     {"RMS norm", &RMS_NORM, {{2, {3, 5}}}},
     {0},
 };
-const struct qkv_layer_kind qkv_kind_norm = {"norm", sizeof(struct qkv_norm), init_sample, apply_sample,
-                                             SAMPLES};
+const struct qkv_layer_interface qkv_norm_layer = {"norm", sizeof(struct qkv_norm), init_sample, apply_sample,
+                                                   SAMPLES};

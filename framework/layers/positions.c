@@ -64,19 +64,21 @@ static struct qkv_tensor *sinusoids_of(const struct qkv_positions *layer, struct
 }
 
 struct qkv_tensor *qkv_positions_apply(const struct qkv_positions *layer, struct qkv_graph *graph,
-                                       struct qkv_tensor *x, struct qkv_segments segments, const int64_t *first)
+                                       struct qkv_tensor *x, struct qkv_segments segments,
+                                       const int64_t *first)
 {
     if (layer->kind != QKV_POSITION_LEARNED && layer->kind != QKV_POSITION_SINUSOIDAL) return x;
     const char *outer = qkv_graph_scope(graph, layer->name);
-    struct qkv_tensor *table =
-        layer->kind == QKV_POSITION_LEARNED ? qkv_use(graph, layer->table) : sinusoids_of(layer, graph);
+    struct qkv_tensor *table = layer->kind == QKV_POSITION_LEARNED ? qkv_graph_parameter(graph, layer->table)
+                                                                   : sinusoids_of(layer, graph);
     struct qkv_tensor *y = qkv_add_positions(graph, x, table, segments, first);
     qkv_graph_scope(graph, outer);
     return y;
 }
 
-struct qkv_tensor *qkv_positions_turn(const struct qkv_positions *layer, struct qkv_graph *graph,
-                                      struct qkv_tensor *x, struct qkv_segments segments, const int64_t *first)
+struct qkv_tensor *qkv_positions_rotate(const struct qkv_positions *layer, struct qkv_graph *graph,
+                                        struct qkv_tensor *x, struct qkv_segments segments,
+                                        const int64_t *first)
 {
     if (!layer || layer->kind != QKV_POSITION_ROTARY) return x;
     const char *outer = qkv_graph_scope(graph, layer->name);
@@ -98,7 +100,7 @@ static struct qkv_tensor *apply_sample(const void *layer, struct qkv_graph *grap
                                        struct qkv_tensor *const *input, const struct qkv_layer_sample *sample)
 {
     struct qkv_tensor *x = qkv_positions_apply(layer, graph, input[0], sample->segments[0], &SECOND);
-    return qkv_positions_turn(layer, graph, x, sample->segments[0], &SECOND);
+    return qkv_positions_rotate(layer, graph, x, sample->segments[0], &SECOND);
 }
 
 static const struct qkv_positions_options SINUSOIDAL = {QKV_POSITION_SINUSOIDAL, 6, 4, 10000, 0,
@@ -114,5 +116,5 @@ static const struct qkv_layer_sample SAMPLES[] = {
     {"rotary, two heads", &ROTARY, {{2, {5, 4}}}, {{2, STARTS, LENGTHS}}},
     {0},
 };
-const struct qkv_layer_kind qkv_kind_positions = {"positions", sizeof(struct qkv_positions), init_sample,
-                                                  apply_sample, SAMPLES};
+const struct qkv_layer_interface qkv_positions_layer = {"positions", sizeof(struct qkv_positions),
+                                                        init_sample, apply_sample, SAMPLES};

@@ -66,7 +66,7 @@ struct qkv_tensor *qkv_recurrent_feed(const struct qkv_recurrent *layer, struct 
                                       struct qkv_tensor *gates, struct qkv_tensor *feed)
 {
     const char *outer = qkv_graph_scope(graph, layer->name);
-    struct qkv_tensor *fed = qkv_linear(graph, feed, qkv_use(graph, layer->feed), NULL, false);
+    struct qkv_tensor *fed = qkv_linear(graph, feed, qkv_graph_parameter(graph, layer->feed), NULL, false);
     struct qkv_tensor *sum = qkv_add(graph, gates, fed);
     qkv_graph_scope(graph, outer);
     return sum;
@@ -77,13 +77,14 @@ struct qkv_tensor *qkv_recurrent_run(const struct qkv_recurrent *layer, struct q
                                      struct qkv_segments segments, bool reverse)
 {
     const char *outer = qkv_graph_scope(graph, layer->name);
-    struct qkv_tensor *weight = qkv_use(graph, layer->weight), *states = NULL;
+    struct qkv_tensor *weight = qkv_graph_parameter(graph, layer->weight), *states = NULL;
     switch (layer->cell) {
     case QKV_CELL_TANH:
         states = qkv_rnn(graph, gates, weight, initial, segments, reverse);
         break;
     case QKV_CELL_GRU:
-        states = qkv_gru(graph, gates, weight, qkv_use(graph, layer->bias), initial, segments, reverse);
+        states = qkv_gru(graph, gates, weight, qkv_graph_parameter(graph, layer->bias), initial, segments,
+                         reverse);
         break;
     case QKV_CELL_LSTM:
         states = qkv_lstm(graph, gates, weight, initial, segments, reverse);
@@ -141,5 +142,5 @@ static const struct qkv_layer_sample SAMPLES[] = {
     {"lstm, reverse, fed", &LSTM_FED, {{2, {6, 2}}, {2, {6, 3}}}, {{3, STARTS, LENGTHS}}},
     {0},
 };
-const struct qkv_layer_kind qkv_kind_recurrent = {"recurrent", sizeof(struct qkv_recurrent), init_sample,
-                                                  apply_sample, SAMPLES};
+const struct qkv_layer_interface qkv_recurrent_layer = {"recurrent", sizeof(struct qkv_recurrent),
+                                                        init_sample, apply_sample, SAMPLES};

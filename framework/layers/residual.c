@@ -54,5 +54,5 @@ static const struct qkv_layer_sample SAMPLES[] = {
     {"pre-norm RMS with dropout", &PRE_RMS, {{2, {3, 5}}}},
     {0},
 };
-const struct qkv_layer_kind qkv_kind_residual = {"residual", sizeof(struct qkv_residual), init_sample,
-                                                 apply_sample, SAMPLES};
+const struct qkv_layer_interface qkv_residual_layer = {"residual", sizeof(struct qkv_residual), init_sample,
+                                                       apply_sample, SAMPLES};

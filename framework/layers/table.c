@@ -1,12 +1,12 @@
 #include "layers/layer.h"
 
-static const struct qkv_layer_kind *const KINDS[QKV_LAYER_COUNT] = {
-#define LAYER(name) [QKV_LAYER_##name] = &qkv_kind_##name,
+static const struct qkv_layer_interface *const KINDS[QKV_LAYER_COUNT] = {
+#define LAYER(name) [QKV_LAYER_##name] = &qkv_##name##_layer,
 #include "qkv/layers.def"
 #undef LAYER
 };
 
-const struct qkv_layer_kind *qkv_layer_kind(enum qkv_layer_id layer)
+const struct qkv_layer_interface *qkv_layer_interface(enum qkv_layer_id layer)
 {
     return KINDS[layer];
 }

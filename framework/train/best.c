@@ -34,7 +34,7 @@ static bool better(double a, double b, bool higher)
     return isnan(b) || (higher ? a > b : a < b);
 }
 
-enum qkv_status qkv_best_note(struct session *session, double score, bool *is_best, struct qkv_error *error)
+enum qkv_status qkv_best_record(struct session *session, double score, bool *is_best, struct qkv_error *error)
 {
     const struct qkv_training_config *training = &session->config->training;
     struct position *at = &session->at;
@@ -64,7 +64,7 @@ static bool is_listed(const struct position *at, long long update)
     return false;
 }
 
-enum qkv_status qkv_best_tidy(struct session *session, struct qkv_error *error)
+enum qkv_status qkv_best_prune(struct session *session, struct qkv_error *error)
 {
     DIR *folder = opendir(session->folder);
     if (!folder) return qkv_error_set(error, "%s: %s", session->folder, strerror(errno));
@@ -90,5 +90,5 @@ enum qkv_status qkv_best_restore(struct session *session, struct qkv_error *erro
 {
     const char *name = session->at.best_count ? checkpoint_name(session, session->at.best[0].update) : NULL;
     if (name) link_best(session, name);
-    return qkv_best_tidy(session, error);
+    return qkv_best_prune(session, error);
 }

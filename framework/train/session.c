@@ -1,6 +1,6 @@
 #include "train/trainer.h"
 
-#include "train/origin.h"
+#include "run/provenance.h"
 
 #include <dirent.h>
 
@@ -72,10 +72,10 @@ static enum qkv_status check_texts(const struct session *session, const struct q
                                    const char *last, struct qkv_error *error)
 {
     const struct qkv_data_config *data = &session->config->data;
-    if (qkv_origin_check_text(state, "data.train", data->train, &session->train, last, error))
+    if (qkv_provenance_check_text(state, "data.train", data->train, &session->train, last, error))
         return QKV_INVALID;
     if (!data->dev[0] || !session->at.best_count) return QKV_OK;
-    return qkv_origin_check_text(state, "data.dev", data->dev, &session->dev, last, error);
+    return qkv_provenance_check_text(state, "data.dev", data->dev, &session->dev, last, error);
 }
 
 static enum qkv_status restore(struct session *session, struct qkv_error *error)
@@ -92,8 +92,8 @@ static enum qkv_status restore(struct session *session, struct qkv_error *error)
         if (status) qkv_error_set(error, "%s: %s", last, inner.message);
     }
     /* What the model was trained as says more than the first tensor that does not fit. */
-    if (qkv_origin_check(&state, session->config, QKV_FIXED_RESUMING, &session->source, &session->target,
-                         last, error))
+    if (qkv_provenance_check(&state, session->config, QKV_FIXED_RESUMING, &session->source, &session->target,
+                             last, error))
         status = QKV_INVALID;
     if (!status) status = check_texts(session, &state, last, error);
     qkv_state_release(&state);
@@ -128,9 +128,9 @@ enum qkv_status qkv_session_save(struct session *session, const char *name, bool
     struct qkv_state state = {0};
     const struct qkv_data_config *data = &session->config->data;
     const char *path = file_of(session, name);
-    qkv_origin_save(&state, session->config, &session->source, &session->target);
-    qkv_origin_save_text(&state, "data.train", data->train, &session->train);
-    if (data->dev[0]) qkv_origin_save_text(&state, "data.dev", data->dev, &session->dev);
+    qkv_provenance_save(&state, session->config, &session->source, &session->target);
+    qkv_provenance_save_text(&state, "data.train", data->train, &session->train);
+    if (data->dev[0]) qkv_provenance_save_text(&state, "data.dev", data->dev, &session->dev);
     qkv_position_save(&session->at, &state);
     qkv_schedule_save(&session->schedule, &state);
     enum qkv_status status =

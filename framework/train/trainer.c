@@ -187,7 +187,7 @@ static enum qkv_status validate(struct session *session, struct qkv_error *error
     double score = qkv_scores_get(&scores, metric);
     at->validated = at->update;
     qkv_schedule_validated(&session->schedule, score, qkv_metric_higher_is_better(metric));
-    if (qkv_best_note(session, score, &best, error)) return QKV_INVALID;
+    if (qkv_best_record(session, score, &best, error)) return QKV_INVALID;
     at->waited = best ? 0 : at->waited + 1;
     cJSON *line = cJSON_CreateObject();
     cJSON_AddStringToObject(line, "kind", "validation");
@@ -210,7 +210,7 @@ static enum qkv_status validate(struct session *session, struct qkv_error *error
 static enum qkv_status validate_and_save(struct session *session, struct qkv_error *error)
 {
     if (validate(session, error) || qkv_session_save(session, QKV_RUN_LAST, true, error)) return QKV_INVALID;
-    return qkv_best_tidy(session, error);
+    return qkv_best_prune(session, error);
 }
 
 /* ---- the loop ---- */

@@ -85,12 +85,13 @@ void qkv_position_save(const struct position *position, struct qkv_state *state)
 enum qkv_status qkv_position_restore(struct position *position, const struct qkv_state *state,
                                      struct qkv_error *error);
 
-/* best.c: the list of best validations in the position, and their checkpoints. qkv_best_note takes note of a
+/* best.c: the list of best validations in the position, and their checkpoints. qkv_best_record takes note of a
  * validation and saves it if it is among them; *is_best says whether it is the best of all so far.
- * qkv_best_tidy removes the checkpoints that are not in the list (any more). qkv_best_restore makes the files
+ * qkv_best_prune removes the checkpoints that are not in the list (any more). qkv_best_restore makes the files
  * agree with a list that was just restored. */
-enum qkv_status qkv_best_note(struct session *session, double score, bool *is_best, struct qkv_error *error);
-enum qkv_status qkv_best_tidy(struct session *session, struct qkv_error *error);
+enum qkv_status qkv_best_record(struct session *session, double score, bool *is_best,
+                                struct qkv_error *error);
+enum qkv_status qkv_best_prune(struct session *session, struct qkv_error *error);
 enum qkv_status qkv_best_restore(struct session *session, struct qkv_error *error);
 
 #endif

@@ -43,8 +43,8 @@ Test(cost, attention_counts_what_its_queries_see)
     expect_counted((struct qkv_attention){.window = 1}, "narrow window");
     expect_counted((struct qkv_attention){.window = 5}, "wide window");
     expect_counted((struct qkv_attention){.window = 2, .causal = true}, "causal window");
-    expect_counted((struct qkv_attention){.window = 1, .globals = 2}, "global tokens");
-    expect_counted((struct qkv_attention){.window = 1, .globals = 2, .causal = true},
+    expect_counted((struct qkv_attention){.window = 1, .global_tokens = 2}, "global tokens");
+    expect_counted((struct qkv_attention){.window = 1, .global_tokens = 2, .causal = true},
                    "causal, global tokens");
 }
 

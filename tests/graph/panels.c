@@ -43,8 +43,8 @@ static double *product(const struct weights *weights, struct qkv_panels *panels,
     for (int64_t i = 0; i < m * k; i++) numbers[i] = number(1, i);
     qkv_tensor_write(x, numbers);
     free(numbers);
-    struct qkv_tensor *y =
-        qkv_linear(graph, x, qkv_use(graph, weights->matrix), qkv_use(graph, weights->bias), transposed);
+    struct qkv_tensor *y = qkv_linear(graph, x, qkv_graph_parameter(graph, weights->matrix),
+                                      qkv_graph_parameter(graph, weights->bias), transposed);
     struct qkv_error error = {""};
     cr_assert_eq(qkv_graph_check(graph, &error), QKV_OK, "%s", error.message);
     qkv_forward(graph);

@@ -215,20 +215,21 @@ Test(parameters, a_parameter_is_one_tensor_over_the_block)
 {
     struct bound b;
     bind(&b, false);
-    struct qkv_tensor *a = qkv_use(b.graph, b.three.a);
-    cr_expect_eq(qkv_use(b.graph, b.three.a), a);
+    struct qkv_tensor *a = qkv_graph_parameter(b.graph, b.three.a);
+    cr_expect_eq(qkv_graph_parameter(b.graph, b.three.a), a);
     cr_expect_eq(qkv_tensor_value(a), (void *)((double *)b.three.parameters.values + b.three.a->offset));
     cr_expect_eq(qkv_tensor_gradient(a), (void *)(b.gradients + b.three.a->offset));
     cr_expect_str_eq(qkv_tensor_name(a), "layer.1.weight");
-    cr_expect_null(qkv_use(b.graph, NULL),
+    cr_expect_null(qkv_graph_parameter(b.graph, NULL),
                    "no parameter, no tensor; the op decides whether that is an error");
     cr_expect_eq(qkv_graph_check(b.graph, NULL), QKV_OK);
     qkv_graph_reset(b.graph);
-    cr_expect_eq(qkv_tensor_value(qkv_use(b.graph, b.three.a)), qkv_tensor_value(a),
+    cr_expect_eq(qkv_tensor_value(qkv_graph_parameter(b.graph, b.three.a)), qkv_tensor_value(a),
                  "still bound after a reset");
     qkv_graph_bind(b.graph, &b.three.parameters, NULL, false);
     qkv_graph_reset(b.graph);
-    cr_expect_null(qkv_tensor_gradient(qkv_use(b.graph, b.three.a)), "without a block: constants");
+    cr_expect_null(qkv_tensor_gradient(qkv_graph_parameter(b.graph, b.three.a)),
+                   "without a block: constants");
     unbind(&b);
 }
 
@@ -236,8 +237,8 @@ Test(parameters, gradients_are_set_and_unused_ones_are_zero)
 {
     struct bound b;
     bind(&b, false);
-    struct qkv_tensor *y = qkv_scale(b.graph, qkv_use(b.graph, b.three.a), 3);
-    qkv_use(b.graph, b.three.b); /* a tensor that nothing is made of */
+    struct qkv_tensor *y = qkv_scale(b.graph, qkv_graph_parameter(b.graph, b.three.a), 3);
+    qkv_graph_parameter(b.graph, b.three.b); /* a tensor that nothing is made of */
     qkv_forward(b.graph);
     for (int round = 0; round < 2; round++) {
         qkv_backward(b.graph, y, NULL);
@@ -252,8 +253,9 @@ Test(parameters, gradients_are_added_where_they_accumulate)
 {
     struct bound b;
     bind(&b, true);
-    struct qkv_tensor *a = qkv_use(b.graph, b.three.a), *y = qkv_add(b.graph, qkv_scale(b.graph, a, 3), a);
-    qkv_use(b.graph, b.three.b);
+    struct qkv_tensor *a = qkv_graph_parameter(b.graph, b.three.a),
+                      *y = qkv_add(b.graph, qkv_scale(b.graph, a, 3), a);
+    qkv_graph_parameter(b.graph, b.three.b);
     qkv_forward(b.graph);
     qkv_backward(b.graph, y, NULL);
     expect_slice(&b, b.three.a, 1004);

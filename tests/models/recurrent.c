@@ -23,15 +23,17 @@ struct variant {
 };
 
 static const struct variant VARIANTS[] = {
-    {"cho", QKV_CELL_GRU, QKV_SCORED_NONE, true, false, false, QKV_INIT_HIDDEN_BRIDGE, 1},
-    {"sutskever", QKV_CELL_LSTM, QKV_SCORED_NONE, false, false, true, QKV_INIT_HIDDEN_LAST, 2},
-    {"bahdanau", QKV_CELL_GRU, QKV_SCORED_ADDITIVE, true, true, false, QKV_INIT_HIDDEN_BRIDGE, 1},
-    {"luong dot", QKV_CELL_LSTM, QKV_SCORED_DOT, true, false, false, QKV_INIT_HIDDEN_LAST, 2},
-    {"luong general", QKV_CELL_LSTM, QKV_SCORED_GENERAL, true, true, false, QKV_INIT_HIDDEN_BRIDGE, 2},
-    {"luong concat", QKV_CELL_TANH, QKV_SCORED_CONCAT, true, true, false, QKV_INIT_HIDDEN_ZERO, 1},
-    {"luong local", QKV_CELL_GRU, QKV_SCORED_LOCAL_P, true, true, false, QKV_INIT_HIDDEN_BRIDGE, 2},
-    {"scaled dot", QKV_CELL_GRU, QKV_SCORED_SCALED_DOT, false, true, false, QKV_INIT_HIDDEN_ZERO, 2},
-    {"local without feeding", QKV_CELL_LSTM, QKV_SCORED_LOCAL_P, false, false, true, QKV_INIT_HIDDEN_LAST, 1},
+    {"cho", QKV_CELL_GRU, QKV_ATTENTION_SCORE_NONE, true, false, false, QKV_INIT_HIDDEN_BRIDGE, 1},
+    {"sutskever", QKV_CELL_LSTM, QKV_ATTENTION_SCORE_NONE, false, false, true, QKV_INIT_HIDDEN_LAST, 2},
+    {"bahdanau", QKV_CELL_GRU, QKV_ATTENTION_SCORE_ADDITIVE, true, true, false, QKV_INIT_HIDDEN_BRIDGE, 1},
+    {"luong dot", QKV_CELL_LSTM, QKV_ATTENTION_SCORE_DOT, true, false, false, QKV_INIT_HIDDEN_LAST, 2},
+    {"luong general", QKV_CELL_LSTM, QKV_ATTENTION_SCORE_GENERAL, true, true, false, QKV_INIT_HIDDEN_BRIDGE,
+     2},
+    {"luong concat", QKV_CELL_TANH, QKV_ATTENTION_SCORE_CONCAT, true, true, false, QKV_INIT_HIDDEN_ZERO, 1},
+    {"luong local", QKV_CELL_GRU, QKV_ATTENTION_SCORE_LOCAL_P, true, true, false, QKV_INIT_HIDDEN_BRIDGE, 2},
+    {"scaled dot", QKV_CELL_GRU, QKV_ATTENTION_SCORE_SCALED_DOT, false, true, false, QKV_INIT_HIDDEN_ZERO, 2},
+    {"local without feeding", QKV_CELL_LSTM, QKV_ATTENTION_SCORE_LOCAL_P, false, false, true,
+     QKV_INIT_HIDDEN_LAST, 1},
 };
 enum { VARIANT_COUNT = sizeof VARIANTS / sizeof VARIANTS[0], SOURCE_TYPES = 11, TARGET_TYPES = 12 };
 
@@ -111,8 +113,8 @@ Test(recurrent, sentences_of_a_batch_do_not_see_each_other)
  * begin, it changes all of them. */
 static double proportion_moved_by_first_word(bool reverse)
 {
-    const struct variant variant = {"",    QKV_CELL_LSTM, QKV_SCORED_GENERAL,   false,
-                                    false, reverse,       QKV_INIT_HIDDEN_ZERO, 1};
+    const struct variant variant = {"",    QKV_CELL_LSTM, QKV_ATTENTION_SCORE_GENERAL, false,
+                                    false, reverse,       QKV_INIT_HIDDEN_ZERO,        1};
     static const int64_t SOURCE[] = {5}, TARGET[] = {3};
     struct qkv_model *model = model_of(&variant, QKV_FLOAT64, 0);
     struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
@@ -163,7 +165,7 @@ Test(recurrent, the_trace_holds_the_attention_of_each_sentence)
         struct qkv_batch_view view = tiny_whole(&batch);
         qkv_model_loss(model, graph, &view, 0, 1, trace);
         qkv_forward(graph);
-        cr_assert_eq(trace->count, VARIANTS[v].score != QKV_SCORED_NONE, "%s: %lld", name,
+        cr_assert_eq(trace->count, VARIANTS[v].score != QKV_ATTENTION_SCORE_NONE, "%s: %lld", name,
                      (long long)trace->count);
         for (int64_t s = 0; trace->count && s < 4; s++) {
             int64_t rows, columns;
@@ -174,7 +176,7 @@ Test(recurrent, the_trace_holds_the_attention_of_each_sentence)
             for (int64_t i = 0; i < rows; i++) {
                 double sum = 0;
                 for (int64_t j = 0; j < columns; j++) sum += w[i * columns + j];
-                if (VARIANTS[v].score == QKV_SCORED_LOCAL_P) /* the bell takes some away */
+                if (VARIANTS[v].score == QKV_ATTENTION_SCORE_LOCAL_P) /* the bell takes some away */
                     cr_expect(sum > 0 && sum <= 1, "%s: a row sums to %g", name, sum);
                 else
                     cr_expect_float_eq(sum, 1, 1e-12, "%s: a row sums to %g", name, sum);
@@ -194,7 +196,7 @@ Test(recurrent, weights_belong_to_their_sentence)
     static const int64_t SOURCE[] = {2, 5, 3}, TARGET[] = {1, 6, 3};
     struct qkv_trace *trace = calloc(1, sizeof *trace);
     for (int v = 0; v < VARIANT_COUNT; v++) {
-        if (VARIANTS[v].score == QKV_SCORED_NONE) continue;
+        if (VARIANTS[v].score == QKV_ATTENTION_SCORE_NONE) continue;
         struct qkv_model *model = model_of(&VARIANTS[v], QKV_FLOAT64, 0);
         struct qkv_graph *graph[2] = {qkv_graph_new(QKV_FLOAT64), qkv_graph_new(QKV_FLOAT64)};
         struct qkv_batch batch = {0};

@@ -21,7 +21,7 @@ struct variant {
     enum qkv_position_kind positions;
     bool tied, narrow;
     int64_t decoder_layers;
-    int64_t window, globals, key_value_heads;
+    int64_t window, global_tokens, key_value_heads;
     enum qkv_attention_kernel kernel;
 };
 
@@ -34,13 +34,13 @@ static const struct variant VARIANTS[] = {
      .decoder_layers = 1},
     {"window", QKV_NORM_PRE, QKV_NORM_LAYER, QKV_POSITION_SINUSOIDAL, .decoder_layers = 2, .window = 2},
     {"window, global token, one key head", QKV_NORM_PRE, QKV_NORM_LAYER, QKV_POSITION_LEARNED,
-     .decoder_layers = 2, .window = 1, .globals = 1, .key_value_heads = 1, .kernel = QKV_KERNEL_EXACT},
+     .decoder_layers = 2, .window = 1, .global_tokens = 1, .key_value_heads = 1, .kernel = QKV_KERNEL_EXACT},
     {"rotary", QKV_NORM_PRE, QKV_NORM_LAYER, QKV_POSITION_ROTARY, .decoder_layers = 2, .key_value_heads = 1},
     {"ALiBi", QKV_NORM_PRE, QKV_NORM_LAYER, QKV_POSITION_ALIBI, .decoder_layers = 2,
      .kernel = QKV_KERNEL_FLASH},
     {"relative", QKV_NORM_PRE, QKV_NORM_LAYER, QKV_POSITION_RELATIVE, .decoder_layers = 2},
     {"all of it", QKV_NORM_POST, QKV_NORM_RMS, QKV_POSITION_RELATIVE, .decoder_layers = 2, .window = 3,
-     .globals = 2, .key_value_heads = 1, .kernel = QKV_KERNEL_FLASH},
+     .global_tokens = 2, .key_value_heads = 1, .kernel = QKV_KERNEL_FLASH},
 };
 
 enum { VARIANT_COUNT = sizeof VARIANTS / sizeof VARIANTS[0] };
@@ -58,7 +58,7 @@ static struct qkv_model *model_of(const struct variant *variant, enum qkv_dtype 
         stacks[i]->positions.buckets = 8;
         stacks[i]->positions.max_distance = 6;
         stacks[i]->attention.kernel = variant->kernel;
-        stacks[i]->attention.global_tokens = variant->globals;
+        stacks[i]->attention.global_tokens = variant->global_tokens;
         if (variant->key_value_heads) stacks[i]->attention.key_value_heads = variant->key_value_heads;
         if (variant->window) stacks[i]->attention.window = variant->window;
         if (!variant->narrow) continue;

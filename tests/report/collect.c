@@ -71,7 +71,7 @@ static void encoder_by_hand(const struct qkv_model *model, const int32_t *ids, i
     struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
     struct qkv_error error = {""};
     qkv_graph_bind(graph, p, NULL, false);
-#define USE(name) qkv_use(graph, qkv_parameters_find(p, "encoder." name))
+#define USE(name) qkv_graph_parameter(graph, qkv_parameters_find(p, "encoder." name))
     double scale = model->config.encoder.embeddings.scale ? sqrt(WIDTH) : 1;
     struct qkv_tensor *x = qkv_embedding(graph, USE("embeddings.table"), ids, count, scale);
     struct qkv_tensor *positions = qkv_constant(graph, QKV_SHAPE(count, WIDTH));

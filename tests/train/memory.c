@@ -107,7 +107,7 @@ Test(memory, steps_call_no_malloc)
     struct qkv_model_config recurrent = transformer;
     recurrent.encoder.type = recurrent.decoder.type = QKV_NETWORK_RECURRENT;
     recurrent.encoder.bidirectional = recurrent.decoder.input_feeding = true;
-    recurrent.decoder.attention.score = QKV_SCORED_GENERAL;
+    recurrent.decoder.attention.score = QKV_ATTENTION_SCORE_GENERAL;
     for (int threads = 1; threads <= 3; threads++)
         for (int kind = 0; kind < 2; kind++) {
             const struct qkv_model_config *config = kind ? &recurrent : &transformer;

@@ -87,7 +87,7 @@ class Qkv:
         x = ctypes.c_void_p(q.qkv_variable(graph, shape(rows, width)))
         q.qkv_tensor_write(x, part["x"].ctypes.data_as(ctypes.c_void_p))
         for weight, bias, recurrent in self.layers:
-            weight, bias, recurrent = [ctypes.c_void_p(q.qkv_use(graph, p)) for p in (weight, bias, recurrent)]
+            weight, bias, recurrent = [ctypes.c_void_p(q.qkv_graph_parameter(graph, p)) for p in (weight, bias, recurrent)]
             gates = ctypes.c_void_p(q.qkv_linear(graph, x, weight, bias, False))
             states = ctypes.c_void_p(q.qkv_lstm(graph, gates, recurrent, None, part["segments"], False))
             x = ctypes.c_void_p(q.qkv_slice(graph, states, ctypes.c_int64(1), ctypes.c_int64(0),

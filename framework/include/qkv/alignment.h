@@ -63,8 +63,8 @@ QKV_API const char *qkv_alignment_reading_name(enum qkv_alignment_reading readin
 
 /* Which links are drawn from a map. */
 enum qkv_alignment_drawing {
-    QKV_DRAW_ROWS, /* the strongest source word of each target word */
-    QKV_DRAW_BOTH, /* those, and the strongest target word of each source word */
+    QKV_LINK_ROWS, /* the strongest source word of each target word */
+    QKV_LINK_BOTH, /* those, and the strongest target word of each source word */
     QKV_DRAWINGS,
 };
 

@@ -39,13 +39,13 @@ enum qkv_cell { QKV_CELL_TANH, QKV_CELL_GRU, QKV_CELL_LSTM };
 enum qkv_init_hidden { QKV_INIT_HIDDEN_BRIDGE, QKV_INIT_HIDDEN_LAST, QKV_INIT_HIDDEN_ZERO };
 /* How attention scores a query h against a source position s. */
 enum qkv_attention_score {
-    QKV_SCORED_SCALED_DOT, /* (W_Q h) . (W_K s) / sqrt(key_width) (Vaswani et al. 2017) */
-    QKV_SCORED_NONE,       /* no attention */
-    QKV_SCORED_ADDITIVE,   /* v . tanh(W_Q h + W_K s) (Bahdanau et al. 2015) */
-    QKV_SCORED_DOT,        /* h . s (Luong et al. 2015, as the next three) */
-    QKV_SCORED_GENERAL,    /* h . W s */
-    QKV_SCORED_CONCAT,     /* v . tanh(W [h; s]) */
-    QKV_SCORED_LOCAL_P,    /* general, around a place that h predicts */
+    QKV_ATTENTION_SCORE_SCALED_DOT, /* (W_Q h) . (W_K s) / sqrt(key_width) (Vaswani et al. 2017) */
+    QKV_ATTENTION_SCORE_NONE,       /* no attention */
+    QKV_ATTENTION_SCORE_ADDITIVE,   /* v . tanh(W_Q h + W_K s) (Bahdanau et al. 2015) */
+    QKV_ATTENTION_SCORE_DOT,        /* h . s (Luong et al. 2015, as the next three) */
+    QKV_ATTENTION_SCORE_GENERAL,    /* h . W s */
+    QKV_ATTENTION_SCORE_CONCAT,     /* v . tanh(W [h; s]) */
+    QKV_ATTENTION_SCORE_LOCAL_P,    /* general, around a place that h predicts */
 };
 enum qkv_initializer {
     QKV_INITIALIZER_XAVIER_UNIFORM,

@@ -30,7 +30,7 @@
 enum {
     QKV_MAX_RANK = 4,
     QKV_MAX_INPUTS = 5,
-    QKV_RUN = 32, /* numbers of which qkv_peaks finds the greatest */
+    QKV_GROUP = 32, /* numbers of which qkv_group_max finds the greatest */
 };
 
 enum qkv_dtype { QKV_FLOAT32, QKV_FLOAT64 };
@@ -173,7 +173,7 @@ QKV_API struct qkv_tensor *qkv_variable(struct qkv_graph *graph, struct qkv_shap
 /* A constant in the caller's memory (numbers of the graph's dtype), not copied; it must outlive the nodes. */
 QKV_API struct qkv_tensor *qkv_wrap(struct qkv_graph *graph, struct qkv_shape shape, void *memory);
 
-/* Ties the graph to a parameter block: qkv_use then gives its parameters as tensors. Gradients are written
+/* Ties the graph to a parameter block: qkv_graph_parameter then gives its parameters as tensors. Gradients are written
  * into `gradients`, laid out as the values; NULL: parameters are constants. With `accumulate`, gradients are
  * added to what the block holds; else qkv_backward sets those of all parameters, to zero where the graph does
  * not use them. Kept over resets. */
@@ -208,7 +208,8 @@ QKV_API void qkv_panels_free(struct qkv_panels *panels);
 QKV_API void qkv_graph_read_panels(struct qkv_graph *graph, struct qkv_panels *panels);
 
 /* The parameter as a tensor of this graph, the same one at each call. */
-QKV_API struct qkv_tensor *qkv_use(struct qkv_graph *graph, const struct qkv_parameter *parameter);
+QKV_API struct qkv_tensor *qkv_graph_parameter(struct qkv_graph *graph,
+                                               const struct qkv_parameter *parameter);
 
 /* ---- reading and writing ---- */
 

@@ -91,9 +91,9 @@ QKV_API struct qkv_tensor *qkv_positions_apply(const struct qkv_positions *layer
 
 /* rotary: turns queries or keys [N, heads * width], likewise; x itself for the other kinds and where layer is
  * NULL. */
-QKV_API struct qkv_tensor *qkv_positions_turn(const struct qkv_positions *layer, struct qkv_graph *graph,
-                                              struct qkv_tensor *x, struct qkv_segments segments,
-                                              const int64_t *first);
+QKV_API struct qkv_tensor *qkv_positions_rotate(const struct qkv_positions *layer, struct qkv_graph *graph,
+                                                struct qkv_tensor *x, struct qkv_segments segments,
+                                                const int64_t *first);
 
 /* Column j of position p (Vaswani et al. 2017, 3.5): sin(p / base^(2i/width)) for j = 2i, cos of the same for
  * 2i + 1. The last column of an odd width has no partner and stays 0. */
@@ -129,8 +129,8 @@ struct qkv_multi_head_options {
     bool bias, causal;
     double dropout; /* on the weights */
     struct qkv_initial initial, output_initial;
-    int64_t key_heads;       /* G; 0: heads */
-    int64_t window, globals; /* as in struct qkv_attention */
+    int64_t key_value_heads;       /* G; 0: heads */
+    int64_t window, global_tokens; /* as in struct qkv_attention */
     enum qkv_attention_kernel kernel;
     const struct qkv_positions *positions; /* self attention: what it adds or turns, if it does; NULL:
                                               nothing. Must outlive the layer */
@@ -139,7 +139,7 @@ struct qkv_multi_head_options {
 struct qkv_multi_head {
     const char *name;
     struct qkv_dense query, key, value, output;
-    int64_t heads, key_heads, window, globals;
+    int64_t heads, key_value_heads, window, global_tokens;
     bool causal;
     double dropout;
     enum qkv_attention_kernel kernel;
@@ -253,7 +253,7 @@ QKV_API struct qkv_tensor *qkv_recurrent_hidden(const struct qkv_recurrent *laye
 /* ---- scored attention: one head, scores of any kind but none ----
  * What h [Nq, Q] finds in a memory [Nk, M]: sum of weight * memory row, [Nq, M]. */
 
-struct qkv_scored_options {
+struct qkv_single_head_attention_options {
     enum qkv_attention_score score;
     int64_t query_width, memory_width; /* Q, M; equal for dot */
     int64_t key_width;                 /* K of scaled_dot, additive, concat and the place of local_p */
@@ -262,7 +262,7 @@ struct qkv_scored_options {
     struct qkv_initial initial;
 };
 
-struct qkv_scored {
+struct qkv_single_head_attention {
     const char *name;
     enum qkv_attention_score score;
     int64_t query_width, memory_width, window;
@@ -273,17 +273,21 @@ struct qkv_scored {
     struct qkv_dense place, place_vector; /* local_p: [Q, K], [K, 1] */
 };
 
-QKV_API void qkv_scored_init(struct qkv_scored *layer, struct qkv_parameters *parameters,
-                             const struct qkv_scored_options *options, const char *name);
+QKV_API void qkv_single_head_attention_init(struct qkv_single_head_attention *layer,
+                                            struct qkv_parameters *parameters,
+                                            const struct qkv_single_head_attention_options *options,
+                                            const char *name);
 /* What the memory is looked up by; once for all queries. */
-QKV_API struct qkv_tensor *qkv_scored_keys(const struct qkv_scored *layer, struct qkv_graph *graph,
-                                           struct qkv_tensor *memory);
+QKV_API struct qkv_tensor *qkv_single_head_attention_keys(const struct qkv_single_head_attention *layer,
+                                                          struct qkv_graph *graph, struct qkv_tensor *memory);
 /* Each sentence of `queries` looks at the same sentence of `keys`; both need segments. The node whose weights
  * qkv_attention_weights_of reads is stored in *node where node is not NULL. */
-QKV_API struct qkv_tensor *qkv_scored_apply(const struct qkv_scored *layer, struct qkv_graph *graph,
-                                            struct qkv_tensor *h, struct qkv_tensor *keys,
-                                            struct qkv_tensor *memory, struct qkv_segments queries,
-                                            struct qkv_segments key_segments, struct qkv_tensor **node);
+QKV_API struct qkv_tensor *qkv_single_head_attention_apply(const struct qkv_single_head_attention *layer,
+                                                           struct qkv_graph *graph, struct qkv_tensor *h,
+                                                           struct qkv_tensor *keys, struct qkv_tensor *memory,
+                                                           struct qkv_segments queries,
+                                                           struct qkv_segments key_segments,
+                                                           struct qkv_tensor **node);
 
 /* ---- the table of layers, for the gradient check ---- */
 
@@ -295,7 +299,7 @@ struct qkv_layer_sample {
     struct qkv_segments segments[2];
 };
 
-struct qkv_layer_kind {
+struct qkv_layer_interface {
     const char *name;
     size_t size;
     void (*init)(void *layer, struct qkv_parameters *parameters, const void *options, const char *name);
@@ -311,6 +315,6 @@ enum qkv_layer_id {
     QKV_LAYER_COUNT
 };
 
-QKV_API const struct qkv_layer_kind *qkv_layer_kind(enum qkv_layer_id layer);
+QKV_API const struct qkv_layer_interface *qkv_layer_interface(enum qkv_layer_id layer);
 
 #endif

@@ -34,7 +34,7 @@ struct qkv_trace {
 /* ---- the interface of a network; models/<network>.c has one ---- */
 
 /* Decoding, token by token; see qkv_decoding_* below. */
-struct qkv_decoding_kind {
+struct qkv_decoding_interface {
     size_t size; /* of the network's struct, which begins with a struct qkv_decoding; made all zero but for
                     that */
     enum qkv_status (*start)(struct qkv_decoding *decoding, const struct qkv_batch_view *batch, int64_t rows,
@@ -44,7 +44,7 @@ struct qkv_decoding_kind {
     void (*reorder)(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents);
 };
 
-struct qkv_network_kind {
+struct qkv_network_interface {
     const char *name;
 
     /* Declares the network's parameters in model->parameters and returns its layers, in the parameters'
@@ -55,11 +55,11 @@ struct qkv_network_kind {
     struct qkv_tensor *(*hidden)(const struct qkv_model *model, struct qkv_graph *graph,
                                  const struct qkv_batch_view *batch, struct qkv_trace *trace);
 
-    const struct qkv_decoding_kind *decoding;
+    const struct qkv_decoding_interface *decoding;
 };
 
 struct qkv_model {
-    const struct qkv_network_kind *kind;
+    const struct qkv_network_interface *kind;
     struct qkv_model_config config;
     int32_t source_size, target_size; /* C of both vocabularies */
     struct qkv_parameters parameters;
@@ -104,15 +104,15 @@ QKV_API enum qkv_status qkv_decoding_start(struct qkv_decoding *decoding, const 
 /* Scores of what may come next behind each of the rows. */
 struct qkv_next {
     enum qkv_dtype dtype;
-    int64_t classes;    /* C */
-    const void *logits; /* [rows, C] */
-    const void *peaks;  /* [rows, runs]: the greatest logit of each run of QKV_RUN */
-    const void *sums;   /* [rows]: log sum exp(logits); NULL where it is not wanted */
+    int64_t classes;       /* C */
+    const void *logits;    /* [rows, C] */
+    const void *group_max; /* [rows, runs]: the greatest logit of each run of QKV_GROUP */
+    const void *sums;      /* [rows]: log sum exp(logits); NULL where it is not wanted */
 };
 
 static inline int64_t qkv_next_runs(const struct qkv_next *next)
 {
-    return (next->classes + QKV_RUN - 1) / QKV_RUN;
+    return (next->classes + QKV_GROUP - 1) / QKV_GROUP;
 }
 
 /* log p(token) = its logit - log sum exp(logits), nats; where there are sums. */

@@ -11,7 +11,7 @@ enum { QKV_ALL = -1 }; /* as an axis: all of them */
 /* What an op needs beside its tensors, by value; each row of ops.def says which fields it uses. */
 struct qkv_options {
     double factor, epsilon, rate, smoothing;
-    int64_t axis, start, length, heads, key_heads, window, globals, distance;
+    int64_t axis, start, length, heads, key_value_heads, window, global_tokens, distance;
     struct qkv_shape shape;
     int permutation[QKV_MAX_RANK];
     bool transpose_a, transpose_b, causal, alibi, reverse;
@@ -24,21 +24,23 @@ struct qkv_options {
 
 /* How attention is laid out. Sentence i of `queries` attends to sentence i of `keys`.
  *
- * What speaks of positions (causal, window, globals, alibi, bias) takes the queries of a sentence as the last
+ * What speaks of positions (causal, window, global_tokens, alibi, bias) takes the queries of a sentence as the last
  * of its keys: with Tq queries and Tk >= Tq keys, query i stands at position p = Tk - Tq + i. All of it
  * together: the score of a key at position j is scale * query . key - slope_h |p - j| + bias[bucket(j - p),
  * h]. */
 struct qkv_attention {
     int64_t heads;
-    int64_t key_heads; /* heads of keys and values, each shared by heads / key_heads heads in a row of the
+    int64_t
+        key_value_heads; /* heads of keys and values, each shared by heads / key_value_heads heads in a row of the
                           queries (Ainslie et al. 2023); 0: heads */
     struct qkv_segments queries, keys;
-    bool causal;     /* p sees no later key */
-    int64_t window;  /* p sees p - window .. p + window (Beltagy et al. 2020, whose w is twice this; causal:
+    bool causal;    /* p sees no later key */
+    int64_t window; /* p sees p - window .. p + window (Beltagy et al. 2020, whose w is twice this; causal:
                         Jiang et  al. 2023); 0: all */
-    int64_t globals; /* with a window: the first so many positions see and are seen by all, causality aside
+    int64_t
+        global_tokens; /* with a window: the first so many positions see and are seen by all, causality aside
                         (Beltagy et al. 2020, with the same projections) */
-    bool alibi;      /* scores fall with the distance; slopes 2^(-8h/H) for h = 1 .. H (Press et al. 2022) */
+    bool alibi; /* scores fall with the distance; slopes 2^(-8h/H) for h = 1 .. H (Press et al. 2022) */
     struct qkv_tensor *bias; /* NULL, or learned, by distance and head: [buckets, H] (Raffel et al. 2020).
                                 Half of the buckets of a side are one distance each, the others grow up to
                                 `distance`; without causality each side has half of all */

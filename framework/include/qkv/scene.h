@@ -28,7 +28,7 @@ struct qkv_matrix {
 };
 
 enum qkv_generator { QKV_GENERATOR_QKV, QKV_GENERATOR_NUMPY };
-enum qkv_draw { QKV_DRAW_NORMAL, QKV_DRAW_UNIFORM, QKV_DRAW_INTEGERS, QKV_DRAW_XAVIER };
+enum qkv_draw { QKV_SAMPLE_NORMAL, QKV_SAMPLE_UNIFORM, QKV_SAMPLE_INTEGERS, QKV_SAMPLE_XAVIER };
 enum qkv_vectors_from {
     QKV_VECTORS_GIVEN,     /* `values`, a row a word */
     QKV_VECTORS_RANDOM,    /* drawn, a row for each distinct word */

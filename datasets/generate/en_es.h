@@ -1,0 +1,39 @@
+/* English-Spanish sentence pairs with gold word alignments: train.tsv dev.tsv test.tsv (source, tab, target),
+ * dev.align test.align (Pharaoh `i-j`), held_out.tsv (the combinations of words that train.tsv never has).
+ * README.md says why. */
+#ifndef QKV_DATASETS_EN_ES_H
+#define QKV_DATASETS_EN_ES_H
+
+#include "datasets/generate/output.h"
+
+enum {
+    EN_ES_SHORTEST = 3, /* words of a sentence of a single clause, on both sides */
+    EN_ES_LONGEST = 14,
+    EN_ES_LIMIT = 120, /* ... of any sentence */
+    EN_ES_TRAIN = 24000,
+    EN_ES_TEST = 1000,        /* dev as well */
+    EN_ES_HELD_OUT_SHARE = 60 /* percent of the dev and test pairs that have a held-out combination */
+};
+
+struct en_es_request {
+    struct request request;
+    const char *lexicon;
+    /* All 0: single clauses. Else sentences of any structure, all numbers of English words within these
+     * bounds alike and Spanish within the same bounds; longest_test also for dev. EN_ES_SHORTEST ..
+     * EN_ES_LIMIT. None of them is in dev or test of the single clauses that the same seed makes. */
+    int64_t shortest, longest, longest_test;
+};
+
+/* What was made. */
+struct en_es_statistics {
+    int64_t pairs[SPLITS], held_out[SPLITS]; /* pairs; those with a held-out combination */
+    int64_t words[SPLITS][2];                /* English and Spanish */
+    int64_t types[SPLITS][2];
+    int64_t links[SPLITS];
+    int64_t combinations[2], combinations_held_out[2]; /* adjective with noun, verb with object */
+};
+
+enum qkv_status en_es_generate(const struct en_es_request *request, struct en_es_statistics *statistics,
+                               struct qkv_error *error);
+
+#endif

@@ -1,0 +1,460 @@
+#include "datasets/generate/lexicon.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_FIELDS = 6, MOST_FIELD_WORDS = 24 };
+
+/* One line, split: field 0 holds the words behind the kind, the others what stands behind each `|`. */
+struct row {
+    const char *path;
+    int line;
+    const char *kind;
+    char *word[MOST_FIELDS][MOST_FIELD_WORDS];
+    int words[MOST_FIELDS], fields;
+    struct qkv_error *error;
+};
+
+/* What is known only when the whole file is read. */
+struct tag_use {
+    uint64_t of_nouns;
+    int first_line[MOST_TAGS];
+};
+
+#define BAD(row, ...) (bad((row), __VA_ARGS__), false)
+
+static void bad(const struct row *row, const char *format, ...) QKV_PRINTF(2, 3);
+
+static void bad(const struct row *row, const char *format, ...)
+{
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    qkv_error_set(row->error, "%s:%d: %s", row->path, row->line, text);
+}
+
+static bool need_words(const struct row *row, int field, const char *what, int fewest, int most)
+{
+    int found = field < row->fields ? row->words[field] : 0;
+    if (found >= fewest && found <= most) return true;
+    if (fewest == most)
+        return BAD(row, "%s needs %d word%s for %s, but has %d", row->kind, fewest, fewest == 1 ? "" : "s",
+                   what, found);
+    return BAD(row, "%s needs %d to %d words for %s, but has %d", row->kind, fewest, most, what, found);
+}
+
+/* A word, or NULL for `-` and beyond the end. */
+static const char *word_at(const struct row *row, int field, int index)
+{
+    if (field >= row->fields || index >= row->words[field]) return NULL;
+    return strcmp(row->word[field][index], "-") ? row->word[field][index] : NULL;
+}
+
+static void copy_words(const struct row *row, int field, int first, int count, const char **to)
+{
+    for (int i = 0; i < count; i++) to[i] = word_at(row, field, first + i);
+}
+
+/* The index of a word in a list of names that ends with NULL, or -1 after saying what would have been right.
+ */
+static int choose(const struct row *row, const char *word, const char *what, const char *const *names)
+{
+    char all[256] = "";
+    for (int i = 0; names[i]; i++) {
+        if (!strcmp(word, names[i])) return i;
+        snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", i ? ", " : "", names[i]);
+    }
+    bad(row, "unknown %s '%s' (known: %s)", what, word, all);
+    return -1;
+}
+
+/* Reads words `first` .. `end`-1 of a field as tags. */
+static bool read_tags(struct lexicon *lexicon, struct tag_use *use, const struct row *row, int field,
+                      int first, int end, uint64_t *tags)
+{
+    for (int i = first; i < end; i++) {
+        int tag = 0;
+        while (tag < lexicon->tags && strcmp(lexicon->tag[tag], row->word[field][i])) tag++;
+        if (tag == MOST_TAGS) return BAD(row, "there are more than %d different tags", MOST_TAGS);
+        if (tag == lexicon->tags) {
+            use->first_line[tag] = row->line;
+            lexicon->tag[lexicon->tags++] = row->word[field][i];
+        }
+        *tags |= UINT64_C(1) << tag;
+    }
+    return true;
+}
+
+/* Reads a field "tags [> tags]". */
+static bool read_roles(struct lexicon *lexicon, struct tag_use *use, const struct row *row, int field,
+                       uint64_t *subject, uint64_t *object)
+{
+    if (!need_words(row, field, "its tags", 1, MOST_FIELD_WORDS)) return false;
+    int end = row->words[field], arrow = 0;
+    while (arrow < end && strcmp(row->word[field][arrow], ">")) arrow++;
+    if (arrow == 0 || arrow == end - 1) return BAD(row, "%s needs tags on both sides of '>'", row->kind);
+    return read_tags(lexicon, use, row, field, 0, arrow, subject) &&
+           read_tags(lexicon, use, row, field, arrow + 1, end, object);
+}
+
+/* Reads three fields: English words, Spanish words, links. */
+static bool read_phrase(const struct row *row, int first, struct phrase *phrase)
+{
+    if (!need_words(row, first, "its English", 1, 6) || !need_words(row, first + 1, "its Spanish", 1, 6) ||
+        !need_words(row, first + 2, "its links", 1, 12))
+        return false;
+    for (int i = 0; i < row->words[first]; i++) phrase_source(phrase, row->word[first][i]);
+    for (int i = 0; i < row->words[first + 1]; i++) phrase_target(phrase, row->word[first + 1][i]);
+    for (int i = 0; i < row->words[first + 2]; i++) {
+        int source, target, read = 0;
+        const char *text = row->word[first + 2][i];
+        if (sscanf(text, "%2d-%2d%n", &source, &target, &read) != 2 || text[read] || source < 0 ||
+            target < 0 || source >= phrase->source_count || target >= phrase->target_count)
+            return BAD(row, "'%s' is no link between its words", text);
+        phrase_link(phrase, source, target);
+    }
+    return true;
+}
+
+static bool read_weight(const struct row *row, int index, int *weight)
+{
+    char *end;
+    long number = strtol(row->word[0][index], &end, 10);
+    if (*end || number < 1 || number > 1000)
+        return BAD(row, "weight is %s, but must be a whole number from 1 to 1000", row->word[0][index]);
+    *weight = (int)number;
+    return true;
+}
+
+static bool read_determiner(struct lexicon *lexicon, struct tag_use *use, const struct row *row, int at)
+{
+    (void)use;
+    static const char *const kinds[] = {"definite", "indefinite", "each", NULL};
+    struct determiner *determiner = &lexicon->determiner[at];
+    if (!need_words(row, 0, "its kind and weight", 2, 2) || !need_words(row, 1, "its English", 2, 2) ||
+        !need_words(row, 2, "its Spanish", 4, 4))
+        return false;
+    int kind = choose(row, row->word[0][0], "kind of determiner", kinds);
+    if (kind < 0 || !read_weight(row, 1, &determiner->weight)) return false;
+    determiner->kind = (enum determiner_kind)kind;
+    copy_words(row, 1, 0, NUMBERS, determiner->source);
+    copy_words(row, 2, 0, FORMS, determiner->target);
+    return true;
+}
+
+static bool read_pronoun(struct lexicon *lexicon, struct tag_use *use, const struct row *row, int at)
+{
+    (void)use;
+    static const char *const persons[] = {"1s", "2s", "3s", "1p", "3p", NULL}, *const genders[] = {"m", "f",
+                                                                                                   NULL};
+    struct pronoun *pronoun = &lexicon->pronoun[at];
+    if (!need_words(row, 0, "its weight", 1, 1) || !need_words(row, 1, "its English", 2, 2) ||
+        !need_words(row, 2, "its person and gender", 2, 2) || !need_words(row, 3, "its clitics", 2, 2))
+        return false;
+    int person = choose(row, row->word[2][0], "person", persons);
+    int gender = choose(row, row->word[2][1], "gender", genders);
+    if (person < 0 || gender < 0 || !read_weight(row, 0, &pronoun->weight)) return false;
+    pronoun->subject = row->word[1][0];
+    pronoun->object = row->word[1][1];
+    pronoun->person = (enum person)person;
+    pronoun->gender = (enum gender)gender;
+    pronoun->direct = row->word[3][0];
+    pronoun->indirect = row->word[3][1];
+    return true;
+}
+
+static bool read_preposition(struct lexicon *lexicon, struct tag_use *use, const struct row *row, int at)
+{
+    static const char *const kinds[] = {"place", "goal", "recipient", "company", NULL};
+    struct preposition *preposition = &lexicon->preposition[at];
+    int kind = need_words(row, 0, "its kind", 1, 1)
+                   ? choose(row, row->word[0][0], "kind of preposition", kinds)
+                   : -1;
+    if (kind < 0) return false;
+    preposition->kind = (enum preposition_kind)kind;
+    if (!read_phrase(row, 1, &preposition->words) ||
+        !read_roles(lexicon, use, row, 4, &preposition->subject, &preposition->tags))
+        return false;
+    if (preposition->tags) return true;
+    preposition->tags = preposition->subject; /* there was no '>' */
+    preposition->subject = 0;
+    return true;
+}
+
+static bool read_adverb(struct lexicon *lexicon, struct tag_use *use, const struct row *row, int at)
+{
+    (void)use;
+    static const char *const kinds[] = {"frequency", "habit", "moment", NULL};
+    struct adverb *adverb = &lexicon->adverb[at];
+    int kind =
+        need_words(row, 0, "its kind", 1, 1) ? choose(row, row->word[0][0], "kind of adverb", kinds) : -1;
+    if (kind < 0) return false;
+    adverb->kind = (enum adverb_kind)kind;
+    return read_phrase(row, 1, &adverb->words);
+}
+
+static bool read_state(struct lexicon *lexicon, struct tag_use *use, const struct row *row, int at)
+{
+    struct state *state = &lexicon->state[at];
+    return read_phrase(row, 1, &state->words) &&
+           read_roles(lexicon, use, row, 4, &state->subject, &state->object);
+}
+
+static bool read_any_noun(struct lexicon *lexicon, struct tag_use *use, const struct row *row, int at,
+                          int numbers)
+{
+    static const char *const genders[] = {"m", "f", NULL};
+    struct noun *noun = &lexicon->noun[at];
+    if (!need_words(row, 1, "its English", numbers, numbers) ||
+        !need_words(row, 2, "its Spanish and gender", numbers + 1, numbers + 1) ||
+        !need_words(row, 3, "its tags", 1, MOST_FIELD_WORDS))
+        return false;
+    int gender = choose(row, row->word[2][numbers], "gender", genders);
+    if (gender < 0 || !read_tags(lexicon, use, row, 3, 0, row->words[3], &noun->tags)) return false;
+    copy_words(row, 1, 0, numbers, noun->source);
+    copy_words(row, 2, 0, numbers, noun->target);
+    noun->gender = (enum gender)gender;
+    noun->genitive = qkv_arena_format(&lexicon->arena, "%s's", row->word[1][0]);
+    if (!noun->genitive) return BAD(row, "out of memory");
+    use->of_nouns |= noun->tags;
+    return true;
+}
+
+static bool read_noun(struct lexicon *lexicon, struct tag_use *use, const struct row *row, int at)
+{
+    return read_any_noun(lexicon, use, row, at, NUMBERS);
+}
+
+static bool read_mass(struct lexicon *lexicon, struct tag_use *use, const struct row *row, int at)
+{
+    return read_any_noun(lexicon, use, row, at, 1);
+}
+
+static bool read_adjective(struct lexicon *lexicon, struct tag_use *use, const struct row *row, int at)
+{
+    static const char *const copulas[] = {"-", "ser", "estar", NULL};
+    struct adjective *adjective = &lexicon->adjective[at];
+    if (!need_words(row, 1, "its English", 1, 1) || !need_words(row, 2, "its Spanish", FORMS, FORMS) ||
+        !need_words(row, 3, "its copula", 1, 1) || !need_words(row, 4, "its tags", 1, MOST_FIELD_WORDS))
+        return false;
+    int copula = choose(row, row->word[3][0], "copula", copulas);
+    if (copula < 0 || !read_tags(lexicon, use, row, 4, 0, row->words[4], &adjective->tags)) return false;
+    adjective->source = row->word[1][0];
+    for (int i = 0; i < FORMS; i++) {
+        char *joint = strchr(row->word[2][i], '_');
+        if (!joint) continue;
+        *joint = '\0';
+        adjective->second = joint + 1;
+    }
+    copy_words(row, 2, 0, FORMS, adjective->target);
+    adjective->copula = (enum copula)copula;
+    adjective->shortened = adjective->target[0];
+    for (int i = 0; row->fields > 5 && i < row->words[5]; i++) {
+        const char *option = row->word[5][i];
+        if (!strcmp(option, "very"))
+            adjective->gradable = true;
+        else if (!strcmp(option, "definite"))
+            adjective->definite = true;
+        else if (!strcmp(option, "before"))
+            adjective->before = true;
+        else if (!strncmp(option, "before=", 7)) {
+            adjective->before = true;
+            adjective->shortened = option + 7;
+        } else
+            return BAD(row, "unknown option '%s' (known: very, before, before=FORM, definite)", option);
+    }
+    return true;
+}
+
+static bool read_verb_options(const struct row *row, struct verb *verb)
+{
+    static const char *const names[] = {"stative", "moves", "recipient", "separable", "dative", NULL};
+    bool *const values[] = {&verb->stative, &verb->moves, &verb->recipient, &verb->separable, &verb->dative};
+    for (int i = 0; row->fields > 4 && i < row->words[4]; i++) {
+        int option = choose(row, row->word[4][i], "option", names);
+        if (option < 0) return false;
+        *values[option] = true;
+    }
+    return true;
+}
+
+static bool read_verb(struct lexicon *lexicon, struct tag_use *use, const struct row *row, int at)
+{
+    struct verb *verb = &lexicon->verb[at];
+    if (!need_words(row, 1, "its English", 3, 4)) return false;
+    verb->reflexive = row->fields > 2 && row->words[2] > 0 && !strcmp(row->word[2][0], "se");
+    int first = verb->reflexive ? 1 : 0, forms = PERSONS + 2;
+    if (!need_words(row, 2, "its Spanish", first + forms, first + forms + 1)) return false;
+    copy_words(row, 1, 0, 3, verb->source);
+    verb->infinitive = word_at(row, 2, first);
+    copy_words(row, 2, first + 1, PERSONS, verb->present);
+    verb->gerund = word_at(row, 2, first + PERSONS + 1);
+    verb->particle = word_at(row, 1, 3);
+    verb->governed = word_at(row, 2, first + forms);
+    if (verb->particle && *verb->particle++ != '+')
+        return BAD(row, "an English particle is written +%s", word_at(row, 1, 3));
+    if (verb->governed && *verb->governed++ != '+')
+        return BAD(row, "a Spanish preposition is written +%s", word_at(row, 2, first + forms));
+    return read_roles(lexicon, use, row, 3, &verb->subject, &verb->object) && read_verb_options(row, verb);
+}
+
+static const struct noun *find_noun(const struct lexicon *lexicon, const char *word)
+{
+    for (int i = 0; i < lexicon->nouns; i++)
+        if (!strcmp(lexicon->noun[i].source[SINGULAR], word)) return &lexicon->noun[i];
+    return NULL;
+}
+
+static const struct verb *find_intransitive(const struct lexicon *lexicon, const char *word)
+{
+    for (int i = 0; i < lexicon->verbs; i++)
+        if (!lexicon->verb[i].object && !strcmp(lexicon->verb[i].source[0], word)) return &lexicon->verb[i];
+    return NULL;
+}
+
+static const struct preposition *find_place(const struct lexicon *lexicon, const char *word)
+{
+    for (int i = 0; i < lexicon->prepositions; i++)
+        if (lexicon->preposition[i].kind == PLACE && !strcmp(lexicon->preposition[i].words.source[0], word))
+            return &lexicon->preposition[i];
+    return NULL;
+}
+
+static bool read_example(struct lexicon *lexicon, struct tag_use *use, const struct row *row, int at)
+{
+    (void)use;
+    struct example *example = &lexicon->example[at];
+    if (!need_words(row, 1, "its sentence", 4, 4)) return false;
+    char *const *word = row->word[1];
+    example->subject = find_noun(lexicon, word[0]);
+    example->verb = find_intransitive(lexicon, word[1]);
+    example->preposition = find_place(lexicon, word[2]);
+    example->place = find_noun(lexicon, word[3]);
+    if (!example->subject || !example->verb || !example->preposition || !example->place)
+        return BAD(
+            row,
+            "'%s %s %s %s' is not a noun, an intransitive verb, a preposition and a noun of the lines above",
+            word[0], word[1], word[2], word[3]);
+    return true;
+}
+
+/* The kinds of entries: where the next one goes is counted in the lexicon itself. */
+static const struct kind {
+    const char *name;
+    bool (*read)(struct lexicon *lexicon, struct tag_use *use, const struct row *row, int at);
+    size_t count;
+} KINDS[] = {
+    {"determiner", read_determiner, offsetof(struct lexicon, determiners)},
+    {"pronoun", read_pronoun, offsetof(struct lexicon, pronouns)},
+    {"preposition", read_preposition, offsetof(struct lexicon, prepositions)},
+    {"adverb", read_adverb, offsetof(struct lexicon, adverbs)},
+    {"state", read_state, offsetof(struct lexicon, states)},
+    {"noun", read_noun, offsetof(struct lexicon, nouns)},
+    {"mass", read_mass, offsetof(struct lexicon, nouns)},
+    {"adjective", read_adjective, offsetof(struct lexicon, adjectives)},
+    {"verb", read_verb, offsetof(struct lexicon, verbs)},
+    {"example", read_example, offsetof(struct lexicon, examples)},
+};
+
+enum { KIND_COUNT = sizeof KINDS / sizeof KINDS[0] };
+
+/* Splits a line in place into fields of words. The kind is taken off the front of field 0. */
+static bool split(struct row *row, char *line)
+{
+    char *save = NULL;
+    row->fields = 1;
+    for (char *word = strtok_r(line, " \t\r\n", &save); word; word = strtok_r(NULL, " \t\r\n", &save)) {
+        if (!row->kind) {
+            row->kind = word;
+        } else if (!strcmp(word, "|")) {
+            if (row->fields == MOST_FIELDS) return BAD(row, "there are more than %d '|'", MOST_FIELDS - 1);
+            row->fields++;
+        } else {
+            int field = row->fields - 1;
+            if (row->words[field] == MOST_FIELD_WORDS)
+                return BAD(row, "there are more than %d words in one field", MOST_FIELD_WORDS);
+            row->word[field][row->words[field]++] = word;
+        }
+    }
+    return true;
+}
+
+static bool read_line(struct lexicon *lexicon, struct tag_use *use, struct row *row, const char *line)
+{
+    char *copy = qkv_arena_string(&lexicon->arena, line);
+    if (!copy) return BAD(row, "out of memory");
+    copy[strcspn(copy, "#")] = '\0';
+    if (!split(row, copy)) return false;
+    if (!row->kind) return true;
+    for (int i = 0; i < KIND_COUNT; i++) {
+        if (strcmp(row->kind, KINDS[i].name)) continue;
+        int *count = (int *)((char *)lexicon + KINDS[i].count);
+        if (*count == MOST_ENTRIES)
+            return BAD(row, "there are more than %d entries of this kind", MOST_ENTRIES);
+        return KINDS[i].read(lexicon, use, row, (*count)++);
+    }
+    return BAD(row, "unknown kind of entry '%s'", row->kind);
+}
+
+/* A tag that no noun has is a slip of the pen: its entry would silently never be used with a noun. */
+static bool check_tags(struct lexicon *lexicon, const struct tag_use *use, struct row *row)
+{
+    for (int i = 0; i < lexicon->tags; i++) {
+        row->line = use->first_line[i];
+        if (!(use->of_nouns >> i & 1)) return BAD(row, "no noun has the tag '%s'", lexicon->tag[i]);
+        if (!strcmp(lexicon->tag[i], "person")) lexicon->person = UINT64_C(1) << i;
+    }
+    for (int i = 0; i < lexicon->nouns; i++)
+        lexicon->noun[i].person = lexicon->noun[i].tags & lexicon->person;
+    return true;
+}
+
+static bool read_all(struct lexicon *lexicon, FILE *file, const char *path, struct qkv_error *error)
+{
+    struct tag_use use = {0};
+    char *line = NULL;
+    size_t room = 0;
+    bool fine = true;
+    struct row row = {.path = path, .error = error};
+    for (int number = 1; fine && getline(&line, &room, file) >= 0; number++) {
+        row = (struct row){.path = path, .line = number, .error = error};
+        fine = read_line(lexicon, &use, &row, line);
+    }
+    free(line);
+    if (fine && ferror(file)) {
+        qkv_error_set(error, "%s: cannot be read: %s", path, strerror(errno));
+        return false;
+    }
+    return fine && check_tags(lexicon, &use, &row);
+}
+
+enum qkv_status lexicon_read(struct lexicon **lexicon, const char *path, struct qkv_error *error)
+{
+    *lexicon = NULL;
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        return qkv_error_set(error, "%s: cannot be read: %s (--lexicon FILE says where the lexicon is)", path,
+                             strerror(errno));
+    struct lexicon *made = calloc(1, sizeof *made);
+    if (!made) qkv_error_set(error, "%s: out of memory", path);
+    bool fine = made && read_all(made, file, path, error);
+    fclose(file);
+    if (!fine) {
+        lexicon_free(made);
+        return QKV_INVALID;
+    }
+    *lexicon = made;
+    return QKV_OK;
+}
+
+void lexicon_free(struct lexicon *lexicon)
+{
+    if (!lexicon) return;
+    qkv_arena_release(&lexicon->arena);
+    free(lexicon);
+}

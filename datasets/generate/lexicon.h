@@ -1,0 +1,117 @@
+/* The words of a parallel grammar, read from a text file (datasets/en_es/lexicon.txt explains the format). */
+#ifndef QKV_DATASETS_LEXICON_H
+#define QKV_DATASETS_LEXICON_H
+
+#include "datasets/generate/phrase.h"
+#include "qkv/arena.h"
+
+#include <stdint.h>
+
+enum number { SINGULAR, PLURAL };
+enum gender { MASCULINE, FEMININE };
+enum person { FIRST, SECOND, THIRD, FIRST_PLURAL, THIRD_PLURAL, PERSONS };
+
+/* Number of cells of a table that is indexed by number and gender together. */
+enum { NUMBERS = 2, FORMS = 4 };
+
+/* The cell of masculine and feminine singular, then masculine and feminine plural. */
+static inline int form_of(enum number number, enum gender gender)
+{
+    return 2 * (int)number + (int)gender;
+}
+
+enum determiner_kind { DEFINITE, INDEFINITE, EACH };
+
+struct determiner {
+    enum determiner_kind kind;
+    int weight;
+    const char *source[NUMBERS], *target[FORMS]; /* NULL where there is none */
+};
+
+struct pronoun {
+    int weight;
+    const char *subject, *object;  /* English */
+    const char *direct, *indirect; /* Spanish clitics */
+    enum person person;
+    enum gender gender;
+};
+
+enum preposition_kind { PLACE, GOAL, RECIPIENT, COMPANY };
+
+struct preposition {
+    enum preposition_kind kind;
+    struct phrase words;
+    uint64_t subject, tags; /* of what can be there (places only), of the nouns it goes with */
+};
+
+enum adverb_kind { FREQUENCY, HABIT, MOMENT };
+
+struct adverb {
+    enum adverb_kind kind;
+    struct phrase words;
+};
+
+/* "is afraid of" and the like, where Spanish has ("tiene") what English is. */
+struct state {
+    struct phrase words;
+    uint64_t subject, object; /* tags; object 0: takes no noun */
+};
+
+struct noun {
+    const char *source[NUMBERS], *target[NUMBERS]; /* plural NULL: a mass noun */
+    const char *genitive;                          /* "brother's" */
+    bool person; /* has the tag "person": Spanish marks it with "a" as an object */
+    enum gender gender;
+    uint64_t tags;
+};
+
+enum copula { NO_COPULA, SER, ESTAR };
+
+struct adjective {
+    const char *source, *target[FORMS], *second; /* second: "madera" of "de madera", or NULL */
+    const char *shortened;                       /* masculine singular before its noun: "buen" */
+    enum copula copula;
+    bool gradable, before, definite;
+    uint64_t tags;
+};
+
+struct verb {
+    const char *source[3], *particle; /* base, third person, gerund; "up" or NULL */
+    const char *infinitive, *present[PERSONS], *gerund, *governed; /* Spanish; "en" or NULL */
+    uint64_t subject, object;                                      /* tags; object 0: intransitive */
+    bool reflexive, stative, moves, recipient, separable, dative;
+};
+
+/* "the `subject` is `verb`ing `preposition` the `place`", always in the test set. */
+struct example {
+    const struct noun *subject, *place;
+    const struct verb *verb;
+    const struct preposition *preposition;
+};
+
+enum { MOST_ENTRIES = 512, MOST_TAGS = 64 };
+
+/* Heap storage, for it is large. Entries of a kind stand in the order of the file. */
+struct lexicon {
+    struct qkv_arena arena; /* owns every word */
+    struct determiner determiner[MOST_ENTRIES];
+    struct pronoun pronoun[MOST_ENTRIES];
+    struct preposition preposition[MOST_ENTRIES];
+    struct adverb adverb[MOST_ENTRIES];
+    struct state state[MOST_ENTRIES];
+    struct noun noun[MOST_ENTRIES];
+    struct adjective adjective[MOST_ENTRIES];
+    struct verb verb[MOST_ENTRIES];
+    struct example example[MOST_ENTRIES];
+    int determiners, pronouns, prepositions, adverbs, states, nouns, adjectives, verbs, examples;
+    const char *tag[MOST_TAGS];
+    int tags;
+    uint64_t person; /* the tag "person" */
+};
+
+/* Reads a lexicon; on failure *lexicon is NULL and the error says file, line and why. */
+enum qkv_status lexicon_read(struct lexicon **lexicon, const char *path, struct qkv_error *error);
+
+void lexicon_free(struct lexicon *lexicon);
+
+#endif

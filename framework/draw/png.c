@@ -1,0 +1,137 @@
+/* PNG through Cairo. Text is laid out by Pango, since Cairo's own text functions use one font and no shaping:
+ * with them Chinese is boxes and Arabic is letters that do not join. */
+#include "draw/figure.h"
+
+#include <math.h>
+#include <pango/pangocairo.h>
+
+/* The largest side of a Cairo image. */
+#define LARGEST 32767.
+
+struct png {
+    struct canvas canvas;
+    double scale;         /* pixels for one unit */
+    double width, height; /* pixels */
+    cairo_surface_t *surface;
+    cairo_t *cairo;
+    PangoFontMap *fonts; /* its own, so that nothing is left behind */
+    PangoContext *context;
+};
+
+/* A huge map is drawn smaller rather than not at all, down to a tenth. */
+static bool begin(struct canvas *canvas, double width, double height)
+{
+    struct png *png = (struct png *)canvas;
+    double fit = LARGEST / fmax(width, height);
+    if (fit < png->scale && fit >= 0.1 * png->scale) png->scale = fit;
+    png->width = floor(width * png->scale);
+    png->height = floor(height * png->scale);
+    if (fmax(png->width, png->height) > LARGEST) return false;
+    png->surface = cairo_image_surface_create(CAIRO_FORMAT_RGB24, (int)png->width, (int)png->height);
+    png->cairo = cairo_create(png->surface);
+    cairo_set_source_rgb(png->cairo, 1, 1, 1);
+    cairo_paint(png->cairo);
+    cairo_scale(png->cairo, png->scale, png->scale);
+    png->fonts = pango_cairo_font_map_new_for_font_type(CAIRO_FONT_TYPE_FT);
+    if (!png->fonts) png->fonts = pango_cairo_font_map_new();
+    png->context = pango_font_map_create_context(png->fonts);
+    pango_context_set_base_dir(png->context,
+                               PANGO_DIRECTION_LTR); /* source left, target right in every title */
+    return true;
+}
+
+static void set_color(cairo_t *cairo, uint32_t color)
+{
+    cairo_set_source_rgb(cairo, (color >> 16) / 255., (color >> 8 & 0xFF) / 255., (color & 0xFF) / 255.);
+}
+
+static void rectangle(struct canvas *canvas, double x, double y, double width, double height, uint32_t color,
+                      const char *tooltip)
+{
+    cairo_t *cairo = ((struct png *)canvas)->cairo;
+    (void)tooltip;
+    set_color(cairo, color);
+    cairo_set_antialias(cairo, CAIRO_ANTIALIAS_NONE);
+    cairo_rectangle(cairo, x, y, width, height);
+    cairo_fill(cairo);
+    cairo_set_antialias(cairo, CAIRO_ANTIALIAS_DEFAULT);
+}
+
+static void path(struct canvas *canvas, const double *points, int64_t count, const struct path_style *style)
+{
+    cairo_t *cairo = ((struct png *)canvas)->cairo;
+    set_color(cairo, style->color);
+    for (int64_t i = 0; i < count; i++) cairo_line_to(cairo, points[2 * i], points[2 * i + 1]);
+    if (style->width > 0) {
+        cairo_set_line_width(cairo, style->width);
+        cairo_set_dash(cairo, &style->dash, style->dash > 0, 0);
+        cairo_stroke(cairo);
+    } else {
+        cairo_fill(cairo);
+    }
+}
+
+static void text(struct canvas *canvas, double x, double y, const char *string,
+                 const struct text_style *style)
+{
+    static const double shares[] = {[ANCHOR_START] = 0, [ANCHOR_MIDDLE] = 0.5, [ANCHOR_END] = 1};
+    struct png *png = (struct png *)canvas;
+    PangoFontDescription *font = pango_font_description_from_string("DejaVu Sans, Noto Sans, Sans");
+    pango_font_description_set_absolute_size(font, style->size * PANGO_SCALE);
+    if (style->bold) pango_font_description_set_weight(font, PANGO_WEIGHT_BOLD);
+    PangoLayout *layout = pango_layout_new(png->context);
+    pango_layout_set_font_description(layout, font);
+    pango_layout_set_auto_dir(layout, FALSE);
+    pango_layout_set_single_paragraph_mode(layout, TRUE);
+    pango_layout_set_text(layout, string, -1);
+    PangoRectangle box;
+    pango_layout_get_extents(layout, NULL, &box);
+    double width = (double)box.width / PANGO_SCALE,
+           baseline = (double)pango_layout_get_baseline(layout) / PANGO_SCALE;
+
+    cairo_save(png->cairo);
+    cairo_translate(png->cairo, x, y);
+    cairo_rotate(png->cairo, style->angle * G_PI / 180);
+    cairo_translate(png->cairo, -shares[style->anchor] * width, 0.35 * style->size - baseline);
+    set_color(png->cairo, style->color);
+    pango_cairo_update_layout(png->cairo, layout);
+    pango_cairo_show_layout(png->cairo, layout);
+    cairo_restore(png->cairo);
+    g_object_unref(layout);
+    pango_font_description_free(font);
+}
+
+static cairo_status_t append(void *out, const unsigned char *data, unsigned int size)
+{
+    qkv_bytes_append(out, data, size);
+    return CAIRO_STATUS_SUCCESS;
+}
+
+enum qkv_status qkv_png_draw(figure_function *draw, const void *what, double scale, struct bytes *out,
+                             struct qkv_error *error)
+{
+    struct png png = {.canvas = {begin, rectangle, path, text}, .scale = scale};
+    bool drawn = draw(what, &png.canvas);
+    if (drawn && cairo_surface_write_to_png_stream(png.surface, append, out) != CAIRO_STATUS_SUCCESS)
+        out->failed = true;
+    if (png.cairo) {
+        g_object_unref(png.context);
+        g_object_unref(png.fonts);
+        cairo_destroy(png.cairo);
+        cairo_surface_destroy(png.surface);
+    }
+    if (drawn) return QKV_OK;
+    if (png.width > 0)
+        return qkv_error_set(
+            error,
+            "the picture would have %.0f x %.0f pixels, more than %.0f a side: choose fewer maps, or "
+            "svg",
+            png.width, png.height, LARGEST);
+    out->failed = true;
+    return QKV_OK;
+}
+
+enum qkv_status qkv_report_png(const struct report_job *job, struct bytes *out, struct qkv_error *error)
+{
+    return qkv_png_draw(qkv_figure_draw, job, job->options.scale, out, error);
+}

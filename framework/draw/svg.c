@@ -1,0 +1,113 @@
+/* SVG, written by hand rather than by Cairo, which turns text into outlines: here tokens stay text, which can
+ * be searched and copied and is drawn in the viewer's fonts for any script, and each cell tells its weight
+ * under the pointer. */
+#include "draw/figure.h"
+
+#include <string.h>
+
+struct svg {
+    struct canvas canvas;
+    struct bytes *out;
+};
+
+/* With at most two digits behind the point. */
+static void append_number(struct bytes *out, double value)
+{
+    qkv_bytes_number(out, (double)(long long)(value * 100 + (value < 0 ? -0.5 : 0.5)) / 100);
+}
+
+/* `name="value"` */
+static void append_attribute(struct bytes *out, const char *name, double value)
+{
+    qkv_bytes_format(out, " %s=\"", name);
+    append_number(out, value);
+    qkv_bytes_text(out, "\"");
+}
+
+static bool begin(struct canvas *canvas, double width, double height)
+{
+    struct bytes *out = ((struct svg *)canvas)->out;
+    qkv_bytes_text(out, "<svg xmlns=\"http://www.w3.org/2000/svg\"");
+    append_attribute(out, "width", width);
+    append_attribute(out, "height", height);
+    qkv_bytes_format(
+        out,
+        " viewBox=\"0 0 %.0f %.0f\" font-family=\"DejaVu Sans, Noto Sans, Noto Sans CJK SC, sans-serif\" "
+        "shape-rendering=\"crispEdges\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n",
+        width, height);
+    return true;
+}
+
+static void rectangle(struct canvas *canvas, double x, double y, double width, double height, uint32_t color,
+                      const char *tooltip)
+{
+    struct bytes *out = ((struct svg *)canvas)->out;
+    qkv_bytes_text(out, "<rect");
+    append_attribute(out, "x", x);
+    append_attribute(out, "y", y);
+    append_attribute(out, "width", width);
+    append_attribute(out, "height", height);
+    qkv_bytes_format(out, " fill=\"#%06x\"", (unsigned)color);
+    if (tooltip) {
+        qkv_bytes_text(out, "><title>");
+        qkv_bytes_escaped(out, tooltip);
+        qkv_bytes_text(out, "</title></rect>\n");
+    } else {
+        qkv_bytes_text(out, "/>\n");
+    }
+}
+
+static void text(struct canvas *canvas, double x, double y, const char *string,
+                 const struct text_style *style)
+{
+    static const char *const anchors[] = {"start", "middle", "end"};
+    struct bytes *out = ((struct svg *)canvas)->out;
+    qkv_bytes_text(out, "<text");
+    if (style->angle != 0) { /* turn around the middle of the line, then move to the baseline */
+        qkv_bytes_text(out, " transform=\"translate(");
+        qkv_bytes_number(out, x);
+        qkv_bytes_text(out, " ");
+        qkv_bytes_number(out, y);
+        qkv_bytes_format(out, ") rotate(%.0f)\"", style->angle);
+        x = y = 0;
+    }
+    append_attribute(out, "x", x);
+    append_attribute(
+        out, "y", y + 0.35 * style->size); /* half the height of capitals: viewers agree on baselines only */
+    append_attribute(out, "font-size", style->size);
+    qkv_bytes_format(out, " fill=\"#%06x\"", (unsigned)style->color);
+    if (style->anchor != ANCHOR_START) qkv_bytes_format(out, " text-anchor=\"%s\"", anchors[style->anchor]);
+    if (style->bold) qkv_bytes_text(out, " font-weight=\"bold\"");
+    qkv_bytes_text(out, ">");
+    qkv_bytes_escaped(out, string);
+    qkv_bytes_text(out, "</text>\n");
+}
+
+static void path(struct canvas *canvas, const double *points, int64_t count, const struct path_style *style)
+{
+    struct bytes *out = ((struct svg *)canvas)->out;
+    qkv_bytes_text(out, style->width > 0 ? "<polyline fill=\"none\"" : "<polygon");
+    qkv_bytes_format(out, style->width > 0 ? " stroke=\"#%06x\"" : " fill=\"#%06x\"", (unsigned)style->color);
+    if (style->width > 0) append_attribute(out, "stroke-width", style->width);
+    if (style->dash > 0) append_attribute(out, "stroke-dasharray", style->dash);
+    qkv_bytes_text(out, " shape-rendering=\"geometricPrecision\" points=\"");
+    for (int64_t i = 0; i < 2 * count; i++) {
+        if (i) qkv_bytes_text(out, i % 2 ? "," : " ");
+        append_number(out, points[i]);
+    }
+    qkv_bytes_text(out, "\"/>\n");
+}
+
+enum qkv_status qkv_svg_draw(figure_function *draw, const void *what, struct bytes *out)
+{
+    struct svg svg = {.canvas = {begin, rectangle, path, text}, .out = out};
+    if (!draw(what, &svg.canvas)) out->failed = true;
+    qkv_bytes_text(out, "</svg>\n");
+    return QKV_OK;
+}
+
+enum qkv_status qkv_report_svg(const struct report_job *job, struct bytes *out, struct qkv_error *error)
+{
+    (void)error;
+    return qkv_svg_draw(qkv_figure_draw, job, out);
+}

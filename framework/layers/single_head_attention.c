@@ -1,0 +1,157 @@
+#include "layers/layer.h"
+
+static void declare_part(struct qkv_dense *dense, struct qkv_parameters *parameters, int64_t inputs,
+                         int64_t outputs, enum qkv_activation activation, struct qkv_initial initial,
+                         const char *name, const char *part)
+{
+    const struct qkv_dense_options options = {inputs, outputs, false, activation, initial};
+    const char *whole = qkv_arena_format(&parameters->arena, "%s.%s", name, part);
+    if (!whole)
+        parameters->failed = true;
+    else
+        qkv_dense_init(dense, parameters, &options, whole);
+}
+
+void qkv_single_head_attention_init(struct qkv_single_head_attention *layer,
+                                    struct qkv_parameters *parameters,
+                                    const struct qkv_single_head_attention_options *options, const char *name)
+{
+    enum qkv_attention_score score = options->score;
+    struct qkv_initial initial = options->initial;
+    int64_t query = options->query_width, memory = options->memory_width, key = options->key_width;
+    *layer = (struct qkv_single_head_attention){
+        .name = qkv_arena_string(&parameters->arena, name),
+        .score = score,
+        .query_width = query,
+        .memory_width = memory,
+        .window = options->window,
+        .dropout = options->dropout,
+    };
+    if (score == QKV_ATTENTION_SCORE_SCALED_DOT || score == QKV_ATTENTION_SCORE_ADDITIVE) {
+        declare_part(&layer->query, parameters, query, key, QKV_ACTIVATION_NONE, initial, name, "query");
+        declare_part(&layer->key, parameters, memory, key, QKV_ACTIVATION_NONE, initial, name, "key");
+    }
+    if (score == QKV_ATTENTION_SCORE_GENERAL || score == QKV_ATTENTION_SCORE_LOCAL_P)
+        declare_part(&layer->key, parameters, memory, query, QKV_ACTIVATION_NONE, initial, name, "key");
+    if (score == QKV_ATTENTION_SCORE_CONCAT)
+        layer->joint =
+            qkv_parameters_add(parameters, QKV_SHAPE(query + memory, key),
+                               qkv_initial_scaled(initial, query + memory), "%s.joint.weight", name);
+    if (score == QKV_ATTENTION_SCORE_CONCAT || score == QKV_ATTENTION_SCORE_ADDITIVE)
+        layer->vector = qkv_parameters_add(parameters, QKV_SHAPE(key), qkv_initial_scaled(initial, key),
+                                           "%s.vector", name);
+    if (score == QKV_ATTENTION_SCORE_LOCAL_P) {
+        declare_part(&layer->place, parameters, query, key, QKV_ACTIVATION_TANH, initial, name, "place");
+        declare_part(&layer->place_vector, parameters, key, 1, QKV_ACTIVATION_SIGMOID, initial, name,
+                     "place_vector");
+    }
+}
+
+/* x times rows first .. first + width - 1 of the joint matrix: W [h; s] = W_h h + W_s s. */
+static struct qkv_tensor *joint_part(const struct qkv_single_head_attention *layer, struct qkv_graph *graph,
+                                     struct qkv_tensor *x, int64_t first, int64_t width)
+{
+    struct qkv_tensor *rows = qkv_slice(graph, qkv_graph_parameter(graph, layer->joint), 0, first, width);
+    return qkv_linear(graph, x, rows, NULL, false);
+}
+
+struct qkv_tensor *qkv_single_head_attention_keys(const struct qkv_single_head_attention *layer,
+                                                  struct qkv_graph *graph, struct qkv_tensor *memory)
+{
+    if (layer->score == QKV_ATTENTION_SCORE_DOT) return memory;
+    const char *outer = qkv_graph_scope(graph, layer->name);
+    struct qkv_tensor *keys = layer->score == QKV_ATTENTION_SCORE_CONCAT
+                                  ? joint_part(layer, graph, memory, layer->query_width, layer->memory_width)
+                                  : qkv_dense_apply(&layer->key, graph, memory);
+    qkv_graph_scope(graph, outer);
+    return keys;
+}
+
+static struct qkv_tensor *scores_of(const struct qkv_single_head_attention *layer, struct qkv_graph *graph,
+                                    struct qkv_tensor *h, struct qkv_tensor *keys,
+                                    struct qkv_attention layout)
+{
+    switch (layer->score) {
+    case QKV_ATTENTION_SCORE_SCALED_DOT:
+        layout.scale = 0; /* 1 / sqrt(K) */
+        return qkv_attention_scores(graph, qkv_dense_apply(&layer->query, graph, h), keys, layout);
+    case QKV_ATTENTION_SCORE_ADDITIVE:
+        return qkv_attention_additive(graph, qkv_dense_apply(&layer->query, graph, h), keys,
+                                      qkv_graph_parameter(graph, layer->vector), layout);
+    case QKV_ATTENTION_SCORE_CONCAT:
+        return qkv_attention_additive(graph, joint_part(layer, graph, h, 0, layer->query_width), keys,
+                                      qkv_graph_parameter(graph, layer->vector), layout);
+    case QKV_ATTENTION_SCORE_NONE:
+    case QKV_ATTENTION_SCORE_DOT:
+    case QKV_ATTENTION_SCORE_GENERAL:
+    case QKV_ATTENTION_SCORE_LOCAL_P:
+        break;
+    }
+    return qkv_attention_scores(graph, h, keys, layout);
+}
+
+struct qkv_tensor *qkv_single_head_attention_apply(const struct qkv_single_head_attention *layer,
+                                                   struct qkv_graph *graph, struct qkv_tensor *h,
+                                                   struct qkv_tensor *keys, struct qkv_tensor *memory,
+                                                   struct qkv_segments queries,
+                                                   struct qkv_segments key_segments, struct qkv_tensor **node)
+{
+    const struct qkv_attention layout = {.heads = 1, .queries = queries, .keys = key_segments, .scale = 1};
+    const char *outer = qkv_graph_scope(graph, layer->name);
+    struct qkv_tensor *scores = scores_of(layer, graph, h, keys, layout), *weights; /* [P] */
+    if (layer->score == QKV_ATTENTION_SCORE_LOCAL_P) {
+        struct qkv_tensor *center = qkv_dense_apply(&layer->place_vector, graph,
+                                                    qkv_dense_apply(&layer->place, graph, h)); /* [Nq, 1] */
+        weights = qkv_attention_local(graph, scores, center, layout, layer->window);
+    } else {
+        weights = qkv_attention_weights(graph, scores, NULL, layout);
+    }
+    if (node) *node = weights;
+    struct qkv_tensor *context =
+        qkv_attention_mix(graph, qkv_dropout_apply(graph, weights, layer->dropout), memory, layout);
+    qkv_graph_scope(graph, outer);
+    return context;
+}
+
+/* ---- samples ---- */
+
+static void init_sample(void *layer, struct qkv_parameters *parameters, const void *options, const char *name)
+{
+    qkv_single_head_attention_init(layer, parameters, options, name);
+}
+
+static struct qkv_tensor *apply_sample(const void *layer, struct qkv_graph *graph,
+                                       struct qkv_tensor *const *input, const struct qkv_layer_sample *sample)
+{
+    return qkv_single_head_attention_apply(layer, graph, input[0],
+                                           qkv_single_head_attention_keys(layer, graph, input[1]), input[1],
+                                           sample->segments[0], sample->segments[1], NULL);
+}
+
+static const struct qkv_single_head_attention_options SCALED = {
+    QKV_ATTENTION_SCORE_SCALED_DOT, 4, 5, 3, 0, 0.2, SAMPLE_INITIAL};
+static const struct qkv_single_head_attention_options ADDITIVE = {
+    QKV_ATTENTION_SCORE_ADDITIVE, 4, 5, 3, 0, 0, SAMPLE_INITIAL};
+static const struct qkv_single_head_attention_options DOT = {QKV_ATTENTION_SCORE_DOT, 5, 5, 0, 0, 0,
+                                                             SAMPLE_INITIAL};
+static const struct qkv_single_head_attention_options GENERAL = {
+    QKV_ATTENTION_SCORE_GENERAL, 4, 5, 0, 0, 0.3, SAMPLE_INITIAL};
+static const struct qkv_single_head_attention_options CONCAT = {
+    QKV_ATTENTION_SCORE_CONCAT, 4, 5, 3, 0, 0, SAMPLE_INITIAL};
+static const struct qkv_single_head_attention_options LOCAL = {
+    QKV_ATTENTION_SCORE_LOCAL_P, 4, 5, 3, 2, 0.2, SAMPLE_INITIAL};
+static const int64_t STARTS[] = {0, 3, 4}, LENGTHS[] = {3, 1, 2};
+static const int64_t KEY_STARTS[] = {0, 1, 5}, KEY_LENGTHS[] = {1, 4, 3};
+#define BOTH   .segments = {{3, STARTS, LENGTHS}, {3, KEY_STARTS, KEY_LENGTHS}}
+#define RAGGED .input = {{2, {6, 4}}, {2, {8, 5}}}, BOTH
+static const struct qkv_layer_sample SAMPLES[] = {
+    {"scaled dot, dropout", &SCALED, RAGGED},
+    {"additive", &ADDITIVE, RAGGED},
+    {"dot", &DOT, .input = {{2, {6, 5}}, {2, {8, 5}}}, BOTH},
+    {"general, dropout", &GENERAL, RAGGED},
+    {"concat", &CONCAT, RAGGED},
+    {"local-p, dropout", &LOCAL, RAGGED},
+    {0},
+};
+const struct qkv_layer_interface qkv_single_head_attention_layer = {
+    "single_head_attention", sizeof(struct qkv_single_head_attention), init_sample, apply_sample, SAMPLES};

@@ -1,0 +1,142 @@
+#include "metrics/text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define ORDERS (QKV_CHRF_CHARACTERS + QKV_CHRF_WORDS)
+
+/* The counts of one hypothesis against one reference. */
+struct counts {
+    int64_t hypothesis[ORDERS], reference[ORDERS], matches[ORDERS];
+};
+
+/* A text with its character n-grams and its words; the words' n-grams come once all texts are numbered. */
+struct side {
+    struct qkv_ngrams *characters, *words;
+};
+
+/* F2 of the precision and the recall averaged over the orders that both sides have. */
+static double f_score(const int64_t *hypothesis, const int64_t *reference, const int64_t *matches)
+{
+    const double beta2 = 4;
+    double precision = 0, recall = 0;
+    int orders = 0;
+    for (int i = 0; i < ORDERS; i++) {
+        if (hypothesis[i] == 0 || reference[i] == 0) continue;
+        precision += (double)matches[i] / (double)hypothesis[i];
+        recall += (double)matches[i] / (double)reference[i];
+        orders++;
+    }
+    if (!(precision > 0)) return 0;
+    precision /= orders;
+    recall /= orders;
+    return 100 * (1 + beta2) * precision * recall / (beta2 * precision + recall);
+}
+
+static void count_order(struct counts *counts, int at, struct qkv_ngrams *hypothesis,
+                        struct qkv_ngrams *reference, int order)
+{
+    int64_t cursor;
+    counts->reference[at] = qkv_ngrams_total(reference, order);
+    /* Where the reference is too short for an order, the hypothesis is not blamed for n-grams of it. */
+    counts->hypothesis[at] = counts->reference[at] > 0 ? qkv_ngrams_total(hypothesis, order) : 0;
+    counts->matches[at] = qkv_ngrams_matches(hypothesis, &reference, 1, order, &cursor);
+}
+
+static struct counts compare(const struct qkv_chrf *chrf, const struct side *hypothesis,
+                             const struct side *reference)
+{
+    struct counts counts = {0};
+    for (int n = 1; n <= QKV_CHRF_CHARACTERS; n++)
+        count_order(&counts, n - 1, hypothesis->characters, reference->characters, n);
+    for (int n = 1; n <= chrf->word_order; n++)
+        count_order(&counts, QKV_CHRF_CHARACTERS + n - 1, hypothesis->words, reference->words, n);
+    return counts;
+}
+
+/* Reads all texts: sides[0] is the hypothesis. NULL when there is no memory. */
+static struct side *read_sides(struct qkv_chrf *chrf, const char *hypothesis, const char *const *references,
+                               int64_t count)
+{
+    struct qkv_arena *arena = &chrf->scratch;
+    struct side *sides = qkv_arena_allocate(arena, (size_t)(count + 1) * sizeof *sides);
+    struct qkv_words **words = qkv_arena_allocate(arena, (size_t)(count + 1) * sizeof *words);
+    if (!sides || !words) return NULL;
+    for (int64_t i = 0; i <= count; i++) {
+        struct qkv_symbols *text =
+            qkv_text_decode(arena, i == 0 ? hypothesis : references[i - 1], chrf->lowercase);
+        sides[i].characters = qkv_ngrams_sort(arena, qkv_text_without_space(arena, text));
+        words[i] = qkv_text_words_and_marks(arena, text);
+        if (!sides[i].characters || !words[i]) return NULL;
+    }
+    struct qkv_symbols *numbers = qkv_text_number_words(arena, words, count + 1);
+    if (!numbers) return NULL;
+    for (int64_t i = 0; i <= count; i++) {
+        sides[i].words = qkv_ngrams_sort(arena, &numbers[i]);
+        if (!sides[i].words) return NULL;
+    }
+    return sides;
+}
+
+static enum qkv_status add(struct qkv_chrf *chrf, const char *hypothesis, const char *const *references,
+                           int64_t count, struct qkv_error *error)
+{
+    const char **present;
+    int64_t present_count;
+    enum qkv_status status =
+        qkv_metrics_references(&chrf->scratch, references, count, &present, &present_count, error);
+    if (status != QKV_OK) return status;
+    struct side *sides = read_sides(chrf, hypothesis, present, present_count);
+    if (!sides) return qkv_error_set(error, "no memory to compute chrF");
+
+    struct counts best = {0};
+    double best_score = -1;
+    for (int64_t i = 1; i <= present_count; i++) {
+        struct counts counts = compare(chrf, &sides[0], &sides[i]);
+        double score = f_score(counts.hypothesis, counts.reference, counts.matches);
+        if (score > best_score) {
+            best_score = score;
+            best = counts;
+        }
+    }
+    for (int i = 0; i < ORDERS; i++) {
+        chrf->hypothesis[i] += best.hypothesis[i];
+        chrf->reference[i] += best.reference[i];
+        chrf->matches[i] += best.matches[i];
+    }
+    chrf->segments++;
+    qkv_reference_count_add(&chrf->references, present_count);
+    return QKV_OK;
+}
+
+enum qkv_status qkv_chrf_add(struct qkv_chrf *chrf, const char *hypothesis, const char *const *references,
+                             int64_t count, struct qkv_error *error)
+{
+    QKV_BUG(chrf->word_order < 0 || chrf->word_order > QKV_CHRF_WORDS, "word order %d", chrf->word_order);
+    enum qkv_status status = add(chrf, hypothesis, references, count, error);
+    qkv_arena_reset(&chrf->scratch);
+    return status;
+}
+
+double qkv_chrf_score(const struct qkv_chrf *chrf)
+{
+    return f_score(chrf->hypothesis, chrf->reference, chrf->matches);
+}
+
+void qkv_chrf_signature(const struct qkv_chrf *chrf, char *text, size_t size)
+{
+    char middle[64];
+    snprintf(middle, sizeof middle, "eff:yes|nc:%d|nw:%d|space:no", QKV_CHRF_CHARACTERS, chrf->word_order);
+    qkv_metrics_signature(&chrf->references, chrf->lowercase, middle, text, size);
+}
+
+void qkv_chrf_reset(struct qkv_chrf *chrf)
+{
+    *chrf = (struct qkv_chrf){
+        .word_order = chrf->word_order, .lowercase = chrf->lowercase, .scratch = chrf->scratch};
+}
+
+void qkv_chrf_release(struct qkv_chrf *chrf)
+{
+    qkv_arena_release(&chrf->scratch);
+}

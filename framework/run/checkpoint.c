@@ -1,0 +1,257 @@
+#include "qkv/checkpoint.h"
+
+#include "config/number.h"
+#include "graph/graph.h"
+#include "run/safetensors.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static const char FORMAT[] = "1";
+
+/* What the tensors of a file are: the blocks that a parameter has a slice of, and what goes before its name.
+ */
+enum { VALUES, FIRST, SECOND, BLOCKS };
+static const char *const PREFIX[BLOCKS] = {"", "optimizer.first.", "optimizer.second."};
+
+static size_t number_size(enum qkv_dtype dtype)
+{
+    return dtype == QKV_FLOAT32 ? sizeof(float) : sizeof(double);
+}
+
+/* The memory of each kind of block, NULL where there is none. */
+static void list_blocks(const struct qkv_parameters *parameters, const struct qkv_optimizer *optimizer,
+                        void *blocks[BLOCKS])
+{
+    QKV_BUG(!parameters->values, "a checkpoint of parameters that are not allocated");
+    QKV_BUG(optimizer &&
+                (optimizer->dtype != parameters->dtype || optimizer->elements != parameters->elements),
+            "a checkpoint of an optimizer that was not made for its parameters");
+    blocks[VALUES] = parameters->values;
+    blocks[FIRST] = optimizer ? optimizer->first : NULL;
+    blocks[SECOND] = optimizer ? optimizer->second : NULL;
+}
+
+/* ---- saving ---- */
+
+/* What is about to be written; all of it lives in the arena. */
+struct contents {
+    int64_t count;
+    struct qkv_safetensor *tensors;
+    int64_t metadata_count;
+    struct qkv_state_entry *metadata;
+    struct qkv_arena arena;
+};
+
+static bool list_tensors(struct contents *contents, const struct qkv_parameters *parameters,
+                         void *const blocks[BLOCKS])
+{
+    size_t most = (size_t)parameters->count * BLOCKS;
+    contents->tensors = qkv_arena_allocate(&contents->arena, most * sizeof *contents->tensors);
+    if (!contents->tensors) return false;
+    for (int block = 0; block < BLOCKS; block++) {
+        for (int64_t p = 0; p < parameters->count && blocks[block]; p++) {
+            const struct qkv_parameter *parameter = parameters->list[p];
+            const char *name = qkv_arena_format(&contents->arena, "%s%s", PREFIX[block], parameter->name);
+            if (!name) return false;
+            size_t offset = (size_t)parameter->offset * number_size(parameters->dtype);
+            contents->tensors[contents->count++] = (struct qkv_safetensor){
+                .name = name,
+                .dtype = parameters->dtype,
+                .shape = parameter->shape,
+                .data = (const char *)blocks[block] + offset,
+            };
+        }
+    }
+    return true;
+}
+
+static bool list_metadata(struct contents *contents, const struct qkv_optimizer *optimizer,
+                          const struct qkv_state *state)
+{
+    enum { OWN = 3 };
+    size_t most = OWN + (size_t)(state ? state->count : 0);
+    struct qkv_state_entry *list = qkv_arena_allocate(&contents->arena, most * sizeof *list);
+    if (!list || (state && state->failed)) return false;
+    int64_t count = 0;
+    list[count++] = (struct qkv_state_entry){"qkv.format", FORMAT};
+    if (optimizer) {
+        const char *updates = qkv_arena_format(&contents->arena, "%" PRId64, optimizer->updates);
+        if (!updates) return false;
+        list[count++] = (struct qkv_state_entry){"qkv.optimizer", qkv_optimizer_kind_name(optimizer->kind)};
+        list[count++] = (struct qkv_state_entry){"qkv.optimizer.updates", updates};
+    }
+    for (int64_t i = 0; state && i < state->count; i++) list[count++] = state->list[i];
+    contents->metadata = list;
+    contents->metadata_count = count;
+    return true;
+}
+
+enum qkv_status qkv_checkpoint_save(const char *path, const struct qkv_parameters *parameters,
+                                    const struct qkv_optimizer *optimizer, const struct qkv_state *state,
+                                    struct qkv_error *error)
+{
+    void *blocks[BLOCKS];
+    list_blocks(parameters, optimizer, blocks);
+    struct contents contents = {0};
+    enum qkv_status status;
+    if (list_tensors(&contents, parameters, blocks) && list_metadata(&contents, optimizer, state))
+        status = qkv_safetensors_write(path, contents.count, contents.tensors, contents.metadata_count,
+                                       contents.metadata, error);
+    else
+        status = qkv_error_set(error, "%s: out of memory", path);
+    qkv_arena_release(&contents.arena);
+    return status;
+}
+
+/* ---- loading ---- */
+
+struct loading {
+    const char *path;
+    struct qkv_safetensors file;
+    const struct qkv_parameters *parameters;
+    const struct qkv_optimizer *optimizer;
+    void *blocks[BLOCKS];
+    const struct qkv_safetensor **source; /* [blocks][parameters]: where each slice comes from */
+    int64_t updates;                      /* of the optimizer */
+    struct qkv_error *error;
+};
+
+static enum qkv_status check_format(const struct loading *loading)
+{
+    const char *format = qkv_safetensors_metadata(&loading->file, "qkv.format");
+    if (format && !strcmp(format, FORMAT)) return QKV_OK;
+    return qkv_error_set(loading->error, "%s: is a checkpoint of format %s, but this qkv reads format %s",
+                         loading->path, format ? format : "\"\"", FORMAT);
+}
+
+static enum qkv_status check_optimizer(struct loading *loading)
+{
+    if (!loading->optimizer) return QKV_OK;
+    const char *wanted = qkv_optimizer_kind_name(loading->optimizer->kind);
+    const char *kind = qkv_safetensors_metadata(&loading->file, "qkv.optimizer");
+    const char *updates = qkv_safetensors_metadata(&loading->file, "qkv.optimizer.updates");
+    if (!kind)
+        return qkv_error_set(
+            loading->error, "%s: holds values but no state of an optimizer, so training cannot go on from it",
+            loading->path);
+    if (strcmp(kind, wanted) != 0)
+        return qkv_error_set(loading->error, "%s: holds the state of the optimizer %s, but the config has %s",
+                             loading->path, kind, wanted);
+    if (!updates || qkv_number_kind(updates) != QKV_NUMBER_INTEGER ||
+        !qkv_integer_read(updates, &loading->updates) || loading->updates < 0)
+        return qkv_error_set(loading->error, "%s: qkv.optimizer.updates must be a whole number from 0",
+                             loading->path);
+    return QKV_OK;
+}
+
+static int block_of(const char *name)
+{
+    for (int block = SECOND; block > VALUES; block--)
+        if (!strncmp(name, PREFIX[block], strlen(PREFIX[block]))) return block;
+    return VALUES;
+}
+
+static bool same_shape(struct qkv_shape a, struct qkv_shape b)
+{
+    return a.rank == b.rank && !memcmp(a.size, b.size, (size_t)a.rank * sizeof a.size[0]);
+}
+
+/* Finds the slice that a tensor is for. */
+static enum qkv_status place_tensor(struct loading *loading, const struct qkv_safetensor *tensor)
+{
+    int block = block_of(tensor->name);
+    if (block != VALUES && !loading->optimizer) return QKV_OK;
+    const struct qkv_parameter *parameter =
+        loading->blocks[block]
+            ? qkv_parameters_find(loading->parameters, tensor->name + strlen(PREFIX[block]))
+            : NULL;
+    if (!parameter)
+        return qkv_error_set(loading->error, "%s: holds %s, which the %s does not have", loading->path,
+                             tensor->name, loading->blocks[block] ? "model" : "optimizer");
+    if (!same_shape(tensor->shape, parameter->shape))
+        return qkv_error_set(loading->error, "%s: %s is %s, but the model has %s", loading->path,
+                             tensor->name, qkv_shape_text(tensor->shape), qkv_shape_text(parameter->shape));
+    const struct qkv_safetensor **source =
+        &loading->source[block * loading->parameters->count + parameter->index];
+    if (*source) return qkv_error_set(loading->error, "%s: holds %s twice", loading->path, tensor->name);
+    *source = tensor;
+    return QKV_OK;
+}
+
+static enum qkv_status place_tensors(struct loading *loading)
+{
+    int64_t slices = loading->parameters->count;
+    loading->source = qkv_arena_zeroed(&loading->file.arena, (size_t)(BLOCKS * slices) * sizeof(void *));
+    if (!loading->source) return qkv_error_set(loading->error, "%s: out of memory", loading->path);
+    for (int64_t i = 0; i < loading->file.count; i++)
+        if (place_tensor(loading, &loading->file.tensors[i])) return QKV_INVALID;
+    for (int block = 0; block < BLOCKS; block++)
+        for (int64_t p = 0; p < slices && loading->blocks[block]; p++)
+            if (!loading->source[block * slices + p])
+                return qkv_error_set(loading->error, "%s: has no %s%s, which the model needs", loading->path,
+                                     PREFIX[block], loading->parameters->list[p]->name);
+    return QKV_OK;
+}
+
+static enum qkv_status load_state(const struct loading *loading, struct qkv_state *state)
+{
+    for (int64_t i = 0; state && i < loading->file.metadata_count; i++) {
+        const struct qkv_state_entry *entry = &loading->file.metadata[i];
+        if (strncmp(entry->key, "qkv.", 4) != 0) qkv_state_set(state, entry->key, entry->text);
+    }
+    if (!state || !state->failed) return QKV_OK;
+    return qkv_error_set(loading->error, "%s: out of memory", loading->path);
+}
+
+/* Copies number by number, as data in a file is aligned to nothing. */
+static void convert(const struct qkv_safetensor *tensor, enum qkv_dtype dtype, void *to, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        if (dtype == QKV_FLOAT32) {
+            double number;
+            memcpy(&number, (const char *)tensor->data + (size_t)i * sizeof number, sizeof number);
+            ((float *)to)[i] = (float)number;
+        } else {
+            float number;
+            memcpy(&number, (const char *)tensor->data + (size_t)i * sizeof number, sizeof number);
+            ((double *)to)[i] = (double)number;
+        }
+    }
+}
+
+static void copy_slices(const struct loading *loading)
+{
+    enum qkv_dtype dtype = loading->parameters->dtype;
+    for (int block = 0; block < BLOCKS; block++) {
+        for (int64_t p = 0; p < loading->parameters->count && loading->blocks[block]; p++) {
+            const struct qkv_parameter *parameter = loading->parameters->list[p];
+            const struct qkv_safetensor *tensor = loading->source[block * loading->parameters->count + p];
+            void *to = (char *)loading->blocks[block] + (size_t)parameter->offset * number_size(dtype);
+            if (tensor->dtype == dtype)
+                memcpy(to, tensor->data, qkv_safetensor_size(tensor));
+            else
+                convert(tensor, dtype, to, parameter->count);
+        }
+    }
+}
+
+enum qkv_status qkv_checkpoint_load(const char *path, struct qkv_parameters *parameters,
+                                    struct qkv_optimizer *optimizer, struct qkv_state *state,
+                                    struct qkv_error *error)
+{
+    struct loading loading = {.path = path, .parameters = parameters, .optimizer = optimizer, .error = error};
+    list_blocks(parameters, optimizer, loading.blocks);
+    if (qkv_safetensors_read(&loading.file, path, error)) return QKV_INVALID;
+    enum qkv_status status = check_format(&loading);
+    if (!status) status = load_state(&loading, state);
+    if (!status) status = check_optimizer(&loading);
+    if (!status) status = place_tensors(&loading);
+    if (!status) {
+        copy_slices(&loading);
+        parameters->changes++;
+        if (optimizer) optimizer->updates = loading.updates;
+    }
+    qkv_safetensors_release(&loading.file);
+    return status;
+}

@@ -1,0 +1,143 @@
+#include "run/provenance.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { SUM_SIZE = 9, SIDES = 2 };
+
+static const char *const VOCABULARY_KEYS[SIDES] = {"train.source_vocabulary", "train.target_vocabulary"};
+
+static void sum_text(const struct qkv_vocabulary *vocabulary, char text[SUM_SIZE])
+{
+    snprintf(text, SUM_SIZE, "%08lx", (unsigned long)qkv_vocabulary_checksum(vocabulary));
+}
+
+static const char *key_of(struct qkv_arena *arena, const char *path)
+{
+    return qkv_arena_format(arena, "config.%s", path);
+}
+
+/* ---- saving ---- */
+
+static bool save_key(void *context, const char *path, const char *value)
+{
+    struct qkv_state *state = context;
+    const char *key = key_of(&state->arena, path);
+    if (!key) return false;
+    qkv_state_set(state, key, value);
+    return true;
+}
+
+void qkv_provenance_save(struct qkv_state *state, const struct qkv_config *config,
+                         const struct qkv_vocabulary *source, const struct qkv_vocabulary *target)
+{
+    const struct qkv_vocabulary *vocabularies[SIDES] = {source, target};
+    char text[SUM_SIZE];
+    if (qkv_config_each_fixed(config, QKV_FIXED_RESUMING, save_key, state)) state->failed = true;
+    for (int i = 0; i < SIDES; i++) {
+        sum_text(vocabularies[i], text);
+        qkv_state_set(state, VOCABULARY_KEYS[i], text);
+    }
+}
+
+/* What a text is known by: "80 pairs, checksum 1a2b3c4d". */
+enum { TEXT_SIZE = 64 };
+
+static void describe_text(const struct qkv_corpus *corpus, char text[TEXT_SIZE])
+{
+    snprintf(text, TEXT_SIZE, "%lld pairs, checksum %08lx", (long long)corpus->count,
+             (unsigned long)qkv_corpus_checksum(corpus));
+}
+
+static const char *file_key(struct qkv_arena *arena, const char *key)
+{
+    return qkv_arena_format(arena, "file.%s", key);
+}
+
+static const char *text_key(struct qkv_arena *arena, const char *key)
+{
+    return qkv_arena_format(arena, "text.%s", key);
+}
+
+void qkv_provenance_save_text(struct qkv_state *state, const char *key, const char *file,
+                              const struct qkv_corpus *corpus)
+{
+    char text[TEXT_SIZE];
+    const char *of_file = file_key(&state->arena, key), *of_text = text_key(&state->arena, key);
+    state->failed = state->failed || !of_file || !of_text;
+    if (state->failed) return;
+    describe_text(corpus, text);
+    qkv_state_set(state, of_file, file);
+    qkv_state_set(state, of_text, text);
+}
+
+/* ---- checking ---- */
+
+struct checking {
+    const struct qkv_state *state;
+    const char *path;
+    struct qkv_arena arena;
+    struct qkv_error *error;
+    bool refused;
+};
+
+static bool check_key(void *context, const char *path, const char *value)
+{
+    struct checking *checking = context;
+    const char *key = key_of(&checking->arena, path);
+    const char *trained = key ? qkv_state_get(checking->state, key) : NULL;
+    if (!trained || !strcmp(trained, value)) return true;
+    qkv_error_set(checking->error,
+                  "%s: was trained with %s %s, but the config has %s: put it back, or train a new run",
+                  checking->path, path, trained, value);
+    checking->refused = true;
+    return false;
+}
+
+enum qkv_status qkv_provenance_check(const struct qkv_state *state, const struct qkv_config *config,
+                                     enum qkv_config_fixed when, const struct qkv_vocabulary *source,
+                                     const struct qkv_vocabulary *target, const char *path,
+                                     struct qkv_error *error)
+{
+    static const char *const NAMES[SIDES] = {"source", "target"};
+    const struct qkv_vocabulary *vocabularies[SIDES] = {source, target};
+    struct checking checking = {.state = state, .path = path, .error = error};
+    enum qkv_status status = qkv_config_each_fixed(config, when, check_key, &checking);
+    qkv_arena_release(&checking.arena);
+    if (status) return checking.refused ? QKV_INVALID : qkv_error_set(error, "%s: out of memory", path);
+    for (int i = 0; i < SIDES; i++) {
+        char text[SUM_SIZE];
+        const char *trained = qkv_state_get(state, VOCABULARY_KEYS[i]);
+        sum_text(vocabularies[i], text);
+        if (trained && strcmp(trained, text) != 0)
+            return qkv_error_set(
+                error,
+                "%s: was trained with another %s vocabulary: its checksum was %s, but that of "
+                "%s.vocabulary is %s: put it back",
+                path, NAMES[i], trained, NAMES[i], text);
+    }
+    return QKV_OK;
+}
+
+enum qkv_status qkv_provenance_check_text(const struct qkv_state *state, const char *key, const char *file,
+                                          const struct qkv_corpus *corpus, const char *path,
+                                          struct qkv_error *error)
+{
+    struct qkv_arena arena = {0};
+    char text[TEXT_SIZE];
+    const char *of_file = file_key(&arena, key), *of_text = text_key(&arena, key);
+    const char *old_file = of_file ? qkv_state_get(state, of_file) : NULL;
+    const char *old_text = of_text ? qkv_state_get(state, of_text) : NULL;
+    enum qkv_status status = QKV_OK;
+    describe_text(corpus, text);
+    if (!of_file || !of_text)
+        status = qkv_error_set(error, "%s: out of memory", path);
+    else if (old_file && old_text && strcmp(old_text, text) != 0)
+        status =
+            qkv_error_set(error,
+                          "%s: was trained with %s %s (%s), but now %s holds other text (%s): put it back, "
+                          "or train a new run",
+                          path, key, old_file, old_text, file, text);
+    qkv_arena_release(&arena);
+    return status;
+}

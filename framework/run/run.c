@@ -1,0 +1,86 @@
+#include "qkv/run.h"
+
+#include "run/provenance.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+const char *qkv_run_file(struct qkv_arena *arena, const char *folder, const char *name)
+{
+    return qkv_arena_format(arena, "%s/%s", folder, name);
+}
+
+bool qkv_path_exists(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0;
+}
+
+static enum qkv_status read_config(struct qkv_run *run, struct qkv_error *error)
+{
+    struct stat status;
+    if (stat(run->path, &status) != 0) return qkv_error_set(error, "%s: there is no such run", run->path);
+    if (!S_ISDIR(status.st_mode))
+        return qkv_error_set(error, "%s: is a file, but a run is a folder", run->path);
+    const char *path = qkv_run_file(&run->arena, run->path, QKV_RUN_CONFIG);
+    if (!path) return qkv_error_set(error, "out of memory for run %s", run->path);
+    if (!qkv_path_exists(path))
+        return qkv_error_set(error, "%s: not a run: it holds no %s; `qkv train` makes runs", run->path,
+                             QKV_RUN_CONFIG);
+    struct qkv_messages messages = {0};
+    if (!qkv_config_read(&run->config, &run->arena, path, NULL, 0, &messages)) return QKV_OK;
+    return qkv_error_set(error, "%s", messages.count ? messages.text[0] : path);
+}
+
+static const char *choose_checkpoint(struct qkv_run *run, const char *wanted)
+{
+    if (wanted && strchr(wanted, '/')) return wanted;
+    if (wanted) return qkv_run_file(&run->arena, run->path, wanted);
+    const char *best = qkv_run_file(&run->arena, run->path, QKV_RUN_BEST);
+    return best && qkv_path_exists(best) ? best : qkv_run_file(&run->arena, run->path, QKV_RUN_LAST);
+}
+
+static enum qkv_status open_parts(struct qkv_run *run, const char *checkpoint, enum qkv_dtype dtype,
+                                  struct qkv_error *error)
+{
+    if (read_config(run, error)) return QKV_INVALID;
+    const char *source = qkv_run_file(&run->arena, run->path, QKV_RUN_SOURCE);
+    const char *target = qkv_run_file(&run->arena, run->path, QKV_RUN_TARGET);
+    run->checkpoint = choose_checkpoint(run, checkpoint);
+    if (!source || !target || !run->checkpoint)
+        return qkv_error_set(error, "out of memory for run %s", run->path);
+    if (!checkpoint && !qkv_path_exists(run->checkpoint))
+        return qkv_error_set(error, "%s: holds no checkpoint: training has not saved one yet", run->path);
+    if (qkv_vocabulary_load(&run->source, source, error) || qkv_vocabulary_load(&run->target, target, error))
+        return QKV_INVALID;
+    run->model = qkv_model_new(&run->config.model, run->source.size, run->target.size, dtype, error);
+    if (!run->model) return QKV_INVALID;
+    enum qkv_status status =
+        qkv_checkpoint_load(run->checkpoint, &run->model->parameters, NULL, &run->state, error);
+    /* What the model was trained as says more than the first tensor that does not fit. */
+    if (qkv_provenance_check(&run->state, &run->config, QKV_FIXED_FOR_GOOD, &run->source, &run->target,
+                             run->checkpoint, error))
+        return QKV_INVALID;
+    return status;
+}
+
+enum qkv_status qkv_run_open(struct qkv_run *run, const char *path, const char *checkpoint,
+                             enum qkv_dtype dtype, struct qkv_error *error)
+{
+    *run = (struct qkv_run){0};
+    run->path = qkv_arena_string(&run->arena, path);
+    if (!run->path) return qkv_error_set(error, "out of memory for run %s", path);
+    if (!open_parts(run, checkpoint, dtype, error)) return QKV_OK;
+    qkv_run_release(run);
+    return QKV_INVALID;
+}
+
+void qkv_run_release(struct qkv_run *run)
+{
+    qkv_model_free(run->model);
+    qkv_vocabulary_release(&run->source);
+    qkv_vocabulary_release(&run->target);
+    qkv_state_release(&run->state);
+    qkv_arena_release(&run->arena);
+    *run = (struct qkv_run){0};
+}

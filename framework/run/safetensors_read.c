@@ -1,0 +1,227 @@
+#include "run/safetensors.h"
+
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <zlib.h>
+
+/* What is passed around while a file is taken apart. */
+struct reading {
+    const char *path;
+    unsigned char *bytes;
+    size_t size, data; /* of the file, and where its data starts */
+    struct qkv_safetensors *file;
+    struct qkv_error *error;
+};
+
+static enum qkv_status out_of_memory(const struct reading *reading)
+{
+    return qkv_error_set(reading->error, "%s: out of memory for its %zu bytes", reading->path, reading->size);
+}
+
+static enum qkv_status read_stream(struct reading *reading, FILE *stream)
+{
+    struct stat there;
+    if (fstat(fileno(stream), &there) || !S_ISREG(there.st_mode))
+        return qkv_error_set(reading->error, "%s: cannot be read: it is not a regular file", reading->path);
+    reading->size = (size_t)there.st_size;
+    reading->bytes = qkv_arena_allocate(&reading->file->arena, reading->size);
+    if (!reading->bytes) return out_of_memory(reading);
+    size_t got = fread(reading->bytes, 1, reading->size, stream);
+    if (got == reading->size) return QKV_OK;
+    return qkv_error_set(reading->error, "%s: byte %zu: cannot be read on from here", reading->path, got);
+}
+
+static enum qkv_status read_bytes(struct reading *reading)
+{
+    FILE *stream = fopen(reading->path, "rb");
+    if (!stream)
+        return qkv_error_set(reading->error, "%s: cannot be read: %s", reading->path, strerror(errno));
+    enum qkv_status status = read_stream(reading, stream);
+    fclose(stream);
+    return status;
+}
+
+/* The header as JSON, or NULL with a sentence. Sets where the data starts. */
+static cJSON *parse_header(struct reading *reading)
+{
+    uint64_t length = 0;
+    for (unsigned i = 0; i < 8 && reading->size >= 8; i++) length |= (uint64_t)reading->bytes[i] << (8 * i);
+    if (reading->size < 8 || length > reading->size - 8) {
+        qkv_error_set(
+            reading->error,
+            "%s: byte %zu: the file ends within its header: it was cut short, or is no safetensors file",
+            reading->path, reading->size);
+        return NULL;
+    }
+    reading->data = 8 + (size_t)length;
+    const char *text = (const char *)reading->bytes + 8, *end = text;
+    cJSON *header = cJSON_ParseWithLengthOpts(text, (size_t)length, &end, false);
+    if (cJSON_IsObject(header)) return header;
+    cJSON_Delete(header);
+    qkv_error_set(reading->error,
+                  "%s: byte %zu: the header is no JSON object: the file is damaged, or is no "
+                  "safetensors file",
+                  reading->path, 8 + (size_t)(end - text));
+    return NULL;
+}
+
+/* A whole number from 0 to `most`. */
+static bool whole(const cJSON *item, size_t most, size_t *value)
+{
+    if (!cJSON_IsNumber(item) || !(item->valuedouble >= 0 && item->valuedouble <= (double)most)) return false;
+    *value = (size_t)item->valuedouble;
+    return (double)*value == item->valuedouble;
+}
+
+/* Where the data of a tensor starts and ends, counted from the first data byte. */
+static bool read_offsets(const cJSON *tensor, size_t most, size_t *begin, size_t *end)
+{
+    const cJSON *offsets = cJSON_GetObjectItemCaseSensitive(tensor, "data_offsets");
+    return cJSON_GetArraySize(offsets) == 2 && whole(cJSON_GetArrayItem(offsets, 0), most, begin) &&
+           whole(cJSON_GetArrayItem(offsets, 1), most, end) && *begin <= *end;
+}
+
+/* The file must end where its last tensor does. */
+static enum qkv_status check_end(const struct reading *reading, const cJSON *header)
+{
+    size_t last = 0, begin, end, most = (size_t)1 << 53; /* as far as a double counts */
+    for (const cJSON *item = header->child; item; item = item->next)
+        if (read_offsets(item, most, &begin, &end) && end > last) last = end;
+    size_t expected = reading->data + last;
+    if (reading->size == expected) return QKV_OK;
+    if (reading->size > expected)
+        return qkv_error_set(reading->error, "%s: byte %zu: the data ends here, but the file goes on",
+                             reading->path, expected);
+    return qkv_error_set(reading->error,
+                         "%s: byte %zu: the file ends here, but its data goes on to byte %zu: it was cut "
+                         "short",
+                         reading->path, reading->size, expected);
+}
+
+/* The first place of a text in the header, or NULL. */
+static unsigned char *find_in_header(const struct reading *reading, const char *text)
+{
+    size_t length = strlen(text);
+    for (size_t i = 8; i + length <= reading->data; i++)
+        if (!memcmp(reading->bytes + i, text, length)) return reading->bytes + i;
+    return NULL;
+}
+
+static enum qkv_status check_sum(const struct reading *reading)
+{
+    unsigned char *place = find_in_header(reading, QKV_CHECKSUM_BEGIN);
+    if (place) place += strlen(QKV_CHECKSUM_BEGIN);
+    if (!place || place + QKV_CHECKSUM_DIGITS > reading->bytes + reading->data)
+        return qkv_error_set(reading->error, "%s: is no checkpoint of qkv: its header has no %s",
+                             reading->path, QKV_CHECKSUM_KEY);
+    char found[QKV_CHECKSUM_DIGITS + 1] = "", right[QKV_CHECKSUM_DIGITS + 1];
+    memcpy(found, place, QKV_CHECKSUM_DIGITS);
+    memcpy(place, QKV_CHECKSUM_NONE, QKV_CHECKSUM_DIGITS);
+    snprintf(right, sizeof right, "%08lx", crc32_z(0, reading->bytes, reading->size) & 0xFFFFFFFFu);
+    if (!strcmp(found, right)) return QKV_OK;
+    return qkv_error_set(reading->error, "%s: is damaged: its checksum is %s, but its bytes have %s",
+                         reading->path, found, right);
+}
+
+static enum qkv_status read_metadata(const struct reading *reading, const cJSON *object)
+{
+    struct qkv_safetensors *file = reading->file;
+    size_t count = (size_t)cJSON_GetArraySize(object);
+    file->metadata = qkv_arena_zeroed(&file->arena, count * sizeof *file->metadata);
+    if (!file->metadata) return out_of_memory(reading);
+    for (const cJSON *item = object->child; item; item = item->next) {
+        if (!cJSON_IsString(item))
+            return qkv_error_set(reading->error, "%s: __metadata__ holds %s, which is no text", reading->path,
+                                 item->string);
+        struct qkv_state_entry *entry = &file->metadata[file->metadata_count++];
+        entry->key = qkv_arena_string(&file->arena, item->string);
+        entry->text = qkv_arena_string(&file->arena, item->valuestring);
+        if (!entry->key || !entry->text) return out_of_memory(reading);
+    }
+    return QKV_OK;
+}
+
+/* The axes; false unless there are 1 to 4 of them, all above 0, that make `count` numbers. */
+static bool read_shape(const cJSON *array, size_t count, struct qkv_shape *shape)
+{
+    shape->rank = cJSON_GetArraySize(array);
+    if (shape->rank < 1 || shape->rank > QKV_MAX_RANK) return false;
+    size_t product = 1, size;
+    for (int i = 0; i < shape->rank; i++) {
+        if (!whole(cJSON_GetArrayItem(array, i), count, &size) || size == 0 || size > count / product)
+            return false;
+        product *= size;
+        shape->size[i] = (int64_t)size;
+    }
+    return product == count;
+}
+
+static enum qkv_status read_tensor(const struct reading *reading, const cJSON *item,
+                                   struct qkv_safetensor *tensor)
+{
+    const char *dtype = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "dtype"));
+    size_t begin, end, most = reading->size - reading->data;
+    if (!dtype || (strcmp(dtype, "F32") != 0 && strcmp(dtype, "F64") != 0))
+        return qkv_error_set(reading->error, "%s: %s is of type %s, but must be F32 or F64", reading->path,
+                             item->string, dtype ? dtype : "none");
+    if (!read_offsets(item, most, &begin, &end))
+        return qkv_error_set(reading->error, "%s: the data_offsets of %s do not lie in the data",
+                             reading->path, item->string);
+    tensor->dtype = !strcmp(dtype, "F32") ? QKV_FLOAT32 : QKV_FLOAT64;
+    size_t number = tensor->dtype == QKV_FLOAT32 ? sizeof(float) : sizeof(double);
+    const cJSON *shape = cJSON_GetObjectItemCaseSensitive(item, "shape");
+    if ((end - begin) % number || !read_shape(shape, (end - begin) / number, &tensor->shape))
+        return qkv_error_set(reading->error, "%s: byte %zu: the data of %s does not fit its shape",
+                             reading->path, reading->data + begin, item->string);
+    tensor->data = reading->bytes + reading->data + begin;
+    tensor->name = qkv_arena_string(&reading->file->arena, item->string);
+    return tensor->name ? QKV_OK : out_of_memory(reading);
+}
+
+static enum qkv_status read_tensors(const struct reading *reading, const cJSON *header)
+{
+    struct qkv_safetensors *file = reading->file;
+    size_t most = (size_t)cJSON_GetArraySize(header);
+    file->tensors = qkv_arena_zeroed(&file->arena, most * sizeof *file->tensors);
+    if (!file->tensors) return out_of_memory(reading);
+    enum qkv_status status = QKV_OK;
+    for (const cJSON *item = header->child; item && !status; item = item->next)
+        if (!strcmp(item->string, "__metadata__")) {
+            if (!file->metadata) status = read_metadata(reading, item);
+        } else
+            status = read_tensor(reading, item, &file->tensors[file->count++]);
+    return status;
+}
+
+enum qkv_status qkv_safetensors_read(struct qkv_safetensors *file, const char *path, struct qkv_error *error)
+{
+    *file = (struct qkv_safetensors){0};
+    struct reading reading = {.path = path, .file = file, .error = error};
+    cJSON *header = NULL;
+    enum qkv_status status = read_bytes(&reading);
+    if (!status) header = parse_header(&reading);
+    if (!header) status = QKV_INVALID;
+    if (!status) status = check_end(&reading, header);
+    if (!status) status = check_sum(&reading);
+    if (!status) status = read_tensors(&reading, header);
+    cJSON_Delete(header);
+    if (status) qkv_safetensors_release(file);
+    return status;
+}
+
+const char *qkv_safetensors_metadata(const struct qkv_safetensors *file, const char *key)
+{
+    for (int64_t i = 0; i < file->metadata_count; i++)
+        if (!strcmp(file->metadata[i].key, key)) return file->metadata[i].text;
+    return NULL;
+}
+
+void qkv_safetensors_release(struct qkv_safetensors *file)
+{
+    qkv_arena_release(&file->arena);
+    *file = (struct qkv_safetensors){0};
+}

@@ -1,0 +1,395 @@
+/* The variants of fused attention (exact and flash, windows, global tokens, grouped heads, distances) against
+ * the composition of scores, weights and mix: values, gradients and the weights that reports show, at sizes
+ * that cross tiles, in both precisions, with the kernels of every instruction set. */
+#include "numbers.h"
+
+#include "qkv/ops.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_SENTENCES = 4, INPUTS = 5 };
+
+struct scene {
+    const char *name;
+    int64_t sentences, queries[MOST_SENTENCES], keys[MOST_SENTENCES]; /* lengths; keys of 0: as the queries */
+    int64_t key_width, value_width, buckets;
+    struct qkv_attention layout; /* without segments and bias */
+    bool masked;                 /* row 2 sees nothing */
+};
+
+/* ---- one run ---- */
+
+/* Value, gradients of the variables, and weights, each behind the other; sizes end with 0. */
+struct numbers {
+    double *all;
+    int64_t size[INPUTS + 3], total;
+};
+
+static void append(struct numbers *numbers, int part, int64_t count, const double *values)
+{
+    numbers->all = realloc(numbers->all, (size_t)(numbers->total + count) * sizeof(double));
+    memcpy(numbers->all + numbers->total, values, (size_t)count * sizeof(double));
+    numbers->size[part] = count;
+    numbers->total += count;
+}
+
+static void append_weights(struct numbers *numbers, const struct scene *scene, const struct qkv_tensor *node,
+                           enum qkv_dtype dtype, int part)
+{
+    double *all = NULL;
+    int64_t count = 0, rows, columns;
+    for (int64_t s = 0; s < scene->sentences; s++)
+        for (int64_t h = 0; h < scene->layout.heads; h++) {
+            const void *weights = qkv_attention_weights_of(node, s, h, &rows, &columns);
+            cr_assert_not_null(weights);
+            all = realloc(all, (size_t)(count + rows * columns + 1) * sizeof *all);
+            for (int64_t i = 0; i < rows * columns; i++)
+                all[count++] =
+                    dtype == QKV_FLOAT32 ? (double)((const float *)weights)[i] : ((const double *)weights)[i];
+        }
+    append(numbers, part, count, all);
+    free(all);
+}
+
+static void fill(struct qkv_tensor *x, uint32_t family, int64_t dark_row)
+{
+    int64_t count = qkv_tensor_count(x);
+    double *values = malloc((size_t)count * sizeof *values);
+    for (int64_t i = 0; i < count; i++) {
+        values[i] = number(family, i);
+        if (dark_row >= 0) values[i] = values[i] > -0.3 && i / qkv_tensor_shape(x).size[1] != dark_row;
+    }
+    qkv_tensor_write(x, values);
+    free(values);
+}
+
+struct run {
+    struct qkv_graph *graph;
+    struct qkv_tensor *input[INPUTS], *y, *weights; /* query, key, value, mask, bias */
+    int64_t query_start[MOST_SENTENCES], key_start[MOST_SENTENCES];
+    struct qkv_attention layout;
+};
+
+static void make_inputs(struct run *run, const struct scene *scene)
+{
+    int64_t query_rows = 0, key_rows = 0, heads = scene->layout.heads;
+    int64_t key_value_heads = scene->layout.key_value_heads ? scene->layout.key_value_heads : heads;
+    const int64_t *keys = scene->keys[0] ? scene->keys : scene->queries;
+    for (int64_t s = 0; s < scene->sentences; s++) {
+        run->query_start[s] = query_rows, run->key_start[s] = key_rows;
+        query_rows += scene->queries[s], key_rows += keys[s];
+    }
+    run->layout = scene->layout;
+    run->layout.queries = (struct qkv_segments){scene->sentences, run->query_start, scene->queries};
+    run->layout.keys = (struct qkv_segments){scene->sentences, run->key_start, keys};
+    run->input[0] = qkv_variable(run->graph, QKV_SHAPE(query_rows, heads * scene->key_width));
+    run->input[1] = qkv_variable(run->graph, QKV_SHAPE(key_rows, key_value_heads * scene->key_width));
+    run->input[2] = qkv_variable(run->graph, QKV_SHAPE(key_rows, key_value_heads * scene->value_width));
+    if (scene->masked) run->input[3] = qkv_constant(run->graph, QKV_SHAPE(scene->queries[0], keys[0]));
+    if (scene->buckets) run->input[4] = qkv_variable(run->graph, QKV_SHAPE(scene->buckets, heads));
+    run->layout.bias = run->input[4];
+    for (uint32_t k = 0; k < INPUTS; k++)
+        if (run->input[k]) fill(run->input[k], k + 1, k == 3 ? 2 : -1);
+}
+
+static void build(struct run *run, bool fused)
+{
+    struct qkv_tensor *const *x = run->input;
+    if (fused) {
+        run->y = qkv_attention(run->graph, x[0], x[1], x[2], x[3], run->layout);
+        return;
+    }
+    struct qkv_tensor *scores = qkv_attention_scores(run->graph, x[0], x[1], run->layout);
+    struct qkv_tensor *used = run->weights = qkv_attention_weights(run->graph, scores, x[3], run->layout);
+    if (run->layout.dropout > 0) used = qkv_dropout(run->graph, used, run->layout.dropout);
+    run->y = qkv_attention_mix(run->graph, used, x[2], run->layout);
+}
+
+static struct numbers compute(enum qkv_dtype dtype, const struct scene *scene, bool fused)
+{
+    struct run run = {.graph = qkv_graph_new(dtype)};
+    struct qkv_error error = {""};
+    struct numbers numbers = {0};
+    const struct qkv_random random = {.seed = 11, .step = 2};
+    qkv_graph_set_dropout(run.graph, &random);
+    make_inputs(&run, scene);
+    build(&run, fused);
+    cr_assert_eq(qkv_graph_check(run.graph, &error), QKV_OK, "%s: %s", scene->name, error.message);
+    qkv_forward(run.graph);
+    int64_t count = qkv_tensor_count(run.y), largest = count, part = 0;
+    double *buffer = malloc((size_t)count * sizeof *buffer);
+    for (int64_t i = 0; i < count; i++) buffer[i] = number(9, i);
+    qkv_backward(run.graph, run.y, buffer);
+    qkv_tensor_read(run.y, buffer);
+    append(&numbers, (int)part++, count, buffer);
+    for (int k = 0; k < INPUTS; k++) {
+        if (!run.input[k] || k == 3) continue;
+        count = qkv_tensor_count(run.input[k]);
+        if (count > largest) buffer = realloc(buffer, (size_t)(largest = count) * sizeof *buffer);
+        qkv_tensor_read_gradient(run.input[k], buffer);
+        append(&numbers, (int)part++, count, buffer);
+    }
+    if (fused)
+        append_weights(&numbers, scene, run.y, dtype, (int)part);
+    else
+        append(&numbers, (int)part, qkv_tensor_count(run.weights), qkv_tensor_value(run.weights));
+    free(buffer);
+    qkv_graph_free(run.graph);
+    return numbers;
+}
+
+/* The value and the weights of a graph without gradients, where weights are made when they are asked for:
+ * after another op has used what both work in. */
+static struct numbers compute_forward(enum qkv_dtype dtype, const struct scene *scene)
+{
+    struct run run = {.graph = qkv_graph_new(dtype)};
+    struct numbers numbers = {0};
+    const struct qkv_random random = {.seed = 11, .step = 2};
+    qkv_graph_set_gradients(run.graph, false);
+    qkv_graph_set_dropout(run.graph, &random);
+    make_inputs(&run, scene);
+    build(&run, true);
+    qkv_forward(run.graph);
+    const struct qkv_attention plain = {.heads = run.layout.heads,
+                                        .key_value_heads = run.layout.key_value_heads,
+                                        .queries = run.layout.queries,
+                                        .keys = run.layout.keys,
+                                        .kernel = QKV_KERNEL_EXACT};
+    qkv_attention(run.graph, run.input[0], run.input[1], run.input[2], NULL, plain);
+    qkv_forward(run.graph);
+    cr_assert_eq(qkv_graph_check(run.graph, NULL), QKV_OK, "%s", scene->name);
+    int64_t count = qkv_tensor_count(run.y);
+    double *value = malloc((size_t)count * sizeof *value);
+    qkv_tensor_read(run.y, value);
+    append(&numbers, 0, count, value);
+    append_weights(&numbers, scene, run.y, dtype, 1);
+    free(value);
+    qkv_graph_free(run.graph);
+    return numbers;
+}
+
+/* ---- holding one against the other ---- */
+
+static void compare(const struct scene *scene, enum qkv_dtype dtype, const char *variant,
+                    struct numbers expected)
+{
+    static const char *const kernels[] = {"auto", "exact", "flash"};
+    struct numbers got = compute(dtype, scene, true);
+    int64_t at = 0;
+    cr_assert_eq(got.total, expected.total);
+    for (int k = 0; expected.size[k]; at += expected.size[k++]) {
+        double error = apart(expected.size[k], got.all + at, expected.all + at);
+        cr_expect(error <= BOUND[dtype], "%s, %s, %s, float%d: part %d is %g apart", scene->name,
+                  kernels[scene->layout.kernel], variant, dtype == QKV_FLOAT32 ? 32 : 64, k, error);
+    }
+    free(got.all);
+    struct numbers forward = compute_forward(dtype, scene);
+    const double *last = expected.all + expected.total - forward.size[1];
+    double value = apart(forward.size[0], forward.all, expected.all),
+           weights = apart(forward.size[1], forward.all + forward.size[0], last);
+    cr_expect(value <= BOUND[dtype] && weights <= BOUND[dtype],
+              "%s, %s, %s, float%d, without gradients: %g and %g apart", scene->name,
+              kernels[scene->layout.kernel], variant, dtype == QKV_FLOAT32 ? 32 : 64, value, weights);
+    free(forward.all);
+}
+
+static void hold(struct scene scene)
+{
+    struct numbers expected = compute(QKV_FLOAT64, &scene, false);
+    for (int v = 0; v < VARIANT_COUNT; v++) {
+        setenv("QKV_KERNELS", VARIANTS[v], 1);
+        for (int kernel = QKV_KERNEL_AUTO; kernel <= QKV_KERNEL_FLASH; kernel++)
+            for (int dtype = QKV_FLOAT32; dtype <= QKV_FLOAT64; dtype++) {
+                scene.layout.kernel = (enum qkv_attention_kernel)kernel;
+                compare(&scene, (enum qkv_dtype)dtype, VARIANTS[v], expected);
+            }
+    }
+    unsetenv("QKV_KERNELS");
+    free(expected.all);
+}
+
+/* Every scene with sentences of several lengths, one word among them, and with dropout and without. */
+static void hold_ragged(struct scene scene)
+{
+    static const int64_t lengths[][3] = {{1, 2, 1}, {17, 1, 6}, {40, 33, 1}};
+    for (int n = 0; n < 3; n++)
+        for (int drops = 0; drops < 2; drops++) {
+            scene.sentences = 3;
+            memcpy(scene.queries, lengths[n], sizeof lengths[n]);
+            scene.layout.dropout = drops ? 0.3 : 0;
+            hold(scene);
+        }
+}
+
+Test(attention, full_and_causal)
+{
+    hold_ragged((struct scene){"full", .key_width = 3, .value_width = 5, .layout = {.heads = 2}});
+    hold_ragged(
+        (struct scene){"causal", .key_width = 16, .value_width = 9, .layout = {.heads = 2, .causal = true}});
+}
+
+Test(attention, windows)
+{
+    for (int64_t window = 1; window <= 16; window += 5)
+        for (int causal = 0; causal < 2; causal++)
+            hold_ragged((struct scene){causal ? "causal window" : "window", .key_width = 5, .value_width = 4,
+                                       .layout = {.heads = 2, .window = window, .causal = causal}});
+}
+
+Test(attention, global_tokens)
+{
+    for (int64_t global_tokens = 1; global_tokens <= 20; global_tokens += global_tokens < 2 ? 1 : 18)
+        for (int causal = 0; causal < 2; causal++)
+            hold_ragged((struct scene){
+                causal ? "causal global tokens" : "global tokens", .key_width = 4, .value_width = 7,
+                .layout = {.heads = 2, .window = 3, .global_tokens = global_tokens, .causal = causal}});
+}
+
+Test(attention, grouped_heads)
+{
+    hold_ragged((struct scene){"grouped", .key_width = 3, .value_width = 2,
+                               .layout = {.heads = 6, .key_value_heads = 2}});
+    hold_ragged((struct scene){"one for all", .key_width = 4, .value_width = 4,
+                               .layout = {.heads = 3, .key_value_heads = 1, .window = 2}});
+}
+
+Test(attention, distances)
+{
+    hold_ragged(
+        (struct scene){"ALiBi", .key_width = 3, .value_width = 3, .layout = {.heads = 6, .alibi = true}});
+    for (int causal = 0; causal < 2; causal++)
+        hold_ragged((struct scene){"bias", .key_width = 3, .value_width = 4, .buckets = 8,
+                                   .layout = {.heads = 2, .causal = causal, .distance = 20, .scale = 0.7}});
+    hold_ragged((struct scene){"all of it", .key_width = 4, .value_width = 3, .buckets = 6,
+                               .layout = {.heads = 4,
+                                          .key_value_heads = 2,
+                                          .causal = true,
+                                          .alibi = true,
+                                          .distance = 9,
+                                          .window = 4,
+                                          .global_tokens = 2}});
+}
+
+/* Fewer queries than keys: they are the last ones, as while decoding. */
+Test(attention, queries_at_the_end)
+{
+    for (int w = 0; w < 2; w++)
+        hold((struct scene){
+            "late queries", .sentences = 3, .queries = {1, 2, 5}, .keys = {9, 2, 30}, .key_width = 4,
+            .value_width = 4, .buckets = 4,
+            .layout = {.heads = 2, .causal = true, .distance = 8, .window = w ? 4 : 0, .global_tokens = w}});
+}
+
+Test(attention, masks)
+{
+    for (int w = 0; w < 2; w++)
+        for (int causal = 0; causal < 2; causal++)
+            hold((struct scene){
+                "masked", .sentences = 2, .queries = {33, 33}, .key_width = 4, .value_width = 6,
+                .layout =
+                    {.heads = 2, .causal = causal, .window = w ? 5 : 0, .global_tokens = w, .dropout = 0.2},
+                .masked = true});
+}
+
+/* More rows and keys than a tile holds. */
+Test(attention, several_tiles)
+{
+    static const struct qkv_attention layouts[] = {
+        {.heads = 1, .dropout = 0.2},
+        {.heads = 1, .causal = true, .alibi = true},
+        {.heads = 1, .window = 270, .global_tokens = 3},
+        {.heads = 1, .window = 40, .global_tokens = 1, .causal = true}};
+    for (int i = 0; i < 4; i++)
+        hold((struct scene){"several tiles", .sentences = 2, .queries = {5, 601}, .key_width = 3,
+                            .value_width = 2, .layout = layouts[i]});
+}
+
+/* ---- what is promised beside the numbers ---- */
+
+/* Nothing flows into or out of a row that sees nothing. */
+Test(attention, a_row_that_sees_nothing_gives_nothing)
+{
+    enum { ROWS = 7, WIDTH = 6, DARK = 2 };
+    for (int kernel = QKV_KERNEL_EXACT; kernel <= QKV_KERNEL_FLASH; kernel++)
+        for (int window = 0; window < 4; window += 3) {
+            struct run run = {.graph = qkv_graph_new(QKV_FLOAT64)};
+            make_inputs(&run, &(struct scene){.sentences = 1,
+                                              .queries = {ROWS},
+                                              .key_width = WIDTH / 2,
+                                              .value_width = WIDTH / 2,
+                                              .layout = {.heads = 2,
+                                                         .window = window,
+                                                         .kernel = (enum qkv_attention_kernel)kernel},
+                                              .masked = true});
+            build(&run, true);
+            qkv_forward(run.graph);
+            double cotangent[ROWS * WIDTH];
+            for (int i = 0; i < ROWS * WIDTH; i++) cotangent[i] = i / WIDTH == DARK;
+            qkv_backward(run.graph, run.y, cotangent);
+            for (int head = 0; head < 2; head++) {
+                int64_t rows, columns;
+                const double *weights = qkv_attention_weights_of(run.y, 0, head, &rows, &columns);
+                for (int64_t j = 0; j < columns; j++) cr_expect_eq(weights[DARK * columns + j], 0.0);
+            }
+            const double *value = qkv_tensor_value(run.y);
+            for (int j = 0; j < WIDTH; j++) cr_expect_eq(value[DARK * WIDTH + j], 0.0);
+            for (int k = 0; k < 3; k++) {
+                const double *gradient = qkv_tensor_gradient(run.input[k]);
+                for (int i = 0; i < ROWS * WIDTH; i++) cr_expect_eq(gradient[i], 0.0);
+            }
+            qkv_graph_free(run.graph);
+        }
+}
+
+/* Bytes that one attention of `tokens` needs beside its inputs and the result with their gradients. */
+static double own_bytes(int64_t tokens, struct qkv_attention layout)
+{
+    struct run run = {.graph = qkv_graph_new(QKV_FLOAT32)};
+    struct scene scene = {
+        .sentences = 1, .queries = {tokens}, .key_width = 64, .value_width = 64, .layout = layout};
+    make_inputs(&run, &scene);
+    build(&run, true);
+    double bytes = (double)qkv_graph_peak_bytes(run.graph);
+    qkv_graph_free(run.graph);
+    return bytes - 8.0 * 64 * (double)(layout.heads * tokens) * sizeof(float);
+}
+
+Test(attention, memory_grows_with_the_length_or_the_window)
+{
+    const struct qkv_attention exact = {.heads = 8, .kernel = QKV_KERNEL_EXACT},
+                               flash = {.heads = 8, .kernel = QKV_KERNEL_FLASH},
+                               window = {.heads = 8, .kernel = QKV_KERNEL_EXACT, .window = 128};
+    cr_expect_lt(own_bytes(4096, flash), own_bytes(4096, exact) / 50);
+    cr_expect_lt(own_bytes(8192, flash), 2.2 * own_bytes(4096, flash));
+    cr_expect_lt(own_bytes(4096, window), own_bytes(4096, exact) / 10);
+    cr_expect_lt(own_bytes(8192, window), 2.2 * own_bytes(4096, window));
+}
+
+/* Slopes as published: a geometric sequence from 2^(-8/H) on, for 6 heads that of 4 and every other one of 8.
+ */
+Test(attention, slopes_of_alibi)
+{
+    static const double slopes[][8] = {{0.25, 0.0625, 0.015625, 0.00390625, 0.5, 0.125},
+                                       {0.5, 0.25, 0.125, 0.0625, 0.03125, 0.015625, 0.0078125, 0.00390625}};
+    for (int n = 0; n < 2; n++) {
+        struct run run = {.graph = qkv_graph_new(QKV_FLOAT64)};
+        int64_t heads = n ? 8 : 6, rows, columns;
+        struct scene scene = {.sentences = 1,
+                              .queries = {2},
+                              .key_width = 1,
+                              .value_width = 1,
+                              .layout = {.heads = heads, .alibi = true}};
+        make_inputs(&run, &scene);
+        memset(qkv_tensor_value(run.input[0]), 0, (size_t)qkv_tensor_count(run.input[0]) * sizeof(double));
+        build(&run, true);
+        qkv_forward(run.graph);
+        for (int64_t h = 0; h < heads; h++) {
+            const double *weights = qkv_attention_weights_of(run.y, 0, h, &rows, &columns);
+            cr_expect_float_eq(log(weights[0] / weights[1]), slopes[n][h], 1e-14);
+        }
+        qkv_graph_free(run.graph);
+    }
+}

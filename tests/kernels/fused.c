@@ -1,0 +1,263 @@
+/* Fused products and losses against their parts; softmax, norms and cross entropy against arithmetic. */
+#include "composition.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+
+/* ---- products and the loss ---- */
+
+static struct qkv_tensor *linear(struct qkv_graph *graph, struct qkv_tensor *const *x,
+                                 const struct scene *scene)
+{
+    return qkv_linear(graph, x[0], x[1], x[2], scene->transposed);
+}
+
+static struct qkv_tensor *linear_parts(struct qkv_graph *graph, struct qkv_tensor *const *x,
+                                       const struct scene *scene)
+{
+    struct qkv_tensor *product = qkv_matmul(graph, x[0], x[1], false, scene->transposed);
+    return x[2] ? qkv_add_row(graph, product, x[2]) : product;
+}
+
+static struct qkv_tensor *linear_loss(struct qkv_graph *graph, struct qkv_tensor *const *x,
+                                      const struct scene *scene)
+{
+    return qkv_linear_cross_entropy(graph, x[0], x[1], x[2], scene->transposed, scene->labels,
+                                    scene->smoothing, scene->factor);
+}
+
+static struct qkv_tensor *linear_loss_parts(struct qkv_graph *graph, struct qkv_tensor *const *x,
+                                            const struct scene *scene)
+{
+    return qkv_cross_entropy(graph, linear(graph, x, scene), scene->labels, scene->smoothing, scene->factor);
+}
+
+/* All four: weight plain and transposed, with bias and without. */
+static void hold_linear(struct scene scene, int64_t inputs, int64_t outputs, builder *fused,
+                        builder *composed)
+{
+    for (int kind = 0; kind < 4; kind++) {
+        scene.transposed = kind % 2;
+        scene.shape[1] = scene.transposed ? QKV_SHAPE(outputs, inputs) : QKV_SHAPE(inputs, outputs);
+        scene.shape[2] = kind / 2 ? QKV_SHAPE(outputs) : (struct qkv_shape){0};
+        hold(&scene, fused, composed);
+    }
+}
+
+Test(fused, linear_is_a_product_and_a_row)
+{
+    static const int64_t widths[][2] = {{1, 1}, {3, 5}, {17, 9}, {33, 31}, {5, 171}};
+    for (int n = 0; n < ROW_COUNT; n++)
+        for (int w = 0; w < 5; w++) {
+            struct scene scene = {.name = "linear", .shape = {QKV_SHAPE(ROWS[n], widths[w][0])}};
+            hold_linear(scene, widths[w][0], widths[w][1], linear, linear_parts);
+            scene.shape[0] = QKV_SHAPE(2, ROWS[n], widths[w][0]);
+            hold_linear(scene, widths[w][0], widths[w][1], linear, linear_parts);
+        }
+}
+
+static void hold_loss(const char *name, int64_t rows, int64_t width, int64_t classes)
+{
+    int32_t labels[192];
+    for (int64_t i = 0; i < rows; i++) labels[i] = (int32_t)((i * 7 + 3) % classes);
+    for (int smooth = 0; smooth < 2; smooth++) {
+        const struct scene scene = {
+            .name = name,
+            .shape = {QKV_SHAPE(rows, width)},
+            .labels = labels,
+            .smoothing = smooth ? 0.1 : 0,
+            .factor = 1.0 / (double)rows,
+        };
+        hold_linear(scene, width, classes, linear_loss, linear_loss_parts);
+    }
+}
+
+Test(fused, the_loss_of_a_projection_is_projection_and_loss)
+{
+    for (int n = 0; n < ROW_COUNT; n++) {
+        hold_loss("few classes", ROWS[n], 5, 3);
+        hold_loss("odd classes", ROWS[n], 17, 37);
+    }
+    hold_loss("several tiles", 35, 3, 1025);
+    hold_loss("several blocks", 67, 3, 8201);
+}
+
+/* ---- softmax, norms and cross entropy against arithmetic ---- */
+
+static struct qkv_tensor *filled(struct qkv_graph *graph, struct qkv_shape shape, double value)
+{
+    struct qkv_tensor *x = qkv_constant(graph, shape);
+    int64_t count = qkv_shape_count(shape);
+    double *values = malloc((size_t)count * sizeof *values);
+    for (int64_t i = 0; i < count; i++) values[i] = value;
+    if (x) qkv_tensor_write(x, values);
+    free(values);
+    return x;
+}
+
+/* [N] -> [N, D] and [D] -> [N, D] by a product with ones. */
+static struct qkv_tensor *across(struct qkv_graph *graph, struct qkv_tensor *column, int64_t rows,
+                                 int64_t width)
+{
+    return qkv_matmul(graph, qkv_reshape(graph, column, QKV_SHAPE(rows, 1)),
+                      filled(graph, QKV_SHAPE(1, width), 1), false, false);
+}
+
+static struct qkv_tensor *down(struct qkv_graph *graph, struct qkv_tensor *row, int64_t rows, int64_t width)
+{
+    return qkv_matmul(graph, filled(graph, QKV_SHAPE(rows, 1), 1),
+                      qkv_reshape(graph, row, QKV_SHAPE(1, width)), false, false);
+}
+
+/* x^power for x > 0 */
+static struct qkv_tensor *raised(struct qkv_graph *graph, struct qkv_tensor *x, double power)
+{
+    return qkv_exp(graph, qkv_scale(graph, qkv_log(graph, x), power));
+}
+
+/* x / sqrt(mean(x^2) + epsilon) * gain */
+static struct qkv_tensor *scaled_to_one(struct qkv_graph *graph, struct qkv_tensor *x,
+                                        struct qkv_tensor *gain, const struct scene *scene)
+{
+    int64_t rows = scene->shape[0].size[0], width = scene->shape[0].size[1];
+    struct qkv_tensor *square = qkv_mean(graph, qkv_multiply(graph, x, x), 1); /* [N] */
+    square = qkv_add(graph, square, filled(graph, QKV_SHAPE(rows), scene->epsilon));
+    struct qkv_tensor *unit = qkv_multiply(graph, x, across(graph, raised(graph, square, -0.5), rows, width));
+    return qkv_multiply(graph, unit, down(graph, gain, rows, width));
+}
+
+static struct qkv_tensor *rms_norm(struct qkv_graph *graph, struct qkv_tensor *const *x,
+                                   const struct scene *scene)
+{
+    return qkv_rms_norm(graph, x[0], x[1], scene->epsilon);
+}
+
+static struct qkv_tensor *rms_norm_parts(struct qkv_graph *graph, struct qkv_tensor *const *x,
+                                         const struct scene *scene)
+{
+    return scaled_to_one(graph, x[0], x[1], scene);
+}
+
+static struct qkv_tensor *layer_norm(struct qkv_graph *graph, struct qkv_tensor *const *x,
+                                     const struct scene *scene)
+{
+    return qkv_layer_norm(graph, x[0], x[1], x[2], scene->epsilon);
+}
+
+static struct qkv_tensor *layer_norm_parts(struct qkv_graph *graph, struct qkv_tensor *const *x,
+                                           const struct scene *scene)
+{
+    int64_t rows = scene->shape[0].size[0], width = scene->shape[0].size[1];
+    struct qkv_tensor *mean = across(graph, qkv_mean(graph, x[0], 1), rows, width);
+    return qkv_add_row(graph, scaled_to_one(graph, qkv_subtract(graph, x[0], mean), x[1], scene), x[2]);
+}
+
+static struct qkv_tensor *softmax(struct qkv_graph *graph, struct qkv_tensor *const *x,
+                                  const struct scene *scene)
+{
+    (void)scene;
+    return qkv_softmax(graph, x[0]);
+}
+
+static struct qkv_tensor *softmax_parts(struct qkv_graph *graph, struct qkv_tensor *const *x,
+                                        const struct scene *scene)
+{
+    struct qkv_tensor *e = qkv_exp(graph, x[0]), *sum = qkv_sum(graph, e, 1);
+    return qkv_multiply(
+        graph, e, across(graph, raised(graph, sum, -1), scene->shape[0].size[0], scene->shape[0].size[1]));
+}
+
+static struct qkv_tensor *log_softmax(struct qkv_graph *graph, struct qkv_tensor *const *x,
+                                      const struct scene *scene)
+{
+    (void)scene;
+    return qkv_log_softmax(graph, x[0]);
+}
+
+static struct qkv_tensor *log_softmax_parts(struct qkv_graph *graph, struct qkv_tensor *const *x,
+                                            const struct scene *scene)
+{
+    return qkv_log(graph, softmax_parts(graph, x, scene));
+}
+
+static struct qkv_tensor *cross_entropy(struct qkv_graph *graph, struct qkv_tensor *const *x,
+                                        const struct scene *scene)
+{
+    return qkv_cross_entropy(graph, x[0], scene->labels, scene->smoothing, scene->factor);
+}
+
+/* -factor * sum(distribution * log softmax) */
+static struct qkv_tensor *cross_entropy_parts(struct qkv_graph *graph, struct qkv_tensor *const *x,
+                                              const struct scene *scene)
+{
+    int64_t rows = scene->shape[0].size[0], classes = scene->shape[0].size[1];
+    struct qkv_tensor *wanted = filled(graph, scene->shape[0], scene->smoothing / (double)classes);
+    for (int64_t i = 0; i < rows; i++)
+        ((double *)qkv_tensor_value(wanted))[i * classes + scene->labels[i]] += 1 - scene->smoothing;
+    struct qkv_tensor *logs = log_softmax_parts(graph, x, scene);
+    return qkv_scale(graph, qkv_sum(graph, qkv_multiply(graph, wanted, logs), QKV_ALL), -scene->factor);
+}
+
+Test(fused, softmax_norms_and_loss_follow_their_formulas)
+{
+    static const int64_t widths[] = {2, 7, 17, 33, 131};
+    int32_t labels[64];
+    for (int n = 0; n < ROW_COUNT; n++)
+        for (int w = 0; w < 5; w++) {
+            struct scene scene = {
+                .name = "softmax", .shape = {QKV_SHAPE(ROWS[n], widths[w])}, .epsilon = 1e-3};
+            hold(&scene, softmax, softmax_parts);
+            scene.name = "log_softmax";
+            hold(&scene, log_softmax, log_softmax_parts);
+            for (int64_t i = 0; i < ROWS[n]; i++) labels[i] = (int32_t)((5 * i + 1) % widths[w]);
+            scene.name = "cross_entropy";
+            scene.labels = labels;
+            scene.smoothing = 0.2;
+            scene.factor = 0.5;
+            hold(&scene, cross_entropy, cross_entropy_parts);
+            scene.name = "rms_norm";
+            scene.shape[1] = QKV_SHAPE(widths[w]);
+            hold(&scene, rms_norm, rms_norm_parts);
+            scene.name = "layer_norm";
+            scene.shape[2] = QKV_SHAPE(widths[w]);
+            hold(&scene, layer_norm, layer_norm_parts);
+        }
+}
+
+/* What a search reads of logits: the sum as log softmax has it, and of each run of 32 the greatest, to the
+ * bit. */
+Test(fused, log_sum_exp_and_the_greatest_of_each_run)
+{
+    static const int64_t widths[] = {1, 7, 31, 32, 33, 64, 131, 1000};
+    for (int dtype = QKV_FLOAT32; dtype <= QKV_FLOAT64; dtype++)
+        for (int w = 0; w < 8; w++) {
+            enum { ROWS_OF_LOGITS = 3 };
+            int64_t width = widths[w], runs = (width + QKV_GROUP - 1) / QKV_GROUP;
+            double logits[ROWS_OF_LOGITS * 1000], logs[ROWS_OF_LOGITS * 1000], peaks[ROWS_OF_LOGITS * 40];
+            double sums[ROWS_OF_LOGITS];
+            for (int64_t i = 0; i < ROWS_OF_LOGITS * width; i++) logits[i] = (float)(9 * number(4, i));
+            struct qkv_graph *graph = qkv_graph_new((enum qkv_dtype)dtype);
+            struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(ROWS_OF_LOGITS, width));
+            qkv_tensor_write(x, logits);
+            struct qkv_tensor *y = qkv_group_max(graph, x), *sum = qkv_log_sum_exp(graph, x);
+            struct qkv_tensor *softmax = qkv_log_softmax(graph, x);
+            qkv_forward(graph);
+            cr_assert_eq(qkv_tensor_count(y), ROWS_OF_LOGITS * runs);
+            cr_assert_eq(qkv_tensor_count(sum), ROWS_OF_LOGITS);
+            qkv_tensor_read(y, peaks);
+            qkv_tensor_read(sum, sums);
+            qkv_tensor_read(softmax, logs);
+            for (int64_t i = 0; i < ROWS_OF_LOGITS; i++) {
+                cr_expect_float_eq(logits[i * width] - sums[i], logs[i * width],
+                                   dtype == QKV_FLOAT32 ? 4e-6 : 1e-13, "row %d of %d", (int)i, (int)width);
+                for (int64_t r = 0; r < runs; r++) {
+                    double most = -INFINITY;
+                    for (int64_t j = r * QKV_GROUP; j < width && j < (r + 1) * QKV_GROUP; j++)
+                        most = fmax(most, logits[i * width + j]);
+                    cr_expect_eq(peaks[i * runs + r], most, "run %d of %d", (int)r, (int)width);
+                }
+            }
+            qkv_graph_free(graph);
+        }
+}

@@ -1,0 +1,140 @@
+#include "tiny.h"
+
+#include "qkv/ops.h"
+#include "qkv/vocabulary.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+
+struct qkv_model_config tiny_config(void)
+{
+    struct qkv_arena arena = {0};
+    struct qkv_config config;
+    cr_assert_eq(qkv_config_default(&config, &arena, "tiny"), QKV_OK);
+    struct qkv_model_config model = config.model;
+    struct qkv_stack_config *stacks[] = {&model.encoder, &model.decoder};
+    for (int i = 0; i < 2; i++) {
+        struct qkv_stack_config *stack = stacks[i];
+        stack->num_layers = 2;
+        stack->num_heads = stack->attention.key_value_heads = 2;
+        stack->hidden_size = stack->embeddings.embedding_dim = 8;
+        stack->ff_size = 12;
+        stack->attention.key_width = stack->attention.value_width = 4;
+        stack->dropout = stack->attention.dropout = stack->embeddings.dropout = 0;
+        stack->positions.max_length = 24;
+    }
+    qkv_arena_release(&arena);
+    return model;
+}
+
+struct qkv_model *tiny_model(const struct qkv_model_config *config, int32_t source_size, int32_t target_size,
+                             enum qkv_dtype dtype, uint64_t seed)
+{
+    struct qkv_error error = {""};
+    struct qkv_model *model = qkv_model_new(config, source_size, target_size, dtype, &error);
+    cr_assert_not_null(model, "%s", error.message);
+    qkv_parameters_initialize(&model->parameters, seed);
+    for (int64_t p = 0; p < model->parameters.count; p++) {
+        const struct qkv_parameter *parameter = model->parameters.list[p];
+        struct qkv_random random = {.seed = seed, .stream = QKV_STREAM_CHECK, .step = (uint32_t)p};
+        for (int64_t i = 0; i < parameter->count; i++) {
+            double moved = qkv_parameter_get(&model->parameters, parameter, i) +
+                           0.4 * (2 * qkv_random_uniform(random, (uint64_t)i) - 1);
+            qkv_parameter_set(&model->parameters, parameter, i, moved);
+        }
+    }
+    return model;
+}
+
+/* `length` random words of a vocabulary. */
+static struct qkv_ids words(int64_t length, int32_t size, struct qkv_random random)
+{
+    int32_t *ids = malloc(((size_t)length + 1) * sizeof *ids);
+    for (int64_t i = 0; i < length; i++)
+        ids[i] =
+            QKV_SPECIALS + (int32_t)qkv_random_below(random, (uint64_t)i, (uint64_t)(size - QKV_SPECIALS));
+    return (struct qkv_ids){length, ids};
+}
+
+void tiny_batch(struct qkv_batch *batch, const struct qkv_model *model, int64_t count,
+                const int64_t *source_length, const int64_t *target_length, uint64_t seed)
+{
+    struct qkv_ids source[64], target[64];
+    cr_assert_leq(count, 64);
+    for (int64_t i = 0; i < count; i++) {
+        struct qkv_random random = {.seed = seed, .stream = QKV_STREAM_GENERATE, .step = 2 * (uint32_t)i};
+        source[i] = words(source_length[i], model->source_size, random);
+        random.step++;
+        target[i] = words(target_length ? target_length[i] : 0, model->target_size, random);
+    }
+    cr_assert_eq(qkv_batch_make(batch, count, source, target_length ? target : NULL, NULL), QKV_OK);
+    for (int64_t i = 0; i < count; i++) {
+        free((int32_t *)(uintptr_t)source[i].ids);
+        free((int32_t *)(uintptr_t)target[i].ids);
+    }
+}
+
+double *tiny_log_probabilities(const struct qkv_model *model, const struct qkv_batch_view *batch)
+{
+    struct qkv_error error = {""};
+    struct qkv_graph *graph = qkv_graph_new(model->parameters.dtype);
+    qkv_graph_set_gradients(graph, false);
+    qkv_graph_bind(graph, &model->parameters, NULL, false);
+    struct qkv_tensor *hidden = model->kind->hidden(model, graph, batch, NULL);
+    struct qkv_tensor *logits =
+        qkv_linear(graph, hidden, qkv_graph_parameter(graph, model->output_weight),
+                   qkv_graph_parameter(graph, model->output_bias), model->output_tied);
+    struct qkv_tensor *result = qkv_log_softmax(graph, logits);
+    cr_assert_eq(qkv_graph_check(graph, &error), QKV_OK, "%s", error.message);
+    qkv_forward(graph);
+    double *values = malloc((size_t)qkv_tensor_count(result) * sizeof *values);
+    qkv_tensor_read(result, values);
+    qkv_graph_free(graph);
+    return values;
+}
+
+struct qkv_batch_view tiny_whole(struct qkv_batch *batch)
+{
+    struct qkv_batch_view view;
+    qkv_batch_shard(batch, 0, 1, &view);
+    return view;
+}
+
+/* Row r is sentence r, or, where rows move, (r + t) mod B. */
+static void feed(struct qkv_decoding *decoding, const struct qkv_model *model, const char *name,
+                 const struct qkv_batch_view *batch, const double *forced, bool moving, double tolerance)
+{
+    struct qkv_error error = {""};
+    int64_t longest = 0, count = batch->count, classes = model->target_size, sentences[8], parents[8];
+    int32_t ids[8];
+    for (int64_t i = 0; i < count; i++)
+        if (batch->target_length[i] > longest) longest = batch->target_length[i];
+    cr_assert_eq(qkv_decoding_start(decoding, batch, count, longest, true, &error), QKV_OK, "%s",
+                 error.message);
+    for (int64_t t = 0; t < longest; t++) {
+        for (int64_t r = 0; r < count; r++) {
+            int64_t s = sentences[r] = moving ? (r + t) % count : r;
+            parents[r] = (r + 1) % count;
+            ids[r] = t < batch->target_length[s] ? batch->target_input[batch->target_start[s] + t] : QKV_END;
+        }
+        if (t && moving) qkv_decoding_reorder(decoding, count, parents);
+        const struct qkv_next *next = qkv_decoding_step(decoding, count, ids, sentences, &error);
+        cr_assert_not_null(next, "%s", error.message);
+        for (int64_t r = 0; r < count; r++) {
+            int64_t s = sentences[r];
+            for (int64_t c = 0; t < batch->target_length[s] && c < classes; c++)
+                cr_assert_float_eq(qkv_next_log_probability(next, r, (int32_t)c),
+                                   forced[(batch->target_start[s] + t) * classes + c], tolerance,
+                                   "%s, rows that %s: sentence %lld, step %lld, token %lld", name,
+                                   moving ? "move" : "stay", (long long)s, (long long)t, (long long)c);
+        }
+    }
+}
+
+void tiny_expect_forced(struct qkv_decoding *decoding, const struct qkv_model *model, const char *name,
+                        const struct qkv_batch_view *batch, double tolerance)
+{
+    double *forced = tiny_log_probabilities(model, batch);
+    for (int moving = 0; moving < 2; moving++) feed(decoding, model, name, batch, forced, moving, tolerance);
+    free(forced);
+}
