@@ -461,20 +461,20 @@ Test(config, reference_lists_each_key_once)
     }
 }
 
-Test(config, readme_holds_the_reference)
+Test(config, docs_hold_the_reference)
 {
     const char *mark = "<!-- reference -->";
-    char *readme = read_file(QKV_SOURCE_DIR "/README.md", NULL);
-    if (!readme) cr_skip_test("there is no README.md yet");
-    char *start = strstr(readme, mark);
-    cr_assert_not_null(start, "README.md has no %s", mark);
+    char *page = read_file(QKV_SOURCE_DIR "/docs/config.md", NULL);
+    cr_assert_not_null(page, "docs/config.md cannot be read");
+    char *start = strstr(page, mark);
+    cr_assert_not_null(start, "docs/config.md has no %s", mark);
     start += strlen(mark);
     char *end = strstr(start, mark);
-    cr_assert_not_null(end, "README.md has only one %s", mark);
+    cr_assert_not_null(end, "docs/config.md has only one %s", mark);
     *end = '\0';
     struct outcome outcome = run("qkv config --reference");
     cr_assert_not_null(strstr(start, outcome.output),
-                       "README.md: put the output of `qkv config --reference` between its two %s", mark);
+                       "docs/config.md: put the output of `qkv config --reference` between its two %s", mark);
 }
 
 Test(config, complains_about_its_arguments)

@@ -1,0 +1,299 @@
+/* README.md, CONTRIBUTING.md and docs/: links lead somewhere, no sentence is said twice, and commands do what the
+ * pages show.
+ *
+ * Every block of commands (```sh, or ```console with its output) has a comment in the line before it:
+ *
+ *     <!-- run -->                      the test runs it, and compares the output of a console block
+ *     <!-- recorded with COMMIT -->     output that takes too long to make again, and the commit that made it
+ *     <!-- not run: REASON -->          commands that no test should run
+ *
+ * A page is run from top to bottom in one scratch folder that sees configs/ and datasets/. Two more comments prepare it:
+ *
+ *     <!-- setup: COMMAND -->                          runs a command that readers do not need
+ *     <!-- file: NAME; in the test "A" is "B" -->      writes the next block to a file, with A replaced by B
+ */
+#include "support.h"
+
+#include <ctype.h>
+#include <glob.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+
+enum { MOST_PAGES = 32 };
+
+/* Paths relative to the root of the sources. */
+static int list_pages(char *pages[MOST_PAGES])
+{
+    const size_t root = strlen(QKV_SOURCE_DIR "/");
+    int count = 0;
+    glob_t found = {0};
+    cr_assert_eq(glob(QKV_SOURCE_DIR "/*.md", 0, NULL, &found), 0);
+    cr_assert_eq(glob(QKV_SOURCE_DIR "/docs/*.md", GLOB_APPEND, NULL, &found), 0);
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        cr_assert_lt(count, MOST_PAGES);
+        pages[count++] = format("%s", found.gl_pathv[i] + root);
+    }
+    globfree(&found);
+    return count;
+}
+
+static char *read_page(const char *page)
+{
+    char *text = read_file(format("%s/%s", QKV_SOURCE_DIR, page), NULL);
+    cr_assert_not_null(text, "%s cannot be read", page);
+    return text;
+}
+
+static bool starts_with(const char *line, const char *prefix)
+{
+    return !strncmp(line, prefix, strlen(prefix));
+}
+
+/* Cuts the first line off `text`; NULL at the end. */
+static char *next_line(char **text)
+{
+    char *line = *text;
+    if (!line || !*line) return NULL;
+    char *end = strchr(line, '\n');
+    if (end) *end = '\0';
+    *text = end ? end + 1 : NULL;
+    return line;
+}
+
+/* ---- links ---- */
+
+/* Whether a page has the heading that GitHub names `anchor`. */
+static bool has_heading(const char *page, const char *anchor)
+{
+    char *text = read_page(page);
+    for (char *line; (line = next_line(&text));) {
+        if (line[0] != '#') continue;
+        char slug[256];
+        size_t length = 0;
+        for (const char *at = line + strspn(line, "# "); *at && length < sizeof slug - 1; at++)
+            if (isalnum((unsigned char)*at) || *at == '_' || *at == '-')
+                slug[length++] = (char)tolower((unsigned char)*at);
+            else if (*at == ' ')
+                slug[length++] = '-';
+        slug[length] = '\0';
+        if (!strcmp(slug, anchor)) return true;
+    }
+    return false;
+}
+
+static void check_link(const char *page, const char *target)
+{
+    if (starts_with(target, "http")) return;
+    char *path = format("%s", target), *anchor = strchr(path, '#');
+    if (anchor) *anchor++ = '\0';
+    char *linked = *path ? format("%s/%s", dirname(format("%s", page)), path) : format("%s", page);
+    cr_expect_eq(access(format("%s/%s", QKV_SOURCE_DIR, linked), R_OK), 0, "%s: no file for the link %s",
+                 page, target);
+    if (anchor) cr_expect(has_heading(linked, anchor), "%s: no heading for the link %s", page, target);
+}
+
+Test(pages, links_lead_somewhere)
+{
+    char *pages[MOST_PAGES];
+    int links = 0, count = list_pages(pages);
+    for (int i = 0; i < count; i++) {
+        bool in_code = false;
+        char *text = read_page(pages[i]);
+        for (char *line; (line = next_line(&text));) {
+            if (starts_with(line, "```")) in_code = !in_code;
+            for (char *at = line; !in_code && (at = strstr(at, "](")); links++) {
+                at += 2;
+                size_t length = strcspn(at, ")");
+                check_link(pages[i], format("%.*s", (int)length, at));
+            }
+        }
+    }
+    cr_assert_gt(links, 20);
+}
+
+Test(pages, readme_takes_a_minute)
+{
+    char *text = read_page("README.md");
+    int lines = 0;
+    while (next_line(&text)) lines++;
+    cr_assert_leq(lines, 200);
+}
+
+/* ---- sentences ---- */
+
+struct sentence {
+    const char *page, *text;
+};
+
+static int compare_sentences(const void *a, const void *b)
+{
+    return strcmp(((const struct sentence *)a)->text, ((const struct sentence *)b)->text);
+}
+
+/* Collects the sentences of a page that are long enough to be no idiom; tables and code do not count. */
+static size_t collect_sentences(const char *page, struct sentence *sentences, size_t count, size_t most)
+{
+    enum { LONG = 60 };
+    bool in_code = false;
+    char *text = read_page(page), *prose = calloc(1, strlen(text) + 2);
+    cr_assert_not_null(prose);
+    remember(prose);
+    for (char *line; (line = next_line(&text));) {
+        if (starts_with(line, "```")) in_code = !in_code;
+        bool is_prose = !in_code && !strchr("`|#<!", line[0]) && !starts_with(line, "    ");
+        strcat(strcat(prose, is_prose ? line : "."), is_prose && *line ? " " : ". ");
+    }
+    for (char *at = prose; *at;) {
+        size_t length = strcspn(at, ".");
+        if (length > LONG && count < most)
+            sentences[count++] = (struct sentence){page, format("%.*s", (int)length, at)};
+        at += length + (at[length] == '.');
+        at += strspn(at, " ");
+    }
+    return count;
+}
+
+Test(pages, say_nothing_twice)
+{
+    enum { MOST = 4000 };
+    static struct sentence sentences[MOST];
+    char *pages[MOST_PAGES];
+    size_t count = 0;
+    int page_count = list_pages(pages);
+    for (int i = 0; i < page_count; i++) count = collect_sentences(pages[i], sentences, count, MOST);
+    cr_assert_gt(count, 50);
+    cr_assert_lt(count, MOST);
+    qsort(sentences, count, sizeof sentences[0], compare_sentences);
+    for (size_t i = 1; i < count; i++)
+        cr_expect_str_neq(sentences[i].text, sentences[i - 1].text, "%s and %s: %s", sentences[i - 1].page,
+                          sentences[i].page, sentences[i].text);
+}
+
+/* ---- commands ---- */
+
+/* Whether `output` is `expected`, where a line `...` stands for any lines. */
+static bool matches(const char *expected, const char *output)
+{
+    if (!*expected) return !*output;
+    if (starts_with(expected, "...\n")) {
+        for (const char *rest = output; rest; rest = strchr(rest, '\n') ? strchr(rest, '\n') + 1 : NULL) {
+            if (matches(expected + 4, rest)) return true;
+            if (!*rest) return false;
+        }
+        return false;
+    }
+    size_t length = strcspn(expected, "\n") + 1;
+    return !strncmp(expected, output, length) && matches(expected + length, output + length);
+}
+
+static void run_commands(const char *page, const char *folder, const char *commands, const char *expected)
+{
+    write_text(folder, "block.sh", commands);
+    struct outcome outcome = run("cd '%s' && set -e && . ./block.sh", folder);
+    if (expected) {
+        outcome = run("cd '%s' && . ./block.sh 2>&1", folder);
+        cr_expect(matches(expected, outcome.output), "%s: %sprints\n%s\nnot\n%s", page, commands,
+                  outcome.output, expected);
+        return;
+    }
+    cr_expect_eq(outcome.exit_code, 0, "%s: %s\n%s", page, commands, outcome.error);
+}
+
+/* Runs a console block: commands behind `$ `, each with its output below it. */
+static void run_console(const char *page, const char *folder, char *block)
+{
+    char *command = NULL, *expected = calloc(1, strlen(block) + 2);
+    cr_assert_not_null(expected);
+    remember(expected);
+    for (char *line; (line = next_line(&block));) {
+        if (!starts_with(line, "$ ")) {
+            strcat(strcat(expected, line), "\n");
+            continue;
+        }
+        if (command) run_commands(page, folder, command, expected);
+        command = format("%s\n", line + 2);
+        *expected = '\0';
+    }
+    cr_assert_not_null(command, "%s: a console block without a command", page);
+    run_commands(page, folder, command, expected);
+}
+
+/* Writes the block that a comment `<!-- file: NAME; in the test "A" is "B" -->` stands before. */
+static void write_block(const char *page, const char *folder, const char *comment, const char *block)
+{
+    char name[256], old[256], new[256];
+    int fields =
+        sscanf(comment, "<!-- file: %255[^; ]; in the test \"%255[^\"]\" is \"%255[^\"]\"", name, old, new);
+    cr_assert(fields == 1 || fields == 3, "%s: %s", page, comment);
+    const char *at = fields == 3 ? strstr(block, old) : block;
+    cr_assert_not_null(at, "%s: %s", page, comment);
+    write_text(folder, name,
+               fields == 1 ? block : format("%.*s%s%s", (int)(at - block), block, new, at + strlen(old)));
+}
+
+static bool is_recorded(const char *comment)
+{
+    const char *prefix = "<!-- recorded with ";
+    return starts_with(comment, prefix) && strspn(comment + strlen(prefix), "0123456789abcdef") >= 7;
+}
+
+static void run_block(const char *page, const char *folder, const char *comment, const char *language,
+                      char *block)
+{
+    if (starts_with(comment, "<!-- file: ")) write_block(page, folder, comment, block);
+    bool console = !strcmp(language, "console");
+    if (!console && strcmp(language, "sh") != 0) return;
+    if (!strcmp(comment, "<!-- run -->")) {
+        if (console)
+            run_console(page, folder, block);
+        else
+            run_commands(page, folder, block, NULL);
+        return;
+    }
+    cr_expect(starts_with(comment, "<!-- not run: ") || is_recorded(comment),
+              "%s: these commands have no comment that says whether a test runs them:\n%s", page, block);
+}
+
+static void run_page(const char *page)
+{
+    const char *folder = scratch("page");
+    cr_assert_eq(
+        run("ln -s '%s/configs' '%s/datasets' '%s'", QKV_SOURCE_DIR, QKV_SOURCE_DIR, folder).exit_code, 0);
+    const char *comment = "";
+    char *text = read_page(page);
+    for (char *line; (line = next_line(&text));) {
+        if (starts_with(line, "<!-- setup: ")) {
+            char *command = format("%s\n", line + strlen("<!-- setup: "));
+            *strstr(command, " -->") = '\0';
+            run_commands(page, folder, command, NULL);
+        }
+        if (starts_with(line, "```")) {
+            char *block = format("%s", ""), *at;
+            while ((at = next_line(&text)) && !starts_with(at, "```")) block = format("%s%s\n", block, at);
+            run_block(page, folder, comment, line + 3, block);
+        }
+        comment = line;
+    }
+}
+
+ParameterizedTestParameters(pages, commands_do_what_they_show)
+{
+    static int indices[MOST_PAGES];
+    char *pages[MOST_PAGES];
+    int count = list_pages(pages);
+    for (int i = 0; i < count; i++) indices[i] = i;
+    return cr_make_param_array(int, indices, (size_t)count);
+}
+
+ParameterizedTest(int *index, pages, commands_do_what_they_show)
+{
+    char *pages[MOST_PAGES];
+    list_pages(pages);
+    run_page(pages[*index]);
+}
