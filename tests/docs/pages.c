@@ -260,9 +260,9 @@ static void run_block(const char *page, const char *folder, const char *comment,
               "%s: these commands have no comment that says whether a test runs them:\n%s", page, block);
 }
 
-static void run_page(const char *page)
+static void run_page(const char *page, int index)
 {
-    const char *folder = scratch("page");
+    const char *folder = scratch(format("page%d", index));
     cr_assert_eq(
         run("ln -s '%s/configs' '%s/datasets' '%s'", QKV_SOURCE_DIR, QKV_SOURCE_DIR, folder).exit_code, 0);
     const char *comment = "";
@@ -295,5 +295,5 @@ ParameterizedTest(int *index, pages, commands_do_what_they_show)
 {
     char *pages[MOST_PAGES];
     list_pages(pages);
-    run_page(pages[*index]);
+    run_page(pages[*index], *index);
 }
