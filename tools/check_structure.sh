@@ -1,0 +1,246 @@
+#!/bin/sh
+# Checks that the source keeps the structure that docs/architecture.md describes. Prints one line a finding and exits
+# with 1, or prints nothing and exits with 0; exit status 2 means that the check itself could not run.
+#
+#     tools/check_structure.sh                  # all checks
+#     tools/check_structure.sh includes names   # some of: includes circles lengths names format examples
+set -eu
+root=$(unset CDPATH && cd -- "$(dirname -- "$0")/.." && pwd)
+cd "$root"
+
+# Folders, lowest first. A file includes only files of its own folder and of folders earlier in this list. Tests and
+# examples may include whatever they test; they are not in the list.
+folders="framework/core datasets/generate framework/config framework/data framework/graph framework/kernels
+    framework/layers framework/check models framework/metrics framework/run framework/train framework/draw
+    framework/report framework/explain tools tools/bench"
+
+# A public header belongs to the folder that defines the functions it declares. These headers declare none.
+public="framework/include/qkv"
+owners="$public/qkv.h:tools"
+
+longest_file=500
+longest_function=70
+# Kernels are excepted: products take the arguments that BLAS takes.
+most_parameters=7
+parameters_excepted="framework/kernels/"
+
+# Other versions of clang-format break some lines differently.
+clang_format_version=14
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+trap 'exit 2' INT TERM
+
+find framework models datasets tools tests examples \( -name '*.c' -o -name '*.h' -o -name '*.def' \) -type f \
+    2>/dev/null | LC_ALL=C sort >"$work/files"
+grep -v '\.def$' "$work/files" >"$work/sources"
+# shellcheck disable=SC2046 # one argument a file
+awk -f tools/check_structure.awk $(cat "$work/files") >"$work/facts"
+
+# Adds a folder (or an owner) to each file and resolves each include:
+#     folder FILE FOLDER        include FILE LINE FILE
+resolve() {
+    awk -F '\t' -v folders="$folders" -v owners="$owners" -v public="$public" '
+    function folder_of(path) {
+        sub(/\/[^\/]*$/, "", path)
+        return path
+    }
+    BEGIN {
+        count = split(folders, list, /[ \n]+/)
+        for (i = 1; i <= count; i++) is_folder[list[i]] = 1
+        count = split(owners, list, /[ \n]+/)
+        for (i = 1; i <= count; i++) { split(list[i], pair, ":"); owner[pair[1]] = pair[2] }
+    }
+    FILENAME ~ /files$/ { exists[$0] = 1; next }
+    $1 == "defines" && $7 == "external" && is_folder[folder_of($2)] { defined[$4] = folder_of($2) }
+    $1 == "declares" { header[++declarations] = $2; declared[declarations] = $4 }
+    $1 == "include" { from[++includes] = $2; line[includes] = $3; written[includes] = $4 }
+    END {
+        for (i = 1; i <= declarations; i++) {
+            path = header[i]
+            if (folder_of(path) != public || !(declared[i] in defined) || path in owner && fixed[path]) continue
+            folder = defined[declared[i]]
+            if (!(path in owner)) owner[path] = folder
+            else if (owner[path] != folder && !told[path, folder]++)
+                print "finding\t" path "\t1\tdeclares functions of " owner[path] "/ and of " folder "/"
+        }
+        for (path in exists) {
+            folder = folder_of(path)
+            if (folder == public) {
+                if (path in owner) print "folder\t" path "\t" owner[path]
+                else if (path ~ /\.h$/)
+                    print "finding\t" path "\t1\tdeclares no function that a folder defines: " \
+                          "add its folder to `owners` in tools/check_structure.sh"
+            } else if (is_folder[folder]) print "folder\t" path "\t" folder
+        }
+        for (i = 1; i <= includes; i++) {
+            found = ""
+            split(folder_of(from[i]) "/|framework/include/|framework/||tests/support/|tests/", places, "|")
+            for (k = 1; k <= 6 && found == ""; k++)
+                if ((places[k] written[i]) in exists) found = places[k] written[i]
+            if (found != "") print "include\t" from[i] "\t" line[i] "\t" found
+        }
+    }' "$work/files" "$work/facts"
+}
+
+check_includes() {
+    awk -F '\t' '$1 == "finding" { print $2 ":" $3 ": " $4 }' "$work/resolved"
+    awk -F '\t' -v folders="$folders" '
+    BEGIN { count = split(folders, list, /[ \n]+/); for (i = 1; i <= count; i++) rank[list[i]] = i }
+    $1 == "folder" { folder[$2] = $3 }
+    $1 == "include" { from[++includes] = $2; line[includes] = $3; to[includes] = $4 }
+    END {
+        for (i = 1; i <= includes; i++) {
+            a = folder[from[i]]
+            b = folder[to[i]]
+            if (a != "" && b != "" && rank[b] > rank[a])
+                print from[i] ":" line[i] ": " a "/ must not include " to[i] ", which belongs to " b "/"
+        }
+    }' "$work/resolved"
+    # qkv/qkv.h includes every public header.
+    for header in "$public"/*.h; do
+        name=qkv/$(basename "$header")
+        [ "$name" = qkv/qkv.h ] || grep -q "#include [\"<]${name}[\">]" "$public/qkv.h" 2>/dev/null ||
+            echo "$public/qkv.h:1: does not include $name"
+    done
+}
+
+check_circles() {
+    # Headers: what neither starts nor ends a chain of includes is part of a circle.
+    awk -F '\t' '
+    $1 == "include" && $2 ~ /\.(h|def)$/ && !(($2, $4) in known) {
+        known[$2, $4] = 1
+        from[++count] = $2
+        to[count] = $4
+    }
+    END {
+        do {
+            removed = 0
+            split("", out)
+            split("", into)
+            for (i = 1; i <= count; i++) if (!gone[i]) { out[from[i]] = 1; into[to[i]] = 1 }
+            for (i = 1; i <= count; i++)
+                if (!gone[i] && (!(to[i] in out) || !(from[i] in into))) removed = gone[i] = 1
+        } while (removed)
+        for (i = 1; i <= count; i++)
+            if (!gone[i]) print from[i] ":1: includes itself by way of " to[i]
+    }' "$work/resolved"
+    # Files: a.c names a function that b.c defines, and the other way round.
+    awk -F '\t' '
+    $2 !~ /\.c$/ || $2 ~ /^(tests|examples)\// { next }
+    $1 == "defines" && $7 == "external" { defined[$4] = defined[$4] "\t" $2 }
+    $1 == "defines" && $7 == "static" { is_own[$2, $4] = 1 }
+    $1 == "names" { file[++count] = $2; name[count] = $4 }
+    END {
+        for (i = 1; i <= count; i++) {
+            if (!(name[i] in defined) || (file[i], name[i]) in is_own) continue
+            places = split(substr(defined[name[i]], 2), place, "\t")
+            # A name that several files define is the entry of a program, or one of several variants.
+            if (places == 1 && place[1] != file[i]) calls[file[i] "\t" place[1]] = name[i]
+        }
+        for (pair in calls) {
+            split(pair, side, "\t")
+            if (side[1] < side[2] && (side[2] "\t" side[1]) in calls)
+                print side[1] ":1: calls " calls[pair] " of " side[2] ", which calls " \
+                      calls[side[2] "\t" side[1]] " of this file"
+        }
+    }' "$work/facts"
+}
+
+check_lengths() {
+    awk -F '\t' -v file_limit="$longest_file" -v function_limit="$longest_function" \
+        -v parameter_limit="$most_parameters" -v excepted="$parameters_excepted" '
+    $1 == "length" && $2 ~ /\.[ch]$/ && $3 > file_limit {
+        print $2 ":1: has " $3 " lines; a file has at most " file_limit
+    }
+    $1 == "defines" && $5 > function_limit {
+        print $2 ":" $3 ": " $4 " has " $5 " lines; a function has at most " function_limit
+    }
+    $1 == "defines" && $6 > parameter_limit && index($2, excepted) != 1 {
+        print $2 ":" $3 ": " $4 " has " $6 " parameters; a function has at most " parameter_limit ", or takes a struct"
+    }' "$work/facts"
+}
+
+check_names() {
+    awk -F '\t' '
+    FILENAME ~ /\.txt$/ {
+        sub(/[ \t]*#.*/, "")
+        if ($0 == "") next
+        split($0, word, /[ \t]+/)
+        name = word[1]
+        sub(/^[^ \t]*[ \t]*/, "")
+        instead[name] = $0
+        next
+    }
+    $1 == "names" && $4 in instead { print $2 ":" $3 ": the name " $4 " is not plain English: " instead[$4] }
+    ' tools/forbidden_identifiers.txt "$work/facts"
+}
+
+check_format() {
+    for formatter in "clang-format-$clang_format_version" clang-format; do
+        case $("$formatter" --version 2>/dev/null) in
+        *"version $clang_format_version."*)
+            # The build folders of tests hold generated files only; xargs exits with 123 when a file is not clean.
+            xargs "$formatter" --dry-run -Werror <"$work/sources" 2>&1 |
+                awk '/: error: / { split($0, part, ":"); if (!seen[part[1]]++) print part[1] ":" part[2] \
+                     ": is not formatted: run clang-format -i " part[1] }'
+            return
+            ;;
+        esac
+    done
+    echo "check_structure.sh: clang-format $clang_format_version is not installed: the format is not checked" >&2
+}
+
+# The examples of a header: what follows a comment line "Example:" with four more spaces than the comment. They are
+# statements; each is compiled as the body of a function.
+extract_example() { # extract_example HEADER
+    awk '
+    { line = $0 }
+    /^\/\*/ { comments++ }
+    comments == 1 && /Example:$/ { in_example = 1; found = 1; print "{"; next }
+    in_example && (line ~ /^ \*     / || line ~ /^ \*$/) { print substr(line, 7); next }
+    in_example { print "}"; in_example = 0 }
+    END { exit !found }' "$1"
+}
+
+check_examples() {
+    # Headers that CMake configures (X.h.in) become headers with 0 for each value.
+    mkdir -p "$work/include/qkv"
+    for template in "$public"/*.h.in; do
+        [ -f "$template" ] || continue
+        sed 's/@[A-Za-z_]*@/0/g' "$template" >"$work/include/qkv/$(basename "$template" .in)"
+    done
+    for header in "$public"/*.h "$public"/*.h.in; do
+        [ -f "$header" ] || continue
+        name=$(basename "$header" .in)
+        program=$work/example_${name%.h}.c
+        if ! extract_example "$header" >"$work/example"; then
+            echo "$header:1: the opening comment has no \"Example:\""
+            continue
+        fi
+        {
+            printf '#include <%s>\n' "qkv/$name" inttypes.h math.h stdbool.h stdint.h stdio.h stdlib.h string.h
+            printf 'int example(void);\nint example(void)\n{\n'
+            # The error of the caller, where the example uses one without declaring it.
+            grep -q 'struct qkv_error error\>' "$work/example" || echo 'struct qkv_error error = {0}; (void)error;'
+            sed 's/^/    /' "$work/example"
+            printf 'return 0;\n}\n'
+        } >"$program"
+        grep -q '"qkv/error.h"\|<qkv/error.h>' "$header" || sed -i '1i #include <qkv/error.h>' "$program"
+        "${CC:-cc}" -std=c11 -D_POSIX_C_SOURCE=200809L -Wall -Wno-unused-variable -Wno-unused-but-set-variable -Werror \
+            -fsyntax-only -I framework/include -I "$work/include" "$program" >"$work/messages" 2>&1 ||
+            awk -v header="$header" '/error:|warning:/ { sub(/^[^ ]* /, ""); print header ":1: its example: " $0 }' \
+                "$work/messages"
+    done
+}
+
+resolve >"$work/resolved"
+[ $# -gt 0 ] || set -- includes circles lengths names format examples
+for check; do
+    case $check in
+    includes | circles | lengths | names | format | examples) "check_$check" ;;
+    *) echo "check_structure.sh: there is no check $check" >&2; exit 2 ;;
+    esac
+done >"$work/findings"
+LC_ALL=C sort -t : -k 1,1 -k 2,2n "$work/findings"
+[ ! -s "$work/findings" ]
