@@ -36,10 +36,10 @@ void qkv_probe_evaluate(struct qkv_probe *probe)
     struct qkv_graph *graph = probe->graph;
     poison(graph->scratch_count, graph->scratch);
     for (struct qkv_tensor *x = graph->first; x; x = x->next) {
-        if (x->op != QKV_OP_leaf && !graph->ops[x->op]->in_place) poison(x->count, x->value);
+        if (x->op != QKV_OP_leaf && !graph->ops[x->op]->alias) poison(x->count, x->value);
         poison(x->saved_count, x->saved);
     }
-    graph->computed = NULL;
+    graph->last_run = NULL;
     qkv_forward(graph);
 }
 

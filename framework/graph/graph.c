@@ -34,13 +34,13 @@ void qkv_graph_free(struct qkv_graph *graph)
 void qkv_graph_reset(struct qkv_graph *graph)
 {
     qkv_arena_reset(&graph->arena);
-    graph->first = graph->last = graph->computed = NULL;
+    graph->first = graph->last = graph->last_run = NULL;
     graph->scratch = NULL;
     graph->scratch_count = graph->scratch_wanted = graph->scratch_kept = 0;
-    graph->dropping = 0;
+    graph->dropout_count = 0;
     graph->leaf = NULL;
     graph->planned = NULL;
-    graph->passed = false;
+    graph->turns_done = false;
     graph->failed = false;
     graph->scope = NULL;
 }
@@ -176,7 +176,8 @@ static struct qkv_tensor *finish(struct qkv_tensor *tensor)
     struct qkv_graph *graph = tensor->graph;
     tensor->count = qkv_shape_count(tensor->shape);
     size_t bytes = (size_t)tensor->count * graph->size;
-    bool planned = graph->shares && tensor->op != QKV_OP_leaf; /* its memory is given by qkv_graph_plan */
+    bool planned =
+        graph->shares_memory && tensor->op != QKV_OP_leaf; /* its memory is given by qkv_graph_plan */
     bool own_gradient = tensor->needs_gradient && !planned;
     if (!tensor->value && !planned) tensor->value = qkv_arena_allocate(&graph->arena, bytes);
     if (own_gradient && !tensor->gradient) tensor->gradient = qkv_arena_allocate(&graph->arena, bytes);
@@ -223,7 +224,7 @@ struct qkv_tensor *qkv_node(struct qkv_graph *graph, enum qkv_op_id op, struct q
         }
         if (!inputs[i]->consumers++) inputs[i]->first_consumer = y;
         inputs[i]->last_consumer = y;
-        inputs[i]->aliased |= rule->in_place && i == 0;
+        inputs[i]->is_aliased |= (rule->alias & QKV_INPUT(i)) != 0;
         y->needs_gradient |= inputs[i]->needs_gradient;
     }
     if (y->needs_gradient && !rule->backward) {
@@ -235,8 +236,16 @@ struct qkv_tensor *qkv_node(struct qkv_graph *graph, enum qkv_op_id op, struct q
         qkv_refuse(y, "the result would have shape %s", qkv_shape_text(y->shape));
         return NULL;
     }
-    if (rule->drops && graph->drops_out) y->ordinal = graph->dropping++;
-    if (rule->in_place) y->value = y->input[0]->value; /* NULL where it has not been planned yet */
+    if (rule->random && graph->drops_out) y->dropout_index = graph->dropout_count++;
+    if (rule->alias) {
+        if (qkv_shape_count(y->shape) != y->input[0]->count) {
+            qkv_refuse(
+                y, "the result has shape %s, so it cannot be stored in the memory of input 1, which is %s",
+                qkv_shape_text(y->shape), qkv_shape_text(y->input[0]->shape));
+            return NULL;
+        }
+        y->value = y->input[0]->value; /* NULL until the graph is planned, where it shares memory */
+    }
     return finish(y);
 }
 
@@ -326,16 +335,16 @@ static void run(struct qkv_tensor *y, bool backward)
 void qkv_forward(struct qkv_graph *graph)
 {
     if (graph->failed) return;
-    struct qkv_tensor *y = graph->computed ? graph->computed->next : graph->first;
+    struct qkv_tensor *y = graph->last_run ? graph->last_run->next : graph->first;
     for (; y; y = y->next) {
         if (y->op != QKV_OP_leaf) run(y, false);
-        graph->computed = y;
+        graph->last_run = y;
     }
 }
 
 void qkv_graph_rewind(struct qkv_graph *graph)
 {
-    graph->computed = NULL;
+    graph->last_run = NULL;
 }
 
 /* Where backward begins. Only a parameter whose gradients accumulate has been touched before. */
@@ -368,13 +377,14 @@ static void clear_unused_parameters(struct qkv_graph *graph)
     }
 }
 
-/* Values that x's backward may read and that forward has written others over. */
-static void make_inputs_again(const struct qkv_tensor *x)
+/* Computes again those values that x's backward reads and that forward has overwritten. */
+static void recompute_inputs(const struct qkv_tensor *x)
 {
+    unsigned reads = x->graph->ops[x->op]->backward_reads;
     for (int i = 0; i < QKV_MAX_INPUTS; i++) {
         struct qkv_tensor *input = x->input[i];
-        if (!input || !input->lent || input->made_again) continue;
-        input->made_again = true;
+        if (!input || !(reads & QKV_INPUT(i)) || !input->value_slot || input->recomputed) continue;
+        input->recomputed = true;
         run(input, false);
     }
 }
@@ -382,22 +392,22 @@ static void make_inputs_again(const struct qkv_tensor *x)
 void qkv_backward(struct qkv_graph *graph, struct qkv_tensor *y, const double *cotangent)
 {
     if (graph->failed || !y) return;
-    QKV_BUG(graph->shares && graph->planned != y, "backward from a tensor that was not planned");
+    QKV_BUG(graph->shares_memory && graph->planned != y, "backward from a tensor that was not planned");
     for (struct qkv_tensor *x = graph->first; x; x = x->next) {
         x->touched = x->parameter && graph->accumulate;
-        x->made_again = false;
+        x->recomputed = false;
     }
     if (y->needs_gradient) start_gradient(y, cotangent);
     for (struct qkv_tensor *x = y; x; x = x->previous) {
         if (x->op == QKV_OP_leaf || !x->touched) continue;
-        make_inputs_again(x);
+        recompute_inputs(x);
         qkv_turns_before(x);
         run(x, true);
         qkv_turns_after(x);
     }
     /* What nothing flowed into has gradient zero. */
     for (struct qkv_tensor *x = graph->first; x; x = x->next)
-        if (x->needs_gradient && !x->touched && (x->op == QKV_OP_leaf || !graph->shares))
+        if (x->needs_gradient && !x->touched && (x->op == QKV_OP_leaf || !graph->shares_memory))
             memset(x->gradient, 0, (size_t)x->count * graph->size);
     clear_unused_parameters(graph);
     qkv_graph_pass_turns(graph);
@@ -405,14 +415,14 @@ void qkv_backward(struct qkv_graph *graph, struct qkv_tensor *y, const double *c
 
 const struct qkv_tensor *qkv_graph_find_not_finite(const struct qkv_graph *graph)
 {
-    if (!graph->computed) return NULL;
+    if (!graph->last_run) return NULL;
     for (const struct qkv_tensor *x = graph->first; x; x = x->next) {
         for (int64_t i = 0; i < x->count; i++) {
             double value = graph->dtype == QKV_FLOAT32 ? (double)((const float *)x->value)[i]
                                                        : ((const double *)x->value)[i];
             if (!isfinite(value)) return x;
         }
-        if (x == graph->computed) break;
+        if (x == graph->last_run) break;
     }
     return NULL;
 }

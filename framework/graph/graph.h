@@ -6,40 +6,42 @@
 #include "qkv/graph.h"
 #include "qkv/ops.h"
 
-/* Memory that gradients share. */
-struct qkv_piece {
-    struct qkv_piece *next; /* in the list of spare ones */
+/* Memory that several tensors use, one after the other. */
+struct qkv_slot {
+    struct qkv_slot *next_free;
     void *memory;
-    int64_t count; /* numbers */
+    int64_t capacity; /* numbers of the graph's dtype */
 };
 
-/* A node. `value`, `gradient` and `saved` hold numbers of the graph's dtype. */
+/* A node: the result of an op, or a leaf (constant, variable, parameter). `value`, `gradient` and `saved` hold
+ * numbers of the graph's dtype. */
 struct qkv_tensor {
     enum qkv_op_id op;
     struct qkv_shape shape;
-    int64_t count;
-    bool needs_gradient; /* some variable or parameter stands above it */
+    int64_t count;       /* elements */
+    bool needs_gradient; /* depends on a variable or a parameter with gradient */
     bool touched;        /* its gradient has been written in this backward pass */
-    const struct qkv_parameter *parameter;
+    bool recomputed;     /* plan.c: its value has been computed again in this backward pass */
+    bool turn_done;      /* turns.c: a parameter's gradient is complete, the next graph may add to it */
+    bool is_aliased;     /* the result of an alias op is stored in the same memory */
+    bool keeps_no_value; /* plan.c: after forward, other values are stored in the memory of this one */
+    const struct qkv_parameter *parameter; /* NULL unless it is a parameter's leaf */
 
     void *value, *gradient;
-    struct qkv_piece own,
-        *piece;          /* plan.c: memory that was made for this tensor, and that its gradient stands in */
-    void *saved;         /* what forward keeps for backward: saved_count numbers */
-    void *weights;       /* attention: what the op's `weights` has made */
-    int64_t saved_count; /* set by the shape rule */
-    int64_t scratch;     /* set by the shape rule: numbers that forward or backward need while they run */
-    int64_t scratch_forward; /* the same where forward alone needs them: later, gradients may stand there */
-    struct qkv_tensor *first_consumer; /* the last one that backward comes to */
+    void *saved;             /* what forward keeps for backward: saved_count numbers */
+    void *weights;           /* attention: the weights that the op's `weights` computed on demand */
+    int64_t saved_count;     /* set by the shape rule */
+    int64_t scratch;         /* set by the shape rule: numbers of workspace that forward or backward needs */
+    int64_t scratch_forward; /* the same for forward alone: during backward, gradients are stored there */
+
+    struct qkv_tensor *first_consumer; /* first node that uses this tensor; backward reaches it last */
     struct qkv_tensor *last_consumer;
-    bool passed;                  /* a parameter's gradient: the turn has been passed on */
-    int consumers;                /* inputs of other nodes that are this one */
-    struct qkv_tensor *over;      /* plan.c: the input whose memory this one has taken */
-    struct qkv_piece room, *lent; /* plan.c: memory that was made for this value, and that it stands in, where
-                                     others stand before and after it: backward makes it again */
-    bool made_again;              /* in this backward pass */
-    bool aliased;                 /* the value of a node that is in_place stands in the same memory */
-    uint32_t ordinal;             /* counts the dropping nodes of a graph: the sub-stream of their masks */
+    int consumers;          /* uses as an input; a node that uses the tensor twice counts twice */
+    uint32_t dropout_index; /* among the random nodes of the graph: selects the stream of random numbers */
+
+    struct qkv_tensor *overwrites; /* plan.c: the input whose memory the value is written to; NULL: none */
+    struct qkv_slot *value_slot, *gradient_slot;       /* plan.c: shared memory; NULL: memory of its own */
+    struct qkv_slot own_value_slot, own_gradient_slot; /* plan.c: slots that were created for this tensor */
 
     struct qkv_tensor *input[QKV_MAX_INPUTS];
     struct qkv_options options;
@@ -51,18 +53,19 @@ struct qkv_tensor {
 struct qkv_graph {
     enum qkv_dtype dtype;
     const struct qkv_op *const *ops; /* the table of this dtype for this machine */
-    size_t size;                     /* of a number */
+    size_t size;                     /* bytes of a number */
     struct qkv_arena arena;
-    struct qkv_tensor *first, *last, *computed; /* computed: the last node that forward has run */
+    struct qkv_tensor *first, *last;
+    struct qkv_tensor *last_run; /* the last node that forward has computed; NULL: none */
     void *scratch;
     int64_t scratch_count, scratch_wanted;
-    int64_t scratch_kept; /* at its start: what backward needs, then the gradients that stand in it */
+    int64_t scratch_kept; /* numbers at its start in use during backward: workspace, then gradients */
 
     bool gradients, drops_out, failed;
-    bool shares;                /* tensors between leaves and result share memory */
-    struct qkv_tensor *planned; /* what they were planned for */
+    bool shares_memory;         /* see qkv_graph_share_memory */
+    struct qkv_tensor *planned; /* the tensor that qkv_graph_plan was called for */
     struct qkv_random random;
-    uint32_t dropping;
+    uint32_t dropout_count; /* random nodes so far */
 
     const struct qkv_parameters *parameters;
     struct qkv_tensor *
@@ -71,13 +74,13 @@ struct qkv_graph {
     bool accumulate;
 
     struct qkv_workers *workers; /* NULL: the caller's thread alone */
-    struct qkv_turns *turns;     /* NULL: the gradients are this graph's alone */
-    int number;
-    bool passed;               /* all of its turns */
-    struct qkv_panels *panels; /* NULL: parameters are read where they stand */
+    struct qkv_turns *turns;     /* NULL: no other graph adds to the same gradients */
+    int turn;                    /* position of this graph in the order of turns */
+    bool turns_done;             /* all of its turns */
+    struct qkv_panels *panels;   /* NULL: products read parameters where they are stored */
 
     const char *scope;
-    struct qkv_observer observer; /* its `ran` is NULL while nobody watches */
+    struct qkv_observer observer; /* its `ran` is NULL while there is none */
     struct qkv_error error;
 };
 
@@ -132,17 +135,29 @@ struct qkv_sample {
     uint8_t binary;   /* bit i: input i holds only 0 and 1 */
 };
 
-/* All that the engine knows of an op; one a precision and instruction set. */
+/* Sets of values, for the declarations of ops: INPUT(0) | INPUT(2) | RESULT. */
+#define QKV_INPUT(i) (1u << (i))
+#define QKV_RESULT   (1u << QKV_MAX_INPUTS)
+
+/* All that the engine knows of an op: one struct per precision and instruction set.
+ *
+ * The declarations say what an op reads; plan.c derives from them which tensors may share memory, and the
+ * gradient check (check/declarations.c) proves them. A set that names too much costs memory; a set that lacks
+ * a value, or an `elementwise` too many, makes gradients wrong where memory is shared, and fails the check. */
 struct qkv_op {
     const char *name;
     int inputs;
-    unsigned optional; /* bit i: input i may be NULL */
-    bool drops;        /* draws random numbers: gets a sub-stream of its own */
-    bool in_place;     /* the value of the result is that of input 0 */
-    bool lends;        /* backward does not read the result: the op that alone uses it may write over it */
-    unsigned takes; /* bit i: the result may be written over input i, which backward does not read either, and
-                       its gradient over that of the result */
-    bool cheap; /* to make from inputs that are kept: where tensors share memory, backward makes it again */
+    unsigned optional; /* inputs that may be NULL */
+    bool random;       /* draws random numbers: each node gets a stream of its own */
+
+    unsigned backward_reads; /* inputs and result whose values backward reads; `saved` is apart */
+    unsigned
+        elementwise; /* inputs of which element i alone affects element i of the result. Forward may write
+                                the result over such an input, and backward, unless it reads that input, the
+                                input's gradient over the result's. */
+    unsigned alias;  /* INPUT(0): the result is stored in the memory of input 0 (reshape, store_rows) */
+    bool recompute;  /* cheap: backward may compute the result again instead of keeping it */
+    unsigned weights_read; /* values that `weights` reads after forward */
 
     /* Sets y->shape, saved_count and scratch from inputs and options, or returns qkv_refuse(y, "..."). As the
      * samples, only in what qkv_op_rule gives. */
@@ -150,8 +165,8 @@ struct qkv_op {
     void (*forward)(struct qkv_tensor *y);
     void (*backward)(struct qkv_tensor *y); /* NULL: the op has no gradient */
 
-    /* Attention: all weights, sentence by sentence and head by head [Tq, Tk], made in the graph's arena where
-     * forward did not keep them as such; NULL when memory is out. */
+    /* Attention: all weights, sentence by sentence and head by head [Tq, Tk], computed into the graph's arena
+     * where forward did not keep them as such; NULL when memory is out. */
     const void *(*weights)(struct qkv_tensor *y);
     const struct qkv_sample *good, *bad;
 };

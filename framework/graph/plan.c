@@ -1,7 +1,143 @@
-/* Where the values and gradients of a graph stand whose tensors share memory. */
+/* Memory of the values and gradients of a graph whose tensors share memory (qkv_graph_share_memory).
+ *
+ * Three ways to share follow from the declarations of the ops (struct qkv_op):
+ *  - overwrite: the result of an elementwise op is written over an input that nothing else reads later;
+ *  - recompute: a value that is cheap to compute is dropped after its last use in forward and computed again in
+ *    backward, from inputs that are kept (Chen et al. 2016 do so with whole layers). Without gradients every
+ *    value is dropped after its last use;
+ *  - gradients: the memory of a gradient is free once the backward of its node has run. */
 #include "graph/graph.h"
 
-/* Memory for a gradient: working space that forward alone needed, as long as there is some, or new. */
+void qkv_graph_share_memory(struct qkv_graph *graph, bool share)
+{
+    QKV_BUG(graph->first, "qkv_graph_share_memory on a graph that already holds tensors: reset it first");
+    graph->shares_memory = share;
+}
+
+/* ---- slots ---- */
+
+/* Removes the smallest slot of at least `count` numbers from the list; NULL if there is none. */
+static struct qkv_slot *take_free_slot(struct qkv_slot **free_slots, int64_t count)
+{
+    struct qkv_slot **best = NULL;
+    for (struct qkv_slot **at = free_slots; *at; at = &(*at)->next_free)
+        if ((*at)->capacity >= count && (!best || (*at)->capacity < (*best)->capacity)) best = at;
+    struct qkv_slot *slot = best ? *best : NULL;
+    if (slot) *best = slot->next_free;
+    return slot;
+}
+
+static void free_slot(struct qkv_slot **free_slots, struct qkv_slot *slot)
+{
+    slot->next_free = *free_slots;
+    *free_slots = slot;
+}
+
+/* ---- what may share ---- */
+
+/* Without gradients, a value is needed until its last consumer has run forward. */
+static bool is_forward_only(const struct qkv_graph *graph)
+{
+    return !graph->planned->needs_gradient;
+}
+
+static unsigned backward_reads(const struct qkv_tensor *y)
+{
+    return y->needs_gradient ? y->graph->ops[y->op]->backward_reads : 0;
+}
+
+/* Whether y may be written over its i-th input: nothing reads that value after y has run. */
+static bool may_overwrite(const struct qkv_tensor *y, int i)
+{
+    const struct qkv_tensor *x = y->input[i];
+    const struct qkv_graph *graph = y->graph;
+    if (!x || !(graph->ops[y->op]->elementwise & QKV_INPUT(i)) || x->count != y->count) return false;
+    if (x->op == QKV_OP_leaf || graph->ops[x->op]->alias || x == graph->planned) return false;
+    if (x->consumers != 1 || x->needs_gradient != y->needs_gradient) return false;
+    if (is_forward_only(graph)) return true;
+    return !x->value_slot && !(backward_reads(x) & QKV_RESULT) && !(backward_reads(y) & QKV_INPUT(i));
+}
+
+static struct qkv_tensor *input_to_overwrite(const struct qkv_tensor *y)
+{
+    for (int i = 0; i < QKV_MAX_INPUTS; i++)
+        if (may_overwrite(y, i)) return y->input[i];
+    return NULL;
+}
+
+/* Whether the value of x needs its memory only until its last consumer has run forward: in a graph without
+ * gradients, or because backward can compute it again from inputs that are kept. */
+static bool is_temporary(const struct qkv_tensor *x)
+{
+    const struct qkv_graph *graph = x->graph;
+    if (x->is_aliased || x == graph->planned) return false;
+    if (is_forward_only(graph)) return true;
+    if (!graph->ops[x->op]->recompute || backward_reads(x) & QKV_RESULT) return false;
+    if (x->scratch_forward > x->scratch) return false; /* gradients are stored there during backward */
+    for (int i = 0; i < QKV_MAX_INPUTS; i++)
+        if (x->input[i] && x->input[i]->value_slot) return false;
+    return true;
+}
+
+/* ---- values, in the order of forward ---- */
+
+/* Stores x's value in a free slot or a new one. Recomputed values use a slot in backward in the opposite order,
+ * so each has it to itself from its first reader in backward to its last. */
+static void *assign_value_slot(struct qkv_tensor *x, struct qkv_slot **free_slots)
+{
+    x->keeps_no_value = true;
+    x->value_slot = take_free_slot(free_slots, x->count);
+    if (x->value_slot) return x->value_slot->memory;
+    x->value_slot = &x->own_value_slot;
+    x->own_value_slot.capacity = x->count;
+    return x->own_value_slot.memory = qkv_arena_allocate(&x->graph->arena, (size_t)x->count * x->graph->size);
+}
+
+/* Frees the slots of those inputs that y is the last to read. */
+static void free_value_slots(const struct qkv_tensor *y, struct qkv_slot **free_slots)
+{
+    for (int i = 0; i < QKV_MAX_INPUTS; i++) {
+        struct qkv_tensor *x = y->input[i];
+        bool seen = false;
+        for (int j = 0; j < i; j++) seen = seen || y->input[j] == x;
+        if (x && x->value_slot && x->last_consumer == y && !seen) free_slot(free_slots, x->value_slot);
+    }
+}
+
+/* Stores x's value in the memory of the input that it overwrites; x frees that slot instead of the input. */
+static void overwrite_input(struct qkv_tensor *x)
+{
+    x->value = x->overwrites->value;
+    x->overwrites->keeps_no_value = true;
+    if (!x->is_aliased && x != x->graph->planned) x->value_slot = x->overwrites->value_slot;
+    x->overwrites->value_slot = NULL;
+}
+
+static bool assign_values(struct qkv_graph *graph)
+{
+    struct qkv_slot *free_slots = NULL;
+    for (struct qkv_tensor *x = graph->first; x; x = x->next) {
+        if (x->op == QKV_OP_leaf) continue;
+        if (graph->ops[x->op]->alias)
+            x->value = x->input[0]->value;
+        else if ((x->overwrites = input_to_overwrite(x)))
+            overwrite_input(x);
+        else if (is_temporary(x))
+            x->value = assign_value_slot(x, &free_slots);
+        else
+            x->value = qkv_arena_allocate(&graph->arena, (size_t)x->count * graph->size);
+        if (!x->value) {
+            qkv_graph_fail(graph, "out of memory for a tensor of shape %s", qkv_shape_text(x->shape));
+            return false;
+        }
+        free_value_slots(x, &free_slots);
+    }
+    return true;
+}
+
+/* ---- gradients, in the order of backward ---- */
+
+/* Memory for a gradient: workspace that only forward needed, while there is any left, or new memory. */
 static void *gradient_memory(struct qkv_graph *graph, int64_t count)
 {
     enum { ALIGNED_NUMBERS = 16 };
@@ -12,158 +148,41 @@ static void *gradient_memory(struct qkv_graph *graph, int64_t count)
     return (char *)graph->scratch + (size_t)at * graph->size;
 }
 
-/* Takes the smallest piece that is large enough out of the list; NULL where none is. */
-static struct qkv_piece *take_spare(struct qkv_piece **spares, int64_t count)
+static bool needs_gradient_slot(const struct qkv_tensor *x)
 {
-    struct qkv_piece **best = NULL;
-    for (struct qkv_piece **at = spares; *at; at = &(*at)->next)
-        if ((*at)->count >= count && (!best || (*at)->count < (*best)->count)) best = at;
-    struct qkv_piece *piece = best ? *best : NULL;
-    if (piece) *best = piece->next;
-    return piece;
+    return x && x->needs_gradient && x->op != QKV_OP_leaf && !x->gradient_slot;
 }
 
-static void give_back(struct qkv_piece **spares, struct qkv_piece *piece)
+/* Returns false, with the graph's error set, when memory is out. */
+static bool assign_gradient_slot(struct qkv_tensor *x, struct qkv_slot **free_slots)
 {
-    piece->next = *spares;
-    *spares = piece;
-}
-
-/* Gives x a spare piece for its gradient, or new memory; false where there is none. */
-static bool give_piece(struct qkv_tensor *x, struct qkv_piece **spares)
-{
-    x->piece = take_spare(spares, x->count);
-    if (!x->piece) {
-        x->own.count = x->count;
-        x->own.memory = gradient_memory(x->graph, x->count);
-        x->piece = &x->own;
+    x->gradient_slot = take_free_slot(free_slots, x->count);
+    if (!x->gradient_slot) {
+        x->own_gradient_slot.capacity = x->count;
+        x->own_gradient_slot.memory = gradient_memory(x->graph, x->count);
+        x->gradient_slot = &x->own_gradient_slot;
     }
-    x->gradient = x->piece->memory;
+    x->gradient = x->gradient_slot->memory;
     if (!x->gradient)
         qkv_graph_fail(x->graph, "out of memory for a gradient of shape %s", qkv_shape_text(x->shape));
     return x->gradient != NULL;
 }
 
-void qkv_graph_share_memory(struct qkv_graph *graph, bool share)
-{
-    QKV_BUG(graph->first, "a graph that holds tensors cannot change where their gradients stand");
-    graph->shares = share;
-}
-
-static bool wants_piece(const struct qkv_tensor *x)
-{
-    return x && x->needs_gradient && x->op != QKV_OP_leaf && !x->piece;
-}
-
-/* Backward cannot begin at the result: each value goes when the last node that reads it has run. */
-static bool is_forward_only(const struct qkv_graph *graph)
-{
-    return !graph->planned->needs_gradient;
-}
-
-static bool may_be_taken(const struct qkv_tensor *x)
-{
-    const struct qkv_op *op = x->graph->ops[x->op];
-    if (is_forward_only(x->graph)) return !op->in_place && x != x->graph->planned;
-    return !x->lent && op->lends;
-}
-
-static struct qkv_tensor *input_to_take(const struct qkv_tensor *y)
-{
-    const struct qkv_op *const *ops = y->graph->ops;
-    for (int i = 0; i < QKV_MAX_INPUTS; i++) {
-        struct qkv_tensor *x = y->input[i];
-        if (!x || x->op == QKV_OP_leaf || !(ops[y->op]->takes >> i & 1) || !may_be_taken(x)) continue;
-        if (x->consumers == 1 && x->count == y->count && x->needs_gradient == y->needs_gradient) return x;
-    }
-    return NULL;
-}
-
-/* Whether x's value has its memory for a while only: in a graph that is forward only; else if backward makes
- * it again, because it is cheap to, and what it is made from is there. */
-static bool is_lent(const struct qkv_tensor *x)
-{
-    const struct qkv_graph *graph = x->graph;
-    if (x->aliased || x == graph->planned) return false;
-    if (is_forward_only(graph)) return true;
-    if (!graph->ops[x->op]->cheap) return false;
-    for (int i = 0; i < QKV_MAX_INPUTS; i++)
-        if (x->input[i] && x->input[i]->lent) return false;
-    return true;
-}
-
-/* Where the value of such a tensor stands: in memory of one before it that forward has no more use for.
- * The tensors that backward makes again meet in the same memory in the opposite order, so that each has it to
- * itself from the first time that it is read there to the last. (Chen et al. 2016 do so with whole layers.)
- */
-static void *lend_memory(struct qkv_tensor *x, struct qkv_piece **spares)
-{
-    x->lent = take_spare(spares, x->count);
-    if (x->lent) return x->lent->memory;
-    x->lent = &x->room;
-    x->room.count = x->count;
-    return x->room.memory = qkv_arena_allocate(&x->graph->arena, (size_t)x->count * x->graph->size);
-}
-
-/* Memory of inputs that no later node reads. */
-static void return_memory(const struct qkv_tensor *y, struct qkv_piece **spares)
-{
-    for (int i = 0; i < QKV_MAX_INPUTS; i++) {
-        struct qkv_tensor *x = y->input[i];
-        bool again = false;
-        for (int j = 0; j < i; j++) again = again || y->input[j] == x;
-        if (x && x->lent && x->last_consumer == y && !again) give_back(spares, x->lent);
-    }
-}
-
-/* Gives x the memory of the input that it takes, to return it in its place. */
-static void write_over(struct qkv_tensor *x)
-{
-    x->value = x->over->value;
-    if (!x->aliased && x != x->graph->planned) x->lent = x->over->lent;
-    x->over->lent = NULL;
-}
-
-/* Goes through the graph as forward will. */
-static bool give_values(struct qkv_graph *graph)
-{
-    struct qkv_piece *spares = NULL;
-    for (struct qkv_tensor *x = graph->first; x; x = x->next) {
-        if (x->op == QKV_OP_leaf) continue;
-        if (graph->ops[x->op]->in_place)
-            x->value = x->input[0]->value;
-        else if ((x->over = input_to_take(x)))
-            write_over(x);
-        else if (is_lent(x))
-            x->value = lend_memory(x, &spares);
-        else
-            x->value = qkv_arena_allocate(&graph->arena, (size_t)x->count * graph->size);
-        if (!x->value) {
-            qkv_graph_fail(graph, "out of memory for a tensor of shape %s", qkv_shape_text(x->shape));
-            return false;
-        }
-        return_memory(x, &spares);
-    }
-    return true;
-}
-
-/* Goes through the graph as backward will: a node's inputs get memory before it runs, its own is spare
- * afterwards, or is that of the input whose value it has written over. */
 void qkv_graph_plan(struct qkv_graph *graph, struct qkv_tensor *y)
 {
-    struct qkv_piece *spares = NULL;
-    if (graph->failed || !y || !graph->shares) return;
-    QKV_BUG(graph->planned, "a graph is planned twice");
+    struct qkv_slot *free_slots = NULL;
+    if (graph->failed || !y || !graph->shares_memory) return;
+    QKV_BUG(graph->planned, "qkv_graph_plan was called twice on the same graph");
     graph->planned = y;
-    if (!give_values(graph) || (wants_piece(y) && !give_piece(y, &spares))) return;
+    if (!assign_values(graph) || (needs_gradient_slot(y) && !assign_gradient_slot(y, &free_slots))) return;
     for (struct qkv_tensor *x = y; x; x = x->previous) {
-        if (!x->piece) continue;
-        if (x->over) {
-            x->over->piece = x->piece;
-            x->over->gradient = x->gradient;
+        if (!x->gradient_slot) continue;
+        if (x->overwrites) {
+            x->overwrites->gradient_slot = x->gradient_slot;
+            x->overwrites->gradient = x->gradient;
         }
         for (int i = 0; i < QKV_MAX_INPUTS; i++)
-            if (wants_piece(x->input[i]) && !give_piece(x->input[i], &spares)) return;
-        if (!x->over) give_back(&spares, x->piece);
+            if (needs_gradient_slot(x->input[i]) && !assign_gradient_slot(x->input[i], &free_slots)) return;
+        if (!x->overwrites) free_slot(&free_slots, x->gradient_slot);
     }
 }

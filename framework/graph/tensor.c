@@ -70,6 +70,14 @@ double qkv_tensor_scalar(const struct qkv_tensor *tensor)
 
 /* ---- results beside the value ---- */
 
+/* Whether forward has left all these values in their memory; see qkv_graph_share_memory. */
+static bool keeps_values(const struct qkv_tensor *y, unsigned values)
+{
+    for (int i = 0; i < QKV_MAX_INPUTS; i++)
+        if (values & QKV_INPUT(i) && y->input[i] && y->input[i]->keeps_no_value) return false;
+    return !(values & QKV_RESULT && y->keeps_no_value);
+}
+
 const void *qkv_attention_weights_of(const struct qkv_tensor *attention, int64_t sentence, int64_t head,
                                      int64_t *rows, int64_t *columns)
 {
@@ -88,7 +96,8 @@ const void *qkv_attention_weights_of(const struct qkv_tensor *attention, int64_t
         *columns = qkv_segment_length(&options->keys, s, key_rows);
         at += (s < sentence ? options->heads : head) * *rows * *columns;
     }
-    /* Weights that are made on demand are kept beside the node, which looks the same from outside. */
+    if (!keeps_values(attention, rule->weights_read)) return NULL;
+    /* Weights that are computed on demand are cached in the node, which looks the same from outside. */
     const char *weights = rule->weights((struct qkv_tensor *)(uintptr_t)attention);
     return weights ? weights + (size_t)at * attention->graph->size : NULL;
 }

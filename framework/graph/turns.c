@@ -32,10 +32,10 @@ void qkv_turns_reset(struct qkv_turns *turns)
     for (int64_t i = 0; i < turns->count; i++) atomic_store(&turns->next[i], 0);
 }
 
-void qkv_graph_take_turns(struct qkv_graph *graph, struct qkv_turns *turns, int number)
+void qkv_graph_take_turns(struct qkv_graph *graph, struct qkv_turns *turns, int turn)
 {
     graph->turns = turns;
-    graph->number = number;
+    graph->turn = turn;
 }
 
 static void wait_for(const struct qkv_graph *graph, int64_t parameter)
@@ -44,13 +44,13 @@ static void wait_for(const struct qkv_graph *graph, int64_t parameter)
         SPINS = 2000
     }; /* longer than an op of the other graph is late, shorter than a thread's time slice */
     atomic_int *next = &graph->turns->next[parameter];
-    for (int spins = 0; atomic_load_explicit(next, memory_order_acquire) != graph->number; spins++)
+    for (int spins = 0; atomic_load_explicit(next, memory_order_acquire) != graph->turn; spins++)
         if (spins > SPINS) sched_yield();
 }
 
 static void pass(const struct qkv_graph *graph, int64_t parameter)
 {
-    atomic_store_explicit(&graph->turns->next[parameter], graph->number + 1, memory_order_release);
+    atomic_store_explicit(&graph->turns->next[parameter], graph->turn + 1, memory_order_release);
 }
 
 void qkv_turns_before(const struct qkv_tensor *y)
@@ -65,18 +65,18 @@ void qkv_turns_after(const struct qkv_tensor *y)
 {
     for (int i = 0; y->graph->turns && i < QKV_MAX_INPUTS; i++) {
         struct qkv_tensor *x = y->input[i];
-        if (!x || !x->parameter || !x->needs_gradient || x->first_consumer != y || x->passed) continue;
-        x->passed = true;
+        if (!x || !x->parameter || !x->needs_gradient || x->first_consumer != y || x->turn_done) continue;
+        x->turn_done = true;
         pass(y->graph, x->parameter->index);
     }
 }
 
 void qkv_graph_pass_turns(struct qkv_graph *graph)
 {
-    if (graph->passed) return;
-    graph->passed = true;
+    if (graph->turns_done) return;
+    graph->turns_done = true;
     for (int64_t i = 0; graph->turns && i < graph->turns->count; i++) {
-        if (graph->leaf && graph->leaf[i] && graph->leaf[i]->passed) continue;
+        if (graph->leaf && graph->leaf[i] && graph->leaf[i]->turn_done) continue;
         wait_for(graph, i);
         pass(graph, i);
     }

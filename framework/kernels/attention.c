@@ -211,6 +211,8 @@ static const struct qkv_sample attention_bad[] = {
      .message = "mask is [3, 2], but segment 0 has 3 queries and 3 keys"},
     {0},
 };
-OP(attention, .inputs = 5, .optional = 8 | 16, .drops = true, .shape = RULE(attention_shape),
+OP(attention, .inputs = 5, .optional = INPUT(3) | INPUT(4), .random = true,
+   .backward_reads = INPUT(0) | INPUT(1) | INPUT(2) | INPUT(3) | INPUT(4) | RESULT,
+   .weights_read = INPUT(0) | INPUT(1) | INPUT(3) | INPUT(4), .shape = RULE(attention_shape),
    .forward = attention_forward, .backward = attention_backward, .weights = attention_weights_made,
    .good = RULE(attention_good), .bad = RULE(attention_bad));

@@ -144,9 +144,10 @@ static const struct qkv_sample attention_scores_bad[] = {
      .message = "attention by distance needs no more queries than keys, but segment 0 has 2 and 1"},
     {0},
 };
-OP(attention_scores, .inputs = 3, .optional = 4, .shape = RULE(attention_scores_shape),
-   .forward = attention_scores_forward, .backward = attention_scores_backward,
-   .good = RULE(attention_scores_good), .bad = RULE(attention_scores_bad));
+OP(attention_scores, .inputs = 3, .optional = INPUT(2), .backward_reads = INPUT(0) | INPUT(1),
+   .shape = RULE(attention_scores_shape), .forward = attention_scores_forward,
+   .backward = attention_scores_backward, .good = RULE(attention_scores_good),
+   .bad = RULE(attention_scores_bad));
 
 /* ---- attention_weights: w = softmax of each row over its visible keys;  ds = w (dw - sum(dw w)) ---- */
 
@@ -254,9 +255,10 @@ static const struct qkv_sample attention_weights_bad[] = {
      .message = "the mask must not need a gradient"},
     {0},
 };
-OP(attention_weights, .inputs = 2, .optional = 2, .shape = RULE(attention_weights_shape),
-   .forward = attention_weights_forward, .backward = attention_weights_backward, .weights = value_of_block,
-   .good = RULE(attention_weights_good), .bad = RULE(attention_weights_bad));
+OP(attention_weights, .inputs = 2, .optional = INPUT(1), .backward_reads = RESULT, .weights_read = RESULT,
+   .shape = RULE(attention_weights_shape), .forward = attention_weights_forward,
+   .backward = attention_weights_backward, .weights = value_of_block, .good = RULE(attention_weights_good),
+   .bad = RULE(attention_weights_bad));
 
 /* ---- attention_mix: o_i = sum_j w_ij v_j;  dw_ij += do_i . v_j, dv_j += w_ij do_i ---- */
 
@@ -336,5 +338,6 @@ static const struct qkv_sample attention_mix_bad[] = {
      .message = "segment 2 of keys is rows 5 to 7"},
     {0},
 };
-OP(attention_mix, .inputs = 2, .shape = RULE(attention_mix_shape), .forward = attention_mix_forward,
-   .backward = attention_mix_backward, .good = RULE(attention_mix_good), .bad = RULE(attention_mix_bad));
+OP(attention_mix, .inputs = 2, .backward_reads = INPUT(0) | INPUT(1), .shape = RULE(attention_mix_shape),
+   .forward = attention_mix_forward, .backward = attention_mix_backward, .good = RULE(attention_mix_good),
+   .bad = RULE(attention_mix_bad));

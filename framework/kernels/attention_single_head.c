@@ -119,9 +119,10 @@ static const struct qkv_sample attention_additive_bad[] = {
      .message = "segment 2 of keys is rows 5 to 7, but there are 7 rows"},
     {0},
 };
-OP(attention_additive, .inputs = 3, .shape = RULE(attention_additive_shape),
-   .forward = attention_additive_forward, .backward = attention_additive_backward,
-   .good = RULE(attention_additive_good), .bad = RULE(attention_additive_bad));
+OP(attention_additive, .inputs = 3, .backward_reads = INPUT(0) | INPUT(1) | INPUT(2),
+   .shape = RULE(attention_additive_shape), .forward = attention_additive_forward,
+   .backward = attention_additive_backward, .good = RULE(attention_additive_good),
+   .bad = RULE(attention_additive_bad));
 
 /* ---- attention_local: with p = Tk center_i, keys j with |j - p| <= D, sigma = D / 2:
  *     a = softmax of the scores of those keys, g_j = exp(-(j - p)^2 / (2 sigma^2)), w = a g
@@ -234,7 +235,8 @@ static const struct qkv_sample attention_local_bad[] = {
     {"whole", {IN(15), IN(6, 1)}, .options = WITH(.heads = 1), .message = "needs query and key segments"},
     {0},
 };
-OP(attention_local, .inputs = 2, .shape = RULE(attention_local_shape), .forward = attention_local_forward,
+OP(attention_local, .inputs = 2, .backward_reads = INPUT(1) | RESULT, .weights_read = RESULT,
+   .shape = RULE(attention_local_shape), .forward = attention_local_forward,
    .backward = attention_local_backward, .weights = value_of_block, .good = RULE(attention_local_good),
    .bad = RULE(attention_local_bad));
 
@@ -284,6 +286,6 @@ static const struct qkv_sample attention_arrange_bad[] = {
      .message = "input is [7, 2], but must have 1 axis"},
     {0},
 };
-OP(attention_arrange, .inputs = 1, .shape = RULE(attention_arrange_shape),
+OP(attention_arrange, .inputs = 1, .weights_read = RESULT, .shape = RULE(attention_arrange_shape),
    .forward = attention_arrange_forward, .backward = attention_arrange_backward, .weights = value_of_block,
    .good = RULE(attention_arrange_good), .bad = RULE(attention_arrange_bad));

@@ -23,7 +23,7 @@ static inline struct dropper dropper_of(const struct qkv_tensor *y)
     return (struct dropper){
         .key = {(uint32_t)random->seed, (uint32_t)(random->seed >> 32)},
         .step = random->step,
-        .stream = QKV_STREAM_DROPOUT | y->ordinal << 8,
+        .stream = QKV_STREAM_DROPOUT | y->dropout_index << 8,
         .threshold = threshold,
         .factor = (real)(65536.0 / (65536.0 - (double)(threshold < 65536 ? threshold : 65535))),
     };

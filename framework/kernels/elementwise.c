@@ -42,7 +42,7 @@ static void add_backward(struct qkv_tensor *y)
     }
 }
 
-OP(add, .inputs = 2, .lends = true, .takes = 1 | 2, .shape = RULE(pair_shape), .forward = add_forward,
+OP(add, .inputs = 2, .elementwise = INPUT(0) | INPUT(1), .shape = RULE(pair_shape), .forward = add_forward,
    .backward = add_backward, .good = RULE(pair_good), .bad = RULE(pair_bad));
 
 /* ---- subtract: da += dy, db -= dy ---- */
@@ -65,7 +65,7 @@ static void subtract_backward(struct qkv_tensor *y)
         for (int64_t i = 0; i < y->count; i++) db[i] -= dy[i];
 }
 
-OP(subtract, .inputs = 2, .lends = true, .shape = RULE(pair_shape), .forward = subtract_forward,
+OP(subtract, .inputs = 2, .elementwise = INPUT(0), .shape = RULE(pair_shape), .forward = subtract_forward,
    .backward = subtract_backward, .good = RULE(pair_good), .bad = RULE(pair_bad));
 
 /* ---- multiply: da += dy b, db += dy a ---- */
@@ -88,8 +88,9 @@ static void multiply_backward(struct qkv_tensor *y)
     }
 }
 
-OP(multiply, .inputs = 2, .shape = RULE(pair_shape), .forward = multiply_forward,
-   .backward = multiply_backward, .good = RULE(pair_good), .bad = RULE(pair_bad));
+OP(multiply, .inputs = 2, .backward_reads = INPUT(0) | INPUT(1), .elementwise = INPUT(0) | INPUT(1),
+   .shape = RULE(pair_shape), .forward = multiply_forward, .backward = multiply_backward,
+   .good = RULE(pair_good), .bad = RULE(pair_bad));
 
 /* ---- scale: dx += factor dy ---- */
 
@@ -118,7 +119,7 @@ static const struct qkv_sample scale_good[] = {
     {0},
 };
 static const struct qkv_sample none_bad[] = {{0}};
-OP(scale, .inputs = 1, .lends = true, .takes = 1, .shape = RULE(same_as_input), .forward = scale_forward,
+OP(scale, .inputs = 1, .elementwise = INPUT(0), .shape = RULE(same_as_input), .forward = scale_forward,
    .backward = scale_backward, .good = RULE(scale_good), .bad = RULE(none_bad));
 
 /* ---- add_row: dx += dy, drow += sum of the rows of dy ---- */
@@ -161,12 +162,12 @@ static const struct qkv_sample add_row_bad[] = {
     {"a matrix", {IN(3, 5), IN(1, 5)}, .message = "row is [1, 5], but must be [5]"},
     {0},
 };
-OP(add_row, .inputs = 2, .lends = true, .shape = RULE(add_row_shape), .forward = add_row_forward,
+OP(add_row, .inputs = 2, .elementwise = INPUT(0), .shape = RULE(add_row_shape), .forward = add_row_forward,
    .backward = add_row_backward, .good = RULE(add_row_good), .bad = RULE(add_row_bad));
 
 /* ---- functions of one number: dx += dy f'(x) ----
- * UNARY(name, samples, takes, value, derivative): `x` is the input, `f` the result. A derivative that uses f
- * alone lets the op take its input. */
+ * UNARY(name, samples, reads, value, derivative): `x` is the input, `f` the result. `reads` says which of them
+ * the derivative uses: one that uses f alone lets the result overwrite the input. */
 
 static const struct qkv_sample unary_good[] = {
     {"matrix", {IN(3, 5)}},
@@ -180,7 +181,7 @@ static const struct qkv_sample positive_good[] = {
     {0},
 };
 
-#define UNARY(title, samples, taken, value_of, derivative_of)                                                \
+#define UNARY(title, samples, reads, value_of, derivative_of)                                                \
     static void title##_forward(struct qkv_tensor *y)                                                        \
     {                                                                                                        \
         const real *from = y->input[0]->value;                                                               \
@@ -204,8 +205,9 @@ static const struct qkv_sample positive_good[] = {
             dx[i] = before + dy[i] * (derivative_of);                                                        \
         }                                                                                                    \
     }                                                                                                        \
-    OP(title, .inputs = 1, .takes = taken, .shape = RULE(same_as_input), .forward = title##_forward,         \
-       .backward = title##_backward, .good = RULE(samples), .bad = RULE(none_bad))
+    OP(title, .inputs = 1, .backward_reads = (reads), .elementwise = INPUT(0), .shape = RULE(same_as_input), \
+       .forward = title##_forward, .backward = title##_backward, .good = RULE(samples),                      \
+       .bad = RULE(none_bad))
 
 /* Phi(x), the normal distribution function; erfc keeps the digits that 1 + erf loses for negative x. */
 static inline real normal_cdf(real x)
@@ -240,14 +242,14 @@ static inline real silu_derivative(real x)
     return s * (1 + x * (1 - s));
 }
 
-UNARY(relu, unary_good, 1, x > 0 ? x : 0, (real)(f > 0));
-UNARY(gelu, unary_good, 0, x *normal_cdf(x), gelu_derivative(x));
-UNARY(gelu_tanh, unary_good, 0, x *fast_sigmoid(gelu_inner(x)), gelu_tanh_derivative(x));
-UNARY(silu, unary_good, 0, x *fast_sigmoid(x), silu_derivative(x));
-UNARY(tanh, unary_good, 1, fast_tanh(x), 1 - f * f);
-UNARY(sigmoid, unary_good, 1, fast_sigmoid(x), f *(1 - f));
-UNARY(exp, unary_good, 1, fast_exp(x), f);
-UNARY(log, positive_good, 0, REAL(log)(x), 1 / x);
+UNARY(relu, unary_good, RESULT, x > 0 ? x : 0, (real)(f > 0));
+UNARY(gelu, unary_good, INPUT(0), x *normal_cdf(x), gelu_derivative(x));
+UNARY(gelu_tanh, unary_good, INPUT(0), x *fast_sigmoid(gelu_inner(x)), gelu_tanh_derivative(x));
+UNARY(silu, unary_good, INPUT(0), x *fast_sigmoid(x), silu_derivative(x));
+UNARY(tanh, unary_good, RESULT, fast_tanh(x), 1 - f * f);
+UNARY(sigmoid, unary_good, RESULT, fast_sigmoid(x), f *(1 - f));
+UNARY(exp, unary_good, RESULT, fast_exp(x), f);
+UNARY(log, positive_good, INPUT(0), REAL(log)(x), 1 / x);
 
 /* ---- dropout: y = mask / (1 - rate) x ---- */
 
@@ -333,6 +335,6 @@ static const struct qkv_sample dropout_bad[] = {
     {"negative", {IN(2)}, .options = WITH(.rate = -0.1), .message = "the rate is -0.1"},
     {0},
 };
-OP(dropout, .inputs = 1, .drops = true, .lends = true, .takes = 1, .shape = RULE(dropout_shape),
+OP(dropout, .inputs = 1, .random = true, .elementwise = INPUT(0), .shape = RULE(dropout_shape),
    .forward = dropout_forward, .backward = dropout_backward, .good = RULE(dropout_good),
    .bad = RULE(dropout_bad));

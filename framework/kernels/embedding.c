@@ -76,7 +76,7 @@ static const struct qkv_sample embedding_bad[] = {
      .message = "table is [3], but must have 2 axes"},
     {0},
 };
-OP(embedding, .inputs = 1, .lends = true, .shape = RULE(embedding_shape), .forward = embedding_forward,
+OP(embedding, .inputs = 1, .shape = RULE(embedding_shape), .forward = embedding_forward,
    .backward = embedding_backward, .good = RULE(embedding_good), .bad = RULE(embedding_bad));
 
 /* ---- gather_rows: y[i] = x[row[i]];  dx[row[i]] += dy[i] ---- */
@@ -107,7 +107,7 @@ static const struct qkv_sample gather_rows_bad[] = {
      .message = "row 3 is 3, but must lie in 0 to 2"},
     {0},
 };
-OP(gather_rows, .inputs = 1, .lends = true, .shape = RULE(gather_rows_shape), .forward = gather_rows_forward,
+OP(gather_rows, .inputs = 1, .shape = RULE(gather_rows_shape), .forward = gather_rows_forward,
    .backward = gather_rows_backward, .good = RULE(gather_rows_good), .bad = RULE(gather_rows_bad));
 
 /* ---- scatter_rows: y[number[i]] += x[i];  dx[i] += dy[number[i]] ---- */
@@ -147,9 +147,8 @@ static const struct qkv_sample scatter_rows_bad[] = {
      .message = "row 3 is 3, but must lie in 0 to 2"},
     {0},
 };
-OP(scatter_rows, .inputs = 1, .lends = true, .shape = RULE(scatter_rows_shape),
-   .forward = scatter_rows_forward, .backward = scatter_rows_backward, .good = RULE(scatter_rows_good),
-   .bad = RULE(scatter_rows_bad));
+OP(scatter_rows, .inputs = 1, .shape = RULE(scatter_rows_shape), .forward = scatter_rows_forward,
+   .backward = scatter_rows_backward, .good = RULE(scatter_rows_good), .bad = RULE(scatter_rows_bad));
 
 /* ---- add_positions: y = x + table[first + row within its segment];  dx += dy, dtable likewise ---- */
 
@@ -230,7 +229,7 @@ static const struct qkv_sample add_positions_bad[] = {
     {"width", {IN(6, 2), IN(9, 3)}, .message = "input is [6, 2], but table is [9, 3]"},
     {0},
 };
-OP(add_positions, .inputs = 2, .lends = true, .takes = 1, .shape = RULE(add_positions_shape),
+OP(add_positions, .inputs = 2, .elementwise = INPUT(0), .shape = RULE(add_positions_shape),
    .forward = add_positions_forward, .backward = add_positions_backward, .good = RULE(add_positions_good),
    .bad = RULE(add_positions_bad));
 
@@ -329,8 +328,8 @@ static const struct qkv_sample rotate_bad[] = {
     {"learned", {IN(3, 4), IN(3, 4)}, .message = "the table must not need a gradient"},
     {0},
 };
-OP(rotate, .inputs = 2, .shape = RULE(rotate_shape), .forward = rotate_forward, .backward = rotate_backward,
-   .good = RULE(rotate_good), .bad = RULE(rotate_bad));
+OP(rotate, .inputs = 2, .backward_reads = INPUT(1), .shape = RULE(rotate_shape), .forward = rotate_forward,
+   .backward = rotate_backward, .good = RULE(rotate_good), .bad = RULE(rotate_bad));
 
 /* ---- store_rows: target[number[i]] = x[i], in place ---- */
 
@@ -369,5 +368,5 @@ static const struct qkv_sample store_rows_bad[] = {
      .message = "row 0 is 2, but must lie in 0 to 1"},
     {0},
 };
-OP(store_rows, .inputs = 2, .in_place = true, .shape = RULE(store_rows_shape), .forward = store_rows_forward,
+OP(store_rows, .inputs = 2, .alias = INPUT(0), .shape = RULE(store_rows_shape), .forward = store_rows_forward,
    .good = RULE(store_rows_good), .bad = RULE(store_rows_bad));

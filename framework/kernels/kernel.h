@@ -10,10 +10,11 @@
  *     static const struct qkv_sample relu_good[] = {...}, relu_bad[] = {...};
  *     OP(relu, .inputs = 1, .shape = RULE(relu_shape), ...)
  *
- * and one row in qkv/ops.def. An op that `takes` an input works also where result and input are the same
- * memory, and likewise their gradients: its loops go number by number, marked `#pragma omp simd`. Loops are
- * plain C for the compiler to vectorise: no intrinsics (but one instruction in dropout.c), so that every
- * machine takes the same path; `#pragma omp simd reduction` marks the sums that may be reordered. */
+ * and one row in qkv/ops.def. The declarations in OP(...) (backward_reads, elementwise, alias, recompute) are
+ * explained at struct qkv_op. An op that is `elementwise` in an input also works in place: its loops go
+ * element by element, marked `#pragma omp simd`. Loops are plain C for the compiler to vectorise: no
+ * intrinsics (but one instruction in dropout.c), so that every machine takes the same path; `#pragma omp simd
+ * reduction` marks the sums that may be reordered. */
 #ifndef QKV_KERNELS_KERNEL_H
 #define QKV_KERNELS_KERNEL_H
 
@@ -39,6 +40,10 @@ typedef double real;
 #define OP(title, ...)                                                                                       \
     extern const struct qkv_op VARIANT(qkv_op_, title);                                                      \
     const struct qkv_op VARIANT(qkv_op_, title) = {.name = #title, __VA_ARGS__}
+
+/* Short names for the declarations: .backward_reads = INPUT(0) | RESULT. */
+#define INPUT(i) QKV_INPUT(i)
+#define RESULT   QKV_RESULT
 
 /* Code that is large and called from several places: once a file, whatever the compiler thinks. There are
  * five variants of each file. */

@@ -90,8 +90,9 @@ static const struct qkv_sample matmul_bad[] = {
     {"leading", {IN(2, 3, 4), IN(3, 4, 2)}, .message = "their leading axes differ"},
     {0},
 };
-OP(matmul, .inputs = 2, .lends = true, .shape = RULE(matmul_shape), .forward = matmul_forward,
-   .backward = matmul_backward, .good = RULE(matmul_good), .bad = RULE(matmul_bad));
+OP(matmul, .inputs = 2, .backward_reads = INPUT(0) | INPUT(1), .shape = RULE(matmul_shape),
+   .forward = matmul_forward, .backward = matmul_backward, .good = RULE(matmul_good),
+   .bad = RULE(matmul_bad));
 
 /* ---- linear: y = x W' + b;  dx = dy W'^T, dW' = x^T dy, db = sum of the rows of dy ---- */
 
@@ -171,5 +172,6 @@ static const struct qkv_sample linear_bad[] = {
     {"no weight", {IN(3, 4)}, .message = "input 2 is NULL"},
     {0},
 };
-OP(linear, .inputs = 3, .optional = 4, .lends = true, .shape = RULE(linear_shape), .forward = linear_forward,
-   .backward = linear_backward, .good = RULE(linear_good), .bad = RULE(linear_bad));
+OP(linear, .inputs = 3, .optional = INPUT(2), .backward_reads = INPUT(0) | INPUT(1),
+   .shape = RULE(linear_shape), .forward = linear_forward, .backward = linear_backward,
+   .good = RULE(linear_good), .bad = RULE(linear_bad));

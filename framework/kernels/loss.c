@@ -374,6 +374,6 @@ static const struct qkv_sample linear_cross_entropy_bad[] = {
      .message = "label 0 is 2, but must lie in 0 to 1"},
     {0},
 };
-OP(linear_cross_entropy, .inputs = 3, .optional = 4, .shape = RULE(linear_cross_entropy_shape),
+OP(linear_cross_entropy, .inputs = 3, .optional = INPUT(2), .shape = RULE(linear_cross_entropy_shape),
    .forward = linear_cross_entropy_forward, .backward = linear_cross_entropy_backward,
    .good = RULE(linear_cross_entropy_good), .bad = RULE(linear_cross_entropy_bad));

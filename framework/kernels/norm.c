@@ -103,8 +103,9 @@ static const struct qkv_sample layer_norm_bad[] = {
     {"epsilon", {IN(3, 5), IN(5), IN(5)}, .options = WITH(.epsilon = -1), .message = "epsilon is -1"},
     {0},
 };
-OP(layer_norm, .inputs = 3, .cheap = true, .shape = RULE(layer_norm_shape), .forward = layer_norm_forward,
-   .backward = layer_norm_backward, .good = RULE(layer_norm_good), .bad = RULE(layer_norm_bad));
+OP(layer_norm, .inputs = 3, .backward_reads = INPUT(0) | INPUT(1), .recompute = true,
+   .shape = RULE(layer_norm_shape), .forward = layer_norm_forward, .backward = layer_norm_backward,
+   .good = RULE(layer_norm_good), .bad = RULE(layer_norm_bad));
 
 /* ---- rms_norm: y = x r gain, r = 1 / sqrt(mean(x^2) + epsilon)
  * with g = dy gain:  dx = r (g - x r^2 mean(g x)), dgain += dy x r.  saved: r of each row ---- */
@@ -158,5 +159,6 @@ static const struct qkv_sample rms_norm_bad[] = {
     {"gain", {IN(3, 5), IN(3)}, .message = "gain is [3], but must be [5]"},
     {0},
 };
-OP(rms_norm, .inputs = 2, .cheap = true, .shape = RULE(rms_norm_shape), .forward = rms_norm_forward,
-   .backward = rms_norm_backward, .good = RULE(rms_norm_good), .bad = RULE(rms_norm_bad));
+OP(rms_norm, .inputs = 2, .backward_reads = INPUT(0) | INPUT(1), .recompute = true,
+   .shape = RULE(rms_norm_shape), .forward = rms_norm_forward, .backward = rms_norm_backward,
+   .good = RULE(rms_norm_good), .bad = RULE(rms_norm_bad));

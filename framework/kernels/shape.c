@@ -62,7 +62,7 @@ static const struct qkv_sample reshape_bad[] = {
      .message = "input is [3, 4], which cannot become [3, 5]"},
     {0},
 };
-OP(reshape, .inputs = 1, .in_place = true, .shape = RULE(reshape_shape), .forward = reshape_forward,
+OP(reshape, .inputs = 1, .alias = INPUT(0), .shape = RULE(reshape_shape), .forward = reshape_forward,
    .backward = reshape_backward, .good = RULE(reshape_good), .bad = RULE(reshape_bad));
 
 /* ---- permute: y[.., i_p(k), ..] = x[.., i_k, ..] ---- */
@@ -205,8 +205,8 @@ static const struct qkv_sample concat_bad[] = {
     {"axis", {IN(2, 3), IN(2, 3)}, .options = WITH(.axis = 2), .message = "axis is 2, but input is [2, 3]"},
     {0},
 };
-OP(concat, .inputs = 2, .lends = true, .shape = RULE(concat_shape), .forward = concat_forward,
-   .backward = concat_backward, .good = RULE(concat_good), .bad = RULE(concat_bad));
+OP(concat, .inputs = 2, .shape = RULE(concat_shape), .forward = concat_forward, .backward = concat_backward,
+   .good = RULE(concat_good), .bad = RULE(concat_bad));
 
 /* ---- slice ---- */
 
@@ -256,8 +256,8 @@ static const struct qkv_sample slice_bad[] = {
      .message = "elements 5 to 7 of axis 1 are asked for, but input is [3, 7]"},
     {0},
 };
-OP(slice, .inputs = 1, .lends = true, .shape = RULE(slice_shape), .forward = slice_forward,
-   .backward = slice_backward, .good = RULE(slice_good), .bad = RULE(slice_bad));
+OP(slice, .inputs = 1, .shape = RULE(slice_shape), .forward = slice_forward, .backward = slice_backward,
+   .good = RULE(slice_good), .bad = RULE(slice_bad));
 
 /* ---- sum, mean: y = factor sum(x);  dx += factor dy, along the axis ---- */
 

@@ -85,7 +85,7 @@ static void softmax_backward(struct qkv_tensor *y)
     }
 }
 
-OP(softmax, .inputs = 1, .shape = RULE(same_as_input), .forward = softmax_forward,
+OP(softmax, .inputs = 1, .backward_reads = RESULT, .shape = RULE(same_as_input), .forward = softmax_forward,
    .backward = softmax_backward, .good = RULE(rows_good), .bad = RULE(none_bad));
 
 /* ---- log_softmax: y = x - log sum e^x;  dx = dy - e^y sum(dy) ---- */
@@ -113,8 +113,9 @@ static void log_softmax_backward(struct qkv_tensor *y)
     }
 }
 
-OP(log_softmax, .inputs = 1, .shape = RULE(same_as_input), .forward = log_softmax_forward,
-   .backward = log_softmax_backward, .good = RULE(rows_good), .bad = RULE(none_bad));
+OP(log_softmax, .inputs = 1, .backward_reads = RESULT, .shape = RULE(same_as_input),
+   .forward = log_softmax_forward, .backward = log_softmax_backward, .good = RULE(rows_good),
+   .bad = RULE(none_bad));
 
 /* ---- log_sum_exp: y = log sum e^x;  dx = e^(x - y) dy ---- */
 
@@ -149,8 +150,9 @@ static void log_sum_exp_backward(struct qkv_tensor *y)
     }
 }
 
-OP(log_sum_exp, .inputs = 1, .shape = RULE(log_sum_exp_shape), .forward = log_sum_exp_forward,
-   .backward = log_sum_exp_backward, .good = RULE(rows_good), .bad = RULE(none_bad));
+OP(log_sum_exp, .inputs = 1, .backward_reads = INPUT(0) | RESULT, .shape = RULE(log_sum_exp_shape),
+   .forward = log_sum_exp_forward, .backward = log_sum_exp_backward, .good = RULE(rows_good),
+   .bad = RULE(none_bad));
 
 /* ---- peaks: y = the greatest of each run;  dx = dy of the run at its greatest ---- */
 
@@ -201,8 +203,9 @@ static const struct qkv_sample group_max_good[] = {
     {"four axes", {IN(2, 1, 2, 4)}},
     {0},
 };
-OP(group_max, .inputs = 1, .shape = RULE(group_max_shape), .forward = group_max_forward,
-   .backward = group_max_backward, .good = RULE(group_max_good), .bad = RULE(none_bad));
+OP(group_max, .inputs = 1, .backward_reads = INPUT(0) | RESULT, .shape = RULE(group_max_shape),
+   .forward = group_max_forward, .backward = group_max_backward, .good = RULE(group_max_good),
+   .bad = RULE(none_bad));
 
 /* ---- segment_softmax: softmax per column, over the rows of a segment; rows outside all segments are 0 ----
  */
@@ -266,6 +269,6 @@ static const struct qkv_sample segment_softmax_bad[] = {
     {"a vector", {IN(5)}, .message = "input is [5], but must have 2 axes"},
     {0},
 };
-OP(segment_softmax, .inputs = 1, .shape = RULE(segment_softmax_shape), .forward = segment_softmax_forward,
-   .backward = segment_softmax_backward, .good = RULE(segment_softmax_good),
-   .bad = RULE(segment_softmax_bad));
+OP(segment_softmax, .inputs = 1, .backward_reads = RESULT, .shape = RULE(segment_softmax_shape),
+   .forward = segment_softmax_forward, .backward = segment_softmax_backward,
+   .good = RULE(segment_softmax_good), .bad = RULE(segment_softmax_bad));
