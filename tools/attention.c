@@ -81,11 +81,10 @@ static void close_viewer(struct viewer *v)
 
 static int check_versus(const char *versus, const struct attention_request *request)
 {
-    const char *format = request->format->name;
     if (strcmp(versus, "random") != 0) return complain("--versus is '%s', but must be random", versus);
-    if (!strcmp(format, "text") || !strcmp(format, "svg") || !strcmp(format, "png")) return QKV_OK;
+    if (request->format->use != QKV_FORMAT_DATA) return QKV_OK;
     return complain(
-        "--versus is for text, svg and png; `qkv explain` has the numbers of both as json and npz");
+        "--versus is for text, html, svg and png; `qkv explain` has the numbers of both as json and npz");
 }
 
 int command_attention(int argc, char **argv)

@@ -12,7 +12,7 @@
 /* Lists of names; the context is none. */
 static const char *format_name(const void *context, int64_t index)
 {
-    const struct qkv_attention_format *format = qkv_attention_format(index);
+    const struct qkv_format *format = qkv_format(index);
     (void)context;
     return format ? format->name : NULL;
 }
@@ -35,8 +35,8 @@ static int read_format(struct attention_request *request, const struct attention
     char known[128];
     request->path = options->output && strcmp(options->output, "-") != 0 ? options->output : NULL;
     const char *wanted = options->format ? options->format : "text";
-    request->format = request->path && !options->format ? qkv_attention_format_of_path(request->path)
-                                                        : qkv_attention_format_find(wanted);
+    request->format =
+        request->path && !options->format ? qkv_format_of_path(request->path) : qkv_format_find(wanted);
     if (!request->format && options->format)
         return complain_of_name("--format", options->format, format_name, NULL);
     if (!request->format)
@@ -100,11 +100,10 @@ int attention_request_read(struct attention_request *request, const struct atten
     *request =
         (struct attention_request){.drawing = {.colormap = options->colormap, .annotate = options->annotate}};
     if (read_format(request, options) || read_colormap(options->colormap)) return QKV_INVALID;
-    const char *name = request->format->name;
-    bool text = !strcmp(name, "text"), picture = !strcmp(name, "svg") || !strcmp(name, "png");
+    bool text = request->format->use == QKV_FORMAT_TERMINAL, data = request->format->use == QKV_FORMAT_DATA;
     for (int i = 0; i < options->kinds.count; i++)
         if (add_kinds(&request->kinds, options->kinds.value[i])) return QKV_INVALID;
-    if (!request->kinds && (text || picture)) request->kinds = 1u << QKV_ATTENTION_CROSS;
+    if (!request->kinds && !data) request->kinds = 1u << QKV_ATTENTION_CROSS;
     request->layer = QKV_ATTENTION_EACH;
     request->head = text || options->mean ? QKV_ATTENTION_MEAN : QKV_ATTENTION_EACH;
     if (options->mean && options->head) return complain("--mean stands for --head mean; give one --head");

@@ -15,15 +15,14 @@ struct attention_options {
 
 /* The rows of an options table for a struct attention_options. */
 #define ARGUMENTS_ATTENTION(o)                                                                               \
-    {                                                                                                        \
-        "format",                                                                                            \
-        'f',                                                                                                 \
-        "FORMAT",                                                                                            \
-        ARGUMENT_TEXT,                                                                                       \
-        &(o)->format,                                                                                        \
-        0,                                                                                                   \
-        0,                                                                                                   \
-        "text, json, csv, npz, svg or png (default: as FILE is named, else text)"},                          \
+    {"format",                                                                                               \
+     'f',                                                                                                    \
+     "FORMAT",                                                                                               \
+     ARGUMENT_TEXT,                                                                                          \
+     &(o)->format,                                                                                           \
+     0,                                                                                                      \
+     0,                                                                                                      \
+     "text, json, csv, npz, html, svg or png (default: as FILE is named, else text)"},                       \
         {"output",     'o', "FILE", ARGUMENT_TEXT,                                                           \
          &(o)->output, 0,   0,      "where to write; -: standard output (default)"},                         \
         {"kind",      0, "KIND", ARGUMENT_LIST,                                                              \
@@ -41,11 +40,11 @@ struct attention_options {
 
 /* What they mean. */
 struct attention_request {
-    const struct qkv_attention_format *format;
+    const struct qkv_format *format;
     const char *path; /* NULL: standard output */
     unsigned kinds;   /* as for qkv_attention_select */
     int layer, head;
-    struct qkv_attention_options drawing;
+    struct qkv_format_options drawing;
 };
 
 /* Fills in what was not given: text shows the mean heads of each cross layer, pictures show every head of

@@ -2,8 +2,8 @@
 #ifndef QKV_TOOLS_BY_LENGTH_H
 #define QKV_TOOLS_BY_LENGTH_H
 
-#include "score_options.h"
 #include "qkv/evaluate.h"
+#include "score_options.h"
 
 /* Sentences of (i * step + 1) to (i + 1) * step source tokens, for the i-th. */
 struct length_class {

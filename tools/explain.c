@@ -6,7 +6,6 @@
 #include "terminal.h"
 
 #include "qkv/explain.h"
-#include "qkv/file.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -21,11 +20,11 @@ struct request {
     int64_t beam, layer, digits;
     bool full, annotate, quiet, reference, best;
     /* What they mean. */
-    const struct qkv_explain_format *writer;
+    const struct qkv_format *writer;
     const char *path; /* NULL: standard output */
     enum qkv_attention_kind attention;
     int number; /* of the head; 0: all */
-    struct qkv_explain_options options;
+    struct qkv_format_options options;
 };
 
 /* ---- reading options ---- */
@@ -33,7 +32,7 @@ struct request {
 /* Lists of names; the context is none. */
 static const char *format_name(const void *context, int64_t index)
 {
-    const struct qkv_explain_format *format = qkv_explain_format(index);
+    const struct qkv_format *format = qkv_format(index);
     (void)context;
     return format ? format->name : NULL;
 }
@@ -54,8 +53,8 @@ static int read_format(struct request *r)
 {
     char known[128];
     r->path = r->output && strcmp(r->output, "-") != 0 ? r->output : NULL;
-    r->writer = r->path && !r->format ? qkv_explain_format_of_path(r->path)
-                                      : qkv_explain_format_find(r->format ? r->format : "text");
+    r->writer =
+        r->path && !r->format ? qkv_format_of_path(r->path) : qkv_format_find(r->format ? r->format : "text");
     if (!r->writer && r->format) return complain_of_name("--format", r->format, format_name, NULL);
     if (!r->writer)
         return complain("%s: the name does not end in a known format: choose one with --format: %s", r->path,
@@ -93,14 +92,15 @@ static int read_options(struct request *r)
         return complain_of_name("--colormap", r->colormap, colormap_name, NULL);
     if (r->target && r->beam)
         return complain("--target and --beam exclude each other: a given translation is not searched for");
-    r->options = (struct qkv_explain_options){
+    r->options = (struct qkv_format_options){
         .full = r->full,
         .digits = (int)r->digits,
-        .drawing = {.colormap = r->colormap, .annotate = r->annotate},
+        .colormap = r->colormap,
+        .annotate = r->annotate,
     };
-    if (strcmp(r->writer->name, "text") != 0 || r->path) return QKV_OK;
+    if (r->writer->use != QKV_FORMAT_TERMINAL || r->path) return QKV_OK;
     r->options.width = terminal_width(stdout);
-    r->options.drawing.colors = terminal_colors(stdout);
+    r->options.colors = terminal_colors(stdout);
     return QKV_OK;
 }
 
@@ -110,7 +110,7 @@ static int read_options(struct request *r)
  */
 static int best_head(const struct qkv_explanation *walk)
 {
-    const struct qkv_step *weights = qkv_explain_step(walk, "weights");
+    const struct qkv_step *weights = qkv_explanation_content(walk, QKV_STEP_WEIGHTS);
     int64_t cells = weights->rows * weights->columns, best = 0;
     double most = -1;
     for (int64_t h = 0; h < weights->heads; h++) {
@@ -127,25 +127,17 @@ static int best_head(const struct qkv_explanation *walk)
 static enum qkv_status write_walks(const struct request *r, struct qkv_explanation *walks, int count,
                                    struct qkv_arena *arena, struct qkv_error *error)
 {
-    char *bytes;
-    size_t size;
     int head = r->best ? best_head(&walks[count - 1]) : r->number;
     for (int i = 0; head && i < count; i++)
-        if (qkv_explain_select_head(&walks[i], head, arena, error)) return QKV_INVALID;
-    if (qkv_explain_render(walks, count, r->writer, &r->options, &bytes, &size, error)) return QKV_INVALID;
-    enum qkv_status status = QKV_OK;
-    if (r->path) {
-        struct qkv_file_writer writer;
-        status = qkv_file_begin(&writer, r->path, error);
-        if (!status) {
-            fwrite(bytes, 1, size, writer.file);
-            status = qkv_file_commit(&writer, error);
-        }
-    } else {
-        fwrite(bytes, 1, size, stdout); /* a failed write shows when the program ends */
-    }
+        if (qkv_explanation_select_head(&walks[i], head, arena, error)) return QKV_INVALID;
+    if (r->path) return qkv_explanation_write(walks, count, r->writer, &r->options, r->path, error);
+    char *bytes;
+    size_t size;
+    if (qkv_explanation_render(walks, count, r->writer, &r->options, &bytes, &size, error))
+        return QKV_INVALID;
+    fwrite(bytes, 1, size, stdout); /* a failed write shows when the program ends */
     free(bytes);
-    return status;
+    return QKV_OK;
 }
 
 /* ---- a scene ---- */
@@ -272,7 +264,7 @@ int command_explain(int argc, char **argv)
     int operands;
     const struct argument arguments[] = {
         {"format", 'f', "FORMAT", ARGUMENT_TEXT, &r.format, 0, 0,
-         "text, json, npz, html, svg or png (default: as FILE is named, else text)"},
+         "text, json, csv, npz, html, svg or png (default: as FILE is named, else text)"},
         {"output", 'o', "FILE", ARGUMENT_TEXT, &r.output, 0, 0,
          "where to write; -: standard output (default)"},
         {"full", 0, NULL, ARGUMENT_FLAG, &r.full, 0, 0, "whole matrices, however large"},

@@ -2,7 +2,7 @@
 #ifndef QKV_TOOLS_TERMINAL_H
 #define QKV_TOOLS_TERMINAL_H
 
-#include "qkv/attention_map.h"
+#include "qkv/colormap.h"
 
 #include <stdbool.h>
 #include <stddef.h>

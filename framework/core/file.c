@@ -96,6 +96,14 @@ enum qkv_status qkv_file_commit(struct qkv_file_writer *writer, struct qkv_error
     return status;
 }
 
+enum qkv_status qkv_file_write(const char *path, const void *bytes, size_t size, struct qkv_error *error)
+{
+    struct qkv_file_writer writer;
+    if (qkv_file_begin(&writer, path, error)) return QKV_INVALID;
+    fwrite(bytes, 1, size, writer.file);
+    return qkv_file_commit(&writer, error);
+}
+
 void qkv_file_abandon(struct qkv_file_writer *writer)
 {
     if (!writer->file) return;

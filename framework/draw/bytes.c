@@ -1,4 +1,4 @@
-#include "report/report.h"
+#include "draw/bytes.h"
 
 #include <locale.h>
 #include <math.h>

@@ -1,10 +1,10 @@
 /* Cells of tables in the terminal. */
-#include "report/report.h"
+#include "draw/cells.h"
 
 #include <stdlib.h>
 #include <utf8proc.h>
 
-int qkv_report_width(const char *text)
+int qkv_cell_width(const char *text)
 {
     int width = 0;
     utf8proc_int32_t point;
@@ -15,15 +15,15 @@ int qkv_report_width(const char *text)
     return width;
 }
 
-void qkv_report_spaces(struct bytes *out, int count)
+void qkv_cell_spaces(struct bytes *out, int count)
 {
     if (count > 0) qkv_bytes_format(out, "%*s", count, "");
 }
 
-void qkv_report_padded(struct bytes *out, const char *text, int width, enum align align)
+void qkv_cell_padded(struct bytes *out, const char *text, int width, enum cell_align align)
 {
-    int own = qkv_report_width(text), used = 0;
-    if (align == ALIGN_RIGHT) qkv_report_spaces(out, width - own);
+    int own = qkv_cell_width(text), used = 0;
+    if (align == CELL_RIGHT) qkv_cell_spaces(out, width - own);
     if (own <= width) {
         qkv_bytes_text(out, text);
         used = own;
@@ -38,7 +38,7 @@ void qkv_report_padded(struct bytes *out, const char *text, int width, enum alig
         qkv_bytes_text(out, "…");
         used++;
     }
-    if (align == ALIGN_LEFT) qkv_report_spaces(out, width - used);
+    if (align == CELL_LEFT) qkv_cell_spaces(out, width - used);
 }
 
 /* The entry of xterm's 6 x 6 x 6 cube that is closest to a colour. */
@@ -55,9 +55,9 @@ static int palette_index(uint32_t color)
     return index;
 }
 
-void qkv_report_begin_color(struct bytes *out, enum qkv_terminal_colors colors, uint32_t color)
+void qkv_cell_begin_color(struct bytes *out, enum qkv_terminal_colors colors, uint32_t color)
 {
-    int ink = qkv_report_ink(color) == 0 ? 16 : 231;
+    int ink = qkv_readable_ink(color) == 0 ? 16 : 231;
     if (colors == QKV_COLORS_TRUE)
         qkv_bytes_format(out, "\033[48;2;%u;%u;%u;38;5;%dm", color >> 16, color >> 8 & 0xFF, color & 0xFF,
                          ink);
@@ -65,7 +65,14 @@ void qkv_report_begin_color(struct bytes *out, enum qkv_terminal_colors colors, 
         qkv_bytes_format(out, "\033[48;5;%d;38;5;%dm", palette_index(color), ink);
 }
 
-void qkv_report_end_color(struct bytes *out, enum qkv_terminal_colors colors)
+void qkv_cell_end_color(struct bytes *out, enum qkv_terminal_colors colors)
 {
     if (colors != QKV_COLORS_NONE) qkv_bytes_text(out, "\033[0m");
+}
+
+/* The sRGB luma is close enough to choose between two inks. */
+uint32_t qkv_readable_ink(uint32_t background)
+{
+    double luma = 0.299 * (background >> 16) + 0.587 * (background >> 8 & 0xFF) + 0.114 * (background & 0xFF);
+    return luma > 140 ? 0x000000 : 0xFFFFFF;
 }

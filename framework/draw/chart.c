@@ -302,14 +302,9 @@ enum qkv_status qkv_charts_write(const struct qkv_chart *charts, int64_t count, 
             (long long)columns);
     const struct sheet sheet = {charts, count, columns < count ? columns : count};
     struct bytes out = {0};
-    struct qkv_file_writer writer;
     enum qkv_status status = render(&sheet, path, &out, error);
     if (!status && out.failed) status = qkv_error_set(error, "%s: no memory to draw the chart", path);
-    if (!status) status = qkv_file_begin(&writer, path, error);
-    if (!status) {
-        fwrite(out.data, 1, out.size, writer.file);
-        status = qkv_file_commit(&writer, error);
-    }
+    if (!status) status = qkv_file_write(path, out.data, out.size, error);
     free(out.data);
     return status;
 }

@@ -1,7 +1,7 @@
 /* Colours for weights. Evenly spaced anchors, mixed linearly: fitted to matplotlib's viridis, plasma and
  * magma (CC0, by Stefan van der Walt and Nathaniel Smith) within 2/255; YlOrRd is ColorBrewer's (Cynthia
  * Brewer), gray is what it says. */
-#include "qkv/attention_map.h"
+#include "qkv/colormap.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,7 @@
 #include "draw/figure.h"
 
+#include "draw/cells.h"
+
 #include "draw/layout.h"
 
 #include <math.h>
@@ -8,7 +10,7 @@
 static const uint32_t ink = 0x222222, soft_ink = 0x666666, frame = 0xCCCCCC;
 
 struct figure {
-    const struct report_job *job;
+    const struct maps_job *job;
     struct canvas *canvas;
     struct layout layout;
 };
@@ -64,7 +66,7 @@ static void draw_cells(const struct figure *figure, const struct qkv_attention_m
         figure->canvas->rectangle(figure->canvas, x, y, cell, cell, color, tooltip);
         if (figure->job->options.annotate)
             draw_text(figure, x + cell / 2, y + cell / 2, number, 10, ANCHOR_MIDDLE, 0,
-                      qkv_report_ink(color));
+                      qkv_readable_ink(color));
     }
 }
 
@@ -163,7 +165,7 @@ static void draw_bar(const struct figure *figure)
 
 bool qkv_figure_draw(const void *what, struct canvas *canvas)
 {
-    const struct report_job *job = what;
+    const struct maps_job *job = what;
     struct figure figure = {.job = job, .canvas = canvas};
     if (!qkv_layout_compute(&figure.layout, job)) return false;
     if (!canvas->begin(canvas, figure.layout.width, figure.layout.height)) return false;

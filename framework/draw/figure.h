@@ -4,7 +4,7 @@
 #ifndef QKV_FIGURE_H
 #define QKV_FIGURE_H
 
-#include "report/report.h"
+#include "report/writer.h"
 
 /* Where in a text its position is. */
 enum anchor { ANCHOR_START, ANCHOR_MIDDLE, ANCHOR_END };
@@ -38,7 +38,7 @@ struct canvas {
 /* Draws something on a canvas; false when there is no memory, or the canvas did not begin. */
 typedef bool figure_function(const void *what, struct canvas *canvas);
 
-/* Lays out and draws all maps of a `const struct report_job *`. */
+/* Lays out and draws all maps of a `const struct maps_job *`. */
 figure_function qkv_figure_draw;
 
 /* Draw on a canvas of their format; `scale` is pixels for one unit. */

@@ -24,7 +24,7 @@ static const char *cut(struct qkv_arena *arena, const char *text, double size, d
     return copy ? qkv_arena_format(arena, "%s…", copy) : NULL;
 }
 
-static bool read_axis(struct axis *axis, const struct report_job *job, const char *name,
+static bool read_axis(struct axis *axis, const struct maps_job *job, const char *name,
                       const char *const *tokens, int64_t count, double font)
 {
     *axis = (struct axis){.name = name, .count = count};
@@ -40,7 +40,7 @@ static bool read_axis(struct axis *axis, const struct report_job *job, const cha
 
 /* Cells of a single map may be large; those of a grid of maps are smaller; numbers need room. Always whole
  * units, so that edges are sharp. */
-static void choose_cell(struct layout *layout, const struct report_job *job)
+static void choose_cell(struct layout *layout, const struct maps_job *job)
 {
     const struct qkv_attention_report *report = job->report;
     int64_t longest = 1;
@@ -56,7 +56,7 @@ static void choose_cell(struct layout *layout, const struct report_job *job)
     layout->font = fmin(fmax(layout->cell * 0.62, 8.5), 13);
 }
 
-static bool read_kind(struct layout *layout, const struct report_job *job, enum qkv_attention_kind kind,
+static bool read_kind(struct layout *layout, const struct maps_job *job, enum qkv_attention_kind kind,
                       const struct qkv_attention_map *map)
 {
     struct kind_layout *shared = &layout->kinds[kind];
@@ -92,7 +92,7 @@ static bool same_line(const struct qkv_attention_map *a, const struct qkv_attent
     return a->kind == b->kind && (!by_layer || a->layer == b->layer);
 }
 
-static bool break_lines(struct layout *layout, const struct report_job *job)
+static bool break_lines(struct layout *layout, const struct maps_job *job)
 {
     const struct qkv_attention_map *maps = job->report->maps;
     int64_t count = job->report->map_count;
@@ -117,7 +117,7 @@ static bool break_lines(struct layout *layout, const struct report_job *job)
 
 /* The distance between panels, which their titles must fit; the left edge, which row labels and the ends of
  * slanted column labels must fit. */
-static void place_columns(struct layout *layout, const struct report_job *job)
+static void place_columns(struct layout *layout, const struct maps_job *job)
 {
     double left = 0, panel = 0, labels = 0;
     int64_t most = 1;
@@ -169,7 +169,7 @@ static const char *line_end(const char *text, double width)
     return at;
 }
 
-static bool break_title(struct layout *layout, const struct report_job *job)
+static bool break_title(struct layout *layout, const struct maps_job *job)
 {
     const char *rest = job->report->title ? qkv_report_line(job->arena, job->report->title) : "";
     double width = layout->width - 2 * LAYOUT_MARGIN;
@@ -187,7 +187,7 @@ static bool break_title(struct layout *layout, const struct report_job *job)
     return true;
 }
 
-static bool choose_subtitle(struct layout *layout, const struct report_job *job)
+static bool choose_subtitle(struct layout *layout, const struct maps_job *job)
 {
     const char *model = job->report->model, *name = NULL;
     const struct qkv_attention_map *first = &job->report->maps[0];
@@ -208,7 +208,7 @@ static bool choose_subtitle(struct layout *layout, const struct report_job *job)
     return layout->subtitle || (!name && !model);
 }
 
-static void place_lines(struct layout *layout, const struct report_job *job)
+static void place_lines(struct layout *layout, const struct maps_job *job)
 {
     double y = LAYOUT_MARGIN + LAYOUT_TITLE_PITCH * (double)layout->title_count;
     if (layout->subtitle) y += 18;
@@ -225,7 +225,7 @@ static void place_lines(struct layout *layout, const struct report_job *job)
     layout->height = ceil(y + LAYOUT_MARGIN - 8);
 }
 
-bool qkv_layout_compute(struct layout *layout, const struct report_job *job)
+bool qkv_layout_compute(struct layout *layout, const struct maps_job *job)
 {
     const struct qkv_attention_map *maps = job->report->maps;
     int64_t count = job->report->map_count;

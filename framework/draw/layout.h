@@ -69,6 +69,6 @@ struct layout {
 };
 
 /* Computes the layout, in the job's arena. False when there is no memory. */
-bool qkv_layout_compute(struct layout *layout, const struct report_job *job);
+bool qkv_layout_compute(struct layout *layout, const struct maps_job *job);
 
 #endif

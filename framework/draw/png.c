@@ -130,8 +130,3 @@ enum qkv_status qkv_png_draw(figure_function *draw, const void *what, double sca
     out->failed = true;
     return QKV_OK;
 }
-
-enum qkv_status qkv_report_png(const struct report_job *job, struct bytes *out, struct qkv_error *error)
-{
-    return qkv_png_draw(qkv_figure_draw, job, job->options.scale, out, error);
-}

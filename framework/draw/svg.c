@@ -105,9 +105,3 @@ enum qkv_status qkv_svg_draw(figure_function *draw, const void *what, struct byt
     qkv_bytes_text(out, "</svg>\n");
     return QKV_OK;
 }
-
-enum qkv_status qkv_report_svg(const struct report_job *job, struct bytes *out, struct qkv_error *error)
-{
-    (void)error;
-    return qkv_svg_draw(qkv_figure_draw, job, out);
-}

@@ -216,6 +216,7 @@ struct attention_result qkv_walk_attention(struct walk *walk, const struct atten
     qkv_walk_note_tensor(walk, "weights", "weights", formula_of_weights(walk, parts), weights, parts->heads,
                          false, parts->asking, parts->answering);
     walk->step[walk->count - 1].note = remark_on_rows(parts);
+    walk->step[walk->count - 1].content = QKV_STEP_WEIGHTS;
     struct qkv_tensor *context = qkv_attention_mix(walk->graph, weights, value, layout); /* [Nq, H V] */
     qkv_walk_note_tensor(walk, "context", "context", "Z = A V", context, parts->heads, true, parts->asking,
                          qkv_walk_numbered(parts->value_width));

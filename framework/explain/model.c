@@ -97,6 +97,7 @@ static void note_ids(struct visit *v, const char *name, const char *title, struc
     struct qkv_step *step =
         qkv_walk_note(v->walk, name, title, "in the vocabulary", (struct words){1, ROW}, words);
     step->values = ids;
+    step->content = QKV_STEP_TOKENS;
 }
 
 static struct words positions_named(struct walk *walk, int64_t count)

@@ -110,7 +110,9 @@ static void note_tokens(struct setting *s, const char *name, const char *title, 
     static const char *const ROW[] = {"word"};
     double *numbers = qkv_walk_memory(s->walk, words.count, sizeof *numbers);
     for (int64_t i = 0; numbers && i < words.count; i++) numbers[i] = (double)(i + 1);
-    qkv_walk_note(s->walk, name, title, "", (struct words){1, ROW}, words)->values = numbers;
+    struct qkv_step *step = qkv_walk_note(s->walk, name, title, "", (struct words){1, ROW}, words);
+    step->values = numbers;
+    step->content = QKV_STEP_TOKENS;
 }
 
 static struct words positions_named(struct walk *walk, int64_t count)

@@ -123,34 +123,3 @@ enum qkv_status qkv_walk_finish(struct walk *walk, struct qkv_explanation *expla
     explanation->step_count = walk->count;
     return QKV_OK;
 }
-
-/* ---- the finished walk ---- */
-
-const struct qkv_step *qkv_explain_step(const struct qkv_explanation *explanation, const char *name)
-{
-    for (int64_t i = 0; i < explanation->step_count; i++)
-        if (!strcmp(explanation->steps[i].name, name)) return &explanation->steps[i];
-    return NULL;
-}
-
-enum qkv_status qkv_explain_select_head(struct qkv_explanation *explanation, int head,
-                                        struct qkv_arena *arena, struct qkv_error *error)
-{
-    if (head < explanation->first_head || head >= explanation->first_head + explanation->heads)
-        return qkv_error_set(error, "there is no head %d: heads are 1 to %lld", head,
-                             (long long)explanation->of);
-    struct qkv_step *steps = qkv_arena_allocate(arena, (size_t)explanation->step_count * sizeof *steps);
-    if (!steps) return qkv_error_set(error, "out of memory for a walk through attention");
-    for (int64_t i = 0; i < explanation->step_count; i++) {
-        steps[i] = explanation->steps[i];
-        if (steps[i].heads <= 1) continue;
-        /* Heads of keys and values may be fewer, each shared by as many in a row. */
-        int64_t at = (head - explanation->first_head) * steps[i].heads / explanation->heads;
-        steps[i].values += at * steps[i].rows * steps[i].columns;
-        steps[i].heads = 1;
-    }
-    explanation->steps = steps;
-    explanation->first_head = head;
-    explanation->heads = 1;
-    return QKV_OK;
-}

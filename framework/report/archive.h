@@ -3,7 +3,7 @@
 #ifndef QKV_ARCHIVE_H
 #define QKV_ARCHIVE_H
 
-#include "report/report.h"
+#include "draw/bytes.h"
 
 /* The archive so far: members in `out`, and the directory that goes behind them. Begins with only `out` set.
  */

@@ -1,4 +1,5 @@
-#include "report/report.h"
+/* Comma-separated values (RFC 4180): one line per number. */
+#include "report/explanation.h"
 
 #include <string.h>
 
@@ -25,7 +26,7 @@ static void append_number(struct bytes *out, int number)
         qkv_bytes_text(out, ",mean");
 }
 
-enum qkv_status qkv_report_csv(const struct report_job *job, struct bytes *out, struct qkv_error *error)
+static enum qkv_status write_maps(const struct maps_job *job, struct bytes *out, struct qkv_error *error)
 {
     (void)error;
     qkv_bytes_text(out, "kind,layer,head,row,row_token,column,column_token,weight\n");
@@ -49,3 +50,40 @@ enum qkv_status qkv_report_csv(const struct report_job *job, struct bytes *out, 
     }
     return QKV_OK;
 }
+
+static void append_step(const struct explanations_job *job, int index, const struct qkv_step *step,
+                        struct bytes *out)
+{
+    const struct qkv_explanation *explanation = &job->explanations[index];
+    int64_t cells = step->rows * step->columns;
+    for (int64_t i = 0; i < (step->heads ? step->heads : 1) * cells; i++) {
+        int64_t row = i % cells / step->columns, column = i % step->columns;
+        append_field(out, explanation->label ? explanation->label : "");
+        qkv_bytes_format(out, ",%s,", step->name);
+        if (step->heads) qkv_bytes_format(out, "%lld", (long long)(explanation->first_head + i / cells));
+        qkv_bytes_format(out, ",%lld,", (long long)row);
+        append_field(out, step->row_names ? step->row_names[row] : "");
+        qkv_bytes_format(out, ",%lld,", (long long)column);
+        append_field(out, step->column_names ? step->column_names[column] : "");
+        qkv_bytes_text(out, ",");
+        qkv_bytes_number(out, step->values[i]);
+        qkv_bytes_text(out, "\n");
+    }
+}
+
+static enum qkv_status write_explanations(const struct explanations_job *job, struct bytes *out,
+                                          struct qkv_error *error)
+{
+    (void)error;
+    qkv_bytes_text(out, "label,step,head,row,row_name,column,column_name,value\n");
+    for (int index = 0; index < job->count; index++)
+        for (int64_t i = 0; i < job->explanations[index].step_count; i++)
+            append_step(job, index, &job->explanations[index].steps[i], out);
+    return QKV_OK;
+}
+
+const struct qkv_format_writer qkv_writer_csv = {
+    .format = {"csv", "csv", "one line per number, for spreadsheets and data frames", QKV_FORMAT_DATA},
+    .write_maps = write_maps,
+    .write_explanations = write_explanations,
+};

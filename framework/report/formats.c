@@ -1,44 +1,74 @@
-/* The table of formats, and what is common to them: defaults, checks, files. */
+/* The table of formats, and rendering: defaults, checks, conversion, files. */
 #include "qkv/file.h"
-#include "report/report.h"
+#include "report/writer.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum qkv_status render_function(const struct report_job *, struct bytes *, struct qkv_error *);
-
-#define FORMAT(name, extension, binary, help) {#name, extension, help, binary},
-static const struct qkv_attention_format formats[] = {
-#include "report/formats.def"
-};
-#undef FORMAT
-#define FORMAT(name, extension, binary, help) qkv_report_##name,
-static render_function *const functions[] = {
+#define FORMAT(name) &qkv_writer_##name,
+static const struct qkv_format_writer *const writers[] = {
 #include "report/formats.def"
 };
 #undef FORMAT
 
-enum { COUNT = sizeof formats / sizeof *formats };
+enum { COUNT = sizeof writers / sizeof *writers };
 
-const struct qkv_attention_format *qkv_attention_format(int64_t index)
+const struct qkv_format *qkv_format(int64_t index)
 {
-    return index >= 0 && index < COUNT ? &formats[index] : NULL;
+    return index >= 0 && index < COUNT ? &writers[index]->format : NULL;
 }
 
-const struct qkv_attention_format *qkv_attention_format_find(const char *name)
+const struct qkv_format *qkv_format_find(const char *name)
 {
-    for (int i = 0; i < COUNT; i++)
-        if (!strcmp(formats[i].name, name) || !strcmp(formats[i].extension, name)) return &formats[i];
+    for (int i = 0; i < COUNT; i++) {
+        const struct qkv_format *format = &writers[i]->format;
+        if (!strcmp(format->name, name) || !strcmp(format->extension, name)) return format;
+    }
     return NULL;
 }
 
-const struct qkv_attention_format *qkv_attention_format_of_path(const char *path)
+const struct qkv_format *qkv_format_of_path(const char *path)
 {
     const char *dot = strrchr(path, '.');
-    return dot ? qkv_attention_format_find(dot + 1) : NULL;
+    return dot ? qkv_format_find(dot + 1) : NULL;
 }
 
-/* A map whose shape does not fit the tokens would read behind their arrays. */
+/* Copies the options and replaces zeros by defaults. */
+static enum qkv_status complete_options(struct qkv_format_options *complete,
+                                        const struct qkv_format_options *options, struct qkv_error *error)
+{
+    uint32_t color;
+    char known[128] = "";
+    if (options) *complete = *options;
+    if (complete->width <= 0) complete->width = 80;
+    if (!(complete->scale > 0)) complete->scale = 2;
+    if (complete->digits <= 0) complete->digits = 4;
+    if (qkv_colormap_color(complete->colormap, 0, &color)) return QKV_OK;
+    for (int64_t i = 0; qkv_colormap_name(i); i++) {
+        size_t used = strlen(known);
+        const char *separator = !i ? "" : qkv_colormap_name(i + 1) ? ", " : " or ";
+        snprintf(known + used, sizeof known - used, "%s%s", separator, qkv_colormap_name(i));
+    }
+    return qkv_error_set(error, "no colormap is called %s: choose %s", complete->colormap, known);
+}
+
+/* Ends a rendering: frees the arena, and gives the caller the bytes or the error. */
+static enum qkv_status finish(enum qkv_status status, struct qkv_arena *arena, struct bytes *out,
+                              const struct qkv_format *format, char **bytes, size_t *size,
+                              struct qkv_error *error)
+{
+    qkv_arena_release(arena);
+    if (!status && out->failed) status = qkv_error_set(error, "out of memory while writing %s", format->name);
+    if (status) {
+        free(out->data);
+        return status;
+    }
+    *bytes = out->data;
+    *size = out->size;
+    return QKV_OK;
+}
+
+/* A map with more rows or columns than tokens would make writers read past the tokens. */
 static void check_shapes(const struct qkv_attention_report *report)
 {
     for (int64_t i = 0; i < report->map_count; i++) {
@@ -52,54 +82,82 @@ static void check_shapes(const struct qkv_attention_report *report)
 }
 
 enum qkv_status qkv_attention_render(const struct qkv_attention_report *report,
-                                     const struct qkv_attention_format *format,
-                                     const struct qkv_attention_options *options, char **bytes, size_t *size,
+                                     const struct qkv_format *format,
+                                     const struct qkv_format_options *options, char **bytes, size_t *size,
                                      struct qkv_error *error)
 {
+    const struct qkv_format_writer *writer = (const struct qkv_format_writer *)format;
     struct qkv_arena arena = {0};
-    struct report_job job = {.report = report, .arena = &arena};
+    struct maps_job job = {.report = report, .arena = &arena};
+    struct qkv_explanation converted;
     struct bytes out = {0};
-    uint32_t color;
-    if (options) job.options = *options;
-    if (!job.options.colormap) job.options.colormap = qkv_colormap_name(0);
-    if (job.options.width <= 0) job.options.width = 80;
-    if (!(job.options.scale > 0)) job.options.scale = 2;
+    enum qkv_status status = QKV_OK;
     check_shapes(report);
     *bytes = NULL;
     *size = 0;
-    if (!qkv_colormap_color(job.options.colormap, 0, &color))
-        return qkv_error_set(error, "no colormap is called %s: choose viridis, plasma, magma, YlOrRd or gray",
-                             job.options.colormap);
+    if (complete_options(&job.options, options, error)) return QKV_INVALID;
     if (report->map_count == 0) return qkv_error_set(error, "there is no attention map to show");
+    if (writer->write_maps)
+        status = writer->write_maps(&job, &out, error);
+    else if (qkv_explanation_of_report(&job, &converted))
+        status = writer->write_explanations(&(struct explanations_job){&converted, 1, job.options, &arena},
+                                            &out, error);
+    else
+        out.failed = true;
+    return finish(status, &arena, &out, format, bytes, size, error);
+}
 
-    enum qkv_status status = functions[format - formats](&job, &out, error);
-    qkv_arena_release(&arena);
-    if (status == QKV_OK && out.failed)
-        status = qkv_error_set(error, "no memory to write attention maps as %s", format->name);
-    if (status == QKV_OK) {
-        *bytes = out.data;
-        *size = out.size;
-    } else {
-        free(out.data);
-    }
+enum qkv_status qkv_explanation_render(const struct qkv_explanation *explanations, int count,
+                                       const struct qkv_format *format,
+                                       const struct qkv_format_options *options, char **bytes, size_t *size,
+                                       struct qkv_error *error)
+{
+    const struct qkv_format_writer *writer = (const struct qkv_format_writer *)format;
+    struct qkv_arena arena = {0};
+    struct explanations_job job = {.explanations = explanations, .count = count, .arena = &arena};
+    struct qkv_attention_report converted;
+    struct bytes out = {0};
+    enum qkv_status status = QKV_OK;
+    *bytes = NULL;
+    *size = 0;
+    if (complete_options(&job.options, options, error)) return QKV_INVALID;
+    if (!writer->write_explanations && !qkv_explanation_content(explanations, QKV_STEP_WEIGHTS))
+        return qkv_error_set(error, "%s holds attention weights, but the explanation has none", format->name);
+    if (writer->write_explanations)
+        status = writer->write_explanations(&job, &out, error);
+    else if (qkv_report_of_explanations(&job, &converted))
+        status = writer->write_maps(&(struct maps_job){&converted, job.options, &arena}, &out, error);
+    else
+        out.failed = true;
+    return finish(status, &arena, &out, format, bytes, size, error);
+}
+
+/* Writes rendered bytes into a file, and frees them. */
+static enum qkv_status save(const char *path, char *bytes, size_t size, struct qkv_error *error)
+{
+    enum qkv_status status = qkv_file_write(path, bytes, size, error);
+    free(bytes);
     return status;
 }
 
 enum qkv_status qkv_attention_write(const struct qkv_attention_report *report,
-                                    const struct qkv_attention_format *format,
-                                    const struct qkv_attention_options *options, const char *path,
-                                    struct qkv_error *error)
+                                    const struct qkv_format *format, const struct qkv_format_options *options,
+                                    const char *path, struct qkv_error *error)
 {
     char *bytes;
     size_t size;
-    enum qkv_status status = qkv_attention_render(report, format, options, &bytes, &size, error);
-    if (status != QKV_OK) return status;
-    struct qkv_file_writer writer;
-    status = qkv_file_begin(&writer, path, error);
-    if (status == QKV_OK) {
-        fwrite(bytes, 1, size, writer.file);
-        status = qkv_file_commit(&writer, error);
-    }
-    free(bytes);
-    return status;
+    if (qkv_attention_render(report, format, options, &bytes, &size, error)) return QKV_INVALID;
+    return save(path, bytes, size, error);
+}
+
+enum qkv_status qkv_explanation_write(const struct qkv_explanation *explanations, int count,
+                                      const struct qkv_format *format,
+                                      const struct qkv_format_options *options, const char *path,
+                                      struct qkv_error *error)
+{
+    char *bytes;
+    size_t size;
+    if (qkv_explanation_render(explanations, count, format, options, &bytes, &size, error))
+        return QKV_INVALID;
+    return save(path, bytes, size, error);
 }

@@ -1,5 +1,38 @@
-#include "report/json.h"
-#include "report/report.h"
+/* JSON objects. cJSON passes a failed allocation on as NULL; the flag `complete` collects such failures. */
+#include "report/explanation.h"
+
+#include <cjson/cJSON.h>
+
+static void add(cJSON *object, const char *name, cJSON *item, bool *complete)
+{
+    if (item && cJSON_AddItemToObject(object, name, item)) return;
+    cJSON_Delete(item);
+    *complete = false;
+}
+
+static void push(cJSON *array, cJSON *item, bool *complete)
+{
+    if (item && cJSON_AddItemToArray(array, item)) return;
+    cJSON_Delete(item);
+    *complete = false;
+}
+
+/* Prints and frees the object. */
+static enum qkv_status finish(cJSON *root, bool complete, struct bytes *out)
+{
+    char *text = complete ? cJSON_Print(root) : NULL;
+    if (text) {
+        qkv_bytes_text(out, text);
+        qkv_bytes_text(out, "\n");
+    } else {
+        out->failed = true;
+    }
+    cJSON_free(text);
+    cJSON_Delete(root);
+    return QKV_OK;
+}
+
+/* ---- attention maps ---- */
 
 static cJSON *strings(const char *const *tokens, int64_t count)
 {
@@ -19,8 +52,8 @@ static cJSON *row_tokens(const struct qkv_attention_report *report, const struct
         return strings(qkv_attention_row_tokens(report, map->kind), map->rows);
     cJSON *rows = cJSON_CreateObject();
     if (!rows) return NULL;
-    json_add(rows, "input", strings(report->target_input, map->rows), complete);
-    json_add(rows, "output", strings(report->target_output, map->rows), complete);
+    add(rows, "input", strings(report->target_input, map->rows), complete);
+    add(rows, "output", strings(report->target_output, map->rows), complete);
     return rows;
 }
 
@@ -35,50 +68,131 @@ static cJSON *map_object(const struct qkv_attention_report *report, const struct
         cJSON_Delete(weights);
         return NULL;
     }
-    json_add(object, "name", cJSON_CreateString(name), complete);
-    json_add(object, "kind", cJSON_CreateString(qkv_attention_kind_name(map->kind)), complete);
-    json_add(object, "layer", number_or_mean(map->layer), complete);
-    json_add(object, "head", number_or_mean(map->head), complete);
-    json_add(object, "rows", row_tokens(report, map, complete), complete);
-    json_add(object, "columns", strings(qkv_attention_column_tokens(report, map->kind), map->columns),
-             complete);
+    add(object, "name", cJSON_CreateString(name), complete);
+    add(object, "kind", cJSON_CreateString(qkv_attention_kind_name(map->kind)), complete);
+    add(object, "layer", number_or_mean(map->layer), complete);
+    add(object, "head", number_or_mean(map->head), complete);
+    add(object, "rows", row_tokens(report, map, complete), complete);
+    add(object, "columns", strings(qkv_attention_column_tokens(report, map->kind), map->columns), complete);
     for (int64_t r = 0; r < map->rows; r++)
-        json_push(weights, cJSON_CreateDoubleArray(map->weights + r * map->columns, (int)map->columns),
-                  complete);
-    json_add(object, "weights", weights, complete);
+        push(weights, cJSON_CreateDoubleArray(map->weights + r * map->columns, (int)map->columns), complete);
+    add(object, "weights", weights, complete);
     return object;
 }
 
-enum qkv_status qkv_report_json(const struct report_job *job, struct bytes *out, struct qkv_error *error)
+static enum qkv_status write_maps(const struct maps_job *job, struct bytes *out, struct qkv_error *error)
 {
     const struct qkv_attention_report *report = job->report;
     cJSON *root = cJSON_CreateObject(), *maps = cJSON_CreateArray();
     bool complete = root && maps;
     (void)error;
     if (complete) {
-        json_add(root, "format", cJSON_CreateString("qkv attention 1"), &complete);
-        json_add(root, "about",
-                 cJSON_CreateString(
-                     "weights[row][column] is how much the row's token (query) takes from the column's token "
-                     "(key); each row sums to 1; layers and heads count from 1"),
-                 &complete);
-        if (report->title) json_add(root, "title", cJSON_CreateString(report->title), &complete);
-        if (report->model) json_add(root, "model", cJSON_CreateString(report->model), &complete);
-        json_add(root, "source", strings(report->source, report->source_length), &complete);
-        json_add(root, "target_input", strings(report->target_input, report->target_length), &complete);
-        json_add(root, "target_output", strings(report->target_output, report->target_length), &complete);
+        add(root, "format", cJSON_CreateString("qkv attention 1"), &complete);
+        add(root, "about",
+            cJSON_CreateString(
+                "weights[row][column] is how much the row's token (query) takes from the column's token "
+                "(key); each row sums to 1; layers and heads count from 1"),
+            &complete);
+        if (report->title) add(root, "title", cJSON_CreateString(report->title), &complete);
+        if (report->model) add(root, "model", cJSON_CreateString(report->model), &complete);
+        add(root, "source", strings(report->source, report->source_length), &complete);
+        add(root, "target_input", strings(report->target_input, report->target_length), &complete);
+        add(root, "target_output", strings(report->target_output, report->target_length), &complete);
         for (int64_t i = 0; i < report->map_count; i++)
-            json_push(maps, map_object(report, &report->maps[i], &complete), &complete);
-        json_add(root, "maps", maps, &complete);
+            push(maps, map_object(report, &report->maps[i], &complete), &complete);
+        add(root, "maps", maps, &complete);
     }
-    char *text = complete ? cJSON_Print(root) : NULL;
-    if (text) {
-        qkv_bytes_text(out, text);
-        qkv_bytes_text(out, "\n");
-    } else {
-        out->failed = true;
-    }
-    cJSON_free(text);
-    cJSON_Delete(root);
-    return QKV_OK;
+    return finish(root, complete, out);
 }
+
+/* ---- explanations ---- */
+
+static cJSON *names(const char *const *words, int64_t count)
+{
+    return words ? cJSON_CreateStringArray(words, (int)count) : cJSON_CreateNull();
+}
+
+static cJSON *matrix(const double *values, int64_t rows, int64_t columns, bool *complete)
+{
+    cJSON *list = cJSON_CreateArray();
+    for (int64_t r = 0; list && r < rows; r++)
+        push(list, cJSON_CreateDoubleArray(values + r * columns, (int)columns), complete);
+    return list;
+}
+
+static cJSON *step_object(const struct qkv_explanation *walk, const struct qkv_step *step, bool *complete)
+{
+    cJSON *object = cJSON_CreateObject(), *shape = cJSON_CreateArray(), *values = NULL;
+    bool apart = qkv_step_has_heads(walk, step);
+    if (!object || !shape) {
+        cJSON_Delete(object);
+        cJSON_Delete(shape);
+        return NULL;
+    }
+    if (apart) push(shape, cJSON_CreateNumber((double)step->heads), complete);
+    push(shape, cJSON_CreateNumber((double)step->rows), complete);
+    push(shape, cJSON_CreateNumber((double)step->columns), complete);
+    add(object, "name", cJSON_CreateString(step->name), complete);
+    add(object, "title", cJSON_CreateString(step->title), complete);
+    add(object, "formula", cJSON_CreateString(step->formula), complete);
+    if (step->note) add(object, "note", cJSON_CreateString(step->note), complete);
+    add(object, "shape", shape, complete);
+    add(object, "rows", names(step->row_names, step->rows), complete);
+    add(object, "columns", names(step->column_names, step->columns), complete);
+    if (!apart) {
+        values = matrix(step->values, step->rows, step->columns, complete);
+    } else {
+        values = cJSON_CreateArray();
+        for (int64_t h = 0; values && h < step->heads; h++)
+            push(values,
+                 matrix(step->values + h * step->rows * step->columns, step->rows, step->columns, complete),
+                 complete);
+    }
+    add(object, "values", values, complete);
+    return object;
+}
+
+static cJSON *walk_object(const struct qkv_explanation *walk, bool *complete)
+{
+    cJSON *object = cJSON_CreateObject(), *steps = cJSON_CreateArray();
+    if (!object || !steps) {
+        cJSON_Delete(object);
+        cJSON_Delete(steps);
+        return NULL;
+    }
+    if (walk->label) add(object, "label", cJSON_CreateString(walk->label), complete);
+    if (walk->model) add(object, "model", cJSON_CreateString(walk->model), complete);
+    add(object, "kind", cJSON_CreateString(qkv_attention_kind_name(walk->kind)), complete);
+    if (walk->layer) add(object, "layer", cJSON_CreateNumber(walk->layer), complete);
+    add(object, "first_head", cJSON_CreateNumber(walk->first_head), complete);
+    add(object, "heads", cJSON_CreateNumber((double)walk->heads), complete);
+    for (int64_t i = 0; i < walk->step_count; i++)
+        push(steps, step_object(walk, &walk->steps[i], complete), complete);
+    add(object, "steps", steps, complete);
+    return object;
+}
+
+static enum qkv_status write_explanations(const struct explanations_job *job, struct bytes *out,
+                                          struct qkv_error *error)
+{
+    cJSON *root = cJSON_CreateObject(), *walks = cJSON_CreateArray();
+    bool complete = root && walks;
+    (void)error;
+    if (complete) {
+        add(root, "format", cJSON_CreateString("qkv explain 1"), &complete);
+        if (job->explanations[0].title)
+            add(root, "title", cJSON_CreateString(job->explanations[0].title), &complete);
+        if (job->explanations[0].about && *job->explanations[0].about)
+            add(root, "about", cJSON_CreateString(job->explanations[0].about), &complete);
+        for (int w = 0; w < job->count; w++)
+            push(walks, walk_object(&job->explanations[w], &complete), &complete);
+        add(root, "walks", walks, &complete);
+    }
+    return finish(root, complete, out);
+}
+
+const struct qkv_format_writer qkv_writer_json = {
+    .format = {"json", "json", "all tokens and numbers as one JSON object", QKV_FORMAT_DATA},
+    .write_maps = write_maps,
+    .write_explanations = write_explanations,
+};

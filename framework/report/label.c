@@ -1,4 +1,4 @@
-#include "report/report.h"
+#include "report/writer.h"
 
 #include <math.h>
 #include <string.h>
@@ -71,7 +71,7 @@ const char *qkv_report_map_title(struct qkv_arena *arena, const struct qkv_atten
     return name && map->origin ? qkv_arena_format(arena, "%s: %s", map->origin, name) : name;
 }
 
-double qkv_report_largest_weight(const struct qkv_attention_report *report)
+static double largest_weight(const struct qkv_attention_report *report)
 {
     double largest = 0;
     for (int64_t m = 0; m < report->map_count; m++) {
@@ -82,19 +82,12 @@ double qkv_report_largest_weight(const struct qkv_attention_report *report)
     return largest;
 }
 
-double qkv_report_color_maximum(const struct report_job *job, double *tick)
+double qkv_report_color_maximum(const struct maps_job *job, double *tick)
 {
-    double largest = job->options.maximum > 0 ? job->options.maximum : qkv_report_largest_weight(job->report);
+    double largest = job->options.maximum > 0 ? job->options.maximum : largest_weight(job->report);
     if (!(largest > 0) || !isfinite(largest)) largest = 1;
     double step = largest / 5, power = pow(10, floor(log10(step) + 1e-9)), digit = step / power; /* 1 to 10 */
     *tick = power * (digit < 1 + 1e-9 ? 1 : digit < 2 + 1e-9 ? 2 : digit < 5 + 1e-9 ? 5 : 10);
     if (job->options.maximum > 0) return largest;
     return *tick * ceil(largest / *tick - 1e-9);
-}
-
-/* The sRGB luma is close enough to choose between two inks. */
-uint32_t qkv_report_ink(uint32_t background)
-{
-    double luma = 0.299 * (background >> 16) + 0.587 * (background >> 8 & 0xFF) + 0.114 * (background & 0xFF);
-    return luma > 140 ? 0x000000 : 0xFFFFFF;
 }

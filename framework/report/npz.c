@@ -1,9 +1,10 @@
-/* Attention maps as NumPy arrays: one a map, and the tokens. */
+/* NumPy arrays: one per map or step, and the tokens. */
 #include "report/archive.h"
+#include "report/explanation.h"
 
 #include <string.h>
 
-enum qkv_status qkv_report_npz(const struct report_job *job, struct bytes *out, struct qkv_error *error)
+static enum qkv_status write_maps(const struct maps_job *job, struct bytes *out, struct qkv_error *error)
 {
     const struct qkv_attention_report *report = job->report;
     struct archive archive = {.out = out};
@@ -20,3 +21,38 @@ enum qkv_status qkv_report_npz(const struct report_job *job, struct bytes *out, 
     }
     return qkv_npz_finish(&archive, error);
 }
+
+static void append_step(const struct explanations_job *job, int index, const struct qkv_step *step,
+                        struct archive *archive)
+{
+    const struct qkv_explanation *explanation = &job->explanations[index];
+    const int64_t shape[] = {step->heads, step->rows, step->columns};
+    bool heads = qkv_step_has_heads(explanation, step);
+    bool tokens = step->column_names && step->content == QKV_STEP_TOKENS;
+    bool labelled = job->count > 1 && explanation->label && *explanation->label && !tokens;
+    const char *name = qkv_arena_format(job->arena, "%s%s%s.npy", labelled ? explanation->label : "",
+                                        labelled ? "." : "", step->name);
+    if (!name)
+        archive->out->failed = true;
+    else if (!tokens)
+        qkv_npz_append_numbers(archive, name, heads ? shape : shape + 1, heads ? 3 : 2, step->values);
+    else if (index == 0) /* all explanations have the same tokens */
+        qkv_npz_append_tokens(archive, name, step->column_names, step->columns);
+}
+
+static enum qkv_status write_explanations(const struct explanations_job *job, struct bytes *out,
+                                          struct qkv_error *error)
+{
+    struct archive archive = {.out = out};
+    for (int index = 0; index < job->count; index++)
+        for (int64_t i = 0; i < job->explanations[index].step_count; i++)
+            append_step(job, index, &job->explanations[index].steps[i], &archive);
+    return qkv_npz_finish(&archive, error);
+}
+
+const struct qkv_format_writer qkv_writer_npz = {
+    .format = {"npz", "npz", "arrays of NumPy: numpy.load(file)['cross.1.2']", QKV_FORMAT_DATA,
+               .binary = true},
+    .write_maps = write_maps,
+    .write_explanations = write_explanations,
+};

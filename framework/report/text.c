@@ -1,19 +1,21 @@
 /* Attention maps in the terminal: a table of numbers, on coloured cells where colours are wanted. Columns are
  * aligned by display width, and a map that is wider than the terminal is split into blocks of columns. */
-#include "report/report.h"
+#include "report/text_explanation.h"
+
+#include "draw/cells.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <utf8proc.h>
 
 enum {
-    CELL_LEAST = 4,  /* 0.12 */
-    CELL_MOST = 12,  /* longer column labels are cut */
-    LABEL_MOST = 20, /* longer row labels are cut */
+    COLUMN_LEAST = 4, /* 0.12 */
+    COLUMN_MOST = 12, /* longer column labels are cut */
+    LABEL_MOST = 20,  /* longer row labels are cut */
 };
 
 struct table {
-    const struct report_job *job;
+    const struct maps_job *job;
     struct bytes *out;
     const struct qkv_attention_map *map;
     const char **rows, **columns;    /* labels */
@@ -27,12 +29,12 @@ static void begin_color(const struct table *table, double weight)
 {
     uint32_t color = 0;
     qkv_colormap_color(table->job->options.colormap, weight / table->maximum, &color);
-    qkv_report_begin_color(table->out, table->job->options.colors, color);
+    qkv_cell_begin_color(table->out, table->job->options.colors, color);
 }
 
 static void end_color(const struct table *table)
 {
-    qkv_report_end_color(table->out, table->job->options.colors);
+    qkv_cell_end_color(table->out, table->job->options.colors);
 }
 
 /* A weight in its cell, with the space before it. What rounds to 0.00 is a dot, so that the eye finds the
@@ -41,10 +43,10 @@ static void append_weight(const struct table *table, double weight, int width)
 {
     begin_color(table, weight);
     if (weight < 0.005) {
-        qkv_report_spaces(table->out, width);
+        qkv_cell_spaces(table->out, width);
         qkv_bytes_text(table->out, "·");
     } else {
-        qkv_report_spaces(table->out, width - 3);
+        qkv_cell_spaces(table->out, width - 3);
         int hundredths =
             (int)lround(fmin(fmax(weight, 0), 9) * 100); /* no %f: its point depends on the locale */
         qkv_bytes_format(table->out, "%d.%02d", hundredths / 100, hundredths % 100);
@@ -55,14 +57,14 @@ static void append_weight(const struct table *table, double weight, int width)
 static void append_block(const struct table *table, int64_t first, int64_t last)
 {
     const struct qkv_attention_map *map = table->map;
-    qkv_report_spaces(table->out, table->label_width);
+    qkv_cell_spaces(table->out, table->label_width);
     for (int64_t c = first; c < last; c++) {
         qkv_bytes_text(table->out, " ");
-        qkv_report_padded(table->out, table->columns[c], table->column_widths[c], ALIGN_RIGHT);
+        qkv_cell_padded(table->out, table->columns[c], table->column_widths[c], CELL_RIGHT);
     }
     qkv_bytes_text(table->out, "\n");
     for (int64_t r = 0; r < map->rows; r++) {
-        qkv_report_padded(table->out, table->rows[r], table->label_width, ALIGN_LEFT);
+        qkv_cell_padded(table->out, table->rows[r], table->label_width, CELL_LEFT);
         for (int64_t c = first; c < last; c++)
             append_weight(table, map->weights[r * map->columns + c], table->column_widths[c]);
         qkv_bytes_text(table->out, "\n");
@@ -84,12 +86,12 @@ static bool read_labels(struct qkv_arena *arena, const char *const *tokens, int6
     for (int64_t i = 0; i < count; i++) {
         (*labels)[i] = qkv_report_label(arena, tokens[i]);
         if (!(*labels)[i]) return false;
-        (*widths)[i] = clamp(qkv_report_width((*labels)[i]), least, most);
+        (*widths)[i] = clamp(qkv_cell_width((*labels)[i]), least, most);
     }
     return true;
 }
 
-static void append_map(const struct report_job *job, const struct qkv_attention_map *map, struct bytes *out)
+static void append_map(const struct maps_job *job, const struct qkv_attention_map *map, struct bytes *out)
 {
     double tick;
     struct table table = {
@@ -99,7 +101,7 @@ static void append_map(const struct report_job *job, const struct qkv_attention_
         !read_labels(job->arena, qkv_attention_row_tokens(job->report, map->kind), map->rows, 1, LABEL_MOST,
                      &table.rows, &table.row_widths) ||
         !read_labels(job->arena, qkv_attention_column_tokens(job->report, map->kind), map->columns,
-                     CELL_LEAST, CELL_MOST, &table.columns, &table.column_widths)) {
+                     COLUMN_LEAST, COLUMN_MOST, &table.columns, &table.column_widths)) {
         out->failed = true;
         return;
     }
@@ -121,7 +123,7 @@ static void append_map(const struct report_job *job, const struct qkv_attention_
     }
 }
 
-enum qkv_status qkv_report_text(const struct report_job *job, struct bytes *out, struct qkv_error *error)
+static enum qkv_status write_maps(const struct maps_job *job, struct bytes *out, struct qkv_error *error)
 {
     (void)error;
     if (job->report->title) {
@@ -134,3 +136,9 @@ enum qkv_status qkv_report_text(const struct report_job *job, struct bytes *out,
     }
     return QKV_OK;
 }
+
+const struct qkv_format_writer qkv_writer_text = {
+    .format = {"text", "txt", "tables in the terminal", QKV_FORMAT_TERMINAL},
+    .write_maps = write_maps,
+    .write_explanations = qkv_text_explanations,
+};

@@ -81,7 +81,7 @@ Test(svg, holds_escaped_tokens_and_weights)
 Test(svg, writes_numbers_into_cells_when_asked_to)
 {
     char *svg =
-        rendered(&report, "svg", &(struct qkv_attention_options){.annotate = true, .colormap = "gray"}, NULL);
+        rendered(&report, "svg", &(struct qkv_format_options){.annotate = true, .colormap = "gray"}, NULL);
     cr_assert(strstr(svg, "fill=\"#000000\" text-anchor=\"middle\">0.75</text>"), "dark on light");
     cr_assert(strstr(svg, "fill=\"#ffffff\" text-anchor=\"middle\">0.25</text>"), "light on dark");
     free(svg);
@@ -102,7 +102,7 @@ Test(svg, shares_labels_among_the_heads_of_a_layer)
 
 Test(svg, takes_the_maximum_of_the_colours)
 {
-    char *svg = rendered(&report, "svg", &(struct qkv_attention_options){.maximum = 0.25}, NULL);
+    char *svg = rendered(&report, "svg", &(struct qkv_format_options){.maximum = 0.25}, NULL);
     cr_assert_eq(occurrences(svg, " fill=\"#fde725\"><title>"), 3, "0.25, 0.75 and 1 get the last colour");
     cr_assert(strstr(svg, ">0.25</text>") && strstr(svg, ">0.05</text>"));
     free(svg);
@@ -125,10 +125,10 @@ static int attribute(const char *from, const char *name)
 /* A picture as the png has it, at one pixel a unit, so that the positions of the svg are pixels. */
 Test(png, shows_what_the_svg_shows)
 {
-    const struct qkv_attention_options options = {.scale = 1};
+    const struct qkv_format_options options = {.scale = 1};
     const char *path = format("%s/map.png", scratch("png"));
     char *svg = rendered(&report, "svg", &options, NULL);
-    cr_assert_eq(qkv_attention_write(&report, qkv_attention_format_of_path(path), &options, path, NULL),
+    cr_assert_eq(qkv_attention_write(&report, qkv_format_of_path(path), &options, path, NULL),
                  QKV_OK);
     size_t size;
     char *bytes = read_file(path, &size);
@@ -171,7 +171,7 @@ Test(png, refuses_what_is_too_large)
     char *bytes;
     size_t size;
     struct qkv_error error;
-    cr_assert_eq(qkv_attention_render(&huge, qkv_attention_format_find("png"), NULL, &bytes, &size, &error),
+    cr_assert_eq(qkv_attention_render(&huge, qkv_format_find("png"), NULL, &bytes, &size, &error),
                  QKV_INVALID);
     cr_assert(strstr(error.message, "more than 32767 a side: choose fewer maps, or svg"), "%s",
               error.message);

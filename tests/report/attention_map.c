@@ -117,38 +117,21 @@ Test(attention_map, finds_kinds_by_name)
     cr_assert_not(qkv_attention_kind_find("self", &kind));
 }
 
-Test(attention_map, finds_formats_by_name_and_path)
-{
-    int count = 0;
-    for (const struct qkv_attention_format *format; (format = qkv_attention_format(count)); count++) {
-        cr_assert_eq(qkv_attention_format_find(format->name), format);
-        cr_assert_eq(qkv_attention_format_find(format->extension), format);
-    }
-    cr_assert_eq(count, 6);
-    cr_assert_str_eq(qkv_attention_format_of_path("runs/a.b/cross.svg")->name, "svg");
-    cr_assert_str_eq(qkv_attention_format_of_path("cross.txt")->name, "text");
-    cr_assert_null(qkv_attention_format_of_path("cross.gif"));
-    cr_assert_null(qkv_attention_format_of_path("cross"));
-    cr_assert_null(qkv_attention_format_find("gif"));
-}
-
 Test(attention_map, refuses_what_cannot_be_rendered)
 {
     struct qkv_attention_report empty = report;
-    const struct qkv_attention_options rainbow = {.colormap = "jet"};
+    const struct qkv_format_options rainbow = {.colormap = "jet"};
     struct qkv_error error;
     char *bytes;
     size_t size;
     empty.map_count = 0;
-    cr_assert_eq(qkv_attention_render(&empty, qkv_attention_format(0), NULL, &bytes, &size, &error),
-                 QKV_INVALID);
+    cr_assert_eq(qkv_attention_render(&empty, qkv_format(0), NULL, &bytes, &size, &error), QKV_INVALID);
     cr_assert_str_eq(error.message, "there is no attention map to show");
-    cr_assert_eq(qkv_attention_render(&report, qkv_attention_format(0), &rainbow, &bytes, &size, &error),
-                 QKV_INVALID);
+    cr_assert_eq(qkv_attention_render(&report, qkv_format(0), &rainbow, &bytes, &size, &error), QKV_INVALID);
     cr_assert_str_eq(error.message,
                      "no colormap is called jet: choose viridis, plasma, magma, YlOrRd or gray");
     cr_assert_null(bytes);
     const char *path = format("%s/no/such/folder.json", scratch("refuses"));
-    cr_assert_eq(qkv_attention_write(&report, qkv_attention_format(0), NULL, path, &error), QKV_INVALID);
+    cr_assert_eq(qkv_attention_write(&report, qkv_format(0), NULL, path, &error), QKV_INVALID);
     cr_assert_str_eq(error.message, format("%s: cannot be written: No such file or directory", path));
 }

@@ -2,6 +2,8 @@
 #include "maps.h"
 #include "support.h"
 
+#include "qkv/explanation.h"
+
 #include <cjson/cJSON.h>
 #include <criterion/criterion.h>
 #include <stdint.h>
@@ -23,6 +25,86 @@ static void expect_strings(const cJSON *array, const char *const *tokens, int co
 {
     cr_assert_eq(cJSON_GetArraySize(array), count);
     for (int i = 0; i < count; i++) cr_assert_str_eq(cJSON_GetArrayItem(array, i)->valuestring, tokens[i]);
+}
+
+Test(formats, each_row_is_found_and_writes_maps_and_explanations)
+{
+    static const char *const names[] = {"perro", "</s>"};
+    const struct qkv_step step = {.name = "weights",
+                                  .title = "weights",
+                                  .formula = "softmax(S)",
+                                  .content = QKV_STEP_WEIGHTS,
+                                  .heads = 1,
+                                  .rows = 2,
+                                  .columns = 2,
+                                  .values = causal,
+                                  .row_names = names,
+                                  .column_names = names};
+    const struct qkv_explanation explanation = {
+        .title = "two words", .first_head = 1, .heads = 1, .of = 1, .step_count = 1, .steps = &step};
+    cr_assert_not_null(qkv_format(0));
+    for (int64_t i = 0; qkv_format(i); i++) {
+        const struct qkv_format *row = qkv_format(i);
+        char *bytes;
+        size_t size;
+        struct qkv_error error = {""};
+        cr_expect_eq(qkv_format_find(row->name), row);
+        cr_expect_eq(qkv_format_find(row->extension), row);
+        cr_expect_eq(qkv_format_of_path(format("maps.of.%s", row->extension)), row);
+        cr_expect_str_neq(row->help, "");
+        cr_expect_eq(qkv_attention_render(&report, row, NULL, &bytes, &size, &error), QKV_OK, "%s: %s",
+                     row->name, error.message);
+        cr_expect_gt(size, 0);
+        free(bytes);
+        cr_expect_eq(qkv_explanation_render(&explanation, 1, row, NULL, &bytes, &size, &error), QKV_OK,
+                     "%s: %s", row->name, error.message);
+        cr_expect_gt(size, 0);
+        free(bytes);
+    }
+    cr_expect_str_eq(qkv_format_of_path("runs/a.b/cross.txt")->name, "text");
+    cr_expect_null(qkv_format_find("gif"));
+    cr_expect_null(qkv_format_of_path("cross.gif"));
+    cr_expect_null(qkv_format_of_path("cross"));
+}
+
+Test(formats, csv_of_an_explanation_has_one_line_per_number)
+{
+    static const double hidden[] = {1, -1.0 / 0.0};
+    static const char *const names[] = {"a,b", "c"};
+    const struct qkv_step steps[] = {
+        {.name = "scores", .title = "", .formula = "", .heads = 1, .rows = 1, .columns = 2, .values = hidden},
+        {.name = "mask",
+         .title = "",
+         .formula = "",
+         .rows = 2,
+         .columns = 1,
+         .values = causal,
+         .row_names = names}};
+    const struct qkv_explanation explanation = {
+        .label = "learned", .first_head = 3, .heads = 1, .of = 4, .step_count = 2, .steps = steps};
+    char *bytes;
+    size_t size;
+    cr_assert_eq(qkv_explanation_render(&explanation, 1, qkv_format_find("csv"), NULL, &bytes, &size, NULL),
+                 QKV_OK);
+    cr_expect_str_eq(bytes, "label,step,head,row,row_name,column,column_name,value\n"
+                            "learned,scores,3,0,,0,,1\n"
+                            "learned,scores,3,0,,1,,-inf\n"
+                            "learned,mask,,0,\"a,b\",0,,1\n"
+                            "learned,mask,,1,c,0,,0\n");
+    free(bytes);
+}
+
+Test(formats, a_picture_of_an_explanation_needs_weights)
+{
+    const struct qkv_step step = {
+        .name = "scores", .title = "scores", .formula = "", .rows = 2, .columns = 2, .values = causal};
+    const struct qkv_explanation explanation = {.heads = 1, .of = 1, .step_count = 1, .steps = &step};
+    char *bytes;
+    size_t size;
+    struct qkv_error error;
+    cr_assert_eq(qkv_explanation_render(&explanation, 1, qkv_format_find("svg"), NULL, &bytes, &size, &error),
+                 QKV_INVALID);
+    cr_expect_str_eq(error.message, "svg holds attention weights, but the explanation has none");
 }
 
 Test(formats, json_holds_tokens_and_exact_weights)
@@ -171,7 +253,7 @@ Test(formats, text_aligns_by_display_width)
 Test(formats, text_splits_what_is_too_wide)
 {
     size_t size;
-    char *text = rendered(&report, "text", &(struct qkv_attention_options){.width = 16}, &size);
+    char *text = rendered(&report, "text", &(struct qkv_format_options){.width = 16}, &size);
     cr_assert(strstr(text, "     perro a,\"b\"\n"
                            "狗    0.75  0.25\n"
                            "</s>  0.10  0.20\n"
@@ -180,7 +262,7 @@ Test(formats, text_splits_what_is_too_wide)
                            "狗      ·\n"
                            "</s> 0.70\n"));
     free(text);
-    text = rendered(&report, "text", &(struct qkv_attention_options){.width = 1}, &size);
+    text = rendered(&report, "text", &(struct qkv_format_options){.width = 1}, &size);
     cr_assert(strstr(text, "     perro\n狗    0.75\n</s>  0.10\n\n     a,\"b\"\n"),
               "at least one column a block");
     free(text);
@@ -189,15 +271,14 @@ Test(formats, text_splits_what_is_too_wide)
 Test(formats, text_colours_cells_when_asked_to)
 {
     size_t size;
-    char *text =
-        rendered(&report, "text",
-                 &(struct qkv_attention_options){.colors = QKV_COLORS_TRUE, .colormap = "gray"}, &size);
+    char *text = rendered(&report, "text",
+                          &(struct qkv_format_options){.colors = QKV_COLORS_TRUE, .colormap = "gray"}, &size);
     cr_assert(
         strstr(text, "\033[48;2;191;191;191;38;5;16m  0.75\033[0m\033[48;2;64;64;64;38;5;231m  0.25\033[0m"));
     cr_assert(strstr(text, "\033[48;2;0;0;0;38;5;231m    ·\033[0m\n"));
     free(text);
     text = rendered(&report, "text",
-                    &(struct qkv_attention_options){.colors = QKV_COLORS_256, .colormap = "gray"}, &size);
+                    &(struct qkv_format_options){.colors = QKV_COLORS_256, .colormap = "gray"}, &size);
     cr_assert(strstr(text, "\033[48;5;145;38;5;16m  0.75\033[0m\033[48;5;59;38;5;231m  0.25\033[0m"));
     free(text);
 }
@@ -210,8 +291,7 @@ Test(formats, text_is_safe_to_print)
     odd.map_count = 1;
     char *text;
     size_t size;
-    cr_assert_eq(qkv_attention_render(&odd, qkv_attention_format_find("text"), NULL, &text, &size, NULL),
-                 QKV_OK);
+    cr_assert_eq(qkv_attention_render(&odd, qkv_format_find("text"), NULL, &text, &size, NULL), QKV_OK);
     cr_assert_null(strchr(text, '\033'));
     cr_assert(strstr(text, "     \uFFFD[2J    ␣  a\uFFFDz\n"), "%s", text);
     free(text);
@@ -226,8 +306,7 @@ Test(formats, long_labels_are_cut)
     odd.map_count = 1;
     char *text;
     size_t size;
-    cr_assert_eq(qkv_attention_render(&odd, qkv_attention_format_find("text"), NULL, &text, &size, NULL),
-                 QKV_OK);
+    cr_assert_eq(qkv_attention_render(&odd, qkv_format_find("text"), NULL, &text, &size, NULL), QKV_OK);
     cr_assert(strstr(text, "     Donaudampfs…  学习学习学…") || strstr(text, "     Donaudampfs… 学习学习学…"),
               "%s", text);
     free(text);
@@ -238,7 +317,7 @@ Test(formats, files_hold_what_rendering_gives)
     size_t size, file_size;
     char *bytes = rendered(&report, "csv", NULL, &size);
     const char *path = format("%s/map.csv", scratch("files"));
-    cr_assert_eq(qkv_attention_write(&report, qkv_attention_format_of_path(path), NULL, path, NULL), QKV_OK);
+    cr_assert_eq(qkv_attention_write(&report, qkv_format_of_path(path), NULL, path, NULL), QKV_OK);
     char *file = read_file(path, &file_size);
     cr_assert(file && size == file_size && !memcmp(bytes, file, size));
     free(file);

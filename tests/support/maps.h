@@ -13,6 +13,6 @@
 
 /* Renders in the format of that name, on the heap; `size` may be NULL. */
 char *rendered(const struct qkv_attention_report *report, const char *format,
-               const struct qkv_attention_options *options, size_t *size);
+               const struct qkv_format_options *options, size_t *size);
 
 #endif

@@ -140,8 +140,9 @@ Test(attention, the_name_of_the_file_chooses_the_format)
 {
     static const struct {
         const char *name, *start;
-    } FILES[] = {{"a.json", "{"},   {"a.csv", "kind,layer,head"}, {"a.npz", "PK\003\004"},
-                 {"a.svg", "<svg"}, {"a.png", "\211PNG\r\n"},     {"a.txt", "one two → "}};
+    } FILES[] = {{"a.json", "{"},        {"a.csv", "kind,layer,head"}, {"a.npz", "PK\003\004"},
+                 {"a.svg", "<svg"},      {"a.png", "\211PNG\r\n"},     {"a.html", "<!DOCTYPE"},
+                 {"a.txt", "one two → "}};
     const char *folder = scratch("formats");
     for (size_t i = 0; i < sizeof FILES / sizeof *FILES; i++) {
         const char *path = format("%s/%s", folder, FILES[i].name);
@@ -221,10 +222,10 @@ Test(attention, names_what_there_is)
     expect_refusal("one --format jsn", "--format is 'jsn'; did you mean json");
     expect_refusal("one --colormap virdis", "--colormap is 'virdis'; did you mean viridis");
     expect_refusal("one --format pdf",
-                   "--format is 'pdf', but must be one of json, csv, npz, svg, png, text");
+                   "--format is 'pdf', but must be one of text, json, csv, npz, html, svg, png");
     expect_refusal("one -o cross.pdf",
-                   "cross.pdf: the name does not end in a known format: choose one with --format: json, "
-                   "csv, npz, svg, png, text");
+                   "cross.pdf: the name does not end in a known format: choose one with --format: text, "
+                   "json, csv, npz, html, svg, png");
     expect_refusal("one --colormap jet",
                    "--colormap is 'jet', but must be one of viridis, plasma, magma, YlOrRd, gray");
     expect_refusal("one --mean --head 1", "--mean stands for --head mean; give one --head");
@@ -291,7 +292,7 @@ Test(attention, draws_the_untrained_model_beside_the_trained_one)
                *learned = strstr(text.output, "learned: cross attention, layer 1, mean of heads");
     cr_expect(random && learned && random < learned);
     expect_refusal("one --versus random -f json",
-                   "--versus is for text, svg and png; `qkv explain` has the numbers of "
+                   "--versus is for text, html, svg and png; `qkv explain` has the numbers of "
                    "both as json and npz");
     expect_refusal("one --versus learned", "--versus is 'learned', but must be random");
 }

@@ -209,8 +209,9 @@ Test(explain, writes_every_format)
 {
     static const struct {
         const char *name, *start;
-    } FILES[] = {{"a.json", "{"},   {"a.npz", "PK\003\004"}, {"a.html", "<!DOCTYPE html>"},
-                 {"a.svg", "<svg"}, {"a.png", "\211PNG"},    {"a.txt", "Multi-head"}};
+    } FILES[] = {{"a.json", "{"},        {"a.npz", "PK\003\004"}, {"a.html", "<!DOCTYPE html>"},
+                 {"a.svg", "<svg"},      {"a.png", "\211PNG"},    {"a.csv", "label,step,head,"},
+                 {"a.txt", "Multi-head"}};
     const char *folder = scratch("formats");
     for (size_t i = 0; i < sizeof FILES / sizeof *FILES; i++) {
         const char *path = format("%s/%s", folder, FILES[i].name);

@@ -6,7 +6,7 @@
  *
  *     struct qkv_attention_report shown;
  *     qkv_attention_select(&report, 1u << QKV_ATTENTION_CROSS, QKV_ATTENTION_EACH, QKV_ATTENTION_MEAN,
- * &arena, &shown, &error); qkv_attention_write(&shown, qkv_attention_format_of_path("cross.svg"), NULL,
+ * &arena, &shown, &error); qkv_attention_write(&shown, qkv_format_of_path("cross.svg"), NULL,
  * "cross.svg", &error);
  *
  * Nothing here owns the tokens and weights of a report: they must outlive it. */
@@ -16,6 +16,7 @@
 #include "qkv/arena.h"
 #include "qkv/attention_kind.h"
 #include "qkv/error.h"
+#include "qkv/format.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -80,71 +81,19 @@ QKV_API enum qkv_status qkv_attention_select(const struct qkv_attention_report *
                                              int layer, int head, struct qkv_arena *arena,
                                              struct qkv_attention_report *selected, struct qkv_error *error);
 
-/* Colours of text in the terminal. */
-enum qkv_terminal_colors {
-    QKV_COLORS_NONE, /* digits only */
-    QKV_COLORS_256,  /* xterm's palette */
-    QKV_COLORS_TRUE, /* 24 bit */
-};
-
-/* How to draw. All zero (or NULL) is a good choice; formats that do not draw ignore it. */
-struct qkv_attention_options {
-    const char *colormap; /* viridis (also for NULL), plasma, magma, YlOrRd, gray */
-    bool annotate;        /* svg, png: the number in each cell */
-    double maximum;       /* the weight that gets the last colour; 0: the largest weight, rounded up */
-    double scale;         /* png: pixels for one unit of svg; 0: 2 */
-    int64_t width;        /* text: columns of the terminal; 0: 80 */
-    enum qkv_terminal_colors colors; /* text */
-};
-
-/* One row of the table of formats (framework/report/formats.def):
- *
- * - json: one object with title, model, source, target_input, target_output and maps; each map has name,
- * kind, layer, head, rows (for cross maps an object of the tokens that the steps take in and put out: input,
- *   output), columns and weights[row][column]. Layer or head is "mean" for means.
- * - csv: kind,layer,head,row,row_token,column,column_token,weight; a line a weight, rows and columns from 0,
- *   quoted as in RFC 4180. Weights read back as the same double, as they do from json.
- * - npz: for numpy.load; one float64 array [rows, columns] a map, named by qkv_attention_map_name, and the
- *   Unicode arrays source, target_input and target_output.
- * - svg: heat maps, all with one colour bar; tokens are text, and each cell has a tooltip.
- * - png: the same as pixels.
- * - text: a table of numbers a map, for the terminal. Without colours, weights below 0.005 are dots. */
-struct qkv_attention_format {
-    const char *name; /* also the extension of its files, without the dot, except text: txt */
-    const char *extension;
-    const char *help;
-    bool binary; /* not for a terminal */
-};
-
-/* The formats, in the order of the table; NULL behind the last. */
-QKV_API const struct qkv_attention_format *qkv_attention_format(int64_t index);
-
-/* Finds a format by name or extension; NULL when there is none. */
-QKV_API const struct qkv_attention_format *qkv_attention_format_find(const char *name);
-
-/* Finds the format for a file by what follows the last dot of its name; NULL when there is none. */
-QKV_API const struct qkv_attention_format *qkv_attention_format_of_path(const char *path);
-
 /* Renders a report into memory that the caller frees. The bytes depend on the arguments only, except for png,
  * which also depends on the installed fonts. Fails for an unknown colormap, a report without maps, a png
  * picture of more than 32767 pixels a side, and out of memory. */
 QKV_API enum qkv_status qkv_attention_render(const struct qkv_attention_report *report,
-                                             const struct qkv_attention_format *format,
-                                             const struct qkv_attention_options *options, char **bytes,
+                                             const struct qkv_format *format,
+                                             const struct qkv_format_options *options, char **bytes,
                                              size_t *size, struct qkv_error *error);
 
 /* Renders a report into a file, which is whole or not there. Fails as rendering does, and when the file
  * cannot be written. */
 QKV_API enum qkv_status qkv_attention_write(const struct qkv_attention_report *report,
-                                            const struct qkv_attention_format *format,
-                                            const struct qkv_attention_options *options, const char *path,
+                                            const struct qkv_format *format,
+                                            const struct qkv_format_options *options, const char *path,
                                             struct qkv_error *error);
-
-/* The names of colormaps; NULL behind the last. */
-QKV_API const char *qkv_colormap_name(int64_t index);
-
-/* The colour of a value in 0..1 (clamped) as 0xRRGGBB: within 2/255 of matplotlib's map of that name. False
- * when there is no such colormap. NULL is viridis. */
-QKV_API bool qkv_colormap_color(const char *name, double value, uint32_t *color);
 
 #endif

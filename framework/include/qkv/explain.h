@@ -4,7 +4,7 @@
  *
  *     struct qkv_explanation explanation;
  *     if (qkv_explain_scene(&scene, &arena, &explanation, &error)) ...
- *     qkv_explain_write(&explanation, 1, qkv_explain_format_find("html"), NULL, "scene.html", &error);
+ *     qkv_explanation_write(&explanation, 1, qkv_format_find("html"), NULL, "scene.html", &error);
  *
  * Steps in order, each only where there is such a thing: tokens, embeddings, positions, inputs (and
  * source_tokens, ... of what is looked at), layer_inputs, memory, query_weights, key_weights, value_weights
@@ -21,42 +21,8 @@
 #define QKV_EXPLAIN_H
 
 #include "qkv/attention_collect.h"
-#include "qkv/attention_map.h"
+#include "qkv/explanation.h"
 #include "qkv/scene.h"
-
-/* One matrix, or one a head. */
-struct qkv_step {
-    const char *name;    /* of the list above */
-    const char *title;   /* "scaled scores" */
-    const char *formula; /* "S / √3"; "" where there is none */
-    const char *note;    /* a sentence to the reader; NULL: none */
-    const char *same;    /* an earlier step that holds the same numbers; NULL: none */
-    int64_t heads;       /* 0: the same for all heads, a single matrix */
-    int64_t rows, columns;
-    const double *values; /* [rows, columns], or [heads, rows, columns]; hidden scores are -INFINITY */
-    const char *const *row_names, *const *column_names; /* words; NULL: they are numbered */
-};
-
-/* The walk through one attention layer. Lives in the arena that it was made in. */
-struct qkv_explanation {
-    const char *title, *about; /* about: "" for nothing */
-    const char *label;         /* what sets it off against another: "random", "learned" */
-    const char *model;         /* NULL: no model, a scene */
-    enum qkv_attention_kind kind;
-    int layer;      /* from 1; of scenes 0 */
-    int first_head; /* number, from 1, of the first head that the steps hold */
-    int64_t heads;  /* how many they hold, */
-    int64_t of;     /* and how many the layer has */
-    int64_t step_count;
-    const struct qkv_step *steps;
-};
-
-/* The step of that name, or NULL. */
-QKV_API const struct qkv_step *qkv_explain_step(const struct qkv_explanation *explanation, const char *name);
-
-/* Leaves only one head (from 1) in the steps that have some. Fails, naming what there is. */
-QKV_API enum qkv_status qkv_explain_select_head(struct qkv_explanation *explanation, int head,
-                                                struct qkv_arena *arena, struct qkv_error *error);
 
 /* Walks through a scene. Fails where a run that it names cannot be opened or does not fit, and out of memory.
  */
@@ -72,44 +38,5 @@ QKV_API enum qkv_status qkv_explain_model(const struct qkv_model *model,
                                           const struct qkv_attention_pair *pair, enum qkv_attention_kind kind,
                                           int layer, const struct qkv_texts *follow, struct qkv_arena *arena,
                                           struct qkv_explanation *explanation, struct qkv_error *error);
-
-/* ---- writing ---- */
-
-/* How to write. All zero is a good choice. */
-struct qkv_explain_options {
-    bool full;     /* every row and column of large matrices, in text and html */
-    int digits;    /* behind the point, in text and html; 0: 4 */
-    int64_t width; /* text: columns of the terminal; 0: 80 */
-    struct qkv_attention_options
-        drawing; /* svg, png: as for attention maps; html: its colormap, of weights */
-};
-
-/* One row of the table of formats (framework/explain/formats.def):
- *
- * - text: a chapter a step, for the terminal; walks side by side where they fit, else one below the other.
- * - json: one object with title, about and walks; a walk has label and steps, a step name, title, formula,
- * shape, note, rows, columns (the words, or null) and values (nested lists; hidden scores are null).
- * - npz: a float64 array a step, named after it, with the label and a dot before it where there are several
- * walks; and tokens and source_tokens as Unicode arrays.
- * - html: one page that needs no other file and no script; cells are coloured by their numbers.
- * - svg, png: the weights, drawn as attention maps are. */
-struct qkv_explain_format {
-    const char *name, *extension, *help;
-    bool binary;
-};
-
-/* The formats, in the order of the table; NULL behind the last. */
-QKV_API const struct qkv_explain_format *qkv_explain_format(int64_t index);
-
-/* Finds a format by name or extension, or by what follows the last dot of a path; NULL when there is none. */
-QKV_API const struct qkv_explain_format *qkv_explain_format_find(const char *name);
-QKV_API const struct qkv_explain_format *qkv_explain_format_of_path(const char *path);
-
-/* Renders one walk, or several through the same steps side by side, into memory that the caller frees. Fails
- * as qkv_attention_render does. */
-QKV_API enum qkv_status qkv_explain_render(const struct qkv_explanation *explanations, int count,
-                                           const struct qkv_explain_format *format,
-                                           const struct qkv_explain_options *options, char **bytes,
-                                           size_t *size, struct qkv_error *error);
 
 #endif

@@ -33,6 +33,10 @@ QKV_API enum qkv_status qkv_file_commit(struct qkv_file_writer *writer, struct q
 /* Closes and removes the temporary. Does nothing for a writer that is all zero, or already committed. */
 QKV_API void qkv_file_abandon(struct qkv_file_writer *writer);
 
+/* Writes `size` bytes to a file: begin, one fwrite, commit. */
+QKV_API enum qkv_status qkv_file_write(const char *path, const void *bytes, size_t size,
+                                       struct qkv_error *error);
+
 /* Makes the folder `path` and its missing parents; one that is there already is fine. */
 QKV_API enum qkv_status qkv_folder_make(const char *path, struct qkv_error *error);
 

@@ -1,5 +1,8 @@
 /* A walk in the terminal: a chapter a step, matrices with aligned columns, side by side where they fit. */
-#include "explain/write.h"
+#include "report/text_explanation.h"
+
+#include "draw/cells.h"
+#include "report/explanation.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -27,13 +30,6 @@ struct table {
     struct elision rows, columns;
 };
 
-static const char *name_of(const struct explain_job *job, const char *const *names, int64_t i)
-{
-    const char *name = names ? qkv_report_label(job->arena, names[i])
-                             : qkv_arena_format(job->arena, "%lld", (long long)i + 1);
-    return name ? name : "?";
-}
-
 static int least(int a, int b)
 {
     return a < b ? a : b;
@@ -47,7 +43,7 @@ static int most(int a, int b)
 /* ---- measuring ---- */
 
 /* Columns that must stand whole: those with words. */
-static void choose_columns(const struct explain_job *job, struct table *table, int room)
+static void choose_columns(const struct explanations_job *job, struct table *table, int room)
 {
     const struct qkv_step *step = table->step;
     int width = table->label_width;
@@ -66,71 +62,70 @@ static void choose_columns(const struct explain_job *job, struct table *table, i
     table->width = used;
 }
 
-static bool measure(const struct explain_job *job, struct table *table)
+static bool measure(const struct explanations_job *job, struct table *table)
 {
     const struct qkv_step *step = table->step;
     table->widths = qkv_arena_zeroed(job->arena, (size_t)step->columns * sizeof *table->widths);
     if (!table->widths) return false;
-    table->rows = job->options.full
-                      ? (struct elision){step->rows, 0}
-                      : qkv_explain_elide(step->rows, step->row_names ? WORDS_MOST : ROWS_MOST, 2);
-    for (int64_t i = 0; i < qkv_explain_places(table->rows, step->rows); i++) {
-        int64_t r = qkv_explain_shown(table->rows, step->rows, i);
+    table->rows = job->options.full ? (struct elision){step->rows, 0}
+                                    : qkv_elide(step->rows, step->row_names ? WORDS_MOST : ROWS_MOST, 2);
+    for (int64_t i = 0; i < qkv_elision_places(table->rows, step->rows); i++) {
+        int64_t r = qkv_elision_at(table->rows, step->rows, i);
         if (r < 0) continue;
-        int label = least(qkv_report_width(name_of(job, step->row_names, r)), NAME_MOST);
+        int label = least(qkv_cell_width(qkv_step_label(job, step->row_names, r)), NAME_MOST);
         table->label_width = most(table->label_width, label);
         for (int64_t c = 0; c < step->columns; c++) {
             char text[40];
-            qkv_explain_number(text, table->style, table->values[r * step->columns + c]);
+            qkv_number_text(text, table->style, table->values[r * step->columns + c]);
             table->widths[c] = most(table->widths[c], (int)strlen(text));
         }
     }
     for (int64_t c = 0; c < step->columns; c++)
-        table->widths[c] =
-            most(table->widths[c], least(qkv_report_width(name_of(job, step->column_names, c)), NAME_MOST));
+        table->widths[c] = most(table->widths[c],
+                                least(qkv_cell_width(qkv_step_label(job, step->column_names, c)), NAME_MOST));
     if (table->heat) table->label_width++; /* labels must not touch coloured cells */
     return true;
 }
 
 /* ---- lines ---- */
 
-static void append_header(const struct explain_job *job, const struct table *table, struct bytes *out)
+static void append_header(const struct explanations_job *job, const struct table *table, struct bytes *out)
 {
     const struct qkv_step *step = table->step;
-    qkv_report_spaces(out, table->label_width);
-    for (int64_t i = 0; i < qkv_explain_places(table->columns, step->columns); i++) {
-        int64_t c = qkv_explain_shown(table->columns, step->columns, i);
+    qkv_cell_spaces(out, table->label_width);
+    for (int64_t i = 0; i < qkv_elision_places(table->columns, step->columns); i++) {
+        int64_t c = qkv_elision_at(table->columns, step->columns, i);
         qkv_bytes_text(out, c < 0 ? "   " : " ");
         if (c < 0)
             qkv_bytes_text(out, "…");
         else
-            qkv_report_padded(out, name_of(job, step->column_names, c), table->widths[c], ALIGN_RIGHT);
+            qkv_cell_padded(out, qkv_step_label(job, step->column_names, c), table->widths[c], CELL_RIGHT);
     }
 }
 
-static void append_cell(const struct explain_job *job, const struct table *table, int64_t row, int64_t column,
-                        struct bytes *out)
+static void append_cell(const struct explanations_job *job, const struct table *table, int64_t row,
+                        int64_t column, struct bytes *out)
 {
     double value = table->values[row * table->step->columns + column];
     char text[40];
     uint32_t color = 0;
-    qkv_explain_number(text, table->style, value);
+    qkv_number_text(text, table->style, value);
     if (table->heat) {
-        qkv_colormap_color(job->options.drawing.colormap, value / table->largest, &color);
-        qkv_report_begin_color(out, job->options.drawing.colors, color);
+        qkv_colormap_color(job->options.colormap, value / table->largest, &color);
+        qkv_cell_begin_color(out, job->options.colors, color);
     }
     qkv_bytes_text(out, " ");
-    qkv_report_padded(out, text, table->widths[column], ALIGN_RIGHT);
-    if (table->heat) qkv_report_end_color(out, job->options.drawing.colors);
+    qkv_cell_padded(out, text, table->widths[column], CELL_RIGHT);
+    if (table->heat) qkv_cell_end_color(out, job->options.colors);
 }
 
-static void append_row(const struct explain_job *job, const struct table *table, int64_t row,
+static void append_row(const struct explanations_job *job, const struct table *table, int64_t row,
                        struct bytes *out)
 {
     const struct qkv_step *step = table->step;
-    qkv_report_padded(out, name_of(job, step->row_names, row), table->label_width, ALIGN_LEFT);
-    for (int64_t i = 0; i < qkv_explain_places(table->columns, step->columns); i++) {
-        int64_t c = qkv_explain_shown(table->columns, step->columns, i);
+    qkv_cell_padded(out, qkv_step_label(job, step->row_names, row), table->label_width, CELL_LEFT);
+    for (int64_t i = 0; i < qkv_elision_places(table->columns, step->columns); i++) {
+        int64_t c = qkv_elision_at(table->columns, step->columns, i);
         if (c < 0)
             qkv_bytes_text(out, "   …");
         else
@@ -139,23 +134,23 @@ static void append_row(const struct explain_job *job, const struct table *table,
 }
 
 /* Line `line` of a table: caption (where any table has one), header, rows; blank behind the last. */
-static void append_line(const struct explain_job *job, const struct table *table, int64_t line, bool captions,
-                        struct bytes *out)
+static void append_line(const struct explanations_job *job, const struct table *table, int64_t line,
+                        bool captions, struct bytes *out)
 {
-    int64_t places = qkv_explain_places(table->rows, table->step->rows), i = line - captions - 1;
+    int64_t places = qkv_elision_places(table->rows, table->step->rows), i = line - captions - 1;
     if (captions && line == 0) {
-        qkv_report_padded(out, table->caption, table->width, ALIGN_LEFT);
+        qkv_cell_padded(out, table->caption, table->width, CELL_LEFT);
     } else if (i == -1) {
         append_header(job, table, out);
     } else if (i < places) {
-        int64_t row = qkv_explain_shown(table->rows, table->step->rows, i);
+        int64_t row = qkv_elision_at(table->rows, table->step->rows, i);
         if (row >= 0) {
             append_row(job, table, row, out);
         } else {
-            qkv_report_padded(out, "⋮", table->width, ALIGN_LEFT);
+            qkv_cell_padded(out, "⋮", table->width, CELL_LEFT);
         }
     } else {
-        qkv_report_spaces(out, table->width);
+        qkv_cell_spaces(out, table->width);
     }
 }
 
@@ -167,20 +162,20 @@ static void end_line(struct bytes *out)
 }
 
 /* Tables first .. last - 1 side by side. */
-static void append_band(const struct explain_job *job, const struct table *tables, int64_t first,
+static void append_band(const struct explanations_job *job, const struct table *tables, int64_t first,
                         int64_t last, struct bytes *out)
 {
     int64_t lines = 0;
     bool captions = false;
     for (int64_t t = first; t < last; t++) captions = captions || *tables[t].caption;
     for (int64_t t = first; t < last; t++) {
-        int64_t own = captions + 1 + qkv_explain_places(tables[t].rows, tables[t].step->rows);
+        int64_t own = captions + 1 + qkv_elision_places(tables[t].rows, tables[t].step->rows);
         if (own > lines) lines = own;
     }
     for (int64_t line = 0; line < lines; line++) {
-        qkv_report_spaces(out, INDENT);
+        qkv_cell_spaces(out, INDENT);
         for (int64_t t = first; t < last; t++) {
-            if (t > first) qkv_report_spaces(out, GAP);
+            if (t > first) qkv_cell_spaces(out, GAP);
             append_line(job, &tables[t], line, captions, out);
         }
         end_line(out);
@@ -197,7 +192,7 @@ static void append_wrapped(struct bytes *out, const char *text, int width, int i
         size_t length = strcspn(at, " \n");
         char word[256];
         snprintf(word, sizeof word, "%.*s", (int)length, at);
-        int own = qkv_report_width(word);
+        int own = qkv_cell_width(word);
         if (used && used + 1 + own > width - indent) {
             qkv_bytes_text(out, "\n");
             used = 0;
@@ -205,7 +200,7 @@ static void append_wrapped(struct bytes *out, const char *text, int width, int i
         if (used)
             qkv_bytes_text(out, " ");
         else
-            qkv_report_spaces(out, indent);
+            qkv_cell_spaces(out, indent);
         qkv_bytes_append(out, at, length);
         used += (used > 0) + own;
         at += length;
@@ -221,58 +216,58 @@ static void append_wrapped(struct bytes *out, const char *text, int width, int i
 }
 
 /* " 8  scores   S = Q Kᵀ                          [4, 4]" */
-static void append_title(const struct explain_job *job, int64_t at, struct bytes *out)
+static void append_title(const struct explanations_job *job, int64_t at, struct bytes *out)
 {
-    const struct qkv_step *step = &job->walks[0].steps[at];
-    bool colors = job->options.drawing.colors != QKV_COLORS_NONE;
+    const struct qkv_step *step = &job->explanations[0].steps[at];
+    bool colors = job->options.colors != QKV_COLORS_NONE;
     char shape[64], number[24];
-    qkv_explain_shape(&job->walks[0], step, shape);
+    qkv_step_shape(&job->explanations[0], step, shape);
     snprintf(number, sizeof number, "%2lld", (long long)at + 1);
-    int used = (int)strlen(number) + 2 + qkv_report_width(step->title);
+    int used = (int)strlen(number) + 2 + qkv_cell_width(step->title);
     qkv_bytes_format(out, "%s%s  %s%s", colors ? "\033[1m" : "", number, step->title,
                      colors ? "\033[0m" : "");
     if (*step->formula) {
         qkv_bytes_format(out, "   %s", step->formula);
-        used += 3 + qkv_report_width(step->formula);
+        used += 3 + qkv_cell_width(step->formula);
     }
     int width = (int)job->options.width, room = (width < 100 ? width : 100) - used - (int)strlen(shape);
-    qkv_report_spaces(out, room > 2 ? room : 2);
+    qkv_cell_spaces(out, room > 2 ? room : 2);
     qkv_bytes_format(out, "%s\n", shape);
     if (step->note) append_wrapped(out, step->note, (int)job->options.width, INDENT);
 }
 
 /* Whether two tables of the same step may be narrowed so that they stand beside each other. */
-static int room_of(const struct explain_job *job, const struct qkv_step *step)
+static int room_of(const struct explanations_job *job, const struct qkv_step *step)
 {
     int whole = (int)job->options.width - INDENT;
     return job->count > 1 && !step->column_names ? (whole - GAP * (job->count - 1)) / job->count : whole;
 }
 
-static void append_step(const struct explain_job *job, int64_t at, struct bytes *out)
+static void append_step(const struct explanations_job *job, int64_t at, struct bytes *out)
 {
-    const struct qkv_step *first_step = &job->walks[0].steps[at];
+    const struct qkv_step *first_step = &job->explanations[0].steps[at];
     int64_t heads = first_step->heads ? first_step->heads : 1;
     int64_t shown = job->options.full || heads <= HEADS_MOST ? heads : HEADS_MOST, count = 0;
     struct table *tables = qkv_arena_zeroed(job->arena, (size_t)(shown * job->count) * sizeof *tables);
-    bool weights = !strcmp(first_step->name, "weights");
+    bool weights = first_step->content == QKV_STEP_WEIGHTS;
     append_title(job, at, out);
-    if (qkv_explain_repeated(job, at)) {
+    if (qkv_step_repeated(job, at)) {
         qkv_bytes_format(out, "%*sthe numbers of step %lld\n", INDENT, "",
-                         (long long)qkv_explain_repeated(job, at));
+                         (long long)qkv_step_repeated(job, at));
         return;
     }
     for (int64_t h = 0; tables && h < shown; h++)
         for (int w = 0; w < job->count; w++) {
-            const struct qkv_step *step = qkv_explain_counterpart(job, w, at);
+            const struct qkv_step *step = qkv_step_counterpart(job, w, at);
             if (!step) continue;
             struct table *table = &tables[count++];
             *table = (struct table){
                 .step = step,
                 .values = step->values + h * step->rows * step->columns,
-                .caption = qkv_explain_caption(job, w, step, h),
-                .style = qkv_explain_number_style(job, at),
-                .heat = weights && job->options.drawing.colors != QKV_COLORS_NONE,
-                .largest = weights ? qkv_explain_largest(job, at) : 1,
+                .caption = qkv_step_caption(job, w, step, h),
+                .style = qkv_step_number_style(job, at),
+                .heat = weights && job->options.colors != QKV_COLORS_NONE,
+                .largest = weights ? qkv_step_largest(job, at) : 1,
             };
             if (!measure(job, table)) out->failed = true;
             if (out->failed) return;
@@ -291,9 +286,10 @@ static void append_step(const struct explain_job *job, int64_t at, struct bytes 
                          (long long)(heads - shown));
 }
 
-enum qkv_status qkv_explain_text(const struct explain_job *job, struct bytes *out, struct qkv_error *error)
+enum qkv_status qkv_text_explanations(const struct explanations_job *job, struct bytes *out,
+                                      struct qkv_error *error)
 {
-    const struct qkv_explanation *walk = &job->walks[0];
+    const struct qkv_explanation *walk = &job->explanations[0];
     const char *title = walk->title ? qkv_report_line(job->arena, walk->title) : NULL;
     (void)error;
     if (title && *title) qkv_bytes_format(out, "%s\n", title);

@@ -1,6 +1,8 @@
 /* A walk as one page: no script, no other file, matrices coloured by their numbers, dark ink on light cells.
  */
-#include "explain/write.h"
+#include "report/explanation.h"
+
+#include "draw/cells.h"
 
 #include <math.h>
 #include <string.h>
@@ -28,13 +30,6 @@ static const char STYLE[] =
     "td{padding:.18rem .5rem;text-align:right;white-space:nowrap;border:1px solid #fff}\n"
     "td.gap{background:none;color:#999;text-align:center}\n";
 
-static void append_name(const struct explain_job *job, const char *const *names, int64_t i, struct bytes *out)
-{
-    const char *name = names ? qkv_report_label(job->arena, names[i])
-                             : qkv_arena_format(job->arena, "%lld", (long long)i + 1);
-    qkv_bytes_escaped(out, name ? name : "?");
-}
-
 /* White at 0, blue below it, orange above, never so dark that ink could not be read. */
 static uint32_t diverging(double part)
 {
@@ -58,23 +53,24 @@ static void append_cell(const struct painting *painting, double value, struct by
     char text[40];
     uint32_t color = painting->plain ? 0xFFFFFF : 0xEEEEEE;
     double part = painting->largest > 0 ? value / painting->largest : 0;
-    qkv_explain_number(text, painting->style, value);
+    qkv_number_text(text, painting->style, value);
     if (isfinite(value) && painting->weights)
         qkv_colormap_color(painting->colormap, part, &color);
     else if (isfinite(value) && !painting->plain)
         color = diverging(part);
     qkv_bytes_format(out, "<td style=\"background:#%06x", (unsigned)color);
-    if (qkv_report_ink(color)) qkv_bytes_text(out, ";color:#fff");
+    if (qkv_readable_ink(color)) qkv_bytes_text(out, ";color:#fff");
     qkv_bytes_format(out, "\">%s</td>", isinf(value) ? value < 0 ? "−∞" : "∞" : text);
 }
 
-static void append_matrix(const struct explain_job *job, const struct qkv_step *step, const double *values,
-                          const char *caption, const struct painting *painting, struct bytes *out)
+static void append_matrix(const struct explanations_job *job, const struct qkv_step *step,
+                          const double *values, const char *caption, const struct painting *painting,
+                          struct bytes *out)
 {
     struct elision rows = {step->rows, 0}, columns = {step->columns, 0};
     if (!job->options.full) {
-        rows = qkv_explain_elide(step->rows, ROWS_MOST, 3);
-        if (!step->column_names) columns = qkv_explain_elide(step->columns, COLUMNS_MOST, 2);
+        rows = qkv_elide(step->rows, ROWS_MOST, 3);
+        if (!step->column_names) columns = qkv_elide(step->columns, COLUMNS_MOST, 2);
     }
     qkv_bytes_text(out, "<figure>");
     if (*caption) {
@@ -83,23 +79,23 @@ static void append_matrix(const struct explain_job *job, const struct qkv_step *
         qkv_bytes_text(out, "</figcaption>");
     }
     qkv_bytes_text(out, "<table><thead><tr><th></th>");
-    for (int64_t i = 0; i < qkv_explain_places(columns, step->columns); i++) {
-        int64_t c = qkv_explain_shown(columns, step->columns, i);
+    for (int64_t i = 0; i < qkv_elision_places(columns, step->columns); i++) {
+        int64_t c = qkv_elision_at(columns, step->columns, i);
         qkv_bytes_text(out, "<th>");
         if (c < 0)
             qkv_bytes_text(out, "…");
         else
-            append_name(job, step->column_names, c, out);
+            qkv_bytes_escaped(out, qkv_step_label(job, step->column_names, c));
         qkv_bytes_text(out, "</th>");
     }
     qkv_bytes_text(out, "</tr></thead>\n<tbody>\n");
-    for (int64_t i = 0; i < qkv_explain_places(rows, step->rows); i++) {
-        int64_t r = qkv_explain_shown(rows, step->rows, i);
+    for (int64_t i = 0; i < qkv_elision_places(rows, step->rows); i++) {
+        int64_t r = qkv_elision_at(rows, step->rows, i);
         qkv_bytes_text(out, "<tr><th>");
-        if (r >= 0) append_name(job, step->row_names, r, out);
+        if (r >= 0) qkv_bytes_escaped(out, qkv_step_label(job, step->row_names, r));
         qkv_bytes_text(out, "</th>");
-        for (int64_t j = 0; j < qkv_explain_places(columns, step->columns); j++) {
-            int64_t c = qkv_explain_shown(columns, step->columns, j);
+        for (int64_t j = 0; j < qkv_elision_places(columns, step->columns); j++) {
+            int64_t c = qkv_elision_at(columns, step->columns, j);
             if (r < 0 || c < 0)
                 qkv_bytes_format(out, "<td class=\"gap\">%s</td>", r < 0 ? "⋮" : "…");
             else
@@ -110,19 +106,19 @@ static void append_matrix(const struct explain_job *job, const struct qkv_step *
     qkv_bytes_text(out, "</tbody></table></figure>\n");
 }
 
-static void append_step(const struct explain_job *job, int64_t at, struct bytes *out)
+static void append_step(const struct explanations_job *job, int64_t at, struct bytes *out)
 {
-    const struct qkv_step *first = &job->walks[0].steps[at];
-    const char *colormap = job->options.drawing.colormap;
+    const struct qkv_step *first = &job->explanations[0].steps[at];
+    const char *colormap = job->options.colormap;
     const struct painting painting = {
-        .style = qkv_explain_number_style(job, at),
-        .largest = qkv_explain_largest(job, at),
-        .plain = strstr(first->name, "tokens"),
-        .weights = !strcmp(first->name, "weights"),
+        .style = qkv_step_number_style(job, at),
+        .largest = qkv_step_largest(job, at),
+        .plain = first->content == QKV_STEP_TOKENS,
+        .weights = first->content == QKV_STEP_WEIGHTS,
         .colormap = colormap ? colormap : "YlOrRd",
     };
     char shape[64];
-    qkv_explain_shape(&job->walks[0], first, shape);
+    qkv_step_shape(&job->explanations[0], first, shape);
     qkv_bytes_format(out, "<section id=\"%s\"><h2><span class=\"n\">%lld</span>", first->name,
                      (long long)at + 1);
     qkv_bytes_escaped(out, first->title);
@@ -137,26 +133,27 @@ static void append_step(const struct explain_job *job, int64_t at, struct bytes 
         qkv_bytes_escaped(out, first->note);
         qkv_bytes_text(out, "</p>\n");
     }
-    if (qkv_explain_repeated(job, at)) {
+    if (qkv_step_repeated(job, at)) {
         qkv_bytes_format(out,
                          "<p class=\"same\">the numbers of <a href=\"#%s\">step %lld</a></p></section>\n",
-                         first->same, (long long)qkv_explain_repeated(job, at));
+                         first->same, (long long)qkv_step_repeated(job, at));
         return;
     }
     qkv_bytes_text(out, "<div class=\"side\">\n");
     for (int64_t h = 0; h < (first->heads ? first->heads : 1); h++)
         for (int w = 0; w < job->count; w++) {
-            const struct qkv_step *step = qkv_explain_counterpart(job, w, at);
+            const struct qkv_step *step = qkv_step_counterpart(job, w, at);
             if (step)
                 append_matrix(job, step, step->values + h * step->rows * step->columns,
-                              qkv_explain_caption(job, w, step, h), &painting, out);
+                              qkv_step_caption(job, w, step, h), &painting, out);
         }
     qkv_bytes_text(out, "</div></section>\n");
 }
 
-enum qkv_status qkv_explain_html(const struct explain_job *job, struct bytes *out, struct qkv_error *error)
+static enum qkv_status write_explanations(const struct explanations_job *job, struct bytes *out,
+                                          struct qkv_error *error)
 {
-    const struct qkv_explanation *walk = &job->walks[0];
+    const struct qkv_explanation *walk = &job->explanations[0];
     const char *title = walk->title ? qkv_report_line(job->arena, walk->title) : NULL;
     (void)error;
     if (!title || !*title) title = "Attention step by step";
@@ -177,3 +174,8 @@ enum qkv_status qkv_explain_html(const struct explain_job *job, struct bytes *ou
     qkv_bytes_text(out, "</body>\n</html>\n");
     return QKV_OK;
 }
+
+const struct qkv_format_writer qkv_writer_html = {
+    .format = {"html", "html", "one page with coloured matrices", QKV_FORMAT_PICTURE},
+    .write_explanations = write_explanations,
+};

@@ -1,0 +1,71 @@
+/* Output formats of attention maps (qkv/attention_map.h) and explanations (qkv/explanation.h): one
+ * table for both.
+ *
+ * Example:
+ *     const struct qkv_format *format = qkv_format_of_path("cross.svg");
+ *     if (!format) format = qkv_format_find("text");
+ *     printf("%s: %s\n", format->name, format->help);
+ *
+ * The table has one row per format, in framework/report/formats.def:
+ *
+ *     text  tables in the terminal: numbers on coloured cells, split or cut where they are too wide
+ *     json  one object with the tokens and all numbers, which read back as the same doubles
+ *     csv   RFC 4180; one line per number; numbers read back as the same doubles
+ *     npz   for numpy.load: float64 arrays, and Unicode arrays of the tokens
+ *     html  one page without scripts or other files; cells are coloured by their numbers
+ *     svg   heat maps; tokens are text, and each cell shows its weight under the pointer
+ *     png   the same heat maps as pixels
+ *
+ * Each format writes both attention maps and explanations. svg and png draw only the attention
+ * weights of an explanation. qkv_attention_render and qkv_explanation_render describe the
+ * contents. */
+#ifndef QKV_FORMAT_H
+#define QKV_FORMAT_H
+
+#include "qkv/colormap.h"
+#include "qkv/error.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What a file of this format is used for. Programs choose defaults by it: `qkv attention` writes
+ * every map as data, but only cross-attention as pictures and tables. */
+enum qkv_format_use {
+    QKV_FORMAT_DATA,     /* other programs read it */
+    QKV_FORMAT_PICTURE,  /* people look at it */
+    QKV_FORMAT_TERMINAL, /* people read it in a terminal: options.width and options.colors apply */
+};
+
+/* One row of the table. */
+struct qkv_format {
+    const char *name;      /* "json" */
+    const char *extension; /* of its files, without the dot: "json"; "txt" for text */
+    const char *help;      /* one line for lists of formats */
+    enum qkv_format_use use;
+    bool binary; /* must not be printed on a terminal */
+};
+
+/* Returns the row at `index`, counted from 0; NULL after the last. */
+QKV_API const struct qkv_format *qkv_format(int64_t index);
+
+/* Finds a format by its name or extension; NULL if there is none. */
+QKV_API const struct qkv_format *qkv_format_find(const char *name);
+
+/* Finds the format of a file by the extension of its name; NULL if the name has none or no format
+ * uses it. */
+QKV_API const struct qkv_format *qkv_format_of_path(const char *path);
+
+/* How to write. All zero, and NULL in place of the options, give good defaults. A format ignores
+ * options that it has no use for. */
+struct qkv_format_options {
+    const char *colormap; /* of weights (qkv/colormap.h); NULL: viridis, in html YlOrRd */
+    bool annotate;        /* svg, png: print the weight in each cell */
+    double maximum;       /* svg, png, text: weight of the last colour; 0: the largest weight, rounded up */
+    double scale;         /* png: pixels per unit of svg; 0: 2 */
+    int64_t width;        /* text: columns of the terminal; 0: 80 */
+    enum qkv_terminal_colors colors; /* text */
+    bool full;  /* text and html of explanations: all rows and columns of large matrices */
+    int digits; /* text and html of explanations: digits after the decimal point; 0: 4 */
+};
+
+#endif

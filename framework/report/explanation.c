@@ -1,0 +1,162 @@
+/* Explanations: finding steps and heads, and what their writers share. */
+#include "report/explanation.h"
+
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct qkv_step *qkv_explanation_step(const struct qkv_explanation *explanation, const char *name)
+{
+    for (int64_t i = 0; i < explanation->step_count; i++)
+        if (!strcmp(explanation->steps[i].name, name)) return &explanation->steps[i];
+    return NULL;
+}
+
+const struct qkv_step *qkv_explanation_content(const struct qkv_explanation *explanation,
+                                               enum qkv_step_content content)
+{
+    for (int64_t i = 0; i < explanation->step_count; i++)
+        if (explanation->steps[i].content == content) return &explanation->steps[i];
+    return NULL;
+}
+
+enum qkv_status qkv_explanation_select_head(struct qkv_explanation *explanation, int head,
+                                            struct qkv_arena *arena, struct qkv_error *error)
+{
+    if (head < explanation->first_head || head >= explanation->first_head + explanation->heads)
+        return qkv_error_set(error, "there is no head %d: heads are 1 to %lld", head,
+                             (long long)explanation->of);
+    struct qkv_step *steps = qkv_arena_allocate(arena, (size_t)explanation->step_count * sizeof *steps);
+    if (!steps) return qkv_error_set(error, "out of memory for an explanation");
+    for (int64_t i = 0; i < explanation->step_count; i++) {
+        steps[i] = explanation->steps[i];
+        if (steps[i].heads <= 1) continue;
+        /* Heads of keys and values may be fewer, each shared by as many in a row. */
+        int64_t at = (head - explanation->first_head) * steps[i].heads / explanation->heads;
+        steps[i].values += at * steps[i].rows * steps[i].columns;
+        steps[i].heads = 1;
+    }
+    explanation->steps = steps;
+    explanation->first_head = head;
+    explanation->heads = 1;
+    return QKV_OK;
+}
+
+/* ---- what the writers share ---- */
+
+const struct qkv_step *qkv_step_counterpart(const struct explanations_job *job, int walk, int64_t at)
+{
+    return qkv_explanation_step(&job->explanations[walk], job->explanations[0].steps[at].name);
+}
+
+int64_t qkv_step_repeated(const struct explanations_job *job, int64_t at)
+{
+    const struct qkv_explanation *walk = &job->explanations[0];
+    const char *same = walk->steps[at].same;
+    for (int64_t i = 0; same && !job->options.full && i < at; i++)
+        if (!strcmp(walk->steps[i].name, same)) return i + 1;
+    return 0;
+}
+
+bool qkv_step_has_heads(const struct qkv_explanation *explanation, const struct qkv_step *step)
+{
+    return step->heads && explanation->heads > 1;
+}
+
+void qkv_step_shape(const struct qkv_explanation *explanation, const struct qkv_step *step, char text[64])
+{
+    if (qkv_step_has_heads(explanation, step))
+        snprintf(text, 64, "[%lld, %lld, %lld]", (long long)step->heads, (long long)step->rows,
+                 (long long)step->columns);
+    else
+        snprintf(text, 64, "[%lld, %lld]", (long long)step->rows, (long long)step->columns);
+}
+
+const char *qkv_step_label(const struct explanations_job *job, const char *const *names, int64_t i)
+{
+    const char *label = names ? qkv_report_label(job->arena, names[i])
+                              : qkv_arena_format(job->arena, "%lld", (long long)i + 1);
+    return label ? label : "?";
+}
+
+static int64_t count_of(const struct qkv_step *step)
+{
+    return (step->heads ? step->heads : 1) * step->rows * step->columns;
+}
+
+double qkv_step_largest(const struct explanations_job *job, int64_t at)
+{
+    double largest = 0;
+    for (int w = 0; w < job->count; w++) {
+        const struct qkv_step *step = qkv_step_counterpart(job, w, at);
+        for (int64_t i = 0; step && i < count_of(step); i++)
+            if (isfinite(step->values[i])) largest = fmax(largest, fabs(step->values[i]));
+    }
+    return largest;
+}
+
+static bool all_whole(const struct explanations_job *job, int64_t at)
+{
+    for (int w = 0; w < job->count; w++) {
+        const struct qkv_step *step = qkv_step_counterpart(job, w, at);
+        for (int64_t i = 0; step && i < count_of(step); i++) {
+            double value = step->values[i], part = value - floor(value);
+            if (isfinite(value) && (part > 0 || part < 0)) return false;
+        }
+    }
+    return true;
+}
+
+struct number_style qkv_step_number_style(const struct explanations_job *job, int64_t at)
+{
+    double largest = qkv_step_largest(job, at);
+    int digits = job->options.digits;
+    if (all_whole(job, at)) return (struct number_style){0};
+    return (struct number_style){digits, largest > 0 && largest < pow(10, 1 - digits)};
+}
+
+/* Larger numbers, as the -1e9 of a mask, do not make the others of their column wide. */
+static const double LARGE = 1e7;
+
+void qkv_number_text(char text[40], struct number_style style, double value)
+{
+    if (isinf(value)) {
+        snprintf(text, 40, value < 0 ? "-inf" : "inf");
+        return;
+    }
+    if (fabs(value) >= LARGE)
+        snprintf(text, 40, "%.3g", value);
+    else
+        snprintf(text, 40, style.scientific ? "%.*e" : "%.*f", style.digits, value);
+    char *point = strstr(text, localeconv()->decimal_point);
+    if (point) *point = '.';
+    if (text[0] == '-' && !strpbrk(text, "123456789")) memmove(text, text + 1, strlen(text)); /* no -0.00 */
+}
+
+struct elision qkv_elide(int64_t count, int64_t most, int64_t tail)
+{
+    if (count <= most) return (struct elision){count, 0};
+    if (tail > most - 2) tail = most > 2 ? 1 : 0;
+    return (struct elision){most - tail - 1 > 0 ? most - tail - 1 : 1, tail};
+}
+
+int64_t qkv_elision_at(struct elision elision, int64_t count, int64_t i)
+{
+    if (i < elision.head || elision.head + elision.tail == count) return i;
+    return i == elision.head ? -1 : count - elision.tail + (i - elision.head - 1);
+}
+
+const char *qkv_step_caption(const struct explanations_job *job, int walk, const struct qkv_step *step,
+                             int64_t head)
+{
+    const struct qkv_explanation *explanation = &job->explanations[walk];
+    bool heads = step->heads && explanation->of > 1;
+    const char *label = job->count > 1 && explanation->label ? explanation->label : "";
+    int number = explanation->first_head + (int)head;
+    const char *text = heads && *label ? qkv_arena_format(job->arena, "%s, head %d", label, number)
+                       : heads         ? qkv_arena_format(job->arena, "head %d", number)
+                                       : label;
+    return text ? text : "";
+}

@@ -1,0 +1,69 @@
+/* Private to report: what a writer of a format receives and must define. */
+#ifndef QKV_WRITER_H
+#define QKV_WRITER_H
+
+#include "draw/bytes.h"
+#include "qkv/arena.h"
+#include "qkv/attention_map.h"
+#include "qkv/explanation.h"
+#include "qkv/format.h"
+
+/* Attention maps to write. The report has at least one map, and the options are checked and complete. */
+struct maps_job {
+    const struct qkv_attention_report *report;
+    struct qkv_format_options options;
+    struct qkv_arena *arena; /* freed after the writer returns */
+};
+
+/* Explanations to write. */
+struct explanations_job {
+    const struct qkv_explanation *explanations;
+    int count;
+    struct qkv_format_options options;
+    struct qkv_arena *arena;
+};
+
+/* Writers append to `out`. They return QKV_INVALID with a message if the format cannot hold the content.
+ * If memory runs out they set out->failed and return QKV_OK. */
+typedef enum qkv_status write_maps_function(const struct maps_job *job, struct bytes *out,
+                                            struct qkv_error *error);
+typedef enum qkv_status write_explanations_function(const struct explanations_job *job, struct bytes *out,
+                                                    struct qkv_error *error);
+
+/* One format. A writer that is NULL is replaced by the other one on converted content: maps become the
+ * steps of an explanation, and the weights of explanations become maps. At least one is not NULL. */
+struct qkv_format_writer {
+    struct qkv_format format; /* the public row; must be the first member */
+    write_maps_function *write_maps;
+    write_explanations_function *write_explanations;
+};
+
+#define FORMAT(name) extern const struct qkv_format_writer qkv_writer_##name;
+#include "report/formats.def"
+#undef FORMAT
+
+/* Converts the weights of explanations into a report of maps, in the arena. Its cross maps have the axis
+ * names and labels of the explanations. False if memory runs out. */
+bool qkv_report_of_explanations(const struct explanations_job *job, struct qkv_attention_report *report);
+
+/* Converts each map of a report into a step of an explanation, in the arena. False if memory runs out. */
+bool qkv_explanation_of_report(const struct maps_job *job, struct qkv_explanation *explanation);
+
+/* A token as people should see it, in the arena: spaces become U+2423 because a token of a character
+ * model may be nothing else; control characters, which could steer a terminal, and invalid UTF-8 become
+ * U+FFFD. NULL if memory runs out. */
+const char *qkv_report_label(struct qkv_arena *arena, const char *token);
+
+/* The same for a sentence: spaces stay spaces. */
+const char *qkv_report_line(struct qkv_arena *arena, const char *text);
+
+/* The name of a map for people, in the arena: "cross attention, layer 2, mean of heads", or "layer 2, mean
+ * of heads" without the kind; map->label if there is one; after map->origin and a colon if there is one. */
+const char *qkv_report_map_title(struct qkv_arena *arena, const struct qkv_attention_map *map,
+                                 bool with_kind);
+
+/* Returns the weight of the last colour: options.maximum, or the largest weight of the report, rounded up to
+ * a tick of the colour bar. Sets `tick` to the distance of the ticks. */
+double qkv_report_color_maximum(const struct maps_job *job, double *tick);
+
+#endif
