@@ -1,20 +1,22 @@
-/* Reads a config: what its file and overrides say, then what must hold between keys. */
-#include "config/check.h"
-#include "config/schema.h"
+/* Reads a config: defaults, file, overrides, then the rules between keys. */
+#include "config/config_keys.h"
+#include "config/normalise.h"
+#include "config/reader.h"
+#include "config/rules.h"
 
 enum qkv_status qkv_config_read(struct qkv_config *config, struct qkv_arena *arena, const char *path,
                                 const char *const *overrides, int override_count,
                                 struct qkv_messages *messages)
 {
     struct qkv_collector collector = {.arena = arena};
-    struct qkv_origin *origins = NULL;
-    bool whole = false;
+    struct qkv_key_source *sources = NULL;
+    bool complete = false;
     if (qkv_schema_defaults(&qkv_config_schema, config, sizeof *config, arena))
-        origins = qkv_schema_read(&qkv_config_schema, config, arena, path, overrides, override_count,
-                                  &collector, &whole);
+        sources = qkv_schema_read(&qkv_config_schema, config, arena, path, overrides, override_count,
+                                  &collector, &complete);
     else
         qkv_collect_no_memory(&collector, path);
-    if (origins && whole) qkv_config_check(config, origins, &collector);
+    if (sources && complete) qkv_config_check_rules(config, sources, &collector);
     if (!collector.count && !qkv_config_normalise(config, arena)) qkv_collect_no_memory(&collector, path);
     qkv_collector_finish(&collector, path, messages);
     return messages->count ? QKV_INVALID : QKV_OK;

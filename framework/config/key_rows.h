@@ -1,8 +1,12 @@
-/* Makes the rows of a table: include it once in the file of a table, behind the definitions of KEY_STRUCT,
- * the struct that the keys are fields of, and KEY_TABLE, the file of the rows; then const struct qkv_key
- * keys[] = { #include KEY_TABLE
- *     }; */
-#include "config/keys.h"
+/* The macros that turn the rows of a table into struct qkv_key. Define KEY_STRUCT, the struct that the keys are
+ * fields of, and KEY_TABLE, the file of the rows, include this header once, then write
+ *
+ *     static const struct qkv_key keys[] = {
+ *     #include KEY_TABLE
+ *     };
+ *
+ * config_keys.def documents the rows. */
+#include "config/schema.h"
 
 #include <math.h>
 
@@ -10,7 +14,7 @@
 #define TO_STRING(tokens) #tokens
 #define NAME(path)        TO_STRING(path)
 
-/* The type of each field is what its row says. */
+/* Compilation fails where the type of a field is not that of its row. */
 #define IS(type, path)     _Static_assert(_Generic(FIELD(path), type : 1, default : 0), NAME(path));
 #define TEXT(path, ...)    IS(const char *, path)
 #define INTEGER(path, ...) IS(int64_t, path)
@@ -20,7 +24,8 @@
 #define MATRIX(path, ...)  IS(struct qkv_matrix, path)
 #define PAIR(path, ...)                                                                                      \
     IS(double *, path) _Static_assert(sizeof FIELD(path) == 2 * sizeof(double), NAME(path));
-#define CHOICE(path, ...) _Static_assert(sizeof FIELD(path) == sizeof(int), NAME(path));
+#define CHOICE(path, type, ...)                                                                              \
+    IS(enum type, path) _Static_assert(sizeof(enum type) == sizeof(int), NAME(path));
 #include KEY_TABLE
 #undef TEXT
 #undef INTEGER
@@ -42,6 +47,11 @@
 #define BETWEEN(a, b) {(a), (b), true, true}
 /* clang-format on */
 
+/* The last argument of a row whose key has an effect only while the choice key `path` has one of these values:
+ * USED_WITH(model.encoder.type, BIT(QKV_NETWORK_RECURRENT)). */
+#define USED_WITH(path, bits) .used_by = NAME(path), .used_values = (bits)
+#define BIT(value)            (UINT32_C(1) << (value))
+
 #define ROW(key_kind, key_path, key_role, key_fallback, key_help, ...)                                       \
     {.path = NAME(key_path),                                                                                 \
      .kind = key_kind,                                                                                       \
@@ -50,20 +60,20 @@
      .fallback = key_fallback,                                                                               \
      .help = key_help,                                                                                       \
      __VA_ARGS__},
-#define TEXT(path, role, fallback, help)                                                                     \
-    ROW(QKV_KEY_TEXT, path, role, fallback, help, .range = ANY, .unit = "")
-#define BOOLEAN(path, role, fallback, help)                                                                  \
-    ROW(QKV_KEY_BOOLEAN, path, role, fallback, help, .range = ANY, .unit = "")
-#define INTEGER(path, role, limits, of_unit, fallback, help)                                                 \
-    ROW(QKV_KEY_INTEGER, path, role, fallback, help, .range = limits, .unit = of_unit)
-#define NUMBER(path, role, limits, of_unit, fallback, help)                                                  \
-    ROW(QKV_KEY_NUMBER, path, role, fallback, help, .range = limits, .unit = of_unit)
-#define PAIR(path, role, limits, fallback, help)                                                             \
-    ROW(QKV_KEY_PAIR, path, role, fallback, help, .range = limits, .unit = "")
-#define TEXTS(path, role, fallback, help)                                                                    \
-    ROW(QKV_KEY_TEXTS, path, role, fallback, help, .range = ANY, .unit = "")
-#define MATRIX(path, role, fallback, help)                                                                   \
-    ROW(QKV_KEY_MATRIX, path, role, fallback, help, .range = ANY, .unit = "")
-#define CHOICE(path, role, fallback, help)                                                                   \
-    ROW(QKV_KEY_CHOICE, path, role, fallback, help, .range = ANY, .unit = "",                                \
-        .choices = QKV_CHOICES_OF(FIELD(path)))
+#define TEXT(path, role, fallback, help, ...)                                                                \
+    ROW(QKV_KEY_TEXT, path, role, fallback, help, .range = ANY, .unit = "", __VA_ARGS__)
+#define BOOLEAN(path, role, fallback, help, ...)                                                             \
+    ROW(QKV_KEY_BOOLEAN, path, role, fallback, help, .range = ANY, .unit = "", __VA_ARGS__)
+#define INTEGER(path, role, limits, of_unit, fallback, help, ...)                                            \
+    ROW(QKV_KEY_INTEGER, path, role, fallback, help, .range = limits, .unit = of_unit, __VA_ARGS__)
+#define NUMBER(path, role, limits, of_unit, fallback, help, ...)                                             \
+    ROW(QKV_KEY_NUMBER, path, role, fallback, help, .range = limits, .unit = of_unit, __VA_ARGS__)
+#define PAIR(path, role, limits, fallback, help, ...)                                                        \
+    ROW(QKV_KEY_PAIR, path, role, fallback, help, .range = limits, .unit = "", __VA_ARGS__)
+#define TEXTS(path, role, fallback, help, ...)                                                               \
+    ROW(QKV_KEY_TEXTS, path, role, fallback, help, .range = ANY, .unit = "", __VA_ARGS__)
+#define MATRIX(path, role, fallback, help, ...)                                                              \
+    ROW(QKV_KEY_MATRIX, path, role, fallback, help, .range = ANY, .unit = "", __VA_ARGS__)
+#define CHOICE(path, type, role, fallback, help, ...)                                                        \
+    ROW(QKV_KEY_CHOICE, path, role, fallback, help, .range = ANY, .unit = "", .choices = &type##_choices,    \
+        __VA_ARGS__)

@@ -1,171 +1,75 @@
-/* Reads a file into the struct of a schema: defaults, then the file, then overrides. */
+/* Looks keys up in a table. */
 #include "config/schema.h"
 
-#include "config/value.h"
+#include "qkv/nearest.h"
 
-#include <stdint.h>
 #include <string.h>
-#include <utf8proc.h>
 
-struct reading {
-    const struct qkv_schema *schema;
-    const char *file;
-    void *config;
-    struct qkv_arena *arena;
-    struct qkv_collector *collector;
-    struct qkv_origin *origins;
-};
-
-/* Every default is read by the code that reads configs, so a bad one cannot hide. */
-bool qkv_schema_defaults(const struct qkv_schema *schema, void *config, size_t size, struct qkv_arena *arena)
+const char *qkv_choice_name(const struct qkv_choices *choices, int value)
 {
-    struct qkv_collector collector = {.arena = arena};
-    memset(config, 0, size);
+    return value >= 0 && value < choices->count ? choices->list[value].name : "unknown";
+}
+
+const struct qkv_key *qkv_schema_find(const struct qkv_schema *schema, const char *path)
+{
+    for (int i = 0; i < schema->count; i++)
+        if (!strcmp(schema->keys[i].path, path)) return &schema->keys[i];
+    return NULL;
+}
+
+bool qkv_schema_is_section(const struct qkv_schema *schema, const char *path)
+{
+    size_t length = strlen(path);
+    for (int i = 0; i < schema->count; i++)
+        if (!strncmp(schema->keys[i].path, path, length) && schema->keys[i].path[length] == '.') return true;
+    return false;
+}
+
+const struct qkv_key *qkv_key_disabled_by(const struct qkv_schema *schema, const struct qkv_key *key,
+                                          const void *config)
+{
+    if (!key->used_by) return NULL;
+    const struct qkv_key *by = qkv_schema_find(schema, key->used_by);
+    QKV_BUG(!by || by->kind != QKV_KEY_CHOICE, "%s: %s is not a choice", key->path, key->used_by);
+    const struct qkv_key *disabling = qkv_key_disabled_by(schema, by, config);
+    int value;
+    memcpy(&value, qkv_key_value(by, config), sizeof value);
+    return disabling || key->used_values >> value & 1 ? disabling : by;
+}
+
+static const char *last_part(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    return dot ? dot + 1 : path;
+}
+
+/* Edits between `path` and a key or section. A key of the same name in another section counts as near. */
+static int distance(const char *path, const char *candidate)
+{
+    enum { OTHER_SECTION = 2 };
+    int edits = qkv_name_distance(path, candidate);
+    bool same_name = !strcmp(last_part(path), last_part(candidate));
+    return same_name && edits > OTHER_SECTION ? OTHER_SECTION : edits;
+}
+
+const char *qkv_schema_nearest(const struct qkv_schema *schema, const char *path,
+                               char memory[static QKV_KEY_LONGEST])
+{
+    if (strlen(path) >= QKV_KEY_LONGEST) return "";
+    int best = QKV_KEY_LONGEST;
+    char candidate[QKV_KEY_LONGEST];
     for (int i = 0; i < schema->count; i++) {
-        const struct qkv_key *key = &schema->keys[i];
-        struct qkv_place place = {.name = key->path};
-        if (!key->fallback) {
-            QKV_BUG(key->kind != QKV_KEY_TEXT && key->kind != QKV_KEY_TEXTS, "%s: only texts can be required",
-                    key->path);
-            if (key->kind == QKV_KEY_TEXT) *(const char **)qkv_key_field(key, config) = "";
-        } else if (!qkv_value_read_text(key, key->fallback, place, config, arena, &collector)) {
-            /* Texts are all that takes memory. */
-            QKV_BUG(key->kind != QKV_KEY_TEXT && key->kind != QKV_KEY_TEXTS, "default: %s",
-                    collector.finding[0].text);
-            return false;
-        }
+        /* The sections that hold the key, then the key itself. */
+        const char *start = schema->keys[i].path, *end = start;
+        do {
+            end += strcspn(end, ".");
+            memcpy(candidate, start, (size_t)(end - start));
+            candidate[end - start] = '\0';
+            int edits = distance(path, candidate);
+            if (edits >= best) continue;
+            best = edits;
+            strcpy(memory, candidate);
+        } while (*end++);
     }
-    return true;
-}
-
-static void collect_unknown(const struct reading *reading, struct qkv_place place, const char *path)
-{
-    char memory[QKV_KEY_LONGEST];
-    const char *nearest = qkv_schema_nearest(reading->schema, path, memory);
-    qkv_collect(reading->collector, place, *nearest ? "unknown key %s; did you mean %s" : "unknown key %s",
-                qkv_shown(reading->arena, path), nearest);
-}
-
-static void read_section(struct reading *reading, const struct qkv_yaml_node *section, const char *prefix);
-
-/* Reads one entry of a section: a key with its value, or a section in the section. */
-static void read_entry(struct reading *reading, const struct qkv_yaml_node *value, const char *prefix)
-{
-    const struct qkv_yaml_node *name = value->key;
-    struct qkv_place place = {reading->file, name->line, name->column};
-    const char *path = *prefix ? qkv_arena_format(reading->arena, "%s.%s", prefix, name->text) : name->text;
-    if (!path) {
-        qkv_collect_no_memory(reading->collector, reading->file);
-        return;
-    }
-    if (strchr(name->text, '.')) {
-        qkv_collect(reading->collector, place, "unknown key %s; a dot does not open a section here",
-                    qkv_shown(reading->arena, path));
-        return;
-    }
-    const struct qkv_key *key = qkv_schema_find(reading->schema, path);
-    if (key) {
-        struct qkv_place value_place = {reading->file, value->line, value->column};
-        /* The place of a value that is not there is that of its key. */
-        if (qkv_yaml_is_null(value) && !*value->text) value_place = place;
-        bool good =
-            qkv_value_read(key, value, value_place, reading->config, reading->arena, reading->collector);
-        reading->origins[key - reading->schema->keys] =
-            (struct qkv_origin){place, .given = true, .bad = !good};
-    } else if (!qkv_schema_is_section(reading->schema, path)) {
-        collect_unknown(reading, place, path);
-    } else if (value->kind == QKV_YAML_MAPPING) {
-        read_section(reading, value, path);
-    } else if (value->kind != QKV_YAML_REFUSED && !qkv_yaml_is_null(value)) {
-        qkv_collect(reading->collector, place, "%s must be a section with keys of its own", path);
-    }
-}
-
-static void read_section(struct reading *reading, const struct qkv_yaml_node *section, const char *prefix)
-{
-    for (const struct qkv_yaml_node *value = section->first; value; value = value->next)
-        read_entry(reading, value, prefix);
-}
-
-/* Reads one `key=value` of the command line. */
-static void read_override(struct reading *reading, const char *text)
-{
-    struct qkv_place place = {.name = "-s"};
-    const char *shown = qkv_arena_format(reading->arena, "-s %s", qkv_shown(reading->arena, text));
-    const char *equals = strchr(text, '=');
-    char *path = qkv_arena_string(reading->arena, text);
-    if (!shown || !path) {
-        qkv_collect_no_memory(reading->collector, reading->file);
-        return;
-    }
-    place.name = shown;
-    if (!equals || equals == text) {
-        qkv_collect(reading->collector, place, "must have the form key=value");
-        return;
-    }
-    path[equals - text] = '\0';
-    utf8proc_int32_t code;
-    for (const char *at = text; *at;) {
-        utf8proc_ssize_t length = utf8proc_iterate((const utf8proc_uint8_t *)at, -1, &code);
-        if (length <= 0) {
-            qkv_collect(reading->collector, (struct qkv_place){.name = "-s"}, "not valid UTF-8");
-            return;
-        }
-        at += length;
-    }
-    const struct qkv_key *key = qkv_schema_find(reading->schema, path);
-    if (key) {
-        bool good =
-            qkv_value_read_text(key, equals + 1, place, reading->config, reading->arena, reading->collector);
-        reading->origins[key - reading->schema->keys] =
-            (struct qkv_origin){place, .given = true, .bad = !good};
-    } else if (qkv_schema_is_section(reading->schema, path)) {
-        qkv_collect(reading->collector, place, "%s is a section; set one of its keys", path);
-    } else {
-        collect_unknown(reading, place, path);
-    }
-}
-
-static void read_file(struct reading *reading, bool *whole)
-{
-    const struct qkv_yaml_node *root =
-        qkv_yaml_read(reading->file, reading->arena, reading->collector, whole);
-    if (!root) return;
-    if (root->kind == QKV_YAML_MAPPING) {
-        read_section(reading, root, "");
-        return;
-    }
-    *whole = false;
-    if (root->kind == QKV_YAML_REFUSED) return;
-    qkv_collect(reading->collector, (struct qkv_place){reading->file, root->line, root->column},
-                "the file must be a mapping of keys to values");
-}
-
-static void collect_missing(struct reading *reading)
-{
-    for (int i = 0; i < reading->schema->count; i++) {
-        struct qkv_origin *origin = &reading->origins[i];
-        if (reading->schema->keys[i].fallback || origin->given) continue;
-        origin->bad = true;
-        qkv_collect(reading->collector, (struct qkv_place){.name = reading->file},
-                    "%s is missing, but is required", reading->schema->keys[i].path);
-    }
-}
-
-struct qkv_origin *qkv_schema_read(const struct qkv_schema *schema, void *config, struct qkv_arena *arena,
-                                   const char *path, const char *const *overrides, int override_count,
-                                   struct qkv_collector *collector, bool *whole)
-{
-    struct reading reading = {schema, path, config, arena, collector, NULL};
-    *whole = false;
-    reading.origins = qkv_arena_zeroed(arena, (size_t)schema->count * sizeof *reading.origins);
-    if (!reading.origins) {
-        qkv_collect_no_memory(collector, path);
-        return NULL;
-    }
-    for (int i = 0; i < schema->count; i++) reading.origins[i].place.name = path;
-    read_file(&reading, whole);
-    for (int i = 0; i < override_count; i++) read_override(&reading, overrides[i]);
-    if (*whole) collect_missing(&reading);
-    return reading.origins;
+    return qkv_names_are_near(last_part(path), last_part(memory), best) ? memory : "";
 }

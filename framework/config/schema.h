@@ -1,26 +1,98 @@
-/* Reading a file by a schema, whatever the struct: every error is collected, with line, column and the
- * nearest key. */
+/* The keys of a YAML file as a table. A schema is one table; each row names a field of one struct and says what the
+ * field may hold. The table of configs is config_keys.def, that of scenes explain/scene_keys.def. */
 #ifndef QKV_CONFIG_SCHEMA_H
 #define QKV_CONFIG_SCHEMA_H
 
-#include "config/collector.h"
-#include "config/keys.h"
+#include "qkv/error.h"
+#include "qkv/matrix.h"
 
-/* Where the value of a key came from; one for each row of the schema. */
-struct qkv_origin {
-    struct qkv_place place; /* of the key; the file alone when it was not given */
-    bool given;
-    bool bad; /* its value was refused or is missing: say nothing more about it */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum qkv_key_kind {
+    QKV_KEY_TEXT,    /* const char * */
+    QKV_KEY_INTEGER, /* int64_t */
+    QKV_KEY_NUMBER,  /* double */
+    QKV_KEY_BOOLEAN, /* bool */
+    QKV_KEY_CHOICE,  /* an enum, of the size of int */
+    QKV_KEY_PAIR,    /* double[2] */
+    QKV_KEY_TEXTS,   /* struct qkv_texts */
+    QKV_KEY_MATRIX,  /* struct qkv_matrix */
 };
 
-/* Fills the struct of `size` bytes with the defaults of its schema. False when there is no memory. */
-bool qkv_schema_defaults(const struct qkv_schema *schema, void *config, size_t size, struct qkv_arena *arena);
+/* What a change of the value does to a trained run; config_keys.def explains the roles. Every row states one. */
+enum qkv_key_role {
+    QKV_ROLE_MODEL = 1,
+    QKV_ROLE_TRAJECTORY,
+    QKV_ROLE_LENGTH,
+    QKV_ROLE_VALIDATION,
+    QKV_ROLE_FREE,
+};
 
-/* Reads the YAML file at `path` and over it the overrides into a struct that holds the defaults. Gives where
- * the values came from, NULL when there is no memory. `*whole`: all of the file was read, so that it makes
- * sense to ask what does not fit together. */
-struct qkv_origin *qkv_schema_read(const struct qkv_schema *schema, void *config, struct qkv_arena *arena,
-                                   const char *path, const char *const *overrides, int override_count,
-                                   struct qkv_collector *collector, bool *whole);
+struct qkv_range {
+    double lowest, highest;      /* may be infinite */
+    bool open_below, open_above; /* true: the bound itself is outside the range */
+};
+
+/* The values of an enum: list[value]. Values with help NULL are internal: no file may choose them. */
+struct qkv_choices {
+    const struct qkv_choice {
+        const char *name, *help; /* help "": the name says it */
+    } * list;
+    int count;
+};
+
+/* The name of a value; "unknown" when the enum has no such value. */
+const char *qkv_choice_name(const struct qkv_choices *choices, int value);
+
+struct qkv_key {
+    const char *path; /* "training.learning_rate" */
+    enum qkv_key_kind kind;
+    enum qkv_key_role role;
+    size_t offset; /* of its field in the struct of its schema */
+    struct qkv_range range;
+    const struct qkv_choices *choices;
+    const char *unit;     /* "" when it has none */
+    const char *fallback; /* the default, as a file would write it; NULL: the key is required */
+    const char *help;
+    const char *used_by;  /* path of a choice key; NULL: the key always has an effect */
+    uint32_t used_values; /* the key has an effect only while used_by has a value whose bit is set here */
+};
+
+struct qkv_schema {
+    const struct qkv_key *keys;
+    int count;
+};
+
+/* The row of a path, or NULL. */
+const struct qkv_key *qkv_schema_find(const struct qkv_schema *schema, const char *path);
+
+/* True when a path names a section, such as "training" or "model.encoder". */
+bool qkv_schema_is_section(const struct qkv_schema *schema, const char *path);
+
+/* The key or section that a misspelled `path` most resembles, written into `memory`; "" when none is near. */
+enum { QKV_KEY_LONGEST = 64 };
+const char *qkv_schema_nearest(const struct qkv_schema *schema, const char *path,
+                               char memory[static QKV_KEY_LONGEST]);
+
+/* The key whose value takes the effect from `key` in this struct, or NULL when `key` has its effect. */
+const struct qkv_key *qkv_key_disabled_by(const struct qkv_schema *schema, const struct qkv_key *key,
+                                          const void *config);
+
+/* Writes every key with type, values, default and meaning as a Markdown table. QKV_INVALID when the file cannot be
+ * written. */
+enum qkv_status qkv_schema_write_reference(const struct qkv_schema *schema, FILE *file);
+
+/* The field of a key in the struct of its schema. */
+static inline void *qkv_key_field(const struct qkv_key *key, void *config)
+{
+    return (char *)config + key->offset;
+}
+static inline const void *qkv_key_value(const struct qkv_key *key, const void *config)
+{
+    return (const char *)config + key->offset;
+}
 
 #endif

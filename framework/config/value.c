@@ -227,21 +227,23 @@ static bool read_matrix(const struct reading *reading, const struct qkv_yaml_nod
     return good;
 }
 
-/* Enums are read and written as int; keys.c asserts that they have its size. */
+/* Enums are read and written as int; key_rows.h asserts that they have its size. */
 static bool read_choice(const struct reading *reading, const struct qkv_yaml_node *node, void *field)
 {
     const struct qkv_choices *choices = reading->key->choices;
-    for (int i = 0; i < choices->count && node->kind == QKV_YAML_SCALAR; i++) {
-        if (strcmp(node->text, choices->names[i])) continue;
-        memcpy(field, &i, sizeof i);
-        return true;
+    char wanted[512] = "";
+    int used = 0, count = 0;
+    for (int i = 0; i < choices->count; i++) {
+        const struct qkv_choice *choice = &choices->list[i];
+        if (!choice->help) continue;
+        if (node->kind == QKV_YAML_SCALAR && !strcmp(node->text, choice->name)) {
+            memcpy(field, &i, sizeof i);
+            return true;
+        }
+        used += snprintf(wanted + used, sizeof wanted - (size_t)used, "%s%s", count++ ? ", " : "one of ",
+                         choice->name);
     }
-    char wanted[512];
-    int used = snprintf(wanted, sizeof wanted, choices->count > 1 ? "one of " : "");
-    for (int i = 0; i < choices->count; i++)
-        used +=
-            snprintf(wanted + used, sizeof wanted - (size_t)used, "%s%s", i ? ", " : "", choices->names[i]);
-    return refuse(reading, node, wanted);
+    return refuse(reading, node, count > 1 ? wanted : wanted + strlen("one of "));
 }
 
 bool qkv_value_read(const struct qkv_key *key, const struct qkv_yaml_node *node, struct qkv_place place,

@@ -3,7 +3,7 @@
 #ifndef QKV_CONFIG_VALUE_H
 #define QKV_CONFIG_VALUE_H
 
-#include "config/keys.h"
+#include "config/schema.h"
 #include "config/yaml.h"
 
 /* Reads `node` into the field of `key`. `place` is where the value stands; the items of a pair have places of

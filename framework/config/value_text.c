@@ -90,7 +90,7 @@ const char *qkv_value_text(const struct qkv_key *key, const void *config, struct
     case QKV_KEY_CHOICE: {
         int value;
         memcpy(&value, field, sizeof value);
-        return key->choices->names[value];
+        return qkv_choice_name(key->choices, value);
     }
     case QKV_KEY_PAIR:
         qkv_number_format(number[0], ((const double *)field)[0]);

@@ -304,7 +304,7 @@ fail:
 }
 
 struct qkv_yaml_node *qkv_yaml_read(const char *path, struct qkv_arena *arena,
-                                    struct qkv_collector *collector, bool *whole)
+                                    struct qkv_collector *collector, bool *complete)
 {
     struct reader reader = {.path = path, .arena = arena, .collector = collector};
     size_t size = 0;
@@ -318,7 +318,7 @@ struct qkv_yaml_node *qkv_yaml_read(const char *path, struct qkv_arena *arena,
             qkv_collect(collector, (struct qkv_place){.name = path}, "the file is empty");
     }
     free(bytes);
-    *whole = reader.root && !reader.broken;
+    *complete = reader.root && !reader.broken;
     return reader.root;
 }
 

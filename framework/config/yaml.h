@@ -36,9 +36,9 @@ struct qkv_yaml_node {
 
 /* Reads a file into `arena` and gives its root, or NULL when there is nothing to look at. All errors are
  * collected, up to the first that ends reading (a syntax error, say); the tree then holds what stands before
- * it, and `*whole` is false: do not complain about what may be missing. */
+ * it, and `*complete` is false: do not complain about what may be missing. */
 struct qkv_yaml_node *qkv_yaml_read(const char *path, struct qkv_arena *arena,
-                                    struct qkv_collector *collector, bool *whole);
+                                    struct qkv_collector *collector, bool *complete);
 
 /* Whether a scalar stands for nothing: `key:`, `key: ~` or `key: null`. */
 bool qkv_yaml_is_null(const struct qkv_yaml_node *node);

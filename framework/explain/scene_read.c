@@ -1,5 +1,6 @@
 /* Reads a scene, and checks all that can be told of it without a run. */
-#include "config/schema.h"
+#include "config/reader.h"
+#include "explain/scene_keys.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -8,33 +9,33 @@
 
 struct qkv_scene_places {
     const char *file;
-    const struct qkv_origin *origins;
+    const struct qkv_key_source *sources;
 };
 
 /* ---- sentences ---- */
 
 struct checking {
     struct qkv_scene *scene;
-    const struct qkv_origin *origins;
+    const struct qkv_key_source *sources;
     struct qkv_collector *collector;
 };
 
-static const struct qkv_origin *origin(const struct checking *checking, const char *path)
+static const struct qkv_key_source *source_of(const struct checking *checking, const char *path)
 {
     const struct qkv_key *key = qkv_schema_find(&qkv_scene_schema, path);
     QKV_BUG(!key, "there is no key %s", path);
-    return &checking->origins[key - qkv_scene_schema.keys];
+    return &checking->sources[key - qkv_scene_schema.keys];
 }
 
 /* Whether a key was read, so that its value may be looked at. */
 static bool sound(const struct checking *checking, const char *path)
 {
-    return !origin(checking, path)->bad;
+    return !source_of(checking, path)->bad;
 }
 
 static bool given(const struct checking *checking, const char *path)
 {
-    return origin(checking, path)->given;
+    return source_of(checking, path)->given;
 }
 
 /* Whether the sentence has been said of that place already. */
@@ -58,7 +59,7 @@ static void QKV_PRINTF(3, 4)
     va_start(arguments, format);
     vsnprintf(sentence.message, sizeof sentence.message, format, arguments);
     va_end(arguments);
-    struct qkv_place place = origin(checking, given(checking, path) ? path : "tokens")->place;
+    struct qkv_place place = source_of(checking, given(checking, path) ? path : "tokens")->place;
     if (!said(checking->collector, place, sentence.message))
         qkv_collect(checking->collector, place, "%s", sentence.message);
 }
@@ -448,12 +449,12 @@ enum qkv_status qkv_scene_read(struct qkv_scene *scene, struct qkv_arena *arena,
     struct qkv_scene_places *places = qkv_arena_zeroed(arena, sizeof *places);
     if (places && qkv_schema_defaults(&qkv_scene_schema, scene, sizeof *scene, arena)) {
         places->file = path;
-        places->origins = qkv_schema_read(&qkv_scene_schema, scene, arena, path, overrides, override_count,
+        places->sources = qkv_schema_read(&qkv_scene_schema, scene, arena, path, overrides, override_count,
                                           &collector, &whole);
         scene->places = places;
-        const struct checking checking = {scene, places->origins, &collector};
+        const struct checking checking = {scene, places->sources, &collector};
         /* Counts and widths make sense only of what was read. */
-        if (whole && places->origins && !collector.count) check_scene(&checking);
+        if (whole && places->sources && !collector.count) check_scene(&checking);
     } else {
         qkv_collect_no_memory(&collector, path);
     }
@@ -464,7 +465,7 @@ enum qkv_status qkv_scene_read(struct qkv_scene *scene, struct qkv_arena *arena,
 const char *qkv_scene_place(const struct qkv_scene *scene, const char *key, struct qkv_arena *arena)
 {
     const struct qkv_key *row = qkv_schema_find(&qkv_scene_schema, key);
-    const struct qkv_place *place = &scene->places->origins[row - qkv_scene_schema.keys].place;
+    const struct qkv_place *place = &scene->places->sources[row - qkv_scene_schema.keys].place;
     const char *text = place->line
                            ? qkv_arena_format(arena, "%s:%d:%d: ", place->name, place->line, place->column)
                            : qkv_arena_format(arena, "%s: ", scene->places->file);

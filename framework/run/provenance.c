@@ -33,7 +33,7 @@ void qkv_provenance_save(struct qkv_state *state, const struct qkv_config *confi
 {
     const struct qkv_vocabulary *vocabularies[SIDES] = {source, target};
     char text[SUM_SIZE];
-    if (qkv_config_each_fixed(config, QKV_FIXED_RESUMING, save_key, state)) state->failed = true;
+    if (qkv_config_each(config, QKV_KEYS_FIXED_ON_RESUME, save_key, state)) state->failed = true;
     for (int i = 0; i < SIDES; i++) {
         sum_text(vocabularies[i], text);
         qkv_state_set(state, VOCABULARY_KEYS[i], text);
@@ -95,14 +95,14 @@ static bool check_key(void *context, const char *path, const char *value)
 }
 
 enum qkv_status qkv_provenance_check(const struct qkv_state *state, const struct qkv_config *config,
-                                     enum qkv_config_fixed when, const struct qkv_vocabulary *source,
+                                     enum qkv_config_selection when, const struct qkv_vocabulary *source,
                                      const struct qkv_vocabulary *target, const char *path,
                                      struct qkv_error *error)
 {
     static const char *const NAMES[SIDES] = {"source", "target"};
     const struct qkv_vocabulary *vocabularies[SIDES] = {source, target};
     struct checking checking = {.state = state, .path = path, .error = error};
-    enum qkv_status status = qkv_config_each_fixed(config, when, check_key, &checking);
+    enum qkv_status status = qkv_config_each(config, when, check_key, &checking);
     qkv_arena_release(&checking.arena);
     if (status) return checking.refused ? QKV_INVALID : qkv_error_set(error, "%s: out of memory", path);
     for (int i = 0; i < SIDES; i++) {

@@ -20,7 +20,7 @@ void qkv_provenance_save_text(struct qkv_state *state, const char *key, const ch
 /* Fails, with the path of the checkpoint before it, at the first thing that the state tells otherwise; what
  * it does not tell is taken as it is. */
 enum qkv_status qkv_provenance_check(const struct qkv_state *state, const struct qkv_config *config,
-                                     enum qkv_config_fixed when, const struct qkv_vocabulary *source,
+                                     enum qkv_config_selection when, const struct qkv_vocabulary *source,
                                      const struct qkv_vocabulary *target, const char *path,
                                      struct qkv_error *error);
 enum qkv_status qkv_provenance_check_text(const struct qkv_state *state, const char *key, const char *file,

@@ -92,7 +92,7 @@ static enum qkv_status restore(struct session *session, struct qkv_error *error)
         if (status) qkv_error_set(error, "%s: %s", last, inner.message);
     }
     /* What the model was trained as says more than the first tensor that does not fit. */
-    if (qkv_provenance_check(&state, session->config, QKV_FIXED_RESUMING, &session->source, &session->target,
+    if (qkv_provenance_check(&state, session->config, QKV_KEYS_FIXED_ON_RESUME, &session->source, &session->target,
                              last, error))
         status = QKV_INVALID;
     if (!status) status = check_texts(session, &state, last, error);

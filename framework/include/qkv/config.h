@@ -1,5 +1,5 @@
 /* The effective configuration of a run, typed. Every field is one row of the table in
- * framework/config/keys.def, which holds its path, unit, range, default and help; `qkv config --reference`
+ * framework/config/config_keys.def, which holds its path, unit, range, default and help; `qkv config --reference`
  * prints that table. Section and key names follow Joey NMT's YAML wherever it has the notion. */
 #ifndef QKV_CONFIG_H
 #define QKV_CONFIG_H
@@ -13,70 +13,23 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum qkv_level { QKV_LEVEL_WORD, QKV_LEVEL_CHAR };
-enum qkv_network { QKV_NETWORK_TRANSFORMER, QKV_NETWORK_RECURRENT };
-enum qkv_norm_place { QKV_NORM_PRE, QKV_NORM_POST };
-enum qkv_norm_kind { QKV_NORM_LAYER, QKV_NORM_RMS };
-enum qkv_position_kind {
-    QKV_POSITION_SINUSOIDAL, /* added to the embeddings: Vaswani et al. 2017 */
-    QKV_POSITION_LEARNED,    /* likewise: Gehring et al. 2017 */
-    QKV_POSITION_ROTARY,     /* in self attention: queries and keys turned by it (Su et al. 2021) */
-    QKV_POSITION_ALIBI,      /* likewise: scores fall with the distance (Press et al. 2022) */
-    QKV_POSITION_RELATIVE,   /* likewise: a learned number for each distance and head (Raffel et al. 2020) */
-    QKV_POSITION_NONE,
-};
-enum qkv_activation {
-    QKV_ACTIVATION_NONE,
-    QKV_ACTIVATION_RELU,
-    QKV_ACTIVATION_GELU,
-    QKV_ACTIVATION_GELU_TANH,
-    QKV_ACTIVATION_SILU,
-    QKV_ACTIVATION_TANH,
-    QKV_ACTIVATION_SIGMOID,
-};
-enum qkv_cell { QKV_CELL_TANH, QKV_CELL_GRU, QKV_CELL_LSTM };
-/* What the states of a recurrent decoder start from. */
-enum qkv_init_hidden { QKV_INIT_HIDDEN_BRIDGE, QKV_INIT_HIDDEN_LAST, QKV_INIT_HIDDEN_ZERO };
-/* How attention scores a query h against a source position s. */
-enum qkv_attention_score {
-    QKV_ATTENTION_SCORE_SCALED_DOT, /* (W_Q h) . (W_K s) / sqrt(key_width) (Vaswani et al. 2017) */
-    QKV_ATTENTION_SCORE_NONE,       /* no attention */
-    QKV_ATTENTION_SCORE_ADDITIVE,   /* v . tanh(W_Q h + W_K s) (Bahdanau et al. 2015) */
-    QKV_ATTENTION_SCORE_DOT,        /* h . s (Luong et al. 2015, as the next three) */
-    QKV_ATTENTION_SCORE_GENERAL,    /* h . W s */
-    QKV_ATTENTION_SCORE_CONCAT,     /* v . tanh(W [h; s]) */
-    QKV_ATTENTION_SCORE_LOCAL_P,    /* general, around a place that h predicts */
-};
-enum qkv_initializer {
-    QKV_INITIALIZER_XAVIER_UNIFORM,
-    QKV_INITIALIZER_XAVIER_NORMAL,
-    QKV_INITIALIZER_UNIFORM,
-    QKV_INITIALIZER_NORMAL,
-    QKV_INITIALIZER_ZEROS,
-    /* No choices in configs: */
-    QKV_INITIALIZER_ONES,       /* gains of norms */
-    QKV_INITIALIZER_ORTHOGONAL, /* recurrent weights */
-    QKV_INITIALIZER_FORGET,     /* biases of an LSTM */
-};
-enum qkv_optimizer_kind { QKV_OPTIMIZER_ADAM, QKV_OPTIMIZER_ADAMW, QKV_OPTIMIZER_SGD };
-enum qkv_schedule_kind {
-    QKV_SCHEDULE_CONSTANT,
-    QKV_SCHEDULE_NOAM,
-    QKV_SCHEDULE_INVERSE_SQRT,
-    QKV_SCHEDULE_LINEAR,
-    QKV_SCHEDULE_COSINE,
-    QKV_SCHEDULE_EXPONENTIAL,
-    QKV_SCHEDULE_PLATEAU,
-};
-enum qkv_batch_type { QKV_BATCH_SENTENCE, QKV_BATCH_TOKEN };
-enum qkv_metric {
-    QKV_METRIC_LOSS,
-    QKV_METRIC_PERPLEXITY,
-    QKV_METRIC_TOKEN_ACCURACY,
-    QKV_METRIC_SEQUENCE_ACCURACY,
-    QKV_METRIC_BLEU,
-    QKV_METRIC_CHRF,
-};
+/* The enums whose values a config names, and for each enum `qkv_<enum>_name(value)`: the name of a value as
+ * configs write it, "unknown" for what is not a value of the enum; static memory. Values, names and meanings:
+ * qkv/choices.def. */
+#define CHOICES(type)             enum type {
+#define CHOICE(value, name, help) value,
+#define INTERNAL(value, name)     value,
+#define CHOICES_END(type)                                                                                    \
+    }                                                                                                        \
+    ;                                                                                                        \
+    QKV_API const char *type##_name(enum type value);
+#include "qkv/choices.def"
+#undef CHOICES
+#undef CHOICE
+#undef INTERNAL
+#undef CHOICES_END
+
+QKV_API const char *qkv_attention_kernel_name(enum qkv_attention_kernel value);
 
 /* data.src, data.trg: how one side of the text becomes tokens. */
 struct qkv_text_config {
@@ -143,10 +96,6 @@ struct qkv_stack_config {
     double hidden_dropout; /* decoder: on [state; context], or on the state without attention */
 };
 
-/* What the initializers mean here, for a matrix with n inputs and m outputs; n of an embedding table is
- * embedding_dim, so that with embeddings.scale its rows enter the model with unit variance. xavier_uniform:
- * within +-sqrt(6 / (n + m)); xavier_normal: standard deviation sqrt(2 / (n + m)) (Glorot and Bengio 2010);
- * uniform: within +-1 / sqrt(n); normal: standard deviation 1 / sqrt(n). All of it times the gain. */
 struct qkv_model_config {
     enum qkv_initializer initializer;       /* weight matrices */
     double init_gain;                       /* multiplies what the initializer draws */
@@ -232,38 +181,22 @@ QKV_API enum qkv_status qkv_config_default(struct qkv_config *config, struct qkv
  * QKV_INVALID when the file cannot be written or there is no memory. */
 QKV_API enum qkv_status qkv_config_write(const struct qkv_config *config, FILE *file, bool full);
 
-/* How long a run holds on to what its config says. */
-enum qkv_config_fixed {
-    QKV_FIXED_FOR_GOOD, /* what the numbers of a trained model mean: its layers, how text becomes tokens */
-    QKV_FIXED_RESUMING, /* that, and all on which the numbers depend at which training arrives */
+/* Some of the keys of a config; each row of the table of keys says to which of these the key belongs. */
+enum qkv_config_selection {
+    QKV_KEYS_FIXED_BY_MODEL,  /* the meaning of a trained model's parameters depends on them */
+    QKV_KEYS_FIXED_ON_RESUME, /* all on which the result of training depends, those of the model included */
+    QKV_KEYS_WITH_EFFECT,     /* keys that this config uses: num_heads only of a transformer, for example */
 };
 
-/* Calls `each` with every key, as path and value text, that a run with this config holds on to; which they
- * are is a matter of the table of keys and, for some, of training.scheduling. `each` ends it by returning
- * false. QKV_INVALID when it did, or when there is no memory. */
-QKV_API enum qkv_status
-qkv_config_each_fixed(const struct qkv_config *config, enum qkv_config_fixed when,
-                      bool (*each)(void *context, const char *path, const char *value), void *context);
+/* Calls `each` with the path and the value of every selected key, in the order of the table; the value is
+ * written as in a config and lives until `each` returns. Ends early when `each` returns false. QKV_INVALID when
+ * `each` returned false or there is no memory. */
+QKV_API enum qkv_status qkv_config_each(const struct qkv_config *config, enum qkv_config_selection selection,
+                                        bool (*each)(void *context, const char *path, const char *value),
+                                        void *context);
 
 /* Writes every key with type, values, default and meaning as a Markdown table. QKV_INVALID when the file
  * cannot be written. */
 QKV_API enum qkv_status qkv_config_write_reference(FILE *file);
-
-/* The name of a value as configs write it; "unknown" for what is not a value of the enum. Static memory. */
-QKV_API const char *qkv_level_name(enum qkv_level value);
-QKV_API const char *qkv_network_name(enum qkv_network value);
-QKV_API const char *qkv_norm_place_name(enum qkv_norm_place value);
-QKV_API const char *qkv_norm_kind_name(enum qkv_norm_kind value);
-QKV_API const char *qkv_position_kind_name(enum qkv_position_kind value);
-QKV_API const char *qkv_attention_kernel_name(enum qkv_attention_kernel value);
-QKV_API const char *qkv_activation_name(enum qkv_activation value);
-QKV_API const char *qkv_init_hidden_name(enum qkv_init_hidden value);
-QKV_API const char *qkv_cell_name(enum qkv_cell value);
-QKV_API const char *qkv_attention_score_name(enum qkv_attention_score value);
-QKV_API const char *qkv_initializer_name(enum qkv_initializer value);
-QKV_API const char *qkv_optimizer_kind_name(enum qkv_optimizer_kind value);
-QKV_API const char *qkv_schedule_kind_name(enum qkv_schedule_kind value);
-QKV_API const char *qkv_batch_type_name(enum qkv_batch_type value);
-QKV_API const char *qkv_metric_name(enum qkv_metric value);
 
 #endif

@@ -1,5 +1,5 @@
 /* A scene: one attention, written down in a YAML file to be walked through step by step (explain.h), as
- * tutorials do. Every field is one row of the table in framework/config/scene.def, which holds its path,
+ * tutorials do. Every field is one row of the table in framework/explain/scene_keys.def, which holds its path,
  * range, default and help; `qkv explain --reference` prints that table.
  *
  * Letters: Nq words that ask (`tokens`), Nk words that are looked at (`source`; the same without it), D their
@@ -11,21 +11,12 @@
 #include "qkv/attention_kind.h"
 #include "qkv/config.h"
 #include "qkv/error.h"
+#include "qkv/matrix.h"
 #include "qkv/messages.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
-
-/* A list of texts, or of rows of numbers, from a file. */
-struct qkv_texts {
-    int64_t count;
-    const char *const *text;
-};
-struct qkv_matrix {
-    int64_t rows, columns; /* 0, 0: not given */
-    const double *value;   /* [rows, columns] */
-};
 
 enum qkv_generator { QKV_GENERATOR_QKV, QKV_GENERATOR_NUMPY };
 enum qkv_draw { QKV_SAMPLE_NORMAL, QKV_SAMPLE_UNIFORM, QKV_SAMPLE_INTEGERS, QKV_SAMPLE_XAVIER };

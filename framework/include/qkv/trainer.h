@@ -74,7 +74,7 @@ struct qkv_train_result {
 /* Trains. All input is read and checked before anything of an old run is replaced. QKV_FAILED with a sentence
  * when the loss is no longer finite (the last checkpoint stands); QKV_INVALID for bad input, a run in the
  * way, failed writes, and a run to be resumed whose text or config has changed in what decides its numbers
- * (QKV_FIXED_RESUMING): the sentence names the key, its old value and the new one. */
+ * (QKV_KEYS_FIXED_ON_RESUME): the sentence names the key, its old value and the new one. */
 QKV_API enum qkv_status qkv_train(const struct qkv_config *config, const struct qkv_train_options *options,
                                   struct qkv_train_result *result, struct qkv_error *error);
 

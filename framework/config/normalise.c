@@ -1,0 +1,20 @@
+#include "config/normalise.h"
+
+static void normalise_stack(struct qkv_stack_config *stack)
+{
+    bool recurrent = stack->type == QKV_NETWORK_RECURRENT;
+    int64_t width = stack->hidden_size / (recurrent ? 1 : stack->num_heads);
+    if (!stack->attention.key_width) stack->attention.key_width = width;
+    if (!stack->attention.value_width && !recurrent) stack->attention.value_width = width;
+    if (!stack->attention.key_value_heads && !recurrent) stack->attention.key_value_heads = stack->num_heads;
+    if (!stack->embeddings.embedding_dim) stack->embeddings.embedding_dim = stack->hidden_size;
+}
+
+bool qkv_config_normalise(struct qkv_config *config, struct qkv_arena *arena)
+{
+    normalise_stack(&config->model.encoder);
+    normalise_stack(&config->model.decoder);
+    if (!*config->training.model_dir)
+        config->training.model_dir = qkv_arena_format(arena, "runs/%s", config->name);
+    return config->training.model_dir;
+}

@@ -1,0 +1,68 @@
+/* Writes the table of keys for readers. */
+#include "config/value.h"
+
+#include <math.h>
+
+/* "integer, tokens" */
+static void write_type(const struct qkv_key *key, FILE *file)
+{
+    static const char *const names[] = {
+        [QKV_KEY_TEXT] = "text",       [QKV_KEY_INTEGER] = "integer", [QKV_KEY_NUMBER] = "number",
+        [QKV_KEY_BOOLEAN] = "boolean", [QKV_KEY_CHOICE] = "choice",   [QKV_KEY_PAIR] = "two numbers",
+        [QKV_KEY_TEXTS] = "texts",     [QKV_KEY_MATRIX] = "matrix",
+    };
+    fprintf(file, "%s%s%s", names[key->kind], *key->unit ? ", " : "", key->unit);
+}
+
+/* The names of the choices whose bits are set in `values`. */
+static void write_choices(const struct qkv_choices *choices, uint32_t values, FILE *file)
+{
+    const char *between = "";
+    for (int i = 0; i < choices->count; i++) {
+        if (!choices->list[i].help || !(values >> i & 1)) continue;
+        fprintf(file, "%s`%s`", between, choices->list[i].name);
+        between = ", ";
+    }
+}
+
+static void write_range(const struct qkv_key *key, FILE *file)
+{
+    if (key->kind == QKV_KEY_BOOLEAN) fputs("`true`, `false`", file);
+    if (key->choices) write_choices(key->choices, UINT32_MAX, file);
+    if (isinf(key->range.lowest)) return;
+    char text[QKV_RANGE_SIZE];
+    qkv_range_text(text, &key->range);
+    fputs(text, file);
+}
+
+/* The help of the row, of its choices, and the values of another key that it needs. */
+static void write_meaning(const struct qkv_schema *schema, const struct qkv_key *key, FILE *file)
+{
+    fputs(key->help, file);
+    for (int i = 0; key->choices && i < key->choices->count; i++) {
+        const struct qkv_choice *choice = &key->choices->list[i];
+        if (choice->help && *choice->help) fprintf(file, "; `%s`: %s", choice->name, choice->help);
+    }
+    if (!key->used_by) return;
+    fprintf(file, "; only with `%s` ", key->used_by);
+    write_choices(qkv_schema_find(schema, key->used_by)->choices, key->used_values, file);
+}
+
+enum qkv_status qkv_schema_write_reference(const struct qkv_schema *schema, FILE *file)
+{
+    fputs("| Key | Type | Values | Default | Meaning |\n|---|---|---|---|---|\n", file);
+    for (int i = 0; i < schema->count; i++) {
+        const struct qkv_key *key = &schema->keys[i];
+        fprintf(file, "| `%s` | ", key->path);
+        write_type(key, file);
+        fputs(" | ", file);
+        write_range(key, file);
+        if (!key->fallback)
+            fputs(" | required | ", file);
+        else
+            fprintf(file, " | `%s` | ", *key->fallback ? key->fallback : "\"\"");
+        write_meaning(schema, key, file);
+        fputs(" |\n", file);
+    }
+    return ferror(file) ? QKV_INVALID : QKV_OK;
+}

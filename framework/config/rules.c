@@ -1,0 +1,299 @@
+/* Rules between the keys of a config. Rules about one key alone (its type, its range, the choice that it needs) are in
+ * its row of config_keys.def. */
+#include "config/rules.h"
+
+#include "config/config_keys.h"
+#include "config/normalise.h"
+#include "config/value.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+struct check {
+    const struct qkv_config *config;
+    const struct qkv_key_source *sources;
+    struct qkv_collector *collector;
+};
+
+static const struct qkv_key *key_at(const char *path)
+{
+    const struct qkv_key *key = qkv_schema_find(&qkv_config_schema, path);
+    QKV_BUG(!key, "there is no key %s", path);
+    return key;
+}
+
+static const struct qkv_key_source *source_of(const struct check *check, const char *path)
+{
+    return &check->sources[key_at(path) - qkv_config_schema.keys];
+}
+
+/* True when the values of both keys were read without error, so that they may be compared. */
+static bool both_valid(const struct check *check, const char *path, const char *other)
+{
+    return !source_of(check, path)->bad && !source_of(check, other)->bad;
+}
+
+/* Collects a sentence about two keys, unless one of them is in error already. Its place is that of `path`, or that of
+ * `other` when only `other` was given. */
+static void QKV_PRINTF(4, 5)
+    report_at(const struct check *check, const char *path, const char *other, const char *format, ...)
+{
+    if (!both_valid(check, path, other)) return;
+    struct qkv_error sentence;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(sentence.message, sizeof sentence.message, format, arguments);
+    va_end(arguments);
+    const struct qkv_key_source *source = source_of(check, path);
+    if (!source->given) source = source_of(check, other);
+    qkv_collect(check->collector, source->place, "%s", sentence.message);
+}
+
+/* The value of a key as a config writes it. */
+static const char *value_of(const struct check *check, const char *path)
+{
+    const char *text = qkv_value_text(key_at(path), check->config, check->collector->arena);
+    return text ? text : "?";
+}
+
+/* Unless `holds`, reports "<path> is 3, but <must> <other> (64)". */
+static void require_relation(const struct check *check, bool holds, const char *path, const char *must,
+                             const char *other)
+{
+    if (holds) return;
+    report_at(check, path, other, "%s is %s, but %s %s (%s)", path, value_of(check, path), must, other,
+              value_of(check, other));
+}
+
+/* Unless `holds`, reports "<path> is noam, but needs <other><how>". */
+static void require(const struct check *check, bool holds, const char *path, const char *other,
+                    const char *how)
+{
+    if (holds) return;
+    report_at(check, path, other, "%s is %s, but needs %s%s", path, value_of(check, path), other, how);
+}
+
+/* The path of a key in model.encoder, model.decoder, data.src or data.trg. */
+struct path {
+    char text[QKV_KEY_LONGEST];
+};
+
+static struct path path_of(const char *section, const char *key)
+{
+    struct path path;
+    snprintf(path.text, sizeof path.text, "%s.%s", section, key);
+    return path;
+}
+
+/* ---- keys without effect ---- */
+
+/* True when the value is the default, or what the default means in this config: the configs that runs keep name every
+ * key. */
+static bool is_default(const struct check *check, const struct qkv_key *key)
+{
+    struct qkv_config changed = *check->config;
+    struct qkv_arena *arena = check->collector->arena;
+    struct qkv_collector ignored = {.arena = arena};
+    if (!qkv_value_read_text(key, key->fallback, (struct qkv_place){.name = key->path}, &changed, arena,
+                             &ignored))
+        return false;
+    return qkv_value_equal(key, check->config, &changed) ||
+           (qkv_config_normalise(&changed, arena) && qkv_value_equal(key, check->config, &changed));
+}
+
+/* Refuses every value other than the default of a key that has no effect in this config. */
+static void check_effects(const struct check *check)
+{
+    for (int i = 0; i < qkv_config_schema.count; i++) {
+        const struct qkv_key *key = &qkv_config_schema.keys[i];
+        const struct qkv_key *by = qkv_key_disabled_by(&qkv_config_schema, key, check->config);
+        if (!by || !both_valid(check, key->path, by->path) || is_default(check, key)) continue;
+        report_at(check, key->path, by->path, "%s is %s, but has no effect when %s is %s", key->path,
+                  value_of(check, key->path), by->path, value_of(check, by->path));
+    }
+}
+
+/* ---- the model ---- */
+
+static void check_attention(const struct check *check, const struct qkv_stack_config *stack,
+                            const char *section)
+{
+    struct path heads = path_of(section, "num_heads"), hidden = path_of(section, "hidden_size"),
+                key_value_heads = path_of(section, "attention.key_value_heads"),
+                window = path_of(section, "attention.window"),
+                global_tokens = path_of(section, "attention.global_tokens");
+    const struct qkv_attention_config *attention = &stack->attention;
+    bool widths_given = attention->key_width && attention->value_width;
+    require_relation(check, widths_given || stack->hidden_size % stack->num_heads == 0, heads.text,
+                     "must divide", hidden.text);
+    require_relation(check, !attention->key_value_heads || stack->num_heads % attention->key_value_heads == 0,
+                     key_value_heads.text, "must divide", heads.text);
+    require(check, !attention->global_tokens || attention->window < QKV_WINDOW_NONE, global_tokens.text,
+            window.text, ": without it every token is global");
+}
+
+static void check_positions(const struct check *check, const struct qkv_stack_config *stack,
+                            const char *section, const struct qkv_text_config *text, const char *side)
+{
+    struct path type = path_of(section, "positions.type"), hidden = path_of(section, "hidden_size"),
+                buckets = path_of(section, "positions.buckets"),
+                distance = path_of(section, "positions.max_distance"),
+                rows = path_of(section, "positions.max_length"), longest = path_of(side, "max_length");
+    const struct qkv_position_config *positions = &stack->positions;
+    bool encoder = stack == &check->config->model.encoder;
+    int64_t key_width =
+        stack->attention.key_width ? stack->attention.key_width : stack->hidden_size / stack->num_heads;
+    if (positions->type == QKV_POSITION_ROTARY && key_width % 2)
+        report_at(check, type.text, hidden.text,
+                  "%s is rotary, which rotates pairs of numbers, but the key width of a head is %lld",
+                  type.text, (long long)key_width);
+    /* One more than the tokens of the text: <s> or </s>. */
+    if (positions->type == QKV_POSITION_LEARNED)
+        require_relation(check, positions->max_length > text->max_length, rows.text,
+                         "learned positions must exceed", longest.text);
+    if (positions->type != QKV_POSITION_RELATIVE) return;
+    if (encoder && positions->buckets % 2)
+        report_at(check, buckets.text, type.text,
+                  "%s is %lld, but must be even: half of them are for each direction", buckets.text,
+                  (long long)positions->buckets);
+    require_relation(check, positions->max_distance > positions->buckets / (encoder ? 4 : 2), distance.text,
+                     encoder ? "must exceed a quarter of" : "must exceed half of", buckets.text);
+}
+
+static void check_transformer_stack(const struct check *check, const struct qkv_stack_config *stack,
+                                    const char *section, const struct qkv_text_config *text, const char *side)
+{
+    if (stack->type != QKV_NETWORK_TRANSFORMER) return;
+    struct path hidden = path_of(section, "hidden_size"),
+                embedding = path_of(section, "embeddings.embedding_dim");
+    int64_t width = stack->embeddings.embedding_dim;
+    check_attention(check, stack, section);
+    check_positions(check, stack, section, text, side);
+    require_relation(check, !width || width == stack->hidden_size, embedding.text, "must be 0 or",
+                     hidden.text);
+}
+
+static int64_t embedding_width(const struct qkv_stack_config *stack)
+{
+    return stack->embeddings.embedding_dim ? stack->embeddings.embedding_dim : stack->hidden_size;
+}
+
+static void check_recurrent(const struct check *check, const struct qkv_model_config *model)
+{
+    static const char *const init = "model.decoder.init_hidden",
+                             *const score = "model.decoder.attention.score",
+                             *const reverse = "model.encoder.reverse",
+                             *const bidirectional = "model.encoder.bidirectional",
+                             *const embedding = "model.decoder.embeddings.embedding_dim",
+                             *const hidden = "model.encoder.hidden_size";
+    const struct qkv_stack_config *encoder = &model->encoder, *decoder = &model->decoder;
+    int64_t memory_width = encoder->hidden_size * (encoder->bidirectional ? 2 : 1);
+    bool same_cells = encoder->rnn_type == decoder->rnn_type && encoder->num_layers == decoder->num_layers &&
+                      encoder->hidden_size == decoder->hidden_size;
+    require(check, !encoder->reverse || !encoder->bidirectional, reverse, bidirectional, " to be false");
+    if (decoder->init_hidden == QKV_INIT_HIDDEN_LAST && !same_cells)
+        report_at(
+            check, init, hidden,
+            "%s is last, but needs encoder and decoder to agree in rnn_type, num_layers and hidden_size",
+            init);
+    if (decoder->attention.score == QKV_ATTENTION_SCORE_DOT && memory_width != decoder->hidden_size)
+        report_at(check, score, hidden,
+                  "%s is dot, but needs states of the same width: the encoder has %lld%s, the decoder %lld",
+                  score, (long long)memory_width, encoder->bidirectional ? " (two directions)" : "",
+                  (long long)decoder->hidden_size);
+    if (decoder->attention.score == QKV_ATTENTION_SCORE_NONE && !decoder->input_feeding &&
+        decoder->init_hidden == QKV_INIT_HIDDEN_ZERO)
+        report_at(check, init, score,
+                  "%s is zero, but with %s none and model.decoder.input_feeding false the decoder would know "
+                  "nothing of the source",
+                  init, score);
+    require(check, !model->tied_embeddings || embedding_width(encoder) == embedding_width(decoder),
+            "model.tied_embeddings", embedding, " to be that of the encoder");
+    require(check, !model->tied_softmax || embedding_width(decoder) == decoder->hidden_size,
+            "model.tied_softmax", embedding, " to be hidden_size");
+    if (encoder->rnn_type != QKV_CELL_LSTM && decoder->rnn_type != QKV_CELL_LSTM &&
+        !is_default(check, key_at("model.lstm_forget_gate")))
+        report_at(check, "model.lstm_forget_gate", "model.encoder.rnn_type",
+                  "model.lstm_forget_gate is %s, but has no effect when neither model.encoder.rnn_type nor "
+                  "model.decoder.rnn_type is lstm",
+                  value_of(check, "model.lstm_forget_gate"));
+}
+
+static void check_model(const struct check *check)
+{
+    const struct qkv_model_config *model = &check->config->model;
+    const struct qkv_data_config *data = &check->config->data;
+    bool recurrent = model->encoder.type == QKV_NETWORK_RECURRENT;
+    bool same_type = model->encoder.type == model->decoder.type;
+    require_relation(check, same_type, "model.decoder.type", "must equal", "model.encoder.type");
+    if (recurrent && same_type) check_recurrent(check, model);
+    check_transformer_stack(check, &model->encoder, "model.encoder", &data->src, "data.src");
+    check_transformer_stack(check, &model->decoder, "model.decoder", &data->trg, "data.trg");
+    if (model->decoder.type == QKV_NETWORK_TRANSFORMER &&
+        model->decoder.attention.score != QKV_ATTENTION_SCORE_SCALED_DOT)
+        report_at(check, "model.decoder.attention.score", "model.decoder.type",
+                  "model.decoder.attention.score is %s, but a transformer has scaled_dot",
+                  value_of(check, "model.decoder.attention.score"));
+    require_relation(check, recurrent || model->encoder.hidden_size == model->decoder.hidden_size,
+                     "model.decoder.hidden_size", "must equal", "model.encoder.hidden_size");
+    require(check, !model->tied_embeddings || data->joint_vocabulary, "model.tied_embeddings",
+            "data.joint_vocabulary", "");
+}
+
+/* ---- data, training, testing ---- */
+
+static void check_name(const struct check *check)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    const char *name = check->config->name;
+    if (*name != '.' && !name[strspn(name, allowed)]) return;
+    report_at(check, "name", "name",
+              "name is '%s', but must be made of letters, digits, '.', '_' and '-', and not start with '.'",
+              qkv_shown(check->collector->arena, name));
+}
+
+static void check_joint_vocabulary(const struct check *check)
+{
+    static const char *const must = "a joint vocabulary needs that of";
+    const struct qkv_text_config *source = &check->config->data.src, *target = &check->config->data.trg;
+    if (!check->config->data.joint_vocabulary) return;
+    require_relation(check, source->level == target->level, "data.trg.level", must, "data.src.level");
+    require_relation(check, source->voc_limit == target->voc_limit, "data.trg.voc_limit", must,
+                     "data.src.voc_limit");
+    require_relation(check, source->voc_min_freq == target->voc_min_freq, "data.trg.voc_min_freq", must,
+                     "data.src.voc_min_freq");
+}
+
+static void check_training(const struct check *check)
+{
+    static const char *const scheduling = "training.scheduling", *const updates = "training.updates";
+    const struct qkv_training_config *training = &check->config->training;
+    enum qkv_schedule_kind schedule = training->scheduling;
+    bool needs_warmup = schedule == QKV_SCHEDULE_NOAM || schedule == QKV_SCHEDULE_INVERSE_SQRT;
+    bool needs_end = schedule == QKV_SCHEDULE_LINEAR || schedule == QKV_SCHEDULE_COSINE;
+    bool ends = training->updates || training->epochs, has_dev = *check->config->data.dev;
+    if (!ends)
+        report_at(check, updates, "training.epochs",
+                  "training.updates or training.epochs must be given, so that training ends");
+    require(check, !needs_warmup || training->learning_rate_warmup, scheduling,
+            "training.learning_rate_warmup", " above 0");
+    require(check, !needs_end || training->updates || !ends, scheduling, updates,
+            ", the length of the schedule");
+    require(check, schedule != QKV_SCHEDULE_PLATEAU || has_dev, scheduling, "data.dev", "");
+    require(check, !training->patience || has_dev, "training.patience", "data.dev", "");
+    require_relation(check, training->learning_rate_min <= training->learning_rate,
+                     "training.learning_rate_min", "must not exceed", "training.learning_rate");
+}
+
+void qkv_config_check_rules(const struct qkv_config *config, const struct qkv_key_source *sources,
+                            struct qkv_collector *collector)
+{
+    const struct check check = {config, sources, collector};
+    check_name(&check);
+    check_effects(&check);
+    check_model(&check);
+    check_joint_vocabulary(&check);
+    check_training(&check);
+    require_relation(&check, config->testing.n_best <= config->testing.beam_size, "testing.n_best",
+                     "must not exceed", "testing.beam_size");
+}
