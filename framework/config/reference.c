@@ -14,25 +14,14 @@ static void write_type(const struct qkv_key *key, FILE *file)
     fprintf(file, "%s%s%s", names[key->kind], *key->unit ? ", " : "", key->unit);
 }
 
-/* The names of the choices whose bits are set in `values`. */
-static void write_choices(const struct qkv_choices *choices, uint32_t values, FILE *file)
-{
-    const char *between = "";
-    for (int i = 0; i < choices->count; i++) {
-        if (!choices->list[i].help || !(values >> i & 1)) continue;
-        fprintf(file, "%s`%s`", between, choices->list[i].name);
-        between = ", ";
-    }
-}
-
 static void write_range(const struct qkv_key *key, FILE *file)
 {
+    char choices[QKV_CHOICES_SIZE], range[QKV_RANGE_SIZE];
     if (key->kind == QKV_KEY_BOOLEAN) fputs("`true`, `false`", file);
-    if (key->choices) write_choices(key->choices, UINT32_MAX, file);
+    if (key->choices) fputs(qkv_choices_text(choices, key->choices, UINT32_MAX, "`", ", "), file);
     if (isinf(key->range.lowest)) return;
-    char text[QKV_RANGE_SIZE];
-    qkv_range_text(text, &key->range);
-    fputs(text, file);
+    qkv_range_text(range, &key->range);
+    fputs(range, file);
 }
 
 /* The help of the row, of its choices, and the values of another key that it needs. */
@@ -44,8 +33,10 @@ static void write_meaning(const struct qkv_schema *schema, const struct qkv_key 
         if (choice->help && *choice->help) fprintf(file, "; `%s`: %s", choice->name, choice->help);
     }
     if (!key->used_by) return;
-    fprintf(file, "; only with `%s` ", key->used_by);
-    write_choices(qkv_schema_find(schema, key->used_by)->choices, key->used_values, file);
+    char values[QKV_CHOICES_SIZE];
+    const struct qkv_choices *choices = qkv_schema_find(schema, key->used_by)->choices;
+    fprintf(file, "; has an effect only with `%s` %s", key->used_by,
+            qkv_choices_text(values, choices, key->used_values, "`", " or "));
 }
 
 enum qkv_status qkv_schema_write_reference(const struct qkv_schema *schema, FILE *file)

@@ -106,10 +106,14 @@ static void check_effects(const struct check *check)
 {
     for (int i = 0; i < qkv_config_schema.count; i++) {
         const struct qkv_key *key = &qkv_config_schema.keys[i];
-        const struct qkv_key *by = qkv_key_disabled_by(&qkv_config_schema, key, check->config);
-        if (!by || !both_valid(check, key->path, by->path) || is_default(check, key)) continue;
-        report_at(check, key->path, by->path, "%s is %s, but has no effect when %s is %s", key->path,
-                  value_of(check, key->path), by->path, value_of(check, by->path));
+        const struct qkv_key *unmet = qkv_key_without_effect(&qkv_config_schema, key, check->config);
+        if (!unmet || !both_valid(check, key->path, unmet->used_by) || is_default(check, key)) continue;
+        char values[QKV_CHOICES_SIZE];
+        report_at(check, key->path, unmet->used_by,
+                  "%s is %s, but has an effect only when %s is %s (it is %s)", key->path,
+                  value_of(check, key->path), unmet->used_by,
+                  qkv_choices_text(values, key_at(unmet->used_by)->choices, unmet->used_values, "", " or "),
+                  value_of(check, unmet->used_by));
     }
 }
 
@@ -214,7 +218,7 @@ static void check_recurrent(const struct check *check, const struct qkv_model_co
     if (encoder->rnn_type != QKV_CELL_LSTM && decoder->rnn_type != QKV_CELL_LSTM &&
         !is_default(check, key_at("model.lstm_forget_gate")))
         report_at(check, "model.lstm_forget_gate", "model.encoder.rnn_type",
-                  "model.lstm_forget_gate is %s, but has no effect when neither model.encoder.rnn_type nor "
+                  "model.lstm_forget_gate is %s, but has an effect only when model.encoder.rnn_type or "
                   "model.decoder.rnn_type is lstm",
                   value_of(check, "model.lstm_forget_gate"));
 }

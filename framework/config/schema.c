@@ -25,16 +25,33 @@ bool qkv_schema_is_section(const struct qkv_schema *schema, const char *path)
     return false;
 }
 
-const struct qkv_key *qkv_key_disabled_by(const struct qkv_schema *schema, const struct qkv_key *key,
-                                          const void *config)
+const struct qkv_key *qkv_key_without_effect(const struct qkv_schema *schema, const struct qkv_key *key,
+                                             const void *config)
 {
     if (!key->used_by) return NULL;
-    const struct qkv_key *by = qkv_schema_find(schema, key->used_by);
-    QKV_BUG(!by || by->kind != QKV_KEY_CHOICE, "%s: %s is not a choice", key->path, key->used_by);
-    const struct qkv_key *disabling = qkv_key_disabled_by(schema, by, config);
+    const struct qkv_key *choice = qkv_schema_find(schema, key->used_by);
+    QKV_BUG(!choice || choice->kind != QKV_KEY_CHOICE, "%s: %s is not a choice", key->path, key->used_by);
+    const struct qkv_key *earlier = qkv_key_without_effect(schema, choice, config);
+    if (earlier) return earlier;
     int value;
-    memcpy(&value, qkv_key_value(by, config), sizeof value);
-    return disabling || key->used_values >> value & 1 ? disabling : by;
+    memcpy(&value, qkv_key_value(choice, config), sizeof value);
+    return key->used_values >> value & 1 ? NULL : key;
+}
+
+const char *qkv_choices_text(char text[static QKV_CHOICES_SIZE], const struct qkv_choices *choices,
+                             uint32_t values, const char *quote, const char *last_separator)
+{
+    int used = 0, last = choices->count - 1;
+    while (last > 0 && !(choices->list[last].help && values >> last & 1)) last--;
+    for (int i = 0; i <= last; i++) {
+        if (!choices->list[i].help || !(values >> i & 1)) continue;
+        used += snprintf(text + used, QKV_CHOICES_SIZE - (size_t)used, "%s%s%s%s",
+                         !used       ? ""
+                         : i == last ? last_separator
+                                     : ", ",
+                         quote, choices->list[i].name, quote);
+    }
+    return text;
 }
 
 static const char *last_part(const char *path)

@@ -77,9 +77,16 @@ enum { QKV_KEY_LONGEST = 64 };
 const char *qkv_schema_nearest(const struct qkv_schema *schema, const char *path,
                                char memory[static QKV_KEY_LONGEST]);
 
-/* The key whose value takes the effect from `key` in this struct, or NULL when `key` has its effect. */
-const struct qkv_key *qkv_key_disabled_by(const struct qkv_schema *schema, const struct qkv_key *key,
-                                          const void *config);
+/* NULL when `key` has an effect in this struct. Otherwise the key whose condition (used_by, used_values) fails: `key`
+ * itself, or the choice key that its condition names. */
+const struct qkv_key *qkv_key_without_effect(const struct qkv_schema *schema, const struct qkv_key *key,
+                                             const void *config);
+
+/* Writes the choices whose bits are set in `values`, separated by commas and, before the last, by
+ * `last_separator`, each between two `quote`. Returns `text`. */
+enum { QKV_CHOICES_SIZE = 512 };
+const char *qkv_choices_text(char text[static QKV_CHOICES_SIZE], const struct qkv_choices *choices,
+                             uint32_t values, const char *quote, const char *last_separator);
 
 /* Writes every key with type, values, default and meaning as a Markdown table. QKV_INVALID when the file cannot be
  * written. */

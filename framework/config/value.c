@@ -231,19 +231,19 @@ static bool read_matrix(const struct reading *reading, const struct qkv_yaml_nod
 static bool read_choice(const struct reading *reading, const struct qkv_yaml_node *node, void *field)
 {
     const struct qkv_choices *choices = reading->key->choices;
-    char wanted[512] = "";
-    int used = 0, count = 0;
+    int count = 0;
     for (int i = 0; i < choices->count; i++) {
-        const struct qkv_choice *choice = &choices->list[i];
-        if (!choice->help) continue;
-        if (node->kind == QKV_YAML_SCALAR && !strcmp(node->text, choice->name)) {
+        if (!choices->list[i].help) continue;
+        if (node->kind == QKV_YAML_SCALAR && !strcmp(node->text, choices->list[i].name)) {
             memcpy(field, &i, sizeof i);
             return true;
         }
-        used += snprintf(wanted + used, sizeof wanted - (size_t)used, "%s%s", count++ ? ", " : "one of ",
-                         choice->name);
+        count++;
     }
-    return refuse(reading, node, count > 1 ? wanted : wanted + strlen("one of "));
+    char names[QKV_CHOICES_SIZE], wanted[QKV_CHOICES_SIZE + 8];
+    snprintf(wanted, sizeof wanted, "%s%s", count > 1 ? "one of " : "",
+             qkv_choices_text(names, choices, UINT32_MAX, "", ", "));
+    return refuse(reading, node, wanted);
 }
 
 bool qkv_value_read(const struct qkv_key *key, const struct qkv_yaml_node *node, struct qkv_place place,

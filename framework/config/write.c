@@ -80,7 +80,7 @@ static bool is_selected(const struct qkv_key *key, enum qkv_config_selection sel
     case QKV_KEYS_WITH_EFFECT:
         break;
     }
-    return !qkv_key_disabled_by(&qkv_config_schema, key, config);
+    return !qkv_key_without_effect(&qkv_config_schema, key, config);
 }
 
 enum qkv_status qkv_config_each(const struct qkv_config *config, enum qkv_config_selection selection,

@@ -286,21 +286,20 @@ Test(config, refuses_attention_that_does_not_fit_together)
          "x.yaml:4:31: model.encoder.attention.key_value_heads is 3, but must divide model.encoder.num_heads "
          "(4)\n"},
         {BASE "model: {decoder: {attention: {global_tokens: 2}}}\n", "",
-         "x.yaml:4:31: model.decoder.attention.global_tokens is 2, but needs model.decoder.attention.window, "
-         "without which all tokens are global\n"},
+         "x.yaml:4:31: model.decoder.attention.global_tokens is 2, but needs model.decoder.attention.window: "
+         "without it every token is global\n"},
         {BASE "model: {decoder: {positions: {type: rotary}, attention: {key_width: 5}}}\n", "",
-         "x.yaml:4:31: model.decoder.positions.type is rotary, which turns pairs of numbers, but the keys of "
-         "a "
-         "head are 5 wide\n"},
+         "x.yaml:4:31: model.decoder.positions.type is rotary, which rotates pairs of numbers, but the key "
+         "width of a head is 5\n"},
         {BASE "model: {encoder: {positions: {buckets: 16}}}\n", "",
-         "x.yaml:4:31: model.encoder.positions.buckets is 16, but that is for positions that are relative, "
-         "and model.encoder.positions.type is sinusoidal\n"},
+         "x.yaml:4:31: model.encoder.positions.buckets is 16, but has an effect only when "
+         "model.encoder.positions.type is relative (it is sinusoidal)\n"},
         {BASE "model: {decoder: {positions: {type: rotary, max_distance: 40}}}\n", "",
-         "x.yaml:4:45: model.decoder.positions.max_distance is 40, but that is for positions that are "
-         "relative, and model.decoder.positions.type is rotary\n"},
+         "x.yaml:4:45: model.decoder.positions.max_distance is 40, but has an effect only when "
+         "model.decoder.positions.type is relative (it is rotary)\n"},
         {BASE "model: {decoder: {positions: {type: alibi, base: 20}}}\n", "",
-         "x.yaml:4:44: model.decoder.positions.base is 20, but that is for positions that are sinusoidal or "
-         "rotary, and model.decoder.positions.type is alibi\n"},
+         "x.yaml:4:44: model.decoder.positions.base is 20, but has an effect only when "
+         "model.decoder.positions.type is sinusoidal or rotary (it is alibi)\n"},
         {BASE "model: {encoder: {positions: {type: relative, buckets: 7}}}\n", "",
          "x.yaml:4:47: model.encoder.positions.buckets is 7, but must be even: half of them are for each "
          "direction\n"},

@@ -20,86 +20,78 @@ static void expect_sentence(const char *folder, const char *model, const char *s
 #define RECURRENT(encoder, decoder)                                                                          \
     "  encoder: {type: recurrent" encoder "}\n  decoder: {type: recurrent" decoder "}\n"
 
-Test(recurrent, what_does_not_fit_is_refused_at_its_place)
+Test(recurrent, broken_rules_are_reported_at_their_keys)
 {
     const char *folder = scratch("tools_recurrent_config");
     expect_sentence(
         folder, "  decoder: {attention: {score: local_p}}\n",
-        "x.yaml:5:25: model.decoder.attention.score is local_p, but that is for recurrent networks, and "
-        "model.decoder.type is transformer");
-    expect_sentence(
-        folder, "  encoder: {bidirectional: false}\n",
-        "x.yaml:5:13: model.encoder.bidirectional is false, but that is for recurrent networks, and "
-        "model.encoder.type is transformer");
+        "x.yaml:5:25: model.decoder.attention.score is local_p, but a transformer has scaled_dot");
+    expect_sentence(folder, "  encoder: {bidirectional: false}\n",
+                    "x.yaml:5:13: model.encoder.bidirectional is false, but has an effect only when "
+                    "model.encoder.type is recurrent (it is transformer)");
     expect_sentence(folder, RECURRENT(", num_heads: 8", ""),
-                    "x.yaml:5:30: model.encoder.num_heads is 8, but that is for transformer networks, and "
-                    "model.encoder.type is recurrent");
-    expect_sentence(
-        folder, RECURRENT("", ", attention: {window: 5}"),
-        "x.yaml:6:42: model.decoder.attention.window is 5, but that is for transformer networks, and "
-        "model.decoder.type is recurrent");
+                    "x.yaml:5:30: model.encoder.num_heads is 8, but has an effect only when "
+                    "model.encoder.type is transformer (it is recurrent)");
+    expect_sentence(folder, RECURRENT("", ", attention: {window: 5}"),
+                    "x.yaml:6:42: model.decoder.attention.window is 5, but has an effect only when "
+                    "model.decoder.type is transformer (it is recurrent)");
     expect_sentence(
         folder, "  decoder: {type: recurrent}\n",
         "x.yaml:5:13: model.decoder.type is recurrent, but must equal model.encoder.type (transformer)");
     expect_sentence(
         folder, RECURRENT(", reverse: true", ""),
         "x.yaml:5:30: model.encoder.reverse is true, but needs model.encoder.bidirectional to be false");
-    expect_sentence(
-        folder, RECURRENT(", num_layers: 1", ", init_hidden: last"),
-        "x.yaml:6:30: model.decoder.init_hidden is last, but needs rnn_type, num_layers and hidden_size of "
-        "encoder and decoder to be alike");
-    expect_sentence(
-        folder, RECURRENT("", ", attention: {score: dot}"),
-        "x.yaml:6:42: model.decoder.attention.score is dot, but needs states of one width: those of the "
-        "encoder are 128 wide, both directions together, those of the decoder 64");
+    expect_sentence(folder, RECURRENT(", num_layers: 1", ", init_hidden: last"),
+                    "x.yaml:6:30: model.decoder.init_hidden is last, but needs encoder and decoder to agree "
+                    "in rnn_type, num_layers and hidden_size");
+    expect_sentence(folder, RECURRENT("", ", attention: {score: dot}"),
+                    "x.yaml:6:42: model.decoder.attention.score is dot, but needs states of the same width: "
+                    "the encoder has 128 (two directions), the decoder 64");
     expect_sentence(
         folder, RECURRENT("", ", init_hidden: zero, input_feeding: false, attention: {score: none}"),
         "x.yaml:6:30: model.decoder.init_hidden is zero, but with model.decoder.attention.score none and "
-        "without model.decoder.input_feeding nothing of the source would reach the decoder");
-    expect_sentence(
-        folder, RECURRENT("", ", embeddings: {embedding_dim: 32}") "  tied_softmax: true\n",
-        "x.yaml:7:3: model.tied_softmax is true, but needs model.decoder.embeddings.embedding_dim to be "
-        "hidden_size");
+        "model.decoder.input_feeding false the decoder would know nothing of the source");
+    expect_sentence(folder, RECURRENT("", ", embeddings: {embedding_dim: 32}") "  tied_softmax: true\n",
+                    "x.yaml:7:3: model.tied_softmax is true, but needs "
+                    "model.decoder.embeddings.embedding_dim to be hidden_size");
     expect_sentence(folder, RECURRENT("", "") "  init_depth_scaling: true\n",
-                    "x.yaml:7:3: model.init_depth_scaling is true, but that is for transformer networks, and "
-                    "model.encoder.type is recurrent");
-    expect_sentence(
-        folder, "  lstm_forget_gate: 2\n",
-        "x.yaml:5:3: model.lstm_forget_gate is 2, but that is for recurrent networks, and model.encoder.type "
-        "is transformer");
+                    "x.yaml:7:3: model.init_depth_scaling is true, but has an effect only when "
+                    "model.encoder.type is transformer (it is recurrent)");
+    expect_sentence(folder, "  lstm_forget_gate: 2\n",
+                    "x.yaml:5:3: model.lstm_forget_gate is 2, but has an effect only when model.encoder.type "
+                    "is recurrent (it is transformer)");
     expect_sentence(folder, "  init_rnn_orthogonal: true\n",
-                    "x.yaml:5:3: model.init_rnn_orthogonal is true, but that is for recurrent networks, and "
-                    "model.encoder.type is transformer");
+                    "x.yaml:5:3: model.init_rnn_orthogonal is true, but has an effect only when "
+                    "model.encoder.type is recurrent (it is transformer)");
     expect_sentence(folder, RECURRENT("", "") "  lstm_forget_gate: 2\n",
-                    "x.yaml:7:3: model.lstm_forget_gate is 2, but neither model.encoder.rnn_type nor "
-                    "model.decoder.rnn_type is lstm");
+                    "x.yaml:7:3: model.lstm_forget_gate is 2, but has an effect only when "
+                    "model.encoder.rnn_type or model.decoder.rnn_type is lstm");
     expect_sentence(
         folder, RECURRENT("", ", attention: {local_window: 0}"),
         "x.yaml:6:56: model.decoder.attention.local_window is 0, but must be between 1 and 65536");
 }
 
-/* An encoder that does not attend, and scores that have no such part. */
-Test(recurrent, keys_of_attention_that_would_do_nothing_are_refused)
+/* A recurrent encoder has no attention, and not every score has a key width or a window. */
+Test(recurrent, keys_of_attention_without_effect_are_refused)
 {
     const char *folder = scratch("tools_recurrent_keys");
     static const char *const KIND =
-        ", but that is for transformer networks, and model.encoder.type is recurrent";
+        ", but has an effect only when model.encoder.type is transformer (it is recurrent)";
     expect_sentence(folder, RECURRENT(", attention: {key_width: 32}", ""),
                     format("x.yaml:5:42: model.encoder.attention.key_width is 32%s", KIND));
     expect_sentence(folder, RECURRENT(", attention: {dropout: 0.2}", ""),
                     format("x.yaml:5:42: model.encoder.attention.dropout is 0.2%s", KIND));
     expect_sentence(
         folder, RECURRENT("", ", attention: {score: general, key_width: 32}"),
-        "x.yaml:6:58: model.decoder.attention.key_width is 32, but model.decoder.attention.score is "
-        "general, which has no use for it");
-    expect_sentence(
-        folder, RECURRENT("", ", attention: {score: none, dropout: 0.3}"),
-        "x.yaml:6:55: model.decoder.attention.dropout is 0.3, but model.decoder.attention.score is "
-        "none, which has no use for it");
-    expect_sentence(
-        folder, RECURRENT("", ", attention: {score: additive, local_window: 3}"),
-        "x.yaml:6:59: model.decoder.attention.local_window is 3, but model.decoder.attention.score is "
-        "additive, which has no use for it");
+        "x.yaml:6:58: model.decoder.attention.key_width is 32, but has an effect only when "
+        "model.decoder.attention.score is scaled_dot, additive, concat or local_p (it is general)");
+    expect_sentence(folder, RECURRENT("", ", attention: {score: none, dropout: 0.3}"),
+                    "x.yaml:6:55: model.decoder.attention.dropout is 0.3, but has an effect only when "
+                    "model.decoder.attention.score is scaled_dot, additive, dot, general, concat or local_p "
+                    "(it is none)");
+    expect_sentence(folder, RECURRENT("", ", attention: {score: additive, local_window: 3}"),
+                    "x.yaml:6:59: model.decoder.attention.local_window is 3, but has an effect only when "
+                    "model.decoder.attention.score is local_p (it is additive)");
 }
 
 /* Whole configs, as runs keep them, name every key: those of the other kind of network are no error at their
