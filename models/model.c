@@ -58,6 +58,17 @@ void qkv_model_free(struct qkv_model *model)
     free(model);
 }
 
+struct qkv_attention_layers qkv_model_attention(const struct qkv_model *model, enum qkv_attention_kind kind,
+                                                int64_t layer)
+{
+    return model->kind->attention(model, kind, layer);
+}
+
+struct qkv_input_layers qkv_model_inputs(const struct qkv_model *model, enum qkv_stack_id stack)
+{
+    return model->kind->inputs(model, stack);
+}
+
 int64_t qkv_model_longest(const struct qkv_model *model)
 {
     int64_t source = qkv_stack_longest(&model->config.encoder),
@@ -80,7 +91,7 @@ struct qkv_tensor *qkv_model_loss(const struct qkv_model *model, struct qkv_grap
                                   const struct qkv_batch_view *batch, double smoothing, double factor,
                                   struct qkv_trace *trace)
 {
-    if (trace) trace->count = 0;
+    if (trace) *trace = (struct qkv_trace){0};
     struct qkv_tensor *hidden = model->kind->hidden(model, graph, batch, trace);
     const char *outer = qkv_graph_scope(graph, "output");
     struct qkv_tensor *loss =

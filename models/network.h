@@ -19,6 +19,11 @@ struct qkv_decoding {
 
 extern const struct qkv_network_interface qkv_network_transformer, qkv_network_recurrent;
 
+/* Adds `node` to the trace with this role; the other fields are those of `place`. Does nothing when trace or
+ * node is NULL. */
+void qkv_trace_record(struct qkv_trace *trace, struct qkv_graph *graph, const struct qkv_part *place,
+                      enum qkv_part_role role, struct qkv_tensor *node);
+
 /* Logits [N, C] of hidden states [N, D]. */
 struct qkv_tensor *qkv_model_logits(const struct qkv_model *model, struct qkv_graph *graph,
                                     struct qkv_tensor *hidden);

@@ -1,11 +1,11 @@
-/* Recurrent encoder-decoders: with a fixed vector between the two (Cho et al. 2014; Sutskever et al. 2014),
- * or with attention (Bahdanau et al. 2015; Luong et al. 2015). In all of them the decoder attends with the
- * state that has taken in the last word, and its output is tanh(W [state; context]), as in Luong's. */
+/* Recurrent encoder-decoders: with a fixed vector between encoder and decoder (Cho et al. 2014; Sutskever et
+ * al. 2014), or with attention (Bahdanau et al. 2015; Luong et al. 2015). The query is always the decoder's
+ * current hidden state h, and the output is the attentional vector tanh(W [h; context]), as in Luong et al. */
 #include "models/recurrent.h"
 
 /* ---- declaring ---- */
 
-/* M: the width of what the encoder leaves of a token. */
+/* M */
 static int64_t memory_width(const struct qkv_model_config *config)
 {
     return config->encoder.hidden_size * (config->encoder.bidirectional ? 2 : 1);
@@ -54,18 +54,18 @@ static struct qkv_recurrent_options cell_options(const struct qkv_model_config *
 
 static void declare_encoder(struct qkv_model *model, struct recurrent *network)
 {
-    static const char *const ways[] = {"forward", "backward"};
+    static const char *const directions[] = {"forward", "backward"};
     const struct qkv_stack_config *config = &model->config.encoder;
     struct qkv_parameters *parameters = &model->parameters;
     declare_embedding(model, &network->source_embedding, config, model->source_size, "encoder.embeddings");
     for (int64_t l = 0; l < config->num_layers; l++)
-        for (int way = 0; way < network->ways; way++) {
+        for (int d = 0; d < network->directions; d++) {
             int64_t inputs = l ? memory_width(&model->config) : config->embeddings.embedding_dim;
             const struct qkv_recurrent_options options = cell_options(&model->config, config, inputs);
-            /* An encoder that reads in one direction names it by what it does. */
+            /* The only direction of a reversed encoder is called backward. */
             const char *name = qkv_arena_format(&parameters->arena, "encoder.%lld.%s", (long long)l + 1,
-                                                ways[config->reverse ? 1 : way]);
-            qkv_recurrent_init(&network->encoder[l].way[way], parameters, &options, name ? name : "");
+                                                directions[config->reverse ? 1 : d]);
+            qkv_recurrent_init(&network->encoder[l].direction[d], parameters, &options, name ? name : "");
         }
 }
 
@@ -83,7 +83,7 @@ static void declare_decoder(struct qkv_model *model, struct recurrent *network)
     for (int64_t l = 0; l < config->num_layers; l++) {
         struct qkv_recurrent_options options =
             cell_options(&model->config, config, l ? width : config->embeddings.embedding_dim);
-        if (l == 0 && config->input_feeding) options.feed = network->attends ? width : memory;
+        if (l == 0 && config->input_feeding) options.feed = network->has_attention ? width : memory;
         const char *name = qkv_arena_format(&parameters->arena, "decoder.%lld", (long long)l + 1);
         const char *bridge_name =
             qkv_arena_format(&parameters->arena, "decoder.%lld.bridge", (long long)l + 1);
@@ -93,7 +93,7 @@ static void declare_decoder(struct qkv_model *model, struct recurrent *network)
         if (config->init_hidden == QKV_INIT_HIDDEN_BRIDGE)
             qkv_dense_init(&network->decoder[l].bridge, parameters, &bridge, bridge_name ? bridge_name : "");
     }
-    if (!network->attends) return;
+    if (!network->has_attention) return;
     const struct qkv_single_head_attention_options attention = {
         .score = config->attention.score,
         .query_width = width,
@@ -103,9 +103,9 @@ static void declare_decoder(struct qkv_model *model, struct recurrent *network)
         .dropout = config->attention.dropout,
         .initial = weight,
     };
-    const struct qkv_dense_options vector = {width + memory, width, true, QKV_ACTIVATION_TANH, weight};
+    const struct qkv_dense_options attentional = {width + memory, width, true, QKV_ACTIVATION_TANH, weight};
     qkv_single_head_attention_init(&network->attention, parameters, &attention, "decoder.attention");
-    qkv_dense_init(&network->attention_vector, parameters, &vector, "decoder.attention_vector");
+    qkv_dense_init(&network->attentional, parameters, &attentional, "decoder.attention_vector");
 }
 
 static void *declare(struct qkv_model *model)
@@ -114,8 +114,8 @@ static void *declare(struct qkv_model *model)
     struct qkv_arena *arena = &model->parameters.arena;
     struct recurrent *network = qkv_arena_zeroed(arena, sizeof *network);
     if (!network) return NULL;
-    network->ways = config->encoder.bidirectional ? 2 : 1;
-    network->attends = config->decoder.attention.score != QKV_ATTENTION_SCORE_NONE;
+    network->directions = config->encoder.bidirectional ? 2 : 1;
+    network->has_attention = config->decoder.attention.score != QKV_ATTENTION_SCORE_NONE;
     network->encoder = qkv_arena_zeroed(arena, (size_t)config->encoder.num_layers * sizeof *network->encoder);
     network->decoder = qkv_arena_zeroed(arena, (size_t)config->decoder.num_layers * sizeof *network->decoder);
     if (!network->encoder || !network->decoder) return NULL;
@@ -126,7 +126,7 @@ static void *declare(struct qkv_model *model)
 
 /* ---- the encoder ---- */
 
-/* The row that a direction reads last, of each sentence. */
+/* The row of each sentence that a direction reads last: [sentences]. */
 static const int32_t *last_rows(struct qkv_graph *graph, struct qkv_segments segments, bool backward)
 {
     int32_t *rows = qkv_graph_memory(graph, (size_t)segments.count * sizeof *rows);
@@ -135,144 +135,190 @@ static const int32_t *last_rows(struct qkv_graph *graph, struct qkv_segments seg
     return rows;
 }
 
-/* The state that decoder layer `layer` starts from, of each sentence; `ends` is that of the encoder's layer
- * of the same number, in its first direction. */
+/* Initial state of a decoder layer, [B, S]. `last`: the last state of the encoder layer of the same number, in
+ * its first direction. */
 static struct qkv_tensor *initial_state(const struct qkv_model *model, struct qkv_graph *graph, int64_t layer,
-                                        struct qkv_tensor *ends, struct qkv_tensor *summary)
+                                        struct qkv_tensor *last, struct qkv_tensor *summary)
 {
     const struct recurrent *network = model->network;
     switch (model->config.decoder.init_hidden) {
     case QKV_INIT_HIDDEN_BRIDGE:
         return qkv_dense_apply(&network->decoder[layer].bridge, graph, summary);
     case QKV_INIT_HIDDEN_LAST:
-        return ends;
+        return last;
     case QKV_INIT_HIDDEN_ZERO:
         break;
     }
     return NULL;
 }
 
-struct source qkv_recurrent_encode(const struct qkv_model *model, struct qkv_graph *graph, const int32_t *ids,
-                                   int64_t count, struct qkv_segments segments)
+/* One layer of the encoder: x [Ns, any] -> hidden states [Ns, M]. Also gives the last state of the first
+ * direction [B, S] and the last hidden states of all directions [B, M]. */
+static struct qkv_tensor *encode_layer(const struct qkv_model *model, struct qkv_graph *graph, int64_t layer,
+                                       struct qkv_tensor *x, struct qkv_segments segments,
+                                       struct qkv_tensor **last, struct qkv_tensor **summary)
+{
+    const struct recurrent *network = model->network;
+    struct qkv_tensor *all = NULL;
+    for (int d = 0; d < network->directions; d++) {
+        const struct qkv_recurrent *cell = &network->encoder[layer].direction[d];
+        bool backward = d == 1 || model->config.encoder.reverse;
+        struct qkv_tensor *states =
+            qkv_recurrent_run(cell, graph, qkv_recurrent_gates(cell, graph, x), NULL, segments, backward);
+        struct qkv_tensor *hidden = qkv_recurrent_hidden(cell, graph, states);
+        struct qkv_tensor *end =
+            qkv_gather_rows(graph, states, last_rows(graph, segments, backward), segments.count);
+        struct qkv_tensor *end_hidden = qkv_recurrent_hidden(cell, graph, end);
+        all = d ? qkv_concat(graph, all, hidden, 1) : hidden;
+        *summary = d ? qkv_concat(graph, *summary, end_hidden, 1) : end_hidden;
+        if (d == 0) *last = end;
+    }
+    return all;
+}
+
+struct encoded_source qkv_recurrent_encode(const struct qkv_model *model, struct qkv_graph *graph,
+                                           const int32_t *ids, int64_t count, struct qkv_segments segments,
+                                           struct qkv_trace *trace)
 {
     const struct recurrent *network = model->network;
     const struct qkv_stack_config *config = &model->config.encoder;
     int64_t layers = model->config.decoder.num_layers;
-    struct source source = {.segments = segments};
-    struct qkv_tensor **ends = qkv_graph_memory(graph, (size_t)config->num_layers * sizeof *ends);
+    struct encoded_source source = {.segments = segments};
+    struct qkv_part place = {.stack = QKV_STACK_ENCODER};
+    struct qkv_tensor **last = qkv_graph_memory(graph, (size_t)config->num_layers * sizeof *last);
     source.initial = qkv_graph_memory(graph, (size_t)layers * sizeof *source.initial);
-    if (!ends || !source.initial) return source;
+    if (!last || !source.initial) return source;
     struct qkv_tensor *x = qkv_embedding_apply(&network->source_embedding, graph, ids, count);
+    qkv_trace_record(trace, graph, &place, QKV_PART_EMBEDDING, x);
     x = qkv_dropout_apply(graph, x, config->embeddings.dropout);
     for (int64_t l = 0; l < config->num_layers; l++) {
-        struct qkv_tensor *both = NULL;
         if (l) x = qkv_dropout_apply(graph, x, config->dropout);
-        for (int way = 0; way < network->ways; way++) {
-            const struct qkv_recurrent *cell = &network->encoder[l].way[way];
-            bool backward = way == 1 || config->reverse;
-            struct qkv_tensor *states =
-                qkv_recurrent_run(cell, graph, qkv_recurrent_gates(cell, graph, x), NULL, segments, backward);
-            struct qkv_tensor *hidden = qkv_recurrent_hidden(cell, graph, states);
-            struct qkv_tensor *end =
-                qkv_gather_rows(graph, states, last_rows(graph, segments, backward), segments.count);
-            struct qkv_tensor *end_hidden = qkv_recurrent_hidden(cell, graph, end);
-            both = way ? qkv_concat(graph, both, hidden, 1) : hidden;
-            source.summary = way ? qkv_concat(graph, source.summary, end_hidden, 1) : end_hidden;
-            if (way == 0) ends[l] = end;
-        }
-        x = both;
+        x = encode_layer(model, graph, l, x, segments, &last[l], &source.summary);
+        place.layer = l + 1;
+        qkv_trace_record(trace, graph, &place, QKV_PART_HIDDEN, x);
     }
     source.memory = x;
-    if (network->attends) source.keys = qkv_single_head_attention_keys(&network->attention, graph, x);
+    if (network->has_attention) source.keys = qkv_single_head_attention_keys(&network->attention, graph, x);
     for (int64_t l = 0; l < layers; l++)
         source.initial[l] =
-            initial_state(model, graph, l, l < config->num_layers ? ends[l] : NULL, source.summary);
+            initial_state(model, graph, l, l < config->num_layers ? last[l] : NULL, source.summary);
     return source;
 }
 
 /* ---- the decoder ---- */
 
 struct qkv_tensor *qkv_recurrent_embed(const struct qkv_model *model, struct qkv_graph *graph,
-                                       const int32_t *ids, int64_t count)
+                                       const int32_t *ids, int64_t count, struct qkv_tensor **embedded)
 {
     const struct recurrent *network = model->network;
     struct qkv_tensor *x = qkv_embedding_apply(&network->target_embedding, graph, ids, count);
+    if (embedded) *embedded = x;
     x = qkv_dropout_apply(graph, x, model->config.decoder.embeddings.dropout);
     return qkv_recurrent_gates(&network->decoder[0].cell, graph, x);
 }
 
 struct qkv_tensor *qkv_recurrent_decode(const struct qkv_model *model, struct qkv_graph *graph,
-                                        struct qkv_tensor *gates, struct qkv_tensor **state,
-                                        struct qkv_segments queries, const struct source *source,
-                                        struct qkv_segments keys, struct looked *looked)
+                                        const struct decoder_input *input, struct attention_record *record)
 {
     const struct recurrent *network = model->network;
     const struct qkv_stack_config *config = &model->config.decoder;
-    struct qkv_tensor *hidden = NULL;
+    const struct encoded_source *source = input->source;
+    struct qkv_tensor *gates = input->gates, *hidden = NULL, *weights = NULL;
     for (int64_t l = 0; l < config->num_layers; l++) {
         const struct qkv_recurrent *cell = &network->decoder[l].cell;
         if (l) gates = qkv_recurrent_gates(cell, graph, qkv_dropout_apply(graph, hidden, config->dropout));
-        state[l] = qkv_recurrent_run(cell, graph, gates, state[l], queries, false);
-        hidden = qkv_recurrent_hidden(cell, graph, state[l]);
+        input->state[l] = qkv_recurrent_run(cell, graph, gates, input->state[l], input->queries, false);
+        hidden = qkv_recurrent_hidden(cell, graph, input->state[l]);
     }
-    if (!network->attends) return qkv_dropout_apply(graph, hidden, config->hidden_dropout);
-    if (looked) looked->states = hidden;
+    if (!network->has_attention) return qkv_dropout_apply(graph, hidden, config->hidden_dropout);
     struct qkv_tensor *context =
         qkv_single_head_attention_apply(&network->attention, graph, hidden, source->keys, source->memory,
-                                        queries, keys, looked ? &looked->weights : NULL); /* [rows, M] */
-    struct qkv_tensor *both = qkv_concat(graph, hidden, context, 1);
-    return qkv_dense_apply(&network->attention_vector, graph,
-                           qkv_dropout_apply(graph, both, config->hidden_dropout));
+                                        input->queries, input->keys, &weights); /* [rows, M] */
+    if (record) *record = (struct attention_record){weights, hidden, context};
+    struct qkv_tensor *joined = qkv_concat(graph, hidden, context, 1); /* [rows, H + M] */
+    return qkv_dense_apply(&network->attentional, graph,
+                           qkv_dropout_apply(graph, joined, config->hidden_dropout));
 }
 
-/* The number of its sentence for each row. */
+/* The sentence that each row belongs to: [rows]. */
 static const int32_t *sentence_of_rows(struct qkv_graph *graph, struct qkv_segments segments, int64_t rows)
 {
-    int32_t *numbers = qkv_graph_memory(graph, (size_t)rows * sizeof *numbers);
-    for (int64_t s = 0; numbers && s < segments.count; s++)
-        for (int64_t i = 0; i < segments.length[s]; i++) numbers[segments.start[s] + i] = (int32_t)s;
-    return numbers;
+    int32_t *sentences = qkv_graph_memory(graph, (size_t)rows * sizeof *sentences);
+    for (int64_t s = 0; sentences && s < segments.count; s++)
+        for (int64_t i = 0; i < segments.length[s]; i++) sentences[segments.start[s] + i] = (int32_t)s;
+    return sentences;
 }
 
-/* All steps at once: no step needs what another found. */
-static struct qkv_tensor *decode_whole(const struct qkv_model *model, struct qkv_graph *graph,
-                                       const struct qkv_batch_view *batch, const struct source *source,
-                                       struct looked *looked)
+/* All steps at once, for a decoder in which no step needs the output of the step before it. */
+static struct qkv_tensor *decode_at_once(const struct qkv_model *model, struct qkv_graph *graph,
+                                         const struct qkv_batch_view *batch,
+                                         const struct encoded_source *source, struct decoder_record *record)
 {
     const struct recurrent *network = model->network;
     const struct qkv_segments target = {batch->count, batch->target_start, batch->target_length};
     int64_t rows = batch->target_tokens;
-    struct qkv_tensor *gates = qkv_recurrent_embed(model, graph, batch->target_input, rows);
+    struct qkv_tensor *gates =
+        qkv_recurrent_embed(model, graph, batch->target_input, rows, &record->embedded);
     if (qkv_recurrent_feeds_summary(model)) {
         struct qkv_tensor *repeated =
             qkv_gather_rows(graph, source->summary, sentence_of_rows(graph, target, rows), rows);
         gates = qkv_recurrent_feed(&network->decoder[0].cell, graph, gates, repeated);
     }
-    return qkv_recurrent_decode(model, graph, gates, source->initial, target, source, source->segments,
-                                looked);
+    const struct decoder_input input = {gates, source->initial, target, source, source->segments};
+    return qkv_recurrent_decode(model, graph, &input, &record->attention);
 }
 
 static struct qkv_tensor *hidden(const struct qkv_model *model, struct qkv_graph *graph,
                                  const struct qkv_batch_view *batch, struct qkv_trace *trace)
 {
-    const struct recurrent *network = model->network;
     const struct qkv_segments segments = {batch->count, batch->source_start, batch->source_length};
-    struct source source = qkv_recurrent_encode(model, graph, batch->source, batch->source_tokens, segments);
-    struct looked looked = {0};
+    const struct encoded_source source =
+        qkv_recurrent_encode(model, graph, batch->source, batch->source_tokens, segments, trace);
+    struct decoder_record record = {0};
     if (!source.memory) return NULL;
     struct qkv_tensor *result =
         qkv_recurrent_feeds_steps(model)
-            ? qkv_recurrent_by_steps(model, graph, batch, &source, trace ? &looked : NULL)
-            : decode_whole(model, graph, batch, &source, &looked);
-    if (trace && network->attends)
-        trace->attention[trace->count++] = (struct qkv_attention_node){
-            QKV_ATTENTION_CROSS, 1, looked.weights, looked.states, source.memory, result};
+            ? qkv_recurrent_by_steps(model, graph, batch, &source, trace ? &record : NULL)
+            : decode_at_once(model, graph, batch, &source, &record);
+    const struct qkv_part bottom = {.stack = QKV_STACK_DECODER};
+    qkv_trace_record(trace, graph, &bottom, QKV_PART_EMBEDDING, record.embedded);
+    if (!record.attention.weights) return result;
+    const struct qkv_part place = {
+        .stack = QKV_STACK_DECODER, .attention = QKV_ATTENTION_CROSS, .layer = 1, .heads = 1};
+    qkv_trace_record(trace, graph, &place, QKV_PART_INPUT, record.attention.states);
+    qkv_trace_record(trace, graph, &place, QKV_PART_MEMORY, source.memory);
+    qkv_trace_record(trace, graph, &place, QKV_PART_KEY, source.keys);
+    qkv_trace_record(trace, graph, &place, QKV_PART_VALUE, source.memory);
+    qkv_trace_record(trace, graph, &place, QKV_PART_WEIGHTS, record.attention.weights);
+    qkv_trace_record(trace, graph, &place, QKV_PART_CONTEXT, record.attention.context);
+    qkv_trace_record(trace, graph, &place, QKV_PART_OUTPUT, result);
     return result;
+}
+
+/* ---- layers by role ---- */
+
+static struct qkv_attention_layers attention_layers(const struct qkv_model *model,
+                                                    enum qkv_attention_kind kind, int64_t layer)
+{
+    const struct recurrent *network = model->network;
+    if (!network->has_attention || kind != QKV_ATTENTION_CROSS || layer != 1)
+        return (struct qkv_attention_layers){0};
+    return (struct qkv_attention_layers){.single_head = &network->attention,
+                                         .attentional = &network->attentional};
+}
+
+static struct qkv_input_layers input_layers(const struct qkv_model *model, enum qkv_stack_id stack)
+{
+    const struct recurrent *network = model->network;
+    return (struct qkv_input_layers){.embedding = stack == QKV_STACK_ENCODER ? &network->source_embedding
+                                                                             : &network->target_embedding};
 }
 
 const struct qkv_network_interface qkv_network_recurrent = {
     .name = "recurrent",
     .declare = declare,
     .hidden = hidden,
+    .attention = attention_layers,
+    .inputs = input_layers,
     .decoding = &qkv_recurrent_decoding,
 };

@@ -1,23 +1,23 @@
-/* Decoding with the recurrent network: the encoder runs once; each step runs the decoder on one new token of
- * every hypothesis, from the state that its last token left. */
+/* Decoding with the recurrent network: the encoder runs once per batch; each step feeds one new token of every
+ * hypothesis to the decoder, from the states that the step before it has stored. */
 #include "models/recurrent.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Numbers that each hypothesis carries from step to step: [rows, width]. */
-struct carried {
-    void *memory, *spare; /* the spare is what reordering writes into */
+/* Numbers that each hypothesis keeps from step to step: [rows, width]. */
+struct kept_rows {
+    void *memory, *spare; /* reordering writes to spare and swaps the two */
     int64_t width;
 };
 
 struct recurrent_decoding {
     struct qkv_decoding base;
-    struct source source;     /* in the encoder's graph */
-    struct carried *state;    /* [layers]: [rows, S] */
-    struct carried found;     /* [rows, H]: the last output, where it is fed to the next step */
-    struct qkv_tensor **node; /* [layers]: states of a step */
-    int64_t rows, step;
+    struct encoded_source source; /* nodes of the encoder's graph */
+    struct kept_rows *state;      /* [layers]: [rows, S] */
+    struct kept_rows output;      /* [rows, H]: previous attentional vectors, for input feeding */
+    struct qkv_tensor **node;     /* [layers]: states in the decoder's graph */
+    int64_t rows, step;           /* capacity; tokens fed so far */
 
     int64_t *iota, *ones, *key_start, *key_length; /* [rows] */
     int32_t *sentence;                             /* [rows] */
@@ -28,13 +28,13 @@ static struct recurrent_decoding *inside(struct qkv_decoding *decoding)
     return (struct recurrent_decoding *)decoding; /* base is the first member */
 }
 
-static bool make_carried(struct recurrent_decoding *d, struct carried *carried, int64_t width)
+static bool make_rows(struct recurrent_decoding *d, struct kept_rows *kept, int64_t width)
 {
     size_t bytes = (size_t)(d->rows * width) * d->base.size;
-    carried->width = width;
-    carried->memory = qkv_arena_zeroed(&d->base.arena, bytes);
-    carried->spare = qkv_arena_allocate(&d->base.arena, bytes);
-    return carried->memory && carried->spare;
+    kept->width = width;
+    kept->memory = qkv_arena_zeroed(&d->base.arena, bytes);
+    kept->spare = qkv_arena_allocate(&d->base.arena, bytes);
+    return kept->memory && kept->spare;
 }
 
 static bool make_room(struct recurrent_decoding *d)
@@ -47,13 +47,13 @@ static bool make_room(struct recurrent_decoding *d)
     d->sentence = qkv_arena_allocate(&d->base.arena, (size_t)d->rows * sizeof *d->sentence);
     if (!d->state || !d->node || !d->sentence) return false;
     for (size_t l = 0; l < layers; l++)
-        if (!make_carried(d, &d->state[l], qkv_recurrent_states(config->rnn_type, config->hidden_size)))
+        if (!make_rows(d, &d->state[l], qkv_recurrent_states(config->rnn_type, config->hidden_size)))
             return false;
     int64_t **arrays[] = {&d->iota, &d->ones, &d->key_start, &d->key_length};
     for (int i = 0; i < 4; i++)
         if (!(*arrays[i] = qkv_arena_allocate(&d->base.arena, (size_t)d->rows * sizeof **arrays[i])))
             return false;
-    return make_carried(d, &d->found, config->hidden_size);
+    return make_rows(d, &d->output, config->hidden_size);
 }
 
 static enum qkv_status start(struct qkv_decoding *decoding, const struct qkv_batch_view *batch, int64_t rows,
@@ -66,14 +66,14 @@ static enum qkv_status start(struct qkv_decoding *decoding, const struct qkv_bat
     d->step = 0;
     if (!make_room(d)) return qkv_error_set(error, "out of memory for %lld hypotheses", (long long)rows);
     qkv_graph_reset(d->base.encoder);
-    d->source =
-        qkv_recurrent_encode(decoding->model, d->base.encoder, batch->source, batch->source_tokens, segments);
+    d->source = qkv_recurrent_encode(decoding->model, d->base.encoder, batch->source, batch->source_tokens,
+                                     segments, NULL);
     if (qkv_graph_check(d->base.encoder, error)) return QKV_INVALID;
     qkv_forward(d->base.encoder);
     return QKV_OK;
 }
 
-/* Row i of `to` becomes row number[i] of `from`. */
+/* Copies row number[i] of `from` to row i of `to`. */
 static void copy_rows(const struct recurrent_decoding *d, int64_t rows, int64_t width, const int64_t *number,
                       const void *from, void *to)
 {
@@ -82,7 +82,7 @@ static void copy_rows(const struct recurrent_decoding *d, int64_t rows, int64_t 
         memcpy((char *)to + (size_t)i * bytes, (const char *)from + (size_t)number[i] * bytes, bytes);
 }
 
-/* Before the first step: each hypothesis starts from the state of its sentence, which may be zeros. */
+/* Before the first step: copies the initial state of each hypothesis's sentence; the others stay zero. */
 static void start_states(struct recurrent_decoding *d, int64_t rows, const int64_t *sentences)
 {
     for (int64_t l = 0; l < d->base.model->config.decoder.num_layers; l++)
@@ -102,7 +102,7 @@ static void set_segments(struct recurrent_decoding *d, int64_t rows, const int64
     }
 }
 
-/* A tensor of the encoder's graph, in the decoder's. */
+/* A constant of the decoder's graph in the memory of a tensor of the encoder's graph. */
 static struct qkv_tensor *borrow(struct recurrent_decoding *d, struct qkv_tensor *x)
 {
     return x ? qkv_wrap(d->base.decoder, qkv_tensor_shape(x), qkv_tensor_value(x)) : NULL;
@@ -112,11 +112,11 @@ static struct qkv_tensor *gates_of(struct recurrent_decoding *d, int64_t rows, c
 {
     const struct qkv_model *model = d->base.model;
     const struct recurrent *network = model->network;
-    struct qkv_tensor *gates = qkv_recurrent_embed(model, d->base.decoder, ids, rows), *fed = NULL;
+    struct qkv_tensor *gates = qkv_recurrent_embed(model, d->base.decoder, ids, rows, NULL), *fed = NULL;
     if (qkv_recurrent_feeds_summary(model))
         fed = qkv_gather_rows(d->base.decoder, borrow(d, d->source.summary), d->sentence, rows);
     else if (qkv_recurrent_feeds_steps(model))
-        fed = qkv_wrap(d->base.decoder, QKV_SHAPE(rows, d->found.width), d->found.memory);
+        fed = qkv_wrap(d->base.decoder, QKV_SHAPE(rows, d->output.width), d->output.memory);
     else
         return gates;
     return qkv_recurrent_feed(&network->decoder[0].cell, d->base.decoder, gates, fed);
@@ -133,37 +133,38 @@ static const struct qkv_next *step(struct qkv_decoding *decoding, int64_t rows, 
     qkv_graph_reset(graph);
     if (!d->step++) start_states(d, rows, sentences);
     set_segments(d, rows, sentences);
-    const struct source source = {.memory = borrow(d, d->source.memory), .keys = borrow(d, d->source.keys)};
+    const struct encoded_source source = {.memory = borrow(d, d->source.memory),
+                                          .keys = borrow(d, d->source.keys)};
     const struct qkv_segments queries = {rows, d->iota, d->ones}, keys = {rows, d->key_start, d->key_length};
     for (int64_t l = 0; l < layers; l++)
         d->node[l] = qkv_wrap(graph, QKV_SHAPE(rows, d->state[l].width), d->state[l].memory);
-    struct qkv_tensor *found =
-        qkv_recurrent_decode(model, graph, gates_of(d, rows, ids), d->node, queries, &source, keys, NULL);
-    qkv_decoding_finish(decoding, found);
+    const struct decoder_input input = {gates_of(d, rows, ids), d->node, queries, &source, keys};
+    struct qkv_tensor *output = qkv_recurrent_decode(model, graph, &input, NULL);
+    qkv_decoding_finish(decoding, output);
     if (qkv_graph_check(graph, error)) return NULL;
     qkv_forward(graph);
     for (int64_t l = 0; l < layers; l++)
         memcpy(d->state[l].memory, qkv_tensor_value(d->node[l]),
                (size_t)(rows * d->state[l].width) * d->base.size);
-    memcpy(d->found.memory, qkv_tensor_value(found), (size_t)(rows * d->found.width) * d->base.size);
+    memcpy(d->output.memory, qkv_tensor_value(output), (size_t)(rows * d->output.width) * d->base.size);
     return &decoding->next;
 }
 
-static void reorder_carried(const struct recurrent_decoding *d, struct carried *carried, int64_t rows,
-                            const int64_t *parents)
+static void reorder_rows(const struct recurrent_decoding *d, struct kept_rows *kept, int64_t rows,
+                         const int64_t *parents)
 {
-    copy_rows(d, rows, carried->width, parents, carried->memory, carried->spare);
-    void *kept = carried->memory;
-    carried->memory = carried->spare;
-    carried->spare = kept;
+    copy_rows(d, rows, kept->width, parents, kept->memory, kept->spare);
+    void *memory = kept->memory;
+    kept->memory = kept->spare;
+    kept->spare = memory;
 }
 
 static void reorder(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents)
 {
     struct recurrent_decoding *d = inside(decoding);
     for (int64_t l = 0; l < decoding->model->config.decoder.num_layers; l++)
-        reorder_carried(d, &d->state[l], rows, parents);
-    reorder_carried(d, &d->found, rows, parents);
+        reorder_rows(d, &d->state[l], rows, parents);
+    reorder_rows(d, &d->output, rows, parents);
 }
 
 const struct qkv_decoding_interface qkv_recurrent_decoding = {

@@ -1,19 +1,21 @@
-/* Input feeding: a step needs what the step before it found, so the steps of a batch follow one another, each
- * for all sentences that are that long. Sentences stand in the order of their lengths, longest first, so that
- * those that go on are always the first rows; rows stand step by step ("by steps"), which at the end is
- * undone. */
+/* The forced pass with input feeding: a step needs the attentional vector of the step before it, so the steps
+ * of a batch run one after the other, each for all sentences that are long enough. Inside, sentences are sorted
+ * by length, longest first, so that the sentences that go on are always the first rows, and rows are in step
+ * order: all first tokens, then all second tokens, and so on. At the end the rows go back to the packed order
+ * of the batch. */
 #include "models/recurrent.h"
 
 struct steps {
     const struct qkv_batch_view *batch;
-    int64_t count;           /* steps: tokens of the longest target */
-    int64_t *active, *first; /* [count]: sentences of a step, and its first row */
-    int32_t *order, *rank;   /* [sentences]: which sentence comes where, and where a sentence comes */
-    int64_t *key_start, *key_length, *iota, *ones; /* [sentences], in that order */
-    int32_t *ids;                                  /* [target tokens], by steps */
-    int32_t *place;                                /* [target tokens]: row by steps of each packed row */
-    struct qkv_tensor **found;                     /* [count] */
-    struct looked *looked;                         /* [count] */
+    int64_t count;                                 /* steps: tokens of the longest target */
+    int64_t *active;                               /* [count]: sentences that take part in a step */
+    int64_t *first;                                /* [count]: first row of a step */
+    int32_t *order;                                /* [sentences]: sorted -> batch */
+    int64_t *key_start, *key_length, *iota, *ones; /* [sentences], sorted */
+    int32_t *ids;                                  /* [target tokens], in step order */
+    int32_t *row_of;                               /* [target tokens]: packed row -> row in step order */
+    struct qkv_tensor **output;                    /* [count]: attentional vectors of a step */
+    struct attention_record *record;               /* [count] */
     struct qkv_tensor **state;                     /* [layers] */
 };
 
@@ -25,20 +27,19 @@ static bool make_room(struct steps *s, struct qkv_graph *graph, int64_t layers)
     size_t steps = (size_t)s->count;
     s->active = qkv_graph_memory(graph, steps * sizeof *s->active);
     s->first = qkv_graph_memory(graph, steps * sizeof *s->first);
-    s->found = qkv_graph_memory(graph, steps * sizeof(struct qkv_tensor *));
-    s->looked = qkv_graph_memory(graph, steps * sizeof *s->looked);
+    s->output = qkv_graph_memory(graph, steps * sizeof(struct qkv_tensor *));
+    s->record = qkv_graph_memory(graph, steps * sizeof *s->record);
     s->state = qkv_graph_memory(graph, (size_t)layers * sizeof(struct qkv_tensor *));
     s->order = qkv_graph_memory(graph, sentences * sizeof *s->order);
-    s->rank = qkv_graph_memory(graph, sentences * sizeof *s->rank);
     s->ids = qkv_graph_memory(graph, tokens * sizeof *s->ids);
-    s->place = qkv_graph_memory(graph, tokens * sizeof *s->place);
+    s->row_of = qkv_graph_memory(graph, tokens * sizeof *s->row_of);
     int64_t **arrays[] = {&s->key_start, &s->key_length, &s->iota, &s->ones};
     for (int i = 0; i < 4; i++) *arrays[i] = qkv_graph_memory(graph, sentences * sizeof **arrays[i]);
-    return s->active && s->first && s->found && s->looked && s->state && s->order && s->rank && s->ids &&
-           s->place && s->key_start && s->key_length && s->iota && s->ones;
+    return s->active && s->first && s->output && s->record && s->state && s->order && s->ids && s->row_of &&
+           s->key_start && s->key_length && s->iota && s->ones;
 }
 
-/* Sorts by length, in as many rounds as there are steps: sentences of one length keep their order. */
+/* Counting sort by length, which keeps the order of sentences of the same length. */
 static void plan(struct steps *s)
 {
     const struct qkv_batch_view *batch = s->batch;
@@ -46,7 +47,6 @@ static void plan(struct steps *s)
     for (int64_t length = s->count; length > 0; length--) {
         for (int64_t i = 0; i < batch->count; i++) {
             if (batch->target_length[i] != length) continue;
-            s->rank[i] = next;
             s->key_start[next] = batch->source_start[i];
             s->key_length[next] = batch->source_length[i];
             s->iota[next] = next;
@@ -61,30 +61,30 @@ static void plan(struct steps *s)
         for (int64_t i = 0; i < s->active[t]; i++, row++) {
             int64_t packed = batch->target_start[s->order[i]] + t;
             s->ids[row] = batch->target_input[packed];
-            s->place[packed] = (int32_t)row;
+            s->row_of[packed] = (int32_t)row;
         }
     }
 }
 
-/* One step: the rows of the sentences that have ended are left out of what the step before it made. */
+/* One step. Slices drop the rows of sentences that have ended. */
 static void take_step(const struct qkv_model *model, struct qkv_graph *graph, struct steps *s,
-                      struct qkv_tensor *gates, const struct source *source, int64_t t)
+                      struct qkv_tensor *gates, const struct encoded_source *source, int64_t t)
 {
     const struct recurrent *network = model->network;
     int64_t active = s->active[t];
     const struct qkv_segments queries = {active, s->iota, s->ones};
     const struct qkv_segments keys = {active, s->key_start, s->key_length};
-    struct qkv_tensor *own = qkv_slice(graph, gates, 0, s->first[t], active);
+    struct qkv_tensor *input_gates = qkv_slice(graph, gates, 0, s->first[t], active);
     for (int64_t l = 0; t && l < model->config.decoder.num_layers; l++)
         s->state[l] = qkv_slice(graph, s->state[l], 0, 0, active);
     if (t) /* the first step is fed zeros */
-        own = qkv_recurrent_feed(&network->decoder[0].cell, graph, own,
-                                 qkv_slice(graph, s->found[t - 1], 0, 0, active));
-    s->found[t] = qkv_recurrent_decode(model, graph, own, s->state, queries, source, keys, &s->looked[t]);
+        input_gates = qkv_recurrent_feed(&network->decoder[0].cell, graph, input_gates,
+                                         qkv_slice(graph, s->output[t - 1], 0, 0, active));
+    const struct decoder_input input = {input_gates, s->state, queries, source, keys};
+    s->output[t] = qkv_recurrent_decode(model, graph, &input, &s->record[t]);
 }
 
-/* Joins the rows of all tensors; in pairs, so that no row is copied more often than the logarithm of their
- * number. */
+/* Concatenates the rows of all tensors, in pairs: each row is copied log2(count) times. Overwrites list. */
 static struct qkv_tensor *join(struct qkv_graph *graph, struct qkv_tensor **list, int64_t count)
 {
     for (; count > 1; count = (count + 1) / 2)
@@ -93,9 +93,9 @@ static struct qkv_tensor *join(struct qkv_graph *graph, struct qkv_tensor **list
     return list[0];
 }
 
-/* All weights as one ragged block over the packed sentences. */
-static struct qkv_tensor *arrange(struct qkv_graph *graph, struct steps *s, const struct source *source,
-                                  struct qkv_tensor **list)
+/* The weights of all steps as one ragged block over the packed sentences. */
+static struct qkv_tensor *arrange_weights(struct qkv_graph *graph, struct steps *s,
+                                          const struct encoded_source *source, struct qkv_tensor **list)
 {
     const struct qkv_batch_view *batch = s->batch;
     const struct qkv_attention layout = {
@@ -117,36 +117,49 @@ static struct qkv_tensor *arrange(struct qkv_graph *graph, struct steps *s, cons
     for (int64_t i = 0; i < batch->count; i++)
         for (int64_t t = 0; t < batch->target_length[i]; t++)
             for (int64_t j = 0; j < batch->source_length[i]; j++)
-                numbers[at++] = (int32_t)(first[s->place[batch->target_start[i] + t]] + j);
+                numbers[at++] = (int32_t)(first[s->row_of[batch->target_start[i] + t]] + j);
     return qkv_attention_arrange(graph, join(graph, list, s->count), numbers, layout);
 }
 
-/* What the steps left, over the packed sentences. */
-static struct looked arrange_looked(struct qkv_graph *graph, struct steps *s, const struct source *source)
+/* The rows of all steps in packed order. Overwrites list. */
+static struct qkv_tensor *pack(struct qkv_graph *graph, struct steps *s, struct qkv_tensor **list)
+{
+    return qkv_gather_rows(graph, join(graph, list, s->count), s->row_of, s->batch->target_tokens);
+}
+
+/* The records of all steps in packed order. */
+static struct attention_record pack_records(struct qkv_graph *graph, struct steps *s,
+                                            const struct encoded_source *source)
 {
     struct qkv_tensor **list = qkv_graph_memory(graph, (size_t)s->count * sizeof(struct qkv_tensor *));
-    struct looked looked = {0};
-    if (!list) return looked;
-    for (int64_t t = 0; t < s->count; t++) list[t] = s->looked[t].weights;
-    looked.weights = arrange(graph, s, source, list);
-    for (int64_t t = 0; t < s->count; t++) list[t] = s->looked[t].states;
-    looked.states = qkv_gather_rows(graph, join(graph, list, s->count), s->place, s->batch->target_tokens);
-    return looked;
+    struct attention_record record = {0};
+    if (!list) return record;
+    for (int64_t t = 0; t < s->count; t++) list[t] = s->record[t].weights;
+    record.weights = arrange_weights(graph, s, source, list);
+    for (int64_t t = 0; t < s->count; t++) list[t] = s->record[t].states;
+    record.states = pack(graph, s, list);
+    for (int64_t t = 0; t < s->count; t++) list[t] = s->record[t].context;
+    record.context = pack(graph, s, list);
+    return record;
 }
 
 struct qkv_tensor *qkv_recurrent_by_steps(const struct qkv_model *model, struct qkv_graph *graph,
-                                          const struct qkv_batch_view *batch, const struct source *source,
-                                          struct looked *looked)
+                                          const struct qkv_batch_view *batch,
+                                          const struct encoded_source *source, struct decoder_record *record)
 {
     struct steps s = {.batch = batch};
     int64_t layers = model->config.decoder.num_layers, rows = batch->target_tokens;
+    struct qkv_tensor *embedded;
     if (!make_room(&s, graph, layers)) return NULL;
     plan(&s);
-    struct qkv_tensor *gates = qkv_recurrent_embed(model, graph, s.ids, rows);
+    struct qkv_tensor *gates = qkv_recurrent_embed(model, graph, s.ids, rows, &embedded);
     for (int64_t l = 0; l < layers; l++)
         s.state[l] =
             source->initial[l] ? qkv_gather_rows(graph, source->initial[l], s.order, batch->count) : NULL;
     for (int64_t t = 0; t < s.count; t++) take_step(model, graph, &s, gates, source, t);
-    if (looked) *looked = arrange_looked(graph, &s, source);
-    return qkv_gather_rows(graph, join(graph, s.found, s.count), s.place, rows);
+    if (record) {
+        record->embedded = qkv_gather_rows(graph, embedded, s.row_of, rows);
+        record->attention = pack_records(graph, &s, source);
+    }
+    return pack(graph, &s, s.output);
 }

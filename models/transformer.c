@@ -10,21 +10,29 @@ struct declaring {
     struct qkv_model *model;
     const struct qkv_stack_config *config;
     const char *name; /* "encoder" */
+    enum qkv_stack_id stack;
     bool decoder;
     const struct qkv_positions *positions;
     struct qkv_initial weight, branch_end;
 };
 
-static struct declaring declaring_of(struct qkv_model *model, const struct stack *stack, bool decoder)
+static struct declaring declaring_of(struct qkv_model *model, const struct transformer_stack *stack,
+                                     bool decoder)
 {
-    const struct qkv_model_config *whole = &model->config;
-    const struct qkv_stack_config *config = decoder ? &whole->decoder : &whole->encoder;
-    struct qkv_initial weight = {whole->initializer, whole->init_gain}, branch_end = weight;
+    const struct qkv_model_config *config = &model->config;
+    const struct qkv_stack_config *stack_config = decoder ? &config->decoder : &config->encoder;
+    struct qkv_initial weight = {config->initializer, config->init_gain}, branch_end = weight;
     /* Matrices that end a residual branch start smaller, so that the sum over the depth does not grow with it
      * (Radford et al. 2019). */
-    if (whole->init_depth_scaling) branch_end.gain /= sqrt(2.0 * (double)config->num_layers);
-    return (struct declaring){model,  config,    decoder ? "decoder" : "encoder", decoder, &stack->positions,
-                              weight, branch_end};
+    if (config->init_depth_scaling) branch_end.gain /= sqrt(2.0 * (double)stack_config->num_layers);
+    return (struct declaring){model,
+                              stack_config,
+                              decoder ? "decoder" : "encoder",
+                              decoder ? QKV_STACK_DECODER : QKV_STACK_ENCODER,
+                              decoder,
+                              &stack->positions,
+                              weight,
+                              branch_end};
 }
 
 /* Tables of positions are as wide as what they are for. */
@@ -58,10 +66,11 @@ static const char *part_name(struct qkv_parameters *parameters, const char *stac
     return name ? name : "";
 }
 
-/* `self`: self attention, which the window, causality and positions are for. */
-static void declare_attention(const struct declaring *d, struct qkv_multi_head *attention,
-                              struct qkv_residual *residual, int64_t layer, const char *part, bool self)
+/* Causality, the window and positions apply to self-attention only. */
+static void declare_attention(const struct declaring *d, struct attention_sublayer *sublayer,
+                              enum qkv_attention_kind kind, int64_t layer)
 {
+    bool self = kind != QKV_ATTENTION_CROSS;
     const struct qkv_stack_config *config = d->config;
     struct qkv_parameters *parameters = &d->model->parameters;
     bool windowed = self && config->attention.window < QKV_WINDOW_NONE;
@@ -82,19 +91,22 @@ static void declare_attention(const struct declaring *d, struct qkv_multi_head *
         .positions = self ? d->positions : NULL,
     };
     const struct qkv_norm_options norm = norm_options(config);
-    const char *name = part_name(parameters, d->name, layer, part);
-    qkv_multi_head_init(attention, parameters, &options, name);
+    const char *name = part_name(parameters, d->name, layer, self ? "self" : "cross");
+    sublayer->place =
+        (struct qkv_part){.stack = d->stack, .attention = kind, .layer = layer, .heads = config->num_heads};
+    qkv_multi_head_init(&sublayer->attention, parameters, &options, name);
     const char *norm_name = qkv_arena_format(&parameters->arena, "%s.norm", name);
-    qkv_residual_init(residual, parameters, &norm, config->layer_norm, config->dropout,
+    qkv_residual_init(&sublayer->residual, parameters, &norm, config->layer_norm, config->dropout,
                       norm_name ? norm_name : "");
 }
 
-static void declare_block(const struct declaring *d, struct block *block, int64_t layer)
+static void declare_layer(const struct declaring *d, struct transformer_layer *layer, int64_t number)
 {
     const struct qkv_stack_config *config = d->config;
     struct qkv_parameters *parameters = &d->model->parameters;
-    declare_attention(d, &block->self, &block->self_residual, layer, "self", true);
-    if (d->decoder) declare_attention(d, &block->cross, &block->cross_residual, layer, "cross", false);
+    layer->place = (struct qkv_part){.stack = d->stack, .layer = number};
+    declare_attention(d, &layer->self, d->decoder ? QKV_ATTENTION_DECODER : QKV_ATTENTION_ENCODER, number);
+    if (d->decoder) declare_attention(d, &layer->cross, QKV_ATTENTION_CROSS, number);
     const struct qkv_feed_forward_options options = {
         .width = config->hidden_size,
         .inner_width = config->ff_size,
@@ -104,14 +116,14 @@ static void declare_block(const struct declaring *d, struct block *block, int64_
         .output_initial = d->branch_end,
     };
     const struct qkv_norm_options norm = norm_options(config);
-    qkv_feed_forward_init(&block->feed_forward, parameters, &options,
-                          part_name(parameters, d->name, layer, "feed_forward"));
-    qkv_residual_init(&block->feed_forward_residual, parameters, &norm, config->layer_norm, config->dropout,
-                      part_name(parameters, d->name, layer, "feed_forward.norm"));
+    qkv_feed_forward_init(&layer->feed_forward, parameters, &options,
+                          part_name(parameters, d->name, number, "feed_forward"));
+    qkv_residual_init(&layer->feed_forward_residual, parameters, &norm, config->layer_norm, config->dropout,
+                      part_name(parameters, d->name, number, "feed_forward.norm"));
 }
 
 /* `shared`: the embedding of the other side, when the two are tied. */
-static void declare_stack(struct qkv_model *model, struct stack *stack, bool decoder,
+static void declare_stack(struct qkv_model *model, struct transformer_stack *stack, bool decoder,
                           const struct qkv_embedding *shared)
 {
     const struct qkv_stack_config *config = decoder ? &model->config.decoder : &model->config.encoder;
@@ -122,14 +134,14 @@ static void declare_stack(struct qkv_model *model, struct stack *stack, bool dec
     const char *embedding_name = qkv_arena_format(&parameters->arena, "%s.embeddings", name);
     const char *positions_name = qkv_arena_format(&parameters->arena, "%s.positions", name);
     const char *norm_name = qkv_arena_format(&parameters->arena, "%s.norm", name);
-    *stack = (struct stack){
-        .layers = config->num_layers,
-        .blocks = qkv_arena_zeroed(&parameters->arena, (size_t)config->num_layers * sizeof *stack->blocks),
+    *stack = (struct transformer_stack){
+        .layers = qkv_arena_zeroed(&parameters->arena, (size_t)config->num_layers * sizeof *stack->layers),
+        .layer_count = config->num_layers,
         .embedding_dropout = config->embeddings.dropout,
-        .normed = config->layer_norm == QKV_NORM_PRE,
-        .name = name,
+        .has_final_norm = config->layer_norm == QKV_NORM_PRE,
+        .place = {.stack = d.stack},
     };
-    if (!embedding_name || !positions_name || !norm_name || !stack->blocks) {
+    if (!embedding_name || !positions_name || !norm_name || !stack->layers) {
         parameters->failed = true;
         return;
     }
@@ -144,9 +156,9 @@ static void declare_stack(struct qkv_model *model, struct stack *stack, bool dec
     else
         qkv_embedding_init(&stack->embedding, parameters, &embedding, embedding_name);
     qkv_positions_init(&stack->positions, parameters, &positions, positions_name);
-    for (int64_t i = 0; i < stack->layers; i++) declare_block(&d, &stack->blocks[i], i + 1);
+    for (int64_t i = 0; i < stack->layer_count; i++) declare_layer(&d, &stack->layers[i], i + 1);
     const struct qkv_norm_options norm = norm_options(config);
-    if (stack->normed) qkv_norm_init(&stack->final_norm, parameters, &norm, norm_name);
+    if (stack->has_final_norm) qkv_norm_init(&stack->final_norm, parameters, &norm, norm_name);
 }
 
 static void *declare(struct qkv_model *model)
@@ -162,90 +174,139 @@ static void *declare(struct qkv_model *model)
 
 /* ---- the forced pass ---- */
 
-struct qkv_tensor *qkv_transformer_embed(const struct stack *stack, struct qkv_graph *graph,
+struct qkv_tensor *qkv_transformer_embed(const struct transformer_stack *stack, struct qkv_graph *graph,
                                          const int32_t *ids, int64_t count, struct qkv_segments segments,
-                                         const int64_t *first)
+                                         const int64_t *first, struct qkv_trace *trace)
 {
-    struct qkv_tensor *x = qkv_embedding_apply(&stack->embedding, graph, ids, count);
-    x = qkv_positions_apply(&stack->positions, graph, x, segments, first);
+    struct qkv_tensor *embedded = qkv_embedding_apply(&stack->embedding, graph, ids, count);
+    struct qkv_tensor *x = qkv_positions_apply(&stack->positions, graph, embedded, segments, first);
+    qkv_trace_record(trace, graph, &stack->place, QKV_PART_EMBEDDING, embedded);
+    if (x != embedded) qkv_trace_record(trace, graph, &stack->place, QKV_PART_POSITIONS, x);
     return qkv_dropout_apply(graph, x, stack->embedding_dropout);
 }
 
-struct qkv_tensor *qkv_transformer_feed_forward(const struct block *block, struct qkv_graph *graph,
-                                                struct qkv_tensor *x)
+/* qkv_residual_enter and qkv_residual_leave, which also record the norm that they apply. */
+static struct qkv_tensor *enter(const struct qkv_residual *residual, struct qkv_graph *graph,
+                                struct qkv_tensor *x, struct qkv_trace *trace, const struct qkv_part *place)
 {
-    struct qkv_tensor *inside = qkv_residual_enter(&block->feed_forward_residual, graph, x);
-    return qkv_residual_leave(&block->feed_forward_residual, graph, x,
-                              qkv_feed_forward_apply(&block->feed_forward, graph, inside));
+    struct qkv_tensor *inside = qkv_residual_enter(residual, graph, x);
+    if (residual->place == QKV_NORM_PRE) qkv_trace_record(trace, graph, place, QKV_PART_NORM, inside);
+    return inside;
 }
 
-struct qkv_tensor *qkv_transformer_finish(const struct stack *stack, struct qkv_graph *graph,
-                                          struct qkv_tensor *x)
+static struct qkv_tensor *leave(const struct qkv_residual *residual, struct qkv_graph *graph,
+                                struct qkv_tensor *x, struct qkv_tensor *result, struct qkv_trace *trace,
+                                const struct qkv_part *place)
 {
-    return stack->normed ? qkv_norm_apply(&stack->final_norm, graph, x) : x;
+    struct qkv_tensor *sum = qkv_residual_leave(residual, graph, x, result);
+    if (residual->place == QKV_NORM_POST) qkv_trace_record(trace, graph, place, QKV_PART_NORM, sum);
+    return sum;
 }
 
-static void note(struct qkv_trace *trace, enum qkv_attention_kind kind, int64_t layer,
-                 struct qkv_tensor *node)
+struct qkv_tensor *qkv_transformer_feed_forward(const struct transformer_layer *layer,
+                                                struct qkv_graph *graph, struct qkv_tensor *x,
+                                                struct qkv_trace *trace)
 {
-    if (trace && trace->count < QKV_MOST_ATTENTIONS)
-        trace->attention[trace->count++] = (struct qkv_attention_node){kind, layer, node};
+    struct qkv_tensor *inside = enter(&layer->feed_forward_residual, graph, x, trace, &layer->place);
+    struct qkv_tensor *result = qkv_feed_forward_apply(&layer->feed_forward, graph, inside);
+    x = leave(&layer->feed_forward_residual, graph, x, result, trace, &layer->place);
+    qkv_trace_record(trace, graph, &layer->place, QKV_PART_HIDDEN, x);
+    return x;
 }
 
-/* Self attention with its residual, over packed sentences. */
-static struct qkv_tensor *attend_self(const struct block *block, struct qkv_graph *graph,
-                                      struct qkv_tensor *x, struct qkv_segments segments,
-                                      struct qkv_tensor **node)
+struct qkv_tensor *qkv_transformer_finish(const struct transformer_stack *stack, struct qkv_graph *graph,
+                                          struct qkv_tensor *x, struct qkv_trace *trace)
 {
-    struct qkv_tensor *inside = qkv_residual_enter(&block->self_residual, graph, x);
-    struct qkv_tensor *result =
-        qkv_multi_head_apply(&block->self, graph, inside, inside, NULL, segments, segments, node);
-    return qkv_residual_leave(&block->self_residual, graph, x, result);
+    if (!stack->has_final_norm) return x;
+    x = qkv_norm_apply(&stack->final_norm, graph, x);
+    qkv_trace_record(trace, graph, &stack->place, QKV_PART_NORM, x);
+    return x;
+}
+
+/* Attention with its residual connection over packed sentences. memory [Nk, D]; NULL: self-attention. */
+static struct qkv_tensor *attend(const struct attention_sublayer *sublayer, struct qkv_graph *graph,
+                                 struct qkv_tensor *x, struct qkv_tensor *memory, struct qkv_segments queries,
+                                 struct qkv_segments keys, struct qkv_trace *trace)
+{
+    const struct qkv_multi_head *attention = &sublayer->attention;
+    const struct qkv_part *place = &sublayer->place;
+    struct qkv_tensor *inside = enter(&sublayer->residual, graph, x, trace, place), *context; /* [Nq, D] */
+    if (!memory) memory = inside;
+    struct qkv_tensor *query = qkv_multi_head_query(attention, graph, inside, queries, NULL); /* [Nq, H K] */
+    struct qkv_tensor *key = qkv_multi_head_key(attention, graph, memory, keys, NULL);        /* [Nk, G K] */
+    struct qkv_tensor *value = qkv_multi_head_value(attention, graph, memory);                /* [Nk, G V] */
+    struct qkv_tensor *result = qkv_multi_head_attend(attention, graph, query, key, value, NULL, queries,
+                                                      keys, &context); /* [Nq, D] */
+    qkv_trace_record(trace, graph, place, QKV_PART_INPUT, inside);
+    qkv_trace_record(trace, graph, place, QKV_PART_MEMORY, memory);
+    qkv_trace_record(trace, graph, place, QKV_PART_QUERY, query);
+    qkv_trace_record(trace, graph, place, QKV_PART_KEY, key);
+    qkv_trace_record(trace, graph, place, QKV_PART_VALUE, value);
+    qkv_trace_record(trace, graph, place, QKV_PART_WEIGHTS, context); /* the node that holds them */
+    qkv_trace_record(trace, graph, place, QKV_PART_CONTEXT, context);
+    qkv_trace_record(trace, graph, place, QKV_PART_OUTPUT, result);
+    return leave(&sublayer->residual, graph, x, result, trace, place);
 }
 
 struct qkv_tensor *qkv_transformer_encode(const struct transformer *network, struct qkv_graph *graph,
                                           const int32_t *ids, int64_t count, struct qkv_segments segments,
                                           struct qkv_trace *trace)
 {
-    const struct stack *stack = &network->encoder;
-    struct qkv_tensor *x = qkv_transformer_embed(stack, graph, ids, count, segments, NULL), *node = NULL;
-    for (int64_t i = 0; i < stack->layers; i++) {
-        x = attend_self(&stack->blocks[i], graph, x, segments, &node);
-        note(trace, QKV_ATTENTION_ENCODER, i + 1, node);
-        x = qkv_transformer_feed_forward(&stack->blocks[i], graph, x);
+    const struct transformer_stack *stack = &network->encoder;
+    struct qkv_tensor *x = qkv_transformer_embed(stack, graph, ids, count, segments, NULL, trace);
+    for (int64_t i = 0; i < stack->layer_count; i++) {
+        x = attend(&stack->layers[i].self, graph, x, NULL, segments, segments, trace);
+        x = qkv_transformer_feed_forward(&stack->layers[i], graph, x, trace);
     }
-    return qkv_transformer_finish(stack, graph, x);
+    return qkv_transformer_finish(stack, graph, x, trace);
 }
 
 static struct qkv_tensor *hidden(const struct qkv_model *model, struct qkv_graph *graph,
                                  const struct qkv_batch_view *batch, struct qkv_trace *trace)
 {
     const struct transformer *network = model->network;
-    const struct stack *stack = &network->decoder;
+    const struct transformer_stack *stack = &network->decoder;
     const struct qkv_segments source = {batch->count, batch->source_start, batch->source_length};
     const struct qkv_segments target = {batch->count, batch->target_start, batch->target_length};
     struct qkv_tensor *memory = qkv_transformer_encode(network, graph, batch->source, batch->source_tokens,
                                                        source, trace); /* [Ns, D] */
     struct qkv_tensor *x =
-        qkv_transformer_embed(stack, graph, batch->target_input, batch->target_tokens, target, NULL);
-    struct qkv_tensor *node = NULL;
-    for (int64_t i = 0; i < stack->layers; i++) {
-        const struct block *block = &stack->blocks[i];
-        x = attend_self(block, graph, x, target, &node);
-        note(trace, QKV_ATTENTION_DECODER, i + 1, node);
-        struct qkv_tensor *inside = qkv_residual_enter(&block->cross_residual, graph, x);
-        struct qkv_tensor *mixed =
-            qkv_multi_head_apply(&block->cross, graph, inside, memory, NULL, target, source, &node);
-        note(trace, QKV_ATTENTION_CROSS, i + 1, node);
-        x = qkv_residual_leave(&block->cross_residual, graph, x, mixed);
-        x = qkv_transformer_feed_forward(block, graph, x);
+        qkv_transformer_embed(stack, graph, batch->target_input, batch->target_tokens, target, NULL, trace);
+    for (int64_t i = 0; i < stack->layer_count; i++) {
+        x = attend(&stack->layers[i].self, graph, x, NULL, target, target, trace);
+        x = attend(&stack->layers[i].cross, graph, x, memory, target, source, trace);
+        x = qkv_transformer_feed_forward(&stack->layers[i], graph, x, trace);
     }
-    return qkv_transformer_finish(stack, graph, x);
+    return qkv_transformer_finish(stack, graph, x, trace);
+}
+
+/* ---- layers by role ---- */
+
+static struct qkv_attention_layers attention_layers(const struct qkv_model *model,
+                                                    enum qkv_attention_kind kind, int64_t layer)
+{
+    const struct transformer *network = model->network;
+    const struct transformer_stack *stack =
+        kind == QKV_ATTENTION_ENCODER ? &network->encoder : &network->decoder;
+    if (layer < 1 || layer > stack->layer_count) return (struct qkv_attention_layers){0};
+    const struct transformer_layer *found = &stack->layers[layer - 1];
+    const struct attention_sublayer *sublayer = kind == QKV_ATTENTION_CROSS ? &found->cross : &found->self;
+    return (struct qkv_attention_layers){.multi_head = &sublayer->attention};
+}
+
+static struct qkv_input_layers input_layers(const struct qkv_model *model, enum qkv_stack_id stack)
+{
+    const struct transformer *network = model->network;
+    const struct transformer_stack *found =
+        stack == QKV_STACK_ENCODER ? &network->encoder : &network->decoder;
+    return (struct qkv_input_layers){&found->embedding, &found->positions};
 }
 
 const struct qkv_network_interface qkv_network_transformer = {
     .name = "transformer",
     .declare = declare,
     .hidden = hidden,
+    .attention = attention_layers,
+    .inputs = input_layers,
     .decoding = &qkv_transformer_decoding,
 };

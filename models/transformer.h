@@ -4,46 +4,55 @@
 
 #include "models/network.h"
 
-/* One layer of a stack: self attention, in the decoder cross attention, feed forward; each with its residual.
- */
-struct block {
-    struct qkv_multi_head self, cross;
-    struct qkv_feed_forward feed_forward;
-    struct qkv_residual self_residual, cross_residual, feed_forward_residual;
+/* An attention layer with its residual connection. */
+struct attention_sublayer {
+    struct qkv_multi_head attention;
+    struct qkv_residual residual;
+    struct qkv_part place; /* stack, layer, kind and heads, for the trace */
 };
 
-struct stack {
+/* One layer of a stack: self-attention, in the decoder cross-attention, then feed forward. */
+struct transformer_layer {
+    struct attention_sublayer self, cross;
+    struct qkv_feed_forward feed_forward;
+    struct qkv_residual feed_forward_residual;
+    struct qkv_part place; /* stack and layer, for the trace */
+};
+
+struct transformer_stack {
     struct qkv_embedding embedding;
     struct qkv_positions positions;
-    struct block *blocks; /* [layers] */
-    int64_t layers;
-    struct qkv_norm final_norm; /* pre-norm stacks end with one */
-    bool normed;
+    struct transformer_layer *layers; /* [layer_count] */
+    int64_t layer_count;
+    struct qkv_norm final_norm; /* pre-norm stacks end with a norm */
+    bool has_final_norm;
     double embedding_dropout;
-    const char *name;
+    struct qkv_part place; /* stack, for the trace */
 };
 
 struct transformer {
-    struct stack encoder, decoder;
+    struct transformer_stack encoder, decoder;
 };
 
-/* ids -> embedded tokens with positions, [count, D]; the first token of each segment has position `first`. */
-struct qkv_tensor *qkv_transformer_embed(const struct stack *stack, struct qkv_graph *graph,
+/* Token ids -> embeddings with positions, [count, D]. The first token of each segment has position *first, or
+ * 0 when first is NULL. trace may be NULL. */
+struct qkv_tensor *qkv_transformer_embed(const struct transformer_stack *stack, struct qkv_graph *graph,
                                          const int32_t *ids, int64_t count, struct qkv_segments segments,
-                                         const int64_t *first);
+                                         const int64_t *first, struct qkv_trace *trace);
 
-/* All encoder layers: [Ns, D]. */
+/* All encoder layers: ids [Ns] -> [Ns, D]. trace may be NULL. */
 struct qkv_tensor *qkv_transformer_encode(const struct transformer *network, struct qkv_graph *graph,
                                           const int32_t *ids, int64_t count, struct qkv_segments segments,
                                           struct qkv_trace *trace);
 
-/* The feed-forward sub-layer with its residual. */
-struct qkv_tensor *qkv_transformer_feed_forward(const struct block *block, struct qkv_graph *graph,
-                                                struct qkv_tensor *x);
+/* The feed-forward part of a layer with its residual connection: [N, D] -> [N, D]. trace may be NULL. */
+struct qkv_tensor *qkv_transformer_feed_forward(const struct transformer_layer *layer,
+                                                struct qkv_graph *graph, struct qkv_tensor *x,
+                                                struct qkv_trace *trace);
 
-/* The norm behind the last layer of a pre-norm stack. */
-struct qkv_tensor *qkv_transformer_finish(const struct stack *stack, struct qkv_graph *graph,
-                                          struct qkv_tensor *x);
+/* The norm after the last layer of a pre-norm stack; x itself for post-norm. trace may be NULL. */
+struct qkv_tensor *qkv_transformer_finish(const struct transformer_stack *stack, struct qkv_graph *graph,
+                                          struct qkv_tensor *x, struct qkv_trace *trace);
 
 /* models/transformer_decoding.c */
 extern const struct qkv_decoding_interface qkv_transformer_decoding;

@@ -52,14 +52,14 @@ static bool make_cache(struct transformer_decoding *d, struct cache *cache, int6
 /* Room for the hypotheses; the arena keeps its chunks from batch to batch. */
 static bool make_room(struct transformer_decoding *d, const struct transformer *network)
 {
-    const struct stack *stack = &network->decoder;
+    const struct transformer_stack *stack = &network->decoder;
     const struct qkv_stack_config *config = &d->base.model->config.decoder;
     qkv_arena_reset(&d->base.arena);
-    d->layers = qkv_arena_zeroed(&d->base.arena, (size_t)stack->layers * sizeof *d->layers);
+    d->layers = qkv_arena_zeroed(&d->base.arena, (size_t)stack->layer_count * sizeof *d->layers);
     if (!d->layers) return false;
-    for (int64_t i = 0; i < stack->layers; i++) {
+    for (int64_t i = 0; i < stack->layer_count; i++) {
         struct layer_state *state = &d->layers[i];
-        const struct qkv_multi_head *self = &stack->blocks[i].self;
+        const struct qkv_multi_head *self = &stack->layers[i].self.attention;
         if (!make_cache(d, &state->keys, self->key_value_heads * config->attention.key_width)) return false;
         if (!make_cache(d, &state->values, self->key_value_heads * config->attention.value_width))
             return false;
@@ -101,8 +101,8 @@ static enum qkv_status start(struct qkv_decoding *decoding, const struct qkv_bat
     qkv_graph_share_memory(d->base.encoder, true);
     struct qkv_tensor *memory = qkv_transformer_encode(network, d->base.encoder, batch->source,
                                                        batch->source_tokens, d->sources, NULL);
-    for (int64_t i = 0; i < network->decoder.layers; i++) {
-        const struct qkv_multi_head *cross = &network->decoder.blocks[i].cross;
+    for (int64_t i = 0; i < network->decoder.layer_count; i++) {
+        const struct qkv_multi_head *cross = &network->decoder.layers[i].cross.attention;
         d->layers[i].cross_key = qkv_multi_head_key(cross, d->base.encoder, memory, d->sources, NULL);
         d->layers[i].cross_value = qkv_multi_head_value(cross, d->base.encoder, memory);
     }
@@ -114,42 +114,42 @@ static enum qkv_status start(struct qkv_decoding *decoding, const struct qkv_bat
 
 /* Self attention of the new tokens: their keys and values are stored first, then each attends to all of its
  * row. */
-static struct qkv_tensor *attend_self(struct transformer_decoding *d, const struct block *block,
+static struct qkv_tensor *attend_self(struct transformer_decoding *d, const struct transformer_layer *layer,
                                       struct layer_state *state, struct qkv_tensor *x, int64_t rows)
 {
     struct qkv_graph *graph = d->base.decoder;
     const struct qkv_segments queries = {rows, d->query_start, d->query_length};
     const struct qkv_segments keys = {rows, d->self_start, d->self_length};
     int64_t places = d->rows * d->length;
-    struct qkv_tensor *normed = qkv_residual_enter(&block->self_residual, graph, x);
-    struct qkv_tensor *query = qkv_multi_head_query(&block->self, graph, normed, queries, &d->step);
-    struct qkv_tensor *key =
-        qkv_store_rows(graph, qkv_wrap(graph, QKV_SHAPE(places, state->keys.width), state->keys.memory),
-                       qkv_multi_head_key(&block->self, graph, normed, queries, &d->step), d->place);
+    struct qkv_tensor *normed = qkv_residual_enter(&layer->self.residual, graph, x);
+    struct qkv_tensor *query = qkv_multi_head_query(&layer->self.attention, graph, normed, queries, &d->step);
+    struct qkv_tensor *key = qkv_store_rows(
+        graph, qkv_wrap(graph, QKV_SHAPE(places, state->keys.width), state->keys.memory),
+        qkv_multi_head_key(&layer->self.attention, graph, normed, queries, &d->step), d->place);
     struct qkv_tensor *value =
         qkv_store_rows(graph, qkv_wrap(graph, QKV_SHAPE(places, state->values.width), state->values.memory),
-                       qkv_multi_head_value(&block->self, graph, normed), d->place);
+                       qkv_multi_head_value(&layer->self.attention, graph, normed), d->place);
     /* The new token is the last of the row's keys, which is where attention takes it to stand. */
     struct qkv_tensor *result =
-        qkv_multi_head_attend(&block->self, graph, query, key, value, NULL, queries, keys, NULL);
-    return qkv_residual_leave(&block->self_residual, graph, x, result);
+        qkv_multi_head_attend(&layer->self.attention, graph, query, key, value, NULL, queries, keys, NULL);
+    return qkv_residual_leave(&layer->self.residual, graph, x, result);
 }
 
-static struct qkv_tensor *attend_cross(struct transformer_decoding *d, const struct block *block,
+static struct qkv_tensor *attend_cross(struct transformer_decoding *d, const struct transformer_layer *layer,
                                        struct layer_state *state, struct qkv_tensor *x, int64_t rows)
 {
     struct qkv_graph *graph = d->base.decoder;
     const struct qkv_segments queries = {rows, d->query_start, d->query_length};
     const struct qkv_segments keys = {rows, d->cross_start, d->cross_length};
-    struct qkv_tensor *normed = qkv_residual_enter(&block->cross_residual, graph, x);
-    struct qkv_tensor *query = qkv_multi_head_query(&block->cross, graph, normed, queries, NULL);
+    struct qkv_tensor *normed = qkv_residual_enter(&layer->cross.residual, graph, x);
+    struct qkv_tensor *query = qkv_multi_head_query(&layer->cross.attention, graph, normed, queries, NULL);
     struct qkv_tensor *key =
         qkv_wrap(graph, qkv_tensor_shape(state->cross_key), qkv_tensor_value(state->cross_key));
     struct qkv_tensor *value =
         qkv_wrap(graph, qkv_tensor_shape(state->cross_value), qkv_tensor_value(state->cross_value));
     struct qkv_tensor *result =
-        qkv_multi_head_attend(&block->cross, graph, query, key, value, NULL, queries, keys, NULL);
-    return qkv_residual_leave(&block->cross_residual, graph, x, result);
+        qkv_multi_head_attend(&layer->cross.attention, graph, query, key, value, NULL, queries, keys, NULL);
+    return qkv_residual_leave(&layer->cross.residual, graph, x, result);
 }
 
 /* Where the queries, keys and values of this step stand. */
@@ -184,7 +184,7 @@ static enum qkv_status build(struct transformer_decoding *d, int64_t rows, const
                              struct qkv_error *error)
 {
     const struct transformer *network = d->base.model->network;
-    const struct stack *stack = &network->decoder;
+    const struct transformer_stack *stack = &network->decoder;
     const struct qkv_segments tokens = {rows, d->query_start, d->query_length};
     struct qkv_graph *graph = d->base.decoder;
     qkv_graph_reset(graph);
@@ -192,13 +192,13 @@ static enum qkv_status build(struct transformer_decoding *d, int64_t rows, const
     set_segments(d, rows, sentences);
     set_longest_segments(d, rows);
     struct qkv_tensor *x =
-        qkv_transformer_embed(stack, graph, d->ids, rows, tokens, &d->step); /* [rows, D] */
-    for (int64_t i = 0; i < stack->layers; i++) {
-        x = attend_self(d, &stack->blocks[i], &d->layers[i], x, rows);
-        x = attend_cross(d, &stack->blocks[i], &d->layers[i], x, rows);
-        x = qkv_transformer_feed_forward(&stack->blocks[i], graph, x);
+        qkv_transformer_embed(stack, graph, d->ids, rows, tokens, &d->step, NULL); /* [rows, D] */
+    for (int64_t i = 0; i < stack->layer_count; i++) {
+        x = attend_self(d, &stack->layers[i], &d->layers[i], x, rows);
+        x = attend_cross(d, &stack->layers[i], &d->layers[i], x, rows);
+        x = qkv_transformer_feed_forward(&stack->layers[i], graph, x, NULL);
     }
-    qkv_decoding_finish(&d->base, qkv_transformer_finish(stack, graph, x));
+    qkv_decoding_finish(&d->base, qkv_transformer_finish(stack, graph, x, NULL));
     d->built = rows;
     return qkv_graph_check(graph, error);
 }
@@ -241,7 +241,7 @@ static void copy_slot(const struct transformer_decoding *d, const struct cache *
 static void reorder(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents)
 {
     struct transformer_decoding *d = inside(decoding);
-    int64_t layers = ((const struct transformer *)decoding->model->network)->decoder.layers, unused = 0;
+    int64_t layers = ((const struct transformer *)decoding->model->network)->decoder.layer_count, unused = 0;
     memset(d->continued, 0, (size_t)d->rows * sizeof *d->continued);
     memset(d->busy, 0, (size_t)d->rows * sizeof *d->busy);
     for (int64_t i = 0; i < rows; i++) d->busy[d->slot[parents[i]]] = true;

@@ -18,15 +18,15 @@ static const struct line QUERY = {"queries",       "queries", "Q",          "X",
                          VALUE = {"values",        "values", "V",          "X",          "value_weights",
                                   "value weights", "W_V",    "value_bias", "value bias", "b_V"};
 
-static void note_weights(struct walk *walk, const struct line *line, const struct projection *projection,
-                         int64_t heads)
+static void add_weights(struct walk *walk, const struct line *line, const struct projection *projection,
+                        int64_t heads)
 {
     if (projection->weight.rows)
-        qkv_walk_note_matrix(walk, line->weight_name, line->weight_title, line->weight_letter,
-                             projection->weight, heads, qkv_walk_numbered(projection->weight.rows));
+        qkv_walk_add_matrix(walk, line->weight_name, line->weight_title, line->weight_letter,
+                            projection->weight, heads, qkv_walk_numbered(projection->weight.rows));
     if (projection->bias.rows)
-        qkv_walk_note_matrix(walk, line->bias_name, line->bias_title, line->bias_letter, projection->bias,
-                             heads, qkv_walk_numbered(1));
+        qkv_walk_add_matrix(walk, line->bias_name, line->bias_title, line->bias_letter, projection->bias,
+                            heads, qkv_walk_numbered(1));
 }
 
 struct qkv_tensor *qkv_walk_project(struct walk *walk, struct qkv_tensor *input,
@@ -42,9 +42,9 @@ struct qkv_tensor *qkv_walk_project(struct walk *walk, struct qkv_tensor *input,
 }
 
 /* `step`: where the input was noted, if it was. */
-static void note_line(struct walk *walk, const struct line *line, const char *input, const char *step,
-                      bool made, const struct projection *projection, const struct qkv_tensor *tensor,
-                      int64_t heads, int64_t width, struct words words)
+static void add_line(struct walk *walk, const struct line *line, const char *input, const char *step,
+                     bool made, const struct projection *projection, const struct qkv_tensor *tensor,
+                     int64_t heads, int64_t width, struct words words)
 {
     const char *formula = "";
     if (made && projection->bias.rows)
@@ -54,8 +54,8 @@ static void note_line(struct walk *walk, const struct line *line, const char *in
         formula = qkv_walk_text(walk, "%s = %s %s", line->letter, input, line->weight_letter);
     else
         formula = made ? qkv_walk_text(walk, "%s = %s", line->letter, input) : line->letter;
-    qkv_walk_note_tensor(walk, line->name, line->title, formula, tensor, heads, true, words,
-                         qkv_walk_numbered(width));
+    qkv_walk_add_tensor(walk, line->name, line->title, formula, tensor, heads, true, words,
+                        qkv_walk_numbered(width));
     if (made && !projection->weight.rows) walk->step[walk->count - 1].same = step;
 }
 
@@ -65,11 +65,11 @@ static void note_line(struct walk *walk, const struct line *line, const char *in
 static struct qkv_tensor *apply_mask(struct walk *walk, const struct attention_parts *parts,
                                      struct qkv_tensor *scores)
 {
-    int64_t cells = parts->asking.count * parts->answering.count;
+    int64_t cells = parts->query_words.count * parts->key_words.count;
     if (!parts->visible && !parts->added) return scores;
-    struct qkv_step *step =
-        qkv_walk_note(walk, "mask", "mask", parts->added ? "M, added to the scores" : "1 visible, 0 hidden",
-                      parts->asking, parts->answering);
+    struct qkv_step *step = qkv_walk_add_step(walk, "mask", "mask",
+                                              parts->added ? "M, added to the scores" : "1 visible, 0 hidden",
+                                              parts->query_words, parts->key_words);
     step->values = parts->added ? parts->added : parts->visible;
     step->note = parts->mask_note;
     walk->visible = parts->visible;
@@ -84,16 +84,16 @@ static struct qkv_tensor *apply_mask(struct walk *walk, const struct attention_p
         qkv_tensor_write(added, repeated);
         scores = qkv_add(walk->graph, scores, added);
     }
-    qkv_walk_note_tensor(walk, "masked_scores", "masked scores", parts->added ? "scores + M" : "hidden: -inf",
-                         scores, parts->heads, false, parts->asking, parts->answering);
+    qkv_walk_add_tensor(walk, "masked_scores", "masked scores", parts->added ? "scores + M" : "hidden: -inf",
+                        scores, parts->heads, false, parts->query_words, parts->key_words);
     return scores;
 }
 
 /* Remarks on rows that see nothing, so that zeros are no surprise. */
 static const char *remark_on_rows(const struct attention_parts *parts)
 {
-    int64_t keys = parts->answering.count;
-    for (int64_t i = 0; parts->visible && i < parts->asking.count; i++) {
+    int64_t keys = parts->key_words.count;
+    for (int64_t i = 0; parts->visible && i < parts->query_words.count; i++) {
         bool sees = false;
         for (int64_t j = 0; j < keys; j++) sees = sees || parts->visible[i * keys + j] > 0;
         if (!sees) return "A row that sees no word has no weights: its sum is 0, and so is its context.";
@@ -112,41 +112,40 @@ static struct qkv_segments one_sentence(struct walk *walk, int64_t length)
     return (struct qkv_segments){1, numbers, numbers + 1};
 }
 
-static void note_output(struct walk *walk, const struct attention_parts *parts, struct qkv_tensor *context)
+static void add_output(struct walk *walk, const struct attention_parts *parts, struct qkv_tensor *context)
 {
     const struct projection *output = &parts->output_weight;
     const char *joined = "Z";
     if (parts->heads > 1) {
         joined = "C";
-        qkv_walk_note_tensor(walk, "joined", "heads joined",
-                             qkv_walk_text(walk, "C = [Z_1 ... Z_%lld]", (long long)parts->heads), context, 0,
-                             false, parts->asking, qkv_walk_numbered(parts->heads * parts->value_width));
+        qkv_walk_add_tensor(walk, "joined", "heads joined",
+                            qkv_walk_text(walk, "C = [Z_1 ... Z_%lld]", (long long)parts->heads), context, 0,
+                            false, parts->query_words, qkv_walk_numbered(parts->heads * parts->value_width));
     }
     if (!output->weight.rows) return;
-    qkv_walk_note_matrix(walk, "output_weights", "output weights", "W_O", output->weight, 0,
-                         qkv_walk_numbered(output->weight.rows));
+    qkv_walk_add_matrix(walk, "output_weights", "output weights", "W_O", output->weight, 0,
+                        qkv_walk_numbered(output->weight.rows));
     if (output->bias.rows)
-        qkv_walk_note_matrix(walk, "output_bias", "output bias", "b_O", output->bias, 0,
-                             qkv_walk_numbered(1));
-    qkv_walk_note_tensor(walk, "output", "output",
-                         qkv_walk_text(walk, "Y = %s W_O%s", joined, output->bias.rows ? " + b_O" : ""),
-                         qkv_walk_project(walk, context, output), 0, false, parts->asking,
-                         qkv_walk_numbered(output->weight.columns));
+        qkv_walk_add_matrix(walk, "output_bias", "output bias", "b_O", output->bias, 0, qkv_walk_numbered(1));
+    qkv_walk_add_tensor(walk, "output", "output",
+                        qkv_walk_text(walk, "Y = %s W_O%s", joined, output->bias.rows ? " + b_O" : ""),
+                        qkv_walk_project(walk, context, output), 0, false, parts->query_words,
+                        qkv_walk_numbered(output->weight.columns));
 }
 
 /* Queries or keys turned by the position of their word (Su et al. 2021). */
-static struct qkv_tensor *turn_by_position(struct walk *walk, const struct attention_parts *parts,
-                                           struct qkv_tensor *x, bool keys)
+static struct qkv_tensor *rotate_by_position(struct walk *walk, const struct attention_parts *parts,
+                                             struct qkv_tensor *x, bool keys)
 {
-    if (!parts->turn.rows) return x;
-    struct qkv_tensor *turn = qkv_walk_constant(walk, parts->turn); /* row by row of all words */
+    if (!parts->rotation.rows) return x;
+    struct qkv_tensor *turn = qkv_walk_constant(walk, parts->rotation); /* row by row of all words */
     if (parts->positions && !keys)
-        turn = qkv_gather_rows(walk->graph, turn, parts->positions, parts->asking.count);
+        turn = qkv_gather_rows(walk->graph, turn, parts->positions, parts->query_words.count);
     x = qkv_rotate(walk->graph, x, turn, (struct qkv_segments){0}, 0);
-    qkv_walk_note_tensor(
+    qkv_walk_add_tensor(
         walk, keys ? "turned_keys" : "turned_queries", keys ? "turned keys" : "turned queries",
         keys ? "K turned by the position of each word" : "Q turned by the position of each word", x,
-        keys ? parts->key_value_heads : parts->heads, true, keys ? parts->answering : parts->asking,
+        keys ? parts->key_value_heads : parts->heads, true, keys ? parts->key_words : parts->query_words,
         qkv_walk_numbered(parts->key_width));
     return x;
 }
@@ -157,28 +156,28 @@ static void make_lines(struct walk *walk, const struct attention_parts *parts, s
 {
     bool compares = parts->score != QKV_SCORE_LENGTH;
     int64_t groups = parts->key_value_heads;
-    if (compares && !parts->query) note_weights(walk, &QUERY, &parts->query_weight, parts->heads);
-    if (compares && !parts->key) note_weights(walk, &KEY, &parts->key_weight, groups);
-    if (!parts->value) note_weights(walk, &VALUE, &parts->value_weight, groups);
+    if (compares && !parts->query) add_weights(walk, &QUERY, &parts->query_weight, parts->heads);
+    if (compares && !parts->key) add_weights(walk, &KEY, &parts->key_weight, groups);
+    if (!parts->value) add_weights(walk, &VALUE, &parts->value_weight, groups);
     *query = parts->query;
     *key = parts->key;
     *value = parts->value;
     if (compares) {
         if (!*query) *query = qkv_walk_project(walk, parts->x, &parts->query_weight);
-        note_line(walk, &QUERY, parts->x_name, parts->x_step, !parts->query, &parts->query_weight, *query,
-                  parts->heads, parts->query_width, parts->asking);
-        *query = turn_by_position(walk, parts, *query, false);
+        add_line(walk, &QUERY, parts->x_name, parts->x_step, !parts->query, &parts->query_weight, *query,
+                 parts->heads, parts->query_width, parts->query_words);
+        *query = rotate_by_position(walk, parts, *query, false);
         if (!*key) *key = qkv_walk_project(walk, parts->memory, &parts->key_weight);
-        note_line(walk, &KEY, parts->memory_name, parts->memory_step, !parts->key, &parts->key_weight, *key,
-                  groups, parts->key_width, parts->answering);
+        add_line(walk, &KEY, parts->memory_name, parts->memory_step, !parts->key, &parts->key_weight, *key,
+                 groups, parts->key_width, parts->key_words);
         if (groups < parts->heads)
             walk->step[walk->count - 1].note =
                 "Several heads in a row of the queries share each head of keys and values.";
-        *key = turn_by_position(walk, parts, *key, true);
+        *key = rotate_by_position(walk, parts, *key, true);
     }
     if (!*value) *value = qkv_walk_project(walk, parts->memory, &parts->value_weight);
-    note_line(walk, &VALUE, parts->memory_name, parts->memory_step, !parts->value, &parts->value_weight,
-              *value, groups, parts->value_width, parts->answering);
+    add_line(walk, &VALUE, parts->memory_name, parts->memory_step, !parts->value, &parts->value_weight,
+             *value, groups, parts->value_width, parts->key_words);
 }
 
 static const char *formula_of_weights(struct walk *walk, const struct attention_parts *parts)
@@ -200,8 +199,8 @@ struct attention_result qkv_walk_attention(struct walk *walk, const struct atten
     if (!parts->query_width) parts->query_width = parts->key_width;
     const struct qkv_attention layout = {.heads = parts->heads,
                                          .key_value_heads = parts->key_value_heads,
-                                         .queries = one_sentence(walk, parts->asking.count),
-                                         .keys = one_sentence(walk, parts->answering.count)};
+                                         .queries = one_sentence(walk, parts->query_words.count),
+                                         .keys = one_sentence(walk, parts->key_words.count)};
     struct qkv_tensor *query, *key, *value, *mask = NULL;
     if (walk->failed) return (struct attention_result){0};
     make_lines(walk, parts, &query, &key, &value);
@@ -209,17 +208,17 @@ struct attention_result qkv_walk_attention(struct walk *walk, const struct atten
     scores = apply_mask(walk, parts, scores);
     if (parts->visible)
         mask = qkv_walk_constant(
-            walk, (struct qkv_matrix){parts->asking.count, parts->answering.count, parts->visible});
+            walk, (struct qkv_matrix){parts->query_words.count, parts->key_words.count, parts->visible});
     struct qkv_tensor *weights = parts->place.weight.rows
                                      ? qkv_walk_place(walk, parts, query, scores, layout)
                                      : qkv_attention_weights(walk->graph, scores, mask, layout); /* [P] */
-    qkv_walk_note_tensor(walk, "weights", "weights", formula_of_weights(walk, parts), weights, parts->heads,
-                         false, parts->asking, parts->answering);
+    qkv_walk_add_tensor(walk, "weights", "weights", formula_of_weights(walk, parts), weights, parts->heads,
+                        false, parts->query_words, parts->key_words);
     walk->step[walk->count - 1].note = remark_on_rows(parts);
     walk->step[walk->count - 1].content = QKV_STEP_WEIGHTS;
     struct qkv_tensor *context = qkv_attention_mix(walk->graph, weights, value, layout); /* [Nq, H V] */
-    qkv_walk_note_tensor(walk, "context", "context", "Z = A V", context, parts->heads, true, parts->asking,
-                         qkv_walk_numbered(parts->value_width));
-    note_output(walk, parts, context);
+    qkv_walk_add_tensor(walk, "context", "context", "Z = A V", context, parts->heads, true,
+                        parts->query_words, qkv_walk_numbered(parts->value_width));
+    add_output(walk, parts, context);
     return (struct attention_result){layout, weights, value, context};
 }

@@ -4,6 +4,7 @@
 
 #include "explain/walk.h"
 
+#include "qkv/layers.h"
 #include "qkv/run.h"
 
 struct learned {
@@ -28,15 +29,18 @@ struct qkv_matrix qkv_learned_embeddings(struct learned *learned, struct walk *w
 enum qkv_status qkv_learned_weights(struct learned *learned, struct walk *walk, const struct qkv_tensor *x,
                                     const struct qkv_tensor *memory, struct attention_parts *parts);
 
-/* What the attention of a recurrent decoder has learned: the weights of its score, in `parts`, and those of
- * the vector that is made of state and context. */
-enum qkv_status qkv_learned_scored(const struct qkv_model *model, struct walk *walk,
-                                   struct attention_parts *parts, struct projection *vector,
-                                   struct qkv_error *error);
+/* The projections of multi-head attention, in parts->*_weight, with heads and widths. Like the functions below,
+ * sets walk->failed when memory is out. */
+void qkv_learned_multi_head(const struct qkv_model *model, const struct qkv_multi_head *layer,
+                            struct walk *walk, struct attention_parts *parts);
 
-/* The same of any model and layer, by the names of its parameters: "encoder.1.self". */
-enum qkv_status qkv_learned_projections(const struct qkv_model *model, const char *name, int64_t heads,
-                                        struct walk *walk, struct attention_parts *parts,
-                                        struct qkv_error *error);
+/* The weights of the score of a recurrent decoder, in `parts`, and those of the attentional vector. */
+void qkv_learned_single_head(const struct qkv_model *model, const struct qkv_attention_layers *layers,
+                             struct walk *walk, struct attention_parts *parts,
+                             struct projection *attentional);
+
+/* The table of a position encoding: [positions, D], rotary [positions, K], relative [buckets, H]. */
+struct qkv_matrix qkv_position_table(const struct qkv_model *model, const struct qkv_positions *positions,
+                                     struct walk *walk);
 
 #endif

@@ -107,7 +107,7 @@ static int64_t find_words(const struct qkv_scene *scene, const char *word, int32
     return count;
 }
 
-static void find_asking(const struct checking *checking)
+static void find_query_rows(const struct checking *checking)
 {
     struct qkv_scene *scene = checking->scene;
     int64_t room = scene->tokens.count * (scene->follow.count + 1);
@@ -117,17 +117,17 @@ static void find_asking(const struct checking *checking)
         return;
     }
     for (int64_t i = 0; !scene->follow.count && i < scene->tokens.count; i++)
-        rows[scene->asking_count++] = (int32_t)i;
+        rows[scene->query_count++] = (int32_t)i;
     for (int64_t i = 0; i < scene->follow.count; i++) {
-        int64_t found = find_words(scene, scene->follow.text[i], rows + scene->asking_count);
+        int64_t found = find_words(scene, scene->follow.text[i], rows + scene->query_count);
         if (!found)
             object(checking, "follow",
                    "follow is '%s', but must be one of the tokens, or a number from 1 to %lld",
                    qkv_shown(checking->collector->arena, scene->follow.text[i]),
                    (long long)scene->tokens.count);
-        scene->asking_count += found;
+        scene->query_count += found;
     }
-    scene->asking = rows;
+    scene->query_rows = rows;
 }
 
 /* ---- vectors ---- */
@@ -406,15 +406,16 @@ static void check_scene(const struct checking *checking)
 {
     struct qkv_scene *scene = checking->scene;
     bool cross = scene->source.count, length = scene->attention.score == QKV_SCORE_LENGTH;
-    bool asks = is_projected(&scene->queries) && !length, answers = is_projected(&scene->keys) && !length;
-    bool told = is_projected(&scene->values);
-    find_asking(checking);
+    bool needs_queries = is_projected(&scene->queries) && !length,
+         needs_keys = is_projected(&scene->keys) && !length;
+    bool needs_values = is_projected(&scene->values);
+    find_query_rows(checking);
     scene->width = check_embeddings(checking, "embeddings", &scene->embeddings, &scene->tokens,
-                                    asks || (!cross && (answers || told)));
+                                    needs_queries || (!cross && (needs_keys || needs_values)));
     scene->source_width = scene->width;
     if (cross)
         scene->source_width = check_embeddings(checking, "source_embeddings", &scene->source_embeddings,
-                                               &scene->source, answers || told);
+                                               &scene->source, needs_keys || needs_values);
     else if (given(checking, "source_embeddings.values") || given(checking, "source_embeddings.from"))
         object(checking,
                given(checking, "source_embeddings.from") ? "source_embeddings.from"

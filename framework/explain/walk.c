@@ -5,7 +5,26 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- noting ---- */
+struct walk *qkv_walk_new(struct qkv_arena *arena, struct qkv_error *error)
+{
+    struct walk *walk = qkv_arena_zeroed(arena, sizeof *walk);
+    if (walk) walk->graph = qkv_graph_new(QKV_FLOAT64);
+    if (!walk || !walk->graph) {
+        qkv_error_set(error, "out of memory for a walk through attention");
+        return NULL;
+    }
+    walk->arena = arena;
+    qkv_graph_set_gradients(walk->graph, false);
+    return walk;
+}
+
+void qkv_walk_free(struct walk *walk)
+{
+    qkv_graph_free(walk->graph);
+    walk->graph = NULL;
+}
+
+/* ---- adding steps ---- */
 
 void *qkv_walk_memory(struct walk *walk, int64_t count, size_t size)
 {
@@ -26,8 +45,15 @@ const char *qkv_walk_text(struct walk *walk, const char *format, ...)
     return copy ? copy : "";
 }
 
-struct qkv_step *qkv_walk_note(struct walk *walk, const char *name, const char *title, const char *formula,
-                               struct words rows, struct words columns)
+struct words qkv_walk_counted(struct walk *walk, int64_t count)
+{
+    const char **names = qkv_walk_memory(walk, count, sizeof *names);
+    for (int64_t i = 0; names && i < count; i++) names[i] = qkv_walk_text(walk, "%lld", (long long)i);
+    return (struct words){count, names};
+}
+
+struct qkv_step *qkv_walk_add_step(struct walk *walk, const char *name, const char *title,
+                                   const char *formula, struct words rows, struct words columns)
 {
     QKV_BUG(walk->count == WALK_MOST_STEPS, "a walk has more than %d steps", WALK_MOST_STEPS);
     struct qkv_step *step = &walk->step[walk->count];
@@ -44,24 +70,24 @@ struct qkv_step *qkv_walk_note(struct walk *walk, const char *name, const char *
     return step;
 }
 
-void qkv_walk_note_tensor(struct walk *walk, const char *name, const char *title, const char *formula,
-                          const struct qkv_tensor *tensor, int64_t heads, bool beside, struct words rows,
-                          struct words columns)
+void qkv_walk_add_tensor(struct walk *walk, const char *name, const char *title, const char *formula,
+                         const struct qkv_tensor *tensor, int64_t heads, bool beside, struct words rows,
+                         struct words columns)
 {
-    struct qkv_step *step = qkv_walk_note(walk, name, title, formula, rows, columns);
+    struct qkv_step *step = qkv_walk_add_step(walk, name, title, formula, rows, columns);
     step->heads = heads;
     walk->noted[walk->count - 1] = (struct noted){tensor, beside};
 }
 
 /* With heads, the columns of the matrix are those of head beside head. */
-void qkv_walk_note_matrix(struct walk *walk, const char *name, const char *title, const char *formula,
-                          struct qkv_matrix matrix, int64_t heads, struct words rows)
+void qkv_walk_add_matrix(struct walk *walk, const char *name, const char *title, const char *formula,
+                         struct qkv_matrix matrix, int64_t heads, struct words rows)
 {
     int64_t columns = matrix.columns / (heads ? heads : 1);
     double *values = qkv_walk_memory(walk, matrix.rows * matrix.columns, sizeof *values);
     struct words numbered = {columns, NULL};
     if (!rows.count) rows.count = matrix.rows;
-    struct qkv_step *step = qkv_walk_note(walk, name, title, formula, rows, numbered);
+    struct qkv_step *step = qkv_walk_add_step(walk, name, title, formula, rows, numbered);
     step->heads = heads;
     step->values = values;
     for (int64_t r = 0; values && r < matrix.rows; r++)

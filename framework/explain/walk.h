@@ -31,13 +31,16 @@ static inline struct words qkv_walk_numbered(int64_t count)
     return (struct words){count, NULL};
 }
 
+/* 0, 1, ...: names of positions; in the arena. */
+struct words qkv_walk_counted(struct walk *walk, int64_t count);
+
 struct projection {
     struct qkv_matrix weight, bias; /* no rows: none */
 };
 
 /* The matrices of an attention layer and the sentence that goes through it. */
 struct attention_parts {
-    struct words asking, answering;
+    struct words query_words, key_words;
     /* What is projected, [Nq, D] and [Nk, D], and what is not: queries, keys, values that are given, NULL to
      * make them of the inputs. */
     struct qkv_tensor *x, *memory, *query, *key, *value;
@@ -45,11 +48,11 @@ struct attention_parts {
     const char *x_step, *memory_step; /* where they were noted; NULL: nowhere */
     struct projection query_weight, key_weight, value_weight, output_weight;
     int64_t heads, key_width, value_width;
-    int64_t query_width;      /* 0: key_width */
-    int64_t key_value_heads;  /* heads of keys and values; 0: heads */
-    struct qkv_matrix turn;   /* sines and cosines that turn queries and keys by position; no rows: none */
-    bool causal, alibi;       /* as struct qkv_attention, for what is added by distance */
-    const int32_t *positions; /* [Nq]: of the words that ask; NULL: 0, 1, ... */
+    int64_t query_width;        /* 0: key_width */
+    int64_t key_value_heads;    /* heads of keys and values; 0: heads */
+    struct qkv_matrix rotation; /* [positions, K]: sines and cosines of rotary positions; no rows: none */
+    bool causal, alibi;         /* as struct qkv_attention, for what is added by distance */
+    const int32_t *positions;   /* [Nq]: of the words that ask; NULL: 0, 1, ... */
     struct qkv_matrix distance_bias; /* [buckets, H]; no rows: none */
     int64_t distance;
     enum qkv_score score;
@@ -65,15 +68,21 @@ struct attention_parts {
     const char *mask_note;
 };
 
+/* A walk without steps in the arena, with a graph. NULL with a sentence when memory is out. */
+struct walk *qkv_walk_new(struct qkv_arena *arena, struct qkv_error *error);
+
+/* Frees the graph; the steps stay in the arena. */
+void qkv_walk_free(struct walk *walk);
+
 /* Notes a step. Heads: see struct noted; `tensor` NULL: `values` are there. Formula and note live as long as
  * the arena. */
-struct qkv_step *qkv_walk_note(struct walk *walk, const char *name, const char *title, const char *formula,
-                               struct words rows, struct words columns);
-void qkv_walk_note_tensor(struct walk *walk, const char *name, const char *title, const char *formula,
-                          const struct qkv_tensor *tensor, int64_t heads, bool beside, struct words rows,
-                          struct words columns);
-void qkv_walk_note_matrix(struct walk *walk, const char *name, const char *title, const char *formula,
-                          struct qkv_matrix matrix, int64_t heads, struct words rows);
+struct qkv_step *qkv_walk_add_step(struct walk *walk, const char *name, const char *title,
+                                   const char *formula, struct words rows, struct words columns);
+void qkv_walk_add_tensor(struct walk *walk, const char *name, const char *title, const char *formula,
+                         const struct qkv_tensor *tensor, int64_t heads, bool beside, struct words rows,
+                         struct words columns);
+void qkv_walk_add_matrix(struct walk *walk, const char *name, const char *title, const char *formula,
+                         struct qkv_matrix matrix, int64_t heads, struct words rows);
 
 /* A text in the arena, "" where memory is out, which sticks. */
 const char *qkv_walk_text(struct walk *walk, const char *format, ...) QKV_PRINTF(2, 3);

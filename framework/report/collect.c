@@ -137,26 +137,25 @@ static const double *copy(struct qkv_arena *arena, const void *weights, enum qkv
     return numbers;
 }
 
-/* Maps of one kind of one sentence: counts them, or, where `maps` is given, makes them. -1 when memory is
- * out. */
+/* The maps of one kind of attention of one sentence: counts them and, unless maps is NULL, writes them to
+ * maps. -1 when memory is out. */
 static int64_t maps_of_kind(struct qkv_attention_collector *collector, enum qkv_attention_kind kind,
                             int64_t sentence, struct qkv_attention_map *maps)
 {
     int64_t count = 0;
-    for (int64_t i = 0; i < collector->trace.count; i++) {
-        const struct qkv_attention_node *node = &collector->trace.attention[i];
-        const void *weights;
-        int64_t rows, columns;
-        if (node->kind != kind) continue;
-        for (int head = 0; (weights = qkv_attention_weights_of(node->node, sentence, head, &rows, &columns));
-             head++, count++) {
-            if (!maps) continue;
-            maps[count] = (struct qkv_attention_map){
-                .kind = kind, .layer = (int)node->layer, .head = head + 1, .rows = rows, .columns = columns};
-            maps[count].weights =
-                copy(&collector->arena, weights, collector->model->parameters.dtype, rows * columns);
-            if (!maps[count].weights) return -1;
+    for (const struct qkv_part *part = collector->trace.first; part; part = part->next) {
+        if (part->role != QKV_PART_WEIGHTS || part->attention != kind) continue;
+        for (int head = 0; maps && head < part->heads; head++) {
+            struct qkv_attention_map *map = &maps[count + head];
+            *map = (struct qkv_attention_map){.kind = kind, .layer = (int)part->layer, .head = head + 1};
+            const void *weights =
+                qkv_attention_weights_of(part->node, sentence, head, &map->rows, &map->columns);
+            if (weights)
+                map->weights = copy(&collector->arena, weights, collector->model->parameters.dtype,
+                                    map->rows * map->columns);
+            if (!map->weights) return -1;
         }
+        count += part->heads;
     }
     return count;
 }

@@ -108,6 +108,13 @@ Test(recurrent, sentences_of_a_batch_do_not_see_each_other)
     }
 }
 
+/* The node that holds the attention weights of a forced pass; NULL: no attention. */
+static const struct qkv_tensor *cross_weights(const struct qkv_trace *trace)
+{
+    const struct qkv_part *part = qkv_trace_attention(trace, QKV_PART_WEIGHTS, QKV_ATTENTION_CROSS, 1);
+    return part ? part->node : NULL;
+}
+
 /* An encoder that reads from the end stores what it read where the word stands: another first word, which it
  * reads last, changes the weight of that word only, and those of the others stay in proportion. Read from the
  * begin, it changes all of them. */
@@ -118,7 +125,7 @@ static double proportion_moved_by_first_word(bool reverse)
     static const int64_t SOURCE[] = {5}, TARGET[] = {3};
     struct qkv_model *model = model_of(&variant, QKV_FLOAT64, 0);
     struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
-    struct qkv_trace *trace = calloc(1, sizeof *trace);
+    struct qkv_trace trace;
     struct qkv_batch batch = {0};
     qkv_graph_set_gradients(graph, false);
     qkv_graph_bind(graph, &model->parameters, NULL, false);
@@ -128,10 +135,10 @@ static double proportion_moved_by_first_word(bool reverse)
     for (int changed = 0; changed < 2; changed++) {
         qkv_graph_reset(graph);
         if (changed) batch.source[0] = batch.source[0] == 5 ? 6 : 5;
-        qkv_model_loss(model, graph, &view, 0, 1, trace);
+        qkv_model_loss(model, graph, &view, 0, 1, &trace);
         qkv_forward(graph);
         int64_t rows, columns;
-        const double *weights = qkv_attention_weights_of(trace->attention[0].node, 0, 0, &rows, &columns);
+        const double *weights = qkv_attention_weights_of(cross_weights(&trace), 0, 0, &rows, &columns);
         cr_assert_eq(columns, 6);
         for (int j = 0; j < 6; j++) proportion[changed][j] = weights[j] / weights[5];
     }
@@ -140,7 +147,6 @@ static double proportion_moved_by_first_word(bool reverse)
     qkv_batch_release(&batch);
     qkv_graph_free(graph);
     qkv_model_free(model);
-    free(trace);
     return moved;
 }
 
@@ -153,7 +159,7 @@ Test(recurrent, a_reversed_source_keeps_its_word_order)
 Test(recurrent, the_trace_holds_the_attention_of_each_sentence)
 {
     static const int64_t SOURCE[] = {3, 1, 6, 0}, TARGET[] = {4, 0, 2, 7};
-    struct qkv_trace *trace = calloc(1, sizeof *trace);
+    struct qkv_trace trace;
     for (int v = 0; v < VARIANT_COUNT; v++) {
         const char *name = VARIANTS[v].name;
         struct qkv_model *model = model_of(&VARIANTS[v], QKV_FLOAT64, 0);
@@ -163,13 +169,13 @@ Test(recurrent, the_trace_holds_the_attention_of_each_sentence)
         qkv_graph_bind(graph, &model->parameters, NULL, false);
         tiny_batch(&batch, model, 4, SOURCE, TARGET, 1);
         struct qkv_batch_view view = tiny_whole(&batch);
-        qkv_model_loss(model, graph, &view, 0, 1, trace);
+        qkv_model_loss(model, graph, &view, 0, 1, &trace);
         qkv_forward(graph);
-        cr_assert_eq(trace->count, VARIANTS[v].score != QKV_ATTENTION_SCORE_NONE, "%s: %lld", name,
-                     (long long)trace->count);
-        for (int64_t s = 0; trace->count && s < 4; s++) {
+        bool has_attention = VARIANTS[v].score != QKV_ATTENTION_SCORE_NONE;
+        cr_assert_eq(cross_weights(&trace) != NULL, has_attention, "%s", name);
+        for (int64_t s = 0; has_attention && s < 4; s++) {
             int64_t rows, columns;
-            const double *w = qkv_attention_weights_of(trace->attention[0].node, s, 0, &rows, &columns);
+            const double *w = qkv_attention_weights_of(cross_weights(&trace), s, 0, &rows, &columns);
             cr_assert_not_null(w, "%s", name);
             cr_assert_eq(rows, TARGET[s] + 1, "%s: %lld rows", name, (long long)rows);
             cr_assert_eq(columns, SOURCE[s] + 1, "%s: %lld columns", name, (long long)columns);
@@ -186,7 +192,6 @@ Test(recurrent, the_trace_holds_the_attention_of_each_sentence)
         qkv_graph_free(graph);
         qkv_model_free(model);
     }
-    free(trace);
 }
 
 /* The weights of a sentence do not depend on its place in the batch, though its rows are sorted by length on
@@ -194,7 +199,7 @@ Test(recurrent, the_trace_holds_the_attention_of_each_sentence)
 Test(recurrent, weights_belong_to_their_sentence)
 {
     static const int64_t SOURCE[] = {2, 5, 3}, TARGET[] = {1, 6, 3};
-    struct qkv_trace *trace = calloc(1, sizeof *trace);
+    struct qkv_trace trace;
     for (int v = 0; v < VARIANT_COUNT; v++) {
         if (VARIANTS[v].score == QKV_ATTENTION_SCORE_NONE) continue;
         struct qkv_model *model = model_of(&VARIANTS[v], QKV_FLOAT64, 0);
@@ -217,10 +222,9 @@ Test(recurrent, weights_belong_to_their_sentence)
             }
             qkv_graph_set_gradients(graph[k], false);
             qkv_graph_bind(graph[k], &model->parameters, NULL, false);
-            qkv_model_loss(model, graph[k], &view[k], 0, 1, trace);
+            qkv_model_loss(model, graph[k], &view[k], 0, 1, &trace);
             qkv_forward(graph[k]);
-            weights[k] =
-                qkv_attention_weights_of(trace->attention[0].node, k ? 0 : 2, 0, &rows[k], &columns[k]);
+            weights[k] = qkv_attention_weights_of(cross_weights(&trace), k ? 0 : 2, 0, &rows[k], &columns[k]);
         }
         cr_assert_eq(rows[0] * columns[0], rows[1] * columns[1]);
         for (int64_t i = 0; i < rows[0] * columns[0]; i++)
@@ -231,7 +235,6 @@ Test(recurrent, weights_belong_to_their_sentence)
         qkv_graph_free(graph[1]);
         qkv_model_free(model);
     }
-    free(trace);
 }
 
 /* ---- training steps ---- */

@@ -10,25 +10,80 @@
 
 struct qkv_model;
 struct qkv_decoding;
+struct qkv_dense;
+struct qkv_embedding;
+struct qkv_multi_head;
+struct qkv_positions;
+struct qkv_single_head_attention;
 
-/* ---- attention of a forced pass ---- */
+/* ---- the parts of a forced pass, by role ---- */
 
-/* One attention layer of a pass: qkv_attention_weights_of reads the weights of `node`. */
-struct qkv_attention_node {
-    enum qkv_attention_kind kind;
-    int64_t layer; /* from 1 */
-    struct qkv_tensor *node;
-    /* Recurrent networks: states that ask [Nt, H], what they look at [Ns, M], what came of both [Nt, H]. */
-    const struct qkv_tensor *states, *memory, *found;
+enum qkv_stack_id { QKV_STACK_ENCODER, QKV_STACK_DECODER };
+
+/* What a tensor of a pass is for. N rows: the tokens of the stack; Nq and Nk: the tokens that queries and keys
+ * belong to; H heads, G heads of keys and values. */
+enum qkv_part_role {
+    /* of a stack: layer 0 */
+    QKV_PART_EMBEDDING, /* rows of the embedding table, scaled: [N, D] */
+    QKV_PART_POSITIONS, /* embeddings plus position encoding: [N, D]; only where one is added */
+
+    /* of a layer of a stack */
+    QKV_PART_NORM,   /* a hidden state after layer norm or RMS norm: [N, D]; several in a layer */
+    QKV_PART_HIDDEN, /* the hidden state that leaves the layer: [N, D] */
+
+    /* of an attention layer */
+    QKV_PART_INPUT,   /* what queries are made from: [Nq, D]; recurrent: hidden states of the decoder */
+    QKV_PART_MEMORY,  /* what keys and values are made from: [Nk, D]; self-attention: INPUT again */
+    QKV_PART_QUERY,   /* [Nq, H K]; rotary: after the rotation */
+    QKV_PART_KEY,     /* [Nk, G K]; rotary: after the rotation */
+    QKV_PART_VALUE,   /* [Nk, G V] */
+    QKV_PART_WEIGHTS, /* the node whose weights qkv_attention_weights_of reads */
+    QKV_PART_CONTEXT, /* weights times values: [Nq, H V] */
+    QKV_PART_OUTPUT,  /* [Nq, D]: context times W_O; recurrent: the attentional vector (Luong et al. 2015) */
 };
 
-/* One an encoder layer and two a decoder layer, of 1000 each: what a config may ask for. */
-enum { QKV_MOST_ATTENTIONS = 3000 };
+/* One tensor of a pass with its role. Lives as long as the tensors of the graph. */
+struct qkv_part {
+    enum qkv_part_role role;
+    enum qkv_stack_id stack;
+    enum qkv_attention_kind attention; /* of roles INPUT to OUTPUT */
+    int64_t layer;                     /* from 1; 0: before the first layer */
+    int64_t heads;                     /* of roles INPUT to OUTPUT: heads of the queries */
+    struct qkv_tensor *node;
+    const struct qkv_part *next; /* in the order in which the pass computes them */
+};
 
-/* Collects the attention layers of a pass, in order; caller's storage. */
+/* The parts of a pass; caller's storage, filled by qkv_model_loss. The parts are in the memory of the graph:
+ * qkv_graph_reset and qkv_graph_free end them. */
 struct qkv_trace {
-    int64_t count;
-    struct qkv_attention_node attention[QKV_MOST_ATTENTIONS];
+    const struct qkv_part *first;
+    struct qkv_part *last;
+};
+
+/* The part with this role, for a role of an attention layer (`layer` from 1) or of a stack (layer 0). NULL
+ * when the pass has none. */
+QKV_API const struct qkv_part *qkv_trace_attention(const struct qkv_trace *trace, enum qkv_part_role role,
+                                                   enum qkv_attention_kind attention, int64_t layer);
+QKV_API const struct qkv_part *qkv_trace_stack(const struct qkv_trace *trace, enum qkv_part_role role,
+                                               enum qkv_stack_id stack);
+
+/* Whether the pass holds `node` in this role. */
+QKV_API bool qkv_trace_has(const struct qkv_trace *trace, enum qkv_part_role role,
+                           const struct qkv_tensor *node);
+
+/* ---- the layers of a network, by role ---- */
+
+/* The layers that make up one attention layer of a network. They belong to the model. */
+struct qkv_attention_layers {
+    const struct qkv_multi_head *multi_head;             /* transformer; else NULL */
+    const struct qkv_single_head_attention *single_head; /* recurrent; else NULL */
+    const struct qkv_dense *attentional;                 /* recurrent: [state; context] -> output */
+};
+
+/* The layers at the bottom of a stack. They belong to the model. */
+struct qkv_input_layers {
+    const struct qkv_embedding *embedding;
+    const struct qkv_positions *positions; /* NULL: recurrent */
 };
 
 /* ---- the interface of a network; models/<network>.c has one ---- */
@@ -55,6 +110,13 @@ struct qkv_network_interface {
     struct qkv_tensor *(*hidden)(const struct qkv_model *model, struct qkv_graph *graph,
                                  const struct qkv_batch_view *batch, struct qkv_trace *trace);
 
+    /* The layers of an attention layer (from 1); all NULL when the network has no such attention layer. */
+    struct qkv_attention_layers (*attention)(const struct qkv_model *model, enum qkv_attention_kind kind,
+                                             int64_t layer);
+
+    /* The layers that turn the tokens of a stack into vectors. */
+    struct qkv_input_layers (*inputs)(const struct qkv_model *model, enum qkv_stack_id stack);
+
     const struct qkv_decoding_interface *decoding;
 };
 
@@ -75,6 +137,12 @@ QKV_API void qkv_model_free(struct qkv_model *model);
 
 /* The longest sentence, in tokens with </s>, that positions exist for on both sides. */
 QKV_API int64_t qkv_model_longest(const struct qkv_model *model);
+
+/* The layers of an attention layer (from 1), all NULL when the model has no such attention layer; and the layers
+ * that turn the tokens of a stack into vectors. */
+QKV_API struct qkv_attention_layers qkv_model_attention(const struct qkv_model *model,
+                                                        enum qkv_attention_kind kind, int64_t layer);
+QKV_API struct qkv_input_layers qkv_model_inputs(const struct qkv_model *model, enum qkv_stack_id stack);
 
 /* Records the loss of a batch: factor * sum over its target tokens of the smoothed cross entropy (nats). The
  * graph must be bound to model->parameters. trace may be NULL. */

@@ -97,8 +97,8 @@ struct qkv_scene {
     } sum;
 
     /* Worked out while reading. */
-    int64_t asking_count;
-    const int32_t *asking;                 /* rows of the tokens that ask: those to follow, or all */
+    int64_t query_count;
+    const int32_t *query_rows;             /* rows of the tokens that ask: those to follow, or all */
     int64_t width, source_width;           /* D of both sides; 0: only a run can tell */
     const struct qkv_scene_places *places; /* where the keys stand in the file */
 };

@@ -13,7 +13,7 @@ struct setting {
     struct walk *walk;
     struct drawing drawing;
     struct learned learned; /* opened only where something is learned */
-    struct words tokens, source, asking;
+    struct words tokens, source, query_words;
     struct qkv_matrix embeddings, source_embeddings; /* no rows: none */
     struct attention_parts parts;
     struct qkv_error *error;
@@ -105,21 +105,14 @@ static struct qkv_tensor *make_direct(struct setting *s, const struct qkv_vector
 
 /* ---- the front: words to inputs ---- */
 
-static void note_tokens(struct setting *s, const char *name, const char *title, struct words words)
+static void add_tokens(struct setting *s, const char *name, const char *title, struct words words)
 {
     static const char *const ROW[] = {"word"};
     double *numbers = qkv_walk_memory(s->walk, words.count, sizeof *numbers);
     for (int64_t i = 0; numbers && i < words.count; i++) numbers[i] = (double)(i + 1);
-    struct qkv_step *step = qkv_walk_note(s->walk, name, title, "", (struct words){1, ROW}, words);
+    struct qkv_step *step = qkv_walk_add_step(s->walk, name, title, "", (struct words){1, ROW}, words);
     step->values = numbers;
     step->content = QKV_STEP_TOKENS;
-}
-
-static struct words positions_named(struct walk *walk, int64_t count)
-{
-    const char **names = qkv_walk_memory(walk, count, sizeof *names);
-    for (int64_t i = 0; names && i < count; i++) names[i] = qkv_walk_text(walk, "%lld", (long long)i);
-    return (struct words){count, names};
 }
 
 /* Sinusoids for `rows` positions. */
@@ -145,16 +138,16 @@ static struct qkv_tensor *make_inputs(struct setting *s, struct qkv_matrix embed
     if (!table.rows) return NULL;
     if (!source || embeddings.columns != s->embeddings.columns) {
         const char *formula = "P[p, 2i] = sin(p / base^(2i/D)), P[p, 2i+1] = cos of the same";
-        qkv_walk_note_matrix(walk, source ? "source_positions" : "positions", "position encoding", formula,
-                             table, 0, positions_named(walk, table.rows));
+        qkv_walk_add_matrix(walk, source ? "source_positions" : "positions", "position encoding", formula,
+                            table, 0, qkv_walk_counted(walk, table.rows));
         if (embeddings.columns % 2)
             walk->step[walk->count - 1].note =
                 "The width is odd: the last column has no partner and stays 0.";
     }
     x = qkv_add_positions(walk->graph, x, qkv_walk_constant(walk, table), (struct qkv_segments){0}, 0);
-    qkv_walk_note_tensor(walk, source ? "source_inputs" : "inputs", source ? "source inputs" : "inputs",
-                         qkv_walk_text(walk, "%s = %s + P", letter, source ? "E_source" : "E"), x, 0, false,
-                         words, (struct words){embeddings.columns, NULL});
+    qkv_walk_add_tensor(walk, source ? "source_inputs" : "inputs", source ? "source inputs" : "inputs",
+                        qkv_walk_text(walk, "%s = %s + P", letter, source ? "E_source" : "E"), x, 0, false,
+                        words, (struct words){embeddings.columns, NULL});
     return x;
 }
 
@@ -166,25 +159,25 @@ static const char *origin_of(const struct qkv_vectors_config *config)
                                                  : "given";
 }
 
-static void note_embeddings(struct setting *s, bool source)
+static void add_embeddings(struct setting *s, bool source)
 {
     const struct qkv_vectors_config *config = source ? &s->scene->source_embeddings : &s->scene->embeddings;
     struct qkv_matrix matrix = source ? s->source_embeddings : s->embeddings;
     bool plain = s->scene->positions.type == QKV_POSITION_NONE;
     const char *letter = source ? plain ? "M" : "E_source" : plain ? "X" : "E";
     if (!matrix.rows) return;
-    qkv_walk_note_matrix(s->walk, source ? "source_embeddings" : "embeddings",
-                         source ? "source embeddings" : "embeddings",
-                         qkv_walk_text(s->walk, "%s, %s", letter, origin_of(config)), matrix, 0,
-                         source ? s->source : s->tokens);
+    qkv_walk_add_matrix(s->walk, source ? "source_embeddings" : "embeddings",
+                        source ? "source embeddings" : "embeddings",
+                        qkv_walk_text(s->walk, "%s, %s", letter, origin_of(config)), matrix, 0,
+                        source ? s->source : s->tokens);
 }
 
 /* Only the words to follow ask. */
-static struct qkv_tensor *take_asking(struct setting *s, struct qkv_tensor *x)
+static struct qkv_tensor *followed_rows(struct setting *s, struct qkv_tensor *x)
 {
     const struct qkv_scene *scene = s->scene;
     if (!x || !scene->follow.count) return x;
-    return qkv_gather_rows(s->walk->graph, x, scene->asking, scene->asking_count);
+    return qkv_gather_rows(s->walk->graph, x, scene->query_rows, scene->query_count);
 }
 
 /* ---- the weights ---- */
@@ -231,10 +224,10 @@ static void make_score_weights(struct setting *s)
         parts->additive_vector = drawn(s, kind, scene->weights.below, heads, hidden);
     }
     if (parts->score != QKV_SCORE_LENGTH) return;
-    double *lengths = qkv_walk_memory(s->walk, s->asking.count * s->source.count, sizeof *lengths);
-    for (int64_t i = 0; lengths && i < s->asking.count * s->source.count; i++)
+    double *lengths = qkv_walk_memory(s->walk, s->query_words.count * s->source.count, sizeof *lengths);
+    for (int64_t i = 0; lengths && i < s->query_words.count * s->source.count; i++)
         lengths[i] = log((double)strlen(s->source.text[i % s->source.count]));
-    parts->lengths = (struct qkv_matrix){s->asking.count, s->source.count, lengths};
+    parts->lengths = (struct qkv_matrix){s->query_words.count, s->source.count, lengths};
 }
 
 static void make_weights(struct setting *s)
@@ -247,7 +240,7 @@ static void make_weights(struct setting *s)
     parts->key_width = key;
     parts->value_width = value;
     if (scene->queries.from != QKV_VECTORS_PROJECTED)
-        parts->query = take_asking(s, make_direct(s, &scene->queries, s->tokens.count));
+        parts->query = followed_rows(s, make_direct(s, &scene->queries, s->tokens.count));
     else if (compares)
         parts->query_weight = projection_of(s, scene->weights.query, scene->width, key);
     if (scene->keys.from != QKV_VECTORS_PROJECTED)
@@ -295,13 +288,13 @@ static bool sees(const struct qkv_scene *scene, int64_t i, int64_t j)
 static void make_mask(struct setting *s)
 {
     const struct qkv_scene *scene = s->scene;
-    int64_t keys = s->source.count, queries = s->asking.count;
+    int64_t keys = s->source.count, queries = s->query_words.count;
     bool added = scene->mask.type == QKV_MASK_ADDED, hides = false;
     double *visible = qkv_walk_memory(s->walk, queries * keys, sizeof *visible),
            *addends = qkv_walk_memory(s->walk, queries * keys, sizeof *addends);
     if (!visible || !addends) return;
     for (int64_t i = 0; i < queries * keys; i++) {
-        int64_t row = scene->asking[i / keys];
+        int64_t row = scene->query_rows[i / keys];
         visible[i] = sees(scene, row, i % keys);
         hides = hides || !(visible[i] > 0);
         if (added) addends[i] = visible[i] > 0 ? scene->mask.values.value[row * keys + i % keys] : -HUGE_VAL;
@@ -320,12 +313,12 @@ static void make_mask(struct setting *s)
 /* ---- the sum ---- */
 
 /* The first components of sum_j a_j v_j, where a word that stands there twice may count once. */
-static void note_sum(struct setting *s, struct attention_result result)
+static void add_sum(struct setting *s, struct attention_result result)
 {
     const struct qkv_scene *scene = s->scene;
     static const char *const COLUMN[] = {"sum"};
     struct qkv_graph *graph = s->walk->graph;
-    int64_t keys = s->source.count, queries = s->asking.count, count = queries * keys * s->parts.heads;
+    int64_t keys = s->source.count, queries = s->query_words.count, count = queries * keys * s->parts.heads;
     if (!scene->sum.components) return;
     double *counts = qkv_walk_memory(s->walk, count, sizeof *counts);
     struct qkv_tensor *counting = qkv_constant(graph, QKV_SHAPE(count));
@@ -336,12 +329,12 @@ static void note_sum(struct setting *s, struct attention_result result)
     struct qkv_tensor *mixed = qkv_attention_mix(graph, qkv_multiply(graph, result.weights, counting),
                                                  result.value, result.layout); /* [Nq, H V] */
     struct qkv_tensor *sum = qkv_sum(graph, qkv_slice(graph, mixed, 1, 0, scene->sum.components), 1);
-    qkv_walk_note_tensor(s->walk, "sum", "sum",
-                         qkv_walk_text(s->walk, "first %lld of %lld components%s",
-                                       (long long)scene->sum.components,
-                                       (long long)(s->parts.heads * s->parts.value_width),
-                                       scene->sum.distinct ? ", each distinct word once" : ""),
-                         sum, 0, false, s->asking, (struct words){1, COLUMN});
+    qkv_walk_add_tensor(s->walk, "sum", "sum",
+                        qkv_walk_text(s->walk, "first %lld of %lld components%s",
+                                      (long long)scene->sum.components,
+                                      (long long)(s->parts.heads * s->parts.value_width),
+                                      scene->sum.distinct ? ", each distinct word once" : ""),
+                        sum, 0, false, s->query_words, (struct words){1, COLUMN});
 }
 
 /* ---- all of it ---- */
@@ -350,15 +343,15 @@ static enum qkv_status walk_scene(struct setting *s)
 {
     const struct qkv_scene *scene = s->scene;
     bool cross = scene->source.count;
-    note_tokens(s, "tokens", "tokens", s->tokens);
-    if (cross) note_tokens(s, "source_tokens", "source tokens", s->source);
+    add_tokens(s, "tokens", "tokens", s->tokens);
+    if (cross) add_tokens(s, "source_tokens", "source tokens", s->source);
     if (cross)
         s->source_embeddings =
             make_embeddings(s, &scene->source_embeddings, &s->source, scene->source_width, true);
     s->embeddings = make_embeddings(s, &scene->embeddings, &s->tokens, scene->width, false);
     if (s->learned.failed) return QKV_INVALID;
-    note_embeddings(s, false);
-    if (cross) note_embeddings(s, true);
+    add_embeddings(s, false);
+    if (cross) add_embeddings(s, true);
     struct qkv_tensor *x = make_inputs(s, s->embeddings, s->tokens, false), *memory = x;
     if (cross) memory = make_inputs(s, s->source_embeddings, s->source, true);
     make_mask(s);
@@ -368,28 +361,28 @@ static enum qkv_status walk_scene(struct setting *s)
     } else {
         make_weights(s);
     }
-    s->parts.asking = s->asking;
-    s->parts.answering = s->source;
-    s->parts.x = take_asking(s, x);
+    s->parts.query_words = s->query_words;
+    s->parts.key_words = s->source;
+    s->parts.x = followed_rows(s, x);
     s->parts.memory = memory;
     s->parts.x_name = "X";
     s->parts.memory_name = cross ? "M" : "X";
-    note_sum(s, qkv_walk_attention(s->walk, &s->parts));
+    add_sum(s, qkv_walk_attention(s->walk, &s->parts));
     return QKV_OK;
 }
 
-static struct words words_to_follow(const struct qkv_scene *scene, struct walk *walk)
+static struct words followed_words(const struct qkv_scene *scene, struct walk *walk)
 {
-    const char **names = qkv_walk_memory(walk, scene->asking_count, sizeof *names);
-    for (int64_t i = 0; names && i < scene->asking_count; i++)
-        names[i] = scene->tokens.text[scene->asking[i]];
-    return (struct words){scene->asking_count, names};
+    const char **names = qkv_walk_memory(walk, scene->query_count, sizeof *names);
+    for (int64_t i = 0; names && i < scene->query_count; i++)
+        names[i] = scene->tokens.text[scene->query_rows[i]];
+    return (struct words){scene->query_count, names};
 }
 
 enum qkv_status qkv_explain_scene(const struct qkv_scene *scene, struct qkv_arena *arena,
                                   struct qkv_explanation *explanation, struct qkv_error *error)
 {
-    struct walk *walk = qkv_arena_zeroed(arena, sizeof *walk);
+    struct walk *walk = qkv_walk_new(arena, error);
     const struct qkv_texts *source = scene->source.count ? &scene->source : &scene->tokens;
     struct setting s = {
         .scene = scene,
@@ -399,11 +392,8 @@ enum qkv_status qkv_explain_scene(const struct qkv_scene *scene, struct qkv_aren
         .source = {source->count, source->text},
         .error = error,
     };
-    if (walk) walk->arena = arena;
-    if (walk) walk->graph = qkv_graph_new(QKV_FLOAT64);
-    if (!walk || !walk->graph) return qkv_error_set(error, "out of memory for a walk through attention");
-    qkv_graph_set_gradients(walk->graph, false);
-    s.asking = words_to_follow(scene, walk);
+    if (!walk) return QKV_INVALID;
+    s.query_words = followed_words(scene, walk);
     *explanation = (struct qkv_explanation){
         .title = scene->name,
         .about = scene->about,
@@ -416,7 +406,6 @@ enum qkv_status qkv_explain_scene(const struct qkv_scene *scene, struct qkv_aren
     explanation->heads = explanation->of = s.parts.heads;
     if (s.learned.run.model) explanation->model = qkv_arena_string(arena, s.learned.run.config.name);
     qkv_learned_close(&s.learned);
-    qkv_graph_free(walk->graph);
-    walk->graph = NULL;
+    qkv_walk_free(walk);
     return status;
 }

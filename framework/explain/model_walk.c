@@ -1,0 +1,83 @@
+/* What the walks through transformers and recurrent networks share: parts of the forced pass, and the steps
+ * from tokens to the input of the first layer. */
+#include "explain/model_walk.h"
+
+#include "explain/learned.h"
+
+#include "qkv/vocabulary.h"
+
+#include <string.h>
+
+enum qkv_status qkv_model_walk_no_memory(struct qkv_error *error)
+{
+    return qkv_error_set(error, "out of memory for a walk through attention");
+}
+
+/* The value of a tensor [rows, columns] of the pass. */
+static struct qkv_tensor *copy(struct model_walk *m, const struct qkv_tensor *tensor)
+{
+    double *values = qkv_walk_memory(m->walk, qkv_tensor_count(tensor), sizeof *values);
+    struct qkv_shape shape = qkv_tensor_shape(tensor);
+    if (!values) return NULL;
+    qkv_tensor_read(tensor, values);
+    return qkv_walk_constant(m->walk, (struct qkv_matrix){shape.size[0], shape.size[1], values});
+}
+
+struct qkv_tensor *qkv_model_walk_part(struct model_walk *m, enum qkv_part_role role)
+{
+    const struct qkv_part *part = qkv_trace_attention(m->trace, role, m->kind, m->layer);
+    return part ? copy(m, part->node) : NULL;
+}
+
+struct qkv_tensor *qkv_model_walk_followed(struct model_walk *m, struct qkv_tensor *x)
+{
+    return m->followed_rows ? qkv_gather_rows(m->walk->graph, x, m->followed_rows, m->query_words.count) : x;
+}
+
+/* The encoder reads the source and then </s>, the decoder <s> and then the target. */
+static int32_t token_id(const struct model_walk *m, enum qkv_stack_id stack, int64_t i)
+{
+    if (stack == QKV_STACK_ENCODER) return i < m->pair->source.length ? m->pair->source.ids[i] : QKV_END;
+    return i ? m->pair->target.ids[i - 1] : QKV_BEGIN;
+}
+
+static void add_token_ids(struct model_walk *m, enum qkv_stack_id stack, bool source, struct words words)
+{
+    static const char *const ROW[] = {"number"};
+    double *ids = qkv_walk_memory(m->walk, words.count, sizeof *ids);
+    for (int64_t i = 0; ids && i < words.count; i++) ids[i] = token_id(m, stack, i);
+    struct qkv_step *step =
+        qkv_walk_add_step(m->walk, source ? "source_tokens" : "tokens", source ? "source tokens" : "tokens",
+                          "in the vocabulary", (struct words){1, ROW}, words);
+    step->values = ids;
+    step->content = QKV_STEP_TOKENS;
+}
+
+void qkv_model_walk_inputs(struct model_walk *m, enum qkv_stack_id stack, bool source, struct words words)
+{
+    struct walk *walk = m->walk;
+    const struct qkv_input_layers layers = qkv_model_inputs(m->model, stack);
+    const struct qkv_part *embedded = qkv_trace_stack(m->trace, QKV_PART_EMBEDDING, stack),
+                          *inputs = qkv_trace_stack(m->trace, QKV_PART_POSITIONS, stack);
+    struct words columns = {qkv_tensor_shape(embedded->node).size[1], NULL};
+    const char *letter = source ? "E_source" : "E";
+    add_token_ids(m, stack, source, words);
+    qkv_walk_add_tensor(
+        walk, source ? "source_embeddings" : "embeddings", source ? "source embeddings" : "embeddings",
+        layers.embedding->factor > 1 ? qkv_walk_text(walk, "%s = row of the learned table times √%lld",
+                                                     letter, (long long)columns.count)
+                                     : qkv_walk_text(walk, "%s = row of the learned table", letter),
+        copy(m, embedded->node), 0, false, words, columns);
+    if (!inputs) return;
+    bool learned = layers.positions->table;
+    struct qkv_matrix table = qkv_position_table(m->model, layers.positions, walk);
+    if (table.rows > words.count) table.rows = words.count;
+    if (!source)
+        qkv_walk_add_matrix(walk, "positions", "position encoding",
+                            learned ? "P, learned"
+                                    : "P[p, 2i] = sin(p / base^(2i/D)), P[p, 2i+1] = cos of the same",
+                            table, 0, qkv_walk_counted(walk, table.rows));
+    qkv_walk_add_tensor(walk, source ? "source_inputs" : "inputs", source ? "source inputs" : "inputs",
+                        qkv_walk_text(walk, "%s + P", letter), copy(m, inputs->node), 0, false, words,
+                        columns);
+}

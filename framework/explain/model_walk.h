@@ -1,0 +1,44 @@
+/* Private to explain: the walk through one attention layer of a model. What the layer reads is taken from a
+ * forced pass; what it computes is computed again step by step. */
+#ifndef QKV_EXPLAIN_MODEL_WALK_H
+#define QKV_EXPLAIN_MODEL_WALK_H
+
+#include "explain/walk.h"
+
+#include "qkv/attention_collect.h"
+#include "qkv/layers.h"
+
+struct model_walk {
+    const struct qkv_model *model;
+    enum qkv_attention_kind kind;
+    int layer; /* from 1 */
+    struct qkv_attention_layers layers;
+    const struct qkv_trace *trace; /* of the forced pass */
+    const struct qkv_attention_pair *pair;
+    struct walk *walk;
+    struct words query_words;     /* that name the rows of the weights */
+    struct words key_words;       /* that name the columns */
+    struct words input_words;     /* what the side of the queries reads: shifted by one for cross-attention */
+    const int32_t *followed_rows; /* [query_words.count]; NULL: all rows */
+    int64_t heads;                /* set by the walk through the layer */
+    struct qkv_error *error;
+};
+
+enum qkv_status qkv_model_walk_no_memory(struct qkv_error *error);
+
+/* A part of this attention layer in the forced pass, as a constant of the walk's graph; NULL when memory is
+ * out or the layer has no such part. */
+struct qkv_tensor *qkv_model_walk_part(struct model_walk *m, enum qkv_part_role role);
+
+/* The followed rows of x; x itself when all rows are shown. */
+struct qkv_tensor *qkv_model_walk_followed(struct model_walk *m, struct qkv_tensor *x);
+
+/* Adds the steps before the first layer of a stack: tokens, embeddings, positions, inputs. `source`: names them
+ * source_tokens and so on. */
+void qkv_model_walk_inputs(struct model_walk *m, enum qkv_stack_id stack, bool source, struct words words);
+
+/* explain/transformer_walk.c, explain/recurrent_walk.c */
+enum qkv_status qkv_model_walk_transformer(struct model_walk *m);
+enum qkv_status qkv_model_walk_recurrent(struct model_walk *m);
+
+#endif
