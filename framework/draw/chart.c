@@ -1,7 +1,8 @@
 /* Line charts, one or a sheet of them, drawn on the canvases of the heat maps. */
 #include "qkv/chart.h"
 
-#include "draw/figure.h"
+#include "draw/canvas.h"
+#include "draw/text.h"
 #include "qkv/file.h"
 
 #include <math.h>
@@ -99,15 +100,10 @@ static void draw_text(const struct frame *frame, double x, double y, const char 
     frame->canvas->text(frame->canvas, x, y, text, &style);
 }
 
-/* A number of a tick, whole or with as many digits as its step has, in every locale. */
+/* The number beside a tick, with as many decimals as the distance of the ticks needs. */
 static const char *tick_text(char text[32], double value, double tick)
 {
-    int digits = tick < 0.999 ? (int)ceil(-log10(tick) - 1e-9) : 0;
-    long long unit = llround(pow(10, digits)), scaled = llround(value * (double)unit);
-    if (digits)
-        snprintf(text, 32, "%lld.%0*lld", scaled / unit, digits, scaled % unit);
-    else
-        snprintf(text, 32, "%lld", scaled);
+    qkv_text_fixed(text, value, tick < 0.999 ? (int)ceil(-log10(tick) - 1e-9) : 0);
     return text;
 }
 
@@ -141,7 +137,7 @@ static void draw_vertical_mark(const struct frame *frame)
     const double points[] = {x, frame->top, x, frame->top + frame->plot.height};
     const struct path_style style = {.color = soft_ink, .width = 1, .dash = 2};
     frame->canvas->path(frame->canvas, points, 2, &style);
-    bool room = qkv_figure_text_width(chart->mark_name, FONT) < frame->left + frame->plot.width - x;
+    bool room = qkv_text_width(chart->mark_name, FONT) < frame->left + frame->plot.width - x;
     draw_text(frame, x + (room ? 6 : -6), frame->top - 10, chart->mark_name, room ? ANCHOR_START : ANCHOR_END,
               0, soft_ink);
 }
@@ -201,7 +197,7 @@ static double draw_sample(const struct frame *frame, int64_t i, double left, dou
     frame->canvas->path(frame->canvas, points, 2, &style);
     if (!line->plain) draw_mark(frame, i, left + SAMPLE / 2, y);
     draw_text(frame, left + SAMPLE + 8, y, line->name, ANCHOR_START, 0, ink);
-    return SAMPLE + 8 + qkv_figure_text_width(line->name, FONT);
+    return SAMPLE + 8 + qkv_text_width(line->name, FONT);
 }
 
 static double room_above(const struct qkv_chart *chart)
@@ -244,7 +240,7 @@ static bool draw_chart(const struct qkv_chart *chart, struct canvas *canvas)
     struct frame frame = {.chart = chart, .canvas = canvas, .plot = ALONE};
     double names = 0, lines = PITCH * (double)chart->line_count, above = MARGIN + room_above(chart);
     for (int64_t i = 0; i < chart->line_count; i++)
-        names = fmax(names, qkv_figure_text_width(chart->lines[i].name, FONT));
+        names = fmax(names, qkv_text_width(chart->lines[i].name, FONT));
     double legend = MARGIN + panel_width(&ALONE) + LEGEND_GAP;
     double height = fmax(MARGIN + panel_height(chart, &ALONE), above + lines) + MARGIN;
     if (!canvas->begin(canvas, ceil(legend + SAMPLE + 8 + names + MARGIN), ceil(height))) return false;
@@ -290,9 +286,11 @@ static enum qkv_status render(const struct sheet *sheet, const char *path, struc
                               struct qkv_error *error)
 {
     const char *dot = strrchr(path, '.');
-    if (dot && !strcmp(dot, ".svg")) return qkv_svg_draw(draw_sheet, sheet, out);
     if (dot && !strcmp(dot, ".png")) return qkv_png_draw(draw_sheet, sheet, PNG_SCALE, out, error);
-    return qkv_error_set(error, "%s: a chart is written as .svg or .png", path);
+    if (!dot || strcmp(dot, ".svg") != 0)
+        return qkv_error_set(error, "%s: a chart is written as .svg or .png", path);
+    qkv_svg_draw(draw_sheet, sheet, out);
+    return QKV_OK;
 }
 
 enum qkv_status qkv_charts_write(const struct qkv_chart *charts, int64_t count, int64_t columns,

@@ -1,6 +1,6 @@
 /* PNG through Cairo. Text is laid out by Pango, since Cairo's own text functions use one font and no shaping:
  * with them Chinese is boxes and Arabic is letters that do not join. */
-#include "draw/figure.h"
+#include "draw/canvas.h"
 
 #include <math.h>
 #include <pango/pangocairo.h>
@@ -107,11 +107,11 @@ static cairo_status_t append(void *out, const unsigned char *data, unsigned int 
     return CAIRO_STATUS_SUCCESS;
 }
 
-enum qkv_status qkv_png_draw(figure_function *draw, const void *what, double scale, struct bytes *out,
+enum qkv_status qkv_png_draw(draw_function *draw, const void *picture, double scale, struct bytes *out,
                              struct qkv_error *error)
 {
     struct png png = {.canvas = {begin, rectangle, path, text}, .scale = scale};
-    bool drawn = draw(what, &png.canvas);
+    bool drawn = draw(picture, &png.canvas);
     if (drawn && cairo_surface_write_to_png_stream(png.surface, append, out) != CAIRO_STATUS_SUCCESS)
         out->failed = true;
     if (png.cairo) {

@@ -1,7 +1,7 @@
 /* SVG, written by hand rather than by Cairo, which turns text into outlines: here tokens stay text, which can
  * be searched and copied and is drawn in the viewer's fonts for any script, and each cell tells its weight
  * under the pointer. */
-#include "draw/figure.h"
+#include "draw/canvas.h"
 
 #include <string.h>
 
@@ -98,10 +98,9 @@ static void path(struct canvas *canvas, const double *points, int64_t count, con
     qkv_bytes_text(out, "\"/>\n");
 }
 
-enum qkv_status qkv_svg_draw(figure_function *draw, const void *what, struct bytes *out)
+void qkv_svg_draw(draw_function *draw, const void *picture, struct bytes *out)
 {
     struct svg svg = {.canvas = {begin, rectangle, path, text}, .out = out};
-    if (!draw(what, &svg.canvas)) out->failed = true;
+    if (!draw(picture, &svg.canvas)) out->failed = true;
     qkv_bytes_text(out, "</svg>\n");
-    return QKV_OK;
 }

@@ -1,16 +1,108 @@
-/* Attention maps as heat maps: vector graphics and pixels. */
-#include "draw/figure.h"
+/* Attention maps as a figure of heat maps: vector graphics and pixels. */
+#include "draw/heatmap.h"
 #include "report/writer.h"
+
+static struct heatmap_axis axis(const char *wanted, const char *name, const char *const *tokens,
+                                int64_t count)
+{
+    return (struct heatmap_axis){wanted ? wanted : name, tokens, count};
+}
+
+/* One group of panels per kind of attention. */
+static struct heatmap_group group_of(const struct qkv_attention_report *report,
+                                     const struct qkv_attention_map *map)
+{
+    bool cross = map->kind == QKV_ATTENTION_CROSS;
+    return (struct heatmap_group){
+        .rows = axis(report->row_axis, cross ? "target (output)" : "query",
+                     qkv_attention_row_tokens(report, map->kind), map->rows),
+        .columns = axis(report->column_axis, cross ? "source" : "key",
+                        qkv_attention_column_tokens(report, map->kind), map->columns),
+    };
+}
+
+/* Puts the heads of each layer into a line; all layers into one line if each layer has only one map. */
+static bool make_panels(const struct maps_job *job, bool mixed, struct heatmap *heatmap)
+{
+    const struct qkv_attention_report *report = job->report;
+    size_t count = (size_t)report->map_count;
+    struct heatmap_panel *panels = qkv_arena_zeroed(job->arena, count * sizeof *panels);
+    struct heatmap_group *groups = qkv_arena_zeroed(job->arena, QKV_ATTENTION_KINDS * sizeof *groups);
+    int group_of_kind[QKV_ATTENTION_KINDS] = {0}; /* index + 1; 0: none yet */
+    bool line_per_layer = false;
+    if (!panels || !groups) return false;
+    for (int64_t i = 1; i < report->map_count; i++) {
+        const struct qkv_attention_map *map = &report->maps[i], *before = map - 1;
+        line_per_layer = line_per_layer || (map->kind == before->kind && map->layer == before->layer);
+    }
+    for (int64_t i = 0; i < report->map_count; i++) {
+        const struct qkv_attention_map *map = &report->maps[i];
+        if (!group_of_kind[map->kind]) {
+            groups[heatmap->group_count++] = group_of(report, map);
+            group_of_kind[map->kind] = heatmap->group_count;
+        }
+        panels[i] = (struct heatmap_panel){
+            .title = qkv_report_map_title(job->arena, map, mixed),
+            .values = map->weights,
+            .group = group_of_kind[map->kind] - 1,
+            .line = line_per_layer ? map->layer : 0,
+        };
+        if (!panels[i].title) return false;
+    }
+    heatmap->panels = panels;
+    heatmap->panel_count = report->map_count;
+    heatmap->groups = groups;
+    return true;
+}
+
+/* The name of what is shown, unless the panels name it, and the model. */
+static bool choose_subtitle(const struct maps_job *job, bool mixed, struct heatmap *heatmap)
+{
+    const struct qkv_attention_report *report = job->report;
+    const char *name = report->name;
+    if (report->map_count == 1)
+        name = qkv_report_map_title(job->arena, &report->maps[0], true);
+    else if (!name && !mixed)
+        name = qkv_arena_format(job->arena, "%s attention", qkv_attention_kind_name(report->maps[0].kind));
+    heatmap->subtitle = name && report->model ? qkv_arena_format(job->arena, "%s · %s", name, report->model)
+                        : name                ? name
+                                              : report->model;
+    return heatmap->subtitle || (mixed && !report->model);
+}
+
+static bool describe(const struct maps_job *job, struct heatmap *heatmap)
+{
+    const struct qkv_attention_report *report = job->report;
+    bool mixed = report->maps[0].kind != report->maps[report->map_count - 1].kind;
+    *heatmap = (struct heatmap){
+        .title = report->title,
+        .value_name = "attention weight",
+        .colormap = job->options.colormap,
+        .annotate = job->options.annotate,
+        .arena = job->arena,
+    };
+    heatmap->maximum = qkv_report_color_maximum(job, &heatmap->tick);
+    return make_panels(job, mixed, heatmap) && choose_subtitle(job, mixed, heatmap);
+}
 
 static enum qkv_status write_svg(const struct maps_job *job, struct bytes *out, struct qkv_error *error)
 {
+    struct heatmap heatmap;
     (void)error;
-    return qkv_svg_draw(qkv_figure_draw, job, out);
+    if (describe(job, &heatmap))
+        qkv_svg_draw(qkv_heatmap_draw, &heatmap, out);
+    else
+        out->failed = true;
+    return QKV_OK;
 }
 
 static enum qkv_status write_png(const struct maps_job *job, struct bytes *out, struct qkv_error *error)
 {
-    return qkv_png_draw(qkv_figure_draw, job, job->options.scale, out, error);
+    struct heatmap heatmap;
+    if (describe(job, &heatmap))
+        return qkv_png_draw(qkv_heatmap_draw, &heatmap, job->options.scale, out, error);
+    out->failed = true;
+    return QKV_OK;
 }
 
 const struct qkv_format_writer qkv_writer_svg = {

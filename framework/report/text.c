@@ -3,6 +3,7 @@
 #include "report/text_explanation.h"
 
 #include "draw/cells.h"
+#include "draw/text.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -47,9 +48,9 @@ static void append_weight(const struct table *table, double weight, int width)
         qkv_bytes_text(table->out, "·");
     } else {
         qkv_cell_spaces(table->out, width - 3);
-        int hundredths =
-            (int)lround(fmin(fmax(weight, 0), 9) * 100); /* no %f: its point depends on the locale */
-        qkv_bytes_format(table->out, "%d.%02d", hundredths / 100, hundredths % 100);
+        char number[32];
+        qkv_text_fixed(number, fmin(weight, 9), 2);
+        qkv_bytes_text(table->out, number);
     }
     end_color(table);
 }
@@ -84,7 +85,7 @@ static bool read_labels(struct qkv_arena *arena, const char *const *tokens, int6
     *widths = qkv_arena_allocate(arena, (size_t)count * sizeof **widths);
     if (!*labels || !*widths) return false;
     for (int64_t i = 0; i < count; i++) {
-        (*labels)[i] = qkv_report_label(arena, tokens[i]);
+        (*labels)[i] = qkv_text_token(arena, tokens[i]);
         if (!(*labels)[i]) return false;
         (*widths)[i] = clamp(qkv_cell_width((*labels)[i]), least, most);
     }
@@ -127,7 +128,7 @@ static enum qkv_status write_maps(const struct maps_job *job, struct bytes *out,
 {
     (void)error;
     if (job->report->title) {
-        const char *title = qkv_report_line(job->arena, job->report->title);
+        const char *title = qkv_text_line(job->arena, job->report->title);
         if (title) qkv_bytes_format(out, "%s\n\n", title);
     }
     for (int64_t i = 0; i < job->report->map_count; i++) {

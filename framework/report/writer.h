@@ -49,14 +49,6 @@ bool qkv_report_of_explanations(const struct explanations_job *job, struct qkv_a
 /* Converts each map of a report into a step of an explanation, in the arena. False if memory runs out. */
 bool qkv_explanation_of_report(const struct maps_job *job, struct qkv_explanation *explanation);
 
-/* A token as people should see it, in the arena: spaces become U+2423 because a token of a character
- * model may be nothing else; control characters, which could steer a terminal, and invalid UTF-8 become
- * U+FFFD. NULL if memory runs out. */
-const char *qkv_report_label(struct qkv_arena *arena, const char *token);
-
-/* The same for a sentence: spaces stay spaces. */
-const char *qkv_report_line(struct qkv_arena *arena, const char *text);
-
 /* The name of a map for people, in the arena: "cross attention, layer 2, mean of heads", or "layer 2, mean
  * of heads" without the kind; map->label if there is one; after map->origin and a colon if there is one. */
 const char *qkv_report_map_title(struct qkv_arena *arena, const struct qkv_attention_map *map,

@@ -1,0 +1,50 @@
+/* Private: a canvas for pictures, with one implementation per picture format (svg.c, png.c). Units are 1/96
+ * inch; the origin is the upper left corner. */
+#ifndef QKV_CANVAS_H
+#define QKV_CANVAS_H
+
+#include "draw/bytes.h"
+
+/* Which part of a text is at its position. */
+enum anchor { ANCHOR_START, ANCHOR_MIDDLE, ANCHOR_END };
+
+struct text_style {
+    double size; /* of the font */
+    enum anchor anchor;
+    double angle;   /* degrees, clockwise, around the position */
+    uint32_t color; /* 0xRRGGBB */
+    bool bold;
+};
+
+struct path_style {
+    uint32_t color; /* 0xRRGGBB */
+    double width;   /* of the line; 0: close and fill the path */
+    double dash;    /* length of dashes and of gaps; 0: solid */
+};
+
+struct canvas {
+    /* Sets the size of the picture; called once, before anything is drawn. False if the format has no
+     * pictures of this size. */
+    bool (*begin)(struct canvas *canvas, double width, double height);
+    /* Fills a rectangle. `tooltip` (may be NULL) is text to show under the pointer, if the format can. */
+    void (*rectangle)(struct canvas *canvas, double x, double y, double width, double height, uint32_t color,
+                      const char *tooltip);
+    /* Draws straight lines through `count` points, given as x and y in turn. */
+    void (*path)(struct canvas *canvas, const double *points, int64_t count, const struct path_style *style);
+    /* Draws one line of text, vertically centred at y. */
+    void (*text)(struct canvas *canvas, double x, double y, const char *text, const struct text_style *style);
+};
+
+/* Draws `picture`, of a type that the function knows. False if memory runs out or the canvas did not begin. */
+typedef bool draw_function(const void *picture, struct canvas *canvas);
+
+/* Run a draw function on a canvas of the format, and append the file to `out`. If memory runs out, they set
+ * out->failed. */
+void qkv_svg_draw(draw_function *draw, const void *picture, struct bytes *out);
+
+/* `scale`: pixels per unit. A picture with a side of more than 32767 pixels is drawn at a smaller scale, down
+ * to a tenth; fails if that is not enough. */
+enum qkv_status qkv_png_draw(draw_function *draw, const void *picture, double scale, struct bytes *out,
+                             struct qkv_error *error);
+
+#endif

@@ -1,0 +1,181 @@
+#include "draw/heatmap.h"
+
+#include "draw/cells.h"
+
+#include "draw/layout.h"
+#include "draw/text.h"
+#include "qkv/colormap.h"
+
+#include <math.h>
+#include <stdio.h>
+
+static const uint32_t ink = 0x222222, soft_ink = 0x666666, frame = 0xCCCCCC;
+
+struct figure {
+    const struct heatmap *heatmap;
+    struct canvas *canvas;
+    struct layout layout;
+};
+
+static uint32_t color_of(const struct figure *figure, double value)
+{
+    uint32_t color = 0;
+    qkv_colormap_color(figure->heatmap->colormap, value / figure->heatmap->maximum, &color);
+    return color;
+}
+
+static void draw_text(const struct figure *figure, double x, double y, const char *text, double size,
+                      enum anchor anchor, double angle, uint32_t color)
+{
+    const struct text_style style = {.size = size, .anchor = anchor, .angle = angle, .color = color};
+    figure->canvas->text(figure->canvas, x, y, text, &style);
+}
+
+static void draw_heading(const struct figure *figure)
+{
+    const struct layout *layout = &figure->layout;
+    const struct text_style bold = {.size = LAYOUT_TITLE_SIZE, .color = ink, .bold = true};
+    double y = LAYOUT_MARGIN + LAYOUT_TITLE_PITCH / 2;
+    for (int64_t i = 0; i < layout->title_count; i++, y += LAYOUT_TITLE_PITCH)
+        figure->canvas->text(figure->canvas, LAYOUT_MARGIN, y, layout->title[i], &bold);
+    if (layout->subtitle)
+        draw_text(figure, LAYOUT_MARGIN, y, layout->subtitle, LAYOUT_SMALL_SIZE, ANCHOR_START, 0, soft_ink);
+}
+
+static void draw_cells(const struct figure *figure, const struct heatmap_panel *panel, double left,
+                       double top)
+{
+    const struct group_layout *labels = &figure->layout.groups[panel->group];
+    int64_t rows = figure->heatmap->groups[panel->group].rows.count,
+            columns = figure->heatmap->groups[panel->group].columns.count;
+    double cell = figure->layout.cell;
+    /* The frame shows where a white cell at the edge ends. */
+    figure->canvas->rectangle(figure->canvas, left - 1, top - 1, cell * (double)columns + 2,
+                              cell * (double)rows + 2, frame, NULL);
+    for (int64_t i = 0; i < rows * columns; i++) {
+        int64_t row = i / columns, column = i % columns;
+        double x = left + cell * (double)column, y = top + cell * (double)row;
+        uint32_t color = color_of(figure, panel->values[i]);
+        char number[32], tooltip[512];
+        qkv_text_fixed(number, fmin(fmax(panel->values[i], 0), 99), 2);
+        snprintf(tooltip, sizeof tooltip, "%s → %s: %s", labels->rows.labels[row],
+                 labels->columns.labels[column], number);
+        figure->canvas->rectangle(figure->canvas, x, y, cell, cell, color, tooltip);
+        if (figure->heatmap->annotate)
+            draw_text(figure, x + cell / 2, y + cell / 2, number, 10, ANCHOR_MIDDLE, 0,
+                      qkv_readable_ink(color));
+    }
+}
+
+static void draw_row_labels(const struct figure *figure, const struct line *line, int group)
+{
+    const struct layout *layout = &figure->layout;
+    for (int64_t r = 0; r < figure->heatmap->groups[group].rows.count; r++)
+        draw_text(figure, layout->left - LAYOUT_LABEL_GAP, line->top + layout->cell * ((double)r + 0.5),
+                  layout->groups[group].rows.labels[r], layout->font, ANCHOR_END, 0, ink);
+}
+
+static void draw_column_labels(const struct figure *figure, int group, double left, double bottom)
+{
+    const struct layout *layout = &figure->layout;
+    const struct group_layout *labels = &layout->groups[group];
+    bool level = labels->angle == 0;
+    for (int64_t c = 0; c < figure->heatmap->groups[group].columns.count; c++)
+        draw_text(figure, left + layout->cell * ((double)c + 0.5),
+                  bottom + LAYOUT_LABEL_GAP + (level ? layout->font / 2 : 0), labels->columns.labels[c],
+                  layout->font, level ? ANCHOR_MIDDLE : ANCHOR_END, labels->angle, ink);
+}
+
+/* Draws the names of both axes once for a block: adjacent lines of one group. */
+static void draw_axis_names(const struct figure *figure, int group, double block_top, double bottom,
+                            int64_t panels)
+{
+    const struct layout *layout = &figure->layout;
+    const struct heatmap_group *axes = &figure->heatmap->groups[group];
+    double panel = layout->cell * (double)axes->columns.count;
+    double middle = layout->left + (layout->pitch * (double)(panels - 1) + panel) / 2;
+    draw_text(figure, middle, bottom + LAYOUT_LABEL_GAP + layout->groups[group].header + LAYOUT_AXIS / 2,
+              axes->columns.name, LAYOUT_SMALL_SIZE, ANCHOR_MIDDLE, 0, soft_ink);
+    double labels = layout->left - LAYOUT_LABEL_GAP - layout->label_width;
+    draw_text(figure, labels - LAYOUT_AXIS / 2, (block_top + bottom) / 2, axes->rows.name, LAYOUT_SMALL_SIZE,
+              ANCHOR_MIDDLE, -90, soft_ink);
+}
+
+static void draw_lines(const struct figure *figure)
+{
+    const struct layout *layout = &figure->layout;
+    double block_top = layout->lines[0].top;
+    int64_t block_panels = 0;
+    for (int64_t i = 0; i < layout->line_count; i++) {
+        const struct line *line = &layout->lines[i];
+        int group = figure->heatmap->panels[line->first].group;
+        double bottom = line->top + layout->cell * (double)figure->heatmap->groups[group].rows.count;
+        int64_t panels = line->last - line->first;
+        int64_t below = line->ends_block ? 0 : layout->lines[i + 1].last - layout->lines[i + 1].first;
+        if (panels > block_panels) block_panels = panels;
+        draw_row_labels(figure, line, group);
+        for (int64_t p = 0; p < panels; p++) {
+            const struct heatmap_panel *panel = &figure->heatmap->panels[line->first + p];
+            double left = layout->left + layout->pitch * (double)p;
+            if (!layout->single)
+                draw_text(figure, left, line->top - 10, panel->title, LAYOUT_SMALL_SIZE, ANCHOR_START, 0,
+                          ink);
+            draw_cells(figure, panel, left, line->top);
+            if (p >= below) draw_column_labels(figure, group, left, bottom);
+        }
+        if (!line->ends_block) continue;
+        draw_axis_names(figure, group, block_top, bottom, block_panels);
+        if (i + 1 < layout->line_count) block_top = layout->lines[i + 1].top;
+        block_panels = 0;
+    }
+}
+
+/* Draws the colour bar as overlapping rectangles, which leave no gaps. */
+static void draw_bar(const struct figure *figure)
+{
+    const struct layout *layout = &figure->layout;
+    double maximum = figure->heatmap->maximum, tick = figure->heatmap->tick;
+    double left = layout->bar_left, top = layout->lines[0].top, height = layout->bar_height;
+    enum { STEPS = 128 };
+    figure->canvas->rectangle(figure->canvas, left - 1, top - 1, LAYOUT_BAR_WIDTH + 2, height + 2, frame,
+                              NULL);
+    for (int i = 0; i < STEPS; i++) {
+        double y = top + floor(height * i / STEPS);
+        double value = maximum * (STEPS - 0.5 - i) / STEPS;
+        figure->canvas->rectangle(figure->canvas, left, y, LAYOUT_BAR_WIDTH, top + height - y,
+                                  color_of(figure, value), NULL);
+    }
+    int digits = tick < 0.0999 ? (int)ceil(-log10(tick) - 1e-9) : 1;
+    for (int i = 0; i * tick <= maximum * (1 + 1e-9); i++) {
+        double y = top + height * (1 - i * tick / maximum);
+        char text[32];
+        qkv_text_fixed(text, i * tick, digits);
+        double tick_top = fmin(floor(y), top + height - 1);
+        figure->canvas->rectangle(figure->canvas, left + LAYOUT_BAR_WIDTH + 1, tick_top, 4, 1, ink, NULL);
+        draw_text(figure, left + LAYOUT_BAR_WIDTH + 9, tick_top + 0.5, text, LAYOUT_SMALL_SIZE, ANCHOR_START,
+                  0, ink);
+    }
+    draw_text(figure, left + LAYOUT_BAR_WIDTH + 50, top + height / 2, figure->heatmap->value_name,
+              LAYOUT_SMALL_SIZE, ANCHOR_MIDDLE, -90, soft_ink);
+}
+
+bool qkv_heatmap_draw(const void *picture, struct canvas *canvas)
+{
+    const struct heatmap *heatmap = picture;
+    struct figure figure = {.heatmap = heatmap, .canvas = canvas};
+    if (!qkv_layout_compute(&figure.layout, heatmap)) return false;
+    if (!canvas->begin(canvas, figure.layout.width, figure.layout.height)) return false;
+    draw_heading(&figure);
+    draw_lines(&figure);
+    draw_bar(&figure);
+    return true;
+}
+
+double qkv_heatmap_maximum(double wanted, double largest, double *tick)
+{
+    double end = wanted > 0 ? wanted : largest;
+    if (!(end > 0) || !isfinite(end)) end = 1;
+    double step = end / 5, power = pow(10, floor(log10(step) + 1e-9)), digit = step / power; /* 1 to 10 */
+    *tick = power * (digit < 1 + 1e-9 ? 1 : digit < 2 + 1e-9 ? 2 : digit < 5 + 1e-9 ? 5 : 10);
+    return wanted > 0 ? end : *tick * ceil(end / *tick - 1e-9);
+}

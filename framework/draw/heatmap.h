@@ -1,0 +1,47 @@
+/* Private: a figure of heat maps. Panels are arranged in lines, share the labels of their rows and columns,
+ * and have one colour bar. */
+#ifndef QKV_HEATMAP_H
+#define QKV_HEATMAP_H
+
+#include "draw/canvas.h"
+#include "qkv/arena.h"
+
+struct heatmap_axis {
+    const char *name;
+    const char *const *labels; /* shown by qkv_text_token; long labels are cut */
+    int64_t count;
+};
+
+/* Panels of one group have the same axes: in adjacent lines, labels of columns are drawn once. */
+struct heatmap_group {
+    struct heatmap_axis rows, columns;
+};
+
+struct heatmap_panel {
+    const char *title;    /* ignored if it is the only panel */
+    const double *values; /* [rows.count, columns.count] of its group; at least 0 */
+    int group;            /* index into groups */
+    int line;             /* neighbours with the same group and line share a line, which wraps after four */
+};
+
+struct heatmap {
+    const char *title, *subtitle; /* NULL: none */
+    const struct heatmap_group *groups;
+    int group_count;
+    const struct heatmap_panel *panels;
+    int64_t panel_count;
+    const char *value_name;  /* beside the colour bar */
+    const char *colormap;    /* qkv/colormap.h */
+    double maximum, tick;    /* of the colour bar: see qkv_heatmap_maximum */
+    bool annotate;           /* print the value in each cell */
+    struct qkv_arena *arena; /* for the layout */
+};
+
+/* Draws a `const struct heatmap *`. */
+draw_function qkv_heatmap_draw;
+
+/* Returns the value of the last colour: `wanted`, or, if that is 0, `largest` rounded up to a tick. Sets
+ * `tick` to the distance of the ticks: 1, 2 or 5 times a power of ten. */
+double qkv_heatmap_maximum(double wanted, double largest, double *tick);
+
+#endif
