@@ -1,7 +1,7 @@
 /* qkv attention: where a trained model looks while it translates a sentence. */
-#include "arguments.h"
 #include "attention_request.h"
 #include "commands.h"
+#include "complain.h"
 #include "sentence_pair.h"
 
 #include <string.h>
@@ -60,13 +60,13 @@ static enum qkv_status add_random(struct viewer *v, struct qkv_attention_report 
     return QKV_OK;
 }
 
-static enum qkv_status show(struct viewer *v, const struct attention_request *request, bool versus,
+static enum qkv_status show(struct viewer *v, const struct attention_request *request, bool add_untrained,
                             struct qkv_error *error)
 {
     struct qkv_attention_report report, selected;
     if (look(v, v->collector, request->kinds, &report, error) ||
         attention_request_select(request, &report, &v->pair.arena, &selected, error) ||
-        (versus && add_random(v, &selected, error)))
+        (add_untrained && add_random(v, &selected, error)))
         return QKV_INVALID;
     return attention_request_write(request, &selected, error);
 }
@@ -79,64 +79,75 @@ static void close_viewer(struct viewer *v)
     sentence_pair_close(&v->pair);
 }
 
-static int check_versus(const char *versus, const struct attention_request *request)
+static const char *versus_name(const void *context, int64_t index)
 {
-    if (strcmp(versus, "random") != 0) return complain("--versus is '%s', but must be random", versus);
+    (void)context;
+    return index == 0 ? "random" : NULL;
+}
+
+static int check_versus(const struct attention_request *request)
+{
     if (request->format->use != QKV_FORMAT_DATA) return QKV_OK;
     return complain(
         "--versus is for text, html, svg and png; `qkv explain` has the numbers of both as json and npz");
 }
 
-int command_attention(int argc, char **argv)
+static struct attention_options options;
+static const char *target, *checkpoint, *versus;
+static bool quiet;
+static int64_t beam;
+
+static int run(int operands, char **operand)
 {
     struct viewer v = {0};
-    struct attention_options options = {0};
     struct attention_request request;
-    const char *target = NULL, *checkpoint = NULL, *versus = NULL;
-    bool quiet = false;
-    int64_t beam = 0;
-    int operands;
-    const struct argument arguments[] = {
-        {"target", 't', "TEXT", ARGUMENT_TEXT, &target, 0, 0,
-         "look at this translation instead of the run's own"},
-        ARGUMENT_BEAM(&beam),
-        ARGUMENTS_ATTENTION(&options),
-        ARGUMENT_CHECKPOINT(&checkpoint),
-        {"versus", 0, "random", ARGUMENT_TEXT, &versus, 0, 0,
-         "text, svg, png: beside them the maps of the same model before training"},
-        {"quiet", 'q', NULL, ARGUMENT_FLAG, &quiet, 0, 0,
-         "do not print the translation, nor tell of unknown words"},
-        {0},
-    };
-    const struct usage usage = {
-        .synopsis = "attention RUN SENTENCE [options]",
-        .description =
-            "Translates SENTENCE (-: a line of standard input) and shows where the model looked: one map a\n"
-            "head, each row a distribution over tokens. Kinds: encoder (source at source), decoder\n"
-            "(target at target) and cross (target at source). What is not asked for is chosen by format:\n"
-            "text shows the mean heads of each cross layer, svg and png every head of every cross layer;\n"
-            "json, csv and npz hold all maps.\n",
-        .arguments = arguments,
-        .examples =
-            "  qkv attention runs/toy_en_es \"the cat is sleeping\"\n"
-            "  qkv attention runs/toy_en_es \"the cat is sleeping\" -o cross.png --layer 2 --head 1 "
-            "--annotate\n"
-            "  qkv attention runs/toy_en_es \"the cat is sleeping\" --head best --versus random -o both.png\n"
-            "  qkv attention runs/toy_en_es \"the cat is sleeping\" --target \"el gato duerme\" -f json\n",
-        .fewest = 2,
-        .most = 2,
-    };
-    int code = arguments_parse(&usage, argc, argv, &operands);
-    if (code != ARGUMENTS_GOOD) return code;
+    (void)operands;
     if (target && beam)
         return complain("--target and --beam exclude each other: a given translation is not searched for");
     if (attention_request_read(&request, &options)) return QKV_INVALID;
-    if (versus && check_versus(versus, &request)) return QKV_INVALID;
+    if (versus && check_versus(&request)) return QKV_INVALID;
     struct qkv_error error = {""};
-    enum qkv_status status = sentence_pair_open(&v.pair, argv[1], checkpoint, QKV_FLOAT32, quiet, &error);
+    enum qkv_status status = sentence_pair_open(&v.pair, operand[0], checkpoint, QKV_FLOAT32, quiet, &error);
     if (!status) status = check_request(&v, &request, &error);
-    if (!status) status = sentence_pair_make(&v.pair, argv[2], target, beam, &error);
+    if (!status) status = sentence_pair_make(&v.pair, operand[1], target, beam, &error);
     if (!status) status = show(&v, &request, versus, &error);
     close_viewer(&v);
     return conclude(status, &error);
 }
+
+const struct command command_attention = {
+    .name = "attention",
+    .summary = "show where a trained run looks while it translates a sentence",
+    .description =
+        "Translates SENTENCE and shows the attention weights: one map for each head, in which each row is a "
+        "distribution over tokens.\n\n"
+        "There are three kinds of attention: encoder (source to source), decoder (target to target) and "
+        "cross (target to source). Without --kind, --layer and --head the format decides: text shows the "
+        "mean over the heads of each cross layer, svg and png show every head of every cross layer; the "
+        "other formats hold all maps.\n",
+    .examples = "  qkv attention runs/toy_en_es \"the cat is sleeping\"\n"
+                "  qkv attention runs/toy_en_es \"the cat is sleeping\" -o cross.png --layer 2 --head 1\n"
+                "  qkv attention runs/toy_en_es \"the cat is sleeping\" --head best --versus random\n"
+                "  qkv attention runs/toy_en_es \"the cat is sleeping\" -t \"el gato duerme\" -f json\n",
+    .operands =
+        (const struct command_operand[]){
+            {"RUN", VALUE_RUN, "a run folder"},
+            {"SENTENCE", VALUE_OTHER, "the text to translate; -: a line of standard input"},
+            {0},
+        },
+    .options =
+        (const struct command_option[]){
+            {"target", 't', "TEXT", OPTION_TEXT, &target,
+             "show the attention for this translation instead of the run's own"},
+            COMMAND_OPTION_BEAM(&beam),
+            COMMAND_OPTIONS_ATTENTION(&options),
+            COMMAND_OPTION_CHECKPOINT(&checkpoint),
+            {"versus", 0, "random", OPTION_CHOICE, &versus,
+             "not for json, csv, npz: also show the maps of the same model before training",
+             .choices = versus_name},
+            {"quiet", 'q', NULL, OPTION_FLAG, &quiet,
+             "do not print the translation, nor warn about unknown words"},
+            {0},
+        },
+    .run = run,
+};

@@ -1,5 +1,6 @@
 #include "attention_request.h"
 
+#include "complain.h"
 #include "terminal.h"
 
 #include <errno.h>
@@ -10,21 +11,21 @@
 /* ---- reading ---- */
 
 /* Lists of names; the context is none. */
-static const char *format_name(const void *context, int64_t index)
+const char *attention_format_name(const void *context, int64_t index)
 {
     const struct qkv_format *format = qkv_format(index);
     (void)context;
     return format ? format->name : NULL;
 }
 
-static const char *kind_name(const void *context, int64_t index)
+const char *attention_kind_name(const void *context, int64_t index)
 {
     (void)context;
     if (index < QKV_ATTENTION_KINDS) return qkv_attention_kind_name((enum qkv_attention_kind)index);
     return index == QKV_ATTENTION_KINDS ? "all" : NULL;
 }
 
-static const char *colormap_name(const void *context, int64_t index)
+const char *attention_colormap_name(const void *context, int64_t index)
 {
     (void)context;
     return qkv_colormap_name(index);
@@ -37,34 +38,13 @@ static int read_format(struct attention_request *request, const struct attention
     const char *wanted = options->format ? options->format : "text";
     request->format =
         request->path && !options->format ? qkv_format_of_path(request->path) : qkv_format_find(wanted);
-    if (!request->format && options->format)
-        return complain_of_name("--format", options->format, format_name, NULL);
     if (!request->format)
         return complain("%s: the name does not end in a known format: choose one with --format: %s",
-                        request->path, list_names(known, sizeof known, format_name, NULL));
+                        request->path, list_names(known, sizeof known, attention_format_name, NULL));
     if (request->format->binary && !request->path && isatty(STDOUT_FILENO))
         return complain("%s is binary and standard output is a terminal: name a file with -o",
                         request->format->name);
     return QKV_OK;
-}
-
-/* Adds the kinds of a list with commas. */
-static int add_kinds(unsigned *kinds, const char *list)
-{
-    for (const char *at = list;; at++) {
-        char name[64] = "";
-        size_t length = strcspn(at, ",");
-        enum qkv_attention_kind kind;
-        if (length < sizeof name) memcpy(name, at, length);
-        if (!strcmp(name, "all"))
-            *kinds |= (1u << QKV_ATTENTION_KINDS) - 1;
-        else if (qkv_attention_kind_find(name, &kind))
-            *kinds |= 1u << kind;
-        else
-            return complain_of_name("--kind", length < sizeof name ? name : at, kind_name, NULL);
-        at += length;
-        if (!*at) return QKV_OK;
-    }
 }
 
 /* A layer or head: a number from 1, all, or mean; `best` is for heads. */
@@ -88,21 +68,17 @@ static int read_index(const char *option, const char *text, bool best, int *inde
     return QKV_OK;
 }
 
-static int read_colormap(const char *name)
-{
-    uint32_t color;
-    return qkv_colormap_color(name, 0, &color) ? QKV_OK
-                                               : complain_of_name("--colormap", name, colormap_name, NULL);
-}
-
 int attention_request_read(struct attention_request *request, const struct attention_options *options)
 {
     *request =
         (struct attention_request){.drawing = {.colormap = options->colormap, .annotate = options->annotate}};
-    if (read_format(request, options) || read_colormap(options->colormap)) return QKV_INVALID;
+    if (read_format(request, options)) return QKV_INVALID;
     bool text = request->format->use == QKV_FORMAT_TERMINAL, data = request->format->use == QKV_FORMAT_DATA;
-    for (int i = 0; i < options->kinds.count; i++)
-        if (add_kinds(&request->kinds, options->kinds.value[i])) return QKV_INVALID;
+    for (int i = 0; i < options->kinds.count; i++) { /* "all" is no single kind */
+        enum qkv_attention_kind kind;
+        bool one = qkv_attention_kind_find(options->kinds.value[i], &kind);
+        request->kinds |= one ? 1u << kind : (1u << QKV_ATTENTION_KINDS) - 1;
+    }
     if (!request->kinds && !data) request->kinds = 1u << QKV_ATTENTION_CROSS;
     request->layer = QKV_ATTENTION_EACH;
     request->head = text || options->mean ? QKV_ATTENTION_MEAN : QKV_ATTENTION_EACH;

@@ -2,41 +2,38 @@
 #ifndef QKV_TOOLS_ATTENTION_REQUEST_H
 #define QKV_TOOLS_ATTENTION_REQUEST_H
 
-#include "arguments.h"
+#include "command.h"
 
 #include "qkv/attention_map.h"
 
 /* The options as they are given; all zero at first. */
 struct attention_options {
     const char *format, *output, *layer, *head, *colormap;
-    struct argument_list kinds;
+    struct option_list kinds;
     bool mean, annotate;
 };
 
-/* The rows of an options table for a struct attention_options. */
-#define ARGUMENTS_ATTENTION(o)                                                                               \
-    {"format",                                                                                               \
-     'f',                                                                                                    \
-     "FORMAT",                                                                                               \
-     ARGUMENT_TEXT,                                                                                          \
-     &(o)->format,                                                                                           \
-     0,                                                                                                      \
-     0,                                                                                                      \
-     "text, json, csv, npz, html, svg or png (default: as FILE is named, else text)"},                       \
-        {"output",     'o', "FILE", ARGUMENT_TEXT,                                                           \
-         &(o)->output, 0,   0,      "where to write; -: standard output (default)"},                         \
-        {"kind",      0, "KIND", ARGUMENT_LIST,                                                              \
-         &(o)->kinds, 0, 0,      "encoder, decoder, cross or all; may be repeated, or listed with commas"},  \
-        {"layer", 0, "L", ARGUMENT_TEXT, &(o)->layer, 0, 0, "a layer from 1, all, or mean"},                 \
-        {"head",     0, "H", ARGUMENT_TEXT,                                                                  \
-         &(o)->head, 0, 0,   "a head from 1, all, mean, or best: the one that agrees most with the others"}, \
-        {"mean", 0, NULL, ARGUMENT_FLAG, &(o)->mean, 0, 0, "the mean of the heads of a layer: --head mean"}, \
-        {"colormap",     0, "NAME", ARGUMENT_TEXT,                                                           \
-         &(o)->colormap, 0, 0,      "viridis (default), plasma, magma, YlOrRd or gray"},                     \
-    {                                                                                                        \
-        "annotate", 0, NULL, ARGUMENT_FLAG, &(o)->annotate, 0, 0,                                            \
-            "svg, png: write the weight into each cell"                                                      \
-    }
+/* clang-format off */
+#define COMMAND_OPTIONS_ATTENTION(o)                                                                         \
+    {"format", 'f', "FORMAT", OPTION_CHOICE, &(o)->format,                                                   \
+     "{choices} (default: from the extension of FILE, else text)", .choices = attention_format_name},        \
+    {"output", 'o', "FILE", OPTION_TEXT, &(o)->output,                                                       \
+     "the file to write; -: standard output (default)", .completes = VALUE_FILE},                            \
+    {"kind", 0, "KIND", OPTION_LIST, &(o)->kinds,                                                            \
+     "{choices}; may be repeated, or a list with commas", .choices = attention_kind_name},                   \
+    {"layer", 0, "L", OPTION_TEXT, &(o)->layer, "a layer from 1, all, or mean"},                             \
+    {"head", 0, "H", OPTION_TEXT, &(o)->head,                                                                \
+     "a head from 1, all, mean, or best: the one that agrees most with the others"},                         \
+    {"mean", 0, NULL, OPTION_FLAG, &(o)->mean, "the mean over the heads of a layer: --head mean"},           \
+    {"colormap", 0, "NAME", OPTION_CHOICE, &(o)->colormap,                                                   \
+     "colours of weights: {choices} (default: viridis)", .choices = attention_colormap_name},                \
+    {"annotate", 0, NULL, OPTION_FLAG, &(o)->annotate, "svg, png: write the weight in each cell"}
+/* clang-format on */
+
+/* The choices of these options; the context is not used. */
+const char *attention_format_name(const void *context, int64_t index);
+const char *attention_kind_name(const void *context, int64_t index);
+const char *attention_colormap_name(const void *context, int64_t index);
 
 /* What they mean. */
 struct attention_request {

@@ -5,14 +5,14 @@
 #include <stdlib.h>
 
 enum qkv_status by_length_init(struct by_length *table, int64_t step, int64_t longest,
-                               const struct counting *counting, struct qkv_error *error)
+                               const struct score_options *options, struct qkv_error *error)
 {
     table->step = step;
     table->class = calloc((size_t)((longest + step - 1) / step), sizeof *table->class);
     if (!table->class) return qkv_error_set(error, "out of memory for scores by length");
     table->count = (longest + step - 1) / step;
     for (int64_t i = 0; i < table->count; i++)
-        if (texts_score_init(&table->class[i].texts, counting))
+        if (texts_score_init(&table->class[i].texts, options))
             return qkv_error_set(error, "there is no such tokenizer");
     return QKV_OK;
 }

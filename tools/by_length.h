@@ -20,7 +20,7 @@ struct by_length {
 
 /* Makes classes of `step` lengths each for sources of up to `longest` tokens. Fails out of memory. */
 enum qkv_status by_length_init(struct by_length *table, int64_t step, int64_t longest,
-                               const struct counting *counting, struct qkv_error *error);
+                               const struct score_options *options, struct qkv_error *error);
 
 /* Adds a sentence, its translation and the given one. */
 enum qkv_status by_length_add(struct by_length *table, const struct qkv_sentence_score *score,

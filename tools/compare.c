@@ -1,7 +1,7 @@
 /* qkv compare: several runs side by side, as a table and as accuracy against length. */
-#include "arguments.h"
 #include "commands.h"
 #include "comparison.h"
+#include "complain.h"
 
 #include "qkv/chart.h"
 #include "qkv/file.h"
@@ -78,7 +78,7 @@ static enum qkv_status write_table(const struct comparison *c, print_function *p
 }
 
 static enum qkv_status compare(struct comparison *c, int count, char **paths,
-                               const struct argument_list *outputs, struct qkv_error *error)
+                               const struct option_list *outputs, struct qkv_error *error)
 {
     enum qkv_status status = QKV_OK;
     for (int i = 0; !status && i < count; i++) status = comparison_read(c, paths[i], error);
@@ -91,40 +91,42 @@ static enum qkv_status compare(struct comparison *c, int count, char **paths,
     return status;
 }
 
-int command_compare(int argc, char **argv)
+static struct option_list outputs;
+
+static int run(int operands, char **operand)
 {
     static struct comparison comparison; /* large */
-    struct argument_list outputs = {0};
-    int operands;
-    const struct argument arguments[] = {
-        {"output", 'o', "FILE", ARGUMENT_LIST, &outputs, 0, 0,
-         "write the table (.md .tsv .json .txt) or the chart (.svg .png); may be given many times"},
-        {0},
-    };
-    const struct usage usage = {
-        .synopsis = "compare EVALUATION... [-o FILE]...",
-        .description =
-            "Shows several runs side by side. EVALUATION is a file of `qkv evaluate --json`. The table has a "
-            "row\n"
-            "for each run and columns for each test; the chart has a line for each run: how many sentences "
-            "are\n"
-            "translated without a mistake, by length, from evaluations that were made with --by-length.\n",
-        .arguments = arguments,
-        .examples = "  qkv evaluate runs/a datasets/en_es/test.tsv --by-length 3 --json >a.json\n"
-                    "  qkv evaluate runs/b datasets/en_es/test.tsv --by-length 3 --json >b.json\n"
-                    "  qkv compare a.json b.json -o table.md -o accuracy.svg\n",
-        .fewest = 1,
-        .most = MOST_RUNS * MOST_TESTS,
-    };
-    int code = arguments_parse(&usage, argc, argv, &operands);
-    if (code != ARGUMENTS_GOOD) return code;
     for (int i = 0; i < outputs.count; i++)
         if (!format_of(outputs.value[i]))
             return complain("%s: a comparison is written as .md, .tsv, .json, .txt, .svg or .png",
                             outputs.value[i]);
     struct qkv_error error = {""};
-    enum qkv_status status = compare(&comparison, operands, argv + 1, &outputs, &error);
+    enum qkv_status status = compare(&comparison, operands, operand, &outputs, &error);
     if (!status) comparison_print_text(&comparison, stdout);
     comparison_release(&comparison);
     return conclude(status, &error);
 }
+
+const struct command command_compare = {
+    .name = "compare",
+    .summary = "a table and a chart of several runs, from their evaluations",
+    .description = "Shows several runs side by side: a table with a row for each run and columns for each "
+                   "test set; and a chart with a line for each run, the sentences translated without a "
+                   "mistake by source length, from evaluations made with --by-length.\n",
+    .examples = "  qkv evaluate runs/a datasets/en_es/test.tsv --by-length 3 --json >a.json\n"
+                "  qkv evaluate runs/b datasets/en_es/test.tsv --by-length 3 --json >b.json\n"
+                "  qkv compare a.json b.json -o table.md -o accuracy.svg\n",
+    .operands =
+        (const struct command_operand[]){
+            {"EVALUATION", VALUE_FILE, "output of `qkv evaluate --json`", .repeated = true},
+            {0},
+        },
+    .options =
+        (const struct command_option[]){
+            {"output", 'o', "FILE", OPTION_LIST, &outputs,
+             "write the table (.md .tsv .json .txt) or the chart (.svg .png); may be repeated",
+             .completes = VALUE_FILE},
+            {0},
+        },
+    .run = run,
+};

@@ -2,19 +2,13 @@
 #ifndef QKV_TOOLS_CONFIG_H
 #define QKV_TOOLS_CONFIG_H
 
-#include "arguments.h"
+#include "command.h"
 #include "qkv/arena.h"
 #include "qkv/config.h"
-
-/* The row of an options table for `-s key=value`, stored in a struct argument_list. */
-#define ARGUMENT_SETTINGS(list)                                                                              \
-    {                                                                                                        \
-        "set", 's', "KEY=VALUE", ARGUMENT_LIST, list, 0, 0, "override a key of the config; may be repeated"  \
-    }
 
 /* Reads a config, or standard input for "-", with its overrides (or NULL), in `arena`. Prints every error to
  * stderr, one a line, and gives what the tool should exit with unless it is QKV_OK. */
 enum qkv_status read_config(struct qkv_config *config, struct qkv_arena *arena, const char *path,
-                            const struct argument_list *settings);
+                            const struct option_list *settings);
 
 #endif

@@ -1,8 +1,8 @@
 /* qkv evaluate: scores a run on parallel text. */
 #include "alignment_table.h"
-#include "arguments.h"
 #include "by_length.h"
 #include "commands.h"
+#include "complain.h"
 #include "json.h"
 #include "score_options.h"
 #include "training_speed.h"
@@ -31,7 +31,7 @@ struct evaluation {
 struct evaluate_options {
     const char *links;
     int64_t threads, step; /* of --by-length; 0: none */
-    const struct counting *counting;
+    const struct score_options *score_options;
 };
 
 /* BLEU and chrF of the translations, counted as asked for; and all by length. */
@@ -60,8 +60,9 @@ static enum qkv_status evaluate(struct evaluation *e, const char *path,
     if (qkv_corpus_fits(&e->corpus, path, &e->run.config.model, error)) return QKV_INVALID;
     if (qkv_corpus_encode(&e->corpus, &e->run.source, &e->run.target, error)) return QKV_INVALID;
     if (links && qkv_alignment_evaluate(&e->run, &e->corpus, links, &e->alignment, error)) return QKV_INVALID;
-    if (evaluate_options->step && by_length_init(&e->by_length, evaluate_options->step,
-                                                 e->corpus.source.longest, evaluate_options->counting, error))
+    if (evaluate_options->step &&
+        by_length_init(&e->by_length, evaluate_options->step, e->corpus.source.longest,
+                       evaluate_options->score_options, error))
         return QKV_INVALID;
     e->workers = qkv_workers_new((int)evaluate_options->threads, error);
     if (!e->workers) return QKV_INVALID;
@@ -124,58 +125,27 @@ static void close_evaluation(struct evaluation *e)
     qkv_run_release(&e->run);
 }
 
-int command_evaluate(int argc, char **argv)
+static struct score_options score_options = SCORE_OPTIONS_DEFAULT;
+static struct evaluate_options evaluate_options = {.score_options = &score_options};
+static const char *checkpoint;
+static int64_t beam;
+static double length_penalty = -1;
+static bool json;
+
+static int run(int operands, char **operand)
 {
     struct evaluation e = {0};
-    struct counting counting = COUNTING_DEFAULT;
-    struct evaluate_options evaluate_options = {.counting = &counting};
-    const char *checkpoint = NULL;
-    int64_t beam = 0;
-    double alpha = -1;
-    bool json = false;
-    int operands;
-    const struct argument arguments[] = {
-        ARGUMENT_BEAM(&beam),
-        ARGUMENT_LENGTH_PENALTY(&alpha),
-        ARGUMENTS_COUNTING(&counting),
-        {"links", 'l', "FILE", ARGUMENT_TEXT, &evaluate_options.links, 0, 0,
-         "gold word links (Pharaoh's 0-0 1-2, a line a pair): score the cross attention"},
-        {"by-length", 'L', "STEP", ARGUMENT_INTEGER, &evaluate_options.step, 1, 1000000,
-         "also a table by source length, in steps of so many tokens"},
-        ARGUMENT_CHECKPOINT(&checkpoint),
-        ARGUMENT_THREADS(&evaluate_options.threads),
-        ARGUMENT_JSON(&json, "print one JSON object"),
-        {0},
-    };
-    const struct usage usage = {
-        .synopsis = "evaluate RUN TSV [options]",
-        .description =
-            "Scores a run on parallel text: x.tsv, x.tsv.gz, `-` for standard input, or the common prefix "
-            "of\n"
-            "two files.\n"
-            "Loss and token accuracy are those of the given translations; sequence accuracy, BLEU\n"
-            "and chrF those of the run's own.\n",
-        .arguments = arguments,
-        .examples =
-            "  qkv evaluate runs/toy_en_es datasets/en_es/test.tsv\n"
-            "  qkv evaluate runs/toy_en_es datasets/en_es/test.tsv --beam 5 --json\n"
-            "  qkv evaluate runs/toy_en_es datasets/en_es/test.tsv --links datasets/en_es/test.align\n"
-            "  qkv evaluate runs/toy_en_es datasets/en_es/test.tsv --by-length 3\n",
-        .fewest = 2,
-        .most = 2,
-    };
-    int code = arguments_parse(&usage, argc, argv, &operands);
-    if (code != ARGUMENTS_GOOD) return code;
-    if (texts_score_init(&e.texts, &counting)) return QKV_INVALID;
+    (void)operands;
+    if (texts_score_init(&e.texts, &score_options)) return QKV_INVALID;
     struct qkv_error error = {""};
-    enum qkv_status status = qkv_run_open(&e.run, argv[1], checkpoint, QKV_FLOAT32, &error);
+    enum qkv_status status = qkv_run_open(&e.run, operand[0], checkpoint, QKV_FLOAT32, &error);
     if (!status) {
         struct qkv_testing_config testing = e.run.config.testing;
         if (beam) testing.beam_size = beam;
-        if (alpha >= 0) testing.beam_alpha = alpha;
-        e.test = argv[2];
+        if (length_penalty >= 0) testing.beam_alpha = length_penalty;
+        e.test = operand[1];
         e.tokens_per_second = training_speed(&e.run);
-        status = evaluate(&e, argv[2], &evaluate_options, &testing, &error);
+        status = evaluate(&e, operand[1], &evaluate_options, &testing, &error);
     }
     if (!status && json)
         status = print_json(&e, &error);
@@ -184,3 +154,42 @@ int command_evaluate(int argc, char **argv)
     close_evaluation(&e);
     return conclude(status, &error);
 }
+
+const struct command command_evaluate = {
+    .name = "evaluate",
+    .summary = "score a run on a test set: loss, accuracies, BLEU, chrF",
+    .description =
+        "Scores a run on parallel text.\n\n"
+        "Loss and token accuracy are those of the reference translations; sequence accuracy, BLEU and chrF "
+        "compare the translations of the run with the references.\n",
+    .examples = "  qkv evaluate runs/toy_en_es datasets/en_es/test.tsv\n"
+                "  qkv evaluate runs/toy_en_es datasets/en_es/test.tsv --beam 5 --json\n"
+                "  qkv evaluate runs/toy_en_es datasets/en_es/test.tsv \\\n"
+                "      --links datasets/en_es/test.align\n"
+                "  qkv evaluate runs/toy_en_es datasets/en_es/test.tsv --by-length 3\n",
+    .operands =
+        (const struct command_operand[]){
+            {"RUN", VALUE_RUN, "a run folder"},
+            {"TSV", VALUE_FILE,
+             "source and target separated by a tab (.tsv, .tsv.gz; -: standard input), or the common prefix "
+             "of two files"},
+            {0},
+        },
+    .options =
+        (const struct command_option[]){
+            COMMAND_OPTION_BEAM(&beam),
+            COMMAND_OPTION_LENGTH_PENALTY(&length_penalty),
+            COMMAND_OPTIONS_SCORE(&score_options),
+            {"links", 'l', "FILE", OPTION_TEXT, &evaluate_options.links,
+             "gold word links in Pharaoh format (0-0 1-2, one line a pair): score the alignment of the cross "
+             "attention",
+             .completes = VALUE_FILE},
+            {"by-length", 'L', "STEP", OPTION_INTEGER, &evaluate_options.step,
+             "add a table by source length, in steps of STEP tokens", 1, 1000000},
+            COMMAND_OPTION_CHECKPOINT(&checkpoint),
+            COMMAND_OPTION_THREADS(&evaluate_options.threads),
+            COMMAND_OPTION_JSON(&json),
+            {0},
+        },
+    .run = run,
+};

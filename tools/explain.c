@@ -1,6 +1,6 @@
 /* qkv explain: attention step by step, of a scene or of a trained run. */
-#include "arguments.h"
 #include "commands.h"
+#include "complain.h"
 #include "config.h"
 #include "sentence_pair.h"
 #include "terminal.h"
@@ -16,7 +16,7 @@
 /* The options as they are given. */
 struct request {
     const char *target, *kind, *head, *versus, *format, *output, *colormap, *checkpoint;
-    struct argument_list follow, settings;
+    struct option_list follow, settings;
     int64_t beam, layer, digits;
     bool full, annotate, quiet, reference, best;
     /* What they mean. */
@@ -49,13 +49,18 @@ static const char *colormap_name(const void *context, int64_t index)
     return qkv_colormap_name(index);
 }
 
+static const char *versus_name(const void *context, int64_t index)
+{
+    (void)context;
+    return index == 0 ? "random" : NULL;
+}
+
 static int read_format(struct request *r)
 {
     char known[128];
     r->path = r->output && strcmp(r->output, "-") != 0 ? r->output : NULL;
     r->writer =
         r->path && !r->format ? qkv_format_of_path(r->path) : qkv_format_find(r->format ? r->format : "text");
-    if (!r->writer && r->format) return complain_of_name("--format", r->format, format_name, NULL);
     if (!r->writer)
         return complain("%s: the name does not end in a known format: choose one with --format: %s", r->path,
                         list_names(known, sizeof known, format_name, NULL));
@@ -81,15 +86,9 @@ static int read_head(struct request *r)
 
 static int read_options(struct request *r)
 {
-    uint32_t color;
     r->attention = QKV_ATTENTION_CROSS;
     if (read_format(r) || read_head(r)) return QKV_INVALID;
-    if (r->kind && !qkv_attention_kind_find(r->kind, &r->attention))
-        return complain_of_name("--kind", r->kind, kind_name, NULL);
-    if (r->versus && strcmp(r->versus, "random") != 0)
-        return complain("--versus is '%s', but must be random", r->versus);
-    if (!qkv_colormap_color(r->colormap, 0, &color))
-        return complain_of_name("--colormap", r->colormap, colormap_name, NULL);
+    if (r->kind) qkv_attention_kind_find(r->kind, &r->attention);
     if (r->target && r->beam)
         return complain("--target and --beam exclude each other: a given translation is not searched for");
     r->options = (struct qkv_format_options){
@@ -244,73 +243,84 @@ static bool is_folder(const char *path)
     return !stat(path, &status) && S_ISDIR(status.st_mode);
 }
 
-static int explain(struct request *r, int operands, char **argv)
+static int explain(struct request *r, int operands, char **operand)
 {
     if (read_options(r)) return QKV_INVALID;
-    bool run = is_folder(argv[1]);
-    if (check_operands(r, operands, argv[1], run)) return QKV_INVALID;
+    bool run = is_folder(operand[0]);
+    if (check_operands(r, operands, operand[0], run)) return QKV_INVALID;
     struct qkv_arena arena = {0};
     struct qkv_error error = {""};
     enum qkv_status status =
-        run ? explain_run(r, argv[1], argv[2], &error) : explain_scene(r, argv[1], &arena, &error);
+        run ? explain_run(r, operand[0], operand[1], &error) : explain_scene(r, operand[0], &arena, &error);
     if (status && *error.message) complain("%s", error.message);
     qkv_arena_release(&arena);
     return (int)status;
 }
 
-int command_explain(int argc, char **argv)
+static struct request request;
+
+static int run(int operands, char **operand)
 {
-    struct request r = {0};
-    int operands;
-    const struct argument arguments[] = {
-        {"format", 'f', "FORMAT", ARGUMENT_TEXT, &r.format, 0, 0,
-         "text, json, csv, npz, html, svg or png (default: as FILE is named, else text)"},
-        {"output", 'o', "FILE", ARGUMENT_TEXT, &r.output, 0, 0,
-         "where to write; -: standard output (default)"},
-        {"full", 0, NULL, ARGUMENT_FLAG, &r.full, 0, 0, "whole matrices, however large"},
-        {"digits", 0, "N", ARGUMENT_INTEGER, &r.digits, 1, 17, "digits behind the point (default: 4)"},
-        {"follow", 0, "WORDS", ARGUMENT_LIST, &r.follow, 0, 0,
-         "only these words ask: a word or its number from 1; may be repeated"},
-        {"head", 0, "H", ARGUMENT_TEXT, &r.head, 0, 0,
-         "only this head: a number from 1, or best, the one that agrees most with the others"},
-        {"set", 's', "KEY=VALUE", ARGUMENT_LIST, &r.settings, 0, 0,
-         "override a key of the scene; may be repeated"},
-        {"reference", 0, NULL, ARGUMENT_FLAG, &r.reference, 0, 0,
-         "print the table of all keys of a scene, in Markdown; no operand"},
-        {"target", 't', "TEXT", ARGUMENT_TEXT, &r.target, 0, 0, "run: this translation instead of its own"},
-        ARGUMENT_BEAM(&r.beam),
-        {"kind", 0, "KIND", ARGUMENT_TEXT, &r.kind, 0, 0, "run: encoder, decoder or cross (default)"},
-        {"layer", 0, "L", ARGUMENT_INTEGER, &r.layer, 1, 1000, "run: a layer from 1 (default: the last)"},
-        {"versus", 0, "random", ARGUMENT_TEXT, &r.versus, 0, 0,
-         "run: beside it the same model before training"},
-        ARGUMENT_CHECKPOINT(&r.checkpoint),
-        {"colormap", 0, "NAME", ARGUMENT_TEXT, &r.colormap, 0, 0,
-         "of weights: viridis, plasma, magma, YlOrRd or gray"},
-        {"annotate", 0, NULL, ARGUMENT_FLAG, &r.annotate, 0, 0, "svg, png: write the weight into each cell"},
-        {"quiet", 'q', NULL, ARGUMENT_FLAG, &r.quiet, 0, 0,
-         "do not print the translation, nor tell of unknown words"},
-        {0},
-    };
-    const struct usage usage = {
-        .synopsis = "explain SCENE | RUN SENTENCE [options]",
-        .description =
-            "Walks through attention step by step: words, embeddings, positions, W_Q W_K W_V, queries,\n"
-            "keys, values, scores, scaled scores, mask, weights, context, heads joined, output; each with\n"
-            "its formula, shape and matrix. A SCENE is a YAML file that says what goes in (-: standard\n"
-            "input); a RUN shows its learned matrices at work on SENTENCE (-: a line of standard input).\n"
-            "Everything is computed in float64, by the ops that models are made of.\n",
-        .arguments = arguments,
-        .examples =
-            "  qkv explain configs/seeds/general_attention.yaml --digits 8\n"
-            "  qkv explain configs/seeds/general_attention.yaml --follow word_1 -o one_word.html\n"
-            "  qkv explain runs/toy_en_es \"the cat is sleeping\" --layer 2 --head best --versus random\n",
-        .most = 2,
-    };
-    int code = arguments_parse(&usage, argc, argv, &operands);
-    if (code != ARGUMENTS_GOOD) return code;
-    if (r.reference == (operands > 0))
-        return complain(r.reference ? "--reference takes no operand" : "missing operand (usage: qkv %s)",
-                        usage.synopsis);
-    if (r.reference) return (int)qkv_scene_write_reference(stdout);
-    return explain(&r, operands, argv);
+    if (request.reference && operands) return complain("--reference takes no operand");
+    if (request.reference) return (int)qkv_scene_write_reference(stdout);
+    if (!operands) return complain_of_usage(&command_explain, "SCENE or RUN is missing");
+    return explain(&request, operands, operand);
 }
+
+const struct command command_explain = {
+    .name = "explain",
+    .summary = "walk through attention step by step: a scene, or a trained run",
+    .synopsis = "explain SCENE | RUN SENTENCE [options]",
+    .description =
+        "Walks through attention step by step: words, embeddings, positions, W_Q W_K W_V, queries, keys, "
+        "values, scores, scaled scores, mask, weights, context, concatenated heads, output; each step with "
+        "its formula, shape and matrix.\n\n"
+        "A scene says in YAML which words and matrices go in; a run shows its learned matrices at work on a "
+        "sentence. All numbers are float64, computed by the same ops as the models.\n",
+    .examples = "  qkv explain configs/seeds/general_attention.yaml --digits 8\n"
+                "  qkv explain configs/seeds/general_attention.yaml --follow word_1 -o one_word.html\n"
+                "  qkv explain runs/toy_en_es \"the cat is sleeping\" --head best --versus random\n",
+    .operands =
+        (const struct command_operand[]){
+            {"SCENE | RUN", VALUE_CONFIG_OR_RUN, "a YAML file (-: standard input), or a run folder",
+             .optional = true},
+            {"SENTENCE", VALUE_OTHER, "for a run: the text to translate; -: a line of standard input",
+             .optional = true},
+            {0},
+        },
+    .options =
+        (const struct command_option[]){
+            {"format", 'f', "FORMAT", OPTION_CHOICE, &request.format,
+             "{choices} (default: from the extension of FILE, else text)", .choices = format_name},
+            {"output", 'o', "FILE", OPTION_TEXT, &request.output,
+             "the file to write; -: standard output (default)", .completes = VALUE_FILE},
+            {"full", 0, NULL, OPTION_FLAG, &request.full, "print complete matrices, however large"},
+            {"digits", 0, "N", OPTION_INTEGER, &request.digits, "digits after the decimal point (default: 4)",
+             1, 17},
+            {"follow", 0, "WORDS", OPTION_LIST, &request.follow,
+             "show the queries of these words only: words, or their numbers from 1; may be repeated"},
+            {"head", 0, "H", OPTION_TEXT, &request.head,
+             "show this head only: a number from 1, or best, the one that agrees most with the others"},
+            {"set", 's', "KEY=VALUE", OPTION_LIST, &request.settings,
+             "scene: override a key; may be repeated"},
+            {"reference", 0, NULL, OPTION_FLAG, &request.reference,
+             "print the table of all keys of a scene, in Markdown; no operand"},
+            {"target", 't', "TEXT", OPTION_TEXT, &request.target,
+             "run: use this translation instead of the run's own"},
+            COMMAND_OPTION_BEAM(&request.beam),
+            {"kind", 0, "KIND", OPTION_CHOICE, &request.kind, "run: {choices} attention (default: cross)",
+             .choices = kind_name},
+            {"layer", 0, "L", OPTION_INTEGER, &request.layer, "run: a layer from 1 (default: the last)", 1,
+             1000},
+            {"versus", 0, "random", OPTION_CHOICE, &request.versus,
+             "run: also show the same model before training", .choices = versus_name},
+            COMMAND_OPTION_CHECKPOINT(&request.checkpoint),
+            {"colormap", 0, "NAME", OPTION_CHOICE, &request.colormap,
+             "colours of weights: {choices} (default: viridis)", .choices = colormap_name},
+            {"annotate", 0, NULL, OPTION_FLAG, &request.annotate, "svg, png: write the weight in each cell"},
+            {"quiet", 'q', NULL, OPTION_FLAG, &request.quiet,
+             "do not print the translation, nor warn about unknown words"},
+            {0},
+        },
+    .run = run,
+};

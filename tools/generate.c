@@ -1,6 +1,6 @@
 /* qkv generate: the data sets that come with qkv, made from a seed. */
-#include "arguments.h"
 #include "commands.h"
+#include "complain.h"
 #include "datasets/generate/en_es.h"
 #include "datasets/generate/sequences.h"
 
@@ -116,60 +116,70 @@ static const char *task_name(const void *context, int64_t index)
     return index < TASK_COUNT ? TASKS[index] : NULL;
 }
 
-int command_generate(int argc, char **argv)
+static struct options options = {NULL,      NULL,      false,     42,       {NOT_GIVEN, NOT_GIVEN, NOT_GIVEN},
+                                 NOT_GIVEN, NOT_GIVEN, NOT_GIVEN, NOT_GIVEN};
+
+static int run(int operands, char **operand)
 {
-    struct options options = {NULL,      NULL,      false,     42,       {NOT_GIVEN, NOT_GIVEN, NOT_GIVEN},
-                              NOT_GIVEN, NOT_GIVEN, NOT_GIVEN, NOT_GIVEN};
-    const double most = 100e6;
-    const struct argument arguments[] = {
-        {"output", 'o', "FOLDER", ARGUMENT_TEXT, &options.folder, 0, 0,
-         "where the files go (made if missing)"},
-        {"overwrite", 0, NULL, ARGUMENT_FLAG, &options.overwrite, 0, 0, "replace files that exist"},
-        {"seed", 's', "N", ARGUMENT_INTEGER, &options.seed, 0, 9e15, "other numbers, other data (42)"},
-        {"train", 0, "N", ARGUMENT_INTEGER, &options.count[TRAIN], 1, most,
-         "lines of train.tsv (50000; en_es 24000)"},
-        {"dev", 0, "N", ARGUMENT_INTEGER, &options.count[DEV], 1, most, "lines of dev.tsv (1000)"},
-        {"test", 0, "N", ARGUMENT_INTEGER, &options.count[TEST], 1, most, "lines of test.tsv (1000)"},
-        {"symbols", 0, "N", ARGUMENT_INTEGER, &options.symbols, 1, 1e9, "the numbers are 0 to N-1 (50)"},
-        {"shortest", 0, "N", ARGUMENT_INTEGER, &options.shortest, 1, 10000,
-         "fewest numbers of a line, or English words (1; en_es 3)"},
-        {"longest", 0, "N", ARGUMENT_INTEGER, &options.longest, 1, 10000,
-         "most of them in train (25; en_es 14)"},
-        {"longest-test", 0, "N", ARGUMENT_INTEGER, &options.longest_test, 1, 10000,
-         "... in dev and test (--longest and 5; en_es --longest)"},
-        {"lexicon", 0, "FILE", ARGUMENT_TEXT, &options.lexicon, 0, 0,
-         "words of en_es (datasets/en_es/lexicon.txt)"},
-        {0},
-    };
-    const struct usage usage = {
-        "generate TASK -o FOLDER [options]",
-        "Makes a data set: train.tsv, dev.tsv and test.tsv with a source, a tab and a target on each line. "
-        "The\n"
-        "same seed makes the same bytes everywhere. TASK is one of\n"
-        "  copy     a sequence of numbers, as it is\n"
-        "  reverse  ... backwards; without options this is the reverse task of Joey NMT\n"
-        "  sort     ... in rising order\n"
-        "  en_es    English sentences and their Spanish translations, with gold word alignments of dev and "
-        "test\n"
-        "           (dev.align, test.align) and the combinations of words that train never has "
-        "(held_out.tsv).\n"
-        "           Single clauses of 3 to 14 words; but with any of --shortest, --longest and "
-        "--longest-test\n"
-        "           clauses are joined and have relative clauses, and all lengths come alike often\n",
-        arguments,
-        "  qkv generate reverse -o runs/reverse-data\n"
-        "  qkv generate sort -o runs/sort-data --symbols 100 --longest 12 --train 20000\n"
-        "  qkv generate en_es -o datasets/en_es --overwrite\n"
-        "  qkv generate en_es -o runs/long --shortest 15 --longest 30 --longest-test 60\n",
-        1,
-        1,
-    };
-    int operands;
-    int code = arguments_parse(&usage, argc, argv, &operands);
-    if (code != ARGUMENTS_GOOD) return code;
     int task = 0;
-    while (task < TASK_COUNT && strcmp(argv[1], TASKS[task]) != 0) task++;
-    if (task == TASK_COUNT) return complain_of_name("TASK", argv[1], task_name, NULL);
-    if (!options.folder) return complain("-o FOLDER is missing (usage: qkv %s)", usage.synopsis);
+    (void)operands;
+    while (strcmp(operand[0], TASKS[task]) != 0) task++;
+    if (!options.folder) return complain_of_usage(&command_generate, "-o FOLDER is missing");
     return task == EN_ES ? run_en_es(&options) : run_sequences(&options, (enum sequence_task)task);
 }
+
+#define MOST_LINES 100e6
+
+const struct command command_generate = {
+    .name = "generate",
+    .summary = "make a data set: copy, reverse, sort, en_es",
+    .synopsis = "generate TASK -o FOLDER [options]",
+    .description =
+        "Makes a data set: train.tsv, dev.tsv and test.tsv with a source, a tab and a target on each line. "
+        "The same seed makes the same bytes on every machine.\n\n"
+        "Tasks:\n"
+        "  copy     a sequence of numbers, unchanged\n"
+        "  reverse  a sequence of numbers, backwards; the defaults are those of the\n"
+        "           reverse task of Joey NMT\n"
+        "  sort     a sequence of numbers, in ascending order\n"
+        "  en_es    English sentences and their Spanish translations\n\n"
+        "en_es also writes gold word alignments of dev and test (dev.align, test.align) and the combinations "
+        "of words that train never contains (held_out.tsv). Its sentences are single clauses of 3 to 14 "
+        "words; with --shortest, --longest or --longest-test, clauses are joined and have relative clauses, "
+        "and all lengths are equally frequent.\n",
+    .examples = "  qkv generate reverse -o runs/reverse-data\n"
+                "  qkv generate sort -o runs/sort-data --symbols 100 --longest 12 --train 20000\n"
+                "  qkv generate en_es -o datasets/en_es --overwrite\n"
+                "  qkv generate en_es -o runs/long --shortest 15 --longest 30 --longest-test 60\n",
+    .operands =
+        (const struct command_operand[]){
+            {"TASK", VALUE_OTHER, "copy, reverse, sort or en_es", .choices = task_name},
+            {0},
+        },
+    .options =
+        (const struct command_option[]){
+            {"output", 'o', "FOLDER", OPTION_TEXT, &options.folder,
+             "the folder to write; made when it does not exist", .completes = VALUE_FOLDER},
+            {"overwrite", 0, NULL, OPTION_FLAG, &options.overwrite, "replace existing files"},
+            {"seed", 's', "N", OPTION_INTEGER, &options.seed, "another seed makes other data (default: 42)",
+             0, 9e15},
+            {"train", 0, "N", OPTION_INTEGER, &options.count[TRAIN],
+             "lines of train.tsv (default: 50000; en_es: 24000)", 1, MOST_LINES},
+            {"dev", 0, "N", OPTION_INTEGER, &options.count[DEV], "lines of dev.tsv (default: 1000)", 1,
+             MOST_LINES},
+            {"test", 0, "N", OPTION_INTEGER, &options.count[TEST], "lines of test.tsv (default: 1000)", 1,
+             MOST_LINES},
+            {"symbols", 0, "N", OPTION_INTEGER, &options.symbols,
+             "copy, reverse, sort: the numbers are 0 to N-1 (default: 50)", 1, 1e9},
+            {"shortest", 0, "N", OPTION_INTEGER, &options.shortest,
+             "fewest numbers, or English words, of a line (default: 1; en_es: 3)", 1, 10000},
+            {"longest", 0, "N", OPTION_INTEGER, &options.longest,
+             "most numbers, or English words, of a line of train (default: 25; en_es: 14)", 1, 10000},
+            {"longest-test", 0, "N", OPTION_INTEGER, &options.longest_test,
+             "the same of dev and test (default: --longest plus 5; en_es: --longest)", 1, 10000},
+            {"lexicon", 0, "FILE", OPTION_TEXT, &options.lexicon,
+             "words of en_es (default: datasets/en_es/lexicon.txt)", .completes = VALUE_FILE},
+            {0},
+        },
+    .run = run,
+};

@@ -2,6 +2,7 @@
 #include "gradcheck.h"
 
 #include "commands.h"
+#include "complain.h"
 #include "config.h"
 
 #include <stdlib.h>
@@ -14,7 +15,7 @@ enum { MOST_CONFIGS = 32, MOST_SUBJECTS = QKV_OP_COUNT + QKV_LAYER_COUNT + MOST_
 
 /* What the command line asks for. */
 struct request {
-    struct argument_list settings;
+    struct option_list settings;
     const char *op, *layer, *plant, *checkpoint;
     bool all, verbose, quiet, json;
     int64_t sample, seed, sentences;
@@ -23,7 +24,7 @@ struct request {
     enum qkv_op_id fault_op; /* QKV_OP_leaf: not named */
 };
 
-struct run {
+struct check_run {
     const struct request *request;
     struct qkv_check_report report;
     struct qkv_check_options options;
@@ -77,7 +78,7 @@ static int parse_plant(struct request *request)
 
 static void show_progress(void *context, int64_t done, int64_t total)
 {
-    const struct run *run = context;
+    const struct check_run *run = context;
     if (!run->progress || (done % 64 != 0 && done != total)) return;
     fprintf(stderr, "\r%s: %lld of %lld derivatives", run->subject[run->count].name, (long long)done,
             (long long)total);
@@ -86,7 +87,7 @@ static void show_progress(void *context, int64_t done, int64_t total)
 }
 
 /* Options of the next subject; the default op of a fault is `op`. */
-static struct qkv_check_options *prepare(struct run *run, const char *kind, const char *name,
+static struct qkv_check_options *prepare(struct check_run *run, const char *kind, const char *name,
                                          enum qkv_op_id op, int64_t default_sample)
 {
     const struct request *request = run->request;
@@ -96,7 +97,7 @@ static struct qkv_check_options *prepare(struct run *run, const char *kind, cons
     return &run->options;
 }
 
-static int finish(struct run *run, enum qkv_status status, const struct qkv_error *error)
+static int finish(struct check_run *run, enum qkv_status status, const struct qkv_error *error)
 {
     if (status) return complain("%s", error->message);
     struct gradcheck_subject *subject = &run->subject[run->count++];
@@ -105,14 +106,14 @@ static int finish(struct run *run, enum qkv_status status, const struct qkv_erro
     return 0;
 }
 
-static int run_op(struct run *run, enum qkv_op_id op)
+static int run_op(struct check_run *run, enum qkv_op_id op)
 {
     struct qkv_error error = {""};
     struct qkv_check_options *options = prepare(run, "op", qkv_op_name(op), op, 0);
     return finish(run, qkv_check_op(&run->report, op, options, &error), &error);
 }
 
-static int run_layer(struct run *run, enum qkv_layer_id layer)
+static int run_layer(struct check_run *run, enum qkv_layer_id layer)
 {
     struct qkv_error error = {""};
     struct qkv_check_options *options =
@@ -123,7 +124,7 @@ static int run_layer(struct run *run, enum qkv_layer_id layer)
 enum { DEFAULT_SAMPLE = 16 };
 
 /* A CONFIG, or, when `trained` is open, the RUN at `path`, of which `file` is the config. */
-static int run_model(struct run *run, const char *path, const char *file, const struct qkv_run *trained)
+static int run_model(struct check_run *run, const char *path, const char *file, const struct qkv_run *trained)
 {
     const struct request *request = run->request;
     struct qkv_arena arena = {0};
@@ -149,7 +150,7 @@ static bool is_folder(const char *path)
     return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-static int run_operand(struct run *run, const char *path)
+static int run_operand(struct check_run *run, const char *path)
 {
     struct qkv_run trained;
     struct qkv_error error = {""};
@@ -165,7 +166,7 @@ static int run_operand(struct run *run, const char *path)
     return code;
 }
 
-static int run_all(struct run *run, int configs, char **paths)
+static int run_all(struct check_run *run, int configs, char **paths)
 {
     const struct request *request = run->request;
     if (request->op) return run_op(run, qkv_op_find(request->op));
@@ -188,7 +189,7 @@ static double seconds_now(void)
 }
 
 /* A fault that was planted where nothing runs would look like a check that passes. */
-static int complain_unspoiled(const struct run *run)
+static int complain_unspoiled(const struct check_run *run)
 {
     const char *op = qkv_op_name(run->options.fault_op);
     if (run->request->op && !strcmp(run->request->op, op))
@@ -201,7 +202,7 @@ static int execute(const struct request *request, int configs, char **paths)
 {
     double start = seconds_now();
     struct qkv_error error = {""};
-    struct run run = {
+    struct check_run run = {
         .request = request,
         .options = {.tolerance = request->tolerance,
                     .seed = (uint64_t)request->seed,
@@ -251,67 +252,66 @@ static int check_request(struct request *request, int configs)
 {
     const char *sentence = conflict(request, configs);
     if (sentence) return complain("%s", sentence);
-    if (request->op && qkv_op_find(request->op) == QKV_OP_COUNT)
-        return complain_of_name("--op", request->op, op_name, NULL);
-    if (request->layer && qkv_layer_find(request->layer) == QKV_LAYER_COUNT)
-        return complain_of_name("--layer", request->layer, layer_name, NULL);
     return request->plant ? parse_plant(request) : 0;
 }
 
-int command_gradcheck(int argc, char **argv)
+static struct request request = {.sample = -1, .seed = 1, .sentences = 4, .tolerance = 1e-7};
+
+static int run(int operands, char **operand)
 {
-    struct request request = {.sample = -1, .seed = 1, .sentences = 4, .tolerance = 1e-7};
-    char *help[] = {argv[0], "--help", NULL};
-    const struct argument arguments[] = {
-        {"op", 0, "NAME", ARGUMENT_TEXT, &request.op, 0, 0, "check one op, at all its sample shapes"},
-        {"layer", 0, "NAME", ARGUMENT_TEXT, &request.layer, 0, 0, "check one layer"},
-        {"all", 'a', NULL, ARGUMENT_FLAG, &request.all, 0, 0,
-         "check all ops and layers, and CONFIG if given"},
-        ARGUMENT_SETTINGS(&request.settings),
-        ARGUMENT_CHECKPOINT(&request.checkpoint),
-        {"sentences", 0, "N", ARGUMENT_INTEGER, &request.sentences, 1, 1000,
-         "first pairs of data.train to use (4)"},
-        {"sample", 'n', "N", ARGUMENT_INTEGER, &request.sample, 0, 1e12,
-         "elements checked of each tensor; 0: all of\n                               them, which is the "
-         "default but for CONFIG (16)"},
-        {"tolerance", 't', "X", ARGUMENT_NUMBER, &request.tolerance, 1e-15, 1,
-         "largest relative error that passes (1e-7)"},
-        {"seed", 0, "N", ARGUMENT_INTEGER, &request.seed, 0, 9007199254740992.0,
-         "of values, samples and dropout (1)"},
-        {"plant", 0, "FAULT[:OP]", ARGUMENT_TEXT, &request.plant, 0, 0,
-         "make the gradient of an op wrong, to see the\n                               check fail: sign, "
-         "factor, missing, "
-         "overwrite, offset"},
-        ARGUMENT_JSON(&request.json, "print every check as JSON"),
-        {"quiet", 'q', NULL, ARGUMENT_FLAG, &request.quiet, 0, 0, "print failures and the summary only"},
-        {"verbose", 'v', NULL, ARGUMENT_FLAG, &request.verbose, 0, 0, "print every check with --all, too"},
-        {0},
-    };
-    const struct usage usage = {
-        .synopsis = "gradcheck [CONFIG... | RUN... | --op NAME | --layer NAME | --all] [options]",
-        .description = "Compares the analytic gradients with finite differences in double precision.\n\n"
-                       "With a CONFIG it checks the very model that training would start with: its sizes,\n"
-                       "vocabularies, dropout and label smoothing, on the first pairs of its data; with a\n"
-                       "RUN the model as it is trained. To end within seconds it checks 16 elements of each\n"
-                       "parameter, and all elements of each parameter along a random direction; --sample 0\n"
-                       "checks every element.\n\n"
-                       "Exits with 0 when all checks pass, 1 when any fails.\n",
-        .arguments = arguments,
-        .examples = "  qkv gradcheck --all\n"
-                    "  qkv gradcheck configs/toy_en_es.yaml\n"
-                    "  qkv gradcheck runs/toy_en_es\n"
-                    "  qkv gradcheck --op attention\n"
-                    "  qkv gradcheck --op softmax --plant sign\n"
-                    "  qkv gradcheck --layer multi_head --plant missing:linear\n",
-        .most = 1 << 20,
-    };
-    int operands;
-    bool nothing = argc == 1;
-    int code = arguments_parse(&usage, nothing ? 2 : argc, nothing ? help : argv, &operands);
-    if (code != ARGUMENTS_GOOD) return code;
-    code = check_request(&request, operands);
+    int code = check_request(&request, operands);
     if (code) return code;
     if (!request.op && !request.layer && !request.all && !operands)
-        return complain("nothing to check (usage: qkv %s)", usage.synopsis);
-    return execute(&request, operands, argv + 1);
+        return complain_of_usage(&command_gradcheck, "nothing to check");
+    return execute(&request, operands, operand);
 }
+
+const struct command command_gradcheck = {
+    .name = "gradcheck",
+    .summary = "compare analytic gradients with finite differences in double precision",
+    .synopsis = "gradcheck [CONFIG... | RUN... | --op NAME | --layer NAME | --all] [options]",
+    .description =
+        "Compares analytic gradients with finite differences in double precision. Exits with 0 when all "
+        "checks pass, with 1 when one fails.\n\n"
+        "A CONFIG checks the model as training would start with it: its sizes, vocabularies, dropout and "
+        "label smoothing, on the first pairs of its data. A RUN checks the trained model. By default 16 "
+        "elements of each parameter are checked, and all its elements together along a random direction; "
+        "--sample 0 checks every element.\n",
+    .examples = "  qkv gradcheck --all\n"
+                "  qkv gradcheck configs/toy_en_es.yaml\n"
+                "  qkv gradcheck runs/toy_en_es\n"
+                "  qkv gradcheck --op attention\n"
+                "  qkv gradcheck --op softmax --plant sign\n"
+                "  qkv gradcheck --layer multi_head --plant missing:linear\n",
+    .operands =
+        (const struct command_operand[]){
+            {"CONFIG | RUN", VALUE_CONFIG_OR_RUN, "a YAML file, or a run folder", .optional = true,
+             .repeated = true},
+            {0},
+        },
+    .options =
+        (const struct command_option[]){
+            {"op", 0, "NAME", OPTION_CHOICE, &request.op, "check one op, at all its sample shapes",
+             .choices = op_name},
+            {"layer", 0, "NAME", OPTION_CHOICE, &request.layer, "check one layer", .choices = layer_name},
+            {"all", 'a', NULL, OPTION_FLAG, &request.all, "check all ops and layers, and CONFIG if given"},
+            COMMAND_OPTION_SETTINGS(&request.settings),
+            COMMAND_OPTION_CHECKPOINT(&request.checkpoint),
+            {"sentences", 0, "N", OPTION_INTEGER, &request.sentences,
+             "number of sentence pairs, the first of data.train (default: 4)", 1, 1000},
+            {"sample", 'n', "N", OPTION_INTEGER, &request.sample,
+             "elements to check of each tensor; 0: all (default: all; for a CONFIG or RUN 16)", 0, 1e12},
+            {"tolerance", 't', "X", OPTION_NUMBER, &request.tolerance,
+             "largest relative error that passes (default: 1e-7)", 1e-15, 1},
+            {"seed", 0, "N", OPTION_INTEGER, &request.seed,
+             "seed of values, samples and dropout (default: 1)", 0, 9007199254740992.0},
+            {"plant", 0, "FAULT[:OP]", OPTION_TEXT, &request.plant,
+             "make the gradient of an op wrong, to see the check fail: {choices}", .choices = fault_name},
+            COMMAND_OPTION_JSON(&request.json),
+            {"quiet", 'q', NULL, OPTION_FLAG, &request.quiet, "print failures and the summary only"},
+            {"verbose", 'v', NULL, OPTION_FLAG, &request.verbose, "with --all: print every check"},
+            {0},
+        },
+    .run = run,
+    .help_without_arguments = true,
+};

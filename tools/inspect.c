@@ -1,6 +1,6 @@
 /* qkv inspect: what a run is made of. */
-#include "arguments.h"
 #include "commands.h"
+#include "complain.h"
 #include "json.h"
 
 #include "qkv/run.h"
@@ -327,32 +327,15 @@ static enum qkv_status print_json(const struct inspection *i, struct qkv_error *
 
 /* ---- the command ---- */
 
-int command_inspect(int argc, char **argv)
+static const char *checkpoint;
+static bool json;
+
+static int run(int operands, char **operand)
 {
     struct inspection i = {0};
-    const char *checkpoint = NULL;
-    bool json = false;
-    int operands;
-    const struct argument arguments[] = {
-        ARGUMENT_CHECKPOINT(&checkpoint),
-        ARGUMENT_JSON(&json, "print one JSON object"),
-        {0},
-    };
-    const struct usage usage = {
-        .synopsis = "inspect RUN [options]",
-        .description =
-            "Shows what a run is made of: the model, where training stands, the checkpoint files, and every\n"
-            "parameter with its shape, count and the root mean square of its values.\n",
-        .arguments = arguments,
-        .examples = "  qkv inspect runs/toy_en_es\n"
-                    "  qkv inspect runs/toy_en_es --checkpoint last.safetensors --json\n",
-        .fewest = 1,
-        .most = 1,
-    };
-    int code = arguments_parse(&usage, argc, argv, &operands);
-    if (code != ARGUMENTS_GOOD) return code;
     struct qkv_error error = {""};
-    enum qkv_status status = qkv_run_open(&i.run, argv[1], checkpoint, QKV_FLOAT32, &error);
+    (void)operands;
+    enum qkv_status status = qkv_run_open(&i.run, operand[0], checkpoint, QKV_FLOAT32, &error);
     if (!status) status = list_files(&i, &error);
     if (!status) {
         i.training = training_of(&i.run.state);
@@ -369,3 +352,24 @@ int command_inspect(int argc, char **argv)
     qkv_run_release(&i.run);
     return conclude(status, &error);
 }
+
+const struct command command_inspect = {
+    .name = "inspect",
+    .summary = "show the model, training state and parameters of a run",
+    .description = "Shows what a run consists of: the model, how far training has got, the checkpoint "
+                   "files, and every parameter with its shape, number of elements and root mean square.\n",
+    .examples = "  qkv inspect runs/toy_en_es\n"
+                "  qkv inspect runs/toy_en_es --checkpoint last.safetensors --json\n",
+    .operands =
+        (const struct command_operand[]){
+            {"RUN", VALUE_RUN, "a run folder"},
+            {0},
+        },
+    .options =
+        (const struct command_option[]){
+            COMMAND_OPTION_CHECKPOINT(&checkpoint),
+            COMMAND_OPTION_JSON(&json),
+            {0},
+        },
+    .run = run,
+};

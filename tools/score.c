@@ -1,6 +1,6 @@
 /* qkv score: BLEU and chrF of any translations, as sacreBLEU counts them. */
-#include "arguments.h"
 #include "commands.h"
+#include "complain.h"
 #include "json.h"
 #include "score_options.h"
 
@@ -87,36 +87,20 @@ static enum qkv_status add_all(struct lines *outputs, struct lines *references, 
     return outputs->number ? QKV_OK : qkv_error_set(error, "%s: the file is empty", outputs->path);
 }
 
-int command_score(int argc, char **argv)
+static struct score_options score_options = SCORE_OPTIONS_DEFAULT;
+static bool json;
+
+static int run(int operands, char **operand)
 {
-    struct counting counting = COUNTING_DEFAULT;
-    bool json = false;
-    int operands;
-    const struct argument arguments[] = {
-        ARGUMENTS_COUNTING(&counting),
-        ARGUMENT_JSON(&json, "print one JSON object"),
-        {0},
-    };
-    const struct usage usage = {
-        .synopsis = "score TRANSLATIONS REFERENCES [options]",
-        .description =
-            "BLEU and chrF of a file of translations, one a line, against the same lines of another file,\n"
-            "each with one reference or with several between tabs. `-` is standard input.\n",
-        .arguments = arguments,
-        .examples = "  qkv translate runs/toy_en_es lines.en | qkv score - lines.es\n",
-        .fewest = 2,
-        .most = 2,
-    };
-    int code = arguments_parse(&usage, argc, argv, &operands);
-    if (code != ARGUMENTS_GOOD) return code;
-    if (!strcmp(argv[1], "-") && !strcmp(argv[2], "-"))
+    (void)operands;
+    if (!strcmp(operand[0], "-") && !strcmp(operand[1], "-"))
         return complain("standard input can be the translations or the references, not both");
     struct texts_score score;
-    if (texts_score_init(&score, &counting)) return QKV_INVALID;
+    if (texts_score_init(&score, &score_options)) return QKV_INVALID;
     struct lines outputs = {0}, references = {0};
     struct qkv_error error = {""};
-    enum qkv_status status = open_lines(&outputs, argv[1], &error);
-    if (!status) status = open_lines(&references, argv[2], &error);
+    enum qkv_status status = open_lines(&outputs, operand[0], &error);
+    if (!status) status = open_lines(&references, operand[1], &error);
     if (!status) status = add_all(&outputs, &references, &score, &error);
     if (!status && json) {
         cJSON *object = cJSON_CreateObject();
@@ -130,3 +114,25 @@ int command_score(int argc, char **argv)
     texts_score_release(&score);
     return conclude(status, &error);
 }
+
+const struct command command_score = {
+    .name = "score",
+    .summary = "BLEU and chrF of any translations",
+    .description = "Compares translations, from any program, with references: BLEU and chrF as sacreBLEU "
+                   "computes them.\n",
+    .examples = "  qkv translate runs/toy_en_es lines.en | qkv score - lines.es\n",
+    .operands =
+        (const struct command_operand[]){
+            {"TRANSLATIONS", VALUE_FILE, "one translation a line; -: standard input"},
+            {"REFERENCES", VALUE_FILE,
+             "the same lines, each with one reference or several separated by tabs; -: standard input"},
+            {0},
+        },
+    .options =
+        (const struct command_option[]){
+            COMMAND_OPTIONS_SCORE(&score_options),
+            COMMAND_OPTION_JSON(&json),
+            {0},
+        },
+    .run = run,
+};

@@ -1,5 +1,7 @@
 #include "score_options.h"
 
+#include "complain.h"
+
 #include <cjson/cJSON.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,21 +12,20 @@ static const enum qkv_bleu_tokenizer KNOWN[] = {QKV_BLEU_13A, QKV_BLEU_NONE, QKV
 
 enum { KNOWN_COUNT = sizeof KNOWN / sizeof KNOWN[0] };
 
-static const char *tokenizer_name(const void *context, int64_t index)
+const char *score_tokenizer_name(const void *context, int64_t index)
 {
     (void)context;
     return index < KNOWN_COUNT ? qkv_bleu_tokenizer_name(KNOWN[index]) : NULL;
 }
 
-enum qkv_status texts_score_init(struct texts_score *score, const struct counting *counting)
+enum qkv_status texts_score_init(struct texts_score *score, const struct score_options *options)
 {
-    *score =
-        (struct texts_score){.bleu.lowercase = counting->lowercase, .chrf.lowercase = counting->lowercase};
+    *score = (struct texts_score){.bleu.lowercase = options->lowercase, .chrf.lowercase = options->lowercase};
     for (int i = 0; i < KNOWN_COUNT; i++) {
         score->bleu.tokenizer = KNOWN[i];
-        if (!strcmp(counting->tokenizer, qkv_bleu_tokenizer_name(KNOWN[i]))) return QKV_OK;
+        if (!strcmp(options->tokenizer, qkv_bleu_tokenizer_name(KNOWN[i]))) return QKV_OK;
     }
-    complain_of_name("--tokenize", counting->tokenizer, tokenizer_name, NULL);
+    complain_of_name("--tokenize", options->tokenizer, score_tokenizer_name, NULL);
     return QKV_INVALID;
 }
 

@@ -1,37 +1,33 @@
 /* BLEU and chrF as the tools count and show them. */
-#ifndef QKV_TOOLS_COUNTING_H
-#define QKV_TOOLS_COUNTING_H
+#ifndef QKV_TOOLS_SCORE_OPTIONS_H
+#define QKV_TOOLS_SCORE_OPTIONS_H
 
-#include "arguments.h"
+#include "command.h"
 #include "qkv/metrics.h"
 
 struct cJSON;
 
-/* What the options say. */
-struct counting {
+/* Values of the options that say how texts are compared. */
+struct score_options {
     const char *tokenizer;
     bool lowercase;
 };
 
-#define COUNTING_DEFAULT                                                                                     \
+#define SCORE_OPTIONS_DEFAULT                                                                                \
     {                                                                                                        \
         .tokenizer = "13a"                                                                                   \
     }
 
 /* The rows of an options table. */
-#define ARGUMENTS_COUNTING(counting)                                                                         \
-    {"tokenize",                                                                                             \
-     0,                                                                                                      \
-     "NAME",                                                                                                 \
-     ARGUMENT_TEXT,                                                                                          \
-     &(counting)->tokenizer,                                                                                 \
-     0,                                                                                                      \
-     0,                                                                                                      \
-     "how BLEU finds words: 13a (default), none, char"},                                                     \
-    {                                                                                                        \
-        "lowercase", 0, NULL, ARGUMENT_FLAG, &(counting)->lowercase, 0, 0,                                   \
-            "BLEU and chrF without regard to case"                                                           \
-    }
+/* clang-format off */
+#define COMMAND_OPTIONS_SCORE(o)                                                                             \
+    {"tokenize", 0, "NAME", OPTION_CHOICE, &(o)->tokenizer,                                                  \
+     "how BLEU finds words: {choices} (default: 13a)", .choices = score_tokenizer_name},                     \
+    {"lowercase", 0, NULL, OPTION_FLAG, &(o)->lowercase, "BLEU and chrF ignore case"}
+/* clang-format on */
+
+/* The choices of --tokenize; the context is not used. */
+const char *score_tokenizer_name(const void *context, int64_t index);
 
 struct texts_score {
     struct qkv_bleu bleu;
@@ -39,7 +35,7 @@ struct texts_score {
 };
 
 /* QKV_INVALID, after complaining, when there is no such tokenizer. */
-enum qkv_status texts_score_init(struct texts_score *score, const struct counting *counting);
+enum qkv_status texts_score_init(struct texts_score *score, const struct score_options *options);
 enum qkv_status texts_score_add(struct texts_score *score, const char *output, const char *const *references,
                                 int64_t count, struct qkv_error *error);
 void texts_score_print(const struct texts_score *score);

@@ -1,6 +1,6 @@
 /* qkv train: from a YAML config to a run folder. */
-#include "arguments.h"
 #include "commands.h"
+#include "complain.h"
 #include "config.h"
 #include "terminal.h"
 
@@ -38,7 +38,7 @@ static void listen_to_signals(bool quiet)
 
 struct view {
     const char *config; /* operand */
-    const struct argument_list *settings;
+    const struct option_list *settings;
     bool quiet;
     bool resume, started;
     int64_t resumed; /* updates done before */
@@ -170,50 +170,26 @@ static void show_failure(const struct view *view, const struct qkv_config *confi
     qkv_arena_release(&arena);
 }
 
-int command_train(int argc, char **argv)
+static struct option_list settings;
+static struct qkv_train_options options;
+static int64_t threads;
+static struct view view = {.settings = &settings};
+
+static int run(int operands, char **operand)
 {
-    struct argument_list settings = {0};
-    struct qkv_train_options options = {0};
-    struct view view = {0};
-    int64_t threads = 0;
-    int operands;
-    const struct argument arguments[] = {
-        ARGUMENT_SETTINGS(&settings),
-        {"resume", 'r', NULL, ARGUMENT_FLAG, &options.resume, 0, 0, "go on from the run's last checkpoint"},
-        {"overwrite", 0, NULL, ARGUMENT_FLAG, &options.overwrite, 0, 0, "replace the run that stands there"},
-        ARGUMENT_THREADS(&threads),
-        {"quiet", 'q', NULL, ARGUMENT_FLAG, &view.quiet, 0, 0, "print nothing but errors"},
-        {0},
-    };
-    const struct usage usage = {
-        .synopsis = "train CONFIG [options]",
-        .description =
-            "Trains the model that CONFIG describes and writes the run folder training.model_dir\n"
-            "(default runs/<name>): checkpoints, vocabularies, metrics.jsonl and the effective config.\n"
-            "CONFIG may be `-` for standard input. Interrupting it (Ctrl-C) saves first. Results are the "
-            "same with any\n"
-            "number of threads.\n",
-        .arguments = arguments,
-        .examples = "  qkv train configs/toy_en_es.yaml\n"
-                    "  qkv train configs/toy_en_es.yaml -s training.updates=500 --overwrite\n",
-        .fewest = 1,
-        .most = 1,
-    };
-    int code = arguments_parse(&usage, argc, argv, &operands);
-    if (code != ARGUMENTS_GOOD) return code;
+    (void)operands;
     if (options.resume && options.overwrite) return complain("--resume and --overwrite exclude each other");
 
     struct qkv_arena arena = {0};
     struct qkv_config config;
     struct qkv_error error = {""};
-    enum qkv_status status = read_config(&config, &arena, argv[1], &settings);
+    enum qkv_status status = read_config(&config, &arena, operand[0], &settings);
     if (!status) {
         const struct qkv_train_listener listener = {&view, stop, show_start, show_progress, show_validation};
         struct qkv_train_result result = {0};
         options.threads = (int)threads;
         options.listener = &listener;
-        view.config = argv[1];
-        view.settings = &settings;
+        view.config = operand[0];
         view.resume = options.resume;
         view.bar = progress_bar_on(stderr);
         listen_to_signals(view.quiet);
@@ -227,3 +203,31 @@ int command_train(int argc, char **argv)
     qkv_arena_release(&arena);
     return (int)status;
 }
+
+const struct command command_train = {
+    .name = "train",
+    .summary = "train a model from a YAML config into a run folder",
+    .description =
+        "Trains the model that CONFIG describes and writes the run folder training.model_dir (default: "
+        "`runs/<name>`): checkpoints, vocabularies, metrics.jsonl and the complete config.\n\n"
+        "Ctrl-C saves a checkpoint before the command ends; --resume continues from it. The results are the "
+        "same for any number of threads.\n",
+    .examples = "  qkv train configs/toy_en_es.yaml\n"
+                "  qkv train configs/toy_en_es.yaml -s training.updates=500 --overwrite\n",
+    .operands =
+        (const struct command_operand[]){
+            {"CONFIG", VALUE_CONFIG, "a YAML file; -: standard input"},
+            {0},
+        },
+    .options =
+        (const struct command_option[]){
+            COMMAND_OPTION_SETTINGS(&settings),
+            {"resume", 'r', NULL, OPTION_FLAG, &options.resume,
+             "continue from the last checkpoint of the run"},
+            {"overwrite", 0, NULL, OPTION_FLAG, &options.overwrite, "replace an existing run folder"},
+            COMMAND_OPTION_THREADS(&threads),
+            {"quiet", 'q', NULL, OPTION_FLAG, &view.quiet, "print errors only"},
+            {0},
+        },
+    .run = run,
+};

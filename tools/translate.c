@@ -1,6 +1,6 @@
 /* qkv translate: lines in, lines out. */
-#include "arguments.h"
 #include "commands.h"
+#include "complain.h"
 #include "input_lines.h"
 
 #include "qkv/run.h"
@@ -146,44 +146,52 @@ static void close_translator(struct translator *t)
     qkv_run_release(&t->run);
 }
 
-int command_translate(int argc, char **argv)
+static struct translator t = {.options.search.length_penalty = -1};
+static const char *checkpoint;
+
+static int run(int operands, char **operand)
 {
-    struct translator t = {.options.search.length_penalty = -1};
-    struct options *o = &t.options;
-    const char *checkpoint = NULL;
-    int operands;
-    const struct argument arguments[] = {
-        ARGUMENT_BEAM(&o->search.beam_size),
-        ARGUMENT_LENGTH_PENALTY(&o->search.length_penalty),
-        {"n-best", 'n', "N", ARGUMENT_INTEGER, &o->search.n_best, 1, 1000,
-         "translations per sentence, each behind the number of its line"},
-        {"scores", 0, NULL, ARGUMENT_FLAG, &o->scores, 0, 0,
-         "print log-probability / length penalty before each translation"},
-        {"max-length", 0, "N", ARGUMENT_INTEGER, &o->search.max_output_length, 1, 1e6,
-         "longest translation in tokens"},
-        {"batch", 'b', "N", ARGUMENT_INTEGER, &o->batch_size, 1, 1e5,
-         "sentences translated together (default: testing.batch_size); 1: line by line"},
-        ARGUMENT_THREADS(&o->threads),
-        ARGUMENT_CHECKPOINT(&checkpoint),
-        {"quiet", 'q', NULL, ARGUMENT_FLAG, &o->quiet, 0, 0, "do not tell of unknown words"},
-        {0},
-    };
-    const struct usage usage = {
-        .synopsis = "translate RUN [FILE] [options]",
-        .description = "Translates FILE (default, and `-`: standard input) line by line to standard output.\n"
-                       "Unknown words and lines that are cut for length are told of on standard error.\n",
-        .arguments = arguments,
-        .examples = "  echo \"the cat is sleeping\" | qkv translate runs/toy_en_es\n"
-                    "  qkv translate runs/toy_en_es lines.txt --beam 5 --n-best 3 --scores\n",
-        .fewest = 1,
-        .most = 2,
-    };
-    int code = arguments_parse(&usage, argc, argv, &operands);
-    if (code != ARGUMENTS_GOOD) return code;
     struct qkv_error error = {""};
-    enum qkv_status status = open_translator(&t, argv[1], checkpoint, &error);
-    if (!status) status = source_open(&t.source, &t.run, operands > 1 ? argv[2] : "-", o->quiet, &error);
+    enum qkv_status status = open_translator(&t, operand[0], checkpoint, &error);
+    if (!status)
+        status = source_open(&t.source, &t.run, operands > 1 ? operand[1] : "-", t.options.quiet, &error);
     if (!status) status = translate(&t, &error);
     close_translator(&t);
     return conclude(status, &error);
 }
+
+const struct command command_translate = {
+    .name = "translate",
+    .summary = "translate lines of text with a trained run",
+    .description = "Translates FILE line by line and prints the translations.\n\n"
+                   "Warnings go to standard error: words that the vocabulary lacks, and lines that are cut "
+                   "because the model has no more positions.\n",
+    .examples = "  echo \"the cat is sleeping\" | qkv translate runs/toy_en_es\n"
+                "  qkv translate runs/toy_en_es lines.txt --beam 5 --n-best 3 --scores\n",
+    .operands =
+        (const struct command_operand[]){
+            {"RUN", VALUE_RUN, "a run folder"},
+            {"FILE", VALUE_FILE, "a text file, one sentence a line; -: standard input (default)",
+             .optional = true},
+            {0},
+        },
+    .options =
+        (const struct command_option[]){
+            COMMAND_OPTION_BEAM(&t.options.search.beam_size),
+            COMMAND_OPTION_LENGTH_PENALTY(&t.options.search.length_penalty),
+            {"n-best", 'n', "N", OPTION_INTEGER, &t.options.search.n_best,
+             "print the N best translations of each sentence, each after its line number", 1, 1000},
+            {"scores", 0, NULL, OPTION_FLAG, &t.options.scores,
+             "print log-probability / length penalty before each translation"},
+            {"max-length", 0, "N", OPTION_INTEGER, &t.options.search.max_output_length,
+             "longest translation in tokens (default: testing.max_output_length)", 1, 1e6},
+            {"batch", 'b', "N", OPTION_INTEGER, &t.options.batch_size,
+             "sentences translated together; 1: answer each line at once (default: testing.batch_size)", 1,
+             1e5},
+            COMMAND_OPTION_THREADS(&t.options.threads),
+            COMMAND_OPTION_CHECKPOINT(&checkpoint),
+            {"quiet", 'q', NULL, OPTION_FLAG, &t.options.quiet, "do not warn about unknown words"},
+            {0},
+        },
+    .run = run,
+};

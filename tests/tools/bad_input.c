@@ -373,7 +373,7 @@ Test(bad_input, folders_devices_and_nothing_are_no_files)
         {"translate run d", "d: is a folder, not a text file"},
         {"translate run <&-", "<stdin>: Bad file descriptor"},
         {"translate run --checkpoint .", "run/.: cannot be read: it is not a regular file"},
-        {"translate ''", "operand 1 is empty (usage: qkv translate RUN [FILE] [options])"},
+        {"translate ''", "RUN is empty (usage: qkv translate RUN [FILE] [options])"},
         {"translate lost", "lost/source.vocabulary: No such file or directory"},
         {"inspect empty",
          "empty/best.safetensors: byte 0: the file ends within its header: it was cut short, or is "
@@ -451,7 +451,7 @@ Test(bad_input, heads_and_layers_that_are_not_there_are_refused)
     }
     cr_expect_eq(run("test -e '%s/x.svg'", folder).exit_code, 1);
     static const char *const sentences[][2] = {
-        {"''", "qkv: operand 2 is empty (usage: qkv attention RUN SENTENCE [options])"},
+        {"''", "qkv: SENTENCE is empty (usage: qkv attention RUN SENTENCE [options])"},
         {"' '", "qkv: the sentence: holds no words"},
         {"\"$(printf 'a\\377')\"", "qkv: the sentence: column 2: byte 0xFF is not valid UTF-8"},
         {"- </dev/null", "qkv: <stdin>: there is no line"},

@@ -362,13 +362,13 @@ Test(bench, refusals)
                       "qkv: /nowhere.yaml: cannot be read: No such file or directory"));
     cr_expect(
         refused(run(BENCH "toy small --batches b.jsonl"),
-                "qkv: --batches writes those of one workload's training: name one workload, and train"));
+                "qkv: --batches writes the batches of one training: name one workload, and add -m train"));
     cr_expect(
         refused(run(BENCH "toy -m decode --batches b.jsonl"),
-                "qkv: --batches writes those of one workload's training: name one workload, and train"));
+                "qkv: --batches writes the batches of one training: name one workload, and add -m train"));
     cr_expect(refused(run(BENCH "toy --text /nowhere.tsv"), "qkv: /nowhere.tsv: No such file or directory"));
     struct outcome help = run(BENCH "--help");
     cr_expect_eq(help.exit_code, 0);
-    cr_expect_eq(strncmp(help.output, "Usage: qkv-bench [WORKLOAD ...] [options]\n", 41), 0, "%s",
+    cr_expect_eq(strncmp(help.output, "Usage: qkv-bench [WORKLOAD...] [options]\n", 40), 0, "%s",
                  help.output);
 }

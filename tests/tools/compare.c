@@ -93,7 +93,7 @@ Test(compare, refuses_what_it_cannot_compare)
     write_text(folder, "empty.json", "");
 #define NONE ": is no evaluation, as `qkv evaluate --json` makes them"
     static const char *const cases[][2] = {
-        {"", "qkv: missing operand (usage: qkv compare EVALUATION... [-o FILE]...)"},
+        {"", "qkv: EVALUATION is missing (usage: qkv compare EVALUATION... [options])"},
         {"none.json", "qkv: none.json: No such file or directory"},
         {".", "qkv: .: Is a directory"},
         {"empty.json", "qkv: empty.json: the file is empty"},

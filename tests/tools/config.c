@@ -480,7 +480,7 @@ Test(config, complains_about_its_arguments)
 {
     struct outcome outcome = run("qkv config");
     cr_assert_eq(outcome.exit_code, 2);
-    cr_assert_str_eq(outcome.error, "qkv: missing operand (usage: qkv config CONFIG [options])\n");
+    cr_assert_str_eq(outcome.error, "qkv: CONFIG is missing (usage: qkv config CONFIG [options])\n");
     outcome = run("qkv config --reference x.yaml");
     cr_assert_eq(outcome.exit_code, 2);
     cr_assert_str_eq(outcome.error, "qkv: --reference takes no CONFIG\n");

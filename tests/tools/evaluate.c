@@ -107,7 +107,7 @@ Test(evaluate, refuses_what_cannot_be_read)
         {"run dev.tsv --links bad.align",
          "qkv: bad.align:8:1: link 0-77 has no target word 77: the sentence has 4, from 0"},
         {"run dev.tsv --links empty.tsv", "qkv: empty.tsv: has 0 lines, but the corpus has 8 pairs"},
-        {"run", "qkv: missing operand (usage: qkv evaluate RUN TSV [options])"},
+        {"run", "qkv: TSV is missing (usage: qkv evaluate RUN TSV [options])"},
         {"run dev.tsv x", "qkv: unexpected operand 'x' (usage: qkv evaluate RUN TSV [options])"},
         {"run dev.tsv --tokenize zh", "qkv: --tokenize is 'zh', but must be one of 13a, none, char"},
         {"run dev.tsv --l x", "qkv: option '--l' is ambiguous: --length-penalty, --lowercase, --links"},
@@ -153,7 +153,7 @@ Test(score, refuses_what_cannot_be_read)
     const char *folder = scratch("score_unreadable");
     run("cd '%s' && : >empty && echo a >one && printf 'a\\nb\\n' >two && printf 'a\\n\\000\\n' >nul", folder);
     static const char *const cases[][2] = {
-        {"", "qkv: missing operand (usage: qkv score TRANSLATIONS REFERENCES [options])"},
+        {"", "qkv: TRANSLATIONS is missing (usage: qkv score TRANSLATIONS REFERENCES [options])"},
         {"none one", "qkv: none: No such file or directory"},
         {"one none", "qkv: none: No such file or directory"},
         {". one", "qkv: .: cannot be read: Is a directory"},

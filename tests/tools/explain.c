@@ -275,7 +275,7 @@ Test(explain, says_what_does_not_go_together)
     static const struct {
         const char *arguments, *message;
     } CASES[] = {
-        {"", "qkv: missing operand (usage: qkv explain SCENE | RUN SENTENCE [options])"},
+        {"", "qkv: SCENE or RUN is missing (usage: qkv explain SCENE | RUN SENTENCE [options])"},
         {"%s word", "qkv: %s is no run, and a scene takes no sentence: see its key tokens"},
         {"%s --target x", "qkv: --target is for runs, and %s is none"},
         {"%s --versus random", "qkv: --versus is for runs, and %s is none"},

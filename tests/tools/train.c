@@ -390,7 +390,7 @@ Test(train, reads_a_config_from_standard_input)
 Test(train, complains_about_its_arguments)
 {
     static const char *const cases[][2] = {
-        {"", "qkv: missing operand (usage: qkv train CONFIG [options])"},
+        {"", "qkv: CONFIG is missing (usage: qkv train CONFIG [options])"},
         {"a b", "qkv: unexpected operand 'b' (usage: qkv train CONFIG [options])"},
         {"a -- --quiet", "qkv: unexpected operand '--quiet' (usage: qkv train CONFIG [options])"},
         {"--bogus a", "qkv: unknown option '--bogus' (see `qkv train --help`)"},
@@ -399,9 +399,9 @@ Test(train, complains_about_its_arguments)
         {"a --threads", "qkv: option '--threads' needs a value (see `qkv train --help`)"},
         {"a -s", "qkv: option '-s' needs a value (see `qkv train --help`)"},
         {"a --quiet=yes", "qkv: option '--quiet' takes no value"},
-        {"a --threads two", "qkv: --threads takes a whole number, but got 'two'"},
-        {"a --threads 2.5", "qkv: --threads takes a whole number, but got '2.5'"},
-        {"a --threads ''", "qkv: --threads takes a whole number, but got ''"},
+        {"a --threads two", "qkv: --threads needs a whole number, but got 'two'"},
+        {"a --threads 2.5", "qkv: --threads needs a whole number, but got '2.5'"},
+        {"a --threads ''", "qkv: --threads needs a whole number, but got ''"},
         {"a -j 1025", "qkv: --threads is 1025, but must lie between 1 and 1024"},
         {"a --threads=99999999999999999999",
          "qkv: --threads is 99999999999999999999, but must lie between 1 and 1024"},

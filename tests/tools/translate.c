@@ -172,17 +172,17 @@ Test(translate, refuses_what_cannot_be_read)
 Test(translate, complains_about_its_arguments)
 {
     static const char *const cases[][2] = {
-        {"", "qkv: missing operand (usage: qkv translate RUN [FILE] [options])"},
+        {"", "qkv: RUN is missing (usage: qkv translate RUN [FILE] [options])"},
         {"a b c", "qkv: unexpected operand 'c' (usage: qkv translate RUN [FILE] [options])"},
         {"a --b 2", "qkv: option '--b' is ambiguous: --beam, --batch"},
         {"a --beam", "qkv: option '--beam' needs a value (see `qkv translate --help`)"},
         {"a -k", "qkv: option '-k' needs a value (see `qkv translate --help`)"},
         {"a --beam 0", "qkv: --beam is 0, but must lie between 1 and 1000"},
-        {"a -k1e3", "qkv: --beam takes a whole number, but got '1e3'"},
+        {"a -k1e3", "qkv: --beam needs a whole number, but got '1e3'"},
         {"a --beam=-99999999999999999999",
          "qkv: --beam is -99999999999999999999, but must lie between 1 and 1000"},
-        {"a --length-penalty nan", "qkv: --length-penalty takes a number, but got 'nan'"},
-        {"a --length-penalty 1,5", "qkv: --length-penalty takes a number, but got '1,5'"},
+        {"a --length-penalty nan", "qkv: --length-penalty needs a number, but got 'nan'"},
+        {"a --length-penalty 1,5", "qkv: --length-penalty needs a number, but got '1,5'"},
         {"a --length-penalty 1e999", "qkv: --length-penalty is 1e999, but must lie between 0 and 10"},
         {"a --length-penalty=-1", "qkv: --length-penalty is -1, but must lie between 0 and 10"},
         {"a --scores=1", "qkv: option '--scores' takes no value"},
@@ -195,8 +195,7 @@ Test(translate, complains_about_its_arguments)
         cr_expect(refused(run("qkv translate %s", cases[i][0]), cases[i][1]), "%s", cases[i][0]);
     cr_expect(refused(run("qkv transalte"),
                       "qkv: unknown command 'transalte'; did you mean translate (see `qkv --help`)"));
-    cr_expect(refused(run("qkv help transalte"),
-                      "qkv: unknown command 'transalte'; did you mean translate (see `qkv --help`)"));
+    cr_expect(refused(run("qkv help transalte"), "qkv: COMMAND is 'transalte'; did you mean translate"));
     cr_expect_str_eq(run("qkv help translate").output, run("qkv translate --help").output);
     cr_expect(refused(run("qkv --frobnicate"), "qkv: unknown command '--frobnicate' (see `qkv --help`)"));
     cr_expect_eq(run("qkv").exit_code, 2);

@@ -2,7 +2,7 @@
 #ifndef QKV_BENCH_BENCH_H
 #define QKV_BENCH_BENCH_H
 
-#include "arguments.h"
+#include "command.h"
 
 #include "qkv/batch.h"
 #include "qkv/config.h"
@@ -19,15 +19,15 @@
 /* ---- what was asked for ---- */
 
 struct bench_options {
-    int64_t threads;           /* 0: as many as there are */
-    int64_t shards;            /* 0: as many as threads; a config file has its own */
-    int64_t steps;             /* to time at most */
-    double seconds;            /* to time for, but at least a few steps */
-    const char *run, *qkv;     /* for start-up: the run folder, and the program */
-    const char *output;        /* where the picture of scaling goes; NULL: none is drawn */
-    struct argument_list axes; /* of scaling; none: all */
-    const char *text;          /* pairs to train on; NULL: random words, or the config's */
-    const char *batches;       /* file for the batches of training steps; NULL: none */
+    int64_t threads;         /* 0: as many as there are */
+    int64_t shards;          /* 0: as many as threads; a config file has its own */
+    int64_t steps;           /* to time at most */
+    double seconds;          /* to time for, but at least a few steps */
+    const char *run, *qkv;   /* for start-up: the run folder, and the program */
+    const char *output;      /* where the picture of scaling goes; NULL: none is drawn */
+    struct option_list axes; /* of scaling; none: all */
+    const char *text;        /* pairs to train on; NULL: random words, or the config's */
+    const char *batches;     /* file for the batches of training steps; NULL: none */
 };
 
 /* ---- a workload: a model and its batches ---- */

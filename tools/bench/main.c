@@ -3,6 +3,7 @@
 #include "bench.h"
 
 #include "arguments.h"
+#include "complain.h"
 
 #include "qkv/workers.h"
 
@@ -150,7 +151,7 @@ static enum qkv_status measure_apart(const struct measure *measure, const char *
 
 /* ---- the command line ---- */
 
-static bool is_wanted(const struct argument_list *wanted, const char *name)
+static bool is_wanted(const struct option_list *wanted, const char *name)
 {
     static const char *const USUAL[] = {"train", "forward", "decode"};
     for (int i = 0; i < wanted->count; i++)
@@ -166,21 +167,8 @@ static const char *measure_name(const void *context, int64_t i)
     return i < MEASURE_COUNT ? MEASURES[i].name : NULL;
 }
 
-static bool all_exist(const struct argument_list *wanted, const char *what, qkv_naming *naming)
-{
-    for (int i = 0; i < wanted->count; i++) {
-        const char *name;
-        int64_t n = 0;
-        while ((name = naming(NULL, n)) && strcmp(name, wanted->value[i]) != 0) n++;
-        if (name) continue;
-        complain_of_name(what, wanted->value[i], naming, NULL);
-        return false;
-    }
-    return true;
-}
-
 /* Whether the picture that was asked for, if any, can be drawn in the end. */
-static bool picture_is_possible(const struct argument_list *wanted, const char *path)
+static bool picture_is_possible(const struct option_list *wanted, const char *path)
 {
     const char *dot = path ? strrchr(path, '.') : NULL;
     if (!path) return true;
@@ -193,7 +181,7 @@ static bool picture_is_possible(const struct argument_list *wanted, const char *
     return false;
 }
 
-static enum qkv_status measure_all(const struct argument_list *wanted, int count, const char *const *names,
+static enum qkv_status measure_all(const struct option_list *wanted, int count, const char *const *names,
                                    const struct bench_options *options, struct bench_report *report)
 {
     enum qkv_status status = QKV_OK;
@@ -215,70 +203,83 @@ static const char *binary_beside(const char *self, char path[4096])
     return access(path, X_OK) ? "qkv" : path;
 }
 
-int main(int argc, char **argv)
+/* Ends with a list of what can be measured, which main() adds. */
+static char description[2048] = "Measures what training and translating cost. Times are medians; `cpu ms` is "
+                                "processor time of all threads "
+                                "together.\n\n"
+                                "What can be measured (-m; train, forward and decode by default):\n";
+static struct bench_options options = {.steps = 200, .seconds = 3};
+static struct option_list wanted;
+static bool json, profile;
+
+static int bench(int operands, char **operand)
 {
     static const char *const ALL[] = {"toy", "small", "base"};
-    char description[2048] =
-        "Measures what training and translating cost. WORKLOAD is toy, small or base, all three by "
-        "default,\nor the path of a config, whose training text is then used, unless there is a --text. "
-        "Times are medians;\n"
-        "`cpu ms` is processor time of all threads together.\n\n"
-        "What can be measured (-m; train, forward and decode by default):\n";
-    struct bench_options options = {.steps = 200, .seconds = 3};
-    struct argument_list wanted = {0};
-    bool json = false, profile = false;
+    if (profile && wanted.count < 64) wanted.value[wanted.count++] = "profile";
+    if (!picture_is_possible(&wanted, options.output)) return QKV_INVALID;
+    if (options.batches && (operands != 1 || !is_wanted(&wanted, "train")))
+        return complain("--batches writes the batches of one training: name one workload, and add -m train");
+    struct bench_report *report = bench_report_new(json, options.output);
+    if (!report) return complain("out of memory");
+    enum qkv_status status =
+        operands ? measure_all(&wanted, operands, (const char *const *)operand, &options, report)
+                 : measure_all(&wanted, 3, ALL, &options, report);
+    int printed = bench_report_finish(report, status != QKV_OK);
+    return status ? (int)status : printed;
+}
+
+static const struct command command_bench = {
+    .name = "qkv-bench",
+    .standalone = true,
+    .description = description,
+    .examples = "  qkv-bench toy -m train -m floor -t 2\n"
+                "  qkv-bench small --profile --json\n"
+                "  qkv-bench -m scaling -o scaling.svg\n",
+    .operands =
+        (const struct command_operand[]){
+            {"WORKLOAD", VALUE_OTHER,
+             "toy, small, base (default: all three), or the path of a config, which is measured on its "
+             "training text unless there is a --text",
+             .optional = true, .repeated = true},
+            {0},
+        },
+    .options =
+        (const struct command_option[]){
+            {"measure", 'm', "WHAT", OPTION_LIST, &wanted, "measure this; may be repeated",
+             .choices = measure_name},
+            {"profile", 0, NULL, OPTION_FLAG, &profile, "the same as -m profile"},
+            {"threads", 't', "N", OPTION_INTEGER, &options.threads,
+             "number of threads; 0: one per processor (default)", 0, 1024},
+            {"shards", 0, "N", OPTION_INTEGER, &options.shards,
+             "parts of a batch; 0: one per thread, or as the config says (default)", 0, 1024},
+            {"steps", 0, "N", OPTION_INTEGER, &options.steps, "most steps to time (default: 200)", 1, 1e6},
+            {"seconds", 0, "S", OPTION_NUMBER, &options.seconds,
+             "seconds to spend on each number (default: 3)", 0, 1e6},
+            {"text", 0, "FILE", OPTION_TEXT, &options.text,
+             "train on the pairs of FILE (.tsv, .tsv.gz), a new batch at each step", .completes = VALUE_FILE},
+            {"batches", 0, "FILE", OPTION_TEXT, &options.batches,
+             "write the token ids of the batches of train to FILE, one JSON object a batch",
+             .completes = VALUE_FILE},
+            {"axis", 0, "AXIS", OPTION_LIST, &options.axes, "axis of scaling; may be repeated (default: all)",
+             .choices = bench_axis_name},
+            {"output", 'o', "FILE", OPTION_TEXT, &options.output,
+             "draw scaling and threads into FILE (.svg, .png)", .completes = VALUE_FILE},
+            {"run", 0, "DIR", OPTION_TEXT, &options.run, "the run folder of startup", .completes = VALUE_RUN},
+            {"json", 0, NULL, OPTION_FLAG, &json, "print JSON"},
+            {0},
+        },
+    .run = bench,
+};
+
+int main(int argc, char **argv)
+{
     char beside[4096];
-    const struct argument arguments[] = {
-        {"measure", 'm', "WHAT", ARGUMENT_LIST, &wanted, 0, 0, "measure this; may be given many times"},
-        {"profile", 0, NULL, ARGUMENT_FLAG, &profile, 0, 0, "the same as -m profile"},
-        {"threads", 't', "N", ARGUMENT_INTEGER, &options.threads, 0, 1024,
-         "threads; 0: as many as there are"},
-        {"shards", 0, "N", ARGUMENT_INTEGER, &options.shards, 0, 1024,
-         "parts of a batch; 0: one a thread, or the config's"},
-        {"steps", 0, "N", ARGUMENT_INTEGER, &options.steps, 1, 1e6, "steps to time at most [200]"},
-        {"seconds", 0, "S", ARGUMENT_NUMBER, &options.seconds, 0, 1e6, "time to spend on each number [3]"},
-        {"text", 0, "FILE", ARGUMENT_TEXT, &options.text, 0, 0,
-         "train on the pairs of FILE (.tsv .tsv.gz), a new batch a step"},
-        {"batches", 0, "FILE", ARGUMENT_TEXT, &options.batches, 0, 0,
-         "write the ids that train trains on to FILE, a JSON object a batch"},
-        {"axis", 0, "AXIS", ARGUMENT_LIST, &options.axes, 0, 0,
-         "axis for scaling; may be given many times [all]"},
-        {"output", 'o', "FILE", ARGUMENT_TEXT, &options.output, 0, 0,
-         "draw scaling and threads into FILE (.svg .png)"},
-        {"run", 0, "DIR", ARGUMENT_TEXT, &options.run, 0, 0, "run folder, for startup"},
-        {"json", 0, NULL, ARGUMENT_FLAG, &json, 0, 0, "print JSON"},
-        {0},
-    };
     qkv_end_matrix_threads();
     for (int m = 0; m < MEASURE_COUNT; m++) {
         size_t used = strlen(description);
         snprintf(description + used, sizeof description - used, "  %-9s %s\n", MEASURES[m].name,
                  MEASURES[m].summary);
     }
-    const struct usage usage = {"[WORKLOAD ...] [options]",
-                                description,
-                                arguments,
-                                "  qkv-bench toy -m train -m floor -t 2\n"
-                                "  qkv-bench small --profile --json\n"
-                                "  qkv-bench -m scaling -o scaling.svg\n",
-                                0,
-                                64,
-                                "qkv-bench"};
-    int operands = 0;
     options.qkv = binary_beside(argv[0], beside);
-    int parsed = arguments_parse(&usage, argc, argv, &operands);
-    if (parsed != ARGUMENTS_GOOD) return parsed;
-    if (profile && wanted.count < 64) wanted.value[wanted.count++] = "profile";
-    if (!all_exist(&wanted, "--measure", measure_name) ||
-        !all_exist(&options.axes, "--axis", bench_axis_name) || !picture_is_possible(&wanted, options.output))
-        return QKV_INVALID;
-    if (options.batches && (operands != 1 || !is_wanted(&wanted, "train")))
-        return complain("--batches writes those of one workload's training: name one workload, and train");
-    struct bench_report *report = bench_report_new(json, options.output);
-    if (!report) return complain("out of memory");
-    enum qkv_status status =
-        operands ? measure_all(&wanted, operands, (const char *const *)argv + 1, &options, report)
-                 : measure_all(&wanted, 3, ALL, &options, report);
-    int printed = bench_report_finish(report, status != QKV_OK);
-    return status ? (int)status : printed;
+    return parse_and_run(&command_bench, argc, argv);
 }

@@ -1,4 +1,5 @@
 /* How costs grow, as tables, JSON and a picture. */
+#include "complain.h"
 #include "report.h"
 
 #include "qkv/chart.h"

@@ -1,0 +1,97 @@
+/* A subcommand as data: its operands, its options, and the function that runs it.
+ *
+ * The parser (arguments.h), the help pages, docs/commands.md, the man pages and the shell completions are all
+ * made from these tables. To add a subcommand, write one file that defines `const struct command
+ * command_<name>` and add COMMAND(<name>) to commands.def. */
+#ifndef QKV_TOOLS_COMMAND_H
+#define QKV_TOOLS_COMMAND_H
+
+#include "qkv/nearest.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What an option stores in its destination. */
+enum option_type {
+    OPTION_FLAG,    /* bool: becomes true */
+    OPTION_TEXT,    /* const char *: points into argv */
+    OPTION_CHOICE,  /* const char *: one of the row's choices */
+    OPTION_INTEGER, /* int64_t: within lowest .. highest */
+    OPTION_NUMBER,  /* double: within lowest .. highest */
+    OPTION_LIST,    /* struct option_list: the option may be repeated; with choices, each value is one of
+                       them or several with commas between */
+};
+
+/* What a shell offers to complete an operand or the value of an option that has no choices. */
+enum value_kind {
+    VALUE_OTHER, /* nothing */
+    VALUE_FILE,
+    VALUE_FOLDER,
+    VALUE_CONFIG,        /* a YAML file */
+    VALUE_RUN,           /* a run folder */
+    VALUE_CONFIG_OR_RUN, /* a YAML file or a run folder */
+};
+
+/* The values of an option that may be repeated. */
+struct option_list {
+    const char *value[64];
+    int count;
+};
+
+/* One option. A table ends with a row whose name is NULL. */
+struct command_option {
+    const char *name;  /* long name, without dashes */
+    char letter;       /* short name, or 0 */
+    const char *value; /* what the help calls its value ("N", "FILE"); NULL for flags */
+    enum option_type type;
+    void *destination;
+    const char *help;       /* "{choices}" becomes the list of the row's choices */
+    double lowest, highest; /* bounds of numbers; both 0: no bounds */
+    qkv_naming *choices;    /* names that completions offer; OPTION_CHOICE and OPTION_LIST accept no others */
+    enum value_kind completes;
+};
+
+/* One operand. A table ends with a row whose name is NULL; optional operands follow required ones, and only
+ * the last may be repeated. */
+struct command_operand {
+    const char *name; /* in capitals: "RUN" */
+    enum value_kind completes;
+    const char *help;
+    bool optional, repeated;
+    qkv_naming *choices; /* the only operands accepted; NULL: any */
+};
+
+/* Texts are paragraphs that each writer wraps, with an empty line between; lines that begin with a space
+ * are printed as they are. */
+struct command {
+    const char *name, *summary;
+    const char *synopsis; /* "gradcheck [CONFIG... | --all]"; NULL: made from the operands */
+    const char *description;
+    const char *examples; /* lines, each ended by \n */
+    const struct command_operand *operands;
+    const struct command_option *options;
+    /* Returns the exit code. `operands` counts `operand`. */
+    int (*run)(int operands, char **operand);
+    bool standalone;             /* a program called `name`, not a subcommand of qkv */
+    bool help_without_arguments; /* without arguments it prints its help */
+};
+
+/* Rows that several commands have. */
+/* clang-format off */
+#define COMMAND_OPTION_BEAM(number)                                                                          \
+    {"beam", 'k', "K", OPTION_INTEGER, number,                                                               \
+     "hypotheses per sentence; 1: greedy search (default: testing.beam_size)", 1, 1000}
+#define COMMAND_OPTION_LENGTH_PENALTY(number)                                                                \
+    {"length-penalty", 'a', "ALPHA", OPTION_NUMBER, number,                                                  \
+     "exponent of the length penalty (default: testing.beam_alpha)", 0, 10}
+#define COMMAND_OPTION_CHECKPOINT(text)                                                                      \
+    {"checkpoint", 0, "NAME", OPTION_TEXT, text,                                                             \
+     "checkpoint file in the run folder (default: the best one, else the last)"}
+#define COMMAND_OPTION_THREADS(number)                                                                       \
+    {"threads", 'j', "N", OPTION_INTEGER, number, "number of threads (default: one per processor)", 1, 1024}
+#define COMMAND_OPTION_SETTINGS(list)                                                                        \
+    {"set", 's', "KEY=VALUE", OPTION_LIST, list, "override a key of the config; may be repeated"}
+#define COMMAND_OPTION_JSON(flag) {"json", 0, NULL, OPTION_FLAG, flag, "print one JSON object"}
+/* clang-format on */
+
+#endif

@@ -1,0 +1,26 @@
+/* The formats of `qkv help`: writers that turn the tables of all commands into text, and how to add one. */
+#ifndef QKV_TOOLS_HELP_H
+#define QKV_TOOLS_HELP_H
+
+#include "command.h"
+
+#include <stdio.h>
+
+/* What `qkv` is, for every overview. */
+extern const char HELP_ABOUT[];
+
+/* Overviews: `qkv help`, docs/commands.md, qkv.1. */
+void help_text_overview(FILE *file);
+void help_markdown_overview(FILE *file);
+void help_man_overview(FILE *file);
+
+/* Pages of one command; help_text_page is in help_text.h. */
+void help_markdown_page(const struct command *command, FILE *file);
+void help_man_page(const struct command *command, FILE *file);
+
+/* Completion scripts of all commands. */
+void help_bash(FILE *file);
+void help_zsh(FILE *file);
+void help_fish(FILE *file);
+
+#endif

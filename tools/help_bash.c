@@ -1,0 +1,5 @@
+#include "help.h"
+void help_bash(FILE *file)
+{
+    fputs("", file);
+}

@@ -1,0 +1,5 @@
+#include "help.h"
+void help_fish(FILE *file)
+{
+    fputs("", file);
+}

@@ -1,0 +1,5 @@
+#include "help.h"
+void help_zsh(FILE *file)
+{
+    fputs("", file);
+}
