@@ -1,4 +1,4 @@
-/* qkv inspect: what a run is made of. */
+/* qkv inspect: the configuration, training progress, checkpoint files and parameters of a run. */
 #include "commands.h"
 #include "complain.h"
 #include "json.h"
@@ -21,14 +21,13 @@ struct checkpoint_file {
     int64_t bytes;
 };
 
-/* Where training stood; false: the checkpoint does not say. */
+/* How far training was when the checkpoint was written. */
 struct training {
-    bool known, has_best;
+    bool known, has_best;                       /* false: the checkpoint does not say */
     int64_t update, epoch, tokens, best_update; /* epoch from 1 */
     double best;
 };
 
-/* What is shown, as text or JSON. */
 struct inspection {
     struct qkv_run run;
     struct training training;
@@ -36,7 +35,7 @@ struct inspection {
     int64_t file_count;
 };
 
-/* ---- finding out ---- */
+/* ---- facts ---- */
 
 static int by_name(const void *a, const void *b)
 {
@@ -83,8 +82,8 @@ static struct training training_of(const struct qkv_state *state)
     return t;
 }
 
-/* Root mean square of a parameter's values: a layer that died or blew up shows. */
-static double size_of_values(const struct qkv_parameters *parameters, const struct qkv_parameter *parameter)
+/* Root mean square of the values: near 0 in a layer that died, huge in one that diverged. */
+static double root_mean_square(const struct qkv_parameters *parameters, const struct qkv_parameter *parameter)
 {
     double sum = 0;
     for (int64_t i = 0; i < parameter->count; i++) {
@@ -94,13 +93,13 @@ static double size_of_values(const struct qkv_parameters *parameters, const stru
     return sqrt(sum / (double)parameter->count);
 }
 
-/* The name of the part that a parameter belongs to, what stands before the first dot. */
+/* Bytes of the name of the part that a parameter belongs to: "encoder" of "encoder.1.self.query.weight". */
 static size_t part_length(const char *name)
 {
     return strcspn(name, ".");
 }
 
-/* Learned numbers of the part of parameter `first`; 0 when an earlier parameter belongs to it as well. */
+/* Number of values in the part of parameter `first`; 0 when an earlier parameter belongs to the same part. */
 static int64_t part_total(const struct qkv_parameters *parameters, int64_t first)
 {
     const char *name = parameters->list[first]->name;
@@ -116,58 +115,56 @@ static int64_t part_total(const struct qkv_parameters *parameters, int64_t first
 
 /* ---- text ---- */
 
-static void print_recurrent(const char *name, const struct qkv_stack_config *s, bool decoder)
+/* The values that encoder and decoder have for one key. */
+struct stack_key {
+    const char *name, *encoder, *decoder; /* NULL: the stack does not use the key */
+};
+
+enum { MOST_STACK_KEYS = 100 };
+
+struct stack_table {
+    struct qkv_arena *arena;
+    int count;
+    struct stack_key key[MOST_STACK_KEYS];
+};
+
+static bool add_stack_key(void *context, const char *path, const char *value)
 {
-    printf("  %-12s recurrent, %lld layer%s of %s, width %lld", name, (long long)s->num_layers,
-           s->num_layers == 1 ? "" : "s", qkv_cell_name(s->rnn_type), (long long)s->hidden_size);
-    if (!decoder)
-        puts(s->bidirectional ? ", bidirectional" : s->reverse ? ", from the last word" : "");
-    else
-        printf(", attention %s%s, starts by %s\n", qkv_attention_score_name(s->attention.score),
-               s->input_feeding ? " with input feeding" : "", qkv_init_hidden_name(s->init_hidden));
+    static const char encoder[] = "model.encoder.", decoder[] = "model.decoder.";
+    struct stack_table *table = context;
+    bool is_encoder = !strncmp(path, encoder, sizeof encoder - 1);
+    if (!is_encoder && strncmp(path, decoder, sizeof decoder - 1) != 0) return true;
+    const char *name = path + sizeof encoder - 1;
+    int i = 0;
+    while (i < table->count && strcmp(table->key[i].name, name) != 0) i++;
+    if (i == MOST_STACK_KEYS || !(value = qkv_arena_string(table->arena, value))) return false;
+    if (i == table->count) table->key[table->count++].name = name;
+    *(is_encoder ? &table->key[i].encoder : &table->key[i].decoder) = value;
+    return true;
 }
 
-/* What attention has beside the usual. */
-static void print_variant(const struct qkv_stack_config *s)
+static enum qkv_status print_stacks(struct inspection *i, struct qkv_error *error)
 {
-    const struct qkv_attention_config *attention = &s->attention;
-    if (attention->key_value_heads != s->num_heads)
-        printf(", %lld key head%s", (long long)attention->key_value_heads,
-               attention->key_value_heads == 1 ? "" : "s");
-    if (attention->window < QKV_WINDOW_NONE) printf(", window %lld", (long long)attention->window);
-    if (attention->global_tokens)
-        printf(" and %lld global token%s", (long long)attention->global_tokens,
-               attention->global_tokens == 1 ? "" : "s");
-    if (attention->kernel != QKV_KERNEL_AUTO)
-        printf(", %s kernel", qkv_attention_kernel_name(attention->kernel));
-    putchar('\n');
+    struct stack_table table = {.arena = &i->run.arena};
+    if (qkv_config_each(&i->run.config, QKV_KEYS_WITH_EFFECT, add_stack_key, &table))
+        return qkv_error_set(error, "out of memory");
+    printf("  %-26s %-12s %s\n", "", "encoder", "decoder");
+    for (int k = 0; k < table.count; k++)
+        printf("  %-26s %-12s %s\n", table.key[k].name, table.key[k].encoder ? table.key[k].encoder : "",
+               table.key[k].decoder ? table.key[k].decoder : "");
+    return QKV_OK;
 }
 
-static void print_stack(const char *name, const struct qkv_stack_config *s, bool decoder)
-{
-    if (s->type == QKV_NETWORK_RECURRENT) {
-        print_recurrent(name, s, decoder);
-        return;
-    }
-    printf("  %-12s %s, %lld layer%s, %lld head%s, width %lld, feed-forward %lld (%s), %s-norm (%s), %s "
-           "positions",
-           name, qkv_network_name(s->type), (long long)s->num_layers, s->num_layers == 1 ? "" : "s",
-           (long long)s->num_heads, s->num_heads == 1 ? "" : "s", (long long)s->hidden_size,
-           (long long)s->ff_size, qkv_activation_name(s->activation), qkv_norm_place_name(s->layer_norm),
-           qkv_norm_kind_name(s->norm), qkv_position_kind_name(s->positions.type));
-    print_variant(s);
-}
-
-static void print_model(const struct inspection *i)
+static enum qkv_status print_model(struct inspection *i, struct qkv_error *error)
 {
     const struct qkv_config *config = &i->run.config;
     printf("%s (%s, loaded from %s)\n\nmodel\n", config->name, i->run.path, i->run.checkpoint);
-    print_stack("encoder", &config->model.encoder, false);
-    print_stack("decoder", &config->model.decoder, true);
-    printf("  %-12s %d source types (%s), %d target types (%s)%s%s\n", "vocabulary", (int)i->run.source.size,
+    if (print_stacks(i, error)) return QKV_INVALID;
+    printf("  %-26s %d source types (%s), %d target types (%s)%s%s\n", "vocabulary", (int)i->run.source.size,
            config->data.src.lang, (int)i->run.target.size, config->data.trg.lang,
            config->model.tied_embeddings ? ", tied embeddings" : "",
            config->model.tied_softmax ? ", tied softmax" : "");
+    return QKV_OK;
 }
 
 static void print_training(const struct inspection *i)
@@ -178,7 +175,7 @@ static void print_training(const struct inspection *i)
            qkv_optimizer_kind_name(config->optimizer), config->learning_rate,
            qkv_schedule_kind_name(config->scheduling));
     if (t->known)
-        printf("  %-12s update %lld, epoch %lld, %lld target tokens\n", "stands at", (long long)t->update,
+        printf("  %-12s update %lld, epoch %lld, %lld target tokens\n", "progress", (long long)t->update,
                (long long)t->epoch, (long long)t->tokens);
     if (t->has_best)
         printf("  %-12s %s %.4f at update %lld\n", "best", qkv_metric_name(config->early_stopping_metric),
@@ -211,7 +208,7 @@ static void print_parameters(const struct qkv_parameters *p)
     printf("\nparameters\n  %-*s %14s %12s %12s\n", width, "name", "shape", "count", "rms");
     for (int64_t k = 0; k < p->count; k++)
         printf("  %-*s %14s %12lld %12.4g\n", width, p->list[k]->name, shape_text(p->list[k]->shape, shape),
-               (long long)p->list[k]->count, size_of_values(p, p->list[k]));
+               (long long)p->list[k]->count, root_mean_square(p, p->list[k]));
     putchar('\n');
     for (int64_t k = 0; k < p->count; k++) {
         int64_t total = part_total(p, k);
@@ -222,41 +219,30 @@ static void print_parameters(const struct qkv_parameters *p)
     printf("  %-*s %14s %12lld\n", width, "total", "", (long long)qkv_parameters_total(p));
 }
 
+static enum qkv_status print_text(struct inspection *i, struct qkv_error *error)
+{
+    if (print_model(i, error)) return QKV_INVALID;
+    print_training(i);
+    print_files(i);
+    print_parameters(&i->run.model->parameters);
+    return QKV_OK;
+}
+
 /* ---- JSON ---- */
 
-static cJSON *stack_json(const struct qkv_stack_config *s, bool decoder)
+/* Adds a key of the model to the object, in the sections of its path. */
+static bool add_model_key(void *context, const char *path, const char *value)
 {
-    cJSON *object = cJSON_CreateObject();
-    cJSON_AddStringToObject(object, "type", qkv_network_name(s->type));
-    cJSON_AddNumberToObject(object, "num_layers", (double)s->num_layers);
-    cJSON_AddNumberToObject(object, "hidden_size", (double)s->hidden_size);
-    if (s->type == QKV_NETWORK_RECURRENT) {
-        cJSON_AddStringToObject(object, "rnn_type", qkv_cell_name(s->rnn_type));
-        if (decoder) {
-            cJSON_AddStringToObject(object, "score", qkv_attention_score_name(s->attention.score));
-            cJSON_AddStringToObject(object, "init_hidden", qkv_init_hidden_name(s->init_hidden));
-            cJSON_AddBoolToObject(object, "input_feeding", s->input_feeding);
-        } else {
-            cJSON_AddBoolToObject(object, "bidirectional", s->bidirectional);
-            cJSON_AddBoolToObject(object, "reverse", s->reverse);
-        }
-        return object;
+    cJSON *section = context;
+    char name[64];
+    if (strncmp(path, "model.", 6) != 0) return true;
+    for (const char *dot; (dot = strchr(path, '.')); path = dot + 1) {
+        snprintf(name, sizeof name, "%.*s", (int)(dot - path), path);
+        cJSON *inner = cJSON_GetObjectItem(section, name);
+        section = inner ? inner : cJSON_AddObjectToObject(section, name);
     }
-    cJSON_AddNumberToObject(object, "num_heads", (double)s->num_heads);
-    cJSON_AddNumberToObject(object, "key_value_heads", (double)s->attention.key_value_heads);
-    if (s->attention.window < QKV_WINDOW_NONE)
-        cJSON_AddNumberToObject(object, "window", (double)s->attention.window);
-    else
-        cJSON_AddNullToObject(object, "window");
-    cJSON_AddNumberToObject(object, "global_tokens", (double)s->attention.global_tokens);
-    cJSON_AddStringToObject(object, "kernel", qkv_attention_kernel_name(s->attention.kernel));
-    cJSON_AddNumberToObject(object, "ff_size", (double)s->ff_size);
-    cJSON_AddStringToObject(object, "activation", qkv_activation_name(s->activation));
-    cJSON_AddStringToObject(object, "layer_norm", qkv_norm_place_name(s->layer_norm));
-    cJSON_AddStringToObject(object, "norm", qkv_norm_kind_name(s->norm));
-    cJSON_AddStringToObject(object, "positions", qkv_position_kind_name(s->positions.type));
-    cJSON_AddNumberToObject(object, "max_length", (double)s->positions.max_length);
-    return object;
+    cJSON *item = cJSON_Parse(value); /* numbers and booleans; names of choices are no JSON */
+    return cJSON_AddItemToObject(section, path, item ? item : cJSON_CreateString(value));
 }
 
 static cJSON *training_json(const struct inspection *i)
@@ -297,7 +283,7 @@ static void add_parameters(cJSON *root, const struct qkv_parameters *p)
         for (int axis = 0; axis < parameter->shape.rank; axis++)
             cJSON_AddItemToArray(shape, cJSON_CreateNumber((double)parameter->shape.size[axis]));
         cJSON_AddNumberToObject(object, "count", (double)parameter->count);
-        cJSON_AddNumberToObject(object, "rms", size_of_values(p, parameter));
+        cJSON_AddNumberToObject(object, "rms", root_mean_square(p, parameter));
     }
 }
 
@@ -307,9 +293,10 @@ static enum qkv_status print_json(const struct inspection *i, struct qkv_error *
     cJSON_AddStringToObject(root, "name", i->run.config.name);
     cJSON_AddStringToObject(root, "run", i->run.path);
     cJSON_AddStringToObject(root, "checkpoint", i->run.checkpoint);
-    cJSON *model = cJSON_AddObjectToObject(root, "model");
-    cJSON_AddItemToObject(model, "encoder", stack_json(&i->run.config.model.encoder, false));
-    cJSON_AddItemToObject(model, "decoder", stack_json(&i->run.config.model.decoder, true));
+    if (qkv_config_each(&i->run.config, QKV_KEYS_WITH_EFFECT, add_model_key, root)) {
+        cJSON_Delete(root);
+        return qkv_error_set(error, "out of memory");
+    }
     cJSON *vocabulary = cJSON_AddObjectToObject(root, "vocabulary");
     cJSON_AddNumberToObject(vocabulary, "source", i->run.source.size);
     cJSON_AddNumberToObject(vocabulary, "target", i->run.target.size);
@@ -337,17 +324,8 @@ static int run(int operands, char **operand)
     (void)operands;
     enum qkv_status status = qkv_run_open(&i.run, operand[0], checkpoint, QKV_FLOAT32, &error);
     if (!status) status = list_files(&i, &error);
-    if (!status) {
-        i.training = training_of(&i.run.state);
-        if (json)
-            status = print_json(&i, &error);
-        else {
-            print_model(&i);
-            print_training(&i);
-            print_files(&i);
-            print_parameters(&i.run.model->parameters);
-        }
-    }
+    if (!status) i.training = training_of(&i.run.state);
+    if (!status) status = json ? print_json(&i, &error) : print_text(&i, &error);
     free(i.files);
     qkv_run_release(&i.run);
     return conclude(status, &error);

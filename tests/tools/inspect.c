@@ -65,7 +65,7 @@ Test(inspect, counts_every_parameter)
     cJSON_Delete(object);
 }
 
-Test(inspect, tells_where_training_stands)
+Test(inspect, prints_configuration_and_progress)
 {
     cJSON *object = object_of("--json");
     cr_expect_eq(number(object, "training.update"), 60);
@@ -74,6 +74,10 @@ Test(inspect, tells_where_training_stands)
     cr_expect_str_eq(cJSON_GetObjectItem(object, "name")->valuestring, "tiny");
     cr_expect_eq(number(object, "model.encoder.num_layers"), 2);
     cr_expect_eq(number(object, "model.decoder.num_layers"), 1);
+    cr_expect_eq(number(object, "model.decoder.attention.key_value_heads"), 2);
+    const cJSON *encoder = cJSON_GetObjectItem(cJSON_GetObjectItem(object, "model"), "encoder");
+    cr_expect_str_eq(cJSON_GetObjectItem(encoder, "type")->valuestring, "transformer");
+    cr_expect_null(cJSON_GetObjectItem(encoder, "rnn_type"), "a transformer has no cells");
     cJSON_Delete(object);
 }
 
@@ -96,14 +100,14 @@ Test(inspect, lists_the_checkpoint_files)
     cJSON_Delete(object);
 }
 
-Test(inspect, prints_for_people)
+Test(inspect, prints_text)
 {
     struct outcome outcome = inspect("");
     cr_assert_eq(outcome.exit_code, 0);
     cr_expect_str_empty(outcome.error);
     static const char *const PARTS[] = {"tiny (run, loaded from run/best.safetensors)",
-                                        "2 layers, 2 heads, width 16",
-                                        "1 layer, 2 heads",
+                                        "num_layers                 2            1\n",
+                                        "hidden_size                16           16\n",
                                         "update 60",
                                         "encoder.2.self.query.weight",
                                         "decoder.1.cross.output.bias",
@@ -114,7 +118,7 @@ Test(inspect, prints_for_people)
     cr_expect_not_null(strstr(outcome.output, format("%d\n", ENCODER + DECODER + OUTPUT)));
 }
 
-Test(inspect, refuses_what_is_no_run)
+Test(inspect, refuses_a_folder_that_is_not_a_run)
 {
     struct outcome outcome = run("qkv inspect no/such/run");
     cr_expect_eq(outcome.exit_code, 2);
