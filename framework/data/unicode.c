@@ -5,16 +5,16 @@
 #include <string.h>
 #include <utf8proc.h>
 
-/* Below it every code point is in normal form C by itself and composes with nothing before it. */
+/* Every code point below is in normal form C by itself and composes with nothing before it. */
 enum { FIRST_COMBINING = 0x300 };
 
 const struct qkv_language *qkv_language(const char *lang)
 {
     static const struct qkv_language table[] = {
-        {.code = "fr", .elides = true, .spaces_marks = true},
-        {.code = "it", .elides = true},
-        {.code = "ca", .elides = true},
-        {.code = "oc", .elides = true},
+        {.code = "fr", .has_elision = true, .french_spacing = true},
+        {.code = "it", .has_elision = true},
+        {.code = "ca", .has_elision = true},
+        {.code = "oc", .has_elision = true},
     };
     static const struct qkv_language any = {.code = ""};
     size_t size = lang ? strcspn(lang, "-_") : 0;
@@ -56,7 +56,7 @@ bool qkv_is_space(int32_t point)
            point == 0x2028 || point == 0x2029 || point == 0x202F || point == 0x205F || point == 0x3000;
 }
 
-bool qkv_is_mark(int32_t point)
+bool qkv_is_punctuation(int32_t point)
 {
     utf8proc_category_t category = utf8proc_category(point);
     return category >= UTF8PROC_CATEGORY_PC && category <= UTF8PROC_CATEGORY_SO;
@@ -72,6 +72,16 @@ bool qkv_is_apostrophe(int32_t point)
     return point == '\'' || point == 0x2019;
 }
 
+bool qkv_is_opening(int32_t point)
+{
+    return utf8proc_category(point) == UTF8PROC_CATEGORY_PS;
+}
+
+bool qkv_is_closing(int32_t point)
+{
+    return utf8proc_category(point) == UTF8PROC_CATEGORY_PE;
+}
+
 int qkv_point(const char *text, int32_t *point)
 {
     if (!(*text & 0x80)) {
@@ -81,42 +91,67 @@ int qkv_point(const char *text, int32_t *point)
     return (int)utf8proc_iterate((const utf8proc_uint8_t *)text, -1, point);
 }
 
-/* Canonical decomposition of `count` code points, with marks in canonical order. */
+int64_t qkv_utf8_decode(const char *text, size_t size, int32_t *points)
+{
+    const unsigned char *bytes = (const unsigned char *)text;
+    int64_t count = 0;
+    for (size_t i = 0; i < size; count++) {
+        if (bytes[i] < 0x80)
+            points[count] = bytes[i++];
+        else
+            i += (size_t)utf8proc_iterate(bytes + i, (utf8proc_ssize_t)(size - i), &points[count]);
+    }
+    return count;
+}
+
+char *qkv_utf8_encode(const int32_t *points, int64_t count, char *text)
+{
+    for (int64_t i = 0; i < count; i++) {
+        if (points[i] < 0x80)
+            *text++ = (char)points[i];
+        else
+            text += utf8proc_encode_char(points[i], (utf8proc_uint8_t *)text);
+    }
+    *text = '\0';
+    return text;
+}
+
+/* Canonical decomposition of `count` code points, with combining marks in canonical order. */
 static int64_t decompose(int32_t **points, int64_t *room, int64_t count)
 {
-    int64_t needed = 0, spare_room = 0;
-    int32_t *spare = NULL;
+    int64_t decomposed_count = 0, decomposed_room = 0;
+    int32_t *decomposed = NULL;
     for (int64_t i = 0; i < count; i++) {
-        int32_t boundary = 0, pieces[8];
+        int32_t boundary = 0, parts[8];
         utf8proc_ssize_t used =
-            utf8proc_decompose_char((*points)[i], pieces, 8, UTF8PROC_DECOMPOSE, &boundary);
-        if (!QKV_RESERVE(spare, spare_room, needed + used)) return -1;
-        memcpy(spare + needed, pieces, (size_t)used * sizeof *pieces);
-        needed += used;
+            utf8proc_decompose_char((*points)[i], parts, 8, UTF8PROC_DECOMPOSE, &boundary);
+        if (!QKV_RESERVE(decomposed, decomposed_room, decomposed_count + used)) return -1;
+        memcpy(decomposed + decomposed_count, parts, (size_t)used * sizeof *parts);
+        decomposed_count += used;
     }
     free(*points);
-    *points = spare;
-    *room = spare_room;
-    /* Stable insertion sort of each run of marks by combining class (Unicode 3.11, D108-D109). */
-    for (int64_t i = 1; i < needed; i++) {
-        int32_t point = spare[i];
+    *points = decomposed;
+    *room = decomposed_room;
+    /* Stable insertion sort of adjacent combining marks by combining class (Unicode 3.11, D108-D109). */
+    for (int64_t i = 1; i < decomposed_count; i++) {
+        int32_t point = decomposed[i];
         int class = utf8proc_get_property(point)->combining_class;
         int64_t j = i;
-        while (class && j > 0 && utf8proc_get_property(spare[j - 1])->combining_class > class) {
-            spare[j] = spare[j - 1];
+        while (class && j > 0 && utf8proc_get_property(decomposed[j - 1])->combining_class > class) {
+            decomposed[j] = decomposed[j - 1];
             j--;
         }
-        spare[j] = point;
+        decomposed[j] = point;
     }
-    return needed;
+    return decomposed_count;
 }
 
 int64_t qkv_normalize(int32_t **points, int64_t *room, int64_t count, bool lowercase)
 {
     const utf8proc_option_t compose = UTF8PROC_STABLE | UTF8PROC_COMPOSE;
-    bool simple = true;
-    for (int64_t i = 0; i < count; i++) simple = simple && (*points)[i] < FIRST_COMBINING;
-    if (!simple) {
+    bool composed = true;
+    for (int64_t i = 0; i < count; i++) composed = composed && (*points)[i] < FIRST_COMBINING;
+    if (!composed) {
         count = decompose(points, room, count);
         if (count < 0) return -1;
         count = utf8proc_normalize_utf32(*points, count, compose);
@@ -129,16 +164,26 @@ int64_t qkv_normalize(int32_t **points, int64_t *room, int64_t count, bool lower
         else
             (*points)[i] = utf8proc_tolower(point);
     }
-    /* Some small letters compose with a mark where the capital does not: J + caron stays two, j + caron is
-     * one. */
-    return simple ? count : utf8proc_normalize_utf32(*points, count, compose);
+    /* Some lower-case letters compose with a mark although the capital does not: j + caron is one code point, J +
+     * caron two. */
+    return composed ? count : utf8proc_normalize_utf32(*points, count, compose);
 }
 
-bool qkv_breaks(int32_t left, int32_t right, int32_t *state)
+/* True when a user-perceived character ends between two code points. `state` starts as 0 and is kept from call to call
+ * within one text. */
+static bool is_boundary(int32_t left, int32_t right, int32_t *state)
 {
     if (left < FIRST_COMBINING && right < FIRST_COMBINING) {
-        *state = 0; /* the next call starts afresh from its left side */
+        *state = 0; /* the next call needs nothing of what is before its left side */
         return true;
     }
     return utf8proc_grapheme_break_stateful(left, right, state);
+}
+
+int64_t qkv_character_end(const int32_t *points, int64_t first, int64_t end)
+{
+    int32_t state = 0;
+    int64_t i = first + 1;
+    while (i < end && !is_boundary(points[i - 1], points[i], &state)) i++;
+    return i;
 }

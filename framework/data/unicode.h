@@ -1,4 +1,4 @@
-/* What tokenizer, detokenizer and readers need to know about Unicode. */
+/* The Unicode that the tokenizers and readers need, through utf8proc; no other file of data/ includes it. */
 #ifndef QKV_DATA_UNICODE_H
 #define QKV_DATA_UNICODE_H
 
@@ -11,26 +11,29 @@
 /* Conventions of a language that neither Unicode nor the text itself tells. */
 struct qkv_language {
     const char *code;
-    bool elides;       /* words end behind an apostrophe: l'homme */
-    bool spaces_marks; /* a no-break space stands before ! ? ; : % » and behind « */
+    bool has_elision;    /* a token ends after an apostrophe: l'homme is l' and homme */
+    bool french_spacing; /* a no-break space before ! ? ; : % » and after « */
 };
 
 /* By the first subtag of `lang` (fr, fr-CA, fr_CA); never NULL. */
 const struct qkv_language *qkv_language(const char *lang);
 
-/* Finds the first byte that is NUL or not part of valid UTF-8: returns its offset, or `size` when all is
- * well. */
+/* The offset of the first byte that is NUL or not part of valid UTF-8; `size` when there is none. */
 size_t qkv_text_valid(const char *text, size_t size);
 
-/* Fails with `<place>column 5: byte 0xFF is not valid UTF-8` or `... a NUL byte ...`, the offset as a column
- * from 1. `place` is "" or ends in ":". */
+/* Fails with `<place>5: byte 0xFF is not valid UTF-8`, or `...: a NUL byte does not belong in text`; the number is the
+ * column, `offset` + 1. `place` ends in ":"; "" stands for "column ". */
 enum qkv_status qkv_text_refuse(const char *place, const char *text, size_t offset, struct qkv_error *error);
 
 /* White_Space of the Unicode character database. */
 bool qkv_is_space(int32_t point);
 
 /* Punctuation or symbol: general categories P and S. */
-bool qkv_is_mark(int32_t point);
+bool qkv_is_punctuation(int32_t point);
+
+/* Opening and closing brackets: general categories Ps and Pe. */
+bool qkv_is_opening(int32_t point);
+bool qkv_is_closing(int32_t point);
 
 /* Decimal digit: general category Nd. */
 bool qkv_is_digit(int32_t point);
@@ -38,16 +41,21 @@ bool qkv_is_digit(int32_t point);
 /* ' and ’ */
 bool qkv_is_apostrophe(int32_t point);
 
-/* Reads the code point at `text`, which is valid and not at its end; returns its size in bytes. */
+/* Reads the code point at `text`, which is valid and not empty; returns its size in bytes. */
 int qkv_point(const char *text, int32_t *point);
 
-/* Brings `count` code points to normal form C, in lower case if wanted. Decomposition can need more room:
- * `points` is heap memory of `*room` elements and may be replaced. Returns the new count, or -1 when there is
- * no memory. */
+/* Decodes `size` bytes of valid UTF-8 into `points`, which has room for `size` code points; returns their number. */
+int64_t qkv_utf8_decode(const char *text, size_t size, int32_t *points);
+
+/* Encodes code points and a NUL into `text`, which has room for 4 bytes each and the NUL; returns where the NUL is. */
+char *qkv_utf8_encode(const int32_t *points, int64_t count, char *text);
+
+/* Converts `count` code points to normal form C and, if wanted, to lower case. Decomposition can need more room:
+ * `points` is heap memory of `*room` elements and may be replaced. Returns the new count, or -1 when there is no memory.
+ */
 int64_t qkv_normalize(int32_t **points, int64_t *room, int64_t count, bool lowercase);
 
-/* Whether a user-perceived character ends between two code points (Unicode Standard Annex 29). `state`
- * carries on from call to call within one text; begin with 0. */
-bool qkv_breaks(int32_t left, int32_t right, int32_t *state);
+/* The end of the user-perceived character (Unicode Standard Annex 29) that begins at points[first]; at most `end`. */
+int64_t qkv_character_end(const int32_t *points, int64_t first, int64_t end);
 
 #endif

@@ -17,16 +17,13 @@ struct scoring {
     struct qkv_arena arena;   /* the tokens and words of one pass */
 };
 
-/* Links count words, maps have tokens: finds the word of each token of a side, kept in the arena; NULL where
- * each token is a word. */
+/* Links count words, maps have tokens: finds the word of each token of a side, kept in the arena. */
 static enum qkv_status find_words(struct scoring *s, int64_t pair, bool target, const int64_t **words,
                                   struct qkv_error *error)
 {
     const struct qkv_data_config *data = &s->run->config.data;
     const struct qkv_corpus_side *side = target ? &s->corpus->target : &s->corpus->source;
     const struct qkv_text_config *text = target ? &data->trg : &data->src;
-    *words = NULL;
-    if (text->level == QKV_LEVEL_WORD && !text->split_punctuation) return QKV_OK;
     const char *line = target ? qkv_corpus_target(s->corpus, pair) : qkv_corpus_source(s->corpus, pair);
     if (qkv_tokenize(&s->tokens, text, line, strlen(line), error)) return QKV_INVALID;
     int64_t count = s->tokens.count;
