@@ -1,4 +1,5 @@
-/* The layers of the recurrent network, shared by the forced pass and by decoding. */
+/* The layers of the recurrent network (models/recurrent_layers.c), for the forced pass (recurrent.c, with input
+ * feeding recurrent_steps.c) and for decoding (recurrent_decoding.c). */
 #ifndef QKV_MODELS_RECURRENT_H
 #define QKV_MODELS_RECURRENT_H
 
@@ -40,6 +41,9 @@ struct attention_record {
     struct qkv_tensor *states;  /* [rows, H]: hidden states of the top layer, which are the queries */
     struct qkv_tensor *context; /* [rows, M] */
 };
+
+/* As qkv_network_interface.declare. */
+void *qkv_recurrent_declare(struct qkv_model *model);
 
 /* Runs the encoder. Errors are in the graph; memory is NULL then. trace may be NULL. */
 struct encoded_source qkv_recurrent_encode(const struct qkv_model *model, struct qkv_graph *graph,
