@@ -1,6 +1,7 @@
 #!/bin/sh
-# Installs what is missing, builds, and runs the whole test suite: optimised, then under AddressSanitizer and UBSan.
-# Exits 0 when all tests pass, 1 when one fails, 2 when it cannot install or build.
+# Installs missing packages, builds, and runs the whole test suite twice: optimised, then with AddressSanitizer and
+# UBSan. Arguments are passed on to CMake. Exits 0 when all tests pass, 1 when one fails, 2 when it cannot install or
+# build.
 set -eu
 root=$(unset CDPATH && cd -- "$(dirname -- "$0")/.." && pwd)
 # shellcheck source=tools/setup.sh
@@ -10,7 +11,7 @@ setup libcriterion-dev criterion
 failed=
 for preset in release dev; do
     echo "== $preset"
-    build "$preset"
+    build "$preset" "$@"
     (cd "$root" && ctest --preset "$preset" -j "$(cores)") || failed="$failed $preset"
 done
 [ -z "$failed" ] || { echo "Tests fail in:$failed" >&2; exit 1; }

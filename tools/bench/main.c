@@ -132,7 +132,7 @@ static enum qkv_status measure_apart(const struct measure *measure, const char *
     if (child < 0) return (enum qkv_status)complain("cannot start a process: %s", strerror(errno));
     if (child == 0) {
         close(ends[0]);
-        _exit(measure_here(measure, name, options, ends[1]));
+        _exit((int)measure_here(measure, name, options, ends[1]));
     }
     close(ends[1]);
     struct message message;

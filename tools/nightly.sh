@@ -1,0 +1,100 @@
+#!/bin/sh
+# The checks that take hours; everything else is in .ci/run. Prints what each part runs, then one line with its result.
+# Exits 0 when all parts pass, 1 when one fails, 2 when it cannot install or build.
+#
+#     tools/nightly.sh                      # all parts, in this order
+#     tools/nightly.sh hashes training      # some of: hashes training history tsan valgrind
+#
+# hashes      checkpoints, translations and gradients have the same bits on one thread and on all (15 minutes)
+# training    shipped configs, trained to their end, reach the scores in the README (half an hour)
+# history     so do the systems of configs/history that have attention (tools/history.sh: two hours)
+# tsan        the test suite under ThreadSanitizer (an hour)
+# valgrind    the test suite under valgrind's memcheck (many hours)
+set -eu
+root=$(unset CDPATH && cd -- "$(dirname -- "$0")/.." && pwd)
+# shellcheck source=tools/setup.sh
+. "$root/tools/setup.sh"
+[ $# -gt 0 ] || set -- hashes training history tsan valgrind
+for part; do
+    case $part in
+    hashes | training | history | tsan | valgrind) ;;
+    *) echo "nightly.sh: there is no part $part" >&2; exit 2 ;;
+    esac
+done
+setup "libcriterion-dev valgrind" criterion valgrind
+build release
+cd "$root"
+qkv=build/release/tools/qkv
+logs=build/nightly
+mkdir -p "$logs"
+
+# run COMMAND...: shows a command and runs it.
+run() {
+    echo "  $*"
+    "$@"
+}
+
+# expect NAME KEY LOWEST FILE: a number in the JSON of qkv evaluate must not be lower.
+expect() {
+    value=$(tr ',{' '\n\n' <"$4" | sed -n "s/^ *\"$2\": *//p" | head -n 1)
+    echo "  $1: $2 $value, at least $3 expected"
+    awk -v value="$value" -v lowest="$3" 'BEGIN { exit !(value != "" && value + 0 >= lowest + 0) }'
+}
+
+part_hashes() {
+    echo "  THREADS=1 tools/hash_checkpoints.sh; THREADS=$(cores) tools/hash_checkpoints.sh"
+    QKV=$root/$qkv THREADS=1 tools/hash_checkpoints.sh >"$logs/hashes_1.txt" &&
+        QKV=$root/$qkv THREADS=$(cores) tools/hash_checkpoints.sh >"$logs/hashes.txt" &&
+        diff "$logs/hashes_1.txt" "$logs/hashes.txt" && cat "$logs/hashes.txt"
+}
+
+# The scores are a little below those in the README and in docs/history.md: they vary with the processor's rounding.
+part_training() {
+    run "$qkv" train configs/toy_en_es.yaml -q --overwrite -s training.model_dir="$logs/toy_en_es" &&
+        run "$qkv" evaluate "$logs/toy_en_es" datasets/en_es/test.tsv --json >"$logs/toy_en_es.json" &&
+        run "$qkv" generate reverse -o "$logs/reverse_data" &&
+        run "$qkv" train configs/reverse.yaml -q --overwrite -s training.model_dir="$logs/reverse" \
+            -s data.train="$logs/reverse_data/train.tsv" -s data.dev="$logs/reverse_data/dev.tsv" \
+            -s data.test="$logs/reverse_data/test.tsv" &&
+        run "$qkv" evaluate "$logs/reverse" "$logs/reverse_data/test.tsv" --json >"$logs/reverse.json" &&
+        expect toy_en_es sequence_accuracy 0.99 "$logs/toy_en_es.json" &&
+        expect reverse bleu 95.5 "$logs/reverse.json"
+}
+
+part_history() {
+    rm -rf "$logs/history"
+    echo "  RUNS=$logs/history tools/history.sh"
+    QKV=$qkv RUNS=$logs/history tools/history.sh || return 1
+    for name in bahdanau_2014 luong_2015 vaswani_2017 longformer_2020 flash_2022; do
+        expect "$name" sequence_accuracy 0.98 "$logs/history/$name/short.json" || return 1
+    done
+}
+
+part_tsan() {
+    build tsan && run ctest --preset tsan -j "$(cores)"
+}
+
+part_valgrind() {
+    build valgrind
+    rm -f build/valgrind/memcheck.*.log
+    run ctest --preset valgrind -j "$(cores)" || return 1
+    # A process that fails as its test expects still leaves what memcheck found.
+    for log in build/valgrind/memcheck.*.log; do
+        if [ -s "$log" ]; then cat "$log"; return 1; fi
+    done
+}
+
+failed=
+for part; do
+    began=$(date +%s)
+    echo "== $part"
+    result=ok
+    ("part_$part") >"$logs/$part.log" 2>&1 || result=FAILED
+    grep '^  ' "$logs/$part.log" || true
+    if [ $result = FAILED ]; then
+        failed="$failed $part"
+        tail -n 40 "$logs/$part.log"
+    fi
+    echo "$result: $part, $((($(date +%s) - began + 59) / 60)) min, log: $logs/$part.log"
+done
+[ -z "$failed" ] || { echo "Failed:$failed" >&2; exit 1; }
