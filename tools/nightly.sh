@@ -28,15 +28,15 @@ qkv=build/release/tools/qkv
 logs=build/nightly
 mkdir -p "$logs"
 
-# run COMMAND...: shows a command and runs it.
+# run COMMAND...: shows a command (on stderr, as the output may go to a file) and runs it.
 run() {
-    echo "  $*"
+    echo "  $*" >&2
     "$@"
 }
 
 # expect NAME KEY LOWEST FILE: a number in the JSON of qkv evaluate must not be lower.
 expect() {
-    value=$(tr ',{' '\n\n' <"$4" | sed -n "s/^ *\"$2\": *//p" | head -n 1)
+    value=$(grep -o "\"$2\": *[0-9.e+-]*" "$4" | head -n 1 | sed 's/.*: *//')
     echo "  $1: $2 $value, at least $3 expected"
     awk -v value="$value" -v lowest="$3" 'BEGIN { exit !(value != "" && value + 0 >= lowest + 0) }'
 }
@@ -52,7 +52,7 @@ part_hashes() {
 part_training() {
     run "$qkv" train configs/toy_en_es.yaml -q --overwrite -s training.model_dir="$logs/toy_en_es" &&
         run "$qkv" evaluate "$logs/toy_en_es" datasets/en_es/test.tsv --json >"$logs/toy_en_es.json" &&
-        run "$qkv" generate reverse -o "$logs/reverse_data" &&
+        run "$qkv" generate reverse --overwrite -o "$logs/reverse_data" &&
         run "$qkv" train configs/reverse.yaml -q --overwrite -s training.model_dir="$logs/reverse" \
             -s data.train="$logs/reverse_data/train.tsv" -s data.dev="$logs/reverse_data/dev.tsv" \
             -s data.test="$logs/reverse_data/test.tsv" &&

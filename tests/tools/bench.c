@@ -229,7 +229,7 @@ static void check_forecasts(const cJSON *json, int64_t shards)
         int64_t own = shards ? shards : threads, usable = own < 32 ? own : 32;
         int64_t turns = (usable + threads - 1) / threads;
         cr_expect_str_eq(text_of(row, "workload"), "toy");
-        cr_expect_eq(number_of(row, "shards"), own);
+        cr_expect_eq(number_of(row, "shards"), (double)own);
         cr_expect_float_eq(number_of(row, "busiest_share"), (double)turns / (double)usable, 1e-12);
         double ranges = ceil((number_of(row, "gradient_sum_mb") * (1 << 20) / 4 / (double)(own - 1)) / 16384);
         double updating = number_of(row, "updating_ms") * ceil(ranges / (double)threads) / ranges;
