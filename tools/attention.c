@@ -51,9 +51,9 @@ static enum qkv_status add_random(struct viewer *v, struct qkv_attention_report 
         if (qkv_attention_select(&all, 1u << map->kind, map->layer, map->head, &v->pair.arena, &one, error))
             return QKV_INVALID;
         maps[i] = one.maps[0];
-        maps[i].origin = "random";
+        maps[i].label_prefix = "random";
         maps[count + i] = *map;
-        maps[count + i].origin = "learned";
+        maps[count + i].label_prefix = "learned";
     }
     learned->maps = maps;
     learned->map_count = 2 * count;

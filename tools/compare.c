@@ -46,11 +46,11 @@ static enum qkv_status draw(struct comparison *c, const char *path, struct qkv_e
     struct qkv_chart_line lines[MOST_RUNS];
     struct qkv_chart chart = {
         .title = "Whole sentences translated right",
-        .x_name = "length of the source sentence, tokens",
-        .y_name = "sequence accuracy, %",
-        .y_most = 100,
-        .mark = longest_in_training(c),
-        .mark_name = "longest in training",
+        .x_label = "length of the source sentence, tokens",
+        .y_label = "sequence accuracy, %",
+        .y_end = 100,
+        .vertical_line = longest_in_training(c),
+        .vertical_line_label = "longest in training",
         .lines = lines,
     };
     for (int i = 0; i < c->runs; i++) {

@@ -44,7 +44,7 @@ struct frame {
     const struct qkv_chart *chart;
     struct canvas *canvas;
     struct plot plot;
-    double left, top, x_most, y_most, x_tick, y_tick;
+    double left, top, x_end, y_end, x_tick, y_tick;
 };
 
 /* What is drawn: one chart with its legend beside it, or more in columns with one legend below. */
@@ -83,12 +83,12 @@ static double end_of(double asked, double most, int most_ticks, double *tick)
 
 static double x_of(const struct frame *frame, double x)
 {
-    return frame->left + frame->plot.width * x / frame->x_most;
+    return frame->left + frame->plot.width * x / frame->x_end;
 }
 
 static double y_of(const struct frame *frame, double y)
 {
-    return frame->top + frame->plot.height * (1 - y / frame->y_most);
+    return frame->top + frame->plot.height * (1 - y / frame->y_end);
 }
 
 /* ---- drawing ---- */
@@ -112,34 +112,34 @@ static void draw_axes(const struct frame *frame)
     const struct qkv_chart *chart = frame->chart;
     double bottom = frame->top + frame->plot.height, right = frame->left + frame->plot.width;
     char text[32];
-    for (int i = 0; i * frame->y_tick <= frame->y_most * (1 + 1e-9); i++) {
+    for (int i = 0; i * frame->y_tick <= frame->y_end * (1 + 1e-9); i++) {
         double y = floor(y_of(frame, i * frame->y_tick));
         frame->canvas->rectangle(frame->canvas, frame->left, y, frame->plot.width, 1, i ? grid : ink, NULL);
         draw_text(frame, frame->left - 8, y, tick_text(text, i * frame->y_tick, frame->y_tick), ANCHOR_END, 0,
                   ink);
     }
-    for (int i = 0; i * frame->x_tick <= frame->x_most * (1 + 1e-9); i++) {
+    for (int i = 0; i * frame->x_tick <= frame->x_end * (1 + 1e-9); i++) {
         double x = floor(x_of(frame, i * frame->x_tick));
         frame->canvas->rectangle(frame->canvas, x, bottom, 1, 5, ink, NULL);
         draw_text(frame, x, bottom + 15, tick_text(text, i * frame->x_tick, frame->x_tick), ANCHOR_MIDDLE, 0,
                   ink);
     }
-    draw_text(frame, (frame->left + right) / 2, bottom + 36, chart->x_name, ANCHOR_MIDDLE, 0, ink);
-    draw_text(frame, frame->left - TICK_ROOM, (frame->top + bottom) / 2, chart->y_name, ANCHOR_MIDDLE, -90,
+    draw_text(frame, (frame->left + right) / 2, bottom + 36, chart->x_label, ANCHOR_MIDDLE, 0, ink);
+    draw_text(frame, frame->left - TICK_ROOM, (frame->top + bottom) / 2, chart->y_label, ANCHOR_MIDDLE, -90,
               ink);
 }
 
 static void draw_vertical_mark(const struct frame *frame)
 {
     const struct qkv_chart *chart = frame->chart;
-    if (!(chart->mark > 0) || chart->mark > frame->x_most) return;
-    double x = x_of(frame, chart->mark);
+    if (!(chart->vertical_line > 0) || chart->vertical_line > frame->x_end) return;
+    double x = x_of(frame, chart->vertical_line);
     const double points[] = {x, frame->top, x, frame->top + frame->plot.height};
     const struct path_style style = {.color = soft_ink, .width = 1, .dash = 2};
     frame->canvas->path(frame->canvas, points, 2, &style);
-    bool room = qkv_text_width(chart->mark_name, FONT) < frame->left + frame->plot.width - x;
-    draw_text(frame, x + (room ? 6 : -6), frame->top - 10, chart->mark_name, room ? ANCHOR_START : ANCHOR_END,
-              0, soft_ink);
+    bool room = qkv_text_width(chart->vertical_line_label, FONT) < frame->left + frame->plot.width - x;
+    draw_text(frame, x + (room ? 6 : -6), frame->top - 10, chart->vertical_line_label,
+              room ? ANCHOR_START : ANCHOR_END, 0, soft_ink);
 }
 
 /* The corners of the mark of a line, around a point: a circle, a square, a triangle, a diamond, a triangle
@@ -182,7 +182,7 @@ static bool draw_line(const struct frame *frame, int64_t index)
     const struct path_style style = {
         .color = COLORS[index % STYLES], .width = 2, .dash = DASHES[index % STYLES]};
     frame->canvas->path(frame->canvas, points, line->count, &style);
-    for (int64_t i = 0; i < line->count && !line->plain; i++)
+    for (int64_t i = 0; i < line->count && !line->without_marks; i++)
         draw_mark(frame, index, points[2 * i], points[2 * i + 1]);
     free(points);
     return true;
@@ -195,14 +195,14 @@ static double draw_sample(const struct frame *frame, int64_t i, double left, dou
     const double points[] = {left, y, left + SAMPLE, y};
     const struct path_style style = {.color = COLORS[i % STYLES], .width = 2, .dash = DASHES[i % STYLES]};
     frame->canvas->path(frame->canvas, points, 2, &style);
-    if (!line->plain) draw_mark(frame, i, left + SAMPLE / 2, y);
+    if (!line->without_marks) draw_mark(frame, i, left + SAMPLE / 2, y);
     draw_text(frame, left + SAMPLE + 8, y, line->name, ANCHOR_START, 0, ink);
     return SAMPLE + 8 + qkv_text_width(line->name, FONT);
 }
 
 static double room_above(const struct qkv_chart *chart)
 {
-    return (chart->title ? 30 : 0) + (chart->mark > 0 ? 20 : 4);
+    return (chart->title ? 30 : 0) + (chart->vertical_line > 0 ? 20 : 4);
 }
 
 static double panel_width(const struct plot *plot)
@@ -220,8 +220,8 @@ static bool draw_panel(struct frame *frame, double left, double top)
 {
     const struct qkv_chart *chart = frame->chart;
     int ticks = frame->plot.most_ticks;
-    frame->x_most = end_of(chart->x_most, largest(chart, false), ticks, &frame->x_tick);
-    frame->y_most = end_of(chart->y_most, largest(chart, true), ticks, &frame->y_tick);
+    frame->x_end = end_of(chart->x_end, largest(chart, false), ticks, &frame->x_tick);
+    frame->y_end = end_of(chart->y_end, largest(chart, true), ticks, &frame->y_tick);
     frame->left = left + NAME_ROOM / 2 + TICK_ROOM;
     frame->top = top + room_above(chart);
     if (chart->title) {

@@ -56,7 +56,7 @@ static void add_line(struct walk *walk, const struct line *line, const char *inp
         formula = made ? qkv_walk_text(walk, "%s = %s", line->letter, input) : line->letter;
     qkv_walk_add_tensor(walk, line->name, line->title, formula, tensor, heads, true, words,
                         qkv_walk_numbered(width));
-    if (made && !projection->weight.rows) walk->step[walk->count - 1].same = step;
+    if (made && !projection->weight.rows) walk->step[walk->count - 1].same_as = step;
 }
 
 /* ---- mask ---- */

@@ -121,7 +121,7 @@ enum qkv_status qkv_explain_model(const struct qkv_model *model, const struct qk
     struct qkv_attention_collector *collector = qkv_attention_collector_new(model, error);
     enum qkv_status status = collector ? walk_layer(&m, collector, follow) : QKV_INVALID;
     if (!status) status = qkv_walk_finish(walk, explanation, error);
-    explanation->heads = explanation->of = m.heads;
+    explanation->heads = explanation->layer_heads = m.heads;
     explanation->layer = m.layer;
     qkv_attention_collector_free(collector);
     qkv_walk_free(walk);

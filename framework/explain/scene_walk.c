@@ -403,7 +403,7 @@ enum qkv_status qkv_explain_scene(const struct qkv_scene *scene, struct qkv_aren
     enum qkv_status status = qkv_learned_open(&s.learned, scene, arena, error);
     if (!status) status = walk_scene(&s);
     if (!status) status = qkv_walk_finish(walk, explanation, error);
-    explanation->heads = explanation->of = s.parts.heads;
+    explanation->heads = explanation->layer_heads = s.parts.heads;
     if (s.learned.run.model) explanation->model = qkv_arena_string(arena, s.learned.run.config.name);
     qkv_learned_close(&s.learned);
     qkv_walk_free(walk);

@@ -75,8 +75,8 @@ bool qkv_explanation_of_report(const struct maps_job *job, struct qkv_explanatio
         char name[64];
         qkv_attention_map_name(map, name, sizeof name);
         steps[i] = (struct qkv_step){
-            .name = qkv_arena_format(job->arena, "%s%s%s", map->origin ? map->origin : "",
-                                     map->origin ? "." : "", name),
+            .name = qkv_arena_format(job->arena, "%s%s%s", map->label_prefix ? map->label_prefix : "",
+                                     map->label_prefix ? "." : "", name),
             .title = qkv_report_map_title(job->arena, map, true),
             .formula = "",
             .content = QKV_STEP_WEIGHTS,
@@ -94,7 +94,7 @@ bool qkv_explanation_of_report(const struct maps_job *job, struct qkv_explanatio
                                             .kind = report->maps[0].kind,
                                             .first_head = 1,
                                             .heads = 1,
-                                            .of = 1,
+                                            .layer_heads = 1,
                                             .step_count = report->map_count,
                                             .steps = steps};
     return true;

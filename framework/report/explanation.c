@@ -29,7 +29,7 @@ enum qkv_status qkv_explanation_select_head(struct qkv_explanation *explanation,
 {
     if (head < explanation->first_head || head >= explanation->first_head + explanation->heads)
         return qkv_error_set(error, "there is no head %d: heads are 1 to %lld", head,
-                             (long long)explanation->of);
+                             (long long)explanation->layer_heads);
     struct qkv_step *steps = qkv_arena_allocate(arena, (size_t)explanation->step_count * sizeof *steps);
     if (!steps) return qkv_error_set(error, "out of memory for an explanation");
     for (int64_t i = 0; i < explanation->step_count; i++) {
@@ -56,7 +56,7 @@ const struct qkv_step *qkv_step_counterpart(const struct explanations_job *job, 
 int64_t qkv_step_repeated(const struct explanations_job *job, int64_t at)
 {
     const struct qkv_explanation *walk = &job->explanations[0];
-    const char *same = walk->steps[at].same;
+    const char *same = walk->steps[at].same_as;
     for (int64_t i = 0; same && !job->options.full && i < at; i++)
         if (!strcmp(walk->steps[i].name, same)) return i + 1;
     return 0;
@@ -154,7 +154,7 @@ const char *qkv_step_caption(const struct explanations_job *job, int walk, const
                              int64_t head)
 {
     const struct qkv_explanation *explanation = &job->explanations[walk];
-    bool heads = step->heads && explanation->of > 1;
+    bool heads = step->heads && explanation->layer_heads > 1;
     const char *label = job->count > 1 && explanation->label ? explanation->label : "";
     int number = explanation->first_head + (int)head;
     const char *text = heads && *label ? qkv_arena_format(job->arena, "%s, head %d", label, number)

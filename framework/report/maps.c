@@ -18,7 +18,7 @@ static const char *name_map(struct qkv_arena *arena, const struct qkv_attention_
 const char *qkv_report_map_title(struct qkv_arena *arena, const struct qkv_attention_map *map, bool with_kind)
 {
     const char *name = name_map(arena, map, with_kind);
-    return name && map->origin ? qkv_arena_format(arena, "%s: %s", map->origin, name) : name;
+    return name && map->label_prefix ? qkv_arena_format(arena, "%s: %s", map->label_prefix, name) : name;
 }
 
 static double largest_weight(const struct qkv_attention_report *report)

@@ -50,7 +50,7 @@ bool qkv_report_of_explanations(const struct explanations_job *job, struct qkv_a
 bool qkv_explanation_of_report(const struct maps_job *job, struct qkv_explanation *explanation);
 
 /* The name of a map for people, in the arena: "cross attention, layer 2, mean of heads", or "layer 2, mean
- * of heads" without the kind; map->label if there is one; after map->origin and a colon if there is one. */
+ * of heads" without the kind; map->label if there is one; after map->label_prefix and a colon if there is one. */
 const char *qkv_report_map_title(struct qkv_arena *arena, const struct qkv_attention_map *map,
                                  bool with_kind);
 

@@ -14,12 +14,12 @@ static const double HIGH[] = {99, 98.5, 98, 97.5, 97, 90, 70, 45, 25, 12};
 
 static struct qkv_chart_line lines[] = {{"bottle & neck", 10, X, FALLING}, {"attention", 10, X, HIGH}};
 static const struct qkv_chart chart = {.title = "Accuracy",
-                                       .x_name = "length, tokens",
-                                       .y_name = "right, %",
-                                       .x_most = 50,
-                                       .y_most = 100,
-                                       .mark = 25,
-                                       .mark_name = "longest in training",
+                                       .x_label = "length, tokens",
+                                       .y_label = "right, %",
+                                       .x_end = 50,
+                                       .y_end = 100,
+                                       .vertical_line = 25,
+                                       .vertical_line_label = "longest in training",
                                        .lines = lines,
                                        .line_count = 2};
 
@@ -63,7 +63,7 @@ Test(chart, puts_values_where_the_axes_say)
     static const double x[] = {0, 50}, y[] = {0, 100};
     struct qkv_chart_line line = {"corners", 2, x, y};
     struct qkv_chart corners = {
-        .x_name = "x", .y_name = "y", .x_most = 50, .y_most = 100, .lines = &line, .line_count = 1};
+        .x_label = "x", .y_label = "y", .x_end = 50, .y_end = 100, .lines = &line, .line_count = 1};
     const char *svg = read_file(draw(&corners, "corners.svg"), NULL);
     const char *points = strstr(svg, "points=\"");
     cr_assert_not_null(points);
@@ -79,7 +79,7 @@ Test(chart, chooses_round_ends_of_the_axes)
 {
     static const double x[] = {0.1, 0.33}, y[] = {7, 1234};
     struct qkv_chart_line line = {"odd", 2, x, y};
-    struct qkv_chart odd = {.x_name = "x", .y_name = "y", .lines = &line, .line_count = 1};
+    struct qkv_chart odd = {.x_label = "x", .y_label = "y", .lines = &line, .line_count = 1};
     const char *svg = read_file(draw(&odd, "odd.svg"), NULL);
     cr_expect_not_null(strstr(svg, ">0.35<"));
     cr_expect_null(strstr(svg, ">0.40<"));
@@ -111,11 +111,11 @@ Test(chart, is_drawn_as_pixels)
 /* Two columns: the second chart is right of the first, the third below it, and all have one legend. */
 Test(chart, stands_with_others_on_a_sheet)
 {
-    struct qkv_chart_line plain = {.name = "computed", .count = 10, .x = X, .y = HIGH, .plain = true};
+    struct qkv_chart_line plain = {.name = "computed", .count = 10, .x = X, .y = HIGH, .without_marks = true};
     const struct qkv_chart sheet[] = {
-        {.x_name = "first", .y_name = "y", .lines = &plain, .line_count = 1},
-        {.x_name = "second", .y_name = "y", .lines = lines, .line_count = 2},
-        {.x_name = "third", .y_name = "y", .lines = lines, .line_count = 1},
+        {.x_label = "first", .y_label = "y", .lines = &plain, .line_count = 1},
+        {.x_label = "second", .y_label = "y", .lines = lines, .line_count = 2},
+        {.x_label = "third", .y_label = "y", .lines = lines, .line_count = 1},
     };
     struct qkv_error error;
     const char *path = format("%s/sheet.svg", scratch("sheet"));
@@ -127,7 +127,7 @@ Test(chart, stands_with_others_on_a_sheet)
     cr_expect_eq(count(svg, ">computed<"), 0, "whose chart has fewer lines");
     double x[3], y[3];
     for (int i = 0; i < 3; i++) {
-        const char *text = strstr(svg, format(">%s<", sheet[i].x_name));
+        const char *text = strstr(svg, format(">%s<", sheet[i].x_label));
         cr_assert_not_null(text);
         while (strncmp(text, "<text", 5) != 0) text--;
         cr_assert_eq(sscanf(text, "<text x=\"%lf\" y=\"%lf\"", &x[i], &y[i]), 2, "%.80s", text);

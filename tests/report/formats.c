@@ -41,7 +41,7 @@ Test(formats, each_row_is_found_and_writes_maps_and_explanations)
                                   .row_names = names,
                                   .column_names = names};
     const struct qkv_explanation explanation = {
-        .title = "two words", .first_head = 1, .heads = 1, .of = 1, .step_count = 1, .steps = &step};
+        .title = "two words", .first_head = 1, .heads = 1, .layer_heads = 1, .step_count = 1, .steps = &step};
     cr_assert_not_null(qkv_format(0));
     for (int64_t i = 0; qkv_format(i); i++) {
         const struct qkv_format *row = qkv_format(i);
@@ -81,7 +81,7 @@ Test(formats, csv_of_an_explanation_has_one_line_per_number)
          .values = causal,
          .row_names = names}};
     const struct qkv_explanation explanation = {
-        .label = "learned", .first_head = 3, .heads = 1, .of = 4, .step_count = 2, .steps = steps};
+        .label = "learned", .first_head = 3, .heads = 1, .layer_heads = 4, .step_count = 2, .steps = steps};
     char *bytes;
     size_t size;
     cr_assert_eq(qkv_explanation_render(&explanation, 1, qkv_format_find("csv"), NULL, &bytes, &size, NULL),
@@ -98,7 +98,8 @@ Test(formats, a_picture_of_an_explanation_needs_weights)
 {
     const struct qkv_step step = {
         .name = "scores", .title = "scores", .formula = "", .rows = 2, .columns = 2, .values = causal};
-    const struct qkv_explanation explanation = {.heads = 1, .of = 1, .step_count = 1, .steps = &step};
+    const struct qkv_explanation explanation = {
+        .heads = 1, .layer_heads = 1, .step_count = 1, .steps = &step};
     char *bytes;
     size_t size;
     struct qkv_error error;

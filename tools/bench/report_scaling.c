@@ -124,17 +124,17 @@ enum { MOST_PANELS = 16, PANEL_LINES = 3 };
 
 /* A panel and the numbers of its lines: measured, as it should be, without attention. */
 struct panel {
-    char x_name[64];
+    char x_label[64];
     double x[MOST_POINTS], y[PANEL_LINES][MOST_POINTS];
     struct qkv_chart_line line[PANEL_LINES];
 };
 
-static struct qkv_chart close_panel(struct panel *panel, const char *title, const char *y_name,
+static struct qkv_chart close_panel(struct panel *panel, const char *title, const char *y_label,
                                     const int counts[PANEL_LINES])
 {
     static const char *const names[] = {"measured", "straight line, or forecast", "all but attention"};
     struct qkv_chart chart = {
-        .title = title, .x_name = panel->x_name, .y_name = y_name, .lines = panel->line};
+        .title = title, .x_label = panel->x_label, .y_label = y_label, .lines = panel->line};
     for (int i = 0; i < PANEL_LINES && counts[i]; i++)
         panel->line[chart.line_count++] =
             (struct qkv_chart_line){names[i], counts[i], panel->x, panel->y[i], i == 1};
@@ -153,7 +153,7 @@ static struct qkv_chart axis_panel(const struct bench_report *report, int *i, st
         panel->y[1][count] = per_token(p, p->line);
         panel->y[2][count] = per_token(p, p->ms - p->attention);
     }
-    snprintf(panel->x_name, sizeof panel->x_name, "%s, %s", first->axis, first->unit);
+    snprintf(panel->x_label, sizeof panel->x_label, "%s, %s", first->axis, first->unit);
     return close_panel(panel, NULL, "us a token", (const int[]){count, count, count});
 }
 
@@ -167,7 +167,7 @@ static struct qkv_chart thread_panel(const struct bench_report *report, int *i, 
         if (f->measured > 0) panel->y[0][measured++] = first->measured / f->measured;
         panel->y[1][count++] = first->forecast / f->forecast;
     } while (*i < report->forecast_count && report->forecast[*i].threads > first->threads);
-    snprintf(panel->x_name, sizeof panel->x_name, "threads (%s)", first->work);
+    snprintf(panel->x_label, sizeof panel->x_label, "threads (%s)", first->work);
     return close_panel(panel, NULL, "times as fast as one", (const int[]){measured, count, 0});
 }
 

@@ -1,15 +1,23 @@
-/* Attention maps as numbers and pictures.
+/* Attention maps: the weights of each head as a matrix, and functions that select and write them.
  *
- * A map is the matrix of one head: row t says where query token t looked, column s is a key token, and each
- * row sums to 1. A report holds the maps of one sentence pair with the tokens that name their rows and
- * columns; it is written in any of the formats of one table: json, csv, npz, svg, png, text.
+ * Row t of a map holds the weights of query token t for all key tokens; it sums to 1. A report
+ * holds the maps of one sentence pair and the tokens that name their rows and columns.
+ * qkv/attention_collect.h makes reports from a model.
  *
- *     struct qkv_attention_report shown;
- *     qkv_attention_select(&report, 1u << QKV_ATTENTION_CROSS, QKV_ATTENTION_EACH, QKV_ATTENTION_MEAN,
- * &arena, &shown, &error); qkv_attention_write(&shown, qkv_format_of_path("cross.svg"), NULL,
- * "cross.svg", &error);
+ * Example:
+ *     const char *const source[] = {"the", "cat", "</s>"}, *const input[] = {"<s>", "el", "gato"},
+ *                *const output[] = {"el", "gato", "</s>"};
+ *     const double weights[] = {0.9, 0.1, 0, 0.1, 0.8, 0.1, 0, 0, 1};
+ *     const struct qkv_attention_map map = {.kind = QKV_ATTENTION_CROSS, .layer = 1, .head = 1,
+ *                                           .rows = 3, .columns = 3, .weights = weights};
+ *     const struct qkv_attention_report report = {.source = source, .source_length = 3,
+ *                                                 .target_input = input, .target_output = output,
+ *                                                 .target_length = 3, .maps = &map, .map_count = 1};
+ *     struct qkv_error error;
+ *     if (qkv_attention_write(&report, qkv_format_of_path("map.svg"), NULL, "map.svg", &error))
+ *         fprintf(stderr, "%s\n", error.message);
  *
- * Nothing here owns the tokens and weights of a report: they must outlive it. */
+ * A report owns nothing: tokens and weights must outlive it. */
 #ifndef QKV_ATTENTION_MAP_H
 #define QKV_ATTENTION_MAP_H
 
@@ -22,75 +30,90 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The name in files and on the command line: encoder, decoder, cross. */
+/* Returns the name of a kind in files and on the command line: encoder, decoder or cross. */
 QKV_API const char *qkv_attention_kind_name(enum qkv_attention_kind kind);
 
-/* Finds a kind by name; false when there is none. */
+/* Finds a kind by its name; false if there is none. */
 QKV_API bool qkv_attention_kind_find(const char *name, enum qkv_attention_kind *kind);
 
 /* One head of one layer. */
 struct qkv_attention_map {
     enum qkv_attention_kind kind;
-    int layer, head;       /* count from 1; 0: the mean over the layers, or heads */
-    int64_t rows, columns; /* query tokens, key tokens */
-    const double *weights; /* [rows, columns], row after row; each row sums to 1 */
-    const char *label;     /* its name in pictures and text; NULL: layer and head */
-    const char *origin;    /* a word before that name, "learned"; NULL: none */
+    int layer, head;          /* counted from 1; 0: the mean over layers, or over heads */
+    int64_t rows, columns;    /* query tokens, key tokens */
+    const double *weights;    /* [rows, columns]; each row sums to 1 */
+    const char *label;        /* title in pictures and text; NULL: "layer 2, head 3" */
+    const char *label_prefix; /* before the title, with a colon: "learned"; NULL: none */
 };
 
 /* The maps of one sentence pair. */
 struct qkv_attention_report {
     const char *title; /* a line above pictures, usually the sentence pair; NULL: none */
-    const char *model; /* the name of the model; NULL: none */
+    const char *model; /* name of the model; NULL: none */
     const char *const *source;
-    int64_t source_length; /* tokens, with the </s> at the end */
-    /* The decoder at step t takes target_input[t], from <s> on, and outputs target_output[t], up to </s>.
-     * Rows of cross maps are named after the word that the step outputs; the json has both. */
+    int64_t source_length; /* tokens, with </s> at the end */
+    /* Decoder step t reads target_input[t], starting with <s>, and predicts target_output[t], ending with
+     * </s>. Rows of cross maps are labelled with the predicted token; json has both. */
     const char *const *target_input, *const *target_output;
-    int64_t target_length; /* steps */
+    int64_t target_length; /* decoder steps */
     const struct qkv_attention_map *maps;
     int64_t map_count;
-    /* What pictures call the attention and its axes; NULL: as the kind says. */
+    /* Names of the attention and of its axes in pictures; NULL: chosen by kind. */
     const char *name, *row_axis, *column_axis;
 };
 
-/* The tokens that name the rows (columns) of maps of a kind: as many as the map has rows (columns). */
+/* Returns the tokens of the rows (columns) of maps of a kind. */
 QKV_API const char *const *qkv_attention_row_tokens(const struct qkv_attention_report *report,
                                                     enum qkv_attention_kind kind);
 QKV_API const char *const *qkv_attention_column_tokens(const struct qkv_attention_report *report,
                                                        enum qkv_attention_kind kind);
 
-/* Writes the name of a map, such as `cross.2.3`, or `cross.2.mean` for the mean over heads, cut to `size`. */
+/* Writes the name of a map into `text`, such as cross.2.3, or cross.2.mean for the mean over heads.
+ * The name is cut to `size` bytes; 64 are enough. */
 QKV_API void qkv_attention_map_name(const struct qkv_attention_map *map, char *text, size_t size);
 
-/* What `layer` and `head` of qkv_attention_select may be, besides a number from 1. */
+/* Values of `layer` and `head` in qkv_attention_select, besides numbers from 1. */
 enum {
-    QKV_ATTENTION_EACH = -1, /* every one */
-    QKV_ATTENTION_MEAN = 0,  /* the mean of all */
-    QKV_ATTENTION_BEST =
-        -2, /* head only: of each kind the one single head that agrees best with all others */
+    QKV_ATTENTION_EACH = -1, /* every layer, or every head */
+    QKV_ATTENTION_MEAN = 0,  /* the mean over layers, or over heads */
+    QKV_ATTENTION_BEST = -2, /* head only: for each kind, the head that agrees best with all others */
 };
 
-/* Makes a report of some of the maps: those of the kinds in `kinds` (bits 1u << kind; 0: all that there are),
- * of the given layer and head, ordered by kind, layer, head. Means are the arithmetic mean of the maps of
- * single heads of single layers; their rows sum to 1 again. The best head is
- * the one with the largest sum of its weights times the mean weights of all heads of the chosen layers: it
- * looks where most of them look, and is surest of it. Lives in the arena, and borrows from `report`.
- * Fails, naming what there is, when nothing fits. */
+/* Selects maps of a report, ordered by kind, layer and head. `kinds` is a set of bits 1u << kind; 0
+ * means all kinds in the report. A mean is the arithmetic mean of the maps of single heads of
+ * single layers. The best head is the one with the largest sum of its weights times the mean
+ * weights of all heads of the selected layers. `selected` lives in the arena and uses the tokens
+ * and weights of `report`. Fails with a message that names the existing layers or heads if nothing
+ * fits, and if memory runs out. */
 QKV_API enum qkv_status qkv_attention_select(const struct qkv_attention_report *report, unsigned kinds,
                                              int layer, int head, struct qkv_arena *arena,
                                              struct qkv_attention_report *selected, struct qkv_error *error);
 
-/* Renders a report into memory that the caller frees. The bytes depend on the arguments only, except for png,
- * which also depends on the installed fonts. Fails for an unknown colormap, a report without maps, a png
- * picture of more than 32767 pixels a side, and out of memory. */
+/* Renders a report into memory that the caller frees. Equal arguments give equal bytes, except for
+ * png, which depends on the installed fonts. Depending on the format:
+ *
+ * - text: one table per map. Without colours, weights below 0.005 are shown as dots.
+ * - json: {format, about, title, model, source, target_input, target_output, maps: [{name, kind,
+ * layer, head, rows, columns, weights}]}. layer or head is "mean" for means; weights are
+ * weights[row][column]; rows of cross maps are {input, output}, the tokens that the decoder steps
+ * read and predict.
+ * - csv: kind,layer,head,row,row_token,column,column_token,weight; rows and columns are counted
+ * from 0.
+ * - npz: one float64 array [rows, columns] per map, named by qkv_attention_map_name, and the
+ * Unicode arrays source, target_input and target_output.
+ * - html: one table per map.
+ * - svg, png: one figure of heat maps with one colour bar.
+ *
+ * Fails for an unknown colormap, a report without maps, an image of more than 32767 pixels a side,
+ * and if memory runs out. A map whose shape does not fit the tokens is a bug of the caller and ends
+ * the program. */
 QKV_API enum qkv_status qkv_attention_render(const struct qkv_attention_report *report,
                                              const struct qkv_format *format,
                                              const struct qkv_format_options *options, char **bytes,
                                              size_t *size, struct qkv_error *error);
 
-/* Renders a report into a file, which is whole or not there. Fails as rendering does, and when the file
- * cannot be written. */
+/* Renders into a file. Fails as qkv_attention_render does, and if the file cannot be written; the
+ * file is then left as it was. */
 QKV_API enum qkv_status qkv_attention_write(const struct qkv_attention_report *report,
                                             const struct qkv_format *format,
                                             const struct qkv_format_options *options, const char *path,

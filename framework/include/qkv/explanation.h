@@ -1,5 +1,6 @@
-/* Explanations of attention as data: a list of matrices with formula, shape and names, and functions that
- * write it in any format of qkv/format.h. qkv/explain.h computes explanations of scenes and models.
+/* Explanations of attention as data: a list of matrices with formula, shape and names, and
+ * functions that write it in any format of qkv/format.h. qkv/explain.h computes explanations of
+ * scenes and models.
  *
  * Example:
  *     const double weights[] = {0.75, 0.25, 0, 1};
@@ -37,7 +38,7 @@ struct qkv_step {
     const char *title;   /* for people: "scaled scores" */
     const char *formula; /* "S / √3"; "" for none */
     const char *note;    /* a sentence for the reader; NULL: none */
-    const char *same;    /* name of an earlier step with the same numbers; NULL: none */
+    const char *same_as; /* name of an earlier step with the same numbers; NULL: none */
     enum qkv_step_content content;
     int64_t heads; /* 0: one matrix that all heads share */
     int64_t rows, columns;
@@ -52,10 +53,10 @@ struct qkv_explanation {
     const char *label; /* tells explanations side by side apart, such as "random"; NULL: none */
     const char *model; /* name of the model; NULL: none */
     enum qkv_attention_kind kind;
-    int layer;      /* counted from 1; 0: no layer of a model */
-    int first_head; /* number of the first head in the steps, counted from 1 */
-    int64_t heads;  /* heads in the steps */
-    int64_t of;     /* heads of the layer */
+    int layer;           /* counted from 1; 0: no layer of a model */
+    int first_head;      /* number of the first head in the steps, counted from 1 */
+    int64_t heads;       /* heads in the steps */
+    int64_t layer_heads; /* heads of the layer */
     int64_t step_count;
     const struct qkv_step *steps;
 };
@@ -68,33 +69,35 @@ QKV_API const struct qkv_step *qkv_explanation_step(const struct qkv_explanation
 QKV_API const struct qkv_step *qkv_explanation_content(const struct qkv_explanation *explanation,
                                                        enum qkv_step_content content);
 
-/* Removes all heads but one (counted from 1) from the steps; copies them into the arena. Fails with a
- * message that names the heads if there is no such head, and if memory runs out. */
+/* Removes all heads but one (counted from 1) from the steps; copies them into the arena. Fails with
+ * a message that names the heads if there is no such head, and if memory runs out. */
 QKV_API enum qkv_status qkv_explanation_select_head(struct qkv_explanation *explanation, int head,
                                                     struct qkv_arena *arena, struct qkv_error *error);
 
-/* Renders one explanation, or `count` explanations with the same steps side by side, into memory that the
- * caller frees. The steps of the first one decide what is shown. Depending on the format:
+/* Renders one explanation, or `count` explanations with the same steps side by side, into memory
+ * that the caller frees. The steps of the first one decide what is shown. Depending on the format:
  *
  * - text, html: one section per step. Large matrices are shortened unless options.full is set.
- * - json: {format, title, about, walks: [{label, model, kind, layer, first_head, heads, steps: [{name,
- *   title, formula, note, shape, rows, columns, values}]}]}. rows and columns are the names, or null;
- *   values are nested lists in which masked scores are null.
- * - npz: one float64 array per step, [rows, columns] or [heads, rows, columns]. Its name is the step's,
- *   after the label and a dot if there are several explanations. tokens and source_tokens are Unicode arrays.
- * - csv: label,step,head,row,row_name,column,column_name,value; rows and columns are counted from 0, heads
- *   from 1; head is empty for a matrix that all heads share, a name is empty if there is none.
+ * - json: {format, title, about, walks: [{label, model, kind, layer, first_head, heads, steps:
+ * [{name, title, formula, note, shape, rows, columns, values}]}]}. rows and columns are the names,
+ * or null; values are nested lists in which masked scores are null.
+ * - npz: one float64 array per step, [rows, columns] or [heads, rows, columns]. Its name is the
+ * step's, after the label and a dot if there are several explanations. tokens and source_tokens are
+ * Unicode arrays.
+ * - csv: label,step,head,row,row_name,column,column_name,value; rows and columns are counted from
+ * 0, heads from 1; head is empty for a matrix that all heads share, a name is empty if there is
+ * none.
  * - svg, png: the attention weights as heat maps.
  *
- * Fails for an unknown colormap, an image of more than 32767 pixels a side, svg or png of explanations
- * without weights, and if memory runs out. */
+ * Fails for an unknown colormap, an image of more than 32767 pixels a side, svg or png of
+ * explanations without weights, and if memory runs out. */
 QKV_API enum qkv_status qkv_explanation_render(const struct qkv_explanation *explanations, int count,
                                                const struct qkv_format *format,
                                                const struct qkv_format_options *options, char **bytes,
                                                size_t *size, struct qkv_error *error);
 
-/* Renders into a file. Fails as qkv_explanation_render does, and if the file cannot be written; the file is
- * then left as it was. */
+/* Renders into a file. Fails as qkv_explanation_render does, and if the file cannot be written; the
+ * file is then left as it was. */
 QKV_API enum qkv_status qkv_explanation_write(const struct qkv_explanation *explanations, int count,
                                               const struct qkv_format *format,
                                               const struct qkv_format_options *options, const char *path,
