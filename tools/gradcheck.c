@@ -188,14 +188,18 @@ static double seconds_now(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* A fault that was planted where nothing runs would look like a check that passes. */
-static int complain_unspoiled(const struct check_run *run)
+/* A fault in an op that never runs would look like a check that passes. */
+static int complain_fault_unused(const struct check_run *run)
 {
-    const char *op = qkv_op_name(run->options.fault_op);
+    const char *op = qkv_op_name(run->options.fault_op), *fault = qkv_fault_name(run->request->fault);
+    if (qkv_fault_is_declaration(run->request->fault))
+        return run->request->op
+                   ? complain("fault %s changes nothing in what op %s declares; plant another", fault, op)
+                   : complain("fault %s shows only in the check of an op: use --op NAME", fault);
     if (run->request->op && !strcmp(run->request->op, op))
         return complain("op %s has no gradient that a fault could be planted in", op);
     return complain("the fault is planted in op %s, which %s %s does not use; name another: --plant %s:OP",
-                    op, run->subject[0].kind, run->subject[0].name, qkv_fault_name(run->request->fault));
+                    op, run->subject[0].kind, run->subject[0].name, fault);
 }
 
 static int execute(const struct request *request, int configs, char **paths)
@@ -215,16 +219,18 @@ static int execute(const struct request *request, int configs, char **paths)
                  : request->all && !request->verbose ? GRADCHECK_SUMMARY
                                                      : GRADCHECK_ROWS;
     int code = run_all(&run, configs, paths);
-    if (!code && request->fault && !run.report.spoiled) code = complain_unspoiled(&run);
+    if (!code && request->fault && !run.report.fault_calls) code = complain_fault_unused(&run);
     if (!code && request->json)
         code =
             conclude(gradcheck_print_json(&run.report, run.subject, run.count, &run.options, &error), &error);
     if (!code && !request->json) {
         if (request->all && request->fault && request->fault_op == QKV_OP_leaf)
-            printf("planted fault: %s, in the gradient of each op itself and of attention in the rest\n",
-                   qkv_fault_name(request->fault));
+            printf("planted fault: %s, in the %s of each op itself and of attention in the rest\n",
+                   qkv_fault_name(request->fault),
+                   qkv_fault_is_declaration(request->fault) ? "declarations" : "gradient");
         else if (request->fault)
-            printf("planted fault: %s, in the gradient of %s\n", qkv_fault_name(request->fault),
+            printf("planted fault: %s, in the %s of %s\n", qkv_fault_name(request->fault),
+                   qkv_fault_is_declaration(request->fault) ? "declarations" : "gradient",
                    qkv_op_name(run.options.fault_op));
         gradcheck_print_total(&run.report, &run.options, seconds_now() - start);
     }
@@ -306,7 +312,9 @@ const struct command command_gradcheck = {
             {"seed", 0, "N", OPTION_INTEGER, &request.seed,
              "seed of values, samples and dropout (default: 1)", 0, 9007199254740992.0},
             {"plant", 0, "FAULT[:OP]", OPTION_TEXT, &request.plant,
-             "make the gradient of an op wrong, to see the check fail: {choices}", .choices = fault_name},
+             "plant a fault in an op, to see the check fail: {choices}; the last three are "
+             "wrong declarations, which the check of the op finds",
+             .choices = fault_name},
             COMMAND_OPTION_JSON(&request.json),
             {"quiet", 'q', NULL, OPTION_FLAG, &request.quiet, "print failures and the summary only"},
             {"verbose", 'v', NULL, OPTION_FLAG, &request.verbose, "with --all: print every check"},

@@ -105,7 +105,7 @@ static void print_rows(const struct qkv_check_report *report, const struct gradc
 /* ---- the summary ---- */
 
 struct totals {
-    int64_t checks, elements, blurred, failures;
+    int64_t checks, elements, below_noise, failures;
     double worst; /* relative error of gradients, noise left out */
 };
 
@@ -118,7 +118,7 @@ static struct totals total_of(const struct qkv_check_report *report, int64_t fir
         totals.failures += row->failure != NULL;
         if (!row->shape.rank) continue;
         totals.elements += row->checked;
-        totals.blurred += row->blurred;
+        totals.below_noise += row->below_noise;
         if (!is_noise(row)) totals.worst = fmax(totals.worst, row->error);
     }
     return totals;
@@ -160,11 +160,11 @@ void gradcheck_print_total(const struct qkv_check_report *report, const struct q
     printf("%lld checks of %lld gradients in float64, tolerance %g, seed %llu, %.1f s\n",
            (long long)totals.checks, (long long)totals.elements, options->tolerance,
            (unsigned long long)options->seed, seconds);
-    if (totals.blurred)
-        printf("%lld gradients are too small for differences: rounding is above 1/1000 of them\n",
-               (long long)totals.blurred);
+    if (totals.below_noise)
+        printf("%lld gradients are below the noise of finite differences and were not compared\n",
+               (long long)totals.below_noise);
     if (!totals.failures && totals.worst > options->tolerance)
-        printf("errors above the tolerance are within the rounding of the differences\n");
+        printf("errors above the tolerance are within the rounding of finite differences\n");
     if (totals.failures)
         printf("FAILED: %lld of %lld checks\n", (long long)totals.failures, (long long)totals.checks);
     else
@@ -188,7 +188,7 @@ static cJSON *row_object(const struct qkv_check_row *row)
     add_shape(object, row);
     cJSON_AddNumberToObject(object, "elements", (double)row->elements);
     cJSON_AddNumberToObject(object, "checked", (double)row->checked);
-    cJSON_AddNumberToObject(object, "blurred", (double)row->blurred);
+    cJSON_AddNumberToObject(object, "blurred", (double)row->below_noise);
     if (row->worst < 0)
         cJSON_AddNullToObject(object, "worst");
     else
@@ -229,7 +229,7 @@ enum qkv_status gradcheck_print_json(const struct qkv_check_report *report,
     cJSON_AddNumberToObject(root, "checks", (double)totals.checks);
     cJSON_AddNumberToObject(root, "failures", (double)totals.failures);
     cJSON_AddNumberToObject(root, "gradients", (double)totals.elements);
-    cJSON_AddNumberToObject(root, "blurred", (double)totals.blurred);
+    cJSON_AddNumberToObject(root, "blurred", (double)totals.below_noise);
     cJSON_AddNumberToObject(root, "tolerance", options->tolerance);
     cJSON_AddNumberToObject(root, "seed", (double)options->seed);
     cJSON_AddStringToObject(root, "dtype", "float64");

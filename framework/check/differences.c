@@ -17,7 +17,7 @@ static const double NOISES = 8;
 enum { STEPS = 6 };
 
 /* Below this share of the derivative rounding hides nothing that matters. */
-static const double BLURRED = 1e-4;
+static const double NOISE_LIMIT = 1e-4;
 
 bool qkv_is_variable(const struct qkv_tensor *x)
 {
@@ -201,9 +201,9 @@ static bool rules_agree(struct qkv_derivative d)
 static struct qkv_derivative sharpen(struct qkv_probe *probe, const struct qkv_direction *direction,
                                      double scale, struct qkv_derivative d)
 {
-    for (double h = 1e-2 * scale; h < 0.2 * scale && d.rounding > BLURRED * fabs(d.value); h *= 10) {
+    for (double h = 1e-2 * scale; h < 0.2 * scale && d.rounding > NOISE_LIMIT * fabs(d.value); h *= 10) {
         struct qkv_derivative larger = five_points(probe, direction, h);
-        if (!(larger.truncation <= BLURRED * fabs(larger.value) + larger.rounding)) break;
+        if (!(larger.truncation <= NOISE_LIMIT * fabs(larger.value) + larger.rounding)) break;
         larger.rounding +=
             larger.truncation; /* steps that large are not trusted further than their rules agree */
         if (larger.rounding < d.rounding) d = larger;

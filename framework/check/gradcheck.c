@@ -54,7 +54,7 @@ void qkv_check_release(struct qkv_check_report *report)
 /* ---- judging ---- */
 
 /* An allowance above this share of the number would hide a fault of one in a thousand. */
-static const double BLURRED = 1e-3;
+static const double NOISE_LIMIT = 1e-3;
 
 /* How far apart, relative to the larger, beyond an allowance; infinite where something is no number. */
 static double relative_error(double analytic, struct qkv_derivative numeric, double allowance)
@@ -65,23 +65,24 @@ static double relative_error(double analytic, struct qkv_derivative numeric, dou
     return (apart - allowance) / size;
 }
 
-static bool is_blurred(double analytic, struct qkv_derivative numeric)
+static bool is_below_noise(double analytic, struct qkv_derivative numeric)
 {
     double size = fmax(fabs(analytic), fabs(numeric.value));
-    return size > 0 && numeric.rounding > BLURRED * size;
+    return size > 0 && numeric.rounding > NOISE_LIMIT * size;
 }
 
 /* Keeps the worst element: by what matters; where rounding explains all, by the plain error of what is not
- * blurred. */
+ * below_noise. */
 static void record(struct qkv_check_row *row, int64_t element, double analytic, struct qkv_derivative numeric)
 {
     double error = relative_error(analytic, numeric, 0),
            excess = relative_error(analytic, numeric, numeric.rounding);
-    bool blurred = is_blurred(analytic, numeric), empty = row->checked++ == 0;
-    bool all_blurred = row->blurred == row->checked - 1; /* those before */
-    if (blurred) row->blurred++;
+    bool below_noise = is_below_noise(analytic, numeric), empty = row->checked++ == 0;
+    bool all_below_noise = row->below_noise == row->checked - 1; /* those before */
+    if (below_noise) row->below_noise++;
     bool worse = excess > row->excess;
-    if (row->excess <= 0 && !worse) worse = all_blurred == blurred ? error > row->error : all_blurred;
+    if (row->excess <= 0 && !worse)
+        worse = all_below_noise == below_noise ? error > row->error : all_below_noise;
     if (!empty && !worse) return;
     row->worst = element;
     row->analytic = analytic;
@@ -281,10 +282,11 @@ static bool run_checks(struct run *run)
     run->work++;
     memcpy(run->probe.base, run->probe.y->value, (size_t)run->probe.y->count * sizeof *run->probe.base);
     measure_noise(run);
-    if (run->options->fault) qkv_plant(graph, run->options->fault_op, run->options->fault);
+    bool planted = run->options->fault && !qkv_fault_is_declaration(run->options->fault);
+    if (planted) qkv_plant(graph, run->options->fault_op, run->options->fault);
     gradients_of(run, run->probe.cotangent, run->analytic);
     bool done = check_elements(run) && check_direction(run) && check_repeats(run);
-    if (run->options->fault) run->report->spoiled += qkv_unplant(graph);
+    if (planted) run->report->fault_calls += qkv_unplant(graph);
     qkv_probe_evaluate(&run->probe);
     return done;
 }

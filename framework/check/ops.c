@@ -11,87 +11,22 @@ enum qkv_op_id qkv_op_find(const char *name)
     return QKV_OP_COUNT;
 }
 
-/* How a sample is built. */
-struct setting {
-    enum qkv_op_id op;
-    const struct qkv_sample *sample;
-    unsigned varied; /* bit i: input i gets a gradient */
-    bool used_again; /* each varied input has a second use, which backward reaches first */
-    int alias[2];    /* two inputs that are one tensor; both 0: none */
-    uint64_t seed;
-};
-
 /* What one sample becomes in a graph. */
 struct scene {
     struct qkv_graph *graph;
     struct qkv_tensor *input[QKV_MAX_INPUTS], *y, *result; /* the op's node, and what is differentiated */
 };
 
-/* Numbers that stay clear of 0, where relu has its kink, unless the sample names a range. */
-static double draw(const struct qkv_sample *sample, int input, int64_t i, uint64_t seed)
-{
-    struct qkv_random random = {seed, QKV_STREAM_CHECK, 1u + (uint32_t)input};
-    double drawn = qkv_random_uniform(random, (uint64_t)i);
-    if (sample->binary >> input & 1) return drawn < 0.5 ? 1 : 0;
-    if (sample->low < sample->high)
-        return (double)sample->low + drawn * ((double)sample->high - (double)sample->low);
-    return drawn < 0.5 ? -0.1 - 1.8 * drawn : 0.1 + 1.8 * (drawn - 0.5);
-}
-
-static struct qkv_shape shape_of(const struct qkv_sample_input *input)
-{
-    struct qkv_shape shape = {.rank = input->rank};
-    for (int a = 0; a < QKV_MAX_RANK; a++) shape.size[a] = input->size[a];
-    return shape;
-}
-
-static struct qkv_options options_of(const struct qkv_sample_options *sample)
-{
-    if (!sample) return (struct qkv_options){0};
-    struct qkv_options options = {
-#define OPTION(type, name) .name = sample->name,
-        QKV_SAMPLE_OPTIONS(OPTION)
-#undef OPTION
-    };
-    options.shape = shape_of(&sample->shape);
-    for (int a = 0; a < QKV_MAX_RANK; a++) options.permutation[a] = sample->permutation[a];
-    return options;
-}
-
-/* float32 graphs get the numbers rounded, so both precisions must start from such. */
-static void make_inputs(struct scene *scene, const struct setting *setting)
-{
-    const struct qkv_sample *sample = setting->sample;
-    for (int k = 0; k < qkv_op_rule(setting->op)->inputs; k++) {
-        struct qkv_shape shape = shape_of(&sample->input[k]);
-        if (!shape.rank) continue;
-        if (setting->alias[1] && k == setting->alias[1]) {
-            scene->input[k] = scene->input[setting->alias[0]];
-            continue;
-        }
-        scene->input[k] =
-            setting->varied >> k & 1 ? qkv_variable(scene->graph, shape) : qkv_constant(scene->graph, shape);
-        struct qkv_tensor *x = scene->input[k];
-        for (int64_t i = 0; x && i < x->count; i++) {
-            float value = (float)draw(sample, k, i, setting->seed);
-            if (scene->graph->dtype == QKV_FLOAT32)
-                ((float *)x->value)[i] = value;
-            else
-                ((double *)x->value)[i] = (double)value;
-        }
-    }
-}
-
 /* The op, and behind it where asked a second use of each varied input: an op that overwrites gradients
  * instead of adding to them is then seen. Without, the op is the first to touch them. */
-static struct scene scene_of(enum qkv_dtype dtype, const struct setting *setting)
+static struct scene scene_of(enum qkv_dtype dtype, const struct qkv_sample_setting *setting)
 {
     struct scene scene = {.graph = qkv_graph_new(dtype)};
     if (!scene.graph) return scene;
     struct qkv_random random = {.seed = setting->seed, .step = 7};
     qkv_graph_set_dropout(scene.graph, &random);
-    make_inputs(&scene, setting);
-    const struct qkv_options options = options_of(setting->sample->options);
+    qkv_sample_inputs(scene.graph, setting, scene.input);
+    const struct qkv_options options = qkv_sample_options_of(setting->sample);
     scene.result = scene.y = qkv_node(scene.graph, setting->op, scene.input, &options);
     if (!scene.y || !setting->used_again) return scene;
     struct qkv_tensor *flat = qkv_reshape(scene.graph, scene.y, QKV_SHAPE(scene.y->count));
@@ -109,7 +44,7 @@ static struct scene scene_of(enum qkv_dtype dtype, const struct setting *setting
 /* ---- samples ---- */
 
 static enum qkv_status check_single(struct qkv_check_report *report, const char *subject,
-                                    const struct setting *setting, struct qkv_error *error)
+                                    const struct qkv_sample_setting *setting, struct qkv_error *error)
 {
     struct scene single = scene_of(QKV_FLOAT32, setting), whole = scene_of(QKV_FLOAT64, setting);
     enum qkv_status status = QKV_INVALID;
@@ -124,8 +59,8 @@ static enum qkv_status check_single(struct qkv_check_report *report, const char 
 }
 
 static enum qkv_status check_varied(struct qkv_check_report *report, const char *subject,
-                                    const struct setting *setting, const struct qkv_check_options *options,
-                                    struct qkv_error *error)
+                                    const struct qkv_sample_setting *setting,
+                                    const struct qkv_check_options *options, struct qkv_error *error)
 {
     struct scene scene = scene_of(QKV_FLOAT64, setting);
     enum qkv_status status =
@@ -152,12 +87,13 @@ static enum qkv_status check_sample(struct qkv_check_report *report, enum qkv_op
     const struct qkv_op *rule = qkv_op_rule(op);
     struct qkv_arena *arena = &report->arena;
     const char *subject = qkv_arena_format(arena, "op %s (%s)", rule->name, sample->name);
-    struct setting setting = {.op = op, .sample = sample, .seed = options->seed};
+    struct qkv_sample_setting setting = {.op = op, .sample = sample, .seed = options->seed};
     for (int k = 0; k < rule->inputs; k++)
         if (sample->input[k].rank && !(sample->constant >> k & 1)) setting.varied |= 1u << k;
     unsigned all = setting.varied;
     if (!subject) return qkv_error_set(error, "out of memory");
-    enum qkv_status status = check_single(report, subject, &setting, error);
+    enum qkv_status status = qkv_check_declarations(report, subject, &setting, options, error);
+    if (!status) status = check_single(report, subject, &setting, error);
     if (status || !all) return status; /* an op without gradients: values only */
     setting.used_again = true;
     status = check_varied(report, subject, &setting, options, error);
@@ -187,10 +123,11 @@ static enum qkv_status check_refusal(struct qkv_check_report *report, enum qkv_o
                                      const struct qkv_sample *sample, struct qkv_error *error)
 {
     const struct qkv_op *rule = qkv_op_rule(op);
-    const struct setting setting = {.op = op,
-                                    .sample = sample,
-                                    .varied = ~(unsigned)sample->constant & ((1u << rule->inputs) - 1),
-                                    .used_again = true};
+    const struct qkv_sample_setting setting = {.op = op,
+                                               .sample = sample,
+                                               .varied =
+                                                   ~(unsigned)sample->constant & ((1u << rule->inputs) - 1),
+                                               .used_again = true};
     struct scene scene = scene_of(QKV_FLOAT64, &setting);
     const char *subject = qkv_arena_format(&report->arena, "op %s (refuses %s)", rule->name, sample->name);
     struct qkv_check_row *row = subject && scene.graph ? qkv_check_add(report, subject, "message") : NULL;

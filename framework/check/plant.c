@@ -1,5 +1,5 @@
-/* Planted faults: a wrapper around the backward function of one op that spoils what it added to the
- * gradients. */
+/* Planted faults: a wrapper around the backward function of one op that changes what it added to the gradients,
+ * or a copy of the op that declares what is wrong. */
 #include "check/check.h"
 #include "graph/graph.h"
 
@@ -8,8 +8,14 @@
 #include <string.h>
 
 static const char *const NAMES[QKV_FAULT_COUNT] = {
-    [QKV_FAULT_SIGN] = "sign",           [QKV_FAULT_FACTOR] = "factor", [QKV_FAULT_MISSING] = "missing",
-    [QKV_FAULT_OVERWRITE] = "overwrite", [QKV_FAULT_OFFSET] = "offset",
+    [QKV_FAULT_SIGN] = "sign",
+    [QKV_FAULT_FACTOR] = "factor",
+    [QKV_FAULT_MISSING] = "missing",
+    [QKV_FAULT_OVERWRITE] = "overwrite",
+    [QKV_FAULT_OFFSET] = "offset",
+    [QKV_FAULT_READS] = "reads",
+    [QKV_FAULT_ELEMENTWISE] = "elementwise",
+    [QKV_FAULT_ALIAS] = "alias",
 };
 
 const char *qkv_fault_name(enum qkv_fault fault)
@@ -31,11 +37,11 @@ static _Thread_local struct {
     struct qkv_op broken;
     const struct qkv_op *sound;
     enum qkv_fault fault;
-    int64_t spoiled; /* calls of the faulty function */
+    int64_t fault_calls; /* calls of the faulty function */
 } planted;
 
 /* Gradient `after` of n numbers was `before`; leaves in it what the faulty op would have left. */
-static void spoil(int64_t n, const double *before, double *after)
+static void apply_fault(int64_t n, const double *before, double *after)
 {
     int64_t largest = 0;
     double last = n ? after[n - 1] - before[n - 1] : 0;
@@ -60,8 +66,7 @@ static void spoil(int64_t n, const double *before, double *after)
         case QKV_FAULT_OFFSET:
             after[i] = before[i] + neighbour;
             break;
-        case QKV_FAULT_NONE:
-        case QKV_FAULT_COUNT:
+        default: /* not a fault of backward */
             break;
         }
     }
@@ -85,9 +90,9 @@ static void broken_backward(struct qkv_tensor *y)
         if (x->touched) memcpy(before[i], x->gradient, (size_t)x->count * sizeof *before[i]);
     }
     planted.sound->backward(y);
-    planted.spoiled++;
+    planted.fault_calls++;
     for (int i = 0; i < planted.sound->inputs; i++) {
-        if (before[i]) spoil(y->input[i]->count, before[i], y->input[i]->gradient);
+        if (before[i]) apply_fault(y->input[i]->count, before[i], y->input[i]->gradient);
         free(before[i]);
     }
 }
@@ -98,7 +103,7 @@ void qkv_plant(struct qkv_graph *graph, enum qkv_op_id op, enum qkv_fault fault)
     planted.table = graph->ops;
     planted.sound = graph->ops[op];
     planted.fault = fault;
-    planted.spoiled = 0;
+    planted.fault_calls = 0;
     memcpy(planted.copy, graph->ops, sizeof planted.copy);
     if (!planted.sound || !planted.sound->backward) return;
     planted.broken = *planted.sound;
@@ -110,5 +115,33 @@ void qkv_plant(struct qkv_graph *graph, enum qkv_op_id op, enum qkv_fault fault)
 int64_t qkv_unplant(struct qkv_graph *graph)
 {
     graph->ops = planted.table;
-    return planted.spoiled;
+    return planted.fault_calls;
+}
+
+/* ---- declarations ---- */
+
+bool qkv_fault_is_declaration(enum qkv_fault fault)
+{
+    return fault >= QKV_FAULT_READS && fault < QKV_FAULT_COUNT;
+}
+
+bool qkv_plant_declaration(struct qkv_graph *graph, enum qkv_op_id op, enum qkv_fault fault)
+{
+    static _Thread_local const struct qkv_op *table[2][QKV_OP_COUNT];
+    static _Thread_local struct qkv_op faulty[2];
+    struct qkv_op *row = &faulty[graph->dtype];
+    if (!qkv_fault_is_declaration(fault)) return false;
+    *row = *qkv_registry(graph->dtype)[op];
+    unsigned *field = fault == QKV_FAULT_READS         ? &row->backward_reads
+                      : fault == QKV_FAULT_ELEMENTWISE ? &row->elementwise
+                                                       : &row->alias;
+    unsigned wrong = fault == QKV_FAULT_READS         ? 0
+                     : fault == QKV_FAULT_ELEMENTWISE ? *field | QKV_INPUT(0)
+                                                      : *field ^ QKV_INPUT(0);
+    if (*field == wrong) return false;
+    *field = wrong;
+    memcpy(table[graph->dtype], qkv_registry(graph->dtype), sizeof table[0]);
+    table[graph->dtype][op] = row;
+    graph->ops = table[graph->dtype];
+    return true;
 }

@@ -136,17 +136,17 @@ static double *measure_shaking(struct qkv_tensor *whole, const double *cotangent
 }
 
 /* The largest number of the result, or of all gradients, of two graphs of which one may be NULL. */
-static double largest_of(const struct qkv_tensor *whole, const struct qkv_tensor *uncancelled, bool gradients)
+static double largest_of(const struct qkv_tensor *whole, const struct qkv_tensor *reference, bool gradients)
 {
     double most = gradients ? largest_gradient(whole) : 0, other = 0;
-    if (uncancelled)
-        other = gradients ? largest_gradient(uncancelled) : largest(uncancelled->count, uncancelled->value);
+    if (reference)
+        other = gradients ? largest_gradient(reference) : largest(reference->count, reference->value);
     return fmax(most, other);
 }
 
 enum qkv_status qkv_check_precision(struct qkv_check_report *report, const char *subject,
                                     struct qkv_tensor *single, struct qkv_tensor *whole,
-                                    struct qkv_tensor *uncancelled, double bound, uint64_t seed,
+                                    struct qkv_tensor *reference, double bound, uint64_t seed,
                                     struct qkv_error *error)
 {
     struct qkv_check_row *row = qkv_check_add(report, subject, "float32 against float64");
@@ -155,20 +155,20 @@ enum qkv_status qkv_check_precision(struct qkv_check_report *report, const char 
     struct comparison c = {row, "the result", bound};
     qkv_forward(single->graph);
     qkv_forward(whole->graph);
-    if (uncancelled) qkv_forward(uncancelled->graph);
-    compare(&c, "the result", whole->count, single->value, whole->value,
-            largest_of(whole, uncancelled, false), 0);
+    if (reference) qkv_forward(reference->graph);
+    compare(&c, "the result", whole->count, single->value, whole->value, largest_of(whole, reference, false),
+            0);
     if (whole->needs_gradient) {
         /* Both precisions get the same cotangent. */
         qkv_check_cotangent(seed, whole->count, cotangent);
         for (int64_t i = 0; i < whole->count; i++) cotangent[i] = (double)(float)cotangent[i];
         qkv_backward(single->graph, single, cotangent);
         qkv_backward(whole->graph, whole, cotangent);
-        if (uncancelled) {
-            QKV_BUG(uncancelled->count != whole->count, "the graph without cancellation has another result");
-            qkv_backward(uncancelled->graph, uncancelled, cotangent);
+        if (reference) {
+            QKV_BUG(reference->count != whole->count, "the graph without cancellation has another result");
+            qkv_backward(reference->graph, reference, cotangent);
         }
-        double most = largest_of(whole, uncancelled, true);
+        double most = largest_of(whole, reference, true);
         const struct qkv_check_row result = *row;
         compare_gradients(&c, single, whole, most, NULL);
         if (result.excess <= bound && row->excess > bound) {

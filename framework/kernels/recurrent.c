@@ -441,9 +441,8 @@ static const struct qkv_sample lstm_bad[] = {
      .message = "segment 2 of gates is rows 4 to 7, but there are 7 rows"},
     {0},
 };
-OP(rnn, .inputs = 3, .optional = INPUT(2), .backward_reads = INPUT(1) | INPUT(2) | RESULT,
-   .shape = RULE(rnn_op_shape), .forward = rnn_op_forward, .backward = rnn_op_backward,
-   .good = RULE(rnn_good), .bad = RULE(rnn_bad));
+OP(rnn, .inputs = 3, .optional = INPUT(2), .backward_reads = INPUT(1) | RESULT, .shape = RULE(rnn_op_shape),
+   .forward = rnn_op_forward, .backward = rnn_op_backward, .good = RULE(rnn_good), .bad = RULE(rnn_bad));
 OP(gru, .inputs = 4, .optional = INPUT(2) | INPUT(3), .backward_reads = INPUT(1) | INPUT(3) | RESULT,
    .shape = RULE(gru_op_shape), .forward = gru_op_forward, .backward = gru_op_backward,
    .good = RULE(gru_good), .bad = RULE(gru_bad));

@@ -45,14 +45,53 @@ Test(ops, gradients_agree_with_the_kernels_of_every_instruction_set)
 Test(ops, every_planted_fault_is_caught)
 {
     for (int op = QKV_OP_leaf + 1; op < QKV_OP_COUNT; op++) {
-        if (op == QKV_OP_store_rows) continue; /* has no gradient to spoil */
-        for (int fault = QKV_FAULT_NONE + 1; fault < QKV_FAULT_COUNT; fault++) {
+        if (op == QKV_OP_store_rows) continue; /* has no backward function */
+        for (int fault = QKV_FAULT_NONE + 1; fault <= QKV_FAULT_OFFSET; fault++) {
             struct qkv_check_report report = {0};
             run_check((enum qkv_op_id)op, (enum qkv_fault)fault, 16, &report);
             cr_expect_gt(report.failures, 0, "%s with fault %s passes", qkv_op_name((enum qkv_op_id)op),
                          qkv_fault_name((enum qkv_fault)fault));
             qkv_check_release(&report);
         }
+    }
+}
+
+static bool declaration_fault_is_caught(enum qkv_op_id op, enum qkv_fault fault, bool *planted)
+{
+    struct qkv_check_report report = {0};
+    run_check(op, fault, 1, &report);
+    bool caught = report.failures > 0;
+    *planted = report.fault_calls > 0;
+    qkv_check_release(&report);
+    return caught;
+}
+
+/* Every op whose backward reads values must declare them, and say truly where its result is stored. */
+Test(ops, wrong_declarations_are_caught)
+{
+    static const enum qkv_fault faults[] = {QKV_FAULT_READS, QKV_FAULT_ALIAS};
+    int planted[2] = {0};
+    for (int op = QKV_OP_leaf + 1; op < QKV_OP_COUNT; op++)
+        for (int f = 0; f < 2; f++) {
+            bool changed, caught = declaration_fault_is_caught((enum qkv_op_id)op, faults[f], &changed);
+            planted[f] += changed;
+            cr_expect_eq(caught, changed, "%s with fault %s", qkv_op_name((enum qkv_op_id)op),
+                         qkv_fault_name(faults[f]));
+        }
+    cr_expect_gt(planted[0], 20);
+    cr_expect_eq(planted[1], QKV_OP_COUNT - 1);
+}
+
+/* Ops that do not work in place; others than these may, without being elementwise. */
+Test(ops, false_elementwise_is_caught)
+{
+    static const enum qkv_op_id ops[] = {QKV_OP_softmax, QKV_OP_log_softmax, QKV_OP_permute, QKV_OP_embedding,
+                                         QKV_OP_attention};
+    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
+        bool changed;
+        cr_expect(declaration_fault_is_caught(ops[i], QKV_FAULT_ELEMENTWISE, &changed), "%s",
+                  qkv_op_name(ops[i]));
+        cr_expect(changed);
     }
 }
 

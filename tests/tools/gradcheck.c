@@ -68,6 +68,20 @@ Test(gradcheck, every_fault_in_an_op_is_caught_and_named)
     }
 }
 
+Test(gradcheck, a_wrong_declaration_is_caught_and_named)
+{
+    struct outcome outcome = run("qkv gradcheck --op softmax --plant reads");
+    cr_expect_eq(outcome.exit_code, 1);
+    expect_in(outcome.output, "backward reads the result, but backward_reads does not declare it");
+    expect_in(outcome.output, "planted fault: reads, in the declarations of softmax");
+    outcome = run("qkv gradcheck --op add --plant reads");
+    cr_expect_eq(outcome.exit_code, 2);
+    expect_in(outcome.error, "fault reads changes nothing in what op add declares; plant another");
+    outcome = run("qkv gradcheck --layer dense -q --plant reads");
+    cr_expect_eq(outcome.exit_code, 2);
+    expect_in(outcome.error, "fault reads shows only in the check of an op: use --op NAME");
+}
+
 Test(gradcheck, every_fault_in_a_layer_is_caught_and_named)
 {
     for (size_t i = 0; i < sizeof FAULTS / sizeof FAULTS[0]; i++) {

@@ -23,7 +23,7 @@
 #include "qkv/layers.h"
 #include "qkv/ops.h"
 
-/* Mistakes that are planted into the backward function of one op, to see the check fail. */
+/* Faults to plant into one op, to see the check fail. */
 enum qkv_fault {
     QKV_FAULT_NONE,
     QKV_FAULT_SIGN,      /* what the op adds to a gradient has the wrong sign */
@@ -31,12 +31,19 @@ enum qkv_fault {
     QKV_FAULT_MISSING,   /* lacks its largest element */
     QKV_FAULT_OVERWRITE, /* replaces what other ops added before */
     QKV_FAULT_OFFSET,    /* lands one element further */
+    /* in what the op declares: checked by qkv_check_op only */
+    QKV_FAULT_READS,       /* declares that backward reads no value */
+    QKV_FAULT_ELEMENTWISE, /* declares that the op is elementwise in input 1 */
+    QKV_FAULT_ALIAS,       /* declares the opposite of what is true: result in the memory of input 1 or not */
     QKV_FAULT_COUNT
 };
 
-/* "sign", "factor", "missing", "overwrite", "offset"; NULL for NONE. And back; NONE for an unknown name. */
+/* "sign", "factor", "missing", "overwrite", "offset", "reads", "elementwise", "alias"; NULL for NONE. And back; NONE for an unknown name. */
 QKV_API const char *qkv_fault_name(enum qkv_fault fault);
 QKV_API enum qkv_fault qkv_fault_find(const char *name);
+
+/* Whether the fault is in what an op declares (READS and those after it) and not in its backward function. */
+QKV_API bool qkv_fault_is_declaration(enum qkv_fault fault);
 
 struct qkv_check_options {
     double tolerance; /* largest relative error that passes; 0 stands for 1e-7 */
@@ -55,9 +62,9 @@ struct qkv_check_row {
     const char *tensor;     /* "input 1", "encoder.1.self.query.weight", "all inputs together" */
     struct qkv_shape shape; /* rank 0 where the row is not about one tensor */
     int64_t elements, checked;
-    int64_t blurred; /* of those checked: rounding is above 1e-3 of the gradient, which is too small to be
+    int64_t below_noise; /* of those checked: rounding is above 1e-3 of the gradient, which is too small to be
                         judged */
-    int64_t worst;   /* index of the worst element; -1 for a direction, and where there is none */
+    int64_t worst;       /* index of the worst element; -1 for a direction, and where there is none */
     double analytic, numeric;
     double rounding;     /* what is allowed for in the numeric one */
     double error;        /* |analytic - numeric| / max(|analytic|, |numeric|) */
@@ -69,7 +76,8 @@ struct qkv_check_row {
 struct qkv_check_report {
     struct qkv_check_row *rows;
     int64_t count, room, failures;
-    int64_t spoiled; /* how often the op with the planted fault ran: with 0 the fault was not in the graph */
+    int64_t
+        fault_calls; /* how often the op with the planted fault ran: with 0 the fault was not in the graph */
     struct qkv_arena arena;
 };
 
@@ -86,11 +94,11 @@ QKV_API enum qkv_status qkv_check_graph(struct qkv_check_report *report, const c
  * largest of all gradients where that is more.
  *
  * Where the numbers of `whole` are small because larger ones cancel, as the gradients of a trained model do,
- * `uncancelled` is a float64 graph like it in which they do not (else NULL): its result and its gradients
+ * `reference` is a float64 graph like it in which they do not (else NULL): its result and its gradients
  * count as well when the largest is looked for, because rounding is in proportion to them. */
 QKV_API enum qkv_status qkv_check_precision(struct qkv_check_report *report, const char *subject,
                                             struct qkv_tensor *single, struct qkv_tensor *whole,
-                                            struct qkv_tensor *uncancelled, double bound, uint64_t seed,
+                                            struct qkv_tensor *reference, double bound, uint64_t seed,
                                             struct qkv_error *error);
 
 /* Checks every good sample of an op: all inputs with gradient while something else uses them too, each of
