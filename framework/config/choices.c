@@ -1,8 +1,12 @@
 #include "config/choices.h"
 
-#define CHOICES(type)             static const struct qkv_choice type##_list[] = {
-#define CHOICE(value, name, help) [value] = {name, help},
-#define INTERNAL(value, name)     [value] = {name, NULL},
+#define CHOICES(type)                                  static const struct qkv_choice type##_list[] = {
+#define CHOICE(value, name, help)                      [value] = {name, help, NULL, NULL},
+#define INTERNAL(value, name)                          [value] = {name, NULL, NULL, NULL},
+#define CHOICE_OF_KEYS(value, name, uses, needs, help) [value] = {name, help, uses, needs},
+/* A list of keys, which NULL or an empty text ends. */
+#define USES(...)  ((const char *const[]){"" __VA_ARGS__, NULL})
+#define NEEDS(...) USES(__VA_ARGS__)
 #define CHOICES_END(type)                                                                                    \
     }                                                                                                        \
     ;                                                                                                        \

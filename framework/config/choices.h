@@ -7,11 +7,13 @@
 
 #define CHOICES(type)
 #define CHOICE(value, name, help)
+#define CHOICE_OF_KEYS(value, ...)
 #define INTERNAL(value, name)
 #define CHOICES_END(type) extern const struct qkv_choices type##_choices;
 #include "qkv/choices.def"
 #undef CHOICES
 #undef CHOICE
+#undef CHOICE_OF_KEYS
 #undef INTERNAL
 #undef CHOICES_END
 

@@ -24,6 +24,21 @@ static void write_range(const struct qkv_key *key, FILE *file)
     fputs(range, file);
 }
 
+/* The choices that read the key, where others do not. */
+static void write_readers(const struct qkv_schema *schema, const struct qkv_key *key, FILE *file)
+{
+    if (key->role != QKV_ROLE_TRAJECTORY) return; /* a free key is read by all; some also depend on it */
+    bool first = true;
+    for (int i = 0; i < schema->count; i++) {
+        const struct qkv_choices *choices = schema->keys[i].choices;
+        for (int c = 0; choices && c < choices->count; c++) {
+            if (!qkv_paths_hold(choices->list[c].uses, key->path)) continue;
+            fprintf(file, "%s `%s`", first ? "; read by" : ",", choices->list[c].name);
+            first = false;
+        }
+    }
+}
+
 /* The help of the row, of its choices, and the values of another key that it needs. */
 static void write_meaning(const struct qkv_schema *schema, const struct qkv_key *key, FILE *file)
 {
@@ -31,7 +46,10 @@ static void write_meaning(const struct qkv_schema *schema, const struct qkv_key 
     for (int i = 0; key->choices && i < key->choices->count; i++) {
         const struct qkv_choice *choice = &key->choices->list[i];
         if (choice->help && *choice->help) fprintf(file, "; `%s`: %s", choice->name, choice->help);
+        for (const char *const *path = choice->needs; path && *path && **path; path++)
+            fprintf(file, ", needs `%s`", *path);
     }
+    write_readers(schema, key, file);
     if (!key->used_by) return;
     char values[QKV_CHOICES_SIZE];
     const struct qkv_choices *choices = qkv_schema_find(schema, key->used_by)->choices;

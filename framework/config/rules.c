@@ -268,22 +268,31 @@ static void check_joint_vocabulary(const struct check *check)
                      "data.src.voc_min_freq");
 }
 
+/* Reports the keys that choices need and that are not set. */
+static void check_needs(const struct check *check)
+{
+    for (int i = 0; i < qkv_config_schema.count; i++) {
+        const struct qkv_key *key = &qkv_config_schema.keys[i];
+        const char *const *path = key->choices ? qkv_key_choice(key, check->config)->needs : NULL;
+        for (; path && *path && **path; path++) {
+            const struct qkv_key *needed = key_at(*path);
+            const void *value = qkv_key_value(needed, check->config);
+            if (needed->kind == QKV_KEY_TEXT)
+                require(check, **(const char *const *)value, key->path, *path, "");
+            else
+                require(check, *(const int64_t *)value > 0, key->path, *path, " above 0");
+        }
+    }
+}
+
 static void check_training(const struct check *check)
 {
-    static const char *const scheduling = "training.scheduling", *const updates = "training.updates";
     const struct qkv_training_config *training = &check->config->training;
-    enum qkv_schedule_kind schedule = training->scheduling;
-    bool needs_warmup = schedule == QKV_SCHEDULE_NOAM || schedule == QKV_SCHEDULE_INVERSE_SQRT;
-    bool needs_end = schedule == QKV_SCHEDULE_LINEAR || schedule == QKV_SCHEDULE_COSINE;
     bool ends = training->updates || training->epochs, has_dev = *check->config->data.dev;
     if (!ends)
-        report_at(check, updates, "training.epochs",
+        report_at(check, "training.updates", "training.epochs",
                   "training.updates or training.epochs must be given, so that training ends");
-    require(check, !needs_warmup || training->learning_rate_warmup, scheduling,
-            "training.learning_rate_warmup", " above 0");
-    require(check, !needs_end || training->updates || !ends, scheduling, updates,
-            ", the length of the schedule");
-    require(check, schedule != QKV_SCHEDULE_PLATEAU || has_dev, scheduling, "data.dev", "");
+    check_needs(check);
     require(check, !training->patience || has_dev, "training.patience", "data.dev", "");
     require_relation(check, training->learning_rate_min <= training->learning_rate,
                      "training.learning_rate_min", "must not exceed", "training.learning_rate");

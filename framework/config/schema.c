@@ -33,9 +33,22 @@ const struct qkv_key *qkv_key_without_effect(const struct qkv_schema *schema, co
     QKV_BUG(!choice || choice->kind != QKV_KEY_CHOICE, "%s: %s is not a choice", key->path, key->used_by);
     const struct qkv_key *earlier = qkv_key_without_effect(schema, choice, config);
     if (earlier) return earlier;
-    int value;
-    memcpy(&value, qkv_key_value(choice, config), sizeof value);
+    long long value = qkv_key_choice(choice, config) - choice->choices->list;
     return key->used_values >> value & 1 ? NULL : key;
+}
+
+const struct qkv_choice *qkv_key_choice(const struct qkv_key *key, const void *config)
+{
+    int value;
+    memcpy(&value, qkv_key_value(key, config), sizeof value);
+    return &key->choices->list[value];
+}
+
+bool qkv_paths_hold(const char *const *paths, const char *path)
+{
+    for (; paths && *paths && **paths; paths++)
+        if (!strcmp(*paths, path)) return true;
+    return false;
 }
 
 const char *qkv_choices_text(char text[static QKV_CHOICES_SIZE], const struct qkv_choices *choices,

@@ -26,8 +26,6 @@ enum qkv_key_kind {
 enum qkv_key_role {
     QKV_ROLE_MODEL = 1,
     QKV_ROLE_TRAJECTORY,
-    QKV_ROLE_LENGTH,
-    QKV_ROLE_VALIDATION,
     QKV_ROLE_FREE,
 };
 
@@ -36,11 +34,16 @@ struct qkv_range {
     bool open_below, open_above; /* true: the bound itself is outside the range */
 };
 
-/* The values of an enum: list[value]. Values with help NULL are internal: no file may choose them. */
+/* One value of an enum. Lists of paths end with NULL or an empty text; NULL: none. */
+struct qkv_choice {
+    const char *name, *help;  /* help "": the name says it; NULL: internal, no file may choose it */
+    const char *const *uses;  /* keys that this value reads and some other value of the enum does not */
+    const char *const *needs; /* keys that must be set: integers above 0, texts not empty */
+};
+
+/* The values of an enum: list[value]. */
 struct qkv_choices {
-    const struct qkv_choice {
-        const char *name, *help; /* help "": the name says it */
-    } * list;
+    const struct qkv_choice *list;
     int count;
 };
 
@@ -81,6 +84,12 @@ const char *qkv_schema_nearest(const struct qkv_schema *schema, const char *path
  * itself, or the choice key that its condition names. */
 const struct qkv_key *qkv_key_without_effect(const struct qkv_schema *schema, const struct qkv_key *key,
                                              const void *config);
+
+/* The value that a struct has for a choice key. */
+const struct qkv_choice *qkv_key_choice(const struct qkv_key *key, const void *config);
+
+/* True when a list of paths, as in struct qkv_choice, holds `path`. */
+bool qkv_paths_hold(const char *const *paths, const char *path);
 
 /* Writes the choices whose bits are set in `values`, separated by commas and, before the last, by
  * `last_separator`, each between two `quote`. Returns `text`. */

@@ -53,20 +53,21 @@ enum qkv_status qkv_config_write(const struct qkv_config *config, FILE *file, bo
     return done && !ferror(file) ? QKV_OK : QKV_INVALID;
 }
 
-static bool is_fixed_on_resume(const struct qkv_key *key, enum qkv_schedule_kind schedule)
+/* Whether the parameters that training reaches depend on a key. Where choices list the key, the list of the
+ * chosen one decides. */
+static bool is_fixed_on_resume(const struct qkv_key *key, const struct qkv_config *config)
 {
-    switch (key->role) {
-    case QKV_ROLE_MODEL:
-    case QKV_ROLE_TRAJECTORY:
-        return true;
-    case QKV_ROLE_LENGTH:
-        return schedule == QKV_SCHEDULE_LINEAR || schedule == QKV_SCHEDULE_COSINE;
-    case QKV_ROLE_VALIDATION:
-        return schedule == QKV_SCHEDULE_PLATEAU;
-    case QKV_ROLE_FREE:
-        break;
+    bool listed = false;
+    if (key->role == QKV_ROLE_MODEL) return true;
+    for (int i = 0; i < qkv_config_schema.count; i++) {
+        const struct qkv_key *choice = &qkv_config_schema.keys[i];
+        for (int c = 0; choice->choices && c < choice->choices->count; c++) {
+            if (!qkv_paths_hold(choice->choices->list[c].uses, key->path)) continue;
+            if (qkv_key_choice(choice, config) == &choice->choices->list[c]) return true;
+            listed = true;
+        }
     }
-    return false;
+    return !listed && key->role == QKV_ROLE_TRAJECTORY;
 }
 
 static bool is_selected(const struct qkv_key *key, enum qkv_config_selection selection,
@@ -76,7 +77,7 @@ static bool is_selected(const struct qkv_key *key, enum qkv_config_selection sel
     case QKV_KEYS_FIXED_BY_MODEL:
         return key->role == QKV_ROLE_MODEL;
     case QKV_KEYS_FIXED_ON_RESUME:
-        return is_fixed_on_resume(key, config->training.scheduling);
+        return is_fixed_on_resume(key, config);
     case QKV_KEYS_WITH_EFFECT:
         break;
     }

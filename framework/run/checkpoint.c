@@ -11,8 +11,8 @@ static const char FORMAT[] = "1";
 
 /* What the tensors of a file are: the blocks that a parameter has a slice of, and what goes before its name.
  */
-enum { VALUES, FIRST, SECOND, BLOCKS };
-static const char *const PREFIX[BLOCKS] = {"", "optimizer.first.", "optimizer.second."};
+enum { VALUES, MOMENTS, BLOCKS = MOMENTS + QKV_MOMENTS_MOST };
+static const char *const PREFIX[BLOCKS] = {"", "optimizer.first.", "optimizer.second.", "optimizer.third."};
 
 static size_t number_size(enum qkv_dtype dtype)
 {
@@ -28,8 +28,7 @@ static void list_blocks(const struct qkv_parameters *parameters, const struct qk
                 (optimizer->dtype != parameters->dtype || optimizer->elements != parameters->elements),
             "a checkpoint of an optimizer that was not made for its parameters");
     blocks[VALUES] = parameters->values;
-    blocks[FIRST] = optimizer ? optimizer->first : NULL;
-    blocks[SECOND] = optimizer ? optimizer->second : NULL;
+    for (int i = 0; i < QKV_MOMENTS_MOST; i++) blocks[MOMENTS + i] = optimizer ? optimizer->moments[i] : NULL;
 }
 
 /* ---- saving ---- */
@@ -78,7 +77,8 @@ static bool list_metadata(struct contents *contents, const struct qkv_optimizer 
     if (optimizer) {
         const char *updates = qkv_arena_format(&contents->arena, "%" PRId64, optimizer->updates);
         if (!updates) return false;
-        list[count++] = (struct qkv_state_entry){"qkv.optimizer", qkv_optimizer_kind_name(optimizer->kind)};
+        list[count++] =
+            (struct qkv_state_entry){"qkv.optimizer", qkv_optimizer_kind_name(optimizer->settings.optimizer)};
         list[count++] = (struct qkv_state_entry){"qkv.optimizer.updates", updates};
     }
     for (int64_t i = 0; state && i < state->count; i++) list[count++] = state->list[i];
@@ -128,7 +128,7 @@ static enum qkv_status check_format(const struct loading *loading)
 static enum qkv_status check_optimizer(struct loading *loading)
 {
     if (!loading->optimizer) return QKV_OK;
-    const char *wanted = qkv_optimizer_kind_name(loading->optimizer->kind);
+    const char *wanted = qkv_optimizer_kind_name(loading->optimizer->settings.optimizer);
     const char *kind = qkv_safetensors_metadata(&loading->file, "qkv.optimizer");
     const char *updates = qkv_safetensors_metadata(&loading->file, "qkv.optimizer.updates");
     if (!kind)
@@ -147,7 +147,7 @@ static enum qkv_status check_optimizer(struct loading *loading)
 
 static int block_of(const char *name)
 {
-    for (int block = SECOND; block > VALUES; block--)
+    for (int block = BLOCKS - 1; block > VALUES; block--)
         if (!strncmp(name, PREFIX[block], strlen(PREFIX[block]))) return block;
     return VALUES;
 }

@@ -8,30 +8,34 @@
  * stay in the second-level cache, large enough that handing one out costs nothing. */
 enum { RANGE = 16384 };
 
+static const int MOMENTS[QKV_OPTIMIZER_COUNT] = {
+#define OPTIMIZER(NAME, name, moments, ...) [QKV_OPTIMIZER_##NAME] = moments,
+#include "qkv/optimizers.def"
+};
+
+#define OPTIMIZER(NAME, name, moments, ...)                                                                  \
+    _Static_assert(moments <= QKV_MOMENTS_MOST, "more moments than checkpoints have names for");
+#include "qkv/optimizers.def"
+
 enum qkv_status qkv_optimizer_init(struct qkv_optimizer *optimizer, const struct qkv_training_config *config,
                                    const struct qkv_parameters *parameters, struct qkv_error *error)
 {
     QKV_BUG(!parameters->values, "an optimizer is made for parameters that are not allocated");
     *optimizer = (struct qkv_optimizer){
-        .kind = config->optimizer,
+        .settings = *config,
         .dtype = parameters->dtype,
-        .betas = {config->adam_betas[0], config->adam_betas[1]},
-        .epsilon = config->adam_epsilon,
-        .momentum = config->momentum,
-        .weight_decay = config->weight_decay,
-        .clip_norm = config->clip_grad_norm,
-        .clip_value = config->clip_grad_val,
         .elements = parameters->elements,
+        .moment_count = MOMENTS[config->optimizer],
         .ranges = (int)((parameters->elements + RANGE - 1) / RANGE),
         .kernels = qkv_optimizer_registry(parameters->dtype),
     };
-    bool has_second = config->optimizer != QKV_OPTIMIZER_SGD;
     size_t size =
         (size_t)parameters->elements * (parameters->dtype == QKV_FLOAT32 ? sizeof(float) : sizeof(double));
-    optimizer->first = qkv_arena_zeroed(&optimizer->arena, size);
-    optimizer->second = has_second ? qkv_arena_zeroed(&optimizer->arena, size) : NULL;
     optimizer->squares = qkv_arena_zeroed(&optimizer->arena, (size_t)optimizer->ranges * sizeof(double));
-    if (optimizer->first && optimizer->squares && (optimizer->second || !has_second)) return QKV_OK;
+    bool complete = optimizer->squares;
+    for (int i = 0; i < optimizer->moment_count && complete; i++)
+        complete = (optimizer->moments[i] = qkv_arena_zeroed(&optimizer->arena, size));
+    if (complete) return QKV_OK;
     qkv_optimizer_release(optimizer);
     return qkv_error_set(error, "out of memory for the moments of %lld parameters",
                          (long long)parameters->elements);
@@ -60,12 +64,12 @@ static int64_t range_length(const struct step *step, int64_t start)
     return rest < RANGE ? rest : RANGE;
 }
 
-static void gather_range(void *context, int range)
+static void reduce_range(void *context, int range)
 {
     const struct step *step = context;
     int64_t start = (int64_t)range * RANGE;
     step->optimizer->squares[range] =
-        step->optimizer->kernels->gather(range_length(step, start), at(step, step->gradients[0], start),
+        step->optimizer->kernels->reduce(range_length(step, start), at(step, step->gradients[0], start),
                                          step->shards - 1, step->gradients + 1, start, step->scale);
 }
 
@@ -73,8 +77,9 @@ static void clip_range(void *context, int range)
 {
     const struct step *step = context;
     int64_t start = (int64_t)range * RANGE;
-    step->optimizer->squares[range] = step->optimizer->kernels->clip(
-        range_length(step, start), at(step, step->gradients[0], start), step->optimizer->clip_value);
+    step->optimizer->squares[range] =
+        step->optimizer->kernels->clip(range_length(step, start), at(step, step->gradients[0], start),
+                                       step->optimizer->settings.clip_grad_val);
 }
 
 static void update_range(void *context, int range)
@@ -82,13 +87,10 @@ static void update_range(void *context, int range)
     const struct step *step = context;
     const struct qkv_optimizer *optimizer = step->optimizer;
     int64_t start = (int64_t)range * RANGE, length = range_length(step, start);
-    void *gradient = at(step, step->gradients[0], start), *values = at(step, step->values, start);
-    void *first = at(step, optimizer->first, start);
-    if (optimizer->kind == QKV_OPTIMIZER_SGD)
-        optimizer->kernels->sgd(length, &step->update, gradient, first, values);
-    else
-        optimizer->kernels->adam(length, &step->update, gradient, first, at(step, optimizer->second, start),
-                                 values);
+    void *moments[QKV_MOMENTS_MOST];
+    for (int i = 0; i < optimizer->moment_count; i++) moments[i] = at(step, optimizer->moments[i], start);
+    optimizer->kernels->optimizer[optimizer->settings.optimizer]->update(
+        length, &step->update, at(step, step->gradients[0], start), moments, at(step, step->values, start));
 }
 
 static double norm_of(const struct qkv_optimizer *optimizer)
@@ -98,22 +100,17 @@ static double norm_of(const struct qkv_optimizer *optimizer)
     return sqrt(sum);
 }
 
-/* The numbers of update `optimizer->updates`, for a gradient of that norm. */
+/* What the loop of update number `optimizer->updates` needs, for a gradient of that norm. */
 static struct qkv_update make_update(const struct qkv_optimizer *optimizer, double norm, double learning_rate)
 {
-    struct qkv_update update = {
-        .clip = optimizer->clip_norm > 0 && norm > optimizer->clip_norm ? optimizer->clip_norm / norm : 1,
-        .rate = learning_rate,
-        .decay = optimizer->kind == QKV_OPTIMIZER_ADAMW ? 0 : optimizer->weight_decay,
-        .keep = optimizer->kind == QKV_OPTIMIZER_ADAMW ? 1 - learning_rate * optimizer->weight_decay : 1,
-        .betas = {optimizer->betas[0], optimizer->betas[1]},
-        .epsilon = optimizer->epsilon,
-        .momentum = optimizer->momentum,
-    };
-    if (optimizer->kind == QKV_OPTIMIZER_SGD) return update;
-    double t = (double)optimizer->updates;
-    update.rate = learning_rate / (1 - pow(optimizer->betas[0], t));
-    update.root = 1 / sqrt(1 - pow(optimizer->betas[1], t));
+    const struct qkv_training_config *settings = &optimizer->settings;
+    double longest = settings->clip_grad_norm;
+    struct qkv_update update = {.settings = settings,
+                                .clip = longest > 0 && norm > longest ? longest / norm : 1};
+    /* Double precision has one variant, which holds what is computed once for all. */
+    const struct qkv_optimizer_kernels *rules = qkv_optimizer_registry(QKV_FLOAT64);
+    if (rules->optimizer[settings->optimizer]->prepare)
+        rules->optimizer[settings->optimizer]->prepare(&update, learning_rate, optimizer->updates);
     return update;
 }
 
@@ -128,10 +125,10 @@ double qkv_optimizer_step(struct qkv_optimizer *optimizer, struct qkv_parameters
             "an optimizer steps parameters that it was not made for");
     struct step step = {optimizer, parameters->values, shards, gradients, scale, {0}};
     int ranges = optimizer->ranges;
-    qkv_workers_run(workers, ranges, gather_range, &step);
+    qkv_workers_run(workers, ranges, reduce_range, &step);
     double norm = norm_of(optimizer), clipped_norm = norm;
     if (!isfinite(norm)) return norm;
-    if (optimizer->clip_value > 0) {
+    if (optimizer->settings.clip_grad_val > 0) {
         qkv_workers_run(workers, ranges, clip_range, &step);
         clipped_norm = norm_of(optimizer);
     }

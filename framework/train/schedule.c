@@ -32,35 +32,81 @@ static double decreased(const struct qkv_schedule *schedule, int64_t times)
     return rate > schedule->minimum ? rate : schedule->minimum;
 }
 
-double qkv_schedule_rate(const struct qkv_schedule *schedule, int64_t update, int64_t epochs)
+/* From 0 to 1 during the warm-up, then 1. */
+static double warmup_factor(const struct qkv_schedule *schedule, double t)
 {
+    return t < (double)schedule->warmup ? t / (double)schedule->warmup : 1;
+}
+
+/* ---- the formulas of schedule.h, each <name>_rate; t: number of the update, from 1 ---- */
+
+static double constant_rate(const struct qkv_schedule *schedule, double t, int64_t epochs)
+{
+    (void)epochs;
+    return warmup_factor(schedule, t) * schedule->learning_rate;
+}
+
+static double noam_rate(const struct qkv_schedule *schedule, double t, int64_t epochs)
+{
+    (void)epochs;
+    return schedule->factor * pow((double)schedule->hidden_size, -0.5) *
+           fmin(pow(t, -0.5), t * pow((double)schedule->warmup, -1.5));
+}
+
+static double inverse_sqrt_rate(const struct qkv_schedule *schedule, double t, int64_t epochs)
+{
+    (void)epochs;
+    double lr = schedule->learning_rate, warmup = (double)schedule->warmup;
+    return t < warmup ? lr * warmup_factor(schedule, t) : lr * sqrt(warmup / t);
+}
+
+static double linear_rate(const struct qkv_schedule *schedule, double t, int64_t epochs)
+{
+    (void)epochs;
+    double lr = schedule->learning_rate, minimum = schedule->minimum;
+    if (t < (double)schedule->warmup) return lr * warmup_factor(schedule, t);
+    return minimum + (lr - minimum) * (1 - progress(schedule, t));
+}
+
+static double cosine_rate(const struct qkv_schedule *schedule, double t, int64_t epochs)
+{
+    (void)epochs;
     const double pi = 3.14159265358979323846;
     double lr = schedule->learning_rate, minimum = schedule->minimum;
-    double t = (double)update, warmup = (double)schedule->warmup;
-    double warm = t < warmup ? t / warmup : 1;
-    switch (schedule->kind) {
-    case QKV_SCHEDULE_CONSTANT:
-        break;
-    case QKV_SCHEDULE_NOAM:
-        return schedule->factor * pow((double)schedule->hidden_size, -0.5) *
-               fmin(pow(t, -0.5), t * pow(warmup, -1.5));
-    case QKV_SCHEDULE_INVERSE_SQRT:
-        return t < warmup ? lr * warm : lr * sqrt(warmup / t);
-    case QKV_SCHEDULE_LINEAR:
-        return t < warmup ? lr * warm : minimum + (lr - minimum) * (1 - progress(schedule, t));
-    case QKV_SCHEDULE_COSINE:
-        return t < warmup ? lr * warm : minimum + (lr - minimum) * (1 + cos(pi * progress(schedule, t))) / 2;
-    case QKV_SCHEDULE_EXPONENTIAL:
-        return warm * decreased(schedule, epochs);
-    case QKV_SCHEDULE_PLATEAU:
-        return warm * decreased(schedule, schedule->plateau.decreases);
-    }
-    return warm * lr;
+    if (t < (double)schedule->warmup) return lr * warmup_factor(schedule, t);
+    return minimum + (lr - minimum) * (1 + cos(pi * progress(schedule, t))) / 2;
 }
+
+static double exponential_rate(const struct qkv_schedule *schedule, double t, int64_t epochs)
+{
+    return warmup_factor(schedule, t) * decreased(schedule, epochs);
+}
+
+static double plateau_rate(const struct qkv_schedule *schedule, double t, int64_t epochs)
+{
+    (void)epochs;
+    return warmup_factor(schedule, t) * decreased(schedule, schedule->plateau.decreases);
+}
+
+static const struct {
+    double (*rate)(const struct qkv_schedule *schedule, double t, int64_t epochs);
+    bool follows_validations;
+} SCHEDULES[QKV_SCHEDULE_COUNT] = {
+#define SCHEDULE(NAME, name, follows_validations, ...)                                                       \
+    [QKV_SCHEDULE_##NAME] = {name##_rate, follows_validations},
+#include "qkv/schedules.def"
+};
+
+double qkv_schedule_rate(const struct qkv_schedule *schedule, int64_t update, int64_t epochs)
+{
+    return SCHEDULES[schedule->kind].rate(schedule, (double)update, epochs);
+}
+
+/* ---- validations ---- */
 
 bool qkv_schedule_validated(struct qkv_schedule *schedule, double score, bool higher_is_better)
 {
-    if (schedule->kind != QKV_SCHEDULE_PLATEAU) return false;
+    if (!SCHEDULES[schedule->kind].follows_validations) return false;
     double best = schedule->plateau.best;
     bool progressed =
         !isnan(score) && (!schedule->plateau.seen || (higher_is_better ? score > best : score < best));
@@ -78,7 +124,7 @@ bool qkv_schedule_validated(struct qkv_schedule *schedule, double score, bool hi
 
 void qkv_schedule_save(const struct qkv_schedule *schedule, struct qkv_state *state)
 {
-    if (schedule->kind != QKV_SCHEDULE_PLATEAU) return;
+    if (!SCHEDULES[schedule->kind].follows_validations) return;
     qkv_state_set_integer(state, "schedule.plateau.seen", schedule->plateau.seen);
     qkv_state_set_number(state, "schedule.plateau.best", schedule->plateau.best);
     qkv_state_set_integer(state, "schedule.plateau.waited", schedule->plateau.waited);
@@ -88,7 +134,7 @@ void qkv_schedule_save(const struct qkv_schedule *schedule, struct qkv_state *st
 enum qkv_status qkv_schedule_restore(struct qkv_schedule *schedule, const struct qkv_state *state,
                                      struct qkv_error *error)
 {
-    if (schedule->kind != QKV_SCHEDULE_PLATEAU) return QKV_OK;
+    if (!SCHEDULES[schedule->kind].follows_validations) return QKV_OK;
     int64_t seen, waited, decreases;
     double best;
     if (qkv_state_get_integer(state, "schedule.plateau.seen", &seen, error) ||

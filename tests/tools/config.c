@@ -258,9 +258,8 @@ Test(config, refuses_what_does_not_fit_together)
             "training.learning_rate_warmup above "
             "0\n"},
            {BASE, "-s training.scheduling=cosine -s training.updates=0 -s training.epochs=1",
-            "-s training.scheduling=cosine: training.scheduling is cosine, but needs training.updates, the "
-            "length of "
-            "the schedule\n"},
+            "-s training.scheduling=cosine: training.scheduling is cosine, but needs training.updates "
+            "above 0\n"},
            {BASE, "-s training.scheduling=plateau",
             "-s training.scheduling=plateau: training.scheduling is plateau, but needs data.dev\n"},
            {BASE, "-s training.patience=2",

@@ -182,20 +182,19 @@ Test(trainer, without_a_dev_set_the_last_checkpoint_is_all)
 
 Test(trainer, every_optimizer_runs_with_every_schedule)
 {
-    static const char *const OPTIMIZERS[] = {"adam", "adamw", "sgd"};
-    static const char *const SCHEDULES[] = {"constant", "noam",        "inverse_sqrt", "linear",
-                                            "cosine",   "exponential", "plateau"};
     const char *folder = scratch("schedules"), *config = training_config(folder);
-    for (int s = 0; s < 7; s++) {
-        for (int o = 0; o < 3; o++) {
-            const char *run = format("%s/%s.%s", folder, OPTIMIZERS[o], SCHEDULES[s]);
+    for (int s = 0; s < QKV_SCHEDULE_COUNT; s++) {
+        for (int o = 0; o < QKV_OPTIMIZER_COUNT; o++) {
+            const char *optimizer = qkv_optimizer_kind_name((enum qkv_optimizer_kind)o),
+                       *scheduling = qkv_schedule_kind_name((enum qkv_schedule_kind)s);
+            const char *run = format("%s/%s.%s", folder, optimizer, scheduling);
             struct qkv_train_result result = training_run((struct training){
                 .config = config,
                 .run = run,
                 .settings = format(
                     "updates=3 learning_rate_warmup=2 logging_freq=1 weight_decay=0.01 clip_grad_norm=1 "
                     "clip_grad_val=0.1 optimizer=%s scheduling=%s",
-                    OPTIMIZERS[o], SCHEDULES[s])});
+                    optimizer, scheduling)});
             cr_expect_eq(result.updates, 3);
             const struct qkv_training_config like = {.scheduling = (enum qkv_schedule_kind)s,
                                                      .learning_rate = 0.02,
@@ -209,7 +208,7 @@ Test(trainer, every_optimizer_runs_with_every_schedule)
             for (int64_t u = 1; u <= 3; u++) {
                 double rate = training_metric(run, "train", u, "learning_rate");
                 cr_expect_float_eq(rate, qkv_schedule_rate(&schedule, u, 0), 1e-12, "%s, update %lld: %g",
-                                   SCHEDULES[s], (long long)u, rate);
+                                   scheduling, (long long)u, rate);
                 double norm = training_metric(run, "train", u, "gradient_norm");
                 cr_expect(norm > 0 && isfinite(norm));
             }

@@ -16,9 +16,10 @@
 /* The enums whose values a config names, and for each enum `qkv_<enum>_name(value)`: the name of a value as
  * configs write it, "unknown" for what is not a value of the enum; static memory. Values, names and meanings:
  * qkv/choices.def. */
-#define CHOICES(type)             enum type {
-#define CHOICE(value, name, help) value,
-#define INTERNAL(value, name)     value,
+#define CHOICES(type)              enum type {
+#define CHOICE(value, name, help)  value,
+#define CHOICE_OF_KEYS(value, ...) value,
+#define INTERNAL(value, name)      value,
 #define CHOICES_END(type)                                                                                    \
     }                                                                                                        \
     ;                                                                                                        \
@@ -26,8 +27,19 @@
 #include "qkv/choices.def"
 #undef CHOICES
 #undef CHOICE
+#undef CHOICE_OF_KEYS
 #undef INTERNAL
 #undef CHOICES_END
+
+enum {
+    QKV_OPTIMIZER_COUNT = 0
+#define OPTIMIZER(...) +1
+#include "qkv/optimizers.def"
+    ,
+    QKV_SCHEDULE_COUNT = 0
+#define SCHEDULE(...) +1
+#include "qkv/schedules.def"
+};
 
 QKV_API const char *qkv_attention_kernel_name(enum qkv_attention_kernel value);
 

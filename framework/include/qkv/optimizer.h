@@ -33,19 +33,18 @@
 
 struct qkv_optimizer_kernels;
 
+enum { QKV_MOMENTS_MOST = 3 };
+
 /* Caller's storage, all zero at first. The moments are laid out as the values of the parameters. */
 struct qkv_optimizer {
-    enum qkv_optimizer_kind kind;
+    struct qkv_training_config settings; /* a copy; its texts are not read */
     enum qkv_dtype dtype;
-    double betas[2], epsilon, momentum, weight_decay;
-    double clip_norm, clip_value; /* 0: off */
-
     int64_t elements; /* of the parameters' block */
     int64_t updates;  /* done so far: t of the formulas; checkpoints keep it with the moments */
-    void *first;      /* [elements] of dtype: m */
-    void *second;     /* [elements] of dtype: v; NULL for sgd */
+    int moment_count;
+    void *moments[QKV_MOMENTS_MOST]; /* [moment_count], each [elements] of dtype: m, v */
 
-    int ranges;      /* that the block is cut into; as many threads can work on a step at most */
+    int ranges;      /* that the block is cut into; at most as many threads work on a step */
     double *squares; /* [ranges]: sum of squares of each range */
     const struct qkv_optimizer_kernels *kernels;
     struct qkv_arena arena;
