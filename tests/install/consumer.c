@@ -6,25 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Installs the build and moves the tree, so that nothing in it may hold on to where it was installed. */
-static const char *installed(const char *name)
-{
-    const char *folder = scratch(name);
-    struct outcome outcome = run("'%s' --install '%s' --prefix '%s/first' && mv '%s/first' '%s/prefix'",
-                                 QKV_CMAKE, QKV_BUILD_DIR, folder, folder, folder);
-    cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
-    return folder;
-}
-
-/* Runs a command that must succeed, and returns what it printed. */
-#define MUST(...)                                                                                            \
-    __extension__({                                                                                          \
-        struct outcome must = run(__VA_ARGS__);                                                              \
-        cr_assert_eq(must.exit_code, 0, "exit code %d\n%s%s", must.exit_code, must.output, must.error);      \
-        must.output;                                                                                         \
-    })
-
-/* The program of consumer/ printed that its gradients agree, and learned XOR. */
+/* examples/xor.c printed that its gradients agree, and learned XOR. */
 static void expect_xor(const char *output)
 {
     const char *final = strstr(output, "final loss ");
@@ -40,14 +22,14 @@ static void expect_xor(const char *output)
 Test(consumer, is_built_by_cmake)
 {
     const char *folder = installed("cmake");
-    MUST("'%s' -S '%s/tests/install/consumer' -B '%s/build' -DCMAKE_PREFIX_PATH='%s/prefix' "
-         "-DCMAKE_C_COMPILER='%s' "
-         "-DCMAKE_C_FLAGS='-Wall -Wextra -Werror %s' && '%s' --build '%s/build'",
-         QKV_CMAKE, QKV_SOURCE_DIR, folder, folder, QKV_COMPILER, QKV_INSTRUMENTATION, QKV_CMAKE, folder);
-    expect_xor(MUST("'%s/build/xor'", folder));
-    expect_xor(MUST("'%s/build/xor_static'", folder));
-    char *shared = MUST("readelf -d '%s/build/xor'", folder),
-         *fixed = MUST("readelf -d '%s/build/xor_static'", folder);
+    run_ok("'%s' -S '%s/tests/install/consumer' -B '%s/build' -DCMAKE_PREFIX_PATH='%s/prefix' "
+           "-DCMAKE_C_COMPILER='%s' "
+           "-DCMAKE_C_FLAGS='-Wall -Wextra -Werror %s' && '%s' --build '%s/build'",
+           QKV_CMAKE, QKV_SOURCE_DIR, folder, folder, QKV_COMPILER, QKV_INSTRUMENTATION, QKV_CMAKE, folder);
+    expect_xor(run_ok("'%s/build/xor'", folder));
+    expect_xor(run_ok("'%s/build/xor_static'", folder));
+    char *shared = run_ok("readelf -d '%s/build/xor'", folder),
+         *fixed = run_ok("readelf -d '%s/build/xor_static'", folder);
     cr_expect_not_null(strstr(shared, "[libqkv.so.0]"));
     cr_expect_null(strstr(fixed, "libqkv"));
     cr_expect_null(strstr(shared, "yaml"),
@@ -78,9 +60,9 @@ Test(consumer, finds_the_version_it_asks_for)
 /* cc main.c $(pkg-config --cflags --libs PACKAGE), run, and listed. */
 static char *through_pkg_config(const char *folder, const char *package)
 {
-    return MUST(
+    return run_ok(
         "PKG_CONFIG_PATH=$(dirname \"$(find '%s/prefix' -name qkv.pc)\") && export PKG_CONFIG_PATH && "
-        "'%s' -std=c11 -Wall -Wextra -Werror %s -o '%s/xor' '%s/tests/install/consumer/main.c' "
+        "'%s' -std=c11 -Wall -Wextra -Werror %s -o '%s/xor' '%s/examples/xor.c' "
         "$(pkg-config --cflags --libs %s) && "
         "LD_LIBRARY_PATH=$(pkg-config --variable=libdir qkv) '%s/xor' && readelf -d '%s/xor'",
         folder, QKV_COMPILER, QKV_INSTRUMENTATION, folder, QKV_SOURCE_DIR, package, folder, folder);
@@ -105,9 +87,9 @@ Test(consumer, is_built_by_pkg_config_static)
 Test(consumer, is_told_all_libraries_by_pkg_config)
 {
     const char *folder = installed("pkg_all");
-    char *all =
-        MUST("PKG_CONFIG_PATH=$(dirname \"$(find '%s/prefix' -name qkv.pc)\") pkg-config --static --libs qkv",
-             folder);
+    char *all = run_ok(
+        "PKG_CONFIG_PATH=$(dirname \"$(find '%s/prefix' -name qkv.pc)\") pkg-config --static --libs qkv",
+        folder);
     const char *libraries[] = {"-lqkv",   "-lyaml",  "openblas", "-lutf8proc",
                                "-lcjson", "-lcairo", "-lz",      "-lm"};
     for (size_t i = 0; i < sizeof libraries / sizeof libraries[0]; i++)
@@ -118,9 +100,9 @@ Test(consumer, finds_the_same_version_everywhere)
 {
     const char *folder = installed("versions");
     char *package =
-        MUST("PKG_CONFIG_PATH=$(dirname \"$(find '%s/prefix' -name qkv.pc)\") pkg-config --modversion qkv",
-             folder);
-    char *binary = MUST("'%s/prefix/bin/qkv' --version", folder);
+        run_ok("PKG_CONFIG_PATH=$(dirname \"$(find '%s/prefix' -name qkv.pc)\") pkg-config --modversion qkv",
+               folder);
+    char *binary = run_ok("'%s/prefix/bin/qkv' --version", folder);
     char *expected = format("qkv %s", package);
     cr_expect_str_eq(binary, expected);
 }
@@ -129,7 +111,7 @@ Test(consumer, finds_the_same_version_everywhere)
 static void compile_each_header(const char *name, const char *compiler, const char *language)
 {
     const char *folder = installed(name);
-    char *headers = MUST("cd '%s/prefix/include' && ls qkv/*.h", folder);
+    char *headers = run_ok("cd '%s/prefix/include' && ls qkv/*.h", folder);
     int count = 0;
     for (char *header = strtok(headers, "\n"); header; header = strtok(NULL, "\n"), count++) {
         struct outcome outcome =
@@ -167,9 +149,9 @@ Test(headers, declare_c_functions_in_cxx)
                    "    return qkv_add(graph, x, x);\n"
                    "}\n");
     char *names =
-        MUST("c++ -std=c++17 -Wall -Wextra -Werror -c -o '%s/names.o' -I '%s/prefix/include' '%s' && "
-             "nm -u '%s/names.o'",
-             folder, folder, source, folder);
+        run_ok("c++ -std=c++17 -Wall -Wextra -Werror -c -o '%s/names.o' -I '%s/prefix/include' '%s' && "
+               "nm -u '%s/names.o'",
+               folder, folder, source, folder);
     cr_expect_not_null(strstr(names, " qkv_constant\n"), "%s", names);
     cr_expect_not_null(strstr(names, " qkv_add\n"), "%s", names);
 }
@@ -178,8 +160,8 @@ Test(headers, declare_c_functions_in_cxx)
  * static one, too, which cannot hide what its files share. */
 static void expect_our_names(const char *folder, const char *library, const char *option)
 {
-    char *names = MUST("nm %s --defined-only $(find '%s/prefix' -name %s) | awk 'NF == 3 { print $3 }'",
-                       option, folder, library);
+    char *names = run_ok("nm %s --defined-only $(find '%s/prefix' -name %s) | awk 'NF == 3 { print $3 }'",
+                         option, folder, library);
     int ours = 0;
     for (char *name = strtok(names, "\n"); name; name = strtok(NULL, "\n"), ours++)
         cr_expect(!strncmp(name, "qkv_", 4), "%s: %s", library, name);

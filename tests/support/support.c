@@ -106,18 +106,14 @@ const char *write_text(const char *folder, const char *name, const char *text)
     return write_bytes(folder, name, text, strlen(text));
 }
 
-struct outcome run(const char *pattern, ...)
+static struct outcome run_command(const char *command)
 {
-    va_list arguments;
-    va_start(arguments, pattern);
-    char *command = vformat(pattern, arguments);
-    va_end(arguments);
     static int runs;
     const char *folder = format("%s/scratch", QKV_BUILD_DIR);
     char *base = format("%s/%s.%ld.%d", folder, program(), (long)getpid(), runs++);
-    char *whole = format("mkdir -p '%s'; qkv() { '%s' \"$@\"; }; exec </dev/null >'%s.out' 2>'%s.err'; %s",
-                         folder, QKV_BINARY, base, base, command);
-    int status = system(whole);
+    char *script = format("mkdir -p '%s'; qkv() { '%s' \"$@\"; }; exec </dev/null >'%s.out' 2>'%s.err'; %s",
+                          folder, QKV_BINARY, base, base, command);
+    int status = system(script);
     need(status != -1, "system");
     struct outcome outcome = {
         .exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status),
@@ -127,9 +123,36 @@ struct outcome run(const char *pattern, ...)
     need(outcome.output && outcome.error, base);
     remove(format("%s.out", base));
     remove(format("%s.err", base));
-    free(whole);
-    free(command);
     return outcome;
+}
+
+struct outcome run(const char *pattern, ...)
+{
+    va_list arguments;
+    va_start(arguments, pattern);
+    char *command = vformat(pattern, arguments);
+    va_end(arguments);
+    return run_command(command);
+}
+
+char *run_ok(const char *pattern, ...)
+{
+    va_list arguments;
+    va_start(arguments, pattern);
+    char *command = vformat(pattern, arguments);
+    va_end(arguments);
+    struct outcome outcome = run_command(command);
+    cr_assert_eq(outcome.exit_code, 0, "%s\nexit code %d\n%s%s", command, outcome.exit_code, outcome.output,
+                 outcome.error);
+    return outcome.output;
+}
+
+const char *installed(const char *name)
+{
+    const char *folder = scratch(name);
+    run_ok("'%s' --install '%s' --prefix '%s/first' && mv '%s/first' '%s/prefix'", QKV_CMAKE, QKV_BUILD_DIR,
+           folder, folder, folder);
+    return folder;
 }
 
 /* A line of `count` letters, drawn by a linear congruential generator (Numerical Recipes). */

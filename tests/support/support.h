@@ -17,6 +17,13 @@ struct outcome {
  * empty unless the command redirects it. */
 struct outcome run(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Runs a shell command in the same way, and returns what it printed. The test fails if the command does. */
+char *run_ok(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Installs the build into <folder>/prefix of a new scratch folder and returns the folder. The tree is installed
+ * elsewhere and moved, so that nothing in it may depend on where it was installed. */
+const char *installed(const char *name);
+
 /* A folder of this test alone: made empty, below the build folder, and named after the test binary, the test
  * and `name`, so that tests at the same time never share one. */
 const char *scratch(const char *name);

@@ -1,0 +1,84 @@
+/* The programs of examples/: built as a user builds them against the installed library, run, and their output checked.
+ */
+#include "support.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Compiles an example with the command in its opening comment. Programs that link a sanitized library must be
+ * sanitized themselves: QKV_INSTRUMENTATION holds those flags. Returns a command that runs it. */
+static const char *compiled(const char *name)
+{
+    const char *folder = installed(name);
+    run_ok("PKG_CONFIG_PATH=$(dirname \"$(find '%s/prefix' -name qkv.pc)\") && export PKG_CONFIG_PATH && "
+           "'%s' -std=c11 -Wall -Wextra -Wpedantic -Werror %s '%s/examples/%s.c' "
+           "$(pkg-config --cflags --libs qkv) -o '%s/%s' && pkg-config --variable=libdir qkv >'%s/libdir'",
+           folder, QKV_COMPILER, QKV_INSTRUMENTATION, QKV_SOURCE_DIR, name, folder, name, folder);
+    return format("LD_LIBRARY_PATH=$(cat '%s/libdir') '%s/%s'", folder, folder, name);
+}
+
+/* Fails where the output lacks any of the texts, which must follow each other in this order. */
+static void expect_in_order(const char *output, int count, const char *const *texts)
+{
+    const char *rest = output;
+    for (int i = 0; i < count; i++) {
+        const char *found = strstr(rest, texts[i]);
+        cr_assert_not_null(found, "no \"%s\" (or it comes too early) in\n%s", texts[i], output);
+        rest = found + strlen(texts[i]);
+    }
+}
+#define EXPECT_IN_ORDER(output, ...)                                                                         \
+    expect_in_order(output, (int)(sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *)),                   \
+                    (const char *[]){__VA_ARGS__})
+
+Test(examples, are_built_by_cmake)
+{
+    const char *folder = installed("cmake");
+    run_ok("'%s' -S '%s/examples' -B '%s/build' -DCMAKE_PREFIX_PATH='%s/prefix' -DCMAKE_C_COMPILER='%s' "
+           "-DCMAKE_C_FLAGS='%s' && '%s' --build '%s/build'",
+           QKV_CMAKE, QKV_SOURCE_DIR, folder, folder, QKV_COMPILER, QKV_INSTRUMENTATION, QKV_CMAKE, folder);
+    run_ok("cd '%s/examples' && for example in *.c; do test -x '%s/build/'\"${example%%.c}\" || exit 1; done",
+           QKV_SOURCE_DIR, folder);
+}
+
+Test(examples, xor_learns_the_truth_table)
+{
+    const char *output = run_ok("%s", compiled("xor"));
+    EXPECT_IN_ORDER(output, "gradients agree\n", "update   0  loss 0.2", "update 400  loss 0.000",
+                    "final loss 0.000", "0 xor 0 = 0 ", "0 xor 1 = 1 ", "1 xor 0 = 1 ", "1 xor 1 = 0 ");
+}
+
+/* The first query is (1, 0) in head 1; its scores are 4, 0, 2 and 1 over sqrt(2). */
+Test(examples, attention_gradcheck_prints_weights)
+{
+    const char *output = run_ok("%s", compiled("attention_gradcheck"));
+    EXPECT_IN_ORDER(output, "weights of head 1\n  0.7032  0.0416  0.1710  0.0843\n",
+                    "weights of head 2\n  0.0522  0.0127  0.8829  0.0522\n",
+                    "result\n  0.7032  0.0416  0.8829  0.0522\n", "query ", " ok\n", "key ", " ok\n",
+                    "value ", " ok\n", "gradients agree\n");
+}
+
+Test(examples, draw_map_draws_a_translation)
+{
+    /* The run knows its training text by heart: letters as source, the same letters as capitals as target. */
+    const char *draw_map = compiled("draw_map"), *folder = learned_run("run");
+    const char *sentence =
+        run_ok("cut -f 1 '%s/train.tsv' | grep '^. . .$' | head -n 1 | tr -d '\\n'", folder);
+    const char *translation = run_ok("printf '%s' | tr a-z A-Z", sentence);
+    const char *output = run_ok("%s '%s/run' '%s' '%s/cross.svg'", draw_map, folder, sentence, folder);
+    EXPECT_IN_ORDER(output, format("%s -> %s\n\n", sentence, translation),
+                    "cross attention, layer 1, mean of heads\n", format("\n%c ", translation[0]),
+                    format("\n%c ", translation[2]), format("\n%c ", translation[4]), "\n</s>");
+    const char *picture = read_file(format("%s/cross.svg", folder), NULL);
+    cr_assert_not_null(picture);
+    EXPECT_IN_ORDER(picture, "<svg ", format(">%c</text>", sentence[0]), format(">%c</text>", sentence[2]),
+                    format(">%c</text>", sentence[4]), "</svg>");
+
+    struct outcome outcome = run("%s '%s/nothing' 'a' '%s/cross.svg'", draw_map, folder, folder);
+    cr_expect(refused(outcome, format("draw_map: %s/nothing: there is no such run", folder)));
+    outcome = run("%s '%s/run' 'a' '%s/cross.tiff'", draw_map, folder, folder);
+    cr_expect_eq(outcome.exit_code, 2);
+    cr_expect_not_null(strstr(outcome.error, "cross.tiff: the extension names no format"), "%s",
+                       outcome.error);
+}
