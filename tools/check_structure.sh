@@ -10,7 +10,7 @@ cd "$root"
 
 # Folders, lowest first. A file includes only files of its own folder and of folders earlier in this list. Tests and
 # examples may include whatever they test; they are not in the list.
-folders="framework/core datasets/generate framework/config framework/data framework/graph framework/kernels
+folders="framework/core framework/config framework/data datasets/generate framework/graph framework/kernels
     framework/layers framework/check models framework/metrics framework/run framework/train framework/draw
     framework/report framework/explain tools tools/bench"
 

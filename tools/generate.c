@@ -8,8 +8,13 @@
 #include <string.h>
 
 /* In the order of enum sequence_task, then the translation task. */
-static const char *const TASKS[] = {"copy", "reverse", "sort", "en_es"};
-enum { EN_ES = 3, TASK_COUNT };
+static const char *const TASKS[] = {
+#define SEQUENCE_TASK(name, help) #name,
+#include "datasets/generate/sequences.def"
+#undef SEQUENCE_TASK
+    "en_es",
+};
+enum { EN_ES = SEQUENCE_TASKS, TASK_COUNT };
 
 enum { NOT_GIVEN = -1 };
 
@@ -24,14 +29,14 @@ static int64_t or_default(int64_t value, int64_t fallback)
     return value == NOT_GIVEN ? fallback : value;
 }
 
-static struct request request_of(const struct options *options, int64_t train)
+static struct dataset_request request_of(const struct options *options, int64_t train)
 {
-    return (struct request){.folder = options->folder,
-                            .overwrite = options->overwrite,
-                            .seed = (uint64_t)options->seed,
-                            .count = {or_default(options->count[TRAIN], train),
-                                      or_default(options->count[DEV], 1000),
-                                      or_default(options->count[TEST], 1000)}};
+    return (struct dataset_request){.folder = options->folder,
+                                    .overwrite = options->overwrite,
+                                    .seed = (uint64_t)options->seed,
+                                    .count = {or_default(options->count[TRAIN], train),
+                                              or_default(options->count[DEV], 1000),
+                                              or_default(options->count[TEST], 1000)}};
 }
 
 static void print_en_es(const struct en_es_statistics *s)
@@ -138,11 +143,10 @@ const struct command command_generate = {
         "Makes a data set: train.tsv, dev.tsv and test.tsv with a source, a tab and a target on each line. "
         "The same seed makes the same bytes on every machine.\n\n"
         "Tasks:\n"
-        "  copy     a sequence of numbers, unchanged\n"
-        "  reverse  a sequence of numbers, backwards; the defaults are those of the\n"
-        "           reverse task of Joey NMT\n"
-        "  sort     a sequence of numbers, in ascending order\n"
-        "  en_es    English sentences and their Spanish translations\n\n"
+#define SEQUENCE_TASK(name, help) "  " #name ": " help "\n"
+#include "datasets/generate/sequences.def"
+#undef SEQUENCE_TASK
+        "  en_es: English sentences and their Spanish translations\n\n"
         "en_es also writes gold word alignments of dev and test (dev.align, test.align) and the combinations "
         "of words that train never contains (held_out.tsv). Its sentences are single clauses of 3 to 14 "
         "words; with --shortest, --longest or --longest-test, clauses are joined and have relative clauses, "
@@ -153,7 +157,11 @@ const struct command command_generate = {
                 "  qkv generate en_es -o runs/long --shortest 15 --longest 30 --longest-test 60\n",
     .operands =
         (const struct command_operand[]){
-            {"TASK", VALUE_OTHER, "copy, reverse, sort or en_es", .choices = task_name},
+            {"TASK", VALUE_OTHER,
+#define SEQUENCE_TASK(name, help) #name ", "
+#include "datasets/generate/sequences.def"
+#undef SEQUENCE_TASK
+             "or en_es", .choices = task_name},
             {0},
         },
     .options =

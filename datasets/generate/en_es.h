@@ -4,7 +4,7 @@
 #ifndef QKV_DATASETS_EN_ES_H
 #define QKV_DATASETS_EN_ES_H
 
-#include "datasets/generate/output.h"
+#include "datasets/generate/dataset_files.h"
 
 enum {
     EN_ES_SHORTEST = 3, /* words of a sentence of a single clause, on both sides */
@@ -16,7 +16,7 @@ enum {
 };
 
 struct en_es_request {
-    struct request request;
+    struct dataset_request request;
     const char *lexicon;
     /* All 0: single clauses. Else sentences of any structure, all numbers of English words within these
      * bounds alike and Spanish within the same bounds; longest_test also for dev. EN_ES_SHORTEST ..

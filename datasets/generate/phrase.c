@@ -52,12 +52,6 @@ void phrase_link(struct phrase *phrase, int source, int target)
     phrase->link[phrase->link_count++] = (struct link){source, target};
 }
 
-void phrase_unlink(struct phrase *phrase, int source, int target)
-{
-    int at = find_link(phrase, source, target);
-    if (at < phrase->link_count) phrase->link[at] = phrase->link[--phrase->link_count];
-}
-
 void phrase_place_source(struct phrase *phrase, const struct phrase *part, struct placement *placement)
 {
     for (int i = 0; i < part->source_count; i++)

@@ -39,9 +39,6 @@ int phrase_target(struct phrase *phrase, const char *word);
 /* Links two positions; a link that is there already stays single, and a negative position links nothing. */
 void phrase_link(struct phrase *phrase, int source, int target);
 
-/* Removes a link if it is there. */
-void phrase_unlink(struct phrase *phrase, int source, int target);
-
 /* Where the words of a placed phrase have come to stand. */
 struct placement {
     int source[PHRASE_WORDS], target[PHRASE_WORDS];

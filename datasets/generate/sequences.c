@@ -1,33 +1,48 @@
 #include "datasets/generate/sequences.h"
 
-#include "datasets/generate/draw.h"
-#include "datasets/generate/set.h"
+#include "datasets/generate/dice.h"
+#include "qkv/vocabulary.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* How often a dev or test sequence that train has is drawn again before it is taken as it is. */
+/* A dev or test sequence that train contains is drawn again, up to so many times; the last one is kept. */
 enum { MOST_ATTEMPTS = 100 };
 
-/* One run of the generator. */
-struct run {
+struct generation {
     const struct sequence_request *request;
-    struct qkv_arena arena;
-    struct text_set train; /* its sources */
-    int64_t *numbers;      /* room for one sequence */
-    char *text;            /* ... and for its text */
+    struct qkv_types train; /* the sources of train */
+    int64_t *numbers;       /* of one sequence */
+    char *text;             /* of one sequence */
 };
 
-static void draw(const struct run *run, struct dice *dice, int64_t length)
+static void draw(const struct generation *generation, struct dice *dice, int64_t length)
 {
-    for (int64_t i = 0; i < length; i++) run->numbers[i] = dice_below(dice, run->request->symbols);
+    for (int64_t i = 0; i < length; i++)
+        generation->numbers[i] = dice_below(dice, generation->request->symbols);
 }
 
-static void write_text(const struct run *run, int64_t length)
+static void write_text(const struct generation *generation, int64_t length)
 {
-    char *end = run->text;
+    char *end = generation->text;
     for (int64_t i = 0; i < length; i++)
-        end += sprintf(end, i ? " %lld" : "%lld", (long long)run->numbers[i]);
+        end += sprintf(end, i ? " %lld" : "%lld", (long long)generation->numbers[i]);
+}
+
+/* ---- tasks: each turns the numbers of a source into those of its target ---- */
+
+static void solve_copy(int64_t count, int64_t *numbers)
+{
+    (void)count, (void)numbers;
+}
+
+static void solve_reverse(int64_t count, int64_t *numbers)
+{
+    for (int64_t i = 0; i < count / 2; i++) {
+        int64_t first = numbers[i];
+        numbers[i] = numbers[count - 1 - i];
+        numbers[count - 1 - i] = first;
+    }
 }
 
 static int compare(const void *a, const void *b)
@@ -36,62 +51,56 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Turns the source into the target. */
-static void solve(const struct run *run, int64_t length)
+static void solve_sort(int64_t count, int64_t *numbers)
 {
-    int64_t *numbers = run->numbers;
-    if (run->request->task == SEQUENCE_SORT) qsort(numbers, (size_t)length, sizeof *numbers, compare);
-    if (run->request->task != SEQUENCE_REVERSE) return;
-    for (int64_t i = 0; i < length / 2; i++) {
-        int64_t kept = numbers[i];
-        numbers[i] = numbers[length - 1 - i];
-        numbers[length - 1 - i] = kept;
-    }
+    qsort(numbers, (size_t)count, sizeof *numbers, compare);
 }
 
-static bool remember(struct run *run)
-{
-    char *copy = qkv_arena_string(&run->arena, run->text);
-    return copy && text_set_add(&run->train, copy);
-}
+static void (*const solve[])(int64_t count, int64_t *numbers) = {
+#define SEQUENCE_TASK(name, help) solve_##name,
+#include "datasets/generate/sequences.def"
+#undef SEQUENCE_TASK
+};
 
-static enum qkv_status write_split(struct run *run, enum split split, FILE *file, int64_t *repeated,
-                                   struct qkv_error *error)
+/* ---- files ---- */
+
+static enum qkv_status write_split(struct generation *generation, enum split split, FILE *file,
+                                   int64_t *repeated, struct qkv_error *error)
 {
-    const struct sequence_request *request = run->request;
+    const struct sequence_request *request = generation->request;
     int64_t longest = split == TRAIN ? request->longest : request->longest_test;
     struct dice dice = {.random = generate_random(request->request.seed, STREAM_SEQUENCE, (int)split)};
     for (int64_t line = 0; line < request->request.count[split]; line++) {
         int64_t length = request->shortest + dice_below(&dice, longest - request->shortest + 1);
         bool known = true;
         for (int attempt = 0; known && attempt < MOST_ATTEMPTS; attempt++) {
-            draw(run, &dice, length);
-            write_text(run, length);
-            known = split != TRAIN && text_set_has(&run->train, run->text);
+            draw(generation, &dice, length);
+            write_text(generation, length);
+            known = split != TRAIN && qkv_types_find(&generation->train, generation->text) >= 0;
         }
         *repeated += known;
-        if (split == TRAIN && !remember(run))
+        if (split == TRAIN && qkv_types_add(&generation->train, generation->text, 1) < 0)
             return qkv_error_set(error, "%s: out of memory", request->request.folder);
-        fprintf(file, "%s\t", run->text);
-        solve(run, length);
-        write_text(run, length);
-        fprintf(file, "%s\n", run->text);
+        fprintf(file, "%s\t", generation->text);
+        solve[request->task](length, generation->numbers);
+        write_text(generation, length);
+        fprintf(file, "%s\n", generation->text);
     }
     return QKV_OK;
 }
 
-static enum qkv_status write_all(struct run *run, const struct output *output, int64_t repeated[SPLITS],
-                                 struct qkv_error *error)
+static enum qkv_status write_all(struct generation *generation, const struct dataset_files *files,
+                                 int64_t repeated[SPLITS], struct qkv_error *error)
 {
-    const struct sequence_request *request = run->request;
+    const struct sequence_request *request = generation->request;
     size_t longest =
         (size_t)(request->longest > request->longest_test ? request->longest : request->longest_test);
-    run->numbers = malloc(longest * sizeof *run->numbers);
-    run->text = malloc(longest * 21 + 1);
-    if (!run->numbers || !run->text)
+    generation->numbers = malloc(longest * sizeof *generation->numbers);
+    generation->text = malloc(longest * 21 + 1);
+    if (!generation->numbers || !generation->text)
         return qkv_error_set(error, "%s: out of memory", request->request.folder);
     for (int split = 0; split < SPLITS; split++)
-        if (write_split(run, (enum split)split, output->writer[split].file, &repeated[split], error))
+        if (write_split(generation, (enum split)split, files->writer[split].file, &repeated[split], error))
             return QKV_INVALID;
     return QKV_OK;
 }
@@ -100,18 +109,17 @@ enum qkv_status sequences_generate(const struct sequence_request *request, int64
                                    struct qkv_error *error)
 {
     static const char *const names[SPLITS] = {"train.tsv", "dev.tsv", "test.tsv"};
-    struct run run = {.request = request};
-    struct output output;
+    struct generation generation = {.request = request};
+    struct dataset_files files;
     for (int split = 0; split < SPLITS; split++) repeated[split] = 0;
-    if (output_begin(&output, &request->request, names, SPLITS, error)) return QKV_INVALID;
-    enum qkv_status status = write_all(&run, &output, repeated, error);
+    if (dataset_files_begin(&files, &request->request, names, SPLITS, error)) return QKV_INVALID;
+    enum qkv_status status = write_all(&generation, &files, repeated, error);
     if (status)
-        output_abandon(&output);
+        dataset_files_abandon(&files);
     else
-        status = output_commit(&output, error);
-    free(run.numbers);
-    free(run.text);
-    text_set_release(&run.train);
-    qkv_arena_release(&run.arena);
+        status = dataset_files_commit(&files, error);
+    free(generation.numbers);
+    free(generation.text);
+    qkv_types_release(&generation.train);
     return status;
 }

@@ -1,4 +1,4 @@
-#include "datasets/generate/output.h"
+#include "datasets/generate/dataset_files.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@ static char *path_of(const char *folder, const char *name)
     return path;
 }
 
-static enum qkv_status refuse_existing(const struct request *request, const char *name,
+static enum qkv_status refuse_existing(const struct dataset_request *request, const char *name,
                                        struct qkv_error *error)
 {
     struct stat there;
@@ -26,39 +26,39 @@ static enum qkv_status refuse_existing(const struct request *request, const char
     return status;
 }
 
-enum qkv_status output_begin(struct output *output, const struct request *request, const char *const *names,
-                             int count, struct qkv_error *error)
+enum qkv_status dataset_files_begin(struct dataset_files *files, const struct dataset_request *request,
+                                    const char *const *names, int count, struct qkv_error *error)
 {
-    QKV_BUG(count > MOST_OUTPUTS, "a data set has %d files", count);
-    *output = (struct output){0};
+    QKV_BUG(count > MOST_DATASET_FILES, "a data set has %d files", count);
+    *files = (struct dataset_files){0};
     if (!*request->folder) return qkv_error_set(error, "the name of the output folder is empty");
     for (int i = 0; i < count && !request->overwrite; i++)
         if (refuse_existing(request, names[i], error)) return QKV_INVALID;
     if (qkv_folder_make(request->folder, error)) return QKV_INVALID;
     for (int i = 0; i < count; i++) {
         char *path = path_of(request->folder, names[i]);
-        enum qkv_status status = path ? qkv_file_begin(&output->writer[i], path, error)
+        enum qkv_status status = path ? qkv_file_begin(&files->writer[i], path, error)
                                       : qkv_error_set(error, "%s: out of memory", request->folder);
         free(path);
         if (status) {
-            output_abandon(output);
+            dataset_files_abandon(files);
             return status;
         }
-        output->count++;
+        files->count++;
     }
     return QKV_OK;
 }
 
-enum qkv_status output_commit(struct output *output, struct qkv_error *error)
+enum qkv_status dataset_files_commit(struct dataset_files *files, struct qkv_error *error)
 {
     enum qkv_status status = QKV_OK;
-    for (int i = 0; i < output->count && !status; i++) status = qkv_file_commit(&output->writer[i], error);
-    output_abandon(output);
+    for (int i = 0; i < files->count && !status; i++) status = qkv_file_commit(&files->writer[i], error);
+    dataset_files_abandon(files);
     return status;
 }
 
-void output_abandon(struct output *output)
+void dataset_files_abandon(struct dataset_files *files)
 {
-    for (int i = 0; i < output->count; i++) qkv_file_abandon(&output->writer[i]);
-    output->count = 0;
+    for (int i = 0; i < files->count; i++) qkv_file_abandon(&files->writer[i]);
+    files->count = 0;
 }
