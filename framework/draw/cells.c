@@ -22,11 +22,11 @@ void qkv_cell_spaces(struct bytes *out, int count)
 
 void qkv_cell_padded(struct bytes *out, const char *text, int width, enum cell_align align)
 {
-    int own = qkv_cell_width(text), used = 0;
-    if (align == CELL_RIGHT) qkv_cell_spaces(out, width - own);
-    if (own <= width) {
+    int needed = qkv_cell_width(text), used = 0;
+    if (align == CELL_RIGHT) qkv_cell_spaces(out, width - needed);
+    if (needed <= width) {
         qkv_bytes_text(out, text);
-        used = own;
+        used = needed;
     } else {
         for (const char *next = text;; text = next) {
             utf8proc_int32_t point;

@@ -1,4 +1,4 @@
-/* Line charts, one or a sheet of them, drawn on the canvases of the heat maps. */
+/* Line charts: one chart, or a sheet of several with one legend. */
 #include "qkv/chart.h"
 
 #include "draw/canvas.h"
@@ -10,14 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CORNERS = 24 };
+enum { MOST_CORNERS = 24 }; /* of a mark */
 
 #define MARGIN     16.
-#define TICK_ROOM  44. /* left of the plot: numbers and the name of the axis, which is turned */
-#define NAME_ROOM  20.
+#define TICK_WIDTH 44. /* left of the plot: numbers beside ticks, and the rotated label of the axis */
+#define LABEL_SIZE 20. /* space for the label of an axis */
 #define LEGEND_GAP 22.
-#define SAMPLE     40. /* width of a line in the legend */
-#define PITCH      22. /* from one line of the legend to the next */
+#define SAMPLE     40. /* width of the sample of a line in the legend */
+#define PITCH      22. /* from one entry of the legend to the next */
 #define FONT       12.
 #define TITLE_FONT 14.
 #define MARK_SIZE  5.
@@ -25,29 +25,32 @@ enum { CORNERS = 24 };
 
 static const uint32_t ink = 0x222222, soft_ink = 0x666666, grid = 0xE4E4E4;
 
-/* The colours of Okabe and Ito (2008), which the colour-blind tell apart, in an order of changing lightness.
- */
+/* The colours of Okabe and Ito (2008), which colour-blind people can tell apart. Neighbours differ in
+ * lightness. */
 static const uint32_t COLORS[] = {0x000000, 0xE69F00, 0x0072B2, 0x56B4E9, 0xD55E00, 0x009E73, 0xCC79A7};
 static const double DASHES[] = {0, 7, 0, 3, 0, 12, 0};
 
 enum { STYLES = sizeof COLORS / sizeof COLORS[0] };
 
-/* How large the plot of a chart is, that stands alone or among others. */
-struct plot {
+/* Size of the plot of a chart. */
+struct plot_size {
     double width, height;
     int most_ticks;
 };
 
-static const struct plot ALONE = {560, 320, 10}, PANEL = {360, 220, 7};
+static const struct plot_size SINGLE = {560, 320, 10}, PANEL = {360, 220, 7};
 
+/* A chart at its place on the canvas. */
 struct frame {
     const struct qkv_chart *chart;
     struct canvas *canvas;
-    struct plot plot;
-    double left, top, x_end, y_end, x_tick, y_tick;
+    struct plot_size plot;
+    double left, top;      /* of the plot */
+    double x_end, y_end;   /* ends of the axes, which start at 0 */
+    double x_tick, y_tick; /* distances of the ticks */
 };
 
-/* What is drawn: one chart with its legend beside it, or more in columns with one legend below. */
+/* One chart with its legend beside it, or several charts in columns with one legend below. */
 struct sheet {
     const struct qkv_chart *charts;
     int64_t count, columns;
@@ -55,30 +58,30 @@ struct sheet {
 
 /* ---- the ends of the axes ---- */
 
-/* 1, 2 or 5 times a power of ten, so that there are not too many ticks. */
-static double tick_of(double most, int most_ticks)
+/* Returns the smallest distance of ticks, 1, 2, 5 or 10 times a power of ten, that needs at most most_ticks. */
+static double tick_distance(double end, int most_ticks)
 {
-    double power = pow(10, floor(log10(most / most_ticks)));
+    double power = pow(10, floor(log10(end / most_ticks)));
     const double steps[] = {1, 2, 5, 10};
     int i = 0;
-    while (i < 3 && most / (power * steps[i]) > most_ticks) i++;
+    while (i < 3 && end / (power * steps[i]) > most_ticks) i++;
     return power * steps[i];
 }
 
-static double largest(const struct qkv_chart *chart, bool of_y)
+static double largest_value(const struct qkv_chart *chart, bool of_y)
 {
-    double most = 0;
+    double largest = 0;
     for (int64_t i = 0; i < chart->line_count; i++)
         for (int64_t j = 0; j < chart->lines[i].count; j++)
-            most = fmax(most, of_y ? chart->lines[i].y[j] : chart->lines[i].x[j]);
-    return most > 0 ? most : 1;
+            largest = fmax(largest, of_y ? chart->lines[i].y[j] : chart->lines[i].x[j]);
+    return largest > 0 ? largest : 1;
 }
 
-/* The end of an axis: what was asked for, or the first tick behind the largest value. */
-static double end_of(double asked, double most, int most_ticks, double *tick)
+/* Returns the end of an axis: `wanted`, or, if that is 0, the first tick at or above `largest`. */
+static double axis_end(double wanted, double largest, int most_ticks, double *tick)
 {
-    *tick = tick_of(asked > 0 ? asked : most, most_ticks);
-    return asked > 0 ? asked : *tick * ceil(most / *tick - 1e-9);
+    *tick = tick_distance(wanted > 0 ? wanted : largest, most_ticks);
+    return wanted > 0 ? wanted : *tick * ceil(largest / *tick - 1e-9);
 }
 
 static double x_of(const struct frame *frame, double x)
@@ -125,11 +128,11 @@ static void draw_axes(const struct frame *frame)
                   ink);
     }
     draw_text(frame, (frame->left + right) / 2, bottom + 36, chart->x_label, ANCHOR_MIDDLE, 0, ink);
-    draw_text(frame, frame->left - TICK_ROOM, (frame->top + bottom) / 2, chart->y_label, ANCHOR_MIDDLE, -90,
+    draw_text(frame, frame->left - TICK_WIDTH, (frame->top + bottom) / 2, chart->y_label, ANCHOR_MIDDLE, -90,
               ink);
 }
 
-static void draw_vertical_mark(const struct frame *frame)
+static void draw_vertical_line(const struct frame *frame)
 {
     const struct qkv_chart *chart = frame->chart;
     if (!(chart->vertical_line > 0) || chart->vertical_line > frame->x_end) return;
@@ -137,37 +140,38 @@ static void draw_vertical_mark(const struct frame *frame)
     const double points[] = {x, frame->top, x, frame->top + frame->plot.height};
     const struct path_style style = {.color = soft_ink, .width = 1, .dash = 2};
     frame->canvas->path(frame->canvas, points, 2, &style);
-    bool room = qkv_text_width(chart->vertical_line_label, FONT) < frame->left + frame->plot.width - x;
-    draw_text(frame, x + (room ? 6 : -6), frame->top - 10, chart->vertical_line_label,
-              room ? ANCHOR_START : ANCHOR_END, 0, soft_ink);
+    bool fits = qkv_text_width(chart->vertical_line_label, FONT) < frame->left + frame->plot.width - x;
+    draw_text(frame, x + (fits ? 6 : -6), frame->top - 10, chart->vertical_line_label,
+              fits ? ANCHOR_START : ANCHOR_END, 0, soft_ink);
 }
 
-/* The corners of the mark of a line, around a point: a circle, a square, a triangle, a diamond, a triangle
- * that stands on its tip, a star, a bar. */
-static int64_t corners_of(int64_t line, double x, double y, double size, double points[2 * CORNERS])
+/* Sets the corners of the mark of a line around a point, and returns their number. In order: circle, square,
+ * triangle, diamond, inverted triangle, star of five points, star of four points. */
+static int64_t mark_corners(int64_t line, double x, double y, double size, double points[2 * MOST_CORNERS])
 {
     static const struct {
         int corners;
-        double turn, inner; /* degrees; radius of each second corner */
+        double rotation;     /* degrees */
+        double inner_radius; /* of every second corner, relative to the others */
     } shapes[] = {{24, 0, 1}, {4, 45, 1}, {3, -90, 1}, {4, 0, 1}, {3, 90, 1}, {10, -90, 0.45}, {8, 0, 0.4}};
     int64_t kind = line % (int64_t)(sizeof shapes / sizeof shapes[0]);
-    double radius = size * (shapes[kind].corners < 5 || shapes[kind].inner < 1 ? 1.3 : 1);
+    double radius = size * (shapes[kind].corners < 5 || shapes[kind].inner_radius < 1 ? 1.3 : 1);
     for (int i = 0; i < shapes[kind].corners; i++) {
-        double angle = (shapes[kind].turn + 360. * i / shapes[kind].corners) * 3.14159265358979 / 180;
-        double length = i % 2 ? radius * shapes[kind].inner : radius;
+        double angle = (shapes[kind].rotation + 360. * i / shapes[kind].corners) * 3.14159265358979 / 180;
+        double length = i % 2 ? radius * shapes[kind].inner_radius : radius;
         points[2 * i] = x + length * cos(angle);
         points[2 * i + 1] = y + length * sin(angle);
     }
     return shapes[kind].corners;
 }
 
-/* With a white rim, so that marks on top of each other show. */
+/* Draws a mark with a white rim, which separates overlapping marks. */
 static void draw_mark(const struct frame *frame, int64_t line, double x, double y)
 {
-    double points[2 * CORNERS];
+    double points[2 * MOST_CORNERS];
     const struct path_style rim = {.color = 0xFFFFFF}, fill = {.color = COLORS[line % STYLES]};
-    frame->canvas->path(frame->canvas, points, corners_of(line, x, y, MARK_SIZE + 1.5, points), &rim);
-    frame->canvas->path(frame->canvas, points, corners_of(line, x, y, MARK_SIZE, points), &fill);
+    frame->canvas->path(frame->canvas, points, mark_corners(line, x, y, MARK_SIZE + 1.5, points), &rim);
+    frame->canvas->path(frame->canvas, points, mark_corners(line, x, y, MARK_SIZE, points), &fill);
 }
 
 static bool draw_line(const struct frame *frame, int64_t index)
@@ -188,8 +192,8 @@ static bool draw_line(const struct frame *frame, int64_t index)
     return true;
 }
 
-/* The line's look and name; gives the width. */
-static double draw_sample(const struct frame *frame, int64_t i, double left, double y)
+/* Draws the legend entry of a line; returns its width. */
+static double draw_legend_entry(const struct frame *frame, int64_t i, double left, double y)
 {
     const struct qkv_chart_line *line = &frame->chart->lines[i];
     const double points[] = {left, y, left + SAMPLE, y};
@@ -200,36 +204,36 @@ static double draw_sample(const struct frame *frame, int64_t i, double left, dou
     return SAMPLE + 8 + qkv_text_width(line->name, FONT);
 }
 
-static double room_above(const struct qkv_chart *chart)
+static double height_above(const struct qkv_chart *chart)
 {
     return (chart->title ? 30 : 0) + (chart->vertical_line > 0 ? 20 : 4);
 }
 
-static double panel_width(const struct plot *plot)
+static double panel_width(const struct plot_size *plot)
 {
-    return NAME_ROOM / 2 + TICK_ROOM + plot->width;
+    return LABEL_SIZE / 2 + TICK_WIDTH + plot->width;
 }
 
-static double panel_height(const struct qkv_chart *chart, const struct plot *plot)
+static double panel_height(const struct qkv_chart *chart, const struct plot_size *plot)
 {
-    return room_above(chart) + plot->height + 36 + NAME_ROOM / 2;
+    return height_above(chart) + plot->height + 36 + LABEL_SIZE / 2;
 }
 
-/* A chart without its legend, whose upper left corner is there. */
+/* Draws a chart without its legend; (left, top) is its upper left corner. */
 static bool draw_panel(struct frame *frame, double left, double top)
 {
     const struct qkv_chart *chart = frame->chart;
     int ticks = frame->plot.most_ticks;
-    frame->x_end = end_of(chart->x_end, largest(chart, false), ticks, &frame->x_tick);
-    frame->y_end = end_of(chart->y_end, largest(chart, true), ticks, &frame->y_tick);
-    frame->left = left + NAME_ROOM / 2 + TICK_ROOM;
-    frame->top = top + room_above(chart);
+    frame->x_end = axis_end(chart->x_end, largest_value(chart, false), ticks, &frame->x_tick);
+    frame->y_end = axis_end(chart->y_end, largest_value(chart, true), ticks, &frame->y_tick);
+    frame->left = left + LABEL_SIZE / 2 + TICK_WIDTH;
+    frame->top = top + height_above(chart);
     if (chart->title) {
         const struct text_style bold = {.size = TITLE_FONT, .color = ink, .bold = true};
         frame->canvas->text(frame->canvas, frame->left, top + TITLE_FONT / 2, chart->title, &bold);
     }
     draw_axes(frame);
-    draw_vertical_mark(frame);
+    draw_vertical_line(frame);
     for (int64_t i = 0; i < chart->line_count; i++)
         if (!draw_line(frame, i)) return false;
     return true;
@@ -237,16 +241,16 @@ static bool draw_panel(struct frame *frame, double left, double top)
 
 static bool draw_chart(const struct qkv_chart *chart, struct canvas *canvas)
 {
-    struct frame frame = {.chart = chart, .canvas = canvas, .plot = ALONE};
-    double names = 0, lines = PITCH * (double)chart->line_count, above = MARGIN + room_above(chart);
+    struct frame frame = {.chart = chart, .canvas = canvas, .plot = SINGLE};
+    double names = 0, lines = PITCH * (double)chart->line_count, above = MARGIN + height_above(chart);
     for (int64_t i = 0; i < chart->line_count; i++)
         names = fmax(names, qkv_text_width(chart->lines[i].name, FONT));
-    double legend = MARGIN + panel_width(&ALONE) + LEGEND_GAP;
-    double height = fmax(MARGIN + panel_height(chart, &ALONE), above + lines) + MARGIN;
+    double legend = MARGIN + panel_width(&SINGLE) + LEGEND_GAP;
+    double height = fmax(MARGIN + panel_height(chart, &SINGLE), above + lines) + MARGIN;
     if (!canvas->begin(canvas, ceil(legend + SAMPLE + 8 + names + MARGIN), ceil(height))) return false;
     if (!draw_panel(&frame, MARGIN, MARGIN)) return false;
     for (int64_t i = 0; i < chart->line_count; i++)
-        draw_sample(&frame, i, legend, frame.top + PITCH * ((double)i + 0.5));
+        draw_legend_entry(&frame, i, legend, frame.top + PITCH * ((double)i + 0.5));
     return true;
 }
 
@@ -267,10 +271,10 @@ static bool draw_panels(const struct sheet *sheet, struct canvas *canvas)
         double column = (double)(i % sheet->columns), row = (double)(i / sheet->columns);
         if (!draw_panel(&frame, MARGIN + column * wide, MARGIN + row * high)) return false;
     }
-    double left = MARGIN + NAME_ROOM / 2 + TICK_ROOM;
+    double left = MARGIN + LABEL_SIZE / 2 + TICK_WIDTH;
     frame.chart = longest;
     for (int64_t i = 0; i < longest->line_count; i++)
-        left += draw_sample(&frame, i, left, legend + PITCH / 2) + LEGEND_GAP;
+        left += draw_legend_entry(&frame, i, left, legend + PITCH / 2) + LEGEND_GAP;
     return true;
 }
 

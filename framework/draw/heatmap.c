@@ -1,7 +1,7 @@
+/* Figures of heat maps: drawing what layout.c places. */
 #include "draw/heatmap.h"
 
 #include "draw/cells.h"
-
 #include "draw/layout.h"
 #include "draw/text.h"
 #include "qkv/colormap.h"
@@ -24,22 +24,22 @@ static uint32_t color_of(const struct figure *figure, double value)
     return color;
 }
 
-static void draw_text(const struct figure *figure, double x, double y, const char *text, double size,
-                      enum anchor anchor, double angle, uint32_t color)
+static void draw_text(const struct figure *figure, double x, double y, const char *text,
+                      struct text_style style)
 {
-    const struct text_style style = {.size = size, .anchor = anchor, .angle = angle, .color = color};
     figure->canvas->text(figure->canvas, x, y, text, &style);
 }
 
 static void draw_heading(const struct figure *figure)
 {
     const struct layout *layout = &figure->layout;
-    const struct text_style bold = {.size = LAYOUT_TITLE_SIZE, .color = ink, .bold = true};
     double y = LAYOUT_MARGIN + LAYOUT_TITLE_PITCH / 2;
     for (int64_t i = 0; i < layout->title_count; i++, y += LAYOUT_TITLE_PITCH)
-        figure->canvas->text(figure->canvas, LAYOUT_MARGIN, y, layout->title[i], &bold);
+        draw_text(figure, LAYOUT_MARGIN, y, layout->title[i],
+                  (struct text_style){.size = LAYOUT_TITLE_SIZE, .color = ink, .bold = true});
     if (layout->subtitle)
-        draw_text(figure, LAYOUT_MARGIN, y, layout->subtitle, LAYOUT_SMALL_SIZE, ANCHOR_START, 0, soft_ink);
+        draw_text(figure, LAYOUT_MARGIN, y, layout->subtitle,
+                  (struct text_style){.size = LAYOUT_SMALL_SIZE, .color = soft_ink});
 }
 
 static void draw_cells(const struct figure *figure, const struct heatmap_panel *panel, double left,
@@ -62,8 +62,9 @@ static void draw_cells(const struct figure *figure, const struct heatmap_panel *
                  labels->columns.labels[column], number);
         figure->canvas->rectangle(figure->canvas, x, y, cell, cell, color, tooltip);
         if (figure->heatmap->annotate)
-            draw_text(figure, x + cell / 2, y + cell / 2, number, 10, ANCHOR_MIDDLE, 0,
-                      qkv_readable_ink(color));
+            draw_text(
+                figure, x + cell / 2, y + cell / 2, number,
+                (struct text_style){.size = 10, .anchor = ANCHOR_MIDDLE, .color = qkv_readable_ink(color)});
     }
 }
 
@@ -72,7 +73,8 @@ static void draw_row_labels(const struct figure *figure, const struct line *line
     const struct layout *layout = &figure->layout;
     for (int64_t r = 0; r < figure->heatmap->groups[group].rows.count; r++)
         draw_text(figure, layout->left - LAYOUT_LABEL_GAP, line->top + layout->cell * ((double)r + 0.5),
-                  layout->groups[group].rows.labels[r], layout->font, ANCHOR_END, 0, ink);
+                  layout->groups[group].rows.labels[r],
+                  (struct text_style){.size = layout->font, .anchor = ANCHOR_END, .color = ink});
 }
 
 static void draw_column_labels(const struct figure *figure, int group, double left, double bottom)
@@ -83,7 +85,10 @@ static void draw_column_labels(const struct figure *figure, int group, double le
     for (int64_t c = 0; c < figure->heatmap->groups[group].columns.count; c++)
         draw_text(figure, left + layout->cell * ((double)c + 0.5),
                   bottom + LAYOUT_LABEL_GAP + (level ? layout->font / 2 : 0), labels->columns.labels[c],
-                  layout->font, level ? ANCHOR_MIDDLE : ANCHOR_END, labels->angle, ink);
+                  (struct text_style){.size = layout->font,
+                                      .anchor = level ? ANCHOR_MIDDLE : ANCHOR_END,
+                                      .angle = labels->angle,
+                                      .color = ink});
 }
 
 /* Draws the names of both axes once for a block: adjacent lines of one group. */
@@ -95,10 +100,12 @@ static void draw_axis_names(const struct figure *figure, int group, double block
     double panel = layout->cell * (double)axes->columns.count;
     double middle = layout->left + (layout->pitch * (double)(panels - 1) + panel) / 2;
     draw_text(figure, middle, bottom + LAYOUT_LABEL_GAP + layout->groups[group].header + LAYOUT_AXIS / 2,
-              axes->columns.name, LAYOUT_SMALL_SIZE, ANCHOR_MIDDLE, 0, soft_ink);
+              axes->columns.name,
+              (struct text_style){.size = LAYOUT_SMALL_SIZE, .anchor = ANCHOR_MIDDLE, .color = soft_ink});
     double labels = layout->left - LAYOUT_LABEL_GAP - layout->label_width;
-    draw_text(figure, labels - LAYOUT_AXIS / 2, (block_top + bottom) / 2, axes->rows.name, LAYOUT_SMALL_SIZE,
-              ANCHOR_MIDDLE, -90, soft_ink);
+    draw_text(figure, labels - LAYOUT_AXIS / 2, (block_top + bottom) / 2, axes->rows.name,
+              (struct text_style){
+                  .size = LAYOUT_SMALL_SIZE, .anchor = ANCHOR_MIDDLE, .angle = -90, .color = soft_ink});
 }
 
 static void draw_lines(const struct figure *figure)
@@ -118,8 +125,8 @@ static void draw_lines(const struct figure *figure)
             const struct heatmap_panel *panel = &figure->heatmap->panels[line->first + p];
             double left = layout->left + layout->pitch * (double)p;
             if (!layout->single)
-                draw_text(figure, left, line->top - 10, panel->title, LAYOUT_SMALL_SIZE, ANCHOR_START, 0,
-                          ink);
+                draw_text(figure, left, line->top - 10, panel->title,
+                          (struct text_style){.size = LAYOUT_SMALL_SIZE, .color = ink});
             draw_cells(figure, panel, left, line->top);
             if (p >= below) draw_column_labels(figure, group, left, bottom);
         }
@@ -152,11 +159,12 @@ static void draw_bar(const struct figure *figure)
         qkv_text_fixed(text, i * tick, digits);
         double tick_top = fmin(floor(y), top + height - 1);
         figure->canvas->rectangle(figure->canvas, left + LAYOUT_BAR_WIDTH + 1, tick_top, 4, 1, ink, NULL);
-        draw_text(figure, left + LAYOUT_BAR_WIDTH + 9, tick_top + 0.5, text, LAYOUT_SMALL_SIZE, ANCHOR_START,
-                  0, ink);
+        draw_text(figure, left + LAYOUT_BAR_WIDTH + 9, tick_top + 0.5, text,
+                  (struct text_style){.size = LAYOUT_SMALL_SIZE, .color = ink});
     }
     draw_text(figure, left + LAYOUT_BAR_WIDTH + 50, top + height / 2, figure->heatmap->value_name,
-              LAYOUT_SMALL_SIZE, ANCHOR_MIDDLE, -90, soft_ink);
+              (struct text_style){
+                  .size = LAYOUT_SMALL_SIZE, .anchor = ANCHOR_MIDDLE, .angle = -90, .color = soft_ink});
 }
 
 bool qkv_heatmap_draw(const void *picture, struct canvas *canvas)

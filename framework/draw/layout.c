@@ -1,3 +1,4 @@
+/* Positions in a figure of heat maps. */
 #include "draw/layout.h"
 
 #include "draw/text.h"
@@ -6,13 +7,13 @@
 #include <string.h>
 #include <utf8proc.h>
 
-#define LONGEST_LABEL 150.       /* units; longer labels are cut */
-#define LEAST_WIDTH   420.       /* units, for the title */
+#define LONGEST_LABEL 150.       /* width; longer labels are cut */
+#define LEAST_WIDTH   420.       /* of the figure, so that the title has space */
 #define SINE          0.70710678 /* of 45 degrees */
 
-enum { LINE_MOST = 4, TITLE_MOST = 4 };
+enum { MOST_PANELS = 4 /* per line */, MOST_TITLE_LINES = 4 };
 
-/* Cuts a text to a width; what was cut ends in an ellipsis. */
+/* Cuts a text to a width; a cut text ends with an ellipsis. NULL if memory runs out. */
 static const char *cut(struct qkv_arena *arena, const char *text, double size, double width)
 {
     if (qkv_text_width(text, size) <= width) return text;
@@ -20,7 +21,8 @@ static const char *cut(struct qkv_arena *arena, const char *text, double size, d
     size_t length = copy ? strlen(copy) : 0;
     while (length > 0 && qkv_text_width(copy, size) > width - size) {
         do length--;
-        while (length > 0 && ((unsigned char)copy[length] & 0xC0) == 0x80); /* to the start of a character */
+        while (length > 0 &&
+               ((unsigned char)copy[length] & 0xC0) == 0x80); /* to the first byte of a character */
         copy[length] = 0;
     }
     return copy ? qkv_arena_format(arena, "%s…", copy) : NULL;
@@ -87,10 +89,11 @@ static bool break_lines(struct layout *layout, const struct heatmap *heatmap)
         while (end < count && panels[end].group == panels[first].group &&
                panels[end].line == panels[first].line)
             end++;
-        int64_t parts = (end - first + LINE_MOST - 1) / LINE_MOST, each = (end - first + parts - 1) / parts;
-        for (int64_t at = first; at < end; at += each)
+        int64_t lines = (end - first + MOST_PANELS - 1) / MOST_PANELS;
+        int64_t per_line = (end - first + lines - 1) / lines;
+        for (int64_t at = first; at < end; at += per_line)
             layout->lines[layout->line_count++] =
-                (struct line){.first = at, .last = at + each < end ? at + each : end};
+                (struct line){.first = at, .last = at + per_line < end ? at + per_line : end};
     }
     for (int64_t i = 0; i < layout->line_count; i++)
         layout->lines[i].ends_block =
@@ -132,8 +135,8 @@ static void place_columns(struct layout *layout, const struct heatmap *heatmap)
     }
 }
 
-/* Where a line of the title that starts at `text` ends: at the last space that fits, or between wide
- * characters, or, in a word without end, anywhere. */
+/* Returns the end of the line of the title that starts at `text`: after the last space or wide character that
+ * fits, or, in a very long word, anywhere. */
 static const char *line_end(const char *text, double width)
 {
     const char *at = text, *last_break = NULL;
@@ -155,11 +158,11 @@ static bool break_title(struct layout *layout, const struct heatmap *heatmap)
 {
     const char *rest = heatmap->title ? qkv_text_line(heatmap->arena, heatmap->title) : "";
     double width = layout->width - 2 * LAYOUT_MARGIN;
-    layout->title = qkv_arena_allocate(heatmap->arena, TITLE_MOST * sizeof *layout->title);
+    layout->title = qkv_arena_allocate(heatmap->arena, MOST_TITLE_LINES * sizeof *layout->title);
     if (!rest || !layout->title) return false;
-    while (*rest && layout->title_count < TITLE_MOST) {
+    while (*rest && layout->title_count < MOST_TITLE_LINES) {
         const char *end = line_end(rest, width);
-        bool last = layout->title_count == TITLE_MOST - 1 && *end;
+        bool last = layout->title_count == MOST_TITLE_LINES - 1 && *end;
         const char *line = last ? cut(heatmap->arena, rest, 1.06 * LAYOUT_TITLE_SIZE, width)
                                 : qkv_arena_format(heatmap->arena, "%.*s", (int)(end - rest), rest);
         if (!line) return false;

@@ -1,5 +1,5 @@
-/* PNG through Cairo. Text is laid out by Pango, since Cairo's own text functions use one font and no shaping:
- * with them Chinese is boxes and Arabic is letters that do not join. */
+/* The png canvas, drawn by Cairo. Pango lays out text, because Cairo's own text functions use one font and no
+ * shaping: Chinese would be boxes, and Arabic letters would not join. */
 #include "draw/canvas.h"
 
 #include <math.h>
@@ -14,11 +14,11 @@ struct png {
     double width, height; /* pixels */
     cairo_surface_t *surface;
     cairo_t *cairo;
-    PangoFontMap *fonts; /* its own, so that nothing is left behind */
+    PangoFontMap *fonts; /* not the shared default map, which is never freed */
     PangoContext *context;
 };
 
-/* A huge map is drawn smaller rather than not at all, down to a tenth. */
+/* Reduces the scale, down to a tenth, if the picture would be too large. */
 static bool begin(struct canvas *canvas, double width, double height)
 {
     struct png *png = (struct png *)canvas;
@@ -36,7 +36,7 @@ static bool begin(struct canvas *canvas, double width, double height)
     if (!png->fonts) png->fonts = pango_cairo_font_map_new();
     png->context = pango_font_map_create_context(png->fonts);
     pango_context_set_base_dir(png->context,
-                               PANGO_DIRECTION_LTR); /* source left, target right in every title */
+                               PANGO_DIRECTION_LTR); /* titles are "source → target" in every script */
     return true;
 }
 
@@ -74,7 +74,7 @@ static void path(struct canvas *canvas, const double *points, int64_t count, con
 static void text(struct canvas *canvas, double x, double y, const char *string,
                  const struct text_style *style)
 {
-    static const double shares[] = {[ANCHOR_START] = 0, [ANCHOR_MIDDLE] = 0.5, [ANCHOR_END] = 1};
+    static const double fractions[] = {[ANCHOR_START] = 0, [ANCHOR_MIDDLE] = 0.5, [ANCHOR_END] = 1};
     struct png *png = (struct png *)canvas;
     PangoFontDescription *font = pango_font_description_from_string("DejaVu Sans, Noto Sans, Sans");
     pango_font_description_set_absolute_size(font, style->size * PANGO_SCALE);
@@ -92,7 +92,7 @@ static void text(struct canvas *canvas, double x, double y, const char *string,
     cairo_save(png->cairo);
     cairo_translate(png->cairo, x, y);
     cairo_rotate(png->cairo, style->angle * G_PI / 180);
-    cairo_translate(png->cairo, -shares[style->anchor] * width, 0.35 * style->size - baseline);
+    cairo_translate(png->cairo, -fractions[style->anchor] * width, 0.35 * style->size - baseline);
     set_color(png->cairo, style->color);
     pango_cairo_update_layout(png->cairo, layout);
     pango_cairo_show_layout(png->cairo, layout);

@@ -1,6 +1,5 @@
-/* SVG, written by hand rather than by Cairo, which turns text into outlines: here tokens stay text, which can
- * be searched and copied and is drawn in the viewer's fonts for any script, and each cell tells its weight
- * under the pointer. */
+/* The svg canvas. It does not use Cairo, which turns text into outlines. Here text stays text: it can be
+ * searched and copied, the viewer draws it in its own fonts, and rectangles have tooltips. */
 #include "draw/canvas.h"
 
 #include <string.h>
@@ -10,13 +9,13 @@ struct svg {
     struct bytes *out;
 };
 
-/* With at most two digits behind the point. */
+/* Appends a number with at most two decimals. */
 static void append_number(struct bytes *out, double value)
 {
     qkv_bytes_number(out, (double)(long long)(value * 100 + (value < 0 ? -0.5 : 0.5)) / 100);
 }
 
-/* `name="value"` */
+/* Appends ` name="value"`. */
 static void append_attribute(struct bytes *out, const char *name, double value)
 {
     qkv_bytes_format(out, " %s=\"", name);
@@ -63,7 +62,7 @@ static void text(struct canvas *canvas, double x, double y, const char *string,
     static const char *const anchors[] = {"start", "middle", "end"};
     struct bytes *out = ((struct svg *)canvas)->out;
     qkv_bytes_text(out, "<text");
-    if (style->angle != 0) { /* turn around the middle of the line, then move to the baseline */
+    if (style->angle != 0) { /* rotate around the middle of the line, not around the baseline */
         qkv_bytes_text(out, " transform=\"translate(");
         qkv_bytes_number(out, x);
         qkv_bytes_text(out, " ");
@@ -73,7 +72,8 @@ static void text(struct canvas *canvas, double x, double y, const char *string,
     }
     append_attribute(out, "x", x);
     append_attribute(
-        out, "y", y + 0.35 * style->size); /* half the height of capitals: viewers agree on baselines only */
+        out, "y",
+        y + 0.35 * style->size); /* viewers agree only on baselines: add half the height of capitals */
     append_attribute(out, "font-size", style->size);
     qkv_bytes_format(out, " fill=\"#%06x\"", (unsigned)style->color);
     if (style->anchor != ANCHOR_START) qkv_bytes_format(out, " text-anchor=\"%s\"", anchors[style->anchor]);
