@@ -1,17 +1,20 @@
 /* Cells of tables in the terminal. */
 #include "draw/cells.h"
 
+#include "draw/display_text.h"
+
 #include <stdlib.h>
 #include <utf8proc.h>
+
+static int columns_of(uint32_t point)
+{
+    return utf8proc_charwidth((utf8proc_int32_t)point);
+}
 
 int qkv_cell_width(const char *text)
 {
     int width = 0;
-    utf8proc_int32_t point;
-    while (*text) {
-        text += utf8proc_iterate((const utf8proc_uint8_t *)text, -1, &point);
-        width += utf8proc_charwidth(point);
-    }
+    for (uint32_t point; (point = qkv_display_next(&text));) width += columns_of(point);
     return width;
 }
 
@@ -29,11 +32,10 @@ void qkv_cell_padded(struct bytes *out, const char *text, int width, enum cell_a
         used = needed;
     } else {
         for (const char *next = text;; text = next) {
-            utf8proc_int32_t point;
-            next += utf8proc_iterate((const utf8proc_uint8_t *)text, -1, &point);
-            if (used + utf8proc_charwidth(point) > width - 1) break;
+            int columns = columns_of(qkv_display_next(&next));
+            if (used + columns > width - 1) break;
             qkv_bytes_append(out, text, (size_t)(next - text));
-            used += utf8proc_charwidth(point);
+            used += columns;
         }
         qkv_bytes_text(out, "…");
         used++;

@@ -2,7 +2,7 @@
 #include "qkv/chart.h"
 
 #include "draw/canvas.h"
-#include "draw/text.h"
+#include "draw/display_text.h"
 #include "qkv/file.h"
 
 #include <math.h>
@@ -106,7 +106,7 @@ static void draw_text(const struct frame *frame, double x, double y, const char 
 /* The number beside a tick, with as many decimals as the distance of the ticks needs. */
 static const char *tick_text(char text[32], double value, double tick)
 {
-    qkv_text_fixed(text, value, tick < 0.999 ? (int)ceil(-log10(tick) - 1e-9) : 0);
+    qkv_display_number(text, value, tick < 0.999 ? (int)ceil(-log10(tick) - 1e-9) : 0);
     return text;
 }
 
@@ -140,7 +140,7 @@ static void draw_vertical_line(const struct frame *frame)
     const double points[] = {x, frame->top, x, frame->top + frame->plot.height};
     const struct path_style style = {.color = soft_ink, .width = 1, .dash = 2};
     frame->canvas->path(frame->canvas, points, 2, &style);
-    bool fits = qkv_text_width(chart->vertical_line_label, FONT) < frame->left + frame->plot.width - x;
+    bool fits = qkv_display_width(chart->vertical_line_label, FONT) < frame->left + frame->plot.width - x;
     draw_text(frame, x + (fits ? 6 : -6), frame->top - 10, chart->vertical_line_label,
               fits ? ANCHOR_START : ANCHOR_END, 0, soft_ink);
 }
@@ -201,7 +201,7 @@ static double draw_legend_entry(const struct frame *frame, int64_t i, double lef
     frame->canvas->path(frame->canvas, points, 2, &style);
     if (!line->without_marks) draw_mark(frame, i, left + SAMPLE / 2, y);
     draw_text(frame, left + SAMPLE + 8, y, line->name, ANCHOR_START, 0, ink);
-    return SAMPLE + 8 + qkv_text_width(line->name, FONT);
+    return SAMPLE + 8 + qkv_display_width(line->name, FONT);
 }
 
 static double height_above(const struct qkv_chart *chart)
@@ -244,7 +244,7 @@ static bool draw_chart(const struct qkv_chart *chart, struct canvas *canvas)
     struct frame frame = {.chart = chart, .canvas = canvas, .plot = SINGLE};
     double names = 0, lines = PITCH * (double)chart->line_count, above = MARGIN + height_above(chart);
     for (int64_t i = 0; i < chart->line_count; i++)
-        names = fmax(names, qkv_text_width(chart->lines[i].name, FONT));
+        names = fmax(names, qkv_display_width(chart->lines[i].name, FONT));
     double legend = MARGIN + panel_width(&SINGLE) + LEGEND_GAP;
     double height = fmax(MARGIN + panel_height(chart, &SINGLE), above + lines) + MARGIN;
     if (!canvas->begin(canvas, ceil(legend + SAMPLE + 8 + names + MARGIN), ceil(height))) return false;

@@ -2,8 +2,8 @@
 #include "draw/heatmap.h"
 
 #include "draw/cells.h"
+#include "draw/display_text.h"
 #include "draw/layout.h"
-#include "draw/text.h"
 #include "qkv/colormap.h"
 
 #include <math.h>
@@ -57,7 +57,7 @@ static void draw_cells(const struct figure *figure, const struct heatmap_panel *
         double x = left + cell * (double)column, y = top + cell * (double)row;
         uint32_t color = color_of(figure, panel->values[i]);
         char number[32], tooltip[512];
-        qkv_text_fixed(number, fmin(fmax(panel->values[i], 0), 99), 2);
+        qkv_display_number(number, fmin(fmax(panel->values[i], 0), 99), 2);
         snprintf(tooltip, sizeof tooltip, "%s → %s: %s", labels->rows.labels[row],
                  labels->columns.labels[column], number);
         figure->canvas->rectangle(figure->canvas, x, y, cell, cell, color, tooltip);
@@ -156,7 +156,7 @@ static void draw_bar(const struct figure *figure)
     for (int i = 0; i * tick <= maximum * (1 + 1e-9); i++) {
         double y = top + height * (1 - i * tick / maximum);
         char text[32];
-        qkv_text_fixed(text, i * tick, digits);
+        qkv_display_number(text, i * tick, digits);
         double tick_top = fmin(floor(y), top + height - 1);
         figure->canvas->rectangle(figure->canvas, left + LAYOUT_BAR_WIDTH + 1, tick_top, 4, 1, ink, NULL);
         draw_text(figure, left + LAYOUT_BAR_WIDTH + 9, tick_top + 0.5, text,

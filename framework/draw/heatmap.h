@@ -8,7 +8,7 @@
 
 struct heatmap_axis {
     const char *name;
-    const char *const *labels; /* shown by qkv_text_token; long labels are cut */
+    const char *const *labels; /* shown by qkv_display_token; long labels are cut */
     int64_t count;
 };
 

@@ -1,7 +1,7 @@
 /* Positions in a figure of heat maps. */
 #include "draw/layout.h"
 
-#include "draw/text.h"
+#include "draw/display_text.h"
 
 #include <math.h>
 #include <string.h>
@@ -16,10 +16,10 @@ enum { MOST_PANELS = 4 /* per line */, MOST_TITLE_LINES = 4 };
 /* Cuts a text to a width; a cut text ends with an ellipsis. NULL if memory runs out. */
 static const char *cut(struct qkv_arena *arena, const char *text, double size, double width)
 {
-    if (qkv_text_width(text, size) <= width) return text;
+    if (qkv_display_width(text, size) <= width) return text;
     char *copy = qkv_arena_string(arena, text);
     size_t length = copy ? strlen(copy) : 0;
-    while (length > 0 && qkv_text_width(copy, size) > width - size) {
+    while (length > 0 && qkv_display_width(copy, size) > width - size) {
         do length--;
         while (length > 0 &&
                ((unsigned char)copy[length] & 0xC0) == 0x80); /* to the first byte of a character */
@@ -34,10 +34,10 @@ static bool read_axis(struct axis *axis, const struct heatmap *heatmap, const st
     *axis = (struct axis){0};
     axis->labels = qkv_arena_allocate(heatmap->arena, (size_t)from->count * sizeof *axis->labels);
     for (int64_t i = 0; axis->labels && i < from->count; i++) {
-        const char *label = qkv_text_token(heatmap->arena, from->labels[i]);
+        const char *label = qkv_display_token(heatmap->arena, from->labels[i]);
         axis->labels[i] = label ? cut(heatmap->arena, label, font, LONGEST_LABEL) : NULL;
         if (!axis->labels[i]) return false;
-        axis->width = fmax(axis->width, qkv_text_width(axis->labels[i], font));
+        axis->width = fmax(axis->width, qkv_display_width(axis->labels[i], font));
     }
     return axis->labels;
 }
@@ -114,14 +114,14 @@ static void place_columns(struct layout *layout, const struct heatmap *heatmap)
         panel = fmax(panel, layout->cell * (double)columns);
         labels = fmax(labels, group->rows.width);
         for (int64_t c = 0; group->angle < 0 && group->angle > -90 && c < columns; c++)
-            left = fmax(left, qkv_text_width(group->columns.labels[c], layout->font) * SINE -
+            left = fmax(left, qkv_display_width(group->columns.labels[c], layout->font) * SINE -
                                   layout->cell * ((double)c + 0.5));
     }
     for (int64_t i = 0; i < layout->line_count; i++)
         if (layout->lines[i].last - layout->lines[i].first > most)
             most = layout->lines[i].last - layout->lines[i].first;
     for (int64_t i = 0; !layout->single && i < heatmap->panel_count; i++)
-        panel = fmax(panel, qkv_text_width(heatmap->panels[i].title, LAYOUT_SMALL_SIZE));
+        panel = fmax(panel, qkv_display_width(heatmap->panels[i].title, LAYOUT_SMALL_SIZE));
     layout->pitch = ceil(panel + LAYOUT_GAP);
     layout->left = ceil(LAYOUT_MARGIN + fmax(LAYOUT_AXIS + labels + LAYOUT_LABEL_GAP, left));
     layout->label_width = labels;
@@ -142,13 +142,13 @@ static const char *line_end(const char *text, double width)
     const char *at = text, *last_break = NULL;
     double used = 0;
     while (*at) {
-        utf8proc_int32_t point;
-        const char *next = at + utf8proc_iterate((const utf8proc_uint8_t *)at, -1, &point);
+        const char *next = at;
+        uint32_t point = qkv_display_next(&next);
         char character[8] = {0};
         memcpy(character, at, (size_t)(next - at));
-        used += 1.06 * qkv_text_width(character, LAYOUT_TITLE_SIZE); /* bold */
+        used += 1.06 * qkv_display_width(character, LAYOUT_TITLE_SIZE); /* bold */
         if (used > width && at > text) return last_break ? last_break : at;
-        if (point == ' ' || utf8proc_charwidth(point) == 2) last_break = next;
+        if (point == ' ' || utf8proc_charwidth((utf8proc_int32_t)point) == 2) last_break = next;
         at = next;
     }
     return at;
@@ -156,7 +156,7 @@ static const char *line_end(const char *text, double width)
 
 static bool break_title(struct layout *layout, const struct heatmap *heatmap)
 {
-    const char *rest = heatmap->title ? qkv_text_line(heatmap->arena, heatmap->title) : "";
+    const char *rest = heatmap->title ? qkv_display_line(heatmap->arena, heatmap->title) : "";
     double width = layout->width - 2 * LAYOUT_MARGIN;
     layout->title = qkv_arena_allocate(heatmap->arena, MOST_TITLE_LINES * sizeof *layout->title);
     if (!rest || !layout->title) return false;
@@ -175,7 +175,7 @@ static bool break_title(struct layout *layout, const struct heatmap *heatmap)
 static bool read_subtitle(struct layout *layout, const struct heatmap *heatmap)
 {
     if (!heatmap->subtitle) return true;
-    const char *line = qkv_text_line(heatmap->arena, heatmap->subtitle);
+    const char *line = qkv_display_line(heatmap->arena, heatmap->subtitle);
     if (line) line = cut(heatmap->arena, line, LAYOUT_SMALL_SIZE, layout->width - 2 * LAYOUT_MARGIN);
     layout->subtitle = line;
     return line;

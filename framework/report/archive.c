@@ -1,9 +1,10 @@
 #include "report/archive.h"
 
+#include "draw/display_text.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <utf8proc.h>
 #include <zlib.h>
 
 /* What the header of a member and its entry in the directory have in common. */
@@ -81,16 +82,6 @@ void qkv_npz_append_numbers(struct archive *archive, const char *name, const int
     free(content.data);
 }
 
-/* The next code point of a text, and 0 at its end. */
-static uint32_t next_point(const char **text)
-{
-    utf8proc_int32_t point = 0;
-    if (!**text) return 0;
-    utf8proc_ssize_t size = utf8proc_iterate((const utf8proc_uint8_t *)*text, -1, &point);
-    *text += size < 1 ? 1 : size;
-    return size < 1 ? 0xFFFD : (uint32_t)point;
-}
-
 /* Fixed width UTF-32, filled up with zeros. */
 void qkv_npz_append_tokens(struct archive *archive, const char *name, const char *const *tokens,
                            int64_t count)
@@ -100,7 +91,7 @@ void qkv_npz_append_tokens(struct archive *archive, const char *name, const char
     int longest = 1;
     for (int64_t i = 0; i < count; i++) {
         int length = 0;
-        for (const char *rest = tokens[i]; next_point(&rest);) length++;
+        for (const char *rest = tokens[i]; qkv_display_next(&rest);) length++;
         if (length > longest) longest = length;
     }
     snprintf(type, sizeof type, "<U%d", longest);
@@ -108,7 +99,7 @@ void qkv_npz_append_tokens(struct archive *archive, const char *name, const char
     append_header(&content, type, shape);
     for (int64_t i = 0; i < count; i++) {
         const char *rest = tokens[i];
-        for (int at = 0; at < longest; at++) qkv_bytes_little_endian(&content, next_point(&rest), 4);
+        for (int at = 0; at < longest; at++) qkv_bytes_little_endian(&content, qkv_display_next(&rest), 4);
     }
     append_member(archive, name, &content);
     free(content.data);

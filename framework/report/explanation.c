@@ -1,7 +1,7 @@
 /* Explanations: finding steps and heads, and what their writers share. */
 #include "report/explanation.h"
 
-#include "draw/text.h"
+#include "draw/display_text.h"
 
 #include <locale.h>
 #include <math.h>
@@ -78,8 +78,8 @@ void qkv_step_shape(const struct qkv_explanation *explanation, const struct qkv_
 
 const char *qkv_step_label(const struct explanations_job *job, const char *const *names, int64_t i)
 {
-    const char *label =
-        names ? qkv_text_token(job->arena, names[i]) : qkv_arena_format(job->arena, "%lld", (long long)i + 1);
+    const char *label = names ? qkv_display_token(job->arena, names[i])
+                              : qkv_arena_format(job->arena, "%lld", (long long)i + 1);
     return label ? label : "?";
 }
 

@@ -3,7 +3,7 @@
 #include "report/explanation.h"
 
 #include "draw/cells.h"
-#include "draw/text.h"
+#include "draw/display_text.h"
 
 #include <math.h>
 #include <string.h>
@@ -155,7 +155,7 @@ static enum qkv_status write_explanations(const struct explanations_job *job, st
                                           struct qkv_error *error)
 {
     const struct qkv_explanation *walk = &job->explanations[0];
-    const char *title = walk->title ? qkv_text_line(job->arena, walk->title) : NULL;
+    const char *title = walk->title ? qkv_display_line(job->arena, walk->title) : NULL;
     (void)error;
     if (!title || !*title) title = "Attention step by step";
     qkv_bytes_text(out, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"

@@ -3,7 +3,7 @@
 #include "report/text_explanation.h"
 
 #include "draw/cells.h"
-#include "draw/text.h"
+#include "draw/display_text.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -49,7 +49,7 @@ static void append_weight(const struct table *table, double weight, int width)
     } else {
         qkv_cell_spaces(table->out, width - 3);
         char number[32];
-        qkv_text_fixed(number, fmin(weight, 9), 2);
+        qkv_display_number(number, fmin(weight, 9), 2);
         qkv_bytes_text(table->out, number);
     }
     end_color(table);
@@ -85,7 +85,7 @@ static bool read_labels(struct qkv_arena *arena, const char *const *tokens, int6
     *widths = qkv_arena_allocate(arena, (size_t)count * sizeof **widths);
     if (!*labels || !*widths) return false;
     for (int64_t i = 0; i < count; i++) {
-        (*labels)[i] = qkv_text_token(arena, tokens[i]);
+        (*labels)[i] = qkv_display_token(arena, tokens[i]);
         if (!(*labels)[i]) return false;
         (*widths)[i] = clamp(qkv_cell_width((*labels)[i]), least, most);
     }
@@ -128,7 +128,7 @@ static enum qkv_status write_maps(const struct maps_job *job, struct bytes *out,
 {
     (void)error;
     if (job->report->title) {
-        const char *title = qkv_text_line(job->arena, job->report->title);
+        const char *title = qkv_display_line(job->arena, job->report->title);
         if (title) qkv_bytes_format(out, "%s\n\n", title);
     }
     for (int64_t i = 0; i < job->report->map_count; i++) {

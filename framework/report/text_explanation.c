@@ -2,7 +2,7 @@
 #include "report/text_explanation.h"
 
 #include "draw/cells.h"
-#include "draw/text.h"
+#include "draw/display_text.h"
 #include "report/explanation.h"
 
 #include <math.h>
@@ -291,7 +291,7 @@ enum qkv_status qkv_text_explanations(const struct explanations_job *job, struct
                                       struct qkv_error *error)
 {
     const struct qkv_explanation *walk = &job->explanations[0];
-    const char *title = walk->title ? qkv_text_line(job->arena, walk->title) : NULL;
+    const char *title = walk->title ? qkv_display_line(job->arena, walk->title) : NULL;
     (void)error;
     if (title && *title) qkv_bytes_format(out, "%s\n", title);
     if (walk->about && *walk->about) {

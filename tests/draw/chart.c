@@ -136,6 +136,14 @@ Test(chart, stands_with_others_on_a_sheet)
     cr_expect(x[2] == x[0] && y[2] > y[0] + 220);
 }
 
+/* The width of each name must be measured without leaving the text. */
+Test(chart, accepts_names_that_are_not_valid_utf_8)
+{
+    struct qkv_chart_line odd = {"a\xFFz\xE4", 10, X, HIGH};
+    const struct qkv_chart broken = {.x_label = "x", .y_label = "y", .lines = &odd, .line_count = 1};
+    cr_expect_not_null(strstr(read_file(draw(&broken, "odd_name.svg"), NULL), "<polyline"));
+}
+
 Test(chart, is_refused_in_another_format)
 {
     struct qkv_error error;

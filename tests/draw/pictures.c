@@ -128,8 +128,7 @@ Test(png, shows_what_the_svg_shows)
     const struct qkv_format_options options = {.scale = 1};
     const char *path = format("%s/map.png", scratch("png"));
     char *svg = rendered(&report, "svg", &options, NULL);
-    cr_assert_eq(qkv_attention_write(&report, qkv_format_of_path(path), &options, path, NULL),
-                 QKV_OK);
+    cr_assert_eq(qkv_attention_write(&report, qkv_format_of_path(path), &options, path, NULL), QKV_OK);
     size_t size;
     char *bytes = read_file(path, &size);
     cr_assert(size > 8 && !memcmp(bytes, "\x89PNG\r\n\x1a\n", 8));

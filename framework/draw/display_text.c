@@ -1,11 +1,20 @@
-#include "draw/text.h"
+#include "draw/display_text.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <utf8proc.h>
 
-/* What can be drawn for a code point, with the given sign for a space. */
+uint32_t qkv_display_next(const char **text)
+{
+    utf8proc_int32_t point = 0;
+    if (!**text) return 0;
+    utf8proc_ssize_t size = utf8proc_iterate((const utf8proc_uint8_t *)*text, -1, &point);
+    *text += size < 1 ? 1 : size;
+    return size < 1 ? 0xFFFD : (uint32_t)point;
+}
+
+/* Returns what to draw for a code point; `space` replaces spaces. */
 static utf8proc_int32_t visible(utf8proc_int32_t point, utf8proc_int32_t space)
 {
     if (point == '\t') return space;
@@ -24,36 +33,25 @@ static utf8proc_int32_t visible(utf8proc_int32_t point, utf8proc_int32_t space)
 
 static const char *clean(struct qkv_arena *arena, const char *text, utf8proc_int32_t space)
 {
-    const utf8proc_uint8_t *bytes = (const utf8proc_uint8_t *)text;
-    utf8proc_ssize_t left = (utf8proc_ssize_t)strlen(text);
-    utf8proc_uint8_t *label = qkv_arena_allocate(arena, (size_t)left * 3 + 1), *end = label;
-    if (!label) return NULL;
-    while (left > 0) {
-        utf8proc_int32_t point;
-        utf8proc_ssize_t size = utf8proc_iterate(bytes, left, &point);
-        if (size < 1) {
-            point = 0xFFFD;
-            size = 1;
-        }
-        end += utf8proc_encode_char(visible(point, space), end);
-        bytes += size;
-        left -= size;
-    }
+    utf8proc_uint8_t *copy = qkv_arena_allocate(arena, strlen(text) * 3 + 1), *end = copy;
+    if (!copy) return NULL;
+    for (uint32_t point; (point = qkv_display_next(&text));)
+        end += utf8proc_encode_char(visible((utf8proc_int32_t)point, space), end);
     *end = 0;
-    return (const char *)label;
+    return (const char *)copy;
 }
 
-const char *qkv_text_token(struct qkv_arena *arena, const char *token)
+const char *qkv_display_token(struct qkv_arena *arena, const char *token)
 {
     return clean(arena, token, 0x2423);
 }
 
-const char *qkv_text_line(struct qkv_arena *arena, const char *text)
+const char *qkv_display_line(struct qkv_arena *arena, const char *text)
 {
     return clean(arena, text, ' ');
 }
 
-/* In units of the font size, as in DejaVu Sans, one of the widest fonts in use. */
+/* Returns the width of a character relative to the font size, as in DejaVu Sans, one of the widest fonts. */
 static double advance(utf8proc_int32_t point)
 {
     static const char narrow[] = "iljI.,:;'|![]() /\\", wide[] = "mwMW@%<>=+~";
@@ -72,18 +70,14 @@ static double advance(utf8proc_int32_t point)
     }
 }
 
-double qkv_text_width(const char *text, double size)
+double qkv_display_width(const char *text, double size)
 {
     double width = 0;
-    utf8proc_int32_t point;
-    while (*text) {
-        text += utf8proc_iterate((const utf8proc_uint8_t *)text, -1, &point);
-        width += advance(point);
-    }
+    for (uint32_t point; (point = qkv_display_next(&text));) width += advance((utf8proc_int32_t)point);
     return width * size;
 }
 
-void qkv_text_fixed(char text[32], double value, int digits)
+void qkv_display_number(char text[32], double value, int digits)
 {
     long long unit = llround(pow(10, digits)), scaled = llround(value * (double)unit);
     if (digits)
