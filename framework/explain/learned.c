@@ -47,7 +47,7 @@ struct qkv_matrix qkv_position_table(const struct qkv_model *model, const struct
 }
 
 struct qkv_matrix qkv_learned_embeddings(struct learned *learned, struct walk *walk,
-                                         const struct words *words, bool source)
+                                         const struct qkv_texts *words, bool source)
 {
     const struct qkv_model *model = learned->run.model;
     enum qkv_attention_kind kind = learned->scene->run.kind;
@@ -74,16 +74,16 @@ struct qkv_matrix qkv_learned_embeddings(struct learned *learned, struct walk *w
 }
 
 void qkv_learned_multi_head(const struct qkv_model *model, const struct qkv_multi_head *layer,
-                            struct walk *walk, struct attention_parts *parts)
+                            struct walk *walk, struct attention_setup *setup)
 {
-    parts->query_weight = dense_projection(model, walk, &layer->query);
-    parts->key_weight = dense_projection(model, walk, &layer->key);
-    parts->value_weight = dense_projection(model, walk, &layer->value);
-    parts->output_weight = dense_projection(model, walk, &layer->output);
-    parts->heads = layer->heads;
-    parts->key_value_heads = layer->key_value_heads;
-    parts->key_width = parts->query_weight.weight.columns / layer->heads;
-    parts->value_width = parts->value_weight.weight.columns / layer->key_value_heads;
+    setup->query_projection = dense_projection(model, walk, &layer->query);
+    setup->key_projection = dense_projection(model, walk, &layer->key);
+    setup->value_projection = dense_projection(model, walk, &layer->value);
+    setup->output_projection = dense_projection(model, walk, &layer->output);
+    setup->heads = layer->heads;
+    setup->key_value_heads = layer->key_value_heads;
+    setup->key_width = setup->query_projection.weight.columns / layer->heads;
+    setup->value_width = setup->value_projection.weight.columns / layer->key_value_heads;
 }
 
 static struct qkv_matrix transposed(struct walk *walk, struct qkv_matrix matrix)
@@ -102,55 +102,55 @@ static struct qkv_matrix rows_of(struct qkv_matrix matrix, int64_t first, int64_
 }
 
 void qkv_learned_single_head(const struct qkv_model *model, const struct qkv_attention_layers *layers,
-                             struct walk *walk, struct attention_parts *parts, struct projection *attentional)
+                             struct walk *walk, struct attention_setup *setup, struct projection *attentional)
 {
     const struct qkv_single_head_attention *layer = layers->single_head;
     struct qkv_matrix query = parameter_matrix(model, walk, layer->query.weight),
                       key = parameter_matrix(model, walk, layer->key.weight);
     *attentional = dense_projection(model, walk, layers->attentional);
-    parts->heads = 1;
-    parts->additive_vector = parameter_matrix(model, walk, layer->vector);
-    parts->query_width = layer->query_width;
-    parts->key_width = parts->value_width = layer->memory_width;
+    setup->heads = 1;
+    setup->additive_vector = parameter_matrix(model, walk, layer->vector);
+    setup->query_width = layer->query_width;
+    setup->key_width = setup->value_width = layer->memory_width;
     switch (layer->score) {
     case QKV_ATTENTION_SCORE_SCALED_DOT:
-        parts->score = QKV_SCORE_SCALED_DOT;
-        parts->query_weight.weight = query;
-        parts->key_weight.weight = key;
-        parts->query_width = parts->key_width = key.columns;
+        setup->score = QKV_SCORE_SCALED_DOT;
+        setup->query_projection.weight = query;
+        setup->key_projection.weight = key;
+        setup->query_width = setup->key_width = key.columns;
         break;
     case QKV_ATTENTION_SCORE_LOCAL_P: /* general, within the window */
-        parts->place =
-            (struct place){parameter_matrix(model, walk, layer->place.weight),
-                           parameter_matrix(model, walk, layer->place_vector.weight), layer->window};
-        parts->score = QKV_SCORE_GENERAL;
-        parts->general = transposed(walk, key);
+        setup->predictor = (struct position_predictor){
+            parameter_matrix(model, walk, layer->place.weight),
+            parameter_matrix(model, walk, layer->place_vector.weight), layer->window};
+        setup->score = QKV_SCORE_GENERAL;
+        setup->general = transposed(walk, key);
         break;
     case QKV_ATTENTION_SCORE_GENERAL:
-        parts->score = QKV_SCORE_GENERAL;
-        parts->general = transposed(walk, key); /* as in the paper: h W m, where the model has M W */
+        setup->score = QKV_SCORE_GENERAL;
+        setup->general = transposed(walk, key); /* as in the paper: h W m, where the model has M W */
         break;
     case QKV_ATTENTION_SCORE_CONCAT:
-        parts->score = QKV_SCORE_ADDITIVE;
-        parts->joint = parameter_matrix(model, walk, layer->joint);
-        if (!parts->joint.rows) break; /* memory is out */
-        parts->additive_query = rows_of(parts->joint, 0, parts->query_width);
-        parts->additive_key = rows_of(parts->joint, parts->query_width, parts->key_width);
+        setup->score = QKV_SCORE_ADDITIVE;
+        setup->concat_weight = parameter_matrix(model, walk, layer->joint);
+        if (!setup->concat_weight.rows) break; /* memory is out */
+        setup->additive_query = rows_of(setup->concat_weight, 0, setup->query_width);
+        setup->additive_key = rows_of(setup->concat_weight, setup->query_width, setup->key_width);
         break;
     case QKV_ATTENTION_SCORE_ADDITIVE:
-        parts->score = QKV_SCORE_ADDITIVE;
-        parts->additive_query = query;
-        parts->additive_key = key;
+        setup->score = QKV_SCORE_ADDITIVE;
+        setup->additive_query = query;
+        setup->additive_key = key;
         break;
     case QKV_ATTENTION_SCORE_DOT:
     case QKV_ATTENTION_SCORE_NONE:
-        parts->score = QKV_SCORE_DOT;
+        setup->score = QKV_SCORE_DOT;
         break;
     }
 }
 
 enum qkv_status qkv_learned_weights(struct learned *learned, struct walk *walk, const struct qkv_tensor *x,
-                                    const struct qkv_tensor *memory, struct attention_parts *parts)
+                                    const struct qkv_tensor *memory, struct attention_setup *setup)
 {
     const struct qkv_scene *scene = learned->scene;
     const struct qkv_model *model = learned->run.model;
@@ -167,12 +167,12 @@ enum qkv_status qkv_learned_weights(struct learned *learned, struct walk *walk, 
                              qkv_scene_place(scene, "run.layer", learned->arena), (long long)scene->run.layer,
                              (long long)stack->num_layers);
     qkv_learned_multi_head(model, qkv_model_attention(model, scene->run.kind, scene->run.layer).multi_head,
-                           walk, parts);
+                           walk, setup);
     if (walk->failed) return qkv_error_set(learned->error, "out of memory for a walk through attention");
     const struct qkv_tensor *inputs[] = {x, memory};
     for (int i = 0; i < 2; i++) {
         int64_t width = inputs[i] ? qkv_tensor_shape(inputs[i]).size[1] : 0;
-        int64_t wanted = (i ? &parts->key_weight : &parts->query_weight)->weight.rows;
+        int64_t wanted = (i ? &setup->key_projection : &setup->query_projection)->weight.rows;
         if (inputs[i] && width != wanted)
             return qkv_error_set(learned->error,
                                  "%sthe matrices of the run take %lld numbers a word, but the words are "

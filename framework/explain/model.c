@@ -43,11 +43,11 @@ static enum qkv_status find_layer(struct model_walk *m)
 static void name_words(struct model_walk *m, const struct qkv_attention_report *report)
 {
     bool encoder = m->kind == QKV_ATTENTION_ENCODER, decoder = m->kind == QKV_ATTENTION_DECODER;
-    m->input_words = (struct words){encoder ? report->source_length : report->target_length,
-                                    encoder ? report->source : report->target_input};
-    m->query_words = (struct words){m->input_words.count, qkv_attention_row_tokens(report, m->kind)};
-    m->key_words = (struct words){decoder ? report->target_length : report->source_length,
-                                  qkv_attention_column_tokens(report, m->kind)};
+    m->input_words = (struct qkv_texts){encoder ? report->source_length : report->target_length,
+                                        encoder ? report->source : report->target_input};
+    m->query_words = (struct qkv_texts){m->input_words.count, qkv_attention_row_tokens(report, m->kind)};
+    m->key_words = (struct qkv_texts){decoder ? report->target_length : report->source_length,
+                                      qkv_attention_column_tokens(report, m->kind)};
 }
 
 /* Limits the rows to those of `follow`: each is a word of them or a number from 1. */
@@ -75,7 +75,7 @@ static enum qkv_status follow_words(struct model_walk *m, const struct qkv_texts
                 follow->text[f], (long long)m->query_words.count);
     }
     for (int64_t i = 0; i < count; i++) names[i] = m->query_words.text[rows[i]];
-    m->query_words = (struct words){count, names};
+    m->query_words = (struct qkv_texts){count, names};
     m->followed_rows = rows;
     return QKV_OK;
 }
@@ -83,7 +83,7 @@ static enum qkv_status follow_words(struct model_walk *m, const struct qkv_texts
 /* The words of the report are in the memory of the collector: copies them to the arena of the walk. */
 static void keep_words(struct model_walk *m)
 {
-    struct words *all[] = {&m->query_words, &m->key_words, &m->input_words};
+    struct qkv_texts *all[] = {&m->query_words, &m->key_words, &m->input_words};
     for (int i = 0; i < 3; i++) {
         const char **kept = qkv_walk_memory(m->walk, all[i]->count, sizeof *kept);
         for (int64_t w = 0; kept && w < all[i]->count; w++) {

@@ -6,8 +6,6 @@
 
 #include "qkv/vocabulary.h"
 
-#include <string.h>
-
 enum qkv_status qkv_model_walk_no_memory(struct qkv_error *error)
 {
     return qkv_error_set(error, "out of memory for a walk through attention");
@@ -41,43 +39,48 @@ static int32_t token_id(const struct model_walk *m, enum qkv_stack_id stack, int
     return i ? m->pair->target.ids[i - 1] : QKV_BEGIN;
 }
 
-static void add_token_ids(struct model_walk *m, enum qkv_stack_id stack, bool source, struct words words)
+static void add_token_ids(struct model_walk *m, enum qkv_stack_id stack, bool source, struct qkv_texts words)
 {
     static const char *const ROW[] = {"number"};
     double *ids = qkv_walk_memory(m->walk, words.count, sizeof *ids);
     for (int64_t i = 0; ids && i < words.count; i++) ids[i] = token_id(m, stack, i);
-    struct qkv_step *step =
-        qkv_walk_add_step(m->walk, source ? "source_tokens" : "tokens", source ? "source tokens" : "tokens",
-                          "in the vocabulary", (struct words){1, ROW}, words);
-    step->values = ids;
-    step->content = QKV_STEP_TOKENS;
+    qkv_walk_add(m->walk, &(struct new_step){.name = source ? "source_tokens" : "tokens",
+                                             .title = source ? "source tokens" : "tokens",
+                                             .formula = "in the vocabulary",
+                                             .content = QKV_STEP_TOKENS,
+                                             .values = ids,
+                                             .rows = {1, ROW},
+                                             .columns = words});
 }
 
-void qkv_model_walk_inputs(struct model_walk *m, enum qkv_stack_id stack, bool source, struct words words)
+void qkv_model_walk_inputs(struct model_walk *m, enum qkv_stack_id stack, bool source, struct qkv_texts words)
 {
     struct walk *walk = m->walk;
     const struct qkv_input_layers layers = qkv_model_inputs(m->model, stack);
     const struct qkv_part *embedded = qkv_trace_stack(m->trace, QKV_PART_EMBEDDING, stack),
                           *inputs = qkv_trace_stack(m->trace, QKV_PART_POSITIONS, stack);
-    struct words columns = {qkv_tensor_shape(embedded->node).size[1], NULL};
     const char *letter = source ? "E_source" : "E";
+    long long width = (long long)qkv_tensor_shape(embedded->node).size[1];
     add_token_ids(m, stack, source, words);
-    qkv_walk_add_tensor(
-        walk, source ? "source_embeddings" : "embeddings", source ? "source embeddings" : "embeddings",
-        layers.embedding->factor > 1 ? qkv_walk_text(walk, "%s = row of the learned table times √%lld",
-                                                     letter, (long long)columns.count)
-                                     : qkv_walk_text(walk, "%s = row of the learned table", letter),
-        copy(m, embedded->node), 0, false, words, columns);
+    qkv_walk_add_tensor(walk, source ? "source_embeddings" : "embeddings",
+                        source ? "source embeddings" : "embeddings",
+                        layers.embedding->factor > 1
+                            ? qkv_walk_text(walk, "%s = row of the learned table times √%lld", letter, width)
+                            : qkv_walk_text(walk, "%s = row of the learned table", letter),
+                        copy(m, embedded->node), words);
     if (!inputs) return;
-    bool learned = layers.positions->table;
     struct qkv_matrix table = qkv_position_table(m->model, layers.positions, walk);
     if (table.rows > words.count) table.rows = words.count;
     if (!source)
-        qkv_walk_add_matrix(walk, "positions", "position encoding",
-                            learned ? "P, learned"
-                                    : "P[p, 2i] = sin(p / base^(2i/D)), P[p, 2i+1] = cos of the same",
-                            table, 0, qkv_walk_counted(walk, table.rows));
+        qkv_walk_add(walk,
+                     &(struct new_step){
+                         .name = "positions",
+                         .title = "position encoding",
+                         .formula = layers.positions->table
+                                        ? "P, learned"
+                                        : "P[p, 2i] = sin(p / base^(2i/D)), P[p, 2i+1] = cos of the same",
+                         .matrix = table,
+                         .rows = qkv_walk_positions(walk, table.rows)});
     qkv_walk_add_tensor(walk, source ? "source_inputs" : "inputs", source ? "source inputs" : "inputs",
-                        qkv_walk_text(walk, "%s + P", letter), copy(m, inputs->node), 0, false, words,
-                        columns);
+                        qkv_walk_text(walk, "%s + P", letter), copy(m, inputs->node), words);
 }

@@ -16,9 +16,9 @@ struct model_walk {
     const struct qkv_trace *trace; /* of the forced pass */
     const struct qkv_attention_pair *pair;
     struct walk *walk;
-    struct words query_words;     /* that name the rows of the weights */
-    struct words key_words;       /* that name the columns */
-    struct words input_words;     /* what the side of the queries reads: shifted by one for cross-attention */
+    struct qkv_texts query_words; /* that name the rows of the weights */
+    struct qkv_texts key_words;   /* that name the columns */
+    struct qkv_texts input_words; /* what the side of the queries reads: shifted by one for cross-attention */
     const int32_t *followed_rows; /* [query_words.count]; NULL: all rows */
     int64_t heads;                /* set by the walk through the layer */
     struct qkv_error *error;
@@ -35,7 +35,8 @@ struct qkv_tensor *qkv_model_walk_followed(struct model_walk *m, struct qkv_tens
 
 /* Adds the steps before the first layer of a stack: tokens, embeddings, positions, inputs. `source`: names them
  * source_tokens and so on. */
-void qkv_model_walk_inputs(struct model_walk *m, enum qkv_stack_id stack, bool source, struct words words);
+void qkv_model_walk_inputs(struct model_walk *m, enum qkv_stack_id stack, bool source,
+                           struct qkv_texts words);
 
 /* explain/transformer_walk.c, explain/recurrent_walk.c */
 enum qkv_status qkv_model_walk_transformer(struct model_walk *m);

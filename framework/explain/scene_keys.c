@@ -7,7 +7,7 @@
     static const struct qkv_choices type##_choices = {type##_list, sizeof type##_list / sizeof *type##_list};
 
 SCENE_CHOICES(qkv_generator, [QKV_GENERATOR_QKV] = {"qkv", ""}, [QKV_GENERATOR_NUMPY] = {"numpy", ""})
-SCENE_CHOICES(qkv_draw, [QKV_SAMPLE_NORMAL] = {"normal", ""}, [QKV_SAMPLE_UNIFORM] = {"uniform", ""},
+SCENE_CHOICES(qkv_distribution, [QKV_SAMPLE_NORMAL] = {"normal", ""}, [QKV_SAMPLE_UNIFORM] = {"uniform", ""},
               [QKV_SAMPLE_INTEGERS] = {"integers", ""}, [QKV_SAMPLE_XAVIER] = {"xavier", ""})
 SCENE_CHOICES(qkv_vectors_from, [QKV_VECTORS_GIVEN] = {"given", ""}, [QKV_VECTORS_RANDOM] = {"random", ""},
               [QKV_VECTORS_LEARNED] = {"learned", ""}, [QKV_VECTORS_LETTERS] = {"letters", ""},

@@ -1,6 +1,6 @@
-/* The walk through a scene: its vectors and matrices, given, drawn or taken from a run. */
-#include "explain/draw.h"
+/* The walk through a scene: vectors and matrices are given, drawn, or taken from a run. */
 #include "explain/learned.h"
+#include "explain/random_stream.h"
 #include "explain/walk.h"
 
 #include "qkv/layers.h"
@@ -8,66 +8,73 @@
 #include <math.h>
 #include <string.h>
 
-struct setting {
+struct scene_walk {
     const struct qkv_scene *scene;
     struct walk *walk;
-    struct drawing drawing;
-    struct learned learned; /* opened only where something is learned */
-    struct words tokens, source, query_words;
+    struct random_stream stream;
+    struct learned learned; /* open only if something comes from a run */
+    struct qkv_texts tokens, source, query_words;
     struct qkv_matrix embeddings, source_embeddings; /* no rows: none */
-    struct attention_parts parts;
+    struct attention_setup setup;
     struct qkv_error *error;
 };
 
 /* ---- numbers ---- */
 
-static struct qkv_matrix drawn(struct setting *s, enum qkv_draw kind, int64_t below, int64_t rows,
-                               int64_t columns)
+static struct qkv_matrix drawn(struct scene_walk *s, enum qkv_distribution distribution, int64_t below,
+                               int64_t rows, int64_t columns)
 {
+    const struct sample_options options = {distribution, below, rows + columns};
     double *values = qkv_walk_memory(s->walk, rows * columns, sizeof *values);
-    if (values) qkv_draw_numbers(&s->drawing, kind, below, rows + columns, rows * columns, values);
+    if (values) qkv_random_stream_fill(&s->stream, options, rows * columns, values);
     return (struct qkv_matrix){values ? rows : 0, values ? columns : 0, values};
 }
 
-/* [rows, heads * columns], drawn head by head. */
-static struct qkv_matrix drawn_heads(struct setting *s, enum qkv_draw kind, int64_t below, int64_t heads,
-                                     int64_t rows, int64_t columns)
+/* A random matrix of the scene's weights, as it says. */
+static struct qkv_matrix drawn_weights(struct scene_walk *s, int64_t rows, int64_t columns)
 {
-    struct qkv_matrix apart = drawn(s, kind, below, heads * rows, columns);
-    double *beside = qkv_walk_memory(s->walk, heads * rows * columns, sizeof *beside);
-    for (int64_t i = 0; beside && apart.value && i < heads * rows * columns; i++) {
-        int64_t head = i / (rows * columns), row = i / columns % rows;
-        beside[row * heads * columns + head * columns + i % columns] = apart.value[i];
-    }
-    return (struct qkv_matrix){beside ? rows : 0, heads * columns, beside};
+    return drawn(s, s->scene->weights.draw, s->scene->weights.below, rows, columns);
 }
 
-static int64_t first_of(const struct words *words, int64_t at)
+/* [rows, heads * columns], drawn head by head. */
+static struct qkv_matrix drawn_heads(struct scene_walk *s, int64_t heads, int64_t rows, int64_t columns)
+{
+    struct qkv_matrix stacked = drawn_weights(s, heads * rows, columns); /* heads below each other */
+    double *values = qkv_walk_memory(s->walk, heads * rows * columns, sizeof *values);
+    for (int64_t i = 0; values && stacked.value && i < heads * rows * columns; i++) {
+        int64_t head = i / (rows * columns), row = i / columns % rows;
+        values[row * heads * columns + head * columns + i % columns] = stacked.value[i];
+    }
+    return (struct qkv_matrix){values ? rows : 0, heads * columns, values};
+}
+
+/* The index of the first word with the same text. */
+static int64_t first_of(const struct qkv_texts *words, int64_t at)
 {
     int64_t first = 0;
     while (strcmp(words->text[first], words->text[at]) != 0) first++;
     return first;
 }
 
-/* One row for each distinct word, in the order in which they come first. */
-static struct qkv_matrix drawn_words(struct setting *s, const struct qkv_vectors_config *config,
-                                     const struct words *words)
+/* A row for each word, the same for the same word; drawn in the order of first occurrence. */
+static struct qkv_matrix drawn_words(struct scene_walk *s, const struct qkv_vectors_config *config,
+                                     const struct qkv_texts *words)
 {
     int64_t width = config->width;
+    const struct sample_options options = {config->draw, config->below, words->count + width};
     double *values = qkv_walk_memory(s->walk, words->count * width, sizeof *values);
     for (int64_t i = 0; values && i < words->count; i++) {
         int64_t first = first_of(words, i);
         if (first < i)
             memcpy(values + i * width, values + first * width, (size_t)width * sizeof *values);
         else
-            qkv_draw_numbers(&s->drawing, config->draw, config->below, words->count + width, width,
-                             values + i * width);
+            qkv_random_stream_fill(&s->stream, options, width, values + i * width);
     }
     return (struct qkv_matrix){values ? words->count : 0, width, values};
 }
 
-/* a is 1, b is 2, ...; capitals count as small letters, other signs as 0. */
-static struct qkv_matrix spelled(struct setting *s, const struct words *words, int64_t width)
+/* a is 1, b is 2, and so on; capitals as small letters, any other character 0. */
+static struct qkv_matrix spelled(struct scene_walk *s, const struct qkv_texts *words, int64_t width)
 {
     double *values = qkv_walk_memory(s->walk, words->count * width, sizeof *values);
     for (int64_t i = 0; values && i < words->count; i++)
@@ -78,8 +85,8 @@ static struct qkv_matrix spelled(struct setting *s, const struct words *words, i
     return (struct qkv_matrix){values ? words->count : 0, width, values};
 }
 
-static struct qkv_matrix make_embeddings(struct setting *s, const struct qkv_vectors_config *config,
-                                         const struct words *words, int64_t width, bool source)
+static struct qkv_matrix make_embeddings(struct scene_walk *s, const struct qkv_vectors_config *config,
+                                         const struct qkv_texts *words, int64_t width, bool source)
 {
     switch (config->from) {
     case QKV_VECTORS_RANDOM:
@@ -94,7 +101,7 @@ static struct qkv_matrix make_embeddings(struct setting *s, const struct qkv_vec
 }
 
 /* Queries, keys or values that are not projected. */
-static struct qkv_tensor *make_direct(struct setting *s, const struct qkv_vectors_config *config,
+static struct qkv_tensor *make_direct(struct scene_walk *s, const struct qkv_vectors_config *config,
                                       int64_t words)
 {
     struct qkv_matrix matrix = config->values;
@@ -103,20 +110,24 @@ static struct qkv_tensor *make_direct(struct setting *s, const struct qkv_vector
     return qkv_walk_constant(s->walk, matrix);
 }
 
-/* ---- the front: words to inputs ---- */
+/* ---- from words to inputs ---- */
 
-static void add_tokens(struct setting *s, const char *name, const char *title, struct words words)
+static void add_tokens(struct scene_walk *s, const char *name, const char *title, struct qkv_texts words)
 {
     static const char *const ROW[] = {"word"};
     double *numbers = qkv_walk_memory(s->walk, words.count, sizeof *numbers);
     for (int64_t i = 0; numbers && i < words.count; i++) numbers[i] = (double)(i + 1);
-    struct qkv_step *step = qkv_walk_add_step(s->walk, name, title, "", (struct words){1, ROW}, words);
-    step->values = numbers;
-    step->content = QKV_STEP_TOKENS;
+    qkv_walk_add(s->walk, &(struct new_step){.name = name,
+                                             .title = title,
+                                             .formula = "",
+                                             .content = QKV_STEP_TOKENS,
+                                             .values = numbers,
+                                             .rows = {1, ROW},
+                                             .columns = words});
 }
 
 /* Sinusoids for `rows` positions. */
-static struct qkv_matrix position_table(struct setting *s, int64_t rows, int64_t width)
+static struct qkv_matrix position_table(struct scene_walk *s, int64_t rows, int64_t width)
 {
     double *table = qkv_walk_memory(s->walk, rows * width, sizeof *table);
     for (int64_t i = 0; table && i < rows * width; i++)
@@ -124,34 +135,34 @@ static struct qkv_matrix position_table(struct setting *s, int64_t rows, int64_t
     return (struct qkv_matrix){table ? rows : 0, width, table};
 }
 
-/* Embeddings with positions, [N, D]; NULL where there are none. */
-static struct qkv_tensor *make_inputs(struct setting *s, struct qkv_matrix embeddings, struct words words,
-                                      bool source)
+/* Embeddings plus positions, [N, D]; NULL when the scene has no embeddings on this side. */
+static struct qkv_tensor *make_inputs(struct scene_walk *s, struct qkv_matrix embeddings,
+                                      struct qkv_texts words, bool source)
 {
     struct walk *walk = s->walk;
-    const char *letter = source ? "M" : "X";
     if (!embeddings.rows) return NULL;
     struct qkv_tensor *x = qkv_walk_constant(walk, embeddings);
     if (s->scene->positions.type == QKV_POSITION_NONE) return x;
     int64_t rows = s->scene->positions.rows > words.count ? s->scene->positions.rows : words.count;
     struct qkv_matrix table = position_table(s, rows, embeddings.columns);
     if (!table.rows) return NULL;
-    if (!source || embeddings.columns != s->embeddings.columns) {
-        const char *formula = "P[p, 2i] = sin(p / base^(2i/D)), P[p, 2i+1] = cos of the same";
-        qkv_walk_add_matrix(walk, source ? "source_positions" : "positions", "position encoding", formula,
-                            table, 0, qkv_walk_counted(walk, table.rows));
+    if (!source || embeddings.columns != s->embeddings.columns) { /* else the walk has the table already */
+        qkv_walk_add(walk, &(struct new_step){
+                               .name = source ? "source_positions" : "positions",
+                               .title = "position encoding",
+                               .formula = "P[p, 2i] = sin(p / base^(2i/D)), P[p, 2i+1] = cos of the same",
+                               .matrix = table,
+                               .rows = qkv_walk_positions(walk, table.rows)});
         if (embeddings.columns % 2)
-            walk->step[walk->count - 1].note =
-                "The width is odd: the last column has no partner and stays 0.";
+            qkv_walk_note(walk, "The width is odd: the last column has no partner and stays 0.");
     }
     x = qkv_add_positions(walk->graph, x, qkv_walk_constant(walk, table), (struct qkv_segments){0}, 0);
     qkv_walk_add_tensor(walk, source ? "source_inputs" : "inputs", source ? "source inputs" : "inputs",
-                        qkv_walk_text(walk, "%s = %s + P", letter, source ? "E_source" : "E"), x, 0, false,
-                        words, (struct words){embeddings.columns, NULL});
+                        source ? "M = E_source + P" : "X = E + P", x, words);
     return x;
 }
 
-static const char *origin_of(const struct qkv_vectors_config *config)
+static const char *source_name(const struct qkv_vectors_config *config)
 {
     return config->from == QKV_VECTORS_RANDOM    ? "random"
            : config->from == QKV_VECTORS_LEARNED ? "learned"
@@ -159,21 +170,23 @@ static const char *origin_of(const struct qkv_vectors_config *config)
                                                  : "given";
 }
 
-static void add_embeddings(struct setting *s, bool source)
+static void add_embeddings(struct scene_walk *s, bool source)
 {
     const struct qkv_vectors_config *config = source ? &s->scene->source_embeddings : &s->scene->embeddings;
     struct qkv_matrix matrix = source ? s->source_embeddings : s->embeddings;
     bool plain = s->scene->positions.type == QKV_POSITION_NONE;
     const char *letter = source ? plain ? "M" : "E_source" : plain ? "X" : "E";
     if (!matrix.rows) return;
-    qkv_walk_add_matrix(s->walk, source ? "source_embeddings" : "embeddings",
-                        source ? "source embeddings" : "embeddings",
-                        qkv_walk_text(s->walk, "%s, %s", letter, origin_of(config)), matrix, 0,
-                        source ? s->source : s->tokens);
+    qkv_walk_add(s->walk,
+                 &(struct new_step){.name = source ? "source_embeddings" : "embeddings",
+                                    .title = source ? "source embeddings" : "embeddings",
+                                    .formula = qkv_walk_text(s->walk, "%s, %s", letter, source_name(config)),
+                                    .matrix = matrix,
+                                    .rows = source ? s->source : s->tokens});
 }
 
-/* Only the words to follow ask. */
-static struct qkv_tensor *followed_rows(struct setting *s, struct qkv_tensor *x)
+/* The rows of the words to follow; x itself when all are shown. */
+static struct qkv_tensor *followed_rows(struct scene_walk *s, struct qkv_tensor *x)
 {
     const struct qkv_scene *scene = s->scene;
     if (!x || !scene->follow.count) return x;
@@ -182,85 +195,80 @@ static struct qkv_tensor *followed_rows(struct setting *s, struct qkv_tensor *x)
 
 /* ---- the weights ---- */
 
-static struct projection projection_of(struct setting *s, struct qkv_matrix given, int64_t inputs,
+static struct projection projection_of(struct scene_walk *s, struct qkv_matrix given, int64_t inputs,
                                        int64_t width)
 {
     const struct qkv_scene *scene = s->scene;
     struct projection projection = {.weight = given};
     if (scene->weights.from == QKV_WEIGHTS_RANDOM)
-        projection.weight =
-            drawn_heads(s, scene->weights.draw, scene->weights.below, scene->attention.heads, inputs, width);
+        projection.weight = drawn_heads(s, scene->attention.heads, inputs, width);
     return projection;
 }
 
-static void add_bias(struct setting *s, struct projection *projection)
+static void add_bias(struct scene_walk *s, struct projection *projection)
 {
     const struct qkv_scene *scene = s->scene;
     int64_t columns = projection->weight.columns;
     if (scene->weights.bias == QKV_BIAS_NONE || !projection->weight.rows) return;
     projection->bias = (struct qkv_matrix){1, columns, qkv_walk_memory(s->walk, columns, sizeof(double))};
-    if (scene->weights.bias == QKV_BIAS_RANDOM)
-        projection->bias = drawn(s, scene->weights.draw, scene->weights.below, 1, columns);
+    if (scene->weights.bias == QKV_BIAS_RANDOM) projection->bias = drawn_weights(s, 1, columns);
 }
 
-static void make_score_weights(struct setting *s)
+static void make_score_weights(struct scene_walk *s)
 {
     const struct qkv_scene *scene = s->scene;
-    struct attention_parts *parts = &s->parts;
-    int64_t heads = parts->heads, width = parts->key_width, hidden = scene->attention.hidden_width;
-    enum qkv_draw kind = scene->weights.draw;
+    struct attention_setup *setup = &s->setup;
+    int64_t heads = setup->heads, width = setup->key_width, hidden = scene->attention.hidden_width;
     bool random = scene->weights.from == QKV_WEIGHTS_RANDOM;
-    parts->score = scene->attention.score;
-    parts->hidden_width = hidden;
-    parts->general = scene->weights.score;
-    parts->additive_query = scene->weights.score_query;
-    parts->additive_key = scene->weights.score_key;
-    parts->additive_vector = scene->weights.score_vector;
-    if (random && parts->score == QKV_SCORE_GENERAL)
-        parts->general = drawn(s, kind, scene->weights.below, heads * width, width);
-    if (random && parts->score == QKV_SCORE_ADDITIVE) {
-        parts->additive_query = drawn(s, kind, scene->weights.below, heads * width, hidden);
-        parts->additive_key = drawn(s, kind, scene->weights.below, heads * width, hidden);
-        parts->additive_vector = drawn(s, kind, scene->weights.below, heads, hidden);
+    setup->score = scene->attention.score;
+    setup->hidden_width = hidden;
+    setup->general = scene->weights.score;
+    setup->additive_query = scene->weights.score_query;
+    setup->additive_key = scene->weights.score_key;
+    setup->additive_vector = scene->weights.score_vector;
+    if (random && setup->score == QKV_SCORE_GENERAL) setup->general = drawn_weights(s, heads * width, width);
+    if (random && setup->score == QKV_SCORE_ADDITIVE) {
+        setup->additive_query = drawn_weights(s, heads * width, hidden);
+        setup->additive_key = drawn_weights(s, heads * width, hidden);
+        setup->additive_vector = drawn_weights(s, heads, hidden);
     }
-    if (parts->score != QKV_SCORE_LENGTH) return;
+    if (setup->score != QKV_SCORE_LENGTH) return;
     double *lengths = qkv_walk_memory(s->walk, s->query_words.count * s->source.count, sizeof *lengths);
     for (int64_t i = 0; lengths && i < s->query_words.count * s->source.count; i++)
         lengths[i] = log((double)strlen(s->source.text[i % s->source.count]));
-    parts->lengths = (struct qkv_matrix){s->query_words.count, s->source.count, lengths};
+    setup->length_scores = (struct qkv_matrix){s->query_words.count, s->source.count, lengths};
 }
 
-static void make_weights(struct setting *s)
+static void make_weights(struct scene_walk *s)
 {
     const struct qkv_scene *scene = s->scene;
-    struct attention_parts *parts = &s->parts;
+    struct attention_setup *setup = &s->setup;
     int64_t key = scene->attention.key_width, value = scene->attention.value_width;
     bool compares = scene->attention.score != QKV_SCORE_LENGTH;
-    parts->heads = scene->attention.heads;
-    parts->key_width = key;
-    parts->value_width = value;
+    setup->heads = scene->attention.heads;
+    setup->key_width = key;
+    setup->value_width = value;
     if (scene->queries.from != QKV_VECTORS_PROJECTED)
-        parts->query = followed_rows(s, make_direct(s, &scene->queries, s->tokens.count));
+        setup->query = followed_rows(s, make_direct(s, &scene->queries, s->tokens.count));
     else if (compares)
-        parts->query_weight = projection_of(s, scene->weights.query, scene->width, key);
+        setup->query_projection = projection_of(s, scene->weights.query, scene->width, key);
     if (scene->keys.from != QKV_VECTORS_PROJECTED)
-        parts->key = make_direct(s, &scene->keys, s->source.count);
+        setup->key = make_direct(s, &scene->keys, s->source.count);
     else if (compares)
-        parts->key_weight = projection_of(s, scene->weights.key, scene->source_width, key);
+        setup->key_projection = projection_of(s, scene->weights.key, scene->source_width, key);
     if (scene->values.from != QKV_VECTORS_PROJECTED)
-        parts->value = make_direct(s, &scene->values, s->source.count);
+        setup->value = make_direct(s, &scene->values, s->source.count);
     else
-        parts->value_weight = projection_of(s, scene->weights.value, scene->source_width, value);
+        setup->value_projection = projection_of(s, scene->weights.value, scene->source_width, value);
     make_score_weights(s);
-    parts->output_weight.weight = scene->weights.output;
+    setup->output_projection.weight = scene->weights.output;
     if (scene->weights.from == QKV_WEIGHTS_RANDOM && scene->attention.output)
-        parts->output_weight.weight =
-            drawn(s, scene->weights.draw, scene->weights.below, parts->heads * value,
-                  scene->width ? scene->width : parts->heads * value);
-    add_bias(s, &parts->query_weight);
-    add_bias(s, &parts->key_weight);
-    add_bias(s, &parts->value_weight);
-    add_bias(s, &parts->output_weight);
+        setup->output_projection.weight =
+            drawn_weights(s, setup->heads * value, scene->width ? scene->width : setup->heads * value);
+    add_bias(s, &setup->query_projection);
+    add_bias(s, &setup->key_projection);
+    add_bias(s, &setup->value_projection);
+    add_bias(s, &setup->output_projection);
 }
 
 /* ---- the mask ---- */
@@ -285,7 +293,7 @@ static bool sees(const struct qkv_scene *scene, int64_t i, int64_t j)
     return true;
 }
 
-static void make_mask(struct setting *s)
+static void make_mask(struct scene_walk *s)
 {
     const struct qkv_scene *scene = s->scene;
     int64_t keys = s->source.count, queries = s->query_words.count;
@@ -299,47 +307,50 @@ static void make_mask(struct setting *s)
         hides = hides || !(visible[i] > 0);
         if (added) addends[i] = visible[i] > 0 ? scene->mask.values.value[row * keys + i % keys] : -HUGE_VAL;
     }
-    if (added) s->parts.added = addends;
+    if (added) s->setup.added_mask = addends;
     if (hides || scene->mask.type == QKV_MASK_BOOLEAN || scene->mask.type == QKV_MASK_CAUSAL ||
         scene->mask.type == QKV_MASK_PADDING)
-        s->parts.visible = visible;
+        s->setup.visible = visible;
     if (added)
-        s->parts.mask_note =
-            "A number like -1e9 hides a word only beside words that it does not hide: a row of nothing "
-            "but -1e9 gets its weights back, for the softmax does not see a constant. -.inf hides for "
-            "good.";
+        s->setup.mask_note =
+            "A number like -1e9 hides a word only if other words of the row are not hidden: adding -1e9 to "
+            "a complete row does not change its softmax. -.inf always hides.";
 }
 
 /* ---- the sum ---- */
 
-/* The first components of sum_j a_j v_j, where a word that stands there twice may count once. */
-static void add_sum(struct setting *s, struct attention_result result)
+/* The sum of the first components of the context sum_j a_j v_j; a repeated word may count once. */
+static void add_sum(struct scene_walk *s, struct attention_result result)
 {
     const struct qkv_scene *scene = s->scene;
     static const char *const COLUMN[] = {"sum"};
     struct qkv_graph *graph = s->walk->graph;
-    int64_t keys = s->source.count, queries = s->query_words.count, count = queries * keys * s->parts.heads;
+    int64_t keys = s->source.count, queries = s->query_words.count, count = queries * keys * s->setup.heads;
     if (!scene->sum.components) return;
     double *counts = qkv_walk_memory(s->walk, count, sizeof *counts);
-    struct qkv_tensor *counting = qkv_constant(graph, QKV_SHAPE(count));
-    if (!counts || !counting) return;
+    struct qkv_tensor *factors = qkv_constant(graph, QKV_SHAPE(count));
+    if (!counts || !factors) return;
     for (int64_t i = 0; i < count; i++)
         counts[i] = !scene->sum.distinct || first_of(&s->source, i % keys) == i % keys;
-    qkv_tensor_write(counting, counts);
-    struct qkv_tensor *mixed = qkv_attention_mix(graph, qkv_multiply(graph, result.weights, counting),
+    qkv_tensor_write(factors, counts);
+    struct qkv_tensor *mixed = qkv_attention_mix(graph, qkv_multiply(graph, result.weights, factors),
                                                  result.value, result.layout); /* [Nq, H V] */
     struct qkv_tensor *sum = qkv_sum(graph, qkv_slice(graph, mixed, 1, 0, scene->sum.components), 1);
-    qkv_walk_add_tensor(s->walk, "sum", "sum",
-                        qkv_walk_text(s->walk, "first %lld of %lld components%s",
-                                      (long long)scene->sum.components,
-                                      (long long)(s->parts.heads * s->parts.value_width),
-                                      scene->sum.distinct ? ", each distinct word once" : ""),
-                        sum, 0, false, s->query_words, (struct words){1, COLUMN});
+    qkv_walk_add(s->walk, &(struct new_step){.name = "sum",
+                                             .title = "sum",
+                                             .formula = qkv_walk_text(
+                                                 s->walk, "first %lld of %lld components%s",
+                                                 (long long)scene->sum.components,
+                                                 (long long)(s->setup.heads * s->setup.value_width),
+                                                 scene->sum.distinct ? ", each distinct word once" : ""),
+                                             .tensor = sum,
+                                             .rows = s->query_words,
+                                             .columns = {1, COLUMN}});
 }
 
-/* ---- all of it ---- */
+/* ---- all steps ---- */
 
-static enum qkv_status walk_scene(struct setting *s)
+static enum qkv_status walk_scene(struct scene_walk *s)
 {
     const struct qkv_scene *scene = s->scene;
     bool cross = scene->source.count;
@@ -356,27 +367,27 @@ static enum qkv_status walk_scene(struct setting *s)
     if (cross) memory = make_inputs(s, s->source_embeddings, s->source, true);
     make_mask(s);
     if (scene->weights.from == QKV_WEIGHTS_LEARNED) {
-        if (qkv_learned_weights(&s->learned, s->walk, x, memory, &s->parts)) return QKV_INVALID;
-        s->parts.score = scene->attention.score;
+        if (qkv_learned_weights(&s->learned, s->walk, x, memory, &s->setup)) return QKV_INVALID;
+        s->setup.score = scene->attention.score;
     } else {
         make_weights(s);
     }
-    s->parts.query_words = s->query_words;
-    s->parts.key_words = s->source;
-    s->parts.x = followed_rows(s, x);
-    s->parts.memory = memory;
-    s->parts.x_name = "X";
-    s->parts.memory_name = cross ? "M" : "X";
-    add_sum(s, qkv_walk_attention(s->walk, &s->parts));
+    s->setup.query_words = s->query_words;
+    s->setup.key_words = s->source;
+    s->setup.x = followed_rows(s, x);
+    s->setup.memory = memory;
+    s->setup.x_name = "X";
+    s->setup.memory_name = cross ? "M" : "X";
+    add_sum(s, qkv_walk_attention(s->walk, &s->setup));
     return QKV_OK;
 }
 
-static struct words followed_words(const struct qkv_scene *scene, struct walk *walk)
+static struct qkv_texts followed_words(const struct qkv_scene *scene, struct walk *walk)
 {
     const char **names = qkv_walk_memory(walk, scene->query_count, sizeof *names);
     for (int64_t i = 0; names && i < scene->query_count; i++)
         names[i] = scene->tokens.text[scene->query_rows[i]];
-    return (struct words){scene->query_count, names};
+    return (struct qkv_texts){scene->query_count, names};
 }
 
 enum qkv_status qkv_explain_scene(const struct qkv_scene *scene, struct qkv_arena *arena,
@@ -384,10 +395,10 @@ enum qkv_status qkv_explain_scene(const struct qkv_scene *scene, struct qkv_aren
 {
     struct walk *walk = qkv_walk_new(arena, error);
     const struct qkv_texts *source = scene->source.count ? &scene->source : &scene->tokens;
-    struct setting s = {
+    struct scene_walk s = {
         .scene = scene,
         .walk = walk,
-        .drawing = qkv_drawing_of(scene),
+        .stream = qkv_random_stream(scene),
         .tokens = {scene->tokens.count, scene->tokens.text},
         .source = {source->count, source->text},
         .error = error,
@@ -403,7 +414,7 @@ enum qkv_status qkv_explain_scene(const struct qkv_scene *scene, struct qkv_aren
     enum qkv_status status = qkv_learned_open(&s.learned, scene, arena, error);
     if (!status) status = walk_scene(&s);
     if (!status) status = qkv_walk_finish(walk, explanation, error);
-    explanation->heads = explanation->layer_heads = s.parts.heads;
+    explanation->heads = explanation->layer_heads = s.setup.heads;
     if (s.learned.run.model) explanation->model = qkv_arena_string(arena, s.learned.run.config.name);
     qkv_learned_close(&s.learned);
     qkv_walk_free(walk);

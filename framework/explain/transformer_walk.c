@@ -11,7 +11,7 @@ static bool sees(const struct qkv_multi_head *layer, int64_t p, int64_t j)
            j < layer->global_tokens;
 }
 
-static void make_mask(struct model_walk *m, struct attention_parts *parts)
+static void make_mask(struct model_walk *m, struct attention_setup *setup)
 {
     const struct qkv_multi_head *layer = m->layers.multi_head;
     int64_t keys = m->key_words.count, queries = m->query_words.count;
@@ -20,28 +20,28 @@ static void make_mask(struct model_walk *m, struct attention_parts *parts)
     for (int64_t i = 0; visible && i < queries; i++)
         for (int64_t j = 0; j < keys; j++)
             visible[i * keys + j] = sees(layer, m->followed_rows ? m->followed_rows[i] : i, j);
-    parts->visible = visible;
+    setup->visible = visible;
     if (layer->window)
-        parts->mask_note = qkv_walk_text(m->walk, "A word sees only words at a distance of at most %lld.",
+        setup->mask_note = qkv_walk_text(m->walk, "A word sees only words at a distance of at most %lld.",
                                          (long long)layer->window);
     else
-        parts->mask_note = "No word sees a later word: during translation there is none yet.";
+        setup->mask_note = "No word sees a later word: during translation there is none yet.";
 }
 
 /* Rotation of queries and keys, and what is added to the scores by distance. */
-static void set_positions(struct model_walk *m, struct attention_parts *parts)
+static void set_positions(struct model_walk *m, struct attention_setup *setup)
 {
     const struct qkv_multi_head *layer = m->layers.multi_head;
     const struct qkv_positions *positions = layer->positions;
-    parts->causal = layer->causal;
-    parts->positions = m->followed_rows;
+    setup->causal = layer->causal;
+    setup->positions = m->followed_rows;
     if (!positions) return;
-    parts->alibi = positions->kind == QKV_POSITION_ALIBI;
-    parts->distance = positions->distance;
+    setup->alibi = positions->kind == QKV_POSITION_ALIBI;
+    setup->max_distance = positions->distance;
     if (positions->kind == QKV_POSITION_ROTARY)
-        parts->rotation = qkv_position_table(m->model, positions, m->walk);
+        setup->rotation = qkv_position_table(m->model, positions, m->walk);
     if (positions->kind == QKV_POSITION_RELATIVE)
-        parts->distance_bias = qkv_position_table(m->model, positions, m->walk);
+        setup->distance_bias = qkv_position_table(m->model, positions, m->walk);
 }
 
 /* What the layer reads: the hidden state, and for cross-attention the memory. */
@@ -54,38 +54,36 @@ static void add_layer_inputs(struct model_walk *m, struct qkv_tensor *x, struct 
                                                 : "X, the inputs as the layer reads them";
     if (qkv_trace_has(m->trace, QKV_PART_NORM, input->node))
         formula = qkv_walk_text(walk, "%s, normed", formula);
-    struct words columns = {x ? qkv_tensor_shape(x).size[1] : 0, NULL};
-    qkv_walk_add_tensor(walk, "layer_inputs", "inputs of the layer", formula, x, 0, false, m->query_words,
-                        columns);
-    if (!cross) return;
-    walk->step[walk->count - 1].note =
-        "From here on, a row is named after the word that its decoder step outputs.";
-    qkv_walk_add_tensor(walk, "memory", "memory", "M, the output of the encoder", memory, 0, false,
-                        m->key_words, columns);
+    qkv_walk_add_tensor(walk, "layer_inputs", "inputs of the layer", formula, x, m->query_words);
+    qkv_walk_note(walk, cross ? "From here on, a row is named after the word that its decoder step "
+                                "outputs."
+                              : NULL);
+    if (cross)
+        qkv_walk_add_tensor(walk, "memory", "memory", "M, the output of the encoder", memory, m->key_words);
 }
 
 enum qkv_status qkv_model_walk_transformer(struct model_walk *m)
 {
     struct walk *walk = m->walk;
     bool cross = m->kind == QKV_ATTENTION_CROSS;
-    struct attention_parts parts = {
+    struct attention_setup setup = {
         .query_words = m->query_words,
         .key_words = m->key_words,
         .score = QKV_SCORE_SCALED_DOT,
         .x_name = "X",
         .memory_name = cross ? "M" : "X",
     };
-    qkv_learned_multi_head(m->model, m->layers.multi_head, walk, &parts);
+    qkv_learned_multi_head(m->model, m->layers.multi_head, walk, &setup);
     qkv_model_walk_inputs(m, m->kind == QKV_ATTENTION_ENCODER ? QKV_STACK_ENCODER : QKV_STACK_DECODER, false,
                           m->input_words);
     if (cross) qkv_model_walk_inputs(m, QKV_STACK_ENCODER, true, m->key_words);
-    parts.x = qkv_model_walk_followed(m, qkv_model_walk_part(m, QKV_PART_INPUT));
-    parts.memory = qkv_model_walk_part(m, QKV_PART_MEMORY);
+    setup.x = qkv_model_walk_followed(m, qkv_model_walk_part(m, QKV_PART_INPUT));
+    setup.memory = qkv_model_walk_part(m, QKV_PART_MEMORY);
     if (walk->failed) return qkv_model_walk_no_memory(m->error);
-    add_layer_inputs(m, parts.x, parts.memory);
-    make_mask(m, &parts);
-    set_positions(m, &parts);
-    qkv_walk_attention(walk, &parts);
-    m->heads = parts.heads;
+    add_layer_inputs(m, setup.x, setup.memory);
+    make_mask(m, &setup);
+    set_positions(m, &setup);
+    qkv_walk_attention(walk, &setup);
+    m->heads = setup.heads;
     return QKV_OK;
 }

@@ -24,8 +24,6 @@ void qkv_walk_free(struct walk *walk)
     walk->graph = NULL;
 }
 
-/* ---- adding steps ---- */
-
 void *qkv_walk_memory(struct walk *walk, int64_t count, size_t size)
 {
     void *memory = qkv_arena_zeroed(walk->arena, (size_t)count * size);
@@ -45,55 +43,11 @@ const char *qkv_walk_text(struct walk *walk, const char *format, ...)
     return copy ? copy : "";
 }
 
-struct words qkv_walk_counted(struct walk *walk, int64_t count)
+struct qkv_texts qkv_walk_positions(struct walk *walk, int64_t count)
 {
     const char **names = qkv_walk_memory(walk, count, sizeof *names);
     for (int64_t i = 0; names && i < count; i++) names[i] = qkv_walk_text(walk, "%lld", (long long)i);
-    return (struct words){count, names};
-}
-
-struct qkv_step *qkv_walk_add_step(struct walk *walk, const char *name, const char *title,
-                                   const char *formula, struct words rows, struct words columns)
-{
-    QKV_BUG(walk->count == WALK_MOST_STEPS, "a walk has more than %d steps", WALK_MOST_STEPS);
-    struct qkv_step *step = &walk->step[walk->count];
-    walk->noted[walk->count++] = (struct noted){0};
-    *step = (struct qkv_step){
-        .name = name,
-        .title = title,
-        .formula = formula,
-        .rows = rows.count,
-        .columns = columns.count,
-        .row_names = rows.text,
-        .column_names = columns.text,
-    };
-    return step;
-}
-
-void qkv_walk_add_tensor(struct walk *walk, const char *name, const char *title, const char *formula,
-                         const struct qkv_tensor *tensor, int64_t heads, bool beside, struct words rows,
-                         struct words columns)
-{
-    struct qkv_step *step = qkv_walk_add_step(walk, name, title, formula, rows, columns);
-    step->heads = heads;
-    walk->noted[walk->count - 1] = (struct noted){tensor, beside};
-}
-
-/* With heads, the columns of the matrix are those of head beside head. */
-void qkv_walk_add_matrix(struct walk *walk, const char *name, const char *title, const char *formula,
-                         struct qkv_matrix matrix, int64_t heads, struct words rows)
-{
-    int64_t columns = matrix.columns / (heads ? heads : 1);
-    double *values = qkv_walk_memory(walk, matrix.rows * matrix.columns, sizeof *values);
-    struct words numbered = {columns, NULL};
-    if (!rows.count) rows.count = matrix.rows;
-    struct qkv_step *step = qkv_walk_add_step(walk, name, title, formula, rows, numbered);
-    step->heads = heads;
-    step->values = values;
-    for (int64_t r = 0; values && r < matrix.rows; r++)
-        for (int64_t c = 0; c < matrix.columns; c++)
-            values[(c / columns * matrix.rows + r) * columns + c % columns] =
-                matrix.value[r * matrix.columns + c];
+    return (struct qkv_texts){count, names};
 }
 
 struct qkv_tensor *qkv_walk_constant(struct walk *walk, struct qkv_matrix matrix)
@@ -103,32 +57,96 @@ struct qkv_tensor *qkv_walk_constant(struct walk *walk, struct qkv_matrix matrix
     return tensor;
 }
 
-/* Reads a noted tensor; heads that stand beside each other are taken apart. */
-static void read_tensor(struct walk *walk, struct qkv_step *step, const struct noted *noted)
+struct qkv_tensor *qkv_walk_project(struct walk *walk, struct qkv_tensor *input,
+                                    const struct projection *projection)
 {
-    int64_t count = qkv_tensor_count(noted->tensor), heads = step->heads ? step->heads : 1;
-    double *whole = qkv_walk_memory(walk, count, sizeof *whole), *apart = whole;
-    if (!whole) return;
-    QKV_BUG(count != heads * step->rows * step->columns, "step %s has %lld numbers for %lld x %lld x %lld",
-            step->name, (long long)count, (long long)heads, (long long)step->rows, (long long)step->columns);
-    qkv_tensor_read(noted->tensor, whole);
-    step->values = whole;
-    if (!noted->beside || heads == 1) return;
-    apart = qkv_walk_memory(walk, count, sizeof *apart);
-    for (int64_t i = 0; apart && i < count; i++) {
-        int64_t column = i % step->columns, head = i / step->columns % heads, row = i / step->columns / heads;
-        apart[(head * step->rows + row) * step->columns + column] = whole[i];
+    if (!projection->weight.rows) return input;
+    struct qkv_tensor *bias = NULL;
+    if (projection->bias.rows) {
+        bias = qkv_constant(walk->graph, QKV_SHAPE(projection->bias.columns));
+        if (bias) qkv_tensor_write(bias, projection->bias.value);
     }
-    step->values = apart;
+    return qkv_linear(walk->graph, input, qkv_walk_constant(walk, projection->weight), bias, false);
 }
 
-/* Scores that the mask hides become -infinity: what they are to the softmax. */
-static void hide_scores(const struct walk *walk, const struct qkv_step *step)
+/* ---- adding steps ---- */
+
+/* [rows, heads columns] -> [heads, rows, columns], in the arena. */
+static const double *split_heads(struct walk *walk, const double *joined, int64_t heads, int64_t rows,
+                                 int64_t columns)
 {
-    double *values = (double *)(uintptr_t)step->values; /* of read_tensor */
-    int64_t cells = step->rows * step->columns;
-    for (int64_t i = 0; i < cells * step->heads; i++)
-        if (walk->visible && !(walk->visible[i % cells] > 0)) values[i] = -HUGE_VAL;
+    double *split = qkv_walk_memory(walk, heads * rows * columns, sizeof *split);
+    for (int64_t i = 0; split && i < heads * rows * columns; i++) {
+        int64_t column = i % columns, head = i / columns % heads, row = i / columns / heads;
+        split[(head * rows + row) * columns + column] = joined[i];
+    }
+    return split;
+}
+
+void qkv_walk_add(struct walk *walk, const struct new_step *new)
+{
+    QKV_BUG(walk->count == WALK_MOST_STEPS, "a walk has more than %d steps", WALK_MOST_STEPS);
+    int64_t heads = new->heads ? new->heads : 1;
+    int64_t rows = new->rows.count ? new->rows.count : new->matrix.rows, columns = new->columns.count;
+    const double *values = new->values;
+    if (new->matrix.rows) {
+        columns = new->matrix.columns / heads;
+        values = split_heads(walk, new->matrix.value, heads, rows, columns);
+    } else if (new->tensor && !columns && rows) {
+        columns = qkv_tensor_count(new->tensor) / (rows * heads);
+    }
+    walk->pending[walk->count] = (struct pending){new->tensor, new->side_by_side, new->visible};
+    walk->step[walk->count++] = (struct qkv_step){
+        .name = new->name,
+        .title = new->title,
+        .formula = new->formula,
+        .same_as = new->same_as,
+        .content = new->content,
+        .heads = new->heads,
+        .rows = rows,
+        .columns = columns,
+        .values = values,
+        .row_names = new->rows.text,
+        .column_names = new->columns.text,
+    };
+}
+
+void qkv_walk_add_matrix(struct walk *walk, const char *name, const char *title, const char *formula,
+                         struct qkv_matrix matrix, int64_t heads)
+{
+    qkv_walk_add(walk,
+                 &(struct new_step){
+                     .name = name, .title = title, .formula = formula, .matrix = matrix, .heads = heads});
+}
+
+void qkv_walk_add_tensor(struct walk *walk, const char *name, const char *title, const char *formula,
+                         const struct qkv_tensor *tensor, struct qkv_texts rows)
+{
+    qkv_walk_add(walk, &(struct new_step){
+                           .name = name, .title = title, .formula = formula, .tensor = tensor, .rows = rows});
+}
+
+void qkv_walk_note(struct walk *walk, const char *note)
+{
+    walk->step[walk->count - 1].note = note;
+}
+
+/* ---- reading tensors ---- */
+
+static const double *read_tensor(struct walk *walk, const struct qkv_step *step,
+                                 const struct pending *pending)
+{
+    int64_t count = qkv_tensor_count(pending->tensor), heads = step->heads ? step->heads : 1,
+            cells = step->rows * step->columns;
+    double *values = qkv_walk_memory(walk, count, sizeof *values);
+    if (!values) return NULL;
+    QKV_BUG(count != heads * cells, "step %s has %lld numbers for %lld x %lld x %lld", step->name,
+            (long long)count, (long long)heads, (long long)step->rows, (long long)step->columns);
+    qkv_tensor_read(pending->tensor, values);
+    for (int64_t i = 0; pending->visible && i < count; i++)
+        if (!(pending->visible[i % cells] > 0)) values[i] = -HUGE_VAL;
+    return pending->side_by_side && heads > 1 ? split_heads(walk, values, heads, step->rows, step->columns)
+                                              : values;
 }
 
 enum qkv_status qkv_walk_finish(struct walk *walk, struct qkv_explanation *explanation,
@@ -137,11 +155,8 @@ enum qkv_status qkv_walk_finish(struct walk *walk, struct qkv_explanation *expla
     if (qkv_graph_check(walk->graph, error)) return QKV_INVALID;
     qkv_forward(walk->graph);
     for (int64_t i = 0; i < walk->count && !walk->failed; i++)
-        if (walk->noted[i].tensor) {
-            read_tensor(walk, &walk->step[i], &walk->noted[i]);
-            if (!walk->failed && !strcmp(walk->step[i].name, "masked_scores"))
-                hide_scores(walk, &walk->step[i]);
-        }
+        if (walk->pending[i].tensor)
+            walk->step[i].values = read_tensor(walk, &walk->step[i], &walk->pending[i]);
     struct qkv_step *steps = qkv_walk_memory(walk, walk->count, sizeof *steps);
     if (walk->failed) return qkv_error_set(error, "out of memory for a walk through attention");
     memcpy(steps, walk->step, (size_t)walk->count * sizeof *steps);

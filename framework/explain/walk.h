@@ -1,4 +1,6 @@
-/* Private to explain: making the steps of a walk, and the part that all walks share. */
+/* Private to explain: adding the steps of a walk, and the steps from the projections to the output, which all
+ * walks share. Functions never fail by themselves: lack of memory sets walk->failed, any other error is in
+ * walk->graph. qkv_walk_finish reports both. */
 #ifndef QKV_EXPLAIN_WALK_H
 #define QKV_EXPLAIN_WALK_H
 
@@ -7,117 +9,136 @@
 
 enum { WALK_MOST_STEPS = 40 };
 
-/* A walk that is being made. Steps are noted first and read when the graph has run. */
+/* A walk under construction. Steps are added first; the values of tensors are read when the graph has run. */
 struct walk {
-    struct qkv_graph *graph; /* float64 */
-    struct qkv_arena *arena; /* of what is noted */
+    struct qkv_graph *graph; /* float64, without gradients */
+    struct qkv_arena *arena; /* of the explanation */
     bool failed;             /* out of memory */
-    const double *visible;   /* [Nq, Nk] of the mask; NULL: none */
     int64_t count;
     struct qkv_step step[WALK_MOST_STEPS];
-    struct noted {
-        const struct qkv_tensor *tensor; /* NULL: the values are there already */
-        bool beside; /* heads stand beside each other, [rows, heads columns]; else one by one */
-    } noted[WALK_MOST_STEPS];
+    struct pending {
+        const struct qkv_tensor *tensor; /* NULL: the step has its values already */
+        bool side_by_side;
+        const double *visible; /* [rows, columns]; NULL: every cell */
+    } pending[WALK_MOST_STEPS];
 };
 
-/* Words that name rows or columns. */
-struct words {
-    int64_t count;
-    const char *const *text;
-};
-static inline struct words qkv_walk_numbered(int64_t count)
-{
-    return (struct words){count, NULL};
-}
-
-/* 0, 1, ...: names of positions; in the arena. */
-struct words qkv_walk_counted(struct walk *walk, int64_t count);
-
-struct projection {
-    struct qkv_matrix weight, bias; /* no rows: none */
-};
-
-/* The matrices of an attention layer and the sentence that goes through it. */
-struct attention_parts {
-    struct words query_words, key_words;
-    /* What is projected, [Nq, D] and [Nk, D], and what is not: queries, keys, values that are given, NULL to
-     * make them of the inputs. */
-    struct qkv_tensor *x, *memory, *query, *key, *value;
-    const char *x_name, *memory_name; /* in formulas: "X", "M" */
-    const char *x_step, *memory_step; /* where they were noted; NULL: nowhere */
-    struct projection query_weight, key_weight, value_weight, output_weight;
-    int64_t heads, key_width, value_width;
-    int64_t query_width;        /* 0: key_width */
-    int64_t key_value_heads;    /* heads of keys and values; 0: heads */
-    struct qkv_matrix rotation; /* [positions, K]: sines and cosines of rotary positions; no rows: none */
-    bool causal, alibi;         /* as struct qkv_attention, for what is added by distance */
-    const int32_t *positions;   /* [Nq]: of the words that ask; NULL: 0, 1, ... */
-    struct qkv_matrix distance_bias; /* [buckets, H]; no rows: none */
-    int64_t distance;
-    enum qkv_score score;
-    int64_t hidden_width;                                                     /* A */
-    struct qkv_matrix general, additive_query, additive_key, additive_vector; /* head below head */
-    struct qkv_matrix joint; /* one head: additive_query above additive_key, shown as one; no rows: apart */
-    struct place {
-        struct qkv_matrix weight, vector; /* [query width, K], [K, 1]; no rows: no place is predicted */
-        int64_t window;
-    } place;                       /* local-p (Luong et al. 2015), one head */
-    struct qkv_matrix lengths;     /* [Nq, Nk] scores of QKV_SCORE_LENGTH */
-    const double *visible, *added; /* [Nq, Nk]; NULL: everyone, nothing */
-    const char *mask_note;
-};
-
-/* A walk without steps in the arena, with a graph. NULL with a sentence when memory is out. */
+/* A walk without steps, in the arena. NULL with a message when memory is out. */
 struct walk *qkv_walk_new(struct qkv_arena *arena, struct qkv_error *error);
 
 /* Frees the graph; the steps stay in the arena. */
 void qkv_walk_free(struct walk *walk);
 
-/* Notes a step. Heads: see struct noted; `tensor` NULL: `values` are there. Formula and note live as long as
- * the arena. */
-struct qkv_step *qkv_walk_add_step(struct walk *walk, const char *name, const char *title,
-                                   const char *formula, struct words rows, struct words columns);
-void qkv_walk_add_tensor(struct walk *walk, const char *name, const char *title, const char *formula,
-                         const struct qkv_tensor *tensor, int64_t heads, bool beside, struct words rows,
-                         struct words columns);
-void qkv_walk_add_matrix(struct walk *walk, const char *name, const char *title, const char *formula,
-                         struct qkv_matrix matrix, int64_t heads, struct words rows);
-
-/* A text in the arena, "" where memory is out, which sticks. */
-const char *qkv_walk_text(struct walk *walk, const char *format, ...) QKV_PRINTF(2, 3);
-
-/* Memory of the arena, NULL where it is out, which sticks. */
+/* Zeroed memory in the arena of the walk; NULL when memory is out. */
 void *qkv_walk_memory(struct walk *walk, int64_t count, size_t size);
 
-/* A constant tensor of a matrix. */
+/* A text in the arena; "" when memory is out. */
+const char *qkv_walk_text(struct walk *walk, const char *format, ...) QKV_PRINTF(2, 3);
+
+/* "0", "1", ...: names of positions. */
+struct qkv_texts qkv_walk_positions(struct walk *walk, int64_t count);
+
+/* A constant of the walk's graph. */
 struct qkv_tensor *qkv_walk_constant(struct walk *walk, struct qkv_matrix matrix);
 
-/* What comes of it: weights [P], values [Nk, H V], context [Nq, H V]. */
-struct attention_result {
-    struct qkv_attention layout;
-    struct qkv_tensor *weights, *value, *context;
+/* Adds a step that shows a matrix with numbered rows. heads: see struct new_step. The texts of all steps must
+ * live as long as the arena of the walk. */
+void qkv_walk_add_matrix(struct walk *walk, const char *name, const char *title, const char *formula,
+                         struct qkv_matrix matrix, int64_t heads);
+
+/* Adds a step that shows a tensor [rows, any] without heads. */
+void qkv_walk_add_tensor(struct walk *walk, const char *name, const char *title, const char *formula,
+                         const struct qkv_tensor *tensor, struct qkv_texts rows);
+
+/* Any other step. Its numbers are in one of `tensor`, `matrix` and `values`. */
+struct new_step {
+    const char *name, *title, *formula;
+    const char *same_as; /* name of an earlier step with the same numbers; NULL: none */
+    enum qkv_step_content content;
+    int64_t heads;            /* 0: one matrix that all heads share */
+    struct qkv_texts rows;    /* count 0, for a matrix: numbered */
+    struct qkv_texts columns; /* count 0: numbered, as many as there are */
+
+    struct qkv_matrix matrix; /* [rows, columns]; with heads [rows, heads columns] */
+    const double *values;     /* [rows, columns], with heads [heads, rows, columns]; in the arena */
+    const struct qkv_tensor *tensor;
+    bool side_by_side;     /* tensor: [rows, heads columns], as queries are; else [heads rows columns] */
+    const double *visible; /* tensor: [rows, columns]; cells of 0 are shown as -inf; NULL: none */
+};
+void qkv_walk_add(struct walk *walk, const struct new_step *step);
+
+/* Gives the last step a note: a sentence for the reader, or NULL. */
+void qkv_walk_note(struct walk *walk, const char *note);
+
+/* Runs the graph, reads the tensors and stores the steps in the explanation. */
+enum qkv_status qkv_walk_finish(struct walk *walk, struct qkv_explanation *explanation,
+                                struct qkv_error *error);
+
+/* ---- the steps of attention ---- */
+
+/* x W + b; no rows: no such matrix. */
+struct projection {
+    struct qkv_matrix weight, bias; /* [inputs, outputs], [1, outputs] */
 };
 
-/* explain/scores.c: the scores, head by head a [Nq, Nk] matrix: [P]. */
-struct qkv_tensor *qkv_walk_scores(struct walk *walk, const struct attention_parts *parts,
-                                   struct qkv_tensor *query, struct qkv_tensor *key,
-                                   struct qkv_attention layout);
-
-/* The weights that local-p makes of them: parts->place. */
-struct qkv_tensor *qkv_walk_place(struct walk *walk, const struct attention_parts *parts,
-                                  struct qkv_tensor *query, struct qkv_tensor *scores,
-                                  struct qkv_attention layout);
-
-/* input W + b, or the input itself where there is no W: [N, H width] */
+/* input W + b, [N, outputs]; the input itself when there is no W. */
 struct qkv_tensor *qkv_walk_project(struct walk *walk, struct qkv_tensor *input,
                                     const struct projection *projection);
 
-/* Records and notes everything from the projections to the output. */
-struct attention_result qkv_walk_attention(struct walk *walk, const struct attention_parts *parts);
+/* One attention layer and the words that go through it. Nq words with queries, Nk words with keys; D width, H
+ * heads, G heads of keys and values, K and V key and value width per head, A hidden width of additive scores. */
+struct attention_setup {
+    struct qkv_texts query_words, key_words;
 
-/* Runs the graph, reads all that was noted and fills the explanation's steps. */
-enum qkv_status qkv_walk_finish(struct walk *walk, struct qkv_explanation *explanation,
-                                struct qkv_error *error);
+    struct qkv_tensor *x, *memory;          /* [Nq, D], [Nk, D]: what is projected */
+    const char *x_name, *memory_name;       /* in formulas: "X", "M" */
+    const char *x_step, *memory_step;       /* the steps that hold them; NULL: none */
+    struct qkv_tensor *query, *key, *value; /* given instead of projected; NULL: projected */
+    struct projection query_projection, key_projection, value_projection, output_projection;
+
+    int64_t heads, key_width, value_width;
+    int64_t query_width;     /* 0: key_width */
+    int64_t key_value_heads; /* G; 0: heads */
+
+    const int32_t *positions;        /* [Nq]: positions of the query words; NULL: 0, 1, ... */
+    struct qkv_matrix rotation;      /* [positions, K]: sines and cosines of rotary positions */
+    struct qkv_matrix distance_bias; /* [buckets, H]: as qkv_attention.bias */
+    bool causal, alibi;              /* as in struct qkv_attention, for the distance bias and ALiBi */
+    int64_t max_distance;            /* as qkv_attention.distance */
+
+    enum qkv_score score;
+    int64_t hidden_width;                                                     /* A */
+    struct qkv_matrix general, additive_query, additive_key, additive_vector; /* head below head */
+    struct qkv_matrix concat_weight; /* one head: additive_query above additive_key, shown as one matrix */
+    struct position_predictor {      /* local-p (Luong et al. 2015), one head */
+        struct qkv_matrix weight, vector; /* [query width, K], [K, 1] */
+        int64_t window;
+    } predictor;
+    struct qkv_matrix length_scores; /* [Nq, Nk], for QKV_SCORE_LENGTH */
+
+    const double *visible;    /* [Nq, Nk]: 1 visible, 0 hidden; NULL: all visible */
+    const double *added_mask; /* [Nq, Nk]: added to the scores; NULL: nothing */
+    const char *mask_note;    /* NULL: none */
+};
+
+struct attention_result {
+    struct qkv_attention layout;
+    struct qkv_tensor *weights; /* [P]: head by head a [Nq, Nk] matrix */
+    struct qkv_tensor *value;   /* [Nk, G V] */
+    struct qkv_tensor *context; /* [Nq, H V] */
+};
+
+/* explain/attention.c: adds all steps from the projections to the output. */
+struct attention_result qkv_walk_attention(struct walk *walk, const struct attention_setup *setup);
+
+/* explain/scores.c: the scores with their steps, head by head a [Nq, Nk] matrix: [P]. */
+struct qkv_tensor *qkv_walk_scores(struct walk *walk, const struct attention_setup *setup,
+                                   struct qkv_tensor *query, struct qkv_tensor *key,
+                                   struct qkv_attention layout);
+
+/* explain/scores.c: the weights of local-p, [P]: setup->predictor. */
+struct qkv_tensor *qkv_walk_local_weights(struct walk *walk, const struct attention_setup *setup,
+                                          struct qkv_tensor *query, struct qkv_tensor *scores,
+                                          struct qkv_attention layout);
 
 #endif

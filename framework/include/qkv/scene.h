@@ -19,7 +19,7 @@
 #include <stdio.h>
 
 enum qkv_generator { QKV_GENERATOR_QKV, QKV_GENERATOR_NUMPY };
-enum qkv_draw { QKV_SAMPLE_NORMAL, QKV_SAMPLE_UNIFORM, QKV_SAMPLE_INTEGERS, QKV_SAMPLE_XAVIER };
+enum qkv_distribution { QKV_SAMPLE_NORMAL, QKV_SAMPLE_UNIFORM, QKV_SAMPLE_INTEGERS, QKV_SAMPLE_XAVIER };
 enum qkv_vectors_from {
     QKV_VECTORS_GIVEN,     /* `values`, a row a word */
     QKV_VECTORS_RANDOM,    /* drawn, a row for each distinct word */
@@ -49,7 +49,7 @@ struct qkv_vectors_config {
     enum qkv_vectors_from from;
     struct qkv_matrix values;
     int64_t width; /* 0: embeddings as wide as `values`; the others K or V */
-    enum qkv_draw draw;
+    enum qkv_distribution draw;
     int64_t below; /* integers: 0 .. below-1 */
 };
 
@@ -74,7 +74,7 @@ struct qkv_scene {
     struct qkv_vectors_config queries, keys, values;
     struct {
         enum qkv_weights_from from;
-        enum qkv_draw draw;
+        enum qkv_distribution draw;
         int64_t below;
         enum qkv_bias bias;
         struct qkv_matrix query, key, value, output; /* [D, H K], [D, H K], [D, H V], [H V, any] */
