@@ -97,11 +97,14 @@ struct qkv_sample_input {
     OPTION(double, smoothing)                                                                                \
     OPTION(const int32_t *, indices)                                                                         \
     OPTION(const int64_t *, first)                                                                           \
+    OPTION(struct qkv_segments, segments)                                                                    \
     OPTION(struct qkv_segments, queries)                                                                     \
     OPTION(struct qkv_segments, keys)                                                                        \
     OPTION(int8_t, axis)                                                                                     \
     OPTION(int8_t, start)                                                                                    \
     OPTION(int8_t, length)                                                                                   \
+    OPTION(int8_t, rows)                                                                                     \
+    OPTION(int8_t, local_window)                                                                             \
     OPTION(int8_t, heads)                                                                                    \
     OPTION(int8_t, key_value_heads)                                                                          \
     OPTION(int8_t, window)                                                                                   \

@@ -133,8 +133,8 @@ static bool attention_local_shape(struct qkv_tensor *y)
     const struct qkv_tensor *scores = y->input[0], *center = y->input[1];
     const struct qkv_options *options = &y->options;
     if (!options->queries.count || !options->keys.count) return qkv_refuse(y, "needs query and key segments");
-    if (options->length < 1)
-        return qkv_refuse(y, "the window is %lld, but must be at least 1", (long long)options->length);
+    if (options->local_window < 1)
+        return qkv_refuse(y, "the window is %lld, but must be at least 1", (long long)options->local_window);
     if (!check_matrix(y, center, "center")) return false;
     if (center->shape.size[1] != 1)
         return qkv_refuse(y, "center is %s, but must have 1 column", qkv_shape_text(center->shape));
@@ -156,7 +156,7 @@ struct window {
 static struct window window_at(const struct qkv_tensor *y, real center, int64_t keys)
 {
     struct window w = {.p = (real)keys * center};
-    real reach = (real)y->options.length, low = REAL(ceil)(w.p - reach), high = REAL(floor)(w.p + reach) + 1;
+    real reach = (real)y->options.local_window, low = REAL(ceil)(w.p - reach), high = REAL(floor)(w.p + reach) + 1;
     /* Compared as numbers: a centre that has diverged must not become an index. */
     w.first = low > 0 ? low < (real)keys ? (int64_t)low : keys : 0;
     w.end = high < (real)keys ? high > 0 ? (int64_t)high : 0 : keys;
@@ -166,7 +166,7 @@ static struct window window_at(const struct qkv_tensor *y, real center, int64_t 
 
 static real bell(const struct qkv_tensor *y, struct window window, int64_t j)
 {
-    real sigma = (real)y->options.length / 2, far = ((real)j - window.p) / sigma;
+    real sigma = (real)y->options.local_window / 2, far = ((real)j - window.p) / sigma;
     return fast_exp(-far * far / 2);
 }
 
@@ -191,7 +191,7 @@ SMALL static void attention_local_backward(struct qkv_tensor *y)
 {
     const real *center = y->input[1]->value, *weights = y->value, *soft = y->saved, *dw = y->gradient;
     real *ds = gradient_of(y->input[0]), *dcenter = gradient_of(y->input[1]);
-    real sigma = (real)y->options.length / 2;
+    real sigma = (real)y->options.local_window / 2;
     int64_t at = 0;
     for (int64_t s = 0; s < y->options.queries.count; s++) {
         struct pair p = pair_at(&y->options, s, at, 0, 0);
@@ -208,12 +208,12 @@ SMALL static void attention_local_backward(struct qkv_tensor *y)
 }
 
 static const struct qkv_sample attention_local_good[] = {
-    {"narrow", {IN(15), IN(6, 1)}, .options = WITH(RAGGED, .length = 1), .low = 0.05f, .high = 0.95f},
-    {"wide", {IN(15), IN(6, 1)}, .options = WITH(RAGGED, .length = 4), .low = 0.05f, .high = 0.95f},
-    {"places outside", {IN(15), IN(6, 1)}, .options = WITH(RAGGED, .length = 1)},
+    {"narrow", {IN(15), IN(6, 1)}, .options = WITH(RAGGED, .local_window = 1), .low = 0.05f, .high = 0.95f},
+    {"wide", {IN(15), IN(6, 1)}, .options = WITH(RAGGED, .local_window = 4), .low = 0.05f, .high = 0.95f},
+    {"places outside", {IN(15), IN(6, 1)}, .options = WITH(RAGGED, .local_window = 1)},
     {"constant scores",
      {IN(15), IN(6, 1)},
-     .options = WITH(RAGGED, .length = 2),
+     .options = WITH(RAGGED, .local_window = 2),
      .constant = 1,
      .low = 0.05f,
      .high = 0.95f},
@@ -222,11 +222,11 @@ static const struct qkv_sample attention_local_good[] = {
 static const struct qkv_sample attention_local_bad[] = {
     {"count",
      {IN(14), IN(6, 1)},
-     .options = WITH(RAGGED, .length = 2),
+     .options = WITH(RAGGED, .local_window = 2),
      .message = "scores are [14], but the segments make 15 of them"},
     {"center",
      {IN(15), IN(6, 2)},
-     .options = WITH(RAGGED, .length = 2),
+     .options = WITH(RAGGED, .local_window = 2),
      .message = "center is [6, 2], but must have 1 column"},
     {"window",
      {IN(15), IN(6, 1)},

@@ -115,9 +115,9 @@ OP(gather_rows, .inputs = 1, .shape = RULE(gather_rows_shape), .forward = gather
 static bool scatter_rows_shape(struct qkv_tensor *y)
 {
     const struct qkv_tensor *x = y->input[0];
-    if (!is_matrix(y, x, "input") || !check_indices(y, x->shape.size[0], y->options.length, "row"))
+    if (!is_matrix(y, x, "input") || !check_indices(y, x->shape.size[0], y->options.rows, "row"))
         return false;
-    y->shape = (struct qkv_shape){2, {y->options.length, x->shape.size[1]}};
+    y->shape = (struct qkv_shape){2, {y->options.rows, x->shape.size[1]}};
     return true;
 }
 
@@ -137,13 +137,13 @@ static void scatter_rows_backward(struct qkv_tensor *y)
 }
 
 static const struct qkv_sample scatter_rows_good[] = {
-    {"rows meet and rows stay empty", {IN(3, 3)}, .options = WITH(.indices = SAMPLE_INDICES, .length = 5)},
+    {"rows meet and rows stay empty", {IN(3, 3)}, .options = WITH(.indices = SAMPLE_INDICES, .rows = 5)},
     {0},
 };
 static const struct qkv_sample scatter_rows_bad[] = {
     {"row too large",
      {IN(5, 3)},
-     .options = WITH(.indices = SAMPLE_INDICES, .length = 3),
+     .options = WITH(.indices = SAMPLE_INDICES, .rows = 3),
      .message = "row 3 is 3, but must lie in 0 to 2"},
     {0},
 };
@@ -160,7 +160,7 @@ static int64_t first_of(const struct qkv_tensor *y)
 /* Every row of a segment has a position in the table. */
 static bool check_positions(struct qkv_tensor *y, const struct qkv_tensor *x, const struct qkv_tensor *table)
 {
-    const struct qkv_segments *segments = &y->options.queries;
+    const struct qkv_segments *segments = &y->options.segments;
     int64_t rows = x->shape.size[0];
     if (!check_segments(y, segments, rows, "input")) return false;
     for (int64_t s = 0; s < qkv_segment_count(segments); s++) {
@@ -184,7 +184,7 @@ static bool add_positions_shape(struct qkv_tensor *y)
 
 static void add_positions_forward(struct qkv_tensor *y)
 {
-    const struct qkv_segments *segments = &y->options.queries;
+    const struct qkv_segments *segments = &y->options.segments;
     int64_t rows = y->shape.size[0], columns = y->shape.size[1];
     const real *x = y->input[0]->value, *table = (const real *)y->input[1]->value + first_of(y) * columns;
     real *out = y->value;
@@ -199,7 +199,7 @@ static void add_positions_forward(struct qkv_tensor *y)
 
 static void add_positions_backward(struct qkv_tensor *y)
 {
-    const struct qkv_segments *segments = &y->options.queries;
+    const struct qkv_segments *segments = &y->options.segments;
     int64_t rows = y->shape.size[0], columns = y->shape.size[1];
     const real *dy = y->gradient;
     real beta;
@@ -215,8 +215,8 @@ static const int64_t SAMPLE_STARTS[] = {0, 3, 4}, SAMPLE_LENGTHS[] = {3, 1, 2}, 
 static const struct qkv_sample add_positions_good[] = {
     {"ragged",
      {IN(6, 2), IN(4, 2)},
-     .options = WITH(.queries = {3, SAMPLE_STARTS, SAMPLE_LENGTHS}, .first = &SECOND)},
-    {"rows outside", {IN(7, 2), IN(4, 2)}, .options = WITH(.queries = {3, SAMPLE_STARTS, SAMPLE_LENGTHS})},
+     .options = WITH(.segments = {3, SAMPLE_STARTS, SAMPLE_LENGTHS}, .first = &SECOND)},
+    {"rows outside", {IN(7, 2), IN(4, 2)}, .options = WITH(.segments = {3, SAMPLE_STARTS, SAMPLE_LENGTHS})},
     {"whole", {IN(3, 5), IN(3, 5)}},
     {"constant table", {IN(3, 5), IN(7, 5)}, .constant = 2},
     {0},
@@ -224,7 +224,7 @@ static const struct qkv_sample add_positions_good[] = {
 static const struct qkv_sample add_positions_bad[] = {
     {"short table",
      {IN(6, 2), IN(2, 2)},
-     .options = WITH(.queries = {3, SAMPLE_STARTS, SAMPLE_LENGTHS}),
+     .options = WITH(.segments = {3, SAMPLE_STARTS, SAMPLE_LENGTHS}),
      .message = "segment 0 reaches position 3, but the table has 2"},
     {"width", {IN(6, 2), IN(9, 3)}, .message = "input is [6, 2], but table is [9, 3]"},
     {0},
@@ -253,7 +253,7 @@ static void rotate_rows(struct qkv_tensor *y, const real *from, real *to,
                         void (*turn)(int64_t columns, int64_t width, const real *angles, const real *from,
                                      real *to))
 {
-    const struct qkv_segments *segments = &y->options.queries;
+    const struct qkv_segments *segments = &y->options.segments;
     int64_t columns = qkv_columns(y), rows = y->shape.size[0], width = y->input[1]->shape.size[1];
     const real *table = (const real *)y->input[1]->value + first_of(y) * width;
     for (int64_t s = 0; s < qkv_segment_count(segments); s++) {
@@ -288,7 +288,7 @@ static void turn_back(int64_t columns, int64_t width, const real *restrict angle
 
 static void rotate_forward(struct qkv_tensor *y)
 {
-    if (y->options.queries.count) /* rows outside all segments stay */
+    if (y->options.segments.count) /* rows outside all segments stay */
         memcpy(y->value, y->input[0]->value, (size_t)y->count * sizeof(real));
     rotate_rows(y, y->input[0]->value, y->value, turn_forth);
 }
@@ -306,7 +306,7 @@ static const int64_t ROTATE_STARTS[] = {0, 2, 5}, ROTATE_LENGTHS[] = {2, 3, 0};
 static const struct qkv_sample rotate_good[] = {
     {"two heads",
      {IN(6, 8), IN(4, 4)},
-     .options = WITH(.queries = {3, ROTATE_STARTS, ROTATE_LENGTHS}, .first = &SECOND),
+     .options = WITH(.segments = {3, ROTATE_STARTS, ROTATE_LENGTHS}, .first = &SECOND),
      .constant = 2},
     {"whole, one head", {IN(3, 2), IN(3, 2)}, .constant = 2},
     {0},

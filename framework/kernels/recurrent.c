@@ -130,9 +130,9 @@ static struct walk walk_of(const struct qkv_tensor *y, const struct cell *cell)
 {
     const struct qkv_tensor *initial = y->input[cell->initial];
     struct walk w = {
-        .segments = &y->options.queries,
+        .segments = &y->options.segments,
         .rows = y->input[0]->shape.size[0],
-        .sentences = qkv_segment_count(&y->options.queries),
+        .sentences = qkv_segment_count(&y->options.segments),
         .n = y->input[1]->shape.size[0],
         .reverse = y->options.reverse,
         .initial = initial ? initial->value : NULL,
@@ -354,7 +354,7 @@ static bool cell_shape(struct qkv_tensor *y, const struct cell *cell)
     if (gates->shape.rank != 2 || gates->shape.size[1] != weight->shape.size[1])
         return qkv_refuse(y, "gates are %s, but weight is %s", qkv_shape_text(gates->shape),
                           qkv_shape_text(weight->shape));
-    if (!check_segments(y, &y->options.queries, gates->shape.size[0], "gates")) return false;
+    if (!check_segments(y, &y->options.segments, gates->shape.size[0], "gates")) return false;
     struct walk w = walk_of(y, cell);
     if (cell->bias && !check_vector(y, y->input[cell->bias], w.n, "bias")) return false;
     if (initial && (initial->shape.rank != 2 || initial->shape.size[0] != w.sentences ||
@@ -387,9 +387,9 @@ CELL(lstm, LSTM)
 
 static const int64_t STARTS[] = {1, 3, 4}, LENGTHS[] = {2, 1, 4}, NONE_LENGTHS[] = {2, 0, 4};
 static const int64_t ONE_STARTS[] = {0, 1}, ONE_LENGTHS[] = {1, 1};
-#define RAGGED .queries = {3, STARTS, LENGTHS}
-#define EMPTY  .queries = {3, STARTS, NONE_LENGTHS}
-#define ONE    .queries = {2, ONE_STARTS, ONE_LENGTHS}
+#define RAGGED .segments = {3, STARTS, LENGTHS}
+#define EMPTY  .segments = {3, STARTS, NONE_LENGTHS}
+#define ONE    .segments = {2, ONE_STARTS, ONE_LENGTHS}
 
 static const struct qkv_sample rnn_good[] = {
     {"ragged, rows outside", {IN(9, 3), IN(3, 3)}, .options = WITH(RAGGED)},

@@ -215,12 +215,12 @@ static bool segment_softmax_shape(struct qkv_tensor *y)
     const struct qkv_tensor *x = y->input[0];
     if (x->shape.rank != 2)
         return qkv_refuse(y, "input is %s, but must have 2 axes", qkv_shape_text(x->shape));
-    return check_segments(y, &y->options.queries, x->shape.size[0], "input") && same_as_input(y);
+    return check_segments(y, &y->options.segments, x->shape.size[0], "input") && same_as_input(y);
 }
 
 static void segment_softmax_forward(struct qkv_tensor *y)
 {
-    const struct qkv_segments *segments = &y->options.queries;
+    const struct qkv_segments *segments = &y->options.segments;
     int64_t rows = y->shape.size[0], columns = y->shape.size[1];
     const real *x = y->input[0]->value;
     real *out = y->value;
@@ -239,7 +239,7 @@ static void segment_softmax_forward(struct qkv_tensor *y)
 
 static void segment_softmax_backward(struct qkv_tensor *y)
 {
-    const struct qkv_segments *segments = &y->options.queries;
+    const struct qkv_segments *segments = &y->options.segments;
     int64_t rows = y->shape.size[0], columns = y->shape.size[1];
     const real *out = y->value, *dy = y->gradient;
     real *dx = gradient_of(y->input[0]);
@@ -256,15 +256,15 @@ static void segment_softmax_backward(struct qkv_tensor *y)
 
 static const int64_t SAMPLE_STARTS[] = {0, 3, 4, 4}, SAMPLE_LENGTHS[] = {3, 1, 0, 2};
 static const struct qkv_sample segment_softmax_good[] = {
-    {"ragged, one empty", {IN(6, 2)}, .options = WITH(.queries = {4, SAMPLE_STARTS, SAMPLE_LENGTHS})},
-    {"rows outside", {IN(8, 1)}, .options = WITH(.queries = {4, SAMPLE_STARTS, SAMPLE_LENGTHS})},
+    {"ragged, one empty", {IN(6, 2)}, .options = WITH(.segments = {4, SAMPLE_STARTS, SAMPLE_LENGTHS})},
+    {"rows outside", {IN(8, 1)}, .options = WITH(.segments = {4, SAMPLE_STARTS, SAMPLE_LENGTHS})},
     {"whole", {IN(5, 3)}},
     {0},
 };
 static const struct qkv_sample segment_softmax_bad[] = {
     {"too few rows",
      {IN(5, 2)},
-     .options = WITH(.queries = {4, SAMPLE_STARTS, SAMPLE_LENGTHS}),
+     .options = WITH(.segments = {4, SAMPLE_STARTS, SAMPLE_LENGTHS}),
      .message = "segment 3 of input is rows 4 to 5, but there are 5 rows"},
     {"a vector", {IN(5)}, .message = "input is [5], but must have 2 axes"},
     {0},

@@ -11,15 +11,19 @@ enum { QKV_ALL = -1 }; /* as an axis: all of them */
 /* What an op needs beside its tensors, by value; each row of ops.def says which fields it uses. */
 struct qkv_options {
     double factor, epsilon, rate, smoothing;
-    int64_t axis, start, length, heads, key_value_heads, window, global_tokens, distance;
+    int64_t axis, start, length; /* slice: elements start .. start + length - 1 of the axis */
+    int64_t rows;                /* scatter_rows: of the result */
+    int64_t local_window;        /* attention_local: keys on each side of the center */
+    int64_t heads, key_value_heads, window, global_tokens, distance;
     struct qkv_shape shape;
     int permutation[QKV_MAX_RANK];
     bool transpose_a, transpose_b, causal, alibi, reverse;
     enum qkv_attention_kernel kernel;
     const int32_t *indices; /* the caller's, must outlive the node */
     int64_t index_count;
-    const int64_t *first; /* the caller's, as indices are */
-    struct qkv_segments queries, keys;
+    const int64_t *first;              /* the caller's, as indices are */
+    struct qkv_segments segments;      /* sentences of the rows, of ops other than attention */
+    struct qkv_segments queries, keys; /* attention: sentences of the query rows and of the key rows */
 };
 
 /* How attention is laid out. Sentence i of `queries` attends to sentence i of `keys`.
