@@ -72,7 +72,9 @@ static void print_title(FILE *file, const char *prefix, const char *name)
     fputs(".TH \"", file);
     for (const char *c = prefix; *c; c++) fputc(toupper((unsigned char)*c), file);
     for (const char *c = name; *c; c++) fputc(toupper((unsigned char)*c), file);
-    fputs("\" 1 \"\" \"qkv " QKV_VERSION "\" \"User Commands\"\n", file);
+    fputs("\" 1 \"\" \"qkv " QKV_VERSION "\" \"User Commands\"\n"
+          ".nh\n.ad l\n", /* no hyphens in names of keys, no stretched lines */
+          file);
 }
 
 static void print_options(const struct command *command, FILE *file)

@@ -58,7 +58,7 @@ void help_markdown_page(const struct command *command, FILE *file)
 {
     char title[TITLE_SIZE], synopsis[SYNOPSIS_SIZE];
     fprintf(file, "## %s\n\n", write_title(command, title));
-    fprintf(file, "```sh\n%s\n```\n\n", write_synopsis(command, synopsis));
+    fprintf(file, "```text\n%s\n```\n\n", write_synopsis(command, synopsis));
     print_text(file, command->description);
     if (command->operands && command->operands->name) fputs("\n| Operand | Meaning |\n|---|---|\n", file);
     for (const struct command_operand *o = command->operands; o && o->name; o++) {
@@ -69,7 +69,7 @@ void help_markdown_page(const struct command *command, FILE *file)
     }
     print_options(command, file);
     if (!command->examples) return;
-    fputs("\nExamples:\n\n```sh\n", file);
+    fputs("\nExamples:\n\n<!-- not run: tests/tools/help.c runs them -->\n```sh\n", file);
     for (const char *line = command->examples; *line; line += strcspn(line, "\n") + 1) {
         const char *start = line + strspn(line, " ") - (line[2] == ' ' ? 2 : 0);
         fprintf(file, "%.*s\n", (int)strcspn(start, "\n"), start);
