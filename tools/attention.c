@@ -126,7 +126,7 @@ const struct command command_attention = {
         "mean over the heads of each cross layer, svg and png show every head of every cross layer; the "
         "other formats hold all maps.\n",
     .examples = "  qkv attention runs/toy_en_es \"the cat is sleeping\"\n"
-                "  qkv attention runs/toy_en_es \"the cat is sleeping\" -o cross.png --layer 2 --head 1\n"
+                "  qkv attention runs/toy_en_es \"the cat is sleeping\" -o cross.png --layer 2\n"
                 "  qkv attention runs/toy_en_es \"the cat is sleeping\" --head best --versus random\n"
                 "  qkv attention runs/toy_en_es \"the cat is sleeping\" -t \"el gato duerme\" -f json\n",
     .operands =

@@ -278,7 +278,7 @@ const struct command command_explain = {
         "A scene says in YAML which words and matrices go in; a run shows its learned matrices at work on a "
         "sentence. All numbers are float64, computed by the same ops as the models.\n",
     .examples = "  qkv explain configs/seeds/general_attention.yaml --digits 8\n"
-                "  qkv explain configs/seeds/general_attention.yaml --follow word_1 -o one_word.html\n"
+                "  qkv explain configs/seeds/general_attention.yaml --follow word_1 -o word.html\n"
                 "  qkv explain runs/toy_en_es \"the cat is sleeping\" --head best --versus random\n",
     .operands =
         (const struct command_operand[]){

@@ -1,0 +1,197 @@
+/* qkv help: pages, documentation, man pages and shell completions of every command. */
+#include "support.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const COMMANDS[] = {
+#define COMMAND(name) #name,
+#include "../../tools/commands.def"
+#undef COMMAND
+};
+
+enum { COMMAND_COUNT = sizeof COMMANDS / sizeof COMMANDS[0] };
+
+/* Skips the test where a program is not installed. */
+static void require_program(const char *name)
+{
+    if (run("command -v %s", name).exit_code) cr_skip_test("needs %s", name);
+}
+
+Test(help, every_command_has_a_page)
+{
+    struct outcome overview = run("qkv help");
+    cr_assert_eq(overview.exit_code, 0);
+    for (int i = 0; i < COMMAND_COUNT; i++) {
+        struct outcome page = run("qkv help %s", COMMANDS[i]);
+        cr_expect_eq(page.exit_code, 0);
+        cr_expect_str_eq(page.output, run("qkv %s --help", COMMANDS[i]).output);
+        cr_expect(!strncmp(page.output, format("Usage: qkv %s", COMMANDS[i]), 11 + strlen(COMMANDS[i])));
+        cr_expect_not_null(strstr(overview.output, format("\n  %s ", COMMANDS[i])), "%s", COMMANDS[i]);
+    }
+}
+
+Test(help, fits_into_80_columns)
+{
+    for (int i = 0; i < COMMAND_COUNT; i++) {
+        struct outcome page = run("qkv help %s", COMMANDS[i]);
+        for (char *line = strtok(page.output, "\n"); line; line = strtok(NULL, "\n")) {
+            bool usage = !strncmp(line, "Usage:", 6);
+            cr_expect(usage || strlen(line) <= 80, "%s, %zu columns: %s", COMMANDS[i], strlen(line), line);
+        }
+    }
+}
+
+Test(help, documentation_is_what_the_program_prints)
+{
+    char *page = read_file(QKV_SOURCE_DIR "/docs/commands.md", NULL);
+    cr_assert_not_null(page);
+    cr_assert(!strcmp(page, run("qkv help --format markdown").output),
+              "docs/commands.md is out of date; run: qkv help --format markdown >docs/commands.md");
+}
+
+Test(help, man_pages_have_no_warnings)
+{
+    require_program("man");
+    const char *folder = scratch("man");
+    for (int i = -1; i < COMMAND_COUNT; i++) {
+        const char *command = i < 0 ? "" : COMMANDS[i];
+        run("qkv help %s --format man >'%s/page.1'", command, folder);
+        struct outcome page = run("MANWIDTH=80 LC_ALL=C.UTF-8 man --warnings -l '%s/page.1'", folder);
+        cr_expect_eq(page.exit_code, 0);
+        cr_expect_str_empty(page.error, "%s: %s", command, page.error);
+        cr_expect_not_null(strstr(page.output, format("qkv%s%s - ", i < 0 ? "" : "-", command)));
+        cr_expect_not_null(strstr(page.output, "EXIT STATUS"), "%s: %s", command, page.output);
+    }
+}
+
+/* ---- completions ---- */
+
+static const char *script_of(const char *shell)
+{
+    const char *folder = scratch(shell);
+    require_program(shell);
+    const char *path = format("%s/completion", folder);
+    cr_assert_eq(run("qkv help --format %s >'%s'", shell, path).exit_code, 0);
+    return path;
+}
+
+static void expect_valid_script(const char *shell)
+{
+    struct outcome outcome = run("%s -n '%s'", shell, script_of(shell));
+    cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
+    cr_expect_str_empty(outcome.error);
+}
+
+Test(help, completions_are_valid_bash)
+{
+    expect_valid_script("bash");
+}
+
+Test(help, completions_are_valid_zsh)
+{
+    expect_valid_script("zsh");
+}
+
+Test(help, completions_are_valid_fish)
+{
+    expect_valid_script("fish");
+}
+
+/* Words of a command line, the last of which is to be completed, and what is offered, sorted. bash cuts words
+ * at each `=`; fish offers other files after those with the extension. */
+static const struct {
+    const char *bash_words, *line, *offered;
+} COMPLETIONS[] = {
+    {"tr", "tr", "train translate "},
+    {"train sub/", NULL, "sub/a.yaml sub/folder/ "},
+    {"train -s x=1 sub/a", "train -s x=1 sub/a", "sub/a.yaml "},
+    {"train --res", "train --res", "--resume "},
+    {"attention --kind d", "attention --kind d", "decoder "},
+    {"attention --format = np", "attention --format=np", "npz "},
+    {"attention sub/", "attention sub/", "sub/folder/ "},
+    {"generate rev", "generate rev", "reverse "},
+    {"gradcheck x.yaml y.yaml sub/a", "gradcheck x.yaml y.yaml sub/a", "sub/a.yaml "},
+    {"evaluate -k 5 run sub/b", "evaluate -k 5 run sub/b", "sub/b.tsv "},
+    {"help in", "help in", "inspect "},
+};
+
+static const char *folder_to_complete(const char *name)
+{
+    const char *folder = scratch(name);
+    run("cd '%s' && mkdir -p sub/folder && touch sub/a.yaml sub/b.tsv", folder);
+    return folder;
+}
+
+Test(help, bash_completes_commands_options_and_operands)
+{
+    const char *script = script_of("bash"), *folder = folder_to_complete("offer_bash");
+    write_text(
+        folder, "ask.sh",
+        "source \"$1\"; shift; COMP_WORDS=(qkv \"$@\"); COMP_CWORD=$#; _qkv\n"
+        "for word in \"${COMPREPLY[@]}\"; do if [ -d \"$word\" ]; then word=$word/; fi; echo \"$word\"; done"
+        " | sort | tr '\\n' ' '\n");
+    for (size_t i = 0; i < sizeof COMPLETIONS / sizeof COMPLETIONS[0]; i++) {
+        struct outcome outcome =
+            run("cd '%s' && bash ask.sh '%s' %s", folder, script, COMPLETIONS[i].bash_words);
+        cr_expect_str_eq(outcome.output, COMPLETIONS[i].offered, "%s offers %s", COMPLETIONS[i].bash_words,
+                         outcome.output);
+        cr_expect_str_empty(outcome.error);
+    }
+}
+
+Test(help, fish_completes_commands_options_and_operands)
+{
+    const char *script = script_of("fish"), *folder = folder_to_complete("offer_fish");
+    for (size_t i = 0; i < sizeof COMPLETIONS / sizeof COMPLETIONS[0]; i++) {
+        if (!COMPLETIONS[i].line) continue;
+        struct outcome outcome =
+            run("cd '%s' && HOME='%s' fish --no-config -c \"source '%s'; complete -C 'qkv %s'\" | cut -f1 | "
+                "sed 's/^--[a-z]*=//' | sort | tr '\\n' ' '",
+                folder, folder, script, COMPLETIONS[i].line);
+        cr_expect_str_eq(outcome.output, COMPLETIONS[i].offered, "%s offers %s", COMPLETIONS[i].line,
+                         outcome.output);
+    }
+}
+
+/* ---- examples ---- */
+
+/* The commands below "Examples:" of a page, one a line. */
+static char *examples_of(const char *command)
+{
+    char *page = run("qkv help %s", command).output, *examples = strstr(page, "\nExamples:\n");
+    cr_assert_not_null(examples, "%s has no examples", command);
+    return examples + strlen("\nExamples:\n");
+}
+
+/* A folder where the examples find what they name: a run of two updates under each name. */
+static const char *folder_of_examples(void)
+{
+    const char *folder = scratch("examples");
+    struct outcome outcome = run(
+        "cd '%s' && ln -s '%s/configs' configs && mkdir datasets && cp -r '%s/datasets/en_es' datasets && "
+        "for name in toy_en_es a b; do qkv train configs/toy_en_es.yaml -q -s training.updates=2 "
+        "-s training.model_dir=runs/$name -s name=$name || exit; done && "
+        "head -n 3 datasets/en_es/test.tsv | cut -f1 | tee lines.en >lines.txt && "
+        "head -n 3 datasets/en_es/test.tsv | cut -f2 >lines.es && mkdir -p .config/fish/completions",
+        folder, QKV_SOURCE_DIR, QKV_SOURCE_DIR);
+    cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
+    return folder;
+}
+
+Test(help, examples_run)
+{
+    const char *folder = folder_of_examples();
+    for (int i = 0; i < COMMAND_COUNT; i++) {
+        /* Other tests train and check gradients; here two updates and one op are enough. */
+        const char *function = "qkv() { case $1 in train) command qkv \"$@\" -q -s training.updates=2 "
+                               "--overwrite ;; gradcheck) command qkv gradcheck --op add ;; "
+                               "*) command qkv \"$@\" ;; esac; }";
+        write_text(folder, "examples.sh", format("set -e; %s\n%s", function, examples_of(COMMANDS[i])));
+        struct outcome outcome =
+            run("cd '%s' && PATH=$(dirname '%s'):$PATH && HOME=$PWD bash ./examples.sh", folder, QKV_BINARY);
+        cr_expect_eq(outcome.exit_code, 0, "%s: %s", COMMANDS[i], outcome.error);
+    }
+}
