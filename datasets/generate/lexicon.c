@@ -418,10 +418,10 @@ static bool read_all(struct lexicon *lexicon, FILE *file, const char *path, stru
 {
     struct tag_use use = {0};
     char *line = NULL;
-    size_t room = 0;
+    size_t capacity = 0;
     bool fine = true;
     struct row row = {.path = path, .error = error};
-    for (int number = 1; fine && getline(&line, &room, file) >= 0; number++) {
+    for (int number = 1; fine && getline(&line, &capacity, file) >= 0; number++) {
         row = (struct row){.path = path, .line = number, .error = error};
         fine = read_line(lexicon, &use, &row, line);
     }

@@ -9,14 +9,15 @@ enum qkv_status qkv_config_read(struct qkv_config *config, struct qkv_arena *are
                                 struct qkv_messages *messages)
 {
     struct qkv_collector collector = {.arena = arena};
-    struct qkv_key_source *sources = NULL;
-    bool complete = false;
-    if (qkv_schema_defaults(&qkv_config_schema, config, sizeof *config, arena))
-        sources = qkv_schema_read(&qkv_config_schema, config, arena, path, overrides, override_count,
-                                  &collector, &complete);
-    else
-        qkv_collect_no_memory(&collector, path);
-    if (sources && complete) qkv_config_check_rules(config, sources, &collector);
+    struct qkv_reading reading = {.schema = &qkv_config_schema,
+                                  .config = config,
+                                  .path = path,
+                                  .overrides = overrides,
+                                  .override_count = override_count,
+                                  .arena = arena,
+                                  .collector = &collector};
+    qkv_schema_read(&reading);
+    if (reading.complete) qkv_config_check_rules(config, reading.sources, &collector);
     if (!collector.count && !qkv_config_normalise(config, arena)) qkv_collect_no_memory(&collector, path);
     qkv_collector_finish(&collector, path, messages);
     return messages->count ? QKV_INVALID : QKV_OK;
@@ -32,7 +33,7 @@ int64_t qkv_stack_longest(const struct qkv_stack_config *stack)
 
 enum qkv_status qkv_config_default(struct qkv_config *config, struct qkv_arena *arena, const char *name)
 {
-    if (!qkv_schema_defaults(&qkv_config_schema, config, sizeof *config, arena)) return QKV_INVALID;
+    if (!qkv_schema_defaults(&qkv_config_schema, config, arena)) return QKV_INVALID;
     config->name = name;
     return qkv_config_normalise(config, arena) ? QKV_OK : QKV_INVALID;
 }

@@ -7,4 +7,4 @@
 static const struct qkv_key keys[] = {
 #include KEY_TABLE
 };
-const struct qkv_schema qkv_config_schema = {keys, sizeof keys / sizeof *keys};
+const struct qkv_schema qkv_config_schema = {keys, sizeof keys / sizeof *keys, sizeof(KEY_STRUCT)};

@@ -18,16 +18,16 @@ enum qkv_number_kind qkv_number_kind(const char *text)
 {
     if (*text == '+' || *text == '-') text++;
     const char *end = skip_digits(text);
-    bool whole = end > text, fraction = false, exponent = false;
+    bool digits_seen = end > text, fraction = false, exponent = false;
     if (end - text > 1 && *text == '0')
-        return QKV_NUMBER_NONE; /* octal in YAML 1.1: who knows what was meant */
+        return QKV_NUMBER_NONE; /* 010 is octal in YAML 1.1 and decimal in YAML 1.2 */
     if (*end == '.') {
         const char *digits = end + 1;
         end = skip_digits(digits);
         fraction = true;
-        whole |= end > digits;
+        digits_seen |= end > digits;
     }
-    if (!whole) return QKV_NUMBER_NONE;
+    if (!digits_seen) return QKV_NUMBER_NONE;
     if (*end == 'e' || *end == 'E') {
         end++;
         if (*end == '+' || *end == '-') end++;
@@ -40,24 +40,25 @@ enum qkv_number_kind qkv_number_kind(const char *text)
     return fraction || exponent ? QKV_NUMBER_DECIMAL : QKV_NUMBER_INTEGER;
 }
 
-/* strtod and printf take the decimal point from the locale of the thread: C's, for the duration. */
-static locale_t enter_c_locale(locale_t *own)
+/* strtod and printf take the decimal point from the locale of the thread. Switches to the C locale, which is stored in
+ * *c_locale, and returns the previous one. */
+static locale_t enter_c_locale(locale_t *c_locale)
 {
-    *own = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
-    return uselocale(*own);
+    *c_locale = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
+    return uselocale(*c_locale);
 }
 
-static void leave_c_locale(locale_t before, locale_t own)
+static void leave_c_locale(locale_t previous, locale_t c_locale)
 {
-    uselocale(before);
-    if (own) freelocale(own);
+    uselocale(previous);
+    if (c_locale) freelocale(c_locale);
 }
 
 bool qkv_number_read(const char *text, double *value)
 {
-    locale_t own, before = enter_c_locale(&own);
+    locale_t c_locale, previous = enter_c_locale(&c_locale);
     *value = strtod(text, NULL);
-    leave_c_locale(before, own);
+    leave_c_locale(previous, c_locale);
     return isfinite(*value);
 }
 
@@ -71,8 +72,8 @@ bool qkv_integer_read(const char *text, int64_t *value)
 
 void qkv_number_format(char text[static QKV_NUMBER_SIZE], double value)
 {
-    locale_t own, before = enter_c_locale(&own);
-    int digits = 0; /* after the first */
+    locale_t c_locale, previous = enter_c_locale(&c_locale);
+    int digits = 0; /* after the first one */
     do snprintf(text, QKV_NUMBER_SIZE, "%.*e", digits, value);
     while (strtod(text, NULL) != value && digits++ < 17);
     char *e = strchr(text, 'e');
@@ -81,5 +82,5 @@ void qkv_number_format(char text[static QKV_NUMBER_SIZE], double value)
         snprintf(text, QKV_NUMBER_SIZE, "%.*f", digits > exponent ? digits - exponent : 0, value);
     else
         snprintf(e + 1, QKV_NUMBER_SIZE - (size_t)(e + 1 - text), "%d", exponent); /* e-8, not e-08 */
-    leave_c_locale(before, own);
+    leave_c_locale(previous, c_locale);
 }

@@ -1,4 +1,3 @@
-/* Reads a file into the struct of a schema: defaults, then the file, then overrides. */
 #include "config/reader.h"
 
 #include "config/value.h"
@@ -7,20 +6,11 @@
 #include <string.h>
 #include <utf8proc.h>
 
-struct reading {
-    const struct qkv_schema *schema;
-    const char *file;
-    void *config;
-    struct qkv_arena *arena;
-    struct qkv_collector *collector;
-    struct qkv_key_source *sources;
-};
-
-/* Every default is read by the code that reads configs, so a bad one cannot hide. */
-bool qkv_schema_defaults(const struct qkv_schema *schema, void *config, size_t size, struct qkv_arena *arena)
+/* Defaults are read by the code that reads files, so that a wrong default cannot go unnoticed. */
+bool qkv_schema_defaults(const struct qkv_schema *schema, void *config, struct qkv_arena *arena)
 {
     struct qkv_collector collector = {.arena = arena};
-    memset(config, 0, size);
+    memset(config, 0, schema->size);
     for (int i = 0; i < schema->count; i++) {
         const struct qkv_key *key = &schema->keys[i];
         struct qkv_place place = {.name = key->path};
@@ -29,7 +19,7 @@ bool qkv_schema_defaults(const struct qkv_schema *schema, void *config, size_t s
                     key->path);
             if (key->kind == QKV_KEY_TEXT) *(const char **)qkv_key_field(key, config) = "";
         } else if (!qkv_value_read_text(key, key->fallback, place, config, arena, &collector)) {
-            /* Texts are all that takes memory. */
+            /* Only texts need memory. */
             QKV_BUG(key->kind != QKV_KEY_TEXT && key->kind != QKV_KEY_TEXTS, "default: %s",
                     collector.finding[0].text);
             return false;
@@ -38,7 +28,7 @@ bool qkv_schema_defaults(const struct qkv_schema *schema, void *config, size_t s
     return true;
 }
 
-static void collect_unknown(const struct reading *reading, struct qkv_place place, const char *path)
+static void collect_unknown(const struct qkv_reading *reading, struct qkv_place place, const char *path)
 {
     char memory[QKV_KEY_LONGEST];
     const char *nearest = qkv_schema_nearest(reading->schema, path, memory);
@@ -46,16 +36,17 @@ static void collect_unknown(const struct reading *reading, struct qkv_place plac
                 qkv_shown(reading->arena, path), nearest);
 }
 
-static void read_section(struct reading *reading, const struct qkv_yaml_node *section, const char *prefix);
+static void read_section(struct qkv_reading *reading, const struct qkv_yaml_node *section,
+                         const char *prefix);
 
 /* Reads one entry of a section: a key with its value, or a section in the section. */
-static void read_entry(struct reading *reading, const struct qkv_yaml_node *value, const char *prefix)
+static void read_entry(struct qkv_reading *reading, const struct qkv_yaml_node *value, const char *prefix)
 {
     const struct qkv_yaml_node *name = value->key;
-    struct qkv_place place = {reading->file, name->line, name->column};
+    struct qkv_place place = {reading->path, name->line, name->column};
     const char *path = *prefix ? qkv_arena_format(reading->arena, "%s.%s", prefix, name->text) : name->text;
     if (!path) {
-        qkv_collect_no_memory(reading->collector, reading->file);
+        qkv_collect_no_memory(reading->collector, reading->path);
         return;
     }
     if (strchr(name->text, '.')) {
@@ -65,37 +56,37 @@ static void read_entry(struct reading *reading, const struct qkv_yaml_node *valu
     }
     const struct qkv_key *key = qkv_schema_find(reading->schema, path);
     if (key) {
-        struct qkv_place value_place = {reading->file, value->line, value->column};
-        /* The place of a value that is not there is that of its key. */
+        struct qkv_place value_place = {reading->path, value->line, value->column};
+        /* A value that is left out is reported at its key. */
         if (qkv_yaml_is_null(value) && !*value->text) value_place = place;
-        bool good =
+        bool valid =
             qkv_value_read(key, value, value_place, reading->config, reading->arena, reading->collector);
         reading->sources[key - reading->schema->keys] =
-            (struct qkv_key_source){place, .given = true, .bad = !good};
+            (struct qkv_key_source){place, .given = true, .bad = !valid};
     } else if (!qkv_schema_is_section(reading->schema, path)) {
         collect_unknown(reading, place, path);
     } else if (value->kind == QKV_YAML_MAPPING) {
         read_section(reading, value, path);
     } else if (value->kind != QKV_YAML_REFUSED && !qkv_yaml_is_null(value)) {
-        qkv_collect(reading->collector, place, "%s must be a section with keys of its own", path);
+        qkv_collect(reading->collector, place, "%s must be a section of keys", path);
     }
 }
 
-static void read_section(struct reading *reading, const struct qkv_yaml_node *section, const char *prefix)
+static void read_section(struct qkv_reading *reading, const struct qkv_yaml_node *section, const char *prefix)
 {
     for (const struct qkv_yaml_node *value = section->first; value; value = value->next)
         read_entry(reading, value, prefix);
 }
 
 /* Reads one `key=value` of the command line. */
-static void read_override(struct reading *reading, const char *text)
+static void read_override(struct qkv_reading *reading, const char *text)
 {
     struct qkv_place place = {.name = "-s"};
     const char *shown = qkv_arena_format(reading->arena, "-s %s", qkv_shown(reading->arena, text));
     const char *equals = strchr(text, '=');
     char *path = qkv_arena_string(reading->arena, text);
     if (!shown || !path) {
-        qkv_collect_no_memory(reading->collector, reading->file);
+        qkv_collect_no_memory(reading->collector, reading->path);
         return;
     }
     place.name = shown;
@@ -115,10 +106,10 @@ static void read_override(struct reading *reading, const char *text)
     }
     const struct qkv_key *key = qkv_schema_find(reading->schema, path);
     if (key) {
-        bool good =
+        bool valid =
             qkv_value_read_text(key, equals + 1, place, reading->config, reading->arena, reading->collector);
         reading->sources[key - reading->schema->keys] =
-            (struct qkv_key_source){place, .given = true, .bad = !good};
+            (struct qkv_key_source){place, .given = true, .bad = !valid};
     } else if (qkv_schema_is_section(reading->schema, path)) {
         qkv_collect(reading->collector, place, "%s is a section; set one of its keys", path);
     } else {
@@ -126,46 +117,42 @@ static void read_override(struct reading *reading, const char *text)
     }
 }
 
-static void read_file(struct reading *reading, bool *complete)
+static void read_file(struct qkv_reading *reading)
 {
     const struct qkv_yaml_node *root =
-        qkv_yaml_read(reading->file, reading->arena, reading->collector, complete);
+        qkv_yaml_read(reading->path, reading->arena, reading->collector, &reading->complete);
     if (!root) return;
     if (root->kind == QKV_YAML_MAPPING) {
         read_section(reading, root, "");
         return;
     }
-    *complete = false;
+    reading->complete = false;
     if (root->kind == QKV_YAML_REFUSED) return;
-    qkv_collect(reading->collector, (struct qkv_place){reading->file, root->line, root->column},
+    qkv_collect(reading->collector, (struct qkv_place){reading->path, root->line, root->column},
                 "the file must be a mapping of keys to values");
 }
 
-static void collect_missing(struct reading *reading)
+static void collect_missing(struct qkv_reading *reading)
 {
     for (int i = 0; i < reading->schema->count; i++) {
         struct qkv_key_source *source = &reading->sources[i];
         if (reading->schema->keys[i].fallback || source->given) continue;
         source->bad = true;
-        qkv_collect(reading->collector, (struct qkv_place){.name = reading->file},
+        qkv_collect(reading->collector, (struct qkv_place){.name = reading->path},
                     "%s is missing, but is required", reading->schema->keys[i].path);
     }
 }
 
-struct qkv_key_source *qkv_schema_read(const struct qkv_schema *schema, void *config, struct qkv_arena *arena,
-                                       const char *path, const char *const *overrides, int override_count,
-                                       struct qkv_collector *collector, bool *complete)
+void qkv_schema_read(struct qkv_reading *reading)
 {
-    struct reading reading = {schema, path, config, arena, collector, NULL};
-    *complete = false;
-    reading.sources = qkv_arena_zeroed(arena, (size_t)schema->count * sizeof *reading.sources);
-    if (!reading.sources) {
-        qkv_collect_no_memory(collector, path);
-        return NULL;
+    const int count = reading->schema->count;
+    reading->sources = qkv_arena_zeroed(reading->arena, (size_t)count * sizeof *reading->sources);
+    if (!reading->sources || !qkv_schema_defaults(reading->schema, reading->config, reading->arena)) {
+        qkv_collect_no_memory(reading->collector, reading->path);
+        return;
     }
-    for (int i = 0; i < schema->count; i++) reading.sources[i].place.name = path;
-    read_file(&reading, complete);
-    for (int i = 0; i < override_count; i++) read_override(&reading, overrides[i]);
-    if (*complete) collect_missing(&reading);
-    return reading.sources;
+    for (int i = 0; i < count; i++) reading->sources[i].place.name = reading->path;
+    read_file(reading);
+    for (int i = 0; i < reading->override_count; i++) read_override(reading, reading->overrides[i]);
+    if (reading->complete) collect_missing(reading);
 }

@@ -12,14 +12,23 @@ struct qkv_key_source {
     bool bad; /* the value was refused or is missing; its error is collected */
 };
 
-/* Fills the struct of `size` bytes with the defaults of its schema. False when there is no memory. */
-bool qkv_schema_defaults(const struct qkv_schema *schema, void *config, size_t size, struct qkv_arena *arena);
+struct qkv_reading {
+    const struct qkv_schema *schema;
+    void *config; /* the struct of the schema, to be filled */
+    const char *path;
+    const char *const *overrides; /* "training.learning_rate=1e-3"; they are read after the file */
+    int override_count;
+    struct qkv_arena *arena;
+    struct qkv_collector *collector;
+    /* Results, zero before: */
+    struct qkv_key_source *sources; /* [schema->count], in the arena; NULL when there was no memory */
+    bool complete;                  /* the whole file was read, so that rules between keys can be checked */
+};
 
-/* Reads the YAML file at `path`, then the overrides, into a struct that holds the defaults. Returns the source of each
- * value, in the arena; NULL when there is no memory. *complete is true when the whole file was read, so that rules
- * between keys can be checked. */
-struct qkv_key_source *qkv_schema_read(const struct qkv_schema *schema, void *config, struct qkv_arena *arena,
-                                       const char *path, const char *const *overrides, int override_count,
-                                       struct qkv_collector *collector, bool *complete);
+/* Fills a struct with the defaults of its schema. False when there is no memory. */
+bool qkv_schema_defaults(const struct qkv_schema *schema, void *config, struct qkv_arena *arena);
+
+/* Fills the struct with the defaults, then with the values of the file, then with the overrides. */
+void qkv_schema_read(struct qkv_reading *reading);
 
 #endif

@@ -67,6 +67,7 @@ struct qkv_key {
 struct qkv_schema {
     const struct qkv_key *keys;
     int count;
+    size_t size; /* of the struct */
 };
 
 /* The row of a path, or NULL. */

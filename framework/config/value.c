@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What the readers below share: who wants the value, where it stands and who hears what is wrong. */
+/* The key to read, the place of its value, and where errors and texts go. */
 struct reading {
     const struct qkv_key *key;
     struct qkv_place place;
@@ -20,7 +20,7 @@ static bool in_range(const struct qkv_range *range, double value)
            (range->open_above ? value < range->highest : value <= range->highest);
 }
 
-/* Collects "<key> is <what the node is>, but must be <wanted>" and gives false. */
+/* Collects "<key> is <the node>, but must be <wanted>"; returns false. */
 static bool refuse(const struct reading *reading, const struct qkv_yaml_node *node, const char *wanted)
 {
     const char *path = reading->key->path;
@@ -57,8 +57,8 @@ static bool refuse_range(const struct reading *reading, const struct qkv_yaml_no
     return refuse(reading, node, wanted);
 }
 
-/* What form the unquoted number in a node has. */
-static enum qkv_number_kind form(const struct qkv_yaml_node *node)
+/* The kind of number that a node is; a quoted number is a text. */
+static enum qkv_number_kind number_kind(const struct qkv_yaml_node *node)
 {
     return node->kind == QKV_YAML_SCALAR && node->plain ? qkv_number_kind(node->text) : QKV_NUMBER_NONE;
 }
@@ -66,7 +66,7 @@ static enum qkv_number_kind form(const struct qkv_yaml_node *node)
 static bool read_integer(const struct reading *reading, const struct qkv_yaml_node *node, int64_t *field)
 {
     int64_t value;
-    if (form(node) != QKV_NUMBER_INTEGER) return refuse(reading, node, "an integer");
+    if (number_kind(node) != QKV_NUMBER_INTEGER) return refuse(reading, node, "an integer");
     if (!qkv_integer_read(node->text, &value)) return refuse(reading, node, "an integer of 64 bits");
     if (!in_range(&reading->key->range, (double)value)) return refuse_range(reading, node);
     *field = value;
@@ -76,15 +76,15 @@ static bool read_integer(const struct reading *reading, const struct qkv_yaml_no
 static bool read_number(const struct reading *reading, const struct qkv_yaml_node *node, double *field)
 {
     double value;
-    if (!form(node)) return refuse(reading, node, "a number");
+    if (!number_kind(node)) return refuse(reading, node, "a number");
     if (!qkv_number_read(node->text, &value)) return refuse(reading, node, "a number that a double can hold");
     if (!in_range(&reading->key->range, value)) return refuse_range(reading, node);
     *field = value;
     return true;
 }
 
-/* The reading of one item of a list, which has a place of its own where the list has one. */
-static struct reading item_of(const struct reading *reading, const struct qkv_yaml_node *item)
+/* Reads an item of the list: errors are reported at the item, unless the list comes from an override. */
+static struct reading reading_of_item(const struct reading *reading, const struct qkv_yaml_node *item)
 {
     struct reading one = *reading;
     if (one.place.line) one.place = (struct qkv_place){one.place.name, item->line, item->column};
@@ -102,13 +102,13 @@ static bool read_pair(const struct reading *reading, const struct qkv_yaml_node 
     }
     double value[2];
     const struct qkv_yaml_node *items[2] = {node->first, node->last};
-    bool good = true;
+    bool valid = true;
     for (int i = 0; i < 2; i++) {
-        const struct reading item = item_of(reading, items[i]);
-        good &= read_number(&item, items[i], &value[i]);
+        const struct reading item = reading_of_item(reading, items[i]);
+        valid &= read_number(&item, items[i], &value[i]);
     }
-    if (good) memcpy(field, value, sizeof value);
-    return good;
+    if (valid) memcpy(field, value, sizeof value);
+    return valid;
 }
 
 static bool read_boolean(const struct reading *reading, const struct qkv_yaml_node *node, bool *field)
@@ -143,43 +143,43 @@ static bool read_text(const struct reading *reading, const struct qkv_yaml_node 
     return true;
 }
 
-/* A list of texts; a text alone is taken apart at white space. */
+/* A list of texts, or one text that is split at white space. */
 static bool read_texts(const struct reading *reading, const struct qkv_yaml_node *node,
                        struct qkv_texts *field)
 {
     const char *wanted = "a list of texts, or a text of words";
     bool words = node->kind == QKV_YAML_SCALAR && !qkv_yaml_is_null(node);
     if (!words && node->kind != QKV_YAML_SEQUENCE) return refuse(reading, node, wanted);
-    size_t room = words ? strlen(node->text) / 2 + 1 : (size_t)node->count;
-    const char **text = qkv_arena_allocate(reading->arena, room * sizeof *text);
+    size_t capacity = words ? strlen(node->text) / 2 + 1 : (size_t)node->count;
+    const char **text = qkv_arena_allocate(reading->arena, capacity * sizeof *text);
     char *rest = words ? qkv_arena_string(reading->arena, node->text) : NULL;
     if (!text || (words && !rest)) {
         qkv_collect_no_memory(reading->collector, reading->place.name);
         return false;
     }
     int64_t count = 0;
-    bool good = true;
+    bool valid = true;
     for (char *word; words && (word = strtok_r(count ? NULL : rest, " \t\r\n", &rest));) text[count++] = word;
     for (const struct qkv_yaml_node *item = words ? NULL : node->first; item; item = item->next) {
-        const struct reading one = item_of(reading, item);
+        const struct reading one = reading_of_item(reading, item);
         if (item->kind != QKV_YAML_SCALAR || qkv_yaml_is_null(item) || !*item->text)
-            good = refuse(&one, item, "made of texts");
+            valid = refuse(&one, item, "made of texts");
         else
             text[count++] = item->text;
     }
-    if (good && !count && !reading->key->fallback) {
+    if (valid && !count && !reading->key->fallback) {
         qkv_collect(reading->collector, reading->place, "%s must hold at least one word", reading->key->path);
         return false;
     }
-    if (good) *field = (struct qkv_texts){count, text};
-    return good;
+    if (valid) *field = (struct qkv_texts){count, text};
+    return valid;
 }
 
-/* One row of a matrix, which has as many numbers as the first. */
+/* Reads a row of a matrix, which must be as long as row 1. */
 static bool read_row(const struct reading *reading, const struct qkv_yaml_node *row, int64_t number,
                      struct qkv_matrix *matrix, double *value)
 {
-    const struct reading here = item_of(reading, row);
+    const struct reading here = reading_of_item(reading, row);
     if (row->kind == QKV_YAML_REFUSED) return false;
     if (row->kind == QKV_YAML_SEQUENCE && !row->count) {
         qkv_collect(reading->collector, here.place, "%s: row %lld is empty", reading->key->path,
@@ -194,16 +194,16 @@ static bool read_row(const struct reading *reading, const struct qkv_yaml_node *
                     reading->key->path, (long long)number, row->count, (long long)matrix->columns);
         return false;
     }
-    bool good = true;
+    bool valid = true;
     for (const struct qkv_yaml_node *item = row->first; item; item = item->next, value++) {
-        const struct reading one = item_of(reading, item);
+        const struct reading one = reading_of_item(reading, item);
         bool infinite = item->kind == QKV_YAML_SCALAR && item->plain && !strcmp(item->text, "-.inf");
         if (infinite)
             *value = -HUGE_VAL;
         else
-            good &= read_number(&one, item, value);
+            valid &= read_number(&one, item, value);
     }
-    return good;
+    return valid;
 }
 
 static bool read_matrix(const struct reading *reading, const struct qkv_yaml_node *node,
@@ -219,12 +219,12 @@ static bool read_matrix(const struct reading *reading, const struct qkv_yaml_nod
         return false;
     }
     matrix.value = value;
-    bool good = true;
+    bool valid = true;
     int64_t number = 1;
-    for (const struct qkv_yaml_node *row = node->first; row && good; row = row->next, number++)
-        good = read_row(reading, row, number, &matrix, value + (number - 1) * matrix.columns);
-    if (good) *field = matrix;
-    return good;
+    for (const struct qkv_yaml_node *row = node->first; row && valid; row = row->next, number++)
+        valid = read_row(reading, row, number, &matrix, value + (number - 1) * matrix.columns);
+    if (valid) *field = matrix;
+    return valid;
 }
 
 /* Enums are read and written as int; key_rows.h asserts that they have its size. */
@@ -272,8 +272,8 @@ bool qkv_value_read(const struct qkv_key *key, const struct qkv_yaml_node *node,
     return false;
 }
 
-/* Takes [a, b] or a, b apart; anything else stays the text that it is, to be refused. */
-static void split_pair(char *text, struct qkv_yaml_node *whole, struct qkv_yaml_node item[2])
+/* Splits "[a, b]" or "a, b" into a list of two items. Any other text is left unchanged and refused later. */
+static void split_pair(char *text, struct qkv_yaml_node *list, struct qkv_yaml_node item[2])
 {
     size_t length = strlen(text);
     if (length && text[0] == '[' && text[length - 1] == ']') {
@@ -291,10 +291,10 @@ static void split_pair(char *text, struct qkv_yaml_node *whole, struct qkv_yaml_
         item[i] = (struct qkv_yaml_node){.kind = QKV_YAML_SCALAR, .plain = true, .text = start};
     }
     item[0].next = &item[1];
-    whole->kind = QKV_YAML_SEQUENCE;
-    whole->count = 2;
-    whole->first = &item[0];
-    whole->last = &item[1];
+    list->kind = QKV_YAML_SEQUENCE;
+    list->count = 2;
+    list->first = &item[0];
+    list->last = &item[1];
 }
 
 bool qkv_value_read_text(const struct qkv_key *key, const char *text, struct qkv_place place, void *config,

@@ -1,4 +1,4 @@
-/* Values as text. */
+/* Values as text, for printed configs and error messages. */
 #include "config/number.h"
 #include "config/value.h"
 
@@ -24,7 +24,7 @@ void qkv_range_text(char text[static QKV_RANGE_SIZE], const struct qkv_range *ra
                  low, range->open_above ? "less than" : "at most", high);
 }
 
-/* Whether a text can stand in YAML without quotes, and no reader of YAML would take it for something else. */
+/* True when every reader of YAML takes the unquoted text for this text, not for a number, boolean or list. */
 static bool safe_without_quotes(const char *text)
 {
     static const char *const words[] = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"};
@@ -41,8 +41,7 @@ static bool safe_without_quotes(const char *text)
     return true;
 }
 
-/* Whether a code point must be written as an escape: controls, the line breaks that YAML would fold, and what
- * its readers refuse or eat. */
+/* Control characters, line breaks that YAML folds, and characters that its readers refuse or drop. */
 static bool needs_escape(utf8proc_int32_t code)
 {
     bool control = code < 0x20 || (code >= 0x7F && code < 0xA0);
@@ -50,7 +49,7 @@ static bool needs_escape(utf8proc_int32_t code)
     return control || line_break || code == 0xFEFF || code == 0xFFFE || code == 0xFFFF;
 }
 
-/* A double-quoted YAML text. Escapes take six bytes at most. */
+/* A double-quoted YAML text. An escape has at most six bytes. */
 static const char *quoted(const char *text, struct qkv_arena *arena)
 {
     char *out = qkv_arena_allocate(arena, 6 * strlen(text) + 3), *to = out;
@@ -96,7 +95,7 @@ const char *qkv_value_text(const struct qkv_key *key, const void *config, struct
         qkv_number_format(number[0], ((const double *)field)[0]);
         qkv_number_format(number[1], ((const double *)field)[1]);
         return qkv_arena_format(arena, "[%s, %s]", number[0], number[1]);
-    case QKV_KEY_TEXTS: /* lists are too long for a sentence, and configs have none */
+    case QKV_KEY_TEXTS: /* only for error messages: configs have no lists of texts */
         return qkv_arena_format(arena, "%lld words", (long long)((const struct qkv_texts *)field)->count);
     case QKV_KEY_MATRIX:
         return qkv_arena_format(arena, "[%lld, %lld]", (long long)((const struct qkv_matrix *)field)->rows,

@@ -275,15 +275,15 @@ static char *load(struct reader *reader, size_t *size)
     }
     char *bytes = NULL;
     size_t used = 0;
-    for (size_t room = 1 << 14; used <= QKV_YAML_LARGEST; room *= 2) {
-        char *grown = realloc(bytes, room + 1);
+    for (size_t capacity = 1 << 14; used <= QKV_YAML_LARGEST; capacity *= 2) {
+        char *grown = realloc(bytes, capacity + 1);
         if (!grown) {
             qkv_collect_no_memory(reader->collector, reader->path);
             goto fail;
         }
         bytes = grown;
-        used += fread(bytes + used, 1, room - used, file);
-        if (used < room) break;
+        used += fread(bytes + used, 1, capacity - used, file);
+        if (used < capacity) break;
     }
     if (ferror(file)) {
         qkv_collect(reader->collector, place, "cannot be read: %s", strerror(errno));

@@ -33,23 +33,23 @@ bool qkv_batch_reserve(struct qkv_batch *batch, int64_t sentences, int64_t sourc
                        int64_t target_tokens)
 {
     bool done = true;
-    if (sentences > batch->sentence_room || !batch->index) {
+    if (sentences > batch->sentence_capacity || !batch->index) {
         int64_t **const arrays[] = {
             &batch->index,         &batch->source_start,      &batch->source_length,     &batch->target_start,
             &batch->target_length, &batch->view_source_start, &batch->view_target_start,
         };
         for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
             done = reserve_numbers(arrays[i], sentences + 1) && done;
-        batch->sentence_room = sentences;
+        batch->sentence_capacity = sentences;
     }
-    if (source_tokens > batch->source_room || !batch->source) {
+    if (source_tokens > batch->source_capacity || !batch->source) {
         done = reserve_ids(&batch->source, source_tokens + 1) && done;
-        batch->source_room = source_tokens;
+        batch->source_capacity = source_tokens;
     }
-    if (target_tokens > batch->target_room || !batch->target_input) {
+    if (target_tokens > batch->target_capacity || !batch->target_input) {
         done = reserve_ids(&batch->target_input, target_tokens + 1) && done;
         done = reserve_ids(&batch->target_output, target_tokens + 1) && done;
-        batch->target_room = target_tokens;
+        batch->target_capacity = target_tokens;
     }
     if (!done) qkv_batch_release(batch);
     return done;

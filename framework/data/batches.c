@@ -203,14 +203,14 @@ static enum qkv_status add_largest(const struct qkv_batches *batches, int64_t sh
     }
     int64_t longest = source[0] > target[0] ? source[0] : target[0];
     int32_t *unknown = calloc((size_t)longest, sizeof *unknown); /* QKV_UNKNOWN is 0 */
-    bool room = unknown && qkv_batch_reserve(batch, count, source_tokens, target_tokens);
-    if (room) qkv_batch_clear(batch);
-    for (int64_t i = 0; room && i < count; i++) {
+    bool capacity = unknown && qkv_batch_reserve(batch, count, source_tokens, target_tokens);
+    if (capacity) qkv_batch_clear(batch);
+    for (int64_t i = 0; capacity && i < count; i++) {
         struct qkv_ids target_ids = {target[i] - 1, unknown};
         qkv_batch_add(batch, i, (struct qkv_ids){source[i] - 1, unknown}, &target_ids);
     }
     free(unknown);
-    return room ? QKV_OK : QKV_INVALID;
+    return capacity ? QKV_OK : QKV_INVALID;
 }
 
 enum qkv_status qkv_batches_largest(const struct qkv_batches *batches, int64_t shards,

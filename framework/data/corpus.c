@@ -35,8 +35,8 @@ static enum qkv_status no_memory(const char *path, struct qkv_error *error)
 static bool add_sentence(struct qkv_corpus_side *side, int64_t index, const struct part *part)
 {
     int64_t begin = side->start[index], count = part->tokens.count;
-    if (!QKV_RESERVE(side->start, side->start_room, index + 2)) return false;
-    if (!QKV_RESERVE(side->ids, side->ids_room, begin + count)) return false;
+    if (!QKV_RESERVE(side->start, side->start_capacity, index + 2)) return false;
+    if (!QKV_RESERVE(side->ids, side->ids_capacity, begin + count)) return false;
     for (int64_t i = 0; i < count; i++)
         if ((side->ids[begin + i] = qkv_types_add(&side->types, part->tokens.token[i], 1)) < 0) return false;
     side->start[index + 1] = begin + count;
@@ -47,8 +47,8 @@ static bool add_sentence(struct qkv_corpus_side *side, int64_t index, const stru
 static bool add_raw(struct qkv_corpus_side *side, int64_t index, const struct part *part)
 {
     int64_t begin = side->raw_start[index], end = begin + (int64_t)part->size + 1;
-    if (!QKV_RESERVE(side->raw_start, side->raw_start_room, index + 2)) return false;
-    if (!QKV_RESERVE(side->raw, side->raw_room, end)) return false;
+    if (!QKV_RESERVE(side->raw_start, side->raw_start_capacity, index + 2)) return false;
+    if (!QKV_RESERVE(side->raw, side->raw_capacity, end)) return false;
     memcpy(side->raw + begin, part->raw, part->size + 1);
     side->raw_start[index + 1] = end;
     return true;
@@ -73,7 +73,7 @@ static enum qkv_status add_pair(struct reading *reading, int64_t line, const cha
         return QKV_OK;
     }
     int64_t index = corpus->count;
-    if (!QKV_RESERVE(corpus->line, corpus->line_room, index + 1) ||
+    if (!QKV_RESERVE(corpus->line, corpus->line_capacity, index + 1) ||
         !add_sentence(&corpus->source, index, source) || !add_sentence(&corpus->target, index, target))
         return no_memory(path, error);
     if (reading->options.keep_raw &&
@@ -236,10 +236,10 @@ static bool ends_in(const char *text, const char *end)
 /* The offsets of no sentences. */
 static bool begin_side(struct qkv_corpus_side *side, bool keep_raw)
 {
-    if (!QKV_RESERVE(side->start, side->start_room, 1)) return false;
+    if (!QKV_RESERVE(side->start, side->start_capacity, 1)) return false;
     side->start[0] = 0;
     if (!keep_raw) return true;
-    if (!QKV_RESERVE(side->raw_start, side->raw_start_room, 1)) return false;
+    if (!QKV_RESERVE(side->raw_start, side->raw_start_capacity, 1)) return false;
     side->raw_start[0] = 0;
     return true;
 }

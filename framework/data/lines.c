@@ -18,7 +18,7 @@ static enum qkv_status fill(struct qkv_lines *lines, struct qkv_error *error)
     lines->used -= lines->next;
     if (lines->next) memmove(lines->buffer, lines->buffer + lines->next, lines->used);
     lines->next = 0;
-    if (!QKV_RESERVE(lines->buffer, lines->room, (int64_t)lines->used + CHUNK + 1)) {
+    if (!QKV_RESERVE(lines->buffer, lines->capacity, (int64_t)lines->used + CHUNK + 1)) {
         lines->used = 0;
         return qkv_error_set(error, "%s: out of memory", lines->path);
     }

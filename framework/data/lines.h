@@ -21,7 +21,7 @@ struct qkv_lines {
     /* private */
     struct gzFile_s *file;
     char *buffer;
-    int64_t room;
+    int64_t capacity;
     size_t used, next; /* bytes in the buffer; where the next line begins */
     bool finished;
 };

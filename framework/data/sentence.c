@@ -13,7 +13,7 @@ enum qkv_status qkv_sentence_encode(struct qkv_sentence *sentence, const struct 
     sentence->unknown = 0;
     if (qkv_tokenize(&sentence->tokens, text, line, size, error)) return QKV_INVALID;
     int64_t count = sentence->tokens.count;
-    if (!QKV_RESERVE(sentence->ids, sentence->ids_room, count)) {
+    if (!QKV_RESERVE(sentence->ids, sentence->ids_capacity, count)) {
         sentence->tokens.count = 0;
         return qkv_error_set(error, "out of memory");
     }

@@ -22,9 +22,9 @@ enum qkv_status qkv_tokenize(struct qkv_tokens *tokens, const struct qkv_text_co
     size_t valid = qkv_text_valid(line, size);
     if (valid < size) return qkv_text_refuse("", line, valid, error);
     int64_t count = -1;
-    if (QKV_RESERVE(tokens->points, tokens->points_room, (int64_t)size + 1))
+    if (QKV_RESERVE(tokens->points, tokens->points_capacity, (int64_t)size + 1))
         count = qkv_utf8_decode(line, size, tokens->points);
-    if (count >= 0) count = qkv_normalize(&tokens->points, &tokens->points_room, count, text->lowercase);
+    if (count >= 0) count = qkv_normalize(&tokens->points, &tokens->points_capacity, count, text->lowercase);
     if (count < 0 || !tokenizer_of(text)->split(tokens, text, count)) {
         tokens->count = tokens->words = tokens->text_size = 0;
         return qkv_error_set(error, "out of memory");

@@ -16,9 +16,9 @@ bool qkv_tokens_next_word(const struct qkv_tokens *tokens, int64_t count, int64_
 /* Makes room for a token and for `size` bytes of its text. */
 static bool reserve(struct qkv_tokens *tokens, int64_t size)
 {
-    return QKV_RESERVE(tokens->token, tokens->token_room, tokens->count + 1) &&
-           QKV_RESERVE(tokens->word, tokens->word_room, tokens->count + 1) &&
-           QKV_RESERVE(tokens->text, tokens->text_room, tokens->text_size + size);
+    return QKV_RESERVE(tokens->token, tokens->token_capacity, tokens->count + 1) &&
+           QKV_RESERVE(tokens->word, tokens->word_capacity, tokens->count + 1) &&
+           QKV_RESERVE(tokens->text, tokens->text_capacity, tokens->text_size + size);
 }
 
 /* tokens->token is set at the end of the line: until then the text can move. */

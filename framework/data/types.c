@@ -54,10 +54,10 @@ int32_t qkv_types_add(struct qkv_types *types, const char *token, int64_t freque
     }
     type = types->size;
     int64_t text_size = types->text_size + (int64_t)size + 1;
-    if (type == INT32_MAX || !QKV_RESERVE(types->frequency, types->room, type + 1) ||
-        !QKV_RESERVE(types->start, types->start_room, type + 1) ||
-        !QKV_RESERVE(types->hash, types->hash_room, type + 1) ||
-        !QKV_RESERVE(types->text, types->text_room, text_size)) {
+    if (type == INT32_MAX || !QKV_RESERVE(types->frequency, types->capacity, type + 1) ||
+        !QKV_RESERVE(types->start, types->start_capacity, type + 1) ||
+        !QKV_RESERVE(types->hash, types->hash_capacity, type + 1) ||
+        !QKV_RESERVE(types->text, types->text_capacity, text_size)) {
         qkv_types_release(types);
         return -1;
     }

@@ -117,21 +117,21 @@ char *qkv_utf8_encode(const int32_t *points, int64_t count, char *text)
 }
 
 /* Canonical decomposition of `count` code points, with combining marks in canonical order. */
-static int64_t decompose(int32_t **points, int64_t *room, int64_t count)
+static int64_t decompose(int32_t **points, int64_t *capacity, int64_t count)
 {
-    int64_t decomposed_count = 0, decomposed_room = 0;
+    int64_t decomposed_count = 0, decomposed_capacity = 0;
     int32_t *decomposed = NULL;
     for (int64_t i = 0; i < count; i++) {
         int32_t boundary = 0, parts[8];
         utf8proc_ssize_t used =
             utf8proc_decompose_char((*points)[i], parts, 8, UTF8PROC_DECOMPOSE, &boundary);
-        if (!QKV_RESERVE(decomposed, decomposed_room, decomposed_count + used)) return -1;
+        if (!QKV_RESERVE(decomposed, decomposed_capacity, decomposed_count + used)) return -1;
         memcpy(decomposed + decomposed_count, parts, (size_t)used * sizeof *parts);
         decomposed_count += used;
     }
     free(*points);
     *points = decomposed;
-    *room = decomposed_room;
+    *capacity = decomposed_capacity;
     /* Stable insertion sort of adjacent combining marks by combining class (Unicode 3.11, D108-D109). */
     for (int64_t i = 1; i < decomposed_count; i++) {
         int32_t point = decomposed[i];
@@ -146,13 +146,13 @@ static int64_t decompose(int32_t **points, int64_t *room, int64_t count)
     return decomposed_count;
 }
 
-int64_t qkv_normalize(int32_t **points, int64_t *room, int64_t count, bool lowercase)
+int64_t qkv_normalize(int32_t **points, int64_t *capacity, int64_t count, bool lowercase)
 {
     const utf8proc_option_t compose = UTF8PROC_STABLE | UTF8PROC_COMPOSE;
     bool composed = true;
     for (int64_t i = 0; i < count; i++) composed = composed && (*points)[i] < FIRST_COMBINING;
     if (!composed) {
-        count = decompose(points, room, count);
+        count = decompose(points, capacity, count);
         if (count < 0) return -1;
         count = utf8proc_normalize_utf32(*points, count, compose);
     }

@@ -50,10 +50,10 @@ int64_t qkv_utf8_decode(const char *text, size_t size, int32_t *points);
 /* Encodes code points and a NUL into `text`, which has room for 4 bytes each and the NUL; returns where the NUL is. */
 char *qkv_utf8_encode(const int32_t *points, int64_t count, char *text);
 
-/* Converts `count` code points to normal form C and, if wanted, to lower case. Decomposition can need more room:
- * `points` is heap memory of `*room` elements and may be replaced. Returns the new count, or -1 when there is no memory.
+/* Converts `count` code points to normal form C and, if wanted, to lower case. Decomposition can need more memory:
+ * `points` is heap memory of `*capacity` elements and may be replaced. Returns the new count, or -1 when there is no memory.
  */
-int64_t qkv_normalize(int32_t **points, int64_t *room, int64_t count, bool lowercase);
+int64_t qkv_normalize(int32_t **points, int64_t *capacity, int64_t count, bool lowercase);
 
 /* The end of the user-perceived character (Unicode Standard Annex 29) that begins at points[first]; at most `end`. */
 int64_t qkv_character_end(const int32_t *points, int64_t first, int64_t end);

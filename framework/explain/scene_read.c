@@ -446,19 +446,24 @@ enum qkv_status qkv_scene_read(struct qkv_scene *scene, struct qkv_arena *arena,
                                struct qkv_messages *messages)
 {
     struct qkv_collector collector = {.arena = arena};
-    bool whole = false;
+    struct qkv_reading reading = {.schema = &qkv_scene_schema,
+                                  .config = scene,
+                                  .path = path,
+                                  .overrides = overrides,
+                                  .override_count = override_count,
+                                  .arena = arena,
+                                  .collector = &collector};
     struct qkv_scene_places *places = qkv_arena_zeroed(arena, sizeof *places);
-    if (places && qkv_schema_defaults(&qkv_scene_schema, scene, sizeof *scene, arena)) {
-        places->file = path;
-        places->sources = qkv_schema_read(&qkv_scene_schema, scene, arena, path, overrides, override_count,
-                                          &collector, &whole);
+    qkv_schema_read(&reading);
+    if (places) {
+        *places = (struct qkv_scene_places){path, reading.sources};
         scene->places = places;
-        const struct checking checking = {scene, places->sources, &collector};
-        /* Counts and widths make sense only of what was read. */
-        if (whole && places->sources && !collector.count) check_scene(&checking);
     } else {
         qkv_collect_no_memory(&collector, path);
     }
+    /* Counts and widths are compared only when every key is valid. */
+    const struct checking checking = {scene, reading.sources, &collector};
+    if (reading.complete && !collector.count) check_scene(&checking);
     qkv_collector_finish(&collector, path, messages);
     return messages->count ? QKV_INVALID : QKV_OK;
 }

@@ -157,7 +157,7 @@ Test(config, refuses_values_of_the_wrong_type)
             "x.yaml:4:23: model.tied_softmax is 'yes', but must be true or false\n"},
            {BASE "model: {tied_softmax: 1}\n", "",
             "x.yaml:4:23: model.tied_softmax is 1, but must be true or false\n"},
-           {BASE "testing: 3\n", "", "x.yaml:4:1: testing must be a section with keys of its own\n"},
+           {BASE "testing: 3\n", "", "x.yaml:4:1: testing must be a section of keys\n"},
            {"name: [x]\n" REST, "", "x.yaml:1:7: name is a list, but must be a text\n"},
            {"name:\n" REST, "", "x.yaml:1:1: name has no value\n"},
            {"name: \"\"\n" REST, "", "x.yaml:1:7: name must not be empty\n"},

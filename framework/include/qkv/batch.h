@@ -29,7 +29,7 @@ struct qkv_batch {
     int64_t *target_length; /* [B] */
     /* private */
     int64_t *view_source_start, *view_target_start;
-    int64_t sentence_room, source_room, target_room;
+    int64_t sentence_capacity, source_capacity, target_capacity;
 };
 
 /* Some neighbouring sentences of a batch; it owns nothing. Every array begins at the view's own first

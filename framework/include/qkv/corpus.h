@@ -28,7 +28,7 @@ struct qkv_corpus_side {
     /* private */
     char *raw;
     int64_t *raw_start;
-    int64_t start_room, ids_room, raw_room, raw_start_room;
+    int64_t start_capacity, ids_capacity, raw_capacity, raw_start_capacity;
 };
 
 /* Caller's storage; qkv_corpus_release gives the memory back. Memory is linear in the text. */
@@ -41,7 +41,7 @@ struct qkv_corpus {
     bool encoded;
     struct qkv_corpus_side source, target;
     /* private */
-    int64_t line_room;
+    int64_t line_capacity;
 };
 
 struct qkv_corpus_options {
@@ -92,7 +92,7 @@ struct qkv_sentence {
     int32_t *ids;             /* [tokens.count], without <s> and </s> */
     int64_t unknown;          /* how many are QKV_UNKNOWN */
     /* private */
-    int64_t ids_room;
+    int64_t ids_capacity;
 };
 
 /* Tokenises and looks up; fails like qkv_tokenize. */

@@ -43,7 +43,7 @@ struct qkv_tokens {
     /* private */
     char *text;
     int32_t *points;
-    int64_t token_room, word_room, text_room, text_size, points_room;
+    int64_t token_capacity, word_capacity, text_capacity, text_size, points_capacity;
 };
 
 /* Cuts `size` bytes of `line` into tokens; a line of white space gives none. Fails with

@@ -19,7 +19,7 @@ struct qkv_types {
     uint32_t *hash;
     int32_t *slots; /* open addressing, a power of two; -1: free */
     char *text;
-    int64_t room, start_room, hash_room, slot_count, text_room, text_size;
+    int64_t capacity, start_capacity, hash_capacity, slot_count, text_capacity, text_size;
 };
 
 /* Adds `frequency` to a string, which is copied when it is new. Returns its number, or -1 when there is no
