@@ -1,4 +1,4 @@
-/* Conversion between attention maps and explanations, for formats that write only one of them. */
+/* Conversion between attention maps and explanations, for formats that have a writer for only one of them. */
 #include "report/explanation.h"
 
 /* "cross attention, layer 2"; "self attention" if there is no layer. */

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* RFC 4180: quotes around a field with a comma, a quote or a line end; quotes inside are doubled. */
+/* Quotes a field with a comma, a quote or a line end, and doubles its quotes. */
 static void append_field(struct bytes *out, const char *text)
 {
     if (!text[strcspn(text, ",\"\r\n")]) {
@@ -18,6 +18,7 @@ static void append_field(struct bytes *out, const char *text)
     qkv_bytes_text(out, "\"");
 }
 
+/* Appends the number of a layer or head. */
 static void append_number(struct bytes *out, int number)
 {
     if (number)

@@ -35,7 +35,7 @@ enum qkv_status qkv_explanation_select_head(struct qkv_explanation *explanation,
     for (int64_t i = 0; i < explanation->step_count; i++) {
         steps[i] = explanation->steps[i];
         if (steps[i].heads <= 1) continue;
-        /* Heads of keys and values may be fewer, each shared by as many in a row. */
+        /* In grouped-query attention several heads in a row share one head of keys and values. */
         int64_t at = (head - explanation->first_head) * steps[i].heads / explanation->heads;
         steps[i].values += at * steps[i].rows * steps[i].columns;
         steps[i].heads = 1;
@@ -48,17 +48,17 @@ enum qkv_status qkv_explanation_select_head(struct qkv_explanation *explanation,
 
 /* ---- what the writers share ---- */
 
-const struct qkv_step *qkv_step_counterpart(const struct explanations_job *job, int walk, int64_t at)
+const struct qkv_step *qkv_step_counterpart(const struct explanations_job *job, int index, int64_t at)
 {
-    return qkv_explanation_step(&job->explanations[walk], job->explanations[0].steps[at].name);
+    return qkv_explanation_step(&job->explanations[index], job->explanations[0].steps[at].name);
 }
 
 int64_t qkv_step_repeated(const struct explanations_job *job, int64_t at)
 {
-    const struct qkv_explanation *walk = &job->explanations[0];
-    const char *same = walk->steps[at].same_as;
-    for (int64_t i = 0; same && !job->options.full && i < at; i++)
-        if (!strcmp(walk->steps[i].name, same)) return i + 1;
+    const struct qkv_explanation *first = &job->explanations[0];
+    const char *name = first->steps[at].same_as;
+    for (int64_t i = 0; name && !job->options.full && i < at; i++)
+        if (!strcmp(first->steps[i].name, name)) return i + 1;
     return 0;
 }
 
@@ -91,21 +91,21 @@ static int64_t count_of(const struct qkv_step *step)
 double qkv_step_largest(const struct explanations_job *job, int64_t at)
 {
     double largest = 0;
-    for (int w = 0; w < job->count; w++) {
-        const struct qkv_step *step = qkv_step_counterpart(job, w, at);
+    for (int index = 0; index < job->count; index++) {
+        const struct qkv_step *step = qkv_step_counterpart(job, index, at);
         for (int64_t i = 0; step && i < count_of(step); i++)
             if (isfinite(step->values[i])) largest = fmax(largest, fabs(step->values[i]));
     }
     return largest;
 }
 
-static bool all_whole(const struct explanations_job *job, int64_t at)
+static bool all_integers(const struct explanations_job *job, int64_t at)
 {
-    for (int w = 0; w < job->count; w++) {
-        const struct qkv_step *step = qkv_step_counterpart(job, w, at);
+    for (int index = 0; index < job->count; index++) {
+        const struct qkv_step *step = qkv_step_counterpart(job, index, at);
         for (int64_t i = 0; step && i < count_of(step); i++) {
-            double value = step->values[i], part = value - floor(value);
-            if (isfinite(value) && (part > 0 || part < 0)) return false;
+            double value = step->values[i];
+            if (isfinite(value) && value - floor(value) > 0) return false;
         }
     }
     return true;
@@ -115,11 +115,11 @@ struct number_style qkv_step_number_style(const struct explanations_job *job, in
 {
     double largest = qkv_step_largest(job, at);
     int digits = job->options.digits;
-    if (all_whole(job, at)) return (struct number_style){0};
+    if (all_integers(job, at)) return (struct number_style){0};
     return (struct number_style){digits, largest > 0 && largest < pow(10, 1 - digits)};
 }
 
-/* Larger numbers, as the -1e9 of a mask, do not make the others of their column wide. */
+/* Larger numbers, such as the -1e9 of a mask, are printed with three digits and do not widen their column. */
 static const double LARGE = 1e7;
 
 void qkv_number_text(char text[40], struct number_style style, double value)
@@ -150,10 +150,10 @@ int64_t qkv_elision_at(struct elision elision, int64_t count, int64_t i)
     return i == elision.head ? -1 : count - elision.tail + (i - elision.head - 1);
 }
 
-const char *qkv_step_caption(const struct explanations_job *job, int walk, const struct qkv_step *step,
+const char *qkv_step_caption(const struct explanations_job *job, int index, const struct qkv_step *step,
                              int64_t head)
 {
-    const struct qkv_explanation *explanation = &job->explanations[walk];
+    const struct qkv_explanation *explanation = &job->explanations[index];
     bool heads = step->heads && explanation->layer_heads > 1;
     const char *label = job->count > 1 && explanation->label ? explanation->label : "";
     int number = explanation->first_head + (int)head;

@@ -1,5 +1,4 @@
-/* A walk as one page: no script, no other file, matrices coloured by their numbers, dark ink on light cells.
- */
+/* Explanations as one html page without scripts or other files. Cells are coloured by their numbers. */
 #include "report/explanation.h"
 
 #include "draw/cells.h"
@@ -8,7 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-enum { ROWS_MOST = 26, COLUMNS_MOST = 14 };
+/* Larger matrices are shortened. */
+enum { MOST_ROWS = 26, MOST_COLUMNS = 14 };
 
 static const char STYLE[] =
     "body{font:16px/1.5 system-ui,'DejaVu Sans',sans-serif;color:#222;background:#fdfdfb;margin:2rem auto;"
@@ -31,34 +31,36 @@ static const char STYLE[] =
     "td{padding:.18rem .5rem;text-align:right;white-space:nowrap;border:1px solid #fff}\n"
     "td.gap{background:none;color:#999;text-align:center}\n";
 
-/* White at 0, blue below it, orange above, never so dark that ink could not be read. */
-static uint32_t diverging(double part)
+/* Returns the colour of a value between -1 and 1: blue to white to orange, light enough for black text. */
+static uint32_t diverging_color(double value)
 {
     static const int below[] = {0x6B, 0xA3, 0xD6}, above[] = {0xF2, 0x9E, 0x4C};
-    const int *end = part < 0 ? below : above;
+    const int *end = value < 0 ? below : above;
     uint32_t color = 0;
-    double strength = fmin(fabs(part), 1);
+    double strength = fmin(fabs(value), 1);
     for (int i = 0; i < 3; i++) color = color << 8 | (uint32_t)lround(255 + (end[i] - 255) * strength);
     return color;
 }
 
+/* How to colour the cells of a step. */
 struct painting {
     struct number_style style;
-    double largest;
-    bool plain, weights; /* words have no heat; weights have the colormap */
-    const char *colormap;
+    double largest;       /* absolute value */
+    bool tokens;          /* cells stay white */
+    bool weights;         /* cells have the colormap, not the diverging colours */
+    const char *colormap; /* never NULL */
 };
 
 static void append_cell(const struct painting *painting, double value, struct bytes *out)
 {
     char text[40];
-    uint32_t color = painting->plain ? 0xFFFFFF : 0xEEEEEE;
-    double part = painting->largest > 0 ? value / painting->largest : 0;
+    uint32_t color = painting->tokens ? 0xFFFFFF : 0xEEEEEE;
+    double relative = painting->largest > 0 ? value / painting->largest : 0;
     qkv_number_text(text, painting->style, value);
     if (isfinite(value) && painting->weights)
-        qkv_colormap_color(painting->colormap, part, &color);
-    else if (isfinite(value) && !painting->plain)
-        color = diverging(part);
+        qkv_colormap_color(painting->colormap, relative, &color);
+    else if (isfinite(value) && !painting->tokens)
+        color = diverging_color(relative);
     qkv_bytes_format(out, "<td style=\"background:#%06x", (unsigned)color);
     if (qkv_readable_ink(color)) qkv_bytes_text(out, ";color:#fff");
     qkv_bytes_format(out, "\">%s</td>", isinf(value) ? value < 0 ? "−∞" : "∞" : text);
@@ -70,8 +72,8 @@ static void append_matrix(const struct explanations_job *job, const struct qkv_s
 {
     struct elision rows = {step->rows, 0}, columns = {step->columns, 0};
     if (!job->options.full) {
-        rows = qkv_elide(step->rows, ROWS_MOST, 3);
-        if (!step->column_names) columns = qkv_elide(step->columns, COLUMNS_MOST, 2);
+        rows = qkv_elide(step->rows, MOST_ROWS, 3);
+        if (!step->column_names) columns = qkv_elide(step->columns, MOST_COLUMNS, 2);
     }
     qkv_bytes_text(out, "<figure>");
     if (*caption) {
@@ -114,7 +116,7 @@ static void append_step(const struct explanations_job *job, int64_t at, struct b
     const struct painting painting = {
         .style = qkv_step_number_style(job, at),
         .largest = qkv_step_largest(job, at),
-        .plain = first->content == QKV_STEP_TOKENS,
+        .tokens = first->content == QKV_STEP_TOKENS,
         .weights = first->content == QKV_STEP_WEIGHTS,
         .colormap = colormap ? colormap : "YlOrRd",
     };
@@ -142,11 +144,11 @@ static void append_step(const struct explanations_job *job, int64_t at, struct b
     }
     qkv_bytes_text(out, "<div class=\"side\">\n");
     for (int64_t h = 0; h < (first->heads ? first->heads : 1); h++)
-        for (int w = 0; w < job->count; w++) {
-            const struct qkv_step *step = qkv_step_counterpart(job, w, at);
+        for (int index = 0; index < job->count; index++) {
+            const struct qkv_step *step = qkv_step_counterpart(job, index, at);
             if (step)
                 append_matrix(job, step, step->values + h * step->rows * step->columns,
-                              qkv_step_caption(job, w, step, h), &painting, out);
+                              qkv_step_caption(job, index, step, h), &painting, out);
         }
     qkv_bytes_text(out, "</div></section>\n");
 }
@@ -154,8 +156,8 @@ static void append_step(const struct explanations_job *job, int64_t at, struct b
 static enum qkv_status write_explanations(const struct explanations_job *job, struct bytes *out,
                                           struct qkv_error *error)
 {
-    const struct qkv_explanation *walk = &job->explanations[0];
-    const char *title = walk->title ? qkv_display_line(job->arena, walk->title) : NULL;
+    const struct qkv_explanation *first = &job->explanations[0];
+    const char *title = first->title ? qkv_display_line(job->arena, first->title) : NULL;
     (void)error;
     if (!title || !*title) title = "Attention step by step";
     qkv_bytes_text(out, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
@@ -166,12 +168,12 @@ static enum qkv_status write_explanations(const struct explanations_job *job, st
     qkv_bytes_text(out, "</style>\n</head>\n<body>\n<h1>");
     qkv_bytes_escaped(out, title);
     qkv_bytes_text(out, "</h1>\n");
-    if (walk->about && *walk->about) {
+    if (first->about && *first->about) {
         qkv_bytes_text(out, "<p class=\"about\">");
-        qkv_bytes_escaped(out, walk->about);
+        qkv_bytes_escaped(out, first->about);
         qkv_bytes_text(out, "</p>\n");
     }
-    for (int64_t i = 0; i < walk->step_count; i++) append_step(job, i, out);
+    for (int64_t i = 0; i < first->step_count; i++) append_step(job, i, out);
     qkv_bytes_text(out, "</body>\n</html>\n");
     return QKV_OK;
 }

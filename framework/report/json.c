@@ -1,18 +1,19 @@
-/* JSON objects. cJSON passes a failed allocation on as NULL; the flag `complete` collects such failures. */
+/* JSON objects. If memory runs out cJSON returns NULL, and refuses to add NULL or to add to NULL: `complete`
+ * becomes false, and is checked once at the end. */
 #include "report/explanation.h"
 
 #include <cjson/cJSON.h>
 
 static void add(cJSON *object, const char *name, cJSON *item, bool *complete)
 {
-    if (item && cJSON_AddItemToObject(object, name, item)) return;
+    if (cJSON_AddItemToObject(object, name, item)) return;
     cJSON_Delete(item);
     *complete = false;
 }
 
 static void push(cJSON *array, cJSON *item, bool *complete)
 {
-    if (item && cJSON_AddItemToArray(array, item)) return;
+    if (cJSON_AddItemToArray(array, item)) return;
     cJSON_Delete(item);
     *complete = false;
 }
@@ -44,14 +45,13 @@ static cJSON *number_or_mean(int number)
     return number ? cJSON_CreateNumber(number) : cJSON_CreateString("mean");
 }
 
-/* The tokens of the rows: a cross row has one that the step takes in and one that it puts out. */
+/* The tokens of the rows. A row of cross-attention has two: what the decoder step reads and predicts. */
 static cJSON *row_tokens(const struct qkv_attention_report *report, const struct qkv_attention_map *map,
                          bool *complete)
 {
     if (map->kind != QKV_ATTENTION_CROSS)
         return strings(qkv_attention_row_tokens(report, map->kind), map->rows);
     cJSON *rows = cJSON_CreateObject();
-    if (!rows) return NULL;
     add(rows, "input", strings(report->target_input, map->rows), complete);
     add(rows, "output", strings(report->target_output, map->rows), complete);
     return rows;
@@ -63,11 +63,6 @@ static cJSON *map_object(const struct qkv_attention_report *report, const struct
     char name[64];
     qkv_attention_map_name(map, name, sizeof name);
     cJSON *object = cJSON_CreateObject(), *weights = cJSON_CreateArray();
-    if (!object || !weights) {
-        cJSON_Delete(object);
-        cJSON_Delete(weights);
-        return NULL;
-    }
     add(object, "name", cJSON_CreateString(name), complete);
     add(object, "kind", cJSON_CreateString(qkv_attention_kind_name(map->kind)), complete);
     add(object, "layer", number_or_mean(map->layer), complete);
@@ -82,54 +77,55 @@ static cJSON *map_object(const struct qkv_attention_report *report, const struct
 
 static enum qkv_status write_maps(const struct maps_job *job, struct bytes *out, struct qkv_error *error)
 {
+    static const char about[] =
+        "weights[row][column] is how much the row's token (query) attends to the column's "
+        "token (key); each row sums to 1; layers and heads count from 1";
     const struct qkv_attention_report *report = job->report;
     cJSON *root = cJSON_CreateObject(), *maps = cJSON_CreateArray();
-    bool complete = root && maps;
+    bool complete = true;
     (void)error;
-    if (complete) {
-        add(root, "format", cJSON_CreateString("qkv attention 1"), &complete);
-        add(root, "about",
-            cJSON_CreateString(
-                "weights[row][column] is how much the row's token (query) takes from the column's token "
-                "(key); each row sums to 1; layers and heads count from 1"),
-            &complete);
-        if (report->title) add(root, "title", cJSON_CreateString(report->title), &complete);
-        if (report->model) add(root, "model", cJSON_CreateString(report->model), &complete);
-        add(root, "source", strings(report->source, report->source_length), &complete);
-        add(root, "target_input", strings(report->target_input, report->target_length), &complete);
-        add(root, "target_output", strings(report->target_output, report->target_length), &complete);
-        for (int64_t i = 0; i < report->map_count; i++)
-            push(maps, map_object(report, &report->maps[i], &complete), &complete);
-        add(root, "maps", maps, &complete);
-    }
+    add(root, "format", cJSON_CreateString("qkv attention 1"), &complete);
+    add(root, "about", cJSON_CreateString(about), &complete);
+    if (report->title) add(root, "title", cJSON_CreateString(report->title), &complete);
+    if (report->model) add(root, "model", cJSON_CreateString(report->model), &complete);
+    add(root, "source", strings(report->source, report->source_length), &complete);
+    add(root, "target_input", strings(report->target_input, report->target_length), &complete);
+    add(root, "target_output", strings(report->target_output, report->target_length), &complete);
+    for (int64_t i = 0; i < report->map_count; i++)
+        push(maps, map_object(report, &report->maps[i], &complete), &complete);
+    add(root, "maps", maps, &complete);
     return finish(root, complete, out);
 }
 
 /* ---- explanations ---- */
 
-static cJSON *names(const char *const *words, int64_t count)
+static cJSON *strings_or_null(const char *const *names, int64_t count)
 {
-    return words ? cJSON_CreateStringArray(words, (int)count) : cJSON_CreateNull();
+    return names ? strings(names, count) : cJSON_CreateNull();
 }
 
-static cJSON *matrix(const double *values, int64_t rows, int64_t columns, bool *complete)
+static cJSON *matrix(const double *values, const struct qkv_step *step, bool *complete)
 {
-    cJSON *list = cJSON_CreateArray();
-    for (int64_t r = 0; list && r < rows; r++)
-        push(list, cJSON_CreateDoubleArray(values + r * columns, (int)columns), complete);
-    return list;
+    cJSON *rows = cJSON_CreateArray();
+    for (int64_t r = 0; r < step->rows; r++)
+        push(rows, cJSON_CreateDoubleArray(values + r * step->columns, (int)step->columns), complete);
+    return rows;
 }
 
-static cJSON *step_object(const struct qkv_explanation *walk, const struct qkv_step *step, bool *complete)
+static cJSON *matrix_per_head(const struct qkv_step *step, bool *complete)
 {
-    cJSON *object = cJSON_CreateObject(), *shape = cJSON_CreateArray(), *values = NULL;
-    bool apart = qkv_step_has_heads(walk, step);
-    if (!object || !shape) {
-        cJSON_Delete(object);
-        cJSON_Delete(shape);
-        return NULL;
-    }
-    if (apart) push(shape, cJSON_CreateNumber((double)step->heads), complete);
+    cJSON *heads = cJSON_CreateArray();
+    for (int64_t h = 0; h < step->heads; h++)
+        push(heads, matrix(step->values + h * step->rows * step->columns, step, complete), complete);
+    return heads;
+}
+
+static cJSON *step_object(const struct qkv_explanation *explanation, const struct qkv_step *step,
+                          bool *complete)
+{
+    cJSON *object = cJSON_CreateObject(), *shape = cJSON_CreateArray();
+    bool heads = qkv_step_has_heads(explanation, step);
+    if (heads) push(shape, cJSON_CreateNumber((double)step->heads), complete);
     push(shape, cJSON_CreateNumber((double)step->rows), complete);
     push(shape, cJSON_CreateNumber((double)step->columns), complete);
     add(object, "name", cJSON_CreateString(step->name), complete);
@@ -137,37 +133,24 @@ static cJSON *step_object(const struct qkv_explanation *walk, const struct qkv_s
     add(object, "formula", cJSON_CreateString(step->formula), complete);
     if (step->note) add(object, "note", cJSON_CreateString(step->note), complete);
     add(object, "shape", shape, complete);
-    add(object, "rows", names(step->row_names, step->rows), complete);
-    add(object, "columns", names(step->column_names, step->columns), complete);
-    if (!apart) {
-        values = matrix(step->values, step->rows, step->columns, complete);
-    } else {
-        values = cJSON_CreateArray();
-        for (int64_t h = 0; values && h < step->heads; h++)
-            push(values,
-                 matrix(step->values + h * step->rows * step->columns, step->rows, step->columns, complete),
-                 complete);
-    }
-    add(object, "values", values, complete);
+    add(object, "rows", strings_or_null(step->row_names, step->rows), complete);
+    add(object, "columns", strings_or_null(step->column_names, step->columns), complete);
+    add(object, "values", heads ? matrix_per_head(step, complete) : matrix(step->values, step, complete),
+        complete);
     return object;
 }
 
-static cJSON *walk_object(const struct qkv_explanation *walk, bool *complete)
+static cJSON *explanation_object(const struct qkv_explanation *explanation, bool *complete)
 {
     cJSON *object = cJSON_CreateObject(), *steps = cJSON_CreateArray();
-    if (!object || !steps) {
-        cJSON_Delete(object);
-        cJSON_Delete(steps);
-        return NULL;
-    }
-    if (walk->label) add(object, "label", cJSON_CreateString(walk->label), complete);
-    if (walk->model) add(object, "model", cJSON_CreateString(walk->model), complete);
-    add(object, "kind", cJSON_CreateString(qkv_attention_kind_name(walk->kind)), complete);
-    if (walk->layer) add(object, "layer", cJSON_CreateNumber(walk->layer), complete);
-    add(object, "first_head", cJSON_CreateNumber(walk->first_head), complete);
-    add(object, "heads", cJSON_CreateNumber((double)walk->heads), complete);
-    for (int64_t i = 0; i < walk->step_count; i++)
-        push(steps, step_object(walk, &walk->steps[i], complete), complete);
+    if (explanation->label) add(object, "label", cJSON_CreateString(explanation->label), complete);
+    if (explanation->model) add(object, "model", cJSON_CreateString(explanation->model), complete);
+    add(object, "kind", cJSON_CreateString(qkv_attention_kind_name(explanation->kind)), complete);
+    if (explanation->layer) add(object, "layer", cJSON_CreateNumber(explanation->layer), complete);
+    add(object, "first_head", cJSON_CreateNumber(explanation->first_head), complete);
+    add(object, "heads", cJSON_CreateNumber((double)explanation->heads), complete);
+    for (int64_t i = 0; i < explanation->step_count; i++)
+        push(steps, step_object(explanation, &explanation->steps[i], complete), complete);
     add(object, "steps", steps, complete);
     return object;
 }
@@ -175,19 +158,16 @@ static cJSON *walk_object(const struct qkv_explanation *walk, bool *complete)
 static enum qkv_status write_explanations(const struct explanations_job *job, struct bytes *out,
                                           struct qkv_error *error)
 {
+    const struct qkv_explanation *first = &job->explanations[0];
     cJSON *root = cJSON_CreateObject(), *walks = cJSON_CreateArray();
-    bool complete = root && walks;
+    bool complete = true;
     (void)error;
-    if (complete) {
-        add(root, "format", cJSON_CreateString("qkv explain 1"), &complete);
-        if (job->explanations[0].title)
-            add(root, "title", cJSON_CreateString(job->explanations[0].title), &complete);
-        if (job->explanations[0].about && *job->explanations[0].about)
-            add(root, "about", cJSON_CreateString(job->explanations[0].about), &complete);
-        for (int w = 0; w < job->count; w++)
-            push(walks, walk_object(&job->explanations[w], &complete), &complete);
-        add(root, "walks", walks, &complete);
-    }
+    add(root, "format", cJSON_CreateString("qkv explain 1"), &complete);
+    if (first->title) add(root, "title", cJSON_CreateString(first->title), &complete);
+    if (first->about && *first->about) add(root, "about", cJSON_CreateString(first->about), &complete);
+    for (int i = 0; i < job->count; i++)
+        push(walks, explanation_object(&job->explanations[i], &complete), &complete);
+    add(root, "walks", walks, &complete);
     return finish(root, complete, out);
 }
 

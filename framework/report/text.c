@@ -1,18 +1,16 @@
-/* Attention maps in the terminal: a table of numbers, on coloured cells where colours are wanted. Columns are
- * aligned by display width, and a map that is wider than the terminal is split into blocks of columns. */
+/* Attention maps in the terminal: tables of numbers, with coloured cells if the terminal has colours. A map
+ * that is wider than the terminal is split into blocks of columns. */
 #include "report/text_explanation.h"
 
 #include "draw/cells.h"
 #include "draw/display_text.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <utf8proc.h>
 
 enum {
-    COLUMN_LEAST = 4, /* 0.12 */
-    COLUMN_MOST = 12, /* longer column labels are cut */
-    LABEL_MOST = 20,  /* longer row labels are cut */
+    LEAST_COLUMN = 4, /* "0.12" */
+    MOST_COLUMN = 12, /* longer labels of columns are cut */
+    MOST_LABEL = 20,  /* longer labels of rows are cut */
 };
 
 struct table {
@@ -20,29 +18,18 @@ struct table {
     struct bytes *out;
     const struct qkv_attention_map *map;
     const char **rows, **columns;    /* labels */
-    int *row_widths, *column_widths; /* of the labels, within the limits above */
+    int *row_widths, *column_widths; /* of the labels, limited as above */
     int label_width;                 /* of the widest row label */
-    double maximum;
+    double maximum;                  /* weight of the last colour */
 };
 
-/* Sets the colours of the text that follows: the colour of a weight, and ink that can be read on it. */
-static void begin_color(const struct table *table, double weight)
+/* Appends the cell of a weight, with a space before it. A weight that rounds to 0.00 is a dot, so that the
+ * others are easy to see. */
+static void append_weight(const struct table *table, double weight, int width)
 {
     uint32_t color = 0;
     qkv_colormap_color(table->job->options.colormap, weight / table->maximum, &color);
     qkv_cell_begin_color(table->out, table->job->options.colors, color);
-}
-
-static void end_color(const struct table *table)
-{
-    qkv_cell_end_color(table->out, table->job->options.colors);
-}
-
-/* A weight in its cell, with the space before it. What rounds to 0.00 is a dot, so that the eye finds the
- * large ones. */
-static void append_weight(const struct table *table, double weight, int width)
-{
-    begin_color(table, weight);
     if (weight < 0.005) {
         qkv_cell_spaces(table->out, width);
         qkv_bytes_text(table->out, "·");
@@ -52,7 +39,7 @@ static void append_weight(const struct table *table, double weight, int width)
         qkv_display_number(number, fmin(weight, 9), 2);
         qkv_bytes_text(table->out, number);
     }
-    end_color(table);
+    qkv_cell_end_color(table->out, table->job->options.colors);
 }
 
 static void append_block(const struct table *table, int64_t first, int64_t last)
@@ -77,7 +64,7 @@ static int clamp(int value, int least, int most)
     return value < least ? least : value > most ? most : value;
 }
 
-/* The labels of an axis and their widths within limits. False when there is no memory. */
+/* Reads the labels of an axis and their widths, between least and most. False if memory runs out. */
 static bool read_labels(struct qkv_arena *arena, const char *const *tokens, int64_t count, int least,
                         int most, const char ***labels, int **widths)
 {
@@ -99,10 +86,10 @@ static void append_map(const struct maps_job *job, const struct qkv_attention_ma
         .job = job, .out = out, .map = map, .maximum = qkv_report_color_maximum(job, &tick)};
     const char *title = qkv_report_map_title(job->arena, map, true);
     if (!title ||
-        !read_labels(job->arena, qkv_attention_row_tokens(job->report, map->kind), map->rows, 1, LABEL_MOST,
+        !read_labels(job->arena, qkv_attention_row_tokens(job->report, map->kind), map->rows, 1, MOST_LABEL,
                      &table.rows, &table.row_widths) ||
         !read_labels(job->arena, qkv_attention_column_tokens(job->report, map->kind), map->columns,
-                     COLUMN_LEAST, COLUMN_MOST, &table.columns, &table.column_widths)) {
+                     LEAST_COLUMN, MOST_COLUMN, &table.columns, &table.column_widths)) {
         out->failed = true;
         return;
     }
