@@ -1,3 +1,4 @@
+/* The alignment error of a run: its attention maps against gold links. */
 #include "qkv/alignment.h"
 
 #include "qkv/attention_collect.h"
@@ -6,7 +7,7 @@
 
 #include <string.h>
 
-enum { PASS = 64 }; /* sentences that go through the model together */
+enum { BATCH = 64 }; /* sentences per forward pass */
 
 struct scoring {
     const struct qkv_run *run;
@@ -14,7 +15,7 @@ struct scoring {
     struct qkv_alignments gold;
     struct qkv_attention_collector *collector;
     struct qkv_tokens tokens; /* of one line */
-    struct qkv_arena arena;   /* the tokens and words of one pass */
+    struct qkv_arena arena;   /* tokens and words of one batch */
 };
 
 /* Links count words, maps have tokens: finds the word of each token of a side, kept in the arena. */
@@ -36,7 +37,8 @@ static enum qkv_status find_words(struct scoring *s, int64_t pair, bool target, 
     return QKV_OK;
 }
 
-static enum qkv_status check_input(const struct scoring *s, const char *links, struct qkv_error *error)
+/* There must be one line of links per pair of the corpus file. */
+static enum qkv_status check_line_count(const struct scoring *s, const char *links, struct qkv_error *error)
 {
     if (s->gold.count == s->corpus->read) return QKV_OK;
     return qkv_error_set(error, "%s: has %lld line%s, but the corpus has %lld pair%s", links,
@@ -44,7 +46,7 @@ static enum qkv_status check_input(const struct scoring *s, const char *links, s
                          s->corpus->read == 1 ? "" : "s");
 }
 
-/* The texts of a sentence; NULL when memory is out. */
+/* Returns the texts of the tokens of a sentence; NULL if memory runs out. */
 static const char *const *texts(struct scoring *s, const struct qkv_vocabulary *vocabulary,
                                 struct qkv_ids ids)
 {
@@ -60,12 +62,12 @@ static struct qkv_ids ids_of(const struct qkv_corpus_side *side, int64_t pair)
 }
 
 /* Scores the pairs first .. first + count - 1. */
-static enum qkv_status pass(struct scoring *s, int64_t first, int64_t count,
-                            struct qkv_alignment_score *score, struct qkv_error *error)
+static enum qkv_status score_batch(struct scoring *s, int64_t first, int64_t count,
+                                   struct qkv_alignment_score *score, struct qkv_error *error)
 {
-    struct qkv_attention_pair pairs[PASS];
-    struct qkv_attention_report reports[PASS];
-    struct qkv_alignment_words words[PASS];
+    struct qkv_attention_pair pairs[BATCH];
+    struct qkv_attention_report reports[BATCH];
+    struct qkv_alignment_words words[BATCH];
     qkv_arena_reset(&s->arena);
     for (int64_t i = 0; i < count; i++) {
         int64_t pair = first + i;
@@ -91,12 +93,12 @@ static enum qkv_status pass(struct scoring *s, int64_t first, int64_t count,
 static enum qkv_status evaluate(struct scoring *s, const char *links, struct qkv_alignment_score *score,
                                 struct qkv_error *error)
 {
-    if (qkv_alignments_read(&s->gold, links, error) || check_input(s, links, error)) return QKV_INVALID;
+    if (qkv_alignments_read(&s->gold, links, error) || check_line_count(s, links, error)) return QKV_INVALID;
     s->collector = qkv_attention_collector_new(s->run->model, error);
     if (!s->collector) return QKV_INVALID;
-    for (int64_t first = 0; first < s->corpus->count; first += PASS) {
+    for (int64_t first = 0; first < s->corpus->count; first += BATCH) {
         int64_t left = s->corpus->count - first;
-        if (pass(s, first, left < PASS ? left : PASS, score, error)) return QKV_INVALID;
+        if (score_batch(s, first, left < BATCH ? left : BATCH, score, error)) return QKV_INVALID;
     }
     return QKV_OK;
 }

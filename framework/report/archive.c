@@ -1,3 +1,4 @@
+/* NumPy archives: zip files of .npy arrays, without compression. */
 #include "report/archive.h"
 
 #include "draw/display_text.h"
@@ -7,7 +8,7 @@
 #include <string.h>
 #include <zlib.h>
 
-/* What the header of a member and its entry in the directory have in common. */
+/* Appends what the header of a member and its entry in the directory have in common. */
 static void append_entry(struct bytes *bytes, const char *name, const struct bytes *content)
 {
     uint32_t checksum = (uint32_t)crc32(0, (const unsigned char *)content->data, (uInt)content->size);
@@ -45,8 +46,8 @@ static void append_member(struct archive *archive, const char *name, struct byte
     content->size = 0;
 }
 
-/* The header of .npy 1.0: magic, version, length, a Python dict padded with spaces to a multiple of 64, a
- * line end. */
+/* Appends the header of .npy 1.0: magic, version, length, and a Python dict that is padded with spaces and a
+ * line end so that the data starts at a multiple of 64. */
 static void append_header(struct bytes *content, const char *type, const char *shape)
 {
     enum { PREFIX = 10 };
@@ -82,7 +83,7 @@ void qkv_npz_append_numbers(struct archive *archive, const char *name, const int
     free(content.data);
 }
 
-/* Fixed width UTF-32, filled up with zeros. */
+/* UTF-32 of fixed width, padded with zeros. */
 void qkv_npz_append_tokens(struct archive *archive, const char *name, const char *const *tokens,
                            int64_t count)
 {

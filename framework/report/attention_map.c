@@ -1,3 +1,4 @@
+/* Attention maps: names, and selection of maps and means. */
 #include "qkv/attention_map.h"
 
 #include <stdio.h>
@@ -44,34 +45,34 @@ void qkv_attention_map_name(const struct qkv_attention_map *map, char *text, siz
     snprintf(text, size, "%s.%s.%s", kind_names[map->kind], layer, head);
 }
 
-/* What is selected of one kind, and the growing result. */
+/* The maps selected so far. */
 struct selection {
     const struct qkv_attention_report *report;
     struct qkv_arena *arena;
-    struct qkv_attention_map *maps; /* room for one a map of the report, and one a mean */
+    struct qkv_attention_map *maps; /* capacity: every map, and every mean */
     int64_t count;
 };
 
-/* Whether `number` is meant by `wanted`: itself, or any single one when a mean is wanted. */
-static bool belongs(int number, int wanted)
+/* True if layer or head `number` is selected by `wanted`: any single one is part of a mean. */
+static bool is_selected(int number, int wanted)
 {
     return wanted == QKV_ATTENTION_MEAN ? number > 0 : number == wanted;
 }
 
-/* Appends the map of a kind, layer and head, or the mean of those that belong to it; nothing when there are
- * none. */
-static bool append(struct selection *selection, enum qkv_attention_kind kind, int layer, int head)
+/* Appends the map of a layer and head, or the mean of maps if layer or head is QKV_ATTENTION_MEAN. Appends
+ * nothing if there is no such map. False if memory runs out. */
+static bool append_map(struct selection *selection, enum qkv_attention_kind kind, int layer, int head)
 {
     const struct qkv_attention_report *report = selection->report;
     const struct qkv_attention_map *first = NULL;
     int64_t parts = 0;
     for (int64_t i = 0; i < report->map_count; i++) {
         const struct qkv_attention_map *map = &report->maps[i];
-        if (map->kind != kind || !belongs(map->layer, layer) || !belongs(map->head, head)) continue;
+        if (map->kind != kind || !is_selected(map->layer, layer) || !is_selected(map->head, head)) continue;
         if (!first) first = map;
         parts++;
     }
-    if (!first) { /* perhaps the report holds no single heads, but their mean */
+    if (!first) { /* the report may have a mean in place of single heads */
         for (int64_t i = 0; i < report->map_count && !first; i++)
             if (report->maps[i].kind == kind && report->maps[i].layer == layer &&
                 report->maps[i].head == head)
@@ -90,7 +91,7 @@ static bool append(struct selection *selection, enum qkv_attention_kind kind, in
     if (!mean) return false;
     for (int64_t i = 0; i < report->map_count; i++) {
         const struct qkv_attention_map *map = &report->maps[i];
-        if (map->kind != kind || !belongs(map->layer, layer) || !belongs(map->head, head)) continue;
+        if (map->kind != kind || !is_selected(map->layer, layer) || !is_selected(map->head, head)) continue;
         QKV_BUG(map->rows != first->rows || map->columns != first->columns,
                 "maps of one kind differ in shape");
         for (int64_t c = 0; c < cells; c++) mean[c] += map->weights[c] / (double)parts;
@@ -99,35 +100,35 @@ static bool append(struct selection *selection, enum qkv_attention_kind kind, in
     return true;
 }
 
-/* Appends the single head of a kind that agrees best with the mean of all that belong to `layer`. */
+/* Appends the head that agrees best with the mean of all heads of a layer, or of all layers. */
 static bool append_best(struct selection *selection, enum qkv_attention_kind kind, int layer)
 {
     const struct qkv_attention_report *report = selection->report;
     int64_t mean = selection->count;
-    double most = -1;
+    double best_agreement = -1;
     const struct qkv_attention_map *best = NULL;
     int layers = layer == QKV_ATTENTION_EACH ? QKV_ATTENTION_MEAN : layer;
-    if (!append(selection, kind, layers, QKV_ATTENTION_MEAN)) return false;
-    if (selection->count == mean) return true; /* none */
-    const struct qkv_attention_map *shared = &selection->maps[mean];
+    if (!append_map(selection, kind, layers, QKV_ATTENTION_MEAN)) return false;
+    if (selection->count == mean) return true; /* there are no such heads */
+    const struct qkv_attention_map *average = &selection->maps[mean];
     for (int64_t i = 0; i < report->map_count; i++) {
         const struct qkv_attention_map *map = &report->maps[i];
         double agreement = 0;
-        if (map->kind != kind || !belongs(map->layer, layers) || map->head < 1) continue;
+        if (map->kind != kind || !is_selected(map->layer, layers) || map->head < 1) continue;
         for (int64_t c = 0; c < map->rows * map->columns; c++)
-            agreement += map->weights[c] * shared->weights[c];
-        if (agreement <= most) continue;
-        most = agreement;
+            agreement += map->weights[c] * average->weights[c];
+        if (agreement <= best_agreement) continue;
+        best_agreement = agreement;
         best = map;
     }
     if (best) selection->maps[mean] = *best;
     return true;
 }
 
-/* What there is of a kind, for messages and loops. */
+/* The maps of one kind in a report. */
 struct extent {
     int64_t maps;
-    int layers, heads; /* the highest numbers */
+    int layers, heads; /* highest numbers */
 };
 
 static struct extent extent_of(const struct qkv_attention_report *report, int kind)
@@ -143,7 +144,8 @@ static struct extent extent_of(const struct qkv_attention_report *report, int ki
     return extent;
 }
 
-static enum qkv_status missing(int kind, int layer, int head, struct extent extent, struct qkv_error *error)
+static enum qkv_status report_missing(int kind, int layer, int head, struct extent extent,
+                                      struct qkv_error *error)
 {
     if (!extent.maps) return qkv_error_set(error, "the model has no %s attention", kind_names[kind]);
     if (layer > extent.layers)
@@ -153,37 +155,41 @@ static enum qkv_status missing(int kind, int layer, int head, struct extent exte
                          head, extent.heads);
 }
 
+/* Appends what `layer` and `head` select of one kind. False if memory runs out. */
+static bool select_of_kind(struct selection *selection, enum qkv_attention_kind kind, int layer, int head,
+                           struct extent extent)
+{
+    if (head == QKV_ATTENTION_BEST) return append_best(selection, kind, layer);
+    bool each_layer = layer == QKV_ATTENTION_EACH, each_head = head == QKV_ATTENTION_EACH;
+    int last_layer = each_layer ? extent.layers : layer, last_head = each_head ? extent.heads : head;
+    for (int l = each_layer ? 1 : layer; l <= last_layer; l++)
+        for (int h = each_head ? 1 : head; h <= last_head; h++)
+            if (!append_map(selection, kind, l, h)) return false;
+    return true;
+}
+
 enum qkv_status qkv_attention_select(const struct qkv_attention_report *report, unsigned kinds, int layer,
                                      int head, struct qkv_arena *arena, struct qkv_attention_report *selected,
                                      struct qkv_error *error)
 {
     struct selection selection = {.report = report, .arena = arena};
     struct extent extents[QKV_ATTENTION_KINDS];
-    size_t room = 0;
+    size_t capacity = 0;
     for (int kind = 0; kind < QKV_ATTENTION_KINDS; kind++) {
         extents[kind] = extent_of(report, kind);
-        room += ((size_t)extents[kind].layers + 1) * ((size_t)extents[kind].heads + 1);
+        capacity += ((size_t)extents[kind].layers + 1) * ((size_t)extents[kind].heads + 1);
     }
-    selection.maps = qkv_arena_allocate(arena, room * sizeof *selection.maps);
+    selection.maps = qkv_arena_allocate(arena, capacity * sizeof *selection.maps);
     bool complete = selection.maps;
     for (int kind = 0; complete && kind < QKV_ATTENTION_KINDS; kind++) {
         if (kinds ? !(kinds & (1u << kind)) : !extents[kind].maps) continue;
         int64_t before = selection.count;
-        bool each_layer = layer == QKV_ATTENTION_EACH, each_head = head == QKV_ATTENTION_EACH;
-        if (head == QKV_ATTENTION_BEST) {
-            complete = append_best(&selection, (enum qkv_attention_kind)kind, layer);
-            if (complete && selection.count == before)
-                return missing(kind, layer, head, extents[kind], error);
-            continue;
-        }
-        for (int l = each_layer ? 1 : layer; complete && l <= (each_layer ? extents[kind].layers : layer);
-             l++)
-            for (int h = each_head ? 1 : head; complete && h <= (each_head ? extents[kind].heads : head); h++)
-                complete = append(&selection, (enum qkv_attention_kind)kind, l, h);
-        if (complete && selection.count == before) return missing(kind, layer, head, extents[kind], error);
+        complete = select_of_kind(&selection, (enum qkv_attention_kind)kind, layer, head, extents[kind]);
+        if (complete && selection.count == before)
+            return report_missing(kind, layer, head, extents[kind], error);
     }
     if (!complete)
-        return qkv_error_set(error, "no memory for %lld attention maps", (long long)report->map_count);
+        return qkv_error_set(error, "out of memory for %lld attention maps", (long long)report->map_count);
     *selected = *report;
     selected->maps = selection.maps;
     selected->map_count = selection.count;

@@ -138,7 +138,7 @@ static void append_step(const struct explanations_job *job, int64_t at, struct b
     }
     if (qkv_step_repeated(job, at)) {
         qkv_bytes_format(out,
-                         "<p class=\"same\">the numbers of <a href=\"#%s\">step %lld</a></p></section>\n",
+                         "<p class=\"same\">same numbers as <a href=\"#%s\">step %lld</a></p></section>\n",
                          first->same_as, (long long)qkv_step_repeated(job, at));
         return;
     }

@@ -1,4 +1,5 @@
-/* A walk in the terminal: a chapter a step, matrices with aligned columns, side by side where they fit. */
+/* Explanations in the terminal: a section per step. Matrices have aligned columns and stand side by side if
+ * they fit. */
 #include "report/text_explanation.h"
 
 #include "draw/cells.h"
@@ -11,80 +12,85 @@
 
 enum {
     INDENT = 4,
-    GAP = 3,         /* between matrices side by side */
-    NAME_MOST = 14,  /* longer words are cut */
-    ROWS_MOST = 12,  /* numbered rows that are shown of a matrix */
-    WORDS_MOST = 24, /* named ones */
-    HEADS_MOST = 6,
+    GAP = 3,                 /* between matrices side by side */
+    MOST_LABEL = 14,         /* columns; longer labels are cut */
+    MOST_NUMBERED_ROWS = 12, /* shown of a matrix unless options.full is set */
+    MOST_NAMED_ROWS = 24,    /* the same for rows with labels */
+    MOST_HEADS = 6,          /* the same for heads */
 };
 
-/* One matrix to be printed. */
+/* One matrix to print. Widths are in columns of the terminal. */
 struct table {
     const struct qkv_step *step;
     const double *values;
     const char *caption;
     struct number_style style;
-    bool heat;      /* colour the cells */
-    double largest; /* of the colours */
-    int label_width, width;
-    int *widths; /* of the columns */
+    bool colored;    /* cells have background colours */
+    double largest;  /* value of the last colour */
+    int label_width; /* of the widest row label */
+    int *widths;     /* of the columns */
+    int width;       /* of the table */
     struct elision rows, columns;
 };
 
-static int least(int a, int b)
+static int smaller(int a, int b)
 {
     return a < b ? a : b;
 }
 
-static int most(int a, int b)
+static int larger(int a, int b)
 {
     return a > b ? a : b;
 }
 
 /* ---- measuring ---- */
 
-/* Columns that must stand whole: those with words. */
-static void choose_columns(const struct explanations_job *job, struct table *table, int room)
+/* Chooses the columns that fit into `limit`: the first ones, a gap, and the last one. At least two are shown. */
+static void choose_columns(const struct explanations_job *job, struct table *table, int limit)
 {
     const struct qkv_step *step = table->step;
     int width = table->label_width;
-    int64_t fit = 0;
+    int64_t fitting = 0;
     table->columns = (struct elision){step->columns, 0};
     for (int64_t c = 0; c < step->columns; c++) width += 1 + table->widths[c];
     table->width = width;
-    if (width <= room || job->options.full) return;
+    if (width <= limit || job->options.full) return;
     int used = table->label_width + 4 + table->widths[step->columns - 1]; /* "  …", and the last one */
-    while (fit < step->columns - 1 && used + 1 + table->widths[fit] <= room) used += 1 + table->widths[fit++];
-    if (fit < 1) {
-        fit = 1;
+    while (fitting < step->columns - 1 && used + 1 + table->widths[fitting] <= limit)
+        used += 1 + table->widths[fitting++];
+    if (fitting < 1) {
+        fitting = 1;
         used += 1 + table->widths[0];
     }
-    table->columns = (struct elision){fit, 1};
+    table->columns = (struct elision){fitting, 1};
     table->width = used;
 }
 
+/* Chooses the rows and sets the widths of the columns. False if memory runs out. */
 static bool measure(const struct explanations_job *job, struct table *table)
 {
     const struct qkv_step *step = table->step;
     table->widths = qkv_arena_zeroed(job->arena, (size_t)step->columns * sizeof *table->widths);
     if (!table->widths) return false;
-    table->rows = job->options.full ? (struct elision){step->rows, 0}
-                                    : qkv_elide(step->rows, step->row_names ? WORDS_MOST : ROWS_MOST, 2);
+    table->rows = job->options.full
+                      ? (struct elision){step->rows, 0}
+                      : qkv_elide(step->rows, step->row_names ? MOST_NAMED_ROWS : MOST_NUMBERED_ROWS, 2);
     for (int64_t i = 0; i < qkv_elision_places(table->rows, step->rows); i++) {
         int64_t r = qkv_elision_at(table->rows, step->rows, i);
         if (r < 0) continue;
-        int label = least(qkv_cell_width(qkv_step_label(job, step->row_names, r)), NAME_MOST);
-        table->label_width = most(table->label_width, label);
+        int label = smaller(qkv_cell_width(qkv_step_label(job, step->row_names, r)), MOST_LABEL);
+        table->label_width = larger(table->label_width, label);
         for (int64_t c = 0; c < step->columns; c++) {
             char text[40];
             qkv_number_text(text, table->style, table->values[r * step->columns + c]);
-            table->widths[c] = most(table->widths[c], (int)strlen(text));
+            table->widths[c] = larger(table->widths[c], (int)strlen(text));
         }
     }
     for (int64_t c = 0; c < step->columns; c++)
-        table->widths[c] = most(table->widths[c],
-                                least(qkv_cell_width(qkv_step_label(job, step->column_names, c)), NAME_MOST));
-    if (table->heat) table->label_width++; /* labels must not touch coloured cells */
+        table->widths[c] =
+            larger(table->widths[c],
+                   smaller(qkv_cell_width(qkv_step_label(job, step->column_names, c)), MOST_LABEL));
+    if (table->colored) table->label_width++; /* labels must not touch coloured cells */
     return true;
 }
 
@@ -111,13 +117,13 @@ static void append_cell(const struct explanations_job *job, const struct table *
     char text[40];
     uint32_t color = 0;
     qkv_number_text(text, table->style, value);
-    if (table->heat) {
+    if (table->colored) {
         qkv_colormap_color(job->options.colormap, value / table->largest, &color);
         qkv_cell_begin_color(out, job->options.colors, color);
     }
     qkv_bytes_text(out, " ");
     qkv_cell_padded(out, text, table->widths[column], CELL_RIGHT);
-    if (table->heat) qkv_cell_end_color(out, job->options.colors);
+    if (table->colored) qkv_cell_end_color(out, job->options.colors);
 }
 
 static void append_row(const struct explanations_job *job, const struct table *table, int64_t row,
@@ -134,7 +140,8 @@ static void append_row(const struct explanations_job *job, const struct table *t
     }
 }
 
-/* Line `line` of a table: caption (where any table has one), header, rows; blank behind the last. */
+/* Appends line `line` of a table: the caption, if any table of the band has one, the header, or a row. Blank
+ * after the last row. */
 static void append_line(const struct explanations_job *job, const struct table *table, int64_t line,
                         bool captions, struct bytes *out)
 {
@@ -162,7 +169,7 @@ static void end_line(struct bytes *out)
     qkv_bytes_text(out, "\n");
 }
 
-/* Tables first .. last - 1 side by side. */
+/* Appends a band: tables first .. last - 1 side by side. */
 static void append_band(const struct explanations_job *job, const struct table *tables, int64_t first,
                         int64_t last, struct bytes *out)
 {
@@ -170,8 +177,8 @@ static void append_band(const struct explanations_job *job, const struct table *
     bool captions = false;
     for (int64_t t = first; t < last; t++) captions = captions || *tables[t].caption;
     for (int64_t t = first; t < last; t++) {
-        int64_t own = captions + 1 + qkv_elision_places(tables[t].rows, tables[t].step->rows);
-        if (own > lines) lines = own;
+        int64_t height = captions + 1 + qkv_elision_places(tables[t].rows, tables[t].step->rows);
+        if (height > lines) lines = height;
     }
     for (int64_t line = 0; line < lines; line++) {
         qkv_cell_spaces(out, INDENT);
@@ -185,7 +192,7 @@ static void append_band(const struct explanations_job *job, const struct table *
 
 /* ---- a step ---- */
 
-/* Breaks a text into lines at spaces. */
+/* Appends a text, broken into lines at spaces. */
 static void append_wrapped(struct bytes *out, const char *text, int width, int indent)
 {
     int used = 0;
@@ -193,8 +200,8 @@ static void append_wrapped(struct bytes *out, const char *text, int width, int i
         size_t length = strcspn(at, " \n");
         char word[256];
         snprintf(word, sizeof word, "%.*s", (int)length, at);
-        int own = qkv_cell_width(word);
-        if (used && used + 1 + own > width - indent) {
+        int columns = qkv_cell_width(word);
+        if (used && used + 1 + columns > width - indent) {
             qkv_bytes_text(out, "\n");
             used = 0;
         }
@@ -203,7 +210,7 @@ static void append_wrapped(struct bytes *out, const char *text, int width, int i
         else
             qkv_cell_spaces(out, indent);
         qkv_bytes_append(out, at, length);
-        used += (used > 0) + own;
+        used += (used > 0) + columns;
         at += length;
         while (*at == ' ' || *at == '\n') {
             if (*at == '\n' && used) {
@@ -216,7 +223,7 @@ static void append_wrapped(struct bytes *out, const char *text, int width, int i
     if (used) qkv_bytes_text(out, "\n");
 }
 
-/* " 8  scores   S = Q Kᵀ                          [4, 4]" */
+/* Appends the heading of a step: " 8  scores   S = Q Kᵀ                          [4, 4]". */
 static void append_title(const struct explanations_job *job, int64_t at, struct bytes *out)
 {
     const struct qkv_step *step = &job->explanations[0].steps[at];
@@ -231,48 +238,49 @@ static void append_title(const struct explanations_job *job, int64_t at, struct 
         qkv_bytes_format(out, "   %s", step->formula);
         used += 3 + qkv_cell_width(step->formula);
     }
-    int width = (int)job->options.width, room = (width < 100 ? width : 100) - used - (int)strlen(shape);
-    qkv_cell_spaces(out, room > 2 ? room : 2);
+    int width = smaller((int)job->options.width, 100), spaces = width - used - (int)strlen(shape);
+    qkv_cell_spaces(out, larger(spaces, 2));
     qkv_bytes_format(out, "%s\n", shape);
     if (step->note) append_wrapped(out, step->note, (int)job->options.width, INDENT);
 }
 
-/* Whether two tables of the same step may be narrowed so that they stand beside each other. */
-static int room_of(const struct explanations_job *job, const struct qkv_step *step)
+/* Returns the columns that one table may use. Tables with numbered columns are shortened so that all
+ * explanations fit side by side. */
+static int table_limit(const struct explanations_job *job, const struct qkv_step *step)
 {
-    int whole = (int)job->options.width - INDENT;
-    return job->count > 1 && !step->column_names ? (whole - GAP * (job->count - 1)) / job->count : whole;
+    int line = (int)job->options.width - INDENT;
+    return job->count > 1 && !step->column_names ? (line - GAP * (job->count - 1)) / job->count : line;
 }
 
 static void append_step(const struct explanations_job *job, int64_t at, struct bytes *out)
 {
     const struct qkv_step *first_step = &job->explanations[0].steps[at];
     int64_t heads = first_step->heads ? first_step->heads : 1;
-    int64_t shown = job->options.full || heads <= HEADS_MOST ? heads : HEADS_MOST, count = 0;
+    int64_t shown = job->options.full || heads <= MOST_HEADS ? heads : MOST_HEADS, count = 0;
     struct table *tables = qkv_arena_zeroed(job->arena, (size_t)(shown * job->count) * sizeof *tables);
     bool weights = first_step->content == QKV_STEP_WEIGHTS;
     append_title(job, at, out);
     if (qkv_step_repeated(job, at)) {
-        qkv_bytes_format(out, "%*sthe numbers of step %lld\n", INDENT, "",
+        qkv_bytes_format(out, "%*ssame numbers as step %lld\n", INDENT, "",
                          (long long)qkv_step_repeated(job, at));
         return;
     }
     for (int64_t h = 0; tables && h < shown; h++)
-        for (int w = 0; w < job->count; w++) {
-            const struct qkv_step *step = qkv_step_counterpart(job, w, at);
+        for (int index = 0; index < job->count; index++) {
+            const struct qkv_step *step = qkv_step_counterpart(job, index, at);
             if (!step) continue;
             struct table *table = &tables[count++];
             *table = (struct table){
                 .step = step,
                 .values = step->values + h * step->rows * step->columns,
-                .caption = qkv_step_caption(job, w, step, h),
+                .caption = qkv_step_caption(job, index, step, h),
                 .style = qkv_step_number_style(job, at),
-                .heat = weights && job->options.colors != QKV_COLORS_NONE,
+                .colored = weights && job->options.colors != QKV_COLORS_NONE,
                 .largest = weights ? qkv_step_largest(job, at) : 1,
             };
             if (!measure(job, table)) out->failed = true;
             if (out->failed) return;
-            choose_columns(job, table, room_of(job, step));
+            choose_columns(job, table, table_limit(job, step));
         }
     if (!tables) out->failed = true;
     for (int64_t first = 0, last; first < count; first = last) {
@@ -290,15 +298,15 @@ static void append_step(const struct explanations_job *job, int64_t at, struct b
 enum qkv_status qkv_text_explanations(const struct explanations_job *job, struct bytes *out,
                                       struct qkv_error *error)
 {
-    const struct qkv_explanation *walk = &job->explanations[0];
-    const char *title = walk->title ? qkv_display_line(job->arena, walk->title) : NULL;
+    const struct qkv_explanation *first = &job->explanations[0];
+    const char *title = first->title ? qkv_display_line(job->arena, first->title) : NULL;
     (void)error;
     if (title && *title) qkv_bytes_format(out, "%s\n", title);
-    if (walk->about && *walk->about) {
+    if (first->about && *first->about) {
         qkv_bytes_text(out, "\n");
-        append_wrapped(out, walk->about, (int)job->options.width, 0);
+        append_wrapped(out, first->about, (int)job->options.width, 0);
     }
-    for (int64_t i = 0; i < walk->step_count; i++) {
+    for (int64_t i = 0; i < first->step_count; i++) {
         if (out->size) qkv_bytes_text(out, "\n");
         append_step(job, i, out);
     }

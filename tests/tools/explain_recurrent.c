@@ -178,11 +178,11 @@ Test(explain_recurrent, is_written_in_every_format)
     const char *folder = trained("formats", "bidirectional: true", "attention: {score: additive}");
     struct outcome text = run("cd '%s' && qkv explain run %s", folder, SENTENCE);
     cr_expect_not_null(strstr(text.output, " 9  keys   K = M "), "%s", text.output);
-    cr_expect_not_null(strstr(text.output, "\n    the numbers of step 3\n"), "%s", text.output);
+    cr_expect_not_null(strstr(text.output, "\n    same numbers as step 3\n"), "%s", text.output);
     text = run("cd '%s' && qkv explain run %s --full", folder, SENTENCE);
-    cr_expect_null(strstr(text.output, "the numbers of step"), "%s", text.output);
+    cr_expect_null(strstr(text.output, "same numbers as step"), "%s", text.output);
     struct outcome html = run("cd '%s' && qkv explain run %s -f html", folder, SENTENCE);
-    cr_expect_not_null(strstr(html.output, "the numbers of <a href=\"#states\">step 7</a>"));
+    cr_expect_not_null(strstr(html.output, "same numbers as <a href=\"#states\">step 7</a>"));
     struct outcome drawn = run("cd '%s' && qkv explain run %s -o m.svg && qkv explain run %s -o m.png && "
                                "qkv explain run %s -o m.npz",
                                folder, SENTENCE, SENTENCE, SENTENCE);
