@@ -38,7 +38,7 @@ static int count(const char *text, const char *part)
     return found;
 }
 
-Test(chart, has_axes_with_units_a_line_and_a_name_for_each_series)
+Test(chart, shows_axes_with_labels_and_a_line_and_a_legend_entry_per_series)
 {
     const char *svg = read_file(draw(&chart, "chart.svg"), NULL);
     static const char *const texts[] = {">Accuracy<",
@@ -53,12 +53,12 @@ Test(chart, has_axes_with_units_a_line_and_a_name_for_each_series)
                                         ">45<"};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         cr_expect_not_null(strstr(svg, texts[i]), "%s", texts[i]);
-    cr_expect_eq(count(svg, "<polyline"), 5, "two lines, their samples, and the vertical one");
-    cr_expect_eq(count(svg, "<polygon"), 44, "a mark with a rim for each point and sample");
+    cr_expect_eq(count(svg, "<polyline"), 5, "two lines, their samples in the legend, and the vertical line");
+    cr_expect_eq(count(svg, "<polygon"), 44, "a mark with a rim per point and sample");
 }
 
-/* 0 is at the lower left corner, (50, 100) at the upper right one. */
-Test(chart, puts_values_where_the_axes_say)
+/* (0, 0) is the lower left corner of the plot, (50, 100) the upper right one. */
+Test(chart, places_values_by_the_scale_of_the_axes)
 {
     static const double x[] = {0, 50}, y[] = {0, 100};
     struct qkv_chart_line line = {"corners", 2, x, y};
@@ -75,7 +75,7 @@ Test(chart, puts_values_where_the_axes_say)
         strstr(svg, format("<rect x=\"%g\" y=\"%g\" width=\"560\" height=\"1\"", left, bottom)));
 }
 
-Test(chart, chooses_round_ends_of_the_axes)
+Test(chart, ends_axes_at_round_numbers)
 {
     static const double x[] = {0.1, 0.33}, y[] = {7, 1234};
     struct qkv_chart_line line = {"odd", 2, x, y};
@@ -87,8 +87,8 @@ Test(chart, chooses_round_ends_of_the_axes)
     cr_expect_null(strstr(svg, ">1600<"));
 }
 
-/* The same lines as pixels; and two lines differ in more than colour: both have dark and light marks. */
-Test(chart, is_drawn_as_pixels)
+/* Both lines are drawn in their colours. */
+Test(chart, draws_the_same_lines_as_pixels)
 {
     cairo_surface_t *surface = cairo_image_surface_create_from_png(draw(&chart, "chart.png"));
     cr_assert_eq(cairo_surface_status(surface), CAIRO_STATUS_SUCCESS);
@@ -108,8 +108,8 @@ Test(chart, is_drawn_as_pixels)
     cairo_surface_destroy(surface);
 }
 
-/* Two columns: the second chart is right of the first, the third below it, and all have one legend. */
-Test(chart, stands_with_others_on_a_sheet)
+/* In two columns, the second chart is right of the first and the third below it. There is one legend. */
+Test(chart, shares_a_sheet_and_a_legend_with_others)
 {
     struct qkv_chart_line plain = {.name = "computed", .count = 10, .x = X, .y = HIGH, .without_marks = true};
     const struct qkv_chart sheet[] = {
@@ -124,7 +124,7 @@ Test(chart, stands_with_others_on_a_sheet)
     cr_expect_eq(count(svg, "<polyline"), 6, "four lines and two samples");
     cr_expect_eq(count(svg, "<polygon"), 64, "marks with rims of three lines and two samples");
     cr_expect_eq(count(svg, ">attention<"), 1);
-    cr_expect_eq(count(svg, ">computed<"), 0, "whose chart has fewer lines");
+    cr_expect_eq(count(svg, ">computed<"), 0, "a line of a chart with fewer lines");
     double x[3], y[3];
     for (int i = 0; i < 3; i++) {
         const char *text = strstr(svg, format(">%s<", sheet[i].x_label));
@@ -136,7 +136,7 @@ Test(chart, stands_with_others_on_a_sheet)
     cr_expect(x[2] == x[0] && y[2] > y[0] + 220);
 }
 
-/* The width of each name must be measured without leaving the text. */
+/* Measuring the width of a name must end at its end. */
 Test(chart, accepts_names_that_are_not_valid_utf_8)
 {
     struct qkv_chart_line odd = {"a\xFFz\xE4", 10, X, HIGH};
@@ -144,7 +144,7 @@ Test(chart, accepts_names_that_are_not_valid_utf_8)
     cr_expect_not_null(strstr(read_file(draw(&broken, "odd_name.svg"), NULL), "<polyline"));
 }
 
-Test(chart, is_refused_in_another_format)
+Test(chart, refuses_other_file_names)
 {
     struct qkv_error error;
     const char *path = format("%s/chart.bmp", scratch("format"));

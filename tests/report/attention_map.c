@@ -66,7 +66,7 @@ Test(attention_map, selects_by_kind_layer_and_head)
     qkv_arena_release(&arena);
 }
 
-Test(attention_map, means_are_arithmetic)
+Test(attention_map, averages_heads_and_layers)
 {
     const double heads[] = {0.3, 0.35, 0.35, 0.275, 0.275, 0.45};
     struct qkv_attention_report selected = select_maps(1u << QKV_ATTENTION_CROSS, 2, QKV_ATTENTION_MEAN);
@@ -84,7 +84,7 @@ Test(attention_map, means_are_arithmetic)
     qkv_arena_release(&arena);
 }
 
-Test(attention_map, means_leave_other_means_out)
+Test(attention_map, averages_single_heads_only)
 {
     static const double rows[][2] = {{1, 0}, {0, 1}, {0.9, 0.1}};
     static const struct qkv_attention_map mixed[] = {{QKV_ATTENTION_CROSS, 1, 1, 1, 2, rows[0]},
@@ -98,7 +98,7 @@ Test(attention_map, means_leave_other_means_out)
     qkv_arena_release(&arena);
 }
 
-Test(attention_map, says_what_there_is_instead)
+Test(attention_map, names_existing_layers_and_heads_in_errors)
 {
     const unsigned cross = 1u << QKV_ATTENTION_CROSS;
     cr_assert_str_eq(refusal(cross, 7, 1), "the cross attention has no layer 7: its layers are 1 to 2");
@@ -117,7 +117,7 @@ Test(attention_map, finds_kinds_by_name)
     cr_assert_not(qkv_attention_kind_find("self", &kind));
 }
 
-Test(attention_map, refuses_what_cannot_be_rendered)
+Test(attention_map, refuses_empty_reports_unknown_colormaps_and_missing_folders)
 {
     struct qkv_attention_report empty = report;
     const struct qkv_format_options rainbow = {.colormap = "jet"};

@@ -1,4 +1,4 @@
-/* Maps of a model against the same attention made by hand from composable ops. */
+/* Attention maps of a model, compared with the same attention built from composable ops. */
 #include "qkv/alignment.h"
 #include "qkv/attention_collect.h"
 #include "qkv/layers.h"
@@ -45,7 +45,7 @@ static struct qkv_model *make_model(struct qkv_arena *arena, int64_t longest)
 static const int32_t SOURCE_IDS[] = {3, 5, 4, 6}, TARGET_IDS[] = {4, 3, 5};
 static const char *const SOURCE[] = {"a", "b", "c", "d"}, *const TARGET[] = {"x", "y", "z"};
 
-/* Three pairs of different lengths; the last was cut. */
+/* Three pairs of different lengths; the last translation ended without </s>. */
 static const struct qkv_attention_pair PAIRS[] = {
     {{2, SOURCE_IDS}, {3, TARGET_IDS}, SOURCE, TARGET, false},
     {{4, SOURCE_IDS}, {1, TARGET_IDS}, SOURCE, TARGET, false},
@@ -65,7 +65,8 @@ static const struct qkv_attention_map *find(const struct qkv_attention_report *r
 
 /* The weights of encoder layer 1 for one sentence, [H, T, T], from embeddings, norm, projections, scores and
  * softmax. */
-static void encoder_by_hand(const struct qkv_model *model, const int32_t *ids, int64_t count, double *weights)
+static void encoder_of_composable_ops(const struct qkv_model *model, const int32_t *ids, int64_t count,
+                                      double *weights)
 {
     const struct qkv_parameters *p = &model->parameters;
     struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
@@ -85,9 +86,9 @@ static void encoder_by_hand(const struct qkv_model *model, const int32_t *ids, i
         qkv_linear(graph, x, USE("1.self.query.weight"), USE("1.self.query.bias"), false);
     struct qkv_tensor *key = qkv_linear(graph, x, USE("1.self.key.weight"), USE("1.self.key.bias"), false);
     const int64_t start = 0;
-    const struct qkv_segments whole = {1, &start, &count};
+    const struct qkv_segments sentence = {1, &start, &count};
     struct qkv_attention layout = {
-        .heads = HEADS, .queries = whole, .keys = whole, .scale = 1 / sqrt((double)WIDTH / HEADS)};
+        .heads = HEADS, .queries = sentence, .keys = sentence, .scale = 1 / sqrt((double)WIDTH / HEADS)};
     struct qkv_tensor *result =
         qkv_attention_weights(graph, qkv_attention_scores(graph, query, key, layout), NULL, layout);
     cr_assert_eq(qkv_graph_check(graph, &error), QKV_OK, "%s", error.message);
@@ -96,7 +97,7 @@ static void encoder_by_hand(const struct qkv_model *model, const int32_t *ids, i
     qkv_graph_free(graph);
 }
 
-Test(collect, weights_are_those_of_the_composition)
+Test(collect, weights_equal_those_of_composable_ops)
 {
     struct qkv_arena arena = {0};
     struct qkv_error error = {""};
@@ -110,7 +111,7 @@ Test(collect, weights_are_those_of_the_composition)
         int64_t count = PAIRS[s].source.length + 1;
         memcpy(ids, SOURCE_IDS, sizeof SOURCE_IDS);
         ids[count - 1] = QKV_END;
-        encoder_by_hand(model, ids, count, expected);
+        encoder_of_composable_ops(model, ids, count, expected);
         for (int head = 1; head <= HEADS; head++) {
             const struct qkv_attention_map *map = find(&reports[s], QKV_ATTENTION_ENCODER, 1, head);
             cr_assert(map->rows == count && map->columns == count);
@@ -123,7 +124,7 @@ Test(collect, weights_are_those_of_the_composition)
     qkv_arena_release(&arena);
 }
 
-/* What flash does not keep, and what lies outside of a window, is made for the report. */
+/* The report computes weights that flash attention does not store, and the zeros outside of a window. */
 Test(collect, maps_do_not_depend_on_the_kernel)
 {
     struct qkv_arena arena[2] = {{0}, {0}};
@@ -144,9 +145,9 @@ Test(collect, maps_do_not_depend_on_the_kernel)
             cr_assert(exact->kind == flash->kind && exact->rows == flash->rows &&
                       exact->columns == flash->columns);
             for (int64_t i = 0; i < exact->rows * exact->columns; i++) {
-                int64_t ahead = i % exact->columns - i / exact->columns;
-                bool hidden = exact->kind != QKV_ATTENTION_CROSS && (ahead > 1 || ahead < -1);
-                if (exact->kind == QKV_ATTENTION_DECODER) hidden = hidden || ahead > 0;
+                int64_t distance = i % exact->columns - i / exact->columns;
+                bool hidden = exact->kind != QKV_ATTENTION_CROSS && (distance > 1 || distance < -1);
+                if (exact->kind == QKV_ATTENTION_DECODER) hidden = hidden || distance > 0;
                 cr_expect_float_eq(exact->weights[i], flash->weights[i], 1e-14);
                 cr_expect_eq(exact->weights[i] > 0, !hidden);
                 cr_expect_eq(flash->weights[i] > 0, !hidden);
@@ -198,7 +199,7 @@ Test(collect, reports_hold_every_head_and_name_their_tokens)
     cr_assert_str_eq(reports[0].target_input[3], "z");
     cr_assert_str_eq(reports[0].target_output[0], "x");
     cr_assert_str_eq(reports[0].target_output[3], "</s>");
-    /* A translation that was cut has no step that outputs </s>. */
+    /* An unfinished translation has no step that outputs </s>. */
     cr_assert_eq(reports[2].target_length, 2);
     cr_assert_str_eq(reports[2].target_input[1], "x");
     cr_assert_str_eq(reports[2].target_output[1], "y");
@@ -207,7 +208,7 @@ Test(collect, reports_hold_every_head_and_name_their_tokens)
     qkv_arena_release(&arena);
 }
 
-Test(collect, passes_do_not_touch_each_other)
+Test(collect, each_pass_is_independent)
 {
     struct qkv_arena arena = {0};
     struct qkv_error error = {""};
@@ -233,7 +234,7 @@ Test(collect, passes_do_not_touch_each_other)
     qkv_arena_release(&arena);
 }
 
-Test(collect, refuses_sentences_without_positions)
+Test(collect, refuses_sentences_longer_than_the_positions)
 {
     struct qkv_arena arena = {0};
     struct qkv_error error = {""};
@@ -244,7 +245,7 @@ Test(collect, refuses_sentences_without_positions)
     cr_assert_str_eq(error.message, "the source sentence has 4 tokens, but the model has positions for 2");
     cr_assert_eq(qkv_attention_collect(collector, 1, PAIRS, 0, reports, &error), QKV_INVALID);
     cr_assert_str_eq(error.message, "the target sentence has 3 tokens, but the model has positions for 2");
-    /* The longest that a search gives: its last token needs no position. */
+    /* The last token of an unfinished translation is output only and needs no position. */
     struct qkv_attention_pair cut = PAIRS[0];
     cut.unfinished = true;
     cr_assert_eq(qkv_attention_collect(collector, 1, &cut, 0, reports, &error), QKV_OK, "%s", error.message);

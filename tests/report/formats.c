@@ -1,4 +1,4 @@
-/* The formats that hold numbers: every byte or every number of small maps. */
+/* The table of formats, and every byte or number of small maps in the formats that hold numbers. */
 #include "maps.h"
 #include "support.h"
 
@@ -142,7 +142,7 @@ Test(formats, json_holds_tokens_and_exact_weights)
     free(text);
 }
 
-Test(formats, csv_is_one_line_a_weight)
+Test(formats, csv_of_maps_has_one_line_per_weight)
 {
     size_t size;
     char *text = rendered(&report, "csv", NULL, &size);
@@ -167,7 +167,7 @@ static uint32_t little(const char *bytes, int size)
     return value;
 }
 
-/* What stands in a stored member of a zip archive, which must start at `*at`; moves behind it. */
+/* Returns the content of a member of a zip archive that starts at `*at`, and moves `*at` past it. */
 static const char *member(const char *bytes, size_t *at, const char *name, uint32_t *size)
 {
     const char *header = bytes + *at;
@@ -184,7 +184,7 @@ static const char *member(const char *bytes, size_t *at, const char *name, uint3
     return content;
 }
 
-/* The data of a .npy array whose header must be this dictionary. */
+/* Returns the data of a .npy array; its header must be this dictionary. */
 static const char *array(const char *content, const char *dictionary)
 {
     cr_assert_eq(memcmp(content, "\x93NUMPY\x01\x00", 8), 0);
@@ -251,7 +251,7 @@ Test(formats, text_aligns_by_display_width)
     free(text);
 }
 
-Test(formats, text_splits_what_is_too_wide)
+Test(formats, text_splits_wide_maps_into_blocks)
 {
     size_t size;
     char *text = rendered(&report, "text", &(struct qkv_format_options){.width = 16}, &size);
@@ -265,11 +265,11 @@ Test(formats, text_splits_what_is_too_wide)
     free(text);
     text = rendered(&report, "text", &(struct qkv_format_options){.width = 1}, &size);
     cr_assert(strstr(text, "     perro\n狗    0.75\n</s>  0.10\n\n     a,\"b\"\n"),
-              "at least one column a block");
+              "at least one column per block");
     free(text);
 }
 
-Test(formats, text_colours_cells_when_asked_to)
+Test(formats, text_colours_cells_on_request)
 {
     size_t size;
     char *text = rendered(&report, "text",
@@ -284,7 +284,7 @@ Test(formats, text_colours_cells_when_asked_to)
     free(text);
 }
 
-Test(formats, text_is_safe_to_print)
+Test(formats, text_has_no_control_characters)
 {
     static const char *const nasty[] = {"\033[2J", " ", "a\xFFz"};
     struct qkv_attention_report odd = report;
@@ -313,7 +313,7 @@ Test(formats, long_labels_are_cut)
     free(text);
 }
 
-Test(formats, files_hold_what_rendering_gives)
+Test(formats, files_hold_the_rendered_bytes)
 {
     size_t size, file_size;
     char *bytes = rendered(&report, "csv", NULL, &size);

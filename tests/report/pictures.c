@@ -1,3 +1,4 @@
+/* Attention maps as svg and png. */
 #include "maps.h"
 #include "support.h"
 
@@ -23,41 +24,6 @@ static int occurrences(const char *text, const char *part)
     return count;
 }
 
-/* Within 2/255 of matplotlib's colours of the same value. */
-static void expect_color(const char *name, double value, uint32_t expected)
-{
-    uint32_t color;
-    cr_assert(qkv_colormap_color(name, value, &color));
-    for (int shift = 0; shift <= 16; shift += 8) {
-        int difference = (int)(color >> shift & 0xFF) - (int)(expected >> shift & 0xFF);
-        cr_assert(abs(difference) <= 2, "%s(%g) is %06x, expected %06x", name, value, color, expected);
-    }
-}
-
-Test(colormaps, are_those_of_matplotlib)
-{
-    static const struct {
-        const char *name;
-        uint32_t first, middle, last; /* at 0, 128/255 and 1 */
-    } expected[] = {{"viridis", 0x440154, 0x21918C, 0xFDE725},
-                    {"plasma", 0x0D0887, 0xCC4778, 0xF0F921},
-                    {"magma", 0x000004, 0xB73779, 0xFCFDBF},
-                    {"YlOrRd", 0xFFFFCC, 0xFD8C3C, 0x800026},
-                    {"gray", 0x000000, 0x808080, 0xFFFFFF}};
-    for (int i = 0; i < 5; i++) {
-        cr_assert_str_eq(qkv_colormap_name(i), expected[i].name);
-        expect_color(expected[i].name, 0, expected[i].first);
-        expect_color(expected[i].name, 128. / 255, expected[i].middle);
-        expect_color(expected[i].name, 1, expected[i].last);
-        expect_color(expected[i].name, -3, expected[i].first);
-        expect_color(expected[i].name, 3, expected[i].last);
-    }
-    cr_assert_null(qkv_colormap_name(5));
-    uint32_t color;
-    cr_assert_not(qkv_colormap_color("jet", 0, &color));
-    expect_color(NULL, 1, 0xFDE725);
-}
-
 Test(svg, holds_escaped_tokens_and_weights)
 {
     char *svg = rendered(&report, "svg", NULL, NULL);
@@ -71,14 +37,14 @@ Test(svg, holds_escaped_tokens_and_weights)
     cr_assert(strstr(svg, ">target (output)</text>") && strstr(svg, ">source</text>"));
     cr_assert(strstr(svg, ">attention weight</text>") && strstr(svg, ">1.0</text>") &&
               strstr(svg, ">0.2</text>"));
-    cr_assert_eq(occurrences(svg, "<title>"), 6, "a cell a weight");
+    cr_assert_eq(occurrences(svg, "<title>"), 6, "one cell per weight");
     cr_assert(strstr(svg, " fill=\"#fde725\"><title>&lt;/s&gt; → &lt;/s&gt;: 1.00</title></rect>"));
     cr_assert_null(strstr(svg, "<b>"));
     cr_assert_str_eq(svg + strlen(svg) - 7, "</svg>\n");
     free(svg);
 }
 
-Test(svg, writes_numbers_into_cells_when_asked_to)
+Test(svg, annotates_cells_on_request)
 {
     char *svg =
         rendered(&report, "svg", &(struct qkv_format_options){.annotate = true, .colormap = "gray"}, NULL);
@@ -87,7 +53,7 @@ Test(svg, writes_numbers_into_cells_when_asked_to)
     free(svg);
 }
 
-Test(svg, shares_labels_among_the_heads_of_a_layer)
+Test(svg, draws_labels_once_for_the_heads_of_a_layer)
 {
     struct qkv_attention_report both = report;
     both.map_count = 2;
@@ -100,7 +66,7 @@ Test(svg, shares_labels_among_the_heads_of_a_layer)
     free(svg);
 }
 
-Test(svg, takes_the_maximum_of_the_colours)
+Test(svg, uses_the_requested_maximum_of_the_colour_bar)
 {
     char *svg = rendered(&report, "svg", &(struct qkv_format_options){.maximum = 0.25}, NULL);
     cr_assert_eq(occurrences(svg, " fill=\"#fde725\"><title>"), 3, "0.25, 0.75 and 1 get the last colour");
@@ -116,13 +82,13 @@ static uint32_t pixel(cairo_surface_t *surface, int x, int y)
     return value & 0xFFFFFF;
 }
 
-/* The whole number behind an attribute such as ` width="` at or behind `from`. */
+/* Returns the integer value of the first attribute such as ` width="` at or after `from`. */
 static int attribute(const char *from, const char *name)
 {
     return atoi(strstr(from, name) + strlen(name));
 }
 
-/* A picture as the png has it, at one pixel a unit, so that the positions of the svg are pixels. */
+/* At one pixel per unit, positions in the svg are pixels of the png. */
 Test(png, shows_what_the_svg_shows)
 {
     const struct qkv_format_options options = {.scale = 1};
@@ -155,7 +121,7 @@ Test(png, shows_what_the_svg_shows)
     free(svg);
 }
 
-Test(png, refuses_what_is_too_large)
+Test(png, refuses_an_image_that_is_too_large)
 {
     struct qkv_attention_report huge = report;
     int64_t count = 30000;
