@@ -1,9 +1,10 @@
-/* Attention on given matrices: prints the weights of each head and the result, then checks the gradients.
+/* Attention on given matrices: prints the weights of each head and the result, then checks the
+ * gradients.
  *
  *     cc attention_gradcheck.c $(pkg-config --cflags --libs qkv) -o attention_gradcheck && ./attention_gradcheck
  *
- * Three queries attend to four keys with two heads of width 2 (Vaswani et al. 2017):
- * weights = softmax(query key^T / sqrt(2)), result = weights value. */
+ * Three queries attend to four keys with two heads of width 2 (Vaswani et al. 2017): weights =
+ * softmax(query key^T / sqrt(2)), result = weights value. */
 #include <qkv/gradcheck.h>
 #include <qkv/ops.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* Opens a trained run, translates a sentence, and shows where the translation looked: as a picture and as text.
+/* Opens a trained run, translates a sentence, and shows where the translation looked: as a picture
+ * and as text.
  *
  *     cc draw_map.c $(pkg-config --cflags --libs qkv) -o draw_map
  *     ./draw_map runs/toy_en_es "the cat is sleeping" cross.svg
@@ -21,7 +22,8 @@ struct program {
     struct qkv_arena arena; /* memory for everything else, released at once */
 };
 
-/* Translates the sentence and fills the pair whose attention is collected. Prints the translation. */
+/* Translates the sentence and fills the pair whose attention is collected. Prints the
+ * translation. */
 static enum qkv_status translate(struct program *p, const char *text, struct qkv_attention_pair *pair,
                                  struct qkv_error *error)
 {

@@ -2,8 +2,9 @@
  *
  *     cc xor.c $(pkg-config --cflags --libs qkv) -o xor && ./xor
  *
- * The program shows the three parts of every training: parameters in one block of memory, a graph that computes the
- * loss and its gradients, and an optimizer. It checks the gradients against finite differences before it trains. */
+ * The program shows the three parts of every training: parameters in one block of memory, a graph
+ * that computes the loss and its gradients, and an optimizer. It checks the gradients against
+ * finite differences before it trains. */
 #include <qkv/gradcheck.h>
 #include <qkv/layers.h>
 #include <qkv/optimizer.h>
@@ -26,8 +27,8 @@ static void declare_layers(struct network *network)
     qkv_dense_init(&network->output, &network->parameters, &output, "output");
 }
 
-/* Builds and runs the graph of the mean squared error over the four rows of the truth table. Stores the node of the
- * predictions [4, 1] in *prediction. */
+/* Builds and runs the graph of the mean squared error over the four rows of the truth table. Stores
+ * the node of the predictions [4, 1] in *prediction. */
 static struct qkv_tensor *compute_loss(const struct network *network, struct qkv_graph *graph,
                                        struct qkv_tensor **prediction)
 {

@@ -1,13 +1,14 @@
-/* The programs of examples/: built as a user builds them against the installed library, run, and their output checked.
- */
+/* The programs of examples/: built as a user builds them against the installed library, run, and
+ * their output checked. / */
 #include "support.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Compiles an example with the command in its opening comment. Programs that link a sanitized library must be
- * sanitized themselves: QKV_INSTRUMENTATION holds those flags. Returns a command that runs it. */
+/* Compiles an example with the command in its opening comment. Programs that link a sanitized
+ * library must be sanitized themselves: QKV_INSTRUMENTATION holds those flags. Returns a command
+ * that runs it. */
 static const char *compiled(const char *name)
 {
     const char *folder = installed(name);
@@ -61,7 +62,8 @@ Test(examples, attention_gradcheck_prints_weights)
 
 Test(examples, draw_map_draws_a_translation)
 {
-    /* The run knows its training text by heart: letters as source, the same letters as capitals as target. */
+    /* The run knows its training text by heart: letters as source, the same letters as capitals as
+     * target. */
     const char *draw_map = compiled("draw_map"), *folder = learned_run("run");
     const char *sentence =
         run_ok("cut -f 1 '%s/train.tsv' | grep '^. . .$' | head -n 1 | tr -d '\\n'", folder);

@@ -1,5 +1,6 @@
-/* The installed package, used as a stranger would: a program of its own that finds qkv through CMake and
- * through pkg-config, headers that stand alone, and a library that shows nothing but qkv_ names. */
+/* The installed package, used as a stranger would: a program of its own that finds qkv through
+ * CMake and through pkg-config, headers that stand alone, and a library that shows nothing but qkv_
+ * names. */
 #include "support.h"
 
 #include <criterion/criterion.h>
@@ -16,8 +17,8 @@ static void expect_xor(const char *output)
     cr_assert(loss >= 0 && loss < 0.01, "%s", output);
 }
 
-/* Programs that link a sanitized library must be sanitized themselves: QKV_INSTRUMENTATION holds those flags.
- */
+/* Programs that link a sanitized library must be sanitized themselves: QKV_INSTRUMENTATION holds
+ * those flags. / */
 
 Test(consumer, is_built_by_cmake)
 {
@@ -156,8 +157,8 @@ Test(headers, declare_c_functions_in_cxx)
     cr_expect_not_null(strstr(names, " qkv_add\n"), "%s", names);
 }
 
-/* Whatever else the library showed, some program would come to call, or define by chance. That goes for the
- * static one, too, which cannot hide what its files share. */
+/* Whatever else the library showed, some program would come to call, or define by chance. That goes
+ * for the static one, too, which cannot hide what its files share. */
 static void expect_our_names(const char *folder, const char *library, const char *option)
 {
     char *names = run_ok("nm %s --defined-only $(find '%s/prefix' -name %s) | awk 'NF == 3 { print $3 }'",

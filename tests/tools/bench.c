@@ -271,7 +271,7 @@ Test(bench, picture_of_scaling)
                               "attention  the rest      line  ratio  GFLOP/s\nlayers          1 "
                               "in each stack     640 "));
     const char *svg = read_file(path, NULL);
-    static const char *const texts[] = {">layers, in each stack<", ">us a token<", ">threads (toy)<",
+    static const char *const texts[] = {">layers, in each stack<", ">us per token<", ">threads (toy)<",
                                         ">times as fast as one<",  ">measured<",   ">all but attention<"};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         cr_expect_not_null(strstr(svg, texts[i]), "%s", texts[i]);

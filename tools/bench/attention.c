@@ -1,6 +1,6 @@
-/* The kernels of attention on one long sentence, forward and backward: exact and flash, with a window and
- * without. As `peak MB` stands what the op itself keeps and works in: queries, keys, values, result and their
- * gradients are not counted. */
+/* The attention kernels on one long sentence, forward and backward: exact and flash, with and
+ * without a window. `peak MB` is the memory that the op saves and works in, without queries, keys,
+ * values, result and their gradients. */
 #include "bench.h"
 
 #include "qkv/ops.h"
@@ -10,13 +10,13 @@
 
 enum { TOKENS = 4096, HEADS = 8, WIDTH = 64, WINDOW = 128, NUMBERS = TOKENS * HEADS * WIDTH };
 
-struct contender {
+struct variant {
     const char *name;
     enum qkv_attention_kernel kernel;
     int64_t window;
 };
 
-static const struct contender CONTENDERS[] = {
+static const struct variant VARIANTS[] = {
     {"exact", QKV_KERNEL_EXACT, 0},
     {"flash", QKV_KERNEL_FLASH, 0},
     {"exact w128", QKV_KERNEL_EXACT, WINDOW},
@@ -25,8 +25,8 @@ static const struct contender CONTENDERS[] = {
 
 struct pass {
     struct qkv_graph *graph;
-    const struct contender *contender;
-    float *numbers; /* of the inputs, one behind the other */
+    const struct variant *variant;
+    float *inputs; /* query, key and value, NUMBERS each */
 };
 
 static enum qkv_status run(void *context, int64_t i, struct qkv_error *error)
@@ -34,7 +34,7 @@ static enum qkv_status run(void *context, int64_t i, struct qkv_error *error)
     struct pass *pass = context;
     struct qkv_graph *graph = pass->graph;
     const struct qkv_attention layout = {
-        .heads = HEADS, .kernel = pass->contender->kernel, .window = pass->contender->window};
+        .heads = HEADS, .kernel = pass->variant->kernel, .window = pass->variant->window};
     struct qkv_tensor *x[3];
     (void)i;
     qkv_graph_reset(graph);
@@ -42,16 +42,16 @@ static enum qkv_status run(void *context, int64_t i, struct qkv_error *error)
     struct qkv_tensor *y = qkv_attention(graph, x[0], x[1], x[2], NULL, layout);
     if (qkv_graph_check(graph, error)) return QKV_INVALID;
     for (int k = 0; k < 3; k++)
-        memcpy(qkv_tensor_value(x[k]), pass->numbers + k * NUMBERS, NUMBERS * sizeof(float));
+        memcpy(qkv_tensor_value(x[k]), pass->inputs + k * NUMBERS, NUMBERS * sizeof(float));
     qkv_forward(graph);
     qkv_backward(graph, y, NULL);
     return QKV_OK;
 }
 
-/* Products of two numbers and their sum; the score of a pair that a window hides is none. */
-static double operations_of(const struct contender *contender)
+/* Multiplications and additions, forward and backward. Pairs outside the window have no score. */
+static double operations_of(const struct variant *variant)
 {
-    double pairs = 0, window = contender->window ? (double)contender->window : TOKENS;
+    double pairs = 0, window = variant->window ? (double)variant->window : TOKENS;
     for (double i = 0; i < TOKENS; i++) {
         double first = i < window ? 0 : i - window, last = i + window < TOKENS - 1 ? i + window : TOKENS - 1;
         pairs += last - first + 1;
@@ -62,28 +62,28 @@ static double operations_of(const struct contender *contender)
 enum qkv_status bench_attention(struct bench_work *work, const struct bench_options *options,
                                 const struct bench_sink *sink, struct qkv_error *error)
 {
-    struct pass pass = {.numbers = malloc(3 * NUMBERS * sizeof(float))};
+    struct pass pass = {.inputs = malloc(3 * NUMBERS * sizeof(float))};
     const struct qkv_random random = {.seed = 1};
     (void)work;
-    if (!pass.numbers) return qkv_error_set(error, "out of memory for a long sentence");
+    if (!pass.inputs) return qkv_error_set(error, "out of memory for a long sentence");
     for (int i = 0; i < 3 * NUMBERS; i++)
-        pass.numbers[i] = (float)(2 * qkv_random_uniform(random, (uint64_t)i) - 1);
+        pass.inputs[i] = (float)(2 * qkv_random_uniform(random, (uint64_t)i) - 1);
     enum qkv_status status = QKV_OK;
-    for (size_t i = 0; i < sizeof CONTENDERS / sizeof CONTENDERS[0] && !status; i++) {
+    for (size_t i = 0; i < sizeof VARIANTS / sizeof VARIANTS[0] && !status; i++) {
         struct bench_result result = {.threads = 1, .tokens = TOKENS};
-        pass.contender = &CONTENDERS[i];
-        pass.graph = qkv_graph_new(QKV_FLOAT32); /* a new one each, whose memory is its own */
+        pass.variant = &VARIANTS[i];
+        pass.graph = qkv_graph_new(QKV_FLOAT32); /* a new graph, to measure the memory of each variant */
         status = pass.graph ? bench_time(options, &result, run, &pass, error)
                             : qkv_error_set(error, "out of memory for a graph");
         if (!status) {
-            strcpy(result.name, CONTENDERS[i].name);
-            result.operations = operations_of(&CONTENDERS[i]);
+            strcpy(result.name, VARIANTS[i].name);
+            result.operations = operations_of(&VARIANTS[i]);
             result.peak =
                 ((double)qkv_graph_peak_bytes(pass.graph) - 8.0 * NUMBERS * sizeof(float)) / (1 << 20);
             sink->result(sink->context, &result);
         }
         qkv_graph_free(pass.graph);
     }
-    free(pass.numbers);
+    free(pass.inputs);
     return status;
 }

@@ -1,4 +1,5 @@
-/* qkv-bench: what its files share. */
+/* Declarations that the files of qkv-bench share: workloads, measurements, and the report of their
+ * results. */
 #ifndef QKV_BENCH_BENCH_H
 #define QKV_BENCH_BENCH_H
 
@@ -16,38 +17,39 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* ---- what was asked for ---- */
+/* ---- options of the command line ---- */
 
 struct bench_options {
-    int64_t threads;         /* 0: as many as there are */
-    int64_t shards;          /* 0: as many as threads; a config file has its own */
-    int64_t steps;           /* to time at most */
-    double seconds;          /* to time for, but at least a few steps */
-    const char *run, *qkv;   /* for start-up: the run folder, and the program */
-    const char *output;      /* where the picture of scaling goes; NULL: none is drawn */
-    struct option_list axes; /* of scaling; none: all */
-    const char *text;        /* pairs to train on; NULL: random words, or the config's */
-    const char *batches;     /* file for the batches of training steps; NULL: none */
+    int64_t threads;         /* 0: one per processor */
+    int64_t shards;          /* 0: one per thread, or as the config says */
+    int64_t steps;           /* timed steps, at most */
+    double seconds;          /* time to spend on each number; a few steps are timed in any case */
+    const char *run, *qkv;   /* startup: the run folder, and the path of the program */
+    const char *output;      /* file of the picture of scaling and threads; NULL: none */
+    struct option_list axes; /* of scaling; empty: all */
+    const char *text;        /* sentence pairs to train on; NULL: random words, or the text of the config */
+    const char *batches;     /* file to write the batches of training steps to; NULL: none */
 };
 
 /* ---- a workload: a model and its batches ---- */
 
 struct bench_shape {
     const char *name;
-    int64_t width, heads, inner, layers; /* as many layers in either stack */
+    int64_t width, heads, inner, layers; /* layers of the encoder, and of the decoder */
     int32_t vocabulary;
-    int64_t sentences, tokens; /* </s> counted; the same on both sides */
+    int64_t sentences, tokens; /* tokens per sentence, with </s>, on either side */
 };
 
 struct bench_work {
     const char *name;         /* "toy", or the path of a config */
-    struct bench_shape shape; /* its name is NULL where it is from a config file */
+    struct bench_shape shape; /* name is NULL if the workload is a config */
     bool has_text;
     struct qkv_config config;
     struct qkv_model *model;
     int32_t source_size, target_size;
 
-    /* With a text: that, and a new batch a step. Else the one batch below. */
+    /* With a text, each step has a new batch of it; otherwise all steps use the same random
+     * batch. */
     struct qkv_vocabulary source, target;
     struct qkv_corpus corpus;
     struct qkv_batches batches;
@@ -55,67 +57,70 @@ struct bench_work {
     struct qkv_arena arena;
 };
 
-/* Makes the workload of that name, in this process's memory. `text`, if any, is what is trained on, with the
- * vocabulary of a built-in workload at most as large as without. */
+/* Makes the workload `name`: a built-in one, or the path of a config. `text` is a file of sentence
+ * pairs to train on, or NULL. A built-in workload keeps the size of its vocabulary with a text. */
 enum qkv_status bench_work_make(struct bench_work *work, const char *name, const char *text,
                                 struct qkv_error *error);
 void bench_work_release(struct bench_work *work);
 
-/* The shape of a built-in workload, or NULL; and a workload of any shape. */
+/* Returns the shape of a built-in workload; NULL if there is none of that name. */
 const struct bench_shape *bench_shape_find(const char *name);
+
+/* Makes a workload of any shape, with a random batch. */
 enum qkv_status bench_work_make_shape(struct bench_work *work, const struct bench_shape *shape,
                                       struct qkv_error *error);
 
-/* The batch of step `i`. */
+/* Fills work->batch with the batch of step `i`. */
 enum qkv_status bench_work_batch(struct bench_work *work, int64_t i, struct qkv_error *error);
 
-/* Shards that training has where none are asked for; 0: as many as threads. */
+/* Returns the number of shards that the config names; 0: one per thread. */
 int64_t bench_work_shards(const struct bench_work *work);
 
-/* Writes the batches of steps 0 .. count-1, each a line {"source": [[ids], ...], "target": [[ids], ...]},
- * every sentence with its </s>. */
+/* Writes the batches of steps 0 .. count-1 to a file, one line {"source": [[ids], ...], "target":
+ * [[ids], ...]} each. Every sentence ends with </s>. */
 enum qkv_status bench_work_write(struct bench_work *work, int64_t count, const char *path,
                                  struct qkv_error *error);
 
-/* A batch of random words, every sentence as long as the workload's own; `with_target` for training. */
+/* Fills a batch with `count` sentences of random words, as long as those of the workload. Training
+ * needs `with_target`. / */
 enum qkv_status bench_random_batch(const struct bench_work *work, int64_t count, bool with_target,
                                    struct qkv_batch *batch, struct qkv_error *error);
 
 /* ---- measuring ---- */
 
-/* What one measurement found; sent from the process that made it. */
+/* The result of one measurement. Plain data: the measuring process sends it through a pipe. */
 struct bench_result {
     char name[24]; /* "train", "greedy 64", "layer_norm" */
     int64_t threads, steps;
-    double median, low, high; /* ms a step; low and high are the tenth and the ninetieth percentile */
-    double mean;              /* ms a step */
-    double processor;         /* ms of processor time a step, of all threads together, on average */
-    double tokens;            /* a step; 0: none are counted */
-    double operations, bytes; /* a step; 0: not counted */
-    double mallocs;           /* a step; negative: cannot be counted */
-    double peak;              /* MB of the process that ran it */
+    double median, low, high; /* ms per step; low and high are the tenth and the ninetieth percentile */
+    double mean;              /* ms per step */
+    double processor;         /* mean ms of processor time per step, all threads together */
+    double tokens;            /* per step; 0: not counted */
+    double operations;        /* per step; 0: not counted */
+    double mallocs;           /* per step; negative: not counted */
+    double peak;              /* MB of memory of the measuring process */
 };
 
-/* Seconds since some moment; and of processor time that the calling thread has used, which other programs on
- * the same machine disturb less. */
-double bench_now(void);
-double bench_thread_now(void);
+/* Returns the time in seconds since an arbitrary moment. */
+double bench_seconds(void);
 
-/* Sorts the numbers; the middle one, or between the middle two. */
+/* Returns the processor time of the calling thread in seconds. Other programs on the machine
+ * disturb it less. */
+double bench_thread_seconds(void);
+
+/* Sorts the numbers and returns their median. */
 double bench_median(double *numbers, int64_t count);
 
-/* How often malloc and its sisters were called so far; -1 where that is not known. */
-long bench_allocations(void);
-
-/* Steps that bench_time does not time, before the others. */
+/* Returns the number of untimed steps that bench_time runs before the timed ones. */
 int64_t bench_warm_up(const struct bench_options *options);
 
-/* Runs step(context, i) some times untimed, then timed. */
+/* Runs step(context, i) for i = 0, 1, ...: first untimed, then timed. Fills in the times, memory
+ * and mallocs of *result. */
 enum qkv_status bench_time(const struct bench_options *options, struct bench_result *result,
                            enum qkv_status (*step)(void *context, int64_t i, struct qkv_error *error),
                            void *context, struct qkv_error *error);
 
-/* The pieces of a training step, and what the last step took. Caller's storage. */
+/* What training steps need, and the times of the last step. Caller's storage. */
 struct bench_trainer {
     struct bench_work *work;
     struct qkv_workers *workers;
@@ -123,50 +128,53 @@ struct bench_trainer {
     struct qkv_optimizer optimizer;
     double tokens; /* of all steps so far */
     int64_t steps;
-    /* s of processor time of the calling thread: the batch, forward and backward, the optimizer */
+    /* Processor time of the calling thread in seconds: making the batch, forward and backward, the
+     * optimizer. */
     double filling, computing, updating;
 };
 
-/* `shards` 0: those of the config, or one a thread. Releases are due after failures, too. */
+/* `shards` 0: as many as the config says, or one per thread. Call bench_trainer_release after a
+ * failure, too. */
 enum qkv_status bench_trainer_make(struct bench_trainer *trainer, struct bench_work *work, int64_t threads,
                                    int64_t shards, struct qkv_error *error);
 enum qkv_status bench_train_step(void *trainer, int64_t i, struct qkv_error *error);
 void bench_trainer_release(struct bench_trainer *trainer);
 
-/* Multiplications and additions of the matrix products of a step with the batch at hand. */
+/* Returns the multiplications and additions in the matrix products of a step with work->batch. */
 double bench_step_operations(struct bench_work *work, bool training);
 
-/* One row of an op's profile. */
+/* The cost of one op in a step. */
 struct bench_profile_row {
     char name[24];
-    int64_t calls;                              /* a step, forward */
-    double seconds[2], operations[2], bytes[2]; /* a step; forward, backward */
+    int64_t calls;                              /* forward calls per step */
+    double seconds[2], operations[2], bytes[2]; /* per step; forward, backward */
 };
 
-/* How a training step on one thread grows along an axis. */
+/* The cost of a training step on one thread at one point of an axis. */
 struct bench_point {
     char axis[16], unit[16]; /* "width", "numbers" */
     int64_t value;
-    double ms, tokens, operations; /* a step */
-    double attention;              /* ms a step of that */
-    double line; /* ms a step on the straight line in the operations of the step, through all points */
+    double ms, tokens, operations; /* per step */
+    double attention;              /* ms per step spent in attention */
+    double line; /* ms per step on the straight line, in operations, that fits all points of the axis */
 };
 
-/* A training step on some threads, as it follows from steps on one thread, and as it is. */
+/* The time of a training step on several threads: forecast from the times on one thread, and
+ * measured. */
 struct bench_forecast {
     char work[64];
     int64_t threads, shards;
-    double serial;         /* ms a step in which one thread works: making the batch, waking the others */
-    double computing;      /* ms on one thread, all shards one after the other */
-    double share;          /* of it, that the busiest thread has */
-    double waiting;        /* ms a step for one's turn to add to a gradient that is shared */
-    double updating;       /* ms on one thread: the gradient sum, the norm and Adam */
-    double sum, megabytes; /* ms of that for adding up blocks, and the gradients that are read for it */
-    double forecast;       /* ms a step */
-    double measured;       /* ms a step; 0: the machine has fewer threads */
+    double serial;    /* ms per step on one thread only: making the batch, waking the other threads */
+    double computing; /* ms of forward and backward on one thread, all shards one after the other */
+    double share;     /* of computing, done by the busiest thread */
+    double waiting;   /* ms per step that shards wait for their turn to add to a shared gradient block */
+    double updating;  /* ms on one thread: gradient sum, norm and Adam */
+    double gradient_sum, gradient_megabytes; /* ms of updating that sum gradient blocks; MB read for that */
+    double forecast;                         /* ms per step */
+    double measured;                         /* ms per step; 0: the machine has fewer threads */
 };
 
-/* What a measurement hands its results to. */
+/* Callbacks that receive the results of a measurement. */
 struct bench_sink {
     void (*result)(void *context, const struct bench_result *result);
     void (*profile)(void *context, const struct bench_profile_row *row);
@@ -175,17 +183,17 @@ struct bench_sink {
     void *context;
 };
 
-/* The measurements; each runs in a process of its own, so that peak memory is its own too. */
+/* The measurements. Each runs in a separate process, so that its peak memory can be measured. */
 #define MEASURE(name, needs_work, summary)                                                                   \
     enum qkv_status bench_##name(struct bench_work *work, const struct bench_options *options,               \
                                  const struct bench_sink *sink, struct qkv_error *error);
 #include "measures.def"
 #undef MEASURE
 
-/* What `axes` can name. */
+/* Enumerates the names that --axis accepts. */
 qkv_naming bench_axis_name;
 
-/* ---- showing ---- */
+/* ---- the report ---- */
 
 struct bench_report;
 
@@ -195,10 +203,11 @@ void bench_report_profile(struct bench_report *report, const char *work, const s
 void bench_report_point(struct bench_report *report, const struct bench_point *point);
 void bench_report_forecast(struct bench_report *report, const struct bench_forecast *forecast);
 
-/* Ends what one measurement of one workload has shown. */
+/* Prints what the measurement of one workload has collected. Call it after each measurement. */
 void bench_report_end(struct bench_report *report, const char *work);
 
-/* Prints what is still to be printed, but no JSON where a measurement failed, and frees. Exit code. */
+/* Draws the picture, prints the JSON unless a measurement failed, and frees the report. Returns the
+ * exit code. */
 int bench_report_finish(struct bench_report *report, bool failed);
 
 #endif

@@ -1,6 +1,6 @@
-/* The floor under a training step: its matrix products, with the flow of data that they have in the model,
- * and nothing else. Sentences are split over threads, each of which calls the library with one thread inside.
- */
+/* The measurement of a lower bound of a training step: only its matrix products, on data that flows
+ * as in the model. Sentences are split over threads; each thread calls the matrix library, which
+ * uses one thread inside. */
 #include "bench.h"
 
 #include "qkv/arena.h"
@@ -9,53 +9,55 @@
 #include <cblas.h>
 #include <stdlib.h>
 
-/* c = a' b' + beta c, sgemm's way. */
+/* The arguments of cblas_sgemm: c = a b + beta c, where a and b may be transposed. */
 struct product {
-    bool ta, tb;
+    bool transpose_a, transpose_b;
     int m, n, k, lda, ldb, ldc;
     const float *a, *b;
     float *c;
     float beta;
 };
 
-/* What one thread multiplies in a step. Backward runs in the opposite order of forward. */
-struct list {
+/* The products of one thread in a step. Backward runs its list from the end. */
+struct product_list {
     struct product *forward, *backward;
-    int64_t forward_count, backward_count, room;
+    int64_t forward_count, backward_count, capacity;
     struct qkv_arena arena;
     bool failed;
 };
 
-/* A matrix and its gradient. */
-struct pair {
+/* A matrix and its gradient; rows are `stride` numbers apart. */
+struct matrix {
     float *value, *gradient;
+    int64_t stride;
 };
 
-static struct pair pair_new(struct list *list, int64_t count)
+static struct matrix matrix_new(struct product_list *list, int64_t rows, int64_t columns)
 {
-    struct pair pair = {qkv_arena_zeroed(&list->arena, (size_t)count * sizeof(float)),
-                        qkv_arena_zeroed(&list->arena, (size_t)count * sizeof(float))};
-    if (!pair.value || !pair.gradient) {
+    int64_t count = rows * columns;
+    struct matrix matrix = {qkv_arena_zeroed(&list->arena, (size_t)count * sizeof(float)),
+                            qkv_arena_zeroed(&list->arena, (size_t)count * sizeof(float)), columns};
+    if (!matrix.value || !matrix.gradient) {
         list->failed = true;
-        return (struct pair){NULL, NULL};
+        return (struct matrix){NULL, NULL, columns};
     }
-    for (int64_t i = 0; i < count; i++) pair.value[i] = (float)(i % 1021 - 510) / 4096;
-    return pair;
+    for (int64_t i = 0; i < count; i++) matrix.value[i] = (float)(i % 1021 - 510) / 4096;
+    return matrix;
 }
 
-static void add(struct list *list, bool backward, struct product product)
+static void add(struct product_list *list, bool backward, struct product product)
 {
-    if (list->forward_count == list->room || list->backward_count == list->room) {
-        int64_t room = list->room ? 2 * list->room : 1024;
-        struct product *forward = realloc(list->forward, (size_t)room * sizeof *forward);
-        if (forward) list->forward = forward;
-        struct product *behind = realloc(list->backward, (size_t)room * sizeof *behind);
-        if (behind) list->backward = behind;
-        if (!forward || !behind) {
+    if (list->forward_count == list->capacity || list->backward_count == list->capacity) {
+        int64_t capacity = list->capacity ? 2 * list->capacity : 1024;
+        struct product *grown_forward = realloc(list->forward, (size_t)capacity * sizeof *grown_forward);
+        if (grown_forward) list->forward = grown_forward;
+        struct product *grown_backward = realloc(list->backward, (size_t)capacity * sizeof *grown_backward);
+        if (grown_backward) list->backward = grown_backward;
+        if (!grown_forward || !grown_backward) {
             list->failed = true;
             return;
         }
-        list->room = room;
+        list->capacity = capacity;
     }
     if (backward)
         list->backward[list->backward_count++] = product;
@@ -63,83 +65,92 @@ static void add(struct list *list, bool backward, struct product product)
         list->forward[list->forward_count++] = product;
 }
 
-/* y [m, n] = a [m, k] b' and both gradients; b' is b transposed where asked. Gradients of activations are
- * set, those that several products share are added to. */
-static void product(struct list *list, int64_t rows, int64_t columns, int64_t inner, struct pair a,
-                    int64_t lda, struct pair b, int64_t ldb, bool transposed, struct pair y, int64_t ldy)
+struct sizes {
+    int64_t rows, columns, inner;
+};
+
+/* Adds the product y [rows, columns] = a [rows, inner] b [inner, columns] and both products of its
+ * backward pass. With `transpose_b`, b is [columns, inner]. */
+static void add_product(struct product_list *list, struct sizes sizes, struct matrix a, struct matrix b,
+                        bool transpose_b, struct matrix y)
 {
-    int m = (int)rows, n = (int)columns, k = (int)inner, la = (int)lda, lb = (int)ldb, ly = (int)ldy;
-    add(list, false, (struct product){false, transposed, m, n, k, la, lb, ly, a.value, b.value, y.value, 0});
-    if (transposed)
+    int m = (int)sizes.rows, n = (int)sizes.columns, k = (int)sizes.inner;
+    int lda = (int)a.stride, ldb = (int)b.stride, ldy = (int)y.stride;
+    add(list, false,
+        (struct product){false, transpose_b, m, n, k, lda, ldb, ldy, a.value, b.value, y.value, 0});
+    if (transpose_b)
         add(list, true,
-            (struct product){true, false, n, k, m, ly, la, lb, y.gradient, a.value, b.gradient, 0});
+            (struct product){true, false, n, k, m, ldy, lda, ldb, y.gradient, a.value, b.gradient, 0});
     else
         add(list, true,
-            (struct product){true, false, k, n, m, la, ly, lb, a.value, y.gradient, b.gradient, 0});
+            (struct product){true, false, k, n, m, lda, ldy, ldb, a.value, y.gradient, b.gradient, 0});
     add(list, true,
-        (struct product){false, !transposed, m, k, n, ly, lb, la, y.gradient, b.value, a.gradient, 0});
+        (struct product){false, !transpose_b, m, k, n, ldy, ldb, lda, y.gradient, b.value, a.gradient, 0});
 }
 
-static struct pair dense(struct list *list, int64_t rows, int64_t inner, int64_t columns, struct pair x)
+static struct matrix dense(struct product_list *list, int64_t rows, int64_t inner, int64_t columns,
+                           struct matrix x)
 {
-    struct pair weight = pair_new(list, inner * columns), y = pair_new(list, rows * columns);
-    product(list, rows, columns, inner, x, inner, weight, columns, false, y, columns);
+    struct matrix weight = matrix_new(list, inner, columns), y = matrix_new(list, rows, columns);
+    add_product(list, (struct sizes){rows, columns, inner}, x, weight, false, y);
     return y;
 }
 
-static struct pair at(struct pair pair, int64_t i)
+/* The part of a matrix that begins at a row and column. */
+static struct matrix part_of(struct matrix matrix, int64_t row, int64_t column)
 {
-    return (struct pair){pair.value + i, pair.gradient + i};
+    int64_t offset = row * matrix.stride + column;
+    return (struct matrix){matrix.value + offset, matrix.gradient + offset, matrix.stride};
 }
 
-/* The sentences of one side. */
+/* The sentences of the source or target side. */
 struct side {
     int64_t count, rows;
     const int64_t *start, *length;
 };
 
-/* Attention over `x`, of a stack of that shape, to `memory`, with the projections around it. */
-static struct pair attention(struct list *list, const struct qkv_stack_config *stack, struct pair x,
-                             struct side queries, struct pair memory, struct side keys)
+/* Multi-head attention from x to memory with the sizes of a stack, projections included. */
+static struct matrix attention(struct product_list *list, const struct qkv_stack_config *stack,
+                               struct matrix x, struct side queries, struct matrix memory, struct side keys)
 {
     int64_t d = stack->hidden_size, k = stack->attention.key_width, v = stack->attention.value_width;
-    int64_t kh = k * stack->num_heads, vh = v * stack->num_heads;
-    struct pair query = dense(list, queries.rows, d, kh, x), key = dense(list, keys.rows, d, kh, memory),
-                value = dense(list, keys.rows, d, vh, memory), mix = pair_new(list, queries.rows * vh);
+    struct matrix query = dense(list, queries.rows, d, k * stack->num_heads, x);
+    struct matrix key = dense(list, keys.rows, d, k * stack->num_heads, memory);
+    struct matrix value = dense(list, keys.rows, d, v * stack->num_heads, memory);
+    struct matrix mix = matrix_new(list, queries.rows, v * stack->num_heads);
     for (int64_t s = 0; s < queries.count; s++) {
         int64_t tq = queries.length[s], tk = keys.length[s];
         for (int64_t h = 0; h < stack->num_heads && !list->failed; h++) {
-            struct pair weights = pair_new(list, tq * tk);
-            struct pair q = at(query, queries.start[s] * kh + h * k),
-                        ks = at(key, keys.start[s] * kh + h * k);
-            struct pair vs = at(value, keys.start[s] * vh + h * v),
-                        m = at(mix, queries.start[s] * vh + h * v);
-            product(list, tq, tk, k, q, kh, ks, kh, true, weights, tk);
-            product(list, tq, v, tk, weights, tk, vs, vh, false, m, vh);
+            struct matrix weights = matrix_new(list, tq, tk);
+            add_product(list, (struct sizes){tq, tk, k}, part_of(query, queries.start[s], h * k),
+                        part_of(key, keys.start[s], h * k), true, weights);
+            add_product(list, (struct sizes){tq, v, tk}, weights, part_of(value, keys.start[s], h * v), false,
+                        part_of(mix, queries.start[s], h * v));
         }
     }
-    return dense(list, queries.rows, vh, d, mix);
+    return dense(list, queries.rows, v * stack->num_heads, d, mix);
 }
 
-static struct pair feed_forward(struct list *list, const struct qkv_stack_config *stack, int64_t rows,
-                                struct pair x)
+static struct matrix feed_forward(struct product_list *list, const struct qkv_stack_config *stack,
+                                  int64_t rows, struct matrix x)
 {
     return dense(list, rows, stack->ff_size, stack->hidden_size,
                  dense(list, rows, stack->hidden_size, stack->ff_size, x));
 }
 
-static void list_make(struct list *list, const struct bench_work *work, const struct qkv_batch_view *view)
+static void list_make(struct product_list *list, const struct bench_work *work,
+                      const struct qkv_batch_view *view)
 {
     const struct qkv_stack_config *encoder = &work->config.model.encoder,
                                   *decoder = &work->config.model.decoder;
     struct side source = {view->count, view->source_tokens, view->source_start, view->source_length},
                 target = {view->count, view->target_tokens, view->target_start, view->target_length};
-    struct pair x = pair_new(list, source.rows * encoder->hidden_size);
+    struct matrix x = matrix_new(list, source.rows, encoder->hidden_size);
     for (int64_t i = 0; i < encoder->num_layers; i++) {
         x = attention(list, encoder, x, source, x, source);
         x = feed_forward(list, encoder, source.rows, x);
     }
-    struct pair y = pair_new(list, target.rows * decoder->hidden_size);
+    struct matrix y = matrix_new(list, target.rows, decoder->hidden_size);
     for (int64_t i = 0; i < decoder->num_layers; i++) {
         y = attention(list, decoder, y, target, y, target);
         y = attention(list, decoder, y, target, x, source);
@@ -150,11 +161,12 @@ static void list_make(struct list *list, const struct bench_work *work, const st
 
 static void multiply(const struct product *p)
 {
-    cblas_sgemm(CblasRowMajor, p->ta ? CblasTrans : CblasNoTrans, p->tb ? CblasTrans : CblasNoTrans, p->m,
-                p->n, p->k, 1.0f, p->a, p->lda, p->b, p->ldb, p->beta, p->c, p->ldc);
+    cblas_sgemm(CblasRowMajor, p->transpose_a ? CblasTrans : CblasNoTrans,
+                p->transpose_b ? CblasTrans : CblasNoTrans, p->m, p->n, p->k, 1.0f, p->a, p->lda, p->b,
+                p->ldb, p->beta, p->c, p->ldc);
 }
 
-static double operations_of(const struct list *list)
+static double operations_of(const struct product_list *list)
 {
     double sum = 0;
     for (int64_t i = 0; i < list->forward_count; i++)
@@ -166,14 +178,14 @@ static double operations_of(const struct list *list)
 
 struct floor {
     struct qkv_workers *workers;
-    struct list *list;
+    struct product_list *list;
     int parts;
 };
 
 static void multiply_part(void *context, int part)
 {
     const struct floor *floor = context;
-    const struct list *list = &floor->list[part];
+    const struct product_list *list = &floor->list[part];
     for (int64_t i = 0; i < list->forward_count; i++) multiply(&list->forward[i]);
     for (int64_t i = list->backward_count - 1; i >= 0; i--) multiply(&list->backward[i]);
 }

@@ -46,7 +46,7 @@ class Qkv:
     def __init__(self, options):
         self.options = options
         self.calls = ctypes.CDLL(options.shared_object)
-        for name in ("graph_new", "variable", "use", "linear", "lstm", "slice", "parameters_add"):
+        for name in ("graph_new", "variable", "graph_parameter", "linear", "lstm", "slice", "parameters_add"):
             getattr(self.calls, "qkv_" + name).restype = ctypes.c_void_p
         self.parameters = Parameters()
         width, self.layers = options.width, []

@@ -1,5 +1,6 @@
-/* qkv-bench: what training and translating cost. Each measurement runs in a process of its own, so that its
- * peak of memory is its own and what one leaves in the heap does not slow the next. */
+/* qkv-bench: measures the cost of training and translating. Each measurement runs in a child
+ * process, so that its peak memory can be measured and the heap that one leaves behind does not
+ * slow the next. */
 #include "bench.h"
 
 #include "arguments.h"
@@ -28,7 +29,7 @@ static const struct measure {
 
 enum { MEASURE_COUNT = sizeof MEASURES / sizeof MEASURES[0] };
 
-/* ---- from the measuring process to this one ---- */
+/* ---- messages from the measuring process to the parent ---- */
 
 enum message_kind { MESSAGE_RESULT, MESSAGE_PROFILE, MESSAGE_POINT, MESSAGE_FORECAST, MESSAGE_ERROR };
 
@@ -40,7 +41,7 @@ struct message {
         struct bench_point point;
         struct bench_forecast forecast;
         struct qkv_error error;
-    } is;
+    } data;
 };
 
 static void send_message(int to, const struct message *message)
@@ -48,30 +49,30 @@ static void send_message(int to, const struct message *message)
     const char *bytes = (const char *)message;
     for (size_t sent = 0; sent < sizeof *message;) {
         ssize_t count = write(to, bytes + sent, sizeof *message - sent);
-        if (count < 0 && errno != EINTR) return; /* no one listens any more */
+        if (count < 0 && errno != EINTR) return; /* the parent has ended */
         if (count > 0) sent += (size_t)count;
     }
 }
 
 static void send_result(void *context, const struct bench_result *result)
 {
-    send_message(*(const int *)context, &(struct message){.kind = MESSAGE_RESULT, .is.result = *result});
+    send_message(*(const int *)context, &(struct message){.kind = MESSAGE_RESULT, .data.result = *result});
 }
 
 static void send_profile(void *context, const struct bench_profile_row *row)
 {
-    send_message(*(const int *)context, &(struct message){.kind = MESSAGE_PROFILE, .is.row = *row});
+    send_message(*(const int *)context, &(struct message){.kind = MESSAGE_PROFILE, .data.row = *row});
 }
 
 static void send_point(void *context, const struct bench_point *point)
 {
-    send_message(*(const int *)context, &(struct message){.kind = MESSAGE_POINT, .is.point = *point});
+    send_message(*(const int *)context, &(struct message){.kind = MESSAGE_POINT, .data.point = *point});
 }
 
 static void send_forecast(void *context, const struct bench_forecast *forecast)
 {
     send_message(*(const int *)context,
-                 &(struct message){.kind = MESSAGE_FORECAST, .is.forecast = *forecast});
+                 &(struct message){.kind = MESSAGE_FORECAST, .data.forecast = *forecast});
 }
 
 static bool receive(int from, struct message *message)
@@ -87,15 +88,15 @@ static bool receive(int from, struct message *message)
 
 /* ---- one measurement ---- */
 
-static enum qkv_status measure_here(const struct measure *measure, const char *name,
-                                    const struct bench_options *options, int to)
+static enum qkv_status run_measure(const struct measure *measure, const char *name,
+                                   const struct bench_options *options, int to)
 {
     struct bench_work work = {0};
     struct message failure = {.kind = MESSAGE_ERROR};
     const struct bench_sink sink = {send_result, send_profile, send_point, send_forecast, &to};
     enum qkv_status status =
-        measure->needs_work ? bench_work_make(&work, name, options->text, &failure.is.error) : QKV_OK;
-    if (!status) status = measure->run(&work, options, &sink, &failure.is.error);
+        measure->needs_work ? bench_work_make(&work, name, options->text, &failure.data.error) : QKV_OK;
+    if (!status) status = measure->run(&work, options, &sink, &failure.data.error);
     if (status) send_message(to, &failure);
     bench_work_release(&work);
     return status;
@@ -105,25 +106,25 @@ static void show(struct bench_report *report, const char *name, const struct mes
 {
     switch (message->kind) {
     case MESSAGE_RESULT:
-        bench_report_result(report, name, &message->is.result);
+        bench_report_result(report, name, &message->data.result);
         break;
     case MESSAGE_PROFILE:
-        bench_report_profile(report, name, &message->is.row);
+        bench_report_profile(report, name, &message->data.row);
         break;
     case MESSAGE_POINT:
-        bench_report_point(report, &message->is.point);
+        bench_report_point(report, &message->data.point);
         break;
     case MESSAGE_FORECAST:
-        bench_report_forecast(report, &message->is.forecast);
+        bench_report_forecast(report, &message->data.forecast);
         break;
     case MESSAGE_ERROR:
-        complain("%s", message->is.error.message);
+        complain("%s", message->data.error.message);
         break;
     }
 }
 
-static enum qkv_status measure_apart(const struct measure *measure, const char *name,
-                                     const struct bench_options *options, struct bench_report *report)
+static enum qkv_status measure_in_child(const struct measure *measure, const char *name,
+                                        const struct bench_options *options, struct bench_report *report)
 {
     int ends[2], result = 0;
     if (pipe(ends)) return (enum qkv_status)complain("cannot make a pipe: %s", strerror(errno));
@@ -132,20 +133,21 @@ static enum qkv_status measure_apart(const struct measure *measure, const char *
     if (child < 0) return (enum qkv_status)complain("cannot start a process: %s", strerror(errno));
     if (child == 0) {
         close(ends[0]);
-        _exit((int)measure_here(measure, name, options, ends[1]));
+        _exit((int)run_measure(measure, name, options, ends[1]));
     }
     close(ends[1]);
     struct message message;
-    bool told = false;
+    bool has_error = false;
     while (receive(ends[0], &message)) {
         show(report, name, &message);
-        told = told || message.kind == MESSAGE_ERROR;
+        has_error = has_error || message.kind == MESSAGE_ERROR;
     }
     close(ends[0]);
     while (waitpid(child, &result, 0) < 0 && errno == EINTR) continue;
     bench_report_end(report, name);
     if (WIFEXITED(result)) return (enum qkv_status)WEXITSTATUS(result);
-    if (!told) complain("%s: measuring `%s` was ended by signal %d", name, measure->name, WTERMSIG(result));
+    if (!has_error)
+        complain("%s: the measurement `%s` was killed by signal %d", name, measure->name, WTERMSIG(result));
     return QKV_INVALID;
 }
 
@@ -153,11 +155,11 @@ static enum qkv_status measure_apart(const struct measure *measure, const char *
 
 static bool is_wanted(const struct option_list *wanted, const char *name)
 {
-    static const char *const USUAL[] = {"train", "forward", "decode"};
+    static const char *const DEFAULTS[] = {"train", "forward", "decode"};
     for (int i = 0; i < wanted->count; i++)
         if (!strcmp(wanted->value[i], name)) return true;
-    for (size_t i = 0; !wanted->count && i < sizeof USUAL / sizeof USUAL[0]; i++)
-        if (!strcmp(USUAL[i], name)) return true;
+    for (size_t i = 0; !wanted->count && i < sizeof DEFAULTS / sizeof DEFAULTS[0]; i++)
+        if (!strcmp(DEFAULTS[i], name)) return true;
     return false;
 }
 
@@ -167,7 +169,7 @@ static const char *measure_name(const void *context, int64_t i)
     return i < MEASURE_COUNT ? MEASURES[i].name : NULL;
 }
 
-/* Whether the picture that was asked for, if any, can be drawn in the end. */
+/* Checks before measuring that --output can be drawn. */
 static bool picture_is_possible(const struct option_list *wanted, const char *path)
 {
     const char *dot = path ? strrchr(path, '.') : NULL;
@@ -187,14 +189,16 @@ static enum qkv_status measure_all(const struct option_list *wanted, int count, 
     enum qkv_status status = QKV_OK;
     for (int m = 0; m < MEASURE_COUNT && !status; m++) {
         if (!is_wanted(wanted, MEASURES[m].name)) continue;
-        if (!MEASURES[m].needs_work) status = measure_apart(&MEASURES[m], MEASURES[m].name, options, report);
+        if (!MEASURES[m].needs_work)
+            status = measure_in_child(&MEASURES[m], MEASURES[m].name, options, report);
         for (int i = 0; MEASURES[m].needs_work && i < count && !status; i++)
-            status = measure_apart(&MEASURES[m], names[i], options, report);
+            status = measure_in_child(&MEASURES[m], names[i], options, report);
     }
     return status;
 }
 
-/* `qkv` of the same build, for start-up; PATH is asked where it does not stand beside this program. */
+/* Returns the path of `qkv` in the folder of this program, or "qkv" (found through PATH) if it is
+ * not there. */
 static const char *binary_beside(const char *self, char path[4096])
 {
     const char *slash = strrchr(self, '/');
@@ -203,7 +207,7 @@ static const char *binary_beside(const char *self, char path[4096])
     return access(path, X_OK) ? "qkv" : path;
 }
 
-/* Ends with a list of what can be measured, which main() adds. */
+/* main() appends the list of measurements. */
 static char description[2048] = "Measures what training and translating cost. Times are medians; `cpu ms` is "
                                 "processor time of all threads "
                                 "together.\n\n"

@@ -1,5 +1,6 @@
-/* Timing steps of the loss alone and of translating; the timing itself. */
+/* Clocks and timing; the measurements of the loss alone and of translating. */
 #include "bench.h"
+#include "malloc_counter.h"
 
 #include "qkv/translator.h"
 
@@ -17,17 +18,17 @@ static double read_clock(clockid_t clock)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-double bench_now(void)
+double bench_seconds(void)
 {
     return read_clock(CLOCK_MONOTONIC);
 }
 
-double bench_thread_now(void)
+double bench_thread_seconds(void)
 {
     return read_clock(CLOCK_THREAD_CPUTIME_ID);
 }
 
-static int by_size(const void *a, const void *b)
+static int compare_numbers(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return x < y ? -1 : x > y;
@@ -35,7 +36,7 @@ static int by_size(const void *a, const void *b)
 
 double bench_median(double *numbers, int64_t count)
 {
-    qsort(numbers, (size_t)count, sizeof *numbers, by_size);
+    qsort(numbers, (size_t)count, sizeof *numbers, compare_numbers);
     return (numbers[count / 2] + numbers[(count - 1) / 2]) / 2;
 }
 
@@ -53,17 +54,17 @@ enum qkv_status bench_time(const struct bench_options *options, struct bench_res
     enum qkv_status status = QKV_OK;
     int64_t warm_up = bench_warm_up(options);
     for (int64_t i = 0; i < warm_up && !status; i++) status = step(context, i, error);
-    double ends = bench_now() + options->seconds;
-    long before = bench_allocations();
+    double ends = bench_seconds() + options->seconds;
+    long before = malloc_calls();
     double used = read_clock(CLOCK_PROCESS_CPUTIME_ID);
     int64_t count = 0;
-    while (!status && count < options->steps && (count < FEWEST_STEPS || bench_now() < ends)) {
-        double started = bench_now();
+    while (!status && count < options->steps && (count < FEWEST_STEPS || bench_seconds() < ends)) {
+        double started = bench_seconds();
         status = step(context, warm_up + count, error);
-        seconds[count++] = bench_now() - started;
+        seconds[count++] = bench_seconds() - started;
     }
     used = read_clock(CLOCK_PROCESS_CPUTIME_ID) - used;
-    long after = bench_allocations();
+    long after = malloc_calls();
     if (!status) {
         double sum = 0;
         for (int64_t i = 0; i < count; i++) sum += seconds[i];
@@ -191,7 +192,8 @@ static enum qkv_status translation_make(struct translation *t, const struct benc
     for (int64_t i = 0; i < sentences; i++)
         t->sources[i] =
             (struct qkv_ids){t->batch.source_length[i] - 1, t->batch.source + t->batch.source_start[i]};
-    /* As many tokens as the source has, no matter what an untrained model says: it never says </s>. */
+    /* Translations have as many tokens as the source: the bias makes the model never output
+     * </s>. */
     int64_t tokens = t->batch.source_length[0];
     t->options = (struct qkv_search_options){beam, 0, 1, tokens > 1 ? tokens - 1 : 1, true};
     const struct qkv_parameters *parameters = &work->model->parameters;

@@ -1,4 +1,4 @@
-/* Every op by itself, forward and backward. */
+/* The measurement of every op by itself, forward and backward. */
 #include "bench.h"
 
 #include "qkv/ops.h"
@@ -8,8 +8,8 @@
 
 enum { ROWS = 480, WIDTH = 512, SENTENCES = 32, LENGTH = ROWS / SENTENCES, HEADS = 8, CLASSES = 4000 };
 
-/* What an op is called with. */
-struct scene {
+/* Tensors and options that ops are called with. */
+struct op_inputs {
     struct qkv_graph *graph;
     struct qkv_tensor *x, *other, *row, *row2, *table, *square, *classes, *cache, *ragged, *angles,
         *vocabulary;
@@ -19,9 +19,9 @@ struct scene {
     struct qkv_attention layout;
 };
 
-static void scene_make(struct scene *s, struct qkv_graph *graph)
+static void op_inputs_make(struct op_inputs *s, struct qkv_graph *graph)
 {
-    *s = (struct scene){.graph = graph};
+    *s = (struct op_inputs){.graph = graph};
     s->x = qkv_variable(graph, QKV_SHAPE(ROWS, WIDTH));
     s->other = qkv_variable(graph, QKV_SHAPE(ROWS, WIDTH));
     s->row = qkv_variable(graph, QKV_SHAPE(WIDTH));
@@ -43,8 +43,8 @@ static void scene_make(struct scene *s, struct qkv_graph *graph)
         (struct qkv_attention){.heads = HEADS, .queries = s->segments, .keys = s->segments, .dropout = 0.1};
 }
 
-/* The op on tensors of the scene; NULL for one that this list does not know. */
-static struct qkv_tensor *build(struct scene *s, enum qkv_op_id op)
+/* Builds an op with options; NULL if the list does not know it. */
+static struct qkv_tensor *build(struct op_inputs *s, enum qkv_op_id op)
 {
     struct qkv_graph *g = s->graph;
     switch (op) {
@@ -103,8 +103,8 @@ static struct qkv_tensor *build(struct scene *s, enum qkv_op_id op)
     }
 }
 
-/* What needs no more than one or two matrices; keeps the list above to ops with options. */
-static struct qkv_tensor *build_plain(struct scene *s, enum qkv_op_id op)
+/* Builds an op that needs one or two matrices and no options. */
+static struct qkv_tensor *build_plain(struct op_inputs *s, enum qkv_op_id op)
 {
     const struct qkv_options none = {0};
     struct qkv_tensor *const inputs[QKV_MAX_INPUTS] = {s->x, s->other};
@@ -114,59 +114,48 @@ static struct qkv_tensor *build_plain(struct scene *s, enum qkv_op_id op)
     return qkv_store_rows(s->graph, s->cache, qkv_constant(s->graph, QKV_SHAPE(ROWS, WIDTH)), s->numbers);
 }
 
-struct watch {
-    double seconds[2], last; /* forward and backward; when the node before ran */
+struct op_timer {
+    const struct qkv_tensor *tensor; /* the node to time */
+    double seconds[2];               /* forward, backward */
     struct qkv_cost cost[2];
-    const struct qkv_tensor *watched;
+    double previous; /* when the node before ended */
 };
 
-static void ran(void *context, const struct qkv_tensor *tensor, bool backward)
+static void record_node(void *context, const struct qkv_tensor *tensor, bool backward)
 {
-    struct watch *watch = context;
-    double now = bench_thread_now();
-    if (tensor == watch->watched) {
-        watch->seconds[backward] = now - watch->last;
-        watch->cost[backward] = qkv_tensor_cost(tensor, backward);
+    struct op_timer *timer = context;
+    double now = bench_thread_seconds();
+    if (tensor == timer->tensor) {
+        timer->seconds[backward] = now - timer->previous;
+        timer->cost[backward] = qkv_tensor_cost(tensor, backward);
     }
-    watch->last = now;
+    timer->previous = now;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
-static double median(double *numbers, int count)
-{
-    qsort(numbers, (size_t)count, sizeof *numbers, by_size);
-    return numbers[count / 2];
-}
-
-/* The time of each pass in some runs, each in a graph made anew. False for an op that needs what the scene
- * does not have: it is left out. */
-static bool measure(struct scene *scene, struct qkv_graph *graph, enum qkv_op_id op, int runs,
-                    double *seconds[2], struct watch *watch)
+/* Times both passes of an op, each run with a new graph. Returns false for an op that cannot be
+ * called with these inputs; the report leaves it out. */
+static bool measure(struct op_inputs *inputs, struct qkv_graph *graph, enum qkv_op_id op, int runs,
+                    double *seconds[2], struct op_timer *timer)
 {
     const struct qkv_random random = {.seed = 1};
-    const struct qkv_observer observer = {ran, watch};
+    const struct qkv_observer observer = {record_node, timer};
     for (int run = -1; run < runs; run++) {
         qkv_graph_reset(graph);
         qkv_graph_set_dropout(graph, &random);
         qkv_graph_observe(graph, NULL);
-        scene_make(scene, graph);
+        op_inputs_make(inputs, graph);
         qkv_forward(graph);
-        struct qkv_tensor *y = build(scene, op);
-        if (!y) y = build_plain(scene, op);
-        struct qkv_tensor *result = qkv_sum(graph, y, QKV_ALL); /* its own backward comes before that of y */
+        struct qkv_tensor *y = build(inputs, op);
+        if (!y) y = build_plain(inputs, op);
+        struct qkv_tensor *result = qkv_sum(graph, y, QKV_ALL); /* its backward runs before the one of y */
         if (qkv_graph_check(graph, NULL)) return false;
-        *watch = (struct watch){.watched = y};
+        *timer = (struct op_timer){.tensor = y};
         qkv_graph_observe(graph, &observer);
-        watch->last = bench_thread_now();
+        timer->previous = bench_thread_seconds();
         qkv_forward(graph);
         qkv_backward(graph, result, NULL);
         if (run < 0) continue;
-        for (int pass = 0; pass < 2; pass++) seconds[pass][run] = watch->seconds[pass];
+        for (int pass = 0; pass < 2; pass++) seconds[pass][run] = timer->seconds[pass];
     }
     return true;
 }
@@ -177,25 +166,25 @@ enum qkv_status bench_ops(struct bench_work *work, const struct bench_options *o
     enum { MOST_RUNS = 64 };
     (void)work;
     int runs = options->steps < MOST_RUNS ? (int)options->steps : MOST_RUNS;
-    struct scene *scene = malloc(sizeof *scene);
+    struct op_inputs *inputs = malloc(sizeof *inputs);
     struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
     enum qkv_status status = QKV_OK;
-    if (!scene || !graph) status = qkv_error_set(error, "out of memory for ops");
+    if (!inputs || !graph) status = qkv_error_set(error, "out of memory for ops");
     for (int op = QKV_OP_leaf + 1; op < QKV_OP_COUNT && !status; op++) {
         double forward[MOST_RUNS], backward[MOST_RUNS];
-        struct watch watch;
-        if (!measure(scene, graph, (enum qkv_op_id)op, runs, (double *[]){forward, backward}, &watch))
+        struct op_timer timer;
+        if (!measure(inputs, graph, (enum qkv_op_id)op, runs, (double *[]){forward, backward}, &timer))
             continue;
         struct bench_profile_row row = {
             .calls = 1,
-            .seconds = {median(forward, runs), median(backward, runs)},
-            .operations = {watch.cost[0].operations, watch.cost[1].operations},
-            .bytes = {watch.cost[0].bytes, watch.cost[1].bytes},
+            .seconds = {bench_median(forward, runs), bench_median(backward, runs)},
+            .operations = {timer.cost[0].operations, timer.cost[1].operations},
+            .bytes = {timer.cost[0].bytes, timer.cost[1].bytes},
         };
         snprintf(row.name, sizeof row.name, "%s", qkv_op_name((enum qkv_op_id)op));
         sink->profile(sink->context, &row);
     }
     qkv_graph_free(graph);
-    free(scene);
+    free(inputs);
     return status;
 }

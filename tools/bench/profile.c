@@ -1,4 +1,4 @@
-/* Where the time of a training step goes: the ops, each in both directions. */
+/* The measurement of where a training step spends its time: each op, forward and backward. */
 #include "bench.h"
 
 #include "qkv/ops.h"
@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* What the observer adds up. The time of a node is what passed since the node before it. */
-struct tally {
-    double last;
+/* Sums of the observer. The time of a node is the time since the node before it ended. */
+struct op_times {
+    double previous; /* when the node before ended */
     struct bench_profile_row row[QKV_OP_COUNT];
 };
 
@@ -19,36 +19,36 @@ static enum qkv_op_id op_of(const struct qkv_tensor *tensor)
     return QKV_OP_leaf;
 }
 
-static void ran(void *context, const struct qkv_tensor *tensor, bool backward)
+static void record_node(void *context, const struct qkv_tensor *tensor, bool backward)
 {
-    struct tally *tally = context;
-    double now = bench_thread_now();
-    struct bench_profile_row *row = &tally->row[op_of(tensor)];
+    struct op_times *times = context;
+    double now = bench_thread_seconds();
+    struct bench_profile_row *row = &times->row[op_of(tensor)];
     struct qkv_cost cost = qkv_tensor_cost(tensor, backward);
     row->calls += !backward;
-    row->seconds[backward] += now - tally->last;
+    row->seconds[backward] += now - times->previous;
     row->operations[backward] += cost.operations;
     row->bytes[backward] += cost.bytes;
-    tally->last = bench_thread_now();
+    times->previous = bench_thread_seconds();
 }
 
-/* The pieces of a step on one thread: a graph, its gradients, an optimizer. */
-struct machine {
+/* What steps on one thread need, and the seconds that they spent. */
+struct profiler {
     struct bench_work *work;
     struct qkv_workers *workers;
     struct qkv_graph *graph;
     void *gradients;
     struct qkv_optimizer optimizer;
-    struct tally tally;
-    double building, updating, whole;
+    struct op_times times;
+    double building, updating, total;
     int64_t shards, steps;
 };
 
-static enum qkv_status machine_make(struct machine *m, struct bench_work *work, int64_t shards,
-                                    struct qkv_error *error)
+static enum qkv_status profiler_make(struct profiler *m, struct bench_work *work, int64_t shards,
+                                     struct qkv_error *error)
 {
     const struct qkv_parameters *parameters = &work->model->parameters;
-    *m = (struct machine){.work = work, .workers = qkv_workers_new(1, error), .shards = shards};
+    *m = (struct profiler){.work = work, .workers = qkv_workers_new(1, error), .shards = shards};
     if (!m->workers) return QKV_INVALID;
     m->graph = qkv_graph_new(QKV_FLOAT32);
     m->gradients = calloc((size_t)parameters->elements, sizeof(float));
@@ -56,7 +56,7 @@ static enum qkv_status machine_make(struct machine *m, struct bench_work *work, 
     return qkv_optimizer_init(&m->optimizer, &work->config.training, parameters, error);
 }
 
-static void machine_release(struct machine *m)
+static void profiler_release(struct profiler *m)
 {
     if (m->optimizer.elements) qkv_optimizer_release(&m->optimizer);
     qkv_graph_free(m->graph);
@@ -64,49 +64,49 @@ static void machine_release(struct machine *m)
     qkv_workers_free(m->workers);
 }
 
-static enum qkv_status profile_step(struct machine *m, int64_t i, struct qkv_error *error)
+static enum qkv_status profile_step(struct profiler *m, int64_t i, struct qkv_error *error)
 {
-    double started = bench_thread_now();
+    double started = bench_thread_seconds();
     if (bench_work_batch(m->work, i, error)) return QKV_INVALID;
     for (int64_t shard = 0; shard < m->shards; shard++) {
         struct qkv_batch_view view;
         const struct qkv_random random = {.seed = (uint64_t)shard + 1, .step = (uint32_t)i};
         qkv_batch_shard(&m->work->batch, shard, m->shards, &view);
         if (!view.count) continue;
-        double began = bench_thread_now();
+        double began = bench_thread_seconds();
         qkv_graph_reset(m->graph);
         qkv_graph_bind(m->graph, &m->work->model->parameters, m->gradients, shard > 0);
         qkv_graph_set_dropout(m->graph, &random);
         struct qkv_tensor *loss = qkv_model_loss(m->work->model, m->graph, &view,
                                                  m->work->config.training.label_smoothing, 1, NULL);
         if (qkv_graph_check(m->graph, error)) return QKV_INVALID;
-        m->tally.last = bench_thread_now();
-        m->building += m->tally.last - began;
+        m->times.previous = bench_thread_seconds();
+        m->building += m->times.previous - began;
         qkv_forward(m->graph);
-        m->tally.last = bench_thread_now();
+        m->times.previous = bench_thread_seconds();
         qkv_backward(m->graph, loss, NULL);
     }
-    double began = bench_thread_now();
+    double began = bench_thread_seconds();
     qkv_optimizer_step(&m->optimizer, &m->work->model->parameters, m->workers, 1, &m->gradients, 1e-3, 1e-4);
-    m->updating += bench_thread_now() - began;
-    m->whole += bench_thread_now() - started;
+    m->updating += bench_thread_seconds() - began;
+    m->total += bench_thread_seconds() - started;
     m->steps++;
     return QKV_OK;
 }
 
-/* A row that is no op: `bytes` moved in `seconds`. */
-static void tell_other(const struct bench_sink *sink, const char *name, double seconds, double bytes)
+/* Reports a part of the step that is not an op and moves `bytes` in `seconds`. */
+static void report_other(const struct bench_sink *sink, const char *name, double seconds, double bytes)
 {
     struct bench_profile_row row = {.calls = 1, .seconds = {seconds, 0}, .bytes = {bytes, 0}};
     snprintf(row.name, sizeof row.name, "%s", name);
     sink->profile(sink->context, &row);
 }
 
-static void tell(const struct machine *m, const struct bench_sink *sink)
+static void report_rows(const struct profiler *m, const struct bench_sink *sink)
 {
-    double steps = (double)m->steps, rest = m->whole - m->building - m->updating;
+    double steps = (double)m->steps, rest = m->total - m->building - m->updating;
     for (int op = 0; op < QKV_OP_COUNT; op++) {
-        struct bench_profile_row row = m->tally.row[op];
+        struct bench_profile_row row = m->times.row[op];
         rest -= row.seconds[0] + row.seconds[1];
         if (!row.calls) continue;
         snprintf(row.name, sizeof row.name, "%s", qkv_op_name((enum qkv_op_id)op));
@@ -118,37 +118,37 @@ static void tell(const struct machine *m, const struct bench_sink *sink)
         }
         sink->profile(sink->context, &row);
     }
-    /* Adam reads value, gradient and two moments and writes all but the gradient; before that, the norm reads
-     * and writes the gradient. */
-    tell_other(sink, "(optimizer)", m->updating / steps,
-               9.0 * sizeof(float) * (double)m->work->model->parameters.elements);
-    tell_other(sink, "(building the graph)", m->building / steps, 0);
-    tell_other(sink, "(the rest)", rest / steps, 0);
+    /* Adam reads values, gradients and two moments and writes all but the gradients. Before that,
+     * the norm reads and writes the gradients. */
+    report_other(sink, "(optimizer)", m->updating / steps,
+                 9.0 * sizeof(float) * (double)m->work->model->parameters.elements);
+    report_other(sink, "(building the graph)", m->building / steps, 0);
+    report_other(sink, "(the rest)", rest / steps, 0);
 }
 
 enum qkv_status bench_profile(struct bench_work *work, const struct bench_options *options,
                               const struct bench_sink *sink, struct qkv_error *error)
 {
-    struct machine m;
-    const struct qkv_observer observer = {ran, &m.tally};
-    enum qkv_status status = machine_make(&m, work, options->shards ? options->shards : 2, error);
+    struct profiler m;
+    const struct qkv_observer observer = {record_node, &m.times};
+    enum qkv_status status = profiler_make(&m, work, options->shards ? options->shards : 2, error);
     for (int64_t i = 0; i < 2 && !status; i++) status = profile_step(&m, i, error);
     if (!status) {
-        m.building = m.updating = m.whole = 0;
+        m.building = m.updating = m.total = 0;
         m.steps = 0;
         qkv_graph_observe(m.graph, &observer);
-        double ends = bench_now() + options->seconds;
-        while (!status && m.steps < options->steps && (m.steps < 3 || bench_now() < ends))
+        double ends = bench_seconds() + options->seconds;
+        while (!status && m.steps < options->steps && (m.steps < 3 || bench_seconds() < ends))
             status = profile_step(&m, m.steps, error);
     }
-    if (!status) tell(&m, sink);
-    machine_release(&m);
+    if (!status) report_rows(&m, sink);
+    profiler_release(&m);
     return status;
 }
 
-/* ---- counting only ---- */
+/* ---- operations of a step ---- */
 
-static void count(void *context, const struct qkv_tensor *tensor, bool backward)
+static void count_operations(void *context, const struct qkv_tensor *tensor, bool backward)
 {
     double *operations = context;
     *operations += qkv_tensor_cost(tensor, backward).operations;
@@ -159,7 +159,7 @@ double bench_step_operations(struct bench_work *work, bool training)
     struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
     struct qkv_batch_view view;
     double operations = 0;
-    const struct qkv_observer observer = {count, &operations};
+    const struct qkv_observer observer = {count_operations, &operations};
     void *gradients = training ? malloc((size_t)work->model->parameters.elements * sizeof(float)) : NULL;
     if (graph && (gradients || !training)) {
         qkv_batch_shard(&work->batch, 0, 1, &view);

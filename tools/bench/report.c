@@ -1,4 +1,4 @@
-/* Results as tables for people or JSON for programs. */
+/* Prints results and profiles as tables or JSON. */
 #include "report.h"
 
 #include <math.h>
@@ -21,8 +21,7 @@ struct bench_report *bench_report_new(bool json, const char *picture)
 
 /* ---- results ---- */
 
-/* Numbers with as many digits as are worth reading; "-" for what is not there. */
-const char *bench_text_of(double number, char text[16])
+const char *bench_format_number(double number, char text[16])
 {
     if (!(number > 0))
         snprintf(text, 16, "-");
@@ -38,20 +37,21 @@ const char *bench_text_of(double number, char text[16])
 static void print_result(struct bench_report *report, const char *work, const struct bench_result *r)
 {
     char ms[16], low[16], high[16], processor[16], tokens[16], flops[16], peak[16], mallocs[16] = "-";
-    if (!report->begun)
+    if (!report->has_output)
         printf("%-20s %-10s %7s %6s %9s %9s %9s %9s %9s %8s %8s %8s\n", "workload", "what", "threads",
                "steps", "ms", "10 %", "90 %", "cpu ms", "tokens/s", "GFLOP/s", "peak MB", "mallocs");
-    report->begun = true;
+    report->has_output = true;
     if (r->mallocs >= 0) snprintf(mallocs, sizeof mallocs, "%.4g", r->mallocs);
     printf("%-20s %-10s %7lld %6lld %9s %9s %9s %9s %9s %8s %8s %8s\n", work, r->name, (long long)r->threads,
-           (long long)r->steps, bench_text_of(r->median, ms), bench_text_of(r->low, low),
-           bench_text_of(r->high, high), bench_text_of(r->processor, processor),
-           bench_text_of(1e3 * r->tokens / r->median, tokens),
-           bench_text_of(1e-6 * r->operations / r->median, flops), bench_text_of(r->peak, peak), mallocs);
+           (long long)r->steps, bench_format_number(r->median, ms), bench_format_number(r->low, low),
+           bench_format_number(r->high, high), bench_format_number(r->processor, processor),
+           bench_format_number(1e3 * r->tokens / r->median, tokens),
+           bench_format_number(1e-6 * r->operations / r->median, flops), bench_format_number(r->peak, peak),
+           mallocs);
     fflush(stdout);
 }
 
-/* null stands for what was not counted. */
+/* Adds a number to a JSON object; null if it is not known. */
 static void add_number(cJSON *object, const char *name, double number, bool known)
 {
     if (known)
@@ -103,7 +103,7 @@ static int slowest_first(const void *a, const void *b)
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/* Products are measured by their arithmetic, everything else by the memory it moves. */
+/* Matrix products are rated by their arithmetic, all other ops by the memory that they move. */
 static const char *rate_of(const struct bench_profile_row *row, int pass, char text[24])
 {
     double seconds = row->seconds[pass];
@@ -116,45 +116,45 @@ static const char *rate_of(const struct bench_profile_row *row, int pass, char t
     return text;
 }
 
-static void print_profile(struct bench_report *report, const char *work, double whole)
+static void print_profile(struct bench_report *report, const char *work, double total)
 {
     printf("%s%s: %.3f ms of processor time on one thread\n\n%-22s %6s %11s %7s %14s %11s %7s %14s\n",
-           report->begun ? "\n" : "", work, 1e3 * whole, "op", "calls", "forward ms", "share", "",
+           report->has_output ? "\n" : "", work, 1e3 * total, "op", "calls", "forward ms", "share", "",
            "backward ms", "share", "");
     for (int i = 0; i < report->rows; i++) {
         const struct bench_profile_row *row = &report->row[i];
         char rate[2][24];
         printf("%-22s %6lld %11.3f %5.1f %% %14s %11.3f %5.1f %% %14s\n", row->name, (long long)row->calls,
-               1e3 * row->seconds[0], 100 * row->seconds[0] / whole, rate_of(row, 0, rate[0]),
-               1e3 * row->seconds[1], 100 * row->seconds[1] / whole, rate_of(row, 1, rate[1]));
+               1e3 * row->seconds[0], 100 * row->seconds[0] / total, rate_of(row, 0, rate[0]),
+               1e3 * row->seconds[1], 100 * row->seconds[1] / total, rate_of(row, 1, rate[1]));
     }
     fflush(stdout);
-    report->begun = true;
+    report->has_output = true;
 }
 
-static cJSON *pass_json(const struct bench_profile_row *row, int pass, double whole)
+static cJSON *pass_json(const struct bench_profile_row *row, int pass, double total)
 {
     cJSON *object = cJSON_CreateObject();
     double seconds = row->seconds[pass];
     cJSON_AddNumberToObject(object, "ms", 1e3 * seconds);
-    cJSON_AddNumberToObject(object, "share", seconds / whole);
+    cJSON_AddNumberToObject(object, "share", seconds / total);
     add_number(object, "gflops", 1e-9 * row->operations[pass] / seconds,
                seconds > 0 && row->operations[pass] > 0);
     add_number(object, "gbps", 1e-9 * row->bytes[pass] / seconds, seconds > 0 && row->bytes[pass] > 0);
     return object;
 }
 
-static void add_profile(struct bench_report *report, const char *work, double whole)
+static void add_profile(struct bench_report *report, const char *work, double total)
 {
     cJSON *profile = cJSON_CreateObject(), *rows = cJSON_AddArrayToObject(profile, "ops");
     cJSON_AddStringToObject(profile, "workload", work);
-    cJSON_AddNumberToObject(profile, "ms", 1e3 * whole);
+    cJSON_AddNumberToObject(profile, "ms", 1e3 * total);
     for (int i = 0; i < report->rows; i++) {
         cJSON *object = cJSON_CreateObject();
         cJSON_AddStringToObject(object, "op", report->row[i].name);
         cJSON_AddNumberToObject(object, "calls", (double)report->row[i].calls);
-        cJSON_AddItemToObject(object, "forward", pass_json(&report->row[i], 0, whole));
-        cJSON_AddItemToObject(object, "backward", pass_json(&report->row[i], 1, whole));
+        cJSON_AddItemToObject(object, "forward", pass_json(&report->row[i], 0, total));
+        cJSON_AddItemToObject(object, "backward", pass_json(&report->row[i], 1, total));
         cJSON_AddItemToArray(rows, object);
     }
     cJSON_AddItemToArray(report->profiles, profile);
@@ -162,15 +162,15 @@ static void add_profile(struct bench_report *report, const char *work, double wh
 
 void bench_report_end(struct bench_report *report, const char *work)
 {
-    double whole = 0;
+    double total = 0;
     bench_report_end_scaling(report);
     if (!report->rows) return;
-    for (int i = 0; i < report->rows; i++) whole += seconds_of(&report->row[i]);
+    for (int i = 0; i < report->rows; i++) total += seconds_of(&report->row[i]);
     qsort(report->row, (size_t)report->rows, sizeof report->row[0], slowest_first);
     if (report->json)
-        add_profile(report, work, whole);
+        add_profile(report, work, total);
     else
-        print_profile(report, work, whole);
+        print_profile(report, work, total);
     report->rows = 0;
 }
 
@@ -189,6 +189,6 @@ int bench_report_finish(struct bench_report *report, bool failed)
     cJSON_Delete(all);
     int drawn = failed || !report->picture ? QKV_OK : bench_report_draw(report);
     free(report);
-    bool lost = fflush(stdout) != 0;
-    return lost || ferror(stdout) ? QKV_INVALID : drawn;
+    bool failed_write = fflush(stdout) != 0;
+    return failed_write || ferror(stdout) ? QKV_INVALID : drawn;
 }

@@ -1,4 +1,4 @@
-/* What the files that show results share. */
+/* The report of qkv-bench: shared by the files that print, draw and write it. */
 #ifndef QKV_BENCH_REPORT_H
 #define QKV_BENCH_REPORT_H
 
@@ -7,25 +7,26 @@
 enum { MOST_ROWS = 64, MOST_POINTS = 64, MOST_FORECASTS = 64 };
 
 struct bench_report {
-    bool json, begun;    /* begun: something stands above */
-    const char *picture; /* where to draw what was found; NULL: nowhere */
+    bool json;
+    bool has_output;     /* a table was printed, so the next one starts with an empty line */
+    const char *picture; /* file of the picture; NULL: none */
     cJSON *results, *profiles, *points, *forecasts;
 
-    struct bench_profile_row row[MOST_ROWS]; /* of the profile that is being told */
+    struct bench_profile_row row[MOST_ROWS]; /* of the current profile */
     int rows;
-    struct bench_point point[MOST_POINTS]; /* all that were told, and how many of them are printed */
+    struct bench_point point[MOST_POINTS]; /* all points; the first points_printed are printed */
     int point_count, points_printed;
     struct bench_forecast forecast[MOST_FORECASTS];
     int forecast_count, forecasts_printed;
 };
 
-/* Numbers with as many digits as are worth reading; "-" for what is not there. */
-const char *bench_text_of(double number, char text[16]);
+/* Formats a number with three or four significant digits; "-" if it is not positive. */
+const char *bench_format_number(double number, char text[16]);
 
-/* Prints what was told since the last time, or keeps it as JSON. */
+/* Prints the points and forecasts that are not printed yet, or adds them to the JSON. */
 void bench_report_end_scaling(struct bench_report *report);
 
-/* Draws points and forecasts; complains where it cannot. Exit code. */
+/* Draws points and forecasts. Prints an error where it cannot. Returns the exit code. */
 int bench_report_draw(const struct bench_report *report);
 
 #endif

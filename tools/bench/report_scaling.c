@@ -1,4 +1,4 @@
-/* How costs grow, as tables, JSON and a picture. */
+/* Prints points and forecasts as tables or JSON, and draws them. */
 #include "complain.h"
 #include "report.h"
 
@@ -28,21 +28,22 @@ static void print_point(const struct bench_point *p)
 {
     char ms[16], cost[16], attention[16], rest[16], line[16];
     printf("%-10s %6lld %-13s %7.0f %9s %9s %9s %9s %9s %6.2f %8.1f\n", p->axis, (long long)p->value, p->unit,
-           p->tokens, bench_text_of(p->ms, ms), bench_text_of(per_token(p, p->ms), cost),
-           bench_text_of(per_token(p, p->attention), attention),
-           bench_text_of(per_token(p, p->ms - p->attention), rest),
-           bench_text_of(per_token(p, p->line), line), p->ms / p->line, 1e-6 * p->operations / p->ms);
+           p->tokens, bench_format_number(p->ms, ms), bench_format_number(per_token(p, p->ms), cost),
+           bench_format_number(per_token(p, p->attention), attention),
+           bench_format_number(per_token(p, p->ms - p->attention), rest),
+           bench_format_number(per_token(p, p->line), line), p->ms / p->line, 1e-6 * p->operations / p->ms);
 }
 
 static void print_forecast(const struct bench_forecast *f, double first, double first_measured)
 {
     char serial[16], computing[16], waiting[16], updating[16], sum[16], forecast[16], measured[16], speed[16];
     printf("%-10s %7lld %6lld %7s %9s %6.3f %7s %8s %7s %5.0f %8s %6.2f %8s %6s\n", f->work,
-           (long long)f->threads, (long long)f->shards, bench_text_of(f->serial, serial),
-           bench_text_of(f->computing, computing), f->share, bench_text_of(f->waiting, waiting),
-           bench_text_of(f->updating, updating), bench_text_of(f->sum, sum), f->megabytes,
-           bench_text_of(f->forecast, forecast), first / f->forecast, bench_text_of(f->measured, measured),
-           bench_text_of(f->measured > 0 ? first_measured / f->measured : 0, speed));
+           (long long)f->threads, (long long)f->shards, bench_format_number(f->serial, serial),
+           bench_format_number(f->computing, computing), f->share, bench_format_number(f->waiting, waiting),
+           bench_format_number(f->updating, updating), bench_format_number(f->gradient_sum, sum),
+           f->gradient_megabytes, bench_format_number(f->forecast, forecast), first / f->forecast,
+           bench_format_number(f->measured, measured),
+           bench_format_number(f->measured > 0 ? first_measured / f->measured : 0, speed));
 }
 
 static void print_new(struct bench_report *report)
@@ -51,23 +52,23 @@ static void print_new(struct bench_report *report)
     int first = report->forecasts_printed;
     if (report->points_printed < report->point_count) {
         printf(
-            "%sA training step on one thread; us a token, and of that attention's; line: "
+            "%sA training step on one thread; us per token, and of it in attention; line: "
             "straight in the\noperations of the step.\n\n%-10s %6s %-13s %7s %9s %9s %9s %9s %9s %6s %8s\n",
-            report->begun ? "\n" : "", "axis", "", "", "tokens", "ms", "us/token", "attention", "the rest",
-            "line", "ratio", "GFLOP/s");
+            report->has_output ? "\n" : "", "axis", "", "", "tokens", "ms", "us/token", "attention",
+            "the rest", "line", "ratio", "GFLOP/s");
         for (int i = report->points_printed; i < report->point_count; i++) print_point(&report->point[i]);
-        report->begun = true;
+        report->has_output = true;
     }
     if (first < report->forecast_count) {
         printf(
             "%sForecast of a step: serial + computing x share + waiting + updating / threads; of updating, "
             "sum is\nadding up gradients, MB. Its parts are measured on one thread.\n\n"
             "%-10s %7s %6s %7s %9s %6s %7s %8s %7s %5s %8s %6s %8s %6s\n",
-            report->begun ? "\n" : "", "workload", "threads", "shards", "serial", "computing", "share",
+            report->has_output ? "\n" : "", "workload", "threads", "shards", "serial", "computing", "share",
             "waiting", "updating", "sum", "MB", "forecast", "times", "measured", "times");
         for (int i = first; i < report->forecast_count; i++)
             print_forecast(&forecast[i], forecast[first].forecast, forecast[first].measured);
-        report->begun = true;
+        report->has_output = true;
     }
     fflush(stdout);
 }
@@ -99,8 +100,8 @@ static void add_forecast(cJSON *list, const struct bench_forecast *f)
     cJSON_AddNumberToObject(object, "busiest_share", f->share);
     cJSON_AddNumberToObject(object, "waiting_ms", f->waiting);
     cJSON_AddNumberToObject(object, "updating_ms", f->updating);
-    cJSON_AddNumberToObject(object, "gradient_sum_ms", f->sum);
-    cJSON_AddNumberToObject(object, "gradient_sum_mb", f->megabytes);
+    cJSON_AddNumberToObject(object, "gradient_sum_ms", f->gradient_sum);
+    cJSON_AddNumberToObject(object, "gradient_sum_mb", f->gradient_megabytes);
     cJSON_AddNumberToObject(object, "forecast_ms", f->forecast);
     if (f->measured > 0)
         cJSON_AddNumberToObject(object, "ms", f->measured);
@@ -122,15 +123,15 @@ void bench_report_end_scaling(struct bench_report *report)
 
 enum { MOST_PANELS = 16, PANEL_LINES = 3 };
 
-/* A panel and the numbers of its lines: measured, as it should be, without attention. */
+/* One chart and the numbers of its lines: measured, expected, and measured without attention. */
 struct panel {
     char x_label[64];
     double x[MOST_POINTS], y[PANEL_LINES][MOST_POINTS];
     struct qkv_chart_line line[PANEL_LINES];
 };
 
-static struct qkv_chart close_panel(struct panel *panel, const char *title, const char *y_label,
-                                    const int counts[PANEL_LINES])
+static struct qkv_chart make_chart(struct panel *panel, const char *title, const char *y_label,
+                                   const int counts[PANEL_LINES])
 {
     static const char *const names[] = {"measured", "straight line, or forecast", "all but attention"};
     struct qkv_chart chart = {
@@ -141,7 +142,7 @@ static struct qkv_chart close_panel(struct panel *panel, const char *title, cons
     return chart;
 }
 
-/* The points of the axis of point `i`, which becomes the first of the next one. */
+/* Makes the chart of the axis of point *i, and sets *i to the first point of the next axis. */
 static struct qkv_chart axis_panel(const struct bench_report *report, int *i, struct panel *panel)
 {
     const struct bench_point *first = &report->point[*i];
@@ -154,7 +155,7 @@ static struct qkv_chart axis_panel(const struct bench_report *report, int *i, st
         panel->y[2][count] = per_token(p, p->ms - p->attention);
     }
     snprintf(panel->x_label, sizeof panel->x_label, "%s, %s", first->axis, first->unit);
-    return close_panel(panel, NULL, "us a token", (const int[]){count, count, count});
+    return make_chart(panel, NULL, "us per token", (const int[]){count, count, count});
 }
 
 static struct qkv_chart thread_panel(const struct bench_report *report, int *i, struct panel *panel)
@@ -168,7 +169,7 @@ static struct qkv_chart thread_panel(const struct bench_report *report, int *i, 
         panel->y[1][count++] = first->forecast / f->forecast;
     } while (*i < report->forecast_count && report->forecast[*i].threads > first->threads);
     snprintf(panel->x_label, sizeof panel->x_label, "threads (%s)", first->work);
-    return close_panel(panel, NULL, "times as fast as one", (const int[]){measured, count, 0});
+    return make_chart(panel, NULL, "times as fast as one", (const int[]){measured, count, 0});
 }
 
 int bench_report_draw(const struct bench_report *report)

@@ -1,5 +1,5 @@
-/* How the cost of a training step grows: built-in workloads with one axis varied, in processor time on one
- * thread, which other programs disturb less. */
+/* How the cost of a training step grows: a built-in workload with one axis varied. Measures
+ * processor time on one thread, which other programs disturb less. */
 #include "bench.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_POINTS = 8, LENGTH_TOKENS = 2000, FEWEST_TURNS = 2, STEPS_A_TURN = 3 };
+enum { MOST_POINTS = 8, LENGTH_TOKENS = 2000, FEWEST_ROUNDS = 2, STEPS_PER_ROUND = 3 };
 
 enum axis { AXIS_BATCH, AXIS_WIDTH, AXIS_LAYERS, AXIS_VOCABULARY, AXIS_LENGTH };
 
@@ -25,7 +25,8 @@ static const struct sweep {
 
 enum { SWEEP_COUNT = sizeof SWEEPS / sizeof SWEEPS[0] };
 
-/* Width takes the feed-forward layer with it, and length the number of sentences: tokens of a step stay. */
+/* The feed-forward width grows with the width. With the length, the number of sentences shrinks, so
+ * that a step keeps its number of tokens. */
 static struct bench_shape vary(const struct sweep *sweep, int64_t value)
 {
     struct bench_shape shape = *bench_shape_find(sweep->base);
@@ -51,62 +52,62 @@ static struct bench_shape vary(const struct sweep *sweep, int64_t value)
     return shape;
 }
 
-/* ---- a point ---- */
+/* ---- training steps at every point ---- */
 
-struct place {
+struct setup {
     struct bench_work work;
     struct bench_trainer trainer;
     double *seconds; /* [options->steps] */
     int64_t steps;
 };
 
-static enum qkv_status place_make(struct place *place, const struct sweep *sweep, int64_t value,
+static enum qkv_status setup_make(struct setup *setup, const struct sweep *sweep, int64_t value,
                                   const struct bench_options *options, struct qkv_error *error)
 {
     const struct bench_shape shape = vary(sweep, value);
-    place->seconds = malloc((size_t)options->steps * sizeof *place->seconds);
-    if (!place->seconds) return qkv_error_set(error, "out of memory for the times of steps");
-    if (bench_work_make_shape(&place->work, &shape, error)) return QKV_INVALID;
-    return bench_trainer_make(&place->trainer, &place->work, 1, 1, error);
+    setup->seconds = malloc((size_t)options->steps * sizeof *setup->seconds);
+    if (!setup->seconds) return qkv_error_set(error, "out of memory for the times of steps");
+    if (bench_work_make_shape(&setup->work, &shape, error)) return QKV_INVALID;
+    return bench_trainer_make(&setup->trainer, &setup->work, 1, 1, error);
 }
 
-static void place_release(struct place *place)
+static void setup_release(struct setup *setup)
 {
-    bench_trainer_release(&place->trainer);
-    bench_work_release(&place->work);
-    free(place->seconds);
+    bench_trainer_release(&setup->trainer);
+    bench_work_release(&setup->work);
+    free(setup->seconds);
 }
 
-static enum qkv_status take_step(struct place *place, const struct bench_options *options, bool timed,
-                                 struct qkv_error *error)
+static enum qkv_status run_step(struct setup *setup, const struct bench_options *options, bool timed,
+                                struct qkv_error *error)
 {
-    if (place->steps == options->steps) return QKV_OK;
-    double began = bench_thread_now();
-    if (bench_train_step(&place->trainer, place->trainer.steps, error)) return QKV_INVALID;
-    if (timed) place->seconds[place->steps++] = bench_thread_now() - began;
+    if (setup->steps == options->steps) return QKV_OK;
+    double began = bench_thread_seconds();
+    if (bench_train_step(&setup->trainer, setup->trainer.steps, error)) return QKV_INVALID;
+    if (timed) setup->seconds[setup->steps++] = bench_thread_seconds() - began;
     return QKV_OK;
 }
 
-/* All places in turn, some steps at a time: what disturbs the machine for a while disturbs all of them. */
-static enum qkv_status take_turns(struct place *places, int count, const struct bench_options *options,
+/* Runs a few steps of every setup in round, round after round, so that a disturbance of the machine
+ * affects all. */
+static enum qkv_status run_rounds(struct setup *setups, int count, const struct bench_options *options,
                                   struct qkv_error *error)
 {
-    int steps = options->steps < STEPS_A_TURN ? (int)options->steps : STEPS_A_TURN;
+    int steps = options->steps < STEPS_PER_ROUND ? (int)options->steps : STEPS_PER_ROUND;
     double ends = INFINITY;
-    for (int turn = 0; turn <= FEWEST_TURNS || bench_now() < ends; turn++) {
-        if (turn == 1) ends = bench_now() + count * options->seconds / 4;
+    for (int round = 0; round <= FEWEST_ROUNDS || bench_seconds() < ends; round++) {
+        if (round == 1) ends = bench_seconds() + count * options->seconds / 4;
         for (int i = 0; i < count * steps; i++)
-            if (take_step(&places[i / steps], options, turn > 0, error)) return QKV_INVALID;
-        if (turn > 0 && places[0].steps == options->steps) break;
+            if (run_step(&setups[i / steps], options, round > 0, error)) return QKV_INVALID;
+        if (round > 0 && setups[0].steps == options->steps) break;
     }
     return QKV_OK;
 }
 
-/* ---- attention's share ---- */
+/* ---- the share of attention ---- */
 
-/* Seconds of attention and of everything. */
 struct shares {
-    double attention, all;
+    double attention, all; /* seconds */
 };
 
 static void add_row(void *context, const struct bench_profile_row *row)
@@ -117,21 +118,23 @@ static void add_row(void *context, const struct bench_profile_row *row)
     if (!strcmp(row->name, "attention")) shares->attention += seconds;
 }
 
-static enum qkv_status measure_share(struct place *place, const struct bench_options *options, double *share,
+static enum qkv_status measure_share(struct setup *setup, const struct bench_options *options, double *share,
                                      struct qkv_error *error)
 {
-    const struct bench_options own = {.shards = 1, .steps = options->steps, .seconds = options->seconds / 10};
+    const struct bench_options profile = {
+        .shards = 1, .steps = options->steps, .seconds = options->seconds / 10};
     struct shares shares = {0};
     const struct bench_sink sink = {.profile = add_row, .context = &shares};
-    enum qkv_status status = bench_profile(&place->work, &own, &sink, error);
+    enum qkv_status status = bench_profile(&setup->work, &profile, &sink, error);
     *share = status ? 0 : shares.attention / shares.all;
     return status;
 }
 
 /* ---- the straight line ---- */
 
-/* ms = a + b operations with a >= 0, by least squares of the errors relative to ms. Products are linear in
- * batch, layers and vocabulary; in width they have a square, in length attention does. */
+/* Fits ms = a + b operations with a >= 0 by least squares of the relative errors. Operations are
+ * linear in batch, layers and vocabulary; the width enters them squared, and so does the length,
+ * through attention. */
 static void fit(struct bench_point *points, int count)
 {
     double w = 0, wx = 0, wy = 0, wxx = 0, wxy = 0;
@@ -151,20 +154,20 @@ static void fit(struct bench_point *points, int count)
     for (int i = 0; i < count; i++) points[i].line = a + b * points[i].operations;
 }
 
-static enum qkv_status tell_sweep(const struct sweep *sweep, struct place *places, int count,
-                                  const struct bench_options *options, const struct bench_sink *sink,
-                                  struct qkv_error *error)
+static enum qkv_status report_sweep(const struct sweep *sweep, struct setup *setups, int count,
+                                    const struct bench_options *options, const struct bench_sink *sink,
+                                    struct qkv_error *error)
 {
     struct bench_point points[MOST_POINTS];
     for (int i = 0; i < count; i++) {
         struct bench_point *point = &points[i];
         double share = 0;
-        if (measure_share(&places[i], options, &share, error)) return QKV_INVALID;
+        if (measure_share(&setups[i], options, &share, error)) return QKV_INVALID;
         *point = (struct bench_point){
             .value = sweep->value[i],
-            .ms = 1e3 * bench_median(places[i].seconds, places[i].steps),
-            .tokens = places[i].trainer.tokens / (double)places[i].trainer.steps,
-            .operations = bench_step_operations(&places[i].work, true),
+            .ms = 1e3 * bench_median(setups[i].seconds, setups[i].steps),
+            .tokens = setups[i].trainer.tokens / (double)setups[i].trainer.steps,
+            .operations = bench_step_operations(&setups[i].work, true),
         };
         point->attention = point->ms * share;
         snprintf(point->axis, sizeof point->axis, "%s", sweep->name);
@@ -178,14 +181,14 @@ static enum qkv_status tell_sweep(const struct sweep *sweep, struct place *place
 static enum qkv_status run_sweep(const struct sweep *sweep, const struct bench_options *options,
                                  const struct bench_sink *sink, struct qkv_error *error)
 {
-    struct place places[MOST_POINTS] = {0};
+    struct setup setups[MOST_POINTS] = {0};
     int count = 0;
     enum qkv_status status = QKV_OK;
     for (; sweep->value[count] && !status; count++)
-        status = place_make(&places[count], sweep, sweep->value[count], options, error);
-    if (!status) status = take_turns(places, count, options, error);
-    if (!status) status = tell_sweep(sweep, places, count, options, sink, error);
-    for (int i = 0; i < count; i++) place_release(&places[i]);
+        status = setup_make(&setups[count], sweep, sweep->value[count], options, error);
+    if (!status) status = run_rounds(setups, count, options, error);
+    if (!status) status = report_sweep(sweep, setups, count, options, sink, error);
+    for (int i = 0; i < count; i++) setup_release(&setups[i]);
     return status;
 }
 

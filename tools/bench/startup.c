@@ -1,4 +1,4 @@
-/* From starting the program to its first word. */
+/* The measurement of the time from starting `qkv translate` to its first byte of output. */
 #include "bench.h"
 
 #include "qkv/run.h"
@@ -22,7 +22,8 @@ struct start {
     const char *qkv, *run, *source; /* source: a file with one sentence */
 };
 
-/* Starts `qkv translate RUN` and waits for its first byte, which `seconds` counts to, then for its end. */
+/* Starts `qkv translate RUN`, stores the seconds until its first byte of output, and waits for its
+ * end. */
 static enum qkv_status start_once(const struct start *start, double *seconds, struct qkv_error *error)
 {
     char *const arguments[] = {(char *)(uintptr_t)start->qkv, (char *)(uintptr_t) "translate",
@@ -37,18 +38,18 @@ static enum qkv_status start_once(const struct start *start, double *seconds, st
     posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
     posix_spawn_file_actions_addclose(&actions, ends[0]);
     posix_spawn_file_actions_addclose(&actions, ends[1]);
-    double began = bench_now();
+    double began = bench_seconds();
     int failure = posix_spawn(&child, start->qkv, &actions, NULL, arguments, environ);
     posix_spawn_file_actions_destroy(&actions);
     close(ends[1]);
     ssize_t got = failure ? 0 : read(ends[0], &byte, 1);
-    *seconds = bench_now() - began;
+    *seconds = bench_seconds() - began;
     while (got == 1 && read(ends[0], &byte, 1) > 0) continue;
     close(ends[0]);
     if (failure) return qkv_error_set(error, "%s: cannot be started: %s", start->qkv, strerror(failure));
     while (waitpid(child, &result, 0) < 0 && errno == EINTR) continue;
     if (got == 1) return QKV_OK;
-    return qkv_error_set(error, "%s translate %s: says nothing", start->qkv, start->run);
+    return qkv_error_set(error, "%s translate %s: prints nothing", start->qkv, start->run);
 }
 
 /* Of all children that have ended. */
@@ -68,9 +69,9 @@ static enum qkv_status time_starts(const struct start *start, const struct bench
     int64_t count = 0;
     enum qkv_status status = QKV_OK;
     for (int i = 0; i < WARM_UP && !status; i++) status = start_once(start, seconds, error);
-    ends = bench_now() + options->seconds;
+    ends = bench_seconds() + options->seconds;
     used = children_used();
-    while (!status && count < options->steps && (count < FEWEST_STARTS || bench_now() < ends)) {
+    while (!status && count < options->steps && (count < FEWEST_STARTS || bench_seconds() < ends)) {
         status = start_once(start, &seconds[count], error);
         sum += seconds[count++];
     }
@@ -87,7 +88,8 @@ static enum qkv_status time_starts(const struct start *start, const struct bench
     return status;
 }
 
-/* Three words of the run's own, so that it complains of none. */
+/* Writes a sentence of three words of the vocabulary of the run, so that there is no unknown
+ * word. */
 static enum qkv_status write_sentence(const char *run, int file, struct qkv_error *error)
 {
     char path[4096];

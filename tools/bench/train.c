@@ -1,4 +1,4 @@
-/* Timing training steps. */
+/* The measurement of training steps. */
 #include "bench.h"
 
 enum qkv_status bench_train_step(void *context, int64_t i, struct qkv_error *error)
@@ -8,19 +8,19 @@ enum qkv_status bench_train_step(void *context, int64_t i, struct qkv_error *err
     const struct qkv_random random = {.seed = 1, .step = (uint32_t)i};
     const struct qkv_training_config *training = &work->config.training;
     struct qkv_step_sums sums;
-    double began = bench_thread_now();
+    double began = bench_thread_seconds();
     if (bench_work_batch(work, i, error)) return QKV_INVALID;
-    double filled = bench_thread_now();
+    double filled = bench_thread_seconds();
     enum qkv_status status = qkv_replicas_step(trainer->replicas, &work->batch, training->label_smoothing,
                                                &random, false, &sums, error);
     if (status) return status;
-    double computed = bench_thread_now();
+    double computed = bench_thread_seconds();
     qkv_optimizer_step(&trainer->optimizer, &work->model->parameters, trainer->workers,
                        qkv_replicas_blocks(trainer->replicas), qkv_replicas_gradients(trainer->replicas),
                        1.0 / (double)sums.tokens, training->learning_rate);
     trainer->filling = filled - began;
     trainer->computing = computed - filled;
-    trainer->updating = bench_thread_now() - computed;
+    trainer->updating = bench_thread_seconds() - computed;
     trainer->tokens += (double)(work->batch.source_tokens + work->batch.target_tokens);
     trainer->steps++;
     return QKV_OK;

@@ -1,4 +1,4 @@
-/* The workloads: three sizes that are compared with other programs, and any config. */
+/* Workloads: three built-in sizes, for comparisons with other programs, and any config. */
 #include "bench.h"
 
 #include "qkv/file.h"
@@ -22,7 +22,8 @@ const struct bench_shape *bench_shape_find(const char *name)
     return NULL;
 }
 
-/* Everything that the comparison asks of a step: post-norm, dropout everywhere, smoothing, Adam with noam. */
+/* Compared programs train with the same settings: post-norm, dropout everywhere, label smoothing,
+ * Adam. */
 static void set_stack(struct qkv_stack_config *stack, const struct bench_shape *shape)
 {
     stack->num_layers = shape->layers;
@@ -54,8 +55,7 @@ static enum qkv_status set_shape(struct bench_work *work, const struct bench_sha
     return QKV_OK;
 }
 
-/* Texts that people wrote come with capitals and punctuation marks, which a small vocabulary has no room for.
- */
+/* Lower case and separate punctuation marks: a small vocabulary then covers more of the text. */
 static void set_text(struct qkv_text_config *text, const struct bench_shape *shape)
 {
     text->lowercase = text->split_punctuation = true;
@@ -79,7 +79,7 @@ static enum qkv_status read_text(struct bench_work *work, const char *path, stru
         qkv_corpus_vocabularies(&work->corpus, &config->data, &work->source, &work->target, error) ||
         qkv_corpus_encode(&work->corpus, &work->source, &work->target, error))
         return QKV_INVALID;
-    if (!work->shape.name) { /* a built-in workload is as large as ever, whatever its text has */
+    if (!work->shape.name) { /* a built-in workload keeps its size */
         work->source_size = work->source.size;
         work->target_size = work->target.size;
     }
@@ -135,7 +135,8 @@ enum qkv_status bench_work_batch(struct bench_work *work, int64_t i, struct qkv_
     return qkv_batches_get(&work->batches, i % work->batches.count, &work->batch, error);
 }
 
-/* Sentences of a workload that has a text are as long as those of the text on average. */
+/* Returns the tokens of a random sentence without </s>: with a text, the average length of its
+ * sentences. */
 static int64_t length_of(const struct bench_work *work, bool target)
 {
     if (!work->has_text) return work->shape.tokens - 1;
