@@ -3,6 +3,7 @@
 #include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum qkv_status by_length_init(struct by_length *table, int64_t step, int64_t longest,
                                const struct score_options *options, struct qkv_error *error)
@@ -12,7 +13,7 @@ enum qkv_status by_length_init(struct by_length *table, int64_t step, int64_t lo
     if (!table->class) return qkv_error_set(error, "out of memory for scores by length");
     table->count = (longest + step - 1) / step;
     for (int64_t i = 0; i < table->count; i++)
-        if (texts_score_init(&table->class[i].texts, options))
+        if (score_options_apply(options, &table->class[i]))
             return qkv_error_set(error, "there is no such tokenizer");
     return QKV_OK;
 }
@@ -20,36 +21,43 @@ enum qkv_status by_length_init(struct by_length *table, int64_t step, int64_t lo
 enum qkv_status by_length_add(struct by_length *table, const struct qkv_sentence_score *score,
                               const char *translation, const char *reference, struct qkv_error *error)
 {
-    struct length_class *class = &table->class[(score->source_tokens - 1) / table->step];
-    class->sentences++;
-    class->tokens += score->tokens;
-    class->correct += score->correct;
-    class->right += score->right;
-    return texts_score_add(&class->texts, translation, &reference, 1, error);
+    struct qkv_scorer *class = &table->class[(score->source_tokens - 1) / table->step];
+    class->counts.sentences++;
+    class->counts.tokens += score->tokens;
+    class->counts.negative_log_likelihood += score->negative_log_likelihood;
+    class->counts.correct += score->correct;
+    class->counts.right += score->right;
+    return qkv_scorer_add(class, translation, &reference, 1, error);
 }
 
-static double token_accuracy(const struct length_class *class)
+static bool has_column(int metric)
 {
-    return class->correct / (double)class->tokens;
-}
-
-static double sequence_accuracy(const struct length_class *class)
-{
-    return (double)class->right / (double)class->sentences;
+    return qkv_metric_info((enum qkv_metric)metric)->columns & QKV_COLUMN_BY_LENGTH;
 }
 
 void by_length_print(const struct by_length *table)
 {
-    printf("%-18s %9s %10s %13s %7s\n", "source tokens", "sentences", "tokens, %", "sequences, %", "BLEU");
+    enum { NARROWEST = 7 };
+    int widths[QKV_METRIC_COUNT];
+    printf("%-18s %9s", "source tokens", "sentences");
+    for (int m = 0; m < QKV_METRIC_COUNT; m++) {
+        char name[METRIC_NAME_SIZE];
+        if (!has_column(m)) continue;
+        int width = (int)strlen(metric_column_name((enum qkv_metric)m, name)) + 1;
+        widths[m] = width > NARROWEST ? width : NARROWEST;
+        printf(" %*s", widths[m], name);
+    }
+    putchar('\n');
     for (int64_t i = 0; i < table->count; i++) {
-        const struct length_class *class = &table->class[i];
+        const struct qkv_scores scores = qkv_scorer_scores(&table->class[i]);
         char range[48];
-        if (!class->sentences) continue;
+        if (!scores.counts.sentences) continue;
         snprintf(range, sizeof range, table->step == 1 ? "%lld" : "%lld to %lld",
                  (long long)(i * table->step + 1), (long long)((i + 1) * table->step));
-        printf("%-18s %9lld %10.2f %13.2f %7.2f\n", range, (long long)class->sentences,
-               100 * token_accuracy(class), 100 * sequence_accuracy(class),
-               qkv_bleu_score(&class->texts.bleu));
+        printf("%-18s %9lld", range, (long long)scores.counts.sentences);
+        for (int m = 0; m < QKV_METRIC_COUNT; m++)
+            if (has_column(m)) printf(" %*.2f", widths[m], metric_shown((enum qkv_metric)m, scores.value[m]));
+        putchar('\n');
     }
 }
 
@@ -57,16 +65,16 @@ cJSON *by_length_json(const struct by_length *table)
 {
     cJSON *array = cJSON_CreateArray();
     for (int64_t i = 0; i < table->count; i++) {
-        const struct length_class *class = &table->class[i];
-        if (!class->sentences) continue;
+        const struct qkv_scores scores = qkv_scorer_scores(&table->class[i]);
+        if (!scores.counts.sentences) continue;
         cJSON *object = cJSON_CreateObject();
         cJSON_AddNumberToObject(object, "from", (double)(i * table->step + 1));
         cJSON_AddNumberToObject(object, "to", (double)((i + 1) * table->step));
-        cJSON_AddNumberToObject(object, "sentences", (double)class->sentences);
-        cJSON_AddNumberToObject(object, "tokens", (double)class->tokens);
-        cJSON_AddNumberToObject(object, "token_accuracy", token_accuracy(class));
-        cJSON_AddNumberToObject(object, "sequence_accuracy", sequence_accuracy(class));
-        cJSON_AddNumberToObject(object, "bleu", qkv_bleu_score(&class->texts.bleu));
+        cJSON_AddNumberToObject(object, "sentences", (double)scores.counts.sentences);
+        cJSON_AddNumberToObject(object, "tokens", (double)scores.counts.tokens);
+        for (int m = 0; m < QKV_METRIC_COUNT; m++)
+            if (has_column(m))
+                cJSON_AddNumberToObject(object, qkv_metric_info((enum qkv_metric)m)->key, scores.value[m]);
         cJSON_AddItemToArray(array, object);
     }
     return array;
@@ -74,7 +82,7 @@ cJSON *by_length_json(const struct by_length *table)
 
 void by_length_release(struct by_length *table)
 {
-    for (int64_t i = 0; i < table->count; i++) texts_score_release(&table->class[i].texts);
+    for (int64_t i = 0; i < table->count; i++) qkv_scorer_release(&table->class[i]);
     free(table->class);
     *table = (struct by_length){0};
 }

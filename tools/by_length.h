@@ -5,31 +5,23 @@
 #include "qkv/evaluate.h"
 #include "score_options.h"
 
-/* Sentences of (i * step + 1) to (i + 1) * step source tokens, for the i-th. */
-struct length_class {
-    int64_t sentences, tokens, right;
-    double correct;
-    struct texts_score texts;
-};
-
 /* Caller's storage, all zero at first. */
 struct by_length {
     int64_t step, count;
-    struct length_class *class;
+    struct qkv_scorer *class; /* [count]: sources of i * step + 1 to (i + 1) * step tokens */
 };
 
 /* Makes classes of `step` lengths each for sources of up to `longest` tokens. Fails out of memory. */
 enum qkv_status by_length_init(struct by_length *table, int64_t step, int64_t longest,
                                const struct score_options *options, struct qkv_error *error);
 
-/* Adds a sentence, its translation and the given one. */
+/* Adds a sentence: its counts, its translation and its reference. */
 enum qkv_status by_length_add(struct by_length *table, const struct qkv_sentence_score *score,
                               const char *translation, const char *reference, struct qkv_error *error);
 
 /* Classes without sentences are left out of both. */
 void by_length_print(const struct by_length *table);
-/* An array of objects: from, to (source tokens), sentences, tokens, token_accuracy, sequence_accuracy, bleu.
- */
+/* An array of objects: from, to (source tokens), sentences, tokens, and the metrics that have a column. */
 struct cJSON *by_length_json(const struct by_length *table);
 
 void by_length_release(struct by_length *table);

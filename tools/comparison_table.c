@@ -1,16 +1,19 @@
 /* The table of a comparison as text, Markdown, TSV and JSON. All but JSON show the same cells. */
 #include "comparison.h"
+#include "score_options.h"
 
 #include <cjson/cJSON.h>
 #include <math.h>
 #include <string.h>
 
-enum { CELL = 32, MOST_COLUMNS = 3 + 3 * MOST_TESTS };
+enum { CELL = 32, MOST_COLUMNS = 3 + (QKV_METRIC_COUNT + 1) * MOST_TESTS };
 
 /* A column: the test that it belongs to, or -1; what it shows; its number in an evaluation. */
 struct column {
     int test;
-    const char *name, *key;
+    char name[METRIC_NAME_SIZE];
+    const char *key;
+    bool percent; /* the number is a share, shown in percent */
 };
 
 static const char ALIGNMENT[] = "alignment";
@@ -18,13 +21,17 @@ static const char ALIGNMENT[] = "alignment";
 static int columns_of(const struct comparison *c, struct column columns[MOST_COLUMNS])
 {
     int count = 0;
-    columns[count++] = (struct column){-1, "model", NULL};
-    columns[count++] = (struct column){-1, "parameters", NULL};
-    columns[count++] = (struct column){-1, "tokens/s", NULL};
+    columns[count++] = (struct column){-1, "model", NULL, false};
+    columns[count++] = (struct column){-1, "parameters", NULL, false};
+    columns[count++] = (struct column){-1, "tokens/s", NULL, false};
     for (int t = 0; t < c->tests; t++) {
-        columns[count++] = (struct column){t, "sequences, %", "sequence_accuracy"};
-        columns[count++] = (struct column){t, "BLEU", "bleu"};
-        if (c->test[t].links) columns[count++] = (struct column){t, "AER, %", ALIGNMENT};
+        for (int m = 0; m < QKV_METRIC_COUNT; m++) {
+            const struct qkv_metric_info *info = qkv_metric_info((enum qkv_metric)m);
+            if (!(info->columns & QKV_COLUMN_COMPARE)) continue;
+            columns[count] = (struct column){t, "", info->key, info->percent};
+            metric_column_name((enum qkv_metric)m, columns[count++].name);
+        }
+        if (c->test[t].links) columns[count++] = (struct column){t, "AER, %", ALIGNMENT, true};
     }
     return count;
 }
@@ -45,11 +52,11 @@ static void with_commas(char text[CELL], double number)
 static void cell_of(const struct compared_run *run, const struct column *column, bool commas, char text[CELL])
 {
     const cJSON *evaluation = column->test < 0 ? NULL : run->evaluation[column->test];
-    double number = column->key == ALIGNMENT              ? 100 * evaluation_alignment_error(evaluation)
+    double number = column->key == ALIGNMENT              ? evaluation_alignment_error(evaluation)
                     : column->key                         ? evaluation_number(evaluation, column->key)
                     : !strcmp(column->name, "parameters") ? run->parameters
                                                           : run->tokens_per_second;
-    if (column->key && !strcmp(column->key, "sequence_accuracy")) number *= 100;
+    if (column->percent) number *= 100;
     if (isnan(number) || (!column->key && !(number > 0)))
         strcpy(text, commas ? "–" : "");
     else if (column->key)

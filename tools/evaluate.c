@@ -19,8 +19,7 @@ struct evaluation {
     struct qkv_corpus corpus;
     struct qkv_workers *workers;
     struct qkv_evaluator *evaluator;
-    struct qkv_scores scores;
-    struct texts_score texts;
+    struct qkv_scorer scorer;
     struct qkv_alignment_score alignment; /* empty without --links */
     struct by_length by_length;           /* empty without --by-length */
     const char *test;                     /* path of the text */
@@ -34,7 +33,7 @@ struct evaluate_options {
     const struct score_options *score_options;
 };
 
-/* BLEU and chrF of the translations, counted as asked for; and all by length. */
+/* Scores the translations as the options say, all together and by length. */
 static enum qkv_status score_texts(struct evaluation *e, struct qkv_error *error)
 {
     enum qkv_status status = QKV_OK;
@@ -42,7 +41,7 @@ static enum qkv_status score_texts(struct evaluation *e, struct qkv_error *error
         const char *reference = qkv_corpus_target(&e->corpus, i);
         const char *translation = qkv_evaluator_translation(e->evaluator, i);
         struct qkv_sentence_score score = qkv_evaluator_sentence(e->evaluator, i);
-        status = texts_score_add(&e->texts, translation, &reference, 1, error);
+        status = qkv_scorer_add(&e->scorer, translation, &reference, 1, error);
         if (!status && e->by_length.step)
             status = by_length_add(&e->by_length, &score, translation, reference, error);
     }
@@ -68,20 +67,17 @@ static enum qkv_status evaluate(struct evaluation *e, const char *path,
     if (!e->workers) return QKV_INVALID;
     e->evaluator =
         qkv_evaluator_new(e->run.model, &e->corpus, &data->trg, &e->run.target, e->workers, testing, error);
-    if (!e->evaluator || qkv_evaluator_run(e->evaluator, &e->scores, error)) return QKV_INVALID;
+    struct qkv_scores scores;
+    if (!e->evaluator || qkv_evaluator_run(e->evaluator, &scores, error)) return QKV_INVALID;
+    e->scorer.counts = scores.counts;
     return score_texts(e, error);
 }
 
 static void print_table(const struct evaluation *e)
 {
-    const struct qkv_scores *s = &e->scores;
-    printf("sentences          %lld\n", (long long)s->sentences);
-    printf("target tokens      %lld\n", (long long)s->tokens);
-    printf("loss               %.4f nats per token\n", s->loss);
-    printf("perplexity         %.4f\n", s->perplexity);
-    printf("token accuracy     %.2f %%\n", 100 * s->token_accuracy);
-    printf("sequence accuracy  %.2f %%\n", 100 * s->sequence_accuracy);
-    texts_score_print(&e->texts);
+    printf("sentences          %lld\n", (long long)e->scorer.counts.sentences);
+    printf("target tokens      %lld\n", (long long)e->scorer.counts.tokens);
+    scorer_print(&e->scorer);
     if (e->by_length.step) {
         putchar('\n');
         by_length_print(&e->by_length);
@@ -93,7 +89,6 @@ static void print_table(const struct evaluation *e)
 
 static enum qkv_status print_json(const struct evaluation *e, struct qkv_error *error)
 {
-    const struct qkv_scores *s = &e->scores;
     cJSON *object = cJSON_CreateObject();
     cJSON_AddStringToObject(object, "run", e->run.config.name);
     cJSON_AddNumberToObject(object, "parameters", (double)e->run.model->parameters.elements);
@@ -102,13 +97,9 @@ static enum qkv_status print_json(const struct evaluation *e, struct qkv_error *
     cJSON_AddNumberToObject(object, "training_max_length", (double)e->run.config.data.src.max_length);
     cJSON_AddStringToObject(object, "checkpoint", e->run.checkpoint);
     cJSON_AddStringToObject(object, "test", e->test);
-    cJSON_AddNumberToObject(object, "sentences", (double)s->sentences);
-    cJSON_AddNumberToObject(object, "tokens", (double)s->tokens);
-    cJSON_AddNumberToObject(object, "loss", s->loss);
-    cJSON_AddNumberToObject(object, "perplexity", s->perplexity);
-    cJSON_AddNumberToObject(object, "token_accuracy", s->token_accuracy);
-    cJSON_AddNumberToObject(object, "sequence_accuracy", s->sequence_accuracy);
-    texts_score_json(&e->texts, object);
+    cJSON_AddNumberToObject(object, "sentences", (double)e->scorer.counts.sentences);
+    cJSON_AddNumberToObject(object, "tokens", (double)e->scorer.counts.tokens);
+    scorer_json(&e->scorer, object);
     if (e->by_length.step) cJSON_AddItemToObject(object, "by_length", by_length_json(&e->by_length));
     if (e->alignment.count) cJSON_AddItemToObject(object, "alignment", alignment_json(&e->alignment));
     return json_print(object, error);
@@ -116,7 +107,7 @@ static enum qkv_status print_json(const struct evaluation *e, struct qkv_error *
 
 static void close_evaluation(struct evaluation *e)
 {
-    texts_score_release(&e->texts);
+    qkv_scorer_release(&e->scorer);
     by_length_release(&e->by_length);
     qkv_alignment_score_release(&e->alignment);
     qkv_evaluator_free(e->evaluator);
@@ -136,7 +127,7 @@ static int run(int operands, char **operand)
 {
     struct evaluation e = {0};
     (void)operands;
-    if (texts_score_init(&e.texts, &score_options)) return QKV_INVALID;
+    if (score_options_apply(&score_options, &e.scorer)) return QKV_INVALID;
     struct qkv_error error = {""};
     enum qkv_status status = qkv_run_open(&e.run, operand[0], checkpoint, QKV_FLOAT32, &error);
     if (!status) {

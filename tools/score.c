@@ -67,7 +67,7 @@ static int64_t split(char *line, const char **references)
     return count;
 }
 
-static enum qkv_status add_all(struct lines *outputs, struct lines *references, struct texts_score *score,
+static enum qkv_status add_all(struct lines *outputs, struct lines *references, struct qkv_scorer *scorer,
                                struct qkv_error *error)
 {
     const char *list[MOST_REFERENCES];
@@ -81,7 +81,7 @@ static enum qkv_status add_all(struct lines *outputs, struct lines *references, 
                                  output ? references->path : outputs->path,
                                  (long long)(output ? references : outputs)->number);
         if (!output) break;
-        if (texts_score_add(score, outputs->line, list, split(references->line, list), error))
+        if (qkv_scorer_add(scorer, outputs->line, list, split(references->line, list), error))
             return QKV_INVALID;
     }
     return outputs->number ? QKV_OK : qkv_error_set(error, "%s: the file is empty", outputs->path);
@@ -95,23 +95,23 @@ static int run(int operands, char **operand)
     (void)operands;
     if (!strcmp(operand[0], "-") && !strcmp(operand[1], "-"))
         return complain("standard input can be the translations or the references, not both");
-    struct texts_score score;
-    if (texts_score_init(&score, &score_options)) return QKV_INVALID;
+    struct qkv_scorer scorer = {0};
+    if (score_options_apply(&score_options, &scorer)) return QKV_INVALID;
     struct lines outputs = {0}, references = {0};
     struct qkv_error error = {""};
     enum qkv_status status = open_lines(&outputs, operand[0], &error);
     if (!status) status = open_lines(&references, operand[1], &error);
-    if (!status) status = add_all(&outputs, &references, &score, &error);
+    if (!status) status = add_all(&outputs, &references, &scorer, &error);
     if (!status && json) {
         cJSON *object = cJSON_CreateObject();
-        texts_score_json(&score, object);
+        scorer_json(&scorer, object);
         status = json_print(object, &error);
     } else if (!status) {
-        texts_score_print(&score);
+        scorer_print(&scorer);
     }
     close_lines(&outputs);
     close_lines(&references);
-    texts_score_release(&score);
+    qkv_scorer_release(&scorer);
     return conclude(status, &error);
 }
 

@@ -18,46 +18,58 @@ const char *score_tokenizer_name(const void *context, int64_t index)
     return index < KNOWN_COUNT ? qkv_bleu_tokenizer_name(KNOWN[index]) : NULL;
 }
 
-enum qkv_status texts_score_init(struct texts_score *score, const struct score_options *options)
+enum qkv_status score_options_apply(const struct score_options *options, struct qkv_scorer *scorer)
 {
-    *score = (struct texts_score){.bleu.lowercase = options->lowercase, .chrf.lowercase = options->lowercase};
+    scorer->options.lowercase = options->lowercase;
     for (int i = 0; i < KNOWN_COUNT; i++) {
-        score->bleu.tokenizer = KNOWN[i];
+        scorer->options.tokenizer = KNOWN[i];
         if (!strcmp(options->tokenizer, qkv_bleu_tokenizer_name(KNOWN[i]))) return QKV_OK;
     }
     complain_of_name("--tokenize", options->tokenizer, score_tokenizer_name, NULL);
     return QKV_INVALID;
 }
 
-enum qkv_status texts_score_add(struct texts_score *score, const char *output, const char *const *references,
-                                int64_t count, struct qkv_error *error)
+static bool is_known(const struct qkv_scorer *scorer, const struct qkv_metric_info *info)
 {
-    if (qkv_bleu_add(&score->bleu, output, references, count, error)) return QKV_INVALID;
-    return qkv_chrf_add(&score->chrf, output, references, count, error);
+    return info->of_texts || scorer->counts.tokens;
 }
 
-void texts_score_print(const struct texts_score *score)
+void scorer_print(const struct qkv_scorer *scorer)
 {
-    char signature[SIGNATURE_SIZE];
-    qkv_bleu_signature(&score->bleu, signature, sizeof signature);
-    printf("BLEU               %.2f  (%s)\n", qkv_bleu_score(&score->bleu), signature);
-    qkv_chrf_signature(&score->chrf, signature, sizeof signature);
-    printf("chrF               %.2f  (%s)\n", qkv_chrf_score(&score->chrf), signature);
+    const struct qkv_scores scores = qkv_scorer_scores(scorer);
+    for (int m = 0; m < QKV_METRIC_COUNT; m++) {
+        const struct qkv_metric_info *info = qkv_metric_info((enum qkv_metric)m);
+        char signature[SIGNATURE_SIZE];
+        if (!is_known(scorer, info)) continue;
+        printf("%-18s %.*f", info->title, info->digits, metric_shown((enum qkv_metric)m, scores.value[m]));
+        if (info->percent || info->unit) printf(" %s", info->percent ? "%" : info->unit);
+        qkv_scorer_signature(scorer, (enum qkv_metric)m, signature, sizeof signature);
+        printf(*signature ? "  (%s)\n" : "%s\n", signature);
+    }
 }
 
-void texts_score_json(const struct texts_score *score, struct cJSON *object)
+void scorer_json(const struct qkv_scorer *scorer, struct cJSON *object)
 {
-    char signature[SIGNATURE_SIZE];
-    qkv_bleu_signature(&score->bleu, signature, sizeof signature);
-    cJSON_AddNumberToObject(object, "bleu", qkv_bleu_score(&score->bleu));
-    cJSON_AddStringToObject(object, "bleu_signature", signature);
-    qkv_chrf_signature(&score->chrf, signature, sizeof signature);
-    cJSON_AddNumberToObject(object, "chrf", qkv_chrf_score(&score->chrf));
-    cJSON_AddStringToObject(object, "chrf_signature", signature);
+    const struct qkv_scores scores = qkv_scorer_scores(scorer);
+    for (int m = 0; m < QKV_METRIC_COUNT; m++) {
+        const struct qkv_metric_info *info = qkv_metric_info((enum qkv_metric)m);
+        char signature[SIGNATURE_SIZE], key[METRIC_NAME_SIZE + sizeof "_signature"];
+        if (!is_known(scorer, info)) continue;
+        cJSON_AddNumberToObject(object, info->key, scores.value[m]);
+        qkv_scorer_signature(scorer, (enum qkv_metric)m, signature, sizeof signature);
+        snprintf(key, sizeof key, "%s_signature", info->key);
+        if (*signature) cJSON_AddStringToObject(object, key, signature);
+    }
 }
 
-void texts_score_release(struct texts_score *score)
+const char *metric_column_name(enum qkv_metric metric, char text[static METRIC_NAME_SIZE])
 {
-    qkv_bleu_release(&score->bleu);
-    qkv_chrf_release(&score->chrf);
+    const struct qkv_metric_info *info = qkv_metric_info(metric);
+    snprintf(text, METRIC_NAME_SIZE, "%s%s", info->label, info->percent ? ", %" : "");
+    return text;
+}
+
+double metric_shown(enum qkv_metric metric, double value)
+{
+    return qkv_metric_info(metric)->percent ? 100 * value : value;
 }

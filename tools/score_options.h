@@ -1,4 +1,4 @@
-/* BLEU and chrF as the tools count and show them. */
+/* The options of scoring, and how the tools print metrics. */
 #ifndef QKV_TOOLS_SCORE_OPTIONS_H
 #define QKV_TOOLS_SCORE_OPTIONS_H
 
@@ -29,18 +29,17 @@ struct score_options {
 /* The choices of --tokenize; the context is not used. */
 const char *score_tokenizer_name(const void *context, int64_t index);
 
-struct texts_score {
-    struct qkv_bleu bleu;
-    struct qkv_chrf chrf;
-};
+/* Sets the options of a scorer. QKV_INVALID, after complaining, when there is no such tokenizer. */
+enum qkv_status score_options_apply(const struct score_options *options, struct qkv_scorer *scorer);
 
-/* QKV_INVALID, after complaining, when there is no such tokenizer. */
-enum qkv_status texts_score_init(struct texts_score *score, const struct score_options *options);
-enum qkv_status texts_score_add(struct texts_score *score, const char *output, const char *const *references,
-                                int64_t count, struct qkv_error *error);
-void texts_score_print(const struct texts_score *score);
-/* Adds bleu, bleu_signature, chrf, chrf_signature to an object. */
-void texts_score_json(const struct texts_score *score, struct cJSON *object);
-void texts_score_release(struct texts_score *score);
+/* Prints a row for each metric, or adds each metric to an object, with <metric>_signature where it has one. Without counts
+ * in the scorer, only metrics of texts. */
+void scorer_print(const struct qkv_scorer *scorer);
+void scorer_json(const struct qkv_scorer *scorer, struct cJSON *object);
+
+/* The name of a metric above a column: "tokens, %"; and its number there: 100 times a share. */
+enum { METRIC_NAME_SIZE = 32 };
+const char *metric_column_name(enum qkv_metric metric, char text[static METRIC_NAME_SIZE]);
+double metric_shown(enum qkv_metric metric, double value);
 
 #endif

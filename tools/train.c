@@ -2,6 +2,7 @@
 #include "commands.h"
 #include "complain.h"
 #include "config.h"
+#include "score_options.h"
 #include "terminal.h"
 
 #include "qkv/run.h"
@@ -92,12 +93,13 @@ static void show_validation(void *context, const struct qkv_train_validation *v)
     struct view *view = context;
     if (view->quiet) return;
     progress_bar_clear(&view->bar);
-    const struct qkv_scores *s = &v->scores;
-    fprintf(stderr,
-            "update %lld  dev: loss %.4f  perplexity %.3f  tokens %.2f %%  sequences %.2f %%  BLEU %.2f  "
-            "chrF %.2f%s\n",
-            (long long)v->update, s->loss, s->perplexity, 100 * s->token_accuracy, 100 * s->sequence_accuracy,
-            s->bleu, s->chrf, v->best ? "  (best)" : "");
+    fprintf(stderr, "update %lld  dev:", (long long)v->update);
+    for (int m = 0; m < QKV_METRIC_COUNT; m++) {
+        const struct qkv_metric_info *info = qkv_metric_info((enum qkv_metric)m);
+        fprintf(stderr, "%s%s %.*f%s", m ? "  " : " ", info->label, info->line_digits,
+                metric_shown((enum qkv_metric)m, v->scores.value[m]), info->percent ? " %" : "");
+    }
+    fputs(v->best ? "  (best)\n" : "\n", stderr);
     for (int64_t i = 0; i < v->samples; i++) {
         bool right = !strcmp(v->reference[i], v->translation[i]);
         fprintf(stderr, "    %s\n      = %s\n", v->source[i], v->translation[i]);

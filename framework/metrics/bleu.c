@@ -1,3 +1,4 @@
+#include "metrics/metric.h"
 #include "metrics/text.h"
 
 #include <math.h>
@@ -125,3 +126,35 @@ void qkv_bleu_release(struct qkv_bleu *bleu)
 {
     qkv_arena_release(&bleu->scratch);
 }
+
+/* ---- the row of qkv/metrics.def ---- */
+
+static void init_state(void *state, const struct qkv_text_options *options)
+{
+    *(struct qkv_bleu *)state =
+        (struct qkv_bleu){.tokenizer = options->tokenizer, .lowercase = options->lowercase};
+}
+
+static enum qkv_status add_state(void *state, const char *hypothesis, const char *const *references,
+                                 int64_t count, struct qkv_error *error)
+{
+    return qkv_bleu_add(state, hypothesis, references, count, error);
+}
+
+static double score_state(const void *state)
+{
+    return qkv_bleu_score(state);
+}
+
+static void sign_state(const void *state, char *text, size_t size)
+{
+    qkv_bleu_signature(state, text, size);
+}
+
+static void release_state(void *state)
+{
+    qkv_bleu_release(state);
+}
+
+const struct qkv_text_metric qkv_text_metric_bleu = {
+    sizeof(struct qkv_bleu), init_state, add_state, score_state, sign_state, release_state};

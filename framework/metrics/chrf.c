@@ -1,3 +1,4 @@
+#include "metrics/metric.h"
 #include "metrics/text.h"
 
 #include <stdio.h>
@@ -140,3 +141,34 @@ void qkv_chrf_release(struct qkv_chrf *chrf)
 {
     qkv_arena_release(&chrf->scratch);
 }
+
+/* ---- the row of qkv/metrics.def ---- */
+
+static void init_state(void *state, const struct qkv_text_options *options)
+{
+    *(struct qkv_chrf *)state = (struct qkv_chrf){.lowercase = options->lowercase};
+}
+
+static enum qkv_status add_state(void *state, const char *hypothesis, const char *const *references,
+                                 int64_t count, struct qkv_error *error)
+{
+    return qkv_chrf_add(state, hypothesis, references, count, error);
+}
+
+static double score_state(const void *state)
+{
+    return qkv_chrf_score(state);
+}
+
+static void sign_state(const void *state, char *text, size_t size)
+{
+    qkv_chrf_signature(state, text, size);
+}
+
+static void release_state(void *state)
+{
+    qkv_chrf_release(state);
+}
+
+const struct qkv_text_metric qkv_text_metric_chrf = {
+    sizeof(struct qkv_chrf), init_state, add_state, score_state, sign_state, release_state};

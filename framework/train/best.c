@@ -38,7 +38,7 @@ enum qkv_status qkv_best_record(struct session *session, double score, bool *is_
 {
     const struct qkv_training_config *training = &session->config->training;
     struct position *at = &session->at;
-    bool higher = qkv_metric_higher_is_better(training->early_stopping_metric);
+    bool higher = !qkv_metric_info(training->early_stopping_metric)->lower_is_better;
     int64_t room = training->keep_best_ckpts, place = 0;
     QKV_BUG(room < 1 || room > MOST_BEST, "%lld best checkpoints", (long long)room);
     if (at->best_count > room) at->best_count = room; /* a resumed run may be told to keep fewer */

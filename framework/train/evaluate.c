@@ -2,11 +2,9 @@
 
 #include "qkv/arena.h"
 #include "qkv/batch.h"
-#include "qkv/metrics.h"
 #include "qkv/ops.h"
 #include "qkv/translator.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -206,28 +204,18 @@ static const char *text_of(struct qkv_evaluator *e, const struct qkv_hypothesis 
     return qkv_detokenize(e->text, output->length, tokens, &e->arena);
 }
 
-static enum qkv_status score_texts(struct qkv_evaluator *e, struct qkv_scores *scores,
+static enum qkv_status score_texts(struct qkv_evaluator *e, struct qkv_scorer *scorer,
                                    struct qkv_error *error)
 {
-    struct qkv_bleu bleu = {0};
-    struct qkv_chrf chrf = {0};
-    enum qkv_status status = QKV_OK;
-    int64_t right = 0;
     qkv_arena_reset(&e->arena);
-    for (int64_t i = 0; !status && i < e->corpus->count; i++) {
+    for (int64_t i = 0; i < e->corpus->count; i++) {
         const char *reference = qkv_corpus_target(e->corpus, i);
-        right += equals_reference(e, i);
+        scorer->counts.right += equals_reference(e, i);
         e->translations[i] = text_of(e, &e->outputs[i]);
-        if (!e->translations[i]) status = qkv_error_set(error, "out of memory for translations");
-        if (!status) status = qkv_bleu_add(&bleu, e->translations[i], &reference, 1, error);
-        if (!status) status = qkv_chrf_add(&chrf, e->translations[i], &reference, 1, error);
+        if (!e->translations[i]) return qkv_error_set(error, "out of memory for translations");
+        if (qkv_scorer_add(scorer, e->translations[i], &reference, 1, error)) return QKV_INVALID;
     }
-    scores->sequence_accuracy = (double)right / (double)e->corpus->count;
-    scores->bleu = qkv_bleu_score(&bleu);
-    scores->chrf = qkv_chrf_score(&chrf);
-    qkv_bleu_release(&bleu);
-    qkv_chrf_release(&chrf);
-    return status;
+    return QKV_OK;
 }
 
 enum qkv_status qkv_evaluator_run(struct qkv_evaluator *e, struct qkv_scores *scores, struct qkv_error *error)
@@ -238,20 +226,16 @@ enum qkv_status qkv_evaluator_run(struct qkv_evaluator *e, struct qkv_scores *sc
     e->outputs =
         qkv_translator_run(e->translator, e->corpus->count, e->sources, e->batch_size, &e->search, error);
     if (!e->outputs) return QKV_INVALID;
-    struct sums all = {0};
+    struct qkv_scorer scorer = {.counts.sentences = e->corpus->count};
     for (int64_t b = 0; b < e->batches.count; b++) {
-        all.negative_log_likelihood += e->sums[b].negative_log_likelihood;
-        all.correct += e->sums[b].correct;
-        all.tokens += e->sums[b].tokens;
+        scorer.counts.negative_log_likelihood += e->sums[b].negative_log_likelihood;
+        scorer.counts.correct += e->sums[b].correct;
+        scorer.counts.tokens += e->sums[b].tokens;
     }
-    *scores = (struct qkv_scores){
-        .sentences = e->corpus->count,
-        .tokens = all.tokens,
-        .loss = all.negative_log_likelihood / (double)all.tokens,
-        .token_accuracy = all.correct / (double)all.tokens,
-    };
-    scores->perplexity = exp(scores->loss);
-    return score_texts(e, scores, error);
+    enum qkv_status status = score_texts(e, &scorer, error);
+    *scores = qkv_scorer_scores(&scorer);
+    qkv_scorer_release(&scorer);
+    return status;
 }
 
 const char *qkv_evaluator_translation(const struct qkv_evaluator *evaluator, int64_t i)
@@ -270,28 +254,4 @@ struct qkv_sentence_score qkv_evaluator_sentence(const struct qkv_evaluator *e, 
         .correct = sums->correct,
         .right = equals_reference(e, i),
     };
-}
-
-double qkv_scores_get(const struct qkv_scores *scores, enum qkv_metric metric)
-{
-    switch (metric) {
-    case QKV_METRIC_LOSS:
-        return scores->loss;
-    case QKV_METRIC_PERPLEXITY:
-        return scores->perplexity;
-    case QKV_METRIC_TOKEN_ACCURACY:
-        return scores->token_accuracy;
-    case QKV_METRIC_SEQUENCE_ACCURACY:
-        return scores->sequence_accuracy;
-    case QKV_METRIC_BLEU:
-        return scores->bleu;
-    case QKV_METRIC_CHRF:
-        return scores->chrf;
-    }
-    return NAN;
-}
-
-bool qkv_metric_higher_is_better(enum qkv_metric metric)
-{
-    return metric != QKV_METRIC_LOSS && metric != QKV_METRIC_PERPLEXITY;
 }

@@ -184,21 +184,17 @@ static enum qkv_status validate(struct session *session, struct qkv_error *error
     bool best;
     if (!session->evaluator || at->validated == at->update) return QKV_OK;
     if (qkv_evaluator_run(session->evaluator, &scores, error)) return QKV_INVALID;
-    double score = qkv_scores_get(&scores, metric);
+    double score = scores.value[metric];
     at->validated = at->update;
-    qkv_schedule_validated(&session->schedule, score, qkv_metric_higher_is_better(metric));
+    qkv_schedule_validated(&session->schedule, score, !qkv_metric_info(metric)->lower_is_better);
     if (qkv_best_record(session, score, &best, error)) return QKV_INVALID;
     at->waited = best ? 0 : at->waited + 1;
     cJSON *line = cJSON_CreateObject();
     cJSON_AddStringToObject(line, "kind", "validation");
     cJSON_AddNumberToObject(line, "update", (double)at->update);
     cJSON_AddNumberToObject(line, "tokens", (double)at->tokens);
-    cJSON_AddNumberToObject(line, "loss", scores.loss);
-    cJSON_AddNumberToObject(line, "perplexity", scores.perplexity);
-    cJSON_AddNumberToObject(line, "token_accuracy", scores.token_accuracy);
-    cJSON_AddNumberToObject(line, "sequence_accuracy", scores.sequence_accuracy);
-    cJSON_AddNumberToObject(line, "bleu", scores.bleu);
-    cJSON_AddNumberToObject(line, "chrf", scores.chrf);
+    for (int m = 0; m < QKV_METRIC_COUNT; m++)
+        cJSON_AddNumberToObject(line, qkv_metric_info((enum qkv_metric)m)->key, scores.value[m]);
     cJSON_AddBoolToObject(line, "best", best);
     tell_validation(session, &scores, best);
     return qkv_session_log(session, line, error);

@@ -66,8 +66,8 @@ static struct qkv_scores scores_of(const struct qkv_corpus *on, int threads,
     cr_assert_not_null(evaluator, "%s", error.message);
     cr_assert_eq(qkv_evaluator_run(evaluator, &scores, &error), QKV_OK, "%s", error.message);
     cr_assert_eq(qkv_evaluator_run(evaluator, &again, &error), QKV_OK, "%s", error.message);
-    cr_assert_eq(scores.loss, again.loss, "a second run gives the same");
-    cr_assert_eq(scores.bleu, again.bleu);
+    cr_assert_eq(scores.value[QKV_METRIC_LOSS], again.value[QKV_METRIC_LOSS], "a second run gives the same");
+    cr_assert_eq(scores.value[QKV_METRIC_BLEU], again.value[QKV_METRIC_BLEU]);
     for (int64_t i = 0; texts && i < on->count; i++)
         texts[i] = format("%s", qkv_evaluator_translation(evaluator, i));
     qkv_evaluator_free(evaluator);
@@ -88,12 +88,13 @@ Test(evaluate, threads_change_no_bit)
         struct qkv_scores first = scores_of(&corpus, 1, testings[k], expected);
         for (int threads = 2; threads <= 7; threads++) {
             struct qkv_scores scores = scores_of(&corpus, threads, testings[k], texts);
-            cr_expect_eq(scores.loss, first.loss);
-            cr_expect_eq(scores.perplexity, first.perplexity);
-            cr_expect_eq(scores.token_accuracy, first.token_accuracy);
-            cr_expect_eq(scores.sequence_accuracy, first.sequence_accuracy);
-            cr_expect_eq(scores.bleu, first.bleu);
-            cr_expect_eq(scores.chrf, first.chrf);
+            cr_expect_eq(scores.value[QKV_METRIC_LOSS], first.value[QKV_METRIC_LOSS]);
+            cr_expect_eq(scores.value[QKV_METRIC_PERPLEXITY], first.value[QKV_METRIC_PERPLEXITY]);
+            cr_expect_eq(scores.value[QKV_METRIC_TOKEN_ACCURACY], first.value[QKV_METRIC_TOKEN_ACCURACY]);
+            cr_expect_eq(scores.value[QKV_METRIC_SEQUENCE_ACCURACY],
+                         first.value[QKV_METRIC_SEQUENCE_ACCURACY]);
+            cr_expect_eq(scores.value[QKV_METRIC_BLEU], first.value[QKV_METRIC_BLEU]);
+            cr_expect_eq(scores.value[QKV_METRIC_CHRF], first.value[QKV_METRIC_CHRF]);
             for (int i = 0; i < PAIRS; i++) cr_expect_str_eq(texts[i], expected[i]);
         }
     }
@@ -108,12 +109,12 @@ Test(evaluate, the_batch_size_changes_no_more_than_rounding)
         struct qkv_testing_config testing = BEAM;
         testing.batch_size = SIZES[k];
         struct qkv_scores scores = scores_of(&corpus, 2, testing, texts);
-        cr_expect_eq(scores.sentences, first.sentences);
-        cr_expect_eq(scores.tokens, first.tokens);
-        cr_expect_float_eq(scores.loss, first.loss, 1e-12);
-        cr_expect_eq(scores.token_accuracy, first.token_accuracy);
-        cr_expect_eq(scores.sequence_accuracy, first.sequence_accuracy);
-        cr_expect_eq(scores.bleu, first.bleu);
+        cr_expect_eq(scores.counts.sentences, first.counts.sentences);
+        cr_expect_eq(scores.counts.tokens, first.counts.tokens);
+        cr_expect_float_eq(scores.value[QKV_METRIC_LOSS], first.value[QKV_METRIC_LOSS], 1e-12);
+        cr_expect_eq(scores.value[QKV_METRIC_TOKEN_ACCURACY], first.value[QKV_METRIC_TOKEN_ACCURACY]);
+        cr_expect_eq(scores.value[QKV_METRIC_SEQUENCE_ACCURACY], first.value[QKV_METRIC_SEQUENCE_ACCURACY]);
+        cr_expect_eq(scores.value[QKV_METRIC_BLEU], first.value[QKV_METRIC_BLEU]);
         for (int i = 0; i < PAIRS; i++) cr_expect_str_eq(texts[i], expected[i]);
     }
 }
@@ -144,18 +145,17 @@ Test(evaluate, loss_and_token_accuracy_are_those_of_the_forced_pass)
     }
     qkv_batch_release(&batch);
     struct qkv_scores scores = scores_of(&corpus, 2, GREEDY, NULL);
-    cr_expect_eq(scores.sentences, PAIRS);
-    cr_expect_eq(scores.tokens, tokens);
-    cr_expect_float_eq(scores.loss, likelihood / (double)tokens, 1e-12);
-    cr_expect_float_eq(scores.perplexity, exp(scores.loss), 1e-12 * scores.perplexity);
-    cr_expect_float_eq(scores.token_accuracy, correct / (double)tokens, 1e-12);
-    for (int metric = QKV_METRIC_LOSS; metric <= QKV_METRIC_CHRF; metric++)
-        cr_expect(isfinite(qkv_scores_get(&scores, (enum qkv_metric)metric)));
-    cr_expect_eq(qkv_scores_get(&scores, QKV_METRIC_TOKEN_ACCURACY), scores.token_accuracy);
-    cr_expect(!qkv_metric_higher_is_better(QKV_METRIC_LOSS) &&
-              !qkv_metric_higher_is_better(QKV_METRIC_PERPLEXITY));
-    cr_expect(qkv_metric_higher_is_better(QKV_METRIC_BLEU) &&
-              qkv_metric_higher_is_better(QKV_METRIC_SEQUENCE_ACCURACY));
+    cr_expect_eq(scores.counts.sentences, PAIRS);
+    cr_expect_eq(scores.counts.tokens, tokens);
+    cr_expect_float_eq(scores.value[QKV_METRIC_LOSS], likelihood / (double)tokens, 1e-12);
+    cr_expect_float_eq(scores.value[QKV_METRIC_PERPLEXITY], exp(scores.value[QKV_METRIC_LOSS]),
+                       1e-12 * scores.value[QKV_METRIC_PERPLEXITY]);
+    cr_expect_float_eq(scores.value[QKV_METRIC_TOKEN_ACCURACY], correct / (double)tokens, 1e-12);
+    for (int metric = 0; metric < QKV_METRIC_COUNT; metric++) cr_expect(isfinite(scores.value[metric]));
+    cr_expect(qkv_metric_info(QKV_METRIC_LOSS)->lower_is_better &&
+              qkv_metric_info(QKV_METRIC_PERPLEXITY)->lower_is_better);
+    cr_expect(!qkv_metric_info(QKV_METRIC_BLEU)->lower_is_better &&
+              !qkv_metric_info(QKV_METRIC_SEQUENCE_ACCURACY)->lower_is_better);
 }
 
 /* Whether the model's own output for sentence i ends by itself. */
@@ -195,7 +195,7 @@ static void expect_own_words(int wrong, char *const texts[])
     struct qkv_scores scores = scores_of(&own, 2, GREEDY, NULL);
     cr_expect_gt(right, 3);
     cr_expect_lt(right, PAIRS);
-    cr_expect_eq(scores.sequence_accuracy, (double)right / PAIRS);
+    cr_expect_eq(scores.value[QKV_METRIC_SEQUENCE_ACCURACY], (double)right / PAIRS);
     qkv_corpus_release(&own);
     free(text);
 }

@@ -39,6 +39,10 @@ enum {
     QKV_SCHEDULE_COUNT = 0
 #define SCHEDULE(...) +1
 #include "qkv/schedules.def"
+    ,
+    QKV_METRIC_COUNT = 0
+#define METRIC(...) +1
+#include "qkv/metrics.def"
 };
 
 QKV_API const char *qkv_attention_kernel_name(enum qkv_attention_kernel value);

@@ -4,6 +4,7 @@
 
 #include "qkv/config.h"
 #include "qkv/corpus.h"
+#include "qkv/metrics.h"
 #include "qkv/model.h"
 #include "qkv/search.h"
 #include "qkv/workers.h"
@@ -14,15 +15,6 @@ QKV_API enum qkv_status qkv_corpus_fits(const struct qkv_corpus *corpus, const c
                                         const struct qkv_model_config *model, struct qkv_error *error);
 
 struct qkv_evaluator;
-
-struct qkv_scores {
-    int64_t sentences, tokens; /* target tokens, </s> counted */
-    double loss;               /* negative log-likelihood per target token, nats, without smoothing */
-    double perplexity;         /* exp(loss) */
-    double token_accuracy;     /* of the given translations, token by token; 0 .. 1 */
-    double sequence_accuracy;  /* own translations equal to the given one, token for token; 0 .. 1 */
-    double bleu, chrf;         /* sacreBLEU's defaults, against the lines as given; 0 .. 100 */
-};
 
 /* Prepares to score `model` on an encoded corpus that kept its raw lines. All arguments must outlive it. NULL
  * with a sentence when memory is out. */
@@ -50,9 +42,5 @@ struct qkv_sentence_score {
 QKV_API struct qkv_sentence_score qkv_evaluator_sentence(const struct qkv_evaluator *evaluator, int64_t i);
 
 QKV_API void qkv_evaluator_free(struct qkv_evaluator *evaluator);
-
-/* The number that a metric stands for, and whether more of it is better. */
-QKV_API double qkv_scores_get(const struct qkv_scores *scores, enum qkv_metric metric);
-QKV_API bool qkv_metric_higher_is_better(enum qkv_metric metric);
 
 #endif

@@ -20,6 +20,7 @@
 #define QKV_METRICS_H
 
 #include "qkv/arena.h"
+#include "qkv/config.h"
 #include "qkv/error.h"
 
 #include <stdbool.h>
@@ -118,5 +119,67 @@ QKV_API void qkv_chrf_signature(const struct qkv_chrf *chrf, char *text, size_t 
 QKV_API void qkv_chrf_reset(struct qkv_chrf *chrf);
 
 QKV_API void qkv_chrf_release(struct qkv_chrf *chrf);
+
+/* ---- all metrics (qkv/metrics.def) ---- */
+
+/* The tables with a column for a metric: `qkv evaluate --by-length`, `qkv compare`. */
+enum { QKV_COLUMN_BY_LENGTH = 1, QKV_COLUMN_COMPARE = 2 };
+
+/* How a metric is named and shown. */
+struct qkv_metric_info {
+    const char *key;   /* in JSON */
+    const char *title; /* in a table with a row for each metric: "token accuracy" */
+    const char *label; /* in lines and columns: "tokens" */
+    const char *unit;  /* in the table; NULL: none, or percent */
+    int digits;        /* behind the decimal point, in tables */
+    int line_digits;   /* the same in the line of a validation */
+    bool percent;      /* a share of 0 to 1, which is shown in percent */
+    bool lower_is_better;
+    bool of_texts;    /* computed from translations and references alone */
+    unsigned columns; /* QKV_COLUMN_... */
+};
+
+QKV_API const struct qkv_metric_info *qkv_metric_info(enum qkv_metric metric);
+
+/* What the metrics that are not of texts are computed from: sums over sentences. */
+struct qkv_score_counts {
+    int64_t sentences, tokens;      /* target tokens, </s> counted */
+    double negative_log_likelihood; /* of the references, nats, without smoothing */
+    double correct;                 /* reference tokens that the model finds most probable */
+    int64_t right;                  /* translations that equal their reference, token for token */
+};
+
+/* Every metric, and what those of counts were computed from. */
+struct qkv_scores {
+    struct qkv_score_counts counts;
+    double value[QKV_METRIC_COUNT]; /* by enum qkv_metric */
+};
+
+/* How texts are compared. All zero: sacreBLEU's defaults. */
+struct qkv_text_options {
+    enum qkv_bleu_tokenizer tokenizer;
+    bool lowercase;
+};
+
+/* Accumulates all metrics. Caller's storage, all zero but for the options; the caller adds to the counts. */
+struct qkv_scorer {
+    struct qkv_text_options options; /* set before the first text */
+    struct qkv_score_counts counts;
+    void *state[QKV_METRIC_COUNT]; /* private: of each metric of texts */
+};
+
+/* Adds one translation and its `count` references. Fails when all references are NULL, or out of memory. */
+QKV_API enum qkv_status qkv_scorer_add(struct qkv_scorer *scorer, const char *translation,
+                                       const char *const *references, int64_t count, struct qkv_error *error);
+
+/* All metrics. Those of counts are NaN without tokens, those of texts 0 without texts. */
+QKV_API struct qkv_scores qkv_scorer_scores(const struct qkv_scorer *scorer);
+
+/* Writes how a metric of texts was computed, as qkv_bleu_signature does; "" where a metric has no signature
+ * or there was no text. */
+QKV_API void qkv_scorer_signature(const struct qkv_scorer *scorer, enum qkv_metric metric, char *text,
+                                  size_t size);
+
+QKV_API void qkv_scorer_release(struct qkv_scorer *scorer);
 
 #endif

@@ -1,0 +1,98 @@
+/* The table of metrics, and the accumulator of all of them. */
+#include "metrics/metric.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* ---- metrics of counts ---- */
+
+static double loss_of(const struct qkv_score_counts *counts)
+{
+    return counts->negative_log_likelihood / (double)counts->tokens;
+}
+
+static double perplexity_of(const struct qkv_score_counts *counts)
+{
+    return exp(loss_of(counts));
+}
+
+static double token_accuracy_of(const struct qkv_score_counts *counts)
+{
+    return counts->correct / (double)counts->tokens;
+}
+
+static double sequence_accuracy_of(const struct qkv_score_counts *counts)
+{
+    return (double)counts->right / (double)counts->sentences;
+}
+
+/* ---- the table ---- */
+
+static const struct metric {
+    struct qkv_metric_info info;
+    double (*of_counts)(const struct qkv_score_counts *counts); /* one of the two is NULL */
+    const struct qkv_text_metric *of_texts;
+} METRICS[QKV_METRIC_COUNT] = {
+#define METRIC(NAME, name, choice, help, ...)                                                                \
+    [QKV_METRIC_##NAME] = {{.key = #name, __VA_ARGS__}, name##_of, NULL},
+#define TEXT_METRIC(NAME, name, choice, help, ...)                                                           \
+    [QKV_METRIC_##NAME] = {{.key = #name, .of_texts = true, __VA_ARGS__}, NULL, &qkv_text_metric_##name},
+#include "qkv/metrics.def"
+};
+
+const struct qkv_metric_info *qkv_metric_info(enum qkv_metric metric)
+{
+    return &METRICS[metric].info;
+}
+
+/* ---- the accumulator ---- */
+
+static enum qkv_status start(struct qkv_scorer *scorer, int m, struct qkv_error *error)
+{
+    if (scorer->state[m]) return QKV_OK;
+    scorer->state[m] = calloc(1, METRICS[m].of_texts->size);
+    if (!scorer->state[m]) return qkv_error_set(error, "out of memory for %s", METRICS[m].info.title);
+    METRICS[m].of_texts->init(scorer->state[m], &scorer->options);
+    return QKV_OK;
+}
+
+enum qkv_status qkv_scorer_add(struct qkv_scorer *scorer, const char *translation,
+                               const char *const *references, int64_t count, struct qkv_error *error)
+{
+    for (int m = 0; m < QKV_METRIC_COUNT; m++) {
+        const struct qkv_text_metric *metric = METRICS[m].of_texts;
+        if (metric &&
+            (start(scorer, m, error) || metric->add(scorer->state[m], translation, references, count, error)))
+            return QKV_INVALID;
+    }
+    return QKV_OK;
+}
+
+struct qkv_scores qkv_scorer_scores(const struct qkv_scorer *scorer)
+{
+    struct qkv_scores scores = {.counts = scorer->counts};
+    for (int m = 0; m < QKV_METRIC_COUNT; m++) {
+        if (METRICS[m].of_counts)
+            scores.value[m] = METRICS[m].of_counts(&scorer->counts);
+        else if (scorer->state[m])
+            scores.value[m] = METRICS[m].of_texts->score(scorer->state[m]);
+    }
+    return scores;
+}
+
+void qkv_scorer_signature(const struct qkv_scorer *scorer, enum qkv_metric metric, char *text, size_t size)
+{
+    if (size) *text = '\0';
+    if (scorer->state[metric] && METRICS[metric].of_texts->signature)
+        METRICS[metric].of_texts->signature(scorer->state[metric], text, size);
+}
+
+void qkv_scorer_release(struct qkv_scorer *scorer)
+{
+    for (int m = 0; m < QKV_METRIC_COUNT; m++) {
+        if (!scorer->state[m]) continue;
+        METRICS[m].of_texts->release(scorer->state[m]);
+        free(scorer->state[m]);
+        scorer->state[m] = NULL;
+    }
+}
