@@ -1,51 +1,101 @@
 /* qkv attention: where a trained model looks while it translates a sentence. */
-#include "attention_request.h"
 #include "commands.h"
 #include "complain.h"
+#include "layer_or_head.h"
+#include "output_options.h"
 #include "sentence_pair.h"
+
+#include "qkv/attention_map.h"
 
 #include <string.h>
 
+/* The options as they are given. */
+static struct sentence_pair_options pair_options;
+static struct output_options output_options;
+static struct option_list kinds;
+static const char *layer, *head;
+static bool mean;
+
+/* The choices of --kind: each kind, and "all". */
+static const char *kind_name(const void *context, int64_t index)
+{
+    (void)context;
+    if (index < QKV_ATTENTION_KINDS) return qkv_attention_kind_name((enum qkv_attention_kind)index);
+    return index == QKV_ATTENTION_KINDS ? "all" : NULL;
+}
+
+/* Which maps to show: arguments of qkv_attention_select. */
+struct selection {
+    unsigned kinds;
+    int layer, head;
+};
+
+/* Fills in what the options leave open: text shows the mean over the heads of each cross layer, pictures show
+ * every head of every cross layer, and data holds all maps. */
+static int read_selection(struct selection *selection, const struct qkv_format *format)
+{
+    unsigned all = (1u << QKV_ATTENTION_KINDS) - 1;
+    *selection = (struct selection){.layer = QKV_ATTENTION_EACH, .head = QKV_ATTENTION_EACH};
+    for (int i = 0; i < kinds.count; i++) {
+        enum qkv_attention_kind kind;
+        selection->kinds |= qkv_attention_kind_find(kinds.value[i], &kind) ? 1u << kind : all;
+    }
+    if (!kinds.count && format->use != QKV_FORMAT_DATA) selection->kinds = 1u << QKV_ATTENTION_CROSS;
+    if (mean || format->use == QKV_FORMAT_TERMINAL) selection->head = QKV_ATTENTION_MEAN;
+    if (mean && head) return complain("--mean is the same as --head mean: give one of them");
+    if (read_layer_or_head("--layer", layer, ACCEPT_MEAN, &selection->layer)) return QKV_INVALID;
+    return read_layer_or_head("--head", head, ACCEPT_MEAN | ACCEPT_BEST, &selection->head);
+}
+
 struct viewer {
+    struct selection selection;
     struct sentence_pair pair;
-    struct qkv_attention_collector *collector, *other; /* other: of the model before training */
+    struct qkv_attention_collector *collector;
+    struct qkv_attention_collector *untrained_collector; /* NULL without --versus */
     struct qkv_model *untrained;
 };
 
-/* Asks for the maps of no words at all, which are there when those of any others are: what the model does not
- * have is said before the first word is translated. */
-static enum qkv_status check_request(struct viewer *v, const struct attention_request *request,
-                                     struct qkv_error *error)
+static enum qkv_status select_maps(struct viewer *v, const struct qkv_attention_report *report,
+                                   struct qkv_attention_report *selected, struct qkv_error *error)
 {
-    static const struct qkv_attention_pair nothing = {0};
-    struct qkv_attention_report report, selected;
-    v->collector = qkv_attention_collector_new(v->pair.run.model, error);
-    if (!v->collector || qkv_attention_collect(v->collector, 1, &nothing, request->kinds, &report, error))
-        return QKV_INVALID;
-    return attention_request_select(request, &report, &v->pair.arena, &selected, error);
+    return qkv_attention_select(report, v->selection.kinds, v->selection.layer, v->selection.head,
+                                &v->pair.arena, selected, error);
 }
 
-/* All maps of a model, in the collector's memory. */
-static enum qkv_status look(struct viewer *v, struct qkv_attention_collector *collector, unsigned kinds,
-                            struct qkv_attention_report *report, struct qkv_error *error)
+/* Selects from the maps of an empty sentence, which has the same layers and heads as every other: reports a
+ * layer or head that the model does not have before the sentence is translated. */
+static enum qkv_status check_selection(struct viewer *v, struct qkv_error *error)
 {
-    if (qkv_attention_collect(collector, 1, &v->pair.pair, kinds, report, error)) return QKV_INVALID;
+    static const struct qkv_attention_pair empty = {0};
+    struct qkv_attention_report report, selected;
+    v->collector = qkv_attention_collector_new(v->pair.run.model, error);
+    if (!v->collector || qkv_attention_collect(v->collector, 1, &empty, v->selection.kinds, &report, error))
+        return QKV_INVALID;
+    return select_maps(v, &report, &selected, error);
+}
+
+/* Collects the maps of the sentence pair, in the memory of the collector. `selected_kinds` 0: all. */
+static enum qkv_status collect(struct viewer *v, struct qkv_attention_collector *collector,
+                               unsigned selected_kinds, struct qkv_attention_report *report,
+                               struct qkv_error *error)
+{
+    if (qkv_attention_collect(collector, 1, &v->pair.pair, selected_kinds, report, error)) return QKV_INVALID;
     report->model = v->pair.run.config.name;
     report->title = sentence_pair_title(&v->pair);
     return report->title ? QKV_OK : qkv_error_set(error, "out of memory");
 }
 
-/* Puts before the maps of the trained model the same ones of the model before training. */
-static enum qkv_status add_random(struct viewer *v, struct qkv_attention_report *learned,
-                                  struct qkv_error *error)
+/* Inserts the same maps of the untrained model before those of the trained one. */
+static enum qkv_status add_untrained(struct viewer *v, struct qkv_attention_report *learned,
+                                     struct qkv_error *error)
 {
     struct qkv_attention_report all, one;
     int64_t count = learned->map_count;
     struct qkv_attention_map *maps = qkv_arena_allocate(&v->pair.arena, (size_t)(2 * count) * sizeof *maps);
     if (!maps) return qkv_error_set(error, "out of memory");
     v->untrained = sentence_pair_untrained(&v->pair, error);
-    if (v->untrained) v->other = qkv_attention_collector_new(v->untrained, error);
-    if (!v->other || look(v, v->other, 0, &all, error)) return QKV_INVALID;
+    if (v->untrained) v->untrained_collector = qkv_attention_collector_new(v->untrained, error);
+    if (!v->untrained_collector || collect(v, v->untrained_collector, 0, &all, error)) return QKV_INVALID;
     for (int64_t i = 0; i < count; i++) {
         const struct qkv_attention_map *map = &learned->maps[i];
         if (qkv_attention_select(&all, 1u << map->kind, map->layer, map->head, &v->pair.arena, &one, error))
@@ -60,57 +110,43 @@ static enum qkv_status add_random(struct viewer *v, struct qkv_attention_report 
     return QKV_OK;
 }
 
-static enum qkv_status show(struct viewer *v, const struct attention_request *request, bool add_untrained,
-                            struct qkv_error *error)
+static enum qkv_status show(struct viewer *v, const struct output *output, struct qkv_error *error)
 {
     struct qkv_attention_report report, selected;
-    if (look(v, v->collector, request->kinds, &report, error) ||
-        attention_request_select(request, &report, &v->pair.arena, &selected, error) ||
-        (add_untrained && add_random(v, &selected, error)))
+    char *bytes;
+    size_t size;
+    if (collect(v, v->collector, v->selection.kinds, &report, error) ||
+        select_maps(v, &report, &selected, error) ||
+        (pair_options.versus && add_untrained(v, &selected, error)) ||
+        qkv_attention_render(&selected, output->format, &output->style, &bytes, &size, error))
         return QKV_INVALID;
-    return attention_request_write(request, &selected, error);
+    return output_write(output, bytes, size, error);
 }
 
 static void close_viewer(struct viewer *v)
 {
     qkv_attention_collector_free(v->collector);
-    qkv_attention_collector_free(v->other);
+    qkv_attention_collector_free(v->untrained_collector);
     qkv_model_free(v->untrained);
     sentence_pair_close(&v->pair);
 }
 
-static const char *versus_name(const void *context, int64_t index)
-{
-    (void)context;
-    return index == 0 ? "random" : NULL;
-}
-
-static int check_versus(const struct attention_request *request)
-{
-    if (request->format->use != QKV_FORMAT_DATA) return QKV_OK;
-    return complain(
-        "--versus is for text, html, svg and png; `qkv explain` has the numbers of both as json and npz");
-}
-
-static struct attention_options options;
-static const char *target, *checkpoint, *versus;
-static bool quiet;
-static int64_t beam;
-
 static int run(int operands, char **operand)
 {
     struct viewer v = {0};
-    struct attention_request request;
+    struct output output;
     (void)operands;
-    if (target && beam)
-        return complain("--target and --beam exclude each other: a given translation is not searched for");
-    if (attention_request_read(&request, &options)) return QKV_INVALID;
-    if (versus && check_versus(&request)) return QKV_INVALID;
+    if (output_read(&output, &output_options) || read_selection(&v.selection, output.format))
+        return QKV_INVALID;
+    if (pair_options.versus && output.format->use == QKV_FORMAT_DATA)
+        return complain(
+            "--versus is for text, html, svg and png; `qkv explain` has the numbers of both as json "
+            "and npz");
     struct qkv_error error = {""};
-    enum qkv_status status = sentence_pair_open(&v.pair, operand[0], checkpoint, QKV_FLOAT32, quiet, &error);
-    if (!status) status = check_request(&v, &request, &error);
-    if (!status) status = sentence_pair_make(&v.pair, operand[1], target, beam, &error);
-    if (!status) status = show(&v, &request, versus, &error);
+    enum qkv_status status = sentence_pair_open(&v.pair, operand[0], &pair_options, QKV_FLOAT32, &error);
+    if (!status) status = check_selection(&v, &error);
+    if (!status) status = sentence_pair_make(&v.pair, operand[1], &error);
+    if (!status) status = show(&v, &output, &error);
     close_viewer(&v);
     return conclude(status, &error);
 }
@@ -137,16 +173,14 @@ const struct command command_attention = {
         },
     .options =
         (const struct command_option[]){
-            {"target", 't', "TEXT", OPTION_TEXT, &target,
-             "show the attention for this translation instead of the run's own"},
-            COMMAND_OPTION_BEAM(&beam),
-            COMMAND_OPTIONS_ATTENTION(&options),
-            COMMAND_OPTION_CHECKPOINT(&checkpoint),
-            {"versus", 0, "random", OPTION_CHOICE, &versus,
-             "not for json, csv, npz: also show the maps of the same model before training",
-             .choices = versus_name},
-            {"quiet", 'q', NULL, OPTION_FLAG, &quiet,
-             "do not print the translation, nor warn about unknown words"},
+            COMMAND_OPTIONS_SENTENCE_PAIR(&pair_options, ""),
+            COMMAND_OPTIONS_OUTPUT(&output_options),
+            {"kind", 0, "KIND", OPTION_LIST, &kinds, "{choices}; may be repeated, or a list with commas",
+             .choices = kind_name},
+            {"layer", 0, "L", OPTION_TEXT, &layer, "a layer from 1, all, or mean"},
+            {"head", 0, "H", OPTION_TEXT, &head,
+             "a head from 1, all, mean, or best: the one that agrees most with the others"},
+            {"mean", 0, NULL, OPTION_FLAG, &mean, "the mean over the heads of a layer: --head mean"},
             {0},
         },
     .run = run,

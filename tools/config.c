@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum qkv_status read_config(struct qkv_config *config, struct qkv_arena *arena, const char *path,
                             const struct option_list *settings)
@@ -16,6 +17,12 @@ enum qkv_status read_config(struct qkv_config *config, struct qkv_arena *arena, 
                                              settings ? settings->count : 0, &messages);
     for (int i = 0; i < messages.count; i++) fprintf(stderr, "%s\n", messages.text[i]);
     return status;
+}
+
+bool is_run_folder(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
 /* A failed write shows when the program ends; what else can fail here is memory. */

@@ -11,4 +11,7 @@
 enum qkv_status read_config(struct qkv_config *config, struct qkv_arena *arena, const char *path,
                             const struct option_list *settings);
 
+/* Tells a run folder from a config or scene, for operands that may be either: true for a folder. */
+bool is_run_folder(const char *path);
+
 #endif

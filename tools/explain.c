@@ -2,40 +2,29 @@
 #include "commands.h"
 #include "complain.h"
 #include "config.h"
+#include "layer_or_head.h"
+#include "output_options.h"
 #include "sentence_pair.h"
-#include "terminal.h"
 
+#include "qkv/attention_map.h"
 #include "qkv/explain.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-/* The options as they are given. */
+/* The options as they are given, and what they mean. */
 struct request {
-    const char *target, *kind, *head, *versus, *format, *output, *colormap, *checkpoint;
+    struct sentence_pair_options pair;
+    struct output_options output_options;
     struct option_list follow, settings;
-    int64_t beam, layer, digits;
-    bool full, annotate, quiet, reference, best;
-    /* What they mean. */
-    const struct qkv_format *writer;
-    const char *path; /* NULL: standard output */
+    const char *kind, *head;
+    int64_t layer, digits; /* 0: the last layer, 4 digits */
+    bool full, reference;
+
+    struct output output;
     enum qkv_attention_kind attention;
-    int number; /* of the head; 0: all */
-    struct qkv_format_options options;
+    int selected_head; /* QKV_ATTENTION_EACH, QKV_ATTENTION_BEST, or a number */
 };
-
-/* ---- reading options ---- */
-
-/* Lists of names; the context is none. */
-static const char *format_name(const void *context, int64_t index)
-{
-    const struct qkv_format *format = qkv_format(index);
-    (void)context;
-    return format ? format->name : NULL;
-}
 
 static const char *kind_name(const void *context, int64_t index)
 {
@@ -43,64 +32,15 @@ static const char *kind_name(const void *context, int64_t index)
     return index < QKV_ATTENTION_KINDS ? qkv_attention_kind_name((enum qkv_attention_kind)index) : NULL;
 }
 
-static const char *colormap_name(const void *context, int64_t index)
-{
-    (void)context;
-    return qkv_colormap_name(index);
-}
-
-static const char *versus_name(const void *context, int64_t index)
-{
-    (void)context;
-    return index == 0 ? "random" : NULL;
-}
-
-static int read_format(struct request *r)
-{
-    char known[128];
-    r->path = r->output && strcmp(r->output, "-") != 0 ? r->output : NULL;
-    r->writer =
-        r->path && !r->format ? qkv_format_of_path(r->path) : qkv_format_find(r->format ? r->format : "text");
-    if (!r->writer)
-        return complain("%s: the name does not end in a known format: choose one with --format: %s", r->path,
-                        list_names(known, sizeof known, format_name, NULL));
-    if (r->writer->binary && !r->path && isatty(STDOUT_FILENO))
-        return complain("%s is binary and standard output is a terminal: name a file with -o",
-                        r->writer->name);
-    return QKV_OK;
-}
-
-static int read_head(struct request *r)
-{
-    char *end;
-    if (!r->head || !strcmp(r->head, "all")) return QKV_OK;
-    errno = 0;
-    long number = strtol(r->head, &end, 10);
-    r->best = !strcmp(r->head, "best");
-    if (r->best) return QKV_OK;
-    if (end == r->head || *end || errno || number < 1 || number > 1000000)
-        return complain("--head is '%s', but must be a number from 1, all or best", r->head);
-    r->number = (int)number;
-    return QKV_OK;
-}
-
 static int read_options(struct request *r)
 {
     r->attention = QKV_ATTENTION_CROSS;
-    if (read_format(r) || read_head(r)) return QKV_INVALID;
+    r->selected_head = QKV_ATTENTION_EACH;
     if (r->kind) qkv_attention_kind_find(r->kind, &r->attention);
-    if (r->target && r->beam)
-        return complain("--target and --beam exclude each other: a given translation is not searched for");
-    r->options = (struct qkv_format_options){
-        .full = r->full,
-        .digits = (int)r->digits,
-        .colormap = r->colormap,
-        .annotate = r->annotate,
-    };
-    if (r->writer->use != QKV_FORMAT_TERMINAL || r->path) return QKV_OK;
-    r->options.width = terminal_width(stdout);
-    r->options.colors = terminal_colors(stdout);
-    return QKV_OK;
+    if (output_read(&r->output, &r->output_options)) return QKV_INVALID;
+    r->output.style.full = r->full;
+    r->output.style.digits = (int)r->digits;
+    return read_layer_or_head("--head", r->head, ACCEPT_BEST, &r->selected_head);
 }
 
 /* ---- writing ---- */
@@ -126,17 +66,14 @@ static int best_head(const struct qkv_explanation *walk)
 static enum qkv_status write_walks(const struct request *r, struct qkv_explanation *walks, int count,
                                    struct qkv_arena *arena, struct qkv_error *error)
 {
-    int head = r->best ? best_head(&walks[count - 1]) : r->number;
-    for (int i = 0; head && i < count; i++)
-        if (qkv_explanation_select_head(&walks[i], head, arena, error)) return QKV_INVALID;
-    if (r->path) return qkv_explanation_write(walks, count, r->writer, &r->options, r->path, error);
     char *bytes;
     size_t size;
-    if (qkv_explanation_render(walks, count, r->writer, &r->options, &bytes, &size, error))
+    int head = r->selected_head == QKV_ATTENTION_BEST ? best_head(&walks[count - 1]) : r->selected_head;
+    for (int i = 0; head != QKV_ATTENTION_EACH && i < count; i++)
+        if (qkv_explanation_select_head(&walks[i], head, arena, error)) return QKV_INVALID;
+    if (qkv_explanation_render(walks, count, r->output.format, &r->output.style, &bytes, &size, error))
         return QKV_INVALID;
-    fwrite(bytes, 1, size, stdout); /* a failed write shows when the program ends */
-    free(bytes);
-    return QKV_OK;
+    return output_write(&r->output, bytes, size, error);
 }
 
 /* ---- a scene ---- */
@@ -179,7 +116,7 @@ static enum qkv_status walk_run(struct request *r, struct sentence_pair *pair, s
     const struct qkv_texts follow = {r->follow.count, r->follow.value};
     struct qkv_model *untrained = NULL;
     struct qkv_explanation walks[2];
-    if (r->versus) {
+    if (r->pair.versus) {
         untrained = sentence_pair_untrained(pair, error);
         if (!untrained || qkv_explain_model(untrained, &pair->pair, r->attention, layer, &follow,
                                             &pair->arena, &walks[count], error)) {
@@ -199,7 +136,7 @@ static enum qkv_status walk_run(struct request *r, struct sentence_pair *pair, s
         walks[i].about =
             qkv_arena_format(&pair->arena, "%s attention, layer %d of %s%s",
                              qkv_attention_kind_name(r->attention), walks[i].layer, pair->run.config.name,
-                             r->versus ? ", before training (random) and after it (learned)" : "");
+                             r->pair.versus ? ", before training (random) and after it (learned)" : "");
         if (!walks[i].title || !walks[i].about) return qkv_error_set(error, "out of memory");
     }
     return write_walks(r, walks, count, &pair->arena, error);
@@ -209,8 +146,8 @@ static enum qkv_status explain_run(struct request *r, const char *path, const ch
                                    struct qkv_error *error)
 {
     struct sentence_pair pair;
-    enum qkv_status status = sentence_pair_open(&pair, path, r->checkpoint, QKV_FLOAT64, r->quiet, error);
-    if (!status) status = sentence_pair_make(&pair, sentence, r->target, r->beam, error);
+    enum qkv_status status = sentence_pair_open(&pair, path, &r->pair, QKV_FLOAT64, error);
+    if (!status) status = sentence_pair_make(&pair, sentence, error);
     if (!status) status = walk_run(r, &pair, error);
     sentence_pair_close(&pair);
     return status;
@@ -230,23 +167,18 @@ static int check_operands(const struct request *r, int operands, const char *pat
     const struct {
         const char *option;
         bool given;
-    } runs[] = {{"--target", r->target}, {"--beam", r->beam},     {"--kind", r->kind},
-                {"--layer", r->layer},   {"--versus", r->versus}, {"--checkpoint", r->checkpoint}};
+    } runs[] = {{"--target", r->pair.target}, {"--beam", r->pair.beam},
+                {"--kind", r->kind},          {"--layer", r->layer},
+                {"--versus", r->pair.versus}, {"--checkpoint", r->pair.checkpoint}};
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)
         if (runs[i].given) return complain("%s is for runs, and %s is none", runs[i].option, path);
     return QKV_OK;
 }
 
-static bool is_folder(const char *path)
-{
-    struct stat status;
-    return !stat(path, &status) && S_ISDIR(status.st_mode);
-}
-
 static int explain(struct request *r, int operands, char **operand)
 {
     if (read_options(r)) return QKV_INVALID;
-    bool run = is_folder(operand[0]);
+    bool run = is_run_folder(operand[0]);
     if (check_operands(r, operands, operand[0], run)) return QKV_INVALID;
     struct qkv_arena arena = {0};
     struct qkv_error error = {""};
@@ -290,36 +222,23 @@ const struct command command_explain = {
         },
     .options =
         (const struct command_option[]){
-            {"format", 'f', "FORMAT", OPTION_CHOICE, &request.format,
-             "{choices} (default: from the extension of FILE, else text)", .choices = format_name},
-            {"output", 'o', "FILE", OPTION_TEXT, &request.output,
-             "the file to write; -: standard output (default)", .completes = VALUE_FILE},
+            COMMAND_OPTIONS_OUTPUT(&request.output_options),
             {"full", 0, NULL, OPTION_FLAG, &request.full, "print complete matrices, however large"},
             {"digits", 0, "N", OPTION_INTEGER, &request.digits, "digits after the decimal point (default: 4)",
              1, 17},
             {"follow", 0, "WORDS", OPTION_LIST, &request.follow,
              "show the queries of these words only: words, or their numbers from 1; may be repeated"},
             {"head", 0, "H", OPTION_TEXT, &request.head,
-             "show this head only: a number from 1, or best, the one that agrees most with the others"},
+             "a head from 1, all (default), or best: the one that agrees most with the others"},
             {"set", 's', "KEY=VALUE", OPTION_LIST, &request.settings,
              "scene: override a key; may be repeated"},
             {"reference", 0, NULL, OPTION_FLAG, &request.reference,
              "print the table of all keys of a scene, in Markdown; no operand"},
-            {"target", 't', "TEXT", OPTION_TEXT, &request.target,
-             "run: use this translation instead of the run's own"},
-            COMMAND_OPTION_BEAM(&request.beam),
+            COMMAND_OPTIONS_SENTENCE_PAIR(&request.pair, "run: "),
             {"kind", 0, "KIND", OPTION_CHOICE, &request.kind, "run: {choices} attention (default: cross)",
              .choices = kind_name},
             {"layer", 0, "L", OPTION_INTEGER, &request.layer, "run: a layer from 1 (default: the last)", 1,
              1000},
-            {"versus", 0, "random", OPTION_CHOICE, &request.versus,
-             "run: also show the same model before training", .choices = versus_name},
-            COMMAND_OPTION_CHECKPOINT(&request.checkpoint),
-            {"colormap", 0, "NAME", OPTION_CHOICE, &request.colormap,
-             "colours of weights: {choices} (default: viridis)", .choices = colormap_name},
-            {"annotate", 0, NULL, OPTION_FLAG, &request.annotate, "svg, png: write the weight in each cell"},
-            {"quiet", 'q', NULL, OPTION_FLAG, &request.quiet,
-             "do not print the translation, nor warn about unknown words"},
             {0},
         },
     .run = run,

@@ -7,7 +7,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -144,17 +143,11 @@ static int run_model(struct check_run *run, const char *path, const char *file, 
     return code;
 }
 
-static bool is_folder(const char *path)
-{
-    struct stat status;
-    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
-}
-
 static int run_operand(struct check_run *run, const char *path)
 {
     struct qkv_run trained;
     struct qkv_error error = {""};
-    if (!is_folder(path)) {
+    if (!is_run_folder(path)) {
         if (run->request->checkpoint) return complain("--checkpoint is a RUN's, but %s is none", path);
         return run_model(run, path, path, NULL);
     }

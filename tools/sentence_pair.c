@@ -7,35 +7,46 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum qkv_status sentence_pair_open(struct sentence_pair *v, const char *run, const char *checkpoint,
-                                   enum qkv_dtype dtype, bool quiet, struct qkv_error *error)
+const char *versus_name(const void *context, int64_t index)
 {
-    *v = (struct sentence_pair){.quiet = quiet};
-    return qkv_run_open(&v->run, run, checkpoint, dtype, error);
+    (void)context;
+    return index == 0 ? "random" : NULL;
 }
 
-/* The sentence of the command line, or, for "-", a line of standard input; in the arena. */
-static const char *read_sentence(struct sentence_pair *v, const char *operand, struct qkv_error *error)
+enum qkv_status sentence_pair_open(struct sentence_pair *v, const char *run,
+                                   const struct sentence_pair_options *options, enum qkv_dtype dtype,
+                                   struct qkv_error *error)
+{
+    *v = (struct sentence_pair){.options = options};
+    if (options->target && options->beam)
+        return qkv_error_set(
+            error, "--target and --beam exclude each other: a given translation is not searched for");
+    return qkv_run_open(&v->run, run, options->checkpoint, dtype, error);
+}
+
+/* Returns the sentence or, for "-", a line of standard input, in the arena. */
+static const char *read_sentence(struct sentence_pair *v, const char *sentence, struct qkv_error *error)
 {
     char *line = NULL;
     size_t room = 0;
-    if (strcmp(operand, "-") != 0) return operand;
+    if (strcmp(sentence, "-") != 0) return sentence;
     ssize_t length = getline(&line, &room, stdin);
-    const char *sentence = NULL;
+    const char *copy = NULL;
     if (length < 0)
-        qkv_error_set(error, "<stdin>: %s", ferror(stdin) ? strerror(errno) : "there is no line");
+        qkv_error_set(error, "<stdin>: %s",
+                      ferror(stdin) ? strerror(errno) : "the input is empty: a sentence is missing");
     else if (strlen(line) != (size_t)length)
-        qkv_error_set(error, "<stdin>: column %zu: byte 0x00 is no text", strlen(line) + 1);
+        qkv_error_set(error, "<stdin>: column %zu: a NUL byte is not allowed in text", strlen(line) + 1);
     else {
         line[strcspn(line, "\r\n")] = '\0';
-        sentence = qkv_arena_string(&v->arena, line);
-        if (!sentence) qkv_error_set(error, "out of memory");
+        copy = qkv_arena_string(&v->arena, line);
+        if (!copy) qkv_error_set(error, "out of memory");
     }
     free(line);
-    return sentence;
+    return copy;
 }
 
-/* Makes ids of a sentence that the user gave; `what` it is, for messages. */
+/* Encodes a sentence of the user; messages call it `what`. */
 static enum qkv_status encode(const struct sentence_pair *v, const char *what, const char *text, bool target,
                               struct qkv_sentence *sentence, struct qkv_error *error)
 {
@@ -44,18 +55,19 @@ static enum qkv_status encode(const struct sentence_pair *v, const char *what, c
     if (qkv_sentence_encode(sentence, target ? &data->trg : &data->src,
                             target ? &v->run.target : &v->run.source, text, strlen(text), &inner))
         return qkv_error_set(error, "%s: %s", what, inner.message);
-    if (!sentence->tokens.count) return qkv_error_set(error, "%s: holds no words", what);
-    int64_t longest = qkv_model_longest(v->run.model) - 1; /* </s>, or <s>, has a position as well */
+    if (!sentence->tokens.count) return qkv_error_set(error, "%s contains no words", what);
+    int64_t longest = qkv_model_longest(v->run.model) - 1; /* </s> or <s> takes one position */
     if (sentence->tokens.count > longest)
-        return qkv_error_set(error, "%s: has %lld tokens, but the model has positions for %lld", what,
+        return qkv_error_set(error, "%s has %lld tokens, but the model has positions for %lld", what,
                              (long long)sentence->tokens.count, (long long)longest);
-    if (!v->quiet) tell_unknown(what, sentence);
+    if (!v->options->quiet) tell_unknown(what, sentence);
     return QKV_OK;
 }
 
-/* The model's own translation becomes the target. `beam` 0: as the config says. */
-static enum qkv_status translate(struct sentence_pair *v, int64_t beam, struct qkv_error *error)
+/* Translates the source; the translation becomes the target. */
+static enum qkv_status translate(struct sentence_pair *v, struct qkv_error *error)
 {
+    int64_t beam = v->options->beam; /* 0: as the config says */
     const struct qkv_testing_config *testing = &v->run.config.testing;
     const struct qkv_search_options options = {beam ? beam : testing->beam_size, testing->beam_alpha, 1,
                                                testing->max_output_length, true};
@@ -74,21 +86,21 @@ static enum qkv_status translate(struct sentence_pair *v, int64_t beam, struct q
     v->pair.unfinished = !best->finished;
     v->target_text = qkv_detokenize(&v->run.config.data.trg, best->length, tokens, &v->arena);
     if (!v->target_text) return qkv_error_set(error, "out of memory");
-    if (!v->quiet)
+    if (!v->options->quiet)
         fprintf(stderr, "%s%s\n", v->target_text,
-                best->finished ? "" : " (cut: the longest output is reached)");
+                best->finished ? "" : " (incomplete: stopped at the longest output)");
     return QKV_OK;
 }
 
-enum qkv_status sentence_pair_make(struct sentence_pair *v, const char *operand, const char *target,
-                                   int64_t beam, struct qkv_error *error)
+enum qkv_status sentence_pair_make(struct sentence_pair *v, const char *sentence, struct qkv_error *error)
 {
-    v->source_text = read_sentence(v, operand, error);
+    const char *target = v->options->target;
+    v->source_text = read_sentence(v, sentence, error);
     if (!v->source_text || encode(v, "the sentence", v->source_text, false, &v->source, error))
         return QKV_INVALID;
     v->pair.source = (struct qkv_ids){v->source.tokens.count, v->source.ids};
     v->pair.source_tokens = v->source.tokens.token;
-    if (!target) return translate(v, beam, error);
+    if (!target) return translate(v, error);
     if (encode(v, "--target", target, true, &v->target, error)) return QKV_INVALID;
     v->pair.target = (struct qkv_ids){v->target.tokens.count, v->target.ids};
     v->pair.target_tokens = v->target.tokens.token;

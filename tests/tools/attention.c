@@ -178,9 +178,9 @@ Test(attention, reads_one_line_of_standard_input)
     struct outcome piped = run("cd '%s' && printf 'two five\\r\\none\\n' | qkv attention run - -f csv",
                                tiny_folder("attention"));
     cr_expect_str_eq(piped.output, given.output);
-    expect_refusal("-", "<stdin>: there is no line");
+    expect_refusal("-", "<stdin>: the input is empty: a sentence is missing");
     piped = run("cd '%s' && printf 'two \\0five\\n' | qkv attention run -", tiny_folder("attention"));
-    cr_expect_str_eq(piped.error, "qkv: <stdin>: column 5: byte 0x00 is no text\n");
+    cr_expect_str_eq(piped.error, "qkv: <stdin>: column 5: a NUL byte is not allowed in text\n");
 }
 
 Test(attention, tells_of_unknown_words_and_shows_them)
@@ -197,12 +197,12 @@ Test(attention, tells_of_unknown_words_and_shows_them)
 
 Test(attention, refuses_sentences_that_cannot_be_shown)
 {
-    expect_refusal("' '", "the sentence: holds no words");
-    expect_refusal("one --target ' '", "--target: holds no words");
+    expect_refusal("' '", "the sentence contains no words");
+    expect_refusal("one --target ' '", "--target contains no words");
     expect_refusal("'one two one two one two one two one two one two'",
-                   "the sentence: has 12 tokens, but the model has positions for 11");
+                   "the sentence has 12 tokens, but the model has positions for 11");
     expect_refusal("one --target 'uno uno uno uno uno uno uno uno uno uno uno uno'",
-                   "--target: has 12 tokens, but the model has positions for 11");
+                   "--target has 12 tokens, but the model has positions for 11");
     expect_refusal("\"$(printf 'one \\377')\"", "the sentence: column 5: byte 0xFF is not valid UTF-8");
     struct outcome longest = attention("'one two one two one two one two one two one' -f csv");
     cr_expect_eq(longest.exit_code, 0, "%s", longest.error);
@@ -224,11 +224,11 @@ Test(attention, names_what_there_is)
     expect_refusal("one --format pdf",
                    "--format is 'pdf', but must be one of text, json, csv, npz, html, svg, png");
     expect_refusal("one -o cross.pdf",
-                   "cross.pdf: the name does not end in a known format: choose one with --format: text, "
+                   "cross.pdf: the extension is no known format; choose one with --format: text, "
                    "json, csv, npz, html, svg, png");
     expect_refusal("one --colormap jet",
                    "--colormap is 'jet', but must be one of viridis, plasma, magma, YlOrRd, gray");
-    expect_refusal("one --mean --head 1", "--mean stands for --head mean; give one --head");
+    expect_refusal("one --mean --head 1", "--mean is the same as --head mean: give one of them");
     expect_refusal("one --target uno --beam 2",
                    "--target and --beam exclude each other: a given translation is not searched for");
 }

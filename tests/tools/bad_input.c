@@ -452,14 +452,14 @@ Test(bad_input, heads_and_layers_that_are_not_there_are_refused)
     cr_expect_eq(run("test -e '%s/x.svg'", folder).exit_code, 1);
     static const char *const sentences[][2] = {
         {"''", "qkv: SENTENCE is empty (usage: qkv attention RUN SENTENCE [options])"},
-        {"' '", "qkv: the sentence: holds no words"},
+        {"' '", "qkv: the sentence contains no words"},
         {"\"$(printf 'a\\377')\"", "qkv: the sentence: column 2: byte 0xFF is not valid UTF-8"},
-        {"- </dev/null", "qkv: <stdin>: there is no line"},
+        {"- </dev/null", "qkv: <stdin>: the input is empty: a sentence is missing"},
     };
     for (size_t i = 0; i < sizeof sentences / sizeof sentences[0]; i++)
         cr_expect(
             refused(run("cd '%s' && qkv attention run -q %s", folder, sentences[i][0]), sentences[i][1]),
             "%s", sentences[i][0]);
     cr_expect(refused(run("cd '%s' && yes a | head -100000 | tr '\\n' ' ' | qkv attention run -q -", folder),
-                      "qkv: the sentence: has 100000 tokens, but the model has positions for 511"));
+                      "qkv: the sentence has 100000 tokens, but the model has positions for 511"));
 }

@@ -1,0 +1,29 @@
+#include "layer_or_head.h"
+
+#include "complain.h"
+
+#include "qkv/attention_map.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+int read_layer_or_head(const char *option, const char *text, unsigned accepted, int *index)
+{
+    static const char *const words[] = {" or all", ", all or mean", ", all or best", ", all, mean or best"};
+    char *end;
+    if (!text) return QKV_OK;
+    errno = 0;
+    long number = strtol(text, &end, 10);
+    if (!strcmp(text, "all"))
+        *index = QKV_ATTENTION_EACH;
+    else if (accepted & ACCEPT_MEAN && !strcmp(text, "mean"))
+        *index = QKV_ATTENTION_MEAN;
+    else if (accepted & ACCEPT_BEST && !strcmp(text, "best"))
+        *index = QKV_ATTENTION_BEST;
+    else if (end > text && !*end && !errno && number >= 1 && number <= 1000000)
+        *index = (int)number;
+    else
+        return complain("%s is '%s', but must be a number from 1%s", option, text, words[accepted]);
+    return QKV_OK;
+}

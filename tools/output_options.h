@@ -1,0 +1,45 @@
+/* How and where `qkv attention` and `qkv explain` write what they show: --format, --output, --colormap and
+ * --annotate. */
+#ifndef QKV_TOOLS_OUTPUT_OPTIONS_H
+#define QKV_TOOLS_OUTPUT_OPTIONS_H
+
+#include "command.h"
+
+#include "qkv/format.h"
+
+/* The options as they are given; all zero at first. */
+struct output_options {
+    const char *format, *output, *colormap;
+    bool annotate;
+};
+
+/* clang-format off */
+#define COMMAND_OPTIONS_OUTPUT(o)                                                                            \
+    {"format", 'f', "FORMAT", OPTION_CHOICE, &(o)->format,                                                   \
+     "{choices} (default: from the extension of FILE, else text)", .choices = output_format_name},           \
+    {"output", 'o', "FILE", OPTION_TEXT, &(o)->output,                                                       \
+     "the file to write; -: standard output (default)", .completes = VALUE_FILE},                            \
+    {"colormap", 0, "NAME", OPTION_CHOICE, &(o)->colormap, "colours of weights: {choices}",                  \
+     .choices = output_colormap_name},                                                                       \
+    {"annotate", 0, NULL, OPTION_FLAG, &(o)->annotate, "svg, png: write the weight in each cell"}
+/* clang-format on */
+
+/* The choices of these options; the context is not used. */
+const char *output_format_name(const void *context, int64_t index);
+const char *output_colormap_name(const void *context, int64_t index);
+
+/* What the options mean. */
+struct output {
+    const struct qkv_format *format;
+    const char *path; /* NULL: standard output */
+    struct qkv_format_options style;
+};
+
+/* Chooses the format from the options or the name of the file. Returns QKV_OK, or the exit code after an error
+ * message: a file name without a known extension, or binary data for a terminal. */
+int output_read(struct output *output, const struct output_options *options);
+
+/* Writes rendered bytes and frees them. A failed write to standard output is reported when the program ends. */
+enum qkv_status output_write(const struct output *output, char *bytes, size_t size, struct qkv_error *error);
+
+#endif
