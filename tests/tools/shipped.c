@@ -55,9 +55,10 @@ Test(shipped, trains)
     for_each_in(HISTORY, TWO_UPDATES, folder);
     struct outcome outcome = run("qkv inspect '%s/longformer_2020.yaml'", folder);
     cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
-    cr_expect_not_null(strstr(outcome.output, "positions, window 5 and 1 global token\n"), "%s",
+    cr_expect_not_null(strstr(outcome.output, "  attention.window           5            6\n"), "%s",
                        outcome.output);
-    cr_expect_not_null(strstr(outcome.output, "positions, window 6\n"), "%s", outcome.output);
+    cr_expect_not_null(strstr(outcome.output, "  attention.global_tokens    1            0\n"), "%s",
+                       outcome.output);
     outcome = run("qkv inspect '%s/flash_2022.yaml' --json", folder);
     cr_expect_not_null(strstr(outcome.output, "\"flash\""), "%s", outcome.output);
 }
