@@ -98,7 +98,7 @@ static void declare_decoder(struct qkv_model *model, struct recurrent *network)
         .memory_width = memory,
         .key_width = config->attention.key_width,
         .window = config->attention.local_window,
-        .dropout = config->attention.dropout,
+        .dropout = config->attention.rule.dropout,
         .initial = weight,
     };
     const struct qkv_dense_options attentional = {width + memory, width, true, QKV_ACTIVATION_TANH, weight};

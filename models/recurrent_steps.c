@@ -98,8 +98,8 @@ static struct qkv_tensor *arrange_weights(struct qkv_graph *graph, struct steps 
                                           const struct encoded_source *source, struct qkv_tensor **list)
 {
     const struct qkv_batch_view *batch = s->batch;
-    const struct qkv_attention layout = {
-        .heads = 1,
+    const struct qkv_attention attention = {
+        .rule.heads = 1,
         .queries = {batch->count, batch->target_start, batch->target_length},
         .keys = source->segments,
     };
@@ -118,7 +118,7 @@ static struct qkv_tensor *arrange_weights(struct qkv_graph *graph, struct steps 
         for (int64_t t = 0; t < batch->target_length[i]; t++)
             for (int64_t j = 0; j < batch->source_length[i]; j++)
                 numbers[at++] = (int32_t)(first[s->row_of[batch->target_start[i] + t]] + j);
-    return qkv_attention_arrange(graph, join(graph, list, s->count), numbers, layout);
+    return qkv_attention_arrange(graph, join(graph, list, s->count), numbers, attention);
 }
 
 /* The rows of all steps in packed order. Overwrites list. */

@@ -60,8 +60,11 @@ static bool make_room(struct transformer_decoding *d, const struct transformer *
     for (int64_t i = 0; i < stack->layer_count; i++) {
         struct layer_state *state = &d->layers[i];
         const struct qkv_multi_head *self = &stack->layers[i].self.attention;
-        if (!make_cache(d, &state->keys, self->key_value_heads * config->attention.key_width)) return false;
-        if (!make_cache(d, &state->values, self->key_value_heads * config->attention.value_width))
+        if (!make_cache(d, &state->keys,
+                        qkv_attention_key_value_heads(&self->rule) * config->attention.key_width))
+            return false;
+        if (!make_cache(d, &state->values,
+                        qkv_attention_key_value_heads(&self->rule) * config->attention.value_width))
             return false;
     }
     int64_t **arrays[] = {&d->query_start, &d->query_length, &d->self_start, &d->self_length,

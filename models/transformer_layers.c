@@ -47,7 +47,6 @@ static struct qkv_positions_options position_options(const struct qkv_stack_conf
                  : relative ? config->num_heads
                             : config->hidden_size,
         .base = config->positions.base,
-        .distance = config->positions.max_distance,
         .initial = {QKV_INITIALIZER_NORMAL, 0.02},
     };
 }
@@ -66,28 +65,20 @@ static const char *part_name(struct qkv_parameters *parameters, const char *stac
     return name ? name : "";
 }
 
-/* Causality, the window and positions apply to self-attention only. */
 static void declare_attention(const struct declaring *d, struct attention_sublayer *sublayer,
                               enum qkv_attention_kind kind, int64_t layer)
 {
     bool self = kind != QKV_ATTENTION_CROSS;
     const struct qkv_stack_config *config = d->config;
     struct qkv_parameters *parameters = &d->model->parameters;
-    bool windowed = self && config->attention.window < QKV_WINDOW_NONE;
     const struct qkv_multi_head_options options = {
+        .rule = qkv_attention_rule_of(&d->model->config, kind),
         .width = config->hidden_size,
-        .heads = config->num_heads,
         .key_width = config->attention.key_width,
         .value_width = config->attention.value_width,
         .bias = config->attention.bias,
-        .causal = self && d->decoder,
-        .dropout = config->attention.dropout,
         .initial = d->weight,
         .output_initial = d->branch_end,
-        .key_value_heads = config->attention.key_value_heads,
-        .window = windowed ? config->attention.window : 0,
-        .global_tokens = windowed ? config->attention.global_tokens : 0,
-        .kernel = config->attention.kernel,
         .positions = self ? d->positions : NULL,
     };
     const struct qkv_norm_options norm = norm_options(config);

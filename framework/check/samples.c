@@ -28,6 +28,7 @@ struct qkv_options qkv_sample_options_of(const struct qkv_sample *sample)
         QKV_SAMPLE_OPTIONS(OPTION)
 #undef OPTION
     };
+    if (given->attention) options.attention = *given->attention;
     options.shape = shape_of(&given->shape);
     for (int a = 0; a < QKV_MAX_RANK; a++) options.permutation[a] = given->permutation[a];
     return options;

@@ -23,6 +23,23 @@ enum qkv_status qkv_config_read(struct qkv_config *config, struct qkv_arena *are
     return messages->count ? QKV_INVALID : QKV_OK;
 }
 
+struct qkv_attention_rule qkv_attention_rule_of(const struct qkv_model_config *model,
+                                                enum qkv_attention_kind kind)
+{
+    const struct qkv_stack_config *stack = kind == QKV_ATTENTION_ENCODER ? &model->encoder : &model->decoder;
+    struct qkv_attention_rule rule = stack->attention.rule;
+    bool self = kind != QKV_ATTENTION_CROSS;
+    rule.heads = stack->num_heads;
+    rule.causal = kind == QKV_ATTENTION_DECODER;
+    if (!self || rule.window == QKV_WINDOW_NONE) rule.window = rule.global_tokens = 0;
+    rule.alibi = self && stack->positions.type == QKV_POSITION_ALIBI;
+    if (self && stack->positions.type == QKV_POSITION_RELATIVE) {
+        rule.buckets = stack->positions.buckets;
+        rule.max_distance = stack->positions.max_distance;
+    }
+    return rule;
+}
+
 int64_t qkv_stack_longest(const struct qkv_stack_config *stack)
 {
     enum qkv_position_kind kind = stack->positions.type;

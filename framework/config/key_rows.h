@@ -26,6 +26,10 @@
     IS(double *, path) _Static_assert(sizeof FIELD(path) == 2 * sizeof(double), NAME(path));
 #define CHOICE(path, type, ...)                                                                              \
     IS(enum type, path) _Static_assert(sizeof(enum type) == sizeof(int), NAME(path));
+#define RULE_FIELD(name)        STACK.attention.rule.name
+#define RULE_INTEGER(name, ...) INTEGER(RULE_FIELD(name), __VA_ARGS__)
+#define RULE_NUMBER(name, ...)  NUMBER(RULE_FIELD(name), __VA_ARGS__)
+#define RULE_CHOICE(name, ...)  CHOICE(RULE_FIELD(name), __VA_ARGS__)
 #include KEY_TABLE
 #undef TEXT
 #undef INTEGER
@@ -35,6 +39,9 @@
 #undef TEXTS
 #undef MATRIX
 #undef CHOICE
+#undef RULE_INTEGER
+#undef RULE_NUMBER
+#undef RULE_CHOICE
 
 #define REQUIRED NULL
 /* On one line each; the formatter would take four. */
@@ -52,14 +59,15 @@
 #define USED_WITH(path, bits) .used_by = NAME(path), .used_values = (bits)
 #define BIT(value)            (UINT32_C(1) << (value))
 
-#define ROW(key_kind, key_path, key_role, key_fallback, key_help, ...)                                       \
+#define ROW_AT(key_kind, key_path, field, key_role, key_fallback, key_help, ...)                             \
     {.path = NAME(key_path),                                                                                 \
      .kind = key_kind,                                                                                       \
      .role = QKV_ROLE_##key_role,                                                                            \
-     .offset = offsetof(KEY_STRUCT, key_path),                                                               \
+     .offset = offsetof(KEY_STRUCT, field),                                                                  \
      .fallback = key_fallback,                                                                               \
      .help = key_help,                                                                                       \
      __VA_ARGS__},
+#define ROW(key_kind, key_path, ...) ROW_AT(key_kind, key_path, key_path, __VA_ARGS__)
 #define TEXT(path, role, fallback, help, ...)                                                                \
     ROW(QKV_KEY_TEXT, path, role, fallback, help, .range = ANY, .unit = "", __VA_ARGS__)
 #define BOOLEAN(path, role, fallback, help, ...)                                                             \
@@ -77,3 +85,14 @@
 #define CHOICE(path, type, role, fallback, help, ...)                                                        \
     ROW(QKV_KEY_CHOICE, path, role, fallback, help, .range = ANY, .unit = "", .choices = &type##_choices,    \
         __VA_ARGS__)
+
+/* Fields of a stack's attention rule, whose key is "<stack>.attention.<name>". */
+#define RULE_INTEGER(name, role, limits, of_unit, fallback, help, ...)                                       \
+    ROW_AT(QKV_KEY_INTEGER, STACK.attention.name, RULE_FIELD(name), role, fallback, help, .range = limits,   \
+           .unit = of_unit, __VA_ARGS__)
+#define RULE_NUMBER(name, role, limits, of_unit, fallback, help, ...)                                        \
+    ROW_AT(QKV_KEY_NUMBER, STACK.attention.name, RULE_FIELD(name), role, fallback, help, .range = limits,    \
+           .unit = of_unit, __VA_ARGS__)
+#define RULE_CHOICE(name, type, role, fallback, help, ...)                                                   \
+    ROW_AT(QKV_KEY_CHOICE, STACK.attention.name, RULE_FIELD(name), role, fallback, help, .range = ANY,       \
+           .unit = "", .choices = &type##_choices, __VA_ARGS__)

@@ -6,7 +6,8 @@ static void normalise_stack(struct qkv_stack_config *stack)
     int64_t width = stack->hidden_size / (recurrent ? 1 : stack->num_heads);
     if (!stack->attention.key_width) stack->attention.key_width = width;
     if (!stack->attention.value_width && !recurrent) stack->attention.value_width = width;
-    if (!stack->attention.key_value_heads && !recurrent) stack->attention.key_value_heads = stack->num_heads;
+    if (!stack->attention.rule.key_value_heads && !recurrent)
+        stack->attention.rule.key_value_heads = stack->num_heads;
     if (!stack->embeddings.embedding_dim) stack->embeddings.embedding_dim = stack->hidden_size;
 }
 

@@ -130,10 +130,11 @@ static void check_attention(const struct check *check, const struct qkv_stack_co
     bool widths_given = attention->key_width && attention->value_width;
     require_relation(check, widths_given || stack->hidden_size % stack->num_heads == 0, heads.text,
                      "must divide", hidden.text);
-    require_relation(check, !attention->key_value_heads || stack->num_heads % attention->key_value_heads == 0,
-                     key_value_heads.text, "must divide", heads.text);
-    require(check, !attention->global_tokens || attention->window < QKV_WINDOW_NONE, global_tokens.text,
-            window.text, ": without it every token is global");
+    require_relation(
+        check, !attention->rule.key_value_heads || stack->num_heads % attention->rule.key_value_heads == 0,
+        key_value_heads.text, "must divide", heads.text);
+    require(check, !attention->rule.global_tokens || attention->rule.window < QKV_WINDOW_NONE,
+            global_tokens.text, window.text, ": without it every token is global");
 }
 
 static void check_positions(const struct check *check, const struct qkv_stack_config *stack,
@@ -160,8 +161,9 @@ static void check_positions(const struct check *check, const struct qkv_stack_co
         report_at(check, buckets.text, type.text,
                   "%s is %lld, but must be even: half of them are for each direction", buckets.text,
                   (long long)positions->buckets);
-    require_relation(check, positions->max_distance > positions->buckets / (encoder ? 4 : 2), distance.text,
-                     encoder ? "must exceed a quarter of" : "must exceed half of", buckets.text);
+    require_relation(
+        check, positions->max_distance > qkv_attention_single_buckets(positions->buckets, !encoder),
+        distance.text, encoder ? "must exceed a quarter of" : "must exceed half of", buckets.text);
 }
 
 static void check_transformer_stack(const struct check *check, const struct qkv_stack_config *stack,

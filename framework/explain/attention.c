@@ -78,7 +78,7 @@ static struct qkv_tensor *rotate(struct walk *walk, const struct attention_setup
                                           .formula = keys ? "K rotated by the position of each word"
                                                           : "Q rotated by the position of each word",
                                           .tensor = x,
-                                          .heads = keys ? setup->key_value_heads : setup->heads,
+                                          .heads = keys ? setup->rule.key_value_heads : setup->rule.heads,
                                           .side_by_side = true,
                                           .rows = keys ? setup->key_words : setup->query_words});
     return x;
@@ -89,7 +89,7 @@ static void add_inputs(struct walk *walk, const struct attention_setup *setup, s
                        struct qkv_tensor **key, struct qkv_tensor **value)
 {
     bool compares = setup->score != QKV_SCORE_LENGTH;
-    int64_t heads = setup->heads, groups = setup->key_value_heads;
+    int64_t heads = setup->rule.heads, groups = setup->rule.key_value_heads;
     const char *shared =
         groups < heads ? "Each head of keys and values is shared by several consecutive heads of queries."
                        : NULL;
@@ -143,10 +143,10 @@ static struct qkv_tensor *apply_mask(struct walk *walk, const struct attention_s
                                           .columns = setup->key_words});
     qkv_walk_note(walk, setup->mask_note);
     if (setup->added_mask) {
-        double *repeated = qkv_walk_memory(walk, cells * setup->heads, sizeof *repeated);
-        struct qkv_tensor *added = qkv_constant(walk->graph, QKV_SHAPE(cells * setup->heads));
+        double *repeated = qkv_walk_memory(walk, cells * setup->rule.heads, sizeof *repeated);
+        struct qkv_tensor *added = qkv_constant(walk->graph, QKV_SHAPE(cells * setup->rule.heads));
         if (!repeated || !added) return NULL;
-        for (int64_t i = 0; i < cells * setup->heads; i++) {
+        for (int64_t i = 0; i < cells * setup->rule.heads; i++) {
             double value = setup->added_mask[i % cells];
             repeated[i] = isinf(value) ? 0 : value; /* hidden by setup->visible: no infinity in sums */
         }
@@ -158,7 +158,7 @@ static struct qkv_tensor *apply_mask(struct walk *walk, const struct attention_s
                                           .formula = setup->added_mask ? "scores + M" : "hidden: -inf",
                                           .tensor = scores,
                                           .visible = setup->visible,
-                                          .heads = setup->heads,
+                                          .heads = setup->rule.heads,
                                           .rows = setup->query_words,
                                           .columns = setup->key_words});
     return scores;
@@ -190,17 +190,17 @@ static struct qkv_segments one_sentence(struct walk *walk, int64_t length)
 static void add_output(struct walk *walk, const struct attention_setup *setup, struct qkv_tensor *context)
 {
     const struct projection *output = &setup->output_projection;
-    if (setup->heads > 1)
+    if (setup->rule.heads > 1)
         qkv_walk_add_tensor(walk, "joined", "heads joined",
-                            qkv_walk_text(walk, "C = [Z_1 ... Z_%lld]", (long long)setup->heads), context,
-                            setup->query_words);
+                            qkv_walk_text(walk, "C = [Z_1 ... Z_%lld]", (long long)setup->rule.heads),
+                            context, setup->query_words);
     if (!output->weight.rows) return;
     qkv_walk_add_matrix(walk, "output_weights", "output weights", "W_O", output->weight, 0);
     if (output->bias.rows) qkv_walk_add_matrix(walk, "output_bias", "output bias", "b_O", output->bias, 0);
-    qkv_walk_add_tensor(
-        walk, "output", "output",
-        qkv_walk_text(walk, "Y = %s W_O%s", setup->heads > 1 ? "C" : "Z", output->bias.rows ? " + b_O" : ""),
-        qkv_walk_project(walk, context, output), setup->query_words);
+    qkv_walk_add_tensor(walk, "output", "output",
+                        qkv_walk_text(walk, "Y = %s W_O%s", setup->rule.heads > 1 ? "C" : "Z",
+                                      output->bias.rows ? " + b_O" : ""),
+                        qkv_walk_project(walk, context, output), setup->query_words);
 }
 
 static const char *formula_of_weights(struct walk *walk, const struct attention_setup *setup)
@@ -208,7 +208,7 @@ static const char *formula_of_weights(struct walk *walk, const struct attention_
     if (setup->predictor.weight.rows)
         return qkv_walk_text(walk, "A = softmax(S, where |j - p_i| <= %lld) times G",
                              (long long)setup->predictor.window);
-    bool by_distance = setup->alibi || setup->distance_bias.rows;
+    bool by_distance = qkv_attention_adds_distance(&setup->rule);
     const char *scores = setup->visible || setup->added_mask    ? "masked scores"
                          : setup->score != QKV_SCORE_SCALED_DOT ? "S"
                          : by_distance                          ? "scores with distance"
@@ -230,7 +230,7 @@ static struct qkv_tensor *add_attention_weights(struct walk *walk, const struct 
                                           .formula = formula_of_weights(walk, setup),
                                           .content = QKV_STEP_WEIGHTS,
                                           .tensor = weights,
-                                          .heads = setup->heads,
+                                          .heads = setup->rule.heads,
                                           .rows = setup->query_words,
                                           .columns = setup->key_words});
     qkv_walk_note(walk, note_on_weights(setup));
@@ -241,10 +241,11 @@ struct attention_result qkv_walk_attention(struct walk *walk, const struct atten
 {
     struct attention_setup complete = *given;
     const struct attention_setup *setup = &complete;
-    if (!complete.key_value_heads) complete.key_value_heads = complete.heads;
+    if (!complete.rule.key_value_heads) complete.rule.key_value_heads = complete.rule.heads;
     if (!complete.query_width) complete.query_width = complete.key_width;
-    const struct qkv_attention layout = {.heads = setup->heads,
-                                         .key_value_heads = setup->key_value_heads,
+    /* Scale, distance and mask are steps of the walk, so the ops get a plain rule. */
+    const struct qkv_attention layout = {.rule.heads = setup->rule.heads,
+                                         .rule.key_value_heads = setup->rule.key_value_heads,
                                          .queries = one_sentence(walk, setup->query_words.count),
                                          .keys = one_sentence(walk, setup->key_words.count)};
     struct qkv_tensor *query, *key, *value;
@@ -258,7 +259,7 @@ struct attention_result qkv_walk_attention(struct walk *walk, const struct atten
                                           .title = "context",
                                           .formula = "Z = A V",
                                           .tensor = context,
-                                          .heads = setup->heads,
+                                          .heads = setup->rule.heads,
                                           .side_by_side = true,
                                           .rows = setup->query_words});
     add_output(walk, setup, context);

@@ -80,10 +80,9 @@ void qkv_learned_multi_head(const struct qkv_model *model, const struct qkv_mult
     setup->key_projection = dense_projection(model, walk, &layer->key);
     setup->value_projection = dense_projection(model, walk, &layer->value);
     setup->output_projection = dense_projection(model, walk, &layer->output);
-    setup->heads = layer->heads;
-    setup->key_value_heads = layer->key_value_heads;
-    setup->key_width = setup->query_projection.weight.columns / layer->heads;
-    setup->value_width = setup->value_projection.weight.columns / layer->key_value_heads;
+    setup->rule = layer->rule;
+    setup->key_width = setup->query_projection.weight.columns / layer->rule.heads;
+    setup->value_width = setup->value_projection.weight.columns / qkv_attention_key_value_heads(&layer->rule);
 }
 
 static struct qkv_matrix transposed(struct walk *walk, struct qkv_matrix matrix)
@@ -108,7 +107,7 @@ void qkv_learned_single_head(const struct qkv_model *model, const struct qkv_att
     struct qkv_matrix query = parameter_matrix(model, walk, layer->query.weight),
                       key = parameter_matrix(model, walk, layer->key.weight);
     *attentional = dense_projection(model, walk, layers->attentional);
-    setup->heads = 1;
+    setup->rule.heads = 1;
     setup->additive_vector = parameter_matrix(model, walk, layer->vector);
     setup->query_width = layer->query_width;
     setup->key_width = setup->value_width = layer->memory_width;

@@ -218,7 +218,7 @@ static void make_score_weights(struct scene_walk *s)
 {
     const struct qkv_scene *scene = s->scene;
     struct attention_setup *setup = &s->setup;
-    int64_t heads = setup->heads, width = setup->key_width, hidden = scene->attention.hidden_width;
+    int64_t heads = setup->rule.heads, width = setup->key_width, hidden = scene->attention.hidden_width;
     bool random = scene->weights.from == QKV_WEIGHTS_RANDOM;
     setup->score = scene->attention.score;
     setup->hidden_width = hidden;
@@ -245,7 +245,7 @@ static void make_weights(struct scene_walk *s)
     struct attention_setup *setup = &s->setup;
     int64_t key = scene->attention.key_width, value = scene->attention.value_width;
     bool compares = scene->attention.score != QKV_SCORE_LENGTH;
-    setup->heads = scene->attention.heads;
+    setup->rule.heads = scene->attention.heads;
     setup->key_width = key;
     setup->value_width = value;
     if (scene->queries.from != QKV_VECTORS_PROJECTED)
@@ -263,8 +263,8 @@ static void make_weights(struct scene_walk *s)
     make_score_weights(s);
     setup->output_projection.weight = scene->weights.output;
     if (scene->weights.from == QKV_WEIGHTS_RANDOM && scene->attention.output)
-        setup->output_projection.weight =
-            drawn_weights(s, setup->heads * value, scene->width ? scene->width : setup->heads * value);
+        setup->output_projection.weight = drawn_weights(
+            s, setup->rule.heads * value, scene->width ? scene->width : setup->rule.heads * value);
     add_bias(s, &setup->query_projection);
     add_bias(s, &setup->key_projection);
     add_bias(s, &setup->value_projection);
@@ -325,7 +325,8 @@ static void add_sum(struct scene_walk *s, struct attention_result result)
     const struct qkv_scene *scene = s->scene;
     static const char *const COLUMN[] = {"sum"};
     struct qkv_graph *graph = s->walk->graph;
-    int64_t keys = s->source.count, queries = s->query_words.count, count = queries * keys * s->setup.heads;
+    int64_t keys = s->source.count, queries = s->query_words.count,
+            count = queries * keys * s->setup.rule.heads;
     if (!scene->sum.components) return;
     double *counts = qkv_walk_memory(s->walk, count, sizeof *counts);
     struct qkv_tensor *factors = qkv_constant(graph, QKV_SHAPE(count));
@@ -341,7 +342,7 @@ static void add_sum(struct scene_walk *s, struct attention_result result)
                                              .formula = qkv_walk_text(
                                                  s->walk, "first %lld of %lld components%s",
                                                  (long long)scene->sum.components,
-                                                 (long long)(s->setup.heads * s->setup.value_width),
+                                                 (long long)(s->setup.rule.heads * s->setup.value_width),
                                                  scene->sum.distinct ? ", each distinct word once" : ""),
                                              .tensor = sum,
                                              .rows = s->query_words,
@@ -414,7 +415,7 @@ enum qkv_status qkv_explain_scene(const struct qkv_scene *scene, struct qkv_aren
     enum qkv_status status = qkv_learned_open(&s.learned, scene, arena, error);
     if (!status) status = walk_scene(&s);
     if (!status) status = qkv_walk_finish(walk, explanation, error);
-    explanation->heads = explanation->layer_heads = s.setup.heads;
+    explanation->heads = explanation->layer_heads = s.setup.rule.heads;
     if (s.learned.run.model) explanation->model = qkv_arena_string(arena, s.learned.run.config.name);
     qkv_learned_close(&s.learned);
     qkv_walk_free(walk);

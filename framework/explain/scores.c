@@ -22,8 +22,9 @@ static struct qkv_tensor *general_queries(struct walk *walk, const struct attent
                                           struct qkv_tensor *query)
 {
     struct qkv_tensor *all = NULL;
-    for (int64_t h = 0; h < setup->heads; h++) {
-        struct qkv_tensor *weight = qkv_walk_constant(walk, rows_of_head(setup->general, h, setup->heads));
+    for (int64_t h = 0; h < setup->rule.heads; h++) {
+        struct qkv_tensor *weight =
+            qkv_walk_constant(walk, rows_of_head(setup->general, h, setup->rule.heads));
         struct qkv_tensor *one =
             qkv_linear(walk->graph, columns_of_head(walk, query, h, setup->query_width), weight, NULL, false);
         all = all ? qkv_concat(walk->graph, all, one, 1) : one;
@@ -57,10 +58,12 @@ static struct qkv_tensor *additive_scores(struct walk *walk, const struct attent
     struct pairs pairs = pairs_of(walk, setup);
     struct qkv_tensor *all = NULL;
     if (walk->failed) return NULL;
-    for (int64_t h = 0; h < setup->heads; h++) {
-        struct qkv_matrix vector = rows_of_head(setup->additive_vector, h, setup->heads);
-        struct qkv_tensor *w = qkv_walk_constant(walk, rows_of_head(setup->additive_query, h, setup->heads)),
-                          *u = qkv_walk_constant(walk, rows_of_head(setup->additive_key, h, setup->heads)),
+    for (int64_t h = 0; h < setup->rule.heads; h++) {
+        struct qkv_matrix vector = rows_of_head(setup->additive_vector, h, setup->rule.heads);
+        struct qkv_tensor *w = qkv_walk_constant(walk,
+                                                 rows_of_head(setup->additive_query, h, setup->rule.heads)),
+                          *u = qkv_walk_constant(walk,
+                                                 rows_of_head(setup->additive_key, h, setup->rule.heads)),
                           *v = qkv_walk_constant(walk, (struct qkv_matrix){vector.columns, 1, vector.value});
         struct qkv_tensor *query_part = qkv_linear(graph, columns_of_head(walk, query, h, setup->query_width),
                                                    w, NULL, false); /* [Nq, A] */
@@ -82,11 +85,9 @@ static struct qkv_tensor *distance_scores(struct walk *walk, const struct attent
                                           struct qkv_tensor *key, struct qkv_attention layout)
 {
     struct qkv_graph *graph = walk->graph;
-    int64_t words = setup->key_words.count, queries = setup->query_words.count, heads = setup->heads;
+    int64_t words = setup->key_words.count, queries = setup->query_words.count, heads = setup->rule.heads;
     int32_t *rows = qkv_walk_memory(walk, heads * queries, sizeof *rows);
-    layout.alibi = setup->alibi;
-    layout.causal = setup->causal;
-    layout.distance = setup->max_distance;
+    layout.rule = setup->rule;
     layout.queries = layout.keys; /* self-attention */
     if (setup->distance_bias.rows) layout.bias = qkv_walk_constant(walk, setup->distance_bias);
     struct qkv_tensor *zeros = qkv_constant(graph, QKV_SHAPE(words, heads * setup->key_width));
@@ -109,7 +110,7 @@ static void add_scores(struct walk *walk, const struct attention_setup *setup, c
                                           .title = title,
                                           .formula = formula,
                                           .tensor = scores,
-                                          .heads = setup->heads,
+                                          .heads = setup->rule.heads,
                                           .rows = setup->query_words,
                                           .columns = setup->key_words});
 }
@@ -119,12 +120,12 @@ static struct qkv_tensor *add_distance_scores(struct walk *walk, const struct at
                                               struct qkv_tensor *key, struct qkv_tensor *scores,
                                               struct qkv_attention layout)
 {
-    if (!setup->alibi && !setup->distance_bias.rows) return scores;
+    if (!qkv_attention_adds_distance(&setup->rule)) return scores;
     struct qkv_tensor *bias = distance_scores(walk, setup, key, layout);
     struct qkv_tensor *sum = qkv_add(walk->graph, scores, bias);
     add_scores(walk, setup, "distance_bias", "distance bias",
-               setup->alibi ? "B = -slope |distance|, one slope per head"
-                            : "B, learned for each distance and head",
+               setup->rule.alibi ? "B = -slope |distance|, one slope per head"
+                                 : "B, learned for each distance and head",
                bias);
     add_scores(walk, setup, "placed_scores", "scores with distance", "scaled scores + B", sum);
     return sum;
@@ -150,10 +151,11 @@ static const char *add_additive_weights(struct walk *walk, const struct attentio
         add_head_matrix(walk, "score_weights", "score weights", "W", setup->concat_weight, 1);
     } else {
         add_head_matrix(walk, "score_query", "score weights of queries", "W", setup->additive_query,
-                        setup->heads);
-        add_head_matrix(walk, "score_key", "score weights of keys", "U", setup->additive_key, setup->heads);
+                        setup->rule.heads);
+        add_head_matrix(walk, "score_key", "score weights of keys", "U", setup->additive_key,
+                        setup->rule.heads);
     }
-    add_head_matrix(walk, "score_vector", "score vector", "v", setup->additive_vector, setup->heads);
+    add_head_matrix(walk, "score_vector", "score vector", "v", setup->additive_vector, setup->rule.heads);
     return setup->concat_weight.rows ? "s_ij = v · tanh([q_i k_j] W)" : "s_ij = v · tanh(q_i W + k_j U)";
 }
 
@@ -163,7 +165,7 @@ struct qkv_tensor *qkv_walk_scores(struct walk *walk, const struct attention_set
 {
     const char *formula = "S = Q Kᵀ";
     struct qkv_tensor *scores = NULL;
-    layout.scale = 1;
+    layout.rule.scale = 1;
     switch (setup->score) {
     case QKV_SCORE_SCALED_DOT:
     case QKV_SCORE_DOT:
@@ -171,7 +173,7 @@ struct qkv_tensor *qkv_walk_scores(struct walk *walk, const struct attention_set
         break;
     case QKV_SCORE_GENERAL:
         formula = "S = Q W Kᵀ";
-        add_head_matrix(walk, "score_weights", "score weights", "W", setup->general, setup->heads);
+        add_head_matrix(walk, "score_weights", "score weights", "W", setup->general, setup->rule.heads);
         scores = qkv_attention_scores(walk->graph, general_queries(walk, setup, query), key, layout);
         break;
     case QKV_SCORE_ADDITIVE:

@@ -2,28 +2,21 @@
 #include "explain/learned.h"
 #include "explain/model_walk.h"
 
-/* Whether the query at position p sees the key at position j; struct qkv_attention says it in words. */
-static bool sees(const struct qkv_multi_head *layer, int64_t p, int64_t j)
-{
-    int64_t distance = p > j ? p - j : j - p;
-    if (layer->causal && j > p) return false;
-    return !layer->window || distance <= layer->window || p < layer->global_tokens ||
-           j < layer->global_tokens;
-}
-
 static void make_mask(struct model_walk *m, struct attention_setup *setup)
 {
-    const struct qkv_multi_head *layer = m->layers.multi_head;
+    const struct qkv_attention_rule *rule = &m->layers.multi_head->rule;
     int64_t keys = m->key_words.count, queries = m->query_words.count;
-    if (!layer->causal && !layer->window) return;
+    if (!rule->causal && !rule->window) return;
     double *visible = qkv_walk_memory(m->walk, queries * keys, sizeof *visible);
-    for (int64_t i = 0; visible && i < queries; i++)
-        for (int64_t j = 0; j < keys; j++)
-            visible[i * keys + j] = sees(layer, m->followed_rows ? m->followed_rows[i] : i, j);
+    for (int64_t i = 0; visible && i < queries; i++) {
+        int64_t position = m->followed_rows ? m->followed_rows[i] : i;
+        struct qkv_visible_keys seen = qkv_attention_visible(rule, position, keys);
+        for (int64_t j = 0; j < keys; j++) visible[i * keys + j] = qkv_is_visible(seen, j);
+    }
     setup->visible = visible;
-    if (layer->window)
+    if (rule->window)
         setup->mask_note = qkv_walk_text(m->walk, "A word sees only words at a distance of at most %lld.",
-                                         (long long)layer->window);
+                                         (long long)rule->window);
     else
         setup->mask_note = "No word sees a later word: during translation there is none yet.";
 }
@@ -31,13 +24,9 @@ static void make_mask(struct model_walk *m, struct attention_setup *setup)
 /* Rotation of queries and keys, and what is added to the scores by distance. */
 static void set_positions(struct model_walk *m, struct attention_setup *setup)
 {
-    const struct qkv_multi_head *layer = m->layers.multi_head;
-    const struct qkv_positions *positions = layer->positions;
-    setup->causal = layer->causal;
+    const struct qkv_positions *positions = m->layers.multi_head->positions;
     setup->positions = m->followed_rows;
     if (!positions) return;
-    setup->alibi = positions->kind == QKV_POSITION_ALIBI;
-    setup->max_distance = positions->distance;
     if (positions->kind == QKV_POSITION_ROTARY)
         setup->rotation = qkv_position_table(m->model, positions, m->walk);
     if (positions->kind == QKV_POSITION_RELATIVE)
@@ -84,6 +73,6 @@ enum qkv_status qkv_model_walk_transformer(struct model_walk *m)
     make_mask(m, &setup);
     set_positions(m, &setup);
     qkv_walk_attention(walk, &setup);
-    m->heads = setup.heads;
+    m->heads = setup.rule.heads;
     return QKV_OK;
 }

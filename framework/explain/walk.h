@@ -96,15 +96,13 @@ struct attention_setup {
     struct qkv_tensor *query, *key, *value; /* given instead of projected; NULL: projected */
     struct projection query_projection, key_projection, value_projection, output_projection;
 
-    int64_t heads, key_width, value_width;
-    int64_t query_width;     /* 0: key_width */
-    int64_t key_value_heads; /* G; 0: heads */
+    struct qkv_attention_rule rule; /* key_value_heads 0: heads; buckets: with distance_bias */
+    int64_t key_width, value_width;
+    int64_t query_width; /* 0: key_width */
 
     const int32_t *positions;        /* [Nq]: positions of the query words; NULL: 0, 1, ... */
     struct qkv_matrix rotation;      /* [positions, K]: sines and cosines of rotary positions */
-    struct qkv_matrix distance_bias; /* [buckets, H]: as qkv_attention.bias */
-    bool causal, alibi;              /* as in struct qkv_attention, for the distance bias and ALiBi */
-    int64_t max_distance;            /* as qkv_attention.distance */
+    struct qkv_matrix distance_bias; /* [buckets, H]; no rows: none */
 
     enum qkv_score score;
     int64_t hidden_width;                                                     /* A */

@@ -11,27 +11,18 @@ static double pairs_of(const struct qkv_tensor *y, int64_t query_rows, int64_t k
     return pairs;
 }
 
-/* Keys, of so many, that the query at position p sees; struct qkv_attention says it in words. */
-static int64_t keys_seen(const struct qkv_options *options, int64_t p, int64_t keys)
-{
-    int64_t end = options->causal ? p + 1 : keys, from = 0;
-    if (p < options->global_tokens) return end;
-    if (p > options->window) from = p - options->window;
-    if (options->window < end - p - 1) end = p + options->window + 1;
-    return end - from + (options->global_tokens < from ? options->global_tokens : from);
-}
-
-/* The same sum of what a window lets the queries see. */
+/* The same sum over the keys that a window lets the queries see. Causality alone is not counted. */
 static double pairs_seen(const struct qkv_tensor *y)
 {
     const struct qkv_options *options = &y->options;
     int64_t query_rows = qkv_rows(y->input[0]), key_rows = qkv_rows(y->input[1]);
     double pairs = 0;
-    if (!options->window) return pairs_of(y, query_rows, key_rows); /* causality alone is not counted */
+    if (!options->attention.window) return pairs_of(y, query_rows, key_rows);
     for (int64_t s = 0; s < qkv_segment_count(&options->queries); s++) {
         int64_t queries = qkv_segment_length(&options->queries, s, query_rows),
                 keys = qkv_segment_length(&options->keys, s, key_rows);
-        for (int64_t p = keys - queries; p < keys; p++) pairs += (double)keys_seen(options, p, keys);
+        for (int64_t p = keys - queries; p < keys; p++)
+            pairs += (double)qkv_visible_count(qkv_attention_visible(&options->attention, p, keys));
     }
     return pairs;
 }

@@ -105,23 +105,16 @@ struct qkv_sample_input {
     OPTION(int8_t, length)                                                                                   \
     OPTION(int8_t, rows)                                                                                     \
     OPTION(int8_t, local_window)                                                                             \
-    OPTION(int8_t, heads)                                                                                    \
-    OPTION(int8_t, key_value_heads)                                                                          \
-    OPTION(int8_t, window)                                                                                   \
-    OPTION(int8_t, global_tokens)                                                                            \
-    OPTION(int8_t, distance)                                                                                 \
     OPTION(int8_t, index_count)                                                                              \
-    OPTION(uint8_t, kernel)                                                                                  \
     OPTION(bool, transpose_a)                                                                                \
     OPTION(bool, transpose_b)                                                                                \
-    OPTION(bool, causal)                                                                                     \
-    OPTION(bool, alibi)                                                                                      \
     OPTION(bool, reverse)
 
 struct qkv_sample_options {
 #define OPTION(type, name) type name;
     QKV_SAMPLE_OPTIONS(OPTION)
 #undef OPTION
+    const struct qkv_attention_rule *attention; /* NULL: all 0 */
     struct qkv_sample_input shape;
     int8_t permutation[QKV_MAX_RANK];
 };

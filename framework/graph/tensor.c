@@ -88,13 +88,13 @@ const void *qkv_attention_weights_of(const struct qkv_tensor *attention, int64_t
     const struct qkv_tensor *query = attention->input[0], *key = attention->input[1];
     int64_t query_rows = query ? query->shape.size[0] : 0, key_rows = key ? key->shape.size[0] : 0;
     if (sentence < 0 || sentence >= qkv_segment_count(&options->queries) || head < 0 ||
-        head >= options->heads)
+        head >= options->attention.heads)
         return NULL;
     int64_t at = 0;
     for (int64_t s = 0; s <= sentence; s++) {
         *rows = qkv_segment_length(&options->queries, s, query_rows);
         *columns = qkv_segment_length(&options->keys, s, key_rows);
-        at += (s < sentence ? options->heads : head) * *rows * *columns;
+        at += (s < sentence ? options->attention.heads : head) * *rows * *columns;
     }
     if (!keeps_values(attention, rule->weights_read)) return NULL;
     /* Weights that are computed on demand are cached in the node, which looks the same from outside. */

@@ -17,23 +17,24 @@ static struct attention attention_of(const struct qkv_tensor *y)
     const struct qkv_options *options = &y->options;
     struct attention a = {
         .options = options,
+        .rule = &options->attention,
         .query_rows = query->shape.size[0],
         .key_rows = key->shape.size[0],
-        .heads = options->heads,
+        .heads = options->attention.heads,
         .query_ld = query->shape.size[1],
         .key_ld = key->shape.size[1],
         .value_ld = value->shape.size[1],
-        .drops = y->graph->drops_out && options->rate > 0,
-        .keeps = y->needs_gradient || (y->graph->drops_out && options->rate > 0),
+        .drops = y->graph->drops_out && options->attention.dropout > 0,
+        .keeps = y->needs_gradient || (y->graph->drops_out && options->attention.dropout > 0),
         .query = query->value,
         .key = key->value,
         .value = value->value,
         .mask = mask ? mask->value : NULL,
         .bias = y->input[4],
     };
-    a.group = a.heads / key_heads_of(options);
+    a.group = a.heads / qkv_attention_key_value_heads(&options->attention);
     a.key_width = a.query_ld / a.heads;
-    a.value_width = a.value_ld / key_heads_of(options);
+    a.value_width = a.value_ld / qkv_attention_key_value_heads(&options->attention);
     a.out_ld = a.heads * a.value_width;
     a.scale = score_scale(y, a.key_width);
     a.longest_queries = longest_segment(&options->queries, a.query_rows);
@@ -43,29 +44,27 @@ static struct attention attention_of(const struct qkv_tensor *y)
 
 static const struct qkv_attention_kernels *kernels_of(const struct attention *a)
 {
-    bool flash =
-        a->options->kernel == QKV_KERNEL_FLASH ||
-        (a->options->kernel == QKV_KERNEL_AUTO && a->longest_queries * a->longest_keys >= FLASH_PAIRS);
+    bool flash = a->rule->kernel == QKV_KERNEL_FLASH ||
+                 (a->rule->kernel == QKV_KERNEL_AUTO && a->longest_queries * a->longest_keys >= FLASH_PAIRS);
     return flash ? &VARIANT(qkv_attention_, flash) : &VARIANT(qkv_attention_, exact);
 }
 
 static bool attention_shape(struct qkv_tensor *y)
 {
     const struct qkv_tensor *query = y->input[0], *key = y->input[1], *value = y->input[2];
-    if (!check_head_count(y) || !check_query_and_key(y, query, key) ||
-        !check_heads(y, value, key_heads_of(&y->options), "value") || !check_bias(y, y->input[4]))
+    if (!check_rule(y) || !check_query_and_key(y, query, key) ||
+        !check_heads(y, value, qkv_attention_key_value_heads(&y->options.attention), "value") ||
+        !check_bias(y, y->input[4]))
         return false;
     if (key->shape.size[0] != value->shape.size[0])
         return qkv_refuse(y, "key is %s, but value is %s", qkv_shape_text(key->shape),
                           qkv_shape_text(value->shape));
-    if (!(y->options.rate >= 0 && y->options.rate < 1))
-        return qkv_refuse(y, "the dropout rate is %g, but must be at least 0 and below 1", y->options.rate);
     struct attention a = attention_of(y);
     if (!check_attention(y, a.query_rows, a.key_rows, y->input[3])) return false;
     y->shape = QKV_SHAPE(a.query_rows, a.out_ld);
     /* What is kept is laid out for one kernel: the choice stays, even if segments are shorter by the time it
      * runs. */
-    y->options.kernel =
+    y->options.attention.kernel =
         kernels_of(&a) == &VARIANT(qkv_attention_, flash) ? QKV_KERNEL_FLASH : QKV_KERNEL_EXACT;
     y->saved_count = kernels_of(&a)->saved(&a);
     y->scratch = kernels_of(&a)->scratch(&a);
@@ -92,7 +91,7 @@ static const void *attention_weights_made(struct qkv_tensor *y)
     struct attention a = attention_of(y);
     size_t bytes = (size_t)ragged_count(a.options, a.query_rows, a.key_rows) * sizeof(real);
     bool exact = kernels_of(&a) == &VARIANT(qkv_attention_, exact);
-    if (exact && a.keeps && !a.options->window && !a.drops) return y->saved;
+    if (exact && a.keeps && !a.rule->window && !a.drops) return y->saved;
     if (y->weights) return y->weights;
     y->weights = qkv_arena_zeroed(&y->graph->arena, bytes);
     if (y->weights) kernels_of(&a)->spread(y, &a);
@@ -116,57 +115,70 @@ static const int64_t LATE_KEY_STARTS[] = {0, 7}, LATE_KEY_LENGTHS[] = {7, 7};
 #define VARIED(title, chosen)                                                                                \
     {title ", cross, ragged",                                                                                \
      {IN(6, 6), IN(8, 6), IN(8, 10)},                                                                        \
-     .options = WITH(.heads = 2, RAGGED, .kernel = QKV_KERNEL_##chosen)},                                    \
+     .options = WITH(ATTENTION(.heads = 2, .kernel = QKV_KERNEL_##chosen), RAGGED)},                         \
         {title ", window and dropout",                                                                       \
          {IN(24, 4), IN(24, 4), IN(24, 6)},                                                                  \
-         .options = WITH(.heads = 2, LONG, .window = 2, .rate = 0.3, .kernel = QKV_KERNEL_##chosen)},        \
+         .options =                                                                                          \
+             WITH(ATTENTION(.heads = 2, .window = 2, .dropout = 0.3, .kernel = QKV_KERNEL_##chosen), LONG)}, \
         {title ", window, two global tokens, grouped heads",                                                 \
          {IN(24, 8), IN(24, 4), IN(24, 2)},                                                                  \
-         .options = WITH(.heads = 4, .key_value_heads = 2, LONG, .window = 3, .global_tokens = 2,            \
-                         .kernel = QKV_KERNEL_##chosen)},                                                    \
+         .options = WITH(ATTENTION(.heads = 4, .key_value_heads = 2, .window = 3, .global_tokens = 2,        \
+                                   .kernel = QKV_KERNEL_##chosen),                                           \
+                         LONG)},                                                                             \
         {title ", causal window of one word, a global token, ALiBi",                                         \
          {IN(6, 6), IN(6, 6), IN(6, 6)},                                                                     \
-         .options = WITH(.heads = 3, SELF, .window = 1, .global_tokens = 1, .causal = true, .alibi = true,   \
-                         .kernel = QKV_KERNEL_##chosen)},                                                    \
+         .options = WITH(ATTENTION(.heads = 3, .window = 1, .global_tokens = 1, .causal = true,              \
+                                   .alibi = true, .kernel = QKV_KERNEL_##chosen),                            \
+                         SELF)},                                                                             \
         {title ", distances, dropout",                                                                       \
          {IN(24, 4), IN(24, 4), IN(24, 4), {0}, IN(6, 2)},                                                   \
-         .options = WITH(.heads = 2, LONG, .distance = 5, .rate = 0.2, .kernel = QKV_KERNEL_##chosen)},      \
+         .options = WITH(ATTENTION(.heads = 2, .buckets = 6, .max_distance = 5, .dropout = 0.2,              \
+                                   .kernel = QKV_KERNEL_##chosen),                                           \
+                         LONG)},                                                                             \
         {title ", causal distances, ALiBi, shared key head",                                                 \
          {IN(6, 6), IN(6, 3), IN(6, 2), {0}, IN(3, 2)},                                                      \
-         .options = WITH(.heads = 2, .key_value_heads = 1, SELF, .distance = 3, .causal = true,              \
-                         .alibi = true, .kernel = QKV_KERNEL_##chosen)},                                     \
+         .options = WITH(ATTENTION(.heads = 2, .key_value_heads = 1, .buckets = 3, .max_distance = 3,        \
+                                   .causal = true, .alibi = true, .kernel = QKV_KERNEL_##chosen),            \
+                         SELF)},                                                                             \
         {title ", queries at the end, windowed, masked",                                                     \
          {IN(4, 4), IN(14, 4), IN(14, 4), IN(2, 7)},                                                         \
-         .options = WITH(.heads = 2, LATE, .window = 3, .global_tokens = 1, .causal = true,                  \
-                         .kernel = QKV_KERNEL_##chosen),                                                     \
+         .options = WITH(ATTENTION(.heads = 2, .window = 3, .global_tokens = 1, .causal = true,              \
+                                   .kernel = QKV_KERNEL_##chosen),                                           \
+                         LATE),                                                                              \
          .constant = 8,                                                                                      \
          .binary = 8},                                                                                       \
     {                                                                                                        \
         title ", masked, dropout", {IN(6, 4), IN(6, 4), IN(6, 4), IN(3, 3)},                                 \
-            .options = WITH(.heads = 2, SQUARE, .rate = 0.4, .kernel = QKV_KERNEL_##chosen), .constant = 8,  \
-            .binary = 8                                                                                      \
+            .options = WITH(ATTENTION(.heads = 2, .dropout = 0.4, .kernel = QKV_KERNEL_##chosen), SQUARE),   \
+            .constant = 8, .binary = 8                                                                       \
     }
 
 static const struct qkv_sample attention_good[] = {
-    {"cross, ragged", {IN(6, 6), IN(8, 6), IN(8, 6)}, .options = WITH(.heads = 2, RAGGED)},
-    {"self", {IN(6, 4), IN(6, 4), IN(6, 4)}, .options = WITH(.heads = 2, SELF)},
-    {"causal", {IN(6, 4), IN(6, 4), IN(6, 4)}, .options = WITH(.heads = 2, SELF, .causal = true)},
+    {"cross, ragged", {IN(6, 6), IN(8, 6), IN(8, 6)}, .options = WITH(ATTENTION(.heads = 2), RAGGED)},
+    {"self", {IN(6, 4), IN(6, 4), IN(6, 4)}, .options = WITH(ATTENTION(.heads = 2), SELF)},
+    {"causal", {IN(6, 4), IN(6, 4), IN(6, 4)}, .options = WITH(ATTENTION(.heads = 2, .causal = true), SELF)},
     {"wide values, scaled",
      {IN(6, 4), IN(8, 4), IN(8, 10)},
-     .options = WITH(.heads = 2, RAGGED, .factor = 1.5)},
-    {"dropout", {IN(6, 4), IN(6, 4), IN(6, 4)}, .options = WITH(.heads = 2, SELF, .rate = 0.4)},
+     .options = WITH(ATTENTION(.heads = 2, .scale = 1.5), RAGGED)},
+    {"dropout", {IN(6, 4), IN(6, 4), IN(6, 4)}, .options = WITH(ATTENTION(.heads = 2, .dropout = 0.4), SELF)},
     {"causal dropout, odd sizes",
      {IN(24, 9), IN(24, 9), IN(24, 3)},
-     .options = WITH(.heads = 3, LONG, .causal = true, .rate = 0.1)},
+     .options = WITH(ATTENTION(.heads = 3, .causal = true, .dropout = 0.1), LONG)},
     {"masked",
      {IN(6, 4), IN(6, 4), IN(6, 4), IN(3, 3)},
-     .options = WITH(.heads = 2, SQUARE),
+     .options = WITH(ATTENTION(.heads = 2), SQUARE),
      .constant = 8,
      .binary = 8},
-    {"constant query", {IN(6, 4), IN(8, 4), IN(8, 4)}, .options = WITH(.heads = 2, RAGGED), .constant = 1},
-    {"constant value", {IN(6, 4), IN(8, 4), IN(8, 4)}, .options = WITH(.heads = 2, RAGGED), .constant = 4},
-    {"rows outside", {IN(9, 4), IN(9, 4), IN(9, 4)}, .options = WITH(.heads = 1, RAGGED)},
-    {"whole, library products", {IN(48, 32), IN(48, 32), IN(48, 32)}, .options = WITH(.heads = 1)},
+    {"constant query",
+     {IN(6, 4), IN(8, 4), IN(8, 4)},
+     .options = WITH(ATTENTION(.heads = 2), RAGGED),
+     .constant = 1},
+    {"constant value",
+     {IN(6, 4), IN(8, 4), IN(8, 4)},
+     .options = WITH(ATTENTION(.heads = 2), RAGGED),
+     .constant = 4},
+    {"rows outside", {IN(9, 4), IN(9, 4), IN(9, 4)}, .options = WITH(ATTENTION(.heads = 1), RAGGED)},
+    {"whole, library products", {IN(48, 32), IN(48, 32), IN(48, 32)}, .options = WITH(ATTENTION(.heads = 1))},
     VARIED("exact", EXACT),
     VARIED("flash", FLASH),
     {0},
@@ -174,39 +186,39 @@ static const struct qkv_sample attention_good[] = {
 static const struct qkv_sample attention_bad[] = {
     {"heads",
      {IN(6, 5), IN(8, 5), IN(8, 6)},
-     .options = WITH(.heads = 2, RAGGED),
+     .options = WITH(ATTENTION(.heads = 2), RAGGED),
      .message = "query is [6, 5], but its width must be a multiple of 2 heads"},
     {"key width",
      {IN(6, 6), IN(8, 4), IN(8, 4)},
-     .options = WITH(.heads = 2, RAGGED),
+     .options = WITH(ATTENTION(.heads = 2), RAGGED),
      .message = "query is [6, 6], but key is [8, 4]"},
     {"value rows",
      {IN(6, 4), IN(8, 4), IN(7, 4)},
-     .options = WITH(.heads = 2, RAGGED),
+     .options = WITH(ATTENTION(.heads = 2), RAGGED),
      .message = "key is [8, 4], but value is [7, 4]"},
     {"causal",
      {IN(6, 4), IN(8, 4), IN(8, 4)},
-     .options = WITH(.heads = 2, RAGGED, .causal = true),
+     .options = WITH(ATTENTION(.heads = 2, .causal = true), RAGGED),
      .message = "causal attention needs no more queries than keys, but segment 0 has 2 and 1"},
     {"window",
      {IN(6, 4), IN(8, 4), IN(8, 4)},
-     .options = WITH(.heads = 2, RAGGED, .window = 1),
+     .options = WITH(ATTENTION(.heads = 2, .window = 1), RAGGED),
      .message = "a window needs no more queries than keys, but segment 0 has 2 and 1"},
     {"key heads",
      {IN(6, 6), IN(6, 4), IN(6, 4)},
-     .options = WITH(.heads = 3, .key_value_heads = 2, SELF),
+     .options = WITH(ATTENTION(.heads = 3, .key_value_heads = 2), SELF),
      .message = "key_value_heads is 2, but must divide 3 heads"},
     {"key heads and value width",
      {IN(6, 8), IN(6, 4), IN(6, 3)},
-     .options = WITH(.heads = 4, .key_value_heads = 2, SELF),
+     .options = WITH(ATTENTION(.heads = 4, .key_value_heads = 2), SELF),
      .message = "value is [6, 3], but its width must be a multiple of 2 heads"},
     {"rate",
      {IN(6, 4), IN(8, 4), IN(8, 4)},
-     .options = WITH(.heads = 2, RAGGED, .rate = 1),
+     .options = WITH(ATTENTION(.heads = 2, .dropout = 1), RAGGED),
      .message = "the dropout rate is 1"},
     {"mask",
      {IN(6, 4), IN(6, 4), IN(6, 4), IN(3, 2)},
-     .options = WITH(.heads = 2, SQUARE),
+     .options = WITH(ATTENTION(.heads = 2), SQUARE),
      .constant = 8,
      .message = "mask is [3, 2], but segment 0 has 3 queries and 3 keys"},
     {0},

@@ -16,7 +16,7 @@ static inline int64_t ragged_count(const struct qkv_options *options, int64_t qu
 {
     int64_t total = 0;
     for (int64_t s = 0; s < qkv_segment_count(&options->queries); s++)
-        total += options->heads * qkv_segment_length(&options->queries, s, query_rows) *
+        total += options->attention.heads * qkv_segment_length(&options->queries, s, query_rows) *
                  qkv_segment_length(&options->keys, s, key_rows);
     return total;
 }
@@ -33,15 +33,10 @@ static inline struct pair pair_at(const struct qkv_options *options, int64_t s, 
     };
 }
 
-/* The head of keys and values that head h of the queries looks at. */
-static inline int64_t key_heads_of(const struct qkv_options *options)
+/* The key and value head that query head h uses. */
+static inline int64_t key_head(const struct qkv_attention_rule *rule, int64_t h)
 {
-    return options->key_value_heads ? options->key_value_heads : options->heads;
-}
-
-static inline int64_t key_head(const struct qkv_options *options, int64_t h)
-{
-    return h / (options->heads / key_heads_of(options));
+    return h / (rule->heads / qkv_attention_key_value_heads(rule));
 }
 
 static inline int64_t longest_segment(const struct qkv_segments *segments, int64_t rows)
@@ -54,34 +49,20 @@ static inline int64_t longest_segment(const struct qkv_segments *segments, int64
     return longest;
 }
 
-/* The scale of the scores: what the caller gave, or 1 / sqrt(width). */
+/* The scale of the scores: that of the rule, or 1 / sqrt(width). */
 static inline real score_scale(const struct qkv_tensor *y, int64_t width)
 {
-    double given = y->options.factor;
+    double given = y->options.attention.scale;
     return (real)(given > 0 || given < 0 ? given : 1.0 / sqrt((double)width));
 }
 
-/* ---- who sees whom ---- */
+/* ---- softmax over the visible keys ---- */
 
-/* The keys that a row sees: 0 .. global_tokens-1 and from .. to-1, with global_tokens < from, or 0. */
-struct sight {
-    int64_t global_tokens, from, to;
-};
-
-/* Row i of `queries`, which stand at the end of `keys`. */
-static inline struct sight sight_of(const struct qkv_options *options, int64_t i, int64_t queries,
-                                    int64_t keys)
+/* The keys that query i of a sentence sees. */
+static inline struct qkv_visible_keys visible_to(const struct qkv_attention_rule *rule, const struct pair *p,
+                                                 int64_t i)
 {
-    int64_t position = keys - queries + i, window = options->window;
-    struct sight sight = {0, 0, options->causal ? position + 1 : keys};
-    if (!window || position < options->global_tokens) return sight;
-    if (position > window) sight.from = position - window;
-    if (window < sight.to - position - 1) sight.to = position + window + 1;
-    if (options->global_tokens < sight.from)
-        sight.global_tokens = options->global_tokens;
-    else
-        sight.from = 0;
-    return sight;
+    return qkv_attention_visible(rule, p->keys - p->queries + i, p->keys);
 }
 
 /* Neighbouring numbers of a row, from .. to-1; of them only those that `mask` marks, where it is not NULL. */
@@ -90,12 +71,13 @@ struct span {
     const real *mask; /* counted as the row is */
 };
 
-/* What of a row's sight lies in keys first .. first+count-1, counted from there: two spans, maybe empty.
+/* The visible keys of a row that lie in keys first .. first+count-1, counted from there: two spans, maybe empty.
  * `mask` is the row's, by key, or NULL. */
-static inline void spans_of(struct sight sight, int64_t first, int64_t count, const real *mask,
+static inline void spans_of(struct qkv_visible_keys visible, int64_t first, int64_t count, const real *mask,
                             struct span span[2])
 {
-    int64_t end[2] = {sight.global_tokens - first, sight.to - first}, start[2] = {-first, sight.from - first};
+    int64_t end[2] = {visible.global_end - first, visible.to - first},
+            start[2] = {-first, visible.from - first};
     for (int k = 0; k < 2; k++) {
         int64_t from = start[k] < 0 ? 0 : start[k] < count ? start[k] : count;
         int64_t to = end[k] < count ? end[k] : count;
@@ -150,63 +132,30 @@ static inline void visible_softmax(int64_t keys, const struct span span[2], cons
 
 /* ---- what distance adds to a score ---- */
 
-/* ALiBi's slope of head h: 2^(-8 (h+1) / H) for a power of two; else those of the next lower one, and between
- * them every other of the next higher. */
-static inline double alibi_slope(int64_t h, int64_t heads)
-{
-    int64_t power = 1;
-    while (2 * power <= heads) power *= 2;
-    return h < power ? exp2(-8.0 * (double)(h + 1) / (double)power)
-                     : exp2(-8.0 * (double)(2 * (h - power) + 1) / (double)(2 * power));
-}
-
-/* The bucket of a key `ahead` positions behind the query's (before it where negative), as T5 has them. */
-static inline int64_t bucket_of(int64_t ahead, int64_t buckets, int64_t distance, bool causal)
-{
-    int64_t first = 0, far = ahead < 0 ? -ahead : ahead;
-    if (!causal) {
-        buckets /= 2;
-        first = ahead > 0 ? buckets : 0;
-    } else if (ahead > 0) {
-        far = 0;
-    }
-    int64_t single = buckets / 2;
-    if (far < single) return first + far;
-    double grown = log((double)far / (double)single) / log((double)distance / (double)single);
-    int64_t bucket = single + (int64_t)(grown * (double)(buckets - single));
-    return first + (bucket < buckets ? bucket : buckets - 1);
-}
-
-static inline real distance_term(const struct qkv_tensor *y, const struct qkv_tensor *bias, int64_t ahead,
+/* What is added to the score of head h for a key `offset` positions after the query. */
+static inline real distance_term(const struct qkv_tensor *y, const struct qkv_tensor *bias, int64_t offset,
                                  int64_t h)
 {
-    const struct qkv_options *options = &y->options;
+    const struct qkv_attention_rule *rule = &y->options.attention;
     real term = 0;
-    if (options->alibi) term -= (real)(alibi_slope(h, options->heads) * fabs((double)ahead));
-    if (bias)
-        term += ((const real *)bias->value)
-            [bucket_of(ahead, bias->shape.size[0], options->distance, options->causal) * options->heads + h];
+    if (rule->alibi) term -= (real)(qkv_attention_slope(rule, h) * fabs((double)offset));
+    if (bias) term += ((const real *)bias->value)[qkv_attention_bucket(rule, offset) * rule->heads + h];
     return term;
 }
 
 /* ---- shape rules ---- */
 
+/* The bias is [buckets, heads] if the rule has buckets, and absent otherwise. */
 static inline bool check_bias(struct qkv_tensor *y, const struct qkv_tensor *bias)
 {
-    const struct qkv_options *options = &y->options;
-    int64_t least = options->causal ? 2 : 4;
-    if (!bias) return true;
-    if (bias->shape.rank != 2 || bias->shape.size[1] != options->heads)
-        return qkv_refuse(y, "bias is %s, but must have a column for each of %lld heads",
-                          qkv_shape_text(bias->shape), (long long)options->heads);
-    int64_t buckets = bias->shape.size[0];
-    if (buckets < least || (!options->causal && buckets % 2))
-        return qkv_refuse(y, "bias has %lld buckets, but must have %s", (long long)buckets,
-                          options->causal ? "at least 2" : "an even number, at least 4");
-    if (options->distance <= buckets / least)
-        return qkv_refuse(y, "distance is %lld, but must be above %lld for %lld buckets",
-                          (long long)options->distance, (long long)(buckets / least), (long long)buckets);
-    return true;
+    const struct qkv_attention_rule *rule = &y->options.attention;
+    if (!bias && !rule->buckets) return true;
+    if (!bias) return qkv_refuse(y, "there are %lld buckets, but no bias", (long long)rule->buckets);
+    if (bias->shape.rank == 2 && bias->shape.size[0] == rule->buckets && bias->shape.size[1] == rule->heads)
+        return true;
+    return qkv_refuse(y, "bias is %s, but must be [%lld, %lld]: %lld buckets by %lld heads",
+                      qkv_shape_text(bias->shape), (long long)rule->buckets, (long long)rule->heads,
+                      (long long)rule->buckets, (long long)rule->heads);
 }
 
 /* One sentence: that it has keys, that queries can stand at their end where positions count, and that the
@@ -214,12 +163,12 @@ static inline bool check_bias(struct qkv_tensor *y, const struct qkv_tensor *bia
 static inline bool check_sentence(struct qkv_tensor *y, int64_t s, int64_t tq, int64_t tk,
                                   const struct qkv_tensor *mask)
 {
-    const struct qkv_options *options = &y->options;
+    const struct qkv_attention_rule *rule = &y->options.attention;
     if (tq > 0 && tk < 1) return qkv_refuse(y, "segment %lld has queries, but no keys", (long long)s);
-    const char *kind = options->causal                           ? "causal attention needs"
-                       : options->window                         ? "a window needs"
-                       : options->alibi || options->distance > 0 ? "attention by distance needs"
-                                                                 : NULL;
+    const char *kind = rule->causal                        ? "causal attention needs"
+                       : rule->window                      ? "a window needs"
+                       : qkv_attention_adds_distance(rule) ? "attention by distance needs"
+                                                           : NULL;
     if (kind && tq > tk)
         return qkv_refuse(y, "%s no more queries than keys, but segment %lld has %lld and %lld", kind,
                           (long long)s, (long long)tq, (long long)tk);
@@ -229,7 +178,7 @@ static inline bool check_sentence(struct qkv_tensor *y, int64_t s, int64_t tq, i
     return true;
 }
 
-/* Segments, window and mask fit; shared by the shape rules. */
+/* Segments and mask fit the rule and the rows; shared by the shape rules. */
 static inline bool check_attention(struct qkv_tensor *y, int64_t query_rows, int64_t key_rows,
                                    const struct qkv_tensor *mask)
 {
@@ -240,10 +189,6 @@ static inline bool check_attention(struct qkv_tensor *y, int64_t query_rows, int
                           (long long)keys);
     if (!check_segments(y, &options->queries, query_rows, "queries")) return false;
     if (!check_segments(y, &options->keys, key_rows, "keys")) return false;
-    if (options->window < 0 || options->global_tokens < 0)
-        return qkv_refuse(y, "window is %lld and global_tokens %lld, but neither may be negative",
-                          (long long)options->window, (long long)options->global_tokens);
-    if (options->global_tokens && !options->window) return qkv_refuse(y, "global_tokens need a window");
     for (int64_t s = 0; s < queries; s++)
         if (!check_sentence(y, s, qkv_segment_length(&options->queries, s, query_rows),
                             qkv_segment_length(&options->keys, s, key_rows), mask))
@@ -252,16 +197,11 @@ static inline bool check_attention(struct qkv_tensor *y, int64_t query_rows, int
     return true;
 }
 
-/* Heads are at least 1, and those of the keys divide them. */
-static inline bool check_head_count(struct qkv_tensor *y)
+static inline bool check_rule(struct qkv_tensor *y)
 {
-    const struct qkv_options *options = &y->options;
-    if (options->heads < 1)
-        return qkv_refuse(y, "heads is %lld, but must be at least 1", (long long)options->heads);
-    if (options->key_value_heads < 0 || options->heads % key_heads_of(options))
-        return qkv_refuse(y, "key_value_heads is %lld, but must divide %lld heads",
-                          (long long)options->key_value_heads, (long long)options->heads);
-    return true;
+    struct qkv_error error;
+    if (!qkv_attention_rule_check(&y->options.attention, &error)) return true;
+    return qkv_refuse(y, "%s", error.message);
 }
 
 /* Whether the width of x is `heads` times something; refuses otherwise. */
@@ -279,7 +219,8 @@ static inline bool check_heads(struct qkv_tensor *y, const struct qkv_tensor *x,
 static inline bool check_query_and_key(struct qkv_tensor *y, const struct qkv_tensor *query,
                                        const struct qkv_tensor *key)
 {
-    int64_t heads = y->options.heads, key_value_heads = key_heads_of(&y->options);
+    const struct qkv_attention_rule *rule = &y->options.attention;
+    int64_t heads = rule->heads, key_value_heads = qkv_attention_key_value_heads(rule);
     if (!check_heads(y, query, heads, "query") || !check_heads(y, key, key_value_heads, "key")) return false;
     if (query->shape.size[1] / heads == key->shape.size[1] / key_value_heads) return true;
     if (heads == key_value_heads)

@@ -7,7 +7,7 @@ enum { SHORT_ROW = 64 };
 
 static int64_t block_rows(const struct attention *a, const struct pair *p)
 {
-    return a->options->window ? window_rows(a->options) : p->queries;
+    return a->rule->window ? window_rows(a->rule) : p->queries;
 }
 
 /* Calls visit for every block of every head; `at` is where its matrix starts: where none are kept, all use
@@ -23,7 +23,7 @@ typedef void visitor(struct qkv_tensor *y, const struct attention *a, const stru
 /* A sentence of one query, of which nothing is hidden: every step of decoding. */
 static bool is_single(const struct attention *a, const struct pair *p)
 {
-    return p->queries == 1 && !a->mask && !a->options->window && !counts_distance(a);
+    return p->queries == 1 && !a->mask && !a->rule->window && !qkv_attention_adds_distance(a->rule);
 }
 
 /* `single`: what is called instead, once for all heads of such a sentence, with the place of the first; or
@@ -45,7 +45,7 @@ static ONCE void visit_blocks(struct qkv_tensor *y, const struct attention *a, v
         for (int64_t h = 0; h < a->heads; h++, ragged += p.queries * p.keys) {
             place.head = head_at(a, &p, h);
             for (int64_t row = 0; row < p.queries; row += place.block.rows) {
-                place.block = block_at(a->options, &p, row, most);
+                place.block = block_at(a->rule, &p, row, most);
                 visit(y, a, &place);
                 if (a->keeps) place.at += place.block.rows * place.block.columns;
             }
@@ -66,7 +66,7 @@ static struct need need_of(const struct attention *a)
         struct pair p = pair_at(a->options, s, 0, a->query_rows, a->key_rows);
         struct block b;
         for (int64_t row = 0; row < p.queries; row += b.rows) {
-            b = block_at(a->options, &p, row, block_rows(a, &p));
+            b = block_at(a->rule, &p, row, block_rows(a, &p));
             int64_t count = b.rows * b.columns;
             need.weights += a->heads * count;
             if (count > need.largest) need.largest = count;
@@ -242,10 +242,10 @@ static void block_weights(struct qkv_tensor *y, const struct attention *a, const
             tile_scores(b->rows, b->length[r], a->key_width, query, a->query_ld,
                         key + b->start[r] * a->key_ld, a->key_ld, column, b->columns, block_scratch(y, a));
     for (int64_t i = 0; i < b->rows * b->columns; i++) weights[i] *= a->scale;
-    for (int64_t i = 0; counts_distance(a) && i < b->rows; i++)
+    for (int64_t i = 0; qkv_attention_adds_distance(a->rule) && i < b->rows; i++)
         add_distances(y, a, place, i, weights + i * b->columns);
-    if (!a->mask && !a->options->window && b->columns < SHORT_ROW) {
-        bool causal = a->options->causal;
+    if (!a->mask && !a->rule->window && b->columns < SHORT_ROW) {
+        bool causal = a->rule->causal;
         short_softmax(b->rows, b->columns, causal ? p->keys - p->queries + b->row + 1 : b->columns, causal,
                       weights);
         return;
@@ -254,16 +254,17 @@ static void block_weights(struct qkv_tensor *y, const struct attention *a, const
         real *row = weights + i * b->columns;
         const real *mask = a->mask ? a->mask + (b->row + i) * p->keys : NULL;
         struct span span[2];
-        spans_of(sight_in_block(a->options, p, b, i), 0, b->columns, mask, span);
+        spans_of(visible_in_block(a->rule, p, b, i), 0, b->columns, mask, span);
         if (mask) span[1].mask = mask + b->start[1] - b->length[0];
         visible_softmax(b->columns, span, row, row);
     }
 }
 
 /* Marks what is dropped, over the whole ragged block, which is what is kept where there is no window. */
-static void drop_all(const struct qkv_tensor *y, int64_t count, real *restrict weights)
+static void drop_all(const struct qkv_tensor *y, const struct attention *a, int64_t count,
+                     real *restrict weights)
 {
-    struct dropper dropper = dropper_of(y);
+    struct dropper dropper = dropper_of(y, a->rule->dropout);
     uint16_t words[DROPPER_WORDS];
     for (int64_t block = 0; block * DROPPER_WORDS < count; block++) {
         int64_t first = block * DROPPER_WORDS;
@@ -278,12 +279,11 @@ static void drop_all(const struct qkv_tensor *y, int64_t count, real *restrict w
 static void drop_block(struct qkv_tensor *y, const struct attention *a, const struct place *place)
 {
     enum { PIECE = 4 * DROPPER_WORDS };
-    struct dropper dropper = dropper_of(y);
+    struct dropper dropper = dropper_of(y, a->rule->dropout);
     uint16_t words[PIECE];
     const struct block *b = &place->block;
     int64_t keys = place->head.pair.keys;
     real *weights = (real *)y->saved + place->at;
-    (void)a;
     for (int64_t i = 0; i < b->rows; i++)
         for (int r = 0; r < 2; r++)
             for (int64_t done = 0, n; done < b->length[r]; done += n, weights += n) {
@@ -299,7 +299,7 @@ static const real *left_of(const struct qkv_tensor *y, const struct attention *a
                            const real *restrict weights, real *restrict room)
 {
     if (!a->drops) return weights;
-    real factor = dropper_of(y).factor;
+    real factor = dropper_of(y, a->rule->dropout).factor;
     for (int64_t i = 0; i < count; i++) room[i] = weights[i] > 0 ? weights[i] * factor : 0;
     return room;
 }
@@ -334,10 +334,10 @@ static void exact_forward(struct qkv_tensor *y, const struct attention *a)
         return;
     }
     visit_blocks(y, a, block_weights, NULL);
-    if (a->options->window)
+    if (a->rule->window)
         visit_blocks(y, a, drop_block, NULL);
     else
-        drop_all(y, y->saved_count, y->saved);
+        drop_all(y, a, y->saved_count, y->saved);
     visit_blocks(y, a, block_mix, NULL);
 }
 
@@ -388,7 +388,7 @@ static void block_backward(struct qkv_tensor *y, const struct attention *a, cons
     }
     if (!dq && !dk && !learns_distance(y)) return;
     if (a->drops) {
-        real factor = dropper_of(y).factor;
+        real factor = dropper_of(y, a->rule->dropout).factor;
         /* One that is 0 has no gradient either way. */
         for (int64_t i = 0; i < b->rows * b->columns; i++) ds[i] = weights[i] > 0 ? ds[i] * factor : 0;
     }

@@ -9,7 +9,7 @@ enum { MOST_ROWS = 256, MOST_KEYS = 512 };
 
 static int64_t block_rows(const struct attention *a)
 {
-    return a->options->window ? window_rows(a->options) : MOST_ROWS;
+    return a->rule->window ? window_rows(a->rule) : MOST_ROWS;
 }
 
 /* Keys first .. first+count-1 against the rows of a block. */
@@ -83,7 +83,7 @@ static void walk_head(struct qkv_tensor *y, const struct attention *a, const str
 {
     struct block b;
     for (int64_t row = 0; row < head->pair.queries; row += b.rows) {
-        b = block_at(a->options, &head->pair, row, block_rows(a));
+        b = block_at(a->rule, &head->pair, row, block_rows(a));
         if (walk->begin) walk->begin(y, a, head, &b, space);
         for (int r = 0; r < 2; r++)
             for (int64_t done = 0; done < b.length[r]; done += MOST_KEYS) {
@@ -124,7 +124,7 @@ static void tile_of_scores(const struct attention *a, const struct head *head, c
 static void finish_scores(const struct qkv_tensor *y, const struct attention *a, const struct head *head,
                           const struct block *b, struct tile tile, int64_t i, real *restrict row)
 {
-    if (!counts_distance(a)) {
+    if (!qkv_attention_adds_distance(a->rule)) {
         for (int64_t j = 0; j < tile.count; j++) row[j] *= a->scale;
         return;
     }
@@ -138,7 +138,7 @@ static void visible_spans(const struct attention *a, const struct head *head, co
 {
     const struct pair *p = &head->pair;
     const real *mask = a->mask ? a->mask + (b->row + i) * p->keys : NULL;
-    spans_of(sight_of(a->options, b->row + i, p->queries, p->keys), tile.first, tile.count, mask, span);
+    spans_of(visible_to(a->rule, p, b->row + i), tile.first, tile.count, mask, span);
 }
 
 /* The words of dropout for row i of a tile. */
@@ -187,7 +187,7 @@ static void tile_forward(struct qkv_tensor *y, const struct attention *a, const 
     real *out = (real *)y->value + head->out + b->row * a->out_ld;
     struct dropper dropper;
     uint16_t words[MOST_KEYS];
-    if (a->drops) dropper = dropper_of(y);
+    if (a->drops) dropper = dropper_of(y, a->rule->dropout);
     tile_of_scores(a, head, b, tile, space);
     for (int64_t i = 0; i < b->rows; i++) {
         real *row = space->scores + i * tile.count;
@@ -279,7 +279,7 @@ static void tile_backward(struct qkv_tensor *y, const struct attention *a, const
     int64_t position = head->pair.keys - head->pair.queries + b->row;
     struct dropper dropper = {.factor = 1};
     uint16_t words[MOST_KEYS];
-    if (a->drops) dropper = dropper_of(y);
+    if (a->drops) dropper = dropper_of(y, a->rule->dropout);
     tile_of_scores(a, head, b, tile, space);
     tile_scores(b->rows, n, a->value_width, out, a->out_ld, a->value + value, a->value_ld, space->gradients,
                 n, space->work);

@@ -10,6 +10,7 @@
 
 struct attention {
     const struct qkv_options *options;
+    const struct qkv_attention_rule *rule;
     int64_t query_rows, key_rows, heads, key_width, value_width;
     int64_t group; /* heads that share keys and values */
     int64_t query_ld, key_ld, value_ld, out_ld;
@@ -35,53 +36,47 @@ struct block {
     int64_t start[2], length[2];
 };
 
-static inline struct block block_at(const struct qkv_options *options, const struct pair *p, int64_t row,
+static inline struct block block_at(const struct qkv_attention_rule *rule, const struct pair *p, int64_t row,
                                     int64_t most_rows)
 {
     int64_t position = p->keys - p->queries + row;
-    if (!options->window && !options->causal)
+    if (!rule->window && !rule->causal)
         return (struct block){.row = row,
                               .rows = p->queries - row < most_rows ? p->queries - row : most_rows,
                               .columns = p->keys,
                               .length = {0, p->keys}};
     struct block b = {.row = row, .rows = p->queries - row < most_rows ? p->queries - row : most_rows};
-    if (position < options->global_tokens && b.rows > options->global_tokens - position)
-        b.rows = options->global_tokens - position;
-    struct sight first = sight_of(options, row, p->queries, p->keys),
-                 last = sight_of(options, row + b.rows - 1, p->queries, p->keys);
-    b.length[0] = first.global_tokens;
+    if (position < rule->global_tokens && b.rows > rule->global_tokens - position)
+        b.rows = rule->global_tokens - position;
+    struct qkv_visible_keys first = visible_to(rule, p, row), last = visible_to(rule, p, row + b.rows - 1);
+    b.length[0] = first.global_end;
     b.start[1] = first.from;
     b.length[1] = last.to - first.from;
     b.columns = b.length[0] + b.length[1];
     return b;
 }
 
-/* The sight of row i of a block in the columns of the block. */
-static inline struct sight sight_in_block(const struct qkv_options *options, const struct pair *p,
-                                          const struct block *b, int64_t i)
+/* The visible keys of row i of a block, as columns of the block. */
+static inline struct qkv_visible_keys visible_in_block(const struct qkv_attention_rule *rule,
+                                                       const struct pair *p, const struct block *b, int64_t i)
 {
-    struct sight sight = sight_of(options, b->row + i, p->queries, p->keys);
+    struct qkv_visible_keys visible = visible_to(rule, p, b->row + i);
     int64_t shift = b->start[1] - b->length[0];
-    sight.from -= shift;
-    sight.to -= shift;
-    return sight;
+    visible.from -= shift;
+    visible.to -= shift;
+    return visible;
 }
 
 /* Rows of a block under a window: enough for the products to be efficient, few enough that the block's keys
  * are not many more than a row's. */
-static inline int64_t window_rows(const struct qkv_options *options)
+static inline int64_t window_rows(const struct qkv_attention_rule *rule)
 {
-    int64_t rows = options->window / 2;
+    int64_t rows = rule->window / 2;
     return rows < 16 ? 16 : rows > 256 ? 256 : rows;
 }
 
 /* ---- what distance adds, by head and distance: [H, 2 L] at the start of the scratch, L the longest
  * sentence, distance d at d + L; and behind it its gradient ---- */
-
-static inline bool counts_distance(const struct attention *a)
-{
-    return a->options->alibi || a->bias;
-}
 
 static inline bool learns_distance(const struct qkv_tensor *y)
 {
@@ -90,7 +85,7 @@ static inline bool learns_distance(const struct qkv_tensor *y)
 
 static inline int64_t distance_count(const struct attention *a)
 {
-    return counts_distance(a) ? 2 * a->heads * 2 * a->longest_keys : 0;
+    return qkv_attention_adds_distance(a->rule) ? 2 * a->heads * 2 * a->longest_keys : 0;
 }
 
 /* What is added to the scores of head h, by key position less query position; the gradient for h + H. */
@@ -102,7 +97,7 @@ static inline real *distances_of(const struct qkv_tensor *y, const struct attent
 static inline void distance_table(const struct qkv_tensor *y, const struct attention *a)
 {
     int64_t most = a->longest_keys;
-    for (int64_t h = 0; counts_distance(a) && h < a->heads; h++)
+    for (int64_t h = 0; qkv_attention_adds_distance(a->rule) && h < a->heads; h++)
         for (int64_t d = -most; d < most; d++) distances_of(y, a, h)[d] = distance_term(y, a->bias, d, h);
 }
 
@@ -119,7 +114,7 @@ static inline void distance_fold(const struct qkv_tensor *y, const struct attent
     if (!learns_distance(y)) return;
     real *gradient = gradient_of(y->input[4]);
     for (int64_t d = -a->longest_keys; d < a->longest_keys; d++) {
-        int64_t bucket = bucket_of(d, a->bias->shape.size[0], a->options->distance, a->options->causal);
+        int64_t bucket = qkv_attention_bucket(a->rule, d);
         for (int64_t h = 0; h < a->heads; h++)
             gradient[bucket * a->heads + h] += distances_of(y, a, a->heads + h)[d];
     }

@@ -7,8 +7,7 @@
 static bool attention_scores_shape(struct qkv_tensor *y)
 {
     const struct qkv_tensor *query = y->input[0], *key = y->input[1];
-    if (!check_head_count(y) || !check_query_and_key(y, query, key) || !check_bias(y, y->input[2]))
-        return false;
+    if (!check_rule(y) || !check_query_and_key(y, query, key) || !check_bias(y, y->input[2])) return false;
     int64_t query_rows = query->shape.size[0], key_rows = key->shape.size[0];
     if (!check_attention(y, query_rows, key_rows, NULL)) return false;
     y->shape = QKV_SHAPE(ragged_count(&y->options, query_rows, key_rows));
@@ -29,7 +28,7 @@ static void visit_pairs(struct qkv_tensor *y, int64_t query_rows, int64_t key_ro
     int64_t at = 0;
     for (int64_t s = 0; s < qkv_segment_count(&options->queries); s++) {
         struct pair p = pair_at(options, s, at, query_rows, key_rows);
-        for (int64_t h = 0; h < options->heads; h++)
+        for (int64_t h = 0; h < options->attention.heads; h++)
             for (int64_t i = 0; i < p.queries; i++)
                 for (int64_t j = 0; j < p.keys; j++)
                     visit(y, (struct step){p.query + i, p.key + j, j - (p.keys - p.queries + i), h, at++});
@@ -43,10 +42,10 @@ struct places {
 
 static struct places places_of(const struct qkv_tensor *y, struct step step, int64_t query_columns)
 {
-    const struct qkv_options *options = &y->options;
-    int64_t width = query_columns / options->heads, key_columns = key_heads_of(options) * width;
+    const struct qkv_attention_rule *rule = &y->options.attention;
+    int64_t width = query_columns / rule->heads, key_columns = qkv_attention_key_value_heads(rule) * width;
     return (struct places){step.query_row * query_columns + step.head * width,
-                           step.key_row * key_columns + key_head(options, step.head) * width, width};
+                           step.key_row * key_columns + key_head(rule, step.head) * width, width};
 }
 
 static void score_pair(struct qkv_tensor *y, struct step step)
@@ -61,16 +60,14 @@ static void score_pair(struct qkv_tensor *y, struct step step)
 static void score_pair_back(struct qkv_tensor *y, struct step step)
 {
     struct qkv_tensor *query = y->input[0], *key = y->input[1], *bias = y->input[2];
-    const struct qkv_options *options = &y->options;
+    const struct qkv_attention_rule *rule = &y->options.attention;
     const struct places at = places_of(y, step, query->shape.size[1]);
     real ds = ((const real *)y->gradient)[step.at], scaled = score_scale(y, at.width) * ds;
     real *dq = gradient_of(query), *dk = gradient_of(key), *db = gradient_of(bias);
     const real *q = (const real *)query->value + at.query, *k = (const real *)key->value + at.key;
     for (int64_t d = 0; dq && d < at.width; d++) dq[at.query + d] += scaled * k[d];
     for (int64_t d = 0; dk && d < at.width; d++) dk[at.key + d] += scaled * q[d];
-    if (db)
-        db[bucket_of(step.ahead, bias->shape.size[0], options->distance, options->causal) * options->heads +
-           step.head] += ds;
+    if (db) db[qkv_attention_bucket(rule, step.ahead) * rule->heads + step.head] += ds;
 }
 
 static void attention_scores_forward(struct qkv_tensor *y)
@@ -89,58 +86,68 @@ static const int64_t KEY_STARTS[] = {0, 1, 5}, KEY_LENGTHS[] = {1, 4, 3};
 #define SELF   .queries = {3, QUERY_STARTS, QUERY_LENGTHS}, .keys = {3, QUERY_STARTS, QUERY_LENGTHS}
 
 static const struct qkv_sample attention_scores_good[] = {
-    {"ragged", {IN(6, 6), IN(8, 6)}, .options = WITH(.heads = 2, RAGGED)},
-    {"self, scaled", {IN(6, 3), IN(6, 3)}, .options = WITH(.heads = 1, SELF, .factor = 2)},
-    {"whole", {IN(2, 4), IN(3, 4)}, .options = WITH(.heads = 4)},
+    {"ragged", {IN(6, 6), IN(8, 6)}, .options = WITH(ATTENTION(.heads = 2), RAGGED)},
+    {"self, scaled", {IN(6, 3), IN(6, 3)}, .options = WITH(ATTENTION(.heads = 1, .scale = 2), SELF)},
+    {"whole", {IN(2, 4), IN(3, 4)}, .options = WITH(ATTENTION(.heads = 4))},
     {"grouped heads, ALiBi",
      {IN(6, 12), IN(6, 4)},
-     .options = WITH(.heads = 6, .key_value_heads = 2, SELF, .alibi = true)},
-    {"distances", {IN(6, 4), IN(6, 4), IN(6, 2)}, .options = WITH(.heads = 2, SELF, .distance = 3)},
+     .options = WITH(ATTENTION(.heads = 6, .key_value_heads = 2, .alibi = true), SELF)},
+    {"distances",
+     {IN(6, 4), IN(6, 4), IN(6, 2)},
+     .options = WITH(ATTENTION(.heads = 2, .buckets = 6, .max_distance = 3), SELF)},
     {"distances, causal",
      {IN(6, 4), IN(6, 4), IN(4, 2)},
-     .options = WITH(.heads = 2, SELF, .distance = 4, .causal = true)},
+     .options = WITH(ATTENTION(.heads = 2, .buckets = 4, .max_distance = 4, .causal = true), SELF)},
     {0},
 };
 static const struct qkv_sample attention_scores_bad[] = {
     {"heads",
      {IN(6, 5), IN(8, 5)},
-     .options = WITH(.heads = 2, RAGGED),
+     .options = WITH(ATTENTION(.heads = 2), RAGGED),
      .message = "query is [6, 5], but its width must be a multiple of 2 heads"},
     {"no heads",
      {IN(6, 5), IN(8, 5)},
-     .options = WITH(.heads = 0),
+     .options = WITH(ATTENTION(.heads = 0)),
      .message = "heads is 0, but must be at least 1"},
     {"widths",
      {IN(6, 6), IN(8, 4)},
-     .options = WITH(.heads = 2, RAGGED),
+     .options = WITH(ATTENTION(.heads = 2), RAGGED),
      .message = "query is [6, 6], but key is [8, 4]"},
     {"rows",
      {IN(6, 6), IN(7, 6)},
-     .options = WITH(.heads = 2, RAGGED),
+     .options = WITH(ATTENTION(.heads = 2), RAGGED),
      .message = "segment 2 of keys is rows 5 to 7, but there are 7 rows"},
     {"key heads",
      {IN(6, 6), IN(8, 4)},
-     .options = WITH(.heads = 3, .key_value_heads = 2, RAGGED),
+     .options = WITH(ATTENTION(.heads = 3, .key_value_heads = 2), RAGGED),
      .message = "key_value_heads is 2, but must divide 3 heads"},
     {"grouped widths",
      {IN(6, 8), IN(8, 8)},
-     .options = WITH(.heads = 4, .key_value_heads = 2, RAGGED),
+     .options = WITH(ATTENTION(.heads = 4, .key_value_heads = 2), RAGGED),
      .message = "query is [6, 8] for 4 heads, but key is [8, 8] for 2"},
     {"bias columns",
      {IN(6, 4), IN(6, 4), IN(6, 3)},
-     .options = WITH(.heads = 2, SELF, .distance = 4),
-     .message = "bias is [6, 3], but must have a column for each of 2 heads"},
+     .options = WITH(ATTENTION(.heads = 2, .buckets = 6, .max_distance = 4), SELF),
+     .message = "bias is [6, 3], but must be [6, 2]: 6 buckets by 2 heads"},
+    {"bias without buckets",
+     {IN(6, 4), IN(6, 4), IN(6, 2)},
+     .options = WITH(ATTENTION(.heads = 2), SELF),
+     .message = "bias is [6, 2], but must be [0, 2]"},
+    {"buckets without bias",
+     {IN(6, 4), IN(6, 4)},
+     .options = WITH(ATTENTION(.heads = 2, .buckets = 6, .max_distance = 4), SELF),
+     .message = "there are 6 buckets, but no bias"},
     {"odd buckets",
      {IN(6, 4), IN(6, 4), IN(5, 2)},
-     .options = WITH(.heads = 2, SELF, .distance = 4),
-     .message = "bias has 5 buckets, but must have an even number, at least 4"},
+     .options = WITH(ATTENTION(.heads = 2, .buckets = 5, .max_distance = 4), SELF),
+     .message = "buckets is 5, but must be even and at least 4"},
     {"distance",
      {IN(6, 4), IN(6, 4), IN(8, 2)},
-     .options = WITH(.heads = 2, SELF, .distance = 2),
-     .message = "distance is 2, but must be above 2 for 8 buckets"},
+     .options = WITH(ATTENTION(.heads = 2, .buckets = 8, .max_distance = 2), SELF),
+     .message = "max_distance is 2, but must be above 2 for 8 buckets"},
     {"queries at the end of fewer keys",
      {IN(6, 4), IN(8, 4)},
-     .options = WITH(.heads = 2, RAGGED, .alibi = true),
+     .options = WITH(ATTENTION(.heads = 2, .alibi = true), RAGGED),
      .message = "attention by distance needs no more queries than keys, but segment 0 has 2 and 1"},
     {0},
 };
@@ -157,7 +164,7 @@ static bool attention_weights_shape(struct qkv_tensor *y)
 {
     const struct qkv_tensor *scores = y->input[0];
     const struct qkv_options *options = &y->options;
-    if (!check_head_count(y)) return false;
+    if (!check_rule(y)) return false;
     if (!options->queries.count || !options->keys.count) return qkv_refuse(y, "needs query and key segments");
     if (!check_attention(y, INT64_MAX / 2, INT64_MAX / 2, y->input[1])) return false;
     int64_t count = ragged_count(options, 0, 0);
@@ -175,10 +182,10 @@ static void attention_weights_forward(struct qkv_tensor *y)
     int64_t at = 0;
     for (int64_t s = 0; s < qkv_segment_count(&options->queries); s++) {
         struct pair p = pair_at(options, s, at, 0, 0);
-        for (int64_t row = 0; row < options->heads * p.queries; row++, at += p.keys) {
+        for (int64_t row = 0; row < options->attention.heads * p.queries; row++, at += p.keys) {
             int64_t i = row % p.queries;
             struct span span[2];
-            spans_of(sight_of(options, i, p.queries, p.keys), 0, p.keys, mask ? mask + i * p.keys : NULL,
+            spans_of(visible_to(&options->attention, &p, i), 0, p.keys, mask ? mask + i * p.keys : NULL,
                      span);
             visible_softmax(p.keys, span, scores + at, weights + at);
         }
@@ -193,7 +200,7 @@ static void attention_weights_backward(struct qkv_tensor *y)
     int64_t at = 0;
     for (int64_t s = 0; s < qkv_segment_count(&options->queries); s++) {
         struct pair p = pair_at(options, s, at, 0, 0);
-        for (int64_t row = 0; row < options->heads * p.queries; row++, at += p.keys) {
+        for (int64_t row = 0; row < options->attention.heads * p.queries; row++, at += p.keys) {
             real dot = row_dot(p.keys, weights + at, dw + at);
             for (int64_t j = at; j < at + p.keys; j++) ds[j] += weights[j] * (dw[j] - dot);
         }
@@ -208,21 +215,25 @@ static const int64_t WINDOWED_STARTS[] = {0}, WINDOWED_LENGTHS[] = {7};
     .queries = {1, WINDOWED_STARTS, WINDOWED_LENGTHS}, .keys = {1, WINDOWED_STARTS, WINDOWED_LENGTHS}
 
 static const struct qkv_sample attention_weights_good[] = {
-    {"ragged", {IN(30)}, .options = WITH(.heads = 2, RAGGED)},
-    {"causal", {IN(28)}, .options = WITH(.heads = 2, SELF, .causal = true)},
-    {"masked", {IN(36), IN(3, 3)}, .options = WITH(.heads = 2, SQUARE), .constant = 2, .binary = 2},
-    {"window", {IN(28)}, .options = WITH(.heads = 2, SELF, .window = 1)},
+    {"ragged", {IN(30)}, .options = WITH(ATTENTION(.heads = 2), RAGGED)},
+    {"causal", {IN(28)}, .options = WITH(ATTENTION(.heads = 2, .causal = true), SELF)},
+    {"masked",
+     {IN(36), IN(3, 3)},
+     .options = WITH(ATTENTION(.heads = 2), SQUARE),
+     .constant = 2,
+     .binary = 2},
+    {"window", {IN(28)}, .options = WITH(ATTENTION(.heads = 2, .window = 1), SELF)},
     {"window and a global token",
      {IN(49)},
-     .options = WITH(.heads = 1, WINDOWED, .window = 1, .global_tokens = 1)},
+     .options = WITH(ATTENTION(.heads = 1, .window = 1, .global_tokens = 1), WINDOWED)},
     {"causal window, two global tokens, masked",
      {IN(49), IN(7, 7)},
-     .options = WITH(.heads = 1, WINDOWED, .window = 2, .global_tokens = 2, .causal = true),
+     .options = WITH(ATTENTION(.heads = 1, .window = 2, .global_tokens = 2, .causal = true), WINDOWED),
      .constant = 2,
      .binary = 2},
     {"masked and causal",
      {IN(18), IN(3, 3)},
-     .options = WITH(.heads = 1, SQUARE, .causal = true),
+     .options = WITH(ATTENTION(.heads = 1, .causal = true), SQUARE),
      .constant = 2,
      .binary = 2},
     {0},
@@ -230,28 +241,28 @@ static const struct qkv_sample attention_weights_good[] = {
 static const struct qkv_sample attention_weights_bad[] = {
     {"global_tokens",
      {IN(28)},
-     .options = WITH(.heads = 2, SELF, .global_tokens = 1),
+     .options = WITH(ATTENTION(.heads = 2, .global_tokens = 1), SELF),
      .message = "global_tokens need a window"},
     {"negative window",
      {IN(28)},
-     .options = WITH(.heads = 2, SELF, .window = -1),
+     .options = WITH(ATTENTION(.heads = 2, .window = -1), SELF),
      .message = "window is -1 and global_tokens 0, but neither may be negative"},
     {"count",
      {IN(29)},
-     .options = WITH(.heads = 2, RAGGED),
+     .options = WITH(ATTENTION(.heads = 2), RAGGED),
      .message = "scores are [29], but the segments make 30 of them"},
     {"causal",
      {IN(30)},
-     .options = WITH(.heads = 2, RAGGED, .causal = true),
+     .options = WITH(ATTENTION(.heads = 2, .causal = true), RAGGED),
      .message = "causal attention needs no more queries than keys, but segment 0 has 2 and 1"},
     {"mask",
      {IN(36), IN(3, 2)},
-     .options = WITH(.heads = 2, SQUARE),
+     .options = WITH(ATTENTION(.heads = 2), SQUARE),
      .constant = 2,
      .message = "mask is [3, 2], but segment 0 has 3 queries and 3 keys"},
     {"learned mask",
      {IN(36), IN(3, 3)},
-     .options = WITH(.heads = 2, SQUARE),
+     .options = WITH(ATTENTION(.heads = 2), SQUARE),
      .message = "the mask must not need a gradient"},
     {0},
 };
@@ -277,16 +288,18 @@ static bool attention_mix_shape(struct qkv_tensor *y)
 {
     const struct qkv_tensor *weights = y->input[0], *value = y->input[1];
     const struct qkv_options *options = &y->options;
-    if (!check_head_count(y)) return false;
+    if (!check_rule(y)) return false;
     if (!options->queries.count || !options->keys.count) return qkv_refuse(y, "needs query and key segments");
-    if (!check_heads(y, value, key_heads_of(options), "value") ||
+    if (!check_heads(y, value, qkv_attention_key_value_heads(&options->attention), "value") ||
         !check_attention(y, INT64_MAX / 2, value->shape.size[0], NULL))
         return false;
     int64_t count = ragged_count(options, 0, 0);
     if (weights->shape.rank != 1 || weights->count != count)
         return qkv_refuse(y, "weights are %s, but the segments make %lld of them",
                           qkv_shape_text(weights->shape), (long long)count);
-    y->shape = QKV_SHAPE(mix_rows(options), value->shape.size[1] / key_heads_of(options) * options->heads);
+    y->shape = QKV_SHAPE(mix_rows(options), value->shape.size[1] /
+                                                qkv_attention_key_value_heads(&options->attention) *
+                                                options->attention.heads);
     return true;
 }
 
@@ -322,19 +335,21 @@ static void attention_mix_backward(struct qkv_tensor *y)
 }
 
 static const struct qkv_sample attention_mix_good[] = {
-    {"ragged", {IN(30), IN(8, 6)}, .options = WITH(.heads = 2, RAGGED)},
-    {"one head", {IN(15), IN(8, 3)}, .options = WITH(.heads = 1, RAGGED)},
-    {"grouped heads", {IN(60), IN(8, 6)}, .options = WITH(.heads = 4, .key_value_heads = 2, RAGGED)},
+    {"ragged", {IN(30), IN(8, 6)}, .options = WITH(ATTENTION(.heads = 2), RAGGED)},
+    {"one head", {IN(15), IN(8, 3)}, .options = WITH(ATTENTION(.heads = 1), RAGGED)},
+    {"grouped heads",
+     {IN(60), IN(8, 6)},
+     .options = WITH(ATTENTION(.heads = 4, .key_value_heads = 2), RAGGED)},
     {0},
 };
 static const struct qkv_sample attention_mix_bad[] = {
     {"count",
      {IN(29), IN(8, 6)},
-     .options = WITH(.heads = 2, RAGGED),
+     .options = WITH(ATTENTION(.heads = 2), RAGGED),
      .message = "weights are [29], but the segments make 30 of them"},
     {"rows",
      {IN(30), IN(7, 6)},
-     .options = WITH(.heads = 2, RAGGED),
+     .options = WITH(ATTENTION(.heads = 2), RAGGED),
      .message = "segment 2 of keys is rows 5 to 7"},
     {0},
 };

@@ -5,8 +5,8 @@
 /* Of the ragged layout, with one head whatever the options say. */
 static bool check_one_head(struct qkv_tensor *y, int64_t query_rows, int64_t key_rows)
 {
-    if (y->options.heads != 1)
-        return qkv_refuse(y, "heads is %lld, but must be 1", (long long)y->options.heads);
+    if (y->options.attention.heads != 1)
+        return qkv_refuse(y, "heads is %lld, but must be 1", (long long)y->options.attention.heads);
     return check_attention(y, query_rows, key_rows, NULL);
 }
 
@@ -92,18 +92,19 @@ static void attention_additive_backward(struct qkv_tensor *y)
 
 static const int64_t QUERY_STARTS[] = {0, 2, 3}, QUERY_LENGTHS[] = {2, 1, 3};
 static const int64_t KEY_STARTS[] = {0, 1, 5}, KEY_LENGTHS[] = {1, 4, 3};
-#define RAGGED .heads = 1, .queries = {3, QUERY_STARTS, QUERY_LENGTHS}, .keys = {3, KEY_STARTS, KEY_LENGTHS}
+#define RAGGED                                                                                               \
+    ATTENTION(.heads = 1), .queries = {3, QUERY_STARTS, QUERY_LENGTHS}, .keys = {3, KEY_STARTS, KEY_LENGTHS}
 
 static const struct qkv_sample attention_additive_good[] = {
     {"ragged", {IN(6, 5), IN(8, 5), IN(5)}, .options = WITH(RAGGED)},
-    {"one sentence", {IN(2, 3), IN(3, 3), IN(3)}, .options = WITH(.heads = 1)},
+    {"one sentence", {IN(2, 3), IN(3, 3), IN(3)}, .options = WITH(ATTENTION(.heads = 1))},
     {"constant keys", {IN(6, 2), IN(8, 2), IN(2)}, .options = WITH(RAGGED), .constant = 2},
     {0},
 };
 static const struct qkv_sample attention_additive_bad[] = {
     {"heads",
      {IN(6, 4), IN(8, 4), IN(4)},
-     .options = WITH(.heads = 2),
+     .options = WITH(ATTENTION(.heads = 2)),
      .message = "heads is 2, but must be 1"},
     {"widths",
      {IN(6, 6), IN(8, 4), IN(4)},
@@ -156,7 +157,8 @@ struct window {
 static struct window window_at(const struct qkv_tensor *y, real center, int64_t keys)
 {
     struct window w = {.p = (real)keys * center};
-    real reach = (real)y->options.local_window, low = REAL(ceil)(w.p - reach), high = REAL(floor)(w.p + reach) + 1;
+    real reach = (real)y->options.local_window, low = REAL(ceil)(w.p - reach),
+         high = REAL(floor)(w.p + reach) + 1;
     /* Compared as numbers: a centre that has diverged must not become an index. */
     w.first = low > 0 ? low < (real)keys ? (int64_t)low : keys : 0;
     w.end = high < (real)keys ? high > 0 ? (int64_t)high : 0 : keys;
@@ -232,7 +234,10 @@ static const struct qkv_sample attention_local_bad[] = {
      {IN(15), IN(6, 1)},
      .options = WITH(RAGGED),
      .message = "the window is 0, but must be at least 1"},
-    {"whole", {IN(15), IN(6, 1)}, .options = WITH(.heads = 1), .message = "needs query and key segments"},
+    {"whole",
+     {IN(15), IN(6, 1)},
+     .options = WITH(ATTENTION(.heads = 1)),
+     .message = "needs query and key segments"},
     {0},
 };
 OP(attention_local, .inputs = 2, .backward_reads = INPUT(1) | RESULT, .weights_read = RESULT,
@@ -249,8 +254,7 @@ static bool attention_arrange_shape(struct qkv_tensor *y)
     if (!options->queries.count || !options->keys.count) return qkv_refuse(y, "needs query and key segments");
     if (x->shape.rank != 1)
         return qkv_refuse(y, "input is %s, but must have 1 axis", qkv_shape_text(x->shape));
-    if (options->heads < 1)
-        return qkv_refuse(y, "heads is %lld, but must be at least 1", (long long)options->heads);
+    if (!check_rule(y)) return false;
     if (!check_attention(y, ANY_ROWS, ANY_ROWS, NULL)) return false;
     y->shape = QKV_SHAPE(ragged_count(options, 0, 0));
     return check_indices(y, y->shape.size[0], x->count, "number");

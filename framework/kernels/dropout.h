@@ -16,10 +16,10 @@ struct dropper {
     real factor;        /* of what is kept */
 };
 
-static inline struct dropper dropper_of(const struct qkv_tensor *y)
+static inline struct dropper dropper_of(const struct qkv_tensor *y, double rate)
 {
     const struct qkv_random *random = &y->graph->random;
-    uint32_t threshold = (uint32_t)lrint(y->options.rate * 65536.0);
+    uint32_t threshold = (uint32_t)lrint(rate * 65536.0);
     return (struct dropper){
         .key = {(uint32_t)random->seed, (uint32_t)(random->seed >> 32)},
         .step = random->step,

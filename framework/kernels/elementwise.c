@@ -263,7 +263,7 @@ static uint32_t *kept_bits(const struct qkv_tensor *y)
  */
 static void drop(struct qkv_tensor *y)
 {
-    struct dropper dropper = dropper_of(y);
+    struct dropper dropper = dropper_of(y, y->options.rate);
     uint16_t words[DROPPER_WORDS];
     const real *x = y->input[0]->value;
     real *out = y->value;
@@ -311,7 +311,7 @@ static void dropout_backward(struct qkv_tensor *y)
         return;
     }
     const uint32_t *bits = kept_bits(y);
-    real factor = dropper_of(y).factor;
+    real factor = dropper_of(y, y->options.rate).factor;
     for (int64_t first = 0; first < y->count; first += 32) {
         int64_t n = y->count - first < 32 ? y->count - first : 32;
         uint32_t kept = *bits++;

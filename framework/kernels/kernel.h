@@ -64,6 +64,13 @@ typedef double real;
 /* Options of a sample: WITH(.factor = 2). */
 #define WITH(...) (&(const struct qkv_sample_options){__VA_ARGS__})
 
+/* The attention rule of a sample: WITH(ATTENTION(.heads = 2)). */
+#define ATTENTION(...)                                                                                       \
+    .attention = &(const struct qkv_attention_rule)                                                          \
+    {                                                                                                        \
+        __VA_ARGS__                                                                                          \
+    }
+
 /* Shapes of sample inputs: IN(2, 3). */
 #define IN(...)                                                                                              \
     {                                                                                                        \

@@ -3,17 +3,10 @@
 void qkv_multi_head_init(struct qkv_multi_head *layer, struct qkv_parameters *parameters,
                          const struct qkv_multi_head_options *options, const char *name)
 {
-    int64_t heads = options->heads,
-            key_value_heads = options->key_value_heads ? options->key_value_heads : heads;
+    int64_t heads = options->rule.heads, key_value_heads = qkv_attention_key_value_heads(&options->rule);
     *layer = (struct qkv_multi_head){
         .name = qkv_arena_string(&parameters->arena, name),
-        .heads = heads,
-        .key_value_heads = key_value_heads,
-        .window = options->window,
-        .global_tokens = options->global_tokens,
-        .causal = options->causal,
-        .dropout = options->dropout,
-        .kernel = options->kernel,
+        .rule = options->rule,
         .positions = options->positions,
     };
     struct {
@@ -66,24 +59,14 @@ struct qkv_tensor *qkv_multi_head_attend(const struct qkv_multi_head *layer, str
                                          struct qkv_segments queries, struct qkv_segments keys,
                                          struct qkv_tensor **node)
 {
-    const struct qkv_positions *positions = layer->positions;
-    bool relative = positions && positions->kind == QKV_POSITION_RELATIVE;
-    const struct qkv_attention layout = {
-        .heads = layer->heads,
-        .key_value_heads = layer->key_value_heads,
+    const struct qkv_attention attention = {
+        .rule = layer->rule,
+        .bias = layer->rule.buckets ? qkv_graph_parameter(graph, layer->positions->table) : NULL,
         .queries = queries,
         .keys = keys,
-        .causal = layer->causal,
-        .window = layer->window,
-        .global_tokens = layer->global_tokens,
-        .alibi = positions && positions->kind == QKV_POSITION_ALIBI,
-        .bias = relative ? qkv_graph_parameter(graph, positions->table) : NULL,
-        .distance = relative ? positions->distance : 0,
-        .dropout = layer->dropout,
-        .kernel = layer->kernel,
     };
     const char *outer = qkv_graph_scope(graph, layer->name);
-    struct qkv_tensor *mix = qkv_attention(graph, query, key, value, mask, layout);
+    struct qkv_tensor *mix = qkv_attention(graph, query, key, value, mask, attention);
     qkv_graph_scope(graph, outer);
     if (node) *node = mix;
     return qkv_dense_apply(&layer->output, graph, mix);
@@ -133,33 +116,44 @@ static struct qkv_tensor *apply_sample(const void *layer, struct qkv_graph *grap
                                 NULL);
 }
 
-/* Heads, key width and value width of a sample, and what all have. */
-#define SHAPE(h, k, v)                                                                                       \
-    .width = 4, .heads = (h), .key_width = (k), .value_width = (v), .initial = SAMPLE_INITIAL,               \
+/* Key width and value width of a sample, and what all samples have. */
+#define WIDTHS(k, v)                                                                                         \
+    .width = 4, .key_width = (k), .value_width = (v), .initial = SAMPLE_INITIAL,                             \
     .output_initial = SAMPLE_INITIAL
 
-static const struct sample_options SELF = {.attention = {SHAPE(2, 2, 2), .bias = true}};
-static const struct sample_options CAUSAL = {.attention = {SHAPE(2, 3, 1), .causal = true, .dropout = 0.3}};
-static const struct sample_options CROSS = {.attention = {SHAPE(3, 1, 5), .bias = true, .dropout = 0.1}};
+static const struct sample_options SELF = {.attention = {.rule.heads = 2, WIDTHS(2, 2), .bias = true}};
+static const struct sample_options CAUSAL = {
+    .attention = {.rule = {.heads = 2, .causal = true, .dropout = 0.3}, WIDTHS(3, 1)},
+};
+static const struct sample_options CROSS = {
+    .attention = {.rule = {.heads = 3, .dropout = 0.1}, WIDTHS(1, 5), .bias = true},
+};
 static const struct sample_options WINDOW = {
-    .attention = {SHAPE(4, 2, 3), .key_value_heads = 2, .window = 1, .global_tokens = 1, .dropout = 0.2},
+    .attention = {.rule = {.heads = 4, .key_value_heads = 2, .window = 1, .global_tokens = 1, .dropout = 0.2},
+                  WIDTHS(2, 3)},
 };
 static const struct sample_options FLASH_WINDOW = {
-    .attention = {SHAPE(4, 2, 3), .key_value_heads = 2, .window = 1, .global_tokens = 1, .causal = true,
-                  .dropout = 0.2, .kernel = QKV_KERNEL_FLASH},
+    .attention = {.rule = {.heads = 4,
+                           .key_value_heads = 2,
+                           .window = 1,
+                           .global_tokens = 1,
+                           .causal = true,
+                           .dropout = 0.2,
+                           .kernel = QKV_KERNEL_FLASH},
+                  WIDTHS(2, 3)},
 };
 static const struct sample_options ROTARY = {
-    .attention = {SHAPE(2, 4, 2), .key_value_heads = 1, .bias = true},
+    .attention = {.rule = {.heads = 2, .key_value_heads = 1}, WIDTHS(4, 2), .bias = true},
     .positions = {.kind = QKV_POSITION_ROTARY, .length = 4, .width = 4, .base = 100},
 };
 static const struct sample_options ALIBI = {
-    .attention = {SHAPE(3, 1, 2), .causal = true, .bias = true},
-    .positions = {.kind = QKV_POSITION_ALIBI, .length = 4},
+    .attention = {.rule = {.heads = 3, .causal = true, .alibi = true}, WIDTHS(1, 2), .bias = true},
 };
 static const struct sample_options RELATIVE = {
-    .attention = {SHAPE(2, 2, 2), .bias = true, .kernel = QKV_KERNEL_FLASH},
-    .positions =
-        {.kind = QKV_POSITION_RELATIVE, .length = 6, .width = 2, .distance = 3, .initial = SAMPLE_INITIAL},
+    .attention = {.rule = {.heads = 2, .buckets = 6, .max_distance = 3, .kernel = QKV_KERNEL_FLASH},
+                  WIDTHS(2, 2),
+                  .bias = true},
+    .positions = {.kind = QKV_POSITION_RELATIVE, .length = 6, .width = 2, .initial = SAMPLE_INITIAL},
 };
 
 static const int64_t STARTS[] = {0, 3, 4}, LENGTHS[] = {3, 1, 2};

@@ -49,7 +49,6 @@ void qkv_positions_init(struct qkv_positions *layer, struct qkv_parameters *para
         .kind = options->kind,
         .length = options->length,
         .width = options->width,
-        .distance = options->distance,
     };
     if (layer->kind == QKV_POSITION_SINUSOIDAL || layer->kind == QKV_POSITION_ROTARY)
         make_sinusoids(layer, parameters, options->base);
@@ -103,11 +102,10 @@ static struct qkv_tensor *apply_sample(const void *layer, struct qkv_graph *grap
     return qkv_positions_rotate(layer, graph, x, sample->segments[0], &SECOND);
 }
 
-static const struct qkv_positions_options SINUSOIDAL = {QKV_POSITION_SINUSOIDAL, 6, 4, 10000, 0,
-                                                        SAMPLE_INITIAL};
-static const struct qkv_positions_options ODD = {QKV_POSITION_SINUSOIDAL, 6, 3, 100, 0, SAMPLE_INITIAL};
-static const struct qkv_positions_options LEARNED = {QKV_POSITION_LEARNED, 6, 4, 0, 0, SAMPLE_INITIAL};
-static const struct qkv_positions_options ROTARY = {QKV_POSITION_ROTARY, 6, 2, 100, 0, SAMPLE_INITIAL};
+static const struct qkv_positions_options SINUSOIDAL = {QKV_POSITION_SINUSOIDAL, 6, 4, 10000, SAMPLE_INITIAL};
+static const struct qkv_positions_options ODD = {QKV_POSITION_SINUSOIDAL, 6, 3, 100, SAMPLE_INITIAL};
+static const struct qkv_positions_options LEARNED = {QKV_POSITION_LEARNED, 6, 4, 0, SAMPLE_INITIAL};
+static const struct qkv_positions_options ROTARY = {QKV_POSITION_ROTARY, 6, 2, 100, SAMPLE_INITIAL};
 static const int64_t STARTS[] = {0, 3}, LENGTHS[] = {3, 2};
 static const struct qkv_layer_sample SAMPLES[] = {
     {"sinusoidal", &SINUSOIDAL, {{2, {5, 4}}}, {{2, STARTS, LENGTHS}}},

@@ -69,25 +69,25 @@ struct qkv_tensor *qkv_single_head_attention_keys(const struct qkv_single_head_a
 
 static struct qkv_tensor *scores_of(const struct qkv_single_head_attention *layer, struct qkv_graph *graph,
                                     struct qkv_tensor *h, struct qkv_tensor *keys,
-                                    struct qkv_attention layout)
+                                    struct qkv_attention attention)
 {
     switch (layer->score) {
     case QKV_ATTENTION_SCORE_SCALED_DOT:
-        layout.scale = 0; /* 1 / sqrt(K) */
-        return qkv_attention_scores(graph, qkv_dense_apply(&layer->query, graph, h), keys, layout);
+        attention.rule.scale = 0; /* 1 / sqrt(K) */
+        return qkv_attention_scores(graph, qkv_dense_apply(&layer->query, graph, h), keys, attention);
     case QKV_ATTENTION_SCORE_ADDITIVE:
         return qkv_attention_additive(graph, qkv_dense_apply(&layer->query, graph, h), keys,
-                                      qkv_graph_parameter(graph, layer->vector), layout);
+                                      qkv_graph_parameter(graph, layer->vector), attention);
     case QKV_ATTENTION_SCORE_CONCAT:
         return qkv_attention_additive(graph, joint_part(layer, graph, h, 0, layer->query_width), keys,
-                                      qkv_graph_parameter(graph, layer->vector), layout);
+                                      qkv_graph_parameter(graph, layer->vector), attention);
     case QKV_ATTENTION_SCORE_NONE:
     case QKV_ATTENTION_SCORE_DOT:
     case QKV_ATTENTION_SCORE_GENERAL:
     case QKV_ATTENTION_SCORE_LOCAL_P:
         break;
     }
-    return qkv_attention_scores(graph, h, keys, layout);
+    return qkv_attention_scores(graph, h, keys, attention);
 }
 
 struct qkv_tensor *qkv_single_head_attention_apply(const struct qkv_single_head_attention *layer,
@@ -96,19 +96,20 @@ struct qkv_tensor *qkv_single_head_attention_apply(const struct qkv_single_head_
                                                    struct qkv_segments queries,
                                                    struct qkv_segments key_segments, struct qkv_tensor **node)
 {
-    const struct qkv_attention layout = {.heads = 1, .queries = queries, .keys = key_segments, .scale = 1};
+    const struct qkv_attention attention = {
+        .rule = {.heads = 1, .scale = 1}, .queries = queries, .keys = key_segments};
     const char *outer = qkv_graph_scope(graph, layer->name);
-    struct qkv_tensor *scores = scores_of(layer, graph, h, keys, layout), *weights; /* [P] */
+    struct qkv_tensor *scores = scores_of(layer, graph, h, keys, attention), *weights; /* [P] */
     if (layer->score == QKV_ATTENTION_SCORE_LOCAL_P) {
         struct qkv_tensor *center = qkv_dense_apply(&layer->place_vector, graph,
                                                     qkv_dense_apply(&layer->place, graph, h)); /* [Nq, 1] */
-        weights = qkv_attention_local(graph, scores, center, layout, layer->window);
+        weights = qkv_attention_local(graph, scores, center, attention, layer->window);
     } else {
-        weights = qkv_attention_weights(graph, scores, NULL, layout);
+        weights = qkv_attention_weights(graph, scores, NULL, attention);
     }
     if (node) *node = weights;
     struct qkv_tensor *context =
-        qkv_attention_mix(graph, qkv_dropout_apply(graph, weights, layer->dropout), memory, layout);
+        qkv_attention_mix(graph, qkv_dropout_apply(graph, weights, layer->dropout), memory, attention);
     qkv_graph_scope(graph, outer);
     return context;
 }

@@ -20,13 +20,13 @@ static double seen(const struct qkv_tensor *attention)
     return count;
 }
 
-static void expect_counted(struct qkv_attention layout, const char *name)
+static void expect_counted(struct qkv_attention attention, const char *name)
 {
-    layout.heads = HEADS;
-    layout.queries = layout.keys = ROWS;
+    attention.rule.heads = HEADS;
+    attention.queries = attention.keys = ROWS;
     struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
     struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(12, HEADS * WIDTH));
-    struct qkv_tensor *y = qkv_attention(graph, x, x, x, NULL, layout);
+    struct qkv_tensor *y = qkv_attention(graph, x, x, x, NULL, attention);
     struct qkv_error error;
     cr_assert_eq(qkv_graph_check(graph, &error), QKV_OK, "%s: %s", name, error.message);
     qkv_forward(graph);
@@ -40,11 +40,11 @@ static void expect_counted(struct qkv_attention layout, const char *name)
 Test(cost, attention_counts_what_its_queries_see)
 {
     expect_counted((struct qkv_attention){0}, "all");
-    expect_counted((struct qkv_attention){.window = 1}, "narrow window");
-    expect_counted((struct qkv_attention){.window = 5}, "wide window");
-    expect_counted((struct qkv_attention){.window = 2, .causal = true}, "causal window");
-    expect_counted((struct qkv_attention){.window = 1, .global_tokens = 2}, "global tokens");
-    expect_counted((struct qkv_attention){.window = 1, .global_tokens = 2, .causal = true},
+    expect_counted((struct qkv_attention){.rule.window = 1}, "narrow window");
+    expect_counted((struct qkv_attention){.rule.window = 5}, "wide window");
+    expect_counted((struct qkv_attention){.rule = {.window = 2, .causal = true}}, "causal window");
+    expect_counted((struct qkv_attention){.rule = {.window = 1, .global_tokens = 2}}, "global tokens");
+    expect_counted((struct qkv_attention){.rule = {.window = 1, .global_tokens = 2, .causal = true}},
                    "causal, global tokens");
 }
 
@@ -53,9 +53,9 @@ Test(cost, windowed_attention_is_linear)
 {
     struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
     struct qkv_tensor *x = qkv_constant(graph, QKV_SHAPE(4096, 64));
-    struct qkv_tensor *all = qkv_attention(graph, x, x, x, NULL, (struct qkv_attention){.heads = 1}),
+    struct qkv_tensor *all = qkv_attention(graph, x, x, x, NULL, (struct qkv_attention){.rule.heads = 1}),
                       *some = qkv_attention(graph, x, x, x, NULL,
-                                            (struct qkv_attention){.heads = 1, .window = 128});
+                                            (struct qkv_attention){.rule = {.heads = 1, .window = 128}});
     /* 257 keys a query, less those that the first and last 128 lack */
     cr_expect_eq(qkv_tensor_cost(all, false).operations, 4.0 * 64 * 4096 * 4096);
     cr_expect_eq(qkv_tensor_cost(some, false).operations, 4.0 * 64 * (4096 * 257 - 128 * 129));

@@ -390,8 +390,9 @@ Test(graph, a_rewound_graph_computes_with_what_its_arrays_hold_by_then)
     const struct qkv_segments queries = {1, start, query_length}, keys = {1, start, key_length};
     struct qkv_tensor *x =
         qkv_add_positions(graph, qkv_embedding(graph, table, ids, 1, 1), places, queries, &first);
-    struct qkv_tensor *y = qkv_attention(
-        graph, x, key, value, NULL, (struct qkv_attention){.heads = 1, .queries = queries, .keys = keys});
+    struct qkv_tensor *y =
+        qkv_attention(graph, x, key, value, NULL,
+                      (struct qkv_attention){.rule.heads = 1, .queries = queries, .keys = keys});
     qkv_tensor_write(table, TABLE);
     qkv_tensor_write(places, PLACES);
     qkv_tensor_write(value, VALUES);

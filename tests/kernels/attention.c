@@ -15,9 +15,9 @@ enum { MOST_SENTENCES = 4, INPUTS = 5 };
 struct scene {
     const char *name;
     int64_t sentences, queries[MOST_SENTENCES], keys[MOST_SENTENCES]; /* lengths; keys of 0: as the queries */
-    int64_t key_width, value_width, buckets;
-    struct qkv_attention layout; /* without segments and bias */
-    bool masked;                 /* row 2 sees nothing */
+    int64_t key_width, value_width;
+    struct qkv_attention_rule rule;
+    bool masked; /* row 2 sees nothing */
 };
 
 /* ---- one run ---- */
@@ -42,7 +42,7 @@ static void append_weights(struct numbers *numbers, const struct scene *scene, c
     double *all = NULL;
     int64_t count = 0, rows, columns;
     for (int64_t s = 0; s < scene->sentences; s++)
-        for (int64_t h = 0; h < scene->layout.heads; h++) {
+        for (int64_t h = 0; h < scene->rule.heads; h++) {
             const void *weights = qkv_attention_weights_of(node, s, h, &rows, &columns);
             cr_assert_not_null(weights);
             all = realloc(all, (size_t)(count + rows * columns + 1) * sizeof *all);
@@ -70,27 +70,27 @@ struct run {
     struct qkv_graph *graph;
     struct qkv_tensor *input[INPUTS], *y, *weights; /* query, key, value, mask, bias */
     int64_t query_start[MOST_SENTENCES], key_start[MOST_SENTENCES];
-    struct qkv_attention layout;
+    struct qkv_attention attention;
 };
 
 static void make_inputs(struct run *run, const struct scene *scene)
 {
-    int64_t query_rows = 0, key_rows = 0, heads = scene->layout.heads;
-    int64_t key_value_heads = scene->layout.key_value_heads ? scene->layout.key_value_heads : heads;
+    int64_t query_rows = 0, key_rows = 0, heads = scene->rule.heads;
+    int64_t key_value_heads = qkv_attention_key_value_heads(&scene->rule);
     const int64_t *keys = scene->keys[0] ? scene->keys : scene->queries;
     for (int64_t s = 0; s < scene->sentences; s++) {
         run->query_start[s] = query_rows, run->key_start[s] = key_rows;
         query_rows += scene->queries[s], key_rows += keys[s];
     }
-    run->layout = scene->layout;
-    run->layout.queries = (struct qkv_segments){scene->sentences, run->query_start, scene->queries};
-    run->layout.keys = (struct qkv_segments){scene->sentences, run->key_start, keys};
+    run->attention.rule = scene->rule;
+    run->attention.queries = (struct qkv_segments){scene->sentences, run->query_start, scene->queries};
+    run->attention.keys = (struct qkv_segments){scene->sentences, run->key_start, keys};
     run->input[0] = qkv_variable(run->graph, QKV_SHAPE(query_rows, heads * scene->key_width));
     run->input[1] = qkv_variable(run->graph, QKV_SHAPE(key_rows, key_value_heads * scene->key_width));
     run->input[2] = qkv_variable(run->graph, QKV_SHAPE(key_rows, key_value_heads * scene->value_width));
     if (scene->masked) run->input[3] = qkv_constant(run->graph, QKV_SHAPE(scene->queries[0], keys[0]));
-    if (scene->buckets) run->input[4] = qkv_variable(run->graph, QKV_SHAPE(scene->buckets, heads));
-    run->layout.bias = run->input[4];
+    if (scene->rule.buckets) run->input[4] = qkv_variable(run->graph, QKV_SHAPE(scene->rule.buckets, heads));
+    run->attention.bias = run->input[4];
     for (uint32_t k = 0; k < INPUTS; k++)
         if (run->input[k]) fill(run->input[k], k + 1, k == 3 ? 2 : -1);
 }
@@ -99,13 +99,13 @@ static void build(struct run *run, bool fused)
 {
     struct qkv_tensor *const *x = run->input;
     if (fused) {
-        run->y = qkv_attention(run->graph, x[0], x[1], x[2], x[3], run->layout);
+        run->y = qkv_attention(run->graph, x[0], x[1], x[2], x[3], run->attention);
         return;
     }
-    struct qkv_tensor *scores = qkv_attention_scores(run->graph, x[0], x[1], run->layout);
-    struct qkv_tensor *used = run->weights = qkv_attention_weights(run->graph, scores, x[3], run->layout);
-    if (run->layout.dropout > 0) used = qkv_dropout(run->graph, used, run->layout.dropout);
-    run->y = qkv_attention_mix(run->graph, used, x[2], run->layout);
+    struct qkv_tensor *scores = qkv_attention_scores(run->graph, x[0], x[1], run->attention);
+    struct qkv_tensor *used = run->weights = qkv_attention_weights(run->graph, scores, x[3], run->attention);
+    if (run->attention.rule.dropout > 0) used = qkv_dropout(run->graph, used, run->attention.rule.dropout);
+    run->y = qkv_attention_mix(run->graph, used, x[2], run->attention);
 }
 
 static struct numbers compute(enum qkv_dtype dtype, const struct scene *scene, bool fused)
@@ -153,11 +153,11 @@ static struct numbers compute_forward(enum qkv_dtype dtype, const struct scene *
     make_inputs(&run, scene);
     build(&run, true);
     qkv_forward(run.graph);
-    const struct qkv_attention plain = {.heads = run.layout.heads,
-                                        .key_value_heads = run.layout.key_value_heads,
-                                        .queries = run.layout.queries,
-                                        .keys = run.layout.keys,
-                                        .kernel = QKV_KERNEL_EXACT};
+    const struct qkv_attention plain = {.rule = {.heads = run.attention.rule.heads,
+                                                 .key_value_heads = run.attention.rule.key_value_heads,
+                                                 .kernel = QKV_KERNEL_EXACT},
+                                        .queries = run.attention.queries,
+                                        .keys = run.attention.keys};
     qkv_attention(run.graph, run.input[0], run.input[1], run.input[2], NULL, plain);
     qkv_forward(run.graph);
     cr_assert_eq(qkv_graph_check(run.graph, NULL), QKV_OK, "%s", scene->name);
@@ -183,7 +183,7 @@ static void compare(const struct scene *scene, enum qkv_dtype dtype, const char 
     for (int k = 0; expected.size[k]; at += expected.size[k++]) {
         double error = apart(expected.size[k], got.all + at, expected.all + at);
         cr_expect(error <= BOUND[dtype], "%s, %s, %s, float%d: part %d is %g apart", scene->name,
-                  kernels[scene->layout.kernel], variant, dtype == QKV_FLOAT32 ? 32 : 64, k, error);
+                  kernels[scene->rule.kernel], variant, dtype == QKV_FLOAT32 ? 32 : 64, k, error);
     }
     free(got.all);
     struct numbers forward = compute_forward(dtype, scene);
@@ -192,7 +192,7 @@ static void compare(const struct scene *scene, enum qkv_dtype dtype, const char 
            weights = apart(forward.size[1], forward.all + forward.size[0], last);
     cr_expect(value <= BOUND[dtype] && weights <= BOUND[dtype],
               "%s, %s, %s, float%d, without gradients: %g and %g apart", scene->name,
-              kernels[scene->layout.kernel], variant, dtype == QKV_FLOAT32 ? 32 : 64, value, weights);
+              kernels[scene->rule.kernel], variant, dtype == QKV_FLOAT32 ? 32 : 64, value, weights);
     free(forward.all);
 }
 
@@ -203,7 +203,7 @@ static void hold(struct scene scene)
         setenv("QKV_KERNELS", VARIANTS[v], 1);
         for (int kernel = QKV_KERNEL_AUTO; kernel <= QKV_KERNEL_FLASH; kernel++)
             for (int dtype = QKV_FLOAT32; dtype <= QKV_FLOAT64; dtype++) {
-                scene.layout.kernel = (enum qkv_attention_kernel)kernel;
+                scene.rule.kernel = (enum qkv_attention_kernel)kernel;
                 compare(&scene, (enum qkv_dtype)dtype, VARIANTS[v], expected);
             }
     }
@@ -219,16 +219,16 @@ static void hold_ragged(struct scene scene)
         for (int drops = 0; drops < 2; drops++) {
             scene.sentences = 3;
             memcpy(scene.queries, lengths[n], sizeof lengths[n]);
-            scene.layout.dropout = drops ? 0.3 : 0;
+            scene.rule.dropout = drops ? 0.3 : 0;
             hold(scene);
         }
 }
 
 Test(attention, full_and_causal)
 {
-    hold_ragged((struct scene){"full", .key_width = 3, .value_width = 5, .layout = {.heads = 2}});
+    hold_ragged((struct scene){"full", .key_width = 3, .value_width = 5, .rule = {.heads = 2}});
     hold_ragged(
-        (struct scene){"causal", .key_width = 16, .value_width = 9, .layout = {.heads = 2, .causal = true}});
+        (struct scene){"causal", .key_width = 16, .value_width = 9, .rule = {.heads = 2, .causal = true}});
 }
 
 Test(attention, windows)
@@ -236,7 +236,7 @@ Test(attention, windows)
     for (int64_t window = 1; window <= 16; window += 5)
         for (int causal = 0; causal < 2; causal++)
             hold_ragged((struct scene){causal ? "causal window" : "window", .key_width = 5, .value_width = 4,
-                                       .layout = {.heads = 2, .window = window, .causal = causal}});
+                                       .rule = {.heads = 2, .window = window, .causal = causal}});
 }
 
 Test(attention, global_tokens)
@@ -245,42 +245,48 @@ Test(attention, global_tokens)
         for (int causal = 0; causal < 2; causal++)
             hold_ragged((struct scene){
                 causal ? "causal global tokens" : "global tokens", .key_width = 4, .value_width = 7,
-                .layout = {.heads = 2, .window = 3, .global_tokens = global_tokens, .causal = causal}});
+                .rule = {.heads = 2, .window = 3, .global_tokens = global_tokens, .causal = causal}});
 }
 
 Test(attention, grouped_heads)
 {
     hold_ragged((struct scene){"grouped", .key_width = 3, .value_width = 2,
-                               .layout = {.heads = 6, .key_value_heads = 2}});
+                               .rule = {.heads = 6, .key_value_heads = 2}});
     hold_ragged((struct scene){"one for all", .key_width = 4, .value_width = 4,
-                               .layout = {.heads = 3, .key_value_heads = 1, .window = 2}});
+                               .rule = {.heads = 3, .key_value_heads = 1, .window = 2}});
 }
 
 Test(attention, distances)
 {
     hold_ragged(
-        (struct scene){"ALiBi", .key_width = 3, .value_width = 3, .layout = {.heads = 6, .alibi = true}});
+        (struct scene){"ALiBi", .key_width = 3, .value_width = 3, .rule = {.heads = 6, .alibi = true}});
     for (int causal = 0; causal < 2; causal++)
-        hold_ragged((struct scene){"bias", .key_width = 3, .value_width = 4, .buckets = 8,
-                                   .layout = {.heads = 2, .causal = causal, .distance = 20, .scale = 0.7}});
-    hold_ragged((struct scene){"all of it", .key_width = 4, .value_width = 3, .buckets = 6,
-                               .layout = {.heads = 4,
-                                          .key_value_heads = 2,
-                                          .causal = true,
-                                          .alibi = true,
-                                          .distance = 9,
-                                          .window = 4,
-                                          .global_tokens = 2}});
+        hold_ragged((struct scene){
+            "bias", .key_width = 3, .value_width = 4,
+            .rule = {.buckets = 8, .heads = 2, .causal = causal, .max_distance = 20, .scale = 0.7}});
+    hold_ragged((struct scene){"all of it", .key_width = 4, .value_width = 3,
+                               .rule = {.buckets = 6,
+                                        .heads = 4,
+                                        .key_value_heads = 2,
+                                        .causal = true,
+                                        .alibi = true,
+                                        .max_distance = 9,
+                                        .window = 4,
+                                        .global_tokens = 2}});
 }
 
 /* Fewer queries than keys: they are the last ones, as while decoding. */
 Test(attention, queries_at_the_end)
 {
     for (int w = 0; w < 2; w++)
-        hold((struct scene){
-            "late queries", .sentences = 3, .queries = {1, 2, 5}, .keys = {9, 2, 30}, .key_width = 4,
-            .value_width = 4, .buckets = 4,
-            .layout = {.heads = 2, .causal = true, .distance = 8, .window = w ? 4 : 0, .global_tokens = w}});
+        hold((struct scene){"late queries", .sentences = 3, .queries = {1, 2, 5}, .keys = {9, 2, 30},
+                            .key_width = 4, .value_width = 4,
+                            .rule = {.buckets = 4,
+                                     .heads = 2,
+                                     .causal = true,
+                                     .max_distance = 8,
+                                     .window = w ? 4 : 0,
+                                     .global_tokens = w}});
 }
 
 Test(attention, masks)
@@ -289,7 +295,7 @@ Test(attention, masks)
         for (int causal = 0; causal < 2; causal++)
             hold((struct scene){
                 "masked", .sentences = 2, .queries = {33, 33}, .key_width = 4, .value_width = 6,
-                .layout =
+                .rule =
                     {.heads = 2, .causal = causal, .window = w ? 5 : 0, .global_tokens = w, .dropout = 0.2},
                 .masked = true});
 }
@@ -297,14 +303,14 @@ Test(attention, masks)
 /* More rows and keys than a tile holds. */
 Test(attention, several_tiles)
 {
-    static const struct qkv_attention layouts[] = {
+    static const struct qkv_attention_rule rules[] = {
         {.heads = 1, .dropout = 0.2},
         {.heads = 1, .causal = true, .alibi = true},
         {.heads = 1, .window = 270, .global_tokens = 3},
         {.heads = 1, .window = 40, .global_tokens = 1, .causal = true}};
     for (int i = 0; i < 4; i++)
         hold((struct scene){"several tiles", .sentences = 2, .queries = {5, 601}, .key_width = 3,
-                            .value_width = 2, .layout = layouts[i]});
+                            .value_width = 2, .rule = rules[i]});
 }
 
 /* ---- what is promised beside the numbers ---- */
@@ -316,14 +322,14 @@ Test(attention, a_row_that_sees_nothing_gives_nothing)
     for (int kernel = QKV_KERNEL_EXACT; kernel <= QKV_KERNEL_FLASH; kernel++)
         for (int window = 0; window < 4; window += 3) {
             struct run run = {.graph = qkv_graph_new(QKV_FLOAT64)};
-            make_inputs(&run, &(struct scene){.sentences = 1,
-                                              .queries = {ROWS},
-                                              .key_width = WIDTH / 2,
-                                              .value_width = WIDTH / 2,
-                                              .layout = {.heads = 2,
-                                                         .window = window,
-                                                         .kernel = (enum qkv_attention_kernel)kernel},
-                                              .masked = true});
+            make_inputs(
+                &run, &(struct scene){
+                          .sentences = 1,
+                          .queries = {ROWS},
+                          .key_width = WIDTH / 2,
+                          .value_width = WIDTH / 2,
+                          .rule = {.heads = 2, .window = window, .kernel = (enum qkv_attention_kernel)kernel},
+                          .masked = true});
             build(&run, true);
             qkv_forward(run.graph);
             double cotangent[ROWS * WIDTH];
@@ -345,23 +351,23 @@ Test(attention, a_row_that_sees_nothing_gives_nothing)
 }
 
 /* Bytes that one attention of `tokens` needs beside its inputs and the result with their gradients. */
-static double own_bytes(int64_t tokens, struct qkv_attention layout)
+static double own_bytes(int64_t tokens, struct qkv_attention_rule rule)
 {
     struct run run = {.graph = qkv_graph_new(QKV_FLOAT32)};
     struct scene scene = {
-        .sentences = 1, .queries = {tokens}, .key_width = 64, .value_width = 64, .layout = layout};
+        .sentences = 1, .queries = {tokens}, .key_width = 64, .value_width = 64, .rule = rule};
     make_inputs(&run, &scene);
     build(&run, true);
     double bytes = (double)qkv_graph_peak_bytes(run.graph);
     qkv_graph_free(run.graph);
-    return bytes - 8.0 * 64 * (double)(layout.heads * tokens) * sizeof(float);
+    return bytes - 8.0 * 64 * (double)(rule.heads * tokens) * sizeof(float);
 }
 
 Test(attention, memory_grows_with_the_length_or_the_window)
 {
-    const struct qkv_attention exact = {.heads = 8, .kernel = QKV_KERNEL_EXACT},
-                               flash = {.heads = 8, .kernel = QKV_KERNEL_FLASH},
-                               window = {.heads = 8, .kernel = QKV_KERNEL_EXACT, .window = 128};
+    const struct qkv_attention_rule exact = {.heads = 8, .kernel = QKV_KERNEL_EXACT},
+                                    flash = {.heads = 8, .kernel = QKV_KERNEL_FLASH},
+                                    window = {.heads = 8, .kernel = QKV_KERNEL_EXACT, .window = 128};
     cr_expect_lt(own_bytes(4096, flash), own_bytes(4096, exact) / 50);
     cr_expect_lt(own_bytes(8192, flash), 2.2 * own_bytes(4096, flash));
     cr_expect_lt(own_bytes(4096, window), own_bytes(4096, exact) / 10);
@@ -381,7 +387,7 @@ Test(attention, slopes_of_alibi)
                               .queries = {2},
                               .key_width = 1,
                               .value_width = 1,
-                              .layout = {.heads = heads, .alibi = true}};
+                              .rule = {.heads = heads, .alibi = true}};
         make_inputs(&run, &scene);
         memset(qkv_tensor_value(run.input[0]), 0, (size_t)qkv_tensor_count(run.input[0]) * sizeof(double));
         build(&run, true);

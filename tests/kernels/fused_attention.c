@@ -7,7 +7,7 @@
 static struct qkv_tensor *attention(struct qkv_graph *graph, struct qkv_tensor *const *x,
                                     const struct scene *scene)
 {
-    return qkv_attention(graph, x[0], x[1], x[2], x[3], scene->layout);
+    return qkv_attention(graph, x[0], x[1], x[2], x[3], scene->attention);
 }
 
 static struct qkv_tensor *attention_parts(struct qkv_graph *graph, struct qkv_tensor *const *x,
@@ -15,17 +15,17 @@ static struct qkv_tensor *attention_parts(struct qkv_graph *graph, struct qkv_te
 {
     static int64_t zero;
     static int64_t rows[2];
-    struct qkv_attention layout = scene->layout;
-    if (!layout.queries.count) { /* the parts want their one sentence spelled out */
+    struct qkv_attention attention = scene->attention;
+    if (!attention.queries.count) { /* the parts want their one sentence spelled out */
         rows[0] = scene->shape[0].size[0];
         rows[1] = scene->shape[1].size[0];
-        layout.queries = (struct qkv_segments){1, &zero, &rows[0]};
-        layout.keys = (struct qkv_segments){1, &zero, &rows[1]};
+        attention.queries = (struct qkv_segments){1, &zero, &rows[0]};
+        attention.keys = (struct qkv_segments){1, &zero, &rows[1]};
     }
-    struct qkv_tensor *scores = qkv_attention_scores(graph, x[0], x[1], layout);
-    struct qkv_tensor *weights = qkv_attention_weights(graph, scores, x[3], layout);
-    if (layout.dropout > 0) weights = qkv_dropout(graph, weights, layout.dropout);
-    return qkv_attention_mix(graph, weights, x[2], layout);
+    struct qkv_tensor *scores = qkv_attention_scores(graph, x[0], x[1], attention);
+    struct qkv_tensor *weights = qkv_attention_weights(graph, scores, x[3], attention);
+    if (attention.rule.dropout > 0) weights = qkv_dropout(graph, weights, attention.rule.dropout);
+    return qkv_attention_mix(graph, weights, x[2], attention);
 }
 
 /* Three sentences with `rows` queries in all (one, when there are too few rows), and `rows` + 3 keys for
@@ -66,11 +66,9 @@ static void hold_attention(const char *name, struct qkv_segments queries, struct
         .shape = {QKV_SHAPE(query_rows, WIDTHS[w].heads * WIDTHS[w].key_width),
                   QKV_SHAPE(key_rows, WIDTHS[w].heads * WIDTHS[w].key_width),
                   QKV_SHAPE(key_rows, WIDTHS[w].heads * WIDTHS[w].value_width)},
-        .layout = {.heads = WIDTHS[w].heads,
-                   .queries = queries,
-                   .keys = keys,
-                   .causal = causal,
-                   .dropout = dropout},
+        .attention = {.rule = {.heads = WIDTHS[w].heads, .causal = causal, .dropout = dropout},
+                      .queries = queries,
+                      .keys = keys},
         .drops = dropout > 0,
     };
     hold(&scene, attention, attention_parts);
@@ -111,15 +109,15 @@ Test(fused, attention_of_single_queries)
                 .shape = {QKV_SHAPE(7, widths[w][0] * widths[w][2]),
                           QKV_SHAPE(81, widths[w][1] * widths[w][2]),
                           QKV_SHAPE(81, widths[w][1] * widths[w][3])},
-                .layout = {.heads = widths[w][0],
-                           .key_value_heads = widths[w][1],
-                           .queries = {5, query_start, query_length},
-                           .keys = {5, key_start, key_length},
-                           .causal = causal},
+                .attention = {.rule = {.heads = widths[w][0],
+                                       .key_value_heads = widths[w][1],
+                                       .causal = causal},
+                              .queries = {5, query_start, query_length},
+                              .keys = {5, key_start, key_length}},
             };
             hold(&scene, attention, attention_parts);
             scene.name = "single queries, dropout";
-            scene.layout.dropout = 0.3;
+            scene.attention.rule.dropout = 0.3;
             scene.drops = true;
             hold(&scene, attention, attention_parts);
         }
@@ -134,7 +132,9 @@ Test(fused, attention_of_a_tensor_to_itself)
             .name = "one tensor",
             .shape = {QKV_SHAPE(ROWS[n], 6)},
             .one_tensor = true,
-            .layout = {.heads = 2, .queries = r.queries, .keys = r.keys, .causal = true, .scale = 0.7},
+            .attention = {.rule = {.heads = 2, .causal = true, .scale = 0.7},
+                          .queries = r.queries,
+                          .keys = r.keys},
         };
         hold(&scene, attention, attention_parts);
     }
@@ -160,7 +160,7 @@ Test(fused, attention_with_a_mask)
                 .name = causal ? "masked and causal" : "masked",
                 .shape = {QKV_SHAPE(2 * rows, 6), QKV_SHAPE(2 * rows, 6), QKV_SHAPE(2 * rows, 10),
                           QKV_SHAPE(rows, rows)},
-                .layout = {.heads = 2, .queries = segments, .keys = segments, .causal = causal},
+                .attention = {.rule = {.heads = 2, .causal = causal}, .queries = segments, .keys = segments},
                 .mask = mask,
             };
             hold(&scene, attention, attention_parts);
@@ -182,7 +182,7 @@ Test(fused, a_row_that_sees_nothing_gives_nothing)
         for (int k = 0; k < 3; k++)
             fill_input(x[k] = qkv_variable(graph, QKV_SHAPE(ROWS_HERE, WIDTH)), &scene, k);
         struct qkv_tensor *y =
-            qkv_attention(graph, x[0], x[1], x[2], marks, (struct qkv_attention){.heads = 2});
+            qkv_attention(graph, x[0], x[1], x[2], marks, (struct qkv_attention){.rule.heads = 2});
         qkv_forward(graph);
         /* Only the blind row is looked at: nothing may flow anywhere. */
         for (int i = 0; i < ROWS_HERE * WIDTH; i++) cotangent[i] = i / WIDTH == 2;

@@ -249,15 +249,15 @@ Test(recurrent, fused_cells_are_the_composition_of_their_steps)
 }
 
 /* Inputs: query [6, K], key [9, K], vector [K]. */
-static struct qkv_attention layout_of(const struct setting *s)
+static struct qkv_attention attention_of(const struct setting *s)
 {
-    return (struct qkv_attention){.heads = 1, .queries = s->segments, .keys = s->keys, .scale = 1};
+    return (struct qkv_attention){.rule = {.heads = 1, .scale = 1}, .queries = s->segments, .keys = s->keys};
 }
 
 static struct qkv_tensor *fused_additive(struct qkv_graph *graph, struct qkv_tensor *const *x,
                                          const struct setting *s)
 {
-    return qkv_attention_additive(graph, x[0], x[1], x[2], layout_of(s));
+    return qkv_attention_additive(graph, x[0], x[1], x[2], attention_of(s));
 }
 
 static struct qkv_tensor *composed_additive(struct qkv_graph *graph, struct qkv_tensor *const *x,
@@ -295,7 +295,7 @@ Test(recurrent, additive_scores_are_their_composition)
 static struct qkv_tensor *fused_local(struct qkv_graph *graph, struct qkv_tensor *const *x,
                                       const struct setting *s)
 {
-    return qkv_attention_local(graph, x[0], x[1], layout_of(s), s->window);
+    return qkv_attention_local(graph, x[0], x[1], attention_of(s), s->window);
 }
 
 static struct qkv_tensor *constant_of(struct qkv_graph *graph, int64_t count, double first, double step)

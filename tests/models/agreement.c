@@ -31,12 +31,11 @@ static const struct qkv_segments SOURCE = {3, SOURCE_START, SOURCE_LENGTH},
 
 static struct qkv_multi_head_options attention_options(bool causal)
 {
-    return (struct qkv_multi_head_options){.width = WIDTH,
-                                           .heads = HEADS,
+    return (struct qkv_multi_head_options){.rule = {.heads = HEADS, .causal = causal},
+                                           .width = WIDTH,
                                            .key_width = WIDTH / HEADS,
                                            .value_width = WIDTH / HEADS,
-                                           .bias = true,
-                                           .causal = causal};
+                                           .bias = true};
 }
 
 /* The weights of every sentence, [heads, queries, keys]. */

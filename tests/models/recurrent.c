@@ -45,7 +45,7 @@ static struct qkv_model *model_of(const struct variant *variant, enum qkv_dtype 
         stacks[i]->type = QKV_NETWORK_RECURRENT;
         stacks[i]->rnn_type = variant->cell;
         stacks[i]->num_layers = variant->layers;
-        stacks[i]->dropout = stacks[i]->attention.dropout = stacks[i]->hidden_dropout = dropout;
+        stacks[i]->dropout = stacks[i]->attention.rule.dropout = stacks[i]->hidden_dropout = dropout;
         stacks[i]->embeddings.embedding_dim = 6;
     }
     config.encoder.bidirectional = variant->bidirectional;

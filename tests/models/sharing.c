@@ -36,7 +36,7 @@ static void expect_same(enum qkv_norm_place place, bool tied)
 {
     struct qkv_model_config config = tiny_config();
     config.encoder.layer_norm = config.decoder.layer_norm = place;
-    config.encoder.dropout = config.decoder.dropout = config.decoder.attention.dropout = 0.2;
+    config.encoder.dropout = config.decoder.dropout = config.decoder.attention.rule.dropout = 0.2;
     config.tied_softmax = tied;
     struct qkv_model *model = tiny_model(&config, 11, 13, QKV_FLOAT32, 3);
     struct qkv_batch batch = {0};

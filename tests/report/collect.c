@@ -21,15 +21,15 @@ static struct qkv_model *make_windowed_model(struct qkv_arena *arena, int64_t lo
     struct qkv_stack_config *stacks[] = {&config.model.encoder, &config.model.decoder};
     for (int i = 0; i < 2; i++) {
         stacks[i]->num_layers = 2 - i;
-        stacks[i]->num_heads = stacks[i]->attention.key_value_heads = HEADS;
+        stacks[i]->num_heads = stacks[i]->attention.rule.key_value_heads = HEADS;
         stacks[i]->hidden_size = stacks[i]->embeddings.embedding_dim = WIDTH;
         stacks[i]->attention.key_width = stacks[i]->attention.value_width = WIDTH / HEADS;
         stacks[i]->ff_size = 8;
-        stacks[i]->dropout = stacks[i]->attention.dropout = stacks[i]->embeddings.dropout = 0.5;
+        stacks[i]->dropout = stacks[i]->attention.rule.dropout = stacks[i]->embeddings.dropout = 0.5;
         stacks[i]->layer_norm = QKV_NORM_PRE;
         stacks[i]->positions.max_length = longest;
-        stacks[i]->attention.window = window;
-        stacks[i]->attention.kernel = kernel;
+        stacks[i]->attention.rule.window = window;
+        stacks[i]->attention.rule.kernel = kernel;
     }
     struct qkv_model *model = qkv_model_new(&config.model, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT64, &error);
     cr_assert_not_null(model, "%s", error.message);
@@ -87,10 +87,11 @@ static void encoder_of_composable_ops(const struct qkv_model *model, const int32
     struct qkv_tensor *key = qkv_linear(graph, x, USE("1.self.key.weight"), USE("1.self.key.bias"), false);
     const int64_t start = 0;
     const struct qkv_segments sentence = {1, &start, &count};
-    struct qkv_attention layout = {
-        .heads = HEADS, .queries = sentence, .keys = sentence, .scale = 1 / sqrt((double)WIDTH / HEADS)};
+    struct qkv_attention attention = {.rule = {.heads = HEADS, .scale = 1 / sqrt((double)WIDTH / HEADS)},
+                                      .queries = sentence,
+                                      .keys = sentence};
     struct qkv_tensor *result =
-        qkv_attention_weights(graph, qkv_attention_scores(graph, query, key, layout), NULL, layout);
+        qkv_attention_weights(graph, qkv_attention_scores(graph, query, key, attention), NULL, attention);
     cr_assert_eq(qkv_graph_check(graph, &error), QKV_OK, "%s", error.message);
     qkv_forward(graph);
     qkv_tensor_read(result, weights);

@@ -17,7 +17,7 @@ struct scene {
     const char *name;
     struct qkv_shape shape[4]; /* of the inputs; rank 0: none */
     bool one_tensor;           /* inputs 1 to 3 are the same tensor */
-    struct qkv_attention layout;
+    struct qkv_attention attention;
     const double *mask; /* values of input 4, which then is a constant */
     bool drops;
     const int32_t *labels;

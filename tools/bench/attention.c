@@ -33,13 +33,13 @@ static enum qkv_status run(void *context, int64_t i, struct qkv_error *error)
 {
     struct pass *pass = context;
     struct qkv_graph *graph = pass->graph;
-    const struct qkv_attention layout = {
-        .heads = HEADS, .kernel = pass->variant->kernel, .window = pass->variant->window};
+    const struct qkv_attention attention = {
+        .rule = {.heads = HEADS, .kernel = pass->variant->kernel, .window = pass->variant->window}};
     struct qkv_tensor *x[3];
     (void)i;
     qkv_graph_reset(graph);
     for (int k = 0; k < 3; k++) x[k] = qkv_variable(graph, QKV_SHAPE(TOKENS, HEADS * WIDTH));
-    struct qkv_tensor *y = qkv_attention(graph, x[0], x[1], x[2], NULL, layout);
+    struct qkv_tensor *y = qkv_attention(graph, x[0], x[1], x[2], NULL, attention);
     if (qkv_graph_check(graph, error)) return QKV_INVALID;
     for (int k = 0; k < 3; k++)
         memcpy(qkv_tensor_value(x[k]), pass->inputs + k * NUMBERS, NUMBERS * sizeof(float));

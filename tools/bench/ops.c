@@ -16,7 +16,7 @@ struct op_inputs {
     int32_t numbers[ROWS];
     int64_t start[SENTENCES], length[SENTENCES];
     struct qkv_segments segments;
-    struct qkv_attention layout;
+    struct qkv_attention attention;
 };
 
 static void op_inputs_make(struct op_inputs *s, struct qkv_graph *graph)
@@ -39,8 +39,8 @@ static void op_inputs_make(struct op_inputs *s, struct qkv_graph *graph)
         s->length[i] = LENGTH;
     }
     s->segments = (struct qkv_segments){SENTENCES, s->start, s->length};
-    s->layout =
-        (struct qkv_attention){.heads = HEADS, .queries = s->segments, .keys = s->segments, .dropout = 0.1};
+    s->attention = (struct qkv_attention){
+        .rule = {.heads = HEADS, .dropout = 0.1}, .queries = s->segments, .keys = s->segments};
 }
 
 /* Builds an op with options; NULL if the list does not know it. */
@@ -91,13 +91,13 @@ static struct qkv_tensor *build(struct op_inputs *s, enum qkv_op_id op)
     case QKV_OP_linear_cross_entropy:
         return qkv_linear_cross_entropy(g, s->x, s->table, s->vocabulary, true, s->numbers, 0.1, 1);
     case QKV_OP_attention_scores:
-        return qkv_attention_scores(g, s->x, s->other, s->layout);
+        return qkv_attention_scores(g, s->x, s->other, s->attention);
     case QKV_OP_attention_weights:
-        return qkv_attention_weights(g, s->ragged, NULL, s->layout);
+        return qkv_attention_weights(g, s->ragged, NULL, s->attention);
     case QKV_OP_attention_mix:
-        return qkv_attention_mix(g, s->ragged, s->x, s->layout);
+        return qkv_attention_mix(g, s->ragged, s->x, s->attention);
     case QKV_OP_attention:
-        return qkv_attention(g, s->x, s->other, s->x, NULL, s->layout);
+        return qkv_attention(g, s->x, s->other, s->x, NULL, s->attention);
     default:
         return NULL;
     }

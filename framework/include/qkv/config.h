@@ -5,7 +5,8 @@
 #define QKV_CONFIG_H
 
 #include "qkv/arena.h"
-#include "qkv/attention_kernel.h"
+#include "qkv/attention_kind.h"
+#include "qkv/attention_rule.h"
 #include "qkv/error.h"
 #include "qkv/messages.h"
 
@@ -74,18 +75,17 @@ struct qkv_position_config {
     enum qkv_position_kind type;
     double base;                   /* sinusoidal, rotary: 10000 in the papers */
     int64_t max_length;            /* sinusoidal, learned, rotary: tokens of the longest sentence */
-    int64_t buckets, max_distance; /* relative: as in qkv_attention.bias and .distance */
+    int64_t buckets, max_distance; /* relative: as in struct qkv_attention_rule */
 };
 
-enum { QKV_WINDOW_NONE = 1000000 }; /* wider than any sentence */
+enum { QKV_WINDOW_NONE = 1000000 }; /* attention.window in YAML: all keys; 0 in a finished rule */
 
 struct qkv_attention_config {
     int64_t key_width, value_width; /* per head; 0: hidden_size / num_heads */
     bool bias;
-    double dropout;                /* on the weights */
-    int64_t key_value_heads;       /* 0: num_heads */
-    int64_t window, global_tokens; /* of self attention; QKV_WINDOW_NONE: all */
-    enum qkv_attention_kernel kernel;
+    /* The keys of the section that are fields of the rule. Models use the finished rule, which also has what
+     * follows from other keys: qkv_attention_rule_of. */
+    struct qkv_attention_rule rule;
     enum qkv_attention_score score; /* of the decoder; a transformer has scaled_dot */
     int64_t local_window;           /* local_p: keys on either side of the predicted place */
 };
@@ -166,6 +166,11 @@ struct qkv_config {
     struct qkv_training_config training;
     struct qkv_testing_config testing;
 };
+
+/* The finished rule of one kind of a transformer's attention. The encoder's is that of model.encoder, the others
+ * are those of model.decoder. Window, global tokens, ALiBi and buckets belong to self attention. */
+QKV_API struct qkv_attention_rule qkv_attention_rule_of(const struct qkv_model_config *model,
+                                                        enum qkv_attention_kind kind);
 
 /* The longest sentence, in tokens with </s>, that a stack has positions for; INT32_MAX where nothing is
  * bound: in recurrent stacks, and with positions that need no table (none, ALiBi, relative). */

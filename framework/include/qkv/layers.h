@@ -69,14 +69,13 @@ struct qkv_positions_options {
     int64_t length;             /* rows of the table: no sentence may be longer; relative: buckets */
     int64_t width;              /* its columns: those of x; rotary: of the keys of a head; relative: heads */
     double base;                /* sinusoidal, rotary */
-    int64_t distance;           /* relative: as in struct qkv_attention */
     struct qkv_initial initial; /* learned, relative */
 };
 
 struct qkv_positions {
     const char *name;
     enum qkv_position_kind kind;
-    int64_t length, width, distance;
+    int64_t length, width;
     const struct qkv_parameter *table; /* learned, relative: [length, width] */
     void *sinusoids[2]; /* sinusoidal, rotary: [length, width], by dtype; lives with the parameters */
 };
@@ -124,25 +123,20 @@ QKV_API struct qkv_tensor *qkv_norm_apply(const struct qkv_norm *layer, struct q
  * D]. */
 
 struct qkv_multi_head_options {
-    int64_t width;                         /* D: of x, memory and result */
-    int64_t heads, key_width, value_width; /* H, K, V: free of each other */
-    bool bias, causal;
-    double dropout; /* on the weights */
+    struct qkv_attention_rule rule;
+    int64_t width;                  /* D: of x, memory and result */
+    int64_t key_width, value_width; /* K, V: per head, independent of D */
+    bool bias;                      /* of the four projections */
     struct qkv_initial initial, output_initial;
-    int64_t key_value_heads;       /* G; 0: heads */
-    int64_t window, global_tokens; /* as in struct qkv_attention */
-    enum qkv_attention_kernel kernel;
-    const struct qkv_positions *positions; /* self attention: what it adds or turns, if it does; NULL:
-                                              nothing. Must outlive the layer */
+    /* Self attention: rotary positions rotate queries and keys, relative positions hold the bias that
+     * rule.buckets needs. NULL: neither. Must outlive the layer. */
+    const struct qkv_positions *positions;
 };
 
 struct qkv_multi_head {
     const char *name;
+    struct qkv_attention_rule rule;
     struct qkv_dense query, key, value, output;
-    int64_t heads, key_value_heads, window, global_tokens;
-    bool causal;
-    double dropout;
-    enum qkv_attention_kernel kernel;
     const struct qkv_positions *positions;
 };
 

@@ -3,7 +3,7 @@
 #ifndef QKV_OPS_H
 #define QKV_OPS_H
 
-#include "qkv/attention_kernel.h"
+#include "qkv/attention_rule.h"
 #include "qkv/graph.h"
 
 enum { QKV_ALL = -1 }; /* as an axis: all of them */
@@ -14,11 +14,10 @@ struct qkv_options {
     int64_t axis, start, length; /* slice: elements start .. start + length - 1 of the axis */
     int64_t rows;                /* scatter_rows: of the result */
     int64_t local_window;        /* attention_local: keys on each side of the center */
-    int64_t heads, key_value_heads, window, global_tokens, distance;
+    struct qkv_attention_rule attention;
     struct qkv_shape shape;
     int permutation[QKV_MAX_RANK];
-    bool transpose_a, transpose_b, causal, alibi, reverse;
-    enum qkv_attention_kernel kernel;
+    bool transpose_a, transpose_b, reverse;
     const int32_t *indices; /* the caller's, must outlive the node */
     int64_t index_count;
     const int64_t *first;              /* the caller's, as indices are */
@@ -26,32 +25,12 @@ struct qkv_options {
     struct qkv_segments queries, keys; /* attention: sentences of the query rows and of the key rows */
 };
 
-/* How attention is laid out. Sentence i of `queries` attends to sentence i of `keys`.
- *
- * What speaks of positions (causal, window, global_tokens, alibi, bias) takes the queries of a sentence as the last
- * of its keys: with Tq queries and Tk >= Tq keys, query i stands at position p = Tk - Tq + i. All of it
- * together: the score of a key at position j is scale * query . key - slope_h |p - j| + bias[bucket(j - p),
- * h]. */
+/* Argument of the attention ops: the rule, the tensor that it needs, and the sentences. Sentence i of
+ * `queries` attends to sentence i of `keys`. */
 struct qkv_attention {
-    int64_t heads;
-    int64_t
-        key_value_heads; /* heads of keys and values, each shared by heads / key_value_heads heads in a row of the
-                          queries (Ainslie et al. 2023); 0: heads */
+    struct qkv_attention_rule rule;
+    struct qkv_tensor *bias; /* [rule.buckets, rule.heads] if the rule has buckets, else NULL */
     struct qkv_segments queries, keys;
-    bool causal;    /* p sees no later key */
-    int64_t window; /* p sees p - window .. p + window (Beltagy et al. 2020, whose w is twice this; causal:
-                        Jiang et  al. 2023); 0: all */
-    int64_t
-        global_tokens; /* with a window: the first so many positions see and are seen by all, causality aside
-                        (Beltagy et al. 2020, with the same projections) */
-    bool alibi; /* scores fall with the distance; slopes 2^(-8h/H) for h = 1 .. H (Press et al. 2022) */
-    struct qkv_tensor *bias; /* NULL, or learned, by distance and head: [buckets, H] (Raffel et al. 2020).
-                                Half of the buckets of a side are one distance each, the others grow up to
-                                `distance`; without causality each side has half of all */
-    int64_t distance;        /* bias: all distances from here on share the last bucket */
-    double scale;            /* of the scores: 1 / sqrt(key width) in the paper; 0 stands for that */
-    double dropout;          /* rate on the weights, where the graph drops out */
-    enum qkv_attention_kernel kernel;
 };
 
 #define QKV_UNWRAP(...) __VA_ARGS__

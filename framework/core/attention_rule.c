@@ -1,0 +1,58 @@
+#include "qkv/attention_rule.h"
+
+#include <math.h>
+
+static enum qkv_status check_buckets(const struct qkv_attention_rule *rule, struct qkv_error *error)
+{
+    int64_t single = qkv_attention_single_buckets(rule->buckets, rule->causal);
+    if (!rule->buckets) return QKV_OK;
+    if (single < 1 || (!rule->causal && rule->buckets % 2))
+        return qkv_error_set(error, "buckets is %lld, but must be %s", (long long)rule->buckets,
+                             rule->causal ? "at least 2" : "even and at least 4");
+    if (rule->max_distance <= single)
+        return qkv_error_set(error, "max_distance is %lld, but must be above %lld for %lld buckets",
+                             (long long)rule->max_distance, (long long)single, (long long)rule->buckets);
+    return QKV_OK;
+}
+
+enum qkv_status qkv_attention_rule_check(const struct qkv_attention_rule *rule, struct qkv_error *error)
+{
+    if (rule->heads < 1)
+        return qkv_error_set(error, "heads is %lld, but must be at least 1", (long long)rule->heads);
+    if (rule->key_value_heads < 0 || rule->heads % qkv_attention_key_value_heads(rule))
+        return qkv_error_set(error, "key_value_heads is %lld, but must divide %lld heads",
+                             (long long)rule->key_value_heads, (long long)rule->heads);
+    if (rule->window < 0 || rule->global_tokens < 0)
+        return qkv_error_set(error, "window is %lld and global_tokens %lld, but neither may be negative",
+                             (long long)rule->window, (long long)rule->global_tokens);
+    if (rule->global_tokens && !rule->window) return qkv_error_set(error, "global_tokens need a window");
+    if (!(rule->dropout >= 0 && rule->dropout < 1))
+        return qkv_error_set(error, "the dropout rate is %g, but must be at least 0 and below 1",
+                             rule->dropout);
+    return check_buckets(rule, error);
+}
+
+double qkv_attention_slope(const struct qkv_attention_rule *rule, int64_t head)
+{
+    int64_t power = 1;
+    while (2 * power <= rule->heads) power *= 2;
+    return head < power ? exp2(-8.0 * (double)(head + 1) / (double)power)
+                        : exp2(-8.0 * (double)(2 * (head - power) + 1) / (double)(2 * power));
+}
+
+int64_t qkv_attention_single_buckets(int64_t buckets, bool causal)
+{
+    return buckets / (causal ? 2 : 4);
+}
+
+int64_t qkv_attention_bucket(const struct qkv_attention_rule *rule, int64_t offset)
+{
+    int64_t buckets = rule->causal ? rule->buckets : rule->buckets / 2; /* of one direction */
+    int64_t single = qkv_attention_single_buckets(rule->buckets, rule->causal);
+    int64_t first = !rule->causal && offset > 0 ? buckets : 0;
+    int64_t distance = offset < 0 ? -offset : rule->causal ? 0 : offset;
+    if (distance < single) return first + distance;
+    double grown = log((double)distance / (double)single) / log((double)rule->max_distance / (double)single);
+    int64_t bucket = single + (int64_t)(grown * (double)(buckets - single));
+    return first + (bucket < buckets ? bucket : buckets - 1);
+}
