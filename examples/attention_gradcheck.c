@@ -70,7 +70,7 @@ int main(void)
     struct qkv_tensor *value = qkv_variable(graph, QKV_SHAPE(KEYS, WIDTH));
     /* No segments: all rows are one sentence. No mask. */
     struct qkv_tensor *result =
-        qkv_attention(graph, query, key, value, NULL, (struct qkv_attention){.heads = HEADS});
+        qkv_attention(graph, query, key, value, NULL, (struct qkv_attention){.rule.heads = HEADS});
     struct qkv_error error;
     if (qkv_graph_check(graph, &error)) {
         fprintf(stderr, "%s\n", error.message);
