@@ -32,9 +32,7 @@ double qkv_next_log_probability(const struct qkv_next *next, int64_t row, int32_
 {
     int64_t at = row * next->classes + token;
     QKV_BUG(!next->sums, "log-probabilities of a decoding that has no sums");
-    if (next->dtype == QKV_FLOAT32)
-        return (double)((const float *)next->logits)[at] - (double)((const float *)next->sums)[row];
-    return ((const double *)next->logits)[at] - ((const double *)next->sums)[row];
+    return qkv_dtype_get(next->dtype, next->logits, at) - qkv_dtype_get(next->dtype, next->sums, row);
 }
 
 /* A graph to decode with: the model's parameters, no gradients, no dropout. NULL when memory is out. */
@@ -52,7 +50,7 @@ struct qkv_decoding *qkv_decoding_new(const struct qkv_model *model)
     struct qkv_decoding *decoding = calloc(1, model->kind->decoding->size);
     if (!decoding) return NULL;
     decoding->model = model;
-    decoding->size = model->parameters.dtype == QKV_FLOAT32 ? sizeof(float) : sizeof(double);
+    decoding->size = qkv_dtype_size(model->parameters.dtype);
     decoding->encoder = decoding_graph(model);
     decoding->decoder = decoding_graph(model);
     if (decoding->encoder && decoding->decoder) return decoding;

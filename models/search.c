@@ -56,7 +56,7 @@ static double penalty(const struct search *search, int64_t length)
 
 static double number_at(const struct qkv_next *next, const void *values, int64_t i)
 {
-    return next->dtype == QKV_FLOAT32 ? (double)((const float *)values)[i] : ((const double *)values)[i];
+    return qkv_dtype_get(next->dtype, values, i);
 }
 
 /* ---- setting up ---- */

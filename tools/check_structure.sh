@@ -16,7 +16,7 @@ folders="framework/core framework/config framework/data datasets/generate framew
 
 # A public header belongs to the folder that defines the functions it declares. These headers declare none.
 public="framework/include/qkv"
-owners="$public/qkv.h:tools"
+owners="$public/qkv.h:tools $public/dtype.h:framework/core"
 
 longest_file=500
 longest_function=70

@@ -1,5 +1,6 @@
 /* qkv gradcheck: holds analytic gradients against finite differences. */
 #include "gradcheck.h"
+#include "framework/core/clock.h"
 
 #include "commands.h"
 #include "complain.h"
@@ -174,13 +175,6 @@ static int run_all(struct check_run *run, int configs, char **paths)
     return code;
 }
 
-static double seconds_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 /* A fault in an op that never runs would look like a check that passes. */
 static int complain_fault_unused(const struct check_run *run)
 {
@@ -197,7 +191,7 @@ static int complain_fault_unused(const struct check_run *run)
 
 static int execute(const struct request *request, int configs, char **paths)
 {
-    double start = seconds_now();
+    double start = qkv_clock_seconds();
     struct qkv_error error = {""};
     struct check_run run = {
         .request = request,
@@ -225,7 +219,7 @@ static int execute(const struct request *request, int configs, char **paths)
             printf("planted fault: %s, in the %s of %s\n", qkv_fault_name(request->fault),
                    qkv_fault_is_declaration(request->fault) ? "declarations" : "gradient",
                    qkv_op_name(run.options.fault_op));
-        gradcheck_print_total(&run.report, &run.options, seconds_now() - start);
+        gradcheck_print_total(&run.report, &run.options, qkv_clock_seconds() - start);
     }
     if (!code && run.report.failures) code = QKV_FAILED;
     qkv_check_release(&run.report);

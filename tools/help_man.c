@@ -3,6 +3,8 @@
 #include "help.h"
 #include "synopsis.h"
 
+#include "qkv/version.h"
+
 #include <ctype.h>
 #include <string.h>
 

@@ -4,6 +4,7 @@
 #include "complain.h"
 #include "help.h"
 
+#include "qkv/version.h"
 #include "qkv/workers.h"
 
 #include <errno.h>

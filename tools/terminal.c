@@ -1,5 +1,6 @@
 #define _DEFAULT_SOURCE /* TIOCGWINSZ */
 #include "terminal.h"
+#include "framework/core/clock.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -32,9 +33,7 @@ struct progress_bar progress_bar_on(FILE *file)
 
 void progress_bar_show(struct progress_bar *bar, double share, const char *text)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    double seconds = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    double seconds = qkv_clock_seconds();
     if (!bar->live || (bar->drawn && seconds - bar->shown < REDRAW_SECONDS)) return;
     int width = terminal_width(bar->file) - 1, room = width - (int)strlen(text) - 10;
     fputs("\r\033[K", bar->file);

@@ -78,10 +78,7 @@ static size_t bytes_of(const struct qkv_tensor *x)
 static void poison(const struct qkv_graph *graph, void *memory, int64_t count)
 {
     for (int64_t i = 0; memory && i < count; i++) {
-        if (graph->dtype == QKV_FLOAT32)
-            ((float *)memory)[i] = NAN;
-        else
-            ((double *)memory)[i] = NAN;
+        qkv_dtype_set(graph->dtype, memory, i, NAN);
     }
 }
 

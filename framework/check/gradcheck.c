@@ -1,4 +1,5 @@
 #include "qkv/gradcheck.h"
+#include "core/grow.h"
 
 #include "check/check.h"
 #include "check/differences.h"
@@ -15,12 +16,9 @@
 
 struct qkv_check_row *qkv_check_add(struct qkv_check_report *report, const char *subject, const char *tensor)
 {
-    if (report->count == report->room) {
-        int64_t room = report->room ? 2 * report->room : 64;
-        void *rows = realloc(report->rows, (size_t)room * sizeof *report->rows);
-        if (!rows) return NULL;
-        report->rows = rows;
-        report->room = room;
+    if (!QKV_RESERVE(report->rows, report->capacity, report->count + 1)) {
+        report->count = 0;
+        return NULL;
     }
     struct qkv_check_row row = {
         .subject = qkv_arena_string(&report->arena, subject),

@@ -48,11 +48,8 @@ void qkv_sample_inputs(struct qkv_graph *graph, const struct qkv_sample_setting 
         }
         input[k] = setting->varied >> k & 1 ? qkv_variable(graph, shape) : qkv_constant(graph, shape);
         for (int64_t i = 0; input[k] && i < input[k]->count; i++) {
-            float value = (float)draw(sample, k, i, setting->seed);
-            if (graph->dtype == QKV_FLOAT32)
-                ((float *)input[k]->value)[i] = value;
-            else
-                ((double *)input[k]->value)[i] = (double)value;
+            double value = (double)(float)draw(sample, k, i, setting->seed);
+            qkv_dtype_set(graph->dtype, input[k]->value, i, value);
         }
     }
 }

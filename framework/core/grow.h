@@ -1,26 +1,26 @@
-/* Arrays that grow. */
-#ifndef QKV_DATA_GROW_H
-#define QKV_DATA_GROW_H
+/* Arrays that grow, in amortised constant time per element. */
+#ifndef QKV_CORE_GROW_H
+#define QKV_CORE_GROW_H
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 
-/* Makes room for `wanted` units, at least half as many again as there was, so that adding one by one stays
- * linear. When there is no memory the old array is freed and `room` becomes 0: no half-valid state is left.
- */
-static inline void *qkv_grow(void *memory, int64_t *room, int64_t wanted, size_t unit)
+/* Reallocates an array for at least `wanted` elements and at least half as many again as before. When memory is
+ * out, frees the array, sets `capacity` to 0 and returns NULL: the caller must then forget its elements. */
+static inline void *qkv_grow(void *array, int64_t *capacity, int64_t wanted, size_t element_size)
 {
-    int64_t more = *room + *room / 2 + 16;
-    if (more < wanted) more = wanted;
-    void *grown = (uint64_t)more > SIZE_MAX / 2 / unit ? NULL : realloc(memory, (size_t)more * unit);
-    if (!grown) free(memory);
-    *room = grown ? more : 0;
+    int64_t larger = *capacity + *capacity / 2 + 16;
+    if (larger < wanted) larger = wanted;
+    void *grown =
+        (uint64_t)larger > SIZE_MAX / 2 / element_size ? NULL : realloc(array, (size_t)larger * element_size);
+    if (!grown) free(array);
+    *capacity = grown ? larger : 0;
     return grown;
 }
 
-/* True when `array` has room for `wanted` elements; grows it, and the room that counts its elements. */
-#define QKV_RESERVE(array, room, wanted)                                                                     \
-    ((wanted) <= (room) || ((array) = qkv_grow((array), &(room), (wanted), sizeof *(array))) != NULL)
+/* True when `array` has memory for `wanted` elements; grows it, and `capacity`, where it has not. */
+#define QKV_RESERVE(array, capacity, wanted)                                                                 \
+    ((wanted) <= (capacity) || ((array) = qkv_grow((array), &(capacity), (wanted), sizeof *(array))) != NULL)
 
 #endif

@@ -1,4 +1,5 @@
 #include "qkv/workers.h"
+#include "core/clock.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -33,16 +34,9 @@ struct qkv_workers {
  * clock, because what a pause of the processor takes differs by ten between processors. */
 enum { LOOK_NANOSECONDS = 200000, LOOKS_A_GLANCE = 64 };
 
-static int64_t nanoseconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 static void look(const struct qkv_workers *workers, const atomic_int *number, bool zero)
 {
-    int64_t end = nanoseconds() + LOOK_NANOSECONDS;
+    int64_t end = qkv_clock_nanoseconds() + LOOK_NANOSECONDS;
     do
         for (int i = 0; i < LOOKS_A_GLANCE; i++) {
             if ((*number == 0) == zero || workers->stop) return;
@@ -50,7 +44,7 @@ static void look(const struct qkv_workers *workers, const atomic_int *number, bo
             __builtin_ia32_pause();
 #endif
         }
-    while (nanoseconds() < end);
+    while (qkv_clock_nanoseconds() < end);
 }
 
 static void take_parts(struct qkv_workers *workers)

@@ -16,7 +16,7 @@ struct qkv_graph *qkv_graph_new(enum qkv_dtype dtype)
     struct qkv_graph *graph = calloc(1, sizeof *graph);
     if (!graph) return NULL;
     graph->dtype = dtype;
-    graph->size = dtype == QKV_FLOAT32 ? sizeof(float) : sizeof(double);
+    graph->size = qkv_dtype_size(dtype);
     graph->ops = qkv_registry(dtype);
     if (openblas_get_num_threads() != 1)
         openblas_set_num_threads(1); /* see graph.h; it would start them again */
@@ -417,11 +417,8 @@ const struct qkv_tensor *qkv_graph_find_not_finite(const struct qkv_graph *graph
 {
     if (!graph->last_run) return NULL;
     for (const struct qkv_tensor *x = graph->first; x; x = x->next) {
-        for (int64_t i = 0; i < x->count; i++) {
-            double value = graph->dtype == QKV_FLOAT32 ? (double)((const float *)x->value)[i]
-                                                       : ((const double *)x->value)[i];
-            if (!isfinite(value)) return x;
-        }
+        for (int64_t i = 0; i < x->count; i++)
+            if (!isfinite(qkv_dtype_get(graph->dtype, x->value, i))) return x;
         if (x == graph->last_run) break;
     }
     return NULL;

@@ -27,7 +27,7 @@ struct qkv_panels {
 static size_t room_for(const struct qkv_parameters *parameters)
 {
     enum { WIDEST = 32, ALIGNMENT = 64 };
-    size_t room = 0, number = parameters->dtype == QKV_FLOAT32 ? sizeof(float) : sizeof(double);
+    size_t room = 0, number = qkv_dtype_size(parameters->dtype);
     for (int64_t i = 0; i < parameters->count; i++) {
         const struct qkv_shape *shape = &parameters->list[i]->shape;
         if (shape->rank == 2)

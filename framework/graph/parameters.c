@@ -1,5 +1,7 @@
 #include "qkv/parameters.h"
 
+#include "core/grow.h"
+
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,17 +17,6 @@ static char *format_name(struct qkv_arena *arena, const char *format, va_list ar
     return qkv_arena_string(arena, name);
 }
 
-static bool make_room(struct qkv_parameters *parameters)
-{
-    if (parameters->count < parameters->room) return true;
-    int64_t room = parameters->room ? 2 * parameters->room : 64;
-    void *list = realloc(parameters->list, (size_t)room * sizeof *parameters->list);
-    if (!list) return false;
-    parameters->list = list;
-    parameters->room = room;
-    return true;
-}
-
 const struct qkv_parameter *qkv_parameters_add(struct qkv_parameters *parameters, struct qkv_shape shape,
                                                struct qkv_initial initial, const char *name, ...)
 {
@@ -35,8 +26,9 @@ const struct qkv_parameter *qkv_parameters_add(struct qkv_parameters *parameters
     va_start(arguments, name);
     const char *text = format_name(&parameters->arena, name, arguments);
     va_end(arguments);
-    if (!parameter || !text || !make_room(parameters)) {
+    if (!parameter || !text || !QKV_RESERVE(parameters->list, parameters->capacity, parameters->count + 1)) {
         parameters->failed = true;
+        if (!parameters->list) parameters->count = 0;
         return NULL;
     }
     *parameter = (struct qkv_parameter){
@@ -67,7 +59,7 @@ static int64_t largest_orthogonal(const struct qkv_parameters *parameters)
 enum qkv_status qkv_parameters_allocate(struct qkv_parameters *parameters, enum qkv_dtype dtype,
                                         struct qkv_error *error)
 {
-    size_t size = (size_t)parameters->elements * (dtype == QKV_FLOAT32 ? sizeof(float) : sizeof(double));
+    size_t size = (size_t)parameters->elements * qkv_dtype_size(dtype);
     int64_t side = largest_orthogonal(parameters);
     parameters->dtype = dtype;
     if (side)
@@ -170,20 +162,14 @@ const struct qkv_parameter *qkv_parameters_find(const struct qkv_parameters *par
 double qkv_parameter_get(const struct qkv_parameters *parameters, const struct qkv_parameter *parameter,
                          int64_t i)
 {
-    int64_t at = parameter->offset + i;
-    return parameters->dtype == QKV_FLOAT32 ? (double)((const float *)parameters->values)[at]
-                                            : ((const double *)parameters->values)[at];
+    return qkv_dtype_get(parameters->dtype, parameters->values, parameter->offset + i);
 }
 
 void qkv_parameter_set(struct qkv_parameters *parameters, const struct qkv_parameter *parameter, int64_t i,
                        double value)
 {
-    int64_t at = parameter->offset + i;
     parameters->changes++;
-    if (parameters->dtype == QKV_FLOAT32)
-        ((float *)parameters->values)[at] = (float)value;
-    else
-        ((double *)parameters->values)[at] = value;
+    qkv_dtype_set(parameters->dtype, parameters->values, parameter->offset + i, value);
 }
 
 void qkv_parameters_release(struct qkv_parameters *parameters)

@@ -35,11 +35,7 @@ void *qkv_tensor_gradient(struct qkv_tensor *tensor)
 
 static void read_numbers(const struct qkv_tensor *tensor, const void *from, double *to)
 {
-    if (tensor->graph->dtype == QKV_FLOAT64) {
-        memcpy(to, from, (size_t)tensor->count * sizeof *to);
-        return;
-    }
-    for (int64_t i = 0; i < tensor->count; i++) to[i] = (double)((const float *)from)[i];
+    for (int64_t i = 0; i < tensor->count; i++) to[i] = qkv_dtype_get(tensor->graph->dtype, from, i);
 }
 
 void qkv_tensor_read(const struct qkv_tensor *tensor, double *values)
@@ -55,17 +51,13 @@ void qkv_tensor_read_gradient(const struct qkv_tensor *tensor, double *gradient)
 
 void qkv_tensor_write(struct qkv_tensor *tensor, const double *values)
 {
-    if (tensor->graph->dtype == QKV_FLOAT64) {
-        memcpy(tensor->value, values, (size_t)tensor->count * sizeof *values);
-        return;
-    }
-    for (int64_t i = 0; i < tensor->count; i++) ((float *)tensor->value)[i] = (float)values[i];
+    for (int64_t i = 0; i < tensor->count; i++)
+        qkv_dtype_set(tensor->graph->dtype, tensor->value, i, values[i]);
 }
 
 double qkv_tensor_scalar(const struct qkv_tensor *tensor)
 {
-    return tensor->graph->dtype == QKV_FLOAT64 ? *(const double *)tensor->value
-                                               : (double)*(const float *)tensor->value;
+    return qkv_dtype_get(tensor->graph->dtype, tensor->value, 0);
 }
 
 /* ---- results beside the value ---- */
@@ -108,11 +100,8 @@ static void read_sums(const struct qkv_tensor *loss, int64_t at, double *negativ
 {
     QKV_BUG(loss->op != QKV_OP_cross_entropy && loss->op != QKV_OP_linear_cross_entropy,
             "%s is no cross entropy", qkv_tensor_name(loss));
-    bool single = loss->graph->dtype == QKV_FLOAT32;
-    const float *floats = loss->saved;
-    const double *doubles = loss->saved;
-    *negative_log_likelihood = single ? (double)floats[at] : doubles[at];
-    *correct = single ? (double)floats[at + 1] : doubles[at + 1];
+    *negative_log_likelihood = qkv_dtype_get(loss->graph->dtype, loss->saved, at);
+    *correct = qkv_dtype_get(loss->graph->dtype, loss->saved, at + 1);
 }
 
 void qkv_cross_entropy_sums(const struct qkv_tensor *loss, double *negative_log_likelihood, double *correct)

@@ -1,5 +1,7 @@
 #include "metrics/text.h"
 
+#include "qkv/version.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

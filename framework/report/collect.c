@@ -131,9 +131,7 @@ static bool name_tokens(struct qkv_arena *arena, const struct qkv_attention_pair
 static const double *copy(struct qkv_arena *arena, const void *weights, enum qkv_dtype dtype, int64_t count)
 {
     double *numbers = qkv_arena_allocate(arena, (size_t)count * sizeof *numbers);
-    for (int64_t i = 0; numbers && i < count; i++)
-        numbers[i] =
-            dtype == QKV_FLOAT32 ? (double)((const float *)weights)[i] : ((const double *)weights)[i];
+    for (int64_t i = 0; numbers && i < count; i++) numbers[i] = qkv_dtype_get(dtype, weights, i);
     return numbers;
 }
 

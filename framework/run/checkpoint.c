@@ -14,11 +14,6 @@ static const char FORMAT[] = "1";
 enum { VALUES, MOMENTS, BLOCKS = MOMENTS + QKV_MOMENTS_MOST };
 static const char *const PREFIX[BLOCKS] = {"", "optimizer.first.", "optimizer.second.", "optimizer.third."};
 
-static size_t number_size(enum qkv_dtype dtype)
-{
-    return dtype == QKV_FLOAT32 ? sizeof(float) : sizeof(double);
-}
-
 /* The memory of each kind of block, NULL where there is none. */
 static void list_blocks(const struct qkv_parameters *parameters, const struct qkv_optimizer *optimizer,
                         void *blocks[BLOCKS])
@@ -53,7 +48,7 @@ static bool list_tensors(struct contents *contents, const struct qkv_parameters 
             const struct qkv_parameter *parameter = parameters->list[p];
             const char *name = qkv_arena_format(&contents->arena, "%s%s", PREFIX[block], parameter->name);
             if (!name) return false;
-            size_t offset = (size_t)parameter->offset * number_size(parameters->dtype);
+            size_t offset = (size_t)parameter->offset * qkv_dtype_size(parameters->dtype);
             contents->tensors[contents->count++] = (struct qkv_safetensor){
                 .name = name,
                 .dtype = parameters->dtype,
@@ -227,7 +222,7 @@ static void copy_slices(const struct loading *loading)
         for (int64_t p = 0; p < loading->parameters->count && loading->blocks[block]; p++) {
             const struct qkv_parameter *parameter = loading->parameters->list[p];
             const struct qkv_safetensor *tensor = loading->source[block * loading->parameters->count + p];
-            void *to = (char *)loading->blocks[block] + (size_t)parameter->offset * number_size(dtype);
+            void *to = (char *)loading->blocks[block] + (size_t)parameter->offset * qkv_dtype_size(dtype);
             if (tensor->dtype == dtype)
                 memcpy(to, tensor->data, qkv_safetensor_size(tensor));
             else

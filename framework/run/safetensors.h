@@ -25,8 +25,7 @@ struct qkv_safetensor {
 
 static inline size_t qkv_safetensor_size(const struct qkv_safetensor *tensor)
 {
-    size_t number = tensor->dtype == QKV_FLOAT32 ? sizeof(float) : sizeof(double);
-    return (size_t)qkv_shape_count(tensor->shape) * number;
+    return (size_t)qkv_shape_count(tensor->shape) * qkv_dtype_size(tensor->dtype);
 }
 
 /* Writes tensors and texts, and adds the checksum. */

@@ -172,7 +172,7 @@ static enum qkv_status read_tensor(const struct reading *reading, const cJSON *i
         return qkv_error_set(reading->error, "%s: the data_offsets of %s do not lie in the data",
                              reading->path, item->string);
     tensor->dtype = !strcmp(dtype, "F32") ? QKV_FLOAT32 : QKV_FLOAT64;
-    size_t number = tensor->dtype == QKV_FLOAT32 ? sizeof(float) : sizeof(double);
+    size_t number = qkv_dtype_size(tensor->dtype);
     const cJSON *shape = cJSON_GetObjectItemCaseSensitive(item, "shape");
     if ((end - begin) % number || !read_shape(shape, (end - begin) / number, &tensor->shape))
         return qkv_error_set(reading->error, "%s: byte %zu: the data of %s does not fit its shape",

@@ -29,8 +29,7 @@ enum qkv_status qkv_optimizer_init(struct qkv_optimizer *optimizer, const struct
         .ranges = (int)((parameters->elements + RANGE - 1) / RANGE),
         .kernels = qkv_optimizer_registry(parameters->dtype),
     };
-    size_t size =
-        (size_t)parameters->elements * (parameters->dtype == QKV_FLOAT32 ? sizeof(float) : sizeof(double));
+    size_t size = (size_t)parameters->elements * qkv_dtype_size(parameters->dtype);
     optimizer->squares = qkv_arena_zeroed(&optimizer->arena, (size_t)optimizer->ranges * sizeof(double));
     bool complete = optimizer->squares;
     for (int i = 0; i < optimizer->moment_count && complete; i++)
@@ -54,8 +53,7 @@ struct step {
 /* Where number `i` of a block is. */
 static void *at(const struct step *step, void *block, int64_t i)
 {
-    return step->optimizer->dtype == QKV_FLOAT32 ? (void *)((float *)block + i)
-                                                 : (void *)((double *)block + i);
+    return (char *)block + (size_t)i * qkv_dtype_size(step->optimizer->dtype);
 }
 
 static int64_t range_length(const struct step *step, int64_t start)
@@ -145,9 +143,7 @@ const struct qkv_parameter *qkv_parameters_find_not_finite(const struct qkv_para
     for (int64_t p = 0; p < parameters->count; p++) {
         const struct qkv_parameter *parameter = parameters->list[p];
         for (int64_t i = parameter->offset; i < parameter->offset + parameter->count; i++) {
-            double number = parameters->dtype == QKV_FLOAT32 ? (double)((const float *)block)[i]
-                                                             : ((const double *)block)[i];
-            if (!isfinite(number)) return parameter;
+            if (!isfinite(qkv_dtype_get(parameters->dtype, block, i))) return parameter;
         }
     }
     return NULL;

@@ -34,7 +34,7 @@ struct qkv_replicas {
 static size_t block_bytes(const struct qkv_model *model)
 {
     const struct qkv_parameters *parameters = &model->parameters;
-    return (size_t)parameters->elements * (parameters->dtype == QKV_FLOAT32 ? sizeof(float) : sizeof(double));
+    return (size_t)parameters->elements * qkv_dtype_size(parameters->dtype);
 }
 
 /* Of small models the gradients are added when all are there: shards that wait for each other would cost more

@@ -1,4 +1,5 @@
 #include "train/trainer.h"
+#include "core/clock.h"
 
 #include <cjson/cJSON.h>
 #include <math.h>
@@ -11,13 +12,6 @@ struct clock {
     int64_t updates;
     double norm;
 };
-
-static double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 static const struct qkv_train_listener *listener_of(const struct session *session)
 {
@@ -125,7 +119,7 @@ static enum qkv_status tell_progress(struct session *session, struct clock *cloc
 {
     const struct qkv_train_listener *listener = listener_of(session);
     struct position *at = &session->at;
-    double elapsed = seconds() - clock->started;
+    double elapsed = qkv_clock_seconds() - clock->started;
     struct qkv_train_progress progress = {
         .update = at->update,
         .epoch = at->epoch + 1,
@@ -153,7 +147,7 @@ static enum qkv_status tell_progress(struct session *session, struct clock *cloc
     cJSON_AddNumberToObject(line, "tokens_per_second", progress.tokens_per_second);
     at->log_loss = 0;
     at->log_tokens = 0;
-    *clock = (struct clock){.started = seconds()};
+    *clock = (struct clock){.started = qkv_clock_seconds()};
     return qkv_session_log(session, line, error);
 }
 
@@ -225,13 +219,13 @@ static enum qkv_status loop(struct session *session, enum qkv_train_end *end, st
     const struct qkv_training_config *training = &session->config->training;
     const struct qkv_train_listener *listener = listener_of(session);
     struct position *at = &session->at;
-    struct clock clock = {.started = seconds()};
+    struct clock clock = {.started = qkv_clock_seconds()};
     int64_t saved = session->options->resume ? at->update : -1, validated = at->validated;
     *end = QKV_TRAIN_DONE;
     for (bool more = true;;) {
         if (validation_is_due(session)) {
             if (validate_and_save(session, error)) return QKV_INVALID;
-            clock.started = seconds();
+            clock.started = qkv_clock_seconds();
             clock.all_tokens = clock.updates = 0;
         }
         if (training->updates && at->update >= training->updates) break;

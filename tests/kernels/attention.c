@@ -46,9 +46,7 @@ static void append_weights(struct numbers *numbers, const struct scene *scene, c
             const void *weights = qkv_attention_weights_of(node, s, h, &rows, &columns);
             cr_assert_not_null(weights);
             all = realloc(all, (size_t)(count + rows * columns + 1) * sizeof *all);
-            for (int64_t i = 0; i < rows * columns; i++)
-                all[count++] =
-                    dtype == QKV_FLOAT32 ? (double)((const float *)weights)[i] : ((const double *)weights)[i];
+            for (int64_t i = 0; i < rows * columns; i++) all[count++] = qkv_dtype_get(dtype, weights, i);
         }
     append(numbers, part, count, all);
     free(all);

@@ -2,6 +2,7 @@
  * others come from a second implementation, written from the definitions with sets and regular expressions.
  */
 #include "qkv/metrics.h"
+#include "qkv/version.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

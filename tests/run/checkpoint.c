@@ -45,8 +45,7 @@ static struct model model_of(enum qkv_dtype dtype, enum qkv_optimizer_kind kind,
 
 static size_t size_of(const struct model *model)
 {
-    return (size_t)model->parameters.elements *
-           (model->parameters.dtype == QKV_FLOAT32 ? sizeof(float) : sizeof(double));
+    return (size_t)model->parameters.elements * qkv_dtype_size(model->parameters.dtype);
 }
 
 /* Gives the moments of each parameter numbers that nothing else has. */

@@ -34,7 +34,7 @@ static struct qkv_optimizer optimizer_for(const struct qkv_parameters *parameter
 
 static size_t bytes_of(const struct qkv_parameters *parameters)
 {
-    return (size_t)parameters->elements * (parameters->dtype == QKV_FLOAT32 ? sizeof(float) : sizeof(double));
+    return (size_t)parameters->elements * qkv_dtype_size(parameters->dtype);
 }
 
 /* A gradient block of zeros. */

@@ -75,7 +75,7 @@ struct qkv_check_row {
 /* All rows of a run; caller's storage, all zero at first. */
 struct qkv_check_report {
     struct qkv_check_row *rows;
-    int64_t count, room, failures;
+    int64_t count, capacity, failures;
     int64_t
         fault_calls; /* how often the op with the planted fault ran: with 0 the fault was not in the graph */
     struct qkv_arena arena;

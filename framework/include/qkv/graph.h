@@ -17,6 +17,7 @@
 #ifndef QKV_GRAPH_H
 #define QKV_GRAPH_H
 
+#include "qkv/dtype.h"
 #include "qkv/error.h"
 #include "qkv/random.h"
 
@@ -32,8 +33,6 @@ enum {
     QKV_MAX_INPUTS = 5,
     QKV_GROUP = 32, /* numbers of which qkv_group_max finds the greatest */
 };
-
-enum qkv_dtype { QKV_FLOAT32, QKV_FLOAT64 };
 
 /* Sizes of the axes, slowest first; tensors are dense and row-major. */
 struct qkv_shape {

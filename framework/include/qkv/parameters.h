@@ -29,7 +29,7 @@ struct qkv_parameter {
 /* Caller's storage, all zero at first. */
 struct qkv_parameters {
     enum qkv_dtype dtype;
-    int64_t count, room;
+    int64_t count, capacity;
     struct qkv_parameter **list;
     int64_t elements; /* of the flat block, the gaps of alignment included (they stay 0) */
     void *values;     /* [elements] of dtype; NULL before qkv_parameters_allocate */

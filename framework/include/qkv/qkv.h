@@ -1,0 +1,56 @@
+/* All public headers of qkv, for programs that prefer one include; each header is the manual of its module.
+ *
+ * Example:
+ *     struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+ *     struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(3));
+ *     printf("qkv %s: %lld numbers\n", qkv_version(), (long long)qkv_tensor_count(x));
+ *     qkv_graph_free(graph);
+ */
+#ifndef QKV_QKV_H
+#define QKV_QKV_H
+
+#include "qkv/alignment.h"
+#include "qkv/arena.h"
+#include "qkv/attention_collect.h"
+#include "qkv/attention_kernel.h"
+#include "qkv/attention_kind.h"
+#include "qkv/attention_map.h"
+#include "qkv/batch.h"
+#include "qkv/chart.h"
+#include "qkv/checkpoint.h"
+#include "qkv/colormap.h"
+#include "qkv/config.h"
+#include "qkv/corpus.h"
+#include "qkv/dtype.h"
+#include "qkv/error.h"
+#include "qkv/evaluate.h"
+#include "qkv/explain.h"
+#include "qkv/explanation.h"
+#include "qkv/file.h"
+#include "qkv/format.h"
+#include "qkv/gradcheck.h"
+#include "qkv/graph.h"
+#include "qkv/layers.h"
+#include "qkv/matrix.h"
+#include "qkv/messages.h"
+#include "qkv/metrics.h"
+#include "qkv/model.h"
+#include "qkv/nearest.h"
+#include "qkv/numpy_random.h"
+#include "qkv/ops.h"
+#include "qkv/optimizer.h"
+#include "qkv/parameters.h"
+#include "qkv/random.h"
+#include "qkv/replicas.h"
+#include "qkv/run.h"
+#include "qkv/scene.h"
+#include "qkv/schedule.h"
+#include "qkv/search.h"
+#include "qkv/tokenizer.h"
+#include "qkv/trainer.h"
+#include "qkv/translator.h"
+#include "qkv/version.h"
+#include "qkv/vocabulary.h"
+#include "qkv/workers.h"
+
+#endif
