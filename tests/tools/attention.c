@@ -1,6 +1,8 @@
 /* qkv attention, through the command line, on a tiny run. */
 #include "tiny_run.h"
 
+#include "qkv/format.h"
+
 #include <cjson/cJSON.h>
 #include <math.h>
 #include <string.h>
@@ -221,11 +223,12 @@ Test(attention, names_what_there_is)
     expect_refusal("one --kind cross,decodr", "--kind is 'decodr'; did you mean decoder");
     expect_refusal("one --format jsn", "--format is 'jsn'; did you mean json");
     expect_refusal("one --colormap virdis", "--colormap is 'virdis'; did you mean viridis");
-    expect_refusal("one --format pdf",
-                   "--format is 'pdf', but must be one of text, json, csv, npz, html, svg, png");
-    expect_refusal("one -o cross.pdf",
-                   "cross.pdf: the extension is no known format; choose one with --format: text, "
-                   "json, csv, npz, html, svg, png");
+    const char *formats = qkv_format(0)->name;
+    for (int64_t i = 1; qkv_format(i); i++) formats = format("%s, %s", formats, qkv_format(i)->name);
+    expect_refusal("one --format pdf", format("--format is 'pdf', but must be one of %s", formats));
+    expect_refusal(
+        "one -o cross.pdf",
+        format("cross.pdf: the extension is no known format; choose one with --format: %s", formats));
     expect_refusal("one --colormap jet",
                    "--colormap is 'jet', but must be one of viridis, plasma, magma, YlOrRd, gray");
     expect_refusal("one --mean --head 1", "--mean is the same as --head mean: give one of them");
