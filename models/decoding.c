@@ -21,14 +21,14 @@ void qkv_decoding_finish(struct qkv_decoding *decoding, struct qkv_tensor *hidde
     struct qkv_tensor *sums = decoding->sums ? qkv_log_sum_exp(decoding->decoder, logits) : NULL;
     if (!group_max || (decoding->sums && !sums)) return; /* the graph has failed */
     qkv_graph_plan(decoding->decoder, logits);
-    decoding->next = (struct qkv_next){.dtype = qkv_graph_dtype(decoding->decoder),
-                                       .classes = decoding->model->target_size,
-                                       .logits = qkv_tensor_value(logits),
-                                       .group_max = qkv_tensor_value(group_max),
-                                       .sums = sums ? qkv_tensor_value(sums) : NULL};
+    decoding->next = (struct qkv_next_scores){.dtype = qkv_graph_dtype(decoding->decoder),
+                                              .classes = decoding->model->target_size,
+                                              .logits = qkv_tensor_value(logits),
+                                              .group_max = qkv_tensor_value(group_max),
+                                              .sums = sums ? qkv_tensor_value(sums) : NULL};
 }
 
-double qkv_next_log_probability(const struct qkv_next *next, int64_t row, int32_t token)
+double qkv_next_log_probability(const struct qkv_next_scores *next, int64_t row, int32_t token)
 {
     int64_t at = row * next->classes + token;
     QKV_BUG(!next->sums, "log-probabilities of a decoding that has no sums");
@@ -47,7 +47,7 @@ static struct qkv_graph *decoding_graph(const struct qkv_model *model)
 
 struct qkv_decoding *qkv_decoding_new(const struct qkv_model *model)
 {
-    struct qkv_decoding *decoding = calloc(1, model->kind->decoding->size);
+    struct qkv_decoding *decoding = calloc(1, model->interface->decoding->size);
     if (!decoding) return NULL;
     decoding->model = model;
     decoding->size = qkv_dtype_size(model->parameters.dtype);
@@ -83,16 +83,17 @@ enum qkv_status qkv_decoding_start(struct qkv_decoding *decoding, const struct q
                                    int64_t rows, int64_t length, bool sums, struct qkv_error *error)
 {
     decoding->sums = sums;
-    return decoding->model->kind->decoding->start(decoding, batch, rows, length, error);
+    return decoding->model->interface->decoding->start(decoding, batch, rows, length, error);
 }
 
-const struct qkv_next *qkv_decoding_step(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
-                                         const int64_t *sentences, struct qkv_error *error)
+const struct qkv_next_scores *qkv_decoding_step(struct qkv_decoding *decoding, int64_t rows,
+                                                const int32_t *ids, const int64_t *sentences,
+                                                struct qkv_error *error)
 {
-    return decoding->model->kind->decoding->step(decoding, rows, ids, sentences, error);
+    return decoding->model->interface->decoding->step(decoding, rows, ids, sentences, error);
 }
 
 void qkv_decoding_reorder(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents)
 {
-    decoding->model->kind->decoding->reorder(decoding, rows, parents);
+    decoding->model->interface->decoding->reorder(decoding, rows, parents);
 }

@@ -39,8 +39,8 @@ struct qkv_model *qkv_model_new(const struct qkv_model_config *config, int32_t s
     model->config = *config;
     model->source_size = source_size;
     model->target_size = target_size;
-    model->kind = NETWORKS[config->encoder.type];
-    model->network = model->kind->declare(model);
+    model->interface = NETWORKS[config->encoder.type];
+    model->network = model->interface->declare(model);
     const char *table = config->tied_embeddings ? "encoder.embeddings.table" : "decoder.embeddings.table";
     declare_output(model, qkv_parameters_find(&model->parameters, table));
     if (!model->network) model->parameters.failed = true;
@@ -61,12 +61,12 @@ void qkv_model_free(struct qkv_model *model)
 struct qkv_attention_layers qkv_model_attention(const struct qkv_model *model, enum qkv_attention_kind kind,
                                                 int64_t layer)
 {
-    return model->kind->attention(model, kind, layer);
+    return model->interface->attention(model, kind, layer);
 }
 
 struct qkv_input_layers qkv_model_inputs(const struct qkv_model *model, enum qkv_stack_id stack)
 {
-    return model->kind->inputs(model, stack);
+    return model->interface->inputs(model, stack);
 }
 
 int64_t qkv_model_longest(const struct qkv_model *model)
@@ -81,7 +81,7 @@ struct qkv_tensor *qkv_model_loss(const struct qkv_model *model, struct qkv_grap
                                   struct qkv_trace *trace)
 {
     if (trace) *trace = (struct qkv_trace){0};
-    struct qkv_tensor *hidden = model->kind->hidden(model, graph, batch, trace);
+    struct qkv_tensor *hidden = model->interface->hidden(model, graph, batch, trace);
     const char *outer = qkv_graph_scope(graph, "output");
     struct qkv_tensor *loss =
         qkv_linear_cross_entropy(graph, hidden, qkv_graph_parameter(graph, model->output_weight),

@@ -14,7 +14,7 @@ struct qkv_decoding {
     struct qkv_arena arena;              /* of a batch */
     size_t size;                         /* of a number */
     bool sums;                           /* whether steps give them */
-    struct qkv_next next;
+    struct qkv_next_scores next;
 };
 
 extern const struct qkv_network_interface qkv_network_transformer, qkv_network_recurrent;

@@ -122,8 +122,8 @@ static struct qkv_tensor *gates_of(struct recurrent_decoding *d, int64_t rows, c
     return qkv_recurrent_feed(&network->decoder[0].cell, d->base.decoder, gates, fed);
 }
 
-static const struct qkv_next *step(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
-                                   const int64_t *sentences, struct qkv_error *error)
+static const struct qkv_next_scores *step(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
+                                          const int64_t *sentences, struct qkv_error *error)
 {
     struct recurrent_decoding *d = inside(decoding);
     const struct qkv_model *model = decoding->model;

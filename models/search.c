@@ -54,7 +54,7 @@ static double penalty(const struct search *search, int64_t length)
     return pow((5.0 + (double)length) / 6.0, search->options->length_penalty);
 }
 
-static double number_at(const struct qkv_next *next, const void *values, int64_t i)
+static double number_at(const struct qkv_next_scores *next, const void *values, int64_t i)
 {
     return qkv_dtype_get(next->dtype, values, i);
 }
@@ -102,9 +102,9 @@ static void insert(struct candidate *list, int64_t *count, int64_t room, struct 
 }
 
 /* The first run of the row's tokens that holds the greatest logit. */
-static int64_t greatest_run(const struct qkv_next *next, int64_t row)
+static int64_t greatest_run(const struct qkv_next_scores *next, int64_t row)
 {
-    int64_t runs = qkv_next_runs(next), greatest = 0;
+    int64_t runs = qkv_next_groups(next), greatest = 0;
     double peak = number_at(next, next->group_max, row * runs);
     for (int64_t run = 1; run < runs; run++) {
         double other = number_at(next, next->group_max, row * runs + run);
@@ -118,10 +118,11 @@ static int64_t greatest_run(const struct qkv_next *next, int64_t row)
 /* The best continuations of the rows first .. end-1: of 2 beam there are `beam` that go on, even when as many
  * end; greedy search takes the best, whatever it is. Of most runs of tokens none could enter the list, which
  * the greatest of them tells. */
-static int64_t best_candidates(struct search *s, const struct qkv_next *next, int64_t first, int64_t end)
+static int64_t best_candidates(struct search *s, const struct qkv_next_scores *next, int64_t first,
+                               int64_t end)
 {
     bool greedy = s->options->beam_size == 1;
-    int64_t count = 0, room = greedy ? 1 : 2 * s->options->beam_size, runs = qkv_next_runs(next);
+    int64_t count = 0, room = greedy ? 1 : 2 * s->options->beam_size, runs = qkv_next_groups(next);
     for (int64_t row = first; row < end; row++) {
         double so_far = s->live[row].log_probability;
         if (s->scored) so_far -= number_at(next, next->sums, row);
@@ -195,7 +196,7 @@ static bool cut_rows(struct search *s, int64_t first, int64_t end, int64_t candi
     return true;
 }
 
-static bool advance_sentence(struct search *s, const struct qkv_next *next, int64_t first, int64_t end)
+static bool advance_sentence(struct search *s, const struct qkv_next_scores *next, int64_t first, int64_t end)
 {
     int64_t sentence = s->live[first].sentence, beam = s->options->beam_size, begin = s->next_rows;
     int64_t count = best_candidates(s, next, first, end);
@@ -225,7 +226,8 @@ static enum qkv_status advance(struct search *s, struct qkv_error *error)
         s->ids[i] = s->step ? s->nodes[s->live[i].node].token : QKV_BEGIN;
         s->sentence_of[i] = s->live[i].sentence;
     }
-    const struct qkv_next *next = qkv_decoding_step(s->decoding, s->rows, s->ids, s->sentence_of, error);
+    const struct qkv_next_scores *next =
+        qkv_decoding_step(s->decoding, s->rows, s->ids, s->sentence_of, error);
     if (!next) return QKV_INVALID;
     s->next_rows = 0;
     for (int64_t first = 0, end; first < s->rows; first = end) {

@@ -214,8 +214,8 @@ static bool are_words(const struct transformer_decoding *d, int64_t rows, const 
     return true;
 }
 
-static const struct qkv_next *step(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
-                                   const int64_t *sentences, struct qkv_error *error)
+static const struct qkv_next_scores *step(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
+                                          const int64_t *sentences, struct qkv_error *error)
 {
     struct transformer_decoding *d = inside(decoding);
     QKV_BUG(rows > d->rows || d->step >= d->length, "step %lld of %lld with %lld rows of %lld",

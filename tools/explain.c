@@ -112,22 +112,22 @@ static enum qkv_status explain_scene(struct request *r, const char *path, struct
 static enum qkv_status walk_run(struct request *r, struct sentence_pair *pair, struct qkv_error *error)
 {
     const struct qkv_model *model = pair->run.model;
-    int layer = (int)r->layer, count = 0; /* 0: the last */
-    const struct qkv_texts follow = {r->follow.count, r->follow.value};
+    int count = 0;
+    const struct qkv_explain_options options = {
+        .kind = r->attention, .layer = (int)r->layer, .follow = {r->follow.count, r->follow.value}};
     struct qkv_model *untrained = NULL;
     struct qkv_explanation walks[2];
     if (r->pair.versus) {
         untrained = sentence_pair_untrained(pair, error);
-        if (!untrained || qkv_explain_model(untrained, &pair->pair, r->attention, layer, &follow,
-                                            &pair->arena, &walks[count], error)) {
+        if (!untrained ||
+            qkv_explain_model(untrained, &pair->pair, &options, &pair->arena, &walks[count], error)) {
             qkv_model_free(untrained);
             return QKV_INVALID;
         }
         walks[count++].label = "random";
         qkv_model_free(untrained);
     }
-    if (qkv_explain_model(model, &pair->pair, r->attention, layer, &follow, &pair->arena, &walks[count],
-                          error))
+    if (qkv_explain_model(model, &pair->pair, &options, &pair->arena, &walks[count], error))
         return QKV_INVALID;
     walks[count++].label = "learned";
     for (int i = 0; i < count; i++) {

@@ -53,7 +53,7 @@ static void name_words(struct model_walk *m, const struct qkv_attention_report *
 /* Limits the rows to those of `follow`: each is a word of them or a number from 1. */
 static enum qkv_status follow_words(struct model_walk *m, const struct qkv_texts *follow)
 {
-    if (!follow || !follow->count) return QKV_OK;
+    if (!follow->count) return QKV_OK;
     int64_t count = 0;
     int32_t *rows = qkv_walk_memory(m->walk, (follow->count + 1) * m->query_words.count, sizeof *rows);
     const char **names = qkv_walk_memory(m->walk, (follow->count + 1) * m->query_words.count, sizeof *names);
@@ -109,17 +109,20 @@ static enum qkv_status walk_layer(struct model_walk *m, struct qkv_attention_col
 }
 
 enum qkv_status qkv_explain_model(const struct qkv_model *model, const struct qkv_attention_pair *pair,
-                                  enum qkv_attention_kind kind, int layer, const struct qkv_texts *follow,
-                                  struct qkv_arena *arena, struct qkv_explanation *explanation,
-                                  struct qkv_error *error)
+                                  const struct qkv_explain_options *options, struct qkv_arena *arena,
+                                  struct qkv_explanation *explanation, struct qkv_error *error)
 {
     struct walk *walk = qkv_walk_new(arena, error);
-    struct model_walk m = {
-        .model = model, .kind = kind, .layer = layer, .pair = pair, .walk = walk, .error = error};
+    struct model_walk m = {.model = model,
+                           .kind = options->kind,
+                           .layer = options->layer,
+                           .pair = pair,
+                           .walk = walk,
+                           .error = error};
     if (!walk) return QKV_INVALID;
-    *explanation = (struct qkv_explanation){.about = "", .kind = kind, .first_head = 1};
+    *explanation = (struct qkv_explanation){.about = "", .kind = options->kind, .first_head = 1};
     struct qkv_attention_collector *collector = qkv_attention_collector_new(model, error);
-    enum qkv_status status = collector ? walk_layer(&m, collector, follow) : QKV_INVALID;
+    enum qkv_status status = collector ? walk_layer(&m, collector, &options->follow) : QKV_INVALID;
     if (!status) status = qkv_walk_finish(walk, explanation, error);
     explanation->heads = explanation->layer_heads = m.heads;
     explanation->layer = m.layer;

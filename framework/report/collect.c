@@ -10,7 +10,7 @@ struct qkv_attention_collector {
     struct qkv_graph *graph;
     struct qkv_batch batch;
     struct qkv_trace trace;
-    struct qkv_arena arena; /* the reports of the last pass */
+    struct qkv_arena arena; /* of the reports of the last pass */
 };
 
 struct qkv_attention_collector *qkv_attention_collector_new(const struct qkv_model *model,
@@ -38,11 +38,6 @@ void qkv_attention_collector_free(struct qkv_attention_collector *collector)
     free(collector);
 }
 
-struct qkv_graph *qkv_attention_collector_graph(const struct qkv_attention_collector *collector)
-{
-    return collector->graph;
-}
-
 const struct qkv_trace *qkv_attention_collector_trace(const struct qkv_attention_collector *collector)
 {
     return &collector->trace;
@@ -53,24 +48,24 @@ static enum qkv_status no_memory(struct qkv_error *error)
     return qkv_error_set(error, "out of memory for attention maps");
 }
 
-/* Whether the last token of a target is output only. */
+/* Whether the decoder outputs the last target token without reading it. */
 static bool is_cut(const struct qkv_attention_pair *pair)
 {
     return pair->unfinished && pair->target.length > 0;
 }
 
-/* Tokens that the decoder takes in after <s>. */
-static struct qkv_ids taken_in(const struct qkv_attention_pair *pair)
+/* The tokens that the decoder reads after <s>. */
+static struct qkv_ids decoder_input(const struct qkv_attention_pair *pair)
 {
     return (struct qkv_ids){pair->target.length - is_cut(pair), pair->target.ids};
 }
 
-/* Only here do users learn which sentence is too long: the graph knows rows, not sentences. */
+/* Reports a sentence that is too long; the graph could not say which sentence of the batch it is. */
 static enum qkv_status check_length(const struct qkv_model *model, const struct qkv_attention_pair *pair,
                                     struct qkv_error *error)
 {
     const struct qkv_stack_config *encoder = &model->config.encoder, *decoder = &model->config.decoder;
-    int64_t source = pair->source.length + 1, target = taken_in(pair).length + 1;
+    int64_t source = pair->source.length + 1, target = decoder_input(pair).length + 1;
     bool long_source = source > qkv_stack_longest(encoder), long_target = target > qkv_stack_longest(decoder);
     if (!long_source && !long_target) return QKV_OK;
     return qkv_error_set(error, "the %s has %lld tokens, but the model has positions for %lld",
@@ -89,7 +84,7 @@ static enum qkv_status run(struct qkv_attention_collector *collector, int64_t co
     for (int64_t i = 0; i < count; i++) {
         if (check_length(collector->model, &pairs[i], error)) return QKV_INVALID;
         source[i] = pairs[i].source;
-        target[i] = taken_in(&pairs[i]);
+        target[i] = decoder_input(&pairs[i]);
     }
     qkv_graph_reset(collector->graph);
     if (qkv_batch_make(&collector->batch, count, source, target, error)) return QKV_INVALID;
@@ -100,29 +95,29 @@ static enum qkv_status run(struct qkv_attention_collector *collector, int64_t co
     return QKV_OK;
 }
 
-/* Tokens with a special one before or behind them; NULL when memory is out. */
+/* Tokens with a special token before or after them; NULL when memory is out. */
 static const char *const *with_special(struct qkv_arena *arena, const char *before, const char *const *tokens,
-                                       int64_t count, const char *behind)
+                                       int64_t count, const char *after)
 {
     const char **all = qkv_arena_allocate(arena, (size_t)(count + 1) * sizeof *all);
     if (!all) return NULL;
     if (before) all[0] = before;
     if (count) memcpy(all + (before != NULL), tokens, (size_t)count * sizeof *all);
-    if (behind) all[count] = behind;
+    if (after) all[count] = after;
     return all;
 }
 
 static bool name_tokens(struct qkv_arena *arena, const struct qkv_attention_pair *pair,
                         struct qkv_attention_report *report)
 {
-    int64_t taken = taken_in(pair).length;
+    int64_t length = decoder_input(pair).length;
     *report = (struct qkv_attention_report){
         .source = with_special(arena, NULL, pair->source_tokens, pair->source.length, "</s>"),
         .source_length = pair->source.length + 1,
-        .target_input = with_special(arena, "<s>", pair->target_tokens, taken, NULL),
+        .target_input = with_special(arena, "<s>", pair->target_tokens, length, NULL),
         .target_output = is_cut(pair) ? pair->target_tokens
-                                      : with_special(arena, NULL, pair->target_tokens, taken, "</s>"),
-        .target_length = taken + 1,
+                                      : with_special(arena, NULL, pair->target_tokens, length, "</s>"),
+        .target_length = length + 1,
     };
     return report->source && report->target_input && report->target_output;
 }
@@ -161,11 +156,11 @@ static int64_t maps_of_kind(struct qkv_attention_collector *collector, enum qkv_
 static bool fill_maps(struct qkv_attention_collector *collector, unsigned kinds, int64_t sentence,
                       struct qkv_attention_report *report)
 {
-    int64_t room = 0;
+    int64_t capacity = 0;
     for (int kind = 0; kind < QKV_ATTENTION_KINDS; kind++)
         if (kinds & 1u << kind)
-            room += maps_of_kind(collector, (enum qkv_attention_kind)kind, sentence, NULL);
-    struct qkv_attention_map *maps = qkv_arena_allocate(&collector->arena, (size_t)room * sizeof *maps);
+            capacity += maps_of_kind(collector, (enum qkv_attention_kind)kind, sentence, NULL);
+    struct qkv_attention_map *maps = qkv_arena_allocate(&collector->arena, (size_t)capacity * sizeof *maps);
     if (!maps) return false;
     for (int kind = 0; kind < QKV_ATTENTION_KINDS; kind++) {
         if (!(kinds & 1u << kind)) continue;

@@ -138,7 +138,7 @@ static void expect_pasts(const struct variant *variant)
             sentences[i] = rows[i].sentence;
             ids[i] = rows[i].length ? rows[i].ids[rows[i].length - 1] : QKV_BEGIN;
         }
-        const struct qkv_next *found = qkv_decoding_step(decoding, count, ids, sentences, NULL);
+        const struct qkv_next_scores *found = qkv_decoding_step(decoding, count, ids, sentences, NULL);
         double values[MOST_ROWS * TARGET_SIZE];
         cr_assert_not_null(found);
         for (int64_t i = 0; i < count * TARGET_SIZE; i++)

@@ -80,7 +80,7 @@ double *tiny_log_probabilities(const struct qkv_model *model, const struct qkv_b
     struct qkv_graph *graph = qkv_graph_new(model->parameters.dtype);
     qkv_graph_set_gradients(graph, false);
     qkv_graph_bind(graph, &model->parameters, NULL, false);
-    struct qkv_tensor *hidden = model->kind->hidden(model, graph, batch, NULL);
+    struct qkv_tensor *hidden = model->interface->hidden(model, graph, batch, NULL);
     struct qkv_tensor *logits =
         qkv_linear(graph, hidden, qkv_graph_parameter(graph, model->output_weight),
                    qkv_graph_parameter(graph, model->output_bias), model->output_tied);
@@ -118,7 +118,7 @@ static void feed(struct qkv_decoding *decoding, const struct qkv_model *model, c
             ids[r] = t < batch->target_length[s] ? batch->target_input[batch->target_start[s] + t] : QKV_END;
         }
         if (t && moving) qkv_decoding_reorder(decoding, count, parents);
-        const struct qkv_next *next = qkv_decoding_step(decoding, count, ids, sentences, &error);
+        const struct qkv_next_scores *next = qkv_decoding_step(decoding, count, ids, sentences, &error);
         cr_assert_not_null(next, "%s", error.message);
         for (int64_t r = 0; r < count; r++) {
             int64_t s = sentences[r];

@@ -1,6 +1,27 @@
-/* Attention maps from a model: every head of every layer, for targets that are given (forced). A translation
- * of the model's own is looked at in the same way, by forcing it: the decoder then sees what it saw while
- * searching, so the maps are those of the search but for rounding, for greedy and beam search alike. */
+/* Attention maps from a model: the weights of every head of every layer, in a forced pass over sentence pairs.
+ * For a translation of the model itself, force that translation: the maps are those of the search, up to
+ * rounding, for greedy and for beam search.
+ *
+ * Example:
+ *     struct qkv_arena arena = {0};
+ *     struct qkv_config config;
+ *     struct qkv_error error;
+ *     struct qkv_attention_report report;
+ *     const int32_t ids[] = {7, 8};
+ *     const char *const tokens[] = {"the", "cat"};
+ *     const struct qkv_attention_pair pair = {
+ *         .source = {2, ids}, .target = {2, ids}, .source_tokens = tokens, .target_tokens = tokens};
+ *     struct qkv_model *model = NULL;
+ *     if (!qkv_config_default(&config, &arena, "example"))
+ *         model = qkv_model_new(&config.model, 100, 120, QKV_FLOAT32, &error);
+ *     struct qkv_attention_collector *collector = model ? qkv_attention_collector_new(model, &error) : NULL;
+ *     if (collector &&
+ *         !qkv_attention_collect(collector, 1, &pair, 1u << QKV_ATTENTION_CROSS, &report, &error))
+ *         printf("%d maps\n", (int)report.map_count);
+ *     qkv_attention_collector_free(collector);
+ *     qkv_model_free(model);
+ *     qkv_arena_release(&arena);
+ */
 #ifndef QKV_ATTENTION_COLLECT_H
 #define QKV_ATTENTION_COLLECT_H
 
@@ -8,27 +29,27 @@
 #include "qkv/batch.h"
 #include "qkv/model.h"
 
-/* A sentence pair; borrowed. */
+/* A sentence pair. The arrays are the caller's and must outlive the reports. */
 struct qkv_attention_pair {
     struct qkv_ids source, target;                           /* without <s> and </s> */
-    const char *const *source_tokens, *const *target_tokens; /* their texts, as the maps shall show them */
-    bool unfinished; /* the translation was cut before </s> (qkv_hypothesis.finished is false): its last token
-                        is output, but no step takes it in */
+    const char *const *source_tokens, *const *target_tokens; /* their texts, which name rows and columns */
+    bool unfinished; /* the translation was cut before </s> (qkv_hypothesis.finished is false): the decoder
+                        outputs its last token, but does not read it */
 };
 
 struct qkv_attention_collector;
 
-/* A collector with a graph and a batch that it uses again in each pass. The model must outlive it; its
- * parameters are read anew in each pass. NULL with a sentence when memory is out. */
+/* Makes a collector, which reuses its memory from pass to pass. The model must outlive it; each pass reads the
+ * current parameters. NULL with a message when memory is out. */
 QKV_API struct qkv_attention_collector *qkv_attention_collector_new(const struct qkv_model *model,
                                                                     struct qkv_error *error);
 QKV_API void qkv_attention_collector_free(struct qkv_attention_collector *collector);
 
-/* Runs `count` pairs through the model in one pass, without dropout and gradients, and fills reports[count]
- * with the maps of the kinds in `kinds` (bits 1u << kind; 0: all), ordered by kind, layer, head. A report
- * shows the source with </s> at its end and the target from <s>, or up to </s>; title and model are left NULL
- * for the caller. Reports live until the next pass or the end of the collector, and borrow the tokens of
- * their pair. Fails when a sentence has more tokens than the model has positions for, and out of memory. */
+/* Runs `count` pairs through the model in one pass, without dropout and gradients, and fills reports[count] with
+ * the maps of the attention kinds in `kinds` (bits 1u << kind; 0: all), ordered by kind, layer, head. The source
+ * of a report ends with </s>; its target begins with <s> (target_input) or ends with </s> (target_output); title
+ * and model are NULL. Reports are valid until the next pass or the end of the collector. Fails when a sentence
+ * has more tokens than the model has positions, and out of memory. */
 QKV_API enum qkv_status qkv_attention_collect(struct qkv_attention_collector *collector, int64_t count,
                                               const struct qkv_attention_pair *pairs, unsigned kinds,
                                               struct qkv_attention_report *reports, struct qkv_error *error);

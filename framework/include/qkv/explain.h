@@ -1,22 +1,32 @@
-/* Attention step by step: every matrix between the words and the output of one attention layer, with its
- * formula and shape. The numbers are computed by the ops that models are made of, in float64, so what is
- * explained is what runs.
+/* Attention step by step: every matrix between the words and the output of one attention layer, with its formula
+ * and shape. The ops of the models compute the numbers, in float64, so an explanation shows what really runs.
  *
+ * Example:
+ *     struct qkv_arena arena = {0};
+ *     struct qkv_scene scene;
+ *     struct qkv_messages messages;
  *     struct qkv_explanation explanation;
- *     if (qkv_explain_scene(&scene, &arena, &explanation, &error)) ...
- *     qkv_explanation_write(&explanation, 1, qkv_format_find("html"), NULL, "scene.html", &error);
+ *     struct qkv_error error;
+ *     if (!qkv_scene_read(&scene, &arena, "configs/seeds/general_attention.yaml", NULL, 0, &messages) &&
+ *         !qkv_explain_scene(&scene, &arena, &explanation, &error))
+ *         qkv_explanation_write(&explanation, 1, qkv_format_find("html"), NULL, "scene.html", &error);
+ *     qkv_arena_release(&arena);
  *
- * Steps in order, each only where there is such a thing: tokens, embeddings, positions, inputs (and
- * source_tokens, ... of what is looked at), layer_inputs, memory, query_weights, key_weights, value_weights
- * (and query_bias, ...), queries, turned_queries, keys, turned_keys, values, score_weights (or score_query,
- * score_key, score_vector), scores, scaled_scores, distance_bias, placed_scores, mask, masked_scores,
- * weights, context, joined, output_weights, output_bias, output, sum.
+ * Names of the steps, in order; a step is left out when the layer has no such matrix:
  *
- * Of a recurrent decoder the words that are looked at come first, up to memory, the states of the encoder;
- * then tokens, embeddings, fed (what each step takes in of the one before it), states, which ask, and from
- * queries on the same; local-p has place_weights, place_vector, places and nearness before the weights. Its
- * joined are state and context, its output the vector that is made of them (Luong et al. 2015, equation 5).
- */
+ * - words: tokens, embeddings, positions, inputs; for cross-attention also source_tokens, source_embeddings and
+ *   so on; of a model layer_inputs and memory, what the layer reads.
+ * - projections: query_weights, query_bias, key_weights, ..., queries, turned_queries (rotated by position),
+ *   keys, turned_keys, values.
+ * - scores: score_weights (or score_query, score_key, score_vector), scores, scaled_scores, distance_bias,
+ *   placed_scores, mask, masked_scores.
+ * - result: weights, context, joined (the heads side by side), output_weights, output_bias, output, sum.
+ *
+ * A recurrent decoder begins with the source words up to memory, the states of the encoder; then tokens,
+ * embeddings, fed (input feeding: the previous attentional vector), states (the hidden states of the decoder, from
+ * which queries are made), and from queries on the same steps. local-p adds place_weights, place_vector, places
+ * (the predicted positions) and nearness before the weights. joined is state and context side by side, output the
+ * attentional vector (Luong et al. 2015, equation 5). */
 #ifndef QKV_EXPLAIN_H
 #define QKV_EXPLAIN_H
 
@@ -24,19 +34,25 @@
 #include "qkv/explanation.h"
 #include "qkv/scene.h"
 
-/* Walks through a scene. Fails where a run that it names cannot be opened or does not fit, and out of memory.
- */
+/* Explains a scene. The explanation is in the arena and borrows from the scene. Fails when a run that the scene
+ * names cannot be opened or does not fit the scene, and out of memory. */
 QKV_API enum qkv_status qkv_explain_scene(const struct qkv_scene *scene, struct qkv_arena *arena,
                                           struct qkv_explanation *explanation, struct qkv_error *error);
 
-/* Walks through one attention layer of a model while it reads a sentence pair (forced, without dropout): the
- * numbers that qkv_attention_collect sees, and all those on the way. Rows of cross attention are named by the
- * word that the step outputs. The model must be float64. `layer`: from 1; 0: the last of that kind. `follow`
- * (may be NULL): only these rows ask. Fails for a layer or a kind of attention that there is not, and as
- * qkv_attention_collect does. */
+/* Which attention layer of a model to explain. */
+struct qkv_explain_options {
+    enum qkv_attention_kind kind;
+    int layer;               /* from 1; 0: the last layer with this kind of attention */
+    struct qkv_texts follow; /* show only these rows, each a word or a number from 1; count 0: all rows */
+};
+
+/* Explains one attention layer of a model in a forced pass over a sentence pair, without dropout. The weights are
+ * those of qkv_attention_collect. Rows of cross-attention are named after the word that the decoder step outputs.
+ * The model must be float64. The explanation is in the arena; its title, label and model are NULL. Fails when the
+ * model has no such attention layer or `follow` matches no row, and as qkv_attention_collect does. */
 QKV_API enum qkv_status qkv_explain_model(const struct qkv_model *model,
-                                          const struct qkv_attention_pair *pair, enum qkv_attention_kind kind,
-                                          int layer, const struct qkv_texts *follow, struct qkv_arena *arena,
+                                          const struct qkv_attention_pair *pair,
+                                          const struct qkv_explain_options *options, struct qkv_arena *arena,
                                           struct qkv_explanation *explanation, struct qkv_error *error);
 
 #endif

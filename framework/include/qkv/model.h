@@ -1,4 +1,33 @@
-/* A sequence-to-sequence model behind one interface, whatever network it is made of. */
+/* A sequence-to-sequence model: parameters, the loss of a batch, and decoding token by token, for any network
+ * (transformer or recurrent, as the config says). qkv/translator.h translates sentences; qkv/run.h opens trained
+ * models.
+ *
+ * Example:
+ *     struct qkv_arena arena = {0};
+ *     struct qkv_config config;
+ *     struct qkv_error error;
+ *     struct qkv_batch batch = {0};
+ *     struct qkv_batch_view view;
+ *     const int32_t words[] = {7, 8, 9}; // ids of the vocabularies, which have 100 and 120 entries
+ *     const struct qkv_ids sentence = {3, words};
+ *     struct qkv_model *model = NULL;
+ *     if (!qkv_config_default(&config, &arena, "example"))
+ *         model = qkv_model_new(&config.model, 100, 120, QKV_FLOAT32, &error);
+ *     struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+ *     if (model && graph && !qkv_batch_make(&batch, 1, &sentence, &sentence, &error)) {
+ *         qkv_parameters_initialize(&model->parameters, 42);
+ *         qkv_batch_shard(&batch, 0, 1, &view);
+ *         qkv_graph_bind(graph, &model->parameters, NULL, false);
+ *         struct qkv_tensor *loss = qkv_model_loss(model, graph, &view, 0, 1, NULL);
+ *         qkv_forward(graph);
+ *         printf("loss: %g nats\n", qkv_tensor_scalar(loss));
+ *     }
+ *     qkv_graph_free(graph);
+ *     qkv_batch_release(&batch);
+ *     qkv_model_free(model);
+ *     qkv_arena_release(&arena);
+ *
+ * Ns and Nt: source and target tokens of a batch; D: width of the decoder; C: size of the target vocabulary. */
 #ifndef QKV_MODEL_H
 #define QKV_MODEL_H
 
@@ -86,27 +115,28 @@ struct qkv_input_layers {
     const struct qkv_positions *positions; /* NULL: recurrent */
 };
 
-/* ---- the interface of a network; models/<network>.c has one ---- */
+/* ---- the interface of a network, one in each models/<network>.c ---- */
 
-/* Decoding, token by token; see qkv_decoding_* below. */
+/* Decoding token by token: the network's part of qkv_decoding_start, _step and _reorder, documented there. */
 struct qkv_decoding_interface {
-    size_t size; /* of the network's struct, which begins with a struct qkv_decoding; made all zero but for
-                    that */
+    size_t size; /* Size of the network's own struct. Its first member is struct qkv_decoding; the rest starts
+                    zeroed. */
     enum qkv_status (*start)(struct qkv_decoding *decoding, const struct qkv_batch_view *batch, int64_t rows,
                              int64_t length, struct qkv_error *error);
-    const struct qkv_next *(*step)(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
-                                   const int64_t *sentences, struct qkv_error *error);
+    const struct qkv_next_scores *(*step)(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
+                                          const int64_t *sentences, struct qkv_error *error);
     void (*reorder)(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents);
 };
 
 struct qkv_network_interface {
     const char *name;
 
-    /* Declares the network's parameters in model->parameters and returns its layers, in the parameters'
-     * arena; NULL when memory is out. */
+    /* Declares the network's parameters in model->parameters. Returns the network's layers, which live in the
+     * arena of the parameters; NULL when memory is out. */
     void *(*declare)(struct qkv_model *model);
 
-    /* Hidden states of the decoder, [Nt, D], for a batch whose target is given; trace may be NULL. */
+    /* The forced pass: hidden states of the decoder [Nt, D] for a batch with targets. Errors are in the graph.
+     * trace may be NULL. */
     struct qkv_tensor *(*hidden)(const struct qkv_model *model, struct qkv_graph *graph,
                                  const struct qkv_batch_view *batch, struct qkv_trace *trace);
 
@@ -121,21 +151,23 @@ struct qkv_network_interface {
 };
 
 struct qkv_model {
-    const struct qkv_network_interface *kind;
+    const struct qkv_network_interface *interface;
     struct qkv_model_config config;
-    int32_t source_size, target_size; /* C of both vocabularies */
+    int32_t source_size, target_size; /* entries of the vocabularies */
     struct qkv_parameters parameters;
-    void *network;
-    const struct qkv_parameter *output_weight, *output_bias; /* [D, C] or the tied table [C, D]; [C] */
+    void *network;                             /* what interface->declare returned */
+    const struct qkv_parameter *output_weight; /* [D, C]; tied: the embedding table [C, D] */
+    const struct qkv_parameter *output_bias;   /* [C] */
     bool output_tied;
 };
 
-/* Makes a model with parameters of `dtype`, all zero. NULL with a sentence when memory is out. */
+/* Makes a model with parameters of `dtype`, all zero: initialize them or load a checkpoint. The config must be
+ * valid, as qkv_config_read leaves it. NULL with a message when memory is out. */
 QKV_API struct qkv_model *qkv_model_new(const struct qkv_model_config *config, int32_t source_size,
                                         int32_t target_size, enum qkv_dtype dtype, struct qkv_error *error);
-QKV_API void qkv_model_free(struct qkv_model *model);
+QKV_API void qkv_model_free(struct qkv_model *model); /* NULL: does nothing */
 
-/* The longest sentence, in tokens with </s>, that positions exist for on both sides. */
+/* Tokens, </s> included, of the longest sentence that has positions on both sides. */
 QKV_API int64_t qkv_model_longest(const struct qkv_model *model);
 
 /* The layers of an attention layer (from 1), all NULL when the model has no such attention layer; and the layers
@@ -144,55 +176,62 @@ QKV_API struct qkv_attention_layers qkv_model_attention(const struct qkv_model *
                                                         enum qkv_attention_kind kind, int64_t layer);
 QKV_API struct qkv_input_layers qkv_model_inputs(const struct qkv_model *model, enum qkv_stack_id stack);
 
-/* Records the loss of a batch: factor * sum over its target tokens of the smoothed cross entropy (nats). The
- * graph must be bound to model->parameters. trace may be NULL. */
+/* Adds the loss of a batch to the graph: factor times the sum of the cross-entropies of its target tokens, in
+ * nats, with label smoothing (Szegedy et al. 2016); a scalar. The graph must be bound to model->parameters.
+ * trace: filled with the parts of the pass, unless it is NULL. A sentence that is too long fails in the graph. */
 QKV_API struct qkv_tensor *qkv_model_loss(const struct qkv_model *model, struct qkv_graph *graph,
                                           const struct qkv_batch_view *batch, double smoothing, double factor,
                                           struct qkv_trace *trace);
 
-/* ---- decoding step by step, keys and values cached ---- */
+/* ---- decoding step by step ----
+ * qkv_decoding_start encodes a batch; each qkv_decoding_step feeds one token to every hypothesis and gives the
+ * scores of the next tokens; qkv_decoding_reorder replaces hypotheses between steps. Keys, values and states of
+ * earlier tokens are kept. A row is a hypothesis. One thread at a time may use a decoding. */
 
-/* NULL when memory is out. float32 models decode in float32. */
+/* Makes the state of a decoding; the model must outlive it. Numbers have the dtype of the model. NULL when memory
+ * is out. */
 QKV_API struct qkv_decoding *qkv_decoding_new(const struct qkv_model *model);
 
-/* From now on large products are split among these workers, which must have nothing else to do while decoding
- * runs: for a team that has but one batch to translate. NULL: the caller alone, as at first. Numbers are the
+/* Splits large products among these workers from now on, for a program that decodes a single batch. The workers
+ * must be idle while decoding runs. NULL, as at first: the calling thread computes alone. The results are the
  * same bits either way. */
 QKV_API void qkv_decoding_set_workers(struct qkv_decoding *decoding, struct qkv_workers *workers);
 
-/* Decoding reads these panels of the model's parameters; see graph.h. NULL: none, as at first. */
+/* Reads the model's matrices from these panels (graph.h). NULL, as at first: from the parameters. */
 QKV_API void qkv_decoding_read_panels(struct qkv_decoding *decoding, struct qkv_panels *panels);
 
-/* Encodes the sources of a batch and makes room for `rows` hypotheses of at most `length` tokens. `sums`:
- * whether steps give log sums, too, without which only tokens behind the same row can be compared, but which
- * take time. */
+/* Encodes the sources of a batch and allocates room for `rows` hypotheses of at most `length` tokens. sums: also
+ * compute log-sum-exp. Needed to compare tokens of different hypotheses; costs one pass over the logits. Fails
+ * when a sentence has more tokens than the model has positions, and out of memory. */
 QKV_API enum qkv_status qkv_decoding_start(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
                                            int64_t rows, int64_t length, bool sums, struct qkv_error *error);
 
-/* Scores of what may come next behind each of the rows. */
-struct qkv_next {
+/* Scores of all tokens that may follow each row, of qkv_decoding_step. */
+struct qkv_next_scores {
     enum qkv_dtype dtype;
     int64_t classes;       /* C */
     const void *logits;    /* [rows, C] */
-    const void *group_max; /* [rows, runs]: the greatest logit of each run of QKV_GROUP */
-    const void *sums;      /* [rows]: log sum exp(logits); NULL where it is not wanted */
+    const void *group_max; /* [rows, qkv_next_groups]: greatest logit of each QKV_GROUP consecutive tokens */
+    const void *sums;      /* [rows]: log sum exp(logits); NULL without `sums` */
 };
 
-static inline int64_t qkv_next_runs(const struct qkv_next *next)
+/* Groups of tokens in group_max; the last may have fewer than QKV_GROUP tokens. */
+static inline int64_t qkv_next_groups(const struct qkv_next_scores *next)
 {
     return (next->classes + QKV_GROUP - 1) / QKV_GROUP;
 }
 
-/* log p(token) = its logit - log sum exp(logits), nats; where there are sums. */
-QKV_API double qkv_next_log_probability(const struct qkv_next *next, int64_t row, int32_t token);
+/* log p(token) = logit - log sum exp(logits), in nats. A bug without `sums`. */
+QKV_API double qkv_next_log_probability(const struct qkv_next_scores *next, int64_t row, int32_t token);
 
-/* Feeds one token to each hypothesis; sentences[i] is the source that row i translates. What is returned is
- * good until the next call; NULL with a sentence. */
-QKV_API const struct qkv_next *qkv_decoding_step(struct qkv_decoding *decoding, int64_t rows,
-                                                 const int32_t *ids, const int64_t *sentences,
-                                                 struct qkv_error *error);
+/* Feeds ids[i] to row i, which translates sentence sentences[i] of the batch. The result is valid until the next
+ * call; NULL with a message for ids that are not in the vocabulary and out of memory. Feeding more rows or tokens
+ * than qkv_decoding_start allocated is a bug. */
+QKV_API const struct qkv_next_scores *qkv_decoding_step(struct qkv_decoding *decoding, int64_t rows,
+                                                        const int32_t *ids, const int64_t *sentences,
+                                                        struct qkv_error *error);
 
-/* Row i continues what was row parents[i]; rows that are no one's parent are forgotten. */
+/* Makes row i the continuation of row parents[i] of the last step. Rows that are no parent end. */
 QKV_API void qkv_decoding_reorder(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents);
 QKV_API void qkv_decoding_free(struct qkv_decoding *decoding);
 

@@ -1,9 +1,21 @@
-/* A scene: one attention, written down in a YAML file to be walked through step by step (explain.h), as
- * tutorials do. Every field is one row of the table in framework/explain/scene_keys.def, which holds its path,
- * range, default and help; `qkv explain --reference` prints that table.
+/* A scene: one attention layer with its words, vectors and matrices, described in a YAML file, to be explained step
+ * by step (qkv/explain.h). Every field below is a key of the file; framework/explain/scene_keys.def holds its
+ * range, default and help, and `qkv explain --reference` prints them.
  *
- * Letters: Nq words that ask (`tokens`), Nk words that are looked at (`source`; the same without it), D their
- * width, H heads, K and V key and value width of each head, A the hidden width of additive scores. */
+ * Example:
+ *     struct qkv_arena arena = {0};
+ *     struct qkv_scene scene;
+ *     struct qkv_messages messages;
+ *     const char *const overrides[] = {"random.seed=7"};
+ *     if (qkv_scene_read(&scene, &arena, "configs/seeds/general_attention.yaml", overrides, 1, &messages))
+ *         for (int i = 0; i < messages.count; i++) fprintf(stderr, "%s\n", messages.text[i]);
+ *     else
+ *         printf("%d words\n", (int)scene.tokens.count);
+ *     qkv_arena_release(&arena);
+ *
+ * Nq words with queries (`tokens`), Nk words with keys and values (`source`; without a source the tokens: then it
+ * is self-attention), D width of their vectors, H heads, K and V key and value width per head, A hidden width of
+ * additive scores. */
 #ifndef QKV_SCENE_H
 #define QKV_SCENE_H
 
@@ -21,34 +33,34 @@
 enum qkv_generator { QKV_GENERATOR_QKV, QKV_GENERATOR_NUMPY };
 enum qkv_distribution { QKV_SAMPLE_NORMAL, QKV_SAMPLE_UNIFORM, QKV_SAMPLE_INTEGERS, QKV_SAMPLE_XAVIER };
 enum qkv_vectors_from {
-    QKV_VECTORS_GIVEN,     /* `values`, a row a word */
-    QKV_VECTORS_RANDOM,    /* drawn, a row for each distinct word */
-    QKV_VECTORS_LEARNED,   /* embeddings: rows of the table of a run */
-    QKV_VECTORS_LETTERS,   /* embeddings: a is 1, b is 2, ..., one letter a component, filled up with 0 */
-    QKV_VECTORS_PROJECTED, /* queries, keys, values: the inputs times a matrix */
+    QKV_VECTORS_GIVEN,     /* `values`: a row for each word */
+    QKV_VECTORS_RANDOM,    /* drawn: a row for each distinct word */
+    QKV_VECTORS_LEARNED,   /* embeddings: rows of the embedding table of a run */
+    QKV_VECTORS_LETTERS,   /* embeddings: a is 1, b is 2, and so on; one letter a component, then zeros */
+    QKV_VECTORS_PROJECTED, /* queries, keys, values: inputs times a matrix */
 };
 enum qkv_weights_from { QKV_WEIGHTS_RANDOM, QKV_WEIGHTS_GIVEN, QKV_WEIGHTS_LEARNED, QKV_WEIGHTS_NONE };
 enum qkv_bias { QKV_BIAS_NONE, QKV_BIAS_ZEROS, QKV_BIAS_RANDOM };
 enum qkv_score {
-    QKV_SCORE_SCALED_DOT,
-    QKV_SCORE_DOT,
-    QKV_SCORE_GENERAL,
-    QKV_SCORE_ADDITIVE,
-    QKV_SCORE_LENGTH
+    QKV_SCORE_SCALED_DOT, /* q k / sqrt(K) */
+    QKV_SCORE_DOT,        /* q k */
+    QKV_SCORE_GENERAL,    /* q W k (Luong et al. 2015) */
+    QKV_SCORE_ADDITIVE,   /* v tanh(q W + k U) (Bahdanau et al. 2015) */
+    QKV_SCORE_LENGTH      /* ln(letters of the word with the key) */
 };
 enum qkv_scene_mask {
     QKV_MASK_NONE,
-    QKV_MASK_CAUSAL,  /* no word sees one behind it */
-    QKV_MASK_PADDING, /* no word sees one that is `mask.padding` */
+    QKV_MASK_CAUSAL,  /* no word sees a later word */
+    QKV_MASK_PADDING, /* no word sees the word `mask.padding` */
     QKV_MASK_BOOLEAN, /* `mask.values`: 1 visible, 0 hidden */
-    QKV_MASK_ADDED,   /* `mask.values` is added to the scaled scores; -.inf hides */
+    QKV_MASK_ADDED,   /* `mask.values` is added to the scaled scores; -infinity hides */
 };
 
-/* embeddings, source_embeddings, queries, keys, values */
+/* One of the sections embeddings, source_embeddings, queries, keys and values. */
 struct qkv_vectors_config {
     enum qkv_vectors_from from;
     struct qkv_matrix values;
-    int64_t width; /* 0: embeddings as wide as `values`; the others K or V */
+    int64_t width; /* 0: as `values` or the run; of queries and keys H K, of values H V */
     enum qkv_distribution draw;
     int64_t below; /* integers: 0 .. below-1 */
 };
@@ -61,21 +73,21 @@ struct qkv_scene {
         int64_t seed;
     } random;
     struct {
-        const char *path, *checkpoint; /* "" for none */
-        int64_t layer;
+        const char *path, *checkpoint; /* "": none */
+        int64_t layer;                 /* from 1 */
         enum qkv_attention_kind kind;
     } run;
     struct qkv_vectors_config embeddings, source_embeddings;
     struct {
         enum qkv_position_kind type;
         double base;
-        int64_t rows; /* of the table, to look at; 0: as many as there are words */
+        int64_t rows; /* of the table that is shown; 0: as many as there are words */
     } positions;
     struct qkv_vectors_config queries, keys, values;
     struct {
         enum qkv_weights_from from;
         enum qkv_distribution draw;
-        int64_t below;
+        int64_t below; /* integers: 0 .. below-1 */
         enum qkv_bias bias;
         struct qkv_matrix query, key, value, output; /* [D, H K], [D, H K], [D, H V], [H V, any] */
         struct qkv_matrix score, score_query, score_key, score_vector; /* [H K, K]; [H K, A] twice; [H, A] */
@@ -83,39 +95,39 @@ struct qkv_scene {
     struct {
         enum qkv_score score;
         int64_t heads, key_width, value_width, hidden_width;
-        bool output;
-        int64_t window;
+        bool output;    /* random weights: project the joined heads back to D */
+        int64_t window; /* a word sees words at a distance of at most this */
     } attention;
     struct {
         enum qkv_scene_mask type;
-        struct qkv_matrix values;
+        struct qkv_matrix values; /* [Nq, Nk] */
         const char *padding;
     } mask;
     struct {
-        int64_t components; /* of each context row that are added up; 0: there is no sum */
-        bool distinct;      /* a word that stands there twice counts once */
+        int64_t components; /* leading components of each context row to add up; 0: no sum */
+        bool distinct;      /* count a repeated word once */
     } sum;
 
-    /* Worked out while reading. */
+    /* Computed by qkv_scene_read, as are widths that follow from others. */
     int64_t query_count;
-    const int32_t *query_rows;             /* rows of the tokens that ask: those to follow, or all */
-    int64_t width, source_width;           /* D of both sides; 0: only a run can tell */
-    const struct qkv_scene_places *places; /* where the keys stand in the file */
+    const int32_t *query_rows;             /* [query_count]: tokens with queries: those to follow, or all */
+    int64_t width, source_width;           /* D of tokens and source; 0: known only when the run is open */
+    const struct qkv_scene_places *places; /* where the keys are in the file, for messages */
 };
 
-/* Reads a scene as qkv_config_read reads a config: all errors of the file at once, in `messages`. Beside each
- * key itself, everything is checked that can be told without opening a run: counts, widths and shapes. Widths
- * that were not given are filled in where they follow from others. */
+/* Reads a scene, with overrides "key=value", as qkv_config_read reads a config: collects all errors of the file in
+ * `messages`. Checks everything that does not need the run: keys, counts, widths and shapes. The texts and
+ * matrices of the scene are in the arena. On QKV_INVALID the scene must not be used. */
 QKV_API enum qkv_status qkv_scene_read(struct qkv_scene *scene, struct qkv_arena *arena, const char *path,
                                        const char *const *overrides, int override_count,
                                        struct qkv_messages *messages);
 
-/* "configs/x.yaml:14:7: " for a key of the scene that was given, "configs/x.yaml: " for another; for messages
- * about what shows only later. In the arena; never NULL. */
+/* The beginning of a message about a key of the scene: "configs/x.yaml:14:7: " when the file gives the key, else
+ * "configs/x.yaml: ". In the arena; "" when memory is out. */
 QKV_API const char *qkv_scene_place(const struct qkv_scene *scene, const char *key, struct qkv_arena *arena);
 
-/* Writes every key with type, values, default and meaning as a Markdown table. QKV_INVALID when the file
- * cannot be written. */
+/* Writes a Markdown table of all keys with type, values, default and meaning. Fails when the file cannot be
+ * written. */
 QKV_API enum qkv_status qkv_scene_write_reference(FILE *file);
 
 #endif

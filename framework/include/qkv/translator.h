@@ -1,4 +1,25 @@
-/* Translating any number of sentences on a team of threads. */
+/* Translates any number of sentences, given as token ids, on all threads of a team.
+ *
+ * Example:
+ *     struct qkv_arena arena = {0};
+ *     struct qkv_config config;
+ *     struct qkv_error error;
+ *     const int32_t words[] = {7, 8, 9};
+ *     const struct qkv_ids sources[] = {{3, words}, {2, words}};
+ *     const struct qkv_search_options options = {.beam_size = 1, .n_best = 1};
+ *     struct qkv_workers *workers = qkv_workers_new(2, &error);
+ *     struct qkv_model *model = NULL;
+ *     if (!qkv_config_default(&config, &arena, "example"))
+ *         model = qkv_model_new(&config.model, 100, 120, QKV_FLOAT32, &error);
+ *     struct qkv_translator *translator = model ? qkv_translator_new(model, workers, &error) : NULL;
+ *     const struct qkv_hypothesis *best =
+ *         translator ? qkv_translator_run(translator, 2, sources, 32, &options, &error) : NULL;
+ *     for (int i = 0; best && i < 2; i++) printf("%d tokens\n", (int)best[i].length);
+ *     qkv_translator_free(translator);
+ *     qkv_model_free(model);
+ *     qkv_workers_free(workers);
+ *     qkv_arena_release(&arena);
+ */
 #ifndef QKV_TRANSLATOR_H
 #define QKV_TRANSLATOR_H
 
@@ -7,21 +28,21 @@
 
 struct qkv_translator;
 
-/* Model and workers must outlive it; workers NULL: the caller alone. NULL with a sentence when memory is out.
- */
+/* Model and workers must outlive the translator. workers NULL: the calling thread alone. NULL with a message when
+ * memory is out. */
 QKV_API struct qkv_translator *qkv_translator_new(const struct qkv_model *model, struct qkv_workers *workers,
                                                   struct qkv_error *error);
 
-/* Translates `count` sentences, given by their ids; the longest first and `batch_size` > 0 of like length
- * together, each such batch on one thread; a single batch has all threads for its large products. Returns
- * [count * options->n_best] translations, of sentence s from s * n_best, as qkv_translations.best has them,
- * good until the next call; or NULL with a sentence. The same bits with any number of threads; which
- * sentences are given together makes a difference in rounding only. */
+/* Translates `count` sentences. Sentences are sorted by length, longest first, and cut into batches of
+ * `batch_size` > 0, each of which one thread searches; a single batch uses all threads for its large products.
+ * Returns [count * options->n_best] translations, those of sentence s from s * n_best, best first, valid until
+ * the next call; NULL with a message. The results are the same bits for any number of threads; batch_size and the
+ * other sentences affect them only by rounding. */
 QKV_API const struct qkv_hypothesis *qkv_translator_run(struct qkv_translator *translator, int64_t count,
                                                         const struct qkv_ids *sources, int64_t batch_size,
                                                         const struct qkv_search_options *options,
                                                         struct qkv_error *error);
 
-QKV_API void qkv_translator_free(struct qkv_translator *translator);
+QKV_API void qkv_translator_free(struct qkv_translator *translator); /* NULL: does nothing */
 
 #endif
