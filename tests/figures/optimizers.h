@@ -1,4 +1,5 @@
 /* Made by optimizers.py with PyTorch 1.13.0a0. Do not edit. */
+/* clang-format off */
 enum { FIGURE_COUNT = 7, FIGURE_UPDATES = 25 };
 
 /* The parameters after updates 1, 2 and FIGURE_UPDATES. */

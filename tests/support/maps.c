@@ -8,9 +8,8 @@ char *rendered(const struct qkv_attention_report *report, const char *format,
     char *bytes;
     size_t length;
     struct qkv_error error = {""};
-    cr_assert_eq(
-        qkv_attention_render(report, qkv_format_find(format), options, &bytes, &length, &error),
-        QKV_OK, "%s", error.message);
+    cr_assert_eq(qkv_attention_render(report, qkv_format_find(format), options, &bytes, &length, &error),
+                 QKV_OK, "%s", error.message);
     if (size) *size = length;
     return bytes;
 }

@@ -272,7 +272,7 @@ Test(bench, picture_of_scaling)
                               "in each stack     640 "));
     const char *svg = read_file(path, NULL);
     static const char *const texts[] = {">layers, in each stack<", ">us per token<", ">threads (toy)<",
-                                        ">times as fast as one<",  ">measured<",   ">all but attention<"};
+                                        ">times as fast as one<",  ">measured<",     ">all but attention<"};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         cr_expect_not_null(strstr(svg, texts[i]), "%s", texts[i]);
 }

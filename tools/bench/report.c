@@ -21,19 +21,6 @@ struct bench_report *bench_report_new(bool json, const char *picture)
 
 /* ---- results ---- */
 
-const char *bench_format_number(double number, char text[16])
-{
-    if (!(number > 0))
-        snprintf(text, 16, "-");
-    else if (number < 10)
-        snprintf(text, 16, "%.3f", number);
-    else if (number < 100)
-        snprintf(text, 16, "%.2f", number);
-    else
-        snprintf(text, 16, "%.0f", number);
-    return text;
-}
-
 static void print_result(struct bench_report *report, const char *work, const struct bench_result *r)
 {
     char ms[16], low[16], high[16], processor[16], tokens[16], flops[16], peak[16], mallocs[16] = "-";

@@ -1,0 +1,81 @@
+/* The measurement of translating: greedy and beam search. */
+#include "bench.h"
+
+#include "qkv/translator.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { TRANSLATED_TOGETHER = 32 };
+
+struct translation {
+    struct qkv_search_options options;
+    struct qkv_batch batch;
+    struct qkv_ids *sources;
+    struct qkv_workers *workers;
+    struct qkv_translator *translator;
+};
+
+static enum qkv_status translate_step(void *context, int64_t i, struct qkv_error *error)
+{
+    struct translation *t = context;
+    (void)i;
+    return qkv_translator_run(t->translator, t->batch.count, t->sources, TRANSLATED_TOGETHER, &t->options,
+                              error)
+               ? QKV_OK
+               : QKV_INVALID;
+}
+
+static void translation_release(struct translation *t)
+{
+    qkv_translator_free(t->translator);
+    qkv_workers_free(t->workers);
+    qkv_batch_release(&t->batch);
+    free(t->sources);
+}
+
+static enum qkv_status translation_make(struct translation *t, const struct bench_work *work,
+                                        int64_t sentences, int64_t beam, const struct bench_options *options,
+                                        struct qkv_error *error)
+{
+    *t = (struct translation){.workers = qkv_workers_new((int)options->threads, error)};
+    if (!t->workers || bench_random_batch(work, sentences, false, &t->batch, error)) return QKV_INVALID;
+    t->translator = qkv_translator_new(work->model, t->workers, error);
+    t->sources = calloc((size_t)sentences, sizeof *t->sources);
+    if (!t->translator) return QKV_INVALID;
+    if (!t->sources) return qkv_error_set(error, "out of memory for %lld sentences", (long long)sentences);
+    for (int64_t i = 0; i < sentences; i++)
+        t->sources[i] =
+            (struct qkv_ids){t->batch.source_length[i] - 1, t->batch.source + t->batch.source_start[i]};
+    /* Translations have as many tokens as the source: the bias makes the model never output
+     * </s>. */
+    int64_t tokens = t->batch.source_length[0];
+    t->options = (struct qkv_search_options){beam, 0, 1, tokens > 1 ? tokens - 1 : 1, true};
+    const struct qkv_parameters *parameters = &work->model->parameters;
+    ((float *)parameters->values)[work->model->output_bias->offset + QKV_END] = -1e9f;
+    return QKV_OK;
+}
+
+enum qkv_status bench_decode(struct bench_work *work, const struct bench_options *options,
+                             const struct bench_sink *sink, struct qkv_error *error)
+{
+    static const struct {
+        const char *name;
+        int64_t beam, sentences;
+    } kinds[] = {{"greedy 1", 1, 1}, {"greedy 64", 1, 64}, {"beam 1", 4, 1}, {"beam 64", 4, 64}};
+    enum qkv_status status = QKV_OK;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0] && !status; i++) {
+        struct translation t;
+        struct bench_result result = {0};
+        snprintf(result.name, sizeof result.name, "%s", kinds[i].name);
+        status = translation_make(&t, work, kinds[i].sentences, kinds[i].beam, options, error);
+        if (!status) status = bench_time(options, &result, translate_step, &t, error);
+        if (!status) {
+            result.threads = qkv_workers_count(t.workers);
+            result.tokens = (double)(kinds[i].sentences * (t.options.max_output_length + 1));
+            sink->result(sink->context, &result);
+        }
+        translation_release(&t);
+    }
+    return status;
+}

@@ -1,0 +1,82 @@
+/* Clocks, and the timing of steps. */
+#include "bench.h"
+#include "malloc_counter.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <time.h>
+
+enum { WARM_UP = 3, FEWEST_STEPS = 5 };
+
+static double read_clock(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+double bench_seconds(void)
+{
+    return read_clock(CLOCK_MONOTONIC);
+}
+
+double bench_thread_seconds(void)
+{
+    return read_clock(CLOCK_THREAD_CPUTIME_ID);
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+double bench_median(double *numbers, int64_t count)
+{
+    qsort(numbers, (size_t)count, sizeof *numbers, compare_numbers);
+    return (numbers[count / 2] + numbers[(count - 1) / 2]) / 2;
+}
+
+int64_t bench_warm_up(const struct bench_options *options)
+{
+    return options->steps < WARM_UP ? 1 : WARM_UP;
+}
+
+enum qkv_status bench_time(const struct bench_options *options, struct bench_result *result,
+                           enum qkv_status (*step)(void *context, int64_t i, struct qkv_error *error),
+                           void *context, struct qkv_error *error)
+{
+    double *seconds = malloc((size_t)options->steps * sizeof *seconds);
+    if (!seconds) return qkv_error_set(error, "out of memory for %lld steps", (long long)options->steps);
+    enum qkv_status status = QKV_OK;
+    int64_t warm_up = bench_warm_up(options);
+    for (int64_t i = 0; i < warm_up && !status; i++) status = step(context, i, error);
+    double ends = bench_seconds() + options->seconds;
+    long before = malloc_calls();
+    double used = read_clock(CLOCK_PROCESS_CPUTIME_ID);
+    int64_t count = 0;
+    while (!status && count < options->steps && (count < FEWEST_STEPS || bench_seconds() < ends)) {
+        double started = bench_seconds();
+        status = step(context, warm_up + count, error);
+        seconds[count++] = bench_seconds() - started;
+    }
+    used = read_clock(CLOCK_PROCESS_CPUTIME_ID) - used;
+    long after = malloc_calls();
+    if (!status) {
+        double sum = 0;
+        for (int64_t i = 0; i < count; i++) sum += seconds[i];
+        result->steps = count;
+        result->mean = 1e3 * sum / (double)count;
+        result->median = 1e3 * bench_median(seconds, count);
+        result->low = 1e3 * seconds[count / 10];
+        result->high = 1e3 * seconds[(count - 1) * 9 / 10];
+        result->processor = 1e3 * used / (double)count;
+        struct rusage usage;
+        getrusage(RUSAGE_SELF, &usage);
+        result->peak = (double)usage.ru_maxrss / 1024;
+        result->mallocs = before < 0 ? -1 : (double)(after - before) / (double)count;
+    }
+    free(seconds);
+    return status;
+}
