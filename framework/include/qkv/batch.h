@@ -1,4 +1,15 @@
-/* Batches: packed ids without padding, and the order in which an epoch goes through a corpus. */
+/* Batches of sentence pairs, packed without padding, and their order in each epoch.
+ *
+ * Example:
+ *     const int32_t hello[] = {5, 7}, world[] = {6};
+ *     const struct qkv_ids source[] = {{2, hello}, {1, world}};
+ *     struct qkv_batch batch = {0};
+ *     struct qkv_error error;
+ *     if (!qkv_batch_make(&batch, 2, source, NULL, &error)) // 5 7 </s> 6 </s>
+ *         printf("%lld source tokens\n", (long long)batch.source_tokens);
+ *     qkv_batch_release(&batch);
+ *
+ * Training makes batches of a corpus: qkv_batches_init, then for each epoch qkv_batches_epoch and qkv_batches_get. */
 #ifndef QKV_BATCH_H
 #define QKV_BATCH_H
 
@@ -8,18 +19,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* ---- One batch ---- */
+/* ---- one batch ---- */
 
-/* B sentences packed one behind the other. With Ns and Nt the tokens of both sides:
- * - the source sentences, each with </s> at its end;
- * - what the decoder reads (target_input: <s> y1 .. yn) and what it must say (target_output:
- *   y1 .. yn </s>), which therefore share their offsets.
- * Caller's storage; all zero is valid and empty. Filling it again reuses the memory. */
+/* B sentence pairs, one after another:
+ * - source: the source sentences, each with </s> at its end;
+ * - target_input: the input of the decoder, <s> y1 .. yn for each sentence;
+ * - target_output: what the decoder must predict, y1 .. yn </s>, at the same offsets as target_input.
+ * Caller's storage; all zero is valid and empty. Filling a batch again reuses its memory. */
 struct qkv_batch {
     int64_t count;          /* B */
     int64_t source_tokens;  /* Ns */
     int64_t target_tokens;  /* Nt */
-    int64_t *index;         /* [B]: number of each sentence in its corpus */
+    int64_t *index;         /* [B]: position of each pair in its corpus */
     int32_t *source;        /* [Ns] */
     int64_t *source_start;  /* [B + 1]: row of the first token; [B] is Ns */
     int64_t *source_length; /* [B] */
@@ -32,12 +43,11 @@ struct qkv_batch {
     int64_t sentence_capacity, source_capacity, target_capacity;
 };
 
-/* Some neighbouring sentences of a batch; it owns nothing. Every array begins at the view's own first
- * sentence and every start counts from the view's own first token, so that source_start and source_length are
- * ready segments. */
+/* Consecutive sentences of a batch, in the batch's memory. Every array begins at the first sentence of the view, and every
+ * start counts from the view's first token, so that source_start and source_length are the segments of its graph. */
 struct qkv_batch_view {
     int64_t count, source_tokens, target_tokens;
-    int64_t first; /* number of its first sentence in the batch */
+    int64_t first; /* position of the view's first sentence in the batch */
     const int64_t *index;
     const int32_t *source;
     const int64_t *source_start, *source_length; /* [count] */
@@ -51,71 +61,70 @@ struct qkv_ids {
     const int32_t *ids;
 };
 
-/* Makes a batch of given sentences; adds <s> and </s> as above. `target` NULL: no target side (target_tokens
- * is 0, all its lengths are 0), for translating. index is 0 .. count-1. Fails when there is no memory. */
+/* Makes a batch of `count` given sentences and adds <s> and </s>. `target` NULL: no target side, for translation
+ * (target_tokens and all target lengths are 0). index is 0 .. count-1. Fails when there is no memory. */
 QKV_API enum qkv_status qkv_batch_make(struct qkv_batch *batch, int64_t count, const struct qkv_ids *source,
                                        const struct qkv_ids *target, struct qkv_error *error);
 
-/* The shard-th of `shards` parts of a batch: neighbouring sentences, cut where the sum of source and target
- * tokens comes nearest to an even split. A pure function of the batch and the two numbers; all parts together
- * hold every sentence once; a part can be empty (fewer sentences than parts, or one sentence of many tokens).
- * The view is valid until the batch is filled again or split into another number of parts. Different shards
- * may be asked for from different threads. */
+/* Part number `shard` of `shards` parts of a batch. The parts are consecutive sentences, split where the sum of source and
+ * target tokens is closest to equal parts. Every sentence is in one part; a part can be empty. The result depends only on
+ * the batch and the two numbers. The view is valid until the batch is filled again or split into another number of parts.
+ * Different shards may be requested from different threads. */
 QKV_API void qkv_batch_shard(struct qkv_batch *batch, int64_t shard, int64_t shards,
                              struct qkv_batch_view *view);
 
 QKV_API void qkv_batch_release(struct qkv_batch *batch);
 
-/* ---- The batches of a corpus ---- */
+/* ---- the batches of a corpus ---- */
 
 enum qkv_batch_order {
-    QKV_BATCH_ORDER_CORPUS,   /* as in the corpus */
-    QKV_BATCH_ORDER_LENGTH,   /* short ones first; batch.index restores the order */
-    QKV_BATCH_ORDER_SHUFFLED, /* another one in each epoch, sentences of like length together */
+    QKV_BATCH_ORDER_CORPUS,   /* that of the corpus */
+    QKV_BATCH_ORDER_LENGTH,   /* by length, longest last; batch.index has the original positions */
+    QKV_BATCH_ORDER_SHUFFLED, /* different in each epoch; a batch holds sentences of similar length */
 };
 
 struct qkv_batches_options {
     enum qkv_batch_type type;
-    int64_t size; /* sentence: most sentences of a batch. token: most tokens of the fuller side, max(Ns, Nt),
-                     counted with </s> and without padding, since there is none; a longer sentence is a batch
-                     of its own */
+    /* sentence: most sentences of a batch. token: most tokens, with </s>, of the side that has more; a longer sentence is
+     * a batch of its own */
+    int64_t size;
     enum qkv_batch_order order;
     uint64_t seed; /* shuffled only */
 };
 
-/* A plan: which sentences form which batch. Caller's storage. */
+/* The batches of one epoch. Caller's storage. */
 struct qkv_batches {
     const struct qkv_corpus *corpus;
     struct qkv_batches_options options;
     int64_t epoch;
-    int64_t count; /* batches of this epoch; by tokens it differs a little between epochs */
+    int64_t count; /* batches of this epoch; batches by tokens: it can differ between epochs */
     /* private */
     int64_t *order;    /* [sentences] */
     int64_t *scratch;  /* [sentences] */
-    int64_t *start;    /* [count + 1]: first sentence of each batch in `order` */
-    int64_t *sequence; /* [count]: which batch comes when */
+    int64_t *start;    /* [count + 1]: where each batch begins in `order` */
+    int64_t *sequence; /* [count]: the order of the batches */
     int64_t most_sentences, most_source_tokens, most_target_tokens; /* of any batch in any epoch */
 };
 
-/* Reserves what every epoch needs and plans epoch 0. The corpus must be encoded and outlive the plan. Fails
- * when there is no memory. options.size > 0. */
+/* Reserves the memory for every epoch and plans epoch 0. The corpus must be encoded and outlive the batches. options.size
+ * must be above 0. Fails when there is no memory. */
 QKV_API enum qkv_status qkv_batches_init(struct qkv_batches *batches, const struct qkv_corpus *corpus,
                                          struct qkv_batches_options options, struct qkv_error *error);
 
-/* Plans an epoch (0 .. 2^32-1): a pure function of corpus, options and epoch, so that a resumed run continues
- * where it stopped. Every sentence is in exactly one batch. Shuffled: all sentences are shuffled, sorted by
- * length within pools of 64 batches, cut, and the batches are shuffled. Calls no malloc. */
+/* Plans an epoch (0 .. 2^32-1). The result depends only on corpus, options and epoch, so that a resumed run continues
+ * exactly. Every sentence is in one batch. Shuffled order: all sentences are shuffled, sorted by length within pools of 64
+ * batches, split into batches, and the batches are shuffled. Does not call malloc. */
 QKV_API void qkv_batches_epoch(struct qkv_batches *batches, int64_t epoch);
 
-/* Fills `batch` with the i-th batch of the epoch, 0 <= i < count. Reserves the most that any batch of the
- * plan needs, so that later calls with the same batch call no malloc. Different batches may be filled from
- * different threads. Fails when there is no memory. */
+/* Fills `batch` with batch i of the epoch, 0 <= i < count. The first call reserves the memory of the largest batch of any
+ * epoch; later calls with the same `batch` do not call malloc. Different batches may be filled from different threads.
+ * Fails when there is no memory. */
 QKV_API enum qkv_status qkv_batches_get(const struct qkv_batches *batches, int64_t i, struct qkv_batch *batch,
                                         struct qkv_error *error);
 
-/* Fills `batch` with sentences of unknown words that are together at least as long as any of `shards` parts
- * of any batch in any epoch, on either side and in any product of lengths: what needs memory in proportion
- * can be reserved with it. Fails when there is no memory. */
+/* Fills `batch` with unknown words that need at least as much memory as any of `shards` parts of any batch in any epoch:
+ * as many tokens on each side, and lengths at least as large in every product. A graph that is built for it has room for
+ * every part. Fails when there is no memory. */
 QKV_API enum qkv_status qkv_batches_largest(const struct qkv_batches *batches, int64_t shards,
                                             struct qkv_batch *batch, struct qkv_error *error);
 

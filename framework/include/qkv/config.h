@@ -1,6 +1,19 @@
-/* The effective configuration of a run, typed. Every field is one row of the table in
- * framework/config/config_keys.def, which holds its path, unit, range, default and help; `qkv config --reference`
- * prints that table. Section and key names follow Joey NMT's YAML wherever it has the notion. */
+/* The configuration of a run, read from a YAML file: data, model, training and decoding.
+ *
+ * Example:
+ *     struct qkv_arena arena = {0};
+ *     struct qkv_config config;
+ *     struct qkv_messages messages;
+ *     const char *const overrides[] = {"training.learning_rate=5e-4"};
+ *     if (qkv_config_read(&config, &arena, "configs/reverse.yaml", overrides, 1, &messages))
+ *         for (int i = 0; i < messages.count; i++) fprintf(stderr, "%s\n", messages.text[i]);
+ *     else
+ *         qkv_config_write(&config, stdout, true);
+ *     qkv_arena_release(&arena);
+ *
+ * Every field of struct qkv_config is one key of the file. Its row in the table of keys holds its unit, range, default
+ * and meaning: `qkv config --reference` prints them, docs/config.md shows them. Section and key names are those of Joey
+ * NMT where it has the same key. */
 #ifndef QKV_CONFIG_H
 #define QKV_CONFIG_H
 
@@ -14,9 +27,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* The enums whose values a config names, and for each enum `qkv_<enum>_name(value)`: the name of a value as
- * configs write it, "unknown" for what is not a value of the enum; static memory. Values, names and meanings:
- * qkv/choices.def. */
+/* The enums whose values a config names, such as enum qkv_level; qkv/choices.def lists their values and meanings. For
+ * each enum there is a function qkv_<enum>_name(value), such as qkv_level_name(QKV_LEVEL_CHAR): the name of the value in
+ * configs ("char"), or "unknown"; static memory. */
 #define CHOICES(type)              enum type {
 #define CHOICE(value, name, help)  value,
 #define CHOICE_OF_KEYS(value, ...) value,
@@ -48,33 +61,32 @@ enum {
 
 QKV_API const char *qkv_attention_kernel_name(enum qkv_attention_kernel value);
 
-/* data.src, data.trg: how one side of the text becomes tokens. */
+/* data.src, data.trg */
 struct qkv_text_config {
-    const char *lang;       /* also the suffix of line-aligned files: data.train + "." + lang */
-    enum qkv_level level;   /* word: split at white space; char: every character is a token */
-    bool lowercase;         /* Unicode lower case */
-    bool split_punctuation; /* word level: punctuation marks become tokens of their own */
-    int64_t max_length;     /* tokens; longer pairs are dropped from training and counted */
-    int64_t voc_limit;      /* most word types kept, special tokens not counted; 0: no limit */
-    int64_t voc_min_freq;   /* a type seen less often is unknown */
+    const char *lang;
+    enum qkv_level level;
+    bool lowercase, split_punctuation;
+    int64_t max_length;   /* tokens */
+    int64_t voc_limit;    /* types, without special tokens; 0: no limit */
+    int64_t voc_min_freq; /* occurrences */
 };
 
 struct qkv_data_config {
-    const char *train, *dev, *test; /* x.tsv or x.tsv.gz, or the common prefix of two files; "" for none */
+    const char *train, *dev, *test; /* x.tsv, x.tsv.gz, or the common prefix of two files; "": none */
     struct qkv_text_config src, trg;
     bool joint_vocabulary;
 };
 
 struct qkv_embedding_config {
-    int64_t embedding_dim; /* 0: hidden_size; anything else is an error where they differ */
-    bool scale;            /* multiply by sqrt(embedding_dim) */
+    int64_t embedding_dim;
+    bool scale; /* by sqrt(embedding_dim) */
     double dropout;
 };
 
 struct qkv_position_config {
     enum qkv_position_kind type;
-    double base;                   /* sinusoidal, rotary: 10000 in the papers */
-    int64_t max_length;            /* sinusoidal, learned, rotary: tokens of the longest sentence */
+    double base;                   /* sinusoidal, rotary */
+    int64_t max_length;            /* tokens, with </s>: sinusoidal, learned, rotary */
     int64_t buckets, max_distance; /* relative: as in struct qkv_attention_rule */
 };
 
@@ -102,26 +114,21 @@ struct qkv_stack_config {
     struct qkv_attention_config attention;
     struct qkv_embedding_config embeddings;
     struct qkv_position_config positions;
-    /* recurrent networks only */
+    /* Recurrent networks only: */
     enum qkv_cell rnn_type;
-    bool bidirectional;               /* encoder: a second cell a layer reads from the end */
-    bool reverse;                     /* encoder: the only cell reads from the end */
+    bool bidirectional, reverse;      /* encoder */
     enum qkv_init_hidden init_hidden; /* decoder */
-    bool input_feeding;    /* decoder: each step is fed what the last one found; without attention, the
-                              encoder's final state */
-    double hidden_dropout; /* decoder: on [state; context], or on the state without attention */
+    bool input_feeding;               /* decoder */
+    double hidden_dropout;            /* decoder */
 };
 
 struct qkv_model_config {
-    enum qkv_initializer initializer;       /* weight matrices */
-    double init_gain;                       /* multiplies what the initializer draws */
-    bool init_depth_scaling;                /* matrices that end a residual branch: / sqrt(2 * num_layers) */
-    enum qkv_initializer embed_initializer; /* embedding tables */
-    double embed_init_gain;
-    bool tied_embeddings;     /* source and target share one table; needs data.joint_vocabulary */
-    bool tied_softmax;        /* the output projection is the target table, transposed */
-    bool init_rnn_orthogonal; /* recurrent weights: each gate an orthogonal matrix */
-    double lstm_forget_gate;  /* where the biases of forget gates start */
+    enum qkv_initializer initializer, embed_initializer;
+    double init_gain, embed_init_gain;
+    bool init_depth_scaling;
+    bool tied_embeddings, tied_softmax;
+    bool init_rnn_orthogonal;
+    double lstm_forget_gate;
     struct qkv_stack_config encoder, decoder;
 };
 
@@ -132,20 +139,18 @@ struct qkv_training_config {
     double learning_rate;
     double adam_betas[2], adam_epsilon, momentum, weight_decay;
     enum qkv_schedule_kind scheduling;
-    int64_t learning_rate_warmup;   /* updates */
-    double learning_rate_factor;    /* noam */
-    double learning_rate_min;       /* floor of linear, cosine, exponential, plateau */
-    double decrease_factor;         /* exponential: per epoch; plateau: per lack of progress */
-    int64_t learning_rate_patience; /* plateau: validations without progress */
+    int64_t learning_rate_warmup; /* updates */
+    double learning_rate_factor, learning_rate_min, decrease_factor;
+    int64_t learning_rate_patience; /* validations */
     int64_t batch_size;
     enum qkv_batch_type batch_type;
-    int64_t batch_multiplier; /* batches whose gradients are added up for one update */
-    int64_t shards;           /* fixed number of parts of a batch; at most as many threads work on it */
-    int64_t updates, epochs;  /* whichever ends first; 0: no bound; one must be given */
+    int64_t batch_multiplier;              /* batches of one update */
+    int64_t shards;                        /* of a batch */
+    int64_t updates, epochs;               /* training ends at whichever comes first; 0: no limit */
     int64_t logging_freq, validation_freq; /* updates */
-    int64_t validation_samples;            /* translations shown at each validation */
+    int64_t validation_samples;            /* sentences */
     enum qkv_metric early_stopping_metric;
-    int64_t patience; /* validations without progress before training stops; 0: never */
+    int64_t patience; /* validations; 0: no limit */
     int64_t keep_best_ckpts;
     double clip_grad_norm, clip_grad_val; /* 0: off */
     double label_smoothing;
@@ -153,10 +158,10 @@ struct qkv_training_config {
 
 struct qkv_testing_config {
     int64_t batch_size; /* sentences */
-    int64_t beam_size;  /* 1: greedy */
-    double beam_alpha;  /* exponent of the length penalty (Wu et al. 2016) */
+    int64_t beam_size;  /* hypotheses; 1: greedy search */
+    double beam_alpha;
     int64_t n_best;
-    int64_t max_output_length; /* tokens; 0: 2 * source + 10 */
+    int64_t max_output_length; /* tokens; 0: twice the source plus 10 */
 };
 
 struct qkv_config {
@@ -172,41 +177,39 @@ struct qkv_config {
 QKV_API struct qkv_attention_rule qkv_attention_rule_of(const struct qkv_model_config *model,
                                                         enum qkv_attention_kind kind);
 
-/* The longest sentence, in tokens with </s>, that a stack has positions for; INT32_MAX where nothing is
- * bound: in recurrent stacks, and with positions that need no table (none, ALiBi, relative). */
+/* The longest sentence that a stack has positions for, in tokens with </s>. INT32_MAX where there is no limit: in
+ * recurrent stacks, and with positions that need no table (none, alibi, relative). */
 QKV_API int64_t qkv_stack_longest(const struct qkv_stack_config *stack);
 
-/* Reads a config: the defaults, over them the YAML file at `path`, over it the overrides, each of the form
- * `training.learning_rate=1e-3` (those of `-s`; a later one wins). Refuses what is unknown, of the wrong
- * type, out of range, missing or does not fit together, and collects all errors of the file into `messages`
- * (error: QKV_INVALID and at least one message; success: QKV_OK and none).
+/* Reads a config: the defaults, then the YAML file at `path`, then the overrides, each of the form
+ * `training.learning_rate=1e-3`; a later value replaces an earlier one. Unknown and missing keys, values of the wrong
+ * type or out of range, and values that contradict each other are errors. All errors are collected in `messages`. Returns
+ * QKV_OK and no message, or QKV_INVALID and at least one; the config must then not be used.
  *
- * YAML: one document; no duplicate keys, anchors, aliases or tags. A boolean is true or false; yes, no, on
- * and off are texts. A number is plain decimal or scientific, without quotes, leading zeros or underscores.
- * Columns in messages are those of the value when it is bad by itself, else of the key.
+ * The file is one YAML document without duplicate keys, anchors, aliases and tags. A boolean is `true` or `false`. A
+ * number is decimal or scientific, without quotes, leading zeros and underscores.
  *
- * The config is normalised: key_width, value_width, key_value_heads, embedding_dim and model_dir hold what
- * their 0 or "" stands for. Its texts live in `arena`. On error the config must not be used. */
+ * The config is normalised: key_width, value_width, key_value_heads, embedding_dim and model_dir hold the values that
+ * their 0 or "" stands for. Its texts live in `arena`. */
 QKV_API enum qkv_status qkv_config_read(struct qkv_config *config, struct qkv_arena *arena, const char *path,
                                         const char *const *overrides, int override_count,
                                         struct qkv_messages *messages);
 
-/* The config of a file that gives no key but `name`, normalised; its required texts (data.train, ...) are
- * empty. For programs that set fields themselves. `name` is not copied. QKV_INVALID when there is no memory.
- */
+/* The default config, normalised, for programs that set fields themselves. The required texts (data.train, the
+ * languages) are empty. `name` is not copied. QKV_INVALID when there is no memory. */
 QKV_API enum qkv_status qkv_config_default(struct qkv_config *config, struct qkv_arena *arena,
                                            const char *name);
 
-/* Writes a normalised config as YAML, in the order of the table; reading it gives the same config, bit by
- * bit. `full`: every key; otherwise only those that do not follow from the defaults and the other keys.
- * QKV_INVALID when the file cannot be written or there is no memory. */
+/* Writes a normalised config as YAML, in the order of the table of keys; reading it gives the same config, bit by bit.
+ * `full`: every key; otherwise only keys whose value does not follow from the defaults and the other keys. QKV_INVALID
+ * when the file cannot be written or there is no memory. */
 QKV_API enum qkv_status qkv_config_write(const struct qkv_config *config, FILE *file, bool full);
 
-/* Some of the keys of a config; each row of the table of keys says to which of these the key belongs. */
+/* Which keys qkv_config_each visits; the row of a key says to which of these it belongs. */
 enum qkv_config_selection {
-    QKV_KEYS_FIXED_BY_MODEL,  /* the meaning of a trained model's parameters depends on them */
-    QKV_KEYS_FIXED_ON_RESUME, /* all on which the result of training depends, those of the model included */
-    QKV_KEYS_WITH_EFFECT,     /* keys that this config uses: num_heads only of a transformer, for example */
+    QKV_KEYS_FIXED_BY_MODEL,  /* keys that the meaning of trained parameters depends on */
+    QKV_KEYS_FIXED_ON_RESUME, /* these, and all other keys that the result of training depends on */
+    QKV_KEYS_WITH_EFFECT,     /* keys that this config uses: num_heads of transformers only, for example */
 };
 
 /* Calls `each` with the path and the value of every selected key, in the order of the table; the value is

@@ -1,8 +1,22 @@
-/* Parallel text: from files to ids.
+/* Parallel text: from files to ids, a whole corpus or sentence by sentence.
  *
- * A corpus is read in two steps, so that the training text is tokenised once and yet makes its own
- * vocabularies: qkv_corpus_read (ids are then numbers of types), qkv_corpus_vocabularies or vocabularies
- * loaded from a run, and qkv_corpus_encode (ids are then ids of the vocabulary). */
+ * Example:
+ *     const struct qkv_text_config text = {.lang = "en", .level = QKV_LEVEL_WORD, .max_length = 100, .voc_min_freq = 1};
+ *     const struct qkv_data_config data = {.src = text, .trg = text};
+ *     struct qkv_corpus corpus = {0};
+ *     struct qkv_vocabulary source = {0}, target = {0};
+ *     struct qkv_error error;
+ *     if (qkv_corpus_read(&corpus, "train.tsv", &data, (struct qkv_corpus_options){.drop_long = true}, &error) ||
+ *         qkv_corpus_vocabularies(&corpus, &data, &source, &target, &error) ||
+ *         qkv_corpus_encode(&corpus, &source, &target, &error))
+ *         fprintf(stderr, "%s\n", error.message);
+ *     qkv_corpus_release(&corpus);
+ *     qkv_vocabulary_release(&source);
+ *     qkv_vocabulary_release(&target);
+ *
+ * A corpus is read in two steps, so that the training text is tokenised once and its own vocabularies can be built from
+ * it. After qkv_corpus_read, ids are numbers of types; after qkv_corpus_encode, they are ids of the vocabularies, which
+ * come from qkv_corpus_vocabularies or from a run. */
 #ifndef QKV_CORPUS_H
 #define QKV_CORPUS_H
 
@@ -16,14 +30,14 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* ---- Parallel corpus ---- */
+/* ---- parallel corpus ---- */
 
-/* One side of a corpus: its sentences one behind the other. */
+/* One side of a corpus: its sentences, one after another. */
 struct qkv_corpus_side {
     int64_t *start; /* [count + 1]: sentence i is ids[start[i]] .. ids[start[i + 1] - 1], without <s>, </s> */
     int32_t *ids;   /* [start[count]]: types until qkv_corpus_encode, then ids of the vocabulary */
-    struct qkv_types types; /* of the sentences kept; empty after qkv_corpus_encode */
-    int64_t longest;        /* tokens of the longest sentence kept */
+    struct qkv_types types; /* of the sentences that were kept; empty after qkv_corpus_encode */
+    int64_t longest;        /* tokens of the longest sentence that was kept */
     int64_t unknown;        /* tokens that are QKV_UNKNOWN, after qkv_corpus_encode */
     /* private */
     char *raw;
@@ -31,13 +45,13 @@ struct qkv_corpus_side {
     int64_t start_capacity, ids_capacity, raw_capacity, raw_start_capacity;
 };
 
-/* Caller's storage; qkv_corpus_release gives the memory back. Memory is linear in the text. */
+/* Caller's storage; qkv_corpus_release frees the memory, which is proportional to the text. */
 struct qkv_corpus {
-    int64_t count;        /* pairs kept */
+    int64_t count;        /* pairs that were kept */
     int64_t *line;        /* [count]: line of the file, from 1 */
     int64_t read;         /* pairs in the file; read - count were dropped */
     int64_t long_sources; /* pairs dropped because the source side is longer than its max_length */
-    int64_t long_targets; /* pairs dropped because the target side is; a pair can be in both numbers */
+    int64_t long_targets; /* pairs dropped because the target side is; a pair can count in both */
     bool encoded;
     struct qkv_corpus_side source, target;
     /* private */
@@ -45,64 +59,63 @@ struct qkv_corpus {
 };
 
 struct qkv_corpus_options {
-    bool drop_long; /* drop, and count, pairs of which a side is longer than max_length: for training */
-    bool keep_raw;  /* keep the lines as they stood, for qkv_corpus_source and qkv_corpus_target */
+    bool drop_long; /* for training: drop, and count, pairs with a side longer than its max_length */
+    bool keep_raw;  /* keep the original lines for qkv_corpus_source and qkv_corpus_target */
 };
 
-/* Reads and tokenises parallel text. `path` is one file x.tsv or x.tsv.gz, or `-` for standard input, with
- * lines `source<TAB>target`, or the common prefix of two files that belong together line by line:
- * path.<data.src.lang> and path.<data.trg.lang>, or the same with .gz. Lines may end in CRLF; a byte order
- * mark at the start is skipped.
+/* Reads and tokenises parallel text. `path` is one file x.tsv or x.tsv.gz, or `-` for standard input, with lines
+ * `source<TAB>target`; or it is the common prefix of two line-aligned files, path.<data.src.lang> and
+ * path.<data.trg.lang>, which may end in .gz. Lines may end in CRLF; a byte order mark at the start is skipped.
  *
- * Fails at the first problem with `path:line:column: ...`, columns counted in bytes from 1: a line without a
- * tab or with two, an empty side (white space counts as empty), invalid UTF-8, a NUL byte, two files of
- * different length; and with `path: ...`: a file that is missing, a directory, empty, cut off or damaged
- * (gz), or of which all pairs were dropped. After a failure the corpus is empty. */
+ * Fails at the first error. With `path:line:column: ...`, where columns count bytes from 1: a line without a tab or with
+ * two, a side that is empty or white space, invalid UTF-8, a NUL byte, two files of different length. With `path: ...`: a
+ * file that is missing, a folder, empty, truncated or damaged (gz), or whose pairs were all dropped. After a failure the
+ * corpus is empty. */
 QKV_API enum qkv_status qkv_corpus_read(struct qkv_corpus *corpus, const char *path,
                                         const struct qkv_data_config *data, struct qkv_corpus_options options,
                                         struct qkv_error *error);
 
-/* Builds the vocabularies of a corpus that is not yet encoded, by voc_limit and voc_min_freq of each side.
- * With data.joint_vocabulary both are the same, over both sides; their limits must then agree. */
+/* Builds the vocabularies of a corpus that is not yet encoded, with the voc_limit and voc_min_freq of each side. With
+ * data.joint_vocabulary, both are the same vocabulary of both sides; their limits must then agree. Fails when they do not,
+ * or when there is no memory. */
 QKV_API enum qkv_status qkv_corpus_vocabularies(const struct qkv_corpus *corpus,
                                                 const struct qkv_data_config *data,
                                                 struct qkv_vocabulary *source, struct qkv_vocabulary *target,
                                                 struct qkv_error *error);
 
-/* Turns types into ids, once. Tokens that the vocabulary lacks become QKV_UNKNOWN. Fails when there is no
- * memory. */
+/* Replaces types by ids; call it once. Tokens that the vocabulary lacks become QKV_UNKNOWN. Fails when there is no memory.
+ */
 QKV_API enum qkv_status qkv_corpus_encode(struct qkv_corpus *corpus, const struct qkv_vocabulary *source,
                                           const struct qkv_vocabulary *target, struct qkv_error *error);
 
-/* The i-th line as it stood in the file, without its line end; needs options.keep_raw. */
+/* Line i of the file, 0 <= i < count, without its line end; needs options.keep_raw. Lives as long as the corpus. */
 QKV_API const char *qkv_corpus_source(const struct qkv_corpus *corpus, int64_t i);
 QKV_API const char *qkv_corpus_target(const struct qkv_corpus *corpus, int64_t i);
 
-/* A CRC-32 of what training sees of an encoded corpus, its ids, and of the lines where they are kept: tells
- * whether a text is still the one that it was. */
+/* A CRC-32 of the ids of an encoded corpus and, with keep_raw, of its lines: the same as long as the text is unchanged. */
 QKV_API uint32_t qkv_corpus_checksum(const struct qkv_corpus *corpus);
 
 QKV_API void qkv_corpus_release(struct qkv_corpus *corpus);
 
-/* ---- Single sentences ---- */
+/* ---- single sentences ---- */
 
-/* One tokenised sentence in storage that the next one reuses. All zero is valid and empty. */
+/* One tokenised sentence; the next one reuses its memory. All zero is valid and empty. */
 struct qkv_sentence {
-    struct qkv_tokens tokens; /* the text of the tokens: what an attention map shows, unknown words too */
+    struct qkv_tokens tokens; /* the tokens as text, unknown words included, for attention maps */
     int32_t *ids;             /* [tokens.count], without <s> and </s> */
-    int64_t unknown;          /* how many are QKV_UNKNOWN */
+    int64_t unknown;          /* tokens that are QKV_UNKNOWN */
     /* private */
     int64_t ids_capacity;
 };
 
-/* Tokenises and looks up; fails like qkv_tokenize. */
+/* Tokenises a line and looks up the ids of its tokens. Fails as qkv_tokenize does. */
 QKV_API enum qkv_status qkv_sentence_encode(struct qkv_sentence *sentence, const struct qkv_text_config *text,
                                             const struct qkv_vocabulary *vocabulary, const char *line,
                                             size_t size, struct qkv_error *error);
 
 QKV_API void qkv_sentence_release(struct qkv_sentence *sentence);
 
-/* Reads sentences from a stream, line by line, as they come. Set the first four fields, the rest zero. */
+/* Reads sentences from a stream, one per line. Set the first four fields, and the rest to zero. */
 struct qkv_sentence_reader {
     FILE *file;
     const char *name; /* of the stream in messages: "<stdin>" */
@@ -122,7 +135,7 @@ struct qkv_sentence_reader {
 QKV_API enum qkv_status qkv_sentence_reader_next(struct qkv_sentence_reader *reader, bool *found,
                                                  struct qkv_error *error);
 
-/* Gives the memory back; does not close the file. */
+/* Frees the memory; does not close the file. */
 QKV_API void qkv_sentence_reader_release(struct qkv_sentence_reader *reader);
 
 #endif
