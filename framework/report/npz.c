@@ -29,9 +29,9 @@ static void append_step(const struct explanations_job *job, int index, const str
     const int64_t shape[] = {step->heads, step->rows, step->columns};
     bool heads = qkv_step_has_heads(explanation, step);
     bool tokens = step->column_names && step->content == QKV_STEP_TOKENS;
-    bool labelled = job->count > 1 && explanation->label && *explanation->label && !tokens;
-    const char *name = qkv_arena_format(job->arena, "%s%s%s.npy", labelled ? explanation->label : "",
-                                        labelled ? "." : "", step->name);
+    bool has_label = job->count > 1 && explanation->label && *explanation->label && !tokens;
+    const char *name = qkv_arena_format(job->arena, "%s%s%s.npy", has_label ? explanation->label : "",
+                                        has_label ? "." : "", step->name);
     if (!name)
         archive->out->failed = true;
     else if (!tokens)

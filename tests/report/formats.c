@@ -290,9 +290,7 @@ Test(formats, text_has_no_control_characters)
     struct qkv_attention_report odd = report;
     odd.source = nasty;
     odd.map_count = 1;
-    char *text;
-    size_t size;
-    cr_assert_eq(qkv_attention_render(&odd, qkv_format_find("text"), NULL, &text, &size, NULL), QKV_OK);
+    char *text = rendered(&odd, "text", NULL, NULL);
     cr_assert_null(strchr(text, '\033'));
     cr_assert(strstr(text, "     \uFFFD[2J    ␣  a\uFFFDz\n"), "%s", text);
     free(text);
@@ -305,9 +303,7 @@ Test(formats, long_labels_are_cut)
     struct qkv_attention_report odd = report;
     odd.source = tokens;
     odd.map_count = 1;
-    char *text;
-    size_t size;
-    cr_assert_eq(qkv_attention_render(&odd, qkv_format_find("text"), NULL, &text, &size, NULL), QKV_OK);
+    char *text = rendered(&odd, "text", NULL, NULL);
     cr_assert(strstr(text, "     Donaudampfs…  学习学习学…") || strstr(text, "     Donaudampfs… 学习学习学…"),
               "%s", text);
     free(text);
