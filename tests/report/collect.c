@@ -11,13 +11,20 @@
 
 enum { WIDTH = 6, HEADS = 2, SOURCE_SIZE = 7, TARGET_SIZE = 6 };
 
-/* A model of two encoder layers and one decoder layer, with dropout, in double precision. */
-static struct qkv_model *make_windowed_model(struct qkv_arena *arena, int64_t longest, int64_t window,
-                                             enum qkv_attention_kernel kernel)
+/* A model, and a collector of its maps. */
+struct subject {
+    struct qkv_arena arena;
+    struct qkv_model *model;
+    struct qkv_attention_collector *collector;
+};
+
+/* Makes a float64 model of two encoder layers and one decoder layer, with dropout. */
+static struct subject make_subject(int64_t longest, int64_t window, enum qkv_attention_kernel kernel)
 {
+    struct subject subject = {0};
     struct qkv_config config;
     struct qkv_error error = {""};
-    cr_assert_eq(qkv_config_default(&config, arena, "small"), QKV_OK);
+    cr_assert_eq(qkv_config_default(&config, &subject.arena, "small"), QKV_OK);
     struct qkv_stack_config *stacks[] = {&config.model.encoder, &config.model.decoder};
     for (int i = 0; i < 2; i++) {
         stacks[i]->num_layers = 2 - i;
@@ -31,15 +38,19 @@ static struct qkv_model *make_windowed_model(struct qkv_arena *arena, int64_t lo
         stacks[i]->attention.rule.window = window;
         stacks[i]->attention.rule.kernel = kernel;
     }
-    struct qkv_model *model = qkv_model_new(&config.model, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT64, &error);
-    cr_assert_not_null(model, "%s", error.message);
-    qkv_parameters_initialize(&model->parameters, 3);
-    return model;
+    subject.model = qkv_model_new(&config.model, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT64, &error);
+    cr_assert_not_null(subject.model, "%s", error.message);
+    qkv_parameters_initialize(&subject.model->parameters, 3);
+    subject.collector = qkv_attention_collector_new(subject.model, &error);
+    cr_assert_not_null(subject.collector, "%s", error.message);
+    return subject;
 }
 
-static struct qkv_model *make_model(struct qkv_arena *arena, int64_t longest)
+static void release_subject(struct subject *subject)
 {
-    return make_windowed_model(arena, longest, QKV_WINDOW_NONE, QKV_KERNEL_AUTO);
+    qkv_attention_collector_free(subject->collector);
+    qkv_model_free(subject->model);
+    qkv_arena_release(&subject->arena);
 }
 
 static const int32_t SOURCE_IDS[] = {3, 5, 4, 6}, TARGET_IDS[] = {4, 3, 5};
@@ -100,19 +111,18 @@ static void encoder_of_composable_ops(const struct qkv_model *model, const int32
 
 Test(collect, weights_equal_those_of_composable_ops)
 {
-    struct qkv_arena arena = {0};
     struct qkv_error error = {""};
     struct qkv_attention_report reports[3];
-    struct qkv_model *model = make_model(&arena, 20);
-    struct qkv_attention_collector *collector = qkv_attention_collector_new(model, &error);
-    cr_assert_eq(qkv_attention_collect(collector, 3, PAIRS, 0, reports, &error), QKV_OK, "%s", error.message);
+    struct subject subject = make_subject(20, QKV_WINDOW_NONE, QKV_KERNEL_AUTO);
+    cr_assert_eq(qkv_attention_collect(subject.collector, 3, PAIRS, 0, reports, &error), QKV_OK, "%s",
+                 error.message);
     for (int64_t s = 0; s < 3; s++) {
         int32_t ids[8];
         double expected[HEADS * 8 * 8];
         int64_t count = PAIRS[s].source.length + 1;
         memcpy(ids, SOURCE_IDS, sizeof SOURCE_IDS);
         ids[count - 1] = QKV_END;
-        encoder_of_composable_ops(model, ids, count, expected);
+        encoder_of_composable_ops(subject.model, ids, count, expected);
         for (int head = 1; head <= HEADS; head++) {
             const struct qkv_attention_map *map = find(&reports[s], QKV_ATTENTION_ENCODER, 1, head);
             cr_assert(map->rows == count && map->columns == count);
@@ -120,25 +130,19 @@ Test(collect, weights_equal_those_of_composable_ops)
                 cr_expect_float_eq(map->weights[i], expected[(head - 1) * count * count + i], 1e-14);
         }
     }
-    qkv_attention_collector_free(collector);
-    qkv_model_free(model);
-    qkv_arena_release(&arena);
+    release_subject(&subject);
 }
 
 /* The report computes weights that flash attention does not store, and the zeros outside of a window. */
 Test(collect, maps_do_not_depend_on_the_kernel)
 {
-    struct qkv_arena arena[2] = {{0}, {0}};
     struct qkv_error error = {""};
     struct qkv_attention_report reports[2][3];
-    struct qkv_attention_collector *collectors[2];
-    struct qkv_model *models[2];
+    struct subject subjects[2];
     for (int flash = 0; flash < 2; flash++) {
-        models[flash] =
-            make_windowed_model(&arena[flash], 20, 1, flash ? QKV_KERNEL_FLASH : QKV_KERNEL_EXACT);
-        collectors[flash] = qkv_attention_collector_new(models[flash], &error);
-        cr_assert_eq(qkv_attention_collect(collectors[flash], 3, PAIRS, 0, reports[flash], &error), QKV_OK,
-                     "%s", error.message);
+        subjects[flash] = make_subject(20, 1, flash ? QKV_KERNEL_FLASH : QKV_KERNEL_EXACT);
+        cr_assert_eq(qkv_attention_collect(subjects[flash].collector, 3, PAIRS, 0, reports[flash], &error),
+                     QKV_OK, "%s", error.message);
     }
     for (int64_t s = 0; s < 3; s++)
         for (int64_t m = 0; m < reports[0][s].map_count; m++) {
@@ -154,21 +158,16 @@ Test(collect, maps_do_not_depend_on_the_kernel)
                 cr_expect_eq(flash->weights[i] > 0, !hidden);
             }
         }
-    for (int flash = 0; flash < 2; flash++) {
-        qkv_attention_collector_free(collectors[flash]);
-        qkv_model_free(models[flash]);
-        qkv_arena_release(&arena[flash]);
-    }
+    for (int flash = 0; flash < 2; flash++) release_subject(&subjects[flash]);
 }
 
 Test(collect, reports_hold_every_head_and_name_their_tokens)
 {
-    struct qkv_arena arena = {0};
     struct qkv_error error = {""};
     struct qkv_attention_report reports[3];
-    struct qkv_model *model = make_model(&arena, 20);
-    struct qkv_attention_collector *collector = qkv_attention_collector_new(model, &error);
-    cr_assert_eq(qkv_attention_collect(collector, 3, PAIRS, 0, reports, &error), QKV_OK, "%s", error.message);
+    struct subject subject = make_subject(20, QKV_WINDOW_NONE, QKV_KERNEL_AUTO);
+    cr_assert_eq(qkv_attention_collect(subject.collector, 3, PAIRS, 0, reports, &error), QKV_OK, "%s",
+                 error.message);
     for (int s = 0; s < 3; s++) {
         cr_assert_eq(reports[s].map_count, 2 * HEADS + HEADS + HEADS);
         for (int64_t m = 0; m < reports[s].map_count; m++) {
@@ -204,21 +203,17 @@ Test(collect, reports_hold_every_head_and_name_their_tokens)
     cr_assert_eq(reports[2].target_length, 2);
     cr_assert_str_eq(reports[2].target_input[1], "x");
     cr_assert_str_eq(reports[2].target_output[1], "y");
-    qkv_attention_collector_free(collector);
-    qkv_model_free(model);
-    qkv_arena_release(&arena);
+    release_subject(&subject);
 }
 
 Test(collect, each_pass_is_independent)
 {
-    struct qkv_arena arena = {0};
     struct qkv_error error = {""};
     struct qkv_attention_report together[3], alone;
-    struct qkv_model *model = make_model(&arena, 20);
-    struct qkv_attention_collector *first = qkv_attention_collector_new(model, &error),
-                                   *second = qkv_attention_collector_new(model, &error);
+    struct subject subject = make_subject(20, QKV_WINDOW_NONE, QKV_KERNEL_AUTO);
+    struct qkv_attention_collector *second = qkv_attention_collector_new(subject.model, &error);
     const unsigned cross = 1u << QKV_ATTENTION_CROSS;
-    cr_assert_eq(qkv_attention_collect(first, 3, PAIRS, 0, together, &error), QKV_OK);
+    cr_assert_eq(qkv_attention_collect(subject.collector, 3, PAIRS, 0, together, &error), QKV_OK);
     for (int s = 0; s < 3; s++) {
         cr_assert_eq(qkv_attention_collect(second, 1, &PAIRS[s], cross, &alone, &error), QKV_OK);
         cr_assert_eq(alone.map_count, HEADS);
@@ -229,29 +224,24 @@ Test(collect, each_pass_is_independent)
                 cr_expect_float_eq(a->weights[i], b->weights[i], 1e-14);
         }
     }
-    qkv_attention_collector_free(first);
     qkv_attention_collector_free(second);
-    qkv_model_free(model);
-    qkv_arena_release(&arena);
+    release_subject(&subject);
 }
 
 Test(collect, refuses_sentences_longer_than_the_positions)
 {
-    struct qkv_arena arena = {0};
     struct qkv_error error = {""};
     struct qkv_attention_report reports[3];
-    struct qkv_model *model = make_model(&arena, 3);
-    struct qkv_attention_collector *collector = qkv_attention_collector_new(model, &error);
-    cr_assert_eq(qkv_attention_collect(collector, 2, PAIRS + 1, 0, reports, &error), QKV_INVALID);
+    struct subject subject = make_subject(3, QKV_WINDOW_NONE, QKV_KERNEL_AUTO);
+    cr_assert_eq(qkv_attention_collect(subject.collector, 2, PAIRS + 1, 0, reports, &error), QKV_INVALID);
     cr_assert_str_eq(error.message, "the source sentence has 4 tokens, but the model has positions for 2");
-    cr_assert_eq(qkv_attention_collect(collector, 1, PAIRS, 0, reports, &error), QKV_INVALID);
+    cr_assert_eq(qkv_attention_collect(subject.collector, 1, PAIRS, 0, reports, &error), QKV_INVALID);
     cr_assert_str_eq(error.message, "the target sentence has 3 tokens, but the model has positions for 2");
     /* The last token of an unfinished translation is output only and needs no position. */
     struct qkv_attention_pair cut = PAIRS[0];
     cut.unfinished = true;
-    cr_assert_eq(qkv_attention_collect(collector, 1, &cut, 0, reports, &error), QKV_OK, "%s", error.message);
+    cr_assert_eq(qkv_attention_collect(subject.collector, 1, &cut, 0, reports, &error), QKV_OK, "%s",
+                 error.message);
     cr_assert_eq(reports[0].target_length, 3);
-    qkv_attention_collector_free(collector);
-    qkv_model_free(model);
-    qkv_arena_release(&arena);
+    release_subject(&subject);
 }
