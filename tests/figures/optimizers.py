@@ -46,7 +46,7 @@ def trajectory(kind, learning_rate, settings):
             yield torch.cat(parameters).tolist()
 
 
-print("/* Made by optimizers.py with PyTorch %s. Do not edit. */" % torch.__version__.split("+")[0])
+print("/* Made by optimizers.py with PyTorch %s. Do not edit. */\n/* clang-format off */" % torch.__version__.split("+")[0])
 print("enum { FIGURE_COUNT = %d, FIGURE_UPDATES = %d };\n" % (COUNT, UPDATES))
 print("/* The parameters after updates 1, 2 and FIGURE_UPDATES. */")
 print("static const struct {\n    const char *name;\n    enum qkv_optimizer_kind kind;")
