@@ -12,7 +12,7 @@
 
 enum { TRAIN, DEV, TEST, SPLITS };
 static const char *const NAMES[SPLITS] = {"train", "dev", "test"};
-static struct pair pairs[SPLITS][MOST_PAIRS];
+static struct pair pairs[SPLITS][MAX_PAIRS];
 static int counts[SPLITS];
 
 static void read_data(void)
@@ -60,7 +60,7 @@ Test(en_es, has_distinct_sources_and_enough_of_them)
 
 static void check_sentence(const char *text, bool english)
 {
-    char *words[MOST_WORDS + 1];
+    char *words[MAX_WORDS + 1];
     int count = split(text, words);
     cr_assert(count >= 3 && count <= 14, "'%s' has %d words", text, count);
     check_writing(text, english);
@@ -85,7 +85,7 @@ Test(en_es, has_at_least_300_words_a_side_all_of_them_learnable)
     static struct table words;
     for (int side = 0; side < 2; side++) {
         words.count = 0;
-        char *word[MOST_WORDS + 1];
+        char *word[MAX_WORDS + 1];
         for (int j = 0; j < counts[TRAIN]; j++) {
             int count = split(side ? pairs[TRAIN][j].target : pairs[TRAIN][j].source, word);
             for (int k = 0; k < count; k++) put(&words, word[k], "");
@@ -110,7 +110,7 @@ Test(en_es, has_at_least_300_words_a_side_all_of_them_learnable)
 /* The links of the sentence with this source, and its translation; NULL when the split has none. */
 static const char *links_of(int split_index, const char *source, const char **target)
 {
-    static struct pair links[MOST_PAIRS];
+    static struct pair links[MAX_PAIRS];
     int count = read_pairs(format("%s/%s.align", DATA, NAMES[split_index]), links);
     cr_assert_eq(count, counts[split_index]);
     for (int j = 0; j < count; j++) {
@@ -157,7 +157,7 @@ Test(en_es, links_as_an_annotator_would)
 
 Test(en_es, links_every_word_of_both_sides_within_the_sentence)
 {
-    static struct pair links[MOST_PAIRS];
+    static struct pair links[MAX_PAIRS];
     for (int i = DEV; i < SPLITS; i++) {
         cr_assert_eq(read_pairs(format("%s/%s.align", DATA, NAMES[i]), links), counts[i]);
         for (int j = 0; j < counts[i]; j++) check_links(&pairs[i][j], links[j].source);
@@ -169,10 +169,10 @@ static struct table nouns, adjectives, verbs, held_out;
 
 static void read_lexicon(void)
 {
-    static struct pair lines[MOST_PAIRS];
+    static struct pair lines[MAX_PAIRS];
     int count = read_pairs(DATA "/lexicon.txt", lines);
     for (int i = 0; i < count; i++) {
-        char *word[MOST_WORDS * 2 + 1];
+        char *word[MAX_WORDS * 2 + 1];
         if (!strchr("nmav", lines[i].source[0])) continue;
         split(format("%.60s", lines[i].source), word); /* kind | English ... */
         if (!strcmp(word[0], "adjective")) put(&adjectives, word[2], word[2]);
@@ -190,7 +190,7 @@ static void read_lexicon(void)
 
 static void read_held_out(void)
 {
-    static struct pair lines[MOST_PAIRS];
+    static struct pair lines[MAX_PAIRS];
     int count = read_pairs(DATA "/held_out.tsv", lines);
     for (int i = 0; i < count; i++) put(&held_out, format("%s\t%s", lines[i].source, lines[i].target), "");
     sort(&held_out);
@@ -270,7 +270,7 @@ Test(en_es, keeps_combinations_of_words_for_testing)
     for (int i = 0; i < SPLITS; i++) {
         int with = 0;
         for (int j = 0; j < counts[i]; j++) {
-            char *word[MOST_WORDS + 1];
+            char *word[MAX_WORDS + 1];
             split(pairs[i][j].source, word);
             bool has = held_out_adjectives(word) + held_out_objects(word) > 0;
             cr_assert(i != TRAIN || !has, "train has '%s'", pairs[i][j].source);

@@ -11,7 +11,7 @@
 
 enum { TRAIN, DEV, TEST, SPLITS };
 static const char *const NAMES[SPLITS] = {"train", "dev", "test"};
-static struct pair pairs[SPLITS][MOST_PAIRS], links[SPLITS][MOST_PAIRS];
+static struct pair pairs[SPLITS][MAX_PAIRS], links[SPLITS][MAX_PAIRS];
 static int counts[SPLITS];
 
 /* Makes a set from the shipped lexicon, and reads it. */
@@ -29,10 +29,10 @@ static const char *generate(const char *name, const char *options)
 }
 
 /* How many sentences of a split have how many English words; and all numbers are within bounds. */
-static void count_lengths(int split_index, int shortest, int longest, int sentences[MOST_WORDS])
+static void count_lengths(int split_index, int shortest, int longest, int sentences[MAX_WORDS])
 {
-    char *words[MOST_WORDS + 1];
-    memset(sentences, 0, sizeof *sentences * MOST_WORDS);
+    char *words[MAX_WORDS + 1];
+    memset(sentences, 0, sizeof *sentences * MAX_WORDS);
     for (int j = 0; j < counts[split_index]; j++) {
         const struct pair *pair = &pairs[split_index][j];
         int target = split(pair->target, words), source = split(pair->source, words);
@@ -44,7 +44,7 @@ static void count_lengths(int split_index, int shortest, int longest, int senten
 
 Test(long_sentences, have_all_lengths_within_the_bounds_alike)
 {
-    int sentences[MOST_WORDS];
+    int sentences[MAX_WORDS];
     generate("lengths", "--shortest 15 --longest 24 --longest-test 34 --train 2000 --dev 400 --test 400");
     count_lengths(TRAIN, 15, 24, sentences);
     for (int i = 15; i <= 24; i++) cr_expect(sentences[i] > 150 && sentences[i] < 250, "%d", sentences[i]);
@@ -79,12 +79,12 @@ Test(long_sentences, are_the_same_for_the_same_seed_only)
 Test(long_sentences, of_test_are_in_no_training_set)
 {
     static struct table known;
-    static struct pair committed[MOST_PAIRS];
+    static struct pair committed[MAX_PAIRS];
     generate("apart", "--longest 9 --train 5000 --dev 500 --test 500");
     for (int j = 0; j < counts[TRAIN]; j++) put(&known, pairs[TRAIN][j].source, "");
     sort(&known);
     cr_assert_eq(distinct(&known), known.count);
-    int sentences[MOST_WORDS];
+    int sentences[MAX_WORDS];
     count_lengths(TRAIN, 3, 9, sentences);
     cr_assert_gt(sentences[4], 500, "few short ones: %d", sentences[4]);
     for (int i = DEV; i < SPLITS; i++) {
@@ -99,7 +99,7 @@ Test(long_sentences, of_test_are_in_no_training_set)
 /* In train, no adjective stands before a noun that it is held out with; in test it does. */
 Test(long_sentences, keep_the_same_combinations_for_testing)
 {
-    static struct pair held_out[MOST_PAIRS];
+    static struct pair held_out[MAX_PAIRS];
     static struct table combinations;
     const char *folder = generate("held", "--longest 25 --train 4000 --dev 500 --test 500");
     cr_assert_eq(run("cmp '%s/held_out.tsv' '%s/held_out.tsv'", folder, DATA).exit_code, 0);
@@ -114,7 +114,7 @@ Test(long_sentences, keep_the_same_combinations_for_testing)
     int found[SPLITS] = {0};
     for (int i = 0; i < SPLITS; i++) {
         for (int j = 0; j < counts[i]; j++) {
-            char *word[MOST_WORDS + 1];
+            char *word[MAX_WORDS + 1];
             int words = split(pairs[i][j].source, word);
             for (int k = 0; k + 1 < words; k++) {
                 char both[128];

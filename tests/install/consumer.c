@@ -29,37 +29,37 @@ Test(consumer, is_built_by_cmake)
            QKV_CMAKE, QKV_SOURCE_DIR, folder, folder, QKV_COMPILER, QKV_INSTRUMENTATION, QKV_CMAKE, folder);
     expect_xor(run_ok("'%s/build/xor'", folder));
     expect_xor(run_ok("'%s/build/xor_static'", folder));
-    char *shared = run_ok("readelf -d '%s/build/xor'", folder),
-         *fixed = run_ok("readelf -d '%s/build/xor_static'", folder);
-    cr_expect_not_null(strstr(shared, "[libqkv.so.0]"));
-    cr_expect_null(strstr(fixed, "libqkv"));
-    cr_expect_null(strstr(shared, "yaml"),
-                   "a program that uses the shared library is linked with our libraries");
+    char *with_shared = run_ok("readelf -d '%s/build/xor'", folder),
+         *with_static = run_ok("readelf -d '%s/build/xor_static'", folder);
+    cr_expect_not_null(strstr(with_shared, "[libqkv.so.0]"));
+    cr_expect_null(strstr(with_static, "libqkv"));
+    cr_expect_null(strstr(with_shared, "yaml"),
+                   "a program that uses the shared library is linked with libraries that only qkv needs");
 }
 
-Test(consumer, finds_the_version_it_asks_for)
+Test(consumer, finds_only_compatible_versions)
 {
     const char *folder = installed("version");
     const struct {
         const char *version;
         bool fits;
-    } asked[] = {{"0.1", true}, {"0.1.0 EXACT", true}, {"0.2", false}, {"1.0", false}, {"0.0", false}};
-    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
+    } versions[] = {{"0.1", true}, {"0.1.0 EXACT", true}, {"0.2", false}, {"1.0", false}, {"0.0", false}};
+    for (size_t i = 0; i < sizeof versions / sizeof versions[0]; i++) {
         char *list = format("cmake_minimum_required(VERSION 3.21)\nproject(version C)\n"
                             "find_package(qkv %s REQUIRED)\n",
-                            asked[i].version);
+                            versions[i].version);
         const char *source = scratch("version_source");
         write_text(source, "CMakeLists.txt", list);
         struct outcome outcome =
             run("'%s' -S '%s' -B '%s/build' -DCMAKE_PREFIX_PATH='%s/prefix' -DCMAKE_C_COMPILER='%s'",
                 QKV_CMAKE, source, source, folder, QKV_COMPILER);
-        cr_expect_eq(outcome.exit_code == 0, asked[i].fits, "version %s: %s", asked[i].version,
+        cr_expect_eq(outcome.exit_code == 0, versions[i].fits, "version %s: %s", versions[i].version,
                      outcome.error);
     }
 }
 
-/* cc main.c $(pkg-config --cflags --libs PACKAGE), run, and listed. */
-static char *through_pkg_config(const char *folder, const char *package)
+/* Builds examples/xor.c with pkg-config, runs it, and lists the libraries that it needs. */
+static char *build_with_pkg_config(const char *folder, const char *package)
 {
     return run_ok(
         "PKG_CONFIG_PATH=$(dirname \"$(find '%s/prefix' -name qkv.pc)\") && export PKG_CONFIG_PATH && "
@@ -71,7 +71,7 @@ static char *through_pkg_config(const char *folder, const char *package)
 
 Test(consumer, is_built_by_pkg_config_shared)
 {
-    char *output = through_pkg_config(installed("pkg_shared"), "qkv");
+    char *output = build_with_pkg_config(installed("pkg_shared"), "qkv");
     expect_xor(output);
     cr_expect_not_null(strstr(output, "[libqkv.so.0]"), "%s", output);
     cr_expect_null(strstr(output, "yaml"), "%s", output);
@@ -79,13 +79,13 @@ Test(consumer, is_built_by_pkg_config_shared)
 
 Test(consumer, is_built_by_pkg_config_static)
 {
-    char *output = through_pkg_config(installed("pkg_static"), "qkv-static");
+    char *output = build_with_pkg_config(installed("pkg_static"), "qkv-static");
     expect_xor(output);
     cr_expect_null(strstr(output, "libqkv"), "%s", output);
 }
 
 /* Linking everything statically needs what each library needs in turn. */
-Test(consumer, is_told_all_libraries_by_pkg_config)
+Test(consumer, gets_all_libraries_from_pkg_config)
 {
     const char *folder = installed("pkg_all");
     char *all = run_ok(
@@ -135,7 +135,7 @@ Test(headers, stand_alone_in_cxx)
     compile_each_header("cxx", "c++", "-x c++ -std=c++17");
 }
 
-/* A C++ program must ask the linker for C names, and can write shapes. */
+/* C++ programs link with C names, and can write shapes. */
 Test(headers, declare_c_functions_in_cxx)
 {
     if (run("command -v c++").exit_code != 0) cr_skip_test("no C++ compiler");
@@ -159,20 +159,21 @@ Test(headers, declare_c_functions_in_cxx)
 
 /* Whatever else the library showed, some program would come to call, or define by chance. That goes
  * for the static one, too, which cannot hide what its files share. */
-static void expect_our_names(const char *folder, const char *library, const char *option)
+static void expect_qkv_names(const char *folder, const char *library, const char *option)
 {
     char *names = run_ok("nm %s --defined-only $(find '%s/prefix' -name %s) | awk 'NF == 3 { print $3 }'",
                          option, folder, library);
-    int ours = 0;
-    for (char *name = strtok(names, "\n"); name; name = strtok(NULL, "\n"), ours++)
+    int names_found = 0;
+    for (char *name = strtok(names, "\n"); name; name = strtok(NULL, "\n"), names_found++)
         cr_expect(!strncmp(name, "qkv_", 4), "%s: %s", library, name);
-    cr_expect_gt(ours, 100);
+    cr_expect_gt(names_found, 100);
 }
 
-Test(library, has_only_our_names)
+Test(library, defines_only_qkv_names)
 {
-    if (*QKV_INSTRUMENTATION) cr_skip_test("instrumented: the compiler's run-time names are there, too");
+    if (*QKV_INSTRUMENTATION)
+        cr_skip_test("instrumented: the library also has names of the run-time library");
     const char *folder = installed("symbols");
-    expect_our_names(folder, "libqkv.so", "--dynamic");
-    expect_our_names(folder, "libqkv.a", "--extern-only");
+    expect_qkv_names(folder, "libqkv.so", "--dynamic");
+    expect_qkv_names(folder, "libqkv.a", "--extern-only");
 }

@@ -12,7 +12,7 @@
 
 enum { MOST_SENTENCES = 4, INPUTS = 5 };
 
-struct scene {
+struct test {
     const char *name;
     int64_t sentences, queries[MOST_SENTENCES], keys[MOST_SENTENCES]; /* lengths; keys of 0: as the queries */
     int64_t key_width, value_width;
@@ -36,13 +36,13 @@ static void append(struct numbers *numbers, int part, int64_t count, const doubl
     numbers->total += count;
 }
 
-static void append_weights(struct numbers *numbers, const struct scene *scene, const struct qkv_tensor *node,
+static void append_weights(struct numbers *numbers, const struct test *test, const struct qkv_tensor *node,
                            enum qkv_dtype dtype, int part)
 {
     double *all = NULL;
     int64_t count = 0, rows, columns;
-    for (int64_t s = 0; s < scene->sentences; s++)
-        for (int64_t h = 0; h < scene->rule.heads; h++) {
+    for (int64_t s = 0; s < test->sentences; s++)
+        for (int64_t h = 0; h < test->rule.heads; h++) {
             const void *weights = qkv_attention_weights_of(node, s, h, &rows, &columns);
             cr_assert_not_null(weights);
             all = realloc(all, (size_t)(count + rows * columns + 1) * sizeof *all);
@@ -71,23 +71,23 @@ struct run {
     struct qkv_attention attention;
 };
 
-static void make_inputs(struct run *run, const struct scene *scene)
+static void make_inputs(struct run *run, const struct test *test)
 {
-    int64_t query_rows = 0, key_rows = 0, heads = scene->rule.heads;
-    int64_t key_value_heads = qkv_attention_key_value_heads(&scene->rule);
-    const int64_t *keys = scene->keys[0] ? scene->keys : scene->queries;
-    for (int64_t s = 0; s < scene->sentences; s++) {
+    int64_t query_rows = 0, key_rows = 0, heads = test->rule.heads;
+    int64_t key_value_heads = qkv_attention_key_value_heads(&test->rule);
+    const int64_t *keys = test->keys[0] ? test->keys : test->queries;
+    for (int64_t s = 0; s < test->sentences; s++) {
         run->query_start[s] = query_rows, run->key_start[s] = key_rows;
-        query_rows += scene->queries[s], key_rows += keys[s];
+        query_rows += test->queries[s], key_rows += keys[s];
     }
-    run->attention.rule = scene->rule;
-    run->attention.queries = (struct qkv_segments){scene->sentences, run->query_start, scene->queries};
-    run->attention.keys = (struct qkv_segments){scene->sentences, run->key_start, keys};
-    run->input[0] = qkv_variable(run->graph, QKV_SHAPE(query_rows, heads * scene->key_width));
-    run->input[1] = qkv_variable(run->graph, QKV_SHAPE(key_rows, key_value_heads * scene->key_width));
-    run->input[2] = qkv_variable(run->graph, QKV_SHAPE(key_rows, key_value_heads * scene->value_width));
-    if (scene->masked) run->input[3] = qkv_constant(run->graph, QKV_SHAPE(scene->queries[0], keys[0]));
-    if (scene->rule.buckets) run->input[4] = qkv_variable(run->graph, QKV_SHAPE(scene->rule.buckets, heads));
+    run->attention.rule = test->rule;
+    run->attention.queries = (struct qkv_segments){test->sentences, run->query_start, test->queries};
+    run->attention.keys = (struct qkv_segments){test->sentences, run->key_start, keys};
+    run->input[0] = qkv_variable(run->graph, QKV_SHAPE(query_rows, heads * test->key_width));
+    run->input[1] = qkv_variable(run->graph, QKV_SHAPE(key_rows, key_value_heads * test->key_width));
+    run->input[2] = qkv_variable(run->graph, QKV_SHAPE(key_rows, key_value_heads * test->value_width));
+    if (test->masked) run->input[3] = qkv_constant(run->graph, QKV_SHAPE(test->queries[0], keys[0]));
+    if (test->rule.buckets) run->input[4] = qkv_variable(run->graph, QKV_SHAPE(test->rule.buckets, heads));
     run->attention.bias = run->input[4];
     for (uint32_t k = 0; k < INPUTS; k++)
         if (run->input[k]) fill(run->input[k], k + 1, k == 3 ? 2 : -1);
@@ -106,16 +106,16 @@ static void build(struct run *run, bool fused)
     run->y = qkv_attention_mix(run->graph, used, x[2], run->attention);
 }
 
-static struct numbers compute(enum qkv_dtype dtype, const struct scene *scene, bool fused)
+static struct numbers compute(enum qkv_dtype dtype, const struct test *test, bool fused)
 {
     struct run run = {.graph = qkv_graph_new(dtype)};
     struct qkv_error error = {""};
     struct numbers numbers = {0};
     const struct qkv_random random = {.seed = 11, .step = 2};
     qkv_graph_set_dropout(run.graph, &random);
-    make_inputs(&run, scene);
+    make_inputs(&run, test);
     build(&run, fused);
-    cr_assert_eq(qkv_graph_check(run.graph, &error), QKV_OK, "%s: %s", scene->name, error.message);
+    cr_assert_eq(qkv_graph_check(run.graph, &error), QKV_OK, "%s: %s", test->name, error.message);
     qkv_forward(run.graph);
     int64_t count = qkv_tensor_count(run.y), largest = count, part = 0;
     double *buffer = malloc((size_t)count * sizeof *buffer);
@@ -131,7 +131,7 @@ static struct numbers compute(enum qkv_dtype dtype, const struct scene *scene, b
         append(&numbers, (int)part++, count, buffer);
     }
     if (fused)
-        append_weights(&numbers, scene, run.y, dtype, (int)part);
+        append_weights(&numbers, test, run.y, dtype, (int)part);
     else
         append(&numbers, (int)part, qkv_tensor_count(run.weights), qkv_tensor_value(run.weights));
     free(buffer);
@@ -141,14 +141,14 @@ static struct numbers compute(enum qkv_dtype dtype, const struct scene *scene, b
 
 /* The value and the weights of a graph without gradients, where weights are made when they are asked for:
  * after another op has used what both work in. */
-static struct numbers compute_forward(enum qkv_dtype dtype, const struct scene *scene)
+static struct numbers compute_forward(enum qkv_dtype dtype, const struct test *test)
 {
     struct run run = {.graph = qkv_graph_new(dtype)};
     struct numbers numbers = {0};
     const struct qkv_random random = {.seed = 11, .step = 2};
     qkv_graph_set_gradients(run.graph, false);
     qkv_graph_set_dropout(run.graph, &random);
-    make_inputs(&run, scene);
+    make_inputs(&run, test);
     build(&run, true);
     qkv_forward(run.graph);
     const struct qkv_attention plain = {.rule = {.heads = run.attention.rule.heads,
@@ -158,12 +158,12 @@ static struct numbers compute_forward(enum qkv_dtype dtype, const struct scene *
                                         .keys = run.attention.keys};
     qkv_attention(run.graph, run.input[0], run.input[1], run.input[2], NULL, plain);
     qkv_forward(run.graph);
-    cr_assert_eq(qkv_graph_check(run.graph, NULL), QKV_OK, "%s", scene->name);
+    cr_assert_eq(qkv_graph_check(run.graph, NULL), QKV_OK, "%s", test->name);
     int64_t count = qkv_tensor_count(run.y);
     double *value = malloc((size_t)count * sizeof *value);
     qkv_tensor_read(run.y, value);
     append(&numbers, 0, count, value);
-    append_weights(&numbers, scene, run.y, dtype, 1);
+    append_weights(&numbers, test, run.y, dtype, 1);
     free(value);
     qkv_graph_free(run.graph);
     return numbers;
@@ -171,127 +171,127 @@ static struct numbers compute_forward(enum qkv_dtype dtype, const struct scene *
 
 /* ---- holding one against the other ---- */
 
-static void compare(const struct scene *scene, enum qkv_dtype dtype, const char *variant,
+static void compare(const struct test *test, enum qkv_dtype dtype, const char *variant,
                     struct numbers expected)
 {
     static const char *const kernels[] = {"auto", "exact", "flash"};
-    struct numbers got = compute(dtype, scene, true);
+    struct numbers got = compute(dtype, test, true);
     int64_t at = 0;
     cr_assert_eq(got.total, expected.total);
     for (int k = 0; expected.size[k]; at += expected.size[k++]) {
-        double error = apart(expected.size[k], got.all + at, expected.all + at);
-        cr_expect(error <= BOUND[dtype], "%s, %s, %s, float%d: part %d is %g apart", scene->name,
-                  kernels[scene->rule.kernel], variant, dtype == QKV_FLOAT32 ? 32 : 64, k, error);
+        double error = relative_difference(expected.size[k], got.all + at, expected.all + at);
+        cr_expect(error <= BOUND[dtype], "%s, %s, %s, float%d: part %d differs by %g", test->name,
+                  kernels[test->rule.kernel], variant, dtype == QKV_FLOAT32 ? 32 : 64, k, error);
     }
     free(got.all);
-    struct numbers forward = compute_forward(dtype, scene);
+    struct numbers forward = compute_forward(dtype, test);
     const double *last = expected.all + expected.total - forward.size[1];
-    double value = apart(forward.size[0], forward.all, expected.all),
-           weights = apart(forward.size[1], forward.all + forward.size[0], last);
+    double value = relative_difference(forward.size[0], forward.all, expected.all),
+           weights = relative_difference(forward.size[1], forward.all + forward.size[0], last);
     cr_expect(value <= BOUND[dtype] && weights <= BOUND[dtype],
-              "%s, %s, %s, float%d, without gradients: %g and %g apart", scene->name,
-              kernels[scene->rule.kernel], variant, dtype == QKV_FLOAT32 ? 32 : 64, value, weights);
+              "%s, %s, %s, float%d, without gradients: differs by %g and %g", test->name,
+              kernels[test->rule.kernel], variant, dtype == QKV_FLOAT32 ? 32 : 64, value, weights);
     free(forward.all);
 }
 
-static void hold(struct scene scene)
+static void hold(struct test test)
 {
-    struct numbers expected = compute(QKV_FLOAT64, &scene, false);
+    struct numbers expected = compute(QKV_FLOAT64, &test, false);
     for (int v = 0; v < VARIANT_COUNT; v++) {
         setenv("QKV_KERNELS", VARIANTS[v], 1);
         for (int kernel = QKV_KERNEL_AUTO; kernel <= QKV_KERNEL_FLASH; kernel++)
             for (int dtype = QKV_FLOAT32; dtype <= QKV_FLOAT64; dtype++) {
-                scene.rule.kernel = (enum qkv_attention_kernel)kernel;
-                compare(&scene, (enum qkv_dtype)dtype, VARIANTS[v], expected);
+                test.rule.kernel = (enum qkv_attention_kernel)kernel;
+                compare(&test, (enum qkv_dtype)dtype, VARIANTS[v], expected);
             }
     }
     unsetenv("QKV_KERNELS");
     free(expected.all);
 }
 
-/* Every scene with sentences of several lengths, one word among them, and with dropout and without. */
-static void hold_ragged(struct scene scene)
+/* Every test with sentences of several lengths, one word among them, and with dropout and without. */
+static void hold_ragged(struct test test)
 {
     static const int64_t lengths[][3] = {{1, 2, 1}, {17, 1, 6}, {40, 33, 1}};
     for (int n = 0; n < 3; n++)
         for (int drops = 0; drops < 2; drops++) {
-            scene.sentences = 3;
-            memcpy(scene.queries, lengths[n], sizeof lengths[n]);
-            scene.rule.dropout = drops ? 0.3 : 0;
-            hold(scene);
+            test.sentences = 3;
+            memcpy(test.queries, lengths[n], sizeof lengths[n]);
+            test.rule.dropout = drops ? 0.3 : 0;
+            hold(test);
         }
 }
 
 Test(attention, full_and_causal)
 {
-    hold_ragged((struct scene){"full", .key_width = 3, .value_width = 5, .rule = {.heads = 2}});
+    hold_ragged((struct test){"full", .key_width = 3, .value_width = 5, .rule = {.heads = 2}});
     hold_ragged(
-        (struct scene){"causal", .key_width = 16, .value_width = 9, .rule = {.heads = 2, .causal = true}});
+        (struct test){"causal", .key_width = 16, .value_width = 9, .rule = {.heads = 2, .causal = true}});
 }
 
 Test(attention, windows)
 {
     for (int64_t window = 1; window <= 16; window += 5)
         for (int causal = 0; causal < 2; causal++)
-            hold_ragged((struct scene){causal ? "causal window" : "window", .key_width = 5, .value_width = 4,
-                                       .rule = {.heads = 2, .window = window, .causal = causal}});
+            hold_ragged((struct test){causal ? "causal window" : "window", .key_width = 5, .value_width = 4,
+                                      .rule = {.heads = 2, .window = window, .causal = causal}});
 }
 
 Test(attention, global_tokens)
 {
     for (int64_t global_tokens = 1; global_tokens <= 20; global_tokens += global_tokens < 2 ? 1 : 18)
         for (int causal = 0; causal < 2; causal++)
-            hold_ragged((struct scene){
+            hold_ragged((struct test){
                 causal ? "causal global tokens" : "global tokens", .key_width = 4, .value_width = 7,
                 .rule = {.heads = 2, .window = 3, .global_tokens = global_tokens, .causal = causal}});
 }
 
 Test(attention, grouped_heads)
 {
-    hold_ragged((struct scene){"grouped", .key_width = 3, .value_width = 2,
-                               .rule = {.heads = 6, .key_value_heads = 2}});
-    hold_ragged((struct scene){"one for all", .key_width = 4, .value_width = 4,
-                               .rule = {.heads = 3, .key_value_heads = 1, .window = 2}});
+    hold_ragged((struct test){"grouped", .key_width = 3, .value_width = 2,
+                              .rule = {.heads = 6, .key_value_heads = 2}});
+    hold_ragged((struct test){"one for all", .key_width = 4, .value_width = 4,
+                              .rule = {.heads = 3, .key_value_heads = 1, .window = 2}});
 }
 
 Test(attention, distances)
 {
     hold_ragged(
-        (struct scene){"ALiBi", .key_width = 3, .value_width = 3, .rule = {.heads = 6, .alibi = true}});
+        (struct test){"ALiBi", .key_width = 3, .value_width = 3, .rule = {.heads = 6, .alibi = true}});
     for (int causal = 0; causal < 2; causal++)
-        hold_ragged((struct scene){
+        hold_ragged((struct test){
             "bias", .key_width = 3, .value_width = 4,
             .rule = {.buckets = 8, .heads = 2, .causal = causal, .max_distance = 20, .scale = 0.7}});
-    hold_ragged((struct scene){"all of it", .key_width = 4, .value_width = 3,
-                               .rule = {.buckets = 6,
-                                        .heads = 4,
-                                        .key_value_heads = 2,
-                                        .causal = true,
-                                        .alibi = true,
-                                        .max_distance = 9,
-                                        .window = 4,
-                                        .global_tokens = 2}});
+    hold_ragged((struct test){"all of it", .key_width = 4, .value_width = 3,
+                              .rule = {.buckets = 6,
+                                       .heads = 4,
+                                       .key_value_heads = 2,
+                                       .causal = true,
+                                       .alibi = true,
+                                       .max_distance = 9,
+                                       .window = 4,
+                                       .global_tokens = 2}});
 }
 
 /* Fewer queries than keys: they are the last ones, as while decoding. */
 Test(attention, queries_at_the_end)
 {
     for (int w = 0; w < 2; w++)
-        hold((struct scene){"late queries", .sentences = 3, .queries = {1, 2, 5}, .keys = {9, 2, 30},
-                            .key_width = 4, .value_width = 4,
-                            .rule = {.buckets = 4,
-                                     .heads = 2,
-                                     .causal = true,
-                                     .max_distance = 8,
-                                     .window = w ? 4 : 0,
-                                     .global_tokens = w}});
+        hold((struct test){"late queries", .sentences = 3, .queries = {1, 2, 5}, .keys = {9, 2, 30},
+                           .key_width = 4, .value_width = 4,
+                           .rule = {.buckets = 4,
+                                    .heads = 2,
+                                    .causal = true,
+                                    .max_distance = 8,
+                                    .window = w ? 4 : 0,
+                                    .global_tokens = w}});
 }
 
 Test(attention, masks)
 {
     for (int w = 0; w < 2; w++)
         for (int causal = 0; causal < 2; causal++)
-            hold((struct scene){
+            hold((struct test){
                 "masked", .sentences = 2, .queries = {33, 33}, .key_width = 4, .value_width = 6,
                 .rule =
                     {.heads = 2, .causal = causal, .window = w ? 5 : 0, .global_tokens = w, .dropout = 0.2},
@@ -307,8 +307,8 @@ Test(attention, several_tiles)
         {.heads = 1, .window = 270, .global_tokens = 3},
         {.heads = 1, .window = 40, .global_tokens = 1, .causal = true}};
     for (int i = 0; i < 4; i++)
-        hold((struct scene){"several tiles", .sentences = 2, .queries = {5, 601}, .key_width = 3,
-                            .value_width = 2, .rule = rules[i]});
+        hold((struct test){"several tiles", .sentences = 2, .queries = {5, 601}, .key_width = 3,
+                           .value_width = 2, .rule = rules[i]});
 }
 
 /* ---- what is promised beside the numbers ---- */
@@ -321,7 +321,7 @@ Test(attention, a_row_that_sees_nothing_gives_nothing)
         for (int window = 0; window < 4; window += 3) {
             struct run run = {.graph = qkv_graph_new(QKV_FLOAT64)};
             make_inputs(
-                &run, &(struct scene){
+                &run, &(struct test){
                           .sentences = 1,
                           .queries = {ROWS},
                           .key_width = WIDTH / 2,
@@ -352,9 +352,9 @@ Test(attention, a_row_that_sees_nothing_gives_nothing)
 static double own_bytes(int64_t tokens, struct qkv_attention_rule rule)
 {
     struct run run = {.graph = qkv_graph_new(QKV_FLOAT32)};
-    struct scene scene = {
+    struct test test = {
         .sentences = 1, .queries = {tokens}, .key_width = 64, .value_width = 64, .rule = rule};
-    make_inputs(&run, &scene);
+    make_inputs(&run, &test);
     build(&run, true);
     double bytes = (double)qkv_graph_peak_bytes(run.graph);
     qkv_graph_free(run.graph);
@@ -381,12 +381,12 @@ Test(attention, slopes_of_alibi)
     for (int n = 0; n < 2; n++) {
         struct run run = {.graph = qkv_graph_new(QKV_FLOAT64)};
         int64_t heads = n ? 8 : 6, rows, columns;
-        struct scene scene = {.sentences = 1,
-                              .queries = {2},
-                              .key_width = 1,
-                              .value_width = 1,
-                              .rule = {.heads = heads, .alibi = true}};
-        make_inputs(&run, &scene);
+        struct test test = {.sentences = 1,
+                            .queries = {2},
+                            .key_width = 1,
+                            .value_width = 1,
+                            .rule = {.heads = heads, .alibi = true}};
+        make_inputs(&run, &test);
         memset(qkv_tensor_value(run.input[0]), 0, (size_t)qkv_tensor_count(run.input[0]) * sizeof(double));
         build(&run, true);
         qkv_forward(run.graph);

@@ -8,40 +8,40 @@
 /* ---- products and the loss ---- */
 
 static struct qkv_tensor *linear(struct qkv_graph *graph, struct qkv_tensor *const *x,
-                                 const struct scene *scene)
+                                 const struct composition_case *test)
 {
-    return qkv_linear(graph, x[0], x[1], x[2], scene->transposed);
+    return qkv_linear(graph, x[0], x[1], x[2], test->transposed);
 }
 
 static struct qkv_tensor *linear_parts(struct qkv_graph *graph, struct qkv_tensor *const *x,
-                                       const struct scene *scene)
+                                       const struct composition_case *test)
 {
-    struct qkv_tensor *product = qkv_matmul(graph, x[0], x[1], false, scene->transposed);
+    struct qkv_tensor *product = qkv_matmul(graph, x[0], x[1], false, test->transposed);
     return x[2] ? qkv_add_row(graph, product, x[2]) : product;
 }
 
 static struct qkv_tensor *linear_loss(struct qkv_graph *graph, struct qkv_tensor *const *x,
-                                      const struct scene *scene)
+                                      const struct composition_case *test)
 {
-    return qkv_linear_cross_entropy(graph, x[0], x[1], x[2], scene->transposed, scene->labels,
-                                    scene->smoothing, scene->factor);
+    return qkv_linear_cross_entropy(graph, x[0], x[1], x[2], test->transposed, test->labels, test->smoothing,
+                                    test->factor);
 }
 
 static struct qkv_tensor *linear_loss_parts(struct qkv_graph *graph, struct qkv_tensor *const *x,
-                                            const struct scene *scene)
+                                            const struct composition_case *test)
 {
-    return qkv_cross_entropy(graph, linear(graph, x, scene), scene->labels, scene->smoothing, scene->factor);
+    return qkv_cross_entropy(graph, linear(graph, x, test), test->labels, test->smoothing, test->factor);
 }
 
 /* All four: weight plain and transposed, with bias and without. */
-static void hold_linear(struct scene scene, int64_t inputs, int64_t outputs, builder *fused,
-                        builder *composed)
+static void expect_linear(struct composition_case test, int64_t inputs, int64_t outputs, builder *fused,
+                          builder *composed)
 {
     for (int kind = 0; kind < 4; kind++) {
-        scene.transposed = kind % 2;
-        scene.shape[1] = scene.transposed ? QKV_SHAPE(outputs, inputs) : QKV_SHAPE(inputs, outputs);
-        scene.shape[2] = kind / 2 ? QKV_SHAPE(outputs) : (struct qkv_shape){0};
-        hold(&scene, fused, composed);
+        test.transposed = kind % 2;
+        test.shape[1] = test.transposed ? QKV_SHAPE(outputs, inputs) : QKV_SHAPE(inputs, outputs);
+        test.shape[2] = kind / 2 ? QKV_SHAPE(outputs) : (struct qkv_shape){0};
+        expect_composition(&test, fused, composed);
     }
 }
 
@@ -50,37 +50,37 @@ Test(fused, linear_is_a_product_and_a_row)
     static const int64_t widths[][2] = {{1, 1}, {3, 5}, {17, 9}, {33, 31}, {5, 171}};
     for (int n = 0; n < ROW_COUNT; n++)
         for (int w = 0; w < 5; w++) {
-            struct scene scene = {.name = "linear", .shape = {QKV_SHAPE(ROWS[n], widths[w][0])}};
-            hold_linear(scene, widths[w][0], widths[w][1], linear, linear_parts);
-            scene.shape[0] = QKV_SHAPE(2, ROWS[n], widths[w][0]);
-            hold_linear(scene, widths[w][0], widths[w][1], linear, linear_parts);
+            struct composition_case test = {.name = "linear", .shape = {QKV_SHAPE(ROWS[n], widths[w][0])}};
+            expect_linear(test, widths[w][0], widths[w][1], linear, linear_parts);
+            test.shape[0] = QKV_SHAPE(2, ROWS[n], widths[w][0]);
+            expect_linear(test, widths[w][0], widths[w][1], linear, linear_parts);
         }
 }
 
-static void hold_loss(const char *name, int64_t rows, int64_t width, int64_t classes)
+static void expect_loss(const char *name, int64_t rows, int64_t width, int64_t classes)
 {
     int32_t labels[192];
     for (int64_t i = 0; i < rows; i++) labels[i] = (int32_t)((i * 7 + 3) % classes);
     for (int smooth = 0; smooth < 2; smooth++) {
-        const struct scene scene = {
+        const struct composition_case test = {
             .name = name,
             .shape = {QKV_SHAPE(rows, width)},
             .labels = labels,
             .smoothing = smooth ? 0.1 : 0,
             .factor = 1.0 / (double)rows,
         };
-        hold_linear(scene, width, classes, linear_loss, linear_loss_parts);
+        expect_linear(test, width, classes, linear_loss, linear_loss_parts);
     }
 }
 
 Test(fused, the_loss_of_a_projection_is_projection_and_loss)
 {
     for (int n = 0; n < ROW_COUNT; n++) {
-        hold_loss("few classes", ROWS[n], 5, 3);
-        hold_loss("odd classes", ROWS[n], 17, 37);
+        expect_loss("few classes", ROWS[n], 5, 3);
+        expect_loss("odd classes", ROWS[n], 17, 37);
     }
-    hold_loss("several tiles", 35, 3, 1025);
-    hold_loss("several blocks", 67, 3, 8201);
+    expect_loss("several tiles", 35, 3, 1025);
+    expect_loss("several blocks", 67, 3, 8201);
 }
 
 /* ---- softmax, norms and cross entropy against arithmetic ---- */
@@ -118,85 +118,85 @@ static struct qkv_tensor *raised(struct qkv_graph *graph, struct qkv_tensor *x, 
 
 /* x / sqrt(mean(x^2) + epsilon) * gain */
 static struct qkv_tensor *scaled_to_one(struct qkv_graph *graph, struct qkv_tensor *x,
-                                        struct qkv_tensor *gain, const struct scene *scene)
+                                        struct qkv_tensor *gain, const struct composition_case *test)
 {
-    int64_t rows = scene->shape[0].size[0], width = scene->shape[0].size[1];
+    int64_t rows = test->shape[0].size[0], width = test->shape[0].size[1];
     struct qkv_tensor *square = qkv_mean(graph, qkv_multiply(graph, x, x), 1); /* [N] */
-    square = qkv_add(graph, square, filled(graph, QKV_SHAPE(rows), scene->epsilon));
+    square = qkv_add(graph, square, filled(graph, QKV_SHAPE(rows), test->epsilon));
     struct qkv_tensor *unit = qkv_multiply(graph, x, across(graph, raised(graph, square, -0.5), rows, width));
     return qkv_multiply(graph, unit, down(graph, gain, rows, width));
 }
 
 static struct qkv_tensor *rms_norm(struct qkv_graph *graph, struct qkv_tensor *const *x,
-                                   const struct scene *scene)
+                                   const struct composition_case *test)
 {
-    return qkv_rms_norm(graph, x[0], x[1], scene->epsilon);
+    return qkv_rms_norm(graph, x[0], x[1], test->epsilon);
 }
 
 static struct qkv_tensor *rms_norm_parts(struct qkv_graph *graph, struct qkv_tensor *const *x,
-                                         const struct scene *scene)
+                                         const struct composition_case *test)
 {
-    return scaled_to_one(graph, x[0], x[1], scene);
+    return scaled_to_one(graph, x[0], x[1], test);
 }
 
 static struct qkv_tensor *layer_norm(struct qkv_graph *graph, struct qkv_tensor *const *x,
-                                     const struct scene *scene)
+                                     const struct composition_case *test)
 {
-    return qkv_layer_norm(graph, x[0], x[1], x[2], scene->epsilon);
+    return qkv_layer_norm(graph, x[0], x[1], x[2], test->epsilon);
 }
 
 static struct qkv_tensor *layer_norm_parts(struct qkv_graph *graph, struct qkv_tensor *const *x,
-                                           const struct scene *scene)
+                                           const struct composition_case *test)
 {
-    int64_t rows = scene->shape[0].size[0], width = scene->shape[0].size[1];
+    int64_t rows = test->shape[0].size[0], width = test->shape[0].size[1];
     struct qkv_tensor *mean = across(graph, qkv_mean(graph, x[0], 1), rows, width);
-    return qkv_add_row(graph, scaled_to_one(graph, qkv_subtract(graph, x[0], mean), x[1], scene), x[2]);
+    return qkv_add_row(graph, scaled_to_one(graph, qkv_subtract(graph, x[0], mean), x[1], test), x[2]);
 }
 
 static struct qkv_tensor *softmax(struct qkv_graph *graph, struct qkv_tensor *const *x,
-                                  const struct scene *scene)
+                                  const struct composition_case *test)
 {
-    (void)scene;
+    (void)test;
     return qkv_softmax(graph, x[0]);
 }
 
 static struct qkv_tensor *softmax_parts(struct qkv_graph *graph, struct qkv_tensor *const *x,
-                                        const struct scene *scene)
+                                        const struct composition_case *test)
 {
     struct qkv_tensor *e = qkv_exp(graph, x[0]), *sum = qkv_sum(graph, e, 1);
     return qkv_multiply(
-        graph, e, across(graph, raised(graph, sum, -1), scene->shape[0].size[0], scene->shape[0].size[1]));
+        graph, e, across(graph, raised(graph, sum, -1), test->shape[0].size[0], test->shape[0].size[1]));
 }
 
 static struct qkv_tensor *log_softmax(struct qkv_graph *graph, struct qkv_tensor *const *x,
-                                      const struct scene *scene)
+                                      const struct composition_case *test)
 {
-    (void)scene;
+    (void)test;
     return qkv_log_softmax(graph, x[0]);
 }
 
 static struct qkv_tensor *log_softmax_parts(struct qkv_graph *graph, struct qkv_tensor *const *x,
-                                            const struct scene *scene)
+                                            const struct composition_case *test)
 {
-    return qkv_log(graph, softmax_parts(graph, x, scene));
+    return qkv_log(graph, softmax_parts(graph, x, test));
 }
 
 static struct qkv_tensor *cross_entropy(struct qkv_graph *graph, struct qkv_tensor *const *x,
-                                        const struct scene *scene)
+                                        const struct composition_case *test)
 {
-    return qkv_cross_entropy(graph, x[0], scene->labels, scene->smoothing, scene->factor);
+    return qkv_cross_entropy(graph, x[0], test->labels, test->smoothing, test->factor);
 }
 
 /* -factor * sum(distribution * log softmax) */
 static struct qkv_tensor *cross_entropy_parts(struct qkv_graph *graph, struct qkv_tensor *const *x,
-                                              const struct scene *scene)
+                                              const struct composition_case *test)
 {
-    int64_t rows = scene->shape[0].size[0], classes = scene->shape[0].size[1];
-    struct qkv_tensor *wanted = filled(graph, scene->shape[0], scene->smoothing / (double)classes);
+    int64_t rows = test->shape[0].size[0], classes = test->shape[0].size[1];
+    struct qkv_tensor *wanted = filled(graph, test->shape[0], test->smoothing / (double)classes);
     for (int64_t i = 0; i < rows; i++)
-        ((double *)qkv_tensor_value(wanted))[i * classes + scene->labels[i]] += 1 - scene->smoothing;
-    struct qkv_tensor *logs = log_softmax_parts(graph, x, scene);
-    return qkv_scale(graph, qkv_sum(graph, qkv_multiply(graph, wanted, logs), QKV_ALL), -scene->factor);
+        ((double *)qkv_tensor_value(wanted))[i * classes + test->labels[i]] += 1 - test->smoothing;
+    struct qkv_tensor *logs = log_softmax_parts(graph, x, test);
+    return qkv_scale(graph, qkv_sum(graph, qkv_multiply(graph, wanted, logs), QKV_ALL), -test->factor);
 }
 
 Test(fused, softmax_norms_and_loss_follow_their_formulas)
@@ -205,23 +205,23 @@ Test(fused, softmax_norms_and_loss_follow_their_formulas)
     int32_t labels[64];
     for (int n = 0; n < ROW_COUNT; n++)
         for (int w = 0; w < 5; w++) {
-            struct scene scene = {
+            struct composition_case test = {
                 .name = "softmax", .shape = {QKV_SHAPE(ROWS[n], widths[w])}, .epsilon = 1e-3};
-            hold(&scene, softmax, softmax_parts);
-            scene.name = "log_softmax";
-            hold(&scene, log_softmax, log_softmax_parts);
+            expect_composition(&test, softmax, softmax_parts);
+            test.name = "log_softmax";
+            expect_composition(&test, log_softmax, log_softmax_parts);
             for (int64_t i = 0; i < ROWS[n]; i++) labels[i] = (int32_t)((5 * i + 1) % widths[w]);
-            scene.name = "cross_entropy";
-            scene.labels = labels;
-            scene.smoothing = 0.2;
-            scene.factor = 0.5;
-            hold(&scene, cross_entropy, cross_entropy_parts);
-            scene.name = "rms_norm";
-            scene.shape[1] = QKV_SHAPE(widths[w]);
-            hold(&scene, rms_norm, rms_norm_parts);
-            scene.name = "layer_norm";
-            scene.shape[2] = QKV_SHAPE(widths[w]);
-            hold(&scene, layer_norm, layer_norm_parts);
+            test.name = "cross_entropy";
+            test.labels = labels;
+            test.smoothing = 0.2;
+            test.factor = 0.5;
+            expect_composition(&test, cross_entropy, cross_entropy_parts);
+            test.name = "rms_norm";
+            test.shape[1] = QKV_SHAPE(widths[w]);
+            expect_composition(&test, rms_norm, rms_norm_parts);
+            test.name = "layer_norm";
+            test.shape[2] = QKV_SHAPE(widths[w]);
+            expect_composition(&test, layer_norm, layer_norm_parts);
         }
 }
 

@@ -5,20 +5,20 @@
 #include <stdlib.h>
 
 static struct qkv_tensor *attention(struct qkv_graph *graph, struct qkv_tensor *const *x,
-                                    const struct scene *scene)
+                                    const struct composition_case *test)
 {
-    return qkv_attention(graph, x[0], x[1], x[2], x[3], scene->attention);
+    return qkv_attention(graph, x[0], x[1], x[2], x[3], test->attention);
 }
 
 static struct qkv_tensor *attention_parts(struct qkv_graph *graph, struct qkv_tensor *const *x,
-                                          const struct scene *scene)
+                                          const struct composition_case *test)
 {
     static int64_t zero;
     static int64_t rows[2];
-    struct qkv_attention attention = scene->attention;
+    struct qkv_attention attention = test->attention;
     if (!attention.queries.count) { /* the parts want their one sentence spelled out */
-        rows[0] = scene->shape[0].size[0];
-        rows[1] = scene->shape[1].size[0];
+        rows[0] = test->shape[0].size[0];
+        rows[1] = test->shape[1].size[0];
         attention.queries = (struct qkv_segments){1, &zero, &rows[0]};
         attention.keys = (struct qkv_segments){1, &zero, &rows[1]};
     }
@@ -58,10 +58,10 @@ static const struct {
 
 enum { WIDTH_COUNT = 5 };
 
-static void hold_attention(const char *name, struct qkv_segments queries, struct qkv_segments keys,
-                           int64_t query_rows, int64_t key_rows, int w, bool causal, double dropout)
+static void expect_attention(const char *name, struct qkv_segments queries, struct qkv_segments keys,
+                             int64_t query_rows, int64_t key_rows, int w, bool causal, double dropout)
 {
-    const struct scene scene = {
+    const struct composition_case test = {
         .name = name,
         .shape = {QKV_SHAPE(query_rows, WIDTHS[w].heads * WIDTHS[w].key_width),
                   QKV_SHAPE(key_rows, WIDTHS[w].heads * WIDTHS[w].key_width),
@@ -71,7 +71,7 @@ static void hold_attention(const char *name, struct qkv_segments queries, struct
                       .keys = keys},
         .drops = dropout > 0,
     };
-    hold(&scene, attention, attention_parts);
+    expect_composition(&test, attention, attention_parts);
 }
 
 Test(fused, attention_is_scores_weights_and_mix)
@@ -82,14 +82,15 @@ Test(fused, attention_is_scores_weights_and_mix)
             struct ragged self, cross;
             make_ragged(&self, ROWS[n], false);
             make_ragged(&cross, ROWS[n], true);
-            hold_attention("self", self.queries, self.keys, ROWS[n], ROWS[n], w, false, 0);
-            hold_attention("causal", self.queries, self.keys, ROWS[n], ROWS[n], w, true, 0);
-            hold_attention("cross", cross.queries, cross.keys, cross.query_rows, cross.key_rows, w, false, 0);
-            hold_attention("whole", whole, whole, ROWS[n], ROWS[n], w, false, 0);
-            hold_attention("whole, causal", whole, whole, ROWS[n], ROWS[n], w, true, 0);
-            hold_attention("whole, cross", whole, whole, ROWS[n], ROWS[n] + 5, w, false, 0);
-            hold_attention("dropout", cross.queries, cross.keys, cross.query_rows, cross.key_rows, w, false,
-                           0.3);
+            expect_attention("self", self.queries, self.keys, ROWS[n], ROWS[n], w, false, 0);
+            expect_attention("causal", self.queries, self.keys, ROWS[n], ROWS[n], w, true, 0);
+            expect_attention("cross", cross.queries, cross.keys, cross.query_rows, cross.key_rows, w, false,
+                             0);
+            expect_attention("whole", whole, whole, ROWS[n], ROWS[n], w, false, 0);
+            expect_attention("whole, causal", whole, whole, ROWS[n], ROWS[n], w, true, 0);
+            expect_attention("whole, cross", whole, whole, ROWS[n], ROWS[n] + 5, w, false, 0);
+            expect_attention("dropout", cross.queries, cross.keys, cross.query_rows, cross.key_rows, w, false,
+                             0.3);
         }
 }
 
@@ -104,7 +105,7 @@ Test(fused, attention_of_single_queries)
     static const int64_t key_start[] = {0, 1, 4, 8, 72}, key_length[] = {1, 3, 4, 64, 9};
     for (size_t w = 0; w < sizeof widths / sizeof widths[0]; w++)
         for (int causal = 0; causal < 2; causal++) {
-            struct scene scene = {
+            struct composition_case test = {
                 .name = causal ? "single queries, causal" : "single queries",
                 .shape = {QKV_SHAPE(7, widths[w][0] * widths[w][2]),
                           QKV_SHAPE(81, widths[w][1] * widths[w][2]),
@@ -115,11 +116,11 @@ Test(fused, attention_of_single_queries)
                               .queries = {5, query_start, query_length},
                               .keys = {5, key_start, key_length}},
             };
-            hold(&scene, attention, attention_parts);
-            scene.name = "single queries, dropout";
-            scene.attention.rule.dropout = 0.3;
-            scene.drops = true;
-            hold(&scene, attention, attention_parts);
+            expect_composition(&test, attention, attention_parts);
+            test.name = "single queries, dropout";
+            test.attention.rule.dropout = 0.3;
+            test.drops = true;
+            expect_composition(&test, attention, attention_parts);
         }
 }
 
@@ -128,7 +129,7 @@ Test(fused, attention_of_a_tensor_to_itself)
     for (int n = 0; n < ROW_COUNT; n++) {
         struct ragged r;
         make_ragged(&r, ROWS[n], false);
-        const struct scene scene = {
+        const struct composition_case test = {
             .name = "one tensor",
             .shape = {QKV_SHAPE(ROWS[n], 6)},
             .one_tensor = true,
@@ -136,7 +137,7 @@ Test(fused, attention_of_a_tensor_to_itself)
                           .queries = r.queries,
                           .keys = r.keys},
         };
-        hold(&scene, attention, attention_parts);
+        expect_composition(&test, attention, attention_parts);
     }
 }
 
@@ -156,14 +157,14 @@ Test(fused, attention_with_a_mask)
         for (int causal = 0; causal < 2; causal++) {
             const int64_t start[] = {0, rows}, length[] = {rows, rows};
             const struct qkv_segments segments = {2, start, length};
-            const struct scene scene = {
+            const struct composition_case test = {
                 .name = causal ? "masked and causal" : "masked",
                 .shape = {QKV_SHAPE(2 * rows, 6), QKV_SHAPE(2 * rows, 6), QKV_SHAPE(2 * rows, 10),
                           QKV_SHAPE(rows, rows)},
                 .attention = {.rule = {.heads = 2, .causal = causal}, .queries = segments, .keys = segments},
                 .mask = mask,
             };
-            hold(&scene, attention, attention_parts);
+            expect_composition(&test, attention, attention_parts);
         }
         free(mask);
     }
@@ -173,14 +174,14 @@ Test(fused, a_row_that_sees_nothing_gives_nothing)
 {
     enum { ROWS_HERE = 7, WIDTH = 6 };
     double *mask = make_mask(ROWS_HERE, ROWS_HERE), cotangent[ROWS_HERE * WIDTH];
-    const struct scene scene = {.mask = mask};
+    const struct composition_case test = {.mask = mask};
     for (int v = 0; v < VARIANT_COUNT; v++) {
         setenv("QKV_KERNELS", VARIANTS[v], 1);
         struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
         struct qkv_tensor *x[3], *marks = qkv_constant(graph, QKV_SHAPE(ROWS_HERE, ROWS_HERE));
-        fill_input(marks, &scene, 3);
+        write_input(marks, &test, 3);
         for (int k = 0; k < 3; k++)
-            fill_input(x[k] = qkv_variable(graph, QKV_SHAPE(ROWS_HERE, WIDTH)), &scene, k);
+            write_input(x[k] = qkv_variable(graph, QKV_SHAPE(ROWS_HERE, WIDTH)), &test, k);
         struct qkv_tensor *y =
             qkv_attention(graph, x[0], x[1], x[2], marks, (struct qkv_attention){.rule.heads = 2});
         qkv_forward(graph);

@@ -23,49 +23,49 @@ static void check_from_a_state(enum qkv_cell cell)
 {
     char name[64];
     snprintf(name, sizeof name, "%s, from a state", CELLS[cell]);
-    struct scene scene;
+    struct figures_case test;
     struct qkv_recurrent layer;
     const struct qkv_recurrent_options options = {cell, INPUTS, WIDTH, 0, 0, ZEROS, ZEROS};
-    scene_start(&scene, "recurrent.json", name);
-    qkv_recurrent_init(&layer, &scene.parameters, &options, "1.forward");
-    scene_bind(&scene);
-    struct qkv_tensor *x = scene_input(&scene, 0, TOKENS, INPUTS);
-    struct qkv_tensor *initial = scene_input(&scene, 1, SENTENCES, qkv_recurrent_states(cell, WIDTH));
-    struct qkv_tensor *gates = qkv_recurrent_gates(&layer, scene.graph, x);
-    struct qkv_tensor *states = qkv_recurrent_run(&layer, scene.graph, gates, initial, SEGMENTS, false);
-    scene_expect(&scene, qkv_recurrent_hidden(&layer, scene.graph, states));
-    scene_end(&scene);
+    figures_start(&test, "recurrent.json", name);
+    qkv_recurrent_init(&layer, &test.parameters, &options, "1.forward");
+    figures_bind(&test);
+    struct qkv_tensor *x = figures_input(&test, 0, TOKENS, INPUTS);
+    struct qkv_tensor *initial = figures_input(&test, 1, SENTENCES, qkv_recurrent_states(cell, WIDTH));
+    struct qkv_tensor *gates = qkv_recurrent_gates(&layer, test.graph, x);
+    struct qkv_tensor *states = qkv_recurrent_run(&layer, test.graph, gates, initial, SEGMENTS, false);
+    figures_expect_case(&test, qkv_recurrent_hidden(&layer, test.graph, states));
+    figures_end(&test);
 }
 
 static void check_both_ways(enum qkv_cell cell)
 {
     char name[64];
     snprintf(name, sizeof name, "%s, two layers, both ways", CELLS[cell]);
-    struct scene scene;
+    struct figures_case test;
     struct qkv_recurrent layer[2][2];
-    scene_start(&scene, "recurrent.json", name);
+    figures_start(&test, "recurrent.json", name);
     for (int l = 0; l < 2; l++)
         for (int way = 0; way < 2; way++) {
             const struct qkv_recurrent_options options = {cell, l ? 2 * WIDTH : INPUTS, WIDTH, 0, 0, ZEROS,
                                                           ZEROS};
             char title[32];
             snprintf(title, sizeof title, "%d.%s", l + 1, way ? "backward" : "forward");
-            qkv_recurrent_init(&layer[l][way], &scene.parameters, &options, title);
+            qkv_recurrent_init(&layer[l][way], &test.parameters, &options, title);
         }
-    scene_bind(&scene);
-    struct qkv_tensor *x = scene_input(&scene, 0, TOKENS, INPUTS);
+    figures_bind(&test);
+    struct qkv_tensor *x = figures_input(&test, 0, TOKENS, INPUTS);
     for (int l = 0; l < 2; l++) {
         struct qkv_tensor *way[2];
         for (int k = 0; k < 2; k++) {
-            struct qkv_tensor *gates = qkv_recurrent_gates(&layer[l][k], scene.graph, x);
+            struct qkv_tensor *gates = qkv_recurrent_gates(&layer[l][k], test.graph, x);
             way[k] = qkv_recurrent_hidden(
-                &layer[l][k], scene.graph,
-                qkv_recurrent_run(&layer[l][k], scene.graph, gates, NULL, SEGMENTS, k == 1));
+                &layer[l][k], test.graph,
+                qkv_recurrent_run(&layer[l][k], test.graph, gates, NULL, SEGMENTS, k == 1));
         }
-        x = qkv_concat(scene.graph, way[0], way[1], 1);
+        x = qkv_concat(test.graph, way[0], way[1], 1);
     }
-    scene_expect(&scene, x);
-    scene_end(&scene);
+    figures_expect_case(&test, x);
+    figures_end(&test);
 }
 
 Test(recurrent, agrees_with_pytorch_from_a_state)
@@ -149,8 +149,8 @@ static void hold(const struct setting *setting, builder *fused, builder *compose
             struct numbers got = compute((enum qkv_dtype)dtype, setting, fused);
             int64_t at = 0;
             for (int k = 0; k < 5; at += got.size[k++]) {
-                double error = apart(got.size[k], got.all + at, expected.all + at);
-                cr_expect(error <= BOUND[dtype], "%s, %s, float%d: %s %d is %g apart, above %g",
+                double error = relative_difference(got.size[k], got.all + at, expected.all + at);
+                cr_expect(error <= BOUND[dtype], "%s, %s, float%d: %s %d differs by %g, more than %g",
                           setting->name, VARIANTS[v], dtype == QKV_FLOAT32 ? 32 : 64,
                           k ? "gradient" : "value", k, error, BOUND[dtype]);
             }

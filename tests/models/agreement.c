@@ -39,9 +39,9 @@ static struct qkv_multi_head_options attention_options(bool causal)
 }
 
 /* The weights of every sentence, [heads, queries, keys]. */
-static void expect_weights(const struct scene *scene, const struct qkv_tensor *node)
+static void expect_weights(const struct figures_case *test, const struct qkv_tensor *node)
 {
-    const cJSON *maps = cJSON_GetObjectItem(scene->figures, "weights");
+    const cJSON *maps = cJSON_GetObjectItem(test->figures, "weights");
     for (int s = 0; s < 3; s++) {
         double all[HEADS * 5 * 5];
         int64_t rows = 0, columns = 0, count = 0;
@@ -49,26 +49,26 @@ static void expect_weights(const struct scene *scene, const struct qkv_tensor *n
             const double *weights = qkv_attention_weights_of(node, s, head, &rows, &columns);
             memcpy(all + count, weights, (size_t)(rows * columns) * sizeof *all);
         }
-        figures_expect(cJSON_GetArrayItem(maps, s), all, count, scene->name, "weights");
+        figures_expect(cJSON_GetArrayItem(maps, s), all, count, test->name, "weights");
     }
 }
 
 static void check_multi_head(const char *name, bool causal, bool cross)
 {
-    struct scene scene;
+    struct figures_case test;
     struct qkv_multi_head layer;
     struct qkv_tensor *node;
     const struct qkv_multi_head_options options = attention_options(causal);
-    scene_start(&scene, "attention.json", name);
-    qkv_multi_head_init(&layer, &scene.parameters, &options, "attention");
-    scene_bind(&scene);
-    struct qkv_tensor *x = scene_input(&scene, 0, cross ? TARGET_TOKENS : SOURCE_TOKENS, WIDTH);
-    struct qkv_tensor *memory = cross ? scene_input(&scene, 1, SOURCE_TOKENS, WIDTH) : x;
+    figures_start(&test, "attention.json", name);
+    qkv_multi_head_init(&layer, &test.parameters, &options, "attention");
+    figures_bind(&test);
+    struct qkv_tensor *x = figures_input(&test, 0, cross ? TARGET_TOKENS : SOURCE_TOKENS, WIDTH);
+    struct qkv_tensor *memory = cross ? figures_input(&test, 1, SOURCE_TOKENS, WIDTH) : x;
     struct qkv_tensor *y =
-        qkv_multi_head_apply(&layer, scene.graph, x, memory, NULL, cross ? TARGET : SOURCE, SOURCE, &node);
-    scene_expect(&scene, y);
-    expect_weights(&scene, node);
-    scene_end(&scene);
+        qkv_multi_head_apply(&layer, test.graph, x, memory, NULL, cross ? TARGET : SOURCE, SOURCE, &node);
+    figures_expect_case(&test, y);
+    expect_weights(&test, node);
+    figures_end(&test);
 }
 
 Test(agreement, multi_head_attention)
@@ -124,15 +124,15 @@ static struct qkv_tensor *apply_block(const struct block *block, struct qkv_grap
 
 static void check_block(const char *name, enum qkv_norm_place place, bool decoder)
 {
-    struct scene scene;
+    struct figures_case test;
     struct block block;
-    scene_start(&scene, "attention.json", name);
-    declare_block(&block, &scene.parameters, place, decoder);
-    scene_bind(&scene);
-    struct qkv_tensor *x = scene_input(&scene, 0, decoder ? TARGET_TOKENS : SOURCE_TOKENS, WIDTH);
-    struct qkv_tensor *memory = decoder ? scene_input(&scene, 1, SOURCE_TOKENS, WIDTH) : NULL;
-    scene_expect(&scene, apply_block(&block, scene.graph, x, memory));
-    scene_end(&scene);
+    figures_start(&test, "attention.json", name);
+    declare_block(&block, &test.parameters, place, decoder);
+    figures_bind(&test);
+    struct qkv_tensor *x = figures_input(&test, 0, decoder ? TARGET_TOKENS : SOURCE_TOKENS, WIDTH);
+    struct qkv_tensor *memory = decoder ? figures_input(&test, 1, SOURCE_TOKENS, WIDTH) : NULL;
+    figures_expect_case(&test, apply_block(&block, test.graph, x, memory));
+    figures_end(&test);
 }
 
 Test(agreement, encoder_layers)
@@ -156,18 +156,18 @@ static void make_labels(int32_t *labels, int count, int classes)
 
 static void check_loss(const char *name, double smoothing)
 {
-    struct scene scene;
+    struct figures_case test;
     int32_t labels[TARGET_TOKENS];
     make_labels(labels, TARGET_TOKENS, WIDTH);
-    scene_start(&scene, "attention.json", name);
-    struct qkv_tensor *logits = scene_input(&scene, 0, TARGET_TOKENS, WIDTH);
-    struct qkv_tensor *loss = qkv_cross_entropy(scene.graph, logits, labels, smoothing, 0.25);
-    qkv_forward(scene.graph);
-    qkv_backward(scene.graph, loss, NULL);
-    figures_expect(cJSON_GetObjectItem(scene.figures, "output"), qkv_tensor_value(loss), 1, name, "loss");
-    figures_expect(cJSON_GetArrayItem(cJSON_GetObjectItem(scene.figures, "inputs"), 0),
+    figures_start(&test, "attention.json", name);
+    struct qkv_tensor *logits = figures_input(&test, 0, TARGET_TOKENS, WIDTH);
+    struct qkv_tensor *loss = qkv_cross_entropy(test.graph, logits, labels, smoothing, 0.25);
+    qkv_forward(test.graph);
+    qkv_backward(test.graph, loss, NULL);
+    figures_expect(cJSON_GetObjectItem(test.figures, "output"), qkv_tensor_value(loss), 1, name, "loss");
+    figures_expect(cJSON_GetArrayItem(cJSON_GetObjectItem(test.figures, "inputs"), 0),
                    qkv_tensor_gradient(logits), TARGET_TOKENS * WIDTH, name, "gradient");
-    scene_end(&scene);
+    figures_end(&test);
 }
 
 Test(agreement, label_smoothed_loss)

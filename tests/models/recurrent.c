@@ -70,7 +70,7 @@ Test(recurrent, decoding_gives_the_probabilities_of_the_forced_pass)
             struct qkv_batch batch = {0};
             for (uint64_t i = 0; i < 2; i++) { /* the second batch reuses everything */
                 tiny_batch(&batch, model, 5 - (int64_t)i, SOURCE[i], TARGET[i], i);
-                struct qkv_batch_view view = tiny_whole(&batch);
+                struct qkv_batch_view view = tiny_view(&batch);
                 tiny_expect_forced(decoding, model, VARIANTS[v].name, &view,
                                    dtype == QKV_FLOAT64 ? 1e-12 : 2e-5);
             }
@@ -89,7 +89,7 @@ Test(recurrent, sentences_of_a_batch_do_not_see_each_other)
         struct qkv_model *model = model_of(&VARIANTS[v], QKV_FLOAT64, 0);
         struct qkv_batch batch = {0};
         tiny_batch(&batch, model, 5, SOURCE, TARGET, 1);
-        struct qkv_batch_view view = tiny_whole(&batch);
+        struct qkv_batch_view view = tiny_view(&batch);
         double *together = tiny_log_probabilities(model, &view);
         for (int64_t shard = 0; shard < 5; shard++) {
             struct qkv_batch_view part;
@@ -130,7 +130,7 @@ static double proportion_moved_by_first_word(bool reverse)
     qkv_graph_set_gradients(graph, false);
     qkv_graph_bind(graph, &model->parameters, NULL, false);
     tiny_batch(&batch, model, 1, SOURCE, TARGET, 2);
-    struct qkv_batch_view view = tiny_whole(&batch);
+    struct qkv_batch_view view = tiny_view(&batch);
     double proportion[2][6], moved = 0;
     for (int changed = 0; changed < 2; changed++) {
         qkv_graph_reset(graph);
@@ -168,7 +168,7 @@ Test(recurrent, the_trace_holds_the_attention_of_each_sentence)
         qkv_graph_set_gradients(graph, false);
         qkv_graph_bind(graph, &model->parameters, NULL, false);
         tiny_batch(&batch, model, 4, SOURCE, TARGET, 1);
-        struct qkv_batch_view view = tiny_whole(&batch);
+        struct qkv_batch_view view = tiny_view(&batch);
         qkv_model_loss(model, graph, &view, 0, 1, &trace);
         qkv_forward(graph);
         bool has_attention = VARIANTS[v].score != QKV_ATTENTION_SCORE_NONE;
@@ -209,7 +209,7 @@ Test(recurrent, weights_belong_to_their_sentence)
         const double *weights[2];
         int64_t rows[2], columns[2];
         tiny_batch(&batch, model, 3, SOURCE, TARGET, 3);
-        view[0] = tiny_whole(&batch);
+        view[0] = tiny_view(&batch);
         for (int k = 0; k < 2; k++) { /* the batch, then its last sentence alone */
             if (k) {
                 struct qkv_ids source = {3, view[0].source + view[0].source_start[2]};
@@ -218,7 +218,7 @@ Test(recurrent, weights_belong_to_their_sentence)
                 cr_assert_eq(qkv_batch_make(&alone, 1, &source, &target, NULL), QKV_OK);
                 qkv_batch_release(&batch);
                 batch = alone;
-                view[1] = tiny_whole(&batch);
+                view[1] = tiny_view(&batch);
             }
             qkv_graph_set_gradients(graph[k], false);
             qkv_graph_bind(graph[k], &model->parameters, NULL, false);

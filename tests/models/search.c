@@ -38,7 +38,7 @@ static struct qkv_batch_view sources_of(struct qkv_batch *batch, const struct qk
                                         const int64_t *lengths)
 {
     tiny_batch(batch, model, count, lengths, NULL, 9);
-    return tiny_whole(batch);
+    return tiny_view(batch);
 }
 
 static void search(const struct qkv_model *model, const struct qkv_batch_view *batch,
@@ -68,7 +68,7 @@ static double log_probability(const struct qkv_model *model, const struct qkv_ba
     struct qkv_ids source = source_ids(batch, s), target = {length, ids};
     struct qkv_batch one = {0};
     cr_assert_eq(qkv_batch_make(&one, 1, &source, &target, NULL), QKV_OK);
-    struct qkv_batch_view view = tiny_whole(&one);
+    struct qkv_batch_view view = tiny_view(&one);
     double *forced = tiny_log_probabilities(model, &view), sum = 0;
     for (int64_t t = 0; t < length + ended; t++)
         sum += forced[t * model->target_size + view.target_output[t]];
@@ -192,7 +192,7 @@ static struct qkv_hypothesis chain(const struct qkv_model *model, const struct q
         struct qkv_ids source = source_ids(batch, s), target = {h.length, ids};
         struct qkv_batch one = {0};
         cr_assert_eq(qkv_batch_make(&one, 1, &source, &target, NULL), QKV_OK);
-        struct qkv_batch_view view = tiny_whole(&one);
+        struct qkv_batch_view view = tiny_view(&one);
         double *forced = tiny_log_probabilities(model, &view), *last = forced + h.length * model->target_size;
         int32_t best = QKV_END;
         for (int32_t c = QKV_SPECIALS; c < model->target_size; c++)
@@ -335,7 +335,7 @@ Test(search, a_sentence_is_translated_as_if_it_were_alone)
         for (int64_t s = 0; s < COUNT; s++) {
             struct qkv_ids source = source_ids(&view, s);
             cr_assert_eq(qkv_batch_make(&one, 1, &source, NULL, NULL), QKV_OK);
-            struct qkv_batch_view single = tiny_whole(&one);
+            struct qkv_batch_view single = tiny_view(&one);
             search(model, &single, (struct qkv_search_options){beam, 0.6, beam, 0}, &alone);
             for (int64_t i = 0; i < beam; i++) {
                 cr_assert(equal(&together.best[s * beam + i], &alone.best[i]), "sentence %lld, %lld",
@@ -357,7 +357,7 @@ Test(search, no_sentences_no_translations)
     struct qkv_batch batch = {0};
     struct qkv_translations found = {0};
     cr_assert_eq(qkv_batch_make(&batch, 0, NULL, NULL, NULL), QKV_OK);
-    struct qkv_batch_view view = tiny_whole(&batch);
+    struct qkv_batch_view view = tiny_view(&batch);
     search(model, &view, (struct qkv_search_options){4, 0.6, 4, 0}, &found);
     cr_expect_eq(found.count, 0);
     qkv_translations_release(&found);

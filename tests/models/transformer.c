@@ -81,7 +81,7 @@ Test(transformer, decoding_gives_the_probabilities_of_the_forced_pass)
             struct qkv_batch batch = {0};
             for (uint64_t i = 0; i < 2; i++) { /* the second batch reuses everything */
                 tiny_batch(&batch, model, 5 - (int64_t)i, SOURCE[i], TARGET[i], i);
-                struct qkv_batch_view view = tiny_whole(&batch);
+                struct qkv_batch_view view = tiny_view(&batch);
                 tiny_expect_forced(decoding, model, VARIANTS[v].name, &view,
                                    dtype == QKV_FLOAT64 ? 1e-12 : 2e-5);
             }
@@ -109,7 +109,7 @@ static void expect_history(const struct qkv_model *model, const struct qkv_batch
     struct qkv_ids target = {history->length, history->ids};
     struct qkv_batch batch = {0};
     cr_assert_eq(qkv_batch_make(&batch, 1, &source, &target, NULL), QKV_OK);
-    struct qkv_batch_view view = tiny_whole(&batch);
+    struct qkv_batch_view view = tiny_view(&batch);
     double *forced = tiny_log_probabilities(model, &view);
     for (int32_t c = 0; c < model->target_size; c++)
         cr_assert_float_eq(values[c], forced[history->length * model->target_size + c], 1e-12,
@@ -125,7 +125,7 @@ static void expect_pasts(const struct variant *variant)
     struct qkv_decoding *decoding = qkv_decoding_new(model);
     struct qkv_batch batch = {0};
     tiny_batch(&batch, model, SENTENCES, LENGTHS, NULL, 5);
-    struct qkv_batch_view view = tiny_whole(&batch);
+    struct qkv_batch_view view = tiny_view(&batch);
     struct history rows[MOST_ROWS], next[MOST_ROWS];
     int64_t count = SENTENCES, sentences[MOST_ROWS], parents[MOST_ROWS];
     int32_t ids[MOST_ROWS];
@@ -174,7 +174,7 @@ Test(transformer, caches_too_large_for_their_row_numbers_are_refused)
     struct qkv_batch batch = {0};
     struct qkv_error error = {""};
     tiny_batch(&batch, model, 1, (int64_t[]){2}, NULL, 5);
-    struct qkv_batch_view view = tiny_whole(&batch);
+    struct qkv_batch_view view = tiny_view(&batch);
     cr_expect_eq(qkv_decoding_start(decoding, &view, 64000, 1000000, true, &error), QKV_INVALID);
     cr_expect_not_null(strstr(error.message, "64000 hypotheses of 1000000 tokens are too many"), "%s",
                        error.message);
@@ -207,7 +207,7 @@ Test(transformer, sentences_of_a_batch_do_not_see_each_other)
         struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
         struct qkv_batch batch = {0};
         tiny_batch(&batch, model, 4, SOURCE, TARGET, 1);
-        struct qkv_batch_view view = tiny_whole(&batch);
+        struct qkv_batch_view view = tiny_view(&batch);
         double together = loss_of(model, &view, 0.1, NULL, graph), alone = 0, plain = 0;
         double without = loss_of(model, &view, 0, NULL, graph);
         double *forced = tiny_log_probabilities(model, &view);
@@ -235,7 +235,7 @@ Test(transformer, the_trace_holds_every_attention_layer_in_order)
     struct qkv_batch batch = {0};
     struct qkv_trace trace;
     tiny_batch(&batch, model, 2, SOURCE, TARGET, 1);
-    struct qkv_batch_view view = tiny_whole(&batch);
+    struct qkv_batch_view view = tiny_view(&batch);
     for (int round = 0; round < 2; round++) loss_of(model, &view, 0, &trace, graph);
     static const struct {
         enum qkv_attention_kind kind;
@@ -286,10 +286,10 @@ Test(transformer, a_sentence_without_positions_is_refused)
     struct qkv_error error = {""};
     cr_expect_eq(qkv_model_longest(model), 5);
     tiny_batch(&batch, model, 1, (int64_t[]){4}, NULL, 1);
-    struct qkv_batch_view view = tiny_whole(&batch);
+    struct qkv_batch_view view = tiny_view(&batch);
     cr_expect_eq(qkv_decoding_start(decoding, &view, 1, 3, true, &error), QKV_OK, "%s", error.message);
     tiny_batch(&batch, model, 1, (int64_t[]){5}, NULL, 1);
-    view = tiny_whole(&batch);
+    view = tiny_view(&batch);
     cr_expect_eq(qkv_decoding_start(decoding, &view, 1, 3, true, &error), QKV_INVALID);
     cr_expect_not_null(strstr(error.message, "reaches position 6, but the table has 5"), "%s", error.message);
     qkv_batch_release(&batch);

@@ -58,7 +58,7 @@ static void expect_search(const struct qkv_model *model, const struct qkv_ids *s
     struct qkv_translations translations = {0};
     struct qkv_decoding *decoding = qkv_decoding_new(model);
     cr_assert_eq(qkv_batch_make(&batch, 1, source, NULL, &error), QKV_OK);
-    struct qkv_batch_view view = tiny_whole(&batch);
+    struct qkv_batch_view view = tiny_view(&batch);
     cr_assert_eq(qkv_search(decoding, &view, options, &translations, &error), QKV_OK, "%s", error.message);
     for (int64_t k = 0; k < options->n_best; k++)
         expect_same(&found[k], &translations.best[k], i * options->n_best + k);

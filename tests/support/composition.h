@@ -1,5 +1,5 @@
-/* An op against a composition of simple ones: values and gradients, in both precisions, with the kernels of
- * every instruction set. The composition always runs in float64. */
+/* Compares an op with a composition of simpler ops: values and gradients, in both precisions, with
+ * the kernels of every instruction set. The composition always runs in float64. */
 #ifndef QKV_TESTS_COMPOSITION_H
 #define QKV_TESTS_COMPOSITION_H
 
@@ -9,13 +9,13 @@
 
 enum { ROW_COUNT = 4 };
 
-/* Sizes that are no multiple of a vector. */
+/* Numbers of rows that are not multiples of a vector. */
 extern const int64_t ROWS[ROW_COUNT];
 
-/* What is computed: by the fused op and by its composition. */
-struct scene {
+/* One case: the inputs and options of both the fused op and its composition. */
+struct composition_case {
     const char *name;
-    struct qkv_shape shape[4]; /* of the inputs; rank 0: none */
+    struct qkv_shape shape[4]; /* of the inputs; rank 0: no input */
     bool one_tensor;           /* inputs 1 to 3 are the same tensor */
     struct qkv_attention attention;
     const double *mask; /* values of input 4, which then is a constant */
@@ -26,12 +26,13 @@ struct scene {
 };
 
 typedef struct qkv_tensor *builder(struct qkv_graph *graph, struct qkv_tensor *const *x,
-                                   const struct scene *scene);
+                                   const struct composition_case *test);
 
-/* Fills input k of a scene. */
-void fill_input(struct qkv_tensor *x, const struct scene *scene, int k);
+/* Writes the values of input k. */
+void write_input(struct qkv_tensor *x, const struct composition_case *test, int k);
 
-/* Holds the one against the other: the result, and the gradients of all inputs for a random cotangent. */
-void hold(const struct scene *scene, builder *fused, builder *composed);
+/* Fails where the result, or the gradient of an input for a random cotangent, differs between the
+ * two. */
+void expect_composition(const struct composition_case *test, builder *fused, builder *composed);
 
 #endif

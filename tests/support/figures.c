@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { INPUT = 100, COTANGENT = 200 }; /* families of numbers that are no parameters */
+enum { INPUT = 100, COTANGENT = 200 }; /* families of numbers besides the parameters */
 
 static const double BOUND = 1e-10;
 
@@ -42,11 +42,12 @@ void figures_expect(const cJSON *figures, const double *numbers, int64_t count, 
 
 /* ---- one case ---- */
 
-void scene_start(struct scene *scene, const char *file, const char *name)
+void figures_start(struct figures_case *test, const char *file, const char *name)
 {
-    *scene = (struct scene){.name = name, .root = figures_read(file), .graph = qkv_graph_new(QKV_FLOAT64)};
-    scene->figures = cJSON_GetObjectItem(scene->root, name);
-    cr_assert_not_null(scene->figures, "no figures for %s", name);
+    *test =
+        (struct figures_case){.name = name, .root = figures_read(file), .graph = qkv_graph_new(QKV_FLOAT64)};
+    test->figures = cJSON_GetObjectItem(test->root, name);
+    cr_assert_not_null(test->figures, "no figures for %s", name);
 }
 
 void figures_set(struct qkv_parameters *parameters, const cJSON *figures, const char *name)
@@ -64,23 +65,22 @@ void figures_set(struct qkv_parameters *parameters, const cJSON *figures, const 
     }
 }
 
-/* Allocates the declared parameters, sets them and binds them to the graph. */
-void scene_bind(struct scene *scene)
+void figures_bind(struct figures_case *test)
 {
     struct qkv_error error;
-    cr_assert_eq(qkv_parameters_allocate(&scene->parameters, QKV_FLOAT64, &error), QKV_OK, "%s",
+    cr_assert_eq(qkv_parameters_allocate(&test->parameters, QKV_FLOAT64, &error), QKV_OK, "%s",
                  error.message);
-    figures_set(&scene->parameters, scene->figures, scene->name);
-    scene->gradients = calloc((size_t)scene->parameters.elements, sizeof *scene->gradients);
-    qkv_graph_bind(scene->graph, &scene->parameters, scene->gradients, false);
+    figures_set(&test->parameters, test->figures, test->name);
+    test->gradients = calloc((size_t)test->parameters.elements, sizeof *test->gradients);
+    qkv_graph_bind(test->graph, &test->parameters, test->gradients, false);
 }
 
-struct qkv_tensor *scene_input(struct scene *scene, int number_of_input, int64_t rows, int64_t width)
+struct qkv_tensor *figures_input(struct figures_case *test, int number_of_input, int64_t rows, int64_t width)
 {
-    struct qkv_tensor *x = qkv_variable(scene->graph, QKV_SHAPE(rows, width));
+    struct qkv_tensor *x = qkv_variable(test->graph, QKV_SHAPE(rows, width));
     for (int64_t i = 0; i < rows * width; i++)
         ((double *)qkv_tensor_value(x))[i] = figures_number(INPUT + number_of_input, i);
-    return scene->input[number_of_input] = x;
+    return test->input[number_of_input] = x;
 }
 
 void figures_expect_gradients(const struct qkv_parameters *parameters, const double *gradients,
@@ -94,31 +94,30 @@ void figures_expect_gradients(const struct qkv_parameters *parameters, const dou
     }
 }
 
-/* Runs the graph for `output` and holds everything against the figures. */
-void scene_expect(struct scene *scene, struct qkv_tensor *output)
+void figures_expect_case(struct figures_case *test, struct qkv_tensor *output)
 {
     struct qkv_error error = {""};
-    cr_assert_eq(qkv_graph_check(scene->graph, &error), QKV_OK, "%s: %s", scene->name, error.message);
-    qkv_forward(scene->graph);
+    cr_assert_eq(qkv_graph_check(test->graph, &error), QKV_OK, "%s: %s", test->name, error.message);
+    qkv_forward(test->graph);
     int64_t count = qkv_tensor_count(output);
     double *cotangent = malloc((size_t)count * sizeof *cotangent);
     for (int64_t i = 0; i < count; i++) cotangent[i] = figures_number(COTANGENT, i);
-    qkv_backward(scene->graph, output, count > 1 ? cotangent : NULL);
+    qkv_backward(test->graph, output, count > 1 ? cotangent : NULL);
     free(cotangent);
-    figures_expect(cJSON_GetObjectItem(scene->figures, "output"), qkv_tensor_value(output), count,
-                   scene->name, "output");
-    const cJSON *inputs = cJSON_GetObjectItem(scene->figures, "inputs");
+    figures_expect(cJSON_GetObjectItem(test->figures, "output"), qkv_tensor_value(output), count, test->name,
+                   "output");
+    const cJSON *inputs = cJSON_GetObjectItem(test->figures, "inputs");
     for (int k = 0; k < cJSON_GetArraySize(inputs); k++)
-        figures_expect(cJSON_GetArrayItem(inputs, k), qkv_tensor_gradient(scene->input[k]),
-                       qkv_tensor_count(scene->input[k]), scene->name,
+        figures_expect(cJSON_GetArrayItem(inputs, k), qkv_tensor_gradient(test->input[k]),
+                       qkv_tensor_count(test->input[k]), test->name,
                        k ? "gradient of input 2" : "gradient of input 1");
-    figures_expect_gradients(&scene->parameters, scene->gradients, scene->figures, scene->name);
+    figures_expect_gradients(&test->parameters, test->gradients, test->figures, test->name);
 }
 
-void scene_end(struct scene *scene)
+void figures_end(struct figures_case *test)
 {
-    qkv_graph_free(scene->graph);
-    qkv_parameters_release(&scene->parameters);
-    free(scene->gradients);
-    cJSON_Delete(scene->root);
+    qkv_graph_free(test->graph);
+    qkv_parameters_release(&test->parameters);
+    free(test->gradients);
+    cJSON_Delete(test->root);
 }

@@ -1,5 +1,6 @@
-/* Holding qkv against figures of tests/figures/<file>.json, which a script beside it made with PyTorch in
- * float64. Both sides start from the same closed formula. */
+/* Compares qkv with the numbers in tests/figures/<file>.json, which a script in that folder
+ * computed with PyTorch in float64. Both programs compute parameters and inputs with the same
+ * closed formula. */
 #ifndef QKV_TESTS_FIGURES_H
 #define QKV_TESTS_FIGURES_H
 
@@ -7,19 +8,20 @@
 
 #include <cjson/cJSON.h>
 
-/* Number i of a family, in every script and here. */
+/* Returns number i of a family: the formula that the scripts use, too. */
 double figures_number(int64_t family, int64_t i);
 
 cJSON *figures_read(const char *file);
 void figures_expect(const cJSON *figures, const double *numbers, int64_t count, const char *name,
                     const char *what);
-/* Values and gradients of parameters, by the figures' names. */
+/* Sets the values, or compares the gradients, of the parameters that the file names. */
 void figures_set(struct qkv_parameters *parameters, const cJSON *figures, const char *name);
 void figures_expect_gradients(const struct qkv_parameters *parameters, const double *gradients,
                               const cJSON *figures, const char *name);
 
-/* One case. Declare its parameters between start and bind. */
-struct scene {
+/* One case: figures_start, declare the parameters, figures_bind, build the graph,
+ * figures_expect_case, figures_end. */
+struct figures_case {
     const char *name;
     cJSON *root;
     const cJSON *figures;
@@ -29,11 +31,11 @@ struct scene {
     struct qkv_tensor *input[2];
 };
 
-void scene_start(struct scene *scene, const char *file, const char *name);
-void scene_bind(struct scene *scene);
-struct qkv_tensor *scene_input(struct scene *scene, int number_of_input, int64_t rows, int64_t width);
-/* Runs the graph for `output` and holds it and all gradients against the figures. */
-void scene_expect(struct scene *scene, struct qkv_tensor *output);
-void scene_end(struct scene *scene);
+void figures_start(struct figures_case *test, const char *file, const char *name);
+void figures_bind(struct figures_case *test);
+struct qkv_tensor *figures_input(struct figures_case *test, int number_of_input, int64_t rows, int64_t width);
+/* Runs the graph and compares the output and all gradients with the file. */
+void figures_expect_case(struct figures_case *test, struct qkv_tensor *output);
+void figures_end(struct figures_case *test);
 
 #endif

@@ -14,14 +14,14 @@ double number(uint32_t family, int64_t i)
     return (double)(float)(2 * qkv_random_uniform(random, (uint64_t)i) - 1);
 }
 
-double apart(int64_t count, const double *a, const double *b)
+double relative_difference(int64_t count, const double *a, const double *b)
 {
-    double most = 0, size = 0;
+    double largest = 0, size = 0;
     for (int64_t i = 0; i < count; i++) {
         if (!isfinite(a[i]) || !isfinite(b[i])) return INFINITY;
-        most = fmax(most, fabs(a[i] - b[i]));
+        largest = fmax(largest, fabs(a[i] - b[i]));
         size = fmax(size, fabs(b[i]));
     }
-    /* A gradient that is 0 but for rounding has nothing to be relative to. */
-    return most / fmax(size, 1e-2);
+    /* For numbers that are zero except for rounding, the difference is absolute. */
+    return largest / fmax(size, 1e-2);
 }

@@ -1,5 +1,5 @@
-/* Numbers to begin with, and how far apart results are: for tests that hold ops against independent
- * calculations with the kernels of every instruction set. */
+/* Values of inputs and comparison of results, for tests that compare ops with independent
+ * calculations, with the kernels of every instruction set. */
 #ifndef QKV_TESTS_NUMBERS_H
 #define QKV_TESTS_NUMBERS_H
 
@@ -7,16 +7,18 @@
 
 enum { VARIANT_COUNT = 3 };
 
-/* What QKV_KERNELS may be. */
+/* The values of the environment variable QKV_KERNELS. */
 extern const char *const VARIANTS[VARIANT_COUNT];
 
-/* By dtype: how far `apart` a result in that precision may be. */
+/* The largest relative_difference of a result, by dtype. */
 extern const double BOUND[2];
 
-/* Numbers between -1 and 1 that float32 holds exactly, so that both precisions start alike. */
+/* Returns number i of a random family, between -1 and 1. float32 holds it exactly, so both
+ * precisions start with equal values. */
 double number(uint32_t family, int64_t i);
 
-/* The largest difference, relative to the largest number of b; infinite where a number is not finite. */
-double apart(int64_t count, const double *a, const double *b);
+/* Returns the largest difference, relative to the largest number of b; INFINITY if a number is not
+ * finite. */
+double relative_difference(int64_t count, const double *a, const double *b);
 
 #endif

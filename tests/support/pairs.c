@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_LINKS = 4 * MOST_WORDS };
+enum { MAX_LINKS = 4 * MAX_WORDS };
 
 static int compare(const void *a, const void *b)
 {
@@ -46,7 +46,7 @@ int read_pairs(const char *path, struct pair *pairs)
     cr_assert_not_null(text, "%s is missing", path);
     int count = 0;
     for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save), count++) {
-        cr_assert_lt(count, MOST_PAIRS);
+        cr_assert_lt(count, MAX_PAIRS);
         char *tab = strchr(line, '\t');
         pairs[count] = (struct pair){line, tab ? tab + 1 : NULL};
         if (tab) *tab = '\0';
@@ -54,12 +54,12 @@ int read_pairs(const char *path, struct pair *pairs)
     return count;
 }
 
-static int split_most(const char *text, char **words, int most)
+static int split_at_most(const char *text, char **words, int limit)
 {
     char *save = NULL, *copy = format("%s", text);
     int count = 0;
     for (char *word = strtok_r(copy, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
-        cr_assert_lt(count, most, "%s", text);
+        cr_assert_lt(count, limit, "%s", text);
         words[count++] = word;
     }
     words[count] = NULL;
@@ -68,12 +68,12 @@ static int split_most(const char *text, char **words, int most)
 
 int split(const char *text, char **words)
 {
-    return split_most(text, words, MOST_WORDS);
+    return split_at_most(text, words, MAX_WORDS);
 }
 
 void check_writing(const char *text, bool english)
 {
-    char *words[MOST_WORDS + 1];
+    char *words[MAX_WORDS + 1];
     int count = split(text, words);
     for (const char *c = text; *c; c++)
         cr_assert(islower((unsigned char)*c) || *c == ' ' ||
@@ -90,17 +90,17 @@ void check_writing(const char *text, bool english)
 
 void check_links(const struct pair *pair, const char *links)
 {
-    char *words[MOST_WORDS + 1], *link[MOST_LINKS + 1];
+    char *words[MAX_WORDS + 1], *link[MAX_LINKS + 1];
     int sources = split(pair->source, words), targets = split(pair->target, words), last = -1;
-    bool source_linked[MOST_WORDS] = {false}, target_linked[MOST_WORDS] = {false};
-    int count = split_most(links, link, MOST_LINKS);
+    bool source_linked[MAX_WORDS] = {false}, target_linked[MAX_WORDS] = {false};
+    int count = split_at_most(links, link, MAX_LINKS);
     for (int k = 0; k < count; k++) {
         int from, to, read = 0;
         cr_assert_eq(sscanf(link[k], "%d-%d%n", &from, &to, &read), 2);
         cr_assert_eq(link[k][read], '\0');
         cr_assert(from >= 0 && from < sources && to >= 0 && to < targets, "%s", links);
-        cr_assert_gt(from * MOST_WORDS + to, last, "%s", links);
-        last = from * MOST_WORDS + to;
+        cr_assert_gt(from * MAX_WORDS + to, last, "%s", links);
+        last = from * MAX_WORDS + to;
         source_linked[from] = target_linked[to] = true;
     }
     for (int k = 0; k < sources; k++) cr_assert(source_linked[k], "%s", pair->source);

@@ -1,10 +1,10 @@
-/* A runner for Criterion's tests in builds with ThreadSanitizer, in place of Criterion's own. Criterion maps
- * memory at addresses that ThreadSanitizer keeps for itself, and dies of it. This one takes the place of the
- * few functions that the macros call, and runs each test in a child made by plain fork: declarations and
- * assertions are Criterion's.
+/* Runs Criterion's tests without Criterion's runner, for ThreadSanitizer and valgrind: the runner
+ * maps memory at addresses that ThreadSanitizer reserves, and crashes. This file defines the few
+ * functions that Criterion's macros call, and runs each test in a child process. Declarations and
+ * assertions are still Criterion's.
  *
  *     PROGRAM [--filter SUITE/NAME]      the pattern is a shell glob; other options are ignored
- */
+ * / */
 #include <criterion/criterion.h>
 #include <criterion/hooks.h>
 #include <fnmatch.h>
@@ -17,7 +17,7 @@
 
 enum { SKIPPED = 77, FAILED = 99 };
 
-/* ---- what the macros of a test call, in the child ---- */
+/* ---- functions that the macros of a test call, in the child ---- */
 
 static const struct criterion_test *current;
 static bool failed;
@@ -87,7 +87,7 @@ void criterion_skip_test(const char *format, ...)
 
 /* ---- the parent ---- */
 
-/* ReportHook(PRE_ALL), the only hook that our tests use. */
+/* Calls ReportHook(PRE_ALL), the only hook that the tests use. */
 static void call_hooks(void)
 {
     extern const f_report_hook __start_cr_pra[] __attribute__((weak)), __stop_cr_pra[] __attribute__((weak));
@@ -98,7 +98,7 @@ static void call_hooks(void)
     }
 }
 
-static bool passes(const struct criterion_test *test, int status)
+static bool has_passed(const struct criterion_test *test, int status)
 {
     if (WIFSIGNALED(status)) return WTERMSIG(status) == test->data->signal;
     if (test->data->signal) return false;
@@ -129,7 +129,7 @@ int main(int argc, char **argv)
             return EXIT_FAILURE;
         }
         tested++;
-        if (passes(*test, status)) continue;
+        if (has_passed(*test, status)) continue;
         failures++;
         fprintf(stderr, "[FAIL] %s (%s %d)\n", name, WIFSIGNALED(status) ? "signal" : "exit code",
                 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));

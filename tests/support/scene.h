@@ -1,4 +1,4 @@
-/* Walks as JSON, and their steps, for tests of qkv explain. */
+/* Reads the JSON of qkv explain and finds its steps. */
 #ifndef QKV_TESTS_SCENE_H
 #define QKV_TESTS_SCENE_H
 
@@ -12,13 +12,13 @@
 
 #define SEEDS QKV_SOURCE_DIR "/configs/seeds"
 
-/* JSON, kept in reach until the test ends. */
+/* Parses JSON, which lives until the test ends. */
 static inline cJSON *parsed(const char *text)
 {
     return remember(cJSON_Parse(text));
 }
 
-/* What a command writes as JSON. */
+/* Runs qkv explain and returns its JSON. */
 static inline cJSON *walk_of(const char *arguments)
 {
     struct outcome outcome = run("qkv explain %s -f json", arguments);
@@ -28,18 +28,17 @@ static inline cJSON *walk_of(const char *arguments)
     return walk;
 }
 
-/* Step `name` of walk number `walk`; NULL where there is none. */
-static inline cJSON *step_of(const cJSON *whole, int walk, const char *name)
+/* Returns step `name` of a walk; NULL if there is none. */
+static inline cJSON *step_of(const cJSON *json, int walk, const char *name)
 {
-    cJSON *steps =
-              cJSON_GetObjectItem(cJSON_GetArrayItem(cJSON_GetObjectItem(whole, "walks"), walk), "steps"),
+    cJSON *steps = cJSON_GetObjectItem(cJSON_GetArrayItem(cJSON_GetObjectItem(json, "walks"), walk), "steps"),
           *step;
     cJSON_ArrayForEach(
         step, steps) if (!strcmp(cJSON_GetStringValue(cJSON_GetObjectItem(step, "name")), name)) return step;
     return NULL;
 }
 
-/* The map of a name, "cross.1.2", in what qkv attention writes as JSON. */
+/* Returns a map such as "cross.1.2" in the JSON of qkv attention. */
 static inline cJSON *map_of(const cJSON *report, const char *name)
 {
     cJSON *map;
@@ -51,15 +50,15 @@ static inline cJSON *map_of(const cJSON *report, const char *name)
     return NULL;
 }
 
-/* Whether a step has a shape, "[5, 4, 6]". */
-static inline void expect_shape(const cJSON *whole, const char *name, const char *shape)
+/* Fails unless a step has a shape such as "[5, 4, 6]". */
+static inline void expect_shape(const cJSON *json, const char *name, const char *shape)
 {
-    cJSON *step = step_of(whole, 0, name);
+    cJSON *step = step_of(json, 0, name);
     cr_assert_not_null(step, "no step %s", name);
     cr_expect_str_eq(remember(cJSON_PrintUnformatted(cJSON_GetObjectItem(step, "shape"))), shape, "%s", name);
 }
 
-/* A number of a matrix, or of head `head` of it; hidden ones are NaN. */
+/* Returns a number of a matrix, or of the matrix of one head; NaN for a masked number. */
 static inline double number_of(const cJSON *step, int head, int row, int column)
 {
     const cJSON *rows = cJSON_GetObjectItem(step, "values");
@@ -69,21 +68,21 @@ static inline double number_of(const cJSON *step, int head, int row, int column)
     return cJSON_IsNumber(number) ? number->valuedouble : (double)NAN;
 }
 
-/* One row of a step against figures with `digits` behind the point. */
-static inline void expect_row(const cJSON *whole, const char *name, int head, int row, int count,
+/* Compares one row of a step with expected numbers, rounded to `digits` decimals. */
+static inline void expect_row(const cJSON *json, const char *name, int head, int row, int count,
                               const double *expected, int digits)
 {
-    cJSON *step = step_of(whole, 0, name);
+    cJSON *step = step_of(json, 0, name);
     cr_assert_not_null(step, "no step %s", name);
     for (int c = 0; c < count; c++) {
-        char got[64], wanted[64];
-        snprintf(got, sizeof got, "%.*f", digits, number_of(step, head, row, c));
+        char actual[64], wanted[64];
+        snprintf(actual, sizeof actual, "%.*f", digits, number_of(step, head, row, c));
         snprintf(wanted, sizeof wanted, "%.*f", digits, expected[c]);
-        cr_expect_str_eq(got, wanted, "%s [%d, %d, %d]", name, head, row, c);
+        cr_expect_str_eq(actual, wanted, "%s [%d, %d, %d]", name, head, row, c);
     }
 }
-#define EXPECT_ROW(whole, name, head, row, digits, ...)                                                      \
-    expect_row(whole, name, head, row, (int)(sizeof((double[]){__VA_ARGS__}) / sizeof(double)),              \
+#define EXPECT_ROW(json, name, head, row, digits, ...)                                                       \
+    expect_row(json, name, head, row, (int)(sizeof((double[]){__VA_ARGS__}) / sizeof(double)),               \
                (double[]){__VA_ARGS__}, digits)
 
 #endif

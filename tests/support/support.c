@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void need(bool holds, const char *what)
+static void require(bool holds, const char *what)
 {
     if (holds) return;
     fprintf(stderr, "test support: %s: %s\n", what, strerror(errno));
@@ -23,7 +23,7 @@ void *remember(void *memory)
         void *memory;
     } * first;
     struct remembered *kept = malloc(sizeof *kept);
-    need(kept != NULL, "malloc");
+    require(kept != NULL, "malloc");
     *kept = (struct remembered){first, memory};
     first = kept;
     return memory;
@@ -34,9 +34,9 @@ static char *vformat(const char *pattern, va_list arguments)
     va_list again;
     va_copy(again, arguments);
     int length = vsnprintf(NULL, 0, pattern, arguments);
-    need(length >= 0, "format");
+    require(length >= 0, "format");
     char *text = malloc((size_t)length + 1);
-    need(text != NULL, "malloc");
+    require(text != NULL, "malloc");
     vsnprintf(text, (size_t)length + 1, pattern, again);
     va_end(again);
     return remember(text);
@@ -55,14 +55,14 @@ char *read_file(const char *path, size_t *size)
 {
     FILE *file = fopen(path, "rb");
     if (!file) return NULL;
-    size_t used = 0, room = 1 << 16;
-    char *bytes = malloc(room);
-    need(bytes != NULL, "malloc");
-    for (size_t got; (got = fread(bytes + used, 1, room - used - 1, file)) > 0;) {
+    size_t used = 0, capacity = 1 << 16;
+    char *bytes = malloc(capacity);
+    require(bytes != NULL, "malloc");
+    for (size_t got; (got = fread(bytes + used, 1, capacity - used - 1, file)) > 0;) {
         used += got;
-        if (room - used > 1) continue;
-        bytes = realloc(bytes, room *= 2);
-        need(bytes != NULL, "realloc");
+        if (capacity - used > 1) continue;
+        bytes = realloc(bytes, capacity *= 2);
+        require(bytes != NULL, "realloc");
     }
     fclose(file);
     bytes[used] = '\0';
@@ -70,13 +70,13 @@ char *read_file(const char *path, size_t *size)
     return remember(bytes);
 }
 
-/* The file name of the running test program; Criterion renames its worker processes, so argv[0] will not do.
- */
+/* Returns the file name of the test program. Criterion renames its worker processes, so argv[0] is
+ * something else. */
 static const char *program(void)
 {
     static char path[4096];
     ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
-    need(length > 0, "/proc/self/exe");
+    require(length > 0, "/proc/self/exe");
     return strrchr(path, '/') + 1;
 }
 
@@ -86,7 +86,7 @@ const char *scratch(const char *name)
     char *folder = format("%s/scratch/%s.%s%s%s", QKV_BUILD_DIR, program(), test ? test->name : "",
                           test ? "." : "", name);
     char *command = format("rm -rf '%s' && mkdir -p '%s'", folder, folder);
-    need(system(command) == 0, command);
+    require(system(command) == 0, command);
     free(command);
     return folder;
 }
@@ -95,9 +95,9 @@ const char *write_bytes(const char *folder, const char *name, const void *bytes,
 {
     char *path = format("%s/%s", folder, name);
     FILE *file = fopen(path, "wb");
-    need(file != NULL, path);
-    need(fwrite(bytes, 1, size, file) == size, path);
-    need(fclose(file) == 0, path);
+    require(file != NULL, path);
+    require(fwrite(bytes, 1, size, file) == size, path);
+    require(fclose(file) == 0, path);
     return path;
 }
 
@@ -114,13 +114,13 @@ static struct outcome run_command(const char *command)
     char *script = format("mkdir -p '%s'; qkv() { '%s' \"$@\"; }; exec </dev/null >'%s.out' 2>'%s.err'; %s",
                           folder, QKV_BINARY, base, base, command);
     int status = system(script);
-    need(status != -1, "system");
+    require(status != -1, "system");
     struct outcome outcome = {
         .exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status),
         .output = read_file(format("%s.out", base), NULL),
         .error = read_file(format("%s.err", base), NULL),
     };
-    need(outcome.output && outcome.error, base);
+    require(outcome.output && outcome.error, base);
     remove(format("%s.out", base));
     remove(format("%s.err", base));
     return outcome;
@@ -155,7 +155,7 @@ const char *installed(const char *name)
     return folder;
 }
 
-/* A line of `count` letters, drawn by a linear congruential generator (Numerical Recipes). */
+/* Adds a line of random letters (linear congruential generator of Numerical Recipes). */
 static void add_pair(char *text, unsigned *state)
 {
     char source[32] = "", target[32] = "";
@@ -200,7 +200,7 @@ static const char *train_tiny(const char *name, int updates, const char *options
     struct outcome outcome =
         run("cd '%s' && qkv train c.yaml -q -s training.updates=%d -s training.validation_freq=%d %s", folder,
             updates, updates, options);
-    need(outcome.exit_code == 0, outcome.error);
+    require(outcome.exit_code == 0, outcome.error);
     return folder;
 }
 

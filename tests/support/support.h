@@ -1,31 +1,32 @@
-/* What several tests need: running the command line, scratch folders, small files. */
+/* Helpers of many tests: run commands, make scratch folders, write and read small files, train tiny
+ * runs. */
 #ifndef QKV_TESTS_SUPPORT_H
 #define QKV_TESTS_SUPPORT_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What a finished command left. The texts are heap memory that the test may leak: its process ends with it.
- */
+/* The result of a command. The texts live until the test ends. */
 struct outcome {
     int exit_code; /* 128 + signal when it was killed */
     char *output;  /* stdout */
     char *error;   /* stderr */
 };
 
-/* Runs a shell command, formatted like printf, in which `qkv` is the binary under test; standard input is
- * empty unless the command redirects it. */
+/* Runs a shell command, formatted like printf. In it, `qkv` is the program under test. Standard
+ * input is empty unless the command redirects it. */
 struct outcome run(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Runs a shell command in the same way, and returns what it printed. The test fails if the command does. */
+/* Runs a shell command in the same way, and returns what it printed. The test fails if the command
+ * does. */
 char *run_ok(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Installs the build into <folder>/prefix of a new scratch folder and returns the folder. The tree is installed
- * elsewhere and moved, so that nothing in it may depend on where it was installed. */
+/* Installs the build into <folder>/prefix of a new scratch folder and returns the folder. The tree
+ * is installed elsewhere and moved, so that nothing in it may depend on where it was installed. */
 const char *installed(const char *name);
 
-/* A folder of this test alone: made empty, below the build folder, and named after the test binary, the test
- * and `name`, so that tests at the same time never share one. */
+/* Makes an empty folder below the build folder. Its path has the names of the test program, the
+ * test and `name`, so that tests that run at the same time never share a folder. */
 const char *scratch(const char *name);
 
 /* Writes `size` bytes to a file in the scratch folder and returns its path. */
@@ -34,34 +35,35 @@ const char *write_bytes(const char *folder, const char *name, const void *bytes,
 /* Writes a text to a file in the scratch folder and returns its path. */
 const char *write_text(const char *folder, const char *name, const char *text);
 
-/* Reads a whole file; NULL when it cannot be read. A NUL is added behind the last byte. */
+/* Reads a file; NULL if it cannot be read. A NUL follows the last byte. */
 char *read_file(const char *path, size_t *size);
 
-/* Keeps heap memory in reach until the test ends, and gives it back: what a test never frees is then no leak
- * to LeakSanitizer and valgrind, whose reports are left for the leaks of qkv. All that the functions here
- * return is kept. */
+/* Keeps a pointer to heap memory until the test ends, and returns it. LeakSanitizer and valgrind
+ * then report no leak of memory that a test does not free, only leaks of qkv. All functions here do
+ * this with what they return. */
 void *remember(void *memory);
 
 /* Formats a path (or any short text) on the heap. */
 char *format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* A scratch folder with a task that is learned in a moment: c.yaml (a model of a layer, a run in the folder
- * `run`, 20 updates), train.tsv (80 pairs of small letters and the same as capitals) and dev.tsv (8).
- * Commands run there: run("cd '%s' && qkv train c.yaml -q", tiny_task("x")). */
+/* Makes a scratch folder with a task that trains within a second: c.yaml (one layer, 20 updates,
+ * run folder `run`), train.tsv (80 pairs: lower-case letters and the same letters as capitals) and
+ * dev.tsv (8 pairs). Commands run in it: run("cd '%s' && qkv train c.yaml -q", tiny_task("x")). */
 const char *tiny_task(const char *name);
 
-/* The same, trained for so many updates. */
+/* Makes a tiny task and trains it for some updates. */
 const char *tiny_run(const char *name, int updates);
 
-/* The same, of a run that knows its training text by heart: the rate falls to 0, so that no kernel's rounding
- * leaves it amid a step astray. */
+/* Makes a tiny task and trains it until it translates its training text without mistakes. The
+ * learning rate falls to 0, so that this holds for the rounding of all kernels. */
 const char *learned_run(const char *name);
 
-/* The names and checksums of all files below a folder, to tell whether anything has changed. */
+/* Returns the names and checksums of all files below a folder, to see whether anything has
+ * changed. */
 char *fingerprint(const char *folder);
 
-/* Whether a command was refused as it should be: exit code 2, this sentence, nothing on stdout. Else shows
- * how not. */
+/* Returns whether a command failed with exit code 2 and this message, and no output. Otherwise
+ * prints what it did. */
 bool refused(struct outcome outcome, const char *sentence);
 
 #endif

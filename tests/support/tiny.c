@@ -93,14 +93,14 @@ double *tiny_log_probabilities(const struct qkv_model *model, const struct qkv_b
     return values;
 }
 
-struct qkv_batch_view tiny_whole(struct qkv_batch *batch)
+struct qkv_batch_view tiny_view(struct qkv_batch *batch)
 {
     struct qkv_batch_view view;
     qkv_batch_shard(batch, 0, 1, &view);
     return view;
 }
 
-/* Row r is sentence r, or, where rows move, (r + t) mod B. */
+/* Row r is sentence r or, if `moving`, sentence (r + t) mod B at step t. */
 static void feed(struct qkv_decoding *decoding, const struct qkv_model *model, const char *name,
                  const struct qkv_batch_view *batch, const double *forced, bool moving, double tolerance)
 {

@@ -1,5 +1,5 @@
-/* A tiny run that a test program trains once, before its tests: 20 pairs, two encoder layers, one decoder
- * layer, two heads. Include it in one file of the program. */
+/* A tiny run that a test program trains once, before its tests: 20 pairs, two encoder layers, one
+ * decoder layer, two heads. Include it in one file of the program. */
 #ifndef QKV_TESTS_TINY_RUN_H
 #define QKV_TESTS_TINY_RUN_H
 
@@ -29,13 +29,14 @@ static const char TINY_CONFIG[] =
     "  updates: 60\n"
     "  validation_freq: 60\n";
 
-/* The folder where train.tsv, tiny.yaml and the folder `run` are. */
+/* Returns the folder that holds train.tsv, tiny.yaml and the run folder `run`. */
 static const char *tiny_folder(const char *program)
 {
     return format("%s/scratch/tools_%s.trained", QKV_BUILD_DIR, program);
 }
 
-/* Pairs "one four" -> "uno cuatro", from two to four words, word by word. */
+/* Writes pairs such as "one four" -> "uno cuatro", translated word by word, two to four words
+ * long. */
 static void tiny_data(const char *folder)
 {
     static const char *const SOURCE[] = {"one", "two", "three", "four", "five"};
@@ -63,7 +64,7 @@ static void tiny_train(void)
     _exit(outcome.exit_code);
 }
 
-/* Before all tests, which only read; in a process of its own, that the texts of support.h end with. */
+/* Trains before all tests, in a child process. The tests only read the run. */
 ReportHook(PRE_ALL)(struct criterion_test_set *tests)
 {
     (void)tests;

@@ -14,7 +14,7 @@
 
 enum { WORDS = 10, LONGEST = 7 };
 
-/* `pairs` lines of words and the same words backwards. */
+/* Writes lines of random words, and the same words in reverse order as target. */
 static void write_pairs(const char *folder, const char *name, int pairs, uint32_t step)
 {
     const struct qkv_random random = {.seed = 1, .stream = QKV_STREAM_GENERATE, .step = step};
@@ -70,12 +70,12 @@ static void count_updates_done(void *context, const struct qkv_train_start *star
     *left -= start->resumed;
 }
 
-/* Splits settings into overrides; returns how many. */
-static int split(const char *settings, const char *overrides[], int room)
+/* Splits settings into overrides and returns their number. */
+static int split(const char *settings, const char *overrides[], int capacity)
 {
     int count = 0;
     char *copy = format("%s", settings ? settings : "");
-    for (char *word = strtok(copy, " "); word && count < room; word = strtok(NULL, " "))
+    for (char *word = strtok(copy, " "); word && count < capacity; word = strtok(NULL, " "))
         overrides[count++] = format("%s%s", strcspn(word, ".") < strcspn(word, "=") ? "" : "training.", word);
     return count;
 }
@@ -103,7 +103,7 @@ struct qkv_train_result training_run(struct training training)
     return result;
 }
 
-/* ---- what a run left ---- */
+/* ---- the files of a run ---- */
 
 static char *file_of(const char *run, const char *name, size_t *size)
 {
@@ -126,8 +126,7 @@ void training_expect_same_file(const char *run, const char *other, const char *n
     free(other_bytes);
 }
 
-/* A text without what may differ between equal runs: from each line that holds `mark`, all that follows it
- * goes. */
+/* Cuts each line of a text at `mark`. What follows it may differ between equal runs. */
 static char *without(char *text, const char *mark)
 {
     char *to = text;
