@@ -5,8 +5,7 @@
  *
  * Three queries attend to four keys with two heads of width 2 (Vaswani et al. 2017): weights =
  * softmax(query key^T / sqrt(2)), result = weights value. */
-#include <qkv/gradcheck.h>
-#include <qkv/ops.h>
+#include <qkv/qkv.h>
 #include <stdio.h>
 #include <stdlib.h>
 

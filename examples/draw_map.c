@@ -5,11 +5,7 @@
  *     ./draw_map runs/toy_en_es "the cat is sleeping" cross.svg
  *
  * The map is the cross attention of the last decoder layer, averaged over its heads. */
-#include <qkv/attention_collect.h>
-#include <qkv/format.h>
-#include <qkv/run.h>
-#include <qkv/tokenizer.h>
-#include <qkv/translator.h>
+#include <qkv/qkv.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

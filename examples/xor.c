@@ -5,9 +5,7 @@
  * The program shows the three parts of every training: parameters in one block of memory, a graph
  * that computes the loss and its gradients, and an optimizer. It checks the gradients against
  * finite differences before it trains. */
-#include <qkv/gradcheck.h>
-#include <qkv/layers.h>
-#include <qkv/optimizer.h>
+#include <qkv/qkv.h>
 #include <stdio.h>
 #include <stdlib.h>
 

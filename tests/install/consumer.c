@@ -1,6 +1,5 @@
-/* The installed package, used as a stranger would: a program of its own that finds qkv through
- * CMake and through pkg-config, headers that stand alone, and a library that shows nothing but qkv_
- * names. */
+/* The installed package: a program outside the source finds it through CMake and pkg-config, each
+ * header compiles alone, and the libraries define only names that begin with qkv_. */
 #include "support.h"
 
 #include <criterion/criterion.h>
@@ -157,8 +156,8 @@ Test(headers, declare_c_functions_in_cxx)
     cr_expect_not_null(strstr(names, " qkv_add\n"), "%s", names);
 }
 
-/* Whatever else the library showed, some program would come to call, or define by chance. That goes
- * for the static one, too, which cannot hide what its files share. */
+/* A program could call, or happen to define, any other name that the library exports. The static
+ * library also exports the names that its files share. */
 static void expect_qkv_names(const char *folder, const char *library, const char *option)
 {
     char *names = run_ok("nm %s --defined-only $(find '%s/prefix' -name %s) | awk 'NF == 3 { print $3 }'",
