@@ -35,7 +35,8 @@ double qkv_next_log_probability(const struct qkv_next_scores *next, int64_t row,
     return qkv_dtype_get(next->dtype, next->logits, at) - qkv_dtype_get(next->dtype, next->sums, row);
 }
 
-/* A graph to decode with: the model's parameters, no gradients, no dropout. NULL when memory is out. */
+/* A graph to decode with: the model's parameters, no gradients, no dropout. NULL when memory is
+ * out. */
 static struct qkv_graph *decoding_graph(const struct qkv_model *model)
 {
     struct qkv_graph *graph = qkv_graph_new(model->parameters.dtype);

@@ -1,6 +1,7 @@
-/* Recurrent encoder-decoders: with a fixed vector between encoder and decoder (Cho et al. 2014; Sutskever et
- * al. 2014), or with attention (Bahdanau et al. 2015; Luong et al. 2015). The query is always the decoder's
- * current hidden state h, and the output is the attentional vector tanh(W [h; context]), as in Luong et al. */
+/* Recurrent encoder-decoders: with a fixed vector between encoder and decoder (Cho et al. 2014;
+ * Sutskever et al. 2014), or with attention (Bahdanau et al. 2015; Luong et al. 2015). The query is
+ * always the decoder's current hidden state h, and the output is the attentional vector tanh(W [h;
+ * context]), as in Luong et al. */
 #include "models/recurrent.h"
 
 /* The sentence that each row belongs to: [rows]. */

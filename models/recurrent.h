@@ -1,5 +1,5 @@
-/* The layers of the recurrent network (models/recurrent_layers.c), for the forced pass (recurrent.c, with input
- * feeding recurrent_steps.c) and for decoding (recurrent_decoding.c). */
+/* The layers of the recurrent network (models/recurrent_layers.c), for the forced pass
+ * (recurrent.c, with input feeding recurrent_steps.c) and for decoding (recurrent_decoding.c). */
 #ifndef QKV_MODELS_RECURRENT_H
 #define QKV_MODELS_RECURRENT_H
 
@@ -53,17 +53,17 @@ struct encoded_source qkv_recurrent_encode(const struct qkv_model *model, struct
 /* Whether each step is fed the summary: input feeding without attention (Cho et al. 2014). */
 bool qkv_recurrent_feeds_summary(const struct qkv_model *model);
 
-/* Whether each step is fed the previous attentional vector: input feeding with attention (Luong et al. 2015,
- * 3.3). */
+/* Whether each step is fed the previous attentional vector: input feeding with attention (Luong et
+ * al. 2015, 3.3). */
 bool qkv_recurrent_feeds_steps(const struct qkv_model *model);
 
-/* Target ids -> input products of the first decoder layer, [count, G H]. Stores the embeddings [count, E] in
- * *embedded, unless that is NULL. */
+/* Target ids -> input products of the first decoder layer, [count, G H]. Stores the embeddings
+ * [count, E] in *embedded, unless that is NULL. */
 struct qkv_tensor *qkv_recurrent_embed(const struct qkv_model *model, struct qkv_graph *graph,
                                        const int32_t *ids, int64_t count, struct qkv_tensor **embedded);
 
-/* Runs the decoder layers and the attention over the rows of `queries`: complete sentences, or one step of
- * each. */
+/* Runs the decoder layers and the attention over the rows of `queries`: complete sentences, or one
+ * step of each. */
 struct decoder_input {
     struct qkv_tensor *gates;    /* [rows, G H] of qkv_recurrent_embed, with what is fed */
     struct qkv_tensor **state;   /* [layers]: in: initial states [B, S], NULL: zeros; out: of all rows */
@@ -72,8 +72,8 @@ struct decoder_input {
     struct qkv_segments keys; /* of source->memory: sentence i of queries attends to sentence i of keys */
 };
 
-/* Returns the attentional vectors, without attention the hidden states of the top layer: [rows, H]. Fills
- * *record, unless that is NULL. */
+/* Returns the attentional vectors, without attention the hidden states of the top layer: [rows, H].
+ * Fills *record, unless that is NULL. */
 struct qkv_tensor *qkv_recurrent_decode(const struct qkv_model *model, struct qkv_graph *graph,
                                         const struct decoder_input *input, struct attention_record *record);
 
@@ -83,7 +83,8 @@ struct decoder_record {
     struct attention_record attention;
 };
 
-/* models/recurrent_steps.c: the forced pass with input feeding, step by step: [Nt, H]. record may be NULL. */
+/* models/recurrent_steps.c: the forced pass with input feeding, step by step: [Nt, H]. record may
+ * be NULL. */
 struct qkv_tensor *qkv_recurrent_by_steps(const struct qkv_model *model, struct qkv_graph *graph,
                                           const struct qkv_batch_view *batch,
                                           const struct encoded_source *source, struct decoder_record *record);

@@ -1,5 +1,5 @@
-/* Decoding with the recurrent network: the encoder runs once per batch; each step feeds one new token of every
- * hypothesis to the decoder, from the states that the step before it has stored. */
+/* Decoding with the recurrent network: the encoder runs once per batch; each step feeds one new
+ * token of every hypothesis to the decoder, from the states that the step before it has stored. */
 #include "models/recurrent.h"
 
 #include <stdlib.h>
@@ -82,7 +82,8 @@ static void copy_rows(const struct recurrent_decoding *d, int64_t rows, int64_t 
         memcpy((char *)to + (size_t)i * bytes, (const char *)from + (size_t)number[i] * bytes, bytes);
 }
 
-/* Before the first step: copies the initial state of each hypothesis's sentence; the others stay zero. */
+/* Before the first step: copies the initial state of each hypothesis's sentence; the others stay
+ * zero. */
 static void start_states(struct recurrent_decoding *d, int64_t rows, const int64_t *sentences)
 {
     for (int64_t l = 0; l < d->base.model->config.decoder.num_layers; l++)

@@ -133,8 +133,8 @@ static const int32_t *last_rows(struct qkv_graph *graph, struct qkv_segments seg
     return rows;
 }
 
-/* Initial state of a decoder layer, [B, S]. `last`: the last state of the encoder layer of the same number, in
- * its first direction. */
+/* Initial state of a decoder layer, [B, S]. `last`: the last state of the encoder layer of the same
+ * number, in its first direction. */
 static struct qkv_tensor *initial_state(const struct qkv_model *model, struct qkv_graph *graph, int64_t layer,
                                         struct qkv_tensor *last, struct qkv_tensor *summary)
 {
@@ -150,8 +150,8 @@ static struct qkv_tensor *initial_state(const struct qkv_model *model, struct qk
     return NULL;
 }
 
-/* One layer of the encoder: x [Ns, any] -> hidden states [Ns, M]. Also gives the last state of the first
- * direction [B, S] and the last hidden states of all directions [B, M]. */
+/* One layer of the encoder: x [Ns, any] -> hidden states [Ns, M]. Also gives the last state of the
+ * first direction [B, S] and the last hidden states of all directions [B, M]. */
 static struct qkv_tensor *encode_layer(const struct qkv_model *model, struct qkv_graph *graph, int64_t layer,
                                        struct qkv_tensor *x, struct qkv_segments segments,
                                        struct qkv_tensor **last, struct qkv_tensor **summary)

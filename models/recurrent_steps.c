@@ -1,8 +1,8 @@
-/* The forced pass with input feeding: a step needs the attentional vector of the step before it, so the steps
- * of a batch run one after the other, each for all sentences that are long enough. Inside, sentences are sorted
- * by length, longest first, so that the sentences that go on are always the first rows, and rows are in step
- * order: all first tokens, then all second tokens, and so on. At the end the rows go back to the packed order
- * of the batch. */
+/* The forced pass with input feeding: a step needs the attentional vector of the step before it, so
+ * the steps of a batch run one after the other, each for all sentences that are long enough.
+ * Inside, sentences are sorted by length, longest first, so that the sentences that go on are
+ * always the first rows, and rows are in step order: all first tokens, then all second tokens, and
+ * so on. At the end the rows go back to the packed order of the batch. */
 #include "models/recurrent.h"
 
 struct steps {
@@ -84,7 +84,8 @@ static void take_step(const struct qkv_model *model, struct qkv_graph *graph, st
     s->output[t] = qkv_recurrent_decode(model, graph, &input, &s->record[t]);
 }
 
-/* Concatenates the rows of all tensors, in pairs: each row is copied log2(count) times. Overwrites list. */
+/* Concatenates the rows of all tensors, in pairs: each row is copied log2(count) times. Overwrites
+ * list. */
 static struct qkv_tensor *join(struct qkv_graph *graph, struct qkv_tensor **list, int64_t count)
 {
     for (; count > 1; count = (count + 1) / 2)

@@ -7,41 +7,42 @@
 #include <math.h>
 #include <string.h>
 
-/* Tokens of all hypotheses as a tree: a hypothesis is a leaf, its tokens the way to the root. */
+/* One token of a hypothesis. The tokens of all hypotheses are a tree: a hypothesis is a node, and
+ * its tokens are those on the path to the root. */
 struct node {
-    int64_t parent; /* -1: <s> */
+    int64_t parent; /* index of the previous token; -1: none, the hypothesis begins here */
     int32_t token;
 };
 
-/* A hypothesis that goes on: one row of the decoder. */
+/* A hypothesis that is not finished: one row of the decoder. */
 struct live {
     int64_t sentence, node;
     double log_probability;
 };
 
-/* One token behind one row. */
+/* A token that may follow a row. */
 struct candidate {
     int64_t row;
     int32_t token;
     double log_probability;
 };
 
-/* Where a sentence stands. */
+/* The state of one sentence. */
 struct progress {
-    int64_t longest;  /* tokens that it may have */
-    int64_t finished; /* entries of its list, best first */
+    int64_t longest;  /* greatest length of its translations, in tokens with </s> */
+    int64_t finished; /* hypotheses in its list of finished ones */
 };
 
 struct search {
     const struct qkv_search_options *options;
     struct qkv_decoding *decoding;
     int64_t sentences, step;
-    bool scored;                 /* else the greatest logit decides, and log-probabilities stay 0 */
+    bool scored;                 /* false: greedy search by logits; log-probabilities stay 0 */
     struct progress *progress;   /* [sentences] */
-    struct qkv_hypothesis *done; /* [sentences * beam] */
+    struct qkv_hypothesis *done; /* [sentences * beam]: finished hypotheses of each sentence, best first */
     struct node *nodes;
-    int64_t node_count, node_room;
-    struct live *live, *next; /* rows of this step and of the next; a sentence's rows stand together */
+    int64_t node_count, node_capacity;
+    struct live *live, *next; /* rows of this step and of the next; those of a sentence are consecutive */
     int64_t rows, next_rows;
     struct candidate *candidates; /* [2 beam] */
     int32_t *ids;
@@ -67,8 +68,8 @@ static bool allocate(struct search *s)
     int64_t longest = 0;
     for (int64_t i = 0; i < s->sentences; i++)
         if (s->progress[i].longest > longest) longest = s->progress[i].longest;
-    s->node_room = rows * longest + 1;
-    s->nodes = qkv_arena_allocate(s->arena, (size_t)s->node_room * sizeof *s->nodes);
+    s->node_capacity = rows * longest + 1;
+    s->nodes = qkv_arena_allocate(s->arena, (size_t)s->node_capacity * sizeof *s->nodes);
     s->done = qkv_arena_zeroed(s->arena, (size_t)rows * sizeof *s->done);
     s->live = qkv_arena_allocate(s->arena, (size_t)rows * sizeof *s->live);
     s->next = qkv_arena_allocate(s->arena, (size_t)rows * sizeof *s->next);
@@ -80,7 +81,7 @@ static bool allocate(struct search *s)
            s->parents;
 }
 
-/* The most tokens a translation may have, </s> counted: the decoder reads one behind the other, from <s> on.
+/* The greatest length of a translation, in tokens with </s>; the decoder needs a position for each.
  */
 static int64_t longest_output(const struct search *s, int64_t source_length)
 {
@@ -92,51 +93,53 @@ static int64_t longest_output(const struct search *s, int64_t source_length)
 
 /* ---- one sentence at one step ---- */
 
-/* Puts a candidate into the sorted list of at most `room`; equal ones keep the order in which they came. */
-static void insert(struct candidate *list, int64_t *count, int64_t room, struct candidate candidate)
+/* Inserts a candidate into a sorted list of at most `capacity`; the earlier of equal candidates
+ * comes first. */
+static void insert(struct candidate *list, int64_t *count, int64_t capacity, struct candidate candidate)
 {
-    if (*count == room && !(candidate.log_probability > list[room - 1].log_probability)) return;
-    int64_t i = *count < room ? (*count)++ : room - 1;
+    if (*count == capacity && !(candidate.log_probability > list[capacity - 1].log_probability)) return;
+    int64_t i = *count < capacity ? (*count)++ : capacity - 1;
     for (; i > 0 && candidate.log_probability > list[i - 1].log_probability; i--) list[i] = list[i - 1];
     list[i] = candidate;
 }
 
-/* The first run of the row's tokens that holds the greatest logit. */
-static int64_t greatest_run(const struct qkv_next_scores *next, int64_t row)
+/* The first group of tokens that has the greatest logit of the row. */
+static int64_t best_group(const struct qkv_next_scores *next, int64_t row)
 {
-    int64_t runs = qkv_next_groups(next), greatest = 0;
-    double peak = number_at(next, next->group_max, row * runs);
-    for (int64_t run = 1; run < runs; run++) {
-        double other = number_at(next, next->group_max, row * runs + run);
-        if (!(other > peak)) continue;
-        peak = other;
-        greatest = run;
+    int64_t groups = qkv_next_groups(next), best = 0;
+    double greatest = number_at(next, next->group_max, row * groups);
+    for (int64_t group = 1; group < groups; group++) {
+        double other = number_at(next, next->group_max, row * groups + group);
+        if (!(other > greatest)) continue;
+        greatest = other;
+        best = group;
     }
-    return greatest;
+    return best;
 }
 
-/* The best continuations of the rows first .. end-1: of 2 beam there are `beam` that go on, even when as many
- * end; greedy search takes the best, whatever it is. Of most runs of tokens none could enter the list, which
- * the greatest of them tells. */
+/* Stores the best continuations of rows first .. end-1 in s->candidates and returns their number:
+ * the 2 beam best, of which at least `beam` go on even if the others are </s>; in greedy search the
+ * best one. Skips groups of tokens whose greatest logit is too small. */
 static int64_t best_candidates(struct search *s, const struct qkv_next_scores *next, int64_t first,
                                int64_t end)
 {
     bool greedy = s->options->beam_size == 1;
-    int64_t count = 0, room = greedy ? 1 : 2 * s->options->beam_size, runs = qkv_next_groups(next);
+    int64_t count = 0, capacity = greedy ? 1 : 2 * s->options->beam_size, groups = qkv_next_groups(next);
     for (int64_t row = first; row < end; row++) {
         double so_far = s->live[row].log_probability;
         if (s->scored) so_far -= number_at(next, next->sums, row);
-        /* Run 0 has tokens that are passed over: if it holds the greatest logit, that says nothing. */
-        int64_t only = greedy ? greatest_run(next, row) : 0;
-        for (int64_t run = only; run < (only ? only + 1 : runs); run++) {
-            if (count == room && !(so_far + number_at(next, next->group_max, row * runs + run) >
-                                   s->candidates[room - 1].log_probability))
+        /* Group 0 has <s> and the unknown word, which are never chosen: if its maximum is the
+         * greatest, the best token may be in any group. */
+        int64_t only = greedy ? best_group(next, row) : 0;
+        for (int64_t group = only; group < (only ? only + 1 : groups); group++) {
+            if (count == capacity && !(so_far + number_at(next, next->group_max, row * groups + group) >
+                                       s->candidates[capacity - 1].log_probability))
                 continue;
-            int64_t begin = run * QKV_GROUP, stop = begin + QKV_GROUP;
+            int64_t begin = group * QKV_GROUP, stop = begin + QKV_GROUP;
             for (int64_t token = begin; token < stop && token < next->classes; token++) {
-                if (token == QKV_BEGIN || token == QKV_UNKNOWN) continue; /* never words of a translation */
+                if (token == QKV_BEGIN || token == QKV_UNKNOWN) continue;
                 double value = so_far + number_at(next, next->logits, row * next->classes + token);
-                insert(s->candidates, &count, room, (struct candidate){row, (int32_t)token, value});
+                insert(s->candidates, &count, capacity, (struct candidate){row, (int32_t)token, value});
             }
         }
     }
@@ -151,27 +154,28 @@ static const int32_t *collect_ids(struct search *s, int64_t node, int64_t length
     return ids;
 }
 
-/* Files a hypothesis that has ended, if it is among the sentence's best. False when memory is out. */
+/* Adds a hypothesis to the finished ones of its sentence, if it is among the `beam` best. ended:
+ * with </s>. False when memory is out. */
 static bool finish(struct search *s, int64_t sentence, int64_t node, int64_t length, double log_probability,
                    bool ended)
 {
     struct progress *progress = &s->progress[sentence];
     struct qkv_hypothesis *list = s->done + sentence * s->options->beam_size;
     double score = log_probability / penalty(s, length + ended);
-    int64_t room = s->options->beam_size;
-    if (progress->finished == room && !(score > list[room - 1].score)) return true;
+    int64_t capacity = s->options->beam_size;
+    if (progress->finished == capacity && !(score > list[capacity - 1].score)) return true;
     const int32_t *ids = collect_ids(s, node, length);
     if (!ids) return false;
-    int64_t i = progress->finished < room ? progress->finished++ : room - 1;
+    int64_t i = progress->finished < capacity ? progress->finished++ : capacity - 1;
     for (; i > 0 && score > list[i - 1].score; i--) list[i] = list[i - 1];
     list[i] = (struct qkv_hypothesis){length, ids, log_probability, score, ended};
     return true;
 }
 
-/* Whether no hypothesis that goes on can still enter the sentence's list: the best there is can only lose
- * probability, and gains most from the penalty at the greatest length. Greedy search takes the most probable
- * token, </s> as any other, and looks at nothing else. */
-static bool settled(const struct search *s, int64_t sentence, double best_live)
+/* Whether no live hypothesis can still enter the list of finished ones. The best live one can only
+ * lose probability, and its penalty is greatest at the greatest length. Greedy search ends at the
+ * first </s>. */
+static bool is_settled(const struct search *s, int64_t sentence, double best_live)
 {
     const struct progress *progress = &s->progress[sentence];
     int64_t beam = s->options->beam_size;
@@ -180,15 +184,15 @@ static bool settled(const struct search *s, int64_t sentence, double best_live)
            s->done[sentence * beam + beam - 1].score >= best_live / penalty(s, progress->longest);
 }
 
-/* At the greatest length only </s> may follow: rows for which it is not among the `beam` best candidates are
- * cut. */
+/* At the greatest length only </s> may follow. Finishes, without </s>, the rows for which </s> is
+ * not among the `beam` best candidates. */
 static bool cut_rows(struct search *s, int64_t first, int64_t end, int64_t candidates)
 {
-    int64_t beam = s->options->beam_size, looked_at = candidates < beam ? candidates : beam;
+    int64_t beam = s->options->beam_size, considered = candidates < beam ? candidates : beam;
     for (int64_t row = first; row < end; row++) {
         const struct live *live = &s->live[row];
         bool ended = false;
-        for (int64_t i = 0; i < looked_at; i++)
+        for (int64_t i = 0; i < considered; i++)
             ended = ended || (s->candidates[i].row == row && s->candidates[i].token == QKV_END);
         if (!ended && !finish(s, live->sentence, live->node, s->step, live->log_probability, false))
             return false;
@@ -196,6 +200,8 @@ static bool cut_rows(struct search *s, int64_t first, int64_t end, int64_t candi
     return true;
 }
 
+/* Chooses the next rows of one sentence, whose rows are first .. end-1. False when memory is out.
+ */
 static bool advance_sentence(struct search *s, const struct qkv_next_scores *next, int64_t first, int64_t end)
 {
     int64_t sentence = s->live[first].sentence, beam = s->options->beam_size, begin = s->next_rows;
@@ -215,11 +221,11 @@ static bool advance_sentence(struct search *s, const struct qkv_next_scores *nex
         s->next[s->next_rows++] = (struct live){sentence, s->node_count++, c.log_probability};
     }
     if (last) return cut_rows(s, first, end, count);
-    if (s->next_rows > begin && settled(s, sentence, s->next[begin].log_probability)) s->next_rows = begin;
+    if (s->next_rows > begin && is_settled(s, sentence, s->next[begin].log_probability)) s->next_rows = begin;
     return true;
 }
 
-/* One token for every row; sentences that are done leave the batch. */
+/* One step of the decoder. Sentences without live hypotheses leave the batch. */
 static enum qkv_status advance(struct search *s, struct qkv_error *error)
 {
     for (int64_t i = 0; i < s->rows; i++) {
@@ -245,7 +251,7 @@ static enum qkv_status advance(struct search *s, struct qkv_error *error)
     return QKV_OK;
 }
 
-/* ---- entry ---- */
+/* ---- the search ---- */
 
 enum qkv_status qkv_search(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
                            const struct qkv_search_options *options, struct qkv_translations *translations,

@@ -1,4 +1,5 @@
-/* The encoder-decoder transformer (Vaswani et al. 2017), pre-norm or post-norm: its network interface. */
+/* The encoder-decoder transformer (Vaswani et al. 2017), pre-norm or post-norm: its network
+ * interface. */
 #include "models/transformer.h"
 
 static struct qkv_tensor *hidden(const struct qkv_model *model, struct qkv_graph *graph,

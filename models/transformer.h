@@ -1,5 +1,5 @@
-/* The layers of the transformer (models/transformer_layers.c), for the forced pass (transformer.c) and for
- * decoding (transformer_decoding.c). */
+/* The layers of the transformer (models/transformer_layers.c), for the forced pass (transformer.c)
+ * and for decoding (transformer_decoding.c). */
 #ifndef QKV_MODELS_TRANSFORMER_H
 #define QKV_MODELS_TRANSFORMER_H
 
@@ -38,14 +38,15 @@ struct transformer {
 /* As qkv_network_interface.declare. */
 void *qkv_transformer_declare(struct qkv_model *model);
 
-/* Token ids -> embeddings with positions, [count, D]. The first token of each segment has position *first, or
- * 0 when first is NULL. trace may be NULL. */
+/* Token ids -> embeddings with positions, [count, D]. The first token of each segment has position
+ * *first, or 0 when first is NULL. trace may be NULL. */
 struct qkv_tensor *qkv_transformer_embed(const struct transformer_stack *stack, struct qkv_graph *graph,
                                          const int32_t *ids, int64_t count, struct qkv_segments segments,
                                          const int64_t *first, struct qkv_trace *trace);
 
-/* Attention with its residual connection over packed sentences: x [Nq, D] -> [Nq, D]. Sentence i of queries
- * attends to sentence i of keys. memory [Nk, D]; NULL: self-attention. trace may be NULL. */
+/* Attention with its residual connection over packed sentences: x [Nq, D] -> [Nq, D]. Sentence i of
+ * queries attends to sentence i of keys. memory [Nk, D]; NULL: self-attention. trace may be NULL.
+ */
 struct qkv_tensor *qkv_transformer_attend(const struct attention_sublayer *sublayer, struct qkv_graph *graph,
                                           struct qkv_tensor *x, struct qkv_tensor *memory,
                                           struct qkv_segments queries, struct qkv_segments keys,
@@ -56,7 +57,8 @@ struct qkv_tensor *qkv_transformer_encode(const struct transformer *network, str
                                           const int32_t *ids, int64_t count, struct qkv_segments segments,
                                           struct qkv_trace *trace);
 
-/* The feed-forward part of a layer with its residual connection: [N, D] -> [N, D]. trace may be NULL. */
+/* The feed-forward part of a layer with its residual connection: [N, D] -> [N, D]. trace may be
+ * NULL. */
 struct qkv_tensor *qkv_transformer_feed_forward(const struct transformer_layer *layer,
                                                 struct qkv_graph *graph, struct qkv_tensor *x,
                                                 struct qkv_trace *trace);

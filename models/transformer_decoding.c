@@ -1,39 +1,41 @@
-/* Decoding with the transformer: the encoder runs once; each step runs the decoder on one new token of every
- * hypothesis, whose keys and values go into caches. The decoder's graph is built once and run again for every
- * step, as long as its rows stay. */
+/* Decoding with the transformer: the encoder runs once per batch; each step runs the decoder on one
+ * new token of every hypothesis and stores its keys and values in caches. The graph of the decoder
+ * is built once and runs again for every step with the same number of rows. */
 #include "models/transformer.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Keys or values of the hypotheses so far: [rows * length, width]; a slot is a run of `length` places. */
+/* Keys or values of the tokens so far: [rows * length, width]. A slot, `length` consecutive rows,
+ * belongs to one hypothesis. */
 struct cache {
     void *memory;
     int64_t width;
 };
 
 struct layer_state {
-    struct cache keys, values;                  /* of self attention */
-    struct qkv_tensor *cross_key, *cross_value; /* of the source; in the encoder's graph */
+    struct cache keys, values;                  /* of self-attention */
+    struct qkv_tensor *cross_key, *cross_value; /* of the sources: nodes of the encoder's graph */
 };
 
 struct transformer_decoding {
     struct qkv_decoding base;
     struct layer_state *layers;
-    struct qkv_segments sources; /* of the batch that is being decoded */
-    int64_t rows, length;        /* room */
+    struct qkv_segments sources; /* of the batch */
+    int64_t rows, length;        /* capacity: hypotheses, tokens of each */
     int64_t step;                /* tokens fed so far */
-    int64_t built;               /* rows that the decoder's graph was built for; 0: it must be built anew */
+    int64_t built;               /* rows of the decoder's graph; 0: not built */
 
-    /* Where the rows have their keys and values. Rows change places by changing slots; only where two
-     * continue one is something copied. */
+    /* Slot of each row in the caches. Reordering changes slots; it copies keys and values only when
+     * several rows continue the same row. */
     int64_t *slot, *next_slot;
-    bool *continued, *busy; /* by row, by slot; while reordering */
+    bool *continued, *busy; /* used by reorder: [rows], whether a row, or a slot, is taken */
 
-    /* Segments of one step: query i is row i; its keys are places 0 .. step of its slot, or its source. */
+    /* Segments of one step. The query of hypothesis i is row i; its keys are rows 0 .. step of its
+     * slot, and for cross-attention its source. */
     int64_t *query_start, *query_length, *self_start, *self_length, *cross_start, *cross_length;
-    int32_t *place; /* where the new keys and values go */
-    int32_t *ids;   /* the tokens fed */
+    int32_t *cache_row; /* rows of the caches for the new keys and values */
+    int32_t *ids;       /* the tokens fed */
 };
 
 static struct transformer_decoding *inside(struct qkv_decoding *decoding)
@@ -49,7 +51,7 @@ static bool make_cache(struct transformer_decoding *d, struct cache *cache, int6
     return cache->memory != NULL;
 }
 
-/* Room for the hypotheses; the arena keeps its chunks from batch to batch. */
+/* Allocates the arrays; the arena reuses its memory from batch to batch. */
 static bool make_room(struct transformer_decoding *d, const struct transformer *network)
 {
     const struct transformer_stack *stack = &network->decoder;
@@ -73,11 +75,11 @@ static bool make_room(struct transformer_decoding *d, const struct transformer *
         if (!(*arrays[i] = qkv_arena_allocate(&d->base.arena, (size_t)d->rows * sizeof **arrays[i])))
             return false;
     for (int64_t i = 0; i < d->rows; i++) d->slot[i] = i;
-    d->place = qkv_arena_allocate(&d->base.arena, (size_t)d->rows * sizeof *d->place);
+    d->cache_row = qkv_arena_allocate(&d->base.arena, (size_t)d->rows * sizeof *d->cache_row);
     d->ids = qkv_arena_allocate(&d->base.arena, (size_t)d->rows * sizeof *d->ids);
     d->continued = qkv_arena_allocate(&d->base.arena, (size_t)d->rows * sizeof *d->continued);
     d->busy = qkv_arena_allocate(&d->base.arena, (size_t)d->rows * sizeof *d->busy);
-    return d->place && d->ids && d->continued && d->busy;
+    return d->cache_row && d->ids && d->continued && d->busy;
 }
 
 static enum qkv_status start(struct qkv_decoding *decoding, const struct qkv_batch_view *batch, int64_t rows,
@@ -86,7 +88,7 @@ static enum qkv_status start(struct qkv_decoding *decoding, const struct qkv_bat
     struct transformer_decoding *d = inside(decoding);
     const struct transformer *network = decoding->model->network;
     QKV_BUG(rows < 1 || length < 1, "%lld hypotheses of %lld tokens", (long long)rows, (long long)length);
-    if (length > INT32_MAX / rows) /* places in the caches are row numbers of an op, which are 32 bits wide */
+    if (length > INT32_MAX / rows) /* rows of the caches are 32-bit indices of an op */
         return qkv_error_set(
             error,
             "%lld hypotheses of %lld tokens are too many: translate fewer sentences together or "
@@ -115,24 +117,24 @@ static enum qkv_status start(struct qkv_decoding *decoding, const struct qkv_bat
     return QKV_OK;
 }
 
-/* Self attention of the new tokens: their keys and values are stored first, then each attends to all of its
- * row. */
+/* Self-attention of the new tokens: stores their keys and values, then each query attends to all
+ * tokens of its hypothesis. x [rows, D] -> [rows, D]. */
 static struct qkv_tensor *attend_self(struct transformer_decoding *d, const struct transformer_layer *layer,
                                       struct layer_state *state, struct qkv_tensor *x, int64_t rows)
 {
     struct qkv_graph *graph = d->base.decoder;
     const struct qkv_segments queries = {rows, d->query_start, d->query_length};
     const struct qkv_segments keys = {rows, d->self_start, d->self_length};
-    int64_t places = d->rows * d->length;
+    int64_t cache_rows = d->rows * d->length;
     struct qkv_tensor *normed = qkv_residual_enter(&layer->self.residual, graph, x);
     struct qkv_tensor *query = qkv_multi_head_query(&layer->self.attention, graph, normed, queries, &d->step);
     struct qkv_tensor *key = qkv_store_rows(
-        graph, qkv_wrap(graph, QKV_SHAPE(places, state->keys.width), state->keys.memory),
-        qkv_multi_head_key(&layer->self.attention, graph, normed, queries, &d->step), d->place);
-    struct qkv_tensor *value =
-        qkv_store_rows(graph, qkv_wrap(graph, QKV_SHAPE(places, state->values.width), state->values.memory),
-                       qkv_multi_head_value(&layer->self.attention, graph, normed), d->place);
-    /* The new token is the last of the row's keys, which is where attention takes it to stand. */
+        graph, qkv_wrap(graph, QKV_SHAPE(cache_rows, state->keys.width), state->keys.memory),
+        qkv_multi_head_key(&layer->self.attention, graph, normed, queries, &d->step), d->cache_row);
+    struct qkv_tensor *value = qkv_store_rows(
+        graph, qkv_wrap(graph, QKV_SHAPE(cache_rows, state->values.width), state->values.memory),
+        qkv_multi_head_value(&layer->self.attention, graph, normed), d->cache_row);
+    /* The new token is the last key, and attention takes queries for the last of the keys. */
     struct qkv_tensor *result =
         qkv_multi_head_attend(&layer->self.attention, graph, query, key, value, NULL, queries, keys, NULL);
     return qkv_residual_leave(&layer->self.residual, graph, x, result);
@@ -155,7 +157,7 @@ static struct qkv_tensor *attend_cross(struct transformer_decoding *d, const str
     return qkv_residual_leave(&layer->cross.residual, graph, x, result);
 }
 
-/* Where the queries, keys and values of this step stand. */
+/* Sets the segments and cache rows of this step. */
 static void set_segments(struct transformer_decoding *d, int64_t rows, const int64_t *sentences)
 {
     for (int64_t i = 0; i < rows; i++) {
@@ -165,11 +167,11 @@ static void set_segments(struct transformer_decoding *d, int64_t rows, const int
         d->self_length[i] = d->step + 1;
         d->cross_start[i] = d->sources.start[sentences[i]];
         d->cross_length[i] = d->sources.length[sentences[i]];
-        d->place[i] = (int32_t)(d->slot[i] * d->length + d->step);
+        d->cache_row[i] = (int32_t)(d->slot[i] * d->length + d->step);
     }
 }
 
-/* As much of everything as a later step may have: what the graph's memory is laid out for. */
+/* Sets the longest segments that a later step may have: the graph plans its memory for these. */
 static void set_longest_segments(struct transformer_decoding *d, int64_t rows)
 {
     int64_t longest = 0;
@@ -182,7 +184,7 @@ static void set_longest_segments(struct transformer_decoding *d, int64_t rows)
     }
 }
 
-/* One step for `rows` rows. It serves all steps until their number changes. */
+/* Builds the graph of a step with `rows` rows. */
 static enum qkv_status build(struct transformer_decoding *d, int64_t rows, const int64_t *sentences,
                              struct qkv_error *error)
 {
@@ -206,8 +208,8 @@ static enum qkv_status build(struct transformer_decoding *d, int64_t rows, const
     return qkv_graph_check(graph, error);
 }
 
-/* Whether the ids are words of the target vocabulary, as building checks too. */
-static bool are_words(const struct transformer_decoding *d, int64_t rows, const int32_t *ids)
+/* Whether all ids are in the target vocabulary. Building the graph checks it with a message. */
+static bool are_valid(const struct transformer_decoding *d, int64_t rows, const int32_t *ids)
 {
     for (int64_t i = 0; i < rows; i++)
         if (ids[i] < 0 || ids[i] >= d->base.model->target_size) return false;
@@ -221,7 +223,7 @@ static const struct qkv_next_scores *step(struct qkv_decoding *decoding, int64_t
     QKV_BUG(rows > d->rows || d->step >= d->length, "step %lld of %lld with %lld rows of %lld",
             (long long)d->step, (long long)d->length, (long long)rows, (long long)d->rows);
     memcpy(d->ids, ids, (size_t)rows * sizeof *ids);
-    if (rows != d->built || !are_words(d, rows, ids)) {
+    if (rows != d->built || !are_valid(d, rows, ids)) {
         if (build(d, rows, sentences, error)) return NULL;
     } else {
         qkv_graph_rewind(d->base.decoder);
@@ -232,15 +234,17 @@ static const struct qkv_next_scores *step(struct qkv_decoding *decoding, int64_t
     return &d->base.next;
 }
 
+/* Copies the rows of all tokens so far. */
 static void copy_slot(const struct transformer_decoding *d, const struct cache *cache, int64_t from,
                       int64_t to)
 {
-    size_t place = (size_t)cache->width * d->base.size, slot = (size_t)d->length * place;
+    size_t row = (size_t)cache->width * d->base.size, slot = (size_t)d->length * row;
     memcpy((char *)cache->memory + (size_t)to * slot, (char *)cache->memory + (size_t)from * slot,
-           (size_t)d->step * place);
+           (size_t)d->step * row);
 }
 
-/* The first row that continues another takes over its slot; each more gets a copy in one that nobody has. */
+/* The first row that continues a parent takes over its slot; each further row gets a copy in a free
+ * slot. */
 static void reorder(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents)
 {
     struct transformer_decoding *d = inside(decoding);

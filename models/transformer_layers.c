@@ -5,7 +5,7 @@
 
 /* ---- declaring ---- */
 
-/* Everything that the declarations of one stack need. */
+/* Arguments that the declarations of a stack share. */
 struct declaring {
     struct qkv_model *model;
     const struct qkv_stack_config *config;
@@ -22,8 +22,8 @@ static struct declaring declaring_of(struct qkv_model *model, const struct trans
     const struct qkv_model_config *config = &model->config;
     const struct qkv_stack_config *stack_config = decoder ? &config->decoder : &config->encoder;
     struct qkv_initial weight = {config->initializer, config->init_gain}, branch_end = weight;
-    /* Matrices that end a residual branch start smaller, so that the sum over the depth does not grow with it
-     * (Radford et al. 2019). */
+    /* Matrices that end a residual branch start smaller, so that the sum over the depth does not
+     * grow with it (Radford et al. 2019). */
     if (config->init_depth_scaling) branch_end.gain /= sqrt(2.0 * (double)stack_config->num_layers);
     return (struct declaring){model,
                               stack_config,
@@ -35,7 +35,8 @@ static struct declaring declaring_of(struct qkv_model *model, const struct trans
                               branch_end};
 }
 
-/* Tables of positions are as wide as what they are for. */
+/* The width of the table depends on its use: added to hidden states, rotating keys, or a bias for
+ * each head. */
 static struct qkv_positions_options position_options(const struct qkv_stack_config *config)
 {
     bool rotary = config->positions.type == QKV_POSITION_ROTARY,
@@ -56,7 +57,8 @@ static struct qkv_norm_options norm_options(const struct qkv_stack_config *confi
     return (struct qkv_norm_options){config->norm, config->hidden_size, config->norm_epsilon};
 }
 
-/* "<stack>.<layer>.<part>", in the parameters' arena; "" where memory is out, which sticks. */
+/* "<stack>.<layer>.<part>" in the arena of the parameters; "" when memory is out, which
+ * parameters->failed records. */
 static const char *part_name(struct qkv_parameters *parameters, const char *stack, int64_t layer,
                              const char *part)
 {
@@ -113,7 +115,7 @@ static void declare_layer(const struct declaring *d, struct transformer_layer *l
                       part_name(parameters, d->name, number, "feed_forward.norm"));
 }
 
-/* `shared`: the embedding of the other side, when the two are tied. */
+/* shared: the embedding of the other stack, if the two are tied; else NULL. */
 static void declare_stack(struct qkv_model *model, struct transformer_stack *stack, bool decoder,
                           const struct qkv_embedding *shared)
 {

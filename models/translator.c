@@ -4,26 +4,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What one thread works with. */
+/* The state of one thread. */
 struct slot {
     struct qkv_decoding *decoding;
     struct qkv_batch batch;
     struct qkv_translations translations;
-    struct qkv_arena ids; /* of all translations of a run */
+    struct qkv_arena ids; /* token ids of this thread's translations */
     enum qkv_status status;
     struct qkv_error error;
 };
 
-struct place {
+struct sorted_sentence {
     int64_t length, sentence;
 };
 
 struct qkv_translator {
     struct qkv_workers *workers;
     struct qkv_panels *panels;
-    struct qkv_arena arena; /* of a run: the arrays below */
-    struct place *order;    /* [count]: the longest first */
-    struct qkv_ids *sorted; /* [count] */
+    struct qkv_arena arena;        /* of the arrays below */
+    struct sorted_sentence *order; /* [count]: longest first */
+    struct qkv_ids *sorted;        /* [count]: the sources in that order */
     struct qkv_hypothesis *best;
     const struct qkv_search_options *options;
     int64_t count, batch_size, batches;
@@ -41,12 +41,12 @@ struct qkv_translator *qkv_translator_new(const struct qkv_model *model, struct 
         t->workers = workers;
         t->panels = qkv_panels_new(&model->parameters);
     }
-    bool whole = t && t->panels;
-    for (int i = 0; whole && i < slots; i++, t->slots++) {
-        whole = (t->slot[i].decoding = qkv_decoding_new(model)) != NULL;
-        if (whole) qkv_decoding_read_panels(t->slot[i].decoding, t->panels);
+    bool complete = t && t->panels;
+    for (int i = 0; complete && i < slots; i++, t->slots++) {
+        complete = (t->slot[i].decoding = qkv_decoding_new(model)) != NULL;
+        if (complete) qkv_decoding_read_panels(t->slot[i].decoding, t->panels);
     }
-    if (!whole) {
+    if (!complete) {
         qkv_translator_free(t);
         t = NULL;
     }
@@ -70,12 +70,13 @@ void qkv_translator_free(struct qkv_translator *t)
 
 static int longer_first(const void *a, const void *b)
 {
-    const struct place *x = a, *y = b;
+    const struct sorted_sentence *x = a, *y = b;
     if (x->length != y->length) return x->length > y->length ? -1 : 1;
     return x->sentence < y->sentence ? -1 : x->sentence > y->sentence;
 }
 
-/* Translates one batch; its translations are kept under the numbers of their sentences. */
+/* Translates one batch and stores its translations in t->best under the numbers of their sentences.
+ */
 static enum qkv_status translate(struct qkv_translator *t, struct slot *slot, int64_t batch)
 {
     int64_t first = batch * t->batch_size, n_best = t->options->n_best, rest = t->count - first;
@@ -85,17 +86,18 @@ static enum qkv_status translate(struct qkv_translator *t, struct slot *slot, in
     qkv_batch_shard(&slot->batch, 0, 1, &view);
     if (qkv_search(slot->decoding, &view, t->options, &slot->translations, &slot->error)) return QKV_INVALID;
     for (int64_t i = 0; i < count * n_best; i++) {
-        struct qkv_hypothesis found = slot->translations.best[i];
-        size_t bytes = (size_t)found.length * sizeof *found.ids;
-        int32_t *ids = found.ids ? qkv_arena_allocate(&slot->ids, bytes) : NULL;
-        if (found.ids && !ids) return qkv_error_set(&slot->error, "out of memory for translations");
-        if (bytes) memcpy(ids, found.ids, bytes);
-        found.ids = ids;
-        t->best[t->order[first + i / n_best].sentence * n_best + i % n_best] = found;
+        struct qkv_hypothesis hypothesis = slot->translations.best[i];
+        size_t bytes = (size_t)hypothesis.length * sizeof *hypothesis.ids;
+        int32_t *ids = hypothesis.ids ? qkv_arena_allocate(&slot->ids, bytes) : NULL;
+        if (hypothesis.ids && !ids) return qkv_error_set(&slot->error, "out of memory for translations");
+        if (bytes) memcpy(ids, hypothesis.ids, bytes);
+        hypothesis.ids = ids;
+        t->best[t->order[first + i / n_best].sentence * n_best + i % n_best] = hypothesis;
     }
     return QKV_OK;
 }
 
+/* One thread: translates batches until there are no more. */
 static void run_slot(void *context, int part)
 {
     struct qkv_translator *t = context;
@@ -107,13 +109,13 @@ static void run_slot(void *context, int part)
 static bool prepare(struct qkv_translator *t, int64_t count, const struct qkv_ids *sources)
 {
     qkv_arena_reset(&t->arena);
-    size_t room = (size_t)count, results = room * (size_t)t->options->n_best;
-    t->order = qkv_arena_allocate(&t->arena, room * sizeof *t->order);
-    t->sorted = qkv_arena_allocate(&t->arena, room * sizeof *t->sorted);
+    size_t sentences = (size_t)count, results = sentences * (size_t)t->options->n_best;
+    t->order = qkv_arena_allocate(&t->arena, sentences * sizeof *t->order);
+    t->sorted = qkv_arena_allocate(&t->arena, sentences * sizeof *t->sorted);
     t->best = qkv_arena_zeroed(&t->arena, results * sizeof *t->best);
     if (!t->order || !t->sorted || !t->best) return false;
-    for (int64_t i = 0; i < count; i++) t->order[i] = (struct place){sources[i].length, i};
-    qsort(t->order, room, sizeof *t->order, longer_first);
+    for (int64_t i = 0; i < count; i++) t->order[i] = (struct sorted_sentence){sources[i].length, i};
+    qsort(t->order, sentences, sizeof *t->order, longer_first);
     for (int64_t i = 0; i < count; i++) t->sorted[i] = sources[t->order[i].sentence];
     return true;
 }

@@ -84,7 +84,8 @@ static struct qkv_tensor *rotate(struct walk *walk, const struct attention_setup
     return x;
 }
 
-/* Projects what is not given; adds weights, queries, keys and values. Scores by length need only values. */
+/* Projects what is not given; adds weights, queries, keys and values. Scores by length need only
+ * values. */
 static void add_inputs(struct walk *walk, const struct attention_setup *setup, struct qkv_tensor **query,
                        struct qkv_tensor **key, struct qkv_tensor **value)
 {
@@ -127,8 +128,8 @@ static void add_inputs(struct walk *walk, const struct attention_setup *setup, s
 
 /* ---- mask ---- */
 
-/* Adds the mask and the masked scores. The softmax applies setup->visible, so only added_mask changes the
- * scores that are returned. */
+/* Adds the mask and the masked scores. The softmax applies setup->visible, so only added_mask
+ * changes the scores that are returned. */
 static struct qkv_tensor *apply_mask(struct walk *walk, const struct attention_setup *setup,
                                      struct qkv_tensor *scores)
 {
@@ -178,7 +179,8 @@ static const char *note_on_weights(const struct attention_setup *setup)
 
 /* ---- all steps ---- */
 
-/* One sentence that is the whole matrix, for ops that cannot tell the number of rows from their inputs. */
+/* One sentence that is the whole matrix, for ops that cannot tell the number of rows from their
+ * inputs. */
 static struct qkv_segments one_sentence(struct walk *walk, int64_t length)
 {
     int64_t *numbers = qkv_walk_memory(walk, 2, sizeof *numbers);

@@ -20,8 +20,8 @@ enum qkv_status qkv_learned_open(struct learned *learned, const struct qkv_scene
                                  struct qkv_arena *arena, struct qkv_error *error);
 void qkv_learned_close(struct learned *learned);
 
-/* Rows of the table of embeddings, scaled as the model does. `source`: words that are looked at. Fails (in
- * `failed`) for words that the run does not know. */
+/* Rows of the table of embeddings, scaled as the model does. `source`: words that are looked at.
+ * Fails (in `failed`) for words that the run does not know. */
 struct qkv_matrix qkv_learned_embeddings(struct learned *learned, struct walk *walk,
                                          const struct qkv_texts *words, bool source);
 
@@ -29,17 +29,19 @@ struct qkv_matrix qkv_learned_embeddings(struct learned *learned, struct walk *w
 enum qkv_status qkv_learned_weights(struct learned *learned, struct walk *walk, const struct qkv_tensor *x,
                                     const struct qkv_tensor *memory, struct attention_setup *setup);
 
-/* The projections of multi-head attention, in setup->*_weight, with heads and widths. Like the functions below,
- * sets walk->failed when memory is out. */
+/* The projections of multi-head attention, in setup->*_weight, with heads and widths. Like the
+ * functions below, sets walk->failed when memory is out. */
 void qkv_learned_multi_head(const struct qkv_model *model, const struct qkv_multi_head *layer,
                             struct walk *walk, struct attention_setup *setup);
 
-/* The weights of the score of a recurrent decoder, in `setup`, and those of the attentional vector. */
+/* The weights of the score of a recurrent decoder, in `setup`, and those of the attentional vector.
+ */
 void qkv_learned_single_head(const struct qkv_model *model, const struct qkv_attention_layers *layers,
                              struct walk *walk, struct attention_setup *setup,
                              struct projection *attentional);
 
-/* The table of a position encoding: [positions, D], rotary [positions, K], relative [buckets, H]. */
+/* The table of a position encoding: [positions, D], rotary [positions, K], relative [buckets, H].
+ */
 struct qkv_matrix qkv_position_table(const struct qkv_model *model, const struct qkv_positions *positions,
                                      struct walk *walk);
 

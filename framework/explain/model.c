@@ -80,7 +80,8 @@ static enum qkv_status follow_words(struct model_walk *m, const struct qkv_texts
     return QKV_OK;
 }
 
-/* The words of the report are in the memory of the collector: copies them to the arena of the walk. */
+/* The words of the report are in the memory of the collector: copies them to the arena of the walk.
+ */
 static void keep_words(struct model_walk *m)
 {
     struct qkv_texts *all[] = {&m->query_words, &m->key_words, &m->input_words};

@@ -1,5 +1,5 @@
-/* What the walks through transformers and recurrent networks share: parts of the forced pass, and the steps
- * from tokens to the input of the first layer. */
+/* What the walks through transformers and recurrent networks share: parts of the forced pass, and
+ * the steps from tokens to the input of the first layer. */
 #include "explain/model_walk.h"
 
 #include "explain/learned.h"

@@ -1,5 +1,5 @@
-/* Private to explain: the walk through one attention layer of a model. What the layer reads is taken from a
- * forced pass; what it computes is computed again step by step. */
+/* Private to explain: the walk through one attention layer of a model. What the layer reads is
+ * taken from a forced pass; what it computes is computed again step by step. */
 #ifndef QKV_EXPLAIN_MODEL_WALK_H
 #define QKV_EXPLAIN_MODEL_WALK_H
 
@@ -26,15 +26,15 @@ struct model_walk {
 
 enum qkv_status qkv_model_walk_no_memory(struct qkv_error *error);
 
-/* A part of this attention layer in the forced pass, as a constant of the walk's graph; NULL when memory is
- * out or the layer has no such part. */
+/* A part of this attention layer in the forced pass, as a constant of the walk's graph; NULL when
+ * memory is out or the layer has no such part. */
 struct qkv_tensor *qkv_model_walk_part(struct model_walk *m, enum qkv_part_role role);
 
 /* The followed rows of x; x itself when all rows are shown. */
 struct qkv_tensor *qkv_model_walk_followed(struct model_walk *m, struct qkv_tensor *x);
 
-/* Adds the steps before the first layer of a stack: tokens, embeddings, positions, inputs. `source`: names them
- * source_tokens and so on. */
+/* Adds the steps before the first layer of a stack: tokens, embeddings, positions, inputs.
+ * `source`: names them source_tokens and so on. */
 void qkv_model_walk_inputs(struct model_walk *m, enum qkv_stack_id stack, bool source,
                            struct qkv_texts words);
 

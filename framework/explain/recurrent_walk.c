@@ -1,5 +1,5 @@
-/* The walk through the attention of a recurrent decoder: decoder states as queries, encoder states as memory,
- * the score, and the attentional vector of state and context. */
+/* The walk through the attention of a recurrent decoder: decoder states as queries, encoder states
+ * as memory, the score, and the attentional vector of state and context. */
 #include "explain/learned.h"
 #include "explain/model_walk.h"
 

@@ -1,4 +1,5 @@
-/* The rules between the keys of a scene: counts, widths and shapes, as far as they are known without a run. */
+/* The rules between the keys of a scene: counts, widths and shapes, as far as they are known
+ * without a run. */
 #include "explain/scene_check.h"
 
 #include "explain/scene_keys.h"
@@ -38,8 +39,8 @@ static bool is_reported(const struct qkv_collector *collector, struct qkv_place 
     return false;
 }
 
-/* Collects a message at the place of a key, or at the place of `tokens`, which is always given, when the key was
- * not given. Does nothing when the value of the key was refused. */
+/* Collects a message at the place of a key, or at the place of `tokens`, which is always given,
+ * when the key was not given. Does nothing when the value of the key was refused. */
 static void QKV_PRINTF(3, 4)
     report_at(const struct scene_check *check, const char *path, const char *format, ...)
 {
@@ -85,7 +86,8 @@ static int64_t source_count(const struct qkv_scene *scene)
     return scene->source.count ? scene->source.count : scene->tokens.count;
 }
 
-/* Stores the rows of the tokens that are `word`, or if there are none, the row with that number from 1. */
+/* Stores the rows of the tokens that are `word`, or if there are none, the row with that number
+ * from 1. */
 static int64_t find_words(const struct qkv_scene *scene, const char *word, int32_t *rows)
 {
     int64_t count = 0;
@@ -190,7 +192,8 @@ static int64_t check_embeddings(const struct scene_check *check, const char *sec
     return 0;
 }
 
-/* Checks queries, keys or values that are not projected; returns the width of one head, 0: not known. */
+/* Checks queries, keys or values that are not projected; returns the width of one head, 0: not
+ * known. */
 static int64_t check_direct(const struct scene_check *check, const char *section,
                             struct qkv_vectors_config *vectors, int64_t words, int64_t width)
 {
@@ -295,7 +298,8 @@ static void check_scores(const struct scene_check *check)
         report_at(check, "weights.from", "weights.from is none, but attention.score needs weights");
 }
 
-/* Matrices are given exactly when weights.from is given; attention.output draws one when it is random. */
+/* Matrices are given exactly when weights.from is given; attention.output draws one when it is
+ * random. */
 static void check_given(const struct scene_check *check)
 {
     const struct qkv_scene *scene = check->scene;

@@ -12,8 +12,8 @@ struct scene_check {
     struct qkv_collector *collector;      /* gets the messages */
 };
 
-/* Checks a scene whose keys were all read, and fills in the widths that follow from others and the fields that
- * scene.h calls computed. */
+/* Checks a scene whose keys were all read, and fills in the widths that follow from others and the
+ * fields that scene.h calls computed. */
 void qkv_scene_check(const struct scene_check *check);
 
 #endif

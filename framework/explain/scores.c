@@ -1,4 +1,5 @@
-/* The scores of a walk, for each kind of score; what distance adds to them; and the weights of local-p. */
+/* The scores of a walk, for each kind of score; what distance adds to them; and the weights of
+ * local-p. */
 #include "explain/walk.h"
 
 #include <math.h>
@@ -79,8 +80,8 @@ static struct qkv_tensor *additive_scores(struct walk *walk, const struct attent
     return all;
 }
 
-/* What distance adds to the scores: [P]. Computed as scores of zero queries for all words, because the ops take
- * the rows for consecutive positions; then the rows of the query words are picked. */
+/* What distance adds to the scores: [P]. Computed as scores of zero queries for all words, because
+ * the ops take the rows for consecutive positions; then the rows of the query words are picked. */
 static struct qkv_tensor *distance_scores(struct walk *walk, const struct attention_setup *setup,
                                           struct qkv_tensor *key, struct qkv_attention layout)
 {

@@ -1,6 +1,6 @@
-/* Private to explain: adding the steps of a walk, and the steps from the projections to the output, which all
- * walks share. Functions never fail by themselves: lack of memory sets walk->failed, any other error is in
- * walk->graph. qkv_walk_finish reports both. */
+/* Private to explain: adding the steps of a walk, and the steps from the projections to the output,
+ * which all walks share. Functions never fail by themselves: lack of memory sets walk->failed, any
+ * other error is in walk->graph. qkv_walk_finish reports both. */
 #ifndef QKV_EXPLAIN_WALK_H
 #define QKV_EXPLAIN_WALK_H
 
@@ -9,7 +9,8 @@
 
 enum { WALK_MOST_STEPS = 40 };
 
-/* A walk under construction. Steps are added first; the values of tensors are read when the graph has run. */
+/* A walk under construction. Steps are added first; the values of tensors are read when the graph
+ * has run. */
 struct walk {
     struct qkv_graph *graph; /* float64, without gradients */
     struct qkv_arena *arena; /* of the explanation */
@@ -41,8 +42,8 @@ struct qkv_texts qkv_walk_positions(struct walk *walk, int64_t count);
 /* A constant of the walk's graph. */
 struct qkv_tensor *qkv_walk_constant(struct walk *walk, struct qkv_matrix matrix);
 
-/* Adds a step that shows a matrix with numbered rows. heads: see struct new_step. The texts of all steps must
- * live as long as the arena of the walk. */
+/* Adds a step that shows a matrix with numbered rows. heads: see struct new_step. The texts of all
+ * steps must live as long as the arena of the walk. */
 void qkv_walk_add_matrix(struct walk *walk, const char *name, const char *title, const char *formula,
                          struct qkv_matrix matrix, int64_t heads);
 
@@ -85,8 +86,9 @@ struct projection {
 struct qkv_tensor *qkv_walk_project(struct walk *walk, struct qkv_tensor *input,
                                     const struct projection *projection);
 
-/* One attention layer and the words that go through it. Nq words with queries, Nk words with keys; D width, H
- * heads, G heads of keys and values, K and V key and value width per head, A hidden width of additive scores. */
+/* One attention layer and the words that go through it. Nq words with queries, Nk words with keys;
+ * D width, H heads, G heads of keys and values, K and V key and value width per head, A hidden
+ * width of additive scores. */
 struct attention_setup {
     struct qkv_texts query_words, key_words;
 

@@ -60,7 +60,8 @@ static struct qkv_ids decoder_input(const struct qkv_attention_pair *pair)
     return (struct qkv_ids){pair->target.length - is_cut(pair), pair->target.ids};
 }
 
-/* Reports a sentence that is too long; the graph could not say which sentence of the batch it is. */
+/* Reports a sentence that is too long; the graph could not say which sentence of the batch it is.
+ */
 static enum qkv_status check_length(const struct qkv_model *model, const struct qkv_attention_pair *pair,
                                     struct qkv_error *error)
 {
@@ -130,8 +131,8 @@ static const double *copy(struct qkv_arena *arena, const void *weights, enum qkv
     return numbers;
 }
 
-/* The maps of one kind of attention of one sentence: counts them and, unless maps is NULL, writes them to
- * maps. -1 when memory is out. */
+/* The maps of one kind of attention of one sentence: counts them and, unless maps is NULL, writes
+ * them to maps. -1 when memory is out. */
 static int64_t maps_of_kind(struct qkv_attention_collector *collector, enum qkv_attention_kind kind,
                             int64_t sentence, struct qkv_attention_map *maps)
 {

@@ -1,4 +1,5 @@
-/* Private: the last forced pass of a collector, for a program that needs more of it than the weights. */
+/* Private: the last forced pass of a collector, for a program that needs more of it than the
+ * weights. */
 #ifndef QKV_REPORT_COLLECT_H
 #define QKV_REPORT_COLLECT_H
 

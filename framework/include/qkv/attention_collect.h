@@ -1,6 +1,6 @@
-/* Attention maps from a model: the weights of every head of every layer, in a forced pass over sentence pairs.
- * For a translation of the model itself, force that translation: the maps are those of the search, up to
- * rounding, for greedy and for beam search.
+/* Attention maps from a model: the weights of every head of every layer, in a forced pass over
+ * sentence pairs. For a translation of the model itself, force that translation: the maps are those
+ * of the search, up to rounding, for greedy and for beam search.
  *
  * Example:
  *     struct qkv_arena arena = {0};
@@ -39,17 +39,18 @@ struct qkv_attention_pair {
 
 struct qkv_attention_collector;
 
-/* Makes a collector, which reuses its memory from pass to pass. The model must outlive it; each pass reads the
- * current parameters. NULL with a message when memory is out. */
+/* Makes a collector, which reuses its memory from pass to pass. The model must outlive it; each
+ * pass reads the current parameters. NULL with a message when memory is out. */
 QKV_API struct qkv_attention_collector *qkv_attention_collector_new(const struct qkv_model *model,
                                                                     struct qkv_error *error);
 QKV_API void qkv_attention_collector_free(struct qkv_attention_collector *collector);
 
-/* Runs `count` pairs through the model in one pass, without dropout and gradients, and fills reports[count] with
- * the maps of the attention kinds in `kinds` (bits 1u << kind; 0: all), ordered by kind, layer, head. The source
- * of a report ends with </s>; its target begins with <s> (target_input) or ends with </s> (target_output); title
- * and model are NULL. Reports are valid until the next pass or the end of the collector. Fails when a sentence
- * has more tokens than the model has positions, and out of memory. */
+/* Runs `count` pairs through the model in one pass, without dropout and gradients, and fills
+ * reports[count] with the maps of the attention kinds in `kinds` (bits 1u << kind; 0: all), ordered
+ * by kind, layer, head. The source of a report ends with </s>; its target begins with <s>
+ * (target_input) or ends with </s> (target_output); title and model are NULL. Reports are valid
+ * until the next pass or the end of the collector. Fails when a sentence has more tokens than the
+ * model has positions, and out of memory. */
 QKV_API enum qkv_status qkv_attention_collect(struct qkv_attention_collector *collector, int64_t count,
                                               const struct qkv_attention_pair *pairs, unsigned kinds,
                                               struct qkv_attention_report *reports, struct qkv_error *error);

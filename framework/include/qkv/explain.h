@@ -1,5 +1,6 @@
-/* Attention step by step: every matrix between the words and the output of one attention layer, with its formula
- * and shape. The ops of the models compute the numbers, in float64, so an explanation shows what really runs.
+/* Attention step by step: every matrix between the words and the output of one attention layer,
+ * with its formula and shape. The ops of the models compute the numbers, in float64, so an
+ * explanation shows what really runs.
  *
  * Example:
  *     struct qkv_arena arena = {0};
@@ -14,19 +15,21 @@
  *
  * Names of the steps, in order; a step is left out when the layer has no such matrix:
  *
- * - words: tokens, embeddings, positions, inputs; for cross-attention also source_tokens, source_embeddings and
- *   so on; of a model layer_inputs and memory, what the layer reads.
- * - projections: query_weights, query_bias, key_weights, ..., queries, turned_queries (rotated by position),
- *   keys, turned_keys, values.
- * - scores: score_weights (or score_query, score_key, score_vector), scores, scaled_scores, distance_bias,
- *   placed_scores, mask, masked_scores.
- * - result: weights, context, joined (the heads side by side), output_weights, output_bias, output, sum.
+ * - words: tokens, embeddings, positions, inputs; for cross-attention also source_tokens,
+ *   source_embeddings and so on; of a model layer_inputs and memory, what the layer reads.
+ * - projections: query_weights, query_bias, key_weights, ..., queries, turned_queries (rotated by
+ *   position), keys, turned_keys, values.
+ * - scores: score_weights (or score_query, score_key, score_vector), scores, scaled_scores,
+ *   distance_bias, placed_scores, mask, masked_scores.
+ * - result: weights, context, joined (the heads side by side), output_weights, output_bias, output,
+ *   sum.
  *
- * A recurrent decoder begins with the source words up to memory, the states of the encoder; then tokens,
- * embeddings, fed (input feeding: the previous attentional vector), states (the hidden states of the decoder, from
- * which queries are made), and from queries on the same steps. local-p adds place_weights, place_vector, places
- * (the predicted positions) and nearness before the weights. joined is state and context side by side, output the
- * attentional vector (Luong et al. 2015, equation 5). */
+ * A recurrent decoder begins with the source words up to memory, the states of the encoder; then
+ * tokens, embeddings, fed (input feeding: the previous attentional vector), states (the hidden
+ * states of the decoder, from which queries are made), and from queries on the same steps. local-p
+ * adds place_weights, place_vector, places (the predicted positions) and nearness before the
+ * weights. joined is state and context side by side, output the attentional vector (Luong et al.
+ * 2015, equation 5). */
 #ifndef QKV_EXPLAIN_H
 #define QKV_EXPLAIN_H
 
@@ -34,8 +37,8 @@
 #include "qkv/explanation.h"
 #include "qkv/scene.h"
 
-/* Explains a scene. The explanation is in the arena and borrows from the scene. Fails when a run that the scene
- * names cannot be opened or does not fit the scene, and out of memory. */
+/* Explains a scene. The explanation is in the arena and borrows from the scene. Fails when a run
+ * that the scene names cannot be opened or does not fit the scene, and out of memory. */
 QKV_API enum qkv_status qkv_explain_scene(const struct qkv_scene *scene, struct qkv_arena *arena,
                                           struct qkv_explanation *explanation, struct qkv_error *error);
 
@@ -46,10 +49,11 @@ struct qkv_explain_options {
     struct qkv_texts follow; /* show only these rows, each a word or a number from 1; count 0: all rows */
 };
 
-/* Explains one attention layer of a model in a forced pass over a sentence pair, without dropout. The weights are
- * those of qkv_attention_collect. Rows of cross-attention are named after the word that the decoder step outputs.
- * The model must be float64. The explanation is in the arena; its title, label and model are NULL. Fails when the
- * model has no such attention layer or `follow` matches no row, and as qkv_attention_collect does. */
+/* Explains one attention layer of a model in a forced pass over a sentence pair, without dropout.
+ * The weights are those of qkv_attention_collect. Rows of cross-attention are named after the word
+ * that the decoder step outputs. The model must be float64. The explanation is in the arena; its
+ * title, label and model are NULL. Fails when the model has no such attention layer or `follow`
+ * matches no row, and as qkv_attention_collect does. */
 QKV_API enum qkv_status qkv_explain_model(const struct qkv_model *model,
                                           const struct qkv_attention_pair *pair,
                                           const struct qkv_explain_options *options, struct qkv_arena *arena,

@@ -1,6 +1,6 @@
-/* A sequence-to-sequence model: parameters, the loss of a batch, and decoding token by token, for any network
- * (transformer or recurrent, as the config says). qkv/translator.h translates sentences; qkv/run.h opens trained
- * models.
+/* A sequence-to-sequence model: parameters, the loss of a batch, and decoding token by token, for
+ * any network (transformer or recurrent, as the config says). qkv/translator.h translates
+ * sentences; qkv/run.h opens trained models.
  *
  * Example:
  *     struct qkv_arena arena = {0};
@@ -27,7 +27,8 @@
  *     qkv_model_free(model);
  *     qkv_arena_release(&arena);
  *
- * Ns and Nt: source and target tokens of a batch; D: width of the decoder; C: size of the target vocabulary. */
+ * Ns and Nt: source and target tokens of a batch; D: width of the decoder; C: size of the target
+ * vocabulary. */
 #ifndef QKV_MODEL_H
 #define QKV_MODEL_H
 
@@ -49,8 +50,8 @@ struct qkv_single_head_attention;
 
 enum qkv_stack_id { QKV_STACK_ENCODER, QKV_STACK_DECODER };
 
-/* What a tensor of a pass is for. N rows: the tokens of the stack; Nq and Nk: the tokens that queries and keys
- * belong to; H heads, G heads of keys and values. */
+/* What a tensor of a pass is for. N rows: the tokens of the stack; Nq and Nk: the tokens that
+ * queries and keys belong to; H heads, G heads of keys and values. */
 enum qkv_part_role {
     /* of a stack: layer 0 */
     QKV_PART_EMBEDDING, /* rows of the embedding table, scaled: [N, D] */
@@ -82,15 +83,15 @@ struct qkv_part {
     const struct qkv_part *next; /* in the order in which the pass computes them */
 };
 
-/* The parts of a pass; caller's storage, filled by qkv_model_loss. The parts are in the memory of the graph:
- * qkv_graph_reset and qkv_graph_free end them. */
+/* The parts of a pass; caller's storage, filled by qkv_model_loss. The parts are in the memory of
+ * the graph: qkv_graph_reset and qkv_graph_free end them. */
 struct qkv_trace {
     const struct qkv_part *first;
     struct qkv_part *last;
 };
 
-/* The part with this role, for a role of an attention layer (`layer` from 1) or of a stack (layer 0). NULL
- * when the pass has none. */
+/* The part with this role, for a role of an attention layer (`layer` from 1) or of a stack (layer
+ * 0). NULL when the pass has none. */
 QKV_API const struct qkv_part *qkv_trace_attention(const struct qkv_trace *trace, enum qkv_part_role role,
                                                    enum qkv_attention_kind attention, int64_t layer);
 QKV_API const struct qkv_part *qkv_trace_stack(const struct qkv_trace *trace, enum qkv_part_role role,
@@ -117,7 +118,8 @@ struct qkv_input_layers {
 
 /* ---- the interface of a network, one in each models/<network>.c ---- */
 
-/* Decoding token by token: the network's part of qkv_decoding_start, _step and _reorder, documented there. */
+/* Decoding token by token: the network's part of qkv_decoding_start, _step and _reorder, documented
+ * there. */
 struct qkv_decoding_interface {
     size_t size; /* Size of the network's own struct. Its first member is struct qkv_decoding; the rest starts
                     zeroed. */
@@ -131,16 +133,17 @@ struct qkv_decoding_interface {
 struct qkv_network_interface {
     const char *name;
 
-    /* Declares the network's parameters in model->parameters. Returns the network's layers, which live in the
-     * arena of the parameters; NULL when memory is out. */
+    /* Declares the network's parameters in model->parameters. Returns the network's layers, which
+     * live in the arena of the parameters; NULL when memory is out. */
     void *(*declare)(struct qkv_model *model);
 
-    /* The forced pass: hidden states of the decoder [Nt, D] for a batch with targets. Errors are in the graph.
-     * trace may be NULL. */
+    /* The forced pass: hidden states of the decoder [Nt, D] for a batch with targets. Errors are in
+     * the graph. trace may be NULL. */
     struct qkv_tensor *(*hidden)(const struct qkv_model *model, struct qkv_graph *graph,
                                  const struct qkv_batch_view *batch, struct qkv_trace *trace);
 
-    /* The layers of an attention layer (from 1); all NULL when the network has no such attention layer. */
+    /* The layers of an attention layer (from 1); all NULL when the network has no such attention
+     * layer. */
     struct qkv_attention_layers (*attention)(const struct qkv_model *model, enum qkv_attention_kind kind,
                                              int64_t layer);
 
@@ -161,8 +164,8 @@ struct qkv_model {
     bool output_tied;
 };
 
-/* Makes a model with parameters of `dtype`, all zero: initialize them or load a checkpoint. The config must be
- * valid, as qkv_config_read leaves it. NULL with a message when memory is out. */
+/* Makes a model with parameters of `dtype`, all zero: initialize them or load a checkpoint. The
+ * config must be valid, as qkv_config_read leaves it. NULL with a message when memory is out. */
 QKV_API struct qkv_model *qkv_model_new(const struct qkv_model_config *config, int32_t source_size,
                                         int32_t target_size, enum qkv_dtype dtype, struct qkv_error *error);
 QKV_API void qkv_model_free(struct qkv_model *model); /* NULL: does nothing */
@@ -170,39 +173,42 @@ QKV_API void qkv_model_free(struct qkv_model *model); /* NULL: does nothing */
 /* Tokens, </s> included, of the longest sentence that has positions on both sides. */
 QKV_API int64_t qkv_model_longest(const struct qkv_model *model);
 
-/* The layers of an attention layer (from 1), all NULL when the model has no such attention layer; and the layers
- * that turn the tokens of a stack into vectors. */
+/* The layers of an attention layer (from 1), all NULL when the model has no such attention layer;
+ * and the layers that turn the tokens of a stack into vectors. */
 QKV_API struct qkv_attention_layers qkv_model_attention(const struct qkv_model *model,
                                                         enum qkv_attention_kind kind, int64_t layer);
 QKV_API struct qkv_input_layers qkv_model_inputs(const struct qkv_model *model, enum qkv_stack_id stack);
 
-/* Adds the loss of a batch to the graph: factor times the sum of the cross-entropies of its target tokens, in
- * nats, with label smoothing (Szegedy et al. 2016); a scalar. The graph must be bound to model->parameters.
- * trace: filled with the parts of the pass, unless it is NULL. A sentence that is too long fails in the graph. */
+/* Adds the loss of a batch to the graph: factor times the sum of the cross-entropies of its target
+ * tokens, in nats, with label smoothing (Szegedy et al. 2016); a scalar. The graph must be bound to
+ * model->parameters. trace: filled with the parts of the pass, unless it is NULL. A sentence that
+ * is too long fails in the graph. */
 QKV_API struct qkv_tensor *qkv_model_loss(const struct qkv_model *model, struct qkv_graph *graph,
                                           const struct qkv_batch_view *batch, double smoothing, double factor,
                                           struct qkv_trace *trace);
 
-/* ---- decoding step by step ----
- * qkv_decoding_start encodes a batch; each qkv_decoding_step feeds one token to every hypothesis and gives the
- * scores of the next tokens; qkv_decoding_reorder replaces hypotheses between steps. Keys, values and states of
- * earlier tokens are kept. A row is a hypothesis. One thread at a time may use a decoding. */
+/* ---- decoding step by step ---- qkv_decoding_start encodes a batch; each qkv_decoding_step feeds
+ * one token to every hypothesis and gives the scores of the next tokens; qkv_decoding_reorder
+ * replaces hypotheses between steps. Keys, values and states of earlier tokens are kept. A row is a
+ * hypothesis. One thread at a time may use a decoding. */
 
-/* Makes the state of a decoding; the model must outlive it. Numbers have the dtype of the model. NULL when memory
- * is out. */
+/* Makes the state of a decoding; the model must outlive it. Numbers have the dtype of the model.
+ * NULL when memory is out. */
 QKV_API struct qkv_decoding *qkv_decoding_new(const struct qkv_model *model);
 
-/* Splits large products among these workers from now on, for a program that decodes a single batch. The workers
- * must be idle while decoding runs. NULL, as at first: the calling thread computes alone. The results are the
- * same bits either way. */
+/* Splits large products among these workers from now on, for a program that decodes a single batch.
+ * The workers must be idle while decoding runs. NULL, as at first: the calling thread computes
+ * alone. The results are the same bits either way. */
 QKV_API void qkv_decoding_set_workers(struct qkv_decoding *decoding, struct qkv_workers *workers);
 
-/* Reads the model's matrices from these panels (graph.h). NULL, as at first: from the parameters. */
+/* Reads the model's matrices from these panels (graph.h). NULL, as at first: from the parameters.
+ */
 QKV_API void qkv_decoding_read_panels(struct qkv_decoding *decoding, struct qkv_panels *panels);
 
-/* Encodes the sources of a batch and allocates room for `rows` hypotheses of at most `length` tokens. sums: also
- * compute log-sum-exp. Needed to compare tokens of different hypotheses; costs one pass over the logits. Fails
- * when a sentence has more tokens than the model has positions, and out of memory. */
+/* Encodes the sources of a batch and allocates room for `rows` hypotheses of at most `length`
+ * tokens. sums: also compute log-sum-exp. Needed to compare tokens of different hypotheses; costs
+ * one pass over the logits. Fails when a sentence has more tokens than the model has positions, and
+ * out of memory. */
 QKV_API enum qkv_status qkv_decoding_start(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
                                            int64_t rows, int64_t length, bool sums, struct qkv_error *error);
 
@@ -224,9 +230,9 @@ static inline int64_t qkv_next_groups(const struct qkv_next_scores *next)
 /* log p(token) = logit - log sum exp(logits), in nats. A bug without `sums`. */
 QKV_API double qkv_next_log_probability(const struct qkv_next_scores *next, int64_t row, int32_t token);
 
-/* Feeds ids[i] to row i, which translates sentence sentences[i] of the batch. The result is valid until the next
- * call; NULL with a message for ids that are not in the vocabulary and out of memory. Feeding more rows or tokens
- * than qkv_decoding_start allocated is a bug. */
+/* Feeds ids[i] to row i, which translates sentence sentences[i] of the batch. The result is valid
+ * until the next call; NULL with a message for ids that are not in the vocabulary and out of
+ * memory. Feeding more rows or tokens than qkv_decoding_start allocated is a bug. */
 QKV_API const struct qkv_next_scores *qkv_decoding_step(struct qkv_decoding *decoding, int64_t rows,
                                                         const int32_t *ids, const int64_t *sentences,
                                                         struct qkv_error *error);

@@ -1,6 +1,7 @@
-/* A scene: one attention layer with its words, vectors and matrices, described in a YAML file, to be explained step
- * by step (qkv/explain.h). Every field below is a key of the file; framework/explain/scene_keys.def holds its
- * range, default and help, and `qkv explain --reference` prints them.
+/* A scene: one attention layer with its words, vectors and matrices, described in a YAML file, to
+ * be explained step by step (qkv/explain.h). Every field below is a key of the file;
+ * framework/explain/scene_keys.def holds its range, default and help, and `qkv explain --reference`
+ * prints them.
  *
  * Example:
  *     struct qkv_arena arena = {0};
@@ -13,9 +14,9 @@
  *         printf("%d words\n", (int)scene.tokens.count);
  *     qkv_arena_release(&arena);
  *
- * Nq words with queries (`tokens`), Nk words with keys and values (`source`; without a source the tokens: then it
- * is self-attention), D width of their vectors, H heads, K and V key and value width per head, A hidden width of
- * additive scores. */
+ * Nq words with queries (`tokens`), Nk words with keys and values (`source`; without a source the
+ * tokens: then it is self-attention), D width of their vectors, H heads, K and V key and value
+ * width per head, A hidden width of additive scores. */
 #ifndef QKV_SCENE_H
 #define QKV_SCENE_H
 
@@ -115,19 +116,20 @@ struct qkv_scene {
     const struct qkv_scene_places *places; /* where the keys are in the file, for messages */
 };
 
-/* Reads a scene, with overrides "key=value", as qkv_config_read reads a config: collects all errors of the file in
- * `messages`. Checks everything that does not need the run: keys, counts, widths and shapes. The texts and
- * matrices of the scene are in the arena. On QKV_INVALID the scene must not be used. */
+/* Reads a scene, with overrides "key=value", as qkv_config_read reads a config: collects all errors
+ * of the file in `messages`. Checks everything that does not need the run: keys, counts, widths and
+ * shapes. The texts and matrices of the scene are in the arena. On QKV_INVALID the scene must not
+ * be used. */
 QKV_API enum qkv_status qkv_scene_read(struct qkv_scene *scene, struct qkv_arena *arena, const char *path,
                                        const char *const *overrides, int override_count,
                                        struct qkv_messages *messages);
 
-/* The beginning of a message about a key of the scene: "configs/x.yaml:14:7: " when the file gives the key, else
- * "configs/x.yaml: ". In the arena; "" when memory is out. */
+/* The beginning of a message about a key of the scene: "configs/x.yaml:14:7: " when the file gives
+ * the key, else "configs/x.yaml: ". In the arena; "" when memory is out. */
 QKV_API const char *qkv_scene_place(const struct qkv_scene *scene, const char *key, struct qkv_arena *arena);
 
-/* Writes a Markdown table of all keys with type, values, default and meaning. Fails when the file cannot be
- * written. */
+/* Writes a Markdown table of all keys with type, values, default and meaning. Fails when the file
+ * cannot be written. */
 QKV_API enum qkv_status qkv_scene_write_reference(FILE *file);
 
 #endif

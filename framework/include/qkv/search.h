@@ -1,5 +1,5 @@
-/* Greedy and beam search over the decoding of any model, for the sentences of one batch on one thread.
- * qkv/translator.h searches many batches on many threads.
+/* Greedy and beam search over the decoding of any model, for the sentences of one batch on one
+ * thread. qkv/translator.h searches many batches on many threads.
  *
  * Example:
  *     struct qkv_arena arena = {0};
@@ -51,17 +51,17 @@ struct qkv_hypothesis {
     bool finished;          /* false: cut at the greatest length */
 };
 
-/* The translations of a batch; caller's storage, all zero at first. Searching again reuses the memory and
- * overwrites the translations. */
+/* The translations of a batch; caller's storage, all zero at first. Searching again reuses the
+ * memory and overwrites the translations. */
 struct qkv_translations {
     int64_t count;               /* sentences */
     struct qkv_hypothesis *best; /* [count * n_best]: those of sentence s from s * n_best, best first */
     struct qkv_arena arena;
 };
 
-/* Translates the sources of a batch. Deterministic: hypotheses of equal score are ordered by row and token. The
- * other sentences of the batch affect the result of a sentence only by rounding. Fails as qkv_decoding_start and
- * out of memory. A beam_size or n_best out of range is a bug. */
+/* Translates the sources of a batch. Deterministic: hypotheses of equal score are ordered by row
+ * and token. The other sentences of the batch affect the result of a sentence only by rounding.
+ * Fails as qkv_decoding_start and out of memory. A beam_size or n_best out of range is a bug. */
 QKV_API enum qkv_status qkv_search(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
                                    const struct qkv_search_options *options,
                                    struct qkv_translations *translations, struct qkv_error *error);

@@ -28,16 +28,16 @@
 
 struct qkv_translator;
 
-/* Model and workers must outlive the translator. workers NULL: the calling thread alone. NULL with a message when
- * memory is out. */
+/* Model and workers must outlive the translator. workers NULL: the calling thread alone. NULL with
+ * a message when memory is out. */
 QKV_API struct qkv_translator *qkv_translator_new(const struct qkv_model *model, struct qkv_workers *workers,
                                                   struct qkv_error *error);
 
-/* Translates `count` sentences. Sentences are sorted by length, longest first, and cut into batches of
- * `batch_size` > 0, each of which one thread searches; a single batch uses all threads for its large products.
- * Returns [count * options->n_best] translations, those of sentence s from s * n_best, best first, valid until
- * the next call; NULL with a message. The results are the same bits for any number of threads; batch_size and the
- * other sentences affect them only by rounding. */
+/* Translates `count` sentences. Sentences are sorted by length, longest first, and cut into batches
+ * of `batch_size` > 0, each of which one thread searches; a single batch uses all threads for its
+ * large products. Returns [count * options->n_best] translations, those of sentence s from s *
+ * n_best, best first, valid until the next call; NULL with a message. The results are the same bits
+ * for any number of threads; batch_size and the other sentences affect them only by rounding. */
 QKV_API const struct qkv_hypothesis *qkv_translator_run(struct qkv_translator *translator, int64_t count,
                                                         const struct qkv_ids *sources, int64_t batch_size,
                                                         const struct qkv_search_options *options,
