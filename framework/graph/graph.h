@@ -220,10 +220,13 @@ static inline int64_t qkv_segment_length(const struct qkv_segments *segments, in
     return segments->count ? segments->length[i] : rows;
 }
 
-/* The table of ops for a precision, the fastest that this machine runs. */
+/* ---- what kernels/registry.c defines: graph/ sees kernels/ through these two functions only ---- */
+
+/* The ops of a precision, by enum qkv_op_id: of the fastest variant that this processor runs, or of the one that the
+ * environment variable QKV_KERNELS names. */
 const struct qkv_op *const *qkv_registry(enum qkv_dtype dtype);
 
-/* The row that carries the op's shape rule and samples. */
+/* The op with its shape rule and samples, which only one variant carries. */
 const struct qkv_op *qkv_op_rule(enum qkv_op_id op);
 
 #endif

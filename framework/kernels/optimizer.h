@@ -36,7 +36,7 @@ struct qkv_optimizer_kernels {
     const struct qkv_optimizer_kernel *optimizer[QKV_OPTIMIZER_COUNT]; /* by enum qkv_optimizer_kind */
 };
 
-/* The struct for a precision, the fastest that this machine runs. */
+/* Of the fastest variant that this processor runs, or of the one that QKV_KERNELS names (registry.c). */
 const struct qkv_optimizer_kernels *qkv_optimizer_registry(enum qkv_dtype dtype);
 
 #endif

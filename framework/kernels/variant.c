@@ -1,0 +1,20 @@
+/* The kernels of one precision and instruction set, as one struct. */
+#include "kernels/kernel.h"
+#include "kernels/registry.h"
+
+#undef OP /* of kernel.h: the block of an op */
+#define OP(name, parameters, inputs, options) extern const struct qkv_op VARIANT(qkv_op_, name);
+#include "qkv/ops.def"
+#undef OP
+extern const struct qkv_optimizer_kernels VARIANT(qkv_, optimizer);
+
+extern const struct qkv_kernels VARIANT(qkv_, kernels);
+const struct qkv_kernels VARIANT(qkv_, kernels) = {
+    .op =
+        {
+#define OP(name, parameters, inputs, options) [QKV_OP_##name] = &VARIANT(qkv_op_, name),
+#include "qkv/ops.def"
+#undef OP
+        },
+    .optimizer = &VARIANT(qkv_, optimizer),
+};
