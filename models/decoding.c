@@ -76,8 +76,8 @@ void qkv_decoding_set_workers(struct qkv_decoding *decoding, struct qkv_workers 
 
 void qkv_decoding_read_panels(struct qkv_decoding *decoding, struct qkv_panels *panels)
 {
-    qkv_graph_read_panels(decoding->encoder, panels);
-    qkv_graph_read_panels(decoding->decoder, panels);
+    qkv_graph_set_panels(decoding->encoder, panels);
+    qkv_graph_set_panels(decoding->decoder, panels);
 }
 
 enum qkv_status qkv_decoding_start(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,

@@ -62,13 +62,13 @@ void qkv_graph_set_workers(struct qkv_graph *graph, struct qkv_workers *workers)
 
 void qkv_graph_set_dropout(struct qkv_graph *graph, const struct qkv_random *random)
 {
-    graph->drops_out = random != NULL;
+    graph->has_dropout = random != NULL;
     if (random) graph->random = *random;
 }
 
-bool qkv_graph_drops_out(const struct qkv_graph *graph)
+bool qkv_graph_has_dropout(const struct qkv_graph *graph)
 {
-    return graph->drops_out;
+    return graph->has_dropout;
 }
 
 enum qkv_status qkv_graph_check(const struct qkv_graph *graph, struct qkv_error *error)
@@ -236,7 +236,7 @@ struct qkv_tensor *qkv_node(struct qkv_graph *graph, enum qkv_op_id op, struct q
         qkv_refuse(y, "the result would have shape %s", qkv_shape_text(y->shape));
         return NULL;
     }
-    if (rule->random && graph->drops_out) y->dropout_index = graph->dropout_count++;
+    if (rule->random && graph->has_dropout) y->dropout_index = graph->dropout_count++;
     if (rule->alias) {
         if (qkv_shape_count(y->shape) != y->input[0]->count) {
             qkv_refuse(
@@ -410,7 +410,7 @@ void qkv_backward(struct qkv_graph *graph, struct qkv_tensor *y, const double *c
         if (x->needs_gradient && !x->touched && (x->op == QKV_OP_leaf || !graph->shares_memory))
             memset(x->gradient, 0, (size_t)x->count * graph->size);
     clear_unused_parameters(graph);
-    qkv_graph_pass_turns(graph);
+    qkv_graph_finish_turns(graph);
 }
 
 const struct qkv_tensor *qkv_graph_find_not_finite(const struct qkv_graph *graph)

@@ -61,7 +61,7 @@ struct qkv_graph {
     int64_t scratch_count, scratch_wanted;
     int64_t scratch_kept; /* numbers at its start in use during backward: workspace, then gradients */
 
-    bool gradients, drops_out, failed;
+    bool gradients, has_dropout, failed;
     bool shares_memory;         /* see qkv_graph_share_memory */
     struct qkv_tensor *planned; /* the tensor that qkv_graph_plan was called for */
     struct qkv_random random;

@@ -60,7 +60,7 @@ void qkv_panels_free(struct qkv_panels *panels)
     free(panels);
 }
 
-void qkv_graph_read_panels(struct qkv_graph *graph, struct qkv_panels *panels)
+void qkv_graph_set_panels(struct qkv_graph *graph, struct qkv_panels *panels)
 {
     graph->panels = panels;
 }

@@ -32,7 +32,7 @@ void qkv_turns_reset(struct qkv_turns *turns)
     for (int64_t i = 0; i < turns->count; i++) atomic_store(&turns->next[i], 0);
 }
 
-void qkv_graph_take_turns(struct qkv_graph *graph, struct qkv_turns *turns, int turn)
+void qkv_graph_set_turn(struct qkv_graph *graph, struct qkv_turns *turns, int turn)
 {
     graph->turns = turns;
     graph->turn = turn;
@@ -71,7 +71,7 @@ void qkv_turns_after(const struct qkv_tensor *y)
     }
 }
 
-void qkv_graph_pass_turns(struct qkv_graph *graph)
+void qkv_graph_finish_turns(struct qkv_graph *graph)
 {
     if (graph->turns_done) return;
     graph->turns_done = true;

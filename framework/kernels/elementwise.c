@@ -289,13 +289,13 @@ static bool dropout_shape(struct qkv_tensor *y)
         return qkv_refuse(y, "the rate is %g, but must be at least 0 and below 1", y->options.rate);
     int64_t bytes = (y->input[0]->count + 31) / 32 * (int64_t)sizeof(uint32_t),
             number = (int64_t)y->graph->size;
-    if (y->graph->drops_out && y->needs_gradient) y->saved_count = (bytes + number - 1) / number;
+    if (y->graph->has_dropout && y->needs_gradient) y->saved_count = (bytes + number - 1) / number;
     return same_as_input(y);
 }
 
 static void dropout_forward(struct qkv_tensor *y)
 {
-    if (y->graph->drops_out)
+    if (y->graph->has_dropout)
         drop(y);
     else
         accumulate(y->count, 0, y->input[0]->value, y->value);
@@ -306,7 +306,7 @@ static void dropout_backward(struct qkv_tensor *y)
     real beta;
     real *dx = claim_gradient(y->input[0], &beta);
     const real *dy = y->gradient;
-    if (!y->graph->drops_out) {
+    if (!y->graph->has_dropout) {
         accumulate(y->count, beta, dy, dx);
         return;
     }

@@ -76,7 +76,7 @@ struct qkv_replicas *qkv_replicas_new(const struct qkv_model *model, struct qkv_
         replica->block = replicas->shards / together;
         replica->number = replicas->shards % together;
         qkv_graph_share_memory(replica->graph, true);
-        qkv_graph_take_turns(replica->graph, replicas->turns[replica->block], replica->number);
+        qkv_graph_set_turn(replica->graph, replicas->turns[replica->block], replica->number);
     }
     return replicas;
 no_memory:
@@ -197,7 +197,7 @@ static void run_part(void *context, int part)
 {
     struct qkv_replicas *replicas = context;
     replicas->replica[part].status = run_replica(replicas, part);
-    qkv_graph_pass_turns(replicas->replica[part].graph); /* the turns of a pass that was not run to its end */
+    qkv_graph_finish_turns(replicas->replica[part].graph); /* the turns of a pass that was not run to its end */
 }
 
 enum qkv_status qkv_replicas_step(struct qkv_replicas *replicas, struct qkv_batch *batch, double smoothing,

@@ -319,9 +319,9 @@ Test(graph, dropout_backward_uses_the_mask_and_inference_has_none)
 {
     static double mask[MANY], gradient[MANY];
     const struct qkv_random random = {.seed = 5, .step = 1};
-    cr_expect(!qkv_graph_drops_out(graph));
+    cr_expect(!qkv_graph_has_dropout(graph));
     qkv_graph_set_dropout(graph, &random);
-    cr_expect(qkv_graph_drops_out(graph));
+    cr_expect(qkv_graph_has_dropout(graph));
     struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(MANY)), *y = qkv_dropout(graph, x, 0.4);
     for (int i = 0; i < MANY; i++) mask[i] = 1;
     qkv_tensor_write(x, mask);

@@ -35,7 +35,7 @@ static double *product(const struct weights *weights, struct qkv_panels *panels,
     struct qkv_graph *graph = qkv_graph_new(weights->parameters.dtype);
     qkv_graph_set_gradients(graph, false);
     qkv_graph_bind(graph, &weights->parameters, NULL, false);
-    qkv_graph_read_panels(graph, panels);
+    qkv_graph_set_panels(graph, panels);
     qkv_graph_set_workers(graph, workers);
     int64_t k = weights->matrix->shape.size[transposed ? 1 : 0];
     struct qkv_tensor *x = qkv_constant(graph, QKV_SHAPE(m, k));

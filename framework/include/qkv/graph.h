@@ -1,19 +1,28 @@
-/* Tensors and the graph that computes them: built first, run afterwards.
+/* Tensors, and the graph that computes them: build first, then run forward and backward (reverse-mode autograd).
  *
- * An op call (ops.h) records a node and checks shapes; qkv_forward and qkv_backward then run the recorded
- * nodes. All that can fail fails while building: running is total and allocates nothing. The first error
- * sticks in the graph; from then on every constructor returns NULL, and all of them accept NULL, so that code
- * that builds a model stays linear and its caller checks once, with qkv_graph_check.
+ * A call of an op (ops.h) checks shapes and records a node; qkv_forward and qkv_backward run the recorded nodes.
+ * All that can fail fails while building. The first error sticks in the graph: from then on every op returns
+ * NULL, and every op accepts NULL, so code that builds a model needs no checks and its caller checks once.
  *
+ * Example:
+ *     struct qkv_tensor *qkv_relu(struct qkv_graph *, struct qkv_tensor *); // one of the ops of qkv/ops.h
+ *     const double values[6] = {1, -2, 3, -4, 5, -6};
+ *     double result[6], gradient[6];
+ *     struct qkv_error error;
  *     struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
- *     struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(2, 3)), *y = qkv_sum(graph, qkv_relu(graph, x),
- * QKV_ALL); if (qkv_graph_check(graph, &error)) ... qkv_tensor_write(x, values); qkv_forward(graph);
- *     qkv_backward(graph, y, NULL);
- *     qkv_tensor_read_gradient(x, gradient);
+ *     struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(2, 3));
+ *     struct qkv_tensor *y = qkv_relu(graph, x);
+ *     if (qkv_graph_check(graph, &error) == QKV_OK) {
+ *         qkv_tensor_write(x, values);
+ *         qkv_forward(graph);
+ *         qkv_backward(graph, y, NULL);
+ *         qkv_tensor_read(y, result);
+ *         qkv_tensor_read_gradient(x, gradient);
+ *     }
  *     qkv_graph_free(graph);
  *
- * Creation order is topological order. Tensors belong to their graph and die with it, or at its reset. A
- * graph belongs to one thread at a time. */
+ * Nodes run in the order of their creation. Tensors belong to their graph and die with it or at its reset. Only
+ * one thread at a time may use a graph. */
 #ifndef QKV_GRAPH_H
 #define QKV_GRAPH_H
 
@@ -28,13 +37,21 @@
 #    include <initializer_list>
 #endif
 
+struct qkv_graph;
+struct qkv_tensor;
+struct qkv_parameters;
+struct qkv_parameter;
+struct qkv_workers;
+
+/* ---- shapes ---- */
+
 enum {
     QKV_MAX_RANK = 4,
     QKV_MAX_INPUTS = 5,
-    QKV_GROUP = 32, /* numbers of which qkv_group_max finds the greatest */
+    QKV_GROUP = 32, /* logits per group: qkv_group_max returns the maximum of each group */
 };
 
-/* Sizes of the axes, slowest first; tensors are dense and row-major. */
+/* Sizes of the axes, slowest first. Tensors are dense and row-major. */
 struct qkv_shape {
     int rank; /* 1 .. 4 */
     int64_t size[QKV_MAX_RANK];
@@ -48,187 +65,189 @@ struct qkv_shape {
         ((struct qkv_shape){(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}})
 #endif
 
-/* The product of all axes. */
+/* Number of elements: the product of all axes. */
 QKV_API int64_t qkv_shape_count(struct qkv_shape shape);
 
-/* Which rows of a packed matrix are a sentence: rows start[i] .. start[i]+length[i]-1 are sentence i. A count
- * of 0 stands for one sentence of all rows. The arrays belong to the caller and must outlive the graph's
- * nodes. */
+/* The sentences of a packed matrix, which holds sentences of any lengths without padding: sentence i is rows
+ * start[i] .. start[i] + length[i] - 1. A count of 0 means one sentence of all rows. The arrays belong to the
+ * caller and must outlive the nodes that refer to them. */
 struct qkv_segments {
     int64_t count;
     const int64_t *start, *length;
 };
 
-struct qkv_graph;
-struct qkv_tensor;
-struct qkv_parameters;
-struct qkv_parameter;
-struct qkv_workers;
-
 /* ---- the graph ---- */
 
-/* NULL when there is no memory. New graphs record gradients and do not drop out.
+/* Creates a graph that records gradients and has dropout off. NULL when memory is out.
  *
- * Sets the matrix library to one thread for the process: qkv splits work by sentences, two levels of threads
- * fight over the cores, and products must not depend on how many there are. */
+ * Sets OpenBLAS to one thread for the whole process: qkv runs sentences in parallel instead, and results must
+ * not depend on the number of threads. */
 QKV_API struct qkv_graph *qkv_graph_new(enum qkv_dtype dtype);
-QKV_API void qkv_graph_free(struct qkv_graph *graph);
+QKV_API void qkv_graph_free(struct qkv_graph *graph); /* NULL is allowed */
 
-/* Forgets every tensor and the sticky error, but keeps memory and settings: the same work again calls malloc
- * zero times. */
+/* Removes all tensors and the error, and keeps memory and settings: building the same graph again calls malloc
+ * zero times. Pointers to the old tensors are invalid afterwards. */
 QKV_API void qkv_graph_reset(struct qkv_graph *graph);
-
-/* With true, tensors between variables and result share memory. The gradient of one takes that of another
- * whose backward has run, so that gradients take a few tensors' memory instead of as much as all values; and
- * where an op is the only one that uses a value, which no backward reads, its result is written over it; and
- * values that are cheap to make, of norms, share the memory of a few and are made again in backward. Only the
- * result, and the gradients of variables and parameters, can be read afterwards. Where the result has no
- * gradient, each value goes when the last node that reads it has run; the result stays, and what none reads.
- * Such a graph must be planned, when all of it is built and before qkv_forward, for the tensor that
- * qkv_backward will begin with; memory is reserved there, and the sticky error says where it is out. To be
- * set on an empty graph; kept over resets. */
-QKV_API void qkv_graph_share_memory(struct qkv_graph *graph, bool share);
-QKV_API void qkv_graph_plan(struct qkv_graph *graph, struct qkv_tensor *y);
 
 QKV_API enum qkv_dtype qkv_graph_dtype(const struct qkv_graph *graph);
 
-/* With false, tensors built from now on have no gradients and ops save nothing for backward. */
-QKV_API void qkv_graph_set_gradients(struct qkv_graph *graph, bool gradients);
-
-/* Turns dropout on: masks are a pure function of `random` (seed, step) and of the order of the dropping
- * nodes; its stream is ignored. NULL turns dropout off. */
-QKV_API void qkv_graph_set_dropout(struct qkv_graph *graph, const struct qkv_random *random);
-QKV_API bool qkv_graph_drops_out(const struct qkv_graph *graph);
-
-/* qkv_forward splits products with a large matrix among these workers, as decoding a single sentence wants
- * it; they must have nothing else to do meanwhile. NULL, as at first: the caller does it all. The same bits
- * either way; kept over resets. */
-QKV_API void qkv_graph_set_workers(struct qkv_graph *graph, struct qkv_workers *workers);
-
-/* QKV_INVALID with the sentence of the first thing that went wrong while building, or QKV_OK. */
+/* QKV_OK, or QKV_INVALID with the first error of building. */
 QKV_API enum qkv_status qkv_graph_check(const struct qkv_graph *graph, struct qkv_error *error);
-
-/* Makes the graph fail with a sentence (unless it has failed already); for layers and models. Returns NULL.
- */
-QKV_API struct qkv_tensor *qkv_graph_fail(struct qkv_graph *graph, const char *format, ...) QKV_PRINTF(2, 3);
-
-/* Memory for what the caller's nodes refer to, as segments and row numbers: lives as long as the graph's
- * tensors, zeroed. Where memory is out the graph fails and NULL is returned; as it is once the graph has
- * failed. */
-QKV_API void *qkv_graph_memory(struct qkv_graph *graph, size_t size);
-
-/* Names the nodes that are created from now on, for messages and look-up; returns the name so far, to be
- * restored. The text belongs to the caller and must outlive the nodes. */
-QKV_API const char *qkv_graph_scope(struct qkv_graph *graph, const char *name);
 
 /* Computes the nodes that were recorded since the last call. Does nothing in a graph that has failed. */
 QKV_API void qkv_forward(struct qkv_graph *graph);
 
-/* The next qkv_forward computes every node again, from what leaves, row numbers, segments and positions hold
- * by then. The caller sees to it that row numbers stay within their bounds and that no segment is longer than
- * it was when its nodes were built. For a graph without gradients that runs many times over, as a step of
- * decoding. */
+/* Makes the next qkv_forward compute every node again, with the present contents of variables, constants,
+ * indices, segments and positions. Nothing is checked again: the caller must keep indices within their bounds
+ * and no segment longer than it was when its nodes were built. For graphs that run many times, as a step of
+ * decoding does. */
 QKV_API void qkv_graph_rewind(struct qkv_graph *graph);
 
-/* Adds d(sum(y * cotangent)) / dx to the gradient of every x; other gradients of this graph are set, not
- * added to. `cotangent` holds as many numbers as y, NULL stands for ones. qkv_forward must have run. */
+/* Computes d(sum(cotangent * y)) / dx for every x that needs a gradient. Call qkv_forward first. `cotangent` holds
+ * as many numbers as y; NULL means ones. Gradients of earlier calls are overwritten, except those of parameters
+ * that were bound with `accumulate`. */
 QKV_API void qkv_backward(struct qkv_graph *graph, struct qkv_tensor *y, const double *cotangent);
 
-/* The first tensor (in order of creation) with a value that is not finite, or NULL; for diagnosing
- * divergence. */
+/* ---- leaves ---- */
+
+/* Tensors that the caller writes, zero at first. Variables get a gradient, constants do not. */
+QKV_API struct qkv_tensor *qkv_constant(struct qkv_graph *graph, struct qkv_shape shape);
+QKV_API struct qkv_tensor *qkv_variable(struct qkv_graph *graph, struct qkv_shape shape);
+
+/* A constant in the caller's memory, which holds numbers of the graph's dtype and must outlive the nodes. */
+QKV_API struct qkv_tensor *qkv_wrap(struct qkv_graph *graph, struct qkv_shape shape, void *memory);
+
+/* Makes the parameters of a model available to qkv_graph_parameter. `gradients` has the layout of
+ * parameters->values; NULL makes all parameters constants. qkv_backward sets the gradients of all parameters, to
+ * zero where the graph does not use them; with `accumulate` it adds to what `gradients` holds. Both blocks belong
+ * to the caller. The binding survives resets. */
+QKV_API void qkv_graph_bind(struct qkv_graph *graph, const struct qkv_parameters *parameters, void *gradients,
+                            bool accumulate);
+
+/* The tensor of a bound parameter: the same tensor at each call. NULL gives NULL. */
+QKV_API struct qkv_tensor *qkv_graph_parameter(struct qkv_graph *graph,
+                                               const struct qkv_parameter *parameter);
+
+/* ---- reading and writing tensors ---- */
+
+QKV_API struct qkv_shape qkv_tensor_shape(const struct qkv_tensor *tensor);
+QKV_API int64_t qkv_tensor_count(const struct qkv_tensor *tensor); /* elements */
+
+/* Name of the scope in which the tensor was created; without a scope, name of its op. */
+QKV_API const char *qkv_tensor_name(const struct qkv_tensor *tensor);
+QKV_API const char *qkv_tensor_op(const struct qkv_tensor *tensor); /* "matmul"; of leaves "leaf" */
+
+/* Copy all elements and convert between double and the graph's dtype. Arrays hold qkv_tensor_count numbers.
+ * Reading a gradient that the graph does not keep aborts. */
+QKV_API void qkv_tensor_write(struct qkv_tensor *tensor, const double *values);
+QKV_API void qkv_tensor_read(const struct qkv_tensor *tensor, double *values);
+QKV_API void qkv_tensor_read_gradient(const struct qkv_tensor *tensor, double *gradient);
+
+/* The first element: the value of a loss. */
+QKV_API double qkv_tensor_scalar(const struct qkv_tensor *tensor);
+
+/* The tensor's own memory, numbers of the graph's dtype, row-major. The gradient is NULL where none is kept. */
+QKV_API void *qkv_tensor_value(struct qkv_tensor *tensor);
+QKV_API void *qkv_tensor_gradient(struct qkv_tensor *tensor);
+
+/* The first tensor in order of creation that holds NaN or infinity; NULL: none. Finds where training diverges. */
 QKV_API const struct qkv_tensor *qkv_graph_find_not_finite(const struct qkv_graph *graph);
+
+/* ---- for layers and models ---- */
+
+/* Sets the graph's error, unless it has one already. Returns NULL, for `return qkv_graph_fail(...)`. */
+QKV_API struct qkv_tensor *qkv_graph_fail(struct qkv_graph *graph, const char *format, ...) QKV_PRINTF(2, 3);
+
+/* Zeroed memory that lives as long as the tensors, for what nodes refer to (segments, indices). NULL when the
+ * graph has failed, or when memory is out, which makes it fail. */
+QKV_API void *qkv_graph_memory(struct qkv_graph *graph, size_t size);
+
+/* Names the nodes that are created from now on, for messages and qkv_tensor_name. Returns the previous name, so
+ * that the caller can restore it. The text belongs to the caller and must outlive the nodes. */
+QKV_API const char *qkv_graph_scope(struct qkv_graph *graph, const char *name);
+
+/* ---- settings: all survive resets ---- */
+
+/* Whether tensors that are created from now on get gradients; at first they do. Without, ops save nothing for
+ * backward. */
+QKV_API void qkv_graph_set_gradients(struct qkv_graph *graph, bool gradients);
+
+/* Turns dropout on, or off with NULL. The masks are a pure function of seed, step and the order of the dropout
+ * nodes; the stream of `random` is ignored. Set it before building: ops reserve memory for masks. */
+QKV_API void qkv_graph_set_dropout(struct qkv_graph *graph, const struct qkv_random *random);
+QKV_API bool qkv_graph_has_dropout(const struct qkv_graph *graph);
+
+/* Lets qkv_forward split products with large matrices among `workers`, which must have no other work meanwhile;
+ * NULL (the default) computes on the caller's thread. Results have the same bits either way. For decoding single
+ * sentences. */
+QKV_API void qkv_graph_set_workers(struct qkv_graph *graph, struct qkv_workers *workers);
+
+/* Lets tensors between leaves and result share memory; off at first. Call it on a graph without tensors (after
+ * creation or reset). Then qkv_graph_plan is needed when the graph is built, before qkv_forward, for the tensor
+ * that qkv_backward will start from; when memory is out, it makes the graph fail.
+ *
+ * Results are written over inputs that are not read again, cheap values (norms) are computed again in backward,
+ * and a gradient's memory is free once it has been propagated; training needs less than half the memory, and the
+ * bits stay the same. Only the result, and gradients of variables and parameters, can be read afterwards: other
+ * tensors hold arbitrary numbers. In a graph without gradients, results that no node reads can be read as well. */
+QKV_API void qkv_graph_share_memory(struct qkv_graph *graph, bool share);
+QKV_API void qkv_graph_plan(struct qkv_graph *graph, struct qkv_tensor *y);
 
 /* ---- measuring ---- */
 
-/* Who is told of every node right after it has run, on the graph's own thread. */
+/* Called for every node right after it has run, on the thread that runs the graph. */
 struct qkv_observer {
     void (*ran)(void *context, const struct qkv_tensor *tensor, bool backward);
     void *context;
 };
 
-/* From now on, over resets too, the graph tells this observer, which is copied; NULL: nobody, as at first. */
+/* Sets the observer, which is copied; NULL removes it. Survives resets. */
 QKV_API void qkv_graph_observe(struct qkv_graph *graph, const struct qkv_observer *observer);
 
-/* What running a node takes, counted from its shapes: attention as products of whole matrices, causal or not,
- * as is the custom; under a window what it lets the queries see. */
+/* Cost of a node, computed from shapes. Attention counts as products of complete matrices, causal or not, as is
+ * customary; with a window it counts the visible pairs of queries and keys. */
 struct qkv_cost {
-    double operations; /* multiplications and additions of its matrix products; 0 for ops without one */
-    double bytes;      /* every operand and result read or written once */
+    double operations; /* multiplications and additions of matrix products; 0 for ops without products */
+    double bytes;      /* of all operands and results, each counted once */
 };
 
-/* Of its forward or of its backward pass. The fused loss makes its gradients, and so has its cost, in the
- * forward pass. */
+/* Of the forward or the backward pass. The fused loss computes its gradients in forward: they count there. */
 QKV_API struct qkv_cost qkv_tensor_cost(const struct qkv_tensor *tensor, bool backward);
 
-/* Bytes that the graph's arena has held at most between two resets. */
+/* Most bytes that the graph has used between two resets. */
 QKV_API size_t qkv_graph_peak_bytes(const struct qkv_graph *graph);
 
-/* ---- tensors without an op ---- */
+/* ---- several graphs, one block of gradients ---- */
 
-/* A tensor to be written by the caller, all zero at first. Constants get no gradient, variables do. */
-QKV_API struct qkv_tensor *qkv_constant(struct qkv_graph *graph, struct qkv_shape shape);
-QKV_API struct qkv_tensor *qkv_variable(struct qkv_graph *graph, struct qkv_shape shape);
-
-/* A constant in the caller's memory (numbers of the graph's dtype), not copied; it must outlive the nodes. */
-QKV_API struct qkv_tensor *qkv_wrap(struct qkv_graph *graph, struct qkv_shape shape, void *memory);
-
-/* Ties the graph to a parameter block: qkv_graph_parameter then gives its parameters as tensors. Gradients are written
- * into `gradients`, laid out as the values; NULL: parameters are constants. With `accumulate`, gradients are
- * added to what the block holds; else qkv_backward sets those of all parameters, to zero where the graph does
- * not use them. Kept over resets. */
-QKV_API void qkv_graph_bind(struct qkv_graph *graph, const struct qkv_parameters *parameters, void *gradients,
-                            bool accumulate);
-
-/* For graphs that are bound to one gradient block and run on threads of their own: each adds its part of a
- * parameter's gradient when its turn has come, in the order of their numbers, 0 .. n-1. Number 0 is bound
- * without `accumulate`, or with it where the block holds something already; the others with it. All of them
- * must come to the end of qkv_backward, or pass their turns on, or those behind wait for ever; so a graph
- * must not start before the ones of lower number. */
+/* Graphs on different threads add to the same gradients of parameters without changing the order of summation:
+ * each adds its part of a parameter's gradient when its turn has come, in the order 0 .. n-1. Bind graph 0
+ * without `accumulate` (or with it, to add to what the block holds), and all others with it.
+ *
+ * Every graph must complete qkv_backward or call qkv_graph_finish_turns, otherwise later graphs wait for ever. So
+ * never start a graph before those of lower turns. */
 struct qkv_turns;
-QKV_API struct qkv_turns *
-qkv_turns_new(const struct qkv_parameters *parameters); /* NULL when memory is out */
+QKV_API struct qkv_turns *qkv_turns_new(const struct qkv_parameters *parameters); /* NULL: out of memory */
 QKV_API void qkv_turns_free(struct qkv_turns *turns);
-/* Number 0 is next; while no graph runs. */
+
+/* Starts again with turn 0. No graph may run meanwhile. */
 QKV_API void qkv_turns_reset(struct qkv_turns *turns);
-/* Kept over resets; NULL: the block is this graph's alone, as at first. */
-QKV_API void qkv_graph_take_turns(struct qkv_graph *graph, struct qkv_turns *turns, int number);
-/* Waits for every turn that the graph has not had yet and passes it on, nothing added. */
-QKV_API void qkv_graph_pass_turns(struct qkv_graph *graph);
 
-/* For graphs that run again and again while the parameters do not change, as in decoding: their matrices are
- * copied into the order in which products read them when the first product wants them, and again when
- * parameters->changes tells that they have changed; for all graphs that share the panels, on any threads. The
- * same bits as without. */
+/* Gives the graph its turn; NULL (the default): no other graph adds to its gradients. Survives resets. */
+QKV_API void qkv_graph_set_turn(struct qkv_graph *graph, struct qkv_turns *turns, int turn);
+
+/* Waits for the graph's remaining turns and ends them without adding anything. */
+QKV_API void qkv_graph_finish_turns(struct qkv_graph *graph);
+
+/* ---- matrices packed for products ---- */
+
+/* Copies of parameter matrices in the order in which the kernels read them (packed panels), for graphs that run
+ * many times while parameters stay the same, as in decoding. A copy is made when a product first needs it, and
+ * again when parameters->changes has changed. Graphs on any threads may share one. Results have the same bits. */
 struct qkv_panels;
-QKV_API struct qkv_panels *
-qkv_panels_new(const struct qkv_parameters *parameters); /* NULL when memory is out */
+QKV_API struct qkv_panels *qkv_panels_new(const struct qkv_parameters *parameters); /* NULL: out of memory */
 QKV_API void qkv_panels_free(struct qkv_panels *panels);
-/* Kept over resets; NULL: parameters are read where they stand, as at first. */
-QKV_API void qkv_graph_read_panels(struct qkv_graph *graph, struct qkv_panels *panels);
 
-/* The parameter as a tensor of this graph, the same one at each call. */
-QKV_API struct qkv_tensor *qkv_graph_parameter(struct qkv_graph *graph,
-                                               const struct qkv_parameter *parameter);
-
-/* ---- reading and writing ---- */
-
-QKV_API struct qkv_shape qkv_tensor_shape(const struct qkv_tensor *tensor);
-QKV_API int64_t qkv_tensor_count(const struct qkv_tensor *tensor);
-
-/* The scope that the tensor was created in, or the name of its op. */
-QKV_API const char *qkv_tensor_name(const struct qkv_tensor *tensor);
-QKV_API const char *qkv_tensor_op(const struct qkv_tensor *tensor);
-
-/* Numbers of the graph's dtype, row-major. The gradient is NULL where none is kept. */
-QKV_API void *qkv_tensor_value(struct qkv_tensor *tensor);
-QKV_API void *qkv_tensor_gradient(struct qkv_tensor *tensor);
-
-/* Copies with conversion; arrays hold qkv_tensor_count numbers. */
-QKV_API void qkv_tensor_write(struct qkv_tensor *tensor, const double *values);
-QKV_API void qkv_tensor_read(const struct qkv_tensor *tensor, double *values);
-QKV_API void qkv_tensor_read_gradient(const struct qkv_tensor *tensor, double *gradient);
-
-/* The only number of a tensor of one, or the first. */
-QKV_API double qkv_tensor_scalar(const struct qkv_tensor *tensor);
+/* NULL (the default): products read the parameters directly. Survives resets. */
+QKV_API void qkv_graph_set_panels(struct qkv_graph *graph, struct qkv_panels *panels);
 
 #endif

@@ -1,14 +1,27 @@
-/* The ops: one row of ops.def each, where their shapes and formulas stand. Every constructor is
- * struct qkv_tensor *qkv_<op>(struct qkv_graph *graph, ...). */
+/* The ops: functions that record a node in a graph and return its result. Shapes, formulas and sources of all ops
+ * are in ops.def, one row each; every op is struct qkv_tensor *qkv_<op>(struct qkv_graph *graph, ...).
+ *
+ * Example:
+ *     struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+ *     struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(8, 4)), *weight = qkv_variable(graph, QKV_SHAPE(4, 2));
+ *     struct qkv_tensor *hidden = qkv_relu(graph, qkv_linear(graph, x, weight, NULL, false));
+ *     struct qkv_tensor *loss = qkv_mean(graph, qkv_multiply(graph, hidden, hidden), QKV_ALL);
+ *     qkv_forward(graph);
+ *     qkv_backward(graph, loss, NULL);
+ *     qkv_graph_free(graph);
+ *
+ * An op returns NULL, and the graph fails, when shapes do not fit, an index is out of bounds, an input belongs to
+ * another graph, or memory is out. */
 #ifndef QKV_OPS_H
 #define QKV_OPS_H
 
 #include "qkv/attention_rule.h"
 #include "qkv/graph.h"
 
-enum { QKV_ALL = -1 }; /* as an axis: all of them */
+enum { QKV_ALL = -1 }; /* as an axis: all axes */
 
-/* What an op needs beside its tensors, by value; each row of ops.def says which fields it uses. */
+/* Arguments of an op other than tensors; each row of ops.def sets the fields that its op uses. Pointers belong to
+ * the caller and must stay valid as long as the node. */
 struct qkv_options {
     double factor, epsilon, rate, smoothing;
     int64_t axis, start, length; /* slice: elements start .. start + length - 1 of the axis */
@@ -18,9 +31,9 @@ struct qkv_options {
     struct qkv_shape shape;
     int permutation[QKV_MAX_RANK];
     bool transpose_a, transpose_b, reverse;
-    const int32_t *indices; /* the caller's, must outlive the node */
+    const int32_t *indices;
     int64_t index_count;
-    const int64_t *first;              /* the caller's, as indices are */
+    const int64_t *first;              /* position of the first row of each sentence; NULL: 0 */
     struct qkv_segments segments;      /* sentences of the rows, of ops other than attention */
     struct qkv_segments queries, keys; /* attention: sentences of the query rows and of the key rows */
 };
@@ -49,27 +62,30 @@ enum qkv_op_id {
 #include "qkv/ops.def"
 #undef OP
 
-/* Records a node of any op; what the constructors call. `inputs` has QKV_MAX_INPUTS entries. */
+/* Records a node of any op: all functions of ops.def call it. `inputs` has QKV_MAX_INPUTS entries, NULL where there
+ * is no input. */
 QKV_API struct qkv_tensor *qkv_node(struct qkv_graph *graph, enum qkv_op_id op,
                                     struct qkv_tensor *const *inputs, const struct qkv_options *options);
 
-/* The name of an op, "matmul". */
+/* Name of an op: "matmul". */
 QKV_API const char *qkv_op_name(enum qkv_op_id op);
 
-/* The weights of head `head` (from 0) of sentence `sentence` of an attention node (attention, where they are
- * those before dropout; attention_weights, attention_local, attention_arrange): a rows x columns block of the
- * graph's dtype, row-major, valid after qkv_forward. NULL where there is no such. What the kernel did not
- * keep (all of it with flash, what lies outside of a window) is made at the first call, in the graph's
- * memory; NULL when that is out. */
+/* Attention weights of one head of one sentence (both from 0), after qkv_forward: [rows, columns] of the graph's
+ * dtype, row-major, in the graph's memory. For nodes of the ops attention (weights before dropout),
+ * attention_weights, attention_local and attention_arrange.
+ *
+ * Weights that the kernel did not keep (flash attention, windows) are computed at the first call. NULL when there
+ * is no such sentence or head, when the node has no weights, when memory is out, or when the graph shares memory
+ * and has overwritten the operands. */
 QKV_API const void *qkv_attention_weights_of(const struct qkv_tensor *attention, int64_t sentence,
                                              int64_t head, int64_t *rows, int64_t *columns);
 
-/* Sums that a cross-entropy node made on its way, unscaled and unsmoothed: negative log-likelihood in nats,
- * and rows whose most probable class is the label. */
+/* Sums over all rows of a cross_entropy or linear_cross_entropy node, after qkv_forward, without smoothing and
+ * factor: negative log-likelihood in nats, and the number of rows whose most probable class is the label. */
 QKV_API void qkv_cross_entropy_sums(const struct qkv_tensor *loss, double *negative_log_likelihood,
                                     double *correct);
 
-/* The same of one row, of a node that needs no gradient. */
+/* The same for one row. Only nodes without gradient keep rows apart; aborts for others. */
 QKV_API void qkv_cross_entropy_row(const struct qkv_tensor *loss, int64_t row,
                                    double *negative_log_likelihood, double *correct);
 

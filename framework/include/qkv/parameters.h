@@ -1,5 +1,18 @@
-/* The learned numbers of a model: named slices of one flat block, so that stepping, clipping, averaging and
- * saving are loops over one array. Declare all of them, then allocate once. */
+/* The parameters of a model: named slices of one flat block, so that stepping, clipping, averaging and saving are
+ * loops over one array. Declare all parameters, then allocate once.
+ *
+ * Example:
+ *     struct qkv_parameters parameters = {0};
+ *     struct qkv_initial xavier = {QKV_INITIALIZER_XAVIER_UNIFORM, 1};
+ *     const struct qkv_parameter *weight =
+ *         qkv_parameters_add(&parameters, QKV_SHAPE(4, 2), xavier, "layer.%d.weight", 1);
+ *     if (!qkv_parameters_allocate(&parameters, QKV_FLOAT32, NULL)) {
+ *         qkv_parameters_initialize(&parameters, 42);
+ *         printf("%s starts with %g\n", weight->name, qkv_parameter_get(&parameters, weight, 0));
+ *     }
+ *     qkv_parameters_release(&parameters);
+ *
+ * To compute with parameters, bind them to a graph: qkv_graph_bind, qkv_graph_parameter (graph.h). */
 #ifndef QKV_PARAMETERS_H
 #define QKV_PARAMETERS_H
 
@@ -7,22 +20,23 @@
 #include "qkv/config.h"
 #include "qkv/graph.h"
 
-/* What a parameter holds before training: `kind` times `gain`.
- * Xavier (Glorot and Bengio 2010) for [fan_in, fan_out]: uniform in +-gain sqrt(6 / (fan_in + fan_out)), or
- * normal with the same variance. Uniform: in +-gain. Normal: standard deviation gain. Orthogonal, of [H, G
- * H]: G orthogonal matrices side by side, times gain (Saxe et al. 2014), drawn as Gram and Schmidt make them
- * of normal numbers. Forget, of the [4 H] biases of an LSTM: gain for the forget gates, the second H, else 0.
- */
+/* Distribution of the initial values, scaled by `gain`:
+ * - Xavier (Glorot and Bengio 2010) of [fan_in, fan_out]: uniform in +-sqrt(6 / (fan_in + fan_out)), or normal with
+ *   the same variance;
+ * - uniform in +-1; normal with standard deviation 1; zeros; ones, which ignores the gain;
+ * - orthogonal (Saxe et al. 2014) of [H, G H]: G random orthogonal matrices side by side;
+ * - forget, of the [4 H] biases of an LSTM: 1 for the biases of the forget gates (the second H), else 0. */
 struct qkv_initial {
     enum qkv_initializer kind;
     double gain;
 };
 
-/* One named slice. Offsets are in elements and keep each slice aligned to 64 bytes in float32. */
+/* One named slice. Slices are aligned to 64 bytes in float32. */
 struct qkv_parameter {
     const char *name; /* "encoder.1.self.query.weight" */
     struct qkv_shape shape;
-    int64_t index, offset, count;
+    int64_t index;         /* in the list */
+    int64_t offset, count; /* elements within the block */
     struct qkv_initial initial;
 };
 
@@ -31,37 +45,39 @@ struct qkv_parameters {
     enum qkv_dtype dtype;
     int64_t count, capacity;
     struct qkv_parameter **list;
-    int64_t elements; /* of the flat block, the gaps of alignment included (they stay 0) */
+    int64_t elements; /* of the block, with the gaps between aligned slices, which stay 0 */
     void *values;     /* [elements] of dtype; NULL before qkv_parameters_allocate */
-    uint64_t changes; /* how often values were written, for those who keep copies (graph.h, panels): add 1
-                         after writing to them otherwise than through this library, and while no graph runs */
-    bool failed;      /* out of memory while declaring */
-    double *square;   /* working space for the largest orthogonal matrix; NULL where there is none */
+    uint64_t
+        changes;    /* number of writes to values; whoever keeps copies (qkv_panels) compares it. Add 1 after
+                         writing to `values` directly, while no graph runs */
+    bool failed;    /* memory ran out while declaring */
+    double *square; /* workspace for the largest orthogonal matrix; NULL if there is none */
     struct qkv_arena arena;
 };
 
-/* Declares a parameter; the name is formatted. The pointer stays valid until release; NULL, stickily, when
- * memory is out. */
+/* Declares a parameter; the name is a printf format. The result is valid until release. When memory is out, it is
+ * NULL, and so are all later results; qkv_parameters_allocate then returns the error. Aborts after
+ * qkv_parameters_allocate. */
 QKV_API const struct qkv_parameter *qkv_parameters_add(struct qkv_parameters *parameters,
                                                        struct qkv_shape shape, struct qkv_initial initial,
                                                        const char *name, ...) QKV_PRINTF(4, 5);
 
-/* Makes the block of values, all zero. Fails only for lack of memory. */
+/* Allocates the block of values, all zero. Fails only when memory is out. */
 QKV_API enum qkv_status qkv_parameters_allocate(struct qkv_parameters *parameters, enum qkv_dtype dtype,
                                                 struct qkv_error *error);
 
-/* Fills the values from the initialisers: a pure function of the seed and each parameter's index, the same in
- * both precisions but for rounding. */
+/* Sets all values to their initial distribution: a pure function of the seed and each parameter's index, equal in
+ * both precisions up to rounding. */
 QKV_API void qkv_parameters_initialize(struct qkv_parameters *parameters, uint64_t seed);
 
-/* How many learned numbers there are (gaps not counted). */
+/* Number of learned values, gaps not counted. */
 QKV_API int64_t qkv_parameters_total(const struct qkv_parameters *parameters);
 
 /* The parameter of that name, or NULL. */
 QKV_API const struct qkv_parameter *qkv_parameters_find(const struct qkv_parameters *parameters,
                                                         const char *name);
 
-/* Element `i` of a parameter, as a double; and writing it. */
+/* Reads or writes element i, row-major. Indices are not checked. */
 QKV_API double qkv_parameter_get(const struct qkv_parameters *parameters,
                                  const struct qkv_parameter *parameter, int64_t i);
 QKV_API void qkv_parameter_set(struct qkv_parameters *parameters, const struct qkv_parameter *parameter,
