@@ -7,21 +7,16 @@
 #include <inttypes.h>
 #include <string.h>
 
-static const char FORMAT[] = "1";
-
 /* What the tensors of a file are: the blocks that a parameter has a slice of, and what goes before its name.
  */
 enum { VALUES, MOMENTS, BLOCKS = MOMENTS + QKV_MOMENTS_MOST };
 static const char *const PREFIX[BLOCKS] = {"", "optimizer.first.", "optimizer.second.", "optimizer.third."};
 
 /* The memory of each kind of block, NULL where there is none. */
-static void list_blocks(const struct qkv_parameters *parameters, const struct qkv_optimizer *optimizer,
+static void list_blocks(const struct qkv_parameters *parameters, const struct qkv_optimizer_state *optimizer,
                         void *blocks[BLOCKS])
 {
     QKV_BUG(!parameters->values, "a checkpoint of parameters that are not allocated");
-    QKV_BUG(optimizer &&
-                (optimizer->dtype != parameters->dtype || optimizer->elements != parameters->elements),
-            "a checkpoint of an optimizer that was not made for its parameters");
     blocks[VALUES] = parameters->values;
     for (int i = 0; i < QKV_MOMENTS_MOST; i++) blocks[MOMENTS + i] = optimizer ? optimizer->moments[i] : NULL;
 }
@@ -60,7 +55,7 @@ static bool list_tensors(struct contents *contents, const struct qkv_parameters 
     return true;
 }
 
-static bool list_metadata(struct contents *contents, const struct qkv_optimizer *optimizer,
+static bool list_metadata(struct contents *contents, const struct qkv_optimizer_state *optimizer,
                           const struct qkv_state *state)
 {
     enum { OWN = 3 };
@@ -68,12 +63,13 @@ static bool list_metadata(struct contents *contents, const struct qkv_optimizer 
     struct qkv_state_entry *list = qkv_arena_allocate(&contents->arena, most * sizeof *list);
     if (!list || (state && state->failed)) return false;
     int64_t count = 0;
-    list[count++] = (struct qkv_state_entry){"qkv.format", FORMAT};
+    const char *format = qkv_arena_format(&contents->arena, "%d", QKV_RUN_FORMAT);
+    if (!format) return false;
+    list[count++] = (struct qkv_state_entry){"qkv.format", format};
     if (optimizer) {
         const char *updates = qkv_arena_format(&contents->arena, "%" PRId64, optimizer->updates);
         if (!updates) return false;
-        list[count++] =
-            (struct qkv_state_entry){"qkv.optimizer", qkv_optimizer_kind_name(optimizer->settings.optimizer)};
+        list[count++] = (struct qkv_state_entry){"qkv.optimizer", optimizer->name};
         list[count++] = (struct qkv_state_entry){"qkv.optimizer.updates", updates};
     }
     for (int64_t i = 0; state && i < state->count; i++) list[count++] = state->list[i];
@@ -83,8 +79,8 @@ static bool list_metadata(struct contents *contents, const struct qkv_optimizer 
 }
 
 enum qkv_status qkv_checkpoint_save(const char *path, const struct qkv_parameters *parameters,
-                                    const struct qkv_optimizer *optimizer, const struct qkv_state *state,
-                                    struct qkv_error *error)
+                                    const struct qkv_optimizer_state *optimizer,
+                                    const struct qkv_state *state, struct qkv_error *error)
 {
     void *blocks[BLOCKS];
     list_blocks(parameters, optimizer, blocks);
@@ -105,7 +101,7 @@ struct loading {
     const char *path;
     struct qkv_safetensors file;
     const struct qkv_parameters *parameters;
-    const struct qkv_optimizer *optimizer;
+    const struct qkv_optimizer_state *optimizer;
     void *blocks[BLOCKS];
     const struct qkv_safetensor **source; /* [blocks][parameters]: where each slice comes from */
     int64_t updates;                      /* of the optimizer */
@@ -114,16 +110,22 @@ struct loading {
 
 static enum qkv_status check_format(const struct loading *loading)
 {
-    const char *format = qkv_safetensors_metadata(&loading->file, "qkv.format");
-    if (format && !strcmp(format, FORMAT)) return QKV_OK;
-    return qkv_error_set(loading->error, "%s: is a checkpoint of format %s, but this qkv reads format %s",
-                         loading->path, format ? format : "\"\"", FORMAT);
+    const char *text = qkv_safetensors_metadata(&loading->file, "qkv.format");
+    int64_t format;
+    if (!text || qkv_number_kind(text) != QKV_NUMBER_INTEGER || !qkv_integer_read(text, &format) ||
+        format < 1)
+        return qkv_error_set(loading->error, "%s: is not a checkpoint of qkv: its metadata has no qkv.format",
+                             loading->path);
+    if (format <= QKV_RUN_FORMAT) return QKV_OK;
+    return qkv_error_set(loading->error,
+                         "%s: has format %lld, but this qkv reads formats up to %d: use a newer qkv",
+                         loading->path, (long long)format, QKV_RUN_FORMAT);
 }
 
 static enum qkv_status check_optimizer(struct loading *loading)
 {
     if (!loading->optimizer) return QKV_OK;
-    const char *wanted = qkv_optimizer_kind_name(loading->optimizer->settings.optimizer);
+    const char *wanted = loading->optimizer->name;
     const char *kind = qkv_safetensors_metadata(&loading->file, "qkv.optimizer");
     const char *updates = qkv_safetensors_metadata(&loading->file, "qkv.optimizer.updates");
     if (!kind)
@@ -232,7 +234,7 @@ static void copy_slices(const struct loading *loading)
 }
 
 enum qkv_status qkv_checkpoint_load(const char *path, struct qkv_parameters *parameters,
-                                    struct qkv_optimizer *optimizer, struct qkv_state *state,
+                                    struct qkv_optimizer_state *optimizer, struct qkv_state *state,
                                     struct qkv_error *error)
 {
     struct loading loading = {.path = path, .parameters = parameters, .optimizer = optimizer, .error = error};

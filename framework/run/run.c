@@ -2,6 +2,8 @@
 
 #include "run/provenance.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -16,6 +18,27 @@ bool qkv_path_exists(const char *path)
     return stat(path, &status) == 0;
 }
 
+enum qkv_status qkv_run_format_check(const char *folder, struct qkv_error *error)
+{
+    struct qkv_arena arena = {0};
+    char text[16] = "1\n";
+    long format;
+    const char *path = qkv_run_file(&arena, folder, QKV_RUN_FORMAT_FILE);
+    FILE *file = path ? fopen(path, "r") : NULL;
+    if (file && !fgets(text, sizeof text, file)) *text = '\0';
+    if (file) fclose(file);
+    qkv_arena_release(&arena);
+    char *end;
+    format = strtol(text, &end, 10);
+    if (end == text || *end != '\n' || format < 1)
+        return qkv_error_set(error, "%s/%s: must hold a number, the version of the run's format", folder,
+                             QKV_RUN_FORMAT_FILE);
+    if (format <= QKV_RUN_FORMAT) return QKV_OK;
+    return qkv_error_set(error,
+                         "%s: is a run of format %ld, but this qkv reads formats up to %d: use a newer qkv",
+                         folder, format, QKV_RUN_FORMAT);
+}
+
 static enum qkv_status read_config(struct qkv_run *run, struct qkv_error *error)
 {
     struct stat status;
@@ -27,6 +50,7 @@ static enum qkv_status read_config(struct qkv_run *run, struct qkv_error *error)
     if (!qkv_path_exists(path))
         return qkv_error_set(error, "%s: not a run: it holds no %s; `qkv train` makes runs", run->path,
                              QKV_RUN_CONFIG);
+    if (qkv_run_format_check(run->path, error)) return QKV_INVALID;
     struct qkv_messages messages = {0};
     if (!qkv_config_read(&run->config, &run->arena, path, NULL, 0, &messages)) return QKV_OK;
     return qkv_error_set(error, "%s", messages.count ? messages.text[0] : path);

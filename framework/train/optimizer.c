@@ -25,15 +25,16 @@ enum qkv_status qkv_optimizer_init(struct qkv_optimizer *optimizer, const struct
         .settings = *config,
         .dtype = parameters->dtype,
         .elements = parameters->elements,
-        .moment_count = MOMENTS[config->optimizer],
+        .state.name = qkv_optimizer_kind_name(config->optimizer),
+        .state.moment_count = MOMENTS[config->optimizer],
         .ranges = (int)((parameters->elements + RANGE - 1) / RANGE),
         .kernels = qkv_optimizer_registry(parameters->dtype),
     };
     size_t size = (size_t)parameters->elements * qkv_dtype_size(parameters->dtype);
     optimizer->squares = qkv_arena_zeroed(&optimizer->arena, (size_t)optimizer->ranges * sizeof(double));
     bool complete = optimizer->squares;
-    for (int i = 0; i < optimizer->moment_count && complete; i++)
-        complete = (optimizer->moments[i] = qkv_arena_zeroed(&optimizer->arena, size));
+    for (int i = 0; i < optimizer->state.moment_count && complete; i++)
+        complete = (optimizer->state.moments[i] = qkv_arena_zeroed(&optimizer->arena, size));
     if (complete) return QKV_OK;
     qkv_optimizer_release(optimizer);
     return qkv_error_set(error, "out of memory for the moments of %lld parameters",
@@ -86,7 +87,8 @@ static void update_range(void *context, int range)
     const struct qkv_optimizer *optimizer = step->optimizer;
     int64_t start = (int64_t)range * RANGE, length = range_length(step, start);
     void *moments[QKV_MOMENTS_MOST];
-    for (int i = 0; i < optimizer->moment_count; i++) moments[i] = at(step, optimizer->moments[i], start);
+    for (int i = 0; i < optimizer->state.moment_count; i++)
+        moments[i] = at(step, optimizer->state.moments[i], start);
     optimizer->kernels->optimizer[optimizer->settings.optimizer]->update(
         length, &step->update, at(step, step->gradients[0], start), moments, at(step, step->values, start));
 }
@@ -98,7 +100,7 @@ static double norm_of(const struct qkv_optimizer *optimizer)
     return sqrt(sum);
 }
 
-/* What the loop of update number `optimizer->updates` needs, for a gradient of that norm. */
+/* What the loop of update number `optimizer->state.updates` needs, for a gradient of that norm. */
 static struct qkv_update make_update(const struct qkv_optimizer *optimizer, double norm, double learning_rate)
 {
     const struct qkv_training_config *settings = &optimizer->settings;
@@ -108,7 +110,7 @@ static struct qkv_update make_update(const struct qkv_optimizer *optimizer, doub
     /* Double precision has one variant, which holds what is computed once for all. */
     const struct qkv_optimizer_kernels *rules = qkv_optimizer_registry(QKV_FLOAT64);
     if (rules->optimizer[settings->optimizer]->prepare)
-        rules->optimizer[settings->optimizer]->prepare(&update, learning_rate, optimizer->updates);
+        rules->optimizer[settings->optimizer]->prepare(&update, learning_rate, optimizer->state.updates);
     return update;
 }
 
@@ -130,7 +132,7 @@ double qkv_optimizer_step(struct qkv_optimizer *optimizer, struct qkv_parameters
         qkv_workers_run(workers, ranges, clip_range, &step);
         clipped_norm = norm_of(optimizer);
     }
-    optimizer->updates++;
+    optimizer->state.updates++;
     parameters->changes++;
     step.update = make_update(optimizer, clipped_norm, learning_rate);
     qkv_workers_run(workers, ranges, update_range, &step);

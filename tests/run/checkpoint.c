@@ -1,4 +1,5 @@
 #include "qkv/checkpoint.h"
+#include "qkv/optimizer.h"
 
 #include "support.h"
 
@@ -55,15 +56,17 @@ static void fill_moments(struct model *model)
         const struct qkv_parameter *parameter = model->parameters.list[p];
         for (int64_t i = parameter->offset; i < parameter->offset + parameter->count; i++) {
             if (model->parameters.dtype == QKV_FLOAT32) {
-                ((float *)model->optimizer.moments[0])[i] = (float)i / 7;
-                if (model->optimizer.moments[1]) ((float *)model->optimizer.moments[1])[i] = (float)i / 11;
+                ((float *)model->optimizer.state.moments[0])[i] = (float)i / 7;
+                if (model->optimizer.state.moments[1])
+                    ((float *)model->optimizer.state.moments[1])[i] = (float)i / 11;
             } else {
-                ((double *)model->optimizer.moments[0])[i] = (double)i / 7;
-                if (model->optimizer.moments[1]) ((double *)model->optimizer.moments[1])[i] = (double)i / 11;
+                ((double *)model->optimizer.state.moments[0])[i] = (double)i / 7;
+                if (model->optimizer.state.moments[1])
+                    ((double *)model->optimizer.state.moments[1])[i] = (double)i / 11;
             }
         }
     }
-    model->optimizer.updates = 123456789012;
+    model->optimizer.state.updates = 123456789012;
 }
 
 static void free_model(struct model *model)
@@ -75,16 +78,16 @@ static void free_model(struct model *model)
 static void save(const char *path, const struct model *model, bool moments, const struct qkv_state *state)
 {
     struct qkv_error error = {""};
-    enum qkv_status status =
-        qkv_checkpoint_save(path, &model->parameters, moments ? &model->optimizer : NULL, state, &error);
+    enum qkv_status status = qkv_checkpoint_save(path, &model->parameters,
+                                                 moments ? &model->optimizer.state : NULL, state, &error);
     cr_assert_eq(status, QKV_OK, "%s", error.message);
 }
 
 static void load(const char *path, struct model *model, bool moments, struct qkv_state *state)
 {
     struct qkv_error error = {""};
-    enum qkv_status status =
-        qkv_checkpoint_load(path, &model->parameters, moments ? &model->optimizer : NULL, state, &error);
+    enum qkv_status status = qkv_checkpoint_load(path, &model->parameters,
+                                                 moments ? &model->optimizer.state : NULL, state, &error);
     cr_assert_eq(status, QKV_OK, "%s", error.message);
 }
 
@@ -96,14 +99,14 @@ static void refuse(const char *path, struct model *model, bool moments, const ch
     struct qkv_error error = {""};
     void *before = malloc(size_of(model));
     memcpy(before, model->parameters.values, size_of(model));
-    int64_t updates = model->optimizer.updates;
-    enum qkv_status status =
-        qkv_checkpoint_load(path, &model->parameters, moments ? &model->optimizer : NULL, &state, &error);
+    int64_t updates = model->optimizer.state.updates;
+    enum qkv_status status = qkv_checkpoint_load(path, &model->parameters,
+                                                 moments ? &model->optimizer.state : NULL, &state, &error);
     cr_assert_eq(status, QKV_INVALID);
     cr_assert_eq(strncmp(error.message, path, strlen(path)), 0, "%s", error.message);
     if (sentence) cr_assert_str_eq(error.message, format("%s: %s", path, sentence));
     cr_assert_eq(memcmp(before, model->parameters.values, size_of(model)), 0);
-    cr_assert_eq(updates, model->optimizer.updates);
+    cr_assert_eq(updates, model->optimizer.state.updates);
     cr_assert_eq(state.count, 0);
     free(before);
 }
@@ -126,9 +129,10 @@ Test(checkpoint, comes_back_bit_by_bit)
             load(path, &in, true, NULL);
             cr_expect_gt(in.parameters.changes, changes);
             cr_assert_eq(memcmp(in.parameters.values, out.parameters.values, size_of(&in)), 0);
-            for (int i = 0; i < in.optimizer.moment_count; i++)
-                cr_assert_eq(memcmp(in.optimizer.moments[i], out.optimizer.moments[i], size_of(&in)), 0);
-            cr_assert_eq(in.optimizer.updates, 123456789012);
+            for (int i = 0; i < in.optimizer.state.moment_count; i++)
+                cr_assert_eq(
+                    memcmp(in.optimizer.state.moments[i], out.optimizer.state.moments[i], size_of(&in)), 0);
+            cr_assert_eq(in.optimizer.state.updates, 123456789012);
             free_model(&out);
             free_model(&in);
         }
@@ -155,8 +159,8 @@ Test(checkpoint, converts_between_precisions)
                          (double)rounded);
             cr_assert_eq(qkv_parameter_get(&back.parameters, back.parameters.list[p], i), (double)rounded);
             int64_t at = parameter->offset + i;
-            cr_assert_eq(((float *)narrow.optimizer.moments[1])[at],
-                         (float)((double *)wide.optimizer.moments[1])[at]);
+            cr_assert_eq(((float *)narrow.optimizer.state.moments[1])[at],
+                         (float)((double *)wide.optimizer.state.moments[1])[at]);
         }
     }
     free_model(&wide);
@@ -175,7 +179,7 @@ Test(checkpoint, loads_values_alone)
         qkv_parameters_initialize(&in.parameters, 9);
         load(path, &in, false, NULL);
         cr_assert_eq(memcmp(in.parameters.values, out.parameters.values, size_of(&in)), 0);
-        cr_assert_eq(in.optimizer.updates, 0);
+        cr_assert_eq(in.optimizer.state.updates, 0);
     }
     free_model(&out);
     free_model(&in);
@@ -363,9 +367,9 @@ Test(checkpoint, refuses_what_others_made)
         {"{" A("[0,24]") "}", 24, "is no checkpoint of qkv: its header has no qkv.crc32"},
         {"{'__metadata__':{'qkv.crc32':'", 0, NULL},
         {"{'__metadata__':{'qkv.crc32':'00000000'}}", 0,
-         "is a checkpoint of format \"\", but this qkv reads format 1"},
+         "is not a checkpoint of qkv: its metadata has no qkv.format"},
         {"{'__metadata__':{'qkv.crc32':'00000000','qkv.format':'2'}}", 0,
-         "is a checkpoint of format 2, but this qkv reads format 1"},
+         "has format 2, but this qkv reads formats up to 1: use a newer qkv"},
         {"{'__metadata__':{'qkv.crc32':'00000000','x':1}}", 0, "__metadata__ holds x, which is no text"},
         {"{'__metadata__':[{'qkv.crc32':'00000000'}]}", 0, NULL},
         {"{" META "}", 0, "has no a, which the model needs"},
@@ -473,7 +477,7 @@ Test(checkpoint, a_full_disk_leaves_the_old_file)
     signal(SIGXFSZ, SIG_IGN);
     cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
     struct qkv_error error = {""};
-    enum qkv_status status = qkv_checkpoint_save(path, &new.parameters, &new.optimizer, NULL, &error);
+    enum qkv_status status = qkv_checkpoint_save(path, &new.parameters, &new.optimizer.state, NULL, &error);
     limit.rlim_cur = RLIM_INFINITY;
     cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
     cr_assert_eq(status, QKV_INVALID);

@@ -130,11 +130,12 @@ Test(train, overwrite_replaces_files_of_a_run_and_no_others)
             "update-1.txt my.safetensors last.safetensors.bak a.tmp config.yaml.old.1.tmp",
             folder);
     cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
-    cr_assert_str_eq(outcome.output,
-                     "a.tmp\nbest.safetensors\nconfig.yaml\nconfig.yaml.old.1.tmp\nlast.safetensors\n"
-                     "last.safetensors.bak\nmetrics.jsonl\nmy.safetensors\nnotes.txt\nsource.vocabulary\n"
-                     "target.vocabulary\nupdate-1.txt\nupdate-10.safetensors\nupdate-20.safetensors\n"
-                     "mine\nmine\nmine\nmine\nmine\nmine\n");
+    cr_assert_str_eq(
+        outcome.output,
+        "a.tmp\nbest.safetensors\nconfig.yaml\nconfig.yaml.old.1.tmp\nlast.safetensors\n"
+        "last.safetensors.bak\nmetrics.jsonl\nmy.safetensors\nnotes.txt\nqkv.format\nsource.vocabulary\n"
+        "target.vocabulary\nupdate-1.txt\nupdate-10.safetensors\nupdate-20.safetensors\n"
+        "mine\nmine\nmine\nmine\nmine\nmine\n");
 }
 
 Test(train, resume_needs_a_run)

@@ -91,7 +91,7 @@ static void follow_figure(size_t figure, enum qkv_dtype dtype, double bound)
                                update, i, found, right);
         }
     }
-    cr_assert_eq(optimizer.updates, FIGURE_UPDATES);
+    cr_assert_eq(optimizer.state.updates, FIGURE_UPDATES);
     free(gradients);
     qkv_workers_free(workers);
     qkv_optimizer_release(&optimizer);
@@ -167,9 +167,10 @@ static void expect_same(const struct trained *a, const struct trained *b)
 {
     size_t size = bytes_of(&a->parameters);
     cr_assert_eq(memcmp(a->parameters.values, b->parameters.values, size), 0, "values differ");
-    cr_assert_eq(memcmp(a->optimizer.moments[0], b->optimizer.moments[0], size), 0, "first moments differ");
-    if (a->optimizer.moments[1])
-        cr_assert_eq(memcmp(a->optimizer.moments[1], b->optimizer.moments[1], size), 0,
+    cr_assert_eq(memcmp(a->optimizer.state.moments[0], b->optimizer.state.moments[0], size), 0,
+                 "first moments differ");
+    if (a->optimizer.state.moments[1])
+        cr_assert_eq(memcmp(a->optimizer.state.moments[1], b->optimizer.state.moments[1], size), 0,
                      "second moments differ");
     cr_assert_eq(memcmp(a->norms, b->norms, sizeof a->norms), 0, "norms differ");
 }
@@ -309,11 +310,11 @@ static void check_divergence(double bad, double clip_value)
     put(&parameters, gradients, 1, 17, bad);
     double norm = qkv_optimizer_step(&optimizer, &parameters, workers, 1, &gradients, 1, 0.1);
     cr_assert_not(isfinite(norm));
-    cr_assert_eq(optimizer.updates, 1);
+    cr_assert_eq(optimizer.state.updates, 1);
     cr_assert_eq(parameters.changes, 1);
     cr_assert_eq(memcmp(before, parameters.values, bytes_of(&parameters)), 0);
-    cr_assert_null(qkv_parameters_find_not_finite(&parameters, optimizer.moments[0]));
-    cr_assert_null(qkv_parameters_find_not_finite(&parameters, optimizer.moments[1]));
+    cr_assert_null(qkv_parameters_find_not_finite(&parameters, optimizer.state.moments[0]));
+    cr_assert_null(qkv_parameters_find_not_finite(&parameters, optimizer.state.moments[1]));
     cr_assert_str_eq(qkv_parameters_find_not_finite(&parameters, gradients)->name, "part.1");
     free(before);
     free(gradients);
@@ -346,8 +347,8 @@ Test(optimizer, lets_moments_vanish)
         memset(gradients, 0, bytes_of(&parameters));
     }
     for (int i = 0; i < 40; i++) {
-        cr_assert_eq(((float *)optimizer.moments[0])[i], 0.0f);
-        cr_assert_eq(((float *)optimizer.moments[1])[i], 0.0f);
+        cr_assert_eq(((float *)optimizer.state.moments[0])[i], 0.0f);
+        cr_assert_eq(((float *)optimizer.state.moments[1])[i], 0.0f);
     }
     cr_assert_null(qkv_parameters_find_not_finite(&parameters, parameters.values));
     free(gradients);

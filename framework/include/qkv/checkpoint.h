@@ -22,7 +22,6 @@
 
 #include "qkv/arena.h"
 #include "qkv/error.h"
-#include "qkv/optimizer.h"
 #include "qkv/parameters.h"
 
 /* ---- the state of training: texts under keys, in order ---- */
@@ -59,9 +58,22 @@ QKV_API void qkv_state_release(struct qkv_state *state);
 
 /* ---- files ---- */
 
+/* Version of the format of run folders and checkpoints that this library writes. It reads all up to it. */
+enum { QKV_RUN_FORMAT = 1 };
+
+enum { QKV_MOMENTS_MOST = 3 };
+
+/* What a checkpoint keeps of an optimizer. */
+struct qkv_optimizer_state {
+    const char *name;                /* of the optimizer, as training.optimizer has it */
+    int64_t updates;                 /* done so far */
+    int moment_count;                /* numbers kept beside each parameter: m, v */
+    void *moments[QKV_MOMENTS_MOST]; /* [moment_count], each laid out as the values of the parameters */
+};
+
 /* Writes a checkpoint, in the parameters' dtype. `optimizer` NULL: values only. `state` NULL: none. */
 QKV_API enum qkv_status qkv_checkpoint_save(const char *path, const struct qkv_parameters *parameters,
-                                            const struct qkv_optimizer *optimizer,
+                                            const struct qkv_optimizer_state *optimizer,
                                             const struct qkv_state *state, struct qkv_error *error);
 
 /* Reads a checkpoint into parameters (and an optimizer) that are allocated already, converting between
@@ -73,7 +85,7 @@ QKV_API enum qkv_status qkv_checkpoint_save(const char *path, const struct qkv_p
  *   `runs/x/best.safetensors: encoder.1.self.query.weight is [64, 64], but the model has [32, 32]`;
  * - the optimizer: no moments in the file, or those of another kind. */
 QKV_API enum qkv_status qkv_checkpoint_load(const char *path, struct qkv_parameters *parameters,
-                                            struct qkv_optimizer *optimizer, struct qkv_state *state,
+                                            struct qkv_optimizer_state *optimizer, struct qkv_state *state,
                                             struct qkv_error *error);
 
 #endif

@@ -27,22 +27,19 @@
 #define QKV_OPTIMIZER_H
 
 #include "qkv/arena.h"
+#include "qkv/checkpoint.h"
 #include "qkv/config.h"
 #include "qkv/parameters.h"
 #include "qkv/workers.h"
 
 struct qkv_optimizer_kernels;
 
-enum { QKV_MOMENTS_MOST = 3 };
-
 /* Caller's storage, all zero at first. The moments are laid out as the values of the parameters. */
 struct qkv_optimizer {
     struct qkv_training_config settings; /* a copy; its texts are not read */
     enum qkv_dtype dtype;
-    int64_t elements; /* of the parameters' block */
-    int64_t updates;  /* done so far: t of the formulas; checkpoints keep it with the moments */
-    int moment_count;
-    void *moments[QKV_MOMENTS_MOST]; /* [moment_count], each [elements] of dtype: m, v */
+    int64_t elements;                 /* of the parameters' block */
+    struct qkv_optimizer_state state; /* updates done (t of the formulas) and moments (m, v) */
 
     int ranges;      /* that the block is cut into; at most as many threads work on a step */
     double *squares; /* [ranges]: sum of squares of each range */

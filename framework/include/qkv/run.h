@@ -15,12 +15,13 @@
 #include "qkv/model.h"
 #include "qkv/vocabulary.h"
 
-#define QKV_RUN_CONFIG  "config.yaml"
-#define QKV_RUN_SOURCE  "source.vocabulary"
-#define QKV_RUN_TARGET  "target.vocabulary"
-#define QKV_RUN_METRICS "metrics.jsonl"
-#define QKV_RUN_LAST    "last.safetensors"
-#define QKV_RUN_BEST    "best.safetensors"
+#define QKV_RUN_FORMAT_FILE "qkv.format"
+#define QKV_RUN_CONFIG      "config.yaml"
+#define QKV_RUN_SOURCE      "source.vocabulary"
+#define QKV_RUN_TARGET      "target.vocabulary"
+#define QKV_RUN_METRICS     "metrics.jsonl"
+#define QKV_RUN_LAST        "last.safetensors"
+#define QKV_RUN_BEST        "best.safetensors"
 
 /* A trained model, ready to be used. Caller's storage, all zero at first. */
 struct qkv_run {
@@ -39,6 +40,10 @@ struct qkv_run {
 QKV_API enum qkv_status qkv_run_open(struct qkv_run *run, const char *path, const char *checkpoint,
                                      enum qkv_dtype dtype, struct qkv_error *error);
 QKV_API void qkv_run_release(struct qkv_run *run);
+
+/* Refuses a run whose format is newer than QKV_RUN_FORMAT, with a sentence that says what to do. A folder
+ * without the file QKV_RUN_FORMAT_FILE has format 1. */
+QKV_API enum qkv_status qkv_run_format_check(const char *folder, struct qkv_error *error);
 
 /* "<folder>/<name>" in the arena; NULL when memory is out. */
 QKV_API const char *qkv_run_file(struct qkv_arena *arena, const char *folder, const char *name);

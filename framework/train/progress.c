@@ -1,20 +1,20 @@
-#include "train/trainer.h"
+#include "train/training.h"
 
 #include <stdio.h>
 
-/* The fields that are whole numbers, under their keys. */
+/* The integer fields and their keys. */
 static const struct {
     const char *key;
     size_t offset;
 } INTEGERS[] = {
-    {"train.update", offsetof(struct position, update)},
-    {"train.epoch", offsetof(struct position, epoch)},
-    {"train.batch", offsetof(struct position, batch)},
-    {"train.tokens", offsetof(struct position, tokens)},
-    {"train.waited", offsetof(struct position, waited)},
-    {"train.validated", offsetof(struct position, validated)},
-    {"train.log_tokens", offsetof(struct position, log_tokens)},
-    {"train.best_count", offsetof(struct position, best_count)},
+    {"train.update", offsetof(struct progress, update)},
+    {"train.epoch", offsetof(struct progress, epoch)},
+    {"train.batch", offsetof(struct progress, batch)},
+    {"train.tokens", offsetof(struct progress, tokens)},
+    {"train.waited", offsetof(struct progress, waited)},
+    {"train.validated", offsetof(struct progress, validated)},
+    {"train.log_tokens", offsetof(struct progress, log_tokens)},
+    {"train.best_count", offsetof(struct progress, best_count)},
 };
 
 enum { INTEGER_COUNT = sizeof INTEGERS / sizeof INTEGERS[0] };
@@ -25,23 +25,23 @@ static const char *best_key(char key[48], int64_t i, const char *field)
     return key;
 }
 
-void qkv_position_save(const struct position *position, struct qkv_state *state)
+void qkv_progress_save(const struct progress *progress, struct qkv_state *state)
 {
     char key[48];
     for (int i = 0; i < INTEGER_COUNT; i++)
         qkv_state_set_integer(state, INTEGERS[i].key,
-                              *(const int64_t *)((const char *)position + INTEGERS[i].offset));
-    qkv_state_set_number(state, "train.log_loss", position->log_loss);
-    for (int64_t i = 0; i < position->best_count; i++) {
-        qkv_state_set_integer(state, best_key(key, i, "update"), position->best[i].update);
-        qkv_state_set_number(state, best_key(key, i, "score"), position->best[i].score);
+                              *(const int64_t *)((const char *)progress + INTEGERS[i].offset));
+    qkv_state_set_number(state, "train.log_loss", progress->log_loss);
+    for (int64_t i = 0; i < progress->best_count; i++) {
+        qkv_state_set_integer(state, best_key(key, i, "update"), progress->best[i].update);
+        qkv_state_set_number(state, best_key(key, i, "score"), progress->best[i].score);
     }
 }
 
-enum qkv_status qkv_position_restore(struct position *position, const struct qkv_state *state,
+enum qkv_status qkv_progress_restore(struct progress *progress, const struct qkv_state *state,
                                      struct qkv_error *error)
 {
-    struct position found = {0};
+    struct progress found = {0};
     char key[48];
     for (int i = 0; i < INTEGER_COUNT; i++) {
         int64_t *field = (int64_t *)((char *)&found + INTEGERS[i].offset);
@@ -56,6 +56,6 @@ enum qkv_status qkv_position_restore(struct position *position, const struct qkv
         if (qkv_state_get_integer(state, best_key(key, i, "update"), &found.best[i].update, error) ||
             qkv_state_get_number(state, best_key(key, i, "score"), &found.best[i].score, error))
             return QKV_INVALID;
-    *position = found;
+    *progress = found;
     return QKV_OK;
 }

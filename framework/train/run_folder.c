@@ -1,5 +1,5 @@
-/* The run folder: what may be written there, by whom, and the files in it that are no checkpoints. */
-#include "train/trainer.h"
+/* The run folder: lock, config, metrics.jsonl. */
+#include "train/training.h"
 
 #include "qkv/file.h"
 
@@ -11,9 +11,9 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-static const char *file_of(struct session *session, const char *name)
+static const char *file_of(struct training *training, const char *name)
 {
-    return qkv_run_file(&session->arena, session->folder, name);
+    return qkv_run_file(&training->arena, training->folder, name);
 }
 
 static bool ends_in(const char *text, const char *end)
@@ -25,15 +25,15 @@ static bool ends_in(const char *text, const char *end)
 /* Whether a file name is one that a run makes. */
 static bool is_of_a_run(const char *name)
 {
-    static const char *const NAMES[] = {QKV_RUN_CONFIG,  QKV_RUN_SOURCE, QKV_RUN_TARGET,
-                                        QKV_RUN_METRICS, QKV_RUN_LAST,   QKV_RUN_BEST};
+    static const char *const NAMES[] = {QKV_RUN_FORMAT_FILE, QKV_RUN_CONFIG, QKV_RUN_SOURCE, QKV_RUN_TARGET,
+                                        QKV_RUN_METRICS,     QKV_RUN_LAST,   QKV_RUN_BEST};
     for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
         if (!strcmp(name, NAMES[i])) return true;
     return !strncmp(name, "update-", 7) && ends_in(name, ".safetensors");
 }
 
 /* Whether it is what a run that was killed while it wrote leaves: <name>.<process>.<number>.tmp (file.h), or
- * the second link of best.c. */
+ * the second link of best_checkpoints.c. */
 static bool is_half_written(const char *name)
 {
     char whole[256];
@@ -48,17 +48,17 @@ static bool is_half_written(const char *name)
     return is_of_a_run(whole);
 }
 
-enum qkv_status qkv_folder_check(struct session *session, struct qkv_error *error)
+enum qkv_status qkv_run_folder_check(struct training *training, struct qkv_error *error)
 {
-    const char *last = file_of(session, QKV_RUN_LAST);
+    const char *last = file_of(training, QKV_RUN_LAST);
     if (!last) return qkv_error_set(error, "out of memory");
-    if (session->options->resume) {
-        if (qkv_path_exists(last)) return QKV_OK;
+    if (training->options->resume) {
+        if (qkv_path_exists(last)) return qkv_run_format_check(training->folder, error);
         return qkv_error_set(error, "%s: nothing to resume: there is no %s; start without --resume",
-                             session->folder, QKV_RUN_LAST);
+                             training->folder, QKV_RUN_LAST);
     }
-    if (session->options->overwrite) return QKV_OK;
-    DIR *folder = opendir(session->folder);
+    if (training->options->overwrite) return QKV_OK;
+    DIR *folder = opendir(training->folder);
     if (!folder) return QKV_OK; /* making or locking it says why */
     enum qkv_status status = QKV_OK;
     for (struct dirent *entry; !status && (entry = readdir(folder));)
@@ -67,34 +67,34 @@ enum qkv_status qkv_folder_check(struct session *session, struct qkv_error *erro
                 qkv_error_set(error,
                               "%s: holds a run already (%s); continue it with --resume or replace it with "
                               "--overwrite",
-                              session->folder, entry->d_name);
+                              training->folder, entry->d_name);
     closedir(folder);
     return status;
 }
 
-enum qkv_status qkv_folder_lock(struct session *session, struct qkv_error *error)
+enum qkv_status qkv_run_folder_lock(struct training *training, struct qkv_error *error)
 {
-    if (!session->options->resume && qkv_folder_make(session->folder, error)) return QKV_INVALID;
-    session->lock = opendir(session->folder);
-    if (!session->lock)
-        return qkv_error_set(error, "%s: cannot be opened: %s", session->folder, strerror(errno));
+    if (!training->options->resume && qkv_folder_make(training->folder, error)) return QKV_INVALID;
+    training->lock = opendir(training->folder);
+    if (!training->lock)
+        return qkv_error_set(error, "%s: cannot be opened: %s", training->folder, strerror(errno));
     /* File systems without locks say something else, and then there is none. */
-    if (flock(dirfd(session->lock), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
-        return qkv_folder_check(session, error);
+    if (flock(dirfd(training->lock), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+        return qkv_run_folder_check(training, error);
     return qkv_error_set(error,
                          "%s: another process trains this run now; wait for it, or choose another "
                          "training.model_dir",
-                         session->folder);
+                         training->folder);
 }
 
-enum qkv_status qkv_folder_clear(struct session *session, struct qkv_error *error)
+enum qkv_status qkv_run_folder_clear(struct training *training, struct qkv_error *error)
 {
     enum qkv_status status = QKV_OK;
-    rewinddir(session->lock);
-    for (struct dirent *entry; !status && (entry = readdir(session->lock));) {
-        bool whole = is_of_a_run(entry->d_name) && !session->options->resume;
+    rewinddir(training->lock);
+    for (struct dirent *entry; !status && (entry = readdir(training->lock));) {
+        bool whole = is_of_a_run(entry->d_name) && !training->options->resume;
         if (!whole && !is_half_written(entry->d_name)) continue;
-        const char *path = file_of(session, entry->d_name);
+        const char *path = file_of(training, entry->d_name);
         if (!path) return qkv_error_set(error, "out of memory");
         if (unlink(path) != 0)
             status = qkv_error_set(error, "%s: cannot be removed: %s", path, strerror(errno));
@@ -102,19 +102,22 @@ enum qkv_status qkv_folder_clear(struct session *session, struct qkv_error *erro
     return status;
 }
 
-enum qkv_status qkv_folder_write_config(struct session *session, struct qkv_error *error)
+enum qkv_status qkv_run_folder_describe(struct training *training, struct qkv_error *error)
 {
     struct qkv_file_writer writer;
-    const char *path = file_of(session, QKV_RUN_CONFIG);
-    if (!path) return qkv_error_set(error, "out of memory");
+    const char *path = file_of(training, QKV_RUN_CONFIG), *format = file_of(training, QKV_RUN_FORMAT_FILE);
+    if (!path || !format) return qkv_error_set(error, "out of memory");
+    if (qkv_file_begin(&writer, format, error)) return QKV_INVALID;
+    fprintf(writer.file, "%d\n", QKV_RUN_FORMAT);
+    if (qkv_file_commit(&writer, error)) return QKV_INVALID;
     if (qkv_file_begin(&writer, path, error)) return QKV_INVALID;
-    qkv_config_write(session->config, writer.file, true); /* failed writes show at commit */
+    qkv_config_write(training->config, writer.file, true); /* failed writes show at commit */
     return qkv_file_commit(&writer, error);
 }
 
-enum qkv_status qkv_folder_trim_metrics(struct session *session, struct qkv_error *error)
+enum qkv_status qkv_run_folder_trim_metrics(struct training *training, struct qkv_error *error)
 {
-    const char *path = file_of(session, QKV_RUN_METRICS);
+    const char *path = file_of(training, QKV_RUN_METRICS);
     FILE *old = path ? fopen(path, "r") : NULL;
     if (!old) return QKV_OK;
     struct qkv_file_writer writer;
@@ -124,7 +127,7 @@ enum qkv_status qkv_folder_trim_metrics(struct session *session, struct qkv_erro
     while (!status && getline(&line, &room, old) > 0) {
         cJSON *object = strchr(line, '\n') ? cJSON_Parse(line) : NULL;
         const cJSON *update = cJSON_GetObjectItemCaseSensitive(object, "update");
-        if (cJSON_IsNumber(update) && update->valuedouble <= (double)session->at.update)
+        if (cJSON_IsNumber(update) && update->valuedouble <= (double)training->progress.update)
             fputs(line, writer.file);
         cJSON_Delete(object);
     }
@@ -146,9 +149,9 @@ static int append_line(const char *path, const char *text)
     return code;
 }
 
-enum qkv_status qkv_session_log(struct session *session, struct cJSON *line, struct qkv_error *error)
+enum qkv_status qkv_run_folder_log(struct training *training, struct cJSON *line, struct qkv_error *error)
 {
-    const char *path = file_of(session, QKV_RUN_METRICS);
+    const char *path = file_of(training, QKV_RUN_METRICS);
     char *text = cJSON_PrintUnformatted(line);
     cJSON_Delete(line);
     int code = path && text ? append_line(path, text) : ENOMEM;

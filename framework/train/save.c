@@ -1,0 +1,23 @@
+/* Saves a training as a checkpoint in its run folder. */
+#include "train/training.h"
+
+#include "run/provenance.h"
+
+enum qkv_status qkv_training_save(struct training *training, const char *name, bool resumable,
+                                  struct qkv_error *error)
+{
+    const struct qkv_optimizer_state *optimizer = resumable ? &training->optimizer.state : NULL;
+    struct qkv_state state = {0};
+    const struct qkv_data_config *data = &training->config->data;
+    const char *path = qkv_run_file(&training->arena, training->folder, name);
+    qkv_provenance_save(&state, training->config, &training->source, &training->target);
+    qkv_provenance_save_text(&state, "data.train", data->train, &training->train);
+    if (data->dev[0]) qkv_provenance_save_text(&state, "data.dev", data->dev, &training->dev);
+    qkv_progress_save(&training->progress, &state);
+    qkv_schedule_save(&training->schedule, &state);
+    enum qkv_status status =
+        path ? qkv_checkpoint_save(path, &training->model->parameters, optimizer, &state, error)
+             : qkv_error_set(error, "out of memory");
+    qkv_state_release(&state);
+    return status;
+}

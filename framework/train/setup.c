@@ -1,0 +1,142 @@
+#include "train/training.h"
+
+#include "run/provenance.h"
+
+#include <dirent.h>
+
+static const char *file_of(struct training *training, const char *name)
+{
+    return qkv_run_file(&training->arena, training->folder, name);
+}
+
+/* ---- input ---- */
+
+static enum qkv_status read_corpora(struct training *training, struct qkv_error *error)
+{
+    const struct qkv_data_config *data = &training->config->data;
+    struct qkv_corpus_options train = {.drop_long = true}, dev = {.keep_raw = true};
+    if (qkv_corpus_read(&training->train, data->train, data, train, error)) return QKV_INVALID;
+    if (data->dev[0] && qkv_corpus_read(&training->dev, data->dev, data, dev, error)) return QKV_INVALID;
+    if (training->options->resume) {
+        const char *source = file_of(training, QKV_RUN_SOURCE), *target = file_of(training, QKV_RUN_TARGET);
+        if (!source || !target) return qkv_error_set(error, "out of memory");
+        if (qkv_vocabulary_load(&training->source, source, error)) return QKV_INVALID;
+        if (qkv_vocabulary_load(&training->target, target, error)) return QKV_INVALID;
+    } else if (qkv_corpus_vocabularies(&training->train, data, &training->source, &training->target, error)) {
+        return QKV_INVALID;
+    }
+    if (qkv_corpus_encode(&training->train, &training->source, &training->target, error)) return QKV_INVALID;
+    if (!data->dev[0]) return QKV_OK;
+    return qkv_corpus_encode(&training->dev, &training->source, &training->target, error);
+}
+
+/* A sentence that has no position must be found now, not after an hour. */
+static enum qkv_status check_lengths(const struct training *training, struct qkv_error *error)
+{
+    const struct qkv_config *config = training->config;
+    if (qkv_corpus_fits(&training->train, config->data.train, &config->model, error)) return QKV_INVALID;
+    return qkv_corpus_fits(&training->dev, config->data.dev, &config->model, error);
+}
+
+/* ---- the machine ---- */
+
+static enum qkv_status make_machine(struct training *training, struct qkv_error *error)
+{
+    const struct qkv_config *config = training->config;
+    const struct qkv_training_config *settings = &config->training;
+    uint64_t seed = (uint64_t)settings->random_seed;
+    training->model =
+        qkv_model_new(&config->model, training->source.size, training->target.size, QKV_FLOAT32, error);
+    if (!training->model) return QKV_INVALID;
+    qkv_parameters_initialize(&training->model->parameters, seed);
+    training->workers = qkv_workers_new(training->options->threads, error);
+    if (!training->workers) return QKV_INVALID;
+    training->replicas =
+        qkv_replicas_new(training->model, training->workers, (int)settings->shards, 0, error);
+    if (!training->replicas) return QKV_INVALID;
+    if (qkv_optimizer_init(&training->optimizer, settings, &training->model->parameters, error))
+        return QKV_INVALID;
+    qkv_schedule_init(&training->schedule, settings, config->model.decoder.hidden_size);
+    struct qkv_batches_options batches = {settings->batch_type, settings->batch_size,
+                                          QKV_BATCH_ORDER_SHUFFLED, seed};
+    if (qkv_batches_init(&training->batches, &training->train, batches, error)) return QKV_INVALID;
+    if (qkv_replicas_reserve(training->replicas, &training->batches, error)) return QKV_INVALID;
+    if (!config->data.dev[0]) return QKV_OK;
+    training->evaluator = qkv_evaluator_new(training->model, &training->dev, &config->data.trg,
+                                            &training->target, training->workers, &config->testing, error);
+    return training->evaluator ? QKV_OK : QKV_INVALID;
+}
+
+/* The run goes on with the text it was trained on. A score compares with those of the same text only: another
+ * dev set is welcome as long as there is none. */
+static enum qkv_status check_texts(const struct training *training, const struct qkv_state *state,
+                                   const char *last, struct qkv_error *error)
+{
+    const struct qkv_data_config *data = &training->config->data;
+    if (qkv_provenance_check_text(state, "data.train", data->train, &training->train, last, error))
+        return QKV_INVALID;
+    if (!data->dev[0] || !training->progress.best_count) return QKV_OK;
+    return qkv_provenance_check_text(state, "data.dev", data->dev, &training->dev, last, error);
+}
+
+static enum qkv_status restore(struct training *training, struct qkv_error *error)
+{
+    const char *last = file_of(training, QKV_RUN_LAST);
+    struct qkv_state state = {0};
+    struct qkv_error inner = {""};
+    if (!last) return qkv_error_set(error, "out of memory");
+    enum qkv_status status =
+        qkv_checkpoint_load(last, &training->model->parameters, &training->optimizer.state, &state, error);
+    if (!status) {
+        status = qkv_progress_restore(&training->progress, &state, &inner);
+        if (!status) status = qkv_schedule_restore(&training->schedule, &state, &inner);
+        if (status) qkv_error_set(error, "%s: %s", last, inner.message);
+    }
+    /* What the model was trained as says more than the first tensor that does not fit. */
+    if (qkv_provenance_check(&state, training->config, QKV_KEYS_FIXED_ON_RESUME, &training->source,
+                             &training->target, last, error))
+        status = QKV_INVALID;
+    if (!status) status = check_texts(training, &state, last, error);
+    qkv_state_release(&state);
+    return status;
+}
+
+enum qkv_status qkv_training_open(struct training *training, struct qkv_error *error)
+{
+    training->folder = training->config->training.model_dir;
+    if (qkv_run_folder_check(training, error) || read_corpora(training, error) ||
+        check_lengths(training, error) || make_machine(training, error) ||
+        qkv_run_folder_lock(training, error))
+        return QKV_INVALID;
+    if (training->options->resume) {
+        if (restore(training, error) || qkv_run_folder_clear(training, error)) return QKV_INVALID;
+        if (qkv_run_folder_trim_metrics(training, error) || qkv_best_restore(training, error))
+            return QKV_INVALID;
+        return qkv_run_folder_describe(training, error);
+    }
+    const char *source = file_of(training, QKV_RUN_SOURCE), *target = file_of(training, QKV_RUN_TARGET);
+    if (!source || !target) return qkv_error_set(error, "out of memory");
+    if (qkv_run_folder_clear(training, error)) return QKV_INVALID;
+    if (qkv_vocabulary_save(&training->source, source, error)) return QKV_INVALID;
+    if (qkv_vocabulary_save(&training->target, target, error)) return QKV_INVALID;
+    /* From the first moment on there is something to resume; and what has no config is no run yet. */
+    if (qkv_training_save(training, QKV_RUN_LAST, true, error)) return QKV_INVALID;
+    return qkv_run_folder_describe(training, error);
+}
+
+void qkv_training_release(struct training *training)
+{
+    qkv_evaluator_free(training->evaluator);
+    qkv_optimizer_release(&training->optimizer);
+    qkv_replicas_free(training->replicas);
+    qkv_workers_free(training->workers);
+    qkv_model_free(training->model);
+    qkv_batch_release(&training->batch);
+    qkv_batches_release(&training->batches);
+    qkv_vocabulary_release(&training->source);
+    qkv_vocabulary_release(&training->target);
+    qkv_corpus_release(&training->train);
+    qkv_corpus_release(&training->dev);
+    if (training->lock) closedir(training->lock);
+    qkv_arena_release(&training->arena);
+}

@@ -1,0 +1,115 @@
+/* One training, and the files that work on it; each calls only files above it:
+ *
+ *     progress.c           where training is, to and from the state of a checkpoint
+ *     run_folder.c         the run folder: lock, config, metrics.jsonl
+ *     save.c               checkpoints
+ *     best_checkpoints.c   the list of the best checkpoints, and their files
+ *     setup.c              reads and checks all input, makes the model, restores or begins the run
+ *     trainer.c            the loop, behind qkv/trainer.h */
+#ifndef QKV_TRAIN_TRAINING_H
+#define QKV_TRAIN_TRAINING_H
+
+#include "qkv/optimizer.h"
+#include "qkv/replicas.h"
+#include "qkv/run.h"
+#include "qkv/schedule.h"
+#include "qkv/trainer.h"
+
+#include <dirent.h>
+
+enum { MOST_BEST = 64, MOST_SAMPLES = 16 };
+
+struct best_checkpoint {
+    int64_t update;
+    double score; /* by training.early_stopping_metric */
+};
+
+/* Where training is. A checkpoint keeps it, so that a resumed run computes the same bits. */
+struct progress {
+    int64_t update;       /* updates done */
+    int64_t epoch, batch; /* of the next batch; both from 0 */
+    int64_t tokens;       /* target tokens trained on */
+    int64_t waited;       /* validations since the best one */
+    int64_t validated;    /* update of the last validation; 0: none */
+    double log_loss;      /* sum of the smoothed loss since the last log line */
+    int64_t log_tokens;   /* target tokens since the last log line */
+    int64_t best_count;
+    struct best_checkpoint best[MOST_BEST]; /* [best_count], best first */
+};
+
+struct training {
+    const struct qkv_config *config;
+    const struct qkv_train_options *options;
+    const char *folder; /* of the run */
+    DIR *lock;          /* the locked folder; NULL before it is locked */
+    struct qkv_arena arena;
+    struct qkv_corpus train, dev;
+    struct qkv_vocabulary source, target;
+    struct qkv_batches batches;
+    struct qkv_batch batch;
+    struct qkv_model *model;
+    struct qkv_workers *workers;
+    struct qkv_replicas *replicas;
+    struct qkv_optimizer optimizer;
+    struct qkv_schedule schedule;
+    struct qkv_evaluator *evaluator; /* NULL: no dev set */
+    struct progress progress;
+};
+
+/* ---- progress.c ---- */
+
+void qkv_progress_save(const struct progress *progress, struct qkv_state *state);
+/* Fails, and changes nothing, when a number is missing or impossible. */
+enum qkv_status qkv_progress_restore(struct progress *progress, const struct qkv_state *state,
+                                     struct qkv_error *error);
+
+/* ---- run_folder.c ---- */
+
+/* Refuses to replace a run without --overwrite, and to resume where there is no run or one of a newer format. */
+enum qkv_status qkv_run_folder_check(struct training *training, struct qkv_error *error);
+
+/* Makes the folder, unless the run is resumed, and locks it against other processes. */
+enum qkv_status qkv_run_folder_lock(struct training *training, struct qkv_error *error);
+
+/* Removes the files of an old run, and temporary files that a killed process left. Where the run is resumed,
+ * only the temporary files. Other files stay. */
+enum qkv_status qkv_run_folder_clear(struct training *training, struct qkv_error *error);
+
+/* Writes the run's format and its config. */
+enum qkv_status qkv_run_folder_describe(struct training *training, struct qkv_error *error);
+
+/* Removes the lines of metrics.jsonl after the update of the checkpoint, which resuming will write again, and
+ * a last line that a kill cut short. */
+enum qkv_status qkv_run_folder_trim_metrics(struct training *training, struct qkv_error *error);
+
+/* Appends a JSON object to metrics.jsonl, and frees it. */
+struct cJSON;
+enum qkv_status qkv_run_folder_log(struct training *training, struct cJSON *line, struct qkv_error *error);
+
+/* ---- save.c ---- */
+
+/* Writes a checkpoint to the file `name` of the run folder. `resumable`: with the optimizer's moments, which
+ * only --resume reads and which make up two thirds of the file. */
+enum qkv_status qkv_training_save(struct training *training, const char *name, bool resumable,
+                                  struct qkv_error *error);
+
+/* ---- best_checkpoints.c ---- */
+
+/* Adds the validation of the last update to the list, and writes its checkpoint, if it is one of the best.
+ * *is_best: it is the best of all. */
+enum qkv_status qkv_best_record(struct training *training, double score, bool *is_best,
+                                struct qkv_error *error);
+
+/* Removes the checkpoints that are no longer in the list. */
+enum qkv_status qkv_best_prune(struct training *training, struct qkv_error *error);
+
+/* Makes the files of the folder agree with a list that was restored. */
+enum qkv_status qkv_best_restore(struct training *training, struct qkv_error *error);
+
+/* ---- setup.c ---- */
+
+/* On failure, release the training all the same. */
+enum qkv_status qkv_training_open(struct training *training, struct qkv_error *error);
+void qkv_training_release(struct training *training);
+
+#endif

@@ -1,0 +1,83 @@
+/* Runs of older versions, in tests/fixtures, open as they did; runs of newer versions are refused. */
+#include "support.h"
+#include "training.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FIXTURE QKV_SOURCE_DIR "/tests/fixtures/run-0.1"
+
+/* A copy of the fixture. */
+static const char *copy(const char *name)
+{
+    const char *folder = scratch(name);
+    run_ok("cp -r '%s/.' '%s'", FIXTURE, folder);
+    return folder;
+}
+
+/* The texts agree but for numbers that differ by less than `bound`: rounding differs between processors. */
+static void expect_close(const char *text, const char *expected, double bound)
+{
+    while (*text && *expected) {
+        char *end, *expected_end;
+        double number = strtod(text, &end), other = strtod(expected, &expected_end);
+        if (end != text && expected_end != expected) {
+            cr_assert_lt(fabs(number - other), bound, "%.40s: expected %.40s", text, expected);
+            text = end;
+            expected = expected_end;
+        } else {
+            cr_assert_eq(*text++, *expected++);
+        }
+    }
+    cr_assert_eq(*text, *expected, "%s: expected %s", text, expected);
+}
+
+Test(old_runs, translates_as_it_did)
+{
+    char *expected = read_file(FIXTURE "/translations.trg", NULL);
+    cr_assert_str_eq(run_ok("qkv translate '%s/run' < '%s/sentences.src'", FIXTURE, FIXTURE), expected);
+}
+
+Test(old_runs, has_the_attention_that_it_had)
+{
+    const char *folder = copy("attention");
+    run_ok("cd '%s' && qkv attention run 'a b c' -o now.csv", folder);
+    expect_close(read_file(format("%s/now.csv", folder), NULL), read_file(FIXTURE "/attention.csv", NULL),
+                 1e-4);
+}
+
+Test(old_runs, is_inspected)
+{
+    const char *text = run_ok("qkv inspect '%s/run'", FIXTURE);
+    cr_expect(strstr(text, "adam") && strstr(text, "update 300") && strstr(text, "best.safetensors"), "%s",
+              text);
+}
+
+Test(old_runs, resumes_where_it_stopped)
+{
+    const char *folder = copy("resume"), *trained = format("%s/run", folder);
+    run_ok("cd '%s' && qkv train config.yaml -q --resume -s training.updates=310", folder);
+    const char *line = read_file(FIXTURE "/resumed.jsonl", NULL), *loss = strstr(line, "\"loss\":");
+    cr_assert_not_null(loss);
+    cr_expect_float_eq(training_metric(trained, "validation", 310, "loss"), atof(loss + 7), 1e-3);
+    cr_expect_str_eq(read_file(format("%s/qkv.format", trained), NULL), "1\n");
+}
+
+Test(old_runs, refuses_a_newer_format)
+{
+    const char *folder = copy("newer");
+    write_text(folder, "run/qkv.format", "2\n");
+    /* What a newer version would write there must not be read first. */
+    write_text(folder, "run/config.yaml", "unknown: 1\n");
+    const char *sentence =
+        "qkv: run: is a run of format 2, but this qkv reads formats up to 1: use a newer qkv";
+    static const char *const commands[] = {"translate run </dev/null", "inspect run", "attention run a",
+                                           "evaluate run dev.tsv", "train config.yaml --resume"};
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        cr_expect(refused(run("cd '%s' && qkv %s", folder, commands[i]), sentence), "%s", commands[i]);
+    write_text(folder, "run/qkv.format", "two\n");
+    cr_expect(refused(run("cd '%s' && qkv inspect run", folder),
+                      "qkv: run/qkv.format: must hold a number, the version of the run's format"));
+}
