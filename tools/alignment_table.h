@@ -1,4 +1,4 @@
-/* Scores of alignment, for people and for programs. */
+/* Alignment scores as a table for people and as JSON for programs. */
 #ifndef QKV_TOOLS_ALIGNMENT_TABLE_H
 #define QKV_TOOLS_ALIGNMENT_TABLE_H
 

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,11 +41,11 @@ static int check_choice(const char *what, qkv_naming *choices, const char *value
 static int store_in_list(const struct command_option *option, const char *what, char *value)
 {
     struct option_list *list = option->destination;
-    int room = (int)(sizeof list->value / sizeof list->value[0]);
+    int capacity = (int)(sizeof list->value / sizeof list->value[0]);
     for (char *next; value; value = next) {
         next = option->choices ? strchr(value, ',') : NULL;
         if (next) *next++ = '\0';
-        if (list->count == room) return complain("%s is given more than %d times", what, room);
+        if (list->count == capacity) return complain("%s is given more than %d times", what, capacity);
         if (check_choice(what, option->choices, value)) return QKV_INVALID;
         list->value[list->count++] = value;
     }
@@ -162,6 +163,16 @@ static int complain_of_option(const struct command *command, const char *word)
 }
 
 /* ---- operands ---- */
+
+int complain_of_usage(const struct command *command, const char *format, ...)
+{
+    char message[sizeof(struct qkv_error)], usage[SYNOPSIS_SIZE];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    return complain("%s (usage: %s)", message, write_synopsis(command, usage));
+}
 
 /* Checks how many operands there are, and that none is empty. */
 static int check_operands(const struct command *command, int count, char **operand)

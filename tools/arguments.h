@@ -4,9 +4,14 @@
 
 #include "command.h"
 
+#include "qkv/error.h"
+
 /* Parses argv[1..], stores the options where their rows say, runs the command on the operands and returns its
  * exit code. Options may precede or follow operands and may be shortened; `--` ends them. -h and --help print
  * the help page to stdout instead. Arguments that make no sense are reported on stderr, with exit code 2. */
 int parse_and_run(const struct command *command, int argc, char **argv);
+
+/* Prints `qkv: <message> (usage: qkv train CONFIG [options])` and returns the exit code 2. */
+int complain_of_usage(const struct command *command, const char *format, ...) QKV_PRINTF(2, 3);
 
 #endif

@@ -12,7 +12,7 @@
 
 typedef void print_function(const struct comparison *, FILE *);
 
-/* What can be written, by extension; no function: a chart. */
+/* The output formats, by extension. Without a function: a chart. */
 static const struct format {
     const char *extension;
     print_function *print;
@@ -33,7 +33,7 @@ static const struct format *format_of(const char *path)
     return NULL;
 }
 
-/* The length that all runs were trained up to, or 0. */
+/* The longest source of training, when it is the same for all runs; else 0. */
 static double longest_in_training(const struct comparison *c)
 {
     for (int i = 1; i < c->runs; i++)
@@ -45,7 +45,7 @@ static enum qkv_status draw(struct comparison *c, const char *path, struct qkv_e
 {
     struct qkv_chart_line lines[MOST_RUNS];
     struct qkv_chart chart = {
-        .title = "Whole sentences translated right",
+        .title = "Sentences translated without a mistake",
         .x_label = "length of the source sentence, tokens",
         .y_label = "sequence accuracy, %",
         .y_end = 100,
@@ -62,8 +62,8 @@ static enum qkv_status draw(struct comparison *c, const char *path, struct qkv_e
     }
     if (!chart.line_count)
         return qkv_error_set(error,
-                             "%s: none of the evaluations is by length, as `qkv evaluate --by-length 5 "
-                             "--json` makes them",
+                             "%s: no evaluation has scores by length; make them with `qkv evaluate "
+                             "--by-length 5 --json`",
                              path);
     return qkv_chart_write(&chart, path, error);
 }

@@ -8,13 +8,13 @@
 
 /* ---- reading ---- */
 
-/* The file's text on the heap. */
+/* Returns the text of a file, which the caller frees; NULL with an error. */
 static char *read_text(const char *path, struct qkv_error *error)
 {
     FILE *file = fopen(path, "rb");
     char *text = NULL;
-    size_t room = 0;
-    ssize_t length = file ? getdelim(&text, &room, '\0', file) : -1;
+    size_t capacity = 0;
+    ssize_t length = file ? getdelim(&text, &capacity, '\0', file) : -1;
     if (!file || ferror(file))
         qkv_error_set(error, "%s: %s", path, strerror(errno));
     else if (length < 0)
@@ -66,8 +66,8 @@ static bool is_evaluation(const cJSON *file)
     return good;
 }
 
-/* The place of a run or test; a new one when it is not there yet, or -1 when there is no more room. */
-static int run_place(struct comparison *c, const char *name)
+/* The index of a run or test, which is added when it is new; -1 when the table is full. */
+static int find_or_add_run(struct comparison *c, const char *name)
 {
     for (int i = 0; i < c->runs; i++)
         if (!strcmp(c->run[i].name, name)) return i;
@@ -76,7 +76,7 @@ static int run_place(struct comparison *c, const char *name)
     return c->runs++;
 }
 
-static int test_place(struct comparison *c, const char *path)
+static int find_or_add_test(struct comparison *c, const char *path)
 {
     for (int i = 0; i < c->tests; i++)
         if (!strcmp(c->test[i].path, path)) return i;
@@ -102,18 +102,21 @@ enum qkv_status comparison_read(struct comparison *c, const char *path, struct q
     free(text);
     if (!is_evaluation(file)) {
         cJSON_Delete(file);
-        return qkv_error_set(error, "%s: is no evaluation, as `qkv evaluate --json` makes them", path);
+        return qkv_error_set(error, "%s: is not an evaluation; make one with `qkv evaluate --json`", path);
     }
     if (c->files == MOST_RUNS * MOST_TESTS) {
         cJSON_Delete(file);
-        return qkv_error_set(error, "%s: is more than %d evaluations", path, MOST_RUNS * MOST_TESTS);
+        return qkv_error_set(error, "%s: too many evaluations; at most %d can be compared", path,
+                             MOST_RUNS * MOST_TESTS);
     }
     c->file[c->files++] = file;
-    int run = run_place(c, text_of(file, "run")), test = test_place(c, text_of(file, "test"));
+    int run = find_or_add_run(c, text_of(file, "run")), test = find_or_add_test(c, text_of(file, "test"));
     if (run < 0 || test < 0)
-        return qkv_error_set(error, "%s: is of more than %d runs or %d tests", path, MOST_RUNS, MOST_TESTS);
+        return qkv_error_set(error,
+                             "%s: too many runs or tests; at most %d runs and %d tests can be compared", path,
+                             MOST_RUNS, MOST_TESTS);
     if (c->run[run].evaluation[test])
-        return qkv_error_set(error, "%s: is another evaluation of run %s on %s; runs to compare need names",
+        return qkv_error_set(error, "%s: a second evaluation of run %s on %s; give the runs different names",
                              path, c->run[run].name, c->test[test].path);
     c->run[run].evaluation[test] = file;
     c->test[test].links = c->test[test].links || !isnan(evaluation_alignment_error(file));
@@ -130,7 +133,7 @@ void comparison_release(struct comparison *c)
 
 /* ---- names of tests ---- */
 
-/* The last part of a path whose first `length` bytes count: "b" of a/b/, "c" of a/c.tsv. */
+/* Returns the last component of the first `length` bytes of a path, without .tsv: "b" of a/b, "c" of a/c.tsv. */
 static const char *last_part(struct qkv_arena *arena, const char *path, size_t length)
 {
     size_t begin = length;
@@ -149,14 +152,15 @@ static bool all_differ(const struct comparison *c)
     return true;
 }
 
-/* File names; where they are the same, those of their folders; where these are the same, paths. */
+/* Uses the names of the files, or of their folders when those are equal, or else the paths. */
 enum qkv_status comparison_name_tests(struct comparison *c, struct qkv_error *error)
 {
-    for (int way = 0; way < 3; way++) {
+    enum { BY_FILE, BY_FOLDER, BY_PATH };
+    for (int choice = BY_FILE; choice <= BY_PATH; choice++) {
         for (int i = 0; i < c->tests; i++) {
             const char *path = c->test[i].path, *slash = strrchr(path, '/');
-            size_t length = way == 1 && slash ? (size_t)(slash - path) : strlen(path);
-            c->test[i].name = way == 2 ? path : last_part(&c->arena, path, length);
+            size_t length = choice == BY_FOLDER && slash ? (size_t)(slash - path) : strlen(path);
+            c->test[i].name = choice == BY_PATH ? path : last_part(&c->arena, path, length);
             if (!c->test[i].name) return qkv_error_set(error, "out of memory");
         }
         if (all_differ(c)) break;
@@ -170,7 +174,7 @@ struct point {
     double length, right, sentences;
 };
 
-static int by_length_of(const void *a, const void *b)
+static int compare_lengths(const void *a, const void *b)
 {
     const struct point *x = a, *y = b;
     return (x->length > y->length) - (x->length < y->length);
@@ -197,8 +201,8 @@ int64_t comparison_by_length(struct comparison *c, const struct compared_run *ru
                                evaluation_number(class, "sequence_accuracy") * sentences, sentences};
         }
     }
-    qsort(points, (size_t)count, sizeof *points, by_length_of);
-    for (int64_t i = 0; i < count; i++) { /* the same class of two tests is one */
+    qsort(points, (size_t)count, sizeof *points, compare_lengths);
+    for (int64_t i = 0; i < count; i++) { /* merge equal classes of different tests */
         bool same = kept && points[kept - 1].length == points[i].length;
         if (same) {
             points[kept - 1].right += points[i].right;

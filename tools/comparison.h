@@ -18,16 +18,16 @@ struct compared_run {
     double parameters;
     double tokens_per_second;                   /* of training; 0: not known */
     double max_length;                          /* longest source in training */
-    const struct cJSON *evaluation[MOST_TESTS]; /* NULL: there is none on that test */
+    const struct cJSON *evaluation[MOST_TESTS]; /* NULL: none on that test */
 };
 
 struct compared_test {
     const char *path;
-    const char *name; /* as short as tells the tests apart */
-    bool links;       /* some run has an alignment error there */
+    const char *name; /* the shortest name that tells the tests apart */
+    bool links;       /* at least one evaluation has an alignment error */
 };
 
-/* Caller's storage, all zero at first. Runs and tests stand in the order in which they came. */
+/* Caller's storage, all zero at first. Runs and tests are in the order of the files. */
 struct comparison {
     struct compared_run run[MOST_RUNS];
     struct compared_test test[MOST_TESTS];
@@ -37,27 +37,25 @@ struct comparison {
     struct qkv_arena arena;
 };
 
-/* Reads one file of `qkv evaluate --json`. Fails with the path and what is wrong with it; release then, too.
- */
+/* Reads one file of `qkv evaluate --json`. Fails when it is none, or does not fit the others. */
 enum qkv_status comparison_read(struct comparison *comparison, const char *path, struct qkv_error *error);
 
-/* Names the tests; call it when all are read. */
+/* Gives each test its short name; call it after the last file. */
 enum qkv_status comparison_name_tests(struct comparison *comparison, struct qkv_error *error);
 
 void comparison_release(struct comparison *comparison);
 
-/* One number of an evaluation, or NAN: "bleu", "sequence_accuracy"; the alignment error is that of the best
- * map in the best way of drawing links, 0 .. 1. */
+/* A number of an evaluation by its key ("bleu", "sequence_accuracy"), and its alignment error rate (0 .. 1), which is
+ * the lowest of all maps and link directions. NAN when the evaluation has none. */
 double evaluation_number(const struct cJSON *evaluation, const char *key);
 double evaluation_alignment_error(const struct cJSON *evaluation);
 
-/* Accuracy by length, of all tests of a run that have it. Returns how many lengths there are; -1 when memory
- * is out. The two arrays (middle of the class in tokens, sequence accuracy in percent) belong to the arena.
- */
+/* Sequence accuracy by source length, over all tests of a run. Returns the number of length classes; -1 when memory is
+ * out. The arrays, the middle of each class in tokens and its accuracy in percent, live in the arena. */
 int64_t comparison_by_length(struct comparison *comparison, const struct compared_run *run, double **lengths,
                              double **accuracies);
 
-/* The table in a format that comparison_format knows: what is written to the file. */
+/* Print the table; the formats of `qkv compare -o`. */
 void comparison_print_text(const struct comparison *comparison, FILE *file);
 void comparison_print_markdown(const struct comparison *comparison, FILE *file);
 void comparison_print_tsv(const struct comparison *comparison, FILE *file);

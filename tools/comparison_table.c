@@ -8,14 +8,15 @@
 
 enum { CELL = 32, MOST_COLUMNS = 3 + (QKV_METRIC_COUNT + 1) * MOST_TESTS };
 
-/* A column: the test that it belongs to, or -1; what it shows; its number in an evaluation. */
+/* A column of the table. */
 struct column {
-    int test;
+    int test; /* -1: the same for all tests */
     char name[METRIC_NAME_SIZE];
-    const char *key;
-    bool percent; /* the number is a share, shown in percent */
+    const char *key; /* of the number in an evaluation; NULL: a number of the run */
+    bool percent;    /* the number is a share, shown in percent */
 };
 
+/* The key of the alignment error, which evaluation_alignment_error finds. */
 static const char ALIGNMENT[] = "alignment";
 
 static int columns_of(const struct comparison *c, struct column columns[MOST_COLUMNS])
@@ -48,7 +49,7 @@ static void with_commas(char text[CELL], double number)
     text[at] = '\0';
 }
 
-/* What stands in a cell; commas between thousands for people only. */
+/* Writes the content of a cell; `commas`: for people, who also see a dash for a missing number. */
 static void cell_of(const struct compared_run *run, const struct column *column, bool commas, char text[CELL])
 {
     const cJSON *evaluation = column->test < 0 ? NULL : run->evaluation[column->test];
@@ -67,7 +68,7 @@ static void cell_of(const struct compared_run *run, const struct column *column,
         snprintf(text, CELL, "%.0f", number);
 }
 
-/* Columns on a terminal: "–" is one. */
+/* Width on a terminal, in characters. */
 static int width_of(const char *text)
 {
     int width = 0;
@@ -82,8 +83,8 @@ static void print_right(FILE *file, const char *text, int width)
 
 static void print_left(FILE *file, const char *text, int width)
 {
-    int room = width - width_of(text);
-    fprintf(file, "%s%*s", text, room > 0 ? room : 0, "");
+    int padding = width - width_of(text);
+    fprintf(file, "%s%*s", text, padding > 0 ? padding : 0, "");
 }
 
 void comparison_print_text(const struct comparison *c, FILE *file)
@@ -99,16 +100,16 @@ void comparison_print_text(const struct comparison *c, FILE *file)
             if (width > widths[i]) widths[i] = width;
         }
     }
-    for (int t = 0; t < c->tests; t++) { /* the name of a test stands over its columns */
-        int over = -2, last = 0;
+    for (int t = 0; t < c->tests; t++) { /* the name of a test is printed above its columns */
+        int width = -2, last = 0;
         for (int i = 0; i < count; i++)
-            if (columns[i].test == t) over += widths[last = i] + 2;
-        if (width_of(c->test[t].name) > over) widths[last] += width_of(c->test[t].name) - over;
+            if (columns[i].test == t) width += widths[last = i] + 2;
+        if (width_of(c->test[t].name) > width) widths[last] += width_of(c->test[t].name) - width;
     }
     for (int i = 0; i < count;) {
-        int test = columns[i].test, over = -2;
-        for (; i < count && columns[i].test == test; i++) over += widths[i] + 2;
-        print_left(file, test < 0 ? "" : c->test[test].name, i < count ? over + 2 : 0);
+        int test = columns[i].test, width = -2;
+        for (; i < count && columns[i].test == test; i++) width += widths[i] + 2;
+        print_left(file, test < 0 ? "" : c->test[test].name, i < count ? width + 2 : 0);
     }
     fputc('\n', file);
     print_left(file, columns[0].name, widths[0]);

@@ -1,17 +1,14 @@
 #include "complain.h"
 
-#include "synopsis.h"
 #include "terminal.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { MESSAGE_SIZE = 2 * sizeof(struct qkv_error) };
-
 int complain(const char *format, ...)
 {
-    char message[MESSAGE_SIZE];
+    char message[2 * sizeof(struct qkv_error)];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(message, sizeof message, format, arguments);
@@ -20,16 +17,6 @@ int complain(const char *format, ...)
     print_plain(stderr, message, strlen(message));
     fputc('\n', stderr);
     return QKV_INVALID;
-}
-
-int complain_of_usage(const struct command *command, const char *format, ...)
-{
-    char message[MESSAGE_SIZE], usage[SYNOPSIS_SIZE];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
-    va_end(arguments);
-    return complain("%s (usage: %s)", message, write_synopsis(command, usage));
 }
 
 const char *list_names(char *text, size_t size, qkv_naming *name, const void *context)

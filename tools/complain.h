@@ -2,15 +2,11 @@
 #ifndef QKV_TOOLS_COMPLAIN_H
 #define QKV_TOOLS_COMPLAIN_H
 
-#include "command.h"
-
 #include "qkv/error.h"
+#include "qkv/nearest.h"
 
 /* Prints `qkv: <message>` and returns the exit code 2. */
 int complain(const char *format, ...) QKV_PRINTF(1, 2);
-
-/* The same, followed by how the command is called: ` (usage: qkv train CONFIG [options])`. */
-int complain_of_usage(const struct command *command, const char *format, ...) QKV_PRINTF(2, 3);
 
 /* Prints `qkv: <what> is '<given>'; did you mean <the nearest names>`, or all names when none is near, and
  * returns the exit code 2. */

@@ -1,6 +1,7 @@
-/* qkv config: validates a config and prints what it means. */
+/* qkv config: checks a config and prints its complete form. */
 #include "config.h"
 
+#include "arguments.h"
 #include "commands.h"
 #include "complain.h"
 

@@ -22,14 +22,14 @@ struct evaluation {
     struct qkv_scorer scorer;
     struct qkv_alignment_score alignment; /* empty without --links */
     struct by_length by_length;           /* empty without --by-length */
-    const char *test;                     /* path of the text */
+    const char *test;                     /* path of the parallel text */
     double tokens_per_second;             /* of training; 0: not known */
 };
 
-/* What to do beside the plain scores. */
+/* What to compute besides the scores of all sentences. */
 struct evaluate_options {
-    const char *links;
-    int64_t threads, step; /* of --by-length; 0: none */
+    const char *links;     /* path of --links, or NULL */
+    int64_t threads, step; /* step of --by-length; 0: no table by length */
     const struct score_options *score_options;
 };
 
@@ -48,22 +48,20 @@ static enum qkv_status score_texts(struct evaluation *e, struct qkv_error *error
     return status;
 }
 
-static enum qkv_status evaluate(struct evaluation *e, const char *path,
-                                const struct evaluate_options *evaluate_options,
+static enum qkv_status evaluate(struct evaluation *e, const char *path, const struct evaluate_options *wanted,
                                 struct qkv_testing_config *testing, struct qkv_error *error)
 {
-    const char *links = evaluate_options->links;
+    const char *links = wanted->links;
     const struct qkv_data_config *data = &e->run.config.data;
-    const struct qkv_corpus_options keep = {.keep_raw = true};
-    if (qkv_corpus_read(&e->corpus, path, data, keep, error)) return QKV_INVALID;
+    const struct qkv_corpus_options options = {.keep_raw = true};
+    if (qkv_corpus_read(&e->corpus, path, data, options, error)) return QKV_INVALID;
     if (qkv_corpus_fits(&e->corpus, path, &e->run.config.model, error)) return QKV_INVALID;
     if (qkv_corpus_encode(&e->corpus, &e->run.source, &e->run.target, error)) return QKV_INVALID;
     if (links && qkv_alignment_evaluate(&e->run, &e->corpus, links, &e->alignment, error)) return QKV_INVALID;
-    if (evaluate_options->step &&
-        by_length_init(&e->by_length, evaluate_options->step, e->corpus.source.longest,
-                       evaluate_options->score_options, error))
+    if (wanted->step &&
+        by_length_init(&e->by_length, wanted->step, e->corpus.source.longest, wanted->score_options, error))
         return QKV_INVALID;
-    e->workers = qkv_workers_new((int)evaluate_options->threads, error);
+    e->workers = qkv_workers_new((int)wanted->threads, error);
     if (!e->workers) return QKV_INVALID;
     e->evaluator =
         qkv_evaluator_new(e->run.model, &e->corpus, &data->trg, &e->run.target, e->workers, testing, error);

@@ -1,4 +1,5 @@
 /* qkv explain: attention step by step, of a scene or of a trained run. */
+#include "arguments.h"
 #include "commands.h"
 #include "complain.h"
 #include "config.h"

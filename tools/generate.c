@@ -1,4 +1,5 @@
-/* qkv generate: the data sets that come with qkv, made from a seed. */
+/* qkv generate: makes the data sets of qkv from a seed. */
+#include "arguments.h"
 #include "commands.h"
 #include "complain.h"
 #include "datasets/generate/en_es.h"
@@ -54,7 +55,7 @@ static void print_en_es(const struct en_es_statistics *s)
            (long long)s->combinations_held_out[1], (long long)s->combinations[1]);
 }
 
-/* Whether both bounds are at least the lower one; else complains. */
+/* Returns false after an error message when a bound is below --shortest. */
 static bool in_order(int64_t shortest, int64_t longest, int64_t longest_test)
 {
     if (longest >= shortest && longest_test >= shortest) return true;
@@ -63,7 +64,7 @@ static bool in_order(int64_t shortest, int64_t longest, int64_t longest_test)
     return false;
 }
 
-/* The lengths asked for; false with a complaint when there are no such sentences. */
+/* Reads the lengths of sentences from the options; false after an error message. */
 static bool sentence_lengths(const struct options *options, struct en_es_request *request)
 {
     if (options->shortest == NOT_GIVEN && options->longest == NOT_GIVEN && options->longest_test == NOT_GIVEN)
@@ -74,7 +75,7 @@ static bool sentence_lengths(const struct options *options, struct en_es_request
     if (!in_order(request->shortest, request->longest, request->longest_test)) return false;
     int64_t longest = request->longest > request->longest_test ? request->longest : request->longest_test;
     if (request->shortest >= EN_ES_SHORTEST && longest <= EN_ES_LIMIT) return true;
-    complain("sentences of %lld to %lld words were asked for, but en_es makes those of %d to %d",
+    complain("sentences of %lld to %lld words are not possible: en_es makes %d to %d words",
              (long long)request->shortest, (long long)longest, EN_ES_SHORTEST, EN_ES_LIMIT);
     return false;
 }

@@ -1,7 +1,8 @@
-/* qkv gradcheck: holds analytic gradients against finite differences. */
+/* qkv gradcheck: compares analytic gradients with finite differences. */
 #include "gradcheck.h"
 #include "framework/core/clock.h"
 
+#include "arguments.h"
 #include "commands.h"
 #include "complain.h"
 #include "config.h"
@@ -13,7 +14,7 @@
 
 enum { MOST_CONFIGS = 32, MOST_SUBJECTS = QKV_OP_COUNT + QKV_LAYER_COUNT + MOST_CONFIGS };
 
-/* What the command line asks for. */
+/* The options as they are given, and what --plant means. */
 struct request {
     struct option_list settings;
     const char *op, *layer, *plant, *checkpoint;
@@ -36,7 +37,7 @@ struct check_run {
 
 /* ---- names ---- */
 
-/* Lists of names; the context is none. */
+/* Choices of options; the context is not used. */
 static const char *op_name(const void *context, int64_t index)
 {
     (void)context;
@@ -123,7 +124,7 @@ static int run_layer(struct check_run *run, enum qkv_layer_id layer)
 
 enum { DEFAULT_SAMPLE = 16 };
 
-/* A CONFIG, or, when `trained` is open, the RUN at `path`, of which `file` is the config. */
+/* Checks the model of the config in `file`, with the values of `trained` unless that is NULL. */
 static int run_model(struct check_run *run, const char *path, const char *file, const struct qkv_run *trained)
 {
     const struct request *request = run->request;
@@ -135,10 +136,8 @@ static int run_model(struct check_run *run, const char *path, const char *file, 
         struct qkv_check_options *options =
             prepare(run, trained ? "run" : "config", path, QKV_OP_attention, DEFAULT_SAMPLE);
         FILE *about = request->json || request->quiet ? NULL : stdout;
-        code = finish(
-            run,
-            gradcheck_model(&run->report, path, &config, trained, request->sentences, options, about, &error),
-            &error);
+        const struct gradcheck_model model = {path, &config, trained, request->sentences, about};
+        code = finish(run, gradcheck_model(&run->report, &model, options, &error), &error);
     }
     qkv_arena_release(&arena);
     return code;
@@ -149,7 +148,8 @@ static int run_operand(struct check_run *run, const char *path)
     struct qkv_run trained;
     struct qkv_error error = {""};
     if (!is_run_folder(path)) {
-        if (run->request->checkpoint) return complain("--checkpoint is a RUN's, but %s is none", path);
+        if (run->request->checkpoint)
+            return complain("--checkpoint is for a RUN, but %s is not a run folder", path);
         return run_model(run, path, path, NULL);
     }
     if (qkv_run_open(&trained, path, run->request->checkpoint, QKV_FLOAT64, &error))
@@ -184,7 +184,7 @@ static int complain_fault_unused(const struct check_run *run)
                    ? complain("fault %s changes nothing in what op %s declares; plant another", fault, op)
                    : complain("fault %s shows only in the check of an op: use --op NAME", fault);
     if (run->request->op && !strcmp(run->request->op, op))
-        return complain("op %s has no gradient that a fault could be planted in", op);
+        return complain("op %s computes no gradient, so no fault can be planted in it", op);
     return complain("the fault is planted in op %s, which %s %s does not use; name another: --plant %s:OP",
                     op, run->subject[0].kind, run->subject[0].name, fault);
 }
@@ -228,16 +228,17 @@ static int execute(const struct request *request, int configs, char **paths)
 
 /* ---- the command line ---- */
 
-/* One sentence about what does not go together, or NULL. */
+/* Returns a message when options contradict each other, else NULL. */
 static const char *conflict(const struct request *request, int configs)
 {
     if (request->op && request->layer) return "--op and --layer exclude each other";
     if (request->all && (request->op || request->layer))
         return "--all includes every op and layer: leave out --op and --layer";
-    if (configs && (request->op || request->layer)) return "--op and --layer take no CONFIG";
-    if (request->settings.count && !configs) return "--set changes a CONFIG, but none is given";
+    if (configs && (request->op || request->layer))
+        return "--op and --layer cannot be combined with a CONFIG or RUN";
+    if (request->settings.count && !configs) return "--set overrides keys of a CONFIG, but none is given";
     if (request->quiet && request->verbose) return "--quiet and --verbose exclude each other";
-    if (configs > MOST_CONFIGS) return "too many CONFIGs";
+    if (configs > MOST_CONFIGS) return "too many CONFIGs: at most 32";
     return NULL;
 }
 
@@ -255,7 +256,8 @@ static int run(int operands, char **operand)
     int code = check_request(&request, operands);
     if (code) return code;
     if (!request.op && !request.layer && !request.all && !operands)
-        return complain_of_usage(&command_gradcheck, "nothing to check");
+        return complain_of_usage(&command_gradcheck,
+                                 "nothing to check: give a CONFIG, a RUN, --op, --layer or --all");
     return execute(&request, operands, operand);
 }
 

@@ -1,4 +1,4 @@
-/* What the files of `qkv gradcheck` share. */
+/* The parts of `qkv gradcheck`: checking a model, and printing results. */
 #ifndef QKV_TOOLS_GRADCHECK_H
 #define QKV_TOOLS_GRADCHECK_H
 
@@ -8,42 +8,46 @@
 
 #include <stdio.h>
 
-/* One op, layer or config of a run: a stretch of the rows of the report. */
+/* One op, layer or model that was checked, and its rows in the report. */
 struct gradcheck_subject {
-    const char *kind, *name; /* "op", "softmax" */
-    int64_t first, end;      /* rows */
+    const char *kind, *name; /* "op", "softmax"; "config" or "run" with its path */
+    int64_t first, end;      /* rows first .. end - 1 */
 };
 
 enum gradcheck_detail { GRADCHECK_FAILURES, GRADCHECK_SUMMARY, GRADCHECK_ROWS };
 
-/* Prints the rows of a subject, or its line of the summary. Failed rows are printed in full at every detail.
- */
+/* Prints the rows of a subject, or its line of the summary. Failed rows are printed at every level of detail. */
 void gradcheck_print_subject(const struct qkv_check_report *report, const struct gradcheck_subject *subject,
                              enum gradcheck_detail detail);
 
-/* The head of the summary's table. */
+/* Prints the column names of the summary. */
 void gradcheck_print_head(void);
 
-/* The last lines: how much was checked and whether it passed. `seconds` it took. */
+/* Prints the last lines: how much was checked, in how many seconds, and whether it passed. */
 void gradcheck_print_total(const struct qkv_check_report *report, const struct qkv_check_options *options,
                            double seconds);
 
-/* Everything as JSON. */
+/* Prints all results as one JSON object. */
 enum qkv_status gradcheck_print_json(const struct qkv_check_report *report,
                                      const struct gradcheck_subject *subjects, int count,
                                      const struct qkv_check_options *options, struct qkv_error *error);
 
-/* Checks the model of a config on the first `sentences` pairs of its training data: every parameter's
- * gradient, and float32 against float64. The vocabularies, dropout, label smoothing and the scale of the loss
- * are those of training; the values too, at its start or, with a run (else NULL), as they are in its
- * checkpoint. A line about the model is printed to `about` unless that is NULL. */
-enum qkv_status gradcheck_model(struct qkv_check_report *report, const char *subject,
-                                const struct qkv_config *config, const struct qkv_run *run, int64_t sentences,
-                                const struct qkv_check_options *options, FILE *about,
-                                struct qkv_error *error);
+/* A model to check. */
+struct gradcheck_model {
+    const char *subject; /* its name in the report: a path */
+    const struct qkv_config *config;
+    const struct qkv_run *run; /* values as trained; NULL: as training would start with them */
+    int64_t sentences;         /* number of pairs from the beginning of data.train */
+    FILE *about;               /* gets two lines about the model; NULL: none */
+};
 
-/* How far a whole model's loss and gradients in float32 may be from those in float64; see qkv_check_precision
- * for what the difference is relative to. */
+/* Checks a model with the vocabularies, dropout, label smoothing and loss scale of training: the gradient of every
+ * parameter, and float32 against float64. */
+enum qkv_status gradcheck_model(struct qkv_check_report *report, const struct gradcheck_model *model,
+                                const struct qkv_check_options *options, struct qkv_error *error);
+
+/* The largest difference allowed between float32 and float64 for loss and gradients of a model;
+ * qkv_check_precision says what the difference is relative to. */
 #define GRADCHECK_FLOAT32_BOUND 2e-5
 
 #endif

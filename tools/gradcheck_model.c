@@ -6,12 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The first pairs of the training data as one batch, with the vocabularies that training would build, or has
- * built. */
+/* The first pairs of the training data as one batch, with the vocabularies of training. */
 struct data {
     struct qkv_corpus corpus;
     const struct qkv_vocabulary *source, *target;
-    struct qkv_vocabulary built[2]; /* empty for a run */
+    struct qkv_vocabulary built[2]; /* source and target; empty for a run, which has its own */
     struct qkv_batch batch;
     struct qkv_batch_view view;
 };
@@ -49,7 +48,7 @@ static void release_data(struct data *data)
     qkv_corpus_release(&data->corpus);
 }
 
-/* The model in one precision, and its loss on the data. */
+/* A model in one precision, and its loss on the data. */
 struct loss {
     struct qkv_model *model;
     struct qkv_graph *graph;
@@ -57,8 +56,8 @@ struct loss {
     struct qkv_tensor *node;
 };
 
-/* Values as training starts with, but moved a little, so that no bias of 0 or gain of 1 hides a fault. They
- * are numbers of float32, so that both precisions start alike. */
+/* Sets the initial values of training plus a little noise, because a bias of 0 or a gain of 1 could hide a fault.
+ * Rounds them to float32, so that both precisions start with the same values. */
 static void set_values(struct qkv_parameters *parameters, uint64_t seed)
 {
     qkv_parameters_initialize(parameters, seed);
@@ -73,7 +72,7 @@ static void set_values(struct qkv_parameters *parameters, uint64_t seed)
     }
 }
 
-/* Values as training has left them; those of float32 again. */
+/* Copies the trained values, rounded to float32. */
 static enum qkv_status copy_values(struct qkv_parameters *parameters, const struct qkv_run *run,
                                    struct qkv_error *error)
 {
@@ -81,27 +80,30 @@ static enum qkv_status copy_values(struct qkv_parameters *parameters, const stru
     for (int64_t p = 0; p < parameters->count; p++) {
         const struct qkv_parameter *to = parameters->list[p], *from = qkv_parameters_find(trained, to->name);
         if (!from || from->count != to->count)
-            return qkv_error_set(error,
-                                 "%s: has no parameter %s of that size: --set may not change its layers",
-                                 run->path, to->name);
+            return qkv_error_set(
+                error,
+                "%s: parameter %s is missing or has another size; --set must not change the layers of a run",
+                run->path, to->name);
         for (int64_t i = 0; i < to->count; i++)
             qkv_parameter_set(parameters, to, i, (double)(float)qkv_parameter_get(trained, from, i));
     }
     return QKV_OK;
 }
 
-static enum qkv_status build(struct loss *loss, enum qkv_dtype dtype, const struct qkv_config *config,
-                             const struct qkv_run *run, const struct data *data,
-                             const struct qkv_batch_view *view, uint64_t seed, struct qkv_error *error)
+/* Builds the loss of a model on a view of the data. */
+static enum qkv_status build(struct loss *loss, enum qkv_dtype dtype, const struct gradcheck_model *model,
+                             const struct data *data, const struct qkv_batch_view *view, uint64_t seed,
+                             struct qkv_error *error)
 {
+    const struct qkv_config *config = model->config;
     loss->model = qkv_model_new(&config->model, data->source->size, data->target->size, dtype, error);
     if (!loss->model) return QKV_INVALID;
     struct qkv_parameters *parameters = &loss->model->parameters;
     loss->graph = qkv_graph_new(dtype);
     loss->gradients = calloc((size_t)parameters->elements, sizeof(double));
     if (!loss->graph || !loss->gradients) return qkv_error_set(error, "out of memory for a model");
-    if (!run) set_values(parameters, seed);
-    if (run && copy_values(parameters, run, error)) return QKV_INVALID;
+    if (!model->run) set_values(parameters, seed);
+    if (model->run && copy_values(parameters, model->run, error)) return QKV_INVALID;
     const struct qkv_random random = {.seed = seed};
     qkv_graph_bind(loss->graph, parameters, loss->gradients, false);
     qkv_graph_set_dropout(loss->graph, &random);
@@ -117,8 +119,9 @@ static void release_loss(struct loss *loss)
     qkv_model_free(loss->model);
 }
 
-/* The batch with wrong labels: what a trained model takes for certain, so that its loss and gradients cancel,
- * is then as wrong as can be, and nothing does. NULL when memory is out. */
+/* Makes a view of the batch with wrong labels. The loss of a trained model is small because large numbers cancel;
+ * with wrong labels nothing cancels, which shows how large these numbers are. Returns the labels, which the caller
+ * frees; NULL when memory is out. */
 static int32_t *mislabel(const struct data *data, struct qkv_batch_view *view)
 {
     int32_t *labels = malloc((size_t)data->view.target_tokens * sizeof *labels);
@@ -129,42 +132,48 @@ static int32_t *mislabel(const struct data *data, struct qkv_batch_view *view)
     return labels;
 }
 
-/* The model in float64, in float32, and in float64 with wrong labels. */
-enum { WHOLE, SINGLE, MISLED, LOSSES };
+/* The same model, built three times. */
+enum { FLOAT64, FLOAT32, FLOAT64_WRONG_LABELS, LOSSES };
 
 static enum qkv_status check_losses(struct qkv_check_report *report, const char *subject,
                                     const struct loss loss[static LOSSES],
                                     const struct qkv_check_options *options, struct qkv_error *error)
 {
-    const struct loss *single = &loss[SINGLE], *whole = &loss[WHOLE];
-    enum qkv_status status = qkv_check_graph(report, subject, whole->graph, whole->node, options, error);
+    enum qkv_status status =
+        qkv_check_graph(report, subject, loss[FLOAT64].graph, loss[FLOAT64].node, options, error);
     if (status) return status;
-    return qkv_check_precision(report, subject, single->node, whole->node, loss[MISLED].node,
-                               GRADCHECK_FLOAT32_BOUND, options->seed, error);
+    return qkv_check_precision(report, subject, loss[FLOAT32].node, loss[FLOAT64].node,
+                               loss[FLOAT64_WRONG_LABELS].node, GRADCHECK_FLOAT32_BOUND, options->seed,
+                               error);
 }
 
-enum qkv_status gradcheck_model(struct qkv_check_report *report, const char *subject,
-                                const struct qkv_config *config, const struct qkv_run *run, int64_t sentences,
-                                const struct qkv_check_options *options, FILE *about, struct qkv_error *error)
+static void describe(const struct gradcheck_model *model, const struct qkv_parameters *parameters,
+                     const struct qkv_batch_view *view, int64_t sample)
+{
+    fprintf(model->about, "%s\n  %lld parameters; %lld sentences of %lld source and %lld target tokens\n",
+            model->subject, (long long)qkv_parameters_total(parameters), (long long)view->count,
+            (long long)view->source_tokens, (long long)view->target_tokens);
+    if (sample)
+        fprintf(model->about,
+                "  %lld elements of each parameter and one direction in it; --sample 0: all\n\n",
+                (long long)sample);
+}
+
+enum qkv_status gradcheck_model(struct qkv_check_report *report, const struct gradcheck_model *model,
+                                const struct qkv_check_options *options, struct qkv_error *error)
 {
     struct data data = {0};
     struct loss loss[LOSSES] = {0};
     struct qkv_batch_view mislabelled;
     int32_t *labels = NULL;
-    enum qkv_status status = read_data(&data, config, run, sentences, error);
+    enum qkv_status status = read_data(&data, model->config, model->run, model->sentences, error);
     if (!status && !(labels = mislabel(&data, &mislabelled))) status = qkv_error_set(error, "out of memory");
     for (int i = 0; !status && i < LOSSES; i++)
-        status = build(&loss[i], i == SINGLE ? QKV_FLOAT32 : QKV_FLOAT64, config, run, &data,
-                       i == MISLED ? &mislabelled : &data.view, options->seed, error);
-    if (!status && about)
-        fprintf(about, "%s\n  %lld parameters; %lld sentences of %lld source and %lld target tokens\n",
-                subject, (long long)qkv_parameters_total(&loss[WHOLE].model->parameters),
-                (long long)data.view.count, (long long)data.view.source_tokens,
-                (long long)data.view.target_tokens);
-    if (!status && about && options->sample)
-        fprintf(about, "  %lld elements of each parameter and one direction in it; --sample 0: all\n\n",
-                (long long)options->sample);
-    if (!status) status = check_losses(report, subject, loss, options, error);
+        status = build(&loss[i], i == FLOAT32 ? QKV_FLOAT32 : QKV_FLOAT64, model, &data,
+                       i == FLOAT64_WRONG_LABELS ? &mislabelled : &data.view, options->seed, error);
+    if (!status && model->about)
+        describe(model, &loss[FLOAT64].model->parameters, &data.view, options->sample);
+    if (!status) status = check_losses(report, model->subject, loss, options, error);
     for (int i = 0; i < LOSSES; i++) release_loss(&loss[i]);
     free(labels);
     release_data(&data);

@@ -1,4 +1,4 @@
-/* How the results of a gradient check look: tables for people, 80 columns wide, and JSON for programs. */
+/* The results of a gradient check as tables of 80 columns for people, and as JSON for programs. */
 #include "gradcheck.h"
 
 #include "json.h"
@@ -13,7 +13,7 @@
 
 /* ---- rows ---- */
 
-/* "[3, 17]": element `index` by its axes; "(all)" where a whole tensor moved. */
+/* Writes the index of the worst element by its axes, "[3,17]"; "(all)" when all elements moved together. */
 static void format_index(const struct qkv_check_row *row, char *text, size_t size)
 {
     if (row->worst < 0 || !row->shape.rank) {
@@ -31,13 +31,13 @@ static void format_index(const struct qkv_check_row *row, char *text, size_t siz
     if (used < size) snprintf(text + used, size - used, "]");
 }
 
-/* Rows that compare numbers, not only say yes or no. */
+/* Some rows only pass or fail; others compare numbers. */
 static bool has_numbers(const struct qkv_check_row *row)
 {
     return row->error > 0 || fabs(row->analytic) > 0 || fabs(row->numeric) > 0 || row->shape.rank;
 }
 
-/* Where rounding is all that is seen, a relative error of 1 would say nothing. */
+/* The gradient is below the noise of finite differences, and its relative error means nothing. */
 static bool is_noise(const struct qkv_check_row *row)
 {
     return row->excess <= 0 && row->error > 0 &&
@@ -62,8 +62,8 @@ static void print_row(const struct qkv_check_row *row, const char *name)
     if (row->failure) printf("      %s\n", row->failure);
 }
 
-/* The length of "encoder.1." in "encoder.1.self.query.weight", of "output." in "output.bias": what stands
- * once above the rows. Layers by themselves have one prefix, which the head names already. */
+/* The length of the prefix that is printed once above a group of parameters: "encoder.1." of
+ * "encoder.1.self.query.weight", "output." of "output.bias". */
 static size_t prefix_length(const char *name)
 {
     const char *dot = strchr(name, '.');
@@ -75,13 +75,13 @@ static size_t prefix_length(const char *name)
     return (size_t)(dot + 1 - name);
 }
 
-/* Rows of one subject, each group of parameters below its common name. */
+/* Prints the rows of a subject, each group of parameters below its common prefix. */
 static void print_rows(const struct qkv_check_report *report, const struct gradcheck_subject *subject,
                        bool failures_only)
 {
     const char *above = "", *shown = "";
     bool config = !strcmp(subject->kind, "config"),
-         quiet_head = config && !failures_only; /* its name stands above */
+         quiet_head = config && !failures_only; /* its name is printed already */
     for (int64_t i = subject->first; i < subject->end; i++) {
         const struct qkv_check_row *row = &report->rows[i];
         if (failures_only && !row->failure) continue;
@@ -106,7 +106,7 @@ static void print_rows(const struct qkv_check_report *report, const struct gradc
 
 struct totals {
     int64_t checks, elements, below_noise, failures;
-    double worst; /* relative error of gradients, noise left out */
+    double worst; /* largest relative error of gradients above the noise */
 };
 
 static struct totals total_of(const struct qkv_check_report *report, int64_t first, int64_t end)
@@ -193,7 +193,7 @@ static cJSON *row_object(const struct qkv_check_row *row)
         cJSON_AddNullToObject(object, "worst");
     else
         cJSON_AddNumberToObject(object, "worst", (double)row->worst);
-    /* cJSON writes what is no number as null. */
+    /* cJSON writes NaN as null. */
     cJSON_AddNumberToObject(object, "analytic", row->analytic);
     cJSON_AddNumberToObject(object, "numeric", row->numeric);
     cJSON_AddNumberToObject(object, "rounding", row->rounding);

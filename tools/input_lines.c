@@ -10,12 +10,12 @@
 
 enum { WORDS_SHOWN = 8, WORD_SHOWN = 60 /* bytes */ };
 
-enum qkv_status source_open(struct source *source, const struct qkv_run *run, const char *path, bool quiet,
-                            struct qkv_error *error)
+enum qkv_status input_lines_open(struct input_lines *input, const struct qkv_run *run, const char *path,
+                                 bool quiet, struct qkv_error *error)
 {
     bool standard = !strcmp(path, "-");
     struct stat status;
-    *source = (struct source){
+    *input = (struct input_lines){
         .reader = {.name = standard ? "<stdin>" : path,
                    .text = &run->config.data.src,
                    .vocabulary = &run->source},
@@ -24,14 +24,14 @@ enum qkv_status source_open(struct source *source, const struct qkv_run *run, co
     };
     FILE *file = standard ? stdin : fopen(path, "rb");
     if (!file) return qkv_error_set(error, "%s: %s", path, strerror(errno));
-    source->reader.file = file;
+    input->reader.file = file;
     if (fstat(fileno(file), &status) == 0 && S_ISDIR(status.st_mode))
         return qkv_error_set(error, "%s: is a folder, not a text file", path);
-    source->interactive = isatty(fileno(file));
+    input->interactive = isatty(fileno(file));
     return QKV_OK;
 }
 
-/* Bytes of a word that are shown: all of a short one, else its beginning without half a character. */
+/* Number of bytes of a word to print: a long one is cut between two characters. */
 static size_t shown_length(const char *word)
 {
     size_t length = strlen(word);
@@ -40,7 +40,7 @@ static size_t shown_length(const char *word)
     return length;
 }
 
-void tell_unknown(const char *place, const struct qkv_sentence *sentence)
+void warn_of_unknown_words(const char *place, const struct qkv_sentence *sentence)
 {
     if (!sentence->unknown) return;
     struct qkv_types unknown = {0};
@@ -61,34 +61,34 @@ void tell_unknown(const char *place, const struct qkv_sentence *sentence)
     qkv_types_release(&unknown);
 }
 
-enum qkv_status source_next(struct source *source, struct qkv_arena *arena, struct source_line *line,
-                            bool *found, struct qkv_error *error)
+enum qkv_status input_lines_next(struct input_lines *input, struct qkv_arena *arena, struct input_line *line,
+                                 bool *found, struct qkv_error *error)
 {
-    struct qkv_sentence_reader *reader = &source->reader;
+    struct qkv_sentence_reader *reader = &input->reader;
     if (qkv_sentence_reader_next(reader, found, error)) return QKV_INVALID;
     if (!*found) return QKV_OK;
     const struct qkv_sentence *sentence = &reader->sentence;
     int64_t length = sentence->tokens.count;
     char place[300];
     snprintf(place, sizeof place, "%.250s:%lld", reader->name, (long long)reader->line);
-    if (!source->quiet) tell_unknown(place, sentence);
-    if (length > source->longest) {
-        fprintf(
-            stderr,
-            "qkv: %s: has %lld tokens, but the model has positions for %lld: only the first are translated\n",
-            place, (long long)length, (long long)source->longest);
-        length = source->longest;
+    if (!input->quiet) warn_of_unknown_words(place, sentence);
+    if (length > input->longest) {
+        fprintf(stderr,
+                "qkv: %s: has %lld tokens, but the model has positions for %lld; the rest of the line is "
+                "ignored\n",
+                place, (long long)length, (long long)input->longest);
+        length = input->longest;
     }
     int32_t *ids = qkv_arena_allocate(arena, (size_t)length * sizeof *ids);
     if (!ids) return qkv_error_set(error, "%s: out of memory", place);
     if (length) memcpy(ids, sentence->ids, (size_t)length * sizeof *ids);
-    *line = (struct source_line){reader->line, {length, ids}};
+    *line = (struct input_line){reader->line, {length, ids}};
     return QKV_OK;
 }
 
-void source_close(struct source *source)
+void input_lines_close(struct input_lines *input)
 {
-    qkv_sentence_reader_release(&source->reader);
-    if (source->reader.file && source->reader.file != stdin) fclose(source->reader.file);
-    source->reader.file = NULL;
+    qkv_sentence_reader_release(&input->reader);
+    if (input->reader.file && input->reader.file != stdin) fclose(input->reader.file);
+    input->reader.file = NULL;
 }

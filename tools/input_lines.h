@@ -1,6 +1,6 @@
-/* Source sentences for a run, from a file or standard input, ready to be translated. */
-#ifndef QKV_TOOLS_SOURCE_H
-#define QKV_TOOLS_SOURCE_H
+/* Source sentences for a run, read from a file or standard input and encoded as token ids. */
+#ifndef QKV_TOOLS_INPUT_LINES_H
+#define QKV_TOOLS_INPUT_LINES_H
 
 #include "qkv/batch.h"
 #include "qkv/corpus.h"
@@ -8,30 +8,30 @@
 
 #include <stdbool.h>
 
-struct source_line {
-    int64_t number;     /* from 1 */
+struct input_line {
+    int64_t number;     /* counted from 1 */
     struct qkv_ids ids; /* length 0: an empty line */
 };
 
-struct source {
+struct input_lines {
     struct qkv_sentence_reader reader;
-    int64_t longest;  /* tokens that the model has positions for, without </s> */
-    bool interactive; /* someone types */
+    int64_t longest;  /* most tokens that the model has positions for, without </s> */
+    bool interactive; /* the input is a terminal */
     bool quiet;
 };
 
 /* Opens a file, or standard input for "-". */
-enum qkv_status source_open(struct source *source, const struct qkv_run *run, const char *path, bool quiet,
-                            struct qkv_error *error);
+enum qkv_status input_lines_open(struct input_lines *input, const struct qkv_run *run, const char *path,
+                                 bool quiet, struct qkv_error *error);
 
-/* Reads the next line, ids in the arena. Says on stderr, unless quiet, which words are unknown; says always
- * when a line is cut because the model has no positions for more. */
-enum qkv_status source_next(struct source *source, struct qkv_arena *arena, struct source_line *line,
-                            bool *found, struct qkv_error *error);
+/* Reads the next line; its ids live in the arena. Sets *found to false at the end. Warns on stderr about unknown
+ * words, unless quiet, and about a line that is cut because the model has no more positions. */
+enum qkv_status input_lines_next(struct input_lines *input, struct qkv_arena *arena, struct input_line *line,
+                                 bool *found, struct qkv_error *error);
 
-void source_close(struct source *source);
+void input_lines_close(struct input_lines *input);
 
-/* Says on stderr which words of a sentence the vocabulary lacks, each once, and at most a few of them. */
-void tell_unknown(const char *place, const struct qkv_sentence *sentence);
+/* Warns on stderr about the words of a sentence that the vocabulary lacks: each once, and at most eight. */
+void warn_of_unknown_words(const char *place, const struct qkv_sentence *sentence);
 
 #endif

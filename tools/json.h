@@ -1,4 +1,4 @@
-/* Results as JSON on standard output. */
+/* JSON on standard output. */
 #ifndef QKV_TOOLS_JSON_H
 #define QKV_TOOLS_JSON_H
 
@@ -6,8 +6,8 @@
 
 struct cJSON;
 
-/* Prints an object, and ends its life whatever happens. Fails out of memory; a failed write shows when the
- * program ends. */
+/* Prints an object and frees it, also on failure. Fails out of memory; a failed write is reported when the program
+ * ends. */
 enum qkv_status json_print(struct cJSON *object, struct qkv_error *error);
 
 #endif

@@ -1,4 +1,4 @@
-/* qkv score: BLEU and chrF of any translations, as sacreBLEU counts them. */
+/* qkv score: BLEU and chrF of translations by any program, as sacreBLEU computes them. */
 #include "commands.h"
 #include "complain.h"
 #include "json.h"
@@ -19,7 +19,7 @@ struct lines {
     const char *path;
     FILE *file;
     char *line; /* without its end */
-    size_t room;
+    size_t capacity;
     int64_t number;
 };
 
@@ -30,11 +30,11 @@ static enum qkv_status open_lines(struct lines *lines, const char *path, struct 
     return lines->file ? QKV_OK : qkv_error_set(error, "%s: %s", path, strerror(errno));
 }
 
-/* Reads the next line; *found becomes false at the end. */
+/* Reads the next line; sets *found to false at the end of the file. */
 static enum qkv_status next_line(struct lines *lines, bool *found, struct qkv_error *error)
 {
     errno = 0;
-    ssize_t length = getline(&lines->line, &lines->room, lines->file);
+    ssize_t length = getline(&lines->line, &lines->capacity, lines->file);
     *found = length >= 0;
     if (!*found && (ferror(lines->file) || errno == ENOMEM))
         return qkv_error_set(error, "%s: cannot be read: %s", lines->path, strerror(errno));
@@ -42,7 +42,7 @@ static enum qkv_status next_line(struct lines *lines, bool *found, struct qkv_er
     lines->number++;
     size_t text = strlen(lines->line);
     if (text < (size_t)length)
-        return qkv_error_set(error, "%s:%lld:%zu: a NUL byte does not belong in text", lines->path,
+        return qkv_error_set(error, "%s:%lld:%zu: a NUL byte is not allowed in text", lines->path,
                              (long long)lines->number, text + 1);
     while (length > 0 && (lines->line[length - 1] == '\n' || lines->line[length - 1] == '\r'))
         lines->line[--length] = '\0';
@@ -55,7 +55,7 @@ static void close_lines(struct lines *lines)
     if (lines->file && lines->file != stdin) fclose(lines->file);
 }
 
-/* Cuts a line at its tabs. */
+/* Splits a line at its tabs, in place; returns the number of references. */
 static int64_t split(char *line, const char **references)
 {
     int64_t count = 0;
@@ -94,7 +94,7 @@ static int run(int operands, char **operand)
 {
     (void)operands;
     if (!strcmp(operand[0], "-") && !strcmp(operand[1], "-"))
-        return complain("standard input can be the translations or the references, not both");
+        return complain("standard input can hold the translations or the references, not both");
     struct qkv_scorer scorer = {0};
     if (score_options_apply(&score_options, &scorer)) return QKV_INVALID;
     struct lines outputs = {0}, references = {0};

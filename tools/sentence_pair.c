@@ -60,7 +60,7 @@ static enum qkv_status encode(const struct sentence_pair *v, const char *what, c
     if (sentence->tokens.count > longest)
         return qkv_error_set(error, "%s has %lld tokens, but the model has positions for %lld", what,
                              (long long)sentence->tokens.count, (long long)longest);
-    if (!v->options->quiet) tell_unknown(what, sentence);
+    if (!v->options->quiet) warn_of_unknown_words(what, sentence);
     return QKV_OK;
 }
 

@@ -11,12 +11,6 @@
 
 static const double REDRAW_SECONDS = 0.1;
 
-bool colours_on(FILE *file)
-{
-    const char *no_color = getenv("NO_COLOR");
-    return isatty(fileno(file)) && !(no_color && *no_color);
-}
-
 int terminal_width(FILE *file)
 {
     struct winsize size;
@@ -34,11 +28,11 @@ struct progress_bar progress_bar_on(FILE *file)
 void progress_bar_show(struct progress_bar *bar, double share, const char *text)
 {
     double seconds = qkv_clock_seconds();
-    if (!bar->live || (bar->drawn && seconds - bar->shown < REDRAW_SECONDS)) return;
-    int width = terminal_width(bar->file) - 1, room = width - (int)strlen(text) - 10;
+    if (!bar->live || (bar->drawn && seconds - bar->drawn_at < REDRAW_SECONDS)) return;
+    int width = terminal_width(bar->file) - 1, space = width - (int)strlen(text) - 10;
     fputs("\r\033[K", bar->file);
-    if (share >= 0 && room >= 10) {
-        int cells = room < 30 ? room : 30, full = (int)(fmin(share, 1) * cells);
+    if (share >= 0 && space >= 10) {
+        int cells = space < 30 ? space : 30, full = (int)(fmin(share, 1) * cells);
         fprintf(bar->file, "%3.0f %% [", 100 * share);
         for (int i = 0; i < cells; i++) fputc(i < full ? '#' : '-', bar->file);
         fputs("] ", bar->file);
@@ -46,7 +40,7 @@ void progress_bar_show(struct progress_bar *bar, double share, const char *text)
     fprintf(bar->file, "%.*s", width, text);
     fflush(bar->file);
     bar->drawn = true;
-    bar->shown = seconds;
+    bar->drawn_at = seconds;
 }
 
 void progress_bar_clear(struct progress_bar *bar)
@@ -59,20 +53,20 @@ void progress_bar_clear(struct progress_bar *bar)
 
 void format_duration(double seconds, char text[16])
 {
-    unsigned whole = seconds < 3e6 ? (unsigned)(seconds + 0.5) : 3000000;
-    if (whole < 60)
-        snprintf(text, 16, "%us", whole);
-    else if (whole < 3600)
-        snprintf(text, 16, "%um%02us", whole / 60 % 60, whole % 60);
+    unsigned rounded = seconds < 3e6 ? (unsigned)(seconds + 0.5) : 3000000;
+    if (rounded < 60)
+        snprintf(text, 16, "%us", rounded);
+    else if (rounded < 3600)
+        snprintf(text, 16, "%um%02us", rounded / 60 % 60, rounded % 60);
     else
-        snprintf(text, 16, "%uh%02um", whole / 3600 % 1000, whole / 60 % 60);
+        snprintf(text, 16, "%uh%02um", rounded / 3600 % 1000, rounded / 60 % 60);
 }
 
 void print_plain(FILE *file, const char *text, size_t length)
 {
     const unsigned char *bytes = (const unsigned char *)text;
     for (size_t i = 0; i < length; i++) {
-        /* U+0080 .. U+009F are controls as well: 0xC2 0x80 .. 0xC2 0x9F in UTF-8. */
+        /* U+0080 .. U+009F are control characters, too: 0xC2 0x80 .. 0xC2 0x9F in UTF-8. */
         bool wide = bytes[i] == 0xC2 && i + 1 < length && bytes[i + 1] >= 0x80 && bytes[i + 1] < 0xA0;
         if (wide) i++;
         if (wide || bytes[i] < 0x20 || bytes[i] == 0x7F)
@@ -84,8 +78,9 @@ void print_plain(FILE *file, const char *text, size_t length)
 
 enum qkv_terminal_colors terminal_colors(FILE *file)
 {
-    const char *depth = getenv("COLORTERM"), *terminal = getenv("TERM");
-    if (!colours_on(file) || !terminal || !strcmp(terminal, "dumb")) return QKV_COLORS_NONE;
+    const char *depth = getenv("COLORTERM"), *terminal = getenv("TERM"), *no_color = getenv("NO_COLOR");
+    if (!isatty(fileno(file)) || (no_color && *no_color)) return QKV_COLORS_NONE;
+    if (!terminal || !strcmp(terminal, "dumb")) return QKV_COLORS_NONE;
     return depth && (!strcmp(depth, "truecolor") || !strcmp(depth, "24bit")) ? QKV_COLORS_TRUE
                                                                              : QKV_COLORS_256;
 }

@@ -1,4 +1,4 @@
-/* What the tools show to people on a terminal. */
+/* Output for people at a terminal: progress bar, colours, width, safe printing. */
 #ifndef QKV_TOOLS_TERMINAL_H
 #define QKV_TOOLS_TERMINAL_H
 
@@ -9,38 +9,34 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* One line at the bottom that is drawn over and over; does nothing unless `live`. */
+/* A line that is drawn over and over; does nothing unless `live`. */
 struct progress_bar {
     FILE *file;
     bool live; /* the file is a terminal */
     bool drawn;
-    double shown; /* when it was drawn last, seconds */
+    double drawn_at; /* seconds on the monotonic clock */
 };
 
-/* A bar on `file`, live when that is a terminal that can draw one. */
+/* A bar on `file`; live when that is a terminal with cursor control. */
 struct progress_bar progress_bar_on(FILE *file);
 
-/* Draws the share done (0 .. 1; negative: not known) and a text, at most some times a second. */
+/* Draws the fraction done (0 .. 1; negative: not known) and a text, at most ten times a second. */
 void progress_bar_show(struct progress_bar *bar, double share, const char *text);
 
-/* Takes the line away, before something else is printed. */
+/* Erases the line; call it before printing anything else. */
 void progress_bar_clear(struct progress_bar *bar);
 
-/* Prints text that came from a file or a stranger: control characters, which could play with the terminal, as
- * \xNN. */
+/* Prints untrusted text: control characters, which could take over the terminal, appear as \xNN. */
 void print_plain(FILE *file, const char *text, size_t length);
 
 /* "42s", "3m12s", "1h05m". */
 void format_duration(double seconds, char text[16]);
 
-/* Whether colours may be used on a file: a terminal, and NO_COLOR is unset or empty (https://no-color.org).
- */
-bool colours_on(FILE *file);
-
-/* The colours that text on a file may have. */
+/* The colours that text on a file may have; none when it is no terminal, or NO_COLOR is set and not empty
+ * (https://no-color.org). */
 enum qkv_terminal_colors terminal_colors(FILE *file);
 
-/* Columns of the terminal behind a file; 80 where that cannot be said. */
+/* The width in columns of the terminal that a file is; 80 for other files. */
 int terminal_width(FILE *file);
 
 #endif

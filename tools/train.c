@@ -18,15 +18,16 @@ static volatile sig_atomic_t interrupted, quiet_when_interrupted;
 
 static void on_signal(int number)
 {
-    static const char said[] = "\nqkv: interrupted: saving after this update; once more to stop at once\n";
+    static const char message[] =
+        "\nqkv: interrupted: saving a checkpoint after this update; interrupt again to stop without saving\n";
     interrupted = number;
-    if (!quiet_when_interrupted && write(STDERR_FILENO, said, sizeof said - 1) < 0) return;
+    if (!quiet_when_interrupted && write(STDERR_FILENO, message, sizeof message - 1) < 0) return;
 }
 
-/* The first signal asks for a clean end; the handler is then gone, so that a second one kills. Who started
- * the training with nohup wants it to outlive the terminal. Nobody reading the progress is no reason to lose
- * the training. */
-static void listen_to_signals(bool quiet)
+/* The first signal ends training after a checkpoint; SA_RESETHAND removes the handler, so a second signal kills.
+ * SIGHUP stays ignored under nohup, which lets training outlive the terminal. SIGPIPE is ignored because a closed
+ * stderr is no reason to lose the training. */
+static void handle_signals(bool quiet)
 {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND}, before;
     quiet_when_interrupted = quiet;
@@ -41,8 +42,9 @@ struct view {
     const char *config; /* operand */
     const struct option_list *settings;
     bool quiet;
-    bool resume, started;
-    int64_t resumed; /* updates done before */
+    bool resume;     /* --resume is given */
+    bool started;    /* the first update may follow: the run folder exists */
+    int64_t resumed; /* updates of the checkpoint that training continues; 0: none */
     struct progress_bar bar;
 };
 
@@ -107,7 +109,7 @@ static void show_validation(void *context, const struct qkv_train_validation *v)
     }
 }
 
-/* Prints a word so that a shell reads it as one. */
+/* Prints a word with the quotes that a shell needs to read it as one word. */
 static void print_quoted(const char *word)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./=,:+@%-";
@@ -124,7 +126,7 @@ static void print_quoted(const char *word)
     fputc('\'', stderr);
 }
 
-/* The command that goes on with this training. */
+/* Prints the command that continues this training. */
 static void print_resume(const struct view *view)
 {
     fputs("qkv train ", stderr);
@@ -136,29 +138,36 @@ static void print_resume(const struct view *view)
     fputs(" --resume\n", stderr);
 }
 
-/* One sentence on how it ended. */
+static const char *describe_end(enum qkv_train_end end)
+{
+    return end == QKV_TRAIN_PATIENCE  ? "stopped early, without progress in training.patience validations,"
+           : end == QKV_TRAIN_STOPPED ? "interrupted"
+                                      : "done";
+}
+
 static void show_end(const struct view *view, const struct qkv_config *config,
                      const struct qkv_train_result *result)
 {
-    bool patience = result->end == QKV_TRAIN_PATIENCE, stopped = result->end == QKV_TRAIN_STOPPED;
-    if (view->resume && !stopped && result->updates == view->resumed)
-        fprintf(stderr, "nothing is left to do; raise %s to go on: done",
-                patience ? "training.patience" : "training.updates or training.epochs");
-    else
-        fputs(patience ? "no progress any more" : stopped ? "interrupted" : "done", stderr);
-    fprintf(stderr, " after %lld updates (%lld target tokens)", (long long)result->updates,
-            (long long)result->tokens);
+    bool stopped = result->end == QKV_TRAIN_STOPPED;
+    if (view->resume && !stopped && result->updates == view->resumed) {
+        fprintf(
+            stderr, "already finished after %lld updates; raise %s to go on\n", (long long)result->updates,
+            result->end == QKV_TRAIN_PATIENCE ? "training.patience" : "training.updates or training.epochs");
+        return;
+    }
+    fprintf(stderr, "%s after %lld updates (%lld target tokens)", describe_end(result->end),
+            (long long)result->updates, (long long)result->tokens);
     if (result->validated)
         fprintf(stderr, "; best %s %.4f at update %lld",
                 qkv_metric_name(config->training.early_stopping_metric), result->best,
                 (long long)result->best_update);
     fprintf(stderr, "\n");
     if (!stopped) return;
-    fputs("saved; go on with: ", stderr);
+    fputs("saved; continue with: ", stderr);
     print_resume(view);
 }
 
-/* Says what went wrong and, where a failed write ended it, how to go on. */
+/* Prints the error and, when a failed write ended the training, how to continue. */
 static void show_failure(const struct view *view, const struct qkv_config *config, enum qkv_status status,
                          const char *message)
 {
@@ -166,7 +175,7 @@ static void show_failure(const struct view *view, const struct qkv_config *confi
     const char *last = qkv_run_file(&arena, config->training.model_dir, QKV_RUN_LAST);
     complain("%s", message);
     if (status == QKV_INVALID && view->started && last && qkv_path_exists(last)) {
-        fputs("the last checkpoint stands; go on with: ", stderr);
+        fputs("the last checkpoint is complete; continue with: ", stderr);
         print_resume(view);
     }
     qkv_arena_release(&arena);
@@ -194,7 +203,7 @@ static int run(int operands, char **operand)
         view.config = operand[0];
         view.resume = options.resume;
         view.bar = progress_bar_on(stderr);
-        listen_to_signals(view.quiet);
+        handle_signals(view.quiet);
         status = qkv_train(&config, &options, &result, &error);
         progress_bar_clear(&view.bar);
         if (status)

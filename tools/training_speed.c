@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The number of a line about training, or 0. */
+/* Returns tokens_per_second of a line of metrics.jsonl; 0 when it has none. */
 static double speed_of(const char *line)
 {
     cJSON *object = cJSON_Parse(line);
@@ -15,7 +15,7 @@ static double speed_of(const char *line)
     return value;
 }
 
-static int rising(const void *a, const void *b)
+static int compare_ascending(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -27,9 +27,9 @@ double training_speed(struct qkv_run *run)
     FILE *file = path ? fopen(path, "rb") : NULL;
     if (!file) return 0;
     char *line = NULL;
-    size_t room = 0, count = 0;
+    size_t capacity = 0, count = 0;
     double *speeds = NULL, median = 0;
-    while (getline(&line, &room, file) > 0) {
+    while (getline(&line, &capacity, file) > 0) {
         double speed = speed_of(line);
         double *more = speed > 0 ? realloc(speeds, (count + 1) * sizeof *speeds) : NULL;
         if (!more) continue;
@@ -37,7 +37,7 @@ double training_speed(struct qkv_run *run)
         speeds[count++] = speed;
     }
     if (count) {
-        qsort(speeds, count, sizeof *speeds, rising);
+        qsort(speeds, count, sizeof *speeds, compare_ascending);
         median = speeds[count / 2];
     }
     free(speeds);

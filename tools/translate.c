@@ -1,4 +1,4 @@
-/* qkv translate: lines in, lines out. */
+/* qkv translate: translates lines of text. */
 #include "commands.h"
 #include "complain.h"
 #include "input_lines.h"
@@ -13,17 +13,17 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Lines that are read before they are translated: as many batches as may keep a large machine busy. Not as
- * many as the machine has threads for, because what is translated together rounds alike. */
+/* Batches that are read before they are translated: enough for every thread of a large machine. The number must
+ * not depend on the number of threads, because sentences that are translated together share rounding. */
 enum { BATCHES_AHEAD = 64 };
 
 struct block {
-    int64_t room;
-    int64_t count;            /* lines */
-    struct source_line *line; /* [room] */
-    struct qkv_ids *ids;      /* [room]: those that have words, with their place in `line` */
-    int64_t *place;
-    int64_t filled;
+    int64_t capacity;
+    int64_t count;           /* lines */
+    struct input_line *line; /* [capacity] */
+    struct qkv_ids *ids;     /* [capacity]: the lines that have words */
+    int64_t *place;          /* [capacity]: index in `line` of each of `ids` */
+    int64_t filled;          /* number of `ids` */
     struct qkv_arena arena;
 };
 
@@ -38,12 +38,11 @@ struct translator {
     struct options options;
     struct qkv_workers *workers;
     struct qkv_translator *translator;
-    struct source source;
+    struct input_lines input;
     struct block block;
 };
 
-/* One translation as a line: with --n-best the number of its sentence stands before it, with --scores its
- * score. */
+/* Prints one translation as a line, after the number of its line (--n-best) and its score (--scores). */
 static enum qkv_status print_hypothesis(struct translator *t, int64_t line,
                                         const struct qkv_hypothesis *hypothesis, struct qkv_error *error)
 {
@@ -60,7 +59,7 @@ static enum qkv_status print_hypothesis(struct translator *t, int64_t line,
     return QKV_OK;
 }
 
-/* Translates what the block holds and prints it in the order of the lines; an empty line stays one. */
+/* Translates the block and prints it in the order of the lines; an empty line gives an empty line. */
 static enum qkv_status flush(struct translator *t, struct qkv_error *error)
 {
     struct block *block = &t->block;
@@ -85,10 +84,10 @@ static enum qkv_status translate(struct translator *t, struct qkv_error *error)
 {
     struct block *block = &t->block;
     for (bool found = true; found;) {
-        struct source_line line;
-        if (source_next(&t->source, &block->arena, &line, &found, error)) {
+        struct input_line line;
+        if (input_lines_next(&t->input, &block->arena, &line, &found, error)) {
             struct qkv_error inner;
-            flush(t, &inner); /* what stands before the bad line is translated all the same */
+            flush(t, &inner); /* translate the lines before the bad one */
             return QKV_INVALID;
         }
         if (found) {
@@ -98,8 +97,8 @@ static enum qkv_status translate(struct translator *t, struct qkv_error *error)
             }
             block->line[block->count++] = line;
         }
-        /* At a terminal every line is answered at once. */
-        if (block->count == block->room || !found || (t->source.interactive && block->count)) {
+        /* At a terminal, answer each line at once. */
+        if (block->count == block->capacity || !found || (t->input.interactive && block->count)) {
             if (block->count && flush(t, error)) return QKV_INVALID;
         }
     }
@@ -119,14 +118,14 @@ static enum qkv_status open_translator(struct translator *t, const char *run, co
     if (!o->search.max_output_length) o->search.max_output_length = testing->max_output_length;
     if (!o->batch_size) o->batch_size = testing->batch_size;
     if (o->search.n_best > o->search.beam_size)
-        return qkv_error_set(error, "--n-best is %lld, but must not exceed the beam of %lld: raise --beam",
+        return qkv_error_set(error, "--n-best is %lld, but must not exceed the beam size, %lld: raise --beam",
                              (long long)o->search.n_best, (long long)o->search.beam_size);
-    /* One sentence at a time: for programs that wait for the answer to each line. */
-    t->block.room = o->batch_size == 1 ? 1 : o->batch_size * BATCHES_AHEAD;
-    size_t room = (size_t)t->block.room;
-    t->block.line = calloc(room, sizeof *t->block.line);
-    t->block.ids = calloc(room, sizeof *t->block.ids);
-    t->block.place = calloc(room, sizeof *t->block.place);
+    /* A batch of one serves programs that wait for the answer to each line. */
+    t->block.capacity = o->batch_size == 1 ? 1 : o->batch_size * BATCHES_AHEAD;
+    size_t capacity = (size_t)t->block.capacity;
+    t->block.line = calloc(capacity, sizeof *t->block.line);
+    t->block.ids = calloc(capacity, sizeof *t->block.ids);
+    t->block.place = calloc(capacity, sizeof *t->block.place);
     if (!t->block.line || !t->block.ids || !t->block.place) return qkv_error_set(error, "out of memory");
     t->workers = qkv_workers_new((int)o->threads, error);
     if (!t->workers) return QKV_INVALID;
@@ -136,7 +135,7 @@ static enum qkv_status open_translator(struct translator *t, const char *run, co
 
 static void close_translator(struct translator *t)
 {
-    source_close(&t->source);
+    input_lines_close(&t->input);
     qkv_translator_free(t->translator);
     qkv_workers_free(t->workers);
     qkv_arena_release(&t->block.arena);
@@ -154,7 +153,7 @@ static int run(int operands, char **operand)
     struct qkv_error error = {""};
     enum qkv_status status = open_translator(&t, operand[0], checkpoint, &error);
     if (!status)
-        status = source_open(&t.source, &t.run, operands > 1 ? operand[1] : "-", t.options.quiet, &error);
+        status = input_lines_open(&t.input, &t.run, operands > 1 ? operand[1] : "-", t.options.quiet, &error);
     if (!status) status = translate(&t, &error);
     close_translator(&t);
     return conclude(status, &error);

@@ -45,7 +45,7 @@ enum qkv_status qkv_text_refuse(const char *place, const char *text, size_t offs
     const char *word = *place ? "" : "column ";
     unsigned byte = (unsigned char)text[offset];
     if (!byte)
-        return qkv_error_set(error, "%s%s%zu: a NUL byte does not belong in text", place, word, offset + 1);
+        return qkv_error_set(error, "%s%s%zu: a NUL byte is not allowed in text", place, word, offset + 1);
     return qkv_error_set(error, "%s%s%zu: byte 0x%02X is not valid UTF-8", place, word, offset + 1, byte);
 }
 

@@ -21,7 +21,7 @@ const struct qkv_language *qkv_language(const char *lang);
 /* The offset of the first byte that is NUL or not part of valid UTF-8; `size` when there is none. */
 size_t qkv_text_valid(const char *text, size_t size);
 
-/* Fails with `<place>5: byte 0xFF is not valid UTF-8`, or `...: a NUL byte does not belong in text`; the number is the
+/* Fails with `<place>5: byte 0xFF is not valid UTF-8`, or `...: a NUL byte is not allowed in text`; the number is the
  * column, `offset` + 1. `place` ends in ":"; "" stands for "column ". */
 enum qkv_status qkv_text_refuse(const char *place, const char *text, size_t offset, struct qkv_error *error);
 

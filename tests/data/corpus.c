@@ -106,7 +106,7 @@ Test(corpus, says_which_line_of_a_table_is_wrong)
         expect_error(path, format("%s%s", path, rows[i].message));
     }
     const char *path = write_bytes(folder, "nul.tsv", "a\tb\na\0\tb\n", 9);
-    expect_error(path, format("%s:2:2: a NUL byte does not belong in text", path));
+    expect_error(path, format("%s:2:2: a NUL byte is not allowed in text", path));
 }
 
 Test(corpus, says_what_is_wrong_with_two_files)

@@ -139,7 +139,7 @@ Test(tokenizer, refuses_what_is_not_text)
         {"\xED\xA0\x80", 3, "column 1: byte 0xED is not valid UTF-8"},
         {"\xF4\x90\x80\x80", 4, "column 1: byte 0xF4 is not valid UTF-8"},
         {"\xC3\xA9\x80", 3, "column 3: byte 0x80 is not valid UTF-8"},
-        {"ab\0c", 4, "column 3: a NUL byte does not belong in text"},
+        {"ab\0c", 4, "column 3: a NUL byte is not allowed in text"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct qkv_tokens tokens = {0};

@@ -149,7 +149,7 @@ Test(vocabulary, says_what_is_wrong_with_a_file)
     }
     const char *path = write_bytes(folder, "nul.txt", "<unk>\n<s>\n</s>\na\0b\n", 19);
     cr_expect_eq(qkv_vocabulary_load(&vocabulary, path, &error), QKV_INVALID);
-    cr_expect_str_eq(error.message, format("%s:4:2: a NUL byte does not belong in text", path));
+    cr_expect_str_eq(error.message, format("%s:4:2: a NUL byte is not allowed in text", path));
     cr_expect_eq(qkv_vocabulary_load(&vocabulary, format("%s/none", folder), &error), QKV_INVALID);
     cr_expect_str_eq(error.message, format("%s/none: No such file or directory", folder));
 }

@@ -115,9 +115,9 @@ Test(generate_errors, of_lengths_that_no_sentence_has)
 {
     const char *folder = scratch("lengths");
     expect_error(run("qkv generate en_es -o '%s/out' --shortest 2", folder),
-                 "sentences of 2 to 14 words were asked for, but en_es makes those of 3 to 120");
+                 "sentences of 2 to 14 words are not possible: en_es makes 3 to 120 words");
     expect_error(run("qkv generate en_es -o '%s/out' --longest-test 121", folder),
-                 "sentences of 3 to 121 words were asked for, but en_es makes those of 3 to 120");
+                 "sentences of 3 to 121 words are not possible: en_es makes 3 to 120 words");
     expect_error(run("qkv generate en_es -o '%s/out' --shortest 15", folder),
                  "--longest is 14 and --longest-test 14, but must be at least --shortest (15)");
     expect_error(run("qkv generate en_es -o '%s/out' --symbols 9", folder),

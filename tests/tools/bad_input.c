@@ -30,15 +30,16 @@ Test(bad_input, configs_are_refused_by_all_who_read_them)
         {"", ": the file is empty"},
     };
     static const char *const commands[] = {"train %s -q", "config %s", "gradcheck %s"};
-    static const char *const whole = "-s name=x -s data.train=t.tsv -s data.src.lang=a -s data.trg.lang=b "
-                                     "-s training.batch_size=2 -s training.updates=1";
+    static const char *const overrides =
+        "-s name=x -s data.train=t.tsv -s data.src.lang=a -s data.trg.lang=b "
+        "-s training.batch_size=2 -s training.updates=1";
     const char *folder = scratch("configs");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         write_with_printf(folder, "x.yaml", cases[i][0]);
         for (int c = 0; c < 3; c++) {
-            char *command = format(commands[c], "x.yaml"); /* NOLINT: the formats stand above */
+            char *command = format(commands[c], "x.yaml"); /* NOLINT: the formats are listed above */
             struct outcome outcome =
-                run("cd '%s' && qkv %s $(test %d = 2 || echo %s)", folder, command, c, whole);
+                run("cd '%s' && qkv %s $(test %d = 2 || echo %s)", folder, command, c, overrides);
             char *first = format("x.yaml%s\n", cases[i][1]);
             cr_expect_eq(outcome.exit_code, 2);
             cr_expect(!strncmp(outcome.error, first, strlen(first)), "%s: %swanted %s", command,
@@ -61,7 +62,7 @@ Test(bad_input, parallel_text_is_refused_by_all_who_read_it)
         {"a\\tA\\n \\tA\\n", ":2:1: the source side is empty"},
         {"a\\tA\\na\\t\\n", ":2:3: the target side is empty"},
         {"a\\tA\\na\\tA \\303\\n", ":2:5: byte 0xC3 is not valid UTF-8"},
-        {"a\\tA\\000\\n", ":1:4: a NUL byte does not belong in text"},
+        {"a\\tA\\000\\n", ":1:4: a NUL byte is not allowed in text"},
     };
     static const char *const commands[] = {
         "train c.yaml -q -s training.model_dir=new -s data.train=x.tsv",
@@ -318,10 +319,11 @@ Test(bad_input, a_full_disk_while_training_leaves_whole_files)
                   "-s training.updates=2000 -s training.validation_freq=100)",
                   folder);
     cr_expect_eq(outcome.exit_code, 2);
-    cr_expect_str_eq(outcome.error,
-                     "qkv: run/metrics.jsonl: cannot be written: File too large\n"
-                     "the last checkpoint stands; go on with: qkv train c.yaml -s training.logging_freq=1 "
-                     "-s training.updates=2000 -s training.validation_freq=100 --resume\n");
+    cr_expect_str_eq(
+        outcome.error,
+        "qkv: run/metrics.jsonl: cannot be written: File too large\n"
+        "the last checkpoint is complete; continue with: qkv train c.yaml -s training.logging_freq=1 "
+        "-s training.updates=2000 -s training.validation_freq=100 --resume\n");
     cr_expect_str_eq(run("cd '%s/run' && ls | grep tmp; tail -c 2 metrics.jsonl", folder).output, "}\n");
     outcome =
         run("cd '%s' && qkv train c.yaml -q --resume -s training.updates=600 && qkv translate run dev.tsv",

@@ -91,7 +91,7 @@ Test(compare, refuses_what_it_cannot_compare)
     write_evaluation(folder, "broken.json", "cho", "y", 0.5, ", \"by_length\": [{\"from\": 1}]");
     write_text(folder, "other.json", "{\"run\": \"cho\"}");
     write_text(folder, "empty.json", "");
-#define NONE ": is no evaluation, as `qkv evaluate --json` makes them"
+#define NONE ": is not an evaluation; make one with `qkv evaluate --json`"
     static const char *const cases[][2] = {
         {"", "qkv: EVALUATION is missing (usage: qkv compare EVALUATION... [options])"},
         {"none.json", "qkv: none.json: No such file or directory"},
@@ -99,12 +99,12 @@ Test(compare, refuses_what_it_cannot_compare)
         {"empty.json", "qkv: empty.json: the file is empty"},
         {"other.json", "qkv: other.json" NONE},
         {"broken.json", "qkv: broken.json" NONE},
-        {"a1.json again.json",
-         "qkv: again.json: is another evaluation of run cho on x/short/test.tsv; runs to "
-         "compare need names"},
+        {"a1.json again.json", "qkv: again.json: a second evaluation of run cho on x/short/test.tsv; give "
+                               "the runs different names"},
         {"a1.json -o x.bmp", "qkv: x.bmp: a comparison is written as .md, .tsv, .json, .txt, .svg or .png"},
-        {"plain.json -o x.svg", "qkv: x.svg: none of the evaluations is by length, as `qkv evaluate "
-                                "--by-length 5 --json` makes them"},
+        {"plain.json -o x.svg",
+         "qkv: x.svg: no evaluation has scores by length; make them with `qkv evaluate "
+         "--by-length 5 --json`"},
         {"a1.json -o none/x.md", "qkv: none/x.md: cannot be written: No such file or directory"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)

@@ -160,8 +160,8 @@ Test(score, refuses_what_cannot_be_read)
         {"empty empty", "qkv: empty: the file is empty"},
         {"one two", "qkv: two: has more lines than one, which ends after line 1"},
         {"two - <one", "qkv: two: has more lines than <stdin>, which ends after line 1"},
-        {"nul two", "qkv: nul:2:1: a NUL byte does not belong in text"},
-        {"- -", "qkv: standard input can be the translations or the references, not both"},
+        {"nul two", "qkv: nul:2:1: a NUL byte is not allowed in text"},
+        {"- -", "qkv: standard input can hold the translations or the references, not both"},
         {"one one --tokenize x", "qkv: --tokenize is 'x', but must be one of 13a, none, char"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)

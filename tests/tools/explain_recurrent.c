@@ -37,15 +37,15 @@ static cJSON *expect_walk_of(const char *name, const char *encoder, const char *
     cJSON *walk = json_of(folder, "explain", ""), *report = json_of(folder, "attention", "");
     cJSON *map = cJSON_GetObjectItem(map_of(report, "cross.1.1"), "weights"), *fed = step_of(walk, 0, "fed"),
           *output = step_of(walk, 0, "output");
-    double spread = 0;
+    double largest_difference = 0;
     for (int i = 0; i < ROWS; i++)
         for (int j = 0; j < COLUMNS; j++) {
             double wanted = cJSON_GetArrayItem(cJSON_GetArrayItem(map, i), j)->valuedouble;
             cr_expect_float_eq(number_of(step_of(walk, 0, "weights"), 0, i, j), wanted, 2e-6, "%s [%d, %d]",
                                name, i, j);
-            spread = fmax(spread, fabs(wanted - 1.0 / COLUMNS));
+            largest_difference = fmax(largest_difference, fabs(wanted - 1.0 / COLUMNS));
         }
-    cr_expect_gt(spread, 1e-3, "%s looks at all words alike", name);
+    cr_expect_gt(largest_difference, 1e-3, "%s looks at all words alike", name);
     for (int t = 0; fed && t < ROWS; t++)
         for (int d = 0; d < STATE; d++)
             cr_expect_float_eq(number_of(fed, 0, t, d), t ? number_of(output, 0, t - 1, d) : 0, 1e-12,

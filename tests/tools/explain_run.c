@@ -187,7 +187,7 @@ Test(explain_run, scenes_learn_from_runs)
 
 /* ---- attention with more to it ---- */
 
-/* The steps of a walk that follows rows 3 and 2 are those rows of the whole walk, and what they look at is
+/* The steps of a walk that follows rows 3 and 2 are those rows of the complete walk, and what they look at is
  * all of it. */
 static void expect_followed(const char *name, const cJSON *all, const cJSON *two)
 {
@@ -198,7 +198,7 @@ static void expect_followed(const char *name, const cJSON *all, const cJSON *two
     cJSON_ArrayForEach(step, steps)
     {
         const char *called = cJSON_GetStringValue(cJSON_GetObjectItem(step, "name"));
-        const cJSON *whole = step_of(all, 0, called), *shape = cJSON_GetObjectItem(step, "shape");
+        const cJSON *complete = step_of(all, 0, called), *shape = cJSON_GetObjectItem(step, "shape");
         int rank = cJSON_GetArraySize(shape), heads = rank == 3 ? cJSON_GetArrayItem(shape, 0)->valueint : 1,
             rows = cJSON_GetArrayItem(shape, rank - 2)->valueint,
             columns = cJSON_GetArrayItem(shape, rank - 1)->valueint;
@@ -208,7 +208,7 @@ static void expect_followed(const char *name, const cJSON *all, const cJSON *two
             for (int i = 0; i < rows; i++)
                 for (int j = 0; j < columns; j++) {
                     double one = number_of(step, h, i, j),
-                           wanted = number_of(whole, h, some ? ROWS[i] : i, j);
+                           wanted = number_of(complete, h, some ? ROWS[i] : i, j);
                     cr_expect((isnan(one) && isnan(wanted)) || fabs(one - wanted) <= 1e-12,
                               "%s, %s [%d, %d, %d] is %g, not %g", name, called, h, i, j, one, wanted);
                 }

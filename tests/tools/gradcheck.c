@@ -275,7 +275,7 @@ Test(gradcheck, a_run_is_checked_as_it_stands)
     cr_expect(refused(run("cd '%s' && mkdir none && qkv gradcheck none", folder),
                       "qkv: none: not a run: it holds no config.yaml; `qkv train` makes runs"));
     cr_expect(refused(run("cd '%s' && qkv gradcheck c.yaml --checkpoint last.safetensors", folder),
-                      "qkv: --checkpoint is a RUN's, but c.yaml is none"));
+                      "qkv: --checkpoint is for a RUN, but c.yaml is not a run folder"));
 }
 
 Test(gradcheck, unknown_names_list_the_nearest)
@@ -307,13 +307,14 @@ Test(gradcheck, what_does_not_go_together_is_one_sentence)
     } cases[] = {
         {"--op softmax --layer norm", "--op and --layer exclude each other"},
         {"--all --op softmax", "--all includes every op and layer"},
-        {"x.yaml --op softmax", "--op and --layer take no CONFIG"},
-        {"--op softmax -s a=b", "--set changes a CONFIG, but none is given"},
+        {"x.yaml --op softmax", "--op and --layer cannot be combined with a CONFIG or RUN"},
+        {"--op softmax -s a=b", "--set overrides keys of a CONFIG, but none is given"},
         {"--all --quiet --verbose", "--quiet and --verbose exclude each other"},
         {"--quiet", "nothing to check"},
         {"--op softmax --sample -1", "--sample is -1, but must lie between 0"},
         {"--op softmax --tolerance 0", "--tolerance is 0"},
-        {"--op store_rows --plant sign", "op store_rows has no gradient that a fault could be planted in"},
+        {"--op store_rows --plant sign",
+         "op store_rows computes no gradient, so no fault can be planted in it"},
         {"--layer dense --plant sign --quiet",
          "the fault is planted in op attention, which layer dense does not use"},
     };

@@ -156,10 +156,11 @@ Test(train, resume_of_a_finished_run_changes_nothing_and_says_so)
     for (int i = 0; i < 2; i++) {
         struct outcome outcome = run("cd '%s' && qkv train c.yaml --resume", folder);
         cr_assert_eq(outcome.exit_code, 0);
-        cr_expect_not_null(strstr(outcome.error,
-                                  "\nresuming after update 20\nnothing is left to do; raise "
-                                  "training.updates or training.epochs to go on: done after 20 updates ("),
-                           "%s", outcome.error);
+        cr_expect_not_null(
+            strstr(outcome.error,
+                   "\nresuming after update 20\nalready finished after 20 updates; raise training.updates or "
+                   "training.epochs to go on\n"),
+            "%s", outcome.error);
         cr_assert_str_eq(fingerprint(folder), before);
     }
     struct outcome outcome = run("cd '%s' && qkv train c.yaml --resume -s training.updates=25", folder);
@@ -293,10 +294,10 @@ Test(train, a_signal_saves_and_says_how_to_go_on)
         struct outcome outcome = interrupt(folder, signals[i], "-s 'data.test=a file.tsv'");
         cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
         cr_expect_str_empty(outcome.output);
-        cr_expect_not_null(strstr(
-            outcome.error, "\nqkv: interrupted: saving after this update; once more to stop at once\n"));
+        cr_expect_not_null(strstr(outcome.error, "\nqkv: interrupted: saving a checkpoint after this update; "
+                                                 "interrupt again to stop without saving\n"));
         cr_expect_not_null(strstr(outcome.error, "\ninterrupted after "));
-        cr_expect_str_eq(last_line(outcome.error), "saved; go on with: qkv train c.yaml " ENDLESS
+        cr_expect_str_eq(last_line(outcome.error), "saved; continue with: qkv train c.yaml " ENDLESS
                                                    " -s 'data.test=a file.tsv' --resume");
         outcome = run("cd '%s' && qkv translate run dev.tsv -q >/dev/null && qkv train c.yaml --resume "
                       "-s training.updates=0 -s training.epochs=1",

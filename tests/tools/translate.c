@@ -81,7 +81,7 @@ Test(translate, lists_the_best_with_their_scores)
     cr_expect_not_null(strstr(outcome.output, "\tA B\n1\t-"), "%s", outcome.output);
     cr_expect_not_null(strstr(outcome.output, "\n2\t0.000000\t\n3\t-"), "%s", outcome.output);
     cr_expect(refused(translate(folder, "a\\n", "--n-best 3"),
-                      "qkv: --n-best is 3, but must not exceed the beam of 1: raise --beam"));
+                      "qkv: --n-best is 3, but must not exceed the beam size, 1: raise --beam"));
 }
 
 Test(translate, says_which_words_it_does_not_know)
@@ -117,8 +117,8 @@ Test(translate, takes_a_line_of_100000_words)
     cr_expect_eq(outcome.exit_code, 0);
     cr_expect_eq(count(outcome.output, '\n'), 3);
     cr_expect_str_eq(outcome.error,
-                     "qkv: in.txt:2: has 100000 tokens, but the model has positions for 511: only the "
-                     "first are translated\n");
+                     "qkv: in.txt:2: has 100000 tokens, but the model has positions for 511; the rest of "
+                     "the line is ignored\n");
 }
 
 Test(translate, stops_at_a_line_that_is_no_text_after_those_before_it)
@@ -131,7 +131,7 @@ Test(translate, stops_at_a_line_that_is_no_text_after_those_before_it)
     outcome = translate(folder, "a\\nb \\000 c\\n", "");
     cr_expect_eq(outcome.exit_code, 2);
     cr_expect_str_eq(outcome.output, "A\n");
-    cr_expect_str_eq(outcome.error, "qkv: <stdin>:2:3: a NUL byte does not belong in text\n");
+    cr_expect_str_eq(outcome.error, "qkv: <stdin>:2:3: a NUL byte is not allowed in text\n");
 }
 
 Test(translate, ends_quietly_when_nobody_reads_on)
