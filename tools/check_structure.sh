@@ -16,7 +16,8 @@ folders="framework/core framework/config framework/data datasets/generate framew
 
 # A public header belongs to the folder that defines the functions it declares. These headers declare none.
 public="framework/include/qkv"
-owners="$public/qkv.h:tools $public/dtype.h:framework/core"
+owners="$public/qkv.h:tools $public/dtype.h:framework/core $public/attention_kind.h:framework/core
+    $public/matrix.h:framework/core $public/messages.h:framework/config"
 
 longest_file=500
 longest_function=70
@@ -220,11 +221,14 @@ check_examples() {
         fi
         {
             printf '#include <%s>\n' "qkv/$name" inttypes.h math.h stdbool.h stdint.h stdio.h stdlib.h string.h
-            printf 'int example(void);\nint example(void)\n{\n'
+            # The type of the function follows from how the example returns.
+            type=int result='return 0;'
+            if grep -q 'return;' "$work/example"; then type=void result=; fi
+            printf '%s example(void);\n%s example(void)\n{\n' $type $type
             # The error of the caller, where the example uses one without declaring it.
             grep -q 'struct qkv_error error\>' "$work/example" || echo 'struct qkv_error error = {0}; (void)error;'
             sed 's/^/    /' "$work/example"
-            printf 'return 0;\n}\n'
+            printf '%s\n}\n' "$result"
         } >"$program"
         grep -q '"qkv/error.h"\|<qkv/error.h>' "$header" || sed -i '1i #include <qkv/error.h>' "$program"
         "${CC:-cc}" -std=c11 -D_POSIX_C_SOURCE=200809L -Wall -Wno-unused-variable -Wno-unused-but-set-variable -Werror \

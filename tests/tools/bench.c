@@ -1,4 +1,4 @@
-/* qkv-bench: the form of what it prints, and that its counts are right. Times are only read, never judged. */
+/* qkv-bench: the form of its output, and its counts. Times are read but not judged. */
 #include "qkv/graph.h"
 #include "qkv/ops.h"
 
@@ -35,7 +35,7 @@ static const char *text_of(const cJSON *object, const char *name)
     return item->valuestring;
 }
 
-/* The result of a workload that is called `what`. */
+/* Returns the result of the measurement `what`. */
 static const cJSON *result_of(const cJSON *json, const char *what)
 {
     const cJSON *result;
@@ -47,8 +47,9 @@ static const cJSON *result_of(const cJSON *json, const char *what)
     return NULL;
 }
 
-/* What the matrix products of a toy step take, by hand: d 64, 4 heads, inner 256, 2 + 2 layers, 200 words,
- * 320 rows on each side. A dense layer has 3 products of 2 rows inputs outputs, attention 6 of 2 B T T d. */
+/* Operations in the matrix products of a toy step, computed by hand: d 64, 4 heads, inner 256, 2 +
+ * 2 layers, 200 words, 320 rows on each side. A dense layer has 3 products of 2 rows inputs
+ * outputs, attention 6 of 2 B T T d. */
 static double toy_operations(void)
 {
     double rows = 320, d = 64, inner = 256, words = 200, layers = 2;
@@ -102,7 +103,7 @@ Test(bench, decoding)
     cJSON_Delete(json);
 }
 
-/* The shares of a profile are of its whole; returns its ops. */
+/* Fails unless the shares of a profile add up to 1; returns its ops. */
 static const cJSON *check_shares(const cJSON *json, const char *workload)
 {
     const cJSON *profile = cJSON_GetArrayItem(cJSON_GetObjectItem(json, "profiles"), 0), *row;
@@ -112,15 +113,15 @@ static const cJSON *check_shares(const cJSON *json, const char *workload)
     double share = 0, ms = 0, last = INFINITY;
     cJSON_ArrayForEach(row, ops)
     {
-        double own = 0;
+        double op_ms = 0;
         for (int pass = 0; pass < 2; pass++) {
             const cJSON *half = cJSON_GetObjectItem(row, pass ? "backward" : "forward");
             share += number_of(half, "share");
-            own += number_of(half, "ms");
+            op_ms += number_of(half, "ms");
         }
-        cr_expect(own <= last, "%s is not in order", text_of(row, "op"));
-        last = own;
-        ms += own;
+        cr_expect(op_ms <= last, "%s is not in order", text_of(row, "op"));
+        last = op_ms;
+        ms += op_ms;
     }
     cr_expect_float_eq(share, 1, 1e-9);
     cr_expect_float_eq(ms / number_of(profile, "ms"), 1, 1e-9);
@@ -146,7 +147,7 @@ Test(bench, profile)
     cr_expect_eq(number_of(attention, "calls"), 12, "6 layers of attention in 2 shards");
     cr_expect_not_null(op_of(ops, "linear"));
     cr_expect_not_null(op_of(ops, "(optimizer)"));
-    cr_expect_null(op_of(ops, "matmul"), "which this model has none of");
+    cr_expect_null(op_of(ops, "matmul"), "this model has no matmul");
     const cJSON *forward = cJSON_GetObjectItem(attention, "forward");
     cr_expect_float_eq(number_of(forward, "gflops") * number_of(forward, "ms") * 1e6,
                        6 * 2 * 2 * 32 * 10 * 10 * 64, 1e-3);
@@ -180,7 +181,7 @@ Test(bench, tables)
     cr_expect_not_null(strstr(outcome.output, "\nlinear_cross_entropy "));
 }
 
-/* Layers of toy, by hand, as toy_operations: what all layers share is the projection. */
+/* The same with another number of layers in each stack. The projection does not depend on it. */
 static double layered_operations(double layers)
 {
     double projection = 2 * 3 * 320. * 64 * 200;
@@ -205,17 +206,18 @@ Test(bench, scaling)
         cr_expect_gt(number_of(point, "attention_us_per_token"), 0);
         cr_expect_lt(number_of(point, "attention_us_per_token"), number_of(point, "us_per_token"));
         if (i == 0) continue;
-        /* The line is straight in the operations, and they are in the layers. */
+        /* The line is linear in the operations, which are linear in the layers. */
         const cJSON *before = cJSON_GetArrayItem(points, i - 1);
-        double own = (number_of(point, "line_us_per_token") - number_of(before, "line_us_per_token")) /
-                     (layers[i] - layers[i - 1]);
-        if (i > 1) cr_expect_float_eq(own / slope, 1, 1e-9);
-        slope = own;
+        double new_slope = (number_of(point, "line_us_per_token") - number_of(before, "line_us_per_token")) /
+                           (layers[i] - layers[i - 1]);
+        if (i > 1) cr_expect_float_eq(new_slope / slope, 1, 1e-9);
+        slope = new_slope;
     }
     cJSON_Delete(json);
 }
 
-/* The forecast is made of what stands beside it; the batch is split evenly, so far as it has sentences. */
+/* The forecast follows from the other columns; the batch is split evenly among as many threads as
+ * it has sentences. */
 static void check_forecasts(const cJSON *json, int64_t shards)
 {
     const cJSON *row;
@@ -226,15 +228,16 @@ static void check_forecasts(const cJSON *json, int64_t shards)
         cr_expect(threads > last && threads <= (last ? 2 * last : 1), "%lld behind %lld", (long long)threads,
                   (long long)last);
         last = threads;
-        int64_t own = shards ? shards : threads, usable = own < 32 ? own : 32;
+        int64_t shard_count = shards ? shards : threads, usable = shard_count < 32 ? shard_count : 32;
         int64_t turns = (usable + threads - 1) / threads;
         cr_expect_str_eq(text_of(row, "workload"), "toy");
-        cr_expect_eq(number_of(row, "shards"), (double)own);
+        cr_expect_eq(number_of(row, "shards"), (double)shard_count);
         cr_expect_float_eq(number_of(row, "busiest_share"), (double)turns / (double)usable, 1e-12);
-        double ranges = ceil((number_of(row, "gradient_sum_mb") * (1 << 20) / 4 / (double)(own - 1)) / 16384);
+        double ranges =
+            ceil((number_of(row, "gradient_sum_mb") * (1 << 20) / 4 / (double)(shard_count - 1)) / 16384);
         double updating = number_of(row, "updating_ms") * ceil(ranges / (double)threads) / ranges;
-        cr_expect_eq(number_of(row, "waiting_ms"), 0, "each shard of toy has a block of its own");
-        if (own > 1)
+        cr_expect_eq(number_of(row, "waiting_ms"), 0, "each shard of toy has its own block");
+        if (shard_count > 1)
             cr_expect_float_eq(number_of(row, "forecast_ms"),
                                number_of(row, "serial_ms") + updating +
                                    number_of(row, "computing_ms") * number_of(row, "busiest_share"),
@@ -277,8 +280,8 @@ Test(bench, picture_of_scaling)
         cr_expect_not_null(strstr(svg, texts[i]), "%s", texts[i]);
 }
 
-/* Real tokens of a side of all batches: numbers of its sentences; each sentence ends with </s>, and words are
- * of the vocabulary of toy. */
+/* Counts the tokens on one side of a batch. Fails unless each sentence ends with </s> and each id
+ * is in the vocabulary of toy. */
 static double tokens_of(const cJSON *batch, const char *side)
 {
     const cJSON *sentence, *id;
@@ -297,8 +300,8 @@ static double tokens_of(const cJSON *batch, const char *side)
     return tokens;
 }
 
-/* The file of batches holds what was trained on: as many tokens, the same in each run, another batch a step.
- */
+/* The file of batches has the tokens that were trained on: the same in each run, and another batch
+ * in each step. */
 Test(bench, a_text_and_its_batches)
 {
     const char *folder = scratch("tools_bench_text");
@@ -317,12 +320,12 @@ Test(bench, a_text_and_its_batches)
         cr_expect_eq(cJSON_GetArraySize(cJSON_GetObjectItem(batch, "target")), 32);
         tokens += tokens_of(batch, "source") + tokens_of(batch, "target");
         cJSON_Delete(batch);
-        cr_expect(!before || strncmp(before, line, 100) != 0, "the same batch again");
+        cr_expect(!before || strncmp(before, line, 100) != 0, "two steps have the same batch");
         before = line;
     }
-    cr_expect_eq(lines, 7, "three steps of warming up, and four");
+    cr_expect_eq(lines, 7, "three steps to warm up, and four");
     cr_expect_float_eq(number_of(train, "tokens_per_step") * 7, tokens, 1e-6);
-    cr_expect_lt(number_of(train, "tokens_per_step"), 640, "which random batches of toy have");
+    cr_expect_lt(number_of(train, "tokens_per_step"), 640, "random batches of toy have 640");
     const cJSON *mallocs = cJSON_GetObjectItem(train, "mallocs_per_step");
     cr_expect(cJSON_IsNull(mallocs) || mallocs->valuedouble == 0.0, "training calls malloc");
     cJSON_Delete(json);
