@@ -1,4 +1,4 @@
-/* What all generated data sets have in common: the request, and a folder of files that appear together. */
+/* What all generators share: the request, and a folder whose files are written together. */
 #ifndef QKV_DATASETS_FILES_H
 #define QKV_DATASETS_FILES_H
 
@@ -11,8 +11,8 @@
 enum split { TRAIN, DEV, TEST, SPLITS };
 
 struct dataset_request {
-    const char *folder; /* made if missing */
-    bool overwrite;     /* else existing files are an error */
+    const char *folder; /* created when it does not exist */
+    bool overwrite;     /* false: existing files are an error */
     uint64_t seed;
     int64_t count[SPLITS]; /* lines of each file */
 };
@@ -25,8 +25,8 @@ struct dataset_files {
     int count;
 };
 
-/* Makes the folder and begins `count` files in it; refuses before anything is touched when one is there
- * already and must not be replaced. On failure there is nothing to abandon. */
+/* Creates the folder and begins `count` files in it. Fails, before anything is changed, when one of them exists and must
+ * not be replaced. After a failure nothing needs to be abandoned. */
 enum qkv_status dataset_files_begin(struct dataset_files *files, const struct dataset_request *request,
                                     const char *const *names, int count, struct qkv_error *error);
 

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* After so many refused drawings in a row there are, in all likelihood, no more sentences to be found. */
+/* After so many rejected sentences in a row there are most likely no new ones. */
 enum { MOST_ATTEMPTS = 200000 };
 
-/* The same for sentences of a wanted length, each of them looked for longer; and after how many of these
- * there are few sentences left of this length, so that another one is tried. */
+/* The same for sentences of a wanted length, where each attempt takes longer; and the attempts after which another length
+ * is tried, because few sentences of this length are left. */
 enum { MOST_ATTEMPTS_AT_LENGTHS = 2000, MOST_ATTEMPTS_OF_A_LENGTH = 20 };
 
 enum { TRAIN_FILE, DEV_FILE, TEST_FILE, DEV_ALIGN_FILE, TEST_ALIGN_FILE, HELD_OUT_FILE, FILES };
@@ -40,7 +40,7 @@ static enum qkv_status no_memory(struct generation *generation)
     return qkv_error_set(generation->error, "%s: out of memory", generation->request->folder);
 }
 
-/* Adds a sentence to a split. *added tells whether it was new and of the right length. */
+/* Adds a sentence to a split, if it is new and of the right length; *added says so. */
 static enum qkv_status add(struct generation *generation, enum split split, const struct phrase *phrase,
                            bool *added)
 {
@@ -78,34 +78,34 @@ static enum qkv_status add_examples(struct generation *generation, int64_t *left
     return QKV_OK;
 }
 
-/* What is still wanted of a split. */
-struct wanted {
+/* The sentences that a split still needs. */
+struct quota {
     int64_t held, plain;   /* sentences with and without held-out combinations */
-    int64_t *kind;         /* the one of the two that was drawn last */
-    int64_t length, tried; /* in words; how often */
+    int64_t *kind;         /* the one of these two that the last sentence counts for */
+    int64_t length, tried; /* words of the current attempts, and their number */
 };
 
-/* Draws a clause, of whatever length it is; false when it is not one that is wanted. */
-static bool draw_single(struct sampler *sampler, struct wanted *wanted, struct phrase *phrase)
+/* Draws a clause of any length; false when the split does not need it. */
+static bool draw_single(struct sampler *sampler, struct quota *quota, struct phrase *phrase)
 {
     struct clause clause;
     if (!draw_clause(sampler, &clause)) return false;
-    wanted->kind = sampler->held_out ? &wanted->held : &wanted->plain;
-    if (*wanted->kind) grammar_clause(&clause, phrase);
-    return *wanted->kind > 0;
+    quota->kind = sampler->held_out ? &quota->held : &quota->plain;
+    if (*quota->kind) grammar_clause(&clause, phrase);
+    return *quota->kind > 0;
 }
 
-/* Draws a sentence of a length that is kept until there is one; so all lengths are alike. */
+/* Draws a sentence. Its length is kept until a sentence is found, so that all lengths are equally frequent. */
 static bool draw_of_length(const struct generation *generation, enum split split, struct sampler *sampler,
-                           struct wanted *wanted, struct phrase *phrase)
+                           struct quota *quota, struct phrase *phrase)
 {
-    if (wanted->tried++ % MOST_ATTEMPTS_OF_A_LENGTH == 0) {
-        wanted->length = generation->shortest +
-                         dice_below(&sampler->dice, generation->longest[split] - generation->shortest + 1);
-        bool held = dice_below(&sampler->dice, wanted->held + wanted->plain) < wanted->held;
-        wanted->kind = held ? &wanted->held : &wanted->plain;
+    if (quota->tried++ % MOST_ATTEMPTS_OF_A_LENGTH == 0) {
+        quota->length = generation->shortest +
+                        dice_below(&sampler->dice, generation->longest[split] - generation->shortest + 1);
+        bool held = dice_below(&sampler->dice, quota->held + quota->plain) < quota->held;
+        quota->kind = held ? &quota->held : &quota->plain;
     }
-    return draw_sentence(sampler, (int)wanted->length, wanted->kind == &wanted->held, phrase);
+    return draw_sentence(sampler, (int)quota->length, quota->kind == &quota->held, phrase);
 }
 
 static enum qkv_status too_few(struct generation *generation, enum split split, int64_t count)
@@ -120,31 +120,31 @@ static enum qkv_status too_few(struct generation *generation, enum split split, 
                          (long long)count, SPLIT_NAMES[split], lengths);
 }
 
-/* Fills a split with sentences with and without held-out combinations, as many of each as are wanted. */
+/* Fills a split with `count` sentences, some of them with held-out combinations. */
 static enum qkv_status fill(struct generation *generation, enum split split, int64_t count)
 {
     bool single = !generation->longest[split];
     int64_t held = split == TRAIN ? 0 : count * EN_ES_HELD_OUT_SHARE / 100;
-    struct wanted wanted = {.held = held, .plain = count - held};
+    struct quota quota = {.held = held, .plain = count - held};
     struct sampler sampler = {
         .lexicon = generation->lexicon, .seed = generation->request->seed, .rich = !single};
     sampler.dice.random =
         generate_random(generation->request->seed, single ? STREAM_CLAUSE : STREAM_SENTENCE, (int)split);
-    if (single && split == TEST && add_examples(generation, &wanted.plain)) return QKV_INVALID;
+    if (single && split == TEST && add_examples(generation, &quota.plain)) return QKV_INVALID;
     generation->statistics->held_out[split] = held;
-    for (int refused = 0; wanted.held + wanted.plain > 0; refused++) {
+    for (int refused = 0; quota.held + quota.plain > 0; refused++) {
         struct phrase phrase;
         bool added;
         phrase_clear(&phrase);
         if (refused == (single ? MOST_ATTEMPTS : MOST_ATTEMPTS_AT_LENGTHS))
             return too_few(generation, split, count);
-        if (single ? !draw_single(&sampler, &wanted, &phrase)
-                   : !draw_of_length(generation, split, &sampler, &wanted, &phrase))
+        if (single ? !draw_single(&sampler, &quota, &phrase)
+                   : !draw_of_length(generation, split, &sampler, &quota, &phrase))
             continue;
         if (add(generation, split, &phrase, &added)) return QKV_INVALID;
         if (!added) continue;
-        --*wanted.kind;
-        wanted.tried = 0;
+        --*quota.kind;
+        quota.tried = 0;
         refused = 0;
     }
     return QKV_OK;
@@ -170,14 +170,14 @@ static bool count_types(struct generation *generation, enum split split)
     return fine;
 }
 
-/* Writes in a random order, for sampler fills the two kinds of a split at different speed. */
+/* Writes the pairs in random order, because sentences with held-out combinations are found later than others. */
 static enum qkv_status write_split(struct generation *generation, enum split split, FILE *text, FILE *links)
 {
     int64_t count = generation->statistics->pairs[split],
             *order = malloc(sizeof *order * (size_t)(count + 1));
     if (!order) return no_memory(generation);
     for (int64_t i = 0; i < count; i++) order[i] = i;
-    /* Steps 0 .. 2 of this stream have drawn the sentences. */
+    /* Steps 0 .. 2 of this stream drew the sentences. */
     qkv_random_shuffle(generate_random(generation->request->seed, STREAM_CLAUSE, SPLITS + (int)split), count,
                        order);
     for (int64_t i = 0; i < count; i++) {
@@ -189,7 +189,7 @@ static enum qkv_status write_split(struct generation *generation, enum split spl
     return QKV_OK;
 }
 
-/* Lists the held-out combinations, and counts all. */
+/* Writes the held-out combinations, and counts all combinations. */
 static void write_held_out(struct generation *generation, FILE *file)
 {
     const struct lexicon *lexicon = generation->lexicon;
@@ -215,8 +215,8 @@ static void write_held_out(struct generation *generation, FILE *file)
     }
 }
 
-/* Remembers the single clauses of dev and test of this seed, so that no training set has what they test.
- * Where the lexicon is too small for them there are no such sets. */
+/* Marks the single clauses of dev and test of this seed as seen, so that no training set contains them. A lexicon that is
+ * too small for them has no such sets. */
 static void leave_out_single_clauses(struct generation *generation)
 {
     struct en_es_statistics *kept = generation->statistics, ignored = {0};
@@ -241,7 +241,7 @@ static enum qkv_status generate(struct generation *generation, struct dataset_fi
         if (!generation->pair[split]) return no_memory(generation);
     }
     if (generation->longest[TRAIN]) leave_out_single_clauses(generation);
-    /* Train last, so that it can leave out what the others have. */
+    /* Train is last, so that it can leave out the sentences of the others. */
     static const enum split order[SPLITS] = {TEST, DEV, TRAIN};
     for (int i = 0; i < SPLITS; i++)
         if (fill(generation, order[i], generation->request->count[order[i]])) return QKV_INVALID;

@@ -1,6 +1,6 @@
-/* English-Spanish sentence pairs with gold word alignments: train.tsv dev.tsv test.tsv (source, tab, target),
- * dev.align test.align (Pharaoh `i-j`), held_out.tsv (the combinations of words that train.tsv never has).
- * README.md says why. */
+/* English-Spanish sentence pairs with gold word alignments: train.tsv, dev.tsv, test.tsv (source, tab, target), dev.align,
+ * test.align (Pharaoh `i-j`), held_out.tsv (the combinations of words that train.tsv never contains). datasets/README.md
+ * gives the reasons. */
 #ifndef QKV_DATASETS_EN_ES_H
 #define QKV_DATASETS_EN_ES_H
 
@@ -18,13 +18,13 @@ enum {
 struct en_es_request {
     struct dataset_request request;
     const char *lexicon;
-    /* All 0: single clauses. Else sentences of any structure, all numbers of English words within these
-     * bounds alike and Spanish within the same bounds; longest_test also for dev. EN_ES_SHORTEST ..
-     * EN_ES_LIMIT. None of them is in dev or test of the single clauses that the same seed makes. */
+    /* All 0: single clauses. Otherwise sentences of any structure whose English and Spanish words are within these bounds,
+     * all English lengths equally frequent; longest_test is for dev and test. From EN_ES_SHORTEST to EN_ES_LIMIT. No
+     * sentence is in the dev or test set of single clauses of the same seed. */
     int64_t shortest, longest, longest_test;
 };
 
-/* What was made. */
+/* Counts of the generated data. */
 struct en_es_statistics {
     int64_t pairs[SPLITS], held_out[SPLITS]; /* pairs; those with a held-out combination */
     int64_t words[SPLITS][2];                /* English and Spanish */

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* The words that the grammar itself needs, by person. */
+/* Words of the grammar itself, by person. */
 static const char *const BE[PERSONS] = {"am", "are", "is", "are", "are"};
 static const char *const ESTAR_FORMS[PERSONS] = {"estoy", "estás", "está", "estamos", "están"};
 static const char *const SER_FORMS[PERSONS] = {"soy", "eres", "es", "somos", "son"};
@@ -15,17 +15,17 @@ static const struct {
 } CONJUNCTION[CONJUNCTIONS] = {{"and", "y"},          {"but", "pero"},    {"because", "porque"},
                                {"while", "mientras"}, {"when", "cuando"}, {"although", "aunque"}};
 
-/* How English negates what it says first. */
+/* How English negates the finite word. */
 enum negation { NEGATE_DO, NEGATE_NOT, NEGATE_CANNOT };
 
-/* What stands before the main verb. The finite word of TENSE_SIMPLE is the main verb itself. */
+/* The words before the main verb. In TENSE_SIMPLE the main verb is the finite word. */
 static const struct construction {
-    const char *finite_source[PERSONS], *base; /* base: behind "does not" */
-    const char *middle_source[3];              /* with what they are linked: the Spanish words below ... */
+    const char *finite_source[PERSONS], *base; /* base: after "does not" */
+    const char *middle_source[3];              /* middle_link: the Spanish word of each */
     const char *finite_target[PERSONS], *middle_target;
-    int middle_link[2]; /* ... 0 the finite one, 1 the middle one, 2 the main verb */
+    int middle_link[2]; /* 0: the finite word, 1: the middle word, 2: the main verb */
     enum negation negation;
-    bool gerund; /* else base form and infinitive */
+    bool gerund; /* false: base form and infinitive */
 } CONSTRUCTIONS[TENSES] = {
     [TENSE_PROGRESSIVE] = {.finite_source = {"am", "are", "is", "are", "are"},
                            .finite_target = {"estoy", "estás", "está", "estamos", "están"},
@@ -58,7 +58,7 @@ static bool is_plural(const struct noun_phrase *nouns)
     return nouns->number == PLURAL || nouns->joined;
 }
 
-/* Spanish agrees in the masculine as soon as one of those that are joined is masculine. */
+/* Joined nouns are masculine when one of them is. */
 static enum gender gender_of(const struct noun_phrase *nouns)
 {
     for (; nouns; nouns = nouns->joined)
@@ -72,7 +72,7 @@ enum person subject_person(const struct subject *subject)
     return is_plural(&subject->nouns) ? THIRD_PLURAL : THIRD;
 }
 
-/* "de madera" is two words for one. */
+/* "de madera" has two words for one English word. */
 static void add_adjective(const struct adjective *adjective, const char *form, int source,
                           struct phrase *phrase)
 {
@@ -80,8 +80,7 @@ static void add_adjective(const struct adjective *adjective, const char *form, i
     if (adjective->second) phrase_link(phrase, source, phrase_target(phrase, adjective->second));
 }
 
-/* A noun with its adjectives, "big red house"; `noun_source` is how English writes the noun. Returns where
- * that is. */
+/* A noun with its adjectives, "big red house". `noun_source` is the English form of the noun; returns its position. */
 static int noun_group(const struct noun_phrase *nouns, const char *noun_source, struct phrase *phrase)
 {
     const struct adjective *before = nouns->before, *after = nouns->after;
@@ -97,7 +96,7 @@ static int noun_group(const struct noun_phrase *nouns, const char *noun_source, 
     return noun;
 }
 
-/* A determiner, or the article that only Spanish has, and the group. Returns where English has the noun. */
+/* A determiner, or the article that only Spanish has, and the noun group. Returns the position of the English noun. */
 static int simple_noun_phrase(const struct noun_phrase *nouns, const char *noun_source, struct phrase *phrase)
 {
     int form = form_of(nouns->number, nouns->noun->gender);
@@ -111,7 +110,7 @@ static int simple_noun_phrase(const struct noun_phrase *nouns, const char *noun_
     return noun;
 }
 
-/* "my brother's dog": English begins, Spanish ends with the owner, "el perro de mi hermano". */
+/* The owner is first in English and last in Spanish: "my brother's dog", "el perro de mi hermano". */
 static void owned_noun_phrase(const struct noun_phrase *nouns, struct phrase *phrase)
 {
     struct phrase owner, owned;
@@ -133,7 +132,7 @@ static void owned_noun_phrase(const struct noun_phrase *nouns, struct phrase *ph
 
 static void relative_clause(const struct noun_phrase *head, struct phrase *phrase);
 
-/* Without what is joined to it. */
+/* A noun phrase without the one joined to it. */
 static void noun_phrase_alone(const struct noun_phrase *nouns, struct phrase *phrase)
 {
     if (nouns->owner)
@@ -158,18 +157,18 @@ static void complement(const struct complement *complement, struct phrase *phras
     noun_phrase(&complement->nouns, phrase);
 }
 
-/* Where English has the words of its verb; -1 where it has none. */
+/* Positions of the English words of a verb; -1: there is none. */
 struct verb_at {
     int subject; /* the pronoun */
     int support; /* "does" */
     int negation, finite, middle[2], main, particle, object;
-    int mark[2]; /* Spanish: each "a" that belongs to the verb */
+    int mark[2]; /* positions of each Spanish "a" that belongs to the verb */
 };
 
 static const struct verb_at NOWHERE = {-1, -1, -1, -1, {-1, -1}, -1, -1, -1, {-1, -1}};
 
-/* The "a" that Spanish sets before people and before those who feel. It belongs to the verb; but where it is
- * lost in "al", the verb has no claim to that word. */
+/* The Spanish "a" before people as objects and before the subject of dative verbs. It is linked to the verb, unless it
+ * became part of "al". */
 static void marked_noun_phrase(const struct noun_phrase *nouns, struct phrase *phrase, struct verb_at *at)
 {
     for (int i = 0; i < 2 && nouns; i++, nouns = nouns->joined) {
@@ -185,7 +184,7 @@ static void link_marks(const struct verb_at *at, struct phrase *phrase)
     for (int i = 0; i < 2; i++) phrase_link(phrase, at->main, at->mark[i]);
 }
 
-/* Writes the subject. Spanish drops pronouns, which leaves the person to the verb. */
+/* The subject. Spanish drops pronouns: its verb shows the person. */
 static void subject(const struct clause *clause, struct verb_at *at, struct phrase *phrase)
 {
     if (clause->subject.pronoun)
@@ -225,7 +224,7 @@ static void verb_source(const struct clause *clause, struct verb_at *at, struct 
     if (clause->object && !verb->separable) at->object = phrase_source(phrase, clause->object->object);
 }
 
-/* The Spanish pronouns before the verb: reflexive, dative, or the object. */
+/* The Spanish pronouns before the verb: reflexive, dative or object. */
 static void clitic(const struct clause *clause, const struct verb_at *at, struct phrase *phrase)
 {
     const struct pronoun *pronoun = clause->subject.pronoun;
@@ -238,7 +237,7 @@ static void clitic(const struct clause *clause, const struct verb_at *at, struct
     if (clause->object) phrase_link(phrase, at->object, phrase_target(phrase, clause->object->direct));
 }
 
-/* The finite Spanish verb in the simple present; what is liked, not who likes it, is its subject. */
+/* The Spanish verb in the simple present. The subject of a dative verb is what is liked. */
 static const char *simple_target(const struct clause *clause)
 {
     if (clause->verb->dative)
@@ -277,7 +276,7 @@ static void verb_clause(const struct clause *clause, struct verb_at *at, struct 
     verb_target(clause, at, phrase);
     const struct noun_phrase *object = &clause->object_nouns;
     if (clause->gap == GAP_OBJECT) {
-        /* the relative pronoun has said it */
+        /* the relative pronoun replaces the object */
     } else if (object->noun && object->noun->person && !clause->verb->dative) {
         marked_noun_phrase(object, phrase, at);
         link_marks(at, phrase);
@@ -287,7 +286,7 @@ static void verb_clause(const struct clause *clause, struct verb_at *at, struct 
     complement(&clause->recipient, phrase);
 }
 
-/* "is not" and what Spanish has for it. */
+/* "is not" and the Spanish verb for it. */
 static void be(const struct clause *clause, const struct verb_at *at, const char *const *forms,
                struct phrase *phrase)
 {
@@ -326,7 +325,7 @@ static void existence_clause(const struct clause *clause, struct phrase *phrase)
     noun_phrase(&clause->subject.nouns, phrase);
 }
 
-/* The clause, but for a relative pronoun. */
+/* The clause, without a relative pronoun. */
 static void say(const struct clause *clause, struct verb_at *at, struct phrase *phrase)
 {
     if (clause->kind != CLAUSE_EXISTENCE && clause->gap != GAP_SUBJECT) subject(clause, at, phrase);
@@ -353,8 +352,7 @@ static void say(const struct clause *clause, struct verb_at *at, struct phrase *
     if (clause->adverb) phrase_place(phrase, &clause->adverb->words);
 }
 
-/* "who sleeps", "que duerme"; "that she sees", "que ve", or, of people, "a la que ve", where the "a" belongs
- * to the verb as it does elsewhere. */
+/* "who sleeps", "que duerme"; "that she sees", "que ve", or, of people, "a la que ve", whose "a" is linked to the verb. */
 static void relative_clause(const struct noun_phrase *head, struct phrase *phrase)
 {
     const struct clause *clause = head->relative;

@@ -1,9 +1,7 @@
-/* The grammar shared by English and Spanish: a clause as meaning, and how it is said in both languages at
- * once.
+/* A grammar of English and Spanish: the meaning of a clause, and the phrase that says it in both languages.
  *
- * Meaning and words are apart so that meanings can be drawn at random (draw.c), or be given. A relative
- * clause is a clause that leaves out the noun phrase it belongs to; a finished clause is a struct phrase like
- * any other, so that longer sentences (sentence.c) can place clauses beside each other. */
+ * Meanings are separate from phrases, so that they can be drawn at random (random_sentence.c) or given. A relative clause
+ * leaves out the noun phrase that it describes. Longer sentences join the phrases of several clauses. */
 #ifndef QKV_DATASETS_GRAMMAR_H
 #define QKV_DATASETS_GRAMMAR_H
 
@@ -16,18 +14,19 @@ struct clause;
 
 /* "the very big dog", "my brother's dog", "the dog and the cat", "the dog that sleeps". */
 struct noun_phrase {
-    const struct determiner *determiner;    /* NULL: none, or the owner stands in its place */
-    const struct noun_phrase *owner;        /* "my brother's", or NULL */
-    const struct adjective *before, *after; /* in Spanish; or NULL. English has both before the noun */
-    bool very;                              /* intensifies `after` */
-    bool general; /* Spanish asks for an article where English has none: "like apples" */
+    const struct determiner *determiner; /* NULL: none, or the owner replaces it */
+    const struct noun_phrase *owner;     /* "my brother's", or NULL */
+    const struct adjective *before,
+        *after;   /* position in Spanish; NULL: none. English has both before the noun */
+    bool very;    /* intensifies `after` */
+    bool general; /* only Spanish has an article: "like apples", "gustan las manzanas" */
     const struct noun *noun;
     enum number number;
-    const struct noun_phrase *joined; /* by "and", or NULL; of the same kind: both people, or both not */
-    const struct clause *relative;    /* whose gap this fills, or NULL */
+    const struct noun_phrase *joined; /* by "and", or NULL; both nouns are people, or both are not */
+    const struct clause *relative;    /* which leaves out this noun phrase; or NULL */
 };
 
-/* Who does it: a pronoun, which Spanish drops, or a noun phrase. */
+/* The subject: a pronoun, which Spanish drops, or a noun phrase. */
 struct subject {
     const struct pronoun *pronoun; /* or NULL */
     struct noun_phrase nouns;
@@ -57,7 +56,7 @@ enum tense {
     TENSES
 };
 
-/* What a relative clause leaves out because its noun says it; the noun phrase there is for agreement only. */
+/* The part that a relative clause leaves out. Its noun phrase is still set, for agreement. */
 enum gap {
     GAP_NONE,
     GAP_SUBJECT, /* the boy who eats the apple */
@@ -87,14 +86,14 @@ struct clause {
     const struct adverb *adverb; /* at the end, or NULL */
 };
 
-/* What joins clauses: "and", "because"; from 0. The first is "and". */
+/* The conjunctions "and", "because", ..., numbered from 0; 0 is "and". */
 enum { CONJUNCTIONS = 6 };
 void grammar_conjunction(int conjunction, struct phrase *phrase);
 
-/* Writes the clause at the end of an empty or unfinished phrase. */
+/* Appends the clause to a phrase. */
 void grammar_clause(const struct clause *clause, struct phrase *phrase);
 
-/* The person that verbs agree with. */
+/* The person of the verb. */
 enum person subject_person(const struct subject *subject);
 
 #endif

@@ -8,7 +8,7 @@
 
 enum { MOST_FIELDS = 6, MOST_FIELD_WORDS = 24 };
 
-/* One line, split: field 0 holds the words behind the kind, the others what stands behind each `|`. */
+/* One line: field 0 has the words after the kind of the entry, the others the words after each `|`. */
 struct row {
     const char *path;
     int line;
@@ -18,7 +18,7 @@ struct row {
     struct qkv_error *error;
 };
 
-/* What is known only when the whole file is read. */
+/* Uses of tags, which are checked after the whole file is read. */
 struct tag_use {
     uint64_t of_nouns;
     int first_line[MOST_TAGS];
@@ -48,7 +48,7 @@ static bool need_words(const struct row *row, int field, const char *what, int f
     return BAD(row, "%s needs %d to %d words for %s, but has %d", row->kind, fewest, most, what, found);
 }
 
-/* A word, or NULL for `-` and beyond the end. */
+/* A word; NULL for `-` and after the last word. */
 static const char *word_at(const struct row *row, int field, int index)
 {
     if (field >= row->fields || index >= row->words[field]) return NULL;
@@ -60,8 +60,7 @@ static void copy_words(const struct row *row, int field, int first, int count, c
     for (int i = 0; i < count; i++) to[i] = word_at(row, field, first + i);
 }
 
-/* The index of a word in a list of names that ends with NULL, or -1 after saying what would have been right.
- */
+/* The index of a word in a list of names that ends with NULL; -1 after reporting the list. */
 static int choose(const struct row *row, const char *word, const char *what, const char *const *names)
 {
     char all[256] = "";
@@ -343,7 +342,7 @@ static bool read_example(struct lexicon *lexicon, struct tag_use *use, const str
     return true;
 }
 
-/* The kinds of entries: where the next one goes is counted in the lexicon itself. */
+/* The kinds of entries. The lexicon counts the entries of each kind. */
 static const struct kind {
     const char *name;
     bool (*read)(struct lexicon *lexicon, struct tag_use *use, const struct row *row, int at);
@@ -363,7 +362,7 @@ static const struct kind {
 
 enum { KIND_COUNT = sizeof KINDS / sizeof KINDS[0] };
 
-/* Splits a line in place into fields of words. The kind is taken off the front of field 0. */
+/* Splits a line in place into fields of words. The first word of field 0 becomes the kind. */
 static bool split(struct row *row, char *line)
 {
     char *save = NULL;
@@ -401,7 +400,7 @@ static bool read_line(struct lexicon *lexicon, struct tag_use *use, struct row *
     return BAD(row, "unknown kind of entry '%s'", row->kind);
 }
 
-/* A tag that no noun has is a slip of the pen: its entry would silently never be used with a noun. */
+/* A tag that no noun has is a spelling error: its entry would never be used with a noun. */
 static bool check_tags(struct lexicon *lexicon, const struct tag_use *use, struct row *row)
 {
     for (int i = 0; i < lexicon->tags; i++) {

@@ -1,4 +1,4 @@
-/* The words of a parallel grammar, read from a text file (datasets/en_es/lexicon.txt explains the format). */
+/* The words of the grammar, read from a text file; datasets/en_es/lexicon.txt explains its format. */
 #ifndef QKV_DATASETS_LEXICON_H
 #define QKV_DATASETS_LEXICON_H
 
@@ -11,10 +11,10 @@ enum number { SINGULAR, PLURAL };
 enum gender { MASCULINE, FEMININE };
 enum person { FIRST, SECOND, THIRD, FIRST_PLURAL, THIRD_PLURAL, PERSONS };
 
-/* Number of cells of a table that is indexed by number and gender together. */
+/* Sizes of tables by number, and by number and gender together. */
 enum { NUMBERS = 2, FORMS = 4 };
 
-/* The cell of masculine and feminine singular, then masculine and feminine plural. */
+/* Index of a form: masculine singular, feminine singular, masculine plural, feminine plural. */
 static inline int form_of(enum number number, enum gender gender)
 {
     return 2 * (int)number + (int)gender;
@@ -25,7 +25,7 @@ enum determiner_kind { DEFINITE, INDEFINITE, EACH };
 struct determiner {
     enum determiner_kind kind;
     int weight;
-    const char *source[NUMBERS], *target[FORMS]; /* NULL where there is none */
+    const char *source[NUMBERS], *target[FORMS]; /* NULL: there is no such form */
 };
 
 struct pronoun {
@@ -41,7 +41,7 @@ enum preposition_kind { PLACE, GOAL, RECIPIENT, COMPANY };
 struct preposition {
     enum preposition_kind kind;
     struct phrase words;
-    uint64_t subject, tags; /* of what can be there (places only), of the nouns it goes with */
+    uint64_t subject, tags; /* tags of what can be there (places only); tags of its nouns */
 };
 
 enum adverb_kind { FREQUENCY, HABIT, MOMENT };
@@ -51,10 +51,10 @@ struct adverb {
     struct phrase words;
 };
 
-/* "is afraid of" and the like, where Spanish has ("tiene") what English is. */
+/* "is afraid of" and similar, where Spanish has "tiene". */
 struct state {
     struct phrase words;
-    uint64_t subject, object; /* tags; object 0: takes no noun */
+    uint64_t subject, object; /* tags; object 0: no noun follows */
 };
 
 struct noun {
@@ -91,7 +91,7 @@ struct example {
 
 enum { MOST_ENTRIES = 512, MOST_TAGS = 64 };
 
-/* Heap storage, for it is large. Entries of a kind stand in the order of the file. */
+/* On the heap, because it is large. Entries of a kind are in the order of the file. */
 struct lexicon {
     struct qkv_arena arena; /* owns every word */
     struct determiner determiner[MOST_ENTRIES];

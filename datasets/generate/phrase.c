@@ -14,7 +14,7 @@ int phrase_source(struct phrase *phrase, const char *word)
     return at;
 }
 
-/* "iglesia" and "hijo", but not "hielo". */
+/* True of an i sound: "iglesia" and "hijo", but not "hielo". */
 static bool begins_with_i(const char *word)
 {
     if (word[0] == 'h') return word[1] == 'i' && word[2] != 'e' && word[2] != 'a';

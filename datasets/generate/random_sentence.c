@@ -23,7 +23,7 @@ static void draw_adjectives(struct sampler *sampler, struct noun_phrase *nouns)
     nouns->very = nouns->after && nouns->after->gradable && dice_percent(&sampler->dice, 15);
 }
 
-/* "my brother's": a person, so that nothing else needs a genitive. */
+/* "my brother's": owners are people, so that no other noun needs a genitive. */
 static const struct noun_phrase *draw_owner(struct sampler *sampler, const struct noun *owned)
 {
     if (sampler->owners == MOST_OWNERS) return NULL;
@@ -38,7 +38,7 @@ static const struct noun_phrase *draw_owner(struct sampler *sampler, const struc
 
 static bool draw_relative(struct sampler *sampler, struct noun_phrase *nouns);
 
-/* A noun phrase with its adjectives, alone. */
+/* A noun phrase with its adjectives, without joined noun phrases and relative clauses. */
 static bool draw_simple_nouns(struct sampler *sampler, struct noun_request request, struct noun_phrase *nouns)
 {
     *nouns = (struct noun_phrase){.noun = pick_noun(sampler, request.tags, request.except)};
@@ -64,7 +64,7 @@ static bool is_each(const struct noun_phrase *nouns)
     return nouns->determiner && nouns->determiner->kind == EACH;
 }
 
-/* "and the girl": what is joined is of one kind, so that what is said of one can be said of both. */
+/* "and the girl": both nouns are people or both are not, so that the clause suits both. */
 static bool draw_joined(struct sampler *sampler, struct noun_request request, struct noun_phrase *nouns)
 {
     struct noun_phrase *joined = &sampler->joined[sampler->joined_count++];
@@ -76,7 +76,7 @@ static bool draw_joined(struct sampler *sampler, struct noun_request request, st
            joined->noun->person == nouns->noun->person && !is_each(nouns) && !is_each(joined);
 }
 
-/* Joined noun phrases have no relative clauses: "the man who sees the girl and the boy" has one reading. */
+/* Joined noun phrases have no relative clauses, so that "the man who sees the girl and the boy" has one reading. */
 static bool draw_nouns(struct sampler *sampler, struct noun_request request, struct noun_phrase *nouns)
 {
     if (!draw_simple_nouns(sampler, request, nouns)) return false;
@@ -99,7 +99,7 @@ static bool draw_subject(struct sampler *sampler, uint64_t tags, int percent_pro
     return draw_nouns(sampler, (struct noun_request){.tags = tags, .definite = definite}, &subject->nouns);
 }
 
-/* A complement for what has such tags, or for anything when they are 0. */
+/* A complement; `tags` not 0: one for something with these tags. */
 static bool draw_complement_of(struct sampler *sampler, uint64_t tags, enum preposition_kind kind,
                                const struct noun *except, struct complement *complement)
 {
@@ -117,9 +117,8 @@ static bool draw_complement(struct sampler *sampler, enum preposition_kind kind,
     return draw_complement_of(sampler, 0, kind, except, complement);
 }
 
-/* The simple present is what tells persons apart in Spanish. With the pronouns that only it tells ("canto",
- * "cantas", "cantamos") it comes more often, for each of those words must be seen often enough to be learnt.
- */
+/* Only the simple present has a Spanish verb form for each person. It is more frequent with the persons that Spanish shows
+ * by the verb alone ("canto", "cantas", "cantamos"), so that each of these forms occurs often enough to be learned. */
 static void draw_tense(struct sampler *sampler, struct clause *clause)
 {
     static const int usual[TENSES] = {44, 24, 10, 10, 6, 6}, marked[TENSES] = {74, 10, 4, 4, 4, 4};
@@ -133,7 +132,7 @@ static void draw_tense(struct sampler *sampler, struct clause *clause)
     }
 }
 
-/* When and how often. What always is cannot be going on "now". */
+/* Adverbs of time and frequency; a stative verb has no adverb of the moment. */
 static void draw_adverb(struct sampler *sampler, struct clause *clause)
 {
     if (clause->verb->dative) return;
@@ -144,7 +143,7 @@ static void draw_adverb(struct sampler *sampler, struct clause *clause)
         clause->adverb = pick_adverb(sampler, simple ? HABIT : MOMENT);
 }
 
-/* Nobody sees himself here: that would be reflexive. */
+/* True when subject and object would be the same person, which needs a reflexive verb. */
 static bool same_side(enum person a, enum person b)
 {
     bool first = a == FIRST || a == FIRST_PLURAL, second = a == SECOND;
@@ -189,7 +188,7 @@ static void draw_verb_form(struct sampler *sampler, struct clause *clause)
     draw_adverb(sampler, clause);
 }
 
-/* What follows subject and verb. */
+/* Tense, negation, adverbs, object and place of a clause that has its subject and verb. */
 static bool draw_predicate(struct sampler *sampler, struct clause *clause)
 {
     const struct verb *verb = clause->verb;
@@ -210,13 +209,13 @@ static bool draw_verb_clause(struct sampler *sampler, struct clause *clause)
            draw_predicate(sampler, clause);
 }
 
-/* Neither "the big cat is big" nor, of what has no degrees, "the black cat is gray". */
+/* True of "the big cat is big" and, for adjectives without degrees, of "the black cat is gray". */
 static bool clash(const struct adjective *said, const struct adjective *adjective)
 {
     return said && (said == adjective || !(said->gradable || adjective->gradable));
 }
 
-/* What follows subject and "is". */
+/* Adverbs and degree of "is big". */
 static bool draw_quality(struct sampler *sampler, struct clause *clause)
 {
     clause->negative = dice_percent(&sampler->dice, 25);
@@ -240,7 +239,7 @@ static bool draw_adjective_clause(struct sampler *sampler, struct clause *clause
            draw_quality(sampler, clause);
 }
 
-/* The things that can be at the place are those of the preposition. */
+/* The preposition says what can be at the place. */
 static bool draw_location_clause(struct sampler *sampler, struct clause *clause)
 {
     if (!draw_complement(sampler, PLACE, NULL, &clause->place)) return false;
@@ -256,7 +255,7 @@ static bool draw_location_clause(struct sampler *sampler, struct clause *clause)
            clause->subject.nouns.noun != clause->place.nouns.noun;
 }
 
-/* What follows subject and "is". */
+/* Object and adverb of "is afraid". */
 static bool draw_state(struct sampler *sampler, struct clause *clause)
 {
     clause->negative = dice_percent(&sampler->dice, 25);
@@ -274,7 +273,7 @@ static bool draw_state_clause(struct sampler *sampler, struct clause *clause)
            draw_state(sampler, clause);
 }
 
-/* "that the boy eats": something else than the noun does it. */
+/* "that the boy eats": the subject is another noun. */
 static bool draw_object_relative(struct sampler *sampler, struct clause *clause)
 {
     clause->gap = GAP_OBJECT;
@@ -287,7 +286,7 @@ static bool draw_object_relative(struct sampler *sampler, struct clause *clause)
     return draw_recipient(sampler, clause);
 }
 
-/* What the noun itself is or does. */
+/* "who eats", "who is tired": the noun is the subject. */
 static bool draw_subject_relative(struct sampler *sampler, struct clause *clause)
 {
     const struct noun *noun = clause->subject.nouns.noun;
@@ -357,7 +356,7 @@ struct clause example_clause(const struct lexicon *lexicon, const struct example
     clause.subject.nouns = (struct noun_phrase){.noun = example->subject};
     clause.place =
         (struct complement){.preposition = example->preposition, .nouns = {.noun = example->place}};
-    for (int i = lexicon->determiners - 1; i >= 0; i--) { /* the first definite one is "the" */
+    for (int i = lexicon->determiners - 1; i >= 0; i--) { /* the first definite determiner is "the" */
         if (lexicon->determiner[i].kind != DEFINITE) continue;
         if (determiner_fits(&lexicon->determiner[i], &request, example->subject, SINGULAR))
             clause.subject.nouns.determiner = &lexicon->determiner[i];
@@ -369,18 +368,17 @@ struct clause example_clause(const struct lexicon *lexicon, const struct example
 
 /* ---- sentences of several clauses ---- */
 
-/* FEWEST_WORDS: what is left for a conjunction and a last clause; fewer, and all would end with "and we
- * sing". */
+/* FEWEST_WORDS: left for a conjunction and the last clause. With fewer, many sentences would end in "and we sing". */
 enum { MOST_ATTEMPTS = 200, FEWEST_WORDS = 6 };
 
-/* "and" joins anything; the others claim a reason, a time, a contrast. */
+/* "and" joins any two clauses and is more frequent; the others state a reason, a time or a contrast. */
 static int draw_conjunction(struct sampler *sampler)
 {
     return dice_percent(&sampler->dice, 30) ? 0 : (int)dice_below(&sampler->dice, CONJUNCTIONS);
 }
 
-/* Adds a clause that leaves room for another one, or none. The clause that has English word `held_out_at` is
- * the one with held-out combinations. */
+/* Adds a clause that either ends the sentence or leaves enough words for another one. The clause that contains English
+ * word number `held_out_at` has held-out combinations. */
 static bool add_clause(struct sampler *sampler, int words, int held_out_at, struct phrase *sentence)
 {
     int begin = sentence->source_count, conjunction = begin ? draw_conjunction(sampler) : -1;
@@ -388,14 +386,15 @@ static bool add_clause(struct sampler *sampler, int words, int held_out_at, stru
         struct clause clause;
         struct phrase phrase;
         if (!draw_clause(sampler, &clause)) continue;
-        /* So that "i see the cat and the dog and the cow can sleep" has one reading. */
+        /* "i see the cat and the dog and the cow can sleep" would have two readings. */
         if (conjunction == 0 && clause.subject.nouns.joined) continue;
         phrase_clear(&phrase);
         if (conjunction >= 0) grammar_conjunction(conjunction, &phrase);
         grammar_clause(&clause, &phrase);
         int end = begin + phrase.source_count;
-        bool holds = held_out_at >= begin && held_out_at < end;
-        if (holds != (sampler->held_out > 0) || end > words || (end < words && words - end < FEWEST_WORDS))
+        bool must_hold_out = held_out_at >= begin && held_out_at < end;
+        if (must_hold_out != (sampler->held_out > 0) || end > words ||
+            (end < words && words - end < FEWEST_WORDS))
             continue;
         if (sentence->target_count + phrase.target_count > PHRASE_WORDS) return false;
         phrase_place(sentence, &phrase);

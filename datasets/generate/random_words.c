@@ -1,6 +1,6 @@
 #include "datasets/generate/random_words.h"
 
-/* Picks one of the first `count` candidates that fit, all alike; -1 when none does. */
+/* Returns one of the `count` candidates that fit, all equally likely; NULL when none fits. */
 #define PICK(sampler, count, candidate, fits)                                                                \
     do {                                                                                                     \
         int64_t suitable = 0, chosen;                                                                        \

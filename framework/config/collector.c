@@ -1,6 +1,7 @@
 #include "config/collector.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -30,8 +31,8 @@ void qkv_collect_no_memory(struct qkv_collector *collector, const char *name)
     qkv_collect(collector, (struct qkv_place){.name = name}, "%s", NO_MEMORY);
 }
 
-/* Whether a stands behind b. Findings without a line come last. */
-static int behind(const struct qkv_finding *a, const struct qkv_finding *b)
+/* True when `a` belongs after `b`. Findings without a line are last. */
+static bool is_after(const struct qkv_finding *a, const struct qkv_finding *b)
 {
     if (!a->line || !b->line) return !a->line && b->line;
     return a->line != b->line ? a->line > b->line : a->column > b->column;
@@ -39,11 +40,11 @@ static int behind(const struct qkv_finding *a, const struct qkv_finding *b)
 
 void qkv_collector_finish(struct qkv_collector *collector, const char *name, struct qkv_messages *messages)
 {
-    /* Insertion sort: short, stable, and the list has a hundred entries at most. */
+    /* Insertion sort, because it is stable; the list has at most a hundred entries. */
     for (int i = 1; i < collector->count; i++) {
         struct qkv_finding moving = collector->finding[i];
         int to = i;
-        for (; to > 0 && behind(&collector->finding[to - 1], &moving); to--)
+        for (; to > 0 && is_after(&collector->finding[to - 1], &moving); to--)
             collector->finding[to] = collector->finding[to - 1];
         collector->finding[to] = moving;
     }

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Whether leaving the key out would give the same config. */
+/* True when a config without the key would be the same config. */
 static bool follows_from_rest(const struct qkv_key *key, const struct qkv_config *config,
                               struct qkv_arena *arena)
 {
@@ -18,7 +18,8 @@ static bool follows_from_rest(const struct qkv_key *key, const struct qkv_config
            qkv_config_normalise(&without, arena) && qkv_value_equal(key, config, &without);
 }
 
-/* Opens the sections of `path` that `previous` was not in, and gives the key's own name and depth. */
+/* Prints the headings of the sections of `path` that `previous` is not in. Returns the last name of the path, and its
+ * depth in *depth. */
 static const char *open_sections(const char *path, const char *previous, FILE *file, int *depth)
 {
     const char *name = path;

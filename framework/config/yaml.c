@@ -11,10 +11,10 @@ struct reader {
     const char *path;
     struct qkv_arena *arena;
     struct qkv_collector *collector;
-    struct qkv_yaml_node *root, *parent; /* parent: the sequence or mapping that is open */
-    struct qkv_yaml_node *key;           /* of the open mapping, still without a value */
+    struct qkv_yaml_node *root, *parent; /* parent: the innermost open sequence or mapping */
+    struct qkv_yaml_node *key;           /* of the open mapping, before its value is read */
     int depth, documents;
-    bool broken; /* stop here */
+    bool broken; /* stop reading */
 };
 
 static struct qkv_place place_of(const struct reader *reader, yaml_mark_t mark)
@@ -43,7 +43,7 @@ static const struct qkv_yaml_node *find_value(const struct qkv_yaml_node *mappin
     return NULL;
 }
 
-/* Takes `node` as the next key of the open mapping. */
+/* Makes `node` the next key of the open mapping. */
 static void set_key(struct reader *reader, struct qkv_yaml_node *node)
 {
     struct qkv_place place = {reader->path, node->line, node->column};
@@ -63,7 +63,7 @@ static void set_key(struct reader *reader, struct qkv_yaml_node *node)
     }
 }
 
-/* Puts a node where the file has it: as root, as item, as key or as value. */
+/* Adds a node to the tree: as root, item, key or value. */
 static void attach(struct reader *reader, struct qkv_yaml_node *node)
 {
     struct qkv_yaml_node *parent = reader->parent;
@@ -109,7 +109,7 @@ static void refuse_decoration(struct reader *reader, yaml_mark_t mark, const yam
                     qkv_shown(reader->arena, (const char *)tag));
 }
 
-static void take_scalar(struct reader *reader, const yaml_event_t *event)
+static void add_scalar(struct reader *reader, const yaml_event_t *event)
 {
     refuse_decoration(reader, event->start_mark, event->data.scalar.anchor, event->data.scalar.tag);
     struct qkv_yaml_node *node = node_new(reader, QKV_YAML_SCALAR, event->start_mark);
@@ -143,7 +143,7 @@ static void open_collection(struct reader *reader, enum qkv_yaml_kind kind, yaml
     reader->parent = node;
 }
 
-static void take_event(struct reader *reader, const yaml_event_t *event)
+static void handle_event(struct reader *reader, const yaml_event_t *event)
 {
     switch (event->type) {
     case YAML_DOCUMENT_START_EVENT:
@@ -162,7 +162,7 @@ static void take_event(struct reader *reader, const yaml_event_t *event)
         break;
     }
     case YAML_SCALAR_EVENT:
-        take_scalar(reader, event);
+        add_scalar(reader, event);
         break;
     case YAML_SEQUENCE_START_EVENT:
         refuse_decoration(reader, event->start_mark, event->data.sequence_start.anchor,
@@ -184,7 +184,7 @@ static void take_event(struct reader *reader, const yaml_event_t *event)
     }
 }
 
-/* The place of byte `at`, counted the way libyaml does. */
+/* The place of the byte at offset `at`, counted as libyaml counts. */
 static struct qkv_place place_of_byte(const char *path, const char *bytes, size_t at)
 {
     struct qkv_place place = {path, 1, 1};
@@ -233,17 +233,17 @@ static void parse(struct reader *reader, const char *bytes, size_t size)
             reader->broken = true;
             break;
         }
-        take_event(reader, &event);
+        handle_event(reader, &event);
         ended = event.type == YAML_STREAM_END_EVENT;
         yaml_event_delete(&event);
     }
     yaml_parser_delete(&parser);
-    /* Lists that were still open say little; what stands in an open mapping does count. */
+    /* A list that is still open is incomplete and is not used; the keys of an open mapping are. */
     for (struct qkv_yaml_node *open = reader->parent; open; open = open->parent)
         if (open->kind == QKV_YAML_SEQUENCE) open->kind = QKV_YAML_REFUSED;
 }
 
-/* Says what is wrong with the bytes themselves; true when nothing is. */
+/* Collects the first byte that is not text; true when there is none. */
 static bool check_bytes(struct reader *reader, const char *bytes, size_t size)
 {
     for (size_t at = 0; at < size;) {
@@ -264,7 +264,7 @@ static bool check_bytes(struct reader *reader, const char *bytes, size_t size)
     return true;
 }
 
-/* The bytes of a file with a NUL behind them, on the heap; NULL after collecting an error. */
+/* The bytes of a file, followed by a NUL, on the heap; NULL after collecting an error. */
 static char *load(struct reader *reader, size_t *size)
 {
     struct qkv_place place = {.name = reader->path};

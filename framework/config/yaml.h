@@ -1,10 +1,9 @@
-/* YAML files as a small tree that knows the line and column of every node.
+/* Reads a YAML file into a tree of nodes with line and column.
  *
- * The subset: one document of scalars, sequences and mappings whose keys are scalars. Duplicate keys,
- * anchors, aliases and tags are refused, because a file should mean what it shows; so are NUL bytes, invalid
- * UTF-8, empty files, more than QKV_YAML_DEEPEST levels and files above QKV_YAML_LARGEST bytes. Nothing is
- * resolved: a scalar is its text, and whoever reads it decides what type it must have (so that the language
- * code `no` stays a text). */
+ * Accepted is one document of scalars, sequences and mappings whose keys are scalars. Duplicate keys, anchors, aliases
+ * and tags are errors, because a reader of the file can overlook what they do; so are NUL bytes, invalid UTF-8, empty
+ * files, more than QKV_YAML_DEEPEST levels and more than QKV_YAML_LARGEST bytes. A scalar is its text: the reader of a key
+ * decides on its type, so that the language code `no` stays a text. */
 #ifndef QKV_CONFIG_YAML_H
 #define QKV_CONFIG_YAML_H
 
@@ -18,7 +17,7 @@ enum qkv_yaml_kind {
     QKV_YAML_SCALAR,
     QKV_YAML_SEQUENCE,
     QKV_YAML_MAPPING,
-    QKV_YAML_REFUSED, /* stood for something refused; its error is already collected, so report no other */
+    QKV_YAML_REFUSED, /* its error is already collected; report no other */
 };
 
 struct qkv_yaml_node {
@@ -29,18 +28,18 @@ struct qkv_yaml_node {
     const char *text;               /* scalar: UTF-8 without NUL */
     struct qkv_yaml_node *key;      /* value of a mapping: its key, a scalar */
     struct qkv_yaml_node *first;    /* sequence: items; mapping: values, in the order of the file */
-    struct qkv_yaml_node *next;     /* the next item or value beside this one */
-    struct qkv_yaml_node *previous; /* the one before */
+    struct qkv_yaml_node *next;     /* the next item or value of the same parent */
+    struct qkv_yaml_node *previous; /* the previous item or value */
     struct qkv_yaml_node *last, *parent;
 };
 
-/* Reads a file into `arena` and gives its root, or NULL when there is nothing to look at. All errors are
- * collected, up to the first that ends reading (a syntax error, say); the tree then holds what stands before
- * it, and `*complete` is false: do not complain about what may be missing. */
+/* Reads a file into `arena`; returns its root, or NULL when nothing could be read. All errors are collected. Some, such as
+ * syntax errors, end reading: the tree then holds the part before the error, *complete is false, and keys may be missing
+ * that the file has. */
 struct qkv_yaml_node *qkv_yaml_read(const char *path, struct qkv_arena *arena,
                                     struct qkv_collector *collector, bool *complete);
 
-/* Whether a scalar stands for nothing: `key:`, `key: ~` or `key: null`. */
+/* True of a scalar without a value: `key:`, `key: ~` or `key: null`. */
 bool qkv_yaml_is_null(const struct qkv_yaml_node *node);
 
 #endif

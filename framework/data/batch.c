@@ -1,11 +1,11 @@
-/* One batch: its storage, making it from sentences, cutting it into shards. */
+/* One batch: its memory, filling it, splitting it into shards. */
 #include "data/batch.h"
 
 #include "core/grow.h"
 
 #include <string.h>
 
-/* Storage is not kept when it grows: a batch is filled from its start. */
+/* The contents are not kept: a batch is always filled from its start. */
 static bool reserve(void **array, int64_t wanted, size_t unit)
 {
     free(*array);
@@ -105,8 +105,7 @@ enum qkv_status qkv_batch_make(struct qkv_batch *batch, int64_t count, const str
     return QKV_OK;
 }
 
-/* Where shard `shard` begins: the first sentence whose middle, counted in tokens, lies at or behind the even
- * cut. */
+/* The first sentence of a shard: the first one whose middle token is at or after the equal share of tokens. */
 static int64_t shard_begin(const struct qkv_batch *batch, int64_t shard, int64_t shards)
 {
     const int64_t *source = batch->source_start, *target = batch->target_start;
@@ -129,7 +128,7 @@ void qkv_batch_shard(struct qkv_batch *batch, int64_t shard, int64_t shards, str
     QKV_BUG(shard < 0 || shard >= shards, "shard %lld of %lld", (long long)shard, (long long)shards);
     int64_t first = shard_begin(batch, shard, shards), end = shard_begin(batch, shard + 1, shards);
     int64_t source = batch->source_start[first], target = batch->target_start[first];
-    /* Shards do not overlap, so neither do the ranges that they write. */
+    /* Shards do not overlap, so threads write to different elements. */
     for (int64_t i = first; i < end; i++) {
         batch->view_source_start[i] = batch->source_start[i] - source;
         batch->view_target_start[i] = batch->target_start[i] - target;

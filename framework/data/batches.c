@@ -1,12 +1,12 @@
-/* The plan of an epoch: order, cuts, and the order of the batches. */
+/* The batches of an epoch: the order of the sentences, where batches begin, and the order of the batches. */
 #include "data/batch.h"
 #include "qkv/random.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Sentences are sorted by length within pools of so many batches: enough that the sentences of a batch are of
- * like length, few enough that batches differ between epochs. */
+/* Sentences are sorted by length within pools of so many batches. Larger pools make the lengths within a batch more
+ * equal; smaller pools make batches differ more between epochs. */
 enum { POOL = 64 };
 
 /* Sub-stream of QKV_STREAM_SHUFFLE for the order of the batches; the sentences use sub-stream 0. */
@@ -50,7 +50,7 @@ static void sort_by_length(const struct qkv_corpus *corpus, int64_t count, int64
     if (from != order) memcpy(order, from, (size_t)count * sizeof *order);
 }
 
-/* Where the batch that begins at order[first] ends, before `end`. */
+/* The end of the batch that begins at order[first]; at most `end`. */
 static int64_t batch_end(const struct qkv_batches *batches, int64_t first, int64_t end)
 {
     int64_t size = batches->options.size;
@@ -64,8 +64,7 @@ static int64_t batch_end(const struct qkv_batches *batches, int64_t first, int64
     return i;
 }
 
-/* Where the pool that begins at order[first] ends: behind the sentences of POOL batches, roughly by tokens.
- */
+/* The end of the pool that begins at order[first]: about POOL batches later. */
 static int64_t pool_end(const struct qkv_batches *batches, int64_t first)
 {
     int64_t count = batches->corpus->count, size = batches->options.size, i = first;
@@ -118,7 +117,7 @@ static void sort_lengths(const struct qkv_corpus *corpus,
     qsort(lengths, (size_t)corpus->count, sizeof *lengths, descending);
 }
 
-/* Tokens of the `most` longest sentences of a side: no batch of so many sentences has more. */
+/* Tokens of the `most` longest sentences of a side: an upper bound for a batch of so many sentences. */
 static int64_t longest_sum(const struct qkv_batches *batches, int64_t most,
                            int64_t (*length)(const struct qkv_corpus *, int64_t))
 {
@@ -187,8 +186,8 @@ enum qkv_status qkv_batches_get(const struct qkv_batches *batches, int64_t i, st
     return QKV_OK;
 }
 
-/* The longest sources beside the longest targets, until either side has the tokens that a part can have:
- * parts are cut within half a sentence of the even split at both ends. */
+/* Pairs the longest sources with the longest targets until both sides have as many tokens as a part can have. A part
+ * begins and ends within half a sentence of the equal split. */
 static enum qkv_status add_largest(const struct qkv_batches *batches, int64_t shards, const int64_t *source,
                                    const int64_t *target, struct qkv_batch *batch)
 {
@@ -203,14 +202,14 @@ static enum qkv_status add_largest(const struct qkv_batches *batches, int64_t sh
     }
     int64_t longest = source[0] > target[0] ? source[0] : target[0];
     int32_t *unknown = calloc((size_t)longest, sizeof *unknown); /* QKV_UNKNOWN is 0 */
-    bool capacity = unknown && qkv_batch_reserve(batch, count, source_tokens, target_tokens);
-    if (capacity) qkv_batch_clear(batch);
-    for (int64_t i = 0; capacity && i < count; i++) {
+    bool reserved = unknown && qkv_batch_reserve(batch, count, source_tokens, target_tokens);
+    if (reserved) qkv_batch_clear(batch);
+    for (int64_t i = 0; reserved && i < count; i++) {
         struct qkv_ids target_ids = {target[i] - 1, unknown};
         qkv_batch_add(batch, i, (struct qkv_ids){source[i] - 1, unknown}, &target_ids);
     }
     free(unknown);
-    return capacity ? QKV_OK : QKV_INVALID;
+    return reserved ? QKV_OK : QKV_INVALID;
 }
 
 enum qkv_status qkv_batches_largest(const struct qkv_batches *batches, int64_t shards,

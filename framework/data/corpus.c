@@ -10,19 +10,18 @@
 #include <sys/stat.h>
 #include <zlib.h>
 
-/* One side of the pair being read. */
-struct part {
+/* The sentence of one side of the current pair. */
+struct sentence {
     const struct qkv_text_config *text;
     struct qkv_tokens tokens;
     const char *raw;
     size_t size;
 };
 
-/* What reading works on. */
 struct reading {
     struct qkv_corpus *corpus;
     struct qkv_corpus_options options;
-    struct part source, target;
+    struct sentence source, target;
 };
 
 static enum qkv_status no_memory(const char *path, struct qkv_error *error)
@@ -30,37 +29,38 @@ static enum qkv_status no_memory(const char *path, struct qkv_error *error)
     return qkv_error_set(error, "%s: out of memory", path);
 }
 
-/* ---- Keeping a pair ---- */
+/* ---- adding a pair ---- */
 
-static bool add_sentence(struct qkv_corpus_side *side, int64_t index, const struct part *part)
+static bool add_sentence(struct qkv_corpus_side *side, int64_t index, const struct sentence *sentence)
 {
-    int64_t begin = side->start[index], count = part->tokens.count;
+    int64_t begin = side->start[index], count = sentence->tokens.count;
     if (!QKV_RESERVE(side->start, side->start_capacity, index + 2)) return false;
     if (!QKV_RESERVE(side->ids, side->ids_capacity, begin + count)) return false;
     for (int64_t i = 0; i < count; i++)
-        if ((side->ids[begin + i] = qkv_types_add(&side->types, part->tokens.token[i], 1)) < 0) return false;
+        if ((side->ids[begin + i] = qkv_types_add(&side->types, sentence->tokens.token[i], 1)) < 0)
+            return false;
     side->start[index + 1] = begin + count;
     if (count > side->longest) side->longest = count;
     return true;
 }
 
-static bool add_raw(struct qkv_corpus_side *side, int64_t index, const struct part *part)
+static bool add_raw(struct qkv_corpus_side *side, int64_t index, const struct sentence *sentence)
 {
-    int64_t begin = side->raw_start[index], end = begin + (int64_t)part->size + 1;
+    int64_t begin = side->raw_start[index], end = begin + (int64_t)sentence->size + 1;
     if (!QKV_RESERVE(side->raw_start, side->raw_start_capacity, index + 2)) return false;
     if (!QKV_RESERVE(side->raw, side->raw_capacity, end)) return false;
-    memcpy(side->raw + begin, part->raw, part->size + 1);
+    memcpy(side->raw + begin, sentence->raw, sentence->size + 1);
     side->raw_start[index + 1] = end;
     return true;
 }
 
-/* Tokenises the two sides, whose raw text is set, and keeps them unless they are too long. */
+/* Tokenises the raw text of both sides and adds the pair, unless it is too long. */
 static enum qkv_status add_pair(struct reading *reading, int64_t line, const char *path,
                                 struct qkv_error *error)
 {
     struct qkv_corpus *corpus = reading->corpus;
-    struct part *source = &reading->source, *target = &reading->target;
-    /* The lines are valid text already, so that only memory can fail. */
+    struct sentence *source = &reading->source, *target = &reading->target;
+    /* The lines are valid text, so only memory can be missing. */
     if (qkv_tokenize(&source->tokens, source->text, source->raw, source->size, NULL) ||
         qkv_tokenize(&target->tokens, target->text, target->raw, target->size, NULL))
         return no_memory(path, error);
@@ -84,10 +84,10 @@ static enum qkv_status add_pair(struct reading *reading, int64_t line, const cha
     return QKV_OK;
 }
 
-/* Whether a side has no token: nothing but white space. */
-static bool is_blank(const struct part *part)
+/* True of a side that is empty or white space. */
+static bool is_blank(const struct sentence *sentence)
 {
-    for (const char *c = part->raw, *end = c + part->size; c < end;) {
+    for (const char *c = sentence->raw, *end = c + sentence->size; c < end;) {
         int32_t point;
         c += qkv_point(c, &point);
         if (!qkv_is_space(point)) return false;
@@ -97,8 +97,8 @@ static bool is_blank(const struct part *part)
 
 /* ---- x.tsv, x.tsv.gz ---- */
 
-static enum qkv_status cut_at_tab(struct reading *reading, const struct qkv_lines *lines,
-                                  struct qkv_error *error)
+static enum qkv_status split_at_tab(struct reading *reading, const struct qkv_lines *lines,
+                                    struct qkv_error *error)
 {
     const char *path = lines->path;
     long long number = lines->number;
@@ -130,14 +130,14 @@ static enum qkv_status read_table(struct reading *reading, const char *path, str
     bool found;
     enum qkv_status status;
     while (!(status = qkv_lines_next(&lines, &found, error)) && found) {
-        if ((status = cut_at_tab(reading, &lines, error))) break;
+        if ((status = split_at_tab(reading, &lines, error))) break;
         if ((status = add_pair(reading, lines.number, path, error))) break;
     }
     qkv_lines_close(&lines);
     return status;
 }
 
-/* ---- Two files, line by line ---- */
+/* ---- two line-aligned files ---- */
 
 /* Opens prefix.lang or prefix.lang.gz. */
 static enum qkv_status open_side(struct qkv_lines *lines, const char *prefix, const char *lang,
@@ -174,7 +174,7 @@ static enum qkv_status open_side(struct qkv_lines *lines, const char *prefix, co
     return result;
 }
 
-/* The first line without a partner is where the two files part. */
+/* Reports the first line of the longer file that the shorter one does not have. */
 static enum qkv_status different_length(struct qkv_lines *longer, const char *shorter, int64_t shorter_count,
                                         struct qkv_error *error)
 {
@@ -182,16 +182,17 @@ static enum qkv_status different_length(struct qkv_lines *longer, const char *sh
     bool found = true;
     while (found)
         if (qkv_lines_next(longer, &found, error)) return QKV_INVALID;
-    return qkv_error_set(error, "%s:%lld:1: the line has no partner: %s has %lld lines, but %s has %lld",
+    return qkv_error_set(error, "%s:%lld:1: the line has no counterpart: %s has %lld lines, but %s has %lld",
                          longer->path, (long long)first, longer->path, (long long)longer->number, shorter,
                          (long long)shorter_count);
 }
 
-static enum qkv_status take_line(struct part *part, const struct qkv_lines *lines, struct qkv_error *error)
+static enum qkv_status set_sentence(struct sentence *sentence, const struct qkv_lines *lines,
+                                    struct qkv_error *error)
 {
-    part->raw = lines->line;
-    part->size = lines->size;
-    if (!is_blank(part)) return QKV_OK;
+    sentence->raw = lines->line;
+    sentence->size = lines->size;
+    if (!is_blank(sentence)) return QKV_OK;
     return qkv_error_set(error, "%s:%lld:1: the line is empty", lines->path, (long long)lines->number);
 }
 
@@ -205,7 +206,7 @@ static enum qkv_status read_both(struct reading *reading, struct qkv_lines *sour
         if (!found_source && !found_target) return QKV_OK;
         if (!found_target) return different_length(source, target->path, target->number, error);
         if (!found_source) return different_length(target, source->path, source->number, error);
-        if (take_line(&reading->source, source, error) || take_line(&reading->target, target, error) ||
+        if (set_sentence(&reading->source, source, error) || set_sentence(&reading->target, target, error) ||
             add_pair(reading, source->number, source->path, error))
             return QKV_INVALID;
     }
@@ -225,7 +226,7 @@ static enum qkv_status read_pair_of_files(struct reading *reading, const char *p
     return status;
 }
 
-/* ---- The public steps ---- */
+/* ---- public functions ---- */
 
 static bool ends_in(const char *text, const char *end)
 {
@@ -233,7 +234,7 @@ static bool ends_in(const char *text, const char *end)
     return size >= end_size && !strcmp(text + size - end_size, end);
 }
 
-/* The offsets of no sentences. */
+/* The offsets of an empty side. */
 static bool begin_side(struct qkv_corpus_side *side, bool keep_raw)
 {
     if (!QKV_RESERVE(side->start, side->start_capacity, 1)) return false;
@@ -298,7 +299,7 @@ enum qkv_status qkv_corpus_vocabularies(const struct qkv_corpus *corpus, const s
     return QKV_INVALID;
 }
 
-/* One look-up a type; then each token is an array access. */
+/* Looks up each type once; the tokens then need no look-up. */
 static bool encode_side(struct qkv_corpus_side *side, int64_t count, const struct qkv_vocabulary *vocabulary)
 {
     int32_t *ids = malloc(((size_t)side->types.size + 1) * sizeof *ids);
@@ -342,7 +343,7 @@ const char *qkv_corpus_target(const struct qkv_corpus *corpus, int64_t i)
     return raw_line(corpus, &corpus->target, i);
 }
 
-/* Ids little-endian, each sentence ended by -1. */
+/* Checksum of ids as little-endian numbers, with -1 after each sentence. */
 static uLong side_checksum(const struct qkv_corpus_side *side, int64_t count, uLong sum)
 {
     for (int64_t i = 0; i < count; i++) {

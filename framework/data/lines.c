@@ -10,9 +10,9 @@
 #include <unistd.h>
 #include <zlib.h>
 
-enum { CHUNK = 1 << 18 }; /* bytes asked for at once */
+enum { CHUNK = 1 << 18 }; /* bytes per read */
 
-/* Reads more behind what the buffer holds, after moving the unfinished line to its front. */
+/* Moves the unfinished line to the front of the buffer and reads more bytes after it. */
 static enum qkv_status fill(struct qkv_lines *lines, struct qkv_error *error)
 {
     lines->used -= lines->next;
@@ -26,9 +26,9 @@ static enum qkv_status fill(struct qkv_lines *lines, struct qkv_error *error)
     int code = Z_OK;
     const char *reason = gzerror(lines->file, &code);
     if (got < 0 && code == Z_ERRNO) return qkv_error_set(error, "%s: %s", lines->path, strerror(errno));
-    if (code == Z_BUF_ERROR) return qkv_error_set(error, "%s: the gzip file is cut off", lines->path);
+    if (code == Z_BUF_ERROR) return qkv_error_set(error, "%s: the gzip file is truncated", lines->path);
     if (got < 0) {
-        const char *detail = strrchr(reason, ':'); /* zlib puts the path before it */
+        const char *detail = strrchr(reason, ':'); /* zlib writes "path: reason" */
         return qkv_error_set(error, "%s: the gzip file is damaged:%s", lines->path,
                              detail ? detail + 1 : reason);
     }
@@ -51,7 +51,8 @@ enum qkv_status qkv_lines_open(struct qkv_lines *lines, const char *path, struct
         return qkv_error_set(error, "%s: %s", path, strerror(errno));
     if (S_ISDIR(status.st_mode)) return qkv_error_set(error, "%s: is a folder, not a text file", path);
     *lines = (struct qkv_lines){.path = strdup(path)};
-    int descriptor = standard ? dup(STDIN_FILENO) : -1; /* closed with the lines; standard input stays open */
+    int descriptor =
+        standard ? dup(STDIN_FILENO) : -1; /* gzclose closes the copy; standard input stays open */
     lines->file = standard ? gzdopen(descriptor, "rb") : gzopen(path, "rb");
     if (!lines->file && descriptor >= 0) close(descriptor);
     enum qkv_status result = QKV_OK;
@@ -74,7 +75,7 @@ enum qkv_status qkv_lines_next(struct qkv_lines *lines, bool *found, struct qkv_
     size_t searched = lines->next;
     char *newline;
     while (!(newline = memchr(lines->buffer + searched, '\n', lines->used - searched)) && !lines->finished) {
-        searched = lines->used - lines->next; /* what is known to hold no newline will stand at the front */
+        searched = lines->used - lines->next; /* bytes without a newline, which `fill` moves to the front */
         if (fill(lines, error)) return QKV_INVALID;
     }
     if (!newline && lines->next == lines->used) return QKV_OK;
@@ -83,7 +84,7 @@ enum qkv_status qkv_lines_next(struct qkv_lines *lines, bool *found, struct qkv_
     char *end = newline ? newline : lines->buffer + lines->used;
     lines->next = (size_t)(end - lines->buffer) + (newline != NULL);
     if (newline && end > lines->line && end[-1] == '\r') end--;
-    *end = '\0'; /* the buffer has one byte to spare */
+    *end = '\0'; /* the buffer has one byte more than it reads */
     lines->size = (size_t)(end - lines->line);
     lines->number++;
     size_t valid = qkv_text_valid(lines->line, lines->size);

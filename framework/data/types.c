@@ -1,4 +1,4 @@
-/* The different tokens of a text: an open-addressing table of numbers over one block of strings. */
+/* The different tokens of a text: a hash table of numbers into one block of strings. */
 #include "core/grow.h"
 #include "qkv/vocabulary.h"
 
@@ -14,7 +14,7 @@ static uint32_t hash_of(const char *token, size_t *size)
     return (uint32_t)(hash ^ (hash >> 32));
 }
 
-/* The slot of a string, or the free slot where it would go. At most half of the slots are taken. */
+/* The slot of a string, or the free slot for it. At most half of the slots are in use. */
 static int64_t slot_of(const struct qkv_types *types, const char *token, uint32_t hash)
 {
     int64_t mask = types->slot_count - 1, slot = hash & mask;

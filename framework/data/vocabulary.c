@@ -34,7 +34,7 @@ static int compare(const void *left, const void *right)
     return strcmp(a->token, b->token);
 }
 
-/* The types of all texts, in the order of their ids; NULL when there is no memory. */
+/* The types that occur at least `minimum` times, in the order of their ids; NULL when there is no memory. */
 static struct entry *sorted(const struct qkv_types *sum, int64_t minimum, int64_t *count)
 {
     struct entry *entries = malloc((size_t)(sum->size + 1) * sizeof *entries);
@@ -114,15 +114,14 @@ static enum qkv_status add_line(struct qkv_vocabulary *vocabulary, const struct 
         int32_t point;
         c += qkv_point(c, &point);
         if (qkv_is_space(point))
-            return qkv_error_set(error, "%s:%lld: \"%s\" has white space in it, which no token has", path,
+            return qkv_error_set(error, "%s:%lld: \"%s\" contains white space, which no token does", path,
                                  number, token);
     }
     int32_t before = qkv_types_find(&vocabulary->types, token);
     if (before >= 0)
-        return qkv_error_set(error, "%s:%lld: \"%s\" stands in line %d already", path, number, token,
-                             before + 1);
+        return qkv_error_set(error, "%s:%lld: \"%s\" repeats line %d", path, number, token, before + 1);
     if (!lines->ended)
-        return qkv_error_set(error, "%s:%lld: the last line has no newline, as if the file was cut off", path,
+        return qkv_error_set(error, "%s:%lld: the last line has no newline; the file may be truncated", path,
                              number);
     if (!add(vocabulary, token, 0)) return qkv_error_set(error, "%s: out of memory", path);
     return QKV_OK;

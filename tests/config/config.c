@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What recurrent networks have, at its default: a transformer must not change it. */
+/* Keys of recurrent networks, at their defaults: a transformer must not change them. */
 #define ENCODER "    bidirectional: true\n    reverse: false\n"
 #define DECODER "    init_hidden: bridge\n    input_feeding: true\n    hidden_dropout: 0\n"
 #define SCORE   "      score: scaled_dot\n      local_window: 10\n"
@@ -25,7 +25,7 @@
     "    embeddings:\n      embedding_dim: 96\n      scale: false\n      dropout: 0.05\n"                    \
     "    positions:\n" positions
 
-/* Each type of positions reads some of the keys. */
+/* Keys of positions: each type uses some of them. */
 #define RELATIVE                                                                                             \
     "      type: relative\n      base: 10000\n      max_length: 60\n      buckets: 8\n      max_distance: "  \
     "20\n"
@@ -38,7 +38,7 @@
     "\n    level: char\n    lowercase: true\n    split_punctuation: true\n    max_length: 50\n"              \
     "    voc_limit: 4000\n    voc_min_freq: 2\n" more
 
-/* Every key, none at its default where it has a choice and the transformer or its positions use it. */
+/* Every key; those that this transformer uses are not at their defaults. */
 static const char EVERY_KEY[] = "name: every_key-1.0\n"
                                 "\n"
                                 "data:\n"
@@ -126,17 +126,43 @@ static char *written(const struct qkv_config *config, bool full)
     return remember(text);
 }
 
+/* The next line, without its newline; NULL at the end. */
+static char *next_line(char **rest)
+{
+    char *line = *rest, *end = strchr(line, '\n');
+    if (!end) return NULL;
+    *end = '\0';
+    *rest = end + 1;
+    return line;
+}
+
+/* The lines of `text` that EVERY_KEY has too, in their order; all others must be lines of `defaults`, so that
+ * EVERY_KEY need not name keys that were added to the table later. */
+static const char *lines_of_every_key(const char *text, const char *defaults)
+{
+    char *common = remember(calloc(strlen(text) + 1, 1)), *rest = format("%s", text);
+    for (char *line; (line = next_line(&rest));) {
+        const char *whole_line = format("\n%s\n", line);
+        bool expected = strstr(format("\n%s", EVERY_KEY), whole_line);
+        cr_assert(expected || strstr(defaults, whole_line), "%s", line);
+        if (expected) strcat(strcat(common, line), "\n");
+    }
+    return common;
+}
+
 Test(config, every_key_survives_reading_and_writing)
 {
     const char *folder = scratch("config_every");
     struct qkv_arena arena = {0};
-    struct qkv_config config;
+    struct qkv_config config, defaults;
+    cr_assert_eq(qkv_config_default(&defaults, &arena, "every_key-1.0"), QKV_OK);
+    const char *unset = written(&defaults, true);
     read_good(&config, &arena, folder, EVERY_KEY);
-    cr_assert_str_eq(written(&config, true), EVERY_KEY);
+    cr_assert_str_eq(lines_of_every_key(written(&config, true), unset), EVERY_KEY);
 
     struct qkv_config again;
     read_good(&again, &arena, folder, written(&config, false));
-    cr_assert_str_eq(written(&again, true), EVERY_KEY);
+    cr_assert_str_eq(written(&again, true), written(&config, true));
 
     cr_assert_str_eq(config.name, "every_key-1.0");
     cr_assert_str_eq(config.data.test, "a \"b\" \\ #");
@@ -156,7 +182,92 @@ Test(config, every_key_survives_reading_and_writing)
     qkv_arena_release(&arena);
 }
 
-Test(config, widths_and_folder_get_what_their_zeros_stand_for)
+/* ---- every row of the table, as the reference lists them ---- */
+
+struct row {
+    char *path, *type, *values, *fallback;
+};
+
+/* The next row of the reference; false at its end. */
+static bool next_row(char **rest, struct row *row)
+{
+    char *line;
+    while ((line = next_line(rest))) {
+        if (strncmp(line, "| `", 3) != 0) continue;
+        char **const cells[] = {&row->path, &row->type, &row->values, &row->fallback};
+        line += 2;
+        for (size_t i = 0; i < sizeof cells / sizeof *cells; i++) {
+            char *end = strstr(line, " | ");
+            cr_assert_not_null(end, "%s", line);
+            *end = '\0';
+            *cells[i] = line;
+            if (*line == '`' && strchr(line, ',') == NULL) {
+                ++*cells[i];
+                end[-1] = '\0';
+            }
+            line = end + 3;
+        }
+        return true;
+    }
+    return false;
+}
+
+/* Reads SMALLEST with one override. A value may contradict other keys, but its error must then name the key. A 0 may be
+ * replaced by the value that it stands for. */
+static enum qkv_status read_with(const char *folder, const char *path, const char *value, bool refused)
+{
+    struct qkv_arena arena = {0};
+    struct qkv_config config;
+    struct qkv_messages messages;
+    const char *override = format("%s=%s", path, value);
+    const char *file = write_bytes(folder, "x.yaml", SMALLEST, strlen(SMALLEST));
+    enum qkv_status status = qkv_config_read(&config, &arena, file, &override, 1, &messages);
+    cr_expect(!refused || status, "%s was accepted", override);
+    if (status) {
+        cr_expect_not_null(strstr(messages.text[0], path), "%s: %s", override, messages.text[0]);
+    } else {
+        const char *name = strrchr(path, '.') ? strrchr(path, '.') + 1 : path;
+        const char *text = written(&config, true);
+        bool stands_for_another = !strcmp(value, "0");
+        cr_expect(stands_for_another || strstr(text, format("%s: %s\n", name, value)), "%s is not in\n%s",
+                  override, text);
+    }
+    qkv_arena_release(&arena);
+    return status;
+}
+
+Test(config, every_row_of_the_table_is_read_as_the_reference_says)
+{
+    const char *folder = scratch("config_rows");
+    char *reference;
+    size_t size;
+    FILE *file = open_memstream(&reference, &size);
+    cr_assert_eq(qkv_config_write_reference(file), QKV_OK);
+    fclose(file);
+    char *rest = remember(reference);
+    struct row row;
+    int rows = 0, accepted = 0;
+    for (; next_row(&rest, &row); rows++) {
+        double low, high;
+        if (!strncmp(row.type, "integer", 7) && sscanf(row.values, "between %lf and %lf", &low, &high) == 2) {
+            accepted += !read_with(folder, row.path, format("%.0f", low), false);
+            accepted += !read_with(folder, row.path, format("%.0f", high), false);
+            read_with(folder, row.path, format("%.0f", low - 1), true);
+            read_with(folder, row.path, format("%.0f", high + 1), true);
+        } else if (!strncmp(row.type, "integer", 7) && sscanf(row.values, "at least %lf", &low) == 1) {
+            accepted += !read_with(folder, row.path, format("%.0f", low), false);
+            read_with(folder, row.path, format("%.0f", low - 1), true);
+        } else if (!strcmp(row.type, "boolean") || !strcmp(row.type, "choice")) {
+            for (char *value = strtok(row.values, "`, "); value; value = strtok(NULL, "`, "))
+                accepted += !read_with(folder, row.path, value, false);
+            read_with(folder, row.path, "no_such_value", true);
+        }
+    }
+    cr_expect_geq(rows, 100);
+    cr_expect_geq(accepted, 100);
+}
+
+Test(config, zeros_and_empty_texts_are_replaced_by_what_they_stand_for)
 {
     struct qkv_arena arena = {0};
     struct qkv_config config;
@@ -170,7 +281,7 @@ Test(config, widths_and_folder_get_what_their_zeros_stand_for)
     qkv_arena_release(&arena);
 }
 
-Test(config, the_default_config_is_that_of_a_file_without_keys)
+Test(config, the_default_config_equals_that_of_a_file_without_keys)
 {
     const char *folder = scratch("config_default");
     struct qkv_arena arena = {0};
@@ -284,7 +395,7 @@ Test(config, texts_survive_byte_by_byte)
         char *text = written(&config, true);
         read_good(&again, &arena, folder, text);
         cr_assert_str_eq(again.data.dev, texts[i], "%s", text);
-        /* Other readers of YAML would eat or refuse these. */
+        /* Other readers of YAML would drop or refuse these. */
         cr_assert_null(strstr(text, "\xEF\xBB\xBF"));
         cr_assert_null(strpbrk(text, "\x01\x7F\t\r"));
         free(text);
@@ -292,7 +403,7 @@ Test(config, texts_survive_byte_by_byte)
     qkv_arena_release(&arena);
 }
 
-Test(config, values_have_the_names_of_configs)
+Test(config, names_of_values_are_those_of_configs)
 {
     cr_assert_str_eq(qkv_level_name(QKV_LEVEL_CHAR), "char");
     cr_assert_str_eq(qkv_network_name(QKV_NETWORK_TRANSFORMER), "transformer");
@@ -309,7 +420,7 @@ Test(config, values_have_the_names_of_configs)
     cr_assert_str_eq(qkv_metric_name((enum qkv_metric)99), "unknown");
 }
 
-/* Whatever the bytes: a status, and messages exactly when it is not QKV_OK, each of one line. */
+/* Any bytes give a status and, exactly when it is not QKV_OK, messages of one line. */
 static void survive(const char *folder, const char *bytes, size_t size)
 {
     struct qkv_arena arena = {0};

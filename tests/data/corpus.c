@@ -118,9 +118,9 @@ Test(corpus, says_what_is_wrong_with_two_files)
                         "common prefix of two files)",
                         de, de));
     write_text(folder, "p.de", "x\ny");
-    expect_error(prefix, format("%s:3:1: the line has no partner: %s has 3 lines, but %s has 2", en, en, de));
+    expect_error(prefix, format("%s:3:1: the line has no counterpart: %s has 3 lines, but %s has 2", en, en, de));
     write_text(folder, "p.de", "1\n2\n3\n4\n5\n");
-    expect_error(prefix, format("%s:4:1: the line has no partner: %s has 5 lines, but %s has 3", de, de, en));
+    expect_error(prefix, format("%s:4:1: the line has no counterpart: %s has 5 lines, but %s has 3", de, de, en));
     write_text(folder, "p.de", "1\n \n3\n");
     expect_error(prefix, format("%s:2:1: the line is empty", de));
     write_text(folder, "p.de", "1\n2\n\xE4\n");
@@ -145,9 +145,9 @@ Test(corpus, says_what_is_wrong_with_a_file)
     size_t size;
     char *bytes = read_file(write_gz(folder, "whole.tsv.gz", text), &size);
     path = write_bytes(folder, "cut.tsv.gz", bytes, size / 2);
-    expect_error(path, format("%s: the gzip file is cut off", path));
+    expect_error(path, format("%s: the gzip file is truncated", path));
     path = write_bytes(folder, "tail.tsv.gz", bytes, size - 1);
-    expect_error(path, format("%s: the gzip file is cut off", path));
+    expect_error(path, format("%s: the gzip file is truncated", path));
     bytes[size - 6] = (char)(bytes[size - 6] ^ 1);
     path = write_bytes(folder, "damaged.tsv.gz", bytes, size);
     expect_error(path, format("%s: the gzip file is damaged: incorrect data check", path));

@@ -127,12 +127,12 @@ Test(vocabulary, says_what_is_wrong_with_a_file)
         const char *text, *message;
     } rows[] = {
         {"<unk>\n<s>\n</s>\na\n\nb\n", ":5: the line is empty"},
-        {"<unk>\n<s>\n</s>\na\nb\na\n", ":6: \"a\" stands in line 4 already"},
-        {"<unk>\n<s>\n</s>\n<s>\n", ":4: \"<s>\" stands in line 2 already"},
-        {"<unk>\n<s>\n</s>\na b\n", ":4: \"a b\" has white space in it, which no token has"},
-        {"<unk>\n<s>\n</s>\na\u00A0\n", ":4: \"a\u00A0\" has white space in it, which no token has"},
+        {"<unk>\n<s>\n</s>\na\nb\na\n", ":6: \"a\" repeats line 4"},
+        {"<unk>\n<s>\n</s>\n<s>\n", ":4: \"<s>\" repeats line 2"},
+        {"<unk>\n<s>\n</s>\na b\n", ":4: \"a b\" contains white space, which no token does"},
+        {"<unk>\n<s>\n</s>\na\u00A0\n", ":4: \"a\u00A0\" contains white space, which no token does"},
         {"<unk>\n<s>\n</s>\na\xFFz\n", ":4:2: byte 0xFF is not valid UTF-8"},
-        {"<unk>\n<s>\n</s>\na\nbc", ":5: the last line has no newline, as if the file was cut off"},
+        {"<unk>\n<s>\n</s>\na\nbc", ":5: the last line has no newline; the file may be truncated"},
         {"the\n<s>\n</s>\n", ":1: is \"the\", but a vocabulary begins with <unk>, <s>, </s>"},
         {"<unk>\n</s>\n<s>\n", ":2: is \"</s>\", but a vocabulary begins with <unk>, <s>, </s>"},
         {"<unk>\n<s>\n", ": has 2 lines, but a vocabulary begins with <unk>, <s>, </s>"},

@@ -96,7 +96,7 @@ Test(bad_input, two_files_must_be_of_one_length)
     for (int c = 0; c < 3; c++) {
         char *x = format(commands[c], "x"), *y = format(commands[c], "y"); /* NOLINT */
         cr_expect(refused(run("cd '%s' && qkv %s", folder, x),
-                          "qkv: x.a:2:1: the line has no partner: x.a has 3 lines, but x.b has 1"));
+                          "qkv: x.a:2:1: the line has no counterpart: x.a has 3 lines, but x.b has 1"));
         cr_expect(refused(run("cd '%s' && qkv %s", folder, y), "qkv: y.a:2:1: the line is empty"));
     }
     cr_expect_str_eq(fingerprint(folder), before);
@@ -107,7 +107,7 @@ Test(bad_input, damaged_gzip_files_are_refused)
     const char *folder = tiny_run("gzip", 2);
     run("cd '%s' && gzip <train.tsv >whole.gz && head -c 100 whole.gz >x.tsv.gz", folder);
     cr_expect(refused(run("cd '%s' && qkv evaluate run x.tsv.gz", folder),
-                      "qkv: x.tsv.gz: the gzip file is cut off"));
+                      "qkv: x.tsv.gz: the gzip file is truncated"));
     run("cd '%s' && { head -c 100 whole.gz; printf 'XXXXXXXXXXXXXXXX'; tail -c +117 whole.gz; } >x.tsv.gz",
         folder);
     struct outcome outcome = run("cd '%s' && qkv evaluate run x.tsv.gz", folder);
@@ -154,8 +154,8 @@ Test(bad_input, a_damaged_vocabulary_is_refused)
         {"", ": the file is empty"},
         {"<unk>\\n<s>\\nx\\n", ":3: is \"x\", but a vocabulary begins with <unk>, <s>, </s>"},
         {"<unk>\\n<s>\\n</s>\\na\\n\\n", ":5: the line is empty"},
-        {"<unk>\\n<s>\\n</s>\\na\\nb\\na\\n", ":6: \"a\" stands in line 4 already"},
-        {"<unk>\\n<s>\\n</s>\\na\\nb", ":5: the last line has no newline, as if the file was cut off"},
+        {"<unk>\\n<s>\\n</s>\\na\\nb\\na\\n", ":6: \"a\" repeats line 4"},
+        {"<unk>\\n<s>\\n</s>\\na\\nb", ":5: the last line has no newline; the file may be truncated"},
         {"<unk>\\n<s>\\n</s>\\n\\377\\n", ":4:1: byte 0xFF is not valid UTF-8"},
     };
     const char *folder = tiny_run("broken_vocabulary", 2);
@@ -368,7 +368,7 @@ Test(bad_input, folders_devices_and_nothing_are_no_files)
         {"evaluate run dev.txt",
          "dev.txt: a file that holds pairs must be called .tsv or .tsv.gz; and there is no "
          "dev.txt.a, were it the common prefix of two files"},
-        {"evaluate run cut.tsv.gz", "cut.tsv.gz: the gzip file is cut off"},
+        {"evaluate run cut.tsv.gz", "cut.tsv.gz: the gzip file is truncated"},
         {"evaluate run - </dev/null", "<stdin>: the file is empty"},
         {"evaluate run dev.tsv --links d", "d: cannot be read: Is a directory"},
         {"evaluate run dev.tsv >/dev/full", "<stdout>: cannot be written: No space left on device"},
