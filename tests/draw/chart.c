@@ -139,7 +139,7 @@ Test(chart, shares_a_sheet_and_a_legend_with_others)
 /* Measuring the width of a name must end at its end. */
 Test(chart, accepts_names_that_are_not_valid_utf_8)
 {
-    struct qkv_chart_line odd = {"a\xFFz\xE4", 10, X, HIGH};
+    struct qkv_chart_line odd = {"a name\xFFz\xE4", 10, X, HIGH};
     const struct qkv_chart broken = {.x_label = "x", .y_label = "y", .lines = &odd, .line_count = 1};
     cr_expect_not_null(strstr(read_file(draw(&broken, "odd_name.svg"), NULL), "<polyline"));
 }
