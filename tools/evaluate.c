@@ -7,6 +7,7 @@
 #include "score_options.h"
 #include "training_speed.h"
 
+#include "qkv/alignment_score.h"
 #include "qkv/evaluate.h"
 #include "qkv/run.h"
 

@@ -1,5 +1,5 @@
 /* The alignment error of a run: its attention maps against gold links. */
-#include "qkv/alignment.h"
+#include "qkv/alignment_score.h"
 
 #include "qkv/attention_collect.h"
 #include "qkv/corpus.h"

@@ -1,4 +1,4 @@
-#include "qkv/alignment.h"
+#include "qkv/alignment_score.h"
 
 #include "support.h"
 

@@ -1,5 +1,5 @@
 /* Attention maps of a model, compared with the same attention built from composable ops. */
-#include "qkv/alignment.h"
+#include "qkv/alignment_score.h"
 #include "qkv/attention_collect.h"
 #include "qkv/layers.h"
 

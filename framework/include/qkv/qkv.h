@@ -10,6 +10,7 @@
 #define QKV_QKV_H
 
 #include "qkv/alignment.h"
+#include "qkv/alignment_score.h"
 #include "qkv/arena.h"
 #include "qkv/attention_collect.h"
 #include "qkv/attention_kind.h"

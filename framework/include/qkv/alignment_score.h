@@ -1,0 +1,49 @@
+/* Do attention maps align words as people do? Scores cross attention against gold links (alignment.h).
+ *
+ * A word may be several tokens (level char, split_punctuation): the columns of the tokens of a source word are
+ * summed, the rows of those of a target word are averaged (Clark et al. 2019); white space at level char (▁)
+ * belongs to no word. The column of </s> and the step that outputs </s> do not count.
+ *
+ * Example:
+ *     struct qkv_error error = {""};
+ *     struct qkv_run run = {0};
+ *     struct qkv_corpus corpus = {0};
+ *     struct qkv_alignment_score score = {0};
+ *     struct qkv_corpus_options keep = {.keep_raw = true};
+ *     if (!qkv_run_open(&run, "runs/toy_en_es", NULL, QKV_FLOAT32, &error) &&
+ *         !qkv_corpus_read(&corpus, "test.tsv", &run.config.data, keep, &error) &&
+ *         !qkv_corpus_encode(&corpus, &run.source, &run.target, &error) &&
+ *         !qkv_alignment_evaluate(&run, &corpus, "test.align", &score, &error))
+ *         printf("%.3f\n", qkv_alignment_score_best(&score, QKV_LINK_ROWS).error_rate);
+ */
+#ifndef QKV_ALIGNMENT_SCORE_H
+#define QKV_ALIGNMENT_SCORE_H
+
+#include "qkv/alignment.h"
+#include "qkv/attention_map.h"
+#include "qkv/corpus.h"
+#include "qkv/run.h"
+
+/* The word of each token, as in struct qkv_tokens, without </s>; NULL: each token is a word. */
+struct qkv_alignment_words {
+    const int64_t *source, *target;
+};
+
+/* Adds the cross maps of one sentence pair: those of every layer and head, the mean over the heads of every
+ * layer, and the mean over all, each in both drawings and readings. All reports of a score must have the same
+ * layers and heads. Fails, and adds nothing, when the report has no cross maps, when a gold link names a word
+ * that the sentence pair does not have, or out of memory. */
+QKV_API enum qkv_status qkv_alignment_score_add(struct qkv_alignment_score *score,
+                                                const struct qkv_attention_report *report,
+                                                struct qkv_alignment_words words,
+                                                const struct qkv_alignment *gold, struct qkv_error *error);
+
+/* Scores a run on a corpus: the maps of its references, fed to the decoder, against the gold links of a file.
+ * The file has one line per pair of the corpus' file; pairs that were dropped for their length are skipped in
+ * both. Words are those between white space, whatever the tokens are. The corpus must be encoded and have
+ * kept its raw lines. Fails as reading links and adding do, and when the numbers of lines differ. */
+QKV_API enum qkv_status qkv_alignment_evaluate(const struct qkv_run *run, const struct qkv_corpus *corpus,
+                                               const char *links, struct qkv_alignment_score *score,
+                                               struct qkv_error *error);
+
+#endif
