@@ -25,7 +25,7 @@ static struct attention attention_of(const struct qkv_tensor *y)
         .key_ld = key->shape.size[1],
         .value_ld = value->shape.size[1],
         .drops = y->graph->has_dropout && options->attention.dropout > 0,
-        .keeps = y->needs_gradient || (y->graph->has_dropout && options->attention.dropout > 0),
+        .keep_weights = y->needs_gradient || (y->graph->has_dropout && options->attention.dropout > 0),
         .query = query->value,
         .key = key->value,
         .value = value->value,
@@ -86,15 +86,15 @@ static void attention_backward(struct qkv_tensor *y)
     kernels_of(&a)->backward(y, &a);
 }
 
-static const void *attention_weights_made(struct qkv_tensor *y)
+static const void *attention_all_weights(struct qkv_tensor *y)
 {
     struct attention a = attention_of(y);
     size_t bytes = (size_t)ragged_count(a.options, a.query_rows, a.key_rows) * sizeof(real);
     bool exact = kernels_of(&a) == &VARIANT(qkv_attention_, exact);
-    if (exact && a.keeps && !a.rule->window && !a.drops) return y->saved;
+    if (exact && a.keep_weights && !a.rule->window && !a.drops) return y->saved;
     if (y->weights) return y->weights;
     y->weights = qkv_arena_zeroed(&y->graph->arena, bytes);
-    if (y->weights) kernels_of(&a)->spread(y, &a);
+    if (y->weights) kernels_of(&a)->unpack_weights(y, &a);
     return y->weights;
 }
 
@@ -114,111 +114,122 @@ static const int64_t LATE_KEY_STARTS[] = {0, 7}, LATE_KEY_LENGTHS[] = {7, 7};
 /* The same for both kernels. Sentences of one word, and of one more than the window, are among them. */
 #define VARIED(title, chosen)                                                                                \
     {title ", cross, ragged",                                                                                \
-     {IN(6, 6), IN(8, 6), IN(8, 10)},                                                                        \
-     .options = WITH(ATTENTION(.heads = 2, .kernel = QKV_KERNEL_##chosen), RAGGED)},                         \
+     {SHAPE(6, 6), SHAPE(8, 6), SHAPE(8, 10)},                                                               \
+     .options = OPTIONS(ATTENTION(.heads = 2, .kernel = QKV_KERNEL_##chosen), RAGGED)},                      \
         {title ", window and dropout",                                                                       \
-         {IN(24, 4), IN(24, 4), IN(24, 6)},                                                                  \
-         .options =                                                                                          \
-             WITH(ATTENTION(.heads = 2, .window = 2, .dropout = 0.3, .kernel = QKV_KERNEL_##chosen), LONG)}, \
+         {SHAPE(24, 4), SHAPE(24, 4), SHAPE(24, 6)},                                                         \
+         .options = OPTIONS(                                                                                 \
+             ATTENTION(.heads = 2, .window = 2, .dropout = 0.3, .kernel = QKV_KERNEL_##chosen), LONG)},      \
         {title ", window, two global tokens, grouped heads",                                                 \
-         {IN(24, 8), IN(24, 4), IN(24, 2)},                                                                  \
-         .options = WITH(ATTENTION(.heads = 4, .key_value_heads = 2, .window = 3, .global_tokens = 2,        \
-                                   .kernel = QKV_KERNEL_##chosen),                                           \
-                         LONG)},                                                                             \
+         {SHAPE(24, 8), SHAPE(24, 4), SHAPE(24, 2)},                                                         \
+         .options = OPTIONS(ATTENTION(.heads = 4, .key_value_heads = 2, .window = 3, .global_tokens = 2,     \
+                                      .kernel = QKV_KERNEL_##chosen),                                        \
+                            LONG)},                                                                          \
         {title ", causal window of one word, a global token, ALiBi",                                         \
-         {IN(6, 6), IN(6, 6), IN(6, 6)},                                                                     \
-         .options = WITH(ATTENTION(.heads = 3, .window = 1, .global_tokens = 1, .causal = true,              \
-                                   .alibi = true, .kernel = QKV_KERNEL_##chosen),                            \
-                         SELF)},                                                                             \
+         {SHAPE(6, 6), SHAPE(6, 6), SHAPE(6, 6)},                                                            \
+         .options = OPTIONS(ATTENTION(.heads = 3, .window = 1, .global_tokens = 1, .causal = true,           \
+                                      .alibi = true, .kernel = QKV_KERNEL_##chosen),                         \
+                            SELF)},                                                                          \
         {title ", distances, dropout",                                                                       \
-         {IN(24, 4), IN(24, 4), IN(24, 4), {0}, IN(6, 2)},                                                   \
-         .options = WITH(ATTENTION(.heads = 2, .buckets = 6, .max_distance = 5, .dropout = 0.2,              \
-                                   .kernel = QKV_KERNEL_##chosen),                                           \
-                         LONG)},                                                                             \
+         {SHAPE(24, 4), SHAPE(24, 4), SHAPE(24, 4), {0}, SHAPE(6, 2)},                                       \
+         .options = OPTIONS(ATTENTION(.heads = 2, .buckets = 6, .max_distance = 5, .dropout = 0.2,           \
+                                      .kernel = QKV_KERNEL_##chosen),                                        \
+                            LONG)},                                                                          \
         {title ", causal distances, ALiBi, shared key head",                                                 \
-         {IN(6, 6), IN(6, 3), IN(6, 2), {0}, IN(3, 2)},                                                      \
-         .options = WITH(ATTENTION(.heads = 2, .key_value_heads = 1, .buckets = 3, .max_distance = 3,        \
-                                   .causal = true, .alibi = true, .kernel = QKV_KERNEL_##chosen),            \
-                         SELF)},                                                                             \
+         {SHAPE(6, 6), SHAPE(6, 3), SHAPE(6, 2), {0}, SHAPE(3, 2)},                                          \
+         .options = OPTIONS(ATTENTION(.heads = 2, .key_value_heads = 1, .buckets = 3, .max_distance = 3,     \
+                                      .causal = true, .alibi = true, .kernel = QKV_KERNEL_##chosen),         \
+                            SELF)},                                                                          \
         {title ", queries at the end, windowed, masked",                                                     \
-         {IN(4, 4), IN(14, 4), IN(14, 4), IN(2, 7)},                                                         \
-         .options = WITH(ATTENTION(.heads = 2, .window = 3, .global_tokens = 1, .causal = true,              \
-                                   .kernel = QKV_KERNEL_##chosen),                                           \
-                         LATE),                                                                              \
+         {SHAPE(4, 4), SHAPE(14, 4), SHAPE(14, 4), SHAPE(2, 7)},                                             \
+         .options = OPTIONS(ATTENTION(.heads = 2, .window = 3, .global_tokens = 1, .causal = true,           \
+                                      .kernel = QKV_KERNEL_##chosen),                                        \
+                            LATE),                                                                           \
          .constant = 8,                                                                                      \
          .binary = 8},                                                                                       \
     {                                                                                                        \
-        title ", masked, dropout", {IN(6, 4), IN(6, 4), IN(6, 4), IN(3, 3)},                                 \
-            .options = WITH(ATTENTION(.heads = 2, .dropout = 0.4, .kernel = QKV_KERNEL_##chosen), SQUARE),   \
+        title ", masked, dropout", {SHAPE(6, 4), SHAPE(6, 4), SHAPE(6, 4), SHAPE(3, 3)},                     \
+            .options =                                                                                       \
+                OPTIONS(ATTENTION(.heads = 2, .dropout = 0.4, .kernel = QKV_KERNEL_##chosen), SQUARE),       \
             .constant = 8, .binary = 8                                                                       \
     }
 
 static const struct qkv_sample attention_good[] = {
-    {"cross, ragged", {IN(6, 6), IN(8, 6), IN(8, 6)}, .options = WITH(ATTENTION(.heads = 2), RAGGED)},
-    {"self", {IN(6, 4), IN(6, 4), IN(6, 4)}, .options = WITH(ATTENTION(.heads = 2), SELF)},
-    {"causal", {IN(6, 4), IN(6, 4), IN(6, 4)}, .options = WITH(ATTENTION(.heads = 2, .causal = true), SELF)},
+    {"cross, ragged",
+     {SHAPE(6, 6), SHAPE(8, 6), SHAPE(8, 6)},
+     .options = OPTIONS(ATTENTION(.heads = 2), RAGGED)},
+    {"self", {SHAPE(6, 4), SHAPE(6, 4), SHAPE(6, 4)}, .options = OPTIONS(ATTENTION(.heads = 2), SELF)},
+    {"causal",
+     {SHAPE(6, 4), SHAPE(6, 4), SHAPE(6, 4)},
+     .options = OPTIONS(ATTENTION(.heads = 2, .causal = true), SELF)},
     {"wide values, scaled",
-     {IN(6, 4), IN(8, 4), IN(8, 10)},
-     .options = WITH(ATTENTION(.heads = 2, .scale = 1.5), RAGGED)},
-    {"dropout", {IN(6, 4), IN(6, 4), IN(6, 4)}, .options = WITH(ATTENTION(.heads = 2, .dropout = 0.4), SELF)},
+     {SHAPE(6, 4), SHAPE(8, 4), SHAPE(8, 10)},
+     .options = OPTIONS(ATTENTION(.heads = 2, .scale = 1.5), RAGGED)},
+    {"dropout",
+     {SHAPE(6, 4), SHAPE(6, 4), SHAPE(6, 4)},
+     .options = OPTIONS(ATTENTION(.heads = 2, .dropout = 0.4), SELF)},
     {"causal dropout, odd sizes",
-     {IN(24, 9), IN(24, 9), IN(24, 3)},
-     .options = WITH(ATTENTION(.heads = 3, .causal = true, .dropout = 0.1), LONG)},
+     {SHAPE(24, 9), SHAPE(24, 9), SHAPE(24, 3)},
+     .options = OPTIONS(ATTENTION(.heads = 3, .causal = true, .dropout = 0.1), LONG)},
     {"masked",
-     {IN(6, 4), IN(6, 4), IN(6, 4), IN(3, 3)},
-     .options = WITH(ATTENTION(.heads = 2), SQUARE),
+     {SHAPE(6, 4), SHAPE(6, 4), SHAPE(6, 4), SHAPE(3, 3)},
+     .options = OPTIONS(ATTENTION(.heads = 2), SQUARE),
      .constant = 8,
      .binary = 8},
     {"constant query",
-     {IN(6, 4), IN(8, 4), IN(8, 4)},
-     .options = WITH(ATTENTION(.heads = 2), RAGGED),
+     {SHAPE(6, 4), SHAPE(8, 4), SHAPE(8, 4)},
+     .options = OPTIONS(ATTENTION(.heads = 2), RAGGED),
      .constant = 1},
     {"constant value",
-     {IN(6, 4), IN(8, 4), IN(8, 4)},
-     .options = WITH(ATTENTION(.heads = 2), RAGGED),
+     {SHAPE(6, 4), SHAPE(8, 4), SHAPE(8, 4)},
+     .options = OPTIONS(ATTENTION(.heads = 2), RAGGED),
      .constant = 4},
-    {"rows outside", {IN(9, 4), IN(9, 4), IN(9, 4)}, .options = WITH(ATTENTION(.heads = 1), RAGGED)},
-    {"whole, library products", {IN(48, 32), IN(48, 32), IN(48, 32)}, .options = WITH(ATTENTION(.heads = 1))},
+    {"rows outside",
+     {SHAPE(9, 4), SHAPE(9, 4), SHAPE(9, 4)},
+     .options = OPTIONS(ATTENTION(.heads = 1), RAGGED)},
+    {"whole, library products",
+     {SHAPE(48, 32), SHAPE(48, 32), SHAPE(48, 32)},
+     .options = OPTIONS(ATTENTION(.heads = 1))},
     VARIED("exact", EXACT),
     VARIED("flash", FLASH),
     {0},
 };
 static const struct qkv_sample attention_bad[] = {
     {"heads",
-     {IN(6, 5), IN(8, 5), IN(8, 6)},
-     .options = WITH(ATTENTION(.heads = 2), RAGGED),
+     {SHAPE(6, 5), SHAPE(8, 5), SHAPE(8, 6)},
+     .options = OPTIONS(ATTENTION(.heads = 2), RAGGED),
      .message = "query is [6, 5], but its width must be a multiple of 2 heads"},
     {"key width",
-     {IN(6, 6), IN(8, 4), IN(8, 4)},
-     .options = WITH(ATTENTION(.heads = 2), RAGGED),
+     {SHAPE(6, 6), SHAPE(8, 4), SHAPE(8, 4)},
+     .options = OPTIONS(ATTENTION(.heads = 2), RAGGED),
      .message = "query is [6, 6], but key is [8, 4]"},
     {"value rows",
-     {IN(6, 4), IN(8, 4), IN(7, 4)},
-     .options = WITH(ATTENTION(.heads = 2), RAGGED),
+     {SHAPE(6, 4), SHAPE(8, 4), SHAPE(7, 4)},
+     .options = OPTIONS(ATTENTION(.heads = 2), RAGGED),
      .message = "key is [8, 4], but value is [7, 4]"},
     {"causal",
-     {IN(6, 4), IN(8, 4), IN(8, 4)},
-     .options = WITH(ATTENTION(.heads = 2, .causal = true), RAGGED),
+     {SHAPE(6, 4), SHAPE(8, 4), SHAPE(8, 4)},
+     .options = OPTIONS(ATTENTION(.heads = 2, .causal = true), RAGGED),
      .message = "causal attention needs no more queries than keys, but segment 0 has 2 and 1"},
     {"window",
-     {IN(6, 4), IN(8, 4), IN(8, 4)},
-     .options = WITH(ATTENTION(.heads = 2, .window = 1), RAGGED),
+     {SHAPE(6, 4), SHAPE(8, 4), SHAPE(8, 4)},
+     .options = OPTIONS(ATTENTION(.heads = 2, .window = 1), RAGGED),
      .message = "a window needs no more queries than keys, but segment 0 has 2 and 1"},
     {"key heads",
-     {IN(6, 6), IN(6, 4), IN(6, 4)},
-     .options = WITH(ATTENTION(.heads = 3, .key_value_heads = 2), SELF),
+     {SHAPE(6, 6), SHAPE(6, 4), SHAPE(6, 4)},
+     .options = OPTIONS(ATTENTION(.heads = 3, .key_value_heads = 2), SELF),
      .message = "key_value_heads is 2, but must divide 3 heads"},
     {"key heads and value width",
-     {IN(6, 8), IN(6, 4), IN(6, 3)},
-     .options = WITH(ATTENTION(.heads = 4, .key_value_heads = 2), SELF),
+     {SHAPE(6, 8), SHAPE(6, 4), SHAPE(6, 3)},
+     .options = OPTIONS(ATTENTION(.heads = 4, .key_value_heads = 2), SELF),
      .message = "value is [6, 3], but its width must be a multiple of 2 heads"},
     {"rate",
-     {IN(6, 4), IN(8, 4), IN(8, 4)},
-     .options = WITH(ATTENTION(.heads = 2, .dropout = 1), RAGGED),
+     {SHAPE(6, 4), SHAPE(8, 4), SHAPE(8, 4)},
+     .options = OPTIONS(ATTENTION(.heads = 2, .dropout = 1), RAGGED),
      .message = "the dropout rate is 1"},
     {"mask",
-     {IN(6, 4), IN(6, 4), IN(6, 4), IN(3, 2)},
-     .options = WITH(ATTENTION(.heads = 2), SQUARE),
+     {SHAPE(6, 4), SHAPE(6, 4), SHAPE(6, 4), SHAPE(3, 2)},
+     .options = OPTIONS(ATTENTION(.heads = 2), SQUARE),
      .constant = 8,
      .message = "mask is [3, 2], but segment 0 has 3 queries and 3 keys"},
     {0},
@@ -226,5 +237,5 @@ static const struct qkv_sample attention_bad[] = {
 OP(attention, .inputs = 5, .optional = INPUT(3) | INPUT(4), .random = true,
    .backward_reads = INPUT(0) | INPUT(1) | INPUT(2) | INPUT(3) | INPUT(4) | RESULT,
    .weights_read = INPUT(0) | INPUT(1) | INPUT(3) | INPUT(4), .shape = RULE(attention_shape),
-   .forward = attention_forward, .backward = attention_backward, .weights = attention_weights_made,
+   .forward = attention_forward, .backward = attention_backward, .weights = attention_all_weights,
    .good = RULE(attention_good), .bad = RULE(attention_bad));

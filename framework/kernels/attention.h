@@ -5,7 +5,7 @@
 #include "kernels/softmax.h"
 
 /* One sentence of a packed block: its rows, and where its H matrices of Tq x Tk numbers start. */
-struct pair {
+struct sentence {
     int64_t query, queries; /* first row and number of rows: Tq */
     int64_t key, keys;      /* Tk */
     int64_t block;
@@ -21,10 +21,10 @@ static inline int64_t ragged_count(const struct qkv_options *options, int64_t qu
     return total;
 }
 
-static inline struct pair pair_at(const struct qkv_options *options, int64_t s, int64_t block,
-                                  int64_t query_rows, int64_t key_rows)
+static inline struct sentence sentence_at(const struct qkv_options *options, int64_t s, int64_t block,
+                                          int64_t query_rows, int64_t key_rows)
 {
-    return (struct pair){
+    return (struct sentence){
         .query = qkv_segment_start(&options->queries, s),
         .queries = qkv_segment_length(&options->queries, s, query_rows),
         .key = qkv_segment_start(&options->keys, s),
@@ -59,8 +59,8 @@ static inline real score_scale(const struct qkv_tensor *y, int64_t width)
 /* ---- softmax over the visible keys ---- */
 
 /* The keys that query i of a sentence sees. */
-static inline struct qkv_visible_keys visible_to(const struct qkv_attention_rule *rule, const struct pair *p,
-                                                 int64_t i)
+static inline struct qkv_visible_keys visible_to(const struct qkv_attention_rule *rule,
+                                                 const struct sentence *p, int64_t i)
 {
     return qkv_attention_visible(rule, p->keys - p->queries + i, p->keys);
 }
@@ -88,12 +88,12 @@ static inline void spans_of(struct qkv_visible_keys visible, int64_t first, int6
 /* The largest number; -infinity where there is none. */
 static inline real span_maximum(struct span span, const real *x)
 {
-    real most = (real)-INFINITY;
-    if (span.from == span.to) return most;
+    real maximum = (real)-INFINITY;
+    if (span.from == span.to) return maximum;
     if (!span.mask) return row_maximum(span.to - span.from, x + span.from);
     for (int64_t j = span.from; j < span.to; j++)
-        if (span.mask[j] > 0 && x[j] > most) most = x[j];
-    return most;
+        if (span.mask[j] > 0 && x[j] > maximum) maximum = x[j];
+    return maximum;
 }
 
 /* to = exp(from - shift), 0 where the mask hides; returns the sum. */
@@ -109,7 +109,7 @@ static inline real span_exp(struct span span, const real *from, real shift, real
 }
 
 /* Zeroes what lies outside of both spans. */
-static inline void clear_hidden(int64_t count, const struct span span[2], real *x)
+static inline void zero_hidden(int64_t count, const struct span span[2], real *x)
 {
     memset(x, 0, (size_t)span[0].from * sizeof(real));
     if (span[1].from > span[0].to)
@@ -119,15 +119,15 @@ static inline void clear_hidden(int64_t count, const struct span span[2], real *
 
 /* Softmax of one row of scores over both spans. The others get 0, and a row that sees nothing is all 0.
  * `from` and `to` may be the same. */
-static inline void visible_softmax(int64_t keys, const struct span span[2], const real *from, real *to)
+static inline void masked_softmax(int64_t keys, const struct span span[2], const real *from, real *to)
 {
-    real most = span_maximum(span[0], from), other = span_maximum(span[1], from), sum = 0;
-    most = other > most ? other : most;
-    for (int k = 0; k < 2; k++) sum += span_exp(span[k], from, most, to);
+    real maximum = span_maximum(span[0], from), other = span_maximum(span[1], from), sum = 0;
+    maximum = other > maximum ? other : maximum;
+    for (int k = 0; k < 2; k++) sum += span_exp(span[k], from, maximum, to);
     real inverse = sum > 0 ? 1 / sum : 0;
     for (int k = 0; k < 2; k++)
         for (int64_t j = span[k].from; j < span[k].to; j++) to[j] *= inverse;
-    clear_hidden(keys, span, to);
+    zero_hidden(keys, span, to);
 }
 
 /* ---- what distance adds to a score ---- */
@@ -193,7 +193,7 @@ static inline bool check_attention(struct qkv_tensor *y, int64_t query_rows, int
         if (!check_sentence(y, s, qkv_segment_length(&options->queries, s, query_rows),
                             qkv_segment_length(&options->keys, s, key_rows), mask))
             return false;
-    if (mask && mask->needs_gradient) return qkv_refuse(y, "the mask must not need a gradient");
+    if (mask && mask->needs_gradient) return qkv_refuse(y, "the mask must not sizes a gradient");
     return true;
 }
 

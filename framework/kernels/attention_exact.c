@@ -5,49 +5,49 @@
 
 enum { SHORT_ROW = 64 };
 
-static int64_t block_rows(const struct attention *a, const struct pair *p)
+static int64_t block_rows(const struct attention *a, const struct sentence *p)
 {
     return a->rule->window ? window_rows(a->rule) : p->queries;
 }
 
 /* Calls visit for every block of every head; `at` is where its matrix starts: where none are kept, all use
  * the same place. */
-struct place {
+struct block_place {
     struct head head;
     struct block block;
     int64_t at;
 };
 
-typedef void visitor(struct qkv_tensor *y, const struct attention *a, const struct place *place);
+typedef void visitor(struct qkv_tensor *y, const struct attention *a, const struct block_place *place);
 
 /* A sentence of one query, of which nothing is hidden: every step of decoding. */
-static bool is_single(const struct attention *a, const struct pair *p)
+static bool is_single(const struct attention *a, const struct sentence *p)
 {
     return p->queries == 1 && !a->mask && !a->rule->window && !qkv_attention_adds_distance(a->rule);
 }
 
 /* `single`: what is called instead, once for all heads of such a sentence, with the place of the first; or
  * NULL. */
-static ONCE void visit_blocks(struct qkv_tensor *y, const struct attention *a, visitor *visit,
-                              visitor *single)
+static NOINLINE void visit_blocks(struct qkv_tensor *y, const struct attention *a, visitor *visit,
+                                  visitor *single)
 {
-    struct place place = {.at = 0};
+    struct block_place place = {.at = 0};
     int64_t ragged = 0;
     for (int64_t s = 0; s < qkv_segment_count(&a->options->queries); s++) {
-        struct pair p = pair_at(a->options, s, ragged, a->query_rows, a->key_rows);
+        struct sentence p = sentence_at(a->options, s, ragged, a->query_rows, a->key_rows);
         if (single && is_single(a, &p)) {
             place.head = head_at(a, &p, 0);
             single(y, a, &place);
             ragged += a->heads * p.keys;
             continue;
         }
-        int64_t most = block_rows(a, &p);
+        int64_t maximum = block_rows(a, &p);
         for (int64_t h = 0; h < a->heads; h++, ragged += p.queries * p.keys) {
             place.head = head_at(a, &p, h);
             for (int64_t row = 0; row < p.queries; row += place.block.rows) {
-                place.block = block_at(a->rule, &p, row, most);
+                place.block = block_at(a->rule, &p, row, maximum);
                 visit(y, a, &place);
-                if (a->keeps) place.at += place.block.rows * place.block.columns;
+                if (a->keep_weights) place.at += place.block.rows * place.block.columns;
             }
         }
     }
@@ -55,40 +55,40 @@ static ONCE void visit_blocks(struct qkv_tensor *y, const struct attention *a, v
 
 /* ---- memory ---- */
 
-struct need {
+struct block_sizes {
     int64_t weights, largest, columns; /* numbers of all blocks, of the largest, and the most columns */
 };
 
-static struct need need_of(const struct attention *a)
+static struct block_sizes block_sizes_of(const struct attention *a)
 {
-    struct need need = {0};
+    struct block_sizes sizes = {0};
     for (int64_t s = 0; s < qkv_segment_count(&a->options->queries); s++) {
-        struct pair p = pair_at(a->options, s, 0, a->query_rows, a->key_rows);
+        struct sentence p = sentence_at(a->options, s, 0, a->query_rows, a->key_rows);
         struct block b;
         for (int64_t row = 0; row < p.queries; row += b.rows) {
             b = block_at(a->rule, &p, row, block_rows(a, &p));
             int64_t count = b.rows * b.columns;
-            need.weights += a->heads * count;
-            if (count > need.largest) need.largest = count;
-            if (b.columns > need.columns) need.columns = b.columns;
+            sizes.weights += a->heads * count;
+            if (count > sizes.largest) sizes.largest = count;
+            if (b.columns > sizes.columns) sizes.columns = b.columns;
         }
     }
-    return need;
+    return sizes;
 }
 
 /* The weights; those that dropout has taken, with a minus. Or room for a block of them. */
 static int64_t exact_saved(const struct attention *a)
 {
-    struct need need = need_of(a);
-    return a->keeps ? need.weights : need.largest;
+    struct block_sizes sizes = block_sizes_of(a);
+    return a->keep_weights ? sizes.weights : sizes.largest;
 }
 
 /* A block, what tile_scores works with, and what distance adds, with its gradient. */
 static int64_t exact_scratch(const struct attention *a)
 {
-    struct need need = need_of(a);
+    struct block_sizes sizes = block_sizes_of(a);
     int64_t width = a->key_width > a->value_width ? a->key_width : a->value_width;
-    return need.largest + tile_work(need.columns, width) + 2 * distance_count(a);
+    return sizes.largest + tile_workspace(sizes.columns, width) + 2 * distance_count(a);
 }
 
 static real *block_scratch(const struct qkv_tensor *y, const struct attention *a)
@@ -99,13 +99,13 @@ static real *block_scratch(const struct qkv_tensor *y, const struct attention *a
 /* ---- forward ---- */
 
 /* What distance adds to the scores of row i of a block. */
-static void add_distances(const struct qkv_tensor *y, const struct attention *a, const struct place *place,
-                          int64_t i, real *row)
+static void add_distance_terms(const struct qkv_tensor *y, const struct attention *a,
+                               const struct block_place *place, int64_t i, real *row)
 {
     const struct block *b = &place->block;
-    const struct pair *p = &place->head.pair;
+    const struct sentence *p = &place->head.sentence;
     int64_t position = p->keys - p->queries + b->row + i;
-    const real *table = distances_of(y, a, place->head.head);
+    const real *table = distance_row(y, a, place->head.head);
     for (int r = 0; r < 2; r++) {
         const real *from = table + b->start[r] - position;
         for (int64_t j = 0; j < b->length[r]; j++) row[j] += from[j];
@@ -119,9 +119,9 @@ static void add_distances(const struct qkv_tensor *y, const struct attention *a,
 static void short_softmax(int64_t rows, int64_t columns, int64_t first, int64_t more, real *weights)
 {
     for (int64_t i = 0; i < rows; i++) {
-        real *row = weights + i * columns, most = row[0];
-        for (int64_t j = 1; j < first + more * i; j++) most = row[j] > most ? row[j] : most;
-        for (int64_t j = 0; j < columns; j++) row[j] -= most;
+        real *row = weights + i * columns, maximum = row[0];
+        for (int64_t j = 1; j < first + more * i; j++) maximum = row[j] > maximum ? row[j] : maximum;
+        for (int64_t j = 0; j < columns; j++) row[j] -= maximum;
     }
     for (int64_t i = 0; i < rows * columns; i++) weights[i] = fast_exp(weights[i]);
     for (int64_t i = 0; i < rows; i++) {
@@ -152,14 +152,14 @@ static inline vector scores_of(const struct attention *a, const real *const quer
 #pragma GCC unroll 16
         for (int i = 0; i < LANES; i++)
             x[i] += load(query[i % HEADS] + l) * load(key[i % HEADS] + at[i / HEADS] + l);
-    vector scores = a->scale * sums_beside(x);
+    vector scores = a->scale * sums_of_vectors(x);
     if (j + KEYS > n)
         for (int i = 0; i < LANES; i++) scores[i] = i / HEADS < n - j ? scores[i] : (real)-INFINITY;
     return scores;
 }
 
 /* Turns each lane into the greatest, or the sum, of the lanes of its head. */
-static inline vector over_keys(vector x, bool sum)
+static inline vector reduce_keys(vector x, bool sum)
 {
 #pragma GCC unroll 4
     for (int by = LANES / 2; by >= HEADS; by /= 2) {
@@ -167,15 +167,16 @@ static inline vector over_keys(vector x, bool sum)
         if (sum)
             x += other;
         else
-            x = greater_of(x, other);
+            x = vector_max(x, other);
     }
     return x;
 }
 
 /* HEADS heads, from `first` on, for few keys. */
-static void short_heads(struct qkv_tensor *y, const struct attention *a, const struct pair *p, int64_t first)
+static void short_heads(struct qkv_tensor *y, const struct attention *a, const struct sentence *p,
+                        int64_t first)
 {
-    vector x[SHORT_VECTORS], most = (vector){0} - (real)INFINITY, sum = {0};
+    vector x[SHORT_VECTORS], maximum = (vector){0} - (real)INFINITY, sum = {0};
     const real *query[HEADS], *key[HEADS], *value[HEADS];
     real *out[HEADS];
     int64_t n = p->keys, vectors = (n + KEYS - 1) / KEYS;
@@ -188,15 +189,15 @@ static void short_heads(struct qkv_tensor *y, const struct attention *a, const s
     }
     for (int64_t v = 0; v < vectors; v++) {
         x[v] = scores_of(a, query, key, v * KEYS, n);
-        most = greater_of(most, x[v]);
+        maximum = vector_max(maximum, x[v]);
     }
-    most = over_keys(most, false);
+    maximum = reduce_keys(maximum, false);
     for (int64_t v = 0; v < vectors; v++) {
-        x[v] -= most;
+        x[v] -= maximum;
         for (int i = 0; i < LANES; i++) x[v][i] = fast_exp(x[v][i]);
         sum += x[v];
     }
-    sum = 1 / over_keys(sum, true);
+    sum = 1 / reduce_keys(sum, true);
     for (int64_t v = 0; v < vectors; v++) x[v] *= sum;
     const real *weight = (const real *)x;
     for (int64_t l = 0; l < a->value_width; l += LANES) {
@@ -212,9 +213,9 @@ static void short_heads(struct qkv_tensor *y, const struct attention *a, const s
     }
 }
 
-static void single_forward(struct qkv_tensor *y, const struct attention *a, const struct place *place)
+static void single_forward(struct qkv_tensor *y, const struct attention *a, const struct block_place *place)
 {
-    const struct pair *p = &place->head.pair;
+    const struct sentence *p = &place->head.sentence;
     real *weights = y->saved;
     int64_t h = 0;
     if (p->keys <= SHORT_ROW && a->key_width % LANES == 0 && a->value_width % LANES == 0)
@@ -230,11 +231,11 @@ static void single_forward(struct qkv_tensor *y, const struct attention *a, cons
     }
 }
 
-static void block_weights(struct qkv_tensor *y, const struct attention *a, const struct place *place)
+static void block_weights(struct qkv_tensor *y, const struct attention *a, const struct block_place *place)
 {
     const struct block *b = &place->block;
     const struct head *head = &place->head;
-    const struct pair *p = &head->pair;
+    const struct sentence *p = &head->sentence;
     const real *query = a->query + head->query + b->row * a->query_ld, *key = a->key + head->key;
     real *weights = (real *)y->saved + place->at, *column = weights;
     for (int r = 0; r < 2; column += b->length[r++])
@@ -243,7 +244,7 @@ static void block_weights(struct qkv_tensor *y, const struct attention *a, const
                         key + b->start[r] * a->key_ld, a->key_ld, column, b->columns, block_scratch(y, a));
     for (int64_t i = 0; i < b->rows * b->columns; i++) weights[i] *= a->scale;
     for (int64_t i = 0; qkv_attention_adds_distance(a->rule) && i < b->rows; i++)
-        add_distances(y, a, place, i, weights + i * b->columns);
+        add_distance_terms(y, a, place, i, weights + i * b->columns);
     if (!a->mask && !a->rule->window && b->columns < SHORT_ROW) {
         bool causal = a->rule->causal;
         short_softmax(b->rows, b->columns, causal ? p->keys - p->queries + b->row + 1 : b->columns, causal,
@@ -256,7 +257,7 @@ static void block_weights(struct qkv_tensor *y, const struct attention *a, const
         struct span span[2];
         spans_of(visible_in_block(a->rule, p, b, i), 0, b->columns, mask, span);
         if (mask) span[1].mask = mask + b->start[1] - b->length[0];
-        visible_softmax(b->columns, span, row, row);
+        masked_softmax(b->columns, span, row, row);
     }
 }
 
@@ -276,13 +277,13 @@ static void drop_all(const struct qkv_tensor *y, const struct attention *a, int6
 }
 
 /* The same for a block of which the ragged block has every row in pieces. */
-static void drop_block(struct qkv_tensor *y, const struct attention *a, const struct place *place)
+static void drop_block(struct qkv_tensor *y, const struct attention *a, const struct block_place *place)
 {
     enum { PIECE = 4 * DROPPER_WORDS };
     struct dropper dropper = dropper_of(y, a->rule->dropout);
     uint16_t words[PIECE];
     const struct block *b = &place->block;
-    int64_t keys = place->head.pair.keys;
+    int64_t keys = place->head.sentence.keys;
     real *weights = (real *)y->saved + place->at;
     for (int64_t i = 0; i < b->rows; i++)
         for (int r = 0; r < 2; r++)
@@ -295,32 +296,32 @@ static void drop_block(struct qkv_tensor *y, const struct attention *a, const st
 }
 
 /* u = mask / (1 - rate) * weights, what dropout has left of them: in `room`, if there is dropout. */
-static const real *left_of(const struct qkv_tensor *y, const struct attention *a, int64_t count,
-                           const real *restrict weights, real *restrict room)
+static const real *dropped_weights(const struct qkv_tensor *y, const struct attention *a, int64_t count,
+                                   const real *restrict weights, real *restrict buffer)
 {
     if (!a->drops) return weights;
     real factor = dropper_of(y, a->rule->dropout).factor;
-    for (int64_t i = 0; i < count; i++) room[i] = weights[i] > 0 ? weights[i] * factor : 0;
-    return room;
+    for (int64_t i = 0; i < count; i++) buffer[i] = weights[i] > 0 ? weights[i] * factor : 0;
+    return buffer;
 }
 
-static void block_mix(struct qkv_tensor *y, const struct attention *a, const struct place *place)
+static void block_mix(struct qkv_tensor *y, const struct attention *a, const struct block_place *place)
 {
     const struct block *b = &place->block;
-    const real *left = left_of(y, a, b->rows * b->columns, (const real *)y->saved + place->at,
-                               block_scratch(y, a)),
+    const real *used = dropped_weights(y, a, b->rows * b->columns, (const real *)y->saved + place->at,
+                                       block_scratch(y, a)),
                *value = a->value + place->head.value;
     real *out = (real *)y->value + place->head.out + b->row * a->out_ld;
     bool add = false;
-    for (int r = 0; r < 2; left += b->length[r++]) {
+    for (int r = 0; r < 2; used += b->length[r++]) {
         if (!b->length[r]) continue;
-        tile_product(b->rows, a->value_width, b->length[r], left, b->columns,
+        tile_product(b->rows, a->value_width, b->length[r], used, b->columns,
                      value + b->start[r] * a->value_ld, a->value_ld, add, out, a->out_ld);
         add = true;
     }
 }
 
-static void block_forward(struct qkv_tensor *y, const struct attention *a, const struct place *place)
+static void block_forward(struct qkv_tensor *y, const struct attention *a, const struct block_place *place)
 {
     block_weights(y, a, place);
     block_mix(y, a, place);
@@ -330,7 +331,7 @@ static void exact_forward(struct qkv_tensor *y, const struct attention *a)
 {
     distance_table(y, a);
     if (!a->drops) {
-        visit_blocks(y, a, block_forward, a->keeps ? NULL : single_forward);
+        visit_blocks(y, a, block_forward, a->keep_weights ? NULL : single_forward);
         return;
     }
     visit_blocks(y, a, block_weights, NULL);
@@ -345,12 +346,12 @@ static void exact_forward(struct qkv_tensor *y, const struct attention *a)
 
 /* ds = scale w (dw - sum(dw w)), where dw is given in ds, 0 where w was dropped; without the scale it is the
  * gradient of what distance adds. */
-static void score_gradients(const struct qkv_tensor *y, const struct attention *a, const struct place *place,
-                            const real *weights, real *ds)
+static void score_gradients(const struct qkv_tensor *y, const struct attention *a,
+                            const struct block_place *place, const real *weights, real *ds)
 {
     const struct block *b = &place->block;
-    int64_t position = place->head.pair.keys - place->head.pair.queries + b->row;
-    real *table = learns_distance(y) ? distances_of(y, a, a->heads + place->head.head) : NULL;
+    int64_t position = place->head.sentence.keys - place->head.sentence.queries + b->row;
+    real *table = needs_bias_gradient(y) ? distance_row(y, a, a->heads + place->head.head) : NULL;
     real inverse = 1 / a->scale;
     for (int64_t i = 0; i < b->rows; i++, weights += b->columns, ds += b->columns) {
         real dot = row_dot(b->columns, weights, ds);
@@ -366,7 +367,7 @@ static void score_gradients(const struct qkv_tensor *y, const struct attention *
 /* One block, with w the weights, u what dropout left of them:
  *     dv += u^T do,  du = do v^T,  dw = du * mask / (1 - rate),  ds = scale w (dw - sum(dw w)),  dq += ds k,
  *     dk += ds^T q */
-static void block_backward(struct qkv_tensor *y, const struct attention *a, const struct place *place)
+static void block_backward(struct qkv_tensor *y, const struct attention *a, const struct block_place *place)
 {
     const struct block *b = &place->block;
     const struct head *head = &place->head;
@@ -375,18 +376,19 @@ static void block_backward(struct qkv_tensor *y, const struct attention *a, cons
     const real *query = a->query + head->query + b->row * a->query_ld;
     real *dq = gradient_of(y->input[0]), *dk = gradient_of(y->input[1]), *dv = gradient_of(y->input[2]);
     real *ds = block_scratch(y, a), *work = ds + b->rows * b->columns;
-    const real *left = dv ? left_of(y, a, b->rows * b->columns, weights, ds) : NULL; /* until ds is made */
+    const real *used =
+        dv ? dropped_weights(y, a, b->rows * b->columns, weights, ds) : NULL; /* until ds is made */
     int64_t first[2] = {0, b->length[0]};
     for (int r = 0; r < 2; r++) {
         if (!b->length[r]) continue;
         int64_t value = head->value + b->start[r] * a->value_ld;
         if (dv)
-            tile_product_transposed(b->length[r], a->value_width, b->rows, left + first[r], b->columns, out,
+            tile_product_transposed(b->length[r], a->value_width, b->rows, used + first[r], b->columns, out,
                                     a->out_ld, dv + value, a->value_ld);
         tile_scores(b->rows, b->length[r], a->value_width, out, a->out_ld, a->value + value, a->value_ld,
                     ds + first[r], b->columns, work);
     }
-    if (!dq && !dk && !learns_distance(y)) return;
+    if (!dq && !dk && !needs_bias_gradient(y)) return;
     if (a->drops) {
         real factor = dropper_of(y, a->rule->dropout).factor;
         /* One that is 0 has no gradient either way. */
@@ -409,28 +411,28 @@ static void exact_backward(struct qkv_tensor *y, const struct attention *a)
 {
     distance_clear(y, a);
     visit_blocks(y, a, block_backward, NULL);
-    distance_fold(y, a);
+    distance_backward(y, a);
 }
 
 /* ---- the weights as they would be without a window ---- */
 
-static void block_spread(struct qkv_tensor *y, const struct attention *a, const struct place *place)
+static void unpack_block(struct qkv_tensor *y, const struct attention *a, const struct block_place *place)
 {
-    if (!a->keeps) block_weights(y, a, place);
+    if (!a->keep_weights) block_weights(y, a, place);
     const struct block *b = &place->block;
     const real *weights = (const real *)y->saved + place->at;
-    int64_t keys = place->head.pair.keys;
+    int64_t keys = place->head.sentence.keys;
     real *to = (real *)y->weights + place->head.block + b->row * keys;
     for (int64_t i = 0; i < b->rows; i++, to += keys)
         for (int r = 0; r < 2; weights += b->length[r++])
             for (int64_t j = 0; j < b->length[r]; j++) to[b->start[r] + j] = REAL(fabs)(weights[j]);
 }
 
-static void exact_spread(struct qkv_tensor *y, const struct attention *a)
+static void exact_unpack_weights(struct qkv_tensor *y, const struct attention *a)
 {
-    if (!a->keeps) distance_table(y, a); /* where others have worked since forward */
-    visit_blocks(y, a, block_spread, NULL);
+    if (!a->keep_weights) distance_table(y, a); /* where others have worked since forward */
+    visit_blocks(y, a, unpack_block, NULL);
 }
 
 const struct qkv_attention_kernels VARIANT(qkv_attention_, exact) = {
-    RULE(exact_saved), RULE(exact_scratch), exact_forward, exact_backward, exact_spread};
+    RULE(exact_saved), RULE(exact_scratch), exact_forward, exact_backward, exact_unpack_weights};

@@ -5,11 +5,11 @@
 #include "kernels/attention_fused.h"
 
 /* 256 x 512 numbers are 512 KiB in float32: two of them fit a second-level cache of 1 MiB and more. */
-enum { MOST_ROWS = 256, MOST_KEYS = 512 };
+enum { MAX_ROWS = 256, MAX_KEYS = 512 };
 
 static int64_t block_rows(const struct attention *a)
 {
-    return a->rule->window ? window_rows(a->rule) : MOST_ROWS;
+    return a->rule->window ? window_rows(a->rule) : MAX_ROWS;
 }
 
 /* Keys first .. first+count-1 against the rows of a block. */
@@ -18,34 +18,35 @@ struct tile {
 };
 
 /* What the rows of a tile work with, in the scratch. */
-struct space {
+struct workspace {
     real *scores, *gradients; /* [rows, keys of a tile] */
-    real *most, *sum; /* by row: the largest score, and the sum of exponentials; in backward L and do . o */
+    real *maximum,
+        *sum; /* by row: the largest score, and the sum of exponentials; in backward L and do . o */
     real *work;
 };
 
-struct room {
+struct tile_sizes {
     int64_t rows, keys, work;
 };
 
-static struct room room_of(const struct attention *a)
+static struct tile_sizes tile_sizes_of(const struct attention *a)
 {
     int64_t width = a->key_width > a->value_width ? a->key_width : a->value_width, rows = block_rows(a);
-    struct room room = {.rows = rows < a->longest_queries ? rows : a->longest_queries,
-                        .keys = MOST_KEYS < a->longest_keys ? MOST_KEYS : a->longest_keys};
-    room.work = tile_work(room.keys, width);
-    return room;
+    struct tile_sizes sizes = {.rows = rows < a->longest_queries ? rows : a->longest_queries,
+                               .keys = MAX_KEYS < a->longest_keys ? MAX_KEYS : a->longest_keys};
+    sizes.work = tile_workspace(sizes.keys, width);
+    return sizes;
 }
 
-static struct space space_of(const struct qkv_tensor *y, const struct attention *a)
+static struct workspace workspace_of(const struct qkv_tensor *y, const struct attention *a)
 {
-    struct room room = room_of(a);
-    struct space space = {.scores = (real *)y->graph->scratch + distance_count(a)};
-    space.gradients = space.scores + room.rows * room.keys;
-    space.most = space.gradients + room.rows * room.keys;
-    space.sum = space.most + room.rows;
-    space.work = space.sum + room.rows;
-    return space;
+    struct tile_sizes sizes = tile_sizes_of(a);
+    struct workspace workspace = {.scores = (real *)y->graph->scratch + distance_count(a)};
+    workspace.gradients = workspace.scores + sizes.rows * sizes.keys;
+    workspace.maximum = workspace.gradients + sizes.rows * sizes.keys;
+    workspace.sum = workspace.maximum + sizes.rows;
+    workspace.work = workspace.sum + sizes.rows;
+    return workspace;
 }
 
 /* One L for every row and head. */
@@ -56,14 +57,14 @@ static int64_t flash_saved(const struct attention *a)
 
 static int64_t flash_scratch(const struct attention *a)
 {
-    struct room room = room_of(a);
-    return distance_count(a) + 2 * room.rows * (room.keys + 1) + room.work;
+    struct tile_sizes sizes = tile_sizes_of(a);
+    return distance_count(a) + 2 * sizes.rows * (sizes.keys + 1) + sizes.work;
 }
 
-static real *logarithms(const struct qkv_tensor *y, const struct attention *a, const struct head *head,
-                        const struct block *b)
+static real *log_sums(const struct qkv_tensor *y, const struct attention *a, const struct head *head,
+                      const struct block *b)
 {
-    return (real *)y->saved + head->head * a->query_rows + head->pair.query + b->row;
+    return (real *)y->saved + head->head * a->query_rows + head->sentence.query + b->row;
 }
 
 /* ---- walking ---- */
@@ -71,39 +72,39 @@ static real *logarithms(const struct qkv_tensor *y, const struct attention *a, c
 /* What is done at a block's begin, at each of its tiles, and at its end. */
 struct walk {
     void (*begin)(struct qkv_tensor *y, const struct attention *a, const struct head *head,
-                  const struct block *b, const struct space *space);
+                  const struct block *b, const struct workspace *workspace);
     void (*tile)(struct qkv_tensor *y, const struct attention *a, const struct head *head,
-                 const struct block *b, struct tile tile, const struct space *space);
+                 const struct block *b, struct tile tile, const struct workspace *workspace);
     void (*end)(struct qkv_tensor *y, const struct attention *a, const struct head *head,
-                const struct block *b, const struct space *space);
+                const struct block *b, const struct workspace *workspace);
 };
 
 static void walk_head(struct qkv_tensor *y, const struct attention *a, const struct head *head,
-                      const struct walk *walk, const struct space *space)
+                      const struct walk *walk, const struct workspace *workspace)
 {
     struct block b;
-    for (int64_t row = 0; row < head->pair.queries; row += b.rows) {
-        b = block_at(a->rule, &head->pair, row, block_rows(a));
-        if (walk->begin) walk->begin(y, a, head, &b, space);
+    for (int64_t row = 0; row < head->sentence.queries; row += b.rows) {
+        b = block_at(a->rule, &head->sentence, row, block_rows(a));
+        if (walk->begin) walk->begin(y, a, head, &b, workspace);
         for (int r = 0; r < 2; r++)
-            for (int64_t done = 0; done < b.length[r]; done += MOST_KEYS) {
-                int64_t left = b.length[r] - done;
-                struct tile tile = {b.start[r] + done, left < MOST_KEYS ? left : MOST_KEYS};
-                walk->tile(y, a, head, &b, tile, space);
+            for (int64_t done = 0; done < b.length[r]; done += MAX_KEYS) {
+                int64_t used = b.length[r] - done;
+                struct tile tile = {b.start[r] + done, used < MAX_KEYS ? used : MAX_KEYS};
+                walk->tile(y, a, head, &b, tile, workspace);
             }
-        if (walk->end) walk->end(y, a, head, &b, space);
+        if (walk->end) walk->end(y, a, head, &b, workspace);
     }
 }
 
 static void walk_all(struct qkv_tensor *y, const struct attention *a, const struct walk *walk)
 {
-    const struct space space = space_of(y, a);
+    const struct workspace workspace = workspace_of(y, a);
     int64_t ragged = 0;
     for (int64_t s = 0; s < qkv_segment_count(&a->options->queries); s++) {
-        struct pair p = pair_at(a->options, s, ragged, a->query_rows, a->key_rows);
+        struct sentence p = sentence_at(a->options, s, ragged, a->query_rows, a->key_rows);
         for (int64_t h = 0; h < a->heads; h++) {
             struct head head = head_at(a, &p, h);
-            walk_head(y, a, &head, walk, &space);
+            walk_head(y, a, &head, walk, &workspace);
         }
         ragged += a->heads * p.queries * p.keys;
     }
@@ -113,11 +114,11 @@ static void walk_all(struct qkv_tensor *y, const struct attention *a, const stru
 
 /* scores = q k^T, [rows, count] */
 static void tile_of_scores(const struct attention *a, const struct head *head, const struct block *b,
-                           struct tile tile, const struct space *space)
+                           struct tile tile, const struct workspace *workspace)
 {
     tile_scores(b->rows, tile.count, a->key_width, a->query + head->query + b->row * a->query_ld, a->query_ld,
-                a->key + head->key + tile.first * a->key_ld, a->key_ld, space->scores, tile.count,
-                space->work);
+                a->key + head->key + tile.first * a->key_ld, a->key_ld, workspace->scores, tile.count,
+                workspace->work);
 }
 
 /* Scales row i of the tile and adds what distance adds. */
@@ -128,15 +129,15 @@ static void finish_scores(const struct qkv_tensor *y, const struct attention *a,
         for (int64_t j = 0; j < tile.count; j++) row[j] *= a->scale;
         return;
     }
-    int64_t position = head->pair.keys - head->pair.queries + b->row + i;
-    const real *restrict table = distances_of(y, a, head->head) + tile.first - position;
+    int64_t position = head->sentence.keys - head->sentence.queries + b->row + i;
+    const real *restrict table = distance_row(y, a, head->head) + tile.first - position;
     for (int64_t j = 0; j < tile.count; j++) row[j] = row[j] * a->scale + table[j];
 }
 
 static void visible_spans(const struct attention *a, const struct head *head, const struct block *b,
                           struct tile tile, int64_t i, struct span span[2])
 {
-    const struct pair *p = &head->pair;
+    const struct sentence *p = &head->sentence;
     const real *mask = a->mask ? a->mask + (b->row + i) * p->keys : NULL;
     spans_of(visible_to(a->rule, p, b->row + i), tile.first, tile.count, mask, span);
 }
@@ -145,74 +146,74 @@ static void visible_spans(const struct attention *a, const struct head *head, co
 static void tile_words(const struct dropper *dropper, const struct head *head, const struct block *b,
                        struct tile tile, int64_t i, uint16_t *words)
 {
-    dropper_row(dropper, head->block + (b->row + i) * head->pair.keys + tile.first, tile.count, words);
+    dropper_row(dropper, head->block + (b->row + i) * head->sentence.keys + tile.first, tile.count, words);
 }
 
 /* ---- forward ---- */
 
 static void begin_forward(struct qkv_tensor *y, const struct attention *a, const struct head *head,
-                          const struct block *b, const struct space *space)
+                          const struct block *b, const struct workspace *workspace)
 {
     real *out = (real *)y->value + head->out + b->row * a->out_ld;
     for (int64_t i = 0; i < b->rows; i++) {
         memset(out + i * a->out_ld, 0, (size_t)a->value_width * sizeof(real));
-        space->most[i] = (real)-INFINITY;
-        space->sum[i] = 0;
+        workspace->maximum[i] = (real)-INFINITY;
+        workspace->sum[i] = 0;
     }
 }
 
 /* Row i of the tile becomes exponentials less the largest score so far; what was summed before shrinks where
  * that has grown. */
-static void add_row(const struct space *space, int64_t i, int64_t count, const struct span span[2], real *row,
-                    int64_t width, real *restrict out)
+static void add_row(const struct workspace *workspace, int64_t i, int64_t count, const struct span span[2],
+                    real *row, int64_t width, real *restrict out)
 {
-    real most = space->most[i];
+    real maximum = workspace->maximum[i];
     for (int k = 0; k < 2; k++) {
         real here = span_maximum(span[k], row);
-        most = here > most ? here : most;
+        maximum = here > maximum ? here : maximum;
     }
-    if (most > space->most[i]) {
-        real shrink = fast_exp(space->most[i] - most);
-        space->sum[i] *= shrink;
+    if (maximum > workspace->maximum[i]) {
+        real shrink = fast_exp(workspace->maximum[i] - maximum);
+        workspace->sum[i] *= shrink;
         for (int64_t d = 0; d < width; d++) out[d] *= shrink;
-        space->most[i] = most;
+        workspace->maximum[i] = maximum;
     }
-    for (int k = 0; k < 2; k++) space->sum[i] += span_exp(span[k], row, most, row);
-    clear_hidden(count, span, row);
+    for (int k = 0; k < 2; k++) workspace->sum[i] += span_exp(span[k], row, maximum, row);
+    zero_hidden(count, span, row);
 }
 
 static void tile_forward(struct qkv_tensor *y, const struct attention *a, const struct head *head,
-                         const struct block *b, struct tile tile, const struct space *space)
+                         const struct block *b, struct tile tile, const struct workspace *workspace)
 {
     real *out = (real *)y->value + head->out + b->row * a->out_ld;
     struct dropper dropper;
-    uint16_t words[MOST_KEYS];
+    uint16_t words[MAX_KEYS];
     if (a->drops) dropper = dropper_of(y, a->rule->dropout);
-    tile_of_scores(a, head, b, tile, space);
+    tile_of_scores(a, head, b, tile, workspace);
     for (int64_t i = 0; i < b->rows; i++) {
-        real *row = space->scores + i * tile.count;
+        real *row = workspace->scores + i * tile.count;
         struct span span[2];
         finish_scores(y, a, head, b, tile, i, row);
         visible_spans(a, head, b, tile, i, span);
-        add_row(space, i, tile.count, span, row, a->value_width, out + i * a->out_ld);
+        add_row(workspace, i, tile.count, span, row, a->value_width, out + i * a->out_ld);
         if (!a->drops) continue;
         tile_words(&dropper, head, b, tile, i, words);
         for (int64_t j = 0; j < tile.count; j++)
             row[j] = words[j] >= dropper.threshold ? row[j] * dropper.factor : 0;
     }
-    tile_product(b->rows, a->value_width, tile.count, space->scores, tile.count,
+    tile_product(b->rows, a->value_width, tile.count, workspace->scores, tile.count,
                  a->value + head->value + tile.first * a->value_ld, a->value_ld, true, out, a->out_ld);
 }
 
 /* A row that saw nothing is 0, and its L infinite: its weights stay 0. */
 static void end_forward(struct qkv_tensor *y, const struct attention *a, const struct head *head,
-                        const struct block *b, const struct space *space)
+                        const struct block *b, const struct workspace *workspace)
 {
-    real *out = (real *)y->value + head->out + b->row * a->out_ld, *kept = logarithms(y, a, head, b);
+    real *out = (real *)y->value + head->out + b->row * a->out_ld, *kept = log_sums(y, a, head, b);
     for (int64_t i = 0; i < b->rows; i++) {
-        real sum = space->sum[i], inverse = sum > 0 ? 1 / sum : 0;
+        real sum = workspace->sum[i], inverse = sum > 0 ? 1 / sum : 0;
         for (int64_t d = 0; d < a->value_width; d++) out[i * a->out_ld + d] *= inverse;
-        kept[i] = sum > 0 ? space->most[i] + REAL(log)(sum) : (real)INFINITY;
+        kept[i] = sum > 0 ? workspace->maximum[i] + REAL(log)(sum) : (real)INFINITY;
     }
 }
 
@@ -226,26 +227,26 @@ static void flash_forward(struct qkv_tensor *y, const struct attention *a)
 /* ---- backward ---- */
 
 /* Row i of the tile becomes weights. */
-static void weigh_row(const struct qkv_tensor *y, const struct attention *a, const struct head *head,
-                      const struct block *b, struct tile tile, int64_t i, real logarithm, real *row)
+static void recompute_weights(const struct qkv_tensor *y, const struct attention *a, const struct head *head,
+                              const struct block *b, struct tile tile, int64_t i, real logarithm, real *row)
 {
     struct span span[2];
     finish_scores(y, a, head, b, tile, i, row);
     visible_spans(a, head, b, tile, i, span);
     for (int k = 0; k < 2; k++) span_exp(span[k], row, logarithm, row);
-    clear_hidden(tile.count, span, row);
+    zero_hidden(tile.count, span, row);
 }
 
 /* sum_j w_ij dw_ij of the whole row is do_i . o_i, dropout or not. */
 static void begin_backward(struct qkv_tensor *y, const struct attention *a, const struct head *head,
-                           const struct block *b, const struct space *space)
+                           const struct block *b, const struct workspace *workspace)
 {
     int64_t at = head->out + b->row * a->out_ld;
     const real *out = (const real *)y->value + at, *dout = (const real *)y->gradient + at;
-    const real *kept = logarithms(y, a, head, b);
+    const real *kept = log_sums(y, a, head, b);
     for (int64_t i = 0; i < b->rows; i++) {
-        space->most[i] = kept[i];
-        space->sum[i] = row_dot(a->value_width, out + i * a->out_ld, dout + i * a->out_ld);
+        workspace->maximum[i] = kept[i];
+        workspace->sum[i] = row_dot(a->value_width, out + i * a->out_ld, dout + i * a->out_ld);
     }
 }
 
@@ -268,37 +269,37 @@ static void row_backward(const struct attention *a, const struct dropper *droppe
  *     dv += u^T do,  du = do v^T,  dw = du * mask / (1 - rate),  ds = scale w (dw - do . o),  dq += ds k,  dk
  * += ds^T q */
 static void tile_backward(struct qkv_tensor *y, const struct attention *a, const struct head *head,
-                          const struct block *b, struct tile tile, const struct space *space)
+                          const struct block *b, struct tile tile, const struct workspace *workspace)
 {
     const real *out = (const real *)y->gradient + head->out + b->row * a->out_ld;
     int64_t query = head->query + b->row * a->query_ld, key = head->key + tile.first * a->key_ld,
             value = head->value + tile.first * a->value_ld, n = tile.count;
     real *dq = gradient_of(y->input[0]), *dk = gradient_of(y->input[1]), *dv = gradient_of(y->input[2]);
-    real *table = learns_distance(y) ? distances_of(y, a, a->heads + head->head) : NULL,
+    real *table = needs_bias_gradient(y) ? distance_row(y, a, a->heads + head->head) : NULL,
          inverse = 1 / a->scale;
-    int64_t position = head->pair.keys - head->pair.queries + b->row;
+    int64_t position = head->sentence.keys - head->sentence.queries + b->row;
     struct dropper dropper = {.factor = 1};
-    uint16_t words[MOST_KEYS];
+    uint16_t words[MAX_KEYS];
     if (a->drops) dropper = dropper_of(y, a->rule->dropout);
-    tile_of_scores(a, head, b, tile, space);
-    tile_scores(b->rows, n, a->value_width, out, a->out_ld, a->value + value, a->value_ld, space->gradients,
-                n, space->work);
+    tile_of_scores(a, head, b, tile, workspace);
+    tile_scores(b->rows, n, a->value_width, out, a->out_ld, a->value + value, a->value_ld,
+                workspace->gradients, n, workspace->work);
     for (int64_t i = 0; i < b->rows; i++) {
-        real *row = space->scores + i * n, *ds = space->gradients + i * n;
-        weigh_row(y, a, head, b, tile, i, space->most[i], row);
+        real *row = workspace->scores + i * n, *ds = workspace->gradients + i * n;
+        recompute_weights(y, a, head, b, tile, i, workspace->maximum[i], row);
         if (a->drops) tile_words(&dropper, head, b, tile, i, words);
-        row_backward(a, &dropper, n, space->sum[i], words, row, ds);
+        row_backward(a, &dropper, n, workspace->sum[i], words, row, ds);
         for (int64_t j = 0; table && j < n; j++) table[tile.first - position - i + j] += inverse * ds[j];
     }
     if (dv)
-        tile_product_transposed(n, a->value_width, b->rows, space->scores, n, out, a->out_ld, dv + value,
+        tile_product_transposed(n, a->value_width, b->rows, workspace->scores, n, out, a->out_ld, dv + value,
                                 a->value_ld);
     if (dq)
-        tile_product(b->rows, a->key_width, n, space->gradients, n, a->key + key, a->key_ld, true, dq + query,
-                     a->query_ld);
+        tile_product(b->rows, a->key_width, n, workspace->gradients, n, a->key + key, a->key_ld, true,
+                     dq + query, a->query_ld);
     if (dk)
-        tile_product_transposed(n, a->key_width, b->rows, space->gradients, n, a->query + query, a->query_ld,
-                                dk + key, a->key_ld);
+        tile_product_transposed(n, a->key_width, b->rows, workspace->gradients, n, a->query + query,
+                                a->query_ld, dk + key, a->key_ld);
 }
 
 static void flash_backward(struct qkv_tensor *y, const struct attention *a)
@@ -307,30 +308,30 @@ static void flash_backward(struct qkv_tensor *y, const struct attention *a)
     distance_table(y, a);
     distance_clear(y, a);
     walk_all(y, a, &walk);
-    distance_fold(y, a);
+    distance_backward(y, a);
 }
 
 /* ---- the weights, for who wants to look at them ---- */
 
-static void tile_spread(struct qkv_tensor *y, const struct attention *a, const struct head *head,
-                        const struct block *b, struct tile tile, const struct space *space)
+static void unpack_tile(struct qkv_tensor *y, const struct attention *a, const struct head *head,
+                        const struct block *b, struct tile tile, const struct workspace *workspace)
 {
-    const real *kept = logarithms(y, a, head, b);
-    real *to = (real *)y->weights + head->block + b->row * head->pair.keys + tile.first;
-    tile_of_scores(a, head, b, tile, space);
+    const real *kept = log_sums(y, a, head, b);
+    real *to = (real *)y->weights + head->block + b->row * head->sentence.keys + tile.first;
+    tile_of_scores(a, head, b, tile, workspace);
     for (int64_t i = 0; i < b->rows; i++) {
-        real *row = space->scores + i * tile.count;
-        weigh_row(y, a, head, b, tile, i, kept[i], row);
-        memcpy(to + i * head->pair.keys, row, (size_t)tile.count * sizeof(real));
+        real *row = workspace->scores + i * tile.count;
+        recompute_weights(y, a, head, b, tile, i, kept[i], row);
+        memcpy(to + i * head->sentence.keys, row, (size_t)tile.count * sizeof(real));
     }
 }
 
-static void flash_spread(struct qkv_tensor *y, const struct attention *a)
+static void flash_unpack_weights(struct qkv_tensor *y, const struct attention *a)
 {
-    static const struct walk walk = {NULL, tile_spread, NULL};
+    static const struct walk walk = {NULL, unpack_tile, NULL};
     distance_table(y, a);
     walk_all(y, a, &walk);
 }
 
 const struct qkv_attention_kernels VARIANT(qkv_attention_, flash) = {
-    RULE(flash_saved), RULE(flash_scratch), flash_forward, flash_backward, flash_spread};
+    RULE(flash_saved), RULE(flash_scratch), flash_forward, flash_backward, flash_unpack_weights};

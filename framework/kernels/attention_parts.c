@@ -27,7 +27,7 @@ static void visit_pairs(struct qkv_tensor *y, int64_t query_rows, int64_t key_ro
     const struct qkv_options *options = &y->options;
     int64_t at = 0;
     for (int64_t s = 0; s < qkv_segment_count(&options->queries); s++) {
-        struct pair p = pair_at(options, s, at, query_rows, key_rows);
+        struct sentence p = sentence_at(options, s, at, query_rows, key_rows);
         for (int64_t h = 0; h < options->attention.heads; h++)
             for (int64_t i = 0; i < p.queries; i++)
                 for (int64_t j = 0; j < p.keys; j++)
@@ -86,68 +86,68 @@ static const int64_t KEY_STARTS[] = {0, 1, 5}, KEY_LENGTHS[] = {1, 4, 3};
 #define SELF   .queries = {3, QUERY_STARTS, QUERY_LENGTHS}, .keys = {3, QUERY_STARTS, QUERY_LENGTHS}
 
 static const struct qkv_sample attention_scores_good[] = {
-    {"ragged", {IN(6, 6), IN(8, 6)}, .options = WITH(ATTENTION(.heads = 2), RAGGED)},
-    {"self, scaled", {IN(6, 3), IN(6, 3)}, .options = WITH(ATTENTION(.heads = 1, .scale = 2), SELF)},
-    {"whole", {IN(2, 4), IN(3, 4)}, .options = WITH(ATTENTION(.heads = 4))},
+    {"ragged", {SHAPE(6, 6), SHAPE(8, 6)}, .options = OPTIONS(ATTENTION(.heads = 2), RAGGED)},
+    {"self, scaled", {SHAPE(6, 3), SHAPE(6, 3)}, .options = OPTIONS(ATTENTION(.heads = 1, .scale = 2), SELF)},
+    {"whole", {SHAPE(2, 4), SHAPE(3, 4)}, .options = OPTIONS(ATTENTION(.heads = 4))},
     {"grouped heads, ALiBi",
-     {IN(6, 12), IN(6, 4)},
-     .options = WITH(ATTENTION(.heads = 6, .key_value_heads = 2, .alibi = true), SELF)},
+     {SHAPE(6, 12), SHAPE(6, 4)},
+     .options = OPTIONS(ATTENTION(.heads = 6, .key_value_heads = 2, .alibi = true), SELF)},
     {"distances",
-     {IN(6, 4), IN(6, 4), IN(6, 2)},
-     .options = WITH(ATTENTION(.heads = 2, .buckets = 6, .max_distance = 3), SELF)},
+     {SHAPE(6, 4), SHAPE(6, 4), SHAPE(6, 2)},
+     .options = OPTIONS(ATTENTION(.heads = 2, .buckets = 6, .max_distance = 3), SELF)},
     {"distances, causal",
-     {IN(6, 4), IN(6, 4), IN(4, 2)},
-     .options = WITH(ATTENTION(.heads = 2, .buckets = 4, .max_distance = 4, .causal = true), SELF)},
+     {SHAPE(6, 4), SHAPE(6, 4), SHAPE(4, 2)},
+     .options = OPTIONS(ATTENTION(.heads = 2, .buckets = 4, .max_distance = 4, .causal = true), SELF)},
     {0},
 };
 static const struct qkv_sample attention_scores_bad[] = {
     {"heads",
-     {IN(6, 5), IN(8, 5)},
-     .options = WITH(ATTENTION(.heads = 2), RAGGED),
+     {SHAPE(6, 5), SHAPE(8, 5)},
+     .options = OPTIONS(ATTENTION(.heads = 2), RAGGED),
      .message = "query is [6, 5], but its width must be a multiple of 2 heads"},
     {"no heads",
-     {IN(6, 5), IN(8, 5)},
-     .options = WITH(ATTENTION(.heads = 0)),
+     {SHAPE(6, 5), SHAPE(8, 5)},
+     .options = OPTIONS(ATTENTION(.heads = 0)),
      .message = "heads is 0, but must be at least 1"},
     {"widths",
-     {IN(6, 6), IN(8, 4)},
-     .options = WITH(ATTENTION(.heads = 2), RAGGED),
+     {SHAPE(6, 6), SHAPE(8, 4)},
+     .options = OPTIONS(ATTENTION(.heads = 2), RAGGED),
      .message = "query is [6, 6], but key is [8, 4]"},
     {"rows",
-     {IN(6, 6), IN(7, 6)},
-     .options = WITH(ATTENTION(.heads = 2), RAGGED),
+     {SHAPE(6, 6), SHAPE(7, 6)},
+     .options = OPTIONS(ATTENTION(.heads = 2), RAGGED),
      .message = "segment 2 of keys is rows 5 to 7, but there are 7 rows"},
     {"key heads",
-     {IN(6, 6), IN(8, 4)},
-     .options = WITH(ATTENTION(.heads = 3, .key_value_heads = 2), RAGGED),
+     {SHAPE(6, 6), SHAPE(8, 4)},
+     .options = OPTIONS(ATTENTION(.heads = 3, .key_value_heads = 2), RAGGED),
      .message = "key_value_heads is 2, but must divide 3 heads"},
     {"grouped widths",
-     {IN(6, 8), IN(8, 8)},
-     .options = WITH(ATTENTION(.heads = 4, .key_value_heads = 2), RAGGED),
+     {SHAPE(6, 8), SHAPE(8, 8)},
+     .options = OPTIONS(ATTENTION(.heads = 4, .key_value_heads = 2), RAGGED),
      .message = "query is [6, 8] for 4 heads, but key is [8, 8] for 2"},
     {"bias columns",
-     {IN(6, 4), IN(6, 4), IN(6, 3)},
-     .options = WITH(ATTENTION(.heads = 2, .buckets = 6, .max_distance = 4), SELF),
+     {SHAPE(6, 4), SHAPE(6, 4), SHAPE(6, 3)},
+     .options = OPTIONS(ATTENTION(.heads = 2, .buckets = 6, .max_distance = 4), SELF),
      .message = "bias is [6, 3], but must be [6, 2]: 6 buckets by 2 heads"},
     {"bias without buckets",
-     {IN(6, 4), IN(6, 4), IN(6, 2)},
-     .options = WITH(ATTENTION(.heads = 2), SELF),
+     {SHAPE(6, 4), SHAPE(6, 4), SHAPE(6, 2)},
+     .options = OPTIONS(ATTENTION(.heads = 2), SELF),
      .message = "bias is [6, 2], but must be [0, 2]"},
     {"buckets without bias",
-     {IN(6, 4), IN(6, 4)},
-     .options = WITH(ATTENTION(.heads = 2, .buckets = 6, .max_distance = 4), SELF),
+     {SHAPE(6, 4), SHAPE(6, 4)},
+     .options = OPTIONS(ATTENTION(.heads = 2, .buckets = 6, .max_distance = 4), SELF),
      .message = "there are 6 buckets, but no bias"},
     {"odd buckets",
-     {IN(6, 4), IN(6, 4), IN(5, 2)},
-     .options = WITH(ATTENTION(.heads = 2, .buckets = 5, .max_distance = 4), SELF),
+     {SHAPE(6, 4), SHAPE(6, 4), SHAPE(5, 2)},
+     .options = OPTIONS(ATTENTION(.heads = 2, .buckets = 5, .max_distance = 4), SELF),
      .message = "buckets is 5, but must be even and at least 4"},
     {"distance",
-     {IN(6, 4), IN(6, 4), IN(8, 2)},
-     .options = WITH(ATTENTION(.heads = 2, .buckets = 8, .max_distance = 2), SELF),
+     {SHAPE(6, 4), SHAPE(6, 4), SHAPE(8, 2)},
+     .options = OPTIONS(ATTENTION(.heads = 2, .buckets = 8, .max_distance = 2), SELF),
      .message = "max_distance is 2, but must be above 2 for 8 buckets"},
     {"queries at the end of fewer keys",
-     {IN(6, 4), IN(8, 4)},
-     .options = WITH(ATTENTION(.heads = 2, .alibi = true), RAGGED),
+     {SHAPE(6, 4), SHAPE(8, 4)},
+     .options = OPTIONS(ATTENTION(.heads = 2, .alibi = true), RAGGED),
      .message = "attention by distance needs no more queries than keys, but segment 0 has 2 and 1"},
     {0},
 };
@@ -181,13 +181,13 @@ static void attention_weights_forward(struct qkv_tensor *y)
     real *weights = y->value;
     int64_t at = 0;
     for (int64_t s = 0; s < qkv_segment_count(&options->queries); s++) {
-        struct pair p = pair_at(options, s, at, 0, 0);
+        struct sentence p = sentence_at(options, s, at, 0, 0);
         for (int64_t row = 0; row < options->attention.heads * p.queries; row++, at += p.keys) {
             int64_t i = row % p.queries;
             struct span span[2];
             spans_of(visible_to(&options->attention, &p, i), 0, p.keys, mask ? mask + i * p.keys : NULL,
                      span);
-            visible_softmax(p.keys, span, scores + at, weights + at);
+            masked_softmax(p.keys, span, scores + at, weights + at);
         }
     }
 }
@@ -199,7 +199,7 @@ static void attention_weights_backward(struct qkv_tensor *y)
     real *ds = gradient_of(y->input[0]);
     int64_t at = 0;
     for (int64_t s = 0; s < qkv_segment_count(&options->queries); s++) {
-        struct pair p = pair_at(options, s, at, 0, 0);
+        struct sentence p = sentence_at(options, s, at, 0, 0);
         for (int64_t row = 0; row < options->attention.heads * p.queries; row++, at += p.keys) {
             real dot = row_dot(p.keys, weights + at, dw + at);
             for (int64_t j = at; j < at + p.keys; j++) ds[j] += weights[j] * (dw[j] - dot);
@@ -215,55 +215,55 @@ static const int64_t WINDOWED_STARTS[] = {0}, WINDOWED_LENGTHS[] = {7};
     .queries = {1, WINDOWED_STARTS, WINDOWED_LENGTHS}, .keys = {1, WINDOWED_STARTS, WINDOWED_LENGTHS}
 
 static const struct qkv_sample attention_weights_good[] = {
-    {"ragged", {IN(30)}, .options = WITH(ATTENTION(.heads = 2), RAGGED)},
-    {"causal", {IN(28)}, .options = WITH(ATTENTION(.heads = 2, .causal = true), SELF)},
+    {"ragged", {SHAPE(30)}, .options = OPTIONS(ATTENTION(.heads = 2), RAGGED)},
+    {"causal", {SHAPE(28)}, .options = OPTIONS(ATTENTION(.heads = 2, .causal = true), SELF)},
     {"masked",
-     {IN(36), IN(3, 3)},
-     .options = WITH(ATTENTION(.heads = 2), SQUARE),
+     {SHAPE(36), SHAPE(3, 3)},
+     .options = OPTIONS(ATTENTION(.heads = 2), SQUARE),
      .constant = 2,
      .binary = 2},
-    {"window", {IN(28)}, .options = WITH(ATTENTION(.heads = 2, .window = 1), SELF)},
+    {"window", {SHAPE(28)}, .options = OPTIONS(ATTENTION(.heads = 2, .window = 1), SELF)},
     {"window and a global token",
-     {IN(49)},
-     .options = WITH(ATTENTION(.heads = 1, .window = 1, .global_tokens = 1), WINDOWED)},
+     {SHAPE(49)},
+     .options = OPTIONS(ATTENTION(.heads = 1, .window = 1, .global_tokens = 1), WINDOWED)},
     {"causal window, two global tokens, masked",
-     {IN(49), IN(7, 7)},
-     .options = WITH(ATTENTION(.heads = 1, .window = 2, .global_tokens = 2, .causal = true), WINDOWED),
+     {SHAPE(49), SHAPE(7, 7)},
+     .options = OPTIONS(ATTENTION(.heads = 1, .window = 2, .global_tokens = 2, .causal = true), WINDOWED),
      .constant = 2,
      .binary = 2},
     {"masked and causal",
-     {IN(18), IN(3, 3)},
-     .options = WITH(ATTENTION(.heads = 1, .causal = true), SQUARE),
+     {SHAPE(18), SHAPE(3, 3)},
+     .options = OPTIONS(ATTENTION(.heads = 1, .causal = true), SQUARE),
      .constant = 2,
      .binary = 2},
     {0},
 };
 static const struct qkv_sample attention_weights_bad[] = {
     {"global_tokens",
-     {IN(28)},
-     .options = WITH(ATTENTION(.heads = 2, .global_tokens = 1), SELF),
-     .message = "global_tokens need a window"},
+     {SHAPE(28)},
+     .options = OPTIONS(ATTENTION(.heads = 2, .global_tokens = 1), SELF),
+     .message = "global_tokens sizes a window"},
     {"negative window",
-     {IN(28)},
-     .options = WITH(ATTENTION(.heads = 2, .window = -1), SELF),
+     {SHAPE(28)},
+     .options = OPTIONS(ATTENTION(.heads = 2, .window = -1), SELF),
      .message = "window is -1 and global_tokens 0, but neither may be negative"},
     {"count",
-     {IN(29)},
-     .options = WITH(ATTENTION(.heads = 2), RAGGED),
+     {SHAPE(29)},
+     .options = OPTIONS(ATTENTION(.heads = 2), RAGGED),
      .message = "scores are [29], but the segments make 30 of them"},
     {"causal",
-     {IN(30)},
-     .options = WITH(ATTENTION(.heads = 2, .causal = true), RAGGED),
+     {SHAPE(30)},
+     .options = OPTIONS(ATTENTION(.heads = 2, .causal = true), RAGGED),
      .message = "causal attention needs no more queries than keys, but segment 0 has 2 and 1"},
     {"mask",
-     {IN(36), IN(3, 2)},
-     .options = WITH(ATTENTION(.heads = 2), SQUARE),
+     {SHAPE(36), SHAPE(3, 2)},
+     .options = OPTIONS(ATTENTION(.heads = 2), SQUARE),
      .constant = 2,
      .message = "mask is [3, 2], but segment 0 has 3 queries and 3 keys"},
     {"learned mask",
-     {IN(36), IN(3, 3)},
-     .options = WITH(ATTENTION(.heads = 2), SQUARE),
-     .message = "the mask must not need a gradient"},
+     {SHAPE(36), SHAPE(3, 3)},
+     .options = OPTIONS(ATTENTION(.heads = 2), SQUARE),
+     .message = "the mask must not sizes a gradient"},
     {0},
 };
 OP(attention_weights, .inputs = 2, .optional = INPUT(1), .backward_reads = RESULT, .weights_read = RESULT,
@@ -335,21 +335,21 @@ static void attention_mix_backward(struct qkv_tensor *y)
 }
 
 static const struct qkv_sample attention_mix_good[] = {
-    {"ragged", {IN(30), IN(8, 6)}, .options = WITH(ATTENTION(.heads = 2), RAGGED)},
-    {"one head", {IN(15), IN(8, 3)}, .options = WITH(ATTENTION(.heads = 1), RAGGED)},
+    {"ragged", {SHAPE(30), SHAPE(8, 6)}, .options = OPTIONS(ATTENTION(.heads = 2), RAGGED)},
+    {"one head", {SHAPE(15), SHAPE(8, 3)}, .options = OPTIONS(ATTENTION(.heads = 1), RAGGED)},
     {"grouped heads",
-     {IN(60), IN(8, 6)},
-     .options = WITH(ATTENTION(.heads = 4, .key_value_heads = 2), RAGGED)},
+     {SHAPE(60), SHAPE(8, 6)},
+     .options = OPTIONS(ATTENTION(.heads = 4, .key_value_heads = 2), RAGGED)},
     {0},
 };
 static const struct qkv_sample attention_mix_bad[] = {
     {"count",
-     {IN(29), IN(8, 6)},
-     .options = WITH(ATTENTION(.heads = 2), RAGGED),
+     {SHAPE(29), SHAPE(8, 6)},
+     .options = OPTIONS(ATTENTION(.heads = 2), RAGGED),
      .message = "weights are [29], but the segments make 30 of them"},
     {"rows",
-     {IN(30), IN(7, 6)},
-     .options = WITH(ATTENTION(.heads = 2), RAGGED),
+     {SHAPE(30), SHAPE(7, 6)},
+     .options = OPTIONS(ATTENTION(.heads = 2), RAGGED),
      .message = "segment 2 of keys is rows 5 to 7"},
     {0},
 };

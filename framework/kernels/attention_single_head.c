@@ -52,7 +52,7 @@ static void attention_additive_forward(struct qkv_tensor *y)
     int64_t n = query->shape.size[1], at = 0;
     real *scores = y->value;
     for (int64_t s = 0; s < qkv_segment_count(&y->options.queries); s++) {
-        struct pair p = pair_at(&y->options, s, at, query->shape.size[0], key->shape.size[0]);
+        struct sentence p = sentence_at(&y->options, s, at, query->shape.size[0], key->shape.size[0]);
         for (int64_t i = 0; i < p.queries; i++)
             for (int64_t j = 0; j < p.keys; j++)
                 scores[at++] = additive_score(n, q + (p.query + i) * n, k + (p.key + j) * n, v);
@@ -78,7 +78,7 @@ static void attention_additive_backward(struct qkv_tensor *y)
     int64_t n = query->shape.size[1], at = 0;
     real *u = scratch_of(y), *w = u + n;
     for (int64_t s = 0; s < qkv_segment_count(&y->options.queries); s++) {
-        struct pair p = pair_at(&y->options, s, at, query->shape.size[0], key->shape.size[0]);
+        struct sentence p = sentence_at(&y->options, s, at, query->shape.size[0], key->shape.size[0]);
         for (int64_t i = 0; i < p.queries; i++)
             for (int64_t j = 0; j < p.keys; j++) {
                 int64_t qi = (p.query + i) * n, kj = (p.key + j) * n;
@@ -96,27 +96,27 @@ static const int64_t KEY_STARTS[] = {0, 1, 5}, KEY_LENGTHS[] = {1, 4, 3};
     ATTENTION(.heads = 1), .queries = {3, QUERY_STARTS, QUERY_LENGTHS}, .keys = {3, KEY_STARTS, KEY_LENGTHS}
 
 static const struct qkv_sample attention_additive_good[] = {
-    {"ragged", {IN(6, 5), IN(8, 5), IN(5)}, .options = WITH(RAGGED)},
-    {"one sentence", {IN(2, 3), IN(3, 3), IN(3)}, .options = WITH(ATTENTION(.heads = 1))},
-    {"constant keys", {IN(6, 2), IN(8, 2), IN(2)}, .options = WITH(RAGGED), .constant = 2},
+    {"ragged", {SHAPE(6, 5), SHAPE(8, 5), SHAPE(5)}, .options = OPTIONS(RAGGED)},
+    {"one sentence", {SHAPE(2, 3), SHAPE(3, 3), SHAPE(3)}, .options = OPTIONS(ATTENTION(.heads = 1))},
+    {"constant keys", {SHAPE(6, 2), SHAPE(8, 2), SHAPE(2)}, .options = OPTIONS(RAGGED), .constant = 2},
     {0},
 };
 static const struct qkv_sample attention_additive_bad[] = {
     {"heads",
-     {IN(6, 4), IN(8, 4), IN(4)},
-     .options = WITH(ATTENTION(.heads = 2)),
+     {SHAPE(6, 4), SHAPE(8, 4), SHAPE(4)},
+     .options = OPTIONS(ATTENTION(.heads = 2)),
      .message = "heads is 2, but must be 1"},
     {"widths",
-     {IN(6, 6), IN(8, 4), IN(4)},
-     .options = WITH(RAGGED),
+     {SHAPE(6, 6), SHAPE(8, 4), SHAPE(4)},
+     .options = OPTIONS(RAGGED),
      .message = "query is [6, 6], but key is [8, 4]"},
     {"vector",
-     {IN(6, 6), IN(8, 6), IN(4)},
-     .options = WITH(RAGGED),
+     {SHAPE(6, 6), SHAPE(8, 6), SHAPE(4)},
+     .options = OPTIONS(RAGGED),
      .message = "vector is [4], but must be [6]"},
     {"rows",
-     {IN(6, 6), IN(7, 6), IN(6)},
-     .options = WITH(RAGGED),
+     {SHAPE(6, 6), SHAPE(7, 6), SHAPE(6)},
+     .options = OPTIONS(RAGGED),
      .message = "segment 2 of keys is rows 5 to 7, but there are 7 rows"},
     {0},
 };
@@ -172,13 +172,13 @@ static real bell(const struct qkv_tensor *y, struct window window, int64_t j)
     return fast_exp(-far * far / 2);
 }
 
-SMALL static void attention_local_forward(struct qkv_tensor *y)
+COLD static void attention_local_forward(struct qkv_tensor *y)
 {
     const real *scores = y->input[0]->value, *center = y->input[1]->value;
     real *weights = y->value, *soft = y->saved;
     int64_t at = 0;
     for (int64_t s = 0; s < y->options.queries.count; s++) {
-        struct pair p = pair_at(&y->options, s, at, 0, 0);
+        struct sentence p = sentence_at(&y->options, s, at, 0, 0);
         for (int64_t i = 0; i < p.queries; i++, at += p.keys) {
             struct window w = window_at(y, center[p.query + i], p.keys);
             memset(soft + at, 0, (size_t)p.keys * sizeof(real));
@@ -189,14 +189,14 @@ SMALL static void attention_local_forward(struct qkv_tensor *y)
     }
 }
 
-SMALL static void attention_local_backward(struct qkv_tensor *y)
+COLD static void attention_local_backward(struct qkv_tensor *y)
 {
     const real *center = y->input[1]->value, *weights = y->value, *soft = y->saved, *dw = y->gradient;
     real *ds = gradient_of(y->input[0]), *dcenter = gradient_of(y->input[1]);
     real sigma = (real)y->options.local_window / 2;
     int64_t at = 0;
     for (int64_t s = 0; s < y->options.queries.count; s++) {
-        struct pair p = pair_at(&y->options, s, at, 0, 0);
+        struct sentence p = sentence_at(&y->options, s, at, 0, 0);
         for (int64_t i = 0; i < p.queries; i++, at += p.keys) {
             struct window w = window_at(y, center[p.query + i], p.keys);
             real dot = row_dot(p.keys, dw + at, weights + at), pull = 0;
@@ -210,12 +210,20 @@ SMALL static void attention_local_backward(struct qkv_tensor *y)
 }
 
 static const struct qkv_sample attention_local_good[] = {
-    {"narrow", {IN(15), IN(6, 1)}, .options = WITH(RAGGED, .local_window = 1), .low = 0.05f, .high = 0.95f},
-    {"wide", {IN(15), IN(6, 1)}, .options = WITH(RAGGED, .local_window = 4), .low = 0.05f, .high = 0.95f},
-    {"places outside", {IN(15), IN(6, 1)}, .options = WITH(RAGGED, .local_window = 1)},
+    {"narrow",
+     {SHAPE(15), SHAPE(6, 1)},
+     .options = OPTIONS(RAGGED, .local_window = 1),
+     .low = 0.05f,
+     .high = 0.95f},
+    {"wide",
+     {SHAPE(15), SHAPE(6, 1)},
+     .options = OPTIONS(RAGGED, .local_window = 4),
+     .low = 0.05f,
+     .high = 0.95f},
+    {"places outside", {SHAPE(15), SHAPE(6, 1)}, .options = OPTIONS(RAGGED, .local_window = 1)},
     {"constant scores",
-     {IN(15), IN(6, 1)},
-     .options = WITH(RAGGED, .local_window = 2),
+     {SHAPE(15), SHAPE(6, 1)},
+     .options = OPTIONS(RAGGED, .local_window = 2),
      .constant = 1,
      .low = 0.05f,
      .high = 0.95f},
@@ -223,20 +231,20 @@ static const struct qkv_sample attention_local_good[] = {
 };
 static const struct qkv_sample attention_local_bad[] = {
     {"count",
-     {IN(14), IN(6, 1)},
-     .options = WITH(RAGGED, .local_window = 2),
+     {SHAPE(14), SHAPE(6, 1)},
+     .options = OPTIONS(RAGGED, .local_window = 2),
      .message = "scores are [14], but the segments make 15 of them"},
     {"center",
-     {IN(15), IN(6, 2)},
-     .options = WITH(RAGGED, .local_window = 2),
+     {SHAPE(15), SHAPE(6, 2)},
+     .options = OPTIONS(RAGGED, .local_window = 2),
      .message = "center is [6, 2], but must have 1 column"},
     {"window",
-     {IN(15), IN(6, 1)},
-     .options = WITH(RAGGED),
+     {SHAPE(15), SHAPE(6, 1)},
+     .options = OPTIONS(RAGGED),
      .message = "the window is 0, but must be at least 1"},
     {"whole",
-     {IN(15), IN(6, 1)},
-     .options = WITH(ATTENTION(.heads = 1)),
+     {SHAPE(15), SHAPE(6, 1)},
+     .options = OPTIONS(ATTENTION(.heads = 1)),
      .message = "needs query and key segments"},
     {0},
 };
@@ -276,17 +284,17 @@ static void attention_arrange_backward(struct qkv_tensor *y)
 
 static const int32_t NUMBERS[] = {0, 3, 1, 4, 5, 6, 2, 7, 8, 9, 10, 11, 12, 13, 0};
 static const struct qkv_sample attention_arrange_good[] = {
-    {"ragged", {IN(14)}, .options = WITH(RAGGED, .indices = NUMBERS)},
+    {"ragged", {SHAPE(14)}, .options = OPTIONS(RAGGED, .indices = NUMBERS)},
     {0},
 };
 static const struct qkv_sample attention_arrange_bad[] = {
     {"number",
-     {IN(13)},
-     .options = WITH(RAGGED, .indices = NUMBERS),
+     {SHAPE(13)},
+     .options = OPTIONS(RAGGED, .indices = NUMBERS),
      .message = "number 13 is 13, but must lie in 0 to 12"},
     {"matrix",
-     {IN(7, 2)},
-     .options = WITH(RAGGED, .indices = NUMBERS),
+     {SHAPE(7, 2)},
+     .options = OPTIONS(RAGGED, .indices = NUMBERS),
      .message = "input is [7, 2], but must have 1 axis"},
     {0},
 };

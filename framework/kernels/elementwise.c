@@ -12,14 +12,14 @@ static bool pair_shape(struct qkv_tensor *y)
 }
 
 static const struct qkv_sample pair_good[] = {
-    {"matrix", {IN(3, 5), IN(3, 5)}},
-    {"four axes", {IN(2, 1, 3, 2), IN(2, 1, 3, 2)}},
-    {"one number", {IN(1), IN(1)}},
+    {"matrix", {SHAPE(3, 5), SHAPE(3, 5)}},
+    {"four axes", {SHAPE(2, 1, 3, 2), SHAPE(2, 1, 3, 2)}},
+    {"one number", {SHAPE(1), SHAPE(1)}},
     {0},
 };
 static const struct qkv_sample pair_bad[] = {
-    {"other size", {IN(3, 5), IN(5, 3)}, .message = "shapes differ: [3, 5] and [5, 3]"},
-    {"other rank", {IN(3, 5), IN(15)}, .message = "shapes differ: [3, 5] and [15]"},
+    {"other size", {SHAPE(3, 5), SHAPE(5, 3)}, .message = "shapes differ: [3, 5] and [5, 3]"},
+    {"other rank", {SHAPE(3, 5), SHAPE(15)}, .message = "shapes differ: [3, 5] and [15]"},
     {0},
 };
 
@@ -114,8 +114,8 @@ static void scale_backward(struct qkv_tensor *y)
 }
 
 static const struct qkv_sample scale_good[] = {
-    {"matrix", {IN(3, 5)}, .options = WITH(.factor = -2.5)},
-    {"by zero", {IN(4)}, .options = WITH(.factor = 0)},
+    {"matrix", {SHAPE(3, 5)}, .options = OPTIONS(.factor = -2.5)},
+    {"by zero", {SHAPE(4)}, .options = OPTIONS(.factor = 0)},
     {0},
 };
 static const struct qkv_sample none_bad[] = {{0}};
@@ -152,14 +152,14 @@ static void add_row_backward(struct qkv_tensor *y)
 }
 
 static const struct qkv_sample add_row_good[] = {
-    {"matrix", {IN(3, 5), IN(5)}},
-    {"three axes", {IN(2, 3, 4), IN(4)}},
-    {"one row", {IN(5), IN(5)}},
+    {"matrix", {SHAPE(3, 5), SHAPE(5)}},
+    {"three axes", {SHAPE(2, 3, 4), SHAPE(4)}},
+    {"one row", {SHAPE(5), SHAPE(5)}},
     {0},
 };
 static const struct qkv_sample add_row_bad[] = {
-    {"other width", {IN(3, 5), IN(3)}, .message = "row is [3], but must be [5]"},
-    {"a matrix", {IN(3, 5), IN(1, 5)}, .message = "row is [1, 5], but must be [5]"},
+    {"other width", {SHAPE(3, 5), SHAPE(3)}, .message = "row is [3], but must be [5]"},
+    {"a matrix", {SHAPE(3, 5), SHAPE(1, 5)}, .message = "row is [1, 5], but must be [5]"},
     {0},
 };
 OP(add_row, .inputs = 2, .elementwise = INPUT(0), .shape = RULE(add_row_shape), .forward = add_row_forward,
@@ -170,14 +170,14 @@ OP(add_row, .inputs = 2, .elementwise = INPUT(0), .shape = RULE(add_row_shape), 
  * the derivative uses: one that uses f alone lets the result overwrite the input. */
 
 static const struct qkv_sample unary_good[] = {
-    {"matrix", {IN(3, 5)}},
-    {"wide values", {IN(2, 9)}, .low = -6, .high = 6},
-    {"four axes", {IN(2, 1, 3, 2)}},
+    {"matrix", {SHAPE(3, 5)}},
+    {"wide values", {SHAPE(2, 9)}, .low = -6, .high = 6},
+    {"four axes", {SHAPE(2, 1, 3, 2)}},
     {0},
 };
 static const struct qkv_sample positive_good[] = {
-    {"matrix", {IN(3, 5)}, .low = 0.2f, .high = 3},
-    {"one number", {IN(1)}, .low = 0.5f, .high = 2},
+    {"matrix", {SHAPE(3, 5)}, .low = 0.2f, .high = 3},
+    {"one number", {SHAPE(1)}, .low = 0.5f, .high = 2},
     {0},
 };
 
@@ -322,17 +322,17 @@ static void dropout_backward(struct qkv_tensor *y)
 }
 
 static const struct qkv_sample dropout_good[] = {
-    {"half", {IN(5, 17)}, .options = WITH(.rate = 0.5)},
-    {"tenth", {IN(70)}, .options = WITH(.rate = 0.1)},
-    {"none", {IN(3, 2)}, .options = WITH(.rate = 0)},
+    {"half", {SHAPE(5, 17)}, .options = OPTIONS(.rate = 0.5)},
+    {"tenth", {SHAPE(70)}, .options = OPTIONS(.rate = 0.1)},
+    {"none", {SHAPE(3, 2)}, .options = OPTIONS(.rate = 0)},
     {0},
 };
 static const struct qkv_sample dropout_bad[] = {
     {"all",
-     {IN(2)},
-     .options = WITH(.rate = 1),
+     {SHAPE(2)},
+     .options = OPTIONS(.rate = 1),
      .message = "the rate is 1, but must be at least 0 and below 1"},
-    {"negative", {IN(2)}, .options = WITH(.rate = -0.1), .message = "the rate is -0.1"},
+    {"negative", {SHAPE(2)}, .options = OPTIONS(.rate = -0.1), .message = "the rate is -0.1"},
     {0},
 };
 OP(dropout, .inputs = 1, .random = true, .elementwise = INPUT(0), .shape = RULE(dropout_shape),

@@ -60,19 +60,24 @@ static void embedding_backward(struct qkv_tensor *y)
 }
 
 static const struct qkv_sample embedding_good[] = {
-    {"repeated ids", {IN(5, 3)}, .options = WITH(.indices = SAMPLE_INDICES, .index_count = 5, .factor = 1.7)},
-    {"one id", {IN(4, 2)}, .options = WITH(.indices = SAMPLE_INDICES, .index_count = 1, .factor = 1)},
+    {"repeated ids",
+     {SHAPE(5, 3)},
+     .options = OPTIONS(.indices = SAMPLE_INDICES, .index_count = 5, .factor = 1.7)},
+    {"one id", {SHAPE(4, 2)}, .options = OPTIONS(.indices = SAMPLE_INDICES, .index_count = 1, .factor = 1)},
     {0},
 };
 static const struct qkv_sample embedding_bad[] = {
     {"id too large",
-     {IN(3, 3)},
-     .options = WITH(.indices = SAMPLE_INDICES, .index_count = 5, .factor = 1),
+     {SHAPE(3, 3)},
+     .options = OPTIONS(.indices = SAMPLE_INDICES, .index_count = 5, .factor = 1),
      .message = "id 3 is 3, but must lie in 0 to 2"},
-    {"no ids", {IN(3, 3)}, .options = WITH(.indices = SAMPLE_INDICES, .factor = 1), .message = "has no ids"},
+    {"no ids",
+     {SHAPE(3, 3)},
+     .options = OPTIONS(.indices = SAMPLE_INDICES, .factor = 1),
+     .message = "has no ids"},
     {"a vector",
-     {IN(3)},
-     .options = WITH(.indices = SAMPLE_INDICES, .index_count = 5, .factor = 1),
+     {SHAPE(3)},
+     .options = OPTIONS(.indices = SAMPLE_INDICES, .index_count = 5, .factor = 1),
      .message = "table is [3], but must have 2 axes"},
     {0},
 };
@@ -97,13 +102,13 @@ static void gather_rows_backward(struct qkv_tensor *y)
 }
 
 static const struct qkv_sample gather_rows_good[] = {
-    {"repeated rows", {IN(4, 3)}, .options = WITH(.indices = SAMPLE_INDICES, .index_count = 5)},
+    {"repeated rows", {SHAPE(4, 3)}, .options = OPTIONS(.indices = SAMPLE_INDICES, .index_count = 5)},
     {0},
 };
 static const struct qkv_sample gather_rows_bad[] = {
     {"row too large",
-     {IN(3, 3)},
-     .options = WITH(.indices = SAMPLE_INDICES, .index_count = 5),
+     {SHAPE(3, 3)},
+     .options = OPTIONS(.indices = SAMPLE_INDICES, .index_count = 5),
      .message = "row 3 is 3, but must lie in 0 to 2"},
     {0},
 };
@@ -137,13 +142,15 @@ static void scatter_rows_backward(struct qkv_tensor *y)
 }
 
 static const struct qkv_sample scatter_rows_good[] = {
-    {"rows meet and rows stay empty", {IN(3, 3)}, .options = WITH(.indices = SAMPLE_INDICES, .rows = 5)},
+    {"rows meet and rows stay empty",
+     {SHAPE(3, 3)},
+     .options = OPTIONS(.indices = SAMPLE_INDICES, .rows = 5)},
     {0},
 };
 static const struct qkv_sample scatter_rows_bad[] = {
     {"row too large",
-     {IN(5, 3)},
-     .options = WITH(.indices = SAMPLE_INDICES, .rows = 3),
+     {SHAPE(5, 3)},
+     .options = OPTIONS(.indices = SAMPLE_INDICES, .rows = 3),
      .message = "row 3 is 3, but must lie in 0 to 2"},
     {0},
 };
@@ -214,19 +221,21 @@ static void add_positions_backward(struct qkv_tensor *y)
 static const int64_t SAMPLE_STARTS[] = {0, 3, 4}, SAMPLE_LENGTHS[] = {3, 1, 2}, SECOND = 1;
 static const struct qkv_sample add_positions_good[] = {
     {"ragged",
-     {IN(6, 2), IN(4, 2)},
-     .options = WITH(.segments = {3, SAMPLE_STARTS, SAMPLE_LENGTHS}, .first = &SECOND)},
-    {"rows outside", {IN(7, 2), IN(4, 2)}, .options = WITH(.segments = {3, SAMPLE_STARTS, SAMPLE_LENGTHS})},
-    {"whole", {IN(3, 5), IN(3, 5)}},
-    {"constant table", {IN(3, 5), IN(7, 5)}, .constant = 2},
+     {SHAPE(6, 2), SHAPE(4, 2)},
+     .options = OPTIONS(.segments = {3, SAMPLE_STARTS, SAMPLE_LENGTHS}, .first = &SECOND)},
+    {"rows outside",
+     {SHAPE(7, 2), SHAPE(4, 2)},
+     .options = OPTIONS(.segments = {3, SAMPLE_STARTS, SAMPLE_LENGTHS})},
+    {"whole", {SHAPE(3, 5), SHAPE(3, 5)}},
+    {"constant table", {SHAPE(3, 5), SHAPE(7, 5)}, .constant = 2},
     {0},
 };
 static const struct qkv_sample add_positions_bad[] = {
     {"short table",
-     {IN(6, 2), IN(2, 2)},
-     .options = WITH(.segments = {3, SAMPLE_STARTS, SAMPLE_LENGTHS}),
+     {SHAPE(6, 2), SHAPE(2, 2)},
+     .options = OPTIONS(.segments = {3, SAMPLE_STARTS, SAMPLE_LENGTHS}),
      .message = "segment 0 reaches position 3, but the table has 2"},
-    {"width", {IN(6, 2), IN(9, 3)}, .message = "input is [6, 2], but table is [9, 3]"},
+    {"width", {SHAPE(6, 2), SHAPE(9, 3)}, .message = "input is [6, 2], but table is [9, 3]"},
     {0},
 };
 OP(add_positions, .inputs = 2, .elementwise = INPUT(0), .shape = RULE(add_positions_shape),
@@ -250,8 +259,8 @@ static bool rotate_shape(struct qkv_tensor *y)
 
 /* Calls `turn` for every row of a segment with the angles of its position. */
 static void rotate_rows(struct qkv_tensor *y, const real *from, real *to,
-                        void (*turn)(int64_t columns, int64_t width, const real *angles, const real *from,
-                                     real *to))
+                        void (*rotate)(int64_t columns, int64_t width, const real *angles, const real *from,
+                                       real *to))
 {
     const struct qkv_segments *segments = &y->options.segments;
     int64_t columns = qkv_columns(y), rows = y->shape.size[0], width = y->input[1]->shape.size[1];
@@ -259,11 +268,11 @@ static void rotate_rows(struct qkv_tensor *y, const real *from, real *to,
     for (int64_t s = 0; s < qkv_segment_count(segments); s++) {
         int64_t row = qkv_segment_start(segments, s) * columns;
         for (int64_t i = 0; i < qkv_segment_length(segments, s, rows); i++, row += columns)
-            turn(columns, width, table + i * width, from + row, to + row);
+            rotate(columns, width, table + i * width, from + row, to + row);
     }
 }
 
-static void turn_forth(int64_t columns, int64_t width, const real *restrict angles, const real *restrict from,
+static void rotate_row(int64_t columns, int64_t width, const real *restrict angles, const real *restrict from,
                        real *restrict to)
 {
     for (int64_t h = 0; h < columns; h += width)
@@ -275,8 +284,8 @@ static void turn_forth(int64_t columns, int64_t width, const real *restrict angl
 }
 
 /* Adds what turning back makes of the gradient, less the gradient itself. */
-static void turn_back(int64_t columns, int64_t width, const real *restrict angles, const real *restrict from,
-                      real *restrict to)
+static void rotate_row_back(int64_t columns, int64_t width, const real *restrict angles,
+                            const real *restrict from, real *restrict to)
 {
     for (int64_t h = 0; h < columns; h += width)
         for (int64_t d = 0; d < width; d += 2) {
@@ -290,7 +299,7 @@ static void rotate_forward(struct qkv_tensor *y)
 {
     if (y->options.segments.count) /* rows outside all segments stay */
         memcpy(y->value, y->input[0]->value, (size_t)y->count * sizeof(real));
-    rotate_rows(y, y->input[0]->value, y->value, turn_forth);
+    rotate_rows(y, y->input[0]->value, y->value, rotate_row);
 }
 
 static void rotate_backward(struct qkv_tensor *y)
@@ -299,33 +308,33 @@ static void rotate_backward(struct qkv_tensor *y)
     real *dx = claim_gradient(y->input[0], &beta);
     if (!dx) return;
     accumulate(y->count, beta, y->gradient, dx);
-    rotate_rows(y, y->gradient, dx, turn_back);
+    rotate_rows(y, y->gradient, dx, rotate_row_back);
 }
 
 static const int64_t ROTATE_STARTS[] = {0, 2, 5}, ROTATE_LENGTHS[] = {2, 3, 0};
 static const struct qkv_sample rotate_good[] = {
     {"two heads",
-     {IN(6, 8), IN(4, 4)},
-     .options = WITH(.segments = {3, ROTATE_STARTS, ROTATE_LENGTHS}, .first = &SECOND),
+     {SHAPE(6, 8), SHAPE(4, 4)},
+     .options = OPTIONS(.segments = {3, ROTATE_STARTS, ROTATE_LENGTHS}, .first = &SECOND),
      .constant = 2},
-    {"whole, one head", {IN(3, 2), IN(3, 2)}, .constant = 2},
+    {"whole, one head", {SHAPE(3, 2), SHAPE(3, 2)}, .constant = 2},
     {0},
 };
 static const struct qkv_sample rotate_bad[] = {
     {"odd width",
-     {IN(3, 3), IN(3, 3)},
+     {SHAPE(3, 3), SHAPE(3, 3)},
      .constant = 2,
      .message = "table is [3, 3], but its width must be even"},
     {"no multiple",
-     {IN(3, 6), IN(3, 4)},
+     {SHAPE(3, 6), SHAPE(3, 4)},
      .constant = 2,
      .message = "input is [3, 6], but its width must be a multiple of that of the table, [3, 4]"},
     {"too long",
-     {IN(3, 4), IN(3, 4)},
-     .options = WITH(.first = &SECOND),
+     {SHAPE(3, 4), SHAPE(3, 4)},
+     .options = OPTIONS(.first = &SECOND),
      .constant = 2,
      .message = "segment 0 reaches position 4, but the table has 3"},
-    {"learned", {IN(3, 4), IN(3, 4)}, .message = "the table must not need a gradient"},
+    {"learned", {SHAPE(3, 4), SHAPE(3, 4)}, .message = "the table must not need a gradient"},
     {0},
 };
 OP(rotate, .inputs = 2, .backward_reads = INPUT(1), .shape = RULE(rotate_shape), .forward = rotate_forward,
@@ -353,17 +362,17 @@ static void store_rows_forward(struct qkv_tensor *y)
 }
 
 static const struct qkv_sample store_rows_good[] = {
-    {"some rows", {IN(4, 3), IN(2, 3)}, .options = WITH(.indices = SAMPLE_INDICES), .constant = 3},
+    {"some rows", {SHAPE(4, 3), SHAPE(2, 3)}, .options = OPTIONS(.indices = SAMPLE_INDICES), .constant = 3},
     {0},
 };
 static const struct qkv_sample store_rows_bad[] = {
     {"needs a gradient",
-     {IN(4, 3), IN(2, 3)},
-     .options = WITH(.indices = SAMPLE_INDICES),
+     {SHAPE(4, 3), SHAPE(2, 3)},
+     .options = OPTIONS(.indices = SAMPLE_INDICES),
      .message = "has no gradient, but an input needs one"},
     {"row too large",
-     {IN(2, 3), IN(1, 3)},
-     .options = WITH(.indices = SAMPLE_INDICES),
+     {SHAPE(2, 3), SHAPE(1, 3)},
+     .options = OPTIONS(.indices = SAMPLE_INDICES),
      .constant = 3,
      .message = "row 0 is 2, but must lie in 0 to 1"},
     {0},

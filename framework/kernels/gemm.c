@@ -4,20 +4,20 @@
 
 #include <cblas.h>
 
-static void by_library(const struct product *p)
+static void multiply_by_library(const struct product *p)
 {
     enum CBLAS_TRANSPOSE ta = p->transpose_a ? CblasTrans : CblasNoTrans,
                          tb = p->transpose_b ? CblasTrans : CblasNoTrans;
-    const struct into *into = &p->into;
-    for (int64_t i = 0; into->bias && i < p->m; i++)
-        memcpy(into->c + i * into->ldc, into->bias, (size_t)p->n * sizeof(real));
-    real beta = into->bias ? 1 : into->beta;
+    const struct output *output = &p->output;
+    for (int64_t i = 0; output->bias && i < p->m; i++)
+        memcpy(output->c + i * output->ldc, output->bias, (size_t)p->n * sizeof(real));
+    real beta = output->bias ? 1 : output->beta;
     blasint m = (blasint)p->m, n = (blasint)p->n, k = (blasint)p->k, lda = (blasint)p->lda,
-            ldb = (blasint)p->ldb, ldc = (blasint)into->ldc;
+            ldb = (blasint)p->ldb, ldc = (blasint)output->ldc;
 #ifdef QKV_KERNEL_IS_float32
-    cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, 1.0f, p->a, lda, p->b, ldb, beta, into->c, ldc);
+    cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, 1.0f, p->a, lda, p->b, ldb, beta, output->c, ldc);
 #else
-    cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, 1.0, p->a, lda, p->b, ldb, beta, into->c, ldc);
+    cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, 1.0, p->a, lda, p->b, ldb, beta, output->c, ldc);
 #endif
 }
 
@@ -31,11 +31,11 @@ static const double LARGE = 64e6;
 #else
 static const double LARGE = 1e5;
 #endif
-static const double NEAR = 65536;
+static const double CACHED_NUMBERS = 65536;
 
-static bool is_near(int64_t n, int64_t k)
+static bool is_cached(int64_t n, int64_t k)
 {
-    return (double)n * (double)k <= NEAR;
+    return (double)n * (double)k <= CACHED_NUMBERS;
 }
 
 static bool is_large(int64_t m, int64_t n, int64_t k)
@@ -44,72 +44,73 @@ static bool is_large(int64_t m, int64_t n, int64_t k)
 }
 
 /* A product whose columns threads may make, piece by piece. */
-struct whole {
+struct job {
     struct product product;
     const real *panels; /* NULL, or b' */
-    bool ahead;         /* whether to fetch b ahead where it is far: pays in forward */
+    bool prefetch_b;    /* whether to fetch b ahead where it is far: pays in forward */
     int64_t piece;      /* columns that a thread takes at a time */
 };
 
 /* Whether b's rows lie so far apart that the processor does not foresee them, and there are tiles enough to
  * fetch them meanwhile: a column of cache lines each. (Rows of 512 and 2,048 numbers: 0.97.) */
-static bool is_far(const struct product *p)
+static bool rows_are_far_apart(const struct product *p)
 {
-    enum { FAR = 4096 };
-    return !p->transpose_b && p->ldb > FAR && p->m >= 2 * TILE_ROWS;
+    enum { FAR_STRIDE = 4096 };
+    return !p->transpose_b && p->ldb > FAR_STRIDE && p->m >= 2 * TILE_ROWS;
 }
 
 /* The columns of p, which begin with column `first` of the whole, in a way that only depends on the whole
  * product: each number of the result has the same bits, whoever makes it. */
-static void make(const struct whole *whole, const struct product *p, int64_t first)
+static void multiply(const struct job *job, const struct product *p, int64_t first)
 {
-    int64_t all = whole->product.n;
-    bool few = !p->transpose_a && p->m <= FEW_ROWS, near = is_near(all, p->k);
-    if (whole->panels)
-        gemm_by_panels(p, whole->panels, all, first);
-    else if (few && p->transpose_b && (p->m == 1 || !near))
+    int64_t all = job->product.n;
+    bool few = !p->transpose_a && p->m <= FEW_ROWS, cached = is_cached(all, p->k);
+    if (job->panels)
+        gemm_by_panels(p, job->panels, all, first);
+    else if (few && p->transpose_b && (p->m == 1 || !cached))
         gemm_few_transposed(p);
-    else if (few && !p->transpose_b && near)
-        gemm_few_near(p);
+    else if (few && !p->transpose_b && cached)
+        gemm_few_cached(p);
     else if (few && !p->transpose_b)
-        gemm_few_far(p);
+        gemm_few_streamed(p);
     else if (!is_large(p->m, all, p->k))
-        gemm_by_tiles(p, !p->transpose_b && near && p->m <= TILE_ROWS, whole->ahead && is_far(p));
+        gemm_by_tiles(p, !p->transpose_b && cached && p->m <= TILE_ROWS,
+                      job->prefetch_b && rows_are_far_apart(p));
     else
-        by_library(p);
+        multiply_by_library(p);
 }
 
-static void make_piece(void *context, int piece)
+static void multiply_piece(void *context, int piece)
 {
-    const struct whole *whole = context;
-    struct product p = whole->product;
-    int64_t first = piece * whole->piece, rest = p.n - first;
-    p.n = rest < whole->piece ? rest : whole->piece;
+    const struct job *job = context;
+    struct product p = job->product;
+    int64_t first = piece * job->piece, rest = p.n - first;
+    p.n = rest < job->piece ? rest : job->piece;
     p.b += first * (p.transpose_b ? p.ldb : 1);
-    p.into.c += first;
-    if (p.into.bias) p.into.bias += first;
-    make(whole, &p, first);
+    p.output.c += first;
+    if (p.output.bias) p.output.bias += first;
+    multiply(job, &p, first);
 }
 
 void VARIANT(qkv_, gemm)(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const real *a,
                          int64_t lda, const real *b, int64_t ldb, real beta, real *c, int64_t ldc)
 {
-    const struct into into = {.c = c, .ldc = ldc, .beta = beta};
-    const struct whole whole = {.product = {transpose_a, transpose_b, m, n, k, a, b, lda, ldb, into}};
-    make(&whole, &whole.product, 0);
+    const struct output output = {.c = c, .ldc = ldc, .beta = beta};
+    const struct job job = {.product = {transpose_a, transpose_b, m, n, k, a, b, lda, ldb, output}};
+    multiply(&job, &job.product, 0);
 }
 
-void VARIANT(qkv_, gemm_ahead)(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
-                               const real *a, int64_t lda, const real *b, int64_t ldb, real beta, real *c,
-                               int64_t ldc, const real *soon, int64_t count)
+void VARIANT(qkv_, gemm_prefetch)(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
+                                  const real *a, int64_t lda, const real *b, int64_t ldb, real beta, real *c,
+                                  int64_t ldc, const real *prefetch, int64_t count)
 {
-    struct into into = {.c = c, .ldc = ldc, .beta = beta, .soon = (const char *)soon};
-    int64_t across = (n + TILE_COLUMNS - 1) / TILE_COLUMNS, deep = (k + MOST_INNER - 1) / MOST_INNER;
+    struct output output = {.c = c, .ldc = ldc, .beta = beta, .prefetch = (const char *)prefetch};
+    int64_t across = (n + TILE_COLUMNS - 1) / TILE_COLUMNS, deep = (k + INNER_BLOCK - 1) / INNER_BLOCK;
     int64_t tiles = m / TILE_ROWS * across * deep;
     int64_t lines = (count * (int64_t)sizeof(real) + CACHE_LINE - 1) / CACHE_LINE;
-    if (tiles > 0) into.each = (lines + tiles - 1) / tiles * CACHE_LINE;
-    const struct whole whole = {.product = {transpose_a, transpose_b, m, n, k, a, b, lda, ldb, into}};
-    make(&whole, &whole.product, 0);
+    if (tiles > 0) output.prefetch_per_tile = (lines + tiles - 1) / tiles * CACHE_LINE;
+    const struct job job = {.product = {transpose_a, transpose_b, m, n, k, a, b, lda, ldb, output}};
+    multiply(&job, &job.product, 0);
 }
 
 bool VARIANT(qkv_, gemm_reads_panels)(int64_t m, int64_t n, int64_t k)
@@ -122,14 +123,14 @@ void VARIANT(qkv_, gemm_bias)(struct qkv_workers *workers, bool transpose_b, int
                               const real *bias, real *c, int64_t ldc)
 {
     enum { PIECES = 4 }; /* of a page at most, as memory is read fastest */
-    const struct into into = {.c = c, .ldc = ldc, .bias = bias};
-    struct whole whole = {.product = {false, transpose_b, m, n, k, a, b, lda, ldb, into},
-                          .panels = panels,
-                          .ahead = true,
-                          .piece = whole_panels(n / PIECES)};
-    if (whole.piece > RUN) whole.piece = RUN;
-    if (!workers || is_near(n, k) || is_large(m, n, k) || whole.piece < 4 * TILE_COLUMNS)
-        make(&whole, &whole.product, 0);
+    const struct output output = {.c = c, .ldc = ldc, .bias = bias};
+    struct job job = {.product = {false, transpose_b, m, n, k, a, b, lda, ldb, output},
+                      .panels = panels,
+                      .prefetch_b = true,
+                      .piece = padded_columns(n / PIECES)};
+    if (job.piece > COLUMN_BLOCK) job.piece = COLUMN_BLOCK;
+    if (!workers || is_cached(n, k) || is_large(m, n, k) || job.piece < 4 * TILE_COLUMNS)
+        multiply(&job, &job.product, 0);
     else
-        qkv_workers_run(workers, (int)((n + whole.piece - 1) / whole.piece), make_piece, &whole);
+        qkv_workers_run(workers, (int)((n + job.piece - 1) / job.piece), multiply_piece, &job);
 }

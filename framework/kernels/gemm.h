@@ -12,9 +12,9 @@ void VARIANT(qkv_, gemm)(bool transpose_a, bool transpose_b, int64_t m, int64_t 
                          int64_t lda, const real *b, int64_t ldb, real beta, real *c, int64_t ldc);
 
 /* The same, while the `count` numbers at `soon` come into the cache, because they are needed next. */
-void VARIANT(qkv_, gemm_ahead)(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
-                               const real *a, int64_t lda, const real *b, int64_t ldb, real beta, real *c,
-                               int64_t ldc, const real *soon, int64_t count);
+void VARIANT(qkv_, gemm_prefetch)(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
+                                  const real *a, int64_t lda, const real *b, int64_t ldb, real beta, real *c,
+                                  int64_t ldc, const real *prefetch, int64_t count);
 
 /* Numbers of b' [k, n] in the order in which tiles read it, and b' brought into that order. */
 int64_t VARIANT(qkv_, gemm_panels_count)(int64_t n, int64_t k);
@@ -36,11 +36,12 @@ static inline void gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n
     VARIANT(qkv_, gemm)(transpose_a, transpose_b, m, n, k, a, lda, b, ldb, beta, c, ldc);
 }
 
-static inline void gemm_ahead(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
-                              const real *a, int64_t lda, const real *b, int64_t ldb, real beta, real *c,
-                              int64_t ldc, const real *soon, int64_t count)
+static inline void gemm_prefetch(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
+                                 const real *a, int64_t lda, const real *b, int64_t ldb, real beta, real *c,
+                                 int64_t ldc, const real *prefetch, int64_t count)
 {
-    VARIANT(qkv_, gemm_ahead)(transpose_a, transpose_b, m, n, k, a, lda, b, ldb, beta, c, ldc, soon, count);
+    VARIANT(qkv_, gemm_prefetch)
+    (transpose_a, transpose_b, m, n, k, a, lda, b, ldb, beta, c, ldc, prefetch, count);
 }
 
 static inline void gemm_bias(struct qkv_workers *workers, bool transpose_b, int64_t m, int64_t n, int64_t k,

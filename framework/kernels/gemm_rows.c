@@ -4,19 +4,19 @@
 #include "kernels/softmax.h"
 
 /* A vector of the result, once it is summed up. */
-static inline __attribute__((always_inline)) void put(vector sum, struct into into, int64_t row,
-                                                      int64_t column)
+static inline __attribute__((always_inline)) void store_output(vector sum, struct output output, int64_t row,
+                                                               int64_t column)
 {
-    real *to = into.c + row * into.ldc + column;
-    if (into.bias) sum += load(into.bias + column);
-    if (into.beta > 0) sum += into.beta * load(to);
+    real *to = output.c + row * output.ldc + column;
+    if (output.bias) sum += load(output.bias + column);
+    if (output.beta > 0) sum += output.beta * load(to);
     store(to, sum);
 }
 
 /* `rows` rows and `vectors` vectors of the result, in registers; both are constants where this is called. */
 static inline __attribute__((always_inline)) void strip(const int rows, const int vectors, int64_t k,
                                                         const real *a, int64_t lda, const real *b,
-                                                        int64_t ldb, struct into into)
+                                                        int64_t ldb, struct output output)
 {
     vector sum[FEW_ROWS][8];
 #pragma GCC unroll 8
@@ -33,16 +33,16 @@ static inline __attribute__((always_inline)) void strip(const int rows, const in
 #pragma GCC unroll 8
     for (int i = 0; i < rows; i++)
 #pragma GCC unroll 8
-        for (int v = 0; v < vectors; v++) put(sum[i][v], into, i, v * LANES);
+        for (int v = 0; v < vectors; v++) store_output(sum[i][v], output, i, v * LANES);
 }
 
 /* Strips of b go by, as wide as the registers allow for their sums. */
-static inline __attribute__((always_inline)) void near_rows(const int rows, const struct product *p)
+static inline __attribute__((always_inline)) void cached_rows(const int rows, const struct product *p)
 {
     int64_t j = 0;
 #define STRIPS(vectors)                                                                                      \
     for (; j + vectors * LANES <= p->n; j += vectors * LANES)                                                \
-        strip(rows, vectors, p->k, p->a, p->lda, p->b + j, p->ldb, into_at(&p->into, 0, j));
+        strip(rows, vectors, p->k, p->a, p->lda, p->b + j, p->ldb, output_at(&p->output, 0, j));
     if (rows == 1) STRIPS(8)
     STRIPS(4) /* four sums at least: of fewer, each waits for the one before it */
     STRIPS(2)
@@ -52,26 +52,26 @@ static inline __attribute__((always_inline)) void near_rows(const int rows, cons
     struct product rest = *p;
     rest.n -= j;
     rest.b += j;
-    rest.into = into_at(&p->into, 0, j);
+    rest.output = output_at(&p->output, 0, j);
     gemm_by_tiles(&rest, false, false);
 }
 
-void gemm_few_near(const struct product *p)
+void gemm_few_cached(const struct product *p)
 {
     if (p->m == 1)
-        near_rows(1, p);
+        cached_rows(1, p);
     else if (p->m == 2)
-        near_rows(2, p);
+        cached_rows(2, p);
     else
-        near_rows(FEW_ROWS, p);
+        cached_rows(FEW_ROWS, p);
 }
 
-void gemm_few_far(const struct product *p)
+void gemm_few_streamed(const struct product *p)
 {
     /* Apart from c: what is added to a large number one by one loses digits. */
-    _Alignas(64) real sums[FEW_ROWS][RUN];
-    for (int64_t j = 0; j < p->n; j += RUN) {
-        int64_t columns = p->n - j < RUN ? p->n - j : RUN, l = 0;
+    _Alignas(64) real sums[FEW_ROWS][COLUMN_BLOCK];
+    for (int64_t j = 0; j < p->n; j += COLUMN_BLOCK) {
+        int64_t columns = p->n - j < COLUMN_BLOCK ? p->n - j : COLUMN_BLOCK, l = 0;
         const real *b = p->b + j;
         for (int64_t i = 0; i < p->m; i++) memset(sums[i], 0, (size_t)columns * sizeof(real));
         for (; l + 4 <= p->k; l += 4) {
@@ -88,7 +88,7 @@ void gemm_few_far(const struct product *p)
             for (int64_t i = 0; i < p->m; i++)
                 for (int64_t o = 0; o < columns; o++) sums[i][o] += p->a[i * p->lda + l] * b[l * p->ldb + o];
         for (int64_t i = 0; i < p->m; i++)
-            for (int64_t o = 0; o < columns; o++) put_number(sums[i][o], &p->into, i, j + o);
+            for (int64_t o = 0; o < columns; o++) store_number(sums[i][o], &p->output, i, j + o);
     }
 }
 
@@ -96,5 +96,5 @@ void gemm_few_transposed(const struct product *p)
 {
     for (int64_t j = 0; j < p->n; j++)
         for (int64_t i = 0; i < p->m; i++)
-            put_number(row_dot(p->k, p->a + i * p->lda, p->b + j * p->ldb), &p->into, i, j);
+            store_number(row_dot(p->k, p->a + i * p->lda, p->b + j * p->ldb), &p->output, i, j);
 }

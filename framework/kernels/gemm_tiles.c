@@ -25,12 +25,12 @@ static void pack_rows(int64_t k, int64_t columns, const real *b, int64_t ldb, re
 /* The same where b' is b [n, k] transposed. */
 static void pack_columns(int64_t k, int64_t columns, const real *b, int64_t ldb, real *panel)
 {
-    int64_t whole = columns == TILE_COLUMNS ? k / LANES * LANES : 0;
-    for (int64_t l = 0; l < whole; l += LANES)
+    int64_t full = columns == TILE_COLUMNS ? k / LANES * LANES : 0;
+    for (int64_t l = 0; l < full; l += LANES)
         for (int64_t j = 0; j < TILE_COLUMNS; j += LANES)
             transpose_block(LANES, b + j * ldb + l, ldb, panel + l * TILE_COLUMNS + j, TILE_COLUMNS);
     for (int64_t j = 0; j < TILE_COLUMNS; j++)
-        for (int64_t l = whole; l < k; l++) panel[l * TILE_COLUMNS + j] = j < columns ? b[j * ldb + l] : 0;
+        for (int64_t l = full; l < k; l++) panel[l * TILE_COLUMNS + j] = j < columns ? b[j * ldb + l] : 0;
 }
 
 /* [k, columns] of b', from its row `row` and its column `column` on. */
@@ -45,15 +45,15 @@ static void pack(bool transpose_b, int64_t row, int64_t k, int64_t column, int64
 
 int64_t VARIANT(qkv_, gemm_panels_count)(int64_t n, int64_t k)
 {
-    return whole_panels(n) * k;
+    return padded_columns(n) * k;
 }
 
 /* One behind the other: all panels of the first MOST_INNER of the inner axis, then those of the next. */
 void VARIANT(qkv_, gemm_panels)(bool transpose_b, int64_t n, int64_t k, const real *b, int64_t ldb,
                                 real *panels)
 {
-    for (int64_t l = 0; l < k; l += MOST_INNER) {
-        int64_t inner = k - l < MOST_INNER ? k - l : MOST_INNER;
+    for (int64_t l = 0; l < k; l += INNER_BLOCK) {
+        int64_t inner = k - l < INNER_BLOCK ? k - l : INNER_BLOCK;
         for (int64_t j = 0; j < n; j += TILE_COLUMNS, panels += inner * TILE_COLUMNS)
             pack(transpose_b, l, inner, j, n - j < TILE_COLUMNS ? n - j : TILE_COLUMNS, b, ldb, panels);
     }
@@ -72,27 +72,27 @@ struct sides {
     int64_t next_step;
 };
 
-static ONCE void put_narrow(int rows, int64_t columns, const real *spread, struct into into)
+static NOINLINE void store_narrow(int rows, int64_t columns, const real *buffer, struct output output)
 {
     for (int i = 0; i < rows; i++)
-        for (int64_t j = 0; j < columns; j++) put_number(spread[i * TILE_COLUMNS + j], &into, i, j);
+        for (int64_t j = 0; j < columns; j++) store_number(buffer[i * TILE_COLUMNS + j], &output, i, j);
 }
 
 /* Rows row .. row + rows - 1 and at most TILE_COLUMNS columns of c. `rows` is a constant where this is
  * called, so that the tile stays in registers. */
 static inline __attribute__((always_inline)) void tile(const int rows, int64_t columns, int64_t k,
                                                        const struct sides *sides, int64_t row,
-                                                       const struct into *into, bool ahead)
+                                                       const struct output *output, bool prefetch_b)
 {
-    int64_t a_row = sides->a_row, a_step = sides->a_step, b_step = sides->b_step, ldc = into->ldc;
+    int64_t a_row = sides->a_row, a_step = sides->a_step, b_step = sides->b_step, ldc = output->ldc;
     const real *b = sides->b, *next = sides->next, *a[TILE_ROWS / 3];
-    real *c = into->c + row * ldc;
+    real *c = output->c + row * ldc;
     vector sum[TILE_ROWS][2];
 #pragma GCC unroll 16
     for (int i = 0; i < rows; i++) sum[i][0] = sum[i][1] = (vector){0};
 #pragma GCC unroll 4
     for (int i = 0; i < rows; i += 3) a[i / 3] = sides->a + (row + i) * a_row;
-    if (into->beta > 0 || ldc > FAR_ROWS) { /* nothing else foresees rows that lie far apart */
+    if (output->beta > 0 || ldc > FAR_ROWS) { /* nothing else foresees rows that lie far apart */
 #pragma GCC unroll 16
         for (int i = 0; i < rows; i++) {
             __builtin_prefetch(c + i * ldc, 1);
@@ -101,7 +101,7 @@ static inline __attribute__((always_inline)) void tile(const int rows, int64_t c
     }
     for (int64_t l = k; l > 0; l--) {
         vector left = load(b), right = load(b + LANES);
-        if (ahead) {
+        if (prefetch_b) {
             __builtin_prefetch(next, 0, 2);
             __builtin_prefetch(next + LANES, 0, 2);
             next += sides->next_step;
@@ -117,19 +117,19 @@ static inline __attribute__((always_inline)) void tile(const int rows, int64_t c
         b += b_step;
     }
     if (columns == TILE_COLUMNS) {
-        if (into->bias) {
-            vector left = load(into->bias), right = load(into->bias + LANES);
+        if (output->bias) {
+            vector left = load(output->bias), right = load(output->bias + LANES);
 #pragma GCC unroll 16
             for (int i = 0; i < rows; i++) {
                 sum[i][0] += left;
                 sum[i][1] += right;
             }
         }
-        if (into->beta > 0) {
+        if (output->beta > 0) {
 #pragma GCC unroll 16
             for (int i = 0; i < rows; i++) {
-                sum[i][0] += into->beta * load(c + i * ldc);
-                sum[i][1] += into->beta * load(c + i * ldc + LANES);
+                sum[i][0] += output->beta * load(c + i * ldc);
+                sum[i][1] += output->beta * load(c + i * ldc + LANES);
             }
         }
 #pragma GCC unroll 16
@@ -139,25 +139,25 @@ static inline __attribute__((always_inline)) void tile(const int rows, int64_t c
         }
         return;
     }
-    real spread[TILE_ROWS][TILE_COLUMNS];
+    real buffer[TILE_ROWS][TILE_COLUMNS];
 #pragma GCC unroll 16
     for (int i = 0; i < rows; i++) {
-        store(spread[i], sum[i][0]);
-        store(spread[i] + LANES, sum[i][1]);
+        store(buffer[i], sum[i][0]);
+        store(buffer[i] + LANES, sum[i][1]);
     }
-    put_narrow(rows, columns, spread[0], into_at(into, row, 0));
+    store_narrow(rows, columns, buffer[0], output_at(output, row, 0));
 }
 
 /* Each is a function of its own: where they stand in a loop, gcc keeps the address of every row of c in
  * memory and counts all of them up after each tile, a tenth of the time of a tile 64 deep. */
-#define TILE(name, rows, ahead)                                                                              \
-    static ONCE void name(int64_t columns, int64_t k, const struct sides *sides, int64_t row,                \
-                          const struct into *into)                                                           \
+#define TILE(name, rows, prefetch_b)                                                                         \
+    static NOINLINE void name(int64_t columns, int64_t k, const struct sides *sides, int64_t row,            \
+                              const struct output *output)                                                   \
     {                                                                                                        \
-        tile((rows) < TILE_ROWS ? (rows) : TILE_ROWS, columns, k, sides, row, into, ahead);                  \
+        tile((rows) < TILE_ROWS ? (rows) : TILE_ROWS, columns, k, sides, row, output, prefetch_b);           \
     }
-TILE(tile_whole, TILE_ROWS, false)
-TILE(tile_ahead, TILE_ROWS, true)
+TILE(tile_full, TILE_ROWS, false)
+TILE(tile_prefetching, TILE_ROWS, true)
 TILE(tile_8, 8, false)
 TILE(tile_6, 6, false)
 TILE(tile_4, 4, false)
@@ -168,17 +168,18 @@ TILE(tile_1, 1, false)
 /* Any number of rows: whole tiles, of which the first fetches what is `next`, and what is left by powers of
  * two - few functions, which the compiler is done with soon. All read `into` where it is: of a copy the
  * processor would wait for the stores, behind those of the tile before. */
-static void tiles(int64_t rows, int64_t columns, int64_t k, const struct sides *sides, struct into *into)
+static void tiles(int64_t rows, int64_t columns, int64_t k, const struct sides *sides, struct output *output)
 {
     int64_t i = 0;
     for (; i + TILE_ROWS <= rows; i += TILE_ROWS) {
-        for (int64_t at = 0; at < into->each; at += CACHE_LINE) __builtin_prefetch(into->soon + at);
-        (i == 0 && sides->next ? tile_ahead : tile_whole)(columns, k, sides, i, into);
-        if (into->each > 0) into->soon += into->each;
+        for (int64_t at = 0; at < output->prefetch_per_tile; at += CACHE_LINE)
+            __builtin_prefetch(output->prefetch + at);
+        (i == 0 && sides->next ? tile_prefetching : tile_full)(columns, k, sides, i, output);
+        if (output->prefetch_per_tile > 0) output->prefetch += output->prefetch_per_tile;
     }
 #define ROWS(number)                                                                                         \
     if (number < TILE_ROWS && rows - i >= number) {                                                          \
-        tile_##number(columns, k, sides, i, into);                                                           \
+        tile_##number(columns, k, sides, i, output);                                                         \
         i += number;                                                                                         \
     }
     if (rows - i < 10) ROWS(8) /* 10 and 11 are sooner made as 6 and 4: a tile of 2 waits for its own sums */
@@ -190,48 +191,49 @@ static void tiles(int64_t rows, int64_t columns, int64_t k, const struct sides *
 }
 
 /* Columns from `column` on of what goes to `whole`; behind the first run of the inner axis all is added. */
-static inline void aim(struct into *into, const struct into *whole, int64_t column, bool first)
+static inline void aim_output(struct output *output, const struct output *all, int64_t column, bool first)
 {
-    into->c = whole->c + column;
-    into->bias = whole->bias && first ? whole->bias + column : NULL;
-    if (!first) into->beta = 1;
+    output->c = all->c + column;
+    output->bias = all->bias && first ? all->bias + column : NULL;
+    if (!first) output->beta = 1;
 }
 
-void gemm_by_tiles(const struct product *p, bool direct, bool ahead)
+void gemm_by_tiles(const struct product *p, bool direct, bool prefetch_b)
 {
-    _Alignas(64) real panel[MOST_INNER * TILE_COLUMNS];
-    struct into into = p->into;
+    _Alignas(64) real panel[INNER_BLOCK * TILE_COLUMNS];
+    struct output output = p->output;
     struct sides sides = {
         .a_row = p->transpose_a ? 1 : p->lda, .a_step = p->transpose_a ? p->lda : 1, .next_step = p->ldb};
-    for (int64_t l = 0; l < p->k; l += MOST_INNER) {
-        int64_t inner = p->k - l < MOST_INNER ? p->k - l : MOST_INNER;
+    for (int64_t l = 0; l < p->k; l += INNER_BLOCK) {
+        int64_t inner = p->k - l < INNER_BLOCK ? p->k - l : INNER_BLOCK;
         sides.a = p->a + l * sides.a_step;
         for (int64_t j = 0; j < p->n; j += TILE_COLUMNS) {
             int64_t columns = p->n - j < TILE_COLUMNS ? p->n - j : TILE_COLUMNS;
-            bool stays = direct && columns == TILE_COLUMNS;
-            if (!stays) pack(p->transpose_b, l, inner, j, columns, p->b, p->ldb, panel);
-            sides.b = stays ? p->b + l * p->ldb + j : panel;
-            sides.b_step = stays ? p->ldb : TILE_COLUMNS;
-            sides.next = ahead && p->n - j >= 2 * TILE_COLUMNS ? p->b + l * p->ldb + j + TILE_COLUMNS : NULL;
-            aim(&into, &p->into, j, l == 0);
-            tiles(p->m, columns, inner, &sides, &into);
+            bool in_place = direct && columns == TILE_COLUMNS;
+            if (!in_place) pack(p->transpose_b, l, inner, j, columns, p->b, p->ldb, panel);
+            sides.b = in_place ? p->b + l * p->ldb + j : panel;
+            sides.b_step = in_place ? p->ldb : TILE_COLUMNS;
+            sides.next =
+                prefetch_b && p->n - j >= 2 * TILE_COLUMNS ? p->b + l * p->ldb + j + TILE_COLUMNS : NULL;
+            aim_output(&output, &p->output, j, l == 0);
+            tiles(p->m, columns, inner, &sides, &output);
         }
     }
 }
 
 void gemm_by_panels(const struct product *p, const real *panels, int64_t all, int64_t first)
 {
-    struct into into = p->into;
+    struct output output = p->output;
     struct sides sides = {.a_row = p->lda, .a_step = 1, .b_step = TILE_COLUMNS, .next_step = TILE_COLUMNS};
-    for (int64_t l = 0; l < p->k; l += MOST_INNER) {
-        int64_t inner = p->k - l < MOST_INNER ? p->k - l : MOST_INNER;
+    for (int64_t l = 0; l < p->k; l += INNER_BLOCK) {
+        int64_t inner = p->k - l < INNER_BLOCK ? p->k - l : INNER_BLOCK;
         sides.a = p->a + l;
-        sides.b = panels + l * whole_panels(all) + first * inner;
+        sides.b = panels + l * padded_columns(all) + first * inner;
         for (int64_t j = 0; j < p->n; j += TILE_COLUMNS, sides.b += inner * TILE_COLUMNS) {
             int64_t columns = p->n - j < TILE_COLUMNS ? p->n - j : TILE_COLUMNS;
             sides.next = p->n - j >= 2 * TILE_COLUMNS ? sides.b + inner * TILE_COLUMNS : NULL;
-            aim(&into, &p->into, j, l == 0);
-            tiles(p->m, columns, inner, &sides, &into);
+            aim_output(&output, &p->output, j, l == 0);
+            tiles(p->m, columns, inner, &sides, &output);
         }
     }
 }

@@ -47,10 +47,10 @@ typedef double real;
 
 /* Code that is large and called from several places: once a file, whatever the compiler thinks. There are
  * five variants of each file. */
-#define ONCE __attribute__((noinline, unused))
+#define NOINLINE __attribute__((noinline, unused))
 
 /* What takes little time beside the ops around it, or runs seldom: compiled to be small. */
-#define SMALL __attribute__((cold))
+#define COLD __attribute__((cold))
 
 /* Shape rules and samples are the same in every variant: they are compiled once, for the table that
  * qkv_op_rule looks into. So nothing in a shape rule may depend on `real` or the instruction set: not what it
@@ -61,18 +61,18 @@ typedef double real;
 #    define RULE(of_the_op) NULL
 #endif
 
-/* Options of a sample: WITH(.factor = 2). */
-#define WITH(...) (&(const struct qkv_sample_options){__VA_ARGS__})
+/* Options of a sample: OPTIONS(.factor = 2). */
+#define OPTIONS(...) (&(const struct qkv_sample_options){__VA_ARGS__})
 
-/* The attention rule of a sample: WITH(ATTENTION(.heads = 2)). */
+/* The attention rule of a sample: OPTIONS(ATTENTION(.heads = 2)). */
 #define ATTENTION(...)                                                                                       \
     .attention = &(const struct qkv_attention_rule)                                                          \
     {                                                                                                        \
         __VA_ARGS__                                                                                          \
     }
 
-/* Shapes of sample inputs: IN(2, 3). */
-#define IN(...)                                                                                              \
+/* Shapes of sample inputs: SHAPE(2, 3). */
+#define SHAPE(...)                                                                                           \
     {                                                                                                        \
         (int16_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),                                       \
         {                                                                                                    \

@@ -75,19 +75,23 @@ static void matmul_backward(struct qkv_tensor *y)
 }
 
 static const struct qkv_sample matmul_good[] = {
-    {"plain", {IN(3, 4), IN(4, 5)}},
-    {"b transposed", {IN(3, 4), IN(5, 4)}, .options = WITH(.transpose_b = true)},
-    {"a transposed", {IN(4, 3), IN(4, 5)}, .options = WITH(.transpose_a = true)},
-    {"both transposed", {IN(4, 3), IN(5, 4)}, .options = WITH(.transpose_a = true, .transpose_b = true)},
-    {"batched", {IN(2, 3, 4), IN(2, 4, 2)}},
-    {"two leading axes", {IN(2, 2, 3, 2), IN(2, 2, 4, 2)}, .options = WITH(.transpose_b = true)},
-    {"b shared", {IN(3, 2, 4), IN(4, 3)}},
+    {"plain", {SHAPE(3, 4), SHAPE(4, 5)}},
+    {"b transposed", {SHAPE(3, 4), SHAPE(5, 4)}, .options = OPTIONS(.transpose_b = true)},
+    {"a transposed", {SHAPE(4, 3), SHAPE(4, 5)}, .options = OPTIONS(.transpose_a = true)},
+    {"both transposed",
+     {SHAPE(4, 3), SHAPE(5, 4)},
+     .options = OPTIONS(.transpose_a = true, .transpose_b = true)},
+    {"batched", {SHAPE(2, 3, 4), SHAPE(2, 4, 2)}},
+    {"two leading axes", {SHAPE(2, 2, 3, 2), SHAPE(2, 2, 4, 2)}, .options = OPTIONS(.transpose_b = true)},
+    {"b shared", {SHAPE(3, 2, 4), SHAPE(4, 3)}},
     {0},
 };
 static const struct qkv_sample matmul_bad[] = {
-    {"inner", {IN(3, 4), IN(5, 4)}, .message = "inputs are [3, 4] and [5, 4], but their inner axes differ"},
-    {"vector", {IN(4), IN(4, 5)}, .message = "each needs 2 axes or more"},
-    {"leading", {IN(2, 3, 4), IN(3, 4, 2)}, .message = "their leading axes differ"},
+    {"inner",
+     {SHAPE(3, 4), SHAPE(5, 4)},
+     .message = "inputs are [3, 4] and [5, 4], but their inner axes differ"},
+    {"vector", {SHAPE(4), SHAPE(4, 5)}, .message = "each needs 2 axes or more"},
+    {"leading", {SHAPE(2, 3, 4), SHAPE(3, 4, 2)}, .message = "their leading axes differ"},
     {0},
 };
 OP(matmul, .inputs = 2, .backward_reads = INPUT(0) | INPUT(1), .shape = RULE(matmul_shape),
@@ -143,8 +147,8 @@ static void linear_backward(struct qkv_tensor *y)
     real beta;
     real *dx = claim_gradient(x, &beta);
     if (dx) /* x has not been read since forward: without this, dW would wait for it */
-        gemm_ahead(false, !transposed, rows, inner, columns, dy, columns, weight->value, qkv_columns(weight),
-                   beta, dx, inner, x->value, x->count);
+        gemm_prefetch(false, !transposed, rows, inner, columns, dy, columns, weight->value,
+                      qkv_columns(weight), beta, dx, inner, x->value, x->count);
     real *dw = claim_gradient(weight, &beta);
     if (dw && !transposed)
         gemm(true, false, inner, columns, rows, x->value, inner, dy, columns, beta, dw, columns);
@@ -156,20 +160,20 @@ static void linear_backward(struct qkv_tensor *y)
 }
 
 static const struct qkv_sample linear_good[] = {
-    {"with bias", {IN(3, 4), IN(4, 5), IN(5)}},
-    {"without bias", {IN(3, 4), IN(4, 5)}},
-    {"transposed", {IN(3, 4), IN(5, 4), IN(5)}, .options = WITH(.transpose_b = true)},
-    {"four axes", {IN(2, 1, 3, 4), IN(4, 2), IN(2)}},
-    {"a vector", {IN(4), IN(4, 3), IN(3)}},
-    {"constant input", {IN(3, 4), IN(4, 5), IN(5)}, .constant = 1},
-    {"odd sizes", {IN(7, 17), IN(17, 3), IN(3)}},
+    {"with bias", {SHAPE(3, 4), SHAPE(4, 5), SHAPE(5)}},
+    {"without bias", {SHAPE(3, 4), SHAPE(4, 5)}},
+    {"transposed", {SHAPE(3, 4), SHAPE(5, 4), SHAPE(5)}, .options = OPTIONS(.transpose_b = true)},
+    {"four axes", {SHAPE(2, 1, 3, 4), SHAPE(4, 2), SHAPE(2)}},
+    {"a vector", {SHAPE(4), SHAPE(4, 3), SHAPE(3)}},
+    {"constant input", {SHAPE(3, 4), SHAPE(4, 5), SHAPE(5)}, .constant = 1},
+    {"odd sizes", {SHAPE(7, 17), SHAPE(17, 3), SHAPE(3)}},
     {0},
 };
 static const struct qkv_sample linear_bad[] = {
-    {"inner", {IN(3, 4), IN(5, 6)}, .message = "input is [3, 4], but weight is [5, 6]"},
-    {"bias", {IN(3, 4), IN(4, 5), IN(4)}, .message = "bias is [4], but must be [5]"},
-    {"weight of 3 axes", {IN(3, 4), IN(1, 4, 5)}, .message = "weight is [1, 4, 5]"},
-    {"no weight", {IN(3, 4)}, .message = "input 2 is NULL"},
+    {"inner", {SHAPE(3, 4), SHAPE(5, 6)}, .message = "input is [3, 4], but weight is [5, 6]"},
+    {"bias", {SHAPE(3, 4), SHAPE(4, 5), SHAPE(4)}, .message = "bias is [4], but must be [5]"},
+    {"weight of 3 axes", {SHAPE(3, 4), SHAPE(1, 4, 5)}, .message = "weight is [1, 4, 5]"},
+    {"no weight", {SHAPE(3, 4)}, .message = "input 2 is NULL"},
     {0},
 };
 OP(linear, .inputs = 3, .optional = INPUT(2), .backward_reads = INPUT(0) | INPUT(1),

@@ -8,7 +8,7 @@ enum { SUM_LIKELIHOOD, SUM_CORRECT, SUMS };
 
 /* Numbers in front of the gradients that are saved: the sums, and what makes the gradients begin where a
  * vector does. */
-enum { HEAD = 16 };
+enum { GRADIENTS_AT = 16 };
 
 static int64_t saved_of_rows(const struct qkv_tensor *y, int64_t rows)
 {
@@ -16,21 +16,21 @@ static int64_t saved_of_rows(const struct qkv_tensor *y, int64_t rows)
 }
 
 /* Where the sums of a row and those behind it are kept; NULL where they are not. */
-static real *kept_rows(struct qkv_tensor *y, int64_t row, int64_t rows)
+static real *sums_of_rows(struct qkv_tensor *y, int64_t row, int64_t rows)
 {
     return y->needs_gradient ? NULL : (real *)y->saved + y->saved_count - SUMS * (rows - row);
 }
 
 /* Adds the sums of the i-th row to those of all, and keeps them if they are to be kept. */
-static void add_row(real *kept, int64_t i, const double of_row[SUMS], double sums[SUMS])
+static void add_row(real *kept, int64_t i, const double row_sums[SUMS], double sums[SUMS])
 {
     for (int s = 0; s < SUMS; s++) {
-        sums[s] += of_row[s];
-        if (kept) kept[SUMS * i + s] = (real)of_row[s];
+        sums[s] += row_sums[s];
+        if (kept) kept[SUMS * i + s] = (real)row_sums[s];
     }
 }
 
-static bool smoothing_is_sound(struct qkv_tensor *y)
+static bool check_smoothing(struct qkv_tensor *y)
 {
     double smoothing = y->options.smoothing;
     if (smoothing >= 0 && smoothing < 1) return true;
@@ -46,18 +46,18 @@ static double row_loss(const struct qkv_tensor *y, int64_t classes, real *row, i
                        double sums[SUMS])
 {
     real smoothing = (real)y->options.smoothing, target = row[label];
-    real most = row_maximum(classes, row), total = smoothing > 0 ? row_sum(classes, row) : 0;
+    real maximum = row_maximum(classes, row), total = smoothing > 0 ? row_sum(classes, row) : 0;
     real sum;
     if (keep)
-        sum = row_exp(classes, row, most, row);
+        sum = row_exp(classes, row, maximum, row);
     else {
         sum = 0;
 #pragma omp simd reduction(+ : sum)
-        for (int64_t j = 0; j < classes; j++) sum += fast_exp(row[j] - most);
+        for (int64_t j = 0; j < classes; j++) sum += fast_exp(row[j] - maximum);
     }
-    double log_sum = (double)most + log((double)sum);
+    double log_sum = (double)maximum + log((double)sum);
     sums[SUM_LIKELIHOOD] = log_sum - (double)target;
-    sums[SUM_CORRECT] = target >= most;
+    sums[SUM_CORRECT] = target >= maximum;
     if (keep) {
         real factor = (real)y->options.factor, scale = factor / sum,
              shift = factor * smoothing / (real)classes;
@@ -68,7 +68,7 @@ static double row_loss(const struct qkv_tensor *y, int64_t classes, real *row, i
 }
 
 /* Sums that are counts or likelihoods of a shard fit a float32 well enough to be reported. */
-static void finish(struct qkv_tensor *y, double loss, const double sums[SUMS])
+static void store_result(struct qkv_tensor *y, double loss, const double sums[SUMS])
 {
     real *saved = y->saved;
     *(real *)y->value = (real)(y->options.factor * loss);
@@ -94,10 +94,10 @@ static bool cross_entropy_shape(struct qkv_tensor *y)
     const struct qkv_tensor *logits = y->input[0];
     if (logits->shape.rank != 2)
         return qkv_refuse(y, "logits are %s, but must have 2 axes", qkv_shape_text(logits->shape));
-    if (!check_indices(y, logits->shape.size[0], logits->shape.size[1], "label") || !smoothing_is_sound(y))
+    if (!check_indices(y, logits->shape.size[0], logits->shape.size[1], "label") || !check_smoothing(y))
         return false;
     y->shape = QKV_SHAPE(1);
-    y->saved_count = HEAD + logits->count + saved_of_rows(y, logits->shape.size[0]);
+    y->saved_count = GRADIENTS_AT + logits->count + saved_of_rows(y, logits->shape.size[0]);
     return true;
 }
 
@@ -105,46 +105,46 @@ static void cross_entropy_forward(struct qkv_tensor *y)
 {
     const struct qkv_tensor *logits = y->input[0];
     int64_t rows = logits->shape.size[0], classes = logits->shape.size[1];
-    real *gradient = (real *)y->saved + HEAD;
+    real *gradient = (real *)y->saved + GRADIENTS_AT;
     double loss = 0, sums[SUMS] = {0};
     memcpy(gradient, logits->value, (size_t)logits->count * sizeof(real));
     for (int64_t i = 0; i < rows; i++) {
-        double of_row[SUMS];
+        double row_sums[SUMS];
         loss +=
-            row_loss(y, classes, gradient + i * classes, y->options.indices[i], y->needs_gradient, of_row);
-        add_row(kept_rows(y, 0, rows), i, of_row, sums);
+            row_loss(y, classes, gradient + i * classes, y->options.indices[i], y->needs_gradient, row_sums);
+        add_row(sums_of_rows(y, 0, rows), i, row_sums, sums);
     }
-    finish(y, loss, sums);
+    store_result(y, loss, sums);
 }
 
 static void cross_entropy_backward(struct qkv_tensor *y)
 {
-    add_scaled(y->input[0], *(const real *)y->gradient, (const real *)y->saved + HEAD);
+    add_scaled(y->input[0], *(const real *)y->gradient, (const real *)y->saved + GRADIENTS_AT);
 }
 
 static const int32_t SAMPLE_LABELS[] = {2, 0, 2, 3, 1, 0, 3, 1, 2, 2, 0, 1, 3, 3, 0, 1, 2, 0, 3};
 static const struct qkv_sample cross_entropy_good[] = {
-    {"plain", {IN(5, 4)}, .options = WITH(.indices = SAMPLE_LABELS, .factor = 0.2)},
-    {"smoothed", {IN(5, 7)}, .options = WITH(.indices = SAMPLE_LABELS, .factor = 1, .smoothing = 0.1)},
+    {"plain", {SHAPE(5, 4)}, .options = OPTIONS(.indices = SAMPLE_LABELS, .factor = 0.2)},
+    {"smoothed", {SHAPE(5, 7)}, .options = OPTIONS(.indices = SAMPLE_LABELS, .factor = 1, .smoothing = 0.1)},
     {"wide values",
-     {IN(3, 4)},
+     {SHAPE(3, 4)},
      .low = -9,
      .high = 9,
-     .options = WITH(.indices = SAMPLE_LABELS, .factor = 1, .smoothing = 0.3)},
+     .options = OPTIONS(.indices = SAMPLE_LABELS, .factor = 1, .smoothing = 0.3)},
     {0},
 };
 static const struct qkv_sample cross_entropy_bad[] = {
     {"label",
-     {IN(5, 3)},
-     .options = WITH(.indices = SAMPLE_LABELS, .factor = 1),
+     {SHAPE(5, 3)},
+     .options = OPTIONS(.indices = SAMPLE_LABELS, .factor = 1),
      .message = "label 3 is 3, but must lie in 0 to 2"},
     {"smoothing",
-     {IN(5, 4)},
-     .options = WITH(.indices = SAMPLE_LABELS, .smoothing = 1),
+     {SHAPE(5, 4)},
+     .options = OPTIONS(.indices = SAMPLE_LABELS, .smoothing = 1),
      .message = "smoothing is 1, but must be at least 0 and below 1"},
     {"a vector",
-     {IN(5)},
-     .options = WITH(.indices = SAMPLE_LABELS),
+     {SHAPE(5)},
+     .options = OPTIONS(.indices = SAMPLE_LABELS),
      .message = "logits are [5], but must have 2 axes"},
     {0},
 };
@@ -159,18 +159,18 @@ OP(cross_entropy, .inputs = 1, .shape = RULE(cross_entropy_shape), .forward = cr
  * whole rows are known, each tile becomes its gradient, e exp(m_t - m) / S - ..., and is multiplied with W
  * and x: W and dW are read once for as many rows as a block has. */
 
-enum { BLOCK_NUMBERS = 1 << 19, FEWEST_ROWS = 16, WHOLE_ROWS = 12, TILE_CLASSES = 512, ROW_NUMBERS = 4 };
+enum { BLOCK_NUMBERS = 1 << 19, FEWEST_ROWS = 16, ROW_MULTIPLE = 12, TILE_CLASSES = 512, ROW_NUMBERS = 4 };
 
 /* The wider the input, the more rows: where W is beyond the caches, a block of few rows waits for W and dW.
  * All blocks have about as many, in whole tiles of the products. */
 static int64_t block_rows(int64_t rows, int64_t inner, int64_t classes)
 {
-    int64_t most = BLOCK_NUMBERS / classes;
-    if (most < inner / 2) most = inner / 2;
-    if (most < FEWEST_ROWS) most = FEWEST_ROWS;
-    int64_t blocks = (rows + most - 1) / most, even = (rows + blocks - 1) / blocks;
-    int64_t whole = (even + WHOLE_ROWS - 1) / WHOLE_ROWS * WHOLE_ROWS;
-    return whole < rows ? whole : rows;
+    int64_t maximum = BLOCK_NUMBERS / classes;
+    if (maximum < inner / 2) maximum = inner / 2;
+    if (maximum < FEWEST_ROWS) maximum = FEWEST_ROWS;
+    int64_t blocks = (rows + maximum - 1) / maximum, even = (rows + blocks - 1) / blocks;
+    int64_t multiple = (even + ROW_MULTIPLE - 1) / ROW_MULTIPLE * ROW_MULTIPLE;
+    return multiple < rows ? multiple : rows;
 }
 
 static int64_t tile_count(int64_t classes)
@@ -188,10 +188,10 @@ static bool linear_cross_entropy_shape(struct qkv_tensor *y)
                           qkv_shape_text(weight->shape), transposed ? " transposed" : "");
     int64_t rows = x->shape.size[0], classes = weight->shape.size[transposed ? 0 : 1];
     if (!check_vector(y, bias, classes, "bias") || !check_indices(y, rows, classes, "label") ||
-        !smoothing_is_sound(y))
+        !check_smoothing(y))
         return false;
     y->shape = QKV_SHAPE(1);
-    y->saved_count = HEAD + saved_of_rows(y, rows);
+    y->saved_count = GRADIENTS_AT + saved_of_rows(y, rows);
     if (y->needs_gradient) y->saved_count += x->count + weight->count + classes;
     /* The tiles, all of a block where they come again; the maxima by tile; m, S, sum and label of the logits.
      */
@@ -208,10 +208,10 @@ struct block {
     bool transposed, keep, first; /* keep: gradients are wanted; first: dW has not been written yet */
     const real *x, *weight, *bias;
     const int32_t *labels;
-    real *tiles, *maxima;          /* maxima [tiles, rows] */
-    real *most, *sum, *total, *at; /* [rows]: m, S, sum of the logits, logit of the label */
-    real *dx, *dw, *db;            /* dx of this block; the others of all */
-    real *kept;                    /* [rows, SUMS] or NULL */
+    real *tiles, *maxima;                      /* maxima [tiles, rows] */
+    real *maximum, *sum, *total, *label_logit; /* [rows]: m, S, sum of the logits, logit of the label */
+    real *dx, *dw, *db;                        /* dx of this block; the others of all */
+    real *kept;                                /* [rows, SUMS] or NULL */
 };
 
 static const real *weight_of(const struct block *b, int64_t class)
@@ -225,17 +225,18 @@ static void first_pass(const struct block *b, int64_t first, int64_t n, real *ti
     gemm_bias(NULL, b->transposed, b->rows, n, b->inner, b->x, b->inner, weight_of(b, first), b->ldw, NULL,
               b->bias ? b->bias + first : NULL, tile, n);
     for (int64_t i = 0; i < b->rows; i++) {
-        real *row = tile + i * n, most = row_maximum(n, row);
+        real *row = tile + i * n, maximum = row_maximum(n, row);
         int64_t label = b->labels[i] - first;
-        if (label >= 0 && label < n) b->at[i] = row[label];
+        if (label >= 0 && label < n) b->label_logit[i] = row[label];
         if (b->y->options.smoothing > 0) b->total[i] += row_sum(n, row);
-        real sum = row_exp(n, row, most, row), greatest = most > b->most[i] ? most : b->most[i];
+        real sum = row_exp(n, row, maximum, row),
+             maximum_so_far = maximum > b->maximum[i] ? maximum : b->maximum[i];
         /* An infinity is as great as itself, whatever the difference says. */
-        real before = b->most[i] < greatest ? fast_exp(b->most[i] - greatest) : 1;
-        real now = most < greatest ? fast_exp(most - greatest) : 1;
+        real before = b->maximum[i] < maximum_so_far ? fast_exp(b->maximum[i] - maximum_so_far) : 1;
+        real now = maximum < maximum_so_far ? fast_exp(maximum - maximum_so_far) : 1;
         b->sum[i] = b->sum[i] * before + sum * now;
-        b->most[i] = greatest;
-        maxima[i] = most;
+        b->maximum[i] = maximum_so_far;
+        maxima[i] = maximum;
     }
 }
 
@@ -248,7 +249,8 @@ static void second_pass(const struct block *b, int64_t first, int64_t n, real *t
     real *restrict db = b->db + first;
     for (int64_t i = 0; i < b->rows; i++) {
         real *restrict row = tile + i * n;
-        real scale = factor * (maxima[i] < b->most[i] ? fast_exp(maxima[i] - b->most[i]) : 1) / b->sum[i];
+        real scale =
+            factor * (maxima[i] < b->maximum[i] ? fast_exp(maxima[i] - b->maximum[i]) : 1) / b->sum[i];
         int64_t label = b->labels[i] - first;
         for (int64_t j = 0; j < n; j++) row[j] = row[j] * scale - shift;
         if (label >= 0 && label < n) row[label] -= factor * (1 - smoothing);
@@ -271,7 +273,7 @@ static double run_block(const struct block *b, double sums[SUMS])
     double smoothing = b->y->options.smoothing, loss = 0;
     int64_t tiles = tile_count(b->classes);
     for (int64_t i = 0; i < b->rows; i++) {
-        b->most[i] = (real)-INFINITY;
+        b->maximum[i] = (real)-INFINITY;
         b->sum[i] = b->total[i] = 0;
     }
     for (int pass = 0; pass < (b->keep ? 2 : 1); pass++)
@@ -283,10 +285,10 @@ static double run_block(const struct block *b, double sums[SUMS])
                   : first_pass(b, first, n, tile, b->maxima + t * b->rows));
         }
     for (int64_t i = 0; i < b->rows; i++) {
-        double log_sum = (double)b->most[i] + log((double)b->sum[i]), target = (double)b->at[i];
-        const double of_row[SUMS] = {
-            [SUM_LIKELIHOOD] = log_sum - target, [SUM_CORRECT] = b->at[i] >= b->most[i]};
-        add_row(b->kept, i, of_row, sums);
+        double log_sum = (double)b->maximum[i] + log((double)b->sum[i]), target = (double)b->label_logit[i];
+        const double row_sums[SUMS] = {
+            [SUM_LIKELIHOOD] = log_sum - target, [SUM_CORRECT] = b->label_logit[i] >= b->maximum[i]};
+        add_row(b->kept, i, row_sums, sums);
         loss += log_sum - (1 - smoothing) * target - smoothing * (double)b->total[i] / (double)b->classes;
     }
     return loss;
@@ -298,7 +300,7 @@ static void linear_cross_entropy_forward(struct qkv_tensor *y)
     bool transposed = y->options.transpose_b;
     int64_t rows = x->shape.size[0], classes = weight->shape.size[transposed ? 0 : 1];
     int64_t step = block_rows(rows, x->shape.size[1], classes);
-    real *dx = (real *)y->saved + HEAD;
+    real *dx = (real *)y->saved + GRADIENTS_AT;
     struct block b = {
         .y = y,
         .inner = x->shape.size[1],
@@ -313,10 +315,10 @@ static void linear_cross_entropy_forward(struct qkv_tensor *y)
         .db = dx + x->count + weight->count,
     };
     b.maxima = b.tiles + step * (b.keep ? classes : TILE_CLASSES);
-    b.most = b.maxima + step * tile_count(classes);
-    b.sum = b.most + step;
+    b.maximum = b.maxima + step * tile_count(classes);
+    b.sum = b.maximum + step;
     b.total = b.sum + step;
-    b.at = b.total + step;
+    b.label_logit = b.total + step;
     double loss = 0, sums[SUMS] = {0};
     if (b.keep) memset(b.db, 0, (size_t)classes * sizeof(real));
     for (int64_t first = 0; first < rows; first += step) {
@@ -325,16 +327,16 @@ static void linear_cross_entropy_forward(struct qkv_tensor *y)
         b.x = (const real *)x->value + first * b.inner;
         b.dx = dx + first * b.inner;
         b.labels = y->options.indices + first;
-        b.kept = kept_rows(y, first, rows);
+        b.kept = sums_of_rows(y, first, rows);
         loss += run_block(&b, sums);
     }
-    finish(y, loss, sums);
+    store_result(y, loss, sums);
 }
 
 static void linear_cross_entropy_backward(struct qkv_tensor *y)
 {
     struct qkv_tensor *x = y->input[0], *weight = y->input[1], *bias = y->input[2];
-    const real *saved = (const real *)y->saved + HEAD;
+    const real *saved = (const real *)y->saved + GRADIENTS_AT;
     real dy = *(const real *)y->gradient;
     add_scaled(x, dy, saved);
     add_scaled(weight, dy, saved + x->count);
@@ -343,34 +345,34 @@ static void linear_cross_entropy_backward(struct qkv_tensor *y)
 
 static const struct qkv_sample linear_cross_entropy_good[] = {
     {"with bias",
-     {IN(5, 3), IN(3, 4), IN(4)},
-     .options = WITH(.indices = SAMPLE_LABELS, .factor = 0.2, .smoothing = 0.1)},
-    {"without bias", {IN(5, 3), IN(3, 4)}, .options = WITH(.indices = SAMPLE_LABELS, .factor = 1)},
+     {SHAPE(5, 3), SHAPE(3, 4), SHAPE(4)},
+     .options = OPTIONS(.indices = SAMPLE_LABELS, .factor = 0.2, .smoothing = 0.1)},
+    {"without bias", {SHAPE(5, 3), SHAPE(3, 4)}, .options = OPTIONS(.indices = SAMPLE_LABELS, .factor = 1)},
     {"transposed",
-     {IN(5, 3), IN(4, 3), IN(4)},
-     .options = WITH(.indices = SAMPLE_LABELS, .factor = 1, .smoothing = 0.2, .transpose_b = true)},
+     {SHAPE(5, 3), SHAPE(4, 3), SHAPE(4)},
+     .options = OPTIONS(.indices = SAMPLE_LABELS, .factor = 1, .smoothing = 0.2, .transpose_b = true)},
     {"constant weight",
-     {IN(5, 3), IN(3, 4), IN(4)},
-     .options = WITH(.indices = SAMPLE_LABELS, .factor = 1),
+     {SHAPE(5, 3), SHAPE(3, 4), SHAPE(4)},
+     .options = OPTIONS(.indices = SAMPLE_LABELS, .factor = 1),
      .constant = 2},
     {"several blocks",
-     {IN(19, 1), IN(1, 32700)},
-     .options = WITH(.indices = SAMPLE_LABELS, .factor = 0.1, .smoothing = 0.1),
+     {SHAPE(19, 1), SHAPE(1, 32700)},
+     .options = OPTIONS(.indices = SAMPLE_LABELS, .factor = 0.1, .smoothing = 0.1),
      .constant = 2},
     {0},
 };
 static const struct qkv_sample linear_cross_entropy_bad[] = {
     {"inner",
-     {IN(5, 3), IN(4, 4)},
-     .options = WITH(.indices = SAMPLE_LABELS),
+     {SHAPE(5, 3), SHAPE(4, 4)},
+     .options = OPTIONS(.indices = SAMPLE_LABELS),
      .message = "input is [5, 3], but weight is [4, 4]"},
     {"bias",
-     {IN(5, 3), IN(3, 4), IN(3)},
-     .options = WITH(.indices = SAMPLE_LABELS),
+     {SHAPE(5, 3), SHAPE(3, 4), SHAPE(3)},
+     .options = OPTIONS(.indices = SAMPLE_LABELS),
      .message = "bias is [3], but must be [4]"},
     {"label",
-     {IN(5, 3), IN(3, 2)},
-     .options = WITH(.indices = SAMPLE_LABELS),
+     {SHAPE(5, 3), SHAPE(3, 2)},
+     .options = OPTIONS(.indices = SAMPLE_LABELS),
      .message = "label 0 is 2, but must lie in 0 to 1"},
     {0},
 };

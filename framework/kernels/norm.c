@@ -1,14 +1,14 @@
 /* Normalisation of each row. */
 #include "kernels/softmax.h"
 
-static bool epsilon_is_sound(struct qkv_tensor *y)
+static bool check_epsilon(struct qkv_tensor *y)
 {
     if (y->options.epsilon >= 0 && y->options.epsilon <= 1e9) return true;
     return qkv_refuse(y, "epsilon is %g, but must lie in 0 to 1e9", y->options.epsilon);
 }
 
 /* The sum of (x - mean)^2. */
-static ONCE real row_squares(int64_t n, const real *restrict x, real mean)
+static NOINLINE real row_squares(int64_t n, const real *restrict x, real mean)
 {
     vector16 lanes = {0};
     int64_t i = 0;
@@ -22,8 +22,8 @@ static ONCE real row_squares(int64_t n, const real *restrict x, real mean)
 }
 
 /* The sum of a b (x - mean). */
-static ONCE real row_moment(int64_t n, const real *restrict a, const real *restrict b, const real *restrict x,
-                            real mean)
+static NOINLINE real row_moment(int64_t n, const real *restrict a, const real *restrict b,
+                                const real *restrict x, real mean)
 {
     vector16 lanes = {0};
     int64_t i = 0;
@@ -45,7 +45,7 @@ static bool layer_norm_shape(struct qkv_tensor *y)
     if (!check_vector(y, y->input[1], columns, "gain") || !check_vector(y, y->input[2], columns, "bias"))
         return false;
     y->saved_count = 2 * qkv_rows(y->input[0]);
-    return epsilon_is_sound(y) && same_as_input(y);
+    return check_epsilon(y) && same_as_input(y);
 }
 
 static void layer_norm_forward(struct qkv_tensor *y)
@@ -90,17 +90,20 @@ static void layer_norm_backward(struct qkv_tensor *y)
 }
 
 static const struct qkv_sample layer_norm_good[] = {
-    {"matrix", {IN(3, 5), IN(5), IN(5)}, .options = WITH(.epsilon = 1e-5)},
-    {"odd width", {IN(2, 17), IN(17), IN(17)}, .options = WITH(.epsilon = 1e-6)},
-    {"three axes", {IN(2, 2, 4), IN(4), IN(4)}, .options = WITH(.epsilon = 0.1)},
-    {"one column", {IN(3, 1), IN(1), IN(1)}, .options = WITH(.epsilon = 0.5)},
-    {"constant input", {IN(3, 4), IN(4), IN(4)}, .options = WITH(.epsilon = 0.1), .constant = 1},
+    {"matrix", {SHAPE(3, 5), SHAPE(5), SHAPE(5)}, .options = OPTIONS(.epsilon = 1e-5)},
+    {"odd width", {SHAPE(2, 17), SHAPE(17), SHAPE(17)}, .options = OPTIONS(.epsilon = 1e-6)},
+    {"three axes", {SHAPE(2, 2, 4), SHAPE(4), SHAPE(4)}, .options = OPTIONS(.epsilon = 0.1)},
+    {"one column", {SHAPE(3, 1), SHAPE(1), SHAPE(1)}, .options = OPTIONS(.epsilon = 0.5)},
+    {"constant input", {SHAPE(3, 4), SHAPE(4), SHAPE(4)}, .options = OPTIONS(.epsilon = 0.1), .constant = 1},
     {0},
 };
 static const struct qkv_sample layer_norm_bad[] = {
-    {"gain", {IN(3, 5), IN(3), IN(5)}, .message = "gain is [3], but must be [5]"},
-    {"bias", {IN(3, 5), IN(5), IN(3)}, .message = "bias is [3], but must be [5]"},
-    {"epsilon", {IN(3, 5), IN(5), IN(5)}, .options = WITH(.epsilon = -1), .message = "epsilon is -1"},
+    {"gain", {SHAPE(3, 5), SHAPE(3), SHAPE(5)}, .message = "gain is [3], but must be [5]"},
+    {"bias", {SHAPE(3, 5), SHAPE(5), SHAPE(3)}, .message = "bias is [3], but must be [5]"},
+    {"epsilon",
+     {SHAPE(3, 5), SHAPE(5), SHAPE(5)},
+     .options = OPTIONS(.epsilon = -1),
+     .message = "epsilon is -1"},
     {0},
 };
 OP(layer_norm, .inputs = 3, .backward_reads = INPUT(0) | INPUT(1), .recompute = true,
@@ -114,7 +117,7 @@ static bool rms_norm_shape(struct qkv_tensor *y)
 {
     if (!check_vector(y, y->input[1], qkv_columns(y->input[0]), "gain")) return false;
     y->saved_count = qkv_rows(y->input[0]);
-    return epsilon_is_sound(y) && same_as_input(y);
+    return check_epsilon(y) && same_as_input(y);
 }
 
 static void rms_norm_forward(struct qkv_tensor *y)
@@ -150,13 +153,13 @@ static void rms_norm_backward(struct qkv_tensor *y)
 }
 
 static const struct qkv_sample rms_norm_good[] = {
-    {"matrix", {IN(3, 5), IN(5)}, .options = WITH(.epsilon = 1e-5)},
-    {"odd width", {IN(2, 17), IN(17)}, .options = WITH(.epsilon = 1e-6)},
-    {"three axes", {IN(2, 2, 4), IN(4)}, .options = WITH(.epsilon = 0.1)},
+    {"matrix", {SHAPE(3, 5), SHAPE(5)}, .options = OPTIONS(.epsilon = 1e-5)},
+    {"odd width", {SHAPE(2, 17), SHAPE(17)}, .options = OPTIONS(.epsilon = 1e-6)},
+    {"three axes", {SHAPE(2, 2, 4), SHAPE(4)}, .options = OPTIONS(.epsilon = 0.1)},
     {0},
 };
 static const struct qkv_sample rms_norm_bad[] = {
-    {"gain", {IN(3, 5), IN(3)}, .message = "gain is [3], but must be [5]"},
+    {"gain", {SHAPE(3, 5), SHAPE(3)}, .message = "gain is [3], but must be [5]"},
     {0},
 };
 OP(rms_norm, .inputs = 2, .backward_reads = INPUT(0) | INPUT(1), .recompute = true,

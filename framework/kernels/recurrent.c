@@ -12,7 +12,7 @@ struct cell {
     int blocks;        /* blocks of H in a row of `block` */
     int states;        /* 1: rows of the result are h; 2: h and c */
     int bias, initial; /* which inputs they are; bias 0: none */
-    bool carries;      /* whether h' depends on h other than through the product */
+    bool carries_h;    /* whether h' depends on h other than through the product */
 
     /* block: pre-activations, which become activations; `before` and `state`: rows of the result. */
     void (*forward)(int64_t n, real *restrict block, const real *restrict before, real *restrict state);
@@ -102,9 +102,9 @@ static void lstm_backward(int64_t n, const real *restrict block, const real *res
     real *restrict di = dblock, *restrict df = dblock + n, *restrict dg = dblock + 2 * n,
                    *restrict dout = dblock + 3 * n;
     for (int64_t j = 0; j < n; j++) {
-        real bent = fast_tanh(state[n + j]);
-        real dc = d[n + j] + d[j] * o[j] * (1 - bent * bent);
-        dout[j] = d[j] * bent * o[j] * (1 - o[j]);
+        real tanh_c = fast_tanh(state[n + j]);
+        real dc = d[n + j] + d[j] * o[j] * (1 - tanh_c * tanh_c);
+        dout[j] = d[j] * tanh_c * o[j] * (1 - o[j]);
         di[j] = dc * g[j] * i[j] * (1 - i[j]);
         df[j] = dc * before[n + j] * f[j] * (1 - f[j]);
         dg[j] = dc * i[j] * (1 - g[j] * g[j]);
@@ -227,54 +227,54 @@ static void cell_forward(struct qkv_tensor *y, const struct cell *cell)
 /* ---- backward ---- */
 
 /* Working space of backward, in the order in which it lies there. */
-struct space {
-    real *zeros;       /* [state] */
-    real *dblock;      /* [tokens, block], time-major */
-    real *d;           /* [sentences, state]: gradients of the states of one step */
-    real *later, *now; /* [active, n]: what reaches h through the product, of the step behind and of this */
+struct workspace {
+    real *zeros;        /* [state] */
+    real *dblock;       /* [tokens, block], time-major */
+    real *d;            /* [sentences, state]: gradients of the states of one step */
+    real *next_dh, *dh; /* [active, n]: what reaches h through the product, of the step behind and of this */
 };
 
-static struct space space_of(struct qkv_tensor *y, const struct walk *w)
+static struct workspace workspace_of(struct qkv_tensor *y, const struct walk *w)
 {
     real *at = scratch_of(y);
-    struct space space = {.zeros = at};
-    space.dblock = at + w->state;
-    space.d = space.dblock + w->tokens * w->block;
-    space.later = space.d + w->sentences * w->state;
-    space.now = space.later + w->sentences * w->n;
-    memset(space.zeros, 0, (size_t)w->state * sizeof(real));
-    return space;
+    struct workspace workspace = {.zeros = at};
+    workspace.dblock = at + w->state;
+    workspace.d = workspace.dblock + w->tokens * w->block;
+    workspace.next_dh = workspace.d + w->sentences * w->state;
+    workspace.dh = workspace.next_dh + w->sentences * w->n;
+    memset(workspace.zeros, 0, (size_t)w->state * sizeof(real));
+    return workspace;
 }
 
 /* The gradients of all sentences of one step, whose rows begin at `at`. */
 static void step_backward(struct qkv_tensor *y, const struct cell *cell, const struct walk *w,
-                          struct space *space, int64_t step, int64_t at)
+                          struct workspace *workspace, int64_t step, int64_t at)
 {
     const real *states = y->value, *dy = y->gradient, *block = (const real *)y->saved + at * w->block;
-    real *dblock = space->dblock + at * w->block, *now = space->now;
-    const real *later = space->later;
+    real *dblock = workspace->dblock + at * w->block, *dh = workspace->dh;
+    const real *next_dh = workspace->next_dh;
     for (int64_t s = 0; s < w->sentences; s++) {
         if (!is_active(w, s, step)) continue;
         int64_t row = row_at(w, s, step);
-        real *d = space->d + s * w->state;
-        const real *own = dy + row * w->state;
+        real *d = workspace->d + s * w->state;
+        const real *dy_row = dy + row * w->state;
         if (is_active(w, s, step + 1)) {
-            for (int64_t j = 0; j < w->n; j++) d[j] = own[j] + later[j];
-            for (int64_t j = w->n; j < w->state; j++) d[j] += own[j];
-            later += w->n;
+            for (int64_t j = 0; j < w->n; j++) d[j] = dy_row[j] + next_dh[j];
+            for (int64_t j = w->n; j < w->state; j++) d[j] += dy_row[j];
+            next_dh += w->n;
         } else {
-            memcpy(d, own, (size_t)w->state * sizeof(real));
+            memcpy(d, dy_row, (size_t)w->state * sizeof(real));
         }
-        cell->backward(w->n, block, state_before(w, s, step, states, space->zeros), states + row * w->state,
-                       d, dblock, now);
+        cell->backward(w->n, block, state_before(w, s, step, states, workspace->zeros),
+                       states + row * w->state, d, dblock, dh);
         block += w->block;
         dblock += w->block;
-        now += w->n;
+        dh += w->n;
     }
 }
 
 /* Adds the gradients of the blocks to those of the rows that they were filled from. */
-static void spread_gates(struct qkv_tensor *y, const struct walk *w, const real *dblock)
+static void gates_backward(struct qkv_tensor *y, const struct walk *w, const real *dblock)
 {
     real *dgates = gradient_of(y->input[0]);
     int64_t tail = w->block == w->product ? 0 : w->n; /* columns of the gates that stand behind the product */
@@ -305,15 +305,15 @@ static void weight_backward(struct qkv_tensor *y, const struct walk *w, const re
 }
 
 static void initial_backward(struct qkv_tensor *y, const struct cell *cell, const struct walk *w,
-                             const struct space *space)
+                             const struct workspace *workspace)
 {
     real *dinitial = gradient_of(y->input[cell->initial]);
-    const real *later = space->later;
+    const real *next_dh = workspace->next_dh;
     for (int64_t s = 0; dinitial && s < w->sentences; s++) {
         if (!is_active(w, s, 0)) continue;
-        accumulate(w->n, 1, later, dinitial + s * w->state);
-        accumulate(w->state - w->n, 1, space->d + s * w->state + w->n, dinitial + s * w->state + w->n);
-        later += w->n;
+        accumulate(w->n, 1, next_dh, dinitial + s * w->state);
+        accumulate(w->state - w->n, 1, workspace->d + s * w->state + w->n, dinitial + s * w->state + w->n);
+        next_dh += w->n;
     }
 }
 
@@ -321,26 +321,26 @@ static void initial_backward(struct qkv_tensor *y, const struct cell *cell, cons
 static void cell_backward(struct qkv_tensor *y, const struct cell *cell)
 {
     struct walk w = walk_of(y, cell);
-    struct space space = space_of(y, &w);
+    struct workspace workspace = workspace_of(y, &w);
     const real *weight = y->input[1]->value;
     int64_t at = w.tokens;
     for (int64_t step = w.longest - 1; step >= 0; step--) {
         int64_t active = count_active(&w, step);
         at -= active;
-        step_backward(y, cell, &w, &space, step, at);
+        step_backward(y, cell, &w, &workspace, step, at);
         if (has_product(&w, step))
-            gemm(false, true, active, w.n, w.product, space.dblock + at * w.block, w.block, weight, w.product,
-                 cell->carries ? 1 : 0, space.now, w.n);
-        real *now = space.now;
-        space.now = space.later;
-        space.later = now;
+            gemm(false, true, active, w.n, w.product, workspace.dblock + at * w.block, w.block, weight,
+                 w.product, cell->carries_h ? 1 : 0, workspace.dh, w.n);
+        real *dh = workspace.dh;
+        workspace.dh = workspace.next_dh;
+        workspace.next_dh = dh;
     }
-    spread_gates(y, &w, space.dblock);
-    weight_backward(y, &w, space.dblock);
-    if (w.initial) initial_backward(y, cell, &w, &space);
+    gates_backward(y, &w, workspace.dblock);
+    weight_backward(y, &w, workspace.dblock);
+    if (w.initial) initial_backward(y, cell, &w, &workspace);
     real *dbias = cell->bias ? gradient_of(y->input[cell->bias]) : NULL;
     for (int64_t i = 0; dbias && i < w.tokens; i++)
-        accumulate(w.n, 1, space.dblock + i * w.block + w.product - w.n, dbias);
+        accumulate(w.n, 1, workspace.dblock + i * w.block + w.product - w.n, dbias);
 }
 
 /* ---- shapes ---- */
@@ -392,52 +392,56 @@ static const int64_t ONE_STARTS[] = {0, 1}, ONE_LENGTHS[] = {1, 1};
 #define ONE    .segments = {2, ONE_STARTS, ONE_LENGTHS}
 
 static const struct qkv_sample rnn_good[] = {
-    {"ragged, rows outside", {IN(9, 3), IN(3, 3)}, .options = WITH(RAGGED)},
-    {"from a state, reverse", {IN(8, 3), IN(3, 3), IN(3, 3)}, .options = WITH(RAGGED, .reverse = true)},
-    {"one sentence", {IN(4, 2), IN(2, 2)}},
+    {"ragged, rows outside", {SHAPE(9, 3), SHAPE(3, 3)}, .options = OPTIONS(RAGGED)},
+    {"from a state, reverse",
+     {SHAPE(8, 3), SHAPE(3, 3), SHAPE(3, 3)},
+     .options = OPTIONS(RAGGED, .reverse = true)},
+    {"one sentence", {SHAPE(4, 2), SHAPE(2, 2)}},
     {0},
 };
 static const struct qkv_sample gru_good[] = {
-    {"ragged, rows outside", {IN(9, 9), IN(3, 9), IN(3)}, .options = WITH(RAGGED)},
+    {"ragged, rows outside", {SHAPE(9, 9), SHAPE(3, 9), SHAPE(3)}, .options = OPTIONS(RAGGED)},
     {"from a state, reverse",
-     {IN(8, 9), IN(3, 9), IN(3), IN(3, 3)},
-     .options = WITH(RAGGED, .reverse = true)},
-    {"no bias, one word each", {IN(2, 6), IN(2, 6), {0}, IN(2, 2)}, .options = WITH(ONE)},
-    {"an empty sentence", {IN(8, 6), IN(2, 6), IN(2), IN(3, 2)}, .options = WITH(EMPTY)},
-    {"one sentence, constant gates", {IN(4, 6), IN(2, 6), IN(2)}, .constant = 1},
+     {SHAPE(8, 9), SHAPE(3, 9), SHAPE(3), SHAPE(3, 3)},
+     .options = OPTIONS(RAGGED, .reverse = true)},
+    {"no bias, one word each", {SHAPE(2, 6), SHAPE(2, 6), {0}, SHAPE(2, 2)}, .options = OPTIONS(ONE)},
+    {"an empty sentence", {SHAPE(8, 6), SHAPE(2, 6), SHAPE(2), SHAPE(3, 2)}, .options = OPTIONS(EMPTY)},
+    {"one sentence, constant gates", {SHAPE(4, 6), SHAPE(2, 6), SHAPE(2)}, .constant = 1},
     {0},
 };
 static const struct qkv_sample lstm_good[] = {
-    {"ragged, rows outside", {IN(9, 12), IN(3, 12)}, .options = WITH(RAGGED)},
-    {"from a state, reverse", {IN(8, 12), IN(3, 12), IN(3, 6)}, .options = WITH(RAGGED, .reverse = true)},
-    {"one word each", {IN(2, 8), IN(2, 8)}, .options = WITH(ONE)},
-    {"one word each, from a state", {IN(2, 8), IN(2, 8), IN(2, 4)}, .options = WITH(ONE)},
-    {"an empty sentence", {IN(8, 8), IN(2, 8), IN(3, 4)}, .options = WITH(EMPTY)},
-    {"one sentence, constant weight", {IN(5, 8), IN(2, 8)}, .constant = 2},
+    {"ragged, rows outside", {SHAPE(9, 12), SHAPE(3, 12)}, .options = OPTIONS(RAGGED)},
+    {"from a state, reverse",
+     {SHAPE(8, 12), SHAPE(3, 12), SHAPE(3, 6)},
+     .options = OPTIONS(RAGGED, .reverse = true)},
+    {"one word each", {SHAPE(2, 8), SHAPE(2, 8)}, .options = OPTIONS(ONE)},
+    {"one word each, from a state", {SHAPE(2, 8), SHAPE(2, 8), SHAPE(2, 4)}, .options = OPTIONS(ONE)},
+    {"an empty sentence", {SHAPE(8, 8), SHAPE(2, 8), SHAPE(3, 4)}, .options = OPTIONS(EMPTY)},
+    {"one sentence, constant weight", {SHAPE(5, 8), SHAPE(2, 8)}, .constant = 2},
     {0},
 };
 static const struct qkv_sample rnn_bad[] = {
-    {"weight", {IN(8, 3), IN(3, 4)}, .message = "weight is [3, 4], but must be [H, 1 H]"},
-    {"gates", {IN(8, 4), IN(3, 3)}, .message = "gates are [8, 4], but weight is [3, 3]"},
+    {"weight", {SHAPE(8, 3), SHAPE(3, 4)}, .message = "weight is [3, 4], but must be [H, 1 H]"},
+    {"gates", {SHAPE(8, 4), SHAPE(3, 3)}, .message = "gates are [8, 4], but weight is [3, 3]"},
     {0},
 };
 static const struct qkv_sample gru_bad[] = {
-    {"bias", {IN(8, 9), IN(3, 9), IN(9)}, .message = "bias is [9], but must be [3]"},
+    {"bias", {SHAPE(8, 9), SHAPE(3, 9), SHAPE(9)}, .message = "bias is [9], but must be [3]"},
     {"initial",
-     {IN(8, 9), IN(3, 9), IN(3), IN(1, 3)},
-     .options = WITH(RAGGED),
+     {SHAPE(8, 9), SHAPE(3, 9), SHAPE(3), SHAPE(1, 3)},
+     .options = OPTIONS(RAGGED),
      .message = "initial is [1, 3], but must be [3, 3]"},
     {0},
 };
 static const struct qkv_sample lstm_bad[] = {
-    {"weight", {IN(8, 12), IN(4, 12)}, .message = "weight is [4, 12], but must be [H, 4 H]"},
+    {"weight", {SHAPE(8, 12), SHAPE(4, 12)}, .message = "weight is [4, 12], but must be [H, 4 H]"},
     {"initial",
-     {IN(8, 12), IN(3, 12), IN(3, 3)},
-     .options = WITH(RAGGED),
+     {SHAPE(8, 12), SHAPE(3, 12), SHAPE(3, 3)},
+     .options = OPTIONS(RAGGED),
      .message = "initial is [3, 3], but must be [3, 6]"},
     {"rows",
-     {IN(7, 12), IN(3, 12)},
-     .options = WITH(RAGGED),
+     {SHAPE(7, 12), SHAPE(3, 12)},
+     .options = OPTIONS(RAGGED),
      .message = "segment 2 of gates is rows 4 to 7, but there are 7 rows"},
     {0},
 };

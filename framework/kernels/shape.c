@@ -51,14 +51,14 @@ static void reshape_backward(struct qkv_tensor *y)
 }
 
 static const struct qkv_sample reshape_good[] = {
-    {"flat", {IN(3, 4)}, .options = WITH(.shape = {1, {12}})},
-    {"four axes", {IN(3, 4)}, .options = WITH(.shape = {4, {2, 3, 1, 2}})},
+    {"flat", {SHAPE(3, 4)}, .options = OPTIONS(.shape = {1, {12}})},
+    {"four axes", {SHAPE(3, 4)}, .options = OPTIONS(.shape = {4, {2, 3, 1, 2}})},
     {0},
 };
 static const struct qkv_sample reshape_bad[] = {
     {"count",
-     {IN(3, 4)},
-     .options = WITH(.shape = {2, {3, 5}}),
+     {SHAPE(3, 4)},
+     .options = OPTIONS(.shape = {2, {3, 5}}),
      .message = "input is [3, 4], which cannot become [3, 5]"},
     {0},
 };
@@ -128,16 +128,16 @@ static void permute_backward(struct qkv_tensor *y)
 }
 
 static const struct qkv_sample permute_good[] = {
-    {"transpose", {IN(3, 4)}, .options = WITH(.permutation = {1, 0})},
-    {"rotate", {IN(2, 3, 4)}, .options = WITH(.permutation = {2, 0, 1})},
-    {"four axes", {IN(2, 3, 2, 4)}, .options = WITH(.permutation = {0, 2, 3, 1})},
-    {"vector", {IN(5)}, .options = WITH(.permutation = {0})},
+    {"transpose", {SHAPE(3, 4)}, .options = OPTIONS(.permutation = {1, 0})},
+    {"rotate", {SHAPE(2, 3, 4)}, .options = OPTIONS(.permutation = {2, 0, 1})},
+    {"four axes", {SHAPE(2, 3, 2, 4)}, .options = OPTIONS(.permutation = {0, 2, 3, 1})},
+    {"vector", {SHAPE(5)}, .options = OPTIONS(.permutation = {0})},
     {0},
 };
 static const struct qkv_sample permute_bad[] = {
     {"twice",
-     {IN(3, 4)},
-     .options = WITH(.permutation = {1, 1}),
+     {SHAPE(3, 4)},
+     .options = OPTIONS(.permutation = {1, 1}),
      .message = "entry 1 of the permutation is 1, but each of 0 to 1 must occur once"},
     {0},
 };
@@ -163,12 +163,12 @@ static bool concat_shape(struct qkv_tensor *y)
 
 static void concat_forward(struct qkv_tensor *y)
 {
-    struct view whole = view_along(y->shape, y->options.axis);
-    int64_t offset = 0, row = whole.axis * whole.inner;
+    struct view view = view_along(y->shape, y->options.axis);
+    int64_t offset = 0, row = view.axis * view.inner;
     for (int side = 0; side < 2; side++) {
         const struct qkv_tensor *x = y->input[side];
-        int64_t part = x->shape.size[y->options.axis] * whole.inner;
-        for (int64_t o = 0; o < whole.outer; o++)
+        int64_t part = x->shape.size[y->options.axis] * view.inner;
+        for (int64_t o = 0; o < view.outer; o++)
             memcpy((real *)y->value + o * row + offset, (const real *)x->value + o * part,
                    (size_t)part * sizeof(real));
         offset += part;
@@ -177,32 +177,35 @@ static void concat_forward(struct qkv_tensor *y)
 
 static void concat_backward(struct qkv_tensor *y)
 {
-    struct view whole = view_along(y->shape, y->options.axis);
-    int64_t offset = 0, row = whole.axis * whole.inner;
+    struct view view = view_along(y->shape, y->options.axis);
+    int64_t offset = 0, row = view.axis * view.inner;
     for (int side = 0; side < 2; side++) {
         struct qkv_tensor *x = y->input[side];
-        int64_t part = x->shape.size[y->options.axis] * whole.inner;
+        int64_t part = x->shape.size[y->options.axis] * view.inner;
         real beta;
         real *dx = claim_gradient(x, &beta);
-        for (int64_t o = 0; dx && o < whole.outer; o++)
+        for (int64_t o = 0; dx && o < view.outer; o++)
             accumulate(part, beta, (const real *)y->gradient + o * row + offset, dx + o * part);
         offset += part;
     }
 }
 
 static const struct qkv_sample concat_good[] = {
-    {"rows", {IN(2, 3), IN(4, 3)}, .options = WITH(.axis = 0)},
-    {"columns", {IN(2, 3), IN(2, 1)}, .options = WITH(.axis = 1)},
-    {"middle", {IN(2, 1, 2, 2), IN(2, 1, 3, 2)}, .options = WITH(.axis = 2)},
-    {"constant first", {IN(2, 3), IN(2, 2)}, .options = WITH(.axis = 1), .constant = 1},
+    {"rows", {SHAPE(2, 3), SHAPE(4, 3)}, .options = OPTIONS(.axis = 0)},
+    {"columns", {SHAPE(2, 3), SHAPE(2, 1)}, .options = OPTIONS(.axis = 1)},
+    {"middle", {SHAPE(2, 1, 2, 2), SHAPE(2, 1, 3, 2)}, .options = OPTIONS(.axis = 2)},
+    {"constant first", {SHAPE(2, 3), SHAPE(2, 2)}, .options = OPTIONS(.axis = 1), .constant = 1},
     {0},
 };
 static const struct qkv_sample concat_bad[] = {
     {"other axes",
-     {IN(2, 3), IN(3, 2)},
-     .options = WITH(.axis = 0),
+     {SHAPE(2, 3), SHAPE(3, 2)},
+     .options = OPTIONS(.axis = 0),
      .message = "[2, 3] and [3, 2] do not fit along axis 0"},
-    {"axis", {IN(2, 3), IN(2, 3)}, .options = WITH(.axis = 2), .message = "axis is 2, but input is [2, 3]"},
+    {"axis",
+     {SHAPE(2, 3), SHAPE(2, 3)},
+     .options = OPTIONS(.axis = 2),
+     .message = "axis is 2, but input is [2, 3]"},
     {0},
 };
 OP(concat, .inputs = 2, .shape = RULE(concat_shape), .forward = concat_forward, .backward = concat_backward,
@@ -226,33 +229,33 @@ static bool slice_shape(struct qkv_tensor *y)
 
 static void slice_forward(struct qkv_tensor *y)
 {
-    struct view whole = view_along(y->input[0]->shape, y->options.axis);
-    int64_t part = y->options.length * whole.inner, offset = y->options.start * whole.inner;
-    for (int64_t o = 0; o < whole.outer; o++)
+    struct view view = view_along(y->input[0]->shape, y->options.axis);
+    int64_t part = y->options.length * view.inner, offset = y->options.start * view.inner;
+    for (int64_t o = 0; o < view.outer; o++)
         memcpy((real *)y->value + o * part,
-               (const real *)y->input[0]->value + o * whole.axis * whole.inner + offset,
+               (const real *)y->input[0]->value + o * view.axis * view.inner + offset,
                (size_t)part * sizeof(real));
 }
 
 static void slice_backward(struct qkv_tensor *y)
 {
-    struct view whole = view_along(y->input[0]->shape, y->options.axis);
-    int64_t part = y->options.length * whole.inner, offset = y->options.start * whole.inner;
+    struct view view = view_along(y->input[0]->shape, y->options.axis);
+    int64_t part = y->options.length * view.inner, offset = y->options.start * view.inner;
     real *dx = gradient_of(y->input[0]);
-    for (int64_t o = 0; o < whole.outer; o++)
-        accumulate(part, 1, (const real *)y->gradient + o * part, dx + o * whole.axis * whole.inner + offset);
+    for (int64_t o = 0; o < view.outer; o++)
+        accumulate(part, 1, (const real *)y->gradient + o * part, dx + o * view.axis * view.inner + offset);
 }
 
 static const struct qkv_sample slice_good[] = {
-    {"columns", {IN(3, 7)}, .options = WITH(.axis = 1, .start = 2, .length = 3)},
-    {"rows", {IN(5, 2)}, .options = WITH(.axis = 0, .start = 4, .length = 1)},
-    {"middle", {IN(2, 3, 2, 2)}, .options = WITH(.axis = 1, .start = 0, .length = 2)},
+    {"columns", {SHAPE(3, 7)}, .options = OPTIONS(.axis = 1, .start = 2, .length = 3)},
+    {"rows", {SHAPE(5, 2)}, .options = OPTIONS(.axis = 0, .start = 4, .length = 1)},
+    {"middle", {SHAPE(2, 3, 2, 2)}, .options = OPTIONS(.axis = 1, .start = 0, .length = 2)},
     {0},
 };
 static const struct qkv_sample slice_bad[] = {
     {"beyond",
-     {IN(3, 7)},
-     .options = WITH(.axis = 1, .start = 5, .length = 3),
+     {SHAPE(3, 7)},
+     .options = OPTIONS(.axis = 1, .start = 5, .length = 3),
      .message = "elements 5 to 7 of axis 1 are asked for, but input is [3, 7]"},
     {0},
 };
@@ -295,7 +298,7 @@ static void reduce(const struct qkv_tensor *y, double factor)
         }
 }
 
-static void spread(struct qkv_tensor *y, real factor)
+static void broadcast(struct qkv_tensor *y, real factor)
 {
     struct view view = reduce_view(y);
     const real *dy = y->gradient;
@@ -313,7 +316,7 @@ static void sum_forward(struct qkv_tensor *y)
 
 static void sum_backward(struct qkv_tensor *y)
 {
-    spread(y, 1);
+    broadcast(y, 1);
 }
 
 static void mean_forward(struct qkv_tensor *y)
@@ -323,19 +326,19 @@ static void mean_forward(struct qkv_tensor *y)
 
 static void mean_backward(struct qkv_tensor *y)
 {
-    spread(y, 1 / (real)reduce_view(y).axis);
+    broadcast(y, 1 / (real)reduce_view(y).axis);
 }
 
 static const struct qkv_sample reduce_good[] = {
-    {"all", {IN(3, 4)}, .options = WITH(.axis = QKV_ALL)},
-    {"rows", {IN(3, 4)}, .options = WITH(.axis = 0)},
-    {"columns", {IN(3, 4)}, .options = WITH(.axis = 1)},
-    {"middle", {IN(2, 3, 2, 2)}, .options = WITH(.axis = 1)},
-    {"vector", {IN(5)}, .options = WITH(.axis = 0)},
+    {"all", {SHAPE(3, 4)}, .options = OPTIONS(.axis = QKV_ALL)},
+    {"rows", {SHAPE(3, 4)}, .options = OPTIONS(.axis = 0)},
+    {"columns", {SHAPE(3, 4)}, .options = OPTIONS(.axis = 1)},
+    {"middle", {SHAPE(2, 3, 2, 2)}, .options = OPTIONS(.axis = 1)},
+    {"vector", {SHAPE(5)}, .options = OPTIONS(.axis = 0)},
     {0},
 };
 static const struct qkv_sample reduce_bad[] = {
-    {"axis", {IN(3, 4)}, .options = WITH(.axis = 2), .message = "axis is 2, but input is [3, 4]"},
+    {"axis", {SHAPE(3, 4)}, .options = OPTIONS(.axis = 2), .message = "axis is 2, but input is [3, 4]"},
     {0},
 };
 OP(sum, .inputs = 1, .shape = RULE(reduce_shape), .forward = sum_forward, .backward = sum_backward,

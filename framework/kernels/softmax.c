@@ -5,7 +5,7 @@
 real row_maximum(int64_t n, const real *restrict x)
 {
     int64_t part = n / 4;
-    real most = x[n - 1], a = x[0], b = x[part], c = x[2 * part], d = x[3 * part];
+    real maximum = x[n - 1], a = x[0], b = x[part], c = x[2 * part], d = x[3 * part];
 #pragma omp simd reduction(max : a, b, c, d)
     for (int64_t i = 0; i < part; i++) {
         a = x[i] > a ? x[i] : a;
@@ -13,11 +13,11 @@ real row_maximum(int64_t n, const real *restrict x)
         c = x[i + 2 * part] > c ? x[i + 2 * part] : c;
         d = x[i + 3 * part] > d ? x[i + 3 * part] : d;
     }
-    for (int64_t i = 4 * part; i < n; i++) most = x[i] > most ? x[i] : most;
+    for (int64_t i = 4 * part; i < n; i++) maximum = x[i] > maximum ? x[i] : maximum;
     a = b > a ? b : a;
     c = d > c ? d : c;
     a = c > a ? c : a;
-    return a > most ? a : most;
+    return a > maximum ? a : maximum;
 }
 
 real row_sum(int64_t n, const real *restrict x)
@@ -56,10 +56,10 @@ real row_exp(int64_t n, const real *from, real shift, real *to)
 }
 
 static const struct qkv_sample rows_good[] = {
-    {"matrix", {IN(3, 5)}},
-    {"one column", {IN(3, 1)}},
-    {"wide values", {IN(2, 17)}, .low = -8, .high = 8},
-    {"four axes", {IN(2, 1, 3, 4)}},
+    {"matrix", {SHAPE(3, 5)}},
+    {"one column", {SHAPE(3, 1)}},
+    {"wide values", {SHAPE(2, 17)}, .low = -8, .high = 8},
+    {"four axes", {SHAPE(2, 1, 3, 4)}},
     {0},
 };
 static const struct qkv_sample none_bad[] = {{0}};
@@ -96,8 +96,8 @@ static void log_softmax_forward(struct qkv_tensor *y)
     real *out = y->value;
     int64_t columns = qkv_columns(y);
     for (int64_t i = 0; i < y->count; i += columns) {
-        real most = row_maximum(columns, x + i);
-        real shift = most + REAL(log)(row_exp(columns, x + i, most, out + i));
+        real maximum = row_maximum(columns, x + i);
+        real shift = maximum + REAL(log)(row_exp(columns, x + i, maximum, out + i));
         for (int64_t j = i; j < i + columns; j++) out[j] = x[j] - shift;
     }
 }
@@ -132,10 +132,10 @@ static void log_sum_exp_forward(struct qkv_tensor *y)
     int64_t columns = qkv_columns(y->input[0]);
     for (int64_t i = 0; i < y->count; i++) {
         const real *x = (const real *)y->input[0]->value + i * columns;
-        real e[PIECE], most = row_maximum(columns, x), sum = 0;
+        real e[PIECE], maximum = row_maximum(columns, x), sum = 0;
         for (int64_t j = 0; j < columns; j += PIECE)
-            sum += row_exp(columns - j < PIECE ? columns - j : PIECE, x + j, most, e);
-        ((real *)y->value)[i] = most + REAL(log)(sum);
+            sum += row_exp(columns - j < PIECE ? columns - j : PIECE, x + j, maximum, e);
+        ((real *)y->value)[i] = maximum + REAL(log)(sum);
     }
 }
 
@@ -164,43 +164,43 @@ static bool group_max_shape(struct qkv_tensor *y)
 }
 
 /* Of a whole run; from 0 on, so that it is whole vectors. */
-static inline real run_greatest(const real *x)
+static inline real group_maximum(const real *x)
 {
-    real most = x[0];
-#pragma omp simd reduction(max : most)
-    for (int i = 0; i < QKV_GROUP; i++) most = x[i] > most ? x[i] : most;
-    return most;
+    real maximum = x[0];
+#pragma omp simd reduction(max : maximum)
+    for (int i = 0; i < QKV_GROUP; i++) maximum = x[i] > maximum ? x[i] : maximum;
+    return maximum;
 }
 
 static void group_max_forward(struct qkv_tensor *y)
 {
-    int64_t columns = qkv_columns(y->input[0]), whole = columns / QKV_GROUP, rest = columns % QKV_GROUP;
+    int64_t columns = qkv_columns(y->input[0]), full = columns / QKV_GROUP, rest = columns % QKV_GROUP;
     const real *x = y->input[0]->value;
     real *out = y->value;
     for (int64_t i = qkv_rows(y); i > 0; i--, x += rest) {
-        for (int64_t r = 0; r < whole; r++, x += QKV_GROUP) *out++ = run_greatest(x);
+        for (int64_t r = 0; r < full; r++, x += QKV_GROUP) *out++ = group_maximum(x);
         if (rest) *out++ = row_maximum(rest, x);
     }
 }
 
 static void group_max_backward(struct qkv_tensor *y)
 {
-    int64_t columns = qkv_columns(y->input[0]), runs = qkv_columns(y);
+    int64_t columns = qkv_columns(y->input[0]), groups = qkv_columns(y);
     const real *x = y->input[0]->value, *out = y->value, *dy = y->gradient;
     real *dx = gradient_of(y->input[0]);
     for (int64_t i = 0; i < y->count; i++) {
-        int64_t at = i / runs * columns + i % runs * QKV_GROUP, end = (i / runs + 1) * columns - 1;
+        int64_t at = i / groups * columns + i % groups * QKV_GROUP, end = (i / groups + 1) * columns - 1;
         while (at < end && x[at] != out[i]) at++;
         dx[at] += dy[i];
     }
 }
 
 static const struct qkv_sample group_max_good[] = {
-    {"one run", {IN(3, 5)}},
-    {"one number", {IN(2, 1)}},
-    {"whole runs", {IN(2, 2 * QKV_GROUP)}},
-    {"a run and some, wide values", {IN(3, QKV_GROUP + 7)}, .low = -8, .high = 8},
-    {"four axes", {IN(2, 1, 2, 4)}},
+    {"one run", {SHAPE(3, 5)}},
+    {"one number", {SHAPE(2, 1)}},
+    {"full groups", {SHAPE(2, 2 * QKV_GROUP)}},
+    {"a run and some, wide values", {SHAPE(3, QKV_GROUP + 7)}, .low = -8, .high = 8},
+    {"four axes", {SHAPE(2, 1, 2, 4)}},
     {0},
 };
 OP(group_max, .inputs = 1, .backward_reads = INPUT(0) | RESULT, .shape = RULE(group_max_shape),
@@ -229,9 +229,9 @@ static void segment_softmax_forward(struct qkv_tensor *y)
         int64_t first = qkv_segment_start(segments, s) * columns;
         int64_t end = first + qkv_segment_length(segments, s, rows) * columns;
         for (int64_t j = 0; j < columns; j++) {
-            real most = (real)-INFINITY, sum = 0;
-            for (int64_t i = first + j; i < end; i += columns) most = x[i] > most ? x[i] : most;
-            for (int64_t i = first + j; i < end; i += columns) sum += out[i] = fast_exp(x[i] - most);
+            real maximum = (real)-INFINITY, sum = 0;
+            for (int64_t i = first + j; i < end; i += columns) maximum = x[i] > maximum ? x[i] : maximum;
+            for (int64_t i = first + j; i < end; i += columns) sum += out[i] = fast_exp(x[i] - maximum);
             for (int64_t i = first + j; i < end; i += columns) out[i] /= sum;
         }
     }
@@ -256,17 +256,17 @@ static void segment_softmax_backward(struct qkv_tensor *y)
 
 static const int64_t SAMPLE_STARTS[] = {0, 3, 4, 4}, SAMPLE_LENGTHS[] = {3, 1, 0, 2};
 static const struct qkv_sample segment_softmax_good[] = {
-    {"ragged, one empty", {IN(6, 2)}, .options = WITH(.segments = {4, SAMPLE_STARTS, SAMPLE_LENGTHS})},
-    {"rows outside", {IN(8, 1)}, .options = WITH(.segments = {4, SAMPLE_STARTS, SAMPLE_LENGTHS})},
-    {"whole", {IN(5, 3)}},
+    {"ragged, one empty", {SHAPE(6, 2)}, .options = OPTIONS(.segments = {4, SAMPLE_STARTS, SAMPLE_LENGTHS})},
+    {"rows outside", {SHAPE(8, 1)}, .options = OPTIONS(.segments = {4, SAMPLE_STARTS, SAMPLE_LENGTHS})},
+    {"full", {SHAPE(5, 3)}},
     {0},
 };
 static const struct qkv_sample segment_softmax_bad[] = {
     {"too few rows",
-     {IN(5, 2)},
-     .options = WITH(.segments = {4, SAMPLE_STARTS, SAMPLE_LENGTHS}),
+     {SHAPE(5, 2)},
+     .options = OPTIONS(.segments = {4, SAMPLE_STARTS, SAMPLE_LENGTHS}),
      .message = "segment 3 of input is rows 4 to 5, but there are 5 rows"},
-    {"a vector", {IN(5)}, .message = "input is [5], but must have 2 axes"},
+    {"a vector", {SHAPE(5)}, .message = "input is [5], but must have 2 axes"},
     {0},
 };
 OP(segment_softmax, .inputs = 1, .backward_reads = RESULT, .shape = RULE(segment_softmax_shape),

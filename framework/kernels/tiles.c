@@ -62,8 +62,8 @@ STRIP(4)
                          ldc);                                                                               \
     } while (0)
 
-static ONCE void small_product(int64_t m, int64_t n, int64_t k, const real *a, int64_t a_row, int64_t a_step,
-                               const real *b, int64_t ldb, bool add, real *c, int64_t ldc)
+static NOINLINE void small_product(int64_t m, int64_t n, int64_t k, const real *a, int64_t a_row,
+                                   int64_t a_step, const real *b, int64_t ldb, bool add, real *c, int64_t ldc)
 {
     int64_t j = 0;
     for (; j + 16 <= n; j += 16) STRIPS(16, m, 16, k, a, a_row, a_step, b + j, ldb, add, c + j, ldc);

@@ -21,7 +21,7 @@ void tile_product(int64_t m, int64_t n, int64_t k, const real *a, int64_t lda, c
 void tile_product_transposed(int64_t m, int64_t n, int64_t k, const real *a, int64_t lda, const real *b,
                              int64_t ldb, real *c, int64_t ldc);
 
-/* c [m, n] = a [m, k] b^T, b [n, k]; `work` holds tile_work(n, k) numbers. */
+/* c [m, n] = a [m, k] b^T, b [n, k]; `work` holds tile_workspace(n, k) numbers. */
 void tile_scores(int64_t m, int64_t n, int64_t k, const real *a, int64_t lda, const real *b, int64_t ldb,
                  real *c, int64_t ldc, real *work);
 
@@ -34,7 +34,7 @@ static inline int64_t padded(int64_t n)
 }
 
 /* Numbers that tile_scores may need to work with, for up to n rows of b and any number of a. */
-static inline int64_t tile_work(int64_t n, int64_t k)
+static inline int64_t tile_workspace(int64_t n, int64_t k)
 {
     int64_t most = LIBRARY_PRODUCT / 4 + STRIP_LANES * k;
     return padded(n) * k < most ? padded(n) * k : most;

@@ -86,7 +86,7 @@ static inline void transpose_block(int64_t rows, const real *from, int64_t ld, r
 /* Of as many vectors as each has lanes, the sums beside each other; x is overwritten. Half as many in each
  * round, which are the halves of two, added and zipped: sums of one after the other would take as long as a
  * row of 250 numbers each. */
-static inline vector sums_beside(vector x[LANES])
+static inline vector sums_of_vectors(vector x[LANES])
 {
 #define HALVE(half) /* one by one: of loops in a loop gcc leaves x in memory */                              \
     _Pragma("GCC unroll 8") for (int i = 0; half < LANES && i < half; i++) x[i] =                            \
@@ -99,7 +99,7 @@ static inline vector sums_beside(vector x[LANES])
     return x[0];
 }
 
-static inline vector greater_of(vector a, vector b)
+static inline vector vector_max(vector a, vector b)
 {
     vector greater;
     for (int i = 0; i < LANES; i++) greater[i] = b[i] > a[i] ? b[i] : a[i];
