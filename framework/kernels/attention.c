@@ -1,13 +1,12 @@
-/* Multi-head attention in one op. For every sentence and head it works on tiles in place: heads are columns
- * of the packed matrices, nothing is copied into per-head tensors. Two kernels compute it, exact and flash.
- */
+/* Multi-head attention in one op, computed by one of two kernels: exact or flash. Heads are columns of
+ * the packed matrices; nothing is copied into tensors per head. */
 #include "kernels/attention_fused.h"
 
 #include "qkv/arena.h"
 
-/* From so many pairs of a sentence on, 256 words on both sides, a head's weights no longer stay in the
- * first-level cache, and flash is the faster: 1.05 to 1.3 times there, up to 2.5 at 1,024 words; at 128 words
- * it takes a sixth longer. */
+/* Query-key pairs of a sentence from which flash is faster, because a head's weights no longer fit the
+ * first-level cache: 256 words on both sides. Measured: 1.05 to 1.3 times there, 2.5 times at 1,024
+ * words; at 128 words flash takes a sixth longer. */
 enum { FLASH_PAIRS = 1 << 16 };
 
 static struct attention attention_of(const struct qkv_tensor *y)
@@ -62,8 +61,8 @@ static bool attention_shape(struct qkv_tensor *y)
     struct attention a = attention_of(y);
     if (!check_attention(y, a.query_rows, a.key_rows, y->input[3])) return false;
     y->shape = QKV_SHAPE(a.query_rows, a.out_ld);
-    /* What is kept is laid out for one kernel: the choice stays, even if segments are shorter by the time it
-     * runs. */
+    /* The layout of what is saved depends on the kernel, so the choice is fixed here, even if segments
+     * are shorter when the node runs. */
     y->options.attention.kernel =
         kernels_of(&a) == &VARIANT(qkv_attention_, flash) ? QKV_KERNEL_FLASH : QKV_KERNEL_EXACT;
     y->saved_count = kernels_of(&a)->saved(&a);
@@ -111,7 +110,8 @@ static const int64_t LATE_STARTS[] = {0, 2}, LATE_LENGTHS[] = {2, 2};
 static const int64_t LATE_KEY_STARTS[] = {0, 7}, LATE_KEY_LENGTHS[] = {7, 7};
 #define LATE .queries = {2, LATE_STARTS, LATE_LENGTHS}, .keys = {2, LATE_KEY_STARTS, LATE_KEY_LENGTHS}
 
-/* The same for both kernels. Sentences of one word, and of one more than the window, are among them. */
+/* Samples that both kernels run. They include sentences of one word, and of one word more than the
+ * window. */
 #define VARIED(title, chosen)                                                                                \
     {title ", cross, ragged",                                                                                \
      {SHAPE(6, 6), SHAPE(8, 6), SHAPE(8, 10)},                                                               \
@@ -187,7 +187,7 @@ static const struct qkv_sample attention_good[] = {
     {"rows outside",
      {SHAPE(9, 4), SHAPE(9, 4), SHAPE(9, 4)},
      .options = OPTIONS(ATTENTION(.heads = 1), RAGGED)},
-    {"whole, library products",
+    {"one sentence, library products",
      {SHAPE(48, 32), SHAPE(48, 32), SHAPE(48, 32)},
      .options = OPTIONS(ATTENTION(.heads = 1))},
     VARIED("exact", EXACT),

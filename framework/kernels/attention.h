@@ -1,17 +1,21 @@
-/* What the fused attention op and its parts share: the layout of packed ragged blocks, and who sees whom. */
+/* What the fused attention op and the composed ones share: the layout of ragged blocks, softmax over
+ * visible keys, and shape checks.
+ *
+ * A ragged block holds one number per query, key and head: sentence by sentence, head by head, a [Tq, Tk]
+ * matrix. */
 #ifndef QKV_KERNELS_ATTENTION_H
 #define QKV_KERNELS_ATTENTION_H
 
 #include "kernels/softmax.h"
 
-/* One sentence of a packed block: its rows, and where its H matrices of Tq x Tk numbers start. */
+/* One sentence: its rows, and where its H matrices [Tq, Tk] start in the ragged block. */
 struct sentence {
-    int64_t query, queries; /* first row and number of rows: Tq */
-    int64_t key, keys;      /* Tk */
+    int64_t query, queries; /* first query row, and their number Tq */
+    int64_t key, keys;      /* first key row, and their number Tk */
     int64_t block;
 };
 
-/* Total of H Tq Tk over the sentences, given the numbers of rows of both sides. */
+/* Numbers of the ragged block: the sum of H Tq Tk over the sentences. */
 static inline int64_t ragged_count(const struct qkv_options *options, int64_t query_rows, int64_t key_rows)
 {
     int64_t total = 0;
@@ -65,14 +69,14 @@ static inline struct qkv_visible_keys visible_to(const struct qkv_attention_rule
     return qkv_attention_visible(rule, p->keys - p->queries + i, p->keys);
 }
 
-/* Neighbouring numbers of a row, from .. to-1; of them only those that `mask` marks, where it is not NULL. */
+/* Columns from .. to - 1 of a row; if `mask` is not NULL, those of them whose mask is above 0. */
 struct span {
     int64_t from, to;
-    const real *mask; /* counted as the row is */
+    const real *mask; /* by column, or NULL */
 };
 
-/* The visible keys of a row that lie in keys first .. first+count-1, counted from there: two spans, maybe empty.
- * `mask` is the row's, by key, or NULL. */
+/* The visible keys of a row among keys first .. first + count - 1, as columns that start at key `first`:
+ * two spans, either of which may be empty. `mask` is the row of the mask, by key, or NULL. */
 static inline void spans_of(struct qkv_visible_keys visible, int64_t first, int64_t count, const real *mask,
                             struct span span[2])
 {
@@ -85,7 +89,7 @@ static inline void spans_of(struct qkv_visible_keys visible, int64_t first, int6
     }
 }
 
-/* The largest number; -infinity where there is none. */
+/* The maximum of a span; -infinity if it is empty. */
 static inline real span_maximum(struct span span, const real *x)
 {
     real maximum = (real)-INFINITY;
@@ -96,7 +100,7 @@ static inline real span_maximum(struct span span, const real *x)
     return maximum;
 }
 
-/* to = exp(from - shift), 0 where the mask hides; returns the sum. */
+/* to = exp(from - shift) in the span, 0 where the mask hides a key; returns the sum. */
 static inline real span_exp(struct span span, const real *from, real shift, real *to)
 {
     if (!span.mask) return row_exp(span.to - span.from, from + span.from, shift, to + span.from);
@@ -108,7 +112,7 @@ static inline real span_exp(struct span span, const real *from, real shift, real
     return sum;
 }
 
-/* Zeroes what lies outside of both spans. */
+/* Zeroes the columns outside both spans. */
 static inline void zero_hidden(int64_t count, const struct span span[2], real *x)
 {
     memset(x, 0, (size_t)span[0].from * sizeof(real));
@@ -117,8 +121,8 @@ static inline void zero_hidden(int64_t count, const struct span span[2], real *x
     memset(x + span[1].to, 0, (size_t)(count - span[1].to) * sizeof(real));
 }
 
-/* Softmax of one row of scores over both spans. The others get 0, and a row that sees nothing is all 0.
- * `from` and `to` may be the same. */
+/* Softmax of one row of scores over both spans; other columns become 0. A row without visible keys
+ * becomes all 0. `from` and `to` may be the same. */
 static inline void masked_softmax(int64_t keys, const struct span span[2], const real *from, real *to)
 {
     real maximum = span_maximum(span[0], from), other = span_maximum(span[1], from), sum = 0;
@@ -158,7 +162,7 @@ static inline bool check_bias(struct qkv_tensor *y, const struct qkv_tensor *bia
                       (long long)rule->buckets, (long long)rule->heads);
 }
 
-/* One sentence: that it has keys, that queries can stand at their end where positions count, and that the
+/* One sentence: it has keys, it has no more queries than keys if the rule depends on positions, and the
  * mask fits. */
 static inline bool check_sentence(struct qkv_tensor *y, int64_t s, int64_t tq, int64_t tk,
                                   const struct qkv_tensor *mask)
@@ -204,7 +208,7 @@ static inline bool check_rule(struct qkv_tensor *y)
     return qkv_refuse(y, "%s", error.message);
 }
 
-/* Whether the width of x is `heads` times something; refuses otherwise. */
+/* x is a matrix whose width is a multiple of `heads`. */
 static inline bool check_heads(struct qkv_tensor *y, const struct qkv_tensor *x, int64_t heads,
                                const char *what)
 {
@@ -215,7 +219,7 @@ static inline bool check_heads(struct qkv_tensor *y, const struct qkv_tensor *x,
                       qkv_shape_text(x->shape), (long long)heads);
 }
 
-/* The same for queries and keys, whose heads must be equally wide. */
+/* Query and key are matrices whose heads are equally wide. */
 static inline bool check_query_and_key(struct qkv_tensor *y, const struct qkv_tensor *query,
                                        const struct qkv_tensor *key)
 {
@@ -230,7 +234,7 @@ static inline bool check_query_and_key(struct qkv_tensor *y, const struct qkv_te
                       (long long)heads, qkv_shape_text(key->shape), (long long)key_value_heads);
 }
 
-/* For ops whose value is the ragged block of weights. */
+/* The `weights` function of ops whose value is the ragged block of weights. */
 static inline const void *value_of_block(struct qkv_tensor *y)
 {
     return y->value;

@@ -1,6 +1,6 @@
-/* The exact kernel of fused attention: all weights are made, kept if there is a backward, and stored as one
- * matrix a block: the whole [Tq, Tk] of a sentence and head, or under a window a few rows with the columns
- * that they see. */
+/* The exact kernel of fused attention: computes all weights and keeps them if there is a backward, one
+ * matrix per block. A block is the [Tq, Tk] of a sentence and head; under a window, a few rows with the
+ * columns that they see. */
 #include "kernels/attention_fused.h"
 
 enum { SHORT_ROW = 64 };
@@ -10,8 +10,7 @@ static int64_t block_rows(const struct attention *a, const struct sentence *p)
     return a->rule->window ? window_rows(a->rule) : p->queries;
 }
 
-/* Calls visit for every block of every head; `at` is where its matrix starts: where none are kept, all use
- * the same place. */
+/* A block, and the offset of its matrix in y->saved: 0 for all blocks if the weights are not kept. */
 struct block_place {
     struct head head;
     struct block block;
@@ -20,14 +19,14 @@ struct block_place {
 
 typedef void visitor(struct qkv_tensor *y, const struct attention *a, const struct block_place *place);
 
-/* A sentence of one query, of which nothing is hidden: every step of decoding. */
+/* A sentence with one query that sees all keys: every step of decoding. */
 static bool is_single(const struct attention *a, const struct sentence *p)
 {
     return p->queries == 1 && !a->mask && !a->rule->window && !qkv_attention_adds_distance(a->rule);
 }
 
-/* `single`: what is called instead, once for all heads of such a sentence, with the place of the first; or
- * NULL. */
+/* Calls `visit` for every block of every head. If `single` is not NULL, it is called instead for
+ * sentences with one query: once for all heads, with the place of the first. */
 static NOINLINE void visit_blocks(struct qkv_tensor *y, const struct attention *a, visitor *visit,
                                   visitor *single)
 {
@@ -56,7 +55,7 @@ static NOINLINE void visit_blocks(struct qkv_tensor *y, const struct attention *
 /* ---- memory ---- */
 
 struct block_sizes {
-    int64_t weights, largest, columns; /* numbers of all blocks, of the largest, and the most columns */
+    int64_t weights, largest, columns; /* numbers of all blocks, of the largest; most columns of one */
 };
 
 static struct block_sizes block_sizes_of(const struct attention *a)
@@ -76,14 +75,14 @@ static struct block_sizes block_sizes_of(const struct attention *a)
     return sizes;
 }
 
-/* The weights; those that dropout has taken, with a minus. Or room for a block of them. */
+/* The weights, dropped ones stored negated; or one block of weights if they are not kept. */
 static int64_t exact_saved(const struct attention *a)
 {
     struct block_sizes sizes = block_sizes_of(a);
     return a->keep_weights ? sizes.weights : sizes.largest;
 }
 
-/* A block, what tile_scores works with, and what distance adds, with its gradient. */
+/* What distance adds with its gradient, one block, and the workspace of tile_scores. */
 static int64_t exact_scratch(const struct attention *a)
 {
     struct block_sizes sizes = block_sizes_of(a);
@@ -98,7 +97,7 @@ static real *block_scratch(const struct qkv_tensor *y, const struct attention *a
 
 /* ---- forward ---- */
 
-/* What distance adds to the scores of row i of a block. */
+/* Adds what distance adds to the scores of row i of a block. */
 static void add_distance_terms(const struct qkv_tensor *y, const struct attention *a,
                                const struct block_place *place, int64_t i, real *row)
 {
@@ -113,9 +112,8 @@ static void add_distance_terms(const struct qkv_tensor *y, const struct attentio
     }
 }
 
-/* Softmax of short rows, of which the first sees its first `first` keys and each other `more` than the one
- * before: all exponentials are taken together, because a row alone would not fill a vector. What is hidden is
- * overwritten. */
+/* Softmax of short rows, in place. Row i sees its first `first + more * i` keys; the others become 0. All
+ * exponentials are computed in one loop, because a single row would not fill a vector. */
 static void short_softmax(int64_t rows, int64_t columns, int64_t first, int64_t more, real *weights)
 {
     for (int64_t i = 0; i < rows; i++) {
@@ -134,11 +132,11 @@ static void short_softmax(int64_t rows, int64_t columns, int64_t first, int64_t 
     }
 }
 
-/* HEADS heads go together, so that whole vectors are scores: those of a key stand beside each other, and KEYS
- * keys are a vector. */
+/* Decoding computes HEADS heads at a time: a vector holds the scores of KEYS keys, and of each key those
+ * of HEADS heads. */
 enum { HEADS = LANES < 4 ? LANES : 4, KEYS = LANES / HEADS, SHORT_VECTORS = SHORT_ROW / KEYS };
 
-/* Scores of keys j .. j + KEYS - 1; those behind the last are -infinity. */
+/* Scores of keys j .. j + KEYS - 1; -infinity after the last key. */
 static inline vector scores_of(const struct attention *a, const real *const query[HEADS],
                                const real *const key[HEADS], int64_t j, int64_t n)
 {
@@ -158,7 +156,7 @@ static inline vector scores_of(const struct attention *a, const real *const quer
     return scores;
 }
 
-/* Turns each lane into the greatest, or the sum, of the lanes of its head. */
+/* Sets each lane to the sum, or the maximum, of the lanes of its head. */
 static inline vector reduce_keys(vector x, bool sum)
 {
 #pragma GCC unroll 4
@@ -172,7 +170,7 @@ static inline vector reduce_keys(vector x, bool sum)
     return x;
 }
 
-/* HEADS heads, from `first` on, for few keys. */
+/* Forward of heads first .. first + HEADS - 1, one query and at most SHORT_ROW keys. */
 static void short_heads(struct qkv_tensor *y, const struct attention *a, const struct sentence *p,
                         int64_t first)
 {
@@ -261,7 +259,7 @@ static void block_weights(struct qkv_tensor *y, const struct attention *a, const
     }
 }
 
-/* Marks what is dropped, over the whole ragged block, which is what is kept where there is no window. */
+/* Negates dropped weights. Without a window, y->saved is laid out as the ragged block. */
 static void drop_all(const struct qkv_tensor *y, const struct attention *a, int64_t count,
                      real *restrict weights)
 {
@@ -276,7 +274,7 @@ static void drop_all(const struct qkv_tensor *y, const struct attention *a, int6
     }
 }
 
-/* The same for a block of which the ragged block has every row in pieces. */
+/* Negates dropped weights of a block under a window, whose rows are separate ranges of the ragged block. */
 static void drop_block(struct qkv_tensor *y, const struct attention *a, const struct block_place *place)
 {
     enum { PIECE = 4 * DROPPER_WORDS };
@@ -295,7 +293,7 @@ static void drop_block(struct qkv_tensor *y, const struct attention *a, const st
             }
 }
 
-/* u = mask / (1 - rate) * weights, what dropout has left of them: in `room`, if there is dropout. */
+/* u = mask / (1 - rate) * weights, in `buffer`; the weights themselves if there is no dropout. */
 static const real *dropped_weights(const struct qkv_tensor *y, const struct attention *a, int64_t count,
                                    const real *restrict weights, real *restrict buffer)
 {
@@ -344,7 +342,7 @@ static void exact_forward(struct qkv_tensor *y, const struct attention *a)
 
 /* ---- backward ---- */
 
-/* ds = scale w (dw - sum(dw w)), where dw is given in ds, 0 where w was dropped; without the scale it is the
+/* ds = scale w (dw - sum(dw w)), in place of dw, which is 0 for dropped weights. ds / scale is the
  * gradient of what distance adds. */
 static void score_gradients(const struct qkv_tensor *y, const struct attention *a,
                             const struct block_place *place, const real *weights, real *ds)
@@ -364,7 +362,7 @@ static void score_gradients(const struct qkv_tensor *y, const struct attention *
     }
 }
 
-/* One block, with w the weights, u what dropout left of them:
+/* One block, with w the weights and u the weights after dropout:
  *     dv += u^T do,  du = do v^T,  dw = du * mask / (1 - rate),  ds = scale w (dw - sum(dw w)),  dq += ds k,
  *     dk += ds^T q */
 static void block_backward(struct qkv_tensor *y, const struct attention *a, const struct block_place *place)
@@ -377,7 +375,7 @@ static void block_backward(struct qkv_tensor *y, const struct attention *a, cons
     real *dq = gradient_of(y->input[0]), *dk = gradient_of(y->input[1]), *dv = gradient_of(y->input[2]);
     real *ds = block_scratch(y, a), *work = ds + b->rows * b->columns;
     const real *used =
-        dv ? dropped_weights(y, a, b->rows * b->columns, weights, ds) : NULL; /* until ds is made */
+        dv ? dropped_weights(y, a, b->rows * b->columns, weights, ds) : NULL; /* overwritten by dw below */
     int64_t first[2] = {0, b->length[0]};
     for (int r = 0; r < 2; r++) {
         if (!b->length[r]) continue;
@@ -391,7 +389,7 @@ static void block_backward(struct qkv_tensor *y, const struct attention *a, cons
     if (!dq && !dk && !needs_bias_gradient(y)) return;
     if (a->drops) {
         real factor = dropper_of(y, a->rule->dropout).factor;
-        /* One that is 0 has no gradient either way. */
+        /* A weight of 0 has no gradient, dropped or not. */
         for (int64_t i = 0; i < b->rows * b->columns; i++) ds[i] = weights[i] > 0 ? ds[i] * factor : 0;
     }
     score_gradients(y, a, place, weights, ds);
@@ -414,7 +412,7 @@ static void exact_backward(struct qkv_tensor *y, const struct attention *a)
     distance_backward(y, a);
 }
 
-/* ---- the weights as they would be without a window ---- */
+/* ---- weights for reports ---- */
 
 static void unpack_block(struct qkv_tensor *y, const struct attention *a, const struct block_place *place)
 {
@@ -430,7 +428,7 @@ static void unpack_block(struct qkv_tensor *y, const struct attention *a, const 
 
 static void exact_unpack_weights(struct qkv_tensor *y, const struct attention *a)
 {
-    if (!a->keep_weights) distance_table(y, a); /* where others have worked since forward */
+    if (!a->keep_weights) distance_table(y, a); /* other ops have reused the scratch since forward */
     visit_blocks(y, a, unpack_block, NULL);
 }
 

@@ -1,7 +1,7 @@
-/* The flash kernel of fused attention (Dao et al. 2022): tiles of queries by keys that stay in the cache, a
- * softmax that corrects itself as larger scores turn up (Milakov and Gimelshein 2018), and of every row only
- * the logarithm of its sum of exponentials L_i kept. With s the scores, w = exp(s - L) is made again in
- * backward, dropout included, whose mask is a function of the place. */
+/* The flash kernel of fused attention (Dao et al. 2022): tiles of queries by keys that stay in the cache,
+ * and an online softmax, which rescales when a larger score appears (Milakov and Gimelshein 2018). Of
+ * each row i it keeps only L_i, the logarithm of the sum of exponentials. Backward recomputes w = exp(s -
+ * L) from the scores s, and the dropout mask, which is a function of the position in the ragged block. */
 #include "kernels/attention_fused.h"
 
 /* 256 x 512 numbers are 512 KiB in float32: two of them fit a second-level cache of 1 MiB and more. */
@@ -12,17 +12,16 @@ static int64_t block_rows(const struct attention *a)
     return a->rule->window ? window_rows(a->rule) : MAX_ROWS;
 }
 
-/* Keys first .. first+count-1 against the rows of a block. */
+/* Keys first .. first + count - 1, for the rows of a block. */
 struct tile {
     int64_t first, count;
 };
 
-/* What the rows of a tile work with, in the scratch. */
+/* In the scratch, after what distance adds. */
 struct workspace {
     real *scores, *gradients; /* [rows, keys of a tile] */
-    real *maximum,
-        *sum; /* by row: the largest score, and the sum of exponentials; in backward L and do . o */
-    real *work;
+    real *maximum, *sum;      /* [rows]: largest score and sum of exponentials; in backward L and do . o */
+    real *work;               /* of tile_scores */
 };
 
 struct tile_sizes {
@@ -49,7 +48,7 @@ static struct workspace workspace_of(const struct qkv_tensor *y, const struct at
     return workspace;
 }
 
-/* One L for every row and head. */
+/* L: [H, query rows] */
 static int64_t flash_saved(const struct attention *a)
 {
     return a->query_rows * a->heads;
@@ -67,9 +66,10 @@ static real *log_sums(const struct qkv_tensor *y, const struct attention *a, con
     return (real *)y->saved + head->head * a->query_rows + head->sentence.query + b->row;
 }
 
-/* ---- walking ---- */
+/* ---- visiting tiles ---- */
 
-/* What is done at a block's begin, at each of its tiles, and at its end. */
+/* Functions that are called at the begin of each block, for each of its tiles, and at its end. NULL:
+ * none. */
 struct walk {
     void (*begin)(struct qkv_tensor *y, const struct attention *a, const struct head *head,
                   const struct block *b, const struct workspace *workspace);
@@ -121,7 +121,7 @@ static void tile_of_scores(const struct attention *a, const struct head *head, c
                 workspace->work);
 }
 
-/* Scales row i of the tile and adds what distance adds. */
+/* Scales the scores of row i and adds what distance adds. */
 static void finish_scores(const struct qkv_tensor *y, const struct attention *a, const struct head *head,
                           const struct block *b, struct tile tile, int64_t i, real *restrict row)
 {
@@ -142,7 +142,7 @@ static void visible_spans(const struct attention *a, const struct head *head, co
     spans_of(visible_to(a->rule, p, b->row + i), tile.first, tile.count, mask, span);
 }
 
-/* The words of dropout for row i of a tile. */
+/* The dropout words of row i of a tile. */
 static void tile_words(const struct dropper *dropper, const struct head *head, const struct block *b,
                        struct tile tile, int64_t i, uint16_t *words)
 {
@@ -162,8 +162,8 @@ static void begin_forward(struct qkv_tensor *y, const struct attention *a, const
     }
 }
 
-/* Row i of the tile becomes exponentials less the largest score so far; what was summed before shrinks where
- * that has grown. */
+/* row = exp(row - m) with m the largest score so far. If m has grown, the sum and the output so far are
+ * rescaled. */
 static void add_row(const struct workspace *workspace, int64_t i, int64_t count, const struct span span[2],
                     real *row, int64_t width, real *restrict out)
 {
@@ -205,7 +205,7 @@ static void tile_forward(struct qkv_tensor *y, const struct attention *a, const 
                  a->value + head->value + tile.first * a->value_ld, a->value_ld, true, out, a->out_ld);
 }
 
-/* A row that saw nothing is 0, and its L infinite: its weights stay 0. */
+/* A row without visible keys is 0, and its L is infinite: its recomputed weights are 0. */
 static void end_forward(struct qkv_tensor *y, const struct attention *a, const struct head *head,
                         const struct block *b, const struct workspace *workspace)
 {
@@ -226,7 +226,7 @@ static void flash_forward(struct qkv_tensor *y, const struct attention *a)
 
 /* ---- backward ---- */
 
-/* Row i of the tile becomes weights. */
+/* Turns the scores of row i into weights. */
 static void recompute_weights(const struct qkv_tensor *y, const struct attention *a, const struct head *head,
                               const struct block *b, struct tile tile, int64_t i, real logarithm, real *row)
 {
@@ -237,7 +237,7 @@ static void recompute_weights(const struct qkv_tensor *y, const struct attention
     zero_hidden(tile.count, span, row);
 }
 
-/* sum_j w_ij dw_ij of the whole row is do_i . o_i, dropout or not. */
+/* Over all keys of a row, sum_j w_ij dw_ij = do_i . o_i, with and without dropout. */
 static void begin_backward(struct qkv_tensor *y, const struct attention *a, const struct head *head,
                            const struct block *b, const struct workspace *workspace)
 {
@@ -250,7 +250,8 @@ static void begin_backward(struct qkv_tensor *y, const struct attention *a, cons
     }
 }
 
-/* ds = scale w (dw - do . o) in place of dw, whose dropout comes first; w becomes u, what dropout left. */
+/* Applies dropout to dw, then ds = scale w (dw - do . o) in its place; w becomes u, the weights after
+ * dropout. */
 static void row_backward(const struct attention *a, const struct dropper *dropper, int64_t count, real dot,
                          const uint16_t *restrict words, real *restrict weights, real *restrict ds)
 {
@@ -265,7 +266,7 @@ static void row_backward(const struct attention *a, const struct dropper *droppe
     }
 }
 
-/* One tile, with w the weights and u what dropout left of them:
+/* One tile, with w the weights and u the weights after dropout:
  *     dv += u^T do,  du = do v^T,  dw = du * mask / (1 - rate),  ds = scale w (dw - do . o),  dq += ds k,  dk
  * += ds^T q */
 static void tile_backward(struct qkv_tensor *y, const struct attention *a, const struct head *head,
@@ -311,7 +312,7 @@ static void flash_backward(struct qkv_tensor *y, const struct attention *a)
     distance_backward(y, a);
 }
 
-/* ---- the weights, for who wants to look at them ---- */
+/* ---- weights for reports ---- */
 
 static void unpack_tile(struct qkv_tensor *y, const struct attention *a, const struct head *head,
                         const struct block *b, struct tile tile, const struct workspace *workspace)

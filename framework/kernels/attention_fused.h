@@ -1,6 +1,6 @@
-/* What the two kernels of the fused attention op share: the geometry of a call, and the blocks of query rows
- * that they work on, each with the few runs of keys that its rows see. A window is loop bounds here: the keys
- * of a block are those within its rows' windows and the global ones, nothing else is touched. */
+/* What the two kernels of the fused attention op share: the geometry of a call, and blocks of query rows
+ * with the ranges of keys that these rows see. A window only changes loop bounds: a block's keys are the
+ * global ones and those within its rows' windows, and no other key is read. */
 #ifndef QKV_KERNELS_ATTENTION_FUSED_H
 #define QKV_KERNELS_ATTENTION_FUSED_H
 
@@ -12,25 +12,26 @@ struct attention {
     const struct qkv_options *options;
     const struct qkv_attention_rule *rule;
     int64_t query_rows, key_rows, heads, key_width, value_width;
-    int64_t group; /* heads that share keys and values */
+    int64_t group; /* query heads that share a head of keys and values */
     int64_t query_ld, key_ld, value_ld, out_ld;
     int64_t longest_queries, longest_keys; /* of a sentence */
-    bool drops;
-    bool keep_weights; /* for backward, or all at once for dropout */
+    bool drops;                            /* dropout applies */
+    bool keep_weights;                     /* for backward, or because dropout needs all weights at once */
     real scale;
     const real *query, *key, *value, *mask;
     const struct qkv_tensor *bias;
 };
 
-/* One head of one sentence: what its pointers would be, as offsets. */
+/* One head of one sentence. */
 struct head {
     struct sentence sentence;
-    int64_t head, query, key, value, out;
-    int64_t block; /* of its Tq x Tk numbers in the whole ragged block: what dropout counts by */
+    int64_t head, query, key, value,
+        out;       /* number of the head, and offsets of its first element in each matrix */
+    int64_t block; /* offset of its [Tq, Tk] matrix in the ragged block: dropout masks depend on it */
 };
 
-/* Query rows row .. row+rows-1 and the keys that they see: two runs, of which the first may be empty. In a
- * matrix of the block, the columns of run 1 follow those of run 0. */
+/* Query rows row .. row + rows - 1 and the keys that they see: two ranges, the first of which may be
+ * empty. A matrix of the block is [rows, columns]; the columns of range 1 follow those of range 0. */
 struct block {
     int64_t row, rows, columns;
     int64_t start[2], length[2];
@@ -68,16 +69,16 @@ static inline struct qkv_visible_keys visible_in_block(const struct qkv_attentio
     return visible;
 }
 
-/* Rows of a block under a window: enough for the products to be efficient, few enough that the block's keys
- * are not many more than a row's. */
+/* Rows of a block under a window: enough for efficient products, few enough that a block has not many
+ * more keys than one row. */
 static inline int64_t window_rows(const struct qkv_attention_rule *rule)
 {
     int64_t rows = rule->window / 2;
     return rows < 16 ? 16 : rows > 256 ? 256 : rows;
 }
 
-/* ---- what distance adds, by head and distance: [H, 2 L] at the start of the scratch, L the longest
- * sentence, distance d at d + L; and behind it its gradient ---- */
+/* ---- what distance adds to the scores: [H, 2 L] at the start of the scratch, with L the length of the
+ * longest sentence and offset d at column d + L; then its gradient, [H, 2 L] ---- */
 
 static inline bool needs_bias_gradient(const struct qkv_tensor *y)
 {
@@ -89,7 +90,8 @@ static inline int64_t distance_count(const struct attention *a)
     return qkv_attention_adds_distance(a->rule) ? 2 * a->heads * 2 * a->longest_keys : 0;
 }
 
-/* What is added to the scores of head h, by key position less query position; the gradient for h + H. */
+/* What is added to the scores of head h, indexed by key position - query position. For h + H: its
+ * gradient. */
 static inline real *distance_row(const struct qkv_tensor *y, const struct attention *a, int64_t h)
 {
     return (real *)y->graph->scratch + (2 * h + 1) * a->longest_keys;
@@ -124,7 +126,7 @@ static inline void distance_backward(const struct qkv_tensor *y, const struct at
 
 /* ---- heads ---- */
 
-/* Apart, because the compiler divides all the same where it finds the division beside the usual case. */
+/* A function of its own: inlined, the compiler would divide in the usual case of group 1 as well. */
 static NOINLINE int64_t shared_head(const struct attention *a, int64_t h)
 {
     return h / a->group;
@@ -147,12 +149,12 @@ static inline struct head head_at(const struct attention *a, const struct senten
 /* ---- the two kernels ---- */
 
 struct qkv_attention_kernels {
-    int64_t (*saved)(const struct attention *a);   /* numbers to keep for backward */
-    int64_t (*scratch)(const struct attention *a); /* numbers to work with */
+    int64_t (*saved)(const struct attention *a);   /* size of y->saved */
+    int64_t (*scratch)(const struct attention *a); /* size of the scratch */
     void (*forward)(struct qkv_tensor *y, const struct attention *a);
     void (*backward)(struct qkv_tensor *y, const struct attention *a);
-    void (*unpack_weights)(struct qkv_tensor *y,
-                           const struct attention *a); /* the weights into y->weights, all 0 so far */
+    /* Writes all weights before dropout into y->weights, a ragged block of zeros. */
+    void (*unpack_weights)(struct qkv_tensor *y, const struct attention *a);
 };
 
 extern const struct qkv_attention_kernels VARIANT(qkv_attention_, exact), VARIANT(qkv_attention_, flash);

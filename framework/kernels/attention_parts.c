@@ -1,4 +1,5 @@
-/* Attention in three steps (scores, weights, mix), simple on purpose: the fused op is tested against them. */
+/* Attention composed of three ops: scores, weights, mix. They are simple on purpose: the fused op is
+ * tested against them. */
 #include "kernels/attention.h"
 
 /* ---- attention_scores: s_ij = scale q_i . k_j + (what distance adds);  dq_i += scale ds_ij k_j,
@@ -14,8 +15,8 @@ static bool attention_scores_shape(struct qkv_tensor *y)
     return true;
 }
 
-/* Calls visit for every query-key pair of every head: rows of query and key, by how much the key is ahead,
- * and the place in the ragged block. */
+/* A query-key pair of one head: its rows, key position - query position, and its index in the ragged
+ * block. */
 struct step {
     int64_t query_row, key_row, ahead, head, at;
 };
@@ -35,7 +36,7 @@ static void visit_pairs(struct qkv_tensor *y, int64_t query_rows, int64_t key_ro
     }
 }
 
-/* Where the rows of a pair begin in query and key, or result and value. */
+/* Offsets of a pair's head in query and key, or in result and value. */
 struct places {
     int64_t query, key, width;
 };
@@ -88,7 +89,7 @@ static const int64_t KEY_STARTS[] = {0, 1, 5}, KEY_LENGTHS[] = {1, 4, 3};
 static const struct qkv_sample attention_scores_good[] = {
     {"ragged", {SHAPE(6, 6), SHAPE(8, 6)}, .options = OPTIONS(ATTENTION(.heads = 2), RAGGED)},
     {"self, scaled", {SHAPE(6, 3), SHAPE(6, 3)}, .options = OPTIONS(ATTENTION(.heads = 1, .scale = 2), SELF)},
-    {"whole", {SHAPE(2, 4), SHAPE(3, 4)}, .options = OPTIONS(ATTENTION(.heads = 4))},
+    {"one sentence", {SHAPE(2, 4), SHAPE(3, 4)}, .options = OPTIONS(ATTENTION(.heads = 4))},
     {"grouped heads, ALiBi",
      {SHAPE(6, 12), SHAPE(6, 4)},
      .options = OPTIONS(ATTENTION(.heads = 6, .key_value_heads = 2, .alibi = true), SELF)},
@@ -158,8 +159,7 @@ OP(attention_scores, .inputs = 3, .optional = INPUT(2), .backward_reads = INPUT(
 
 /* ---- attention_weights: w = softmax of each row over its visible keys;  ds = w (dw - sum(dw w)) ---- */
 
-/* With segments these say how many rows there are; without, the sentence is the whole block of one head
- * count. */
+/* The segments give the number of rows, which scores [P] do not tell. */
 static bool attention_weights_shape(struct qkv_tensor *y)
 {
     const struct qkv_tensor *scores = y->input[0];
@@ -273,7 +273,7 @@ OP(attention_weights, .inputs = 2, .optional = INPUT(1), .backward_reads = RESUL
 
 /* ---- attention_mix: o_i = sum_j w_ij v_j;  dw_ij += do_i . v_j, dv_j += w_ij do_i ---- */
 
-/* Rows of the result: all that the query segments name. */
+/* Rows of the result: up to the last one of the query segments. */
 static int64_t mix_rows(const struct qkv_options *options)
 {
     int64_t rows = 0;

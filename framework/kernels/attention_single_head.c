@@ -1,8 +1,8 @@
-/* What attention of recurrent decoders needs beside scores, weights and mix (attention_parts.c): scores of a
- * small network, weights around a place, and blocks put together from steps. One head. */
+/* Ops of the attention of recurrent decoders, beside those of attention_parts.c: additive scores, weights
+ * around a predicted position, and blocks gathered from decoder steps. One head. */
 #include "kernels/attention.h"
 
-/* Of the ragged layout, with one head whatever the options say. */
+/* The segments fit, and the rule has one head. */
 static bool check_one_head(struct qkv_tensor *y, int64_t query_rows, int64_t key_rows)
 {
     if (y->options.attention.heads != 1)
@@ -16,7 +16,7 @@ static bool check_matrix(struct qkv_tensor *y, const struct qkv_tensor *x, const
     return qkv_refuse(y, "%s is %s, but must have 2 axes", what, qkv_shape_text(x->shape));
 }
 
-/* Rows of a side that no tensor tells: any number. */
+/* Bound on rows where no tensor gives their number. */
 #define ANY_ROWS (INT64_MAX / 2)
 
 /* ---- attention_additive: s_ij = v . tanh(q_i + k_j);  with t = tanh(q_i + k_j), u = v (1 - t^2):
@@ -148,7 +148,7 @@ static bool attention_local_shape(struct qkv_tensor *y)
     return same_as_input(y);
 }
 
-/* The keys that a row sees, first .. end - 1, around p. */
+/* The window around position p: keys first .. end - 1. */
 struct window {
     real p;
     int64_t first, end;
@@ -159,7 +159,7 @@ static struct window window_at(const struct qkv_tensor *y, real center, int64_t 
     struct window w = {.p = (real)keys * center};
     real reach = (real)y->options.local_window, low = REAL(ceil)(w.p - reach),
          high = REAL(floor)(w.p + reach) + 1;
-    /* Compared as numbers: a centre that has diverged must not become an index. */
+    /* Clamped before the conversion: a center that has diverged does not fit an index. */
     w.first = low > 0 ? low < (real)keys ? (int64_t)low : keys : 0;
     w.end = high < (real)keys ? high > 0 ? (int64_t)high : 0 : keys;
     if (w.first > w.end) w.first = w.end;

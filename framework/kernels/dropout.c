@@ -7,11 +7,11 @@
 #    include <immintrin.h>
 #endif
 
-/* Eight Philox blocks side by side: of each number the low 32 bits count. */
+/* One number of eight Philox blocks, in the low 32 bits of each lane. */
 typedef uint64_t philox_lanes __attribute__((vector_size(64)));
 
-/* x times factor, of the low halves of x, 64 bits wide. The one instruction that is asked for by name:
- * compilers make three of what C can say instead. */
+/* x = low 32 bits of x times factor, as 64 bits. The only intrinsics of the kernels: compilers make three
+ * instructions of the plain C below. */
 static inline void multiply_low(philox_lanes *x, uint32_t factor)
 {
 #if defined(__AVX512F__)
@@ -26,7 +26,7 @@ static inline void multiply_low(philox_lanes *x, uint32_t factor)
 #endif
 }
 
-/* qkv_philox for all lanes. */
+/* qkv_philox, in all lanes. */
 static inline void philox_of_lanes(philox_lanes counter[4], uint32_t key0, uint32_t key1)
 {
     for (int round = 0; round < QKV_PHILOX_ROUNDS; round++) {

@@ -1,13 +1,13 @@
-/* The random words behind dropout masks: 16 bits a decision, a pure function of (seed, step, node, element).
- */
+/* The random words behind dropout masks: 16 bits a decision, a pure function of (seed, step, node,
+ * element). */
 #ifndef QKV_KERNELS_DROPOUT_H
 #define QKV_KERNELS_DROPOUT_H
 
 #include "kernels/kernel.h"
 
 enum {
-    DROPPER_BLOCKS = 16,                /* Philox blocks made side by side, for the vector unit */
-    DROPPER_WORDS = 8 * DROPPER_BLOCKS, /* decisions a call of dropper_words makes */
+    DROPPER_BLOCKS = 16,                /* Philox blocks computed in parallel, one per vector lane */
+    DROPPER_WORDS = 8 * DROPPER_BLOCKS, /* decisions per call of dropper_words */
 };
 
 struct dropper {
@@ -32,8 +32,8 @@ static inline struct dropper dropper_of(const struct qkv_tensor *y, double rate)
 #define dropper_words VARIANT(qkv_, dropper_words)
 #define dropper_row   VARIANT(qkv_, dropper_row)
 
-/* The words of elements block * DROPPER_WORDS onwards. Word w of Philox block b stands at index w *
- * DROPPER_BLOCKS + b, because the lanes of the vector unit are the blocks. */
+/* The words of elements from block * DROPPER_WORDS on. Word w of Philox block b has index w *
+ * DROPPER_BLOCKS + b, because each vector lane computes one Philox block. */
 void dropper_words(const struct dropper *dropper, int64_t block, uint16_t *restrict words);
 
 /* The words of elements first .. first+count-1, in order. */

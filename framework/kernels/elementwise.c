@@ -165,9 +165,9 @@ static const struct qkv_sample add_row_bad[] = {
 OP(add_row, .inputs = 2, .elementwise = INPUT(0), .shape = RULE(add_row_shape), .forward = add_row_forward,
    .backward = add_row_backward, .good = RULE(add_row_good), .bad = RULE(add_row_bad));
 
-/* ---- functions of one number: dx += dy f'(x) ----
- * UNARY(name, samples, reads, value, derivative): `x` is the input, `f` the result. `reads` says which of them
- * the derivative uses: one that uses f alone lets the result overwrite the input. */
+/* ---- functions of one number: dx += dy f'(x) ---- UNARY(name, samples, reads, value, derivative): `x`
+ * is the input, `f` the result. `reads` says which of them the derivative uses: one that uses f alone
+ * lets the result overwrite the input. */
 
 static const struct qkv_sample unary_good[] = {
     {"matrix", {SHAPE(3, 5)}},
@@ -259,8 +259,7 @@ static uint32_t *kept_bits(const struct qkv_tensor *y)
     return y->saved;
 }
 
-/* y = mask x / (1 - rate); the mask is kept as bits, which backward reads faster than it would draw it again.
- */
+/* y = mask x / (1 - rate). The mask is saved as bits: reading them is faster than drawing them again. */
 static void drop(struct qkv_tensor *y)
 {
     struct dropper dropper = dropper_of(y, y->options.rate);

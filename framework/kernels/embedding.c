@@ -1,4 +1,4 @@
-/* Rows picked, added and written by number. */
+/* Ops that read, add and write rows by index, and positions. */
 #include "kernels/kernel.h"
 
 static bool is_matrix(struct qkv_tensor *y, const struct qkv_tensor *x, const char *what)
@@ -7,7 +7,7 @@ static bool is_matrix(struct qkv_tensor *y, const struct qkv_tensor *x, const ch
            qkv_refuse(y, "%s is %s, but must have 2 axes", what, qkv_shape_text(x->shape));
 }
 
-/* The result has one row an index. */
+/* The result has one row per index. */
 static bool indexed_shape(struct qkv_tensor *y, const char *table, const char *index)
 {
     const struct qkv_tensor *x = y->input[0];
@@ -19,7 +19,7 @@ static bool indexed_shape(struct qkv_tensor *y, const char *table, const char *i
     return true;
 }
 
-/* to[i] (+)= factor * from[indices[i]] or the reverse, row by row. */
+/* gather: to[i] = factor * from[indices[i]]; scatter: to[indices[i]] += factor * from[i]; i: a row. */
 static void gather(const struct qkv_tensor *y, const real *from, real *to, int64_t count, real factor)
 {
     int64_t columns = qkv_columns(y);
@@ -157,7 +157,8 @@ static const struct qkv_sample scatter_rows_bad[] = {
 OP(scatter_rows, .inputs = 1, .shape = RULE(scatter_rows_shape), .forward = scatter_rows_forward,
    .backward = scatter_rows_backward, .good = RULE(scatter_rows_good), .bad = RULE(scatter_rows_bad));
 
-/* ---- add_positions: y = x + table[first + row within its segment];  dx += dy, dtable likewise ---- */
+/* ---- add_positions: y = x + table[first + row within its segment];  dx += dy, dtable[position] += dy
+ * ---- */
 
 static int64_t first_of(const struct qkv_tensor *y)
 {
@@ -226,7 +227,7 @@ static const struct qkv_sample add_positions_good[] = {
     {"rows outside",
      {SHAPE(7, 2), SHAPE(4, 2)},
      .options = OPTIONS(.segments = {3, SAMPLE_STARTS, SAMPLE_LENGTHS})},
-    {"whole", {SHAPE(3, 5), SHAPE(3, 5)}},
+    {"one sentence", {SHAPE(3, 5), SHAPE(3, 5)}},
     {"constant table", {SHAPE(3, 5), SHAPE(7, 5)}, .constant = 2},
     {0},
 };
@@ -242,7 +243,7 @@ OP(add_positions, .inputs = 2, .elementwise = INPUT(0), .shape = RULE(add_positi
    .forward = add_positions_forward, .backward = add_positions_backward, .good = RULE(add_positions_good),
    .bad = RULE(add_positions_bad));
 
-/* ---- rotate: (a, b) -> (a c - b s, a s + b c);  backward turns by the opposite angle ---- */
+/* ---- rotate: (a, b) -> (a c - b s, a s + b c);  backward rotates by the opposite angle ---- */
 
 static bool rotate_shape(struct qkv_tensor *y)
 {
@@ -257,7 +258,7 @@ static bool rotate_shape(struct qkv_tensor *y)
     return check_positions(y, x, table) && same_as_input(y);
 }
 
-/* Calls `turn` for every row of a segment with the angles of its position. */
+/* Calls `rotate` for every row of the segments, with the angles of its position. */
 static void rotate_rows(struct qkv_tensor *y, const real *from, real *to,
                         void (*rotate)(int64_t columns, int64_t width, const real *angles, const real *from,
                                        real *to))
@@ -283,7 +284,7 @@ static void rotate_row(int64_t columns, int64_t width, const real *restrict angl
         }
 }
 
-/* Adds what turning back makes of the gradient, less the gradient itself. */
+/* Adds the gradient, rotated back, minus the gradient itself, which `to` already contains. */
 static void rotate_row_back(int64_t columns, int64_t width, const real *restrict angles,
                             const real *restrict from, real *restrict to)
 {
@@ -297,7 +298,7 @@ static void rotate_row_back(int64_t columns, int64_t width, const real *restrict
 
 static void rotate_forward(struct qkv_tensor *y)
 {
-    if (y->options.segments.count) /* rows outside all segments stay */
+    if (y->options.segments.count) /* rows outside all segments are copied */
         memcpy(y->value, y->input[0]->value, (size_t)y->count * sizeof(real));
     rotate_rows(y, y->input[0]->value, y->value, rotate_row);
 }
@@ -317,7 +318,7 @@ static const struct qkv_sample rotate_good[] = {
      {SHAPE(6, 8), SHAPE(4, 4)},
      .options = OPTIONS(.segments = {3, ROTATE_STARTS, ROTATE_LENGTHS}, .first = &SECOND),
      .constant = 2},
-    {"whole, one head", {SHAPE(3, 2), SHAPE(3, 2)}, .constant = 2},
+    {"one sentence, one head", {SHAPE(3, 2), SHAPE(3, 2)}, .constant = 2},
     {0},
 };
 static const struct qkv_sample rotate_bad[] = {

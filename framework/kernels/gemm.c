@@ -1,5 +1,5 @@
-/* Matrix products: which way each is made. Small ones are made here (gemm_tiles.c, gemm_rows.c), large ones
- * by the library. */
+/* Chooses the kernel of each matrix product: gemm_tiles.c or gemm_rows.c for small products, BLAS for
+ * large ones. */
 #include "kernels/gemm_parts.h"
 
 #include <cblas.h>
@@ -23,9 +23,9 @@ static void multiply_by_library(const struct product *p)
 
 /* ---- choosing ---- */
 
-/* From so many multiplications on the library is as fast: soon where it knows a wider instruction set than
- * this variant, as in double precision, which has one. And b of more numbers than NEAR is no longer in a
- * cache close by, so that it is better read once than packed for a few rows. */
+/* LARGE: multiplications from which BLAS is as fast. Fewer in float64, whose only variant has a narrower
+ * instruction set than BLAS. CACHED_NUMBERS: a larger b is not in a near cache, and is better read once
+ * than packed for a few rows. */
 #ifdef QKV_KERNEL_IS_float32
 static const double LARGE = 64e6;
 #else
@@ -43,24 +43,24 @@ static bool is_large(int64_t m, int64_t n, int64_t k)
     return (double)m * (double)n * (double)k >= LARGE;
 }
 
-/* A product whose columns threads may make, piece by piece. */
+/* A product whose columns may be split among threads, in pieces. */
 struct job {
     struct product product;
-    const real *panels; /* NULL, or b' */
-    bool prefetch_b;    /* whether to fetch b ahead where it is far: pays in forward */
-    int64_t piece;      /* columns that a thread takes at a time */
+    const real *panels; /* b', packed; or NULL */
+    bool prefetch_b;    /* prefetch b if its rows are far apart: pays in forward */
+    int64_t piece;      /* columns per piece */
 };
 
-/* Whether b's rows lie so far apart that the processor does not foresee them, and there are tiles enough to
- * fetch them meanwhile: a column of cache lines each. (Rows of 512 and 2,048 numbers: 0.97.) */
+/* Whether b's rows are so far apart that the processor does not prefetch them, and there are enough tiles
+ * to prefetch them in the meantime. (Time with rows of 512 and 2,048 numbers: 0.97.) */
 static bool rows_are_far_apart(const struct product *p)
 {
     enum { FAR_STRIDE = 4096 };
     return !p->transpose_b && p->ldb > FAR_STRIDE && p->m >= 2 * TILE_ROWS;
 }
 
-/* The columns of p, which begin with column `first` of the whole, in a way that only depends on the whole
- * product: each number of the result has the same bits, whoever makes it. */
+/* Computes p, the columns of the job's product from `first` on. The kernel depends on the complete
+ * product only, so that results have the same bits for any number of threads. */
 static void multiply(const struct job *job, const struct product *p, int64_t first)
 {
     int64_t all = job->product.n;
@@ -122,7 +122,7 @@ void VARIANT(qkv_, gemm_bias)(struct qkv_workers *workers, bool transpose_b, int
                               const real *a, int64_t lda, const real *b, int64_t ldb, const real *panels,
                               const real *bias, real *c, int64_t ldc)
 {
-    enum { PIECES = 4 }; /* of a page at most, as memory is read fastest */
+    enum { PIECES = 4 }; /* per product; a row of a piece is a page at most, which memory reads fastest */
     const struct output output = {.c = c, .ldc = ldc, .bias = bias};
     struct job job = {.product = {false, transpose_b, m, n, k, a, b, lda, ldb, output},
                       .panels = panels,

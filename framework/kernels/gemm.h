@@ -1,4 +1,4 @@
-/* Matrix products: the one place that knows who makes them. */
+/* Matrix products. gemm.c chooses among the kernels of gemm_tiles.c and gemm_rows.c and the BLAS library. */
 #ifndef QKV_KERNELS_GEMM_H
 #define QKV_KERNELS_GEMM_H
 
@@ -6,26 +6,27 @@
 
 #include "qkv/workers.h"
 
-/* c [m, n] = a' [m, k] b' [k, n] + beta c; a' and b' are a and b, transposed where asked. Row-major, `ld` is
- * the distance of rows. Which way is up to gemm.c: large ones are the matrix library's. */
+/* c [m, n] = a' [m, k] b' [k, n] + beta c, with a' = a or its transpose, and b' likewise. Row-major; lda,
+ * ldb and ldc are the strides of rows. */
 void VARIANT(qkv_, gemm)(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const real *a,
                          int64_t lda, const real *b, int64_t ldb, real beta, real *c, int64_t ldc);
 
-/* The same, while the `count` numbers at `soon` come into the cache, because they are needed next. */
+/* gemm that also prefetches the `count` numbers at `prefetch`, which the caller reads next. */
 void VARIANT(qkv_, gemm_prefetch)(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
                                   const real *a, int64_t lda, const real *b, int64_t ldb, real beta, real *c,
                                   int64_t ldc, const real *prefetch, int64_t count);
 
-/* Numbers of b' [k, n] in the order in which tiles read it, and b' brought into that order. */
+/* Packs b' [k, n] into panels, the order in which tiles read it; and the number of numbers that this
+ * takes. */
 int64_t VARIANT(qkv_, gemm_panels_count)(int64_t n, int64_t k);
 void VARIANT(qkv_, gemm_panels)(bool transpose_b, int64_t n, int64_t k, const real *b, int64_t ldb,
                                 real *panels);
 
-/* Whether m rows times b' would be made of b' in that order, if there is such a copy. */
+/* Whether gemm_bias uses panels for a product of this size. */
 bool VARIANT(qkv_, gemm_reads_panels)(int64_t m, int64_t n, int64_t k);
 
-/* c [m, n] = a [m, k] b' + bias [n] in every row; bias may be NULL, and so may `panels`: b' as gemm_panels
- * has it. Where b is large its columns are split among the workers, which may be NULL. */
+/* c [m, n] = a [m, k] b' + bias [n] in every row. bias: may be NULL. panels: b' as gemm_panels packs it,
+ * or NULL. The columns of a large b are split among the workers, if there are any. */
 void VARIANT(qkv_, gemm_bias)(struct qkv_workers *workers, bool transpose_b, int64_t m, int64_t n, int64_t k,
                               const real *a, int64_t lda, const real *b, int64_t ldb, const real *panels,
                               const real *bias, real *c, int64_t ldc);

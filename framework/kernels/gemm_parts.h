@@ -1,4 +1,5 @@
-/* What the files of matrix products share: the product, and the ways in which it can be made. */
+/* What gemm.c, gemm_tiles.c and gemm_rows.c share: the description of a product, and the kernels that
+ * compute it. */
 #ifndef QKV_KERNELS_GEMM_PARTS_H
 #define QKV_KERNELS_GEMM_PARTS_H
 
@@ -13,13 +14,13 @@ enum {
 #endif
     TILE_COLUMNS = 2 * LANES,
     INNER_BLOCK = 32768 / (TILE_COLUMNS * sizeof(real)), /* a panel stays in the first-level cache */
-    FEW_ROWS = 3,                                        /* for more, panels pay */
-    COLUMN_BLOCK = 1024, /* columns whose sums stay in the first-level cache, of few rows */
+    FEW_ROWS = 3,        /* most rows of the few-row kernels; with more, packing pays */
+    COLUMN_BLOCK = 1024, /* columns of a few rows whose sums stay in the first-level cache */
     CACHE_LINE = 64,
 };
 
-/* Where a product goes: c [m, n] = product + bias + beta c; bias [n] or NULL. Each tile also fetches the next
- * `each` bytes of `soon` into the cache, which the caller needs afterwards. */
+/* The epilogue of a product: c [m, n] = product + bias + beta c; bias [n] or NULL. Each tile also
+ * prefetches the next `prefetch_per_tile` bytes at `prefetch`, which the caller needs afterwards. */
 struct output {
     real *c;
     int64_t ldc;
@@ -58,17 +59,16 @@ static inline void store_number(real sum, const struct output *output, int64_t r
 #define gemm_few_streamed   VARIANT(qkv_, gemm_few_streamed)
 #define gemm_few_transposed VARIANT(qkv_, gemm_few_transposed)
 
-/* Tiles. `direct`: b is read where it stands, which pays where its rows are in a cache and so few rows of a
- * go by that a panel would not be used again. `ahead`: what a panel takes of b is fetched while the one
- * before it is multiplied. */
+/* Tiles. direct: read b without packing it, which pays if b is in a cache and a has so few rows that a
+ * panel would be used once. prefetch_b: prefetch the next panel's part of b while a panel is multiplied. */
 void gemm_by_tiles(const struct product *p, bool direct, bool prefetch_b);
 
-/* Tiles of panels that there are of a b' of `all` columns; those of p are its columns from `first` on, which
- * begins a panel. */
+/* Tiles that read packed panels of a b' of `all` columns. The columns of p start at column `first` of it,
+ * a multiple of TILE_COLUMNS. */
 void gemm_by_panels(const struct product *p, const real *panels, int64_t all, int64_t first);
 
-/* FEW_ROWS at most, as while decoding: of a b in a cache; of a large b, which goes by once, in the order in
- * which it lies in memory; of a b that is transposed. */
+/* At most FEW_ROWS rows, as in decoding: for a b in a cache; for a large b, which is streamed once in
+ * memory order; for a transposed b. */
 void gemm_few_cached(const struct product *p);
 void gemm_few_streamed(const struct product *p);
 void gemm_few_transposed(const struct product *p);

@@ -1,9 +1,9 @@
-/* Matrix products of a few rows, as decoding one sentence makes them. */
+/* Matrix products with at most FEW_ROWS rows, as in decoding. */
 #include "kernels/gemm_parts.h"
 
 #include "kernels/softmax.h"
 
-/* A vector of the result, once it is summed up. */
+/* Stores a vector of sums: adds bias and beta c. */
 static inline __attribute__((always_inline)) void store_output(vector sum, struct output output, int64_t row,
                                                                int64_t column)
 {
@@ -13,7 +13,7 @@ static inline __attribute__((always_inline)) void store_output(vector sum, struc
     store(to, sum);
 }
 
-/* `rows` rows and `vectors` vectors of the result, in registers; both are constants where this is called. */
+/* Computes `rows` rows and `vectors` vectors of the result in registers; callers pass constants. */
 static inline __attribute__((always_inline)) void strip(const int rows, const int vectors, int64_t k,
                                                         const real *a, int64_t lda, const real *b,
                                                         int64_t ldb, struct output output)
@@ -36,7 +36,7 @@ static inline __attribute__((always_inline)) void strip(const int rows, const in
         for (int v = 0; v < vectors; v++) store_output(sum[i][v], output, i, v * LANES);
 }
 
-/* Strips of b go by, as wide as the registers allow for their sums. */
+/* Computes strips of columns, as wide as their sums fit into registers. */
 static inline __attribute__((always_inline)) void cached_rows(const int rows, const struct product *p)
 {
     int64_t j = 0;
@@ -44,7 +44,7 @@ static inline __attribute__((always_inline)) void cached_rows(const int rows, co
     for (; j + vectors * LANES <= p->n; j += vectors * LANES)                                                \
         strip(rows, vectors, p->k, p->a, p->lda, p->b + j, p->ldb, output_at(&p->output, 0, j));
     if (rows == 1) STRIPS(8)
-    STRIPS(4) /* four sums at least: of fewer, each waits for the one before it */
+    STRIPS(4) /* at least four independent sums: with fewer, each waits for the one before it */
     STRIPS(2)
     STRIPS(1)
 #undef STRIPS
@@ -68,7 +68,7 @@ void gemm_few_cached(const struct product *p)
 
 void gemm_few_streamed(const struct product *p)
 {
-    /* Apart from c: what is added to a large number one by one loses digits. */
+    /* Summed apart from c: small numbers that are added to a large one one by one lose digits. */
     _Alignas(64) real sums[FEW_ROWS][COLUMN_BLOCK];
     for (int64_t j = 0; j < p->n; j += COLUMN_BLOCK) {
         int64_t columns = p->n - j < COLUMN_BLOCK ? p->n - j : COLUMN_BLOCK, l = 0;

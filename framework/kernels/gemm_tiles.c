@@ -1,12 +1,11 @@
-/* Matrix products of tiles: a tile of the result stays in registers while rows of one side and a panel of the
- * other, 2 vectors wide, go by (Goto and van de Geijn 2008). The library's way - copy both sides, then
- * multiply
- * - costs more than the product where matrices are as small as those of a toy. */
+/* Matrix products by tiles: a tile of the result stays in registers while it accumulates the products of
+ * rows of a and a panel of b that is two vectors wide (Goto and van de Geijn 2008). BLAS packs both
+ * sides, which costs more than the product of small matrices. */
 #include "kernels/gemm_parts.h"
 
-enum { FAR_ROWS = 256 }; /* numbers between rows that nothing foresees */
+enum { FAR_ROWS = 256 }; /* stride from which the processor does not prefetch rows */
 
-/* ---- panels: [k, TILE_COLUMNS] of b', in a run, zeros behind the last column ---- */
+/* ---- panels: [k, TILE_COLUMNS] of b', contiguous, with zeros after the last column ---- */
 
 static void pack_rows(int64_t k, int64_t columns, const real *b, int64_t ldb, real *panel)
 {
@@ -22,7 +21,7 @@ static void pack_rows(int64_t k, int64_t columns, const real *b, int64_t ldb, re
             panel[l * TILE_COLUMNS + j] = j < columns ? b[l * ldb + j] : 0;
 }
 
-/* The same where b' is b [n, k] transposed. */
+/* Packs a panel where b' is b [n, k] transposed. */
 static void pack_columns(int64_t k, int64_t columns, const real *b, int64_t ldb, real *panel)
 {
     int64_t full = columns == TILE_COLUMNS ? k / LANES * LANES : 0;
@@ -33,7 +32,7 @@ static void pack_columns(int64_t k, int64_t columns, const real *b, int64_t ldb,
         for (int64_t l = full; l < k; l++) panel[l * TILE_COLUMNS + j] = j < columns ? b[j * ldb + l] : 0;
 }
 
-/* [k, columns] of b', from its row `row` and its column `column` on. */
+/* Packs [k, columns] of b', from its row `row` and column `column` on. */
 static void pack(bool transpose_b, int64_t row, int64_t k, int64_t column, int64_t columns, const real *b,
                  int64_t ldb, real *panel)
 {
@@ -48,7 +47,7 @@ int64_t VARIANT(qkv_, gemm_panels_count)(int64_t n, int64_t k)
     return padded_columns(n) * k;
 }
 
-/* One behind the other: all panels of the first MOST_INNER of the inner axis, then those of the next. */
+/* Order: all panels of the first INNER_BLOCK rows of b', then those of the next. */
 void VARIANT(qkv_, gemm_panels)(bool transpose_b, int64_t n, int64_t k, const real *b, int64_t ldb,
                                 real *panels)
 {
@@ -61,8 +60,8 @@ void VARIANT(qkv_, gemm_panels)(bool transpose_b, int64_t n, int64_t k, const re
 
 /* ---- tiles ---- */
 
-/* What tiles are made of: a' [i, l] is a[i * a_row + l * a_step], and row l of b' starts at b + l * b_step
- * and has TILE_COLUMNS. Where `next` is not NULL, row l of what begins there is fetched. */
+/* The operands of a tile: a' [i, l] is a[i * a_row + l * a_step], and row l of b', TILE_COLUMNS wide,
+ * starts at b + l * b_step. If `next` is not NULL, row l of the part of b at `next` is prefetched. */
 struct sides {
     const real *a;
     int64_t a_row, a_step;
@@ -92,7 +91,7 @@ static inline __attribute__((always_inline)) void tile(const int rows, int64_t c
     for (int i = 0; i < rows; i++) sum[i][0] = sum[i][1] = (vector){0};
 #pragma GCC unroll 4
     for (int i = 0; i < rows; i += 3) a[i / 3] = sides->a + (row + i) * a_row;
-    if (output->beta > 0 || ldc > FAR_ROWS) { /* nothing else foresees rows that lie far apart */
+    if (output->beta > 0 || ldc > FAR_ROWS) { /* the processor does not prefetch distant rows */
 #pragma GCC unroll 16
         for (int i = 0; i < rows; i++) {
             __builtin_prefetch(c + i * ldc, 1);
@@ -108,7 +107,7 @@ static inline __attribute__((always_inline)) void tile(const int rows, int64_t c
         }
 #pragma GCC unroll 16
         for (int i = 0; i < rows; i++) {
-            real factor = a[i / 3][i % 3 * a_row]; /* one address for each would not fit into registers */
+            real factor = a[i / 3][i % 3 * a_row]; /* one address per row would not fit into registers */
             sum[i][0] += factor * left;
             sum[i][1] += factor * right;
         }
@@ -148,8 +147,8 @@ static inline __attribute__((always_inline)) void tile(const int rows, int64_t c
     store_narrow(rows, columns, buffer[0], output_at(output, row, 0));
 }
 
-/* Each is a function of its own: where they stand in a loop, gcc keeps the address of every row of c in
- * memory and counts all of them up after each tile, a tenth of the time of a tile 64 deep. */
+/* One function per size: inlined into a loop, gcc keeps the address of every row of c in memory and
+ * increments all of them after each tile, a tenth of the time of a tile 64 deep. */
 #define TILE(name, rows, prefetch_b)                                                                         \
     static NOINLINE void name(int64_t columns, int64_t k, const struct sides *sides, int64_t row,            \
                               const struct output *output)                                                   \
@@ -165,9 +164,9 @@ TILE(tile_2, 2, false)
 TILE(tile_1, 1, false)
 #undef TILE
 
-/* Any number of rows: whole tiles, of which the first fetches what is `next`, and what is left by powers of
- * two - few functions, which the compiler is done with soon. All read `into` where it is: of a copy the
- * processor would wait for the stores, behind those of the tile before. */
+/* Any number of rows: full tiles, the first of which prefetches `next`, then smaller ones. All read
+ * `output` through the pointer: reading a copy would wait for its stores, which queue behind those of the
+ * previous tile. */
 static void tiles(int64_t rows, int64_t columns, int64_t k, const struct sides *sides, struct output *output)
 {
     int64_t i = 0;
@@ -182,7 +181,7 @@ static void tiles(int64_t rows, int64_t columns, int64_t k, const struct sides *
         tile_##number(columns, k, sides, i, output);                                                         \
         i += number;                                                                                         \
     }
-    if (rows - i < 10) ROWS(8) /* 10 and 11 are sooner made as 6 and 4: a tile of 2 waits for its own sums */
+    if (rows - i < 10) ROWS(8) /* 10 and 11 rows are faster as 6 and 4: a tile of 2 waits for its own sums */
     ROWS(6)
     ROWS(4)
     ROWS(2)
@@ -190,7 +189,7 @@ static void tiles(int64_t rows, int64_t columns, int64_t k, const struct sides *
 #undef ROWS
 }
 
-/* Columns from `column` on of what goes to `whole`; behind the first run of the inner axis all is added. */
+/* Sets `output` to the columns of `all` from `column` on. Inner blocks after the first add to c. */
 static inline void aim_output(struct output *output, const struct output *all, int64_t column, bool first)
 {
     output->c = all->c + column;

@@ -1,6 +1,6 @@
-/* What every kernels file includes. These files are compiled once per precision (float32, float64) and
- * instruction set; `real` is the number type, and the only names that leave a file are
- * qkv_op_<name>_<precision>_<variant>.
+/* What every kernel file includes. Kernel files are compiled once per row of variants.def: a precision
+ * (float32 or float64) and an instruction set. `real` is the number type. Names that other files see
+ * carry the variant: VARIANT(qkv_op_, relu) is qkv_op_relu_float32_avx2.
  *
  * An op is one block:
  *
@@ -10,11 +10,11 @@
  *     static const struct qkv_sample relu_good[] = {...}, relu_bad[] = {...};
  *     OP(relu, .inputs = 1, .shape = RULE(relu_shape), ...)
  *
- * and one row in qkv/ops.def. The declarations in OP(...) (backward_reads, elementwise, alias, recompute) are
- * explained at struct qkv_op. An op that is `elementwise` in an input also works in place: its loops go
- * element by element, marked `#pragma omp simd`. Loops are plain C for the compiler to vectorise: no
- * intrinsics (but one instruction in dropout.c), so that every machine takes the same path; `#pragma omp simd
- * reduction` marks the sums that may be reordered. */
+ * and one row in qkv/ops.def. The declarations in OP(...) (backward_reads, elementwise, alias, recompute)
+ * are explained at struct qkv_op. An op that is `elementwise` in an input also works in place: its loops
+ * go element by element, marked `#pragma omp simd`. Loops are plain C for the compiler to vectorise: no
+ * intrinsics (except one instruction in dropout.c), so that every machine runs the same source; `#pragma
+ * omp simd reduction` marks sums that the compiler may reorder. */
 #ifndef QKV_KERNELS_KERNEL_H
 #define QKV_KERNELS_KERNEL_H
 
@@ -36,7 +36,7 @@ typedef double real;
 #    define REAL(name) name
 #endif
 
-/* One row of the table of this variant; the initialisers are those of struct qkv_op behind its name. */
+/* Defines the op `title` of this variant; the other arguments initialise the fields of struct qkv_op. */
 #define OP(title, ...)                                                                                       \
     extern const struct qkv_op VARIANT(qkv_op_, title);                                                      \
     const struct qkv_op VARIANT(qkv_op_, title) = {.name = #title, __VA_ARGS__}
@@ -45,23 +45,22 @@ typedef double real;
 #define INPUT(i) QKV_INPUT(i)
 #define RESULT   QKV_RESULT
 
-/* Code that is large and called from several places: once a file, whatever the compiler thinks. There are
- * five variants of each file. */
+/* For large functions with several callers: inlining them would multiply their size in every variant. */
 #define NOINLINE __attribute__((noinline, unused))
 
-/* What takes little time beside the ops around it, or runs seldom: compiled to be small. */
+/* For functions that take little time: compiled for size. */
 #define COLD __attribute__((cold))
 
-/* Shape rules and samples are the same in every variant: they are compiled once, for the table that
- * qkv_op_rule looks into. So nothing in a shape rule may depend on `real` or the instruction set: not what it
- * keeps, and not its scratch. */
+/* RULE(x): x in the variant that carries shape rules and samples (see qkv_op_rule), NULL in the others.
+ * All variants share its shape rules, so a shape rule must not depend on `real` or the instruction set;
+ * neither may the sizes that it sets. */
 #ifdef QKV_KERNEL_RULES
 #    define RULE(of_the_op) of_the_op
 #else
 #    define RULE(of_the_op) NULL
 #endif
 
-/* Options of a sample: OPTIONS(.factor = 2). */
+/* Options of a sample, as in .options = OPTIONS(.factor = 2). */
 #define OPTIONS(...) (&(const struct qkv_sample_options){__VA_ARGS__})
 
 /* The attention rule of a sample: OPTIONS(ATTENTION(.heads = 2)). */
@@ -71,7 +70,7 @@ typedef double real;
         __VA_ARGS__                                                                                          \
     }
 
-/* Shapes of sample inputs: SHAPE(2, 3). */
+/* The shape of a sample's input: SHAPE(2, 3). */
 #define SHAPE(...)                                                                                           \
     {                                                                                                        \
         (int16_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),                                       \
@@ -82,8 +81,8 @@ typedef double real;
 
 /* ---- gradients ---- */
 
-/* Where to add the gradient of an input; NULL where none is wanted. Zeroed at the first touch of a pass, when
- * it is about to be used, not long before. */
+/* The gradient of input x, to add to; NULL if x needs none. The first call of a backward pass zeroes it:
+ * just before it is used, it is zeroed in the cache. */
 static inline real *gradient_of(struct qkv_tensor *x)
 {
     if (!x || !x->needs_gradient) return NULL;
@@ -94,8 +93,8 @@ static inline real *gradient_of(struct qkv_tensor *x)
     return x->gradient;
 }
 
-/* The same for kernels that can also overwrite: *beta is 0 at the first touch (what the memory holds is no
- * number yet) and 1 later. */
+/* The gradient of input x, for kernels that compute gradient = beta * gradient + ...; NULL if x needs
+ * none. *beta is 0 in the first call of a backward pass, where the memory is uninitialised, and 1 later. */
 static inline real *claim_gradient(struct qkv_tensor *x, real *beta)
 {
     *beta = x && x->touched ? 1 : 0;
@@ -104,7 +103,7 @@ static inline real *claim_gradient(struct qkv_tensor *x, real *beta)
     return x->gradient;
 }
 
-/* Adds n numbers, or copies them where nothing is there yet: none if they stand there already. */
+/* to += from for beta 1; to = from for beta 0, where `from` may be `to` itself. */
 static inline void accumulate(int64_t n, real beta, const real *from, real *to)
 {
     if (beta > 0) {
@@ -157,7 +156,7 @@ static inline bool check_vector(struct qkv_tensor *y, const struct qkv_tensor *v
                       (long long)length);
 }
 
-/* ---- working space ---- */
+/* ---- workspace ---- */
 
 static inline real *scratch_of(struct qkv_tensor *y)
 {

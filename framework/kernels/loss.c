@@ -1,13 +1,12 @@
-/* Cross entropy with label smoothing, from logits or straight from the last hidden states. */
+/* Cross entropy with label smoothing, of logits or of the last hidden states. */
 #include "kernels/gemm.h"
 #include "kernels/softmax.h"
 
-/* Both ops keep these sums first in `saved`; see qkv_cross_entropy_sums. Where there are no gradients to
- * keep, those of each row come last; see qkv_cross_entropy_row. */
+/* Both ops save these sums first (see qkv_cross_entropy_sums). Nodes that need no gradient also save the
+ * sums of each row, at the end (see qkv_cross_entropy_row). */
 enum { SUM_LIKELIHOOD, SUM_CORRECT, SUMS };
 
-/* Numbers in front of the gradients that are saved: the sums, and what makes the gradients begin where a
- * vector does. */
+/* Offset of the gradients in `saved`: after the sums, aligned to a vector. */
 enum { GRADIENTS_AT = 16 };
 
 static int64_t saved_of_rows(const struct qkv_tensor *y, int64_t rows)
@@ -15,13 +14,13 @@ static int64_t saved_of_rows(const struct qkv_tensor *y, int64_t rows)
     return y->needs_gradient ? 0 : SUMS * rows;
 }
 
-/* Where the sums of a row and those behind it are kept; NULL where they are not. */
+/* The saved sums of `row` and the rows after it: [rows - row, SUMS]; NULL if they are not saved. */
 static real *sums_of_rows(struct qkv_tensor *y, int64_t row, int64_t rows)
 {
     return y->needs_gradient ? NULL : (real *)y->saved + y->saved_count - SUMS * (rows - row);
 }
 
-/* Adds the sums of the i-th row to those of all, and keeps them if they are to be kept. */
+/* Adds the sums of row i to the total, and saves them unless `kept` is NULL. */
 static void add_row(real *kept, int64_t i, const double row_sums[SUMS], double sums[SUMS])
 {
     for (int s = 0; s < SUMS; s++) {
@@ -39,9 +38,8 @@ static bool check_smoothing(struct qkv_tensor *y)
 
 /* With p = softmax(logits) of C classes, s the smoothing and t the label:
  *     loss = log sum exp(logits) - (1 - s) logit_t - s mean(logits),   dlogits = p - s / C - (1 - s) [label]
- * Turns the row of logits into factor * dlogits where `keep` says so, sets the sums, returns the loss.
- * Sums over rows are kept in double: thousands of rows of float32 would lose the digits that training
- * watches. */
+ * Sets the sums and returns the loss. keep: also replaces the row of logits by factor * dlogits. Sums
+ * over rows are double: thousands of rows of float32 would lose the digits that training reports. */
 static double row_loss(const struct qkv_tensor *y, int64_t classes, real *row, int32_t label, bool keep,
                        double sums[SUMS])
 {
@@ -67,7 +65,7 @@ static double row_loss(const struct qkv_tensor *y, int64_t classes, real *row, i
     return log_sum - (1 - (double)smoothing) * (double)target - (double)(smoothing * total) / (double)classes;
 }
 
-/* Sums that are counts or likelihoods of a shard fit a float32 well enough to be reported. */
+/* Rounds the sums to `real`, which is exact enough for reports. */
 static void store_result(struct qkv_tensor *y, double loss, const double sums[SUMS])
 {
     real *saved = y->saved;
@@ -75,7 +73,7 @@ static void store_result(struct qkv_tensor *y, double loss, const double sums[SU
     for (int i = 0; i < SUMS; i++) saved[i] = (real)sums[i];
 }
 
-/* dx += dy * saved, where dy is the one number of the loss's gradient. */
+/* dx += dy * saved, with dy the gradient of the loss, a number. */
 static void add_scaled(struct qkv_tensor *x, real dy, const real *restrict saved)
 {
     real beta;
@@ -151,18 +149,20 @@ static const struct qkv_sample cross_entropy_bad[] = {
 OP(cross_entropy, .inputs = 1, .shape = RULE(cross_entropy_shape), .forward = cross_entropy_forward,
    .backward = cross_entropy_backward, .good = RULE(cross_entropy_good), .bad = RULE(cross_entropy_bad));
 
-/* ---- linear_cross_entropy: logits = x W + b, in blocks of rows and tiles of classes. The gradients are made
- * in the same pass, while a block's logits are at hand: saved = the sums, dx [N, D], dW [like W], db [C] ----
+/* ---- linear_cross_entropy: logits = x W + b, in blocks of rows and tiles of classes. Forward also
+ * computes the gradients, while a block's logits are in the cache: saved = the sums, dx [N, D], dW [like
+ * W], db [C] ----
  *
- * A block goes by twice. First each tile of logits is made and, while it is in the second-level cache, turned
- * into e = exp(logits - m_t) with m_t the greatest of its row and tile. Then m and S = sum exp(logits - m) of
- * whole rows are known, each tile becomes its gradient, e exp(m_t - m) / S - ..., and is multiplied with W
- * and x: W and dW are read once for as many rows as a block has. */
+ * Two passes over each block. The first computes each tile of logits and, while it is in the second-level
+ * cache, replaces it by e = exp(logits - m_t), with m_t the maximum of a row in the tile. After it, m and
+ * S = sum exp(logits - m) of complete rows are known. The second turns each tile into its gradient, e
+ * exp(m_t - m) / S - ..., and multiplies it with W and x. W and dW are read once per block. */
 
 enum { BLOCK_NUMBERS = 1 << 19, FEWEST_ROWS = 16, ROW_MULTIPLE = 12, TILE_CLASSES = 512, ROW_NUMBERS = 4 };
 
-/* The wider the input, the more rows: where W is beyond the caches, a block of few rows waits for W and dW.
- * All blocks have about as many, in whole tiles of the products. */
+/* Rows of a block: more for wide inputs, because W and dW, too large for the caches, are read once per
+ * block. All blocks have about the same number of rows, a multiple of ROW_MULTIPLE, which suits the tiles
+ * of the products. */
 static int64_t block_rows(int64_t rows, int64_t inner, int64_t classes)
 {
     int64_t maximum = BLOCK_NUMBERS / classes;
@@ -193,24 +193,23 @@ static bool linear_cross_entropy_shape(struct qkv_tensor *y)
     y->shape = QKV_SHAPE(1);
     y->saved_count = GRADIENTS_AT + saved_of_rows(y, rows);
     if (y->needs_gradient) y->saved_count += x->count + weight->count + classes;
-    /* The tiles, all of a block where they come again; the maxima by tile; m, S, sum and label of the logits.
-     */
+    /* The tiles (all of a block if there is a second pass), the maxima by tile, and four numbers per row. */
     int64_t block = block_rows(rows, x->shape.size[1], classes);
     y->scratch_forward =
         block * ((y->needs_gradient ? classes : TILE_CLASSES) + tile_count(classes) + ROW_NUMBERS);
     return true;
 }
 
-/* What a block works on. */
+/* A block of rows and its workspace. */
 struct block {
     const struct qkv_tensor *y;
     int64_t rows, inner, classes, ldw;
-    bool transposed, keep, first; /* keep: gradients are wanted; first: dW has not been written yet */
+    bool transposed, keep, first; /* keep: compute gradients; first: dW is uninitialised */
     const real *x, *weight, *bias;
     const int32_t *labels;
     real *tiles, *maxima;                      /* maxima [tiles, rows] */
     real *maximum, *sum, *total, *label_logit; /* [rows]: m, S, sum of the logits, logit of the label */
-    real *dx, *dw, *db;                        /* dx of this block; the others of all */
+    real *dx, *dw, *db;                        /* dx: of this block; dw, db: of all blocks */
     real *kept;                                /* [rows, SUMS] or NULL */
 };
 
@@ -219,7 +218,7 @@ static const real *weight_of(const struct block *b, int64_t class)
     return b->weight + class * (b->transposed ? b->ldw : 1);
 }
 
-/* Logits of classes first .. first + n - 1, then what the first pass makes of them. */
+/* First pass over classes first .. first + n - 1: logits, then e = exp(logits - m_t). */
 static void first_pass(const struct block *b, int64_t first, int64_t n, real *tile, real *maxima)
 {
     gemm_bias(NULL, b->transposed, b->rows, n, b->inner, b->x, b->inner, weight_of(b, first), b->ldw, NULL,
@@ -231,7 +230,7 @@ static void first_pass(const struct block *b, int64_t first, int64_t n, real *ti
         if (b->y->options.smoothing > 0) b->total[i] += row_sum(n, row);
         real sum = row_exp(n, row, maximum, row),
              maximum_so_far = maximum > b->maximum[i] ? maximum : b->maximum[i];
-        /* An infinity is as great as itself, whatever the difference says. */
+        /* Not by the difference: infinity - infinity is NaN. */
         real before = b->maximum[i] < maximum_so_far ? fast_exp(b->maximum[i] - maximum_so_far) : 1;
         real now = maximum < maximum_so_far ? fast_exp(maximum - maximum_so_far) : 1;
         b->sum[i] = b->sum[i] * before + sum * now;
@@ -240,7 +239,7 @@ static void first_pass(const struct block *b, int64_t first, int64_t n, real *ti
     }
 }
 
-/* Gradients of the same classes. */
+/* Second pass over classes first .. first + n - 1: gradients. */
 static void second_pass(const struct block *b, int64_t first, int64_t n, real *tile, const real *maxima)
 {
     const struct qkv_tensor *x = b->y->input[0], *weight = b->y->input[1];
@@ -267,7 +266,8 @@ static void second_pass(const struct block *b, int64_t first, int64_t n, real *t
              b->ldw);
 }
 
-/* Sums over rows are kept in double, as in row_loss. Returns the loss of the block. */
+/* Runs both passes, adds to the sums, and returns the loss of the block. Sums over rows are double, as in
+ * row_loss. */
 static double run_block(const struct block *b, double sums[SUMS])
 {
     double smoothing = b->y->options.smoothing, loss = 0;

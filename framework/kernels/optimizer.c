@@ -3,7 +3,7 @@
 
 #include "kernels/kernel.h"
 
-/* Shards are added piece by piece, so that the sums stay in the first-level cache. */
+/* Numbers that are summed at a time, so that the sums stay in the first-level cache. */
 enum { PIECE = 2048 };
 
 static double squares_of(int64_t n, const real *restrict x)

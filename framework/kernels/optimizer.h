@@ -1,6 +1,6 @@
-/* The optimizer's loops over a range of the flat parameter block: one struct of functions for each precision
- * and instruction set, chosen as the ops are. They are no ops: they run outside of any graph. All pointers
- * are to the first number of the range. */
+/* The optimizer's loops over a range of the flat parameter block: one struct of functions for each
+ * precision and instruction set, chosen as the ops are. They are no ops: they run outside of any graph.
+ * All pointers are to the first number of the range. */
 #ifndef QKV_KERNELS_OPTIMIZER_H
 #define QKV_KERNELS_OPTIMIZER_H
 
@@ -18,8 +18,9 @@ struct qkv_update {
 
 /* One optimizer: what kernels/optimizer_<name>.c defines, with OPTIMIZER_KERNEL of optimizer_loop.h. */
 struct qkv_optimizer_kernel {
-    /* Fills update->scalars for update number `t`, from 1. NULL: there is nothing to compute. As a shape rule
-     * of an op, it is compiled for one variant only (RULE), so that all variants get the same scalars. */
+    /* Fills update->scalars for update number `t`, from 1. NULL: there is nothing to compute. As a shape
+     * rule of an op, it is compiled for one variant only (RULE), so that all variants get the same
+     * scalars. */
     void (*prepare)(struct qkv_update *update, double learning_rate, int64_t t);
     /* Updates the moments, then the values, of `n` parameters. `moments`: as many arrays as the row of
      * qkv/optimizers.def says. */

@@ -1,25 +1,25 @@
-/* Recurrent cells over whole sequences. The input products of all steps are made before, in one product; here
- * the steps follow one another, each for all sentences that are that long: one product of [active, H] with
- * the recurrent weight. What a step computes lies time-major, behind that of the step before it, so that the
- * gradient of the weight is one product over all steps. */
+/* Recurrent cells over complete sequences. The input products of all steps are computed before, by one
+ * product. Each step processes all sentences that are long enough (active): one product of [active, H]
+ * with the recurrent weight. What a step saves is time-major, so that the gradient of the weight is one
+ * product over all steps. */
 #include "kernels/attention.h"
 #include "kernels/gemm.h"
 
-/* A kind of cell. Rows are n = H numbers wide, or a multiple. `block` holds first what the product with the
- * recurrent weight is added to, then what else the cell keeps. */
+/* A type of cell. Rows consist of blocks of n = H numbers. A row of `block` holds first the blocks that
+ * the product with the recurrent weight is added to, then what else the cell keeps. */
 struct cell {
-    int product;       /* blocks of H that the product makes */
+    int product;       /* blocks of H in the product with the recurrent weight */
     int blocks;        /* blocks of H in a row of `block` */
     int states;        /* 1: rows of the result are h; 2: h and c */
-    int bias, initial; /* which inputs they are; bias 0: none */
+    int bias, initial; /* index of these inputs; bias 0: none */
     bool carries_h;    /* whether h' depends on h other than through the product */
 
     /* block: pre-activations, which become activations; `before` and `state`: rows of the result. */
     void (*forward)(int64_t n, real *restrict block, const real *restrict before, real *restrict state);
 
-    /* d: gradient of `state`; its part of c becomes that of `before`. Writes the gradient of the
-     * pre-activations and, where the cell carries, what of the gradient of h reaches the h before it
-     * directly. */
+    /* d: gradient of `state`; its part for c is replaced by the gradient of the c in `before`. Writes the
+     * gradient of the pre-activations and, if carries_h, to `carried` the part of dh that does not pass
+     * through the product. */
     void (*backward)(int64_t n, const real *restrict block, const real *restrict before,
                      const real *restrict state, real *restrict d, real *restrict dblock,
                      real *restrict carried);
@@ -116,7 +116,7 @@ static const struct cell RNN = {1, 1, 1, 0, 2, false, rnn_forward, rnn_backward}
 static const struct cell GRU = {3, 4, 1, 2, 3, true, gru_forward, gru_backward};
 static const struct cell LSTM = {4, 4, 2, 0, 2, false, lstm_forward, lstm_backward};
 
-/* ---- walking through the steps ---- */
+/* ---- steps ---- */
 
 struct walk {
     const struct qkv_segments *segments;
@@ -157,7 +157,7 @@ static int64_t count_active(const struct walk *w, int64_t step)
     return active;
 }
 
-/* The row of the sentence that a step works on. */
+/* The row that a step processes of sentence s. */
 static int64_t row_at(const struct walk *w, int64_t s, int64_t step)
 {
     int64_t last = qkv_segment_length(w->segments, s, w->rows) - 1;
@@ -177,8 +177,8 @@ static bool has_product(const struct walk *w, int64_t step)
     return step > 0 || w->initial;
 }
 
-/* Gates and bias into a row of `block`: for a cell that keeps more than the product, the last block of the
- * gates stands behind it and the bias takes its place. */
+/* Fills a row of `block` from gates and bias. A GRU keeps one block more than the product: the third
+ * block of the gates goes after the product, and the bias takes its place. */
 static void fill_block(const struct walk *w, const real *gates, const real *bias, real *block)
 {
     if (w->block == w->product) {
@@ -200,7 +200,7 @@ static void cell_forward(struct qkv_tensor *y, const struct cell *cell)
     const real *gates = y->input[0]->value, *weight = y->input[1]->value;
     const real *bias = cell->bias && y->input[cell->bias] ? y->input[cell->bias]->value : NULL;
     real *states = y->value, *zeros = scratch_of(y);
-    real *block = y->saved, *hidden = block + w.rows * w.block; /* of the step before */
+    real *block = y->saved, *hidden = block + w.rows * w.block; /* of the previous step */
     memset(zeros, 0, (size_t)w.state * sizeof(real));
     if (w.segments->count) memset(states, 0, (size_t)y->count * sizeof(real)); /* rows outside all segments */
     for (int64_t step = 0; step < w.longest; step++) {
@@ -226,12 +226,12 @@ static void cell_forward(struct qkv_tensor *y, const struct cell *cell)
 
 /* ---- backward ---- */
 
-/* Working space of backward, in the order in which it lies there. */
+/* The scratch of backward. */
 struct workspace {
     real *zeros;        /* [state] */
     real *dblock;       /* [tokens, block], time-major */
     real *d;            /* [sentences, state]: gradients of the states of one step */
-    real *next_dh, *dh; /* [active, n]: what reaches h through the product, of the step behind and of this */
+    real *next_dh, *dh; /* [active, n]: dh through the product, of the next step and of this one */
 };
 
 static struct workspace workspace_of(struct qkv_tensor *y, const struct walk *w)
@@ -273,11 +273,12 @@ static void step_backward(struct qkv_tensor *y, const struct cell *cell, const s
     }
 }
 
-/* Adds the gradients of the blocks to those of the rows that they were filled from. */
+/* dgates += dblock: the reverse of fill_block. */
 static void gates_backward(struct qkv_tensor *y, const struct walk *w, const real *dblock)
 {
     real *dgates = gradient_of(y->input[0]);
-    int64_t tail = w->block == w->product ? 0 : w->n; /* columns of the gates that stand behind the product */
+    int64_t tail =
+        w->block == w->product ? 0 : w->n; /* columns of the gates that are stored after the product */
     for (int64_t step = 0; dgates && step < w->longest; step++)
         for (int64_t s = 0; s < w->sentences; s++) {
             if (!is_active(w, s, step)) continue;
@@ -288,7 +289,7 @@ static void gates_backward(struct qkv_tensor *y, const struct walk *w, const rea
         }
 }
 
-/* dW = sum over all steps of h^T dz; the first step has no h where it starts from zero. */
+/* dW = sum over all steps of h^T dz; the first step has no h if there is no initial state. */
 static void weight_backward(struct qkv_tensor *y, const struct walk *w, const real *dblock)
 {
     int64_t first = w->initial ? 0 : count_active(w, 0);

@@ -1,7 +1,7 @@
-/* Ops that move numbers without changing them, and sums over axes. */
+/* Ops that rearrange numbers, and sums over axes. */
 #include "kernels/kernel.h"
 
-/* A tensor seen from one of its axes: [outer, axis, inner]. */
+/* A tensor as [outer, axis, inner] around one of its axes. */
 struct view {
     int64_t outer, axis, inner;
 };
@@ -28,7 +28,7 @@ static bool check_axis(struct qkv_tensor *y)
                       qkv_shape_text(y->input[0]->shape));
 }
 
-/* ---- reshape ---- */
+/* ---- reshape: y = x, in the same memory;  dx += dy ---- */
 
 static bool reshape_shape(struct qkv_tensor *y)
 {
@@ -83,7 +83,7 @@ static bool permute_shape(struct qkv_tensor *y)
     return true;
 }
 
-/* Steps in x for each of four axes of y; axes that are missing have size 1. */
+/* Size of each of four axes of y, and the stride in x; missing axes have size 1. */
 static void permute_steps(const struct qkv_tensor *y, int64_t size[4], int64_t step[4])
 {
     struct qkv_shape x = y->input[0]->shape;
@@ -144,7 +144,7 @@ static const struct qkv_sample permute_bad[] = {
 OP(permute, .inputs = 1, .shape = RULE(permute_shape), .forward = permute_forward,
    .backward = permute_backward, .good = RULE(permute_good), .bad = RULE(permute_bad));
 
-/* ---- concat ---- */
+/* ---- concat: y = [a, b] along the axis;  da += the first part of dy, db += the second ---- */
 
 static bool concat_shape(struct qkv_tensor *y)
 {
@@ -211,7 +211,7 @@ static const struct qkv_sample concat_bad[] = {
 OP(concat, .inputs = 2, .shape = RULE(concat_shape), .forward = concat_forward, .backward = concat_backward,
    .good = RULE(concat_good), .bad = RULE(concat_bad));
 
-/* ---- slice ---- */
+/* ---- slice: y = x[start .. start + length - 1] along the axis;  dx += dy in that range ---- */
 
 static bool slice_shape(struct qkv_tensor *y)
 {

@@ -1,7 +1,7 @@
 /* Softmax over the last axis, and down the rows of segments. */
 #include "kernels/softmax.h"
 
-/* Of long rows four parts side by side, here and below: a single sum would wait for itself. */
+/* Four independent parts, here and below: each step of a single chain would wait for the one before it. */
 real row_maximum(int64_t n, const real *restrict x)
 {
     int64_t part = n / 4;
@@ -154,7 +154,8 @@ OP(log_sum_exp, .inputs = 1, .backward_reads = INPUT(0) | RESULT, .shape = RULE(
    .forward = log_sum_exp_forward, .backward = log_sum_exp_backward, .good = RULE(rows_good),
    .bad = RULE(none_bad));
 
-/* ---- peaks: y = the greatest of each run;  dx = dy of the run at its greatest ---- */
+/* ---- group_max: y = the maximum of each group of QKV_GROUP columns;  dx = dy of the group at its first
+ * maximum ---- */
 
 static bool group_max_shape(struct qkv_tensor *y)
 {
@@ -163,7 +164,7 @@ static bool group_max_shape(struct qkv_tensor *y)
     return true;
 }
 
-/* Of a whole run; from 0 on, so that it is whole vectors. */
+/* The maximum of a full group. The loop starts at 0, so that it consists of full vectors. */
 static inline real group_maximum(const real *x)
 {
     real maximum = x[0];
@@ -196,10 +197,10 @@ static void group_max_backward(struct qkv_tensor *y)
 }
 
 static const struct qkv_sample group_max_good[] = {
-    {"one run", {SHAPE(3, 5)}},
-    {"one number", {SHAPE(2, 1)}},
+    {"one group", {SHAPE(3, 5)}},
+    {"one column", {SHAPE(2, 1)}},
     {"full groups", {SHAPE(2, 2 * QKV_GROUP)}},
-    {"a run and some, wide values", {SHAPE(3, QKV_GROUP + 7)}, .low = -8, .high = 8},
+    {"a group and a partial one, wide values", {SHAPE(3, QKV_GROUP + 7)}, .low = -8, .high = 8},
     {"four axes", {SHAPE(2, 1, 2, 4)}},
     {0},
 };
@@ -207,8 +208,8 @@ OP(group_max, .inputs = 1, .backward_reads = INPUT(0) | RESULT, .shape = RULE(gr
    .forward = group_max_forward, .backward = group_max_backward, .good = RULE(group_max_good),
    .bad = RULE(none_bad));
 
-/* ---- segment_softmax: softmax per column, over the rows of a segment; rows outside all segments are 0 ----
- */
+/* ---- segment_softmax: softmax per column, over the rows of a segment; rows outside all segments are 0
+ * ---- */
 
 static bool segment_softmax_shape(struct qkv_tensor *y)
 {

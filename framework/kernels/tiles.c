@@ -110,7 +110,7 @@ void tile_scores(int64_t m, int64_t n, int64_t k, const real *a, int64_t lda, co
         gemm(false, true, m, n, k, a, lda, b, ldb, 0, c, ldc);
         return;
     }
-    if (m < 4) { /* a few queries, as while decoding: transposing would cost more than it saves */
+    if (m < 4) { /* few queries, as in decoding: transposing b would cost more than it saves */
         for (int64_t i = 0; i < m; i++)
             for (int64_t j = 0; j < n; j++) c[i * ldc + j] = row_dot(k, a + i * lda, b + j * ldb);
         return;

@@ -1,12 +1,12 @@
-/* Products of tiles, as attention makes them for every sentence and head: small ones (10 x 16 x 10) are loops
- * over contiguous vectors, because a call of the library would cost more than the product; large ones are
- * calls. `ld` is the distance of rows. */
+/* Products of the small matrices of one sentence and head. Small ones (10 x 16 x 10) are loops over
+ * contiguous vectors, because a BLAS call would cost more than the product; large ones call gemm. lda,
+ * ldb and ldc are row strides. */
 #ifndef QKV_KERNELS_TILES_H
 #define QKV_KERNELS_TILES_H
 
 #include "kernels/vector_math.h"
 
-/* Below this many multiplications the loops beat the library. */
+/* Multiplications below which the loops are faster than gemm. */
 enum { LIBRARY_PRODUCT = 1 << 16 };
 
 #define tile_product            VARIANT(qkv_, tile_product)
@@ -27,13 +27,13 @@ void tile_scores(int64_t m, int64_t n, int64_t k, const real *a, int64_t lda, co
 
 enum { STRIP_LANES = 16 };
 
-/* Columns of b^T, with the zeros behind the last one. */
+/* Columns of b^T, rounded up to full strips. */
 static inline int64_t padded(int64_t n)
 {
     return (n + STRIP_LANES - 1) / STRIP_LANES * STRIP_LANES;
 }
 
-/* Numbers that tile_scores may need to work with, for up to n rows of b and any number of a. */
+/* Workspace of tile_scores for up to n rows of b and any number of rows of a. */
 static inline int64_t tile_workspace(int64_t n, int64_t k)
 {
     int64_t most = LIBRARY_PRODUCT / 4 + STRIP_LANES * k;

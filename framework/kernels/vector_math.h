@@ -1,7 +1,7 @@
-/* exp, tanh and the logistic function in a form that the compiler vectorises: no branches, no
- * calls. Float32 follows the usual reduction (Cody and Waite 1980): exp(x) = 2^n exp(r), |r| <= ln 2 / 2,
- * with a polynomial for exp(r); within 2 units in the last place of the C library. Float64 is for checking,
- * not for speed, and calls the library. */
+/* exp, tanh and the logistic function in a form that the compiler vectorises: without branches and calls.
+ * Float32 follows the usual reduction (Cody and Waite 1980): exp(x) = 2^n exp(r), |r| <= ln 2 / 2, with a
+ * polynomial for exp(r); within 2 units in the last place of the C library. Float64 is for checking, not
+ * for speed, and calls the library. */
 #ifndef QKV_KERNELS_VECTOR_MATH_H
 #define QKV_KERNELS_VECTOR_MATH_H
 
@@ -11,11 +11,11 @@
 
 static inline float fast_exp(float x)
 {
-    /* Beyond these, 2^n would leave the range of the exponent: the results are 0 (or about it) and infinity.
-     * NaN is no integer either: it takes the lower bound until the end. */
+    /* Outside these bounds, 2^n leaves the range of the exponent: the results are 0 and infinity. NaN,
+     * which cannot become an integer, is replaced by the lower bound until the end. */
     float above = x > -87.3f ? x : -87.3f;
     float limited = above < 88.72f ? above : 88.72f;
-    const float round = 12582912.0f; /* 1.5 * 2^23: adding it rounds to a whole number */
+    const float round = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
     float n = (limited * 1.44269504f + round) - round;
     float r = (limited - n * 0.693359375f) + n * 2.12194440e-4f; /* ln 2 in two parts */
     float p = 1.0f +
@@ -32,14 +32,14 @@ static inline float fast_exp(float x)
     float result = p * a.value * b.value;
     result = x < -87.3f ? 0.0f : result;
     result = x > 88.72f ? INFINITY : result;
-    return x == x ? result : x; /* NaN stays */
+    return x == x ? result : x; /* NaN gives NaN */
 }
 
 static inline float fast_tanh(float x)
 {
     float size = x < 0 ? -x : x;
-    /* Near 0 the quotient below would cancel; there the odd series of the continued fraction is exact enough.
-     */
+    /* Near 0 the quotient below would cancel; there the odd series of the continued fraction is exact
+     * enough. */
     float s = x * x;
     float small = x * (135135.0f + s * (17325.0f + s * (378.0f + s))) /
                   (135135.0f + s * (62370.0f + s * (3150.0f + s * 28.0f)));

@@ -1,5 +1,5 @@
-/* Vectors are those of the compiler: `vector` as wide as the instruction set of the variant has them,
- * vector16 and so on of as many numbers in each. They may be read from and written to any place. */
+/* Vectors, as extensions of the compiler: `vector` has the width of the variant's instruction set,
+ * vector4, vector8 and vector16 have that many numbers. They need no alignment. */
 #ifndef QKV_KERNELS_VECTORS_H
 #define QKV_KERNELS_VECTORS_H
 
@@ -62,8 +62,8 @@ static inline vector zip(vector a, vector b, bool second)
     return zipped;
 }
 
-/* to [LANES, LANES] = the transpose of from [rows, LANES], zeros for the rows up to LANES: row i meets row i
- * + LANES / 2 again and again, like cards that are shuffled. */
+/* to [LANES, LANES] = the transpose of from [rows, LANES], with zeros for missing rows. Each round
+ * interleaves row i with row i + LANES / 2; log2(LANES) rounds transpose the block. */
 static inline void transpose_block(int64_t rows, const real *from, int64_t ld, real *to, int64_t to_ld)
 {
     vector x[LANES], y[LANES];
@@ -83,12 +83,12 @@ static inline void transpose_block(int64_t rows, const real *from, int64_t ld, r
     for (int i = 0; i < LANES; i++) store(to + i * to_ld, x[i]);
 }
 
-/* Of as many vectors as each has lanes, the sums beside each other; x is overwritten. Half as many in each
- * round, which are the halves of two, added and zipped: sums of one after the other would take as long as a
- * row of 250 numbers each. */
+/* Lane i of the result is the sum of all lanes of x[i]; x is overwritten. Each round adds and interleaves
+ * halves of two vectors. Summing one vector after the other would take the time of a row of 250 numbers
+ * for each. */
 static inline vector sums_of_vectors(vector x[LANES])
 {
-#define HALVE(half) /* one by one: of loops in a loop gcc leaves x in memory */                              \
+#define HALVE(half) /* unrolled by hand: in nested loops, gcc leaves x in memory */                          \
     _Pragma("GCC unroll 8") for (int i = 0; half < LANES && i < half; i++) x[i] =                            \
         zip(x[i], x[i + half], false) + zip(x[i], x[i + half], true);
     HALVE(8)
@@ -106,7 +106,7 @@ static inline vector vector_max(vector a, vector b)
     return greater;
 }
 
-/* Lane i + by of x, around the end, in lane i; `by` is 4, or half of the lanes. */
+/* Rotates lanes: lane i of the result is lane (i + by) % LANES of x; `by` is 4, or half of the lanes. */
 static inline vector rotated(vector x, int by)
 {
 #if defined(HAVE_SHUFFLE) && defined(QKV_KERNEL_IS_float32) && defined(__AVX512F__)
@@ -128,8 +128,8 @@ LANES_OF(8)
 LANES_OF(4)
 #undef LANES_OF
 
-/* The sum of a vector and a quarter of one, by halves. `omp simd reduction` adds one lane after the other,
- * which takes as long as 250 numbers that are summed up side by side. */
+/* The sum of all lanes of x and rest, by halves. `omp simd reduction` would add one lane after the other,
+ * which takes the time of 250 numbers that are summed in vectors. */
 static inline real sum_of_lanes(const vector16 *x, const vector4 *rest)
 {
     vector4 part[4];

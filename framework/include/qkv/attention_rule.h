@@ -1,15 +1,15 @@
 /* The rule of attention: every property of multi-head attention that is not a tensor, as one value.
  *
- * A config fills it (qkv_attention_rule_of in config.h), layers and ops carry it by value. All code that must
- * know which keys a query sees calls qkv_attention_visible. A new variant of attention is a field here.
+ * A config fills it (qkv_attention_rule_of in config.h), layers and ops carry it by value. All code that
+ * must know which keys a query sees calls qkv_attention_visible. A new variant of attention is a field
+ * here.
  *
  * Example:
  *     struct qkv_attention_rule rule = {.heads = 4, .causal = true, .window = 2};
  *     struct qkv_error error;
  *     if (qkv_attention_rule_check(&rule, &error)) return;
  *     struct qkv_visible_keys seen = qkv_attention_visible(&rule, 5, 10);
- *     for (int64_t key = seen.from; key < seen.to; key++) printf("%d ", (int)key);
- */
+ *     for (int64_t key = seen.from; key < seen.to; key++) printf("%d ", (int)key); */
 #ifndef QKV_ATTENTION_RULE_H
 #define QKV_ATTENTION_RULE_H
 
@@ -35,11 +35,11 @@ struct qkv_attention_rule {
     /* G: each is shared by H / G consecutive query heads (Ainslie et al. 2023); 0: H */
     int64_t key_value_heads;
     bool causal; /* p sees no key after p */
-    /* p sees keys p - window .. p + window (Beltagy et al. 2020, whose w is twice this; causal: Jiang et al.
-     * 2023); 0: all keys */
+    /* p sees keys p - window .. p + window (Beltagy et al. 2020, whose w is twice this; causal: Jiang et
+     * al. 2023); 0: all keys */
     int64_t window;
-    /* The first positions see all and are seen by all, except where causality forbids it (Beltagy et al. 2020,
-     * with shared projections). Needs a window; 0: none */
+    /* The first positions see all and are seen by all, except where causality forbids it (Beltagy et al.
+     * 2020, with shared projections). Needs a window; 0: none */
     int64_t global_tokens;
     bool alibi;           /* subtract slope_h |p - j| (Press et al. 2022) */
     int64_t buckets;      /* add a learned bias per distance bucket and head (Raffel et al. 2020); 0: none */
@@ -49,8 +49,8 @@ struct qkv_attention_rule {
     enum qkv_attention_kernel kernel;
 };
 
-/* QKV_OK if the rule is consistent; else QKV_INVALID and a sentence in `error`, such as "key_value_heads is 2,
- * but must divide 3 heads". Ops refuse such a rule with that sentence. */
+/* QKV_OK if the rule is consistent; else QKV_INVALID and a sentence in `error`, such as "key_value_heads
+ * is 2, but must divide 3 heads". Ops refuse such a rule with that sentence. */
 QKV_API enum qkv_status qkv_attention_rule_check(const struct qkv_attention_rule *rule,
                                                  struct qkv_error *error);
 
@@ -61,8 +61,8 @@ struct qkv_visible_keys {
     int64_t global_end, from, to;
 };
 
-/* The keys, of 0 .. keys - 1, that the query at `position` sees. Needs 0 <= position < keys if the rule has a
- * window or is causal. */
+/* The keys, of 0 .. keys - 1, that the query at `position` sees. Needs 0 <= position < keys if the rule
+ * has a window or is causal. */
 static inline struct qkv_visible_keys qkv_attention_visible(const struct qkv_attention_rule *rule,
                                                             int64_t position, int64_t keys)
 {
@@ -110,9 +110,9 @@ static inline bool qkv_attention_adds_distance(const struct qkv_attention_rule *
  * next lower power of two, followed by every other slope of the next higher one. */
 QKV_API double qkv_attention_slope(const struct qkv_attention_rule *rule, int64_t head);
 
-/* Bucket, 0 .. buckets - 1, of a key whose position is `offset` more than that of the query. As in T5: each
- * direction has half of the buckets (causal: the past has all). Half of a direction's buckets hold one distance
- * each, the others grow logarithmically up to max_distance. */
+/* Bucket, 0 .. buckets - 1, of a key whose position is `offset` more than that of the query. As in T5:
+ * each direction has half of the buckets (causal: the past has all). Half of a direction's buckets hold
+ * one distance each, the others grow logarithmically up to max_distance. */
 QKV_API int64_t qkv_attention_bucket(const struct qkv_attention_rule *rule, int64_t offset);
 
 /* Number of buckets of one direction that hold a single distance; max_distance must be larger. */
