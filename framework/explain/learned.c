@@ -118,7 +118,7 @@ void qkv_learned_single_head(const struct qkv_model *model, const struct qkv_att
         setup->key_projection.weight = key;
         setup->query_width = setup->key_width = key.columns;
         break;
-    case QKV_ATTENTION_SCORE_LOCAL_P: /* general, within the window */
+    case QKV_ATTENTION_SCORE_LOCAL_P: /* a general score within the window */
         setup->predictor = (struct position_predictor){
             parameter_matrix(model, walk, layer->place.weight),
             parameter_matrix(model, walk, layer->place_vector.weight), layer->window};
@@ -127,7 +127,7 @@ void qkv_learned_single_head(const struct qkv_model *model, const struct qkv_att
         break;
     case QKV_ATTENTION_SCORE_GENERAL:
         setup->score = QKV_SCORE_GENERAL;
-        setup->general = transposed(walk, key); /* as in the paper: h W m, where the model has M W */
+        setup->general = transposed(walk, key); /* the paper has h W m, the model m W first */
         break;
     case QKV_ATTENTION_SCORE_CONCAT:
         setup->score = QKV_SCORE_ADDITIVE;
@@ -157,8 +157,8 @@ enum qkv_status qkv_learned_weights(struct learned *learned, struct walk *walk, 
     const struct qkv_stack_config *stack = encoder ? &model->config.encoder : &model->config.decoder;
     if (stack->type == QKV_NETWORK_RECURRENT)
         return qkv_error_set(learned->error,
-                             "%s%s is a recurrent network, and a scene takes weights from transformers only: "
-                             "`qkv explain %s SENTENCE` walks through what this one has learned",
+                             "%s%s is a recurrent network, but a scene takes weights only from transformers; "
+                             "`qkv explain %s SENTENCE` shows the attention of this run",
                              qkv_scene_place(scene, "weights.from", learned->arena), scene->run.path,
                              scene->run.path);
     if (scene->run.layer > stack->num_layers)
@@ -174,8 +174,8 @@ enum qkv_status qkv_learned_weights(struct learned *learned, struct walk *walk, 
         int64_t wanted = (i ? &setup->key_projection : &setup->query_projection)->weight.rows;
         if (inputs[i] && width != wanted)
             return qkv_error_set(learned->error,
-                                 "%sthe matrices of the run take %lld numbers a word, but the words are "
-                                 "%lld wide",
+                                 "%sthe matrices of the run need vectors of width %lld, but the vectors "
+                                 "are %lld wide",
                                  qkv_scene_place(scene, "weights.from", learned->arena), (long long)wanted,
                                  (long long)width);
     }

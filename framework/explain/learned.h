@@ -1,4 +1,5 @@
-/* Private to explain: what a scene takes from a run. */
+/* Private to explain: the learned vectors and matrices of a run or a model. Lack of memory sets
+ * walk->failed. */
 #ifndef QKV_EXPLAIN_LEARNED_H
 #define QKV_EXPLAIN_LEARNED_H
 
@@ -7,40 +8,41 @@
 #include "qkv/layers.h"
 #include "qkv/run.h"
 
+/* The run that a scene names. */
 struct learned {
-    struct qkv_run run; /* float64 */
+    struct qkv_run run; /* float64; run.model is NULL when nothing is learned */
     const struct qkv_scene *scene;
     struct qkv_arena *arena;
     struct qkv_error *error;
-    bool failed;
+    bool failed; /* with the message in *error */
 };
 
-/* Opens the run that a scene names, where it learns anything. */
+/* Opens the run, if the scene takes anything from it. */
 enum qkv_status qkv_learned_open(struct learned *learned, const struct qkv_scene *scene,
                                  struct qkv_arena *arena, struct qkv_error *error);
 void qkv_learned_close(struct learned *learned);
 
-/* Rows of the table of embeddings, scaled as the model does. `source`: words that are looked at.
- * Fails (in `failed`) for words that the run does not know. */
+/* The embeddings of the words, scaled as in the model: [words, D]. source: the words of the source.
+ * Sets learned->failed for a word that is not in the vocabulary. */
 struct qkv_matrix qkv_learned_embeddings(struct learned *learned, struct walk *walk,
                                          const struct qkv_texts *words, bool source);
 
-/* The projections of an attention layer, in setup->*_weight, with heads and widths. */
+/* Sets the projections, heads and widths of the attention layer that the scene names. Fails when
+ * the run has no such layer, or the vectors x and memory (which may be NULL) do not fit. */
 enum qkv_status qkv_learned_weights(struct learned *learned, struct walk *walk, const struct qkv_tensor *x,
                                     const struct qkv_tensor *memory, struct attention_setup *setup);
 
-/* The projections of multi-head attention, in setup->*_weight, with heads and widths. Like the
- * functions below, sets walk->failed when memory is out. */
+/* Sets the projections, rule and widths of multi-head attention. */
 void qkv_learned_multi_head(const struct qkv_model *model, const struct qkv_multi_head *layer,
                             struct walk *walk, struct attention_setup *setup);
 
-/* The weights of the score of a recurrent decoder, in `setup`, and those of the attentional vector.
- */
+/* Sets the weights of the score of a recurrent decoder and the projection of the attentional
+ * vector. */
 void qkv_learned_single_head(const struct qkv_model *model, const struct qkv_attention_layers *layers,
                              struct walk *walk, struct attention_setup *setup,
                              struct projection *attentional);
 
-/* The table of a position encoding: [positions, D], rotary [positions, K], relative [buckets, H].
+/* The table of a position encoding: [positions, D]; rotary [positions, K]; relative [buckets, H].
  */
 struct qkv_matrix qkv_position_table(const struct qkv_model *model, const struct qkv_positions *positions,
                                      struct walk *walk);

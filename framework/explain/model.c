@@ -3,17 +3,14 @@
 
 #include "report/collect.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static enum qkv_status no_attention(const struct model_walk *m)
 {
     bool recurrent = m->model->config.decoder.type == QKV_NETWORK_RECURRENT;
     const char *kind = qkv_attention_kind_name(m->kind);
     if (recurrent && m->model->config.decoder.attention.score == QKV_ATTENTION_SCORE_NONE)
         return qkv_error_set(m->error,
-                             "this model has no attention (model.decoder.attention.score is none): all that "
-                             "its decoder knows of the source is the final state of the encoder");
+                             "this model has no attention (model.decoder.attention.score is none): its "
+                             "decoder gets only the final state of the encoder");
     return qkv_error_set(
         m->error, "the model has no %s attention%s", kind,
         recurrent ? ": in a recurrent network only the decoder attends, to the encoder (cross)" : "");
@@ -24,7 +21,7 @@ static bool has_layer(const struct qkv_attention_layers *layers)
     return layers->multi_head || layers->single_head;
 }
 
-/* Sets m->layers, and m->layer where it is 0: the last. */
+/* Sets m->layers; an m->layer of 0 becomes the last layer. */
 static enum qkv_status find_layer(struct model_walk *m)
 {
     struct qkv_attention_layers layers;
@@ -59,18 +56,12 @@ static enum qkv_status follow_words(struct model_walk *m, const struct qkv_texts
     const char **names = qkv_walk_memory(m->walk, (follow->count + 1) * m->query_words.count, sizeof *names);
     if (!rows || !names) return qkv_model_walk_no_memory(m->error);
     for (int64_t f = 0; f < follow->count; f++) {
-        int64_t before = count;
-        for (int64_t i = 0; i < m->query_words.count; i++)
-            if (!strcmp(m->query_words.text[i], follow->text[f])) rows[count++] = (int32_t)i;
-        char *end;
-        long number = strtol(follow->text[f], &end, 10);
-        if (count == before && end > follow->text[f] && !*end && number >= 1 &&
-            number <= m->query_words.count)
-            rows[count++] = (int32_t)(number - 1);
-        if (count == before)
+        int64_t found = qkv_walk_find_rows(m->query_words, follow->text[f], rows + count);
+        count += found;
+        if (!found)
             return qkv_error_set(
                 m->error,
-                "there is no word '%s' to follow: name one of the rows, or its number from 1 "
+                "there is no word '%s' to follow: give a word of the rows, or a number from 1 "
                 "to %lld",
                 follow->text[f], (long long)m->query_words.count);
     }

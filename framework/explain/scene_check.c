@@ -1,12 +1,12 @@
 /* The rules between the keys of a scene: counts, widths and shapes, as far as they are known
  * without a run. */
 #include "explain/scene_check.h"
+#include "explain/walk.h"
 
 #include "explain/scene_keys.h"
 
 #include <math.h>
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- reporting ---- */
@@ -86,20 +86,7 @@ static int64_t source_count(const struct qkv_scene *scene)
     return scene->source.count ? scene->source.count : scene->tokens.count;
 }
 
-/* Stores the rows of the tokens that are `word`, or if there are none, the row with that number
- * from 1. */
-static int64_t find_words(const struct qkv_scene *scene, const char *word, int32_t *rows)
-{
-    int64_t count = 0;
-    for (int64_t i = 0; i < scene->tokens.count; i++)
-        if (!strcmp(scene->tokens.text[i], word)) rows[count++] = (int32_t)i;
-    char *end;
-    long number = strtol(word, &end, 10);
-    if (!count && end > word && !*end && number >= 1 && number <= scene->tokens.count)
-        rows[count++] = (int32_t)(number - 1);
-    return count;
-}
-
+/* Sets scene->query_rows: the tokens to follow, or all. */
 static void find_query_rows(const struct scene_check *check)
 {
     struct qkv_scene *scene = check->scene;
@@ -112,7 +99,7 @@ static void find_query_rows(const struct scene_check *check)
     for (int64_t i = 0; !scene->follow.count && i < scene->tokens.count; i++)
         rows[scene->query_count++] = (int32_t)i;
     for (int64_t i = 0; i < scene->follow.count; i++) {
-        int64_t found = find_words(scene, scene->follow.text[i], rows + scene->query_count);
+        int64_t found = qkv_walk_find_rows(scene->tokens, scene->follow.text[i], rows + scene->query_count);
         if (!found)
             report_at(
                 check, "follow", "follow is '%s', but must be one of the tokens, or a number from 1 to %lld",

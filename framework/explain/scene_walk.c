@@ -19,8 +19,9 @@ struct scene_walk {
     struct qkv_error *error;
 };
 
-/* ---- numbers ---- */
+/* ---- vectors and matrices ---- */
 
+/* A random matrix. */
 static struct qkv_matrix drawn(struct scene_walk *s, enum qkv_distribution distribution, int64_t below,
                                int64_t rows, int64_t columns)
 {
@@ -30,7 +31,7 @@ static struct qkv_matrix drawn(struct scene_walk *s, enum qkv_distribution distr
     return (struct qkv_matrix){values ? rows : 0, values ? columns : 0, values};
 }
 
-/* A random matrix of the scene's weights, as it says. */
+/* A random matrix with the distribution of the scene's weights. */
 static struct qkv_matrix drawn_weights(struct scene_walk *s, int64_t rows, int64_t columns)
 {
     return drawn(s, s->scene->weights.draw, s->scene->weights.below, rows, columns);
@@ -162,6 +163,7 @@ static struct qkv_tensor *make_inputs(struct scene_walk *s, struct qkv_matrix em
     return x;
 }
 
+/* Where the vectors come from, for formulas. */
 static const char *source_name(const struct qkv_vectors_config *config)
 {
     return config->from == QKV_VECTORS_RANDOM    ? "random"
@@ -193,7 +195,7 @@ static struct qkv_tensor *followed_rows(struct scene_walk *s, struct qkv_tensor 
     return qkv_gather_rows(s->walk->graph, x, scene->query_rows, scene->query_count);
 }
 
-/* ---- the weights ---- */
+/* ---- weights ---- */
 
 static struct projection projection_of(struct scene_walk *s, struct qkv_matrix given, int64_t inputs,
                                        int64_t width)
@@ -271,8 +273,9 @@ static void make_weights(struct scene_walk *s)
     add_bias(s, &setup->output_projection);
 }
 
-/* ---- the mask ---- */
+/* ---- mask ---- */
 
+/* Whether the query of token i sees the key of source word j. */
 static bool sees(const struct qkv_scene *scene, int64_t i, int64_t j)
 {
     bool near = (i > j ? i - j : j - i) <= scene->attention.window;
@@ -317,7 +320,7 @@ static void make_mask(struct scene_walk *s)
             "a complete row does not change its softmax. -.inf always hides.";
 }
 
-/* ---- the sum ---- */
+/* ---- sum ---- */
 
 /* The sum of the first components of the context sum_j a_j v_j; a repeated word may count once. */
 static void add_sum(struct scene_walk *s, struct attention_result result)

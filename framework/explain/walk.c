@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct walk *qkv_walk_new(struct qkv_arena *arena, struct qkv_error *error)
@@ -48,6 +49,18 @@ struct qkv_texts qkv_walk_positions(struct walk *walk, int64_t count)
     const char **names = qkv_walk_memory(walk, count, sizeof *names);
     for (int64_t i = 0; names && i < count; i++) names[i] = qkv_walk_text(walk, "%lld", (long long)i);
     return (struct qkv_texts){count, names};
+}
+
+int64_t qkv_walk_find_rows(struct qkv_texts words, const char *word, int32_t *rows)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < words.count; i++)
+        if (!strcmp(words.text[i], word)) rows[count++] = (int32_t)i;
+    char *end;
+    long number = strtol(word, &end, 10);
+    if (!count && end > word && !*end && number >= 1 && number <= words.count)
+        rows[count++] = (int32_t)(number - 1);
+    return count;
 }
 
 struct qkv_tensor *qkv_walk_constant(struct walk *walk, struct qkv_matrix matrix)

@@ -39,6 +39,10 @@ const char *qkv_walk_text(struct walk *walk, const char *format, ...) QKV_PRINTF
 /* "0", "1", ...: names of positions. */
 struct qkv_texts qkv_walk_positions(struct walk *walk, int64_t count);
 
+/* Stores the rows that are named `word` in rows[words.count]; if there are none, and `word` is the
+ * number of a row from 1, that row. Returns how many. */
+int64_t qkv_walk_find_rows(struct qkv_texts words, const char *word, int32_t *rows);
+
 /* A constant of the walk's graph. */
 struct qkv_tensor *qkv_walk_constant(struct walk *walk, struct qkv_matrix matrix);
 

@@ -1,6 +1,6 @@
 /* Attention, transformer layers, the loss and whole models against PyTorch's figures in
- * tests/figures/attention.json, which attention.py beside it made. Both sides start from the same closed
- * formula. */
+ * tests/figures/attention.json, which attention.py beside it made. Both sides start from the same
+ * closed formula. */
 #include "figures.h"
 #include "qkv/layers.h"
 #include "qkv/model.h"
@@ -78,7 +78,7 @@ Test(agreement, multi_head_attention)
     check_multi_head("multi_head cross", false, true);
 }
 
-/* ---- encoder and decoder layers, of which the transformer is made ---- */
+/* ---- encoder and decoder layers of the transformer ---- */
 
 struct block {
     struct qkv_multi_head self, cross;

@@ -1,6 +1,6 @@
-/* Recurrent networks as models: decoding gives what the forced pass gives, sentences do not see each other,
- * the trace holds the attention, and steps are the same bits with any number of threads. For every cell,
- * every kind of attention, with and without input feeding. */
+/* Recurrent networks, for every cell and score, with and without input feeding: decoding gives the
+ * probabilities of the forced pass, sentences do not affect each other, the trace holds the
+ * attention, and training gives the same bits with any number of threads. */
 #include "qkv/model.h"
 #include "qkv/ops.h"
 #include "qkv/replicas.h"
@@ -115,10 +115,10 @@ static const struct qkv_tensor *cross_weights(const struct qkv_trace *trace)
     return part ? part->node : NULL;
 }
 
-/* An encoder that reads from the end stores what it read where the word stands: another first word, which it
- * reads last, changes the weight of that word only, and those of the others stay in proportion. Read from the
- * begin, it changes all of them. */
-static double proportion_moved_by_first_word(bool reverse)
+/* A reversed encoder reads the first word last, so another first word changes only the weight of
+ * that word; the other weights keep their proportions. A forward encoder changes all of them.
+ * Returns the greatest change. */
+static double change_by_first_word(bool reverse)
 {
     const struct variant variant = {"",    QKV_CELL_LSTM, QKV_ATTENTION_SCORE_GENERAL, false,
                                     false, reverse,       QKV_INIT_HIDDEN_ZERO,        1};
@@ -143,7 +143,8 @@ static double proportion_moved_by_first_word(bool reverse)
         for (int j = 0; j < 6; j++) proportion[changed][j] = weights[j] / weights[5];
     }
     for (int j = 1; j < 5; j++) moved = fmax(moved, fabs(proportion[0][j] / proportion[1][j] - 1));
-    cr_expect(fabs(proportion[0][0] / proportion[1][0] - 1) > 1e-3, "the weight of the changed word stays");
+    cr_expect(fabs(proportion[0][0] / proportion[1][0] - 1) > 1e-3,
+              "the weight of the changed word does not change");
     qkv_batch_release(&batch);
     qkv_graph_free(graph);
     qkv_model_free(model);
@@ -152,8 +153,8 @@ static double proportion_moved_by_first_word(bool reverse)
 
 Test(recurrent, a_reversed_source_keeps_its_word_order)
 {
-    cr_expect_lt(proportion_moved_by_first_word(true), 1e-12);
-    cr_expect_gt(proportion_moved_by_first_word(false), 1e-3);
+    cr_expect_lt(change_by_first_word(true), 1e-12);
+    cr_expect_gt(change_by_first_word(false), 1e-3);
 }
 
 Test(recurrent, the_trace_holds_the_attention_of_each_sentence)
@@ -182,7 +183,7 @@ Test(recurrent, the_trace_holds_the_attention_of_each_sentence)
             for (int64_t i = 0; i < rows; i++) {
                 double sum = 0;
                 for (int64_t j = 0; j < columns; j++) sum += w[i * columns + j];
-                if (VARIANTS[v].score == QKV_ATTENTION_SCORE_LOCAL_P) /* the bell takes some away */
+                if (VARIANTS[v].score == QKV_ATTENTION_SCORE_LOCAL_P) /* the Gaussian factor is below 1 */
                     cr_expect(sum > 0 && sum <= 1, "%s: a row sums to %g", name, sum);
                 else
                     cr_expect_float_eq(sum, 1, 1e-12, "%s: a row sums to %g", name, sum);
@@ -194,8 +195,8 @@ Test(recurrent, the_trace_holds_the_attention_of_each_sentence)
     }
 }
 
-/* The weights of a sentence do not depend on its place in the batch, though its rows are sorted by length on
- * the way. */
+/* The weights of a sentence do not depend on its place in the batch, although input feeding sorts
+ * sentences by length. */
 Test(recurrent, weights_belong_to_their_sentence)
 {
     static const int64_t SOURCE[] = {2, 5, 3}, TARGET[] = {1, 6, 3};

@@ -1,5 +1,5 @@
-/* Search against enumeration: a model over two words is small enough to score everything that it could say.
- */
+/* Search against enumeration: with a vocabulary of two words, every possible translation can be
+ * scored. */
 #include "tiny.h"
 
 #include "qkv/search.h"
@@ -109,7 +109,7 @@ static void enumerate(const struct qkv_model *model, const struct qkv_batch_view
     qsort(all, EVERYTHING, sizeof all[0], by_score);
 }
 
-Test(search, a_beam_of_everything_finds_everything_in_order)
+Test(search, an_unlimited_beam_finds_every_translation_in_order)
 {
     static const double ALPHAS[] = {0, 0.6, 2};
     static const int64_t LENGTHS[] = {3, 0, 5};
@@ -141,7 +141,7 @@ Test(search, a_beam_of_everything_finds_everything_in_order)
     }
 }
 
-/* ---- beams that see only a part ---- */
+/* ---- small beams ---- */
 
 static bool equal(const struct qkv_hypothesis *a, const struct qkv_hypothesis *b)
 {
@@ -208,15 +208,15 @@ static struct qkv_hypothesis chain(const struct qkv_model *model, const struct q
     }
 }
 
-/* Adds how many of the samples came to </s>, and how many were cut. */
+/* Counts the samples that end with </s> and those that were cut. */
 static void check_greedy(const struct qkv_model *model, int *finished, int *cut)
 {
     static const int64_t LENGTHS[] = {3, 0, 5, 2};
     struct qkv_batch batch = {0};
     struct qkv_translations found = {0};
     struct qkv_batch_view view = sources_of(&batch, model, 4, LENGTHS);
-    /* The length penalty plays no part: </s> ends greedy search even where a longer output would score
-     * higher. */
+    /* The length penalty plays no part: </s> ends greedy search even where a longer output would
+     * score higher. */
     search(model, &view, (struct qkv_search_options){1, 3, 1, 6}, &found);
     for (int64_t s = 0; s < 4; s++) {
         int32_t ids[8];
@@ -240,12 +240,12 @@ Test(search, greedy_is_the_chain_of_most_probable_tokens)
         check_greedy(model, &finished, &cut);
         qkv_model_free(model);
     }
-    cr_expect_gt(finished, 10, "the samples hold both kinds");
+    cr_expect_gt(finished, 10, "both kinds occur");
     cr_expect_gt(cut, 10);
 }
 
-/* The best word may be in any of several runs of 32; and in the first stand tokens that are no words, which
- * are sometimes more probable than any word is. */
+/* The best word may be in any group of QKV_GROUP tokens. The first group has special tokens, which
+ * are sometimes more probable than every word. */
 Test(search, greedy_finds_the_most_probable_of_many_words)
 {
     int finished = 0, cut = 0;
@@ -256,10 +256,10 @@ Test(search, greedy_finds_the_most_probable_of_many_words)
         check_greedy(model, &finished, &cut);
         qkv_model_free(model);
     }
-    cr_expect(finished > 3 && cut > 10, "%d and %d: the samples hold both kinds", finished, cut);
+    cr_expect(finished > 3 && cut > 10, "%d and %d: both kinds occur", finished, cut);
 }
 
-Test(search, a_beam_finds_what_greedy_walks_past)
+Test(search, a_beam_finds_better_translations_than_greedy)
 {
     int better = 0;
     for (uint64_t seed = 1; seed <= 30; seed++) {
@@ -273,7 +273,7 @@ Test(search, a_beam_finds_what_greedy_walks_past)
         search(model, &view, (struct qkv_search_options){1, 0, 1, LONGEST}, &greedy);
         search(model, &view, (struct qkv_search_options){4, 0, 1, LONGEST}, &beam);
         if (beam.best[0].finished)
-            cr_expect_leq(beam.best[0].score, all[0].score + 1e-12, "nothing beats everything");
+            cr_expect_leq(beam.best[0].score, all[0].score + 1e-12, "no beam beats the enumeration");
         better += greedy.best[0].finished && beam.best[0].finished &&
                   beam.best[0].score > greedy.best[0].score + 1e-6;
         qkv_translations_release(&greedy);
@@ -284,9 +284,9 @@ Test(search, a_beam_finds_what_greedy_walks_past)
     cr_expect_gt(better, 2);
 }
 
-/* Without log sums the same translations come out, cut ones too; a beam needs the sums and takes no notice.
- */
-Test(search, what_is_not_scored_is_the_same_translation)
+/* Greedy search without log sums gives the same translations, also those that are cut. A beam needs
+ * the sums and ignores the option. */
+Test(search, unscored_translations_are_the_same)
 {
     static const int64_t lengths[] = {4, 2, 5, 1, 3};
     int finished = 0, cut = 0;
@@ -316,12 +316,12 @@ Test(search, what_is_not_scored_is_the_same_translation)
         qkv_batch_release(&batch);
         qkv_model_free(model);
     }
-    cr_expect(finished > 5 && cut > 5, "%d and %d: the samples hold both kinds", finished, cut);
+    cr_expect(finished > 5 && cut > 5, "%d and %d: both kinds occur", finished, cut);
 }
 
 /* ---- many sentences ---- */
 
-Test(search, a_sentence_is_translated_as_if_it_were_alone)
+Test(search, sentences_of_a_batch_do_not_affect_each_other)
 {
     enum { COUNT = 12 };
     int64_t lengths[COUNT];
@@ -365,9 +365,10 @@ Test(search, no_sentences_no_translations)
     qkv_model_free(model);
 }
 
-/* ---- bounds ---- */
+/* ---- limits ---- */
 
-/* Length of the best of `beam`, for sources of the given length, when </s> is favoured by `end`. */
+/* Length of the best translation of a source of the given length, with `end` added to the logit of
+ * </s>. */
 static struct qkv_hypothesis bounded(struct qkv_model_config config, double end, int64_t beam, int64_t limit,
                                      int64_t source_length)
 {
@@ -385,7 +386,7 @@ static struct qkv_hypothesis bounded(struct qkv_model_config config, double end,
     return best;
 }
 
-Test(search, lengths_keep_their_bounds)
+Test(search, lengths_stay_within_their_limits)
 {
     struct qkv_model_config config = tiny_config(), narrow = tiny_config(), short_sources = tiny_config();
     narrow.decoder.positions.max_length = 6;
@@ -412,11 +413,11 @@ Test(search, lengths_keep_their_bounds)
     }
 }
 
-Test(search, no_translation_holds_a_word_that_stands_for_none)
+Test(search, translations_contain_no_special_token)
 {
     for (int64_t beam = 1; beam <= 4; beam++) {
         struct qkv_model *model = model_of(2);
-        favour(model, QKV_BEGIN, 60); /* what this model would say first */
+        favour(model, QKV_BEGIN, 60); /* the most probable first token */
         favour(model, QKV_UNKNOWN, 50);
         favour(model, QKV_END, -20);
         struct qkv_batch batch = {0};
@@ -433,7 +434,7 @@ Test(search, no_translation_holds_a_word_that_stands_for_none)
     }
 }
 
-Test(search, fewer_outputs_than_asked_for_leave_the_rest_empty)
+Test(search, missing_translations_have_no_ids)
 {
     struct qkv_model_config config = tiny_config();
     struct qkv_model *model = tiny_model(&config, SOURCE_SIZE, QKV_SPECIALS + 1, QKV_FLOAT64, 4);

@@ -1,4 +1,4 @@
-/* Tensors that share memory: the same bits, in less of it. */
+/* Tensors that share memory: the results are the same bits, in less memory. */
 #include "qkv/ops.h"
 
 #include "tiny.h"
@@ -19,7 +19,7 @@ static float *gradients_of(const struct qkv_model *model, const struct qkv_batch
     qkv_graph_share_memory(graph, share);
     qkv_graph_bind(graph, &model->parameters, gradients, false);
     qkv_graph_set_dropout(graph, &random);
-    for (int pass = 0; pass < 2; pass++) { /* the second in memory that the first has filled */
+    for (int pass = 0; pass < 2; pass++) { /* the second pass reuses the memory of the first */
         qkv_graph_reset(graph);
         struct qkv_tensor *loss = qkv_model_loss(model, graph, view, 0.1, 1, NULL);
         qkv_graph_plan(graph, loss);
@@ -43,27 +43,27 @@ static void expect_same(enum qkv_norm_place place, bool tied)
     struct qkv_batch_view view;
     tiny_batch(&batch, model, 4, (const int64_t[]){7, 1, 12, 5}, (const int64_t[]){3, 9, 4, 16}, 8);
     qkv_batch_shard(&batch, 0, 1, &view);
-    size_t apart, together;
-    float *one = gradients_of(model, &view, false, &apart),
-          *other = gradients_of(model, &view, true, &together);
+    size_t separate, shared;
+    float *one = gradients_of(model, &view, false, &separate),
+          *other = gradients_of(model, &view, true, &shared);
     cr_expect_eq(memcmp(one, other, (size_t)model->parameters.elements * sizeof *one), 0, "norm %d, tied %d",
                  place, tied);
-    cr_expect_lt(together, apart * 3 / 4, "%zu bytes of %zu", together, apart);
+    cr_expect_lt(shared, separate * 3 / 4, "%zu bytes of %zu", shared, separate);
     free(one);
     free(other);
     qkv_batch_release(&batch);
     qkv_model_free(model);
 }
 
-Test(sharing, gives_the_same_gradients_in_less_memory)
+Test(sharing, gradients_are_the_same_in_less_memory)
 {
     expect_same(QKV_NORM_PRE, false);
     expect_same(QKV_NORM_POST, false);
     expect_same(QKV_NORM_POST, true);
 }
 
-/* A sum of x with itself, a product used twice, and a part that no gradient reaches. */
-Test(sharing, tensors_that_are_used_again)
+/* A sum of a tensor with itself, a product that two ops use, and an op that no gradient reaches. */
+Test(sharing, tensors_with_several_consumers_are_kept)
 {
     double found[2][12];
     for (int share = 0; share < 2; share++) {
@@ -73,7 +73,7 @@ Test(sharing, tensors_that_are_used_again)
         struct qkv_tensor *twice = qkv_add(graph, square, square), *side = qkv_tanh(graph, twice);
         struct qkv_tensor *y =
             qkv_sum(graph, qkv_multiply(graph, side, qkv_add(graph, twice, square)), QKV_ALL);
-        qkv_exp(graph, side); /* behind which there is nothing */
+        qkv_exp(graph, side); /* no op uses the result */
         double values[12];
         for (int i = 0; i < 12; i++) values[i] = 0.1 * i - 0.5;
         qkv_tensor_write(x, values);
@@ -87,7 +87,7 @@ Test(sharing, tensors_that_are_used_again)
         cr_expect_eq(found[0][i], found[1][i], "%d: %g and %g", i, found[0][i], found[1][i]);
 }
 
-/* ---- results that are written over their inputs ---- */
+/* ---- results that overwrite their inputs ---- */
 
 enum { ROWS = 5, COLUMNS = 37, NUMBERS = ROWS * COLUMNS };
 
@@ -117,10 +117,10 @@ static struct qkv_tensor *place(struct qkv_graph *graph, struct qkv_tensor *x)
 
 static struct qkv_tensor *twice(struct qkv_graph *graph, struct qkv_tensor *x)
 {
-    return qkv_add(graph, qkv_relu(graph, x), x); /* two use x: nothing may be written over it */
+    return qkv_add(graph, qkv_relu(graph, x), x); /* two ops use x: neither may overwrite it */
 }
 
-/* ---- values that backward makes again ---- */
+/* ---- values that backward recomputes ---- */
 
 static struct qkv_tensor *norm(struct qkv_graph *graph, struct qkv_tensor *x)
 {
@@ -146,7 +146,7 @@ static struct qkv_tensor *norms_in_turn(struct qkv_graph *graph, struct qkv_tens
     return x;
 }
 
-/* The first is read again when others have come and gone. */
+/* The first norm is read once more after the others. */
 static struct qkv_tensor *norms_that_overlap(struct qkv_graph *graph, struct qkv_tensor *x)
 {
     struct qkv_tensor *first = norm(graph, x), *y = qkv_add(graph, square(graph, first), x);
@@ -154,23 +154,23 @@ static struct qkv_tensor *norms_that_overlap(struct qkv_graph *graph, struct qkv
     return qkv_multiply(graph, first, norm(graph, y));
 }
 
-/* Another tensor stands in the memory of the first, and is read behind the second. */
+/* Another tensor uses the memory of the first norm and is read after the second. */
 static struct qkv_tensor *norms_in_other_shapes(struct qkv_graph *graph, struct qkv_tensor *x)
 {
-    struct qkv_tensor *turned = qkv_reshape(graph, norm(graph, x), QKV_SHAPE(COLUMNS, ROWS)),
+    struct qkv_tensor *transposed = qkv_reshape(graph, norm(graph, x), QKV_SHAPE(COLUMNS, ROWS)),
                       *other = qkv_reshape(graph, square(graph, norm(graph, qkv_tanh(graph, x))),
                                            QKV_SHAPE(COLUMNS, ROWS));
-    return qkv_reshape(graph, qkv_multiply(graph, turned, other), QKV_SHAPE(ROWS, COLUMNS));
+    return qkv_reshape(graph, qkv_multiply(graph, transposed, other), QKV_SHAPE(ROWS, COLUMNS));
 }
 
-/* What the second is made again from must not be gone. */
+/* The input from which the second norm is recomputed must still be there. */
 static struct qkv_tensor *norms_of_norms(struct qkv_graph *graph, struct qkv_tensor *x)
 {
     struct qkv_tensor *y = square(graph, norm(graph, norm(graph, norm(graph, x))));
     return square(graph, norm(graph, norm(graph, y)));
 }
 
-/* Nothing comes of the first. */
+/* No op uses the first norm. */
 static struct qkv_tensor *norm_without_use(struct qkv_graph *graph, struct qkv_tensor *x)
 {
     norm(graph, x);
@@ -213,7 +213,7 @@ static void run_chain(unary *op, bool share, double *loss, double gradient[NUMBE
     qkv_tensor_write(x, values);
     qkv_graph_plan(graph, y);
     cr_assert_eq(qkv_graph_check(graph, NULL), QKV_OK);
-    for (int pass = 0; pass < 2; pass++) { /* the second begins with what the first has left */
+    for (int pass = 0; pass < 2; pass++) { /* the second pass starts with the memory as the first left it */
         qkv_graph_rewind(graph);
         qkv_forward(graph);
         qkv_backward(graph, y, NULL);
@@ -223,7 +223,7 @@ static void run_chain(unary *op, bool share, double *loss, double gradient[NUMBE
     qkv_graph_free(graph);
 }
 
-Test(sharing, results_written_over_their_inputs_are_the_same)
+Test(sharing, results_that_overwrite_inputs_are_the_same)
 {
     for (size_t i = 0; i < sizeof UNARIES / sizeof UNARIES[0]; i++) {
         double loss[2], gradient[2][NUMBERS];
@@ -233,7 +233,7 @@ Test(sharing, results_written_over_their_inputs_are_the_same)
     }
 }
 
-Test(sharing, norms_take_the_memory_of_one)
+Test(sharing, several_norms_need_the_memory_of_one)
 {
     size_t added[2];
     for (int more = 0; more < 2; more++) {
@@ -247,7 +247,7 @@ Test(sharing, norms_take_the_memory_of_one)
         added[more] = qkv_graph_peak_bytes(graph) - before;
         qkv_graph_free(graph);
     }
-    cr_expect_eq(added[1] - added[0], 4 * 64 * 48 * sizeof(float), "%zu bytes for four squares more",
+    cr_expect_eq(added[1] - added[0], 4 * 64 * 48 * sizeof(float), "%zu bytes for four more squares",
                  added[1] - added[0]);
 }
 
@@ -257,8 +257,9 @@ static void count_norms(void *context, const struct qkv_tensor *tensor, bool bac
     if (!strcmp(qkv_tensor_op(tensor), "layer_norm")) counts[backward]++;
 }
 
-/* Once, however often they are read; and the result stays, although nodes behind it use it, too. */
-Test(sharing, norms_are_made_again_once)
+/* However many nodes read a norm, backward recomputes it once. The result is kept although later
+ * nodes use it. */
+Test(sharing, norms_are_recomputed_once)
 {
     double found[2][NUMBERS];
     for (int share = 0; share < 2; share++) {
@@ -289,7 +290,7 @@ Test(sharing, norms_are_made_again_once)
     cr_expect_eq(memcmp(found[0], found[1], sizeof found[0]), 0);
 }
 
-Test(sharing, gradients_stand_where_the_loss_has_worked)
+Test(sharing, gradients_reuse_the_workspace_of_the_loss)
 {
     enum { TOKENS = 40, WIDTH = 24, CLASSES = 700 };
     static const int32_t LABELS[TOKENS] = {3, 699, 0, 511, 512, 3};
@@ -299,7 +300,7 @@ Test(sharing, gradients_stand_where_the_loss_has_worked)
         qkv_graph_share_memory(graph, share);
         struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(TOKENS, WIDTH)),
                           *weight = qkv_variable(graph, QKV_SHAPE(WIDTH, CLASSES));
-        /* Two values that stay for backward, two gradients at a time. */
+        /* Two values are kept for backward, and two gradients exist at a time. */
         struct qkv_tensor *hidden = qkv_tanh(graph, qkv_tanh(graph, x));
         struct qkv_tensor *loss = qkv_linear_cross_entropy(graph, hidden, weight, NULL, false, LABELS, 0, 1);
         size_t before = qkv_graph_peak_bytes(graph);
@@ -312,7 +313,7 @@ Test(sharing, gradients_stand_where_the_loss_has_worked)
                  "%zu bytes: values, a loss and nothing else", added[1]);
 }
 
-/* ---- graphs that only go forward: each value goes when the last that reads it has run ---- */
+/* ---- graphs without gradients: a value is freed when its last consumer has run ---- */
 
 static struct qkv_tensor *numbers(struct qkv_graph *graph)
 {
@@ -323,8 +324,8 @@ static struct qkv_tensor *numbers(struct qkv_graph *graph)
     return x;
 }
 
-/* x -> scale -> op -> scale -> relu, which is the result; more is made of it behind, and of what the second
- * scale reads before, also in another shape. Of that nobody reads two results. */
+/* x -> scale -> op -> scale -> relu, the result. Further nodes use the result and the input of the
+ * second scale, also in another shape; two of their results are read by no op. */
 static void forward_chain(unary *op, bool share, double found[3][NUMBERS])
 {
     const struct qkv_random random = {.seed = 9};
@@ -333,12 +334,12 @@ static void forward_chain(unary *op, bool share, double found[3][NUMBERS])
     qkv_graph_share_memory(graph, share);
     qkv_graph_set_dropout(graph, &random);
     struct qkv_tensor *x = op(graph, qkv_scale(graph, numbers(graph), 1.25));
-    struct qkv_tensor *turned =
+    struct qkv_tensor *transposed =
         qkv_reshape(graph, qkv_relu(graph, square(graph, x)), QKV_SHAPE(COLUMNS, ROWS));
-    struct qkv_tensor *beside = qkv_exp(graph, qkv_reshape(graph, x, QKV_SHAPE(COLUMNS, ROWS)));
+    struct qkv_tensor *unused = qkv_exp(graph, qkv_reshape(graph, x, QKV_SHAPE(COLUMNS, ROWS)));
     struct qkv_tensor *y = qkv_relu(graph, qkv_scale(graph, x, -0.75));
-    struct qkv_tensor *behind = square(graph, square(graph, qkv_relu(graph, y)));
-    behind = qkv_add(graph, qkv_reshape(graph, behind, QKV_SHAPE(COLUMNS, ROWS)), turned);
+    struct qkv_tensor *later = square(graph, square(graph, qkv_relu(graph, y)));
+    later = qkv_add(graph, qkv_reshape(graph, later, QKV_SHAPE(COLUMNS, ROWS)), transposed);
     qkv_graph_plan(graph, y);
     cr_assert_eq(qkv_graph_check(graph, NULL), QKV_OK);
     for (int pass = 0; pass < 2; pass++) {
@@ -346,12 +347,12 @@ static void forward_chain(unary *op, bool share, double found[3][NUMBERS])
         qkv_forward(graph);
     }
     qkv_tensor_read(y, found[0]);
-    qkv_tensor_read(beside, found[1]);
-    qkv_tensor_read(behind, found[2]);
+    qkv_tensor_read(unused, found[1]);
+    qkv_tensor_read(later, found[2]);
     qkv_graph_free(graph);
 }
 
-Test(sharing, forward_alone_gives_the_same)
+Test(sharing, forward_without_gradients_gives_the_same)
 {
     for (size_t i = 0; i < sizeof UNARIES / sizeof UNARIES[0]; i++) {
         double found[2][3][NUMBERS];
@@ -362,7 +363,7 @@ Test(sharing, forward_alone_gives_the_same)
     }
 }
 
-Test(sharing, forward_alone_takes_the_memory_of_two)
+Test(sharing, forward_without_gradients_needs_the_memory_of_two)
 {
     size_t bytes[2];
     for (int more = 0; more < 2; more++) {
@@ -378,7 +379,7 @@ Test(sharing, forward_alone_takes_the_memory_of_two)
         bytes[more] = qkv_graph_peak_bytes(graph) - before;
         qkv_graph_free(graph);
     }
-    /* In turn; the last is the result. */
+    /* The two alternate; the last one holds the result. */
     cr_expect_eq(bytes[0], 2 * 64 * 64 * sizeof(float), "%zu bytes of three", bytes[0]);
     cr_expect_eq(bytes[1], bytes[0], "%zu bytes of twelve", bytes[1]);
 }

@@ -1,5 +1,5 @@
-/* The transformer: decoding step by step gives what the forced pass gives, whatever the architecture, the
- * batch and the order of the hypotheses. */
+/* The transformer: decoding step by step gives the probabilities of the forced pass, for every
+ * architecture, batch and order of the hypotheses. */
 #include "tiny.h"
 
 #include "qkv/ops.h"
@@ -68,7 +68,7 @@ static struct qkv_model *model_of(const struct variant *variant, enum qkv_dtype 
     return tiny_model(&config, variant->tied ? TARGET_SIZE : SOURCE_SIZE, TARGET_SIZE, dtype, 17);
 }
 
-/* ---- forced and step by step ---- */
+/* ---- decoding against the forced pass ---- */
 
 Test(transformer, decoding_gives_the_probabilities_of_the_forced_pass)
 {
@@ -91,7 +91,7 @@ Test(transformer, decoding_gives_the_probabilities_of_the_forced_pass)
         }
 }
 
-/* ---- hypotheses that split, move and die ---- */
+/* ---- hypotheses that split, move and end ---- */
 
 enum { MOST_ROWS = 7, STEPS = 8, SENTENCES = 3 };
 
@@ -100,7 +100,7 @@ struct history {
     int32_t ids[STEPS];
 };
 
-/* What a forced pass says behind the whole history. */
+/* Compares the scores of a step with those of a forced pass over the complete history. */
 static void expect_history(const struct qkv_model *model, const struct qkv_batch_view *sources,
                            const struct history *history, const double *values, int64_t step)
 {
@@ -118,7 +118,7 @@ static void expect_history(const struct qkv_model *model, const struct qkv_batch
     qkv_batch_release(&batch);
 }
 
-static void expect_pasts(const struct variant *variant)
+static void expect_histories(const struct variant *variant)
 {
     static const int64_t LENGTHS[SENTENCES] = {4, 1, 6};
     struct qkv_model *model = model_of(variant, QKV_FLOAT64);
@@ -146,7 +146,7 @@ static void expect_pasts(const struct variant *variant)
         for (int64_t i = 0; i < count; i++)
             expect_history(model, &view, &rows[i], values + i * TARGET_SIZE, step);
         if (step == STEPS - 1) break;
-        /* Any number of rows, each continuing any other: some split, some die, some change places. */
+        /* A random number of rows, each with a random parent: hypotheses split, end and move. */
         int64_t survivors = 1 + (int64_t)qkv_random_below(random, draw++, MOST_ROWS);
         for (int64_t i = 0; i < survivors; i++) {
             parents[i] = (int64_t)qkv_random_below(random, draw++, (uint64_t)count);
@@ -162,12 +162,12 @@ static void expect_pasts(const struct variant *variant)
     qkv_model_free(model);
 }
 
-Test(transformer, hypotheses_keep_their_past_when_they_are_reordered)
+Test(transformer, hypotheses_keep_their_history_when_reordered)
 {
-    for (int v = 0; v < VARIANT_COUNT; v++) expect_pasts(&VARIANTS[v]);
+    for (int v = 0; v < VARIANT_COUNT; v++) expect_histories(&VARIANTS[v]);
 }
 
-Test(transformer, caches_too_large_for_their_row_numbers_are_refused)
+Test(transformer, caches_too_large_for_32_bit_row_numbers_are_refused)
 {
     struct qkv_model *model = model_of(&VARIANTS[0], QKV_FLOAT32);
     struct qkv_decoding *decoding = qkv_decoding_new(model);

@@ -1,5 +1,5 @@
-/* Many sentences on many threads: as if each batch had been searched alone, in the order in which they were
- * given. */
+/* Many sentences on many threads: the translations are those of separate searches, in the order of
+ * the sources. */
 #include "tiny.h"
 
 #include "qkv/translator.h"
@@ -48,7 +48,7 @@ static void expect_same(const struct qkv_hypothesis *found, const struct qkv_hyp
         cr_expect_eq(found->ids[j], expected->ids[j], "translation %d, token %d", (int)i, (int)j);
 }
 
-/* What qkv_search finds for sentence i by itself. */
+/* The translation of sentence i alone, by qkv_search. */
 static void expect_search(const struct qkv_model *model, const struct qkv_ids *source,
                           const struct qkv_search_options *options, const struct qkv_hypothesis *found,
                           int64_t i)
@@ -67,7 +67,7 @@ static void expect_search(const struct qkv_model *model, const struct qkv_ids *s
     qkv_batch_release(&batch);
 }
 
-Test(translator, one_by_one_they_are_what_search_finds)
+Test(translator, batches_of_one_equal_qkv_search)
 {
     struct qkv_model_config config = tiny_config();
     struct qkv_model *model = tiny_model(&config, 11, 13, QKV_FLOAT32, 5);
@@ -90,7 +90,7 @@ Test(translator, one_by_one_they_are_what_search_finds)
     qkv_model_free(model);
 }
 
-/* Holds every team against none, with the same batches. */
+/* Compares teams of every size with a single thread, for the same batches. */
 static void expect_the_same_on_every_team(const struct qkv_model *model, int64_t count, int64_t batch_size,
                                           const struct qkv_search_options *options)
 {
@@ -117,7 +117,7 @@ static void expect_the_same_on_every_team(const struct qkv_model *model, int64_t
     qkv_batch_release(&input.batch);
 }
 
-Test(translator, any_team_finds_the_same_bits)
+Test(translator, any_number_of_threads_gives_the_same_bits)
 {
     struct qkv_model_config config = tiny_config();
     struct qkv_model *model = tiny_model(&config, 11, 13, QKV_FLOAT32, 5);
@@ -129,9 +129,9 @@ Test(translator, any_team_finds_the_same_bits)
     qkv_model_free(model);
 }
 
-/* A single batch has all threads for its products; the output projection is large enough to be split. Also
- * the tied one, which is read the other way round. */
-Test(translator, one_sentence_has_the_whole_team)
+/* A single batch uses all threads for its products. The output projection is large enough to be
+ * split; when it is tied, the product reads the matrix transposed. */
+Test(translator, a_single_batch_uses_all_threads)
 {
     for (int tied = 0; tied < 2; tied++) {
         struct qkv_model_config config = tiny_config();
@@ -144,8 +144,8 @@ Test(translator, one_sentence_has_the_whole_team)
     }
 }
 
-/* Between two runs a trainer has changed the parameters. */
-Test(translator, another_run_finds_what_the_parameters_say_then)
+/* As when a trainer changes the parameters between two runs. */
+Test(translator, each_run_reads_the_current_parameters)
 {
     struct qkv_model_config config = tiny_config();
     struct qkv_model *model = tiny_model(&config, 11, 13, QKV_FLOAT32, 5);

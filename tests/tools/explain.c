@@ -1,4 +1,4 @@
-/* qkv explain: the walk, its formats, and what it refuses. */
+/* qkv explain with scenes: steps, formats and messages. */
 #include "scene.h"
 
 static void expect_refusal(const char *scene, const char *message)
@@ -82,7 +82,7 @@ static double softmax_at(int count, const double *scores, int at)
     return exp(scores[at]) / sum;
 }
 
-Test(explain, hides_what_a_mask_hides_and_leaves_rows_without_words_empty)
+Test(explain, masks_hide_words_and_rows_without_visible_words_are_zero)
 {
     cJSON *walk =
         walk_of(scene_of(WORDS "mask: {type: boolean, values: [[1, 0, 1], [0, 0, 0], [1, 1, 1]]}\n"));
@@ -92,10 +92,10 @@ Test(explain, hides_what_a_mask_hides_and_leaves_rows_without_words_empty)
     for (int c = 0; c < 3; c++) cr_expect_eq(number_of(weights, 0, 1, c), 0.0);
     for (int c = 0; c < 2; c++) cr_expect_eq(number_of(context, 0, 1, c), 0.0);
     cr_expect(isnan(number_of(step_of(walk, 0, "masked_scores"), 0, 0, 1)), "hidden scores are null");
-    cr_expect_not_null(cJSON_GetObjectItem(weights, "note"), "a remark on the empty row");
+    cr_expect_not_null(cJSON_GetObjectItem(weights, "note"), "a note on the empty row");
 }
 
-Test(explain, knows_causal_windowed_padding_and_added_masks)
+Test(explain, applies_causal_window_padding_and_added_masks)
 {
     cJSON *causal = walk_of(scene_of(WORDS "mask: {type: causal}\n"));
     EXPECT_ROW(causal, "mask", 0, 0, 0, 1, 0, 0);
@@ -117,7 +117,7 @@ Test(explain, knows_causal_windowed_padding_and_added_masks)
     cr_expect_null(step_of(window, 0, "masks"));
 }
 
-Test(explain, scores_in_every_way)
+Test(explain, computes_every_score)
 {
     static const char GIVEN[] = "tokens: a\nsource: x y\nqueries: {from: given, values: [[1, 2]]}\n"
                                 "keys: {from: given, values: [[1, 0], [3, 1]]}\n"
@@ -223,7 +223,7 @@ Test(explain, writes_every_format)
     }
 }
 
-Test(explain, page_is_whole_escaped_and_without_script)
+Test(explain, html_is_complete_escaped_and_without_script)
 {
     const char *scene = scene_of("name: <b>\ntokens: ['<a>', '&']\nembeddings: {values: [[1, 0], [0, 2]]}\n"
                                  "weights: {from: none}\nmask: {type: causal}\n");
@@ -238,7 +238,7 @@ Test(explain, page_is_whole_escaped_and_without_script)
     cr_expect_not_null(strstr(page.output, "</html>\n"));
 }
 
-Test(explain, elides_what_is_large_and_prints_it_whole_when_asked)
+Test(explain, shortens_large_matrices_except_with_full)
 {
     const char *scene = scene_of("name: large\ntokens: a b\nembeddings: {from: random, width: 40}\n"
                                  "weights: {from: random}\nattention: {key_width: 3, value_width: 40}\n");
@@ -255,7 +255,7 @@ Test(explain, elides_what_is_large_and_prints_it_whole_when_asked)
     }
 }
 
-Test(explain, picks_a_head)
+Test(explain, selects_a_head)
 {
     cJSON *all = walk_of(SEEDS "/attention_from_scratch_heads.yaml"),
           *third = walk_of(SEEDS "/attention_from_scratch_heads.yaml --head 3");
@@ -270,7 +270,7 @@ Test(explain, picks_a_head)
 
 /* ---- the command line ---- */
 
-Test(explain, says_what_does_not_go_together)
+Test(explain, refuses_options_that_exclude_each_other)
 {
     static const struct {
         const char *arguments, *message;

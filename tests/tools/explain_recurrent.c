@@ -1,7 +1,8 @@
-/* qkv explain with a run of a recurrent network: the walk is what the decoder does, whatever it scores by. */
+/* qkv explain with a run of a recurrent network: the steps are those of the decoder, for every
+ * score. */
 #include "scene.h"
 
-/* Trains a little network of these stacks for a few updates, in the folder of `name`. */
+/* Trains a small network with these stacks for a few updates; returns its folder. */
 static const char *trained(const char *name, const char *encoder, const char *decoder)
 {
     const char *folder = scratch(name);
@@ -29,23 +30,23 @@ static cJSON *json_of(const char *folder, const char *command, const char *optio
     return json;
 }
 
-/* Weights are those of qkv attention, and the vector that each step ends in is what the next one was fed: the
- * former comes of the walk, the latter of the model. */
+/* The weights equal those of qkv attention, and the output of each step, which the walk computes,
+ * equals the input feeding of the next step, which the model computed. */
 static cJSON *expect_walk_of(const char *name, const char *encoder, const char *decoder)
 {
     const char *folder = trained(name, encoder, decoder);
     cJSON *walk = json_of(folder, "explain", ""), *report = json_of(folder, "attention", "");
     cJSON *map = cJSON_GetObjectItem(map_of(report, "cross.1.1"), "weights"), *fed = step_of(walk, 0, "fed"),
           *output = step_of(walk, 0, "output");
-    double largest_difference = 0;
+    double range = 0;
     for (int i = 0; i < ROWS; i++)
         for (int j = 0; j < COLUMNS; j++) {
             double wanted = cJSON_GetArrayItem(cJSON_GetArrayItem(map, i), j)->valuedouble;
             cr_expect_float_eq(number_of(step_of(walk, 0, "weights"), 0, i, j), wanted, 2e-6, "%s [%d, %d]",
                                name, i, j);
-            largest_difference = fmax(largest_difference, fabs(wanted - 1.0 / COLUMNS));
+            range = fmax(range, fabs(wanted - 1.0 / COLUMNS));
         }
-    cr_expect_gt(largest_difference, 1e-3, "%s looks at all words alike", name);
+    cr_expect_gt(range, 1e-3, "%s: the weights are uniform", name);
     for (int t = 0; fed && t < ROWS; t++)
         for (int d = 0; d < STATE; d++)
             cr_expect_float_eq(number_of(fed, 0, t, d), t ? number_of(output, 0, t - 1, d) : 0, 1e-12,
@@ -55,7 +56,7 @@ static cJSON *expect_walk_of(const char *name, const char *encoder, const char *
 
 #define FED "input_feeding: true"
 
-Test(explain_recurrent, walks_through_additive_scores)
+Test(explain_recurrent, explains_additive_scores)
 {
     cJSON *walk = expect_walk_of("additive", "bidirectional: true",
                                  FED ", num_layers: 1, attention: {score: additive, key_width: 5}");
@@ -82,7 +83,7 @@ Test(explain_recurrent, walks_through_additive_scores)
     cr_expect_str_eq(remember(cJSON_PrintUnformatted(rows)), "[\"uno\",\"dos\",\"tres\",\"</s>\"]");
 }
 
-/* s = h W m, with the W that the walk shows. */
+/* s = h W m, with the matrix W of the step score_weights. */
 static void expect_general(const cJSON *walk)
 {
     cJSON *states = step_of(walk, 0, "states"), *memory = step_of(walk, 0, "memory"),
@@ -100,7 +101,7 @@ static void expect_general(const cJSON *walk)
         }
 }
 
-Test(explain_recurrent, walks_through_products)
+Test(explain_recurrent, explains_general_and_dot_product_scores)
 {
     cJSON *walk = expect_walk_of("general", "bidirectional: false, rnn_type: lstm, reverse: true",
                                  FED ", num_layers: 2, rnn_type: lstm, attention: {score: general}");
@@ -119,7 +120,7 @@ Test(explain_recurrent, walks_through_products)
                        number_of(step_of(walk, 0, "scores"), 0, 1, 2) / sqrt(3), 1e-12);
 }
 
-Test(explain_recurrent, walks_without_input_feeding)
+Test(explain_recurrent, explains_networks_without_input_feeding)
 {
     cJSON *walk =
         expect_walk_of("concat", "bidirectional: true",
@@ -129,7 +130,7 @@ Test(explain_recurrent, walks_without_input_feeding)
     cr_expect_null(step_of(walk, 0, "score_key"));
 }
 
-Test(explain_recurrent, walks_to_the_predicted_place)
+Test(explain_recurrent, explains_predicted_positions)
 {
     cJSON *walk =
         expect_walk_of("local", "bidirectional: true",
@@ -154,7 +155,7 @@ Test(explain_recurrent, walks_to_the_predicted_place)
     }
 }
 
-Test(explain_recurrent, follows_words_and_looks_back_at_the_beginning)
+Test(explain_recurrent, follows_words_and_compares_with_the_untrained_model)
 {
     const char *folder = trained("follow", "bidirectional: true", "attention: {score: additive}");
     cJSON *all = json_of(folder, "explain", ""),
@@ -172,8 +173,8 @@ Test(explain_recurrent, follows_words_and_looks_back_at_the_beginning)
     cr_expect(moved);
 }
 
-/* Queries, keys and values that are the states themselves are not printed again, unless all is asked for. */
-Test(explain_recurrent, is_written_in_every_format)
+/* Queries, keys and values that equal the states are not printed again, except with --full. */
+Test(explain_recurrent, writes_every_format)
 {
     const char *folder = trained("formats", "bidirectional: true", "attention: {score: additive}");
     struct outcome text = run("cd '%s' && qkv explain run %s", folder, SENTENCE);
@@ -190,12 +191,12 @@ Test(explain_recurrent, is_written_in_every_format)
     cr_expect_not_null(strstr(read_file(format("%s/m.svg", folder), NULL), "cross attention, layer 1"));
 }
 
-Test(explain_recurrent, says_where_there_is_nothing_to_walk_through)
+Test(explain_recurrent, refuses_attention_that_the_model_does_not_have)
 {
     const char *folder = trained("none", "bidirectional: true", "attention: {score: none}");
     static const char NONE[] =
-        "qkv: this model has no attention (model.decoder.attention.score is none): all "
-        "that its decoder knows of the source is the final state of the encoder";
+        "qkv: this model has no attention (model.decoder.attention.score is none): its "
+        "decoder gets only the final state of the encoder";
     cr_expect(refused(run("cd '%s' && qkv explain run %s", folder, SENTENCE), NONE));
     cr_expect(refused(run("cd '%s' && qkv explain run %s --kind decoder", folder, SENTENCE), NONE));
     folder = trained("kinds", "bidirectional: true", "attention: {score: additive}, num_layers: 3");
@@ -206,8 +207,7 @@ Test(explain_recurrent, says_where_there_is_nothing_to_walk_through)
                       "qkv: the cross attention has no layer 3: its layers are 1 to 1"));
     write_text(folder, "scene.yaml",
                "tokens: one two\nrun: {path: run}\nembeddings: {from: learned}\nweights: {from: learned}\n");
-    cr_expect(
-        refused(run("cd '%s' && qkv explain scene.yaml", folder),
-                "qkv: scene.yaml:4:11: run is a recurrent network, and a scene takes weights from "
-                "transformers only: `qkv explain run SENTENCE` walks through what this one has learned"));
+    cr_expect(refused(run("cd '%s' && qkv explain scene.yaml", folder),
+                      "qkv: scene.yaml:4:11: run is a recurrent network, but a scene takes weights only from "
+                      "transformers; `qkv explain run SENTENCE` shows the attention of this run"));
 }

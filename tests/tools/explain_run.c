@@ -1,9 +1,9 @@
-/* qkv explain with a run: the walk through learned matrices is what the model does. */
+/* qkv explain with a run of a transformer: the steps are those of the model. */
 #include "tiny_run.h"
 
 #include "scene.h"
 
-/* `arguments` behind the run; json. */
+/* The JSON output of a command with these arguments after the run. */
 static cJSON *run_json(const char *command, const char *arguments)
 {
     struct outcome outcome =
@@ -14,7 +14,7 @@ static cJSON *run_json(const char *command, const char *arguments)
     return json;
 }
 
-/* The weights of the walk are those that qkv attention reports for the same layer and head. */
+/* The weights equal those of qkv attention for the same layer and head. */
 static void expect_same_weights(const char *kind, int layer)
 {
     const char *sentence = "'one two three' --target 'uno dos tres'";
@@ -69,7 +69,7 @@ Test(explain_run, has_every_step_with_its_shape)
     cr_expect_not_null(step_of(run_json("explain", "one --target uno --kind decoder"), 0, "mask"));
 }
 
-Test(explain_run, sets_the_untrained_model_beside_the_trained_one)
+Test(explain_run, shows_the_untrained_model_beside_the_trained_one)
 {
     cJSON *walk = run_json("explain", "'one two' --target 'uno dos' --versus random");
     cr_assert_eq(cJSON_GetArraySize(cJSON_GetObjectItem(walk, "walks")), 2);
@@ -87,8 +87,8 @@ Test(explain_run, sets_the_untrained_model_beside_the_trained_one)
     cr_expect_not_null(strstr(text.output, "learned, head 1"));
 }
 
-/* What one tiny step has hardly moved is where training began. */
-Test(explain_run, begins_where_training_began)
+/* After one update with a tiny learning rate, the parameters are nearly those before training. */
+Test(explain_run, versus_random_shows_the_initial_parameters)
 {
     const char *folder = scratch("began");
     tiny_data(folder);
@@ -131,11 +131,11 @@ Test(explain_run, follows_words)
         run("cd '%s' && qkv explain run one --target uno --follow zwei", tiny_folder("explain_run"));
     cr_expect_eq(none.exit_code, 2);
     cr_expect_str_eq(none.error,
-                     "qkv: there is no word 'zwei' to follow: name one of the rows, or its number from 1 "
+                     "qkv: there is no word 'zwei' to follow: give a word of the rows, or a number from 1 "
                      "to 2\n");
 }
 
-Test(explain_run, names_what_there_is)
+Test(explain_run, messages_name_the_layers_and_words_that_exist)
 {
     const char *folder = tiny_folder("explain_run");
     struct outcome outcome = run("cd '%s' && qkv explain run one --target uno --layer 3", folder);
@@ -146,14 +146,14 @@ Test(explain_run, names_what_there_is)
     cr_expect_str_eq(outcome.error, "qkv: run is a run: give a sentence as well\n");
 }
 
-Test(explain_run, tells_runs_from_other_things)
+Test(explain_run, refuses_folders_that_are_not_runs)
 {
     cr_expect(refused(run("cd '%s' && qkv explain nowhere one", tiny_folder("explain_run")),
                       "qkv: nowhere: there is no such run"));
 }
 
 /* A scene may take vectors and matrices from a run. */
-Test(explain_run, scenes_learn_from_runs)
+Test(explain_run, scenes_take_vectors_and_matrices_from_runs)
 {
     static const char SCENE[] = "tokens: one two\nrun: {path: run, layer: 2}\nembeddings: {from: learned}\n"
                                 "weights: {from: learned}\n";
@@ -180,15 +180,16 @@ Test(explain_run, scenes_learn_from_runs)
                "weights: {from: learned}\n");
     struct outcome narrow = run("cd '%s' && qkv explain narrow.yaml", folder);
     cr_expect_eq(narrow.exit_code, 2);
-    cr_expect_str_eq(narrow.error,
-                     "qkv: narrow.yaml:4:11: the matrices of the run take 16 numbers a word, but the words "
-                     "are 3 wide\n");
+    cr_expect_str_eq(
+        narrow.error,
+        "qkv: narrow.yaml:4:11: the matrices of the run need vectors of width 16, but the vectors "
+        "are 3 wide\n");
 }
 
-/* ---- attention with more to it ---- */
+/* ---- positions, windows and shared heads ---- */
 
-/* The steps of a walk that follows rows 3 and 2 are those rows of the complete walk, and what they look at is
- * all of it. */
+/* With --follow 3 --follow 2, steps with a row per query have rows 3 and 2 of the complete steps;
+ * the steps of keys and values are complete. */
 static void expect_followed(const char *name, const cJSON *all, const cJSON *two)
 {
     static const int ROWS[] = {2, 1};
@@ -197,27 +198,27 @@ static void expect_followed(const char *name, const cJSON *all, const cJSON *two
     int followed = 0;
     cJSON_ArrayForEach(step, steps)
     {
-        const char *called = cJSON_GetStringValue(cJSON_GetObjectItem(step, "name"));
-        const cJSON *complete = step_of(all, 0, called), *shape = cJSON_GetObjectItem(step, "shape");
+        const char *step_name = cJSON_GetStringValue(cJSON_GetObjectItem(step, "name"));
+        const cJSON *complete = step_of(all, 0, step_name), *shape = cJSON_GetObjectItem(step, "shape");
         int rank = cJSON_GetArraySize(shape), heads = rank == 3 ? cJSON_GetArrayItem(shape, 0)->valueint : 1,
             rows = cJSON_GetArrayItem(shape, rank - 2)->valueint,
             columns = cJSON_GetArrayItem(shape, rank - 1)->valueint;
-        bool some = rows == 2; /* the sentences are longer */
-        followed += some;
+        bool is_followed = rows == 2; /* the sentences are longer */
+        followed += is_followed;
         for (int h = 0; h < heads; h++)
             for (int i = 0; i < rows; i++)
                 for (int j = 0; j < columns; j++) {
                     double one = number_of(step, h, i, j),
-                           wanted = number_of(complete, h, some ? ROWS[i] : i, j);
+                           wanted = number_of(complete, h, is_followed ? ROWS[i] : i, j);
                     cr_expect((isnan(one) && isnan(wanted)) || fabs(one - wanted) <= 1e-12,
-                              "%s, %s [%d, %d, %d] is %g, not %g", name, called, h, i, j, one, wanted);
+                              "%s, %s [%d, %d, %d] is %g, not %g", name, step_name, h, i, j, one, wanted);
                 }
     }
     cr_expect_geq(followed, 7, "%s: %d steps", name, followed);
 }
 
-/* Trains a model for a few updates whose stacks have `attention` and `positions`, and holds the walk's
- * weights of all heads against those that attention reports. */
+/* Trains a model whose stacks have this attention and these positions for a few updates, and
+ * compares the weights of all heads with those of qkv attention. */
 static void expect_walk_of(const char *name, const char *attention, const char *positions, const char *step)
 {
     const char *folder = scratch(name);
@@ -258,26 +259,26 @@ static void expect_walk_of(const char *name, const char *attention, const char *
     }
 }
 
-Test(explain_run, walks_through_rotary_positions)
+Test(explain_run, explains_rotary_positions)
 {
     expect_walk_of("rotary", "window: 1000000", "type: rotary", "turned_queries");
 }
 
-Test(explain_run, walks_through_what_is_added_by_distance)
+Test(explain_run, explains_alibi_and_relative_positions)
 {
     expect_walk_of("alibi", "window: 1000000", "type: alibi", "distance_bias");
     expect_walk_of("relative", "window: 1000000", "type: relative, buckets: 8", "distance_bias");
 }
 
-Test(explain_run, walks_through_heads_that_share_keys_and_a_window)
+Test(explain_run, explains_shared_key_heads_and_windows)
 {
     expect_walk_of("groups", "key_value_heads: 2", "type: sinusoidal", "keys");
     expect_walk_of("window", "window: 1, global_tokens: 1", "type: sinusoidal", "mask");
     expect_walk_of("all", "window: 2, key_value_heads: 1, kernel: flash", "type: rotary", "turned_keys");
 }
 
-/* One table for both sides does not make the words of the decoder invisible. */
-Test(explain_run, shows_the_words_of_tied_tables)
+/* Encoder and decoder share the embedding table; each still has its own tokens and embeddings. */
+Test(explain_run, shows_both_sides_of_tied_embeddings)
 {
     const char *folder = scratch("tied");
     write_text(folder, "train.tsv", "one two\tuno dos\ntwo one\tdos uno\n");

@@ -1,4 +1,5 @@
-/* The scenes of configs/seeds/ against the figures that the tutorials print, or that their code gives. */
+/* The scenes of configs/seeds/ against the numbers that the tutorials print, or that their code
+ * computes. */
 #include "scene.h"
 
 #include <stdlib.h>
@@ -22,7 +23,7 @@ Test(general_attention, has_the_figures_of_the_tutorials)
     EXPECT_ROW(walk, "context", 0, 3, 8, 0.99560386, 1.90407309, 0.90846923);
 }
 
-/* Every step of a walk with one word, against its row in the walk of all. */
+/* The context of one query alone equals its row in the walk with all queries. */
 static void expect_same_alone(const char *scene, int words, int heads, int columns)
 {
     cJSON *all = walk_of(scene);
@@ -84,7 +85,7 @@ Test(attention_from_scratch, multiplies_the_weights_and_not_the_scores)
     cJSON *walk = walk_of(SEEDS "/attention_from_scratch.yaml");
     double context = number_of(step_of(walk, 0, "context"), 0, 0, 0);
     cr_expect_float_eq(context, mixed(walk, "weights"), 1e-12);
-    cr_expect(fabs(context - mixed(walk, "scaled_scores")) > 0.1, "what the tutorial does is something else");
+    cr_expect(fabs(context - mixed(walk, "scaled_scores")) > 0.1, "the scores give another result");
     struct outcome text = run("qkv explain '" SEEDS "/attention_from_scratch.yaml'");
     cr_expect_not_null(strstr(text.output, "The context is the weights times the values"));
 }
