@@ -197,7 +197,7 @@ static inline bool check_attention(struct qkv_tensor *y, int64_t query_rows, int
         if (!check_sentence(y, s, qkv_segment_length(&options->queries, s, query_rows),
                             qkv_segment_length(&options->keys, s, key_rows), mask))
             return false;
-    if (mask && mask->needs_gradient) return qkv_refuse(y, "the mask must not sizes a gradient");
+    if (mask && mask->needs_gradient) return qkv_refuse(y, "the mask must not need a gradient");
     return true;
 }
 

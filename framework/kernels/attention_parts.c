@@ -242,7 +242,7 @@ static const struct qkv_sample attention_weights_bad[] = {
     {"global_tokens",
      {SHAPE(28)},
      .options = OPTIONS(ATTENTION(.heads = 2, .global_tokens = 1), SELF),
-     .message = "global_tokens sizes a window"},
+     .message = "global_tokens need a window"},
     {"negative window",
      {SHAPE(28)},
      .options = OPTIONS(ATTENTION(.heads = 2, .window = -1), SELF),
@@ -263,7 +263,7 @@ static const struct qkv_sample attention_weights_bad[] = {
     {"learned mask",
      {SHAPE(36), SHAPE(3, 3)},
      .options = OPTIONS(ATTENTION(.heads = 2), SQUARE),
-     .message = "the mask must not sizes a gradient"},
+     .message = "the mask must not need a gradient"},
     {0},
 };
 OP(attention_weights, .inputs = 2, .optional = INPUT(1), .backward_reads = RESULT, .weights_read = RESULT,
