@@ -37,6 +37,7 @@ static int run(int argc, char **argv)
     }
     if (!strcmp(name, "--help") || !strcmp(name, "-h"))
         return parse_and_run(&command_help, 1, help_arguments);
+    if (*name == '-') return complain("unknown option '%s' (see `qkv --help`)", name);
     const struct command *command = command_find(name);
     return command ? parse_and_run(command, argc - 1, argv + 1) : QKV_INVALID;
 }

@@ -28,9 +28,9 @@ enum qkv_status sentence_pair_open(struct sentence_pair *v, const char *run,
 static const char *read_sentence(struct sentence_pair *v, const char *sentence, struct qkv_error *error)
 {
     char *line = NULL;
-    size_t room = 0;
+    size_t capacity = 0;
     if (strcmp(sentence, "-") != 0) return sentence;
-    ssize_t length = getline(&line, &room, stdin);
+    ssize_t length = getline(&line, &capacity, stdin);
     const char *copy = NULL;
     if (length < 0)
         qkv_error_set(error, "<stdin>: %s",

@@ -108,7 +108,7 @@ static void expect_words(const char *name, const char *settings)
     cr_expect(refused(outcome, "qkv: far:1:5: link 2-2 has no source word 2: the sentence has 2, from 0"));
 }
 
-Test(alignment, links_words_whatever_the_tokens_are)
+Test(alignment, links_words_for_every_tokenizer)
 {
     expect_words("split", "-s data.src.split_punctuation=true");
     expect_words("char", "-s data.src.level=char -s data.trg.level=char -s data.src.max_length=40 "

@@ -89,19 +89,20 @@ Test(attention, json_holds_every_head_of_every_layer)
 
 Test(attention, a_given_target_that_equals_the_translation_gives_the_same_maps)
 {
-    struct outcome own = attention("'four two one' -f json");
-    cr_assert_eq(own.exit_code, 0, "%s", own.error);
-    own.error[strcspn(own.error, "\n")] = '\0'; /* the translation */
-    cr_assert_str_not_empty(own.error);
-    struct outcome given = attention(format("'four two one' -f json --target '%s'", own.error));
+    struct outcome translated = attention("'four two one' -f json");
+    cr_assert_eq(translated.exit_code, 0, "%s", translated.error);
+    translated.error[strcspn(translated.error, "\n")] = '\0'; /* the translation */
+    cr_assert_str_not_empty(translated.error);
+    struct outcome given = attention(format("'four two one' -f json --target '%s'", translated.error));
     cr_expect_str_empty(given.error);
-    cr_expect_str_eq(given.output, own.output);
-    cr_expect_not_null(strstr(own.output, format("four two one → %s", own.error)), "the title has both");
+    cr_expect_str_eq(given.output, translated.output);
+    cr_expect_not_null(strstr(translated.output, format("four two one → %s", translated.error)),
+                       "the title has both");
     struct outcome other = attention("'four two one' -f json --target 'dos dos'");
-    cr_expect_str_neq(other.output, own.output);
+    cr_expect_str_neq(other.output, translated.output);
 }
 
-Test(attention, what_is_not_asked_for_depends_on_the_format)
+Test(attention, the_format_chooses_the_maps_unless_options_do)
 {
     struct outcome text = attention("'one two'");
     cr_expect_not_null(strstr(text.output, "cross attention, layer 1, mean of heads"));
@@ -138,7 +139,7 @@ Test(attention, selects_kinds_layers_heads_and_means)
     }
 }
 
-Test(attention, the_name_of_the_file_chooses_the_format)
+Test(attention, the_extension_of_the_file_chooses_the_format)
 {
     static const struct {
         const char *name, *start;
@@ -164,7 +165,7 @@ Test(attention, the_name_of_the_file_chooses_the_format)
     cr_expect_str_eq(piped.output, "\211PNG");
 }
 
-Test(attention, draws_as_told)
+Test(attention, annotate_and_colormap_change_the_picture)
 {
     struct outcome plain = attention("'one two' -f svg --mean"),
                    other = attention("'one two' -f svg --mean --colormap gray"),
@@ -185,7 +186,7 @@ Test(attention, reads_one_line_of_standard_input)
     cr_expect_str_eq(piped.error, "qkv: <stdin>: column 5: a NUL byte is not allowed in text\n");
 }
 
-Test(attention, tells_of_unknown_words_and_shows_them)
+Test(attention, warns_about_unknown_words_and_shows_them)
 {
     struct outcome outcome = attention("'one blorp two' -f json --target 'uno dos zap'");
     cr_expect_eq(outcome.exit_code, 0);
@@ -197,7 +198,7 @@ Test(attention, tells_of_unknown_words_and_shows_them)
     cr_expect_str_empty(outcome.error);
 }
 
-Test(attention, refuses_sentences_that_cannot_be_shown)
+Test(attention, refuses_empty_and_too_long_sentences)
 {
     expect_refusal("' '", "the sentence contains no words");
     expect_refusal("one --target ' '", "--target contains no words");
@@ -210,7 +211,7 @@ Test(attention, refuses_sentences_that_cannot_be_shown)
     cr_expect_eq(longest.exit_code, 0, "%s", longest.error);
 }
 
-Test(attention, names_what_there_is)
+Test(attention, refuses_unknown_names_and_lists_the_known)
 {
     expect_refusal("one --head 9", "the cross attention has no head 9: its heads are 1 to 2");
     expect_refusal("never-seen --kind encoder --layer 3",
@@ -236,7 +237,7 @@ Test(attention, names_what_there_is)
                    "--target and --beam exclude each other: a given translation is not searched for");
 }
 
-Test(attention, says_which_file_is_in_the_way)
+Test(attention, names_the_file_that_cannot_be_written)
 {
     struct outcome outcome = run("qkv attention no/such/run one");
     cr_expect_eq(outcome.exit_code, 2);
@@ -281,7 +282,7 @@ Test(attention, best_head_is_the_one_that_agrees_most)
     cJSON_Delete(second);
 }
 
-Test(attention, draws_the_untrained_model_beside_the_trained_one)
+Test(attention, versus_draws_the_untrained_model_beside_the_trained_one)
 {
     struct outcome both =
                        attention("'one two' --target 'uno dos' --head 1 --versus random -f svg --annotate"),

@@ -14,7 +14,7 @@ static void write_with_printf(const char *folder, const char *name, const char *
 
 /* ---- configs ---- */
 
-Test(bad_input, configs_are_refused_by_all_who_read_them)
+Test(bad_input, every_command_refuses_bad_configs)
 {
     static const char *const cases[][2] = {
         {"model: {encoder: {num_head: 2}}", ":1:19: unknown key model.encoder.num_head; did you mean "
@@ -52,7 +52,7 @@ Test(bad_input, configs_are_refused_by_all_who_read_them)
 
 /* ---- parallel text ---- */
 
-Test(bad_input, parallel_text_is_refused_by_all_who_read_it)
+Test(bad_input, every_command_refuses_bad_parallel_text)
 {
     static const char *const cases[][2] = {
         {"", ": the file is empty"},
@@ -83,7 +83,7 @@ Test(bad_input, parallel_text_is_refused_by_all_who_read_it)
     }
 }
 
-Test(bad_input, two_files_must_be_of_one_length)
+Test(bad_input, two_files_must_have_the_same_number_of_lines)
 {
     const char *folder = tiny_run("pairs", 2);
     write_text(folder, "x.a", "a\nb\nc\n");
@@ -221,7 +221,7 @@ Test(bad_input, a_truncated_checkpoint_is_refused_with_the_byte_where_it_ends)
                   format("qkv: run/last.safetensors: %s", what));
 }
 
-Test(bad_input, a_flipped_bit_in_a_checkpoint_is_found_wherever_it_is)
+Test(bad_input, a_flipped_bit_anywhere_in_a_checkpoint_is_found)
 {
     const char *folder = tiny_run("flipped", 2);
     size_t size;
@@ -287,7 +287,7 @@ static void expect_unwritable(const char *folder, const char *stream, const char
                   "%s %s", WRITERS[i], stream);
 }
 
-Test(bad_input, streams_that_are_closed_are_an_error)
+Test(bad_input, closed_standard_streams_are_an_error)
 {
     if (run("/usr/bin/test -e /proc/self/fd/1 >&-").exit_code != 1)
         cr_skip_test("closed streams are opened again, as valgrind does");
@@ -305,7 +305,7 @@ Test(bad_input, results_that_cannot_be_written_are_an_error)
                       "qkv: /dev/full: cannot be written: it is not a regular file"));
 }
 
-Test(bad_input, a_full_disk_while_training_leaves_whole_files)
+Test(bad_input, a_full_disk_while_training_leaves_complete_files)
 {
     const char *folder = tiny_task("disk");
     /* A limit on the size of files stands in for the disk: it is there for every user and file system. */
@@ -355,7 +355,7 @@ Test(bad_input, a_folder_that_cannot_be_written_is_an_error)
 
 /* ---- what stands where a file should ---- */
 
-Test(bad_input, folders_devices_and_nothing_are_no_files)
+Test(bad_input, folders_devices_and_empty_names_are_refused)
 {
     const char *folder = tiny_run("places", 2);
     run("cd '%s' && mkdir d d.tsv && cp dev.tsv dev.txt && gzip -k dev.tsv && head -c 30 dev.tsv.gz "
@@ -400,7 +400,7 @@ Test(bad_input, folders_devices_and_nothing_are_no_files)
 }
 
 /* Line ends, byte order marks, tabs: what other systems and hands leave in a text is no part of it. */
-Test(bad_input, what_does_no_harm_is_taken)
+Test(bad_input, harmless_differences_between_files_are_accepted)
 {
     const char *folder = tiny_run("harmless", 2);
     const char *plain = run("cd '%s' && cut -f1 dev.tsv | qkv translate run", folder).output;
@@ -422,7 +422,7 @@ Test(bad_input, what_does_no_harm_is_taken)
     cr_expect_str_eq(run("cd '%s' && qkv attention run \"$(printf 'a\\tb')\" -q", folder).output, map);
 }
 
-Test(bad_input, who_no_longer_reads_ends_it)
+Test(bad_input, a_closed_pipe_ends_the_command)
 {
     const char *folder = tiny_run("reader", 2);
     struct outcome outcome =
@@ -436,7 +436,7 @@ Test(bad_input, who_no_longer_reads_ends_it)
 
 /* ---- attention ---- */
 
-Test(bad_input, heads_and_layers_that_are_not_there_are_refused)
+Test(bad_input, missing_heads_and_layers_are_refused)
 {
     const char *folder = tiny_run("heads", 2);
     static const char *const cases[][2] = {

@@ -83,7 +83,7 @@ Test(compare, writes_markdown_tsv_json_and_charts)
     cr_expect_eq(run("head -c 8 '%s/t.png' | tail -c 7 | grep -q PNG", folder).exit_code, 0);
 }
 
-Test(compare, refuses_what_it_cannot_compare)
+Test(compare, refuses_files_that_are_no_evaluations)
 {
     const char *folder = evaluations("refused");
     write_evaluation(folder, "again.json", "cho", "x/short/test.tsv", 0.5, "");

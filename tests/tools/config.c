@@ -60,7 +60,7 @@ static void expect(const char *name, const struct refusal *refusals, size_t coun
     expect(name, (const struct refusal[]){__VA_ARGS__},                                                      \
            sizeof((const struct refusal[]){__VA_ARGS__}) / sizeof(struct refusal))
 
-Test(config, prints_only_what_does_not_follow_from_the_rest)
+Test(config, prints_only_keys_that_differ_from_their_defaults)
 {
     struct outcome outcome = config(scratch("tools_config_smallest"), SMALLEST, "");
     cr_assert_eq(outcome.exit_code, 0);
@@ -100,7 +100,7 @@ Test(config, takes_overrides_and_the_last_one_wins)
                                      "  updates: 100\n  patience: 3\n");
 }
 
-Test(config, an_override_can_give_what_the_file_lacks)
+Test(config, an_override_can_set_a_missing_key)
 {
     struct outcome outcome =
         config(scratch("tools_config_lacks"), "data: {train: t, src: {lang: a}, trg: {lang: b}}\n",
@@ -193,7 +193,7 @@ Test(config, refuses_values_out_of_range)
             "1\n"});
 }
 
-Test(config, refuses_what_is_not_a_choice_and_lists_the_choices)
+Test(config, refuses_unknown_choices_and_lists_the_known)
 {
     EXPECT("choice", //
            {BASE "model: {decoder: {norm: batch}}\n", "",
@@ -212,7 +212,7 @@ Test(config, refuses_what_is_not_a_choice_and_lists_the_choices)
             "one of loss, ppl, token_accuracy, sequence_accuracy, bleu, chrf\n"});
 }
 
-Test(config, refuses_what_is_missing)
+Test(config, refuses_missing_keys)
 {
     EXPECT("missing", //
            {"name: x\n", "",
@@ -225,7 +225,7 @@ Test(config, refuses_what_is_missing)
             "ends\n"});
 }
 
-Test(config, refuses_what_does_not_fit_together)
+Test(config, refuses_keys_that_contradict_each_other)
 {
     EXPECT("relations", //
            {BASE "model:\n  encoder:\n    num_heads: 3\n", "",
@@ -277,7 +277,7 @@ Test(config, refuses_what_does_not_fit_together)
             "'.'\n"});
 }
 
-Test(config, refuses_attention_that_does_not_fit_together)
+Test(config, refuses_attention_keys_that_contradict_each_other)
 {
     EXPECT(
         "attention", //
@@ -310,7 +310,7 @@ Test(config, refuses_attention_that_does_not_fit_together)
          "model.decoder.positions.buckets (32)\n"});
 }
 
-Test(config, both_widths_free_the_number_of_heads)
+Test(config, given_key_and_value_widths_allow_any_number_of_heads)
 {
     struct outcome outcome = config(scratch("tools_config_widths"), SMALLEST,
                                     "-s model.encoder.num_heads=3 -s model.encoder.attention.key_width=20 "
@@ -318,7 +318,7 @@ Test(config, both_widths_free_the_number_of_heads)
     cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
 }
 
-Test(config, refuses_yaml_that_hides_what_it_means)
+Test(config, refuses_ambiguous_yaml)
 {
     EXPECT("yaml", //
            {"name: x\nname: y\n" REST, "", "x.yaml:2:1: duplicate key name, already given in line 1\n"},
@@ -348,7 +348,7 @@ Test(config, refuses_yaml_that_hides_what_it_means)
             "that starts in line 1\n"});
 }
 
-Test(config, refuses_bytes_that_are_no_text)
+Test(config, refuses_invalid_utf8)
 {
     const char *folder = scratch("tools_config_bytes");
     static const char nul[] = "name: x\ndata: \0";
@@ -376,7 +376,7 @@ Test(config, reads_a_file_with_a_byte_order_mark_and_windows_lines)
     cr_assert_eq(outcome.exit_code, 0);
 }
 
-Test(config, refuses_paths_that_are_no_files)
+Test(config, refuses_folders_and_missing_files)
 {
     const char *folder = scratch("tools_config_paths");
     struct outcome outcome = run("cd '%s' && qkv config missing.yaml", folder);
@@ -428,7 +428,7 @@ Test(config, reports_all_errors_in_the_order_of_lines)
             "line 4\n"});
 }
 
-Test(config, says_how_many_errors_it_does_not_show)
+Test(config, counts_the_errors_it_does_not_print)
 {
     const char *folder = scratch("tools_config_many");
     char text[4096] = BASE;
@@ -459,7 +459,7 @@ Test(config, reference_lists_each_key_once)
     }
 }
 
-Test(config, docs_hold_the_reference)
+Test(config, docs_contain_the_reference)
 {
     const char *mark = "<!-- reference -->";
     char *page = read_file(QKV_SOURCE_DIR "/docs/config.md", NULL);
@@ -475,7 +475,7 @@ Test(config, docs_hold_the_reference)
                        "docs/config.md: put the output of `qkv config --reference` between its two %s", mark);
 }
 
-Test(config, complains_about_its_arguments)
+Test(config, refuses_bad_arguments)
 {
     struct outcome outcome = run("qkv config");
     cr_assert_eq(outcome.exit_code, 2);

@@ -85,7 +85,7 @@ Test(evaluate, scores_by_length)
                       "qkv: --by-length is 0, but must lie between 1 and 1000000"));
 }
 
-Test(evaluate, refuses_what_cannot_be_read)
+Test(evaluate, refuses_unreadable_runs_and_files)
 {
     const char *folder = tiny_run("unreadable", 1);
     run("cd '%s' && mkdir folder.tsv && : >empty.tsv && cut -f1 dev.tsv >one.a && printf '0-0\\n' "
@@ -117,7 +117,7 @@ Test(evaluate, refuses_what_cannot_be_read)
                   cases[i][0]);
 }
 
-Test(evaluate, refuses_a_sentence_that_has_no_positions)
+Test(evaluate, refuses_a_sentence_with_more_tokens_than_positions)
 {
     const char *folder = tiny_run("long", 1);
     run("cd '%s' && { printf 'a\\tA\\n'; yes a | head -100000 | tr '\\n' ' '; printf '\\tA\\n'; } "
@@ -134,7 +134,7 @@ Test(evaluate, refuses_a_sentence_that_has_no_positions)
         "is 512"));
 }
 
-Test(score, counts_the_same_as_evaluate)
+Test(score, gives_the_same_scores_as_evaluate)
 {
     const char *folder = tiny_run("score", 100);
     struct outcome outcome =
@@ -148,7 +148,7 @@ Test(score, counts_the_same_as_evaluate)
     cr_expect_str_eq(outcome.output, format("%s%s%s", evaluated, evaluated, evaluated));
 }
 
-Test(score, refuses_what_cannot_be_read)
+Test(score, refuses_unreadable_runs_and_files)
 {
     const char *folder = scratch("score_unreadable");
     run("cd '%s' && : >empty && echo a >one && printf 'a\\nb\\n' >two && printf 'a\\n\\000\\n' >nul", folder);

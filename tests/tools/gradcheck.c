@@ -45,7 +45,7 @@ Test(gradcheck, a_layer_passes)
     expect_in(outcome.output, "passed");
 }
 
-Test(gradcheck, nothing_fits_into_more_than_80_columns)
+Test(gradcheck, fits_into_80_columns)
 {
     struct outcome outcome = run("qkv gradcheck --layer multi_head; qkv gradcheck --layer feed_forward; "
                                  "qkv gradcheck --all --sample 2; qkv gradcheck %s",
@@ -162,7 +162,7 @@ Test(gradcheck, quiet_prints_failures_and_the_summary)
     cr_expect_null(strstr(outcome.output, "repeat, zero cotangent"), "that one passes");
 }
 
-Test(gradcheck, json_has_everything)
+Test(gradcheck, json_contains_every_check)
 {
     struct outcome outcome = run("qkv gradcheck --op softmax --plant sign --json");
     cr_assert_eq(outcome.exit_code, 1, "%s", outcome.error);
@@ -200,7 +200,7 @@ Test(gradcheck, the_tolerance_decides)
     cr_expect_eq(run("qkv gradcheck --op tanh --plant factor --tolerance 5e-4").exit_code, 1);
 }
 
-Test(gradcheck, without_operands_it_prints_the_help)
+Test(gradcheck, prints_its_help_without_arguments)
 {
     struct outcome outcome = run("qkv gradcheck");
     cr_expect_eq(outcome.exit_code, 0);
@@ -248,7 +248,7 @@ Test(gradcheck, a_trained_run_passes_at_its_optimum_and_with_a_fault_it_does_not
     }
 }
 
-Test(gradcheck, a_run_is_checked_as_it_stands)
+Test(gradcheck, a_run_is_checked_with_its_trained_values)
 {
     const char *folder = tiny_run("stands", 4);
     struct outcome first = run("cd '%s' && qkv gradcheck run --json", folder);
@@ -278,7 +278,7 @@ Test(gradcheck, a_run_is_checked_as_it_stands)
                       "qkv: --checkpoint is for a RUN, but c.yaml is not a run folder"));
 }
 
-Test(gradcheck, unknown_names_list_the_nearest)
+Test(gradcheck, unknown_names_are_refused_with_the_nearest)
 {
     struct outcome outcome = run("qkv gradcheck --op softmx");
     cr_expect_eq(outcome.exit_code, 2);
@@ -300,7 +300,7 @@ Test(gradcheck, unknown_names_list_the_nearest)
     expect_in(outcome.error, "the op of --plant is 'linar'; did you mean linear\n");
 }
 
-Test(gradcheck, what_does_not_go_together_is_one_sentence)
+Test(gradcheck, contradicting_options_are_refused)
 {
     static const struct {
         const char *arguments, *sentence;

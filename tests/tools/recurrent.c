@@ -20,7 +20,7 @@ static void expect_sentence(const char *folder, const char *model, const char *s
 #define RECURRENT(encoder, decoder)                                                                          \
     "  encoder: {type: recurrent" encoder "}\n  decoder: {type: recurrent" decoder "}\n"
 
-Test(recurrent, broken_rules_are_reported_at_their_keys)
+Test(recurrent, keys_that_do_not_fit_are_reported_with_their_place)
 {
     const char *folder = scratch("tools_recurrent_config");
     expect_sentence(
@@ -96,7 +96,7 @@ Test(recurrent, keys_of_attention_without_effect_are_refused)
 
 /* Whole configs, as runs keep them, name every key: those of the other kind of network are no error at their
  * default. */
-Test(recurrent, a_whole_config_is_read_again)
+Test(recurrent, a_printed_config_can_be_read_again)
 {
     const char *folder = scratch("tools_recurrent_full");
     write_text(
@@ -161,7 +161,7 @@ Test(recurrent, every_command_works_with_attention)
         cr_expect_not_null(strstr(outcome.output, lines[i]), "%s is not in\n%s", lines[i], outcome.output);
 }
 
-Test(recurrent, without_attention_there_is_nothing_to_look_at)
+Test(recurrent, attention_of_a_model_without_attention_is_refused)
 {
     const char *folder = scratch("tools_recurrent_fixed");
     train(folder, "-s model.decoder.attention.score=none");
@@ -178,7 +178,7 @@ Test(recurrent, without_attention_there_is_nothing_to_look_at)
 }
 
 /* Sentences of any length: nothing is bound to a number of positions. */
-Test(recurrent, sentences_may_be_longer_than_any_table_of_positions)
+Test(recurrent, recurrent_models_have_no_longest_sentence)
 {
     const char *folder = scratch("tools_recurrent_long");
     train(folder, "-s training.updates=1 -s testing.max_output_length=5");

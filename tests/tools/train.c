@@ -20,7 +20,7 @@ static char *last_line(char *text)
     return newline ? newline + 1 : text;
 }
 
-Test(train, makes_a_run_and_tells_of_it_in_plain_lines)
+Test(train, writes_a_run_and_prints_its_progress_as_lines)
 {
     const char *folder = tiny_task("run");
     struct outcome outcome = run("cd '%s' && qkv train c.yaml --threads 1", folder);
@@ -49,7 +49,7 @@ Test(train, makes_a_run_and_tells_of_it_in_plain_lines)
     for (int i = 0; i < 6; i++) cr_expect(there(folder, format("run/%s", names[i])), "%s", names[i]);
 }
 
-Test(train, says_nothing_with_quiet)
+Test(train, quiet_prints_nothing)
 {
     struct outcome outcome =
         run("cd '%s' && qkv train -q c.yaml && qkv train c.yaml --resume --quiet", tiny_task("quiet"));
@@ -96,7 +96,7 @@ Test(train, refuses_to_replace_a_run)
     cr_assert_str_eq(fingerprint(folder), before);
 }
 
-Test(train, overwrite_waits_until_all_input_is_good)
+Test(train, overwrite_deletes_nothing_when_the_input_is_bad)
 {
     const char *folder = tiny_run("overwrite_late", 5);
     write_text(folder, "bad.tsv", "a\tb\na b\n");
@@ -148,7 +148,7 @@ Test(train, resume_needs_a_run)
                       "qkv: --resume and --overwrite exclude each other"));
 }
 
-Test(train, resume_of_a_finished_run_changes_nothing_and_says_so)
+Test(train, resume_of_a_finished_run_changes_nothing)
 {
     const char *folder = tiny_task("finished");
     run("cd '%s' && qkv train c.yaml -q", folder);
@@ -190,7 +190,7 @@ Test(train, resume_refuses_another_model)
     cr_assert_str_eq(fingerprint(folder), before);
 }
 
-Test(train, resume_refuses_what_would_end_in_other_numbers)
+Test(train, resume_refuses_changes_that_change_the_numbers)
 {
     const char *folder = tiny_run("other_course", 5);
     char *before = fingerprint(folder);
@@ -227,7 +227,7 @@ Test(train, resume_refuses_what_would_end_in_other_numbers)
     cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
 }
 
-Test(train, resume_refuses_what_its_schedule_depends_on)
+Test(train, resume_refuses_changes_of_the_schedule)
 {
     const char *folder = tiny_task("schedules");
     static const char *const cases[][4] = {
@@ -286,7 +286,7 @@ static struct outcome interrupt(const char *folder, const char *signal, const ch
                folder, QKV_BINARY, options, folder, signal, folder);
 }
 
-Test(train, a_signal_saves_and_says_how_to_go_on)
+Test(train, a_signal_saves_and_prints_how_to_continue)
 {
     static const char *const signals[] = {"INT", "TERM", "HUP"};
     for (int i = 0; i < 3; i++) {
@@ -307,7 +307,7 @@ Test(train, a_signal_saves_and_says_how_to_go_on)
     }
 }
 
-Test(train, a_signal_with_quiet_says_nothing)
+Test(train, a_signal_with_quiet_prints_nothing)
 {
     struct outcome outcome = interrupt(tiny_task("quiet_signal"), "INT", "-q");
     cr_assert_eq(outcome.exit_code, 0);
@@ -328,7 +328,7 @@ Test(train, a_run_is_trained_by_one_process_at_a_time)
     cr_expect_str_eq(outcome.error, BUSY BUSY);
 }
 
-Test(train, a_killed_run_goes_on_and_leaves_no_half_files)
+Test(train, a_killed_run_leaves_complete_files_and_can_be_resumed)
 {
     const char *folder = tiny_task("killed");
     struct outcome outcome = interrupt(folder, "KILL", "-q");
@@ -339,7 +339,7 @@ Test(train, a_killed_run_goes_on_and_leaves_no_half_files)
     cr_expect_str_empty(outcome.error);
 }
 
-Test(train, stops_when_the_numbers_are_no_longer_finite)
+Test(train, stops_when_the_loss_is_not_finite)
 {
     const char *folder = tiny_task("diverging");
     struct outcome outcome = run("cd '%s' && qkv train c.yaml -q -s training.learning_rate=1e30", folder);
@@ -352,7 +352,7 @@ Test(train, stops_when_the_numbers_are_no_longer_finite)
                       "qkv: run: holds no checkpoint: training has not saved one yet"));
 }
 
-Test(train, goes_on_when_nobody_reads_its_progress)
+Test(train, a_closed_stderr_does_not_end_training)
 {
     struct outcome outcome =
         run("cd '%s' && { qkv train c.yaml; echo $? >code; } 2>&1 | :; cat code", tiny_task("pipe"));
@@ -363,7 +363,7 @@ Test(train, goes_on_when_nobody_reads_its_progress)
     cr_assert_eq(run("cd '%s' && qkv translate run dev.tsv", folder).exit_code, 0);
 }
 
-Test(train, drops_long_pairs_and_says_how_many)
+Test(train, drops_long_pairs_and_counts_them)
 {
     const char *folder = tiny_task("long");
     run("cd '%s' && { yes a | head -100000 | tr '\\n' ' '; printf '\\tb\\na\\t'; yes b | head -11 | tr '\\n' "
@@ -389,7 +389,7 @@ Test(train, reads_a_config_from_standard_input)
                 "/dev/stdin:1:1: unknown key nam; did you mean name"));
 }
 
-Test(train, complains_about_its_arguments)
+Test(train, refuses_bad_arguments)
 {
     static const char *const cases[][2] = {
         {"", "qkv: CONFIG is missing (usage: qkv train CONFIG [options])"},

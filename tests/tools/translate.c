@@ -17,7 +17,7 @@ static int count(const char *text, char wanted)
     return found;
 }
 
-Test(translate, answers_each_line_with_one_line_in_order)
+Test(translate, prints_one_line_per_line_in_order)
 {
     const char *folder = learned_run("learned");
     struct outcome outcome = translate(folder, "a b\\nc\\n\\ne d\\n", "");
@@ -61,7 +61,7 @@ Test(translate, keeps_the_order_on_any_number_of_threads)
                       "qkv: --threads is 0, but must lie between 1 and 1024"));
 }
 
-Test(translate, answers_nothing_with_nothing)
+Test(translate, empty_input_gives_empty_output)
 {
     const char *folder = tiny_run("nothing", 1);
     struct outcome outcome =
@@ -84,7 +84,7 @@ Test(translate, lists_the_best_with_their_scores)
                       "qkv: --n-best is 3, but must not exceed the beam size, 1: raise --beam"));
 }
 
-Test(translate, says_which_words_it_does_not_know)
+Test(translate, warns_about_unknown_words)
 {
     const char *folder = tiny_run("unknown", 1);
     struct outcome outcome = translate(folder, "a\\nyak b zebra yak\\n1 2 3 4 5 6 7 8 9 10 1\\n", "");
@@ -107,7 +107,7 @@ Test(translate, says_which_words_it_does_not_know)
                      "qkv: <stdin>:1: not in the vocabulary: xñññññññññññññññññññññññññññññ...\n");
 }
 
-Test(translate, takes_a_line_of_100000_words)
+Test(translate, accepts_a_line_of_100000_words)
 {
     const char *folder = tiny_run("long", 1);
     struct outcome outcome =
@@ -121,7 +121,7 @@ Test(translate, takes_a_line_of_100000_words)
                      "the line is ignored\n");
 }
 
-Test(translate, stops_at_a_line_that_is_no_text_after_those_before_it)
+Test(translate, a_bad_line_ends_the_command_after_the_lines_before_it)
 {
     const char *folder = learned_run("no_text");
     struct outcome outcome = translate(folder, "a\\nb\\nc \\377\\nd\\n", "");
@@ -134,7 +134,7 @@ Test(translate, stops_at_a_line_that_is_no_text_after_those_before_it)
     cr_expect_str_eq(outcome.error, "qkv: <stdin>:2:3: a NUL byte is not allowed in text\n");
 }
 
-Test(translate, ends_quietly_when_nobody_reads_on)
+Test(translate, a_closed_pipe_ends_the_command_quietly)
 {
     const char *folder = tiny_run("pipe", 1);
     struct outcome outcome =
@@ -146,7 +146,7 @@ Test(translate, ends_quietly_when_nobody_reads_on)
     cr_expect_str_empty(outcome.error);
 }
 
-Test(translate, refuses_what_cannot_be_read)
+Test(translate, refuses_unreadable_runs_and_files)
 {
     const char *folder = tiny_run("unreadable", 1);
     write_text(folder, "file", "x\n");
@@ -169,7 +169,7 @@ Test(translate, refuses_what_cannot_be_read)
                       "qkv: run: holds no checkpoint: training has not saved one yet"));
 }
 
-Test(translate, complains_about_its_arguments)
+Test(translate, refuses_bad_arguments)
 {
     static const char *const cases[][2] = {
         {"", "qkv: RUN is missing (usage: qkv translate RUN [FILE] [options])"},
@@ -197,7 +197,7 @@ Test(translate, complains_about_its_arguments)
                       "qkv: unknown command 'transalte'; did you mean translate (see `qkv --help`)"));
     cr_expect(refused(run("qkv help transalte"), "qkv: COMMAND is 'transalte'; did you mean translate"));
     cr_expect_str_eq(run("qkv help translate").output, run("qkv translate --help").output);
-    cr_expect(refused(run("qkv --frobnicate"), "qkv: unknown command '--frobnicate' (see `qkv --help`)"));
+    cr_expect(refused(run("qkv --frobnicate"), "qkv: unknown option '--frobnicate' (see `qkv --help`)"));
     cr_expect_eq(run("qkv").exit_code, 2);
     cr_expect_eq(
         run("qkv --help && qkv -h && qkv --version && qkv translate -h && qkv translate x --help").exit_code,
@@ -205,7 +205,7 @@ Test(translate, complains_about_its_arguments)
 }
 
 /* Positions that are looked up in a table end with it; the others do not. */
-Test(translate, sentences_may_be_longer_than_tables_that_are_not_there)
+Test(translate, models_without_position_tables_have_no_longest_sentence)
 {
     static const char *const TYPE[] = {"alibi", "relative", "none"};
     const char *folder = tiny_task("longer");
