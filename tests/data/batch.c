@@ -140,7 +140,7 @@ Test(batches, hold_every_sentence_once)
             }
 }
 
-Test(batches, use_most_of_their_budget)
+Test(batches, are_filled_almost_to_their_size)
 {
     struct qkv_batches batches = plan_of(QKV_BATCH_TOKEN, 1000, QKV_BATCH_ORDER_SHUFFLED, 1);
     int64_t source = corpus.source.start[PAIRS] + PAIRS, target = corpus.target.start[PAIRS] + PAIRS;
@@ -153,7 +153,7 @@ Test(batches, use_most_of_their_budget)
     qkv_batches_release(&batches);
 }
 
-Test(batches, are_a_function_of_seed_and_epoch)
+Test(batches, depend_only_on_seed_and_epoch)
 {
     enum { BYTES = PAIRS * sizeof(int64_t) };
     int64_t *first = malloc(BYTES), *second = malloc(BYTES), *again = malloc(BYTES), *other = malloc(BYTES);
@@ -199,7 +199,7 @@ static double spread(struct qkv_batches batches)
     return mean;
 }
 
-Test(batches, hold_sentences_of_like_length)
+Test(batches, hold_sentences_of_similar_length)
 {
     double unsorted = spread(plan_of(QKV_BATCH_SENTENCE, 16, QKV_BATCH_ORDER_CORPUS, 1));
     double pooled = spread(plan_of(QKV_BATCH_SENTENCE, 16, QKV_BATCH_ORDER_SHUFFLED, 1));
@@ -224,7 +224,7 @@ Test(batches, of_evaluation_keep_the_order_or_sort_by_length)
     free(order);
 }
 
-Test(batches, are_made_without_malloc)
+Test(batches, are_filled_without_malloc)
 {
     if (malloc_calls() < 0) cr_skip_test("calls of malloc cannot be counted in this build");
     for (int type = QKV_BATCH_SENTENCE; type <= QKV_BATCH_TOKEN; type++) {

@@ -84,7 +84,7 @@ Test(corpus, reads_every_form)
     expect_two_pairs(read_corpus(prefix, keep));
 }
 
-Test(corpus, says_which_line_of_a_table_is_wrong)
+Test(corpus, reports_the_place_of_an_error_in_a_table)
 {
     static const struct {
         const char *text, *message;
@@ -109,7 +109,7 @@ Test(corpus, says_which_line_of_a_table_is_wrong)
     expect_error(path, format("%s:2:2: a NUL byte is not allowed in text", path));
 }
 
-Test(corpus, says_what_is_wrong_with_two_files)
+Test(corpus, reports_errors_of_two_line_aligned_files)
 {
     const char *folder = scratch("data_pairs"), *prefix = format("%s/p", folder);
     const char *en = write_text(folder, "p.en", "a\nb\nc\n"), *de = format("%s/p.de", folder);
@@ -118,9 +118,11 @@ Test(corpus, says_what_is_wrong_with_two_files)
                         "common prefix of two files)",
                         de, de));
     write_text(folder, "p.de", "x\ny");
-    expect_error(prefix, format("%s:3:1: the line has no counterpart: %s has 3 lines, but %s has 2", en, en, de));
+    expect_error(prefix,
+                 format("%s:3:1: the line has no counterpart: %s has 3 lines, but %s has 2", en, en, de));
     write_text(folder, "p.de", "1\n2\n3\n4\n5\n");
-    expect_error(prefix, format("%s:4:1: the line has no counterpart: %s has 5 lines, but %s has 3", de, de, en));
+    expect_error(prefix,
+                 format("%s:4:1: the line has no counterpart: %s has 5 lines, but %s has 3", de, de, en));
     write_text(folder, "p.de", "1\n \n3\n");
     expect_error(prefix, format("%s:2:1: the line is empty", de));
     write_text(folder, "p.de", "1\n2\n\xE4\n");
@@ -129,7 +131,7 @@ Test(corpus, says_what_is_wrong_with_two_files)
     expect_error(prefix, format("%s: the file is empty", de));
 }
 
-Test(corpus, says_what_is_wrong_with_a_file)
+Test(corpus, reports_files_that_cannot_be_read)
 {
     const char *folder = scratch("data_files");
     const char *path = format("%s/none.tsv", folder);
@@ -184,7 +186,7 @@ Test(corpus, drops_long_pairs_for_training_and_counts_them)
                             path));
 }
 
-Test(corpus, becomes_ids)
+Test(corpus, is_encoded_by_vocabularies)
 {
     const char *path = write_text(scratch("data_ids"), "x.tsv", "b a b\tx\nb </s> c\tx b\n");
     struct qkv_corpus corpus = read_corpus(path, (struct qkv_corpus_options){0});
@@ -248,7 +250,7 @@ Test(corpus, can_share_one_vocabulary)
     qkv_corpus_release(&corpus);
 }
 
-Test(corpus, takes_lines_of_any_length)
+Test(corpus, reads_lines_of_any_length)
 {
     enum { COUNT = 100000 };
     char *text = malloc(8 * COUNT), *end = text;
@@ -300,7 +302,7 @@ Test(sentence_reader, reads_a_stream)
     qkv_types_release(&types);
 }
 
-Test(sentence_reader, says_when_reading_fails)
+Test(sentence_reader, reports_when_reading_fails)
 {
     struct qkv_data_config data = config();
     struct qkv_vocabulary vocabulary = {0};

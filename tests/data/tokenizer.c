@@ -33,7 +33,7 @@ static void expect(const struct qkv_text_config *text, const char *line, const c
                      tokens);
 }
 
-Test(tokenizer, cuts_words_at_every_unicode_white_space)
+Test(tokenizer, splits_at_every_unicode_white_space)
 {
     expect(&words, "  a  dog\truns \n", "a|dog|runs");
     expect(&words,
@@ -47,7 +47,7 @@ Test(tokenizer, cuts_words_at_every_unicode_white_space)
     expect(&chars, " \t\u00A0\u3000 ", "");
 }
 
-Test(tokenizer, makes_punctuation_tokens_of_their_own)
+Test(tokenizer, makes_punctuation_marks_tokens)
 {
     expect(&cut, "Hello, world!", "Hello|,|world|!");
     expect(&cut, "¿Qué? ¡No! (sí)", "¿|Qué|?|¡|No|!|(|sí|)");
@@ -58,7 +58,7 @@ Test(tokenizer, makes_punctuation_tokens_of_their_own)
     expect(&cut, "…", "…");
 }
 
-Test(tokenizer, keeps_what_belongs_to_a_word)
+Test(tokenizer, keeps_marks_inside_a_word)
 {
     expect(&cut, "don't o’clock 'quoted' dogs'", "don't|o’clock|'|quoted|'|dogs|'");
     expect(&cut, "rock'n'roll don''t", "rock'n'roll|don|'|'|t");
@@ -68,7 +68,7 @@ Test(tokenizer, keeps_what_belongs_to_a_word)
     expect(&cut, "२,३ ٣,٤", "२,३|٣,٤");
 }
 
-Test(tokenizer, elides_where_the_language_does)
+Test(tokenizer, splits_elided_words_in_languages_with_elision)
 {
     expect(&french, "l'homme d’eau aujourd'hui 'oui'", "l'|homme|d’|eau|aujourd'|hui|'|oui|'");
     expect(&french, "Qu'est-ce que c'est ?", "Qu'|est-ce|que|c'|est|?");
@@ -81,7 +81,7 @@ Test(tokenizer, elides_where_the_language_does)
     expect(&nothing, "l'eau", "l'eau");
 }
 
-Test(tokenizer, lowers_by_unicode)
+Test(tokenizer, converts_to_unicode_lower_case)
 {
     expect(&lower, "GROSSE STRAẞE Straße", "grosse|straße|straße");
     expect(&lower, "ÄÖÜ Éa ÇA ΟΔΟΣ ЙОД", "äöü|éa|ça|οδοσ|йод");
@@ -92,7 +92,7 @@ Test(tokenizer, lowers_by_unicode)
     expect(&words, "ÄB", "ÄB");
 }
 
-Test(tokenizer, composed_and_decomposed_are_the_same)
+Test(tokenizer, gives_the_same_tokens_for_composed_and_decomposed_text)
 {
     expect(&words, "e\u0301te\u0301 \u00E9t\u00E9", "\u00E9t\u00E9|\u00E9t\u00E9");
     expect(&words, "a\u0323\u0302 a\u0302\u0323 \u1EAD", "\u1EAD|\u1EAD|\u1EAD");
@@ -103,7 +103,7 @@ Test(tokenizer, composed_and_decomposed_are_the_same)
     expect(&cut, "q\u0308x!\u0301y", "q\u0308x|!\u0301|y");
 }
 
-Test(tokenizer, knows_east_asian_text)
+Test(tokenizer, splits_east_asian_punctuation)
 {
     expect(&cut, "今日は、いい天気。", "今日は|、|いい天気|。");
     expect(&chars, "今日　は", "今|日|▁|は");
@@ -120,13 +120,13 @@ Test(tokenizer, keeps_emoji_whole)
     expect(&chars, "©\u200D!", "©\u200D|!");
 }
 
-Test(tokenizer, makes_characters)
+Test(tokenizer, splits_into_characters)
 {
     expect(&chars, "  Hi  you! ", "H|i|▁|y|o|u|!");
     expect(&chars, "a \u0301b", "a|▁|\u0301|b");
 }
 
-Test(tokenizer, refuses_what_is_not_text)
+Test(tokenizer, refuses_invalid_text)
 {
     static const struct {
         const char *bytes;
@@ -168,7 +168,7 @@ static void expect_words(const struct qkv_text_config *text, const char *line, c
     qkv_tokens_release(&tokens);
 }
 
-Test(tokenizer, tells_which_word_a_token_is_from)
+Test(tokenizer, numbers_the_word_of_each_token)
 {
     expect_words(&words, " a, b\u00A0c! ", "012", 3);
     expect_words(&cut, " a, b\u00A0c! ", "00122", 3);
@@ -178,7 +178,35 @@ Test(tokenizer, tells_which_word_a_token_is_from)
     expect_words(&words, "  ", "", 0);
 }
 
-Test(tokenizer, takes_lines_of_any_length)
+/* Whatever the tokenizer: tokens are not empty and without white space, and belong to words in their order. */
+Test(tokenizer, every_row_of_the_table_makes_tokens)
+{
+    static const char line[] = " Hello,\u00A0world!  it's 3.14 \U0001F600 na\u0131ve ";
+    struct qkv_tokens tokens = {0};
+    struct qkv_error error;
+    int level = 0;
+    for (; strcmp(qkv_level_name((enum qkv_level)level), "unknown") != 0; level++) {
+        const struct qkv_text_config text = {.lang = "en", .level = (enum qkv_level)level};
+        cr_assert_eq(qkv_tokenize(&tokens, &text, line, sizeof line - 1, &error), QKV_OK);
+        cr_expect_gt(tokens.count, 0);
+        int64_t last = 0;
+        for (int64_t i = 0; i < tokens.count; i++) {
+            cr_expect(*tokens.token[i] && !strpbrk(tokens.token[i], " \t\n"), "'%s'", tokens.token[i]);
+            if (tokens.word[i] < 0) continue;
+            cr_expect(tokens.word[i] == last || tokens.word[i] == last + 1);
+            last = tokens.word[i];
+        }
+        cr_expect_eq(last + 1, tokens.words);
+        struct qkv_arena arena = {0};
+        const char *text_again = qkv_detokenize(&text, tokens.count, tokens.token, &arena);
+        cr_expect_not_null(strstr(text_again, "world"), "%s", text_again);
+        qkv_arena_release(&arena);
+    }
+    cr_expect_geq(level, 2);
+    qkv_tokens_release(&tokens);
+}
+
+Test(tokenizer, splits_lines_of_any_length)
 {
     enum { COUNT = 100000 };
     char *line = malloc(4 * COUNT + 1);
@@ -218,7 +246,7 @@ Test(detokenizer, joins_words_and_characters)
     expect_text(&cut, "", "");
 }
 
-Test(detokenizer, puts_spaces_where_punctuation_wants_them)
+Test(detokenizer, writes_spaces_around_punctuation)
 {
     expect_text(&cut, "¿|Qué|?|¡|No|!|(|sí|)|.", "¿Qué? ¡No! (sí).");
     expect_text(&cut, "wait|.|.|.|what|?|!", "wait... what?!");
@@ -238,7 +266,7 @@ Test(detokenizer, opens_and_closes_quotes)
     expect_text(&cut, "‹|a|›|'|b|'|c", "‹a› 'b' c");
 }
 
-Test(detokenizer, knows_french)
+Test(detokenizer, writes_french_spacing)
 {
     expect_text(&french, "l'|homme|d’|eau", "l'homme d’eau");
     expect_text(&french, "Quoi|?|!|Oui|;|non|:|10|%|.", "Quoi\u00A0?! Oui\u00A0; non\u00A0: 10\u00A0%.");
@@ -246,7 +274,7 @@ Test(detokenizer, knows_french)
     expect_text(&french, "(|ah|!|)", "(ah\u00A0!)");
 }
 
-Test(detokenizer, undoes_the_tokenizer_on_ordinary_text)
+Test(detokenizer, restores_ordinary_text)
 {
     static const char *const lines[] = {
         "Don't you (really) know? It's 10:30, 3.14% of 1,000!",

@@ -52,7 +52,7 @@ Test(types, counts_strings)
     cr_assert_eq(qkv_types_find(&types, "c"), -1);
 }
 
-Test(types, holds_very_many)
+Test(types, count_100000_strings)
 {
     struct qkv_types types = {0};
     char token[32];
@@ -73,7 +73,7 @@ Test(vocabulary, puts_the_most_frequent_first_and_ties_in_byte_order)
     expect(vocabulary_of("é c b Z c z b a b", 0, 1), "<unk> <s> </s> b c Z a z é");
 }
 
-Test(vocabulary, obeys_limit_and_minimum)
+Test(vocabulary, applies_limit_and_minimum)
 {
     expect(vocabulary_of("b a c b z b c", 2, 1), "<unk> <s> </s> b c");
     expect(vocabulary_of("b a c b z b c", 0, 2), "<unk> <s> </s> b c");
@@ -82,7 +82,7 @@ Test(vocabulary, obeys_limit_and_minimum)
     expect(vocabulary_of("", 0, 1), "<unk> <s> </s>");
 }
 
-Test(vocabulary, does_not_take_text_for_special_tokens)
+Test(vocabulary, treats_special_tokens_in_text_as_unknown)
 {
     struct qkv_vocabulary vocabulary = vocabulary_of("</s> </s> <unk> <s> a <S>", 0, 1);
     cr_assert_eq(qkv_vocabulary_id(&vocabulary, "</s>"), QKV_UNKNOWN);
@@ -94,7 +94,7 @@ Test(vocabulary, does_not_take_text_for_special_tokens)
     expect(vocabulary_of("</s> </s> <s> <s> b a a", 2, 1), "<unk> <s> </s> a b");
 }
 
-Test(vocabulary, can_span_two_texts)
+Test(vocabulary, can_be_built_from_two_texts)
 {
     struct qkv_types a = types_of("x y y"), b = types_of("x x z");
     const struct qkv_types *texts[] = {&a, &b};
@@ -106,7 +106,7 @@ Test(vocabulary, can_span_two_texts)
     qkv_types_release(&b);
 }
 
-Test(vocabulary, comes_back_from_its_file)
+Test(vocabulary, is_restored_from_its_file)
 {
     const char *folder = scratch("data_vocabulary");
     const char *path = format("%s/src_vocab.txt", folder);
@@ -121,7 +121,7 @@ Test(vocabulary, comes_back_from_its_file)
     qkv_vocabulary_release(&vocabulary);
 }
 
-Test(vocabulary, says_what_is_wrong_with_a_file)
+Test(vocabulary, reports_errors_of_its_file)
 {
     static const struct {
         const char *text, *message;

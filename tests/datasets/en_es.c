@@ -22,7 +22,7 @@ static void read_data(void)
 
 TestSuite(en_es, .init = read_data);
 
-Test(en_es, is_made_byte_for_byte_by_the_command_of_its_readme)
+Test(en_es, is_reproduced_byte_for_byte_by_the_command_of_the_readme)
 {
     const char *folder = scratch("again");
     struct outcome outcome = run("cd '%s' && qkv generate en_es -o '%s'", QKV_SOURCE_DIR, folder);
@@ -80,7 +80,7 @@ Test(en_es, has_sentences_of_3_to_14_words_in_lower_case)
 /* Each word of dev and test is in train so often. */
 enum { FEWEST_IN_TRAIN = 10 };
 
-Test(en_es, has_at_least_300_words_a_side_all_of_them_learnable)
+Test(en_es, has_at_least_300_words_per_side_that_occur_often_enough)
 {
     static struct table words;
     for (int side = 0; side < 2; side++) {
@@ -122,7 +122,7 @@ static const char *links_of(int split_index, const char *source, const char **ta
 }
 
 /* The cat sentence is in test by promise; the others happen to be there, and show each kind of link. */
-Test(en_es, links_as_an_annotator_would)
+Test(en_es, has_the_links_of_an_annotator)
 {
     static const char *const sentences[][3] = {
         {"the cat is sleeping on the mat", "el gato está durmiendo en la estera",
@@ -262,7 +262,7 @@ static int held_out_objects(char **word)
 }
 
 /* Found again in the English words alone, without the generator's help. */
-Test(en_es, keeps_combinations_of_words_for_testing)
+Test(en_es, holds_combinations_of_words_out_of_train)
 {
     read_lexicon();
     read_held_out();

@@ -66,7 +66,7 @@ Test(generate_errors, of_a_missing_lexicon)
     cr_assert_eq(names_in(folder), 0);
 }
 
-Test(generate_errors, of_a_lexicon_with_a_mistake)
+Test(generate_errors, of_a_lexicon_with_an_error)
 {
     static const struct {
         const char *line, *sentence;

@@ -42,7 +42,7 @@ static void count_lengths(int split_index, int shortest, int longest, int senten
     }
 }
 
-Test(long_sentences, have_all_lengths_within_the_bounds_alike)
+Test(long_sentences, have_all_lengths_equally_often)
 {
     int sentences[MAX_WORDS];
     generate("lengths", "--shortest 15 --longest 24 --longest-test 34 --train 2000 --dev 400 --test 400");
@@ -76,7 +76,7 @@ Test(long_sentences, are_the_same_for_the_same_seed_only)
 }
 
 /* Not in its own training set, nor are the committed dev and test, though short ones are among them. */
-Test(long_sentences, of_test_are_in_no_training_set)
+Test(long_sentences, of_test_are_never_in_train)
 {
     static struct table known;
     static struct pair committed[MAX_PAIRS];
@@ -97,7 +97,7 @@ Test(long_sentences, of_test_are_in_no_training_set)
 }
 
 /* In train, no adjective stands before a noun that it is held out with; in test it does. */
-Test(long_sentences, keep_the_same_combinations_for_testing)
+Test(long_sentences, hold_out_the_same_combinations)
 {
     static struct pair held_out[MAX_PAIRS];
     static struct table combinations;
@@ -188,7 +188,7 @@ static const char SMALL[] =
     "adverb moment | now | ahora | 0-0\n"
     "state | right | razón | 0-0 | person\n";
 
-Test(long_sentences, say_e_for_and_before_the_sound_of_y)
+Test(long_sentences, have_e_for_y_before_an_i_sound)
 {
     const char *file = write_text(scratch("small"), "lexicon.txt", SMALL);
     generate("small_data", format("--lexicon '%s' --longest 9 --train 1000 --dev 1 --test 1", file));

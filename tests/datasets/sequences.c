@@ -117,7 +117,7 @@ Test(sequences, reverse_without_options_is_the_task_of_joey_nmt)
     }
 }
 
-Test(sequences, copy_and_sort_do_what_they_say)
+Test(sequences, copy_and_sort_are_solved)
 {
     const char *options =
         "--symbols 120 --train 900 --dev 30 --test 40 --shortest 2 --longest 7 --longest-test 9";
@@ -135,7 +135,7 @@ Test(sequences, copy_and_sort_do_what_they_say)
     }
 }
 
-Test(sequences, the_seed_alone_decides)
+Test(sequences, depend_only_on_the_seed)
 {
     const char *options = "reverse --train 500 --dev 50 --test 50 --seed";
     const char *a = scratch("a"), *b = scratch("b"), *c = scratch("c");
@@ -148,7 +148,7 @@ Test(sequences, the_seed_alone_decides)
 }
 
 /* Sources of length 1 and 2 of two symbols are all in train; those of length 12 need never be. */
-Test(sequences, dev_and_test_are_not_in_train_where_that_can_be)
+Test(sequences, of_dev_and_test_are_in_train_only_when_train_has_all)
 {
     const char *folder = scratch("unseen"),
                *count = "cut -f1 '%s/train.tsv' | sort -u >'%s/seen'; cut -f1 '%s/dev.tsv' "
