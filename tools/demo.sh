@@ -1,12 +1,12 @@
 #!/bin/sh
-# The whole way in one command: installs what is missing, builds, trains the English-Spanish toy (a minute or two on
-# two cores), scores it, translates sentences that it has never seen, and draws where it looked. Run it as often as you
-# like: it starts from scratch each time.
+# Shows everything with one command: installs missing packages, builds, trains the English-Spanish toy (one or two minutes
+# on two cores), scores it, translates sentences that are not in the training data, and draws its attention. Each run
+# trains from scratch.
 set -eu
 root=$(unset CDPATH && cd -- "$(dirname -- "$0")/.." && pwd)
 # shellcheck source=tools/setup.sh
 . "$root/tools/setup.sh"
-# shellcheck disable=SC2119 # no arguments: nothing beside the library
+# shellcheck disable=SC2119 # no arguments: only what the build needs
 setup
 echo "Building..." >&2
 build release
@@ -16,7 +16,7 @@ qkv=build/release/tools/qkv
 run=runs/toy_en_es
 sentence="the cat is sleeping on the mat"
 
-# Shows a command as one would type it, and runs it.
+# Prints a command as a user would type it, and runs it.
 show() {
     printf '\n$'
     for word; do
@@ -56,8 +56,8 @@ cat <<END
 
 In $root:
   $run/                  the trained run: config, vocabularies, checkpoints, metrics.jsonl
-  $run/attention.png     where the translation looked, head by head
-  $run/attention.svg     the same to zoom into
+  $run/attention.png     the attention of the translation, head by head
+  $run/attention.svg     the same as vector graphics
   $run/random_and_learned.png  its best head, before training and after it
 
 Try next:

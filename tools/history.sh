@@ -1,14 +1,14 @@
 #!/bin/sh
-# From the fixed vector of 2014 to flash attention: trains the systems that the attention tutorials tell of on the same
-# sentence pairs, tests each on short sentences, on sentences as long as in training, and on longer ones, and puts them
-# side by side: a table, and a picture of accuracy against length.
+# From the fixed vector of 2014 to flash attention: trains historical systems on the same sentence pairs, tests each on
+# short sentences, on sentences as long as in training, and on longer ones, and compares them in a table and a picture of
+# accuracy against length.
 #
 #     tools/history.sh                                   # all of configs/history
 #     tools/history.sh configs/history/cho_2014.yaml configs/history/bahdanau_2014.yaml
 #     UPDATES=500 TESTS=200 THREADS=1 tools/history.sh   # less training, fewer test sentences; on one core
 #
-# A run that is there already is not trained again: remove its folder in runs/history to begin anew. So a run can be
-# interrupted, and one more config added later.
+# A run that exists is not trained again, so that you can interrupt the script or add a config later. Remove its folder in
+# runs/history to train it again.
 set -eu
 root=$(unset CDPATH && cd -- "$(dirname -- "$0")/.." && pwd)
 # shellcheck source=tools/setup.sh
@@ -19,13 +19,13 @@ tests=${TESTS:-1000} # sentences of each of the three tests
 threads=${THREADS:-$(cores)}
 if [ $# -eq 0 ]; then
     cd "$root"
-    # In the order of their years.
+    # In chronological order.
     set --
     for name in cho_2014 sutskever_2014 bahdanau_2014 luong_2015 vaswani_2017 longformer_2020 flash_2022; do
         if [ -f "configs/history/$name.yaml" ]; then set -- "$@" "configs/history/$name.yaml"; fi
     done
 fi
-# Paths of configs are those of the caller; all else is below the root.
+# Paths of configs are relative to the folder of the caller; all other paths are relative to the root.
 for config; do
     [ -f "$config" ] || { echo "history.sh: $config: there is no such config" >&2; exit 2; }
     shift
@@ -33,7 +33,7 @@ for config; do
 done
 qkv=${QKV:-build/release/tools/qkv}
 if [ -z "${QKV:-}" ]; then
-    # shellcheck disable=SC2119 # no arguments: nothing beside the library
+    # shellcheck disable=SC2119 # no arguments: only what the build needs
     setup
     echo "Building..." >&2
     build release
@@ -44,8 +44,8 @@ short=$runs/data/short
 trained=$runs/data/3-25
 longer=$runs/data/26-50
 
-# Pairs of 3 to 25 words to learn from and to be tested on, and pairs of 26 to 50 words for the test only. No pair of
-# either test, nor of the short one that comes with qkv, is in the training data.
+# Pairs of 3 to 25 words for training and test, and pairs of 26 to 50 words for the test only. The training data has no
+# pair of these tests or of the short test, which is part of qkv.
 [ -f "$trained/test.tsv" ] || "$qkv" generate en_es -o "$trained" --longest 25 --dev 300 --test "$tests"
 [ -f "$longer/test.tsv" ] ||
     "$qkv" generate en_es -o "$longer" --shortest 26 --longest 50 --train 1 --dev 1 --test "$tests"
@@ -61,9 +61,9 @@ for config; do
             -s data.train="$trained/train.tsv" -s data.dev="$trained/dev.tsv" -s data.src.max_length=25 \
             -s data.trg.max_length=25 -s training.updates="$updates" -s training.validation_freq="$updates" \
             -s training.validation_samples=0
-        # A training that was told to stop ends well, but without the validation of its last update.
-        [ -f "$run/best.safetensors" ] || { echo "history.sh: $name was not trained to its end: run this again" >&2; exit 1; }
-        # The fixed-vector models have no attention to be scored.
+        # A training that was interrupted exits with 0, but has not validated its last update.
+        [ -f "$run/best.safetensors" ] || { echo "history.sh: $name its training was interrupted: run this script again" >&2; exit 1; }
+        # The fixed-vector models have no attention, so their alignment cannot be scored.
         "$qkv" evaluate "$run" "$short/test.tsv" --links "$short/test.align" --json --threads "$threads" \
             >"$run/short.json" ||
             "$qkv" evaluate "$run" "$short/test.tsv" --json --threads "$threads" >"$run/short.json"

@@ -1,16 +1,16 @@
 #!/usr/bin/python3
-"""qkv, PyTorch and the bare matrix products, in turn, several rounds: ratios with their spread, as a Markdown table.
+"""Compares qkv, PyTorch and the bare matrix products: ratios with their range, as a Markdown table.
 
     tools/bench/compare.py [--rounds 5] [--threads 2] [--workloads toy,small,base] [--what train,decode]
     tools/bench/compare.py --text PAIRS.tsv.gz        # training on real text: both programs on the same batches
 
-Absolute times of a machine drift; what is compared runs within seconds of each other, so the ratio of each round is taken
-and of these the median, with the least and the greatest behind it. PyTorch is run where /usr/bin/python3 can import it
-(apt-get install python3-torch libtcmalloc-minimal4 libopenblas0-openmp), with one thread and with as many as qkv, and the
-faster counts.
+The times of a machine drift. The programs therefore run in turn, within seconds of each other, for several rounds; the
+table has the median ratio of the rounds, and the smallest and largest ratio. PyTorch runs if /usr/bin/python3 can import it
+(apt-get install python3-torch libtcmalloc-minimal4 libopenblas0-openmp), with one thread and with as many as qkv; the
+faster of the two counts.
 
-With a text, qkv writes the batches it trains on, of sentences of like length, and PyTorch pads and trains on those. Sentences
-differ, and so do steps: their mean is compared, by real tokens, of which both must count the same.
+With --text, qkv writes the batches that it trains on, and PyTorch pads them and trains on the same. Steps then differ in
+length, so mean times are compared, and both programs must count the same number of real tokens.
 """
 import argparse
 import json
@@ -34,7 +34,7 @@ parser.add_argument("--text", help="pairs (.tsv, .tsv.gz) to train on instead of
 parser.add_argument("--steps", type=int, help=f"timed steps a round [{', '.join(f'{k} {v}' for k, v in STEPS.items())}; "
                                               "with a text four times as many]")
 parser.add_argument("--clock", choices=["ms", "cpu_ms"], default="ms",
-                    help="cpu_ms compares processor time instead, for a machine that others use too; give --threads 1")
+                    help="cpu_ms compares processor time, for a machine that is busy with other programs; use --threads 1")
 parser.add_argument("--bench", default=HERE.parent.parent / "build/release/tools/qkv-bench", help="path of qkv-bench")
 parser.add_argument("--json", action="store_true", help="print every single figure instead")
 arguments = parser.parse_args()
@@ -52,43 +52,43 @@ def steps_of(workload):
 
 
 def bench(workload, measures, threads, *options):
-    """{what: result} of qkv-bench."""
+    """Runs qkv-bench and returns {measurement: result}."""
     command = [arguments.bench, workload, "-t", threads, "--steps", steps_of(workload), "--seconds", 1e5, "--json", *options]
     for measure in measures:
         command += ["-m", measure]
     return {result["what"]: result for result in run(command)["results"]}
 
 
-def found(pattern):
-    """The first file of that name among the system's libraries, or nothing."""
+def find_library(pattern):
+    """Returns the first file of that name in the folders of the system's libraries, or an empty string."""
     return next((str(path) for path in sorted(pathlib.Path("/usr/lib").glob(f"*/{pattern}"))), "")
 
 
 def torch(workload, what, *options):
-    """The fastest of one thread and all, with a better malloc where there is one, and for several threads with OpenBLAS
-    on the threads that PyTorch has made already (Debian: libtcmalloc-minimal4, libopenblas0-openmp)."""
+    """Runs PyTorch on one thread and on all, and returns the faster result. Uses tcmalloc if it is installed, and for
+    several threads the OpenBLAS that shares the threads of PyTorch (Debian: libtcmalloc-minimal4, libopenblas0-openmp)."""
     results = []
     for threads in sorted({1, arguments.threads}):
-        settings = {"LD_PRELOAD": found("libtcmalloc_minimal.so.4")}
+        settings = {"LD_PRELOAD": find_library("libtcmalloc_minimal.so.4")}
         if threads > 1:
-            settings["LD_LIBRARY_PATH"] = found("openblas-openmp")
+            settings["LD_LIBRARY_PATH"] = find_library("openblas-openmp")
         results.append(run([PYTHON, HERE / "torch_step.py", workload, "--what", what, "--threads", threads, "--steps",
                             steps_of(workload), *options], os.environ | settings))
     return min(results, key=lambda result: result[clock])
 
 
 def compare_text(workload, folder):
-    """A round on real text; both see the same batches."""
+    """One round on real text; both programs train on the same batches."""
     batches = pathlib.Path(folder) / f"{workload}.jsonl"
     mine = bench(workload, ["train"], arguments.threads, "--text", arguments.text, "--batches", batches)["train"]
-    own.setdefault((workload, "train"), []).append(mine)
+    ours.setdefault((workload, "train"), []).append(mine)
     if not has_torch:
         return
     other = torch(workload, "train", "--batches", batches)
     peer.setdefault((workload, "train"), []).append(other)
     if abs(other["tokens_per_step"] - mine["tokens_per_step"]) > 1e-6:
         sys.exit(f"compare.py: {workload}: qkv trained on {mine['tokens_per_step']} tokens a step, PyTorch on "
-                 f"{other['tokens_per_step']}: they did not see the same batches")
+                 f"{other['tokens_per_step']}: they did not train on the same batches")
 
 
 def spread(ratios):
@@ -105,13 +105,13 @@ except KeyError as unknown:
     sys.exit(f"compare.py: there is no workload {unknown}; there are {', '.join(STEPS)}")
 has_torch = subprocess.run([PYTHON, "-c", "import torch"], capture_output=True).returncode == 0
 if not has_torch:
-    print("compare.py: PyTorch is left out: apt-get install python3-torch", file=sys.stderr)
+    print("compare.py: PyTorch is not compared; to install it: apt-get install python3-torch", file=sys.stderr)
 if arguments.text:
     arguments.what = "train"
 clock = "ms_mean" if arguments.text and arguments.clock == "ms" else arguments.clock
 kinds = [("train", "train")] if "train" in arguments.what else []
 kinds += [("decode", "greedy 1"), ("decode", "greedy 64")] if "decode" in arguments.what else []
-own, floor, peer = {}, {}, {}
+ours, floor, peer = {}, {}, {}
 for _ in range(arguments.rounds):
     for workload in workloads:
         if arguments.text:
@@ -121,16 +121,16 @@ for _ in range(arguments.rounds):
         if "train" in arguments.what:
             results = bench(workload, ["train", "floor"], arguments.threads)
             floor.setdefault(workload, []).append(results["floor"])
-            own.setdefault((workload, "train"), []).append(results["train"])
+            ours.setdefault((workload, "train"), []).append(results["train"])
         if "decode" in arguments.what:
             results = bench(workload, ["decode"], arguments.threads)
             for what in ("greedy 1", "greedy 64"):
-                own.setdefault((workload, what), []).append(results[what])
+                ours.setdefault((workload, what), []).append(results[what])
         for _, what in kinds if has_torch else []:
             peer.setdefault((workload, what), []).append(torch(workload, what))
 if arguments.json:
     named = [{"program": program, "workload": key[0], "what": key[1], "results": results}
-             for program, table in (("qkv", own), ("torch", peer)) for key, results in table.items()]
+             for program, table in (("qkv", ours), ("torch", peer)) for key, results in table.items()]
     named += [{"program": "floor", "workload": key, "what": "train", "results": r} for key, r in floor.items()]
     print(json.dumps(named, indent=1))
     sys.exit()
@@ -138,7 +138,7 @@ print(f"| {arguments.threads} threads, {arguments.rounds} rounds | ms | peak MB 
 print("|---|---:|---:|---:|---:|")
 for workload in workloads:
     for _, what in kinds:
-        mine = own[workload, what]
+        mine = ours[workload, what]
         others = [b[clock] / a[clock] for a, b in zip(mine, peer.get((workload, what), []))]
         bare = [a[clock] / b[clock] for a, b in zip(mine, floor.get(workload, []))] if what == "train" else []
         named = f"{workload}, {what}" + (f" on {pathlib.Path(arguments.text).name}, {mine[0]['tokens_per_step']:.0f} tokens"

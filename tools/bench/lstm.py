@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""One training step of a stack of LSTM layers, forward and backward, in qkv and in PyTorch: which takes less time.
+"""Compares the time of a training step of a stack of LSTM layers, forward and backward, in qkv and in PyTorch.
 
     cmake --build --preset release && tools/bench/lstm.py [--threads 2] [--library build/release/framework/libqkv.so]
 
-Each side runs in a process of its own, so that neither's choice of threads reaches the other, and the two take turns,
-step by step, so that what else the machine does hits both. qkv is called through its shared library; with T threads it
-works on T parts of the batch, as `qkv train` does, and adds their gradients up. Both compute the gradients of the
-input and of all parameters for a given gradient of the result. Needs Debian's python3-torch and python3-numpy.
+Each program runs in a separate process with its own threads. They run in turn, step by step, so that other load of the
+machine affects both. qkv is called through its shared library; with T threads it computes T parts of the batch, as
+`qkv train` does, and sums their gradients. Both compute the gradients of the input and of all parameters for a given
+gradient of the result. Needs Debian's python3-torch and python3-numpy.
 """
 import argparse
 import ctypes
@@ -32,7 +32,7 @@ class Initial(ctypes.Structure):
 
 
 class Parameters(ctypes.Structure):
-    """The public head of struct qkv_parameters; its arena fits into what follows."""
+    """The first fields of struct qkv_parameters; `rest` has room for all others."""
     _fields_ = [("dtype", ctypes.c_int), ("count", ctypes.c_int64), ("room", ctypes.c_int64),
                 ("list", ctypes.c_void_p), ("elements", ctypes.c_int64), ("values", ctypes.c_void_p),
                 ("rest", ctypes.c_char * 256)]
@@ -65,7 +65,7 @@ class Qkv:
             ctypes.byref(self.parameters), shape(*sizes), xavier, f"{layer}.{name}".encode()))
 
     def part(self):
-        """What one thread works with."""
+        """Returns the graph, gradients and data of one thread."""
         o, sentences = self.options, self.options.sentences // self.options.threads
         rows = sentences * o.steps
         start = (ctypes.c_int64 * sentences)(*range(0, rows, o.steps))
@@ -124,7 +124,7 @@ class Torch:
 
 
 def serve(side, options):
-    """A worker: a step for each line that comes in, its seconds out."""
+    """Runs a worker: for each line of input it computes a step and prints its seconds."""
     side = {"qkv": Qkv, "torch": Torch}[side](options)
     for _ in sys.stdin:
         begin = time.perf_counter()
@@ -150,7 +150,7 @@ def main():
             worker.stdin.write("\n")
             worker.stdin.flush()
             seconds = float(worker.stdout.readline())
-            if turn >= 5:  # the first ones make room
+            if turn >= 5:  # the first turns warm up
                 times[side].append(seconds)
     for worker in workers.values():
         worker.communicate()

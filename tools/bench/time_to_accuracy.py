@@ -1,12 +1,13 @@
 #!/usr/bin/python3
-"""Seconds until a model translates the dev set without a mistake in 99 of 100 sentences: qkv, then PyTorch, in one run.
+"""Measures the seconds of training until 99 of 100 sentences of the dev set are translated without a mistake, in qkv and in
+PyTorch.
 
     tools/bench/time_to_accuracy.py [configs/toy_en_es.yaml] [--accuracy 99] [--every 250] [--threads 2]
 
-Both train the config's model on its text with its batches, optimizer and schedule, from seeds of their own, and validate
-every so many updates; what counts is the first validation that reaches the accuracy. Prints the updates and seconds of
-both, from starting the program to there, validations apart, and the ratios. PyTorch (torch_baseline.py) first shows for some
-updates whether one thread or all of them are faster. Needs Debian's python3-torch and python3-yaml.
+Both train the model of the config on its text with its batches, optimizer and schedule, and validate at the same interval.
+The first validation that reaches the accuracy ends the training. Prints updates and seconds since the start of the
+program, the seconds of validations, and the ratios. A trial of some updates finds out whether PyTorch (torch_baseline.py)
+is faster with one thread or with all. Needs Debian's python3-torch and python3-yaml.
 """
 import argparse
 import pathlib
@@ -33,15 +34,15 @@ arguments = parser.parse_args()
 
 
 def train(name, command):
-    """Follows what a training program says until its validations reach the accuracy; what stands between the line of an
-    update and that of its validation is the validation's time.
+    """Reads the output of a training program until a validation reaches the accuracy. The time of a validation is the time
+    between the line of its update and its own line.
 
-    Returns (update, seconds, seconds of validations), or None where it ended before."""
+    Returns (update, seconds, seconds of validations), or None if the program ended before."""
     started = last = time.perf_counter()
-    validating, reached, said = 0.0, None, []
+    validating, reached, last_lines = 0.0, None, []
     with subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as child:
         for line in child.stdout:
-            now, said = time.perf_counter(), said[-9:] + [line]
+            now, last_lines = time.perf_counter(), last_lines[-9:] + [line]
             if match := re.match(r"update (\d+)\s+dev:.* sequences ([\d.]+) %", line):
                 validating += now - last
                 print(f"{name}: {line.rstrip()}  ({now - started:.1f} s)", file=sys.stderr, flush=True)
@@ -52,12 +53,12 @@ def train(name, command):
             last = now
         child.communicate()
     if not reached and child.returncode:
-        sys.exit(f"time_to_accuracy.py: {name} failed:\n{''.join(said)}")
+        sys.exit(f"time_to_accuracy.py: {name} failed:\n{''.join(last_lines)}")
     return reached
 
 
 def milliseconds_of_trial(command):
-    """An update in PyTorch takes so many ms."""
+    """Returns the ms of an update in PyTorch."""
     done = subprocess.run([str(c) for c in command + ["--updates", TRIAL, "--every", 10 ** 9]], capture_output=True, text=True)
     found = re.findall(r"([\d.]+) ms an update", done.stderr)
     if done.returncode or not found:
@@ -65,7 +66,7 @@ def milliseconds_of_trial(command):
     return float(found[-1])
 
 
-def say(name, result):
+def report(name, result):
     if not result:
         print(f"{name:8} never reached {arguments.accuracy:g} %")
         return
@@ -84,7 +85,7 @@ with tempfile.TemporaryDirectory() as folder:
     threads = min(sorted({1, arguments.threads}), key=lambda n: milliseconds_of_trial(baseline + ["--threads", n]))
     print(f"PyTorch: {threads} of {arguments.threads} threads are faster", file=sys.stderr)
     torch = train("PyTorch", baseline + ["--threads", threads])
-say("qkv", qkv)
-say("PyTorch", torch)
+report("qkv", qkv)
+report("PyTorch", torch)
 if qkv and torch:
     print(f"ratio    {torch[1] / qkv[1]:.2f}, of training alone {(torch[1] - torch[2]) / (qkv[1] - qkv[2]):.2f}")

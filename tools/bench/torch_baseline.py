@@ -1,13 +1,13 @@
 #!/usr/bin/python3
-"""The model of a qkv run, trained in PyTorch on the same text: for as long, to compare translation quality, or until its
-translations are as good, to compare time (time_to_accuracy.py).
+"""Trains the model of a qkv run in PyTorch on the same text: for the same number of updates, to compare translation quality,
+or until its translations are as good, to compare time (time_to_accuracy.py).
 
     qkv train configs/tatoeba_mini.yaml -s data.train=TRAIN.tsv -s data.dev=DEV.tsv
     torch_baseline.py runs/tatoeba_mini TRAIN.tsv DEV.tsv > torch.txt
     cut -f2 DEV.tsv | qkv score torch.txt -
 
-Reads sizes, dropout and training settings from the run's config.yaml, and its vocabularies. Trains transformers with relu,
-sinusoidal positions, adam and cosine with warm-up. Needs Debian's python3-torch and python3-yaml.
+Reads the config and the vocabularies of the run. Trains transformers with relu, sinusoidal positions, Adam and a cosine
+schedule with warm-up. Needs Debian's python3-torch and python3-yaml.
 """
 import argparse
 import math
@@ -25,10 +25,10 @@ parser.add_argument("run", help="run folder")
 parser.add_argument("train", help="pairs to train on (.tsv)")
 parser.add_argument("dev", help="pairs to validate on (.tsv)")
 parser.add_argument("--threads", type=int, default=2)
-parser.add_argument("--until", type=float, help="end at the first validation with that many percent of all sentences right, "
+parser.add_argument("--until", type=float, help="end at the first validation with this percentage of correct sentences, "
                                                 "and translate nothing")
 parser.add_argument("--every", type=int, help="updates from one validation to the next [the config's]")
-parser.add_argument("--updates", type=int, help="end after so many updates of the schedule, and translate nothing")
+parser.add_argument("--updates", type=int, help="end after this many updates of the schedule, and translate nothing")
 arguments = parser.parse_args()
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):  # read when the library is loaded
     os.environ.setdefault(variable, str(arguments.threads))
@@ -58,7 +58,7 @@ def detokenize(tokens):
 
 
 def read(path, data, source, target, drop_long):
-    """Pairs of ids, each sentence with END."""
+    """Reads pairs of ids; each sentence ends with END."""
     pairs = []
     for line in open(path, encoding="utf-8"):
         s, t = line.rstrip("\n").split("\t")
@@ -70,7 +70,7 @@ def read(path, data, source, target, drop_long):
 
 
 def cut(pairs, size, by_tokens):
-    """Batches of `size` sentences, or of so many tokens on the fuller side."""
+    """Cuts pairs into batches of `size` sentences, or of `size` tokens on the longer side."""
     batches, tokens = [[]], [0, 0]
     for pair in pairs:
         tokens = [have + len(side) for have, side in zip(tokens, pair)]
@@ -82,7 +82,7 @@ def cut(pairs, size, by_tokens):
 
 
 def epoch(pairs, training):
-    """As qkv does it: shuffled, sorted by length within pools of 64 batches, cut, and the batches shuffled."""
+    """Makes the batches of an epoch as qkv does: shuffle, sort by length within pools of 64 batches, cut, shuffle batches."""
     random.shuffle(pairs)
     by_tokens = training["batch_type"] == "token"
     average = sum(len(t) for _, t in pairs) / len(pairs) if by_tokens else 1
@@ -122,7 +122,7 @@ def demand(key, value, wanted):
 
 @torch.no_grad()
 def evaluate(model, batches):
-    """Loss a token, and how many percent of the sentences have no word wrong: then greedy search finds just those words."""
+    """Returns the loss per token and the percentage of sentences without a wrong word, which greedy search would find."""
     model.training, loss, tokens, right, sentences = False, 0.0, 0, 0, 0
     for batch in batches:
         logits = model.logits(batch)

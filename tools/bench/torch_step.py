@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""The steps of `qkv-bench` in PyTorch, as fast as its own operators make them: same sizes, same work.
+"""Runs the steps of `qkv-bench` in PyTorch, with the same sizes and the same work, as fast as its operators allow.
 
     torch_step.py toy --what train --threads 2 --steps 20
-    torch_step.py toy --threads 2 --steps 20 --batches FILE       # those that `qkv-bench toy --batches FILE` trained on
+    torch_step.py toy --threads 2 --steps 20 --batches FILE       # batches that `qkv-bench toy --batches FILE` wrote
 
-Prints JSON: median ms a step, the mean, and the peak of memory in MB. One step is forward, backward and Adam on a post-norm
+Prints JSON: median and mean ms per step, and the peak of memory in MB. One step is forward, backward and Adam on a post-norm
 transformer (torch_transformer.py) with dropout on embeddings, attention weights, feed-forward and residuals, and smoothed
-cross entropy. Batches of a file are padded before the clock starts, and those before the last `--steps` warm up. Needs
+cross entropy. The batches of a file are padded before the clock starts; all but the last `--steps` warm up. Needs
 Debian's python3-torch.
 """
 import argparse

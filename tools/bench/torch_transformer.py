@@ -1,7 +1,8 @@
-"""The transformer that torch_step.py and torch_baseline.py train: PyTorch's own operators, arranged to be fast.
+"""The transformer that torch_step.py and torch_baseline.py train: operators of PyTorch, arranged for speed.
 
-Queries, keys and values are one product, loss and gradient of the logits one function, the parameters one flat block with one Adam over all of it, sentences padded to
-the longest of their batch. What is padding is masked out of attention and taken out before the output projection.
+One product computes queries, keys and values; one function computes the loss and the gradient of the logits; one Adam updates
+all parameters, which are one flat block. Sentences are padded to the longest of their batch. Padding is masked in attention
+and removed before the output projection.
 """
 import dataclasses
 import math
@@ -13,7 +14,7 @@ UNKNOWN, BEGIN, END = 0, 1, 2
 
 
 class Block:
-    """All parameters in one flat tensor, each a view of it."""
+    """All parameters as views of one flat tensor."""
 
     def __init__(self):
         self.shapes = []
@@ -46,7 +47,7 @@ class Block:
 
 
 class SmoothedLoss(torch.autograd.Function):
-    """Mean cross entropy with label smoothing; its gradient is made with it, in few passes over the logits."""
+    """Mean cross entropy with label smoothing. Forward also computes the gradient, in few passes over the logits."""
 
     @staticmethod
     def forward(context, logits, labels, smoothing):
@@ -67,8 +68,8 @@ class SmoothedLoss(torch.autograd.Function):
 
 
 def drop(x, rate):
-    """Seven random bits a number, eight numbers a draw: much cheaper than F.dropout. The rate
-    is rounded to a multiple of 1/128."""
+    """Dropout with seven random bits per number, eight numbers per draw: much cheaper than F.dropout. The rate is rounded to
+    a multiple of 1/128."""
     level = max(1, round(rate * 128))
     draws = torch.empty((x.numel() + 7) // 8, dtype=torch.int64).random_()
     kept = (draws.view(torch.int8)[:x.numel()] & 127) >= level
@@ -84,12 +85,12 @@ class Stack:
     dropout: float = 0.1  # of residuals and inside the feed-forward layer
     attention_dropout: float = 0.1
     embedding_dropout: float = 0.1
-    pre: bool = False  # the norm stands before each part, and once more at the end
+    pre: bool = False  # pre-norm: a norm before each sub-layer, and one at the end
     epsilon: float = 1e-6
 
 
 class Batch:
-    """Sentences, each with END, side by side. Whatever depends on them alone is made here: ids and masks."""
+    """A padded batch of sentences that end with END: ids and masks."""
 
     def __init__(self, sources, targets=None):
         self.count = len(sources)
@@ -105,7 +106,7 @@ class Batch:
             self.tokens += sum(self.lengths)
 
     def mask(self, heads):
-        """Added to the scores against the source, for every head of every sentence; None: nothing is hidden."""
+        """Returns what is added to the scores of the source, for every head of every sentence; None: no padding."""
         if self.hidden is not None and heads not in self.masks:
             self.masks[heads] = self.hidden.repeat_interleave(heads, 0)
         return self.masks.get(heads)
@@ -151,7 +152,7 @@ class Transformer:
 
     @torch.no_grad()
     def _initialize(self, width):
-        """Xavier for each matrix, also where several are one product; embeddings as wide as makes their rows 1."""
+        """Xavier for each matrix, also for those that share one product; embeddings with rows of expected norm 1."""
         for view in self.P:
             if view.dim() > 1:
                 several = view.size(0) // width if view.size(1) == width and view.size(0) in (2 * width, 3 * width) else 1
@@ -175,7 +176,7 @@ class Transformer:
         return F.layer_norm(x, (stack.width,), self.P[parts[0]], self.P[parts[1]], stack.epsilon)
 
     def _around(self, x, norm, stack, part):
-        """The part with its residual, the norm on its side."""
+        """A sub-layer with residual connection, dropout and norm."""
         if stack.pre:
             return x + self._drop(part(self._normed(x, norm, stack)), stack.dropout)
         return self._normed(x + self._drop(part(x), stack.dropout), norm, stack)
@@ -218,11 +219,11 @@ class Transformer:
         return part
 
     def _memory(self, memory, count):
-        """Keys and values of the source for every layer of the decoder."""
+        """Returns the keys and values of the source for every layer of the decoder."""
         return [[self._heads(y, count, self.decoder) for y in self._linear(memory, parts["memory"]).chunk(2, 1)]
                 for parts in self.layers[1]]
 
-    # ---- the whole ----
+    # ---- the network ----
 
     def encode(self, batch):
         stack, mask = self.encoder, batch.mask(self.encoder.heads)
@@ -235,15 +236,15 @@ class Transformer:
     def _decode(self, x, batch, memory, mask, cache=None, at=0):
         stack, hidden = self.decoder, batch.mask(self.decoder.heads)
         for i, (parts, (key, value)) in enumerate(zip(self.layers[1], memory)):
-            own = None if cache is None else cache[i]
-            x = self._around(x, parts["norms"][0], stack, self._attend_self(parts, stack, batch.count, mask, own, at))
+            layer_cache = None if cache is None else cache[i]
+            x = self._around(x, parts["norms"][0], stack, self._attend_self(parts, stack, batch.count, mask, layer_cache, at))
             x = self._around(x, parts["norms"][1], stack,
                              self._attend_source(parts, stack, batch.count, key, value, hidden))
             x = self._around(x, parts["norms"][2], stack, self._feed(parts, stack))
         return self._normed(x, self.ends[1], stack) if stack.pre else x
 
     def logits(self, batch):
-        """A row for each word of the targets, padding left out."""
+        """Returns a row of logits for each token of the targets, without padding."""
         memory = self._memory(self.encode(batch), batch.count)
         length = batch.words.size(1)
         x = self._decode(self._embed(1, batch.words, self.decoder), batch, memory, self.causal[:length, :length])
@@ -259,7 +260,7 @@ class Transformer:
 
     @torch.inference_mode()
     def greedy(self, batch, length, forbidden=(), until_end=True):
-        """Up to `length` words for every sentence, keys and values kept."""
+        """Greedy search for up to `length` words per sentence, with cached keys and values."""
         stack = self.decoder
         memory = self._memory(self.encode(batch), batch.count)
         cache = [torch.empty(2, batch.count * stack.heads, length, stack.width // stack.heads) for _ in memory]
