@@ -139,12 +139,11 @@ static enum qkv_status check_losses(struct qkv_check_report *report, const char 
                                     const struct loss loss[static LOSSES],
                                     const struct qkv_check_options *options, struct qkv_error *error)
 {
-    enum qkv_status status =
-        qkv_check_graph(report, subject, loss[FLOAT64].graph, loss[FLOAT64].node, options, error);
-    if (status) return status;
-    return qkv_check_precision(report, subject, loss[FLOAT32].node, loss[FLOAT64].node,
-                               loss[FLOAT64_WRONG_LABELS].node, GRADCHECK_FLOAT32_BOUND, options->seed,
-                               error);
+    const struct loss *float64 = &loss[FLOAT64];
+    const struct qkv_precision_pair pair = {loss[FLOAT32].node, float64->node,
+                                            loss[FLOAT64_WRONG_LABELS].node, GRADCHECK_FLOAT32_BOUND};
+    enum qkv_status status = qkv_check_graph(report, subject, float64->graph, float64->node, options, error);
+    return status ? status : qkv_check_precision(report, subject, &pair, options->seed, error);
 }
 
 static void describe(const struct gradcheck_model *model, const struct qkv_parameters *parameters,

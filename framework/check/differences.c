@@ -176,19 +176,19 @@ static struct change difference(struct qkv_probe *probe, const struct qkv_direct
 static struct qkv_derivative five_points(struct qkv_probe *probe, const struct qkv_direction *direction,
                                          double h)
 {
-    struct change whole = difference(probe, direction, h), half = difference(probe, direction, h / 2);
-    double three = 0.5 * whole.value / h, five = (4.0 / 3.0 * half.value - 1.0 / 6.0 * whole.value) / h;
-    double moved = whole.moved + 2 * half.moved;
+    struct change full = difference(probe, direction, h), half = difference(probe, direction, h / 2);
+    double three = 0.5 * full.value / h, five = (4.0 / 3.0 * half.value - 1.0 / 6.0 * full.value) / h;
+    double moved = full.moved + 2 * half.moved;
     /* Where nothing changed at all, the derivative is less than one rounding of y would make of it. */
     return (struct qkv_derivative){
         .value = five,
-        .rounding = (moved > 0 ? moved : whole.all) / h,
+        .rounding = (moved > 0 ? moved : full.all) / h,
         .truncation = fabs(five - three),
         /* A smooth bend is a quarter at half the step, one of a kink at 0 is half: what is not smooth in it
          * is the difference of the slopes on both sides, of which the derivative is one and the rules give
          * the mean. */
-        .kink = fabs(4 * half.bend - whole.bend) / (2 * h),
-        .crossed = whole.crossed,
+        .kink = fabs(4 * half.bend - full.bend) / (2 * h),
+        .crossed = full.crossed,
     };
 }
 

@@ -43,18 +43,19 @@ static struct scene scene_of(enum qkv_dtype dtype, const struct qkv_sample_setti
 
 /* ---- samples ---- */
 
-static enum qkv_status check_single(struct qkv_check_report *report, const char *subject,
-                                    const struct qkv_sample_setting *setting, struct qkv_error *error)
+static enum qkv_status check_float32(struct qkv_check_report *report, const char *subject,
+                                     const struct qkv_sample_setting *setting, struct qkv_error *error)
 {
-    struct scene single = scene_of(QKV_FLOAT32, setting), whole = scene_of(QKV_FLOAT64, setting);
+    struct scene float32 = scene_of(QKV_FLOAT32, setting), float64 = scene_of(QKV_FLOAT64, setting);
     enum qkv_status status = QKV_INVALID;
-    if (!single.graph || !whole.graph)
+    if (!float32.graph || !float64.graph)
         qkv_error_set(error, "out of memory for %s", subject);
-    else if (!qkv_graph_check(single.graph, error) && !qkv_graph_check(whole.graph, error))
-        status = qkv_check_precision(report, subject, single.y, whole.y, NULL, QKV_FLOAT32_BOUND,
-                                     setting->seed, error);
-    qkv_graph_free(single.graph);
-    qkv_graph_free(whole.graph);
+    else if (!qkv_graph_check(float32.graph, error) && !qkv_graph_check(float64.graph, error))
+        status = qkv_check_precision(
+            report, subject, &(struct qkv_precision_pair){float32.y, float64.y, NULL, QKV_FLOAT32_BOUND},
+            setting->seed, error);
+    qkv_graph_free(float32.graph);
+    qkv_graph_free(float64.graph);
     return status;
 }
 
@@ -93,7 +94,7 @@ static enum qkv_status check_sample(struct qkv_check_report *report, enum qkv_op
     unsigned all = setting.varied;
     if (!subject) return qkv_error_set(error, "out of memory");
     enum qkv_status status = qkv_check_declarations(report, subject, &setting, options, error);
-    if (!status) status = check_single(report, subject, &setting, error);
+    if (!status) status = check_float32(report, subject, &setting, error);
     if (status || !all) return status; /* an op without gradients: values only */
     setting.used_again = true;
     status = check_varied(report, subject, &setting, options, error);

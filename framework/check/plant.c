@@ -35,7 +35,7 @@ static _Thread_local struct {
     const struct qkv_op *const *table;
     const struct qkv_op *copy[QKV_OP_COUNT];
     struct qkv_op broken;
-    const struct qkv_op *sound;
+    const struct qkv_op *original;
     enum qkv_fault fault;
     int64_t fault_calls; /* calls of the faulty function */
 } planted;
@@ -82,16 +82,16 @@ static bool seen_before(const struct qkv_tensor *y, int input)
 static void broken_backward(struct qkv_tensor *y)
 {
     double *before[QKV_MAX_INPUTS] = {NULL};
-    for (int i = 0; i < planted.sound->inputs; i++) {
+    for (int i = 0; i < planted.original->inputs; i++) {
         const struct qkv_tensor *x = y->input[i];
         if (!x || !x->needs_gradient || seen_before(y, i)) continue;
         before[i] = calloc((size_t)x->count, sizeof *before[i]);
         QKV_BUG(!before[i], "out of memory while planting a fault");
         if (x->touched) memcpy(before[i], x->gradient, (size_t)x->count * sizeof *before[i]);
     }
-    planted.sound->backward(y);
+    planted.original->backward(y);
     planted.fault_calls++;
-    for (int i = 0; i < planted.sound->inputs; i++) {
+    for (int i = 0; i < planted.original->inputs; i++) {
         if (before[i]) apply_fault(y->input[i]->count, before[i], y->input[i]->gradient);
         free(before[i]);
     }
@@ -101,12 +101,12 @@ void qkv_plant(struct qkv_graph *graph, enum qkv_op_id op, enum qkv_fault fault)
 {
     QKV_BUG(graph->dtype != QKV_FLOAT64, "faults are planted in float64 only");
     planted.table = graph->ops;
-    planted.sound = graph->ops[op];
+    planted.original = graph->ops[op];
     planted.fault = fault;
     planted.fault_calls = 0;
     memcpy(planted.copy, graph->ops, sizeof planted.copy);
-    if (!planted.sound || !planted.sound->backward) return;
-    planted.broken = *planted.sound;
+    if (!planted.original || !planted.original->backward) return;
+    planted.broken = *planted.original;
     planted.broken.backward = broken_backward;
     planted.copy[op] = &planted.broken;
     graph->ops = planted.copy;

@@ -1,4 +1,4 @@
-/* float32 against float64. */
+/* Compares a float32 graph with a float64 graph that is built alike. */
 #include "check/check.h"
 #include "check/differences.h"
 
@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Tensors of both graphs that are compared: what is apart most, in proportion and beyond what is allowed. */
+/* Comparison of many tensors of both graphs: keeps the worst difference beyond what is allowed. */
 struct comparison {
     struct qkv_check_row *row;
-    const char *worst; /* its name */
+    const char *worst; /* name of the tensor with the worst difference */
     double bound;
 };
 
@@ -22,24 +22,24 @@ static double largest(int64_t count, const double *numbers)
     return most;
 }
 
-/* `floor`: differences are not held against anything smaller. `shaken`: how far rounding may move a number
- * beyond the bound. */
-static void compare(struct comparison *c, const char *name, int64_t count, const float *single,
-                    const double *whole, double floor, double shaken)
+/* Differences are relative to the largest number of the tensor, but at least to `floor`. `sensitivity`: absolute
+ * difference that rounding may cause beyond the bound. */
+static void compare(struct comparison *c, const char *name, int64_t count, const float *float32,
+                    const double *float64, double floor, double sensitivity)
 {
-    double size = fmax(largest(count, whole), floor), beyond = size > 0 ? shaken / size : shaken;
-    if (!isfinite(beyond)) beyond = 0; /* what is not a number excuses nothing */
+    double size = fmax(largest(count, float64), floor), beyond = size > 0 ? sensitivity / size : sensitivity;
+    if (!isfinite(beyond)) beyond = 0; /* NaN allows nothing */
     c->row->elements += count;
     c->row->checked += count;
     for (int64_t i = 0; i < count; i++) {
-        double apart = fabs((double)single[i] - whole[i]), error = size > 0 ? apart / size : apart;
+        double apart = fabs((double)float32[i] - float64[i]), error = size > 0 ? apart / size : apart;
         if (!isfinite(apart)) error = INFINITY;
         double excess = fmax(error - fmax(beyond - c->bound, 0), 0);
         if (c->row->worst >= 0 && !(excess > c->row->excess)) continue;
         c->worst = name;
         c->row->worst = i;
-        c->row->analytic = (double)single[i];
-        c->row->numeric = whole[i];
+        c->row->analytic = (double)float32[i];
+        c->row->numeric = float64[i];
         c->row->error = error;
         c->row->excess = excess;
     }
@@ -58,58 +58,59 @@ static double largest_gradient(const struct qkv_tensor *y)
     return most;
 }
 
-/* `shaken` by variable, in order; NULL: 0. */
-static void compare_gradients(struct comparison *c, struct qkv_tensor *single, struct qkv_tensor *whole,
-                              double most, const double *shaken)
+/* `sensitivity`: one per variable, in order; NULL: 0. */
+static void compare_gradients(struct comparison *c, const struct qkv_precision_pair *pair, double most,
+                              const double *sensitivity)
 {
-    struct qkv_tensor *s = single->graph->first;
-    for (struct qkv_tensor *w = whole->graph->first; w; w = w->next, s = s->next) {
-        QKV_BUG(!s || s->op != w->op || s->count != w->count, "the graphs of the two precisions differ");
-        if (!qkv_is_variable(w)) continue;
-        compare(c, name_of(w), w->count, s->gradient, w->gradient, most / 100, shaken ? *shaken++ : 0);
+    struct qkv_tensor *a = pair->float32->graph->first;
+    for (struct qkv_tensor *b = pair->float64->graph->first; b; b = b->next, a = a->next) {
+        QKV_BUG(!a || a->op != b->op || a->count != b->count, "the graphs of the two precisions differ");
+        if (!qkv_is_variable(b)) continue;
+        compare(c, name_of(b), b->count, a->gradient, b->gradient, most / 100,
+                sensitivity ? *sensitivity++ : 0);
     }
 }
 
-/* Moves every number of every variable up or down by half a last place of float32, and raises `shaken`, by
- * variable, to how far its gradient moves at most. `values` and `gradients` are those of all variables as
- * they were. */
-static void shake(struct qkv_tensor *whole, const double *cotangent, struct qkv_random random,
-                  const double *values, const double *gradients, double *shaken)
+/* Moves every number of every variable up or down by half a unit in the last place of float32, and raises
+ * `sensitivity`, one per variable, to the largest change of its gradient. `values` and `gradients` are those of all
+ * variables before. */
+static void perturb(struct qkv_tensor *float64, const double *cotangent, struct qkv_random random,
+                    const double *values, const double *gradients, double *sensitivity)
 {
     const double half = 0x1p-24;
     uint64_t at = 0;
-    for (struct qkv_tensor *x = whole->graph->first; x; x = x->next)
+    for (struct qkv_tensor *x = float64->graph->first; x; x = x->next)
         for (int64_t i = 0; qkv_is_variable(x) && i < x->count; i++, at++)
             ((double *)x->value)[i] =
                 values[at] * (qkv_random_uniform(random, at) < 0.5 ? 1 - half : 1 + half);
-    qkv_graph_rewind(whole->graph);
-    qkv_forward(whole->graph);
-    qkv_backward(whole->graph, whole, cotangent);
-    for (struct qkv_tensor *x = whole->graph->first; x; x = x->next) {
+    qkv_graph_rewind(float64->graph);
+    qkv_forward(float64->graph);
+    qkv_backward(float64->graph, float64, cotangent);
+    for (struct qkv_tensor *x = float64->graph->first; x; x = x->next) {
         if (!qkv_is_variable(x)) continue;
         for (int64_t i = 0; i < x->count; i++)
-            *shaken = fmax(*shaken, fabs(((double *)x->gradient)[i] - *gradients++));
-        shaken++;
+            *sensitivity = fmax(*sensitivity, fabs(((double *)x->gradient)[i] - *gradients++));
+        sensitivity++;
     }
 }
 
-/* What rounding does to gradients that hang by a thread - of a norm over four numbers that are nearly equal -
- * is no mistake. So it is measured, in double precision: a few times over, and ROUNDINGS times that may come
- * together where each op rounds. By variable, in order; values and gradients are as before afterwards. NULL
- * when memory is out. */
-static double *measure_shaking(struct qkv_tensor *whole, const double *cotangent, uint64_t seed)
+/* Rounding changes ill-conditioned gradients, such as those of a norm over four nearly equal numbers, by much more than
+ * the bound. Measures that in float64, with a few random perturbations; the result is ROUNDINGS times the largest
+ * change, because every op rounds. One number per variable, in order, to be freed; values are restored. NULL when
+ * memory is out. */
+static double *measure_sensitivity(struct qkv_tensor *float64, const double *cotangent, uint64_t seed)
 {
     enum { TIMES = 4, ROUNDINGS = 4 };
-    struct qkv_graph *graph = whole->graph;
+    struct qkv_graph *graph = float64->graph;
     int64_t variables = 0, numbers = 0, at = 0;
     for (const struct qkv_tensor *x = graph->first; x; x = x->next) {
         variables += qkv_is_variable(x);
         numbers += qkv_is_variable(x) ? x->count : 0;
     }
-    double *shaken = calloc((size_t)variables, sizeof *shaken);
+    double *sensitivity = calloc((size_t)variables, sizeof *sensitivity);
     double *values = malloc(2 * (size_t)numbers * sizeof *values), *gradients = values + numbers;
-    if (!shaken || !values) {
-        free(shaken);
+    if (!sensitivity || !values) {
+        free(sensitivity);
         free(values);
         return NULL;
     }
@@ -120,8 +121,9 @@ static double *measure_shaking(struct qkv_tensor *whole, const double *cotangent
         at += x->count;
     }
     for (uint32_t time = 1; time <= TIMES; time++)
-        shake(whole, cotangent, (struct qkv_random){seed, QKV_STREAM_CHECK, time}, values, gradients, shaken);
-    for (int64_t i = 0; i < variables; i++) shaken[i] *= ROUNDINGS;
+        perturb(float64, cotangent, (struct qkv_random){seed, QKV_STREAM_CHECK, time}, values, gradients,
+                sensitivity);
+    for (int64_t i = 0; i < variables; i++) sensitivity[i] *= ROUNDINGS;
     at = 0;
     for (struct qkv_tensor *x = graph->first; x; x = x->next) {
         if (!qkv_is_variable(x)) continue;
@@ -132,60 +134,63 @@ static double *measure_shaking(struct qkv_tensor *whole, const double *cotangent
     qkv_graph_rewind(graph);
     qkv_forward(graph);
     free(values);
-    return shaken;
+    return sensitivity;
 }
 
-/* The largest number of the result, or of all gradients, of two graphs of which one may be NULL. */
-static double largest_of(const struct qkv_tensor *whole, const struct qkv_tensor *reference, bool gradients)
+/* The largest number of the result, or of all gradients, of two graphs; `reference` may be NULL. */
+static double largest_of(const struct qkv_tensor *float64, const struct qkv_tensor *reference, bool gradients)
 {
-    double most = gradients ? largest_gradient(whole) : 0, other = 0;
+    double most = gradients ? largest_gradient(float64) : 0, other = 0;
     if (reference)
         other = gradients ? largest_gradient(reference) : largest(reference->count, reference->value);
     return fmax(most, other);
 }
 
+/* Compares gradients for a random cotangent; false when memory is out. */
+static bool compare_backward(struct comparison *c, const struct qkv_precision_pair *pair, uint64_t seed,
+                             double *cotangent)
+{
+    struct qkv_tensor *y = pair->float64, *reference = pair->reference;
+    qkv_check_cotangent(seed, y->count, cotangent);
+    for (int64_t i = 0; i < y->count; i++) cotangent[i] = (double)(float)cotangent[i]; /* the same in both */
+    qkv_backward(pair->float32->graph, pair->float32, cotangent);
+    qkv_backward(y->graph, y, cotangent);
+    if (reference) {
+        QKV_BUG(reference->count != y->count, "the reference graph has a result of another size");
+        qkv_backward(reference->graph, reference, cotangent);
+    }
+    double most = largest_of(y, reference, true);
+    const struct qkv_check_row result = *c->row;
+    compare_gradients(c, pair, most, NULL);
+    if (result.excess > c->bound || c->row->excess <= c->bound) return true;
+    double *sensitivity = measure_sensitivity(y, cotangent, seed);
+    if (!sensitivity) return false;
+    *c->row = result;
+    compare_gradients(c, pair, most, sensitivity);
+    free(sensitivity);
+    return true;
+}
+
 enum qkv_status qkv_check_precision(struct qkv_check_report *report, const char *subject,
-                                    struct qkv_tensor *single, struct qkv_tensor *whole,
-                                    struct qkv_tensor *reference, double bound, uint64_t seed,
+                                    const struct qkv_precision_pair *pair, uint64_t seed,
                                     struct qkv_error *error)
 {
+    struct qkv_tensor *y = pair->float64;
     struct qkv_check_row *row = qkv_check_add(report, subject, "float32 against float64");
-    double *cotangent = row ? malloc((size_t)whole->count * sizeof *cotangent) : NULL, *shaken = NULL;
+    double *cotangent = row ? malloc((size_t)y->count * sizeof *cotangent) : NULL;
     if (!cotangent) return qkv_error_set(error, "out of memory for the check of %s", subject);
-    struct comparison c = {row, "the result", bound};
-    qkv_forward(single->graph);
-    qkv_forward(whole->graph);
-    if (reference) qkv_forward(reference->graph);
-    compare(&c, "the result", whole->count, single->value, whole->value, largest_of(whole, reference, false),
+    struct comparison c = {row, "the result", pair->bound};
+    qkv_forward(pair->float32->graph);
+    qkv_forward(y->graph);
+    if (pair->reference) qkv_forward(pair->reference->graph);
+    compare(&c, "the result", y->count, pair->float32->value, y->value, largest_of(y, pair->reference, false),
             0);
-    if (whole->needs_gradient) {
-        /* Both precisions get the same cotangent. */
-        qkv_check_cotangent(seed, whole->count, cotangent);
-        for (int64_t i = 0; i < whole->count; i++) cotangent[i] = (double)(float)cotangent[i];
-        qkv_backward(single->graph, single, cotangent);
-        qkv_backward(whole->graph, whole, cotangent);
-        if (reference) {
-            QKV_BUG(reference->count != whole->count, "the graph without cancellation has another result");
-            qkv_backward(reference->graph, reference, cotangent);
-        }
-        double most = largest_of(whole, reference, true);
-        const struct qkv_check_row result = *row;
-        compare_gradients(&c, single, whole, most, NULL);
-        if (result.excess <= bound && row->excess > bound) {
-            shaken = measure_shaking(whole, cotangent, seed);
-            if (!shaken) {
-                free(cotangent);
-                return qkv_error_set(error, "out of memory for the check of %s", subject);
-            }
-            *row = result;
-            compare_gradients(&c, single, whole, most, shaken);
-        }
-    }
+    bool done = !y->needs_gradient || compare_backward(&c, pair, seed, cotangent);
     free(cotangent);
-    free(shaken);
+    if (!done) return qkv_error_set(error, "out of memory for the check of %s", subject);
     row->worst = -1; /* the row is about many tensors */
-    if (!(row->excess <= bound))
+    if (!(row->excess <= pair->bound))
         qkv_check_fail(report, row, "float32 is %.3g away from float64 in %s, above %.3g", row->error,
-                       c.worst, bound);
+                       c.worst, pair->bound);
     return QKV_OK;
 }

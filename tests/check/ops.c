@@ -100,14 +100,15 @@ Test(ops, float32_that_differs_is_refused)
 {
     for (int wrong = 0; wrong < 2; wrong++) {
         struct qkv_check_report report = {0};
-        struct qkv_graph *single = qkv_graph_new(QKV_FLOAT32), *whole = qkv_graph_new(QKV_FLOAT64);
-        struct qkv_tensor *a = qkv_scale(single, qkv_variable(single, QKV_SHAPE(3)), wrong ? 1.001 : 1),
-                          *b = qkv_scale(whole, qkv_variable(whole, QKV_SHAPE(3)), 1);
-        cr_assert_eq(qkv_check_precision(&report, "scale", a, b, NULL, QKV_FLOAT32_BOUND, 1, NULL), QKV_OK);
+        struct qkv_graph *float32 = qkv_graph_new(QKV_FLOAT32), *float64 = qkv_graph_new(QKV_FLOAT64);
+        struct qkv_tensor *a = qkv_scale(float32, qkv_variable(float32, QKV_SHAPE(3)), wrong ? 1.001 : 1),
+                          *b = qkv_scale(float64, qkv_variable(float64, QKV_SHAPE(3)), 1);
+        const struct qkv_precision_pair pair = {a, b, NULL, QKV_FLOAT32_BOUND};
+        cr_assert_eq(qkv_check_precision(&report, "scale", &pair, 1, NULL), QKV_OK);
         cr_expect_eq(report.failures, wrong);
         qkv_check_release(&report);
-        qkv_graph_free(single);
-        qkv_graph_free(whole);
+        qkv_graph_free(float32);
+        qkv_graph_free(float64);
     }
 }
 

@@ -1,11 +1,13 @@
-/* Files that are whole or not there: written under a temporary name in the same folder, synced, then renamed,
- * so that no reader and no crash ever sees half a file, and a failed write leaves the old file as it was.
+/* Atomic writing of files: a file is written under a temporary name in the same folder, synced, then renamed. Neither
+ * readers nor a crash ever see half a file, and a failed write leaves the old file as it was.
  *
+ * Example:
+ *     struct qkv_error error;
  *     struct qkv_file_writer writer;
- *     if (qkv_file_begin(&writer, path, error)) return QKV_INVALID;
- *     fprintf(writer.file, ...);                      // no need to check each write: commit does
- *     if (found_a_problem) { qkv_file_abandon(&writer); return QKV_INVALID; }
- *     return qkv_file_commit(&writer, error);
+ *     if (!qkv_file_begin(&writer, "scores.csv", &error)) {
+ *         fprintf(writer.file, "%g\n", 0.5); // commit finds failed writes
+ *         if (qkv_file_commit(&writer, &error)) fprintf(stderr, "%s\n", error.message);
+ *     }
  */
 #ifndef QKV_FILE_H
 #define QKV_FILE_H
@@ -14,30 +16,30 @@
 
 #include <stdio.h>
 
-/* Caller's storage. After commit or abandon it is all zero, and holds nothing that needs a release. */
+/* Caller's storage. All zero after commit or abandon: nothing to release. */
 struct qkv_file_writer {
     FILE *file;      /* write here, in binary; never close it */
-    char *path;      /* what it will be called */
-    char *temporary; /* what it is called for now: path.<process>.<number>.tmp */
+    char *path;      /* final name */
+    char *temporary; /* present name: path.<process>.<number>.tmp */
 };
 
-/* Opens a new temporary file beside `path`. An existing regular file at `path` will be replaced at commit;
- * anything else there (folder, device) is refused. On failure there is nothing to abandon. */
+/* Opens a temporary file in the folder of `path`. Commit will replace a regular file at `path`; a folder or device there
+ * is an error. After an error there is nothing to abandon. */
 QKV_API enum qkv_status qkv_file_begin(struct qkv_file_writer *writer, const char *path,
                                        struct qkv_error *error);
 
-/* Checks every write so far, syncs, closes, renames to `path` and syncs the folder. On failure the temporary
- * is gone and `path` is as it was. Ends the writer's life either way. */
+/* Checks all writes, syncs, closes, renames to `path` and syncs the folder. After an error the temporary file is
+ * removed and `path` is as it was. The writer cannot be used afterwards. */
 QKV_API enum qkv_status qkv_file_commit(struct qkv_file_writer *writer, struct qkv_error *error);
 
-/* Closes and removes the temporary. Does nothing for a writer that is all zero, or already committed. */
+/* Closes and removes the temporary file. Does nothing to a writer that is all zero or was committed. */
 QKV_API void qkv_file_abandon(struct qkv_file_writer *writer);
 
-/* Writes `size` bytes to a file: begin, one fwrite, commit. */
+/* Writes a file of `size` bytes: begin, one fwrite, commit. */
 QKV_API enum qkv_status qkv_file_write(const char *path, const void *bytes, size_t size,
                                        struct qkv_error *error);
 
-/* Makes the folder `path` and its missing parents; one that is there already is fine. */
+/* Creates the folder `path` and its missing parents. An existing folder is no error. */
 QKV_API enum qkv_status qkv_folder_make(const char *path, struct qkv_error *error);
 
 #endif

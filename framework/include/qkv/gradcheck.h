@@ -1,20 +1,26 @@
-/* The gradient check: analytic gradients against central differences, in float64.
+/* The gradient check: compares analytic gradients with finite differences, in float64.
  *
- * For an output y and a random cotangent c, the function that is checked is L = sum(c * y). Each element of
- * each variable and parameter is moved by +-h and +-h/2; the five-point rule gives the numeric derivative,
- * the difference to the three-point rule its truncation error, and the size of the numbers involved its
- * rounding error (as GSL's gsl_deriv_central does), or the noise that is measured in y where that is more:
- * the loss of a trained model is the small difference of large numbers, and rounds as they do. h shrinks
- * until the two rules agree, so that a kink of relu between the points is stepped around, and grows where
- * rounding would hide a small derivative. An element passes when
+ * Example:
+ *     struct qkv_check_report report = {0};
+ *     struct qkv_check_options options = {.seed = 1};
+ *     struct qkv_error error;
+ *     if (!qkv_check_op(&report, QKV_OP_softmax, &options, &error))
+ *         printf("%lld of %lld checks failed\n", (long long)report.failures, (long long)report.count);
+ *     qkv_check_release(&report);
+ *
+ * For an output y and a random cotangent c, the checked function is L = sum(c * y). The check moves each element of
+ * each variable and parameter by +-h and +-h/2. The five-point rule gives the numeric derivative; its difference
+ * to the three-point rule is the truncation error. The rounding error follows from the size of the numbers (as in
+ * GSL's gsl_deriv_central), or from the noise measured in y where that is larger: the loss of a trained model is a
+ * small difference of large numbers. h shrinks until both rules agree, so that no kink of relu lies between the
+ * points, and grows where rounding would hide a small derivative. An element passes when
  *
  *     |analytic - numeric| <= tolerance max(|analytic|, |numeric|) + rounding
  *
- * and NaN counts as infinitely wrong. Where only a sample of a tensor's elements is checked, the whole tensor
- * is also moved along a random direction. Beside the elements it is checked that all inputs moved together
- * along a random direction give the directional derivative, that a second run gives the same bits, and that a
- * zero cotangent gives zero gradients. All memory that forward and backward must write is NaN before, so that
- * nothing is read or left unwritten. */
+ * and NaN never passes. Where only a sample of a tensor's elements is checked, the whole tensor also moves along a
+ * random direction. Further checks: all inputs together along a random direction; a second run gives the same bits;
+ * a zero cotangent gives zero gradients. Memory that forward and backward must write is NaN before they run, so an
+ * element that is never written, or read too early, fails. */
 #ifndef QKV_GRADCHECK_H
 #define QKV_GRADCHECK_H
 
@@ -26,11 +32,12 @@
 /* Faults to plant into one op, to see the check fail. */
 enum qkv_fault {
     QKV_FAULT_NONE,
-    QKV_FAULT_SIGN,      /* what the op adds to a gradient has the wrong sign */
+    /* in the gradient that the op adds to that of its inputs */
+    QKV_FAULT_SIGN,      /* has the wrong sign */
     QKV_FAULT_FACTOR,    /* is 1.001 times too large */
     QKV_FAULT_MISSING,   /* lacks its largest element */
-    QKV_FAULT_OVERWRITE, /* replaces what other ops added before */
-    QKV_FAULT_OFFSET,    /* lands one element further */
+    QKV_FAULT_OVERWRITE, /* overwrites what other ops have added */
+    QKV_FAULT_OFFSET,    /* is shifted by one element */
     /* in what the op declares: checked by qkv_check_op only */
     QKV_FAULT_READS,       /* declares that backward reads no value */
     QKV_FAULT_ELEMENTWISE, /* declares that the op is elementwise in input 1 */
@@ -38,7 +45,8 @@ enum qkv_fault {
     QKV_FAULT_COUNT
 };
 
-/* "sign", "factor", "missing", "overwrite", "offset", "reads", "elementwise", "alias"; NULL for NONE. And back; NONE for an unknown name. */
+/* "sign", "factor", "missing", "overwrite", "offset", "reads", "elementwise", "alias"; NULL for NONE.
+ * qkv_fault_find returns NONE for an unknown name. */
 QKV_API const char *qkv_fault_name(enum qkv_fault fault);
 QKV_API enum qkv_fault qkv_fault_find(const char *name);
 
@@ -46,29 +54,29 @@ QKV_API enum qkv_fault qkv_fault_find(const char *name);
 QKV_API bool qkv_fault_is_declaration(enum qkv_fault fault);
 
 struct qkv_check_options {
-    double tolerance; /* largest relative error that passes; 0 stands for 1e-7 */
-    int64_t sample;   /* elements checked of each tensor, spread evenly; 0: every element */
+    double tolerance; /* largest relative error that passes; 0 means 1e-7 */
+    int64_t sample;   /* elements to check of each tensor, evenly spread; 0: all */
     uint64_t seed;
     enum qkv_fault fault;
-    enum qkv_op_id fault_op; /* where the fault is planted */
+    enum qkv_op_id fault_op; /* op that gets the fault */
     void (*progress)(void *context, int64_t done,
-                     int64_t total); /* NULL, or told of every derivative taken */
+                     int64_t total); /* called after every derivative; NULL: not */
     void *context;
 };
 
 /* One tensor of one check. */
 struct qkv_check_row {
-    const char *subject;    /* "op softmax (matrix)" */
-    const char *tensor;     /* "input 1", "encoder.1.self.query.weight", "all inputs together" */
-    struct qkv_shape shape; /* rank 0 where the row is not about one tensor */
-    int64_t elements, checked;
-    int64_t below_noise; /* of those checked: rounding is above 1e-3 of the gradient, which is too small to be
-                        judged */
-    int64_t worst;       /* index of the worst element; -1 for a direction, and where there is none */
+    const char *subject;       /* "op softmax (matrix)" */
+    const char *tensor;        /* "input 1", "encoder.1.self.query.weight", "all inputs together" */
+    struct qkv_shape shape;    /* rank 0 where the row is not about one tensor */
+    int64_t elements, checked; /* of the tensor, and how many of them were checked */
+    int64_t
+        below_noise; /* checked elements whose rounding error is above 1e-3 of the gradient: too small to judge */
+    int64_t worst; /* index of the worst element; -1: a direction, or none */
     double analytic, numeric;
-    double rounding;     /* what is allowed for in the numeric one */
+    double rounding;     /* rounding error that is allowed */
     double error;        /* |analytic - numeric| / max(|analytic|, |numeric|) */
-    double excess;       /* the same beyond the rounding error: what is compared with the tolerance */
+    double excess;       /* the same beyond the rounding error; compared with the tolerance */
     const char *failure; /* NULL: passed; else what is wrong */
 };
 
@@ -81,33 +89,37 @@ struct qkv_check_report {
     struct qkv_arena arena;
 };
 
-/* Checks the gradients of y with respect to every variable and bound parameter of a float64 graph, as its
- * tensors stand. The values of the graph are restored. QKV_INVALID only when the graph has failed, is
- * float32, or memory is out; failed gradients are rows of the report. */
+/* Checks the gradients of y with respect to every variable and bound parameter of a float64 graph, at the present
+ * values, which are restored. Failed gradients are rows of the report. QKV_INVALID only when the graph has failed, is
+ * float32, has no variable, or memory is out. */
 QKV_API enum qkv_status qkv_check_graph(struct qkv_check_report *report, const char *subject,
                                         struct qkv_graph *graph, struct qkv_tensor *y,
                                         const struct qkv_check_options *options, struct qkv_error *error);
 
-/* Holds the float32 graph of `single` against the float64 graph of `whole`, which must be built alike: values
- * of the two tensors, and gradients of all variables and parameters for the same random cotangent. One row:
- * the worst difference, relative to the largest number of the tensor that it is in, or to 1/100 of the
- * largest of all gradients where that is more.
- *
- * Where the numbers of `whole` are small because larger ones cancel, as the gradients of a trained model do,
- * `reference` is a float64 graph like it in which they do not (else NULL): its result and its gradients
- * count as well when the largest is looked for, because rounding is in proportion to them. */
+/* The same result in two graphs that are built alike, one in each precision. */
+struct qkv_precision_pair {
+    struct qkv_tensor *float32, *float64;
+    /* A float64 result of a like graph whose numbers do not cancel, or NULL. Where the numbers of `float64` are
+     * small because larger ones cancel, as in a trained model, rounding is in proportion to the larger ones; those
+     * of `reference` then set the scale. */
+    struct qkv_tensor *reference;
+    double bound; /* largest relative difference that passes */
+};
+
+/* Compares values of both results, and gradients of all variables and parameters for the same random cotangent. Adds
+ * one row: the worst difference, relative to the largest number of its tensor, or to 1/100 of the largest of all
+ * gradients where that is more. */
 QKV_API enum qkv_status qkv_check_precision(struct qkv_check_report *report, const char *subject,
-                                            struct qkv_tensor *single, struct qkv_tensor *whole,
-                                            struct qkv_tensor *reference, double bound, uint64_t seed,
+                                            const struct qkv_precision_pair *pair, uint64_t seed,
                                             struct qkv_error *error);
 
-/* Checks every good sample of an op: all inputs with gradient while something else uses them too, each of
- * them alone, and pairs of them as one tensor; float32 against float64; and that every bad sample is refused
- * with its message. An op without samples fails. */
+/* Checks an op on all samples that it carries. Good samples: what the op declares about its memory; float32 against
+ * float64; gradients of all inputs together while other ops use them too, of each input alone, and of pairs of inputs
+ * that are one tensor. Bad samples must be refused with their message. An op without samples fails. */
 QKV_API enum qkv_status qkv_check_op(struct qkv_check_report *report, enum qkv_op_id op,
                                      const struct qkv_check_options *options, struct qkv_error *error);
 
-/* Checks every sample of a layer: its parameters and its inputs. A layer without samples fails. */
+/* Checks the gradients of a layer's parameters and inputs on all its samples. A layer without samples fails. */
 QKV_API enum qkv_status qkv_check_layer(struct qkv_check_report *report, enum qkv_layer_id layer,
                                         const struct qkv_check_options *options, struct qkv_error *error);
 

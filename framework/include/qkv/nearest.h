@@ -1,4 +1,9 @@
-/* What a misspelled name was probably meant to be: behind every "did you mean". */
+/* Suggestions for misspelled names: "did you mean ...".
+ *
+ * Example:
+ *     printf("%d\n", qkv_name_distance("atention", "attention")); // 1
+ *
+ * Most callers need qkv_names_near, with a function that lists the valid names. */
 #ifndef QKV_NEAREST_H
 #define QKV_NEAREST_H
 
@@ -8,20 +13,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Letters that must be put in, left out, exchanged or swapped with their neighbour to make one name of the
- * other, case aside (Damerau 1964; no letter takes part twice). Far apart when one has over 63 bytes. */
+/* Edit distance: letters to insert, delete, replace or swap with their neighbour to turn one name into the other,
+ * ignoring case (Damerau 1964; restricted: no letter is edited twice). INT_MAX if a name has more than 63 bytes. */
 QKV_API int qkv_name_distance(const char *a, const char *b);
 
-/* Whether names at that distance are likely to be one name misspelled: a slip in one letter, and from four
- * letters on in a third of them as well. */
+/* Whether one name at that distance is probably a misspelling of the other: the distance is at most 1, or for names of
+ * 4 letters and more at most 1 plus a third of the letters. */
 QKV_API bool qkv_names_are_near(const char *a, const char *b, int distance);
 
-/* A list of names: the one at `index`, NULL behind the last. */
+/* A list of names as a function: the name at `index`, from 0; NULL after the last. */
 typedef const char *qkv_naming(const void *context, int64_t index);
 
-/* Writes the names that `given` was probably meant to be, each behind `prefix`: the nearest of those that are
- * near, else those that `given` is a part of, three at most: "", "--beam", "relu or gelu", "a, b or c".
- * Returns `text`. */
+/* Writes up to three suggestions for `given`, each after `prefix`: the near names at the smallest distance; if there
+ * are none, names that contain `given`. "", "--beam", "relu or gelu", "a, b or c". Returns `text`. */
 QKV_API const char *qkv_names_near(char *text, size_t size, const char *given, const char *prefix,
                                    qkv_naming *name, const void *context);
 

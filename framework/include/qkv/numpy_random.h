@@ -1,6 +1,12 @@
-/* The random numbers of NumPy's legacy generator (numpy.random.seed, rand, randn, randint), so that a scene
- * can draw what a tutorial drew: MT19937 (Matsumoto and Nishimura 1998), bit for bit. For reading along only;
- * qkv's own numbers are those of random.h. */
+/* The random numbers of NumPy's legacy generator (numpy.random.seed, rand, randn, randint), bit for bit, so that a
+ * scene can repeat the numbers of a tutorial. All other code uses random.h.
+ *
+ * Example:
+ *     struct qkv_numpy_random random;
+ *     qkv_numpy_seed(&random, 42);
+ *     printf("%.8f\n", qkv_numpy_uniform(&random)); // 0.37454012, as numpy.random.rand()
+ *
+ * The generator is MT19937 (Matsumoto and Nishimura 1998). */
 #ifndef QKV_NUMPY_RANDOM_H
 #define QKV_NUMPY_RANDOM_H
 
@@ -11,12 +17,12 @@
 
 enum { QKV_MT19937_WORDS = 624 };
 
-/* Caller's storage. Unlike qkv_random, numbers come one after the other. */
+/* State of the generator, in the caller's storage. Each call below advances it. */
 struct qkv_numpy_random {
     uint32_t state[QKV_MT19937_WORDS];
-    int used;      /* words of the state that were handed out */
-    bool cached;   /* the polar method makes two numbers at a time; one waits */
-    double normal; /* the one that waits */
+    int used;    /* words of the state that have been returned */
+    bool cached; /* the polar method draws normal numbers in pairs: `normal` holds the second */
+    double normal;
 };
 
 /* numpy.random.seed(seed) */

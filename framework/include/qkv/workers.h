@@ -1,4 +1,12 @@
-/* A fixed team of threads for work that is split into independent parts. */
+/* A team of threads for work that consists of independent parts.
+ *
+ * Example:
+ *     struct qkv_error error;
+ *     struct qkv_workers *workers = qkv_workers_new(0, &error); // all processors
+ *     if (!workers) fprintf(stderr, "%s\n", error.message);
+ *     // qkv_workers_run(workers, parts, function, context) calls function(context, part) for each part
+ *     qkv_workers_free(workers);
+ */
 #ifndef QKV_WORKERS_H
 #define QKV_WORKERS_H
 
@@ -6,25 +14,24 @@
 
 struct qkv_workers;
 
-/* Starts a team of `threads` (the caller is one of them; 1 starts none). 0 means as many as the machine has.
- * NULL with a message when threads cannot be started. */
+/* Starts a team of `threads`, of which the caller is one; 0: as many as the machine has processors. NULL, with the
+ * error set, when threads cannot be started. */
 QKV_API struct qkv_workers *qkv_workers_new(int threads, struct qkv_error *error);
 
-/* How many threads work, the caller included. */
+/* Number of threads, including the caller. */
 QKV_API int qkv_workers_count(const struct qkv_workers *workers);
 
-/* Calls function(context, part) for every part 0 .. parts-1, each once, on some thread, and returns when all
- * are done. Which thread runs a part is not defined; results must not depend on it. A part must not run the
- * same team. Without a team, workers NULL, the caller does it all. */
+/* Calls function(context, part) once for every part 0 .. parts-1 and returns when all are done. Any thread may run any
+ * part, in any order; results must not depend on it. A part must not call qkv_workers_run on the same team. With NULL
+ * for `workers` the caller runs all parts. */
 QKV_API void qkv_workers_run(struct qkv_workers *workers, int parts,
                              void (*function)(void *context, int part), void *context);
 
-/* Stops and joins the threads. NULL is fine. */
+/* Stops and joins the threads. NULL is allowed. */
 QKV_API void qkv_workers_free(struct qkv_workers *workers);
 
-/* Ends the threads of the matrix library: for the start of a program that calls it through qkv alone. They
- * are there as soon as the library is loaded, and look for work for about a tenth of a second before they
- * sleep, on cores that a team wants; a short program is over by then. */
+/* Ends the threads of OpenBLAS; call it at the start of a program that uses OpenBLAS only through qkv. OpenBLAS starts
+ * its threads when it is loaded, and they spin for about 0.1 s before they sleep, on processors that a team needs. */
 QKV_API void qkv_end_matrix_threads(void);
 
 #endif
