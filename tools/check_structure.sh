@@ -196,10 +196,14 @@ check_format() {
 # statements; each is compiled as the body of a function.
 extract_example() { # extract_example HEADER
     awk '
-    { line = $0 }
     /^\/\*/ { comments++ }
     comments == 1 && /Example:$/ { in_example = 1; found = 1; print "{"; next }
-    in_example && (line ~ /^ \*     / || line ~ /^ \*$/) { print substr(line, 7); next }
+    in_example && (/^ \*     / || /^ \*$/) {
+        line = substr($0, 7)
+        ends = sub(/ *\*\/$/, "", line)
+        print line
+        if (!ends) next
+    }
     in_example { print "}"; in_example = 0 }
     END { exit !found }' "$1"
 }
