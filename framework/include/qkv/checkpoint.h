@@ -1,22 +1,31 @@
-/* Checkpoints: parameters, the optimizer's moments and the state of training, in one safetensors file
- * (https://github.com/huggingface/safetensors), which numpy, PyTorch and others read as well:
+/* Checkpoints: parameters, the optimizer's moments and the state of training in one safetensors file
+ * (https://github.com/huggingface/safetensors), which NumPy, PyTorch and others read:
  *
  *     8 bytes  length of the header, little-endian
- *     header   JSON, {"__metadata__": {key: text, ...}, name: {"dtype", "shape", "data_offsets"}, ...}, then
- *              spaces so that the data starts at a multiple of 64 bytes
+ *     header   JSON, {"__metadata__": {key: text, ...}, name: {"dtype", "shape", "data_offsets"}, ...}, padded
+ *              with spaces so that the data starts at a multiple of 64 bytes
  *     data     the tensors without gaps, row-major, little-endian, F32 or F64
  *
- * Tensors: the values under the names of their parameters; the moments as `optimizer.first.<name>` and
- * `optimizer.second.<name>`. The state of training lies in __metadata__, next to four keys that belong to
- * this format, the last two only where there are moments:
+ * Example:
+ *     struct qkv_error error = {""};
+ *     struct qkv_parameters parameters = {0};
+ *     struct qkv_initial zeros = {QKV_INITIALIZER_ZEROS, 1};
+ *     qkv_parameters_add(&parameters, QKV_SHAPE(2, 3), zeros, "weights");
+ *     if (qkv_parameters_allocate(&parameters, QKV_FLOAT32, &error) ||
+ *         qkv_checkpoint_save("weights.safetensors", &parameters, NULL, NULL, &error) ||
+ *         qkv_checkpoint_load("weights.safetensors", &parameters, NULL, NULL, &error))
+ *         fprintf(stderr, "%s\n", error.message);
+ *     qkv_parameters_release(&parameters);
  *
- *     qkv.format             1
- *     qkv.crc32              CRC-32 of the whole file, 8 hexadecimal digits, taken with these as zeros: a
- *                            damaged byte is found wherever it is
- *     qkv.optimizer          adam, adamw or sgd
+ * Values have the names of their parameters; moments are `optimizer.first.<name>`, `optimizer.second.<name>`.
+ * The state of training is in __metadata__, beside four keys of this format; the last two only with moments:
+ *
+ *     qkv.format             version of the format: QKV_RUN_FORMAT
+ *     qkv.crc32              CRC-32 of the whole file, 8 hexadecimal digits, computed with zeros in their place
+ *     qkv.optimizer          name of the optimizer, such as adam
  *     qkv.optimizer.updates  updates done, for the bias correction
  *
- * Writing is atomic (file.h): a full disk or a kill leaves the file that was there before. */
+ * Writing is atomic (file.h): a full disk or a kill leaves the previous file. */
 #ifndef QKV_CHECKPOINT_H
 #define QKV_CHECKPOINT_H
 
@@ -34,12 +43,12 @@ struct qkv_state_entry {
 struct qkv_state {
     int64_t count, room;
     struct qkv_state_entry *list;
-    bool failed; /* out of memory while setting; qkv_checkpoint_save then refuses */
+    bool failed; /* setting ran out of memory; qkv_checkpoint_save refuses such a state */
     struct qkv_arena arena;
 };
 
-/* Sets a key, anew or in its place. Key and text are copied; both are UTF-8. Keys that begin with `qkv.` are
- * reserved. Numbers are written so that they read back exactly; infinities and NaN as inf, -inf, nan. */
+/* Adds a key, or replaces its text. Key and text are copied; both are UTF-8. Keys must not begin with `qkv.`.
+ * Numbers read back exactly; infinities and NaN are written as inf, -inf and nan. */
 QKV_API void qkv_state_set(struct qkv_state *state, const char *key, const char *text);
 QKV_API void qkv_state_set_integer(struct qkv_state *state, const char *key, int64_t value);
 QKV_API void qkv_state_set_number(struct qkv_state *state, const char *key, double value);
@@ -47,8 +56,8 @@ QKV_API void qkv_state_set_number(struct qkv_state *state, const char *key, doub
 /* The text of a key, or NULL. */
 QKV_API const char *qkv_state_get(const struct qkv_state *state, const char *key);
 
-/* The number of a key. Fails, and leaves `value` alone, when the key is missing or its text is no such
- * number: `epoch is missing` or `epoch is "x", but must be a whole number`; the caller adds the place. */
+/* The number of a key. Fails, and does not change `value`, when the key is missing or its text is not such a
+ * number: `epoch is missing` or `epoch is "x", but must be a whole number`. The caller adds the file. */
 QKV_API enum qkv_status qkv_state_get_integer(const struct qkv_state *state, const char *key, int64_t *value,
                                               struct qkv_error *error);
 QKV_API enum qkv_status qkv_state_get_number(const struct qkv_state *state, const char *key, double *value,
@@ -76,14 +85,15 @@ QKV_API enum qkv_status qkv_checkpoint_save(const char *path, const struct qkv_p
                                             const struct qkv_optimizer_state *optimizer,
                                             const struct qkv_state *state, struct qkv_error *error);
 
-/* Reads a checkpoint into parameters (and an optimizer) that are allocated already, converting between
- * float32 and float64 where the file has the other. `optimizer` NULL: values only; the file may have moments
- * or not. `state` (empty, or NULL) gets all keys but the format's own, also where the tensors do not fit: it
- * may tell why. On failure nothing else has changed. What fails:
+/* Reads a checkpoint into parameters, and moments, that are allocated, and converts between float32 and
+ * float64. `optimizer` NULL: values only, whether or not the file has moments. `state` (empty, or NULL) gets
+ * all keys but those of the format, also when the tensors do not fit: it may say why. On failure nothing else
+ * has changed. Errors:
  * - the file: not there, not a safetensors file, cut short, damaged, not a checkpoint of qkv;
- * - the model: a tensor is missing, is one that the model does not have, or has another shape:
+ * - the model: a tensor is missing, unknown, or has another shape:
  *   `runs/x/best.safetensors: encoder.1.self.query.weight is [64, 64], but the model has [32, 32]`;
- * - the optimizer: no moments in the file, or those of another kind. */
+ * - the optimizer: the file has no moments, or those of another optimizer;
+ * - the version: the file has a newer format than QKV_RUN_FORMAT. */
 QKV_API enum qkv_status qkv_checkpoint_load(const char *path, struct qkv_parameters *parameters,
                                             struct qkv_optimizer_state *optimizer, struct qkv_state *state,
                                             struct qkv_error *error);

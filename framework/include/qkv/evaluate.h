@@ -1,4 +1,20 @@
-/* Scoring a model on a corpus: loss of the given translations, and quality of its own. */
+/* Scores a model on a corpus: the loss of the references, and the quality of the model's own translations.
+ *
+ * Example:
+ *     struct qkv_error error = {""};
+ *     struct qkv_model *model = NULL;         // of qkv_model_new or qkv_run_open
+ *     struct qkv_corpus corpus = {0};         // encoded, read with keep_raw
+ *     struct qkv_text_config text = {0};      // data.trg of the config
+ *     struct qkv_vocabulary vocabulary = {0}; // of the target
+ *     struct qkv_testing_config testing = {.batch_size = 32, .beam_size = 1};
+ *     struct qkv_workers *workers = qkv_workers_new(0, &error);
+ *     struct qkv_evaluator *evaluator =
+ *         qkv_evaluator_new(model, &corpus, &text, &vocabulary, workers, &testing, &error);
+ *     struct qkv_scores scores;
+ *     if (evaluator && !qkv_evaluator_run(evaluator, &scores, &error))
+ *         printf("BLEU %.2f\n", scores.value[QKV_METRIC_BLEU]);
+ *     qkv_evaluator_free(evaluator);
+ */
 #ifndef QKV_EVALUATE_H
 #define QKV_EVALUATE_H
 
@@ -9,35 +25,35 @@
 #include "qkv/search.h"
 #include "qkv/workers.h"
 
-/* Whether the model has positions for every sentence of a corpus; else a sentence with the line of the first
- * that is too long. `path` is that of the corpus. */
+/* Fails unless the model has a position for every token of a corpus; the message names the line of the first
+ * sentence that is too long. `path`: of the corpus, for the message. */
 QKV_API enum qkv_status qkv_corpus_fits(const struct qkv_corpus *corpus, const char *path,
                                         const struct qkv_model_config *model, struct qkv_error *error);
 
 struct qkv_evaluator;
 
-/* Prepares to score `model` on an encoded corpus that kept its raw lines. All arguments must outlive it. NULL
- * with a sentence when memory is out. */
+/* Prepares to score `model` on an encoded corpus that kept its raw lines. All arguments must outlive the
+ * evaluator. NULL out of memory, with a message in `error`. */
 QKV_API struct qkv_evaluator *
 qkv_evaluator_new(const struct qkv_model *model, const struct qkv_corpus *corpus,
                   const struct qkv_text_config *target_text, const struct qkv_vocabulary *target,
                   struct qkv_workers *workers, const struct qkv_testing_config *testing,
                   struct qkv_error *error);
 
-/* Scores the model as its parameters stand now. The same bits with any number of threads. */
+/* Scores the model with its present parameters. The number of threads does not change a bit of the result. */
 QKV_API enum qkv_status qkv_evaluator_run(struct qkv_evaluator *evaluator, struct qkv_scores *scores,
                                           struct qkv_error *error);
 
 /* The model's translation of sentence i, as text, from the last run. */
 QKV_API const char *qkv_evaluator_translation(const struct qkv_evaluator *evaluator, int64_t i);
 
-/* What the last run made of one sentence. */
+/* The counts of one sentence in the last run. */
 struct qkv_sentence_score {
     int64_t source_tokens;          /* without </s> */
     int64_t tokens;                 /* target tokens, </s> counted */
-    double negative_log_likelihood; /* of the given translation, nats */
-    double correct;                 /* its tokens that were the most probable ones */
-    bool right;                     /* the own translation equals it, token for token */
+    double negative_log_likelihood; /* of the reference, nats */
+    double correct;                 /* reference tokens that are the most probable ones */
+    bool right;                     /* the translation equals the reference, token for token */
 };
 QKV_API struct qkv_sentence_score qkv_evaluator_sentence(const struct qkv_evaluator *evaluator, int64_t i);
 

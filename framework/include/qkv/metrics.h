@@ -1,21 +1,26 @@
-/* BLEU and chrF: the two corpus scores of machine translation, with the numbers and the signature of
- * sacreBLEU 2 (Post 2018, "A Call for Clarity in Reporting BLEU Scores").
+/* Metrics: the table of all (qkv/metrics.def), an accumulator of all, and BLEU and chrF by themselves, with the
+ * numbers and signatures of sacreBLEU 2 (Post 2018, "A Call for Clarity in Reporting BLEU Scores").
  *
- * Both are accumulators in caller's storage: fill in the options (all zero is the default of sacreBLEU), add
- * each segment once, ask for the score as often as you like, release.
+ * Example:
+ *     const char *reference = "the cat is on the mat";
+ *     struct qkv_scorer scorer = {.options = {.lowercase = true}};
+ *     struct qkv_error error = {""};
+ *     if (!qkv_scorer_add(&scorer, "The cat sat on the mat", &reference, 1, &error)) {
+ *         struct qkv_scores scores = qkv_scorer_scores(&scorer);
+ *         printf("%.2f %.2f\n", scores.value[QKV_METRIC_BLEU], scores.value[QKV_METRIC_CHRF]);
+ *     }
+ *     qkv_scorer_release(&scorer);
  *
- *     struct qkv_bleu bleu = {0};
- *     qkv_bleu_add(&bleu, hypothesis, references, 1, &error);
- *     printf("%.2f %s\n", qkv_bleu_score(&bleu), signature);
- *     qkv_bleu_release(&bleu);
+ * Accumulators are caller's storage: fill in the options (all zero: sacreBLEU's defaults), add each segment
+ * once, read the score as often as you like, release.
  *
- * Texts are UTF-8, not yet tokenized (as a reader would see them). A byte that is not part of UTF-8 counts as
- * one U+FFFD. Scores go from 0 to 100, more is better.
+ * Texts are UTF-8, not tokenized. A byte that is not valid UTF-8 counts as one U+FFFD. BLEU and chrF are 0 to
+ * 100; more is better.
  *
  * A reference that is NULL is missing: segments may have different numbers of references, and the signature
  * then says `nrefs:var`. An empty hypothesis or reference is a text of no words, not a missing one.
  *
- * Adding fails only when a segment has no reference or there is no memory; nothing has been added then. */
+ * Adding fails, and adds nothing, when a segment has no reference or memory is out. */
 #ifndef QKV_METRICS_H
 #define QKV_METRICS_H
 
@@ -31,17 +36,17 @@
 #define QKV_CHRF_CHARACTERS 6 /* n-grams of 1 to 6 characters */
 #define QKV_CHRF_WORDS      2 /* n-grams of at most 2 words */
 
-/* How BLEU finds the words of a text. */
+/* How BLEU splits a text into words. */
 enum qkv_bleu_tokenizer {
-    QKV_BLEU_13A,  /* as mteval-v13a does: marks are words of their own, but not in 1,000.5 */
-    QKV_BLEU_NONE, /* words stand between white space */
-    QKV_BLEU_CHAR, /* every character but white space is a word: for languages without spaces */
+    QKV_BLEU_13A,  /* as mteval-v13a: marks are words, except within 1,000.5 */
+    QKV_BLEU_NONE, /* split at white space */
+    QKV_BLEU_CHAR, /* every character that is not white space is a word: for languages without spaces */
 };
 
 /* The name in signatures: 13a, none, char. */
 QKV_API const char *qkv_bleu_tokenizer_name(enum qkv_bleu_tokenizer tokenizer);
 
-/* How many references the segments so far had. */
+/* Number of references per segment so far. */
 struct qkv_reference_count {
     int64_t fewest, most; /* 0 before the first segment */
 };
@@ -56,7 +61,7 @@ struct qkv_bleu {
     bool lowercase;       /* Unicode lower case before all else; the signature says case:lc */
     bool effective_order; /* the mean takes only the orders that the hypotheses are long enough for: for
                              single sentences */
-    /* What the segments so far add up to. */
+    /* Sums over the segments so far. */
     int64_t matches[QKV_BLEU_ORDER],
         totals[QKV_BLEU_ORDER];                  /* [n - 1]: n-grams found in a reference, all n-grams */
     int64_t hypothesis_length, reference_length; /* words */
@@ -81,7 +86,7 @@ QKV_API double qkv_bleu_score(const struct qkv_bleu *bleu);
  */
 QKV_API void qkv_bleu_signature(const struct qkv_bleu *bleu, char *text, size_t size);
 
-/* Forgets all segments, keeps the options and the memory. */
+/* Removes all segments; keeps the options and the memory. */
 QKV_API void qkv_bleu_reset(struct qkv_bleu *bleu);
 
 QKV_API void qkv_bleu_release(struct qkv_bleu *bleu);
@@ -95,7 +100,7 @@ struct qkv_chrf {
     /* Options: set them before the first segment. */
     int word_order; /* 0: chrF, 1 or 2: chrF+, chrF++ */
     bool lowercase;
-    /* What the segments so far add up to: [0..5] characters, [6..7] words. */
+    /* Sums over the segments so far: [0..5] characters, [6..7] words. */
     int64_t hypothesis[QKV_CHRF_CHARACTERS + QKV_CHRF_WORDS];
     int64_t reference[QKV_CHRF_CHARACTERS + QKV_CHRF_WORDS];
     int64_t matches[QKV_CHRF_CHARACTERS + QKV_CHRF_WORDS];
@@ -115,7 +120,7 @@ QKV_API double qkv_chrf_score(const struct qkv_chrf *chrf);
  */
 QKV_API void qkv_chrf_signature(const struct qkv_chrf *chrf, char *text, size_t size);
 
-/* Forgets all segments, keeps the options and the memory. */
+/* Removes all segments; keeps the options and the memory. */
 QKV_API void qkv_chrf_reset(struct qkv_chrf *chrf);
 
 QKV_API void qkv_chrf_release(struct qkv_chrf *chrf);

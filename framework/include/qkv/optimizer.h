@@ -1,28 +1,45 @@
-/* One training step over the flat block of parameters: add up the gradients of all shards, clip, update.
+/* The optimizer: one update of the flat block of parameters from the gradients of all shards.
  *
- * With g the gradient as it comes out of step 3 below, theta the parameter, lr the learning rate, d the
- * weight decay and t the number of the update, from 1:
+ * Example:
+ *     struct qkv_error error = {""};
+ *     struct qkv_parameters parameters = {0};
+ *     struct qkv_initial ones = {QKV_INITIALIZER_ONES, 1};
+ *     struct qkv_training_config settings = {.optimizer = QKV_OPTIMIZER_SGD, .momentum = 0.9};
+ *     struct qkv_optimizer optimizer = {0};
+ *     struct qkv_workers *workers = qkv_workers_new(1, &error);
+ *     qkv_parameters_add(&parameters, QKV_SHAPE(3), ones, "weights");
+ *     if (!qkv_parameters_allocate(&parameters, QKV_FLOAT32, &error) &&
+ *         !qkv_optimizer_init(&optimizer, &settings, &parameters, &error)) {
+ *         float *gradient = calloc((size_t)parameters.elements, sizeof *gradient);
+ *         void *gradients[1] = {gradient};
+ *         qkv_optimizer_step(&optimizer, &parameters, workers, 1, gradients, 1.0, 0.01);
+ *         free(gradient);
+ *     }
+ *     qkv_optimizer_release(&optimizer);
  *
- *     adam    g' = g + d theta                                    Kingma and Ba 2015; decay is L2
+ * An optimizer is one row of qkv/optimizers.def and one file framework/kernels/optimizer_<name>.c. With g the
+ * gradient after step 3 below, theta the parameter, lr the learning rate, d the weight decay and t the number
+ * of the update, from 1:
+ *
+ *     adam    g' = g + d theta                                    Kingma and Ba 2015; the decay is L2
  *             m  = beta1 m + (1 - beta1) g'
  *             v  = beta2 v + (1 - beta2) g'^2
  *             theta -= lr m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + epsilon)
  *     adamw   the same with g' = g, after theta -= lr d theta     Loshchilov and Hutter 2019
- *     sgd     m  = momentum m + g + d theta;  theta -= lr m       Polyak 1964, as PyTorch has it
+ *     sgd     m  = momentum m + g + d theta;  theta -= lr m       Polyak 1964
  *
- * These are PyTorch's formulas, and tests hold the trajectories against its numbers. As there, every
- * parameter decays, gains and biases as well. Moments below the smallest normal number become 0: the rows of
- * words that a corpus no longer has would otherwise decay into subnormal numbers, which are many times slower
- * to compute with.
+ * These are PyTorch's formulas; tests compare trajectories with PyTorch's. As there, every parameter decays,
+ * also gains and biases. Moments below the smallest normal number become 0: arithmetic on subnormal numbers
+ * is many times slower, and the moments of words that no longer occur would decay into them.
  *
  * A step
- *  1. adds the gradients of the shards, in the order of the list, and multiplies the sum by `scale`;
- *  2. takes the norm of that: the square root of the sum of all squares, in double;
- *  3. clips each number to +-clip_grad_val, then the whole to a norm of clip_grad_norm (0: no clipping);
+ *  1. sums the gradients of the shards, in the order of the list, and multiplies the sum by `scale`;
+ *  2. computes the norm of the sum: the square root of the sum of squares, in double precision;
+ *  3. clips each number to +-clip_grad_val, then the norm to clip_grad_norm (0: no clipping);
  *  4. updates moments and parameters.
  *
- * The work is cut into fixed ranges of the block, which the workers share; sums over ranges are added in
- * their order. Results are the same bit for bit whatever the number of threads. A step allocates nothing. */
+ * Workers share fixed ranges of the block, and sums over ranges are added in order: the number of threads does
+ * not change a bit of the result. A step allocates nothing. */
 #ifndef QKV_OPTIMIZER_H
 #define QKV_OPTIMIZER_H
 
@@ -47,27 +64,25 @@ struct qkv_optimizer {
     struct qkv_arena arena;
 };
 
-/* Takes the settings from the config and makes moments, all zero, for parameters that are allocated already.
- * Fails only for lack of memory. */
+/* Copies the settings and allocates moments, all zero. The parameters must be allocated. Fails only out of
+ * memory. */
 QKV_API enum qkv_status qkv_optimizer_init(struct qkv_optimizer *optimizer,
                                            const struct qkv_training_config *config,
                                            const struct qkv_parameters *parameters, struct qkv_error *error);
 
-/* Does one update. `gradients` are the blocks of `shards` shards (1 or more), each laid out as the values of
- * the parameters, and 0 where no shard has a gradient and in the gaps between parameters. `scale` is what the
- * sum is multiplied by: 1 / tokens of the batch, or 1 / batches that were accumulated, ... `learning_rate`
- * comes from schedule.h. Afterwards the first block holds the scaled sum, clipped by value but not by norm;
- * the others are as they were.
+/* Does one update. `gradients`: `shards` blocks (1 or more), each laid out as the values of the parameters,
+ * with 0 where there is no gradient and in the gaps between parameters. `scale`: factor of the sum, such as
+ * 1 / target tokens. `learning_rate`: from schedule.h. Afterwards the first block holds the scaled sum, clipped
+ * by value but not by norm; the other blocks have not changed.
  *
- * Returns the norm before any clipping. A norm that is not finite means that training has diverged: then
- * neither parameters nor moments have changed, so that they can still be saved; see
- * qkv_parameters_find_not_finite. */
+ * Returns the norm before clipping. If it is not finite, training has diverged: parameters and moments have
+ * not changed, so that they can still be saved, and qkv_parameters_find_not_finite says where. */
 QKV_API double qkv_optimizer_step(struct qkv_optimizer *optimizer, struct qkv_parameters *parameters,
                                   struct qkv_workers *workers, int shards, void *const *gradients,
                                   double scale, double learning_rate);
 
-/* The first parameter whose slice of `block` (values, gradients or moments) holds a number that is not
- * finite, or NULL; for saying where training diverged. */
+/* The first parameter whose slice of `block` (values, gradients or moments) holds an infinity or NaN; NULL if
+ * none does. */
 QKV_API const struct qkv_parameter *qkv_parameters_find_not_finite(const struct qkv_parameters *parameters,
                                                                    const void *block);
 

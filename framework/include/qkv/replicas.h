@@ -1,45 +1,59 @@
-/* Data parallelism within a process: a batch is split into a fixed number of shards, each with a graph of its
- * own, on whatever threads there are. The split depends on the batch alone and the gradients are added in a
- * fixed order (optimizer.h), so that the result is the same bit for bit with any number of threads. */
+/* Data parallelism within a process: a batch is split into a fixed number of shards, and each shard has its own
+ * graph. The split depends on the batch alone and the gradients are summed in a fixed order (optimizer.h), so
+ * that the number of threads does not change a bit of the result.
+ *
+ * Example, one training step:
+ *     struct qkv_model *model = NULL;     // of qkv_model_new
+ *     struct qkv_workers *workers = NULL; // of qkv_workers_new
+ *     struct qkv_batch batch = {0};       // of qkv_batches_get
+ *     struct qkv_optimizer optimizer = {0};
+ *     struct qkv_step_sums sums;
+ *     struct qkv_error error = {""};
+ *     struct qkv_replicas *replicas = qkv_replicas_new(model, workers, 4, 0, &error);
+ *     if (!qkv_replicas_step(replicas, &batch, 0.1, NULL, false, &sums, &error))
+ *         qkv_optimizer_step(&optimizer, &model->parameters, workers, qkv_replicas_blocks(replicas),
+ *                            qkv_replicas_gradients(replicas), 1.0 / (double)sums.tokens, 1e-3);
+ *     qkv_replicas_free(replicas);
+ */
 #ifndef QKV_REPLICAS_H
 #define QKV_REPLICAS_H
 
 #include "qkv/batch.h"
 #include "qkv/model.h"
+#include "qkv/optimizer.h"
 #include "qkv/workers.h"
 
 struct qkv_replicas;
 
-/* What a batch gave. */
+/* Sums over the target tokens of a batch. */
 struct qkv_step_sums {
-    double loss;                    /* sum over target tokens of the smoothed cross entropy, nats */
-    double negative_log_likelihood; /* the same without smoothing */
-    double correct;                 /* target tokens whose most probable class is right */
+    double loss;                    /* cross-entropy with label smoothing, nats */
+    double negative_log_likelihood; /* cross-entropy without smoothing, nats */
+    double correct;                 /* tokens that are the most probable class */
     int64_t tokens;                 /* target tokens, </s> counted */
 };
 
 /* Makes `shards` replicas of a model whose parameters are allocated. Model and workers must outlive them.
- * They add up their gradients in `blocks` blocks of as many numbers as the model has, 1 .. shards, neighbours
- * in one (graph.h, turns): fewer blocks take less memory, more let shards run apart. 0: one a shard for
- * models of less than a million numbers, one for 8 shards above. The number counts for the last bits of a
- * sum. NULL with a sentence when memory is out. */
+ * `blocks` (1 to `shards`): gradient blocks, each of the size of the model. Neighbouring shards share a block
+ * and take turns in adding to it (graph.h): fewer blocks need less memory, more blocks wait less. 0: one per
+ * shard for models below a million parameters, else one per 8 shards. The number of blocks changes the
+ * rounding of the sum. NULL out of memory, with a message in `error`. */
 QKV_API struct qkv_replicas *qkv_replicas_new(const struct qkv_model *model, struct qkv_workers *workers,
                                               int shards, int blocks, struct qkv_error *error);
 QKV_API void qkv_replicas_free(struct qkv_replicas *replicas);
 
-/* Reserves what a step needs for any batch of the plan, in any epoch: steps then call malloc zero times (but
- * for the matrix library, which makes itself a buffer a thread in its first product). Memory that is never
- * used is never touched. Fails for lack of memory, and where a step would fail: a sentence longer than the
- * positions. */
+/* Reserves memory for every batch of the plan, in any epoch: steps then never call malloc, except that the
+ * matrix library allocates a buffer per thread in its first product. Reserved memory is only touched when it
+ * is used. Fails out of memory, and where a step would fail: a sentence longer than the positions. */
 QKV_API enum qkv_status qkv_replicas_reserve(struct qkv_replicas *replicas, const struct qkv_batches *batches,
                                              struct qkv_error *error);
 
-/* Forward and backward over a batch. Gradients are of the sum over tokens (not the mean); with `accumulate`
- * they are added to those of the last call. `random` (seed, step) fixes the dropout masks; NULL: no dropout.
- * A call allocates nothing once it has been reserved, or has seen batches as large.
+/* Forward and backward over a batch. Gradients are those of the sum over tokens, not of the mean; with
+ * `accumulate` they are added to those of the previous call. `random` (seed, step) fixes the dropout masks;
+ * NULL: no dropout. Allocates nothing if memory was reserved or an earlier batch was as large.
  *
- * A loss that is not finite gives QKV_FAILED and a sentence that names the first tensor that is not finite;
- * what cannot be built (a sentence longer than the positions) gives QKV_INVALID. */
+ * QKV_FAILED: the loss is not finite; the message names the first tensor that is not. QKV_INVALID: the graph
+ * cannot be built, such as for a sentence longer than the positions. */
 QKV_API enum qkv_status qkv_replicas_step(struct qkv_replicas *replicas, struct qkv_batch *batch,
                                           double smoothing, const struct qkv_random *random, bool accumulate,
                                           struct qkv_step_sums *sums, struct qkv_error *error);
@@ -49,7 +63,7 @@ QKV_API void *const *qkv_replicas_gradients(const struct qkv_replicas *replicas)
 QKV_API int qkv_replicas_blocks(const struct qkv_replicas *replicas);
 QKV_API int qkv_replicas_shards(const struct qkv_replicas *replicas);
 
-/* Bytes that the arenas of all graphs have held at most. */
+/* Highest memory use of all graphs so far, bytes. */
 QKV_API size_t qkv_replicas_peak_bytes(const struct qkv_replicas *replicas);
 
 #endif

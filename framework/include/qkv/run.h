@@ -1,11 +1,23 @@
-/* A run is a folder, and needs nothing outside itself:
+/* A run: the folder of a trained model. It needs nothing outside itself.
  *
+ *     qkv.format                  version of the format of the folder (QKV_RUN_FORMAT)
  *     config.yaml                 the effective config
  *     source.vocabulary, target.vocabulary
  *     metrics.jsonl               one object a line: training progress and validations
- *     last.safetensors            where --resume goes on: values and the optimizer's moments
- *     best.safetensors            the best validation, values alone; what translate, evaluate and attention
- * use update-<n>.safetensors      the training.keep_best_ckpts best ones, likewise */
+ *     last.safetensors            where --resume continues: values and the optimizer's moments
+ *     best.safetensors            values of the best validation; translate, evaluate and attention read it
+ *     update-<n>.safetensors      values of the training.keep_best_ckpts best validations
+ *
+ * Example:
+ *     struct qkv_error error = {""};
+ *     struct qkv_run run;
+ *     if (qkv_run_open(&run, "runs/toy_en_es", NULL, QKV_FLOAT32, &error)) {
+ *         fprintf(stderr, "%s\n", error.message);
+ *     } else {
+ *         printf("%s has %d source types\n", run.config.name, (int)run.source.size);
+ *         qkv_run_release(&run);
+ *     }
+ */
 #ifndef QKV_RUN_H
 #define QKV_RUN_H
 
@@ -23,10 +35,10 @@
 #define QKV_RUN_LAST        "last.safetensors"
 #define QKV_RUN_BEST        "best.safetensors"
 
-/* A trained model, ready to be used. Caller's storage, all zero at first. */
+/* A trained model, ready for use. Caller's storage. */
 struct qkv_run {
     const char *path;       /* of the folder */
-    const char *checkpoint; /* path of the file that was loaded */
+    const char *checkpoint; /* path of the loaded file */
     struct qkv_config config;
     struct qkv_vocabulary source, target;
     struct qkv_model *model;
@@ -34,9 +46,10 @@ struct qkv_run {
     struct qkv_arena arena;
 };
 
-/* Opens a run. `checkpoint` NULL: the best one, or the last where there was no validation; else a file name
- * within the folder, or a path. Fails with one sentence: no such folder, not a run, a broken or foreign file;
- * on failure there is nothing to release. */
+/* Opens a run. `checkpoint` NULL: the best one, or the last if there was no validation; otherwise a file name
+ * in the folder, or a path. `dtype`: of the parameters; a checkpoint of the other precision is converted.
+ * Fails, with nothing to release, when the folder is missing or not a run, has a newer format, or a file is
+ * damaged or belongs to another model. */
 QKV_API enum qkv_status qkv_run_open(struct qkv_run *run, const char *path, const char *checkpoint,
                                      enum qkv_dtype dtype, struct qkv_error *error);
 QKV_API void qkv_run_release(struct qkv_run *run);
@@ -48,7 +61,7 @@ QKV_API enum qkv_status qkv_run_format_check(const char *folder, struct qkv_erro
 /* "<folder>/<name>" in the arena; NULL when memory is out. */
 QKV_API const char *qkv_run_file(struct qkv_arena *arena, const char *folder, const char *name);
 
-/* Whether something stands at that path. */
+/* True when a file or folder exists at that path. */
 QKV_API bool qkv_path_exists(const char *path);
 
 #endif

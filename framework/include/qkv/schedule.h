@@ -1,8 +1,17 @@
-/* The learning rate of each update: a pure function of the number of the update and, for two kinds, of what
- * has happened so far (finished epochs, validations).
+/* The learning rate of each update: a function of the number of the update and, for two schedules, of finished
+ * epochs or validations.
  *
- * With t the number of the update, from 1; w the warm-up; lr the learning_rate of the config, and min its
- * floor:
+ * Example:
+ *     struct qkv_schedule schedule;
+ *     struct qkv_training_config settings = {.scheduling = QKV_SCHEDULE_INVERSE_SQRT,
+ *                                            .learning_rate = 1e-3,
+ *                                            .learning_rate_warmup = 4000};
+ *     qkv_schedule_init(&schedule, &settings, 512);
+ *     printf("%g\n", qkv_schedule_rate(&schedule, 1, 0));
+ *
+ * A schedule is one row of qkv/schedules.def and one formula in framework/train/schedule.c. With t the number
+ * of the update, from 1; w the warm-up; D the width of the model; lr the learning_rate of the config and min
+ * its learning_rate_min:
  *
  *     constant      lr
  *     noam          factor D^-0.5 min(t^-0.5, t w^-1.5)   Vaswani et al. 2017, as in Joey NMT; ignores lr
@@ -12,12 +21,11 @@
  *     exponential   max(min, lr decrease_factor^e)        e: finished epochs
  *     plateau       max(min, lr decrease_factor^k)        k: decreases, see qkv_schedule_validated
  *
- * where p runs from 0 at the end of the warm-up (at update 1 without one) to 1 at the last update, and stays.
+ * p grows from 0 at the end of the warm-up (at update 1 without one) to 1 at the last update, and stays 1.
  *
- * Every kind warms up where learning_rate_warmup is above 0: up to update w, what stands above is replaced by
- * lr t / w for inverse_sqrt, linear and cosine, and multiplied by t / w for constant, exponential and
- * plateau; noam has it built in. During the warm-up a rate may lie below the floor. noam and inverse_sqrt
- * need a warm-up, linear and cosine the number of updates; the config refuses to go without. */
+ * During a warm-up (updates before w), inverse_sqrt, linear and cosine are lr t / w; constant, exponential and
+ * plateau are multiplied by t / w; noam has its own. A rate may be below min then. noam and inverse_sqrt need
+ * a warm-up, linear and cosine the number of updates: the config refuses to go without. */
 #ifndef QKV_SCHEDULE_H
 #define QKV_SCHEDULE_H
 
@@ -30,16 +38,16 @@ struct qkv_schedule {
     double learning_rate, factor, minimum, decrease_factor;
     int64_t warmup, updates, patience, hidden_size;
 
-    /* What plateau has seen; a checkpoint keeps it. */
+    /* Validations so far, for schedules that follow them (plateau); a checkpoint keeps this. */
     struct {
-        bool seen;         /* whether `best` is set */
+        bool seen;         /* `best` is set */
         double best;       /* best score of a validation so far */
-        int64_t waited;    /* validations since then, or since the last decrease */
+        int64_t waited;    /* validations since the best one, or since the last decrease */
         int64_t decreases; /* k */
     } plateau;
 };
 
-/* Takes the settings from the config. `hidden_size` is D, the width of the model. */
+/* Copies the settings. `hidden_size`: D, the width of the model. */
 QKV_API void qkv_schedule_init(struct qkv_schedule *schedule, const struct qkv_training_config *config,
                                int64_t hidden_size);
 
@@ -47,14 +55,15 @@ QKV_API void qkv_schedule_init(struct qkv_schedule *schedule, const struct qkv_t
  * first). */
 QKV_API double qkv_schedule_rate(const struct qkv_schedule *schedule, int64_t update, int64_t epochs);
 
-/* Tells the result of a validation; only plateau listens. When more than learning_rate_patience validations
- * in a row have not brought a new best (strictly better; NaN never is), the rate is decreased and the count
- * starts again: what PyTorch's ReduceLROnPlateau does with a threshold of 0. Returns whether the rate was
- * decreased. */
+/* Records the score of a validation; has an effect only on schedules that follow validations. After more than
+ * learning_rate_patience validations in a row without a new best score (strictly better; NaN never is), the
+ * rate decreases and the count starts again, as in PyTorch's ReduceLROnPlateau with threshold 0. Returns true
+ * when the rate decreases. */
 QKV_API bool qkv_schedule_validated(struct qkv_schedule *schedule, double score, bool higher_is_better);
 
-/* Puts what plateau has seen into a checkpoint's state, under `schedule.*`, and takes it from there. Other
- * kinds have nothing to keep. Restoring fails, and changes nothing, when a number is missing or is none. */
+/* Saves the record of validations in the state of a checkpoint, under `schedule.*`, and restores it. Schedules
+ * that do not follow validations save nothing. Restoring fails, and changes nothing, when a value is missing
+ * or is not a number. */
 QKV_API void qkv_schedule_save(const struct qkv_schedule *schedule, struct qkv_state *state);
 QKV_API enum qkv_status qkv_schedule_restore(struct qkv_schedule *schedule, const struct qkv_state *state,
                                              struct qkv_error *error);

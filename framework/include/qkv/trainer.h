@@ -1,24 +1,40 @@
-/* Training: from a config to a run folder (run.h). */
+/* Training: from a config to a run folder (run.h).
+ *
+ * Example:
+ *     struct qkv_error error = {""};
+ *     struct qkv_arena arena = {0};
+ *     struct qkv_config config;
+ *     struct qkv_messages messages = {0};
+ *     struct qkv_train_options options = {.overwrite = true};
+ *     struct qkv_train_result result = {0};
+ *     if (qkv_config_read(&config, &arena, "configs/toy_en_es.yaml", NULL, 0, &messages))
+ *         fprintf(stderr, "%s\n", messages.text[0]);
+ *     else if (qkv_train(&config, &options, &result, &error))
+ *         fprintf(stderr, "%s\n", error.message);
+ *     else
+ *         printf("%lld updates\n", (long long)result.updates);
+ *     qkv_arena_release(&arena);
+ */
 #ifndef QKV_TRAINER_H
 #define QKV_TRAINER_H
 
 #include "qkv/config.h"
 #include "qkv/evaluate.h"
 
-/* How training stands, told after each update. */
+/* Reported after each update. */
 struct qkv_train_progress {
     int64_t update, epoch; /* both from 1 */
-    int64_t updates;       /* expected in all; 0: not known */
+    int64_t updates;       /* expected in total; 0: unknown */
     int64_t tokens;        /* target tokens so far */
-    double loss;           /* smoothed cross entropy per target token, mean since the last log line; nats */
+    double loss; /* cross-entropy with label smoothing per target token, nats; mean since the last log line */
     double learning_rate;
     double gradient_norm;     /* before clipping */
     double tokens_per_second; /* source and target, since the last log line */
-    double seconds_left;      /* NaN: not known */
+    double seconds_left;      /* NaN: unknown */
     bool logged;              /* this update ends a logging interval */
 };
 
-/* A validation. */
+/* Reported after each validation. */
 struct qkv_train_validation {
     int64_t update;
     struct qkv_scores scores;
@@ -27,7 +43,7 @@ struct qkv_train_validation {
     const char *const *source, *const *reference, *const *translation; /* [samples] */
 };
 
-/* What is known before the first update. */
+/* Reported before the first update. */
 struct qkv_train_start {
     const char *folder;
     int64_t parameters;                 /* learned numbers */
@@ -39,19 +55,19 @@ struct qkv_train_start {
     int64_t resumed; /* updates done before; 0: a new run */
 };
 
-/* Who listens. Any function may be NULL. */
+/* Callbacks. Any may be NULL. */
 struct qkv_train_listener {
     void *context;
-    bool (*stop)(void *context); /* asked after each update: true saves and ends */
+    bool (*stop)(void *context); /* called after each update; true: save and end */
     void (*start)(void *context, const struct qkv_train_start *start);
     void (*progress)(void *context, const struct qkv_train_progress *progress);
     void (*validation)(void *context, const struct qkv_train_validation *validation);
 };
 
 struct qkv_train_options {
-    bool resume;    /* go on from the run's last checkpoint, with its text and the keys it holds on to */
-    bool overwrite; /* replace a run that stands there */
-    int threads;    /* 0: as many as the machine has */
+    bool resume; /* continue from the run's last checkpoint; QKV_KEYS_FIXED_ON_RESUME must not have changed */
+    bool overwrite; /* replace an existing run */
+    int threads;    /* 0: one per processor */
     const struct qkv_train_listener *listener;
 };
 
@@ -59,7 +75,7 @@ struct qkv_train_options {
 enum qkv_train_end {
     QKV_TRAIN_DONE,     /* all updates or epochs */
     QKV_TRAIN_PATIENCE, /* no progress for training.patience validations */
-    QKV_TRAIN_STOPPED,  /* the listener asked for it; --resume goes on */
+    QKV_TRAIN_STOPPED,  /* the listener stopped it; --resume continues */
 };
 
 struct qkv_train_result {
@@ -71,10 +87,10 @@ struct qkv_train_result {
     double best;         /* its metric */
 };
 
-/* Trains. All input is read and checked before anything of an old run is replaced. QKV_FAILED with a sentence
- * when the loss is no longer finite (the last checkpoint stands); QKV_INVALID for bad input, a run in the
- * way, failed writes, and a run to be resumed whose text or config has changed in what decides its numbers
- * (QKV_KEYS_FIXED_ON_RESUME): the sentence names the key, its old value and the new one. */
+/* Trains. Reads and checks all input before it replaces anything of an old run. QKV_FAILED: the loss is no
+ * longer finite; the last checkpoint is intact. QKV_INVALID: bad input, an existing run without `overwrite`, a
+ * failed write, or a resumed run whose text or fixed keys have changed; the message names the key, its old and
+ * its new value. */
 QKV_API enum qkv_status qkv_train(const struct qkv_config *config, const struct qkv_train_options *options,
                                   struct qkv_train_result *result, struct qkv_error *error);
 
