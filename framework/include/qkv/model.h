@@ -58,8 +58,9 @@ enum qkv_part_role {
     QKV_PART_POSITIONS, /* embeddings plus position encoding: [N, D]; only where one is added */
 
     /* of a layer of a stack */
-    QKV_PART_NORM,   /* a hidden state after layer norm or RMS norm: [N, D]; several in a layer */
-    QKV_PART_HIDDEN, /* the hidden state that leaves the layer: [N, D] */
+    QKV_PART_NORM,   /* a hidden state after layer norm or RMS norm: [N, D]; several in a layer. The norm
+                        after the last layer of a pre-norm stack has layer 0 */
+    QKV_PART_HIDDEN, /* the hidden state that leaves the layer: [N, D]; recurrent: of the encoder only */
 
     /* of an attention layer */
     QKV_PART_INPUT,   /* what queries are made from: [Nq, D]; recurrent: hidden states of the decoder */
@@ -90,8 +91,9 @@ struct qkv_trace {
     struct qkv_part *last;
 };
 
-/* The part with this role, for a role of an attention layer (`layer` from 1) or of a stack (layer
- * 0). NULL when the pass has none. */
+/* Returns the part with this role of an attention layer (`layer` from 1), or of a stack (layer 0).
+ * NULL when the pass has no such part. qkv_trace_attention is only for the roles INPUT to OUTPUT;
+ * another role is a bug. */
 QKV_API const struct qkv_part *qkv_trace_attention(const struct qkv_trace *trace, enum qkv_part_role role,
                                                    enum qkv_attention_kind attention, int64_t layer);
 QKV_API const struct qkv_part *qkv_trace_stack(const struct qkv_trace *trace, enum qkv_part_role role,
@@ -173,8 +175,8 @@ QKV_API void qkv_model_free(struct qkv_model *model); /* NULL: does nothing */
 /* Tokens, </s> included, of the longest sentence that has positions on both sides. */
 QKV_API int64_t qkv_model_longest(const struct qkv_model *model);
 
-/* The layers of an attention layer (from 1), all NULL when the model has no such attention layer;
- * and the layers that turn the tokens of a stack into vectors. */
+/* Returns the layers of an attention layer (from 1), all NULL when the model has no such attention
+ * layer; and the layers that turn the tokens of a stack into vectors. */
 QKV_API struct qkv_attention_layers qkv_model_attention(const struct qkv_model *model,
                                                         enum qkv_attention_kind kind, int64_t layer);
 QKV_API struct qkv_input_layers qkv_model_inputs(const struct qkv_model *model, enum qkv_stack_id stack);
