@@ -399,7 +399,7 @@ Test(config, reports_all_errors_in_the_order_of_lines)
 {
     EXPECT("several",
            {"name: a b\n"
-            "data: {train: t, src: {lang: a, level: bytes}, trg: {lang: b, voc_limt: 3}}\n"
+            "data: {train: t, src: {lang: a, lowercase: bytes}, trg: {lang: b, voc_limt: 3}}\n"
             "training:\n"
             "  updates: -1\n"
             "  batch_size: 2.0\n"
@@ -410,8 +410,8 @@ Test(config, reports_all_errors_in_the_order_of_lines)
             "x.yaml:1:1: name is 'a b', but must be made of letters, digits, '.', '_' and '-', and not start "
             "with "
             "'.'\n"
-            "x.yaml:2:40: data.src.level is 'bytes', but must be one of word, char\n"
-            "x.yaml:2:63: unknown key data.trg.voc_limt; did you mean data.trg.voc_limit\n"
+            "x.yaml:2:44: data.src.lowercase is 'bytes', but must be true or false\n"
+            "x.yaml:2:67: unknown key data.trg.voc_limt; did you mean data.trg.voc_limit\n"
             "x.yaml:4:12: training.updates is -1, but must be at least 0\n"
             "x.yaml:5:15: training.batch_size is 2.0, but must be an integer\n"
             "x.yaml:6:3: duplicate key updates, already given in line 4\n"
