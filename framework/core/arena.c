@@ -9,16 +9,16 @@
 
 enum { ALIGNMENT = 64, SMALLEST_CHUNK = 1 << 16 };
 
-/* Chunks stand in the order in which they were first used; those behind `current` are free. */
+/* Chunks are listed in order of first use; those after `current` are free. */
 struct qkv_arena_chunk {
     struct qkv_arena_chunk *next;
-    size_t size, used; /* of the bytes behind the header */
+    size_t size, used; /* bytes after the header */
     char padding[ALIGNMENT - 3 * sizeof(size_t)];
 };
 
 _Static_assert(sizeof(struct qkv_arena_chunk) == ALIGNMENT, "chunk data must stay aligned");
 
-/* `used`: bytes of it that are sure to be handed out. */
+/* `used`: bytes that will certainly be allocated from it. */
 static struct qkv_arena_chunk *chunk_new(size_t size, size_t used)
 {
     size_t header = sizeof(struct qkv_arena_chunk);
@@ -30,9 +30,9 @@ static struct qkv_arena_chunk *chunk_new(size_t size, size_t used)
     return chunk;
 }
 
-/* Finds room for `size` (a multiple of ALIGNMENT): in the current chunk, in a later kept one, or in a new
- * one, which at least doubles what the arena holds so that the chain stays short. */
-static struct qkv_arena_chunk *find_room(struct qkv_arena *arena, size_t size)
+/* A chunk with `size` free bytes (a multiple of ALIGNMENT): the current one, a later one, or a new one, which at least
+ * doubles the arena so that the chain stays short. */
+static struct qkv_arena_chunk *find_chunk(struct qkv_arena *arena, size_t size)
 {
     size_t held = 0;
     bool open = false; /* from the current one on */
@@ -44,8 +44,8 @@ static struct qkv_arena_chunk *find_room(struct qkv_arena *arena, size_t size)
         last = chunk;
     }
     size_t wanted = held > SMALLEST_CHUNK ? held : SMALLEST_CHUNK;
-    /* On large pages only where one array takes it all: chained chunks are joined soon, and in one that was
-     * only filled to find out how much is needed a number here and there would make whole pages be there. */
+    /* Huge pages only for a chunk that one array fills: chained chunks are joined at the next reset, and sparse
+     * use would commit whole pages. */
     struct qkv_arena_chunk *chunk = wanted > size ? chunk_new(wanted, 0) : chunk_new(size, size);
     if (!chunk && wanted > size) chunk = chunk_new(size, size);
     if (!chunk) return NULL;
@@ -60,7 +60,7 @@ void *qkv_arena_allocate(struct qkv_arena *arena, size_t size)
 {
     if (size > SIZE_MAX / 2) return NULL;
     size = size ? (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT : ALIGNMENT;
-    struct qkv_arena_chunk *chunk = find_room(arena, size);
+    struct qkv_arena_chunk *chunk = find_chunk(arena, size);
     if (!chunk) return NULL;
     arena->current = chunk;
     char *memory = (char *)(chunk + 1) + chunk->used;
@@ -98,15 +98,15 @@ char *qkv_arena_format(struct qkv_arena *arena, const char *format, ...)
     return text;
 }
 
-/* Chunks that had to be chained are replaced by one that holds all of them and an eighth more: chains waste
- * the ends of their chunks, and the next round is seldom exactly as large as the last. */
+/* Replaces the chunks by one that holds the peak and an eighth more: chains waste the ends of their chunks, and the
+ * next round may be a little larger. */
 static void join_chunks(struct qkv_arena *arena)
 {
     size_t size = (arena->peak + arena->peak / 8 + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     size_t peak = arena->peak;
     qkv_arena_release(arena);
     arena->peak = peak;
-    arena->first = chunk_new(size, peak); /* without memory the arena is empty, which is valid */
+    arena->first = chunk_new(size, peak); /* NULL when memory is out: a valid, empty arena */
 }
 
 void qkv_arena_reset(struct qkv_arena *arena)

@@ -20,12 +20,12 @@ static void release(struct qkv_file_writer *writer)
     *writer = (struct qkv_file_writer){0};
 }
 
-/* Opens a name that nobody has. Not mkstemp: its files are private (0600), and the umask, which says what
- * they should be, cannot be read without changing it for all threads. */
-static int open_temporary(struct qkv_file_writer *writer, size_t room)
+/* Creates a file of a new name. mkstemp would create a private file (0600), and the umask, which would tell the right
+ * permissions, cannot be read without changing it for all threads. */
+static int open_temporary(struct qkv_file_writer *writer, size_t size)
 {
     for (int number = 0;; number++) {
-        snprintf(writer->temporary, room, "%s.%ld.%d.tmp", writer->path, (long)getpid(), number);
+        snprintf(writer->temporary, size, "%s.%ld.%d.tmp", writer->path, (long)getpid(), number);
         int descriptor = open(writer->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (descriptor >= 0 || errno != EEXIST) return descriptor;
     }
@@ -38,15 +38,15 @@ enum qkv_status qkv_file_begin(struct qkv_file_writer *writer, const char *path,
     if (!stat(path, &there) && !S_ISREG(there.st_mode))
         return qkv_error_set(error, "%s: cannot be written: it is %s", path,
                              S_ISDIR(there.st_mode) ? "a folder" : "not a regular file");
-    size_t room = strlen(path) + 48;
-    writer->path = malloc(room);
-    writer->temporary = malloc(room);
+    size_t size = strlen(path) + 48;
+    writer->path = malloc(size);
+    writer->temporary = malloc(size);
     if (!writer->path || !writer->temporary) {
         release(writer);
         return cannot_write(path, ENOMEM, error);
     }
     strcpy(writer->path, path);
-    int descriptor = open_temporary(writer, room);
+    int descriptor = open_temporary(writer, size);
     writer->file = descriptor < 0 ? NULL : fdopen(descriptor, "wb");
     if (writer->file) return QKV_OK;
     int code = errno;
@@ -72,7 +72,7 @@ static int sync_folder(const char *path)
     return code;
 }
 
-/* 0, or the errno of the first thing that went wrong; -1 when that is no longer known. */
+/* 0, or the errno of the first error; -1 when it is not known any more. */
 static int flush(FILE *file)
 {
     errno = 0;
@@ -83,7 +83,7 @@ static int flush(FILE *file)
 
 enum qkv_status qkv_file_commit(struct qkv_file_writer *writer, struct qkv_error *error)
 {
-    QKV_BUG(!writer->file, "a file is committed that was never begun");
+    QKV_BUG(!writer->file, "qkv_file_commit without qkv_file_begin");
     int code = flush(writer->file);
     if (fclose(writer->file) && !code) code = errno;
     if (!code && rename(writer->temporary, writer->path)) code = errno;

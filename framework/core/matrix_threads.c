@@ -1,13 +1,13 @@
-/* The matrix library's own threads: each takes a core from the workers while it looks for work. */
+/* Ends the threads of OpenBLAS, which use processors that the workers need while they spin. */
 #include "qkv/workers.h"
 
 #include <cblas.h>
 
-/* OpenBLAS has this beside its interface, where it runs before a fork; other libraries lack it. */
+/* Not in the public interface of OpenBLAS, which calls it before a fork; other BLAS libraries lack it. */
 extern int blas_thread_shutdown_(void) __attribute__((weak));
 
 void qkv_end_matrix_threads(void)
 {
-    openblas_set_num_threads(1); /* before: it starts threads where there are none */
+    openblas_set_num_threads(1); /* first: this call starts threads if there are none */
     if (blas_thread_shutdown_) blas_thread_shutdown_();
 }

@@ -20,8 +20,7 @@ static bool is_mapped(size_t size)
     return size >= LARGE_PAGE / 2;
 }
 
-/* Straight from the system, to which it goes back: the heap would keep what it is given back, in small pages.
- */
+/* Maps memory directly: malloc would keep freed memory, in small pages. */
 static char *map(size_t size)
 {
     char *start = mmap(NULL, size + LARGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -32,9 +31,9 @@ static char *map(size_t size)
     return start + before;
 }
 
-/* A step goes by all of its memory, and the machine looks up its pages of 4 kB each time: with large ones, of
- * the model alone, a step of 5 or 37 million parameters takes 3 or 4 % less, and of its activations another 3
- * to 5. The page in which `used` ends is a large one only where more than half of it is used. */
+/* A training step touches all its memory, so address translation of 4 kB pages costs time: huge pages for parameters
+ * save 3 to 4 % of a step (5 and 37 million parameters), and for activations another 3 to 5 %. The last page of `used`
+ * is huge only if more than half of it is used. */
 void *qkv_block_new(size_t size, size_t used)
 {
     if (size > SIZE_MAX / 2) return NULL;
@@ -42,7 +41,7 @@ void *qkv_block_new(size_t size, size_t used)
     void *block = map(in_pages(size));
 #ifdef MADV_HUGEPAGE
     size_t large = (used + LARGE_PAGE / 2) / LARGE_PAGE * LARGE_PAGE;
-    if (block && large) (void)madvise(block, large, MADV_HUGEPAGE); /* a wish: without it all works, slower */
+    if (block && large) (void)madvise(block, large, MADV_HUGEPAGE); /* may fail: then only speed is lost */
 #else
     (void)used;
 #endif

@@ -10,11 +10,10 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Parts are taken from a shared counter, so that a slow part does not hold up the others, and a run is over
- * when all are done: a helper that wakes late finds nothing left and holds nobody up. Waking a thread takes
- * as long as a small run, and runs often follow each other closely (a step of training has three, a word of a
- * translation one): so helpers look for the next run a little while before they sleep, and so does the caller
- * for the end. */
+/* Threads take parts from a shared counter, so a slow part does not delay the others. A run ends when all parts are
+ * done; a helper that wakes late finds none left. Waking a thread takes as long as a small run, and runs follow each
+ * other closely (three per training step, one per decoded word), so helpers spin a short time for the next run before
+ * they sleep, and the caller spins for the end of the run. */
 struct qkv_workers {
     pthread_mutex_t mutex;
     pthread_cond_t start, finish;
@@ -22,7 +21,7 @@ struct qkv_workers {
     atomic_bool stop;
 
     atomic_int untaken, unfinished;            /* parts of the run */
-    void (*function)(void *context, int part); /* these three are read only by who has taken a part */
+    void (*function)(void *context, int part); /* these three: read only by threads that have taken a part */
     void *context;
     int parts;
 
@@ -30,15 +29,15 @@ struct qkv_workers {
     pthread_t thread[];
 };
 
-/* Looks a little while whether a number has left (or, `zero`, reached) zero, or the team is to stop. By the
- * clock, because what a pause of the processor takes differs by ten between processors. */
-enum { LOOK_NANOSECONDS = 200000, LOOKS_A_GLANCE = 64 };
+/* Spins until the number is zero (`zero`) or not zero (else), the team stops, or time is up. The limit is a time, not
+ * a count, because the duration of a pause instruction differs tenfold between processors. */
+enum { SPIN_NANOSECONDS = 200000, SPINS_PER_CHECK = 64 };
 
-static void look(const struct qkv_workers *workers, const atomic_int *number, bool zero)
+static void spin(const struct qkv_workers *workers, const atomic_int *number, bool zero)
 {
-    int64_t end = qkv_clock_nanoseconds() + LOOK_NANOSECONDS;
+    int64_t end = qkv_clock_nanoseconds() + SPIN_NANOSECONDS;
     do
-        for (int i = 0; i < LOOKS_A_GLANCE; i++) {
+        for (int i = 0; i < SPINS_PER_CHECK; i++) {
             if ((*number == 0) == zero || workers->stop) return;
 #if defined(__x86_64__) || defined(__i386__)
             __builtin_ia32_pause();
@@ -65,7 +64,7 @@ static void *helper(void *argument)
 {
     struct qkv_workers *workers = argument;
     while (!workers->stop) {
-        look(workers, &workers->untaken, false);
+        spin(workers, &workers->untaken, false);
         pthread_mutex_lock(&workers->mutex);
         workers->asleep++;
         while (workers->untaken == 0 && !workers->stop) pthread_cond_wait(&workers->start, &workers->mutex);
@@ -108,7 +107,7 @@ int qkv_workers_count(const struct qkv_workers *workers)
     return workers->helpers + 1;
 }
 
-/* As many helpers as there is work for: waking all of a large team would take longer than a small run. */
+/* Wakes as many helpers as there are parts: waking all of a large team would take longer than a small run. */
 static void wake(struct qkv_workers *workers, int wanted)
 {
     pthread_mutex_lock(&workers->mutex);
@@ -132,7 +131,7 @@ void qkv_workers_run(struct qkv_workers *workers, int parts, void (*function)(vo
     workers->untaken = parts; /* from here on helpers may begin */
     wake(workers, parts - 1);
     take_parts(workers);
-    look(workers, &workers->unfinished, true);
+    spin(workers, &workers->unfinished, true);
     if (workers->unfinished == 0) return;
     pthread_mutex_lock(&workers->mutex);
     while (workers->unfinished > 0) pthread_cond_wait(&workers->finish, &workers->mutex);

@@ -146,7 +146,7 @@ int64_t qkv_shape_count(struct qkv_shape shape)
     return count;
 }
 
-/* The most numbers one tensor may hold: below it no product of sizes overflows. */
+/* Most elements of a tensor: no product of sizes overflows. */
 #define MOST_NUMBERS ((int64_t)1 << 40)
 
 static bool shape_is_sound(struct qkv_shape shape)
@@ -170,14 +170,13 @@ static struct qkv_tensor *tensor_new(struct qkv_graph *graph, enum qkv_op_id op)
     return tensor;
 }
 
-/* Gives the tensor its memory and its place in the order. */
+/* Allocates the tensor's memory and appends it to the list of nodes. */
 static struct qkv_tensor *finish(struct qkv_tensor *tensor)
 {
     struct qkv_graph *graph = tensor->graph;
     tensor->count = qkv_shape_count(tensor->shape);
     size_t bytes = (size_t)tensor->count * graph->size;
-    bool planned =
-        graph->shares_memory && tensor->op != QKV_OP_leaf; /* its memory is given by qkv_graph_plan */
+    bool planned = graph->shares_memory && tensor->op != QKV_OP_leaf; /* qkv_graph_plan assigns its memory */
     bool own_gradient = tensor->needs_gradient && !planned;
     if (!tensor->value && !planned) tensor->value = qkv_arena_allocate(&graph->arena, bytes);
     if (own_gradient && !tensor->gradient) tensor->gradient = qkv_arena_allocate(&graph->arena, bytes);
@@ -277,7 +276,7 @@ struct qkv_tensor *qkv_variable(struct qkv_graph *graph, struct qkv_shape shape)
 
 struct qkv_tensor *qkv_wrap(struct qkv_graph *graph, struct qkv_shape shape, void *memory)
 {
-    QKV_BUG(!memory, "nothing to wrap");
+    QKV_BUG(!memory, "qkv_wrap: memory is NULL");
     return leaf(graph, shape, false, memory);
 }
 
@@ -286,7 +285,7 @@ struct qkv_tensor *qkv_wrap(struct qkv_graph *graph, struct qkv_shape shape, voi
 void qkv_graph_bind(struct qkv_graph *graph, const struct qkv_parameters *parameters, void *gradients,
                     bool accumulate)
 {
-    QKV_BUG(parameters->dtype != graph->dtype, "parameters and graph differ in precision");
+    QKV_BUG(parameters->dtype != graph->dtype, "qkv_graph_bind: parameters and graph have different dtypes");
     graph->parameters = parameters;
     graph->parameter_gradients = gradients;
     graph->accumulate = accumulate;
@@ -297,8 +296,8 @@ struct qkv_tensor *qkv_graph_parameter(struct qkv_graph *graph, const struct qkv
     if (graph->failed) return NULL;
     if (!parameter) return NULL;
     const struct qkv_parameters *all = graph->parameters;
-    QKV_BUG(!all || all->list[parameter->index] != parameter, "%s is not of the bound parameters",
-            parameter->name);
+    QKV_BUG(!all || all->list[parameter->index] != parameter,
+            "%s does not belong to the parameters that are bound to the graph", parameter->name);
     if (!graph->leaf) {
         graph->leaf = qkv_arena_zeroed(&graph->arena, (size_t)all->count * sizeof *graph->leaf);
         if (!graph->leaf) return qkv_graph_fail(graph, "out of memory for a table of parameters");
@@ -347,7 +346,7 @@ void qkv_graph_rewind(struct qkv_graph *graph)
     graph->last_run = NULL;
 }
 
-/* Where backward begins. Only a parameter whose gradients accumulate has been touched before. */
+/* Sets the gradient that backward starts with. Only an accumulating parameter has a gradient already. */
 static void start_gradient(struct qkv_tensor *tensor, const double *cotangent)
 {
     bool add = tensor->touched;
@@ -364,7 +363,7 @@ static void start_gradient(struct qkv_tensor *tensor, const double *cotangent)
     }
 }
 
-/* Parameters that the graph never used have gradient zero, too. */
+/* Parameters that the graph does not use get gradient zero. */
 static void clear_unused_parameters(struct qkv_graph *graph)
 {
     const struct qkv_parameters *all = graph->parameters;
@@ -392,7 +391,8 @@ static void recompute_inputs(const struct qkv_tensor *x)
 void qkv_backward(struct qkv_graph *graph, struct qkv_tensor *y, const double *cotangent)
 {
     if (graph->failed || !y) return;
-    QKV_BUG(graph->shares_memory && graph->planned != y, "backward from a tensor that was not planned");
+    QKV_BUG(graph->shares_memory && graph->planned != y,
+            "qkv_backward from another tensor than qkv_graph_plan was called for");
     for (struct qkv_tensor *x = graph->first; x; x = x->next) {
         x->touched = x->parameter && graph->accumulate;
         x->recomputed = false;
@@ -405,7 +405,7 @@ void qkv_backward(struct qkv_graph *graph, struct qkv_tensor *y, const double *c
         run(x, true);
         qkv_turns_after(x);
     }
-    /* What nothing flowed into has gradient zero. */
+    /* Tensors that backward has not reached get gradient zero. */
     for (struct qkv_tensor *x = graph->first; x; x = x->next)
         if (x->needs_gradient && !x->touched && (x->op == QKV_OP_leaf || !graph->shares_memory))
             memset(x->gradient, 0, (size_t)x->count * graph->size);

@@ -1,4 +1,4 @@
-/* The constructors and the names of the ops: one of each per row of ops.def. */
+/* The functions qkv_<op>, one per row of ops.def. */
 #include "graph/graph.h"
 
 #define OP(name, parameters, inputs, ...)                                                                    \
@@ -9,15 +9,3 @@
     }
 #include "qkv/ops.def"
 #undef OP
-
-static const char *const NAMES[QKV_OP_COUNT] = {
-    [QKV_OP_leaf] = "leaf",
-#define OP(name, parameters, inputs, options) [QKV_OP_##name] = #name,
-#include "qkv/ops.def"
-#undef OP
-};
-
-const char *qkv_op_name(enum qkv_op_id op)
-{
-    return NAMES[op];
-}

@@ -1,6 +1,5 @@
-/* Panels: matrices of parameters in the order in which products go over them. A product of a few dozen rows,
- * as one step of decoding makes them, spends a tenth of its time on bringing its matrix into that order, the
- * same each time. */
+/* Panels: parameter matrices packed in the order in which products read them. A product of a few dozen rows, as in
+ * a step of decoding, would spend a tenth of its time on packing the same matrix again. */
 #include "graph/graph.h"
 
 #include "qkv/parameters.h"
@@ -9,31 +8,31 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* A matrix in one of its two readings. */
+/* A packed matrix, transposed or not. */
 struct copy {
-    atomic_uint_fast64_t of; /* what parameters->changes was, plus 1; 0: not made yet */
+    atomic_uint_fast64_t of; /* parameters->changes + 1 when it was packed; 0: never */
     void *memory;
 };
 
 struct qkv_panels {
     const struct qkv_parameters *parameters;
-    pthread_mutex_t mutex; /* of making one */
-    char *block;           /* one for all, filled from its start: so it can stand on large pages */
+    pthread_mutex_t mutex; /* held while packing */
+    char *block;           /* memory of all copies: one block, so that it can use huge pages */
     size_t size, used;
-    struct copy copy[][2]; /* by parameter; as it stands, transposed */
+    struct copy copy[][2]; /* by parameter; not transposed, transposed */
 };
 
-/* Room for each matrix once, whatever the reading and the width of a panel: zeros behind the last column. */
-static size_t room_for(const struct qkv_parameters *parameters)
+/* Bytes for one copy of each matrix, for any panel width: panels are padded with zeros. */
+static size_t bytes_for(const struct qkv_parameters *parameters)
 {
     enum { WIDEST = 32, ALIGNMENT = 64 };
-    size_t room = 0, number = qkv_dtype_size(parameters->dtype);
+    size_t bytes = 0, number = qkv_dtype_size(parameters->dtype);
     for (int64_t i = 0; i < parameters->count; i++) {
         const struct qkv_shape *shape = &parameters->list[i]->shape;
         if (shape->rank == 2)
-            room += (size_t)((shape->size[0] + WIDEST) * (shape->size[1] + WIDEST)) * number + ALIGNMENT;
+            bytes += (size_t)((shape->size[0] + WIDEST) * (shape->size[1] + WIDEST)) * number + ALIGNMENT;
     }
-    return room;
+    return bytes;
 }
 
 struct qkv_panels *qkv_panels_new(const struct qkv_parameters *parameters)
@@ -42,7 +41,7 @@ struct qkv_panels *qkv_panels_new(const struct qkv_parameters *parameters)
         calloc(1, sizeof *panels + (size_t)parameters->count * sizeof panels->copy[0]);
     if (!panels) return NULL;
     panels->parameters = parameters;
-    panels->size = room_for(parameters);
+    panels->size = bytes_for(parameters);
     panels->block = qkv_block_new(panels->size, panels->size);
     if (!panels->block) {
         free(panels);
@@ -65,13 +64,13 @@ void qkv_graph_set_panels(struct qkv_graph *graph, struct qkv_panels *panels)
     graph->panels = panels;
 }
 
-/* NULL where there is no room: if many matrices are wanted in both readings. */
+/* NULL when the block is full: many matrices are used both transposed and not. */
 static void *take(struct qkv_panels *panels, size_t bytes)
 {
-    size_t whole = (bytes + 63) / 64 * 64;
-    if (whole > panels->size - panels->used) return NULL;
-    panels->used += whole;
-    return panels->block + panels->used - whole;
+    size_t aligned = (bytes + 63) / 64 * 64;
+    if (aligned > panels->size - panels->used) return NULL;
+    panels->used += aligned;
+    return panels->block + panels->used - aligned;
 }
 
 const void *qkv_panels_of(const struct qkv_tensor *weight, bool transposed, size_t bytes,

@@ -20,7 +20,7 @@ static char *format_name(struct qkv_arena *arena, const char *format, va_list ar
 const struct qkv_parameter *qkv_parameters_add(struct qkv_parameters *parameters, struct qkv_shape shape,
                                                struct qkv_initial initial, const char *name, ...)
 {
-    QKV_BUG(parameters->values, "a parameter is declared after the allocation");
+    QKV_BUG(parameters->values, "qkv_parameters_add after qkv_parameters_allocate");
     struct qkv_parameter *parameter = qkv_arena_allocate(&parameters->arena, sizeof *parameter);
     va_list arguments;
     va_start(arguments, name);
@@ -70,7 +70,7 @@ enum qkv_status qkv_parameters_allocate(struct qkv_parameters *parameters, enum 
     return qkv_error_set(error, "out of memory for %lld parameters", (long long)parameters->elements);
 }
 
-/* Number `i` of a family, as the initialiser draws it. */
+/* Initial value of element i. */
 static double draw(const struct qkv_parameter *parameter, struct qkv_random random, int64_t i)
 {
     double gain = parameter->initial.gain;
@@ -97,7 +97,7 @@ static double draw(const struct qkv_parameter *parameter, struct qkv_random rand
     return gain * (2.0 * qkv_random_uniform(random, (uint64_t)i) - 1.0);
 }
 
-/* Makes the rows of q [n, n] orthonormal. Twice, because the first pass leaves what rounding cancelled. */
+/* Makes the rows of q [n, n] orthonormal (Gram-Schmidt), in two passes because of rounding. */
 static void orthonormalise(int64_t n, double *q)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -120,7 +120,7 @@ static void set_orthogonal(struct qkv_parameters *parameters, const struct qkv_p
 {
     int64_t n = parameter->shape.size[0], columns = parameter->shape.size[1];
     double *q = parameters->square;
-    QKV_BUG(columns % n, "%s: [%lld, %lld] is not made of squares", parameter->name, (long long)n,
+    QKV_BUG(columns % n, "%s: [%lld, %lld] is not a row of square matrices", parameter->name, (long long)n,
             (long long)columns);
     for (int64_t left = 0; left < columns; left += n) {
         for (int64_t i = 0; i < n * n; i++) q[i] = qkv_random_normal(random, (uint64_t)(left * n + i));

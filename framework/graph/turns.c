@@ -1,7 +1,6 @@
-/* Turns: several graphs add their gradients to one block, each parameter's in the order of the graphs'
- * numbers. So the sum is the same whatever thread is the faster, and a block a graph is saved. Graphs that
- * run side by side come to the same parameter at about the same time: the second waits for one op of the
- * first, and from then on for next to none. */
+/* Turns: several graphs add their gradients to one block, to each parameter in the order of their turns. The sum does
+ * not depend on the speed of the threads, and only one block is needed. Graphs that run in parallel reach a
+ * parameter at about the same time: the second waits for one op of the first, then stays one op behind. */
 #include "graph/graph.h"
 
 #include "qkv/parameters.h"
@@ -12,7 +11,7 @@
 
 struct qkv_turns {
     int64_t count;
-    atomic_int next[]; /* by parameter: the number of the graph whose turn it is */
+    atomic_int next[]; /* by parameter: the turn that may add to its gradient */
 };
 
 struct qkv_turns *qkv_turns_new(const struct qkv_parameters *parameters)
@@ -40,9 +39,7 @@ void qkv_graph_set_turn(struct qkv_graph *graph, struct qkv_turns *turns, int tu
 
 static void wait_for(const struct qkv_graph *graph, int64_t parameter)
 {
-    enum {
-        SPINS = 2000
-    }; /* longer than an op of the other graph is late, shorter than a thread's time slice */
+    enum { SPINS = 2000 }; /* longer than an op takes, shorter than a time slice of the scheduler */
     atomic_int *next = &graph->turns->next[parameter];
     for (int spins = 0; atomic_load_explicit(next, memory_order_acquire) != graph->turn; spins++)
         if (spins > SPINS) sched_yield();

@@ -121,11 +121,11 @@ static int threads_of_process(void)
 
 Test(workers, threads_of_the_matrix_library_end_and_stay_away)
 {
-    int before = threads_of_process(), own = openblas_get_num_threads() - 1;
+    int before = threads_of_process(), blas_threads = openblas_get_num_threads() - 1;
     if (!before) cr_skip_test("no /proc to count threads in");
     qkv_end_matrix_threads();
     qkv_graph_free(qkv_graph_new(QKV_FLOAT32));
-    cr_expect_eq(threads_of_process(), before - own, "%d of %d", threads_of_process(), before);
+    cr_expect_eq(threads_of_process(), before - blas_threads, "%d of %d", threads_of_process(), before);
     qkv_end_matrix_threads();
-    cr_expect_eq(threads_of_process(), before - own);
+    cr_expect_eq(threads_of_process(), before - blas_threads);
 }

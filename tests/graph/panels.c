@@ -120,8 +120,8 @@ Test(panels, do_without_room)
     struct weights weights;
     weights_make(&weights, QKV_FLOAT32, 300, 300, 300);
     struct qkv_panels *panels = qkv_panels_new(&weights.parameters);
-    for (int way = 0; way < 4; way++)
-        cr_expect(is_exact(&weights, panels, NULL, 9, way % 2), "%s", way % 2 ? "transposed" : "as it is");
+    for (int run = 0; run < 4; run++)
+        cr_expect(is_exact(&weights, panels, NULL, 9, run % 2), "%s", run % 2 ? "transposed" : "as it is");
     qkv_panels_free(panels);
     qkv_parameters_release(&weights.parameters);
 }
