@@ -172,11 +172,14 @@ static const char *folder_of_examples(void)
     const char *folder = scratch("examples");
     struct outcome outcome = run(
         "cd '%s' && ln -s '%s/configs' configs && mkdir datasets && cp -r '%s/datasets/en_es' datasets && "
+        "for split in train dev test; do head -n 64 '%s'/datasets/en_es/$split.tsv "
+        ">datasets/en_es/$split.tsv; done && head -n 64 '%s/datasets/en_es/test.align' "
+        ">datasets/en_es/test.align && "
         "for name in toy_en_es a b; do qkv train configs/toy_en_es.yaml -q -s training.updates=2 "
         "-s training.model_dir=runs/$name -s name=$name || exit; done && "
         "head -n 3 datasets/en_es/test.tsv | cut -f1 | tee lines.en >lines.txt && "
         "head -n 3 datasets/en_es/test.tsv | cut -f2 >lines.es && mkdir -p .config/fish/completions",
-        folder, QKV_SOURCE_DIR, QKV_SOURCE_DIR);
+        folder, QKV_SOURCE_DIR, QKV_SOURCE_DIR, QKV_SOURCE_DIR, QKV_SOURCE_DIR);
     cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
     return folder;
 }
