@@ -125,8 +125,9 @@ static void check_finite(const struct scene_check *check)
 {
     for (int i = 0; i < qkv_scene_schema.count; i++) {
         const struct qkv_key *key = &qkv_scene_schema.keys[i];
-        if (key->kind != QKV_KEY_MATRIX || !strcmp(key->path, "mask.values")) continue;
+        if (key->kind != QKV_KEY_MATRIX) continue;
         const struct qkv_matrix *matrix = qkv_key_value(key, check->scene);
+        if (matrix == &check->scene->mask.values) continue;
         for (int64_t c = 0; c < matrix->rows * matrix->columns; c++)
             if (isinf(matrix->value[c]))
                 report_at(check, key->path, "%s contains -.inf, which only mask.values may contain",
