@@ -12,8 +12,8 @@ static const char *checkpoint_name(struct training *training, int64_t update)
     return qkv_arena_format(&training->arena, "update-%lld.safetensors", (long long)update);
 }
 
-/* best.safetensors becomes the file `name`: a second link to the same bytes, put in place in one step. False
- * where the file system has no links. */
+/* Makes best.safetensors a hard link to the file `name`, atomically. False where the file system has no
+ * links. */
 static bool link_best(struct training *training, const char *name)
 {
     const char *from = qkv_run_file(&training->arena, training->folder, name);
@@ -27,7 +27,7 @@ static bool link_best(struct training *training, const char *name)
     return done;
 }
 
-/* Whether a is better; a score that is no number is never. */
+/* True when score a is better than b. NaN is never better. */
 static bool better(double a, double b, bool higher)
 {
     if (isnan(a)) return false;
@@ -42,8 +42,7 @@ enum qkv_status qkv_best_record(struct training *training, double score, bool *i
     bool higher = !qkv_metric_info(settings->early_stopping_metric)->lower_is_better;
     int64_t room = settings->keep_best_ckpts, place = 0;
     QKV_BUG(room < 1 || room > MOST_BEST, "%lld best checkpoints", (long long)room);
-    if (progress->best_count > room)
-        progress->best_count = room; /* a resumed run may be told to keep fewer */
+    if (progress->best_count > room) progress->best_count = room; /* a resumed run may keep fewer */
     while (place < progress->best_count && !better(score, progress->best[place].score, higher)) place++;
     *is_best = place == 0;
     if (place >= room) return QKV_OK;

@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What one thread works with. Slot j takes batches j, j + slots, ...: which thread runs it does not matter.
- */
+/* The graph and batch of one worker. Slot j computes batches j, j + slots, ..., on any thread. */
 struct slot {
     struct qkv_graph *graph;
     struct qkv_batch batch;
@@ -32,8 +31,8 @@ struct qkv_evaluator {
     struct qkv_batches batches;
     int slots;
     struct slot *slot;
-    struct sums *sums;        /* [batches] */
-    struct sums *of_sentence; /* [sentences] */
+    struct sums *sums;          /* [batches] */
+    struct sums *sentence_sums; /* [sentences] */
     int64_t batch_size;
     struct qkv_ids *sources; /* [sentences] */
     struct qkv_translator *translator;
@@ -73,8 +72,8 @@ static bool make_slots(struct qkv_evaluator *e)
     e->sums = calloc((size_t)e->batches.count, sizeof *e->sums);
     e->sources = calloc((size_t)e->corpus->count, sizeof *e->sources);
     e->translations = calloc((size_t)e->corpus->count, sizeof *e->translations);
-    e->of_sentence = calloc((size_t)e->corpus->count, sizeof *e->of_sentence);
-    if (!e->slot || !e->sums || !e->of_sentence || !e->sources || !e->translations) return false;
+    e->sentence_sums = calloc((size_t)e->corpus->count, sizeof *e->sentence_sums);
+    if (!e->slot || !e->sums || !e->sentence_sums || !e->sources || !e->translations) return false;
     const struct qkv_corpus_side *source = &e->corpus->source;
     for (int64_t i = 0; i < e->corpus->count; i++)
         e->sources[i] =
@@ -129,7 +128,7 @@ void qkv_evaluator_free(struct qkv_evaluator *e)
     qkv_arena_release(&e->arena);
     free(e->slot);
     free(e->sums);
-    free(e->of_sentence);
+    free(e->sentence_sums);
     free(e->sources);
     free(e->translations);
     free(e);
@@ -137,12 +136,12 @@ void qkv_evaluator_free(struct qkv_evaluator *e)
 
 /* ---- running ---- */
 
-/* Takes the loss apart, sentence by sentence. */
-static void note_sentences(struct qkv_evaluator *e, const struct qkv_batch_view *view,
-                           const struct qkv_tensor *loss)
+/* Sums the loss of each sentence. */
+static void sum_sentences(struct qkv_evaluator *e, const struct qkv_batch_view *view,
+                          const struct qkv_tensor *loss)
 {
     for (int64_t i = 0; i < view->count; i++) {
-        struct sums *sums = &e->of_sentence[view->index[i]];
+        struct sums *sums = &e->sentence_sums[view->index[i]];
         *sums = (struct sums){.tokens = view->target_length[i]};
         for (int64_t t = 0; t < view->target_length[i]; t++) {
             double negative_log_likelihood, correct;
@@ -153,9 +152,9 @@ static void note_sentences(struct qkv_evaluator *e, const struct qkv_batch_view 
     }
 }
 
-/* Loss of the given translations of one batch. */
-static enum qkv_status force(struct qkv_evaluator *e, struct slot *slot, const struct qkv_batch_view *view,
-                             struct sums *sums)
+/* Loss of the references of one batch. */
+static enum qkv_status sum_batch(struct qkv_evaluator *e, struct slot *slot,
+                                 const struct qkv_batch_view *view, struct sums *sums)
 {
     qkv_graph_reset(slot->graph);
     struct qkv_tensor *loss = qkv_model_loss(e->model, slot->graph, view, 0, 1, NULL);
@@ -164,7 +163,7 @@ static enum qkv_status force(struct qkv_evaluator *e, struct slot *slot, const s
     qkv_forward(slot->graph);
     qkv_cross_entropy_sums(loss, &sums->negative_log_likelihood, &sums->correct);
     sums->tokens = view->target_tokens;
-    note_sentences(e, view, loss);
+    sum_sentences(e, view, loss);
     return QKV_OK;
 }
 
@@ -178,7 +177,7 @@ static void run_slot(void *context, int part)
         slot->status = qkv_batches_get(&e->batches, b, &slot->batch, &slot->error);
         if (slot->status) return;
         qkv_batch_shard(&slot->batch, 0, 1, &view);
-        slot->status = force(e, slot, &view, &e->sums[b]);
+        slot->status = sum_batch(e, slot, &view, &e->sums[b]);
         if (slot->status) return;
     }
 }
@@ -246,7 +245,7 @@ const char *qkv_evaluator_translation(const struct qkv_evaluator *evaluator, int
 struct qkv_sentence_score qkv_evaluator_sentence(const struct qkv_evaluator *e, int64_t i)
 {
     const struct qkv_corpus_side *source = &e->corpus->source;
-    const struct sums *sums = &e->of_sentence[i];
+    const struct sums *sums = &e->sentence_sums[i];
     return (struct qkv_sentence_score){
         .source_tokens = source->start[i + 1] - source->start[i],
         .tokens = sums->tokens,

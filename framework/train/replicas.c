@@ -197,7 +197,8 @@ static void run_part(void *context, int part)
 {
     struct qkv_replicas *replicas = context;
     replicas->replica[part].status = run_replica(replicas, part);
-    qkv_graph_finish_turns(replicas->replica[part].graph); /* the turns of a pass that was not run to its end */
+    qkv_graph_finish_turns(
+        replicas->replica[part].graph); /* the turns of a pass that was not run to its end */
 }
 
 enum qkv_status qkv_replicas_step(struct qkv_replicas *replicas, struct qkv_batch *batch, double smoothing,

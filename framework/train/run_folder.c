@@ -22,7 +22,7 @@ static bool ends_in(const char *text, const char *end)
     return length >= end_length && !strcmp(text + length - end_length, end);
 }
 
-/* Whether a file name is one that a run makes. */
+/* True for the names of files that a run writes. */
 static bool is_of_a_run(const char *name)
 {
     static const char *const NAMES[] = {QKV_RUN_FORMAT_FILE, QKV_RUN_CONFIG, QKV_RUN_SOURCE, QKV_RUN_TARGET,
@@ -59,7 +59,7 @@ enum qkv_status qkv_run_folder_check(struct training *training, struct qkv_error
     }
     if (training->options->overwrite) return QKV_OK;
     DIR *folder = opendir(training->folder);
-    if (!folder) return QKV_OK; /* making or locking it says why */
+    if (!folder) return QKV_OK; /* making or locking the folder will say why */
     enum qkv_status status = QKV_OK;
     for (struct dirent *entry; !status && (entry = readdir(folder));)
         if (is_of_a_run(entry->d_name))
@@ -136,7 +136,7 @@ enum qkv_status qkv_run_folder_trim_metrics(struct training *training, struct qk
     return status ? status : qkv_file_commit(&writer, error);
 }
 
-/* Appends a line whole or not at all: on a full disk the part that fitted is taken away again. */
+/* Appends a complete line or nothing: on a full disk, truncates the file to its old length. */
 static int append_line(const char *path, const char *text)
 {
     FILE *file = fopen(path, "ab");

@@ -30,7 +30,7 @@ static enum qkv_status read_corpora(struct training *training, struct qkv_error 
     return qkv_corpus_encode(&training->dev, &training->source, &training->target, error);
 }
 
-/* A sentence that has no position must be found now, not after an hour. */
+/* Sentences longer than the positions are errors now, not after an hour of training. */
 static enum qkv_status check_lengths(const struct training *training, struct qkv_error *error)
 {
     const struct qkv_config *config = training->config;
@@ -38,9 +38,9 @@ static enum qkv_status check_lengths(const struct training *training, struct qkv
     return qkv_corpus_fits(&training->dev, config->data.dev, &config->model, error);
 }
 
-/* ---- the machine ---- */
+/* ---- model, workers, optimizer ---- */
 
-static enum qkv_status make_machine(struct training *training, struct qkv_error *error)
+static enum qkv_status make_parts(struct training *training, struct qkv_error *error)
 {
     const struct qkv_config *config = training->config;
     const struct qkv_training_config *settings = &config->training;
@@ -92,7 +92,7 @@ static enum qkv_status restore(struct training *training, struct qkv_error *erro
         if (!status) status = qkv_schedule_restore(&training->schedule, &state, &inner);
         if (status) qkv_error_set(error, "%s: %s", last, inner.message);
     }
-    /* What the model was trained as says more than the first tensor that does not fit. */
+    /* A changed key explains more than the first tensor that does not fit. */
     if (qkv_provenance_check(&state, training->config, QKV_KEYS_FIXED_ON_RESUME, &training->source,
                              &training->target, last, error))
         status = QKV_INVALID;
@@ -105,8 +105,7 @@ enum qkv_status qkv_training_open(struct training *training, struct qkv_error *e
 {
     training->folder = training->config->training.model_dir;
     if (qkv_run_folder_check(training, error) || read_corpora(training, error) ||
-        check_lengths(training, error) || make_machine(training, error) ||
-        qkv_run_folder_lock(training, error))
+        check_lengths(training, error) || make_parts(training, error) || qkv_run_folder_lock(training, error))
         return QKV_INVALID;
     if (training->options->resume) {
         if (restore(training, error) || qkv_run_folder_clear(training, error)) return QKV_INVALID;
@@ -119,7 +118,7 @@ enum qkv_status qkv_training_open(struct training *training, struct qkv_error *e
     if (qkv_run_folder_clear(training, error)) return QKV_INVALID;
     if (qkv_vocabulary_save(&training->source, source, error)) return QKV_INVALID;
     if (qkv_vocabulary_save(&training->target, target, error)) return QKV_INVALID;
-    /* From the first moment on there is something to resume; and what has no config is no run yet. */
+    /* The checkpoint first: a folder without config.yaml is not a run, so every run can be resumed. */
     if (qkv_training_save(training, QKV_RUN_LAST, true, error)) return QKV_INVALID;
     return qkv_run_folder_describe(training, error);
 }

@@ -19,8 +19,7 @@ static const struct qkv_train_listener *listener_of(const struct training *train
     return training->options->listener ? training->options->listener : &nobody;
 }
 
-/* Updates that the whole training will take, as far as can be said: the number of batches by tokens varies a
- * little from epoch to epoch. */
+/* Expected number of updates in total: with batches by tokens, their number varies between epochs. */
 static int64_t expected_updates(const struct training *training)
 {
     const struct qkv_training_config *settings = &training->config->training;
@@ -31,7 +30,7 @@ static int64_t expected_updates(const struct training *training)
     return settings->updates && settings->updates < by_epochs ? settings->updates : by_epochs;
 }
 
-/* Whether the update that was just done is the last one. */
+/* True after the last update. */
 static bool is_last(const struct training *training)
 {
     const struct qkv_training_config *settings = &training->config->training;
@@ -43,7 +42,7 @@ static bool is_last(const struct training *training)
 
 /* ---- one update ---- */
 
-/* Fills the batch that comes next; false when the training data has been gone through as often as wanted. */
+/* Fills the next batch; false after the last epoch. */
 static bool next_batch(struct training *training, enum qkv_status *status, struct qkv_error *error)
 {
     struct progress *progress = &training->progress;
@@ -59,7 +58,7 @@ static bool next_batch(struct training *training, enum qkv_status *status, struc
     return !*status;
 }
 
-/* Says which update broke, and what helps. */
+/* Names the update that diverged, and remedies. */
 static enum qkv_status diverged(const struct training *training, const struct qkv_error *found,
                                 struct qkv_error *error)
 {
@@ -80,7 +79,7 @@ static enum qkv_status update(struct training *training, struct clock *clock, bo
     struct qkv_error inner = {""};
     for (int64_t i = 0; i < settings->batch_multiplier && next_batch(training, &status, error); i++) {
         struct qkv_step_sums sums;
-        /* Each batch of an update draws masks of its own. */
+        /* Each batch of an update has its own dropout masks. */
         struct qkv_random random = {
             .seed = (uint64_t)settings->random_seed,
             .step = (uint32_t)(progress->update * settings->batch_multiplier + i),
@@ -114,9 +113,10 @@ static enum qkv_status update(struct training *training, struct clock *clock, bo
     return QKV_OK;
 }
 
-/* ---- telling ---- */
+/* ---- reports ---- */
 
-static enum qkv_status tell_progress(struct training *training, struct clock *clock, struct qkv_error *error)
+static enum qkv_status report_progress(struct training *training, struct clock *clock,
+                                       struct qkv_error *error)
 {
     const struct qkv_train_listener *listener = listener_of(training);
     struct progress *progress = &training->progress;
@@ -152,14 +152,14 @@ static enum qkv_status tell_progress(struct training *training, struct clock *cl
     return qkv_run_folder_log(training, line, error);
 }
 
-static void tell_validation(struct training *training, const struct qkv_scores *scores, bool best)
+static void report_validation(struct training *training, const struct qkv_scores *scores, bool best)
 {
     const struct qkv_train_listener *listener = listener_of(training);
     const char *source[MOST_SAMPLES], *reference[MOST_SAMPLES], *translation[MOST_SAMPLES];
     int64_t wanted = training->config->training.validation_samples, count = training->dev.count, samples = 0;
     if (!listener->validation) return;
     for (; samples < wanted && samples < MOST_SAMPLES && samples < count; samples++) {
-        int64_t i = samples * count / wanted; /* spread over the dev set */
+        int64_t i = samples * count / wanted; /* evenly over the dev set */
         source[samples] = qkv_corpus_source(&training->dev, i);
         reference[samples] = qkv_corpus_target(&training->dev, i);
         translation[samples] = qkv_evaluator_translation(training->evaluator, i);
@@ -191,7 +191,7 @@ static enum qkv_status validate(struct training *training, struct qkv_error *err
     for (int m = 0; m < QKV_METRIC_COUNT; m++)
         cJSON_AddNumberToObject(line, qkv_metric_info((enum qkv_metric)m)->key, scores.value[m]);
     cJSON_AddBoolToObject(line, "best", best);
-    tell_validation(training, &scores, best);
+    report_validation(training, &scores, best);
     return qkv_run_folder_log(training, line, error);
 }
 
@@ -207,8 +207,8 @@ static enum qkv_status validate_and_save(struct training *training, struct qkv_e
 
 /* ---- the loop ---- */
 
-/* Asked before each update, not after: a run that was stopped between an update and its validation makes up
- * for it. */
+/* Called before each update, not after it, so that a run that was stopped between an update and its validation
+ * validates when it is resumed. */
 static bool validation_is_due(const struct training *training)
 {
     const struct progress *progress = &training->progress;
@@ -238,7 +238,7 @@ static enum qkv_status loop(struct training *training, enum qkv_train_end *end, 
         enum qkv_status status = update(training, &clock, &more, error);
         if (status) return status;
         if (!more) break;
-        if (tell_progress(training, &clock, error)) return QKV_INVALID;
+        if (report_progress(training, &clock, error)) return QKV_INVALID;
         if (listener->stop && listener->stop(listener->context)) {
             *end = QKV_TRAIN_STOPPED;
             return qkv_training_save(training, QKV_RUN_LAST, true, error);
@@ -250,7 +250,7 @@ static enum qkv_status loop(struct training *training, enum qkv_train_end *end, 
     return validate_and_save(training, error);
 }
 
-static void tell_start(const struct training *training)
+static void report_start(const struct training *training)
 {
     const struct qkv_train_listener *listener = listener_of(training);
     const struct qkv_train_start start = {
@@ -276,7 +276,7 @@ enum qkv_status qkv_train(const struct qkv_config *config, const struct qkv_trai
     struct training training = {.config = config, .options = options};
     enum qkv_status status = qkv_training_open(&training, error);
     if (!status) {
-        tell_start(&training);
+        report_start(&training);
         status = loop(&training, &result->end, error);
         result->updates = training.progress.update;
         result->tokens = training.progress.tokens;

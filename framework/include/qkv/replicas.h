@@ -2,7 +2,7 @@
  * graph. The split depends on the batch alone and the gradients are summed in a fixed order (optimizer.h), so
  * that the number of threads does not change a bit of the result.
  *
- * Example, one training step:
+ * Example:
  *     struct qkv_model *model = NULL;     // of qkv_model_new
  *     struct qkv_workers *workers = NULL; // of qkv_workers_new
  *     struct qkv_batch batch = {0};       // of qkv_batches_get
