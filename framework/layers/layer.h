@@ -8,10 +8,11 @@
 #include "qkv/layers.def"
 #undef LAYER
 
-/* Normal and uniform are scaled by 1 / sqrt(inputs), so that a gain means the same for every width. */
+/* `initial` with the gain of normal and uniform divided by sqrt(inputs), so that a gain means the same
+ * for every width. */
 struct qkv_initial qkv_initial_scaled(struct qkv_initial initial, int64_t inputs);
 
-/* How the samples start their weights. */
+/* Initial weights of the samples. */
 #define SAMPLE_INITIAL                                                                                       \
     {                                                                                                        \
         QKV_INITIALIZER_XAVIER_UNIFORM, 1.0                                                                  \

@@ -85,7 +85,7 @@ struct qkv_tensor *qkv_multi_head_apply(const struct qkv_multi_head *layer, stru
 
 /* ---- samples ---- */
 
-/* With the positions that the attention may use. */
+/* A layer and the positions that it may use. */
 struct sampled {
     struct qkv_multi_head attention;
     struct qkv_positions positions;

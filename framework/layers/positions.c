@@ -2,43 +2,43 @@
 
 #include <math.h>
 
-static double wave_of(int64_t column, int64_t width, double base)
+static double wavelength_of(int64_t column, int64_t width, double base)
 {
     return pow(base, (double)(column / 2 * 2) / (double)width);
 }
 
-static double value_of(int64_t position, int64_t column, int64_t width, double wave)
+static double sinusoid_of(int64_t position, int64_t column, int64_t width, double wavelength)
 {
     if (column == width - 1 && width % 2) return 0;
-    double angle = (double)position / wave;
+    double angle = (double)position / wavelength;
     return column % 2 ? cos(angle) : sin(angle);
 }
 
 double qkv_sinusoid(int64_t position, int64_t column, int64_t width, double base)
 {
-    return value_of(position, column, width, wave_of(column, width, base));
+    return sinusoid_of(position, column, width, wavelength_of(column, width, base));
 }
 
-/* Both precisions of the table are made at once: the layer does not know which graphs will use it. */
+/* Computes the table in both precisions: the layer does not know which graphs will use it. */
 static void make_sinusoids(struct qkv_positions *layer, struct qkv_parameters *parameters, double base)
 {
     size_t count = (size_t)(layer->length * layer->width);
-    float *single = qkv_arena_allocate(&parameters->arena, count * sizeof *single);
-    double *whole = qkv_arena_allocate(&parameters->arena, count * sizeof *whole);
-    if (!single || !whole) {
+    float *float32 = qkv_arena_allocate(&parameters->arena, count * sizeof *float32);
+    double *float64 = qkv_arena_allocate(&parameters->arena, count * sizeof *float64);
+    if (!float32 || !float64) {
         parameters->failed = true;
         return;
     }
     for (int64_t j = 0; j < layer->width; j++) {
-        double wave = wave_of(j, layer->width, base); /* the power once a column: programs start sooner */
+        double wavelength = wavelength_of(j, layer->width, base); /* one pow per column */
         for (int64_t p = 0; p < layer->length; p++) {
-            double value = value_of(p, j, layer->width, wave);
-            single[p * layer->width + j] = (float)value;
-            whole[p * layer->width + j] = value;
+            double value = sinusoid_of(p, j, layer->width, wavelength);
+            float32[p * layer->width + j] = (float)value;
+            float64[p * layer->width + j] = value;
         }
     }
-    layer->sinusoids[QKV_FLOAT32] = single;
-    layer->sinusoids[QKV_FLOAT64] = whole;
+    layer->sinusoids[QKV_FLOAT32] = float32;
+    layer->sinusoids[QKV_FLOAT64] = float64;
 }
 
 void qkv_positions_init(struct qkv_positions *layer, struct qkv_parameters *parameters,
@@ -93,7 +93,7 @@ static void init_sample(void *layer, struct qkv_parameters *parameters, const vo
     qkv_positions_init(layer, parameters, options, name);
 }
 
-static const int64_t SECOND = 1; /* where the samples begin */
+static const int64_t SECOND = 1; /* position of the first row of the samples */
 
 static struct qkv_tensor *apply_sample(const void *layer, struct qkv_graph *graph,
                                        struct qkv_tensor *const *input, const struct qkv_layer_sample *sample)

@@ -12,7 +12,8 @@ int64_t qkv_recurrent_states(enum qkv_cell cell, int64_t width)
     return cell == QKV_CELL_LSTM ? 2 * width : width;
 }
 
-/* The matrices of all gates stand side by side; xavier must not take them for one. */
+/* The matrices of all gates are stored side by side as one, but Xavier must count the outputs of one gate
+ * only. */
 static struct qkv_initial for_one_gate(struct qkv_initial initial, int64_t inputs, int64_t width,
                                        int64_t gates)
 {
@@ -104,7 +105,7 @@ struct qkv_tensor *qkv_recurrent_hidden(const struct qkv_recurrent *layer, struc
     return hidden;
 }
 
-/* ---- samples: input 2 is the second input where the layer has one, else the initial state ---- */
+/* ---- samples: input 2 is the second input if the layer has one, else the initial state ---- */
 
 struct options {
     struct qkv_recurrent_options layer;

@@ -23,7 +23,7 @@ struct qkv_tensor *qkv_residual_leave(const struct qkv_residual *layer, struct q
     return layer->place == QKV_NORM_POST ? qkv_norm_apply(&layer->norm, graph, y) : y;
 }
 
-/* ---- samples: around a tanh ---- */
+/* ---- samples: the sublayer is tanh ---- */
 
 struct options {
     struct qkv_norm_options norm;

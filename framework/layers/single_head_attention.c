@@ -5,11 +5,11 @@ static void declare_part(struct qkv_dense *dense, struct qkv_parameters *paramet
                          const char *name, const char *part)
 {
     const struct qkv_dense_options options = {inputs, outputs, false, activation, initial};
-    const char *whole = qkv_arena_format(&parameters->arena, "%s.%s", name, part);
-    if (!whole)
+    const char *part_name = qkv_arena_format(&parameters->arena, "%s.%s", name, part);
+    if (!part_name)
         parameters->failed = true;
     else
-        qkv_dense_init(dense, parameters, &options, whole);
+        qkv_dense_init(dense, parameters, &options, part_name);
 }
 
 void qkv_single_head_attention_init(struct qkv_single_head_attention *layer,
@@ -47,7 +47,7 @@ void qkv_single_head_attention_init(struct qkv_single_head_attention *layer,
     }
 }
 
-/* x times rows first .. first + width - 1 of the joint matrix: W [h; s] = W_h h + W_s s. */
+/* x times rows first .. first + width - 1 of the joint matrix W of concat: W [h; s] = W_h h + W_s s. */
 static struct qkv_tensor *joint_part(const struct qkv_single_head_attention *layer, struct qkv_graph *graph,
                                      struct qkv_tensor *x, int64_t first, int64_t width)
 {

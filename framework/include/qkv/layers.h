@@ -1,12 +1,30 @@
-/* Layers: parameters with names, and a function that applies them to tensors.
+/* Layers: named parameters, and functions that apply them to tensors.
  *
- * All follow one pattern. qkv_<layer>_init(layer, parameters, options, name) declares the layer's parameters
- * as
- * "<name>.weight" and so on (before qkv_parameters_allocate; it cannot fail by itself, lack of memory shows
- * there). qkv_<layer>_apply(layer, graph, x, ...) records the ops. A layer owns nothing and needs no release;
- * it must outlive the graphs that it is used in. N rows are the packed tokens of a batch.
+ * All layers follow one pattern. qkv_<layer>_init declares the parameters "<name>.weight" and so on; call
+ * it before qkv_parameters_allocate, which also reports that memory ran out in it. qkv_<layer>_apply
+ * records the ops.
  *
- * Initialisers of weights: xavier as in parameters.h; normal and uniform are divided by sqrt(inputs), for
+ * Example:
+ *     struct qkv_parameters parameters = {0};
+ *     struct qkv_dense dense;
+ *     struct qkv_dense_options options = {
+ *         .inputs = 4, .outputs = 2, .bias = true, .initial = {QKV_INITIALIZER_XAVIER_UNIFORM, 1}};
+ *     qkv_dense_init(&dense, &parameters, &options, "dense");
+ *     if (!qkv_parameters_allocate(&parameters, QKV_FLOAT32, NULL)) {
+ *         qkv_parameters_initialize(&parameters, 42);
+ *         struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+ *         qkv_graph_bind(graph, &parameters, NULL, false);
+ *         qkv_dense_apply(&dense, graph, qkv_variable(graph, QKV_SHAPE(3, 4)));
+ *         qkv_forward(graph);
+ *         qkv_graph_free(graph);
+ *     }
+ *     qkv_parameters_release(&parameters);
+ *
+ * A layer owns nothing and needs no release. It must outlive the graphs that it is used in, and the
+ * parameters must outlive the layer. Shapes: N rows are the packed tokens of a batch. Results are NULL,
+ * and the graph fails, as for ops (ops.h).
+ *
+ * Initial weights: Xavier as in parameters.h; normal and uniform are divided by sqrt(inputs), for
  * embedding tables by sqrt(width). */
 #ifndef QKV_LAYERS_H
 #define QKV_LAYERS_H
@@ -15,10 +33,10 @@
 #include "qkv/ops.h"
 #include "qkv/parameters.h"
 
-/* Dropout where the graph drops out and rate > 0, else x itself. */
+/* Dropout if the graph has dropout and rate > 0; otherwise x itself. */
 QKV_API struct qkv_tensor *qkv_dropout_apply(struct qkv_graph *graph, struct qkv_tensor *x, double rate);
 
-/* The activation's op; x itself for NONE. */
+/* Applies the activation; returns x itself for QKV_ACTIVATION_NONE. */
 QKV_API struct qkv_tensor *qkv_activation_apply(struct qkv_graph *graph, struct qkv_tensor *x,
                                                 enum qkv_activation activation);
 
@@ -42,7 +60,7 @@ QKV_API void qkv_dense_init(struct qkv_dense *layer, struct qkv_parameters *para
 QKV_API struct qkv_tensor *qkv_dense_apply(const struct qkv_dense *layer, struct qkv_graph *graph,
                                            struct qkv_tensor *x);
 
-/* ---- embedding: rows of a table, times sqrt(width) where scaled (Vaswani et al. 2017, 3.4) ---- */
+/* ---- embedding: rows of a table, multiplied by sqrt(width) if `scale` (Vaswani et al. 2017, 3.4) ---- */
 
 struct qkv_embedding_options {
     int64_t size, width; /* C, D */
@@ -62,13 +80,13 @@ QKV_API void qkv_embedding_init(struct qkv_embedding *layer, struct qkv_paramete
 QKV_API struct qkv_tensor *qkv_embedding_apply(const struct qkv_embedding *layer, struct qkv_graph *graph,
                                                const int32_t *ids, int64_t count);
 
-/* ---- positions: x + table[position], or what self attention makes of distances ---- */
+/* ---- positions: x + table[position], rotation of queries and keys, or the table of a distance bias ---- */
 
 struct qkv_positions_options {
     enum qkv_position_kind kind;
-    int64_t length;             /* rows of the table: no sentence may be longer; relative: buckets */
-    int64_t width;              /* its columns: those of x; rotary: of the keys of a head; relative: heads */
-    double base;                /* sinusoidal, rotary */
+    int64_t length; /* rows of the table, the longest sentence; relative: buckets */
+    int64_t width;  /* columns of the table: those of x; rotary: key width of a head; relative: heads */
+    double base;    /* sinusoidal, rotary */
     struct qkv_initial initial; /* learned, relative */
 };
 
@@ -76,26 +94,26 @@ struct qkv_positions {
     const char *name;
     enum qkv_position_kind kind;
     int64_t length, width;
-    const struct qkv_parameter *table; /* learned, relative: [length, width] */
-    void *sinusoids[2]; /* sinusoidal, rotary: [length, width], by dtype; lives with the parameters */
+    const struct qkv_parameter *table; /* learned, relative: [length, width]; else NULL */
+    void *sinusoids[2]; /* sinusoidal, rotary: [length, width], by dtype; in the parameters' arena */
 };
 
 QKV_API void qkv_positions_init(struct qkv_positions *layer, struct qkv_parameters *parameters,
                                 const struct qkv_positions_options *options, const char *name);
-/* x [N, width]: row i of each segment gets position first + i. x itself for the kinds that work in attention.
- */
+/* x [N, width] + positions: row i of each segment has position *first + i (first NULL: 0). Returns x
+ * itself for kinds that work inside attention. */
 QKV_API struct qkv_tensor *qkv_positions_apply(const struct qkv_positions *layer, struct qkv_graph *graph,
                                                struct qkv_tensor *x, struct qkv_segments segments,
                                                const int64_t *first);
 
-/* rotary: turns queries or keys [N, heads * width], likewise; x itself for the other kinds and where layer is
- * NULL. */
+/* Rotary: rotates queries or keys [N, heads * width] by their positions, as above. Returns x itself for
+ * other kinds and if layer is NULL. */
 QKV_API struct qkv_tensor *qkv_positions_rotate(const struct qkv_positions *layer, struct qkv_graph *graph,
                                                 struct qkv_tensor *x, struct qkv_segments segments,
                                                 const int64_t *first);
 
-/* Column j of position p (Vaswani et al. 2017, 3.5): sin(p / base^(2i/width)) for j = 2i, cos of the same for
- * 2i + 1. The last column of an odd width has no partner and stays 0. */
+/* Column j of position p (Vaswani et al. 2017, 3.5): sin(p / base^(2i/width)) for j = 2i, cos of the same
+ * for 2i + 1. The last column of an odd width has no partner and stays 0. */
 QKV_API double qkv_sinusoid(int64_t position, int64_t column, int64_t width, double base);
 
 /* ---- norm: layer norm or RMS norm of each row ---- */
@@ -118,9 +136,9 @@ QKV_API void qkv_norm_init(struct qkv_norm *layer, struct qkv_parameters *parame
 QKV_API struct qkv_tensor *qkv_norm_apply(const struct qkv_norm *layer, struct qkv_graph *graph,
                                           struct qkv_tensor *x);
 
-/* ---- multi-head attention (Vaswani et al. 2017, 3.2) ----
- * query = x W_Q [Nq, H K], key = memory W_K [Nk, G K], value = memory W_V [Nk, G V], result = mix W_O [Nq,
- * D]. */
+/* ---- multi-head attention (Vaswani et al. 2017, 3.2) ---- query = x W_Q [Nq, H K], key = memory W_K
+ * [Nk, G K], value = memory W_V [Nk, G V], with H = rule.heads and G key and value heads; context =
+ * attention(query, key, value) [Nq, H V], result = context W_O [Nq, D]. */
 
 struct qkv_multi_head_options {
     struct qkv_attention_rule rule;
@@ -142,14 +160,15 @@ struct qkv_multi_head {
 
 QKV_API void qkv_multi_head_init(struct qkv_multi_head *layer, struct qkv_parameters *parameters,
                                  const struct qkv_multi_head_options *options, const char *name);
-/* Each sentence of `queries` (rows of x) attends to the same sentence of `keys` (rows of memory; x itself for
- * self attention). mask: NULL, or as for qkv_attention. The attention node, whose weights can be read, is
- * stored in *node where node is not NULL. */
+/* Sentence i of `queries` (rows of x) attends to sentence i of `keys` (rows of memory; for
+ * self-attention, memory is x). mask: as for qkv_attention, or NULL. Unless node is NULL, *node is set to
+ * the attention node, whose weights qkv_attention_weights_of reads. */
 QKV_API struct qkv_tensor *qkv_multi_head_apply(const struct qkv_multi_head *layer, struct qkv_graph *graph,
                                                 struct qkv_tensor *x, struct qkv_tensor *memory,
                                                 struct qkv_tensor *mask, struct qkv_segments queries,
                                                 struct qkv_segments keys, struct qkv_tensor **node);
-/* The projections alone, [N, H K], [N, G K] and [N, G V]; row i of each segment has position first + i. */
+/* The projections alone: [N, H K], [N, G K] and [N, G V]. Row i of each segment has position *first + i
+ * (first NULL: 0). */
 QKV_API struct qkv_tensor *qkv_multi_head_query(const struct qkv_multi_head *layer, struct qkv_graph *graph,
                                                 struct qkv_tensor *x, struct qkv_segments segments,
                                                 const int64_t *first);
@@ -158,8 +177,8 @@ QKV_API struct qkv_tensor *qkv_multi_head_key(const struct qkv_multi_head *layer
                                               const int64_t *first);
 QKV_API struct qkv_tensor *qkv_multi_head_value(const struct qkv_multi_head *layer, struct qkv_graph *graph,
                                                 struct qkv_tensor *memory);
-/* The part behind the projections: key and value are given, as from a cache. The queries of a sentence may be
- * fewer than its keys: they are the last ones. */
+/* Attention and output projection of given queries, keys and values, as from a decoding cache. A sentence
+ * may have fewer queries than keys: they have the last positions. */
 QKV_API struct qkv_tensor *qkv_multi_head_attend(const struct qkv_multi_head *layer, struct qkv_graph *graph,
                                                  struct qkv_tensor *query, struct qkv_tensor *key,
                                                  struct qkv_tensor *value, struct qkv_tensor *mask,
@@ -186,8 +205,8 @@ QKV_API void qkv_feed_forward_init(struct qkv_feed_forward *layer, struct qkv_pa
 QKV_API struct qkv_tensor *qkv_feed_forward_apply(const struct qkv_feed_forward *layer,
                                                   struct qkv_graph *graph, struct qkv_tensor *x);
 
-/* ---- residual: what stands around each sub-layer f ----
- * pre-norm:  x + dropout(f(norm(x)));  post-norm: norm(x + dropout(f(x))) */
+/* ---- residual: the branch around each sublayer f ----
+ * pre-norm: x + dropout(f(norm(x)));  post-norm: norm(x + dropout(f(x))) */
 
 struct qkv_residual {
     struct qkv_norm norm;
@@ -198,23 +217,23 @@ struct qkv_residual {
 QKV_API void qkv_residual_init(struct qkv_residual *layer, struct qkv_parameters *parameters,
                                const struct qkv_norm_options *norm, enum qkv_norm_place place, double dropout,
                                const char *name);
-/* What f is applied to. */
+/* The input of f: norm(x) for pre-norm, x for post-norm. */
 QKV_API struct qkv_tensor *qkv_residual_enter(const struct qkv_residual *layer, struct qkv_graph *graph,
                                               struct qkv_tensor *x);
-/* x with what f made of it. */
+/* The result of the branch, with result = f(qkv_residual_enter(x)). */
 QKV_API struct qkv_tensor *qkv_residual_leave(const struct qkv_residual *layer, struct qkv_graph *graph,
                                               struct qkv_tensor *x, struct qkv_tensor *result);
 
-/* ---- recurrent: a cell over whole sequences, [N, inputs] -> states [N, S] ----
- * S is the width H, for an LSTM 2 H: the hidden state and behind it the memory cell. G gates of width H: 1 of
- * tanh, 3 of a GRU, 4 of an LSTM, in the order of ops.def. */
+/* ---- recurrent: a cell over complete sequences, [N, inputs] -> states [N, S] ---- S is the width H; for
+ * an LSTM 2 H, the hidden state followed by the cell state. G gates of width H: 1 for tanh, 3 for a GRU,
+ * 4 for an LSTM, in the order of ops.def. */
 
 struct qkv_recurrent_options {
     enum qkv_cell cell;
     int64_t inputs, width;
-    int64_t feed;                          /* width of a second input, which comes step by step; 0: none */
-    double forget_bias;                    /* where the forget gates of an LSTM start; other biases: 0 */
-    struct qkv_initial initial, recurrent; /* xavier counts the outputs of one gate */
+    int64_t feed;                          /* width of a second input, given step by step; 0: none */
+    double forget_bias;                    /* initial bias of an LSTM's forget gates; other biases: 0 */
+    struct qkv_initial initial, recurrent; /* Xavier: outputs of one gate */
 };
 
 struct qkv_recurrent {
@@ -229,14 +248,15 @@ struct qkv_recurrent {
 
 QKV_API void qkv_recurrent_init(struct qkv_recurrent *layer, struct qkv_parameters *parameters,
                                 const struct qkv_recurrent_options *options, const char *name);
-/* S of a cell of width H. */
+/* S for a cell of width H. */
 QKV_API int64_t qkv_recurrent_states(enum qkv_cell cell, int64_t width);
-/* Input products of all rows at once, [N, G H]; and with the product of the second input [N, feed] added. */
+/* gates: input products of all rows, [N, G H]. feed: adds the product of the second input [N, feed]. */
 QKV_API struct qkv_tensor *qkv_recurrent_gates(const struct qkv_recurrent *layer, struct qkv_graph *graph,
                                                struct qkv_tensor *x);
 QKV_API struct qkv_tensor *qkv_recurrent_feed(const struct qkv_recurrent *layer, struct qkv_graph *graph,
                                               struct qkv_tensor *gates, struct qkv_tensor *feed);
-/* Runs the cell through each sentence, backwards where `reverse`, from `initial` [sentences, S] or zeros. */
+/* Runs the cell over each sentence, from its end if `reverse`, with initial states [sentences, S]; NULL:
+ * zeros. */
 QKV_API struct qkv_tensor *qkv_recurrent_run(const struct qkv_recurrent *layer, struct qkv_graph *graph,
                                              struct qkv_tensor *gates, struct qkv_tensor *initial,
                                              struct qkv_segments segments, bool reverse);
@@ -244,14 +264,14 @@ QKV_API struct qkv_tensor *qkv_recurrent_run(const struct qkv_recurrent *layer, 
 QKV_API struct qkv_tensor *qkv_recurrent_hidden(const struct qkv_recurrent *layer, struct qkv_graph *graph,
                                                 struct qkv_tensor *states);
 
-/* ---- scored attention: one head, scores of any kind but none ----
- * What h [Nq, Q] finds in a memory [Nk, M]: sum of weight * memory row, [Nq, M]. */
+/* ---- single-head attention, with any score except none ----
+ * For each h [Nq, Q], the weighted sum of the rows of a memory [Nk, M]: the context [Nq, M]. */
 
 struct qkv_single_head_attention_options {
     enum qkv_attention_score score;
     int64_t query_width, memory_width; /* Q, M; equal for dot */
-    int64_t key_width;                 /* K of scaled_dot, additive, concat and the place of local_p */
-    int64_t window;                    /* local_p: D */
+    int64_t key_width;                 /* K: for scaled_dot, additive, concat and the position of local_p */
+    int64_t window;                    /* local_p: keys on each side of the predicted position */
     double dropout;                    /* on the weights */
     struct qkv_initial initial;
 };
@@ -271,11 +291,11 @@ QKV_API void qkv_single_head_attention_init(struct qkv_single_head_attention *la
                                             struct qkv_parameters *parameters,
                                             const struct qkv_single_head_attention_options *options,
                                             const char *name);
-/* What the memory is looked up by; once for all queries. */
+/* The keys of a memory; computed once for all queries. */
 QKV_API struct qkv_tensor *qkv_single_head_attention_keys(const struct qkv_single_head_attention *layer,
                                                           struct qkv_graph *graph, struct qkv_tensor *memory);
-/* Each sentence of `queries` looks at the same sentence of `keys`; both need segments. The node whose weights
- * qkv_attention_weights_of reads is stored in *node where node is not NULL. */
+/* Sentence i of `queries` attends to sentence i of `key_segments`; both need segments. Unless node is
+ * NULL, *node is set to the node whose weights qkv_attention_weights_of reads. */
 QKV_API struct qkv_tensor *qkv_single_head_attention_apply(const struct qkv_single_head_attention *layer,
                                                            struct qkv_graph *graph, struct qkv_tensor *h,
                                                            struct qkv_tensor *keys, struct qkv_tensor *memory,
@@ -285,7 +305,7 @@ QKV_API struct qkv_tensor *qkv_single_head_attention_apply(const struct qkv_sing
 
 /* ---- the table of layers, for the gradient check ---- */
 
-/* A layer with certain options, applied to one or two random inputs (rank 0: none). */
+/* A layer with certain options, applied to one or two random inputs (rank 0: no input). */
 struct qkv_layer_sample {
     const char *name;
     const void *options;
@@ -299,7 +319,7 @@ struct qkv_layer_interface {
     void (*init)(void *layer, struct qkv_parameters *parameters, const void *options, const char *name);
     struct qkv_tensor *(*apply)(const void *layer, struct qkv_graph *graph, struct qkv_tensor *const *input,
                                 const struct qkv_layer_sample *sample);
-    const struct qkv_layer_sample *samples; /* ends with a NULL name */
+    const struct qkv_layer_sample *samples; /* the last has no name */
 };
 
 enum qkv_layer_id {
