@@ -14,8 +14,8 @@
 #define DECODER "    init_hidden: bridge\n    input_feeding: true\n    hidden_dropout: 0\n"
 #define SCORE   "      score: scaled_dot\n      local_window: 10\n"
 
-#define STACK(positions, own, score)                                                                         \
-    "    type: transformer\n    num_layers: 3\n    rnn_type: gru\n" own                                      \
+#define STACK(positions, rows, score)                                                                        \
+    "    type: transformer\n    num_layers: 3\n    rnn_type: gru\n" rows                                     \
     "    num_heads: 6\n    hidden_size: 96\n"                                                                \
     "    ff_size: 128\n    dropout: 0.25\n    layer_norm: post\n    norm: rms\n    norm_epsilon: 1e-5\n"     \
     "    activation: gelu_tanh\n"                                                                            \
@@ -462,8 +462,8 @@ Test(config, refuses_what_is_too_deep_too_wide_or_too_large)
     struct qkv_arena arena = {0};
     struct qkv_config config;
     struct qkv_messages messages;
-    size_t room = (16u << 20) + 2;
-    char *text = malloc(room);
+    size_t capacity = (16u << 20) + 2;
+    char *text = malloc(capacity);
     memset(text, '[', 100000);
     cr_assert_eq(read_text(&config, &arena, folder, text, 100000, &messages), QKV_INVALID);
     cr_assert_not_null(strstr(messages.text[0], ":1:65: nested deeper than 64 levels"), "%s",
@@ -474,8 +474,8 @@ Test(config, refuses_what_is_too_deep_too_wide_or_too_large)
     cr_assert_eq(read_text(&config, &arena, folder, text, used, &messages), QKV_INVALID);
     cr_assert_eq(messages.count, QKV_MESSAGES_MOST);
 
-    memset(text, '#', room);
-    cr_assert_eq(read_text(&config, &arena, folder, text, room, &messages), QKV_INVALID);
+    memset(text, '#', capacity);
+    cr_assert_eq(read_text(&config, &arena, folder, text, capacity, &messages), QKV_INVALID);
     cr_assert_not_null(strstr(messages.text[0], "x.yaml: larger than 16 MiB"), "%s", messages.text[0]);
     cr_assert_eq(messages.count, 1);
     free(text);

@@ -180,7 +180,7 @@ Test(batches, depend_only_on_seed_and_epoch)
 }
 
 /* Mean over batches of the longest minus the shortest target. */
-static double spread(struct qkv_batches batches)
+static double mean_length_range(struct qkv_batches batches)
 {
     double sum = 0;
     struct qkv_batch batch = {0};
@@ -201,8 +201,8 @@ static double spread(struct qkv_batches batches)
 
 Test(batches, hold_sentences_of_similar_length)
 {
-    double unsorted = spread(plan_of(QKV_BATCH_SENTENCE, 16, QKV_BATCH_ORDER_CORPUS, 1));
-    double pooled = spread(plan_of(QKV_BATCH_SENTENCE, 16, QKV_BATCH_ORDER_SHUFFLED, 1));
+    double unsorted = mean_length_range(plan_of(QKV_BATCH_SENTENCE, 16, QKV_BATCH_ORDER_CORPUS, 1));
+    double pooled = mean_length_range(plan_of(QKV_BATCH_SENTENCE, 16, QKV_BATCH_ORDER_SHUFFLED, 1));
     cr_assert_lt(pooled, unsorted / 5, "%g against %g", pooled, unsorted);
 }
 
