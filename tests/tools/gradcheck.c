@@ -262,8 +262,8 @@ Test(gradcheck, a_run_is_checked_with_its_trained_values)
     static const char *const cases[][2] = {
         {"--checkpoint none.safetensors", "qkv: run/none.safetensors: "},
         {"-s model.encoder.ff_size=8",
-         "qkv: run: has no parameter encoder.1.feed_forward.inner.weight of that size: "
-         "--set may not change its layers"},
+         "qkv: run: parameter encoder.1.feed_forward.inner.weight is missing or has another size; "
+         "--set must not change the layers of a run"},
         {"-s data.train=none.tsv", "qkv: none.tsv: No such file or directory"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
