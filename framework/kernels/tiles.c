@@ -4,32 +4,34 @@
 #include "kernels/gemm.h"
 #include "kernels/softmax.h"
 
-/* ---- small ones: up to 4 rows of the result, a vector wide, stay in registers while k goes by ---- */
+/* ---- small products: up to 4 rows and one vector of columns of the result stay in registers while the
+ * loop over k accumulates them ---- */
 
 enum { STRIP_ROWS = 4 };
 
-/* Sums that are to stay in registers need their loop unrolled. Where they do not fit in any, code is saved.
- */
+/* Unrolls a loop over rows, so that their sums stay in registers. Without AVX2 they would not fit, and
+ * unrolling would only lengthen the code. */
 #ifdef __AVX2__
-#    define TIGHT _Pragma("GCC unroll 4")
+#    define UNROLL_ROWS _Pragma("GCC unroll 4")
 #else
-#    define TIGHT
+#    define UNROLL_ROWS
 #endif
 
-/* strip16 and so on: c [rows, columns] (+)= a' b, where b is 16 wide and c may be narrower; a' [i, l] is
- * a[i * a_row + l * a_step]. `rows` is a constant where this is called. */
+/* strip16, strip8, strip4: c [rows, columns] = a' b, or += with `add`. b [k, lanes] has as many columns as
+ * the name says; c may have fewer. Element [i, l] of a' is a[i * a_row + l * a_step]. Callers pass a
+ * constant for `rows`. */
 #define STRIP(lanes)                                                                                         \
     static inline __attribute__((always_inline)) void strip##lanes(                                          \
         const int rows, int64_t columns, int64_t k, const real *a, int64_t a_row, int64_t a_step,            \
         const real *b, int64_t ldb, bool add, real *c, int64_t ldc)                                          \
     {                                                                                                        \
         vector##lanes sum[STRIP_ROWS];                                                                       \
-        TIGHT for (int i = 0; i < rows; i++) sum[i] = (vector##lanes){0};                                    \
+        UNROLL_ROWS for (int i = 0; i < rows; i++) sum[i] = (vector##lanes){0};                              \
         for (int64_t l = 0; l < k; l++) {                                                                    \
             vector##lanes row = *(const vector##lanes *)(b + l * ldb);                                       \
-            TIGHT for (int i = 0; i < rows; i++) sum[i] += a[i * a_row + l * a_step] * row;                  \
+            UNROLL_ROWS for (int i = 0; i < rows; i++) sum[i] += a[i * a_row + l * a_step] * row;            \
         }                                                                                                    \
-        TIGHT for (int i = 0; i < rows; i++)                                                                 \
+        UNROLL_ROWS for (int i = 0; i < rows; i++)                                                           \
         {                                                                                                    \
             if (columns == lanes) {                                                                          \
                 vector##lanes *to = (vector##lanes *)(c + i * ldc);                                          \
@@ -45,7 +47,7 @@ STRIP(8)
 STRIP(4)
 #undef STRIP
 
-/* c [m, columns] for one strip of columns, 4 rows at a time. */
+/* Computes c [m, columns], one strip of columns, in blocks of 4 rows, then 2, then 1. */
 #define STRIPS(lanes, m, columns, k, a, a_row, a_step, b, ldb, add, c, ldc)                                  \
     do {                                                                                                     \
         int64_t i_ = 0;                                                                                      \
@@ -62,6 +64,7 @@ STRIP(4)
                          ldc);                                                                               \
     } while (0)
 
+/* c [m, n] = a' b, or += with `add`; a' as for strip16, b [k, n]. */
 static NOINLINE void small_product(int64_t m, int64_t n, int64_t k, const real *a, int64_t a_row,
                                    int64_t a_step, const real *b, int64_t ldb, bool add, real *c, int64_t ldc)
 {
@@ -83,12 +86,12 @@ static NOINLINE void small_product(int64_t m, int64_t n, int64_t k, const real *
         }
 }
 
-/* ---- of any size ---- */
+/* ---- products of any size ---- */
 
 void tile_product(int64_t m, int64_t n, int64_t k, const real *a, int64_t lda, const real *b, int64_t ldb,
                   bool add, real *c, int64_t ldc)
 {
-    if (m * n * k >= LIBRARY_PRODUCT)
+    if (m * n * k >= GEMM_MULTIPLICATIONS)
         gemm(false, false, m, n, k, a, lda, b, ldb, add, c, ldc);
     else
         small_product(m, n, k, a, lda, 1, b, ldb, add, c, ldc);
@@ -97,7 +100,7 @@ void tile_product(int64_t m, int64_t n, int64_t k, const real *a, int64_t lda, c
 void tile_product_transposed(int64_t m, int64_t n, int64_t k, const real *a, int64_t lda, const real *b,
                              int64_t ldb, real *c, int64_t ldc)
 {
-    if (m * n * k >= LIBRARY_PRODUCT)
+    if (m * n * k >= GEMM_MULTIPLICATIONS)
         gemm(true, false, m, n, k, a, lda, b, ldb, 1, c, ldc);
     else
         small_product(m, n, k, a, 1, lda, b, ldb, true, c, ldc);
@@ -106,16 +109,16 @@ void tile_product_transposed(int64_t m, int64_t n, int64_t k, const real *a, int
 void tile_scores(int64_t m, int64_t n, int64_t k, const real *a, int64_t lda, const real *b, int64_t ldb,
                  real *c, int64_t ldc, real *work)
 {
-    if (m * n * k >= LIBRARY_PRODUCT) {
+    if (m * n * k >= GEMM_MULTIPLICATIONS) {
         gemm(false, true, m, n, k, a, lda, b, ldb, 0, c, ldc);
         return;
     }
-    if (m < 4) { /* few queries, as in decoding: transposing b would cost more than it saves */
+    if (m < 4) { /* few queries, as in decoding: transposing b costs more than it saves */
         for (int64_t i = 0; i < m; i++)
             for (int64_t j = 0; j < n; j++) c[i * ldc + j] = row_dot(k, a + i * lda, b + j * ldb);
         return;
     }
-    int64_t width = padded(n), l = 0;
+    int64_t width = padded_to_strips(n), l = 0;
     for (; l + LANES <= k; l += LANES)
         for (int64_t j = 0; j < width; j += LANES)
             transpose_block(n - j, b + j * ldb + l, ldb, work + l * width + j, width);

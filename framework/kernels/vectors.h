@@ -1,5 +1,6 @@
-/* Vectors, as extensions of the compiler: `vector` has the width of the variant's instruction set,
- * vector4, vector8 and vector16 have that many numbers. They need no alignment. */
+/* Vector types and the operations on them that plain C lacks, in the vector extensions of GCC and Clang.
+ * `vector` has the width of the variant's instruction set; vector4, vector8 and vector16 have 4, 8 and 16
+ * lanes on every machine. A load or store may be unaligned. */
 #ifndef QKV_KERNELS_VECTORS_H
 #define QKV_KERNELS_VECTORS_H
 
@@ -27,12 +28,13 @@ static inline void store(real *to, vector x)
     *(vector *)to = x;
 }
 
-/* Interleaves the first or the second halves of two vectors: a0 b0 a1 b1 ... */
 #if defined(__has_builtin)
 #    if __has_builtin(__builtin_shufflevector)
 #        define HAVE_SHUFFLE
 #    endif
 #endif
+
+/* Interleaves the first halves of two vectors, a0 b0 a1 b1 ..., or their second halves. */
 static inline vector zip(vector a, vector b, bool second)
 {
 #ifdef HAVE_SHUFFLE
@@ -62,8 +64,9 @@ static inline vector zip(vector a, vector b, bool second)
     return zipped;
 }
 
-/* to [LANES, LANES] = the transpose of from [rows, LANES], with zeros for missing rows. Each round
- * interleaves row i with row i + LANES / 2; log2(LANES) rounds transpose the block. */
+/* to [LANES, LANES] = the transpose of from [rows, LANES]; rows from LANES on are ignored, missing rows
+ * count as zeros. ld and to_ld are the strides of rows. Each round interleaves row i with row
+ * i + LANES / 2; log2(LANES) rounds transpose the block. */
 static inline void transpose_block(int64_t rows, const real *from, int64_t ld, real *to, int64_t to_ld)
 {
     vector x[LANES], y[LANES];
@@ -83,12 +86,12 @@ static inline void transpose_block(int64_t rows, const real *from, int64_t ld, r
     for (int i = 0; i < LANES; i++) store(to + i * to_ld, x[i]);
 }
 
-/* Lane i of the result is the sum of all lanes of x[i]; x is overwritten. Each round adds and interleaves
- * halves of two vectors. Summing one vector after the other would take the time of a row of 250 numbers
- * for each. */
+/* Lane i of the result is the sum of all lanes of x[i]; x is overwritten. Each round interleaves the halves
+ * of two vectors and adds them. Reducing the vectors one by one would cost, for each of them, as much as
+ * summing 250 numbers in vectors. */
 static inline vector sums_of_vectors(vector x[LANES])
 {
-#define HALVE(half) /* unrolled by hand: in nested loops, gcc leaves x in memory */                          \
+#define HALVE(half) /* unrolled by hand: in nested loops, GCC keeps x in memory */                           \
     _Pragma("GCC unroll 8") for (int i = 0; half < LANES && i < half; i++) x[i] =                            \
         zip(x[i], x[i + half], false) + zip(x[i], x[i + half], true);
     HALVE(8)
@@ -99,6 +102,7 @@ static inline vector sums_of_vectors(vector x[LANES])
     return x[0];
 }
 
+/* The greater of a[i] and b[i] in each lane. */
 static inline vector vector_max(vector a, vector b)
 {
     vector greater;
@@ -106,7 +110,8 @@ static inline vector vector_max(vector a, vector b)
     return greater;
 }
 
-/* Rotates lanes: lane i of the result is lane (i + by) % LANES of x; `by` is 4, or half of the lanes. */
+/* Rotates the lanes: lane i of the result is lane (i + by) % LANES of x. Fast for `by` = 4 and for half of
+ * the lanes of float32. */
 static inline vector rotated(vector x, int by)
 {
 #if defined(HAVE_SHUFFLE) && defined(QKV_KERNEL_IS_float32) && defined(__AVX512F__)
@@ -120,16 +125,16 @@ static inline vector rotated(vector x, int by)
     return y;
 }
 
-#define LANES_OF(count)                                                                                      \
+#define DEFINE_VECTOR(count)                                                                                 \
     typedef real vector##count                                                                               \
         __attribute__((vector_size(count * sizeof(real)), aligned(sizeof(real)), may_alias));
-LANES_OF(16)
-LANES_OF(8)
-LANES_OF(4)
-#undef LANES_OF
+DEFINE_VECTOR(16)
+DEFINE_VECTOR(8)
+DEFINE_VECTOR(4)
+#undef DEFINE_VECTOR
 
-/* The sum of all lanes of x and rest, by halves. `omp simd reduction` would add one lane after the other,
- * which takes the time of 250 numbers that are summed in vectors. */
+/* The sum of all lanes of x and rest, by halves. `omp simd reduction` would add the lanes one by one, which
+ * costs as much as summing 250 numbers in vectors. */
 static inline real sum_of_lanes(const vector16 *x, const vector4 *rest)
 {
     vector4 part[4];
