@@ -1,7 +1,8 @@
-/* Ops that rearrange numbers, and sums over axes. */
+/* Ops: reshape, permute, concat, slice; sum and mean over an axis. */
 #include "kernels/kernel.h"
 
-/* A tensor as [outer, axis, inner] around one of its axes. */
+/* The sizes of a tensor seen as [outer, axis, inner], where `axis` is one of its axes, `outer` the
+ * product of the axes before it and `inner` of those after it. */
 struct view {
     int64_t outer, axis, inner;
 };
@@ -28,7 +29,7 @@ static bool check_axis(struct qkv_tensor *y)
                       qkv_shape_text(y->input[0]->shape));
 }
 
-/* ---- reshape: y = x, in the same memory;  dx += dy ---- */
+/* ---- reshape: y = x, in the same memory ---- */
 
 static bool reshape_shape(struct qkv_tensor *y)
 {
@@ -40,9 +41,10 @@ static bool reshape_shape(struct qkv_tensor *y)
 
 static void reshape_forward(struct qkv_tensor *y)
 {
-    (void)y; /* the memory is shared */
+    (void)y; /* y->value is x->value */
 }
 
+/* dx += dy */
 static void reshape_backward(struct qkv_tensor *y)
 {
     real beta;
@@ -65,7 +67,7 @@ static const struct qkv_sample reshape_bad[] = {
 OP(reshape, .inputs = 1, .alias = INPUT(0), .shape = RULE(reshape_shape), .forward = reshape_forward,
    .backward = reshape_backward, .good = RULE(reshape_good), .bad = RULE(reshape_bad));
 
-/* ---- permute: y[.., i_p(k), ..] = x[.., i_k, ..] ---- */
+/* ---- permute: axis k of y is axis permutation[k] of x ---- */
 
 static bool permute_shape(struct qkv_tensor *y)
 {
@@ -83,27 +85,28 @@ static bool permute_shape(struct qkv_tensor *y)
     return true;
 }
 
-/* Size of each of four axes of y, and the stride in x; missing axes have size 1. */
-static void permute_steps(const struct qkv_tensor *y, int64_t size[4], int64_t step[4])
+/* For y as a tensor of four axes: the size of each, and its stride in x. Missing leading axes have
+ * size 1. */
+static void permute_strides(const struct qkv_tensor *y, int64_t size[4], int64_t stride[4])
 {
     struct qkv_shape x = y->input[0]->shape;
-    int64_t x_step[QKV_MAX_RANK], product = 1;
+    int64_t x_stride[QKV_MAX_RANK], product = 1;
     for (int i = x.rank - 1; i >= 0; i--) {
-        x_step[i] = product;
+        x_stride[i] = product;
         product *= x.size[i];
     }
     int missing = 4 - x.rank;
     for (int i = 0; i < 4; i++) {
         size[i] = i < missing ? 1 : y->shape.size[i - missing];
-        step[i] = i < missing ? 0 : x_step[y->options.permutation[i - missing]];
+        stride[i] = i < missing ? 0 : x_stride[y->options.permutation[i - missing]];
     }
 }
 
-/* forward: y = x permuted; else dx += dy permuted back. */
-static void permute_walk(const struct qkv_tensor *y, bool forward, const real *from, real *to)
+/* forward: to = from, permuted as y is from x. Otherwise: to += from, in the order of x. */
+static void permute(const struct qkv_tensor *y, bool forward, const real *from, real *to)
 {
     int64_t n[4], s[4], at = 0;
-    permute_steps(y, n, s);
+    permute_strides(y, n, s);
     for (int64_t a = 0; a < n[0]; a++)
         for (int64_t b = 0; b < n[1]; b++)
             for (int64_t c = 0; c < n[2]; c++) {
@@ -119,12 +122,13 @@ static void permute_walk(const struct qkv_tensor *y, bool forward, const real *f
 
 static void permute_forward(struct qkv_tensor *y)
 {
-    permute_walk(y, true, y->input[0]->value, y->value);
+    permute(y, true, y->input[0]->value, y->value);
 }
 
+/* dx += dy, in the order of x's axes */
 static void permute_backward(struct qkv_tensor *y)
 {
-    permute_walk(y, false, y->gradient, gradient_of(y->input[0]));
+    permute(y, false, y->gradient, gradient_of(y->input[0]));
 }
 
 static const struct qkv_sample permute_good[] = {
@@ -144,7 +148,7 @@ static const struct qkv_sample permute_bad[] = {
 OP(permute, .inputs = 1, .shape = RULE(permute_shape), .forward = permute_forward,
    .backward = permute_backward, .good = RULE(permute_good), .bad = RULE(permute_bad));
 
-/* ---- concat: y = [a, b] along the axis;  da += the first part of dy, db += the second ---- */
+/* ---- concat: y = [a, b] along the axis ---- */
 
 static bool concat_shape(struct qkv_tensor *y)
 {
@@ -175,6 +179,7 @@ static void concat_forward(struct qkv_tensor *y)
     }
 }
 
+/* da += the first part of dy, db += the second */
 static void concat_backward(struct qkv_tensor *y)
 {
     struct view view = view_along(y->shape, y->options.axis);
@@ -211,7 +216,7 @@ static const struct qkv_sample concat_bad[] = {
 OP(concat, .inputs = 2, .shape = RULE(concat_shape), .forward = concat_forward, .backward = concat_backward,
    .good = RULE(concat_good), .bad = RULE(concat_bad));
 
-/* ---- slice: y = x[start .. start + length - 1] along the axis;  dx += dy in that range ---- */
+/* ---- slice: y = x[start .. start + length - 1] along the axis ---- */
 
 static bool slice_shape(struct qkv_tensor *y)
 {
@@ -237,6 +242,7 @@ static void slice_forward(struct qkv_tensor *y)
                (size_t)part * sizeof(real));
 }
 
+/* dx += dy in start .. start + length - 1 of the axis */
 static void slice_backward(struct qkv_tensor *y)
 {
     struct view view = view_along(y->input[0]->shape, y->options.axis);
@@ -262,7 +268,9 @@ static const struct qkv_sample slice_bad[] = {
 OP(slice, .inputs = 1, .shape = RULE(slice_shape), .forward = slice_forward, .backward = slice_backward,
    .good = RULE(slice_good), .bad = RULE(slice_bad));
 
-/* ---- sum, mean: y = factor sum(x);  dx += factor dy, along the axis ---- */
+/* ---- sum, mean: y = factor sum(x) along the axis, or over all axes; factor = 1, or 1 / size for
+ * the mean ----
+ */
 
 static bool reduce_shape(struct qkv_tensor *y)
 {
@@ -284,7 +292,8 @@ static struct view reduce_view(const struct qkv_tensor *y)
     return y->options.axis == QKV_ALL ? (struct view){1, x->count, 1} : view_along(x->shape, y->options.axis);
 }
 
-/* Sums in double: a float32 sum of a million numbers keeps only a few digits. */
+/* y [outer, inner] = factor * sum of x [outer, axis, inner] over the axis. Sums in double: a
+ * float32 sum of a million numbers keeps only a few digits. */
 static void reduce(const struct qkv_tensor *y, double factor)
 {
     struct view view = reduce_view(y);
@@ -298,6 +307,7 @@ static void reduce(const struct qkv_tensor *y, double factor)
         }
 }
 
+/* dx [outer, axis, inner] += factor * dy [outer, inner] */
 static void broadcast(struct qkv_tensor *y, real factor)
 {
     struct view view = reduce_view(y);

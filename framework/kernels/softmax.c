@@ -1,7 +1,9 @@
-/* Softmax over the last axis, and down the rows of segments. */
+/* Ops: softmax, log-softmax, log-sum-exp and group maxima over the last axis; softmax over the rows
+ * of each segment. */
 #include "kernels/softmax.h"
 
-/* Four independent parts, here and below: each step of a single chain would wait for the one before it. */
+/* row_maximum and row_sum keep four independent accumulators: with one, each step would wait for
+ * the result of the step before it. */
 real row_maximum(int64_t n, const real *restrict x)
 {
     int64_t part = n / 4;
@@ -64,7 +66,7 @@ static const struct qkv_sample rows_good[] = {
 };
 static const struct qkv_sample none_bad[] = {{0}};
 
-/* ---- softmax: y = e^x / sum e^x;  dx = y (dy - sum(dy y)) ---- */
+/* ---- softmax: y = e^x / sum e^x, in each row ---- */
 
 static void softmax_forward(struct qkv_tensor *y)
 {
@@ -74,6 +76,7 @@ static void softmax_forward(struct qkv_tensor *y)
     for (int64_t i = 0; i < y->count; i += columns) row_softmax(columns, x + i, out + i);
 }
 
+/* dx += y (dy - sum(dy y)), with the sum over the row */
 static void softmax_backward(struct qkv_tensor *y)
 {
     const real *out = y->value, *dy = y->gradient;
@@ -88,7 +91,7 @@ static void softmax_backward(struct qkv_tensor *y)
 OP(softmax, .inputs = 1, .backward_reads = RESULT, .shape = RULE(same_as_input), .forward = softmax_forward,
    .backward = softmax_backward, .good = RULE(rows_good), .bad = RULE(none_bad));
 
-/* ---- log_softmax: y = x - log sum e^x;  dx = dy - e^y sum(dy) ---- */
+/* ---- log_softmax: y = x - log sum e^x, in each row ---- */
 
 static void log_softmax_forward(struct qkv_tensor *y)
 {
@@ -102,6 +105,7 @@ static void log_softmax_forward(struct qkv_tensor *y)
     }
 }
 
+/* dx += dy - e^y sum(dy), with the sum over the row */
 static void log_softmax_backward(struct qkv_tensor *y)
 {
     const real *out = y->value, *dy = y->gradient;
@@ -117,7 +121,7 @@ OP(log_softmax, .inputs = 1, .backward_reads = RESULT, .shape = RULE(same_as_inp
    .forward = log_softmax_forward, .backward = log_softmax_backward, .good = RULE(rows_good),
    .bad = RULE(none_bad));
 
-/* ---- log_sum_exp: y = log sum e^x;  dx = e^(x - y) dy ---- */
+/* ---- log_sum_exp: y [.., 1] = log sum e^x of each row ---- */
 
 static bool log_sum_exp_shape(struct qkv_tensor *y)
 {
@@ -128,17 +132,20 @@ static bool log_sum_exp_shape(struct qkv_tensor *y)
 
 static void log_sum_exp_forward(struct qkv_tensor *y)
 {
-    enum { PIECE = 256 }; /* exponentials stay in the first-level cache until they are summed up */
+    enum {
+        BLOCK_COLUMNS = 256
+    }; /* the exponentials of a block stay in the first-level cache until they are summed */
     int64_t columns = qkv_columns(y->input[0]);
     for (int64_t i = 0; i < y->count; i++) {
         const real *x = (const real *)y->input[0]->value + i * columns;
-        real e[PIECE], maximum = row_maximum(columns, x), sum = 0;
-        for (int64_t j = 0; j < columns; j += PIECE)
-            sum += row_exp(columns - j < PIECE ? columns - j : PIECE, x + j, maximum, e);
+        real e[BLOCK_COLUMNS], maximum = row_maximum(columns, x), sum = 0;
+        for (int64_t j = 0; j < columns; j += BLOCK_COLUMNS)
+            sum += row_exp(columns - j < BLOCK_COLUMNS ? columns - j : BLOCK_COLUMNS, x + j, maximum, e);
         ((real *)y->value)[i] = maximum + REAL(log)(sum);
     }
 }
 
+/* dx += e^(x - y) dy */
 static void log_sum_exp_backward(struct qkv_tensor *y)
 {
     const real *value = y->value, *dy = y->gradient;
@@ -154,8 +161,8 @@ OP(log_sum_exp, .inputs = 1, .backward_reads = INPUT(0) | RESULT, .shape = RULE(
    .forward = log_sum_exp_forward, .backward = log_sum_exp_backward, .good = RULE(rows_good),
    .bad = RULE(none_bad));
 
-/* ---- group_max: y = the maximum of each group of QKV_GROUP columns;  dx = dy of the group at its first
- * maximum ---- */
+/* ---- group_max: y [.., groups] = the maximum of each group of QKV_GROUP columns; the last group
+ * of a row may have fewer ---- */
 
 static bool group_max_shape(struct qkv_tensor *y)
 {
@@ -164,7 +171,8 @@ static bool group_max_shape(struct qkv_tensor *y)
     return true;
 }
 
-/* The maximum of a full group. The loop starts at 0, so that it consists of full vectors. */
+/* The maximum of a full group. The loop compares x[0] with itself, so that QKV_GROUP steps fill
+ * vectors. */
 static inline real group_maximum(const real *x)
 {
     real maximum = x[0];
@@ -184,14 +192,15 @@ static void group_max_forward(struct qkv_tensor *y)
     }
 }
 
+/* dx += dy of the group, at the first column of the group that has the maximum */
 static void group_max_backward(struct qkv_tensor *y)
 {
     int64_t columns = qkv_columns(y->input[0]), groups = qkv_columns(y);
     const real *x = y->input[0]->value, *out = y->value, *dy = y->gradient;
     real *dx = gradient_of(y->input[0]);
     for (int64_t i = 0; i < y->count; i++) {
-        int64_t at = i / groups * columns + i % groups * QKV_GROUP, end = (i / groups + 1) * columns - 1;
-        while (at < end && x[at] != out[i]) at++;
+        int64_t at = i / groups * columns + i % groups * QKV_GROUP, last = (i / groups + 1) * columns - 1;
+        while (at < last && x[at] != out[i]) at++;
         dx[at] += dy[i];
     }
 }
@@ -208,8 +217,8 @@ OP(group_max, .inputs = 1, .backward_reads = INPUT(0) | RESULT, .shape = RULE(gr
    .forward = group_max_forward, .backward = group_max_backward, .good = RULE(group_max_good),
    .bad = RULE(none_bad));
 
-/* ---- segment_softmax: softmax per column, over the rows of a segment; rows outside all segments are 0
- * ---- */
+/* ---- segment_softmax: in each column, softmax over the rows of each segment; rows outside all
+ * segments are 0 ---- */
 
 static bool segment_softmax_shape(struct qkv_tensor *y)
 {
@@ -238,6 +247,7 @@ static void segment_softmax_forward(struct qkv_tensor *y)
     }
 }
 
+/* dx += y (dy - sum(dy y)), with the sum over the rows of the segment */
 static void segment_softmax_backward(struct qkv_tensor *y)
 {
     const struct qkv_segments *segments = &y->options.segments;

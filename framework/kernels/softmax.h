@@ -1,4 +1,5 @@
-/* Softmax of one contiguous row, shared by the softmax ops, attention and the loss. */
+/* Reductions and softmax of one contiguous row of n numbers, for the softmax ops, attention and the
+ * loss. Each sum has a fixed order, so that results do not depend on the number of threads. */
 #ifndef QKV_KERNELS_SOFTMAX_H
 #define QKV_KERNELS_SOFTMAX_H
 
@@ -13,10 +14,10 @@ real row_maximum(int64_t n, const real *x); /* n > 0 */
 real row_sum(int64_t n, const real *x);
 real row_dot(int64_t n, const real *a, const real *b);
 
-/* to = exp(from - shift); returns the sum. `from` and `to` may be the same. */
+/* to [n] = exp(from - shift); returns the sum of `to`. `from` and `to` may be the same. */
 real row_exp(int64_t n, const real *from, real shift, real *to);
 
-/* to = softmax(from); `from` and `to` may be the same. n > 0. */
+/* to [n] = softmax(from); `from` and `to` may be the same. n > 0. */
 static inline void row_softmax(int64_t n, const real *from, real *to)
 {
     real inverse = 1 / row_exp(n, from, row_maximum(n, from), to);

@@ -4,22 +4,22 @@
 #include "kernels/gemm.h"
 #include "kernels/softmax.h"
 
-/* ---- small products: up to 4 rows and one vector of columns of the result stay in registers while the
- * loop over k accumulates them ---- */
+/* ---- small products: up to 4 rows and one vector of columns of the result stay in registers while
+ * the loop over k accumulates them ---- */
 
 enum { STRIP_ROWS = 4 };
 
-/* Unrolls a loop over rows, so that their sums stay in registers. Without AVX2 they would not fit, and
- * unrolling would only lengthen the code. */
+/* Unrolls a loop over rows, so that their sums stay in registers. Without AVX2 they would not fit,
+ * and unrolling would only lengthen the code. */
 #ifdef __AVX2__
 #    define UNROLL_ROWS _Pragma("GCC unroll 4")
 #else
 #    define UNROLL_ROWS
 #endif
 
-/* strip16, strip8, strip4: c [rows, columns] = a' b, or += with `add`. b [k, lanes] has as many columns as
- * the name says; c may have fewer. Element [i, l] of a' is a[i * a_row + l * a_step]. Callers pass a
- * constant for `rows`. */
+/* strip16, strip8, strip4: c [rows, columns] = a' b, or += with `add`. b [k, lanes] has as many
+ * columns as the name says; c may have fewer. Element [i, l] of a' is a[i * a_row + l * a_step].
+ * Callers pass a constant for `rows`. */
 #define STRIP(lanes)                                                                                         \
     static inline __attribute__((always_inline)) void strip##lanes(                                          \
         const int rows, int64_t columns, int64_t k, const real *a, int64_t a_row, int64_t a_step,            \

@@ -1,12 +1,13 @@
-/* Products of the small matrices of one sentence and attention head. A product as small as 10 x 16 x 10 is a
- * loop over contiguous vectors, because a call of BLAS would cost more than the product; a larger one calls
- * gemm. lda, ldb and ldc are the strides of rows. */
+/* Products of the small matrices of one sentence and attention head. A product as small as 10 x 16
+ * x 10 is a loop over contiguous vectors, because a call of BLAS would cost more than the product;
+ * a larger one calls gemm. lda, ldb and ldc are the strides of rows. */
 #ifndef QKV_KERNELS_TILES_H
 #define QKV_KERNELS_TILES_H
 
 #include "kernels/vector_math.h"
 
-/* Products of fewer multiplications use the loops; the others use gemm, which is faster from there on. */
+/* Products of fewer multiplications use the loops; the others use gemm, which is faster from there
+ * on. */
 enum { GEMM_MULTIPLICATIONS = 1 << 16 };
 
 #define tile_product            VARIANT(qkv_, tile_product)
@@ -21,8 +22,8 @@ void tile_product(int64_t m, int64_t n, int64_t k, const real *a, int64_t lda, c
 void tile_product_transposed(int64_t m, int64_t n, int64_t k, const real *a, int64_t lda, const real *b,
                              int64_t ldb, real *c, int64_t ldc);
 
-/* c [m, n] = a b^T, with a [m, k] and b [n, k]: scores of m queries and n keys. work: tile_workspace(n, k)
- * numbers, uninitialised. */
+/* c [m, n] = a b^T, with a [m, k] and b [n, k]: scores of m queries and n keys. work:
+ * tile_workspace(n, k) numbers, uninitialised. */
 void tile_scores(int64_t m, int64_t n, int64_t k, const real *a, int64_t lda, const real *b, int64_t ldb,
                  real *c, int64_t ldc, real *work);
 
@@ -34,8 +35,8 @@ static inline int64_t padded_to_strips(int64_t n)
     return (n + STRIP_LANES - 1) / STRIP_LANES * STRIP_LANES;
 }
 
-/* Numbers of workspace that tile_scores needs for up to n rows of b and any number of rows of a. The loops
- * transpose b only if a has 4 rows or more, so n k < GEMM_MULTIPLICATIONS / 4. */
+/* Numbers of workspace that tile_scores needs for up to n rows of b and any number of rows of a.
+ * The loops transpose b only if a has 4 rows or more, so n k < GEMM_MULTIPLICATIONS / 4. */
 static inline int64_t tile_workspace(int64_t n, int64_t k)
 {
     int64_t maximum = GEMM_MULTIPLICATIONS / 4 + STRIP_LANES * k;

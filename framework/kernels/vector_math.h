@@ -1,7 +1,7 @@
-/* exp, tanh and the logistic function without branches and calls, so that the compiler can vectorise loops
- * over them. In float32, exp(x) = 2^n exp(r) with |r| <= ln 2 / 2 and a polynomial for exp(r) (Cody and
- * Waite 1980); results are within 2 units in the last place of the C library's. Float64 is used for checks,
- * where speed does not matter, and calls the C library. */
+/* exp, tanh and the logistic function without branches and calls, so that the compiler can
+ * vectorise loops over them. In float32, exp(x) = 2^n exp(r) with |r| <= ln 2 / 2 and a polynomial
+ * for exp(r) (Cody and Waite 1980); results are within 2 units in the last place of the C
+ * library's. Float64 is used for checks, where speed does not matter, and calls the C library. */
 #ifndef QKV_KERNELS_VECTOR_MATH_H
 #define QKV_KERNELS_VECTOR_MATH_H
 
@@ -39,8 +39,8 @@ static inline float fast_exp(float x)
 static inline float fast_tanh(float x)
 {
     float magnitude = x < 0 ? -x : x;
-    /* Near 0, 1 - 2 / (e^2x + 1) loses digits to cancellation. There, the continued fraction of tanh,
-     * cut off after a few terms, is accurate to float32. */
+    /* Near 0, 1 - 2 / (e^2x + 1) loses digits to cancellation. There, the continued fraction of
+     * tanh, cut off after a few terms, is accurate to float32. */
     float s = x * x;
     float small = x * (135135.0f + s * (17325.0f + s * (378.0f + s))) /
                   (135135.0f + s * (62370.0f + s * (3150.0f + s * 28.0f)));

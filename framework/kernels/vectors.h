@@ -1,6 +1,6 @@
-/* Vector types and the operations on them that plain C lacks, in the vector extensions of GCC and Clang.
- * `vector` has the width of the variant's instruction set; vector4, vector8 and vector16 have 4, 8 and 16
- * lanes on every machine. A load or store may be unaligned. */
+/* Vector types and the operations on them that plain C lacks, in the vector extensions of GCC and
+ * Clang. `vector` has the width of the variant's instruction set; vector4, vector8 and vector16
+ * have 4, 8 and 16 lanes on every machine. A load or store may be unaligned. */
 #ifndef QKV_KERNELS_VECTORS_H
 #define QKV_KERNELS_VECTORS_H
 
@@ -64,8 +64,8 @@ static inline vector zip(vector a, vector b, bool second)
     return zipped;
 }
 
-/* to [LANES, LANES] = the transpose of from [rows, LANES]; rows from LANES on are ignored, missing rows
- * count as zeros. ld and to_ld are the strides of rows. Each round interleaves row i with row
+/* to [LANES, LANES] = the transpose of from [rows, LANES]; rows from LANES on are ignored, missing
+ * rows count as zeros. ld and to_ld are the strides of rows. Each round interleaves row i with row
  * i + LANES / 2; log2(LANES) rounds transpose the block. */
 static inline void transpose_block(int64_t rows, const real *from, int64_t ld, real *to, int64_t to_ld)
 {
@@ -86,9 +86,9 @@ static inline void transpose_block(int64_t rows, const real *from, int64_t ld, r
     for (int i = 0; i < LANES; i++) store(to + i * to_ld, x[i]);
 }
 
-/* Lane i of the result is the sum of all lanes of x[i]; x is overwritten. Each round interleaves the halves
- * of two vectors and adds them. Reducing the vectors one by one would cost, for each of them, as much as
- * summing 250 numbers in vectors. */
+/* Lane i of the result is the sum of all lanes of x[i]; x is overwritten. Each round interleaves
+ * the halves of two vectors and adds them. Reducing the vectors one by one would cost, for each of
+ * them, as much as summing 250 numbers in vectors. */
 static inline vector sums_of_vectors(vector x[LANES])
 {
 #define HALVE(half) /* unrolled by hand: in nested loops, GCC keeps x in memory */                           \
@@ -110,8 +110,8 @@ static inline vector vector_max(vector a, vector b)
     return greater;
 }
 
-/* Rotates the lanes: lane i of the result is lane (i + by) % LANES of x. Fast for `by` = 4 and for half of
- * the lanes of float32. */
+/* Rotates the lanes: lane i of the result is lane (i + by) % LANES of x. Fast for `by` = 4 and for
+ * half of the lanes of float32. */
 static inline vector rotated(vector x, int by)
 {
 #if defined(HAVE_SHUFFLE) && defined(QKV_KERNEL_IS_float32) && defined(__AVX512F__)
@@ -133,8 +133,8 @@ DEFINE_VECTOR(8)
 DEFINE_VECTOR(4)
 #undef DEFINE_VECTOR
 
-/* The sum of all lanes of x and rest, by halves. `omp simd reduction` would add the lanes one by one, which
- * costs as much as summing 250 numbers in vectors. */
+/* The sum of all lanes of x and rest, by halves. `omp simd reduction` would add the lanes one by
+ * one, which costs as much as summing 250 numbers in vectors. */
 static inline real sum_of_lanes(const vector16 *x, const vector4 *rest)
 {
     vector4 part[4];
