@@ -109,19 +109,21 @@ Test(trace, a_transformer_records_every_role)
             for (int64_t layer = 1; layer <= 2; layer++) {
                 expect_attention(&pass, (enum qkv_attention_kind)kind, layer);
                 /* Layer 1 of a post-norm stack reads embeddings, which have no norm. */
-                cr_expect_eq(qkv_trace_has(&pass.trace, QKV_PART_NORM,
-                                           attention_part(&pass, QKV_PART_INPUT, kind, layer)),
+                cr_expect_eq(qkv_trace_has(
+                                 &pass.trace, QKV_PART_NORM,
+                                 attention_part(&pass, QKV_PART_INPUT, (enum qkv_attention_kind)kind, layer)),
                              !post || layer > 1 || kind == QKV_ATTENTION_CROSS);
             }
         for (int stack = 0; stack < 2; stack++) {
             int64_t rows = stack == QKV_STACK_ENCODER ? SOURCE_TOKENS : TARGET_TOKENS;
             const enum qkv_part_role roles[] = {QKV_PART_EMBEDDING, QKV_PART_POSITIONS};
             for (int r = 0; r < 2; r++) {
-                const struct qkv_part *part = qkv_trace_stack(&pass.trace, roles[r], stack);
+                const struct qkv_part *part =
+                    qkv_trace_stack(&pass.trace, roles[r], (enum qkv_stack_id)stack);
                 cr_assert_not_null(part);
                 free(values_of(part->node, rows, WIDTH));
             }
-            cr_expect_not_null(qkv_model_inputs(pass.model, stack).positions);
+            cr_expect_not_null(qkv_model_inputs(pass.model, (enum qkv_stack_id)stack).positions);
         }
         cr_expect_null(qkv_model_attention(pass.model, QKV_ATTENTION_CROSS, 3).multi_head);
         cr_expect_null(qkv_model_attention(pass.model, QKV_ATTENTION_CROSS, 0).multi_head);
