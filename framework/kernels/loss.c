@@ -1,15 +1,19 @@
-/* Cross entropy with label smoothing, of logits or of the last hidden states. */
+/* Ops: cross entropy with label smoothing, of logits (cross_entropy) or of hidden states and the
+ * output layer's weight (linear_cross_entropy). */
 #include "kernels/gemm.h"
 #include "kernels/softmax.h"
 
-/* Both ops save these sums first (see qkv_cross_entropy_sums). Nodes that need no gradient also save the
- * sums of each row, at the end (see qkv_cross_entropy_row). */
+/* `saved` of both ops starts with these sums over all rows (read by qkv_cross_entropy_sums): the
+ * negative log-likelihood of the labels, and the number of rows whose label has the greatest logit.
+ * If no gradient is needed, `saved` ends with the same sums of each row [rows, SUMS] (read by
+ * qkv_cross_entropy_row). */
 enum { SUM_LIKELIHOOD, SUM_CORRECT, SUMS };
 
 /* Offset of the gradients in `saved`: after the sums, aligned to a vector. */
 enum { GRADIENTS_AT = 16 };
 
-static int64_t saved_of_rows(const struct qkv_tensor *y, int64_t rows)
+/* How many numbers the saved sums of the rows take. */
+static int64_t row_sums_count(const struct qkv_tensor *y, int64_t rows)
 {
     return y->needs_gradient ? 0 : SUMS * rows;
 }
@@ -20,12 +24,12 @@ static real *sums_of_rows(struct qkv_tensor *y, int64_t row, int64_t rows)
     return y->needs_gradient ? NULL : (real *)y->saved + y->saved_count - SUMS * (rows - row);
 }
 
-/* Adds the sums of row i to the total, and saves them unless `kept` is NULL. */
-static void add_row(real *kept, int64_t i, const double row_sums[SUMS], double sums[SUMS])
+/* Adds the sums of row i to `sums`, and stores them in saved [rows, SUMS] unless that is NULL. */
+static void add_row_sums(real *saved, int64_t i, const double row_sums[SUMS], double sums[SUMS])
 {
     for (int s = 0; s < SUMS; s++) {
         sums[s] += row_sums[s];
-        if (kept) kept[SUMS * i + s] = (real)row_sums[s];
+        if (saved) saved[SUMS * i + s] = (real)row_sums[s];
     }
 }
 
@@ -38,15 +42,16 @@ static bool check_smoothing(struct qkv_tensor *y)
 
 /* With p = softmax(logits) of C classes, s the smoothing and t the label:
  *     loss = log sum exp(logits) - (1 - s) logit_t - s mean(logits),   dlogits = p - s / C - (1 - s) [label]
- * Sets the sums and returns the loss. keep: also replaces the row of logits by factor * dlogits. Sums
- * over rows are double: thousands of rows of float32 would lose the digits that training reports. */
-static double row_loss(const struct qkv_tensor *y, int64_t classes, real *row, int32_t label, bool keep,
-                       double sums[SUMS])
+ * Sets the sums and returns the loss. with_gradient: also replaces the row of logits by
+ * factor * dlogits. Sums over rows are double: in float32, thousands of rows would lose digits that training
+ * reports. */
+static double row_loss(const struct qkv_tensor *y, int64_t classes, real *row, int32_t label,
+                       bool with_gradient, double sums[SUMS])
 {
     real smoothing = (real)y->options.smoothing, target = row[label];
-    real maximum = row_maximum(classes, row), total = smoothing > 0 ? row_sum(classes, row) : 0;
+    real maximum = row_maximum(classes, row), logit_sum = smoothing > 0 ? row_sum(classes, row) : 0;
     real sum;
-    if (keep)
+    if (with_gradient)
         sum = row_exp(classes, row, maximum, row);
     else {
         sum = 0;
@@ -56,13 +61,14 @@ static double row_loss(const struct qkv_tensor *y, int64_t classes, real *row, i
     double log_sum = (double)maximum + log((double)sum);
     sums[SUM_LIKELIHOOD] = log_sum - (double)target;
     sums[SUM_CORRECT] = target >= maximum;
-    if (keep) {
+    if (with_gradient) {
         real factor = (real)y->options.factor, scale = factor / sum,
              shift = factor * smoothing / (real)classes;
         for (int64_t j = 0; j < classes; j++) row[j] = row[j] * scale - shift;
         row[label] -= factor * (1 - smoothing);
     }
-    return log_sum - (1 - (double)smoothing) * (double)target - (double)(smoothing * total) / (double)classes;
+    return log_sum - (1 - (double)smoothing) * (double)target -
+           (double)(smoothing * logit_sum) / (double)classes;
 }
 
 /* Rounds the sums to `real`, which is exact enough for reports. */
@@ -73,7 +79,7 @@ static void store_result(struct qkv_tensor *y, double loss, const double sums[SU
     for (int i = 0; i < SUMS; i++) saved[i] = (real)sums[i];
 }
 
-/* dx += dy * saved, with dy the gradient of the loss, a number. */
+/* dx += dy * saved, where dy is the gradient of the loss and `saved` has the shape of x. */
 static void add_scaled(struct qkv_tensor *x, real dy, const real *restrict saved)
 {
     real beta;
@@ -85,7 +91,8 @@ static void add_scaled(struct qkv_tensor *x, real dy, const real *restrict saved
         for (int64_t i = 0; i < x->count; i++) dx[i] = dy * saved[i];
 }
 
-/* ---- cross_entropy. saved: the sums, dlogits ---- */
+/* ---- cross_entropy: y [1] = factor * sum of the rows' losses. saved: the sums, then
+ * factor * dlogits [rows, classes] ---- */
 
 static bool cross_entropy_shape(struct qkv_tensor *y)
 {
@@ -95,7 +102,7 @@ static bool cross_entropy_shape(struct qkv_tensor *y)
     if (!check_indices(y, logits->shape.size[0], logits->shape.size[1], "label") || !check_smoothing(y))
         return false;
     y->shape = QKV_SHAPE(1);
-    y->saved_count = GRADIENTS_AT + logits->count + saved_of_rows(y, logits->shape.size[0]);
+    y->saved_count = GRADIENTS_AT + logits->count + row_sums_count(y, logits->shape.size[0]);
     return true;
 }
 
@@ -110,11 +117,12 @@ static void cross_entropy_forward(struct qkv_tensor *y)
         double row_sums[SUMS];
         loss +=
             row_loss(y, classes, gradient + i * classes, y->options.indices[i], y->needs_gradient, row_sums);
-        add_row(sums_of_rows(y, 0, rows), i, row_sums, sums);
+        add_row_sums(sums_of_rows(y, 0, rows), i, row_sums, sums);
     }
     store_result(y, loss, sums);
 }
 
+/* dlogits += dy * saved dlogits */
 static void cross_entropy_backward(struct qkv_tensor *y)
 {
     add_scaled(y->input[0], *(const real *)y->gradient, (const real *)y->saved + GRADIENTS_AT);
@@ -149,25 +157,32 @@ static const struct qkv_sample cross_entropy_bad[] = {
 OP(cross_entropy, .inputs = 1, .shape = RULE(cross_entropy_shape), .forward = cross_entropy_forward,
    .backward = cross_entropy_backward, .good = RULE(cross_entropy_good), .bad = RULE(cross_entropy_bad));
 
-/* ---- linear_cross_entropy: logits = x W + b, in blocks of rows and tiles of classes. Forward also
- * computes the gradients, while a block's logits are in the cache: saved = the sums, dx [N, D], dW [like
- * W], db [C] ----
+/* ---- linear_cross_entropy: cross_entropy of logits = x W + b, computed in blocks of rows and
+ * tiles of classes. Forward also computes the gradients, while the logits of a block are in the
+ * cache. saved: the sums, then factor times dx [N, D], dW [like W] and db [C] ----
  *
- * Two passes over each block. The first computes each tile of logits and, while it is in the second-level
- * cache, replaces it by e = exp(logits - m_t), with m_t the maximum of a row in the tile. After it, m and
- * S = sum exp(logits - m) of complete rows are known. The second turns each tile into its gradient, e
- * exp(m_t - m) / S - ..., and multiplies it with W and x. W and dW are read once per block. */
+ * Each block is read in two passes. The first computes each tile of logits and, while the tile is
+ * in the second-level cache, replaces it by e = exp(logits - m_t), where m_t is the maximum of a
+ * row in the tile. After the first pass, m and S = sum exp(logits - m) of complete rows are known.
+ * The second pass turns each tile into the gradient of its logits, e exp(m_t - m) / S - s / C -
+ * (1 - s) [label], and multiplies it with W and x. W and dW are read once per block. */
 
-enum { BLOCK_NUMBERS = 1 << 19, FEWEST_ROWS = 16, ROW_MULTIPLE = 12, TILE_CLASSES = 512, ROW_NUMBERS = 4 };
+enum {
+    BLOCK_LOGITS = 1 << 19,
+    MINIMUM_ROWS = 16,
+    ROW_MULTIPLE = 12,
+    TILE_CLASSES = 512,
+    NUMBERS_PER_ROW = 4
+};
 
-/* Rows of a block: more for wide inputs, because W and dW, too large for the caches, are read once per
- * block. All blocks have about the same number of rows, a multiple of ROW_MULTIPLE, which suits the tiles
- * of the products. */
+/* Rows of a block. Wide inputs have larger blocks, because W and dW exceed the caches and are read
+ * once per block. All blocks have about the same number of rows, a multiple of ROW_MULTIPLE, which
+ * fills the rows of gemm's tiles. */
 static int64_t block_rows(int64_t rows, int64_t inner, int64_t classes)
 {
-    int64_t maximum = BLOCK_NUMBERS / classes;
+    int64_t maximum = BLOCK_LOGITS / classes;
     if (maximum < inner / 2) maximum = inner / 2;
-    if (maximum < FEWEST_ROWS) maximum = FEWEST_ROWS;
+    if (maximum < MINIMUM_ROWS) maximum = MINIMUM_ROWS;
     int64_t blocks = (rows + maximum - 1) / maximum, even = (rows + blocks - 1) / blocks;
     int64_t multiple = (even + ROW_MULTIPLE - 1) / ROW_MULTIPLE * ROW_MULTIPLE;
     return multiple < rows ? multiple : rows;
@@ -191,12 +206,13 @@ static bool linear_cross_entropy_shape(struct qkv_tensor *y)
         !check_smoothing(y))
         return false;
     y->shape = QKV_SHAPE(1);
-    y->saved_count = GRADIENTS_AT + saved_of_rows(y, rows);
+    y->saved_count = GRADIENTS_AT + row_sums_count(y, rows);
     if (y->needs_gradient) y->saved_count += x->count + weight->count + classes;
-    /* The tiles (all of a block if there is a second pass), the maxima by tile, and four numbers per row. */
+    /* Tiles (those of a complete block if there is a second pass), maxima per tile, and four
+     * numbers per row. */
     int64_t block = block_rows(rows, x->shape.size[1], classes);
     y->scratch_forward =
-        block * ((y->needs_gradient ? classes : TILE_CLASSES) + tile_count(classes) + ROW_NUMBERS);
+        block * ((y->needs_gradient ? classes : TILE_CLASSES) + tile_count(classes) + NUMBERS_PER_ROW);
     return true;
 }
 
@@ -204,21 +220,23 @@ static bool linear_cross_entropy_shape(struct qkv_tensor *y)
 struct block {
     const struct qkv_tensor *y;
     int64_t rows, inner, classes, ldw;
-    bool transposed, keep, first; /* keep: compute gradients; first: dW is uninitialised */
+    bool transposed, with_gradient, first; /* first: of all blocks; dW is uninitialised */
     const real *x, *weight, *bias;
     const int32_t *labels;
-    real *tiles, *maxima;                      /* maxima [tiles, rows] */
-    real *maximum, *sum, *total, *label_logit; /* [rows]: m, S, sum of the logits, logit of the label */
-    real *dx, *dw, *db;                        /* dx: of this block; dw, db: of all blocks */
-    real *kept;                                /* [rows, SUMS] or NULL */
+    real *tiles, *maxima; /* tiles [tile][rows, classes of the tile]; maxima [tiles, rows] */
+    real *maximum, *sum, *logit_sum, *label_logit; /* [rows]: m, S, sum of the logits, logit of the label */
+    real *dx, *dw, *db;                            /* dx: of this block; dw, db: sums over all blocks */
+    real *row_sums;                                /* [rows, SUMS] or NULL */
 };
 
+/* The weights of a class: a column of W, or a row of a transposed W. */
 static const real *weight_of(const struct block *b, int64_t class)
 {
     return b->weight + class * (b->transposed ? b->ldw : 1);
 }
 
-/* First pass over classes first .. first + n - 1: logits, then e = exp(logits - m_t). */
+/* First pass over classes first .. first + n - 1: computes tile [rows, n] = logits, then
+ * exp(logits - m_t), and updates m and S. */
 static void first_pass(const struct block *b, int64_t first, int64_t n, real *tile, real *maxima)
 {
     gemm_bias(NULL, b->transposed, b->rows, n, b->inner, b->x, b->inner, weight_of(b, first), b->ldw, NULL,
@@ -227,10 +245,10 @@ static void first_pass(const struct block *b, int64_t first, int64_t n, real *ti
         real *row = tile + i * n, maximum = row_maximum(n, row);
         int64_t label = b->labels[i] - first;
         if (label >= 0 && label < n) b->label_logit[i] = row[label];
-        if (b->y->options.smoothing > 0) b->total[i] += row_sum(n, row);
+        if (b->y->options.smoothing > 0) b->logit_sum[i] += row_sum(n, row);
         real sum = row_exp(n, row, maximum, row),
              maximum_so_far = maximum > b->maximum[i] ? maximum : b->maximum[i];
-        /* Not by the difference: infinity - infinity is NaN. */
+        /* Compares the maxima before it subtracts them: infinity - infinity is NaN. */
         real before = b->maximum[i] < maximum_so_far ? fast_exp(b->maximum[i] - maximum_so_far) : 1;
         real now = maximum < maximum_so_far ? fast_exp(maximum - maximum_so_far) : 1;
         b->sum[i] = b->sum[i] * before + sum * now;
@@ -239,7 +257,8 @@ static void first_pass(const struct block *b, int64_t first, int64_t n, real *ti
     }
 }
 
-/* Second pass over classes first .. first + n - 1: gradients. */
+/* Second pass over classes first .. first + n - 1: g [rows, n] = the gradient of the logits
+ * replaces the tile; dx += g W^T, dW += x^T g, db += the sum of the rows of g. */
 static void second_pass(const struct block *b, int64_t first, int64_t n, real *tile, const real *maxima)
 {
     const struct qkv_tensor *x = b->y->input[0], *weight = b->y->input[1];
@@ -266,21 +285,21 @@ static void second_pass(const struct block *b, int64_t first, int64_t n, real *t
              b->ldw);
 }
 
-/* Runs both passes, adds to the sums, and returns the loss of the block. Sums over rows are double, as in
- * row_loss. */
+/* Runs the passes, adds to the sums, and returns the loss of the block. Sums over rows are double,
+ * as in row_loss. */
 static double run_block(const struct block *b, double sums[SUMS])
 {
     double smoothing = b->y->options.smoothing, loss = 0;
     int64_t tiles = tile_count(b->classes);
     for (int64_t i = 0; i < b->rows; i++) {
         b->maximum[i] = (real)-INFINITY;
-        b->sum[i] = b->total[i] = 0;
+        b->sum[i] = b->logit_sum[i] = 0;
     }
-    for (int pass = 0; pass < (b->keep ? 2 : 1); pass++)
+    for (int pass = 0; pass < (b->with_gradient ? 2 : 1); pass++)
         for (int64_t t = 0; t < tiles; t++) {
             int64_t first = t * TILE_CLASSES, rest = b->classes - first;
             int64_t n = rest < TILE_CLASSES ? rest : TILE_CLASSES;
-            real *tile = b->keep ? b->tiles + first * b->rows : b->tiles;
+            real *tile = b->with_gradient ? b->tiles + first * b->rows : b->tiles;
             (pass ? second_pass(b, first, n, tile, b->maxima + t * b->rows)
                   : first_pass(b, first, n, tile, b->maxima + t * b->rows));
         }
@@ -288,8 +307,8 @@ static double run_block(const struct block *b, double sums[SUMS])
         double log_sum = (double)b->maximum[i] + log((double)b->sum[i]), target = (double)b->label_logit[i];
         const double row_sums[SUMS] = {
             [SUM_LIKELIHOOD] = log_sum - target, [SUM_CORRECT] = b->label_logit[i] >= b->maximum[i]};
-        add_row(b->kept, i, row_sums, sums);
-        loss += log_sum - (1 - smoothing) * target - smoothing * (double)b->total[i] / (double)b->classes;
+        add_row_sums(b->row_sums, i, row_sums, sums);
+        loss += log_sum - (1 - smoothing) * target - smoothing * (double)b->logit_sum[i] / (double)b->classes;
     }
     return loss;
 }
@@ -307,32 +326,33 @@ static void linear_cross_entropy_forward(struct qkv_tensor *y)
         .classes = classes,
         .ldw = weight->shape.size[1],
         .transposed = transposed,
-        .keep = y->needs_gradient,
+        .with_gradient = y->needs_gradient,
         .weight = weight->value,
         .bias = bias ? bias->value : NULL,
         .tiles = scratch_of(y),
         .dw = dx + x->count,
         .db = dx + x->count + weight->count,
     };
-    b.maxima = b.tiles + step * (b.keep ? classes : TILE_CLASSES);
+    b.maxima = b.tiles + step * (b.with_gradient ? classes : TILE_CLASSES);
     b.maximum = b.maxima + step * tile_count(classes);
     b.sum = b.maximum + step;
-    b.total = b.sum + step;
-    b.label_logit = b.total + step;
+    b.logit_sum = b.sum + step;
+    b.label_logit = b.logit_sum + step;
     double loss = 0, sums[SUMS] = {0};
-    if (b.keep) memset(b.db, 0, (size_t)classes * sizeof(real));
+    if (b.with_gradient) memset(b.db, 0, (size_t)classes * sizeof(real));
     for (int64_t first = 0; first < rows; first += step) {
         b.rows = rows - first < step ? rows - first : step;
         b.first = first == 0;
         b.x = (const real *)x->value + first * b.inner;
         b.dx = dx + first * b.inner;
         b.labels = y->options.indices + first;
-        b.kept = sums_of_rows(y, first, rows);
+        b.row_sums = sums_of_rows(y, first, rows);
         loss += run_block(&b, sums);
     }
     store_result(y, loss, sums);
 }
 
+/* dx += dy * saved dx, dW += dy * saved dW, db += dy * saved db */
 static void linear_cross_entropy_backward(struct qkv_tensor *y)
 {
     struct qkv_tensor *x = y->input[0], *weight = y->input[1], *bias = y->input[2];

@@ -1,4 +1,4 @@
-/* Normalisation of each row. */
+/* Ops that normalise each row: layer_norm, rms_norm. */
 #include "kernels/softmax.h"
 
 static bool check_epsilon(struct qkv_tensor *y)
@@ -7,7 +7,7 @@ static bool check_epsilon(struct qkv_tensor *y)
     return qkv_refuse(y, "epsilon is %g, but must lie in 0 to 1e9", y->options.epsilon);
 }
 
-/* The sum of (x - mean)^2. */
+/* The sum of (x - mean)^2 over a row. */
 static NOINLINE real row_squares(int64_t n, const real *restrict x, real mean)
 {
     vector16 lanes = {0};
@@ -21,7 +21,7 @@ static NOINLINE real row_squares(int64_t n, const real *restrict x, real mean)
     return sum;
 }
 
-/* The sum of a b (x - mean). */
+/* The sum of a b (x - mean) over a row. */
 static NOINLINE real row_moment(int64_t n, const real *restrict a, const real *restrict b,
                                 const real *restrict x, real mean)
 {
@@ -35,9 +35,8 @@ static NOINLINE real row_moment(int64_t n, const real *restrict a, const real *r
     return sum;
 }
 
-/* ---- layer_norm: n = (x - mean) r, r = 1 / sqrt(variance + epsilon), y = n gain + bias
- * with g = dy gain:  dx = r (g - mean(g) - n mean(g n)), dgain += dy n, dbias += dy.  saved: mean and r of
- * each row ---- */
+/* ---- layer_norm (Ba et al. 2016): y = n gain + bias, with n = (x - mean) r and
+ * r = 1 / sqrt(variance + epsilon). saved [rows, 2]: mean and r of each row ---- */
 
 static bool layer_norm_shape(struct qkv_tensor *y)
 {
@@ -64,6 +63,8 @@ static void layer_norm_forward(struct qkv_tensor *y)
     }
 }
 
+/* With g = dy gain: dx += r (g - mean(g) - n mean(g n)), dgain += dy n, dbias += dy. Means are over
+ * the row, sums into dgain and dbias over all rows. */
 static void layer_norm_backward(struct qkv_tensor *y)
 {
     int64_t rows = qkv_rows(y), columns = qkv_columns(y);
@@ -73,13 +74,14 @@ static void layer_norm_backward(struct qkv_tensor *y)
     for (int64_t i = 0; i < rows; i++) {
         const real *restrict x = (const real *)y->input[0]->value + i * columns;
         const real *restrict dy = (const real *)y->gradient + i * columns;
-        real mean = saved[2 * i], r = saved[2 * i + 1], sum = row_dot(columns, dy, gain) / (real)columns;
-        real dot = row_moment(columns, dy, gain, x, mean) * r * r / (real)columns; /* mean(g n) r */
+        real mean = saved[2 * i], r = saved[2 * i + 1];
+        real mean_g = row_dot(columns, dy, gain) / (real)columns;
+        real mean_gn_r = row_moment(columns, dy, gain, x, mean) * r * r / (real)columns; /* mean(g n) r */
         if (dx) {
             real *restrict to = dx + i * columns;
             for (int64_t j = 0; j < columns; j++) {
                 real before = beta > 0 ? to[j] : 0;
-                to[j] = before + r * (dy[j] * gain[j] - sum - (x[j] - mean) * dot);
+                to[j] = before + r * (dy[j] * gain[j] - mean_g - (x[j] - mean) * mean_gn_r);
             }
         }
         if (dgain)
@@ -110,8 +112,8 @@ OP(layer_norm, .inputs = 3, .backward_reads = INPUT(0) | INPUT(1), .recompute = 
    .shape = RULE(layer_norm_shape), .forward = layer_norm_forward, .backward = layer_norm_backward,
    .good = RULE(layer_norm_good), .bad = RULE(layer_norm_bad));
 
-/* ---- rms_norm: y = x r gain, r = 1 / sqrt(mean(x^2) + epsilon)
- * with g = dy gain:  dx = r (g - x r^2 mean(g x)), dgain += dy x r.  saved: r of each row ---- */
+/* ---- rms_norm (Zhang and Sennrich 2019): y = x r gain, with r = 1 / sqrt(mean(x^2) + epsilon).
+ * saved [rows]: r of each row ---- */
 
 static bool rms_norm_shape(struct qkv_tensor *y)
 {
@@ -134,6 +136,8 @@ static void rms_norm_forward(struct qkv_tensor *y)
     }
 }
 
+/* With g = dy gain: dx += r (g - x r^2 mean(g x)), dgain += dy x r. The mean is over the row, the
+ * sum into dgain over all rows. */
 static void rms_norm_backward(struct qkv_tensor *y)
 {
     int64_t rows = qkv_rows(y), columns = qkv_columns(y);
@@ -142,10 +146,10 @@ static void rms_norm_backward(struct qkv_tensor *y)
     for (int64_t i = 0; i < rows; i++) {
         const real *restrict x = (const real *)y->input[0]->value + i * columns;
         const real *restrict dy = (const real *)y->gradient + i * columns;
-        real r = saved[i], dot = row_moment(columns, dy, gain, x, 0) * r * r / (real)columns;
+        real r = saved[i], mean_gx_r2 = row_moment(columns, dy, gain, x, 0) * r * r / (real)columns;
         if (dx) {
             real *restrict to = dx + i * columns;
-            for (int64_t j = 0; j < columns; j++) to[j] += r * (dy[j] * gain[j] - x[j] * dot);
+            for (int64_t j = 0; j < columns; j++) to[j] += r * (dy[j] * gain[j] - x[j] * mean_gx_r2);
         }
         if (dgain)
             for (int64_t j = 0; j < columns; j++) dgain[j] += dy[j] * x[j] * r;

@@ -1,52 +1,58 @@
-/* Recurrent cells over complete sequences. The input products of all steps are computed before, by one
- * product. Each step processes all sentences that are long enough (active): one product of [active, H]
- * with the recurrent weight. What a step saves is time-major, so that the gradient of the weight is one
- * product over all steps. */
+/* Ops: recurrent cells (rnn, gru, lstm) over all steps of a batch of sentences. Input 0, `gates`,
+ * is x W_x of all words, which one product computes before. Step t processes the active sentences,
+ * those longer than t: it multiplies their hidden states h [active, H] with the recurrent weight W
+ * [H, product]. The saved rows of all steps follow each other in the order of time, so that one
+ * product gives the gradient of W. */
 #include "kernels/attention.h"
 #include "kernels/gemm.h"
 
-/* A type of cell. Rows consist of blocks of n = H numbers. A row of `block` holds first the blocks that
- * the product with the recurrent weight is added to, then what else the cell keeps. */
+/* A type of cell. All its rows consist of parts of n = H numbers. A row of activations starts with
+ * the parts to which h W is added; parts that h W does not reach follow. */
 struct cell {
-    int product;       /* blocks of H in the product with the recurrent weight */
-    int blocks;        /* blocks of H in a row of `block` */
-    int states;        /* 1: rows of the result are h; 2: h and c */
-    int bias, initial; /* index of these inputs; bias 0: none */
-    bool carries_h;    /* whether h' depends on h other than through the product */
+    int product;       /* parts of a row of h W */
+    int activations;   /* parts of a row of activations */
+    int states;        /* parts of a row of the result; 1: h; 2: h and c */
+    int bias, initial; /* which input is the bias (0: none), and which the initial state */
+    bool carries_h;    /* h' depends on h directly, not only through h W */
 
-    /* block: pre-activations, which become activations; `before` and `state`: rows of the result. */
-    void (*forward)(int64_t n, real *restrict block, const real *restrict before, real *restrict state);
+    /* One step of one sentence. activations: in, pre-activations; out, activations. before, state:
+     * the rows of the result before and after the step. */
+    void (*forward)(int64_t n, real *restrict activations, const real *restrict before, real *restrict state);
 
-    /* d: gradient of `state`; its part for c is replaced by the gradient of the c in `before`. Writes the
-     * gradient of the pre-activations and, if carries_h, to `carried` the part of dh that does not pass
-     * through the product. */
-    void (*backward)(int64_t n, const real *restrict block, const real *restrict before,
-                     const real *restrict state, real *restrict d, real *restrict dblock,
+    /* d: in, the gradient of `state`; out, its part for c is the gradient of the c in `before`.
+     * dpre: out, the gradient of the pre-activations. carried: out if carries_h, the part of the
+     * gradient of the h in `before` that does not pass through h W. */
+    void (*backward)(int64_t n, const real *restrict activations, const real *restrict before,
+                     const real *restrict state, real *restrict d, real *restrict dpre,
                      real *restrict carried);
 };
 
 /* ---- the cells ---- */
 
-/* h' = tanh(x + h W);  dz = dh' (1 - h'^2) */
-static void rnn_forward(int64_t n, real *restrict block, const real *restrict before, real *restrict state)
+/* h' = tanh(x + h W) */
+static void rnn_forward(int64_t n, real *restrict activations, const real *restrict before,
+                        real *restrict state)
 {
     (void)before;
-    for (int64_t j = 0; j < n; j++) state[j] = fast_tanh(block[j]);
+    for (int64_t j = 0; j < n; j++) state[j] = fast_tanh(activations[j]);
 }
 
-static void rnn_backward(int64_t n, const real *restrict block, const real *restrict before,
-                         const real *restrict state, real *restrict d, real *restrict dblock,
+/* dpre = dh' (1 - h'^2) */
+static void rnn_backward(int64_t n, const real *restrict activations, const real *restrict before,
+                         const real *restrict state, real *restrict d, real *restrict dpre,
                          real *restrict carried)
 {
-    (void)block, (void)before, (void)carried;
-    for (int64_t j = 0; j < n; j++) dblock[j] = d[j] * (1 - state[j] * state[j]);
+    (void)activations, (void)before, (void)carried;
+    for (int64_t j = 0; j < n; j++) dpre[j] = d[j] * (1 - state[j] * state[j]);
 }
 
-/* block: r, z, q = h W_n + b, n.  r, z = sigmoid(x + h W), n = tanh(x_n + r q), h' = (1 - z) n + z h */
-static void gru_forward(int64_t n, real *restrict block, const real *restrict before, real *restrict state)
+/* Activations: r, z, q, c (Cho et al. 2014, with the reset gate after the product, as in PyTorch).
+ * r, z = sigmoid(x + h W), q = h W_c + b, c = tanh(x_c + r q), h' = (1 - z) c + z h */
+static void gru_forward(int64_t n, real *restrict activations, const real *restrict before,
+                        real *restrict state)
 {
-    real *restrict r = block, *restrict z = block + n, *restrict q = block + 2 * n,
-                   *restrict c = block + 3 * n;
+    real *restrict r = activations, *restrict z = activations + n, *restrict q = activations + 2 * n,
+                   *restrict c = activations + 3 * n;
     for (int64_t j = 0; j < n; j++) {
         r[j] = fast_sigmoid(r[j]);
         z[j] = fast_sigmoid(z[j]);
@@ -55,16 +61,17 @@ static void gru_forward(int64_t n, real *restrict block, const real *restrict be
     }
 }
 
-/* dn = dh' (1 - z) (1 - n^2), dz = dh' (h - n) z (1 - z), dq = dn r, dr = dn q r (1 - r), dh = dh' z */
-static void gru_backward(int64_t n, const real *restrict block, const real *restrict before,
-                         const real *restrict state, real *restrict d, real *restrict dblock,
+/* Gradients of the pre-activations: dc = dh' (1 - z) (1 - c^2), dz = dh' (h - c) z (1 - z), dq = dc
+ * r, dr = dc q r (1 - r); and dh = dh' z, to which cell_backward adds the part through h W. */
+static void gru_backward(int64_t n, const real *restrict activations, const real *restrict before,
+                         const real *restrict state, real *restrict d, real *restrict dpre,
                          real *restrict carried)
 {
     (void)state;
-    const real *restrict r = block, *restrict z = block + n, *restrict q = block + 2 * n,
-                         *restrict c = block + 3 * n;
-    real *restrict dr = dblock, *restrict dz = dblock + n, *restrict dq = dblock + 2 * n,
-                   *restrict dc = dblock + 3 * n;
+    const real *restrict r = activations, *restrict z = activations + n, *restrict q = activations + 2 * n,
+                         *restrict c = activations + 3 * n;
+    real *restrict dr = dpre, *restrict dz = dpre + n, *restrict dq = dpre + 2 * n,
+                   *restrict dc = dpre + 3 * n;
     for (int64_t j = 0; j < n; j++) {
         real inner = d[j] * (1 - z[j]) * (1 - c[j] * c[j]);
         dc[j] = inner;
@@ -75,11 +82,13 @@ static void gru_backward(int64_t n, const real *restrict block, const real *rest
     }
 }
 
-/* block: i, f, g, o.  c' = f c + i g, h' = o tanh(c') */
-static void lstm_forward(int64_t n, real *restrict block, const real *restrict before, real *restrict state)
+/* Activations: i, f, g, o (Hochreiter and Schmidhuber 1997; Gers et al. 2000).
+ * i, f, o = sigmoid(x + h W), g = tanh(x + h W), c' = f c + i g, h' = o tanh(c') */
+static void lstm_forward(int64_t n, real *restrict activations, const real *restrict before,
+                         real *restrict state)
 {
-    real *restrict i = block, *restrict f = block + n, *restrict g = block + 2 * n,
-                   *restrict o = block + 3 * n;
+    real *restrict i = activations, *restrict f = activations + n, *restrict g = activations + 2 * n,
+                   *restrict o = activations + 3 * n;
     for (int64_t j = 0; j < n; j++) {
         i[j] = fast_sigmoid(i[j]);
         f[j] = fast_sigmoid(f[j]);
@@ -91,16 +100,17 @@ static void lstm_forward(int64_t n, real *restrict block, const real *restrict b
     }
 }
 
-/* do = dh' tanh(c'), dc' += dh' o (1 - tanh(c')^2), di = dc' g, df = dc' c, dg = dc' i, dc = dc' f */
-static void lstm_backward(int64_t n, const real *restrict block, const real *restrict before,
-                          const real *restrict state, real *restrict d, real *restrict dblock,
+/* dc' += dh' o (1 - tanh(c')^2), dc = dc' f. Gradients of the pre-activations: do = dh' tanh(c') o
+ * (1 - o), di = dc' g i (1 - i), df = dc' c f (1 - f), dg = dc' i (1 - g^2) */
+static void lstm_backward(int64_t n, const real *restrict activations, const real *restrict before,
+                          const real *restrict state, real *restrict d, real *restrict dpre,
                           real *restrict carried)
 {
     (void)carried;
-    const real *restrict i = block, *restrict f = block + n, *restrict g = block + 2 * n,
-                         *restrict o = block + 3 * n;
-    real *restrict di = dblock, *restrict df = dblock + n, *restrict dg = dblock + 2 * n,
-                   *restrict dout = dblock + 3 * n;
+    const real *restrict i = activations, *restrict f = activations + n, *restrict g = activations + 2 * n,
+                         *restrict o = activations + 3 * n;
+    real *restrict di = dpre, *restrict df = dpre + n, *restrict dg = dpre + 2 * n,
+                   *restrict dout = dpre + 3 * n;
     for (int64_t j = 0; j < n; j++) {
         real tanh_c = fast_tanh(state[n + j]);
         real dc = d[n + j] + d[j] * o[j] * (1 - tanh_c * tanh_c);
@@ -112,24 +122,27 @@ static void lstm_backward(int64_t n, const real *restrict block, const real *res
     }
 }
 
+/* product, activations, states, bias, initial, carries_h */
 static const struct cell RNN = {1, 1, 1, 0, 2, false, rnn_forward, rnn_backward};
 static const struct cell GRU = {3, 4, 1, 2, 3, true, gru_forward, gru_backward};
 static const struct cell LSTM = {4, 4, 2, 0, 2, false, lstm_forward, lstm_backward};
 
 /* ---- steps ---- */
 
-struct walk {
+/* The sizes of a batch, and where its sentences are. */
+struct batch {
     const struct qkv_segments *segments;
-    int64_t rows, sentences, longest, tokens; /* tokens: of all sentences */
-    int64_t n, product, block, state;         /* widths: H, and of rows of product, block and result */
+    int64_t rows;                           /* of gates and result, those outside all sentences included */
+    int64_t sentences, longest, tokens;     /* longest: most tokens of a sentence; tokens: of all sentences */
+    int64_t n, product, activations, state; /* H, and the widths of rows of h W, activations and result */
     bool reverse;
     const real *initial;
 };
 
-static struct walk walk_of(const struct qkv_tensor *y, const struct cell *cell)
+static struct batch batch_of(const struct qkv_tensor *y, const struct cell *cell)
 {
     const struct qkv_tensor *initial = y->input[cell->initial];
-    struct walk w = {
+    struct batch batch = {
         .segments = &y->options.segments,
         .rows = y->input[0]->shape.size[0],
         .sentences = qkv_segment_count(&y->options.segments),
@@ -137,211 +150,227 @@ static struct walk walk_of(const struct qkv_tensor *y, const struct cell *cell)
         .reverse = y->options.reverse,
         .initial = initial ? initial->value : NULL,
     };
-    w.longest = longest_segment(w.segments, w.rows);
-    for (int64_t s = 0; s < w.sentences; s++) w.tokens += qkv_segment_length(w.segments, s, w.rows);
-    w.product = cell->product * w.n;
-    w.block = cell->blocks * w.n;
-    w.state = cell->states * w.n;
-    return w;
+    batch.longest = longest_segment(batch.segments, batch.rows);
+    for (int64_t s = 0; s < batch.sentences; s++)
+        batch.tokens += qkv_segment_length(batch.segments, s, batch.rows);
+    batch.product = cell->product * batch.n;
+    batch.activations = cell->activations * batch.n;
+    batch.state = cell->states * batch.n;
+    return batch;
 }
 
-static bool is_active(const struct walk *w, int64_t s, int64_t step)
+static bool is_active(const struct batch *batch, int64_t s, int64_t step)
 {
-    return step < qkv_segment_length(w->segments, s, w->rows);
+    return step < qkv_segment_length(batch->segments, s, batch->rows);
 }
 
-static int64_t count_active(const struct walk *w, int64_t step)
+static int64_t count_active(const struct batch *batch, int64_t step)
 {
     int64_t active = 0;
-    for (int64_t s = 0; s < w->sentences; s++) active += is_active(w, s, step);
+    for (int64_t s = 0; s < batch->sentences; s++) active += is_active(batch, s, step);
     return active;
 }
 
-/* The row that a step processes of sentence s. */
-static int64_t row_at(const struct walk *w, int64_t s, int64_t step)
+/* The row of gates and result that a step of sentence s processes. */
+static int64_t row_at(const struct batch *batch, int64_t s, int64_t step)
 {
-    int64_t last = qkv_segment_length(w->segments, s, w->rows) - 1;
-    return qkv_segment_start(w->segments, s) + (w->reverse ? last - step : step);
+    int64_t last = qkv_segment_length(batch->segments, s, batch->rows) - 1;
+    return qkv_segment_start(batch->segments, s) + (batch->reverse ? last - step : step);
 }
 
-/* The state that a step starts from. */
-static const real *state_before(const struct walk *w, int64_t s, int64_t step, const real *states,
+/* The state [state] of sentence s before a step. */
+static const real *state_before(const struct batch *batch, int64_t s, int64_t step, const real *states,
                                 const real *zeros)
 {
-    if (step > 0) return states + row_at(w, s, step - 1) * w->state;
-    return w->initial ? w->initial + s * w->state : zeros;
+    if (step > 0) return states + row_at(batch, s, step - 1) * batch->state;
+    return batch->initial ? batch->initial + s * batch->state : zeros;
 }
 
-static bool has_product(const struct walk *w, int64_t step)
+/* The first step has no h W if there is no initial state. */
+static bool has_product(const struct batch *batch, int64_t step)
 {
-    return step > 0 || w->initial;
+    return step > 0 || batch->initial;
 }
 
-/* Fills a row of `block` from gates and bias. A GRU keeps one block more than the product: the third
- * block of the gates goes after the product, and the bias takes its place. */
-static void fill_block(const struct walk *w, const real *gates, const real *bias, real *block)
+/* Fills a row of pre-activations, to which h W is added next, from a row of gates and the bias. A
+ * GRU has one part more than h W: r and z start as parts of the gates, q as the bias, and c as x_c,
+ * the third part of the gates. */
+static void fill_pre_activations(const struct batch *batch, const real *gates, const real *bias,
+                                 real *activations)
 {
-    if (w->block == w->product) {
-        memcpy(block, gates, (size_t)w->product * sizeof(real));
+    if (batch->activations == batch->product) {
+        memcpy(activations, gates, (size_t)batch->product * sizeof(real));
         return;
     }
-    int64_t both = w->product - w->n;
-    memcpy(block, gates, (size_t)both * sizeof(real));
+    int64_t gated = batch->product - batch->n;
+    memcpy(activations, gates, (size_t)gated * sizeof(real));
     if (bias)
-        memcpy(block + both, bias, (size_t)w->n * sizeof(real));
+        memcpy(activations + gated, bias, (size_t)batch->n * sizeof(real));
     else
-        memset(block + both, 0, (size_t)w->n * sizeof(real));
-    memcpy(block + w->product, gates + both, (size_t)w->n * sizeof(real));
+        memset(activations + gated, 0, (size_t)batch->n * sizeof(real));
+    memcpy(activations + batch->product, gates + gated, (size_t)batch->n * sizeof(real));
 }
 
+/* saved, both ordered by step: the activations [tokens, activations] in space for `rows` rows, then
+ * the h before each step [tokens, H]. */
 static void cell_forward(struct qkv_tensor *y, const struct cell *cell)
 {
-    struct walk w = walk_of(y, cell);
+    struct batch batch = batch_of(y, cell);
     const real *gates = y->input[0]->value, *weight = y->input[1]->value;
     const real *bias = cell->bias && y->input[cell->bias] ? y->input[cell->bias]->value : NULL;
     real *states = y->value, *zeros = scratch_of(y);
-    real *block = y->saved, *hidden = block + w.rows * w.block; /* of the previous step */
-    memset(zeros, 0, (size_t)w.state * sizeof(real));
-    if (w.segments->count) memset(states, 0, (size_t)y->count * sizeof(real)); /* rows outside all segments */
-    for (int64_t step = 0; step < w.longest; step++) {
+    real *activations = y->saved,
+         *hidden = activations + batch.rows * batch.activations; /* h before the step [active, H] */
+    memset(zeros, 0, (size_t)batch.state * sizeof(real));
+    if (batch.segments->count)
+        memset(states, 0, (size_t)y->count * sizeof(real)); /* rows outside all segments */
+    for (int64_t step = 0; step < batch.longest; step++) {
         int64_t active = 0;
-        for (int64_t s = 0; s < w.sentences; s++) {
-            if (!is_active(&w, s, step)) continue;
-            fill_block(&w, gates + row_at(&w, s, step) * w.product, bias, block + active * w.block);
-            memcpy(hidden + active * w.n, state_before(&w, s, step, states, zeros),
-                   (size_t)w.n * sizeof(real));
+        for (int64_t s = 0; s < batch.sentences; s++) {
+            if (!is_active(&batch, s, step)) continue;
+            fill_pre_activations(&batch, gates + row_at(&batch, s, step) * batch.product, bias,
+                                 activations + active * batch.activations);
+            memcpy(hidden + active * batch.n, state_before(&batch, s, step, states, zeros),
+                   (size_t)batch.n * sizeof(real));
             active++;
         }
-        if (has_product(&w, step))
-            gemm(false, false, active, w.product, w.n, hidden, w.n, weight, w.product, 1, block, w.block);
-        for (int64_t s = 0; s < w.sentences; s++) {
-            if (!is_active(&w, s, step)) continue;
-            cell->forward(w.n, block, state_before(&w, s, step, states, zeros),
-                          states + row_at(&w, s, step) * w.state);
-            block += w.block;
+        if (has_product(&batch, step))
+            gemm(false, false, active, batch.product, batch.n, hidden, batch.n, weight, batch.product, 1,
+                 activations, batch.activations);
+        for (int64_t s = 0; s < batch.sentences; s++) {
+            if (!is_active(&batch, s, step)) continue;
+            cell->forward(batch.n, activations, state_before(&batch, s, step, states, zeros),
+                          states + row_at(&batch, s, step) * batch.state);
+            activations += batch.activations;
         }
-        hidden += active * w.n;
+        hidden += active * batch.n;
     }
 }
 
 /* ---- backward ---- */
 
-/* The scratch of backward. */
+/* What backward keeps in the scratch memory. */
 struct workspace {
     real *zeros;        /* [state] */
-    real *dblock;       /* [tokens, block], time-major */
-    real *d;            /* [sentences, state]: gradients of the states of one step */
-    real *next_dh, *dh; /* [active, n]: dh through the product, of the next step and of this one */
+    real *dpre;         /* [tokens, activations]: gradients of the pre-activations, step by step */
+    real *d;            /* [sentences, state]: gradients of the states after one step */
+    real *next_dh, *dh; /* [active, H]: gradients of the h after this step, and of the h before it */
 };
 
-static struct workspace workspace_of(struct qkv_tensor *y, const struct walk *w)
+static struct workspace workspace_of(struct qkv_tensor *y, const struct batch *batch)
 {
     real *at = scratch_of(y);
     struct workspace workspace = {.zeros = at};
-    workspace.dblock = at + w->state;
-    workspace.d = workspace.dblock + w->tokens * w->block;
-    workspace.next_dh = workspace.d + w->sentences * w->state;
-    workspace.dh = workspace.next_dh + w->sentences * w->n;
-    memset(workspace.zeros, 0, (size_t)w->state * sizeof(real));
+    workspace.dpre = at + batch->state;
+    workspace.d = workspace.dpre + batch->tokens * batch->activations;
+    workspace.next_dh = workspace.d + batch->sentences * batch->state;
+    workspace.dh = workspace.next_dh + batch->sentences * batch->n;
+    memset(workspace.zeros, 0, (size_t)batch->state * sizeof(real));
     return workspace;
 }
 
-/* The gradients of all sentences of one step, whose rows begin at `at`. */
-static void step_backward(struct qkv_tensor *y, const struct cell *cell, const struct walk *w,
+/* Computes dpre and the carried dh of all sentences of one step, whose rows of activations start at
+ * row `at`. */
+static void step_backward(struct qkv_tensor *y, const struct cell *cell, const struct batch *batch,
                           struct workspace *workspace, int64_t step, int64_t at)
 {
-    const real *states = y->value, *dy = y->gradient, *block = (const real *)y->saved + at * w->block;
-    real *dblock = workspace->dblock + at * w->block, *dh = workspace->dh;
+    const real *states = y->value, *dy = y->gradient,
+               *activations = (const real *)y->saved + at * batch->activations;
+    real *dpre = workspace->dpre + at * batch->activations, *dh = workspace->dh;
     const real *next_dh = workspace->next_dh;
-    for (int64_t s = 0; s < w->sentences; s++) {
-        if (!is_active(w, s, step)) continue;
-        int64_t row = row_at(w, s, step);
-        real *d = workspace->d + s * w->state;
-        const real *dy_row = dy + row * w->state;
-        if (is_active(w, s, step + 1)) {
-            for (int64_t j = 0; j < w->n; j++) d[j] = dy_row[j] + next_dh[j];
-            for (int64_t j = w->n; j < w->state; j++) d[j] += dy_row[j];
-            next_dh += w->n;
+    for (int64_t s = 0; s < batch->sentences; s++) {
+        if (!is_active(batch, s, step)) continue;
+        int64_t row = row_at(batch, s, step);
+        real *d = workspace->d + s * batch->state;
+        const real *dy_row = dy + row * batch->state;
+        if (is_active(batch, s, step + 1)) {
+            for (int64_t j = 0; j < batch->n; j++) d[j] = dy_row[j] + next_dh[j];
+            for (int64_t j = batch->n; j < batch->state; j++) d[j] += dy_row[j];
+            next_dh += batch->n;
         } else {
-            memcpy(d, dy_row, (size_t)w->state * sizeof(real));
+            memcpy(d, dy_row, (size_t)batch->state * sizeof(real));
         }
-        cell->backward(w->n, block, state_before(w, s, step, states, workspace->zeros),
-                       states + row * w->state, d, dblock, dh);
-        block += w->block;
-        dblock += w->block;
-        dh += w->n;
+        cell->backward(batch->n, activations, state_before(batch, s, step, states, workspace->zeros),
+                       states + row * batch->state, d, dpre, dh);
+        activations += batch->activations;
+        dpre += batch->activations;
+        dh += batch->n;
     }
 }
 
-/* dgates += dblock: the reverse of fill_block. */
-static void gates_backward(struct qkv_tensor *y, const struct walk *w, const real *dblock)
+/* dgates += dpre, rearranged as fill_pre_activations does it. */
+static void gates_backward(struct qkv_tensor *y, const struct batch *batch, const real *dpre)
 {
     real *dgates = gradient_of(y->input[0]);
-    int64_t tail =
-        w->block == w->product ? 0 : w->n; /* columns of the gates that are stored after the product */
-    for (int64_t step = 0; dgates && step < w->longest; step++)
-        for (int64_t s = 0; s < w->sentences; s++) {
-            if (!is_active(w, s, step)) continue;
-            real *to = dgates + row_at(w, s, step) * w->product;
-            accumulate(w->product - tail, 1, dblock, to);
-            if (tail) accumulate(tail, 1, dblock + w->product, to + w->product - tail);
-            dblock += w->block;
+    /* Columns of the gates that are stored after those of h W. */
+    int64_t tail = batch->activations == batch->product ? 0 : batch->n;
+    for (int64_t step = 0; dgates && step < batch->longest; step++)
+        for (int64_t s = 0; s < batch->sentences; s++) {
+            if (!is_active(batch, s, step)) continue;
+            real *to = dgates + row_at(batch, s, step) * batch->product;
+            accumulate(batch->product - tail, 1, dpre, to);
+            if (tail) accumulate(tail, 1, dpre + batch->product, to + batch->product - tail);
+            dpre += batch->activations;
         }
 }
 
-/* dW = sum over all steps of h^T dz; the first step has no h if there is no initial state. */
-static void weight_backward(struct qkv_tensor *y, const struct walk *w, const real *dblock)
+/* dW += h^T dpre, over all steps that have an h W. */
+static void weight_backward(struct qkv_tensor *y, const struct batch *batch, const real *dpre)
 {
-    int64_t first = w->initial ? 0 : count_active(w, 0);
-    const real *hidden = (const real *)y->saved + w->rows * w->block;
+    int64_t first = batch->initial ? 0 : count_active(batch, 0);
+    const real *hidden = (const real *)y->saved + batch->rows * batch->activations;
     real beta;
-    if (w->tokens == first) {
+    if (batch->tokens == first) {
         gradient_of(y->input[1]);
         return;
     }
     real *dw = claim_gradient(y->input[1], &beta);
     if (dw)
-        gemm(true, false, w->n, w->product, w->tokens - first, hidden + first * w->n, w->n,
-             dblock + first * w->block, w->block, beta, dw, w->product);
+        gemm(true, false, batch->n, batch->product, batch->tokens - first, hidden + first * batch->n,
+             batch->n, dpre + first * batch->activations, batch->activations, beta, dw, batch->product);
 }
 
-static void initial_backward(struct qkv_tensor *y, const struct cell *cell, const struct walk *w,
+/* dinitial += the gradient of the state before the first step. */
+static void initial_backward(struct qkv_tensor *y, const struct cell *cell, const struct batch *batch,
                              const struct workspace *workspace)
 {
     real *dinitial = gradient_of(y->input[cell->initial]);
     const real *next_dh = workspace->next_dh;
-    for (int64_t s = 0; dinitial && s < w->sentences; s++) {
-        if (!is_active(w, s, 0)) continue;
-        accumulate(w->n, 1, next_dh, dinitial + s * w->state);
-        accumulate(w->state - w->n, 1, workspace->d + s * w->state + w->n, dinitial + s * w->state + w->n);
-        next_dh += w->n;
+    for (int64_t s = 0; dinitial && s < batch->sentences; s++) {
+        if (!is_active(batch, s, 0)) continue;
+        accumulate(batch->n, 1, next_dh, dinitial + s * batch->state);
+        accumulate(batch->state - batch->n, 1, workspace->d + s * batch->state + batch->n,
+                   dinitial + s * batch->state + batch->n);
+        next_dh += batch->n;
     }
 }
 
-/* dz of each step from the last to the first, dh = dz W^T + what the cell carries; then the inputs. */
+/* Computes dpre and dh = dpre W^T + carried dh of each step, from the last to the first. Then adds
+ * to the gradients of the inputs: dgates += dpre, dW += h^T dpre, dbias += the sum of the rows of
+ * dq. */
 static void cell_backward(struct qkv_tensor *y, const struct cell *cell)
 {
-    struct walk w = walk_of(y, cell);
-    struct workspace workspace = workspace_of(y, &w);
+    struct batch batch = batch_of(y, cell);
+    struct workspace workspace = workspace_of(y, &batch);
     const real *weight = y->input[1]->value;
-    int64_t at = w.tokens;
-    for (int64_t step = w.longest - 1; step >= 0; step--) {
-        int64_t active = count_active(&w, step);
+    int64_t at = batch.tokens;
+    for (int64_t step = batch.longest - 1; step >= 0; step--) {
+        int64_t active = count_active(&batch, step);
         at -= active;
-        step_backward(y, cell, &w, &workspace, step, at);
-        if (has_product(&w, step))
-            gemm(false, true, active, w.n, w.product, workspace.dblock + at * w.block, w.block, weight,
-                 w.product, cell->carries_h ? 1 : 0, workspace.dh, w.n);
+        step_backward(y, cell, &batch, &workspace, step, at);
+        if (has_product(&batch, step))
+            gemm(false, true, active, batch.n, batch.product, workspace.dpre + at * batch.activations,
+                 batch.activations, weight, batch.product, cell->carries_h ? 1 : 0, workspace.dh, batch.n);
         real *dh = workspace.dh;
         workspace.dh = workspace.next_dh;
         workspace.next_dh = dh;
     }
-    gates_backward(y, &w, workspace.dblock);
-    weight_backward(y, &w, workspace.dblock);
-    if (w.initial) initial_backward(y, cell, &w, &workspace);
+    gates_backward(y, &batch, workspace.dpre);
+    weight_backward(y, &batch, workspace.dpre);
+    if (batch.initial) initial_backward(y, cell, &batch, &workspace);
     real *dbias = cell->bias ? gradient_of(y->input[cell->bias]) : NULL;
-    for (int64_t i = 0; dbias && i < w.tokens; i++)
-        accumulate(w.n, 1, workspace.dblock + i * w.block + w.product - w.n, dbias);
+    for (int64_t i = 0; dbias && i < batch.tokens; i++)
+        accumulate(batch.n, 1, workspace.dpre + i * batch.activations + batch.product - batch.n, dbias);
 }
 
 /* ---- shapes ---- */
@@ -356,15 +385,16 @@ static bool cell_shape(struct qkv_tensor *y, const struct cell *cell)
         return qkv_refuse(y, "gates are %s, but weight is %s", qkv_shape_text(gates->shape),
                           qkv_shape_text(weight->shape));
     if (!check_segments(y, &y->options.segments, gates->shape.size[0], "gates")) return false;
-    struct walk w = walk_of(y, cell);
-    if (cell->bias && !check_vector(y, y->input[cell->bias], w.n, "bias")) return false;
-    if (initial && (initial->shape.rank != 2 || initial->shape.size[0] != w.sentences ||
-                    initial->shape.size[1] != w.state))
+    struct batch batch = batch_of(y, cell);
+    if (cell->bias && !check_vector(y, y->input[cell->bias], batch.n, "bias")) return false;
+    if (initial && (initial->shape.rank != 2 || initial->shape.size[0] != batch.sentences ||
+                    initial->shape.size[1] != batch.state))
         return qkv_refuse(y, "initial is %s, but must be [%lld, %lld]", qkv_shape_text(initial->shape),
-                          (long long)w.sentences, (long long)w.state);
-    y->shape = QKV_SHAPE(w.rows, w.state);
-    y->saved_count = w.rows * w.block + w.tokens * w.n;
-    y->scratch = w.state + w.tokens * w.block + w.sentences * (w.state + 2 * w.n);
+                          (long long)batch.sentences, (long long)batch.state);
+    y->shape = QKV_SHAPE(batch.rows, batch.state);
+    y->saved_count = batch.rows * batch.activations + batch.tokens * batch.n;
+    y->scratch =
+        batch.state + batch.tokens * batch.activations + batch.sentences * (batch.state + 2 * batch.n);
     return true;
 }
 

@@ -268,9 +268,7 @@ static const struct qkv_sample slice_bad[] = {
 OP(slice, .inputs = 1, .shape = RULE(slice_shape), .forward = slice_forward, .backward = slice_backward,
    .good = RULE(slice_good), .bad = RULE(slice_bad));
 
-/* ---- sum, mean: y = factor sum(x) along the axis, or over all axes; factor = 1, or 1 / size for
- * the mean ----
- */
+/* ---- sum, mean: y = factor sum(x) along an axis, or over all; factor: 1; mean: 1 / size ---- */
 
 static bool reduce_shape(struct qkv_tensor *y)
 {

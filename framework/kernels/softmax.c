@@ -132,9 +132,7 @@ static bool log_sum_exp_shape(struct qkv_tensor *y)
 
 static void log_sum_exp_forward(struct qkv_tensor *y)
 {
-    enum {
-        BLOCK_COLUMNS = 256
-    }; /* the exponentials of a block stay in the first-level cache until they are summed */
+    enum { BLOCK_COLUMNS = 256 }; /* so that exponentials are summed in the first-level cache */
     int64_t columns = qkv_columns(y->input[0]);
     for (int64_t i = 0; i < y->count; i++) {
         const real *x = (const real *)y->input[0]->value + i * columns;
