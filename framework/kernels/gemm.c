@@ -1,9 +1,11 @@
-/* Chooses the kernel of each matrix product: gemm_tiles.c or gemm_rows.c for small products, BLAS for
- * large ones. */
+/* Chooses the kernel of each matrix product, and splits large products of gemm_bias among threads.
+ */
 #include "kernels/gemm_parts.h"
 
 #include <cblas.h>
 
+/* c = a' b' + bias + beta c by BLAS, which has no bias: c starts as the bias, and BLAS adds to it.
+ */
 static void multiply_by_library(const struct product *p)
 {
     enum CBLAS_TRANSPOSE ta = p->transpose_a ? CblasTrans : CblasNoTrans,
@@ -21,15 +23,16 @@ static void multiply_by_library(const struct product *p)
 #endif
 }
 
-/* ---- choosing ---- */
+/* ---- choice of the kernel ---- */
 
-/* LARGE: multiplications from which BLAS is as fast. Fewer in float64, whose only variant has a narrower
- * instruction set than BLAS. CACHED_NUMBERS: a larger b is not in a near cache, and is better read once
- * than packed for a few rows. */
+/* BLAS_MULTIPLICATIONS: from so many multiplications on, BLAS is at least as fast as tiles. In
+ * float64, that is earlier: the only variant of these kernels uses a narrower instruction set than
+ * BLAS. CACHED_NUMBERS: a b of more numbers does not stay in the second-level cache. For few rows,
+ * reading it once in memory order is faster than packing it. */
 #ifdef QKV_KERNEL_IS_float32
-static const double LARGE = 64e6;
+static const double BLAS_MULTIPLICATIONS = 64e6;
 #else
-static const double LARGE = 1e5;
+static const double BLAS_MULTIPLICATIONS = 1e5;
 #endif
 static const double CACHED_NUMBERS = 65536;
 
@@ -40,52 +43,54 @@ static bool is_cached(int64_t n, int64_t k)
 
 static bool is_large(int64_t m, int64_t n, int64_t k)
 {
-    return (double)m * (double)n * (double)k >= LARGE;
+    return (double)m * (double)n * (double)k >= BLAS_MULTIPLICATIONS;
 }
 
-/* A product whose columns may be split among threads, in pieces. */
+/* A product that is split among threads by columns: part i has columns i * part_columns and
+ * following. */
 struct job {
     struct product product;
     const real *panels; /* b', packed; or NULL */
-    bool prefetch_b;    /* prefetch b if its rows are far apart: pays in forward */
-    int64_t piece;      /* columns per piece */
+    bool prefetch_b; /* prefetch b if its rows are far apart; faster in forward, where b is not in a cache */
+    int64_t part_columns;
 };
 
-/* Whether b's rows are so far apart that the processor does not prefetch them, and there are enough tiles
- * to prefetch them in the meantime. (Time with rows of 512 and 2,048 numbers: 0.97.) */
-static bool rows_are_far_apart(const struct product *p)
+/* Whether prefetching b pays: its rows are so far apart that the processor does not prefetch them,
+ * and m has enough tiles to hide the latency. (Measured with rows of 512 and 2,048 numbers: 0.97 of
+ * the time.) */
+static bool prefetch_pays(const struct product *p)
 {
     enum { FAR_STRIDE = 4096 };
     return !p->transpose_b && p->ldb > FAR_STRIDE && p->m >= 2 * TILE_ROWS;
 }
 
-/* Computes p, the columns of the job's product from `first` on. The kernel depends on the complete
- * product only, so that results have the same bits for any number of threads. */
+/* Computes p, a part of the job's product whose columns start at column `first`. The size of the
+ * complete product, not of the part, chooses the kernel, so that results have the same bits for any
+ * number of threads. */
 static void multiply(const struct job *job, const struct product *p, int64_t first)
 {
-    int64_t all = job->product.n;
-    bool few = !p->transpose_a && p->m <= FEW_ROWS, cached = is_cached(all, p->k);
+    int64_t columns = job->product.n;
+    bool few = !p->transpose_a && p->m <= FEW_ROWS, cached = is_cached(columns, p->k);
     if (job->panels)
-        gemm_by_panels(p, job->panels, all, first);
+        gemm_by_panels(p, job->panels, columns, first);
     else if (few && p->transpose_b && (p->m == 1 || !cached))
         gemm_few_transposed(p);
     else if (few && !p->transpose_b && cached)
         gemm_few_cached(p);
     else if (few && !p->transpose_b)
         gemm_few_streamed(p);
-    else if (!is_large(p->m, all, p->k))
-        gemm_by_tiles(p, !p->transpose_b && cached && p->m <= TILE_ROWS,
-                      job->prefetch_b && rows_are_far_apart(p));
+    else if (!is_large(p->m, columns, p->k))
+        gemm_by_tiles(p, !p->transpose_b && cached && p->m <= TILE_ROWS, job->prefetch_b && prefetch_pays(p));
     else
         multiply_by_library(p);
 }
 
-static void multiply_piece(void *context, int piece)
+static void multiply_part(void *context, int part)
 {
     const struct job *job = context;
     struct product p = job->product;
-    int64_t first = piece * job->piece, rest = p.n - first;
-    p.n = rest < job->piece ? rest : job->piece;
+    int64_t first = part * job->part_columns, rest = p.n - first;
+    p.n = rest < job->part_columns ? rest : job->part_columns;
     p.b += first * (p.transpose_b ? p.ldb : 1);
     p.output.c += first;
     if (p.output.bias) p.output.bias += first;
@@ -105,8 +110,9 @@ void VARIANT(qkv_, gemm_prefetch)(bool transpose_a, bool transpose_b, int64_t m,
                                   int64_t ldc, const real *prefetch, int64_t count)
 {
     struct output output = {.c = c, .ldc = ldc, .beta = beta, .prefetch = (const char *)prefetch};
-    int64_t across = (n + TILE_COLUMNS - 1) / TILE_COLUMNS, deep = (k + INNER_BLOCK - 1) / INNER_BLOCK;
-    int64_t tiles = m / TILE_ROWS * across * deep;
+    int64_t column_tiles = (n + TILE_COLUMNS - 1) / TILE_COLUMNS,
+            inner_blocks = (k + INNER_BLOCK - 1) / INNER_BLOCK;
+    int64_t tiles = m / TILE_ROWS * column_tiles * inner_blocks;
     int64_t lines = (count * (int64_t)sizeof(real) + CACHE_LINE - 1) / CACHE_LINE;
     if (tiles > 0) output.prefetch_per_tile = (lines + tiles - 1) / tiles * CACHE_LINE;
     const struct job job = {.product = {transpose_a, transpose_b, m, n, k, a, b, lda, ldb, output}};
@@ -122,15 +128,15 @@ void VARIANT(qkv_, gemm_bias)(struct qkv_workers *workers, bool transpose_b, int
                               const real *a, int64_t lda, const real *b, int64_t ldb, const real *panels,
                               const real *bias, real *c, int64_t ldc)
 {
-    enum { PIECES = 4 }; /* per product; a row of a piece is a page at most, which memory reads fastest */
+    enum { PARTS = 4 }; /* at least; a row of a part has at most COLUMN_BLOCK numbers, one page of memory */
     const struct output output = {.c = c, .ldc = ldc, .bias = bias};
     struct job job = {.product = {false, transpose_b, m, n, k, a, b, lda, ldb, output},
                       .panels = panels,
                       .prefetch_b = true,
-                      .piece = padded_columns(n / PIECES)};
-    if (job.piece > COLUMN_BLOCK) job.piece = COLUMN_BLOCK;
-    if (!workers || is_cached(n, k) || is_large(m, n, k) || job.piece < 4 * TILE_COLUMNS)
+                      .part_columns = padded_columns(n / PARTS)};
+    if (job.part_columns > COLUMN_BLOCK) job.part_columns = COLUMN_BLOCK;
+    if (!workers || is_cached(n, k) || is_large(m, n, k) || job.part_columns < 4 * TILE_COLUMNS)
         multiply(&job, &job.product, 0);
     else
-        qkv_workers_run(workers, (int)((n + job.piece - 1) / job.piece), multiply_piece, &job);
+        qkv_workers_run(workers, (int)((n + job.part_columns - 1) / job.part_columns), multiply_part, &job);
 }

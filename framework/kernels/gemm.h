@@ -1,4 +1,6 @@
-/* Matrix products. gemm.c chooses among the kernels of gemm_tiles.c and gemm_rows.c and the BLAS library. */
+/* Matrix products of any size. gemm.c chooses the kernel: gemm_rows.c for few rows, as in decoding;
+ * gemm_tiles.c for matrices of moderate size; the BLAS library for large ones. All matrices are
+ * row-major. */
 #ifndef QKV_KERNELS_GEMM_H
 #define QKV_KERNELS_GEMM_H
 
@@ -6,27 +8,30 @@
 
 #include "qkv/workers.h"
 
-/* c [m, n] = a' [m, k] b' [k, n] + beta c, with a' = a or its transpose, and b' likewise. Row-major; lda,
- * ldb and ldc are the strides of rows. */
+/* c [m, n] = a' [m, k] b' [k, n] + beta c, where a' is a, or its transpose if transpose_a is set,
+ * and b' is b, or its transpose if transpose_b is set. beta is 0 (c may be uninitialised) or 1.
+ * lda, ldb and ldc are the strides of rows. */
 void VARIANT(qkv_, gemm)(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const real *a,
                          int64_t lda, const real *b, int64_t ldb, real beta, real *c, int64_t ldc);
 
-/* gemm that also prefetches the `count` numbers at `prefetch`, which the caller reads next. */
+/* gemm, which also loads the `count` numbers at `prefetch` into the cache; the caller reads them
+ * next. */
 void VARIANT(qkv_, gemm_prefetch)(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
                                   const real *a, int64_t lda, const real *b, int64_t ldb, real beta, real *c,
                                   int64_t ldc, const real *prefetch, int64_t count);
 
-/* Packs b' [k, n] into panels, the order in which tiles read it; and the number of numbers that this
- * takes. */
+/* gemm_panels packs b' [k, n] into panels, the order in which gemm_bias reads it.
+ * gemm_panels_count: how many numbers the panels have. */
 int64_t VARIANT(qkv_, gemm_panels_count)(int64_t n, int64_t k);
 void VARIANT(qkv_, gemm_panels)(bool transpose_b, int64_t n, int64_t k, const real *b, int64_t ldb,
                                 real *panels);
 
-/* Whether gemm_bias uses panels for a product of this size. */
+/* Whether gemm_bias reads panels for a product of this size. */
 bool VARIANT(qkv_, gemm_reads_panels)(int64_t m, int64_t n, int64_t k);
 
-/* c [m, n] = a [m, k] b' + bias [n] in every row. bias: may be NULL. panels: b' as gemm_panels packs it,
- * or NULL. The columns of a large b are split among the workers, if there are any. */
+/* c [m, n] = a [m, k] b' [k, n] + bias [n] in every row. bias may be NULL. panels: b' as
+ * gemm_panels packs it, or NULL. workers, if not NULL, share the columns of a large b; results have
+ * the same bits without them. */
 void VARIANT(qkv_, gemm_bias)(struct qkv_workers *workers, bool transpose_b, int64_t m, int64_t n, int64_t k,
                               const real *a, int64_t lda, const real *b, int64_t ldb, const real *panels,
                               const real *bias, real *c, int64_t ldc);

@@ -1,5 +1,5 @@
-/* What gemm.c, gemm_tiles.c and gemm_rows.c share: the description of a product, and the kernels that
- * compute it. */
+/* What gemm.c, gemm_tiles.c and gemm_rows.c share: the description of a product, and the kernels
+ * that compute it. */
 #ifndef QKV_KERNELS_GEMM_PARTS_H
 #define QKV_KERNELS_GEMM_PARTS_H
 
@@ -14,13 +14,14 @@ enum {
 #endif
     TILE_COLUMNS = 2 * LANES,
     INNER_BLOCK = 32768 / (TILE_COLUMNS * sizeof(real)), /* a panel stays in the first-level cache */
-    FEW_ROWS = 3,        /* most rows of the few-row kernels; with more, packing pays */
-    COLUMN_BLOCK = 1024, /* columns of a few rows whose sums stay in the first-level cache */
+    FEW_ROWS = 3,        /* largest m of the kernels for few rows; with more rows, packing b pays */
+    COLUMN_BLOCK = 1024, /* the sums of FEW_ROWS rows and so many columns stay in the first-level cache */
     CACHE_LINE = 64,
 };
 
-/* The epilogue of a product: c [m, n] = product + bias + beta c; bias [n] or NULL. Each tile also
- * prefetches the next `prefetch_per_tile` bytes at `prefetch`, which the caller needs afterwards. */
+/* The epilogue of a product: c [m, n] = product + bias [n] + beta c; bias may be NULL. Each tile
+ * also prefetches the next `prefetch_per_tile` bytes at `prefetch`, which the caller of
+ * gemm_prefetch reads next. */
 struct output {
     real *c;
     int64_t ldc;
@@ -30,6 +31,7 @@ struct output {
     int64_t prefetch_per_tile;
 };
 
+/* The epilogue of the part of c that starts at [row, column], without prefetching. */
 static inline struct output output_at(const struct output *output, int64_t row, int64_t column)
 {
     return (struct output){.c = output->c + row * output->ldc + column,
@@ -38,6 +40,7 @@ static inline struct output output_at(const struct output *output, int64_t row, 
                            .bias = output->bias ? output->bias + column : NULL};
 }
 
+/* c [m, n] = a' [m, k] b' [k, n], with the epilogue `output`; see gemm.h. */
 struct product {
     bool transpose_a, transpose_b;
     int64_t m, n, k;
@@ -46,6 +49,7 @@ struct product {
     struct output output;
 };
 
+/* c [row, column] = sum + bias + beta c. */
 static inline void store_number(real sum, const struct output *output, int64_t row, int64_t column)
 {
     real *to = output->c + row * output->ldc + column;
@@ -59,20 +63,23 @@ static inline void store_number(real sum, const struct output *output, int64_t r
 #define gemm_few_streamed   VARIANT(qkv_, gemm_few_streamed)
 #define gemm_few_transposed VARIANT(qkv_, gemm_few_transposed)
 
-/* Tiles. direct: read b without packing it, which pays if b is in a cache and a has so few rows that a
- * panel would be used once. prefetch_b: prefetch the next panel's part of b while a panel is multiplied. */
+/* Multiplies by tiles (gemm_tiles.c). direct: read b without packing it, which pays if b is in a
+ * cache and a panel would be read only once, by one tile. prefetch_b: while one panel is
+ * multiplied, prefetch the columns of b that the next panel packs. */
 void gemm_by_tiles(const struct product *p, bool direct, bool prefetch_b);
 
-/* Tiles that read packed panels of a b' of `all` columns. The columns of p start at column `first` of it,
- * a multiple of TILE_COLUMNS. */
-void gemm_by_panels(const struct product *p, const real *panels, int64_t all, int64_t first);
+/* Multiplies by tiles that read `panels`, a packed b' of `all_columns` columns. The columns of p
+ * start at column `first` of that b', a multiple of TILE_COLUMNS. */
+void gemm_by_panels(const struct product *p, const real *panels, int64_t all_columns, int64_t first);
 
-/* At most FEW_ROWS rows, as in decoding: for a b in a cache; for a large b, which is streamed once in
- * memory order; for a transposed b. */
+/* Multiply at most FEW_ROWS rows, as in decoding. gemm_few_cached: b stays in a cache;
+ * gemm_few_streamed: b is larger and is read once, in memory order; gemm_few_transposed: b is
+ * transposed. a is not transposed. */
 void gemm_few_cached(const struct product *p);
 void gemm_few_streamed(const struct product *p);
 void gemm_few_transposed(const struct product *p);
 
+/* n, rounded up to complete tiles. */
 static inline int64_t padded_columns(int64_t n)
 {
     return (n + TILE_COLUMNS - 1) / TILE_COLUMNS * TILE_COLUMNS;

@@ -3,7 +3,7 @@
 
 #include "kernels/softmax.h"
 
-/* Stores a vector of sums: adds bias and beta c. */
+/* c = sum + bias + beta c, for the vector of c that starts at [row, column]. */
 static inline __attribute__((always_inline)) void store_output(vector sum, struct output output, int64_t row,
                                                                int64_t column)
 {
@@ -13,7 +13,8 @@ static inline __attribute__((always_inline)) void store_output(vector sum, struc
     store(to, sum);
 }
 
-/* Computes `rows` rows and `vectors` vectors of the result in registers; callers pass constants. */
+/* c [rows, vectors * LANES] = a [rows, k] b, with the sums in registers. Callers pass constants for
+ * `rows` and `vectors`. */
 static inline __attribute__((always_inline)) void strip(const int rows, const int vectors, int64_t k,
                                                         const real *a, int64_t lda, const real *b,
                                                         int64_t ldb, struct output output)
@@ -36,7 +37,7 @@ static inline __attribute__((always_inline)) void strip(const int rows, const in
         for (int v = 0; v < vectors; v++) store_output(sum[i][v], output, i, v * LANES);
 }
 
-/* Computes strips of columns, as wide as their sums fit into registers. */
+/* Multiplies b by strips of columns, each as wide as its sums fit into registers. */
 static inline __attribute__((always_inline)) void cached_rows(const int rows, const struct product *p)
 {
     int64_t j = 0;
@@ -44,7 +45,7 @@ static inline __attribute__((always_inline)) void cached_rows(const int rows, co
     for (; j + vectors * LANES <= p->n; j += vectors * LANES)                                                \
         strip(rows, vectors, p->k, p->a, p->lda, p->b + j, p->ldb, output_at(&p->output, 0, j));
     if (rows == 1) STRIPS(8)
-    STRIPS(4) /* at least four independent sums: with fewer, each waits for the one before it */
+    STRIPS(4) /* four independent sums: with fewer, each addition waits for the one before it */
     STRIPS(2)
     STRIPS(1)
 #undef STRIPS
@@ -68,7 +69,8 @@ void gemm_few_cached(const struct product *p)
 
 void gemm_few_streamed(const struct product *p)
 {
-    /* Summed apart from c: small numbers that are added to a large one one by one lose digits. */
+    /* Sums are kept apart from c: adding small products one by one to a large c would lose digits.
+     */
     _Alignas(64) real sums[FEW_ROWS][COLUMN_BLOCK];
     for (int64_t j = 0; j < p->n; j += COLUMN_BLOCK) {
         int64_t columns = p->n - j < COLUMN_BLOCK ? p->n - j : COLUMN_BLOCK, l = 0;

@@ -1,12 +1,14 @@
-/* Matrix products by tiles: a tile of the result stays in registers while it accumulates the products of
- * rows of a and a panel of b that is two vectors wide (Goto and van de Geijn 2008). BLAS packs both
- * sides, which costs more than the product of small matrices. */
+/* Matrix products by tiles (Goto and van de Geijn 2008): a tile of c [TILE_ROWS, TILE_COLUMNS]
+ * stays in registers while it accumulates the product of rows of a and a panel of b. Only b is
+ * packed. BLAS packs both a and b, which for small matrices costs more than their product. */
 #include "kernels/gemm_parts.h"
 
-enum { FAR_ROWS = 256 }; /* stride from which the processor does not prefetch rows */
+enum { FAR_ROWS = 256 }; /* the processor does not prefetch rows with a larger stride */
 
-/* ---- panels: [k, TILE_COLUMNS] of b', contiguous, with zeros after the last column ---- */
+/* ---- panels: a panel is a contiguous copy of b' [k, TILE_COLUMNS], padded with zero columns ----
+ */
 
+/* panel [k, TILE_COLUMNS] = b [k, columns], padded. */
 static void pack_rows(int64_t k, int64_t columns, const real *b, int64_t ldb, real *panel)
 {
     if (columns == TILE_COLUMNS) {
@@ -21,7 +23,7 @@ static void pack_rows(int64_t k, int64_t columns, const real *b, int64_t ldb, re
             panel[l * TILE_COLUMNS + j] = j < columns ? b[l * ldb + j] : 0;
 }
 
-/* Packs a panel where b' is b [n, k] transposed. */
+/* panel [k, TILE_COLUMNS] = the transpose of b [columns, k], padded. */
 static void pack_columns(int64_t k, int64_t columns, const real *b, int64_t ldb, real *panel)
 {
     int64_t full = columns == TILE_COLUMNS ? k / LANES * LANES : 0;
@@ -32,7 +34,7 @@ static void pack_columns(int64_t k, int64_t columns, const real *b, int64_t ldb,
         for (int64_t l = full; l < k; l++) panel[l * TILE_COLUMNS + j] = j < columns ? b[j * ldb + l] : 0;
 }
 
-/* Packs [k, columns] of b', from its row `row` and column `column` on. */
+/* Packs the part [k, columns] of b' that starts at [row, column]. */
 static void pack(bool transpose_b, int64_t row, int64_t k, int64_t column, int64_t columns, const real *b,
                  int64_t ldb, real *panel)
 {
@@ -47,7 +49,8 @@ int64_t VARIANT(qkv_, gemm_panels_count)(int64_t n, int64_t k)
     return padded_columns(n) * k;
 }
 
-/* Order: all panels of the first INNER_BLOCK rows of b', then those of the next. */
+/* Stores all panels of the first INNER_BLOCK rows of b', then those of the next INNER_BLOCK rows.
+ */
 void VARIANT(qkv_, gemm_panels)(bool transpose_b, int64_t n, int64_t k, const real *b, int64_t ldb,
                                 real *panels)
 {
@@ -60,38 +63,40 @@ void VARIANT(qkv_, gemm_panels)(bool transpose_b, int64_t n, int64_t k, const re
 
 /* ---- tiles ---- */
 
-/* The operands of a tile: a' [i, l] is a[i * a_row + l * a_step], and row l of b', TILE_COLUMNS wide,
- * starts at b + l * b_step. If `next` is not NULL, row l of the part of b at `next` is prefetched. */
-struct sides {
+/* The operands of a tile: a' [i, l] is a[i * a_row + l * a_step], and row l of b' [k, TILE_COLUMNS]
+ * starts at b + l * b_step. prefetch: NULL, or the columns of b that the next tile needs, with rows
+ * prefetch_step apart. */
+struct operands {
     const real *a;
     int64_t a_row, a_step;
     const real *b;
     int64_t b_step;
-    const real *next;
-    int64_t next_step;
+    const real *prefetch;
+    int64_t prefetch_step;
 };
 
+/* Stores a tile with fewer than TILE_COLUMNS columns. */
 static NOINLINE void store_narrow(int rows, int64_t columns, const real *buffer, struct output output)
 {
     for (int i = 0; i < rows; i++)
         for (int64_t j = 0; j < columns; j++) store_number(buffer[i * TILE_COLUMNS + j], &output, i, j);
 }
 
-/* Rows row .. row + rows - 1 and at most TILE_COLUMNS columns of c. `rows` is a constant where this is
- * called, so that the tile stays in registers. */
+/* Computes rows row .. row + rows - 1 of c [.., columns], columns <= TILE_COLUMNS. Callers pass a
+ * constant for `rows`, so that the tile stays in registers. */
 static inline __attribute__((always_inline)) void tile(const int rows, int64_t columns, int64_t k,
-                                                       const struct sides *sides, int64_t row,
+                                                       const struct operands *operands, int64_t row,
                                                        const struct output *output, bool prefetch_b)
 {
-    int64_t a_row = sides->a_row, a_step = sides->a_step, b_step = sides->b_step, ldc = output->ldc;
-    const real *b = sides->b, *next = sides->next, *a[TILE_ROWS / 3];
+    int64_t a_row = operands->a_row, a_step = operands->a_step, b_step = operands->b_step, ldc = output->ldc;
+    const real *b = operands->b, *prefetch = operands->prefetch, *a[TILE_ROWS / 3];
     real *c = output->c + row * ldc;
     vector sum[TILE_ROWS][2];
 #pragma GCC unroll 16
     for (int i = 0; i < rows; i++) sum[i][0] = sum[i][1] = (vector){0};
 #pragma GCC unroll 4
-    for (int i = 0; i < rows; i += 3) a[i / 3] = sides->a + (row + i) * a_row;
-    if (output->beta > 0 || ldc > FAR_ROWS) { /* the processor does not prefetch distant rows */
+    for (int i = 0; i < rows; i += 3) a[i / 3] = operands->a + (row + i) * a_row;
+    if (output->beta > 0 || ldc > FAR_ROWS) { /* c is read, or its rows are far apart */
 #pragma GCC unroll 16
         for (int i = 0; i < rows; i++) {
             __builtin_prefetch(c + i * ldc, 1);
@@ -101,13 +106,13 @@ static inline __attribute__((always_inline)) void tile(const int rows, int64_t c
     for (int64_t l = k; l > 0; l--) {
         vector left = load(b), right = load(b + LANES);
         if (prefetch_b) {
-            __builtin_prefetch(next, 0, 2);
-            __builtin_prefetch(next + LANES, 0, 2);
-            next += sides->next_step;
+            __builtin_prefetch(prefetch, 0, 2);
+            __builtin_prefetch(prefetch + LANES, 0, 2);
+            prefetch += operands->prefetch_step;
         }
 #pragma GCC unroll 16
         for (int i = 0; i < rows; i++) {
-            real factor = a[i / 3][i % 3 * a_row]; /* one address per row would not fit into registers */
+            real factor = a[i / 3][i % 3 * a_row]; /* addresses of all rows would not fit into registers */
             sum[i][0] += factor * left;
             sum[i][1] += factor * right;
         }
@@ -147,13 +152,14 @@ static inline __attribute__((always_inline)) void tile(const int rows, int64_t c
     store_narrow(rows, columns, buffer[0], output_at(output, row, 0));
 }
 
-/* One function per size: inlined into a loop, gcc keeps the address of every row of c in memory and
- * increments all of them after each tile, a tenth of the time of a tile 64 deep. */
+/* One function per number of rows, not inlined: in a loop, GCC would keep the addresses of all rows
+ * of c in memory and increment them after each tile, which costs a tenth of the time of a tile with
+ * k = 64. */
 #define TILE(name, rows, prefetch_b)                                                                         \
-    static NOINLINE void name(int64_t columns, int64_t k, const struct sides *sides, int64_t row,            \
+    static NOINLINE void name(int64_t columns, int64_t k, const struct operands *operands, int64_t row,      \
                               const struct output *output)                                                   \
     {                                                                                                        \
-        tile((rows) < TILE_ROWS ? (rows) : TILE_ROWS, columns, k, sides, row, output, prefetch_b);           \
+        tile((rows) < TILE_ROWS ? (rows) : TILE_ROWS, columns, k, operands, row, output, prefetch_b);        \
     }
 TILE(tile_full, TILE_ROWS, false)
 TILE(tile_prefetching, TILE_ROWS, true)
@@ -164,24 +170,26 @@ TILE(tile_2, 2, false)
 TILE(tile_1, 1, false)
 #undef TILE
 
-/* Any number of rows: full tiles, the first of which prefetches `next`, then smaller ones. All read
- * `output` through the pointer: reading a copy would wait for its stores, which queue behind those of the
- * previous tile. */
-static void tiles(int64_t rows, int64_t columns, int64_t k, const struct sides *sides, struct output *output)
+/* Computes c [rows, columns]: full tiles, the first of which prefetches b, then smaller ones. All
+ * read `output` through the pointer: a copy would have to be stored first, and its stores would
+ * wait for those of the previous tile. */
+static void tiles(int64_t rows, int64_t columns, int64_t k, const struct operands *operands,
+                  struct output *output)
 {
     int64_t i = 0;
     for (; i + TILE_ROWS <= rows; i += TILE_ROWS) {
         for (int64_t at = 0; at < output->prefetch_per_tile; at += CACHE_LINE)
             __builtin_prefetch(output->prefetch + at);
-        (i == 0 && sides->next ? tile_prefetching : tile_full)(columns, k, sides, i, output);
+        (i == 0 && operands->prefetch ? tile_prefetching : tile_full)(columns, k, operands, i, output);
         if (output->prefetch_per_tile > 0) output->prefetch += output->prefetch_per_tile;
     }
 #define ROWS(number)                                                                                         \
     if (number < TILE_ROWS && rows - i >= number) {                                                          \
-        tile_##number(columns, k, sides, i, output);                                                         \
+        tile_##number(columns, k, operands, i, output);                                                      \
         i += number;                                                                                         \
     }
-    if (rows - i < 10) ROWS(8) /* 10 and 11 rows are faster as 6 and 4: a tile of 2 waits for its own sums */
+    if (rows - i < 10)
+        ROWS(8) /* 10 and 11 rows are faster as 6 + 4: the sums of a tile of 2 wait for each other */
     ROWS(6)
     ROWS(4)
     ROWS(2)
@@ -189,11 +197,12 @@ static void tiles(int64_t rows, int64_t columns, int64_t k, const struct sides *
 #undef ROWS
 }
 
-/* Sets `output` to the columns of `all` from `column` on. Inner blocks after the first add to c. */
-static inline void aim_output(struct output *output, const struct output *all, int64_t column, bool first)
+/* Sets `output` to the columns of c from `column` on. Blocks of k after the first add to c. */
+static inline void set_columns(struct output *output, const struct output *complete, int64_t column,
+                               bool first)
 {
-    output->c = all->c + column;
-    output->bias = all->bias && first ? all->bias + column : NULL;
+    output->c = complete->c + column;
+    output->bias = complete->bias && first ? complete->bias + column : NULL;
     if (!first) output->beta = 1;
 }
 
@@ -201,38 +210,39 @@ void gemm_by_tiles(const struct product *p, bool direct, bool prefetch_b)
 {
     _Alignas(64) real panel[INNER_BLOCK * TILE_COLUMNS];
     struct output output = p->output;
-    struct sides sides = {
-        .a_row = p->transpose_a ? 1 : p->lda, .a_step = p->transpose_a ? p->lda : 1, .next_step = p->ldb};
+    struct operands operands = {
+        .a_row = p->transpose_a ? 1 : p->lda, .a_step = p->transpose_a ? p->lda : 1, .prefetch_step = p->ldb};
     for (int64_t l = 0; l < p->k; l += INNER_BLOCK) {
         int64_t inner = p->k - l < INNER_BLOCK ? p->k - l : INNER_BLOCK;
-        sides.a = p->a + l * sides.a_step;
+        operands.a = p->a + l * operands.a_step;
         for (int64_t j = 0; j < p->n; j += TILE_COLUMNS) {
             int64_t columns = p->n - j < TILE_COLUMNS ? p->n - j : TILE_COLUMNS;
-            bool in_place = direct && columns == TILE_COLUMNS;
-            if (!in_place) pack(p->transpose_b, l, inner, j, columns, p->b, p->ldb, panel);
-            sides.b = in_place ? p->b + l * p->ldb + j : panel;
-            sides.b_step = in_place ? p->ldb : TILE_COLUMNS;
-            sides.next =
+            bool unpacked = direct && columns == TILE_COLUMNS;
+            if (!unpacked) pack(p->transpose_b, l, inner, j, columns, p->b, p->ldb, panel);
+            operands.b = unpacked ? p->b + l * p->ldb + j : panel;
+            operands.b_step = unpacked ? p->ldb : TILE_COLUMNS;
+            operands.prefetch =
                 prefetch_b && p->n - j >= 2 * TILE_COLUMNS ? p->b + l * p->ldb + j + TILE_COLUMNS : NULL;
-            aim_output(&output, &p->output, j, l == 0);
-            tiles(p->m, columns, inner, &sides, &output);
+            set_columns(&output, &p->output, j, l == 0);
+            tiles(p->m, columns, inner, &operands, &output);
         }
     }
 }
 
-void gemm_by_panels(const struct product *p, const real *panels, int64_t all, int64_t first)
+void gemm_by_panels(const struct product *p, const real *panels, int64_t all_columns, int64_t first)
 {
     struct output output = p->output;
-    struct sides sides = {.a_row = p->lda, .a_step = 1, .b_step = TILE_COLUMNS, .next_step = TILE_COLUMNS};
+    struct operands operands = {
+        .a_row = p->lda, .a_step = 1, .b_step = TILE_COLUMNS, .prefetch_step = TILE_COLUMNS};
     for (int64_t l = 0; l < p->k; l += INNER_BLOCK) {
         int64_t inner = p->k - l < INNER_BLOCK ? p->k - l : INNER_BLOCK;
-        sides.a = p->a + l;
-        sides.b = panels + l * padded_columns(all) + first * inner;
-        for (int64_t j = 0; j < p->n; j += TILE_COLUMNS, sides.b += inner * TILE_COLUMNS) {
+        operands.a = p->a + l;
+        operands.b = panels + l * padded_columns(all_columns) + first * inner;
+        for (int64_t j = 0; j < p->n; j += TILE_COLUMNS, operands.b += inner * TILE_COLUMNS) {
             int64_t columns = p->n - j < TILE_COLUMNS ? p->n - j : TILE_COLUMNS;
-            sides.next = p->n - j >= 2 * TILE_COLUMNS ? sides.b + inner * TILE_COLUMNS : NULL;
-            aim_output(&output, &p->output, j, l == 0);
-            tiles(p->m, columns, inner, &sides, &output);
+            operands.prefetch = p->n - j >= 2 * TILE_COLUMNS ? operands.b + inner * TILE_COLUMNS : NULL;
+            set_columns(&output, &p->output, j, l == 0);
+            tiles(p->m, columns, inner, &operands, &output);
         }
     }
 }

@@ -1,11 +1,13 @@
-/* Matrix products with gradients. */
+/* Ops: matmul (of two tensors) and linear (a layer's weight and bias). */
 #include "kernels/gemm.h"
 
-/* ---- matmul: y = a' b';  da' = dy b'^T, db' = a'^T dy ---- */
+/* ---- matmul: y [.., m, n] = a' [.., m, k] b' [.., k, n] (b' may have no leading axes), with a' =
+ * a or its transpose, b' = b or its transpose ---- */
 
+/* The sizes and strides of a batch of products. */
 struct product {
     int64_t batch, m, n, k;
-    int64_t a_step, b_step, y_step; /* from one matrix of the batch to the next; b_step 0: shared */
+    int64_t a_step, b_step, y_step; /* from one matrix of the batch to the next; b_step 0: b is shared */
     int64_t lda, ldb;
 };
 
@@ -59,6 +61,7 @@ static void matmul_forward(struct qkv_tensor *y)
              b + i * p.b_step, p.ldb, 0, out + i * p.y_step, p.n);
 }
 
+/* da' += dy b'^T, db' += a'^T dy, transposed if a or b is */
 static void matmul_backward(struct qkv_tensor *y)
 {
     struct product p = product_of(y);
@@ -98,7 +101,7 @@ OP(matmul, .inputs = 2, .backward_reads = INPUT(0) | INPUT(1), .shape = RULE(mat
    .forward = matmul_forward, .backward = matmul_backward, .good = RULE(matmul_good),
    .bad = RULE(matmul_bad));
 
-/* ---- linear: y = x W' + b;  dx = dy W'^T, dW' = x^T dy, db = sum of the rows of dy ---- */
+/* ---- linear: y [.., C] = x [.., D] W' [D, C] + b [C], with W' = W or its transpose ---- */
 
 static bool linear_shape(struct qkv_tensor *y)
 {
@@ -112,20 +115,21 @@ static bool linear_shape(struct qkv_tensor *y)
     return check_vector(y, y->input[2], qkv_columns(y), "bias");
 }
 
-static void make_panels(const struct qkv_tensor *weight, bool transposed, void *panels)
+static void pack_weight(const struct qkv_tensor *weight, bool transposed, void *panels)
 {
     int64_t rows = qkv_rows(weight), columns = qkv_columns(weight);
     VARIANT(qkv_, gemm_panels)
     (transposed, transposed ? rows : columns, transposed ? columns : rows, weight->value, columns, panels);
 }
 
-/* The weight in the order in which a product of so many rows reads it, if there is such a copy. */
+/* The weight, packed as gemm_bias reads it for x [rows, inner]; NULL if gemm_bias does not read
+ * panels for a product of this size, or if there is no packed copy. */
 static const real *panels_of(const struct qkv_tensor *weight, bool transposed, int64_t rows, int64_t columns,
                              int64_t inner)
 {
     if (!VARIANT(qkv_, gemm_reads_panels)(rows, columns, inner)) return NULL;
     size_t bytes = (size_t)VARIANT(qkv_, gemm_panels_count)(columns, inner) * sizeof(real);
-    return qkv_panels_of(weight, transposed, bytes, make_panels);
+    return qkv_panels_of(weight, transposed, bytes, pack_weight);
 }
 
 static void linear_forward(struct qkv_tensor *y)
@@ -138,6 +142,7 @@ static void linear_forward(struct qkv_tensor *y)
               bias ? bias->value : NULL, y->value, columns);
 }
 
+/* dx += dy W'^T, dW' += x^T dy, db += the sum of the rows of dy */
 static void linear_backward(struct qkv_tensor *y)
 {
     struct qkv_tensor *x = y->input[0], *weight = y->input[1];
@@ -146,7 +151,7 @@ static void linear_backward(struct qkv_tensor *y)
     const real *dy = y->gradient;
     real beta;
     real *dx = claim_gradient(x, &beta);
-    if (dx) /* x has not been read since forward: without this, dW would wait for it */
+    if (dx) /* prefetches x, which left the cache after forward and which dW reads next */
         gemm_prefetch(false, !transposed, rows, inner, columns, dy, columns, weight->value,
                       qkv_columns(weight), beta, dx, inner, x->value, x->count);
     real *dw = claim_gradient(weight, &beta);
