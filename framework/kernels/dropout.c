@@ -7,11 +7,11 @@
 #    include <immintrin.h>
 #endif
 
-/* One number of eight Philox blocks, in the low 32 bits of each lane. */
+/* The same 32-bit word of eight Philox blocks, one in the low half of each lane. */
 typedef uint64_t philox_lanes __attribute__((vector_size(64)));
 
-/* x = low 32 bits of x times factor, as 64 bits. The only intrinsics of the kernels: compilers make three
- * instructions of the plain C below. */
+/* x = (x mod 2^32) * factor, in 64 bits. These are the only intrinsics in the kernels: compilers
+ * turn the plain C below into three instructions instead of one. */
 static inline void multiply_low(philox_lanes *x, uint32_t factor)
 {
 #if defined(__AVX512F__)
@@ -26,7 +26,7 @@ static inline void multiply_low(philox_lanes *x, uint32_t factor)
 #endif
 }
 
-/* qkv_philox, in all lanes. */
+/* qkv_philox in each lane. */
 static inline void philox_of_lanes(philox_lanes counter[4], uint32_t key0, uint32_t key1)
 {
     for (int round = 0; round < QKV_PHILOX_ROUNDS; round++) {

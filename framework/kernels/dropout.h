@@ -1,5 +1,5 @@
-/* The random words behind dropout masks: 16 bits a decision, a pure function of (seed, step, node,
- * element). */
+/* The random words of dropout masks: 16 bits for each element, a pure function of seed, step, op
+ * and element, so that backward can recompute them. */
 #ifndef QKV_KERNELS_DROPOUT_H
 #define QKV_KERNELS_DROPOUT_H
 
@@ -7,13 +7,14 @@
 
 enum {
     DROPPER_BLOCKS = 16,                /* Philox blocks computed in parallel, one per vector lane */
-    DROPPER_WORDS = 8 * DROPPER_BLOCKS, /* decisions per call of dropper_words */
+    DROPPER_WORDS = 8 * DROPPER_BLOCKS, /* words per call of dropper_words */
 };
 
+/* The generator of one op in one update. */
 struct dropper {
     uint32_t key[2], step, stream;
-    uint32_t threshold; /* words below it drop */
-    real factor;        /* of what is kept */
+    uint32_t threshold; /* an element whose word is smaller is dropped */
+    real factor;        /* 1 / (1 - rate): scales the elements that are kept */
 };
 
 static inline struct dropper dropper_of(const struct qkv_tensor *y, double rate)
@@ -32,11 +33,11 @@ static inline struct dropper dropper_of(const struct qkv_tensor *y, double rate)
 #define dropper_words VARIANT(qkv_, dropper_words)
 #define dropper_row   VARIANT(qkv_, dropper_row)
 
-/* The words of elements from block * DROPPER_WORDS on. Word w of Philox block b has index w *
- * DROPPER_BLOCKS + b, because each vector lane computes one Philox block. */
+/* words [DROPPER_WORDS] = the words of the elements from block * DROPPER_WORDS on. Word w of Philox
+ * block b has index w * DROPPER_BLOCKS + b, because each vector lane computes one Philox block. */
 void dropper_words(const struct dropper *dropper, int64_t block, uint16_t *restrict words);
 
-/* The words of elements first .. first+count-1, in order. */
+/* to [count] = the words of elements first .. first + count - 1. */
 void dropper_row(const struct dropper *dropper, int64_t first, int64_t count, uint16_t *to);
 
 #endif

@@ -1,11 +1,9 @@
-/* Chooses the kernel of each matrix product, and splits large products of gemm_bias among threads.
- */
+/* Chooses the kernel of each matrix product, and splits large products of gemm_bias among threads. */
 #include "kernels/gemm_parts.h"
 
 #include <cblas.h>
 
-/* c = a' b' + bias + beta c by BLAS, which has no bias: c starts as the bias, and BLAS adds to it.
- */
+/* c = a' b' + bias + beta c by BLAS, which has no bias: c starts as the bias, and BLAS adds to it. */
 static void multiply_by_library(const struct product *p)
 {
     enum CBLAS_TRANSPOSE ta = p->transpose_a ? CblasTrans : CblasNoTrans,

@@ -69,8 +69,7 @@ void gemm_few_cached(const struct product *p)
 
 void gemm_few_streamed(const struct product *p)
 {
-    /* Sums are kept apart from c: adding small products one by one to a large c would lose digits.
-     */
+    /* Sums are kept apart from c: adding small products one by one to a large c would lose digits. */
     _Alignas(64) real sums[FEW_ROWS][COLUMN_BLOCK];
     for (int64_t j = 0; j < p->n; j += COLUMN_BLOCK) {
         int64_t columns = p->n - j < COLUMN_BLOCK ? p->n - j : COLUMN_BLOCK, l = 0;

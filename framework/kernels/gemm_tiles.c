@@ -5,8 +5,7 @@
 
 enum { FAR_ROWS = 256 }; /* the processor does not prefetch rows with a larger stride */
 
-/* ---- panels: a panel is a contiguous copy of b' [k, TILE_COLUMNS], padded with zero columns ----
- */
+/* ---- panels: a panel is a contiguous copy of b' [k, TILE_COLUMNS], padded with zero columns ---- */
 
 /* panel [k, TILE_COLUMNS] = b [k, columns], padded. */
 static void pack_rows(int64_t k, int64_t columns, const real *b, int64_t ldb, real *panel)
@@ -49,8 +48,7 @@ int64_t VARIANT(qkv_, gemm_panels_count)(int64_t n, int64_t k)
     return padded_columns(n) * k;
 }
 
-/* Stores all panels of the first INNER_BLOCK rows of b', then those of the next INNER_BLOCK rows.
- */
+/* Stores all panels of the first INNER_BLOCK rows of b', then those of the next INNER_BLOCK rows. */
 void VARIANT(qkv_, gemm_panels)(bool transpose_b, int64_t n, int64_t k, const real *b, int64_t ldb,
                                 real *panels)
 {

@@ -1,6 +1,6 @@
-/* What every kernel file includes. Kernel files are compiled once per row of variants.def: a precision
- * (float32 or float64) and an instruction set. `real` is the number type. Names that other files see
- * carry the variant: VARIANT(qkv_op_, relu) is qkv_op_relu_float32_avx2.
+/* Every kernel file includes this file. Kernel files are compiled once per row of variants.def: a
+ * precision (float32 or float64) and an instruction set. `real` is the number type. Names that
+ * other files see carry the variant: VARIANT(qkv_op_, relu) is qkv_op_relu_float32_avx2.
  *
  * An op is one block:
  *
@@ -10,11 +10,11 @@
  *     static const struct qkv_sample relu_good[] = {...}, relu_bad[] = {...};
  *     OP(relu, .inputs = 1, .shape = RULE(relu_shape), ...)
  *
- * and one row in qkv/ops.def. The declarations in OP(...) (backward_reads, elementwise, alias, recompute)
- * are explained at struct qkv_op. An op that is `elementwise` in an input also works in place: its loops
- * go element by element, marked `#pragma omp simd`. Loops are plain C for the compiler to vectorise: no
- * intrinsics (except one instruction in dropout.c), so that every machine runs the same source; `#pragma
- * omp simd reduction` marks sums that the compiler may reorder. */
+ * and one row in qkv/ops.def. The declarations in OP(...) (backward_reads, elementwise, alias,
+ * recompute) are explained at struct qkv_op. An op that is `elementwise` in an input also works in
+ * place: its loops go element by element, marked `#pragma omp simd`. Loops are plain C for the
+ * compiler to vectorise: no intrinsics (except one instruction in dropout.c), so that every machine
+ * runs the same source; `#pragma omp simd reduction` marks sums that the compiler may reorder. */
 #ifndef QKV_KERNELS_KERNEL_H
 #define QKV_KERNELS_KERNEL_H
 
@@ -36,7 +36,8 @@ typedef double real;
 #    define REAL(name) name
 #endif
 
-/* Defines the op `title` of this variant; the other arguments initialise the fields of struct qkv_op. */
+/* Defines the op `title` of this variant; the other arguments initialise the fields of struct
+ * qkv_op. */
 #define OP(title, ...)                                                                                       \
     extern const struct qkv_op VARIANT(qkv_op_, title);                                                      \
     const struct qkv_op VARIANT(qkv_op_, title) = {.name = #title, __VA_ARGS__}
@@ -45,19 +46,20 @@ typedef double real;
 #define INPUT(i) QKV_INPUT(i)
 #define RESULT   QKV_RESULT
 
-/* For large functions with several callers: inlining them would multiply their size in every variant. */
+/* For large functions with several callers: inlining them would multiply their size in every
+ * variant. */
 #define NOINLINE __attribute__((noinline, unused))
 
-/* For functions that take little time: compiled for size. */
+/* For functions that are rarely called: compiled for size. */
 #define COLD __attribute__((cold))
 
-/* RULE(x): x in the variant that carries shape rules and samples (see qkv_op_rule), NULL in the others.
- * All variants share its shape rules, so a shape rule must not depend on `real` or the instruction set;
- * neither may the sizes that it sets. */
+/* RULE(x): x in the one variant that carries shape rules and samples (see qkv_op_rule), NULL in the
+ * others. All variants use its shape rules, so a shape rule, and the sizes that it sets, must not
+ * depend on `real` or on the instruction set. */
 #ifdef QKV_KERNEL_RULES
-#    define RULE(of_the_op) of_the_op
+#    define RULE(rule) rule
 #else
-#    define RULE(of_the_op) NULL
+#    define RULE(rule) NULL
 #endif
 
 /* Options of a sample, as in .options = OPTIONS(.factor = 2). */
@@ -81,8 +83,8 @@ typedef double real;
 
 /* ---- gradients ---- */
 
-/* The gradient of input x, to add to; NULL if x needs none. The first call of a backward pass zeroes it:
- * just before it is used, it is zeroed in the cache. */
+/* The gradient of input x, for kernels that add to it; NULL if x needs none. The first call of a
+ * backward pass zeroes it, so that the kernel finds the zeros in the cache. */
 static inline real *gradient_of(struct qkv_tensor *x)
 {
     if (!x || !x->needs_gradient) return NULL;
@@ -93,8 +95,9 @@ static inline real *gradient_of(struct qkv_tensor *x)
     return x->gradient;
 }
 
-/* The gradient of input x, for kernels that compute gradient = beta * gradient + ...; NULL if x needs
- * none. *beta is 0 in the first call of a backward pass, where the memory is uninitialised, and 1 later. */
+/* The gradient of input x, for kernels that compute gradient = beta * gradient + ...; NULL if x
+ * needs none. *beta is 0 in the first call of a backward pass, when the gradient is uninitialised,
+ * and 1 later. */
 static inline real *claim_gradient(struct qkv_tensor *x, real *beta)
 {
     *beta = x && x->touched ? 1 : 0;
@@ -103,7 +106,8 @@ static inline real *claim_gradient(struct qkv_tensor *x, real *beta)
     return x->gradient;
 }
 
-/* to += from for beta 1; to = from for beta 0, where `from` may be `to` itself. */
+/* to [n] = beta * to + from, with beta 0 or 1. For beta 0, `to` may be uninitialised, and may be
+ * `from`. */
 static inline void accumulate(int64_t n, real beta, const real *from, real *to)
 {
     if (beta > 0) {
@@ -116,13 +120,14 @@ static inline void accumulate(int64_t n, real beta, const real *from, real *to)
 
 /* ---- shape rules ---- */
 
+/* The result has the shape of input 0. */
 static inline bool same_as_input(struct qkv_tensor *y)
 {
     y->shape = y->input[0]->shape;
     return true;
 }
 
-/* Every sentence lies within the rows, and no number is negative. */
+/* Refuses segments that do not lie within the rows, or have a negative start or length. */
 static inline bool check_segments(struct qkv_tensor *y, const struct qkv_segments *segments, int64_t rows,
                                   const char *what)
 {
@@ -136,7 +141,7 @@ static inline bool check_segments(struct qkv_tensor *y, const struct qkv_segment
     return true;
 }
 
-/* Every index lies in 0 .. bound-1. */
+/* Refuses options.indices unless all `count` of them lie in 0 .. bound - 1. */
 static inline bool check_indices(struct qkv_tensor *y, int64_t count, int64_t bound, const char *what)
 {
     const int32_t *indices = y->options.indices;
@@ -148,6 +153,7 @@ static inline bool check_indices(struct qkv_tensor *y, int64_t count, int64_t bo
     return true;
 }
 
+/* Refuses a vector that is not [length]; NULL is allowed. */
 static inline bool check_vector(struct qkv_tensor *y, const struct qkv_tensor *vector, int64_t length,
                                 const char *what)
 {
@@ -158,6 +164,8 @@ static inline bool check_vector(struct qkv_tensor *y, const struct qkv_tensor *v
 
 /* ---- workspace ---- */
 
+/* Uninitialised memory of y->scratch numbers (in forward, y->scratch_forward if that is more). All ops
+ * share it: its contents are lost when the op returns. */
 static inline real *scratch_of(struct qkv_tensor *y)
 {
     return y->graph->scratch;

@@ -1,10 +1,10 @@
-/* The loops that all optimizers share, and the table of their own. */
+/* The loops that all optimizers share, and the table of the optimizers. */
 #include "kernels/optimizer.h"
 
 #include "kernels/kernel.h"
 
-/* Numbers that are summed at a time, so that the sums stay in the first-level cache. */
-enum { PIECE = 2048 };
+/* Sums are computed in ranges of so many numbers, which stay in the first-level cache. */
+enum { RANGE = 2048 };
 
 static double squares_of(int64_t n, const real *restrict x)
 {
@@ -23,12 +23,12 @@ static double reduce(int64_t n, void *sum, int count, void *const *blocks, int64
 {
     const real factor = (real)scale;
     double squares = 0;
-    for (int64_t start = 0; start < n; start += PIECE) {
-        int64_t length = n - start < PIECE ? n - start : PIECE;
-        real *restrict piece = (real *)sum + start;
-        for (int b = 0; b < count; b++) add(length, (const real *)blocks[b] + offset + start, piece);
-        for (int64_t i = 0; i < length; i++) piece[i] *= factor;
-        squares += squares_of(length, piece);
+    for (int64_t start = 0; start < n; start += RANGE) {
+        int64_t length = n - start < RANGE ? n - start : RANGE;
+        real *restrict range = (real *)sum + start;
+        for (int b = 0; b < count; b++) add(length, (const real *)blocks[b] + offset + start, range);
+        for (int64_t i = 0; i < length; i++) range[i] *= factor;
+        squares += squares_of(length, range);
     }
     return squares;
 }
@@ -36,10 +36,10 @@ static double reduce(int64_t n, void *sum, int count, void *const *blocks, int64
 static double clip(int64_t n, void *gradient, double limit)
 {
     real *restrict g = gradient;
-    const real most = (real)limit;
+    const real maximum = (real)limit;
     for (int64_t i = 0; i < n; i++) {
-        real low = g[i] < -most ? -most : g[i];
-        g[i] = low > most ? most : low;
+        real low = g[i] < -maximum ? -maximum : g[i];
+        g[i] = low > maximum ? maximum : low;
     }
     return squares_of(n, g);
 }

@@ -1,6 +1,6 @@
 /* The optimizer's loops over a range of the flat parameter block: one struct of functions for each
- * precision and instruction set, chosen as the ops are. They are no ops: they run outside of any graph.
- * All pointers are to the first number of the range. */
+ * precision and instruction set, chosen as the ops are. Unlike ops, they run outside of any graph.
+ * Every pointer points to the first number of the range; every range has `n` numbers. */
 #ifndef QKV_KERNELS_OPTIMIZER_H
 #define QKV_KERNELS_OPTIMIZER_H
 
@@ -9,35 +9,38 @@
 
 enum { QKV_UPDATE_SCALARS = 4 };
 
-/* What the loop of an update needs beside its arrays. */
+/* The arguments of an update beside its arrays. */
 struct qkv_update {
     const struct qkv_training_config *settings;
     double clip;                        /* factor on the gradient: clipping by norm */
     double scalars[QKV_UPDATE_SCALARS]; /* what `prepare` computed, once for all ranges */
 };
 
-/* One optimizer: what kernels/optimizer_<name>.c defines, with OPTIMIZER_KERNEL of optimizer_loop.h. */
+/* One optimizer: what kernels/optimizer_<name>.c defines, with OPTIMIZER_KERNEL of
+ * optimizer_loop.h. */
 struct qkv_optimizer_kernel {
-    /* Fills update->scalars for update number `t`, from 1. NULL: there is nothing to compute. As a shape
-     * rule of an op, it is compiled for one variant only (RULE), so that all variants get the same
+    /* Fills update->scalars for update number `t`, which counts from 1. NULL: there are no scalars.
+     * Only one variant carries it (see RULE in kernel.h), so that all variants use the same
      * scalars. */
     void (*prepare)(struct qkv_update *update, double learning_rate, int64_t t);
-    /* Updates the moments, then the values, of `n` parameters. `moments`: as many arrays as the row of
-     * qkv/optimizers.def says. */
+    /* Updates the moments, then the values, of `n` parameters. moments: one array of n numbers for
+     * each moment that the optimizer's row in qkv/optimizers.def counts. */
     void (*update)(int64_t n, const struct qkv_update *update, const void *gradient, void *const *moments,
                    void *values);
 };
 
 struct qkv_optimizer_kernels {
-    /* sum = (sum + the `count` blocks from their number `offset` on) * scale. Returns the sum of squares of
-     * the result. */
+    /* sum [n] = (sum + the sum over b of blocks[b][offset .. offset + n - 1]) * scale. Returns the
+     * sum of squares of the result. blocks: `count` gradients, which start at number 0 of the
+     * parameter block. */
     double (*reduce)(int64_t n, void *sum, int count, void *const *blocks, int64_t offset, double scale);
     /* Clips each number to +-limit (NaN stays) and returns the sum of squares of the result. */
     double (*clip)(int64_t n, void *gradient, double limit);
     const struct qkv_optimizer_kernel *optimizer[QKV_OPTIMIZER_COUNT]; /* by enum qkv_optimizer_kind */
 };
 
-/* Of the fastest variant that this processor runs, or of the one that QKV_KERNELS names (registry.c). */
+/* The loops of the fastest variant that this processor runs, or of the variant that the environment
+ * variable QKV_KERNELS names. */
 const struct qkv_optimizer_kernels *qkv_optimizer_registry(enum qkv_dtype dtype);
 
 #endif

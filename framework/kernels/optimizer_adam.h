@@ -1,14 +1,14 @@
-/* The loop of Adam and AdamW, which differ in their scalars. */
+/* The loop that Adam and AdamW share; only their scalars differ. */
 #ifndef QKV_KERNELS_OPTIMIZER_ADAM_H
 #define QKV_KERNELS_OPTIMIZER_ADAM_H
 
 #include "kernels/optimizer_loop.h"
 
-/* update->scalars: rate = lr / (1 - beta1^t); root = 1 / sqrt(1 - beta2^t); decay: added to the gradient,
- * times theta; keep: factor on theta. */
+/* Indices of update->scalars: rate = learning rate / (1 - beta1^t); root = 1 / sqrt(1 - beta2^t);
+ * decay * theta is added to the gradient; theta is multiplied by keep. */
 enum { ADAM_RATE, ADAM_ROOT, ADAM_DECAY, ADAM_KEEP };
 
-/* Bias correction, which both have; RULE, hence unused in most variants. */
+/* Bias correction of both. Called only by functions in RULE(...), so it is unused in most variants. */
 __attribute__((unused)) static void adam_prepare_bias(struct qkv_update *update, double learning_rate,
                                                       int64_t t)
 {

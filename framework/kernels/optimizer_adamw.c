@@ -1,4 +1,5 @@
-/* AdamW (Loshchilov and Hutter 2019): Adam with weight decay apart from the gradient. */
+/* AdamW (Loshchilov and Hutter 2019): Adam with weight decay of the parameters, not of the
+ * gradient. */
 #include "kernels/optimizer_adam.h"
 
 static void adamw_prepare(struct qkv_update *update, double learning_rate, int64_t t)

@@ -1,4 +1,4 @@
-/* What every kernels/optimizer_<name>.c includes. An optimizer is one such file:
+/* Every kernels/optimizer_<name>.c includes this file. An optimizer is one such file:
  *
  *     static void name_prepare(struct qkv_update *update, double learning_rate, int64_t t)
  *     static void name_update(int64_t n, const struct qkv_update *update, const void *gradient,
@@ -20,11 +20,14 @@
 #    define SMALLEST_NORMAL DBL_MIN
 #endif
 
+/* Defines the optimizer `name` of this variant; the other arguments initialise struct
+ * qkv_optimizer_kernel. */
 #define OPTIMIZER_KERNEL(name, ...)                                                                          \
     extern const struct qkv_optimizer_kernel VARIANT(qkv_optimizer_, name);                                  \
     const struct qkv_optimizer_kernel VARIANT(qkv_optimizer_, name) = {__VA_ARGS__}
 
-/* Arithmetic on a subnormal number costs the processor a hundred cycles more. */
+/* x, or 0 if x is subnormal: arithmetic on a subnormal number takes the processor a hundred cycles
+ * longer. */
 static inline real without_subnormal(real x)
 {
     return REAL(fabs)(x) < SMALLEST_NORMAL ? 0 : x;

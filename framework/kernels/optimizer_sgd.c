@@ -1,4 +1,4 @@
-/* Gradient descent with momentum (Polyak 1964), as PyTorch has it. */
+/* Gradient descent with momentum (Polyak 1964), as in PyTorch's SGD. */
 #include "kernels/optimizer_loop.h"
 
 enum { RATE };
