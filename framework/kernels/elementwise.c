@@ -23,7 +23,7 @@ static const struct qkv_sample pair_bad[] = {
     {0},
 };
 
-/* ---- add: da += dy, db += dy ---- */
+/* ---- add: y = a + b ---- */
 
 static void add_forward(struct qkv_tensor *y)
 {
@@ -33,6 +33,7 @@ static void add_forward(struct qkv_tensor *y)
     for (int64_t i = 0; i < y->count; i++) out[i] = a[i] + b[i];
 }
 
+/* da += dy, db += dy */
 static void add_backward(struct qkv_tensor *y)
 {
     for (int side = 0; side < 2; side++) {
@@ -45,7 +46,7 @@ static void add_backward(struct qkv_tensor *y)
 OP(add, .inputs = 2, .elementwise = INPUT(0) | INPUT(1), .shape = RULE(pair_shape), .forward = add_forward,
    .backward = add_backward, .good = RULE(pair_good), .bad = RULE(pair_bad));
 
-/* ---- subtract: da += dy, db -= dy ---- */
+/* ---- subtract: y = a - b ---- */
 
 static void subtract_forward(struct qkv_tensor *y)
 {
@@ -54,6 +55,7 @@ static void subtract_forward(struct qkv_tensor *y)
     for (int64_t i = 0; i < y->count; i++) out[i] = a[i] - b[i];
 }
 
+/* da += dy, db -= dy */
 static void subtract_backward(struct qkv_tensor *y)
 {
     const real *dy = y->gradient;
@@ -68,7 +70,7 @@ static void subtract_backward(struct qkv_tensor *y)
 OP(subtract, .inputs = 2, .elementwise = INPUT(0), .shape = RULE(pair_shape), .forward = subtract_forward,
    .backward = subtract_backward, .good = RULE(pair_good), .bad = RULE(pair_bad));
 
-/* ---- multiply: da += dy b, db += dy a ---- */
+/* ---- multiply: y = a b ---- */
 
 static void multiply_forward(struct qkv_tensor *y)
 {
@@ -77,6 +79,7 @@ static void multiply_forward(struct qkv_tensor *y)
     for (int64_t i = 0; i < y->count; i++) out[i] = a[i] * b[i];
 }
 
+/* da += dy b, db += dy a */
 static void multiply_backward(struct qkv_tensor *y)
 {
     const real *dy = y->gradient;
@@ -92,7 +95,7 @@ OP(multiply, .inputs = 2, .backward_reads = INPUT(0) | INPUT(1), .elementwise = 
    .shape = RULE(pair_shape), .forward = multiply_forward, .backward = multiply_backward,
    .good = RULE(pair_good), .bad = RULE(pair_bad));
 
-/* ---- scale: dx += factor dy ---- */
+/* ---- scale: y = factor x ---- */
 
 static void scale_forward(struct qkv_tensor *y)
 {
@@ -103,6 +106,7 @@ static void scale_forward(struct qkv_tensor *y)
     for (int64_t i = 0; i < y->count; i++) out[i] = factor * x[i];
 }
 
+/* dx += factor dy */
 static void scale_backward(struct qkv_tensor *y)
 {
     real beta;
@@ -122,7 +126,7 @@ static const struct qkv_sample none_bad[] = {{0}};
 OP(scale, .inputs = 1, .elementwise = INPUT(0), .shape = RULE(same_as_input), .forward = scale_forward,
    .backward = scale_backward, .good = RULE(scale_good), .bad = RULE(none_bad));
 
-/* ---- add_row: dx += dy, drow += sum of the rows of dy ---- */
+/* ---- add_row: y [.., C] = x [.., C] + row [C] ---- */
 
 static bool add_row_shape(struct qkv_tensor *y)
 {
@@ -138,6 +142,7 @@ static void add_row_forward(struct qkv_tensor *y)
         for (int64_t j = 0; j < columns; j++) out[i + j] = x[i + j] + row[j];
 }
 
+/* dx += dy, drow += the sum of the rows of dy */
 static void add_row_backward(struct qkv_tensor *y)
 {
     const real *dy = y->gradient;
@@ -165,9 +170,11 @@ static const struct qkv_sample add_row_bad[] = {
 OP(add_row, .inputs = 2, .elementwise = INPUT(0), .shape = RULE(add_row_shape), .forward = add_row_forward,
    .backward = add_row_backward, .good = RULE(add_row_good), .bad = RULE(add_row_bad));
 
-/* ---- functions of one number: dx += dy f'(x) ---- UNARY(name, samples, reads, value, derivative): `x`
- * is the input, `f` the result. `reads` says which of them the derivative uses: one that uses f alone
- * lets the result overwrite the input. */
+/* ---- functions of one number: y = f(x), dx += dy f'(x) ----
+ *
+ * UNARY(name, samples, reads, value, derivative): in the expressions, `x` is the input and `f` the
+ * result. `reads` (.backward_reads) says which of them the derivative uses; if it is only f, the
+ * result may overwrite the input. */
 
 static const struct qkv_sample unary_good[] = {
     {"matrix", {SHAPE(3, 5)}},
@@ -209,7 +216,8 @@ static const struct qkv_sample positive_good[] = {
        .forward = title##_forward, .backward = title##_backward, .good = RULE(samples),                      \
        .bad = RULE(none_bad))
 
-/* Phi(x), the normal distribution function; erfc keeps the digits that 1 + erf loses for negative x. */
+/* Phi(x), the distribution function of the standard normal distribution. For negative x, erfc keeps
+ * the digits that 1 + erf loses. */
 static inline real normal_cdf(real x)
 {
     return (real)0.5 * REAL(erfc)(x * (real)-0.70710678118654752440);
@@ -222,13 +230,14 @@ static inline real gelu_derivative(real x)
     return normal_cdf(x) + x * inverse_root_2pi * fast_exp((real)-0.5 * x * x);
 }
 
-/* 2 sqrt(2/pi) (x + 0.044715 x^3): the approximation is x sigmoid of it, because (1 + tanh u) / 2 =
- * sigmoid(2u). */
+/* u = 2 sqrt(2 / pi) (x + 0.044715 x^3). The tanh approximation of GELU is x sigmoid(u), because
+ * (1 + tanh(u / 2)) / 2 = sigmoid(u). */
 static inline real gelu_inner(real x)
 {
     return (real)1.59576912160573071176 * (x + (real)0.044715 * x * x * x);
 }
 
+/* d/dx [x sigmoid(u)] = s + x s (1 - s) u', with s = sigmoid(u) */
 static inline real gelu_tanh_derivative(real x)
 {
     real s = fast_sigmoid(gelu_inner(x));
@@ -236,6 +245,7 @@ static inline real gelu_tanh_derivative(real x)
     return s + x * s * (1 - s) * inner;
 }
 
+/* d/dx [x s] = s (1 + x (1 - s)), with s = sigmoid(x) */
 static inline real silu_derivative(real x)
 {
     real s = fast_sigmoid(x);
@@ -251,7 +261,8 @@ UNARY(sigmoid, unary_good, RESULT, fast_sigmoid(x), f *(1 - f));
 UNARY(exp, unary_good, RESULT, fast_exp(x), f);
 UNARY(log, positive_good, INPUT(0), REAL(log)(x), 1 / x);
 
-/* ---- dropout: y = mask / (1 - rate) x ---- */
+/* ---- dropout: y = mask x / (1 - rate), with mask 0 or 1. saved: the mask, one bit an element ----
+ */
 
 /* Element i was kept if bit i % 32 of word i / 32 is set. */
 static uint32_t *kept_bits(const struct qkv_tensor *y)
@@ -259,7 +270,8 @@ static uint32_t *kept_bits(const struct qkv_tensor *y)
     return y->saved;
 }
 
-/* y = mask x / (1 - rate). The mask is saved as bits: reading them is faster than drawing them again. */
+/* Forward. The mask is saved as bits, because reading them is faster than computing the random
+ * words again. */
 static void drop(struct qkv_tensor *y)
 {
     struct dropper dropper = dropper_of(y, y->options.rate);
@@ -300,6 +312,7 @@ static void dropout_forward(struct qkv_tensor *y)
         accumulate(y->count, 0, y->input[0]->value, y->value);
 }
 
+/* dx += mask dy / (1 - rate) */
 static void dropout_backward(struct qkv_tensor *y)
 {
     real beta;

@@ -1,4 +1,4 @@
-/* Ops that read, add and write rows by index, and positions. */
+/* Ops that gather, scatter and store rows by index; position embeddings and rotary positions. */
 #include "kernels/kernel.h"
 
 static bool is_matrix(struct qkv_tensor *y, const struct qkv_tensor *x, const char *what)
@@ -7,7 +7,7 @@ static bool is_matrix(struct qkv_tensor *y, const struct qkv_tensor *x, const ch
            qkv_refuse(y, "%s is %s, but must have 2 axes", what, qkv_shape_text(x->shape));
 }
 
-/* The result has one row per index. */
+/* Shape of an op whose result has one row per index. */
 static bool indexed_shape(struct qkv_tensor *y, const char *table, const char *index)
 {
     const struct qkv_tensor *x = y->input[0];
@@ -19,7 +19,8 @@ static bool indexed_shape(struct qkv_tensor *y, const char *table, const char *i
     return true;
 }
 
-/* gather: to[i] = factor * from[indices[i]]; scatter: to[indices[i]] += factor * from[i]; i: a row. */
+/* For each row i < count: gather computes to[i] = factor * from[indices[i]], scatter computes
+ * to[indices[i]] += factor * from[i]. */
 static void gather(const struct qkv_tensor *y, const real *from, real *to, int64_t count, real factor)
 {
     int64_t columns = qkv_columns(y);
@@ -42,7 +43,7 @@ static void scatter(const struct qkv_tensor *y, const real *from, real *to, int6
 
 static const int32_t SAMPLE_INDICES[] = {2, 0, 2, 3, 1};
 
-/* ---- embedding: y[i] = factor table[id[i]];  dtable[id[i]] += factor dy[i] ---- */
+/* ---- embedding: y[i] = factor table[id[i]] ---- */
 
 static bool embedding_shape(struct qkv_tensor *y)
 {
@@ -54,6 +55,7 @@ static void embedding_forward(struct qkv_tensor *y)
     gather(y, y->input[0]->value, y->value, y->options.index_count, (real)y->options.factor);
 }
 
+/* dtable[id[i]] += factor dy[i] */
 static void embedding_backward(struct qkv_tensor *y)
 {
     scatter(y, y->gradient, gradient_of(y->input[0]), y->options.index_count, (real)y->options.factor);
@@ -84,7 +86,7 @@ static const struct qkv_sample embedding_bad[] = {
 OP(embedding, .inputs = 1, .shape = RULE(embedding_shape), .forward = embedding_forward,
    .backward = embedding_backward, .good = RULE(embedding_good), .bad = RULE(embedding_bad));
 
-/* ---- gather_rows: y[i] = x[row[i]];  dx[row[i]] += dy[i] ---- */
+/* ---- gather_rows: y[i] = x[row[i]] ---- */
 
 static bool gather_rows_shape(struct qkv_tensor *y)
 {
@@ -96,6 +98,7 @@ static void gather_rows_forward(struct qkv_tensor *y)
     gather(y, y->input[0]->value, y->value, y->options.index_count, 1);
 }
 
+/* dx[row[i]] += dy[i] */
 static void gather_rows_backward(struct qkv_tensor *y)
 {
     scatter(y, y->gradient, gradient_of(y->input[0]), y->options.index_count, 1);
@@ -115,7 +118,7 @@ static const struct qkv_sample gather_rows_bad[] = {
 OP(gather_rows, .inputs = 1, .shape = RULE(gather_rows_shape), .forward = gather_rows_forward,
    .backward = gather_rows_backward, .good = RULE(gather_rows_good), .bad = RULE(gather_rows_bad));
 
-/* ---- scatter_rows: y[number[i]] += x[i];  dx[i] += dy[number[i]] ---- */
+/* ---- scatter_rows: y = 0, then y[row[i]] += x[i] ---- */
 
 static bool scatter_rows_shape(struct qkv_tensor *y)
 {
@@ -132,6 +135,7 @@ static void scatter_rows_forward(struct qkv_tensor *y)
     scatter(y, y->input[0]->value, y->value, y->input[0]->shape.size[0], 1);
 }
 
+/* dx[i] += dy[row[i]] */
 static void scatter_rows_backward(struct qkv_tensor *y)
 {
     const struct qkv_tensor *x = y->input[0];
@@ -157,7 +161,7 @@ static const struct qkv_sample scatter_rows_bad[] = {
 OP(scatter_rows, .inputs = 1, .shape = RULE(scatter_rows_shape), .forward = scatter_rows_forward,
    .backward = scatter_rows_backward, .good = RULE(scatter_rows_good), .bad = RULE(scatter_rows_bad));
 
-/* ---- add_positions: y = x + table[first + row within its segment];  dx += dy, dtable[position] += dy
+/* ---- add_positions: y[i] = x[i] + table[position], with position = first + row within its segment
  * ---- */
 
 static int64_t first_of(const struct qkv_tensor *y)
@@ -205,6 +209,7 @@ static void add_positions_forward(struct qkv_tensor *y)
     }
 }
 
+/* dx += dy, dtable[position] += dy[i] */
 static void add_positions_backward(struct qkv_tensor *y)
 {
     const struct qkv_segments *segments = &y->options.segments;
@@ -243,7 +248,8 @@ OP(add_positions, .inputs = 2, .elementwise = INPUT(0), .shape = RULE(add_positi
    .forward = add_positions_forward, .backward = add_positions_backward, .good = RULE(add_positions_good),
    .bad = RULE(add_positions_bad));
 
-/* ---- rotate: (a, b) -> (a c - b s, a s + b c);  backward rotates by the opposite angle ---- */
+/* ---- rotate (RoPE, Su et al. 2021): turns each pair of columns (a, b) into (a c - b s, a s + b
+ * c), with s and c the sine and cosine of the row's position, from the table ---- */
 
 static bool rotate_shape(struct qkv_tensor *y)
 {
@@ -258,7 +264,8 @@ static bool rotate_shape(struct qkv_tensor *y)
     return check_positions(y, x, table) && same_as_input(y);
 }
 
-/* Calls `rotate` for every row of the segments, with the angles of its position. */
+/* Calls `rotate` for each row of the segments. angles [width]: the sines and cosines of the row's
+ * position; width: columns of one head. */
 static void rotate_rows(struct qkv_tensor *y, const real *from, real *to,
                         void (*rotate)(int64_t columns, int64_t width, const real *angles, const real *from,
                                        real *to))
@@ -284,7 +291,8 @@ static void rotate_row(int64_t columns, int64_t width, const real *restrict angl
         }
 }
 
-/* Adds the gradient, rotated back, minus the gradient itself, which `to` already contains. */
+/* to += the gradient, rotated by the opposite angle, minus the gradient, which `to` already
+ * contains. */
 static void rotate_row_back(int64_t columns, int64_t width, const real *restrict angles,
                             const real *restrict from, real *restrict to)
 {
@@ -303,6 +311,7 @@ static void rotate_forward(struct qkv_tensor *y)
     rotate_rows(y, y->input[0]->value, y->value, rotate_row);
 }
 
+/* dx += dy, rotated by the opposite angle */
 static void rotate_backward(struct qkv_tensor *y)
 {
     real beta;
@@ -341,7 +350,7 @@ static const struct qkv_sample rotate_bad[] = {
 OP(rotate, .inputs = 2, .backward_reads = INPUT(1), .shape = RULE(rotate_shape), .forward = rotate_forward,
    .backward = rotate_backward, .good = RULE(rotate_good), .bad = RULE(rotate_bad));
 
-/* ---- store_rows: target[number[i]] = x[i], in place ---- */
+/* ---- store_rows: target[row[i]] = x[i], in place; has no backward ---- */
 
 static bool store_rows_shape(struct qkv_tensor *y)
 {
