@@ -51,9 +51,9 @@ void qkv_alignment_count(struct qkv_alignment_result *result, const struct qkv_w
     }
 }
 
-static double ratio(int64_t part, int64_t whole)
+static double ratio(int64_t part, int64_t total)
 {
-    return whole > 0 ? (double)part / (double)whole : 0;
+    return total > 0 ? (double)part / (double)total : 0;
 }
 
 struct qkv_alignment_result qkv_alignment_score_get(const struct qkv_alignment_score *score, int64_t index)

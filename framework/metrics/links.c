@@ -85,19 +85,20 @@ static enum qkv_status read_stream(struct qkv_alignments *alignments, FILE *stre
     struct qkv_alignment *sentences = NULL; /* grows by doubling, in the arena */
     const char *file = qkv_arena_string(&alignments->arena, path);
     enum qkv_status status = file ? QKV_OK : no_memory(path, error);
-    int64_t room = 0;
+    int64_t capacity = 0;
     char *line = NULL;
-    size_t capacity = 0;
+    size_t line_size = 0;
     ssize_t length;
-    while (status == QKV_OK && (length = getline(&line, &capacity, stream)) >= 0) {
+    while (status == QKV_OK && (length = getline(&line, &line_size, stream)) >= 0) {
         if (strlen(line) != (size_t)length) {
             status = qkv_error_set(error, "%s:%lld:%zu: a byte is zero: this is not a text file", path,
                                    (long long)alignments->count + 1, strlen(line) + 1);
             break;
         }
-        if (alignments->count == room) {
-            room = 2 * room + 256;
-            struct qkv_alignment *more = qkv_arena_allocate(&alignments->arena, (size_t)room * sizeof *more);
+        if (alignments->count == capacity) {
+            capacity = 2 * capacity + 256;
+            struct qkv_alignment *more =
+                qkv_arena_allocate(&alignments->arena, (size_t)capacity * sizeof *more);
             if (!more) {
                 status = no_memory(path, error);
                 break;

@@ -70,7 +70,7 @@ static cJSON *parse_header(struct reading *reading)
 }
 
 /* A whole number from 0 to `most`. */
-static bool whole(const cJSON *item, size_t most, size_t *value)
+static bool read_size(const cJSON *item, size_t most, size_t *value)
 {
     if (!cJSON_IsNumber(item) || !(item->valuedouble >= 0 && item->valuedouble <= (double)most)) return false;
     *value = (size_t)item->valuedouble;
@@ -81,8 +81,8 @@ static bool whole(const cJSON *item, size_t most, size_t *value)
 static bool read_offsets(const cJSON *tensor, size_t most, size_t *begin, size_t *end)
 {
     const cJSON *offsets = cJSON_GetObjectItemCaseSensitive(tensor, "data_offsets");
-    return cJSON_GetArraySize(offsets) == 2 && whole(cJSON_GetArrayItem(offsets, 0), most, begin) &&
-           whole(cJSON_GetArrayItem(offsets, 1), most, end) && *begin <= *end;
+    return cJSON_GetArraySize(offsets) == 2 && read_size(cJSON_GetArrayItem(offsets, 0), most, begin) &&
+           read_size(cJSON_GetArrayItem(offsets, 1), most, end) && *begin <= *end;
 }
 
 /* The file must end where its last tensor does. */
@@ -152,7 +152,7 @@ static bool read_shape(const cJSON *array, size_t count, struct qkv_shape *shape
     if (shape->rank < 1 || shape->rank > QKV_MAX_RANK) return false;
     size_t product = 1, size;
     for (int i = 0; i < shape->rank; i++) {
-        if (!whole(cJSON_GetArrayItem(array, i), count, &size) || size == 0 || size > count / product)
+        if (!read_size(cJSON_GetArrayItem(array, i), count, &size) || size == 0 || size > count / product)
             return false;
         product *= size;
         shape->size[i] = (int64_t)size;

@@ -19,12 +19,12 @@ static struct qkv_state_entry *find(const struct qkv_state *state, const char *k
 /* The entry of a new key; NULL when memory is out. */
 static struct qkv_state_entry *append(struct qkv_state *state, const char *key)
 {
-    if (state->count == state->room) {
-        int64_t room = state->room ? 2 * state->room : 32;
-        void *list = realloc(state->list, (size_t)room * sizeof *state->list);
+    if (state->count == state->capacity) {
+        int64_t capacity = state->capacity ? 2 * state->capacity : 32;
+        void *list = realloc(state->list, (size_t)capacity * sizeof *state->list);
         if (!list) return NULL;
         state->list = list;
-        state->room = room;
+        state->capacity = capacity;
     }
     const char *copy = qkv_arena_string(&state->arena, key);
     if (!copy) return NULL;

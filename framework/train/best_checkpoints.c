@@ -40,14 +40,14 @@ enum qkv_status qkv_best_record(struct training *training, double score, bool *i
     const struct qkv_training_config *settings = &training->config->training;
     struct progress *progress = &training->progress;
     bool higher = !qkv_metric_info(settings->early_stopping_metric)->lower_is_better;
-    int64_t room = settings->keep_best_ckpts, place = 0;
-    QKV_BUG(room < 1 || room > MOST_BEST, "%lld best checkpoints", (long long)room);
-    if (progress->best_count > room) progress->best_count = room; /* a resumed run may keep fewer */
+    int64_t most = settings->keep_best_ckpts, place = 0;
+    QKV_BUG(most < 1 || most > MOST_BEST, "%lld best checkpoints", (long long)most);
+    if (progress->best_count > most) progress->best_count = most; /* a resumed run may keep fewer */
     while (place < progress->best_count && !better(score, progress->best[place].score, higher)) place++;
     *is_best = place == 0;
-    if (place >= room) return QKV_OK;
+    if (place >= most) return QKV_OK;
 
-    if (progress->best_count < room) progress->best_count++;
+    if (progress->best_count < most) progress->best_count++;
     memmove(&progress->best[place + 1], &progress->best[place],
             (size_t)(progress->best_count - 1 - place) * sizeof progress->best[0]);
     progress->best[place] = (struct best_checkpoint){progress->update, score};

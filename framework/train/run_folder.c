@@ -36,16 +36,16 @@ static bool is_of_a_run(const char *name)
  * the second link of best_checkpoints.c. */
 static bool is_half_written(const char *name)
 {
-    char whole[256];
+    char final_name[256];
     if (!strcmp(name, QKV_RUN_BEST ".tmp")) return true;
-    if (strlen(name) >= sizeof whole || !ends_in(name, ".tmp")) return false;
-    strcpy(whole, name);
+    if (strlen(name) >= sizeof final_name || !ends_in(name, ".tmp")) return false;
+    strcpy(final_name, name);
     for (int parts = 0; parts < 3; parts++) {
-        char *dot = strrchr(whole, '.');
+        char *dot = strrchr(final_name, '.');
         if (!dot || (parts > 0 && (!dot[1] || dot[1 + strspn(dot + 1, "0123456789")]))) return false;
         *dot = '\0';
     }
-    return is_of_a_run(whole);
+    return is_of_a_run(final_name);
 }
 
 enum qkv_status qkv_run_folder_check(struct training *training, struct qkv_error *error)
@@ -92,8 +92,8 @@ enum qkv_status qkv_run_folder_clear(struct training *training, struct qkv_error
     enum qkv_status status = QKV_OK;
     rewinddir(training->lock);
     for (struct dirent *entry; !status && (entry = readdir(training->lock));) {
-        bool whole = is_of_a_run(entry->d_name) && !training->options->resume;
-        if (!whole && !is_half_written(entry->d_name)) continue;
+        bool of_old_run = is_of_a_run(entry->d_name) && !training->options->resume;
+        if (!of_old_run && !is_half_written(entry->d_name)) continue;
         const char *path = file_of(training, entry->d_name);
         if (!path) return qkv_error_set(error, "out of memory");
         if (unlink(path) != 0)
@@ -123,8 +123,8 @@ enum qkv_status qkv_run_folder_trim_metrics(struct training *training, struct qk
     struct qkv_file_writer writer;
     enum qkv_status status = qkv_file_begin(&writer, path, error);
     char *line = NULL;
-    size_t room = 0;
-    while (!status && getline(&line, &room, old) > 0) {
+    size_t capacity = 0;
+    while (!status && getline(&line, &capacity, old) > 0) {
         cJSON *object = strchr(line, '\n') ? cJSON_Parse(line) : NULL;
         const cJSON *update = cJSON_GetObjectItemCaseSensitive(object, "update");
         if (cJSON_IsNumber(update) && update->valuedouble <= (double)training->progress.update)

@@ -18,16 +18,16 @@ static struct qkv_corpus corpus;
 static struct qkv_vocabulary source, target;
 static struct qkv_model *model;
 
-static void read_corpus(struct qkv_corpus *into, const char *text)
+static void read_corpus(struct qkv_corpus *output, const char *text)
 {
     struct qkv_data_config data = {.src = side, .trg = side};
     struct qkv_corpus_options options = {.keep_raw = true};
     struct qkv_error error = {""};
     /* Each test has a process, and each of them comes through here. */
     const char *path = write_text(scratch(format("corpus.%ld", (long)getpid())), "x.tsv", text);
-    cr_assert_eq(qkv_corpus_read(into, path, &data, options, &error), QKV_OK, "%s", error.message);
-    if (!source.size) cr_assert_eq(qkv_corpus_vocabularies(into, &data, &source, &target, &error), QKV_OK);
-    cr_assert_eq(qkv_corpus_encode(into, &source, &target, &error), QKV_OK);
+    cr_assert_eq(qkv_corpus_read(output, path, &data, options, &error), QKV_OK, "%s", error.message);
+    if (!source.size) cr_assert_eq(qkv_corpus_vocabularies(output, &data, &source, &target, &error), QKV_OK);
+    cr_assert_eq(qkv_corpus_encode(output, &source, &target, &error), QKV_OK);
 }
 
 static void setup(void)
@@ -185,18 +185,18 @@ static void expect_own_words(int wrong, char *const texts[])
     char *text = malloc(PAIRS * 400), *end = text;
     int right = 0;
     for (int i = 0; i < PAIRS; i++) {
-        bool spoiled = !texts[i][0] || (wrong && i % wrong == 0);
-        right += !spoiled && finishes(i);
-        end += sprintf(end, "%s\t%s%s\n", qkv_corpus_source(&corpus, i), spoiled ? "t1 t1 t2 t1 " : "",
+        bool is_wrong = !texts[i][0] || (wrong && i % wrong == 0);
+        right += !is_wrong && finishes(i);
+        end += sprintf(end, "%s\t%s%s\n", qkv_corpus_source(&corpus, i), is_wrong ? "t1 t1 t2 t1 " : "",
                        texts[i]);
     }
-    struct qkv_corpus own;
-    read_corpus(&own, text);
-    struct qkv_scores scores = scores_of(&own, 2, GREEDY, NULL);
+    struct qkv_corpus translated;
+    read_corpus(&translated, text);
+    struct qkv_scores scores = scores_of(&translated, 2, GREEDY, NULL);
     cr_expect_gt(right, 3);
     cr_expect_lt(right, PAIRS);
     cr_expect_eq(scores.value[QKV_METRIC_SEQUENCE_ACCURACY], (double)right / PAIRS);
-    qkv_corpus_release(&own);
+    qkv_corpus_release(&translated);
     free(text);
 }
 

@@ -37,8 +37,10 @@ enum { SETTING_COUNT = sizeof SETTINGS / sizeof SETTINGS[0] };
 Test(resume, a_run_stopped_after_any_update_goes_on_exactly)
 {
     for (int k = 0; k < SETTING_COUNT; k++) {
-        const char *folder = scratch(format("stopped.%d", k)), *whole = format("%s/whole", folder);
-        struct training training = {.config = training_config(folder), .settings = SETTINGS[k], .run = whole};
+        const char *folder = scratch(format("stopped.%d", k)),
+                   *uninterrupted = format("%s/uninterrupted", folder);
+        struct training training = {
+            .config = training_config(folder), .settings = SETTINGS[k], .run = uninterrupted};
         struct qkv_train_result expected = training_run(training);
         cr_assert_geq(expected.updates, 6);
         for (int64_t update = 1; update <= expected.updates; update += k ? 3 : 1) {
@@ -57,15 +59,16 @@ Test(resume, a_run_stopped_after_any_update_goes_on_exactly)
             cr_expect_eq(result.updates, expected.updates);
             cr_expect_eq(result.tokens, expected.tokens);
             cr_expect_eq(result.best_update, expected.best_update);
-            training_expect_same(whole, training.run);
+            training_expect_same(uninterrupted, training.run);
         }
     }
 }
 
 Test(resume, a_run_stopped_after_every_update_goes_on_exactly)
 {
-    const char *folder = scratch("often"), *whole = format("%s/whole", folder);
-    struct training training = {.config = training_config(folder), .settings = SETTINGS[0], .run = whole};
+    const char *folder = scratch("often"), *uninterrupted = format("%s/uninterrupted", folder);
+    struct training training = {
+        .config = training_config(folder), .settings = SETTINGS[0], .run = uninterrupted};
     int64_t updates = training_run(training).updates;
     training.run = format("%s/often", folder);
     for (int64_t update = 1; update <= updates; update++) {
@@ -75,14 +78,14 @@ Test(resume, a_run_stopped_after_every_update_goes_on_exactly)
     }
     training.stop_after = 0;
     training_run(training);
-    training_expect_same(whole, training.run);
+    training_expect_same(uninterrupted, training.run);
 }
 
 Test(resume, a_finished_run_goes_on_when_it_is_given_more_to_do)
 {
-    const char *folder = scratch("more"), *whole = format("%s/whole", folder);
+    const char *folder = scratch("more"), *uninterrupted = format("%s/uninterrupted", folder);
     struct training training = {
-        .config = training_config(folder), .settings = "updates=20 logging_freq=1", .run = whole};
+        .config = training_config(folder), .settings = "updates=20 logging_freq=1", .run = uninterrupted};
     training_run(training);
     training.run = format("%s/more", folder);
     training.settings = "updates=10 logging_freq=1";
@@ -90,7 +93,7 @@ Test(resume, a_finished_run_goes_on_when_it_is_given_more_to_do)
     training.resume = true;
     training.settings = "updates=20 logging_freq=1";
     cr_expect_eq(training_run(training).updates, 20);
-    training_expect_same(whole, training.run);
+    training_expect_same(uninterrupted, training.run);
 }
 
 /* ---- killed ---- */
@@ -143,10 +146,11 @@ static const char *const KILLED_SETTINGS =
 
 Test(resume, a_run_killed_at_any_moment_goes_on_exactly)
 {
-    const char *folder = scratch("killed"), *whole = format("%s/whole", folder);
-    struct training training = {.config = training_config(folder), .settings = KILLED_SETTINGS, .run = whole};
+    const char *folder = scratch("killed"), *uninterrupted = format("%s/uninterrupted", folder);
+    struct training training = {
+        .config = training_config(folder), .settings = KILLED_SETTINGS, .run = uninterrupted};
     training_run(training);
-    cr_assert_eq(training_lines(whole, "train"), 14);
+    cr_assert_eq(training_lines(uninterrupted, "train"), 14);
     int kills = 0;
     for (int lines = 1; lines < MOST_LINES; lines += 2) {
         training.run = format("%s/%d", folder, lines);
@@ -156,17 +160,18 @@ Test(resume, a_run_killed_at_any_moment_goes_on_exactly)
         training.resume = true;
         training.threads = 1 + lines % 2;
         training_run(training);
-        training_expect_same(whole, training.run);
+        training_expect_same(uninterrupted, training.run);
     }
     cr_expect_gt(kills, 5);
 }
 
 Test(resume, a_run_killed_again_and_again_goes_on_exactly)
 {
-    const char *folder = scratch("hunted"), *whole = format("%s/whole", folder);
+    const char *folder = scratch("hunted"), *uninterrupted = format("%s/uninterrupted", folder);
     /* So many updates that the first kills come in time on a busy machine, too. */
     const char *settings = format("%s updates=60", KILLED_SETTINGS);
-    struct training training = {.config = training_config(folder), .settings = settings, .run = whole};
+    struct training training = {
+        .config = training_config(folder), .settings = settings, .run = uninterrupted};
     training_run(training);
     training.run = format("%s/run", folder);
     training.threads = 2;
@@ -176,16 +181,16 @@ Test(resume, a_run_killed_again_and_again_goes_on_exactly)
     cr_expect_gt(kills, 1);
     training.resume = true;
     training_run(training);
-    training_expect_same(whole, training.run);
+    training_expect_same(uninterrupted, training.run);
 }
 
 /* ---- what a kill leaves ---- */
 
 Test(resume, what_a_kill_left_half_done_is_made_undone)
 {
-    const char *folder = scratch("left"), *whole = format("%s/whole", folder);
+    const char *folder = scratch("left"), *uninterrupted = format("%s/uninterrupted", folder);
     struct training training = {.config = training_config(folder),
-                                .run = whole,
+                                .run = uninterrupted,
                                 .settings = "updates=20 logging_freq=1 keep_best_ckpts=2"};
     training_run(training);
     training.run = format("%s/run", folder);
@@ -222,14 +227,14 @@ Test(resume, what_a_kill_left_half_done_is_made_undone)
     remove(format("%s/update-notes", training.run));
     training.stop_after = 0;
     training_run(training);
-    training_expect_same(whole, training.run);
+    training_expect_same(uninterrupted, training.run);
 }
 
 Test(resume, there_is_something_to_resume_from_the_start)
 {
-    const char *folder = scratch("start"), *whole = format("%s/whole", folder);
+    const char *folder = scratch("start"), *uninterrupted = format("%s/uninterrupted", folder);
     struct training training = {
-        .config = training_config(folder), .run = whole, .settings = "updates=30 logging_freq=1"};
+        .config = training_config(folder), .run = uninterrupted, .settings = "updates=30 logging_freq=1"};
     training_run(training);
     training.run = format("%s/run", folder);
     training.threads = 1;
@@ -237,5 +242,5 @@ Test(resume, there_is_something_to_resume_from_the_start)
     cr_expect(training_has(training.run, "last.safetensors"));
     training.resume = true;
     training_run(training);
-    training_expect_same(whole, training.run);
+    training_expect_same(uninterrupted, training.run);
 }

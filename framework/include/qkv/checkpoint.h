@@ -41,7 +41,7 @@ struct qkv_state_entry {
 
 /* Caller's storage, all zero at first. */
 struct qkv_state {
-    int64_t count, room;
+    int64_t count, capacity;
     struct qkv_state_entry *list;
     bool failed; /* setting ran out of memory; qkv_checkpoint_save refuses such a state */
     struct qkv_arena arena;
