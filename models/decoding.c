@@ -51,7 +51,7 @@ struct qkv_decoding *qkv_decoding_new(const struct qkv_model *model)
     struct qkv_decoding *decoding = calloc(1, model->interface->decoding->size);
     if (!decoding) return NULL;
     decoding->model = model;
-    decoding->size = qkv_dtype_size(model->parameters.dtype);
+    decoding->number_size = qkv_dtype_size(model->parameters.dtype);
     decoding->encoder = decoding_graph(model);
     decoding->decoder = decoding_graph(model);
     if (decoding->encoder && decoding->decoder) return decoding;

@@ -15,6 +15,7 @@ static void declare_output(struct qkv_model *model, const struct qkv_parameter *
 {
     const struct qkv_model_config *config = &model->config;
     struct qkv_initial weight = {config->initializer, config->init_gain};
+    /* As dense layers do: normal and uniform are divided by sqrt(inputs). */
     if (weight.kind == QKV_INITIALIZER_NORMAL || weight.kind == QKV_INITIALIZER_UNIFORM)
         weight.gain /= sqrt((double)config->decoder.hidden_size);
     const struct qkv_initial zeros = {QKV_INITIALIZER_ZEROS, 0};

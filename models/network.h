@@ -6,21 +6,22 @@
 #include "qkv/layers.h"
 #include "qkv/model.h"
 
-/* The first member of each network's decoding struct, whose other members start zeroed. */
+/* What the decodings of all networks have. It is the first member of the network's own struct,
+ * which qkv_decoding_new allocates zeroed. */
 struct qkv_decoding {
     const struct qkv_model *model;
-    struct qkv_graph *encoder; /* of a batch */
-    struct qkv_graph *decoder; /* of a step */
-    struct qkv_arena arena;    /* what the network allocates for a batch */
-    size_t size;               /* bytes of a number */
-    bool sums;                 /* compute next.sums */
-    struct qkv_next_scores next;
+    struct qkv_graph *encoder;   /* runs once per batch */
+    struct qkv_graph *decoder;   /* runs once per step */
+    struct qkv_arena arena;      /* arrays that the network allocates per batch */
+    size_t number_size;          /* bytes of one number of the model's dtype */
+    bool sums;                   /* also compute next.sums */
+    struct qkv_next_scores next; /* result of the last step; its arrays are tensors of `decoder` */
 };
 
 extern const struct qkv_network_interface qkv_network_transformer, qkv_network_recurrent;
 
-/* Adds `node` to the trace with this role; the other fields are those of `place`. Does nothing when
- * trace or node is NULL. */
+/* Appends `node` to the trace as a part with this role; copies the other fields (stack, attention,
+ * layer, heads) from `place`. Does nothing when trace or node is NULL. */
 void qkv_trace_record(struct qkv_trace *trace, struct qkv_graph *graph, const struct qkv_part *place,
                       enum qkv_part_role role, struct qkv_tensor *node);
 
@@ -28,8 +29,8 @@ void qkv_trace_record(struct qkv_trace *trace, struct qkv_graph *graph, const st
 struct qkv_tensor *qkv_model_logits(const struct qkv_model *model, struct qkv_graph *graph,
                                     struct qkv_tensor *hidden);
 
-/* Ends the graph of a step: hidden states [rows, D] -> decoding->next, whose numbers are valid when
- * the graph has run. */
+/* Adds the output layer to the graph of a step and plans its memory: hidden states [rows, D] ->
+ * decoding->next, whose numbers are valid when the graph has run. */
 void qkv_decoding_finish(struct qkv_decoding *decoding, struct qkv_tensor *hidden);
 
 #endif

@@ -13,7 +13,8 @@ static const int32_t *sentence_of_rows(struct qkv_graph *graph, struct qkv_segme
     return sentences;
 }
 
-/* All steps at once, for a decoder in which no step needs the output of the step before it. */
+/* Runs all decoder steps at once, for decoders whose steps do not read the attentional vector of
+ * the step before. */
 static struct qkv_tensor *decode_at_once(const struct qkv_model *model, struct qkv_graph *graph,
                                          const struct qkv_batch_view *batch,
                                          const struct encoded_source *source, struct decoder_record *record)
@@ -41,7 +42,7 @@ static struct qkv_tensor *hidden(const struct qkv_model *model, struct qkv_graph
     struct decoder_record record = {0};
     if (!source.memory) return NULL;
     struct qkv_tensor *result =
-        qkv_recurrent_feeds_steps(model)
+        qkv_recurrent_feeds_attentional(model)
             ? qkv_recurrent_by_steps(model, graph, batch, &source, trace ? &record : NULL)
             : decode_at_once(model, graph, batch, &source, &record);
     const struct qkv_part bottom = {.stack = QKV_STACK_DECODER};

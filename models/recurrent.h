@@ -1,5 +1,12 @@
 /* The layers of the recurrent network (models/recurrent_layers.c), for the forced pass
- * (recurrent.c, with input feeding recurrent_steps.c) and for decoding (recurrent_decoding.c). */
+ * (recurrent.c, with input feeding recurrent_steps.c) and for decoding (recurrent_decoding.c).
+ *
+ * B: sentences of a batch; Ns, Nt: their source and target tokens, packed; E: width of embeddings;
+ * H: width of the decoder's hidden states; S: width of a cell's state (LSTM: 2 H, else H); G: gates
+ * of a cell (layers.h); M: width of the encoder's memory, which is the hidden states of all
+ * directions side by side. Input feeding: each decoder step also reads a vector: with attention the
+ * attentional vector of the step before it (Luong et al. 2015), without attention the summary (Cho
+ * et al. 2014). */
 #ifndef QKV_MODELS_RECURRENT_H
 #define QKV_MODELS_RECURRENT_H
 
@@ -7,7 +14,7 @@
 
 /* One layer of the encoder: a cell for each direction in which it reads. */
 struct encoder_layer {
-    struct qkv_recurrent direction[2]; /* first the only one, or forward, then backward */
+    struct qkv_recurrent direction[2]; /* bidirectional: forward, backward; else only the first is used */
 };
 
 struct decoder_layer {
@@ -15,14 +22,13 @@ struct decoder_layer {
     struct qkv_dense bridge; /* summary [B, M] -> initial state [B, S]; for init_hidden: bridge */
 };
 
-/* M: width of the encoder's memory, the hidden states of all directions side by side. */
 struct recurrent {
     struct qkv_embedding source_embedding, target_embedding;
     struct encoder_layer *encoder; /* [encoder layers] */
     struct decoder_layer *decoder; /* [decoder layers] */
     int directions;                /* of the encoder: 1 or 2 */
     bool has_attention;
-    struct qkv_single_head_attention attention; /* where has_attention is true, as is attentional */
+    struct qkv_single_head_attention attention; /* declared only if has_attention, like attentional */
     struct qkv_dense attentional; /* tanh([h; context] W), [H + M] -> [H] (Luong et al. 2015, equation 5) */
 };
 
@@ -30,12 +36,12 @@ struct recurrent {
 struct encoded_source {
     struct qkv_segments segments;
     struct qkv_tensor *memory;   /* [Ns, M]: hidden states of the top layer, directions side by side */
-    struct qkv_tensor *keys;     /* [Ns, any]: what queries are compared with; NULL without attention */
+    struct qkv_tensor *keys;     /* [Ns, any]: keys of the memory (width by score); NULL without attention */
     struct qkv_tensor *summary;  /* [B, M]: last hidden state of each direction of the top layer */
     struct qkv_tensor **initial; /* [decoder layers]: initial states [B, S]; NULL: zeros */
 };
 
-/* Nodes of the attention in a forced pass, one row a decoder step; all NULL without attention. */
+/* Nodes of the attention in a forced pass, one row per decoder step; all NULL without attention. */
 struct attention_record {
     struct qkv_tensor *weights; /* the node that qkv_attention_weights_of reads */
     struct qkv_tensor *states;  /* [rows, H]: hidden states of the top layer, which are the queries */
@@ -50,30 +56,31 @@ struct encoded_source qkv_recurrent_encode(const struct qkv_model *model, struct
                                            const int32_t *ids, int64_t count, struct qkv_segments segments,
                                            struct qkv_trace *trace);
 
-/* Whether each step is fed the summary: input feeding without attention (Cho et al. 2014). */
+/* Whether the decoder has input feeding without attention: it reads the summary in each step. */
 bool qkv_recurrent_feeds_summary(const struct qkv_model *model);
 
-/* Whether each step is fed the previous attentional vector: input feeding with attention (Luong et
- * al. 2015, 3.3). */
-bool qkv_recurrent_feeds_steps(const struct qkv_model *model);
+/* Whether the decoder has input feeding with attention: it reads the attentional vector of the step
+ * before, so that steps must run one after the other. */
+bool qkv_recurrent_feeds_attentional(const struct qkv_model *model);
 
-/* Target ids -> input products of the first decoder layer, [count, G H]. Stores the embeddings
+/* Embeds target ids and multiplies them by the input weights of the first decoder layer: [count, G
+ * H], the gates of qkv_recurrent_run before the recurrent product is added. Stores the embeddings
  * [count, E] in *embedded, unless that is NULL. */
 struct qkv_tensor *qkv_recurrent_embed(const struct qkv_model *model, struct qkv_graph *graph,
                                        const int32_t *ids, int64_t count, struct qkv_tensor **embedded);
 
-/* Runs the decoder layers and the attention over the rows of `queries`: complete sentences, or one
- * step of each. */
+/* The arguments of qkv_recurrent_decode. */
 struct decoder_input {
-    struct qkv_tensor *gates;    /* [rows, G H] of qkv_recurrent_embed, with what is fed */
-    struct qkv_tensor **state;   /* [layers]: in: initial states [B, S], NULL: zeros; out: of all rows */
-    struct qkv_segments queries; /* of the rows */
+    struct qkv_tensor *gates;  /* [rows, G H]: qkv_recurrent_embed, plus qkv_recurrent_feed if input is fed */
+    struct qkv_tensor **state; /* [layers]. Before: initial states [B, S], NULL: zeros. After: [rows, S] */
+    struct qkv_segments queries; /* sentences of the rows: complete, or one step of each */
     const struct encoded_source *source;
     struct qkv_segments keys; /* of source->memory: sentence i of queries attends to sentence i of keys */
 };
 
-/* Returns the attentional vectors, without attention the hidden states of the top layer: [rows, H].
- * Fills *record, unless that is NULL. */
+/* Runs the decoder layers and the attention over the rows of input->queries. Returns the
+ * attentional vectors, without attention the hidden states of the top layer: [rows, H]. Fills
+ * *record, unless that is NULL. */
 struct qkv_tensor *qkv_recurrent_decode(const struct qkv_model *model, struct qkv_graph *graph,
                                         const struct decoder_input *input, struct attention_record *record);
 
@@ -83,8 +90,8 @@ struct decoder_record {
     struct attention_record attention;
 };
 
-/* models/recurrent_steps.c: the forced pass with input feeding, step by step: [Nt, H]. record may
- * be NULL. */
+/* models/recurrent_steps.c: the decoder's forced pass with input feeding, one step after the other.
+ * Returns the attentional vectors [Nt, H]. record may be NULL. */
 struct qkv_tensor *qkv_recurrent_by_steps(const struct qkv_model *model, struct qkv_graph *graph,
                                           const struct qkv_batch_view *batch,
                                           const struct encoded_source *source, struct decoder_record *record);

@@ -19,18 +19,19 @@ struct recurrent_decoding {
     struct qkv_tensor **node;     /* [layers]: states in the decoder's graph */
     int64_t rows, step;           /* capacity; tokens fed so far */
 
-    int64_t *iota, *ones, *key_start, *key_length; /* [rows] */
-    int32_t *sentence;                             /* [rows] */
+    int64_t *query_start, *query_length; /* [rows]: the query segment of row i is row i */
+    int64_t *key_start, *key_length;     /* [rows]: the source of row i in the encoder's memory */
+    int32_t *sentence;                   /* [rows]: number of the source in the batch */
 };
 
-static struct recurrent_decoding *inside(struct qkv_decoding *decoding)
+static struct recurrent_decoding *recurrent_decoding_of(struct qkv_decoding *decoding)
 {
     return (struct recurrent_decoding *)decoding; /* base is the first member */
 }
 
 static bool make_rows(struct recurrent_decoding *d, struct kept_rows *kept, int64_t width)
 {
-    size_t bytes = (size_t)(d->rows * width) * d->base.size;
+    size_t bytes = (size_t)(d->rows * width) * d->base.number_size;
     kept->width = width;
     kept->memory = qkv_arena_zeroed(&d->base.arena, bytes);
     kept->spare = qkv_arena_allocate(&d->base.arena, bytes);
@@ -49,7 +50,7 @@ static bool make_room(struct recurrent_decoding *d)
     for (size_t l = 0; l < layers; l++)
         if (!make_rows(d, &d->state[l], qkv_recurrent_states(config->rnn_type, config->hidden_size)))
             return false;
-    int64_t **arrays[] = {&d->iota, &d->ones, &d->key_start, &d->key_length};
+    int64_t **arrays[] = {&d->query_start, &d->query_length, &d->key_start, &d->key_length};
     for (int i = 0; i < 4; i++)
         if (!(*arrays[i] = qkv_arena_allocate(&d->base.arena, (size_t)d->rows * sizeof **arrays[i])))
             return false;
@@ -59,7 +60,7 @@ static bool make_room(struct recurrent_decoding *d)
 static enum qkv_status start(struct qkv_decoding *decoding, const struct qkv_batch_view *batch, int64_t rows,
                              int64_t length, struct qkv_error *error)
 {
-    struct recurrent_decoding *d = inside(decoding);
+    struct recurrent_decoding *d = recurrent_decoding_of(decoding);
     const struct qkv_segments segments = {batch->count, batch->source_start, batch->source_length};
     QKV_BUG(rows < 1 || length < 1, "%lld hypotheses of %lld tokens", (long long)rows, (long long)length);
     d->rows = rows;
@@ -77,13 +78,13 @@ static enum qkv_status start(struct qkv_decoding *decoding, const struct qkv_bat
 static void copy_rows(const struct recurrent_decoding *d, int64_t rows, int64_t width, const int64_t *number,
                       const void *from, void *to)
 {
-    size_t bytes = (size_t)width * d->base.size;
+    size_t bytes = (size_t)width * d->base.number_size;
     for (int64_t i = 0; i < rows; i++)
         memcpy((char *)to + (size_t)i * bytes, (const char *)from + (size_t)number[i] * bytes, bytes);
 }
 
-/* Before the first step: copies the initial state of each hypothesis's sentence; the others stay
- * zero. */
+/* Before the first step: copies the initial states of the sentence of each hypothesis. Layers
+ * without an initial state start from zeros. */
 static void start_states(struct recurrent_decoding *d, int64_t rows, const int64_t *sentences)
 {
     for (int64_t l = 0; l < d->base.model->config.decoder.num_layers; l++)
@@ -95,8 +96,8 @@ static void start_states(struct recurrent_decoding *d, int64_t rows, const int64
 static void set_segments(struct recurrent_decoding *d, int64_t rows, const int64_t *sentences)
 {
     for (int64_t i = 0; i < rows; i++) {
-        d->iota[i] = i;
-        d->ones[i] = 1;
+        d->query_start[i] = i;
+        d->query_length[i] = 1;
         d->sentence[i] = (int32_t)sentences[i];
         d->key_start[i] = d->source.segments.start[sentences[i]];
         d->key_length[i] = d->source.segments.length[sentences[i]];
@@ -116,7 +117,7 @@ static struct qkv_tensor *gates_of(struct recurrent_decoding *d, int64_t rows, c
     struct qkv_tensor *gates = qkv_recurrent_embed(model, d->base.decoder, ids, rows, NULL), *fed = NULL;
     if (qkv_recurrent_feeds_summary(model))
         fed = qkv_gather_rows(d->base.decoder, borrow(d, d->source.summary), d->sentence, rows);
-    else if (qkv_recurrent_feeds_steps(model))
+    else if (qkv_recurrent_feeds_attentional(model))
         fed = qkv_wrap(d->base.decoder, QKV_SHAPE(rows, d->output.width), d->output.memory);
     else
         return gates;
@@ -126,7 +127,7 @@ static struct qkv_tensor *gates_of(struct recurrent_decoding *d, int64_t rows, c
 static const struct qkv_next_scores *step(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
                                           const int64_t *sentences, struct qkv_error *error)
 {
-    struct recurrent_decoding *d = inside(decoding);
+    struct recurrent_decoding *d = recurrent_decoding_of(decoding);
     const struct qkv_model *model = decoding->model;
     int64_t layers = model->config.decoder.num_layers;
     struct qkv_graph *graph = d->base.decoder;
@@ -136,7 +137,8 @@ static const struct qkv_next_scores *step(struct qkv_decoding *decoding, int64_t
     set_segments(d, rows, sentences);
     const struct encoded_source source = {.memory = borrow(d, d->source.memory),
                                           .keys = borrow(d, d->source.keys)};
-    const struct qkv_segments queries = {rows, d->iota, d->ones}, keys = {rows, d->key_start, d->key_length};
+    const struct qkv_segments queries = {rows, d->query_start, d->query_length},
+                              keys = {rows, d->key_start, d->key_length};
     for (int64_t l = 0; l < layers; l++)
         d->node[l] = qkv_wrap(graph, QKV_SHAPE(rows, d->state[l].width), d->state[l].memory);
     const struct decoder_input input = {gates_of(d, rows, ids), d->node, queries, &source, keys};
@@ -146,8 +148,9 @@ static const struct qkv_next_scores *step(struct qkv_decoding *decoding, int64_t
     qkv_forward(graph);
     for (int64_t l = 0; l < layers; l++)
         memcpy(d->state[l].memory, qkv_tensor_value(d->node[l]),
-               (size_t)(rows * d->state[l].width) * d->base.size);
-    memcpy(d->output.memory, qkv_tensor_value(output), (size_t)(rows * d->output.width) * d->base.size);
+               (size_t)(rows * d->state[l].width) * d->base.number_size);
+    memcpy(d->output.memory, qkv_tensor_value(output),
+           (size_t)(rows * d->output.width) * d->base.number_size);
     return &decoding->next;
 }
 
@@ -162,7 +165,7 @@ static void reorder_rows(const struct recurrent_decoding *d, struct kept_rows *k
 
 static void reorder(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents)
 {
-    struct recurrent_decoding *d = inside(decoding);
+    struct recurrent_decoding *d = recurrent_decoding_of(decoding);
     for (int64_t l = 0; l < decoding->model->config.decoder.num_layers; l++)
         reorder_rows(d, &d->state[l], rows, parents);
     reorder_rows(d, &d->output, rows, parents);

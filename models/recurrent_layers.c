@@ -3,7 +3,7 @@
 
 /* ---- declaring ---- */
 
-/* M */
+/* M: the width of a row of the encoder's memory. */
 static int64_t memory_width(const struct qkv_model_config *config)
 {
     return config->encoder.hidden_size * (config->encoder.bidirectional ? 2 : 1);
@@ -19,7 +19,7 @@ bool qkv_recurrent_feeds_summary(const struct qkv_model *model)
     return feeds_summary(&model->config);
 }
 
-bool qkv_recurrent_feeds_steps(const struct qkv_model *model)
+bool qkv_recurrent_feeds_attentional(const struct qkv_model *model)
 {
     return model->config.decoder.input_feeding && !feeds_summary(&model->config);
 }

@@ -1,22 +1,23 @@
 /* The forced pass with input feeding: a step needs the attentional vector of the step before it, so
  * the steps of a batch run one after the other, each for all sentences that are long enough.
- * Inside, sentences are sorted by length, longest first, so that the sentences that go on are
- * always the first rows, and rows are in step order: all first tokens, then all second tokens, and
- * so on. At the end the rows go back to the packed order of the batch. */
+ * In this file sentences are sorted by length, longest first: the sentences that have a token at a
+ * step are then always the first rows. Rows are in step order: all first tokens, then all second
+ * tokens, and so on. The results are gathered back into the packed order of the batch. */
 #include "models/recurrent.h"
 
 struct steps {
     const struct qkv_batch_view *batch;
-    int64_t count;                                 /* steps: tokens of the longest target */
-    int64_t *active;                               /* [count]: sentences that take part in a step */
-    int64_t *first;                                /* [count]: first row of a step */
-    int32_t *order;                                /* [sentences]: sorted -> batch */
-    int64_t *key_start, *key_length, *iota, *ones; /* [sentences], sorted */
-    int32_t *ids;                                  /* [target tokens], in step order */
-    int32_t *row_of;                               /* [target tokens]: packed row -> row in step order */
-    struct qkv_tensor **output;                    /* [count]: attentional vectors of a step */
-    struct attention_record *record;               /* [count] */
-    struct qkv_tensor **state;                     /* [layers] */
+    int64_t count;                       /* steps: tokens of the longest target */
+    int64_t *active;                     /* [count]: number of sentences that have a token at a step */
+    int64_t *first;                      /* [count]: first row of a step */
+    int32_t *order;                      /* [sentences]: number in the batch of a sorted sentence */
+    int64_t *key_start, *key_length;     /* [sentences], sorted: segments of the sources */
+    int64_t *query_start, *query_length; /* [sentences]: segments of a step, one row for each sentence */
+    int32_t *ids;                        /* [target tokens], in step order */
+    int32_t *row_of;                     /* [target tokens]: packed row -> row in step order */
+    struct qkv_tensor **output;          /* [count]: attentional vectors [active, H] of a step */
+    struct attention_record *record;     /* [count] */
+    struct qkv_tensor **state;           /* [layers]: states after the last step, [active, S] */
 };
 
 static bool make_room(struct steps *s, struct qkv_graph *graph, int64_t layers)
@@ -33,14 +34,15 @@ static bool make_room(struct steps *s, struct qkv_graph *graph, int64_t layers)
     s->order = qkv_graph_memory(graph, sentences * sizeof *s->order);
     s->ids = qkv_graph_memory(graph, tokens * sizeof *s->ids);
     s->row_of = qkv_graph_memory(graph, tokens * sizeof *s->row_of);
-    int64_t **arrays[] = {&s->key_start, &s->key_length, &s->iota, &s->ones};
+    int64_t **arrays[] = {&s->key_start, &s->key_length, &s->query_start, &s->query_length};
     for (int i = 0; i < 4; i++) *arrays[i] = qkv_graph_memory(graph, sentences * sizeof **arrays[i]);
     return s->active && s->first && s->output && s->record && s->state && s->order && s->ids && s->row_of &&
-           s->key_start && s->key_length && s->iota && s->ones;
+           s->key_start && s->key_length && s->query_start && s->query_length;
 }
 
-/* Counting sort by length, which keeps the order of sentences of the same length. */
-static void plan(struct steps *s)
+/* Sorts the sentences (counting sort by length, which keeps the order of equal lengths) and sets
+ * the segments, ids and rows of all steps. */
+static void sort_sentences(struct steps *s)
 {
     const struct qkv_batch_view *batch = s->batch;
     int32_t next = 0;
@@ -49,8 +51,8 @@ static void plan(struct steps *s)
             if (batch->target_length[i] != length) continue;
             s->key_start[next] = batch->source_start[i];
             s->key_length[next] = batch->source_length[i];
-            s->iota[next] = next;
-            s->ones[next] = 1;
+            s->query_start[next] = next;
+            s->query_length[next] = 1;
             s->order[next++] = (int32_t)i;
         }
         s->active[length - 1] = next;
@@ -72,7 +74,7 @@ static void take_step(const struct qkv_model *model, struct qkv_graph *graph, st
 {
     const struct recurrent *network = model->network;
     int64_t active = s->active[t];
-    const struct qkv_segments queries = {active, s->iota, s->ones};
+    const struct qkv_segments queries = {active, s->query_start, s->query_length};
     const struct qkv_segments keys = {active, s->key_start, s->key_length};
     struct qkv_tensor *input_gates = qkv_slice(graph, gates, 0, s->first[t], active);
     for (int64_t l = 0; t && l < model->config.decoder.num_layers; l++)
@@ -94,7 +96,9 @@ static struct qkv_tensor *join(struct qkv_graph *graph, struct qkv_tensor **list
     return list[0];
 }
 
-/* The weights of all steps as one ragged block over the packed sentences. */
+/* The weights of all steps, rearranged as the forced pass has them: one [target tokens, source
+ * tokens] matrix per sentence (a ragged block, ops.def). list: the weights of each step, which have
+ * a row per active sentence. Overwrites list. */
 static struct qkv_tensor *arrange_weights(struct qkv_graph *graph, struct steps *s,
                                           const struct encoded_source *source, struct qkv_tensor **list)
 {
@@ -107,8 +111,8 @@ static struct qkv_tensor *arrange_weights(struct qkv_graph *graph, struct steps 
     int64_t total = 0, at = 0, step_first = 0;
     for (int64_t i = 0; i < batch->count; i++) total += batch->target_length[i] * batch->source_length[i];
     int32_t *numbers = qkv_graph_memory(graph, (size_t)total * sizeof *numbers);
-    int64_t *first =
-        qkv_graph_memory(graph, (size_t)batch->target_tokens * sizeof *first); /* of rows by steps */
+    /* Offset of the weights of each row, rows in step order. */
+    int64_t *first = qkv_graph_memory(graph, (size_t)batch->target_tokens * sizeof *first);
     if (!numbers || !first) return NULL;
     for (int64_t t = 0; t < s->count; t++)
         for (int64_t i = 0; i < s->active[t]; i++) {
@@ -152,7 +156,7 @@ struct qkv_tensor *qkv_recurrent_by_steps(const struct qkv_model *model, struct 
     int64_t layers = model->config.decoder.num_layers, rows = batch->target_tokens;
     struct qkv_tensor *embedded;
     if (!make_room(&s, graph, layers)) return NULL;
-    plan(&s);
+    sort_sentences(&s);
     struct qkv_tensor *gates = qkv_recurrent_embed(model, graph, s.ids, rows, &embedded);
     for (int64_t l = 0; l < layers; l++)
         s.state[l] =

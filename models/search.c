@@ -44,9 +44,10 @@ struct search {
     int64_t node_count, node_capacity;
     struct live *live, *next; /* rows of this step and of the next; those of a sentence are consecutive */
     int64_t rows, next_rows;
-    struct candidate *candidates; /* [2 beam] */
-    int32_t *ids;
-    int64_t *sentence_of, *parents;
+    struct candidate *candidates; /* [2 * beam] */
+    int32_t *ids;                 /* [rows]: token that each row feeds to qkv_decoding_step */
+    int64_t *sentence_of;         /* [rows] */
+    int64_t *parents;             /* [next_rows], for qkv_decoding_reorder */
     struct qkv_arena *arena;
 };
 
@@ -117,9 +118,10 @@ static int64_t best_group(const struct qkv_next_scores *next, int64_t row)
     return best;
 }
 
-/* Stores the best continuations of rows first .. end-1 in s->candidates and returns their number:
- * the 2 beam best, of which at least `beam` go on even if the others are </s>; in greedy search the
- * best one. Skips groups of tokens whose greatest logit is too small. */
+/* Stores the best continuations of rows first .. end-1, the rows of one sentence, in s->candidates
+ * and returns their number: 1 in greedy search, else up to 2 * beam. Each of the at most `beam`
+ * rows can end with </s> only once, so at least `beam` of the 2 * beam candidates continue. Skips
+ * groups of tokens whose greatest logit is too small. */
 static int64_t best_candidates(struct search *s, const struct qkv_next_scores *next, int64_t first,
                                int64_t end)
 {
@@ -128,8 +130,9 @@ static int64_t best_candidates(struct search *s, const struct qkv_next_scores *n
     for (int64_t row = first; row < end; row++) {
         double so_far = s->live[row].log_probability;
         if (s->scored) so_far -= number_at(next, next->sums, row);
-        /* Group 0 has <s> and the unknown word, which are never chosen: if its maximum is the
-         * greatest, the best token may be in any group. */
+        /* Greedy search reads only the best group, unless that is group 0: it has <s> and the unknown
+         * word, which are never chosen, so the best other token may be in any group. only 0: reads
+         * all groups. */
         int64_t only = greedy ? best_group(next, row) : 0;
         for (int64_t group = only; group < (only ? only + 1 : groups); group++) {
             if (count == capacity && !(so_far + number_at(next, next->group_max, row * groups + group) >
@@ -243,9 +246,9 @@ static enum qkv_status advance(struct search *s, struct qkv_error *error)
             return qkv_error_set(error, "out of memory while searching");
     }
     qkv_decoding_reorder(s->decoding, s->next_rows, s->parents);
-    struct live *kept = s->live;
+    struct live *previous = s->live;
     s->live = s->next;
-    s->next = kept;
+    s->next = previous;
     s->rows = s->next_rows;
     s->step++;
     return QKV_OK;

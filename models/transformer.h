@@ -1,5 +1,9 @@
 /* The layers of the transformer (models/transformer_layers.c), for the forced pass (transformer.c)
- * and for decoding (transformer_decoding.c). */
+ * and for decoding (transformer_decoding.c).
+ *
+ * D: width; N: tokens of a batch, packed one sentence after another; Ns: of its sources; Nq, Nk:
+ * tokens with queries, with keys. A `place` is a struct qkv_part whose role and node are not set:
+ * qkv_trace_record copies it. */
 #ifndef QKV_MODELS_TRANSFORMER_H
 #define QKV_MODELS_TRANSFORMER_H
 
@@ -14,7 +18,7 @@ struct attention_sublayer {
 
 /* One layer of a stack: self-attention, in the decoder cross-attention, then feed forward. */
 struct transformer_layer {
-    struct attention_sublayer self, cross;
+    struct attention_sublayer self, cross; /* cross: only in the decoder */
     struct qkv_feed_forward feed_forward;
     struct qkv_residual feed_forward_residual;
     struct qkv_part place; /* stack and layer, for the trace */
@@ -38,8 +42,8 @@ struct transformer {
 /* As qkv_network_interface.declare. */
 void *qkv_transformer_declare(struct qkv_model *model);
 
-/* Token ids -> embeddings with positions, [count, D]. The first token of each segment has position
- * *first, or 0 when first is NULL. trace may be NULL. */
+/* Token ids -> embeddings with positions and dropout, [count, D]. The first token of each segment
+ * has position *first, or 0 when first is NULL. trace may be NULL. */
 struct qkv_tensor *qkv_transformer_embed(const struct transformer_stack *stack, struct qkv_graph *graph,
                                          const int32_t *ids, int64_t count, struct qkv_segments segments,
                                          const int64_t *first, struct qkv_trace *trace);

@@ -24,12 +24,14 @@ struct transformer_decoding {
     struct qkv_segments sources; /* of the batch */
     int64_t rows, length;        /* capacity: hypotheses, tokens of each */
     int64_t step;                /* tokens fed so far */
-    int64_t built;               /* rows of the decoder's graph; 0: not built */
+    int64_t graph_rows;          /* rows of the decoder's graph; 0: not built */
 
     /* Slot of each row in the caches. Reordering changes slots; it copies keys and values only when
      * several rows continue the same row. */
     int64_t *slot, *next_slot;
-    bool *continued, *busy; /* used by reorder: [rows], whether a row, or a slot, is taken */
+    /* Used by reorder, [rows]. continued: a new row has taken over the slot of this old row. busy:
+     * this slot belongs to an old row that continues. */
+    bool *continued, *busy;
 
     /* Segments of one step. The query of hypothesis i is row i; its keys are rows 0 .. step of its
      * slot, and for cross-attention its source. */
@@ -38,14 +40,14 @@ struct transformer_decoding {
     int32_t *ids;       /* the tokens fed */
 };
 
-static struct transformer_decoding *inside(struct qkv_decoding *decoding)
+static struct transformer_decoding *transformer_decoding_of(struct qkv_decoding *decoding)
 {
     return (struct transformer_decoding *)decoding; /* base is the first member */
 }
 
 static bool make_cache(struct transformer_decoding *d, struct cache *cache, int64_t width)
 {
-    size_t bytes = (size_t)(d->rows * d->length) * (size_t)width * d->base.size;
+    size_t bytes = (size_t)(d->rows * d->length) * (size_t)width * d->base.number_size;
     cache->width = width;
     cache->memory = qkv_arena_allocate(&d->base.arena, bytes);
     return cache->memory != NULL;
@@ -85,10 +87,10 @@ static bool make_room(struct transformer_decoding *d, const struct transformer *
 static enum qkv_status start(struct qkv_decoding *decoding, const struct qkv_batch_view *batch, int64_t rows,
                              int64_t length, struct qkv_error *error)
 {
-    struct transformer_decoding *d = inside(decoding);
+    struct transformer_decoding *d = transformer_decoding_of(decoding);
     const struct transformer *network = decoding->model->network;
     QKV_BUG(rows < 1 || length < 1, "%lld hypotheses of %lld tokens", (long long)rows, (long long)length);
-    if (length > INT32_MAX / rows) /* rows of the caches are 32-bit indices of an op */
+    if (length > INT32_MAX / rows) /* cache_row has 32 bits */
         return qkv_error_set(
             error,
             "%lld hypotheses of %lld tokens are too many: translate fewer sentences together or "
@@ -97,7 +99,7 @@ static enum qkv_status start(struct qkv_decoding *decoding, const struct qkv_bat
     d->rows = rows;
     d->length = length;
     d->step = 0;
-    d->built = 0;
+    d->graph_rows = 0;
     d->sources = (struct qkv_segments){batch->count, batch->source_start, batch->source_length};
     if (!make_room(d, network))
         return qkv_error_set(error, "out of memory for %lld hypotheses of %lld tokens", (long long)rows,
@@ -134,7 +136,8 @@ static struct qkv_tensor *attend_self(struct transformer_decoding *d, const stru
     struct qkv_tensor *value = qkv_store_rows(
         graph, qkv_wrap(graph, QKV_SHAPE(cache_rows, state->values.width), state->values.memory),
         qkv_multi_head_value(&layer->self.attention, graph, normed), d->cache_row);
-    /* The new token is the last key, and attention takes queries for the last of the keys. */
+    /* The queries of a sentence have the last positions of its keys (attention_rule.h): here the new
+     * token has position `step`. */
     struct qkv_tensor *result =
         qkv_multi_head_attend(&layer->self.attention, graph, query, key, value, NULL, queries, keys, NULL);
     return qkv_residual_leave(&layer->self.residual, graph, x, result);
@@ -204,11 +207,12 @@ static enum qkv_status build(struct transformer_decoding *d, int64_t rows, const
         x = qkv_transformer_feed_forward(&stack->layers[i], graph, x, NULL);
     }
     qkv_decoding_finish(&d->base, qkv_transformer_finish(stack, graph, x, NULL));
-    d->built = rows;
+    d->graph_rows = rows;
     return qkv_graph_check(graph, error);
 }
 
-/* Whether all ids are in the target vocabulary. Building the graph checks it with a message. */
+/* Whether all ids are in the target vocabulary. If not, step builds the graph anew, because only
+ * the embedding op reports an id with a message. */
 static bool are_valid(const struct transformer_decoding *d, int64_t rows, const int32_t *ids)
 {
     for (int64_t i = 0; i < rows; i++)
@@ -219,11 +223,11 @@ static bool are_valid(const struct transformer_decoding *d, int64_t rows, const 
 static const struct qkv_next_scores *step(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
                                           const int64_t *sentences, struct qkv_error *error)
 {
-    struct transformer_decoding *d = inside(decoding);
+    struct transformer_decoding *d = transformer_decoding_of(decoding);
     QKV_BUG(rows > d->rows || d->step >= d->length, "step %lld of %lld with %lld rows of %lld",
             (long long)d->step, (long long)d->length, (long long)rows, (long long)d->rows);
     memcpy(d->ids, ids, (size_t)rows * sizeof *ids);
-    if (rows != d->built || !are_valid(d, rows, ids)) {
+    if (rows != d->graph_rows || !are_valid(d, rows, ids)) {
         if (build(d, rows, sentences, error)) return NULL;
     } else {
         qkv_graph_rewind(d->base.decoder);
@@ -238,7 +242,7 @@ static const struct qkv_next_scores *step(struct qkv_decoding *decoding, int64_t
 static void copy_slot(const struct transformer_decoding *d, const struct cache *cache, int64_t from,
                       int64_t to)
 {
-    size_t row = (size_t)cache->width * d->base.size, slot = (size_t)d->length * row;
+    size_t row = (size_t)cache->width * d->base.number_size, slot = (size_t)d->length * row;
     memcpy((char *)cache->memory + (size_t)to * slot, (char *)cache->memory + (size_t)from * slot,
            (size_t)d->step * row);
 }
@@ -247,7 +251,7 @@ static void copy_slot(const struct transformer_decoding *d, const struct cache *
  * slot. */
 static void reorder(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents)
 {
-    struct transformer_decoding *d = inside(decoding);
+    struct transformer_decoding *d = transformer_decoding_of(decoding);
     int64_t layers = ((const struct transformer *)decoding->model->network)->decoder.layer_count, unused = 0;
     memset(d->continued, 0, (size_t)d->rows * sizeof *d->continued);
     memset(d->busy, 0, (size_t)d->rows * sizeof *d->busy);
@@ -266,9 +270,9 @@ static void reorder(struct qkv_decoding *decoding, int64_t rows, const int64_t *
             copy_slot(d, &d->layers[layer].values, from, d->next_slot[i]);
         }
     }
-    int64_t *kept = d->slot;
+    int64_t *previous = d->slot;
     d->slot = d->next_slot;
-    d->next_slot = kept;
+    d->next_slot = previous;
 }
 
 const struct qkv_decoding_interface qkv_transformer_decoding = {

@@ -5,38 +5,39 @@
 
 /* ---- declaring ---- */
 
-/* Arguments that the declarations of a stack share. */
-struct declaring {
+/* Arguments that the functions which declare a stack share. */
+struct stack_declaration {
     struct qkv_model *model;
     const struct qkv_stack_config *config;
     const char *name; /* "encoder" */
     enum qkv_stack_id stack;
     bool decoder;
     const struct qkv_positions *positions;
-    struct qkv_initial weight, branch_end;
+    struct qkv_initial weight;     /* of matrices */
+    struct qkv_initial branch_end; /* of the last matrix of a residual branch */
 };
 
-static struct declaring declaring_of(struct qkv_model *model, const struct transformer_stack *stack,
-                                     bool decoder)
+static struct stack_declaration stack_declaration_of(struct qkv_model *model,
+                                                     const struct transformer_stack *stack, bool decoder)
 {
     const struct qkv_model_config *config = &model->config;
     const struct qkv_stack_config *stack_config = decoder ? &config->decoder : &config->encoder;
     struct qkv_initial weight = {config->initializer, config->init_gain}, branch_end = weight;
-    /* Matrices that end a residual branch start smaller, so that the sum over the depth does not
-     * grow with it (Radford et al. 2019). */
+    /* Each layer adds its branches to the hidden state. Smaller initial values in the last matrix of
+     * a branch keep the variance of the sum independent of the depth (Radford et al. 2019). */
     if (config->init_depth_scaling) branch_end.gain /= sqrt(2.0 * (double)stack_config->num_layers);
-    return (struct declaring){model,
-                              stack_config,
-                              decoder ? "decoder" : "encoder",
-                              decoder ? QKV_STACK_DECODER : QKV_STACK_ENCODER,
-                              decoder,
-                              &stack->positions,
-                              weight,
-                              branch_end};
+    return (struct stack_declaration){model,
+                                      stack_config,
+                                      decoder ? "decoder" : "encoder",
+                                      decoder ? QKV_STACK_DECODER : QKV_STACK_ENCODER,
+                                      decoder,
+                                      &stack->positions,
+                                      weight,
+                                      branch_end};
 }
 
-/* The width of the table depends on its use: added to hidden states, rotating keys, or a bias for
- * each head. */
+/* The table has a column for each component of a hidden state (added positions), for each component
+ * of a key (rotary), or for each head (relative: bias of a distance bucket). */
 static struct qkv_positions_options position_options(const struct qkv_stack_config *config)
 {
     bool rotary = config->positions.type == QKV_POSITION_ROTARY,
@@ -67,7 +68,7 @@ static const char *part_name(struct qkv_parameters *parameters, const char *stac
     return name ? name : "";
 }
 
-static void declare_attention(const struct declaring *d, struct attention_sublayer *sublayer,
+static void declare_attention(const struct stack_declaration *d, struct attention_sublayer *sublayer,
                               enum qkv_attention_kind kind, int64_t layer)
 {
     bool self = kind != QKV_ATTENTION_CROSS;
@@ -93,7 +94,7 @@ static void declare_attention(const struct declaring *d, struct attention_sublay
                       norm_name ? norm_name : "");
 }
 
-static void declare_layer(const struct declaring *d, struct transformer_layer *layer, int64_t number)
+static void declare_layer(const struct stack_declaration *d, struct transformer_layer *layer, int64_t number)
 {
     const struct qkv_stack_config *config = d->config;
     struct qkv_parameters *parameters = &d->model->parameters;
@@ -122,7 +123,7 @@ static void declare_stack(struct qkv_model *model, struct transformer_stack *sta
     const struct qkv_stack_config *config = decoder ? &model->config.decoder : &model->config.encoder;
     const char *name = decoder ? "decoder" : "encoder";
     int32_t size = decoder ? model->target_size : model->source_size;
-    const struct declaring d = declaring_of(model, stack, decoder);
+    const struct stack_declaration d = stack_declaration_of(model, stack, decoder);
     struct qkv_parameters *parameters = &model->parameters;
     const char *embedding_name = qkv_arena_format(&parameters->arena, "%s.embeddings", name);
     const char *positions_name = qkv_arena_format(&parameters->arena, "%s.positions", name);

@@ -24,11 +24,11 @@ struct qkv_translator {
     struct qkv_arena arena;        /* of the arrays below */
     struct sorted_sentence *order; /* [count]: longest first */
     struct qkv_ids *sorted;        /* [count]: the sources in that order */
-    struct qkv_hypothesis *best;
+    struct qkv_hypothesis *best;   /* [count * n_best], in the order of the caller's sentences */
     const struct qkv_search_options *options;
     int64_t count, batch_size, batches;
-    atomic_llong next; /* batch */
-    int slots;
+    atomic_llong next; /* index of the next batch to translate */
+    int slots;         /* threads */
     struct slot slot[];
 };
 

@@ -28,7 +28,11 @@
  *     qkv_arena_release(&arena);
  *
  * Ns and Nt: source and target tokens of a batch; D: width of the decoder; C: size of the target
- * vocabulary. */
+ * vocabulary.
+ *
+ * A forced pass runs encoder and decoder over sentence pairs with known targets (teacher forcing):
+ * decoder step t reads target token t - 1 and predicts target token t. Decoding has no target: each
+ * step reads a token that the search has chosen. */
 #ifndef QKV_MODEL_H
 #define QKV_MODEL_H
 
@@ -51,24 +55,26 @@ struct qkv_single_head_attention;
 enum qkv_stack_id { QKV_STACK_ENCODER, QKV_STACK_DECODER };
 
 /* What a tensor of a pass is for. N rows: the tokens of the stack; Nq and Nk: the tokens that
- * queries and keys belong to; H heads, G heads of keys and values. */
+ * queries and keys belong to; H heads of queries, G heads of keys and values; K and V: width of a
+ * key and of a value per head. */
 enum qkv_part_role {
-    /* of a stack: layer 0 */
+    /* of a stack, with layer 0 */
     QKV_PART_EMBEDDING, /* rows of the embedding table, scaled: [N, D] */
     QKV_PART_POSITIONS, /* embeddings plus position encoding: [N, D]; only where one is added */
 
     /* of a layer of a stack */
     QKV_PART_NORM,   /* a hidden state after layer norm or RMS norm: [N, D]; several in a layer. The norm
                         after the last layer of a pre-norm stack has layer 0 */
-    QKV_PART_HIDDEN, /* the hidden state that leaves the layer: [N, D]; recurrent: of the encoder only */
+    QKV_PART_HIDDEN, /* the output of the layer: [N, D]; recurrent networks record only the encoder's */
 
     /* of an attention layer */
     QKV_PART_INPUT,   /* what queries are made from: [Nq, D]; recurrent: hidden states of the decoder */
-    QKV_PART_MEMORY,  /* what keys and values are made from: [Nk, D]; self-attention: INPUT again */
+    QKV_PART_MEMORY,  /* what keys and values are made from: [Nk, D]; self-attention: the node of INPUT */
     QKV_PART_QUERY,   /* [Nq, H K]; rotary: after the rotation */
     QKV_PART_KEY,     /* [Nk, G K]; rotary: after the rotation */
     QKV_PART_VALUE,   /* [Nk, G V] */
-    QKV_PART_WEIGHTS, /* the node whose weights qkv_attention_weights_of reads */
+    QKV_PART_WEIGHTS, /* the attention node, from which qkv_attention_weights_of reads the weights of a
+                         head. Its value may be something else: in a transformer, CONTEXT */
     QKV_PART_CONTEXT, /* weights times values: [Nq, H V] */
     QKV_PART_OUTPUT,  /* [Nq, D]: context times W_O; recurrent: the attentional vector (Luong et al. 2015) */
 };
@@ -78,17 +84,17 @@ struct qkv_part {
     enum qkv_part_role role;
     enum qkv_stack_id stack;
     enum qkv_attention_kind attention; /* of roles INPUT to OUTPUT */
-    int64_t layer;                     /* from 1; 0: before the first layer */
+    int64_t layer;                     /* from 1; 0: of the stack: embeddings, positions, last norm */
     int64_t heads;                     /* of roles INPUT to OUTPUT: heads of the queries */
     struct qkv_tensor *node;
     const struct qkv_part *next; /* in the order in which the pass computes them */
 };
 
-/* The parts of a pass; caller's storage, filled by qkv_model_loss. The parts are in the memory of
- * the graph: qkv_graph_reset and qkv_graph_free end them. */
+/* The parts of a pass, as a list; caller's storage, filled by qkv_model_loss. The graph owns the
+ * parts: they are invalid after qkv_graph_reset and qkv_graph_free. */
 struct qkv_trace {
     const struct qkv_part *first;
-    struct qkv_part *last;
+    struct qkv_part *last; /* where qkv_model_loss appends */
 };
 
 /* Returns the part with this role of an attention layer (`layer` from 1), or of a stack (layer 0).
@@ -105,11 +111,11 @@ QKV_API bool qkv_trace_has(const struct qkv_trace *trace, enum qkv_part_role rol
 
 /* ---- the layers of a network, by role ---- */
 
-/* The layers that make up one attention layer of a network. They belong to the model. */
+/* The layers (layers.h) of which one attention layer of a network consists. The model owns them. */
 struct qkv_attention_layers {
     const struct qkv_multi_head *multi_head;             /* transformer; else NULL */
     const struct qkv_single_head_attention *single_head; /* recurrent; else NULL */
-    const struct qkv_dense *attentional;                 /* recurrent: [state; context] -> output */
+    const struct qkv_dense *attentional; /* recurrent: [state; context] -> attentional vector */
 };
 
 /* The layers at the bottom of a stack. They belong to the model. */
@@ -172,7 +178,7 @@ QKV_API struct qkv_model *qkv_model_new(const struct qkv_model_config *config, i
                                         int32_t target_size, enum qkv_dtype dtype, struct qkv_error *error);
 QKV_API void qkv_model_free(struct qkv_model *model); /* NULL: does nothing */
 
-/* Tokens, </s> included, of the longest sentence that has positions on both sides. */
+/* The greatest sentence length, in tokens with </s>, for which both stacks have positions. */
 QKV_API int64_t qkv_model_longest(const struct qkv_model *model);
 
 /* Returns the layers of an attention layer (from 1), all NULL when the model has no such attention
@@ -203,14 +209,15 @@ QKV_API struct qkv_decoding *qkv_decoding_new(const struct qkv_model *model);
  * alone. The results are the same bits either way. */
 QKV_API void qkv_decoding_set_workers(struct qkv_decoding *decoding, struct qkv_workers *workers);
 
-/* Reads the model's matrices from these panels (graph.h). NULL, as at first: from the parameters.
- */
+/* Multiplies with these copies of the model's matrices, packed for speed (qkv_panels_new in
+ * graph.h). They follow changes of the parameters and must outlive the decoding. NULL, as at first:
+ * with the parameters. */
 QKV_API void qkv_decoding_read_panels(struct qkv_decoding *decoding, struct qkv_panels *panels);
 
 /* Encodes the sources of a batch and allocates room for `rows` hypotheses of at most `length`
- * tokens. sums: also compute log-sum-exp. Needed to compare tokens of different hypotheses; costs
- * one pass over the logits. Fails when a sentence has more tokens than the model has positions, and
- * out of memory. */
+ * tokens. sums: also compute the log-sum-exp of each row of logits, which makes log-probabilities
+ * of different hypotheses comparable; costs one pass over the logits. Fails when a sentence has
+ * more tokens than the model has positions, and out of memory. */
 QKV_API enum qkv_status qkv_decoding_start(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
                                            int64_t rows, int64_t length, bool sums, struct qkv_error *error);
 
@@ -220,7 +227,7 @@ struct qkv_next_scores {
     int64_t classes;       /* C */
     const void *logits;    /* [rows, C] */
     const void *group_max; /* [rows, qkv_next_groups]: greatest logit of each QKV_GROUP consecutive tokens */
-    const void *sums;      /* [rows]: log sum exp(logits); NULL without `sums` */
+    const void *sums;      /* [rows]: log sum exp(logits); NULL when decoding started without sums */
 };
 
 /* Groups of tokens in group_max; the last may have fewer than QKV_GROUP tokens. */
@@ -229,7 +236,8 @@ static inline int64_t qkv_next_groups(const struct qkv_next_scores *next)
     return (next->classes + QKV_GROUP - 1) / QKV_GROUP;
 }
 
-/* log p(token) = logit - log sum exp(logits), in nats. A bug without `sums`. */
+/* log p(token) = logit - log sum exp(logits), in nats. A bug when decoding started
+ * without sums. */
 QKV_API double qkv_next_log_probability(const struct qkv_next_scores *next, int64_t row, int32_t token);
 
 /* Feeds ids[i] to row i, which translates sentence sentences[i] of the batch. The result is valid
@@ -239,7 +247,8 @@ QKV_API const struct qkv_next_scores *qkv_decoding_step(struct qkv_decoding *dec
                                                         const int32_t *ids, const int64_t *sentences,
                                                         struct qkv_error *error);
 
-/* Makes row i the continuation of row parents[i] of the last step. Rows that are no parent end. */
+/* Makes row i the continuation of row parents[i] of the last step. Rows that are not in parents
+ * are dropped. */
 QKV_API void qkv_decoding_reorder(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents);
 QKV_API void qkv_decoding_free(struct qkv_decoding *decoding);
 

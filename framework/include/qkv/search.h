@@ -44,7 +44,7 @@ struct qkv_search_options {
 };
 
 struct qkv_hypothesis {
-    int64_t length;
+    int64_t length;         /* tokens */
     const int32_t *ids;     /* [length], without <s> and </s>; NULL: the sentence has fewer translations */
     double log_probability; /* nats; includes </s> if finished */
     double score;           /* log_probability divided by the length penalty */
@@ -59,9 +59,10 @@ struct qkv_translations {
     struct qkv_arena arena;
 };
 
-/* Translates the sources of a batch. Deterministic: hypotheses of equal score are ordered by row
- * and token. The other sentences of the batch affect the result of a sentence only by rounding.
- * Fails as qkv_decoding_start and out of memory. A beam_size or n_best out of range is a bug. */
+/* Translates the sources of a batch. Deterministic: of equal candidates, that of the better
+ * hypothesis comes first, then the lower token id. The other sentences of the batch affect the
+ * result of a sentence only by rounding. Fails as qkv_decoding_start and out of memory. A beam_size
+ * or n_best out of range is a bug. */
 QKV_API enum qkv_status qkv_search(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
                                    const struct qkv_search_options *options,
                                    struct qkv_translations *translations, struct qkv_error *error);

@@ -1,4 +1,4 @@
-/* Translates any number of sentences, given as token ids, on all threads of a team.
+/* Translates any number of sentences, given as token ids, on several threads (qkv/workers.h).
  *
  * Example:
  *     struct qkv_arena arena = {0};
