@@ -165,7 +165,7 @@ static struct qkv_tensor *apply_mask(struct walk *walk, const struct attention_s
     return scores;
 }
 
-/* Explains rows of zeros. */
+/* A note for rows of weights that are all zero; NULL when there are none. */
 static const char *note_on_weights(const struct attention_setup *setup)
 {
     int64_t keys = setup->key_words.count;
@@ -179,8 +179,7 @@ static const char *note_on_weights(const struct attention_setup *setup)
 
 /* ---- all steps ---- */
 
-/* One sentence that is the whole matrix, for ops that cannot tell the number of rows from their
- * inputs. */
+/* Segments of one sentence with `length` rows; the ragged ops need segments. */
 static struct qkv_segments one_sentence(struct walk *walk, int64_t length)
 {
     int64_t *numbers = qkv_walk_memory(walk, 2, sizeof *numbers);

@@ -127,7 +127,8 @@ void qkv_learned_single_head(const struct qkv_model *model, const struct qkv_att
         break;
     case QKV_ATTENTION_SCORE_GENERAL:
         setup->score = QKV_SCORE_GENERAL;
-        setup->general = transposed(walk, key); /* the paper has h W m, the model m W first */
+        /* The paper scores h W m. The model computes keys m W_key, so W is the transpose of W_key. */
+        setup->general = transposed(walk, key);
         break;
     case QKV_ATTENTION_SCORE_CONCAT:
         setup->score = QKV_SCORE_ADDITIVE;

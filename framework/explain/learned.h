@@ -10,14 +10,14 @@
 
 /* The run that a scene names. */
 struct learned {
-    struct qkv_run run; /* float64; run.model is NULL when nothing is learned */
+    struct qkv_run run; /* float64; run.model is NULL when the scene needs no run */
     const struct qkv_scene *scene;
     struct qkv_arena *arena;
     struct qkv_error *error;
     bool failed; /* with the message in *error */
 };
 
-/* Opens the run, if the scene takes anything from it. */
+/* Opens the run, if the scene has learned embeddings or weights. */
 enum qkv_status qkv_learned_open(struct learned *learned, const struct qkv_scene *scene,
                                  struct qkv_arena *arena, struct qkv_error *error);
 void qkv_learned_close(struct learned *learned);
@@ -28,7 +28,8 @@ struct qkv_matrix qkv_learned_embeddings(struct learned *learned, struct walk *w
                                          const struct qkv_texts *words, bool source);
 
 /* Sets the projections, heads and widths of the attention layer that the scene names. Fails when
- * the run has no such layer, or the vectors x and memory (which may be NULL) do not fit. */
+ * the run has no such layer, or the widths of the vectors x and memory do not fit it. Either may be
+ * NULL: not checked. */
 enum qkv_status qkv_learned_weights(struct learned *learned, struct walk *walk, const struct qkv_tensor *x,
                                     const struct qkv_tensor *memory, struct attention_setup *setup);
 

@@ -47,7 +47,8 @@ static void name_words(struct model_walk *m, const struct qkv_attention_report *
                                       qkv_attention_column_tokens(report, m->kind)};
 }
 
-/* Limits the rows to those of `follow`: each is a word of them or a number from 1. */
+/* Keeps only the query rows that `follow` names. Each text is a query word or a row number from 1.
+ */
 static enum qkv_status follow_words(struct model_walk *m, const struct qkv_texts *follow)
 {
     if (!follow->count) return QKV_OK;

@@ -1,5 +1,5 @@
-/* Private to explain: the walk through one attention layer of a model. What the layer reads is
- * taken from a forced pass; what it computes is computed again step by step. */
+/* Private to explain: the walk through one attention layer of a model. The inputs of the layer are
+ * copied from a forced pass (qkv/model.h); the walk computes everything after them op by op. */
 #ifndef QKV_EXPLAIN_MODEL_WALK_H
 #define QKV_EXPLAIN_MODEL_WALK_H
 
@@ -16,9 +16,9 @@ struct model_walk {
     const struct qkv_trace *trace; /* of the forced pass */
     const struct qkv_attention_pair *pair;
     struct walk *walk;
-    struct qkv_texts query_words; /* that name the rows of the weights */
-    struct qkv_texts key_words;   /* that name the columns */
-    struct qkv_texts input_words; /* what the side of the queries reads: shifted by one for cross-attention */
+    struct qkv_texts query_words; /* names of the rows of the weights; cross-attention: decoder outputs */
+    struct qkv_texts key_words;   /* names of the columns of the weights */
+    struct qkv_texts input_words; /* tokens that the stack of the queries reads; decoder: <s>, then targets */
     const int32_t *followed_rows; /* [query_words.count]; NULL: all rows */
     int64_t heads;                /* set by the walk through the layer */
     struct qkv_error *error;

@@ -8,9 +8,9 @@
 
 struct random_stream {
     enum qkv_generator generator;
-    struct qkv_numpy_random numpy; /* QKV_GENERATOR_NUMPY */
-    struct qkv_random philox;      /* QKV_GENERATOR_QKV, */
-    uint64_t used;                 /* and how many of its numbers were drawn */
+    struct qkv_numpy_random numpy; /* for QKV_GENERATOR_NUMPY */
+    struct qkv_random philox;      /* for QKV_GENERATOR_QKV */
+    uint64_t used;                 /* for QKV_GENERATOR_QKV: how many numbers were drawn */
 };
 
 /* A stream at its start, with the generator and the seed of the scene. */

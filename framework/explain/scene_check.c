@@ -55,7 +55,7 @@ static void QKV_PRINTF(3, 4)
         qkv_collect(check->collector, place, "%s", error.message);
 }
 
-/* "section.key" in the arena. */
+/* "section.key" in the arena; when memory is out "name", a path that exists. */
 static const char *path_of(const struct scene_check *check, const char *section, const char *key)
 {
     const char *path = qkv_arena_format(check->collector->arena, "%s.%s", section, key);
@@ -216,7 +216,9 @@ static int64_t check_direct(const struct scene_check *check, const char *section
 
 /* ---- weights ---- */
 
-/* The width of one head of a projection from D inputs; 0: not known. */
+/* The width of one head of a projection from vectors of width `inputs`; 0: not known. `wanted`:
+ * value of `key`, 0 if the file leaves it out; `weight` and `matrix`: name and value of the
+ * projection matrix. */
 static int64_t head_width(const struct scene_check *check, const char *key, int64_t wanted, int64_t inputs,
                           const char *weight, const struct qkv_matrix *matrix)
 {
@@ -286,8 +288,8 @@ static void check_scores(const struct scene_check *check)
         report_at(check, "weights.from", "weights.from is none, but attention.score needs weights");
 }
 
-/* Matrices are given exactly when weights.from is given; attention.output draws one when it is
- * random. */
+/* Refuses weights.query and so on unless weights.from is `given`, and attention.output unless it is
+ * `random`. */
 static void check_given(const struct scene_check *check)
 {
     const struct qkv_scene *scene = check->scene;

@@ -12,18 +12,20 @@ struct scene_walk {
     const struct qkv_scene *scene;
     struct walk *walk;
     struct random_stream stream;
-    struct learned learned; /* open only if something comes from a run */
-    struct qkv_texts tokens, source, query_words;
-    struct qkv_matrix embeddings, source_embeddings; /* no rows: none */
+    struct learned learned; /* open only if the scene has learned embeddings or weights */
+    struct qkv_texts tokens;
+    struct qkv_texts source;                         /* words with keys; self-attention: the tokens */
+    struct qkv_texts query_words;                    /* tokens with queries: those to follow, or all */
+    struct qkv_matrix embeddings, source_embeddings; /* rows 0: none */
     struct attention_setup setup;
     struct qkv_error *error;
 };
 
 /* ---- vectors and matrices ---- */
 
-/* A random matrix. */
-static struct qkv_matrix drawn(struct scene_walk *s, enum qkv_distribution distribution, int64_t below,
-                               int64_t rows, int64_t columns)
+/* A random matrix; xavier counts its rows as inputs and its columns as outputs. */
+static struct qkv_matrix random_matrix(struct scene_walk *s, enum qkv_distribution distribution,
+                                       int64_t below, int64_t rows, int64_t columns)
 {
     const struct sample_options options = {distribution, below, rows + columns};
     double *values = qkv_walk_memory(s->walk, rows * columns, sizeof *values);
@@ -32,15 +34,16 @@ static struct qkv_matrix drawn(struct scene_walk *s, enum qkv_distribution distr
 }
 
 /* A random matrix with the distribution of the scene's weights. */
-static struct qkv_matrix drawn_weights(struct scene_walk *s, int64_t rows, int64_t columns)
+static struct qkv_matrix random_weights(struct scene_walk *s, int64_t rows, int64_t columns)
 {
-    return drawn(s, s->scene->weights.draw, s->scene->weights.below, rows, columns);
+    return random_matrix(s, s->scene->weights.draw, s->scene->weights.below, rows, columns);
 }
 
 /* [rows, heads * columns], drawn head by head. */
-static struct qkv_matrix drawn_heads(struct scene_walk *s, int64_t heads, int64_t rows, int64_t columns)
+static struct qkv_matrix random_weights_by_head(struct scene_walk *s, int64_t heads, int64_t rows,
+                                                int64_t columns)
 {
-    struct qkv_matrix stacked = drawn_weights(s, heads * rows, columns); /* heads below each other */
+    struct qkv_matrix stacked = random_weights(s, heads * rows, columns); /* heads below each other */
     double *values = qkv_walk_memory(s->walk, heads * rows * columns, sizeof *values);
     for (int64_t i = 0; values && stacked.value && i < heads * rows * columns; i++) {
         int64_t head = i / (rows * columns), row = i / columns % rows;
@@ -58,8 +61,8 @@ static int64_t first_of(const struct qkv_texts *words, int64_t at)
 }
 
 /* A row for each word, the same for the same word; drawn in the order of first occurrence. */
-static struct qkv_matrix drawn_words(struct scene_walk *s, const struct qkv_vectors_config *config,
-                                     const struct qkv_texts *words)
+static struct qkv_matrix random_word_vectors(struct scene_walk *s, const struct qkv_vectors_config *config,
+                                             const struct qkv_texts *words)
 {
     int64_t width = config->width;
     const struct sample_options options = {config->draw, config->below, words->count + width};
@@ -75,7 +78,7 @@ static struct qkv_matrix drawn_words(struct scene_walk *s, const struct qkv_vect
 }
 
 /* a is 1, b is 2, and so on; capitals as small letters, any other character 0. */
-static struct qkv_matrix spelled(struct scene_walk *s, const struct qkv_texts *words, int64_t width)
+static struct qkv_matrix letter_vectors(struct scene_walk *s, const struct qkv_texts *words, int64_t width)
 {
     double *values = qkv_walk_memory(s->walk, words->count * width, sizeof *values);
     for (int64_t i = 0; values && i < words->count; i++)
@@ -91,9 +94,9 @@ static struct qkv_matrix make_embeddings(struct scene_walk *s, const struct qkv_
 {
     switch (config->from) {
     case QKV_VECTORS_RANDOM:
-        return drawn_words(s, config, words);
+        return random_word_vectors(s, config, words);
     case QKV_VECTORS_LETTERS:
-        return spelled(s, words, width);
+        return letter_vectors(s, words, width);
     case QKV_VECTORS_LEARNED:
         return qkv_learned_embeddings(&s->learned, s->walk, words, source);
     default:
@@ -107,7 +110,7 @@ static struct qkv_tensor *make_direct(struct scene_walk *s, const struct qkv_vec
 {
     struct qkv_matrix matrix = config->values;
     if (config->from == QKV_VECTORS_RANDOM)
-        matrix = drawn(s, config->draw, config->below, words, config->width);
+        matrix = random_matrix(s, config->draw, config->below, words, config->width);
     return qkv_walk_constant(s->walk, matrix);
 }
 
@@ -147,7 +150,7 @@ static struct qkv_tensor *make_inputs(struct scene_walk *s, struct qkv_matrix em
     int64_t rows = s->scene->positions.rows > words.count ? s->scene->positions.rows : words.count;
     struct qkv_matrix table = position_table(s, rows, embeddings.columns);
     if (!table.rows) return NULL;
-    if (!source || embeddings.columns != s->embeddings.columns) { /* else the walk has the table already */
+    if (!source || embeddings.columns != s->embeddings.columns) { /* else the table is a step already */
         qkv_walk_add(walk, &(struct new_step){
                                .name = source ? "source_positions" : "positions",
                                .title = "position encoding",
@@ -163,8 +166,8 @@ static struct qkv_tensor *make_inputs(struct scene_walk *s, struct qkv_matrix em
     return x;
 }
 
-/* Where the vectors come from, for formulas. */
-static const char *source_name(const struct qkv_vectors_config *config)
+/* The word for embeddings.from in formulas. */
+static const char *origin_name(const struct qkv_vectors_config *config)
 {
     return config->from == QKV_VECTORS_RANDOM    ? "random"
            : config->from == QKV_VECTORS_LEARNED ? "learned"
@@ -182,7 +185,7 @@ static void add_embeddings(struct scene_walk *s, bool source)
     qkv_walk_add(s->walk,
                  &(struct new_step){.name = source ? "source_embeddings" : "embeddings",
                                     .title = source ? "source embeddings" : "embeddings",
-                                    .formula = qkv_walk_text(s->walk, "%s, %s", letter, source_name(config)),
+                                    .formula = qkv_walk_text(s->walk, "%s, %s", letter, origin_name(config)),
                                     .matrix = matrix,
                                     .rows = source ? s->source : s->tokens});
 }
@@ -203,7 +206,7 @@ static struct projection projection_of(struct scene_walk *s, struct qkv_matrix g
     const struct qkv_scene *scene = s->scene;
     struct projection projection = {.weight = given};
     if (scene->weights.from == QKV_WEIGHTS_RANDOM)
-        projection.weight = drawn_heads(s, scene->attention.heads, inputs, width);
+        projection.weight = random_weights_by_head(s, scene->attention.heads, inputs, width);
     return projection;
 }
 
@@ -213,7 +216,7 @@ static void add_bias(struct scene_walk *s, struct projection *projection)
     int64_t columns = projection->weight.columns;
     if (scene->weights.bias == QKV_BIAS_NONE || !projection->weight.rows) return;
     projection->bias = (struct qkv_matrix){1, columns, qkv_walk_memory(s->walk, columns, sizeof(double))};
-    if (scene->weights.bias == QKV_BIAS_RANDOM) projection->bias = drawn_weights(s, 1, columns);
+    if (scene->weights.bias == QKV_BIAS_RANDOM) projection->bias = random_weights(s, 1, columns);
 }
 
 static void make_score_weights(struct scene_walk *s)
@@ -228,11 +231,11 @@ static void make_score_weights(struct scene_walk *s)
     setup->additive_query = scene->weights.score_query;
     setup->additive_key = scene->weights.score_key;
     setup->additive_vector = scene->weights.score_vector;
-    if (random && setup->score == QKV_SCORE_GENERAL) setup->general = drawn_weights(s, heads * width, width);
+    if (random && setup->score == QKV_SCORE_GENERAL) setup->general = random_weights(s, heads * width, width);
     if (random && setup->score == QKV_SCORE_ADDITIVE) {
-        setup->additive_query = drawn_weights(s, heads * width, hidden);
-        setup->additive_key = drawn_weights(s, heads * width, hidden);
-        setup->additive_vector = drawn_weights(s, heads, hidden);
+        setup->additive_query = random_weights(s, heads * width, hidden);
+        setup->additive_key = random_weights(s, heads * width, hidden);
+        setup->additive_vector = random_weights(s, heads, hidden);
     }
     if (setup->score != QKV_SCORE_LENGTH) return;
     double *lengths = qkv_walk_memory(s->walk, s->query_words.count * s->source.count, sizeof *lengths);
@@ -265,7 +268,7 @@ static void make_weights(struct scene_walk *s)
     make_score_weights(s);
     setup->output_projection.weight = scene->weights.output;
     if (scene->weights.from == QKV_WEIGHTS_RANDOM && scene->attention.output)
-        setup->output_projection.weight = drawn_weights(
+        setup->output_projection.weight = random_weights(
             s, setup->rule.heads * value, scene->width ? scene->width : setup->rule.heads * value);
     add_bias(s, &setup->query_projection);
     add_bias(s, &setup->key_projection);

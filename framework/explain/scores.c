@@ -1,5 +1,5 @@
-/* The scores of a walk, for each kind of score; what distance adds to them; and the weights of
- * local-p. */
+/* The scores of a walk: the kinds of score, the distance bias (ALiBi, relative positions), and the
+ * weights of local-p (Luong et al. 2015, 3.2). */
 #include "explain/walk.h"
 
 #include <math.h>
@@ -80,8 +80,9 @@ static struct qkv_tensor *additive_scores(struct walk *walk, const struct attent
     return all;
 }
 
-/* What distance adds to the scores: [P]. Computed as scores of zero queries for all words, because
- * the ops take the rows for consecutive positions; then the rows of the query words are picked. */
+/* The distance bias of each score: [P]. The score of a zero query is its distance bias alone. The
+ * op assumes queries at consecutive positions, but follow may select others: computes a row for
+ * every word, and gathers the rows of the query words. */
 static struct qkv_tensor *distance_scores(struct walk *walk, const struct attention_setup *setup,
                                           struct qkv_tensor *key, struct qkv_attention layout)
 {
@@ -103,7 +104,7 @@ static struct qkv_tensor *distance_scores(struct walk *walk, const struct attent
     return qkv_reshape(graph, picked, QKV_SHAPE(heads * queries * words));
 }
 
-/* A [Nq, Nk] matrix of each head. */
+/* Adds a step that shows scores [P] as a [Nq, Nk] matrix per head. */
 static void add_scores(struct walk *walk, const struct attention_setup *setup, const char *name,
                        const char *title, const char *formula, const struct qkv_tensor *scores)
 {
@@ -116,7 +117,7 @@ static void add_scores(struct walk *walk, const struct attention_setup *setup, c
                                           .columns = setup->key_words});
 }
 
-/* Returns the scores plus what distance adds. */
+/* Returns the scores plus the distance bias, and adds steps for both. */
 static struct qkv_tensor *add_distance_scores(struct walk *walk, const struct attention_setup *setup,
                                               struct qkv_tensor *key, struct qkv_tensor *scores,
                                               struct qkv_attention layout)
@@ -132,7 +133,8 @@ static struct qkv_tensor *add_distance_scores(struct walk *walk, const struct at
     return sum;
 }
 
-/* A matrix whose heads are below each other, which is the order of the values of a step. */
+/* Adds a step for a matrix that has the rows of head 0, then those of head 1, and so on: the order
+ * in which a step stores its values. */
 static void add_head_matrix(struct walk *walk, const char *name, const char *title, const char *formula,
                             struct qkv_matrix matrix, int64_t heads)
 {

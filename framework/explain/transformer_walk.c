@@ -21,7 +21,7 @@ static void make_mask(struct model_walk *m, struct attention_setup *setup)
         setup->mask_note = "No word sees a later word: during translation there is none yet.";
 }
 
-/* Rotation of queries and keys, and what is added to the scores by distance. */
+/* Sets the rotation of queries and keys (rotary), and the distance bias of scores (relative). */
 static void set_positions(struct model_walk *m, struct attention_setup *setup)
 {
     const struct qkv_positions *positions = m->layers.multi_head->positions;
@@ -39,8 +39,9 @@ static void add_layer_inputs(struct model_walk *m, struct qkv_tensor *x, struct 
     struct walk *walk = m->walk;
     bool cross = m->kind == QKV_ATTENTION_CROSS;
     const struct qkv_part *input = qkv_trace_attention(m->trace, QKV_PART_INPUT, m->kind, m->layer);
-    const char *formula = m->layer > 1 || cross ? qkv_walk_text(walk, "X, what reaches layer %d", m->layer)
-                                                : "X, the inputs as the layer reads them";
+    const char *formula = m->layer > 1 || cross
+                              ? qkv_walk_text(walk, "X, hidden states that enter layer %d", m->layer)
+                              : "X, the inputs as the layer reads them";
     if (qkv_trace_has(m->trace, QKV_PART_NORM, input->node))
         formula = qkv_walk_text(walk, "%s, normed", formula);
     qkv_walk_add_tensor(walk, "layer_inputs", "inputs of the layer", formula, x, m->query_words);

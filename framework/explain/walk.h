@@ -1,6 +1,10 @@
-/* Private to explain: adding the steps of a walk, and the steps from the projections to the output,
- * which all walks share. Functions never fail by themselves: lack of memory sets walk->failed, any
- * other error is in walk->graph. qkv_walk_finish reports both. */
+/* Private to explain. A walk makes an explanation of one attention layer: it computes the layer op
+ * by op in a graph of its own, and records each matrix as a step (qkv/explanation.h). There are
+ * three walks: scene_walk.c, and through models transformer_walk.c and recurrent_walk.c. This
+ * header adds steps, and has the steps from the projections to the output, which all walks share.
+ *
+ * Errors: lack of memory sets walk->failed, any other error fails walk->graph; qkv_walk_finish
+ * reports both. */
 #ifndef QKV_EXPLAIN_WALK_H
 #define QKV_EXPLAIN_WALK_H
 
@@ -15,9 +19,9 @@ struct walk {
     struct qkv_graph *graph; /* float64, without gradients */
     struct qkv_arena *arena; /* of the explanation */
     bool failed;             /* out of memory */
-    int64_t count;
+    int64_t count;           /* steps */
     struct qkv_step step[WALK_MOST_STEPS];
-    struct pending {
+    struct pending { /* how qkv_walk_finish reads the values of a step, as in struct new_step */
         const struct qkv_tensor *tensor; /* NULL: the step has its values already */
         bool side_by_side;
         const double *visible; /* [rows, columns]; NULL: every cell */
@@ -39,8 +43,9 @@ const char *qkv_walk_text(struct walk *walk, const char *format, ...) QKV_PRINTF
 /* "0", "1", ...: names of positions. */
 struct qkv_texts qkv_walk_positions(struct walk *walk, int64_t count);
 
-/* Stores the rows that are named `word` in rows[words.count]; if there are none, and `word` is the
- * number of a row from 1, that row. Returns how many. */
+/* Finds the rows whose name is `word`; if there are none and `word` is a number from 1, the row of
+ * that number. Stores row numbers from 0 in `rows`, which must have space for words.count. Returns
+ * how many. */
 int64_t qkv_walk_find_rows(struct qkv_texts words, const char *word, int32_t *rows);
 
 /* A constant of the walk's graph. */
@@ -64,11 +69,11 @@ struct new_step {
     struct qkv_texts rows;    /* count 0, for a matrix: numbered */
     struct qkv_texts columns; /* count 0: numbered, as many as there are */
 
-    struct qkv_matrix matrix; /* [rows, columns]; with heads [rows, heads columns] */
+    struct qkv_matrix matrix; /* [rows, columns]; with heads [rows, heads * columns] */
     const double *values;     /* [rows, columns], with heads [heads, rows, columns]; in the arena */
     const struct qkv_tensor *tensor;
-    bool side_by_side;     /* tensor: [rows, heads columns], as queries are; else [heads rows columns] */
-    const double *visible; /* tensor: [rows, columns]; cells of 0 are shown as -inf; NULL: none */
+    bool side_by_side;     /* layout of tensor: [rows, heads * columns], as queries; false: head after head */
+    const double *visible; /* [rows, columns]: where it is 0, the tensor is shown as -inf; NULL: nowhere */
 };
 void qkv_walk_add(struct walk *walk, const struct new_step *step);
 
@@ -81,9 +86,9 @@ enum qkv_status qkv_walk_finish(struct walk *walk, struct qkv_explanation *expla
 
 /* ---- the steps of attention ---- */
 
-/* x W + b; no rows: no such matrix. */
+/* x W + b. */
 struct projection {
-    struct qkv_matrix weight, bias; /* [inputs, outputs], [1, outputs] */
+    struct qkv_matrix weight, bias; /* [inputs, outputs], [1, outputs]; rows 0: absent */
 };
 
 /* input W + b, [N, outputs]; the input itself when there is no W. */
@@ -91,8 +96,9 @@ struct qkv_tensor *qkv_walk_project(struct walk *walk, struct qkv_tensor *input,
                                     const struct projection *projection);
 
 /* One attention layer and the words that go through it. Nq words with queries, Nk words with keys;
- * D width, H heads, G heads of keys and values, K and V key and value width per head, A hidden
- * width of additive scores. */
+ * D width, H heads, G heads of keys and values, K and V key and value width per head, Q query width
+ * per head, A hidden width of additive scores; P = H Nq Nk: a [Nq, Nk] matrix per head, head after
+ * head. */
 struct attention_setup {
     struct qkv_texts query_words, key_words;
 
@@ -102,21 +108,22 @@ struct attention_setup {
     struct qkv_tensor *query, *key, *value; /* given instead of projected; NULL: projected */
     struct projection query_projection, key_projection, value_projection, output_projection;
 
-    struct qkv_attention_rule rule; /* key_value_heads 0: heads; buckets: with distance_bias */
+    struct qkv_attention_rule rule; /* heads and distance terms; masks come from visible and added_mask */
     int64_t key_width, value_width;
-    int64_t query_width; /* 0: key_width */
+    int64_t query_width; /* Q; 0: key_width */
 
     const int32_t *positions;        /* [Nq]: positions of the query words; NULL: 0, 1, ... */
     struct qkv_matrix rotation;      /* [positions, K]: sines and cosines of rotary positions */
     struct qkv_matrix distance_bias; /* [buckets, H]; no rows: none */
 
     enum qkv_score score;
-    int64_t hidden_width;                                                     /* A */
-    struct qkv_matrix general, additive_query, additive_key, additive_vector; /* head below head */
+    int64_t hidden_width; /* A */
+    /* Weights of scores, the rows of head 0 first: [H Q, K]; [H Q, A], [H K, A], [H, A] */
+    struct qkv_matrix general, additive_query, additive_key, additive_vector;
     struct qkv_matrix concat_weight; /* one head: additive_query above additive_key, shown as one matrix */
-    struct position_predictor {      /* local-p (Luong et al. 2015), one head */
-        struct qkv_matrix weight, vector; /* [query width, K], [K, 1] */
-        int64_t window;
+    struct position_predictor {      /* local-p (Luong et al. 2015, 3.2), one head; weight.rows 0: none */
+        struct qkv_matrix weight, vector; /* [Q, K], [K, 1] */
+        int64_t window;                   /* keys on each side of the predicted position */
     } predictor;
     struct qkv_matrix length_scores; /* [Nq, Nk], for QKV_SCORE_LENGTH */
 
@@ -126,21 +133,22 @@ struct attention_setup {
 };
 
 struct attention_result {
-    struct qkv_attention layout;
-    struct qkv_tensor *weights; /* [P]: head by head a [Nq, Nk] matrix */
-    struct qkv_tensor *value;   /* [Nk, G V] */
-    struct qkv_tensor *context; /* [Nq, H V] */
+    struct qkv_attention layout; /* heads and segments, for ops on the weights */
+    struct qkv_tensor *weights;  /* [P] */
+    struct qkv_tensor *value;    /* [Nk, G V] */
+    struct qkv_tensor *context;  /* [Nq, H V] */
 };
 
 /* explain/attention.c: adds all steps from the projections to the output. */
 struct attention_result qkv_walk_attention(struct walk *walk, const struct attention_setup *setup);
 
-/* explain/scores.c: the scores with their steps, head by head a [Nq, Nk] matrix: [P]. */
+/* explain/scores.c: computes the scores [P] and adds their steps. */
 struct qkv_tensor *qkv_walk_scores(struct walk *walk, const struct attention_setup *setup,
                                    struct qkv_tensor *query, struct qkv_tensor *key,
                                    struct qkv_attention layout);
 
-/* explain/scores.c: the weights of local-p, [P]: setup->predictor. */
+/* explain/scores.c: computes the weights of local-p, [P], from the scores and setup->predictor, and
+ * adds their steps. */
 struct qkv_tensor *qkv_walk_local_weights(struct walk *walk, const struct attention_setup *setup,
                                           struct qkv_tensor *query, struct qkv_tensor *scores,
                                           struct qkv_attention layout);

@@ -16,20 +16,23 @@
  * Names of the steps, in order; a step is left out when the layer has no such matrix:
  *
  * - words: tokens, embeddings, positions, inputs; for cross-attention also source_tokens,
- *   source_embeddings and so on; of a model layer_inputs and memory, what the layer reads.
- * - projections: query_weights, query_bias, key_weights, ..., queries, turned_queries (rotated by
- *   position), keys, turned_keys, values.
- * - scores: score_weights (or score_query, score_key, score_vector), scores, scaled_scores,
- *   distance_bias, placed_scores, mask, masked_scores.
+ *   source_embeddings and so on; for a layer of a model also its inputs: layer_inputs, and memory
+ *   for cross-attention.
+ * - projections: query_weights, query_bias, key_weights, ..., queries, turned_queries (rotary
+ *   positions), keys, turned_keys, values.
+ * - scores: score_weights (or score_query, score_key, score_vector), scores, scaled_scores (divided
+ *   by sqrt(K)), distance_bias, placed_scores (scaled_scores plus distance_bias), mask,
+ *   masked_scores.
  * - result: weights, context, joined (the heads side by side), output_weights, output_bias, output,
  *   sum.
  *
  * A recurrent decoder begins with the source words up to memory, the states of the encoder; then
  * tokens, embeddings, fed (input feeding: the previous attentional vector), states (the hidden
- * states of the decoder, from which queries are made), and from queries on the same steps. local-p
- * adds place_weights, place_vector, places (the predicted positions) and nearness before the
- * weights. joined is state and context side by side, output the attentional vector (Luong et al.
- * 2015, equation 5). */
+ * states of the decoder, from which queries are made), and from queries on the same steps. The
+ * score local-p (Luong et al. 2015, 3.2) adds place_weights, place_vector (the position predictor),
+ * places (the predicted positions) and nearness (a Gaussian around them) before the weights. joined
+ * is state and context side by side, output the attentional vector (Luong et al. 2015, equation 5).
+ */
 #ifndef QKV_EXPLAIN_H
 #define QKV_EXPLAIN_H
 

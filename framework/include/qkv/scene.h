@@ -31,7 +31,10 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum qkv_generator { QKV_GENERATOR_QKV, QKV_GENERATOR_NUMPY };
+enum qkv_generator {
+    QKV_GENERATOR_QKV,  /* qkv/random.h */
+    QKV_GENERATOR_NUMPY /* numpy.random.seed: qkv/numpy_random.h */
+};
 enum qkv_distribution { QKV_SAMPLE_NORMAL, QKV_SAMPLE_UNIFORM, QKV_SAMPLE_INTEGERS, QKV_SAMPLE_XAVIER };
 enum qkv_vectors_from {
     QKV_VECTORS_GIVEN,     /* `values`: a row for each word */
@@ -61,7 +64,7 @@ enum qkv_scene_mask {
 struct qkv_vectors_config {
     enum qkv_vectors_from from;
     struct qkv_matrix values;
-    int64_t width; /* 0: as `values` or the run; of queries and keys H K, of values H V */
+    int64_t width; /* 0: as `values` or the run; for queries and keys H * K, for values H * V */
     enum qkv_distribution draw;
     int64_t below; /* integers: 0 .. below-1 */
 };
@@ -109,11 +112,11 @@ struct qkv_scene {
         bool distinct;      /* count a repeated word once */
     } sum;
 
-    /* Computed by qkv_scene_read, as are widths that follow from others. */
+    /* Not keys of the file: qkv_scene_read computes these fields, and widths that the file leaves 0. */
     int64_t query_count;
     const int32_t *query_rows;             /* [query_count]: tokens with queries: those to follow, or all */
     int64_t width, source_width;           /* D of tokens and source; 0: known only when the run is open */
-    const struct qkv_scene_places *places; /* where the keys are in the file, for messages */
+    const struct qkv_scene_places *places; /* lines of the YAML keys, for messages */
 };
 
 /* Reads a scene, with overrides "key=value", as qkv_config_read reads a config: collects all errors
