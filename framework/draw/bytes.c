@@ -79,6 +79,6 @@ void qkv_bytes_number(struct bytes *bytes, double value)
         if (strtod(text, NULL) == value && !(plain && strchr(text, 'e'))) break;
     }
     char *point = strstr(text, localeconv()->decimal_point);
-    if (point) *point = '.'; /* a decimal point of one byte: every locale that there is */
+    if (point) *point = '.'; /* assumes that the decimal point of the locale is one byte */
     qkv_bytes_text(bytes, text);
 }

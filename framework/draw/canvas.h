@@ -35,7 +35,8 @@ struct canvas {
     void (*text)(struct canvas *canvas, double x, double y, const char *text, const struct text_style *style);
 };
 
-/* Draws `picture`, of a type that the function knows. False if memory runs out or the canvas did not begin. */
+/* Draws `picture`, whose type depends on the function. False if memory runs out or canvas->begin
+ * failed. */
 typedef bool draw_function(const void *picture, struct canvas *canvas);
 
 /* Run a draw function on a canvas of the format, and append the file to `out`. If memory runs out, they set

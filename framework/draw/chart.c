@@ -50,7 +50,8 @@ struct frame {
     double x_tick, y_tick; /* distances of the ticks */
 };
 
-/* One chart with its legend beside it, or several charts in columns with one legend below. */
+/* What a file shows: one chart with its legend beside it, or several charts (panels) in `columns`
+ * columns with one legend below. */
 struct sheet {
     const struct qkv_chart *charts;
     int64_t count, columns;

@@ -99,7 +99,8 @@ static void draw_axis_names(const struct figure *figure, int group, double block
     const struct heatmap_group *axes = &figure->heatmap->groups[group];
     double panel = layout->cell * (double)axes->columns.count;
     double middle = layout->left + (layout->pitch * (double)(panels - 1) + panel) / 2;
-    draw_text(figure, middle, bottom + LAYOUT_LABEL_GAP + layout->groups[group].header + LAYOUT_AXIS / 2,
+    draw_text(figure, middle,
+              bottom + LAYOUT_LABEL_GAP + layout->groups[group].label_height + LAYOUT_AXIS / 2,
               axes->columns.name,
               (struct text_style){.size = LAYOUT_SMALL_SIZE, .anchor = ANCHOR_MIDDLE, .color = soft_ink});
     double labels = layout->left - LAYOUT_LABEL_GAP - layout->label_width;
@@ -117,8 +118,8 @@ static void draw_lines(const struct figure *figure)
         const struct line *line = &layout->lines[i];
         int group = figure->heatmap->panels[line->first].group;
         double bottom = line->top + layout->cell * (double)figure->heatmap->groups[group].rows.count;
-        int64_t panels = line->last - line->first;
-        int64_t below = line->ends_block ? 0 : layout->lines[i + 1].last - layout->lines[i + 1].first;
+        int64_t panels = line->end - line->first;
+        int64_t below = line->ends_block ? 0 : layout->lines[i + 1].end - layout->lines[i + 1].first;
         if (panels > block_panels) block_panels = panels;
         draw_row_labels(figure, line, group);
         for (int64_t p = 0; p < panels; p++) {

@@ -21,7 +21,7 @@ struct heatmap_panel {
     const char *title;    /* ignored if it is the only panel */
     const double *values; /* [rows.count, columns.count] of its group; at least 0 */
     int group;            /* index into groups */
-    int line;             /* neighbours with the same group and line share a line, which wraps after four */
+    int line;             /* adjacent panels with equal group and line are side by side, at most four */
 };
 
 struct heatmap {

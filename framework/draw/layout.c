@@ -67,13 +67,13 @@ static bool read_group(struct layout *layout, const struct heatmap *heatmap, int
     double width = group->columns.width;
     if (width <= layout->cell - 2) {
         group->angle = 0;
-        group->header = layout->font;
-    } else if (layout->cell >= 16) { /* lines of slanted text must not touch */
+        group->label_height = layout->font;
+    } else if (layout->cell >= 16) { /* else slanted labels of neighbouring columns touch */
         group->angle = -45;
-        group->header = (width + layout->font / 2) * SINE;
+        group->label_height = (width + layout->font / 2) * SINE;
     } else {
         group->angle = -90;
-        group->header = width;
+        group->label_height = width;
     }
     return true;
 }
@@ -93,7 +93,7 @@ static bool break_lines(struct layout *layout, const struct heatmap *heatmap)
         int64_t per_line = (end - first + lines - 1) / lines;
         for (int64_t at = first; at < end; at += per_line)
             layout->lines[layout->line_count++] =
-                (struct line){.first = at, .last = at + per_line < end ? at + per_line : end};
+                (struct line){.first = at, .end = at + per_line < end ? at + per_line : end};
     }
     for (int64_t i = 0; i < layout->line_count; i++)
         layout->lines[i].ends_block =
@@ -102,8 +102,9 @@ static bool break_lines(struct layout *layout, const struct heatmap *heatmap)
     return true;
 }
 
-/* Chooses the distance of panels, which their titles must fit, and the left edge, which row labels and the
- * lower ends of slanted column labels must fit. */
+/* Sets the horizontal positions. The pitch is at least the width of a panel and of its title; left
+ * of the first panel there is space for row labels and for slanted labels of columns, whose lower
+ * ends reach to the left. */
 static void place_columns(struct layout *layout, const struct heatmap *heatmap)
 {
     double left = 0, panel = 0, labels = 0;
@@ -118,8 +119,8 @@ static void place_columns(struct layout *layout, const struct heatmap *heatmap)
                                   layout->cell * ((double)c + 0.5));
     }
     for (int64_t i = 0; i < layout->line_count; i++)
-        if (layout->lines[i].last - layout->lines[i].first > most)
-            most = layout->lines[i].last - layout->lines[i].first;
+        if (layout->lines[i].end - layout->lines[i].first > most)
+            most = layout->lines[i].end - layout->lines[i].first;
     for (int64_t i = 0; !layout->single && i < heatmap->panel_count; i++)
         panel = fmax(panel, qkv_display_width(heatmap->panels[i].title, LAYOUT_SMALL_SIZE));
     layout->pitch = ceil(panel + LAYOUT_GAP);
@@ -193,7 +194,7 @@ static void place_lines(struct layout *layout, const struct heatmap *heatmap)
         line->top = ceil(y);
         y = line->top + layout->cell * (double)heatmap->groups[group].rows.count;
         layout->bar_height = fmin(y - layout->lines[0].top, 360);
-        y += line->ends_block ? LAYOUT_LABEL_GAP + layout->groups[group].header + LAYOUT_AXIS + 8 : 8;
+        y += line->ends_block ? LAYOUT_LABEL_GAP + layout->groups[group].label_height + LAYOUT_AXIS + 8 : 8;
     }
     layout->height = ceil(y + LAYOUT_MARGIN - 8);
 }

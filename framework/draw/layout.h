@@ -32,15 +32,15 @@ struct axis {
 
 struct group_layout {
     struct axis rows, columns;
-    double angle;  /* of the column labels: 0, -45 or -90 */
-    double header; /* height of the column labels */
+    double angle;        /* of the column labels: 0, -45 or -90 */
+    double label_height; /* of the column labels, which are below the cells */
 };
 
-/* Panels side by side: first .. last - 1, all of one group. */
+/* Panels side by side: first .. end - 1, all of one group. */
 struct line {
-    int64_t first, last;
+    int64_t first, end;
     double top;      /* of the cells */
-    bool ends_block; /* the next line, if any, belongs to another group */
+    bool ends_block; /* the next line belongs to another group, or there is none */
 };
 
 struct layout {
@@ -50,7 +50,7 @@ struct layout {
     const char **title;
     int64_t title_count;
     const char *subtitle; /* NULL: none */
-    bool single;          /* one panel: larger cells, no title above it */
+    bool single;          /* the figure has one panel: larger cells, no title above the panel */
     double cell, font;    /* side of a cell, size of labels */
     double pitch;         /* from one panel of a line to the next */
     double left;          /* of the first panel of each line */

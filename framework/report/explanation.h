@@ -4,7 +4,8 @@
 
 #include "report/writer.h"
 
-/* Returns the step of explanation `index` with the name of step `at` of the first; NULL if it has none. */
+/* Returns the step of explanation `index` that has the same name as step `at` of explanation 0;
+ * NULL if there is none. */
 const struct qkv_step *qkv_step_counterpart(const struct explanations_job *job, int index, int64_t at);
 
 /* Returns the number, counted from 1, of the earlier step with the same numbers as step `at`; 0 if there is
@@ -36,6 +37,7 @@ const char *qkv_step_label(const struct explanations_job *job, const char *const
 struct elision {
     int64_t head, tail;
 };
+/* Chooses at most `most` places, one of them for the gap, with `tail` rows or columns after it. */
 struct elision qkv_elide(int64_t count, int64_t most, int64_t tail);
 
 /* Returns the row or column at place `i` of those shown; -1 at the gap. */

@@ -55,7 +55,9 @@ static bool make_panels(const struct maps_job *job, bool mixed, struct heatmap *
     return true;
 }
 
-/* The name of what is shown, unless the panels name it, and the model. */
+/* Sets the subtitle: what is shown (report->name or the kind of attention), and the model. `mixed`:
+ * the report has maps of several kinds, which the titles of the panels name. False if memory runs
+ * out; a mixed report without a model has no subtitle. */
 static bool choose_subtitle(const struct maps_job *job, bool mixed, struct heatmap *heatmap)
 {
     const struct qkv_attention_report *report = job->report;

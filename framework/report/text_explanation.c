@@ -140,8 +140,8 @@ static void append_row(const struct explanations_job *job, const struct table *t
     }
 }
 
-/* Appends line `line` of a table: the caption, if any table of the band has one, the header, or a row. Blank
- * after the last row. */
+/* Appends line `line` of a table in a band, which is several tables side by side: the caption, if
+ * any table of the band has one, the column names, or a row. Appends spaces after the last row. */
 static void append_line(const struct explanations_job *job, const struct table *table, int64_t line,
                         bool captions, struct bytes *out)
 {

@@ -24,15 +24,17 @@
 #include "qkv/corpus.h"
 #include "qkv/run.h"
 
-/* The word of each token, as in struct qkv_tokens, without </s>; NULL: each token is a word. */
+/* The index, from 0, of the word that each token belongs to (-1: none), as in struct qkv_tokens,
+ * without </s>; NULL: each token is a word. */
 struct qkv_alignment_words {
     const int64_t *source, *target;
 };
 
-/* Adds the cross maps of one sentence pair: those of every layer and head, the mean over the heads of every
- * layer, and the mean over all, each in both drawings and readings. All reports of a score must have the same
- * layers and heads. Fails, and adds nothing, when the report has no cross maps, when a gold link names a word
- * that the sentence pair does not have, or out of memory. */
+/* Adds the cross maps of one sentence pair: those of every layer and head, the mean over the heads
+ * of every layer, and the mean over all; each with every drawing (how links are drawn from weights)
+ * and every reading (which word a row belongs to) of alignment.h. All reports of a score must have
+ * the same layers and heads. Fails, and adds nothing, when the report has no cross maps, when a
+ * gold link names a word that the sentence pair does not have, or out of memory. */
 QKV_API enum qkv_status qkv_alignment_score_add(struct qkv_alignment_score *score,
                                                 const struct qkv_attention_report *report,
                                                 struct qkv_alignment_words words,
