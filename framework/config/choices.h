@@ -1,4 +1,4 @@
-/* The named values of the enums of config.h (qkv/choices.def). */
+/* Declares for each enum of qkv/choices.def the names of its values: `<enum>_choices`. */
 #ifndef QKV_CONFIG_CHOICES_H
 #define QKV_CONFIG_CHOICES_H
 
@@ -17,6 +17,7 @@
 #undef INTERNAL
 #undef CHOICES_END
 
+/* This enum is in qkv/attention_rule.h, not in choices.def. */
 extern const struct qkv_choices qkv_attention_kernel_choices;
 
 #endif

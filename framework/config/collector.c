@@ -51,12 +51,13 @@ void qkv_collector_finish(struct qkv_collector *collector, const char *name, str
     messages->count = collector->count;
     for (int i = 0; i < collector->count; i++) messages->text[i] = collector->finding[i].text;
     if (!collector->left_out) return;
+    /* This message replaces the last one, which is then left out as well: hence + 1. */
     const char *last =
         qkv_arena_format(collector->arena, "%s: %d more errors are not shown", name, collector->left_out + 1);
     messages->text[QKV_MESSAGES_MOST - 1] = last ? last : NO_MEMORY;
 }
 
-const char *qkv_shown(struct qkv_arena *arena, const char *text)
+const char *qkv_printable(struct qkv_arena *arena, const char *text)
 {
     enum { LONGEST = 60 };
     char line[4 * LONGEST + 8];

@@ -14,25 +14,27 @@ struct qkv_place {
 /* Caller's storage; set the arena, and the rest to zero. */
 struct qkv_collector {
     struct qkv_arena *arena;
-    int count, left_out;
+    int count;    /* of `finding` */
+    int left_out; /* errors that `finding` had no place for */
     struct qkv_finding {
         const char *text;
         int line, column;
     } finding[QKV_MESSAGES_MOST];
 };
 
-/* Adds one sentence. */
+/* Adds one error: `format` makes its text, which the collector puts after the place. */
 void qkv_collect(struct qkv_collector *collector, struct qkv_place place, const char *format, ...)
     QKV_PRINTF(3, 4);
 
-/* Adds the sentence "not enough memory". */
+/* Adds the error "not enough memory" for the file `name`. */
 void qkv_collect_no_memory(struct qkv_collector *collector, const char *name);
 
-/* Sorts the sentences into `messages`. `name` is the file, for the sentence about those that are left out. */
+/* Writes the errors to `messages`, sorted by line. `name` is the file that the message about errors
+ * beyond QKV_MESSAGES_MOST names. */
 void qkv_collector_finish(struct qkv_collector *collector, const char *name, struct qkv_messages *messages);
 
-/* A user's text for an error message: on one line, with control characters escaped, shortened when it is long. In the
- * arena; never NULL. */
-const char *qkv_shown(struct qkv_arena *arena, const char *text);
+/* Returns a text of the user in a form for error messages: control characters as \xNN, cut after 60
+ * bytes. The result is in the arena and never NULL. */
+const char *qkv_printable(struct qkv_arena *arena, const char *text);
 
 #endif

@@ -1,11 +1,12 @@
-/* What the zeros and empty texts of a config stand for. */
+/* Replaces placeholders in a config: 0 and "" that stand for a value of another key. */
 #ifndef QKV_CONFIG_NORMALISE_H
 #define QKV_CONFIG_NORMALISE_H
 
 #include "qkv/config.h"
 
-/* Replaces widths and counts of 0 and the empty run folder by the values that they stand for. False when there is no
- * memory. */
+/* Sets key_width, value_width, key_value_heads and embedding_dim where they are 0, and model_dir
+ * where it is "". Recurrent stacks have no value_width and key_value_heads, which stay 0. False
+ * when there is no memory. */
 bool qkv_config_normalise(struct qkv_config *config, struct qkv_arena *arena);
 
 #endif

@@ -19,7 +19,7 @@ bool qkv_schema_defaults(const struct qkv_schema *schema, void *config, struct q
                     key->path);
             if (key->kind == QKV_KEY_TEXT) *(const char **)qkv_key_field(key, config) = "";
         } else if (!qkv_value_read_text(key, key->fallback, place, config, arena, &collector)) {
-            /* Only texts need memory. */
+            /* Only texts need memory, so any other failure is a wrong default. */
             QKV_BUG(key->kind != QKV_KEY_TEXT && key->kind != QKV_KEY_TEXTS, "default: %s",
                     collector.finding[0].text);
             return false;
@@ -33,7 +33,7 @@ static void collect_unknown(const struct qkv_reading *reading, struct qkv_place 
     char memory[QKV_KEY_LONGEST];
     const char *nearest = qkv_schema_nearest(reading->schema, path, memory);
     qkv_collect(reading->collector, place, *nearest ? "unknown key %s; did you mean %s" : "unknown key %s",
-                qkv_shown(reading->arena, path), nearest);
+                qkv_printable(reading->arena, path), nearest);
 }
 
 static void read_section(struct qkv_reading *reading, const struct qkv_yaml_node *section,
@@ -51,7 +51,7 @@ static void read_entry(struct qkv_reading *reading, const struct qkv_yaml_node *
     }
     if (strchr(name->text, '.')) {
         qkv_collect(reading->collector, place, "unknown key %s; a dot does not open a section here",
-                    qkv_shown(reading->arena, path));
+                    qkv_printable(reading->arena, path));
         return;
     }
     const struct qkv_key *key = qkv_schema_find(reading->schema, path);
@@ -82,7 +82,7 @@ static void read_section(struct qkv_reading *reading, const struct qkv_yaml_node
 static void read_override(struct qkv_reading *reading, const char *text)
 {
     struct qkv_place place = {.name = "-s"};
-    const char *shown = qkv_arena_format(reading->arena, "-s %s", qkv_shown(reading->arena, text));
+    const char *shown = qkv_arena_format(reading->arena, "-s %s", qkv_printable(reading->arena, text));
     const char *equals = strchr(text, '=');
     char *path = qkv_arena_string(reading->arena, text);
     if (!shown || !path) {

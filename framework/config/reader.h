@@ -1,4 +1,5 @@
-/* Reads a YAML file into the struct of a schema. All errors are collected, with line, column and the nearest key. */
+/* Reads a YAML file into the struct of a schema. Collects all errors with line and column. The
+ * error of an unknown key names the most similar key. */
 #ifndef QKV_CONFIG_READER_H
 #define QKV_CONFIG_READER_H
 
@@ -7,20 +8,20 @@
 
 /* Where the value of a key came from; one for each row of the schema. */
 struct qkv_key_source {
-    struct qkv_place place; /* of the key; the file without a line when the key was not given */
+    struct qkv_place place; /* of the key; only the name of the file when the key was not given */
     bool given;
     bool bad; /* the value was refused or is missing; its error is collected */
 };
 
 struct qkv_reading {
     const struct qkv_schema *schema;
-    void *config; /* the struct of the schema, to be filled */
-    const char *path;
-    const char *const *overrides; /* "training.learning_rate=1e-3"; they are read after the file */
+    void *config;                 /* the struct of the schema, to be filled */
+    const char *path;             /* of the YAML file, not of a key */
+    const char *const *overrides; /* "training.learning_rate=1e-3"; read after the file */
     int override_count;
     struct qkv_arena *arena;
     struct qkv_collector *collector;
-    /* Results, zero before: */
+    /* Results; zero them before the call: */
     struct qkv_key_source *sources; /* [schema->count], in the arena; NULL when there was no memory */
     bool complete;                  /* the whole file was read, so that rules between keys can be checked */
 };

@@ -87,8 +87,9 @@ static struct path path_of(const char *section, const char *key)
 
 /* ---- keys without effect ---- */
 
-/* True when the value is the default, or what the default means in this config: the configs that runs keep name every
- * key. */
+/* True when the value of a key is its default, or the value that normalisation gives to the
+ * default. The config in a run folder names every key, so it contains such values of keys without
+ * effect. */
 static bool is_default(const struct check *check, const struct qkv_key *key)
 {
     struct qkv_config changed = *check->config;
@@ -152,7 +153,7 @@ static void check_positions(const struct check *check, const struct qkv_stack_co
         report_at(check, type.text, hidden.text,
                   "%s is rotary, which rotates pairs of numbers, but the key width of a head is %lld",
                   type.text, (long long)key_width);
-    /* One more than the tokens of the text: <s> or </s>. */
+    /* max_length does not count <s> or </s>, which needs one position: so not >=. */
     if (positions->type == QKV_POSITION_LEARNED)
         require_relation(check, positions->max_length > text->max_length, rows.text,
                          "learned positions must exceed", longest.text);
@@ -255,12 +256,12 @@ static void check_name(const struct check *check)
     if (*name != '.' && !name[strspn(name, allowed)]) return;
     report_at(check, "name", "name",
               "name is '%s', but must be made of letters, digits, '.', '_' and '-', and not start with '.'",
-              qkv_shown(check->collector->arena, name));
+              qkv_printable(check->collector->arena, name));
 }
 
 static void check_joint_vocabulary(const struct check *check)
 {
-    static const char *const must = "a joint vocabulary needs that of";
+    static const char *const must = "with a joint vocabulary must equal";
     const struct qkv_text_config *source = &check->config->data.src, *target = &check->config->data.trg;
     if (!check->config->data.joint_vocabulary) return;
     require_relation(check, source->level == target->level, "data.trg.level", must, "data.src.level");

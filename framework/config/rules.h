@@ -5,7 +5,8 @@
 #include "config/reader.h"
 #include "qkv/config.h"
 
-/* Collects an error for each rule that the config breaks. `config` is as read, not yet normalised. */
+/* Collects an error for each rule that the config breaks. `config` must not be normalised yet.
+ * `sources` are those of qkv_schema_read. */
 void qkv_config_check_rules(const struct qkv_config *config, const struct qkv_key_source *sources,
                             struct qkv_collector *collector);
 

@@ -73,7 +73,8 @@ static const char *last_part(const char *path)
     return dot ? dot + 1 : path;
 }
 
-/* Edits between `path` and a key or section. A key of the same name in another section counts as near. */
+/* Number of edits between `path` and the path of a key or section; at most 2 when the last names
+ * are equal, as in another section. */
 static int distance(const char *path, const char *candidate)
 {
     enum { OTHER_SECTION = 2 };

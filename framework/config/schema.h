@@ -22,11 +22,12 @@ enum qkv_key_kind {
     QKV_KEY_MATRIX,  /* struct qkv_matrix */
 };
 
-/* What a change of the value does to a trained run; config_keys.def explains the roles. Every row states one. */
+/* What a change of the value does to a trained run; config_keys.def explains the roles. 0 is no
+ * role. */
 enum qkv_key_role {
-    QKV_ROLE_MODEL = 1,
-    QKV_ROLE_TRAJECTORY,
-    QKV_ROLE_FREE,
+    QKV_ROLE_MODEL = 1,  /* the value is fixed with the parameters */
+    QKV_ROLE_TRAJECTORY, /* the value is fixed when a run is resumed */
+    QKV_ROLE_FREE,       /* the value may change */
 };
 
 struct qkv_range {
@@ -36,7 +37,7 @@ struct qkv_range {
 
 /* One value of an enum. Lists of paths end with NULL or an empty text; NULL: none. */
 struct qkv_choice {
-    const char *name, *help;  /* help "": the name says it; NULL: internal, no file may choose it */
+    const char *name, *help;  /* help "": the name is clear; NULL: internal, no file may name it */
     const char *const *uses;  /* keys that this value reads and some other value of the enum does not */
     const char *const *needs; /* keys that must be set: integers above 0, texts not empty */
 };
@@ -54,11 +55,11 @@ struct qkv_key {
     const char *path; /* "training.learning_rate" */
     enum qkv_key_kind kind;
     enum qkv_key_role role;
-    size_t offset; /* of its field in the struct of its schema */
-    struct qkv_range range;
-    const struct qkv_choices *choices;
-    const char *unit;     /* "" when it has none */
-    const char *fallback; /* the default, as a file would write it; NULL: the key is required */
+    size_t offset;                     /* of its field in the struct of its schema */
+    struct qkv_range range;            /* of integers, numbers and both numbers of a pair */
+    const struct qkv_choices *choices; /* of a QKV_KEY_CHOICE; otherwise NULL */
+    const char *unit;                  /* "" when it has none */
+    const char *fallback;              /* the default, as a file would write it; NULL: the key is required */
     const char *help;
     const char *used_by;  /* path of a choice key; NULL: the key always has an effect */
     uint32_t used_values; /* the key has an effect only while used_by has a value whose bit is set here */
@@ -93,7 +94,7 @@ const struct qkv_choice *qkv_key_choice(const struct qkv_key *key, const void *c
 bool qkv_paths_hold(const char *const *paths, const char *path);
 
 /* Writes the choices whose bits are set in `values`, separated by commas and, before the last, by
- * `last_separator`, each between two `quote`. Returns `text`. */
+ * `last_separator`. Puts `quote` before and after each. Returns `text`. */
 enum { QKV_CHOICES_SIZE = 512 };
 const char *qkv_choices_text(char text[static QKV_CHOICES_SIZE], const struct qkv_choices *choices,
                              uint32_t values, const char *quote, const char *last_separator);
@@ -102,7 +103,7 @@ const char *qkv_choices_text(char text[static QKV_CHOICES_SIZE], const struct qk
  * written. */
 enum qkv_status qkv_schema_write_reference(const struct qkv_schema *schema, FILE *file);
 
-/* The field of a key in the struct of its schema. */
+/* The field of a key in the struct of its schema, to write and to read. */
 static inline void *qkv_key_field(const struct qkv_key *key, void *config)
 {
     return (char *)config + key->offset;

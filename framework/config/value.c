@@ -34,7 +34,7 @@ static bool refuse(const struct reading *reading, const struct qkv_yaml_node *no
         qkv_collect(reading->collector, reading->place, "%s is a section, but must be %s", path, wanted);
         break;
     case QKV_YAML_SCALAR: {
-        const char *text = qkv_shown(reading->arena, node->text);
+        const char *text = qkv_printable(reading->arena, node->text);
         if (qkv_yaml_is_null(node))
             qkv_collect(reading->collector, reading->place, "%s has no value, but must be %s", path, wanted);
         else if (!node->plain)
@@ -227,7 +227,7 @@ static bool read_matrix(const struct reading *reading, const struct qkv_yaml_nod
     return valid;
 }
 
-/* Enums are read and written as int; key_rows.h asserts that they have its size. */
+/* Reads an enum through an int; key_rows.h asserts that both have the same size. */
 static bool read_choice(const struct reading *reading, const struct qkv_yaml_node *node, void *field)
 {
     const struct qkv_choices *choices = reading->key->choices;

@@ -5,8 +5,8 @@
 #include "config/schema.h"
 #include "config/yaml.h"
 
-/* Reads `node` into the field of `key`. `place` is that of the value; when it has a line, errors of list items are
- * reported at the items. False after collecting an error; the field is then unchanged. */
+/* Reads `node` into the field of `key`. Errors are reported at `place`; errors of list items at the
+ * item, unless place.line is 0. False after collecting an error; the field is then unchanged. */
 bool qkv_value_read(const struct qkv_key *key, const struct qkv_yaml_node *node, struct qkv_place place,
                     void *config, struct qkv_arena *arena, struct qkv_collector *collector);
 

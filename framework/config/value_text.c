@@ -24,7 +24,8 @@ void qkv_range_text(char text[static QKV_RANGE_SIZE], const struct qkv_range *ra
                  low, range->open_above ? "less than" : "at most", high);
 }
 
-/* True when every reader of YAML takes the unquoted text for this text, not for a number, boolean or list. */
+/* True when every YAML parser reads the text without quotes as a text, not as a number, boolean or
+ * list. */
 static bool safe_without_quotes(const char *text)
 {
     static const char *const words[] = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"};
@@ -41,7 +42,8 @@ static bool safe_without_quotes(const char *text)
     return true;
 }
 
-/* Control characters, line breaks that YAML folds, and characters that its readers refuse or drop. */
+/* True of control characters, line breaks that YAML folds, and characters that YAML parsers refuse
+ * or drop. */
 static bool needs_escape(utf8proc_int32_t code)
 {
     bool control = code < 0x20 || (code >= 0x7F && code < 0xA0);

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* True when a config without the key would be the same config. */
+/* True when reading the config without this key would give the same value: the default, normalised. */
 static bool follows_from_rest(const struct qkv_key *key, const struct qkv_config *config,
                               struct qkv_arena *arena)
 {
@@ -18,8 +18,8 @@ static bool follows_from_rest(const struct qkv_key *key, const struct qkv_config
            qkv_config_normalise(&without, arena) && qkv_value_equal(key, config, &without);
 }
 
-/* Prints the headings of the sections of `path` that `previous` is not in. Returns the last name of the path, and its
- * depth in *depth. */
+/* Prints the heading of each section that contains the key `path` but not the key `previous`.
+ * Returns the last name of `path`; *depth becomes the number of its sections. */
 static const char *open_sections(const char *path, const char *previous, FILE *file, int *depth)
 {
     const char *name = path;
@@ -54,8 +54,8 @@ enum qkv_status qkv_config_write(const struct qkv_config *config, FILE *file, bo
     return done && !ferror(file) ? QKV_OK : QKV_INVALID;
 }
 
-/* Whether the parameters that training reaches depend on a key. Where choices list the key, the list of the
- * chosen one decides. */
+/* True when a resumed run must keep the value of a key, because the trained parameters depend on
+ * it. A key that USES() of any choice lists is fixed only while the config selects such a choice. */
 static bool is_fixed_on_resume(const struct qkv_key *key, const struct qkv_config *config)
 {
     bool listed = false;

@@ -12,7 +12,7 @@ struct reader {
     struct qkv_arena *arena;
     struct qkv_collector *collector;
     struct qkv_yaml_node *root, *parent; /* parent: the innermost open sequence or mapping */
-    struct qkv_yaml_node *key;           /* of the open mapping, before its value is read */
+    struct qkv_yaml_node *key;           /* a key of `parent` whose value comes next; or NULL */
     int depth, documents;
     bool broken; /* stop reading */
 };
@@ -58,7 +58,7 @@ static void set_key(struct reader *reader, struct qkv_yaml_node *node)
     const struct qkv_yaml_node *earlier = find_value(reader->parent, node->text);
     if (earlier) {
         qkv_collect(reader->collector, place, "duplicate key %s, already given in line %d",
-                    qkv_shown(reader->arena, node->text), earlier->key->line);
+                    qkv_printable(reader->arena, node->text), earlier->key->line);
         node->kind = QKV_YAML_REFUSED;
     }
 }
@@ -96,22 +96,22 @@ static void attach(struct reader *reader, struct qkv_yaml_node *node)
     parent->count++;
 }
 
-static void refuse_decoration(struct reader *reader, yaml_mark_t mark, const yaml_char_t *anchor,
-                              const yaml_char_t *tag)
+static void refuse_anchor_and_tag(struct reader *reader, yaml_mark_t mark, const yaml_char_t *anchor,
+                                  const yaml_char_t *tag)
 {
     struct qkv_place place = place_of(reader, mark);
     if (anchor)
         qkv_collect(reader->collector, place,
                     "anchors are refused (&%s); write the value out where it is used",
-                    qkv_shown(reader->arena, (const char *)anchor));
+                    qkv_printable(reader->arena, (const char *)anchor));
     if (tag)
         qkv_collect(reader->collector, place, "tags are refused (%s)",
-                    qkv_shown(reader->arena, (const char *)tag));
+                    qkv_printable(reader->arena, (const char *)tag));
 }
 
 static void add_scalar(struct reader *reader, const yaml_event_t *event)
 {
-    refuse_decoration(reader, event->start_mark, event->data.scalar.anchor, event->data.scalar.tag);
+    refuse_anchor_and_tag(reader, event->start_mark, event->data.scalar.anchor, event->data.scalar.tag);
     struct qkv_yaml_node *node = node_new(reader, QKV_YAML_SCALAR, event->start_mark);
     if (!node) return;
     const char *text = (const char *)event->data.scalar.value;
@@ -156,7 +156,7 @@ static void handle_event(struct reader *reader, const yaml_event_t *event)
     case YAML_ALIAS_EVENT: {
         qkv_collect(reader->collector, place_of(reader, event->start_mark),
                     "aliases are refused (*%s); write the value out",
-                    qkv_shown(reader->arena, (const char *)event->data.alias.anchor));
+                    qkv_printable(reader->arena, (const char *)event->data.alias.anchor));
         struct qkv_yaml_node *node = node_new(reader, QKV_YAML_REFUSED, event->start_mark);
         if (node) attach(reader, node);
         break;
@@ -165,13 +165,13 @@ static void handle_event(struct reader *reader, const yaml_event_t *event)
         add_scalar(reader, event);
         break;
     case YAML_SEQUENCE_START_EVENT:
-        refuse_decoration(reader, event->start_mark, event->data.sequence_start.anchor,
-                          event->data.sequence_start.tag);
+        refuse_anchor_and_tag(reader, event->start_mark, event->data.sequence_start.anchor,
+                              event->data.sequence_start.tag);
         open_collection(reader, QKV_YAML_SEQUENCE, event->start_mark);
         break;
     case YAML_MAPPING_START_EVENT:
-        refuse_decoration(reader, event->start_mark, event->data.mapping_start.anchor,
-                          event->data.mapping_start.tag);
+        refuse_anchor_and_tag(reader, event->start_mark, event->data.mapping_start.anchor,
+                              event->data.mapping_start.tag);
         open_collection(reader, QKV_YAML_MAPPING, event->start_mark);
         break;
     case YAML_SEQUENCE_END_EVENT:
@@ -238,12 +238,13 @@ static void parse(struct reader *reader, const char *bytes, size_t size)
         yaml_event_delete(&event);
     }
     yaml_parser_delete(&parser);
-    /* A list that is still open is incomplete and is not used; the keys of an open mapping are. */
+    /* Parsing stopped early: refuses each sequence that is still open, because it is incomplete.
+     * The keys of an open mapping are complete and stay. */
     for (struct qkv_yaml_node *open = reader->parent; open; open = open->parent)
         if (open->kind == QKV_YAML_SEQUENCE) open->kind = QKV_YAML_REFUSED;
 }
 
-/* Collects the first byte that is not text; true when there is none. */
+/* Collects an error for the first byte that is NUL or invalid UTF-8; true when there is none. */
 static bool check_bytes(struct reader *reader, const char *bytes, size_t size)
 {
     for (size_t at = 0; at < size;) {
@@ -312,8 +313,8 @@ struct qkv_yaml_node *qkv_yaml_read(const char *path, struct qkv_arena *arena,
     if (!bytes || !check_bytes(&reader, bytes, size)) {
         reader.broken = true;
     } else {
-        size_t mark = size >= 3 && !memcmp(bytes, "\xEF\xBB\xBF", 3) ? 3 : 0;
-        parse(&reader, bytes + mark, size - mark);
+        size_t byte_order_mark = size >= 3 && !memcmp(bytes, "\xEF\xBB\xBF", 3) ? 3 : 0;
+        parse(&reader, bytes + byte_order_mark, size - byte_order_mark);
         if (!reader.root && !reader.broken)
             qkv_collect(collector, (struct qkv_place){.name = path}, "the file is empty");
     }

@@ -2,8 +2,8 @@
  *
  * Accepted is one document of scalars, sequences and mappings whose keys are scalars. Duplicate keys, anchors, aliases
  * and tags are errors, because a reader of the file can overlook what they do; so are NUL bytes, invalid UTF-8, empty
- * files, more than QKV_YAML_DEEPEST levels and more than QKV_YAML_LARGEST bytes. A scalar is its text: the reader of a key
- * decides on its type, so that the language code `no` stays a text. */
+ * files, more than QKV_YAML_DEEPEST levels and more than QKV_YAML_LARGEST bytes. A scalar has no type
+ * here: the kind of its key decides, so that the language code `no` is a text, not a boolean. */
 #ifndef QKV_CONFIG_YAML_H
 #define QKV_CONFIG_YAML_H
 
@@ -17,7 +17,7 @@ enum qkv_yaml_kind {
     QKV_YAML_SCALAR,
     QKV_YAML_SEQUENCE,
     QKV_YAML_MAPPING,
-    QKV_YAML_REFUSED, /* its error is already collected; report no other */
+    QKV_YAML_REFUSED, /* a node whose error is already collected; report no second one */
 };
 
 struct qkv_yaml_node {
@@ -30,7 +30,8 @@ struct qkv_yaml_node {
     struct qkv_yaml_node *first;    /* sequence: items; mapping: values, in the order of the file */
     struct qkv_yaml_node *next;     /* the next item or value of the same parent */
     struct qkv_yaml_node *previous; /* the previous item or value */
-    struct qkv_yaml_node *last, *parent;
+    struct qkv_yaml_node *last;     /* sequence, mapping: the last item or value */
+    struct qkv_yaml_node *parent;   /* the sequence or mapping that contains the node; root: NULL */
 };
 
 /* Reads a file into `arena`; returns its root, or NULL when nothing could be read. All errors are collected. Some, such as

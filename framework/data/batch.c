@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* The contents are not kept: a batch is always filled from its start. */
+/* Replaces *array by memory for `wanted` elements of `unit` bytes; the contents are lost. */
 static bool reserve(void **array, int64_t wanted, size_t unit)
 {
     free(*array);
@@ -105,7 +105,8 @@ enum qkv_status qkv_batch_make(struct qkv_batch *batch, int64_t count, const str
     return QKV_OK;
 }
 
-/* The first sentence of a shard: the first one whose middle token is at or after the equal share of tokens. */
+/* Finds where a shard begins, by binary search: at the first sentence whose middle is at or after
+ * shard / shards of all tokens, source and target tokens counted together. */
 static int64_t shard_begin(const struct qkv_batch *batch, int64_t shard, int64_t shards)
 {
     const int64_t *source = batch->source_start, *target = batch->target_start;

@@ -11,7 +11,8 @@ bool qkv_batch_reserve(struct qkv_batch *batch, int64_t sentences, int64_t sourc
 /* Empties the batch and keeps its memory. */
 void qkv_batch_clear(struct qkv_batch *batch);
 
-/* Adds a sentence with <s> and </s>; its memory must be reserved. `target` NULL: no target side. */
+/* Adds a sentence pair, with <s> and </s>; its memory must be reserved. `index` is the position in
+ * the corpus. `target` NULL: no target side. */
 void qkv_batch_add(struct qkv_batch *batch, int64_t index, struct qkv_ids source,
                    const struct qkv_ids *target);
 

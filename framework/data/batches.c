@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sentences are sorted by length within pools of so many batches. Larger pools make the lengths within a batch more
- * equal; smaller pools make batches differ more between epochs. */
+/* Batches of a pool: consecutive sentences of the shuffled order that are sorted by length
+ * together. Larger pools make the lengths within a batch more equal; smaller pools make batches
+ * differ more between epochs. */
 enum { POOL = 64 };
 
 /* Sub-stream of QKV_STREAM_SHUFFLE for the order of the batches; the sentences use sub-stream 0. */
@@ -29,7 +30,8 @@ static bool is_longer(const struct qkv_corpus *corpus, int64_t left, int64_t rig
     return a != b ? a > b : source_length(corpus, left) > source_length(corpus, right);
 }
 
-/* Stable merge sort by length. Not qsort, which is not stable and calls malloc. */
+/* Sorts `order` by target length, then source length, shortest first: a stable merge sort. qsort is
+ * not stable and calls malloc. */
 static void sort_by_length(const struct qkv_corpus *corpus, int64_t count, int64_t *order, int64_t *scratch)
 {
     int64_t *from = order, *to = scratch;
@@ -64,7 +66,8 @@ static int64_t batch_end(const struct qkv_batches *batches, int64_t first, int64
     return i;
 }
 
-/* The end of the pool that begins at order[first]: about POOL batches later. */
+/* The end of the pool that begins at order[first]: about POOL batches later. Without shuffling, one
+ * pool holds the whole corpus. */
 static int64_t pool_end(const struct qkv_batches *batches, int64_t first)
 {
     int64_t count = batches->corpus->count, size = batches->options.size, i = first;
@@ -127,12 +130,14 @@ static int64_t longest_sum(const struct qkv_batches *batches, int64_t most,
     return sum;
 }
 
+/* Sets most_sentences, most_source_tokens and most_target_tokens: upper bounds for every batch. */
 static void find_bounds(struct qkv_batches *batches)
 {
     const struct qkv_corpus *corpus = batches->corpus;
     int64_t size = batches->options.size;
     bool by_tokens = batches->options.type == QKV_BATCH_TOKEN;
-    /* A sentence has at least one token and </s>. */
+    /* By tokens: a sentence has at least 2, one word and </s>; + 1 because a sentence longer than
+     * `size` is a batch as well. */
     int64_t most = smaller(by_tokens ? size / 2 + 1 : size, corpus->count);
     batches->most_sentences = most;
     batches->most_source_tokens = longest_sum(batches, most, source_length);
@@ -186,8 +191,8 @@ enum qkv_status qkv_batches_get(const struct qkv_batches *batches, int64_t i, st
     return QKV_OK;
 }
 
-/* Pairs the longest sources with the longest targets until both sides have as many tokens as a part can have. A part
- * begins and ends within half a sentence of the equal split. */
+/* Pairs the longest sources with the longest targets until both sides have as many tokens as a
+ * shard can have. A shard is at most half a sentence longer at each end than its equal share. */
 static enum qkv_status add_largest(const struct qkv_batches *batches, int64_t shards, const int64_t *source,
                                    const int64_t *target, struct qkv_batch *batch)
 {

@@ -14,8 +14,8 @@
 struct sentence {
     const struct qkv_text_config *text;
     struct qkv_tokens tokens;
-    const char *raw;
-    size_t size;
+    const char *raw; /* the line, or its part before or after the tab */
+    size_t size;     /* bytes of `raw`, without the NUL */
 };
 
 struct reading {
@@ -54,7 +54,8 @@ static bool add_raw(struct qkv_corpus_side *side, int64_t index, const struct se
     return true;
 }
 
-/* Tokenises the raw text of both sides and adds the pair, unless it is too long. */
+/* Tokenises the raw text of both sides and adds the pair, unless it is too long and drop_long is
+ * set. */
 static enum qkv_status add_pair(struct reading *reading, int64_t line, const char *path,
                                 struct qkv_error *error)
 {
@@ -157,8 +158,8 @@ static enum qkv_status open_side(struct qkv_lines *lines, const char *prefix, co
             qkv_error_set(error,
                           S_ISDIR(status.st_mode)
                               ? "%s: is a folder, not a text file"
-                              : "%s: a file that holds pairs must be called .tsv or .tsv.gz; and there is no "
-                                "%s, were it the common prefix of two files",
+                              : "%s: the name of a file of pairs must end in .tsv or .tsv.gz; as the common "
+                                "prefix of two files it needs %s, which does not exist",
                           prefix, path);
     } else if (missing) {
         result = qkv_error_set(
@@ -174,7 +175,8 @@ static enum qkv_status open_side(struct qkv_lines *lines, const char *prefix, co
     return result;
 }
 
-/* Reports the first line of the longer file that the shorter one does not have. */
+/* Reports that two files have different lengths, at the current line of the longer one, which the
+ * shorter one lacks. Reads the longer one to its end to count its lines. */
 static enum qkv_status different_length(struct qkv_lines *longer, const char *shorter, int64_t shorter_count,
                                         struct qkv_error *error)
 {
@@ -299,7 +301,8 @@ enum qkv_status qkv_corpus_vocabularies(const struct qkv_corpus *corpus, const s
     return QKV_INVALID;
 }
 
-/* Looks up each type once; the tokens then need no look-up. */
+/* Replaces the numbers of types in side->ids by ids of the vocabulary. Looks up each type only
+ * once. */
 static bool encode_side(struct qkv_corpus_side *side, int64_t count, const struct qkv_vocabulary *vocabulary)
 {
     int32_t *ids = malloc(((size_t)side->types.size + 1) * sizeof *ids);

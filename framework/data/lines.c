@@ -84,10 +84,10 @@ enum qkv_status qkv_lines_next(struct qkv_lines *lines, bool *found, struct qkv_
     char *end = newline ? newline : lines->buffer + lines->used;
     lines->next = (size_t)(end - lines->buffer) + (newline != NULL);
     if (newline && end > lines->line && end[-1] == '\r') end--;
-    *end = '\0'; /* the buffer has one byte more than it reads */
+    *end = '\0'; /* `fill` reserves one byte more than it reads */
     lines->size = (size_t)(end - lines->line);
     lines->number++;
-    size_t valid = qkv_text_valid(lines->line, lines->size);
+    size_t valid = qkv_text_valid_size(lines->line, lines->size);
     if (valid < lines->size) {
         char place[768];
         snprintf(place, sizeof place, "%s:%lld:", lines->path, (long long)lines->number);

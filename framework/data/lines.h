@@ -14,17 +14,17 @@ struct gzFile_s;
 struct qkv_lines {
     char *path;     /* owned */
     int64_t number; /* of the current line, from 1 */
-    char *
-        line; /* valid UTF-8 and a NUL, without its line end (LF or CRLF); may be changed; valid until the next
-                   call */
-    size_t size;
-    bool ended; /* true: the current line had a line end */
+    /* The current line: UTF-8 and a NUL, without its line end (LF or CRLF). The caller may change
+     * it. Valid until the next call. */
+    char *line;
+    size_t size; /* bytes of `line`, without the NUL */
+    bool ended;  /* true: the current line has a line end in the file */
     /* private */
     struct gzFile_s *file;
     char *buffer;
     int64_t capacity;
-    size_t used, next; /* bytes in the buffer; where the next line begins */
-    bool finished;
+    size_t used, next; /* bytes in the buffer; offset of the next line in it */
+    bool finished;     /* the end of the file is in the buffer */
 };
 
 /* Opens a file, or standard input for "-". Fails with `path: ...` when it is missing, a folder, or empty (a file with only

@@ -55,7 +55,7 @@ enum qkv_status qkv_sentence_reader_next(struct qkv_sentence_reader *reader, boo
         line += 3;
         size -= 3;
     }
-    size_t valid = qkv_text_valid(line, size);
+    size_t valid = qkv_text_valid_size(line, size);
     if (valid < size) {
         char place[768];
         snprintf(place, sizeof place, "%s:%lld:", reader->name, (long long)reader->line);

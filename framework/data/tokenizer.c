@@ -19,7 +19,7 @@ enum qkv_status qkv_tokenize(struct qkv_tokens *tokens, const struct qkv_text_co
                              size_t size, struct qkv_error *error)
 {
     tokens->count = tokens->words = tokens->text_size = 0;
-    size_t valid = qkv_text_valid(line, size);
+    size_t valid = qkv_text_valid_size(line, size);
     if (valid < size) return qkv_text_refuse("", line, valid, error);
     int64_t count = -1;
     if (QKV_RESERVE(tokens->points, tokens->points_capacity, (int64_t)size + 1))

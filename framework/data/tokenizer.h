@@ -1,4 +1,4 @@
-/* What a tokenizer implements, and what all of them share. */
+/* The interface of a tokenizer, and functions that tokenizers share. */
 #ifndef QKV_DATA_TOKENIZER_H
 #define QKV_DATA_TOKENIZER_H
 
@@ -7,11 +7,12 @@
 #include <stdbool.h>
 
 struct qkv_tokenizer {
-    /* Adds the tokens of a line, tokens->points[0 .. count-1], which is valid, in normal form C and in the wanted case;
-     * sets tokens->words. False when there is no memory. */
+    /* Splits a line and adds its tokens. The line is the code points tokens->points[0 .. count-1],
+     * in normal form C and, if the config says so, in lower case. Sets tokens->words. False when
+     * there is no memory. */
     bool (*split)(struct qkv_tokens *tokens, const struct qkv_text_config *text, int64_t count);
-    /* Writes the text of a line of tokens, NUL included, to `line`, which has room for every token and two bytes before
-     * each of them. */
+    /* Joins tokens to the text of a line and writes it with a NUL to `line`, which has the capacity
+     * for all tokens, two more bytes for each, and the NUL. */
     void (*join)(const struct qkv_text_config *text, int64_t count, const char *const *tokens, char *line);
 };
 
@@ -19,7 +20,8 @@ struct qkv_tokenizer {
 #include "qkv/tokenizers.def"
 #undef TOKENIZER
 
-/* Finds the next word at or behind *end: points[*first .. *end-1] without white space. False when there is none. */
+/* Finds the first word at or after *end. Sets *first and *end: the word is points[*first ..
+ * *end-1]. False when there is none. */
 bool qkv_tokens_next_word(const struct qkv_tokens *tokens, int64_t count, int64_t *first, int64_t *end);
 
 /* Adds points[first .. end-1] as one token of the current word, number tokens->words. False when there is no memory. */

@@ -65,7 +65,8 @@ enum {
     SPACED = 4, /* in languages with French spacing, a no-break space on the side where it attaches */
 };
 
-/* Families of quotation marks. Within a family, every second mark closes what the one before opened. */
+/* Families of quotation marks, and their number, which means "no family". Within a family, every
+ * second mark is a closing one. */
 enum { DOUBLE, SINGLE, CURLY, GUILLEMET, SINGLE_GUILLEMET, FAMILIES };
 
 static int quote_family(int32_t point)
@@ -94,7 +95,8 @@ static int quote_family(int32_t point)
     }
 }
 
-/* How a punctuation mark attaches, whatever its neighbours are. */
+/* How a punctuation mark attaches with any neighbours; 0 for letters and digits: a space on both
+ * sides. */
 static int punctuation_attachment(int32_t point)
 {
     bool wide = (point >= 0x3001 && point <= 0x303F) || (point >= 0xFF01 && point <= 0xFF65);
@@ -138,7 +140,8 @@ static bool is_elided(const char *token)
     return (size > 1 && token[size - 1] == '\'') || (size > 3 && !strcmp(token + size - 3, "\u2019"));
 }
 
-/* How `token` attaches before `next`, which may be NULL. `open` remembers the open quotation marks of the line. */
+/* How `token` attaches before `next`, which may be NULL. open[family] is true
+ * between an opening and a closing quotation mark of that family. */
 static int attachment(const struct qkv_language *language, const char *token, const char *next,
                       bool open[FAMILIES])
 {
@@ -154,7 +157,7 @@ static int attachment(const struct qkv_language *language, const char *token, co
     return punctuation_attachment(point);
 }
 
-/* "?!" is written together where "Oui !" is not. */
+/* French spacing puts no space between two of these marks: "Oui ?!". */
 static bool are_sentence_ends(const char *left, const char *right)
 {
     return (*left == '!' || *left == '?') && (*right == '!' || *right == '?');

@@ -1,4 +1,5 @@
-/* The different tokens of a text: a hash table of numbers into one block of strings. */
+/* The different tokens of a text: a hash table from a string to its number; all strings are in one
+ * block. */
 #include "core/grow.h"
 #include "qkv/vocabulary.h"
 

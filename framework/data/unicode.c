@@ -23,7 +23,7 @@ const struct qkv_language *qkv_language(const char *lang)
     return &any;
 }
 
-size_t qkv_text_valid(const char *text, size_t size)
+size_t qkv_text_valid_size(const char *text, size_t size)
 {
     const unsigned char *bytes = (const unsigned char *)text;
     for (size_t i = 0; i < size;) {
@@ -174,7 +174,7 @@ int64_t qkv_normalize(int32_t **points, int64_t *capacity, int64_t count, bool l
 static bool is_boundary(int32_t left, int32_t right, int32_t *state)
 {
     if (left < FIRST_COMBINING && right < FIRST_COMBINING) {
-        *state = 0; /* the next call needs nothing of what is before its left side */
+        *state = 0; /* no earlier code point affects the next boundary */
         return true;
     }
     return utf8proc_grapheme_break_stateful(left, right, state);

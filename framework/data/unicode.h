@@ -1,4 +1,4 @@
-/* The Unicode that the tokenizers and readers need, through utf8proc; no other file of data/ includes it. */
+/* Unicode for tokenizers and readers. In data/, only unicode.c calls utf8proc. */
 #ifndef QKV_DATA_UNICODE_H
 #define QKV_DATA_UNICODE_H
 
@@ -8,21 +8,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Conventions of a language that neither Unicode nor the text itself tells. */
+/* Conventions of a language that follow neither from Unicode nor from the text. */
 struct qkv_language {
     const char *code;
     bool has_elision;    /* a token ends after an apostrophe: l'homme is l' and homme */
     bool french_spacing; /* a no-break space before ! ? ; : % » and after « */
 };
 
-/* By the first subtag of `lang` (fr, fr-CA, fr_CA); never NULL. */
+/* Returns the conventions of a language by the first subtag of `lang` (fr in fr-CA, fr_CA); never
+ * NULL. */
 const struct qkv_language *qkv_language(const char *lang);
 
-/* The offset of the first byte that is NUL or not part of valid UTF-8; `size` when there is none. */
-size_t qkv_text_valid(const char *text, size_t size);
+/* Returns the number of valid bytes at the start of a text: the offset of the first byte that is
+ * NUL or not part of valid UTF-8, or `size`. */
+size_t qkv_text_valid_size(const char *text, size_t size);
 
-/* Fails with `<place>5: byte 0xFF is not valid UTF-8`, or `...: a NUL byte is not allowed in text`; the number is the
- * column, `offset` + 1. `place` ends in ":"; "" stands for "column ". */
+/* Fails with `<place>5: byte 0xFF is not valid UTF-8`, or `...: a NUL byte is not allowed in text`;
+ * the number is the column, `offset` + 1. `place` ends in ":"; when it is "", the message begins
+ * with "column ". */
 enum qkv_status qkv_text_refuse(const char *place, const char *text, size_t offset, struct qkv_error *error);
 
 /* White_Space of the Unicode character database. */

@@ -27,6 +27,7 @@ struct entry {
     int64_t frequency;
 };
 
+/* Most frequent first, then in the order of bytes. */
 static int compare(const void *left, const void *right)
 {
     const struct entry *a = left, *b = right;

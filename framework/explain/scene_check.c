@@ -101,9 +101,10 @@ static void find_query_rows(const struct scene_check *check)
     for (int64_t i = 0; i < scene->follow.count; i++) {
         int64_t found = qkv_walk_find_rows(scene->tokens, scene->follow.text[i], rows + scene->query_count);
         if (!found)
-            report_at(
-                check, "follow", "follow is '%s', but must be one of the tokens, or a number from 1 to %lld",
-                qkv_shown(check->collector->arena, scene->follow.text[i]), (long long)scene->tokens.count);
+            report_at(check, "follow",
+                      "follow is '%s', but must be one of the tokens, or a number from 1 to %lld",
+                      qkv_printable(check->collector->arena, scene->follow.text[i]),
+                      (long long)scene->tokens.count);
         scene->query_count += found;
     }
     scene->query_rows = rows;

@@ -366,8 +366,8 @@ Test(bad_input, folders_devices_and_empty_names_are_refused)
         {"evaluate run d", "d: is a folder, not a text file"},
         {"evaluate run d.tsv", "d.tsv: is a folder, not a text file"},
         {"evaluate run dev.txt",
-         "dev.txt: a file that holds pairs must be called .tsv or .tsv.gz; and there is no "
-         "dev.txt.a, were it the common prefix of two files"},
+         "dev.txt: the name of a file of pairs must end in .tsv or .tsv.gz; as the common "
+         "prefix of two files it needs dev.txt.a, which does not exist"},
         {"evaluate run cut.tsv.gz", "cut.tsv.gz: the gzip file is truncated"},
         {"evaluate run - </dev/null", "<stdin>: the file is empty"},
         {"evaluate run dev.tsv --links d", "d: cannot be read: Is a directory"},

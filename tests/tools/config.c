@@ -246,10 +246,9 @@ Test(config, refuses_keys_that_contradict_each_other)
            {BASE "model: {tied_embeddings: true}\n", "",
             "x.yaml:4:9: model.tied_embeddings is true, but needs data.joint_vocabulary\n"},
            {BASE, "-s data.joint_vocabulary=true -s data.src.level=char -s data.trg.voc_min_freq=2",
-            "-s data.src.level=char: data.trg.level is word, but a joint vocabulary needs that of "
-            "data.src.level "
-            "(char)\n"
-            "-s data.trg.voc_min_freq=2: data.trg.voc_min_freq is 2, but a joint vocabulary needs that of "
+            "-s data.src.level=char: data.trg.level is word, but with a joint vocabulary must equal "
+            "data.src.level (char)\n"
+            "-s data.trg.voc_min_freq=2: data.trg.voc_min_freq is 2, but with a joint vocabulary must equal "
             "data.src.voc_min_freq (1)\n"},
            {BASE "testing: {n_best: 2}\n", "",
             "x.yaml:4:11: testing.n_best is 2, but must not exceed testing.beam_size (1)\n"},

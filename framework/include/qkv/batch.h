@@ -39,6 +39,7 @@ struct qkv_batch {
     int64_t *target_start;  /* [B + 1] */
     int64_t *target_length; /* [B] */
     /* private */
+    /* [B]: starts counted from the first token of the shard */
     int64_t *view_source_start, *view_target_start;
     int64_t sentence_capacity, source_capacity, target_capacity;
 };
@@ -66,10 +67,11 @@ struct qkv_ids {
 QKV_API enum qkv_status qkv_batch_make(struct qkv_batch *batch, int64_t count, const struct qkv_ids *source,
                                        const struct qkv_ids *target, struct qkv_error *error);
 
-/* Part number `shard` of `shards` parts of a batch. The parts are consecutive sentences, split where the sum of source and
- * target tokens is closest to equal parts. Every sentence is in one part; a part can be empty. The result depends only on
- * the batch and the two numbers. The view is valid until the batch is filled again or split into another number of parts.
- * Different shards may be requested from different threads. */
+/* Makes a view of shard number `shard` when a batch is split into `shards`. Shards are consecutive
+ * sentences, split where the sum of source and target tokens is closest to equal parts. Every
+ * sentence is in one shard; a shard can be empty. The result depends only on the batch and the two
+ * numbers. The view is valid until the batch is filled again or split into another number of
+ * shards. Different shards may be requested from different threads. */
 QKV_API void qkv_batch_shard(struct qkv_batch *batch, int64_t shard, int64_t shards,
                              struct qkv_batch_view *view);
 
@@ -122,9 +124,11 @@ QKV_API void qkv_batches_epoch(struct qkv_batches *batches, int64_t epoch);
 QKV_API enum qkv_status qkv_batches_get(const struct qkv_batches *batches, int64_t i, struct qkv_batch *batch,
                                         struct qkv_error *error);
 
-/* Fills `batch` with unknown words that need at least as much memory as any of `shards` parts of any batch in any epoch:
- * as many tokens on each side, and lengths at least as large in every product. A graph that is built for it has room for
- * every part. Fails when there is no memory. */
+/* Fills `batch` with <unk> tokens so that its graph needs at least as much memory as that of any
+ * shard of any batch in any epoch, when batches are split into `shards`. It has as many tokens on
+ * each side and pairs the longest sources with the longest targets, which makes products of lengths
+ * (attention weights) largest. A graph that is built for it has the capacity for every shard. Fails
+ * when there is no memory. */
 QKV_API enum qkv_status qkv_batches_largest(const struct qkv_batches *batches, int64_t shards,
                                             struct qkv_batch *batch, struct qkv_error *error);
 

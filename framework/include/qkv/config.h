@@ -45,6 +45,7 @@
 #undef INTERNAL
 #undef CHOICES_END
 
+/* The number of rows of each table: every row adds 1. */
 enum {
     QKV_OPTIMIZER_COUNT = 0
 #define OPTIMIZER(...) +1
@@ -90,13 +91,14 @@ struct qkv_position_config {
     int64_t buckets, max_distance; /* relative: as in struct qkv_attention_rule */
 };
 
-enum { QKV_WINDOW_NONE = 1000000 }; /* attention.window in YAML: all keys; 0 in a finished rule */
+/* attention.window in YAML without a window. qkv_attention_rule_of replaces it by 0. */
+enum { QKV_WINDOW_NONE = 1000000 };
 
 struct qkv_attention_config {
     int64_t key_width, value_width; /* per head; 0: hidden_size / num_heads */
     bool bias;
-    /* The keys of the section that are fields of the rule. Models use the finished rule, which also has what
-     * follows from other keys: qkv_attention_rule_of. */
+    /* Incomplete: only the fields that are keys of this section. qkv_attention_rule_of returns the
+     * complete rule, with heads, causal, alibi and others that follow from other keys. */
     struct qkv_attention_rule rule;
     enum qkv_attention_score score; /* of the decoder; a transformer has scaled_dot */
     int64_t local_window;           /* local_p: keys on either side of the predicted place */
@@ -145,7 +147,7 @@ struct qkv_training_config {
     int64_t batch_size;
     enum qkv_batch_type batch_type;
     int64_t batch_multiplier;              /* batches of one update */
-    int64_t shards;                        /* of a batch */
+    int64_t shards;                        /* parts of a batch, each computed by one thread */
     int64_t updates, epochs;               /* training ends at whichever comes first; 0: no limit */
     int64_t logging_freq, validation_freq; /* updates */
     int64_t validation_samples;            /* sentences */
@@ -172,8 +174,9 @@ struct qkv_config {
     struct qkv_testing_config testing;
 };
 
-/* The finished rule of one kind of a transformer's attention. The encoder's is that of model.encoder, the others
- * are those of model.decoder. Window, global tokens, ALiBi and buckets belong to self attention. */
+/* Returns the complete rule of one kind of attention of a transformer. Encoder self-attention
+ * follows model.encoder; decoder self-attention and cross attention follow model.decoder. Cross
+ * attention has no window, global tokens, ALiBi and buckets. */
 QKV_API struct qkv_attention_rule qkv_attention_rule_of(const struct qkv_model_config *model,
                                                         enum qkv_attention_kind kind);
 
@@ -189,8 +192,8 @@ QKV_API int64_t qkv_stack_longest(const struct qkv_stack_config *stack);
  * The file is one YAML document without duplicate keys, anchors, aliases and tags. A boolean is `true` or `false`. A
  * number is decimal or scientific, without quotes, leading zeros and underscores.
  *
- * The config is normalised: key_width, value_width, key_value_heads, embedding_dim and model_dir hold the values that
- * their 0 or "" stands for. Its texts live in `arena`. */
+ * The config is normalised: key_width, value_width, key_value_heads, embedding_dim and model_dir hold
+ * real values instead of the placeholders 0 and "". Its texts live in `arena`. */
 QKV_API enum qkv_status qkv_config_read(struct qkv_config *config, struct qkv_arena *arena, const char *path,
                                         const char *const *overrides, int override_count,
                                         struct qkv_messages *messages);

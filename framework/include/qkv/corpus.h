@@ -51,7 +51,7 @@ struct qkv_corpus {
     int64_t *line;        /* [count]: line of the file, from 1 */
     int64_t read;         /* pairs in the file; read - count were dropped */
     int64_t long_sources; /* pairs dropped because the source side is longer than its max_length */
-    int64_t long_targets; /* pairs dropped because the target side is; a pair can count in both */
+    int64_t long_targets; /* the same for the target side; a pair can count in both */
     bool encoded;
     struct qkv_corpus_side source, target;
     /* private */
@@ -88,7 +88,9 @@ QKV_API enum qkv_status qkv_corpus_vocabularies(const struct qkv_corpus *corpus,
 QKV_API enum qkv_status qkv_corpus_encode(struct qkv_corpus *corpus, const struct qkv_vocabulary *source,
                                           const struct qkv_vocabulary *target, struct qkv_error *error);
 
-/* Line i of the file, 0 <= i < count, without its line end; needs options.keep_raw. Lives as long as the corpus. */
+/* The source or target side of pair i, 0 <= i < count, as it is in the file, without tab and line
+ * end. Pairs that were dropped are not counted: the line number is corpus->line[i]. Needs
+ * options.keep_raw. Lives as long as the corpus. */
 QKV_API const char *qkv_corpus_source(const struct qkv_corpus *corpus, int64_t i);
 QKV_API const char *qkv_corpus_target(const struct qkv_corpus *corpus, int64_t i);
 

@@ -45,10 +45,10 @@ struct qkv_tokens {
     const char **token;
     /* [count]: the word that the token is part of, from 0; words are separated by white space. -1 for ▁. */
     int64_t *word;
-    int64_t words; /* in the line */
+    int64_t words; /* number of words of the line */
     /* private */
-    char *text;
-    int32_t *points;
+    char *text;      /* all tokens, each with its NUL; `token` points into it */
+    int32_t *points; /* code points of the normalised line */
     int64_t token_capacity, word_capacity, text_capacity, text_size, points_capacity;
 };
 

@@ -26,15 +26,15 @@ struct qkv_types {
     int64_t *frequency; /* [size] */
     /* private */
     int64_t *start; /* [size]: offset of each string in text */
-    uint32_t *hash;
-    int32_t
-        *slots; /* [slot_count]: hash table with open addressing; -1: free. slot_count is a power of two */
+    uint32_t *hash; /* [size] */
+    /* [slot_count, a power of two]: hash table with open addressing of type numbers; -1: free */
+    int32_t *slots;
     char *text;
     int64_t capacity, start_capacity, hash_capacity, slot_count, text_capacity, text_size;
 };
 
-/* Adds `frequency` to that of a string; a new string is copied. Returns its number. When there is no memory, returns -1
- * and empties the types. */
+/* Adds `frequency` to the frequency of a string, which is copied if it is new. Returns its number.
+ * When there is no memory, returns -1 and empties the types. */
 QKV_API int32_t qkv_types_add(struct qkv_types *types, const char *token, int64_t frequency);
 
 /* Returns the number of a string, or -1 when it was not added. */
