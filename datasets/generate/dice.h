@@ -1,5 +1,5 @@
-/* Random choices of the generators. All depend only on the seed, the use and the step, so that the same seed gives the
- * same data everywhere. */
+/* Random choices of the generators. All depend only on the seed, the sub-stream and the step, so
+ * that the same seed gives the same data everywhere. */
 #ifndef QKV_DATASETS_DICE_H
 #define QKV_DATASETS_DICE_H
 
@@ -11,8 +11,8 @@
 /* Sub-streams of QKV_STREAM_GENERATE. */
 enum { STREAM_HELD_OUT = 1, STREAM_CLAUSE, STREAM_SEQUENCE, STREAM_SENTENCE };
 
-/* The random numbers of one use. */
-struct qkv_random generate_random(uint64_t seed, int use, int step);
+/* The random numbers of a sub-stream (STREAM_...) and a step: a split, or a kind of combination. */
+struct qkv_random generate_random(uint64_t seed, int stream, int step);
 
 /* A sequence of random choices. */
 struct dice {
@@ -26,12 +26,13 @@ int64_t dice_below(struct dice *dice, int64_t bound);
 /* True with this probability, in percent. */
 bool dice_percent(struct dice *dice, int percent);
 
-/* One in HELD_OUT_SHARE combinations of words is held out of training, whatever the number of words. */
-enum { HELD_OUT_SHARE = 8 };
+/* One in so many combinations of two words is held out of training. */
+enum { HELD_OUT_ONE_IN = 8 };
 
 enum combination { ADJECTIVE_NOUN, VERB_OBJECT };
 
-/* True when the combination of two entries, given by their positions in the lexicon, is held out. */
+/* True when a combination of two words is held out. `first` and `second` are their indices in the
+ * lists of the lexicon: adjective and noun, or verb and noun. */
 bool is_held_out(uint64_t seed, enum combination kind, int64_t first, int64_t second);
 
 #endif

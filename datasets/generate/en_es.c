@@ -6,12 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* After so many rejected sentences in a row there are most likely no new ones. */
-enum { MOST_ATTEMPTS = 200000 };
-
-/* The same for sentences of a wanted length, where each attempt takes longer; and the attempts after which another length
- * is tried, because few sentences of this length are left. */
-enum { MOST_ATTEMPTS_AT_LENGTHS = 2000, MOST_ATTEMPTS_OF_A_LENGTH = 20 };
+enum {
+    /* After so many rejected clauses in a row, most likely no new one exists: an error. */
+    MOST_ATTEMPTS = 200000,
+    /* The same limit for sentences of a wanted length, where each attempt takes longer. */
+    MOST_ATTEMPTS_AT_LENGTHS = 2000,
+    /* After so many attempts at one length, another length is drawn. */
+    MOST_ATTEMPTS_OF_A_LENGTH = 20
+};
 
 enum { TRAIN_FILE, DEV_FILE, TEST_FILE, DEV_ALIGN_FILE, TEST_ALIGN_FILE, HELD_OUT_FILE, FILES };
 
@@ -20,7 +22,7 @@ static const char *const NAMES[FILES] = {"train.tsv", "dev.tsv",    "test.tsv",
 static const char *const SPLIT_NAMES[SPLITS] = {"train", "dev", "test"};
 
 struct pair {
-    const char *source, *target, *links;
+    const char *source, *target, *links; /* links: "0-0 1-2" */
 };
 
 struct generation {
@@ -80,9 +82,10 @@ static enum qkv_status add_examples(struct generation *generation, int64_t *left
 
 /* The sentences that a split still needs. */
 struct quota {
-    int64_t held, plain;   /* sentences with and without held-out combinations */
-    int64_t *kind;         /* the one of these two that the last sentence counts for */
-    int64_t length, tried; /* words of the current attempts, and their number */
+    int64_t held, plain; /* number of sentences with and without held-out combinations */
+    int64_t *kind;       /* &held or &plain: where the sentence that was drawn last counts */
+    int64_t length;      /* wanted English words */
+    int64_t tried;       /* attempts since the last sentence was added */
 };
 
 /* Draws a clause of any length; false when the split does not need it. */
@@ -124,7 +127,7 @@ static enum qkv_status too_few(struct generation *generation, enum split split, 
 static enum qkv_status fill(struct generation *generation, enum split split, int64_t count)
 {
     bool single = !generation->longest[split];
-    int64_t held = split == TRAIN ? 0 : count * EN_ES_HELD_OUT_SHARE / 100;
+    int64_t held = split == TRAIN ? 0 : count * EN_ES_HELD_OUT_PERCENT / 100;
     struct quota quota = {.held = held, .plain = count - held};
     struct sampler sampler = {
         .lexicon = generation->lexicon, .seed = generation->request->seed, .rich = !single};
@@ -215,17 +218,18 @@ static void write_held_out(struct generation *generation, FILE *file)
     }
 }
 
-/* Marks the single clauses of dev and test of this seed as seen, so that no training set contains them. A lexicon that is
- * too small for them has no such sets. */
+/* Generates the dev and test sets of single clauses of this seed and only marks their sources as
+ * seen, so that they are in no training set. Ignores an error: a lexicon that is too small for
+ * these sets has none. */
 static void leave_out_single_clauses(struct generation *generation)
 {
     struct en_es_statistics *kept = generation->statistics, ignored = {0};
-    struct qkv_error *error = generation->error, unsaid;
+    struct qkv_error *error = generation->error, ignored_error;
     int64_t longest[SPLITS];
     memcpy(longest, generation->longest, sizeof longest);
     memset(generation->longest, 0, sizeof generation->longest);
     generation->statistics = &ignored;
-    generation->error = &unsaid;
+    generation->error = &ignored_error;
     if (!fill(generation, TEST, EN_ES_TEST)) fill(generation, DEV, EN_ES_TEST);
     memcpy(generation->longest, longest, sizeof longest);
     generation->statistics = kept;

@@ -2,7 +2,9 @@
 
 #include <string.h>
 
-/* Words of the grammar itself, by person. */
+/* Functions that are named after a constituent (subject, complement, clitic) append it to a phrase. */
+
+/* Words that are not in the lexicon, by person; ARTICLE by form. */
 static const char *const BE[PERSONS] = {"am", "are", "is", "are", "are"};
 static const char *const ESTAR_FORMS[PERSONS] = {"estoy", "estás", "está", "estamos", "están"};
 static const char *const SER_FORMS[PERSONS] = {"soy", "eres", "es", "somos", "son"};
@@ -20,10 +22,13 @@ enum negation { NEGATE_DO, NEGATE_NOT, NEGATE_CANNOT };
 
 /* The words before the main verb. In TENSE_SIMPLE the main verb is the finite word. */
 static const struct construction {
-    const char *finite_source[PERSONS], *base; /* base: after "does not" */
-    const char *middle_source[3];              /* middle_link: the Spanish word of each */
-    const char *finite_target[PERSONS], *middle_target;
-    int middle_link[2]; /* 0: the finite word, 1: the middle word, 2: the main verb */
+    const char *finite_source[PERSONS]; /* English: "wants" */
+    const char *base;                   /* English after "does not": "want" */
+    const char *middle_source[3];       /* English between finite word and main verb: "going", "to" */
+    const char *finite_target[PERSONS]; /* Spanish: "va" */
+    const char *middle_target;          /* Spanish between finite word and main verb: "a"; or NULL */
+    /* The Spanish word that each of middle_source is linked to; 0: finite, 1: middle, 2: main verb */
+    int middle_link[2];
     enum negation negation;
     bool gerund; /* false: base form and infinitive */
 } CONSTRUCTIONS[TENSES] = {
@@ -157,12 +162,13 @@ static void complement(const struct complement *complement, struct phrase *phras
     noun_phrase(&complement->nouns, phrase);
 }
 
-/* Positions of the English words of a verb; -1: there is none. */
+/* Positions of the English words of a verb, and of Spanish words that wait for a link; -1: there is
+ * none. */
 struct verb_at {
     int subject; /* the pronoun */
     int support; /* "does" */
     int negation, finite, middle[2], main, particle, object;
-    int mark[2]; /* positions of each Spanish "a" that belongs to the verb */
+    int mark[2]; /* Spanish: each "a" that belongs to the verb */
 };
 
 static const struct verb_at NOWHERE = {-1, -1, -1, -1, {-1, -1}, -1, -1, -1, {-1, -1}};
@@ -237,7 +243,8 @@ static void clitic(const struct clause *clause, const struct verb_at *at, struct
     if (clause->object) phrase_link(phrase, at->object, phrase_target(phrase, clause->object->direct));
 }
 
-/* The Spanish verb in the simple present. The subject of a dative verb is what is liked. */
+/* The Spanish verb in the simple present. A dative verb agrees with the English object: in "me
+ * gustan las manzanas", the apples are the Spanish subject. */
 static const char *simple_target(const struct clause *clause)
 {
     if (clause->verb->dative)
@@ -286,7 +293,7 @@ static void verb_clause(const struct clause *clause, struct verb_at *at, struct 
     complement(&clause->recipient, phrase);
 }
 
-/* "is not" and the Spanish verb for it. */
+/* Appends "is not" and the Spanish verb for it, whose forms are given. */
 static void be(const struct clause *clause, const struct verb_at *at, const char *const *forms,
                struct phrase *phrase)
 {
@@ -325,8 +332,8 @@ static void existence_clause(const struct clause *clause, struct phrase *phrase)
     noun_phrase(&clause->subject.nouns, phrase);
 }
 
-/* The clause, without a relative pronoun. */
-static void say(const struct clause *clause, struct verb_at *at, struct phrase *phrase)
+/* Appends a clause; of a relative clause, what follows its pronoun. */
+static void append_clause(const struct clause *clause, struct verb_at *at, struct phrase *phrase)
 {
     if (clause->kind != CLAUSE_EXISTENCE && clause->gap != GAP_SUBJECT) subject(clause, at, phrase);
     switch (clause->kind) {
@@ -366,7 +373,7 @@ static void relative_clause(const struct noun_phrase *head, struct phrase *phras
         phrase_link(phrase, pronoun, article);
     }
     phrase_link(phrase, pronoun, phrase_target(phrase, "que"));
-    say(clause, &at, phrase);
+    append_clause(clause, &at, phrase);
 }
 
 void grammar_conjunction(int conjunction, struct phrase *phrase)
@@ -378,5 +385,5 @@ void grammar_conjunction(int conjunction, struct phrase *phrase)
 void grammar_clause(const struct clause *clause, struct phrase *phrase)
 {
     struct verb_at at = NOWHERE;
-    say(clause, &at, phrase);
+    append_clause(clause, &at, phrase);
 }

@@ -1,4 +1,5 @@
-/* A grammar of English and Spanish: the meaning of a clause, and the phrase that says it in both languages.
+/* A grammar of English and Spanish: the meaning of a clause (struct clause), and the words that
+ * express it in both languages (struct phrase).
  *
  * Meanings are separate from phrases, so that they can be drawn at random (random_sentence.c) or given. A relative clause
  * leaves out the noun phrase that it describes. Longer sentences join the phrases of several clauses. */
@@ -23,7 +24,7 @@ struct noun_phrase {
     const struct noun *noun;
     enum number number;
     const struct noun_phrase *joined; /* by "and", or NULL; both nouns are people, or both are not */
-    const struct clause *relative;    /* which leaves out this noun phrase; or NULL */
+    const struct clause *relative;    /* describes the noun; its gap is this noun phrase; or NULL */
 };
 
 /* The subject: a pronoun, which Spanish drops, or a noun phrase. */
@@ -60,7 +61,7 @@ enum tense {
 enum gap {
     GAP_NONE,
     GAP_SUBJECT, /* the boy who eats the apple */
-    GAP_OBJECT,  /* the apple that the boy eats; CLAUSE_VERB only, neither dative nor governed */
+    GAP_OBJECT, /* the apple that the boy eats; only CLAUSE_VERB, and verbs that are not dative or governed */
 };
 
 struct clause {
@@ -80,7 +81,7 @@ struct clause {
     bool very;
     /* CLAUSE_STATE */
     const struct state *state;
-    struct noun_phrase state_nouns;
+    struct noun_phrase state_nouns; /* "is afraid of the dog"; noun NULL: none */
     /* all */
     struct complement place;
     const struct adverb *adverb; /* at the end, or NULL */
@@ -93,7 +94,7 @@ void grammar_conjunction(int conjunction, struct phrase *phrase);
 /* Appends the clause to a phrase. */
 void grammar_clause(const struct clause *clause, struct phrase *phrase);
 
-/* The person of the verb. */
+/* The person that the verb of a subject has. */
 enum person subject_person(const struct subject *subject);
 
 #endif

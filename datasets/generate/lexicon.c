@@ -18,12 +18,13 @@ struct row {
     struct qkv_error *error;
 };
 
-/* Uses of tags, which are checked after the whole file is read. */
+/* Where tags occur, to check after the whole file is read that a noun has each of them. */
 struct tag_use {
-    uint64_t of_nouns;
-    int first_line[MOST_TAGS];
+    uint64_t of_nouns;         /* tags that at least one noun has */
+    int first_line[MOST_TAGS]; /* line of the first entry with each tag */
 };
 
+/* Sets the error to "path:line: message"; the value is false. */
 #define BAD(row, ...) (bad((row), __VA_ARGS__), false)
 
 static void bad(const struct row *row, const char *format, ...) QKV_PRINTF(2, 3);
@@ -342,7 +343,7 @@ static bool read_example(struct lexicon *lexicon, struct tag_use *use, const str
     return true;
 }
 
-/* The kinds of entries. The lexicon counts the entries of each kind. */
+/* The kinds of entries; `count` is the offset of the field of struct lexicon that counts them. */
 static const struct kind {
     const char *name;
     bool (*read)(struct lexicon *lexicon, struct tag_use *use, const struct row *row, int at);

@@ -1,4 +1,8 @@
-/* The words of the grammar, read from a text file; datasets/en_es/lexicon.txt explains its format. */
+/* The words of the grammar, read from a text file; datasets/en_es/lexicon.txt explains its format.
+ *
+ * A tag is one bit of a uint64_t: a class of nouns, such as "person" or "food". Two entries fit when
+ * they share a tag: a verb with the object tag "food" can have every noun with this tag as object.
+ * `source` is English, `target` is Spanish. */
 #ifndef QKV_DATASETS_LEXICON_H
 #define QKV_DATASETS_LEXICON_H
 
@@ -20,11 +24,15 @@ static inline int form_of(enum number number, enum gender gender)
     return 2 * (int)number + (int)gender;
 }
 
-enum determiner_kind { DEFINITE, INDEFINITE, EACH };
+enum determiner_kind {
+    DEFINITE,   /* "the", "my": fits every noun */
+    INDEFINITE, /* "a", "many": not with mass nouns */
+    EACH,       /* "every": not with mass nouns, joined nouns, or adjectives that need DEFINITE */
+};
 
 struct determiner {
     enum determiner_kind kind;
-    int weight;
+    int weight;                                  /* how often it is drawn, relative to others */
     const char *source[NUMBERS], *target[FORMS]; /* NULL: there is no such form */
 };
 
@@ -36,15 +44,25 @@ struct pronoun {
     enum gender gender;
 };
 
-enum preposition_kind { PLACE, GOAL, RECIPIENT, COMPANY };
+enum preposition_kind {
+    PLACE,     /* "under" */
+    GOAL,      /* "to", "from", with verbs that move */
+    RECIPIENT, /* "to" a person */
+    COMPANY,   /* "with" */
+};
 
 struct preposition {
     enum preposition_kind kind;
     struct phrase words;
-    uint64_t subject, tags; /* tags of what can be there (places only); tags of its nouns */
+    uint64_t subject; /* PLACE: tags of what can be there; otherwise 0 */
+    uint64_t tags;    /* of the nouns that can follow */
 };
 
-enum adverb_kind { FREQUENCY, HABIT, MOMENT };
+enum adverb_kind {
+    FREQUENCY, /* "always", before the verb */
+    HABIT,     /* "every day", at the end, with the simple present */
+    MOMENT,    /* "now", at the end, with other tenses and after "is" */
+};
 
 struct adverb {
     enum adverb_kind kind;
@@ -54,7 +72,7 @@ struct adverb {
 /* "is afraid of" and similar, where Spanish has "tiene". */
 struct state {
     struct phrase words;
-    uint64_t subject, object; /* tags; object 0: no noun follows */
+    uint64_t subject, object; /* tags of who is in the state, and of the noun after it; object 0: none */
 };
 
 struct noun {
@@ -65,21 +83,31 @@ struct noun {
     uint64_t tags;
 };
 
+/* The Spanish verb for the "is" before an adjective. NO_COPULA: the adjective never follows "is". */
 enum copula { NO_COPULA, SER, ESTAR };
 
 struct adjective {
     const char *source, *target[FORMS], *second; /* second: "madera" of "de madera", or NULL */
     const char *shortened;                       /* masculine singular before its noun: "buen" */
     enum copula copula;
-    bool gradable, before, definite;
+    bool gradable; /* "very" can precede it */
+    bool before;   /* precedes its noun in Spanish */
+    bool definite; /* only in definite noun phrases: "the other dog" */
     uint64_t tags;
 };
 
 struct verb {
-    const char *source[3], *particle; /* base, third person, gerund; "up" or NULL */
-    const char *infinitive, *present[PERSONS], *gerund, *governed; /* Spanish; "en" or NULL */
-    uint64_t subject, object;                                      /* tags; object 0: intransitive */
-    bool reflexive, stative, moves, recipient, separable, dative;
+    const char *source[3];                              /* English base, third person, gerund */
+    const char *particle;                               /* English: "up"; or NULL */
+    const char *infinitive, *present[PERSONS], *gerund; /* Spanish */
+    const char *governed;     /* Spanish preposition before the object: "en"; or NULL */
+    uint64_t subject, object; /* tags; object 0: intransitive */
+    bool reflexive;           /* Spanish has "se" */
+    bool stative;             /* has no progressive: "know" */
+    bool moves;               /* can have a GOAL */
+    bool recipient;           /* can have a RECIPIENT: "give" */
+    bool separable;           /* an object pronoun precedes the particle: "look it up" */
+    bool dative;              /* the English subject is a Spanish dative: "i like", "me gusta" */
 };
 
 /* "the `subject` is `verb`ing `preposition` the `place`", always in the test set. */

@@ -99,7 +99,7 @@ static bool draw_subject(struct sampler *sampler, uint64_t tags, int percent_pro
     return draw_nouns(sampler, (struct noun_request){.tags = tags, .definite = definite}, &subject->nouns);
 }
 
-/* A complement; `tags` not 0: one for something with these tags. */
+/* Draws a complement. When `tags` is not 0, its preposition must fit a subject with these tags. */
 static bool draw_complement_of(struct sampler *sampler, uint64_t tags, enum preposition_kind kind,
                                const struct noun *except, struct complement *complement)
 {
@@ -117,8 +117,10 @@ static bool draw_complement(struct sampler *sampler, enum preposition_kind kind,
     return draw_complement_of(sampler, 0, kind, except, complement);
 }
 
-/* Only the simple present has a Spanish verb form for each person. It is more frequent with the persons that Spanish shows
- * by the verb alone ("canto", "cantas", "cantamos"), so that each of these forms occurs often enough to be learned. */
+/* Draws a tense by percent, in the order of enum tense. Only in the simple present does the main
+ * verb have a Spanish form for each person. So it is more frequent for persons that Spanish
+ * expresses by the verb alone ("canto", "cantas", "cantamos"), and each of these forms occurs often
+ * enough to be learned. */
 static void draw_tense(struct sampler *sampler, struct clause *clause)
 {
     static const int usual[TENSES] = {44, 24, 10, 10, 6, 6}, marked[TENSES] = {74, 10, 4, 4, 4, 4};
@@ -143,8 +145,8 @@ static void draw_adverb(struct sampler *sampler, struct clause *clause)
         clause->adverb = pick_adverb(sampler, simple ? HABIT : MOMENT);
 }
 
-/* True when subject and object would be the same person, which needs a reflexive verb. */
-static bool same_side(enum person a, enum person b)
+/* True of "i see us" and "you see you", which need a reflexive verb. */
+static bool would_be_reflexive(enum person a, enum person b)
 {
     bool first = a == FIRST || a == FIRST_PLURAL, second = a == SECOND;
     return first ? b == FIRST || b == FIRST_PLURAL : second && b == SECOND;
@@ -169,7 +171,8 @@ static bool draw_object(struct sampler *sampler, struct clause *clause)
     const struct noun *subject = clause->subject.nouns.noun;
     if ((verb->object & sampler->lexicon->person) && dice_percent(&sampler->dice, 25)) {
         clause->object = pick_pronoun(sampler);
-        return clause->object && !same_side(subject_person(&clause->subject), clause->object->person);
+        return clause->object &&
+               !would_be_reflexive(subject_person(&clause->subject), clause->object->person);
     }
     struct noun_request request = {.tags = verb->object,
                                    .except = subject,
@@ -194,8 +197,8 @@ static bool draw_predicate(struct sampler *sampler, struct clause *clause)
     const struct verb *verb = clause->verb;
     draw_verb_form(sampler, clause);
     if (verb->object && !draw_object(sampler, clause)) return false;
-    bool placed = !verb->dative && !verb->governed && !clause->recipient.preposition;
-    if (!placed || !dice_percent(&sampler->dice, verb->object ? 16 : 70)) return true;
+    bool can_have_place = !verb->dative && !verb->governed && !clause->recipient.preposition;
+    if (!can_have_place || !dice_percent(&sampler->dice, verb->object ? 16 : 70)) return true;
     enum preposition_kind kind = verb->moves && dice_percent(&sampler->dice, 60) ? GOAL : PLACE;
     if (kind == PLACE && dice_percent(&sampler->dice, 15)) kind = COMPANY;
     return draw_complement(sampler, kind, clause->subject.nouns.noun, &clause->place);
@@ -368,7 +371,8 @@ struct clause example_clause(const struct lexicon *lexicon, const struct example
 
 /* ---- sentences of several clauses ---- */
 
-/* FEWEST_WORDS: left for a conjunction and the last clause. With fewer, many sentences would end in "and we sing". */
+/* FEWEST_WORDS: a clause that does not end the sentence leaves at least so many words for the next
+ * one and its conjunction. With fewer, many sentences would end in "and we sing". */
 enum { MOST_ATTEMPTS = 200, FEWEST_WORDS = 6 };
 
 /* "and" joins any two clauses and is more frequent; the others state a reason, a time or a contrast. */

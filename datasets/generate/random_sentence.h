@@ -20,7 +20,8 @@ struct sampler {
     int held_out;                               /* held-out combinations in the current clause */
 };
 
-/* Draws a clause. False when the random choices led to none; another attempt makes other choices. */
+/* Draws a clause. False when no word fits the choices made so far, or choices contradict each
+ * other; another call makes other choices. */
 bool draw_clause(struct sampler *sampler, struct clause *clause);
 
 /* Draws a sentence of `words` English words into an empty phrase. `held_out`: one of its clauses must have held-out

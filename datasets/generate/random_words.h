@@ -9,7 +9,8 @@
 struct noun_request {
     uint64_t tags;
     const struct noun *except; /* any noun but this one, which the clause has already; may be NULL */
-    bool definite, indefinite; /* the determiner must be so */
+    bool definite;             /* the determiner must be DEFINITE or EACH */
+    bool indefinite;           /* the determiner must be INDEFINITE */
     bool bare;                 /* may have no determiner: "eats apples" */
     bool general; /* may have no determiner in English, but has an article in Spanish: "likes apples" */
     bool plain;   /* must have neither a joined noun phrase nor a relative clause */
@@ -19,25 +20,30 @@ struct noun_request {
 bool determiner_fits(const struct determiner *determiner, const struct noun_request *request,
                      const struct noun *noun, enum number number);
 
+/* A noun with one of the tags, but not `except`, which may be NULL. */
 const struct noun *pick_noun(struct sampler *sampler, uint64_t tags, const struct noun *except);
+
+/* An adjective that fits the noun; `before`: whether it precedes the noun in Spanish; `definite`:
+ * the noun phrase is. */
 const struct adjective *pick_adjective(struct sampler *sampler, const struct noun *noun, bool before,
                                        bool definite);
 
 /* An adjective that can follow "is"; for this noun, or for any noun when it is NULL. */
 const struct adjective *pick_predicate(struct sampler *sampler, const struct noun *noun);
 
-/* A preposition; `subject` not 0: of a place where something with these tags can be. */
+/* A preposition. When `subject` is not 0, a subject with these tags can be at its place. */
 const struct preposition *pick_preposition(struct sampler *sampler, enum preposition_kind kind,
                                            uint64_t subject);
 
 const struct adverb *pick_adverb(struct sampler *sampler, enum adverb_kind kind);
 
-/* A state; `subject` not 0: of someone with these tags. */
+/* A state. When `subject` is not 0, it fits a subject with these tags. */
 const struct state *pick_state(struct sampler *sampler, uint64_t subject);
 
 const struct verb *pick_verb(struct sampler *sampler, bool transitive, bool dative);
 
-/* A verb that is not dative, for what a noun with these tags does, or for what is done to it ("the dog that ..."). */
+/* A verb that is not dative, for relative clauses: its subject, or its object, is a noun with these
+ * tags. */
 const struct verb *pick_verb_of(struct sampler *sampler, uint64_t subject, bool transitive);
 const struct verb *pick_verb_to(struct sampler *sampler, uint64_t object);
 

@@ -20,8 +20,8 @@ struct sequence_request {
     int64_t longest_test;      /* the longest line of dev and test */
 };
 
-/* Writes train.tsv, dev.tsv and test.tsv. `repeated` counts the sources of dev and test that train contains: of short
- * sequences, train may contain all. */
+/* Writes train.tsv, dev.tsv and test.tsv. `repeated` counts the sources of dev and test that are
+ * also in train, because train has (almost) all sequences of a short length. */
 enum qkv_status sequences_generate(const struct sequence_request *request, int64_t repeated[SPLITS],
                                    struct qkv_error *error);
 
