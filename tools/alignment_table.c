@@ -21,7 +21,7 @@ static void print_rates(const struct qkv_alignment_result *result, FILE *file)
 static void print_table(const struct qkv_alignment_score *score, enum qkv_alignment_drawing drawing,
                         FILE *file)
 {
-    /* Results come by drawing, then by reading, then by map. */
+    /* The order of the results: by drawing, within it by reading, within it by map. */
     int64_t maps = score->count / QKV_DRAWINGS / QKV_READINGS, first = drawing * QKV_READINGS * maps;
     struct qkv_alignment_result best = qkv_alignment_score_best(score, drawing);
     char text[64];
@@ -44,7 +44,9 @@ int print_alignment(const struct qkv_alignment_score *score, FILE *file)
 {
     fprintf(file, "Cross attention against gold links, %lld sentence%s, in percent.\n",
             (long long)score->sentences, score->sentences == 1 ? "" : "s");
-    fputs("A row of a map read as the word that its step outputs, or as the word that it takes in.\n", file);
+    fputs("output: a row of a map belongs to the word that its step predicts; input: to the word that it "
+          "reads.\n",
+          file);
     fputs("\nEach target word linked to its strongest source word:\n", file);
     print_table(score, QKV_LINK_ROWS, file);
     fputs("\nThe same, and each source word linked to its strongest target word:\n", file);
@@ -79,7 +81,8 @@ static cJSON *result_json(const struct qkv_alignment_result *result)
     return NULL;
 }
 
-/* Puts `item` into the object; false, and the item is gone, when one of them is NULL or memory is out. */
+/* Adds `item` to the object. When that fails, or one of them is NULL, frees the item and returns
+ * false. */
 static bool add_item(cJSON *object, const char *key, cJSON *item)
 {
     if (item && cJSON_AddItemToObject(object, key, item)) return true;

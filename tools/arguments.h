@@ -6,9 +6,10 @@
 
 #include "qkv/error.h"
 
-/* Parses argv[1..], stores the options where their rows say, runs the command on the operands and returns its
- * exit code. Options may precede or follow operands and may be shortened; `--` ends them. -h and --help print
- * the help page to stdout instead. Arguments that make no sense are reported on stderr, with exit code 2. */
+/* Parses argv[1..], stores the options where their rows say, runs the command on the operands and
+ * returns its exit code. Options may precede or follow operands and may be shortened; `--` ends
+ * them. -h and --help print the help page to stdout instead. Invalid arguments are reported on
+ * stderr, with exit code 2. */
 int parse_and_run(const struct command *command, int argc, char **argv);
 
 /* Prints `qkv: <message> (usage: qkv train CONFIG [options])` and returns the exit code 2. */

@@ -19,7 +19,7 @@ enum qkv_status by_length_init(struct by_length *table, int64_t step, int64_t lo
 enum qkv_status by_length_add(struct by_length *table, const struct qkv_sentence_score *score,
                               const char *translation, const char *reference, struct qkv_error *error);
 
-/* Both leave out classes without sentences. */
+/* Print the table; make a JSON array of it. Both leave out classes without sentences. */
 void by_length_print(const struct by_length *table);
 /* An array of objects: from, to (source tokens), sentences, tokens, and the metrics that have a column. */
 struct cJSON *by_length_json(const struct by_length *table);

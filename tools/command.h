@@ -61,8 +61,8 @@ struct command_operand {
     qkv_naming *choices; /* the only operands accepted; NULL: any */
 };
 
-/* Texts are paragraphs that each writer wraps, with an empty line between; lines that begin with a space
- * are printed as they are. */
+/* Texts are paragraphs that each format of `qkv help` wraps, with an empty line between; lines that
+ * begin with a space are printed as they are. */
 struct command {
     const char *name, *summary;
     const char *synopsis; /* "gradcheck [CONFIG... | --all]"; NULL: made from the operands */
@@ -70,7 +70,7 @@ struct command {
     const char *examples; /* lines, each ended by \n */
     const struct command_operand *operands;
     const struct command_option *options;
-    /* Returns the exit code. `operands` counts `operand`. */
+    /* Runs the command with `operands` operands, operand[0 ..]; returns the exit code. */
     int (*run)(int operands, char **operand);
     bool standalone;             /* a program called `name`, not a subcommand of qkv */
     bool help_without_arguments; /* without arguments it prints its help */

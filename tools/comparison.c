@@ -119,7 +119,7 @@ enum qkv_status comparison_read(struct comparison *c, const char *path, struct q
         return qkv_error_set(error, "%s: a second evaluation of run %s on %s; give the runs different names",
                              path, c->run[run].name, c->test[test].path);
     c->run[run].evaluation[test] = file;
-    c->test[test].links = c->test[test].links || !isnan(evaluation_alignment_error(file));
+    c->test[test].aligned = c->test[test].aligned || !isnan(evaluation_alignment_error(file));
     describe(&c->run[run], file);
     return QKV_OK;
 }
@@ -171,7 +171,8 @@ enum qkv_status comparison_name_tests(struct comparison *c, struct qkv_error *er
 /* ---- by length ---- */
 
 struct point {
-    double length, right, sentences;
+    double length;           /* middle of a length class, in tokens */
+    double right, sentences; /* number of sentences translated without mistake, and of all */
 };
 
 static int compare_lengths(const void *a, const void *b)

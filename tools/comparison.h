@@ -17,14 +17,14 @@ struct compared_run {
     const char *name;
     double parameters;
     double tokens_per_second;                   /* of training; 0: not known */
-    double max_length;                          /* longest source in training */
+    double max_length;                          /* tokens of the longest source in training */
     const struct cJSON *evaluation[MOST_TESTS]; /* NULL: none on that test */
 };
 
 struct compared_test {
     const char *path;
     const char *name; /* the shortest name that tells the tests apart */
-    bool links;       /* at least one evaluation has an alignment error */
+    bool aligned;     /* at least one evaluation has an alignment error */
 };
 
 /* Caller's storage, all zero at first. Runs and tests are in the order of the files. */
@@ -37,7 +37,8 @@ struct comparison {
     struct qkv_arena arena;
 };
 
-/* Reads one file of `qkv evaluate --json`. Fails when it is none, or does not fit the others. */
+/* Adds one file of `qkv evaluate --json`. Fails when the file is not one, is a second evaluation of
+ * the same run and test, or exceeds MOST_RUNS or MOST_TESTS. */
 enum qkv_status comparison_read(struct comparison *comparison, const char *path, struct qkv_error *error);
 
 /* Gives each test its short name; call it after the last file. */

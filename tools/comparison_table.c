@@ -32,7 +32,7 @@ static int columns_of(const struct comparison *c, struct column columns[MOST_COL
             columns[count] = (struct column){t, "", info->key, info->percent};
             metric_column_name((enum qkv_metric)m, columns[count++].name);
         }
-        if (c->test[t].links) columns[count++] = (struct column){t, "AER, %", ALIGNMENT, true};
+        if (c->test[t].aligned) columns[count++] = (struct column){t, "AER, %", ALIGNMENT, true};
     }
     return count;
 }

@@ -1,4 +1,4 @@
-/* What every subcommand that takes a CONFIG shares. */
+/* Reading a config, for every subcommand with an operand CONFIG. */
 #ifndef QKV_TOOLS_CONFIG_H
 #define QKV_TOOLS_CONFIG_H
 
@@ -6,12 +6,12 @@
 #include "qkv/arena.h"
 #include "qkv/config.h"
 
-/* Reads a config, or standard input for "-", with its overrides (or NULL), in `arena`. Prints every error to
- * stderr, one a line, and gives what the tool should exit with unless it is QKV_OK. */
+/* Reads a config, or standard input for "-". `settings` are overrides, or NULL; texts live in
+ * `arena`. Returns QKV_OK, or the exit code after printing every error to stderr, one a line. */
 enum qkv_status read_config(struct qkv_config *config, struct qkv_arena *arena, const char *path,
                             const struct option_list *settings);
 
-/* Tells a run folder from a config or scene, for operands that may be either: true for a folder. */
+/* True when an operand that may be a run folder, a config or a scene is a folder. */
 bool is_run_folder(const char *path);
 
 #endif

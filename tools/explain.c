@@ -154,9 +154,9 @@ static enum qkv_status explain_run(struct request *r, const char *path, const ch
     return status;
 }
 
-/* ---- which of them ---- */
+/* ---- a scene or a run ---- */
 
-/* Says what does not go together; a folder is a run, anything else a scene. */
+/* Reports operands and options that contradict each other. `run`: `path` is a folder. */
 static int check_operands(const struct request *r, int operands, const char *path, bool run)
 {
     if (run && operands < 2) return complain("%s is a run: give a sentence as well", path);
@@ -164,7 +164,8 @@ static int check_operands(const struct request *r, int operands, const char *pat
     if (run) return QKV_OK;
     if (operands > 1 && access(path, F_OK)) return complain("%s: there is no such run", path);
     if (operands > 1)
-        return complain("%s is no run, and a scene takes no sentence: see its key tokens", path);
+        return complain("%s is not a run folder, and a scene takes no SENTENCE: its key tokens has the words",
+                        path);
     const struct {
         const char *option;
         bool given;
@@ -172,7 +173,8 @@ static int check_operands(const struct request *r, int operands, const char *pat
                 {"--kind", r->kind},          {"--layer", r->layer},
                 {"--versus", r->pair.versus}, {"--checkpoint", r->pair.checkpoint}};
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)
-        if (runs[i].given) return complain("%s is for runs, and %s is none", runs[i].option, path);
+        if (runs[i].given)
+            return complain("%s is for runs, but %s is not a run folder", runs[i].option, path);
     return QKV_OK;
 }
 

@@ -22,7 +22,7 @@ struct request {
     int64_t sample, seed, sentences;
     double tolerance;
     enum qkv_fault fault;
-    enum qkv_op_id fault_op; /* QKV_OP_leaf: not named */
+    enum qkv_op_id fault_op; /* QKV_OP_leaf: --plant names no op */
 };
 
 struct check_run {
@@ -58,7 +58,7 @@ static const char *fault_name(const void *context, int64_t index)
     return fault < QKV_FAULT_COUNT ? qkv_fault_name((enum qkv_fault)fault) : NULL;
 }
 
-/* FAULT or FAULT:OP; 0, or the exit code after complaining. */
+/* Reads --plant: FAULT or FAULT:OP. Returns 0, or the exit code after an error message. */
 static int parse_plant(struct request *request)
 {
     char fault[64] = "";
@@ -87,7 +87,8 @@ static void show_progress(void *context, int64_t done, int64_t total)
     fflush(stderr);
 }
 
-/* Options of the next subject; the default op of a fault is `op`. */
+/* Begins the next subject and returns the options of its check. `op` gets the planted fault when
+ * --plant names no op. */
 static struct qkv_check_options *prepare(struct check_run *run, const char *kind, const char *name,
                                          enum qkv_op_id op, int64_t default_sample)
 {

@@ -14,6 +14,7 @@ struct gradcheck_subject {
     int64_t first, end;      /* rows first .. end - 1 */
 };
 
+/* How much is printed of a subject: only failed rows, one line of the summary, or all rows. */
 enum gradcheck_detail { GRADCHECK_FAILURES, GRADCHECK_SUMMARY, GRADCHECK_ROWS };
 
 /* Prints the rows of a subject, or its line of the summary. Failed rows are printed at every level of detail. */

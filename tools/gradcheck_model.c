@@ -119,9 +119,9 @@ static void release_loss(struct loss *loss)
     qkv_model_free(loss->model);
 }
 
-/* Makes a view of the batch with wrong labels. The loss of a trained model is small because large numbers cancel;
- * with wrong labels nothing cancels, which shows how large these numbers are. Returns the labels, which the caller
- * frees; NULL when memory is out. */
+/* Makes a view of the batch with wrong labels, for the size of rounding errors: the loss of a
+ * trained model is a small difference of large numbers, and with wrong labels these numbers do not
+ * cancel. Returns the labels, which the caller frees; NULL when memory is out. */
 static int32_t *mislabel(const struct data *data, struct qkv_batch_view *view)
 {
     int32_t *labels = malloc((size_t)data->view.target_tokens * sizeof *labels);

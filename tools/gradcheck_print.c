@@ -81,7 +81,7 @@ static void print_rows(const struct qkv_check_report *report, const struct gradc
 {
     const char *above = "", *shown = "";
     bool config = !strcmp(subject->kind, "config"),
-         quiet_head = config && !failures_only; /* its name is printed already */
+         quiet_head = config && !failures_only; /* describe() has printed the name of the config */
     for (int64_t i = subject->first; i < subject->end; i++) {
         const struct qkv_check_row *row = &report->rows[i];
         if (failures_only && !row->failure) continue;

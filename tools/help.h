@@ -1,4 +1,4 @@
-/* The formats of `qkv help`: writers that turn the tables of all commands into text, and how to add one. */
+/* The formats of `qkv help`: functions that write the tables of all commands as text. */
 #ifndef QKV_TOOLS_HELP_H
 #define QKV_TOOLS_HELP_H
 
@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-/* What `qkv` is, for every overview. */
+/* A description of qkv that begins every overview. */
 extern const char HELP_ABOUT[];
 
 /* Overviews: `qkv help`, docs/commands.md, qkv.1. */

@@ -71,7 +71,7 @@ static void print_names(FILE *file, const char *separator, qkv_naming *naming)
     for (int64_t i = 0; (name = naming(NULL, i)); i++) fprintf(file, "%s%s", i ? separator : "", name);
 }
 
-/* The argument of _qkv_value, with quotes. */
+/* Prints the argument of _qkv_value: a kind of value, or the choices, in quotes. */
 static void print_value(FILE *file, enum value_kind kind, qkv_naming *choices)
 {
     static const char *const kinds[] = {
@@ -86,7 +86,7 @@ static void print_value(FILE *file, enum value_kind kind, qkv_naming *choices)
     fputc('\'', file);
 }
 
-/* "-o --output", or with another separator. */
+/* Prints the short and the long name of an option: "-o --output" when the separator is " ". */
 static void print_spellings(FILE *file, const struct command_option *option, const char *separator)
 {
     if (option->letter) fprintf(file, "-%c%s", option->letter, separator);

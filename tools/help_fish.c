@@ -14,7 +14,8 @@ static void print_quoted(FILE *file, const char *text)
     fputc('\'', file);
 }
 
-/* What follows an option or stands for an operand; -x: a value, and no other files. */
+/* Prints the flags of `complete` that offer the values of an option or operand. -x: needs a value,
+ * which is not a file. */
 static void print_value(FILE *file, enum value_kind kind, qkv_naming *choices)
 {
     static const char *const values[] = {[VALUE_OTHER] = " -x",

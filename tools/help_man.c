@@ -8,7 +8,8 @@
 #include <ctype.h>
 #include <string.h>
 
-/* Prints text of which nothing means anything to troff. `markup`: words in backticks become bold. */
+/* Prints text and escapes the characters that are special in troff. `markup`: words in backticks
+ * become bold. */
 static void print_escaped(FILE *file, const char *text, size_t length, bool markup)
 {
     bool bold = false;
@@ -34,7 +35,7 @@ static void print_line(FILE *file, const char *text)
     fputc('\n', file);
 }
 
-/* Lines as they are, in an example block. */
+/* Prints an example block, in which troff does not wrap lines. */
 static void print_literal(FILE *file, const char *text)
 {
     fputs(".PP\n.nf\n", file);

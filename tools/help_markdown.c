@@ -5,7 +5,8 @@
 
 #include <string.h>
 
-/* Prints running text: `<` and `*` mean something in Markdown outside of backticks, and `|` in a table. */
+/* Prints text and escapes what is special in Markdown: `<` and `*` outside of backticks, `|` in a
+ * table. */
 static void print_escaped(FILE *file, const char *text, size_t length, bool in_table)
 {
     bool code = false;

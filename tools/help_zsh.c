@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* Prints text inside '...' of the shell; what means something to _arguments gets a backslash. */
+/* Prints text inside '...' of the shell, with a backslash before what is special in _arguments. */
 static void print_escaped(FILE *file, const char *text, const char *special)
 {
     for (; *text; text++) {

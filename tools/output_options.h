@@ -28,7 +28,7 @@ struct output_options {
 const char *output_format_name(const void *context, int64_t index);
 const char *output_colormap_name(const void *context, int64_t index);
 
-/* What the options mean. */
+/* The options, resolved to a format, a path and a style. */
 struct output {
     const struct qkv_format *format;
     const char *path; /* NULL: standard output */

@@ -32,12 +32,13 @@ const char *score_tokenizer_name(const void *context, int64_t index);
 /* Sets the options of a scorer. QKV_INVALID, after complaining, when there is no such tokenizer. */
 enum qkv_status score_options_apply(const struct score_options *options, struct qkv_scorer *scorer);
 
-/* Prints a row for each metric, or adds each metric to an object, with <metric>_signature where it has one. Without counts
- * in the scorer, only metrics of texts. */
+/* Prints a row for each metric, or adds each metric to an object, with <metric>_signature where it
+ * has one. A scorer without counts has only metrics that compare texts, such as BLEU. */
 void scorer_print(const struct qkv_scorer *scorer);
 void scorer_json(const struct qkv_scorer *scorer, struct cJSON *object);
 
-/* The name of a metric above a column: "tokens, %"; and its number there: 100 times a share. */
+/* The head of the column of a metric, with its unit: "tokens, %"; and the value in that column,
+ * which is 100 * value for a percent metric. */
 enum { METRIC_NAME_SIZE = 32 };
 const char *metric_column_name(enum qkv_metric metric, char text[static METRIC_NAME_SIZE]);
 double metric_shown(enum qkv_metric metric, double value);

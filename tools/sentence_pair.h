@@ -34,13 +34,15 @@ const char *versus_name(const void *context, int64_t index);
 struct sentence_pair {
     const struct sentence_pair_options *options;
     struct qkv_run run;
-    struct qkv_sentence source, target; /* target: only where --target gives it */
+    struct qkv_sentence source, target; /* target: empty without --target */
+    /* The search for a translation; empty with --target */
     struct qkv_decoding *decoding;
     struct qkv_batch batch;
     struct qkv_translations translations;
+    /* Results of sentence_pair_make */
     struct qkv_attention_pair pair;
     const char *source_text, *target_text;
-    struct qkv_arena arena;
+    struct qkv_arena arena; /* owns the texts */
 };
 
 /* Opens the run. Close the pair even when that fails. */

@@ -32,8 +32,8 @@ void print_plain(FILE *file, const char *text, size_t length);
 /* "42s", "3m12s", "1h05m". */
 void format_duration(double seconds, char text[16]);
 
-/* The colours that text on a file may have; none when it is no terminal, or NO_COLOR is set and not empty
- * (https://no-color.org). */
+/* The colours that text written to a file may have: none when the file is not a terminal, or
+ * NO_COLOR is set and not empty (https://no-color.org). */
 enum qkv_terminal_colors terminal_colors(FILE *file);
 
 /* The width in columns of the terminal that a file is; 80 for other files. */

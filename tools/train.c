@@ -43,7 +43,7 @@ struct view {
     const struct option_list *settings;
     bool quiet;
     bool resume;     /* --resume is given */
-    bool started;    /* the first update may follow: the run folder exists */
+    bool started;    /* the run folder exists and updates begin: errors say how to continue */
     int64_t resumed; /* updates of the checkpoint that training continues; 0: none */
     struct progress_bar bar;
 };

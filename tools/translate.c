@@ -13,16 +13,17 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Batches that are read before they are translated: enough for every thread of a large machine. The number must
- * not depend on the number of threads, because sentences that are translated together share rounding. */
+/* Batches of a block: enough for every thread of a large machine. The number must not depend on the
+ * number of threads, because sentences that are translated together share rounding. */
 enum { BATCHES_AHEAD = 64 };
 
+/* Lines that are read before they are translated together. */
 struct block {
-    int64_t capacity;
+    int64_t capacity;        /* lines */
     int64_t count;           /* lines */
     struct input_line *line; /* [capacity] */
     struct qkv_ids *ids;     /* [capacity]: the lines that have words */
-    int64_t *place;          /* [capacity]: index in `line` of each of `ids` */
+    int64_t *place;          /* [capacity]: ids[i] are those of line[place[i]] */
     int64_t filled;          /* number of `ids` */
     struct qkv_arena arena;
 };

@@ -276,9 +276,10 @@ Test(explain, refuses_options_that_exclude_each_other)
         const char *arguments, *message;
     } CASES[] = {
         {"", "qkv: SCENE or RUN is missing (usage: qkv explain SCENE | RUN SENTENCE [options])"},
-        {"%s word", "qkv: %s is no run, and a scene takes no sentence: see its key tokens"},
-        {"%s --target x", "qkv: --target is for runs, and %s is none"},
-        {"%s --versus random", "qkv: --versus is for runs, and %s is none"},
+        {"%s word",
+         "qkv: %s is not a run folder, and a scene takes no SENTENCE: its key tokens has the words"},
+        {"%s --target x", "qkv: --target is for runs, but %s is not a run folder"},
+        {"%s --versus random", "qkv: --versus is for runs, but %s is not a run folder"},
         {"%s --head 0", "qkv: --head is '0', but must be a number from 1, all or best"},
     };
     const char *scene = SEEDS "/general_attention.yaml";
