@@ -5,18 +5,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A forward pass is a few hundred roundings deep, not one; this many units in the last place are put down to
- * them. */
-static const double ROUNDINGS = 16;
+/* Rounding error allowed per number of y, in units in the last place: each number is the result of
+ * hundreds of rounded operations. */
+static const double ROUNDING_UNITS = 16;
 
-/* The measured noise is that of one evaluation, a rule takes four: so many times it is above four standard
- * deviations. */
-static const double NOISES = 8;
+/* Noise allowed per number of y, in measured standard deviations. The noise is that of one
+ * evaluation, and the five-point rule uses four: the allowance is above four standard deviations of
+ * their sum. */
+static const double NOISE_DEVIATIONS = 8;
 
-/* From 1e-2 to 1e-7. */
+/* Step sizes that qkv_differentiate_all_steps tries: 1e-2 .. 1e-7 times the scale. */
 enum { STEPS = 6 };
 
-/* Below this share of the derivative rounding hides nothing that matters. */
+/* A rounding error below this share of the derivative needs no larger step. */
 static const double NOISE_LIMIT = 1e-4;
 
 bool qkv_is_variable(const struct qkv_tensor *x)
@@ -24,7 +25,7 @@ bool qkv_is_variable(const struct qkv_tensor *x)
     return x->op == QKV_OP_leaf && x->needs_gradient;
 }
 
-/* ---- computing ---- */
+/* ---- evaluating the graph ---- */
 
 static void poison(int64_t count, double *numbers)
 {
@@ -43,32 +44,33 @@ void qkv_probe_evaluate(struct qkv_probe *probe)
     qkv_forward(graph);
 }
 
-void qkv_probe_follow(struct qkv_probe *probe, const struct qkv_tensor *leaf)
+void qkv_probe_select(struct qkv_probe *probe, const struct qkv_tensor *leaf)
 {
-    probe->path_count = 0;
-    /* Between two backward passes `touched` is free to use as a mark. */
+    probe->affected_count = 0;
+    /* `touched` marks the nodes that depend on the leaf; only a backward pass uses it otherwise. */
     for (struct qkv_tensor *x = probe->graph->first; x; x = x->next) {
         x->touched = leaf ? x == leaf : qkv_is_variable(x);
         for (int i = 0; i < QKV_MAX_INPUTS; i++) x->touched |= x->input[i] && x->input[i]->touched;
-        if (x->touched && x->op != QKV_OP_leaf) probe->path[probe->path_count++] = x;
+        if (x->touched && x->op != QKV_OP_leaf) probe->affected[probe->affected_count++] = x;
         if (x == probe->y) break;
     }
 }
 
-void qkv_probe_restore(struct qkv_probe *probe)
+void qkv_probe_recompute(struct qkv_probe *probe)
 {
-    for (int64_t i = 0; i < probe->path_count; i++)
-        probe->graph->ops[probe->path[i]->op]->forward(probe->path[i]);
+    for (int64_t i = 0; i < probe->affected_count; i++)
+        probe->graph->ops[probe->affected[i]->op]->forward(probe->affected[i]);
 }
 
 static void evaluate(struct qkv_probe *probe, double *values)
 {
-    qkv_probe_restore(probe);
+    qkv_probe_recompute(probe);
     memcpy(values, probe->y->value, (size_t)probe->y->count * sizeof *values);
 }
 
-/* ---- moving ---- */
+/* ---- moving leaves, measuring noise ---- */
 
+/* Sets the selected elements to origin + step * direction. */
 static void move(struct qkv_probe *probe, const struct qkv_direction *direction, double step)
 {
     if (direction->element >= 0) {
@@ -89,46 +91,51 @@ static int ascending(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* The standard deviation behind points that lie `stride` apart, from the median of their third differences: a
- * few of them may straddle a kink. False when most points are the same: steps so small show nothing. */
-static bool noise_of(const double *point, int64_t stride, double *noise)
+/* Estimates the standard deviation of the noise in QKV_NOISE_POINTS numbers, point[0],
+ * point[stride], ..., from the median of their third differences; the median ignores the few
+ * differences across a kink. Returns false when more than a quarter of the points equal the next
+ * one: then the steps are too small to show the noise. */
+static bool estimate_noise(const double *point, int64_t stride, double *noise)
 {
-    const double median = 0.6745, variance = 20; /* of a normal variable; of third differences of such */
+    /* Median of |x| for a standard normal x; variance of the third differences of standard normal
+     * numbers. */
+    const double median = 0.6745, variance = 20;
     double third[QKV_NOISE_POINTS - 3];
-    int stuck = 0;
+    int equal = 0;
     for (int k = 0; k < QKV_NOISE_POINTS - 3; k++, point += stride) {
         third[k] = fabs(point[3 * stride] - 3 * point[2 * stride] + 3 * point[stride] - point[0]);
-        stuck += !(point[stride] < point[0] || point[stride] > point[0]);
+        equal += !(point[stride] < point[0] || point[stride] > point[0]);
     }
     qsort(third, QKV_NOISE_POINTS - 3, sizeof *third, ascending);
     *noise = third[(QKV_NOISE_POINTS - 3) / 2] / (median * sqrt(variance));
-    return 4 * stuck <= QKV_NOISE_POINTS;
+    return 4 * equal <= QKV_NOISE_POINTS;
 }
 
 void qkv_probe_measure_noise(struct qkv_probe *probe, const struct qkv_direction *direction)
 {
     int64_t count = probe->y->count;
     double *point = probe->noise + count;
-    bool shown = false;
-    qkv_probe_follow(probe, NULL);
-    for (double step = 1e-10; !shown && step < 2e-6; step *= 10) {
+    bool is_visible = false;
+    qkv_probe_select(probe, NULL);
+    for (double step = 1e-10; !is_visible && step < 2e-6; step *= 10) {
         for (int k = 0; k < QKV_NOISE_POINTS; k++) {
             move(probe, direction, (k - QKV_NOISE_POINTS / 2) * step);
             evaluate(probe, point + k * count);
         }
-        shown = true;
-        for (int64_t i = 0; i < count; i++) shown &= noise_of(point + i, count, &probe->noise[i]);
+        is_visible = true;
+        for (int64_t i = 0; i < count; i++) is_visible &= estimate_noise(point + i, count, &probe->noise[i]);
     }
     move(probe, direction, 0);
-    qkv_probe_restore(probe);
+    qkv_probe_recompute(probe);
 }
 
-/* Whether what relu reads has other signs than at the last call; those of now are kept. */
-static bool change_sides(struct qkv_probe *probe)
+/* Stores which inputs of relu are positive. Returns true if any of them was not so at the last
+ * call: then a kink lies between the two points. */
+static bool update_relu_signs(struct qkv_probe *probe)
 {
     bool *positive = probe->positive, changed = false;
-    for (int64_t i = 0; i < probe->path_count; i++) {
-        const struct qkv_tensor *y = probe->path[i];
+    for (int64_t i = 0; i < probe->affected_count; i++) {
+        const struct qkv_tensor *y = probe->affected[i];
         for (int64_t j = 0; y->op == QKV_OP_relu && j < y->count; j++, positive++) {
             bool now = ((const double *)y->input[0]->value)[j] > 0;
             changed |= now != *positive;
@@ -138,74 +145,80 @@ static bool change_sides(struct qkv_probe *probe)
     return changed;
 }
 
-/* L(+step) - L(-step), taken before summing over y so that what does not change cancels exactly. */
+/* Central differences of L. The numbers of y are subtracted before they are summed, so that those
+ * that do not change cancel exactly. */
 struct change {
-    double value;
-    double bend;       /* L(+step) - 2 L(0) + L(-step) */
-    double moved, all; /* what rounding may do to the numbers of y that changed, and to all of them */
-    bool crossed;
+    double first;        /* L(+step) - L(-step) */
+    double second;       /* L(+step) - 2 L(0) + L(-step) */
+    double rounding;     /* rounding error of L from the numbers of y that differ between the two points */
+    double rounding_all; /* rounding error of L from all numbers of y */
+    bool crossed;        /* an input of relu has different signs at the two points */
 };
 
 static struct change difference(struct qkv_probe *probe, const struct qkv_direction *direction, double step)
 {
     move(probe, direction, step);
     evaluate(probe, probe->plus);
-    change_sides(probe);
+    update_relu_signs(probe);
     move(probe, direction, -step);
     evaluate(probe, probe->minus);
-    struct change change = {.crossed = change_sides(probe)};
+    struct change change = {.crossed = update_relu_signs(probe)};
     move(probe, direction, 0);
-    /* Saturated functions such as gelu add numbers of the size of x that cancel: x counts like the result. */
-    double moved = direction->element >= 0 ? fabs(*direction->origin) : 0;
+    /* Functions such as gelu add numbers of the size of x that cancel: x rounds as well as the
+     * result. */
+    double origin = direction->element >= 0 ? fabs(*direction->origin) : 0;
     for (int64_t i = 0; i < probe->y->count; i++) {
         double plus = probe->plus[i], minus = probe->minus[i], c = probe->cotangent[i];
-        double size = DBL_EPSILON * (fabs(plus) + fabs(minus)), noise = NOISES * probe->noise[i];
-        change.value += c * (plus - minus);
-        change.bend += c * (plus - probe->base[i] + (minus - probe->base[i]));
-        change.all += fabs(c) * fmax(size, noise);
+        double size = DBL_EPSILON * (fabs(plus) + fabs(minus)), noise = NOISE_DEVIATIONS * probe->noise[i];
+        change.first += c * (plus - minus);
+        change.second += c * (plus - probe->base[i] + (minus - probe->base[i]));
+        change.rounding_all += fabs(c) * fmax(size, noise);
         if (plus > minus || plus < minus)
-            change.moved += fabs(c) * fmax(ROUNDINGS * (size + DBL_EPSILON * moved), noise);
+            change.rounding += fabs(c) * fmax(ROUNDING_UNITS * (size + DBL_EPSILON * origin), noise);
         else if (plus - minus != 0.0)
-            change.value = NAN; /* not comparable: some value is no number */
+            change.first = NAN; /* plus or minus is NaN */
     }
     return change;
 }
 
-/* ---- the rules ---- */
+/* ---- difference rules ---- */
 
+/* The derivative by the five-point rule, from points at +-h and +-h/2. */
 static struct qkv_derivative five_points(struct qkv_probe *probe, const struct qkv_direction *direction,
                                          double h)
 {
     struct change full = difference(probe, direction, h), half = difference(probe, direction, h / 2);
-    double three = 0.5 * full.value / h, five = (4.0 / 3.0 * half.value - 1.0 / 6.0 * full.value) / h;
-    double moved = full.moved + 2 * half.moved;
-    /* Where nothing changed at all, the derivative is less than one rounding of y would make of it. */
+    double three = 0.5 * full.first / h, five = (4.0 / 3.0 * half.first - 1.0 / 6.0 * full.first) / h;
+    double rounding = full.rounding + 2 * half.rounding;
+    /* Where no number of y changed, the derivative is 0 within one rounding of every number. */
     return (struct qkv_derivative){
         .value = five,
-        .rounding = (moved > 0 ? moved : full.all) / h,
+        .rounding = (rounding > 0 ? rounding : full.rounding_all) / h,
         .truncation = fabs(five - three),
-        /* A smooth bend is a quarter at half the step, one of a kink at 0 is half: what is not smooth in it
-         * is the difference of the slopes on both sides, of which the derivative is one and the rules give
-         * the mean. */
-        .kink = fabs(4 * half.bend - full.bend) / (2 * h),
+        /* At half the step, the second difference of a smooth function is a quarter, and that of a
+         * kink at 0 is half. So 4 half - full is 0 for a smooth function; for a kink it is h times
+         * the jump of the slope. The derivative is the slope on one side and the rules give the
+         * mean: half the jump is the error. */
+        .kink = fabs(4 * half.second - full.second) / (2 * h),
         .crossed = full.crossed,
     };
 }
 
+/* Whether the five-point and the three-point rule agree. */
 static bool rules_agree(struct qkv_derivative d)
 {
     return d.truncation <= 1e-6 * fabs(d.value) + d.rounding;
 }
 
-/* Rounding shrinks as the step grows: takes larger ones as long as the rules agree. */
-static struct qkv_derivative sharpen(struct qkv_probe *probe, const struct qkv_direction *direction,
-                                     double scale, struct qkv_derivative d)
+/* Tries larger steps while the rules agree: the rounding error is in inverse proportion to the
+ * step. Returns the derivative with the smallest error, `d` or one at a larger step. */
+static struct qkv_derivative enlarge_step(struct qkv_probe *probe, const struct qkv_direction *direction,
+                                          double scale, struct qkv_derivative d)
 {
     for (double h = 1e-2 * scale; h < 0.2 * scale && d.rounding > NOISE_LIMIT * fabs(d.value); h *= 10) {
         struct qkv_derivative larger = five_points(probe, direction, h);
         if (!(larger.truncation <= NOISE_LIMIT * fabs(larger.value) + larger.rounding)) break;
-        larger.rounding +=
-            larger.truncation; /* steps that large are not trusted further than their rules agree */
+        larger.rounding += larger.truncation; /* a step this large may differ by as much as its rules do */
         if (larger.rounding < d.rounding) d = larger;
     }
     return d;
@@ -223,14 +236,14 @@ struct qkv_derivative qkv_differentiate(struct qkv_probe *probe, const struct qk
         }
         if (!(best.truncation + best.rounding <= d.truncation + d.rounding)) best = d;
     }
-    bool something = best.value < 0 || best.value > 0;
-    return something ? sharpen(probe, direction, scale, best) : best;
+    bool is_nonzero = best.value < 0 || best.value > 0;
+    return is_nonzero ? enlarge_step(probe, direction, scale, best) : best;
 }
 
-/* How much the steps that are smaller than step `i` make it doubtful. They are further from kinks and deeper
- * in rounding: what they say otherwise is the doubt; twice, because its own error may have cancelled a part.
- */
-static double doubt(const struct qkv_derivative *step, int i)
+/* The error of the derivative at step `i`, estimated from all smaller steps: they are further from
+ * kinks, but their rounding errors are larger. The disagreement counts twice, because errors may
+ * cancel a part of it. */
+static double error_of_step(const struct qkv_derivative *step, int i)
 {
     const struct qkv_derivative *here = &step[i];
     double kink = here->kink;
@@ -239,28 +252,29 @@ static double doubt(const struct qkv_derivative *step, int i)
         if (k > i + 1) sum += 2 * fmax(0, fabs(here->value - step[k].value) - step[k].rounding);
         kink = fmax(kink, step[k].kink - step[k].rounding);
     }
-    /* A kink at 0 is in all steps, and shows in how their points bend; where it is not quite at 0, the two
-     * rules differ as well. */
+    /* A kink at 0 lies within all steps and shows in their second differences; a kink near 0 also
+     * makes the two rules differ. */
     return sum + kink + here->truncation;
 }
 
-struct qkv_derivative qkv_differentiate_again(struct qkv_probe *probe, const struct qkv_direction *direction,
-                                              double scale)
+struct qkv_derivative qkv_differentiate_all_steps(struct qkv_probe *probe,
+                                                  const struct qkv_direction *direction, double scale)
 {
     struct qkv_derivative best = {.value = NAN, .rounding = INFINITY}, step[STEPS];
     double h = 1e-2 * scale;
     for (int i = 0; i < STEPS; i++, h /= 10) step[i] = five_points(probe, direction, h);
-    /* What all steps cross is at 0. Else those that cross a kink say what is beyond it, and how they bend
-     * does not show how much that is: of two kinks on both sides the bends may cancel. */
+    /* A kink that even the smallest step crosses is at 0. Other steps that cross a kink do not
+     * count: their points beyond the kink belong to another slope, and the second differences do
+     * not bound the error, because those of two kinks, one on each side, may cancel. */
     bool at_zero = step[STEPS - 1].crossed;
     for (int i = 0; i + 1 < STEPS; i++) {
-        double rounding = doubt(step, i);
+        double rounding = error_of_step(step, i);
         if ((step[i].crossed && !at_zero) || !(rounding < best.rounding)) continue;
         best = step[i];
         best.rounding = rounding;
     }
     if (isfinite(best.rounding)) return best;
-    best = step[STEPS - 1]; /* the only one before the kink, deep in rounding */
+    best = step[STEPS - 1]; /* every larger step crosses a kink; this one has a large rounding error */
     best.rounding += best.truncation;
     return best;
 }

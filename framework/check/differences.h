@@ -1,68 +1,80 @@
-/* Numeric derivatives: L = sum(cotangent * y) of a graph, along one element or many. */
+/* Numeric derivatives of L = sum(cotangent * y), where y is a tensor of a graph, by finite
+ * differences: with respect to one element of a leaf, or along a direction in which many elements
+ * move. */
 #ifndef QKV_CHECK_DIFFERENCES_H
 #define QKV_CHECK_DIFFERENCES_H
 
 #include "graph/graph.h"
 
-enum { QKV_NOISE_POINTS = 24 };
+enum { QKV_NOISE_POINTS = 24 }; /* evaluations of y from which its noise is measured */
 
-/* L as a function of the leaves, and room for its values at the points of the stencil. */
+/* L as a function of the leaves, and buffers for y at the points of the difference rules. The
+ * caller allocates and frees all arrays. */
 struct qkv_probe {
     struct qkv_graph *graph;
     struct qkv_tensor *y;
-    double *cotangent, *plus, *minus; /* [y->count] */
-    double *base;                     /* [y->count]: y where nothing has moved */
-    double *noise;            /* [y->count]: what rounding does to y, measured; behind it the points of the
-                                 measurement, [QKV_NOISE_POINTS, y->count] */
-    struct qkv_tensor **path; /* room for all nodes: those that the moved leaf reaches, in order */
-    int64_t path_count;
-    bool *positive; /* room for all numbers that relu reads: on which side of 0 they were at the last point */
+    double *cotangent;
+    double *plus, *minus; /* [y->count]: y at +step and at -step */
+    double *base;         /* [y->count]: y at the origin */
+    /* [1 + QKV_NOISE_POINTS, y->count]: the standard deviation of the rounding error of each number
+     * of y, then workspace for the points of its measurement */
+    double *noise;
+    struct qkv_tensor **affected; /* nodes that depend on the selected leaf, in order; capacity: all nodes */
+    int64_t affected_count;
+    bool *positive; /* signs of all inputs of relu at the last point; capacity: all inputs of relu */
 };
 
-/* What moves: one element of a leaf; or (element -1) a leaf along `along`; or (leaf NULL) all leaves along
- * it. */
+/* The elements that move: one element of a leaf, all elements of a leaf, or all elements of all
+ * leaves. */
 struct qkv_direction {
-    struct qkv_tensor *leaf;
-    int64_t element;
-    const double *origin, *along; /* one element: origin is the value, along is NULL */
+    struct qkv_tensor *leaf; /* NULL: all leaves */
+    int64_t element;         /* index in the leaf; -1: all elements */
+    const double *origin;    /* values at step 0 of the elements that move, one leaf after the other */
+    const double *along;     /* their change per unit of step; NULL for one element, which changes by 1 */
 };
 
-/* A derivative with the error that rounding may have caused, and the one that the step may have. */
+/* A numeric derivative and bounds of its errors. */
 struct qkv_derivative {
-    double value, rounding, truncation;
-    double kink;  /* the error if the function has a kink between the innermost points; rounding where it has
-                     none */
-    bool crossed; /* something that relu reads has another sign at one end than at the other: a kink lies
-                     within */
+    double value;
+    double rounding;   /* error that rounding may have caused */
+    double truncation; /* difference between the five-point and the three-point rule */
+    double kink;       /* error if L has a kink between the innermost points; else only rounding noise */
+    bool crossed;      /* an input of relu has different signs at the outermost points: a kink lies between */
 };
 
 /* A leaf whose gradient is checked: a variable or a bound parameter. */
 bool qkv_is_variable(const struct qkv_tensor *x);
 
-/* Computes the whole graph; what an op leaves unwritten is NaN afterwards. */
+/* Runs forward on the whole graph. All memory that ops write is set to NaN first, so that an
+ * unwritten element is NaN afterwards. */
 void qkv_probe_evaluate(struct qkv_probe *probe);
 
-/* Measures how far rounding makes each number of y jump where it should move smoothly (standard deviation),
- * by third differences between points that are very close (Hamming 1973, chapter 6; Moré and Wild 2011).
- * Numbers that cancel inside the graph, as those of a loss near 0 do, jump by far more than their own last
- * place; the points move apart until that shows. `direction` must be one of all leaves. */
+/* Measures the rounding noise of each number of y into probe->noise: the standard deviation from a
+ * smooth function, by third differences between very close points (Hamming 1973, chapter 6; Moré
+ * and Wild 2011). Where large numbers cancel inside the graph, as in a loss near 0, the noise is
+ * far above one unit in the last place of y. The distance of the points grows until the noise is
+ * visible. `direction` must move all leaves. */
 void qkv_probe_measure_noise(struct qkv_probe *probe, const struct qkv_direction *direction);
 
-/* Says which leaf (NULL: all) moves next; all others must stand at their origin. */
-void qkv_probe_follow(struct qkv_probe *probe, const struct qkv_tensor *leaf);
+/* Selects the leaf (NULL: all leaves) that the next derivatives move. All leaves must hold their
+ * origin. */
+void qkv_probe_select(struct qkv_probe *probe, const struct qkv_tensor *leaf);
 
-/* Computes what the leaf reaches, to leave the graph as it was found. */
-void qkv_probe_restore(struct qkv_probe *probe);
+/* Runs forward on the nodes that depend on the selected leaf. Call it last, with the leaf at its
+ * origin again, so that the graph holds the values that it had before. */
+void qkv_probe_recompute(struct qkv_probe *probe);
 
-/* The derivative at step 0, for numbers of size `scale`. The step is the largest of 1e-3 .. 1e-6 times the
- * scale whose two rules agree; where rounding would hide the derivative it grows to 0.1. */
+/* The derivative at the origin. `scale` is the size of the elements that move: the step is the
+ * largest of 1e-3 .. 1e-6 times the scale at which both rules agree, or up to 0.1 where rounding
+ * would hide the derivative. */
 struct qkv_derivative qkv_differentiate(struct qkv_probe *probe, const struct qkv_direction *direction,
                                         double scale);
 
-/* The same with every step, for what seems wrong: it may be a kink that the rules did not see. Steps that
- * cross one do not count, as long as there are others. How much the steps disagree, and the kink that they
- * would not see, is part of the rounding error. */
-struct qkv_derivative qkv_differentiate_again(struct qkv_probe *probe, const struct qkv_direction *direction,
-                                              double scale);
+/* The same from six steps, 1e-2 .. 1e-7 times the scale: slower, for derivatives that seem wrong,
+ * because both rules may have missed a kink. Ignores steps that cross a kink, unless all do.
+ * `rounding` of the result also includes the disagreement of the steps and the possible error of a
+ * kink at the origin. */
+struct qkv_derivative qkv_differentiate_all_steps(struct qkv_probe *probe,
+                                                  const struct qkv_direction *direction, double scale);
 
 #endif

@@ -49,12 +49,13 @@ void qkv_check_release(struct qkv_check_report *report)
     *report = (struct qkv_check_report){0};
 }
 
-/* ---- judging ---- */
+/* ---- comparing one derivative ---- */
 
-/* An allowance above this share of the number would hide a fault of one in a thousand. */
+/* A rounding error above this share of a gradient would hide an error of one in a thousand. */
 static const double NOISE_LIMIT = 1e-3;
 
-/* How far apart, relative to the larger, beyond an allowance; infinite where something is no number. */
+/* Difference beyond the allowance, relative to the larger of both; infinite if a number is NaN or
+ * infinite. */
 static double relative_error(double analytic, struct qkv_derivative numeric, double allowance)
 {
     double apart = fabs(analytic - numeric.value), size = fmax(fabs(analytic), fabs(numeric.value));
@@ -69,14 +70,15 @@ static bool is_below_noise(double analytic, struct qkv_derivative numeric)
     return size > 0 && numeric.rounding > NOISE_LIMIT * size;
 }
 
-/* Keeps the worst element: by what matters; where rounding explains all, by the plain error of what is not
- * below_noise. */
+/* Counts an element and keeps it in the row if it is the worst so far: the one with the largest
+ * excess or, while no element has an excess, the one with the largest error among elements above
+ * the noise. */
 static void record(struct qkv_check_row *row, int64_t element, double analytic, struct qkv_derivative numeric)
 {
     double error = relative_error(analytic, numeric, 0),
            excess = relative_error(analytic, numeric, numeric.rounding);
     bool below_noise = is_below_noise(analytic, numeric), empty = row->checked++ == 0;
-    bool all_below_noise = row->below_noise == row->checked - 1; /* those before */
+    bool all_below_noise = row->below_noise == row->checked - 1; /* all elements before this one */
     if (below_noise) row->below_noise++;
     bool worse = excess > row->excess;
     if (row->excess <= 0 && !worse)
@@ -96,51 +98,55 @@ static void judge(struct qkv_check_report *report, struct qkv_check_row *row, do
     qkv_check_fail(report, row, "relative error %.3g is above %.3g", row->excess, tolerance);
 }
 
-/* ---- the three kinds of check ---- */
+/* ---- the checks: element by element, along directions, repeated ---- */
 
-/* What the checks of one graph share. */
-struct run {
+/* The check of one graph. */
+struct graph_check {
     struct qkv_check_report *report;
     const char *subject;
     struct qkv_probe probe;
     const struct qkv_check_options *options;
-    int64_t total;          /* elements of all leaves */
-    double *analytic;       /* gradients of all leaves, one after the other */
-    double *origin, *along; /* the same for values and for the direction that they move in */
-    int64_t done, work;     /* derivatives taken and to be taken, for the progress */
+    int64_t total;          /* elements of all leaves that are checked */
+    double *analytic;       /* [total]: gradients, one leaf after the other */
+    double *origin, *along; /* [total]: values and a direction, in the same order */
+    int64_t done, work;     /* derivatives computed so far, and in all: for the progress function */
 };
 
-static void measure(struct run *run, struct qkv_check_row *row, const struct qkv_direction *direction,
-                    double scale, double analytic, double analytic_rounding)
+/* Compares one analytic derivative with its numeric one and records the result in the row. */
+static void measure(struct graph_check *check, struct qkv_check_row *row,
+                    const struct qkv_direction *direction, double scale, double analytic,
+                    double analytic_rounding)
 {
-    struct qkv_derivative numeric = qkv_differentiate(&run->probe, direction, scale);
+    struct qkv_derivative numeric = qkv_differentiate(&check->probe, direction, scale);
     numeric.rounding += analytic_rounding;
-    if (!(relative_error(analytic, numeric, numeric.rounding) <= run->options->tolerance)) {
-        numeric = qkv_differentiate_again(&run->probe, direction, scale);
+    if (!(relative_error(analytic, numeric, numeric.rounding) <= check->options->tolerance)) {
+        numeric = qkv_differentiate_all_steps(&check->probe, direction, scale);
         numeric.rounding += analytic_rounding;
     }
     record(row, direction->element, analytic, numeric);
-    run->done++;
-    if (run->options->progress) run->options->progress(run->options->context, run->done, run->work);
+    check->done++;
+    if (check->options->progress) check->options->progress(check->options->context, check->done, check->work);
 }
 
-/* All elements of a leaf (NULL: of all leaves) along one random direction of length about 1. `first` is the
- * place of the leaf among all. */
-static void measure_together(struct run *run, struct qkv_check_row *row, struct qkv_tensor *leaf,
-                             int64_t first, uint32_t family)
+/* Checks the derivative along a random direction of length about 1, in which all elements of a leaf
+ * (NULL: of all leaves) move. `first` is the offset of the leaf in check->analytic; `random_step`
+ * selects the random numbers. */
+static void measure_direction(struct graph_check *check, struct qkv_check_row *row, struct qkv_tensor *leaf,
+                              int64_t first, uint32_t random_step)
 {
-    int64_t count = leaf ? leaf->count : run->total;
-    struct qkv_random random = {run->options->seed, QKV_STREAM_CHECK, family};
-    struct qkv_direction direction = {leaf, -1, run->origin + first, run->along + first};
-    double exact = 0, norm = 1 / sqrt((double)count), size = 0;
+    int64_t count = leaf ? leaf->count : check->total;
+    struct qkv_random random = {check->options->seed, QKV_STREAM_CHECK, random_step};
+    struct qkv_direction direction = {leaf, -1, check->origin + first, check->along + first};
+    double analytic = 0, norm = 1 / sqrt((double)count), size = 0;
     for (int64_t i = 0; i < count; i++) {
-        double along = norm * qkv_random_normal(random, (uint64_t)i), part = along * run->analytic[first + i];
-        run->along[first + i] = along;
-        exact += part;
+        double along = norm * qkv_random_normal(random, (uint64_t)i),
+               part = along * check->analytic[first + i];
+        check->along[first + i] = along;
+        analytic += part;
         size += fabs(part);
     }
-    /* The sum of the analytic side rounds too. */
-    measure(run, row, &direction, 1, exact, 16 * DBL_EPSILON * size);
+    /* The sum of the analytic gradient has a rounding error too. */
+    measure(check, row, &direction, 1, analytic, 16 * DBL_EPSILON * size);
 }
 
 static const char *leaf_name(struct qkv_check_report *report, const struct qkv_tensor *leaf, int number)
@@ -151,100 +157,103 @@ static const char *leaf_name(struct qkv_check_report *report, const struct qkv_t
     return name ? name : "input";
 }
 
-static int64_t wanted_of(const struct qkv_tensor *x, int64_t sample)
+static int64_t sample_size(const struct qkv_tensor *x, int64_t sample)
 {
     return sample > 0 && sample < x->count ? sample : x->count;
 }
 
-/* Element by element; where only some elements are, also the whole leaf along a direction. */
-static void check_leaf(struct run *run, struct qkv_check_row *row, struct qkv_tensor *x, int64_t first)
+/* Checks a leaf element by element; if only a sample is checked, also the whole leaf along a
+ * direction. */
+static void check_leaf(struct graph_check *check, struct qkv_check_row *row, struct qkv_tensor *x,
+                       int64_t first)
 {
-    int64_t wanted = wanted_of(x, run->options->sample);
-    uint32_t family = (uint32_t)run->report->count;
-    struct qkv_random random = {run->options->seed, QKV_STREAM_CHECK, family};
-    qkv_probe_follow(&run->probe, x);
+    int64_t wanted = sample_size(x, check->options->sample);
+    uint32_t random_step = (uint32_t)check->report->count;
+    struct qkv_random random = {check->options->seed, QKV_STREAM_CHECK, random_step};
+    qkv_probe_select(&check->probe, x);
     for (int64_t k = 0; k < wanted; k++) {
-        /* Spread over the tensor, with an offset within each stretch that differs from stretch to stretch. */
+        /* One element at a random place in each of `wanted` equal parts of the tensor. */
         int64_t start = k * x->count / wanted, end = (k + 1) * x->count / wanted;
         int64_t element = start + (int64_t)qkv_random_below(random, (uint64_t)k, (uint64_t)(end - start));
-        const struct qkv_direction direction = {x, element, run->origin + first + element, NULL};
-        double scale = fmax(1, fabs(run->origin[first + element]));
-        measure(run, row, &direction, scale, run->analytic[first + element], 0);
+        const struct qkv_direction direction = {x, element, check->origin + first + element, NULL};
+        double scale = fmax(1, fabs(check->origin[first + element]));
+        measure(check, row, &direction, scale, check->analytic[first + element], 0);
     }
     if (wanted < x->count) {
-        measure_together(run, row, x, first, family | 1u << 31);
-        row->checked--; /* counts elements */
+        measure_direction(check, row, x, first, random_step | 1u << 31);
+        row->checked--; /* `checked` counts elements, not directions */
     }
-    qkv_probe_restore(&run->probe);
+    qkv_probe_recompute(&check->probe);
 }
 
-static bool check_elements(struct run *run)
+static bool check_elements(struct graph_check *check)
 {
     int number = 0;
     int64_t first = 0;
-    for (struct qkv_tensor *x = run->probe.graph->first; x; x = x->next) {
+    for (struct qkv_tensor *x = check->probe.graph->first; x; x = x->next) {
         number += x->op == QKV_OP_leaf && !x->parameter;
         if (!qkv_is_variable(x)) continue;
         struct qkv_check_row *row =
-            qkv_check_add(run->report, run->subject, leaf_name(run->report, x, number));
+            qkv_check_add(check->report, check->subject, leaf_name(check->report, x, number));
         if (!row) return false;
         row->elements = x->count;
         row->shape = x->shape;
-        check_leaf(run, row, x, first);
-        judge(run->report, row, run->options->tolerance);
+        check_leaf(check, row, x, first);
+        judge(check->report, row, check->options->tolerance);
         first += x->count;
     }
     return true;
 }
 
-static bool check_direction(struct run *run)
+static bool check_direction(struct graph_check *check)
 {
-    struct qkv_check_row *row = qkv_check_add(run->report, run->subject, "all inputs together");
+    struct qkv_check_row *row = qkv_check_add(check->report, check->subject, "all inputs together");
     if (!row) return false;
-    qkv_probe_follow(&run->probe, NULL);
-    measure_together(run, row, NULL, 0, UINT32_MAX);
-    qkv_probe_restore(&run->probe);
-    row->elements = row->checked = run->total;
-    judge(run->report, row, run->options->tolerance);
+    qkv_probe_select(&check->probe, NULL);
+    measure_direction(check, row, NULL, 0, UINT32_MAX);
+    qkv_probe_recompute(&check->probe);
+    row->elements = row->checked = check->total;
+    judge(check->report, row, check->options->tolerance);
     return true;
 }
 
-/* Gradients for a cotangent. What backward leaves unwritten, or reads before it is written, is NaN. */
-static void gradients_of(struct run *run, const double *cotangent, double *gradients)
+/* Runs backward and copies the gradients of all leaves. All gradients are NaN before: an element
+ * that backward does not write, or reads too early, makes the result NaN. */
+static void compute_gradients(struct graph_check *check, const double *cotangent, double *gradients)
 {
-    for (struct qkv_tensor *x = run->probe.graph->first; x; x = x->next)
+    for (struct qkv_tensor *x = check->probe.graph->first; x; x = x->next)
         for (int64_t i = 0; x->needs_gradient && i < x->count; i++) ((double *)x->gradient)[i] = NAN;
-    qkv_backward(run->probe.graph, run->probe.y, cotangent);
-    for (struct qkv_tensor *x = run->probe.graph->first; x; x = x->next) {
+    qkv_backward(check->probe.graph, check->probe.y, cotangent);
+    for (struct qkv_tensor *x = check->probe.graph->first; x; x = x->next) {
         if (!qkv_is_variable(x)) continue;
         memcpy(gradients, x->gradient, (size_t)x->count * sizeof *gradients);
         gradients += x->count;
     }
 }
 
-/* The same call twice gives the same bits, and nothing in gives nothing out. */
-static bool check_repeats(struct run *run)
+/* A second run must give the same bits, and a zero cotangent must give zero gradients. */
+static bool check_repeats(struct graph_check *check)
 {
-    struct qkv_check_row *row = qkv_check_add(run->report, run->subject, "repeat, zero cotangent");
+    struct qkv_check_row *row = qkv_check_add(check->report, check->subject, "repeat, zero cotangent");
     if (!row) return false;
-    double *again = run->along, *nothing = run->probe.plus;
-    row->elements = row->checked = run->total;
-    qkv_probe_evaluate(&run->probe);
-    gradients_of(run, run->probe.cotangent, again);
-    if (memcmp(again, run->analytic, (size_t)run->total * sizeof *again) != 0)
-        qkv_check_fail(run->report, row, "a second run gives other gradients");
-    memset(nothing, 0, (size_t)run->probe.y->count * sizeof *nothing);
-    gradients_of(run, nothing, again);
-    for (int64_t i = 0; i < run->total; i++)
+    double *again = check->along, *zeros = check->probe.plus;
+    row->elements = row->checked = check->total;
+    qkv_probe_evaluate(&check->probe);
+    compute_gradients(check, check->probe.cotangent, again);
+    if (memcmp(again, check->analytic, (size_t)check->total * sizeof *again) != 0)
+        qkv_check_fail(check->report, row, "a second run gives other gradients");
+    memset(zeros, 0, (size_t)check->probe.y->count * sizeof *zeros);
+    compute_gradients(check, zeros, again);
+    for (int64_t i = 0; i < check->total; i++)
         if (again[i] != 0.0 && !row->failure) {
             row->worst = i;
             row->analytic = again[i];
-            qkv_check_fail(run->report, row, "a zero cotangent gives a gradient of %g", again[i]);
+            qkv_check_fail(check->report, row, "a zero cotangent gives a gradient of %g", again[i]);
         }
     return true;
 }
 
-/* ---- entry ---- */
+/* ---- the check of a graph ---- */
 
 void qkv_check_cotangent(uint64_t seed, int64_t count, double *cotangent)
 {
@@ -255,37 +264,38 @@ void qkv_check_cotangent(uint64_t seed, int64_t count, double *cotangent)
     }
 }
 
-/* Along a direction in which every element moves. */
-static void measure_noise(struct run *run)
+/* Measures the rounding noise of y along a random direction in which every element moves. */
+static void measure_noise(struct graph_check *check)
 {
-    struct qkv_random random = {run->options->seed, QKV_STREAM_CHECK, UINT32_MAX};
-    const struct qkv_direction direction = {NULL, -1, run->origin, run->along};
-    for (int64_t i = 0; i < run->total; i++) run->along[i] = qkv_random_normal(random, (uint64_t)i);
-    qkv_probe_measure_noise(&run->probe, &direction);
+    struct qkv_random random = {check->options->seed, QKV_STREAM_CHECK, UINT32_MAX};
+    const struct qkv_direction direction = {NULL, -1, check->origin, check->along};
+    for (int64_t i = 0; i < check->total; i++) check->along[i] = qkv_random_normal(random, (uint64_t)i);
+    qkv_probe_measure_noise(&check->probe, &direction);
 }
 
-static bool run_checks(struct run *run)
+static bool run_checks(struct graph_check *check)
 {
-    struct qkv_graph *graph = run->probe.graph;
-    qkv_check_cotangent(run->options->seed, run->probe.y->count, run->probe.cotangent);
-    qkv_probe_evaluate(&run->probe);
-    double *origin = run->origin;
+    struct qkv_graph *graph = check->probe.graph;
+    qkv_check_cotangent(check->options->seed, check->probe.y->count, check->probe.cotangent);
+    qkv_probe_evaluate(&check->probe);
+    double *origin = check->origin;
     for (struct qkv_tensor *x = graph->first; x; x = x->next) {
         if (!qkv_is_variable(x)) continue;
-        int64_t wanted = wanted_of(x, run->options->sample);
+        int64_t wanted = sample_size(x, check->options->sample);
         memcpy(origin, x->value, (size_t)x->count * sizeof *origin);
         origin += x->count;
-        run->work += wanted + (wanted < x->count);
+        check->work += wanted + (wanted < x->count);
     }
-    run->work++;
-    memcpy(run->probe.base, run->probe.y->value, (size_t)run->probe.y->count * sizeof *run->probe.base);
-    measure_noise(run);
-    bool planted = run->options->fault && !qkv_fault_is_declaration(run->options->fault);
-    if (planted) qkv_plant(graph, run->options->fault_op, run->options->fault);
-    gradients_of(run, run->probe.cotangent, run->analytic);
-    bool done = check_elements(run) && check_direction(run) && check_repeats(run);
-    if (planted) run->report->fault_calls += qkv_unplant(graph);
-    qkv_probe_evaluate(&run->probe);
+    check->work++;
+    memcpy(check->probe.base, check->probe.y->value,
+           (size_t)check->probe.y->count * sizeof *check->probe.base);
+    measure_noise(check);
+    bool planted = check->options->fault && !qkv_fault_is_declaration(check->options->fault);
+    if (planted) qkv_plant(graph, check->options->fault_op, check->options->fault);
+    compute_gradients(check, check->probe.cotangent, check->analytic);
+    bool done = check_elements(check) && check_direction(check) && check_repeats(check);
+    if (planted) check->report->fault_calls += qkv_unplant(graph);
+    qkv_probe_evaluate(&check->probe);
     return done;
 }
 
@@ -297,39 +307,46 @@ enum qkv_status qkv_check_graph(struct qkv_check_report *report, const char *sub
     if (graph->dtype != QKV_FLOAT64) return qkv_error_set(error, "gradients are checked in float64 only");
     struct qkv_check_options used = *options;
     if (used.tolerance <= 0) used.tolerance = 1e-7;
-    int64_t total = 0, nodes = 0, bent = 1; /* room for none is not asked for */
+    int64_t total = 0, nodes = 0, relu_inputs = 1; /* at least 1: malloc(0) may return NULL */
     for (struct qkv_tensor *x = graph->first; x; x = x->next, nodes++) {
         total += qkv_is_variable(x) ? x->count : 0;
-        bent += x->op == QKV_OP_relu ? x->count : 0;
+        relu_inputs += x->op == QKV_OP_relu ? x->count : 0;
     }
     if (total == 0 || !y->needs_gradient)
         return qkv_error_set(error, "%s has no variable or parameter to check", subject);
     size_t count = (size_t)y->count;
     double *memory = malloc(((QKV_NOISE_POINTS + 5) * count + 3 * (size_t)total) * sizeof *memory);
-    struct qkv_tensor **path = malloc((size_t)nodes * sizeof *path);
-    bool *positive = malloc((size_t)bent * sizeof *positive);
-    if (!memory || !path || !positive) {
+    struct qkv_tensor **affected = malloc((size_t)nodes * sizeof *affected);
+    bool *positive = malloc((size_t)relu_inputs * sizeof *positive);
+    if (!memory || !affected || !positive) {
         free(memory);
-        free(path);
+        free(affected);
         free(positive);
         return qkv_error_set(error, "out of memory for the check of %s", subject);
     }
-    double *behind = memory + (QKV_NOISE_POINTS + 5) * count;
-    struct run run = {
+    double *analytic = memory + (QKV_NOISE_POINTS + 5) * count;
+    struct graph_check check = {
         .report = report,
         .subject = subject,
-        .probe = {graph, y, memory, memory + count, memory + 2 * count, memory + 3 * count,
-                  memory + 4 * count, path, 0, positive},
+        .probe = {.graph = graph,
+                  .y = y,
+                  .cotangent = memory,
+                  .plus = memory + count,
+                  .minus = memory + 2 * count,
+                  .base = memory + 3 * count,
+                  .noise = memory + 4 * count,
+                  .affected = affected,
+                  .positive = positive},
         .options = &used,
         .total = total,
-        .analytic = behind,
-        .origin = behind + total,
-        .along = behind + 2 * total,
+        .analytic = analytic,
+        .origin = analytic + total,
+        .along = analytic + 2 * total,
     };
-    memset(positive, 0, (size_t)bent * sizeof *positive);
-    bool done = run_checks(&run);
+    memset(positive, 0, (size_t)relu_inputs * sizeof *positive);
+    bool done = run_checks(&check);
     free(positive);
-    free(path);
+    free(affected);
     free(memory);
     return done ? QKV_OK : qkv_error_set(error, "out of memory for the check of %s", subject);
 }
