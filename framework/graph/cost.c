@@ -1,8 +1,9 @@
-/* What nodes cost, from their shapes alone. */
+/* Cost of a node: operations and bytes, computed from shapes alone (qkv_tensor_cost). */
 #include "graph/graph.h"
 
-/* Sum over sentences of Tq Tk, and widths of all heads together. */
-static double pairs_of(const struct qkv_tensor *y, int64_t query_rows, int64_t key_rows)
+/* Pairs of a query and a key in the same sentence: the sum of Tq Tk over all sentences. Heads are
+ * not counted. */
+static double count_pairs(const struct qkv_tensor *y, int64_t query_rows, int64_t key_rows)
 {
     double pairs = 0;
     for (int64_t s = 0; s < qkv_segment_count(&y->options.queries); s++)
@@ -11,13 +12,14 @@ static double pairs_of(const struct qkv_tensor *y, int64_t query_rows, int64_t k
     return pairs;
 }
 
-/* The same sum over the keys that a window lets the queries see. Causality alone is not counted. */
-static double pairs_seen(const struct qkv_tensor *y)
+/* Pairs that the attention op computes: with a window the visible ones, else all. Without a window,
+ * a causal rule counts all pairs, as is customary. */
+static double count_attended_pairs(const struct qkv_tensor *y)
 {
     const struct qkv_options *options = &y->options;
     int64_t query_rows = qkv_rows(y->input[0]), key_rows = qkv_rows(y->input[1]);
     double pairs = 0;
-    if (!options->attention.window) return pairs_of(y, query_rows, key_rows);
+    if (!options->attention.window) return count_pairs(y, query_rows, key_rows);
     for (int64_t s = 0; s < qkv_segment_count(&options->queries); s++) {
         int64_t queries = qkv_segment_length(&options->queries, s, query_rows),
                 keys = qkv_segment_length(&options->keys, s, key_rows);
@@ -27,8 +29,9 @@ static double pairs_seen(const struct qkv_tensor *y)
     return pairs;
 }
 
-/* Multiplications of one product of the node's size. */
-static double product_of(const struct qkv_tensor *y)
+/* Multiplications of the matrix products of one forward pass; 0 for ops without products. Column
+ * counts are widths of all heads together. */
+static double multiplications_of(const struct qkv_tensor *y)
 {
     const struct qkv_tensor *a = y->input[0], *b = y->input[1];
     switch (y->op) {
@@ -39,31 +42,33 @@ static double product_of(const struct qkv_tensor *y)
     case QKV_OP_linear_cross_entropy:
         return (double)qkv_rows(a) * (double)b->count;
     case QKV_OP_attention_scores:
-        return pairs_of(y, qkv_rows(a), qkv_rows(b)) * (double)qkv_columns(a);
-    case QKV_OP_attention_mix: /* the weights know no rows: those of the values are the keys */
-        return pairs_of(y, qkv_rows(y), qkv_rows(b)) * (double)qkv_columns(y);
+        return count_pairs(y, qkv_rows(a), qkv_rows(b)) * (double)qkv_columns(a);
+    case QKV_OP_attention_mix: /* input 0, the weights, has no rows; the rows of input 1 are the keys */
+        return count_pairs(y, qkv_rows(y), qkv_rows(b)) * (double)qkv_columns(y);
     case QKV_OP_attention:
-        return pairs_seen(y) * (double)(qkv_columns(a) + qkv_columns(y));
+        return count_attended_pairs(y) * (double)(qkv_columns(a) + qkv_columns(y));
     default:
         return 0;
     }
 }
 
-/* Products behind a pass: one forward, one for each side that wants a gradient. */
-static int products_of(const struct qkv_tensor *y, bool backward)
+/* Number of products in a pass, each as large as the one of forward: backward has one for each
+ * operand that needs a gradient. linear_cross_entropy computes its gradients in forward. */
+static int count_products(const struct qkv_tensor *y, bool backward)
 {
     int gradients = 0;
     for (int i = 0; i < 2; i++) gradients += y->input[i] && y->input[i]->needs_gradient;
-    if (y->op == QKV_OP_attention) gradients = y->needs_gradient ? 2 : 0; /* of scores and mix each */
+    if (y->op == QKV_OP_attention)
+        gradients = y->needs_gradient ? 2 : 0; /* scores and mix have two each, counted together */
     if (y->op == QKV_OP_linear_cross_entropy) return backward ? 0 : 1 + gradients;
     return backward ? gradients : 1;
 }
 
-/* Rows picked by number are read, not the whole table. */
-static double read_of(const struct qkv_tensor *y, int i)
+/* Numbers of input i that the op reads: of a table, only the selected rows. */
+static double count_numbers_read(const struct qkv_tensor *y, int i)
 {
-    bool picks = y->op == QKV_OP_embedding || y->op == QKV_OP_gather_rows;
-    return (double)(picks && i == 0 ? y->count : y->input[i]->count);
+    bool is_lookup = y->op == QKV_OP_embedding || y->op == QKV_OP_gather_rows;
+    return (double)(is_lookup && i == 0 ? y->count : y->input[i]->count);
 }
 
 struct qkv_cost qkv_tensor_cost(const struct qkv_tensor *tensor, bool backward)
@@ -72,9 +77,9 @@ struct qkv_cost qkv_tensor_cost(const struct qkv_tensor *tensor, bool backward)
     if (tensor->op == QKV_OP_leaf) return (struct qkv_cost){0, 0};
     for (int i = 0; i < QKV_MAX_INPUTS; i++)
         if (tensor->input[i])
-            numbers += read_of(tensor, i) * (backward && tensor->input[i]->needs_gradient ? 2 : 1);
+            numbers += count_numbers_read(tensor, i) * (backward && tensor->input[i]->needs_gradient ? 2 : 1);
     return (struct qkv_cost){
-        .operations = 2 * product_of(tensor) * products_of(tensor, backward),
+        .operations = 2 * multiplications_of(tensor) * count_products(tensor, backward),
         .bytes = numbers * (double)tensor->graph->size,
     };
 }

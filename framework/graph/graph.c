@@ -19,7 +19,7 @@ struct qkv_graph *qkv_graph_new(enum qkv_dtype dtype)
     graph->size = qkv_dtype_size(dtype);
     graph->ops = qkv_registry(dtype);
     if (openblas_get_num_threads() != 1)
-        openblas_set_num_threads(1); /* see graph.h; it would start them again */
+        openblas_set_num_threads(1); /* not if it is 1 already: the call restarts ended threads */
     graph->gradients = true;
     return graph;
 }
@@ -88,7 +88,7 @@ size_t qkv_graph_peak_bytes(const struct qkv_graph *graph)
     return graph->arena.peak;
 }
 
-/* ---- failing ---- */
+/* ---- errors and memory ---- */
 
 struct qkv_tensor *qkv_graph_fail(struct qkv_graph *graph, const char *format, ...)
 {
@@ -146,15 +146,15 @@ int64_t qkv_shape_count(struct qkv_shape shape)
     return count;
 }
 
-/* Most elements of a tensor: no product of sizes overflows. */
-#define MOST_NUMBERS ((int64_t)1 << 40)
+/* Largest number of elements of a tensor: products of axes and sizes in bytes stay within int64_t. */
+#define MAX_ELEMENTS ((int64_t)1 << 40)
 
-static bool shape_is_sound(struct qkv_shape shape)
+static bool shape_is_valid(struct qkv_shape shape)
 {
     if (shape.rank < 1 || shape.rank > QKV_MAX_RANK) return false;
     int64_t count = 1;
     for (int i = 0; i < shape.rank; i++) {
-        if (shape.size[i] < 1 || shape.size[i] > MOST_NUMBERS / count) return false;
+        if (shape.size[i] < 1 || shape.size[i] > MAX_ELEMENTS / count) return false;
         count *= shape.size[i];
     }
     return true;
@@ -170,13 +170,13 @@ static struct qkv_tensor *tensor_new(struct qkv_graph *graph, enum qkv_op_id op)
     return tensor;
 }
 
-/* Allocates the tensor's memory and appends it to the list of nodes. */
-static struct qkv_tensor *finish(struct qkv_tensor *tensor)
+/* Allocates the tensor's memory and appends the tensor to the list of nodes. */
+static struct qkv_tensor *append_node(struct qkv_tensor *tensor)
 {
     struct qkv_graph *graph = tensor->graph;
     tensor->count = qkv_shape_count(tensor->shape);
     size_t bytes = (size_t)tensor->count * graph->size;
-    bool planned = graph->shares_memory && tensor->op != QKV_OP_leaf; /* qkv_graph_plan assigns its memory */
+    bool planned = graph->shares_memory && tensor->op != QKV_OP_leaf; /* qkv_graph_plan will assign it */
     bool own_gradient = tensor->needs_gradient && !planned;
     if (!tensor->value && !planned) tensor->value = qkv_arena_allocate(&graph->arena, bytes);
     if (own_gradient && !tensor->gradient) tensor->gradient = qkv_arena_allocate(&graph->arena, bytes);
@@ -191,7 +191,7 @@ static struct qkv_tensor *finish(struct qkv_tensor *tensor)
     if (graph->scratch_wanted > graph->scratch_count) {
         graph->scratch_count = graph->scratch_wanted;
         graph->scratch = qkv_arena_allocate(&graph->arena, (size_t)graph->scratch_count * graph->size);
-        if (!graph->scratch) return qkv_graph_fail(graph, "out of memory for working space");
+        if (!graph->scratch) return qkv_graph_fail(graph, "out of memory for workspace");
     }
     tensor->previous = graph->last;
     if (graph->last)
@@ -231,7 +231,7 @@ struct qkv_tensor *qkv_node(struct qkv_graph *graph, enum qkv_op_id op, struct q
         return NULL;
     }
     if (!qkv_op_rule(op)->shape(y)) return NULL;
-    if (!shape_is_sound(y->shape)) {
+    if (!shape_is_valid(y->shape)) {
         qkv_refuse(y, "the result would have shape %s", qkv_shape_text(y->shape));
         return NULL;
     }
@@ -243,23 +243,24 @@ struct qkv_tensor *qkv_node(struct qkv_graph *graph, enum qkv_op_id op, struct q
                 qkv_shape_text(y->shape), qkv_shape_text(y->input[0]->shape));
             return NULL;
         }
-        y->value = y->input[0]->value; /* NULL until the graph is planned, where it shares memory */
+        y->value = y->input[0]->value; /* with shared memory NULL until qkv_graph_plan */
     }
-    return finish(y);
+    return append_node(y);
 }
 
 static struct qkv_tensor *leaf(struct qkv_graph *graph, struct qkv_shape shape, bool variable, void *memory)
 {
     if (graph->failed) return NULL;
-    if (!shape_is_sound(shape))
-        return qkv_graph_fail(graph, "a tensor of shape %s cannot be: 1 to %d axes of at least 1",
+    if (!shape_is_valid(shape))
+        return qkv_graph_fail(graph,
+                              "a tensor cannot have shape %s: it needs 1 to %d axes, each of size 1 or more",
                               qkv_shape_text(shape), QKV_MAX_RANK);
     struct qkv_tensor *tensor = tensor_new(graph, QKV_OP_leaf);
     if (!tensor) return NULL;
     tensor->shape = shape;
     tensor->needs_gradient = variable && graph->gradients;
     tensor->value = memory;
-    if (!finish(tensor)) return NULL;
+    if (!append_node(tensor)) return NULL;
     if (!memory) memset(tensor->value, 0, (size_t)tensor->count * graph->size);
     return tensor;
 }
@@ -300,7 +301,7 @@ struct qkv_tensor *qkv_graph_parameter(struct qkv_graph *graph, const struct qkv
             "%s does not belong to the parameters that are bound to the graph", parameter->name);
     if (!graph->leaf) {
         graph->leaf = qkv_arena_zeroed(&graph->arena, (size_t)all->count * sizeof *graph->leaf);
-        if (!graph->leaf) return qkv_graph_fail(graph, "out of memory for a table of parameters");
+        if (!graph->leaf) return qkv_graph_fail(graph, "out of memory for the list of parameters");
     }
     struct qkv_tensor **slot = &graph->leaf[parameter->index];
     if (*slot) return *slot;
@@ -313,7 +314,7 @@ struct qkv_tensor *qkv_graph_parameter(struct qkv_graph *graph, const struct qkv
     tensor->value = (char *)all->values + offset;
     tensor->needs_gradient = graph->gradients && graph->parameter_gradients;
     if (tensor->needs_gradient) tensor->gradient = graph->parameter_gradients + offset;
-    return *slot = finish(tensor);
+    return *slot = append_node(tensor);
 }
 
 /* ---- running ---- */
@@ -346,7 +347,8 @@ void qkv_graph_rewind(struct qkv_graph *graph)
     graph->last_run = NULL;
 }
 
-/* Sets the gradient that backward starts with. Only an accumulating parameter has a gradient already. */
+/* Sets the gradient of y, where backward starts, to the cotangent. If y is a parameter whose
+ * gradient is accumulated, adds to it instead. */
 static void start_gradient(struct qkv_tensor *tensor, const double *cotangent)
 {
     bool add = tensor->touched;
@@ -376,7 +378,8 @@ static void clear_unused_parameters(struct qkv_graph *graph)
     }
 }
 
-/* Computes again those values that x's backward reads and that forward has overwritten. */
+/* Recomputes the inputs that x's backward reads and whose memory forward has given to other
+ * values. */
 static void recompute_inputs(const struct qkv_tensor *x)
 {
     unsigned reads = x->graph->ops[x->op]->backward_reads;
@@ -392,7 +395,7 @@ void qkv_backward(struct qkv_graph *graph, struct qkv_tensor *y, const double *c
 {
     if (graph->failed || !y) return;
     QKV_BUG(graph->shares_memory && graph->planned != y,
-            "qkv_backward from another tensor than qkv_graph_plan was called for");
+            "qkv_backward needs the tensor that qkv_graph_plan was called for");
     for (struct qkv_tensor *x = graph->first; x; x = x->next) {
         x->touched = x->parameter && graph->accumulate;
         x->recomputed = false;

@@ -1,4 +1,5 @@
-/* The inside of graph and tensor, for the engine and the kernels. */
+/* Internal structs and functions of graphs, tensors and ops, for framework/graph, framework/kernels
+ * and framework/check. */
 #ifndef QKV_GRAPH_GRAPH_H
 #define QKV_GRAPH_GRAPH_H
 
@@ -13,8 +14,8 @@ struct qkv_slot {
     int64_t capacity; /* numbers of the graph's dtype */
 };
 
-/* A node: the result of an op, or a leaf (constant, variable, parameter). `value`, `gradient` and `saved` hold
- * numbers of the graph's dtype. */
+/* A node: the result of an op, or a leaf (constant, variable, parameter). `value`, `gradient` and
+ * `saved` hold numbers of the graph's dtype. */
 struct qkv_tensor {
     enum qkv_op_id op;
     struct qkv_shape shape;
@@ -22,17 +23,17 @@ struct qkv_tensor {
     bool needs_gradient; /* depends on a variable or a parameter with gradient */
     bool touched;        /* its gradient has been written in this backward pass */
     bool recomputed;     /* plan.c: its value has been computed again in this backward pass */
-    bool turn_done;      /* turns.c: a parameter's gradient is complete, the next graph may add to it */
+    bool turn_done;      /* turns.c: this graph has added its part of the parameter's gradient */
     bool is_aliased;     /* the result of an alias op is stored in the same memory */
     bool keeps_no_value; /* plan.c: after forward, other values are stored in the memory of this one */
     const struct qkv_parameter *parameter; /* NULL unless it is a parameter's leaf */
 
     void *value, *gradient;
-    void *saved;             /* what forward keeps for backward: saved_count numbers */
-    void *weights;           /* attention: the weights that the op's `weights` computed on demand */
-    int64_t saved_count;     /* set by the shape rule */
-    int64_t scratch;         /* set by the shape rule: numbers of workspace that forward or backward needs */
-    int64_t scratch_forward; /* the same for forward alone: during backward, gradients are stored there */
+    void *saved;         /* what forward keeps for backward: saved_count numbers */
+    void *weights;       /* attention: weights that qkv_op.weights has computed on demand; NULL: none yet */
+    int64_t saved_count; /* set by the shape rule */
+    int64_t scratch;     /* set by the shape rule: numbers of workspace that forward or backward needs */
+    int64_t scratch_forward; /* workspace that only forward needs; backward may store gradients there */
 
     struct qkv_tensor *first_consumer; /* first node that uses this tensor; backward reaches it last */
     struct qkv_tensor *last_consumer;
@@ -56,10 +57,10 @@ struct qkv_graph {
     size_t size;                     /* bytes of a number */
     struct qkv_arena arena;
     struct qkv_tensor *first, *last;
-    struct qkv_tensor *last_run; /* the last node that forward has computed; NULL: none */
-    void *scratch;
-    int64_t scratch_count, scratch_wanted;
-    int64_t scratch_kept; /* numbers at its start in use during backward: workspace, then gradients */
+    struct qkv_tensor *last_run;           /* the last node that forward has computed; NULL: none */
+    void *scratch;                         /* workspace that all nodes use, one after the other */
+    int64_t scratch_count, scratch_wanted; /* numbers that it holds; largest need of any node */
+    int64_t scratch_kept; /* numbers at its start that backward uses: workspace, then gradients */
 
     bool gradients, has_dropout, failed;
     bool shares_memory;         /* see qkv_graph_share_memory */
@@ -68,28 +69,31 @@ struct qkv_graph {
     uint32_t dropout_count; /* random nodes so far */
 
     const struct qkv_parameters *parameters;
-    struct qkv_tensor *
-        *leaf; /* [parameters->count] in the arena; NULL before the first qkv_graph_parameter */
-    char *parameter_gradients;
-    bool accumulate;
+    /* [parameters->count] in the arena: the tensor of each parameter, or NULL if the graph does not
+     * use it; NULL before the first qkv_graph_parameter */
+    struct qkv_tensor **leaf;
+    char *parameter_gradients; /* the caller's block, as parameters->values; NULL: parameters are constants */
+    bool accumulate;           /* backward adds to parameter_gradients instead of overwriting */
 
     struct qkv_workers *workers; /* NULL: the caller's thread alone */
     struct qkv_turns *turns;     /* NULL: no other graph adds to the same gradients */
     int turn;                    /* position of this graph in the order of turns */
-    bool turns_done;             /* all of its turns */
+    bool turns_done;             /* the graph has ended its turns of all parameters */
     struct qkv_panels *panels;   /* NULL: products read parameters where they are stored */
 
-    const char *scope;
-    struct qkv_observer observer; /* its `ran` is NULL while there is none */
+    const char *scope;            /* name of the nodes that are created now; NULL: none */
+    struct qkv_observer observer; /* `ran` is NULL: no observer */
     struct qkv_error error;
 };
 
-/* One input of a sample, or none (rank 0). Small numbers: every program carries hundreds of samples. */
+/* Shape of one input of a sample; rank 0: no input. 16-bit numbers, because every program contains
+ * hundreds of samples. */
 struct qkv_sample_input {
     int16_t rank, size[QKV_MAX_RANK];
 };
 
-/* Options of a sample in few bytes: those of struct qkv_options that samples have, by the same names. */
+/* Options of a sample, in fewer bytes than struct qkv_options: the fields that samples use, by the
+ * same names. */
 #define QKV_SAMPLE_OPTIONS(OPTION)                                                                           \
     OPTION(double, factor)                                                                                   \
     OPTION(double, epsilon)                                                                                  \
@@ -119,13 +123,13 @@ struct qkv_sample_options {
     int8_t permutation[QKV_MAX_RANK];
 };
 
-/* An op called with certain shapes and options: one that must work, which the gradient check runs, or one
- * that must be refused with `message`. A list ends with a sample whose `name` is NULL. */
+/* An op called with certain shapes and options: one that must work, which the gradient check runs,
+ * or one that must be refused with `message`. A list ends with a sample whose `name` is NULL. */
 struct qkv_sample {
     const char *name;
     struct qkv_sample_input input[QKV_MAX_INPUTS];
     const struct qkv_sample_options *options; /* NULL: all 0 */
-    const char *message;                      /* of bad samples: what the error must contain */
+    const char *message;                      /* of bad samples: text that the error must contain */
     float low, high;  /* inputs are drawn from +-[0.1, 1], or from [low, high] where these differ */
     uint8_t constant; /* bit i: input i gets no gradient */
     uint8_t binary;   /* bit i: input i holds only 0 and 1 */
@@ -138,15 +142,16 @@ struct qkv_sample {
 /* All that the engine knows of an op: one struct per precision and instruction set.
  *
  * The declarations say what an op reads; plan.c derives from them which tensors may share memory, and the
- * gradient check (check/declarations.c) proves them. A set that names too much costs memory; a set that lacks
- * a value, or an `elementwise` too many, makes gradients wrong where memory is shared, and fails the check. */
+ * gradient check (check/declarations.c) proves them. A value too many in backward_reads costs memory. A
+ * value too few there, or an input too many in elementwise, makes gradients wrong where memory is shared, and fails
+ * the check. */
 struct qkv_op {
     const char *name;
     int inputs;
     unsigned optional; /* inputs that may be NULL */
     bool random;       /* draws random numbers: each node gets a stream of its own */
 
-    unsigned backward_reads; /* inputs and result whose values backward reads; `saved` is apart */
+    unsigned backward_reads; /* inputs and result whose values backward reads, apart from `saved` */
     unsigned
         elementwise; /* inputs of which element i alone affects element i of the result. Forward may write
                                 the result over such an input, and backward, unless it reads that input, the
@@ -155,27 +160,28 @@ struct qkv_op {
     bool recompute;  /* cheap: backward may compute the result again instead of keeping it */
     unsigned weights_read; /* values that `weights` reads after forward */
 
-    /* Sets y->shape, saved_count and scratch from inputs and options, or returns qkv_refuse(y, "..."). As the
-     * samples, only in what qkv_op_rule gives. */
+    /* Sets y->shape, saved_count and scratch from inputs and options, or returns qkv_refuse(y,
+     * "..."). Only the structs that qkv_op_rule returns have it, and the samples. */
     bool (*shape)(struct qkv_tensor *y);
     void (*forward)(struct qkv_tensor *y);
     void (*backward)(struct qkv_tensor *y); /* NULL: the op has no gradient */
 
-    /* Attention: all weights, sentence by sentence and head by head [Tq, Tk], computed into the graph's arena
-     * where forward did not keep them as such; NULL when memory is out. */
+    /* Attention: all weights, sentence by sentence and head by head, each block [Tq, Tk]. Computes
+     * them into the graph's arena if forward has not kept them. NULL when memory is out. */
     const void *(*weights)(struct qkv_tensor *y);
     const struct qkv_sample *good, *bad;
 };
 
-/* turns.c: around the backward of a node. */
+/* turns.c: called before and after the backward of node y. Before: waits for this graph's turn at
+ * the parameters that y reads. After: ends the turn of those whose gradient is complete. */
 void qkv_turns_before(const struct qkv_tensor *y);
 void qkv_turns_after(const struct qkv_tensor *y);
 
-/* The matrix of parameters `weight`, as `make` has once brought `bytes` of it into the order of a product.
- * NULL where the graph reads no panels, `weight` is no parameter, or memory is out: then it is read where it
- * stands. */
+/* The packed copy of the parameter matrix `weight`, `bytes` large, from the graph's panels. Calls
+ * `pack` if there is no copy of the present values yet. NULL when the graph has no panels, `weight`
+ * is not a parameter or the block of copies is full: the caller then reads `weight` itself. */
 const void *qkv_panels_of(const struct qkv_tensor *weight, bool transposed, size_t bytes,
-                          void (*make)(const struct qkv_tensor *weight, bool transposed, void *panels));
+                          void (*pack)(const struct qkv_tensor *weight, bool transposed, void *panels));
 
 /* Makes the graph fail with `op (scope): sentence`; returns false. For shape rules. */
 bool qkv_refuse(struct qkv_tensor *y, const char *format, ...) QKV_PRINTF(2, 3);
@@ -183,7 +189,8 @@ bool qkv_refuse(struct qkv_tensor *y, const char *format, ...) QKV_PRINTF(2, 3);
 /* "[2, 3]"; good until the fourth next call on this thread. */
 const char *qkv_shape_text(struct qkv_shape shape);
 
-/* Product of all axes but the last, and the last. */
+/* A tensor as a matrix: rows are the product of all axes but the last; columns are the last
+ * axis. */
 static inline int64_t qkv_rows(const struct qkv_tensor *x)
 {
     int64_t rows = 1;
@@ -204,7 +211,8 @@ static inline bool qkv_same_shape(const struct qkv_tensor *a, const struct qkv_t
     return true;
 }
 
-/* Sentence i of `segments` over a matrix of `rows` rows. */
+/* Number of sentences; first row and number of rows of sentence i. `rows` is the number of rows of
+ * the matrix, which counts where `segments` is empty: one sentence of all rows. */
 static inline int64_t qkv_segment_count(const struct qkv_segments *segments)
 {
     return segments->count ? segments->count : 1;
@@ -220,13 +228,13 @@ static inline int64_t qkv_segment_length(const struct qkv_segments *segments, in
     return segments->count ? segments->length[i] : rows;
 }
 
-/* ---- what kernels/registry.c defines: graph/ sees kernels/ through these two functions only ---- */
+/* ---- defined in kernels/registry.c; graph/ calls no other function of kernels/ ---- */
 
-/* The ops of a precision, by enum qkv_op_id: of the fastest variant that this processor runs, or of the one that the
- * environment variable QKV_KERNELS names. */
+/* Table of the ops of a precision, indexed by enum qkv_op_id: the fastest variant that this
+ * processor can run, or the variant that the environment variable QKV_KERNELS names. */
 const struct qkv_op *const *qkv_registry(enum qkv_dtype dtype);
 
-/* The op with its shape rule and samples, which only one variant carries. */
+/* The op with its shape rule and samples; only one variant has them. */
 const struct qkv_op *qkv_op_rule(enum qkv_op_id op);
 
 #endif

@@ -1,5 +1,6 @@
-/* Panels: parameter matrices packed in the order in which products read them. A product of a few dozen rows, as in
- * a step of decoding, would spend a tenth of its time on packing the same matrix again. */
+/* Panels: parameter matrices packed in the order in which products read them. A product of a few
+ * dozen rows, as in a step of decoding, would spend a tenth of its time on packing the same matrix
+ * again. */
 #include "graph/graph.h"
 
 #include "qkv/parameters.h"
@@ -10,7 +11,7 @@
 
 /* A packed matrix, transposed or not. */
 struct copy {
-    atomic_uint_fast64_t of; /* parameters->changes + 1 when it was packed; 0: never */
+    atomic_uint_fast64_t version; /* parameters->changes + 1 when it was packed; 0: never */
     void *memory;
 };
 
@@ -25,12 +26,13 @@ struct qkv_panels {
 /* Bytes for one copy of each matrix, for any panel width: panels are padded with zeros. */
 static size_t bytes_for(const struct qkv_parameters *parameters)
 {
-    enum { WIDEST = 32, ALIGNMENT = 64 };
+    enum { WIDEST_PANEL = 32, ALIGNMENT = 64 };
     size_t bytes = 0, number = qkv_dtype_size(parameters->dtype);
     for (int64_t i = 0; i < parameters->count; i++) {
         const struct qkv_shape *shape = &parameters->list[i]->shape;
         if (shape->rank == 2)
-            bytes += (size_t)((shape->size[0] + WIDEST) * (shape->size[1] + WIDEST)) * number + ALIGNMENT;
+            bytes += (size_t)((shape->size[0] + WIDEST_PANEL) * (shape->size[1] + WIDEST_PANEL)) * number +
+                     ALIGNMENT;
     }
     return bytes;
 }
@@ -64,8 +66,9 @@ void qkv_graph_set_panels(struct qkv_graph *graph, struct qkv_panels *panels)
     graph->panels = panels;
 }
 
-/* NULL when the block is full: many matrices are used both transposed and not. */
-static void *take(struct qkv_panels *panels, size_t bytes)
+/* Memory for a copy; NULL when the block is full. It has room for one copy of each matrix, so it
+ * fills up when many matrices are used both transposed and not. */
+static void *allocate_copy(struct qkv_panels *panels, size_t bytes)
 {
     size_t aligned = (bytes + 63) / 64 * 64;
     if (aligned > panels->size - panels->used) return NULL;
@@ -74,18 +77,18 @@ static void *take(struct qkv_panels *panels, size_t bytes)
 }
 
 const void *qkv_panels_of(const struct qkv_tensor *weight, bool transposed, size_t bytes,
-                          void (*make)(const struct qkv_tensor *weight, bool transposed, void *panels))
+                          void (*pack)(const struct qkv_tensor *weight, bool transposed, void *panels))
 {
     struct qkv_panels *panels = weight->graph->panels;
     if (!panels || !weight->parameter) return NULL;
     struct copy *copy = &panels->copy[weight->parameter->index][transposed];
-    uint64_t wanted = panels->parameters->changes + 1;
-    if (atomic_load_explicit(&copy->of, memory_order_acquire) == wanted) return copy->memory;
+    uint64_t version = panels->parameters->changes + 1;
+    if (atomic_load_explicit(&copy->version, memory_order_acquire) == version) return copy->memory;
     pthread_mutex_lock(&panels->mutex);
-    if (!copy->memory) copy->memory = take(panels, bytes);
-    if (copy->memory && atomic_load_explicit(&copy->of, memory_order_relaxed) != wanted) {
-        make(weight, transposed, copy->memory);
-        atomic_store_explicit(&copy->of, wanted, memory_order_release);
+    if (!copy->memory) copy->memory = allocate_copy(panels, bytes);
+    if (copy->memory && atomic_load_explicit(&copy->version, memory_order_relaxed) != version) {
+        pack(weight, transposed, copy->memory);
+        atomic_store_explicit(&copy->version, version, memory_order_release);
     }
     pthread_mutex_unlock(&panels->mutex);
     return copy->memory;

@@ -44,7 +44,7 @@ const struct qkv_parameter *qkv_parameters_add(struct qkv_parameters *parameters
     return parameter;
 }
 
-/* Rows of the largest matrix that starts orthogonal. */
+/* Rows of the largest parameter with orthogonal initial values; 0: none. */
 static int64_t largest_orthogonal(const struct qkv_parameters *parameters)
 {
     int64_t side = 0;
@@ -97,7 +97,8 @@ static double draw(const struct qkv_parameter *parameter, struct qkv_random rand
     return gain * (2.0 * qkv_random_uniform(random, (uint64_t)i) - 1.0);
 }
 
-/* Makes the rows of q [n, n] orthonormal (Gram-Schmidt), in two passes because of rounding. */
+/* Makes the rows of q [n, n] orthonormal (Gram-Schmidt). Two passes remove the rounding error of
+ * one. */
 static void orthonormalise(int64_t n, double *q)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -114,7 +115,7 @@ static void orthonormalise(int64_t n, double *q)
     }
 }
 
-/* [n, G n]: G orthogonal matrices side by side. */
+/* Sets a parameter [n, G n] to G random orthogonal matrices side by side. */
 static void set_orthogonal(struct qkv_parameters *parameters, const struct qkv_parameter *parameter,
                            struct qkv_random random)
 {

@@ -3,7 +3,7 @@
  * Three ways to share follow from the declarations of the ops (struct qkv_op):
  *  - overwrite: the result of an elementwise op is written over an input that nothing else reads later;
  *  - recompute: a value that is cheap to compute is dropped after its last use in forward and computed again in
- *    backward, from inputs that are kept (Chen et al. 2016 do so with whole layers). Without gradients every
+ *    backward, from inputs that are kept (as Chen et al. 2016 do with whole layers). Without gradients every
  *    value is dropped after its last use;
  *  - gradients: the memory of a gradient is free once the backward of its node has run. */
 #include "graph/graph.h"
@@ -65,8 +65,8 @@ static struct qkv_tensor *input_to_overwrite(const struct qkv_tensor *y)
     return NULL;
 }
 
-/* Whether the value of x needs its memory only until its last consumer has run forward: in a graph without
- * gradients, or because backward can compute it again from inputs that are kept. */
+/* Whether the value of x needs its memory only until its last consumer has run forward: in a graph
+ * without gradients, or because backward can compute it again from inputs that are kept. */
 static bool is_temporary(const struct qkv_tensor *x)
 {
     const struct qkv_graph *graph = x->graph;
@@ -81,8 +81,8 @@ static bool is_temporary(const struct qkv_tensor *x)
 
 /* ---- values, in the order of forward ---- */
 
-/* Stores x's value in a free slot or a new one. Recomputed values use a slot in backward in the opposite order,
- * so each has it to itself from its first reader in backward to its last. */
+/* Stores x's value in a free slot or a new one. Recomputed values use a slot in backward in the
+ * opposite order, so each has it to itself from its first reader in backward to its last. */
 static void *assign_value_slot(struct qkv_tensor *x, struct qkv_slot **free_slots)
 {
     x->keeps_no_value = true;
@@ -93,7 +93,7 @@ static void *assign_value_slot(struct qkv_tensor *x, struct qkv_slot **free_slot
     return x->own_value_slot.memory = qkv_arena_allocate(&x->graph->arena, (size_t)x->count * x->graph->size);
 }
 
-/* Frees the slots of those inputs that y is the last to read. */
+/* Frees the slots of the inputs whose last consumer is y. */
 static void free_value_slots(const struct qkv_tensor *y, struct qkv_slot **free_slots)
 {
     for (int i = 0; i < QKV_MAX_INPUTS; i++) {
@@ -104,7 +104,8 @@ static void free_value_slots(const struct qkv_tensor *y, struct qkv_slot **free_
     }
 }
 
-/* Stores x's value in the memory of the input that it overwrites; x frees that slot instead of the input. */
+/* Stores x's value in the memory of the input that it overwrites; x frees that slot instead of the
+ * input. */
 static void overwrite_input(struct qkv_tensor *x)
 {
     x->value = x->overwrites->value;
@@ -137,7 +138,8 @@ static bool assign_values(struct qkv_graph *graph)
 
 /* ---- gradients, in the order of backward ---- */
 
-/* Memory for a gradient: workspace that only forward needed, while there is any left, or new memory. */
+/* Memory for a gradient: workspace that only forward needed, while there is any left, or new
+ * memory. */
 static void *gradient_memory(struct qkv_graph *graph, int64_t count)
 {
     enum { ALIGNED_NUMBERS = 16 };

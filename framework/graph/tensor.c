@@ -1,4 +1,4 @@
-/* Reading and writing tensors from outside. */
+/* Public access to tensors: shapes, values, gradients, attention weights, sums of the loss. */
 #include "graph/graph.h"
 
 #include <string.h>
@@ -60,9 +60,9 @@ double qkv_tensor_scalar(const struct qkv_tensor *tensor)
     return qkv_dtype_get(tensor->graph->dtype, tensor->value, 0);
 }
 
-/* ---- results beside the value ---- */
+/* ---- further results of attention and loss nodes ---- */
 
-/* Whether forward has left all these values in their memory; see qkv_graph_share_memory. */
+/* Whether no value of the set has been overwritten in forward (qkv_graph_share_memory). */
 static bool keeps_values(const struct qkv_tensor *y, unsigned values)
 {
     for (int i = 0; i < QKV_MAX_INPUTS; i++)
@@ -76,7 +76,8 @@ const void *qkv_attention_weights_of(const struct qkv_tensor *attention, int64_t
     const struct qkv_op *rule = attention ? attention->graph->ops[attention->op] : NULL;
     if (!rule || !rule->weights) return NULL;
     const struct qkv_options *options = &attention->options;
-    /* Only the fused op may do without segments, and it has both sides at hand. */
+    /* Without segments, the rows of query and key are one sentence. Only the fused op allows that,
+     * and its inputs 0 and 1 are query and key. */
     const struct qkv_tensor *query = attention->input[0], *key = attention->input[1];
     int64_t query_rows = query ? query->shape.size[0] : 0, key_rows = key ? key->shape.size[0] : 0;
     if (sentence < 0 || sentence >= qkv_segment_count(&options->queries) || head < 0 ||
@@ -89,12 +90,12 @@ const void *qkv_attention_weights_of(const struct qkv_tensor *attention, int64_t
         at += (s < sentence ? options->attention.heads : head) * *rows * *columns;
     }
     if (!keeps_values(attention, rule->weights_read)) return NULL;
-    /* Weights that are computed on demand are cached in the node, which looks the same from outside. */
+    /* Casts const away: weights that are computed on demand are cached in the node. */
     const char *weights = rule->weights((struct qkv_tensor *)(uintptr_t)attention);
     return weights ? weights + (size_t)at * attention->graph->size : NULL;
 }
 
-/* The two sums that stand at `at` of what a cross-entropy node saved. */
+/* Reads the two sums at offset `at` of the numbers that a cross-entropy node has saved. */
 static void read_sums(const struct qkv_tensor *loss, int64_t at, double *negative_log_likelihood,
                       double *correct)
 {

@@ -1,6 +1,7 @@
-/* Turns: several graphs add their gradients to one block, to each parameter in the order of their turns. The sum does
- * not depend on the speed of the threads, and only one block is needed. Graphs that run in parallel reach a
- * parameter at about the same time: the second waits for one op of the first, then stays one op behind. */
+/* Turns: several graphs add their gradients to one block, to each parameter in the order of their
+ * turns. The sum does not depend on the speed of the threads, and only one block is needed. Graphs
+ * that run in parallel reach a parameter at about the same time: the second waits for one op of the
+ * first, then stays one op behind. */
 #include "graph/graph.h"
 
 #include "qkv/parameters.h"
@@ -37,7 +38,7 @@ void qkv_graph_set_turn(struct qkv_graph *graph, struct qkv_turns *turns, int tu
     graph->turn = turn;
 }
 
-static void wait_for(const struct qkv_graph *graph, int64_t parameter)
+static void wait_for_turn(const struct qkv_graph *graph, int64_t parameter)
 {
     enum { SPINS = 2000 }; /* longer than an op takes, shorter than a time slice of the scheduler */
     atomic_int *next = &graph->turns->next[parameter];
@@ -45,7 +46,7 @@ static void wait_for(const struct qkv_graph *graph, int64_t parameter)
         if (spins > SPINS) sched_yield();
 }
 
-static void pass(const struct qkv_graph *graph, int64_t parameter)
+static void end_turn(const struct qkv_graph *graph, int64_t parameter)
 {
     atomic_store_explicit(&graph->turns->next[parameter], graph->turn + 1, memory_order_release);
 }
@@ -54,7 +55,7 @@ void qkv_turns_before(const struct qkv_tensor *y)
 {
     for (int i = 0; y->graph->turns && i < QKV_MAX_INPUTS; i++) {
         const struct qkv_tensor *x = y->input[i];
-        if (x && x->parameter && x->needs_gradient) wait_for(y->graph, x->parameter->index);
+        if (x && x->parameter && x->needs_gradient) wait_for_turn(y->graph, x->parameter->index);
     }
 }
 
@@ -64,7 +65,7 @@ void qkv_turns_after(const struct qkv_tensor *y)
         struct qkv_tensor *x = y->input[i];
         if (!x || !x->parameter || !x->needs_gradient || x->first_consumer != y || x->turn_done) continue;
         x->turn_done = true;
-        pass(y->graph, x->parameter->index);
+        end_turn(y->graph, x->parameter->index);
     }
 }
 
@@ -74,7 +75,7 @@ void qkv_graph_finish_turns(struct qkv_graph *graph)
     graph->turns_done = true;
     for (int64_t i = 0; graph->turns && i < graph->turns->count; i++) {
         if (graph->leaf && graph->leaf[i] && graph->leaf[i]->turn_done) continue;
-        wait_for(graph, i);
-        pass(graph, i);
+        wait_for_turn(graph, i);
+        end_turn(graph, i);
     }
 }

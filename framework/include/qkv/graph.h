@@ -1,7 +1,7 @@
 /* Tensors, and the graph that computes them: build first, then run forward and backward (reverse-mode autograd).
  *
  * A call of an op (ops.h) checks shapes and records a node; qkv_forward and qkv_backward run the recorded nodes.
- * All that can fail fails while building. The first error sticks in the graph: from then on every op returns
+ * Only building can fail. The graph keeps its first error: from then on every op returns
  * NULL, and every op accepts NULL, so code that builds a model needs no checks and its caller checks once.
  *
  * Example:
@@ -168,7 +168,7 @@ QKV_API const char *qkv_graph_scope(struct qkv_graph *graph, const char *name);
 
 /* ---- settings: all survive resets ---- */
 
-/* Whether tensors that are created from now on get gradients; at first they do. Without, ops save nothing for
+/* Whether tensors that are created from now on get gradients; true in a new graph. With false, ops save nothing for
  * backward. */
 QKV_API void qkv_graph_set_gradients(struct qkv_graph *graph, bool gradients);
 
@@ -211,7 +211,8 @@ struct qkv_cost {
     double bytes;      /* of all operands and results, each counted once */
 };
 
-/* Of the forward or the backward pass. The fused loss computes its gradients in forward: they count there. */
+/* Cost of the forward or the backward pass of a node. linear_cross_entropy computes its gradients in forward, so they
+ * count there. */
 QKV_API struct qkv_cost qkv_tensor_cost(const struct qkv_tensor *tensor, bool backward);
 
 /* Most bytes that the graph has used between two resets. */
