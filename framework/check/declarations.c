@@ -1,4 +1,4 @@
-/* Proves what ops declare (struct qkv_op): backward_reads, elementwise, alias, recompute, weights_read.
+/* Tests what ops declare (struct qkv_op): backward_reads, elementwise, alias, recompute, weights_read.
  *
  * A sample runs in small graphs in which memory really is shared: each input is the result of an op that its
  * consumer may overwrite, and the op's result goes to an op that may overwrite it. The results and gradients of
@@ -10,14 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How the op's results are used. */
+/* How the result of the tested op is used. */
 enum form {
-    FORM_CHAIN, /* 3 op(inputs): the last op overwrites the result of the op */
-    FORM_TWICE, /* op(inputs)^2 + op(inputs)^2: the second op uses the memory of a first that is recomputed */
+    FORM_CHAIN, /* 3 op(inputs): the multiplication may overwrite the op's result */
+    FORM_TWICE, /* op(inputs)^2 + op(inputs)^2: two nodes of the op; if recomputed, both may use the same memory */
     FORMS
 };
 
-/* What all steps of the check of one sample in one precision share. */
+/* The check of one sample in one precision. */
 struct trial {
     const struct qkv_sample_setting *setting;
     const struct qkv_check_options *options;
@@ -26,9 +26,14 @@ struct trial {
     struct qkv_check_row *row;
 };
 
+/* A graph built from the sample. */
 struct scene {
     struct qkv_graph *graph;
-    struct qkv_tensor *leaf[QKV_MAX_INPUTS], *input[QKV_MAX_INPUTS], *y, *result;
+    struct qkv_tensor *leaf[QKV_MAX_INPUTS]; /* the inputs of the sample */
+    struct qkv_tensor
+        *input[QKV_MAX_INPUTS]; /* results of other ops with the same values: may be overwritten */
+    struct qkv_tensor *y;       /* the node of the tested op */
+    struct qkv_tensor *result;  /* see enum form */
 };
 
 /* ---- building and running ---- */
@@ -99,7 +104,7 @@ static void run_backward(struct scene *scene, const double *cotangent)
 
 /* ---- comparing ---- */
 
-/* The input, from 0, whose gradients differ; -1: none. */
+/* Index of the first input whose gradients in a and b differ; -1: none. */
 static int differing_gradient(const struct scene *a, const struct scene *b)
 {
     for (int k = 0; k < QKV_MAX_INPUTS; k++)
@@ -109,7 +114,7 @@ static int differing_gradient(const struct scene *a, const struct scene *b)
     return -1;
 }
 
-/* The first failure of a row is kept: it names the cause best. */
+/* Marks the row as failed, unless it has failed already: the first failure names the cause best. */
 #define FAIL(trial, ...)                                                                                     \
     ((trial)->row->failure ? (void)0 : qkv_check_fail((trial)->report, (trial)->row, __VA_ARGS__))
 
@@ -131,7 +136,8 @@ static void compare_sharing(struct trial *trial, struct scene *reference, struct
         FAIL(trial, "the gradient of input %d changes when tensors share memory: %s", input + 1, declared);
 }
 
-/* Forward must leave its inputs as they were; only an op without backward may write to the input it aliases. */
+/* Forward must leave its inputs as they were; only an op without backward may write to the input it
+ * aliases. */
 static bool check_inputs_unchanged(struct trial *trial, const struct scene *scene)
 {
     const struct qkv_op *op = scene->graph->ops[trial->setting->op];
@@ -150,7 +156,8 @@ static bool check_inputs_unchanged(struct trial *trial, const struct scene *scen
     return true;
 }
 
-/* Memory is NaN before forward: what stays NaN was not written, as that of an alias that is not declared. */
+/* run_forward has set the result to NaN: an element that is still NaN was not written, for example
+ * because the op writes to an input and does not declare the alias. */
 static void check_result_written(struct trial *trial, const struct scene *scene)
 {
     const struct qkv_tensor *y = scene->y;
@@ -165,8 +172,8 @@ static void check_result_written(struct trial *trial, const struct scene *scene)
     }
 }
 
-/* Value `which` (an input, or QKV_MAX_INPUTS: the result), or NULL where the op has none or where it shares
- * its memory with a value in `reads`. */
+/* Input `which`, or the result if `which` is QKV_MAX_INPUTS. NULL if there is none, if it is in the
+ * set `reads`, or if it shares its memory with a value in that set. */
 static struct qkv_tensor *unread_value(const struct scene *scene, unsigned reads, int which)
 {
     struct qkv_tensor *x = which < QKV_MAX_INPUTS ? scene->input[which] : scene->y;
@@ -182,7 +189,7 @@ static const char *name_of_value(int which, char text[16])
     return which < QKV_MAX_INPUTS ? text : "the result";
 }
 
-/* Backward gives the same gradients while a value that it is declared not to read is NaN. */
+/* Backward must give the same gradients when a value that it does not declare to read is NaN. */
 static void check_reads(struct trial *trial, const struct scene *reference, struct scene *scene,
                         const double *cotangent)
 {
@@ -200,7 +207,8 @@ static void check_reads(struct trial *trial, const struct scene *reference, stru
     }
 }
 
-/* After backward, forward gives the same value and the same saved numbers again. */
+/* After backward, forward of a `recompute` op must give the same value and the same saved numbers
+ * again. */
 static bool check_recompute(struct trial *trial, struct scene *scene, const double *cotangent)
 {
     struct qkv_tensor *y = scene->y;
@@ -222,7 +230,8 @@ static bool check_recompute(struct trial *trial, struct scene *scene, const doub
     return true;
 }
 
-/* All weights of an attention node, one block after the other; the number of bytes. NULL counts only. */
+/* Copies all weights of an attention node to `to`, unless it is NULL. Returns the number of
+ * bytes. */
 static size_t copy_weights(const struct qkv_tensor *y, char *to)
 {
     int64_t rows, columns;
@@ -238,7 +247,7 @@ static size_t copy_weights(const struct qkv_tensor *y, char *to)
     return used;
 }
 
-/* The weights are the same when the values that `weights` is declared not to read are NaN. */
+/* The weights must be the same when a value that weights_read does not contain is NaN. */
 static bool check_weights(struct trial *trial, struct scene *scene)
 {
     const struct qkv_op *op = scene->graph->ops[trial->setting->op];
@@ -264,7 +273,8 @@ static bool check_weights(struct trial *trial, struct scene *scene)
 
 /* ---- the steps ---- */
 
-/* The graph may fail because a declaration contradicts a shape: that is a failed row. */
+/* Whether the graph was built. It fails if a declaration contradicts a shape: then the row fails
+ * too. */
 static bool is_built(struct trial *trial, const struct scene *scene)
 {
     struct qkv_error error = {""};

@@ -1,4 +1,5 @@
-/* The gradient check of layers: walks the samples of the table of layers. */
+/* The gradient check of layers, on the samples that every layer has (struct
+ * qkv_layer_interface). */
 #include "qkv/layers.h"
 #include "check/check.h"
 
@@ -13,33 +14,36 @@ enum qkv_layer_id qkv_layer_find(const char *name)
     return QKV_LAYER_COUNT;
 }
 
-static void fill(struct qkv_tensor *x, uint64_t seed, uint32_t family)
+/* Sets a tensor to random numbers in -1 .. 1. */
+static void fill(struct qkv_tensor *x, uint64_t seed, uint32_t random_step)
 {
     double *value = x ? qkv_tensor_value(x) : NULL;
-    struct qkv_random random = {seed, QKV_STREAM_CHECK, family};
+    struct qkv_random random = {seed, QKV_STREAM_CHECK, random_step};
     for (int64_t i = 0; x && i < qkv_tensor_count(x); i++)
         value[i] = 2 * qkv_random_uniform(random, (uint64_t)i) - 1;
 }
 
-/* One sample: a layer of its own, with random parameters (biases too: zeros would hide faults) and inputs. */
-static enum qkv_status check_sample(struct qkv_check_report *report, const struct qkv_layer_interface *kind,
+/* Checks one sample: creates a layer with random parameters and inputs. Biases are random too,
+ * because zeros would hide faults. */
+static enum qkv_status check_sample(struct qkv_check_report *report,
+                                    const struct qkv_layer_interface *interface,
                                     const struct qkv_layer_sample *sample,
                                     const struct qkv_check_options *options, struct qkv_error *error)
 {
     struct qkv_parameters parameters = {0};
     struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
-    void *layer = calloc(1, kind->size), *gradients = NULL;
-    const char *subject = qkv_arena_format(&report->arena, "layer %s (%s)", kind->name, sample->name);
+    void *layer = calloc(1, interface->size), *gradients = NULL;
+    const char *subject = qkv_arena_format(&report->arena, "layer %s (%s)", interface->name, sample->name);
     enum qkv_status status = QKV_INVALID;
     if (!graph || !layer || !subject) {
-        qkv_error_set(error, "out of memory for layer %s", kind->name);
+        qkv_error_set(error, "out of memory for layer %s", interface->name);
         goto end;
     }
-    kind->init(layer, &parameters, sample->options, kind->name);
+    interface->init(layer, &parameters, sample->options, interface->name);
     if (qkv_parameters_allocate(&parameters, QKV_FLOAT64, error)) goto end;
     gradients = calloc((size_t)parameters.elements + 1, sizeof(double));
     if (!gradients) {
-        qkv_error_set(error, "out of memory for layer %s", kind->name);
+        qkv_error_set(error, "out of memory for layer %s", interface->name);
         goto end;
     }
     struct qkv_random random = {.seed = options->seed, .step = 3};
@@ -54,8 +58,8 @@ static enum qkv_status check_sample(struct qkv_check_report *report, const struc
         input[i] = qkv_variable(graph, sample->input[i]);
         fill(input[i], options->seed, (uint32_t)i + 1);
     }
-    status =
-        qkv_check_graph(report, subject, graph, kind->apply(layer, graph, input, sample), options, error);
+    status = qkv_check_graph(report, subject, graph, interface->apply(layer, graph, input, sample), options,
+                             error);
 end:
     free(gradients);
     free(layer);
@@ -67,14 +71,14 @@ end:
 enum qkv_status qkv_check_layer(struct qkv_check_report *report, enum qkv_layer_id layer,
                                 const struct qkv_check_options *options, struct qkv_error *error)
 {
-    const struct qkv_layer_interface *kind = qkv_layer_interface(layer);
-    if (!kind->samples || !kind->samples[0].name) {
-        struct qkv_check_row *row = qkv_check_add(report, kind->name, "samples");
+    const struct qkv_layer_interface *interface = qkv_layer_interface(layer);
+    if (!interface->samples || !interface->samples[0].name) {
+        struct qkv_check_row *row = qkv_check_add(report, interface->name, "samples");
         if (!row) return qkv_error_set(error, "out of memory");
         qkv_check_fail(report, row, "the layer has no samples");
     }
     enum qkv_status status = QKV_OK;
-    for (const struct qkv_layer_sample *s = kind->samples; !status && s && s->name; s++)
-        status = check_sample(report, kind, s, options, error);
+    for (const struct qkv_layer_sample *s = interface->samples; !status && s && s->name; s++)
+        status = check_sample(report, interface, s, options, error);
     return status;
 }

@@ -1,4 +1,4 @@
-/* The gradient check of ops: walks the samples that every op carries. */
+/* The gradient check of ops, on the samples that every op has (struct qkv_op). */
 #include "check/check.h"
 #include "graph/graph.h"
 
@@ -11,14 +11,17 @@ enum qkv_op_id qkv_op_find(const char *name)
     return QKV_OP_COUNT;
 }
 
-/* What one sample becomes in a graph. */
+/* A graph built from one sample. */
 struct scene {
     struct qkv_graph *graph;
-    struct qkv_tensor *input[QKV_MAX_INPUTS], *y, *result; /* the op's node, and what is differentiated */
+    struct qkv_tensor *input[QKV_MAX_INPUTS];
+    struct qkv_tensor *y;      /* the node of the tested op */
+    struct qkv_tensor *result; /* the tensor whose gradients are checked */
 };
 
-/* The op, and behind it where asked a second use of each varied input: an op that overwrites gradients
- * instead of adding to them is then seen. Without, the op is the first to touch them. */
+/* Builds the op. With `used_again`, a second op uses each varied input and writes its gradient
+ * first: this reveals an op that overwrites gradients instead of adding to them. Without it, the op
+ * itself must write them first. */
 static struct scene scene_of(enum qkv_dtype dtype, const struct qkv_sample_setting *setting)
 {
     struct scene scene = {.graph = qkv_graph_new(dtype)};
@@ -59,9 +62,9 @@ static enum qkv_status check_float32(struct qkv_check_report *report, const char
     return status;
 }
 
-static enum qkv_status check_varied(struct qkv_check_report *report, const char *subject,
-                                    const struct qkv_sample_setting *setting,
-                                    const struct qkv_check_options *options, struct qkv_error *error)
+static enum qkv_status check_gradients(struct qkv_check_report *report, const char *subject,
+                                       const struct qkv_sample_setting *setting,
+                                       const struct qkv_check_options *options, struct qkv_error *error)
 {
     struct scene scene = scene_of(QKV_FLOAT64, setting);
     enum qkv_status status =
@@ -72,14 +75,15 @@ static enum qkv_status check_varied(struct qkv_check_report *report, const char 
     return status;
 }
 
-static bool may_be_one(const struct qkv_sample *sample, unsigned varied, int i, int j)
+static bool can_be_one_tensor(const struct qkv_sample *sample, unsigned varied, int i, int j)
 {
     const struct qkv_sample_input *a = &sample->input[i], *b = &sample->input[j];
     return varied >> i & 1 && varied >> j & 1 && a->rank == b->rank &&
            !memcmp(a->size, b->size, sizeof a->size);
 }
 
-/* All inputs that may vary together; each alone; and pairs that are one tensor, as query and key of self
+/* Checks a good sample: declarations; float32; gradients of all varied inputs together, of each
+ * alone, and of pairs of inputs that are the same tensor, as query and key are in self-
  * attention. */
 static enum qkv_status check_sample(struct qkv_check_report *report, enum qkv_op_id op,
                                     const struct qkv_sample *sample, const struct qkv_check_options *options,
@@ -95,26 +99,26 @@ static enum qkv_status check_sample(struct qkv_check_report *report, enum qkv_op
     if (!subject) return qkv_error_set(error, "out of memory");
     enum qkv_status status = qkv_check_declarations(report, subject, &setting, options, error);
     if (!status) status = check_float32(report, subject, &setting, error);
-    if (status || !all) return status; /* an op without gradients: values only */
+    if (status || !all) return status; /* an op without gradients has only values to check */
     setting.used_again = true;
-    status = check_varied(report, subject, &setting, options, error);
+    status = check_gradients(report, subject, &setting, options, error);
     setting.used_again = false;
     for (int k = 0; !status && k < rule->inputs; k++) {
         if (!(all >> k & 1)) continue;
         setting.varied = 1u << k;
-        status = check_varied(
+        status = check_gradients(
             report, qkv_arena_format(arena, "op %s (%s), input %d alone", rule->name, sample->name, k + 1),
             &setting, options, error);
     }
     setting.varied = all;
     for (int j = 1; !status && j < rule->inputs; j++)
         for (int i = 0; !status && i < j; i++) {
-            if (!may_be_one(sample, all, i, j)) continue;
+            if (!can_be_one_tensor(sample, all, i, j)) continue;
             setting.alias[0] = i, setting.alias[1] = j;
-            status = check_varied(report,
-                                  qkv_arena_format(arena, "op %s (%s), inputs %d and %d are one tensor",
-                                                   rule->name, sample->name, i + 1, j + 1),
-                                  &setting, options, error);
+            status = check_gradients(report,
+                                     qkv_arena_format(arena, "op %s (%s), inputs %d and %d are one tensor",
+                                                      rule->name, sample->name, i + 1, j + 1),
+                                     &setting, options, error);
         }
     return status;
 }

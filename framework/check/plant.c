@@ -1,5 +1,5 @@
-/* Planted faults: a wrapper around the backward function of one op that changes what it added to the gradients,
- * or a copy of the op that declares what is wrong. */
+/* Planted faults: a wrapper around the backward function of one op, which falsifies the gradients
+ * that it adds, or a copy of the op with a wrong declaration. */
 #include "check/check.h"
 #include "graph/graph.h"
 
@@ -30,17 +30,18 @@ enum qkv_fault qkv_fault_find(const char *name)
     return QKV_FAULT_NONE;
 }
 
-/* The planted table of ops: as the graph's own, but for one row. */
+/* The table of ops with the fault: a copy of the graph's own table with one row replaced. */
 static _Thread_local struct {
-    const struct qkv_op *const *table;
-    const struct qkv_op *copy[QKV_OP_COUNT];
-    struct qkv_op broken;
-    const struct qkv_op *original;
+    const struct qkv_op *const *table;       /* the graph's own table */
+    const struct qkv_op *copy[QKV_OP_COUNT]; /* the table with the fault */
+    struct qkv_op broken;                    /* the replaced row */
+    const struct qkv_op *original;           /* the row that it replaces */
     enum qkv_fault fault;
     int64_t fault_calls; /* calls of the faulty function */
 } planted;
 
-/* Gradient `after` of n numbers was `before`; leaves in it what the faulty op would have left. */
+/* `before` and `after` are a gradient of n numbers before and after the correct op added to it.
+ * Changes `after` to the gradient that the faulty op would have produced. */
 static void apply_fault(int64_t n, const double *before, double *after)
 {
     int64_t largest = 0;

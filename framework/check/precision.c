@@ -1,4 +1,4 @@
-/* Compares a float32 graph with a float64 graph that is built alike. */
+/* Compares a float32 graph with a float64 graph that has the same nodes. */
 #include "check/check.h"
 #include "check/differences.h"
 
@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Comparison of many tensors of both graphs: keeps the worst difference beyond what is allowed. */
+/* Comparison of many tensors of both graphs: keeps the largest excess, the difference beyond what
+ * rounding explains. */
 struct comparison {
     struct qkv_check_row *row;
     const char *worst; /* name of the tensor with the worst difference */
@@ -22,8 +23,8 @@ static double largest(int64_t count, const double *numbers)
     return most;
 }
 
-/* Differences are relative to the largest number of the tensor, but at least to `floor`. `sensitivity`: absolute
- * difference that rounding may cause beyond the bound. */
+/* Differences are relative to the largest number of the tensor, but at least to `floor`.
+ * `sensitivity`: absolute difference that rounding may cause beyond the bound. */
 static void compare(struct comparison *c, const char *name, int64_t count, const float *float32,
                     const double *float64, double floor, double sensitivity)
 {
@@ -71,9 +72,9 @@ static void compare_gradients(struct comparison *c, const struct qkv_precision_p
     }
 }
 
-/* Moves every number of every variable up or down by half a unit in the last place of float32, and raises
- * `sensitivity`, one per variable, to the largest change of its gradient. `values` and `gradients` are those of all
- * variables before. */
+/* Moves every number of every variable up or down by half a unit in the last place of float32, and
+ * raises `sensitivity`, one per variable, to the largest change of its gradient. `values` and
+ * `gradients` are those of all variables before. */
 static void perturb(struct qkv_tensor *float64, const double *cotangent, struct qkv_random random,
                     const double *values, const double *gradients, double *sensitivity)
 {
@@ -94,10 +95,10 @@ static void perturb(struct qkv_tensor *float64, const double *cotangent, struct 
     }
 }
 
-/* Rounding changes ill-conditioned gradients, such as those of a norm over four nearly equal numbers, by much more than
- * the bound. Measures that in float64, with a few random perturbations; the result is ROUNDINGS times the largest
- * change, because every op rounds. One number per variable, in order, to be freed; values are restored. NULL when
- * memory is out. */
+/* Rounding changes ill-conditioned gradients, such as those of a norm over four nearly equal
+ * numbers, by much more than the bound. Measures that in float64, with a few random perturbations;
+ * the result is ROUNDINGS times the largest change, because every op rounds. One number per
+ * variable, in order, to be freed; values are restored. NULL when memory is out. */
 static double *measure_sensitivity(struct qkv_tensor *float64, const double *cotangent, uint64_t seed)
 {
     enum { TIMES = 4, ROUNDINGS = 4 };

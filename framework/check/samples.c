@@ -1,7 +1,8 @@
-/* The samples that every op carries, as tensors of a graph. */
+/* Builds the inputs and options of the samples that every op has. */
 #include "check/check.h"
 
-/* Stays clear of 0, where relu has its kink, unless the sample names a range. */
+/* Element i of an input, at random: 0 or 1 for binary inputs, else in low .. high, else in +-[0.1,
+ * 1], away from the kink of relu at 0. */
 static double draw(const struct qkv_sample *sample, int input, int64_t i, uint64_t seed)
 {
     struct qkv_random random = {seed, QKV_STREAM_CHECK, 1u + (uint32_t)input};

@@ -18,7 +18,7 @@ struct qkv_arena_chunk {
 
 _Static_assert(sizeof(struct qkv_arena_chunk) == ALIGNMENT, "chunk data must stay aligned");
 
-/* `used`: bytes that will certainly be allocated from it. */
+/* `used`: bytes that the caller will certainly write, for huge pages; see qkv_block_new. */
 static struct qkv_arena_chunk *chunk_new(size_t size, size_t used)
 {
     size_t header = sizeof(struct qkv_arena_chunk);
@@ -35,11 +35,11 @@ static struct qkv_arena_chunk *chunk_new(size_t size, size_t used)
 static struct qkv_arena_chunk *find_chunk(struct qkv_arena *arena, size_t size)
 {
     size_t held = 0;
-    bool open = false; /* from the current one on */
+    bool usable = false; /* true from the current chunk on: earlier chunks are full */
     struct qkv_arena_chunk *last = NULL;
     for (struct qkv_arena_chunk *chunk = arena->first; chunk; chunk = chunk->next) {
-        open = open || chunk == arena->current;
-        if (open && chunk->size - chunk->used >= size) return chunk;
+        usable = usable || chunk == arena->current;
+        if (usable && chunk->size - chunk->used >= size) return chunk;
         held += chunk->size;
         last = chunk;
     }
@@ -98,8 +98,8 @@ char *qkv_arena_format(struct qkv_arena *arena, const char *format, ...)
     return text;
 }
 
-/* Replaces the chunks by one that holds the peak and an eighth more: chains waste the ends of their chunks, and the
- * next round may be a little larger. */
+/* Replaces all chunks by one of 9/8 of the peak: a chain wastes the ends of its chunks, and the next use may need a
+ * little more. */
 static void join_chunks(struct qkv_arena *arena)
 {
     size_t size = (arena->peak + arena->peak / 8 + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;

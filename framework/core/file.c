@@ -58,8 +58,8 @@ enum qkv_status qkv_file_begin(struct qkv_file_writer *writer, const char *path,
     return cannot_write(path, code, error);
 }
 
-/* A rename lasts through a power cut only when its folder is synced too. Some file systems cannot sync
- * folders and say EINVAL; that is all they can do. */
+/* A rename survives a power cut only if its folder is synced too. Returns 0 or an errno. Some file systems cannot sync
+ * folders and return EINVAL, which is no error here. */
 static int sync_folder(const char *path)
 {
     char *copy = strdup(path);
@@ -72,12 +72,12 @@ static int sync_folder(const char *path)
     return code;
 }
 
-/* 0, or the errno of the first error; -1 when it is not known any more. */
+/* Writes all buffers to the disk. Returns 0, or the errno of the first error, or -1 if that errno is lost. */
 static int flush(FILE *file)
 {
     errno = 0;
     if (fflush(file)) return errno ? errno : -1;
-    if (ferror(file)) return -1; /* an earlier write failed, and its errno is long gone */
+    if (ferror(file)) return -1; /* an earlier write failed; later calls have overwritten its errno */
     return fsync(fileno(file)) ? errno : 0;
 }
 

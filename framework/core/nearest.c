@@ -44,7 +44,7 @@ bool qkv_names_are_near(const char *a, const char *b, int distance)
     return distance <= (longer < 4 ? 1 : 1 + (int)(longer / 3));
 }
 
-/* The names that are wanted: those at that distance, or, where that is INT_MAX, those that hold `given`. */
+/* Whether to suggest `name`: it has that distance to `given` or, if no name is near (INT_MAX), contains `given`. */
 static bool is_wanted(const char *given, const char *name, int distance)
 {
     if (distance == INT_MAX) return strlen(given) >= SHORTEST_PART && strstr(name, given);

@@ -1,4 +1,4 @@
-/* The generator itself, inlined into kernels that draw by the million (dropout). */
+/* The random number generator of random.h, inline for kernels that draw millions of numbers (dropout). */
 #ifndef QKV_CORE_PHILOX_H
 #define QKV_CORE_PHILOX_H
 

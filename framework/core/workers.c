@@ -20,8 +20,9 @@ struct qkv_workers {
     int asleep; /* helpers that wait for `start` */
     atomic_bool stop;
 
-    atomic_int untaken, unfinished;            /* parts of the run */
-    void (*function)(void *context, int part); /* these three: read only by threads that have taken a part */
+    atomic_int untaken, unfinished; /* parts of the run */
+    void (*function)(void *context,
+                     int part); /* with context and parts: read only by threads that have taken a part */
     void *context;
     int parts;
 

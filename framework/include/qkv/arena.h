@@ -15,8 +15,8 @@
 
 #include <stddef.h>
 
-/* Allocates `size` bytes, not zeroed, aligned to 64 bytes, and from 1 MB on to 2 MB. Asks the system for huge pages for
- * the first `used` bytes, which the caller will write. NULL when memory is out. */
+/* Allocates `size` bytes, not zeroed, aligned to 64 bytes, or to 2 MB if `size` is at least 1 MB. Asks the system for
+ * huge pages for the first `used` bytes, which the caller will write. NULL when memory is out. */
 QKV_API void *qkv_block_new(size_t size, size_t used);
 
 /* Frees a block (or NULL); `size` as in qkv_block_new. */
@@ -43,8 +43,8 @@ QKV_API char *qkv_arena_string(struct qkv_arena *arena, const char *string);
 /* Formats a string into the arena; NULL when memory is out. */
 QKV_API char *qkv_arena_format(struct qkv_arena *arena, const char *format, ...) QKV_PRINTF(2, 3);
 
-/* Frees every allocation but keeps the memory for the next ones: rounds that need no more than earlier rounds call
- * malloc zero times. Joins the chunks of an arena that has grown into one. */
+/* Frees every allocation but keeps the memory for the next ones: when the same amount is allocated again, malloc
+ * is not called. If the arena has several chunks, replaces them by one. */
 QKV_API void qkv_arena_reset(struct qkv_arena *arena);
 
 /* Returns all memory to the system. The arena is empty and can be used again. */

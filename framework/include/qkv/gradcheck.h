@@ -29,19 +29,19 @@
 #include "qkv/layers.h"
 #include "qkv/ops.h"
 
-/* Faults to plant into one op, to see the check fail. */
+/* Faults that can be planted into one op, to test that the check finds them. */
 enum qkv_fault {
     QKV_FAULT_NONE,
-    /* in the gradient that the op adds to that of its inputs */
+    /* in the gradients that the op adds to those of its inputs: the added gradient ... */
     QKV_FAULT_SIGN,      /* has the wrong sign */
     QKV_FAULT_FACTOR,    /* is 1.001 times too large */
     QKV_FAULT_MISSING,   /* lacks its largest element */
     QKV_FAULT_OVERWRITE, /* overwrites what other ops have added */
     QKV_FAULT_OFFSET,    /* is shifted by one element */
-    /* in what the op declares: checked by qkv_check_op only */
+    /* in the declarations of the op, which only qkv_check_op tests: the op ... */
     QKV_FAULT_READS,       /* declares that backward reads no value */
     QKV_FAULT_ELEMENTWISE, /* declares that the op is elementwise in input 1 */
-    QKV_FAULT_ALIAS,       /* declares the opposite of what is true: result in the memory of input 1 or not */
+    QKV_FAULT_ALIAS, /* declares that its result shares the memory of input 1 if it does not, and vice versa */
     QKV_FAULT_COUNT
 };
 
@@ -72,12 +72,12 @@ struct qkv_check_row {
     int64_t elements, checked; /* of the tensor, and how many of them were checked */
     int64_t
         below_noise; /* checked elements whose rounding error is above 1e-3 of the gradient: too small to judge */
-    int64_t worst; /* index of the worst element; -1: a direction, or none */
-    double analytic, numeric;
-    double rounding;     /* rounding error that is allowed */
-    double error;        /* |analytic - numeric| / max(|analytic|, |numeric|) */
-    double excess;       /* the same beyond the rounding error; compared with the tolerance */
-    const char *failure; /* NULL: passed; else what is wrong */
+    int64_t worst;            /* index of the worst element; -1: a direction, or none */
+    double analytic, numeric; /* gradients of the worst element */
+    double rounding;          /* rounding error that is allowed */
+    double error;             /* |analytic - numeric| / max(|analytic|, |numeric|) */
+    double excess;            /* the same beyond the rounding error; compared with the tolerance */
+    const char *failure;      /* NULL: passed; else what is wrong */
 };
 
 /* All rows of a run; caller's storage, all zero at first. */
@@ -96,12 +96,12 @@ QKV_API enum qkv_status qkv_check_graph(struct qkv_check_report *report, const c
                                         struct qkv_graph *graph, struct qkv_tensor *y,
                                         const struct qkv_check_options *options, struct qkv_error *error);
 
-/* The same result in two graphs that are built alike, one in each precision. */
+/* The same result in two graphs with the same nodes, one in each precision. */
 struct qkv_precision_pair {
     struct qkv_tensor *float32, *float64;
-    /* A float64 result of a like graph whose numbers do not cancel, or NULL. Where the numbers of `float64` are
-     * small because larger ones cancel, as in a trained model, rounding is in proportion to the larger ones; those
-     * of `reference` then set the scale. */
+    /* NULL, or the float64 result of a graph with the same shapes in which numbers do not cancel, as in an untrained
+     * model. Where large numbers of `float64` cancel, as in a trained model, rounding errors are in proportion to the
+     * large numbers, not to the result; differences are then relative to the numbers of `reference`. */
     struct qkv_tensor *reference;
     double bound; /* largest relative difference that passes */
 };

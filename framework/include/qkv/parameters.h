@@ -1,5 +1,5 @@
-/* The parameters of a model: named slices of one flat block, so that stepping, clipping, averaging and saving are
- * loops over one array. Declare all parameters, then allocate once.
+/* The parameters of a model: named slices of one flat block, so that optimizer steps, clipping, averaging and
+ * saving are loops over one array. Declare all parameters, then allocate once.
  *
  * Example:
  *     struct qkv_parameters parameters = {0};
@@ -47,9 +47,9 @@ struct qkv_parameters {
     struct qkv_parameter **list;
     int64_t elements; /* of the block, with the gaps between aligned slices, which stay 0 */
     void *values;     /* [elements] of dtype; NULL before qkv_parameters_allocate */
-    uint64_t
-        changes;    /* number of writes to values; whoever keeps copies (qkv_panels) compares it. Add 1 after
-                         writing to `values` directly, while no graph runs */
+    /* Number of writes to `values`. Copies of values (qkv_panels) are out of date when it has changed. After writing to
+     * `values` directly, add 1; do so only while no graph runs. */
+    uint64_t changes;
     bool failed;    /* memory ran out while declaring */
     double *square; /* workspace for the largest orthogonal matrix; NULL if there is none */
     struct qkv_arena arena;
