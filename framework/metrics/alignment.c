@@ -1,4 +1,4 @@
-/* Counts the links that a map of words draws against gold links. */
+/* Draws links from a word map and counts how many of them are gold links. */
 #include "qkv/alignment.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@ const char *qkv_alignment_drawing_name(enum qkv_alignment_drawing drawing)
     return drawing == QKV_LINK_ROWS ? "rows" : "both";
 }
 
-/* Index of the first maximum of `count` weights, at least one, at distances of `stride`. */
+/* Index of the first maximum of `count` weights, which lie `stride` numbers apart. `count` is 1 or more. */
 static int64_t greatest(const double *weights, int64_t count, int64_t stride)
 {
     int64_t best = 0;
@@ -46,8 +46,8 @@ void qkv_alignment_count(struct qkv_alignment_result *result, const struct qkv_w
     if (result->drawing == QKV_LINK_ROWS || targets == 0) return;
     for (int64_t source = 0; source < sources; source++) {
         int64_t target = greatest(weights + source, targets, sources);
-        bool known = greatest(weights + target * sources, sources, 1) == source;
-        if (!known) add_link(result, source, target, gold);
+        bool drawn = greatest(weights + target * sources, sources, 1) == source;
+        if (!drawn) add_link(result, source, target, gold);
     }
 }
 

@@ -12,7 +12,8 @@ const char *qkv_bleu_tokenizer_name(enum qkv_bleu_tokenizer tokenizer)
     return names[tokenizer];
 }
 
-/* The length closest to the hypothesis; of two equally close ones, the shorter. */
+/* The reference length that is closest to `length`, that of the hypothesis; of two equally close ones, the
+ * shorter. All in words. */
 static int64_t closest_length(int64_t length, struct qkv_words *const *references, int64_t count)
 {
     int64_t closest = references[0]->count;
@@ -25,7 +26,7 @@ static int64_t closest_length(int64_t length, struct qkv_words *const *reference
     return closest;
 }
 
-/* Texts and n-grams are arrays with the hypothesis first, then the references. */
+/* In `words` and `ngrams`, item 0 is the hypothesis; the references follow. */
 static enum qkv_status add(struct qkv_bleu *bleu, const char *hypothesis, const char *const *references,
                            int64_t count, struct qkv_error *error)
 {
@@ -73,8 +74,9 @@ enum qkv_status qkv_bleu_add(struct qkv_bleu *bleu, const char *hypothesis, cons
     return status;
 }
 
-/* exp(1 - r/c) where the hypotheses are shorter than their references. */
-static double brevity(const struct qkv_bleu *bleu)
+/* The brevity penalty: exp(1 - r/c) where the hypotheses (c words) are shorter than their references
+ * (r words), else 1. */
+static double compute_penalty(const struct qkv_bleu *bleu)
 {
     if (bleu->hypothesis_length >= bleu->reference_length) return 1;
     if (bleu->hypothesis_length == 0) return 0;
@@ -84,21 +86,21 @@ static double brevity(const struct qkv_bleu *bleu)
 double qkv_bleu_details(const struct qkv_bleu *bleu, double precisions[QKV_BLEU_ORDER],
                         double *brevity_penalty)
 {
-    double penalty = brevity(bleu), percent[QKV_BLEU_ORDER] = {0}, logarithms = 0, halves = 1;
-    int orders = 0; /* for which there are n-grams at all */
+    double penalty = compute_penalty(bleu), percent[QKV_BLEU_ORDER] = {0}, log_sum = 0, divisor = 1;
+    int orders = 0; /* the hypotheses have n-grams of the orders 1 .. orders */
     bool any = false;
     for (int n = 0; n < QKV_BLEU_ORDER; n++) any = any || bleu->matches[n] > 0;
     for (; any && orders < QKV_BLEU_ORDER && bleu->totals[orders] > 0; orders++) {
         double matches = (double)bleu->matches[orders];
-        if (bleu->matches[orders] == 0) matches = 1 / (halves *= 2);
+        if (bleu->matches[orders] == 0) matches = 1 / (divisor *= 2);
         percent[orders] = 100 * matches / (double)bleu->totals[orders];
-        logarithms += log(percent[orders]);
+        log_sum += log(percent[orders]);
     }
     if (precisions) memcpy(precisions, percent, sizeof percent);
     if (brevity_penalty) *brevity_penalty = penalty;
-    /* An order that no hypothesis is long enough for has precision 0, and so has the mean. */
+    /* An order for which every hypothesis is too short has precision 0, and so the geometric mean is 0. */
     if (orders == 0 || (orders < QKV_BLEU_ORDER && !bleu->effective_order)) return 0;
-    return penalty * exp(logarithms / orders);
+    return penalty * exp(log_sum / orders);
 }
 
 double qkv_bleu_score(const struct qkv_bleu *bleu)
@@ -127,7 +129,7 @@ void qkv_bleu_release(struct qkv_bleu *bleu)
     qkv_arena_release(&bleu->scratch);
 }
 
-/* ---- the row of qkv/metrics.def ---- */
+/* ---- the functions of the row BLEU of qkv/metrics.def ---- */
 
 static void init_state(void *state, const struct qkv_text_options *options)
 {

@@ -4,19 +4,21 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Character orders 1 to 6, then word orders 1 and 2: the index of every array [ORDERS]. */
 #define ORDERS (QKV_CHRF_CHARACTERS + QKV_CHRF_WORDS)
 
-/* The counts of one hypothesis against one reference. */
+/* Numbers of n-grams, by order: those of one hypothesis, of one reference, and those in both. */
 struct counts {
     int64_t hypothesis[ORDERS], reference[ORDERS], matches[ORDERS];
 };
 
-/* A text with its character n-grams and its words; the words' n-grams come once all texts are numbered. */
-struct side {
+/* The n-grams of one text, a hypothesis or a reference. */
+struct text_ngrams {
     struct qkv_ngrams *characters, *words;
 };
 
-/* F2 of the precision and the recall averaged over the orders that both sides have. */
+/* The F2 score, 0 to 100, of precision and recall, each averaged over the orders of which both texts have
+ * n-grams. The arguments are arrays [ORDERS]. */
 static double f_score(const int64_t *hypothesis, const int64_t *reference, const int64_t *matches)
 {
     const double beta2 = 4;
@@ -34,18 +36,18 @@ static double f_score(const int64_t *hypothesis, const int64_t *reference, const
     return 100 * (1 + beta2) * precision * recall / (beta2 * precision + recall);
 }
 
-static void count_order(struct counts *counts, int at, struct qkv_ngrams *hypothesis,
+static void count_order(struct counts *counts, int index, struct qkv_ngrams *hypothesis,
                         struct qkv_ngrams *reference, int order)
 {
     int64_t cursor;
-    counts->reference[at] = qkv_ngrams_total(reference, order);
-    /* Where the reference is too short for an order, the hypothesis is not blamed for n-grams of it. */
-    counts->hypothesis[at] = counts->reference[at] > 0 ? qkv_ngrams_total(hypothesis, order) : 0;
-    counts->matches[at] = qkv_ngrams_matches(hypothesis, &reference, 1, order, &cursor);
+    counts->reference[index] = qkv_ngrams_total(reference, order);
+    /* If the reference is too short for an order, the n-grams of the hypothesis do not lower its precision. */
+    counts->hypothesis[index] = counts->reference[index] > 0 ? qkv_ngrams_total(hypothesis, order) : 0;
+    counts->matches[index] = qkv_ngrams_matches(hypothesis, &reference, 1, order, &cursor);
 }
 
-static struct counts compare(const struct qkv_chrf *chrf, const struct side *hypothesis,
-                             const struct side *reference)
+static struct counts compare(const struct qkv_chrf *chrf, const struct text_ngrams *hypothesis,
+                             const struct text_ngrams *reference)
 {
     struct counts counts = {0};
     for (int n = 1; n <= QKV_CHRF_CHARACTERS; n++)
@@ -55,28 +57,29 @@ static struct counts compare(const struct qkv_chrf *chrf, const struct side *hyp
     return counts;
 }
 
-/* Reads all texts: sides[0] is the hypothesis. NULL when there is no memory. */
-static struct side *read_sides(struct qkv_chrf *chrf, const char *hypothesis, const char *const *references,
-                               int64_t count)
+/* The n-grams of all texts: item 0 is the hypothesis, the `count` references follow. NULL when memory is
+ * out. */
+static struct text_ngrams *read_texts(struct qkv_chrf *chrf, const char *hypothesis,
+                                      const char *const *references, int64_t count)
 {
     struct qkv_arena *arena = &chrf->scratch;
-    struct side *sides = qkv_arena_allocate(arena, (size_t)(count + 1) * sizeof *sides);
+    struct text_ngrams *texts = qkv_arena_allocate(arena, (size_t)(count + 1) * sizeof *texts);
     struct qkv_words **words = qkv_arena_allocate(arena, (size_t)(count + 1) * sizeof *words);
-    if (!sides || !words) return NULL;
+    if (!texts || !words) return NULL;
     for (int64_t i = 0; i <= count; i++) {
         struct qkv_symbols *text =
             qkv_text_decode(arena, i == 0 ? hypothesis : references[i - 1], chrf->lowercase);
-        sides[i].characters = qkv_ngrams_sort(arena, qkv_text_without_space(arena, text));
+        texts[i].characters = qkv_ngrams_sort(arena, qkv_text_without_space(arena, text));
         words[i] = qkv_text_words_and_marks(arena, text);
-        if (!sides[i].characters || !words[i]) return NULL;
+        if (!texts[i].characters || !words[i]) return NULL;
     }
     struct qkv_symbols *numbers = qkv_text_number_words(arena, words, count + 1);
     if (!numbers) return NULL;
     for (int64_t i = 0; i <= count; i++) {
-        sides[i].words = qkv_ngrams_sort(arena, &numbers[i]);
-        if (!sides[i].words) return NULL;
+        texts[i].words = qkv_ngrams_sort(arena, &numbers[i]);
+        if (!texts[i].words) return NULL;
     }
-    return sides;
+    return texts;
 }
 
 static enum qkv_status add(struct qkv_chrf *chrf, const char *hypothesis, const char *const *references,
@@ -87,13 +90,13 @@ static enum qkv_status add(struct qkv_chrf *chrf, const char *hypothesis, const 
     enum qkv_status status =
         qkv_metrics_references(&chrf->scratch, references, count, &present, &present_count, error);
     if (status != QKV_OK) return status;
-    struct side *sides = read_sides(chrf, hypothesis, present, present_count);
-    if (!sides) return qkv_error_set(error, "no memory to compute chrF");
+    struct text_ngrams *texts = read_texts(chrf, hypothesis, present, present_count);
+    if (!texts) return qkv_error_set(error, "no memory to compute chrF");
 
     struct counts best = {0};
     double best_score = -1;
     for (int64_t i = 1; i <= present_count; i++) {
-        struct counts counts = compare(chrf, &sides[0], &sides[i]);
+        struct counts counts = compare(chrf, &texts[0], &texts[i]);
         double score = f_score(counts.hypothesis, counts.reference, counts.matches);
         if (score > best_score) {
             best_score = score;
@@ -142,7 +145,7 @@ void qkv_chrf_release(struct qkv_chrf *chrf)
     qkv_arena_release(&chrf->scratch);
 }
 
-/* ---- the row of qkv/metrics.def ---- */
+/* ---- the functions of the row CHRF of qkv/metrics.def ---- */
 
 static void init_state(void *state, const struct qkv_text_options *options)
 {

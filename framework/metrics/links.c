@@ -7,11 +7,12 @@
 #include <string.h>
 #include <sys/types.h>
 
-/* Where the reader is: for messages. */
+/* Where the reader is in the file. Messages name it. */
 struct place {
     const char *file;
     int64_t line;
-    const char *start, *at; /* of the line, of the link */
+    const char *start; /* of the line */
+    const char *at;    /* the link that is read */
 };
 
 static enum qkv_status refuse(const struct place *place, struct qkv_error *error)
@@ -45,7 +46,7 @@ static enum qkv_status read_link(const struct place *place, struct qkv_alignment
     return QKV_OK;
 }
 
-/* Appends a link, or makes the same one sure that is there already. */
+/* Appends a link. If the list has the same link already, it becomes sure when the new one is sure. */
 static void add_link(struct qkv_alignment_link *links, int64_t *count, struct qkv_alignment_link link)
 {
     for (int64_t i = 0; i < *count; i++) {

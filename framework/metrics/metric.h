@@ -1,12 +1,12 @@
-/* What a metric of texts provides: metrics/<name>.c defines qkv_text_metric_<name>, for its TEXT_METRIC row of
- * qkv/metrics.def. */
+/* The functions of a metric that compares texts. For each TEXT_METRIC row of qkv/metrics.def,
+ * metrics/<name>.c defines one struct, qkv_text_metric_<name>. */
 #ifndef QKV_METRICS_METRIC_H
 #define QKV_METRICS_METRIC_H
 
 #include "qkv/metrics.h"
 
 struct qkv_text_metric {
-    size_t size; /* of the accumulator, `state`, which is all zero before `init` */
+    size_t size; /* of the accumulator `state` in bytes; its bytes are all zero before `init` */
     void (*init)(void *state, const struct qkv_text_options *options);
     enum qkv_status (*add)(void *state, const char *hypothesis, const char *const *references, int64_t count,
                            struct qkv_error *error);

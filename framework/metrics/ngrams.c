@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The longest n-gram of any metric: suffixes are compared no further. */
-#define LONGEST QKV_CHRF_CHARACTERS
+/* The longest n-gram of any metric, in symbols. Suffixes are compared up to this length. */
+#define LONGEST_ORDER QKV_CHRF_CHARACTERS
 
 /* Compares the first `order` symbols; the end of a text sorts before every symbol. */
-static int compare(const struct qkv_suffix *a, const struct qkv_suffix *b, int64_t order)
+static int compare_ngrams(const struct qkv_suffix *a, const struct qkv_suffix *b, int64_t order)
 {
     for (int64_t i = 0; i < order; i++) {
         if (i == a->count || i == b->count) return (i < a->count) - (i < b->count);
@@ -21,11 +21,11 @@ static int compare(const struct qkv_suffix *a, const struct qkv_suffix *b, int64
 
 static int compare_suffixes(const void *a, const void *b)
 {
-    return compare(a, b, LONGEST);
+    return compare_ngrams(a, b, LONGEST_ORDER);
 }
 
-/* Sorted once by their longest n-grams, suffixes are sorted by every shorter order too, so equal n-grams of
- * any order stand together. */
+/* Suffixes that are sorted by their first LONGEST_ORDER symbols are also sorted by their first n, for every
+ * smaller n. So one sort makes the equal n-grams of every order neighbours. */
 struct qkv_ngrams *qkv_ngrams_sort(struct qkv_arena *arena, const struct qkv_symbols *text)
 {
     struct qkv_ngrams *ngrams = text ? qkv_arena_zeroed(arena, sizeof *ngrams) : NULL;
@@ -35,7 +35,8 @@ struct qkv_ngrams *qkv_ngrams_sort(struct qkv_arena *arena, const struct qkv_sym
     ngrams->count = text->count;
     for (int64_t i = 0; i < text->count; i++) {
         int64_t left = text->count - i;
-        ngrams->suffixes[i] = (struct qkv_suffix){text->items + i, left < LONGEST ? left : LONGEST};
+        ngrams->suffixes[i] =
+            (struct qkv_suffix){text->items + i, left < LONGEST_ORDER ? left : LONGEST_ORDER};
     }
     qsort(ngrams->suffixes, (size_t)ngrams->count, sizeof *ngrams->suffixes, compare_suffixes);
     return ngrams;
@@ -46,13 +47,14 @@ int64_t qkv_ngrams_total(const struct qkv_ngrams *ngrams, int order)
     return ngrams->count < order ? 0 : ngrams->count - order + 1;
 }
 
-/* Moves behind all suffixes that start with the n-gram and returns how many have the n-gram in full. */
-static int64_t pass(const struct qkv_ngrams *ngrams, const struct qkv_suffix *ngram, int order,
-                    int64_t *cursor)
+/* Moves the cursor past all suffixes that sort before the n-gram or start with it. Returns how many start
+ * with it. */
+static int64_t skip_and_count(const struct qkv_ngrams *ngrams, const struct qkv_suffix *ngram, int order,
+                              int64_t *cursor)
 {
     int64_t equal = 0;
     for (; *cursor < ngrams->count; ++*cursor) {
-        int sign = compare(&ngrams->suffixes[*cursor], ngram, order);
+        int sign = compare_ngrams(&ngrams->suffixes[*cursor], ngram, order);
         if (sign > 0) break;
         equal += sign == 0;
     }
@@ -70,10 +72,10 @@ int64_t qkv_ngrams_matches(const struct qkv_ngrams *hypothesis, struct qkv_ngram
             i++;
             continue;
         }
-        int64_t here = pass(hypothesis, ngram, order, &i);
+        int64_t here = skip_and_count(hypothesis, ngram, order, &i);
         int64_t most = 0;
         for (int64_t r = 0; r < count; r++) {
-            int64_t there = pass(references[r], ngram, order, &cursors[r]);
+            int64_t there = skip_and_count(references[r], ngram, order, &cursors[r]);
             if (there > most) most = there;
         }
         matches += here < most ? here : most;
@@ -81,10 +83,10 @@ int64_t qkv_ngrams_matches(const struct qkv_ngrams *hypothesis, struct qkv_ngram
     return matches;
 }
 
-/* A word on its way to a number: where it came from. */
+/* A word, and where the number that it gets is stored. */
 struct numbered {
     struct qkv_word word;
-    uint32_t *number;
+    uint32_t *number; /* in the caller's array; not owned */
 };
 
 static int compare_words(const void *a, const void *b)

@@ -30,7 +30,8 @@ static double sequence_accuracy_of(const struct qkv_score_counts *counts)
 
 static const struct metric {
     struct qkv_metric_info info;
-    double (*of_counts)(const struct qkv_score_counts *counts); /* one of the two is NULL */
+    /* How the metric is computed: from counts, or from texts. The other one is NULL. */
+    double (*of_counts)(const struct qkv_score_counts *counts);
     const struct qkv_text_metric *of_texts;
 } METRICS[QKV_METRIC_COUNT] = {
 #define METRIC(NAME, name, choice, help, ...)                                                                \
@@ -47,7 +48,8 @@ const struct qkv_metric_info *qkv_metric_info(enum qkv_metric metric)
 
 /* ---- the accumulator ---- */
 
-static enum qkv_status start(struct qkv_scorer *scorer, int m, struct qkv_error *error)
+/* Allocates the accumulator of text metric `m`, unless it exists. */
+static enum qkv_status ensure_state(struct qkv_scorer *scorer, int m, struct qkv_error *error)
 {
     if (scorer->state[m]) return QKV_OK;
     scorer->state[m] = calloc(1, METRICS[m].of_texts->size);
@@ -61,8 +63,8 @@ enum qkv_status qkv_scorer_add(struct qkv_scorer *scorer, const char *translatio
 {
     for (int m = 0; m < QKV_METRIC_COUNT; m++) {
         const struct qkv_text_metric *metric = METRICS[m].of_texts;
-        if (metric &&
-            (start(scorer, m, error) || metric->add(scorer->state[m], translation, references, count, error)))
+        if (metric && (ensure_state(scorer, m, error) ||
+                       metric->add(scorer->state[m], translation, references, count, error)))
             return QKV_INVALID;
     }
     return QKV_OK;

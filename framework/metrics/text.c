@@ -3,7 +3,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
-/* White space as Python's str.split() knows it, which is what sacreBLEU splits at. */
+/* The white space of Python's str.split(), at which sacreBLEU splits words. */
 static bool is_space(uint32_t point)
 {
     return (point >= 0x09 && point <= 0x0D) || (point >= 0x1C && point <= 0x20) || point == 0x85 ||
@@ -16,13 +16,14 @@ static bool is_digit(uint32_t point)
     return point >= '0' && point <= '9';
 }
 
-/* The marks that 13a always sets apart: all of ASCII's but those that occur inside numbers and words. */
-static bool is_apart(uint32_t point)
+/* The ASCII punctuation that the 13a tokenizer always makes a word of its own: all but . , - and ',
+ * which also occur inside numbers and words. */
+static bool is_separate_mark(uint32_t point)
 {
     return point && point < 128 && strchr("!\"#$%&()*+/:;<=>?@[\\]^_`{|}~", (int)point);
 }
 
-static bool is_stop(uint32_t point)
+static bool is_stop_or_comma(uint32_t point)
 {
     return point == '.' || point == ',';
 }
@@ -32,9 +33,9 @@ static bool is_dash(uint32_t point)
     return point == '-';
 }
 
-static bool is_mark(uint32_t point)
+static bool is_ascii_punctuation(uint32_t point)
 {
-    return is_apart(point) || is_stop(point) || is_dash(point) || point == '\'';
+    return is_separate_mark(point) || is_stop_or_comma(point) || is_dash(point) || point == '\'';
 }
 
 static bool is_cased(uint32_t point)
@@ -44,7 +45,7 @@ static bool is_cased(uint32_t point)
            category == UTF8PROC_CATEGORY_LT;
 }
 
-/* Unicode's Case_Ignorable: marks, modifiers, and what may stand inside a word. */
+/* Unicode's property Case_Ignorable: accents, modifiers, and punctuation that occurs inside words. */
 static bool is_case_ignorable(uint32_t point)
 {
     static const uint32_t inside_words[] = {'\'',   '.',    ':',    0xB7,   0x387,  0x55F,
@@ -64,14 +65,15 @@ static bool is_case_ignorable(uint32_t point)
     }
 }
 
-/* Unicode's Final_Sigma: a letter before and none behind. */
-static bool ends_word(const struct qkv_symbols *text, int64_t at)
+/* Unicode's condition Final_Sigma: a letter with case comes before position `at` and none follows;
+ * characters that are Case_Ignorable do not count. */
+static bool is_final_sigma(const struct qkv_symbols *text, int64_t at)
 {
-    int64_t before = at - 1, behind = at + 1;
+    int64_t before = at - 1, after = at + 1;
     while (before >= 0 && is_case_ignorable(text->items[before])) before--;
-    while (behind < text->count && is_case_ignorable(text->items[behind])) behind++;
+    while (after < text->count && is_case_ignorable(text->items[after])) after++;
     return before >= 0 && is_cased(text->items[before]) &&
-           !(behind < text->count && is_cased(text->items[behind]));
+           !(after < text->count && is_cased(text->items[after]));
 }
 
 static struct qkv_symbols *symbols_new(struct qkv_arena *arena, int64_t capacity)
@@ -87,7 +89,8 @@ static void append(struct qkv_symbols *symbols, uint32_t point)
     symbols->items[symbols->count++] = point;
 }
 
-/* The full mapping of Unicode, as Python's str.lower(): one letter becomes two only for U+0130. */
+/* Maps text to lower case with Unicode's full mapping, as Python's str.lower() does. Only U+0130 becomes
+ * two code points, so that the result has at most twice as many. */
 static struct qkv_symbols *lower(struct qkv_arena *arena, const struct qkv_symbols *text)
 {
     struct qkv_symbols *result = symbols_new(arena, 2 * text->count);
@@ -98,7 +101,7 @@ static struct qkv_symbols *lower(struct qkv_arena *arena, const struct qkv_symbo
             append(result, 'i');
             append(result, 0x0307);
         } else if (point == 0x03A3) {
-            append(result, ends_word(text, i) ? 0x03C2 : 0x03C3);
+            append(result, is_final_sigma(text, i) ? 0x03C2 : 0x03C3);
         } else {
             append(result, (uint32_t)utf8proc_tolower((utf8proc_int32_t)point));
         }
@@ -178,11 +181,11 @@ struct qkv_words *qkv_text_words_and_marks(struct qkv_arena *arena, const struct
     for (int64_t i = 0; i < plain->count; i++) {
         struct qkv_word word = plain->items[i];
         uint32_t first = word.items[0], last = word.items[word.count - 1];
-        /* At most one mark is cut off, so that `(hi)` gives `(hi` and `)`, as in sacreBLEU. */
+        /* Splits off at most one punctuation mark, as sacreBLEU does: `(hi)` becomes `(hi` and `)`. */
         int64_t cut = 0;
-        if (word.count > 1 && is_mark(last))
+        if (word.count > 1 && is_ascii_punctuation(last))
             cut = word.count - 1;
-        else if (word.count > 1 && is_mark(first))
+        else if (word.count > 1 && is_ascii_punctuation(first))
             cut = 1;
         if (cut) append_word(words, word.items, cut);
         append_word(words, word.items + cut, word.count - cut);
@@ -190,7 +193,8 @@ struct qkv_words *qkv_text_words_and_marks(struct qkv_arena *arena, const struct
     return words;
 }
 
-/* One text replaced by another, from left to right. `to` is not longer than `from`, so it works in place. */
+/* Replaces every occurrence of `from` with `to`, in place and from left to right. `to` must not be longer
+ * than `from`. */
 static void replace(struct qkv_symbols *text, const char *from, const char *to)
 {
     int64_t length = (int64_t)strlen(from), kept = 0;
@@ -208,20 +212,21 @@ static void replace(struct qkv_symbols *text, const char *from, const char *to)
     text->count = kept;
 }
 
-/* A rule of 13a over pairs of neighbours: where `first` and `second` hold, a space is set before, between or
- * behind them. Pairs do not overlap: the second of a pair is not the first of the next. */
+/* A rule of the 13a tokenizer. Where two neighbouring characters match `first` and `second`, the rule
+ * inserts a space before, between or after them. Matches do not overlap: the second character of a match
+ * is not the first of the next one. */
 struct pair_rule {
     bool (*first)(uint32_t), (*second)(uint32_t);
-    bool before, between, behind;
+    bool space_before, space_between, space_after;
 };
 
-static bool is_no_digit(uint32_t point)
+static bool is_not_digit(uint32_t point)
 {
     return !is_digit(point);
 }
 
-static struct qkv_symbols *apply(struct qkv_arena *arena, const struct pair_rule *rule,
-                                 const struct qkv_symbols *text)
+static struct qkv_symbols *apply_rule(struct qkv_arena *arena, const struct pair_rule *rule,
+                                      const struct qkv_symbols *text)
 {
     struct qkv_symbols *result = symbols_new(arena, 2 * text->count);
     if (!result) return NULL;
@@ -230,17 +235,17 @@ static struct qkv_symbols *apply(struct qkv_arena *arena, const struct pair_rule
             append(result, text->items[i]);
             continue;
         }
-        if (rule->before) append(result, ' ');
+        if (rule->space_before) append(result, ' ');
         append(result, text->items[i++]);
-        if (rule->between) append(result, ' ');
+        if (rule->space_between) append(result, ' ');
         append(result, text->items[i]);
-        if (rule->behind) append(result, ' ');
+        if (rule->space_after) append(result, ' ');
     }
     return result;
 }
 
-/* mteval-v13a: entities and line ends, then marks, then full stops and commas not between digits, then dashes
- * behind digits. */
+/* Tokenizes as mteval-v13a does: replaces entities and line ends; then sets spaces around punctuation,
+ * around full stops and commas that are not between digits, and around dashes that follow a digit. */
 static struct qkv_words *tokenize_13a(struct qkv_arena *arena, const struct qkv_symbols *text)
 {
     static const struct {
@@ -248,12 +253,12 @@ static struct qkv_words *tokenize_13a(struct qkv_arena *arena, const struct qkv_
     } replacements[] = {{"<skipped>", ""}, {"-\n", ""},   {"\n", " "},  {"&quot;", "\""},
                         {"&amp;", "&"},    {"&lt;", "<"}, {"&gt;", ">"}};
     static const struct pair_rule rules[] = {
-        {is_no_digit, is_stop, false, true, true},
-        {is_stop, is_no_digit, true, true, false},
+        {is_not_digit, is_stop_or_comma, false, true, true},
+        {is_stop_or_comma, is_not_digit, true, true, false},
         {is_digit, is_dash, false, true, true},
     };
-    int64_t end =
-        text->count; /* white space at the end goes first, so that a last line end does not eat a dash */
+    /* Trailing white space is dropped first: otherwise the replacement of "-\n" would remove a final dash. */
+    int64_t end = text->count;
     while (end > 0 && is_space(text->items[end - 1])) end--;
     struct qkv_symbols *copy = symbols_new(arena, end);
     struct qkv_symbols *result = symbols_new(arena, 3 * end + 2);
@@ -263,14 +268,14 @@ static struct qkv_words *tokenize_13a(struct qkv_arena *arena, const struct qkv_
         replace(copy, replacements[i].from, replacements[i].to);
     append(result, ' ');
     for (int64_t i = 0; i < copy->count; i++) {
-        bool apart = is_apart(copy->items[i]);
+        bool apart = is_separate_mark(copy->items[i]);
         if (apart) append(result, ' ');
         append(result, copy->items[i]);
         if (apart) append(result, ' ');
     }
     append(result, ' ');
     for (size_t i = 0; result && i < sizeof rules / sizeof *rules; i++)
-        result = apply(arena, &rules[i], result);
+        result = apply_rule(arena, &rules[i], result);
     return qkv_text_words(arena, result);
 }
 

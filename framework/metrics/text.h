@@ -1,6 +1,6 @@
-/* Private to the metrics: texts as code points, their words, and the n-grams that two texts share. Everything
- * lives in the caller's arena. A function that finds no memory gives NULL, and functions take NULL and pass
- * it on, so that a chain is checked once. */
+/* Private to the metrics: texts as code points, their words, and the n-grams that two texts share. All
+ * results live in the caller's arena. A function returns NULL when memory is out or its argument is NULL,
+ * so that a chain of calls needs one check at its end. */
 #ifndef QKV_METRICS_TEXT_H
 #define QKV_METRICS_TEXT_H
 
@@ -10,13 +10,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A sequence of symbols: code points, or words that were given numbers. */
+/* A sequence of symbols: code points, or the numbers of words (qkv_text_number_words). */
 struct qkv_symbols {
-    uint32_t *items;
+    uint32_t *items; /* [count] */
     int64_t count;
 };
 
-/* The words of a text: slices of its code points. */
+/* A word of a text: a slice of its code points, which the text owns. */
 struct qkv_word {
     const uint32_t *items;
     int64_t count;
@@ -40,22 +40,25 @@ struct qkv_words *qkv_text_words(struct qkv_arena *arena, const struct qkv_symbo
 struct qkv_words *qkv_text_tokenize(struct qkv_arena *arena, enum qkv_bleu_tokenizer tokenizer,
                                     const struct qkv_symbols *text);
 
-/* The words between white space, an ASCII mark at the end, or else at the start, of a word cut off (chrF++).
- */
+/* The words between white space, for the word n-grams of chrF++. An ASCII punctuation mark at the end of a
+ * word, or else at its start, becomes a word of its own. */
 struct qkv_words *qkv_text_words_and_marks(struct qkv_arena *arena, const struct qkv_symbols *text);
 
-/* Gives equal words of all `count` texts the same number. Returns `count` sequences. */
+/* Replaces words by numbers: equal words get the same number in all `count` texts. Returns an array of
+ * `count` sequences, one for each text. */
 struct qkv_symbols *qkv_text_number_words(struct qkv_arena *arena, struct qkv_words *const *texts,
                                           int64_t count);
 
-/* The n-grams of a sequence, sorted: its suffixes in the order of their first `order` symbols. */
+/* The start of a suffix of a sequence: the symbols from one position on. Its first n symbols are the n-gram
+ * at that position. */
 struct qkv_suffix {
     const uint32_t *items;
-    int64_t count; /* symbols up to the end of the text, at most 6 */
+    int64_t count; /* symbols up to the end of the text, at most QKV_CHRF_CHARACTERS */
 };
 
+/* The n-grams of a sequence, of every order up to QKV_CHRF_CHARACTERS: its sorted suffixes. */
 struct qkv_ngrams {
-    struct qkv_suffix *suffixes;
+    struct qkv_suffix *suffixes; /* [count], one for each position */
     int64_t count;
 };
 
@@ -64,8 +67,8 @@ struct qkv_ngrams *qkv_ngrams_sort(struct qkv_arena *arena, const struct qkv_sym
 /* How many n-grams of the given order there are. */
 int64_t qkv_ngrams_total(const struct qkv_ngrams *ngrams, int order);
 
-/* How many n-grams of the given order are also in a reference, each clipped at its highest count in any
- * reference. `cursors` is room for `count` numbers. */
+/* How many n-grams of the given order also occur in a reference: each n-gram counts at most as often as in
+ * the one of the `count` references that has it most often. `cursors` is scratch memory for `count` numbers. */
 int64_t qkv_ngrams_matches(const struct qkv_ngrams *hypothesis, struct qkv_ngrams *const *references,
                            int64_t count, int order, int64_t *cursors);
 
@@ -76,7 +79,7 @@ void qkv_reference_count_add(struct qkv_reference_count *range, int64_t count);
 void qkv_metrics_signature(const struct qkv_reference_count *range, bool lowercase, const char *middle,
                            char *text, size_t size);
 
-/* Fails for a segment without a reference; otherwise gives the references that are not NULL. */
+/* Lists the references that are not NULL in *present, an array in the arena. Fails when there are none. */
 enum qkv_status qkv_metrics_references(struct qkv_arena *arena, const char *const *references, int64_t count,
                                        const char ***present, int64_t *present_count,
                                        struct qkv_error *error);

@@ -1,5 +1,5 @@
-/* Metrics: the table of all (qkv/metrics.def), an accumulator of all, and BLEU and chrF by themselves, with the
- * numbers and signatures of sacreBLEU 2 (Post 2018, "A Call for Clarity in Reporting BLEU Scores").
+/* Metrics: the table of all metrics (qkv/metrics.def), an accumulator that computes all of them, and BLEU and
+ * chrF by themselves. Scores and signatures are those of sacreBLEU 2 (Post 2018, "A Call for Clarity in Reporting BLEU Scores").
  *
  * Example:
  *     const char *reference = "the cat is on the mat";
@@ -11,8 +11,9 @@
  *     }
  *     qkv_scorer_release(&scorer);
  *
- * Accumulators are caller's storage: fill in the options (all zero: sacreBLEU's defaults), add each segment
- * once, read the score as often as you like, release.
+ * Accumulators (qkv_bleu, qkv_chrf, qkv_scorer) are caller's storage: fill in the options (all zero:
+ * sacreBLEU's defaults), add each segment once, read the score as often as you like, release. A segment is a
+ * hypothesis, which is the translation to score, with its references.
  *
  * Texts are UTF-8, not tokenized. A byte that is not valid UTF-8 counts as one U+FFFD. BLEU and chrF are 0 to
  * 100; more is better.
@@ -38,7 +39,7 @@
 
 /* How BLEU splits a text into words. */
 enum qkv_bleu_tokenizer {
-    QKV_BLEU_13A,  /* as mteval-v13a: marks are words, except within 1,000.5 */
+    QKV_BLEU_13A,  /* as mteval-v13a: punctuation marks are words, but not inside numbers such as 1,000.5 */
     QKV_BLEU_NONE, /* split at white space */
     QKV_BLEU_CHAR, /* every character that is not white space is a word: for languages without spaces */
 };
@@ -62,8 +63,8 @@ struct qkv_bleu {
     bool effective_order; /* the mean takes only the orders that the hypotheses are long enough for: for
                              single sentences */
     /* Sums over the segments so far. */
-    int64_t matches[QKV_BLEU_ORDER],
-        totals[QKV_BLEU_ORDER];                  /* [n - 1]: n-grams found in a reference, all n-grams */
+    int64_t matches[QKV_BLEU_ORDER];             /* [n - 1]: n-grams found in a reference, clipped */
+    int64_t totals[QKV_BLEU_ORDER];              /* [n - 1]: all n-grams of the hypotheses */
     int64_t hypothesis_length, reference_length; /* words */
     int64_t segments;
     struct qkv_reference_count references;
@@ -92,15 +93,16 @@ QKV_API void qkv_bleu_reset(struct qkv_bleu *bleu);
 QKV_API void qkv_bleu_release(struct qkv_bleu *bleu);
 
 /* Corpus chrF (Popovic 2015): F2 of n-gram precision and recall, each averaged over the character orders 1 to
- * 6 (white space removed) that occur on both sides; recall weighs twice (beta 2). With `word_order` 2 it is
- * chrF++ (Popovic 2017), which averages over word orders 1 and 2 as well; a mark at the end, or else at the
- * start, of a word is then a word of its own. Of several references the one with the best score of the
- * segment counts. */
+ * 6 (white space removed) of which hypothesis and reference both have n-grams; beta is 2. With `word_order` 2 it is
+ * chrF++ (Popovic 2017), which averages over word orders 1 and 2 as well; a punctuation mark at the end of a
+ * word, or else at its start, is then a word of its own. Of several references, the one that gives the
+ * segment its best score counts. */
 struct qkv_chrf {
     /* Options: set them before the first segment. */
     int word_order; /* 0: chrF, 1 or 2: chrF+, chrF++ */
     bool lowercase;
-    /* Sums over the segments so far: [0..5] characters, [6..7] words. */
+    /* Numbers of n-grams, summed over the segments so far: [0..5] character orders 1 to 6, [6..7] word orders
+     * 1 and 2. `matches`: those that hypothesis and reference share. */
     int64_t hypothesis[QKV_CHRF_CHARACTERS + QKV_CHRF_WORDS];
     int64_t reference[QKV_CHRF_CHARACTERS + QKV_CHRF_WORDS];
     int64_t matches[QKV_CHRF_CHARACTERS + QKV_CHRF_WORDS];
@@ -127,7 +129,7 @@ QKV_API void qkv_chrf_release(struct qkv_chrf *chrf);
 
 /* ---- all metrics (qkv/metrics.def) ---- */
 
-/* The tables with a column for a metric: `qkv evaluate --by-length`, `qkv compare`. */
+/* Tables that have columns for some of the metrics, as bits: `qkv evaluate --by-length`, `qkv compare`. */
 enum { QKV_COLUMN_BY_LENGTH = 1, QKV_COLUMN_COMPARE = 2 };
 
 /* How a metric is named and shown. */
@@ -136,17 +138,17 @@ struct qkv_metric_info {
     const char *title; /* in a table with a row for each metric: "token accuracy" */
     const char *label; /* in lines and columns: "tokens" */
     const char *unit;  /* in the table; NULL: none, or percent */
-    int digits;        /* behind the decimal point, in tables */
-    int line_digits;   /* the same in the line of a validation */
+    int digits;        /* after the decimal point, in tables */
+    int line_digits;   /* after the decimal point, in the line that a validation prints */
     bool percent;      /* a share of 0 to 1, which is shown in percent */
     bool lower_is_better;
-    bool of_texts;    /* computed from translations and references alone */
-    unsigned columns; /* QKV_COLUMN_... */
+    bool of_texts;    /* computed from translations and references; false: from qkv_score_counts */
+    unsigned columns; /* bits QKV_COLUMN_...: the tables with a column for the metric */
 };
 
 QKV_API const struct qkv_metric_info *qkv_metric_info(enum qkv_metric metric);
 
-/* What the metrics that are not of texts are computed from: sums over sentences. */
+/* Sums over sentences, from which the metrics without `of_texts` are computed. */
 struct qkv_score_counts {
     int64_t sentences, tokens;      /* target tokens, </s> counted */
     double negative_log_likelihood; /* of the references, nats, without smoothing */
@@ -154,7 +156,7 @@ struct qkv_score_counts {
     int64_t right;                  /* translations that equal their reference, token for token */
 };
 
-/* Every metric, and what those of counts were computed from. */
+/* The values of all metrics, and the counts. */
 struct qkv_scores {
     struct qkv_score_counts counts;
     double value[QKV_METRIC_COUNT]; /* by enum qkv_metric */
@@ -170,18 +172,19 @@ struct qkv_text_options {
 struct qkv_scorer {
     struct qkv_text_options options; /* set before the first text */
     struct qkv_score_counts counts;
-    void *state[QKV_METRIC_COUNT]; /* private: of each metric of texts */
+    void *state[QKV_METRIC_COUNT]; /* private: accumulators of the text metrics; NULL before the first text */
 };
 
 /* Adds one translation and its `count` references. Fails when all references are NULL, or out of memory. */
 QKV_API enum qkv_status qkv_scorer_add(struct qkv_scorer *scorer, const char *translation,
                                        const char *const *references, int64_t count, struct qkv_error *error);
 
-/* All metrics. Those of counts are NaN without tokens, those of texts 0 without texts. */
+/* All metrics. Without tokens or sentences, those that are computed from counts are NaN; without texts, those
+ * that are computed from texts are 0. */
 QKV_API struct qkv_scores qkv_scorer_scores(const struct qkv_scorer *scorer);
 
-/* Writes how a metric of texts was computed, as qkv_bleu_signature does; "" where a metric has no signature
- * or there was no text. */
+/* Writes the signature of a text metric, which says how it was computed, such as that of qkv_bleu_signature.
+ * Writes "" if the metric has none, or no text was added. */
 QKV_API void qkv_scorer_signature(const struct qkv_scorer *scorer, enum qkv_metric metric, char *text,
                                   size_t size);
 
