@@ -7,12 +7,12 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* What the tensors of a file are: the blocks that a parameter has a slice of, and what goes before its name.
- */
+/* The blocks of a checkpoint: the values, then the moments of the optimizer. Each has a tensor for every
+ * parameter, whose name in the file is the prefix of the block and the name of the parameter. */
 enum { VALUES, MOMENTS, BLOCKS = MOMENTS + QKV_MOMENTS_MOST };
 static const char *const PREFIX[BLOCKS] = {"", "optimizer.first.", "optimizer.second.", "optimizer.third."};
 
-/* The memory of each kind of block, NULL where there is none. */
+/* Sets blocks[i] to the memory of block i; NULL where there is none. */
 static void list_blocks(const struct qkv_parameters *parameters, const struct qkv_optimizer_state *optimizer,
                         void *blocks[BLOCKS])
 {
@@ -58,8 +58,8 @@ static bool list_tensors(struct contents *contents, const struct qkv_parameters 
 static bool list_metadata(struct contents *contents, const struct qkv_optimizer_state *optimizer,
                           const struct qkv_state *state)
 {
-    enum { OWN = 3 };
-    size_t most = OWN + (size_t)(state ? state->count : 0);
+    enum { FORMAT_KEYS = 3 }; /* qkv.format, qkv.optimizer, qkv.optimizer.updates */
+    size_t most = FORMAT_KEYS + (size_t)(state ? state->count : 0);
     struct qkv_state_entry *list = qkv_arena_allocate(&contents->arena, most * sizeof *list);
     if (!list || (state && state->failed)) return false;
     int64_t count = 0;
@@ -103,7 +103,7 @@ struct loading {
     const struct qkv_parameters *parameters;
     const struct qkv_optimizer_state *optimizer;
     void *blocks[BLOCKS];
-    const struct qkv_safetensor **source; /* [blocks][parameters]: where each slice comes from */
+    const struct qkv_safetensor **source; /* [BLOCKS, parameters]: the tensor to load; in file.arena */
     int64_t updates;                      /* of the optimizer */
     struct qkv_error *error;
 };
@@ -130,7 +130,8 @@ static enum qkv_status check_optimizer(struct loading *loading)
     const char *updates = qkv_safetensors_metadata(&loading->file, "qkv.optimizer.updates");
     if (!kind)
         return qkv_error_set(
-            loading->error, "%s: holds values but no state of an optimizer, so training cannot go on from it",
+            loading->error,
+            "%s: holds values but no state of an optimizer, so training cannot continue from it",
             loading->path);
     if (strcmp(kind, wanted) != 0)
         return qkv_error_set(loading->error, "%s: holds the state of the optimizer %s, but the config has %s",
@@ -142,6 +143,7 @@ static enum qkv_status check_optimizer(struct loading *loading)
     return QKV_OK;
 }
 
+/* The block that a tensor belongs to, by the prefix of its name. */
 static int block_of(const char *name)
 {
     for (int block = BLOCKS - 1; block > VALUES; block--)
@@ -154,7 +156,8 @@ static bool same_shape(struct qkv_shape a, struct qkv_shape b)
     return a.rank == b.rank && !memcmp(a.size, b.size, (size_t)a.rank * sizeof a.size[0]);
 }
 
-/* Finds the slice that a tensor is for. */
+/* Finds the parameter and the block that a tensor belongs to, and notes it in loading->source. Moments are
+ * skipped when they are not wanted. */
 static enum qkv_status place_tensor(struct loading *loading, const struct qkv_safetensor *tensor)
 {
     int block = block_of(tensor->name);
@@ -201,7 +204,8 @@ static enum qkv_status load_state(const struct loading *loading, struct qkv_stat
     return qkv_error_set(loading->error, "%s: out of memory", loading->path);
 }
 
-/* Copies number by number, as data in a file is aligned to nothing. */
+/* Copies `count` numbers of a tensor to `to` as `dtype`, which is not the dtype of the tensor. Uses memcpy,
+ * as the data in a file may start at any byte. */
 static void convert(const struct qkv_safetensor *tensor, enum qkv_dtype dtype, void *to, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {

@@ -3,16 +3,17 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SUM_SIZE = 9, SIDES = 2 };
+enum { CHECKSUM_SIZE = 9, SIDES = 2 }; /* 8 hexadecimal digits with the NUL; source and target */
 
 static const char *const VOCABULARY_KEYS[SIDES] = {"train.source_vocabulary", "train.target_vocabulary"};
 
-static void sum_text(const struct qkv_vocabulary *vocabulary, char text[SUM_SIZE])
+static void format_checksum(const struct qkv_vocabulary *vocabulary, char text[CHECKSUM_SIZE])
 {
-    snprintf(text, SUM_SIZE, "%08lx", (unsigned long)qkv_vocabulary_checksum(vocabulary));
+    snprintf(text, CHECKSUM_SIZE, "%08lx", (unsigned long)qkv_vocabulary_checksum(vocabulary));
 }
 
-static const char *key_of(struct qkv_arena *arena, const char *path)
+/* The key of the state for a key of the config. */
+static const char *config_key(struct qkv_arena *arena, const char *path)
 {
     return qkv_arena_format(arena, "config.%s", path);
 }
@@ -22,7 +23,7 @@ static const char *key_of(struct qkv_arena *arena, const char *path)
 static bool save_key(void *context, const char *path, const char *value)
 {
     struct qkv_state *state = context;
-    const char *key = key_of(&state->arena, path);
+    const char *key = config_key(&state->arena, path);
     if (!key) return false;
     qkv_state_set(state, key, value);
     return true;
@@ -32,20 +33,20 @@ void qkv_provenance_save(struct qkv_state *state, const struct qkv_config *confi
                          const struct qkv_vocabulary *source, const struct qkv_vocabulary *target)
 {
     const struct qkv_vocabulary *vocabularies[SIDES] = {source, target};
-    char text[SUM_SIZE];
+    char text[CHECKSUM_SIZE];
     if (qkv_config_each(config, QKV_KEYS_FIXED_ON_RESUME, save_key, state)) state->failed = true;
     for (int i = 0; i < SIDES; i++) {
-        sum_text(vocabularies[i], text);
+        format_checksum(vocabularies[i], text);
         qkv_state_set(state, VOCABULARY_KEYS[i], text);
     }
 }
 
-/* What a text is known by: "80 pairs, checksum 1a2b3c4d". */
-enum { TEXT_SIZE = 64 };
+/* Size of the description of a corpus, such as "80 pairs, checksum 1a2b3c4d". */
+enum { DESCRIPTION_SIZE = 64 };
 
-static void describe_text(const struct qkv_corpus *corpus, char text[TEXT_SIZE])
+static void describe_corpus(const struct qkv_corpus *corpus, char text[DESCRIPTION_SIZE])
 {
-    snprintf(text, TEXT_SIZE, "%lld pairs, checksum %08lx", (long long)corpus->count,
+    snprintf(text, DESCRIPTION_SIZE, "%lld pairs, checksum %08lx", (long long)corpus->count,
              (unsigned long)qkv_corpus_checksum(corpus));
 }
 
@@ -62,11 +63,11 @@ static const char *text_key(struct qkv_arena *arena, const char *key)
 void qkv_provenance_save_text(struct qkv_state *state, const char *key, const char *file,
                               const struct qkv_corpus *corpus)
 {
-    char text[TEXT_SIZE];
+    char text[DESCRIPTION_SIZE];
     const char *of_file = file_key(&state->arena, key), *of_text = text_key(&state->arena, key);
     state->failed = state->failed || !of_file || !of_text;
     if (state->failed) return;
-    describe_text(corpus, text);
+    describe_corpus(corpus, text);
     qkv_state_set(state, of_file, file);
     qkv_state_set(state, of_text, text);
 }
@@ -84,7 +85,7 @@ struct checking {
 static bool check_key(void *context, const char *path, const char *value)
 {
     struct checking *checking = context;
-    const char *key = key_of(&checking->arena, path);
+    const char *key = config_key(&checking->arena, path);
     const char *trained = key ? qkv_state_get(checking->state, key) : NULL;
     if (!trained || !strcmp(trained, value)) return true;
     qkv_error_set(checking->error,
@@ -106,9 +107,9 @@ enum qkv_status qkv_provenance_check(const struct qkv_state *state, const struct
     qkv_arena_release(&checking.arena);
     if (status) return checking.refused ? QKV_INVALID : qkv_error_set(error, "%s: out of memory", path);
     for (int i = 0; i < SIDES; i++) {
-        char text[SUM_SIZE];
+        char text[CHECKSUM_SIZE];
         const char *trained = qkv_state_get(state, VOCABULARY_KEYS[i]);
-        sum_text(vocabularies[i], text);
+        format_checksum(vocabularies[i], text);
         if (trained && strcmp(trained, text) != 0)
             return qkv_error_set(
                 error,
@@ -124,12 +125,12 @@ enum qkv_status qkv_provenance_check_text(const struct qkv_state *state, const c
                                           struct qkv_error *error)
 {
     struct qkv_arena arena = {0};
-    char text[TEXT_SIZE];
+    char text[DESCRIPTION_SIZE];
     const char *of_file = file_key(&arena, key), *of_text = text_key(&arena, key);
     const char *old_file = of_file ? qkv_state_get(state, of_file) : NULL;
     const char *old_text = of_text ? qkv_state_get(state, of_text) : NULL;
     enum qkv_status status = QKV_OK;
-    describe_text(corpus, text);
+    describe_corpus(corpus, text);
     if (!of_file || !of_text)
         status = qkv_error_set(error, "%s: out of memory", path);
     else if (old_file && old_text && strcmp(old_text, text) != 0)

@@ -1,6 +1,6 @@
-/* What a checkpoint says of the model it holds beside its numbers: the keys of the config that a run holds on
- * to, the vocabularies, and the text it was trained on. Many a tensor fits a model that it was not trained
- * for: with other heads, or other words, shapes stay the same. */
+/* Records in a checkpoint what its model was trained with, and checks it on loading: the config keys that must
+ * not change, the vocabularies and the training text. Shapes alone do not show a mismatch: another number of
+ * heads, or other words, can give tensors of the same shapes. */
 #ifndef QKV_RUN_PROVENANCE_H
 #define QKV_RUN_PROVENANCE_H
 
@@ -9,16 +9,19 @@
 #include "qkv/corpus.h"
 #include "qkv/vocabulary.h"
 
+/* Adds the values of the config keys QKV_KEYS_FIXED_ON_RESUME and the checksums of the vocabularies to the
+ * state. Out of memory, it sets state->failed. */
 void qkv_provenance_save(struct qkv_state *state, const struct qkv_config *config,
                          const struct qkv_vocabulary *source, const struct qkv_vocabulary *target);
 
-/* Keeps which text was read from the file that the key `path` of the config names. The text counts, not the
- * name. */
+/* Adds the corpus that was read from `file`, the value of the config key `key` (data.train, data.dev), to the
+ * state: file name, number of pairs and checksum. */
 void qkv_provenance_save_text(struct qkv_state *state, const char *key, const char *file,
                               const struct qkv_corpus *corpus);
 
-/* Fails, with the path of the checkpoint before it, at the first thing that the state tells otherwise; what
- * it does not tell is taken as it is. */
+/* Compares the state of the checkpoint `path` with the config keys `when`, the vocabularies or a corpus. Fails
+ * at the first difference, with a message that begins with `path`. Whatever the state does not record passes,
+ * and so does a corpus whose text is the same but whose file has another name. */
 enum qkv_status qkv_provenance_check(const struct qkv_state *state, const struct qkv_config *config,
                                      enum qkv_config_selection when, const struct qkv_vocabulary *source,
                                      const struct qkv_vocabulary *target, const char *path,

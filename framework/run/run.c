@@ -81,7 +81,7 @@ static enum qkv_status open_parts(struct qkv_run *run, const char *checkpoint, e
     if (!run->model) return QKV_INVALID;
     enum qkv_status status =
         qkv_checkpoint_load(run->checkpoint, &run->model->parameters, NULL, &run->state, error);
-    /* A changed key explains more than the first tensor that does not fit. */
+    /* Check even if loading failed: a changed config key explains more than a tensor of another shape. */
     if (qkv_provenance_check(&run->state, &run->config, QKV_KEYS_FIXED_BY_MODEL, &run->source, &run->target,
                              run->checkpoint, error))
         return QKV_INVALID;

@@ -8,12 +8,13 @@
 #include <sys/stat.h>
 #include <zlib.h>
 
-/* What is passed around while a file is taken apart. */
+/* The arguments that the functions of this file share. */
 struct reading {
     const char *path;
-    unsigned char *bytes;
-    size_t size, data; /* of the file, and where its data starts */
-    struct qkv_safetensors *file;
+    unsigned char *bytes;         /* [size]: the whole file; they live in the arena of `file` */
+    size_t size;                  /* of the file in bytes */
+    size_t data_offset;           /* of the first data byte, from the start of the file */
+    struct qkv_safetensors *file; /* the result */
     struct qkv_error *error;
 };
 
@@ -24,15 +25,15 @@ static enum qkv_status out_of_memory(const struct reading *reading)
 
 static enum qkv_status read_stream(struct reading *reading, FILE *stream)
 {
-    struct stat there;
-    if (fstat(fileno(stream), &there) || !S_ISREG(there.st_mode))
+    struct stat status;
+    if (fstat(fileno(stream), &status) || !S_ISREG(status.st_mode))
         return qkv_error_set(reading->error, "%s: cannot be read: it is not a regular file", reading->path);
-    reading->size = (size_t)there.st_size;
+    reading->size = (size_t)status.st_size;
     reading->bytes = qkv_arena_allocate(&reading->file->arena, reading->size);
     if (!reading->bytes) return out_of_memory(reading);
     size_t got = fread(reading->bytes, 1, reading->size, stream);
     if (got == reading->size) return QKV_OK;
-    return qkv_error_set(reading->error, "%s: byte %zu: cannot be read on from here", reading->path, got);
+    return qkv_error_set(reading->error, "%s: byte %zu: cannot be read from here on", reading->path, got);
 }
 
 static enum qkv_status read_bytes(struct reading *reading)
@@ -45,7 +46,7 @@ static enum qkv_status read_bytes(struct reading *reading)
     return status;
 }
 
-/* The header as JSON, or NULL with a sentence. Sets where the data starts. */
+/* The header as JSON, which the caller deletes; NULL with a message on failure. Sets reading->data_offset. */
 static cJSON *parse_header(struct reading *reading)
 {
     uint64_t length = 0;
@@ -53,23 +54,23 @@ static cJSON *parse_header(struct reading *reading)
     if (reading->size < 8 || length > reading->size - 8) {
         qkv_error_set(
             reading->error,
-            "%s: byte %zu: the file ends within its header: it was cut short, or is no safetensors file",
+            "%s: byte %zu: the file ends within its header: it was cut short, or is not a safetensors file",
             reading->path, reading->size);
         return NULL;
     }
-    reading->data = 8 + (size_t)length;
+    reading->data_offset = 8 + (size_t)length;
     const char *text = (const char *)reading->bytes + 8, *end = text;
     cJSON *header = cJSON_ParseWithLengthOpts(text, (size_t)length, &end, false);
     if (cJSON_IsObject(header)) return header;
     cJSON_Delete(header);
     qkv_error_set(reading->error,
-                  "%s: byte %zu: the header is no JSON object: the file is damaged, or is no "
+                  "%s: byte %zu: the header is not a JSON object: the file is damaged, or is not a "
                   "safetensors file",
                   reading->path, 8 + (size_t)(end - text));
     return NULL;
 }
 
-/* A whole number from 0 to `most`. */
+/* Reads a whole number from 0 to `most`; false when `item` is none. */
 static bool read_size(const cJSON *item, size_t most, size_t *value)
 {
     if (!cJSON_IsNumber(item) || !(item->valuedouble >= 0 && item->valuedouble <= (double)most)) return false;
@@ -77,7 +78,8 @@ static bool read_size(const cJSON *item, size_t most, size_t *value)
     return (double)*value == item->valuedouble;
 }
 
-/* Where the data of a tensor starts and ends, counted from the first data byte. */
+/* Reads where the data of a tensor starts and ends, in bytes from the first data byte. False when the
+ * offsets are missing, out of order, or above `most`. */
 static bool read_offsets(const cJSON *tensor, size_t most, size_t *begin, size_t *end)
 {
     const cJSON *offsets = cJSON_GetObjectItemCaseSensitive(tensor, "data_offsets");
@@ -85,13 +87,13 @@ static bool read_offsets(const cJSON *tensor, size_t most, size_t *begin, size_t
            read_size(cJSON_GetArrayItem(offsets, 1), most, end) && *begin <= *end;
 }
 
-/* The file must end where its last tensor does. */
+/* Fails unless the file ends where the data of its last tensor ends. */
 static enum qkv_status check_end(const struct reading *reading, const cJSON *header)
 {
-    size_t last = 0, begin, end, most = (size_t)1 << 53; /* as far as a double counts */
+    size_t last = 0, begin, end, most = (size_t)1 << 53; /* a double is exact up to here */
     for (const cJSON *item = header->child; item; item = item->next)
         if (read_offsets(item, most, &begin, &end) && end > last) last = end;
-    size_t expected = reading->data + last;
+    size_t expected = reading->data_offset + last;
     if (reading->size == expected) return QKV_OK;
     if (reading->size > expected)
         return qkv_error_set(reading->error, "%s: byte %zu: the data ends here, but the file goes on",
@@ -102,29 +104,31 @@ static enum qkv_status check_end(const struct reading *reading, const cJSON *hea
                          reading->path, reading->size, expected);
 }
 
-/* The first place of a text in the header, or NULL. */
+/* The first occurrence of a text in the header, or NULL. */
 static unsigned char *find_in_header(const struct reading *reading, const char *text)
 {
     size_t length = strlen(text);
-    for (size_t i = 8; i + length <= reading->data; i++)
+    for (size_t i = 8; i + length <= reading->data_offset; i++)
         if (!memcmp(reading->bytes + i, text, length)) return reading->bytes + i;
     return NULL;
 }
 
-static enum qkv_status check_sum(const struct reading *reading)
+/* Compares the checksum of the header with that of the bytes. Overwrites it with zeros in reading->bytes, as
+ * it is computed with zeros in its place. */
+static enum qkv_status compare_checksums(const struct reading *reading)
 {
-    unsigned char *place = find_in_header(reading, QKV_CHECKSUM_BEGIN);
-    if (place) place += strlen(QKV_CHECKSUM_BEGIN);
-    if (!place || place + QKV_CHECKSUM_DIGITS > reading->bytes + reading->data)
-        return qkv_error_set(reading->error, "%s: is no checkpoint of qkv: its header has no %s",
+    unsigned char *digits = find_in_header(reading, QKV_CHECKSUM_BEGIN);
+    if (digits) digits += strlen(QKV_CHECKSUM_BEGIN);
+    if (!digits || digits + QKV_CHECKSUM_DIGITS > reading->bytes + reading->data_offset)
+        return qkv_error_set(reading->error, "%s: is not a checkpoint of qkv: its header has no %s",
                              reading->path, QKV_CHECKSUM_KEY);
-    char found[QKV_CHECKSUM_DIGITS + 1] = "", right[QKV_CHECKSUM_DIGITS + 1];
-    memcpy(found, place, QKV_CHECKSUM_DIGITS);
-    memcpy(place, QKV_CHECKSUM_NONE, QKV_CHECKSUM_DIGITS);
-    snprintf(right, sizeof right, "%08lx", crc32_z(0, reading->bytes, reading->size) & 0xFFFFFFFFu);
-    if (!strcmp(found, right)) return QKV_OK;
-    return qkv_error_set(reading->error, "%s: is damaged: its checksum is %s, but its bytes have %s",
-                         reading->path, found, right);
+    char found[QKV_CHECKSUM_DIGITS + 1] = "", computed[QKV_CHECKSUM_DIGITS + 1];
+    memcpy(found, digits, QKV_CHECKSUM_DIGITS);
+    memcpy(digits, QKV_CHECKSUM_NONE, QKV_CHECKSUM_DIGITS);
+    snprintf(computed, sizeof computed, "%08lx", crc32_z(0, reading->bytes, reading->size) & 0xFFFFFFFFu);
+    if (!strcmp(found, computed)) return QKV_OK;
+    return qkv_error_set(reading->error, "%s: is damaged: its checksum is %s, but that of its bytes is %s",
+                         reading->path, found, computed);
 }
 
 static enum qkv_status read_metadata(const struct reading *reading, const cJSON *object)
@@ -135,8 +139,8 @@ static enum qkv_status read_metadata(const struct reading *reading, const cJSON 
     if (!file->metadata) return out_of_memory(reading);
     for (const cJSON *item = object->child; item; item = item->next) {
         if (!cJSON_IsString(item))
-            return qkv_error_set(reading->error, "%s: __metadata__ holds %s, which is no text", reading->path,
-                                 item->string);
+            return qkv_error_set(reading->error, "%s: __metadata__ holds %s, which is not a text",
+                                 reading->path, item->string);
         struct qkv_state_entry *entry = &file->metadata[file->metadata_count++];
         entry->key = qkv_arena_string(&file->arena, item->string);
         entry->text = qkv_arena_string(&file->arena, item->valuestring);
@@ -145,7 +149,8 @@ static enum qkv_status read_metadata(const struct reading *reading, const cJSON 
     return QKV_OK;
 }
 
-/* The axes; false unless there are 1 to 4 of them, all above 0, that make `count` numbers. */
+/* Reads the axes of a tensor of `count` numbers. False unless there are 1 to QKV_MAX_RANK axes, each above 0,
+ * whose product is `count`. */
 static bool read_shape(const cJSON *array, size_t count, struct qkv_shape *shape)
 {
     shape->rank = cJSON_GetArraySize(array);
@@ -164,7 +169,7 @@ static enum qkv_status read_tensor(const struct reading *reading, const cJSON *i
                                    struct qkv_safetensor *tensor)
 {
     const char *dtype = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "dtype"));
-    size_t begin, end, most = reading->size - reading->data;
+    size_t begin, end, most = reading->size - reading->data_offset;
     if (!dtype || (strcmp(dtype, "F32") != 0 && strcmp(dtype, "F64") != 0))
         return qkv_error_set(reading->error, "%s: %s is of type %s, but must be F32 or F64", reading->path,
                              item->string, dtype ? dtype : "none");
@@ -172,12 +177,12 @@ static enum qkv_status read_tensor(const struct reading *reading, const cJSON *i
         return qkv_error_set(reading->error, "%s: the data_offsets of %s do not lie in the data",
                              reading->path, item->string);
     tensor->dtype = !strcmp(dtype, "F32") ? QKV_FLOAT32 : QKV_FLOAT64;
-    size_t number = qkv_dtype_size(tensor->dtype);
+    size_t number_size = qkv_dtype_size(tensor->dtype);
     const cJSON *shape = cJSON_GetObjectItemCaseSensitive(item, "shape");
-    if ((end - begin) % number || !read_shape(shape, (end - begin) / number, &tensor->shape))
+    if ((end - begin) % number_size || !read_shape(shape, (end - begin) / number_size, &tensor->shape))
         return qkv_error_set(reading->error, "%s: byte %zu: the data of %s does not fit its shape",
-                             reading->path, reading->data + begin, item->string);
-    tensor->data = reading->bytes + reading->data + begin;
+                             reading->path, reading->data_offset + begin, item->string);
+    tensor->data = reading->bytes + reading->data_offset + begin;
     tensor->name = qkv_arena_string(&reading->file->arena, item->string);
     return tensor->name ? QKV_OK : out_of_memory(reading);
 }
@@ -206,7 +211,7 @@ enum qkv_status qkv_safetensors_read(struct qkv_safetensors *file, const char *p
     if (!status) header = parse_header(&reading);
     if (!header) status = QKV_INVALID;
     if (!status) status = check_end(&reading, header);
-    if (!status) status = check_sum(&reading);
+    if (!status) status = compare_checksums(&reading);
     if (!status) status = read_tensors(&reading, header);
     cJSON_Delete(header);
     if (status) qkv_safetensors_release(file);

@@ -39,7 +39,8 @@ static bool add_tensor(cJSON *header, const struct qkv_safetensor *tensor, size_
            add_number(offsets, (double)(begin + qkv_safetensor_size(tensor)));
 }
 
-/* The header as text, its checksum still zeros; NULL when memory is out. The caller frees it. */
+/* The header as text, with zeros for the checksum; NULL when memory is out. The caller frees it with
+ * cJSON_free. */
 static char *make_header(int64_t count, const struct qkv_safetensor *tensors, int64_t metadata_count,
                          const struct qkv_state_entry *metadata)
 {
@@ -55,30 +56,31 @@ static char *make_header(int64_t count, const struct qkv_safetensor *tensors, in
     return text;
 }
 
-/* All that stands before the data: length, header, spaces. NULL when memory is out. */
-static unsigned char *make_front(const char *header, size_t *size)
+/* The bytes of the file before the data: length, header, padding. NULL when memory is out. The caller frees
+ * them. */
+static unsigned char *make_preamble(const char *header, size_t *size)
 {
-    size_t length = strlen(header), unit = QKV_SAFETENSORS_ALIGNMENT;
-    *size = (8 + length + unit - 1) / unit * unit;
-    unsigned char *front = malloc(*size);
-    if (!front) return NULL;
-    for (int i = 0; i < 8; i++) front[i] = (unsigned char)((*size - 8) >> (8 * i) & 0xFF);
-    memset(front + 8, ' ', *size - 8);
-    memcpy(front + 8, header, length);
-    return front;
+    size_t length = strlen(header), alignment = QKV_SAFETENSORS_ALIGNMENT;
+    *size = (8 + length + alignment - 1) / alignment * alignment;
+    unsigned char *preamble = malloc(*size);
+    if (!preamble) return NULL;
+    for (int i = 0; i < 8; i++) preamble[i] = (unsigned char)((*size - 8) >> (8 * i) & 0xFF);
+    memset(preamble + 8, ' ', *size - 8);
+    memcpy(preamble + 8, header, length);
+    return preamble;
 }
 
-/* Puts the checksum of front and tensors in the place of its zeros. */
-static void seal(unsigned char *front, size_t size, const char *header, int64_t count,
-                 const struct qkv_safetensor *tensors)
+/* Computes the checksum of preamble and tensors and writes it over its zeros in the preamble. */
+static void write_checksum(unsigned char *preamble, size_t size, const char *header, int64_t count,
+                           const struct qkv_safetensor *tensors)
 {
-    uLong sum = crc32_z(0, front, size);
+    uLong sum = crc32_z(0, preamble, size);
     for (int64_t i = 0; i < count; i++) sum = crc32_z(sum, tensors[i].data, qkv_safetensor_size(&tensors[i]));
     const char *place = strstr(header, QKV_CHECKSUM_BEGIN);
     QKV_BUG(!place, "a header was made without a checksum");
     char digits[QKV_CHECKSUM_DIGITS + 1];
     snprintf(digits, sizeof digits, "%08lx", sum & 0xFFFFFFFFu);
-    memcpy(front + 8 + (place - header) + strlen(QKV_CHECKSUM_BEGIN), digits, QKV_CHECKSUM_DIGITS);
+    memcpy(preamble + 8 + (place - header) + strlen(QKV_CHECKSUM_BEGIN), digits, QKV_CHECKSUM_DIGITS);
 }
 
 enum qkv_status qkv_safetensors_write(const char *path, int64_t count, const struct qkv_safetensor *tensors,
@@ -88,17 +90,17 @@ enum qkv_status qkv_safetensors_write(const char *path, int64_t count, const str
     struct qkv_file_writer writer;
     size_t size = 0;
     char *header = make_header(count, tensors, metadata_count, metadata);
-    unsigned char *front = header ? make_front(header, &size) : NULL;
+    unsigned char *preamble = header ? make_preamble(header, &size) : NULL;
     enum qkv_status status =
-        front ? qkv_file_begin(&writer, path, error) : qkv_error_set(error, "%s: out of memory", path);
+        preamble ? qkv_file_begin(&writer, path, error) : qkv_error_set(error, "%s: out of memory", path);
     if (!status) {
-        seal(front, size, header, count, tensors);
-        fwrite(front, 1, size, writer.file);
+        write_checksum(preamble, size, header, count, tensors);
+        fwrite(preamble, 1, size, writer.file);
         for (int64_t i = 0; i < count; i++)
             fwrite(tensors[i].data, 1, qkv_safetensor_size(&tensors[i]), writer.file);
         status = qkv_file_commit(&writer, error);
     }
-    free(front);
+    free(preamble);
     cJSON_free(header);
     return status;
 }

@@ -1,4 +1,4 @@
-/* The state of training: an ordered list of texts under keys. */
+/* The state of training: a list of keys with texts, in the order in which they were added. */
 #include "qkv/checkpoint.h"
 
 #include "config/number.h"

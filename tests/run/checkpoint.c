@@ -299,7 +299,7 @@ Test(checkpoint, finds_every_truncation)
                format("byte %zu: the file ends here, but its data goes on to byte %zu: it was cut short", cut,
                       size));
     refuse(write_bytes(folder, "cut", bytes, 100), &model, true,
-           "byte 100: the file ends within its header: it was cut short, or is no safetensors file");
+           "byte 100: the file ends within its header: it was cut short, or is not a safetensors file");
     bytes[size] = 'x';
     refuse(write_bytes(folder, "cut", bytes, size + 1), &model, true,
            format("byte %zu: the data ends here, but the file goes on", size));
@@ -360,17 +360,18 @@ Test(checkpoint, refuses_what_others_made)
         size_t data;
         const char *sentence;
     } cases[] = {
-        {"", 0, "byte 8: the header is no JSON object: the file is damaged, or is no safetensors file"},
+        {"", 0, "byte 8: the header is not a JSON object: the file is damaged, or is not a safetensors file"},
         {"[1, 2]", 0, NULL},
-        {"{'a':", 0, "byte 12: the header is no JSON object: the file is damaged, or is no safetensors file"},
-        {"{}", 0, "is no checkpoint of qkv: its header has no qkv.crc32"},
-        {"{" A("[0,24]") "}", 24, "is no checkpoint of qkv: its header has no qkv.crc32"},
+        {"{'a':", 0,
+         "byte 12: the header is not a JSON object: the file is damaged, or is not a safetensors file"},
+        {"{}", 0, "is not a checkpoint of qkv: its header has no qkv.crc32"},
+        {"{" A("[0,24]") "}", 24, "is not a checkpoint of qkv: its header has no qkv.crc32"},
         {"{'__metadata__':{'qkv.crc32':'", 0, NULL},
         {"{'__metadata__':{'qkv.crc32':'00000000'}}", 0,
          "is not a checkpoint of qkv: its metadata has no qkv.format"},
         {"{'__metadata__':{'qkv.crc32':'00000000','qkv.format':'2'}}", 0,
          "has format 2, but this qkv reads formats up to 1: use a newer qkv"},
-        {"{'__metadata__':{'qkv.crc32':'00000000','x':1}}", 0, "__metadata__ holds x, which is no text"},
+        {"{'__metadata__':{'qkv.crc32':'00000000','x':1}}", 0, "__metadata__ holds x, which is not a text"},
         {"{'__metadata__':[{'qkv.crc32':'00000000'}]}", 0, NULL},
         {"{" META "}", 0, "has no a, which the model needs"},
         {"{" META "," A("[0,24]") ",'b':{'dtype':'F32','shape':[1],'data_offsets':[0,4]}}", 24,
@@ -446,7 +447,8 @@ Test(checkpoint, refuses_the_wrong_optimizer)
     save(path, &adam, true, NULL);
     refuse(path, &sgd, true, "holds the state of the optimizer adam, but the config has sgd");
     save(path, &adam, false, NULL);
-    refuse(path, &sgd, true, "holds values but no state of an optimizer, so training cannot go on from it");
+    refuse(path, &sgd, true,
+           "holds values but no state of an optimizer, so training cannot continue from it");
     free_model(&adam);
     free_model(&sgd);
 }

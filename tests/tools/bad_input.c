@@ -204,7 +204,7 @@ Test(bad_input, a_truncated_checkpoint_is_refused_with_the_byte_where_it_ends)
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
         cut_checkpoints(folder, bytes, lengths[i]);
         char *what = lengths[i] <= 1000
-                         ? format("byte %zu: the file ends within its header: it was cut short, or is no "
+                         ? format("byte %zu: the file ends within its header: it was cut short, or is not a "
                                   "safetensors file",
                                   lengths[i])
                          : format("byte %zu: the file ends here, but its data goes on to byte %zu: it was "
@@ -379,7 +379,7 @@ Test(bad_input, folders_devices_and_empty_names_are_refused)
         {"translate lost", "lost/source.vocabulary: No such file or directory"},
         {"inspect empty",
          "empty/best.safetensors: byte 0: the file ends within its header: it was cut short, or is "
-         "no safetensors file"},
+         "not a safetensors file"},
         {"inspect dev.tsv", "dev.tsv: is a file, but a run is a folder"},
         {"score d dev.tsv", "d: cannot be read: Is a directory"},
         {"score dev.tsv /dev/null", "dev.tsv: has more lines than /dev/null, which ends after line 0"},

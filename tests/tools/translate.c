@@ -157,8 +157,8 @@ Test(translate, refuses_unreadable_runs_and_files)
         {"run none.txt", "qkv: none.txt: No such file or directory"},
         {"run run", "qkv: run: is a folder, not a text file"},
         {"run --checkpoint none", "qkv: run/none: cannot be read: No such file or directory"},
-        {"run --checkpoint ./file",
-         "qkv: ./file: byte 2: the file ends within its header: it was cut short, or is no safetensors file"},
+        {"run --checkpoint ./file", "qkv: ./file: byte 2: the file ends within its header: it was cut short, "
+                                    "or is not a safetensors file"},
         {"run <&-", "qkv: <stdin>: Bad file descriptor"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)

@@ -18,7 +18,7 @@
  *     qkv_parameters_release(&parameters);
  *
  * Values have the names of their parameters; moments are `optimizer.first.<name>`, `optimizer.second.<name>`.
- * The state of training is in __metadata__, beside four keys of this format; the last two only with moments:
+ * __metadata__ holds the state of training and four keys of the format, the last two only with moments:
  *
  *     qkv.format             version of the format: QKV_RUN_FORMAT
  *     qkv.crc32              CRC-32 of the whole file, 8 hexadecimal digits, computed with zeros in their place
@@ -33,7 +33,7 @@
 #include "qkv/error.h"
 #include "qkv/parameters.h"
 
-/* ---- the state of training: texts under keys, in order ---- */
+/* ---- the state of training: a list of keys with texts ---- */
 
 struct qkv_state_entry {
     const char *key, *text;
@@ -41,9 +41,9 @@ struct qkv_state_entry {
 
 /* Caller's storage, all zero at first. */
 struct qkv_state {
-    int64_t count, capacity;
-    struct qkv_state_entry *list;
-    bool failed; /* setting ran out of memory; qkv_checkpoint_save refuses such a state */
+    int64_t count, capacity;      /* of `list`, in entries */
+    struct qkv_state_entry *list; /* [count], in the order of the first qkv_state_set; texts in `arena` */
+    bool failed;                  /* setting ran out of memory; qkv_checkpoint_save refuses such a state */
     struct qkv_arena arena;
 };
 
@@ -57,7 +57,8 @@ QKV_API void qkv_state_set_number(struct qkv_state *state, const char *key, doub
 QKV_API const char *qkv_state_get(const struct qkv_state *state, const char *key);
 
 /* The number of a key. Fails, and does not change `value`, when the key is missing or its text is not such a
- * number: `epoch is missing` or `epoch is "x", but must be a whole number`. The caller adds the file. */
+ * number. The message is `epoch is missing` or `epoch is "x", but must be a whole number`; the caller puts
+ * the file name before it. */
 QKV_API enum qkv_status qkv_state_get_integer(const struct qkv_state *state, const char *key, int64_t *value,
                                               struct qkv_error *error);
 QKV_API enum qkv_status qkv_state_get_number(const struct qkv_state *state, const char *key, double *value,
@@ -67,16 +68,18 @@ QKV_API void qkv_state_release(struct qkv_state *state);
 
 /* ---- files ---- */
 
-/* Version of the format of run folders and checkpoints that this library writes. It reads all up to it. */
+/* Version of the format of run folders and checkpoints that this library writes. It reads this version and
+ * all older ones. */
 enum { QKV_RUN_FORMAT = 1 };
 
+/* Most moments of an optimizer. A moment is a block of numbers that it keeps, one for each parameter. */
 enum { QKV_MOMENTS_MOST = 3 };
 
 /* What a checkpoint keeps of an optimizer. */
 struct qkv_optimizer_state {
-    const char *name;                /* of the optimizer, as training.optimizer has it */
+    const char *name;                /* value of training.optimizer, such as adam; not owned */
     int64_t updates;                 /* done so far */
-    int moment_count;                /* numbers kept beside each parameter: m, v */
+    int moment_count;                /* of this optimizer: 2 for adam (m, v), 1 for sgd */
     void *moments[QKV_MOMENTS_MOST]; /* [moment_count], each laid out as the values of the parameters */
 };
 
@@ -87,8 +90,8 @@ QKV_API enum qkv_status qkv_checkpoint_save(const char *path, const struct qkv_p
 
 /* Reads a checkpoint into parameters, and moments, that are allocated, and converts between float32 and
  * float64. `optimizer` NULL: values only, whether or not the file has moments. `state` (empty, or NULL) gets
- * all keys but those of the format, also when the tensors do not fit: it may say why. On failure nothing else
- * has changed. Errors:
+ * all keys but those of the format, even when loading then fails, since they may explain why. On failure
+ * nothing else has changed. Errors:
  * - the file: not there, not a safetensors file, cut short, damaged, not a checkpoint of qkv;
  * - the model: a tensor is missing, unknown, or has another shape:
  *   `runs/x/best.safetensors: encoder.1.self.query.weight is [64, 64], but the model has [32, 32]`;

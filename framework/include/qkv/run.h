@@ -1,4 +1,4 @@
-/* A run: the folder of a trained model. It needs nothing outside itself.
+/* A run: the folder of a trained model. It holds all files that translation needs.
  *
  *     qkv.format                  version of the format of the folder (QKV_RUN_FORMAT)
  *     config.yaml                 the effective config
@@ -54,7 +54,7 @@ QKV_API enum qkv_status qkv_run_open(struct qkv_run *run, const char *path, cons
                                      enum qkv_dtype dtype, struct qkv_error *error);
 QKV_API void qkv_run_release(struct qkv_run *run);
 
-/* Refuses a run whose format is newer than QKV_RUN_FORMAT, with a sentence that says what to do. A folder
+/* Refuses a run whose format is newer than QKV_RUN_FORMAT, with a message that says what to do. A folder
  * without the file QKV_RUN_FORMAT_FILE has format 1. */
 QKV_API enum qkv_status qkv_run_format_check(const char *folder, struct qkv_error *error);
 
