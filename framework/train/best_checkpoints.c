@@ -23,7 +23,7 @@ static bool link_best(struct training *training, const char *name)
     unlink(temporary);
     if (link(from, temporary) != 0) return false;
     bool done = rename(temporary, to) == 0;
-    unlink(temporary); /* rename leaves it when both are the same file already */
+    unlink(temporary); /* rename does nothing when both names are links to the same file */
     return done;
 }
 
@@ -85,8 +85,8 @@ enum qkv_status qkv_best_prune(struct training *training, struct qkv_error *erro
     return status;
 }
 
-/* What stands in best.safetensors may come from a validation after the checkpoint that the run goes on from.
- */
+/* Makes best.safetensors a link to the best checkpoint of the list: a killed run may have written it for a
+ * validation that came after last.safetensors, from which the run continues. */
 enum qkv_status qkv_best_restore(struct training *training, struct qkv_error *error)
 {
     const char *name =

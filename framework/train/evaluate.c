@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The graph and batch of one worker. Slot j computes batches j, j + slots, ..., on any thread. */
+/* A graph and a batch. There is one slot for each thread of the workers; slot j computes the batches j,
+ * j + slots, j + 2 slots, ... on whichever thread takes it. */
 struct slot {
     struct qkv_graph *graph;
     struct qkv_batch batch;
@@ -16,6 +17,7 @@ struct slot {
     struct qkv_error error;
 };
 
+/* Sums over the target tokens of a batch or a sentence, as in struct qkv_sentence_score. */
 struct sums {
     double negative_log_likelihood, correct;
     int64_t tokens;
@@ -30,13 +32,13 @@ struct qkv_evaluator {
     struct qkv_search_options search;
     struct qkv_batches batches;
     int slots;
-    struct slot *slot;
+    struct slot *slot;          /* [slots] */
     struct sums *sums;          /* [batches] */
     struct sums *sentence_sums; /* [sentences] */
     int64_t batch_size;
     struct qkv_ids *sources; /* [sentences] */
     struct qkv_translator *translator;
-    const struct qkv_hypothesis *outputs; /* [sentences], of the translator */
+    const struct qkv_hypothesis *outputs; /* [sentences]; owned by the translator, until its next run */
     const char **translations;            /* [sentences]: texts live in `arena` */
     struct qkv_arena arena;
 };
@@ -101,8 +103,11 @@ struct qkv_evaluator *qkv_evaluator_new(const struct qkv_model *model, const str
     *e = (struct qkv_evaluator){
         .model = model, .corpus = corpus, .text = target_text, .target = target, .workers = workers};
     e->batch_size = testing->batch_size;
-    e->search = (struct qkv_search_options){testing->beam_size, testing->beam_alpha, 1,
-                                            testing->max_output_length, true};
+    e->search = (struct qkv_search_options){.beam_size = testing->beam_size,
+                                            .length_penalty = testing->beam_alpha,
+                                            .n_best = 1,
+                                            .max_output_length = testing->max_output_length,
+                                            .unscored = true};
     struct qkv_batches_options options = {QKV_BATCH_SENTENCE, testing->batch_size, QKV_BATCH_ORDER_LENGTH, 0};
     if (qkv_batches_init(&e->batches, corpus, options, error)) {
         qkv_evaluator_free(e);
@@ -136,7 +141,7 @@ void qkv_evaluator_free(struct qkv_evaluator *e)
 
 /* ---- running ---- */
 
-/* Sums the loss of each sentence. */
+/* Sums the cross-entropy rows of each sentence of the batch into sentence_sums. */
 static void sum_sentences(struct qkv_evaluator *e, const struct qkv_batch_view *view,
                           const struct qkv_tensor *loss)
 {
@@ -152,7 +157,7 @@ static void sum_sentences(struct qkv_evaluator *e, const struct qkv_batch_view *
     }
 }
 
-/* Loss of the references of one batch. */
+/* Computes the loss of the references of one batch, and its sums. */
 static enum qkv_status sum_batch(struct qkv_evaluator *e, struct slot *slot,
                                  const struct qkv_batch_view *view, struct sums *sums)
 {
@@ -167,12 +172,12 @@ static enum qkv_status sum_batch(struct qkv_evaluator *e, struct slot *slot,
     return QKV_OK;
 }
 
-static void run_slot(void *context, int part)
+static void run_slot(void *context, int index)
 {
     struct qkv_evaluator *e = context;
-    struct slot *slot = &e->slot[part];
+    struct slot *slot = &e->slot[index];
     slot->status = QKV_OK;
-    for (int64_t b = part; b < e->batches.count; b += e->slots) {
+    for (int64_t b = index; b < e->batches.count; b += e->slots) {
         struct qkv_batch_view view;
         slot->status = qkv_batches_get(&e->batches, b, &slot->batch, &slot->error);
         if (slot->status) return;
@@ -182,7 +187,7 @@ static void run_slot(void *context, int part)
     }
 }
 
-/* ---- adding up ---- */
+/* ---- scores ---- */
 
 static bool equals_reference(const struct qkv_evaluator *e, int64_t i)
 {

@@ -4,8 +4,8 @@
 
 #include <math.h>
 
-/* Numbers of a range. Part of the result, as sums of squares are taken by range; small enough that few ranges
- * stay in the second-level cache, large enough that handing one out costs nothing. */
+/* Numbers of a range. The norm is summed range by range, so that another size changes its rounding. A range
+ * is small enough to stay in the second-level cache, and so large that giving it to a worker costs little. */
 enum { RANGE = 16384 };
 
 static const int MOMENTS[QKV_OPTIMIZER_COUNT] = {
@@ -41,7 +41,7 @@ enum qkv_status qkv_optimizer_init(struct qkv_optimizer *optimizer, const struct
                          (long long)parameters->elements);
 }
 
-/* What the workers share during a step. */
+/* The arguments of a step, which all workers read. */
 struct step {
     struct qkv_optimizer *optimizer;
     void *values;
@@ -51,7 +51,7 @@ struct step {
     struct qkv_update update;
 };
 
-/* Where number `i` of a block is. */
+/* Address of number `i` of a block. */
 static void *at(const struct step *step, void *block, int64_t i)
 {
     return (char *)block + (size_t)i * qkv_dtype_size(step->optimizer->dtype);
@@ -100,22 +100,23 @@ static double norm_of(const struct qkv_optimizer *optimizer)
     return sqrt(sum);
 }
 
-/* What the loop of update number `optimizer->state.updates` needs, for a gradient of that norm. */
+/* The arguments of update number `optimizer->state.updates`, for a gradient with the norm `norm`. */
 static struct qkv_update make_update(const struct qkv_optimizer *optimizer, double norm, double learning_rate)
 {
     const struct qkv_training_config *settings = &optimizer->settings;
     double longest = settings->clip_grad_norm;
     struct qkv_update update = {.settings = settings,
                                 .clip = longest > 0 && norm > longest ? longest / norm : 1};
-    /* Double precision has one variant, which holds what is computed once for all. */
+    /* All kernel variants use the scalars that the `prepare` of the only float64 variant computes. */
     const struct qkv_optimizer_kernels *rules = qkv_optimizer_registry(QKV_FLOAT64);
     if (rules->optimizer[settings->optimizer]->prepare)
         rules->optimizer[settings->optimizer]->prepare(&update, learning_rate, optimizer->state.updates);
     return update;
 }
 
-/* The update waits for the norm even where nothing is clipped by it: reading the gradients a second time
- * costs little beside the moments, and a diverged step must not reach the parameters. */
+/* The update starts after the norm is known, even without clip_grad_norm: a gradient that is not finite must
+ * not change the parameters. It reads the gradients a second time, which costs little compared with the
+ * moments. */
 double qkv_optimizer_step(struct qkv_optimizer *optimizer, struct qkv_parameters *parameters,
                           struct qkv_workers *workers, int shards, void *const *gradients, double scale,
                           double learning_rate)

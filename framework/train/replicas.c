@@ -9,7 +9,8 @@
 
 struct replica {
     struct qkv_graph *graph;
-    int block, number; /* where its gradients are added, and as which */
+    int block;  /* index of the block that its gradients are added to */
+    int number; /* its turn among the shards of the block, from 0 */
     struct qkv_batch_view view;
     struct qkv_step_sums sums;
     enum qkv_status status;
@@ -22,7 +23,7 @@ struct qkv_replicas {
     int shards, blocks;
     struct replica *replica;  /* [shards] */
     void **gradients;         /* [blocks]: laid out as the values */
-    struct qkv_turns **turns; /* [blocks]: who adds to it next */
+    struct qkv_turns **turns; /* [blocks]: the order in which the shards of a block add to it */
 
     /* The step that is being run. */
     struct qkv_batch *batch;
@@ -37,10 +38,10 @@ static size_t block_bytes(const struct qkv_model *model)
     return (size_t)parameters->elements * qkv_dtype_size(parameters->dtype);
 }
 
-/* Of small models the gradients are added when all are there: shards that wait for each other would cost more
- * than the memory is worth. Of large ones few shards share a block: in a long chain the last would wait for
- * all. */
-static int usual_blocks(const struct qkv_model *model, int shards)
+/* Number of gradient blocks when the caller gives none. A small model gets one block for each shard: memory is
+ * cheap, and no shard waits for its turn. In a large model up to CHAIN shards share a block, which needs less
+ * memory; in longer chains the last shard would wait too long. */
+static int default_blocks(const struct qkv_model *model, int shards)
 {
     enum { SMALL = 1 << 20, CHAIN = 8 };
     return model->parameters.elements < SMALL ? shards : (shards + CHAIN - 1) / CHAIN;
@@ -53,9 +54,9 @@ struct qkv_replicas *qkv_replicas_new(const struct qkv_model *model, struct qkv_
     if (!replicas) goto no_memory;
     *replicas = (struct qkv_replicas){.model = model, .workers = workers};
     replicas->replica = calloc((size_t)shards, sizeof *replicas->replica);
-    if (!blocks) blocks = usual_blocks(model, shards);
-    int together = (shards + blocks - 1) / blocks; /* shards of a block */
-    blocks = (shards + together - 1) / together;
+    if (!blocks) blocks = default_blocks(model, shards);
+    int block_shards = (shards + blocks - 1) / blocks; /* shards that share a block */
+    blocks = (shards + block_shards - 1) / block_shards;
     replicas->gradients = calloc((size_t)blocks, sizeof *replicas->gradients);
     replicas->turns = calloc((size_t)blocks, sizeof(struct qkv_turns *));
     if (!replicas->replica || !replicas->gradients || !replicas->turns) goto no_memory;
@@ -73,8 +74,8 @@ struct qkv_replicas *qkv_replicas_new(const struct qkv_model *model, struct qkv_
         struct replica *replica = &replicas->replica[replicas->shards];
         replica->graph = qkv_graph_new(model->parameters.dtype);
         if (!replica->graph) goto no_memory;
-        replica->block = replicas->shards / together;
-        replica->number = replicas->shards % together;
+        replica->block = replicas->shards / block_shards;
+        replica->number = replicas->shards % block_shards;
         qkv_graph_share_memory(replica->graph, true);
         qkv_graph_set_turn(replica->graph, replicas->turns[replica->block], replica->number);
     }
@@ -99,7 +100,7 @@ void qkv_replicas_free(struct qkv_replicas *replicas)
     free(replicas);
 }
 
-/* Records forward and loss of the replica's view; NULL where that cannot be built. */
+/* Records the forward pass and the loss of the replica's view; NULL where the graph cannot be built. */
 static struct qkv_tensor *build(struct qkv_replicas *replicas, int shard, const struct qkv_random *random)
 {
     struct replica *replica = &replicas->replica[shard];
@@ -114,7 +115,7 @@ static struct qkv_tensor *build(struct qkv_replicas *replicas, int shard, const 
     return loss;
 }
 
-/* The same with every tensor in memory of its own, which says more and takes more. */
+/* Records it without sharing memory between tensors: every result stays readable, which takes more memory. */
 static void build_apart(struct qkv_replicas *replicas, int shard, const struct qkv_random *random)
 {
     struct qkv_graph *graph = replicas->replica[shard].graph;
@@ -130,7 +131,7 @@ static void share_again(struct qkv_replicas *replicas, int shard)
     qkv_graph_share_memory(graph, true);
 }
 
-/* Says where the numbers broke: the first tensor of the pass, in the order of computing. */
+/* Repeats the forward pass and names the first tensor, in the order of computation, that is not finite. */
 static enum qkv_status diverged(struct qkv_replicas *replicas, int shard, const struct qkv_random *random)
 {
     struct replica *replica = &replicas->replica[shard];
@@ -152,8 +153,8 @@ enum qkv_status qkv_replicas_reserve(struct qkv_replicas *replicas, const struct
     enum qkv_status status = qkv_batches_largest(batches, replicas->shards, &batch, error);
     for (int i = 0; !status && i < replicas->shards; i++) {
         qkv_batch_shard(&batch, 0, 1, &replicas->replica[i].view);
-        /* With dropout, which needs more than going without, and nothing shared: how well it is depends on
-         * the batch. */
+        /* With dropout, which needs more memory than without, and without sharing memory between tensors, as
+         * what sharing saves depends on the batch. */
         build_apart(replicas, i, &random);
         status = qkv_graph_check(replicas->replica[i].graph, error);
         share_again(replicas, i);
@@ -176,19 +177,18 @@ static enum qkv_status run_replica(struct qkv_replicas *replicas, int shard)
     }
     struct qkv_random random;
     if (replicas->random) {
-        /* Shards draw from different families: the seed is spread by an odd constant (2^64 / golden ratio).
-         */
+        /* Every shard gets its own dropout seed: multiples of an odd constant (2^64 / golden ratio) are added. */
         random = *replicas->random;
         random.seed += (uint64_t)(shard + 1) * 0x9E3779B97F4A7C15u;
     }
-    const struct qkv_random *drawn = replicas->random ? &random : NULL;
-    struct qkv_tensor *loss = build(replicas, shard, drawn);
+    const struct qkv_random *shard_random = replicas->random ? &random : NULL;
+    struct qkv_tensor *loss = build(replicas, shard, shard_random);
     if (qkv_graph_check(graph, &replica->error)) return QKV_INVALID;
     qkv_forward(graph);
     replica->sums.loss = qkv_tensor_scalar(loss);
     replica->sums.tokens = replica->view.target_tokens;
     qkv_cross_entropy_sums(loss, &replica->sums.negative_log_likelihood, &replica->sums.correct);
-    if (!isfinite(replica->sums.loss)) return diverged(replicas, shard, drawn);
+    if (!isfinite(replica->sums.loss)) return diverged(replicas, shard, shard_random);
     qkv_backward(graph, loss, NULL);
     return QKV_OK;
 }

@@ -23,7 +23,7 @@ static bool ends_in(const char *text, const char *end)
 }
 
 /* True for the names of files that a run writes. */
-static bool is_of_a_run(const char *name)
+static bool is_run_file(const char *name)
 {
     static const char *const NAMES[] = {QKV_RUN_FORMAT_FILE, QKV_RUN_CONFIG, QKV_RUN_SOURCE, QKV_RUN_TARGET,
                                         QKV_RUN_METRICS,     QKV_RUN_LAST,   QKV_RUN_BEST};
@@ -32,9 +32,9 @@ static bool is_of_a_run(const char *name)
     return !strncmp(name, "update-", 7) && ends_in(name, ".safetensors");
 }
 
-/* Whether it is what a run that was killed while it wrote leaves: <name>.<process>.<number>.tmp (file.h), or
- * the second link of best_checkpoints.c. */
-static bool is_half_written(const char *name)
+/* True for the names of temporary files that a killed run leaves: <name>.<process>.<number>.tmp (file.h), and
+ * the link best.safetensors.tmp (best_checkpoints.c). */
+static bool is_temporary(const char *name)
 {
     char final_name[256];
     if (!strcmp(name, QKV_RUN_BEST ".tmp")) return true;
@@ -45,7 +45,7 @@ static bool is_half_written(const char *name)
         if (!dot || (parts > 0 && (!dot[1] || dot[1 + strspn(dot + 1, "0123456789")]))) return false;
         *dot = '\0';
     }
-    return is_of_a_run(final_name);
+    return is_run_file(final_name);
 }
 
 enum qkv_status qkv_run_folder_check(struct training *training, struct qkv_error *error)
@@ -62,7 +62,7 @@ enum qkv_status qkv_run_folder_check(struct training *training, struct qkv_error
     if (!folder) return QKV_OK; /* making or locking the folder will say why */
     enum qkv_status status = QKV_OK;
     for (struct dirent *entry; !status && (entry = readdir(folder));)
-        if (is_of_a_run(entry->d_name))
+        if (is_run_file(entry->d_name))
             status =
                 qkv_error_set(error,
                               "%s: holds a run already (%s); continue it with --resume or replace it with "
@@ -78,7 +78,7 @@ enum qkv_status qkv_run_folder_lock(struct training *training, struct qkv_error 
     training->lock = opendir(training->folder);
     if (!training->lock)
         return qkv_error_set(error, "%s: cannot be opened: %s", training->folder, strerror(errno));
-    /* File systems without locks say something else, and then there is none. */
+    /* On a file system without locks flock fails with another code; training then runs without a lock. */
     if (flock(dirfd(training->lock), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
         return qkv_run_folder_check(training, error);
     return qkv_error_set(error,
@@ -92,8 +92,8 @@ enum qkv_status qkv_run_folder_clear(struct training *training, struct qkv_error
     enum qkv_status status = QKV_OK;
     rewinddir(training->lock);
     for (struct dirent *entry; !status && (entry = readdir(training->lock));) {
-        bool of_old_run = is_of_a_run(entry->d_name) && !training->options->resume;
-        if (!of_old_run && !is_half_written(entry->d_name)) continue;
+        bool of_old_run = is_run_file(entry->d_name) && !training->options->resume;
+        if (!of_old_run && !is_temporary(entry->d_name)) continue;
         const char *path = file_of(training, entry->d_name);
         if (!path) return qkv_error_set(error, "out of memory");
         if (unlink(path) != 0)
@@ -144,7 +144,7 @@ static int append_line(const char *path, const char *text)
     off_t before = fseeko(file, 0, SEEK_END) ? -1 : ftello(file);
     int code = fprintf(file, "%s\n", text) < 0 || fflush(file) ? errno : 0;
     if (code && before >= 0 && ftruncate(fileno(file), before))
-        before = -1; /* the line stays cut; resuming drops it */
+        before = -1; /* part of the line stays; qkv_run_folder_trim_metrics drops it on resuming */
     if (fclose(file) && !code) code = errno;
     return code;
 }

@@ -30,7 +30,7 @@ static enum qkv_status read_corpora(struct training *training, struct qkv_error 
     return qkv_corpus_encode(&training->dev, &training->source, &training->target, error);
 }
 
-/* Sentences longer than the positions are errors now, not after an hour of training. */
+/* Refuses sentences that are longer than the positions of the model before training starts. */
 static enum qkv_status check_lengths(const struct training *training, struct qkv_error *error)
 {
     const struct qkv_config *config = training->config;
@@ -67,8 +67,8 @@ static enum qkv_status make_parts(struct training *training, struct qkv_error *e
     return training->evaluator ? QKV_OK : QKV_INVALID;
 }
 
-/* The run goes on with the text it was trained on. A score compares with those of the same text only: another
- * dev set is welcome as long as there is none. */
+/* Refuses another training text on resuming. Refuses another dev set if the run has validated already, as
+ * scores of different texts do not compare. */
 static enum qkv_status check_texts(const struct training *training, const struct qkv_state *state,
                                    const char *last, struct qkv_error *error)
 {
@@ -92,7 +92,7 @@ static enum qkv_status restore(struct training *training, struct qkv_error *erro
         if (!status) status = qkv_schedule_restore(&training->schedule, &state, &inner);
         if (status) qkv_error_set(error, "%s: %s", last, inner.message);
     }
-    /* A changed key explains more than the first tensor that does not fit. */
+    /* Check even if loading failed: a changed config key explains more than a tensor of another shape. */
     if (qkv_provenance_check(&state, training->config, QKV_KEYS_FIXED_ON_RESUME, &training->source,
                              &training->target, last, error))
         status = QKV_INVALID;
@@ -118,7 +118,7 @@ enum qkv_status qkv_training_open(struct training *training, struct qkv_error *e
     if (qkv_run_folder_clear(training, error)) return QKV_INVALID;
     if (qkv_vocabulary_save(&training->source, source, error)) return QKV_INVALID;
     if (qkv_vocabulary_save(&training->target, target, error)) return QKV_INVALID;
-    /* The checkpoint first: a folder without config.yaml is not a run, so every run can be resumed. */
+    /* Write the checkpoint before config.yaml, which makes the folder a run: so every run can be resumed. */
     if (qkv_training_save(training, QKV_RUN_LAST, true, error)) return QKV_INVALID;
     return qkv_run_folder_describe(training, error);
 }

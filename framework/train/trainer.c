@@ -5,12 +5,12 @@
 #include <cjson/cJSON.h>
 #include <math.h>
 
-/* The clock of one logging interval; it decides nothing but what is shown. */
+/* Speed since the last log line or validation. Only reports use it; checkpoints do not keep it. */
 struct clock {
-    double started;     /* seconds */
-    int64_t all_tokens; /* source and target */
-    int64_t updates;
-    double norm;
+    double started;     /* time of qkv_clock_seconds */
+    int64_t all_tokens; /* source and target tokens since then */
+    int64_t updates;    /* since then */
+    double norm;        /* of the gradient of the last update, before clipping */
 };
 
 static const struct qkv_train_listener *listener_of(const struct training *training)
@@ -67,8 +67,8 @@ static enum qkv_status diverged(const struct training *training, const struct qk
     return QKV_FAILED;
 }
 
-/* Gradients of training.batch_multiplier batches, then one step. *more becomes false at the end of the data.
- */
+/* Does one update: sums the gradients of training.batch_multiplier batches, then steps the optimizer. Sets *more
+ * to false, and does nothing, after the last epoch. */
 static enum qkv_status update(struct training *training, struct clock *clock, bool *more,
                               struct qkv_error *error)
 {
@@ -195,9 +195,9 @@ static enum qkv_status validate(struct training *training, struct qkv_error *err
     return qkv_run_folder_log(training, line, error);
 }
 
-/* Validates where that has not been done yet, and saves. last.safetensors is what counts: whatever a kill
- * leaves of files that it does not speak of, --resume makes undone (setup.c). So old files go only after it
- * stands. */
+/* Validates, unless that is done for this update, and saves last.safetensors. Only then does it remove old best
+ * checkpoints: if the process is killed before, --resume continues from the previous last.safetensors and
+ * needs the files that it lists (setup.c). */
 static enum qkv_status validate_and_save(struct training *training, struct qkv_error *error)
 {
     if (validate(training, error) || qkv_training_save(training, QKV_RUN_LAST, true, error))
@@ -246,7 +246,7 @@ static enum qkv_status loop(struct training *training, enum qkv_train_end *end, 
     }
     if (validate(training, error)) return QKV_INVALID;
     if (progress->update == saved && progress->validated == validated)
-        return QKV_OK; /* nothing was left to do */
+        return QKV_OK; /* last.safetensors is up to date */
     return validate_and_save(training, error);
 }
 

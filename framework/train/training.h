@@ -1,4 +1,4 @@
-/* One training, and the files that work on it; each calls only files above it:
+/* The state of one call of qkv_train, and the files that work on it; each file calls only files above it:
  *
  *     progress.c           where training is, to and from the state of a checkpoint
  *     run_folder.c         the run folder: lock, config, metrics.jsonl
@@ -17,7 +17,10 @@
 
 #include <dirent.h>
 
-enum { MOST_BEST = 64, MOST_SAMPLES = 16 };
+enum {
+    MOST_BEST = 64,    /* checkpoints kept: training.keep_best_ckpts is at most this */
+    MOST_SAMPLES = 16, /* translations shown: training.validation_samples is at most this */
+};
 
 struct best_checkpoint {
     int64_t update;
@@ -27,11 +30,11 @@ struct best_checkpoint {
 /* Where training is. A checkpoint keeps it, so that a resumed run computes the same bits. */
 struct progress {
     int64_t update;       /* updates done */
-    int64_t epoch, batch; /* of the next batch; both from 0 */
+    int64_t epoch, batch; /* the next batch to read, and its epoch; both from 0 */
     int64_t tokens;       /* target tokens trained on */
     int64_t waited;       /* validations since the best one */
     int64_t validated;    /* update of the last validation; 0: none */
-    double log_loss;      /* sum of the smoothed loss since the last log line */
+    double log_loss;      /* sum of the smoothed loss over the target tokens since the last log line, nats */
     int64_t log_tokens;   /* target tokens since the last log line */
     int64_t best_count;
     struct best_checkpoint best[MOST_BEST]; /* [best_count], best first */
@@ -46,7 +49,7 @@ struct training {
     struct qkv_corpus train, dev;
     struct qkv_vocabulary source, target;
     struct qkv_batches batches;
-    struct qkv_batch batch;
+    struct qkv_batch batch; /* the batch that is computed; its memory is reused */
     struct qkv_model *model;
     struct qkv_workers *workers;
     struct qkv_replicas *replicas;
@@ -108,7 +111,8 @@ enum qkv_status qkv_best_restore(struct training *training, struct qkv_error *er
 
 /* ---- setup.c ---- */
 
-/* On failure, release the training all the same. */
+/* Reads all input, makes the model and its run folder, and restores the progress of a resumed run. The caller
+ * sets config and options before, and releases the training also after a failure. */
 enum qkv_status qkv_training_open(struct training *training, struct qkv_error *error);
 void qkv_training_release(struct training *training);
 

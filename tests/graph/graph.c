@@ -91,7 +91,8 @@ Test(graph, what_cannot_be_is_refused_by_name)
 
     qkv_graph_reset(graph);
     cr_expect_null(qkv_constant(graph, QKV_SHAPE(3, 0)));
-    cr_expect_str_eq(message(), "a tensor cannot have shape [3, 0]: it needs 1 to 4 axes, each of size 1 or more");
+    cr_expect_str_eq(message(),
+                     "a tensor cannot have shape [3, 0]: it needs 1 to 4 axes, each of size 1 or more");
 
     qkv_graph_reset(graph);
     const int64_t huge = (int64_t)1 << 39;

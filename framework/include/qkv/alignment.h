@@ -1,5 +1,5 @@
-/* Word alignment: gold links, and the error of links that are drawn from a matrix of weights between words.
- * alignment_score.h does that for attention maps.
+/* Word alignment: reads gold links, draws links from a matrix of weights between words, and computes their error
+ * rate. alignment_score.h does this for attention maps.
  *
  * Gold links are read from a file in Pharaoh's format: one line per sentence pair, with links between words
  * that count from 0, source first: `0-0 1-2 2p1`. `-` marks a sure link, `p` or `?` a possible one. An empty
@@ -38,7 +38,7 @@
 struct qkv_alignment_link {
     int64_t source, target; /* words, from 0 */
     bool sure;
-    int64_t column; /* in its line, from 1 */
+    int64_t column; /* byte in its line where the link starts, from 1 */
 };
 
 /* The gold links of one sentence pair. The reader merges equal links: sure, if one of them is. */
@@ -65,7 +65,8 @@ QKV_API void qkv_alignments_release(struct qkv_alignments *alignments);
 
 /* ---- counting ---- */
 
-/* Which target word the row of a decoder step belongs to. Models differ in which one aligns better. */
+/* The target word that the attention row of a decoder step is taken for. Which reading gives the better
+ * alignment depends on the model. */
 enum qkv_alignment_reading {
     QKV_READING_OUTPUT, /* the word that the step outputs */
     QKV_READING_INPUT,  /* the word that the step reads */
@@ -86,7 +87,7 @@ QKV_API const char *qkv_alignment_drawing_name(enum qkv_alignment_drawing drawin
 
 /* Weights between the words of a sentence pair. */
 struct qkv_word_map {
-    double *weights; /* [targets, sources], row after row */
+    double *weights; /* [targets, sources], row-major; not owned */
     int64_t targets, sources;
 };
 

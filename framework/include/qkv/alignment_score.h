@@ -42,7 +42,7 @@ QKV_API enum qkv_status qkv_alignment_score_add(struct qkv_alignment_score *scor
 
 /* Scores a run on a corpus: the maps of its references, fed to the decoder, against the gold links of a file.
  * The file has one line per pair of the corpus' file; pairs that were dropped for their length are skipped in
- * both. Words are those between white space, whatever the tokens are. The corpus must be encoded and have
+ * both. Words are separated by white space, however the text is tokenized. The corpus must be encoded and have
  * kept its raw lines. Fails as reading links and adding do, and when the numbers of lines differ. */
 QKV_API enum qkv_status qkv_alignment_evaluate(const struct qkv_run *run, const struct qkv_corpus *corpus,
                                                const char *links, struct qkv_alignment_score *score,

@@ -44,7 +44,7 @@ qkv_evaluator_new(const struct qkv_model *model, const struct qkv_corpus *corpus
 QKV_API enum qkv_status qkv_evaluator_run(struct qkv_evaluator *evaluator, struct qkv_scores *scores,
                                           struct qkv_error *error);
 
-/* The model's translation of sentence i, as text, from the last run. */
+/* The model's translation of sentence i, as text, from the last run. Valid until the next run. */
 QKV_API const char *qkv_evaluator_translation(const struct qkv_evaluator *evaluator, int64_t i);
 
 /* The counts of one sentence in the last run. */
@@ -52,7 +52,7 @@ struct qkv_sentence_score {
     int64_t source_tokens;          /* without </s> */
     int64_t tokens;                 /* target tokens, </s> counted */
     double negative_log_likelihood; /* of the reference, nats */
-    double correct;                 /* reference tokens that are the most probable ones */
+    double correct;                 /* reference tokens to which the model gives the highest probability */
     bool right;                     /* the translation equals the reference, token for token */
 };
 QKV_API struct qkv_sentence_score qkv_evaluator_sentence(const struct qkv_evaluator *evaluator, int64_t i);

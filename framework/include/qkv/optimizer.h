@@ -53,12 +53,12 @@ struct qkv_optimizer_kernels;
 
 /* Caller's storage, all zero at first. The moments are laid out as the values of the parameters. */
 struct qkv_optimizer {
-    struct qkv_training_config settings; /* a copy; its texts are not read */
+    struct qkv_training_config settings; /* a copy; the strings that it points to are never read */
     enum qkv_dtype dtype;
     int64_t elements;                 /* of the parameters' block */
     struct qkv_optimizer_state state; /* updates done (t of the formulas) and moments (m, v) */
 
-    int ranges;      /* that the block is cut into; at most as many threads work on a step */
+    int ranges;      /* parts that the block is cut into, and so the most threads that can share a step */
     double *squares; /* [ranges]: sum of squares of each range */
     const struct qkv_optimizer_kernels *kernels;
     struct qkv_arena arena;

@@ -29,7 +29,7 @@ struct qkv_replicas;
 struct qkv_step_sums {
     double loss;                    /* cross-entropy with label smoothing, nats */
     double negative_log_likelihood; /* cross-entropy without smoothing, nats */
-    double correct;                 /* tokens that are the most probable class */
+    double correct;                 /* target tokens to which the model gives the highest probability */
     int64_t tokens;                 /* target tokens, </s> counted */
 };
 
@@ -50,7 +50,7 @@ QKV_API enum qkv_status qkv_replicas_reserve(struct qkv_replicas *replicas, cons
 
 /* Forward and backward over a batch. Gradients are those of the sum over tokens, not of the mean; with
  * `accumulate` they are added to those of the previous call. `random` (seed, step) fixes the dropout masks;
- * NULL: no dropout. Allocates nothing if memory was reserved or an earlier batch was as large.
+ * NULL: no dropout. Allocates nothing if qkv_replicas_reserve was called or an earlier batch was as large.
  *
  * QKV_FAILED: the loss is not finite; the message names the first tensor that is not. QKV_INVALID: the graph
  * cannot be built, such as for a sentence longer than the positions. */
