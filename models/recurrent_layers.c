@@ -229,9 +229,10 @@ struct qkv_tensor *qkv_recurrent_decode(const struct qkv_model *model, struct qk
         hidden = qkv_recurrent_hidden(cell, graph, input->state[l]);
     }
     if (!network->has_attention) return qkv_dropout_apply(graph, hidden, config->hidden_dropout);
-    struct qkv_tensor *context =
-        qkv_single_head_attention_apply(&network->attention, graph, hidden, source->keys, source->memory,
-                                        input->queries, input->keys, &weights); /* [rows, M] */
+    const struct qkv_attention_inputs inputs = {
+        .x = hidden, .memory = source->memory, .queries = input->queries, .keys = input->keys};
+    struct qkv_tensor *context = qkv_single_head_attention_apply(&network->attention, graph, source->keys,
+                                                                 &inputs, &weights); /* [rows, M] */
     if (record) *record = (struct attention_record){weights, hidden, context};
     struct qkv_tensor *joined = qkv_concat(graph, hidden, context, 1); /* [rows, H + M] */
     return qkv_dense_apply(&network->attentional, graph,

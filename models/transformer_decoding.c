@@ -129,17 +129,17 @@ static struct qkv_tensor *attend_self(struct transformer_decoding *d, const stru
     const struct qkv_segments keys = {rows, d->self_start, d->self_length};
     int64_t cache_rows = d->rows * d->length;
     struct qkv_tensor *normed = qkv_residual_enter(&layer->self.residual, graph, x);
-    struct qkv_tensor *query = qkv_multi_head_query(&layer->self.attention, graph, normed, queries, &d->step);
-    struct qkv_tensor *key = qkv_store_rows(
+    struct qkv_attention_projections projections = {.queries = queries, .keys = keys};
+    projections.query = qkv_multi_head_query(&layer->self.attention, graph, normed, queries, &d->step);
+    projections.key = qkv_store_rows(
         graph, qkv_wrap(graph, QKV_SHAPE(cache_rows, state->keys.width), state->keys.memory),
         qkv_multi_head_key(&layer->self.attention, graph, normed, queries, &d->step), d->cache_row);
-    struct qkv_tensor *value = qkv_store_rows(
+    projections.value = qkv_store_rows(
         graph, qkv_wrap(graph, QKV_SHAPE(cache_rows, state->values.width), state->values.memory),
         qkv_multi_head_value(&layer->self.attention, graph, normed), d->cache_row);
     /* The queries of a sentence have the last positions of its keys (attention_rule.h): here the new
      * token has position `step`. */
-    struct qkv_tensor *result =
-        qkv_multi_head_attend(&layer->self.attention, graph, query, key, value, NULL, queries, keys, NULL);
+    struct qkv_tensor *result = qkv_multi_head_attend(&layer->self.attention, graph, &projections, NULL);
     return qkv_residual_leave(&layer->self.residual, graph, x, result);
 }
 
@@ -150,13 +150,12 @@ static struct qkv_tensor *attend_cross(struct transformer_decoding *d, const str
     const struct qkv_segments queries = {rows, d->query_start, d->query_length};
     const struct qkv_segments keys = {rows, d->cross_start, d->cross_length};
     struct qkv_tensor *normed = qkv_residual_enter(&layer->cross.residual, graph, x);
-    struct qkv_tensor *query = qkv_multi_head_query(&layer->cross.attention, graph, normed, queries, NULL);
-    struct qkv_tensor *key =
-        qkv_wrap(graph, qkv_tensor_shape(state->cross_key), qkv_tensor_value(state->cross_key));
-    struct qkv_tensor *value =
+    struct qkv_attention_projections projections = {.queries = queries, .keys = keys};
+    projections.query = qkv_multi_head_query(&layer->cross.attention, graph, normed, queries, NULL);
+    projections.key = qkv_wrap(graph, qkv_tensor_shape(state->cross_key), qkv_tensor_value(state->cross_key));
+    projections.value =
         qkv_wrap(graph, qkv_tensor_shape(state->cross_value), qkv_tensor_value(state->cross_value));
-    struct qkv_tensor *result =
-        qkv_multi_head_attend(&layer->cross.attention, graph, query, key, value, NULL, queries, keys, NULL);
+    struct qkv_tensor *result = qkv_multi_head_attend(&layer->cross.attention, graph, &projections, NULL);
     return qkv_residual_leave(&layer->cross.residual, graph, x, result);
 }
 

@@ -226,16 +226,16 @@ struct qkv_tensor *qkv_transformer_attend(const struct attention_sublayer *subla
     const struct qkv_part *place = &sublayer->place;
     struct qkv_tensor *inside = enter(&sublayer->residual, graph, x, trace, place), *context; /* [Nq, D] */
     if (!memory) memory = inside;
-    struct qkv_tensor *query = qkv_multi_head_query(attention, graph, inside, queries, NULL); /* [Nq, H K] */
-    struct qkv_tensor *key = qkv_multi_head_key(attention, graph, memory, keys, NULL);        /* [Nk, G K] */
-    struct qkv_tensor *value = qkv_multi_head_value(attention, graph, memory);                /* [Nk, G V] */
-    struct qkv_tensor *result = qkv_multi_head_attend(attention, graph, query, key, value, NULL, queries,
-                                                      keys, &context); /* [Nq, D] */
+    struct qkv_attention_projections projections = {.queries = queries, .keys = keys};
+    projections.query = qkv_multi_head_query(attention, graph, inside, queries, NULL); /* [Nq, H K] */
+    projections.key = qkv_multi_head_key(attention, graph, memory, keys, NULL);        /* [Nk, G K] */
+    projections.value = qkv_multi_head_value(attention, graph, memory);                /* [Nk, G V] */
+    struct qkv_tensor *result = qkv_multi_head_attend(attention, graph, &projections, &context); /* [Nq, D] */
     qkv_trace_record(trace, graph, place, QKV_PART_INPUT, inside);
     qkv_trace_record(trace, graph, place, QKV_PART_MEMORY, memory);
-    qkv_trace_record(trace, graph, place, QKV_PART_QUERY, query);
-    qkv_trace_record(trace, graph, place, QKV_PART_KEY, key);
-    qkv_trace_record(trace, graph, place, QKV_PART_VALUE, value);
+    qkv_trace_record(trace, graph, place, QKV_PART_QUERY, projections.query);
+    qkv_trace_record(trace, graph, place, QKV_PART_KEY, projections.key);
+    qkv_trace_record(trace, graph, place, QKV_PART_VALUE, projections.value);
     qkv_trace_record(trace, graph, place, QKV_PART_WEIGHTS, context); /* the node that holds them */
     qkv_trace_record(trace, graph, place, QKV_PART_CONTEXT, context);
     qkv_trace_record(trace, graph, place, QKV_PART_OUTPUT, result);

@@ -2,7 +2,7 @@
  * tested against them. */
 #include "kernels/attention.h"
 
-/* ---- attention_scores: s_ij = scale q_i . k_j + (what distance adds);  dq_i += scale ds_ij k_j,
+/* ---- attention_scores: s_ij = scale q_i . k_j + distance terms;  dq_i += scale ds_ij k_j,
  * dk_j += scale ds_ij q_i, dbias_bucket += ds_ij ---- */
 
 static bool attention_scores_shape(struct qkv_tensor *y)
@@ -15,13 +15,13 @@ static bool attention_scores_shape(struct qkv_tensor *y)
     return true;
 }
 
-/* A query-key pair of one head: its rows, key position - query position, and its index in the ragged
- * block. */
-struct step {
-    int64_t query_row, key_row, ahead, head, at;
+/* A query-key pair of one head: its rows, its distance (key position - query position), and its index in the
+ * ragged block. */
+struct pair {
+    int64_t query_row, key_row, distance, head, at;
 };
 
-typedef void visitor(struct qkv_tensor *y, struct step step);
+typedef void visitor(struct qkv_tensor *y, struct pair pair);
 
 static void visit_pairs(struct qkv_tensor *y, int64_t query_rows, int64_t key_rows, visitor *visit)
 {
@@ -32,43 +32,43 @@ static void visit_pairs(struct qkv_tensor *y, int64_t query_rows, int64_t key_ro
         for (int64_t h = 0; h < options->attention.heads; h++)
             for (int64_t i = 0; i < p.queries; i++)
                 for (int64_t j = 0; j < p.keys; j++)
-                    visit(y, (struct step){p.query + i, p.key + j, j - (p.keys - p.queries + i), h, at++});
+                    visit(y, (struct pair){p.query + i, p.key + j, j - (p.keys - p.queries + i), h, at++});
     }
 }
 
 /* Offsets of a pair's head in query and key, or in result and value. */
-struct places {
+struct pair_offsets {
     int64_t query, key, width;
 };
 
-static struct places places_of(const struct qkv_tensor *y, struct step step, int64_t query_columns)
+static struct pair_offsets offsets_of(const struct qkv_tensor *y, struct pair pair, int64_t query_columns)
 {
     const struct qkv_attention_rule *rule = &y->options.attention;
     int64_t width = query_columns / rule->heads, key_columns = qkv_attention_key_value_heads(rule) * width;
-    return (struct places){step.query_row * query_columns + step.head * width,
-                           step.key_row * key_columns + key_head(rule, step.head) * width, width};
+    return (struct pair_offsets){pair.query_row * query_columns + pair.head * width,
+                                 pair.key_row * key_columns + key_head(rule, pair.head) * width, width};
 }
 
-static void score_pair(struct qkv_tensor *y, struct step step)
+static void score_pair(struct qkv_tensor *y, struct pair pair)
 {
-    const struct places at = places_of(y, step, y->input[0]->shape.size[1]);
-    const real *q = (const real *)y->input[0]->value + at.query,
-               *k = (const real *)y->input[1]->value + at.key;
-    ((real *)y->value)[step.at] = score_scale(y, at.width) * row_dot(at.width, q, k) +
-                                  distance_term(y, y->input[2], step.ahead, step.head);
+    const struct pair_offsets offset = offsets_of(y, pair, y->input[0]->shape.size[1]);
+    const real *q = (const real *)y->input[0]->value + offset.query,
+               *k = (const real *)y->input[1]->value + offset.key;
+    ((real *)y->value)[pair.at] = score_scale(y, offset.width) * row_dot(offset.width, q, k) +
+                                  distance_term(y, y->input[2], pair.distance, pair.head);
 }
 
-static void score_pair_back(struct qkv_tensor *y, struct step step)
+static void score_pair_back(struct qkv_tensor *y, struct pair pair)
 {
     struct qkv_tensor *query = y->input[0], *key = y->input[1], *bias = y->input[2];
     const struct qkv_attention_rule *rule = &y->options.attention;
-    const struct places at = places_of(y, step, query->shape.size[1]);
-    real ds = ((const real *)y->gradient)[step.at], scaled = score_scale(y, at.width) * ds;
+    const struct pair_offsets offset = offsets_of(y, pair, query->shape.size[1]);
+    real ds = ((const real *)y->gradient)[pair.at], scaled = score_scale(y, offset.width) * ds;
     real *dq = gradient_of(query), *dk = gradient_of(key), *db = gradient_of(bias);
-    const real *q = (const real *)query->value + at.query, *k = (const real *)key->value + at.key;
-    for (int64_t d = 0; dq && d < at.width; d++) dq[at.query + d] += scaled * k[d];
-    for (int64_t d = 0; dk && d < at.width; d++) dk[at.key + d] += scaled * q[d];
-    if (db) db[qkv_attention_bucket(rule, step.ahead) * rule->heads + step.head] += ds;
+    const real *q = (const real *)query->value + offset.query, *k = (const real *)key->value + offset.key;
+    for (int64_t d = 0; dq && d < offset.width; d++) dq[offset.query + d] += scaled * k[d];
+    for (int64_t d = 0; dk && d < offset.width; d++) dk[offset.key + d] += scaled * q[d];
+    if (db) db[qkv_attention_bucket(rule, pair.distance) * rule->heads + pair.head] += ds;
 }
 
 static void attention_scores_forward(struct qkv_tensor *y)
@@ -303,24 +303,24 @@ static bool attention_mix_shape(struct qkv_tensor *y)
     return true;
 }
 
-static void mix_pair(struct qkv_tensor *y, struct step step)
+static void mix_pair(struct qkv_tensor *y, struct pair pair)
 {
-    const struct places at = places_of(y, step, qkv_columns(y));
-    const real *value = (const real *)y->input[1]->value + at.key;
-    real *out = (real *)y->value + at.query;
-    real weight = ((const real *)y->input[0]->value)[step.at];
-    for (int64_t d = 0; d < at.width; d++) out[d] += weight * value[d];
+    const struct pair_offsets offset = offsets_of(y, pair, qkv_columns(y));
+    const real *value = (const real *)y->input[1]->value + offset.key;
+    real *out = (real *)y->value + offset.query;
+    real weight = ((const real *)y->input[0]->value)[pair.at];
+    for (int64_t d = 0; d < offset.width; d++) out[d] += weight * value[d];
 }
 
-static void mix_pair_back(struct qkv_tensor *y, struct step step)
+static void mix_pair_back(struct qkv_tensor *y, struct pair pair)
 {
     struct qkv_tensor *weights = y->input[0], *value = y->input[1];
-    const struct places at = places_of(y, step, qkv_columns(y));
-    const real *out = (const real *)y->gradient + at.query;
+    const struct pair_offsets offset = offsets_of(y, pair, qkv_columns(y));
+    const real *out = (const real *)y->gradient + offset.query;
     real *dw = gradient_of(weights), *dv = gradient_of(value),
-         weight = ((const real *)weights->value)[step.at];
-    if (dw) dw[step.at] += row_dot(at.width, out, (const real *)value->value + at.key);
-    for (int64_t d = 0; dv && d < at.width; d++) dv[at.key + d] += weight * out[d];
+         weight = ((const real *)weights->value)[pair.at];
+    if (dw) dw[pair.at] += row_dot(offset.width, out, (const real *)value->value + offset.key);
+    for (int64_t d = 0; dv && d < offset.width; d++) dv[offset.key + d] += weight * out[d];
 }
 
 static void attention_mix_forward(struct qkv_tensor *y)

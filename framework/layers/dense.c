@@ -51,14 +51,24 @@ void qkv_dense_init(struct qkv_dense *layer, struct qkv_parameters *parameters,
         layer->bias = qkv_parameters_add(parameters, QKV_SHAPE(options->outputs), zeros, "%s.bias", name);
 }
 
+void qkv_dense_init_part(struct qkv_dense *dense, struct qkv_parameters *parameters,
+                         const struct qkv_dense_options *options, const char *name, const char *part)
+{
+    const char *part_name = qkv_arena_format(&parameters->arena, "%s.%s", name, part);
+    if (part_name)
+        qkv_dense_init(dense, parameters, options, part_name);
+    else
+        parameters->failed = true;
+}
+
 struct qkv_tensor *qkv_dense_apply(const struct qkv_dense *layer, struct qkv_graph *graph,
                                    struct qkv_tensor *x)
 {
-    const char *outer = qkv_graph_scope(graph, layer->name);
+    const char *outer_scope = qkv_graph_scope(graph, layer->name);
     struct qkv_tensor *y = qkv_linear(graph, x, qkv_graph_parameter(graph, layer->weight),
                                       qkv_graph_parameter(graph, layer->bias), false);
     y = qkv_activation_apply(graph, y, layer->activation);
-    qkv_graph_scope(graph, outer);
+    qkv_graph_scope(graph, outer_scope);
     return y;
 }
 

@@ -16,10 +16,10 @@ void qkv_embedding_init(struct qkv_embedding *layer, struct qkv_parameters *para
 struct qkv_tensor *qkv_embedding_apply(const struct qkv_embedding *layer, struct qkv_graph *graph,
                                        const int32_t *ids, int64_t count)
 {
-    const char *outer = qkv_graph_scope(graph, layer->name);
+    const char *outer_scope = qkv_graph_scope(graph, layer->name);
     struct qkv_tensor *y =
         qkv_embedding(graph, qkv_graph_parameter(graph, layer->table), ids, count, layer->factor);
-    qkv_graph_scope(graph, outer);
+    qkv_graph_scope(graph, outer_scope);
     return y;
 }
 

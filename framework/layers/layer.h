@@ -1,4 +1,4 @@
-/* What every file of layers/ includes. */
+/* Declarations that the files of layers/ share. */
 #ifndef QKV_LAYERS_LAYER_H
 #define QKV_LAYERS_LAYER_H
 
@@ -11,6 +11,10 @@
 /* `initial` with the gain of normal and uniform divided by sqrt(inputs), so that a gain means the same
  * for every width. */
 struct qkv_initial qkv_initial_scaled(struct qkv_initial initial, int64_t inputs);
+
+/* Declares a dense layer named "<name>.<part>". */
+void qkv_dense_init_part(struct qkv_dense *dense, struct qkv_parameters *parameters,
+                         const struct qkv_dense_options *options, const char *name, const char *part);
 
 /* Initial weights of the samples. */
 #define SAMPLE_INITIAL                                                                                       \

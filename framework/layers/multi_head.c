@@ -23,11 +23,7 @@ void qkv_multi_head_init(struct qkv_multi_head *layer, struct qkv_parameters *pa
     for (int i = 0; i < 4; i++) {
         const struct qkv_dense_options dense = {parts[i].inputs, parts[i].outputs, options->bias,
                                                 QKV_ACTIVATION_NONE, parts[i].initial};
-        const char *part = qkv_arena_format(&parameters->arena, "%s.%s", name, parts[i].name);
-        if (!part)
-            parameters->failed = true;
-        else
-            qkv_dense_init(parts[i].dense, parameters, &dense, part);
+        qkv_dense_init_part(parts[i].dense, parameters, &dense, name, parts[i].name);
     }
 }
 
@@ -54,39 +50,39 @@ struct qkv_tensor *qkv_multi_head_value(const struct qkv_multi_head *layer, stru
 }
 
 struct qkv_tensor *qkv_multi_head_attend(const struct qkv_multi_head *layer, struct qkv_graph *graph,
-                                         struct qkv_tensor *query, struct qkv_tensor *key,
-                                         struct qkv_tensor *value, struct qkv_tensor *mask,
-                                         struct qkv_segments queries, struct qkv_segments keys,
+                                         const struct qkv_attention_projections *projections,
                                          struct qkv_tensor **node)
 {
     const struct qkv_attention attention = {
         .rule = layer->rule,
         .bias = layer->rule.buckets ? qkv_graph_parameter(graph, layer->positions->table) : NULL,
-        .queries = queries,
-        .keys = keys,
+        .queries = projections->queries,
+        .keys = projections->keys,
     };
-    const char *outer = qkv_graph_scope(graph, layer->name);
-    struct qkv_tensor *mix = qkv_attention(graph, query, key, value, mask, attention);
-    qkv_graph_scope(graph, outer);
-    if (node) *node = mix;
-    return qkv_dense_apply(&layer->output, graph, mix);
+    const char *outer_scope = qkv_graph_scope(graph, layer->name);
+    struct qkv_tensor *context =
+        qkv_attention(graph, projections->query, projections->key, projections->value, projections->mask,
+                      attention); /* [Nq, H V] */
+    qkv_graph_scope(graph, outer_scope);
+    if (node) *node = context;
+    return qkv_dense_apply(&layer->output, graph, context);
 }
 
 struct qkv_tensor *qkv_multi_head_apply(const struct qkv_multi_head *layer, struct qkv_graph *graph,
-                                        struct qkv_tensor *x, struct qkv_tensor *memory,
-                                        struct qkv_tensor *mask, struct qkv_segments queries,
-                                        struct qkv_segments keys, struct qkv_tensor **node)
+                                        const struct qkv_attention_inputs *inputs, struct qkv_tensor **node)
 {
-    struct qkv_tensor *query = qkv_multi_head_query(layer, graph, x, queries, NULL);
-    struct qkv_tensor *key = qkv_multi_head_key(layer, graph, memory, keys, NULL);
-    struct qkv_tensor *value = qkv_multi_head_value(layer, graph, memory);
-    return qkv_multi_head_attend(layer, graph, query, key, value, mask, queries, keys, node);
+    struct qkv_attention_projections projections = {
+        .mask = inputs->mask, .queries = inputs->queries, .keys = inputs->keys};
+    projections.query = qkv_multi_head_query(layer, graph, inputs->x, inputs->queries, NULL);
+    projections.key = qkv_multi_head_key(layer, graph, inputs->memory, inputs->keys, NULL);
+    projections.value = qkv_multi_head_value(layer, graph, inputs->memory);
+    return qkv_multi_head_attend(layer, graph, &projections, node);
 }
 
 /* ---- samples ---- */
 
-/* A layer and the positions that it may use. */
-struct sampled {
+/* The gradient check initializes and applies both as one layer. */
+struct layer_and_positions {
     struct qkv_multi_head attention;
     struct qkv_positions positions;
 };
@@ -98,25 +94,27 @@ struct sample_options {
 
 static void init_sample(void *layer, struct qkv_parameters *parameters, const void *given, const char *name)
 {
-    struct sampled *sampled = layer;
+    struct layer_and_positions *both = layer;
     const struct sample_options *options = given;
     struct qkv_multi_head_options attention = options->attention;
-    qkv_positions_init(&sampled->positions, parameters, &options->positions, "positions");
-    if (options->positions.length) attention.positions = &sampled->positions;
-    qkv_multi_head_init(&sampled->attention, parameters, &attention, name);
+    qkv_positions_init(&both->positions, parameters, &options->positions, "positions");
+    if (options->positions.length) attention.positions = &both->positions;
+    qkv_multi_head_init(&both->attention, parameters, &attention, name);
 }
 
 static struct qkv_tensor *apply_sample(const void *layer, struct qkv_graph *graph,
                                        struct qkv_tensor *const *input, const struct qkv_layer_sample *sample)
 {
-    const struct sampled *sampled = layer;
-    struct qkv_tensor *memory = sample->input[1].rank ? input[1] : input[0];
-    struct qkv_segments keys = sample->input[1].rank ? sample->segments[1] : sample->segments[0];
-    return qkv_multi_head_apply(&sampled->attention, graph, input[0], memory, NULL, sample->segments[0], keys,
-                                NULL);
+    const struct layer_and_positions *both = layer;
+    int cross = sample->input[1].rank ? 1 : 0;
+    const struct qkv_attention_inputs inputs = {.x = input[0],
+                                                .memory = input[cross],
+                                                .queries = sample->segments[0],
+                                                .keys = sample->segments[cross]};
+    return qkv_multi_head_apply(&both->attention, graph, &inputs, NULL);
 }
 
-/* Key width and value width of a sample, and what all samples have. */
+/* Key and value width per head, and the options that all samples share. */
 #define WIDTHS(k, v)                                                                                         \
     .width = 4, .key_width = (k), .value_width = (v), .initial = SAMPLE_INITIAL,                             \
     .output_initial = SAMPLE_INITIAL
@@ -172,5 +170,5 @@ static const struct qkv_layer_sample SAMPLES[] = {
     {"relative, flash", &RELATIVE, ONE},
     {0},
 };
-const struct qkv_layer_interface qkv_multi_head_layer = {"multi_head", sizeof(struct sampled), init_sample,
-                                                         apply_sample, SAMPLES};
+const struct qkv_layer_interface qkv_multi_head_layer = {"multi_head", sizeof(struct layer_and_positions),
+                                                         init_sample, apply_sample, SAMPLES};

@@ -16,13 +16,13 @@ void qkv_norm_init(struct qkv_norm *layer, struct qkv_parameters *parameters,
 
 struct qkv_tensor *qkv_norm_apply(const struct qkv_norm *layer, struct qkv_graph *graph, struct qkv_tensor *x)
 {
-    const char *outer = qkv_graph_scope(graph, layer->name);
+    const char *outer_scope = qkv_graph_scope(graph, layer->name);
     struct qkv_tensor *gain = qkv_graph_parameter(graph, layer->gain);
     struct qkv_tensor *y =
         layer->kind == QKV_NORM_RMS
             ? qkv_rms_norm(graph, x, gain, layer->epsilon)
             : qkv_layer_norm(graph, x, gain, qkv_graph_parameter(graph, layer->bias), layer->epsilon);
-    qkv_graph_scope(graph, outer);
+    qkv_graph_scope(graph, outer_scope);
     return y;
 }
 

@@ -67,11 +67,11 @@ struct qkv_tensor *qkv_positions_apply(const struct qkv_positions *layer, struct
                                        const int64_t *first)
 {
     if (layer->kind != QKV_POSITION_LEARNED && layer->kind != QKV_POSITION_SINUSOIDAL) return x;
-    const char *outer = qkv_graph_scope(graph, layer->name);
+    const char *outer_scope = qkv_graph_scope(graph, layer->name);
     struct qkv_tensor *table = layer->kind == QKV_POSITION_LEARNED ? qkv_graph_parameter(graph, layer->table)
                                                                    : sinusoids_of(layer, graph);
     struct qkv_tensor *y = qkv_add_positions(graph, x, table, segments, first);
-    qkv_graph_scope(graph, outer);
+    qkv_graph_scope(graph, outer_scope);
     return y;
 }
 
@@ -80,9 +80,9 @@ struct qkv_tensor *qkv_positions_rotate(const struct qkv_positions *layer, struc
                                         const int64_t *first)
 {
     if (!layer || layer->kind != QKV_POSITION_ROTARY) return x;
-    const char *outer = qkv_graph_scope(graph, layer->name);
+    const char *outer_scope = qkv_graph_scope(graph, layer->name);
     struct qkv_tensor *y = qkv_rotate(graph, x, sinusoids_of(layer, graph), segments, first);
-    qkv_graph_scope(graph, outer);
+    qkv_graph_scope(graph, outer_scope);
     return y;
 }
 

@@ -66,10 +66,10 @@ struct qkv_tensor *qkv_recurrent_gates(const struct qkv_recurrent *layer, struct
 struct qkv_tensor *qkv_recurrent_feed(const struct qkv_recurrent *layer, struct qkv_graph *graph,
                                       struct qkv_tensor *gates, struct qkv_tensor *feed)
 {
-    const char *outer = qkv_graph_scope(graph, layer->name);
+    const char *outer_scope = qkv_graph_scope(graph, layer->name);
     struct qkv_tensor *fed = qkv_linear(graph, feed, qkv_graph_parameter(graph, layer->feed), NULL, false);
     struct qkv_tensor *sum = qkv_add(graph, gates, fed);
-    qkv_graph_scope(graph, outer);
+    qkv_graph_scope(graph, outer_scope);
     return sum;
 }
 
@@ -77,7 +77,7 @@ struct qkv_tensor *qkv_recurrent_run(const struct qkv_recurrent *layer, struct q
                                      struct qkv_tensor *gates, struct qkv_tensor *initial,
                                      struct qkv_segments segments, bool reverse)
 {
-    const char *outer = qkv_graph_scope(graph, layer->name);
+    const char *outer_scope = qkv_graph_scope(graph, layer->name);
     struct qkv_tensor *weight = qkv_graph_parameter(graph, layer->weight), *states = NULL;
     switch (layer->cell) {
     case QKV_CELL_TANH:
@@ -91,7 +91,7 @@ struct qkv_tensor *qkv_recurrent_run(const struct qkv_recurrent *layer, struct q
         states = qkv_lstm(graph, gates, weight, initial, segments, reverse);
         break;
     }
-    qkv_graph_scope(graph, outer);
+    qkv_graph_scope(graph, outer_scope);
     return states;
 }
 
@@ -99,9 +99,9 @@ struct qkv_tensor *qkv_recurrent_hidden(const struct qkv_recurrent *layer, struc
                                         struct qkv_tensor *states)
 {
     if (layer->cell != QKV_CELL_LSTM) return states;
-    const char *outer = qkv_graph_scope(graph, layer->name);
+    const char *outer_scope = qkv_graph_scope(graph, layer->name);
     struct qkv_tensor *hidden = qkv_slice(graph, states, 1, 0, layer->width);
-    qkv_graph_scope(graph, outer);
+    qkv_graph_scope(graph, outer_scope);
     return hidden;
 }
 

@@ -17,9 +17,9 @@ struct qkv_tensor *qkv_residual_enter(const struct qkv_residual *layer, struct q
 struct qkv_tensor *qkv_residual_leave(const struct qkv_residual *layer, struct qkv_graph *graph,
                                       struct qkv_tensor *x, struct qkv_tensor *result)
 {
-    const char *outer = qkv_graph_scope(graph, layer->norm.name);
+    const char *outer_scope = qkv_graph_scope(graph, layer->norm.name);
     struct qkv_tensor *y = qkv_add(graph, x, qkv_dropout_apply(graph, result, layer->dropout));
-    qkv_graph_scope(graph, outer);
+    qkv_graph_scope(graph, outer_scope);
     return layer->place == QKV_NORM_POST ? qkv_norm_apply(&layer->norm, graph, y) : y;
 }
 

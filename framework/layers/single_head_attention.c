@@ -1,17 +1,5 @@
 #include "layers/layer.h"
 
-static void declare_part(struct qkv_dense *dense, struct qkv_parameters *parameters, int64_t inputs,
-                         int64_t outputs, enum qkv_activation activation, struct qkv_initial initial,
-                         const char *name, const char *part)
-{
-    const struct qkv_dense_options options = {inputs, outputs, false, activation, initial};
-    const char *part_name = qkv_arena_format(&parameters->arena, "%s.%s", name, part);
-    if (!part_name)
-        parameters->failed = true;
-    else
-        qkv_dense_init(dense, parameters, &options, part_name);
-}
-
 void qkv_single_head_attention_init(struct qkv_single_head_attention *layer,
                                     struct qkv_parameters *parameters,
                                     const struct qkv_single_head_attention_options *options, const char *name)
@@ -19,6 +7,9 @@ void qkv_single_head_attention_init(struct qkv_single_head_attention *layer,
     enum qkv_attention_score score = options->score;
     struct qkv_initial initial = options->initial;
     int64_t query = options->query_width, memory = options->memory_width, key = options->key_width;
+    const struct qkv_dense_options query_to_key = {.inputs = query, .outputs = key, .initial = initial},
+                                   memory_to_key = {.inputs = memory, .outputs = key, .initial = initial},
+                                   memory_to_query = {.inputs = memory, .outputs = query, .initial = initial};
     *layer = (struct qkv_single_head_attention){
         .name = qkv_arena_string(&parameters->arena, name),
         .score = score,
@@ -28,11 +19,11 @@ void qkv_single_head_attention_init(struct qkv_single_head_attention *layer,
         .dropout = options->dropout,
     };
     if (score == QKV_ATTENTION_SCORE_SCALED_DOT || score == QKV_ATTENTION_SCORE_ADDITIVE) {
-        declare_part(&layer->query, parameters, query, key, QKV_ACTIVATION_NONE, initial, name, "query");
-        declare_part(&layer->key, parameters, memory, key, QKV_ACTIVATION_NONE, initial, name, "key");
+        qkv_dense_init_part(&layer->query, parameters, &query_to_key, name, "query");
+        qkv_dense_init_part(&layer->key, parameters, &memory_to_key, name, "key");
     }
     if (score == QKV_ATTENTION_SCORE_GENERAL || score == QKV_ATTENTION_SCORE_LOCAL_P)
-        declare_part(&layer->key, parameters, memory, query, QKV_ACTIVATION_NONE, initial, name, "key");
+        qkv_dense_init_part(&layer->key, parameters, &memory_to_query, name, "key");
     if (score == QKV_ATTENTION_SCORE_CONCAT)
         layer->joint =
             qkv_parameters_add(parameters, QKV_SHAPE(query + memory, key),
@@ -41,13 +32,17 @@ void qkv_single_head_attention_init(struct qkv_single_head_attention *layer,
         layer->vector = qkv_parameters_add(parameters, QKV_SHAPE(key), qkv_initial_scaled(initial, key),
                                            "%s.vector", name);
     if (score == QKV_ATTENTION_SCORE_LOCAL_P) {
-        declare_part(&layer->place, parameters, query, key, QKV_ACTIVATION_TANH, initial, name, "place");
-        declare_part(&layer->place_vector, parameters, key, 1, QKV_ACTIVATION_SIGMOID, initial, name,
-                     "place_vector");
+        const struct qkv_dense_options place = {query, key, .activation = QKV_ACTIVATION_TANH,
+                                                .initial = initial},
+                                       place_vector = {key, 1, .activation = QKV_ACTIVATION_SIGMOID,
+                                                       .initial = initial};
+        qkv_dense_init_part(&layer->place, parameters, &place, name, "place");
+        qkv_dense_init_part(&layer->place_vector, parameters, &place_vector, name, "place_vector");
     }
 }
 
-/* x times rows first .. first + width - 1 of the joint matrix W of concat: W [h; s] = W_h h + W_s s. */
+/* concat scores W [q; k], q a query and k a row of the memory, as W_q q + W_k k: returns x times the
+ * `width` rows of W from row `first` on. */
 static struct qkv_tensor *joint_part(const struct qkv_single_head_attention *layer, struct qkv_graph *graph,
                                      struct qkv_tensor *x, int64_t first, int64_t width)
 {
@@ -59,27 +54,27 @@ struct qkv_tensor *qkv_single_head_attention_keys(const struct qkv_single_head_a
                                                   struct qkv_graph *graph, struct qkv_tensor *memory)
 {
     if (layer->score == QKV_ATTENTION_SCORE_DOT) return memory;
-    const char *outer = qkv_graph_scope(graph, layer->name);
-    struct qkv_tensor *keys = layer->score == QKV_ATTENTION_SCORE_CONCAT
-                                  ? joint_part(layer, graph, memory, layer->query_width, layer->memory_width)
-                                  : qkv_dense_apply(&layer->key, graph, memory);
-    qkv_graph_scope(graph, outer);
-    return keys;
+    const char *outer_scope = qkv_graph_scope(graph, layer->name);
+    struct qkv_tensor *key = layer->score == QKV_ATTENTION_SCORE_CONCAT
+                                 ? joint_part(layer, graph, memory, layer->query_width, layer->memory_width)
+                                 : qkv_dense_apply(&layer->key, graph, memory);
+    qkv_graph_scope(graph, outer_scope);
+    return key;
 }
 
 static struct qkv_tensor *scores_of(const struct qkv_single_head_attention *layer, struct qkv_graph *graph,
-                                    struct qkv_tensor *h, struct qkv_tensor *keys,
+                                    struct qkv_tensor *x, struct qkv_tensor *key,
                                     struct qkv_attention attention)
 {
     switch (layer->score) {
     case QKV_ATTENTION_SCORE_SCALED_DOT:
         attention.rule.scale = 0; /* 1 / sqrt(K) */
-        return qkv_attention_scores(graph, qkv_dense_apply(&layer->query, graph, h), keys, attention);
+        return qkv_attention_scores(graph, qkv_dense_apply(&layer->query, graph, x), key, attention);
     case QKV_ATTENTION_SCORE_ADDITIVE:
-        return qkv_attention_additive(graph, qkv_dense_apply(&layer->query, graph, h), keys,
+        return qkv_attention_additive(graph, qkv_dense_apply(&layer->query, graph, x), key,
                                       qkv_graph_parameter(graph, layer->vector), attention);
     case QKV_ATTENTION_SCORE_CONCAT:
-        return qkv_attention_additive(graph, joint_part(layer, graph, h, 0, layer->query_width), keys,
+        return qkv_attention_additive(graph, joint_part(layer, graph, x, 0, layer->query_width), key,
                                       qkv_graph_parameter(graph, layer->vector), attention);
     case QKV_ATTENTION_SCORE_NONE:
     case QKV_ATTENTION_SCORE_DOT:
@@ -87,30 +82,29 @@ static struct qkv_tensor *scores_of(const struct qkv_single_head_attention *laye
     case QKV_ATTENTION_SCORE_LOCAL_P:
         break;
     }
-    return qkv_attention_scores(graph, h, keys, attention);
+    return qkv_attention_scores(graph, x, key, attention);
 }
 
 struct qkv_tensor *qkv_single_head_attention_apply(const struct qkv_single_head_attention *layer,
-                                                   struct qkv_graph *graph, struct qkv_tensor *h,
-                                                   struct qkv_tensor *keys, struct qkv_tensor *memory,
-                                                   struct qkv_segments queries,
-                                                   struct qkv_segments key_segments, struct qkv_tensor **node)
+                                                   struct qkv_graph *graph, struct qkv_tensor *key,
+                                                   const struct qkv_attention_inputs *inputs,
+                                                   struct qkv_tensor **node)
 {
     const struct qkv_attention attention = {
-        .rule = {.heads = 1, .scale = 1}, .queries = queries, .keys = key_segments};
-    const char *outer = qkv_graph_scope(graph, layer->name);
-    struct qkv_tensor *scores = scores_of(layer, graph, h, keys, attention), *weights; /* [P] */
+        .rule = {.heads = 1, .scale = 1}, .queries = inputs->queries, .keys = inputs->keys};
+    const char *outer_scope = qkv_graph_scope(graph, layer->name);
+    struct qkv_tensor *scores = scores_of(layer, graph, inputs->x, key, attention), *weights; /* [P] */
     if (layer->score == QKV_ATTENTION_SCORE_LOCAL_P) {
-        struct qkv_tensor *center = qkv_dense_apply(&layer->place_vector, graph,
-                                                    qkv_dense_apply(&layer->place, graph, h)); /* [Nq, 1] */
+        struct qkv_tensor *center = qkv_dense_apply(
+            &layer->place_vector, graph, qkv_dense_apply(&layer->place, graph, inputs->x)); /* [Nq, 1] */
         weights = qkv_attention_local(graph, scores, center, attention, layer->window);
     } else {
         weights = qkv_attention_weights(graph, scores, NULL, attention);
     }
     if (node) *node = weights;
-    struct qkv_tensor *context =
-        qkv_attention_mix(graph, qkv_dropout_apply(graph, weights, layer->dropout), memory, attention);
-    qkv_graph_scope(graph, outer);
+    struct qkv_tensor *context = qkv_attention_mix(graph, qkv_dropout_apply(graph, weights, layer->dropout),
+                                                   inputs->memory, attention);
+    qkv_graph_scope(graph, outer_scope);
     return context;
 }
 
@@ -124,9 +118,10 @@ static void init_sample(void *layer, struct qkv_parameters *parameters, const vo
 static struct qkv_tensor *apply_sample(const void *layer, struct qkv_graph *graph,
                                        struct qkv_tensor *const *input, const struct qkv_layer_sample *sample)
 {
-    return qkv_single_head_attention_apply(layer, graph, input[0],
-                                           qkv_single_head_attention_keys(layer, graph, input[1]), input[1],
-                                           sample->segments[0], sample->segments[1], NULL);
+    const struct qkv_attention_inputs inputs = {
+        .x = input[0], .memory = input[1], .queries = sample->segments[0], .keys = sample->segments[1]};
+    struct qkv_tensor *key = qkv_single_head_attention_keys(layer, graph, inputs.memory);
+    return qkv_single_head_attention_apply(layer, graph, key, &inputs, NULL);
 }
 
 static const struct qkv_single_head_attention_options SCALED = {

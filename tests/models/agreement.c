@@ -64,8 +64,9 @@ static void check_multi_head(const char *name, bool causal, bool cross)
     figures_bind(&test);
     struct qkv_tensor *x = figures_input(&test, 0, cross ? TARGET_TOKENS : SOURCE_TOKENS, WIDTH);
     struct qkv_tensor *memory = cross ? figures_input(&test, 1, SOURCE_TOKENS, WIDTH) : x;
-    struct qkv_tensor *y =
-        qkv_multi_head_apply(&layer, test.graph, x, memory, NULL, cross ? TARGET : SOURCE, SOURCE, &node);
+    const struct qkv_attention_inputs inputs = {
+        .x = x, .memory = memory, .queries = cross ? TARGET : SOURCE, .keys = SOURCE};
+    struct qkv_tensor *y = qkv_multi_head_apply(&layer, test.graph, &inputs, &node);
     figures_expect_case(&test, y);
     expect_weights(&test, node);
     figures_end(&test);
@@ -109,12 +110,14 @@ static struct qkv_tensor *apply_block(const struct block *block, struct qkv_grap
 {
     struct qkv_segments rows = memory ? TARGET : SOURCE;
     struct qkv_tensor *inside = qkv_residual_enter(&block->around_self, graph, x);
-    struct qkv_tensor *made =
-        qkv_multi_head_apply(&block->self, graph, inside, inside, NULL, rows, rows, NULL);
+    const struct qkv_attention_inputs self = {.x = inside, .memory = inside, .queries = rows, .keys = rows};
+    struct qkv_tensor *made = qkv_multi_head_apply(&block->self, graph, &self, NULL);
     x = qkv_residual_leave(&block->around_self, graph, x, made);
     if (memory) {
         inside = qkv_residual_enter(&block->around_cross, graph, x);
-        made = qkv_multi_head_apply(&block->cross, graph, inside, memory, NULL, rows, SOURCE, NULL);
+        const struct qkv_attention_inputs cross = {
+            .x = inside, .memory = memory, .queries = rows, .keys = SOURCE};
+        made = qkv_multi_head_apply(&block->cross, graph, &cross, NULL);
         x = qkv_residual_leave(&block->around_cross, graph, x, made);
     }
     inside = qkv_residual_enter(&block->around_feed_forward, graph, x);

@@ -136,6 +136,23 @@ QKV_API void qkv_norm_init(struct qkv_norm *layer, struct qkv_parameters *parame
 QKV_API struct qkv_tensor *qkv_norm_apply(const struct qkv_norm *layer, struct qkv_graph *graph,
                                           struct qkv_tensor *x);
 
+/* ---- inputs of attention ---- Sentence i of `queries` attends to sentence i of `keys`. */
+
+struct qkv_attention_inputs {
+    struct qkv_tensor *x;        /* [Nq, D]: one query per row */
+    struct qkv_tensor *memory;   /* [Nk, D]: one key and value per row; x itself for self-attention */
+    struct qkv_tensor *mask;     /* of qkv_attention (ops.def), or NULL; multi-head attention only */
+    struct qkv_segments queries; /* the sentences in the rows of x */
+    struct qkv_segments keys;    /* the sentences in the rows of memory */
+};
+
+/* The same after projection, of multi-head attention. */
+struct qkv_attention_projections {
+    struct qkv_tensor *query, *key, *value; /* [Nq, H K], [Nk, G K], [Nk, G V] */
+    struct qkv_tensor *mask;
+    struct qkv_segments queries, keys;
+};
+
 /* ---- multi-head attention (Vaswani et al. 2017, 3.2) ---- query = x W_Q [Nq, H K], key = memory W_K
  * [Nk, G K], value = memory W_V [Nk, G V], with H = rule.heads and G key and value heads; context =
  * attention(query, key, value) [Nq, H V], result = context W_O [Nq, D]. */
@@ -160,15 +177,16 @@ struct qkv_multi_head {
 
 QKV_API void qkv_multi_head_init(struct qkv_multi_head *layer, struct qkv_parameters *parameters,
                                  const struct qkv_multi_head_options *options, const char *name);
-/* Sentence i of `queries` (rows of x) attends to sentence i of `keys` (rows of memory; for
- * self-attention, memory is x). mask: as for qkv_attention, or NULL. Unless node is NULL, *node is set to
- * the attention node, whose weights qkv_attention_weights_of reads. */
+/* Returns the result [Nq, D]. Unless node is NULL, *node is set to the attention node, whose weights
+ * qkv_attention_weights_of reads. */
 QKV_API struct qkv_tensor *qkv_multi_head_apply(const struct qkv_multi_head *layer, struct qkv_graph *graph,
-                                                struct qkv_tensor *x, struct qkv_tensor *memory,
-                                                struct qkv_tensor *mask, struct qkv_segments queries,
-                                                struct qkv_segments keys, struct qkv_tensor **node);
-/* The projections alone: [N, H K], [N, G K] and [N, G V]. Row i of each segment has position *first + i
- * (first NULL: 0). */
+                                                const struct qkv_attention_inputs *inputs,
+                                                struct qkv_tensor **node);
+
+/* The steps of qkv_multi_head_apply, for callers that cache or record projections. */
+
+/* Project to queries [Nq, H K], keys [Nk, G K] and values [Nk, G V]. Rotary layers rotate queries and keys:
+ * row i of each segment has position *first + i, as for qkv_positions_rotate. */
 QKV_API struct qkv_tensor *qkv_multi_head_query(const struct qkv_multi_head *layer, struct qkv_graph *graph,
                                                 struct qkv_tensor *x, struct qkv_segments segments,
                                                 const int64_t *first);
@@ -177,12 +195,11 @@ QKV_API struct qkv_tensor *qkv_multi_head_key(const struct qkv_multi_head *layer
                                               const int64_t *first);
 QKV_API struct qkv_tensor *qkv_multi_head_value(const struct qkv_multi_head *layer, struct qkv_graph *graph,
                                                 struct qkv_tensor *memory);
-/* Attention and output projection of given queries, keys and values, as from a decoding cache. A sentence
- * may have fewer queries than keys: they have the last positions. */
+/* Applies attention and the output projection, with result and node as for qkv_multi_head_apply. A
+ * sentence may have fewer queries than keys, as in decoding with a cache: its queries then have the last
+ * positions. */
 QKV_API struct qkv_tensor *qkv_multi_head_attend(const struct qkv_multi_head *layer, struct qkv_graph *graph,
-                                                 struct qkv_tensor *query, struct qkv_tensor *key,
-                                                 struct qkv_tensor *value, struct qkv_tensor *mask,
-                                                 struct qkv_segments queries, struct qkv_segments keys,
+                                                 const struct qkv_attention_projections *projections,
                                                  struct qkv_tensor **node);
 
 /* ---- feed forward: activation(x W1 + b1) W2 + b2, with dropout after the activation ---- */
@@ -265,7 +282,8 @@ QKV_API struct qkv_tensor *qkv_recurrent_hidden(const struct qkv_recurrent *laye
                                                 struct qkv_tensor *states);
 
 /* ---- single-head attention, with any score except none ----
- * For each h [Nq, Q], the weighted sum of the rows of a memory [Nk, M]: the context [Nq, M]. */
+ * For each row of x [Nq, Q], such as a decoder's hidden state, the weighted sum of the rows of a memory
+ * [Nk, M]: the context [Nq, M]. Scores: Luong et al. 2015; additive: Bahdanau et al. 2015. */
 
 struct qkv_single_head_attention_options {
     enum qkv_attention_score score;
@@ -291,16 +309,16 @@ QKV_API void qkv_single_head_attention_init(struct qkv_single_head_attention *la
                                             struct qkv_parameters *parameters,
                                             const struct qkv_single_head_attention_options *options,
                                             const char *name);
-/* The keys of a memory; computed once for all queries. */
+/* The keys of a memory [Nk, M]: [Nk, K]; for general and local_p [Nk, Q], for dot the memory itself. A decoder
+ * that runs step by step computes them once per sentence. */
 QKV_API struct qkv_tensor *qkv_single_head_attention_keys(const struct qkv_single_head_attention *layer,
                                                           struct qkv_graph *graph, struct qkv_tensor *memory);
-/* Sentence i of `queries` attends to sentence i of `key_segments`; both need segments. Unless node is
- * NULL, *node is set to the node whose weights qkv_attention_weights_of reads. */
+/* Returns the context [Nq, M]. key: from qkv_single_head_attention_keys(inputs->memory). Both segments are
+ * required; the mask must be NULL. Unless node is NULL, *node is set to the node whose weights
+ * qkv_attention_weights_of reads. */
 QKV_API struct qkv_tensor *qkv_single_head_attention_apply(const struct qkv_single_head_attention *layer,
-                                                           struct qkv_graph *graph, struct qkv_tensor *h,
-                                                           struct qkv_tensor *keys, struct qkv_tensor *memory,
-                                                           struct qkv_segments queries,
-                                                           struct qkv_segments key_segments,
+                                                           struct qkv_graph *graph, struct qkv_tensor *key,
+                                                           const struct qkv_attention_inputs *inputs,
                                                            struct qkv_tensor **node);
 
 /* ---- the table of layers, for the gradient check ---- */
