@@ -1,6 +1,6 @@
-/* The variants of fused attention (exact and flash, windows, global tokens, grouped heads, distances) against
- * the composition of scores, weights and mix: values, gradients and the weights that reports show, at sizes
- * that cross tiles, in both precisions, with the kernels of every instruction set. */
+/* Compares the variants of fused attention (exact and flash, windows, global tokens, grouped heads, distance
+ * biases) with the composition of scores, weights and mix: values, gradients and the weights that reports show,
+ * at sizes that cross tiles, in both precisions, with the kernels of every instruction set. */
 #include "numbers.h"
 
 #include "qkv/ops.h"
@@ -10,19 +10,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_SENTENCES = 4, INPUTS = 5 };
+enum { MAX_SENTENCES = 4, INPUTS = 5 };
 
 struct test {
     const char *name;
-    int64_t sentences, queries[MOST_SENTENCES], keys[MOST_SENTENCES]; /* lengths; keys of 0: as the queries */
+    int64_t sentences, queries[MAX_SENTENCES],
+        keys[MAX_SENTENCES]; /* lengths; no keys: those of the queries */
     int64_t key_width, value_width;
     struct qkv_attention_rule rule;
-    bool masked; /* row 2 sees nothing */
+    bool masked; /* with a random mask that hides all keys from query 2 */
 };
 
 /* ---- one run ---- */
 
-/* Value, gradients of the variables, and weights, each behind the other; sizes end with 0. */
+/* Parts: the value, the gradient of each variable, the weights. A size of 0 ends the list of sizes. */
 struct numbers {
     double *all;
     int64_t size[INPUTS + 3], total;
@@ -52,13 +53,14 @@ static void append_weights(struct numbers *numbers, const struct test *test, con
     free(all);
 }
 
-static void fill(struct qkv_tensor *x, uint32_t family, int64_t dark_row)
+/* masked_row >= 0: fills a mask that hides all keys from that query. */
+static void fill(struct qkv_tensor *x, uint32_t family, int64_t masked_row)
 {
     int64_t count = qkv_tensor_count(x);
     double *values = malloc((size_t)count * sizeof *values);
     for (int64_t i = 0; i < count; i++) {
         values[i] = number(family, i);
-        if (dark_row >= 0) values[i] = values[i] > -0.3 && i / qkv_tensor_shape(x).size[1] != dark_row;
+        if (masked_row >= 0) values[i] = values[i] > -0.3 && i / qkv_tensor_shape(x).size[1] != masked_row;
     }
     qkv_tensor_write(x, values);
     free(values);
@@ -67,7 +69,7 @@ static void fill(struct qkv_tensor *x, uint32_t family, int64_t dark_row)
 struct run {
     struct qkv_graph *graph;
     struct qkv_tensor *input[INPUTS], *y, *weights; /* query, key, value, mask, bias */
-    int64_t query_start[MOST_SENTENCES], key_start[MOST_SENTENCES];
+    int64_t query_start[MAX_SENTENCES], key_start[MAX_SENTENCES];
     struct qkv_attention attention;
 };
 
@@ -139,8 +141,8 @@ static struct numbers compute(enum qkv_dtype dtype, const struct test *test, boo
     return numbers;
 }
 
-/* The value and the weights of a graph without gradients, where weights are made when they are asked for:
- * after another op has used what both work in. */
+/* The value and the weights of a graph without gradients. Its weights are computed on demand, here after
+ * another attention has overwritten the workspace that both share. */
 static struct numbers compute_forward(enum qkv_dtype dtype, const struct test *test)
 {
     struct run run = {.graph = qkv_graph_new(dtype)};
@@ -151,12 +153,12 @@ static struct numbers compute_forward(enum qkv_dtype dtype, const struct test *t
     make_inputs(&run, test);
     build(&run, true);
     qkv_forward(run.graph);
-    const struct qkv_attention plain = {.rule = {.heads = run.attention.rule.heads,
+    const struct qkv_attention other = {.rule = {.heads = run.attention.rule.heads,
                                                  .key_value_heads = run.attention.rule.key_value_heads,
                                                  .kernel = QKV_KERNEL_EXACT},
                                         .queries = run.attention.queries,
                                         .keys = run.attention.keys};
-    qkv_attention(run.graph, run.input[0], run.input[1], run.input[2], NULL, plain);
+    qkv_attention(run.graph, run.input[0], run.input[1], run.input[2], NULL, other);
     qkv_forward(run.graph);
     cr_assert_eq(qkv_graph_check(run.graph, NULL), QKV_OK, "%s", test->name);
     int64_t count = qkv_tensor_count(run.y);
@@ -169,7 +171,7 @@ static struct numbers compute_forward(enum qkv_dtype dtype, const struct test *t
     return numbers;
 }
 
-/* ---- holding one against the other ---- */
+/* ---- comparison ---- */
 
 static void compare(const struct test *test, enum qkv_dtype dtype, const char *variant,
                     struct numbers expected)
@@ -194,7 +196,7 @@ static void compare(const struct test *test, enum qkv_dtype dtype, const char *v
     free(forward.all);
 }
 
-static void hold(struct test test)
+static void expect_agreement(struct test test)
 {
     struct numbers expected = compute(QKV_FLOAT64, &test, false);
     for (int v = 0; v < VARIANT_COUNT; v++) {
@@ -209,8 +211,8 @@ static void hold(struct test test)
     free(expected.all);
 }
 
-/* Every test with sentences of several lengths, one word among them, and with dropout and without. */
-static void hold_ragged(struct test test)
+/* Runs the test with sentences of several lengths, some of one token, with and without dropout. */
+static void expect_agreement_of_ragged(struct test test)
 {
     static const int64_t lengths[][3] = {{1, 2, 1}, {17, 1, 6}, {40, 33, 1}};
     for (int n = 0; n < 3; n++)
@@ -218,14 +220,14 @@ static void hold_ragged(struct test test)
             test.sentences = 3;
             memcpy(test.queries, lengths[n], sizeof lengths[n]);
             test.rule.dropout = drops ? 0.3 : 0;
-            hold(test);
+            expect_agreement(test);
         }
 }
 
 Test(attention, full_and_causal)
 {
-    hold_ragged((struct test){"full", .key_width = 3, .value_width = 5, .rule = {.heads = 2}});
-    hold_ragged(
+    expect_agreement_of_ragged((struct test){"full", .key_width = 3, .value_width = 5, .rule = {.heads = 2}});
+    expect_agreement_of_ragged(
         (struct test){"causal", .key_width = 16, .value_width = 9, .rule = {.heads = 2, .causal = true}});
 }
 
@@ -233,65 +235,66 @@ Test(attention, windows)
 {
     for (int64_t window = 1; window <= 16; window += 5)
         for (int causal = 0; causal < 2; causal++)
-            hold_ragged((struct test){causal ? "causal window" : "window", .key_width = 5, .value_width = 4,
-                                      .rule = {.heads = 2, .window = window, .causal = causal}});
+            expect_agreement_of_ragged(
+                (struct test){causal ? "causal window" : "window", .key_width = 5, .value_width = 4,
+                              .rule = {.heads = 2, .window = window, .causal = causal}});
 }
 
 Test(attention, global_tokens)
 {
     for (int64_t global_tokens = 1; global_tokens <= 20; global_tokens += global_tokens < 2 ? 1 : 18)
         for (int causal = 0; causal < 2; causal++)
-            hold_ragged((struct test){
+            expect_agreement_of_ragged((struct test){
                 causal ? "causal global tokens" : "global tokens", .key_width = 4, .value_width = 7,
                 .rule = {.heads = 2, .window = 3, .global_tokens = global_tokens, .causal = causal}});
 }
 
 Test(attention, grouped_heads)
 {
-    hold_ragged((struct test){"grouped", .key_width = 3, .value_width = 2,
-                              .rule = {.heads = 6, .key_value_heads = 2}});
-    hold_ragged((struct test){"one for all", .key_width = 4, .value_width = 4,
-                              .rule = {.heads = 3, .key_value_heads = 1, .window = 2}});
+    expect_agreement_of_ragged((struct test){"grouped", .key_width = 3, .value_width = 2,
+                                             .rule = {.heads = 6, .key_value_heads = 2}});
+    expect_agreement_of_ragged((struct test){"one key and value head", .key_width = 4, .value_width = 4,
+                                             .rule = {.heads = 3, .key_value_heads = 1, .window = 2}});
 }
 
-Test(attention, distances)
+Test(attention, distance_biases)
 {
-    hold_ragged(
+    expect_agreement_of_ragged(
         (struct test){"ALiBi", .key_width = 3, .value_width = 3, .rule = {.heads = 6, .alibi = true}});
     for (int causal = 0; causal < 2; causal++)
-        hold_ragged((struct test){
+        expect_agreement_of_ragged((struct test){
             "bias", .key_width = 3, .value_width = 4,
             .rule = {.buckets = 8, .heads = 2, .causal = causal, .max_distance = 20, .scale = 0.7}});
-    hold_ragged((struct test){"all of it", .key_width = 4, .value_width = 3,
-                              .rule = {.buckets = 6,
-                                       .heads = 4,
-                                       .key_value_heads = 2,
-                                       .causal = true,
-                                       .alibi = true,
-                                       .max_distance = 9,
-                                       .window = 4,
-                                       .global_tokens = 2}});
+    expect_agreement_of_ragged((struct test){"all options", .key_width = 4, .value_width = 3,
+                                             .rule = {.buckets = 6,
+                                                      .heads = 4,
+                                                      .key_value_heads = 2,
+                                                      .causal = true,
+                                                      .alibi = true,
+                                                      .max_distance = 9,
+                                                      .window = 4,
+                                                      .global_tokens = 2}});
 }
 
-/* Fewer queries than keys: they are the last ones, as while decoding. */
-Test(attention, queries_at_the_end)
+/* Fewer queries than keys: the queries have the last positions, as in decoding. */
+Test(attention, queries_at_the_last_positions)
 {
     for (int w = 0; w < 2; w++)
-        hold((struct test){"late queries", .sentences = 3, .queries = {1, 2, 5}, .keys = {9, 2, 30},
-                           .key_width = 4, .value_width = 4,
-                           .rule = {.buckets = 4,
-                                    .heads = 2,
-                                    .causal = true,
-                                    .max_distance = 8,
-                                    .window = w ? 4 : 0,
-                                    .global_tokens = w}});
+        expect_agreement((struct test){"late queries", .sentences = 3, .queries = {1, 2, 5},
+                                       .keys = {9, 2, 30}, .key_width = 4, .value_width = 4,
+                                       .rule = {.buckets = 4,
+                                                .heads = 2,
+                                                .causal = true,
+                                                .max_distance = 8,
+                                                .window = w ? 4 : 0,
+                                                .global_tokens = w}});
 }
 
 Test(attention, masks)
 {
     for (int w = 0; w < 2; w++)
         for (int causal = 0; causal < 2; causal++)
-            hold((struct test){
+            expect_agreement((struct test){
                 "masked", .sentences = 2, .queries = {33, 33}, .key_width = 4, .value_width = 6,
                 .rule =
                     {.heads = 2, .causal = causal, .window = w ? 5 : 0, .global_tokens = w, .dropout = 0.2},
@@ -307,16 +310,15 @@ Test(attention, several_tiles)
         {.heads = 1, .window = 270, .global_tokens = 3},
         {.heads = 1, .window = 40, .global_tokens = 1, .causal = true}};
     for (int i = 0; i < 4; i++)
-        hold((struct test){"several tiles", .sentences = 2, .queries = {5, 601}, .key_width = 3,
-                           .value_width = 2, .rule = rules[i]});
+        expect_agreement((struct test){"several tiles", .sentences = 2, .queries = {5, 601}, .key_width = 3,
+                                       .value_width = 2, .rule = rules[i]});
 }
 
-/* ---- what is promised beside the numbers ---- */
+/* ---- masked rows, memory, slopes ---- */
 
-/* Nothing flows into or out of a row that sees nothing. */
-Test(attention, a_row_that_sees_nothing_gives_nothing)
+Test(attention, a_fully_masked_query_has_zero_result_and_gradients)
 {
-    enum { ROWS = 7, WIDTH = 6, DARK = 2 };
+    enum { ROWS = 7, WIDTH = 6, MASKED = 2 };
     for (int kernel = QKV_KERNEL_EXACT; kernel <= QKV_KERNEL_FLASH; kernel++)
         for (int window = 0; window < 4; window += 3) {
             struct run run = {.graph = qkv_graph_new(QKV_FLOAT64)};
@@ -331,15 +333,15 @@ Test(attention, a_row_that_sees_nothing_gives_nothing)
             build(&run, true);
             qkv_forward(run.graph);
             double cotangent[ROWS * WIDTH];
-            for (int i = 0; i < ROWS * WIDTH; i++) cotangent[i] = i / WIDTH == DARK;
+            for (int i = 0; i < ROWS * WIDTH; i++) cotangent[i] = i / WIDTH == MASKED;
             qkv_backward(run.graph, run.y, cotangent);
             for (int head = 0; head < 2; head++) {
                 int64_t rows, columns;
                 const double *weights = qkv_attention_weights_of(run.y, 0, head, &rows, &columns);
-                for (int64_t j = 0; j < columns; j++) cr_expect_eq(weights[DARK * columns + j], 0.0);
+                for (int64_t j = 0; j < columns; j++) cr_expect_eq(weights[MASKED * columns + j], 0.0);
             }
             const double *value = qkv_tensor_value(run.y);
-            for (int j = 0; j < WIDTH; j++) cr_expect_eq(value[DARK * WIDTH + j], 0.0);
+            for (int j = 0; j < WIDTH; j++) cr_expect_eq(value[MASKED * WIDTH + j], 0.0);
             for (int k = 0; k < 3; k++) {
                 const double *gradient = qkv_tensor_gradient(run.input[k]);
                 for (int i = 0; i < ROWS * WIDTH; i++) cr_expect_eq(gradient[i], 0.0);
@@ -348,8 +350,8 @@ Test(attention, a_row_that_sees_nothing_gives_nothing)
         }
 }
 
-/* Bytes that one attention of `tokens` needs beside its inputs and the result with their gradients. */
-static double own_bytes(int64_t tokens, struct qkv_attention_rule rule)
+/* Bytes that one attention over `tokens` needs besides its inputs, its result and their gradients. */
+static double extra_bytes(int64_t tokens, struct qkv_attention_rule rule)
 {
     struct run run = {.graph = qkv_graph_new(QKV_FLOAT32)};
     struct test test = {
@@ -361,20 +363,20 @@ static double own_bytes(int64_t tokens, struct qkv_attention_rule rule)
     return bytes - 8.0 * 64 * (double)(rule.heads * tokens) * sizeof(float);
 }
 
-Test(attention, memory_grows_with_the_length_or_the_window)
+Test(attention, memory_of_flash_and_windows_is_linear_in_length)
 {
     const struct qkv_attention_rule exact = {.heads = 8, .kernel = QKV_KERNEL_EXACT},
                                     flash = {.heads = 8, .kernel = QKV_KERNEL_FLASH},
                                     window = {.heads = 8, .kernel = QKV_KERNEL_EXACT, .window = 128};
-    cr_expect_lt(own_bytes(4096, flash), own_bytes(4096, exact) / 50);
-    cr_expect_lt(own_bytes(8192, flash), 2.2 * own_bytes(4096, flash));
-    cr_expect_lt(own_bytes(4096, window), own_bytes(4096, exact) / 10);
-    cr_expect_lt(own_bytes(8192, window), 2.2 * own_bytes(4096, window));
+    cr_expect_lt(extra_bytes(4096, flash), extra_bytes(4096, exact) / 50);
+    cr_expect_lt(extra_bytes(8192, flash), 2.2 * extra_bytes(4096, flash));
+    cr_expect_lt(extra_bytes(4096, window), extra_bytes(4096, exact) / 10);
+    cr_expect_lt(extra_bytes(8192, window), 2.2 * extra_bytes(4096, window));
 }
 
-/* Slopes as published: a geometric sequence from 2^(-8/H) on, for 6 heads that of 4 and every other one of 8.
- */
-Test(attention, slopes_of_alibi)
+/* Press et al. 2022: a geometric sequence that starts at 2^(-8/H); 6 heads take the slopes of 4 heads and
+ * every other slope of 8 heads. */
+Test(attention, alibi_slopes)
 {
     static const double slopes[][8] = {{0.25, 0.0625, 0.015625, 0.00390625, 0.5, 0.125},
                                        {0.5, 0.25, 0.125, 0.0625, 0.03125, 0.015625, 0.0078125, 0.00390625}};

@@ -1,4 +1,5 @@
-/* Fused products and losses against their parts; softmax, norms and cross entropy against arithmetic. */
+/* Compares fused products and losses with compositions of their parts, and softmax, norms and cross entropy
+ * with compositions of elementwise ops. */
 #include "composition.h"
 
 #include <criterion/criterion.h>
@@ -33,19 +34,19 @@ static struct qkv_tensor *linear_loss_parts(struct qkv_graph *graph, struct qkv_
     return qkv_cross_entropy(graph, linear(graph, x, test), test->labels, test->smoothing, test->factor);
 }
 
-/* All four: weight plain and transposed, with bias and without. */
+/* Tests the weight plain and transposed, each with and without bias. */
 static void expect_linear(struct composition_case test, int64_t inputs, int64_t outputs, builder *fused,
                           builder *composed)
 {
-    for (int kind = 0; kind < 4; kind++) {
-        test.transposed = kind % 2;
+    for (int variant = 0; variant < 4; variant++) {
+        test.transposed = variant % 2;
         test.shape[1] = test.transposed ? QKV_SHAPE(outputs, inputs) : QKV_SHAPE(inputs, outputs);
-        test.shape[2] = kind / 2 ? QKV_SHAPE(outputs) : (struct qkv_shape){0};
+        test.shape[2] = variant / 2 ? QKV_SHAPE(outputs) : (struct qkv_shape){0};
         expect_composition(&test, fused, composed);
     }
 }
 
-Test(fused, linear_is_a_product_and_a_row)
+Test(fused, linear_is_a_product_plus_a_bias_row)
 {
     static const int64_t widths[][2] = {{1, 1}, {3, 5}, {17, 9}, {33, 31}, {5, 171}};
     for (int n = 0; n < ROW_COUNT; n++)
@@ -73,7 +74,7 @@ static void expect_loss(const char *name, int64_t rows, int64_t width, int64_t c
     }
 }
 
-Test(fused, the_loss_of_a_projection_is_projection_and_loss)
+Test(fused, linear_cross_entropy_is_linear_then_cross_entropy)
 {
     for (int n = 0; n < ROW_COUNT; n++) {
         expect_loss("few classes", ROWS[n], 5, 3);
@@ -83,7 +84,7 @@ Test(fused, the_loss_of_a_projection_is_projection_and_loss)
     expect_loss("several blocks", 67, 3, 8201);
 }
 
-/* ---- softmax, norms and cross entropy against arithmetic ---- */
+/* ---- softmax, norms and cross entropy ---- */
 
 static struct qkv_tensor *filled(struct qkv_graph *graph, struct qkv_shape shape, double value)
 {
@@ -96,35 +97,37 @@ static struct qkv_tensor *filled(struct qkv_graph *graph, struct qkv_shape shape
     return x;
 }
 
-/* [N] -> [N, D] and [D] -> [N, D] by a product with ones. */
-static struct qkv_tensor *across(struct qkv_graph *graph, struct qkv_tensor *column, int64_t rows,
-                                 int64_t width)
+/* Broadcast [N] (one number per row) or [D] (one per column) to [N, D] by a product with ones. */
+static struct qkv_tensor *broadcast_column(struct qkv_graph *graph, struct qkv_tensor *column, int64_t rows,
+                                           int64_t width)
 {
     return qkv_matmul(graph, qkv_reshape(graph, column, QKV_SHAPE(rows, 1)),
                       filled(graph, QKV_SHAPE(1, width), 1), false, false);
 }
 
-static struct qkv_tensor *down(struct qkv_graph *graph, struct qkv_tensor *row, int64_t rows, int64_t width)
+static struct qkv_tensor *broadcast_row(struct qkv_graph *graph, struct qkv_tensor *row, int64_t rows,
+                                        int64_t width)
 {
     return qkv_matmul(graph, filled(graph, QKV_SHAPE(rows, 1), 1),
                       qkv_reshape(graph, row, QKV_SHAPE(1, width)), false, false);
 }
 
 /* x^power for x > 0 */
-static struct qkv_tensor *raised(struct qkv_graph *graph, struct qkv_tensor *x, double power)
+static struct qkv_tensor *power_of(struct qkv_graph *graph, struct qkv_tensor *x, double power)
 {
     return qkv_exp(graph, qkv_scale(graph, qkv_log(graph, x), power));
 }
 
 /* x / sqrt(mean(x^2) + epsilon) * gain */
-static struct qkv_tensor *scaled_to_one(struct qkv_graph *graph, struct qkv_tensor *x,
-                                        struct qkv_tensor *gain, const struct composition_case *test)
+static struct qkv_tensor *rms_normalized(struct qkv_graph *graph, struct qkv_tensor *x,
+                                         struct qkv_tensor *gain, const struct composition_case *test)
 {
     int64_t rows = test->shape[0].size[0], width = test->shape[0].size[1];
     struct qkv_tensor *square = qkv_mean(graph, qkv_multiply(graph, x, x), 1); /* [N] */
     square = qkv_add(graph, square, filled(graph, QKV_SHAPE(rows), test->epsilon));
-    struct qkv_tensor *unit = qkv_multiply(graph, x, across(graph, raised(graph, square, -0.5), rows, width));
-    return qkv_multiply(graph, unit, down(graph, gain, rows, width));
+    struct qkv_tensor *unit =
+        qkv_multiply(graph, x, broadcast_column(graph, power_of(graph, square, -0.5), rows, width));
+    return qkv_multiply(graph, unit, broadcast_row(graph, gain, rows, width));
 }
 
 static struct qkv_tensor *rms_norm(struct qkv_graph *graph, struct qkv_tensor *const *x,
@@ -136,7 +139,7 @@ static struct qkv_tensor *rms_norm(struct qkv_graph *graph, struct qkv_tensor *c
 static struct qkv_tensor *rms_norm_parts(struct qkv_graph *graph, struct qkv_tensor *const *x,
                                          const struct composition_case *test)
 {
-    return scaled_to_one(graph, x[0], x[1], test);
+    return rms_normalized(graph, x[0], x[1], test);
 }
 
 static struct qkv_tensor *layer_norm(struct qkv_graph *graph, struct qkv_tensor *const *x,
@@ -149,8 +152,8 @@ static struct qkv_tensor *layer_norm_parts(struct qkv_graph *graph, struct qkv_t
                                            const struct composition_case *test)
 {
     int64_t rows = test->shape[0].size[0], width = test->shape[0].size[1];
-    struct qkv_tensor *mean = across(graph, qkv_mean(graph, x[0], 1), rows, width);
-    return qkv_add_row(graph, scaled_to_one(graph, qkv_subtract(graph, x[0], mean), x[1], test), x[2]);
+    struct qkv_tensor *mean = broadcast_column(graph, qkv_mean(graph, x[0], 1), rows, width);
+    return qkv_add_row(graph, rms_normalized(graph, qkv_subtract(graph, x[0], mean), x[1], test), x[2]);
 }
 
 static struct qkv_tensor *softmax(struct qkv_graph *graph, struct qkv_tensor *const *x,
@@ -165,7 +168,8 @@ static struct qkv_tensor *softmax_parts(struct qkv_graph *graph, struct qkv_tens
 {
     struct qkv_tensor *e = qkv_exp(graph, x[0]), *sum = qkv_sum(graph, e, 1);
     return qkv_multiply(
-        graph, e, across(graph, raised(graph, sum, -1), test->shape[0].size[0], test->shape[0].size[1]));
+        graph, e,
+        broadcast_column(graph, power_of(graph, sum, -1), test->shape[0].size[0], test->shape[0].size[1]));
 }
 
 static struct qkv_tensor *log_softmax(struct qkv_graph *graph, struct qkv_tensor *const *x,
@@ -192,11 +196,11 @@ static struct qkv_tensor *cross_entropy_parts(struct qkv_graph *graph, struct qk
                                               const struct composition_case *test)
 {
     int64_t rows = test->shape[0].size[0], classes = test->shape[0].size[1];
-    struct qkv_tensor *wanted = filled(graph, test->shape[0], test->smoothing / (double)classes);
+    struct qkv_tensor *target = filled(graph, test->shape[0], test->smoothing / (double)classes);
     for (int64_t i = 0; i < rows; i++)
-        ((double *)qkv_tensor_value(wanted))[i * classes + test->labels[i]] += 1 - test->smoothing;
+        ((double *)qkv_tensor_value(target))[i * classes + test->labels[i]] += 1 - test->smoothing;
     struct qkv_tensor *logs = log_softmax_parts(graph, x, test);
-    return qkv_scale(graph, qkv_sum(graph, qkv_multiply(graph, wanted, logs), QKV_ALL), -test->factor);
+    return qkv_scale(graph, qkv_sum(graph, qkv_multiply(graph, target, logs), QKV_ALL), -test->factor);
 }
 
 Test(fused, softmax_norms_and_loss_follow_their_formulas)
@@ -225,16 +229,15 @@ Test(fused, softmax_norms_and_loss_follow_their_formulas)
         }
 }
 
-/* What a search reads of logits: the sum as log softmax has it, and of each run of 32 the greatest, to the
- * bit. */
-Test(fused, log_sum_exp_and_the_greatest_of_each_run)
+/* What beam search reads of logits: log_sum_exp must agree with log_softmax, and group_max must be exact. */
+Test(fused, log_sum_exp_and_group_max)
 {
     static const int64_t widths[] = {1, 7, 31, 32, 33, 64, 131, 1000};
     for (int dtype = QKV_FLOAT32; dtype <= QKV_FLOAT64; dtype++)
         for (int w = 0; w < 8; w++) {
             enum { ROWS_OF_LOGITS = 3 };
-            int64_t width = widths[w], runs = (width + QKV_GROUP - 1) / QKV_GROUP;
-            double logits[ROWS_OF_LOGITS * 1000], logs[ROWS_OF_LOGITS * 1000], peaks[ROWS_OF_LOGITS * 40];
+            int64_t width = widths[w], groups = (width + QKV_GROUP - 1) / QKV_GROUP;
+            double logits[ROWS_OF_LOGITS * 1000], logs[ROWS_OF_LOGITS * 1000], maxima[ROWS_OF_LOGITS * 40];
             double sums[ROWS_OF_LOGITS];
             for (int64_t i = 0; i < ROWS_OF_LOGITS * width; i++) logits[i] = (float)(9 * number(4, i));
             struct qkv_graph *graph = qkv_graph_new((enum qkv_dtype)dtype);
@@ -243,19 +246,20 @@ Test(fused, log_sum_exp_and_the_greatest_of_each_run)
             struct qkv_tensor *y = qkv_group_max(graph, x), *sum = qkv_log_sum_exp(graph, x);
             struct qkv_tensor *softmax = qkv_log_softmax(graph, x);
             qkv_forward(graph);
-            cr_assert_eq(qkv_tensor_count(y), ROWS_OF_LOGITS * runs);
+            cr_assert_eq(qkv_tensor_count(y), ROWS_OF_LOGITS * groups);
             cr_assert_eq(qkv_tensor_count(sum), ROWS_OF_LOGITS);
-            qkv_tensor_read(y, peaks);
+            qkv_tensor_read(y, maxima);
             qkv_tensor_read(sum, sums);
             qkv_tensor_read(softmax, logs);
             for (int64_t i = 0; i < ROWS_OF_LOGITS; i++) {
                 cr_expect_float_eq(logits[i * width] - sums[i], logs[i * width],
                                    dtype == QKV_FLOAT32 ? 4e-6 : 1e-13, "row %d of %d", (int)i, (int)width);
-                for (int64_t r = 0; r < runs; r++) {
-                    double most = -INFINITY;
-                    for (int64_t j = r * QKV_GROUP; j < width && j < (r + 1) * QKV_GROUP; j++)
-                        most = fmax(most, logits[i * width + j]);
-                    cr_expect_eq(peaks[i * runs + r], most, "run %d of %d", (int)r, (int)width);
+                for (int64_t g = 0; g < groups; g++) {
+                    double greatest = -INFINITY;
+                    for (int64_t j = g * QKV_GROUP; j < width && j < (g + 1) * QKV_GROUP; j++)
+                        greatest = fmax(greatest, logits[i * width + j]);
+                    cr_expect_eq(maxima[i * groups + g], greatest, "group %d of %d columns", (int)g,
+                                 (int)width);
                 }
             }
             qkv_graph_free(graph);

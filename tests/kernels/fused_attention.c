@@ -1,4 +1,4 @@
-/* The fused attention against scores, weights and mix. */
+/* Compares fused attention with the composition of scores, weights and mix. */
 #include "composition.h"
 
 #include <criterion/criterion.h>
@@ -16,7 +16,7 @@ static struct qkv_tensor *attention_parts(struct qkv_graph *graph, struct qkv_te
     static int64_t zero;
     static int64_t rows[2];
     struct qkv_attention attention = test->attention;
-    if (!attention.queries.count) { /* the parts want their one sentence spelled out */
+    if (!attention.queries.count) { /* the parts need segments: one sentence of all rows */
         rows[0] = test->shape[0].size[0];
         rows[1] = test->shape[1].size[0];
         attention.queries = (struct qkv_segments){1, &zero, &rows[0]};
@@ -28,8 +28,8 @@ static struct qkv_tensor *attention_parts(struct qkv_graph *graph, struct qkv_te
     return qkv_attention_mix(graph, weights, x[2], attention);
 }
 
-/* Three sentences with `rows` queries in all (one, when there are too few rows), and `rows` + 3 keys for
- * cross. */
+/* Three sentences (some empty if rows < 3) with `rows` queries in total, and as many keys; with up to three
+ * more keys if `cross`. */
 struct ragged {
     int64_t query_start[3], query_length[3], key_start[3], key_length[3];
     struct qkv_segments queries, keys;
@@ -58,17 +58,17 @@ static const struct {
 
 enum { WIDTH_COUNT = 5 };
 
-static void expect_attention(const char *name, struct qkv_segments queries, struct qkv_segments keys,
-                             int64_t query_rows, int64_t key_rows, int w, bool causal, double dropout)
+/* w: index in WIDTHS. */
+static void expect_attention(const char *name, const struct ragged *r, int w, bool causal, double dropout)
 {
     const struct composition_case test = {
         .name = name,
-        .shape = {QKV_SHAPE(query_rows, WIDTHS[w].heads * WIDTHS[w].key_width),
-                  QKV_SHAPE(key_rows, WIDTHS[w].heads * WIDTHS[w].key_width),
-                  QKV_SHAPE(key_rows, WIDTHS[w].heads * WIDTHS[w].value_width)},
+        .shape = {QKV_SHAPE(r->query_rows, WIDTHS[w].heads * WIDTHS[w].key_width),
+                  QKV_SHAPE(r->key_rows, WIDTHS[w].heads * WIDTHS[w].key_width),
+                  QKV_SHAPE(r->key_rows, WIDTHS[w].heads * WIDTHS[w].value_width)},
         .attention = {.rule = {.heads = WIDTHS[w].heads, .causal = causal, .dropout = dropout},
-                      .queries = queries,
-                      .keys = keys},
+                      .queries = r->queries,
+                      .keys = r->keys},
         .drops = dropout > 0,
     };
     expect_composition(&test, attention, attention_parts);
@@ -76,28 +76,27 @@ static void expect_attention(const char *name, struct qkv_segments queries, stru
 
 Test(fused, attention_is_scores_weights_and_mix)
 {
-    const struct qkv_segments whole = {0};
     for (int n = 0; n < ROW_COUNT; n++)
         for (int w = 0; w < WIDTH_COUNT; w++) {
+            const struct ragged one_sentence = {.query_rows = ROWS[n], .key_rows = ROWS[n]},
+                                one_sentence_cross = {.query_rows = ROWS[n], .key_rows = ROWS[n] + 5};
             struct ragged self, cross;
             make_ragged(&self, ROWS[n], false);
             make_ragged(&cross, ROWS[n], true);
-            expect_attention("self", self.queries, self.keys, ROWS[n], ROWS[n], w, false, 0);
-            expect_attention("causal", self.queries, self.keys, ROWS[n], ROWS[n], w, true, 0);
-            expect_attention("cross", cross.queries, cross.keys, cross.query_rows, cross.key_rows, w, false,
-                             0);
-            expect_attention("whole", whole, whole, ROWS[n], ROWS[n], w, false, 0);
-            expect_attention("whole, causal", whole, whole, ROWS[n], ROWS[n], w, true, 0);
-            expect_attention("whole, cross", whole, whole, ROWS[n], ROWS[n] + 5, w, false, 0);
-            expect_attention("dropout", cross.queries, cross.keys, cross.query_rows, cross.key_rows, w, false,
-                             0.3);
+            expect_attention("self", &self, w, false, 0);
+            expect_attention("causal", &self, w, true, 0);
+            expect_attention("cross", &cross, w, false, 0);
+            expect_attention("one sentence", &one_sentence, w, false, 0);
+            expect_attention("one sentence, causal", &one_sentence, w, true, 0);
+            expect_attention("one sentence, cross", &one_sentence_cross, w, false, 0);
+            expect_attention("dropout", &cross, w, false, 0.3);
         }
 }
 
-/* What every step of decoding runs: sentences of one query, short and long ones, between a longer one. */
+/* As in steps of decoding: sentences of one query with few or many keys, around one with three queries. */
 Test(fused, attention_of_single_queries)
 {
-    /* Heads, heads of keys and values, width of a key, of a value. */
+    /* heads, key and value heads, key width, value width */
     static const int64_t widths[][4] = {{1, 1, 16, 16}, {3, 3, 16, 5},  {2, 2, 64, 32},
                                         {2, 2, 48, 16}, {4, 4, 5, 7},   {4, 4, 16, 16},
                                         {9, 9, 32, 8},  {9, 9, 16, 32}, {8, 2, 16, 16}};
@@ -141,7 +140,7 @@ Test(fused, attention_of_a_tensor_to_itself)
     }
 }
 
-/* A mask in which row 2 sees nothing. */
+/* A random mask that hides all keys from query 2. */
 static double *make_mask(int64_t queries, int64_t keys)
 {
     double *mask = malloc((size_t)(queries * keys) * sizeof *mask);
@@ -170,7 +169,7 @@ Test(fused, attention_with_a_mask)
     }
 }
 
-Test(fused, a_row_that_sees_nothing_gives_nothing)
+Test(fused, a_fully_masked_query_has_zero_result_and_gradients)
 {
     enum { ROWS_HERE = 7, WIDTH = 6 };
     double *mask = make_mask(ROWS_HERE, ROWS_HERE), cotangent[ROWS_HERE * WIDTH];
@@ -178,14 +177,14 @@ Test(fused, a_row_that_sees_nothing_gives_nothing)
     for (int v = 0; v < VARIANT_COUNT; v++) {
         setenv("QKV_KERNELS", VARIANTS[v], 1);
         struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
-        struct qkv_tensor *x[3], *marks = qkv_constant(graph, QKV_SHAPE(ROWS_HERE, ROWS_HERE));
-        write_input(marks, &test, 3);
+        struct qkv_tensor *x[3], *masking = qkv_constant(graph, QKV_SHAPE(ROWS_HERE, ROWS_HERE));
+        write_input(masking, &test, 3);
         for (int k = 0; k < 3; k++)
             write_input(x[k] = qkv_variable(graph, QKV_SHAPE(ROWS_HERE, WIDTH)), &test, k);
         struct qkv_tensor *y =
-            qkv_attention(graph, x[0], x[1], x[2], marks, (struct qkv_attention){.rule.heads = 2});
+            qkv_attention(graph, x[0], x[1], x[2], masking, (struct qkv_attention){.rule.heads = 2});
         qkv_forward(graph);
-        /* Only the blind row is looked at: nothing may flow anywhere. */
+        /* The loss depends on the masked query only, so all gradients must be 0. */
         for (int i = 0; i < ROWS_HERE * WIDTH; i++) cotangent[i] = i / WIDTH == 2;
         qkv_backward(graph, y, cotangent);
         for (int head = 0; head < 2; head++) {

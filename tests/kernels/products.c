@@ -1,5 +1,5 @@
 /* Matrix products of every size class and orientation, with the kernels of every instruction set and in both
- * precisions, against sums in double: values, and the gradients, which are products of other orientations. */
+ * precisions, compared with sums in double: values and gradients (products of other orientations). */
 #include "numbers.h"
 
 #include "qkv/ops.h"
@@ -10,72 +10,93 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double OWN_BOUND[] = {[QKV_FLOAT32] = 2e-6, [QKV_FLOAT64] = 1e-14};
+/* Largest error of an element, relative to the sum of the absolute values of its terms. */
+static const double PRODUCT_BOUND[] = {[QKV_FLOAT32] = 2e-6, [QKV_FLOAT64] = 1e-14};
 
-/* Around the tiles of 6 and 12 rows, vectors of 2 to 16 numbers, and inner blocks of 256 to 2048. */
+/* Sizes below, at and above tiles of 6 and 12 rows, vectors of 2 to 16 numbers and inner blocks from 256 on. */
 static const int64_t ROWS[] = {1, 2, 3, 4, 7, 12, 13, 17, 33}, COLUMNS[] = {1, 7, 16, 17, 33, 64, 65, 150},
                      INNER[] = {1, 5, 17, 64, 300};
 
 #define COUNT(array) (sizeof array / sizeof array[0])
 
+/* The matrix as stored, row by row; products use its transpose if `transposed`. */
 struct matrix {
     int64_t rows, columns;
     double *values;
+    bool transposed;
 };
 
 static struct matrix matrix_new(int64_t rows, int64_t columns, uint32_t family)
 {
-    struct matrix matrix = {rows, columns, malloc((size_t)(rows * columns) * sizeof(double))};
+    struct matrix matrix = {rows, columns, malloc((size_t)(rows * columns) * sizeof(double)), false};
     for (int64_t i = 0; i < rows * columns; i++) matrix.values[i] = number(family, i);
     return matrix;
 }
 
-static double at(struct matrix a, bool transposed, int64_t i, int64_t j)
+/* The operand [rows, columns] of a product, stored transposed if `transposed`. */
+static struct matrix operand_new(int64_t rows, int64_t columns, bool transposed, uint32_t family)
 {
-    return transposed ? a.values[j * a.columns + i] : a.values[i * a.columns + j];
+    struct matrix matrix = transposed ? matrix_new(columns, rows, family) : matrix_new(rows, columns, family);
+    matrix.transposed = transposed;
+    return matrix;
 }
 
-/* Holds found [m, n] (transposed: as it lies in memory) against a' b'. */
-static void expect_product(const char *what, enum qkv_dtype dtype, const double *found, int64_t m, int64_t n,
-                           int64_t k, struct matrix a, bool ta, struct matrix b, bool tb, bool transposed)
+static struct matrix transpose(struct matrix matrix)
 {
+    matrix.transposed = !matrix.transposed;
+    return matrix;
+}
+
+static double at(struct matrix a, int64_t i, int64_t j)
+{
+    return a.transposed ? a.values[j * a.columns + i] : a.values[i * a.columns + j];
+}
+
+/* Compares the product [m, n] of a [m, k] and b [k, n] with `found`, which is stored as [n, m] if
+ * `transposed`. */
+static void expect_product(const char *what, enum qkv_dtype dtype, const double *found, struct matrix a,
+                           struct matrix b, bool transposed)
+{
+    int64_t m = a.transposed ? a.columns : a.rows, k = a.transposed ? a.rows : a.columns;
+    int64_t n = b.transposed ? b.rows : b.columns;
     for (int64_t i = 0; i < m; i++)
         for (int64_t j = 0; j < n; j++) {
-            double sum = 0, size = 0, got = found[transposed ? j * m + i : i * n + j];
+            double sum = 0, magnitude = 0, got = found[transposed ? j * m + i : i * n + j];
             for (int64_t l = 0; l < k; l++) {
-                double term = at(a, ta, i, l) * at(b, tb, l, j);
+                double term = at(a, i, l) * at(b, l, j);
                 sum += term;
-                size += fabs(term);
+                magnitude += fabs(term);
             }
-            cr_assert(fabs(got - sum) <= OWN_BOUND[dtype] * size,
+            cr_assert(fabs(got - sum) <= PRODUCT_BOUND[dtype] * magnitude,
                       "%s [%d, %d] of %d x %d x %d: %.9g, but must be %.9g", what, (int)i, (int)j, (int)m,
                       (int)n, (int)k, got, sum);
         }
 }
 
-static void check(enum qkv_dtype dtype, int64_t m, int64_t n, int64_t k, bool ta, bool tb)
+/* Checks the product y = a b of [m, k] and [k, n], and the gradients da = dy b^T and db = a^T dy. */
+static void check_product(enum qkv_dtype dtype, int64_t m, int64_t n, int64_t k, bool transpose_a,
+                          bool transpose_b)
 {
-    struct matrix a = ta ? matrix_new(k, m, 1) : matrix_new(m, k, 1),
-                  b = tb ? matrix_new(n, k, 2) : matrix_new(k, n, 2);
+    struct matrix a = operand_new(m, k, transpose_a, 1), b = operand_new(k, n, transpose_b, 2);
     struct matrix dy = matrix_new(m, n, 3);
     struct qkv_graph *graph = qkv_graph_new(dtype);
     struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(a.rows, a.columns)),
                       *w = qkv_variable(graph, QKV_SHAPE(b.rows, b.columns));
     qkv_tensor_write(x, a.values);
     qkv_tensor_write(w, b.values);
-    struct qkv_tensor *y = qkv_matmul(graph, x, w, ta, tb);
+    struct qkv_tensor *y = qkv_matmul(graph, x, w, transpose_a, transpose_b);
     struct qkv_error error = {""};
     cr_assert_eq(qkv_graph_check(graph, &error), QKV_OK, "%s", error.message);
     qkv_forward(graph);
     qkv_backward(graph, y, dy.values);
-    int64_t most = m * n > m * k ? m * n : m * k;
-    double *found = malloc((size_t)(most > n * k ? most : n * k) * sizeof *found);
+    int64_t largest = m * n > m * k ? m * n : m * k;
+    double *found = malloc((size_t)(largest > n * k ? largest : n * k) * sizeof *found);
     qkv_tensor_read(y, found);
-    expect_product("value", dtype, found, m, n, k, a, ta, b, tb, false);
+    expect_product("value", dtype, found, a, b, false);
     qkv_tensor_read_gradient(x, found);
-    expect_product("da", dtype, found, m, k, n, dy, false, b, !tb, ta);
+    expect_product("da", dtype, found, dy, transpose(b), transpose_a);
     qkv_tensor_read_gradient(w, found);
-    expect_product("db", dtype, found, k, n, m, a, !ta, dy, false, tb);
+    expect_product("db", dtype, found, transpose(a), dy, transpose_b);
     free(found);
     free(a.values);
     free(b.values);
@@ -83,44 +104,46 @@ static void check(enum qkv_dtype dtype, int64_t m, int64_t n, int64_t k, bool ta
     qkv_graph_free(graph);
 }
 
-static void check_all(const char *variant)
+static void check_sizes(const char *variant)
 {
-    setenv("QKV_KERNELS", variant, 1); /* one that this machine lacks gives another */
+    setenv("QKV_KERNELS", variant, 1); /* replaced by another where the processor lacks it */
     for (int dtype = QKV_FLOAT32; dtype <= QKV_FLOAT64; dtype++)
         for (size_t i = 0; i < COUNT(ROWS); i++)
             for (size_t j = 0; j < COUNT(COLUMNS); j++)
                 for (size_t l = 0; l < COUNT(INNER); l++)
-                    for (int way = 0; way < 4; way++)
+                    for (int orientation = 0; orientation < 4; orientation++)
                         if (l < COUNT(INNER) - 1 || i + j == 8)
-                            check((enum qkv_dtype)dtype, ROWS[i], COLUMNS[j], INNER[l], way & 1, way & 2);
+                            check_product((enum qkv_dtype)dtype, ROWS[i], COLUMNS[j], INNER[l],
+                                          orientation & 1, orientation & 2);
 }
 
 Test(products, portable)
 {
-    check_all("portable");
+    check_sizes("portable");
 }
 
 Test(products, avx2)
 {
-    check_all("avx2");
+    check_sizes("avx2");
 }
 
 Test(products, avx512)
 {
-    check_all("avx512");
+    check_sizes("avx512");
 }
 
-/* Two rows against more columns than a run of the decoding path holds, and more than the library's threshold.
- */
+/* Few rows with more columns than the kernel for few rows takes at once, and a product large enough for the
+ * blocked kernel. */
 Test(products, wide_and_large)
 {
-    check(QKV_FLOAT32, 1, 2050, 33, false, false);
-    check(QKV_FLOAT32, 3, 2050, 35, false, false);
-    check(QKV_FLOAT32, 3, 700, 99, false, true);
-    check(QKV_FLOAT32, 401, 400, 401, false, false);
+    check_product(QKV_FLOAT32, 1, 2050, 33, false, false);
+    check_product(QKV_FLOAT32, 3, 2050, 35, false, false);
+    check_product(QKV_FLOAT32, 3, 700, 99, false, true);
+    check_product(QKV_FLOAT32, 401, 400, 401, false, false);
 }
 
-/* The bias is the last row of b, which meets ones: added once, however many runs the inner axis takes. */
+/* The expected result treats the bias as the last row of b, multiplied by a last column of ones in a. DEEP
+ * is so large that the inner axis is split into several blocks: the bias must be added in one of them only. */
 Test(products, bias_is_added_once)
 {
     static const int64_t rows[] = {1, 3, 17, 30};
@@ -146,7 +169,7 @@ Test(products, bias_is_added_once)
         struct qkv_tensor *y = qkv_linear(graph, x, w, bias, false);
         qkv_forward(graph);
         qkv_tensor_read(y, found);
-        expect_product("linear", dtype, found, m, COLUMNS_OF_B, DEEP + 1, a, false, b, false, false);
+        expect_product("linear", dtype, found, a, b, false);
         qkv_graph_free(graph);
         free(left);
         free(a.values);
@@ -154,9 +177,9 @@ Test(products, bias_is_added_once)
     }
 }
 
-/* Columns that are split among threads: each number with the same bits, for few rows and many, b near and
- * far. */
-Test(products, the_same_bits_on_any_team)
+/* Threads split the columns. Results must have the same bits as on one thread, for few and many rows, with b
+ * small enough for the cache and larger. */
+Test(products, bits_do_not_depend_on_the_number_of_threads)
 {
     static const int64_t rows[] = {1, 2, 3, 4, 17}, columns[] = {300, 1029, 5000}, inner[] = {35, 64, 300};
     static const char *const variants[] = {"portable", "avx2", "avx512"};

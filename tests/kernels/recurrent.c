@@ -1,6 +1,6 @@
-/* Recurrent cells over whole sentences: against PyTorch's figures (tests/figures/recurrent.json), and against
- * the step-by-step composition of simple ops, values and gradients, in both precisions, with the kernels of
- * every instruction set. Scores and weights of recurrent attention against their compositions. */
+/* Compares recurrent cells over complete sentences with the figures of PyTorch (tests/figures/recurrent.json)
+ * and with step-by-step compositions of simple ops: values and gradients, in both precisions, with the kernels
+ * of every instruction set. Compares additive scores and local weights of attention with compositions, too. */
 #include "figures.h"
 #include "numbers.h"
 #include "qkv/layers.h"
@@ -37,7 +37,7 @@ static void check_from_a_state(enum qkv_cell cell)
     figures_end(&test);
 }
 
-static void check_both_ways(enum qkv_cell cell)
+static void check_bidirectional(enum qkv_cell cell)
 {
     char name[64];
     snprintf(name, sizeof name, "%s, two layers, both ways", CELLS[cell]);
@@ -45,24 +45,24 @@ static void check_both_ways(enum qkv_cell cell)
     struct qkv_recurrent layer[2][2];
     figures_start(&test, "recurrent.json", name);
     for (int l = 0; l < 2; l++)
-        for (int way = 0; way < 2; way++) {
+        for (int direction = 0; direction < 2; direction++) {
             const struct qkv_recurrent_options options = {cell, l ? 2 * WIDTH : INPUTS, WIDTH, 0, 0, ZEROS,
                                                           ZEROS};
             char title[32];
-            snprintf(title, sizeof title, "%d.%s", l + 1, way ? "backward" : "forward");
-            qkv_recurrent_init(&layer[l][way], &test.parameters, &options, title);
+            snprintf(title, sizeof title, "%d.%s", l + 1, direction ? "backward" : "forward");
+            qkv_recurrent_init(&layer[l][direction], &test.parameters, &options, title);
         }
     figures_bind(&test);
     struct qkv_tensor *x = figures_input(&test, 0, TOKENS, INPUTS);
     for (int l = 0; l < 2; l++) {
-        struct qkv_tensor *way[2];
+        struct qkv_tensor *hidden[2];
         for (int k = 0; k < 2; k++) {
             struct qkv_tensor *gates = qkv_recurrent_gates(&layer[l][k], test.graph, x);
-            way[k] = qkv_recurrent_hidden(
+            hidden[k] = qkv_recurrent_hidden(
                 &layer[l][k], test.graph,
                 qkv_recurrent_run(&layer[l][k], test.graph, gates, NULL, SEGMENTS, k == 1));
         }
-        x = qkv_concat(test.graph, way[0], way[1], 1);
+        x = qkv_concat(test.graph, hidden[0], hidden[1], 1);
     }
     figures_expect_case(&test, x);
     figures_end(&test);
@@ -73,9 +73,9 @@ Test(recurrent, agrees_with_pytorch_from_a_state)
     for (int cell = 0; cell < 3; cell++) check_from_a_state((enum qkv_cell)cell);
 }
 
-Test(recurrent, agrees_with_pytorch_in_two_layers_both_ways)
+Test(recurrent, agrees_with_pytorch_in_two_bidirectional_layers)
 {
-    for (int cell = 0; cell < 3; cell++) check_both_ways((enum qkv_cell)cell);
+    for (int cell = 0; cell < 3; cell++) check_bidirectional((enum qkv_cell)cell);
 }
 
 /* ---- compositions ---- */
@@ -87,25 +87,26 @@ struct setting {
     int cell;
     bool reverse;
     int64_t window;
-    double weight; /* what the numbers of input 2 are multiplied by; 0 stands for 1 */
+    double weight_factor; /* multiplies the values of input 1; 0: 1 */
 };
 
 typedef struct qkv_tensor *builder(struct qkv_graph *graph, struct qkv_tensor *const *x,
                                    const struct setting *setting);
 
-/* The result, and behind it the gradients of the inputs. */
+/* The result, followed by the gradients of the inputs; size: their counts. */
 struct numbers {
     int64_t size[5];
     double *all;
 };
 
-static void write_numbers(struct qkv_tensor *x, int64_t family, bool fractions, double factor)
+/* centers: writes centers of local attention, fractions between 0.125 and 0.875. */
+static void write_numbers(struct qkv_tensor *x, int64_t family, bool centers, double factor)
 {
     int64_t count = qkv_tensor_count(x);
     double *values = malloc((size_t)count * sizeof *values);
     for (int64_t i = 0; i < count; i++) {
         double value = (double)(float)figures_number(family, i);
-        values[i] = fractions ? 0.5 + 0.375 * value : (double)(float)(factor * value);
+        values[i] = centers ? 0.5 + 0.375 * value : (double)(float)(factor * value);
     }
     qkv_tensor_write(x, values);
     free(values);
@@ -120,7 +121,7 @@ static struct numbers compute(enum qkv_dtype dtype, const struct setting *settin
         if (!setting->shape[k].rank) continue;
         x[k] = qkv_variable(graph, setting->shape[k]);
         write_numbers(x[k], k, setting->window && k == 1,
-                      k == 1 && setting->weight > 0 ? setting->weight : 1);
+                      k == 1 && setting->weight_factor > 0 ? setting->weight_factor : 1);
     }
     struct qkv_tensor *y = build(graph, x, setting);
     cr_assert_eq(qkv_graph_check(graph, &error), QKV_OK, "%s: %s", setting->name, error.message);
@@ -140,7 +141,7 @@ static struct numbers compute(enum qkv_dtype dtype, const struct setting *settin
     return numbers;
 }
 
-static void hold(const struct setting *setting, builder *fused, builder *composed)
+static void expect_agreement(const struct setting *setting, builder *fused, builder *composed)
 {
     for (int v = 0; v < VARIANT_COUNT; v++) {
         setenv("QKV_KERNELS", VARIANTS[v], 1);
@@ -202,7 +203,7 @@ static struct qkv_tensor *composed_step(struct qkv_graph *graph, struct qkv_tens
     return qkv_concat(graph, qkv_multiply(graph, z[3], qkv_tanh(graph, c)), c, 1);
 }
 
-/* Every row where the fused op puts it; the sentences cover all rows in order. */
+/* Returns the states in the row order of the fused op. The sentences cover all rows in order. */
 static struct qkv_tensor *composed_cell(struct qkv_graph *graph, struct qkv_tensor *const *x,
                                         const struct setting *s)
 {
@@ -238,13 +239,12 @@ Test(recurrent, fused_cells_are_the_composition_of_their_steps)
                     .segments = {3, LONG_START, LONG_LENGTH},
                     .cell = cell,
                     .reverse = variant & 1,
-                    /* A weight that makes states grow from step to step would make rounding grow with them.
-                     */
-                    .weight = 1 / sqrt((double)width),
+                    /* Keeps states, and with them rounding errors, from growing from step to step. */
+                    .weight_factor = 1 / sqrt((double)width),
                 };
                 if (cell == QKV_CELL_GRU) setting.shape[2] = QKV_SHAPE(width);
                 if (variant & 2) setting.shape[3] = QKV_SHAPE(3, states[cell] * width);
-                hold(&setting, fused_cell, composed_cell);
+                expect_agreement(&setting, fused_cell, composed_cell);
             }
 }
 
@@ -287,7 +287,7 @@ Test(recurrent, additive_scores_are_their_composition)
     for (int64_t width = 1; width <= 33; width += 16) {
         const struct setting setting = {
             "additive", {QKV_SHAPE(6, width), QKV_SHAPE(9, width), QKV_SHAPE(width)}, RAGGED};
-        hold(&setting, fused_additive, composed_additive);
+        expect_agreement(&setting, fused_additive, composed_additive);
     }
 }
 
@@ -307,7 +307,7 @@ static struct qkv_tensor *constant_of(struct qkv_graph *graph, int64_t count, do
     return x;
 }
 
-/* Row by row: which keys are near is read off the places that are known beforehand. */
+/* Row by row. The centers are known in advance (write_numbers), so the keys within the window are, too. */
 static struct qkv_tensor *composed_local(struct qkv_graph *graph, struct qkv_tensor *const *x,
                                          const struct setting *s)
 {
@@ -320,21 +320,22 @@ static struct qkv_tensor *composed_local(struct qkv_graph *graph, struct qkv_ten
             double fraction = 0.5 + 0.375 * (double)(float)figures_number(1, row);
             while ((double)first < fraction * (double)keys - (double)s->window) first++;
             while ((double)(end - 1) > fraction * (double)keys + (double)s->window) end--;
-            int64_t seen = end - first;
-            struct qkv_tensor *scores = qkv_slice(graph, x[0], 0, at + first, seen);
+            int64_t in_window = end - first;
+            struct qkv_tensor *scores = qkv_slice(graph, x[0], 0, at + first, in_window);
             struct qkv_tensor *center = qkv_slice(graph, x[1], 0, row, 1); /* [1, 1] */
-            struct qkv_tensor *place =
-                qkv_reshape(/* -Tk center, once a key */
+            struct qkv_tensor *negative_center =
+                qkv_reshape(/* -Tk center, repeated for each key */
                             graph,
                             qkv_matmul(graph, center,
-                                       qkv_reshape(graph, constant_of(graph, seen, -(double)keys, 0),
-                                                   QKV_SHAPE(1, seen)),
+                                       qkv_reshape(graph, constant_of(graph, in_window, -(double)keys, 0),
+                                                   QKV_SHAPE(1, in_window)),
                                        false, false),
-                            QKV_SHAPE(seen));
-            struct qkv_tensor *far = qkv_add(graph, constant_of(graph, seen, (double)first, 1), place);
-            struct qkv_tensor *bell =
-                qkv_exp(graph, qkv_scale(graph, qkv_multiply(graph, far, far), -1 / (2 * sigma * sigma)));
-            struct qkv_tensor *weights = qkv_multiply(graph, qkv_softmax(graph, scores), bell);
+                            QKV_SHAPE(in_window));
+            struct qkv_tensor *distance =
+                qkv_add(graph, constant_of(graph, in_window, (double)first, 1), negative_center);
+            struct qkv_tensor *gaussian = qkv_exp(
+                graph, qkv_scale(graph, qkv_multiply(graph, distance, distance), -1 / (2 * sigma * sigma)));
+            struct qkv_tensor *weights = qkv_multiply(graph, qkv_softmax(graph, scores), gaussian);
             if (first) weights = qkv_concat(graph, constant_of(graph, first, 0, 0), weights, 0);
             if (end < keys) weights = qkv_concat(graph, weights, constant_of(graph, keys - end, 0, 0), 0);
             all = all ? qkv_concat(graph, all, weights, 0) : weights;
@@ -347,11 +348,11 @@ Test(recurrent, local_weights_are_their_composition)
 {
     for (int64_t window = 1; window <= 6; window++) {
         const struct setting setting = {"local", {QKV_SHAPE(22), QKV_SHAPE(6, 1)}, RAGGED, .window = window};
-        hold(&setting, fused_local, composed_local);
+        expect_agreement(&setting, fused_local, composed_local);
     }
 }
 
-/* ---- how recurrent parameters start ---- */
+/* ---- initial values of recurrent parameters ---- */
 
 Test(recurrent, orthogonal_weights_are_orthogonal_gate_by_gate)
 {
@@ -364,7 +365,7 @@ Test(recurrent, orthogonal_weights_are_orthogonal_gate_by_gate)
         cr_assert_eq(qkv_parameters_allocate(&parameters, (enum qkv_dtype)dtype, NULL), QKV_OK);
         qkv_parameters_initialize(&parameters, 3);
         double first = qkv_parameter_get(&parameters, weight, 0);
-        cr_expect_neq(first, qkv_parameter_get(&parameters, weight, N), "the gates start alike");
+        cr_expect_neq(first, qkv_parameter_get(&parameters, weight, N), "two gates start with equal weights");
         for (int gate = 0; gate < GATES; gate++)
             for (int i = 0; i < N; i++)
                 for (int j = 0; j < N; j++) {

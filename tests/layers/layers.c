@@ -1,10 +1,10 @@
-/* Every layer, through the samples of its table. */
+/* The gradient check of every layer, with all its samples, and the values of sinusoids. */
 #include "qkv/gradcheck.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
 
-Test(layers, gradients_agree_with_differences)
+Test(layers, gradients_agree_with_finite_differences)
 {
     for (int layer = 0; layer < QKV_LAYER_COUNT; layer++) {
         struct qkv_check_report report = {0};
@@ -20,7 +20,7 @@ Test(layers, gradients_agree_with_differences)
     }
 }
 
-Test(layers, sinusoids_follow_the_paper)
+Test(layers, sinusoids_follow_vaswani_2017)
 {
     cr_assert_float_eq(qkv_sinusoid(3, 0, 4, 10000), sin(3.0), 1e-15);
     cr_assert_float_eq(qkv_sinusoid(3, 1, 4, 10000), cos(3.0), 1e-15);
