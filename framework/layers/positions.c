@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+/* The position at which the angle of a column reaches 1 radian. */
 static double wavelength_of(int64_t column, int64_t width, double base)
 {
     return pow(base, (double)(column / 2 * 2) / (double)width);
@@ -93,13 +94,13 @@ static void init_sample(void *layer, struct qkv_parameters *parameters, const vo
     qkv_positions_init(layer, parameters, options, name);
 }
 
-static const int64_t SECOND = 1; /* position of the first row of the samples */
+static const int64_t FIRST = 1; /* position of the first row of each sentence of the samples */
 
 static struct qkv_tensor *apply_sample(const void *layer, struct qkv_graph *graph,
                                        struct qkv_tensor *const *input, const struct qkv_layer_sample *sample)
 {
-    struct qkv_tensor *x = qkv_positions_apply(layer, graph, input[0], sample->segments[0], &SECOND);
-    return qkv_positions_rotate(layer, graph, x, sample->segments[0], &SECOND);
+    struct qkv_tensor *x = qkv_positions_apply(layer, graph, input[0], sample->segments[0], &FIRST);
+    return qkv_positions_rotate(layer, graph, x, sample->segments[0], &FIRST);
 }
 
 static const struct qkv_positions_options SINUSOIDAL = {QKV_POSITION_SINUSOIDAL, 6, 4, 10000, SAMPLE_INITIAL};

@@ -12,8 +12,8 @@ int64_t qkv_recurrent_states(enum qkv_cell cell, int64_t width)
     return cell == QKV_CELL_LSTM ? 2 * width : width;
 }
 
-/* The matrices of all gates are stored side by side as one, but Xavier must count the outputs of one gate
- * only. */
+/* Xavier divides by sqrt(inputs + outputs). The matrix holds all gates side by side, but only the outputs
+ * of one gate count: corrects the gain. */
 static struct qkv_initial for_one_gate(struct qkv_initial initial, int64_t inputs, int64_t width,
                                        int64_t gates)
 {
@@ -105,7 +105,7 @@ struct qkv_tensor *qkv_recurrent_hidden(const struct qkv_recurrent *layer, struc
     return hidden;
 }
 
-/* ---- samples: input 2 is the second input if the layer has one, else the initial state ---- */
+/* ---- samples: input[1] is the second input of layers with a feed, else the initial state ---- */
 
 struct options {
     struct qkv_recurrent_options layer;
@@ -131,16 +131,16 @@ static struct qkv_tensor *apply_sample(const void *given, struct qkv_graph *grap
 
 static const struct options TANH = {{QKV_CELL_TANH, 3, 4, 0, 0, SAMPLE_INITIAL, SAMPLE_INITIAL}, false};
 static const struct options GRU = {{QKV_CELL_GRU, 3, 4, 0, 0, SAMPLE_INITIAL, SAMPLE_INITIAL}, true};
-static const struct options GRU_FED = {{QKV_CELL_GRU, 3, 2, 5, 0, SAMPLE_INITIAL, SAMPLE_INITIAL}, false};
+static const struct options GRU_FEED = {{QKV_CELL_GRU, 3, 2, 5, 0, SAMPLE_INITIAL, SAMPLE_INITIAL}, false};
 static const struct options LSTM = {{QKV_CELL_LSTM, 3, 4, 0, 1, SAMPLE_INITIAL, SAMPLE_INITIAL}, false};
-static const struct options LSTM_FED = {{QKV_CELL_LSTM, 2, 3, 3, 1, SAMPLE_INITIAL, SAMPLE_INITIAL}, true};
+static const struct options LSTM_FEED = {{QKV_CELL_LSTM, 2, 3, 3, 1, SAMPLE_INITIAL, SAMPLE_INITIAL}, true};
 static const int64_t STARTS[] = {0, 3, 4}, LENGTHS[] = {3, 1, 2};
 static const struct qkv_layer_sample SAMPLES[] = {
     {"tanh", &TANH, {{2, {6, 3}}}, {{3, STARTS, LENGTHS}}},
     {"gru, reverse, from a state", &GRU, {{2, {6, 3}}, {2, {3, 4}}}, {{3, STARTS, LENGTHS}}},
-    {"gru, fed", &GRU_FED, {{2, {6, 3}}, {2, {6, 5}}}, {{3, STARTS, LENGTHS}}},
+    {"gru, with feed", &GRU_FEED, {{2, {6, 3}}, {2, {6, 5}}}, {{3, STARTS, LENGTHS}}},
     {"lstm, from a state", &LSTM, {{2, {6, 3}}, {2, {3, 8}}}, {{3, STARTS, LENGTHS}}},
-    {"lstm, reverse, fed", &LSTM_FED, {{2, {6, 2}}, {2, {6, 3}}}, {{3, STARTS, LENGTHS}}},
+    {"lstm, reverse, with feed", &LSTM_FEED, {{2, {6, 2}}, {2, {6, 3}}}, {{3, STARTS, LENGTHS}}},
     {0},
 };
 const struct qkv_layer_interface qkv_recurrent_layer = {"recurrent", sizeof(struct qkv_recurrent),

@@ -1,6 +1,6 @@
 #include "layers/layer.h"
 
-static const struct qkv_layer_interface *const KINDS[QKV_LAYER_COUNT] = {
+static const struct qkv_layer_interface *const LAYERS[QKV_LAYER_COUNT] = {
 #define LAYER(name) [QKV_LAYER_##name] = &qkv_##name##_layer,
 #include "qkv/layers.def"
 #undef LAYER
@@ -8,5 +8,5 @@ static const struct qkv_layer_interface *const KINDS[QKV_LAYER_COUNT] = {
 
 const struct qkv_layer_interface *qkv_layer_interface(enum qkv_layer_id layer)
 {
-    return KINDS[layer];
+    return LAYERS[layer];
 }

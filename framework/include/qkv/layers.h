@@ -1,8 +1,8 @@
 /* Layers: named parameters, and functions that apply them to tensors.
  *
  * All layers follow one pattern. qkv_<layer>_init declares the parameters "<name>.weight" and so on; call
- * it before qkv_parameters_allocate, which also reports that memory ran out in it. qkv_<layer>_apply
- * records the ops.
+ * it before qkv_parameters_allocate, which also reports if memory ran out in qkv_<layer>_init.
+ * qkv_<layer>_apply records the ops; call it after qkv_graph_bind.
  *
  * Example:
  *     struct qkv_parameters parameters = {0};
@@ -63,7 +63,7 @@ QKV_API struct qkv_tensor *qkv_dense_apply(const struct qkv_dense *layer, struct
 /* ---- embedding: rows of a table, multiplied by sqrt(width) if `scale` (Vaswani et al. 2017, 3.4) ---- */
 
 struct qkv_embedding_options {
-    int64_t size, width; /* C, D */
+    int64_t size, width; /* of the vocabulary; of a row */
     bool scale;
     struct qkv_initial initial;
 };
@@ -84,8 +84,8 @@ QKV_API struct qkv_tensor *qkv_embedding_apply(const struct qkv_embedding *layer
 
 struct qkv_positions_options {
     enum qkv_position_kind kind;
-    int64_t length; /* rows of the table, the longest sentence; relative: buckets */
-    int64_t width;  /* columns of the table: those of x; rotary: key width of a head; relative: heads */
+    int64_t length; /* rows of the table: positions of the longest sentence; relative: buckets */
+    int64_t width;  /* columns of the table: width of x; rotary: key width per head; relative: heads */
     double base;    /* sinusoidal, rotary */
     struct qkv_initial initial; /* learned, relative */
 };
@@ -95,13 +95,14 @@ struct qkv_positions {
     enum qkv_position_kind kind;
     int64_t length, width;
     const struct qkv_parameter *table; /* learned, relative: [length, width]; else NULL */
-    void *sinusoids[2]; /* sinusoidal, rotary: [length, width], by dtype; in the parameters' arena */
+    void *sinusoids[2]; /* sinusoidal, rotary: [length, width] for each dtype, in the parameters' arena */
 };
 
 QKV_API void qkv_positions_init(struct qkv_positions *layer, struct qkv_parameters *parameters,
                                 const struct qkv_positions_options *options, const char *name);
-/* x [N, width] + positions: row i of each segment has position *first + i (first NULL: 0). Returns x
- * itself for kinds that work inside attention. */
+/* x [N, width] + table[position]: row i of each segment has position *first + i (first NULL: 0). *first is
+ * read whenever the graph runs, so a recorded graph can serve every step of decoding; it must outlive the
+ * node. Returns x itself for rotary and relative positions, which work inside attention. */
 QKV_API struct qkv_tensor *qkv_positions_apply(const struct qkv_positions *layer, struct qkv_graph *graph,
                                                struct qkv_tensor *x, struct qkv_segments segments,
                                                const int64_t *first);
@@ -248,7 +249,7 @@ QKV_API struct qkv_tensor *qkv_residual_leave(const struct qkv_residual *layer, 
 struct qkv_recurrent_options {
     enum qkv_cell cell;
     int64_t inputs, width;
-    int64_t feed;                          /* width of a second input, given step by step; 0: none */
+    int64_t feed;                          /* width of a second input (qkv_recurrent_feed); 0: none */
     double forget_bias;                    /* initial bias of an LSTM's forget gates; other biases: 0 */
     struct qkv_initial initial, recurrent; /* Xavier: outputs of one gate */
 };
@@ -265,15 +266,17 @@ struct qkv_recurrent {
 
 QKV_API void qkv_recurrent_init(struct qkv_recurrent *layer, struct qkv_parameters *parameters,
                                 const struct qkv_recurrent_options *options, const char *name);
-/* S for a cell of width H. */
+/* Returns the width S of the states of a cell of width H. */
 QKV_API int64_t qkv_recurrent_states(enum qkv_cell cell, int64_t width);
-/* gates: input products of all rows, [N, G H]. feed: adds the product of the second input [N, feed]. */
+/* The products of all rows of x with the input weights, plus bias: [N, G H]. One product for all steps. */
 QKV_API struct qkv_tensor *qkv_recurrent_gates(const struct qkv_recurrent *layer, struct qkv_graph *graph,
                                                struct qkv_tensor *x);
+/* gates + feed W: adds the product of the second input [N, feed], such as the previous attentional vector
+ * (Luong et al. 2015, 3.3). Only for layers with a feed. */
 QKV_API struct qkv_tensor *qkv_recurrent_feed(const struct qkv_recurrent *layer, struct qkv_graph *graph,
                                               struct qkv_tensor *gates, struct qkv_tensor *feed);
-/* Runs the cell over each sentence, from its end if `reverse`, with initial states [sentences, S]; NULL:
- * zeros. */
+/* Runs the cell over each sentence, from its last row to its first if `reverse`. initial: states [sentences, S]
+ * before the first step; NULL: zeros. Row i of the result [N, S] is the state after row i. */
 QKV_API struct qkv_tensor *qkv_recurrent_run(const struct qkv_recurrent *layer, struct qkv_graph *graph,
                                              struct qkv_tensor *gates, struct qkv_tensor *initial,
                                              struct qkv_segments segments, bool reverse);
@@ -299,10 +302,12 @@ struct qkv_single_head_attention {
     enum qkv_attention_score score;
     int64_t query_width, memory_width, window;
     double dropout;
-    struct qkv_dense query, key;          /* "query.weight" [Q, K], "key.weight" [M, K or Q] */
-    const struct qkv_parameter *vector;   /* additive, concat: [K] */
-    const struct qkv_parameter *joint;    /* concat: [Q + M, K] */
-    struct qkv_dense place, place_vector; /* local_p: [Q, K], [K, 1] */
+    struct qkv_dense query, key;        /* "query.weight" [Q, K], "key.weight" [M, K or Q] */
+    const struct qkv_parameter *vector; /* additive, concat: [K] */
+    const struct qkv_parameter *joint;  /* concat: [Q + M, K] */
+    /* local_p: [Q, K], [K, 1]; predict the center sigmoid(place_vector tanh(place x)) as a fraction of the
+     * sentence's length. */
+    struct qkv_dense place, place_vector;
 };
 
 QKV_API void qkv_single_head_attention_init(struct qkv_single_head_attention *layer,
@@ -323,7 +328,8 @@ QKV_API struct qkv_tensor *qkv_single_head_attention_apply(const struct qkv_sing
 
 /* ---- the table of layers, for the gradient check ---- */
 
-/* A layer with certain options, applied to one or two random inputs (rank 0: no input). */
+/* Options of a layer, and the shapes of up to two random inputs to apply it to (rank 0: no input) with their
+ * segments. */
 struct qkv_layer_sample {
     const char *name;
     const void *options;
@@ -333,7 +339,7 @@ struct qkv_layer_sample {
 
 struct qkv_layer_interface {
     const char *name;
-    size_t size;
+    size_t size; /* bytes of the layer's struct, to which `layer` points */
     void (*init)(void *layer, struct qkv_parameters *parameters, const void *options, const char *name);
     struct qkv_tensor *(*apply)(const void *layer, struct qkv_graph *graph, struct qkv_tensor *const *input,
                                 const struct qkv_layer_sample *sample);
