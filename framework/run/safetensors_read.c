@@ -113,8 +113,8 @@ static unsigned char *find_in_header(const struct reading *reading, const char *
     return NULL;
 }
 
-/* Compares the checksum of the header with that of the bytes. Overwrites it with zeros in reading->bytes, as
- * it is computed with zeros in its place. */
+/* Compares the checksum stored in the header with the CRC-32 of the whole file. The CRC is computed with zeros in
+ * place of the stored digits, so this overwrites the digits in reading->bytes. */
 static enum qkv_status compare_checksums(const struct reading *reading)
 {
     unsigned char *digits = find_in_header(reading, QKV_CHECKSUM_BEGIN);

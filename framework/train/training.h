@@ -30,7 +30,8 @@ struct best_checkpoint {
 /* Where training is. A checkpoint keeps it, so that a resumed run computes the same bits. */
 struct progress {
     int64_t update;       /* updates done */
-    int64_t epoch, batch; /* the next batch to read, and its epoch; both from 0 */
+    int64_t epoch; /* from 0 */
+    int64_t batch; /* of that epoch, the next to read, from 0; the number of batches at the end of the epoch */
     int64_t tokens;       /* target tokens trained on */
     int64_t waited;       /* validations since the best one */
     int64_t validated;    /* update of the last validation; 0: none */
@@ -92,7 +93,7 @@ enum qkv_status qkv_run_folder_log(struct training *training, struct cJSON *line
 /* ---- save.c ---- */
 
 /* Writes a checkpoint to the file `name` of the run folder. `resumable`: with the optimizer's moments, which
- * only --resume reads and which make up two thirds of the file. */
+ * only --resume reads and which make up most of the file (two thirds with Adam, half with SGD). */
 enum qkv_status qkv_training_save(struct training *training, const char *name, bool resumable,
                                   struct qkv_error *error);
 

@@ -28,8 +28,8 @@
 /* What the numbers of a step are; writers draw and store each kind its own way. */
 enum qkv_step_content {
     QKV_STEP_MATRIX,
-    QKV_STEP_TOKENS,  /* positions of tokens in the vocabulary; column_names are the tokens */
-    QKV_STEP_WEIGHTS, /* attention weights: rows sum to 1 */
+    QKV_STEP_TOKENS,  /* ids of tokens, or their numbers from 1 in a scene; column_names are the tokens */
+    QKV_STEP_WEIGHTS, /* attention weights: a row sums to 1; to less with local_p, to 0 if it sees no key */
 };
 
 /* One matrix, or one matrix per head. */

@@ -33,7 +33,7 @@
  * is many times slower, and the moments of words that no longer occur would decay into them.
  *
  * A step
- *  1. sums the gradients of the shards, in the order of the list, and multiplies the sum by `scale`;
+ *  1. sums the blocks of gradients, in the order of the list, and multiplies the sum by `scale`;
  *  2. computes the norm of the sum: the square root of the sum of squares, in double precision;
  *  3. clips each number to +-clip_grad_val, then the norm to clip_grad_norm (0: no clipping);
  *  4. updates moments and parameters.
@@ -70,7 +70,7 @@ QKV_API enum qkv_status qkv_optimizer_init(struct qkv_optimizer *optimizer,
                                            const struct qkv_training_config *config,
                                            const struct qkv_parameters *parameters, struct qkv_error *error);
 
-/* Does one update. `gradients`: `shards` blocks (1 or more), each laid out as the values of the parameters,
+/* Does one update. `gradients`: `blocks` arrays (1 or more), each laid out as the values of the parameters,
  * with 0 where there is no gradient and in the gaps between parameters. `scale`: factor of the sum, such as
  * 1 / target tokens. `learning_rate`: from schedule.h. Afterwards the first block holds the scaled sum, clipped
  * by value but not by norm; the other blocks have not changed.
@@ -78,7 +78,7 @@ QKV_API enum qkv_status qkv_optimizer_init(struct qkv_optimizer *optimizer,
  * Returns the norm before clipping. If it is not finite, training has diverged: parameters and moments have
  * not changed, so that they can still be saved, and qkv_parameters_find_not_finite says where. */
 QKV_API double qkv_optimizer_step(struct qkv_optimizer *optimizer, struct qkv_parameters *parameters,
-                                  struct qkv_workers *workers, int shards, void *const *gradients,
+                                  struct qkv_workers *workers, int blocks, void *const *gradients,
                                   double scale, double learning_rate);
 
 /* The first parameter whose slice of `block` (values, gradients or moments) holds an infinity or NaN; NULL if

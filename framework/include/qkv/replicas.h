@@ -43,8 +43,8 @@ QKV_API struct qkv_replicas *qkv_replicas_new(const struct qkv_model *model, str
 QKV_API void qkv_replicas_free(struct qkv_replicas *replicas);
 
 /* Reserves memory for every batch of the plan, in any epoch: steps then never call malloc, except that the
- * matrix library allocates a buffer per thread in its first product. Reserved memory is only touched when it
- * is used. Fails out of memory, and where a step would fail: a sentence longer than the positions. */
+ * matrix library allocates a buffer per thread in its first product. Reserving does not write to the
+ * memory, so that unused pages take no physical memory. Fails out of memory, and where a step would fail: a sentence longer than the positions. */
 QKV_API enum qkv_status qkv_replicas_reserve(struct qkv_replicas *replicas, const struct qkv_batches *batches,
                                              struct qkv_error *error);
 

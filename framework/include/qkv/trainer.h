@@ -87,8 +87,8 @@ struct qkv_train_result {
     double best;         /* its metric */
 };
 
-/* Trains. Reads and checks all input before it replaces anything of an old run. QKV_FAILED: the loss is no
- * longer finite; the last checkpoint is intact. QKV_INVALID: bad input, an existing run without `overwrite`, a
+/* Trains. Reads and checks all input before it replaces anything of an old run. QKV_FAILED: the loss
+ * or the gradient is no longer finite; the last checkpoint is intact. QKV_INVALID: bad input, an existing run without `overwrite`, a
  * failed write, or a resumed run whose text or fixed keys have changed; the message names the key, its old and
  * its new value. */
 QKV_API enum qkv_status qkv_train(const struct qkv_config *config, const struct qkv_train_options *options,
