@@ -29,6 +29,9 @@ struct qkv_tensor {
     const struct qkv_parameter *parameter; /* NULL unless it is a parameter's leaf */
 
     void *value, *gradient;
+    struct qkv_graph *graph;
+    struct qkv_tensor *next; /* in order of creation, as `previous` */
+    struct qkv_tensor *input[QKV_MAX_INPUTS];
     void *saved;         /* what forward keeps for backward: saved_count numbers */
     void *weights;       /* attention: weights that qkv_op.weights has computed on demand; NULL: none yet */
     int64_t saved_count; /* set by the shape rule */
@@ -37,6 +40,7 @@ struct qkv_tensor {
 
     struct qkv_tensor *first_consumer; /* first node that uses this tensor; backward reaches it last */
     struct qkv_tensor *last_consumer;
+    struct qkv_tensor *previous;
     int consumers;          /* uses as an input; a node that uses the tensor twice counts twice */
     uint32_t dropout_index; /* among the random nodes of the graph: selects the stream of random numbers */
 
@@ -44,11 +48,8 @@ struct qkv_tensor {
     struct qkv_slot *value_slot, *gradient_slot;       /* plan.c: shared memory; NULL: memory of its own */
     struct qkv_slot own_value_slot, own_gradient_slot; /* plan.c: slots that were created for this tensor */
 
-    struct qkv_tensor *input[QKV_MAX_INPUTS];
-    struct qkv_options options;
     const char *name;
-    struct qkv_graph *graph;
-    struct qkv_tensor *next, *previous; /* in order of creation */
+    struct qkv_options options;
 };
 
 struct qkv_graph {

@@ -29,14 +29,15 @@ struct best_checkpoint {
 
 /* Where training is. A checkpoint keeps it, so that a resumed run computes the same bits. */
 struct progress {
-    int64_t update;       /* updates done */
-    int64_t epoch; /* from 0 */
-    int64_t batch; /* of that epoch, the next to read, from 0; the number of batches at the end of the epoch */
-    int64_t tokens;       /* target tokens trained on */
-    int64_t waited;       /* validations since the best one */
-    int64_t validated;    /* update of the last validation; 0: none */
-    double log_loss;      /* sum of the smoothed loss over the target tokens since the last log line, nats */
-    int64_t log_tokens;   /* target tokens since the last log line */
+    int64_t update; /* updates done */
+    int64_t epoch;  /* from 0 */
+    int64_t
+        batch; /* of that epoch, the next to read, from 0; the number of batches at the end of the epoch */
+    int64_t tokens;     /* target tokens trained on */
+    int64_t waited;     /* validations since the best one */
+    int64_t validated;  /* update of the last validation; 0: none */
+    double log_loss;    /* sum of the smoothed loss over the target tokens since the last log line, nats */
+    int64_t log_tokens; /* target tokens since the last log line */
     int64_t best_count;
     struct best_checkpoint best[MOST_BEST]; /* [best_count], best first */
 };
