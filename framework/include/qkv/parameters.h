@@ -56,7 +56,7 @@ struct qkv_parameters {
 };
 
 /* Declares a parameter; the name is a printf format. The result is valid until release. When memory is out, it is
- * NULL, and so are all later results; qkv_parameters_allocate then returns the error. Aborts after
+ * NULL, and qkv_parameters_allocate returns the error, whatever later calls return. Aborts after
  * qkv_parameters_allocate. */
 QKV_API const struct qkv_parameter *qkv_parameters_add(struct qkv_parameters *parameters,
                                                        struct qkv_shape shape, struct qkv_initial initial,
