@@ -1,0 +1,54 @@
+/* Fuzz target: the header of the checkpoint of a run, changed by lines that write_changed_checkpoint reads. The run is
+ * then inspected, and its training resumed. */
+#include "checkpoint_file.h"
+#include "harness.h"
+
+#include "qkv/run.h"
+#include "qkv/trainer.h"
+
+#include <string.h>
+
+/* The files of the run as training left them. */
+static struct {
+    const char *name;
+    char *bytes;
+    size_t size;
+} files[] = {{QKV_RUN_LAST}, {QKV_RUN_CONFIG}, {QKV_RUN_SOURCE}, {QKV_RUN_TARGET}, {QKV_RUN_FORMAT_FILE}};
+enum { FILES = sizeof files / sizeof *files };
+
+/* Writes the files of the run anew and removes all others. */
+static void restore_run(void)
+{
+    struct qkv_arena arena = {0};
+    const char *run = path_of("run");
+    for (int i = 0; i < FILES && !files[i].bytes; i++)
+        files[i].bytes = read_whole(qkv_run_file(&arena, run, files[i].name), &files[i].size);
+    empty_folder(run);
+    for (int i = 0; i < FILES; i++)
+        write_file(qkv_run_file(&arena, "run", files[i].name), files[i].bytes, files[i].size);
+    qkv_arena_release(&arena);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct qkv_arena arena = {0};
+    struct qkv_config config;
+    struct qkv_messages messages;
+    struct qkv_error error = {""};
+    struct qkv_train_result result;
+    const char *const more[] = {"training.updates=3"};
+    char json[] = "--json", path[PATH_SIZE], *arguments[] = {path, json};
+    REQUIRE(!qkv_config_read(&config, &arena, trained_config(), more, 1, &messages));
+    restore_run();
+    strcpy(path, path_of("run"));
+    write_changed_checkpoint("run/" QKV_RUN_LAST, files[0].bytes, files[0].size, (struct input){data, size});
+    for (int count = 1; count <= 2; count++) {
+        struct outcome outcome = run_command("inspect", count, arguments, false);
+        require_text(outcome.error, outcome.error_size, TEXT_LINES);
+        outcome_release(&outcome);
+    }
+    if (qkv_train(&config, &(struct qkv_train_options){.resume = true, .threads = 1}, &result, &error))
+        require_message(&error);
+    qkv_arena_release(&arena);
+    return 0;
+}

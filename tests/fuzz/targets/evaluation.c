@@ -1,0 +1,46 @@
+/* Fuzz target: evaluations in JSON, one a part of the input, which `qkv compare` writes in every format. */
+#include "harness.h"
+
+#include <cjson/cJSON.h>
+#include <string.h>
+
+static const char *const OUTPUTS[] = {"table.md",   "table.tsv", "table.txt",
+                                      "table.json", "chart.svg", "chart.png"};
+enum { MOST_EVALUATIONS = 8, FORMATS = sizeof OUTPUTS / sizeof *OUTPUTS };
+
+static void require_output(const char *name)
+{
+    size_t size;
+    char *text = read_whole(path_of(name), &size);
+    if (strstr(name, ".svg")) require_text(text, size, TEXT_XML);
+    if (strstr(name, ".md") || strstr(name, ".txt")) require_text(text, size, TEXT_LINES);
+    if (strstr(name, ".json")) {
+        cJSON *json = cJSON_Parse(text);
+        REQUIRE(json);
+        cJSON_Delete(json);
+    }
+    free(text);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct input input = {data, size}, part;
+    unsigned switches = take_switches(&input);
+    char option[] = "-o", *arguments[MOST_EVALUATIONS + 2 * FORMATS], name[32];
+    int count = 0;
+    while (count < MOST_EVALUATIONS && take_part(&input, PART_END, &part)) {
+        snprintf(name, sizeof name, "evaluation_%d.json", count);
+        arguments[count++] = (char *)(uintptr_t)write_file(name, part.data, part.size);
+    }
+    for (int i = 0; i < FORMATS; i++) {
+        if (!(switches >> i & 1)) continue;
+        arguments[count++] = option;
+        arguments[count++] = (char *)(uintptr_t)path_of(OUTPUTS[i]);
+    }
+    struct outcome outcome = run_command("compare", count, arguments, false);
+    require_text(outcome.error, outcome.error_size, TEXT_LINES);
+    for (int i = 0; i < FORMATS && !outcome.code; i++)
+        if (switches >> i & 1) require_output(OUTPUTS[i]);
+    outcome_release(&outcome);
+    return 0;
+}

@@ -1,0 +1,42 @@
+/* Fuzz target: gold links in Pharaoh's format, which are also counted against a small map. */
+#include "harness.h"
+
+#include "qkv/alignment.h"
+
+enum { WORDS = 8 };
+
+static bool is_inside(const struct qkv_alignment *gold)
+{
+    for (int64_t i = 0; i < gold->count; i++)
+        if (gold->links[i].source >= WORDS || gold->links[i].target >= WORDS) return false;
+    return true;
+}
+
+static void check(const struct qkv_alignment *gold)
+{
+    double weights[WORDS * WORDS];
+    struct qkv_word_map map = {weights, WORDS, WORDS};
+    struct qkv_alignment_result result = {.drawing = QKV_LINK_BOTH};
+    for (int i = 0; i < WORDS * WORDS; i++) weights[i] = (double)(i * 7 % 11);
+    for (int64_t i = 0; i < gold->count; i++) {
+        const struct qkv_alignment_link *link = &gold->links[i];
+        REQUIRE(link->source >= 0 && link->target >= 0 && link->column >= 1);
+    }
+    if (!is_inside(gold)) return; /* callers refuse such links with the lengths of the sentences */
+    qkv_alignment_count(&result, &map, gold);
+    REQUIRE(result.found_sure <= result.sure && result.sure <= gold->count);
+    REQUIRE(result.found_sure <= result.found_possible && result.found_possible <= result.links);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct qkv_alignments alignments = {0};
+    struct qkv_error error = {""};
+    if (qkv_alignments_read(&alignments, write_file("links", data, size), &error)) {
+        require_message(&error);
+        return 0;
+    }
+    for (int64_t i = 0; i < alignments.count; i++) check(&alignments.sentences[i]);
+    qkv_alignments_release(&alignments);
+    return 0;
+}
