@@ -30,8 +30,9 @@ static enum qkv_status translate(struct program *p, const char *text, struct qkv
     p->translator = qkv_translator_new(p->run.model, NULL, error);
     if (!p->translator) return QKV_INVALID;
     const struct qkv_search_options greedy = {.beam_size = 1, .n_best = 1};
-    const struct qkv_hypothesis *best = qkv_translator_run(p->translator, 1, &source, 1, &greedy, error);
-    if (!best) return QKV_INVALID;
+    const struct qkv_hypothesis *best;
+    enum qkv_status status = qkv_translator_run(p->translator, 1, &source, 1, &greedy, &best, error);
+    if (status) return status;
 
     const char **tokens = qkv_arena_allocate(&p->arena, (size_t)best->length * sizeof *tokens);
     if (!tokens) return qkv_error_set(error, "out of memory");

@@ -1,6 +1,7 @@
 /* Decoding step by step, for any network: what does not depend on its layers. */
 #include "models/network.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 struct qkv_tensor *qkv_model_logits(const struct qkv_model *model, struct qkv_graph *graph,
@@ -14,7 +15,7 @@ struct qkv_tensor *qkv_model_logits(const struct qkv_model *model, struct qkv_gr
     return logits;
 }
 
-void qkv_decoding_finish(struct qkv_decoding *decoding, struct qkv_tensor *hidden)
+void qkv_decoding_add_output(struct qkv_decoding *decoding, struct qkv_tensor *hidden)
 {
     struct qkv_tensor *logits = qkv_model_logits(decoding->model, decoding->decoder, hidden);
     struct qkv_tensor *group_max = qkv_group_max(decoding->decoder, logits);
@@ -31,7 +32,8 @@ void qkv_decoding_finish(struct qkv_decoding *decoding, struct qkv_tensor *hidde
 double qkv_next_log_probability(const struct qkv_next_scores *next, int64_t row, int32_t token)
 {
     int64_t at = row * next->classes + token;
-    QKV_BUG(!next->sums, "log-probabilities of a decoding that has no sums");
+    bool exists = row >= 0 && row < next->rows && token >= 0 && token < next->classes;
+    if (!exists || !next->sums) return (double)NAN;
     return qkv_dtype_get(next->dtype, next->logits, at) - qkv_dtype_get(next->dtype, next->sums, row);
 }
 
@@ -74,7 +76,7 @@ void qkv_decoding_set_workers(struct qkv_decoding *decoding, struct qkv_workers 
     qkv_graph_set_workers(decoding->decoder, workers);
 }
 
-void qkv_decoding_read_panels(struct qkv_decoding *decoding, struct qkv_panels *panels)
+void qkv_decoding_set_panels(struct qkv_decoding *decoding, struct qkv_panels *panels)
 {
     qkv_graph_set_panels(decoding->encoder, panels);
     qkv_graph_set_panels(decoding->decoder, panels);
@@ -83,18 +85,64 @@ void qkv_decoding_read_panels(struct qkv_decoding *decoding, struct qkv_panels *
 enum qkv_status qkv_decoding_start(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
                                    int64_t rows, int64_t length, bool sums, struct qkv_error *error)
 {
+    decoding->rows = decoding->length = 0;
+    if (rows < 1 || length < 1)
+        return qkv_error_set(error, "decoding needs a hypothesis and a token, but has %lld of %lld",
+                             (long long)rows, (long long)length);
+    if (length > INT32_MAX / rows) /* networks number their rows with 32 bits */
+        return qkv_error_set(
+            error,
+            "%lld hypotheses of %lld tokens are too many: translate fewer sentences together or use a "
+            "smaller beam",
+            (long long)rows, (long long)length);
     decoding->sums = sums;
-    return decoding->model->interface->decoding->start(decoding, batch, rows, length, error);
+    decoding->sentences = batch->count;
+    decoding->step = 0;
+    decoding->misused = false;
+    decoding->rows = decoding->active = rows;
+    decoding->length = length;
+    enum qkv_status status = decoding->model->interface->decoding->start(decoding, batch, error);
+    if (status) decoding->rows = decoding->length = 0;
+    return status;
+}
+
+/* Refuses a step that the memory of the decoding has no room for. */
+static enum qkv_status check_step(const struct qkv_decoding *decoding, int64_t rows, const int64_t *sentences,
+                                  struct qkv_error *error)
+{
+    if (!decoding->rows)
+        return qkv_error_set(error, "a step of a decoding that has not started: call qkv_decoding_start");
+    if (decoding->misused)
+        return qkv_error_set(error, "qkv_decoding_reorder was given a row that the last step did not have");
+    if (rows < 1 || rows > decoding->active || decoding->step >= decoding->length)
+        return qkv_error_set(error,
+                             "step %lld with %lld rows, but decoding has room for %lld steps and %lld rows",
+                             (long long)decoding->step + 1, (long long)rows, (long long)decoding->length,
+                             (long long)decoding->active);
+    for (int64_t i = 0; i < rows; i++)
+        if (sentences[i] < 0 || sentences[i] >= decoding->sentences)
+            return qkv_error_set(error, "row %lld translates sentence %lld of a batch of %lld", (long long)i,
+                                 (long long)sentences[i], (long long)decoding->sentences);
+    return QKV_OK;
 }
 
 const struct qkv_next_scores *qkv_decoding_step(struct qkv_decoding *decoding, int64_t rows,
                                                 const int32_t *ids, const int64_t *sentences,
                                                 struct qkv_error *error)
 {
-    return decoding->model->interface->decoding->step(decoding, rows, ids, sentences, error);
+    if (check_step(decoding, rows, sentences, error)) return NULL;
+    if (decoding->model->interface->decoding->step(decoding, rows, ids, sentences, error)) return NULL;
+    decoding->next.rows = decoding->active = rows;
+    decoding->step++;
+    return &decoding->next;
 }
 
 void qkv_decoding_reorder(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents)
 {
+    if (rows < 0 || rows > decoding->rows) decoding->misused = true;
+    for (int64_t i = 0; i < rows && !decoding->misused; i++)
+        decoding->misused = parents[i] < 0 || parents[i] >= decoding->active;
+    if (decoding->misused) return;
     decoding->model->interface->decoding->reorder(decoding, rows, parents);
+    decoding->active = rows;
 }

@@ -1,5 +1,6 @@
 #include "qkv/model.h"
 
+#include "config/finish.h"
 #include "models/network.h"
 
 #include <math.h>
@@ -32,12 +33,22 @@ static void declare_output(struct qkv_model *model, const struct qkv_parameter *
 struct qkv_model *qkv_model_new(const struct qkv_model_config *config, int32_t source_size,
                                 int32_t target_size, enum qkv_dtype dtype, struct qkv_error *error)
 {
+    if (source_size < 1 || target_size < 1 || (config->tied_embeddings && source_size != target_size)) {
+        qkv_error_set(error, "a model cannot have vocabularies of %d and %d entries%s", (int)source_size,
+                      (int)target_size, config->tied_embeddings ? " and tied embeddings" : "");
+        return NULL;
+    }
     struct qkv_model *model = calloc(1, sizeof *model);
     if (!model) {
         qkv_error_set(error, "out of memory for a model");
         return NULL;
     }
     model->config = *config;
+    if (qkv_model_config_finish(&model->config, error)) {
+        free(model);
+        return NULL;
+    }
+    config = &model->config;
     model->source_size = source_size;
     model->target_size = target_size;
     model->interface = NETWORKS[config->encoder.type];

@@ -48,15 +48,15 @@ static struct qkv_tensor *hidden(const struct qkv_model *model, struct qkv_graph
     const struct qkv_part bottom = {.stack = QKV_STACK_DECODER};
     qkv_trace_record(trace, graph, &bottom, QKV_PART_EMBEDDING, record.embedded);
     if (!record.attention.weights) return result;
-    const struct qkv_part place = {
+    const struct qkv_part owner = {
         .stack = QKV_STACK_DECODER, .attention = QKV_ATTENTION_CROSS, .layer = 1, .heads = 1};
-    qkv_trace_record(trace, graph, &place, QKV_PART_INPUT, record.attention.states);
-    qkv_trace_record(trace, graph, &place, QKV_PART_MEMORY, source.memory);
-    qkv_trace_record(trace, graph, &place, QKV_PART_KEY, source.keys);
-    qkv_trace_record(trace, graph, &place, QKV_PART_VALUE, source.memory);
-    qkv_trace_record(trace, graph, &place, QKV_PART_WEIGHTS, record.attention.weights);
-    qkv_trace_record(trace, graph, &place, QKV_PART_CONTEXT, record.attention.context);
-    qkv_trace_record(trace, graph, &place, QKV_PART_OUTPUT, result);
+    qkv_trace_record(trace, graph, &owner, QKV_PART_INPUT, record.attention.states);
+    qkv_trace_record(trace, graph, &owner, QKV_PART_MEMORY, source.memory);
+    qkv_trace_record(trace, graph, &owner, QKV_PART_KEY, source.keys);
+    qkv_trace_record(trace, graph, &owner, QKV_PART_VALUE, source.memory);
+    qkv_trace_record(trace, graph, &owner, QKV_PART_WEIGHTS, record.attention.weights);
+    qkv_trace_record(trace, graph, &owner, QKV_PART_CONTEXT, record.attention.context);
+    qkv_trace_record(trace, graph, &owner, QKV_PART_OUTPUT, result);
     return result;
 }
 

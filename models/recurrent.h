@@ -4,9 +4,9 @@
  * B: sentences of a batch; Ns, Nt: their source and target tokens, packed; E: width of embeddings;
  * H: width of the decoder's hidden states; S: width of a cell's state (LSTM: 2 H, else H); G: gates
  * of a cell (layers.h); M: width of the encoder's memory, which is the hidden states of all
- * directions side by side. Input feeding: each decoder step also reads a vector: with attention the
- * attentional vector of the step before it (Luong et al. 2015), without attention the summary (Cho
- * et al. 2014). */
+ * directions side by side. The summary of a sentence is the last hidden state of each direction.
+ * Input feeding: each decoder step also reads a vector: with attention the attentional vector of the
+ * step before it (Luong et al. 2015), without attention the summary (Cho et al. 2014). */
 #ifndef QKV_MODELS_RECURRENT_H
 #define QKV_MODELS_RECURRENT_H
 
@@ -32,7 +32,7 @@ struct recurrent {
     struct qkv_dense attentional; /* tanh([h; context] W), [H + M] -> [H] (Luong et al. 2015, equation 5) */
 };
 
-/* What the encoder gives to the decoder; B sentences of Ns tokens together. */
+/* What the encoder gives to the decoder: B sentences, of Ns tokens in all. */
 struct encoded_source {
     struct qkv_segments segments;
     struct qkv_tensor *memory;   /* [Ns, M]: hidden states of the top layer, directions side by side */
@@ -51,7 +51,7 @@ struct attention_record {
 /* As qkv_network_interface.declare. */
 void *qkv_recurrent_declare(struct qkv_model *model);
 
-/* Runs the encoder. Errors are in the graph; memory is NULL then. trace may be NULL. */
+/* Runs the encoder. On errors, which qkv_graph_check reports, memory is NULL. trace may be NULL. */
 struct encoded_source qkv_recurrent_encode(const struct qkv_model *model, struct qkv_graph *graph,
                                            const int32_t *ids, int64_t count, struct qkv_segments segments,
                                            struct qkv_trace *trace);
@@ -63,17 +63,20 @@ bool qkv_recurrent_feeds_summary(const struct qkv_model *model);
  * before, so that steps must run one after the other. */
 bool qkv_recurrent_feeds_attentional(const struct qkv_model *model);
 
-/* Embeds target ids and multiplies them by the input weights of the first decoder layer: [count, G
- * H], the gates of qkv_recurrent_run before the recurrent product is added. Stores the embeddings
- * [count, E] in *embedded, unless that is NULL. */
+/* Embeds target ids and multiplies the embeddings by the input weights of the first decoder layer. The
+ * result, [count, G H], is the argument `gates` of qkv_recurrent_run, which adds the recurrent product.
+ * Stores the embeddings [count, E] in *embedded, unless that is NULL. */
 struct qkv_tensor *qkv_recurrent_embed(const struct qkv_model *model, struct qkv_graph *graph,
                                        const int32_t *ids, int64_t count, struct qkv_tensor **embedded);
 
 /* The arguments of qkv_recurrent_decode. */
 struct decoder_input {
-    struct qkv_tensor *gates;  /* [rows, G H]: qkv_recurrent_embed, plus qkv_recurrent_feed if input is fed */
-    struct qkv_tensor **state; /* [layers]. Before: initial states [B, S], NULL: zeros. After: [rows, S] */
-    struct qkv_segments queries; /* sentences of the rows: complete, or one step of each */
+    struct qkv_tensor *gates; /* [rows, G H]: qkv_recurrent_embed, plus qkv_recurrent_feed if input is fed */
+    /* [layers]. Initial states [B, S], where NULL means zeros; qkv_recurrent_decode replaces them by the
+     * states after each row, [rows, S]. */
+    struct qkv_tensor **state;
+    struct qkv_segments
+        queries; /* of the rows: a segment has all tokens of a sentence, or the one of a step */
     const struct encoded_source *source;
     struct qkv_segments keys; /* of source->memory: sentence i of queries attends to sentence i of keys */
 };

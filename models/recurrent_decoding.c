@@ -16,8 +16,7 @@ struct recurrent_decoding {
     struct encoded_source source; /* nodes of the encoder's graph */
     struct kept_rows *state;      /* [layers]: [rows, S] */
     struct kept_rows output;      /* [rows, H]: previous attentional vectors, for input feeding */
-    struct qkv_tensor **node;     /* [layers]: states in the decoder's graph */
-    int64_t rows, step;           /* capacity; tokens fed so far */
+    struct qkv_tensor **tensor;   /* [layers]: `state` as tensors of the decoder's graph */
 
     int64_t *query_start, *query_length; /* [rows]: the query segment of row i is row i */
     int64_t *key_start, *key_length;     /* [rows]: the source of row i in the encoder's memory */
@@ -31,7 +30,7 @@ static struct recurrent_decoding *recurrent_decoding_of(struct qkv_decoding *dec
 
 static bool make_rows(struct recurrent_decoding *d, struct kept_rows *kept, int64_t width)
 {
-    size_t bytes = (size_t)(d->rows * width) * d->base.number_size;
+    size_t bytes = (size_t)(d->base.rows * width) * d->base.number_size;
     kept->width = width;
     kept->memory = qkv_arena_zeroed(&d->base.arena, bytes);
     kept->spare = qkv_arena_allocate(&d->base.arena, bytes);
@@ -44,28 +43,26 @@ static bool make_room(struct recurrent_decoding *d)
     size_t layers = (size_t)config->num_layers;
     qkv_arena_reset(&d->base.arena);
     d->state = qkv_arena_zeroed(&d->base.arena, layers * sizeof *d->state);
-    d->node = qkv_arena_zeroed(&d->base.arena, layers * sizeof(struct qkv_tensor *));
-    d->sentence = qkv_arena_allocate(&d->base.arena, (size_t)d->rows * sizeof *d->sentence);
-    if (!d->state || !d->node || !d->sentence) return false;
+    d->tensor = qkv_arena_zeroed(&d->base.arena, layers * sizeof(struct qkv_tensor *));
+    d->sentence = qkv_arena_allocate(&d->base.arena, (size_t)d->base.rows * sizeof *d->sentence);
+    if (!d->state || !d->tensor || !d->sentence) return false;
     for (size_t l = 0; l < layers; l++)
         if (!make_rows(d, &d->state[l], qkv_recurrent_states(config->rnn_type, config->hidden_size)))
             return false;
     int64_t **arrays[] = {&d->query_start, &d->query_length, &d->key_start, &d->key_length};
     for (int i = 0; i < 4; i++)
-        if (!(*arrays[i] = qkv_arena_allocate(&d->base.arena, (size_t)d->rows * sizeof **arrays[i])))
+        if (!(*arrays[i] = qkv_arena_allocate(&d->base.arena, (size_t)d->base.rows * sizeof **arrays[i])))
             return false;
     return make_rows(d, &d->output, config->hidden_size);
 }
 
-static enum qkv_status start(struct qkv_decoding *decoding, const struct qkv_batch_view *batch, int64_t rows,
-                             int64_t length, struct qkv_error *error)
+static enum qkv_status start(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
+                             struct qkv_error *error)
 {
     struct recurrent_decoding *d = recurrent_decoding_of(decoding);
     const struct qkv_segments segments = {batch->count, batch->source_start, batch->source_length};
-    QKV_BUG(rows < 1 || length < 1, "%lld hypotheses of %lld tokens", (long long)rows, (long long)length);
-    d->rows = rows;
-    d->step = 0;
-    if (!make_room(d)) return qkv_error_set(error, "out of memory for %lld hypotheses", (long long)rows);
+    if (!make_room(d))
+        return qkv_error_set(error, "out of memory for %lld hypotheses", (long long)decoding->rows);
     qkv_graph_reset(d->base.encoder);
     d->source = qkv_recurrent_encode(decoding->model, d->base.encoder, batch->source, batch->source_tokens,
                                      segments, NULL);
@@ -104,8 +101,8 @@ static void set_segments(struct recurrent_decoding *d, int64_t rows, const int64
     }
 }
 
-/* A constant of the decoder's graph in the memory of a tensor of the encoder's graph. */
-static struct qkv_tensor *borrow(struct recurrent_decoding *d, struct qkv_tensor *x)
+/* Makes a tensor of the encoder's graph a constant of the decoder's graph, without a copy. */
+static struct qkv_tensor *from_encoder(struct recurrent_decoding *d, struct qkv_tensor *x)
 {
     return x ? qkv_wrap(d->base.decoder, qkv_tensor_shape(x), qkv_tensor_value(x)) : NULL;
 }
@@ -116,7 +113,7 @@ static struct qkv_tensor *gates_of(struct recurrent_decoding *d, int64_t rows, c
     const struct recurrent *network = model->network;
     struct qkv_tensor *gates = qkv_recurrent_embed(model, d->base.decoder, ids, rows, NULL), *fed = NULL;
     if (qkv_recurrent_feeds_summary(model))
-        fed = qkv_gather_rows(d->base.decoder, borrow(d, d->source.summary), d->sentence, rows);
+        fed = qkv_gather_rows(d->base.decoder, from_encoder(d, d->source.summary), d->sentence, rows);
     else if (qkv_recurrent_feeds_attentional(model))
         fed = qkv_wrap(d->base.decoder, QKV_SHAPE(rows, d->output.width), d->output.memory);
     else
@@ -124,34 +121,33 @@ static struct qkv_tensor *gates_of(struct recurrent_decoding *d, int64_t rows, c
     return qkv_recurrent_feed(&network->decoder[0].cell, d->base.decoder, gates, fed);
 }
 
-static const struct qkv_next_scores *step(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
-                                          const int64_t *sentences, struct qkv_error *error)
+static enum qkv_status step(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
+                            const int64_t *sentences, struct qkv_error *error)
 {
     struct recurrent_decoding *d = recurrent_decoding_of(decoding);
     const struct qkv_model *model = decoding->model;
     int64_t layers = model->config.decoder.num_layers;
     struct qkv_graph *graph = d->base.decoder;
-    QKV_BUG(rows > d->rows, "%lld rows of %lld", (long long)rows, (long long)d->rows);
     qkv_graph_reset(graph);
-    if (!d->step++) start_states(d, rows, sentences);
+    if (!d->base.step) start_states(d, rows, sentences);
     set_segments(d, rows, sentences);
-    const struct encoded_source source = {.memory = borrow(d, d->source.memory),
-                                          .keys = borrow(d, d->source.keys)};
+    const struct encoded_source source = {.memory = from_encoder(d, d->source.memory),
+                                          .keys = from_encoder(d, d->source.keys)};
     const struct qkv_segments queries = {rows, d->query_start, d->query_length},
                               keys = {rows, d->key_start, d->key_length};
     for (int64_t l = 0; l < layers; l++)
-        d->node[l] = qkv_wrap(graph, QKV_SHAPE(rows, d->state[l].width), d->state[l].memory);
-    const struct decoder_input input = {gates_of(d, rows, ids), d->node, queries, &source, keys};
+        d->tensor[l] = qkv_wrap(graph, QKV_SHAPE(rows, d->state[l].width), d->state[l].memory);
+    const struct decoder_input input = {gates_of(d, rows, ids), d->tensor, queries, &source, keys};
     struct qkv_tensor *output = qkv_recurrent_decode(model, graph, &input, NULL);
-    qkv_decoding_finish(decoding, output);
-    if (qkv_graph_check(graph, error)) return NULL;
+    qkv_decoding_add_output(decoding, output);
+    if (qkv_graph_check(graph, error)) return QKV_INVALID;
     qkv_forward(graph);
     for (int64_t l = 0; l < layers; l++)
-        memcpy(d->state[l].memory, qkv_tensor_value(d->node[l]),
+        memcpy(d->state[l].memory, qkv_tensor_value(d->tensor[l]),
                (size_t)(rows * d->state[l].width) * d->base.number_size);
     memcpy(d->output.memory, qkv_tensor_value(output),
            (size_t)(rows * d->output.width) * d->base.number_size);
-    return &decoding->next;
+    return QKV_OK;
 }
 
 static void reorder_rows(const struct recurrent_decoding *d, struct kept_rows *kept, int64_t rows,

@@ -133,8 +133,8 @@ static const int32_t *last_rows(struct qkv_graph *graph, struct qkv_segments seg
     return rows;
 }
 
-/* Initial state of a decoder layer, [B, S]. `last`: the last state of the encoder layer of the same
- * number, in its first direction. */
+/* Initial state of a decoder layer, [B, S]. `last`: the state after the token that the first direction of
+ * encoder layer `layer` reads last; NULL where the encoder has fewer layers. */
 static struct qkv_tensor *initial_state(const struct qkv_model *model, struct qkv_graph *graph, int64_t layer,
                                         struct qkv_tensor *last, struct qkv_tensor *summary)
 {
@@ -182,18 +182,18 @@ struct encoded_source qkv_recurrent_encode(const struct qkv_model *model, struct
     const struct qkv_stack_config *config = &model->config.encoder;
     int64_t layers = model->config.decoder.num_layers;
     struct encoded_source source = {.segments = segments};
-    struct qkv_part place = {.stack = QKV_STACK_ENCODER};
+    struct qkv_part owner = {.stack = QKV_STACK_ENCODER};
     struct qkv_tensor **last = qkv_graph_memory(graph, (size_t)config->num_layers * sizeof *last);
     source.initial = qkv_graph_memory(graph, (size_t)layers * sizeof *source.initial);
     if (!last || !source.initial) return source;
     struct qkv_tensor *x = qkv_embedding_apply(&network->source_embedding, graph, ids, count);
-    qkv_trace_record(trace, graph, &place, QKV_PART_EMBEDDING, x);
+    qkv_trace_record(trace, graph, &owner, QKV_PART_EMBEDDING, x);
     x = qkv_dropout_apply(graph, x, config->embeddings.dropout);
     for (int64_t l = 0; l < config->num_layers; l++) {
         if (l) x = qkv_dropout_apply(graph, x, config->dropout);
         x = encode_layer(model, graph, l, x, segments, &last[l], &source.summary);
-        place.layer = l + 1;
-        qkv_trace_record(trace, graph, &place, QKV_PART_HIDDEN, x);
+        owner.layer = l + 1;
+        qkv_trace_record(trace, graph, &owner, QKV_PART_HIDDEN, x);
     }
     source.memory = x;
     if (network->has_attention) source.keys = qkv_single_head_attention_keys(&network->attention, graph, x);

@@ -7,10 +7,10 @@
 
 struct steps {
     const struct qkv_batch_view *batch;
-    int64_t count;                       /* steps: tokens of the longest target */
-    int64_t *active;                     /* [count]: number of sentences that have a token at a step */
-    int64_t *first;                      /* [count]: first row of a step */
-    int32_t *order;                      /* [sentences]: number in the batch of a sorted sentence */
+    int64_t count;   /* steps: tokens of the longest target */
+    int64_t *active; /* [count]: number of sentences that have a token at a step */
+    int64_t *first;  /* [count]: first row of a step */
+    int32_t *order;  /* [sentences]: order[i] is the index in the batch of the i-th longest sentence */
     int64_t *key_start, *key_length;     /* [sentences], sorted: segments of the sources */
     int64_t *query_start, *query_length; /* [sentences]: segments of a step, one row for each sentence */
     int32_t *ids;                        /* [target tokens], in step order */
@@ -96,9 +96,9 @@ static struct qkv_tensor *join(struct qkv_graph *graph, struct qkv_tensor **list
     return list[0];
 }
 
-/* The weights of all steps, rearranged as the forced pass has them: one [target tokens, source
- * tokens] matrix per sentence (a ragged block, ops.def). list: the weights of each step, which have
- * a row per active sentence. Overwrites list. */
+/* The weights of all steps, rearranged as an attention op without steps stores them: one [target tokens,
+ * source tokens] matrix per sentence (a ragged block, ops.def). list: the weights of each step, which
+ * have a row per active sentence. Overwrites list. */
 static struct qkv_tensor *arrange_weights(struct qkv_graph *graph, struct steps *s,
                                           const struct encoded_source *source, struct qkv_tensor **list)
 {
@@ -110,10 +110,11 @@ static struct qkv_tensor *arrange_weights(struct qkv_graph *graph, struct steps 
     };
     int64_t total = 0, at = 0, step_first = 0;
     for (int64_t i = 0; i < batch->count; i++) total += batch->target_length[i] * batch->source_length[i];
-    int32_t *numbers = qkv_graph_memory(graph, (size_t)total * sizeof *numbers);
+    /* Offset in the weights of all steps of each number of the result. */
+    int32_t *offsets = qkv_graph_memory(graph, (size_t)total * sizeof *offsets);
     /* Offset of the weights of each row, rows in step order. */
     int64_t *first = qkv_graph_memory(graph, (size_t)batch->target_tokens * sizeof *first);
-    if (!numbers || !first) return NULL;
+    if (!offsets || !first) return NULL;
     for (int64_t t = 0; t < s->count; t++)
         for (int64_t i = 0; i < s->active[t]; i++) {
             first[s->first[t] + i] = step_first;
@@ -122,8 +123,8 @@ static struct qkv_tensor *arrange_weights(struct qkv_graph *graph, struct steps 
     for (int64_t i = 0; i < batch->count; i++)
         for (int64_t t = 0; t < batch->target_length[i]; t++)
             for (int64_t j = 0; j < batch->source_length[i]; j++)
-                numbers[at++] = (int32_t)(first[s->row_of[batch->target_start[i] + t]] + j);
-    return qkv_attention_arrange(graph, join(graph, list, s->count), numbers, attention);
+                offsets[at++] = (int32_t)(first[s->row_of[batch->target_start[i] + t]] + j);
+    return qkv_attention_arrange(graph, join(graph, list, s->count), offsets, attention);
 }
 
 /* The rows of all steps in packed order. Overwrites list. */

@@ -42,7 +42,8 @@ struct search {
     struct qkv_hypothesis *done; /* [sentences * beam]: finished hypotheses of each sentence, best first */
     struct node *nodes;
     int64_t node_count, node_capacity;
-    struct live *live, *next; /* rows of this step and of the next; those of a sentence are consecutive */
+    struct live *live,
+        *continued; /* rows of this step and of the next; those of a sentence are consecutive */
     int64_t rows, next_rows;
     struct candidate *candidates; /* [2 * beam] */
     int32_t *ids;                 /* [rows]: token that each row feeds to qkv_decoding_step */
@@ -73,12 +74,12 @@ static bool allocate(struct search *s)
     s->nodes = qkv_arena_allocate(s->arena, (size_t)s->node_capacity * sizeof *s->nodes);
     s->done = qkv_arena_zeroed(s->arena, (size_t)rows * sizeof *s->done);
     s->live = qkv_arena_allocate(s->arena, (size_t)rows * sizeof *s->live);
-    s->next = qkv_arena_allocate(s->arena, (size_t)rows * sizeof *s->next);
+    s->continued = qkv_arena_allocate(s->arena, (size_t)rows * sizeof *s->continued);
     s->candidates = qkv_arena_allocate(s->arena, 2 * (size_t)beam * sizeof *s->candidates);
     s->ids = qkv_arena_allocate(s->arena, (size_t)rows * sizeof *s->ids);
     s->sentence_of = qkv_arena_allocate(s->arena, (size_t)rows * sizeof *s->sentence_of);
     s->parents = qkv_arena_allocate(s->arena, (size_t)rows * sizeof *s->parents);
-    return s->nodes && s->done && s->live && s->next && s->candidates && s->ids && s->sentence_of &&
+    return s->nodes && s->done && s->live && s->continued && s->candidates && s->ids && s->sentence_of &&
            s->parents;
 }
 
@@ -86,10 +87,10 @@ static bool allocate(struct search *s)
  */
 static int64_t longest_output(const struct search *s, int64_t source_length)
 {
-    int64_t words =
+    int64_t tokens =
         s->options->max_output_length ? s->options->max_output_length : 2 * (source_length - 1) + 10;
-    int64_t wanted = words + 1, possible = qkv_stack_longest(&s->decoding->model->config.decoder);
-    return wanted < possible ? wanted : possible;
+    int64_t possible = qkv_stack_longest(&s->decoding->model->config.decoder);
+    return tokens < possible ? tokens + 1 : possible;
 }
 
 /* ---- one sentence at one step ---- */
@@ -119,7 +120,7 @@ static int64_t best_group(const struct qkv_next_scores *next, int64_t row)
 }
 
 /* Stores the best continuations of rows first .. end-1, the rows of one sentence, in s->candidates
- * and returns their number: 1 in greedy search, else up to 2 * beam. Each of the at most `beam`
+ * and returns their number: 1 in greedy search, else up to 2 * beam; 0 if scores are not finite. Each of the at most `beam`
  * rows can end with </s> only once, so at least `beam` of the 2 * beam candidates continue. Skips
  * groups of tokens whose greatest logit is too small. */
 static int64_t best_candidates(struct search *s, const struct qkv_next_scores *next, int64_t first,
@@ -130,11 +131,11 @@ static int64_t best_candidates(struct search *s, const struct qkv_next_scores *n
     for (int64_t row = first; row < end; row++) {
         double so_far = s->live[row].log_probability;
         if (s->scored) so_far -= number_at(next, next->sums, row);
+        if (!isfinite(so_far)) return 0;
         /* Greedy search reads only the best group, unless that is group 0: it has <s> and the unknown
-         * word, which are never chosen, so the best other token may be in any group. only 0: reads
-         * all groups. */
-        int64_t only = greedy ? best_group(next, row) : 0;
-        for (int64_t group = only; group < (only ? only + 1 : groups); group++) {
+         * word, which are never chosen, so the best other token may be in any group. */
+        int64_t best = greedy ? best_group(next, row) : 0, last_group = best ? best : groups - 1;
+        for (int64_t group = best; group <= last_group; group++) {
             if (count == capacity && !(so_far + number_at(next, next->group_max, row * groups + group) >
                                        s->candidates[capacity - 1].log_probability))
                 continue;
@@ -146,7 +147,7 @@ static int64_t best_candidates(struct search *s, const struct qkv_next_scores *n
             }
         }
     }
-    return count;
+    return count && isfinite(s->candidates[0].log_probability) ? count : 0;
 }
 
 static const int32_t *collect_ids(struct search *s, int64_t node, int64_t length)
@@ -175,9 +176,10 @@ static bool finish(struct search *s, int64_t sentence, int64_t node, int64_t len
     return true;
 }
 
-/* Whether no live hypothesis can still enter the list of finished ones. The best live one can only
- * lose probability, and its penalty is greatest at the greatest length. Greedy search ends at the
- * first </s>. */
+/* Whether the list of finished hypotheses is final: it is full, and its last score is at least what the best
+ * live hypothesis can still reach. That bound is its log-probability, which can only fall, divided by the
+ * greatest penalty, that of the greatest length: log-probabilities are negative, so dividing by more gives a
+ * higher score. Greedy search ends at the first </s>. */
 static bool is_settled(const struct search *s, int64_t sentence, double best_live)
 {
     const struct progress *progress = &s->progress[sentence];
@@ -203,29 +205,42 @@ static bool cut_rows(struct search *s, int64_t first, int64_t end, int64_t candi
     return true;
 }
 
-/* Chooses the next rows of one sentence, whose rows are first .. end-1. False when memory is out.
- */
-static bool advance_sentence(struct search *s, const struct qkv_next_scores *next, int64_t first, int64_t end)
+static enum qkv_status out_of_memory(struct qkv_error *error)
+{
+    return qkv_error_set(error, "out of memory while searching");
+}
+
+/* Chooses the next rows of one sentence, whose rows are first .. end-1. */
+static enum qkv_status advance_sentence(struct search *s, const struct qkv_next_scores *next, int64_t first,
+                                        int64_t end, struct qkv_error *error)
 {
     int64_t sentence = s->live[first].sentence, beam = s->options->beam_size, begin = s->next_rows;
     int64_t count = best_candidates(s, next, first, end);
+    if (!count) {
+        qkv_error_set(error,
+                      "the model's scores of the next token are not finite: its weights are too large, or "
+                      "infinity or NaN");
+        return QKV_FAILED;
+    }
     for (int64_t i = 0; !s->scored && i < count; i++) s->candidates[i].log_probability = 0;
     bool last = s->step + 1 >= s->progress[sentence].longest;
     for (int64_t i = 0; i < count && s->next_rows - begin < beam; i++) {
         struct candidate c = s->candidates[i];
         int64_t node = s->live[c.row].node;
         if (c.token == QKV_END) {
-            if (i < beam && !finish(s, sentence, node, s->step, c.log_probability, true)) return false;
+            if (i < beam && !finish(s, sentence, node, s->step, c.log_probability, true))
+                return out_of_memory(error);
             continue;
         }
         if (last) continue;
         s->nodes[s->node_count] = (struct node){node, c.token};
         s->parents[s->next_rows] = c.row;
-        s->next[s->next_rows++] = (struct live){sentence, s->node_count++, c.log_probability};
+        s->continued[s->next_rows++] = (struct live){sentence, s->node_count++, c.log_probability};
     }
-    if (last) return cut_rows(s, first, end, count);
-    if (s->next_rows > begin && is_settled(s, sentence, s->next[begin].log_probability)) s->next_rows = begin;
-    return true;
+    if (last) return cut_rows(s, first, end, count) ? QKV_OK : out_of_memory(error);
+    if (s->next_rows > begin && is_settled(s, sentence, s->continued[begin].log_probability))
+        s->next_rows = begin;
+    return QKV_OK;
 }
 
 /* One step of the decoder. Sentences without live hypotheses leave the batch. */
@@ -242,19 +257,35 @@ static enum qkv_status advance(struct search *s, struct qkv_error *error)
     for (int64_t first = 0, end; first < s->rows; first = end) {
         for (end = first + 1; end < s->rows && s->live[end].sentence == s->live[first].sentence; end++)
             continue;
-        if (!advance_sentence(s, next, first, end))
-            return qkv_error_set(error, "out of memory while searching");
+        enum qkv_status status = advance_sentence(s, next, first, end, error);
+        if (status) return status;
     }
     qkv_decoding_reorder(s->decoding, s->next_rows, s->parents);
     struct live *previous = s->live;
-    s->live = s->next;
-    s->next = previous;
+    s->live = s->continued;
+    s->continued = previous;
     s->rows = s->next_rows;
     s->step++;
     return QKV_OK;
 }
 
 /* ---- the search ---- */
+
+enum qkv_status qkv_search_options_check(const struct qkv_search_options *options, struct qkv_error *error)
+{
+    if (options->beam_size < 1 || options->beam_size > QKV_BEAM_MOST)
+        return qkv_error_set(error, "beam_size is %lld, but must be between 1 and %d",
+                             (long long)options->beam_size, QKV_BEAM_MOST);
+    if (options->n_best < 1 || options->n_best > options->beam_size)
+        return qkv_error_set(error, "n_best is %lld, but must be between 1 and beam_size (%lld)",
+                             (long long)options->n_best, (long long)options->beam_size);
+    if (options->max_output_length < 0)
+        return qkv_error_set(error, "max_output_length is %lld, but must be 0 or more",
+                             (long long)options->max_output_length);
+    if (options->length_penalty >= 0 && isfinite(options->length_penalty)) return QKV_OK;
+    return qkv_error_set(error, "length_penalty is %g, but must be 0 or more, and finite",
+                         options->length_penalty);
+}
 
 enum qkv_status qkv_search(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
                            const struct qkv_search_options *options, struct qkv_translations *translations,
@@ -268,25 +299,27 @@ enum qkv_status qkv_search(struct qkv_decoding *decoding, const struct qkv_batch
         .arena = &translations->arena,
     };
     int64_t beam = options->beam_size, longest = 0;
-    QKV_BUG(beam < 1 || options->n_best < 1 || options->n_best > beam, "beam %lld, n-best %lld",
-            (long long)beam, (long long)options->n_best);
     qkv_arena_reset(s.arena);
+    *translations = (struct qkv_translations){.arena = translations->arena};
+    if (qkv_search_options_check(options, error)) return QKV_INVALID;
     translations->count = batch->count;
     translations->best =
         qkv_arena_zeroed(s.arena, (size_t)(batch->count * options->n_best) * sizeof *translations->best);
     s.progress = qkv_arena_zeroed(s.arena, (size_t)batch->count * sizeof *s.progress);
-    if (!translations->best || !s.progress) return qkv_error_set(error, "out of memory while searching");
+    if (!translations->best || !s.progress) return out_of_memory(error);
     if (batch->count == 0) return QKV_OK;
     for (int64_t i = 0; i < batch->count; i++) {
         s.progress[i].longest = longest_output(&s, batch->source_length[i]);
         if (s.progress[i].longest > longest) longest = s.progress[i].longest;
     }
-    if (!allocate(&s)) return qkv_error_set(error, "out of memory while searching");
     if (qkv_decoding_start(decoding, batch, batch->count * beam, longest, s.scored, error))
         return QKV_INVALID;
+    if (!allocate(&s)) return out_of_memory(error);
     for (int64_t i = 0; i < batch->count; i++) s.live[s.rows++] = (struct live){i, -1, 0};
-    while (s.rows > 0)
-        if (advance(&s, error)) return QKV_INVALID;
+    while (s.rows > 0) {
+        enum qkv_status status = advance(&s, error);
+        if (status) return status;
+    }
     for (int64_t i = 0; i < batch->count; i++)
         for (int64_t k = 0; k < options->n_best && k < s.progress[i].finished; k++)
             translations->best[i * options->n_best + k] = s.done[i * beam + k];

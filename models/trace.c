@@ -1,12 +1,12 @@
 /* The parts of a forced pass, by role. */
 #include "models/network.h"
 
-void qkv_trace_record(struct qkv_trace *trace, struct qkv_graph *graph, const struct qkv_part *place,
+void qkv_trace_record(struct qkv_trace *trace, struct qkv_graph *graph, const struct qkv_part *owner,
                       enum qkv_part_role role, struct qkv_tensor *node)
 {
     struct qkv_part *part = trace && node ? qkv_graph_memory(graph, sizeof *part) : NULL;
     if (!part) return;
-    *part = *place;
+    *part = *owner;
     part->role = role;
     part->node = node;
     part->next = NULL;
@@ -25,8 +25,7 @@ static bool is_attention_role(enum qkv_part_role role)
 const struct qkv_part *qkv_trace_attention(const struct qkv_trace *trace, enum qkv_part_role role,
                                            enum qkv_attention_kind attention, int64_t layer)
 {
-    QKV_BUG(!is_attention_role(role), "role %d is not a role of attention", (int)role);
-    for (const struct qkv_part *part = trace->first; part; part = part->next)
+    for (const struct qkv_part *part = trace->first; part && is_attention_role(role); part = part->next)
         if (part->role == role && part->attention == attention && part->layer == layer) return part;
     return NULL;
 }

@@ -2,8 +2,8 @@
  * and for decoding (transformer_decoding.c).
  *
  * D: width; N: tokens of a batch, packed one sentence after another; Ns: of its sources; Nq, Nk:
- * tokens with queries, with keys. A `place` is a struct qkv_part whose role and node are not set:
- * qkv_trace_record copies it. */
+ * tokens with queries, with keys. An `owner` is a struct qkv_part that says which stack or layer
+ * tensors belong to; qkv_trace_record copies it and sets role and node. */
 #ifndef QKV_MODELS_TRANSFORMER_H
 #define QKV_MODELS_TRANSFORMER_H
 
@@ -13,7 +13,7 @@
 struct attention_sublayer {
     struct qkv_multi_head attention;
     struct qkv_residual residual;
-    struct qkv_part place; /* stack, layer, kind and heads, for the trace */
+    struct qkv_part owner; /* stack, layer, kind and heads, for the trace */
 };
 
 /* One layer of a stack: self-attention, in the decoder cross-attention, then feed forward. */
@@ -21,7 +21,7 @@ struct transformer_layer {
     struct attention_sublayer self, cross; /* cross: only in the decoder */
     struct qkv_feed_forward feed_forward;
     struct qkv_residual feed_forward_residual;
-    struct qkv_part place; /* stack and layer, for the trace */
+    struct qkv_part owner; /* stack and layer, for the trace */
 };
 
 struct transformer_stack {
@@ -32,7 +32,7 @@ struct transformer_stack {
     struct qkv_norm final_norm; /* pre-norm stacks end with a norm */
     bool has_final_norm;
     double embedding_dropout;
-    struct qkv_part place; /* stack, for the trace */
+    struct qkv_part owner; /* stack, for the trace */
 };
 
 struct transformer {
@@ -42,8 +42,9 @@ struct transformer {
 /* As qkv_network_interface.declare. */
 void *qkv_transformer_declare(struct qkv_model *model);
 
-/* Token ids -> embeddings with positions and dropout, [count, D]. The first token of each segment
- * has position *first, or 0 when first is NULL. trace may be NULL. */
+/* Token ids -> embeddings with positions and dropout, [count, D]. A segment is the rows of
+ * one sentence; its first token has position *first, which is read when the graph runs, or 0 when
+ * first is NULL. trace may be NULL. */
 struct qkv_tensor *qkv_transformer_embed(const struct transformer_stack *stack, struct qkv_graph *graph,
                                          const int32_t *ids, int64_t count, struct qkv_segments segments,
                                          const int64_t *first, struct qkv_trace *trace);

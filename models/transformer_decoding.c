@@ -1,13 +1,14 @@
 /* Decoding with the transformer: the encoder runs once per batch; each step runs the decoder on one
  * new token of every hypothesis and stores its keys and values in caches. The graph of the decoder
  * is built once and runs again for every step with the same number of rows. */
+#include "graph/graph.h"
 #include "models/transformer.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Keys or values of the tokens so far: [rows * length, width]. A slot, `length` consecutive rows,
- * belongs to one hypothesis. */
+/* Keys or values of the tokens so far: [slots, length, width]. Each hypothesis has one slot, which has room
+ * for the tokens of all steps. */
 struct cache {
     void *memory;
     int64_t width;
@@ -22,16 +23,14 @@ struct transformer_decoding {
     struct qkv_decoding base;
     struct layer_state *layers;
     struct qkv_segments sources; /* of the batch */
-    int64_t rows, length;        /* capacity: hypotheses, tokens of each */
-    int64_t step;                /* tokens fed so far */
     int64_t graph_rows;          /* rows of the decoder's graph; 0: not built */
 
     /* Slot of each row in the caches. Reordering changes slots; it copies keys and values only when
      * several rows continue the same row. */
     int64_t *slot, *next_slot;
-    /* Used by reorder, [rows]. continued: a new row has taken over the slot of this old row. busy:
-     * this slot belongs to an old row that continues. */
-    bool *continued, *busy;
+    /* Used by reorder. */
+    bool *is_taken; /* [rows], by old row: a new row has taken over its slot */
+    bool *is_busy;  /* [rows], by slot: it belongs to an old row that some new row continues */
 
     /* Segments of one step. The query of hypothesis i is row i; its keys are rows 0 .. step of its
      * slot, and for cross-attention its source. */
@@ -47,7 +46,7 @@ static struct transformer_decoding *transformer_decoding_of(struct qkv_decoding 
 
 static bool make_cache(struct transformer_decoding *d, struct cache *cache, int64_t width)
 {
-    size_t bytes = (size_t)(d->rows * d->length) * (size_t)width * d->base.number_size;
+    size_t bytes = (size_t)(d->base.rows * d->base.length) * (size_t)width * d->base.number_size;
     cache->width = width;
     cache->memory = qkv_arena_allocate(&d->base.arena, bytes);
     return cache->memory != NULL;
@@ -74,36 +73,26 @@ static bool make_room(struct transformer_decoding *d, const struct transformer *
     int64_t **arrays[] = {&d->query_start, &d->query_length, &d->self_start, &d->self_length,
                           &d->cross_start, &d->cross_length, &d->slot,       &d->next_slot};
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
-        if (!(*arrays[i] = qkv_arena_allocate(&d->base.arena, (size_t)d->rows * sizeof **arrays[i])))
+        if (!(*arrays[i] = qkv_arena_allocate(&d->base.arena, (size_t)d->base.rows * sizeof **arrays[i])))
             return false;
-    for (int64_t i = 0; i < d->rows; i++) d->slot[i] = i;
-    d->cache_row = qkv_arena_allocate(&d->base.arena, (size_t)d->rows * sizeof *d->cache_row);
-    d->ids = qkv_arena_allocate(&d->base.arena, (size_t)d->rows * sizeof *d->ids);
-    d->continued = qkv_arena_allocate(&d->base.arena, (size_t)d->rows * sizeof *d->continued);
-    d->busy = qkv_arena_allocate(&d->base.arena, (size_t)d->rows * sizeof *d->busy);
-    return d->cache_row && d->ids && d->continued && d->busy;
+    for (int64_t i = 0; i < d->base.rows; i++) d->slot[i] = i;
+    d->cache_row = qkv_arena_allocate(&d->base.arena, (size_t)d->base.rows * sizeof *d->cache_row);
+    d->ids = qkv_arena_allocate(&d->base.arena, (size_t)d->base.rows * sizeof *d->ids);
+    d->is_taken = qkv_arena_allocate(&d->base.arena, (size_t)d->base.rows * sizeof *d->is_taken);
+    d->is_busy = qkv_arena_allocate(&d->base.arena, (size_t)d->base.rows * sizeof *d->is_busy);
+    return d->cache_row && d->ids && d->is_taken && d->is_busy;
 }
 
-static enum qkv_status start(struct qkv_decoding *decoding, const struct qkv_batch_view *batch, int64_t rows,
-                             int64_t length, struct qkv_error *error)
+static enum qkv_status start(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
+                             struct qkv_error *error)
 {
     struct transformer_decoding *d = transformer_decoding_of(decoding);
     const struct transformer *network = decoding->model->network;
-    QKV_BUG(rows < 1 || length < 1, "%lld hypotheses of %lld tokens", (long long)rows, (long long)length);
-    if (length > INT32_MAX / rows) /* cache_row has 32 bits */
-        return qkv_error_set(
-            error,
-            "%lld hypotheses of %lld tokens are too many: translate fewer sentences together or "
-            "use a smaller beam",
-            (long long)rows, (long long)length);
-    d->rows = rows;
-    d->length = length;
-    d->step = 0;
     d->graph_rows = 0;
     d->sources = (struct qkv_segments){batch->count, batch->source_start, batch->source_length};
     if (!make_room(d, network))
-        return qkv_error_set(error, "out of memory for %lld hypotheses of %lld tokens", (long long)rows,
-                             (long long)length);
+        return qkv_error_set(error, "out of memory for %lld hypotheses of %lld tokens",
+                             (long long)decoding->rows, (long long)decoding->length);
     qkv_graph_reset(d->base.encoder);
     qkv_graph_share_memory(d->base.encoder, true);
     struct qkv_tensor *memory = qkv_transformer_encode(network, d->base.encoder, batch->source,
@@ -127,13 +116,13 @@ static struct qkv_tensor *attend_self(struct transformer_decoding *d, const stru
     struct qkv_graph *graph = d->base.decoder;
     const struct qkv_segments queries = {rows, d->query_start, d->query_length};
     const struct qkv_segments keys = {rows, d->self_start, d->self_length};
-    int64_t cache_rows = d->rows * d->length;
+    int64_t cache_rows = d->base.rows * d->base.length;
     struct qkv_tensor *normed = qkv_residual_enter(&layer->self.residual, graph, x);
     struct qkv_attention_projections projections = {.queries = queries, .keys = keys};
-    projections.query = qkv_multi_head_query(&layer->self.attention, graph, normed, queries, &d->step);
+    projections.query = qkv_multi_head_query(&layer->self.attention, graph, normed, queries, &d->base.step);
     projections.key = qkv_store_rows(
         graph, qkv_wrap(graph, QKV_SHAPE(cache_rows, state->keys.width), state->keys.memory),
-        qkv_multi_head_key(&layer->self.attention, graph, normed, queries, &d->step), d->cache_row);
+        qkv_multi_head_key(&layer->self.attention, graph, normed, queries, &d->base.step), d->cache_row);
     projections.value = qkv_store_rows(
         graph, qkv_wrap(graph, QKV_SHAPE(cache_rows, state->values.width), state->values.memory),
         qkv_multi_head_value(&layer->self.attention, graph, normed), d->cache_row);
@@ -165,11 +154,11 @@ static void set_segments(struct transformer_decoding *d, int64_t rows, const int
     for (int64_t i = 0; i < rows; i++) {
         d->query_start[i] = i;
         d->query_length[i] = 1;
-        d->self_start[i] = d->slot[i] * d->length;
-        d->self_length[i] = d->step + 1;
+        d->self_start[i] = d->slot[i] * d->base.length;
+        d->self_length[i] = d->base.step + 1;
         d->cross_start[i] = d->sources.start[sentences[i]];
         d->cross_length[i] = d->sources.length[sentences[i]];
-        d->cache_row[i] = (int32_t)(d->slot[i] * d->length + d->step);
+        d->cache_row[i] = (int32_t)(d->slot[i] * d->base.length + d->base.step);
     }
 }
 
@@ -180,7 +169,7 @@ static void set_longest_segments(struct transformer_decoding *d, int64_t rows)
     for (int64_t s = 0; s < d->sources.count; s++)
         if (d->sources.length[s] > longest) longest = d->sources.length[s];
     for (int64_t i = 0; i < rows; i++) {
-        d->self_length[i] = d->length;
+        d->self_length[i] = d->base.length;
         d->cross_start[i] = 0;
         d->cross_length[i] = longest;
     }
@@ -199,19 +188,20 @@ static enum qkv_status build(struct transformer_decoding *d, int64_t rows, const
     set_segments(d, rows, sentences);
     set_longest_segments(d, rows);
     struct qkv_tensor *x =
-        qkv_transformer_embed(stack, graph, d->ids, rows, tokens, &d->step, NULL); /* [rows, D] */
+        qkv_transformer_embed(stack, graph, d->ids, rows, tokens, &d->base.step, NULL); /* [rows, D] */
     for (int64_t i = 0; i < stack->layer_count; i++) {
         x = attend_self(d, &stack->layers[i], &d->layers[i], x, rows);
         x = attend_cross(d, &stack->layers[i], &d->layers[i], x, rows);
         x = qkv_transformer_feed_forward(&stack->layers[i], graph, x, NULL);
     }
-    qkv_decoding_finish(&d->base, qkv_transformer_finish(stack, graph, x, NULL));
-    d->graph_rows = rows;
-    return qkv_graph_check(graph, error);
+    qkv_decoding_add_output(&d->base, qkv_transformer_finish(stack, graph, x, NULL));
+    enum qkv_status status = qkv_graph_check(graph, error);
+    d->graph_rows = status ? 0 : rows;
+    return status;
 }
 
-/* Whether all ids are in the target vocabulary. If not, step builds the graph anew, because only
- * the embedding op reports an id with a message. */
+/* Whether all ids are in the target vocabulary. If not, step builds the graph anew: the embedding op checks
+ * its ids when it is built, and reports the wrong one. */
 static bool are_valid(const struct transformer_decoding *d, int64_t rows, const int32_t *ids)
 {
     for (int64_t i = 0; i < rows; i++)
@@ -219,31 +209,26 @@ static bool are_valid(const struct transformer_decoding *d, int64_t rows, const 
     return true;
 }
 
-static const struct qkv_next_scores *step(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
-                                          const int64_t *sentences, struct qkv_error *error)
+static enum qkv_status step(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
+                            const int64_t *sentences, struct qkv_error *error)
 {
     struct transformer_decoding *d = transformer_decoding_of(decoding);
-    QKV_BUG(rows > d->rows || d->step >= d->length, "step %lld of %lld with %lld rows of %lld",
-            (long long)d->step, (long long)d->length, (long long)rows, (long long)d->rows);
     memcpy(d->ids, ids, (size_t)rows * sizeof *ids);
-    if (rows != d->graph_rows || !are_valid(d, rows, ids)) {
-        if (build(d, rows, sentences, error)) return NULL;
-    } else {
-        qkv_graph_rewind(d->base.decoder);
-    }
+    if ((rows != d->graph_rows || !are_valid(d, rows, ids)) && build(d, rows, sentences, error))
+        return QKV_INVALID;
     set_segments(d, rows, sentences);
+    qkv_graph_rewind_unchecked(d->base.decoder); /* reads the arrays of this step */
     qkv_forward(d->base.decoder);
-    d->step++;
-    return &d->base.next;
+    return QKV_OK;
 }
 
 /* Copies the rows of all tokens so far. */
 static void copy_slot(const struct transformer_decoding *d, const struct cache *cache, int64_t from,
                       int64_t to)
 {
-    size_t row = (size_t)cache->width * d->base.number_size, slot = (size_t)d->length * row;
+    size_t row = (size_t)cache->width * d->base.number_size, slot = (size_t)d->base.length * row;
     memcpy((char *)cache->memory + (size_t)to * slot, (char *)cache->memory + (size_t)from * slot,
-           (size_t)d->step * row);
+           (size_t)d->base.step * row);
 }
 
 /* The first row that continues a parent takes over its slot; each further row gets a copy in a free
@@ -252,17 +237,17 @@ static void reorder(struct qkv_decoding *decoding, int64_t rows, const int64_t *
 {
     struct transformer_decoding *d = transformer_decoding_of(decoding);
     int64_t layers = ((const struct transformer *)decoding->model->network)->decoder.layer_count, unused = 0;
-    memset(d->continued, 0, (size_t)d->rows * sizeof *d->continued);
-    memset(d->busy, 0, (size_t)d->rows * sizeof *d->busy);
-    for (int64_t i = 0; i < rows; i++) d->busy[d->slot[parents[i]]] = true;
+    memset(d->is_taken, 0, (size_t)d->base.rows * sizeof *d->is_taken);
+    memset(d->is_busy, 0, (size_t)d->base.rows * sizeof *d->is_busy);
+    for (int64_t i = 0; i < rows; i++) d->is_busy[d->slot[parents[i]]] = true;
     for (int64_t i = 0; i < rows; i++) {
         int64_t from = d->slot[parents[i]];
-        if (!d->continued[parents[i]]) {
-            d->continued[parents[i]] = true;
+        if (!d->is_taken[parents[i]]) {
+            d->is_taken[parents[i]] = true;
             d->next_slot[i] = from;
             continue;
         }
-        while (d->busy[unused]) unused++;
+        while (d->is_busy[unused]) unused++;
         d->next_slot[i] = unused++;
         for (int64_t layer = 0; layer < layers; layer++) {
             copy_slot(d, &d->layers[layer].keys, from, d->next_slot[i]);

@@ -5,7 +5,7 @@
 
 /* ---- declaring ---- */
 
-/* Arguments that the functions which declare a stack share. */
+/* The arguments of the functions that declare a stack, its layers and its attention. */
 struct stack_declaration {
     struct qkv_model *model;
     const struct qkv_stack_config *config;
@@ -36,7 +36,7 @@ static struct stack_declaration stack_declaration_of(struct qkv_model *model,
                                       branch_end};
 }
 
-/* The table has a column for each component of a hidden state (added positions), for each component
+/* The table of positions has a column for each component of a hidden state (added positions), for each component
  * of a key (rotary), or for each head (relative: bias of a distance bucket). */
 static struct qkv_positions_options position_options(const struct qkv_stack_config *config)
 {
@@ -86,7 +86,7 @@ static void declare_attention(const struct stack_declaration *d, struct attentio
     };
     const struct qkv_norm_options norm = norm_options(config);
     const char *name = part_name(parameters, d->name, layer, self ? "self" : "cross");
-    sublayer->place =
+    sublayer->owner =
         (struct qkv_part){.stack = d->stack, .attention = kind, .layer = layer, .heads = config->num_heads};
     qkv_multi_head_init(&sublayer->attention, parameters, &options, name);
     const char *norm_name = qkv_arena_format(&parameters->arena, "%s.norm", name);
@@ -98,7 +98,7 @@ static void declare_layer(const struct stack_declaration *d, struct transformer_
 {
     const struct qkv_stack_config *config = d->config;
     struct qkv_parameters *parameters = &d->model->parameters;
-    layer->place = (struct qkv_part){.stack = d->stack, .layer = number};
+    layer->owner = (struct qkv_part){.stack = d->stack, .layer = number};
     declare_attention(d, &layer->self, d->decoder ? QKV_ATTENTION_DECODER : QKV_ATTENTION_ENCODER, number);
     if (d->decoder) declare_attention(d, &layer->cross, QKV_ATTENTION_CROSS, number);
     const struct qkv_feed_forward_options options = {
@@ -133,7 +133,7 @@ static void declare_stack(struct qkv_model *model, struct transformer_stack *sta
         .layer_count = config->num_layers,
         .embedding_dropout = config->embeddings.dropout,
         .has_final_norm = config->layer_norm == QKV_NORM_PRE,
-        .place = {.stack = d.stack},
+        .owner = {.stack = d.stack},
     };
     if (!embedding_name || !positions_name || !norm_name || !stack->layers) {
         parameters->failed = true;
@@ -174,26 +174,26 @@ struct qkv_tensor *qkv_transformer_embed(const struct transformer_stack *stack, 
 {
     struct qkv_tensor *embedded = qkv_embedding_apply(&stack->embedding, graph, ids, count);
     struct qkv_tensor *x = qkv_positions_apply(&stack->positions, graph, embedded, segments, first);
-    qkv_trace_record(trace, graph, &stack->place, QKV_PART_EMBEDDING, embedded);
-    if (x != embedded) qkv_trace_record(trace, graph, &stack->place, QKV_PART_POSITIONS, x);
+    qkv_trace_record(trace, graph, &stack->owner, QKV_PART_EMBEDDING, embedded);
+    if (x != embedded) qkv_trace_record(trace, graph, &stack->owner, QKV_PART_POSITIONS, x);
     return qkv_dropout_apply(graph, x, stack->embedding_dropout);
 }
 
 /* qkv_residual_enter and qkv_residual_leave, which also record the norm that they apply. */
 static struct qkv_tensor *enter(const struct qkv_residual *residual, struct qkv_graph *graph,
-                                struct qkv_tensor *x, struct qkv_trace *trace, const struct qkv_part *place)
+                                struct qkv_tensor *x, struct qkv_trace *trace, const struct qkv_part *owner)
 {
     struct qkv_tensor *inside = qkv_residual_enter(residual, graph, x);
-    if (residual->place == QKV_NORM_PRE) qkv_trace_record(trace, graph, place, QKV_PART_NORM, inside);
+    if (residual->place == QKV_NORM_PRE) qkv_trace_record(trace, graph, owner, QKV_PART_NORM, inside);
     return inside;
 }
 
 static struct qkv_tensor *leave(const struct qkv_residual *residual, struct qkv_graph *graph,
                                 struct qkv_tensor *x, struct qkv_tensor *result, struct qkv_trace *trace,
-                                const struct qkv_part *place)
+                                const struct qkv_part *owner)
 {
     struct qkv_tensor *sum = qkv_residual_leave(residual, graph, x, result);
-    if (residual->place == QKV_NORM_POST) qkv_trace_record(trace, graph, place, QKV_PART_NORM, sum);
+    if (residual->place == QKV_NORM_POST) qkv_trace_record(trace, graph, owner, QKV_PART_NORM, sum);
     return sum;
 }
 
@@ -201,10 +201,10 @@ struct qkv_tensor *qkv_transformer_feed_forward(const struct transformer_layer *
                                                 struct qkv_graph *graph, struct qkv_tensor *x,
                                                 struct qkv_trace *trace)
 {
-    struct qkv_tensor *inside = enter(&layer->feed_forward_residual, graph, x, trace, &layer->place);
+    struct qkv_tensor *inside = enter(&layer->feed_forward_residual, graph, x, trace, &layer->owner);
     struct qkv_tensor *result = qkv_feed_forward_apply(&layer->feed_forward, graph, inside);
-    x = leave(&layer->feed_forward_residual, graph, x, result, trace, &layer->place);
-    qkv_trace_record(trace, graph, &layer->place, QKV_PART_HIDDEN, x);
+    x = leave(&layer->feed_forward_residual, graph, x, result, trace, &layer->owner);
+    qkv_trace_record(trace, graph, &layer->owner, QKV_PART_HIDDEN, x);
     return x;
 }
 
@@ -213,7 +213,7 @@ struct qkv_tensor *qkv_transformer_finish(const struct transformer_stack *stack,
 {
     if (!stack->has_final_norm) return x;
     x = qkv_norm_apply(&stack->final_norm, graph, x);
-    qkv_trace_record(trace, graph, &stack->place, QKV_PART_NORM, x);
+    qkv_trace_record(trace, graph, &stack->owner, QKV_PART_NORM, x);
     return x;
 }
 
@@ -223,23 +223,25 @@ struct qkv_tensor *qkv_transformer_attend(const struct attention_sublayer *subla
                                           struct qkv_trace *trace)
 {
     const struct qkv_multi_head *attention = &sublayer->attention;
-    const struct qkv_part *place = &sublayer->place;
-    struct qkv_tensor *inside = enter(&sublayer->residual, graph, x, trace, place), *context; /* [Nq, D] */
+    const struct qkv_part *owner = &sublayer->owner;
+    struct qkv_tensor *inside = enter(&sublayer->residual, graph, x, trace, owner); /* [Nq, D] */
+    struct qkv_tensor *context;                                                     /* [Nq, H V] */
     if (!memory) memory = inside;
     struct qkv_attention_projections projections = {.queries = queries, .keys = keys};
     projections.query = qkv_multi_head_query(attention, graph, inside, queries, NULL); /* [Nq, H K] */
     projections.key = qkv_multi_head_key(attention, graph, memory, keys, NULL);        /* [Nk, G K] */
     projections.value = qkv_multi_head_value(attention, graph, memory);                /* [Nk, G V] */
     struct qkv_tensor *result = qkv_multi_head_attend(attention, graph, &projections, &context); /* [Nq, D] */
-    qkv_trace_record(trace, graph, place, QKV_PART_INPUT, inside);
-    qkv_trace_record(trace, graph, place, QKV_PART_MEMORY, memory);
-    qkv_trace_record(trace, graph, place, QKV_PART_QUERY, projections.query);
-    qkv_trace_record(trace, graph, place, QKV_PART_KEY, projections.key);
-    qkv_trace_record(trace, graph, place, QKV_PART_VALUE, projections.value);
-    qkv_trace_record(trace, graph, place, QKV_PART_WEIGHTS, context); /* the node that holds them */
-    qkv_trace_record(trace, graph, place, QKV_PART_CONTEXT, context);
-    qkv_trace_record(trace, graph, place, QKV_PART_OUTPUT, result);
-    return leave(&sublayer->residual, graph, x, result, trace, place);
+    qkv_trace_record(trace, graph, owner, QKV_PART_INPUT, inside);
+    qkv_trace_record(trace, graph, owner, QKV_PART_MEMORY, memory);
+    qkv_trace_record(trace, graph, owner, QKV_PART_QUERY, projections.query);
+    qkv_trace_record(trace, graph, owner, QKV_PART_KEY, projections.key);
+    qkv_trace_record(trace, graph, owner, QKV_PART_VALUE, projections.value);
+    qkv_trace_record(trace, graph, owner, QKV_PART_WEIGHTS,
+                     context); /* the result of the attention op: model.h */
+    qkv_trace_record(trace, graph, owner, QKV_PART_CONTEXT, context);
+    qkv_trace_record(trace, graph, owner, QKV_PART_OUTPUT, result);
+    return leave(&sublayer->residual, graph, x, result, trace, owner);
 }
 
 struct qkv_tensor *qkv_transformer_encode(const struct transformer *network, struct qkv_graph *graph,

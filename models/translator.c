@@ -44,7 +44,7 @@ struct qkv_translator *qkv_translator_new(const struct qkv_model *model, struct 
     bool complete = t && t->panels;
     for (int i = 0; complete && i < slots; i++, t->slots++) {
         complete = (t->slot[i].decoding = qkv_decoding_new(model)) != NULL;
-        if (complete) qkv_decoding_read_panels(t->slot[i].decoding, t->panels);
+        if (complete) qkv_decoding_set_panels(t->slot[i].decoding, t->panels);
     }
     if (!complete) {
         qkv_translator_free(t);
@@ -84,7 +84,8 @@ static enum qkv_status translate(struct qkv_translator *t, struct slot *slot, in
     struct qkv_batch_view view;
     if (qkv_batch_make(&slot->batch, count, t->sorted + first, NULL, &slot->error)) return QKV_INVALID;
     qkv_batch_shard(&slot->batch, 0, 1, &view);
-    if (qkv_search(slot->decoding, &view, t->options, &slot->translations, &slot->error)) return QKV_INVALID;
+    enum qkv_status status = qkv_search(slot->decoding, &view, t->options, &slot->translations, &slot->error);
+    if (status) return status;
     for (int64_t i = 0; i < count * n_best; i++) {
         struct qkv_hypothesis hypothesis = slot->translations.best[i];
         size_t bytes = (size_t)hypothesis.length * sizeof *hypothesis.ids;
@@ -110,6 +111,7 @@ static bool prepare(struct qkv_translator *t, int64_t count, const struct qkv_id
 {
     qkv_arena_reset(&t->arena);
     size_t sentences = (size_t)count, results = sentences * (size_t)t->options->n_best;
+    if (sentences > SIZE_MAX / sizeof *t->best / (size_t)t->options->n_best) return false;
     t->order = qkv_arena_allocate(&t->arena, sentences * sizeof *t->order);
     t->sorted = qkv_arena_allocate(&t->arena, sentences * sizeof *t->sorted);
     t->best = qkv_arena_zeroed(&t->arena, results * sizeof *t->best);
@@ -120,22 +122,22 @@ static bool prepare(struct qkv_translator *t, int64_t count, const struct qkv_id
     return true;
 }
 
-const struct qkv_hypothesis *qkv_translator_run(struct qkv_translator *t, int64_t count,
-                                                const struct qkv_ids *sources, int64_t batch_size,
-                                                const struct qkv_search_options *options,
-                                                struct qkv_error *error)
+enum qkv_status qkv_translator_run(struct qkv_translator *t, int64_t count, const struct qkv_ids *sources,
+                                   int64_t batch_size, const struct qkv_search_options *options,
+                                   const struct qkv_hypothesis **best, struct qkv_error *error)
 {
-    QKV_BUG(count < 0 || batch_size < 1, "%lld sentences, %lld a batch", (long long)count,
-            (long long)batch_size);
+    *best = NULL;
+    if (count < 0 || batch_size < 1)
+        return qkv_error_set(error, "%lld sentences in batches of %lld cannot be translated",
+                             (long long)count, (long long)batch_size);
+    if (qkv_search_options_check(options, error)) return QKV_INVALID;
     t->options = options;
     t->count = count;
     t->batch_size = batch_size;
-    t->batches = (count + batch_size - 1) / batch_size;
+    t->batches = count / batch_size + (count % batch_size > 0);
     t->next = 0;
-    if (!prepare(t, count, sources)) {
-        qkv_error_set(error, "out of memory for %lld translations", (long long)count);
-        return NULL;
-    }
+    if (!prepare(t, count, sources))
+        return qkv_error_set(error, "out of memory for %lld translations", (long long)count);
     int parts = t->batches < t->slots ? (int)t->batches : t->slots;
     for (int i = 0; i < t->slots; i++) {
         t->slot[i].status = QKV_OK;
@@ -146,7 +148,8 @@ const struct qkv_hypothesis *qkv_translator_run(struct qkv_translator *t, int64_
     for (int i = 0; i < parts; i++)
         if (t->slot[i].status) {
             qkv_error_set(error, "%s", t->slot[i].error.message);
-            return NULL;
+            return t->slot[i].status;
         }
-    return t->best;
+    *best = t->best;
+    return QKV_OK;
 }

@@ -93,8 +93,9 @@ static enum qkv_status add_untrained(struct viewer *v, struct qkv_attention_repo
     int64_t count = learned->map_count;
     struct qkv_attention_map *maps = qkv_arena_allocate(&v->pair.arena, (size_t)(2 * count) * sizeof *maps);
     if (!maps) return qkv_error_set(error, "out of memory");
-    v->untrained = sentence_pair_untrained(&v->pair, error);
-    if (v->untrained) v->untrained_collector = qkv_attention_collector_new(v->untrained, error);
+    if (!v->untrained) v->untrained = sentence_pair_untrained(&v->pair, error);
+    if (v->untrained && !v->untrained_collector)
+        v->untrained_collector = qkv_attention_collector_new(v->untrained, error);
     if (!v->untrained_collector || collect(v, v->untrained_collector, 0, &all, error)) return QKV_INVALID;
     for (int64_t i = 0; i < count; i++) {
         const struct qkv_attention_map *map = &learned->maps[i];
@@ -110,8 +111,9 @@ static enum qkv_status add_untrained(struct viewer *v, struct qkv_attention_repo
     return QKV_OK;
 }
 
-static enum qkv_status show(struct viewer *v, const struct output *output, struct qkv_error *error)
+static enum qkv_status show(struct viewer *v, struct output *output, struct qkv_error *error)
 {
+    output->number = v->pair.number;
     struct qkv_attention_report report, selected;
     char *bytes;
     size_t size;
@@ -145,8 +147,10 @@ static int run(int operands, char **operand)
     struct qkv_error error = {""};
     enum qkv_status status = sentence_pair_open(&v.pair, operand[0], &pair_options, QKV_FLOAT32, &error);
     if (!status) status = check_selection(&v, &error);
-    if (!status) status = sentence_pair_make(&v.pair, operand[1], &error);
-    if (!status) status = show(&v, &output, &error);
+    for (bool found = true; !status && found;) {
+        status = sentence_pair_next(&v.pair, operand[1], &found, &error);
+        if (!status && found) status = show(&v, &output, &error);
+    }
     close_viewer(&v);
     return conclude(status, &error);
 }
@@ -160,7 +164,10 @@ const struct command command_attention = {
         "There are three kinds of attention: encoder (source to source), decoder (target to target) and "
         "cross (target to source). Without --kind, --layer and --head the format decides: text shows the "
         "mean over the heads of each cross layer, svg and png show every head of every cross layer; the "
-        "other formats hold all maps.\n",
+        "other formats hold all maps.\n\n"
+        "Several lines of standard input give several files: `-o cross.png` writes cross.1.png, cross.2.png "
+        "and so on, by the numbers of the lines. Without -o, text and json (one line each) follow each "
+        "other.\n",
     .examples = "  qkv attention runs/toy_en_es \"the cat is sleeping\"\n"
                 "  qkv attention runs/toy_en_es \"the cat is sleeping\" -o cross.png --layer 2\n"
                 "  qkv attention runs/toy_en_es \"the cat is sleeping\" --head best --versus random\n"
@@ -168,12 +175,12 @@ const struct command command_attention = {
     .operands =
         (const struct command_operand[]){
             {"RUN", VALUE_RUN, "a run folder"},
-            {"SENTENCE", VALUE_OTHER, "the text to translate; -: a line of standard input"},
+            {"SENTENCE", VALUE_OTHER, "the text to translate; -: each line of standard input"},
             {0},
         },
     .options =
         (const struct command_option[]){
-            COMMAND_OPTIONS_SENTENCE_PAIR(&pair_options, ""),
+            COMMAND_OPTIONS_SENTENCE_PAIR(&pair_options, "", " (text, html, svg and png)"),
             COMMAND_OPTIONS_OUTPUT(&output_options),
             {"kind", 0, "KIND", OPTION_LIST, &kinds, "{choices}; may be repeated, or a list with commas",
              .choices = kind_name},

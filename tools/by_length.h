@@ -7,7 +7,7 @@
 
 /* Caller's storage, all zero at first. */
 struct by_length {
-    int64_t step, count;
+    int64_t step, count;      /* source tokens of a class of lengths; number of classes */
     struct qkv_scorer *class; /* [count]: sources of i * step + 1 to (i + 1) * step tokens */
 };
 

@@ -30,6 +30,7 @@ enum value_kind {
     VALUE_CONFIG,        /* a YAML file */
     VALUE_RUN,           /* a run folder */
     VALUE_CONFIG_OR_RUN, /* a YAML file or a run folder */
+    VALUE_SETTING,       /* KEY=VALUE: a key of a config, and `=` */
 };
 
 /* The values of an option that may be repeated. */
@@ -86,11 +87,12 @@ struct command {
      "exponent of the length penalty (default: testing.beam_alpha)", 0, 10}
 #define COMMAND_OPTION_CHECKPOINT(text)                                                                      \
     {"checkpoint", 0, "NAME", OPTION_TEXT, text,                                                             \
-     "checkpoint file in the run folder (default: the best one, else the last)"}
+     "last, best or another checkpoint of the run (default: the best one, else the last)"}
 #define COMMAND_OPTION_THREADS(number)                                                                       \
     {"threads", 'j', "N", OPTION_INTEGER, number, "number of threads (default: one per processor)", 1, 1024}
 #define COMMAND_OPTION_SETTINGS(list)                                                                        \
-    {"set", 's', "KEY=VALUE", OPTION_LIST, list, "override a key of the config; may be repeated"}
+    {"set", 's', "KEY=VALUE", OPTION_LIST, list, "override a key of the config; may be repeated", \
+     .completes = VALUE_SETTING}
 #define COMMAND_OPTION_JSON(flag) {"json", 0, NULL, OPTION_FLAG, flag, "print one JSON object"}
 /* clang-format on */
 

@@ -8,20 +8,15 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-typedef void print_function(const struct comparison *, FILE *);
-
-/* The output formats, by extension. Without a function: a chart. */
+/* The output formats, by extension. Without a writer: a chart. */
 static const struct format {
     const char *extension;
-    print_function *print;
-} FORMATS[] = {{"md", comparison_print_markdown},
-               {"tsv", comparison_print_tsv},
-               {"json", comparison_print_json},
-               {"txt", comparison_print_text},
-               {"svg", NULL},
-               {"png", NULL}};
+    comparison_writer *write;
+} FORMATS[] = {{"md", comparison_markdown}, {"tsv", comparison_tsv}, {"json", comparison_json},
+               {"txt", comparison_text},    {"svg", NULL},           {"png", NULL}};
 
 enum { FORMAT_COUNT = sizeof FORMATS / sizeof FORMATS[0] };
 
@@ -68,13 +63,21 @@ static enum qkv_status draw(struct comparison *c, const char *path, struct qkv_e
     return qkv_chart_write(&chart, path, error);
 }
 
-static enum qkv_status write_table(const struct comparison *c, print_function *print, const char *path,
+/* Writes the table to a file, or to standard output if `path` is NULL. */
+static enum qkv_status write_table(struct comparison *c, comparison_writer *writer, const char *path,
                                    struct qkv_error *error)
 {
-    struct qkv_file_writer writer;
-    if (qkv_file_begin(&writer, path, error)) return QKV_INVALID;
-    print(c, writer.file);
-    return qkv_file_commit(&writer, error);
+    struct bytes out = {0};
+    enum qkv_status status = QKV_OK;
+    writer(c, &out);
+    if (out.failed)
+        status = qkv_error_set(error, "out of memory for the table");
+    else if (path)
+        status = qkv_file_write(path, out.data, out.size, error);
+    else
+        fwrite(out.data, 1, out.size, stdout);
+    free(out.data);
+    return status;
 }
 
 static enum qkv_status compare(struct comparison *c, int count, char **paths,
@@ -85,9 +88,10 @@ static enum qkv_status compare(struct comparison *c, int count, char **paths,
     if (!status) status = comparison_name_tests(c, error);
     for (int i = 0; !status && i < outputs->count; i++) {
         const char *path = outputs->value[i];
-        print_function *print = format_of(path)->print;
-        status = print ? write_table(c, print, path, error) : draw(c, path, error);
+        comparison_writer *writer = format_of(path)->write;
+        status = writer ? write_table(c, writer, path, error) : draw(c, path, error);
     }
+    if (!status) status = write_table(c, comparison_text, NULL, error);
     return status;
 }
 
@@ -102,7 +106,6 @@ static int run(int operands, char **operand)
                             outputs.value[i]);
     struct qkv_error error = {""};
     enum qkv_status status = compare(&comparison, operands, operand, &outputs, &error);
-    if (!status) comparison_print_text(&comparison, stdout);
     comparison_release(&comparison);
     return conclude(status, &error);
 }

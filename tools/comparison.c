@@ -1,8 +1,11 @@
 #include "comparison.h"
 
+#include "json.h"
+
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,13 +18,12 @@ static char *read_text(const char *path, struct qkv_error *error)
     char *text = NULL;
     size_t capacity = 0;
     ssize_t length = file ? getdelim(&text, &capacity, '\0', file) : -1;
-    if (!file || ferror(file))
-        qkv_error_set(error, "%s: %s", path, strerror(errno));
-    else if (length < 0)
+    if (length < 0 && file && feof(file))
         qkv_error_set(error, "%s: the file is empty", path);
-    bool good = file && length >= 0 && !ferror(file);
+    else if (length < 0) /* the file cannot be read, or memory is out */
+        qkv_error_set(error, "%s: %s", path, strerror(errno));
     if (file) fclose(file);
-    if (good) return text;
+    if (length >= 0) return text;
     free(text);
     return NULL;
 }
@@ -44,7 +46,7 @@ double evaluation_alignment_error(const cJSON *evaluation)
     cJSON_ArrayForEach(best, cJSON_GetObjectItemCaseSensitive(alignment, "best"))
     {
         double error = evaluation_number(best, "aer");
-        if (!(least <= error)) least = error;
+        if (!(least <= error)) least = error; /* also when `least` is not a number yet */
     }
     return least;
 }
@@ -102,6 +104,7 @@ enum qkv_status comparison_read(struct comparison *c, const char *path, struct q
     free(text);
     if (!is_evaluation(file)) {
         cJSON_Delete(file);
+        if (json_memory_is_out()) return qkv_error_set(error, "%s: out of memory", path);
         return qkv_error_set(error, "%s: is not an evaluation; make one with `qkv evaluate --json`", path);
     }
     if (c->files == MOST_RUNS * MOST_TESTS) {

@@ -2,12 +2,12 @@
 #ifndef QKV_TOOLS_COMPARISON_H
 #define QKV_TOOLS_COMPARISON_H
 
+#include "draw/bytes.h"
 #include "qkv/arena.h"
 #include "qkv/error.h"
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 
 struct cJSON;
 
@@ -15,7 +15,7 @@ enum { MOST_RUNS = 64, MOST_TESTS = 16 };
 
 struct compared_run {
     const char *name;
-    double parameters;
+    double parameters;                          /* counts are double, as in JSON */
     double tokens_per_second;                   /* of training; 0: not known */
     double max_length;                          /* tokens of the longest source in training */
     const struct cJSON *evaluation[MOST_TESTS]; /* NULL: none on that test */
@@ -23,7 +23,7 @@ struct compared_run {
 
 struct compared_test {
     const char *path;
-    const char *name; /* the shortest name that tells the tests apart */
+    const char *name; /* of its file; of its folder where files have equal names; or its path */
     bool aligned;     /* at least one evaluation has an alignment error */
 };
 
@@ -56,10 +56,8 @@ double evaluation_alignment_error(const struct cJSON *evaluation);
 int64_t comparison_by_length(struct comparison *comparison, const struct compared_run *run, double **lengths,
                              double **accuracies);
 
-/* Print the table; the formats of `qkv compare -o`. */
-void comparison_print_text(const struct comparison *comparison, FILE *file);
-void comparison_print_markdown(const struct comparison *comparison, FILE *file);
-void comparison_print_tsv(const struct comparison *comparison, FILE *file);
-void comparison_print_json(const struct comparison *comparison, FILE *file);
+/* Append the table in a format of `qkv compare -o`; json: the evaluations as they came, in one array. */
+typedef void comparison_writer(struct comparison *comparison, struct bytes *out);
+comparison_writer comparison_text, comparison_markdown, comparison_tsv, comparison_json;
 
 #endif

@@ -2,8 +2,12 @@
 #include "comparison.h"
 #include "score_options.h"
 
-#include <cjson/cJSON.h>
+#include "draw/cells.h"
+#include "draw/format_text.h"
+#include "report/json_text.h"
+
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { CELL = 32, MOST_COLUMNS = 3 + (QKV_METRIC_COUNT + 1) * MOST_TESTS };
@@ -52,7 +56,7 @@ static void with_commas(char text[CELL], double number)
 /* Writes the content of a cell; `commas`: for people, who also see a dash for a missing number. */
 static void cell_of(const struct compared_run *run, const struct column *column, bool commas, char text[CELL])
 {
-    const cJSON *evaluation = column->test < 0 ? NULL : run->evaluation[column->test];
+    const struct cJSON *evaluation = column->test < 0 ? NULL : run->evaluation[column->test];
     double number = column->key == ALIGNMENT              ? evaluation_alignment_error(evaluation)
                     : column->key                         ? evaluation_number(evaluation, column->key)
                     : !strcmp(column->name, "parameters") ? run->parameters
@@ -68,111 +72,105 @@ static void cell_of(const struct compared_run *run, const struct column *column,
         snprintf(text, CELL, "%.0f", number);
 }
 
-/* Width on a terminal, in characters. */
-static int width_of(const char *text)
-{
-    int width = 0;
-    for (; *text; text++) width += ((unsigned char)*text & 0xC0) != 0x80;
-    return width;
-}
-
-static void print_right(FILE *file, const char *text, int width)
-{
-    fprintf(file, "%*s%s", width - width_of(text), "", text);
-}
-
-static void print_left(FILE *file, const char *text, int width)
-{
-    int padding = width - width_of(text);
-    fprintf(file, "%s%*s", text, padding > 0 ? padding : 0, "");
-}
-
-void comparison_print_text(const struct comparison *c, FILE *file)
+void comparison_text(struct comparison *c, struct bytes *out)
 {
     struct column columns[MOST_COLUMNS];
     int count = columns_of(c, columns), widths[MOST_COLUMNS];
     char text[CELL];
     for (int i = 0; i < count; i++) {
-        widths[i] = width_of(columns[i].name);
+        widths[i] = qkv_cell_width(columns[i].name);
         for (int r = 0; r < c->runs; r++) {
             if (i) cell_of(&c->run[r], &columns[i], true, text);
-            int width = width_of(i ? text : c->run[r].name);
+            int width = qkv_cell_width(i ? text : c->run[r].name);
             if (width > widths[i]) widths[i] = width;
         }
     }
     for (int t = 0; t < c->tests; t++) { /* the name of a test is printed above its columns */
-        int width = -2, last = 0;
+        int width = -2, last = 0, name = qkv_cell_width(c->test[t].name);
         for (int i = 0; i < count; i++)
             if (columns[i].test == t) width += widths[last = i] + 2;
-        if (width_of(c->test[t].name) > width) widths[last] += width_of(c->test[t].name) - width;
+        if (name > width) widths[last] += name - width;
     }
     for (int i = 0; i < count;) {
         int test = columns[i].test, width = -2;
+        const char *name = test < 0 ? "" : c->test[test].name;
         for (; i < count && columns[i].test == test; i++) width += widths[i] + 2;
-        print_left(file, test < 0 ? "" : c->test[test].name, i < count ? width + 2 : 0);
+        qkv_cell_padded(out, name, i < count ? width + 2 : qkv_cell_width(name), CELL_LEFT);
     }
-    fputc('\n', file);
-    print_left(file, columns[0].name, widths[0]);
-    for (int i = 1; i < count; i++) {
-        fputs("  ", file);
-        print_right(file, columns[i].name, widths[i]);
-    }
-    fputc('\n', file);
+    qkv_bytes_text(out, "\n");
+    qkv_cell_padded(out, columns[0].name, widths[0], CELL_LEFT);
+    for (int i = 1; i < count; i++) qkv_cell_padded(out, columns[i].name, widths[i] + 2, CELL_RIGHT);
+    qkv_bytes_text(out, "\n");
     for (int r = 0; r < c->runs; r++) {
-        print_left(file, c->run[r].name, widths[0]);
+        qkv_cell_padded(out, c->run[r].name, widths[0], CELL_LEFT);
         for (int i = 1; i < count; i++) {
             cell_of(&c->run[r], &columns[i], true, text);
-            fputs("  ", file);
-            print_right(file, text, widths[i]);
+            qkv_cell_padded(out, text, widths[i] + 2, CELL_RIGHT);
         }
-        fputc('\n', file);
+        qkv_bytes_text(out, "\n");
     }
 }
 
-/* A row for each run below `TEST: COLUMN`, between separators. */
-static void print_rows(const struct comparison *c, FILE *file, const char *separator, bool markdown)
+/* ---- a row for each run below `TEST: COLUMN` ---- */
+
+/* Writes the head of a column into the arena; NULL if memory runs out. */
+static const char *head_of(struct comparison *c, const struct column *column)
+{
+    if (column->test < 0) return column->name;
+    return qkv_arena_format(&c->arena, "%s: %s", c->test[column->test].name, column->name);
+}
+
+void comparison_markdown(struct comparison *c, struct bytes *out)
 {
     struct column columns[MOST_COLUMNS];
     int count = columns_of(c, columns);
-    const char *edge = markdown ? "|" : "";
     char text[CELL];
-    fputs(markdown ? "| " : "", file);
     for (int i = 0; i < count; i++) {
-        if (i) fputs(separator, file);
-        if (columns[i].test >= 0) fprintf(file, "%s: ", c->test[columns[i].test].name);
-        fputs(columns[i].name, file);
+        const char *head = head_of(c, &columns[i]);
+        if (!head) out->failed = true;
+        qkv_bytes_text(out, i ? " | " : "| ");
+        qkv_text_markdown(out, head ? head : "");
     }
-    fprintf(file, "%s%s\n", *edge ? " " : "", edge);
-    for (int i = 0; markdown && i < count; i++) fputs(i ? "---:|" : "|---|", file);
-    if (markdown) fputc('\n', file);
+    qkv_bytes_text(out, " |\n");
+    for (int i = 0; i < count; i++) qkv_bytes_text(out, i ? "---:|" : "|---|");
     for (int r = 0; r < c->runs; r++) {
-        fprintf(file, "%s%s", markdown ? "| " : "", c->run[r].name);
+        qkv_bytes_text(out, "\n| ");
+        qkv_text_markdown(out, c->run[r].name);
         for (int i = 1; i < count; i++) {
-            cell_of(&c->run[r], &columns[i], markdown, text);
-            fprintf(file, "%s%s", separator, text);
+            cell_of(&c->run[r], &columns[i], true, text);
+            qkv_bytes_format(out, " | %s", text);
         }
-        fprintf(file, "%s%s\n", *edge ? " " : "", edge);
+        qkv_bytes_text(out, " |");
+    }
+    qkv_bytes_text(out, "\n");
+}
+
+void comparison_tsv(struct comparison *c, struct bytes *out)
+{
+    struct column columns[MOST_COLUMNS];
+    int count = columns_of(c, columns);
+    char text[CELL];
+    for (int i = 0; i < count; i++) {
+        const char *head = head_of(c, &columns[i]);
+        if (!head) out->failed = true;
+        qkv_text_field(out, head ? head : "", '\t');
+        qkv_bytes_text(out, i < count - 1 ? "\t" : "\n");
+    }
+    for (int r = 0; r < c->runs; r++) {
+        qkv_text_field(out, c->run[r].name, '\t');
+        for (int i = 1; i < count; i++) {
+            cell_of(&c->run[r], &columns[i], false, text);
+            qkv_bytes_format(out, "\t%s", text);
+        }
+        qkv_bytes_text(out, "\n");
     }
 }
 
-void comparison_print_markdown(const struct comparison *c, FILE *file)
+void comparison_json(struct comparison *c, struct bytes *out)
 {
-    print_rows(c, file, " | ", true);
-}
-
-void comparison_print_tsv(const struct comparison *c, FILE *file)
-{
-    print_rows(c, file, "\t", false);
-}
-
-/* The evaluations as they came, one array of all. */
-void comparison_print_json(const struct comparison *c, FILE *file)
-{
-    fputs("[", file);
     for (int i = 0; i < c->files; i++) {
-        char *text = cJSON_Print(c->file[i]);
-        fprintf(file, "%s%s", i ? ",\n" : "", text ? text : "null");
-        cJSON_free(text);
+        qkv_bytes_text(out, i ? ",\n" : "[");
+        qkv_json_append(out, c->file[i]);
     }
-    fputs("]\n", file);
+    qkv_bytes_text(out, "]\n");
 }

@@ -4,7 +4,6 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 int complain(const char *format, ...)
 {
@@ -14,7 +13,7 @@ int complain(const char *format, ...)
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
     fputs("qkv: ", stderr);
-    print_plain(stderr, message, strlen(message));
+    print_plain(stderr, message);
     fputc('\n', stderr);
     return QKV_INVALID;
 }

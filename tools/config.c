@@ -5,14 +5,23 @@
 #include "commands.h"
 #include "complain.h"
 
+#include "qkv/run.h"
+
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum qkv_status read_config(struct qkv_config *config, struct qkv_arena *arena, const char *path,
                             const struct option_list *settings)
 {
     struct qkv_messages messages;
+    char inside[PATH_MAX];
+    snprintf(inside, sizeof inside, "%s/" QKV_RUN_CONFIG, path);
+    if (access(inside, F_OK) == 0)
+        return (enum qkv_status)complain("%s: is a run, but a config is a YAML file, such as the run's %s",
+                                         path, inside);
     if (!strcmp(path, "-")) path = "/dev/stdin";
     enum qkv_status status = qkv_config_read(config, arena, path, settings ? settings->value : NULL,
                                              settings ? settings->count : 0, &messages);

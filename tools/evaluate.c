@@ -67,7 +67,9 @@ static enum qkv_status evaluate(struct evaluation *e, const char *path, const st
     e->evaluator =
         qkv_evaluator_new(e->run.model, &e->corpus, &data->trg, &e->run.target, e->workers, testing, error);
     struct qkv_scores scores;
-    if (!e->evaluator || qkv_evaluator_run(e->evaluator, &scores, error)) return QKV_INVALID;
+    if (!e->evaluator) return QKV_INVALID;
+    enum qkv_status status = qkv_evaluator_run(e->evaluator, &scores, error);
+    if (status) return status;
     e->scorer.counts = scores.counts;
     return score_texts(e, error);
 }
@@ -90,7 +92,7 @@ static enum qkv_status print_json(const struct evaluation *e, struct qkv_error *
 {
     cJSON *object = cJSON_CreateObject();
     cJSON_AddStringToObject(object, "run", e->run.config.name);
-    cJSON_AddNumberToObject(object, "parameters", (double)e->run.model->parameters.elements);
+    cJSON_AddNumberToObject(object, "parameters", (double)qkv_parameters_total(&e->run.model->parameters));
     if (e->tokens_per_second > 0)
         cJSON_AddNumberToObject(object, "training_tokens_per_second", e->tokens_per_second);
     cJSON_AddNumberToObject(object, "training_max_length", (double)e->run.config.data.src.max_length);
@@ -134,8 +136,8 @@ static int run(int operands, char **operand)
         if (beam) testing.beam_size = beam;
         if (length_penalty >= 0) testing.beam_alpha = length_penalty;
         e.test = operand[1];
-        e.tokens_per_second = training_speed(&e.run);
-        status = evaluate(&e, operand[1], &evaluate_options, &testing, &error);
+        status = training_speed(&e.run, &e.tokens_per_second, &error);
+        if (!status) status = evaluate(&e, operand[1], &evaluate_options, &testing, &error);
     }
     if (!status && json)
         status = print_json(&e, &error);

@@ -46,32 +46,17 @@ static int read_options(struct request *r)
 
 /* ---- writing ---- */
 
-/* The head of the last walk, the learned one, that agrees best with the mean of all; see QKV_ATTENTION_BEST.
- */
-static int best_head(const struct qkv_explanation *walk)
-{
-    const struct qkv_step *weights = qkv_explanation_content(walk, QKV_STEP_WEIGHTS);
-    int64_t cells = weights->rows * weights->columns, best = 0;
-    double most = -1;
-    for (int64_t h = 0; h < weights->heads; h++) {
-        double agreement = 0;
-        for (int64_t i = 0; i < weights->heads * cells; i++)
-            agreement += weights->values[h * cells + i % cells] * weights->values[i];
-        if (agreement <= most) continue;
-        most = agreement;
-        best = h;
-    }
-    return walk->first_head + (int)best;
-}
-
-static enum qkv_status write_walks(const struct request *r, struct qkv_explanation *walks, int count,
+/* Writes the walks. The best head is that of the last walk, the learned one. */
+static enum qkv_status write_walks(struct request *r, struct qkv_explanation *walks, int count,
                                    struct qkv_arena *arena, struct qkv_error *error)
 {
     char *bytes;
     size_t size;
-    int head = r->selected_head == QKV_ATTENTION_BEST ? best_head(&walks[count - 1]) : r->selected_head;
-    for (int i = 0; head != QKV_ATTENTION_EACH && i < count; i++)
+    int head = r->selected_head;
+    for (int i = count - 1; head != QKV_ATTENTION_EACH && i >= 0; i--) {
         if (qkv_explanation_select_head(&walks[i], head, arena, error)) return QKV_INVALID;
+        head = walks[i].first_head;
+    }
     if (qkv_explanation_render(walks, count, r->output.format, &r->output.style, &bytes, &size, error))
         return QKV_INVALID;
     return output_write(&r->output, bytes, size, error);
@@ -100,10 +85,19 @@ static enum qkv_status explain_scene(struct request *r, const char *path, struct
     if (r->settings.count == most || !add_follow(r, arena)) return qkv_error_set(error, "out of memory");
     if (!strcmp(path, "-")) path = "/dev/stdin";
     if (qkv_scene_read(&scene, arena, path, r->settings.value, r->settings.count, &messages)) {
+        struct qkv_config config;
+        struct qkv_messages others;
+        if (!qkv_config_read(&config, arena, path, NULL, 0, &others))
+            return qkv_error_set(
+                error,
+                "%s is a config of training, but `qkv explain` reads scenes, such as those in "
+                "configs/seeds; `qkv config %s` shows a config",
+                path, path);
         for (int i = 0; i < messages.count; i++) fprintf(stderr, "%s\n", messages.text[i]);
-        return qkv_error_set(error, "%s", "");
+        return qkv_error_set(error, "%s", ""); /* all messages are printed */
     }
-    if (qkv_explain_scene(&scene, arena, &walk, error)) return QKV_INVALID;
+    enum qkv_status status = qkv_explain_scene(&scene, arena, &walk, error);
+    if (status) return status;
     if (!*walk.title) walk.title = path;
     return write_walks(r, &walk, 1, arena, error);
 }
@@ -148,8 +142,11 @@ static enum qkv_status explain_run(struct request *r, const char *path, const ch
 {
     struct sentence_pair pair;
     enum qkv_status status = sentence_pair_open(&pair, path, &r->pair, QKV_FLOAT64, error);
-    if (!status) status = sentence_pair_make(&pair, sentence, error);
-    if (!status) status = walk_run(r, &pair, error);
+    for (bool found = true; !status && found;) {
+        status = sentence_pair_next(&pair, sentence, &found, error);
+        r->output.number = pair.number;
+        if (!status && found) status = walk_run(r, &pair, error);
+    }
     sentence_pair_close(&pair);
     return status;
 }
@@ -162,7 +159,7 @@ static int check_operands(const struct request *r, int operands, const char *pat
     if (run && operands < 2) return complain("%s is a run: give a sentence as well", path);
     if (run && r->settings.count) return complain("--set is for scenes: a run has its config inside");
     if (run) return QKV_OK;
-    if (operands > 1 && access(path, F_OK)) return complain("%s: there is no such run", path);
+    if (operands > 1 && !qkv_path_exists(path)) return complain("%s: there is no such run", path);
     if (operands > 1)
         return complain("%s is not a run folder, and a scene takes no SENTENCE: its key tokens has the words",
                         path);
@@ -219,7 +216,7 @@ const struct command command_explain = {
         (const struct command_operand[]){
             {"SCENE | RUN", VALUE_CONFIG_OR_RUN, "a YAML file (-: standard input), or a run folder",
              .optional = true},
-            {"SENTENCE", VALUE_OTHER, "for a run: the text to translate; -: a line of standard input",
+            {"SENTENCE", VALUE_OTHER, "for a run: the text to translate; -: each line of standard input",
              .optional = true},
             {0},
         },
@@ -237,7 +234,7 @@ const struct command command_explain = {
              "scene: override a key; may be repeated"},
             {"reference", 0, NULL, OPTION_FLAG, &request.reference,
              "print the table of all keys of a scene, in Markdown; no operand"},
-            COMMAND_OPTIONS_SENTENCE_PAIR(&request.pair, "run: "),
+            COMMAND_OPTIONS_SENTENCE_PAIR(&request.pair, "run: ", ""),
             {"kind", 0, "KIND", OPTION_CHOICE, &request.kind, "run: {choices} attention (default: cross)",
              .choices = kind_name},
             {"layer", 0, "L", OPTION_INTEGER, &request.layer, "run: a layer from 1 (default: the last)", 1,

@@ -6,6 +6,7 @@
 #include "commands.h"
 #include "complain.h"
 #include "config.h"
+#include "terminal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +22,9 @@ struct request {
     bool all, verbose, quiet, json;
     int64_t sample, seed, sentences;
     double tolerance;
+    bool every_fault; /* --plant all */
     enum qkv_fault fault;
-    enum qkv_op_id fault_op; /* QKV_OP_leaf: --plant names no op */
+    enum qkv_op_id fault_op; /* QKV_OP_leaf, which has no backward to spoil: --plant names no op */
 };
 
 struct check_run {
@@ -51,17 +53,23 @@ static const char *layer_name(const void *context, int64_t index)
     return index < QKV_LAYER_COUNT ? qkv_layer_interface((enum qkv_layer_id)index)->name : NULL;
 }
 
+static const char ALL[] = "all";
+
+/* The faults, and at the end "all". */
 static const char *fault_name(const void *context, int64_t index)
 {
     (void)context;
     int fault = QKV_FAULT_NONE + 1 + (int)index;
+    if (fault == QKV_FAULT_COUNT) return ALL;
     return fault < QKV_FAULT_COUNT ? qkv_fault_name((enum qkv_fault)fault) : NULL;
 }
 
-/* Reads --plant: FAULT or FAULT:OP. Returns 0, or the exit code after an error message. */
+/* Reads --plant: FAULT, FAULT:OP or all. Returns 0, or the exit code after an error message. */
 static int parse_plant(struct request *request)
 {
     char fault[64] = "";
+    request->every_fault = !strcmp(request->plant, ALL);
+    if (request->every_fault) return 0;
     const char *colon = strchr(request->plant, ':');
     size_t length = colon ? (size_t)(colon - request->plant) : strlen(request->plant);
     snprintf(fault, sizeof fault, "%.*s", length < sizeof fault ? (int)length : (int)sizeof fault - 1,
@@ -81,8 +89,9 @@ static void show_progress(void *context, int64_t done, int64_t total)
 {
     const struct check_run *run = context;
     if (!run->progress || (done % 64 != 0 && done != total)) return;
-    fprintf(stderr, "\r%s: %lld of %lld derivatives", run->subject[run->count].name, (long long)done,
-            (long long)total);
+    fputc('\r', stderr);
+    print_plain(stderr, run->subject[run->count].name);
+    fprintf(stderr, ": %lld of %lld derivatives", (long long)done, (long long)total);
     if (done == total) fprintf(stderr, "\r%70s\r", "");
     fflush(stderr);
 }
@@ -123,7 +132,8 @@ static int run_layer(struct check_run *run, enum qkv_layer_id layer)
     return finish(run, qkv_check_layer(&run->report, layer, options, &error), &error);
 }
 
-enum { DEFAULT_SAMPLE = 16 };
+/* Elements of each tensor that are checked: of a model, and of an op with every fault. */
+enum { DEFAULT_SAMPLE = 16, SAMPLE_WITH_FAULTS = 4 };
 
 /* Checks the model of the config in `file`, with the values of `trained` unless that is NULL. */
 static int run_model(struct check_run *run, const char *path, const char *file, const struct qkv_run *trained)
@@ -153,8 +163,8 @@ static int run_operand(struct check_run *run, const char *path)
             return complain("--checkpoint is for a RUN, but %s is not a run folder", path);
         return run_model(run, path, path, NULL);
     }
-    if (qkv_run_open(&trained, path, run->request->checkpoint, QKV_FLOAT64, &error))
-        return complain("%s", error.message);
+    enum qkv_status status = qkv_run_open(&trained, path, run->request->checkpoint, QKV_FLOAT64, &error);
+    if (status) return conclude(status, &error);
     const char *file = qkv_run_file(&trained.arena, path, QKV_RUN_CONFIG);
     int code = file ? run_model(run, path, file, &trained) : complain("out of memory");
     qkv_run_release(&trained);
@@ -180,6 +190,11 @@ static int run_all(struct check_run *run, int configs, char **paths)
 static int complain_fault_unused(const struct check_run *run)
 {
     const char *op = qkv_op_name(run->options.fault_op), *fault = qkv_fault_name(run->request->fault);
+    if (run->request->fault == QKV_FAULT_SLIGHT)
+        return run->request->op
+                   ? complain("fault %s shows in ops that are linear in an input, which op %s is not", fault,
+                              op)
+                   : complain("fault %s shows only in the check of an op: use --op NAME", fault);
     if (qkv_fault_is_declaration(run->request->fault))
         return run->request->op
                    ? complain("fault %s changes nothing in what op %s declares; plant another", fault, op)
@@ -206,6 +221,11 @@ static int execute(const struct request *request, int configs, char **paths)
     run.detail = request->quiet                      ? GRADCHECK_FAILURES
                  : request->all && !request->verbose ? GRADCHECK_SUMMARY
                                                      : GRADCHECK_ROWS;
+    if (request->every_fault) {
+        run.options.sample = request->sample >= 0 ? request->sample : SAMPLE_WITH_FAULTS;
+        return gradcheck_matrix(request->op ? qkv_op_find(request->op) : QKV_OP_leaf, &run.options,
+                                request->json);
+    }
     int code = run_all(&run, configs, paths);
     if (!code && request->fault && !run.report.fault_calls) code = complain_fault_unused(&run);
     if (!code && request->json)
@@ -247,10 +267,14 @@ static int check_request(struct request *request, int configs)
 {
     const char *sentence = conflict(request, configs);
     if (sentence) return complain("%s", sentence);
-    return request->plant ? parse_plant(request) : 0;
+    if (request->plant && parse_plant(request)) return QKV_INVALID;
+    if (request->every_fault && (configs || request->layer || !(request->op || request->all)))
+        return complain(
+            "--plant all checks ops, one fault at a time: give --all or --op NAME, and nothing else");
+    return 0;
 }
 
-static struct request request = {.sample = -1, .seed = 1, .sentences = 4, .tolerance = 1e-7};
+static struct request request = {.sample = -1, .seed = 1, .sentences = 4, .tolerance = QKV_CHECK_TOLERANCE};
 
 static int run(int operands, char **operand)
 {
@@ -278,7 +302,8 @@ const struct command command_gradcheck = {
                 "  qkv gradcheck runs/toy_en_es\n"
                 "  qkv gradcheck --op attention\n"
                 "  qkv gradcheck --op softmax --plant sign\n"
-                "  qkv gradcheck --layer multi_head --plant missing:linear\n",
+                "  qkv gradcheck --layer multi_head --plant missing:linear\n"
+                "  qkv gradcheck --all --plant all\n",
     .operands =
         (const struct command_operand[]){
             {"CONFIG | RUN", VALUE_CONFIG_OR_RUN, "a YAML file, or a run folder", .optional = true,
@@ -298,12 +323,13 @@ const struct command command_gradcheck = {
             {"sample", 'n', "N", OPTION_INTEGER, &request.sample,
              "elements to check of each tensor; 0: all (default: all; for a CONFIG or RUN 16)", 0, 1e12},
             {"tolerance", 't', "X", OPTION_NUMBER, &request.tolerance,
-             "largest relative error that passes (default: 1e-7)", 1e-15, 1},
+             "largest relative error that passes (default: 1e-9)", 1e-15, 1},
             {"seed", 0, "N", OPTION_INTEGER, &request.seed,
              "seed of values, samples and dropout (default: 1)", 0, 9007199254740992.0},
             {"plant", 0, "FAULT[:OP]", OPTION_TEXT, &request.plant,
-             "plant a fault in an op, to see the check fail: {choices}; the last three are "
-             "wrong declarations, which the check of the op finds",
+             "plant a fault in an op, to see the check fail: {choices}. reads, elementwise and alias are "
+             "wrong "
+             "declarations, which the check of the op finds; all: a table of every fault in every op",
              .choices = fault_name},
             COMMAND_OPTION_JSON(&request.json),
             {"quiet", 'q', NULL, OPTION_FLAG, &request.quiet, "print failures and the summary only"},

@@ -1,4 +1,4 @@
-/* The parts of `qkv gradcheck`: checking a model, and printing results. */
+/* The parts of `qkv gradcheck`: checking a model, printing results, and planting every fault. */
 #ifndef QKV_TOOLS_GRADCHECK_H
 #define QKV_TOOLS_GRADCHECK_H
 
@@ -50,5 +50,9 @@ enum qkv_status gradcheck_model(struct qkv_check_report *report, const struct gr
 /* The largest difference allowed between float32 and float64 for loss and gradients of a model;
  * qkv_check_precision says what the difference is relative to. */
 #define GRADCHECK_FLOAT32_BOUND 2e-5
+
+/* Plants every fault into op `only` (QKV_OP_leaf: into every op), one at a time, and prints a table of those that the
+ * check has caught or missed. Returns the exit code: 1 if one is missed. */
+int gradcheck_matrix(enum qkv_op_id only, const struct qkv_check_options *options, bool json);
 
 #endif

@@ -1,5 +1,6 @@
 /* The gradient check of the model that a config describes, or that a run has trained. */
 #include "gradcheck.h"
+#include "terminal.h"
 
 #include "qkv/model.h"
 
@@ -18,7 +19,7 @@ struct data {
 static enum qkv_status read_data(struct data *data, const struct qkv_config *config,
                                  const struct qkv_run *run, int64_t sentences, struct qkv_error *error)
 {
-    const struct qkv_corpus_options options = {.drop_long = true};
+    const struct qkv_corpus_options options = {.drop_long = true, .key = "data.train"};
     if (qkv_corpus_read(&data->corpus, config->data.train, &config->data, options, error)) return QKV_INVALID;
     if (!run &&
         qkv_corpus_vocabularies(&data->corpus, &config->data, &data->built[0], &data->built[1], error))
@@ -149,8 +150,9 @@ static enum qkv_status check_losses(struct qkv_check_report *report, const char 
 static void describe(const struct gradcheck_model *model, const struct qkv_parameters *parameters,
                      const struct qkv_batch_view *view, int64_t sample)
 {
-    fprintf(model->about, "%s\n  %lld parameters; %lld sentences of %lld source and %lld target tokens\n",
-            model->subject, (long long)qkv_parameters_total(parameters), (long long)view->count,
+    print_plain(model->about, model->subject);
+    fprintf(model->about, "\n  %lld parameters; %lld sentences of %lld source and %lld target tokens\n",
+            (long long)qkv_parameters_total(parameters), (long long)view->count,
             (long long)view->source_tokens, (long long)view->target_tokens);
     if (sample)
         fprintf(model->about,

@@ -2,6 +2,7 @@
 #include "gradcheck.h"
 
 #include "json.h"
+#include "terminal.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -86,7 +87,11 @@ static void print_rows(const struct qkv_check_report *report, const struct gradc
         const struct qkv_check_row *row = &report->rows[i];
         if (failures_only && !row->failure) continue;
         if (strcmp(row->subject, shown) != 0) {
-            if (!quiet_head) printf("%s%s\n", *shown ? "\n" : "", row->subject);
+            if (!quiet_head) {
+                fputs(*shown ? "\n" : "", stdout);
+                print_plain(stdout, row->subject);
+                putchar('\n');
+            }
             if (!*shown && !failures_only)
                 printf("  %-26s %6s %9s %10s %10s %7s\n", "tensor", "checked", "worst at", "analytic",
                        "numeric", "error");
@@ -105,7 +110,7 @@ static void print_rows(const struct qkv_check_report *report, const struct gradc
 /* ---- the summary ---- */
 
 struct totals {
-    int64_t checks, elements, below_noise, failures;
+    int64_t checks, elements, held, below_noise, failures;
     double worst; /* largest relative error of gradients above the noise */
 };
 
@@ -118,6 +123,7 @@ static struct totals total_of(const struct qkv_check_report *report, int64_t fir
         totals.failures += row->failure != NULL;
         if (!row->shape.rank) continue;
         totals.elements += row->checked;
+        totals.held += row->held;
         totals.below_noise += row->below_noise;
         if (!is_noise(row)) totals.worst = fmax(totals.worst, row->error);
     }
@@ -131,9 +137,11 @@ void gradcheck_print_head(void)
 
 static void print_summary(const struct gradcheck_subject *subject, struct totals totals)
 {
-    char name[256];
-    snprintf(name, sizeof name, "%s %s", subject->kind, subject->name);
-    printf("%-34s %8lld %10lld ", name, (long long)totals.checks, (long long)totals.elements);
+    int width = 33 - (int)strlen(subject->kind) - (int)strlen(subject->name);
+    printf("%s ", subject->kind);
+    print_plain(stdout, subject->name);
+    printf("%*s %8lld %10lld ", width > 0 ? width : 0, "", (long long)totals.checks,
+           (long long)totals.elements);
     if (totals.elements)
         printf("%12.1e", totals.worst);
     else
@@ -160,11 +168,13 @@ void gradcheck_print_total(const struct qkv_check_report *report, const struct q
     printf("%lld checks of %lld gradients in float64, tolerance %g, seed %llu, %.1f s\n",
            (long long)totals.checks, (long long)totals.elements, options->tolerance,
            (unsigned long long)options->seed, seconds);
+    printf("%lld gradients are held to %g", (long long)totals.held, options->tolerance);
+    if (totals.held < totals.elements)
+        printf(", %lld to the larger rounding of differences", (long long)(totals.elements - totals.held));
+    putchar('\n');
     if (totals.below_noise)
-        printf("%lld gradients are below the noise of finite differences and were not compared\n",
+        printf("for %lld of these, rounding is above a thousandth: too small to be judged\n",
                (long long)totals.below_noise);
-    if (!totals.failures && totals.worst > options->tolerance)
-        printf("errors above the tolerance are within the rounding of finite differences\n");
     if (totals.failures)
         printf("FAILED: %lld of %lld checks\n", (long long)totals.failures, (long long)totals.checks);
     else
@@ -188,6 +198,7 @@ static cJSON *row_object(const struct qkv_check_row *row)
     add_shape(object, row);
     cJSON_AddNumberToObject(object, "elements", (double)row->elements);
     cJSON_AddNumberToObject(object, "checked", (double)row->checked);
+    cJSON_AddNumberToObject(object, "held", (double)row->held);
     cJSON_AddNumberToObject(object, "blurred", (double)row->below_noise);
     if (row->worst < 0)
         cJSON_AddNullToObject(object, "worst");
@@ -229,6 +240,7 @@ enum qkv_status gradcheck_print_json(const struct qkv_check_report *report,
     cJSON_AddNumberToObject(root, "checks", (double)totals.checks);
     cJSON_AddNumberToObject(root, "failures", (double)totals.failures);
     cJSON_AddNumberToObject(root, "gradients", (double)totals.elements);
+    cJSON_AddNumberToObject(root, "held", (double)totals.held);
     cJSON_AddNumberToObject(root, "blurred", (double)totals.below_noise);
     cJSON_AddNumberToObject(root, "tolerance", options->tolerance);
     cJSON_AddNumberToObject(root, "seed", (double)options->seed);

@@ -38,7 +38,9 @@ void help_text_overview(FILE *file)
     print_wrapped(file, HELP_ABOUT, 0, 0);
     fputs("\nCommands:\n", file);
     for (int i = 0; COMMANDS[i]; i++) fprintf(file, "  %-10s %s\n", COMMANDS[i]->name, COMMANDS[i]->summary);
-    fputs("\n`qkv help COMMAND` explains a command; `qkv --version` prints the version.\n", file);
+    fputs("\n`qkv help COMMAND` explains a command; `qkv --version` prints the version and the\n"
+          "kernels in use.\n",
+          file);
 }
 
 static const char *format = "text";

@@ -1,9 +1,9 @@
 /* The completion script of bash: a branch of a `case` for each command. */
 #include "commands.h"
 #include "help.h"
+#include "synopsis.h"
 
 static const char BEGINNING[] =
-    "# Completion of qkv for bash, made by `qkv help --format bash`.\n"
     "\n"
     "# Offers those of the words $1 that begin like the word to complete.\n"
     "_qkv_words()\n"
@@ -11,12 +11,17 @@ static const char BEGINNING[] =
     "    mapfile -t COMPREPLY < <(compgen -W \"$1\" -- \"$word\")\n"
     "}\n"
     "\n"
-    "# Offers files of the kind $1, or, where it is `words ...`, these words.\n"
+    "# Offers files of the kind $1, keys of a config, or, where it is `words ...`, these words.\n"
     "_qkv_value()\n"
     "{\n"
     "    case $1 in\n"
     "    'words '*)\n"
     "        _qkv_words \"${1#words }\"\n"
+    "        return\n"
+    "        ;;\n"
+    "    setting)\n"
+    "        _qkv_words \"$_qkv_settings\"\n"
+    "        compopt -o nospace 2>/dev/null\n"
     "        return\n"
     "        ;;\n"
     "    file) mapfile -t COMPREPLY < <(compgen -f -- \"$word\") ;;\n"
@@ -37,9 +42,12 @@ static const char BEGINNING[] =
     "    local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}\n"
     "    local options valued operands last operand=0 i\n"
     "    COMPREPLY=()\n"
-    "    # bash cuts --format=png into three words.\n"
-    "    [[ $word == = ]] && word=\n"
-    "    [[ $previous == = ]] && previous=${COMP_WORDS[COMP_CWORD - 2]}\n"
+    "    # bash cuts --format=png, and KEY=VALUE, into three words.\n"
+    "    if [[ $word == = || $previous == = ]]; then\n"
+    "        [[ $word == = ]] && word=\n"
+    "        [[ $previous == = ]] && previous=${COMP_WORDS[COMP_CWORD - 2]}\n"
+    "        [[ $previous == -* ]] || return 0\n"
+    "    fi\n"
     "    if ((COMP_CWORD == 1)); then\n"
     "        _qkv_words \"";
 
@@ -56,6 +64,7 @@ static const char END[] = "    *) return ;;\n"
                           "            [[ $valued != *\" ${COMP_WORDS[i]} \"* ]] && continue\n"
                           "            [[ ${COMP_WORDS[i + 1]} == = ]] && ((i++))\n"
                           "            ((i++))\n"
+                          "            [[ ${COMP_WORDS[i + 1]} == = ]] && ((i += 2))\n"
                           "            ;;\n"
                           "        *) ((operand++)) ;;\n"
                           "        esac\n"
@@ -75,8 +84,9 @@ static void print_names(FILE *file, const char *separator, qkv_naming *naming)
 static void print_value(FILE *file, enum value_kind kind, qkv_naming *choices)
 {
     static const char *const kinds[] = {
-        [VALUE_OTHER] = "''",   [VALUE_FILE] = "file",     [VALUE_FOLDER] = "folder",
-        [VALUE_RUN] = "folder", [VALUE_CONFIG] = "config", [VALUE_CONFIG_OR_RUN] = "config"};
+        [VALUE_OTHER] = "''",       [VALUE_FILE] = "file",     [VALUE_FOLDER] = "folder",
+        [VALUE_RUN] = "folder",     [VALUE_CONFIG] = "config", [VALUE_CONFIG_OR_RUN] = "config",
+        [VALUE_SETTING] = "setting"};
     if (!choices) {
         fputs(kinds[kind], file);
         return;
@@ -130,6 +140,9 @@ static void print_command(FILE *file, const struct command *command)
 
 void help_bash(FILE *file)
 {
+    fputs("# Completion of qkv for bash, made by `qkv help --format bash`.\n\n_qkv_settings='", file);
+    print_settings(file);
+    fputs("'\n", file);
     fputs(BEGINNING, file);
     print_names(file, " ", command_name);
     fputs(" --help --version\"\n        return\n    fi\n    case ${COMP_WORDS[1]} in\n", file);

@@ -23,8 +23,8 @@ static void print_value(FILE *file, enum value_kind kind, qkv_naming *choices)
                                          [VALUE_FOLDER] = " -x -a '(__fish_complete_directories)'",
                                          [VALUE_RUN] = " -x -a '(__fish_complete_directories)'",
                                          [VALUE_CONFIG] = " -x -k -a '(__fish_complete_suffix .yaml)'",
-                                         [VALUE_CONFIG_OR_RUN] =
-                                             " -x -k -a '(__fish_complete_suffix .yaml)'"};
+                                         [VALUE_CONFIG_OR_RUN] = " -x -k -a '(__fish_complete_suffix .yaml)'",
+                                         [VALUE_SETTING] = " -x -a '$__qkv_settings'"};
     const char *choice;
     if (!choices) {
         fputs(values[kind], file);
@@ -96,8 +96,14 @@ void help_fish(FILE *file)
         "end\n"
         "\n"
         "complete -c qkv -f\n"
+        "set -g __qkv_settings ",
+        file);
+    print_settings(file);
+    fputs(
+        "\n"
         "complete -c qkv -n 'test (count (commandline -opc)) -eq 1' -l help -s h -d 'list the commands'\n"
-        "complete -c qkv -n 'test (count (commandline -opc)) -eq 1' -l version -d 'print the version'\n",
+        "complete -c qkv -n 'test (count (commandline -opc)) -eq 1' -l version -d 'print the version and the "
+        "kernels in use'\n",
         file);
     for (int i = 0; COMMANDS[i]; i++) {
         fprintf(file, "complete -c qkv -n 'test (count (commandline -opc)) -eq 1' -a %s -d ",

@@ -69,7 +69,7 @@ static void print_text(FILE *file, const char *text)
     }
 }
 
-/* The title line; `suffix` is "" or "-train". */
+/* Prints the title line, in capitals: QKV-TRAIN for the prefix "qkv-" and the name "train". */
 static void print_title(FILE *file, const char *prefix, const char *name)
 {
     fputs(".TH \"", file);
@@ -147,11 +147,12 @@ void help_man_overview(FILE *file)
         print_line(file, COMMANDS[i]->summary);
     }
     fputs(".SH OPTIONS\n.TP\n\\fB\\-h\\fR, \\fB\\-\\-help\\fR\nlist the commands\n"
-          ".TP\n\\fB\\-\\-version\\fR\nprint the version\n",
+          ".TP\n\\fB\\-\\-version\\fR\nprint the version, and the kernels in use\n",
           file);
     print_exit_codes(file);
     fputs(".SH ENVIRONMENT\n"
-          ".TP\n\\fBQKV_KERNELS\\fR\n\\fBportable\\fR uses the kernels that run on every processor\n"
+          ".TP\n\\fBQKV_KERNELS\\fR\nthe kernels to compute with, instead of the fastest that the processor "
+          "can run: \\fBportable\\fR run on every processor; \\fBqkv \\-\\-version\\fR prints those in use\n"
           ".TP\n\\fBNO_COLOR\\fR\nwhen it is not empty, text has no colours\n",
           file);
 }

@@ -23,7 +23,8 @@ static void print_value(FILE *file, const char *name, enum value_kind kind, qkv_
                                           [VALUE_FOLDER] = "_files -/",
                                           [VALUE_RUN] = "_files -/",
                                           [VALUE_CONFIG] = "_files -g \"*.(yaml|yml)\"",
-                                          [VALUE_CONFIG_OR_RUN] = "_files -g \"*.(yaml|yml)\""};
+                                          [VALUE_CONFIG_OR_RUN] = "_files -g \"*.(yaml|yml)\"",
+                                          [VALUE_SETTING] = "_qkv_settings"};
     const char *choice;
     fputc(':', file);
     print_escaped(file, name, ":\\");
@@ -76,6 +77,15 @@ void help_zsh(FILE *file)
     fputs("#compdef qkv\n"
           "# Completion of qkv for zsh, made by `qkv help --format zsh`.\n"
           "\n"
+          "# Offers the keys of a config; behind `=` nothing.\n"
+          "_qkv_settings()\n"
+          "{\n"
+          "    [[ $PREFIX == *=* ]] || compadd -S '' -- ",
+          file);
+    print_settings(file);
+    fputs("\n"
+          "}\n"
+          "\n"
           "_qkv()\n"
           "{\n"
           "    local curcontext=$curcontext state line\n"
@@ -90,7 +100,7 @@ void help_zsh(FILE *file)
     fputs("    )\n"
           "    _arguments -C \\\n"
           "        '(- *)'{-h,--help}'[list the commands]' \\\n"
-          "        '(- *)--version[print the version]' \\\n"
+          "        '(- *)--version[print the version and the kernels in use]' \\\n"
           "        '1:command:->command' \\\n"
           "        '*::argument:->argument' && return\n"
           "    case $state in\n"

@@ -61,8 +61,6 @@ for config; do
             -s data.train="$trained/train.tsv" -s data.dev="$trained/dev.tsv" -s data.src.max_length=25 \
             -s data.trg.max_length=25 -s training.updates="$updates" -s training.validation_freq="$updates" \
             -s training.validation_samples=0
-        # A training that was interrupted exits with 0, but has not validated its last update.
-        [ -f "$run/best.safetensors" ] || { echo "history.sh: $name its training was interrupted: run this script again" >&2; exit 1; }
         # The fixed-vector models have no attention, so their alignment cannot be scored.
         "$qkv" evaluate "$run" "$short/test.tsv" --links "$short/test.align" --json --threads "$threads" \
             >"$run/short.json" ||

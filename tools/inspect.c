@@ -3,6 +3,8 @@
 #include "complain.h"
 #include "json.h"
 
+#include "framework/core/plain_text.h"
+
 #include "qkv/run.h"
 
 #include <cjson/cJSON.h>
@@ -23,9 +25,9 @@ struct checkpoint_file {
 
 /* How far training was when the checkpoint was written. */
 struct training {
-    bool known, has_best;                       /* false: the checkpoint does not say */
-    int64_t update, epoch, tokens, best_update; /* epoch from 1 */
-    double best;
+    bool known, has_best; /* false: the checkpoint does not say */
+    int64_t update, epoch /* from 1 */, target_tokens, best_update;
+    double best; /* value of training.early_stopping_metric */
 };
 
 struct inspection {
@@ -62,8 +64,10 @@ static enum qkv_status list_files(struct inspection *i, struct qkv_error *error)
         if (more) i->files = more;
         if (!path || !name || !more)
             status = qkv_error_set(error, "out of memory");
-        else if (stat(path, &file) == 0) /* else training has just removed it */
+        else if (stat(path, &file) == 0)
             i->files[i->file_count++] = (struct checkpoint_file){name, (int64_t)file.st_size};
+        else if (errno != ENOENT) /* training may just have removed it */
+            status = qkv_error_set(error, "%s: %s", path, strerror(errno));
     }
     closedir(folder);
     if (i->file_count) qsort(i->files, (size_t)i->file_count, sizeof *i->files, by_name);
@@ -73,11 +77,11 @@ static enum qkv_status list_files(struct inspection *i, struct qkv_error *error)
 static struct training training_of(const struct qkv_state *state)
 {
     struct training t = {0};
-    t.known = !qkv_state_get_integer(state, "train.update", &t.update, NULL) &&
-              !qkv_state_get_integer(state, "train.epoch", &t.epoch, NULL) &&
-              !qkv_state_get_integer(state, "train.tokens", &t.tokens, NULL);
+    t.known = !qkv_state_get_count(state, "train.update", &t.update, NULL) &&
+              !qkv_state_get_count(state, "train.epoch", &t.epoch, NULL) &&
+              !qkv_state_get_count(state, "train.tokens", &t.target_tokens, NULL);
     t.epoch++;
-    t.has_best = t.known && !qkv_state_get_integer(state, "train.best.1.update", &t.best_update, NULL) &&
+    t.has_best = t.known && !qkv_state_get_count(state, "train.best.1.update", &t.best_update, NULL) &&
                  !qkv_state_get_number(state, "train.best.1.score", &t.best, NULL);
     return t;
 }
@@ -149,19 +153,32 @@ static enum qkv_status print_stacks(struct inspection *i, struct qkv_error *erro
     if (qkv_config_each(&i->run.config, QKV_KEYS_WITH_EFFECT, add_stack_key, &table))
         return qkv_error_set(error, "out of memory");
     printf("  %-26s %-12s %s\n", "", "encoder", "decoder");
-    for (int k = 0; k < table.count; k++)
-        printf("  %-26s %-12s %s\n", table.key[k].name, table.key[k].encoder ? table.key[k].encoder : "",
-               table.key[k].decoder ? table.key[k].decoder : "");
+    for (int k = 0; k < table.count; k++) {
+        const struct stack_key *key = &table.key[k];
+        printf("  %-26s ", key->name);
+        if (key->decoder)
+            printf("%-12s %s\n", key->encoder ? key->encoder : "", key->decoder);
+        else
+            puts(key->encoder);
+    }
     return QKV_OK;
+}
+
+/* A name that is safe to print. */
+static const char *plain(struct inspection *i, const char *text)
+{
+    const char *copy = qkv_arena_plain(&i->run.arena, text);
+    return copy ? copy : "?";
 }
 
 static enum qkv_status print_model(struct inspection *i, struct qkv_error *error)
 {
     const struct qkv_config *config = &i->run.config;
-    printf("%s (%s, loaded from %s)\n\nmodel\n", config->name, i->run.path, i->run.checkpoint);
+    printf("%s (%s, loaded from %s)\n\nmodel\n", plain(i, config->name), plain(i, i->run.path),
+           plain(i, i->run.checkpoint));
     if (print_stacks(i, error)) return QKV_INVALID;
     printf("  %-26s %d source types (%s), %d target types (%s)%s%s\n", "vocabulary", (int)i->run.source.size,
-           config->data.src.lang, (int)i->run.target.size, config->data.trg.lang,
+           plain(i, config->data.src.lang), (int)i->run.target.size, plain(i, config->data.trg.lang),
            config->model.tied_embeddings ? ", tied embeddings" : "",
            config->model.tied_softmax ? ", tied softmax" : "");
     return QKV_OK;
@@ -176,17 +193,17 @@ static void print_training(const struct inspection *i)
            qkv_schedule_kind_name(config->scheduling));
     if (t->known)
         printf("  %-12s update %lld, epoch %lld, %lld target tokens\n", "progress", (long long)t->update,
-               (long long)t->epoch, (long long)t->tokens);
+               (long long)t->epoch, (long long)t->target_tokens);
     if (t->has_best)
         printf("  %-12s %s %.4f at update %lld\n", "best", qkv_metric_name(config->early_stopping_metric),
                t->best, (long long)t->best_update);
 }
 
-static void print_files(const struct inspection *i)
+static void print_files(struct inspection *i)
 {
     puts("\ncheckpoints");
     for (int64_t f = 0; f < i->file_count; f++)
-        printf("  %-28s %12lld bytes\n", i->files[f].name, (long long)i->files[f].bytes);
+        printf("  %-28s %12lld bytes\n", plain(i, i->files[f].name), (long long)i->files[f].bytes);
 }
 
 static const char *shape_text(struct qkv_shape shape, char text[96])
@@ -253,7 +270,7 @@ static cJSON *training_json(const struct inspection *i)
     if (t->known) {
         cJSON_AddNumberToObject(object, "update", (double)t->update);
         cJSON_AddNumberToObject(object, "epoch", (double)t->epoch);
-        cJSON_AddNumberToObject(object, "target_tokens", (double)t->tokens);
+        cJSON_AddNumberToObject(object, "target_tokens", (double)t->target_tokens);
     }
     if (t->has_best) {
         cJSON *best = cJSON_AddObjectToObject(object, "best");

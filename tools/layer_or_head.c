@@ -10,6 +10,7 @@
 
 int read_layer_or_head(const char *option, const char *text, unsigned accepted, int *index)
 {
+    /* words[accepted], where `accepted` is a set of bits. */
     static const char *const words[] = {" or all", ", all or mean", ", all or best", ", all, mean or best"};
     char *end;
     if (!text) return QKV_OK;

@@ -3,7 +3,9 @@
 #include "commands.h"
 #include "complain.h"
 #include "help.h"
+#include "json.h"
 
+#include "qkv/kernels.h"
 #include "qkv/version.h"
 #include "qkv/workers.h"
 
@@ -23,42 +25,55 @@ static void occupy_standard_descriptors(void)
             open("/dev/null", descriptor ? O_RDONLY : O_WRONLY);
 }
 
+/* Prints the version in the first line, for scripts, and then the kernels in use. */
+static void print_version(const struct qkv_kernel_names *kernels)
+{
+    printf("qkv " QKV_VERSION "\n"
+           "kernels: %s for float32, %s for float64\n"
+           "OpenBLAS: kernels for %s (%s)\n",
+           kernels->float32, kernels->float64, kernels->blas_core, kernels->blas_config);
+}
+
 static int run(int argc, char **argv)
 {
     char help[] = "help", *help_arguments[] = {help, NULL};
     const char *name = argc > 1 ? argv[1] : NULL;
+    struct qkv_kernel_names kernels;
+    struct qkv_error error;
     if (!name) {
         help_text_overview(stderr);
         return QKV_INVALID;
     }
-    if (!strcmp(name, "--version")) {
-        puts("qkv " QKV_VERSION);
-        return QKV_OK;
-    }
     if (!strcmp(name, "--help") || !strcmp(name, "-h"))
         return parse_and_run(&command_help, 1, help_arguments);
+    if (qkv_kernels_in_use(&kernels, &error)) return complain("%s", error.message);
+    if (!strcmp(name, "--version")) {
+        print_version(&kernels);
+        return QKV_OK;
+    }
     if (*name == '-') return complain("unknown option '%s' (see `qkv --help`)", name);
     const struct command *command = command_find(name);
     return command ? parse_and_run(command, argc - 1, argv + 1) : QKV_INVALID;
 }
 
-/* Flushes standard output; returns 0, or the errno that says why it cannot be written. */
+/* Flushes standard output; returns 0, or the errno that says why it cannot be written, or -1 if that is unknown. */
 static int output_failure(void)
 {
     errno = 0;
     if (fflush(stdout)) return errno;
     if (!ferror(stdout)) return 0;
     /* An earlier write failed and its reason is lost; another write fails for the same reason. */
-    return write(STDOUT_FILENO, "\n", 1) < 0 ? errno : EIO;
+    return write(STDOUT_FILENO, "\n", 1) < 0 ? errno : -1;
 }
 
 int main(int argc, char **argv)
 {
     occupy_standard_descriptors();
     qkv_end_matrix_threads();
+    json_watch_memory();
     signal(SIGXFSZ, SIG_IGN); /* report a file beyond the size limit as a failed write */
     int code = run(argc, argv);
     int failure = output_failure();
     if (!failure || code == QKV_INVALID) return code; /* an error message has been printed */
-    return complain("<stdout>: cannot be written: %s", strerror(failure));
+    return complain("<stdout>: cannot be written: %s", failure > 0 ? strerror(failure) : "a write failed");
 }

@@ -3,21 +3,27 @@
 # Exits 0 when all parts pass, 1 when one fails, 2 when it cannot install or build.
 #
 #     tools/nightly.sh                      # all parts, in this order
-#     tools/nightly.sh hashes training      # some of: hashes training history tsan valgrind
+#     tools/nightly.sh hashes training      # some of: fuzz random guard hashes training history faults aarch64 tsan valgrind
 #
+# fuzz        every fuzz target for half an hour (seven hours)
+# random      50,000 random cases of every op, other ones every day (tests/kernels: half an hour)
+# guard       every op sample with inaccessible pages behind its tensors, for every instruction set (a minute)
 # hashes      checkpoints, translations and gradients have the same bits on one thread and on all (15 minutes)
 # training    shipped configs, trained to their end, reach the scores in the README (half an hour)
 # history     so do the systems of configs/history that have attention (tools/history.sh: two hours)
+# faults      every command, once for each of its allocations and system calls, which fails, or in which it is killed
+#             (an hour)
+# aarch64     the tests of the engine, checkpoints, training and translation on 64-bit Arm, run by qemu (an hour)
 # tsan        the test suite under ThreadSanitizer (an hour)
 # valgrind    the test suite under valgrind's memcheck (many hours)
 set -eu
 root=$(unset CDPATH && cd -- "$(dirname -- "$0")/.." && pwd)
 # shellcheck source=tools/setup.sh
 . "$root/tools/setup.sh"
-[ $# -gt 0 ] || set -- hashes training history tsan valgrind
+[ $# -gt 0 ] || set -- fuzz random guard hashes training history faults aarch64 tsan valgrind
 for part; do
     case $part in
-    hashes | training | history | tsan | valgrind) ;;
+    fuzz | random | guard | hashes | training | history | faults | aarch64 | tsan | valgrind) ;;
     *) echo "nightly.sh: there is no part $part" >&2; exit 2 ;;
     esac
 done
@@ -39,6 +45,27 @@ expect() {
     value=$(grep -o "\"$2\": *[0-9.e+-]*" "$4" | head -n 1 | sed 's/.*: *//')
     echo "  $1: $2 $value, at least $3 expected"
     awk -v value="$value" -v lowest="$3" 'BEGIN { exit !(value != "" && value + 0 >= lowest + 0) }'
+}
+
+part_fuzz() {
+    code=0
+    run tests/fuzz/run.sh 1800 >"$logs/fuzz.txt" || code=$?
+    sed 's/^/  /' "$logs/fuzz.txt"
+    return $code
+}
+
+# A failure names the QKV_RANDOM_SEED that repeats it.
+part_random() {
+    export QKV_RANDOM_CASES=50000 QKV_RANDOM_SEED
+    QKV_RANDOM_SEED=$(date +%Y%m%d)00000
+    run build/release/tests/kernels_random_cases && run build/release/tests/kernels_spoilt_cases
+}
+
+# Every op sample with an inaccessible page behind every tensor, for each instruction set.
+part_guard() {
+    for variant in portable avx2 avx512; do
+        run env QKV_KERNELS=$variant build/release/tests/check_guard --short-filename || return 1
+    done
 }
 
 part_hashes() {
@@ -68,6 +95,25 @@ part_history() {
     for name in bahdanau_2014 luong_2015 vaswani_2017 longformer_2020 flash_2022; do
         expect "$name" sequence_accuracy 0.98 "$logs/history/$name/short.json" || return 1
     done
+}
+
+part_faults() {
+    for program in memory calls kills; do
+        QKV_FAULTS=1 run "build/release/tests/faults_$program" --short-filename || return 1
+    done
+}
+
+# The libraries for Arm are unpacked into the build folder, so that this system's packages stay as they are.
+part_aarch64() {
+    setup "gcc-aarch64-linux-gnu qemu-user-static mmdebstrap" "" "aarch64-linux-gnu-gcc qemu-aarch64-static mmdebstrap"
+    sysroot=build/aarch64-sysroot
+    if ! [ -e "$sysroot/usr/include/criterion" ]; then
+        rm -rf "$sysroot"
+        run mmdebstrap --quiet --architectures=arm64 --variant=extract --include="libc6-dev,libgcc-12-dev,\
+libyaml-dev,libopenblas-dev,libutf8proc-dev,libcjson-dev,libcairo2-dev,libpango1.0-dev,zlib1g-dev,\
+libcriterion-dev" bookworm "$sysroot" || return 1
+    fi
+    build aarch64 && run ctest --preset aarch64 -j "$(cores)" -R '^(graph|kernels|layers|models|run|train)_'
 }
 
 part_tsan() {

@@ -3,8 +3,11 @@
 #include "complain.h"
 #include "terminal.h"
 
+#include "qkv/arena.h"
 #include "qkv/file.h"
 
+#include <cjson/cJSON.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -45,13 +48,49 @@ int output_read(struct output *output, const struct output_options *options)
     return QKV_OK;
 }
 
-enum qkv_status output_write(const struct output *output, char *bytes, size_t size, struct qkv_error *error)
+/* Writes the file of one of several sentences: maps.3.svg for maps.svg. */
+static enum qkv_status write_numbered(const struct output *output, const char *bytes, size_t size,
+                                      struct qkv_error *error)
+{
+    const char *path = output->path, *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
+    size_t stem = dot ? (size_t)(dot - path) : strlen(path);
+    struct qkv_arena arena = {0};
+    const char *numbered =
+        qkv_arena_format(&arena, "%.*s.%lld%s", (int)stem, path, (long long)output->number, path + stem);
+    enum qkv_status status =
+        numbered ? qkv_file_write(numbered, bytes, size, error) : qkv_error_set(error, "out of memory");
+    qkv_arena_release(&arena);
+    return status;
+}
+
+static enum qkv_status print_numbered(struct output *output, char *bytes, struct qkv_error *error)
+{
+    bool json = output->format == qkv_format_find("json"), text = output->format->use == QKV_FORMAT_TERMINAL;
+    if (!json && !text)
+        return qkv_error_set(error,
+                             "standard input has several sentences, but standard output takes only one as "
+                             "%s: choose text or json, or name a file with -o",
+                             output->format->name);
+    if (json) cJSON_Minify(bytes);
+    if (text && output->written) putchar('\n');
+    output->written = true;
+    fputs(bytes, stdout);
+    if (json) putchar('\n');
+    return QKV_OK;
+}
+
+enum qkv_status output_write(struct output *output, char *bytes, size_t size, struct qkv_error *error)
 {
     enum qkv_status status = QKV_OK;
     if (output->path)
-        status = qkv_file_write(output->path, bytes, size, error);
-    else
+        status = output->number ? write_numbered(output, bytes, size, error)
+                                : qkv_file_write(output->path, bytes, size, error);
+    else if (output->number)
+        status = print_numbered(output, bytes, error);
+    else if (output->format->binary || output->format->use == QKV_FORMAT_TERMINAL)
         fwrite(bytes, 1, size, stdout);
+    else
+        print_result(stdout, bytes);
     free(bytes);
     return status;
 }

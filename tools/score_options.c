@@ -8,6 +8,7 @@
 
 enum { SIGNATURE_SIZE = 128 };
 
+/* The tokenizers of --tokenize, by the names that sacreBLEU gives them. */
 static const enum qkv_bleu_tokenizer KNOWN[] = {QKV_BLEU_13A, QKV_BLEU_NONE, QKV_BLEU_CHAR};
 
 enum { KNOWN_COUNT = sizeof KNOWN / sizeof KNOWN[0] };
@@ -29,6 +30,7 @@ enum qkv_status score_options_apply(const struct score_options *options, struct 
     return QKV_INVALID;
 }
 
+/* True when the scorer has what the metric is computed from: texts, or counts of tokens. */
 static bool is_known(const struct qkv_scorer *scorer, const struct qkv_metric_info *info)
 {
     return info->of_texts || scorer->counts.tokens;

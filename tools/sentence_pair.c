@@ -1,6 +1,7 @@
 #include "sentence_pair.h"
 
 #include "input_lines.h"
+#include "terminal.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -24,26 +25,38 @@ enum qkv_status sentence_pair_open(struct sentence_pair *v, const char *run,
     return qkv_run_open(&v->run, run, options->checkpoint, dtype, error);
 }
 
-/* Returns the sentence or, for "-", a line of standard input, in the arena. */
-static const char *read_sentence(struct sentence_pair *v, const char *sentence, struct qkv_error *error)
+/* "<stdin>", or "<stdin>:3" if it has several sentences. */
+static const char *place_of(struct sentence_pair *v)
 {
-    char *line = NULL;
-    size_t capacity = 0;
-    if (strcmp(sentence, "-") != 0) return sentence;
-    ssize_t length = getline(&line, &capacity, stdin);
-    const char *copy = NULL;
-    if (length < 0)
-        qkv_error_set(error, "<stdin>: %s",
-                      ferror(stdin) ? strerror(errno) : "the input is empty: a sentence is missing");
-    else if (strlen(line) != (size_t)length)
-        qkv_error_set(error, "<stdin>: column %zu: a NUL byte is not allowed in text", strlen(line) + 1);
-    else {
-        line[strcspn(line, "\r\n")] = '\0';
-        copy = qkv_arena_string(&v->arena, line);
-        if (!copy) qkv_error_set(error, "out of memory");
-    }
-    free(line);
-    return copy;
+    const char *place =
+        v->number ? qkv_arena_format(&v->arena, "<stdin>:%lld", (long long)v->number) : "<stdin>";
+    return place ? place : "<stdin>";
+}
+
+/* Reads the next line of standard input that is not blank. */
+static enum qkv_status read_line(struct sentence_pair *v, struct qkv_error *error)
+{
+    do
+        if (qkv_lines_next(&v->lines, &v->has_next, error)) return QKV_INVALID;
+    while (v->has_next && strspn(v->lines.line, " \t\r") == v->lines.size);
+    return QKV_OK;
+}
+
+/* Sets the source to the next line of standard input, and v->number unless it is the only one. */
+static enum qkv_status next_line(struct sentence_pair *v, bool *found, struct qkv_error *error)
+{
+    bool first = !v->lines.path;
+    if (first && (qkv_lines_open(&v->lines, "-", error) || read_line(v, error))) return QKV_INVALID;
+    *found = v->has_next;
+    if (first && !*found) return qkv_error_set(error, "<stdin>: the input is empty: a sentence is missing");
+    if (!*found) return QKV_OK;
+    if (*v->late.message) return qkv_error_set(error, "%s", v->late.message);
+    int64_t number = v->lines.number;
+    v->source_text = qkv_arena_string(&v->arena, v->lines.line);
+    if (!v->source_text) return qkv_error_set(error, "out of memory");
+    if (read_line(v, &v->late)) v->has_next = true; /* this line comes first */
+    v->number = first && !v->has_next ? 0 : number;
+    return QKV_OK;
 }
 
 /* Encodes a sentence of the user; messages call it `what`. */
@@ -72,11 +85,12 @@ static enum qkv_status translate(struct sentence_pair *v, struct qkv_error *erro
     const struct qkv_search_options options = {beam ? beam : testing->beam_size, testing->beam_alpha, 1,
                                                testing->max_output_length, true};
     struct qkv_batch_view view;
-    v->decoding = qkv_decoding_new(v->run.model);
+    if (!v->decoding) v->decoding = qkv_decoding_new(v->run.model);
     if (!v->decoding) return qkv_error_set(error, "out of memory");
     if (qkv_batch_make(&v->batch, 1, &v->pair.source, NULL, error)) return QKV_INVALID;
     qkv_batch_shard(&v->batch, 0, 1, &view);
-    if (qkv_search(v->decoding, &view, &options, &v->translations, error)) return QKV_INVALID;
+    enum qkv_status status = qkv_search(v->decoding, &view, &options, &v->translations, error);
+    if (status) return status;
     const struct qkv_hypothesis *best = &v->translations.best[0];
     const char **tokens = qkv_arena_allocate(&v->arena, (size_t)best->length * sizeof *tokens);
     if (!tokens) return qkv_error_set(error, "out of memory");
@@ -86,21 +100,33 @@ static enum qkv_status translate(struct sentence_pair *v, struct qkv_error *erro
     v->pair.unfinished = !best->finished;
     v->target_text = qkv_detokenize(&v->run.config.data.trg, best->length, tokens, &v->arena);
     if (!v->target_text) return qkv_error_set(error, "out of memory");
-    if (!v->options->quiet)
-        fprintf(stderr, "%s%s\n", v->target_text,
-                best->finished ? "" : " (incomplete: stopped at the longest output)");
+    if (v->options->quiet) return QKV_OK;
+    print_plain(stderr, v->target_text);
+    fputs(best->finished ? "\n" : " (incomplete: stopped at the longest output)\n", stderr);
     return QKV_OK;
 }
 
-enum qkv_status sentence_pair_make(struct sentence_pair *v, const char *sentence, struct qkv_error *error)
+enum qkv_status sentence_pair_next(struct sentence_pair *v, const char *sentence, bool *found,
+                                   struct qkv_error *error)
 {
-    const char *target = v->options->target;
-    v->source_text = read_sentence(v, sentence, error);
-    if (!v->source_text || encode(v, "the sentence", v->source_text, false, &v->source, error))
-        return QKV_INVALID;
+    const char *target = v->options->target, *what = "the sentence";
+    qkv_arena_reset(&v->arena);
+    v->pair = (struct qkv_attention_pair){0};
+    if (!strcmp(sentence, "-")) {
+        if (next_line(v, found, error)) return QKV_INVALID;
+        if (*found && v->number) what = qkv_arena_format(&v->arena, "%s: the sentence", place_of(v));
+        if (!what) return qkv_error_set(error, "out of memory");
+    } else {
+        *found = v->source_text != sentence;
+        v->source_text = sentence;
+    }
+    if (!*found) return QKV_OK;
+    if (encode(v, what, v->source_text, false, &v->source, error)) return QKV_INVALID;
     v->pair.source = (struct qkv_ids){v->source.tokens.count, v->source.ids};
     v->pair.source_tokens = v->source.tokens.token;
     if (!target) return translate(v, error);
+    if (v->number)
+        return qkv_error_set(error, "--target is the translation of one sentence, but <stdin> has several");
     if (encode(v, "--target", target, true, &v->target, error)) return QKV_INVALID;
     v->pair.target = (struct qkv_ids){v->target.tokens.count, v->target.ids};
     v->pair.target_tokens = v->target.tokens.token;
@@ -131,4 +157,5 @@ void sentence_pair_close(struct sentence_pair *v)
     qkv_sentence_release(&v->target);
     if (v->run.model) qkv_run_release(&v->run);
     qkv_arena_release(&v->arena);
+    qkv_lines_close(&v->lines);
 }

@@ -5,6 +5,7 @@
 #include "command.h"
 
 #include "qkv/attention_collect.h"
+#include "qkv/lines.h"
 #include "qkv/run.h"
 #include "qkv/search.h"
 
@@ -15,15 +16,16 @@ struct sentence_pair_options {
     bool quiet;
 };
 
-/* The rows of an options table; the help of each begins with the string `prefix`. */
+/* The rows of an options table. The help of each begins with the string `prefix`, that of --versus ends with
+ * `formats`. */
 /* clang-format off */
-#define COMMAND_OPTIONS_SENTENCE_PAIR(o, prefix)                                                             \
+#define COMMAND_OPTIONS_SENTENCE_PAIR(o, prefix, formats)                                                    \
     {"target", 't', "TEXT", OPTION_TEXT, &(o)->target,                                                       \
      prefix "show the attention for this translation instead of the run's own"},                             \
     COMMAND_OPTION_BEAM(&(o)->beam),                                                                         \
     COMMAND_OPTION_CHECKPOINT(&(o)->checkpoint),                                                             \
-    {"versus", 0, "random", OPTION_CHOICE, &(o)->versus, prefix "also show the same model before training",  \
-     .choices = versus_name},                                                                                \
+    {"versus", 0, "random", OPTION_CHOICE, &(o)->versus,                                                     \
+     prefix "also show the same model before training" formats, .choices = versus_name},                                                                                \
     {"quiet", 'q', NULL, OPTION_FLAG, &(o)->quiet,                                                           \
      prefix "do not print the translation, nor warn about unknown words"}
 /* clang-format on */
@@ -39,10 +41,14 @@ struct sentence_pair {
     struct qkv_decoding *decoding;
     struct qkv_batch batch;
     struct qkv_translations translations;
-    /* Results of sentence_pair_make */
+    /* Results of sentence_pair_next */
     struct qkv_attention_pair pair;
     const char *source_text, *target_text;
     struct qkv_arena arena; /* owns the texts */
+    int64_t number;         /* of the line of standard input, from 1; 0: the only sentence */
+    struct qkv_lines lines; /* standard input, at the line after that, */
+    bool has_next;          /* if there is one */
+    struct qkv_error late;  /* why that line cannot be read; "" if it can */
 };
 
 /* Opens the run. Close the pair even when that fails. */
@@ -51,9 +57,11 @@ enum qkv_status sentence_pair_open(struct sentence_pair *v, const char *run,
                                    struct qkv_error *error);
 void sentence_pair_close(struct sentence_pair *v);
 
-/* Fills v->pair. The source is `sentence`, or a line of standard input for "-". The target is --target, or else
- * the translation by the run, which is printed to stderr. */
-enum qkv_status sentence_pair_make(struct sentence_pair *v, const char *sentence, struct qkv_error *error);
+/* Fills v->pair, and releases what was in v->arena. The source is `sentence`, or for "-" the next line of standard
+ * input that is not blank. The target is --target, or else the translation by the run, which is printed to stderr.
+ * Sets *found to false if there is no other sentence. */
+enum qkv_status sentence_pair_next(struct sentence_pair *v, const char *sentence, bool *found,
+                                   struct qkv_error *error);
 
 /* "the cat → el gato"; NULL when memory is out. */
 const char *sentence_pair_title(struct sentence_pair *v);

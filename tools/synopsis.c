@@ -2,6 +2,8 @@
 
 #include "complain.h"
 
+#include "qkv/config.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -38,4 +40,10 @@ const char *write_option_help(const struct command_option *option, char text[OPT
     snprintf(text, OPTION_HELP_SIZE, "%.*s%s%s", (int)(at - option->help), option->help,
              list_names(choices, sizeof choices, option->choices, NULL), at + sizeof placeholder - 1);
     return text;
+}
+
+void print_settings(FILE *file)
+{
+    const char *key;
+    for (int64_t i = 0; (key = qkv_config_key(NULL, i)); i++) fprintf(file, "%s%s=", i ? " " : "", key);
 }

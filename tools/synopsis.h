@@ -4,6 +4,8 @@
 
 #include "command.h"
 
+#include <stdio.h>
+
 enum { SYNOPSIS_SIZE = 256, TITLE_SIZE = 64, OPTION_HELP_SIZE = 1024 };
 
 /* "qkv train", or the name of a standalone program. Returns `text`. */
@@ -14,5 +16,8 @@ const char *write_synopsis(const struct command *command, char text[SYNOPSIS_SIZ
 
 /* The help of an option with "{choices}" replaced by its choices. Returns `text`. */
 const char *write_option_help(const struct command_option *option, char text[OPTION_HELP_SIZE]);
+
+/* Prints what completes KEY=VALUE: every key of a config with `=`, and spaces between. */
+void print_settings(FILE *file);
 
 #endif

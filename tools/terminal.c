@@ -1,6 +1,7 @@
 #define _DEFAULT_SOURCE /* TIOCGWINSZ */
 #include "terminal.h"
 #include "framework/core/clock.h"
+#include "framework/core/plain_text.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -62,18 +63,24 @@ void format_duration(double seconds, char text[16])
         snprintf(text, 16, "%uh%02um", rounded / 3600 % 1000, rounded / 60 % 60);
 }
 
-void print_plain(FILE *file, const char *text, size_t length)
+void print_plain(FILE *file, const char *text)
 {
-    const unsigned char *bytes = (const unsigned char *)text;
-    for (size_t i = 0; i < length; i++) {
-        /* U+0080 .. U+009F are control characters, too: 0xC2 0x80 .. 0xC2 0x9F in UTF-8. */
-        bool wide = bytes[i] == 0xC2 && i + 1 < length && bytes[i + 1] >= 0x80 && bytes[i + 1] < 0xA0;
-        if (wide) i++;
-        if (wide || bytes[i] < 0x20 || bytes[i] == 0x7F)
-            fprintf(file, "\\x%02X", bytes[i]);
-        else
-            fputc(bytes[i], file);
+    char one[QKV_PLAIN_SIZE];
+    for (int length; (length = qkv_plain_next(&text, one));) fwrite(one, 1, (size_t)length, file);
+}
+
+void print_result(FILE *file, const char *text)
+{
+    char one[QKV_PLAIN_SIZE];
+    if (!isatty(fileno(file))) {
+        fputs(text, file);
+        return;
     }
+    while (*text)
+        if (*text == '\n' || *text == '\t')
+            fputc(*text++, file);
+        else
+            fwrite(one, 1, (size_t)qkv_plain_next(&text, one), file);
 }
 
 enum qkv_terminal_colors terminal_colors(FILE *file)

@@ -26,8 +26,12 @@ void progress_bar_show(struct progress_bar *bar, double share, const char *text)
 /* Erases the line; call it before printing anything else. */
 void progress_bar_clear(struct progress_bar *bar);
 
-/* Prints untrusted text: control characters, which could take over the terminal, appear as \xNN. */
-void print_plain(FILE *file, const char *text, size_t length);
+/* Prints text of any origin in a sentence: what could take over the terminal or is not valid UTF-8 appears as \x1B
+ * or \u202E (core/plain_text.h). */
+void print_plain(FILE *file, const char *text);
+
+/* Prints results: to a terminal as print_plain does, except for line ends and tabs; else as they are, for programs. */
+void print_result(FILE *file, const char *text);
 
 /* "42s", "3m12s", "1h05m". */
 void format_duration(double seconds, char text[16]);

@@ -5,6 +5,8 @@
 #include "score_options.h"
 #include "terminal.h"
 
+#include "framework/core/plain_text.h"
+
 #include "qkv/run.h"
 #include "qkv/trainer.h"
 
@@ -14,7 +16,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static volatile sig_atomic_t interrupted, quiet_when_interrupted;
+static volatile sig_atomic_t interrupted; /* the number of the signal; 0: none */
+static volatile sig_atomic_t quiet_when_interrupted;
 
 static void on_signal(int number)
 {
@@ -25,6 +28,7 @@ static void on_signal(int number)
 }
 
 /* The first signal ends training after a checkpoint; SA_RESETHAND removes the handler, so a second signal kills.
+ * The process then ends by the signal (end_by_signal).
  * SIGHUP stays ignored under nohup, which lets training outlive the terminal. SIGPIPE is ignored because a closed
  * stderr is no reason to lose the training. */
 static void handle_signals(bool quiet)
@@ -38,6 +42,15 @@ static void handle_signals(bool quiet)
     signal(SIGPIPE, SIG_IGN);
 }
 
+/* Ends the process by the signal that it handled, as if it had not handled it: a shell then sees 128 + number, and
+ * ends the loop or the `&&` list that the command is part of. */
+static void end_by_signal(int number)
+{
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+/* What the command shows of training, and what it needs to know for that. */
 struct view {
     const char *config; /* operand */
     const struct option_list *settings;
@@ -60,10 +73,11 @@ static void show_start(void *context, const struct qkv_train_start *start)
     view->started = true;
     view->resumed = start->resumed;
     if (view->quiet) return;
+    print_plain(stderr, start->folder);
     fprintf(
         stderr,
-        "%s: %lld parameters, %lld training pairs, %lld dev pairs, vocabularies of %d and %d, %d thread%s\n",
-        start->folder, (long long)start->parameters, (long long)start->pairs, (long long)start->dev_pairs,
+        ": %lld parameters, %lld training pairs, %lld dev pairs, vocabularies of %d and %d, %d thread%s\n",
+        (long long)start->parameters, (long long)start->pairs, (long long)start->dev_pairs,
         (int)start->source_types, (int)start->target_types, start->threads, start->threads == 1 ? "" : "s");
     if (start->pairs < start->read)
         fprintf(
@@ -90,6 +104,13 @@ static void show_progress(void *context, const struct qkv_train_progress *p)
         fprintf(stderr, "%s\n", text);
 }
 
+static void print_line(const char *start, const char *text)
+{
+    fputs(start, stderr);
+    print_plain(stderr, text);
+    fputc('\n', stderr);
+}
+
 static void show_validation(void *context, const struct qkv_train_validation *v)
 {
     struct view *view = context;
@@ -104,25 +125,29 @@ static void show_validation(void *context, const struct qkv_train_validation *v)
     fputs(v->best ? "  (best)\n" : "\n", stderr);
     for (int64_t i = 0; i < v->samples; i++) {
         bool right = !strcmp(v->reference[i], v->translation[i]);
-        fprintf(stderr, "    %s\n      = %s\n", v->source[i], v->translation[i]);
-        if (!right) fprintf(stderr, "      * %s\n", v->reference[i]);
+        print_line("    ", v->source[i]);
+        print_line("      = ", v->translation[i]);
+        if (!right) print_line("      * ", v->reference[i]);
     }
 }
 
-/* Prints a word with the quotes that a shell needs to read it as one word. */
+/* Prints a word with the quotes that a shell needs to read it as one word: $'\x1B' for what is not plain. */
 static void print_quoted(const char *word)
 {
+    char one[QKV_PLAIN_SIZE];
+    bool escaped = false;
+    for (const char *at = word, *next = at; qkv_plain_next(&next, one); at = next)
+        escaped = escaped || (*one == '\\' && *at != '\\');
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./=,:+@%-";
     if (*word && !word[strspn(word, plain)]) {
         fputs(word, stderr);
         return;
     }
-    fputc('\'', stderr);
-    for (; *word; word++)
-        if (*word == '\'')
-            fputs("'\\''", stderr);
-        else
-            fputc(*word, stderr);
+    fputs(escaped ? "$'" : "'", stderr);
+    while (*word) {
+        if (*word == '\'' || (escaped && *word == '\\')) fputs(escaped ? "\\" : "'\\'", stderr);
+        fwrite(one, 1, (size_t)qkv_plain_next(&word, one), stderr);
+    }
     fputc('\'', stderr);
 }
 
@@ -212,6 +237,7 @@ static int run(int operands, char **operand)
             show_end(&view, &config, &result);
     }
     qkv_arena_release(&arena);
+    if (!status && interrupted) end_by_signal(interrupted);
     return (int)status;
 }
 
@@ -221,8 +247,10 @@ const struct command command_train = {
     .description =
         "Trains the model that CONFIG describes and writes the run folder training.model_dir (default: "
         "`runs/<name>`): checkpoints, vocabularies, metrics.jsonl and the complete config.\n\n"
-        "Ctrl-C saves a checkpoint before the command ends; --resume continues from it. The results are the "
-        "same for any number of threads.\n",
+        "Ctrl-C (or SIGTERM or SIGHUP) saves a checkpoint before the command ends; --resume continues from "
+        "it. "
+        "The command then ends by that signal, so that a shell sees 128 + its number and ends a loop or an "
+        "`&&` list. The results are the same for any number of threads.\n",
     .examples = "  qkv train configs/toy_en_es.yaml\n"
                 "  qkv train configs/toy_en_es.yaml -s training.updates=500 --overwrite\n",
     .operands =

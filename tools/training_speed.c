@@ -1,6 +1,9 @@
 #include "training_speed.h"
 
+#include "json.h"
+
 #include <cjson/cJSON.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,27 +24,42 @@ static int compare_ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-double training_speed(struct qkv_run *run)
+/* Reads the speeds, which the caller frees, also on failure. */
+static enum qkv_status read_speeds(FILE *file, double **speeds, size_t *count)
 {
-    const char *path = qkv_run_file(&run->arena, run->path, QKV_RUN_METRICS);
-    FILE *file = path ? fopen(path, "rb") : NULL;
-    if (!file) return 0;
     char *line = NULL;
-    size_t capacity = 0, count = 0;
-    double *speeds = NULL, median = 0;
-    while (getline(&line, &capacity, file) > 0) {
+    size_t capacity = 0;
+    bool complete = true;
+    while (complete && getline(&line, &capacity, file) > 0) {
         double speed = speed_of(line);
-        double *more = speed > 0 ? realloc(speeds, (count + 1) * sizeof *speeds) : NULL;
-        if (!more) continue;
-        speeds = more;
-        speeds[count++] = speed;
+        if (!(speed > 0)) continue;
+        double *more = realloc(*speeds, (*count + 1) * sizeof *more);
+        complete = more != NULL;
+        if (!more) break;
+        *speeds = more;
+        more[(*count)++] = speed;
     }
+    free(line);
+    return complete && feof(file) && !json_memory_is_out() ? QKV_OK : QKV_INVALID;
+}
+
+enum qkv_status training_speed(struct qkv_run *run, double *speed, struct qkv_error *error)
+{
+    *speed = 0;
+    const char *path = qkv_run_file(&run->arena, run->path, QKV_RUN_METRICS);
+    if (!path) return qkv_error_set(error, "out of memory");
+    errno = 0;
+    FILE *file = fopen(path, "rb");
+    if (!file && errno == ENOENT) return QKV_OK;
+    double *speeds = NULL;
+    size_t count = 0;
+    enum qkv_status status = file ? read_speeds(file, &speeds, &count) : QKV_INVALID;
+    if (status) qkv_error_set(error, "%s: cannot be read: %s", path, strerror(errno ? errno : ENOMEM));
+    if (file) fclose(file);
     if (count) {
         qsort(speeds, count, sizeof *speeds, compare_ascending);
-        median = speeds[count / 2];
+        *speed = speeds[count / 2];
     }
     free(speeds);
-    free(line);
-    fclose(file);
-    return median;
+    return status;
 }

@@ -4,8 +4,8 @@
 
 #include "qkv/run.h"
 
-/* The median of the tokens per second (source plus target) that the run's metrics.jsonl records; 0 when it records
- * none. */
-double training_speed(struct qkv_run *run);
+/* Sets `*speed` to the median of the tokens per second (source plus target) that the run's metrics.jsonl records; 0 when
+ * it records none, or is missing. Fails when it cannot be read or memory is out. */
+enum qkv_status training_speed(struct qkv_run *run, double *speed, struct qkv_error *error);
 
 #endif

@@ -2,6 +2,7 @@
 #include "commands.h"
 #include "complain.h"
 #include "input_lines.h"
+#include "terminal.h"
 
 #include "qkv/run.h"
 #include "qkv/tokenizer.h"
@@ -56,7 +57,8 @@ static enum qkv_status print_hypothesis(struct translator *t, int64_t line,
     if (!text) return qkv_error_set(error, "out of memory");
     if (t->options.search.n_best > 1) printf("%lld\t", (long long)line);
     if (t->options.scores) printf("%.6f\t", hypothesis->score);
-    printf("%s\n", text);
+    print_result(stdout, text);
+    putchar('\n');
     return QKV_OK;
 }
 
@@ -65,9 +67,10 @@ static enum qkv_status flush(struct translator *t, struct qkv_error *error)
 {
     struct block *block = &t->block;
     int64_t n_best = t->options.search.n_best, next = 0;
-    const struct qkv_hypothesis *found = qkv_translator_run(t->translator, block->filled, block->ids,
-                                                            t->options.batch_size, &t->options.search, error);
-    if (!found) return QKV_INVALID;
+    const struct qkv_hypothesis *found;
+    enum qkv_status status = qkv_translator_run(t->translator, block->filled, block->ids,
+                                                t->options.batch_size, &t->options.search, &found, error);
+    if (status) return status;
     for (int64_t i = 0; i < block->count; i++) {
         bool has_words = next < block->filled && block->place[next] == i;
         const struct qkv_hypothesis nothing = {0}, *best = has_words ? &found[next * n_best] : &nothing;
@@ -100,7 +103,8 @@ static enum qkv_status translate(struct translator *t, struct qkv_error *error)
         }
         /* At a terminal, answer each line at once. */
         if (block->count == block->capacity || !found || (t->input.interactive && block->count)) {
-            if (block->count && flush(t, error)) return QKV_INVALID;
+            enum qkv_status status = block->count ? flush(t, error) : QKV_OK;
+            if (status) return status;
         }
     }
     return QKV_OK;
@@ -109,7 +113,8 @@ static enum qkv_status translate(struct translator *t, struct qkv_error *error)
 static enum qkv_status open_translator(struct translator *t, const char *run, const char *checkpoint,
                                        struct qkv_error *error)
 {
-    if (qkv_run_open(&t->run, run, checkpoint, QKV_FLOAT32, error)) return QKV_INVALID;
+    enum qkv_status status = qkv_run_open(&t->run, run, checkpoint, QKV_FLOAT32, error);
+    if (status) return status;
     const struct qkv_testing_config *testing = &t->run.config.testing;
     struct options *o = &t->options;
     if (!o->search.beam_size) o->search.beam_size = testing->beam_size;
@@ -146,15 +151,28 @@ static void close_translator(struct translator *t)
     qkv_run_release(&t->run);
 }
 
-static struct translator t = {.options.search.length_penalty = -1};
+/* Whether a path that does not exist looks like a sentence: it has a space, or neither a folder nor an extension. */
+static bool is_sentence(const char *path)
+{
+    if (!strcmp(path, "-") || access(path, F_OK) == 0 || errno != ENOENT) return false;
+    const char *dot = strrchr(path, '.');
+    return strchr(path, ' ') || !(strchr(path, '/') || (dot && dot[1]));
+}
+
+static struct options options = {.search.length_penalty = -1};
 static const char *checkpoint;
 
 static int run(int operands, char **operand)
 {
+    struct translator t = {.options = options};
     struct qkv_error error = {""};
+    if (operands > 1 && is_sentence(operand[1]))
+        return complain("there is no file '%s'; a sentence is read from standard input: echo \"%s\" | qkv "
+                        "translate %s",
+                        operand[1], operand[1], operand[0]);
     enum qkv_status status = open_translator(&t, operand[0], checkpoint, &error);
     if (!status)
-        status = input_lines_open(&t.input, &t.run, operands > 1 ? operand[1] : "-", t.options.quiet, &error);
+        status = input_lines_open(&t.input, &t.run, operands > 1 ? operand[1] : "-", options.quiet, &error);
     if (!status) status = translate(&t, &error);
     close_translator(&t);
     return conclude(status, &error);
@@ -177,20 +195,20 @@ const struct command command_translate = {
         },
     .options =
         (const struct command_option[]){
-            COMMAND_OPTION_BEAM(&t.options.search.beam_size),
-            COMMAND_OPTION_LENGTH_PENALTY(&t.options.search.length_penalty),
-            {"n-best", 'n', "N", OPTION_INTEGER, &t.options.search.n_best,
+            COMMAND_OPTION_BEAM(&options.search.beam_size),
+            COMMAND_OPTION_LENGTH_PENALTY(&options.search.length_penalty),
+            {"n-best", 'n', "N", OPTION_INTEGER, &options.search.n_best,
              "print the N best translations of each sentence, each after its line number", 1, 1000},
-            {"scores", 0, NULL, OPTION_FLAG, &t.options.scores,
+            {"scores", 0, NULL, OPTION_FLAG, &options.scores,
              "print log-probability / length penalty before each translation"},
-            {"max-length", 0, "N", OPTION_INTEGER, &t.options.search.max_output_length,
+            {"max-length", 0, "N", OPTION_INTEGER, &options.search.max_output_length,
              "longest translation in tokens (default: testing.max_output_length)", 1, 1e6},
-            {"batch", 'b', "N", OPTION_INTEGER, &t.options.batch_size,
+            {"batch", 'b', "N", OPTION_INTEGER, &options.batch_size,
              "sentences translated together; 1: answer each line at once (default: testing.batch_size)", 1,
              1e5},
-            COMMAND_OPTION_THREADS(&t.options.threads),
+            COMMAND_OPTION_THREADS(&options.threads),
             COMMAND_OPTION_CHECKPOINT(&checkpoint),
-            {"quiet", 'q', NULL, OPTION_FLAG, &t.options.quiet, "do not warn about unknown words"},
+            {"quiet", 'q', NULL, OPTION_FLAG, &options.quiet, "do not warn about unknown words"},
             {0},
         },
     .run = run,

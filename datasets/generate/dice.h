@@ -8,10 +8,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Sub-streams of QKV_STREAM_GENERATE. */
+/* Each part of the generators has random numbers of its own: a sub-stream of QKV_STREAM_GENERATE (qkv/random.h). */
 enum { STREAM_HELD_OUT = 1, STREAM_CLAUSE, STREAM_SEQUENCE, STREAM_SENTENCE };
 
-/* The random numbers of a sub-stream (STREAM_...) and a step: a split, or a kind of combination. */
+/* The random numbers of a sub-stream (STREAM_...) and a step: a split, SPLITS + a split for the order of its lines, or a
+ * kind of combination. */
 struct qkv_random generate_random(uint64_t seed, int stream, int step);
 
 /* A sequence of random choices. */

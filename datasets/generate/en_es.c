@@ -180,7 +180,7 @@ static enum qkv_status write_split(struct generation *generation, enum split spl
             *order = malloc(sizeof *order * (size_t)(count + 1));
     if (!order) return no_memory(generation);
     for (int64_t i = 0; i < count; i++) order[i] = i;
-    /* Steps 0 .. 2 of this stream drew the sentences. */
+    /* SPLITS + split: the steps 0 .. 2 of this stream are those that draw single clauses. */
     qkv_random_shuffle(generate_random(generation->request->seed, STREAM_CLAUSE, SPLITS + (int)split), count,
                        order);
     for (int64_t i = 0; i < count; i++) {

@@ -24,7 +24,7 @@ enum negation { NEGATE_DO, NEGATE_NOT, NEGATE_CANNOT };
 static const struct construction {
     const char *finite_source[PERSONS]; /* English: "wants" */
     const char *base;                   /* English after "does not": "want" */
-    const char *middle_source[3];       /* English between finite word and main verb: "going", "to" */
+    const char *middle_source[3]; /* English between finite word and main verb: "going", "to"; NULL ends it */
     const char *finite_target[PERSONS]; /* Spanish: "va" */
     const char *middle_target;          /* Spanish between finite word and main verb: "a"; or NULL */
     /* The Spanish word that each of middle_source is linked to; 0: finite, 1: middle, 2: main verb */
@@ -168,7 +168,7 @@ struct verb_at {
     int subject; /* the pronoun */
     int support; /* "does" */
     int negation, finite, middle[2], main, particle, object;
-    int mark[2]; /* Spanish: each "a" that belongs to the verb */
+    int mark[2]; /* Spanish: each "a" that belongs to the verb, one for each of two joined nouns */
 };
 
 static const struct verb_at NOWHERE = {-1, -1, -1, -1, {-1, -1}, -1, -1, -1, {-1, -1}};
@@ -369,7 +369,7 @@ static void relative_clause(const struct noun_phrase *head, struct phrase *phras
     if (person && object) {
         int mark = phrase_target(phrase, "a");
         int article = phrase_target(phrase, ARTICLE[form_of(head->number, head->noun->gender)]);
-        if (article != mark) at.mark[0] = mark;
+        if (article != mark) at.mark[0] = mark; /* equal: the "a" became part of "al" */
         phrase_link(phrase, pronoun, article);
     }
     phrase_link(phrase, pronoun, phrase_target(phrase, "que"));

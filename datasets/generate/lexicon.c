@@ -90,7 +90,7 @@ static bool read_tags(struct lexicon *lexicon, struct tag_use *use, const struct
     return true;
 }
 
-/* Reads a field "tags [> tags]". */
+/* Reads a field "tags [> tags]": the tags of the subject, then those of the object. Without ">", all are in *subject. */
 static bool read_roles(struct lexicon *lexicon, struct tag_use *use, const struct row *row, int field,
                        uint64_t *subject, uint64_t *object)
 {
@@ -426,7 +426,7 @@ static bool read_all(struct lexicon *lexicon, FILE *file, const char *path, stru
         fine = read_line(lexicon, &use, &row, line);
     }
     free(line);
-    if (fine && ferror(file)) {
+    if (fine && !feof(file)) { /* a failed read, or no memory for the line */
         qkv_error_set(error, "%s: cannot be read: %s", path, strerror(errno));
         return false;
     }

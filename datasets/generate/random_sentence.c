@@ -118,7 +118,7 @@ static bool draw_complement(struct sampler *sampler, enum preposition_kind kind,
 }
 
 /* Draws a tense by percent, in the order of enum tense. Only in the simple present does the main
- * verb have a Spanish form for each person. So it is more frequent for persons that Spanish
+ * verb have a Spanish form for each person. So the simple present is more frequent (`marked`) for persons that Spanish
  * expresses by the verb alone ("canto", "cantas", "cantamos"), and each of these forms occurs often
  * enough to be learned. */
 static void draw_tense(struct sampler *sampler, struct clause *clause)
@@ -382,7 +382,7 @@ static int draw_conjunction(struct sampler *sampler)
 }
 
 /* Adds a clause that either ends the sentence or leaves enough words for another one. The clause that contains English
- * word number `held_out_at` has held-out combinations. */
+ * word number `held_out_at` (-1: none) has held-out combinations. */
 static bool add_clause(struct sampler *sampler, int words, int held_out_at, struct phrase *sentence)
 {
     int begin = sentence->source_count, conjunction = begin ? draw_conjunction(sampler) : -1;

@@ -1,6 +1,7 @@
 #include "datasets/generate/random_words.h"
 
-/* Returns one of the `count` candidates that fit, all equally likely; NULL when none fits. */
+/* Returns from the calling function: one of the `count` candidates that fit, all equally likely; NULL when none fits.
+ * `fits` is an expression about candidate[i]. */
 #define PICK(sampler, count, candidate, fits)                                                                \
     do {                                                                                                     \
         int64_t suitable = 0, chosen;                                                                        \

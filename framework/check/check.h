@@ -1,5 +1,5 @@
-/* Internal functions of the gradient check: rows of the report, planted faults, samples,
- * declarations. */
+/* Internal functions of the gradient check: rows of the report, planted faults, samples, and the checks of one op
+ * other than finite differences. */
 #ifndef QKV_CHECK_CHECK_H
 #define QKV_CHECK_CHECK_H
 
@@ -13,6 +13,18 @@ struct qkv_check_row *qkv_check_add(struct qkv_check_report *report, const char 
 /* Marks a row as failed; the text is formatted into the report. */
 void qkv_check_fail(struct qkv_check_report *report, struct qkv_check_row *row, const char *format, ...)
     QKV_PRINTF(3, 4);
+
+/* ---- arguments.c: what every public check refuses; returns QKV_INVALID with the error set ---- */
+
+/* Refuses a missing report, missing options and options out of range; `function` is the caller's name. */
+enum qkv_status qkv_check_arguments(const struct qkv_check_report *report,
+                                    const struct qkv_check_options *options, const char *function,
+                                    struct qkv_error *error);
+
+/* Refuses a tensor that is NULL, and a graph that has failed or whose values or gradients the check would not find
+ * where it looks for them. */
+enum qkv_status qkv_check_tensor(const struct qkv_tensor *y, enum qkv_dtype dtype, const char *subject,
+                                 struct qkv_error *error);
 
 /* ---- plant.c ---- */
 
@@ -45,6 +57,17 @@ void qkv_sample_inputs(struct qkv_graph *graph, const struct qkv_sample_setting 
                        struct qkv_tensor *input[QKV_MAX_INPUTS]);
 
 struct qkv_options qkv_sample_options_of(const struct qkv_sample *sample);
+
+/* Records the op of the sample and its inputs in a graph. Returns the node of the op; NULL when the graph fails. */
+struct qkv_tensor *qkv_sample_apply(struct qkv_graph *graph, const struct qkv_sample_setting *setting,
+                                    struct qkv_tensor *input[QKV_MAX_INPUTS]);
+
+/* ---- adjoint.c ---- */
+
+/* The adjoint test of each varied input in which the op is linear. Adds one row for each of them. */
+enum qkv_status qkv_check_adjoint(struct qkv_check_report *report, const char *subject,
+                                  const struct qkv_sample_setting *setting,
+                                  const struct qkv_check_options *options, struct qkv_error *error);
 
 /* ---- declarations.c ---- */
 

@@ -17,7 +17,7 @@ enum form {
     FORMS
 };
 
-/* The check of one sample in one precision. */
+/* The check of one sample in one precision; it has one row in the report. */
 struct trial {
     const struct qkv_sample_setting *setting;
     const struct qkv_check_options *options;
@@ -27,21 +27,20 @@ struct trial {
 };
 
 /* A graph built from the sample. */
-struct scene {
+struct sample_graph {
     struct qkv_graph *graph;
-    struct qkv_tensor *leaf[QKV_MAX_INPUTS]; /* the inputs of the sample */
-    struct qkv_tensor
-        *input[QKV_MAX_INPUTS]; /* results of other ops with the same values: may be overwritten */
-    struct qkv_tensor *y;       /* the node of the tested op */
-    struct qkv_tensor *result;  /* see enum form */
+    struct qkv_tensor *leaf[QKV_MAX_INPUTS];  /* the inputs of the sample */
+    struct qkv_tensor *input[QKV_MAX_INPUTS]; /* copies of the leaves, made by an op: may be overwritten */
+    struct qkv_tensor *y;                     /* the node of the tested op */
+    struct qkv_tensor *result;                /* what the form makes of y */
 };
 
 /* ---- building and running ---- */
 
-static struct qkv_tensor *apply(struct scene *scene, const struct qkv_sample_setting *setting)
+static struct qkv_tensor *apply(struct sample_graph *built, const struct qkv_sample_setting *setting)
 {
     const struct qkv_options options = qkv_sample_options_of(setting->sample);
-    return qkv_node(scene->graph, setting->op, scene->input, &options);
+    return qkv_node(built->graph, setting->op, built->input, &options);
 }
 
 static struct qkv_tensor *squared(struct qkv_graph *graph, struct qkv_tensor *x)
@@ -49,30 +48,31 @@ static struct qkv_tensor *squared(struct qkv_graph *graph, struct qkv_tensor *x)
     return qkv_multiply(graph, x, x);
 }
 
-static struct scene scene_of(const struct trial *trial, enum form form, bool gradients, bool shares)
+static struct sample_graph build_sample(const struct trial *trial, enum form form, bool gradients,
+                                        bool shares)
 {
     const struct qkv_sample_setting *setting = trial->setting;
-    struct scene scene = {.graph = qkv_graph_new(trial->dtype)};
-    if (!scene.graph) return scene;
+    struct sample_graph built = {.graph = qkv_graph_new(trial->dtype)};
+    if (!built.graph) return built;
     struct qkv_random random = {.seed = setting->seed, .step = 7};
-    qkv_graph_set_gradients(scene.graph, gradients);
-    qkv_graph_set_dropout(scene.graph, &random);
-    qkv_graph_share_memory(scene.graph, shares);
+    qkv_graph_set_gradients(built.graph, gradients);
+    qkv_graph_set_dropout(built.graph, &random);
+    qkv_graph_share_memory(built.graph, shares);
     if (trial->options->fault_op == setting->op &&
-        qkv_plant_declaration(scene.graph, setting->op, trial->options->fault))
+        qkv_plant_declaration(built.graph, setting->op, trial->options->fault))
         trial->report->fault_calls++;
-    qkv_sample_inputs(scene.graph, setting, scene.leaf);
+    qkv_sample_inputs(built.graph, setting, built.leaf);
     for (int k = 0; k < QKV_MAX_INPUTS; k++)
-        if (scene.leaf[k]) scene.input[k] = qkv_scale(scene.graph, scene.leaf[k], 1);
-    scene.y = apply(&scene, setting);
+        if (built.leaf[k]) built.input[k] = qkv_scale(built.graph, built.leaf[k], 1);
+    built.y = apply(&built, setting);
     if (form == FORM_CHAIN) {
-        scene.result = qkv_scale(scene.graph, scene.y, 3);
+        built.result = qkv_scale(built.graph, built.y, 3);
     } else {
-        struct qkv_tensor *first = squared(scene.graph, scene.y);
-        scene.result = qkv_add(scene.graph, first, squared(scene.graph, apply(&scene, setting)));
+        struct qkv_tensor *first = squared(built.graph, built.y);
+        built.result = qkv_add(built.graph, first, squared(built.graph, apply(&built, setting)));
     }
-    qkv_graph_plan(scene.graph, scene.result);
-    return scene;
+    qkv_graph_plan(built.graph, built.result);
+    return built;
 }
 
 static size_t bytes_of(const struct qkv_tensor *x)
@@ -87,25 +87,25 @@ static void poison(const struct qkv_graph *graph, void *memory, int64_t count)
     }
 }
 
-static void run_forward(struct scene *scene)
+static void run_forward(struct sample_graph *built)
 {
-    for (struct qkv_tensor *x = scene->graph->first; x; x = x->next)
-        if (x->op != QKV_OP_leaf) poison(scene->graph, x->value, x->count);
-    qkv_graph_rewind(scene->graph);
-    qkv_forward(scene->graph);
+    for (struct qkv_tensor *x = built->graph->first; x; x = x->next)
+        if (x->op != QKV_OP_leaf) poison(built->graph, x->value, x->count);
+    qkv_graph_rewind(built->graph);
+    qkv_forward(built->graph);
 }
 
-static void run_backward(struct scene *scene, const double *cotangent)
+static void run_backward(struct sample_graph *built, const double *cotangent)
 {
-    for (struct qkv_tensor *x = scene->graph->first; x; x = x->next)
-        if (x->needs_gradient) poison(scene->graph, x->gradient, x->count);
-    qkv_backward(scene->graph, scene->result, cotangent);
+    for (struct qkv_tensor *x = built->graph->first; x; x = x->next)
+        if (x->needs_gradient) poison(built->graph, x->gradient, x->count);
+    qkv_backward(built->graph, built->result, cotangent);
 }
 
 /* ---- comparing ---- */
 
 /* Index of the first input whose gradients in a and b differ; -1: none. */
-static int differing_gradient(const struct scene *a, const struct scene *b)
+static int differing_gradient(const struct sample_graph *a, const struct sample_graph *b)
 {
     for (int k = 0; k < QKV_MAX_INPUTS; k++)
         if (a->leaf[k] && a->leaf[k]->needs_gradient &&
@@ -114,12 +114,12 @@ static int differing_gradient(const struct scene *a, const struct scene *b)
     return -1;
 }
 
-/* Marks the row as failed, unless it has failed already: the first failure names the cause best. */
+/* Marks the row as failed. The first failure names the cause best, so later ones are ignored. */
 #define FAIL(trial, ...)                                                                                     \
     ((trial)->row->failure ? (void)0 : qkv_check_fail((trial)->report, (trial)->row, __VA_ARGS__))
 
-/* Compares a graph with sharing to the reference. */
-static void compare_sharing(struct trial *trial, struct scene *reference, struct scene *shared,
+/* Compares the results and gradients of a graph whose tensors share memory with those of the reference. */
+static void compare_sharing(struct trial *trial, struct sample_graph *reference, struct sample_graph *shared,
                             const double *cotangent)
 {
     static const char *const declared = "backward_reads, elementwise, alias or recompute is declared wrongly";
@@ -138,15 +138,15 @@ static void compare_sharing(struct trial *trial, struct scene *reference, struct
 
 /* Forward must leave its inputs as they were; only an op without backward may write to the input it
  * aliases. */
-static bool check_inputs_unchanged(struct trial *trial, const struct scene *scene)
+static bool check_inputs_unchanged(struct trial *trial, const struct sample_graph *built)
 {
-    const struct qkv_op *op = scene->graph->ops[trial->setting->op];
+    const struct qkv_op *op = built->graph->ops[trial->setting->op];
     struct qkv_graph *untouched = qkv_graph_new(trial->dtype);
     struct qkv_tensor *input[QKV_MAX_INPUTS] = {NULL};
     if (!untouched) return false;
     qkv_sample_inputs(untouched, trial->setting, input);
     for (int k = 0; k < QKV_MAX_INPUTS; k++) {
-        const struct qkv_tensor *x = scene->input[k];
+        const struct qkv_tensor *x = built->input[k];
         if (!x || !input[k] || (op->alias & QKV_INPUT(k) && !op->backward)) continue;
         if (memcmp(x->value, input[k]->value, bytes_of(x)) != 0)
             FAIL(trial, "forward changes input %d%s", k + 1,
@@ -158,9 +158,9 @@ static bool check_inputs_unchanged(struct trial *trial, const struct scene *scen
 
 /* run_forward has set the result to NaN: an element that is still NaN was not written, for example
  * because the op writes to an input and does not declare the alias. */
-static void check_result_written(struct trial *trial, const struct scene *scene)
+static void check_result_written(struct trial *trial, const struct sample_graph *built)
 {
-    const struct qkv_tensor *y = scene->y;
+    const struct qkv_tensor *y = built->y;
     for (int64_t i = 0; i < y->count; i++) {
         double value =
             y->graph->dtype == QKV_FLOAT32 ? (double)((float *)y->value)[i] : ((double *)y->value)[i];
@@ -174,11 +174,11 @@ static void check_result_written(struct trial *trial, const struct scene *scene)
 
 /* Input `which`, or the result if `which` is QKV_MAX_INPUTS. NULL if there is none, if it is in the
  * set `reads`, or if it shares its memory with a value in that set. */
-static struct qkv_tensor *unread_value(const struct scene *scene, unsigned reads, int which)
+static struct qkv_tensor *unread_value(const struct sample_graph *built, unsigned reads, int which)
 {
-    struct qkv_tensor *x = which < QKV_MAX_INPUTS ? scene->input[which] : scene->y;
-    bool aliased = x && (x == scene->y || x->value == scene->y->value) &&
-                   scene->y->value == (scene->input[0] ? scene->input[0]->value : NULL);
+    struct qkv_tensor *x = which < QKV_MAX_INPUTS ? built->input[which] : built->y;
+    bool aliased = x && (x == built->y || x->value == built->y->value) &&
+                   built->y->value == (built->input[0] ? built->input[0]->value : NULL);
     if (aliased && reads & (QKV_INPUT(0) | QKV_RESULT)) return NULL;
     return reads >> which & 1 ? NULL : x;
 }
@@ -190,39 +190,81 @@ static const char *name_of_value(int which, char text[16])
 }
 
 /* Backward must give the same gradients when a value that it does not declare to read is NaN. */
-static void check_reads(struct trial *trial, const struct scene *reference, struct scene *scene,
+static void check_reads(struct trial *trial, const struct sample_graph *reference, struct sample_graph *built,
                         const double *cotangent)
 {
-    unsigned reads = scene->graph->ops[trial->setting->op]->backward_reads;
+    unsigned reads = built->graph->ops[trial->setting->op]->backward_reads;
     for (int which = 0; which <= QKV_MAX_INPUTS; which++) {
         char text[16];
-        struct qkv_tensor *x = unread_value(scene, reads, which);
+        struct qkv_tensor *x = unread_value(built, reads, which);
         if (!x) continue;
-        run_forward(scene);
-        poison(scene->graph, x->value, x->count);
-        run_backward(scene, cotangent);
-        if (differing_gradient(reference, scene) >= 0)
+        run_forward(built);
+        poison(built->graph, x->value, x->count);
+        run_backward(built, cotangent);
+        if (differing_gradient(reference, built) >= 0)
             FAIL(trial, "backward reads %s, but backward_reads does not declare it",
                  name_of_value(which, text));
     }
 }
 
+/* Whether all elements of the result but number `i` are as they were. */
+static bool others_unchanged(const struct qkv_tensor *y, const char *before, int64_t i)
+{
+    size_t size = y->graph->size, at = (size_t)i * size;
+    const char *after = y->value;
+    return !memcmp(before, after, at) &&
+           !memcmp(before + at + size, after + at + size, bytes_of(y) - at - size);
+}
+
+/* Of an input in which the op is declared elementwise, element i may affect element i of the result only: setting one
+ * element to NaN must leave all other elements of the result unchanged. */
+static bool check_elementwise(struct trial *trial, struct sample_graph *built)
+{
+    enum { MOST_ELEMENTS = 16 };
+    const struct qkv_tensor *y = built->y;
+    unsigned elementwise = built->graph->ops[trial->setting->op]->elementwise;
+    char *before = malloc(bytes_of(y));
+    if (!before) return false;
+    run_forward(built);
+    memcpy(before, y->value, bytes_of(y));
+    for (int k = 0; k < QKV_MAX_INPUTS; k++) {
+        struct qkv_tensor *x = elementwise >> k & 1 ? built->leaf[k] : NULL;
+        if (x && x->count != y->count)
+            FAIL(trial, "input %d has %lld elements and the result %lld, but elementwise is declared", k + 1,
+                 (long long)x->count, (long long)y->count);
+        for (int64_t n = 0; x && x->count == y->count && n < MOST_ELEMENTS && n < x->count; n++) {
+            int64_t i = x->count <= MOST_ELEMENTS ? n : n * x->count / MOST_ELEMENTS;
+            double value = qkv_dtype_get(trial->dtype, x->value, i);
+            qkv_dtype_set(trial->dtype, x->value, i, NAN);
+            run_forward(built);
+            qkv_dtype_set(trial->dtype, x->value, i, value);
+            if (!others_unchanged(y, before, i))
+                FAIL(trial,
+                     "element %lld of input %d affects other elements of the result, but elementwise is "
+                     "declared",
+                     (long long)i, k + 1);
+        }
+    }
+    free(before);
+    return true;
+}
+
 /* After backward, forward of a `recompute` op must give the same value and the same saved numbers
  * again. */
-static bool check_recompute(struct trial *trial, struct scene *scene, const double *cotangent)
+static bool check_recompute(struct trial *trial, struct sample_graph *built, const double *cotangent)
 {
-    struct qkv_tensor *y = scene->y;
-    const struct qkv_op *op = scene->graph->ops[trial->setting->op];
-    size_t bytes = bytes_of(y), saved = (size_t)y->saved_count * scene->graph->size;
+    struct qkv_tensor *y = built->y;
+    const struct qkv_op *op = built->graph->ops[trial->setting->op];
+    size_t bytes = bytes_of(y), saved = (size_t)y->saved_count * built->graph->size;
     if (!op->recompute) return true;
     char *before = malloc(bytes + saved);
     if (!before) return false;
-    run_forward(scene);
+    run_forward(built);
     memcpy(before, y->value, bytes);
     if (saved) memcpy(before + bytes, y->saved, saved);
-    if (y->needs_gradient) run_backward(scene, cotangent);
-    poison(scene->graph, y->value, op->alias ? 0 : y->count);
-    poison(scene->graph, y->saved, y->saved_count);
+    if (y->needs_gradient) run_backward(built, cotangent);
+    poison(built->graph, y->value, op->alias ? 0 : y->count);
+    poison(built->graph, y->saved, y->saved_count);
     op->forward(y);
     if (memcmp(before, y->value, bytes) != 0 || (saved && memcmp(before + bytes, y->saved, saved) != 0))
         FAIL(trial, "computing the result again gives other numbers, but recompute is declared");
@@ -248,22 +290,22 @@ static size_t copy_weights(const struct qkv_tensor *y, char *to)
 }
 
 /* The weights must be the same when a value that weights_read does not contain is NaN. */
-static bool check_weights(struct trial *trial, struct scene *scene)
+static bool check_weights(struct trial *trial, struct sample_graph *built)
 {
-    const struct qkv_op *op = scene->graph->ops[trial->setting->op];
+    const struct qkv_op *op = built->graph->ops[trial->setting->op];
     if (!op->weights) return true;
-    run_forward(scene);
-    size_t bytes = copy_weights(scene->y, NULL);
+    run_forward(built);
+    size_t bytes = copy_weights(built->y, NULL);
     char *before = malloc(2 * bytes + 1), *after = before + bytes;
     if (!before) return false;
-    copy_weights(scene->y, before);
+    copy_weights(built->y, before);
     for (int which = 0; which <= QKV_MAX_INPUTS; which++) {
         char text[16];
-        struct qkv_tensor *x = unread_value(scene, op->weights_read, which);
+        struct qkv_tensor *x = unread_value(built, op->weights_read, which);
         if (!x) continue;
-        run_forward(scene);
-        poison(scene->graph, x->value, x->count);
-        if (copy_weights(scene->y, after) != bytes || memcmp(before, after, bytes) != 0)
+        run_forward(built);
+        poison(built->graph, x->value, x->count);
+        if (copy_weights(built->y, after) != bytes || memcmp(before, after, bytes) != 0)
             FAIL(trial, "the weights read %s, but weights_read does not declare it",
                  name_of_value(which, text));
     }
@@ -275,20 +317,20 @@ static bool check_weights(struct trial *trial, struct scene *scene)
 
 /* Whether the graph was built. It fails if a declaration contradicts a shape: then the row fails
  * too. */
-static bool is_built(struct trial *trial, const struct scene *scene)
+static bool is_built(struct trial *trial, const struct sample_graph *built)
 {
     struct qkv_error error = {""};
-    if (!qkv_graph_check(scene->graph, &error)) return true;
+    if (!qkv_graph_check(built->graph, &error)) return true;
     FAIL(trial, "%s", error.message);
     return false;
 }
 
 static bool check_form(struct trial *trial, enum form form, bool gradients)
 {
-    struct scene reference = scene_of(trial, form, gradients, false),
-                 shared = scene_of(trial, form, gradients, true),
-                 scene = scene_of(trial, form, gradients, false);
-    bool done = reference.graph && shared.graph && scene.graph;
+    struct sample_graph reference = build_sample(trial, form, gradients, false),
+                        shared = build_sample(trial, form, gradients, true),
+                        built = build_sample(trial, form, gradients, false);
+    bool done = reference.graph && shared.graph && built.graph;
     if (done && is_built(trial, &reference) && is_built(trial, &shared)) {
         double *cotangent = malloc((size_t)reference.result->count * sizeof *cotangent);
         done = cotangent != NULL;
@@ -299,8 +341,9 @@ static bool check_form(struct trial *trial, enum form form, bool gradients)
             check_result_written(trial, &reference);
             if (reference.result->needs_gradient) run_backward(&reference, cotangent);
             if (form == FORM_CHAIN) {
-                if (reference.result->needs_gradient) check_reads(trial, &reference, &scene, cotangent);
-                done = done && check_recompute(trial, &scene, cotangent) && check_weights(trial, &scene);
+                if (reference.result->needs_gradient) check_reads(trial, &reference, &built, cotangent);
+                done = done && check_elementwise(trial, &built) &&
+                       check_recompute(trial, &built, cotangent) && check_weights(trial, &built);
             }
             compare_sharing(trial, &reference, &shared, cotangent);
         }
@@ -308,7 +351,7 @@ static bool check_form(struct trial *trial, enum form form, bool gradients)
     }
     qkv_graph_free(reference.graph);
     qkv_graph_free(shared.graph);
-    qkv_graph_free(scene.graph);
+    qkv_graph_free(built.graph);
     return done;
 }
 

@@ -21,6 +21,8 @@ struct qkv_probe {
     double *noise;
     struct qkv_tensor **affected; /* nodes that depend on the selected leaf, in order; capacity: all nodes */
     int64_t affected_count;
+    double
+        precision;  /* relative error of derivatives that is worth larger steps, where rounding is above it */
     bool *positive; /* signs of all inputs of relu at the last point; capacity: all inputs of relu */
 };
 
@@ -37,7 +39,7 @@ struct qkv_direction {
 struct qkv_derivative {
     double value;
     double rounding;   /* error that rounding may have caused */
-    double truncation; /* difference between the five-point and the three-point rule */
+    double truncation; /* difference between the best rule and the one with two points less */
     double kink;       /* error if L has a kink between the innermost points; else only rounding noise */
     bool crossed;      /* an input of relu has different signs at the outermost points: a kink lies between */
 };
@@ -65,8 +67,8 @@ void qkv_probe_select(struct qkv_probe *probe, const struct qkv_tensor *leaf);
 void qkv_probe_recompute(struct qkv_probe *probe);
 
 /* The derivative at the origin. `scale` is the size of the elements that move: the step is the
- * largest of 1e-3 .. 1e-6 times the scale at which both rules agree, or up to 0.1 where rounding
- * would hide the derivative. */
+ * largest of 1e-3 .. 1e-6 times the scale at which both rules agree, or up to 0.1 where the rounding
+ * error would be above probe->precision. */
 struct qkv_derivative qkv_differentiate(struct qkv_probe *probe, const struct qkv_direction *direction,
                                         double scale);
 

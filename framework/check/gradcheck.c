@@ -44,6 +44,7 @@ void qkv_check_fail(struct qkv_check_report *report, struct qkv_check_row *row, 
 
 void qkv_check_release(struct qkv_check_report *report)
 {
+    if (!report) return;
     qkv_arena_release(&report->arena);
     free(report->rows);
     *report = (struct qkv_check_report){0};
@@ -54,32 +55,46 @@ void qkv_check_release(struct qkv_check_report *report)
 /* A rounding error above this share of a gradient would hide an error of one in a thousand. */
 static const double NOISE_LIMIT = 1e-3;
 
-/* Difference beyond the allowance, relative to the larger of both; infinite if a number is NaN or
- * infinite. */
-static double relative_error(double analytic, struct qkv_derivative numeric, double allowance)
+static double larger_of(double analytic, struct qkv_derivative numeric)
 {
-    double apart = fabs(analytic - numeric.value), size = fmax(fabs(analytic), fabs(numeric.value));
+    return fmax(fabs(analytic), fabs(numeric.value));
+}
+
+/* The difference of both derivatives, relative to the larger one; 0 if it is at most `allowed`; infinite if a
+ * number is NaN or infinite. */
+static double relative_error(double analytic, struct qkv_derivative numeric, double allowed)
+{
+    double apart = fabs(analytic - numeric.value);
     if (!isfinite(apart) || !isfinite(numeric.rounding)) return INFINITY;
-    if (apart <= allowance) return 0;
-    return (apart - allowance) / size;
+    return apart <= allowed ? 0 : apart / larger_of(analytic, numeric);
 }
 
 static bool is_below_noise(double analytic, struct qkv_derivative numeric)
 {
-    double size = fmax(fabs(analytic), fabs(numeric.value));
+    double size = larger_of(analytic, numeric);
     return size > 0 && numeric.rounding > NOISE_LIMIT * size;
+}
+
+/* Whether the tolerance, and not the rounding error, is the bound of the error; a gradient of 0 that differences also
+ * find to be 0 meets any tolerance. */
+static bool is_held(double analytic, struct qkv_derivative numeric, double tolerance)
+{
+    double size = larger_of(analytic, numeric);
+    return numeric.rounding <= tolerance * size || !(size > 0);
 }
 
 /* Counts an element and keeps it in the row if it is the worst so far: the one with the largest
  * excess or, while no element has an excess, the one with the largest error among elements above
  * the noise. */
-static void record(struct qkv_check_row *row, int64_t element, double analytic, struct qkv_derivative numeric)
+static void record(struct qkv_check_row *row, int64_t element, double analytic, struct qkv_derivative numeric,
+                   double tolerance)
 {
     double error = relative_error(analytic, numeric, 0),
            excess = relative_error(analytic, numeric, numeric.rounding);
     bool below_noise = is_below_noise(analytic, numeric), empty = row->checked++ == 0;
-    bool all_below_noise = row->below_noise == row->checked - 1; /* all elements before this one */
-    if (below_noise) row->below_noise++;
+    bool all_below_noise = row->below_noise == row->checked - 1; /* so far, without this element */
+    row->below_noise += below_noise;
+    row->held += is_held(analytic, numeric, tolerance);
     bool worse = excess > row->excess;
     if (row->excess <= 0 && !worse)
         worse = all_below_noise == below_noise ? error > row->error : all_below_noise;
@@ -123,7 +138,7 @@ static void measure(struct graph_check *check, struct qkv_check_row *row,
         numeric = qkv_differentiate_all_steps(&check->probe, direction, scale);
         numeric.rounding += analytic_rounding;
     }
-    record(row, direction->element, analytic, numeric);
+    record(row, direction->element, analytic, numeric, check->options->tolerance);
     check->done++;
     if (check->options->progress) check->options->progress(check->options->context, check->done, check->work);
 }
@@ -180,8 +195,9 @@ static void check_leaf(struct graph_check *check, struct qkv_check_row *row, str
         measure(check, row, &direction, scale, check->analytic[first + element], 0);
     }
     if (wanted < x->count) {
+        const int64_t checked = row->checked, held = row->held, below_noise = row->below_noise;
         measure_direction(check, row, x, first, random_step | 1u << 31);
-        row->checked--; /* `checked` counts elements, not directions */
+        row->checked = checked, row->held = held, row->below_noise = below_noise; /* these count elements */
     }
     qkv_probe_recompute(&check->probe);
 }
@@ -290,7 +306,8 @@ static bool run_checks(struct graph_check *check)
     memcpy(check->probe.base, check->probe.y->value,
            (size_t)check->probe.y->count * sizeof *check->probe.base);
     measure_noise(check);
-    bool planted = check->options->fault && !qkv_fault_is_declaration(check->options->fault);
+    bool planted = check->options->fault && check->options->fault != QKV_FAULT_SLIGHT &&
+                   !qkv_fault_is_declaration(check->options->fault);
     if (planted) qkv_plant(graph, check->options->fault_op, check->options->fault);
     compute_gradients(check, check->probe.cotangent, check->analytic);
     bool done = check_elements(check) && check_direction(check) && check_repeats(check);
@@ -303,17 +320,23 @@ enum qkv_status qkv_check_graph(struct qkv_check_report *report, const char *sub
                                 struct qkv_tensor *y, const struct qkv_check_options *options,
                                 struct qkv_error *error)
 {
-    if (qkv_graph_check(graph, error)) return QKV_INVALID;
-    if (graph->dtype != QKV_FLOAT64) return qkv_error_set(error, "gradients are checked in float64 only");
+    if (qkv_check_arguments(report, options, "qkv_check_graph", error)) return QKV_INVALID;
+    if (!graph || !subject) return qkv_error_set(error, "qkv_check_graph needs a graph and a subject");
+    if (qkv_graph_check(graph, error) || qkv_check_tensor(y, QKV_FLOAT64, subject, error)) return QKV_INVALID;
+    if (y->graph != graph)
+        return qkv_error_set(error, "%s: the tensor to check belongs to another graph", subject);
     struct qkv_check_options used = *options;
-    if (used.tolerance <= 0) used.tolerance = 1e-7;
+    if (!(used.tolerance > 0)) used.tolerance = QKV_CHECK_TOLERANCE;
     int64_t total = 0, nodes = 0, relu_inputs = 1; /* at least 1: malloc(0) may return NULL */
     for (struct qkv_tensor *x = graph->first; x; x = x->next, nodes++) {
         total += qkv_is_variable(x) ? x->count : 0;
         relu_inputs += x->op == QKV_OP_relu ? x->count : 0;
     }
     if (total == 0 || !y->needs_gradient)
-        return qkv_error_set(error, "%s has no variable or parameter to check", subject);
+        return qkv_error_set(error,
+                             "%s: the result depends on no variable and on no bound parameter, so that there "
+                             "is no gradient to check",
+                             subject);
     size_t count = (size_t)y->count;
     double *memory = malloc(((QKV_NOISE_POINTS + 5) * count + 3 * (size_t)total) * sizeof *memory);
     struct qkv_tensor **affected = malloc((size_t)nodes * sizeof *affected);
@@ -336,6 +359,7 @@ enum qkv_status qkv_check_graph(struct qkv_check_report *report, const char *sub
                   .base = memory + 3 * count,
                   .noise = memory + 4 * count,
                   .affected = affected,
+                  .precision = used.tolerance,
                   .positive = positive},
         .options = &used,
         .total = total,

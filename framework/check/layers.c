@@ -9,7 +9,7 @@
 enum qkv_layer_id qkv_layer_find(const char *name)
 {
     for (int layer = 0; layer < QKV_LAYER_COUNT; layer++)
-        if (!strcmp(qkv_layer_interface((enum qkv_layer_id)layer)->name, name))
+        if (name && !strcmp(qkv_layer_interface((enum qkv_layer_id)layer)->name, name))
             return (enum qkv_layer_id)layer;
     return QKV_LAYER_COUNT;
 }
@@ -71,6 +71,9 @@ end:
 enum qkv_status qkv_check_layer(struct qkv_check_report *report, enum qkv_layer_id layer,
                                 const struct qkv_check_options *options, struct qkv_error *error)
 {
+    if (qkv_check_arguments(report, options, "qkv_check_layer", error)) return QKV_INVALID;
+    if ((int)layer < 0 || layer >= QKV_LAYER_COUNT)
+        return qkv_error_set(error, "qkv_check_layer: there is no layer %d", (int)layer);
     const struct qkv_layer_interface *interface = qkv_layer_interface(layer);
     if (!interface->samples || !interface->samples[0].name) {
         struct qkv_check_row *row = qkv_check_add(report, interface->name, "samples");

@@ -7,12 +7,12 @@
 enum qkv_op_id qkv_op_find(const char *name)
 {
     for (int op = QKV_OP_leaf + 1; op < QKV_OP_COUNT; op++)
-        if (!strcmp(qkv_op_name((enum qkv_op_id)op), name)) return (enum qkv_op_id)op;
+        if (name && !strcmp(qkv_op_name((enum qkv_op_id)op), name)) return (enum qkv_op_id)op;
     return QKV_OP_COUNT;
 }
 
 /* A graph built from one sample. */
-struct scene {
+struct sample_graph {
     struct qkv_graph *graph;
     struct qkv_tensor *input[QKV_MAX_INPUTS];
     struct qkv_tensor *y;      /* the node of the tested op */
@@ -22,26 +22,22 @@ struct scene {
 /* Builds the op. With `used_again`, a second op uses each varied input and writes its gradient
  * first: this reveals an op that overwrites gradients instead of adding to them. Without it, the op
  * itself must write them first. */
-static struct scene scene_of(enum qkv_dtype dtype, const struct qkv_sample_setting *setting)
+static struct sample_graph build_sample(enum qkv_dtype dtype, const struct qkv_sample_setting *setting)
 {
-    struct scene scene = {.graph = qkv_graph_new(dtype)};
-    if (!scene.graph) return scene;
-    struct qkv_random random = {.seed = setting->seed, .step = 7};
-    qkv_graph_set_dropout(scene.graph, &random);
-    qkv_sample_inputs(scene.graph, setting, scene.input);
-    const struct qkv_options options = qkv_sample_options_of(setting->sample);
-    scene.result = scene.y = qkv_node(scene.graph, setting->op, scene.input, &options);
-    if (!scene.y || !setting->used_again) return scene;
-    struct qkv_tensor *flat = qkv_reshape(scene.graph, scene.y, QKV_SHAPE(scene.y->count));
+    struct sample_graph built = {.graph = qkv_graph_new(dtype)};
+    if (!built.graph) return built;
+    built.result = built.y = qkv_sample_apply(built.graph, setting, built.input);
+    if (!built.y || !setting->used_again) return built;
+    struct qkv_tensor *flat = qkv_reshape(built.graph, built.y, QKV_SHAPE(built.y->count));
     for (int k = 0; k < QKV_MAX_INPUTS; k++) {
         if (!(setting->varied >> k & 1)) continue;
-        struct qkv_tensor *again = qkv_scale(scene.graph, scene.input[k], 0.5 + k);
+        struct qkv_tensor *again = qkv_scale(built.graph, built.input[k], 0.5 + k);
         flat =
-            again ? qkv_concat(scene.graph, flat, qkv_reshape(scene.graph, again, QKV_SHAPE(again->count)), 0)
+            again ? qkv_concat(built.graph, flat, qkv_reshape(built.graph, again, QKV_SHAPE(again->count)), 0)
                   : NULL;
     }
-    scene.result = flat;
-    return scene;
+    built.result = flat;
+    return built;
 }
 
 /* ---- samples ---- */
@@ -49,7 +45,8 @@ static struct scene scene_of(enum qkv_dtype dtype, const struct qkv_sample_setti
 static enum qkv_status check_float32(struct qkv_check_report *report, const char *subject,
                                      const struct qkv_sample_setting *setting, struct qkv_error *error)
 {
-    struct scene float32 = scene_of(QKV_FLOAT32, setting), float64 = scene_of(QKV_FLOAT64, setting);
+    struct sample_graph float32 = build_sample(QKV_FLOAT32, setting),
+                        float64 = build_sample(QKV_FLOAT64, setting);
     enum qkv_status status = QKV_INVALID;
     if (!float32.graph || !float64.graph)
         qkv_error_set(error, "out of memory for %s", subject);
@@ -66,12 +63,12 @@ static enum qkv_status check_gradients(struct qkv_check_report *report, const ch
                                        const struct qkv_sample_setting *setting,
                                        const struct qkv_check_options *options, struct qkv_error *error)
 {
-    struct scene scene = scene_of(QKV_FLOAT64, setting);
+    struct sample_graph built = build_sample(QKV_FLOAT64, setting);
     enum qkv_status status =
-        !scene.graph || !subject
+        !built.graph || !subject
             ? qkv_error_set(error, "out of memory for op %s", qkv_op_name(setting->op))
-            : qkv_check_graph(report, subject, scene.graph, scene.result, options, error);
-    qkv_graph_free(scene.graph);
+            : qkv_check_graph(report, subject, built.graph, built.result, options, error);
+    qkv_graph_free(built.graph);
     return status;
 }
 
@@ -84,7 +81,7 @@ static bool can_be_one_tensor(const struct qkv_sample *sample, unsigned varied, 
 
 /* Checks a good sample: declarations; float32; gradients of all varied inputs together, of each
  * alone, and of pairs of inputs that are the same tensor, as query and key are in self-
- * attention. */
+ * attention; the adjoint test. */
 static enum qkv_status check_sample(struct qkv_check_report *report, enum qkv_op_id op,
                                     const struct qkv_sample *sample, const struct qkv_check_options *options,
                                     struct qkv_error *error)
@@ -103,6 +100,7 @@ static enum qkv_status check_sample(struct qkv_check_report *report, enum qkv_op
     setting.used_again = true;
     status = check_gradients(report, subject, &setting, options, error);
     setting.used_again = false;
+    if (!status) status = qkv_check_adjoint(report, subject, &setting, options, error);
     for (int k = 0; !status && k < rule->inputs; k++) {
         if (!(all >> k & 1)) continue;
         setting.varied = 1u << k;
@@ -133,27 +131,29 @@ static enum qkv_status check_refusal(struct qkv_check_report *report, enum qkv_o
                                                .varied =
                                                    ~(unsigned)sample->constant & ((1u << rule->inputs) - 1),
                                                .used_again = true};
-    struct scene scene = scene_of(QKV_FLOAT64, &setting);
+    struct sample_graph built = build_sample(QKV_FLOAT64, &setting);
     const char *subject = qkv_arena_format(&report->arena, "op %s (refuses %s)", rule->name, sample->name);
-    struct qkv_check_row *row = subject && scene.graph ? qkv_check_add(report, subject, "message") : NULL;
+    struct qkv_check_row *row = subject && built.graph ? qkv_check_add(report, subject, "message") : NULL;
     if (!row) {
-        qkv_graph_free(scene.graph);
+        qkv_graph_free(built.graph);
         return qkv_error_set(error, "out of memory for the samples of %s", rule->name);
     }
     struct qkv_error given = {""};
-    if (!qkv_graph_check(scene.graph, &given))
+    if (!qkv_graph_check(built.graph, &given))
         qkv_check_fail(report, row, "the op accepts it");
     else if (!strstr(given.message, sample->message))
         qkv_check_fail(report, row, "the message is '%s', but should contain '%s'", given.message,
                        sample->message);
-    qkv_graph_free(scene.graph);
+    qkv_graph_free(built.graph);
     return QKV_OK;
 }
 
 enum qkv_status qkv_check_op(struct qkv_check_report *report, enum qkv_op_id op,
                              const struct qkv_check_options *options, struct qkv_error *error)
 {
-    QKV_BUG(op <= QKV_OP_leaf || op >= QKV_OP_COUNT, "there is no op %d", (int)op);
+    if (qkv_check_arguments(report, options, "qkv_check_op", error)) return QKV_INVALID;
+    if ((int)op <= QKV_OP_leaf || (int)op >= QKV_OP_COUNT)
+        return qkv_error_set(error, "there is no op %d to check", (int)op);
     const struct qkv_op *rule = qkv_op_rule(op);
     if (!rule->good || !rule->good[0].name) {
         struct qkv_check_row *row = qkv_check_add(report, rule->name, "samples");

@@ -8,24 +8,21 @@
 #include <string.h>
 
 static const char *const NAMES[QKV_FAULT_COUNT] = {
-    [QKV_FAULT_SIGN] = "sign",
-    [QKV_FAULT_FACTOR] = "factor",
-    [QKV_FAULT_MISSING] = "missing",
-    [QKV_FAULT_OVERWRITE] = "overwrite",
-    [QKV_FAULT_OFFSET] = "offset",
-    [QKV_FAULT_READS] = "reads",
-    [QKV_FAULT_ELEMENTWISE] = "elementwise",
+    [QKV_FAULT_SIGN] = "sign",       [QKV_FAULT_FACTOR] = "factor",
+    [QKV_FAULT_MISSING] = "missing", [QKV_FAULT_OVERWRITE] = "overwrite",
+    [QKV_FAULT_OFFSET] = "offset",   [QKV_FAULT_SLIGHT] = "slight",
+    [QKV_FAULT_READS] = "reads",     [QKV_FAULT_ELEMENTWISE] = "elementwise",
     [QKV_FAULT_ALIAS] = "alias",
 };
 
 const char *qkv_fault_name(enum qkv_fault fault)
 {
-    return NAMES[fault];
+    return fault > QKV_FAULT_NONE && fault < QKV_FAULT_COUNT ? NAMES[fault] : NULL;
 }
 
 enum qkv_fault qkv_fault_find(const char *name)
 {
-    for (int i = QKV_FAULT_NONE + 1; i < QKV_FAULT_COUNT; i++)
+    for (int i = QKV_FAULT_NONE + 1; name && i < QKV_FAULT_COUNT; i++)
         if (!strcmp(NAMES[i], name)) return (enum qkv_fault)i;
     return QKV_FAULT_NONE;
 }
@@ -34,7 +31,7 @@ enum qkv_fault qkv_fault_find(const char *name)
 static _Thread_local struct {
     const struct qkv_op *const *table;       /* the graph's own table */
     const struct qkv_op *copy[QKV_OP_COUNT]; /* the table with the fault */
-    struct qkv_op broken;                    /* the replaced row */
+    struct qkv_op faulty;                    /* the row of the op with the fault */
     const struct qkv_op *original;           /* the row that it replaces */
     enum qkv_fault fault;
     int64_t fault_calls; /* calls of the faulty function */
@@ -58,6 +55,9 @@ static void apply_fault(int64_t n, const double *before, double *after)
         case QKV_FAULT_FACTOR:
             after[i] = before[i] + 1.001 * added;
             break;
+        case QKV_FAULT_SLIGHT:
+            after[i] = before[i] + (1 + 1e-10) * added;
+            break;
         case QKV_FAULT_MISSING:
             after[i] = i == largest ? before[i] : after[i];
             break;
@@ -73,19 +73,21 @@ static void apply_fault(int64_t n, const double *before, double *after)
     }
 }
 
-static bool seen_before(const struct qkv_tensor *y, int input)
+/* Whether an input of y with a smaller index is the same tensor. */
+static bool is_repeated_input(const struct qkv_tensor *y, int input)
 {
     for (int i = 0; i < input; i++)
         if (y->input[i] == y->input[input]) return true;
     return false;
 }
 
-static void broken_backward(struct qkv_tensor *y)
+/* Runs the correct backward function of the op, then falsifies what it has added to each gradient. */
+static void faulty_backward(struct qkv_tensor *y)
 {
     double *before[QKV_MAX_INPUTS] = {NULL};
     for (int i = 0; i < planted.original->inputs; i++) {
         const struct qkv_tensor *x = y->input[i];
-        if (!x || !x->needs_gradient || seen_before(y, i)) continue;
+        if (!x || !x->needs_gradient || is_repeated_input(y, i)) continue;
         before[i] = calloc((size_t)x->count, sizeof *before[i]);
         QKV_BUG(!before[i], "out of memory while planting a fault");
         if (x->touched) memcpy(before[i], x->gradient, (size_t)x->count * sizeof *before[i]);
@@ -107,9 +109,9 @@ void qkv_plant(struct qkv_graph *graph, enum qkv_op_id op, enum qkv_fault fault)
     planted.fault_calls = 0;
     memcpy(planted.copy, graph->ops, sizeof planted.copy);
     if (!planted.original || !planted.original->backward) return;
-    planted.broken = *planted.original;
-    planted.broken.backward = broken_backward;
-    planted.copy[op] = &planted.broken;
+    planted.faulty = *planted.original;
+    planted.faulty.backward = faulty_backward;
+    planted.copy[op] = &planted.faulty;
     graph->ops = planted.copy;
 }
 
@@ -132,7 +134,9 @@ bool qkv_plant_declaration(struct qkv_graph *graph, enum qkv_op_id op, enum qkv_
     static _Thread_local struct qkv_op faulty[2];
     struct qkv_op *row = &faulty[graph->dtype];
     if (!qkv_fault_is_declaration(fault)) return false;
-    *row = *qkv_registry(graph->dtype)[op];
+    *row = *graph->ops[op];
+    /* A result in the memory of an input is not written over it: there elementwise changes nothing. */
+    if (fault == QKV_FAULT_ELEMENTWISE && row->alias) return false;
     unsigned *field = fault == QKV_FAULT_READS         ? &row->backward_reads
                       : fault == QKV_FAULT_ELEMENTWISE ? &row->elementwise
                                                        : &row->alias;
@@ -141,7 +145,7 @@ bool qkv_plant_declaration(struct qkv_graph *graph, enum qkv_op_id op, enum qkv_
                                                       : *field ^ QKV_INPUT(0);
     if (*field == wrong) return false;
     *field = wrong;
-    memcpy(table[graph->dtype], qkv_registry(graph->dtype), sizeof table[0]);
+    memcpy(table[graph->dtype], graph->ops, sizeof table[0]);
     table[graph->dtype][op] = row;
     graph->ops = table[graph->dtype];
     return true;

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Comparison of many tensors of both graphs: keeps the largest excess, the difference beyond what
- * rounding explains. */
+/* The comparison of all tensors of both graphs. The row keeps the number with the largest excess: the relative
+ * difference beyond what the rounding of float32 explains. */
 struct comparison {
     struct qkv_check_row *row;
     const char *worst; /* name of the tensor with the worst difference */
@@ -23,19 +23,19 @@ static double largest(int64_t count, const double *numbers)
     return most;
 }
 
-/* Differences are relative to the largest number of the tensor, but at least to `floor`.
- * `sensitivity`: absolute difference that rounding may cause beyond the bound. */
+/* Compares one tensor. Differences are relative to its largest number, but at least to `floor`. `rounding`: an
+ * absolute difference that rounding may cause; where it is above the bound, it is the bound of this tensor. */
 static void compare(struct comparison *c, const char *name, int64_t count, const float *float32,
-                    const double *float64, double floor, double sensitivity)
+                    const double *float64, double floor, double rounding)
 {
-    double size = fmax(largest(count, float64), floor), beyond = size > 0 ? sensitivity / size : sensitivity;
-    if (!isfinite(beyond)) beyond = 0; /* NaN allows nothing */
+    double size = fmax(largest(count, float64), floor), allowed = size > 0 ? rounding / size : rounding;
+    if (!(isfinite(allowed) && allowed > c->bound)) allowed = c->bound; /* a rounding of NaN allows nothing */
     c->row->elements += count;
     c->row->checked += count;
     for (int64_t i = 0; i < count; i++) {
         double apart = fabs((double)float32[i] - float64[i]), error = size > 0 ? apart / size : apart;
         if (!isfinite(apart)) error = INFINITY;
-        double excess = fmax(error - fmax(beyond - c->bound, 0), 0);
+        double excess = fmax(error - (allowed - c->bound), 0); /* at most the bound where error <= allowed */
         if (c->row->worst >= 0 && !(excess > c->row->excess)) continue;
         c->worst = name;
         c->row->worst = i;
@@ -59,24 +59,23 @@ static double largest_gradient(const struct qkv_tensor *y)
     return most;
 }
 
-/* `sensitivity`: one per variable, in order; NULL: 0. */
+/* Compares the gradients of all variables. `most`: the largest number of all gradients. `rounding`: the difference
+ * that rounding may cause, one number for each variable, in order; NULL: none beyond the bound. */
 static void compare_gradients(struct comparison *c, const struct qkv_precision_pair *pair, double most,
-                              const double *sensitivity)
+                              const double *rounding)
 {
     struct qkv_tensor *a = pair->float32->graph->first;
     for (struct qkv_tensor *b = pair->float64->graph->first; b; b = b->next, a = a->next) {
-        QKV_BUG(!a || a->op != b->op || a->count != b->count, "the graphs of the two precisions differ");
         if (!qkv_is_variable(b)) continue;
-        compare(c, name_of(b), b->count, a->gradient, b->gradient, most / 100,
-                sensitivity ? *sensitivity++ : 0);
+        compare(c, name_of(b), b->count, a->gradient, b->gradient, most / 100, rounding ? *rounding++ : 0);
     }
 }
 
-/* Moves every number of every variable up or down by half a unit in the last place of float32, and
- * raises `sensitivity`, one per variable, to the largest change of its gradient. `values` and
- * `gradients` are those of all variables before. */
+/* Moves every number of every variable up or down, at random, by half a unit in the last place of float32.
+ * `change`, one number for each variable, keeps the largest change of the gradient that this has caused.
+ * `values` and `gradients` are those of all variables before the move. */
 static void perturb(struct qkv_tensor *float64, const double *cotangent, struct qkv_random random,
-                    const double *values, const double *gradients, double *sensitivity)
+                    const double *values, const double *gradients, double *change)
 {
     const double half = 0x1p-24;
     uint64_t at = 0;
@@ -90,16 +89,17 @@ static void perturb(struct qkv_tensor *float64, const double *cotangent, struct 
     for (struct qkv_tensor *x = float64->graph->first; x; x = x->next) {
         if (!qkv_is_variable(x)) continue;
         for (int64_t i = 0; i < x->count; i++)
-            *sensitivity = fmax(*sensitivity, fabs(((double *)x->gradient)[i] - *gradients++));
-        sensitivity++;
+            *change = fmax(*change, fabs(((double *)x->gradient)[i] - *gradients++));
+        change++;
     }
 }
 
-/* Rounding changes ill-conditioned gradients, such as those of a norm over four nearly equal
- * numbers, by much more than the bound. Measures that in float64, with a few random perturbations;
- * the result is ROUNDINGS times the largest change, because every op rounds. One number per
- * variable, in order, to be freed; values are restored. NULL when memory is out. */
-static double *measure_sensitivity(struct qkv_tensor *float64, const double *cotangent, uint64_t seed)
+/* The difference that rounding to float32 may cause in each gradient. It is far above the bound where a gradient is
+ * ill-conditioned, as that of a norm over four nearly equal numbers. Measured in float64, by perturbing all values
+ * a few times; the result is ROUNDINGS times the largest change, because values are rounded not once but by every
+ * op. Returns one number for each variable, in order, which the caller frees; NULL when memory is out. The values
+ * of the graph are restored. */
+static double *measure_rounding(struct qkv_tensor *float64, const double *cotangent, uint64_t seed)
 {
     enum { TIMES = 4, ROUNDINGS = 4 };
     struct qkv_graph *graph = float64->graph;
@@ -108,10 +108,10 @@ static double *measure_sensitivity(struct qkv_tensor *float64, const double *cot
         variables += qkv_is_variable(x);
         numbers += qkv_is_variable(x) ? x->count : 0;
     }
-    double *sensitivity = calloc((size_t)variables, sizeof *sensitivity);
+    double *rounding = calloc((size_t)variables, sizeof *rounding);
     double *values = malloc(2 * (size_t)numbers * sizeof *values), *gradients = values + numbers;
-    if (!sensitivity || !values) {
-        free(sensitivity);
+    if (!rounding || !values) {
+        free(rounding);
         free(values);
         return NULL;
     }
@@ -123,8 +123,8 @@ static double *measure_sensitivity(struct qkv_tensor *float64, const double *cot
     }
     for (uint32_t time = 1; time <= TIMES; time++)
         perturb(float64, cotangent, (struct qkv_random){seed, QKV_STREAM_CHECK, time}, values, gradients,
-                sensitivity);
-    for (int64_t i = 0; i < variables; i++) sensitivity[i] *= ROUNDINGS;
+                rounding);
+    for (int64_t i = 0; i < variables; i++) rounding[i] *= ROUNDINGS;
     at = 0;
     for (struct qkv_tensor *x = graph->first; x; x = x->next) {
         if (!qkv_is_variable(x)) continue;
@@ -135,10 +135,10 @@ static double *measure_sensitivity(struct qkv_tensor *float64, const double *cot
     qkv_graph_rewind(graph);
     qkv_forward(graph);
     free(values);
-    return sensitivity;
+    return rounding;
 }
 
-/* The largest number of the result, or of all gradients, of two graphs; `reference` may be NULL. */
+/* The largest number of the result, or with `gradients` of all gradients, in both graphs; `reference` may be NULL. */
 static double largest_of(const struct qkv_tensor *float64, const struct qkv_tensor *reference, bool gradients)
 {
     double most = gradients ? largest_gradient(float64) : 0, other = 0;
@@ -156,26 +156,56 @@ static bool compare_backward(struct comparison *c, const struct qkv_precision_pa
     for (int64_t i = 0; i < y->count; i++) cotangent[i] = (double)(float)cotangent[i]; /* the same in both */
     qkv_backward(pair->float32->graph, pair->float32, cotangent);
     qkv_backward(y->graph, y, cotangent);
-    if (reference) {
-        QKV_BUG(reference->count != y->count, "the reference graph has a result of another size");
-        qkv_backward(reference->graph, reference, cotangent);
-    }
+    if (reference) qkv_backward(reference->graph, reference, cotangent);
     double most = largest_of(y, reference, true);
-    const struct qkv_check_row result = *c->row;
+    const struct qkv_check_row result = *c->row; /* the comparison so far, of values only */
     compare_gradients(c, pair, most, NULL);
     if (result.excess > c->bound || c->row->excess <= c->bound) return true;
-    double *sensitivity = measure_sensitivity(y, cotangent, seed);
-    if (!sensitivity) return false;
+    /* Something differs by more than the bound: compare again, now with what rounding may cause. */
+    double *rounding = measure_rounding(y, cotangent, seed);
+    if (!rounding) return false;
     *c->row = result;
-    compare_gradients(c, pair, most, sensitivity);
-    free(sensitivity);
+    compare_gradients(c, pair, most, rounding);
+    free(rounding);
     return true;
+}
+
+/* Whether both graphs have the same nodes, up to precision. */
+static bool same_nodes(const struct qkv_tensor *float32, const struct qkv_tensor *float64)
+{
+    const struct qkv_tensor *a = float32->graph->first, *b = float64->graph->first;
+    for (; a && b; a = a->next, b = b->next) {
+        if (a->op != b->op || !qkv_same_shape(a, b) || a->needs_gradient != b->needs_gradient) return false;
+        if ((a == float32) != (b == float64)) return false;
+    }
+    return !a && !b;
+}
+
+static enum qkv_status check_pair(const struct qkv_check_report *report, const char *subject,
+                                  const struct qkv_precision_pair *pair, struct qkv_error *error)
+{
+    if (!report || !subject || !pair)
+        return qkv_error_set(error, "qkv_check_precision needs a report, a subject and a pair");
+    if (qkv_check_tensor(pair->float32, QKV_FLOAT32, subject, error) ||
+        qkv_check_tensor(pair->float64, QKV_FLOAT64, subject, error))
+        return QKV_INVALID;
+    if (!same_nodes(pair->float32, pair->float64))
+        return qkv_error_set(error, "%s: the graphs of the two precisions have other nodes or shapes",
+                             subject);
+    if (!pair->reference) return QKV_OK;
+    if (qkv_check_tensor(pair->reference, QKV_FLOAT64, subject, error)) return QKV_INVALID;
+    if (pair->reference->count != pair->float64->count ||
+        pair->reference->needs_gradient != pair->float64->needs_gradient)
+        return qkv_error_set(error, "%s: the reference is a result of another size, or without gradient",
+                             subject);
+    return QKV_OK;
 }
 
 enum qkv_status qkv_check_precision(struct qkv_check_report *report, const char *subject,
                                     const struct qkv_precision_pair *pair, uint64_t seed,
                                     struct qkv_error *error)
 {
+    if (check_pair(report, subject, pair, error)) return QKV_INVALID;
     struct qkv_tensor *y = pair->float64;
     struct qkv_check_row *row = qkv_check_add(report, subject, "float32 against float64");
     double *cotangent = row ? malloc((size_t)y->count * sizeof *cotangent) : NULL;

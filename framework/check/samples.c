@@ -1,13 +1,19 @@
 /* Builds the inputs and options of the samples that every op has. */
 #include "check/check.h"
 
-/* Element i of an input, at random: 0 or 1 for binary inputs, else in low .. high, else in +-[0.1,
- * 1], away from the kink of relu at 0. */
-static double draw(const struct qkv_sample *sample, int input, int64_t i, uint64_t seed)
+#include <math.h>
+
+/* Element i of an input, drawn at random: 0 or 1 if the input is binary (0 or -infinity if it is an additive mask); in
+ * low .. high if the sample has bounds; else in +-[0.1, 1], away from the kink of relu at 0. */
+static double draw_element(const struct qkv_sample *sample, int input, int64_t i, uint64_t seed)
 {
     struct qkv_random random = {seed, QKV_STREAM_CHECK, 1u + (uint32_t)input};
     double drawn = qkv_random_uniform(random, (uint64_t)i);
-    if (sample->binary >> input & 1) return drawn < 0.5 ? 1 : 0;
+    const struct qkv_sample_options *options = sample->options;
+    bool additive =
+        options && options->attention && options->attention->mask_values == QKV_MASK_VALUES_ADDITIVE;
+    if (sample->binary >> input & 1)
+        return additive ? (drawn < 0.5 ? 0.0 : -HUGE_VAL) : drawn < 0.5 ? 1.0 : 0.0;
     if (sample->low < sample->high)
         return (double)sample->low + drawn * ((double)sample->high - (double)sample->low);
     return drawn < 0.5 ? -0.1 - 1.8 * drawn : 0.1 + 1.8 * (drawn - 0.5);
@@ -31,7 +37,8 @@ struct qkv_options qkv_sample_options_of(const struct qkv_sample *sample)
     };
     if (given->attention) options.attention = *given->attention;
     options.shape = shape_of(&given->shape);
-    for (int a = 0; a < QKV_MAX_RANK; a++) options.permutation[a] = given->permutation[a];
+    options.permutation.count = sample->input[0].rank;
+    for (int a = 0; a < QKV_MAX_RANK; a++) options.permutation.axis[a] = given->permutation[a];
     return options;
 }
 
@@ -49,8 +56,18 @@ void qkv_sample_inputs(struct qkv_graph *graph, const struct qkv_sample_setting 
         }
         input[k] = setting->varied >> k & 1 ? qkv_variable(graph, shape) : qkv_constant(graph, shape);
         for (int64_t i = 0; input[k] && i < input[k]->count; i++) {
-            double value = (double)(float)draw(sample, k, i, setting->seed);
+            double value = (double)(float)draw_element(sample, k, i, setting->seed);
             qkv_dtype_set(graph->dtype, input[k]->value, i, value);
         }
     }
+}
+
+struct qkv_tensor *qkv_sample_apply(struct qkv_graph *graph, const struct qkv_sample_setting *setting,
+                                    struct qkv_tensor *input[QKV_MAX_INPUTS])
+{
+    const struct qkv_random random = {.seed = setting->seed, .step = 7};
+    const struct qkv_options options = qkv_sample_options_of(setting->sample);
+    qkv_graph_set_dropout(graph, &random);
+    qkv_sample_inputs(graph, setting, input);
+    return qkv_node(graph, setting->op, input, &options);
 }

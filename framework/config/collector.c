@@ -1,14 +1,17 @@
 #include "config/collector.h"
 
+#include "core/plain_text.h"
+
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-static const char NO_MEMORY[] = "not enough memory";
+static const char NO_MEMORY[] = "out of memory";
 
 void qkv_collect(struct qkv_collector *collector, struct qkv_place place, const char *format, ...)
 {
+    if (collector->out_of_memory) return;
     if (collector->count == QKV_MESSAGES_MOST) {
         collector->left_out++;
         return;
@@ -22,13 +25,16 @@ void qkv_collect(struct qkv_collector *collector, struct qkv_place place, const 
                            ? qkv_arena_format(collector->arena, "%s:%d:%d: %s", place.name, place.line,
                                               place.column, sentence.message)
                            : qkv_arena_format(collector->arena, "%s: %s", place.name, sentence.message);
+    if (text) text = qkv_arena_plain(collector->arena, text);
     collector->finding[collector->count++] =
         (struct qkv_finding){text ? text : NO_MEMORY, place.line, place.column};
+    collector->out_of_memory = !text;
 }
 
 void qkv_collect_no_memory(struct qkv_collector *collector, const char *name)
 {
     qkv_collect(collector, (struct qkv_place){.name = name}, "%s", NO_MEMORY);
+    collector->out_of_memory = true;
 }
 
 /* True when `a` belongs after `b`. Findings without a line are last. */
@@ -60,25 +66,14 @@ void qkv_collector_finish(struct qkv_collector *collector, const char *name, str
 const char *qkv_printable(struct qkv_arena *arena, const char *text)
 {
     enum { LONGEST = 60 };
-    char line[4 * LONGEST + 8];
-    size_t used = 0, i = 0;
-    for (; text[i] && i < LONGEST; i++) {
-        unsigned char byte = (unsigned char)text[i];
-        if (byte < 0x20 || byte == 0x7F)
-            used += (size_t)snprintf(line + used, sizeof line - used, "\\x%02X", byte);
-        else
-            line[used++] = text[i];
+    const char *end = text;
+    while (*end) {
+        const char *next = end;
+        qkv_utf8_next(&next);
+        if (next > text + LONGEST) break;
+        end = next;
     }
-    if (text[i]) {
-        /* Do not cut a UTF-8 sequence in two. */
-        if (((unsigned char)text[i] & 0xC0) == 0x80) {
-            while (used && ((unsigned char)line[used - 1] & 0xC0) == 0x80) used--;
-            if (used) used--;
-        }
-        memcpy(line + used, "...", 3);
-        used += 3;
-    }
-    line[used] = '\0';
-    const char *copy = qkv_arena_string(arena, line);
-    return copy ? copy : "?";
+    const char *cut = qkv_arena_format(arena, "%.*s%s", (int)(end - text), text, *end ? "..." : "");
+    const char *plain = cut ? qkv_arena_plain(arena, cut) : NULL;
+    return plain ? plain : "?";
 }

@@ -5,6 +5,8 @@
 #include "qkv/arena.h"
 #include "qkv/messages.h"
 
+#include <stdbool.h>
+
 /* A place in a file: `name:line:column`, or only `name` when line is 0. */
 struct qkv_place {
     const char *name;
@@ -14,8 +16,9 @@ struct qkv_place {
 /* Caller's storage; set the arena, and the rest to zero. */
 struct qkv_collector {
     struct qkv_arena *arena;
-    int count;    /* of `finding` */
-    int left_out; /* errors that `finding` had no place for */
+    int count;          /* of `finding` */
+    int left_out;       /* errors that `finding` had no place for */
+    bool out_of_memory; /* nothing is added any more: what follows may only be a consequence */
     struct qkv_finding {
         const char *text;
         int line, column;
@@ -26,7 +29,7 @@ struct qkv_collector {
 void qkv_collect(struct qkv_collector *collector, struct qkv_place place, const char *format, ...)
     QKV_PRINTF(3, 4);
 
-/* Adds the error "not enough memory" for the file `name`. */
+/* Adds the error "out of memory" for the file `name`. */
 void qkv_collect_no_memory(struct qkv_collector *collector, const char *name);
 
 /* Writes the errors to `messages`, sorted by line. `name` is the file that the message about errors

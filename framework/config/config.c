@@ -1,7 +1,8 @@
 /* Reads a config: defaults, file, overrides, then the rules between keys. */
 #include "config/config_keys.h"
+#include "config/key_check.h"
 #include "config/normalise.h"
-#include "config/reader.h"
+#include "config/path.h"
 #include "config/rules.h"
 
 enum qkv_status qkv_config_read(struct qkv_config *config, struct qkv_arena *arena, const char *path,
@@ -17,7 +18,11 @@ enum qkv_status qkv_config_read(struct qkv_config *config, struct qkv_arena *are
                                   .arena = arena,
                                   .collector = &collector};
     qkv_schema_read(&reading);
-    if (reading.complete) qkv_config_check_rules(config, reading.sources, &collector);
+    if (reading.complete) qkv_config_check_rules(config, reading.sources, QKV_RULES_OF_TRAINING, &collector);
+    /* The config of a run names the folder that training wrote, but the run may have been moved. */
+    const struct qkv_key_check check = {&qkv_config_schema, reading.sources, &collector};
+    const char *run = reading.complete ? qkv_path_run_folder(arena, path) : NULL;
+    if (run && qkv_key_source_of(&check, "training.model_dir")->place.line) config->training.model_dir = run;
     if (!collector.count && !qkv_config_normalise(config, arena)) qkv_collect_no_memory(&collector, path);
     qkv_collector_finish(&collector, path, messages);
     return messages->count ? QKV_INVALID : QKV_OK;
@@ -52,5 +57,5 @@ enum qkv_status qkv_config_default(struct qkv_config *config, struct qkv_arena *
 {
     if (!qkv_schema_defaults(&qkv_config_schema, config, arena)) return QKV_INVALID;
     config->name = name;
-    return qkv_config_normalise(config, arena) ? QKV_OK : QKV_INVALID;
+    return QKV_OK;
 }

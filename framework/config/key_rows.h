@@ -5,7 +5,7 @@
  *     #include KEY_TABLE
  *     };
  *
- * config_keys.def documents the rows. */
+ * config_keys.def explains the rows; scene_keys.def explains TEXTS and MATRIX, which only scenes have. */
 #include "config/schema.h"
 
 #include <math.h>
@@ -54,10 +54,13 @@
 #define BETWEEN(a, b) {(a), (b), true, true}
 /* clang-format on */
 
-/* The last argument of a row whose key has an effect only while the choice key `path` has one of these values:
- * USED_WITH(model.encoder.type, BIT(QKV_NETWORK_RECURRENT)). */
+/* The last argument of a row whose key has an effect only while the choice key `path` has a value whose bit is set in
+ * `bits`: USED_WITH(model.encoder.type, BIT(QKV_NETWORK_RECURRENT)). */
 #define USED_WITH(path, bits) .used_by = NAME(path), .used_values = (bits)
 #define BIT(value)            (UINT32_C(1) << (value))
+
+/* The last argument of a TEXT that is a path. */
+#define IS_PATH .is_path = true
 
 #define ROW_AT(key_kind, key_path, field, key_role, key_fallback, key_help, ...)                             \
     {.path = NAME(key_path),                                                                                 \

@@ -11,10 +11,15 @@ static void normalise_stack(struct qkv_stack_config *stack)
     if (!stack->embeddings.embedding_dim) stack->embeddings.embedding_dim = stack->hidden_size;
 }
 
+void qkv_model_config_normalise(struct qkv_model_config *model)
+{
+    normalise_stack(&model->encoder);
+    normalise_stack(&model->decoder);
+}
+
 bool qkv_config_normalise(struct qkv_config *config, struct qkv_arena *arena)
 {
-    normalise_stack(&config->model.encoder);
-    normalise_stack(&config->model.decoder);
+    qkv_model_config_normalise(&config->model);
     if (!*config->training.model_dir)
         config->training.model_dir = qkv_arena_format(arena, "runs/%s", config->name);
     return config->training.model_dir;

@@ -9,4 +9,7 @@
  * when there is no memory. */
 bool qkv_config_normalise(struct qkv_config *config, struct qkv_arena *arena);
 
+/* The same for the placeholders of a model, which needs no memory. */
+void qkv_model_config_normalise(struct qkv_model_config *model);
+
 #endif

@@ -30,8 +30,12 @@ bool qkv_schema_defaults(const struct qkv_schema *schema, void *config, struct q
 
 static void collect_unknown(const struct qkv_reading *reading, struct qkv_place place, const char *path)
 {
-    char memory[QKV_KEY_LONGEST];
-    const char *nearest = qkv_schema_nearest(reading->schema, path, memory);
+    char buffer[QKV_KEY_LONGEST];
+    if (reading->collector->count == QKV_MESSAGES_MOST) { /* no place left: count it, without a long search */
+        reading->collector->left_out++;
+        return;
+    }
+    const char *nearest = qkv_schema_nearest(reading->schema, path, buffer);
     qkv_collect(reading->collector, place, *nearest ? "unknown key %s; did you mean %s" : "unknown key %s",
                 qkv_printable(reading->arena, path), nearest);
 }

@@ -8,7 +8,7 @@
 
 /* Where the value of a key came from; one for each row of the schema. */
 struct qkv_key_source {
-    struct qkv_place place; /* of the key; only the name of the file when the key was not given */
+    struct qkv_place place; /* of the key; its override `-s key=value`; the file when the key was not given */
     bool given;
     bool bad; /* the value was refused or is missing; its error is collected */
 };

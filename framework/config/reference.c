@@ -11,7 +11,7 @@ static void write_type(const struct qkv_key *key, FILE *file)
         [QKV_KEY_BOOLEAN] = "boolean", [QKV_KEY_CHOICE] = "choice",   [QKV_KEY_PAIR] = "two numbers",
         [QKV_KEY_TEXTS] = "texts",     [QKV_KEY_MATRIX] = "matrix",
     };
-    fprintf(file, "%s%s%s", names[key->kind], *key->unit ? ", " : "", key->unit);
+    fprintf(file, "%s%s%s", key->is_path ? "path" : names[key->kind], *key->unit ? ", " : "", key->unit);
 }
 
 static void write_range(const struct qkv_key *key, FILE *file)
@@ -24,10 +24,11 @@ static void write_range(const struct qkv_key *key, FILE *file)
     fputs(range, file);
 }
 
-/* The choices that read the key, where others do not. */
+/* Lists the choices that read the key, for a key that the other choices ignore. */
 static void write_readers(const struct qkv_schema *schema, const struct qkv_key *key, FILE *file)
 {
-    if (key->role != QKV_ROLE_TRAJECTORY) return; /* a free key is read by all; some also depend on it */
+    /* A free key, such as training.updates, always has an effect, whichever choices read it too. */
+    if (key->role != QKV_ROLE_TRAJECTORY) return;
     bool first = true;
     for (int i = 0; i < schema->count; i++) {
         const struct qkv_choices *choices = schema->keys[i].choices;

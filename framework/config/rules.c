@@ -3,66 +3,36 @@
 #include "config/rules.h"
 
 #include "config/config_keys.h"
+#include "config/key_check.h"
 #include "config/normalise.h"
 #include "config/value.h"
 
-#include <stdarg.h>
 #include <string.h>
 
 struct check {
     const struct qkv_config *config;
-    const struct qkv_key_source *sources;
-    struct qkv_collector *collector;
+    struct qkv_key_check keys;
 };
 
 static const struct qkv_key *key_at(const char *path)
 {
-    const struct qkv_key *key = qkv_schema_find(&qkv_config_schema, path);
-    QKV_BUG(!key, "there is no key %s", path);
-    return key;
-}
-
-static const struct qkv_key_source *source_of(const struct check *check, const char *path)
-{
-    return &check->sources[key_at(path) - qkv_config_schema.keys];
-}
-
-/* True when the values of both keys were read without error, so that they may be compared. */
-static bool both_valid(const struct check *check, const char *path, const char *other)
-{
-    return !source_of(check, path)->bad && !source_of(check, other)->bad;
-}
-
-/* Collects a sentence about two keys, unless one of them is in error already. Its place is that of `path`, or that of
- * `other` when only `other` was given. */
-static void QKV_PRINTF(4, 5)
-    report_at(const struct check *check, const char *path, const char *other, const char *format, ...)
-{
-    if (!both_valid(check, path, other)) return;
-    struct qkv_error sentence;
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(sentence.message, sizeof sentence.message, format, arguments);
-    va_end(arguments);
-    const struct qkv_key_source *source = source_of(check, path);
-    if (!source->given) source = source_of(check, other);
-    qkv_collect(check->collector, source->place, "%s", sentence.message);
+    return qkv_key_at(&qkv_config_schema, path);
 }
 
 /* The value of a key as a config writes it. */
 static const char *value_of(const struct check *check, const char *path)
 {
-    const char *text = qkv_value_text(key_at(path), check->config, check->collector->arena);
+    const char *text = qkv_value_text(key_at(path), check->config, check->keys.collector->arena);
     return text ? text : "?";
 }
 
-/* Unless `holds`, reports "<path> is 3, but <must> <other> (64)". */
+/* Unless `holds`, reports "<path> is 3, but <must> <other> (64)", where `must` is a phrase such as "must divide". */
 static void require_relation(const struct check *check, bool holds, const char *path, const char *must,
                              const char *other)
 {
     if (holds) return;
-    report_at(check, path, other, "%s is %s, but %s %s (%s)", path, value_of(check, path), must, other,
-              value_of(check, other));
+    qkv_key_report(&check->keys, path, other, "%s is %s, but %s %s (%s)", path, value_of(check, path), must,
+                   other, value_of(check, other));
 }
 
 /* Unless `holds`, reports "<path> is noam, but needs <other><how>". */
@@ -70,7 +40,8 @@ static void require(const struct check *check, bool holds, const char *path, con
                     const char *how)
 {
     if (holds) return;
-    report_at(check, path, other, "%s is %s, but needs %s%s", path, value_of(check, path), other, how);
+    qkv_key_report(&check->keys, path, other, "%s is %s, but needs %s%s", path, value_of(check, path), other,
+                   how);
 }
 
 /* The path of a key in model.encoder, model.decoder, data.src or data.trg. */
@@ -87,13 +58,12 @@ static struct path path_of(const char *section, const char *key)
 
 /* ---- keys without effect ---- */
 
-/* True when the value of a key is its default, or the value that normalisation gives to the
- * default. The config in a run folder names every key, so it contains such values of keys without
- * effect. */
+/* True when the value of a key is its default, or the value that normalisation gives to the default. The config in a run
+ * folder gives a value to every key, also to keys without effect: they then have these values and are accepted. */
 static bool is_default(const struct check *check, const struct qkv_key *key)
 {
     struct qkv_config changed = *check->config;
-    struct qkv_arena *arena = check->collector->arena;
+    struct qkv_arena *arena = check->keys.collector->arena;
     struct qkv_collector ignored = {.arena = arena};
     if (!qkv_value_read_text(key, key->fallback, (struct qkv_place){.name = key->path}, &changed, arena,
                              &ignored))
@@ -108,13 +78,14 @@ static void check_effects(const struct check *check)
     for (int i = 0; i < qkv_config_schema.count; i++) {
         const struct qkv_key *key = &qkv_config_schema.keys[i];
         const struct qkv_key *unmet = qkv_key_without_effect(&qkv_config_schema, key, check->config);
-        if (!unmet || !both_valid(check, key->path, unmet->used_by) || is_default(check, key)) continue;
+        if (!unmet || is_default(check, key)) continue;
         char values[QKV_CHOICES_SIZE];
-        report_at(check, key->path, unmet->used_by,
-                  "%s is %s, but has an effect only when %s is %s (it is %s)", key->path,
-                  value_of(check, key->path), unmet->used_by,
-                  qkv_choices_text(values, key_at(unmet->used_by)->choices, unmet->used_values, "", " or "),
-                  value_of(check, unmet->used_by));
+        qkv_key_report(
+            &check->keys, key->path, unmet->used_by,
+            "%s is %s, but has an effect only when %s is %s (it is %s)", key->path,
+            value_of(check, key->path), unmet->used_by,
+            qkv_choices_text(values, key_at(unmet->used_by)->choices, unmet->used_values, "", " or "),
+            value_of(check, unmet->used_by));
     }
 }
 
@@ -144,24 +115,25 @@ static void check_positions(const struct check *check, const struct qkv_stack_co
     struct path type = path_of(section, "positions.type"), hidden = path_of(section, "hidden_size"),
                 buckets = path_of(section, "positions.buckets"),
                 distance = path_of(section, "positions.max_distance"),
-                rows = path_of(section, "positions.max_length"), longest = path_of(side, "max_length");
+                positions_longest = path_of(section, "positions.max_length"),
+                text_longest = path_of(side, "max_length");
     const struct qkv_position_config *positions = &stack->positions;
     bool encoder = stack == &check->config->model.encoder;
     int64_t key_width =
         stack->attention.key_width ? stack->attention.key_width : stack->hidden_size / stack->num_heads;
     if (positions->type == QKV_POSITION_ROTARY && key_width % 2)
-        report_at(check, type.text, hidden.text,
-                  "%s is rotary, which rotates pairs of numbers, but the key width of a head is %lld",
-                  type.text, (long long)key_width);
-    /* max_length does not count <s> or </s>, which needs one position: so not >=. */
+        qkv_key_report(&check->keys, type.text, hidden.text,
+                       "%s is rotary, which rotates pairs of numbers, but the key width of a head is %lld",
+                       type.text, (long long)key_width);
+    /* data.*.max_length counts words only, positions.max_length also </s> (or <s>): so > and not >=. */
     if (positions->type == QKV_POSITION_LEARNED)
-        require_relation(check, positions->max_length > text->max_length, rows.text,
-                         "learned positions must exceed", longest.text);
+        require_relation(check, positions->max_length > text->max_length, positions_longest.text,
+                         "learned positions must exceed", text_longest.text);
     if (positions->type != QKV_POSITION_RELATIVE) return;
     if (encoder && positions->buckets % 2)
-        report_at(check, buckets.text, type.text,
-                  "%s is %lld, but must be even: half of them are for each direction", buckets.text,
-                  (long long)positions->buckets);
+        qkv_key_report(&check->keys, buckets.text, type.text,
+                       "%s is %lld, but must be even: half of them are for each direction", buckets.text,
+                       (long long)positions->buckets);
     require_relation(
         check, positions->max_distance > qkv_attention_single_buckets(positions->buckets, !encoder),
         distance.text, encoder ? "must exceed a quarter of" : "must exceed half of", buckets.text);
@@ -199,31 +171,33 @@ static void check_recurrent(const struct check *check, const struct qkv_model_co
                       encoder->hidden_size == decoder->hidden_size;
     require(check, !encoder->reverse || !encoder->bidirectional, reverse, bidirectional, " to be false");
     if (decoder->init_hidden == QKV_INIT_HIDDEN_LAST && !same_cells)
-        report_at(
-            check, init, hidden,
+        qkv_key_report(
+            &check->keys, init, hidden,
             "%s is last, but needs encoder and decoder to agree in rnn_type, num_layers and hidden_size",
             init);
     if (decoder->attention.score == QKV_ATTENTION_SCORE_DOT && memory_width != decoder->hidden_size)
-        report_at(check, score, hidden,
-                  "%s is dot, but needs states of the same width: the encoder has %lld%s, the decoder %lld",
-                  score, (long long)memory_width, encoder->bidirectional ? " (two directions)" : "",
-                  (long long)decoder->hidden_size);
+        qkv_key_report(
+            &check->keys, score, hidden,
+            "%s is dot, but needs states of the same width: the encoder has %lld%s, the decoder %lld", score,
+            (long long)memory_width, encoder->bidirectional ? " (two directions)" : "",
+            (long long)decoder->hidden_size);
     if (decoder->attention.score == QKV_ATTENTION_SCORE_NONE && !decoder->input_feeding &&
         decoder->init_hidden == QKV_INIT_HIDDEN_ZERO)
-        report_at(check, init, score,
-                  "%s is zero, but with %s none and model.decoder.input_feeding false the decoder would know "
-                  "nothing of the source",
-                  init, score);
+        qkv_key_report(
+            &check->keys, init, score,
+            "%s is zero, but with %s none and model.decoder.input_feeding false the decoder would know "
+            "nothing of the source",
+            init, score);
     require(check, !model->tied_embeddings || embedding_width(encoder) == embedding_width(decoder),
             "model.tied_embeddings", embedding, " to be that of the encoder");
     require(check, !model->tied_softmax || embedding_width(decoder) == decoder->hidden_size,
             "model.tied_softmax", embedding, " to be hidden_size");
     if (encoder->rnn_type != QKV_CELL_LSTM && decoder->rnn_type != QKV_CELL_LSTM &&
         !is_default(check, key_at("model.lstm_forget_gate")))
-        report_at(check, "model.lstm_forget_gate", "model.encoder.rnn_type",
-                  "model.lstm_forget_gate is %s, but has an effect only when model.encoder.rnn_type or "
-                  "model.decoder.rnn_type is lstm",
-                  value_of(check, "model.lstm_forget_gate"));
+        qkv_key_report(&check->keys, "model.lstm_forget_gate", "model.encoder.rnn_type",
+                       "model.lstm_forget_gate is %s, but has an effect only when model.encoder.rnn_type or "
+                       "model.decoder.rnn_type is lstm",
+                       value_of(check, "model.lstm_forget_gate"));
 }
 
 static void check_model(const struct check *check)
@@ -238,9 +212,9 @@ static void check_model(const struct check *check)
     check_transformer_stack(check, &model->decoder, "model.decoder", &data->trg, "data.trg");
     if (model->decoder.type == QKV_NETWORK_TRANSFORMER &&
         model->decoder.attention.score != QKV_ATTENTION_SCORE_SCALED_DOT)
-        report_at(check, "model.decoder.attention.score", "model.decoder.type",
-                  "model.decoder.attention.score is %s, but a transformer has scaled_dot",
-                  value_of(check, "model.decoder.attention.score"));
+        qkv_key_report(&check->keys, "model.decoder.attention.score", "model.decoder.type",
+                       "model.decoder.attention.score is %s, but a transformer has scaled_dot",
+                       value_of(check, "model.decoder.attention.score"));
     require_relation(check, recurrent || model->encoder.hidden_size == model->decoder.hidden_size,
                      "model.decoder.hidden_size", "must equal", "model.encoder.hidden_size");
     require(check, !model->tied_embeddings || data->joint_vocabulary, "model.tied_embeddings",
@@ -254,9 +228,10 @@ static void check_name(const struct check *check)
     static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
     const char *name = check->config->name;
     if (*name != '.' && !name[strspn(name, allowed)]) return;
-    report_at(check, "name", "name",
-              "name is '%s', but must be made of letters, digits, '.', '_' and '-', and not start with '.'",
-              qkv_printable(check->collector->arena, name));
+    qkv_key_report(
+        &check->keys, "name", "name",
+        "name is '%s', but must be made of letters, digits, '.', '_' and '-', and not start with '.'",
+        qkv_printable(check->keys.collector->arena, name));
 }
 
 static void check_joint_vocabulary(const struct check *check)
@@ -288,13 +263,14 @@ static void check_needs(const struct check *check)
     }
 }
 
-static void check_training(const struct check *check)
+/* `ends`: training must have an end. */
+static void check_training(const struct check *check, bool ends)
 {
     const struct qkv_training_config *training = &check->config->training;
-    bool ends = training->updates || training->epochs, has_dev = *check->config->data.dev;
-    if (!ends)
-        report_at(check, "training.updates", "training.epochs",
-                  "training.updates or training.epochs must be given, so that training ends");
+    bool has_dev = *check->config->data.dev;
+    if (ends && !training->updates && !training->epochs)
+        qkv_key_report(&check->keys, "training.updates", "training.epochs",
+                       "training.updates or training.epochs must be given, so that training ends");
     check_needs(check);
     require(check, !training->patience || has_dev, "training.patience", "data.dev", "");
     require_relation(check, training->learning_rate_min <= training->learning_rate,
@@ -302,14 +278,18 @@ static void check_training(const struct check *check)
 }
 
 void qkv_config_check_rules(const struct qkv_config *config, const struct qkv_key_source *sources,
-                            struct qkv_collector *collector)
+                            enum qkv_rules rules, struct qkv_collector *collector)
 {
-    const struct check check = {config, sources, collector};
+    const struct check check = {config, {&qkv_config_schema, sources, collector}};
+    if (rules == QKV_RULES_OF_MODEL) {
+        check_model(&check);
+        return;
+    }
     check_name(&check);
     check_effects(&check);
     check_model(&check);
     check_joint_vocabulary(&check);
-    check_training(&check);
+    check_training(&check, rules == QKV_RULES_OF_TRAINING);
     require_relation(&check, config->testing.n_best <= config->testing.beam_size, "testing.n_best",
                      "must not exceed", "testing.beam_size");
 }

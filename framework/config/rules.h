@@ -5,9 +5,15 @@
 #include "config/reader.h"
 #include "qkv/config.h"
 
-/* Collects an error for each rule that the config breaks. `config` must not be normalised yet.
- * `sources` are those of qkv_schema_read. */
+/* Which rules a config must keep; each set holds those before it. */
+enum qkv_rules {
+    QKV_RULES_OF_MODEL,    /* between the keys of the model; the rest of the config need not be set */
+    QKV_RULES_OF_CONFIG,   /* between all keys */
+    QKV_RULES_OF_TRAINING, /* and that training ends */
+};
+
+/* Collects an error for each rule that the config breaks. `sources` are those of qkv_schema_read. */
 void qkv_config_check_rules(const struct qkv_config *config, const struct qkv_key_source *sources,
-                            struct qkv_collector *collector);
+                            enum qkv_rules rules, struct qkv_collector *collector);
 
 #endif

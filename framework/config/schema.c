@@ -73,8 +73,8 @@ static const char *last_part(const char *path)
     return dot ? dot + 1 : path;
 }
 
-/* Number of edits between `path` and the path of a key or section; at most 2 when the last names
- * are equal, as in another section. */
+/* Number of edits between `path` and the path of a key or section. The right name in the wrong section counts as at most
+ * 2 edits. */
 static int distance(const char *path, const char *candidate)
 {
     enum { OTHER_SECTION = 2 };
@@ -84,7 +84,7 @@ static int distance(const char *path, const char *candidate)
 }
 
 const char *qkv_schema_nearest(const struct qkv_schema *schema, const char *path,
-                               char memory[static QKV_KEY_LONGEST])
+                               char nearest[static QKV_KEY_LONGEST])
 {
     if (strlen(path) >= QKV_KEY_LONGEST) return "";
     int best = QKV_KEY_LONGEST;
@@ -99,8 +99,8 @@ const char *qkv_schema_nearest(const struct qkv_schema *schema, const char *path
             int edits = distance(path, candidate);
             if (edits >= best) continue;
             best = edits;
-            strcpy(memory, candidate);
+            strcpy(nearest, candidate);
         } while (*end++);
     }
-    return qkv_names_are_near(last_part(path), last_part(memory), best) ? memory : "";
+    return qkv_names_are_near(last_part(path), last_part(nearest), best) ? nearest : "";
 }

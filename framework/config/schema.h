@@ -22,12 +22,11 @@ enum qkv_key_kind {
     QKV_KEY_MATRIX,  /* struct qkv_matrix */
 };
 
-/* What a change of the value does to a trained run; config_keys.def explains the roles. 0 is no
- * role. */
+/* Whether the value may change once a run is trained; config_keys.def explains the roles. */
 enum qkv_key_role {
-    QKV_ROLE_MODEL = 1,  /* the value is fixed with the parameters */
-    QKV_ROLE_TRAJECTORY, /* the value is fixed when a run is resumed */
-    QKV_ROLE_FREE,       /* the value may change */
+    QKV_ROLE_MODEL,      /* never: the parameters would mean something else */
+    QKV_ROLE_TRAJECTORY, /* not when the run is resumed */
+    QKV_ROLE_FREE,       /* always */
 };
 
 struct qkv_range {
@@ -38,7 +37,7 @@ struct qkv_range {
 /* One value of an enum. Lists of paths end with NULL or an empty text; NULL: none. */
 struct qkv_choice {
     const char *name, *help;  /* help "": the name is clear; NULL: internal, no file may name it */
-    const char *const *uses;  /* keys that this value reads and some other value of the enum does not */
+    const char *const *uses;  /* keys that this value reads, but not every value of the enum */
     const char *const *needs; /* keys that must be set: integers above 0, texts not empty */
 };
 
@@ -61,6 +60,8 @@ struct qkv_key {
     const char *unit;                  /* "" when it has none */
     const char *fallback;              /* the default, as a file would write it; NULL: the key is required */
     const char *help;
+    bool
+        is_path; /* of a QKV_KEY_TEXT: the path of a file or folder (path.h), in a file also a list of paths */
     const char *used_by;  /* path of a choice key; NULL: the key always has an effect */
     uint32_t used_values; /* the key has an effect only while used_by has a value whose bit is set here */
 };
@@ -77,10 +78,10 @@ const struct qkv_key *qkv_schema_find(const struct qkv_schema *schema, const cha
 /* True when a path names a section, such as "training" or "model.encoder". */
 bool qkv_schema_is_section(const struct qkv_schema *schema, const char *path);
 
-/* The key or section that a misspelled `path` most resembles, written into `memory`; "" when none is near. */
+/* The key or section that a misspelled `path` most resembles, written into `nearest`; "" when none is near. */
 enum { QKV_KEY_LONGEST = 64 };
 const char *qkv_schema_nearest(const struct qkv_schema *schema, const char *path,
-                               char memory[static QKV_KEY_LONGEST]);
+                               char nearest[static QKV_KEY_LONGEST]);
 
 /* NULL when `key` has an effect in this struct. Otherwise the key whose condition (used_by, used_values) fails: `key`
  * itself, or the choice key that its condition names. */

@@ -1,6 +1,7 @@
 #include "config/value.h"
 
 #include "config/number.h"
+#include "config/path.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -143,6 +144,28 @@ static bool read_text(const struct reading *reading, const struct qkv_yaml_node 
     return true;
 }
 
+/* A path, or a list of paths, of which the first that exists is taken; when none does, the first. */
+static bool read_path(const struct reading *reading, const struct qkv_yaml_node *node, const char **field)
+{
+    bool list = node->kind == QKV_YAML_SEQUENCE, found = false;
+    const char *path = NULL;
+    if (list && !node->count) return refuse(reading, node, "a path or a list of paths");
+    for (const struct qkv_yaml_node *item = list ? node->first : node; item && !found;
+         item = list ? item->next : NULL) {
+        const struct reading one = list ? reading_of_item(reading, item) : *reading;
+        const char *text;
+        if (!read_text(&one, item, &text)) return false;
+        if (one.place.line && !(text = qkv_path_of_file(reading->arena, one.place.name, text))) {
+            qkv_collect_no_memory(reading->collector, reading->place.name);
+            return false;
+        }
+        found = list && qkv_path_is_text(text);
+        if (!path || found) path = text;
+    }
+    *field = path;
+    return true;
+}
+
 /* A list of texts, or one text that is split at white space. */
 static bool read_texts(const struct reading *reading, const struct qkv_yaml_node *node,
                        struct qkv_texts *field)
@@ -197,6 +220,7 @@ static bool read_row(const struct reading *reading, const struct qkv_yaml_node *
     bool valid = true;
     for (const struct qkv_yaml_node *item = row->first; item; item = item->next, value++) {
         const struct reading one = reading_of_item(reading, item);
+        /* Masks of scenes are made of -infinity, the only value that no number spells. */
         bool infinite = item->kind == QKV_YAML_SCALAR && item->plain && !strcmp(item->text, "-.inf");
         if (infinite)
             *value = -HUGE_VAL;
@@ -253,7 +277,7 @@ bool qkv_value_read(const struct qkv_key *key, const struct qkv_yaml_node *node,
     void *field = qkv_key_field(key, config);
     switch (key->kind) {
     case QKV_KEY_TEXT:
-        return read_text(&reading, node, field);
+        return key->is_path ? read_path(&reading, node, field) : read_text(&reading, node, field);
     case QKV_KEY_INTEGER:
         return read_integer(&reading, node, field);
     case QKV_KEY_NUMBER:

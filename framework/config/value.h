@@ -5,8 +5,8 @@
 #include "config/schema.h"
 #include "config/yaml.h"
 
-/* Reads `node` into the field of `key`. Errors are reported at `place`; errors of list items at the
- * item, unless place.line is 0. False after collecting an error; the field is then unchanged. */
+/* Reads `node` into the field of `key`. Errors are reported at `place`; errors of list items at the item, unless
+ * place.line is 0, as it is for overrides. False after collecting an error; the field is then unchanged. */
 bool qkv_value_read(const struct qkv_key *key, const struct qkv_yaml_node *node, struct qkv_place place,
                     void *config, struct qkv_arena *arena, struct qkv_collector *collector);
 
@@ -16,6 +16,9 @@ bool qkv_value_read_text(const struct qkv_key *key, const char *text, struct qkv
 
 /* The value as a file would write it, in the arena; NULL when there is no memory. */
 const char *qkv_value_text(const struct qkv_key *key, const void *config, struct qkv_arena *arena);
+
+/* A text as a file would write it, with quotes where it needs them; NULL when there is no memory. */
+const char *qkv_yaml_text(const char *text, struct qkv_arena *arena);
 
 /* True when two structs have the same value of a key. Not for TEXTS and MATRIX. */
 bool qkv_value_equal(const struct qkv_key *key, const void *a, const void *b);

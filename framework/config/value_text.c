@@ -1,6 +1,7 @@
 /* Values as text, for printed configs and error messages. */
 #include "config/number.h"
 #include "config/value.h"
+#include "core/plain_text.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -42,16 +43,8 @@ static bool safe_without_quotes(const char *text)
     return true;
 }
 
-/* True of control characters, line breaks that YAML folds, and characters that YAML parsers refuse
- * or drop. */
-static bool needs_escape(utf8proc_int32_t code)
-{
-    bool control = code < 0x20 || (code >= 0x7F && code < 0xA0);
-    bool line_break = code == 0x2028 || code == 0x2029;
-    return control || line_break || code == 0xFEFF || code == 0xFFFE || code == 0xFFFF;
-}
-
-/* A double-quoted YAML text. An escape has at most six bytes. */
+/* A double-quoted YAML text. Escaped is what is not plain, and the byte order mark, which YAML parsers drop. An
+ * escape has at most six bytes, and ten for a character of four. */
 static const char *quoted(const char *text, struct qkv_arena *arena)
 {
     char *out = qkv_arena_allocate(arena, 6 * strlen(text) + 3), *to = out;
@@ -60,16 +53,29 @@ static const char *quoted(const char *text, struct qkv_arena *arena)
     for (const char *at = text; *at;) {
         utf8proc_int32_t code;
         utf8proc_ssize_t length = utf8proc_iterate((const utf8proc_uint8_t *)at, -1, &code);
-        if (length > 0 && needs_escape(code)) {
-            to += sprintf(to, "\\u%04X", (unsigned)code);
+        if (length > 0 && (!qkv_is_plain((uint32_t)code) || code == 0xFEFF)) {
+            to += sprintf(to, code < 0x10000 ? "\\u%04X" : "\\U%08X", (unsigned)code);
             at += length;
             continue;
         }
+        if (length <= 0) { /* a folder may have any name, but YAML must be valid UTF-8 */
+            *to++ = '?';
+            at++;
+            continue;
+        }
         if (*at == '"' || *at == '\\') *to++ = '\\';
-        *to++ = *at++;
+        memcpy(to, at, (size_t)length);
+        to += length;
+        at += length;
     }
     strcpy(to, "\"");
     return out;
+}
+
+const char *qkv_yaml_text(const char *text, struct qkv_arena *arena)
+{
+    if (!text) text = "";
+    return safe_without_quotes(text) ? text : quoted(text, arena);
 }
 
 const char *qkv_value_text(const struct qkv_key *key, const void *config, struct qkv_arena *arena)
@@ -77,10 +83,8 @@ const char *qkv_value_text(const struct qkv_key *key, const void *config, struct
     const void *field = qkv_key_value(key, config);
     char number[2][QKV_NUMBER_SIZE];
     switch (key->kind) {
-    case QKV_KEY_TEXT: {
-        const char *text = *(const char *const *)field;
-        return safe_without_quotes(text) ? text : quoted(text, arena);
-    }
+    case QKV_KEY_TEXT:
+        return qkv_yaml_text(*(const char *const *)field, arena);
     case QKV_KEY_INTEGER:
         return qkv_arena_format(arena, "%lld", (long long)*(const int64_t *)field);
     case QKV_KEY_NUMBER:
@@ -97,7 +101,7 @@ const char *qkv_value_text(const struct qkv_key *key, const void *config, struct
         qkv_number_format(number[0], ((const double *)field)[0]);
         qkv_number_format(number[1], ((const double *)field)[1]);
         return qkv_arena_format(arena, "[%s, %s]", number[0], number[1]);
-    case QKV_KEY_TEXTS: /* only for error messages: configs have no lists of texts */
+    case QKV_KEY_TEXTS: /* scenes only, which are never printed as YAML: enough for an error message */
         return qkv_arena_format(arena, "%lld words", (long long)((const struct qkv_texts *)field)->count);
     case QKV_KEY_MATRIX:
         return qkv_arena_format(arena, "[%lld, %lld]", (long long)((const struct qkv_matrix *)field)->rows,

@@ -1,12 +1,13 @@
 /* Prints configs. */
 #include "config/config_keys.h"
 #include "config/normalise.h"
+#include "config/path.h"
 #include "config/value.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* True when reading the config without this key would give the same value: the default, normalised. */
+/* True when a config that leaves the key out has the same value: its default, or what normalisation makes of it. */
 static bool follows_from_rest(const struct qkv_key *key, const struct qkv_config *config,
                               struct qkv_arena *arena)
 {
@@ -19,7 +20,7 @@ static bool follows_from_rest(const struct qkv_key *key, const struct qkv_config
 }
 
 /* Prints the heading of each section that contains the key `path` but not the key `previous`.
- * Returns the last name of `path`; *depth becomes the number of its sections. */
+ * Returns the last name of `path`; *depth becomes the number of sections that contain it. */
 static const char *open_sections(const char *path, const char *previous, FILE *file, int *depth)
 {
     const char *name = path;
@@ -35,7 +36,22 @@ static const char *open_sections(const char *path, const char *previous, FILE *f
     return name;
 }
 
-enum qkv_status qkv_config_write(const struct qkv_config *config, FILE *file, bool full)
+/* The value of a key for a file in `folder` (NULL: the current one), where a path has two forms: one that stays right when
+ * the folder is moved together with the file of the path, and one when it is moved alone. */
+static const char *value_for(const struct qkv_key *key, const struct qkv_config *config, const char *folder,
+                             struct qkv_arena *arena)
+{
+    const char *path = folder && key->is_path ? *(const char *const *)qkv_key_value(key, config) : "";
+    const char *relative, *absolute;
+    if (!*path || !strcmp(path, "-")) return qkv_value_text(key, config, arena);
+    if (!qkv_path_in_folder(arena, folder, path, &relative, &absolute)) return NULL;
+    if (!strcmp(relative, ".")) return qkv_yaml_text(relative, arena);
+    relative = qkv_yaml_text(relative, arena);
+    absolute = qkv_yaml_text(absolute, arena);
+    return relative && absolute ? qkv_arena_format(arena, "[%s, %s]", relative, absolute) : NULL;
+}
+
+static enum qkv_status write_keys(const struct qkv_config *config, FILE *file, bool full, const char *folder)
 {
     struct qkv_arena arena = {0};
     const char *previous = "";
@@ -43,7 +59,7 @@ enum qkv_status qkv_config_write(const struct qkv_config *config, FILE *file, bo
     for (int i = 0; i < qkv_config_schema.count && done; i++) {
         const struct qkv_key *key = &qkv_config_schema.keys[i];
         if (!full && follows_from_rest(key, config, &arena)) continue;
-        const char *value = qkv_value_text(key, config, &arena);
+        const char *value = value_for(key, config, folder, &arena);
         int depth;
         const char *name = open_sections(key->path, previous, file, &depth);
         done = value && fprintf(file, "%*s%s: %s\n", 2 * depth, "", name, value) > 0;
@@ -52,6 +68,16 @@ enum qkv_status qkv_config_write(const struct qkv_config *config, FILE *file, bo
     }
     qkv_arena_release(&arena);
     return done && !ferror(file) ? QKV_OK : QKV_INVALID;
+}
+
+enum qkv_status qkv_config_write(const struct qkv_config *config, FILE *file, bool full)
+{
+    return write_keys(config, file, full, NULL);
+}
+
+enum qkv_status qkv_config_write_run(const struct qkv_config *config, FILE *file, const char *folder)
+{
+    return write_keys(config, file, true, folder);
 }
 
 /* True when a resumed run must keep the value of a key, because the trained parameters depend on
@@ -104,4 +130,10 @@ enum qkv_status qkv_config_each(const struct qkv_config *config, enum qkv_config
 enum qkv_status qkv_config_write_reference(FILE *file)
 {
     return qkv_schema_write_reference(&qkv_config_schema, file);
+}
+
+const char *qkv_config_key(const void *context, int64_t index)
+{
+    (void)context;
+    return index >= 0 && index < qkv_config_schema.count ? qkv_config_schema.keys[index].path : NULL;
 }

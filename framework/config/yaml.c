@@ -1,5 +1,7 @@
 #include "config/yaml.h"
 
+#include "qkv/file.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -184,7 +186,7 @@ static void handle_event(struct reader *reader, const yaml_event_t *event)
     }
 }
 
-/* The place of the byte at offset `at`, counted as libyaml counts. */
+/* The place of the byte at offset `at`. As in libyaml, LF, CR and CRLF end a line, and columns count characters. */
 static struct qkv_place place_of_byte(const char *path, const char *bytes, size_t at)
 {
     struct qkv_place place = {path, 1, 1};
@@ -202,7 +204,7 @@ static struct qkv_place place_of_byte(const char *path, const char *bytes, size_
 static void collect_syntax_error(struct reader *reader, const yaml_parser_t *parser, const char *bytes,
                                  size_t size)
 {
-    const char *problem = parser->problem ? parser->problem : "not enough memory";
+    const char *problem = parser->problem ? parser->problem : "out of memory";
     if (parser->error == YAML_MEMORY_ERROR) {
         qkv_collect_no_memory(reader->collector, reader->path);
     } else if (parser->error == YAML_READER_ERROR) {
@@ -222,6 +224,7 @@ static void parse(struct reader *reader, const char *bytes, size_t size)
     yaml_parser_t parser;
     if (!yaml_parser_initialize(&parser)) {
         qkv_collect_no_memory(reader->collector, reader->path);
+        reader->broken = true;
         return;
     }
     yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
@@ -269,9 +272,13 @@ static bool check_bytes(struct reader *reader, const char *bytes, size_t size)
 static char *load(struct reader *reader, size_t *size)
 {
     struct qkv_place place = {.name = reader->path};
-    FILE *file = fopen(reader->path, "rb");
+    struct qkv_error error = {""};
+    FILE *file = qkv_file_stream(reader->path, false, &error);
     if (!file) {
-        qkv_collect(reader->collector, place, "cannot be read: %s", strerror(errno));
+        const char *reason = strlen(reader->path) + 2 < strlen(error.message)
+                                 ? error.message + strlen(reader->path) + 2 /* the place comes before it */
+                                 : "cannot be read";
+        qkv_collect(reader->collector, place, "%s", reason);
         return NULL;
     }
     char *bytes = NULL;

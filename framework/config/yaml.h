@@ -24,7 +24,7 @@ struct qkv_yaml_node {
     enum qkv_yaml_kind kind;
     int line, column;               /* of its first character, from 1; column in characters */
     int count;                      /* sequence: items; mapping: values */
-    bool plain;                     /* scalar: written without quotes */
+    bool plain;                     /* scalar: written without quotes; only then can it be null or a number */
     const char *text;               /* scalar: UTF-8 without NUL */
     struct qkv_yaml_node *key;      /* value of a mapping: its key, a scalar */
     struct qkv_yaml_node *first;    /* sequence: items; mapping: values, in the order of the file */

@@ -1,11 +1,17 @@
-#include "qkv/arena.h"
+#ifndef _DEFAULT_SOURCE
+#    define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
+#endif
+#include "core/plain_text.h"
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 enum { ALIGNMENT = 64, SMALLEST_CHUNK = 1 << 16 };
 
@@ -13,7 +19,8 @@ enum { ALIGNMENT = 64, SMALLEST_CHUNK = 1 << 16 };
 struct qkv_arena_chunk {
     struct qkv_arena_chunk *next;
     size_t size, used; /* bytes after the header */
-    char padding[ALIGNMENT - 3 * sizeof(size_t)];
+    size_t guarded; /* bytes of the mapping of a guarded chunk, which holds one allocation; 0: not guarded */
+    char padding[ALIGNMENT - 4 * sizeof(size_t)];
 };
 
 _Static_assert(sizeof(struct qkv_arena_chunk) == ALIGNMENT, "chunk data must stay aligned");
@@ -27,7 +34,50 @@ static struct qkv_arena_chunk *chunk_new(size_t size, size_t used)
     chunk->next = NULL;
     chunk->size = size;
     chunk->used = 0;
+    chunk->guarded = 0;
     return chunk;
+}
+
+/* ---- guards ---- */
+
+static atomic_bool guards;
+
+void qkv_arena_guard(bool on)
+{
+    guards = on;
+}
+
+bool qkv_arena_is_guarded(void)
+{
+    return guards;
+}
+
+/* A chunk for one allocation, [header | gap | allocation | inaccessible page]: the allocation ends where the page
+ * begins. */
+static void *allocate_guarded(struct qkv_arena *arena, size_t size)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), header = sizeof(struct qkv_arena_chunk);
+    size_t accessible = (header + size + page - 1) / page * page;
+    char *start = mmap(NULL, accessible + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (start == MAP_FAILED) return NULL;
+    if (mprotect(start + accessible, page, PROT_NONE)) {
+        munmap(start, accessible + page);
+        return NULL;
+    }
+    /* Filled with NaN in both precisions, as if it had been used before. */
+    memset(start + header, 0xFF, accessible - header);
+    struct qkv_arena_chunk *chunk = (struct qkv_arena_chunk *)start;
+    *chunk = (struct qkv_arena_chunk){.next = arena->first, .guarded = accessible + page};
+    arena->first = arena->current = chunk;
+    return start + accessible - size;
+}
+
+static void chunk_free(struct qkv_arena_chunk *chunk)
+{
+    if (chunk->guarded)
+        (void)munmap(chunk, chunk->guarded);
+    else
+        qkv_block_free(chunk, sizeof *chunk + chunk->size);
 }
 
 /* A chunk with `size` free bytes (a multiple of ALIGNMENT): the current one, a later one, or a new one, which at least
@@ -44,8 +94,8 @@ static struct qkv_arena_chunk *find_chunk(struct qkv_arena *arena, size_t size)
         last = chunk;
     }
     size_t wanted = held > SMALLEST_CHUNK ? held : SMALLEST_CHUNK;
-    /* Huge pages only for a chunk that one array fills: chained chunks are joined at the next reset, and sparse
-     * use would commit whole pages. */
+    /* Huge pages only for a chunk that one array fills. A chunk for several arrays lives until the next reset joins the
+     * chunks, and those of its arrays that nobody writes would take physical memory. */
     struct qkv_arena_chunk *chunk = wanted > size ? chunk_new(wanted, 0) : chunk_new(size, size);
     if (!chunk && wanted > size) chunk = chunk_new(size, size);
     if (!chunk) return NULL;
@@ -56,16 +106,24 @@ static struct qkv_arena_chunk *find_chunk(struct qkv_arena *arena, size_t size)
     return chunk;
 }
 
-void *qkv_arena_allocate(struct qkv_arena *arena, size_t size)
+/* `size` is a multiple of ALIGNMENT. */
+static void *allocate_in_chunk(struct qkv_arena *arena, size_t size)
 {
-    if (size > SIZE_MAX / 2) return NULL;
-    size = size ? (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT : ALIGNMENT;
     struct qkv_arena_chunk *chunk = find_chunk(arena, size);
     if (!chunk) return NULL;
     arena->current = chunk;
     char *memory = (char *)(chunk + 1) + chunk->used;
     chunk->used += size;
-    arena->used += size;
+    return memory;
+}
+
+void *qkv_arena_allocate(struct qkv_arena *arena, size_t size)
+{
+    if (size > SIZE_MAX / 2) return NULL;
+    size_t aligned = size ? (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT : ALIGNMENT;
+    char *memory = guards ? allocate_guarded(arena, size) : allocate_in_chunk(arena, aligned);
+    if (!memory) return NULL;
+    arena->used += aligned;
     if (arena->used > arena->peak) arena->peak = arena->used;
     return memory;
 }
@@ -79,7 +137,8 @@ void *qkv_arena_zeroed(struct qkv_arena *arena, size_t size)
 
 char *qkv_arena_string(struct qkv_arena *arena, const char *string)
 {
-    size_t size = strlen(string) + 1;
+    size_t size = string ? strlen(string) + 1 : 0;
+    if (!size) return NULL;
     char *copy = qkv_arena_allocate(arena, size);
     if (copy) memcpy(copy, string, size);
     return copy;
@@ -111,6 +170,11 @@ static void join_chunks(struct qkv_arena *arena)
 
 void qkv_arena_reset(struct qkv_arena *arena)
 {
+    if (guards || (arena->first && arena->first->guarded)) {
+        size_t peak = arena->peak;
+        qkv_arena_release(arena);
+        arena->peak = peak;
+    }
     if (arena->first && arena->first->next) join_chunks(arena);
     if (arena->first) arena->first->used = 0;
     arena->current = arena->first;
@@ -121,7 +185,20 @@ void qkv_arena_release(struct qkv_arena *arena)
 {
     for (struct qkv_arena_chunk *chunk = arena->first, *next; chunk; chunk = next) {
         next = chunk->next;
-        qkv_block_free(chunk, sizeof *chunk + chunk->size);
+        chunk_free(chunk);
     }
     *arena = (struct qkv_arena){0};
+}
+
+const char *qkv_arena_plain(struct qkv_arena *arena, const char *text)
+{
+    char one[QKV_PLAIN_SIZE], *copy, *end;
+    size_t size = 1;
+    int length;
+    for (const char *next = text; (length = qkv_plain_next(&next, one));) size += (size_t)length;
+    copy = end = qkv_arena_allocate(arena, size);
+    if (!copy) return NULL;
+    for (; (length = qkv_plain_next(&text, one)); end += length) memcpy(end, one, (size_t)length);
+    *end = 0;
+    return copy;
 }

@@ -29,6 +29,11 @@ enum qkv_status qkv_attention_rule_check(const struct qkv_attention_rule *rule, 
     if (!(rule->dropout >= 0 && rule->dropout < 1))
         return qkv_error_set(error, "the dropout rate is %g, but must be at least 0 and below 1",
                              rule->dropout);
+    if (!isfinite(rule->scale))
+        return qkv_error_set(error, "the scale is %g, but must be finite", rule->scale);
+    if ((int)rule->mask_values < QKV_MASK_VALUES_BINARY || (int)rule->mask_values > QKV_MASK_VALUES_ADDITIVE)
+        return qkv_error_set(error, "mask_values is %d, which is no value of enum qkv_mask_values",
+                             (int)rule->mask_values);
     return check_buckets(rule, error);
 }
 

@@ -1,29 +1,63 @@
 #include "qkv/error.h"
 
+#include "core/plain_text.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* Copies a text with escapes (core/plain_text.h). False if it does not fit: it is then cut between two characters. */
+static bool copy_plain(char *copy, size_t size, const char *text)
+{
+    char one[QKV_PLAIN_SIZE];
+    size_t used = 0;
+    int length;
+    while ((length = qkv_plain_next(&text, one)) && used + (size_t)length < size) {
+        memcpy(copy + used, one, (size_t)length);
+        used += (size_t)length;
+    }
+    copy[used] = 0;
+    return !length;
+}
+
 enum qkv_status qkv_error_set(struct qkv_error *error, const char *format, ...)
 {
     if (!error) return QKV_INVALID;
+    if (!format) format = "";
     va_list arguments;
     va_start(arguments, format);
-    int length = vsnprintf(error->message, sizeof error->message, format, arguments);
+    char raw[sizeof error->message] = "";
+    int length = vsnprintf(raw, sizeof raw, format, arguments);
     va_end(arguments);
-    if (length < 0 || (size_t)length >= sizeof error->message)
-        memcpy(error->message + sizeof error->message - 4, "...", 4);
+    if (length < 0 || !copy_plain(error->message, sizeof error->message, raw) ||
+        (size_t)length >= sizeof raw) {
+        copy_plain(error->message, sizeof error->message - 3, raw);
+        strcat(error->message, "...");
+    }
     return QKV_INVALID;
+}
+
+static qkv_bug_handler *bug_handler;
+static void *bug_context;
+
+void qkv_set_bug_handler(qkv_bug_handler *handler, void *context)
+{
+    bug_handler = handler;
+    bug_context = context;
 }
 
 void qkv_bug(const char *file, int line, const char *condition, const char *format, ...)
 {
+    char reason[512], message[1024];
     va_list arguments;
     va_start(arguments, format);
-    fprintf(stderr, "qkv: bug at %s:%d (%s): ", file, line, condition);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
+    vsnprintf(reason, sizeof reason, format, arguments);
     va_end(arguments);
+    snprintf(message, sizeof message, "bug at %s:%d (%s): %s", file, line, condition, reason);
+    if (bug_handler)
+        bug_handler(bug_context, message);
+    else
+        fprintf(stderr, "qkv: %s\n", message);
     abort();
 }

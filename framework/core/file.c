@@ -1,5 +1,7 @@
 #include "qkv/file.h"
 
+#include "core/file.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -11,6 +13,51 @@
 static enum qkv_status cannot_write(const char *path, int code, struct qkv_error *error)
 {
     return qkv_error_set(error, "%s: cannot be written: %s", path, code ? strerror(code) : "a write failed");
+}
+
+/* What stands at a path instead of a regular file. */
+static const char *kind_of(mode_t mode)
+{
+    return S_ISDIR(mode)    ? "it is a folder"
+           : S_ISFIFO(mode) ? "it is a named pipe"
+                            : "it is not a regular file";
+}
+
+int qkv_file_open(const char *path, bool regular, struct qkv_error *error)
+{
+    /* Opening a named pipe, or a device such as a modem, would wait without O_NONBLOCK. */
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), code = errno;
+    struct stat status;
+    if (descriptor < 0 || fstat(descriptor, &status)) {
+        qkv_error_set(error, "%s: cannot be read: %s", path, strerror(descriptor < 0 ? code : errno));
+    } else {
+        bool pipe = S_ISFIFO(status.st_mode) && !qkv_is_open_file(path);
+        bool refused = regular ? !S_ISREG(status.st_mode) : S_ISDIR(status.st_mode) || pipe;
+        int flags = fcntl(descriptor, F_GETFL);
+        if (!refused && flags >= 0 && fcntl(descriptor, F_SETFL, flags & ~O_NONBLOCK) == 0) return descriptor;
+        qkv_error_set(error, "%s: cannot be read: %s", path,
+                      refused ? kind_of(status.st_mode) : strerror(errno));
+    }
+    if (descriptor >= 0) close(descriptor);
+    return -1;
+}
+
+FILE *qkv_file_stream(const char *path, bool regular, struct qkv_error *error)
+{
+    int descriptor = qkv_file_open(path, regular, error);
+    FILE *stream = descriptor < 0 ? NULL : fdopen(descriptor, "rb");
+    if (stream || descriptor < 0) return stream;
+    qkv_error_set(error, "%s: cannot be read: %s", path, strerror(errno));
+    close(descriptor);
+    return NULL;
+}
+
+enum qkv_status qkv_file_check(const char *path, struct qkv_error *error)
+{
+    int descriptor = qkv_file_open(path, true, error);
+    if (descriptor < 0) return QKV_INVALID;
+    close(descriptor);
+    return QKV_OK;
 }
 
 static void release(struct qkv_file_writer *writer)
@@ -36,8 +83,7 @@ enum qkv_status qkv_file_begin(struct qkv_file_writer *writer, const char *path,
     *writer = (struct qkv_file_writer){0};
     struct stat there;
     if (!stat(path, &there) && !S_ISREG(there.st_mode))
-        return qkv_error_set(error, "%s: cannot be written: it is %s", path,
-                             S_ISDIR(there.st_mode) ? "a folder" : "not a regular file");
+        return qkv_error_set(error, "%s: cannot be written: %s", path, kind_of(there.st_mode));
     size_t size = strlen(path) + 48;
     writer->path = malloc(size);
     writer->temporary = malloc(size);
@@ -83,15 +129,20 @@ static int flush(FILE *file)
 
 enum qkv_status qkv_file_commit(struct qkv_file_writer *writer, struct qkv_error *error)
 {
-    QKV_BUG(!writer->file, "qkv_file_commit without qkv_file_begin");
+    if (!writer->file) return qkv_error_set(error, "qkv_file_commit: no file was begun");
     int code = flush(writer->file);
     if (fclose(writer->file) && !code) code = errno;
     if (!code && rename(writer->temporary, writer->path)) code = errno;
-    if (code)
+    int sync_code = code ? 0 : sync_folder(writer->path);
+    enum qkv_status status = QKV_OK;
+    if (code) {
         unlink(writer->temporary);
-    else
-        code = sync_folder(writer->path);
-    enum qkv_status status = code ? cannot_write(writer->path, code > 0 ? code : 0, error) : QKV_OK;
+        status = cannot_write(writer->path, code > 0 ? code : 0, error);
+    } else if (sync_code) {
+        status = qkv_error_set(
+            error, "%s: is written, but may not survive a power failure: its folder cannot be synced: %s",
+            writer->path, strerror(sync_code));
+    }
     release(writer);
     return status;
 }
@@ -112,10 +163,16 @@ void qkv_file_abandon(struct qkv_file_writer *writer)
     release(writer);
 }
 
+bool qkv_path_exists(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 || (errno != ENOENT && errno != ENOTDIR);
+}
+
 static int make_one(const char *path)
 {
     struct stat there;
-    if (!mkdir(path, 0777)) return 0;
+    if (!mkdir(path, 0777)) return sync_folder(path);
     int code = errno;
     if (stat(path, &there)) return code;
     return S_ISDIR(there.st_mode) ? 0 : ENOTDIR;
@@ -124,7 +181,7 @@ static int make_one(const char *path)
 enum qkv_status qkv_folder_make(const char *path, struct qkv_error *error)
 {
     char *copy = strdup(path);
-    int code = copy ? 0 : ENOMEM;
+    int code = !copy ? ENOMEM : *copy ? 0 : ENOENT;
     for (char *end = copy ? copy + 1 : NULL; end && !code && *copy; end++) {
         char kept = *end;
         if (kept && kept != '/') continue;
@@ -133,7 +190,6 @@ enum qkv_status qkv_folder_make(const char *path, struct qkv_error *error)
         *end = kept;
         if (!kept) break;
     }
-    if (copy && !*copy) code = ENOENT;
     free(copy);
     if (!code) return QKV_OK;
     return qkv_error_set(error, "%s: cannot make this folder: %s", path, strerror(code));

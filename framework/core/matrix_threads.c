@@ -1,13 +1,30 @@
-/* Ends the threads of OpenBLAS, which use processors that the workers need while they spin. */
+/* The threads of OpenBLAS, which use processors that the workers need, because they spin before they sleep. */
+#include "core/matrix_threads.h"
+
 #include "qkv/workers.h"
 
 #include <cblas.h>
+#include <stdatomic.h>
 
 /* Not in the public interface of OpenBLAS, which calls it before a fork; other BLAS libraries lack it. */
 extern int blas_thread_shutdown_(void) __attribute__((weak));
 
+static atomic_bool keeps_threads;
+
+void qkv_set_matrix_threads(bool to_one)
+{
+    keeps_threads = !to_one;
+}
+
+void qkv_limit_matrix_threads(void)
+{
+    if (keeps_threads || openblas_get_num_threads() == 1)
+        return; /* setting 1 again would restart ended threads */
+    openblas_set_num_threads(1);
+}
+
 void qkv_end_matrix_threads(void)
 {
-    openblas_set_num_threads(1); /* first: this call starts threads if there are none */
+    openblas_set_num_threads(1); /* starts the threads if there are none, so it must not follow their end */
     if (blas_thread_shutdown_) blas_thread_shutdown_();
 }

@@ -10,7 +10,7 @@
 
 enum { VECTOR = 64, LARGE_PAGE = 2 << 20 };
 
-static size_t in_pages(size_t size)
+static size_t rounded_to_pages(size_t size)
 {
     return (size + LARGE_PAGE - 1) / LARGE_PAGE * LARGE_PAGE;
 }
@@ -20,7 +20,7 @@ static bool is_mapped(size_t size)
     return size >= LARGE_PAGE / 2;
 }
 
-/* Maps memory directly: malloc would keep freed memory, in small pages. */
+/* Maps memory directly, so that it can have large pages and goes back to the system when it is freed. */
 static char *map(size_t size)
 {
     char *start = mmap(NULL, size + LARGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -32,18 +32,18 @@ static char *map(size_t size)
 }
 
 /* A training step touches all its memory, so address translation of 4 kB pages costs time: huge pages for parameters
- * save 3 to 4 % of a step (5 and 37 million parameters), and for activations another 3 to 5 %. The last page of `used`
+ * save 3 to 4 % of a step (5 and 37 million parameters), and for activations another 3 to 5 %. The last page of `written`
  * is huge only if more than half of it is used. */
-void *qkv_block_new(size_t size, size_t used)
+void *qkv_block_new(size_t size, size_t written)
 {
     if (size > SIZE_MAX / 2) return NULL;
     if (!is_mapped(size)) return aligned_alloc(VECTOR, (size + VECTOR - 1) / VECTOR * VECTOR);
-    void *block = map(in_pages(size));
+    void *block = map(rounded_to_pages(size));
 #ifdef MADV_HUGEPAGE
-    size_t large = (used + LARGE_PAGE / 2) / LARGE_PAGE * LARGE_PAGE;
+    size_t large = (written + LARGE_PAGE / 2) / LARGE_PAGE * LARGE_PAGE;
     if (block && large) (void)madvise(block, large, MADV_HUGEPAGE); /* may fail: then only speed is lost */
 #else
-    (void)used;
+    (void)written;
 #endif
     return block;
 }
@@ -51,7 +51,7 @@ void *qkv_block_new(size_t size, size_t used)
 void qkv_block_free(void *block, size_t size)
 {
     if (block && is_mapped(size))
-        (void)munmap(block, in_pages(size));
+        (void)munmap(block, rounded_to_pages(size));
     else
         free(block);
 }

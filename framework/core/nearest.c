@@ -4,7 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LONGEST = 63, SHORTEST_PART = 3, MOST_NAMES = 3 };
+enum {
+    LONGEST = 63,      /* bytes of a name */
+    SHORTEST_PART = 3, /* bytes of `given` for which names that contain it are suggested */
+    MOST_NAMES = 3,    /* suggestions */
+};
 
 static int least(int a, int b)
 {
@@ -18,24 +22,24 @@ static char lower(char letter)
 
 int qkv_name_distance(const char *a, const char *b)
 {
-    int rows[3][LONGEST + 1] = {0}, *above = rows[0], *last = rows[1], *row = rows[2];
+    int rows[3][LONGEST + 1] = {0}, *two_above = rows[0], *above = rows[1], *row = rows[2];
     size_t height = strlen(a), width = strlen(b);
     if (height > LONGEST || width > LONGEST) return INT_MAX;
-    for (size_t j = 0; j <= width; j++) last[j] = (int)j;
+    for (size_t j = 0; j <= width; j++) above[j] = (int)j;
     for (size_t i = 1; i <= height; i++) {
         row[0] = (int)i;
         for (size_t j = 1; j <= width; j++) {
             char x = lower(a[i - 1]), y = lower(b[j - 1]);
-            row[j] = least(last[j - 1] + (x != y), least(last[j], row[j - 1]) + 1);
+            row[j] = least(above[j - 1] + (x != y), least(above[j], row[j - 1]) + 1);
             if (i > 1 && j > 1 && x == lower(b[j - 2]) && y == lower(a[i - 2]))
-                row[j] = least(row[j], above[j - 2] + 1);
+                row[j] = least(row[j], two_above[j - 2] + 1);
         }
-        int *oldest = above;
-        above = last;
-        last = row;
+        int *oldest = two_above;
+        two_above = above;
+        above = row;
         row = oldest;
     }
-    return last[width];
+    return above[width];
 }
 
 bool qkv_names_are_near(const char *a, const char *b, int distance)
@@ -44,7 +48,8 @@ bool qkv_names_are_near(const char *a, const char *b, int distance)
     return distance <= (longer < 4 ? 1 : 1 + (int)(longer / 3));
 }
 
-/* Whether to suggest `name`: it has that distance to `given` or, if no name is near (INT_MAX), contains `given`. */
+/* Whether to suggest `name`. `distance` is the smallest distance of a near name to `given`: then `name` must have it;
+ * INT_MAX: no name is near, and `name` must contain `given`. */
 static bool is_wanted(const char *given, const char *name, int distance)
 {
     if (distance == INT_MAX) return strlen(given) >= SHORTEST_PART && strstr(name, given);

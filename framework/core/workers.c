@@ -20,9 +20,11 @@ struct qkv_workers {
     int asleep; /* helpers that wait for `start` */
     atomic_bool stop;
 
+    atomic_bool is_running;         /* a run has the helpers */
     atomic_int untaken, unfinished; /* parts of the run */
-    void (*function)(void *context,
-                     int part); /* with context and parts: read only by threads that have taken a part */
+    /* The present run. Needs no lock: the caller writes these before `untaken`, and only threads that have taken a part
+     * read them. */
+    void (*function)(void *context, int part);
     void *context;
     int parts;
 
@@ -78,9 +80,16 @@ static void *helper(void *argument)
 
 struct qkv_workers *qkv_workers_new(int threads, struct qkv_error *error)
 {
+    enum { MOST_THREADS = 1024 };
+    if (threads < 0 || threads > MOST_THREADS) {
+        qkv_error_set(error,
+                      "%d threads: the number must lie in 0 to %d, where 0 means one for each processor",
+                      threads, MOST_THREADS);
+        return NULL;
+    }
     if (threads == 0) {
         long online = sysconf(_SC_NPROCESSORS_ONLN);
-        threads = online > 0 ? (int)online : 1;
+        threads = online < 1 ? 1 : online < MOST_THREADS ? (int)online : MOST_THREADS;
     }
     int helpers = threads - 1;
     struct qkv_workers *workers = calloc(1, sizeof *workers + (size_t)helpers * sizeof workers->thread[0]);
@@ -108,7 +117,8 @@ int qkv_workers_count(const struct qkv_workers *workers)
     return workers->helpers + 1;
 }
 
-/* Wakes as many helpers as there are parts: waking all of a large team would take longer than a small run. */
+/* Makes sure that `wanted` helpers are awake, if there are so many: waking all of a large team would take longer than a
+ * small run. */
 static void wake(struct qkv_workers *workers, int wanted)
 {
     pthread_mutex_lock(&workers->mutex);
@@ -121,7 +131,7 @@ static void wake(struct qkv_workers *workers, int wanted)
 void qkv_workers_run(struct qkv_workers *workers, int parts, void (*function)(void *context, int part),
                      void *context)
 {
-    if (!workers || workers->helpers == 0 || parts <= 1) {
+    if (!workers || workers->helpers == 0 || parts <= 1 || atomic_exchange(&workers->is_running, true)) {
         for (int part = 0; part < parts; part++) function(context, part);
         return;
     }
@@ -133,10 +143,12 @@ void qkv_workers_run(struct qkv_workers *workers, int parts, void (*function)(vo
     wake(workers, parts - 1);
     take_parts(workers);
     spin(workers, &workers->unfinished, true);
-    if (workers->unfinished == 0) return;
-    pthread_mutex_lock(&workers->mutex);
-    while (workers->unfinished > 0) pthread_cond_wait(&workers->finish, &workers->mutex);
-    pthread_mutex_unlock(&workers->mutex);
+    if (workers->unfinished > 0) {
+        pthread_mutex_lock(&workers->mutex);
+        while (workers->unfinished > 0) pthread_cond_wait(&workers->finish, &workers->mutex);
+        pthread_mutex_unlock(&workers->mutex);
+    }
+    workers->is_running = false;
 }
 
 void qkv_workers_free(struct qkv_workers *workers)

@@ -5,11 +5,11 @@
 
 #include <string.h>
 
-/* Replaces *array by memory for `wanted` elements of `unit` bytes; the contents are lost. */
-static bool reserve(void **array, int64_t wanted, size_t unit)
+/* Replaces *array by memory for `wanted` elements; the contents are lost. */
+static bool reserve(void **array, int64_t wanted, size_t element_size)
 {
     free(*array);
-    *array = (uint64_t)wanted > SIZE_MAX / 2 / unit ? NULL : malloc((size_t)wanted * unit);
+    *array = (uint64_t)wanted > SIZE_MAX / 2 / element_size ? NULL : malloc((size_t)wanted * element_size);
     return *array != NULL;
 }
 
@@ -61,6 +61,11 @@ void qkv_batch_clear(struct qkv_batch *batch)
     batch->source_start[0] = batch->target_start[0] = 0;
 }
 
+static bool are_ids(struct qkv_ids sentence)
+{
+    return sentence.length >= 0 && sentence.length < INT32_MAX && (sentence.ids || !sentence.length);
+}
+
 static void copy(int32_t *to, struct qkv_ids from)
 {
     if (from.length) memcpy(to, from.ids, (size_t)from.length * sizeof *to);
@@ -72,9 +77,9 @@ void qkv_batch_add(struct qkv_batch *batch, int64_t index, struct qkv_ids source
     int64_t i = batch->count++;
     batch->index[i] = index;
 
-    int32_t *row = batch->source + batch->source_tokens;
-    copy(row, source);
-    row[source.length] = QKV_END;
+    int32_t *tokens = batch->source + batch->source_tokens;
+    copy(tokens, source);
+    tokens[source.length] = QKV_END;
     batch->source_length[i] = source.length + 1;
     batch->source_start[i + 1] = batch->source_tokens += source.length + 1;
 
@@ -94,7 +99,11 @@ enum qkv_status qkv_batch_make(struct qkv_batch *batch, int64_t count, const str
                                const struct qkv_ids *target, struct qkv_error *error)
 {
     int64_t source_tokens = 0, target_tokens = 0;
+    if (count < 0) return qkv_error_set(error, "a batch of %lld sentences", (long long)count);
     for (int64_t i = 0; i < count; i++) {
+        if (!are_ids(source[i]) || (target && !are_ids(target[i])))
+            return qkv_error_set(
+                error, "sentence %lld has no ids, or a length that is negative or above 2^31", (long long)i);
         source_tokens += source[i].length + 1;
         if (target) target_tokens += target[i].length + 1;
     }
@@ -105,7 +114,7 @@ enum qkv_status qkv_batch_make(struct qkv_batch *batch, int64_t count, const str
     return QKV_OK;
 }
 
-/* Finds where a shard begins, by binary search: at the first sentence whose middle is at or after
+/* Finds where a shard begins, by binary search: at the first sentence whose middle is not before the fraction
  * shard / shards of all tokens, source and target tokens counted together. */
 static int64_t shard_begin(const struct qkv_batch *batch, int64_t shard, int64_t shards)
 {
@@ -126,7 +135,8 @@ static int64_t shard_begin(const struct qkv_batch *batch, int64_t shard, int64_t
 
 void qkv_batch_shard(struct qkv_batch *batch, int64_t shard, int64_t shards, struct qkv_batch_view *view)
 {
-    QKV_BUG(shard < 0 || shard >= shards, "shard %lld of %lld", (long long)shard, (long long)shards);
+    *view = (struct qkv_batch_view){0};
+    if (!batch->count || shard < 0 || shard >= shards || shards > QKV_SHARDS_MOST) return;
     int64_t first = shard_begin(batch, shard, shards), end = shard_begin(batch, shard + 1, shards);
     int64_t source = batch->source_start[first], target = batch->target_start[first];
     /* Shards do not overlap, so threads write to different elements. */

@@ -11,8 +11,8 @@ bool qkv_batch_reserve(struct qkv_batch *batch, int64_t sentences, int64_t sourc
 /* Empties the batch and keeps its memory. */
 void qkv_batch_clear(struct qkv_batch *batch);
 
-/* Adds a sentence pair, with <s> and </s>; its memory must be reserved. `index` is the position in
- * the corpus. `target` NULL: no target side. */
+/* Appends a sentence pair, given without <s> and </s>, which are added; its memory must be reserved. `index` is its
+ * position in the corpus. `target` NULL: no target side. */
 void qkv_batch_add(struct qkv_batch *batch, int64_t index, struct qkv_ids source,
                    const struct qkv_ids *target);
 

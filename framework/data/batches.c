@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Batches of a pool: consecutive sentences of the shuffled order that are sorted by length
- * together. Larger pools make the lengths within a batch more equal; smaller pools make batches
- * differ more between epochs. */
+/* Number of batches in a pool. A pool is a part of the shuffled order whose sentences are sorted by length. Larger pools
+ * make the lengths within a batch more equal; smaller pools make batches differ more between epochs. */
 enum { POOL = 64 };
 
-/* Sub-stream of QKV_STREAM_SHUFFLE for the order of the batches; the sentences use sub-stream 0. */
+/* Added to QKV_STREAM_SHUFFLE: the random numbers of the order of the batches. The order of the sentences uses the stream
+ * itself. */
 enum { BATCH_ORDER = 1 << 8 };
 
 /* Tokens of a sentence with </s>. */
@@ -81,8 +81,8 @@ static int64_t pool_end(const struct qkv_batches *batches, int64_t first)
 
 void qkv_batches_epoch(struct qkv_batches *batches, int64_t epoch)
 {
-    QKV_BUG(epoch < 0 || epoch > UINT32_MAX, "epoch %lld", (long long)epoch);
     const struct qkv_corpus *corpus = batches->corpus;
+    if (!corpus) return;
     enum qkv_batch_order order = batches->options.order;
     struct qkv_random random = {batches->options.seed, QKV_STREAM_SHUFFLE, (uint32_t)epoch};
     for (int64_t i = 0; i < corpus->count; i++) batches->order[i] = i;
@@ -120,13 +120,13 @@ static void sort_lengths(const struct qkv_corpus *corpus,
     qsort(lengths, (size_t)corpus->count, sizeof *lengths, descending);
 }
 
-/* Tokens of the `most` longest sentences of a side: an upper bound for a batch of so many sentences. */
-static int64_t longest_sum(const struct qkv_batches *batches, int64_t most,
+/* Tokens of the `count` longest sentences of a side: an upper bound for a batch of so many sentences. */
+static int64_t longest_sum(const struct qkv_batches *batches, int64_t count,
                            int64_t (*length)(const struct qkv_corpus *, int64_t))
 {
     int64_t sum = 0;
     sort_lengths(batches->corpus, length, batches->scratch);
-    for (int64_t i = 0; i < most; i++) sum += batches->scratch[i];
+    for (int64_t i = 0; i < count; i++) sum += batches->scratch[i];
     return sum;
 }
 
@@ -136,8 +136,8 @@ static void find_bounds(struct qkv_batches *batches)
     const struct qkv_corpus *corpus = batches->corpus;
     int64_t size = batches->options.size;
     bool by_tokens = batches->options.type == QKV_BATCH_TOKEN;
-    /* By tokens: a sentence has at least 2, one word and </s>; + 1 because a sentence longer than
-     * `size` is a batch as well. */
+    /* By tokens: each sentence has at least 2, a word and </s>, so size / 2 sentences fit; + 1 because a sentence longer
+     * than `size` is a batch of its own, also when size / 2 is 0. */
     int64_t most = smaller(by_tokens ? size / 2 + 1 : size, corpus->count);
     batches->most_sentences = most;
     batches->most_source_tokens = longest_sum(batches, most, source_length);
@@ -151,8 +151,10 @@ static void find_bounds(struct qkv_batches *batches)
 enum qkv_status qkv_batches_init(struct qkv_batches *batches, const struct qkv_corpus *corpus,
                                  struct qkv_batches_options options, struct qkv_error *error)
 {
-    QKV_BUG(!corpus->encoded, "batches are made of an encoded corpus");
-    QKV_BUG(options.size <= 0, "batch size %lld", (long long)options.size);
+    *batches = (struct qkv_batches){0};
+    if (!corpus->encoded) return qkv_error_set(error, "batches are made of a corpus that is not encoded");
+    if (options.size <= 0)
+        return qkv_error_set(error, "the batch size is %lld, but must be above 0", (long long)options.size);
     *batches = (struct qkv_batches){.corpus = corpus, .options = options};
     size_t size = ((size_t)corpus->count + 1) * sizeof(int64_t);
     batches->order = malloc(size);
@@ -176,7 +178,9 @@ static struct qkv_ids sentence(const struct qkv_corpus_side *side, int64_t i)
 enum qkv_status qkv_batches_get(const struct qkv_batches *batches, int64_t i, struct qkv_batch *batch,
                                 struct qkv_error *error)
 {
-    QKV_BUG(i < 0 || i >= batches->count, "batch %lld of %lld", (long long)i, (long long)batches->count);
+    if (i < 0 || i >= batches->count)
+        return qkv_error_set(error, "there is no batch %lld: the epoch has %lld", (long long)i,
+                             (long long)batches->count);
     const struct qkv_corpus *corpus = batches->corpus;
     if (!qkv_batch_reserve(batch, batches->most_sentences, batches->most_source_tokens,
                            batches->most_target_tokens))
@@ -192,7 +196,7 @@ enum qkv_status qkv_batches_get(const struct qkv_batches *batches, int64_t i, st
 }
 
 /* Pairs the longest sources with the longest targets until both sides have as many tokens as a
- * shard can have. A shard is at most half a sentence longer at each end than its equal share. */
+ * shard can have. A shard exceeds its equal share by at most half a sentence at each end, less than one of the longest. */
 static enum qkv_status add_largest(const struct qkv_batches *batches, int64_t shards, const int64_t *source,
                                    const int64_t *target, struct qkv_batch *batch)
 {
@@ -220,7 +224,8 @@ static enum qkv_status add_largest(const struct qkv_batches *batches, int64_t sh
 enum qkv_status qkv_batches_largest(const struct qkv_batches *batches, int64_t shards,
                                     struct qkv_batch *batch, struct qkv_error *error)
 {
-    QKV_BUG(shards < 1, "%lld shards", (long long)shards);
+    if (shards < 1 || !batches->corpus || !batches->corpus->count)
+        return qkv_error_set(error, "there is no shard of %lld shards, or no sentence", (long long)shards);
     size_t size = (size_t)batches->corpus->count * sizeof(int64_t);
     int64_t *source = malloc(size), *target = malloc(size);
     enum qkv_status status = source && target ? QKV_OK : QKV_INVALID;

@@ -1,7 +1,7 @@
 #include "qkv/corpus.h"
 
+#include "config/path.h"
 #include "core/grow.h"
-#include "data/lines.h"
 #include "data/unicode.h"
 
 #include <errno.h>
@@ -134,6 +134,7 @@ static enum qkv_status read_table(struct reading *reading, const char *path, str
         if ((status = split_at_tab(reading, &lines, error))) break;
         if ((status = add_pair(reading, lines.number, path, error))) break;
     }
+    if (!status) status = qkv_lines_check_read(&lines, error);
     qkv_lines_close(&lines);
     return status;
 }
@@ -144,6 +145,7 @@ static enum qkv_status read_table(struct reading *reading, const char *path, str
 static enum qkv_status open_side(struct qkv_lines *lines, const char *prefix, const char *lang,
                                  struct qkv_error *error)
 {
+    if (!lang) return qkv_error_set(error, "%s: data.src.lang and data.trg.lang must be set", prefix);
     size_t size = strlen(prefix) + strlen(lang) + sizeof "..gz";
     char *path = malloc(size);
     if (!path) return no_memory(prefix, error);
@@ -157,7 +159,7 @@ static enum qkv_status open_side(struct qkv_lines *lines, const char *prefix, co
         result =
             qkv_error_set(error,
                           S_ISDIR(status.st_mode)
-                              ? "%s: is a folder, not a text file"
+                              ? "%s: cannot be read: it is a folder"
                               : "%s: the name of a file of pairs must end in .tsv or .tsv.gz; as the common "
                                 "prefix of two files it needs %s, which does not exist",
                           prefix, path);
@@ -175,8 +177,8 @@ static enum qkv_status open_side(struct qkv_lines *lines, const char *prefix, co
     return result;
 }
 
-/* Reports that two files have different lengths, at the current line of the longer one, which the
- * shorter one lacks. Reads the longer one to its end to count its lines. */
+/* Reports that two files have different lengths. The current line of the longer file is the first that the shorter file
+ * does not have. Reads the longer one to its end to count its lines. */
 static enum qkv_status different_length(struct qkv_lines *longer, const char *shorter, int64_t shorter_count,
                                         struct qkv_error *error)
 {
@@ -204,6 +206,9 @@ static enum qkv_status read_both(struct reading *reading, struct qkv_lines *sour
     for (;;) {
         bool found_source, found_target;
         if (qkv_lines_next(source, &found_source, error) || qkv_lines_next(target, &found_target, error))
+            return QKV_INVALID;
+        if ((!found_source && qkv_lines_check_read(source, error)) ||
+            (!found_target && qkv_lines_check_read(target, error)))
             return QKV_INVALID;
         if (!found_source && !found_target) return QKV_OK;
         if (!found_target) return different_length(source, target->path, target->number, error);
@@ -259,7 +264,9 @@ enum qkv_status qkv_corpus_read(struct qkv_corpus *corpus, const char *path,
         .target = {.text = &data->trg},
     };
     enum qkv_status status;
-    if (!begin_side(&corpus->source, options.keep_raw) || !begin_side(&corpus->target, options.keep_raw))
+    if (options.key && !qkv_path_is_text(path))
+        status = qkv_error_set(error, "%s: there is no such text: set %s to its path", path, options.key);
+    else if (!begin_side(&corpus->source, options.keep_raw) || !begin_side(&corpus->target, options.keep_raw))
         status = no_memory(path, error);
     else if (!strcmp(path, "-") || ends_in(path, ".tsv") || ends_in(path, ".tsv.gz"))
         status = read_table(&reading, path, error);
@@ -281,7 +288,7 @@ enum qkv_status qkv_corpus_vocabularies(const struct qkv_corpus *corpus, const s
                                         struct qkv_vocabulary *source, struct qkv_vocabulary *target,
                                         struct qkv_error *error)
 {
-    QKV_BUG(corpus->encoded, "vocabularies are built before the corpus is encoded");
+    if (corpus->encoded) return qkv_error_set(error, "vocabularies are built before a corpus is encoded");
     const struct qkv_types *const texts[2] = {&corpus->source.types, &corpus->target.types};
     const struct qkv_text_config *src = &data->src, *trg = &data->trg;
     bool joint = data->joint_vocabulary;
@@ -301,15 +308,14 @@ enum qkv_status qkv_corpus_vocabularies(const struct qkv_corpus *corpus, const s
     return QKV_INVALID;
 }
 
-/* Replaces the numbers of types in side->ids by ids of the vocabulary. Looks up each type only
- * once. */
+/* Replaces in side->ids the number of each type by its id in the vocabulary. Looks up each type only once. */
 static bool encode_side(struct qkv_corpus_side *side, int64_t count, const struct qkv_vocabulary *vocabulary)
 {
     int32_t *ids = malloc(((size_t)side->types.size + 1) * sizeof *ids);
     if (!ids) return false;
     for (int64_t type = 0; type < side->types.size; type++)
         ids[type] = qkv_vocabulary_id(vocabulary, qkv_types_token(&side->types, type));
-    for (int64_t i = 0; i < side->start[count]; i++) {
+    for (int64_t i = 0; count && i < side->start[count]; i++) {
         side->ids[i] = ids[side->ids[i]];
         side->unknown += side->ids[i] == QKV_UNKNOWN;
     }
@@ -321,19 +327,19 @@ static bool encode_side(struct qkv_corpus_side *side, int64_t count, const struc
 enum qkv_status qkv_corpus_encode(struct qkv_corpus *corpus, const struct qkv_vocabulary *source,
                                   const struct qkv_vocabulary *target, struct qkv_error *error)
 {
-    QKV_BUG(corpus->encoded, "a corpus is encoded once");
+    if (corpus->encoded) return qkv_error_set(error, "the corpus is encoded already");
     if (!encode_side(&corpus->source, corpus->count, source) ||
-        !encode_side(&corpus->target, corpus->count, target))
+        !encode_side(&corpus->target, corpus->count, target)) {
+        qkv_corpus_release(corpus); /* one side may hold ids already, the other not */
         return qkv_error_set(error, "out of memory");
+    }
     corpus->encoded = true;
     return QKV_OK;
 }
 
 static const char *raw_line(const struct qkv_corpus *corpus, const struct qkv_corpus_side *side, int64_t i)
 {
-    QKV_BUG(!side->raw_start, "the corpus was read without keep_raw");
-    QKV_BUG(i < 0 || i >= corpus->count, "sentence %lld of %lld", (long long)i, (long long)corpus->count);
-    return side->raw + side->raw_start[i];
+    return side->raw_start && i >= 0 && i < corpus->count ? side->raw + side->raw_start[i] : NULL;
 }
 
 const char *qkv_corpus_source(const struct qkv_corpus *corpus, int64_t i)
@@ -361,7 +367,7 @@ static uLong side_checksum(const struct qkv_corpus_side *side, int64_t count, uL
 
 uint32_t qkv_corpus_checksum(const struct qkv_corpus *corpus)
 {
-    QKV_BUG(!corpus->encoded, "the checksum is that of an encoded corpus");
+    if (!corpus->encoded) return 0;
     uLong sum = side_checksum(&corpus->source, corpus->count, crc32_z(0, NULL, 0));
     return (uint32_t)side_checksum(&corpus->target, corpus->count, sum);
 }

@@ -1,81 +1,62 @@
-#include "data/lines.h"
+#include "qkv/lines.h"
 
 #include "core/grow.h"
+#include "data/input.h"
 #include "data/unicode.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-#include <zlib.h>
 
-enum { CHUNK = 1 << 18 }; /* bytes per read */
+enum { CHUNK = 1 << 16 }; /* bytes per read */
+
+enum qkv_status qkv_lines_open(struct qkv_lines *lines, const char *path, struct qkv_error *error)
+{
+    *lines = (struct qkv_lines){.path = strdup(strcmp(path, "-") ? path : "<stdin>")};
+    if (!lines->path) return qkv_error_set(error, "%s: out of memory", path);
+    lines->input = qkv_input_open(strcmp(path, "-") ? lines->path : path, error);
+    if (lines->input) return QKV_OK;
+    qkv_lines_close(lines);
+    return QKV_INVALID;
+}
 
 /* Moves the unfinished line to the front of the buffer and reads more bytes after it. */
 static enum qkv_status fill(struct qkv_lines *lines, struct qkv_error *error)
 {
+    bool first = !lines->capacity;
+    size_t got;
+    if (!lines->input) return qkv_error_set(error, "no text is open");
     lines->used -= lines->next;
     if (lines->next) memmove(lines->buffer, lines->buffer + lines->next, lines->used);
     lines->next = 0;
+    if (lines->used > QKV_LINE_LONGEST)
+        return qkv_error_set(error,
+                             "%s:%lld: the line is longer than %d MiB; a text has a sentence in each line",
+                             lines->path, (long long)lines->number + 1, QKV_LINE_LONGEST >> 20);
     if (!QKV_RESERVE(lines->buffer, lines->capacity, (int64_t)lines->used + CHUNK + 1)) {
         lines->used = 0;
         return qkv_error_set(error, "%s: out of memory", lines->path);
     }
-    int got = gzread(lines->file, lines->buffer + lines->used, CHUNK);
-    int code = Z_OK;
-    const char *reason = gzerror(lines->file, &code);
-    if (got < 0 && code == Z_ERRNO) return qkv_error_set(error, "%s: %s", lines->path, strerror(errno));
-    if (code == Z_BUF_ERROR) return qkv_error_set(error, "%s: the gzip file is truncated", lines->path);
-    if (got < 0) {
-        const char *detail = strrchr(reason, ':'); /* zlib writes "path: reason" */
-        return qkv_error_set(error, "%s: the gzip file is damaged:%s", lines->path,
-                             detail ? detail + 1 : reason);
-    }
-    lines->used += (size_t)got;
+    do {
+        if (qkv_input_read(lines->input, lines->buffer + lines->used, CHUNK - (first ? lines->used : 0), &got,
+                           error))
+            return QKV_INVALID;
+        lines->used += got;
+    } while (first && got && lines->used < 3 && *lines->buffer == '\xEF');
     lines->finished = got == 0;
+    if (first && lines->used >= 3 && !memcmp(lines->buffer, "\xEF\xBB\xBF", 3)) lines->next = 3;
     return QKV_OK;
-}
-
-static void skip_byte_order_mark(struct qkv_lines *lines)
-{
-    if (lines->used >= 3 && !memcmp(lines->buffer, "\xEF\xBB\xBF", 3)) lines->next = 3;
-}
-
-enum qkv_status qkv_lines_open(struct qkv_lines *lines, const char *path, struct qkv_error *error)
-{
-    struct stat status;
-    bool standard = !strcmp(path, "-");
-    if (standard) path = "<stdin>";
-    if (standard ? fstat(STDIN_FILENO, &status) : stat(path, &status))
-        return qkv_error_set(error, "%s: %s", path, strerror(errno));
-    if (S_ISDIR(status.st_mode)) return qkv_error_set(error, "%s: is a folder, not a text file", path);
-    *lines = (struct qkv_lines){.path = strdup(path)};
-    int descriptor =
-        standard ? dup(STDIN_FILENO) : -1; /* gzclose closes the copy; standard input stays open */
-    lines->file = standard ? gzdopen(descriptor, "rb") : gzopen(path, "rb");
-    if (!lines->file && descriptor >= 0) close(descriptor);
-    enum qkv_status result = QKV_OK;
-    if (!lines->path || !lines->file) {
-        result = qkv_error_set(error, "%s: %s", path, strerror(errno ? errno : ENOMEM));
-    } else {
-        gzbuffer(lines->file, CHUNK);
-        while (!result && !lines->finished && lines->used <= 3) result = fill(lines, error);
-        if (!result) skip_byte_order_mark(lines);
-        if (!result && lines->finished && lines->used == lines->next)
-            result = qkv_error_set(error, "%s: the file is empty", path);
-    }
-    if (result) qkv_lines_close(lines);
-    return result;
 }
 
 enum qkv_status qkv_lines_next(struct qkv_lines *lines, bool *found, struct qkv_error *error)
 {
     *found = false;
-    size_t searched = lines->next;
-    char *newline;
-    while (!(newline = memchr(lines->buffer + searched, '\n', lines->used - searched)) && !lines->finished) {
-        searched = lines->used - lines->next; /* bytes without a newline, which `fill` moves to the front */
+    size_t searched = 0; /* bytes after `next` that hold no newline */
+    char *newline = NULL;
+    for (;;) {
+        size_t held = lines->used - lines->next;
+        if (held > searched) newline = memchr(lines->buffer + lines->next + searched, '\n', held - searched);
+        if (newline || lines->finished) break;
+        searched = held;
         if (fill(lines, error)) return QKV_INVALID;
     }
     if (!newline && lines->next == lines->used) return QKV_OK;
@@ -97,9 +78,14 @@ enum qkv_status qkv_lines_next(struct qkv_lines *lines, bool *found, struct qkv_
     return QKV_OK;
 }
 
+enum qkv_status qkv_lines_check_read(const struct qkv_lines *lines, struct qkv_error *error)
+{
+    return lines->number ? QKV_OK : qkv_error_set(error, "%s: the file is empty", lines->path);
+}
+
 void qkv_lines_close(struct qkv_lines *lines)
 {
-    if (lines->file) gzclose(lines->file);
+    qkv_input_close(lines->input);
     free(lines->path);
     free(lines->buffer);
     *lines = (struct qkv_lines){0};

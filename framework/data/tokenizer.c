@@ -12,20 +12,22 @@ static const struct qkv_tokenizer *tokenizer_of(const struct qkv_text_config *te
 #include "qkv/tokenizers.def"
 #undef TOKENIZER
     };
-    return tokenizers[text->level];
+    return (size_t)text->level < sizeof tokenizers / sizeof *tokenizers ? tokenizers[text->level] : NULL;
 }
 
 enum qkv_status qkv_tokenize(struct qkv_tokens *tokens, const struct qkv_text_config *text, const char *line,
                              size_t size, struct qkv_error *error)
 {
     tokens->count = tokens->words = tokens->text_size = 0;
+    const struct qkv_tokenizer *tokenizer = tokenizer_of(text);
+    if (!tokenizer) return qkv_error_set(error, "there is no level %d of tokens", (int)text->level);
     size_t valid = qkv_text_valid_size(line, size);
     if (valid < size) return qkv_text_refuse("", line, valid, error);
     int64_t count = -1;
     if (QKV_RESERVE(tokens->points, tokens->points_capacity, (int64_t)size + 1))
         count = qkv_utf8_decode(line, size, tokens->points);
     if (count >= 0) count = qkv_normalize(&tokens->points, &tokens->points_capacity, count, text->lowercase);
-    if (count < 0 || !tokenizer_of(text)->split(tokens, text, count)) {
+    if (count < 0 || !tokenizer->split(tokens, text, count)) {
         tokens->count = tokens->words = tokens->text_size = 0;
         return qkv_error_set(error, "out of memory");
     }
@@ -40,8 +42,9 @@ char *qkv_detokenize(const struct qkv_text_config *text, int64_t count, const ch
     size_t size = 1;
     for (int64_t i = 0; i < count; i++) size += strlen(tokens[i]) + 2; /* 2: a no-break space */
     char *line = qkv_arena_allocate(arena, size);
-    if (!line) return NULL;
+    const struct qkv_tokenizer *tokenizer = tokenizer_of(text);
+    if (!line || !tokenizer) return NULL;
     *line = '\0';
-    tokenizer_of(text)->join(text, count, tokens, line);
+    tokenizer->join(text, count, tokens, line);
     return line;
 }

@@ -11,8 +11,8 @@ struct qkv_tokenizer {
      * in normal form C and, if the config says so, in lower case. Sets tokens->words. False when
      * there is no memory. */
     bool (*split)(struct qkv_tokens *tokens, const struct qkv_text_config *text, int64_t count);
-    /* Joins tokens to the text of a line and writes it with a NUL to `line`, which has the capacity
-     * for all tokens, two more bytes for each, and the NUL. */
+    /* Joins tokens to the text of a line and writes it with a NUL to `line`, which has the capacity for all tokens, a
+     * no-break space (2 bytes) after each, and the NUL. */
     void (*join)(const struct qkv_text_config *text, int64_t count, const char *const *tokens, char *line);
 };
 
@@ -24,7 +24,8 @@ struct qkv_tokenizer {
  * *end-1]. False when there is none. */
 bool qkv_tokens_next_word(const struct qkv_tokens *tokens, int64_t count, int64_t *first, int64_t *end);
 
-/* Adds points[first .. end-1] as one token of the current word, number tokens->words. False when there is no memory. */
+/* Adds points[first .. end-1] as one token of the current word, whose number is tokens->words until the word is complete.
+ * False when there is no memory. */
 bool qkv_tokens_add(struct qkv_tokens *tokens, int64_t first, int64_t end);
 
 /* Adds a token that belongs to no word. False when there is no memory. */

@@ -65,8 +65,8 @@ enum {
     SPACED = 4, /* in languages with French spacing, a no-break space on the side where it attaches */
 };
 
-/* Families of quotation marks, and their number, which means "no family". Within a family, every
- * second mark is a closing one. */
+/* Families of quotation marks. Within a family, every second mark is a closing one. FAMILIES is their number, and the
+ * family of all other characters. */
 enum { DOUBLE, SINGLE, CURLY, GUILLEMET, SINGLE_GUILLEMET, FAMILIES };
 
 static int quote_family(int32_t point)
@@ -95,8 +95,7 @@ static int quote_family(int32_t point)
     }
 }
 
-/* How a punctuation mark attaches with any neighbours; 0 for letters and digits: a space on both
- * sides. */
+/* How a punctuation mark attaches, whatever its neighbours are; 0 for letters and digits: a space on both sides. */
 static int punctuation_attachment(int32_t point)
 {
     bool wide = (point >= 0x3001 && point <= 0x303F) || (point >= 0xFF01 && point <= 0xFF65);
@@ -140,8 +139,8 @@ static bool is_elided(const char *token)
     return (size > 1 && token[size - 1] == '\'') || (size > 3 && !strcmp(token + size - 3, "\u2019"));
 }
 
-/* How `token` attaches before `next`, which may be NULL. open[family] is true
- * between an opening and a closing quotation mark of that family. */
+/* How `token` attaches before `next`, which may be NULL. open[family] is true between an opening and a closing quotation
+ * mark of that family; a quotation mark changes it. */
 static int attachment(const struct qkv_language *language, const char *token, const char *next,
                       bool open[FAMILIES])
 {

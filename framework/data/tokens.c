@@ -21,7 +21,7 @@ static bool reserve(struct qkv_tokens *tokens, int64_t size)
            QKV_RESERVE(tokens->text, tokens->text_capacity, tokens->text_size + size);
 }
 
-/* tokens->token is set at the end of the line: until then the text can move. */
+/* qkv_tokenize sets tokens->token when the line is complete: until then, reserve() can move tokens->text. */
 bool qkv_tokens_add(struct qkv_tokens *tokens, int64_t first, int64_t end)
 {
     if (!reserve(tokens, 4 * (end - first) + 1)) return false;

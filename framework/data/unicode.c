@@ -116,6 +116,26 @@ char *qkv_utf8_encode(const int32_t *points, int64_t count, char *text)
     return text;
 }
 
+static int combining_class(int32_t point)
+{
+    return utf8proc_get_property(point)->combining_class;
+}
+
+/* Sorts adjacent combining marks by combining class and keeps the order within a class (Unicode 3.11, D108-D109): a
+ * counting sort. False when there is no memory. */
+static bool order_marks(int32_t *marks, int64_t count)
+{
+    int64_t next[257] = {0}; /* [class]: where its next mark goes */
+    int32_t few[16], *sorted = count <= 16 ? few : malloc((size_t)count * sizeof *sorted);
+    if (!sorted) return false;
+    for (int64_t i = 0; i < count; i++) next[combining_class(marks[i]) + 1]++;
+    for (int class = 1; class < 256; class ++) next[class] += next[class - 1];
+    for (int64_t i = 0; i < count; i++) sorted[next[combining_class(marks[i])]++] = marks[i];
+    memcpy(marks, sorted, (size_t)count * sizeof *marks);
+    if (sorted != few) free(sorted);
+    return true;
+}
+
 /* Canonical decomposition of `count` code points, with combining marks in canonical order. */
 static int64_t decompose(int32_t **points, int64_t *capacity, int64_t count)
 {
@@ -132,16 +152,11 @@ static int64_t decompose(int32_t **points, int64_t *capacity, int64_t count)
     free(*points);
     *points = decomposed;
     *capacity = decomposed_capacity;
-    /* Stable insertion sort of adjacent combining marks by combining class (Unicode 3.11, D108-D109). */
-    for (int64_t i = 1; i < decomposed_count; i++) {
-        int32_t point = decomposed[i];
-        int class = utf8proc_get_property(point)->combining_class;
-        int64_t j = i;
-        while (class && j > 0 && utf8proc_get_property(decomposed[j - 1])->combining_class > class) {
-            decomposed[j] = decomposed[j - 1];
-            j--;
-        }
-        decomposed[j] = point;
+    for (int64_t first = 0, end; first < decomposed_count; first = end) {
+        end = first + 1;
+        if (!combining_class(decomposed[first])) continue;
+        while (end < decomposed_count && combining_class(decomposed[end])) end++;
+        if (end > first + 1 && !order_marks(decomposed + first, end - first)) return -1;
     }
     return decomposed_count;
 }

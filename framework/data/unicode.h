@@ -23,9 +23,8 @@ const struct qkv_language *qkv_language(const char *lang);
  * NUL or not part of valid UTF-8, or `size`. */
 size_t qkv_text_valid_size(const char *text, size_t size);
 
-/* Fails with `<place>5: byte 0xFF is not valid UTF-8`, or `...: a NUL byte is not allowed in text`;
- * the number is the column, `offset` + 1. `place` ends in ":"; when it is "", the message begins
- * with "column ". */
+/* Fails with `x.tsv:3:5: byte 0xFF is not valid UTF-8`, or `...: a NUL byte is not allowed in text`, where `place` is
+ * "x.tsv:3:" and the column 5 is `offset` + 1. Without a place, "", the message is `column 5: byte ...`. */
 enum qkv_status qkv_text_refuse(const char *place, const char *text, size_t offset, struct qkv_error *error);
 
 /* White_Space of the Unicode character database. */

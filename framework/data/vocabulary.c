@@ -1,9 +1,9 @@
 #include "qkv/vocabulary.h"
 
 #include "core/grow.h"
-#include "data/lines.h"
 #include "data/unicode.h"
 #include "qkv/file.h"
+#include "qkv/lines.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -35,7 +35,8 @@ static int compare(const void *left, const void *right)
     return strcmp(a->token, b->token);
 }
 
-/* The types that occur at least `minimum` times, in the order of their ids; NULL when there is no memory. */
+/* The types of all texts together that occur at least `minimum` times, in the order in which they will get their ids;
+ * NULL when there is no memory. */
 static struct entry *sorted(const struct qkv_types *sum, int64_t minimum, int64_t *count)
 {
     struct entry *entries = malloc((size_t)(sum->size + 1) * sizeof *entries);
@@ -133,11 +134,12 @@ enum qkv_status qkv_vocabulary_load(struct qkv_vocabulary *vocabulary, const cha
 {
     *vocabulary = (struct qkv_vocabulary){0};
     struct qkv_lines lines;
-    if (qkv_lines_open(&lines, path, error)) return QKV_INVALID;
+    if (qkv_file_check(path, error) || qkv_lines_open(&lines, path, error)) return QKV_INVALID;
     bool found;
     enum qkv_status status;
     while (!(status = qkv_lines_next(&lines, &found, error)) && found)
         if ((status = add_line(vocabulary, &lines, error))) break;
+    if (!status) status = qkv_lines_check_read(&lines, error);
     if (!status && vocabulary->size < QKV_SPECIALS)
         status = qkv_error_set(error, "%s: has %d lines, but a vocabulary begins with <unk>, <s>, </s>", path,
                                vocabulary->size);

@@ -1,7 +1,6 @@
 #include "draw/bytes.h"
 
 #include <locale.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,20 +48,6 @@ void qkv_bytes_format(struct bytes *bytes, const char *format, ...)
     bytes->size += (size_t)length;
 }
 
-void qkv_bytes_escaped(struct bytes *bytes, const char *text)
-{
-    for (const char *c = text; *c; c++) {
-        if (*c == '&')
-            qkv_bytes_text(bytes, "&amp;");
-        else if (*c == '<')
-            qkv_bytes_text(bytes, "&lt;");
-        else if (*c == '>')
-            qkv_bytes_text(bytes, "&gt;");
-        else
-            qkv_bytes_append(bytes, c, 1);
-    }
-}
-
 void qkv_bytes_little_endian(struct bytes *bytes, uint64_t value, int size)
 {
     unsigned char digits[8];
@@ -70,15 +55,24 @@ void qkv_bytes_little_endian(struct bytes *bytes, uint64_t value, int size)
     qkv_bytes_append(bytes, digits, (size_t)size);
 }
 
+void qkv_decimal_point(char *number)
+{
+    const char *point = localeconv()->decimal_point;
+    char *found = strstr(number, point);
+    if (!found) return;
+    *found = '.';
+    memmove(found + 1, found + strlen(point), strlen(found + strlen(point)) + 1);
+}
+
+/* Decimals of up to 15 digits read back as different doubles, and `%g` drops zeros at the end: the first number
+ * of digits that reads back gives the shortest decimal. */
 void qkv_bytes_number(struct bytes *bytes, double value)
 {
     char text[40];
-    bool plain = fabs(value) >= 1e-4 && fabs(value) < 1e15; /* 420, not the shorter 4.2e+02 */
-    for (int digits = 1; digits <= 17; digits++) {
+    for (int digits = 15; digits <= 17; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, value);
-        if (strtod(text, NULL) == value && !(plain && strchr(text, 'e'))) break;
+        if (strtod(text, NULL) == value) break;
     }
-    char *point = strstr(text, localeconv()->decimal_point);
-    if (point) *point = '.'; /* assumes that the decimal point of the locale is one byte */
+    qkv_decimal_point(text);
     qkv_bytes_text(bytes, text);
 }

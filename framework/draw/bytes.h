@@ -20,13 +20,13 @@ void qkv_bytes_append(struct bytes *bytes, const void *data, size_t size);
 void qkv_bytes_text(struct bytes *bytes, const char *text);
 void qkv_bytes_format(struct bytes *bytes, const char *format, ...) QKV_PRINTF(2, 3);
 
-/* Appends text of XML or HTML with &, < and > escaped. */
-void qkv_bytes_escaped(struct bytes *bytes, const char *text);
-
 /* Appends the `size` low bytes of a number, lowest first. */
 void qkv_bytes_little_endian(struct bytes *bytes, uint64_t value, int size);
 
 /* Appends the shortest decimal that reads back as the same double, with a decimal point in every locale. */
 void qkv_bytes_number(struct bytes *bytes, double value);
+
+/* Replaces the decimal point of the locale by ".", in a number that printf has written. */
+void qkv_decimal_point(char *number);
 
 #endif

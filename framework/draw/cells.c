@@ -1,20 +1,21 @@
 /* Cells of tables in the terminal. */
 #include "draw/cells.h"
 
-#include "draw/display_text.h"
+#include "core/plain_text.h"
+#include "draw/format_text.h"
 
 #include <stdlib.h>
 #include <utf8proc.h>
 
 static int columns_of(uint32_t point)
 {
-    return utf8proc_charwidth((utf8proc_int32_t)point);
+    return utf8proc_charwidth((utf8proc_int32_t)(qkv_is_plain(point) ? point : QKV_REPLACEMENT));
 }
 
 int qkv_cell_width(const char *text)
 {
     int width = 0;
-    for (uint32_t point; (point = qkv_display_next(&text));) width += columns_of(point);
+    for (uint32_t point; (point = qkv_utf8_next(&text));) width += columns_of(point);
     return width;
 }
 
@@ -26,20 +27,16 @@ void qkv_cell_spaces(struct bytes *out, int count)
 void qkv_cell_padded(struct bytes *out, const char *text, int width, enum cell_align align)
 {
     int needed = qkv_cell_width(text), used = 0;
+    bool cut = needed > width;
     if (align == CELL_RIGHT) qkv_cell_spaces(out, width - needed);
-    if (needed <= width) {
-        qkv_bytes_text(out, text);
-        used = needed;
-    } else {
-        for (const char *next = text;; text = next) {
-            int columns = columns_of(qkv_display_next(&next));
-            if (used + columns > width - 1) break;
-            qkv_bytes_append(out, text, (size_t)(next - text));
-            used += columns;
-        }
-        qkv_bytes_text(out, "…");
-        used++;
+    for (const char *next = text; *text; next = text) {
+        int columns = columns_of(qkv_utf8_next(&next));
+        if (used + columns > width - cut) break;
+        qkv_text_next(out, &text);
+        used += columns;
     }
+    if (cut) qkv_bytes_text(out, "…");
+    used += cut;
     if (align == CELL_LEFT) qkv_cell_spaces(out, width - used);
 }
 

@@ -3,6 +3,7 @@
 
 #include "draw/canvas.h"
 #include "draw/display_text.h"
+#include "qkv/arena.h"
 #include "qkv/file.h"
 
 #include <math.h>
@@ -22,6 +23,8 @@ enum { MOST_CORNERS = 24 }; /* of a mark */
 #define TITLE_FONT 14.
 #define MARK_SIZE  5.
 #define PNG_SCALE  2.
+
+#define LONGEST 400. /* width; longer texts are cut */
 
 static const uint32_t ink = 0x222222, soft_ink = 0x666666, grid = 0xE4E4E4;
 
@@ -53,7 +56,7 @@ struct frame {
 /* What a file shows: one chart with its legend beside it, or several charts (panels) in `columns`
  * columns with one legend below. */
 struct sheet {
-    const struct qkv_chart *charts;
+    const struct qkv_chart *charts; /* their texts are as they are shown */
     int64_t count, columns;
 };
 
@@ -75,7 +78,7 @@ static double largest_value(const struct qkv_chart *chart, bool of_y)
     for (int64_t i = 0; i < chart->line_count; i++)
         for (int64_t j = 0; j < chart->lines[i].count; j++)
             largest = fmax(largest, of_y ? chart->lines[i].y[j] : chart->lines[i].x[j]);
-    return largest > 0 ? largest : 1;
+    return largest > 1e-15 ? largest : 1;
 }
 
 /* Returns the end of an axis: `wanted`, or, if that is 0, the first tick at or above `largest`. */
@@ -285,7 +288,52 @@ static bool draw_sheet(const void *what, struct canvas *canvas)
     return sheet->count == 1 ? draw_chart(sheet->charts, canvas) : draw_panels(sheet, canvas);
 }
 
+/* ---- the texts as they are shown ---- */
+
+static bool show_text(struct qkv_arena *arena, const char **text, double size)
+{
+    if (!*text) return true;
+    *text = qkv_display_line(arena, *text);
+    if (*text) *text = qkv_display_cut(arena, *text, size, LONGEST);
+    return *text;
+}
+
+/* Replaces the texts of a chart, in the arena. False if memory runs out. */
+static bool show_texts(struct qkv_arena *arena, struct qkv_chart *chart)
+{
+    struct qkv_chart_line *lines = qkv_arena_allocate(arena, (size_t)chart->line_count * sizeof *lines);
+    bool complete = lines && show_text(arena, &chart->title, TITLE_FONT) &&
+                    show_text(arena, &chart->x_label, FONT) && show_text(arena, &chart->y_label, FONT) &&
+                    show_text(arena, &chart->vertical_line_label, FONT);
+    for (int64_t i = 0; complete && i < chart->line_count; i++) {
+        lines[i] = chart->lines[i];
+        complete = show_text(arena, &lines[i].name, FONT);
+    }
+    chart->lines = lines;
+    return complete;
+}
+
 /* ---- files ---- */
+
+/* Whether an axis can show a number. NaN is not, and an end is either absent, 0, or long enough for its ticks. */
+static bool can_be_shown(double number, bool is_end)
+{
+    return number >= (is_end && number > 0 ? 1e-15 : 0) && number <= 1e15;
+}
+
+/* Returns the first number that no axis can show, or 0. */
+static double unshown_number(const struct qkv_chart *chart)
+{
+    const double ends[] = {chart->x_end, chart->y_end, chart->vertical_line};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (!can_be_shown(ends[i], true)) return ends[i];
+    for (int64_t i = 0; i < chart->line_count; i++)
+        for (int64_t j = 0; j < chart->lines[i].count; j++) {
+            if (!can_be_shown(chart->lines[i].x[j], false)) return chart->lines[i].x[j];
+            if (!can_be_shown(chart->lines[i].y[j], false)) return chart->lines[i].y[j];
+        }
+    return 0;
+}
 
 static enum qkv_status render(const struct sheet *sheet, const char *path, struct bytes *out,
                               struct qkv_error *error)
@@ -301,14 +349,28 @@ static enum qkv_status render(const struct sheet *sheet, const char *path, struc
 enum qkv_status qkv_charts_write(const struct qkv_chart *charts, int64_t count, int64_t columns,
                                  const char *path, struct qkv_error *error)
 {
-    QKV_BUG(count < 1 || columns < 1, "a sheet of %lld charts in %lld columns", (long long)count,
-            (long long)columns);
-    const struct sheet sheet = {charts, count, columns < count ? columns : count};
-    struct bytes out = {0};
-    enum qkv_status status = render(&sheet, path, &out, error);
-    if (!status && out.failed) status = qkv_error_set(error, "%s: no memory to draw the chart", path);
+    if (count < 1 || columns < 1)
+        return qkv_error_set(error, "%s: cannot draw %lld charts in %lld columns", path, (long long)count,
+                             (long long)columns);
+    for (int64_t i = 0; i < count; i++) {
+        double number = unshown_number(&charts[i]);
+        if (!(number >= 0 && number <= 0))
+            return qkv_error_set(error, "%s: a chart cannot show %g; its numbers are 0 to 1e15", path,
+                                 number);
+    }
+    struct qkv_arena arena = {0};
+    struct qkv_chart *shown = qkv_arena_allocate(&arena, (size_t)count * sizeof *shown);
+    const struct sheet sheet = {shown, count, columns < count ? columns : count};
+    struct bytes out = {.failed = !shown};
+    for (int64_t i = 0; !out.failed && i < count; i++) {
+        shown[i] = charts[i];
+        out.failed = !show_texts(&arena, &shown[i]);
+    }
+    enum qkv_status status = out.failed ? QKV_OK : render(&sheet, path, &out, error);
+    if (!status && out.failed) status = qkv_error_set(error, "%s: out of memory for the chart", path);
     if (!status) status = qkv_file_write(path, out.data, out.size, error);
     free(out.data);
+    qkv_arena_release(&arena);
     return status;
 }
 

@@ -1,54 +1,55 @@
 #include "draw/display_text.h"
 
+#include "core/plain_text.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <utf8proc.h>
 
-uint32_t qkv_display_next(const char **text)
-{
-    utf8proc_int32_t point = 0;
-    if (!**text) return 0;
-    utf8proc_ssize_t size = utf8proc_iterate((const utf8proc_uint8_t *)*text, -1, &point);
-    *text += size < 1 ? 1 : size;
-    return size < 1 ? 0xFFFD : (uint32_t)point;
-}
+/* More marks than this on one letter are dropped: the limit of Unicode Standard Annex 15 for text that is safe to
+ * stream. A label of nothing but marks has no width, so it would be drawn however long it is. */
+enum { MOST_MARKS = 30 };
 
-/* Returns what to draw for a code point; `space` replaces spaces. */
-static utf8proc_int32_t visible(utf8proc_int32_t point, utf8proc_int32_t space)
-{
-    if (point == '\t') return space;
-    switch (utf8proc_category(point)) {
-    case UTF8PROC_CATEGORY_ZS:
-        return space;
-    case UTF8PROC_CATEGORY_CC:
-    case UTF8PROC_CATEGORY_CS:
-    case UTF8PROC_CATEGORY_ZL:
-    case UTF8PROC_CATEGORY_ZP:
-        return 0xFFFD;
-    default:
-        return point;
-    }
-}
+/* What to show in place of spaces and line ends. */
+struct replacements {
+    utf8proc_int32_t space, line_end;
+};
 
-static const char *clean(struct qkv_arena *arena, const char *text, utf8proc_int32_t space)
+static const char *clean(struct qkv_arena *arena, const char *text, struct replacements replacements)
 {
     utf8proc_uint8_t *copy = qkv_arena_allocate(arena, strlen(text) * 3 + 1), *end = copy;
+    int marks = 0;
     if (!copy) return NULL;
-    for (uint32_t point; (point = qkv_display_next(&text));)
-        end += utf8proc_encode_char(visible((utf8proc_int32_t)point, space), end);
+    for (uint32_t next; (next = qkv_utf8_next(&text));) {
+        utf8proc_int32_t point = (utf8proc_int32_t)next;
+        if (point == '\t' || utf8proc_category(point) == UTF8PROC_CATEGORY_ZS)
+            point = replacements.space;
+        else if (point == '\n')
+            point = replacements.line_end;
+        else if (!qkv_is_plain(next))
+            point = QKV_REPLACEMENT;
+        marks = utf8proc_charwidth(point) ? 0 : marks + 1;
+        if (marks > MOST_MARKS) continue;
+        end += utf8proc_encode_char(point, end);
+    }
     *end = 0;
     return (const char *)copy;
 }
 
 const char *qkv_display_token(struct qkv_arena *arena, const char *token)
 {
-    return clean(arena, token, 0x2423);
+    return clean(arena, token, (struct replacements){0x2423, QKV_REPLACEMENT});
 }
 
 const char *qkv_display_line(struct qkv_arena *arena, const char *text)
 {
-    return clean(arena, text, ' ');
+    return clean(arena, text, (struct replacements){' ', QKV_REPLACEMENT});
+}
+
+const char *qkv_display_paragraph(struct qkv_arena *arena, const char *text)
+{
+    return clean(arena, text, (struct replacements){' ', '\n'});
 }
 
 /* Returns the width of a character relative to the font size, as in DejaVu Sans, one of the widest fonts. */
@@ -73,8 +74,25 @@ static double advance(utf8proc_int32_t point)
 double qkv_display_width(const char *text, double size)
 {
     double width = 0;
-    for (uint32_t point; (point = qkv_display_next(&text));) width += advance((utf8proc_int32_t)point);
+    for (uint32_t point; (point = qkv_utf8_next(&text));) width += advance((utf8proc_int32_t)point);
     return width * size;
+}
+
+const char *qkv_display_fitting(const char *text, double size, double width)
+{
+    double used = 0;
+    for (const char *next = text;; text = next) {
+        uint32_t point = qkv_utf8_next(&next);
+        used += point ? advance((utf8proc_int32_t)point) : 0;
+        if (!point || used * size > width) return text;
+    }
+}
+
+const char *qkv_display_cut(struct qkv_arena *arena, const char *text, double size, double width)
+{
+    if (!*qkv_display_fitting(text, size, width)) return text;
+    const char *end = qkv_display_fitting(text, size, width - size);
+    return qkv_arena_format(arena, "%.*s…", (int)(end - text), text);
 }
 
 void qkv_display_number(char text[32], double value, int digits)

@@ -6,16 +6,22 @@
 
 #include <stdint.h>
 
-/* Returns the next code point of UTF-8 text and moves past it: U+FFFD for an invalid byte, 0 at the end. */
-uint32_t qkv_display_next(const char **text);
-
 /* Copies a token into the arena as it should be shown. Spaces become U+2423, because a token of a character
- * model may be nothing else. Control characters, which could steer a terminal, and invalid UTF-8 become
- * U+FFFD. NULL if memory runs out. */
+ * model may be nothing else. Invalid UTF-8 and what is not plain (core/plain_text.h) become U+FFFD. NULL if
+ * memory runs out. */
 const char *qkv_display_token(struct qkv_arena *arena, const char *token);
 
 /* The same for a line of text: spaces stay spaces. */
 const char *qkv_display_line(struct qkv_arena *arena, const char *text);
+
+/* The same for several lines. */
+const char *qkv_display_paragraph(struct qkv_arena *arena, const char *text);
+
+/* Returns the end of the longest beginning of a text that is not wider than `width`: see qkv_display_width. */
+const char *qkv_display_fitting(const char *text, double size, double width);
+
+/* Cuts a text to a width; a cut text ends with an ellipsis. NULL if memory runs out. */
+const char *qkv_display_cut(struct qkv_arena *arena, const char *text, double size, double width);
 
 /* Estimates the width of a text in a sans serif font of the given size, on the high side. It depends on
  * classes of characters, not on installed fonts, so that a layout is the same on every machine. */

@@ -1,6 +1,7 @@
 /* Positions in a figure of heat maps. */
 #include "draw/layout.h"
 
+#include "core/plain_text.h"
 #include "draw/display_text.h"
 
 #include <math.h>
@@ -13,21 +14,6 @@
 
 enum { MOST_PANELS = 4 /* per line */, MOST_TITLE_LINES = 4 };
 
-/* Cuts a text to a width; a cut text ends with an ellipsis. NULL if memory runs out. */
-static const char *cut(struct qkv_arena *arena, const char *text, double size, double width)
-{
-    if (qkv_display_width(text, size) <= width) return text;
-    char *copy = qkv_arena_string(arena, text);
-    size_t length = copy ? strlen(copy) : 0;
-    while (length > 0 && qkv_display_width(copy, size) > width - size) {
-        do length--;
-        while (length > 0 &&
-               ((unsigned char)copy[length] & 0xC0) == 0x80); /* to the first byte of a character */
-        copy[length] = 0;
-    }
-    return copy ? qkv_arena_format(arena, "%s…", copy) : NULL;
-}
-
 static bool read_axis(struct axis *axis, const struct heatmap *heatmap, const struct heatmap_axis *from,
                       double font)
 {
@@ -35,7 +21,7 @@ static bool read_axis(struct axis *axis, const struct heatmap *heatmap, const st
     axis->labels = qkv_arena_allocate(heatmap->arena, (size_t)from->count * sizeof *axis->labels);
     for (int64_t i = 0; axis->labels && i < from->count; i++) {
         const char *label = qkv_display_token(heatmap->arena, from->labels[i]);
-        axis->labels[i] = label ? cut(heatmap->arena, label, font, LONGEST_LABEL) : NULL;
+        axis->labels[i] = label ? qkv_display_cut(heatmap->arena, label, font, LONGEST_LABEL) : NULL;
         if (!axis->labels[i]) return false;
         axis->width = fmax(axis->width, qkv_display_width(axis->labels[i], font));
     }
@@ -140,19 +126,15 @@ static void place_columns(struct layout *layout, const struct heatmap *heatmap)
  * fits, or, in a very long word, anywhere. */
 static const char *line_end(const char *text, double width)
 {
-    const char *at = text, *last_break = NULL;
-    double used = 0;
-    while (*at) {
-        const char *next = at;
-        uint32_t point = qkv_display_next(&next);
-        char character[8] = {0};
-        memcpy(character, at, (size_t)(next - at));
-        used += 1.06 * qkv_display_width(character, LAYOUT_TITLE_SIZE); /* bold */
-        if (used > width && at > text) return last_break ? last_break : at;
-        if (point == ' ' || utf8proc_charwidth((utf8proc_int32_t)point) == 2) last_break = next;
-        at = next;
+    const char *end = qkv_display_fitting(text, 1.06 * LAYOUT_TITLE_SIZE, width),
+               *last_break = NULL; /* bold */
+    if (end == text) qkv_utf8_next(&end);
+    if (!*end) return end;
+    for (const char *at = text; at < end;) {
+        uint32_t point = qkv_utf8_next(&at);
+        if (point == ' ' || utf8proc_charwidth((utf8proc_int32_t)point) == 2) last_break = at;
     }
-    return at;
+    return last_break ? last_break : end;
 }
 
 static bool break_title(struct layout *layout, const struct heatmap *heatmap)
@@ -164,7 +146,7 @@ static bool break_title(struct layout *layout, const struct heatmap *heatmap)
     while (*rest && layout->title_count < MOST_TITLE_LINES) {
         const char *end = line_end(rest, width);
         bool last = layout->title_count == MOST_TITLE_LINES - 1 && *end;
-        const char *line = last ? cut(heatmap->arena, rest, 1.06 * LAYOUT_TITLE_SIZE, width)
+        const char *line = last ? qkv_display_cut(heatmap->arena, rest, 1.06 * LAYOUT_TITLE_SIZE, width)
                                 : qkv_arena_format(heatmap->arena, "%.*s", (int)(end - rest), rest);
         if (!line) return false;
         layout->title[layout->title_count++] = line;
@@ -177,7 +159,8 @@ static bool read_subtitle(struct layout *layout, const struct heatmap *heatmap)
 {
     if (!heatmap->subtitle) return true;
     const char *line = qkv_display_line(heatmap->arena, heatmap->subtitle);
-    if (line) line = cut(heatmap->arena, line, LAYOUT_SMALL_SIZE, layout->width - 2 * LAYOUT_MARGIN);
+    if (line)
+        line = qkv_display_cut(heatmap->arena, line, LAYOUT_SMALL_SIZE, layout->width - 2 * LAYOUT_MARGIN);
     layout->subtitle = line;
     return line;
 }

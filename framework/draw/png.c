@@ -1,73 +1,83 @@
 /* The png canvas, drawn by Cairo. Pango lays out text, because Cairo's own text functions use one font and no
  * shaping: Chinese would be boxes, and Arabic letters would not join. */
+#include "draw/cairo_library.h"
 #include "draw/canvas.h"
+#include "draw/format_text.h"
 
 #include <math.h>
-#include <pango/pangocairo.h>
+#include <stdlib.h>
 
 /* The largest side of a Cairo image. */
 #define LARGEST 32767.
 
 struct png {
     struct canvas canvas;
+    const struct cairo_library *call;
     double scale;         /* pixels for one unit */
     double width, height; /* pixels */
     cairo_surface_t *surface;
     cairo_t *cairo;
     PangoFontMap *fonts; /* not the shared default map, which is never freed */
     PangoContext *context;
+    bool failed; /* memory has run out */
 };
 
 /* Reduces the scale, down to a tenth, if the picture would be too large. */
 static bool begin(struct canvas *canvas, double width, double height)
 {
     struct png *png = (struct png *)canvas;
+    const struct cairo_library *call = png->call;
     double fit = LARGEST / fmax(width, height);
     if (fit < png->scale && fit >= 0.1 * png->scale) png->scale = fit;
     png->width = floor(width * png->scale);
     png->height = floor(height * png->scale);
     if (fmax(png->width, png->height) > LARGEST) return false;
-    png->surface = cairo_image_surface_create(CAIRO_FORMAT_RGB24, (int)png->width, (int)png->height);
-    png->cairo = cairo_create(png->surface);
-    cairo_set_source_rgb(png->cairo, 1, 1, 1);
-    cairo_paint(png->cairo);
-    cairo_scale(png->cairo, png->scale, png->scale);
-    png->fonts = pango_cairo_font_map_new_for_font_type(CAIRO_FONT_TYPE_FT);
-    if (!png->fonts) png->fonts = pango_cairo_font_map_new();
-    png->context = pango_font_map_create_context(png->fonts);
-    pango_context_set_base_dir(png->context,
-                               PANGO_DIRECTION_LTR); /* titles are "source → target" in every script */
+    png->surface = call->cairo_image_surface_create(CAIRO_FORMAT_RGB24, (int)png->width, (int)png->height);
+    png->cairo = call->cairo_create(png->surface);
+    call->cairo_set_source_rgb(png->cairo, 1, 1, 1);
+    call->cairo_paint(png->cairo);
+    call->cairo_scale(png->cairo, png->scale, png->scale);
+    png->fonts = call->pango_cairo_font_map_new_for_font_type(CAIRO_FONT_TYPE_FT);
+    if (!png->fonts) png->fonts = call->pango_cairo_font_map_new();
+    png->context = call->pango_font_map_create_context(png->fonts);
+    /* Titles are "source → target" in every script. */
+    call->pango_context_set_base_dir(png->context, PANGO_DIRECTION_LTR);
     return true;
 }
 
-static void set_color(cairo_t *cairo, uint32_t color)
+static void set_color(const struct png *png, uint32_t color)
 {
-    cairo_set_source_rgb(cairo, (color >> 16) / 255., (color >> 8 & 0xFF) / 255., (color & 0xFF) / 255.);
+    png->call->cairo_set_source_rgb(png->cairo, (color >> 16) / 255., (color >> 8 & 0xFF) / 255.,
+                                    (color & 0xFF) / 255.);
 }
 
 static void rectangle(struct canvas *canvas, double x, double y, double width, double height, uint32_t color,
                       const char *tooltip)
 {
-    cairo_t *cairo = ((struct png *)canvas)->cairo;
+    const struct png *png = (struct png *)canvas;
+    const struct cairo_library *call = png->call;
+    cairo_t *cairo = png->cairo;
     (void)tooltip;
-    set_color(cairo, color);
-    cairo_set_antialias(cairo, CAIRO_ANTIALIAS_NONE);
-    cairo_rectangle(cairo, x, y, width, height);
-    cairo_fill(cairo);
-    cairo_set_antialias(cairo, CAIRO_ANTIALIAS_DEFAULT);
+    set_color(png, color);
+    call->cairo_set_antialias(cairo, CAIRO_ANTIALIAS_NONE);
+    call->cairo_rectangle(cairo, x, y, width, height);
+    call->cairo_fill(cairo);
+    call->cairo_set_antialias(cairo, CAIRO_ANTIALIAS_DEFAULT);
 }
 
 static void path(struct canvas *canvas, const double *points, int64_t count, const struct path_style *style)
 {
-    cairo_t *cairo = ((struct png *)canvas)->cairo;
-    set_color(cairo, style->color);
-    for (int64_t i = 0; i < count; i++) cairo_line_to(cairo, points[2 * i], points[2 * i + 1]);
+    const struct png *png = (struct png *)canvas;
+    const struct cairo_library *call = png->call;
+    cairo_t *cairo = png->cairo;
+    set_color(png, style->color);
+    for (int64_t i = 0; i < count; i++) call->cairo_line_to(cairo, points[2 * i], points[2 * i + 1]);
     if (style->width > 0) {
-        cairo_set_line_width(cairo, style->width);
-        cairo_set_dash(cairo, &style->dash, style->dash > 0, 0);
-        cairo_stroke(cairo);
+        call->cairo_set_line_width(cairo, style->width);
+        call->cairo_set_dash(cairo, &style->dash, style->dash > 0, 0);
+        call->cairo_stroke(cairo);
     } else {
-        cairo_fill(cairo);
+        call->cairo_fill(cairo);
     }
 }
 
@@ -76,29 +86,35 @@ static void text(struct canvas *canvas, double x, double y, const char *string,
 {
     static const double fractions[] = {[ANCHOR_START] = 0, [ANCHOR_MIDDLE] = 0.5, [ANCHOR_END] = 1};
     struct png *png = (struct png *)canvas;
-    PangoFontDescription *font = pango_font_description_from_string("DejaVu Sans, Noto Sans, Sans");
-    pango_font_description_set_absolute_size(font, style->size * PANGO_SCALE);
-    if (style->bold) pango_font_description_set_weight(font, PANGO_WEIGHT_BOLD);
-    PangoLayout *layout = pango_layout_new(png->context);
-    pango_layout_set_font_description(layout, font);
-    pango_layout_set_auto_dir(layout, FALSE);
-    pango_layout_set_single_paragraph_mode(layout, TRUE);
-    pango_layout_set_text(layout, string, -1);
+    const struct cairo_library *call = png->call;
+    PangoFontDescription *font = call->pango_font_description_from_string("DejaVu Sans, Noto Sans, Sans");
+    call->pango_font_description_set_absolute_size(font, style->size * PANGO_SCALE);
+    if (style->bold) call->pango_font_description_set_weight(font, PANGO_WEIGHT_BOLD);
+    PangoLayout *layout = call->pango_layout_new(png->context);
+    call->pango_layout_set_font_description(layout, font);
+    call->pango_layout_set_auto_dir(layout, FALSE);
+    call->pango_layout_set_single_paragraph_mode(layout, TRUE);
+    struct bytes plain = {0};
+    while (qkv_text_next(&plain, &string)) {
+    }
+    call->pango_layout_set_text(layout, plain.size ? plain.data : "", (int)plain.size);
+    png->failed = png->failed || plain.failed;
+    free(plain.data);
     PangoRectangle box;
-    pango_layout_get_extents(layout, NULL, &box);
+    call->pango_layout_get_extents(layout, NULL, &box);
     double width = (double)box.width / PANGO_SCALE,
-           baseline = (double)pango_layout_get_baseline(layout) / PANGO_SCALE;
+           baseline = (double)call->pango_layout_get_baseline(layout) / PANGO_SCALE;
 
-    cairo_save(png->cairo);
-    cairo_translate(png->cairo, x, y);
-    cairo_rotate(png->cairo, style->angle * G_PI / 180);
-    cairo_translate(png->cairo, -fractions[style->anchor] * width, 0.35 * style->size - baseline);
-    set_color(png->cairo, style->color);
-    pango_cairo_update_layout(png->cairo, layout);
-    pango_cairo_show_layout(png->cairo, layout);
-    cairo_restore(png->cairo);
-    g_object_unref(layout);
-    pango_font_description_free(font);
+    call->cairo_save(png->cairo);
+    call->cairo_translate(png->cairo, x, y);
+    call->cairo_rotate(png->cairo, style->angle * G_PI / 180);
+    call->cairo_translate(png->cairo, -fractions[style->anchor] * width, 0.35 * style->size - baseline);
+    set_color(png, style->color);
+    call->pango_cairo_update_layout(png->cairo, layout);
+    call->pango_cairo_show_layout(png->cairo, layout);
+    call->cairo_restore(png->cairo);
+    call->g_object_unref(layout);
+    call->pango_font_description_free(font);
 }
 
 static cairo_status_t append(void *out, const unsigned char *data, unsigned int size)
@@ -110,23 +126,24 @@ static cairo_status_t append(void *out, const unsigned char *data, unsigned int 
 enum qkv_status qkv_png_draw(draw_function *draw, const void *picture, double scale, struct bytes *out,
                              struct qkv_error *error)
 {
-    struct png png = {.canvas = {begin, rectangle, path, text}, .scale = scale};
+    const struct cairo_library *call = qkv_cairo_library(error);
+    struct png png = {.canvas = {begin, rectangle, path, text}, .call = call, .scale = scale};
+    if (!call) return QKV_INVALID;
     bool drawn = draw(picture, &png.canvas);
-    if (drawn && cairo_surface_write_to_png_stream(png.surface, append, out) != CAIRO_STATUS_SUCCESS)
+    if (drawn && call->cairo_surface_write_to_png_stream(png.surface, append, out) != CAIRO_STATUS_SUCCESS)
         out->failed = true;
     if (png.cairo) {
-        g_object_unref(png.context);
-        g_object_unref(png.fonts);
-        cairo_destroy(png.cairo);
-        cairo_surface_destroy(png.surface);
+        call->g_object_unref(png.context);
+        call->g_object_unref(png.fonts);
+        call->cairo_destroy(png.cairo);
+        call->cairo_surface_destroy(png.surface);
     }
-    if (drawn) return QKV_OK;
-    if (png.width > 0)
+    if (fmax(png.width, png.height) > LARGEST)
         return qkv_error_set(
             error,
             "the picture would have %.0f x %.0f pixels, more than %.0f a side: choose fewer maps, or "
             "svg",
             png.width, png.height, LARGEST);
-    out->failed = true;
+    if (!drawn || png.failed) out->failed = true;
     return QKV_OK;
 }

@@ -1,7 +1,9 @@
 /* The svg canvas. It does not use Cairo, which turns text into outlines. Here text stays text: it can be
  * searched and copied, the viewer draws it in its own fonts, and rectangles have tooltips. */
 #include "draw/canvas.h"
+#include "draw/format_text.h"
 
+#include <math.h>
 #include <string.h>
 
 struct svg {
@@ -12,7 +14,7 @@ struct svg {
 /* Appends a number with at most two decimals. */
 static void append_number(struct bytes *out, double value)
 {
-    qkv_bytes_number(out, (double)(long long)(value * 100 + (value < 0 ? -0.5 : 0.5)) / 100);
+    qkv_bytes_number(out, trunc(value * 100 + (value < 0 ? -0.5 : 0.5)) / 100);
 }
 
 /* Appends ` name="value"`. */
@@ -49,7 +51,7 @@ static void rectangle(struct canvas *canvas, double x, double y, double width, d
     qkv_bytes_format(out, " fill=\"#%06x\"", (unsigned)color);
     if (tooltip) {
         qkv_bytes_text(out, "><title>");
-        qkv_bytes_escaped(out, tooltip);
+        qkv_text_xml(out, tooltip);
         qkv_bytes_text(out, "</title></rect>\n");
     } else {
         qkv_bytes_text(out, "/>\n");
@@ -79,7 +81,7 @@ static void text(struct canvas *canvas, double x, double y, const char *string,
     if (style->anchor != ANCHOR_START) qkv_bytes_format(out, " text-anchor=\"%s\"", anchors[style->anchor]);
     if (style->bold) qkv_bytes_text(out, " font-weight=\"bold\"");
     qkv_bytes_text(out, ">");
-    qkv_bytes_escaped(out, string);
+    qkv_text_xml(out, string);
     qkv_bytes_text(out, "</text>\n");
 }
 

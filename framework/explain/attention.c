@@ -135,13 +135,13 @@ static struct qkv_tensor *apply_mask(struct walk *walk, const struct attention_s
 {
     int64_t cells = setup->query_words.count * setup->key_words.count;
     if (!setup->visible && !setup->added_mask) return scores;
-    qkv_walk_add(walk, &(struct new_step){.name = "mask",
-                                          .title = "mask",
-                                          .formula = setup->added_mask ? "M, added to the scores"
-                                                                       : "1 visible, 0 hidden",
-                                          .values = setup->added_mask ? setup->added_mask : setup->visible,
-                                          .rows = setup->query_words,
-                                          .columns = setup->key_words});
+    qkv_walk_add(
+        walk, &(struct new_step){.name = "mask",
+                                 .title = "mask",
+                                 .formula = setup->added_mask ? "added to the scores" : "1 visible, 0 hidden",
+                                 .values = setup->added_mask ? setup->added_mask : setup->visible,
+                                 .rows = setup->query_words,
+                                 .columns = setup->key_words});
     qkv_walk_note(walk, setup->mask_note);
     if (setup->added_mask) {
         double *repeated = qkv_walk_memory(walk, cells * setup->rule.heads, sizeof *repeated);
@@ -156,7 +156,7 @@ static struct qkv_tensor *apply_mask(struct walk *walk, const struct attention_s
     }
     qkv_walk_add(walk, &(struct new_step){.name = "masked_scores",
                                           .title = "masked scores",
-                                          .formula = setup->added_mask ? "scores + M" : "hidden: -inf",
+                                          .formula = setup->added_mask ? "scores + mask" : "hidden: -inf",
                                           .tensor = scores,
                                           .visible = setup->visible,
                                           .heads = setup->rule.heads,

@@ -9,8 +9,9 @@ enum qkv_status qkv_learned_open(struct learned *learned, const struct qkv_scene
         return QKV_OK;
     struct qkv_error inner;
     const char *checkpoint = *scene->run.checkpoint ? scene->run.checkpoint : NULL;
-    if (!qkv_run_open(&learned->run, scene->run.path, checkpoint, QKV_FLOAT64, &inner)) return QKV_OK;
-    return qkv_error_set(error, "%s%s", qkv_scene_place(scene, "run.path", arena), inner.message);
+    enum qkv_status status = qkv_run_open(&learned->run, scene->run.path, checkpoint, QKV_FLOAT64, &inner);
+    if (status) qkv_error_set(error, "%s%s", qkv_scene_place(scene, "run.path", arena), inner.message);
+    return status;
 }
 
 void qkv_learned_close(struct learned *learned)

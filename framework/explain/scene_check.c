@@ -6,59 +6,22 @@
 #include "explain/scene_keys.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <string.h>
 
 /* ---- reporting ---- */
 
-static const struct qkv_key_source *source_of(const struct scene_check *check, const char *path)
-{
-    const struct qkv_key *key = qkv_schema_find(&qkv_scene_schema, path);
-    QKV_BUG(!key, "there is no key %s", path);
-    return &check->sources[key - qkv_scene_schema.keys];
-}
-
-/* Whether the value of a key was accepted. */
-static bool is_valid(const struct scene_check *check, const char *path)
-{
-    return !source_of(check, path)->bad;
-}
+/* Reports at the place of a key, or at that of `tokens`, which is always given, when the key was not given. */
+#define report_at(check, path, ...) qkv_key_report(&(check)->keys, path, "tokens", __VA_ARGS__)
 
 static bool is_given(const struct scene_check *check, const char *path)
 {
-    return source_of(check, path)->given;
-}
-
-/* Whether this message was already collected at this place. */
-static bool is_reported(const struct qkv_collector *collector, struct qkv_place place, const char *message)
-{
-    for (int i = 0; i < collector->count; i++)
-        if (collector->finding[i].line == place.line && collector->finding[i].column == place.column &&
-            strstr(collector->finding[i].text, message))
-            return true;
-    return false;
-}
-
-/* Collects a message at the place of a key, or at the place of `tokens`, which is always given,
- * when the key was not given. Does nothing when the value of the key was refused. */
-static void QKV_PRINTF(3, 4)
-    report_at(const struct scene_check *check, const char *path, const char *format, ...)
-{
-    struct qkv_error error;
-    if (!is_valid(check, path)) return;
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(error.message, sizeof error.message, format, arguments);
-    va_end(arguments);
-    struct qkv_place place = source_of(check, is_given(check, path) ? path : "tokens")->place;
-    if (!is_reported(check->collector, place, error.message))
-        qkv_collect(check->collector, place, "%s", error.message);
+    return qkv_key_source_of(&check->keys, path)->given;
 }
 
 /* "section.key" in the arena; when memory is out "name", a path that exists. */
 static const char *path_of(const struct scene_check *check, const char *section, const char *key)
 {
-    const char *path = qkv_arena_format(check->collector->arena, "%s.%s", section, key);
+    const char *path = qkv_arena_format(check->keys.collector->arena, "%s.%s", section, key);
     return path ? path : "name";
 }
 
@@ -91,9 +54,9 @@ static void find_query_rows(const struct scene_check *check)
 {
     struct qkv_scene *scene = check->scene;
     int64_t capacity = scene->tokens.count * (scene->follow.count + 1);
-    int32_t *rows = qkv_arena_allocate(check->collector->arena, (size_t)capacity * sizeof *rows);
+    int32_t *rows = qkv_arena_allocate(check->keys.collector->arena, (size_t)capacity * sizeof *rows);
     if (!rows) {
-        qkv_collect_no_memory(check->collector, check->file);
+        qkv_collect_no_memory(check->keys.collector, check->file);
         return;
     }
     for (int64_t i = 0; !scene->follow.count && i < scene->tokens.count; i++)
@@ -103,7 +66,7 @@ static void find_query_rows(const struct scene_check *check)
         if (!found)
             report_at(check, "follow",
                       "follow is '%s', but must be one of the tokens, or a number from 1 to %lld",
-                      qkv_printable(check->collector->arena, scene->follow.text[i]),
+                      qkv_printable(check->keys.collector->arena, scene->follow.text[i]),
                       (long long)scene->tokens.count);
         scene->query_count += found;
     }

@@ -2,14 +2,13 @@
 #ifndef QKV_EXPLAIN_SCENE_CHECK_H
 #define QKV_EXPLAIN_SCENE_CHECK_H
 
-#include "config/reader.h"
+#include "config/key_check.h"
 #include "explain/scene_keys.h"
 
 struct scene_check {
     struct qkv_scene *scene;
-    const char *file;                     /* in messages about no key */
-    const struct qkv_key_source *sources; /* a row for each key of the schema */
-    struct qkv_collector *collector;      /* gets the messages */
+    const char *file; /* in messages about no key */
+    struct qkv_key_check keys;
 };
 
 /* Checks a scene whose keys were all read, and fills in the widths that follow from others and the

@@ -27,7 +27,7 @@ enum qkv_status qkv_scene_read(struct qkv_scene *scene, struct qkv_arena *arena,
         qkv_collect_no_memory(&collector, path);
     }
     /* Counts and widths are compared only when every key is valid. */
-    const struct scene_check check = {scene, path, reading.sources, &collector};
+    const struct scene_check check = {scene, path, {&qkv_scene_schema, reading.sources, &collector}};
     if (reading.complete && !collector.count) qkv_scene_check(&check);
     qkv_collector_finish(&collector, path, messages);
     return messages->count ? QKV_INVALID : QKV_OK;
@@ -35,8 +35,8 @@ enum qkv_status qkv_scene_read(struct qkv_scene *scene, struct qkv_arena *arena,
 
 const char *qkv_scene_place(const struct qkv_scene *scene, const char *key, struct qkv_arena *arena)
 {
-    const struct qkv_key *row = qkv_schema_find(&qkv_scene_schema, key);
-    const struct qkv_place *place = &scene->places->sources[row - qkv_scene_schema.keys].place;
+    const struct qkv_key_check keys = {&qkv_scene_schema, scene->places->sources, NULL};
+    const struct qkv_place *place = &qkv_key_source_of(&keys, key)->place;
     const char *text = place->line
                            ? qkv_arena_format(arena, "%s:%d:%d: ", place->name, place->line, place->column)
                            : qkv_arena_format(arena, "%s: ", scene->places->file);

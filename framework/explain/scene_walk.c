@@ -226,7 +226,6 @@ static void make_score_weights(struct scene_walk *s)
     int64_t heads = setup->rule.heads, width = setup->key_width, hidden = scene->attention.hidden_width;
     bool random = scene->weights.from == QKV_WEIGHTS_RANDOM;
     setup->score = scene->attention.score;
-    setup->hidden_width = hidden;
     setup->general = scene->weights.score;
     setup->additive_query = scene->weights.score_query;
     setup->additive_key = scene->weights.score_key;

@@ -216,7 +216,7 @@ struct qkv_tensor *qkv_walk_local_weights(struct walk *walk, const struct attent
     qkv_walk_add_matrix(walk, "place_vector", "vector of the position predictor", "v_p", row, 0);
     struct qkv_tensor *hidden =
         qkv_tanh(graph, qkv_linear(graph, query, qkv_walk_constant(walk, predictor->weight), NULL,
-                                   false)); /* [Nq, K] */
+                                   false)); /* [Nq, A] */
     struct qkv_tensor *center = qkv_sigmoid(
         graph, qkv_linear(graph, hidden, qkv_walk_constant(walk, vector), NULL, false)); /* [Nq, 1] */
     struct qkv_tensor *positions = qkv_scale(graph, center, (double)keys);               /* [Nq, 1] */

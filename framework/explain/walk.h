@@ -97,8 +97,8 @@ struct qkv_tensor *qkv_walk_project(struct walk *walk, struct qkv_tensor *input,
 
 /* One attention layer and the words that go through it. Nq words with queries, Nk words with keys;
  * D width, H heads, G heads of keys and values, K and V key and value width per head, Q query width
- * per head, A hidden width of additive scores; P = H Nq Nk: a [Nq, Nk] matrix per head, head after
- * head. */
+ * per head, A hidden width of additive scores and of position predictors; P = H Nq Nk: a [Nq, Nk]
+ * matrix per head, head after head. */
 struct attention_setup {
     struct qkv_texts query_words, key_words;
 
@@ -117,12 +117,11 @@ struct attention_setup {
     struct qkv_matrix distance_bias; /* [buckets, H]; no rows: none */
 
     enum qkv_score score;
-    int64_t hidden_width; /* A */
     /* Weights of scores, the rows of head 0 first: [H Q, K]; [H Q, A], [H K, A], [H, A] */
     struct qkv_matrix general, additive_query, additive_key, additive_vector;
     struct qkv_matrix concat_weight; /* one head: additive_query above additive_key, shown as one matrix */
     struct position_predictor {      /* local-p (Luong et al. 2015, 3.2), one head; weight.rows 0: none */
-        struct qkv_matrix weight, vector; /* [Q, K], [K, 1] */
+        struct qkv_matrix weight, vector; /* [Q, A], [A, 1] */
         int64_t window;                   /* keys on each side of the predicted position */
     } predictor;
     struct qkv_matrix length_scores; /* [Nq, Nk], for QKV_SCORE_LENGTH */

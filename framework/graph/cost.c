@@ -29,8 +29,8 @@ static double count_attended_pairs(const struct qkv_tensor *y)
     return pairs;
 }
 
-/* Multiplications of the matrix products of one forward pass; 0 for ops without products. Column
- * counts are widths of all heads together. */
+/* Multiplications of the matrix products of one forward pass; 0 for ops without products. The columns of query, key,
+ * value and result are those of all heads together. */
 static double multiplications_of(const struct qkv_tensor *y)
 {
     const struct qkv_tensor *a = y->input[0], *b = y->input[1];
@@ -43,7 +43,7 @@ static double multiplications_of(const struct qkv_tensor *y)
         return (double)qkv_rows(a) * (double)b->count;
     case QKV_OP_attention_scores:
         return count_pairs(y, qkv_rows(a), qkv_rows(b)) * (double)qkv_columns(a);
-    case QKV_OP_attention_mix: /* input 0, the weights, has no rows; the rows of input 1 are the keys */
+    case QKV_OP_attention_mix: /* input 0, the weights, is a vector; the rows of input 1 are the keys */
         return count_pairs(y, qkv_rows(y), qkv_rows(b)) * (double)qkv_columns(y);
     case QKV_OP_attention:
         return count_attended_pairs(y) * (double)(qkv_columns(a) + qkv_columns(y));
@@ -52,14 +52,14 @@ static double multiplications_of(const struct qkv_tensor *y)
     }
 }
 
-/* Number of products in a pass, each as large as the one of forward: backward has one for each
+/* Number of matrix products of a node in a pass. All are as large as the product of forward: backward has one for each
  * operand that needs a gradient. linear_cross_entropy computes its gradients in forward. */
 static int count_products(const struct qkv_tensor *y, bool backward)
 {
     int gradients = 0;
-    for (int i = 0; i < 2; i++) gradients += y->input[i] && y->input[i]->needs_gradient;
+    for (int i = 0; y->needs_gradient && i < 2; i++) gradients += y->input[i] && y->input[i]->needs_gradient;
     if (y->op == QKV_OP_attention)
-        gradients = y->needs_gradient ? 2 : 0; /* scores and mix have two each, counted together */
+        gradients = y->needs_gradient ? 2 : 0; /* of scores and mix: multiplications_of adds these two up */
     if (y->op == QKV_OP_linear_cross_entropy) return backward ? 0 : 1 + gradients;
     return backward ? gradients : 1;
 }
@@ -73,8 +73,8 @@ static double count_numbers_read(const struct qkv_tensor *y, int i)
 
 struct qkv_cost qkv_tensor_cost(const struct qkv_tensor *tensor, bool backward)
 {
+    if (!tensor || tensor->op == QKV_OP_leaf) return (struct qkv_cost){0, 0};
     double numbers = (double)(tensor->count + tensor->saved_count);
-    if (tensor->op == QKV_OP_leaf) return (struct qkv_cost){0, 0};
     for (int i = 0; i < QKV_MAX_INPUTS; i++)
         if (tensor->input[i])
             numbers += count_numbers_read(tensor, i) * (backward && tensor->input[i]->needs_gradient ? 2 : 1);

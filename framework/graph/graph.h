@@ -7,6 +7,9 @@
 #include "qkv/graph.h"
 #include "qkv/ops.h"
 
+/* Largest number of elements of a tensor: products of axes and sizes in bytes stay within int64_t. */
+#define QKV_MAX_ELEMENTS ((int64_t)1 << 40)
+
 /* Memory that several tensors use, one after the other. */
 struct qkv_slot {
     struct qkv_slot *next_free;
@@ -21,12 +24,14 @@ struct qkv_tensor {
     struct qkv_shape shape;
     int64_t count;       /* elements */
     bool needs_gradient; /* depends on a variable or a parameter with gradient */
-    bool touched;        /* its gradient has been written in this backward pass */
+    bool touched;        /* backward adds to the numbers in `gradient`; false: it overwrites them */
     bool recomputed;     /* plan.c: its value has been computed again in this backward pass */
     bool turn_done;      /* turns.c: this graph has added its part of the parameter's gradient */
     bool is_aliased;     /* the result of an alias op is stored in the same memory */
-    bool keeps_no_value; /* plan.c: after forward, other values are stored in the memory of this one */
+    bool is_overwritten; /* plan.c: after forward, its memory may hold the value of another tensor */
+    bool reads_arrays;   /* arrays.c: the op has indices, segments or a first position */
     const struct qkv_parameter *parameter; /* NULL unless it is a parameter's leaf */
+    const struct qkv_binding *binding;     /* of a parameter's leaf: the block that the parameter is in */
 
     void *value, *gradient;
     struct qkv_graph *graph;
@@ -36,64 +41,83 @@ struct qkv_tensor {
     void *weights;       /* attention: weights that qkv_op.weights has computed on demand; NULL: none yet */
     int64_t saved_count; /* set by the shape rule */
     int64_t scratch;     /* set by the shape rule: numbers of workspace that forward or backward needs */
-    int64_t scratch_forward; /* workspace that only forward needs; backward may store gradients there */
+    int64_t scratch_forward; /* workspace for forward if that is more than `scratch`; see scratch_kept */
+    int64_t kept_indices;    /* arrays.c: number of indices that the graph has copied */
 
-    struct qkv_tensor *first_consumer; /* first node that uses this tensor; backward reaches it last */
+    struct qkv_tensor *first_consumer; /* first node with gradient that uses it; backward reaches it last */
     struct qkv_tensor *last_consumer;
     struct qkv_tensor *previous;
     int consumers;          /* uses as an input; a node that uses the tensor twice counts twice */
-    uint32_t dropout_index; /* among the random nodes of the graph: selects the stream of random numbers */
+    uint32_t dropout_index; /* random nodes that precede it: selects its stream of random numbers */
 
     struct qkv_tensor *overwrites; /* plan.c: the input whose memory the value is written to; NULL: none */
-    struct qkv_slot *value_slot, *gradient_slot;       /* plan.c: shared memory; NULL: memory of its own */
-    struct qkv_slot own_value_slot, own_gradient_slot; /* plan.c: slots that were created for this tensor */
+    /* plan.c: the slots in which value and gradient are stored; NULL: memory outside all slots (of its own, of an
+     * aliased or overwritten input) */
+    struct qkv_slot *value_slot, *gradient_slot;
+    struct qkv_slot new_value_slot, new_gradient_slot; /* plan.c: used if no free slot was large enough */
 
-    const char *name;
+    const char *name; /* of the parameter, or of the scope; NULL: neither. Not unique */
     struct qkv_options options;
+};
+
+/* A block of parameters that is bound to a graph. */
+struct qkv_binding {
+    const struct qkv_parameters *parameters;
+    char *gradients; /* laid out as parameters->values; NULL: the parameters are constants */
+    bool accumulate; /* backward adds to `gradients` instead of overwriting them */
+    /* [parameters->count] in the arena: the leaf of each parameter, or NULL if the graph does not use it; NULL before
+     * the first qkv_graph_parameter */
+    struct qkv_tensor **leaf;
 };
 
 struct qkv_graph {
     enum qkv_dtype dtype;
-    const struct qkv_op *const *ops; /* the table of this dtype for this machine */
-    size_t size;                     /* bytes of a number */
+    const struct qkv_op *const *ops; /* by enum qkv_op_id: the table of this dtype for this machine */
+    size_t size;                     /* bytes of one number, not of the graph */
     struct qkv_arena arena;
     struct qkv_tensor *first, *last;
     struct qkv_tensor *last_run;           /* the last node that forward has computed; NULL: none */
     void *scratch;                         /* workspace that all nodes use, one after the other */
     int64_t scratch_count, scratch_wanted; /* numbers that it holds; largest need of any node */
-    int64_t scratch_kept; /* numbers at its start that backward uses: workspace, then gradients */
+    /* Numbers at the start of the workspace that are in use during backward: the workspace of backward, then
+     * gradients, which plan.c stores in the part that only forward needs as workspace. */
+    int64_t scratch_kept;
+    bool guards_scratch; /* an access behind the workspace of an op ends the program: see qkv_arena_guard */
 
     bool gradients, has_dropout, failed;
+    bool lacks_kernels;         /* QKV_KERNELS names none: the graph fails, also after a reset */
     bool shares_memory;         /* see qkv_graph_share_memory */
     struct qkv_tensor *planned; /* the tensor that qkv_graph_plan was called for */
     struct qkv_random random;
     uint32_t dropout_count; /* random nodes so far */
 
-    const struct qkv_parameters *parameters;
-    /* [parameters->count] in the arena: the tensor of each parameter, or NULL if the graph does not
-     * use it; NULL before the first qkv_graph_parameter */
-    struct qkv_tensor **leaf;
-    char *parameter_gradients; /* the caller's block, as parameters->values; NULL: parameters are constants */
-    bool accumulate;           /* backward adds to parameter_gradients instead of overwriting */
+    struct qkv_binding binding[QKV_MAX_BLOCKS]; /* bindings.c */
+    int binding_count;
+    bool replaces_bindings; /* the next qkv_graph_bind replaces all bindings, instead of adding one */
+
+    struct qkv_array *arrays; /* arrays.c: copies of the callers' arrays, the newest first; NULL: none */
+    bool rewound;             /* the next forward reads the callers' arrays again */
+    bool trusts_arrays;       /* it does not check them */
+    bool checks_again;        /* shape rules run because of that: they must not copy arrays */
 
     struct qkv_workers *workers; /* NULL: the caller's thread alone */
     struct qkv_turns *turns;     /* NULL: no other graph adds to the same gradients */
-    int turn;                    /* position of this graph in the order of turns */
-    bool turns_done;             /* the graph has ended its turns of all parameters */
-    struct qkv_panels *panels;   /* NULL: products read parameters where they are stored */
+    int turn;        /* position of this graph in the order of graphs, the same for all parameters */
+    bool turns_done; /* the graph has had its turn at every parameter */
+    struct qkv_panels *panels; /* NULL: products read parameters where they are stored */
 
     const char *scope;            /* name of the nodes that are created now; NULL: none */
     struct qkv_observer observer; /* `ran` is NULL: no observer */
     struct qkv_error error;
 };
 
-/* Shape of one input of a sample; rank 0: no input. 16-bit numbers, because every program contains
+/* Shape of one input of a sample, or the `shape` among its options; rank 0: none. 16-bit numbers, because every program contains
  * hundreds of samples. */
 struct qkv_sample_input {
     int16_t rank, size[QKV_MAX_RANK];
 };
 
-/* Options of a sample, in fewer bytes than struct qkv_options: the fields that samples use, by the
+/* Options of a sample, in fewer bytes than struct qkv_options: those of its fields that samples use, with the
  * same names. */
 #define QKV_SAMPLE_OPTIONS(OPTION)                                                                           \
     OPTION(double, factor)                                                                                   \
@@ -131,21 +155,21 @@ struct qkv_sample {
     struct qkv_sample_input input[QKV_MAX_INPUTS];
     const struct qkv_sample_options *options; /* NULL: all 0 */
     const char *message;                      /* of bad samples: text that the error must contain */
-    float low, high;  /* inputs are drawn from +-[0.1, 1], or from [low, high] where these differ */
+    float low, high;  /* inputs are drawn from [low, high] if low < high, else from +-[0.1, 1] */
     uint8_t constant; /* bit i: input i gets no gradient */
     uint8_t binary;   /* bit i: input i holds only 0 and 1 */
 };
 
-/* Sets of values, for the declarations of ops: INPUT(0) | INPUT(2) | RESULT. */
+/* Sets of values, for the declarations of ops: QKV_INPUT(0) | QKV_INPUT(2) | QKV_RESULT. */
 #define QKV_INPUT(i) (1u << (i))
 #define QKV_RESULT   (1u << QKV_MAX_INPUTS)
 
-/* All that the engine knows of an op: one struct per precision and instruction set.
+/* All that the graph knows of an op: one struct per precision and instruction set.
  *
- * The declarations say what an op reads; plan.c derives from them which tensors may share memory, and the
- * gradient check (check/declarations.c) proves them. A value too many in backward_reads costs memory. A
- * value too few there, or an input too many in elementwise, makes gradients wrong where memory is shared, and fails
- * the check. */
+ * plan.c derives from backward_reads, elementwise, alias and recompute which tensors may share memory, and the
+ * gradient check (check/declarations.c) tests these declarations on the samples. A value too many in
+ * backward_reads costs memory. A value too few there, or an input too many in elementwise, makes gradients wrong
+ * where memory is shared, and fails the check. */
 struct qkv_op {
     const char *name;
     int inputs;
@@ -153,16 +177,18 @@ struct qkv_op {
     bool random;       /* draws random numbers: each node gets a stream of its own */
 
     unsigned backward_reads; /* inputs and result whose values backward reads, apart from `saved` */
-    unsigned
-        elementwise; /* inputs of which element i alone affects element i of the result. Forward may write
-                                the result over such an input, and backward, unless it reads that input, the
-                                input's gradient over the result's. */
-    unsigned alias;  /* INPUT(0): the result is stored in the memory of input 0 (reshape, store_rows) */
-    bool recompute;  /* cheap: backward may compute the result again instead of keeping it */
+    /* Inputs whose element i affects only element i of the result. The op must work when its result is stored in the
+     * memory of such an input. If backward does not read that input, it must also work when the input's gradient is
+     * stored in the memory of the result's gradient. */
+    unsigned elementwise;
+    unsigned alias;        /* INPUT(0): the result is stored in the memory of input 0 (reshape, store_rows) */
+    bool recompute;        /* cheap: backward may compute the result again instead of keeping it */
+    bool stops_gradient;   /* detach: the result needs no gradient, whatever the inputs need */
     unsigned weights_read; /* values that `weights` reads after forward */
 
-    /* Sets y->shape, saved_count and scratch from inputs and options, or returns qkv_refuse(y,
-     * "..."). Only the structs that qkv_op_rule returns have it, and the samples. */
+    /* Sets y->shape, saved_count, scratch and scratch_forward from inputs and options, or returns qkv_refuse(y,
+     * "..."). Runs again when a rewound graph reads the caller's arrays again (arrays.c). NULL, as are the samples,
+     * in all structs but those that qkv_op_rule returns. */
     bool (*shape)(struct qkv_tensor *y);
     void (*forward)(struct qkv_tensor *y);
     void (*backward)(struct qkv_tensor *y); /* NULL: the op has no gradient */
@@ -172,6 +198,37 @@ struct qkv_op {
     const void *(*weights)(struct qkv_tensor *y);
     const struct qkv_sample *good, *bad;
 };
+
+/* Whether a tensor can have this shape: 1 to QKV_MAX_RANK axes, each at least 1, at most QKV_MAX_ELEMENTS elements. */
+bool qkv_shape_is_valid(struct qkv_shape shape);
+
+/* Allocates the memory of a tensor that is new in the arena and appends it to the graph's nodes. Returns it, or NULL
+ * when the graph fails. */
+struct qkv_tensor *qkv_append_node(struct qkv_tensor *tensor);
+
+/* A tensor in the graph's arena, with the current scope as its name; NULL when memory is out. */
+struct qkv_tensor *qkv_tensor_new(struct qkv_graph *graph, enum qkv_op_id op);
+
+/* arrays.c: replaces the segments and the first position among y's options by copies in the graph's memory. Returns
+ * false, with the graph's error set, if they cannot be copied. */
+bool qkv_keep_arrays(struct qkv_tensor *y);
+
+/* arrays.c: the same for y->options.indices, of which the op reads `count`. For shape rules. */
+bool qkv_keep_indices(struct qkv_tensor *y, int64_t count);
+
+/* arrays.c: copies all arrays of the callers again and, unless the graph trusts them, runs the shape rules of the nodes
+ * that read them. Returns false, with the graph's error set, where a node does not fit the arrays. */
+bool qkv_read_arrays_again(struct qkv_graph *graph);
+
+/* run.c: qkv_graph_rewind without the check of the arrays, for the library's own decoding, which keeps indices within
+ * their bounds and segments no longer than they were: the check would take a tenth of a step of a small model. */
+void qkv_graph_rewind_unchecked(struct qkv_graph *graph);
+
+/* bindings.c: the block that `parameters` is bound as; NULL: it is not bound to the graph. */
+struct qkv_binding *qkv_binding_of(struct qkv_graph *graph, const struct qkv_parameters *parameters);
+
+/* bindings.c: sets the gradients of parameters that the graph does not use to zero. */
+void qkv_clear_unused_gradients(const struct qkv_graph *graph);
 
 /* turns.c: called before and after the backward of node y. Before: waits for this graph's turn at
  * the parameters that y reads. After: ends the turn of those whose gradient is complete. */
@@ -187,7 +244,7 @@ const void *qkv_panels_of(const struct qkv_tensor *weight, bool transposed, size
 /* Makes the graph fail with `op (scope): sentence`; returns false. For shape rules. */
 bool qkv_refuse(struct qkv_tensor *y, const char *format, ...) QKV_PRINTF(2, 3);
 
-/* "[2, 3]"; good until the fourth next call on this thread. */
+/* "[2, 3]". The text is overwritten by the fourth next call on this thread. */
 const char *qkv_shape_text(struct qkv_shape shape);
 
 /* A tensor as a matrix: rows are the product of all axes but the last; columns are the last
@@ -212,28 +269,39 @@ static inline bool qkv_same_shape(const struct qkv_tensor *a, const struct qkv_t
     return true;
 }
 
-/* Number of sentences; first row and number of rows of sentence i. `rows` is the number of rows of
- * the matrix, which counts where `segments` is empty: one sentence of all rows. */
+/* Number of sentences. Empty segments (count 0) mean one sentence of all rows. */
 static inline int64_t qkv_segment_count(const struct qkv_segments *segments)
 {
     return segments->count ? segments->count : 1;
 }
 
+/* First row of sentence i. */
 static inline int64_t qkv_segment_start(const struct qkv_segments *segments, int64_t i)
 {
     return segments->count ? segments->start[i] : 0;
 }
 
+/* Number of rows of sentence i of a matrix of `rows` rows. */
 static inline int64_t qkv_segment_length(const struct qkv_segments *segments, int64_t i, int64_t rows)
 {
     return segments->count ? segments->length[i] : rows;
 }
+
+/* segments.c: refuses segments that do not lie within the rows. what: whose segments they are, in messages. */
+bool qkv_check_segments(struct qkv_tensor *y, const struct qkv_segments *segments, int64_t rows,
+                        const char *what);
+
+/* Refuses segments, of which qkv_check_segments is true, that have rows in common. */
+bool qkv_check_disjoint(struct qkv_tensor *y, const struct qkv_segments *segments, const char *what);
 
 /* ---- defined in kernels/registry.c; graph/ calls no other function of kernels/ ---- */
 
 /* Table of the ops of a precision, indexed by enum qkv_op_id: the fastest variant that this
  * processor can run, or the variant that the environment variable QKV_KERNELS names. */
 const struct qkv_op *const *qkv_registry(enum qkv_dtype dtype);
+
+/* QKV_INVALID when QKV_KERNELS names no variant. */
+enum qkv_status qkv_kernels_check(struct qkv_error *error);
 
 /* The op with its shape rule and samples; only one variant has them. */
 const struct qkv_op *qkv_op_rule(enum qkv_op_id op);

@@ -10,5 +10,5 @@ static const char *const NAMES[QKV_OP_COUNT] = {
 
 const char *qkv_op_name(enum qkv_op_id op)
 {
-    return NAMES[op];
+    return (int)op >= 0 && (int)op < QKV_OP_COUNT ? NAMES[op] : "unknown op";
 }

@@ -1,6 +1,6 @@
-/* Panels: parameter matrices packed in the order in which products read them. A product of a few
- * dozen rows, as in a step of decoding, would spend a tenth of its time on packing the same matrix
- * again. */
+/* Panels: copies of parameter matrices in the order in which products read them. A panel is a strip of a few
+ * neighbouring columns, stored row after row. Without these copies a product of a few dozen rows, as in a step of
+ * decoding, would spend a tenth of its time on copying the same matrix again. */
 #include "graph/graph.h"
 
 #include "qkv/parameters.h"
@@ -19,8 +19,8 @@ struct qkv_panels {
     const struct qkv_parameters *parameters;
     pthread_mutex_t mutex; /* held while packing */
     char *block;           /* memory of all copies: one block, so that it can use huge pages */
-    size_t size, used;
-    struct copy copy[][2]; /* by parameter; not transposed, transposed */
+    size_t size, used;     /* of the block, bytes */
+    struct copy copy[][2]; /* [parameter][transposed] */
 };
 
 /* Bytes for one copy of each matrix, for any panel width: panels are padded with zeros. */
@@ -39,6 +39,7 @@ static size_t bytes_for(const struct qkv_parameters *parameters)
 
 struct qkv_panels *qkv_panels_new(const struct qkv_parameters *parameters)
 {
+    if (!parameters->values) return NULL; /* more parameters may still be declared */
     struct qkv_panels *panels =
         calloc(1, sizeof *panels + (size_t)parameters->count * sizeof panels->copy[0]);
     if (!panels) return NULL;
@@ -80,7 +81,7 @@ const void *qkv_panels_of(const struct qkv_tensor *weight, bool transposed, size
                           void (*pack)(const struct qkv_tensor *weight, bool transposed, void *panels))
 {
     struct qkv_panels *panels = weight->graph->panels;
-    if (!panels || !weight->parameter) return NULL;
+    if (!panels || !weight->binding || weight->binding->parameters != panels->parameters) return NULL;
     struct copy *copy = &panels->copy[weight->parameter->index][transposed];
     uint64_t version = panels->parameters->changes + 1;
     if (atomic_load_explicit(&copy->version, memory_order_acquire) == version) return copy->memory;

@@ -1,6 +1,7 @@
 #include "qkv/parameters.h"
 
 #include "core/grow.h"
+#include "graph/graph.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -8,31 +9,62 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGNED_ELEMENTS = 16 };
+enum { ALIGNED_ELEMENTS = 16, LONGEST_NAME = 255 };
 
-static char *format_name(struct qkv_arena *arena, const char *format, va_list arguments)
+/* Keeps the first reason why the parameters cannot be allocated. Returns NULL. */
+static const struct qkv_parameter *refuse(struct qkv_parameters *parameters, const char *format, ...)
 {
-    char name[256];
-    vsnprintf(name, sizeof name, format, arguments);
-    return qkv_arena_string(arena, name);
+    va_list arguments;
+    va_start(arguments, format);
+    if (!parameters->failed)
+        vsnprintf(parameters->error.message, sizeof parameters->error.message, format, arguments);
+    va_end(arguments);
+    parameters->failed = true;
+    return NULL;
+}
+
+/* Whether a parameter can be declared; else the parameters fail. */
+static bool may_declare(struct qkv_parameters *parameters, struct qkv_shape shape, struct qkv_initial initial,
+                        const char *name)
+{
+    if (!*name || strlen(name) > LONGEST_NAME)
+        refuse(parameters, "a parameter's name has %zu bytes, but must have 1 to %d", strlen(name),
+               LONGEST_NAME);
+    else if (!strncmp(name, "__", 2) || !strncmp(name, "optimizer.", 10))
+        refuse(parameters, "%s: names that begin with `__` or `optimizer.` belong to checkpoints", name);
+    else if (parameters->values)
+        refuse(parameters, "%s: parameters are declared before qkv_parameters_allocate", name);
+    else if (qkv_parameters_find(parameters, name))
+        refuse(parameters, "%s: two parameters have this name; give each layer a name of its own", name);
+    else if (!qkv_shape_is_valid(shape))
+        refuse(parameters, "%s: a parameter cannot have shape %s", name, qkv_shape_text(shape));
+    else if (parameters->elements > QKV_MAX_ELEMENTS - qkv_shape_count(shape))
+        refuse(parameters, "%s: the parameters have too many elements", name);
+    else if (initial.kind == QKV_INITIALIZER_ORTHOGONAL && (shape.rank != 2 || shape.size[1] % shape.size[0]))
+        refuse(parameters, "%s: %s is not a row of square matrices, so it cannot be orthogonal", name,
+               qkv_shape_text(shape));
+    else
+        return true;
+    return false;
 }
 
 const struct qkv_parameter *qkv_parameters_add(struct qkv_parameters *parameters, struct qkv_shape shape,
                                                struct qkv_initial initial, const char *name, ...)
 {
-    QKV_BUG(parameters->values, "qkv_parameters_add after qkv_parameters_allocate");
-    struct qkv_parameter *parameter = qkv_arena_allocate(&parameters->arena, sizeof *parameter);
+    char text[LONGEST_NAME + 2] = ""; /* one byte too long shows that a name was cut */
     va_list arguments;
     va_start(arguments, name);
-    const char *text = format_name(&parameters->arena, name, arguments);
+    if (name) vsnprintf(text, sizeof text, name, arguments);
     va_end(arguments);
-    if (!parameter || !text || !QKV_RESERVE(parameters->list, parameters->capacity, parameters->count + 1)) {
-        parameters->failed = true;
+    if (!may_declare(parameters, shape, initial, text)) return NULL;
+    struct qkv_parameter *parameter = qkv_arena_allocate(&parameters->arena, sizeof *parameter);
+    const char *kept = qkv_arena_string(&parameters->arena, text);
+    if (!parameter || !kept || !QKV_RESERVE(parameters->list, parameters->capacity, parameters->count + 1)) {
         if (!parameters->list) parameters->count = 0;
-        return NULL;
+        return refuse(parameters, "out of memory for the parameter %s", text);
     }
     *parameter = (struct qkv_parameter){
-        .name = text,
+        .name = kept,
         .shape = shape,
         .initial = initial,
         .index = parameters->count,
@@ -59,14 +91,21 @@ static int64_t largest_orthogonal(const struct qkv_parameters *parameters)
 enum qkv_status qkv_parameters_allocate(struct qkv_parameters *parameters, enum qkv_dtype dtype,
                                         struct qkv_error *error)
 {
+    if (parameters->values) return qkv_error_set(error, "the parameters are allocated already");
+    if (dtype != QKV_FLOAT32 && dtype != QKV_FLOAT64)
+        return qkv_error_set(error, "there is no precision %d", (int)dtype);
+    if (parameters->failed)
+        return qkv_error_set(error, "%s",
+                             *parameters->error.message ? parameters->error.message
+                                                        : "out of memory for the declaration of parameters");
     size_t size = (size_t)parameters->elements * qkv_dtype_size(dtype);
     int64_t side = largest_orthogonal(parameters);
     parameters->dtype = dtype;
     if (side)
         parameters->square = qkv_arena_allocate(&parameters->arena, (size_t)(side * side) * sizeof(double));
-    if (side && !parameters->square) parameters->failed = true;
-    parameters->values = parameters->failed ? NULL : qkv_arena_zeroed(&parameters->arena, size);
+    if (!side || parameters->square) parameters->values = qkv_arena_zeroed(&parameters->arena, size);
     if (parameters->values) return QKV_OK;
+    parameters->failed = true;
     return qkv_error_set(error, "out of memory for %lld parameters", (long long)parameters->elements);
 }
 
@@ -121,8 +160,6 @@ static void set_orthogonal(struct qkv_parameters *parameters, const struct qkv_p
 {
     int64_t n = parameter->shape.size[0], columns = parameter->shape.size[1];
     double *q = parameters->square;
-    QKV_BUG(columns % n, "%s: [%lld, %lld] is not a row of square matrices", parameter->name, (long long)n,
-            (long long)columns);
     for (int64_t left = 0; left < columns; left += n) {
         for (int64_t i = 0; i < n * n; i++) q[i] = qkv_random_normal(random, (uint64_t)(left * n + i));
         orthonormalise(n, q);
@@ -134,7 +171,7 @@ static void set_orthogonal(struct qkv_parameters *parameters, const struct qkv_p
 
 void qkv_parameters_initialize(struct qkv_parameters *parameters, uint64_t seed)
 {
-    for (int64_t p = 0; p < parameters->count; p++) {
+    for (int64_t p = 0; parameters->values && p < parameters->count; p++) {
         struct qkv_random random = {seed, QKV_STREAM_INITIAL_VALUES, (uint32_t)p};
         const struct qkv_parameter *parameter = parameters->list[p];
         if (parameter->initial.kind == QKV_INITIALIZER_ORTHOGONAL) {
@@ -160,15 +197,44 @@ const struct qkv_parameter *qkv_parameters_find(const struct qkv_parameters *par
     return NULL;
 }
 
+static bool is_finite(enum qkv_dtype dtype, const void *block, int64_t first, int64_t count)
+{
+    bool finite = true; /* without a way out, so that compilers vectorise the loops */
+    if (dtype == QKV_FLOAT32)
+        for (int64_t i = first; i < first + count; i++) finite &= isfinite(((const float *)block)[i]) != 0;
+    else
+        for (int64_t i = first; i < first + count; i++) finite &= isfinite(((const double *)block)[i]) != 0;
+    return finite;
+}
+
+const struct qkv_parameter *qkv_parameters_find_not_finite(const struct qkv_parameters *parameters,
+                                                           const void *block)
+{
+    for (int64_t p = 0; p < parameters->count; p++) {
+        const struct qkv_parameter *parameter = parameters->list[p];
+        if (!is_finite(parameters->dtype, block, parameter->offset, parameter->count)) return parameter;
+    }
+    return NULL;
+}
+
+/* Whether element i of the parameter is in the block. */
+static bool holds(const struct qkv_parameters *parameters, const struct qkv_parameter *parameter, int64_t i)
+{
+    return parameters->values && parameter && parameter->index >= 0 && parameter->index < parameters->count &&
+           parameters->list[parameter->index] == parameter && i >= 0 && i < parameter->count;
+}
+
 double qkv_parameter_get(const struct qkv_parameters *parameters, const struct qkv_parameter *parameter,
                          int64_t i)
 {
+    if (!holds(parameters, parameter, i)) return (double)NAN;
     return qkv_dtype_get(parameters->dtype, parameters->values, parameter->offset + i);
 }
 
 void qkv_parameter_set(struct qkv_parameters *parameters, const struct qkv_parameter *parameter, int64_t i,
                        double value)
 {
+    if (!holds(parameters, parameter, i)) return;
     parameters->changes++;
     qkv_dtype_set(parameters->dtype, parameters->values, parameter->offset + i, value);
 }

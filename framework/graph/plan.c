@@ -10,7 +10,10 @@
 
 void qkv_graph_share_memory(struct qkv_graph *graph, bool share)
 {
-    QKV_BUG(graph->first, "qkv_graph_share_memory on a graph that already holds tensors: reset it first");
+    if (graph->first && graph->shares_memory != share) {
+        qkv_graph_fail(graph, "qkv_graph_share_memory: the graph already holds tensors: reset it first");
+        return;
+    }
     graph->shares_memory = share;
 }
 
@@ -73,7 +76,7 @@ static bool is_temporary(const struct qkv_tensor *x)
     if (x->is_aliased || x == graph->planned) return false;
     if (is_forward_only(graph)) return true;
     if (!graph->ops[x->op]->recompute || backward_reads(x) & QKV_RESULT) return false;
-    if (x->scratch_forward > x->scratch) return false; /* gradients are stored there during backward */
+    if (x->scratch_forward > x->scratch) return false; /* that workspace holds gradients in backward */
     for (int i = 0; i < QKV_MAX_INPUTS; i++)
         if (x->input[i] && x->input[i]->value_slot) return false;
     return true;
@@ -81,16 +84,17 @@ static bool is_temporary(const struct qkv_tensor *x)
 
 /* ---- values, in the order of forward ---- */
 
-/* Stores x's value in a free slot or a new one. Recomputed values use a slot in backward in the
- * opposite order, so each has it to itself from its first reader in backward to its last. */
+/* Stores x's value in a free slot or a new one. In forward, values that share a slot need it one after the other, each
+ * from its own node to its last consumer. Backward visits the nodes in the opposite order, so it needs the recomputed
+ * values one after the other as well. */
 static void *assign_value_slot(struct qkv_tensor *x, struct qkv_slot **free_slots)
 {
-    x->keeps_no_value = true;
+    x->is_overwritten = true;
     x->value_slot = take_free_slot(free_slots, x->count);
     if (x->value_slot) return x->value_slot->memory;
-    x->value_slot = &x->own_value_slot;
-    x->own_value_slot.capacity = x->count;
-    return x->own_value_slot.memory = qkv_arena_allocate(&x->graph->arena, (size_t)x->count * x->graph->size);
+    x->value_slot = &x->new_value_slot;
+    x->new_value_slot.capacity = x->count;
+    return x->new_value_slot.memory = qkv_arena_allocate(&x->graph->arena, (size_t)x->count * x->graph->size);
 }
 
 /* Frees the slots of the inputs whose last consumer is y. */
@@ -104,12 +108,12 @@ static void free_value_slots(const struct qkv_tensor *y, struct qkv_slot **free_
     }
 }
 
-/* Stores x's value in the memory of the input that it overwrites; x frees that slot instead of the
- * input. */
+/* Stores x's value in the memory of the input that it overwrites. If that is a slot, it passes from the input to x, and
+ * is free after the last consumer of x. */
 static void overwrite_input(struct qkv_tensor *x)
 {
     x->value = x->overwrites->value;
-    x->overwrites->keeps_no_value = true;
+    x->overwrites->is_overwritten = true;
     if (!x->is_aliased && x != x->graph->planned) x->value_slot = x->overwrites->value_slot;
     x->overwrites->value_slot = NULL;
 }
@@ -160,9 +164,9 @@ static bool assign_gradient_slot(struct qkv_tensor *x, struct qkv_slot **free_sl
 {
     x->gradient_slot = take_free_slot(free_slots, x->count);
     if (!x->gradient_slot) {
-        x->own_gradient_slot.capacity = x->count;
-        x->own_gradient_slot.memory = gradient_memory(x->graph, x->count);
-        x->gradient_slot = &x->own_gradient_slot;
+        x->new_gradient_slot.capacity = x->count;
+        x->new_gradient_slot.memory = gradient_memory(x->graph, x->count);
+        x->gradient_slot = &x->new_gradient_slot;
     }
     x->gradient = x->gradient_slot->memory;
     if (!x->gradient)
@@ -174,7 +178,12 @@ void qkv_graph_plan(struct qkv_graph *graph, struct qkv_tensor *y)
 {
     struct qkv_slot *free_slots = NULL;
     if (graph->failed || !y || !graph->shares_memory) return;
-    QKV_BUG(graph->planned, "qkv_graph_plan was called twice on the same graph");
+    if (graph->planned || y->graph != graph) {
+        qkv_graph_fail(graph, "qkv_graph_plan: %s",
+                       graph->planned ? "it was called already: reset the graph first"
+                                      : "the tensor belongs to another graph");
+        return;
+    }
     graph->planned = y;
     if (!assign_values(graph) || (needs_gradient_slot(y) && !assign_gradient_slot(y, &free_slots))) return;
     for (struct qkv_tensor *x = y; x; x = x->previous) {

@@ -4,15 +4,14 @@
 
 #include "qkv/arena.h"
 
-/* Query-key pairs of a sentence from which flash is faster, because a head's weights no longer fit the
- * first-level cache: 256 words on both sides. Measured: 1.05 to 1.3 times there, 2.5 times at 1,024
- * words; at 128 words flash takes a sixth longer. */
+/* Queries times keys of a sentence from which flash is faster, because a head's weights no longer fit the
+ * first-level cache: 256 queries and 256 keys. Measured: flash is 1.05 to 1.3 times as fast there, 2.5 times
+ * at 1,024 words; at 128 words it takes a sixth longer. */
 enum { FLASH_PAIRS = 1 << 16 };
 
 static struct attention attention_of(const struct qkv_tensor *y)
 {
-    const struct qkv_tensor *query = y->input[0], *key = y->input[1], *value = y->input[2],
-                            *mask = y->input[3];
+    const struct qkv_tensor *query = y->input[0], *key = y->input[1], *value = y->input[2];
     const struct qkv_options *options = &y->options;
     struct attention a = {
         .options = options,
@@ -28,7 +27,7 @@ static struct attention attention_of(const struct qkv_tensor *y)
         .query = query->value,
         .key = key->value,
         .value = value->value,
-        .mask = mask ? mask->value : NULL,
+        .mask = mask_of(y, y->input[3]),
         .bias = y->input[4],
     };
     a.group = a.heads / qkv_attention_key_value_heads(&options->attention);
@@ -58,8 +57,8 @@ static bool attention_shape(struct qkv_tensor *y)
     if (key->shape.size[0] != value->shape.size[0])
         return qkv_refuse(y, "key is %s, but value is %s", qkv_shape_text(key->shape),
                           qkv_shape_text(value->shape));
+    if (!check_attention(y, query->shape.size[0], key->shape.size[0], y->input[3])) return false;
     struct attention a = attention_of(y);
-    if (!check_attention(y, a.query_rows, a.key_rows, y->input[3])) return false;
     y->shape = QKV_SHAPE(a.query_rows, a.out_ld);
     /* The layout of what is saved depends on the kernel, so the choice is fixed here, even if segments
      * are shorter when the node runs. */
@@ -74,6 +73,7 @@ static void attention_forward(struct qkv_tensor *y)
 {
     struct attention a = attention_of(y);
     y->weights = NULL;
+    check_mask_values(y, y->input[3]);
     if (a.options->queries.count)
         memset(y->value, 0, (size_t)y->count * sizeof(real)); /* rows outside all segments */
     kernels_of(&a)->forward(y, &a);
@@ -110,6 +110,10 @@ static const int64_t LATE_STARTS[] = {0, 2}, LATE_LENGTHS[] = {2, 2};
 static const int64_t LATE_KEY_STARTS[] = {0, 7}, LATE_KEY_LENGTHS[] = {7, 7};
 #define LATE .queries = {2, LATE_STARTS, LATE_LENGTHS}, .keys = {2, LATE_KEY_STARTS, LATE_KEY_LENGTHS}
 
+/* Sentences that share keys, and one whose keys are all those of the others. */
+static const int64_t SHARED_STARTS[] = {1, 3, 0}, SHARED_LENGTHS[] = {4, 4, 8};
+#define SHARED .queries = {3, QUERY_STARTS, QUERY_LENGTHS}, .keys = {3, SHARED_STARTS, SHARED_LENGTHS}
+
 /* Samples that both kernels run. They include sentences of one word, and of one word more than the
  * window. */
 #define VARIED(title, chosen)                                                                                \
@@ -145,6 +149,20 @@ static const int64_t LATE_KEY_STARTS[] = {0, 7}, LATE_KEY_LENGTHS[] = {7, 7};
          .options = OPTIONS(ATTENTION(.heads = 2, .window = 3, .global_tokens = 1, .causal = true,           \
                                       .kernel = QKV_KERNEL_##chosen),                                        \
                             LATE),                                                                           \
+         .constant = 8,                                                                                      \
+         .binary = 8},                                                                                       \
+        {title ", key mask of zeros and minus infinity, keys shared",                                        \
+         {SHAPE(6, 4), SHAPE(8, 4), SHAPE(8, 6), SHAPE(8)},                                                  \
+         .options = OPTIONS(                                                                                 \
+             ATTENTION(.heads = 2, .kernel = QKV_KERNEL_##chosen, .mask_values = QKV_MASK_VALUES_ADDITIVE),  \
+             SHARED),                                                                                        \
+         .constant = 8,                                                                                      \
+         .binary = 8},                                                                                       \
+        {title ", window, key mask, keys shared, dropout",                                                   \
+         {SHAPE(6, 4), SHAPE(8, 4), SHAPE(8, 6), SHAPE(8)},                                                  \
+         .options = OPTIONS(ATTENTION(.heads = 2, .window = 1, .global_tokens = 1, .dropout = 0.3,           \
+                                      .kernel = QKV_KERNEL_##chosen),                                        \
+                            SHARED),                                                                         \
          .constant = 8,                                                                                      \
          .binary = 8},                                                                                       \
     {                                                                                                        \
@@ -232,6 +250,17 @@ static const struct qkv_sample attention_bad[] = {
      .options = OPTIONS(ATTENTION(.heads = 2), SQUARE),
      .constant = 8,
      .message = "mask is [3, 2], but segment 0 has 3 queries and 3 keys"},
+    {"key mask",
+     {SHAPE(6, 4), SHAPE(8, 4), SHAPE(8, 4), SHAPE(7)},
+     .options = OPTIONS(ATTENTION(.heads = 2), RAGGED),
+     .constant = 8,
+     .message =
+         "mask is [7], but must be [queries, keys] of every sentence or [8], a number per row of keys"},
+    {"queries shared",
+     {SHAPE(6, 4), SHAPE(8, 4), SHAPE(8, 4)},
+     .options = OPTIONS(ATTENTION(.heads = 2), .queries = {3, SHARED_STARTS, QUERY_LENGTHS},
+                        .keys = {3, KEY_STARTS, KEY_LENGTHS}),
+     .message = "segments 2 and 0 of queries share row 1, but must not overlap"},
     {0},
 };
 OP(attention, .inputs = 5, .optional = INPUT(3) | INPUT(4), .random = true,

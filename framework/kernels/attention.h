@@ -12,7 +12,7 @@
 struct sentence {
     int64_t query, queries; /* first query row, and their number Tq */
     int64_t key, keys;      /* first key row, and their number Tk */
-    int64_t block;
+    int64_t ragged;
 };
 
 /* Numbers of the ragged block: the sum of H Tq Tk over the sentences. */
@@ -25,7 +25,7 @@ static inline int64_t ragged_count(const struct qkv_options *options, int64_t qu
     return total;
 }
 
-static inline struct sentence sentence_at(const struct qkv_options *options, int64_t s, int64_t block,
+static inline struct sentence sentence_at(const struct qkv_options *options, int64_t s, int64_t ragged,
                                           int64_t query_rows, int64_t key_rows)
 {
     return (struct sentence){
@@ -33,7 +33,7 @@ static inline struct sentence sentence_at(const struct qkv_options *options, int
         .queries = qkv_segment_length(&options->queries, s, query_rows),
         .key = qkv_segment_start(&options->keys, s),
         .keys = qkv_segment_length(&options->keys, s, key_rows),
-        .block = block,
+        .ragged = ragged,
     };
 }
 
@@ -53,7 +53,7 @@ static inline int64_t longest_segment(const struct qkv_segments *segments, int64
     return longest;
 }
 
-/* The scale of the scores: that of the rule, or 1 / sqrt(width). */
+/* The scale of the scores: that of the rule, or 1 / sqrt(width) where the rule has 0. */
 static inline real score_scale(const struct qkv_tensor *y, int64_t width)
 {
     double given = y->options.attention.scale;
@@ -69,23 +69,61 @@ static inline struct qkv_visible_keys visible_to(const struct qkv_attention_rule
     return qkv_attention_visible(rule, p->keys - p->queries + i, p->keys);
 }
 
-/* Columns from .. to - 1 of a row; if `mask` is not NULL, those of them whose mask is above 0. */
-struct span {
-    int64_t from, to;
-    const real *mask; /* by column, or NULL */
+/* The mask of an attention op, or a row of it: the values of all keys of a sentence for one query. */
+struct mask {
+    const real *value; /* NULL: no mask */
+    bool of_keys;      /* [Nk], the same for all queries; otherwise [Tq, Tk], the same for all sentences */
+    real hidden;       /* the value of a hidden key, 0 or -infinity; that of a visible key is larger */
 };
 
-/* The visible keys of a row among keys first .. first + count - 1, as columns that start at key `first`:
- * two spans, either of which may be empty. `mask` is the row of the mask, by key, or NULL. */
-static inline void spans_of(struct qkv_visible_keys visible, int64_t first, int64_t count, const real *mask,
+static inline struct mask mask_of(const struct qkv_tensor *y, const struct qkv_tensor *mask)
+{
+    if (!mask) return (struct mask){0};
+    bool additive = y->options.attention.mask_values == QKV_MASK_VALUES_ADDITIVE;
+    return (struct mask){mask->value, mask->shape.rank == 1, additive ? (real)-INFINITY : 0};
+}
+
+/* The row of the mask for query i of a sentence. */
+static inline struct mask mask_row(struct mask mask, const struct sentence *p, int64_t i)
+{
+    if (mask.value) mask.value += mask.of_keys ? p->key : i * p->keys;
+    return mask;
+}
+
+/* Makes the graph fail if the mask has other values than those of its convention. */
+static inline void check_mask_values(struct qkv_tensor *y, const struct qkv_tensor *tensor)
+{
+    struct mask mask = mask_of(y, tensor);
+    bool additive = mask.hidden < 0;
+    real visible = additive ? 0 : 1;
+    for (int64_t i = 0; mask.value && i < tensor->count; i++)
+        if (!(mask.value[i] == visible || mask.value[i] == mask.hidden)) {
+            qkv_refuse(y, "element %lld of the mask is %g, but must be %s", (long long)i,
+                       (double)mask.value[i],
+                       additive ? "0 or -infinity (mask_values is additive)"
+                                : "0 or 1 (mask_values is binary; masks of 0 and -infinity are additive)");
+            return;
+        }
+}
+
+/* Columns from .. to - 1 of a row; if there is a mask, those of them that it does not hide. */
+struct span {
+    int64_t from, to;
+    struct mask mask; /* a row, from the key of column 0 on */
+};
+
+/* The visible keys of a row among keys first .. first + count - 1, as columns: column 0 is key `first`. Two spans,
+ * either of which may be empty. `mask` is the row of the mask. */
+static inline void spans_of(struct qkv_visible_keys visible, int64_t first, int64_t count, struct mask mask,
                             struct span span[2])
 {
     int64_t end[2] = {visible.global_end - first, visible.to - first},
             start[2] = {-first, visible.from - first};
+    if (mask.value) mask.value += first;
     for (int k = 0; k < 2; k++) {
         int64_t from = start[k] < 0 ? 0 : start[k] < count ? start[k] : count;
         int64_t to = end[k] < count ? end[k] : count;
-        span[k] = (struct span){from, to > from ? to : from, mask ? mask + first : NULL};
+        span[k] = (struct span){from, to > from ? to : from, mask};
     }
 }
 
@@ -94,19 +132,19 @@ static inline real span_maximum(struct span span, const real *x)
 {
     real maximum = (real)-INFINITY;
     if (span.from == span.to) return maximum;
-    if (!span.mask) return row_maximum(span.to - span.from, x + span.from);
+    if (!span.mask.value) return row_maximum(span.to - span.from, x + span.from);
     for (int64_t j = span.from; j < span.to; j++)
-        if (span.mask[j] > 0 && x[j] > maximum) maximum = x[j];
+        if (span.mask.value[j] > span.mask.hidden && x[j] > maximum) maximum = x[j];
     return maximum;
 }
 
 /* to = exp(from - shift) in the span, 0 where the mask hides a key; returns the sum. */
 static inline real span_exp(struct span span, const real *from, real shift, real *to)
 {
-    if (!span.mask) return row_exp(span.to - span.from, from + span.from, shift, to + span.from);
+    if (!span.mask.value) return row_exp(span.to - span.from, from + span.from, shift, to + span.from);
     real sum = 0;
     for (int64_t j = span.from; j < span.to; j++) {
-        to[j] = span.mask[j] > 0 ? fast_exp(from[j] - shift) : 0;
+        to[j] = span.mask.value[j] > span.mask.hidden ? fast_exp(from[j] - shift) : 0;
         sum += to[j];
     }
     return sum;
@@ -162,8 +200,8 @@ static inline bool check_bias(struct qkv_tensor *y, const struct qkv_tensor *bia
                       (long long)rule->buckets, (long long)rule->heads);
 }
 
-/* One sentence: it has keys, it has no more queries than keys if the rule depends on positions, and the
- * mask fits. */
+/* One sentence: it has keys, it has no more queries than keys if the rule depends on positions, and a mask
+ * [Tq, Tk] fits. */
 static inline bool check_sentence(struct qkv_tensor *y, int64_t s, int64_t tq, int64_t tk,
                                   const struct qkv_tensor *mask)
 {
@@ -176,9 +214,44 @@ static inline bool check_sentence(struct qkv_tensor *y, int64_t s, int64_t tq, i
     if (kind && tq > tk)
         return qkv_refuse(y, "%s no more queries than keys, but segment %lld has %lld and %lld", kind,
                           (long long)s, (long long)tq, (long long)tk);
-    if (mask && (mask->shape.rank != 2 || mask->shape.size[0] != tq || mask->shape.size[1] != tk))
+    if (mask && mask->shape.rank == 2 && (mask->shape.size[0] != tq || mask->shape.size[1] != tk))
         return qkv_refuse(y, "mask is %s, but segment %lld has %lld queries and %lld keys",
                           qkv_shape_text(mask->shape), (long long)s, (long long)tq, (long long)tk);
+    return true;
+}
+
+/* Bound on rows where no tensor gives their number. */
+#define ANY_ROWS (INT64_MAX / 2)
+
+/* The mask is [Tq, Tk], which check_sentence tests, or [Nk]. */
+static inline bool check_mask(struct qkv_tensor *y, int64_t key_rows, const struct qkv_tensor *mask)
+{
+    if (!mask) return true;
+    if (mask->needs_gradient) return qkv_refuse(y, "the mask must not need a gradient");
+    if (mask->shape.rank == 2) return true;
+    if (mask->shape.rank == 1 && key_rows == ANY_ROWS)
+        return qkv_check_segments(y, &y->options.keys, mask->count, "keys with a mask");
+    if (mask->shape.rank == 1 && mask->count == key_rows) return true;
+    return qkv_refuse(
+        y, "mask is %s, but must be [queries, keys] of every sentence or [%lld], a number per row of keys",
+        qkv_shape_text(mask->shape), (long long)key_rows);
+}
+
+/* The size of the ragged block is the number of elements of a possible tensor. */
+static inline bool check_ragged_count(struct qkv_tensor *y, int64_t query_rows, int64_t key_rows)
+{
+    const struct qkv_options *options = &y->options;
+    int64_t heads = options->attention.heads, total = 0;
+    for (int64_t s = 0; s < qkv_segment_count(&options->queries); s++) {
+        int64_t queries = qkv_segment_length(&options->queries, s, query_rows), pairs;
+        if (__builtin_mul_overflow(queries, qkv_segment_length(&options->keys, s, key_rows), &pairs) ||
+            __builtin_mul_overflow(pairs, heads, &pairs) || pairs > QKV_MAX_ELEMENTS - total)
+            return qkv_refuse(
+                y,
+                "%lld heads of segment %lld and those before it have more than %lld pairs of query and key",
+                (long long)heads, (long long)s, (long long)QKV_MAX_ELEMENTS);
+        total += pairs;
+    }
     return true;
 }
 
@@ -188,23 +261,45 @@ static inline bool check_attention(struct qkv_tensor *y, int64_t query_rows, int
 {
     const struct qkv_options *options = &y->options;
     int64_t queries = qkv_segment_count(&options->queries), keys = qkv_segment_count(&options->keys);
+    if (!qkv_check_segments(y, &options->queries, query_rows, "queries") ||
+        !qkv_check_segments(y, &options->keys, key_rows, "keys") ||
+        !qkv_check_disjoint(y, &options->queries, "queries"))
+        return false;
     if (queries != keys)
         return qkv_refuse(y, "there are %lld query segments, but %lld key segments", (long long)queries,
                           (long long)keys);
-    if (!check_segments(y, &options->queries, query_rows, "queries")) return false;
-    if (!check_segments(y, &options->keys, key_rows, "keys")) return false;
     for (int64_t s = 0; s < queries; s++)
         if (!check_sentence(y, s, qkv_segment_length(&options->queries, s, query_rows),
                             qkv_segment_length(&options->keys, s, key_rows), mask))
             return false;
-    if (mask && mask->needs_gradient) return qkv_refuse(y, "the mask must not need a gradient");
+    return check_mask(y, key_rows, mask) && check_ragged_count(y, query_rows, key_rows);
+}
+
+/* Ops whose input is a ragged block [P] know no number of rows. Where a segment count is 0, replaces it by one
+ * sentence of all rows of the query or key from which the scores were computed. */
+static inline bool find_sentences(struct qkv_tensor *y)
+{
+    struct qkv_segments *segments[2] = {&y->options.queries, &y->options.keys};
+    const struct qkv_tensor *scores = y->input[0];
+    while (scores && scores->op != QKV_OP_attention_scores && scores->op != QKV_OP_attention_additive)
+        scores = scores->input[0];
+    for (int i = 0; i < 2; i++) {
+        if (segments[i]->count) continue;
+        if (!scores)
+            return qkv_refuse(
+                y, "needs query and key segments, because its input comes from no op that tells them");
+        int64_t *sentence = qkv_graph_memory(y->graph, 2 * sizeof *sentence);
+        if (!sentence) return false;
+        sentence[1] = scores->input[i]->shape.size[0];
+        *segments[i] = (struct qkv_segments){1, &sentence[0], &sentence[1]};
+    }
     return true;
 }
 
 static inline bool check_rule(struct qkv_tensor *y)
 {
     struct qkv_error error;
-    if (!qkv_attention_rule_check(&y->options.attention, &error)) return true;
+    if (qkv_attention_rule_check(&y->options.attention, &error) == QKV_OK) return true;
     return qkv_refuse(y, "%s", error.message);
 }
 
@@ -212,8 +307,7 @@ static inline bool check_rule(struct qkv_tensor *y)
 static inline bool check_heads(struct qkv_tensor *y, const struct qkv_tensor *x, int64_t heads,
                                const char *what)
 {
-    if (x->shape.rank != 2)
-        return qkv_refuse(y, "%s is %s, but must have 2 axes", what, qkv_shape_text(x->shape));
+    if (!check_matrix(y, x, what)) return false;
     if (x->shape.size[1] % heads == 0) return true;
     return qkv_refuse(y, "%s is %s, but its width must be a multiple of %lld heads", what,
                       qkv_shape_text(x->shape), (long long)heads);
@@ -234,7 +328,7 @@ static inline bool check_query_and_key(struct qkv_tensor *y, const struct qkv_te
                       (long long)heads, qkv_shape_text(key->shape), (long long)key_value_heads);
 }
 
-/* The `weights` function of ops whose value is the ragged block of weights. */
+/* For the field `weights` of struct qkv_op: ops whose result is the ragged block of weights itself. */
 static inline const void *value_of_block(struct qkv_tensor *y)
 {
     return y->value;

@@ -1,6 +1,6 @@
-/* The exact kernel of fused attention: computes all weights and keeps them if there is a backward, one
- * matrix per block. A block is the [Tq, Tk] of a sentence and head; under a window, a few rows with the
- * columns that they see. */
+/* The exact kernel of fused attention: computes the weights of one block (struct block) after the other, and
+ * keeps them all if there is a backward. A block has all queries and keys of a sentence and head; under a
+ * window, a few queries with the keys that they see. */
 #include "kernels/attention_fused.h"
 
 enum { SHORT_ROW = 64 };
@@ -22,11 +22,11 @@ typedef void visitor(struct qkv_tensor *y, const struct attention *a, const stru
 /* A sentence with one query that sees all keys: every step of decoding. */
 static bool is_single(const struct attention *a, const struct sentence *p)
 {
-    return p->queries == 1 && !a->mask && !a->rule->window && !qkv_attention_adds_distance(a->rule);
+    return p->queries == 1 && !a->mask.value && !a->rule->window && !qkv_attention_adds_distance(a->rule);
 }
 
 /* Calls `visit` for every block of every head. If `single` is not NULL, it is called instead for
- * sentences with one query: once for all heads, with the place of the first. */
+ * sentences with one query: once for all heads, with place->head set to head 0 and place->block not set. */
 static NOINLINE void visit_blocks(struct qkv_tensor *y, const struct attention *a, visitor *visit,
                                   visitor *single)
 {
@@ -55,7 +55,9 @@ static NOINLINE void visit_blocks(struct qkv_tensor *y, const struct attention *
 /* ---- memory ---- */
 
 struct block_sizes {
-    int64_t weights, largest, columns; /* numbers of all blocks, of the largest; most columns of one */
+    int64_t weights; /* of all blocks of all heads */
+    int64_t largest; /* most weights of a block */
+    int64_t columns; /* most columns of a block */
 };
 
 static struct block_sizes block_sizes_of(const struct attention *a)
@@ -82,17 +84,17 @@ static int64_t exact_saved(const struct attention *a)
     return a->keep_weights ? sizes.weights : sizes.largest;
 }
 
-/* What distance adds with its gradient, one block, and the workspace of tile_scores. */
+/* The two tables of what distance adds, one block, and the workspace of tile_scores. */
 static int64_t exact_scratch(const struct attention *a)
 {
     struct block_sizes sizes = block_sizes_of(a);
     int64_t width = a->key_width > a->value_width ? a->key_width : a->value_width;
-    return sizes.largest + tile_workspace(sizes.columns, width) + 2 * distance_count(a);
+    return sizes.largest + tile_workspace(sizes.columns, width) + distance_count(a);
 }
 
 static real *block_scratch(const struct qkv_tensor *y, const struct attention *a)
 {
-    return (real *)y->graph->scratch + 2 * distance_count(a);
+    return (real *)y->graph->scratch + distance_count(a);
 }
 
 /* ---- forward ---- */
@@ -104,7 +106,7 @@ static void add_distance_terms(const struct qkv_tensor *y, const struct attentio
     const struct block *b = &place->block;
     const struct sentence *p = &place->head.sentence;
     int64_t position = p->keys - p->queries + b->row + i;
-    const real *table = distance_row(y, a, place->head.head);
+    const real *table = distance_row(y, a, place->head.index);
     for (int r = 0; r < 2; r++) {
         const real *from = table + b->start[r] - position;
         for (int64_t j = 0; j < b->length[r]; j++) row[j] += from[j];
@@ -112,19 +114,21 @@ static void add_distance_terms(const struct qkv_tensor *y, const struct attentio
     }
 }
 
-/* Softmax of short rows, in place. Row i sees its first `first + more * i` keys; the others become 0. All
- * exponentials are computed in one loop, because a single row would not fill a vector. */
-static void short_softmax(int64_t rows, int64_t columns, int64_t first, int64_t more, real *weights)
+/* Softmax of short rows, in place. Row i sees its first `seen_by_first + seen_more * i` keys; the others become
+ * 0. All exponentials are computed in one loop, because a single row would not fill a vector. */
+static void short_softmax(int64_t rows, int64_t columns, int64_t seen_by_first, int64_t seen_more,
+                          real *weights)
 {
     for (int64_t i = 0; i < rows; i++) {
         real *row = weights + i * columns, maximum = row[0];
-        for (int64_t j = 1; j < first + more * i; j++) maximum = row[j] > maximum ? row[j] : maximum;
+        for (int64_t j = 1; j < seen_by_first + seen_more * i; j++)
+            maximum = row[j] > maximum ? row[j] : maximum;
         for (int64_t j = 0; j < columns; j++) row[j] -= maximum;
     }
     for (int64_t i = 0; i < rows * columns; i++) weights[i] = fast_exp(weights[i]);
     for (int64_t i = 0; i < rows; i++) {
         real *row = weights + i * columns, sum = 0;
-        int64_t seen = first + more * i;
+        int64_t seen = seen_by_first + seen_more * i;
         for (int64_t j = 0; j < seen; j++) sum += row[j];
         real inverse = 1 / sum;
         for (int64_t j = 0; j < seen; j++) row[j] *= inverse;
@@ -132,8 +136,8 @@ static void short_softmax(int64_t rows, int64_t columns, int64_t first, int64_t 
     }
 }
 
-/* Decoding computes HEADS heads at a time: a vector holds the scores of KEYS keys, and of each key those
- * of HEADS heads. */
+/* Decoding computes HEADS heads at a time: a vector holds the scores of KEYS keys for HEADS heads. Lane i
+ * belongs to key i / HEADS and head i % HEADS. */
 enum { HEADS = LANES < 4 ? LANES : 4, KEYS = LANES / HEADS, SHORT_VECTORS = SHORT_ROW / KEYS };
 
 /* Scores of keys j .. j + KEYS - 1; -infinity after the last key. */
@@ -156,7 +160,7 @@ static inline vector scores_of(const struct attention *a, const real *const quer
     return scores;
 }
 
-/* Sets each lane to the sum, or the maximum, of the lanes of its head. */
+/* Sets each lane to the sum, or the maximum, of the lanes of the same head. */
 static inline vector reduce_keys(vector x, bool sum)
 {
 #pragma GCC unroll 4
@@ -243,7 +247,7 @@ static void block_weights(struct qkv_tensor *y, const struct attention *a, const
     for (int64_t i = 0; i < b->rows * b->columns; i++) weights[i] *= a->scale;
     for (int64_t i = 0; qkv_attention_adds_distance(a->rule) && i < b->rows; i++)
         add_distance_terms(y, a, place, i, weights + i * b->columns);
-    if (!a->mask && !a->rule->window && b->columns < SHORT_ROW) {
+    if (!a->mask.value && !a->rule->window && b->columns < SHORT_ROW) {
         bool causal = a->rule->causal;
         short_softmax(b->rows, b->columns, causal ? p->keys - p->queries + b->row + 1 : b->columns, causal,
                       weights);
@@ -251,10 +255,11 @@ static void block_weights(struct qkv_tensor *y, const struct attention *a, const
     }
     for (int64_t i = 0; i < b->rows; i++) {
         real *row = weights + i * b->columns;
-        const real *mask = a->mask ? a->mask + (b->row + i) * p->keys : NULL;
+        struct mask mask = mask_row(a->mask, p, b->row + i);
         struct span span[2];
         spans_of(visible_in_block(a->rule, p, b, i), 0, b->columns, mask, span);
-        if (mask) span[1].mask = mask + b->start[1] - b->length[0];
+        /* Column length[0], the first of range 1, is key start[1]. */
+        if (mask.value) span[1].mask.value = mask.value + b->start[1] - b->length[0];
         masked_softmax(b->columns, span, row, row);
     }
 }
@@ -287,7 +292,8 @@ static void drop_block(struct qkv_tensor *y, const struct attention *a, const st
         for (int r = 0; r < 2; r++)
             for (int64_t done = 0, n; done < b->length[r]; done += n, weights += n) {
                 n = b->length[r] - done < PIECE ? b->length[r] - done : PIECE;
-                dropper_row(&dropper, place->head.block + (b->row + i) * keys + b->start[r] + done, n, words);
+                dropper_row(&dropper, place->head.ragged + (b->row + i) * keys + b->start[r] + done, n,
+                            words);
                 for (int64_t j = 0; j < n; j++)
                     weights[j] = words[j] >= dropper.threshold ? weights[j] : -weights[j];
             }
@@ -342,14 +348,14 @@ static void exact_forward(struct qkv_tensor *y, const struct attention *a)
 
 /* ---- backward ---- */
 
-/* ds = scale w (dw - sum(dw w)), in place of dw, which is 0 for dropped weights. ds / scale is the
+/* ds = scale w (dw - sum(dw w)); `ds` holds dw before, which is 0 for dropped weights. Adds ds / scale to the
  * gradient of what distance adds. */
 static void score_gradients(const struct qkv_tensor *y, const struct attention *a,
                             const struct block_place *place, const real *weights, real *ds)
 {
     const struct block *b = &place->block;
     int64_t position = place->head.sentence.keys - place->head.sentence.queries + b->row;
-    real *table = needs_bias_gradient(y) ? distance_row(y, a, a->heads + place->head.head) : NULL;
+    real *table = needs_bias_gradient(y) ? distance_row(y, a, a->heads + place->head.index) : NULL;
     real inverse = 1 / a->scale;
     for (int64_t i = 0; i < b->rows; i++, weights += b->columns, ds += b->columns) {
         real dot = row_dot(b->columns, weights, ds);
@@ -420,7 +426,7 @@ static void unpack_block(struct qkv_tensor *y, const struct attention *a, const 
     const struct block *b = &place->block;
     const real *weights = (const real *)y->saved + place->at;
     int64_t keys = place->head.sentence.keys;
-    real *to = (real *)y->weights + place->head.block + b->row * keys;
+    real *to = (real *)y->weights + place->head.ragged + b->row * keys;
     for (int64_t i = 0; i < b->rows; i++, to += keys)
         for (int r = 0; r < 2; weights += b->length[r++])
             for (int64_t j = 0; j < b->length[r]; j++) to[b->start[r] + j] = REAL(fabs)(weights[j]);

@@ -1,7 +1,7 @@
 /* The flash kernel of fused attention (Dao et al. 2022): tiles of queries by keys that stay in the cache,
  * and an online softmax, which rescales when a larger score appears (Milakov and Gimelshein 2018). Of
  * each row i it keeps only L_i, the logarithm of the sum of exponentials. Backward recomputes w = exp(s -
- * L) from the scores s, and the dropout mask, which is a function of the position in the ragged block. */
+ * L) from the scores s, and the dropout mask, which is a function of the index of the pair in the ragged block. */
 #include "kernels/attention_fused.h"
 
 /* 256 x 512 numbers are 512 KiB in float32: two of them fit a second-level cache of 1 MiB and more. */
@@ -12,7 +12,8 @@ static int64_t block_rows(const struct attention *a)
     return a->rule->window ? window_rows(a->rule) : MAX_ROWS;
 }
 
-/* Keys first .. first + count - 1, for the rows of a block. */
+/* A tile of the scores of a block: all rows of the block, and keys first .. first + count - 1 of the
+ * sentence. */
 struct tile {
     int64_t first, count;
 };
@@ -20,7 +21,8 @@ struct tile {
 /* In the scratch, after what distance adds. */
 struct workspace {
     real *scores, *gradients; /* [rows, keys of a tile] */
-    real *maximum, *sum;      /* [rows]: largest score and sum of exponentials; in backward L and do . o */
+    real *maximum, *sum;      /* forward [rows]: largest score and sum of exponentials, so far */
+    real *log_sum, *dot;      /* backward [rows], in the same memory: L and do . o */
     real *work;               /* of tile_scores */
 };
 
@@ -44,6 +46,8 @@ static struct workspace workspace_of(const struct qkv_tensor *y, const struct at
     workspace.gradients = workspace.scores + sizes.rows * sizes.keys;
     workspace.maximum = workspace.gradients + sizes.rows * sizes.keys;
     workspace.sum = workspace.maximum + sizes.rows;
+    workspace.log_sum = workspace.maximum;
+    workspace.dot = workspace.sum;
     workspace.work = workspace.sum + sizes.rows;
     return workspace;
 }
@@ -63,12 +67,12 @@ static int64_t flash_scratch(const struct attention *a)
 static real *log_sums(const struct qkv_tensor *y, const struct attention *a, const struct head *head,
                       const struct block *b)
 {
-    return (real *)y->saved + head->head * a->query_rows + head->sentence.query + b->row;
+    return (real *)y->saved + head->index * a->query_rows + head->sentence.query + b->row;
 }
 
 /* ---- visiting tiles ---- */
 
-/* Functions that are called at the begin of each block, for each of its tiles, and at its end. NULL:
+/* Functions that are called at the beginning of each block, for each of its tiles, and at its end. NULL:
  * none. */
 struct walk {
     void (*begin)(struct qkv_tensor *y, const struct attention *a, const struct head *head,
@@ -113,7 +117,7 @@ static void walk_all(struct qkv_tensor *y, const struct attention *a, const stru
 /* ---- scores ---- */
 
 /* scores = q k^T, [rows, count] */
-static void tile_of_scores(const struct attention *a, const struct head *head, const struct block *b,
+static void compute_scores(const struct attention *a, const struct head *head, const struct block *b,
                            struct tile tile, const struct workspace *workspace)
 {
     tile_scores(b->rows, tile.count, a->key_width, a->query + head->query + b->row * a->query_ld, a->query_ld,
@@ -130,7 +134,7 @@ static void finish_scores(const struct qkv_tensor *y, const struct attention *a,
         return;
     }
     int64_t position = head->sentence.keys - head->sentence.queries + b->row + i;
-    const real *restrict table = distance_row(y, a, head->head) + tile.first - position;
+    const real *restrict table = distance_row(y, a, head->index) + tile.first - position;
     for (int64_t j = 0; j < tile.count; j++) row[j] = row[j] * a->scale + table[j];
 }
 
@@ -138,15 +142,15 @@ static void visible_spans(const struct attention *a, const struct head *head, co
                           struct tile tile, int64_t i, struct span span[2])
 {
     const struct sentence *p = &head->sentence;
-    const real *mask = a->mask ? a->mask + (b->row + i) * p->keys : NULL;
-    spans_of(visible_to(a->rule, p, b->row + i), tile.first, tile.count, mask, span);
+    spans_of(visible_to(a->rule, p, b->row + i), tile.first, tile.count, mask_row(a->mask, p, b->row + i),
+             span);
 }
 
 /* The dropout words of row i of a tile. */
 static void tile_words(const struct dropper *dropper, const struct head *head, const struct block *b,
                        struct tile tile, int64_t i, uint16_t *words)
 {
-    dropper_row(dropper, head->block + (b->row + i) * head->sentence.keys + tile.first, tile.count, words);
+    dropper_row(dropper, head->ragged + (b->row + i) * head->sentence.keys + tile.first, tile.count, words);
 }
 
 /* ---- forward ---- */
@@ -189,7 +193,7 @@ static void tile_forward(struct qkv_tensor *y, const struct attention *a, const 
     struct dropper dropper;
     uint16_t words[MAX_KEYS];
     if (a->drops) dropper = dropper_of(y, a->rule->dropout);
-    tile_of_scores(a, head, b, tile, workspace);
+    compute_scores(a, head, b, tile, workspace);
     for (int64_t i = 0; i < b->rows; i++) {
         real *row = workspace->scores + i * tile.count;
         struct span span[2];
@@ -226,18 +230,19 @@ static void flash_forward(struct qkv_tensor *y, const struct attention *a)
 
 /* ---- backward ---- */
 
-/* Turns the scores of row i into weights. */
+/* Turns the scores of row i into weights; log_sum is its L. */
 static void recompute_weights(const struct qkv_tensor *y, const struct attention *a, const struct head *head,
-                              const struct block *b, struct tile tile, int64_t i, real logarithm, real *row)
+                              const struct block *b, struct tile tile, int64_t i, real log_sum, real *row)
 {
     struct span span[2];
     finish_scores(y, a, head, b, tile, i, row);
     visible_spans(a, head, b, tile, i, span);
-    for (int k = 0; k < 2; k++) span_exp(span[k], row, logarithm, row);
+    for (int k = 0; k < 2; k++) span_exp(span[k], row, log_sum, row);
     zero_hidden(tile.count, span, row);
 }
 
-/* Over all keys of a row, sum_j w_ij dw_ij = do_i . o_i, with and without dropout. */
+/* Sets L and do . o of each row. With and without dropout, do_i . o_i is the sum of w_ij dw_ij over all keys j of
+ * row i, which ds needs and of which a tile has only a part. */
 static void begin_backward(struct qkv_tensor *y, const struct attention *a, const struct head *head,
                            const struct block *b, const struct workspace *workspace)
 {
@@ -245,8 +250,8 @@ static void begin_backward(struct qkv_tensor *y, const struct attention *a, cons
     const real *out = (const real *)y->value + at, *dout = (const real *)y->gradient + at;
     const real *kept = log_sums(y, a, head, b);
     for (int64_t i = 0; i < b->rows; i++) {
-        workspace->maximum[i] = kept[i];
-        workspace->sum[i] = row_dot(a->value_width, out + i * a->out_ld, dout + i * a->out_ld);
+        workspace->log_sum[i] = kept[i];
+        workspace->dot[i] = row_dot(a->value_width, out + i * a->out_ld, dout + i * a->out_ld);
     }
 }
 
@@ -276,20 +281,20 @@ static void tile_backward(struct qkv_tensor *y, const struct attention *a, const
     int64_t query = head->query + b->row * a->query_ld, key = head->key + tile.first * a->key_ld,
             value = head->value + tile.first * a->value_ld, n = tile.count;
     real *dq = gradient_of(y->input[0]), *dk = gradient_of(y->input[1]), *dv = gradient_of(y->input[2]);
-    real *table = needs_bias_gradient(y) ? distance_row(y, a, a->heads + head->head) : NULL,
+    real *table = needs_bias_gradient(y) ? distance_row(y, a, a->heads + head->index) : NULL,
          inverse = 1 / a->scale;
     int64_t position = head->sentence.keys - head->sentence.queries + b->row;
     struct dropper dropper = {.factor = 1};
     uint16_t words[MAX_KEYS];
     if (a->drops) dropper = dropper_of(y, a->rule->dropout);
-    tile_of_scores(a, head, b, tile, workspace);
+    compute_scores(a, head, b, tile, workspace);
     tile_scores(b->rows, n, a->value_width, out, a->out_ld, a->value + value, a->value_ld,
                 workspace->gradients, n, workspace->work);
     for (int64_t i = 0; i < b->rows; i++) {
         real *row = workspace->scores + i * n, *ds = workspace->gradients + i * n;
-        recompute_weights(y, a, head, b, tile, i, workspace->maximum[i], row);
+        recompute_weights(y, a, head, b, tile, i, workspace->log_sum[i], row);
         if (a->drops) tile_words(&dropper, head, b, tile, i, words);
-        row_backward(a, &dropper, n, workspace->sum[i], words, row, ds);
+        row_backward(a, &dropper, n, workspace->dot[i], words, row, ds);
         for (int64_t j = 0; table && j < n; j++) table[tile.first - position - i + j] += inverse * ds[j];
     }
     if (dv)
@@ -318,8 +323,8 @@ static void unpack_tile(struct qkv_tensor *y, const struct attention *a, const s
                         const struct block *b, struct tile tile, const struct workspace *workspace)
 {
     const real *kept = log_sums(y, a, head, b);
-    real *to = (real *)y->weights + head->block + b->row * head->sentence.keys + tile.first;
-    tile_of_scores(a, head, b, tile, workspace);
+    real *to = (real *)y->weights + head->ragged + b->row * head->sentence.keys + tile.first;
+    compute_scores(a, head, b, tile, workspace);
     for (int64_t i = 0; i < b->rows; i++) {
         real *row = workspace->scores + i * tile.count;
         recompute_weights(y, a, head, b, tile, i, kept[i], row);

@@ -13,28 +13,32 @@ struct attention {
     const struct qkv_attention_rule *rule;
     int64_t query_rows, key_rows, heads, key_width, value_width;
     int64_t group; /* query heads that share a head of keys and values */
-    int64_t query_ld, key_ld, value_ld, out_ld;
+    int64_t query_ld, key_ld, value_ld,
+        out_ld;                            /* numbers from one row of the matrix to the next, as in BLAS */
     int64_t longest_queries, longest_keys; /* of a sentence */
     bool drops;                            /* dropout applies */
-    bool keep_weights;                     /* for backward, or because dropout needs all weights at once */
+    bool keep_weights; /* for backward, or because dropout negates the weights of all blocks in one pass */
     real scale;
-    const real *query, *key, *value, *mask;
+    const real *query, *key, *value;
+    struct mask mask;
     const struct qkv_tensor *bias;
 };
 
 /* One head of one sentence. */
 struct head {
     struct sentence sentence;
-    int64_t head, query, key, value,
-        out;       /* number of the head, and offsets of its first element in each matrix */
-    int64_t block; /* offset of its [Tq, Tk] matrix in the ragged block: dropout masks depend on it */
+    int64_t index; /* 0 .. H - 1 */
+    int64_t query, key, value,
+        out;        /* offsets in each matrix: first row of the sentence, first column of the head */
+    int64_t ragged; /* offset of its [Tq, Tk] matrix in the ragged block: dropout masks depend on it */
 };
 
-/* Query rows row .. row + rows - 1 and the keys that they see: two ranges, the first of which may be
- * empty. A matrix of the block is [rows, columns]; the columns of range 1 follow those of range 0. */
+/* Queries row .. row + rows - 1 of a sentence (from 0), and the keys of the sentence that they see: two ranges of
+ * keys, the first of which may be empty. The scores and weights of a block are matrices [rows, columns]; the
+ * columns of range 1 follow those of range 0. */
 struct block {
     int64_t row, rows, columns;
-    int64_t start[2], length[2];
+    int64_t start[2], length[2]; /* of the ranges: first key (from 0) and number of keys */
 };
 
 static inline struct block block_at(const struct qkv_attention_rule *rule, const struct sentence *p,
@@ -69,29 +73,33 @@ static inline struct qkv_visible_keys visible_in_block(const struct qkv_attentio
     return visible;
 }
 
-/* Rows of a block under a window: enough for efficient products, few enough that a block has not many
- * more keys than one row. */
+/* Rows of a block under a window: many, so that products are efficient, but not so many that the windows of
+ * the first and the last row, all of whose keys the block computes, lie far apart. */
 static inline int64_t window_rows(const struct qkv_attention_rule *rule)
 {
     int64_t rows = rule->window / 2;
     return rows < 16 ? 16 : rows > 256 ? 256 : rows;
 }
 
-/* ---- what distance adds to the scores: [H, 2 L] at the start of the scratch, with L the length of the
- * longest sentence and offset d at column d + L; then its gradient, [H, 2 L] ---- */
+/* ---- what distance adds to the scores ----
+ *
+ * The scratch begins with two tables [H, 2 M], where M is longest_keys, the most keys of a sentence: what is
+ * added to the scores of a head, and its gradient. Column M + d belongs to the keys at d positions after the
+ * query. */
 
 static inline bool needs_bias_gradient(const struct qkv_tensor *y)
 {
     return y->input[4] && y->input[4]->needs_gradient;
 }
 
+/* Numbers of both tables. */
 static inline int64_t distance_count(const struct attention *a)
 {
     return qkv_attention_adds_distance(a->rule) ? 2 * a->heads * 2 * a->longest_keys : 0;
 }
 
-/* What is added to the scores of head h, indexed by key position - query position. For h + H: its
- * gradient. */
+/* Column M of the row of head h. Callers index it with key position - query position, which may be
+ * negative. Row H + h is the gradient of row h. */
 static inline real *distance_row(const struct qkv_tensor *y, const struct attention *a, int64_t h)
 {
     return (real *)y->graph->scratch + (2 * h + 1) * a->longest_keys;
@@ -126,7 +134,8 @@ static inline void distance_backward(const struct qkv_tensor *y, const struct at
 
 /* ---- heads ---- */
 
-/* A function of its own: inlined, the compiler would divide in the usual case of group 1 as well. */
+/* A function of its own, because the compiler, once it has inlined this, divides in the usual case of group 1
+ * as well. */
 static NOINLINE int64_t shared_head(const struct attention *a, int64_t h)
 {
     return h / a->group;
@@ -137,12 +146,12 @@ static inline struct head head_at(const struct attention *a, const struct senten
     int64_t shared = a->group == 1 ? h : shared_head(a, h);
     return (struct head){
         .sentence = *p,
-        .head = h,
+        .index = h,
         .query = p->query * a->query_ld + h * a->key_width,
         .key = p->key * a->key_ld + shared * a->key_width,
         .value = p->key * a->value_ld + shared * a->value_width,
         .out = p->query * a->out_ld + h * a->value_width,
-        .block = p->block + h * p->queries * p->keys,
+        .ragged = p->ragged + h * p->queries * p->keys,
     };
 }
 

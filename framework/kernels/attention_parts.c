@@ -15,10 +15,10 @@ static bool attention_scores_shape(struct qkv_tensor *y)
     return true;
 }
 
-/* A query-key pair of one head: its rows, its distance (key position - query position), and its index in the
+/* A query-key pair of one head: its rows, its offset (key position - query position), and its index in the
  * ragged block. */
 struct pair {
-    int64_t query_row, key_row, distance, head, at;
+    int64_t query_row, key_row, offset, head, at;
 };
 
 typedef void visitor(struct qkv_tensor *y, struct pair pair);
@@ -36,16 +36,18 @@ static void visit_pairs(struct qkv_tensor *y, int64_t query_rows, int64_t key_ro
     }
 }
 
-/* Offsets of a pair's head in query and key, or in result and value. */
+/* Where a pair's numbers begin: its rows, at the first column of its head, in query and key or in result and
+ * value; and the columns of a head. */
 struct pair_offsets {
     int64_t query, key, width;
 };
 
-static struct pair_offsets offsets_of(const struct qkv_tensor *y, struct pair pair, int64_t query_columns)
+/* columns: of query or result. */
+static struct pair_offsets offsets_of(const struct qkv_tensor *y, struct pair pair, int64_t columns)
 {
     const struct qkv_attention_rule *rule = &y->options.attention;
-    int64_t width = query_columns / rule->heads, key_columns = qkv_attention_key_value_heads(rule) * width;
-    return (struct pair_offsets){pair.query_row * query_columns + pair.head * width,
+    int64_t width = columns / rule->heads, key_columns = qkv_attention_key_value_heads(rule) * width;
+    return (struct pair_offsets){pair.query_row * columns + pair.head * width,
                                  pair.key_row * key_columns + key_head(rule, pair.head) * width, width};
 }
 
@@ -55,7 +57,7 @@ static void score_pair(struct qkv_tensor *y, struct pair pair)
     const real *q = (const real *)y->input[0]->value + offset.query,
                *k = (const real *)y->input[1]->value + offset.key;
     ((real *)y->value)[pair.at] = score_scale(y, offset.width) * row_dot(offset.width, q, k) +
-                                  distance_term(y, y->input[2], pair.distance, pair.head);
+                                  distance_term(y, y->input[2], pair.offset, pair.head);
 }
 
 static void score_pair_back(struct qkv_tensor *y, struct pair pair)
@@ -68,7 +70,7 @@ static void score_pair_back(struct qkv_tensor *y, struct pair pair)
     const real *q = (const real *)query->value + offset.query, *k = (const real *)key->value + offset.key;
     for (int64_t d = 0; dq && d < offset.width; d++) dq[offset.query + d] += scaled * k[d];
     for (int64_t d = 0; dk && d < offset.width; d++) dk[offset.key + d] += scaled * q[d];
-    if (db) db[qkv_attention_bucket(rule, pair.distance) * rule->heads + pair.head] += ds;
+    if (db) db[qkv_attention_bucket(rule, pair.offset) * rule->heads + pair.head] += ds;
 }
 
 static void attention_scores_forward(struct qkv_tensor *y)
@@ -164,9 +166,8 @@ static bool attention_weights_shape(struct qkv_tensor *y)
 {
     const struct qkv_tensor *scores = y->input[0];
     const struct qkv_options *options = &y->options;
-    if (!check_rule(y)) return false;
-    if (!options->queries.count || !options->keys.count) return qkv_refuse(y, "needs query and key segments");
-    if (!check_attention(y, INT64_MAX / 2, INT64_MAX / 2, y->input[1])) return false;
+    if (!check_rule(y) || !find_sentences(y) || !check_attention(y, ANY_ROWS, ANY_ROWS, y->input[1]))
+        return false;
     int64_t count = ragged_count(options, 0, 0);
     if (scores->shape.rank != 1 || scores->count != count)
         return qkv_refuse(y, "scores are %s, but the segments make %lld of them",
@@ -177,16 +178,17 @@ static bool attention_weights_shape(struct qkv_tensor *y)
 static void attention_weights_forward(struct qkv_tensor *y)
 {
     const struct qkv_options *options = &y->options;
-    const real *scores = y->input[0]->value, *mask = y->input[1] ? y->input[1]->value : NULL;
+    const real *scores = y->input[0]->value;
+    const struct mask mask = mask_of(y, y->input[1]);
     real *weights = y->value;
     int64_t at = 0;
+    check_mask_values(y, y->input[1]);
     for (int64_t s = 0; s < qkv_segment_count(&options->queries); s++) {
         struct sentence p = sentence_at(options, s, at, 0, 0);
         for (int64_t row = 0; row < options->attention.heads * p.queries; row++, at += p.keys) {
             int64_t i = row % p.queries;
             struct span span[2];
-            spans_of(visible_to(&options->attention, &p, i), 0, p.keys, mask ? mask + i * p.keys : NULL,
-                     span);
+            spans_of(visible_to(&options->attention, &p, i), 0, p.keys, mask_row(mask, &p, i), span);
             masked_softmax(p.keys, span, scores + at, weights + at);
         }
     }
@@ -231,6 +233,11 @@ static const struct qkv_sample attention_weights_good[] = {
      .options = OPTIONS(ATTENTION(.heads = 1, .window = 2, .global_tokens = 2, .causal = true), WINDOWED),
      .constant = 2,
      .binary = 2},
+    {"key mask of zeros and minus infinity, rows outside",
+     {SHAPE(30), SHAPE(9)},
+     .options = OPTIONS(ATTENTION(.heads = 2, .mask_values = QKV_MASK_VALUES_ADDITIVE), RAGGED),
+     .constant = 2,
+     .binary = 2},
     {"masked and causal",
      {SHAPE(18), SHAPE(3, 3)},
      .options = OPTIONS(ATTENTION(.heads = 1, .causal = true), SQUARE),
@@ -260,6 +267,11 @@ static const struct qkv_sample attention_weights_bad[] = {
      .options = OPTIONS(ATTENTION(.heads = 2), SQUARE),
      .constant = 2,
      .message = "mask is [3, 2], but segment 0 has 3 queries and 3 keys"},
+    {"short key mask",
+     {SHAPE(30), SHAPE(7)},
+     .options = OPTIONS(ATTENTION(.heads = 2), RAGGED),
+     .constant = 2,
+     .message = "segment 2 of keys with a mask is rows 5 to 7, but there are 7 rows"},
     {"learned mask",
      {SHAPE(36), SHAPE(3, 3)},
      .options = OPTIONS(ATTENTION(.heads = 2), SQUARE),
@@ -288,10 +300,9 @@ static bool attention_mix_shape(struct qkv_tensor *y)
 {
     const struct qkv_tensor *weights = y->input[0], *value = y->input[1];
     const struct qkv_options *options = &y->options;
-    if (!check_rule(y)) return false;
-    if (!options->queries.count || !options->keys.count) return qkv_refuse(y, "needs query and key segments");
+    if (!check_rule(y) || !find_sentences(y)) return false;
     if (!check_heads(y, value, qkv_attention_key_value_heads(&options->attention), "value") ||
-        !check_attention(y, INT64_MAX / 2, value->shape.size[0], NULL))
+        !check_attention(y, ANY_ROWS, value->shape.size[0], NULL))
         return false;
     int64_t count = ragged_count(options, 0, 0);
     if (weights->shape.rank != 1 || weights->count != count)

@@ -1,5 +1,5 @@
-/* Ops of the attention of recurrent decoders, beside those of attention_parts.c: additive scores, weights
- * around a predicted position, and blocks gathered from decoder steps. One head. */
+/* Ops of the attention of recurrent decoders, which also uses those of attention_parts.c: additive scores,
+ * weights around a predicted position, and ragged blocks gathered from the steps of a decoder. One head. */
 #include "kernels/attention.h"
 
 /* The segments fit, and the rule has one head. */
@@ -7,20 +7,11 @@ static bool check_one_head(struct qkv_tensor *y, int64_t query_rows, int64_t key
 {
     if (y->options.attention.heads != 1)
         return qkv_refuse(y, "heads is %lld, but must be 1", (long long)y->options.attention.heads);
-    return check_attention(y, query_rows, key_rows, NULL);
+    return check_rule(y) && check_attention(y, query_rows, key_rows, NULL);
 }
 
-static bool check_matrix(struct qkv_tensor *y, const struct qkv_tensor *x, const char *what)
-{
-    if (x->shape.rank == 2) return true;
-    return qkv_refuse(y, "%s is %s, but must have 2 axes", what, qkv_shape_text(x->shape));
-}
-
-/* Bound on rows where no tensor gives their number. */
-#define ANY_ROWS (INT64_MAX / 2)
-
-/* ---- attention_additive: s_ij = v . tanh(q_i + k_j);  with t = tanh(q_i + k_j), u = v (1 - t^2):
- * dv += ds_ij t, dq_i += ds_ij u, dk_j += ds_ij u ---- */
+/* ---- attention_additive: s_ij = v . tanh(q_i + k_j);  with t = tanh(q_i + k_j):
+ * dv += ds_ij t, dq_i += ds_ij v (1 - t^2), dk_j += ds_ij v (1 - t^2) ---- */
 
 static bool attention_additive_shape(struct qkv_tensor *y)
 {
@@ -59,14 +50,14 @@ static void attention_additive_forward(struct qkv_tensor *y)
     }
 }
 
-/* u = ds v (1 - t^2), w = ds t */
+/* What a pair adds to the gradients: dq and dk += dsum = ds v (1 - t^2), dv += dvector = ds t. */
 static void additive_back(int64_t n, real ds, const real *restrict q, const real *restrict k,
-                          const real *restrict v, real *restrict u, real *restrict w)
+                          const real *restrict v, real *restrict dsum, real *restrict dvector)
 {
     for (int64_t d = 0; d < n; d++) {
         real t = fast_tanh(q[d] + k[d]);
-        u[d] = ds * v[d] * (1 - t * t);
-        w[d] = ds * t;
+        dsum[d] = ds * v[d] * (1 - t * t);
+        dvector[d] = ds * t;
     }
 }
 
@@ -76,16 +67,16 @@ static void attention_additive_backward(struct qkv_tensor *y)
     const real *q = query->value, *k = key->value, *v = y->input[2]->value, *ds = y->gradient;
     real *dq = gradient_of(y->input[0]), *dk = gradient_of(y->input[1]), *dv = gradient_of(y->input[2]);
     int64_t n = query->shape.size[1], at = 0;
-    real *u = scratch_of(y), *w = u + n;
+    real *dsum = scratch_of(y), *dvector = dsum + n;
     for (int64_t s = 0; s < qkv_segment_count(&y->options.queries); s++) {
         struct sentence p = sentence_at(&y->options, s, at, query->shape.size[0], key->shape.size[0]);
         for (int64_t i = 0; i < p.queries; i++)
             for (int64_t j = 0; j < p.keys; j++) {
                 int64_t qi = (p.query + i) * n, kj = (p.key + j) * n;
-                additive_back(n, ds[at++], q + qi, k + kj, v, u, w);
-                if (dq) accumulate(n, 1, u, dq + qi);
-                if (dk) accumulate(n, 1, u, dk + kj);
-                if (dv) accumulate(n, 1, w, dv);
+                additive_back(n, ds[at++], q + qi, k + kj, v, dsum, dvector);
+                if (dq) accumulate(n, 1, dsum, dq + qi);
+                if (dk) accumulate(n, 1, dsum, dk + kj);
+                if (dv) accumulate(n, 1, dvector, dv);
             }
     }
 }
@@ -125,15 +116,17 @@ OP(attention_additive, .inputs = 3, .backward_reads = INPUT(0) | INPUT(1) | INPU
    .backward = attention_additive_backward, .good = RULE(attention_additive_good),
    .bad = RULE(attention_additive_bad));
 
-/* ---- attention_local: with p = Tk center_i, keys j with |j - p| <= D, sigma = D / 2:
+/* ---- attention_local: query i looks at position p = Tk center_i, where center_i is a fraction of the sentence.
+ * For the keys j with |j - p| <= D, where D is the option local_window, and with sigma = D / 2:
  *     a = softmax of the scores of those keys, g_j = exp(-(j - p)^2 / (2 sigma^2)), w = a g
- *     da = dw g, ds = a (da - sum(da a)), dcenter_i += Tk sum(dw w (j - p)) / sigma^2 ---- */
+ *     da = dw g, ds = a (da - sum(da a)), dcenter_i += Tk sum(dw w (j - p)) / sigma^2
+ * saved: a, named `soft` below; g_j is bell(j) ---- */
 
 static bool attention_local_shape(struct qkv_tensor *y)
 {
     const struct qkv_tensor *scores = y->input[0], *center = y->input[1];
     const struct qkv_options *options = &y->options;
-    if (!options->queries.count || !options->keys.count) return qkv_refuse(y, "needs query and key segments");
+    if (!find_sentences(y)) return false;
     if (options->local_window < 1)
         return qkv_refuse(y, "the window is %lld, but must be at least 1", (long long)options->local_window);
     if (!check_matrix(y, center, "center")) return false;
@@ -148,17 +141,17 @@ static bool attention_local_shape(struct qkv_tensor *y)
     return same_as_input(y);
 }
 
-/* The window around position p: keys first .. end - 1. */
+/* The window around a position p: keys first .. end - 1. */
 struct window {
-    real p;
+    real position;
     int64_t first, end;
 };
 
 static struct window window_at(const struct qkv_tensor *y, real center, int64_t keys)
 {
-    struct window w = {.p = (real)keys * center};
-    real reach = (real)y->options.local_window, low = REAL(ceil)(w.p - reach),
-         high = REAL(floor)(w.p + reach) + 1;
+    struct window w = {.position = (real)keys * center};
+    real reach = (real)y->options.local_window, low = REAL(ceil)(w.position - reach),
+         high = REAL(floor)(w.position + reach) + 1;
     /* Clamped before the conversion: a center that has diverged does not fit an index. */
     w.first = low > 0 ? low < (real)keys ? (int64_t)low : keys : 0;
     w.end = high < (real)keys ? high > 0 ? (int64_t)high : 0 : keys;
@@ -168,7 +161,7 @@ static struct window window_at(const struct qkv_tensor *y, real center, int64_t 
 
 static real bell(const struct qkv_tensor *y, struct window window, int64_t j)
 {
-    real sigma = (real)y->options.local_window / 2, far = ((real)j - window.p) / sigma;
+    real sigma = (real)y->options.local_window / 2, far = ((real)j - window.position) / sigma;
     return fast_exp(-far * far / 2);
 }
 
@@ -203,7 +196,7 @@ COLD static void attention_local_backward(struct qkv_tensor *y)
             for (int64_t j = w.first; ds && j < w.end; j++)
                 ds[at + j] += soft[at + j] * (dw[at + j] * bell(y, w, j) - dot);
             for (int64_t j = w.first; j < w.end; j++)
-                pull += dw[at + j] * weights[at + j] * ((real)j - w.p) / (sigma * sigma);
+                pull += dw[at + j] * weights[at + j] * ((real)j - w.position) / (sigma * sigma);
             if (dcenter) dcenter[p.query + i] += (real)p.keys * pull;
         }
     }
@@ -220,7 +213,7 @@ static const struct qkv_sample attention_local_good[] = {
      .options = OPTIONS(RAGGED, .local_window = 4),
      .low = 0.05f,
      .high = 0.95f},
-    {"places outside", {SHAPE(15), SHAPE(6, 1)}, .options = OPTIONS(RAGGED, .local_window = 1)},
+    {"centers outside 0 .. 1", {SHAPE(15), SHAPE(6, 1)}, .options = OPTIONS(RAGGED, .local_window = 1)},
     {"constant scores",
      {SHAPE(15), SHAPE(6, 1)},
      .options = OPTIONS(RAGGED, .local_window = 2),
@@ -253,7 +246,7 @@ OP(attention_local, .inputs = 2, .backward_reads = INPUT(1) | RESULT, .weights_r
    .backward = attention_local_backward, .weights = value_of_block, .good = RULE(attention_local_good),
    .bad = RULE(attention_local_bad));
 
-/* ---- attention_arrange: y_i = x_numbers[i];  dx_numbers[i] += dy_i ---- */
+/* ---- attention_arrange: y[i] = x[numbers[i]], with numbers = options.indices;  dx[numbers[i]] += dy[i] ---- */
 
 static bool attention_arrange_shape(struct qkv_tensor *y)
 {

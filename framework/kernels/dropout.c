@@ -7,7 +7,7 @@
 #    include <immintrin.h>
 #endif
 
-/* The same 32-bit word of eight Philox blocks, one in the low half of each lane. */
+/* Word 0, 1, 2 or 3 of eight Philox blocks, each of 4 words of 32 bits: one block in the low half of each lane. */
 typedef uint64_t philox_lanes __attribute__((vector_size(64)));
 
 /* x = (x mod 2^32) * factor, in 64 bits. These are the only intrinsics in the kernels: compilers
@@ -42,13 +42,13 @@ static inline void philox_of_lanes(philox_lanes counter[4], uint32_t key0, uint3
     }
 }
 
-void dropper_words(const struct dropper *dropper, int64_t block, uint16_t *restrict words)
+void dropper_words(const struct dropper *dropper, int64_t n, uint16_t *restrict words)
 {
     enum { LANES_HERE = 8 };
-    const philox_lanes count = {0, 1, 2, 3, 4, 5, 6, 7}, none = {0};
+    const philox_lanes count = {0, 1, 2, 3, 4, 5, 6, 7}, zeros = {0};
     for (int first = 0; first < DROPPER_BLOCKS; first += LANES_HERE) {
-        philox_lanes index = count + ((uint64_t)block * DROPPER_BLOCKS + (uint64_t)first);
-        philox_lanes counter[4] = {index, index >> 32, none + dropper->step, none + dropper->stream};
+        philox_lanes index = count + ((uint64_t)n * DROPPER_BLOCKS + (uint64_t)first);
+        philox_lanes counter[4] = {index, index >> 32, zeros + dropper->step, zeros + dropper->stream};
         philox_of_lanes(counter, dropper->key[0], dropper->key[1]);
         for (int w = 0; w < 8; w++) {
             philox_lanes word = counter[w / 2] >> (w % 2 ? 16 : 0);

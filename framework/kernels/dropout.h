@@ -6,14 +6,14 @@
 #include "kernels/kernel.h"
 
 enum {
-    DROPPER_BLOCKS = 16,                /* Philox blocks computed in parallel, one per vector lane */
-    DROPPER_WORDS = 8 * DROPPER_BLOCKS, /* words per call of dropper_words */
+    DROPPER_BLOCKS = 16,                /* Philox blocks per call of dropper_words */
+    DROPPER_WORDS = 8 * DROPPER_BLOCKS, /* words of 16 bits per call of dropper_words */
 };
 
 /* The generator of one op in one update. */
 struct dropper {
     uint32_t key[2], step, stream;
-    uint32_t threshold; /* an element whose word is smaller is dropped */
+    uint32_t threshold; /* rate * 65536; an element whose word is smaller is dropped */
     real factor;        /* 1 / (1 - rate): scales the elements that are kept */
 };
 
@@ -33,9 +33,10 @@ static inline struct dropper dropper_of(const struct qkv_tensor *y, double rate)
 #define dropper_words VARIANT(qkv_, dropper_words)
 #define dropper_row   VARIANT(qkv_, dropper_row)
 
-/* words [DROPPER_WORDS] = the words of the elements from block * DROPPER_WORDS on. Word w of Philox
- * block b has index w * DROPPER_BLOCKS + b, because each vector lane computes one Philox block. */
-void dropper_words(const struct dropper *dropper, int64_t block, uint16_t *restrict words);
+/* words [DROPPER_WORDS] = the words of elements n DROPPER_WORDS .. (n + 1) DROPPER_WORDS - 1. They come
+ * from Philox blocks n DROPPER_BLOCKS and following. The word w (0 .. 7) of the b-th of these blocks has
+ * index w * DROPPER_BLOCKS + b, because a vector holds word w of several blocks. */
+void dropper_words(const struct dropper *dropper, int64_t n, uint16_t *restrict words);
 
 /* to [count] = the words of elements first .. first + count - 1. */
 void dropper_row(const struct dropper *dropper, int64_t first, int64_t count, uint16_t *to);

@@ -172,9 +172,9 @@ OP(add_row, .inputs = 2, .elementwise = INPUT(0), .shape = RULE(add_row_shape), 
 
 /* ---- functions of one number: y = f(x), dx += dy f'(x) ----
  *
- * UNARY(name, samples, reads, value, derivative): in the expressions, `x` is the input and `f` the
- * result. `reads` (.backward_reads) says which of them the derivative uses; if it is only f, the
- * result may overwrite the input. */
+ * UNARY(title, samples, reads, value_of, derivative_of): in the expressions, `x` is the input and `f` the
+ * result. `reads` (.backward_reads) is INPUT(0) if derivative_of uses x, and RESULT if it uses f. Without
+ * INPUT(0), the result may overwrite the input. */
 
 static const struct qkv_sample unary_good[] = {
     {"matrix", {SHAPE(3, 5)}},
@@ -261,8 +261,7 @@ UNARY(sigmoid, unary_good, RESULT, fast_sigmoid(x), f *(1 - f));
 UNARY(exp, unary_good, RESULT, fast_exp(x), f);
 UNARY(log, positive_good, INPUT(0), REAL(log)(x), 1 / x);
 
-/* ---- dropout: y = mask x / (1 - rate), with mask 0 or 1. saved: the mask, one bit an element ----
- */
+/* ---- dropout: y = mask x / (1 - rate), with mask 0 or 1. saved: the mask, one bit per element ---- */
 
 /* Element i was kept if bit i % 32 of word i / 32 is set. */
 static uint32_t *kept_bits(const struct qkv_tensor *y)
@@ -298,9 +297,10 @@ static bool dropout_shape(struct qkv_tensor *y)
 {
     if (!(y->options.rate >= 0 && y->options.rate < 1))
         return qkv_refuse(y, "the rate is %g, but must be at least 0 and below 1", y->options.rate);
-    int64_t bytes = (y->input[0]->count + 31) / 32 * (int64_t)sizeof(uint32_t),
-            number = (int64_t)y->graph->size;
-    if (y->graph->has_dropout && y->needs_gradient) y->saved_count = (bytes + number - 1) / number;
+    int64_t mask_bytes = (y->input[0]->count + 31) / 32 * (int64_t)sizeof(uint32_t),
+            number_bytes = (int64_t)y->graph->size;
+    if (y->graph->has_dropout && y->needs_gradient)
+        y->saved_count = (mask_bytes + number_bytes - 1) / number_bytes;
     return same_as_input(y);
 }
 

@@ -1,18 +1,12 @@
 /* Ops that gather, scatter and store rows by index; position embeddings and rotary positions. */
 #include "kernels/kernel.h"
 
-static bool is_matrix(struct qkv_tensor *y, const struct qkv_tensor *x, const char *what)
-{
-    return x->shape.rank == 2 ||
-           qkv_refuse(y, "%s is %s, but must have 2 axes", what, qkv_shape_text(x->shape));
-}
-
 /* Shape of an op whose result has one row per index. */
 static bool indexed_shape(struct qkv_tensor *y, const char *table, const char *index)
 {
     const struct qkv_tensor *x = y->input[0];
     int64_t count = y->options.index_count;
-    if (!is_matrix(y, x, table)) return false;
+    if (!check_matrix(y, x, table)) return false;
     if (count < 1) return qkv_refuse(y, "has no %ss", index);
     if (!check_indices(y, count, x->shape.size[0], index)) return false;
     y->shape = (struct qkv_shape){2, {count, x->shape.size[1]}};
@@ -123,7 +117,9 @@ OP(gather_rows, .inputs = 1, .shape = RULE(gather_rows_shape), .forward = gather
 static bool scatter_rows_shape(struct qkv_tensor *y)
 {
     const struct qkv_tensor *x = y->input[0];
-    if (!is_matrix(y, x, "input") || !check_indices(y, x->shape.size[0], y->options.rows, "row"))
+    if (y->options.rows < 1)
+        return qkv_refuse(y, "the result would have %lld rows", (long long)y->options.rows);
+    if (!check_matrix(y, x, "input") || !check_indices(y, x->shape.size[0], y->options.rows, "row"))
         return false;
     y->shape = (struct qkv_shape){2, {y->options.rows, x->shape.size[1]}};
     return true;
@@ -174,12 +170,15 @@ static bool check_positions(struct qkv_tensor *y, const struct qkv_tensor *x, co
 {
     const struct qkv_segments *segments = &y->options.segments;
     int64_t rows = x->shape.size[0];
-    if (!check_segments(y, segments, rows, "input")) return false;
+    if (!qkv_check_segments(y, segments, rows, "input") || !qkv_check_disjoint(y, segments, "input"))
+        return false;
     for (int64_t s = 0; s < qkv_segment_count(segments); s++) {
-        int64_t last = first_of(y) + qkv_segment_length(segments, s, rows);
-        if (first_of(y) < 0 || last > table->shape.size[0])
-            return qkv_refuse(y, "segment %lld reaches position %lld, but the table has %lld", (long long)s,
-                              (long long)last, (long long)table->shape.size[0]);
+        int64_t first = first_of(y), length = qkv_segment_length(segments, s, rows),
+                positions = table->shape.size[0];
+        if (first < 0 || length > positions || first > positions - length)
+            return qkv_refuse(
+                y, "segment %lld has %lld rows from position %lld on, but the table has %lld positions",
+                (long long)s, (long long)length, (long long)first, (long long)positions);
     }
     return true;
 }
@@ -187,7 +186,7 @@ static bool check_positions(struct qkv_tensor *y, const struct qkv_tensor *x, co
 static bool add_positions_shape(struct qkv_tensor *y)
 {
     const struct qkv_tensor *x = y->input[0], *table = y->input[1];
-    if (!is_matrix(y, x, "input") || !is_matrix(y, table, "table")) return false;
+    if (!check_matrix(y, x, "input") || !check_matrix(y, table, "table")) return false;
     if (x->shape.size[1] != table->shape.size[1])
         return qkv_refuse(y, "input is %s, but table is %s", qkv_shape_text(x->shape),
                           qkv_shape_text(table->shape));
@@ -225,6 +224,7 @@ static void add_positions_backward(struct qkv_tensor *y)
 }
 
 static const int64_t SAMPLE_STARTS[] = {0, 3, 4}, SAMPLE_LENGTHS[] = {3, 1, 2}, SECOND = 1;
+static const int64_t LONG_LENGTHS[] = {4, 1, 2};
 static const struct qkv_sample add_positions_good[] = {
     {"ragged",
      {SHAPE(6, 2), SHAPE(4, 2)},
@@ -240,7 +240,11 @@ static const struct qkv_sample add_positions_bad[] = {
     {"short table",
      {SHAPE(6, 2), SHAPE(2, 2)},
      .options = OPTIONS(.segments = {3, SAMPLE_STARTS, SAMPLE_LENGTHS}),
-     .message = "segment 0 reaches position 3, but the table has 2"},
+     .message = "segment 0 has 3 rows from position 0 on, but the table has 2 positions"},
+    {"a row of two segments",
+     {SHAPE(6, 2), SHAPE(9, 2)},
+     .options = OPTIONS(.segments = {3, SAMPLE_STARTS, LONG_LENGTHS}),
+     .message = "segments 0 and 1 of input share row 3, but must not overlap"},
     {"width", {SHAPE(6, 2), SHAPE(9, 3)}, .message = "input is [6, 2], but table is [9, 3]"},
     {0},
 };
@@ -248,13 +252,14 @@ OP(add_positions, .inputs = 2, .elementwise = INPUT(0), .shape = RULE(add_positi
    .forward = add_positions_forward, .backward = add_positions_backward, .good = RULE(add_positions_good),
    .bad = RULE(add_positions_bad));
 
-/* ---- rotate (RoPE, Su et al. 2021): turns each pair of columns (a, b) into (a c - b s, a s + b
- * c), with s and c the sine and cosine of the row's position, from the table ---- */
+/* ---- rotate (RoPE, Su et al. 2021): with s and c the sine and cosine of an angle, which the table has in the
+ * even and the odd column for the row's position, turns each pair of an even column a and an odd column b into
+ * (a c - b s, a s + b c) ---- */
 
 static bool rotate_shape(struct qkv_tensor *y)
 {
     const struct qkv_tensor *x = y->input[0], *table = y->input[1];
-    if (!is_matrix(y, x, "input") || !is_matrix(y, table, "table")) return false;
+    if (!check_matrix(y, x, "input") || !check_matrix(y, table, "table")) return false;
     if (table->needs_gradient) return qkv_refuse(y, "the table must not need a gradient");
     if (table->shape.size[1] % 2)
         return qkv_refuse(y, "table is %s, but its width must be even", qkv_shape_text(table->shape));
@@ -291,8 +296,8 @@ static void rotate_row(int64_t columns, int64_t width, const real *restrict angl
         }
 }
 
-/* to += the gradient, rotated by the opposite angle, minus the gradient, which `to` already
- * contains. */
+/* to += from rotated by the opposite angle - from. Rows outside all segments are not rotated, so
+ * rotate_backward first adds the gradient of all rows as it is; this replaces it in the rows that are. */
 static void rotate_row_back(int64_t columns, int64_t width, const real *restrict angles,
                             const real *restrict from, real *restrict to)
 {
@@ -343,7 +348,12 @@ static const struct qkv_sample rotate_bad[] = {
      {SHAPE(3, 4), SHAPE(3, 4)},
      .options = OPTIONS(.first = &SECOND),
      .constant = 2,
-     .message = "segment 0 reaches position 4, but the table has 3"},
+     .message = "segment 0 has 3 rows from position 1 on, but the table has 3 positions"},
+    {"a row of two segments",
+     {SHAPE(6, 4), SHAPE(9, 4)},
+     .options = OPTIONS(.segments = {3, SAMPLE_STARTS, LONG_LENGTHS}),
+     .constant = 2,
+     .message = "segments 0 and 1 of input share row 3, but must not overlap"},
     {"learned", {SHAPE(3, 4), SHAPE(3, 4)}, .message = "the table must not need a gradient"},
     {0},
 };
@@ -355,7 +365,7 @@ OP(rotate, .inputs = 2, .backward_reads = INPUT(1), .shape = RULE(rotate_shape),
 static bool store_rows_shape(struct qkv_tensor *y)
 {
     const struct qkv_tensor *target = y->input[0], *x = y->input[1];
-    if (!is_matrix(y, target, "target") || !is_matrix(y, x, "input")) return false;
+    if (!check_matrix(y, target, "target") || !check_matrix(y, x, "input")) return false;
     if (target->shape.size[1] != x->shape.size[1])
         return qkv_refuse(y, "target is %s, but input is %s", qkv_shape_text(target->shape),
                           qkv_shape_text(x->shape));

@@ -23,10 +23,10 @@ static void multiply_by_library(const struct product *p)
 
 /* ---- choice of the kernel ---- */
 
-/* BLAS_MULTIPLICATIONS: from so many multiplications on, BLAS is at least as fast as tiles. In
- * float64, that is earlier: the only variant of these kernels uses a narrower instruction set than
- * BLAS. CACHED_NUMBERS: a b of more numbers does not stay in the second-level cache. For few rows,
- * reading it once in memory order is faster than packing it. */
+/* BLAS_MULTIPLICATIONS: products of this many multiplications, or more, are at least as fast by BLAS as by
+ * tiles. In float64 the limit is lower: the only variant of these kernels uses a narrower instruction set
+ * than BLAS. CACHED_NUMBERS: a matrix b of more numbers does not stay in the second-level cache. For few rows
+ * of a, reading such a b once in memory order is faster than packing it. */
 #ifdef QKV_KERNEL_IS_float32
 static const double BLAS_MULTIPLICATIONS = 64e6;
 #else
@@ -53,12 +53,11 @@ struct job {
     int64_t part_columns;
 };
 
-/* Whether prefetching b pays: its rows are so far apart that the processor does not prefetch them,
- * and m has enough tiles to hide the latency. (Measured with rows of 512 and 2,048 numbers: 0.97 of
- * the time.) */
+/* Whether prefetching b pays: its rows are so far apart that the processor does not prefetch them by itself,
+ * and a has enough rows for several tiles, whose computation hides the latency. */
 static bool prefetch_pays(const struct product *p)
 {
-    enum { FAR_STRIDE = 4096 };
+    enum { FAR_STRIDE = 4096 }; /* numbers; measured */
     return !p->transpose_b && p->ldb > FAR_STRIDE && p->m >= 2 * TILE_ROWS;
 }
 
@@ -126,7 +125,8 @@ void VARIANT(qkv_, gemm_bias)(struct qkv_workers *workers, bool transpose_b, int
                               const real *a, int64_t lda, const real *b, int64_t ldb, const real *panels,
                               const real *bias, real *c, int64_t ldc)
 {
-    enum { PARTS = 4 }; /* at least; a row of a part has at most COLUMN_BLOCK numbers, one page of memory */
+    /* At least PARTS parts; more where COLUMN_BLOCK columns, in float32 a page of 4 KiB, are fewer. */
+    enum { PARTS = 4 };
     const struct output output = {.c = c, .ldc = ldc, .bias = bias};
     struct job job = {.product = {false, transpose_b, m, n, k, a, b, lda, ldb, output},
                       .panels = panels,

@@ -13,15 +13,16 @@ enum {
     TILE_ROWS = 6, /* with AVX2, 12 of 16 */
 #endif
     TILE_COLUMNS = 2 * LANES,
-    INNER_BLOCK = 32768 / (TILE_COLUMNS * sizeof(real)), /* a panel stays in the first-level cache */
+    /* Rows of b' in a panel, which then has 32 KiB and stays in the first-level cache. */
+    INNER_BLOCK = 32768 / (TILE_COLUMNS * sizeof(real)),
     FEW_ROWS = 3,        /* largest m of the kernels for few rows; with more rows, packing b pays */
-    COLUMN_BLOCK = 1024, /* the sums of FEW_ROWS rows and so many columns stay in the first-level cache */
+    COLUMN_BLOCK = 1024, /* FEW_ROWS rows of sums of this many columns stay in the first-level cache */
     CACHE_LINE = 64,
 };
 
-/* The epilogue of a product: c [m, n] = product + bias [n] + beta c; bias may be NULL. Each tile
- * also prefetches the next `prefetch_per_tile` bytes at `prefetch`, which the caller of
- * gemm_prefetch reads next. */
+/* Where the result of a product goes, and its epilogue: c [m, n] = product + bias [n] + beta c; bias may be
+ * NULL. Each full tile also prefetches the next `prefetch_per_tile` bytes at `prefetch`: operands of the
+ * caller's next product, not of this one (see gemm_prefetch). */
 struct output {
     real *c;
     int64_t ldc;
@@ -31,7 +32,7 @@ struct output {
     int64_t prefetch_per_tile;
 };
 
-/* The epilogue of the part of c that starts at [row, column], without prefetching. */
+/* The same for the part of c that starts at [row, column], without prefetching. */
 static inline struct output output_at(const struct output *output, int64_t row, int64_t column)
 {
     return (struct output){.c = output->c + row * output->ldc + column,
@@ -64,8 +65,8 @@ static inline void store_number(real sum, const struct output *output, int64_t r
 #define gemm_few_transposed VARIANT(qkv_, gemm_few_transposed)
 
 /* Multiplies by tiles (gemm_tiles.c). direct: read b without packing it, which pays if b is in a
- * cache and a panel would be read only once, by one tile. prefetch_b: while one panel is
- * multiplied, prefetch the columns of b that the next panel packs. */
+ * cache and a panel would be read only once, by one tile. prefetch_b: while the first tile of a panel is
+ * computed, prefetch the columns of b that go into the next panel. */
 void gemm_by_tiles(const struct product *p, bool direct, bool prefetch_b);
 
 /* Multiplies by tiles that read `panels`, a packed b' of `all_columns` columns. The columns of p
@@ -74,7 +75,7 @@ void gemm_by_panels(const struct product *p, const real *panels, int64_t all_col
 
 /* Multiply at most FEW_ROWS rows, as in decoding. gemm_few_cached: b stays in a cache;
  * gemm_few_streamed: b is larger and is read once, in memory order; gemm_few_transposed: b is
- * transposed. a is not transposed. */
+ * read transposed (transpose_b). transpose_a must be false. */
 void gemm_few_cached(const struct product *p);
 void gemm_few_streamed(const struct product *p);
 void gemm_few_transposed(const struct product *p);

@@ -37,7 +37,7 @@ static inline __attribute__((always_inline)) void strip(const int rows, const in
         for (int v = 0; v < vectors; v++) store_output(sum[i][v], output, i, v * LANES);
 }
 
-/* Multiplies b by strips of columns, each as wide as its sums fit into registers. */
+/* Multiplies by strips: a strip is as many columns of b as have their sums in registers. */
 static inline __attribute__((always_inline)) void cached_rows(const int rows, const struct product *p)
 {
     int64_t j = 0;

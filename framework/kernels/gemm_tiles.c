@@ -3,7 +3,8 @@
  * packed. BLAS packs both a and b, which for small matrices costs more than their product. */
 #include "kernels/gemm_parts.h"
 
-enum { FAR_ROWS = 256 }; /* the processor does not prefetch rows with a larger stride */
+/* Numbers from one row of c to the next above which a tile prefetches the rows that it will write. */
+enum { FAR_ROWS = 256 };
 
 /* ---- panels: a panel is a contiguous copy of b' [k, TILE_COLUMNS], padded with zero columns ---- */
 
@@ -62,8 +63,8 @@ void VARIANT(qkv_, gemm_panels)(bool transpose_b, int64_t n, int64_t k, const re
 /* ---- tiles ---- */
 
 /* The operands of a tile: a' [i, l] is a[i * a_row + l * a_step], and row l of b' [k, TILE_COLUMNS]
- * starts at b + l * b_step. prefetch: NULL, or the columns of b that the next tile needs, with rows
- * prefetch_step apart. */
+ * starts at b + l * b_step. prefetch: NULL, or where the columns of b that go into the next panel begin,
+ * with rows prefetch_step apart. */
 struct operands {
     const real *a;
     int64_t a_row, a_step;
@@ -94,7 +95,7 @@ static inline __attribute__((always_inline)) void tile(const int rows, int64_t c
     for (int i = 0; i < rows; i++) sum[i][0] = sum[i][1] = (vector){0};
 #pragma GCC unroll 4
     for (int i = 0; i < rows; i += 3) a[i / 3] = operands->a + (row + i) * a_row;
-    if (output->beta > 0 || ldc > FAR_ROWS) { /* c is read, or its rows are far apart */
+    if (output->beta > 0 || ldc > FAR_ROWS) { /* c is read, or the processor does not prefetch its rows */
 #pragma GCC unroll 16
         for (int i = 0; i < rows; i++) {
             __builtin_prefetch(c + i * ldc, 1);
@@ -168,9 +169,10 @@ TILE(tile_2, 2, false)
 TILE(tile_1, 1, false)
 #undef TILE
 
-/* Computes c [rows, columns]: full tiles, the first of which prefetches b, then smaller ones. All
- * read `output` through the pointer: a copy would have to be stored first, and its stores would
- * wait for those of the previous tile. */
+/* Computes c [rows, columns]: full tiles, then smaller ones. The first full tile prefetches the next panel's
+ * columns of b; every full tile prefetches a part of what the caller reads next. All read `output`
+ * through the pointer: a copy would have to be stored first, and its stores would wait for those of the
+ * previous tile. */
 static void tiles(int64_t rows, int64_t columns, int64_t k, const struct operands *operands,
                   struct output *output)
 {
@@ -187,7 +189,7 @@ static void tiles(int64_t rows, int64_t columns, int64_t k, const struct operand
         i += number;                                                                                         \
     }
     if (rows - i < 10)
-        ROWS(8) /* 10 and 11 rows are faster as 6 + 4: the sums of a tile of 2 wait for each other */
+        ROWS(8) /* 10 and 11 rows are faster as 6 + 4 than as 8 + 2: two rows have too few independent sums */
     ROWS(6)
     ROWS(4)
     ROWS(2)
@@ -195,7 +197,8 @@ static void tiles(int64_t rows, int64_t columns, int64_t k, const struct operand
 #undef ROWS
 }
 
-/* Sets `output` to the columns of c from `column` on. Blocks of k after the first add to c. */
+/* Sets `output` to the columns of c from `column` on. first: the product is of the first INNER_BLOCK rows of b';
+ * the products of the next rows add to c (beta 1, no bias). */
 static inline void set_columns(struct output *output, const struct output *complete, int64_t column,
                                bool first)
 {

@@ -1,6 +1,7 @@
 /* Every kernel file includes this file. Kernel files are compiled once per row of variants.def: a
- * precision (float32 or float64) and an instruction set. `real` is the number type. Names that
- * other files see carry the variant: VARIANT(qkv_op_, relu) is qkv_op_relu_float32_avx2.
+ * precision (float32 or float64) and an instruction set. `real` is the number type. Functions and
+ * tables that other files use have the variant in their name: VARIANT(qkv_op_, relu) is
+ * qkv_op_relu_float32_avx2.
  *
  * An op is one block:
  *
@@ -53,8 +54,8 @@ typedef double real;
 /* For functions that are rarely called: compiled for size. */
 #define COLD __attribute__((cold))
 
-/* RULE(x): x in the one variant that carries shape rules and samples (see qkv_op_rule), NULL in the
- * others. All variants use its shape rules, so a shape rule, and the sizes that it sets, must not
+/* RULE(x): x in portable float64, the one variant that has shape rules and samples (see qkv_op_rule);
+ * NULL in the others. All variants use its shape rules, so a shape rule, and the sizes that it sets, must not
  * depend on `real` or on the instruction set. */
 #ifdef QKV_KERNEL_RULES
 #    define RULE(rule) rule
@@ -83,8 +84,9 @@ typedef double real;
 
 /* ---- gradients ---- */
 
-/* The gradient of input x, for kernels that add to it; NULL if x needs none. The first call of a
- * backward pass zeroes it, so that the kernel finds the zeros in the cache. */
+/* The gradient of input x, for kernels that add to it; NULL if x needs none. The first op of a
+ * backward pass that calls this or claim_gradient for x finds zeros: they are written here, so that
+ * they are in the cache. */
 static inline real *gradient_of(struct qkv_tensor *x)
 {
     if (!x || !x->needs_gradient) return NULL;
@@ -96,8 +98,8 @@ static inline real *gradient_of(struct qkv_tensor *x)
 }
 
 /* The gradient of input x, for kernels that compute gradient = beta * gradient + ...; NULL if x
- * needs none. *beta is 0 in the first call of a backward pass, when the gradient is uninitialised,
- * and 1 later. */
+ * needs none. *beta is 0, and the gradient uninitialised, for the first op of a backward pass that
+ * calls this or gradient_of for x; then the kernel must write every element. Later *beta is 1. */
 static inline real *claim_gradient(struct qkv_tensor *x, real *beta)
 {
     *beta = x && x->touched ? 1 : 0;
@@ -127,30 +129,25 @@ static inline bool same_as_input(struct qkv_tensor *y)
     return true;
 }
 
-/* Refuses segments that do not lie within the rows, or have a negative start or length. */
-static inline bool check_segments(struct qkv_tensor *y, const struct qkv_segments *segments, int64_t rows,
-                                  const char *what)
-{
-    for (int64_t i = 0; i < segments->count; i++) {
-        int64_t start = segments->start[i], length = segments->length[i];
-        if (start < 0 || length < 0 || start + length > rows)
-            return qkv_refuse(y, "segment %lld of %s is rows %lld to %lld, but there are %lld rows",
-                              (long long)i, what, (long long)start, (long long)(start + length - 1),
-                              (long long)rows);
-    }
-    return true;
-}
-
-/* Refuses options.indices unless all `count` of them lie in 0 .. bound - 1. */
+/* Refuses options.indices unless all `count` of them lie in 0 .. bound - 1. what: name of one index in messages,
+ * whose plural ends in "s". */
 static inline bool check_indices(struct qkv_tensor *y, int64_t count, int64_t bound, const char *what)
 {
+    if (!y->options.indices) return qkv_refuse(y, "has no %ss", what);
+    if (!qkv_keep_indices(y, count)) return false;
     const int32_t *indices = y->options.indices;
-    if (!indices) return qkv_refuse(y, "has no %ss", what);
     for (int64_t i = 0; i < count; i++)
         if (indices[i] < 0 || indices[i] >= bound)
             return qkv_refuse(y, "%s %lld is %d, but must lie in 0 to %lld", what, (long long)i,
                               (int)indices[i], (long long)bound - 1);
     return true;
+}
+
+/* Refuses a tensor that has not 2 axes. */
+static inline bool check_matrix(struct qkv_tensor *y, const struct qkv_tensor *x, const char *what)
+{
+    if (x->shape.rank == 2) return true;
+    return qkv_refuse(y, "%s is %s, but must have 2 axes", what, qkv_shape_text(x->shape));
 }
 
 /* Refuses a vector that is not [length]; NULL is allowed. */

@@ -5,17 +5,17 @@
  * a or its transpose, b' = b or its transpose ---- */
 
 /* The sizes and strides of a batch of products. */
-struct product {
+struct batched_product {
     int64_t batch, m, n, k;
     int64_t a_step, b_step, y_step; /* from one matrix of the batch to the next; b_step 0: b is shared */
     int64_t lda, ldb;
 };
 
-static struct product product_of(const struct qkv_tensor *y)
+static struct batched_product product_of(const struct qkv_tensor *y)
 {
     const struct qkv_tensor *a = y->input[0], *b = y->input[1];
     int ra = a->shape.rank, rb = b->shape.rank;
-    struct product p = {.lda = a->shape.size[ra - 1], .ldb = b->shape.size[rb - 1]};
+    struct batched_product p = {.lda = a->shape.size[ra - 1], .ldb = b->shape.size[rb - 1]};
     int64_t a_rows = a->shape.size[ra - 2], b_rows = b->shape.size[rb - 2];
     p.m = y->options.transpose_a ? p.lda : a_rows;
     p.k = y->options.transpose_a ? a_rows : p.lda;
@@ -42,7 +42,7 @@ static bool matmul_shape(struct qkv_tensor *y)
         return qkv_refuse(y, shapes, qkv_shape_text(a), ta, qkv_shape_text(b), tb,
                           "their leading axes differ");
     int64_t k = b.size[b.rank - (y->options.transpose_b ? 1 : 2)];
-    struct product p = product_of(y);
+    struct batched_product p = product_of(y);
     if (p.k != k)
         return qkv_refuse(y, shapes, qkv_shape_text(a), ta, qkv_shape_text(b), tb, "their inner axes differ");
     y->shape = a;
@@ -53,7 +53,7 @@ static bool matmul_shape(struct qkv_tensor *y)
 
 static void matmul_forward(struct qkv_tensor *y)
 {
-    struct product p = product_of(y);
+    struct batched_product p = product_of(y);
     const real *a = y->input[0]->value, *b = y->input[1]->value;
     real *out = y->value;
     for (int64_t i = 0; i < p.batch; i++)
@@ -64,7 +64,7 @@ static void matmul_forward(struct qkv_tensor *y)
 /* da' += dy b'^T, db' += a'^T dy, transposed if a or b is */
 static void matmul_backward(struct qkv_tensor *y)
 {
-    struct product p = product_of(y);
+    struct batched_product p = product_of(y);
     bool ta = y->options.transpose_a, tb = y->options.transpose_b;
     const real *dy = y->gradient, *a = y->input[0]->value, *b = y->input[1]->value;
     real *da = gradient_of(y->input[0]), *db = gradient_of(y->input[1]);

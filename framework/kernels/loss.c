@@ -4,32 +4,33 @@
 #include "kernels/softmax.h"
 
 /* `saved` of both ops starts with these sums over all rows (read by qkv_cross_entropy_sums): the
- * negative log-likelihood of the labels, and the number of rows whose label has the greatest logit.
- * If no gradient is needed, `saved` ends with the same sums of each row [rows, SUMS] (read by
+ * negative log-likelihood of the labels, and the number of rows whose label has the greatest logit, the first
+ * one where several are equal: greedy search takes that one.
+ * If no gradient is needed, `saved` ends with the same two numbers of each row, [rows, SUMS] (read by
  * qkv_cross_entropy_row). */
-enum { SUM_LIKELIHOOD, SUM_CORRECT, SUMS };
+enum { SUM_NEGATIVE_LOG_LIKELIHOOD, SUM_CORRECT, SUMS };
 
 /* Offset of the gradients in `saved`: after the sums, aligned to a vector. */
 enum { GRADIENTS_AT = 16 };
 
-/* How many numbers the saved sums of the rows take. */
-static int64_t row_sums_count(const struct qkv_tensor *y, int64_t rows)
+/* How many numbers the saved terms of the rows take. */
+static int64_t row_terms_count(const struct qkv_tensor *y, int64_t rows)
 {
     return y->needs_gradient ? 0 : SUMS * rows;
 }
 
-/* The saved sums of `row` and the rows after it: [rows - row, SUMS]; NULL if they are not saved. */
-static real *sums_of_rows(struct qkv_tensor *y, int64_t row, int64_t rows)
+/* The saved terms of `row` and the rows after it: [rows - row, SUMS]; NULL if they are not saved. */
+static real *terms_of_rows(struct qkv_tensor *y, int64_t row, int64_t rows)
 {
     return y->needs_gradient ? NULL : (real *)y->saved + y->saved_count - SUMS * (rows - row);
 }
 
-/* Adds the sums of row i to `sums`, and stores them in saved [rows, SUMS] unless that is NULL. */
-static void add_row_sums(real *saved, int64_t i, const double row_sums[SUMS], double sums[SUMS])
+/* Adds the terms of row i to `sums`, and stores them in saved [rows, SUMS] unless that is NULL. */
+static void add_row_terms(real *saved, int64_t i, const double row_terms[SUMS], double sums[SUMS])
 {
     for (int s = 0; s < SUMS; s++) {
-        sums[s] += row_sums[s];
-        if (saved) saved[SUMS * i + s] = (real)row_sums[s];
+        sums[s] += row_terms[s];
+        if (saved) saved[SUMS * i + s] = (real)row_terms[s];
     }
 }
 
@@ -40,16 +41,26 @@ static bool check_smoothing(struct qkv_tensor *y)
     return qkv_refuse(y, "smoothing is %g, but must be at least 0 and below 1", smoothing);
 }
 
+/* Whether any of the n numbers of a row is `value` or more. */
+static bool any_reaches(int64_t n, const real *row, real value)
+{
+    bool any = false;
+    for (int64_t j = 0; j < n; j++) any |= row[j] >= value;
+    return any;
+}
+
 /* With p = softmax(logits) of C classes, s the smoothing and t the label:
- *     loss = log sum exp(logits) - (1 - s) logit_t - s mean(logits),   dlogits = p - s / C - (1 - s) [label]
- * Sets the sums and returns the loss. with_gradient: also replaces the row of logits by
- * factor * dlogits. Sums over rows are double: in float32, thousands of rows would lose digits that training
- * reports. */
+ *     loss = log sum exp(logits) - (1 - s) logit_t - s mean(logits)
+ *     dlogits_j = p_j - s / C, and for j = t also - (1 - s)
+ * Sets the row's terms of the sums and returns the loss. with_gradient: also replaces the row of logits by
+ * factor * dlogits. Losses and sums are double, because adding thousands of rows in float32 would lose digits
+ * that training reports. */
 static double row_loss(const struct qkv_tensor *y, int64_t classes, real *row, int32_t label,
-                       bool with_gradient, double sums[SUMS])
+                       bool with_gradient, double terms[SUMS])
 {
     real smoothing = (real)y->options.smoothing, target = row[label];
     real maximum = row_maximum(classes, row), logit_sum = smoothing > 0 ? row_sum(classes, row) : 0;
+    bool correct = target >= maximum && !any_reaches(label, row, target);
     real sum;
     if (with_gradient)
         sum = row_exp(classes, row, maximum, row);
@@ -59,8 +70,8 @@ static double row_loss(const struct qkv_tensor *y, int64_t classes, real *row, i
         for (int64_t j = 0; j < classes; j++) sum += fast_exp(row[j] - maximum);
     }
     double log_sum = (double)maximum + log((double)sum);
-    sums[SUM_LIKELIHOOD] = log_sum - (double)target;
-    sums[SUM_CORRECT] = target >= maximum;
+    terms[SUM_NEGATIVE_LOG_LIKELIHOOD] = log_sum - (double)target;
+    terms[SUM_CORRECT] = correct;
     if (with_gradient) {
         real factor = (real)y->options.factor, scale = factor / sum,
              shift = factor * smoothing / (real)classes;
@@ -71,7 +82,7 @@ static double row_loss(const struct qkv_tensor *y, int64_t classes, real *row, i
            (double)(smoothing * logit_sum) / (double)classes;
 }
 
-/* Rounds the sums to `real`, which is exact enough for reports. */
+/* Rounds each complete sum to `real` once, which leaves digits enough for reports. */
 static void store_result(struct qkv_tensor *y, double loss, const double sums[SUMS])
 {
     real *saved = y->saved;
@@ -102,7 +113,7 @@ static bool cross_entropy_shape(struct qkv_tensor *y)
     if (!check_indices(y, logits->shape.size[0], logits->shape.size[1], "label") || !check_smoothing(y))
         return false;
     y->shape = QKV_SHAPE(1);
-    y->saved_count = GRADIENTS_AT + logits->count + row_sums_count(y, logits->shape.size[0]);
+    y->saved_count = GRADIENTS_AT + logits->count + row_terms_count(y, logits->shape.size[0]);
     return true;
 }
 
@@ -114,10 +125,10 @@ static void cross_entropy_forward(struct qkv_tensor *y)
     double loss = 0, sums[SUMS] = {0};
     memcpy(gradient, logits->value, (size_t)logits->count * sizeof(real));
     for (int64_t i = 0; i < rows; i++) {
-        double row_sums[SUMS];
+        double row_terms[SUMS];
         loss +=
-            row_loss(y, classes, gradient + i * classes, y->options.indices[i], y->needs_gradient, row_sums);
-        add_row_sums(sums_of_rows(y, 0, rows), i, row_sums, sums);
+            row_loss(y, classes, gradient + i * classes, y->options.indices[i], y->needs_gradient, row_terms);
+        add_row_terms(terms_of_rows(y, 0, rows), i, row_terms, sums);
     }
     store_result(y, loss, sums);
 }
@@ -164,15 +175,15 @@ OP(cross_entropy, .inputs = 1, .shape = RULE(cross_entropy_shape), .forward = cr
  * Each block is read in two passes. The first computes each tile of logits and, while the tile is
  * in the second-level cache, replaces it by e = exp(logits - m_t), where m_t is the maximum of a
  * row in the tile. After the first pass, m and S = sum exp(logits - m) of complete rows are known.
- * The second pass turns each tile into the gradient of its logits, e exp(m_t - m) / S - s / C -
- * (1 - s) [label], and multiplies it with W and x. W and dW are read once per block. */
+ * The second pass turns each tile into the gradient of its logits, factor (e exp(m_t - m) / S - s / C), for the
+ * label factor (1 - s) less, and multiplies it with W and x. W and dW are read once per block. */
 
 enum {
-    BLOCK_LOGITS = 1 << 19,
-    MINIMUM_ROWS = 16,
-    ROW_MULTIPLE = 12,
-    TILE_CLASSES = 512,
-    NUMBERS_PER_ROW = 4
+    BLOCK_LOGITS = 1 << 19, /* logits of a block, in float32 2 MiB */
+    MINIMUM_ROWS = 16,      /* rows that a block has at least, even if it then has more logits */
+    ROW_MULTIPLE = 12,      /* rows of gemm's tiles */
+    TILE_CLASSES = 512,     /* classes of a tile, which then stays in the second-level cache */
+    NUMBERS_PER_ROW = 5     /* maximum, sum, logit_sum, label_logit and preceded of struct block */
 };
 
 /* Rows of a block. Wide inputs have larger blocks, because W and dW exceed the caches and are read
@@ -206,10 +217,10 @@ static bool linear_cross_entropy_shape(struct qkv_tensor *y)
         !check_smoothing(y))
         return false;
     y->shape = QKV_SHAPE(1);
-    y->saved_count = GRADIENTS_AT + row_sums_count(y, rows);
+    y->saved_count = GRADIENTS_AT + row_terms_count(y, rows);
     if (y->needs_gradient) y->saved_count += x->count + weight->count + classes;
-    /* Tiles (those of a complete block if there is a second pass), maxima per tile, and four
-     * numbers per row. */
+    /* Tiles (those of a complete block if there is a second pass), maxima per tile, and the numbers
+     * of each row. */
     int64_t block = block_rows(rows, x->shape.size[1], classes);
     y->scratch_forward =
         block * ((y->needs_gradient ? classes : TILE_CLASSES) + tile_count(classes) + NUMBERS_PER_ROW);
@@ -220,13 +231,16 @@ static bool linear_cross_entropy_shape(struct qkv_tensor *y)
 struct block {
     const struct qkv_tensor *y;
     int64_t rows, inner, classes, ldw;
-    bool transposed, with_gradient, first; /* first: of all blocks; dW is uninitialised */
+    bool transposed, with_gradient;
+    bool is_first; /* the first block: dW is uninitialised */
     const real *x, *weight, *bias;
     const int32_t *labels;
-    real *tiles, *maxima; /* tiles [tile][rows, classes of the tile]; maxima [tiles, rows] */
+    real *tiles;                                   /* one [rows, classes of the tile] after the other */
+    real *tile_maximum;                            /* [number of tiles, rows]: m_t */
     real *maximum, *sum, *logit_sum, *label_logit; /* [rows]: m, S, sum of the logits, logit of the label */
-    real *dx, *dw, *db;                            /* dx: of this block; dw, db: sums over all blocks */
-    real *row_sums;                                /* [rows, SUMS] or NULL */
+    real *preceded;     /* [rows]: 1: a class before the label has the same logit or a greater one */
+    real *dx, *dw, *db; /* dx: of this block; dw, db: sums over all blocks */
+    real *row_terms;    /* [rows, SUMS] or NULL */
 };
 
 /* The weights of a class: a column of W, or a row of a transposed W. */
@@ -237,14 +251,17 @@ static const real *weight_of(const struct block *b, int64_t class)
 
 /* First pass over classes first .. first + n - 1: computes tile [rows, n] = logits, then
  * exp(logits - m_t), and updates m and S. */
-static void first_pass(const struct block *b, int64_t first, int64_t n, real *tile, real *maxima)
+static void first_pass(const struct block *b, int64_t first, int64_t n, real *tile, real *tile_maximum)
 {
     gemm_bias(NULL, b->transposed, b->rows, n, b->inner, b->x, b->inner, weight_of(b, first), b->ldw, NULL,
               b->bias ? b->bias + first : NULL, tile, n);
     for (int64_t i = 0; i < b->rows; i++) {
         real *row = tile + i * n, maximum = row_maximum(n, row);
         int64_t label = b->labels[i] - first;
-        if (label >= 0 && label < n) b->label_logit[i] = row[label];
+        if (label >= 0 && label < n) {
+            real logit = b->label_logit[i] = row[label];
+            b->preceded[i] = b->maximum[i] >= logit || (logit >= maximum && any_reaches(label, row, logit));
+        }
         if (b->y->options.smoothing > 0) b->logit_sum[i] += row_sum(n, row);
         real sum = row_exp(n, row, maximum, row),
              maximum_so_far = maximum > b->maximum[i] ? maximum : b->maximum[i];
@@ -253,13 +270,13 @@ static void first_pass(const struct block *b, int64_t first, int64_t n, real *ti
         real now = maximum < maximum_so_far ? fast_exp(maximum - maximum_so_far) : 1;
         b->sum[i] = b->sum[i] * before + sum * now;
         b->maximum[i] = maximum_so_far;
-        maxima[i] = maximum;
+        tile_maximum[i] = maximum;
     }
 }
 
 /* Second pass over classes first .. first + n - 1: g [rows, n] = the gradient of the logits
  * replaces the tile; dx += g W^T, dW += x^T g, db += the sum of the rows of g. */
-static void second_pass(const struct block *b, int64_t first, int64_t n, real *tile, const real *maxima)
+static void second_pass(const struct block *b, int64_t first, int64_t n, real *tile, const real *tile_maximum)
 {
     const struct qkv_tensor *x = b->y->input[0], *weight = b->y->input[1];
     real smoothing = (real)b->y->options.smoothing, factor = (real)b->y->options.factor;
@@ -267,14 +284,15 @@ static void second_pass(const struct block *b, int64_t first, int64_t n, real *t
     real *restrict db = b->db + first;
     for (int64_t i = 0; i < b->rows; i++) {
         real *restrict row = tile + i * n;
-        real scale =
-            factor * (maxima[i] < b->maximum[i] ? fast_exp(maxima[i] - b->maximum[i]) : 1) / b->sum[i];
+        real scale = factor *
+                     (tile_maximum[i] < b->maximum[i] ? fast_exp(tile_maximum[i] - b->maximum[i]) : 1) /
+                     b->sum[i];
         int64_t label = b->labels[i] - first;
         for (int64_t j = 0; j < n; j++) row[j] = row[j] * scale - shift;
         if (label >= 0 && label < n) row[label] -= factor * (1 - smoothing);
         for (int64_t j = 0; j < n; j++) db[j] += row[j];
     }
-    real beta = b->first ? 0 : 1;
+    real beta = b->is_first ? 0 : 1;
     if (x->needs_gradient)
         gemm(false, !b->transposed, b->rows, b->inner, n, tile, n, weight_of(b, first), b->ldw,
              first > 0 ? 1 : 0, b->dx, b->inner);
@@ -300,14 +318,15 @@ static double run_block(const struct block *b, double sums[SUMS])
             int64_t first = t * TILE_CLASSES, rest = b->classes - first;
             int64_t n = rest < TILE_CLASSES ? rest : TILE_CLASSES;
             real *tile = b->with_gradient ? b->tiles + first * b->rows : b->tiles;
-            (pass ? second_pass(b, first, n, tile, b->maxima + t * b->rows)
-                  : first_pass(b, first, n, tile, b->maxima + t * b->rows));
+            (pass ? second_pass(b, first, n, tile, b->tile_maximum + t * b->rows)
+                  : first_pass(b, first, n, tile, b->tile_maximum + t * b->rows));
         }
     for (int64_t i = 0; i < b->rows; i++) {
         double log_sum = (double)b->maximum[i] + log((double)b->sum[i]), target = (double)b->label_logit[i];
-        const double row_sums[SUMS] = {
-            [SUM_LIKELIHOOD] = log_sum - target, [SUM_CORRECT] = b->label_logit[i] >= b->maximum[i]};
-        add_row_sums(b->row_sums, i, row_sums, sums);
+        bool correct = b->label_logit[i] >= b->maximum[i] && b->preceded[i] == 0;
+        const double row_terms[SUMS] = {
+            [SUM_NEGATIVE_LOG_LIKELIHOOD] = log_sum - target, [SUM_CORRECT] = correct};
+        add_row_terms(b->row_terms, i, row_terms, sums);
         loss += log_sum - (1 - smoothing) * target - smoothing * (double)b->logit_sum[i] / (double)b->classes;
     }
     return loss;
@@ -333,20 +352,21 @@ static void linear_cross_entropy_forward(struct qkv_tensor *y)
         .dw = dx + x->count,
         .db = dx + x->count + weight->count,
     };
-    b.maxima = b.tiles + step * (b.with_gradient ? classes : TILE_CLASSES);
-    b.maximum = b.maxima + step * tile_count(classes);
+    b.tile_maximum = b.tiles + step * (b.with_gradient ? classes : TILE_CLASSES);
+    b.maximum = b.tile_maximum + step * tile_count(classes);
     b.sum = b.maximum + step;
     b.logit_sum = b.sum + step;
     b.label_logit = b.logit_sum + step;
+    b.preceded = b.label_logit + step;
     double loss = 0, sums[SUMS] = {0};
     if (b.with_gradient) memset(b.db, 0, (size_t)classes * sizeof(real));
     for (int64_t first = 0; first < rows; first += step) {
         b.rows = rows - first < step ? rows - first : step;
-        b.first = first == 0;
+        b.is_first = first == 0;
         b.x = (const real *)x->value + first * b.inner;
         b.dx = dx + first * b.inner;
         b.labels = y->options.indices + first;
-        b.row_sums = sums_of_rows(y, first, rows);
+        b.row_terms = terms_of_rows(y, first, rows);
         loss += run_block(&b, sums);
     }
     store_result(y, loss, sums);

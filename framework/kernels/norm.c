@@ -7,6 +7,22 @@ static bool check_epsilon(struct qkv_tensor *y)
     return qkv_refuse(y, "epsilon is %g, but must lie in 0 to 1e9", y->options.epsilon);
 }
 
+/* Memory for a row that stands for a missing gain or bias. */
+static void reserve_missing_rows(struct qkv_tensor *y)
+{
+    y->scratch = 2 * qkv_columns(y->input[0]);
+}
+
+/* The values of `given`; if it is NULL, row 0 or 1 of the scratch, filled with `value`. */
+static const real *vector_or(const struct qkv_tensor *given, struct qkv_tensor *y, int row, real value)
+{
+    if (given) return given->value;
+    int64_t columns = qkv_columns(y);
+    real *missing = scratch_of(y) + row * columns;
+    for (int64_t j = 0; j < columns; j++) missing[j] = value;
+    return missing;
+}
+
 /* The sum of (x - mean)^2 over a row. */
 static NOINLINE real row_squares(int64_t n, const real *restrict x, real mean)
 {
@@ -35,8 +51,8 @@ static NOINLINE real row_moment(int64_t n, const real *restrict a, const real *r
     return sum;
 }
 
-/* ---- layer_norm (Ba et al. 2016): y = n gain + bias, with n = (x - mean) r and
- * r = 1 / sqrt(variance + epsilon). saved [rows, 2]: mean and r of each row ---- */
+/* ---- layer_norm (Ba et al. 2016): y = u gain + bias, with the normalised row u = (x - mean) r and the
+ * reciprocal standard deviation r = 1 / sqrt(variance + epsilon). saved [rows, 2]: mean and r of each row ---- */
 
 static bool layer_norm_shape(struct qkv_tensor *y)
 {
@@ -44,13 +60,14 @@ static bool layer_norm_shape(struct qkv_tensor *y)
     if (!check_vector(y, y->input[1], columns, "gain") || !check_vector(y, y->input[2], columns, "bias"))
         return false;
     y->saved_count = 2 * qkv_rows(y->input[0]);
+    if (!y->input[1] || !y->input[2]) reserve_missing_rows(y);
     return check_epsilon(y) && same_as_input(y);
 }
 
 static void layer_norm_forward(struct qkv_tensor *y)
 {
     int64_t rows = qkv_rows(y), columns = qkv_columns(y);
-    const real *gain = y->input[1]->value, *bias = y->input[2]->value;
+    const real *gain = vector_or(y->input[1], y, 0, 1), *bias = vector_or(y->input[2], y, 1, 0);
     real *saved = y->saved, epsilon = (real)y->options.epsilon;
     for (int64_t i = 0; i < rows; i++) {
         const real *restrict x = (const real *)y->input[0]->value + i * columns;
@@ -63,25 +80,25 @@ static void layer_norm_forward(struct qkv_tensor *y)
     }
 }
 
-/* With g = dy gain: dx += r (g - mean(g) - n mean(g n)), dgain += dy n, dbias += dy. Means are over
- * the row, sums into dgain and dbias over all rows. */
+/* With g = dy gain and means over the row: dx += r (g - mean(g) - u mean(g u)). Every row adds dy u to dgain,
+ * and dy to dbias. */
 static void layer_norm_backward(struct qkv_tensor *y)
 {
     int64_t rows = qkv_rows(y), columns = qkv_columns(y);
     real beta, *dx = claim_gradient(y->input[0], &beta);
     real *dgain = gradient_of(y->input[1]), *dbias = gradient_of(y->input[2]);
-    const real *restrict gain = y->input[1]->value, *saved = y->saved;
+    const real *restrict gain = vector_or(y->input[1], y, 0, 1), *saved = y->saved;
     for (int64_t i = 0; i < rows; i++) {
         const real *restrict x = (const real *)y->input[0]->value + i * columns;
         const real *restrict dy = (const real *)y->gradient + i * columns;
         real mean = saved[2 * i], r = saved[2 * i + 1];
         real mean_g = row_dot(columns, dy, gain) / (real)columns;
-        real mean_gn_r = row_moment(columns, dy, gain, x, mean) * r * r / (real)columns; /* mean(g n) r */
+        real mean_gu_r = row_moment(columns, dy, gain, x, mean) * r * r / (real)columns; /* mean(g u) r */
         if (dx) {
             real *restrict to = dx + i * columns;
             for (int64_t j = 0; j < columns; j++) {
                 real before = beta > 0 ? to[j] : 0;
-                to[j] = before + r * (dy[j] * gain[j] - mean_g - (x[j] - mean) * mean_gn_r);
+                to[j] = before + r * (dy[j] * gain[j] - mean_g - (x[j] - mean) * mean_gu_r);
             }
         }
         if (dgain)
@@ -97,6 +114,9 @@ static const struct qkv_sample layer_norm_good[] = {
     {"three axes", {SHAPE(2, 2, 4), SHAPE(4), SHAPE(4)}, .options = OPTIONS(.epsilon = 0.1)},
     {"one column", {SHAPE(3, 1), SHAPE(1), SHAPE(1)}, .options = OPTIONS(.epsilon = 0.5)},
     {"constant input", {SHAPE(3, 4), SHAPE(4), SHAPE(4)}, .options = OPTIONS(.epsilon = 0.1), .constant = 1},
+    {"no bias", {SHAPE(3, 5), SHAPE(5)}, .options = OPTIONS(.epsilon = 1e-5)},
+    {"no gain", {SHAPE(3, 5), {0}, SHAPE(5)}, .options = OPTIONS(.epsilon = 1e-5)},
+    {"neither gain nor bias", {SHAPE(2, 17)}, .options = OPTIONS(.epsilon = 1e-5)},
     {0},
 };
 static const struct qkv_sample layer_norm_bad[] = {
@@ -108,9 +128,9 @@ static const struct qkv_sample layer_norm_bad[] = {
      .message = "epsilon is -1"},
     {0},
 };
-OP(layer_norm, .inputs = 3, .backward_reads = INPUT(0) | INPUT(1), .recompute = true,
-   .shape = RULE(layer_norm_shape), .forward = layer_norm_forward, .backward = layer_norm_backward,
-   .good = RULE(layer_norm_good), .bad = RULE(layer_norm_bad));
+OP(layer_norm, .inputs = 3, .optional = INPUT(1) | INPUT(2), .backward_reads = INPUT(0) | INPUT(1),
+   .recompute = true, .shape = RULE(layer_norm_shape), .forward = layer_norm_forward,
+   .backward = layer_norm_backward, .good = RULE(layer_norm_good), .bad = RULE(layer_norm_bad));
 
 /* ---- rms_norm (Zhang and Sennrich 2019): y = x r gain, with r = 1 / sqrt(mean(x^2) + epsilon).
  * saved [rows]: r of each row ---- */
@@ -119,13 +139,14 @@ static bool rms_norm_shape(struct qkv_tensor *y)
 {
     if (!check_vector(y, y->input[1], qkv_columns(y->input[0]), "gain")) return false;
     y->saved_count = qkv_rows(y->input[0]);
+    if (!y->input[1]) reserve_missing_rows(y);
     return check_epsilon(y) && same_as_input(y);
 }
 
 static void rms_norm_forward(struct qkv_tensor *y)
 {
     int64_t rows = qkv_rows(y), columns = qkv_columns(y);
-    const real *gain = y->input[1]->value;
+    const real *gain = vector_or(y->input[1], y, 0, 1);
     real *saved = y->saved;
     for (int64_t i = 0; i < rows; i++) {
         const real *restrict x = (const real *)y->input[0]->value + i * columns;
@@ -136,13 +157,12 @@ static void rms_norm_forward(struct qkv_tensor *y)
     }
 }
 
-/* With g = dy gain: dx += r (g - x r^2 mean(g x)), dgain += dy x r. The mean is over the row, the
- * sum into dgain over all rows. */
+/* With g = dy gain and the mean over the row: dx += r (g - x r^2 mean(g x)). Every row adds dy x r to dgain. */
 static void rms_norm_backward(struct qkv_tensor *y)
 {
     int64_t rows = qkv_rows(y), columns = qkv_columns(y);
     real *dx = gradient_of(y->input[0]), *dgain = gradient_of(y->input[1]);
-    const real *restrict gain = y->input[1]->value, *saved = y->saved;
+    const real *restrict gain = vector_or(y->input[1], y, 0, 1), *saved = y->saved;
     for (int64_t i = 0; i < rows; i++) {
         const real *restrict x = (const real *)y->input[0]->value + i * columns;
         const real *restrict dy = (const real *)y->gradient + i * columns;
@@ -160,12 +180,13 @@ static const struct qkv_sample rms_norm_good[] = {
     {"matrix", {SHAPE(3, 5), SHAPE(5)}, .options = OPTIONS(.epsilon = 1e-5)},
     {"odd width", {SHAPE(2, 17), SHAPE(17)}, .options = OPTIONS(.epsilon = 1e-6)},
     {"three axes", {SHAPE(2, 2, 4), SHAPE(4)}, .options = OPTIONS(.epsilon = 0.1)},
+    {"no gain", {SHAPE(2, 17)}, .options = OPTIONS(.epsilon = 1e-5)},
     {0},
 };
 static const struct qkv_sample rms_norm_bad[] = {
     {"gain", {SHAPE(3, 5), SHAPE(3)}, .message = "gain is [3], but must be [5]"},
     {0},
 };
-OP(rms_norm, .inputs = 2, .backward_reads = INPUT(0) | INPUT(1), .recompute = true,
+OP(rms_norm, .inputs = 2, .optional = INPUT(1), .backward_reads = INPUT(0) | INPUT(1), .recompute = true,
    .shape = RULE(rms_norm_shape), .forward = rms_norm_forward, .backward = rms_norm_backward,
    .good = RULE(rms_norm_good), .bad = RULE(rms_norm_bad));

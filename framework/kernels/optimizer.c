@@ -3,8 +3,9 @@
 
 #include "kernels/kernel.h"
 
-/* Sums are computed in ranges of so many numbers, which stay in the first-level cache. */
-enum { RANGE = 2048 };
+/* Numbers of the part of a range that `reduce` finishes before it begins the next: it stays in the
+ * first-level cache. */
+enum { PART = 2048 };
 
 static double squares_of(int64_t n, const real *restrict x)
 {
@@ -23,12 +24,12 @@ static double reduce(int64_t n, void *sum, int count, void *const *blocks, int64
 {
     const real factor = (real)scale;
     double squares = 0;
-    for (int64_t start = 0; start < n; start += RANGE) {
-        int64_t length = n - start < RANGE ? n - start : RANGE;
-        real *restrict range = (real *)sum + start;
-        for (int b = 0; b < count; b++) add(length, (const real *)blocks[b] + offset + start, range);
-        for (int64_t i = 0; i < length; i++) range[i] *= factor;
-        squares += squares_of(length, range);
+    for (int64_t start = 0; start < n; start += PART) {
+        int64_t length = n - start < PART ? n - start : PART;
+        real *restrict part = (real *)sum + start;
+        for (int b = 0; b < count; b++) add(length, (const real *)blocks[b] + offset + start, part);
+        for (int64_t i = 0; i < length; i++) part[i] *= factor;
+        squares += squares_of(length, part);
     }
     return squares;
 }

@@ -1,6 +1,6 @@
 /* The optimizer's loops over a range of the flat parameter block: one struct of functions for each
  * precision and instruction set, chosen as the ops are. Unlike ops, they run outside of any graph.
- * Every pointer points to the first number of the range; every range has `n` numbers. */
+ * A range has `n` numbers, and pointers point to its first, except the `blocks` of reduce. */
 #ifndef QKV_KERNELS_OPTIMIZER_H
 #define QKV_KERNELS_OPTIMIZER_H
 
@@ -29,10 +29,11 @@ struct qkv_optimizer_kernel {
                    void *values);
 };
 
+/* What one variant of kernels/ has for optimizers: the loops that all of them use, and those of each. */
 struct qkv_optimizer_kernels {
-    /* sum [n] = (sum + the sum over b of blocks[b][offset .. offset + n - 1]) * scale. Returns the
-     * sum of squares of the result. blocks: `count` gradients, which start at number 0 of the
-     * parameter block. */
+    /* sum [n] = (sum + blocks[0][offset ..] + ... + blocks[count - 1][offset ..]) * scale. Returns the
+     * sum of squares of the result. Each block is a gradient of all parameters, from the first on; the
+     * range begins at its number `offset`. */
     double (*reduce)(int64_t n, void *sum, int count, void *const *blocks, int64_t offset, double scale);
     /* Clips each number to +-limit (NaN stays) and returns the sum of squares of the result. */
     double (*clip)(int64_t n, void *gradient, double limit);

@@ -23,7 +23,7 @@ static void adam_update(int64_t n, const struct qkv_update *update, const void *
                         void *const *moments, void *values)
 {
     const double *betas = update->settings->adam_betas, *scalars = update->scalars;
-    const real *restrict g = gradient;
+    const real *restrict dtheta = gradient;
     real *restrict m = moments[0], *restrict v = moments[1], *restrict theta = values;
     const real clip = (real)update->clip, decay = (real)scalars[ADAM_DECAY], keep = (real)scalars[ADAM_KEEP];
     const real beta1 = (real)betas[0], rest1 = (real)(1 - betas[0]);
@@ -32,9 +32,9 @@ static void adam_update(int64_t n, const struct qkv_update *update, const void *
     const real epsilon = (real)update->settings->adam_epsilon;
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {
-        real slope = g[i] * clip + decay * theta[i];
-        m[i] = without_subnormal(beta1 * m[i] + rest1 * slope);
-        v[i] = without_subnormal(beta2 * v[i] + rest2 * slope * slope);
+        real g = dtheta[i] * clip + decay * theta[i];
+        m[i] = without_subnormal(beta1 * m[i] + rest1 * g);
+        v[i] = without_subnormal(beta2 * v[i] + rest2 * g * g);
         theta[i] = keep * theta[i] - rate * m[i] / (REAL(sqrt)(v[i]) * root + epsilon);
     }
 }

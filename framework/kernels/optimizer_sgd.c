@@ -9,18 +9,18 @@ static void sgd_prepare(struct qkv_update *update, double learning_rate, int64_t
     update->scalars[RATE] = learning_rate;
 }
 
-/* g = clip * gradient + decay * theta; m = momentum * m + g; theta -= lr * m */
+/* g = clip * gradient + decay * theta; m = momentum * m + g; theta -= rate * m, with the learning rate */
 static void sgd_update(int64_t n, const struct qkv_update *update, const void *gradient, void *const *moments,
                        void *values)
 {
-    const real *restrict g = gradient;
+    const real *restrict dtheta = gradient;
     real *restrict m = moments[0], *restrict theta = values;
     const real clip = (real)update->clip, decay = (real)update->settings->weight_decay;
     const real momentum = (real)update->settings->momentum, rate = (real)update->scalars[RATE];
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {
-        real slope = g[i] * clip + decay * theta[i];
-        m[i] = without_subnormal(momentum * m[i] + slope);
+        real g = dtheta[i] * clip + decay * theta[i];
+        m[i] = without_subnormal(momentum * m[i] + g);
         theta[i] -= rate * m[i];
     }
 }

@@ -9,19 +9,19 @@
 /* A type of cell. All its rows consist of parts of n = H numbers. A row of activations starts with
  * the parts to which h W is added; parts that h W does not reach follow. */
 struct cell {
-    int product;       /* parts of a row of h W */
-    int activations;   /* parts of a row of activations */
-    int states;        /* parts of a row of the result; 1: h; 2: h and c */
-    int bias, initial; /* which input is the bias (0: none), and which the initial state */
-    bool carries_h;    /* h' depends on h directly, not only through h W */
+    int product_parts;             /* of a row of h W */
+    int activation_parts;          /* of a row of activations */
+    int state_parts;               /* of a row of the result; 1: h; 2: h and c */
+    int bias_input, initial_input; /* which input is the bias (0: none), and which the initial state */
+    bool carries_h;                /* h' depends on h directly, not only through h W */
 
     /* One step of one sentence. activations: in, pre-activations; out, activations. before, state:
      * the rows of the result before and after the step. */
     void (*forward)(int64_t n, real *restrict activations, const real *restrict before, real *restrict state);
 
-    /* d: in, the gradient of `state`; out, its part for c is the gradient of the c in `before`.
-     * dpre: out, the gradient of the pre-activations. carried: out if carries_h, the part of the
-     * gradient of the h in `before` that does not pass through h W. */
+    /* d: the gradient of `state`; an LSTM replaces its second part, the gradient of c, by the gradient
+     * of the c in `before`. dpre: receives the gradient of the pre-activations. carried: receives, if
+     * carries_h, the part of the gradient of the h in `before` that does not pass through h W. */
     void (*backward)(int64_t n, const real *restrict activations, const real *restrict before,
                      const real *restrict state, real *restrict d, real *restrict dpre,
                      real *restrict carried);
@@ -46,36 +46,36 @@ static void rnn_backward(int64_t n, const real *restrict activations, const real
     for (int64_t j = 0; j < n; j++) dpre[j] = d[j] * (1 - state[j] * state[j]);
 }
 
-/* Activations: r, z, q, c (Cho et al. 2014, with the reset gate after the product, as in PyTorch).
- * r, z = sigmoid(x + h W), q = h W_c + b, c = tanh(x_c + r q), h' = (1 - z) c + z h */
+/* Activations: r, z, q, u (Cho et al. 2014, with the reset gate after the product, as in PyTorch), with the
+ * candidate u: r, z = sigmoid(x + h W), q = h W_u + b, u = tanh(x_u + r q), h' = (1 - z) u + z h */
 static void gru_forward(int64_t n, real *restrict activations, const real *restrict before,
                         real *restrict state)
 {
     real *restrict r = activations, *restrict z = activations + n, *restrict q = activations + 2 * n,
-                   *restrict c = activations + 3 * n;
+                   *restrict u = activations + 3 * n;
     for (int64_t j = 0; j < n; j++) {
         r[j] = fast_sigmoid(r[j]);
         z[j] = fast_sigmoid(z[j]);
-        c[j] = fast_tanh(c[j] + r[j] * q[j]);
-        state[j] = c[j] + z[j] * (before[j] - c[j]);
+        u[j] = fast_tanh(u[j] + r[j] * q[j]);
+        state[j] = u[j] + z[j] * (before[j] - u[j]);
     }
 }
 
-/* Gradients of the pre-activations: dc = dh' (1 - z) (1 - c^2), dz = dh' (h - c) z (1 - z), dq = dc
- * r, dr = dc q r (1 - r); and dh = dh' z, to which cell_backward adds the part through h W. */
+/* Gradients of the pre-activations: du = dh' (1 - z) (1 - u^2), dz = dh' (h - u) z (1 - z), dq = du r,
+ * dr = du q r (1 - r); and dh = dh' z, to which cell_backward adds the part through h W. */
 static void gru_backward(int64_t n, const real *restrict activations, const real *restrict before,
                          const real *restrict state, real *restrict d, real *restrict dpre,
                          real *restrict carried)
 {
     (void)state;
     const real *restrict r = activations, *restrict z = activations + n, *restrict q = activations + 2 * n,
-                         *restrict c = activations + 3 * n;
+                         *restrict u = activations + 3 * n;
     real *restrict dr = dpre, *restrict dz = dpre + n, *restrict dq = dpre + 2 * n,
-                   *restrict dc = dpre + 3 * n;
+                   *restrict du = dpre + 3 * n;
     for (int64_t j = 0; j < n; j++) {
-        real inner = d[j] * (1 - z[j]) * (1 - c[j] * c[j]);
-        dc[j] = inner;
-        dz[j] = d[j] * (before[j] - c[j]) * z[j] * (1 - z[j]);
+        real inner = d[j] * (1 - z[j]) * (1 - u[j] * u[j]);
+        du[j] = inner;
+        dz[j] = d[j] * (before[j] - u[j]) * z[j] * (1 - z[j]);
         dq[j] = inner * r[j];
         dr[j] = inner * q[j] * r[j] * (1 - r[j]);
         carried[j] = d[j] * z[j];
@@ -122,7 +122,7 @@ static void lstm_backward(int64_t n, const real *restrict activations, const rea
     }
 }
 
-/* product, activations, states, bias, initial, carries_h */
+/* product_parts, activation_parts, state_parts, bias_input, initial_input, carries_h */
 static const struct cell RNN = {1, 1, 1, 0, 2, false, rnn_forward, rnn_backward};
 static const struct cell GRU = {3, 4, 1, 2, 3, true, gru_forward, gru_backward};
 static const struct cell LSTM = {4, 4, 2, 0, 2, false, lstm_forward, lstm_backward};
@@ -132,16 +132,17 @@ static const struct cell LSTM = {4, 4, 2, 0, 2, false, lstm_forward, lstm_backwa
 /* The sizes of a batch, and where its sentences are. */
 struct batch {
     const struct qkv_segments *segments;
-    int64_t rows;                           /* of gates and result, those outside all sentences included */
-    int64_t sentences, longest, tokens;     /* longest: most tokens of a sentence; tokens: of all sentences */
-    int64_t n, product, activations, state; /* H, and the widths of rows of h W, activations and result */
+    int64_t rows;                       /* of gates and result, those outside all sentences included */
+    int64_t sentences, longest, tokens; /* longest: most tokens of a sentence; tokens: of all sentences */
+    int64_t n, product, activations,
+        state; /* columns: H, and those of h W, of activations and of the result */
     bool reverse;
-    const real *initial;
+    const real *initial; /* [sentences, state] or NULL */
 };
 
 static struct batch batch_of(const struct qkv_tensor *y, const struct cell *cell)
 {
-    const struct qkv_tensor *initial = y->input[cell->initial];
+    const struct qkv_tensor *initial = y->input[cell->initial_input];
     struct batch batch = {
         .segments = &y->options.segments,
         .rows = y->input[0]->shape.size[0],
@@ -153,9 +154,9 @@ static struct batch batch_of(const struct qkv_tensor *y, const struct cell *cell
     batch.longest = longest_segment(batch.segments, batch.rows);
     for (int64_t s = 0; s < batch.sentences; s++)
         batch.tokens += qkv_segment_length(batch.segments, s, batch.rows);
-    batch.product = cell->product * batch.n;
-    batch.activations = cell->activations * batch.n;
-    batch.state = cell->states * batch.n;
+    batch.product = cell->product_parts * batch.n;
+    batch.activations = cell->activation_parts * batch.n;
+    batch.state = cell->state_parts * batch.n;
     return batch;
 }
 
@@ -193,7 +194,7 @@ static bool has_product(const struct batch *batch, int64_t step)
 }
 
 /* Fills a row of pre-activations, to which h W is added next, from a row of gates and the bias. A
- * GRU has one part more than h W: r and z start as parts of the gates, q as the bias, and c as x_c,
+ * GRU has one part more than h W: r and z start as parts of the gates, q as the bias, and u as x_u,
  * the third part of the gates. */
 static void fill_pre_activations(const struct batch *batch, const real *gates, const real *bias,
                                  real *activations)
@@ -211,13 +212,14 @@ static void fill_pre_activations(const struct batch *batch, const real *gates, c
     memcpy(activations + batch->product, gates + gated, (size_t)batch->n * sizeof(real));
 }
 
-/* saved, both ordered by step: the activations [tokens, activations] in space for `rows` rows, then
+/* saved, both ordered by step: the activations [tokens, activations], in memory for `rows` rows, then
  * the h before each step [tokens, H]. */
 static void cell_forward(struct qkv_tensor *y, const struct cell *cell)
 {
     struct batch batch = batch_of(y, cell);
     const real *gates = y->input[0]->value, *weight = y->input[1]->value;
-    const real *bias = cell->bias && y->input[cell->bias] ? y->input[cell->bias]->value : NULL;
+    const real *bias =
+        cell->bias_input && y->input[cell->bias_input] ? y->input[cell->bias_input]->value : NULL;
     real *states = y->value, *zeros = scratch_of(y);
     real *activations = y->saved,
          *hidden = activations + batch.rows * batch.activations; /* h before the step [active, H] */
@@ -254,7 +256,8 @@ struct workspace {
     real *zeros;        /* [state] */
     real *dpre;         /* [tokens, activations]: gradients of the pre-activations, step by step */
     real *d;            /* [sentences, state]: gradients of the states after one step */
-    real *next_dh, *dh; /* [active, H]: gradients of the h after this step, and of the h before it */
+    real *next_dh, *dh; /* [active, H]: gradients of the h after the step at hand, and of the h before it.
+                           Backward visits steps from the last to the first: dh is the next_dh of the next visit. */
 };
 
 static struct workspace workspace_of(struct qkv_tensor *y, const struct batch *batch)
@@ -321,7 +324,7 @@ static void weight_backward(struct qkv_tensor *y, const struct batch *batch, con
     const real *hidden = (const real *)y->saved + batch->rows * batch->activations;
     real beta;
     if (batch->tokens == first) {
-        gradient_of(y->input[1]);
+        gradient_of(y->input[1]); /* there is nothing to add, but the gradient must hold zeros */
         return;
     }
     real *dw = claim_gradient(y->input[1], &beta);
@@ -334,7 +337,7 @@ static void weight_backward(struct qkv_tensor *y, const struct batch *batch, con
 static void initial_backward(struct qkv_tensor *y, const struct cell *cell, const struct batch *batch,
                              const struct workspace *workspace)
 {
-    real *dinitial = gradient_of(y->input[cell->initial]);
+    real *dinitial = gradient_of(y->input[cell->initial_input]);
     const real *next_dh = workspace->next_dh;
     for (int64_t s = 0; dinitial && s < batch->sentences; s++) {
         if (!is_active(batch, s, 0)) continue;
@@ -368,7 +371,7 @@ static void cell_backward(struct qkv_tensor *y, const struct cell *cell)
     gates_backward(y, &batch, workspace.dpre);
     weight_backward(y, &batch, workspace.dpre);
     if (batch.initial) initial_backward(y, cell, &batch, &workspace);
-    real *dbias = cell->bias ? gradient_of(y->input[cell->bias]) : NULL;
+    real *dbias = cell->bias_input ? gradient_of(y->input[cell->bias_input]) : NULL;
     for (int64_t i = 0; dbias && i < batch.tokens; i++)
         accumulate(batch.n, 1, workspace.dpre + i * batch.activations + batch.product - batch.n, dbias);
 }
@@ -377,16 +380,19 @@ static void cell_backward(struct qkv_tensor *y, const struct cell *cell)
 
 static bool cell_shape(struct qkv_tensor *y, const struct cell *cell)
 {
-    const struct qkv_tensor *gates = y->input[0], *weight = y->input[1], *initial = y->input[cell->initial];
-    if (weight->shape.rank != 2 || weight->shape.size[1] != cell->product * weight->shape.size[0])
+    const struct qkv_tensor *gates = y->input[0], *weight = y->input[1],
+                            *initial = y->input[cell->initial_input];
+    if (weight->shape.rank != 2 || weight->shape.size[1] != cell->product_parts * weight->shape.size[0])
         return qkv_refuse(y, "weight is %s, but must be [H, %d H]", qkv_shape_text(weight->shape),
-                          cell->product);
+                          cell->product_parts);
     if (gates->shape.rank != 2 || gates->shape.size[1] != weight->shape.size[1])
         return qkv_refuse(y, "gates are %s, but weight is %s", qkv_shape_text(gates->shape),
                           qkv_shape_text(weight->shape));
-    if (!check_segments(y, &y->options.segments, gates->shape.size[0], "gates")) return false;
+    if (!qkv_check_segments(y, &y->options.segments, gates->shape.size[0], "gates") ||
+        !qkv_check_disjoint(y, &y->options.segments, "gates"))
+        return false;
     struct batch batch = batch_of(y, cell);
-    if (cell->bias && !check_vector(y, y->input[cell->bias], batch.n, "bias")) return false;
+    if (cell->bias_input && !check_vector(y, y->input[cell->bias_input], batch.n, "bias")) return false;
     if (initial && (initial->shape.rank != 2 || initial->shape.size[0] != batch.sentences ||
                     initial->shape.size[1] != batch.state))
         return qkv_refuse(y, "initial is %s, but must be [%lld, %lld]", qkv_shape_text(initial->shape),
@@ -417,6 +423,7 @@ CELL(gru, GRU)
 CELL(lstm, LSTM)
 
 static const int64_t STARTS[] = {1, 3, 4}, LENGTHS[] = {2, 1, 4}, NONE_LENGTHS[] = {2, 0, 4};
+static const int64_t LONG_LENGTHS[] = {3, 1, 4};
 static const int64_t ONE_STARTS[] = {0, 1}, ONE_LENGTHS[] = {1, 1};
 #define RAGGED .segments = {3, STARTS, LENGTHS}
 #define EMPTY  .segments = {3, STARTS, NONE_LENGTHS}
@@ -453,6 +460,10 @@ static const struct qkv_sample lstm_good[] = {
 };
 static const struct qkv_sample rnn_bad[] = {
     {"weight", {SHAPE(8, 3), SHAPE(3, 4)}, .message = "weight is [3, 4], but must be [H, 1 H]"},
+    {"a row of two sentences",
+     {SHAPE(9, 3), SHAPE(3, 3)},
+     .options = OPTIONS(.segments = {3, STARTS, LONG_LENGTHS}),
+     .message = "segments 0 and 1 of gates share row 3, but must not overlap"},
     {"gates", {SHAPE(8, 4), SHAPE(3, 3)}, .message = "gates are [8, 4], but weight is [3, 3]"},
     {0},
 };

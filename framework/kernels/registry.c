@@ -1,10 +1,15 @@
 /* Picks the kernels that fit the processor. Compiled once, unlike the other files of this folder. */
 #include "kernels/registry.h"
 
+#include "qkv/kernels.h"
+
+#include <cblas.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* VARIANT calls ROW for every row of variants.def whose architecture this is compiled for. */
+/* The rows of variants.def are calls VARIANT(architecture, ...), unrelated to VARIANT of kernel.h. Those for the
+ * architecture that this is compiled for become ROW(...). */
 #define VARIANT(architecture, ...) VARIANT_##architecture(__VA_ARGS__)
 #define VARIANT_any(...)           ROW(__VA_ARGS__)
 #ifdef __x86_64__
@@ -37,10 +42,17 @@ static const struct variant {
 #undef ROW
 };
 
-/* The variant that QKV_KERNELS names if it runs here, else the fastest that does. */
-static const struct qkv_kernels *kernels_of(enum qkv_dtype dtype)
+/* The value of QKV_KERNELS; NULL where it is not set, or empty. */
+static const char *wanted_variant(void)
 {
     const char *wanted = getenv("QKV_KERNELS");
+    return wanted && *wanted ? wanted : NULL;
+}
+
+/* The variant that QKV_KERNELS names if it runs here, else the fastest that does. */
+static const struct variant *variant_of(enum qkv_dtype dtype)
+{
+    const char *wanted = wanted_variant();
     const struct variant *chosen = NULL;
 #ifdef __x86_64__
     __builtin_cpu_init();
@@ -50,17 +62,55 @@ static const struct qkv_kernels *kernels_of(enum qkv_dtype dtype)
         if ((int)variant->precision != (int)dtype || !variant->runs_here()) continue;
         if (!chosen || (wanted && !strcmp(variant->name, wanted))) chosen = variant;
     }
-    return chosen->kernels;
+    return chosen;
+}
+
+/* The names of all variants, also of those for other architectures: a script that sets QKV_KERNELS runs everywhere. */
+static const char *const KNOWN[] = {
+#undef VARIANT
+#define VARIANT(architecture, name, ...) #name,
+#include "kernels/variants.def"
+};
+
+enum { KNOWN_COUNT = sizeof KNOWN / sizeof *KNOWN };
+
+static bool is_known(const char *name, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!strcmp(KNOWN[i], name)) return true;
+    return false;
+}
+
+enum qkv_status qkv_kernels_check(struct qkv_error *error)
+{
+    char names[256] = "";
+    const char *wanted = wanted_variant();
+    if (!wanted || is_known(wanted, KNOWN_COUNT)) return QKV_OK;
+    for (size_t i = 0, used = 0; i < KNOWN_COUNT && used < sizeof names; i++)
+        if (!is_known(KNOWN[i], i)) /* each once: there is a row for each precision */
+            used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", KNOWN[i]);
+    return qkv_error_set(error, "the environment variable QKV_KERNELS is '%s', but must be one of %s", wanted,
+                         names);
+}
+
+enum qkv_status qkv_kernels_in_use(struct qkv_kernel_names *names, struct qkv_error *error)
+{
+    if (names)
+        *names = (struct qkv_kernel_names){.float32 = variant_of(QKV_FLOAT32)->name,
+                                           .float64 = variant_of(QKV_FLOAT64)->name,
+                                           .blas_core = openblas_get_corename(),
+                                           .blas_config = openblas_get_config()};
+    return qkv_kernels_check(error);
 }
 
 const struct qkv_op *const *qkv_registry(enum qkv_dtype dtype)
 {
-    return kernels_of(dtype)->op;
+    return variant_of(dtype)->kernels->op;
 }
 
 const struct qkv_optimizer_kernels *qkv_optimizer_registry(enum qkv_dtype dtype)
 {
-    return kernels_of(dtype)->optimizer;
+    return variant_of(dtype)->kernels->optimizer;
 }
 
 const struct qkv_op *qkv_op_rule(enum qkv_op_id op)

@@ -33,10 +33,17 @@ static bool check_axis(struct qkv_tensor *y)
 
 static bool reshape_shape(struct qkv_tensor *y)
 {
-    y->shape = y->options.shape;
-    if (qkv_shape_count(y->shape) == y->input[0]->count) return true;
+    struct qkv_shape shape = y->options.shape;
+    int64_t rest = y->input[0]->count; /* divided by the axes, because their product may overflow */
+    if (shape.rank < 1 || shape.rank > QKV_MAX_RANK)
+        return qkv_refuse(y, "the result would have %d axes, but must have 1 to %d", shape.rank,
+                          QKV_MAX_RANK);
+    for (int i = 0; i < shape.rank && rest; i++)
+        rest = shape.size[i] < 1 || rest % shape.size[i] ? 0 : rest / shape.size[i];
+    y->shape = shape;
+    if (rest == 1) return true;
     return qkv_refuse(y, "input is %s, which cannot become %s", qkv_shape_text(y->input[0]->shape),
-                      qkv_shape_text(y->shape));
+                      qkv_shape_text(shape));
 }
 
 static void reshape_forward(struct qkv_tensor *y)
@@ -67,15 +74,30 @@ static const struct qkv_sample reshape_bad[] = {
 OP(reshape, .inputs = 1, .alias = INPUT(0), .shape = RULE(reshape_shape), .forward = reshape_forward,
    .backward = reshape_backward, .good = RULE(reshape_good), .bad = RULE(reshape_bad));
 
+/* ---- detach: y = x, in the same memory, without gradient ---- */
+
+/* Constant inputs: differences would see what the gradient must not. */
+static const struct qkv_sample detach_good[] = {
+    {"matrix", {SHAPE(3, 4)}, .constant = 1},
+    {"four axes", {SHAPE(2, 1, 3, 2)}, .constant = 1},
+    {0},
+};
+static const struct qkv_sample detach_bad[] = {{0}};
+OP(detach, .inputs = 1, .alias = INPUT(0), .stops_gradient = true, .shape = RULE(same_as_input),
+   .forward = reshape_forward, .good = RULE(detach_good), .bad = RULE(detach_bad));
+
 /* ---- permute: axis k of y is axis permutation[k] of x ---- */
 
 static bool permute_shape(struct qkv_tensor *y)
 {
     struct qkv_shape x = y->input[0]->shape;
     unsigned seen = 0;
+    if (y->options.permutation.count != x.rank)
+        return qkv_refuse(y, "the permutation has %d axes, but input is %s", y->options.permutation.count,
+                          qkv_shape_text(x));
     y->shape.rank = x.rank;
     for (int i = 0; i < x.rank; i++) {
-        int from = y->options.permutation[i];
+        int from = y->options.permutation.axis[i];
         if (from < 0 || from >= x.rank || seen >> from & 1)
             return qkv_refuse(y, "entry %d of the permutation is %d, but each of 0 to %d must occur once", i,
                               from, x.rank - 1);
@@ -98,11 +120,12 @@ static void permute_strides(const struct qkv_tensor *y, int64_t size[4], int64_t
     int missing = 4 - x.rank;
     for (int i = 0; i < 4; i++) {
         size[i] = i < missing ? 1 : y->shape.size[i - missing];
-        stride[i] = i < missing ? 0 : x_stride[y->options.permutation[i - missing]];
+        stride[i] = i < missing ? 0 : x_stride[y->options.permutation.axis[i - missing]];
     }
 }
 
-/* forward: to = from, permuted as y is from x. Otherwise: to += from, in the order of x. */
+/* forward: `from` has the axes of x, `to` those of y; to = from, permuted. Otherwise the other way round:
+ * to += from, permuted back. */
 static void permute(const struct qkv_tensor *y, bool forward, const real *from, real *to)
 {
     int64_t n[4], s[4], at = 0;
@@ -224,8 +247,8 @@ static bool slice_shape(struct qkv_tensor *y)
     if (!check_axis(y)) return false;
     int64_t size = x->shape.size[y->options.axis], start = y->options.start, length = y->options.length;
     if (start < 0 || length < 1 || start > size - length)
-        return qkv_refuse(y, "elements %lld to %lld of axis %lld are asked for, but input is %s",
-                          (long long)start, (long long)(start + length - 1), (long long)y->options.axis,
+        return qkv_refuse(y, "%lld elements from %lld on of axis %lld are wanted, but input is %s",
+                          (long long)length, (long long)start, (long long)y->options.axis,
                           qkv_shape_text(x->shape));
     y->shape = x->shape;
     y->shape.size[y->options.axis] = length;
@@ -262,13 +285,14 @@ static const struct qkv_sample slice_bad[] = {
     {"beyond",
      {SHAPE(3, 7)},
      .options = OPTIONS(.axis = 1, .start = 5, .length = 3),
-     .message = "elements 5 to 7 of axis 1 are asked for, but input is [3, 7]"},
+     .message = "3 elements from 5 on of axis 1 are wanted, but input is [3, 7]"},
     {0},
 };
 OP(slice, .inputs = 1, .shape = RULE(slice_shape), .forward = slice_forward, .backward = slice_backward,
    .good = RULE(slice_good), .bad = RULE(slice_bad));
 
-/* ---- sum, mean: y = factor sum(x) along an axis, or over all; factor: 1; mean: 1 / size ---- */
+/* ---- sum and mean: y = factor * the sum of x along an axis or over all axes. The factor is 1 for sum, and for
+ * mean 1 / the number of summands ---- */
 
 static bool reduce_shape(struct qkv_tensor *y)
 {

@@ -169,8 +169,8 @@ static bool group_max_shape(struct qkv_tensor *y)
     return true;
 }
 
-/* The maximum of a full group. The loop compares x[0] with itself, so that QKV_GROUP steps fill
- * vectors. */
+/* The maximum of a full group. The loop begins with x[0], though that is `maximum` already: QKV_GROUP steps fill
+ * vectors, QKV_GROUP - 1 do not. */
 static inline real group_maximum(const real *x)
 {
     real maximum = x[0];
@@ -221,9 +221,9 @@ OP(group_max, .inputs = 1, .backward_reads = INPUT(0) | RESULT, .shape = RULE(gr
 static bool segment_softmax_shape(struct qkv_tensor *y)
 {
     const struct qkv_tensor *x = y->input[0];
-    if (x->shape.rank != 2)
-        return qkv_refuse(y, "input is %s, but must have 2 axes", qkv_shape_text(x->shape));
-    return check_segments(y, &y->options.segments, x->shape.size[0], "input") && same_as_input(y);
+    return check_matrix(y, x, "input") &&
+           qkv_check_segments(y, &y->options.segments, x->shape.size[0], "input") &&
+           qkv_check_disjoint(y, &y->options.segments, "input") && same_as_input(y);
 }
 
 static void segment_softmax_forward(struct qkv_tensor *y)
@@ -276,6 +276,10 @@ static const struct qkv_sample segment_softmax_bad[] = {
      .options = OPTIONS(.segments = {4, SAMPLE_STARTS, SAMPLE_LENGTHS}),
      .message = "segment 3 of input is rows 4 to 5, but there are 5 rows"},
     {"a vector", {SHAPE(5)}, .message = "input is [5], but must have 2 axes"},
+    {"a row of two segments",
+     {SHAPE(6, 2)},
+     .options = OPTIONS(.segments = {2, (const int64_t[]){3, 0}, (const int64_t[]){2, 4}}),
+     .message = "segments 1 and 0 of input share row 3, but must not overlap"},
     {0},
 };
 OP(segment_softmax, .inputs = 1, .backward_reads = RESULT, .shape = RULE(segment_softmax_shape),

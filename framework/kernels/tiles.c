@@ -9,7 +9,7 @@
 
 enum { STRIP_ROWS = 4 };
 
-/* Unrolls a loop over rows, so that their sums stay in registers. Without AVX2 they would not fit,
+/* Unrolls a loop over rows, so that the sums of the rows stay in registers. Without AVX2 the sums would not fit,
  * and unrolling would only lengthen the code. */
 #ifdef __AVX2__
 #    define UNROLL_ROWS _Pragma("GCC unroll 4")
@@ -17,7 +17,7 @@ enum { STRIP_ROWS = 4 };
 #    define UNROLL_ROWS
 #endif
 
-/* strip16, strip8, strip4: c [rows, columns] = a' b, or += with `add`. b [k, lanes] has as many
+/* strip16, strip8, strip4: c [rows, columns] = a' b; with `add`, c += a' b. b [k, lanes] has as many
  * columns as the name says; c may have fewer. Element [i, l] of a' is a[i * a_row + l * a_step].
  * Callers pass a constant for `rows`. */
 #define STRIP(lanes)                                                                                         \
@@ -64,7 +64,7 @@ STRIP(4)
                          ldc);                                                                               \
     } while (0)
 
-/* c [m, n] = a' b, or += with `add`; a' as for strip16, b [k, n]. */
+/* c [m, n] = a' b; with `add`, c += a' b. a' as for strip16, b [k, n]. */
 static NOINLINE void small_product(int64_t m, int64_t n, int64_t k, const real *a, int64_t a_row,
                                    int64_t a_step, const real *b, int64_t ldb, bool add, real *c, int64_t ldc)
 {

@@ -1,6 +1,6 @@
-/* Products of the small matrices of one sentence and attention head. A product as small as 10 x 16
- * x 10 is a loop over contiguous vectors, because a call of BLAS would cost more than the product;
- * a larger one calls gemm. lda, ldb and ldc are the strides of rows. */
+/* Products of the small matrices of one sentence and attention head: a tile of queries by keys. A product of
+ * few multiplications, such as m = 10, n = 16, k = 10, is a loop over contiguous vectors, because a call of
+ * BLAS would cost more than the product; a larger one calls gemm. lda, ldb and ldc are the strides of rows. */
 #ifndef QKV_KERNELS_TILES_H
 #define QKV_KERNELS_TILES_H
 
@@ -35,8 +35,9 @@ static inline int64_t padded_to_strips(int64_t n)
     return (n + STRIP_LANES - 1) / STRIP_LANES * STRIP_LANES;
 }
 
-/* Numbers of workspace that tile_scores needs for up to n rows of b and any number of rows of a.
- * The loops transpose b only if a has 4 rows or more, so n k < GEMM_MULTIPLICATIONS / 4. */
+/* Numbers of workspace that tile_scores needs for up to n rows of b and any number m of rows of a. It
+ * transposes b, into n columns padded to strips, only if m is 4 or more and m n k < GEMM_MULTIPLICATIONS: then
+ * n k < GEMM_MULTIPLICATIONS / 4. */
 static inline int64_t tile_workspace(int64_t n, int64_t k)
 {
     int64_t maximum = GEMM_MULTIPLICATIONS / 4 + STRIP_LANES * k;

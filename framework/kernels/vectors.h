@@ -88,7 +88,7 @@ static inline void transpose_block(int64_t rows, const real *from, int64_t ld, r
 
 /* Lane i of the result is the sum of all lanes of x[i]; x is overwritten. Each round interleaves
  * the halves of two vectors and adds them. Reducing the vectors one by one would cost, for each of
- * them, as much as summing 250 numbers in vectors. */
+ * them, the time in which 250 numbers are summed in vectors (measured with AVX-512). */
 static inline vector sums_of_vectors(vector x[LANES])
 {
 #define HALVE(half) /* unrolled by hand: in nested loops, GCC keeps x in memory */                           \
@@ -110,8 +110,8 @@ static inline vector vector_max(vector a, vector b)
     return greater;
 }
 
-/* Rotates the lanes: lane i of the result is lane (i + by) % LANES of x. Fast for `by` = 4 and for
- * half of the lanes of float32. */
+/* Rotates the lanes: lane i of the result is lane (i + by) % LANES of x. One instruction in float32 for `by` = 4,
+ * and with AVX-512 for `by` = 8; else slow. */
 static inline vector rotated(vector x, int by)
 {
 #if defined(HAVE_SHUFFLE) && defined(QKV_KERNEL_IS_float32) && defined(__AVX512F__)
@@ -134,7 +134,7 @@ DEFINE_VECTOR(4)
 #undef DEFINE_VECTOR
 
 /* The sum of all lanes of x and rest, by halves. `omp simd reduction` would add the lanes one by
- * one, which costs as much as summing 250 numbers in vectors. */
+ * one, in the time in which 250 numbers are summed in vectors (measured with AVX-512). */
 static inline real sum_of_lanes(const vector16 *x, const vector4 *rest)
 {
     vector4 part[4];

@@ -17,14 +17,15 @@ struct qkv_tensor *qkv_feed_forward_apply(const struct qkv_feed_forward *layer, 
                                           struct qkv_tensor *x)
 {
     struct qkv_tensor *hidden = qkv_dense_apply(&layer->inner, graph, x); /* [N, F] */
-    const char *outer_scope = qkv_graph_scope(graph, layer->inner.name);
-    /* Dropout and ReLU give the same numbers in either order. Dropout first saves memory: the backward passes
-     * of ReLU and of the outer product both read the result of ReLU, so all three ops work in place. */
+    const char *scope_before = qkv_graph_scope(graph, layer->inner.name);
+    /* Dropout and ReLU give the same numbers in either order. Dropout first saves memory: both ops can then
+     * overwrite `hidden`, because the backward passes of ReLU and of layer->outer read only the result of
+     * ReLU. */
     bool dropout_first = layer->activation == QKV_ACTIVATION_RELU;
     if (dropout_first) hidden = qkv_dropout_apply(graph, hidden, layer->dropout);
     hidden = qkv_activation_apply(graph, hidden, layer->activation);
     if (!dropout_first) hidden = qkv_dropout_apply(graph, hidden, layer->dropout);
-    qkv_graph_scope(graph, outer_scope);
+    qkv_graph_scope(graph, scope_before);
     return qkv_dense_apply(&layer->outer, graph, hidden);
 }
 

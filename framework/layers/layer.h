@@ -8,8 +8,8 @@
 #include "qkv/layers.def"
 #undef LAYER
 
-/* `initial` with the gain of normal and uniform divided by sqrt(inputs), so that a gain means the same
- * for every width. */
+/* `initial`; the gain of the initializers normal and uniform (enum qkv_initializer) is divided by sqrt(inputs),
+ * so that a gain means the same for every width. */
 struct qkv_initial qkv_initial_scaled(struct qkv_initial initial, int64_t inputs);
 
 /* Declares a dense layer named "<name>.<part>". */

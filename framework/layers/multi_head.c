@@ -81,7 +81,7 @@ struct qkv_tensor *qkv_multi_head_apply(const struct qkv_multi_head *layer, stru
 
 /* ---- samples ---- */
 
-/* The gradient check initializes and applies both as one layer. */
+/* What the gradient check calls the layer: multi-head attention, and the positions that it needs. */
 struct layer_and_positions {
     struct qkv_multi_head attention;
     struct qkv_positions positions;

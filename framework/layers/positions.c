@@ -2,22 +2,22 @@
 
 #include <math.h>
 
-/* The position at which the angle of a column reaches 1 radian. */
-static double wavelength_of(int64_t column, int64_t width, double base)
+/* The position at which the angle of a column reaches 1 radian: its wavelength / (2 pi). */
+static double positions_per_radian(int64_t column, int64_t width, double base)
 {
     return pow(base, (double)(column / 2 * 2) / (double)width);
 }
 
-static double sinusoid_of(int64_t position, int64_t column, int64_t width, double wavelength)
+static double sinusoid_of(int64_t position, int64_t column, int64_t width, double per_radian)
 {
     if (column == width - 1 && width % 2) return 0;
-    double angle = (double)position / wavelength;
+    double angle = (double)position / per_radian;
     return column % 2 ? cos(angle) : sin(angle);
 }
 
 double qkv_sinusoid(int64_t position, int64_t column, int64_t width, double base)
 {
-    return sinusoid_of(position, column, width, wavelength_of(column, width, base));
+    return sinusoid_of(position, column, width, positions_per_radian(column, width, base));
 }
 
 /* Computes the table in both precisions: the layer does not know which graphs will use it. */
@@ -31,9 +31,9 @@ static void make_sinusoids(struct qkv_positions *layer, struct qkv_parameters *p
         return;
     }
     for (int64_t j = 0; j < layer->width; j++) {
-        double wavelength = wavelength_of(j, layer->width, base); /* one pow per column */
+        double per_radian = positions_per_radian(j, layer->width, base); /* one pow per column */
         for (int64_t p = 0; p < layer->length; p++) {
-            double value = sinusoid_of(p, j, layer->width, wavelength);
+            double value = sinusoid_of(p, j, layer->width, per_radian);
             float32[p * layer->width + j] = (float)value;
             float64[p * layer->width + j] = value;
         }

@@ -12,8 +12,8 @@ int64_t qkv_recurrent_states(enum qkv_cell cell, int64_t width)
     return cell == QKV_CELL_LSTM ? 2 * width : width;
 }
 
-/* Xavier divides by sqrt(inputs + outputs). The matrix holds all gates side by side, but only the outputs
- * of one gate count: corrects the gain. */
+/* Corrects the gain of Xavier, which divides by sqrt(inputs + outputs) of the matrix: the matrix holds all gates
+ * side by side, but only the outputs of one gate shall count. */
 static struct qkv_initial for_one_gate(struct qkv_initial initial, int64_t inputs, int64_t width,
                                        int64_t gates)
 {

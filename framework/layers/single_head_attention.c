@@ -41,8 +41,8 @@ void qkv_single_head_attention_init(struct qkv_single_head_attention *layer,
     }
 }
 
-/* concat scores W [q; k], q a query and k a row of the memory, as W_q q + W_k k: returns x times the
- * `width` rows of W from row `first` on. */
+/* One of the two terms of the score concat: for a query q and a row k of the memory, W [q; k] = W_q q + W_k k,
+ * where W_q is the first rows of W and W_k the others. Returns x times the `width` rows from row `first` on. */
 static struct qkv_tensor *joint_part(const struct qkv_single_head_attention *layer, struct qkv_graph *graph,
                                      struct qkv_tensor *x, int64_t first, int64_t width)
 {
@@ -95,11 +95,12 @@ struct qkv_tensor *qkv_single_head_attention_apply(const struct qkv_single_head_
     const char *outer_scope = qkv_graph_scope(graph, layer->name);
     struct qkv_tensor *scores = scores_of(layer, graph, inputs->x, key, attention), *weights; /* [P] */
     if (layer->score == QKV_ATTENTION_SCORE_LOCAL_P) {
+        if (inputs->mask) qkv_graph_fail(graph, "%s: the score local_p takes no mask", layer->name);
         struct qkv_tensor *center = qkv_dense_apply(
             &layer->place_vector, graph, qkv_dense_apply(&layer->place, graph, inputs->x)); /* [Nq, 1] */
         weights = qkv_attention_local(graph, scores, center, attention, layer->window);
     } else {
-        weights = qkv_attention_weights(graph, scores, NULL, attention);
+        weights = qkv_attention_weights(graph, scores, inputs->mask, attention);
     }
     if (node) *node = weights;
     struct qkv_tensor *context = qkv_attention_mix(graph, qkv_dropout_apply(graph, weights, layer->dropout),

@@ -22,8 +22,9 @@ static int64_t greatest(const double *weights, int64_t count, int64_t stride)
     return best;
 }
 
-static void add_link(struct qkv_alignment_result *result, int64_t source, int64_t target,
-                     const struct qkv_alignment *gold)
+/* Counts one drawn link. */
+static void count_link(struct qkv_alignment_result *result, int64_t source, int64_t target,
+                       const struct qkv_alignment *gold)
 {
     result->links++;
     for (int64_t i = 0; i < gold->count; i++) {
@@ -42,12 +43,12 @@ void qkv_alignment_count(struct qkv_alignment_result *result, const struct qkv_w
     for (int64_t i = 0; i < gold->count; i++) result->sure += gold->links[i].sure;
     if (sources == 0) return;
     for (int64_t target = 0; target < targets; target++)
-        add_link(result, greatest(weights + target * sources, sources, 1), target, gold);
+        count_link(result, greatest(weights + target * sources, sources, 1), target, gold);
     if (result->drawing == QKV_LINK_ROWS || targets == 0) return;
     for (int64_t source = 0; source < sources; source++) {
         int64_t target = greatest(weights + source, targets, sources);
         bool drawn = greatest(weights + target * sources, sources, 1) == source;
-        if (!drawn) add_link(result, source, target, gold);
+        if (!drawn) count_link(result, source, target, gold);
     }
 }
 
@@ -58,7 +59,7 @@ static double ratio(int64_t part, int64_t total)
 
 struct qkv_alignment_result qkv_alignment_score_get(const struct qkv_alignment_score *score, int64_t index)
 {
-    QKV_BUG(index < 0 || index >= score->count, "no alignment result %lld", (long long)index);
+    if (index < 0 || index >= score->count) return (struct qkv_alignment_result){0};
     struct qkv_alignment_result result = score->results[index];
     result.precision = ratio(result.found_possible, result.links);
     result.recall = ratio(result.found_sure, result.sure);
@@ -69,9 +70,10 @@ struct qkv_alignment_result qkv_alignment_score_get(const struct qkv_alignment_s
 struct qkv_alignment_result qkv_alignment_score_best(const struct qkv_alignment_score *score,
                                                      enum qkv_alignment_drawing drawing)
 {
-    int64_t share = score->count / QKV_DRAWINGS, first = drawing * share;
+    /* Results are sorted by drawing, and each drawing has as many. */
+    int64_t results = score->count / QKV_DRAWINGS, first = drawing * results;
     struct qkv_alignment_result best = qkv_alignment_score_get(score, first);
-    for (int64_t i = first + 1; i < first + share; i++) {
+    for (int64_t i = first + 1; i < first + results; i++) {
         struct qkv_alignment_result result = qkv_alignment_score_get(score, i);
         if (result.error_rate < best.error_rate) best = result;
     }

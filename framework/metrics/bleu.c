@@ -12,8 +12,8 @@ const char *qkv_bleu_tokenizer_name(enum qkv_bleu_tokenizer tokenizer)
     return names[tokenizer];
 }
 
-/* The reference length that is closest to `length`, that of the hypothesis; of two equally close ones, the
- * shorter. All in words. */
+/* The length, in words, of the reference that is closest in length to the hypothesis, which has `length` words; of
+ * two equally close ones, that of the shorter. */
 static int64_t closest_length(int64_t length, struct qkv_words *const *references, int64_t count)
 {
     int64_t closest = references[0]->count;
@@ -53,7 +53,7 @@ static enum qkv_status add(struct qkv_bleu *bleu, const char *hypothesis, const 
         ngrams[i] = qkv_ngrams_sort(arena, &numbers[i]);
         complete = ngrams[i];
     }
-    if (!complete) return qkv_error_set(error, "no memory to compute BLEU");
+    if (!complete) return qkv_error_set(error, "out of memory for BLEU");
 
     for (int order = 1; order <= QKV_BLEU_ORDER; order++) {
         bleu->totals[order - 1] += qkv_ngrams_total(ngrams[0], order);

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Character orders 1 to 6, then word orders 1 and 2: the index of every array [ORDERS]. */
+/* Entries of an array [ORDERS]: one for each character order, 1 to 6, then one for each word order, 1 and 2. */
 #define ORDERS (QKV_CHRF_CHARACTERS + QKV_CHRF_WORDS)
 
 /* Numbers of n-grams, by order: those of one hypothesis, of one reference, and those in both. */
@@ -21,7 +21,7 @@ struct text_ngrams {
  * n-grams. The arguments are arrays [ORDERS]. */
 static double f_score(const int64_t *hypothesis, const int64_t *reference, const int64_t *matches)
 {
-    const double beta2 = 4;
+    const double beta_squared = 4;
     double precision = 0, recall = 0;
     int orders = 0;
     for (int i = 0; i < ORDERS; i++) {
@@ -33,7 +33,7 @@ static double f_score(const int64_t *hypothesis, const int64_t *reference, const
     if (!(precision > 0)) return 0;
     precision /= orders;
     recall /= orders;
-    return 100 * (1 + beta2) * precision * recall / (beta2 * precision + recall);
+    return 100 * (1 + beta_squared) * precision * recall / (beta_squared * precision + recall);
 }
 
 static void count_order(struct counts *counts, int index, struct qkv_ngrams *hypothesis,
@@ -91,7 +91,7 @@ static enum qkv_status add(struct qkv_chrf *chrf, const char *hypothesis, const 
         qkv_metrics_references(&chrf->scratch, references, count, &present, &present_count, error);
     if (status != QKV_OK) return status;
     struct text_ngrams *texts = read_texts(chrf, hypothesis, present, present_count);
-    if (!texts) return qkv_error_set(error, "no memory to compute chrF");
+    if (!texts) return qkv_error_set(error, "out of memory for chrF");
 
     struct counts best = {0};
     double best_score = -1;
@@ -116,7 +116,9 @@ static enum qkv_status add(struct qkv_chrf *chrf, const char *hypothesis, const 
 enum qkv_status qkv_chrf_add(struct qkv_chrf *chrf, const char *hypothesis, const char *const *references,
                              int64_t count, struct qkv_error *error)
 {
-    QKV_BUG(chrf->word_order < 0 || chrf->word_order > QKV_CHRF_WORDS, "word order %d", chrf->word_order);
+    if (chrf->word_order < 0 || chrf->word_order > QKV_CHRF_WORDS)
+        return qkv_error_set(error, "the word order of chrF is %d, but must lie in 0 to %d", chrf->word_order,
+                             QKV_CHRF_WORDS);
     enum qkv_status status = add(chrf, hypothesis, references, count, error);
     qkv_arena_reset(&chrf->scratch);
     return status;

@@ -1,11 +1,11 @@
 #include "qkv/alignment.h"
 
+#include "core/grow.h"
+#include "qkv/lines.h"
+
 #include <ctype.h>
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/types.h>
 
 /* Where the reader is in the file. Messages name it. */
 struct place {
@@ -22,10 +22,10 @@ static enum qkv_status refuse(const struct place *place, struct qkv_error *error
         "%s:%lld:%lld: %.*s is not a link between words: write 0-2 for a sure link from the first "
         "source word to the third target word, 0p2 for a possible one",
         place->file, (long long)place->line, (long long)(place->at - place->start + 1),
-        (int)strcspn(place->at, " \t\r\n"), place->at);
+        (int)strcspn(place->at, " \t\r"), place->at);
 }
 
-/* A number of up to nine digits; NULL when there is none. */
+/* Reads a number of up to nine digits. Returns the end of the digits; NULL when there is none. */
 static const char *read_number(const char *text, int64_t *number)
 {
     const char *start = text;
@@ -46,91 +46,94 @@ static enum qkv_status read_link(const struct place *place, struct qkv_alignment
     return QKV_OK;
 }
 
-/* Appends a link. If the list has the same link already, it becomes sure when the new one is sure. */
-static void add_link(struct qkv_alignment_link *links, int64_t *count, struct qkv_alignment_link link)
+/* What reading a file needs. */
+struct reading {
+    struct qkv_alignments *alignments; /* the result */
+    struct qkv_lines lines;
+    const char *file;                 /* name of the file, in the arena of the result */
+    struct qkv_alignment_link *links; /* [capacity]: the links of a line as it has them */
+    int64_t capacity;
+    struct qkv_error *error;
+};
+
+static enum qkv_status no_memory(const struct reading *reading)
 {
-    for (int64_t i = 0; i < *count; i++) {
-        if (links[i].source != link.source || links[i].target != link.target) continue;
-        links[i].sure = links[i].sure || link.sure;
-        return;
-    }
-    links[(*count)++] = link;
+    return qkv_error_set(reading->error, "%s: out of memory", reading->lines.path);
 }
 
-static enum qkv_status no_memory(const char *file, struct qkv_error *error)
+static int by_column(const void *a, const void *b)
 {
-    return qkv_error_set(error, "%s: no memory to read it", file);
+    const struct qkv_alignment_link *x = a, *y = b;
+    return (x->column > y->column) - (x->column < y->column);
 }
 
-static enum qkv_status read_line(const char *line, int64_t number, const char *file, struct qkv_arena *arena,
-                                 struct qkv_alignment *alignment, struct qkv_error *error)
+static int by_words(const void *a, const void *b)
 {
-    /* A link has at least three characters and one space behind it. */
-    struct qkv_alignment_link *links = qkv_arena_allocate(arena, (strlen(line) / 4 + 1) * sizeof *links);
-    if (!links) return no_memory(file, error);
-    struct place place = {.file = file, .line = number, .start = line, .at = line};
-    *alignment = (struct qkv_alignment){.links = links, .file = file, .line = number};
-    while (*(place.at += strspn(place.at, " \t\r\n"))) {
-        struct qkv_alignment_link link = {0};
-        enum qkv_status status = read_link(&place, &link, error);
-        if (status != QKV_OK) return status;
-        add_link(links, &alignment->count, link);
-        place.at += strcspn(place.at, " \t\r\n");
+    const struct qkv_alignment_link *x = a, *y = b;
+    if (x->source != y->source) return x->source < y->source ? -1 : 1;
+    if (x->target != y->target) return x->target < y->target ? -1 : 1;
+    return by_column(a, b);
+}
+
+/* Makes one of equal links, the first of them, and keeps the order of the line. Returns how many are left. */
+static int64_t merge(struct qkv_alignment_link *links, int64_t count)
+{
+    int64_t kept = 0;
+    if (count > 1) qsort(links, (size_t)count, sizeof *links, by_words);
+    for (int64_t i = 0; i < count; i++) {
+        struct qkv_alignment_link *last = kept ? &links[kept - 1] : NULL;
+        if (last && last->source == links[i].source && last->target == links[i].target)
+            last->sure = last->sure || links[i].sure;
+        else
+            links[kept++] = links[i];
     }
+    if (kept > 1) qsort(links, (size_t)kept, sizeof *links, by_column);
+    return kept;
+}
+
+static enum qkv_status read_line(struct reading *reading)
+{
+    struct qkv_alignments *alignments = reading->alignments;
+    const char *line = reading->lines.line;
+    struct place place = {.file = reading->file, .line = reading->lines.number, .start = line, .at = line};
+    int64_t count = 0;
+    while (*(place.at += strspn(place.at, " \t\r"))) {
+        if (!QKV_RESERVE(reading->links, reading->capacity, count + 1)) return no_memory(reading);
+        if (read_link(&place, &reading->links[count++], reading->error)) return QKV_INVALID;
+        place.at += strcspn(place.at, " \t\r");
+    }
+    count = merge(reading->links, count);
+    size_t bytes = (size_t)count * sizeof *reading->links;
+    struct qkv_alignment_link *links = qkv_arena_allocate(&alignments->arena, bytes);
+    if (!links) return no_memory(reading);
+    if (bytes) memcpy(links, reading->links, bytes);
+    if (!QKV_RESERVE(alignments->sentences, alignments->capacity, alignments->count + 1))
+        return no_memory(reading);
+    alignments->sentences[alignments->count++] =
+        (struct qkv_alignment){.links = links, .count = count, .file = reading->file, .line = place.line};
     return QKV_OK;
-}
-
-static enum qkv_status read_stream(struct qkv_alignments *alignments, FILE *stream, const char *path,
-                                   struct qkv_error *error)
-{
-    struct qkv_alignment *sentences = NULL; /* grows by doubling, in the arena */
-    const char *file = qkv_arena_string(&alignments->arena, path);
-    enum qkv_status status = file ? QKV_OK : no_memory(path, error);
-    int64_t capacity = 0;
-    char *line = NULL;
-    size_t line_size = 0;
-    ssize_t length;
-    while (status == QKV_OK && (length = getline(&line, &line_size, stream)) >= 0) {
-        if (strlen(line) != (size_t)length) {
-            status = qkv_error_set(error, "%s:%lld:%zu: a byte is zero: this is not a text file", path,
-                                   (long long)alignments->count + 1, strlen(line) + 1);
-            break;
-        }
-        if (alignments->count == capacity) {
-            capacity = 2 * capacity + 256;
-            struct qkv_alignment *more =
-                qkv_arena_allocate(&alignments->arena, (size_t)capacity * sizeof *more);
-            if (!more) {
-                status = no_memory(path, error);
-                break;
-            }
-            if (alignments->count) memcpy(more, sentences, (size_t)alignments->count * sizeof *more);
-            alignments->sentences = sentences = more;
-        }
-        status = read_line(line, alignments->count + 1, file, &alignments->arena,
-                           &sentences[alignments->count], error);
-        alignments->count++;
-    }
-    free(line);
-    if (status == QKV_OK && ferror(stream))
-        status = qkv_error_set(error, "%s: cannot be read: %s", path, strerror(errno));
-    return status;
 }
 
 enum qkv_status qkv_alignments_read(struct qkv_alignments *alignments, const char *path,
                                     struct qkv_error *error)
 {
+    struct reading reading = {.alignments = alignments, .error = error};
     *alignments = (struct qkv_alignments){0};
-    FILE *stream = fopen(path, "rb");
-    if (!stream) return qkv_error_set(error, "%s: cannot be read: %s", path, strerror(errno));
-    enum qkv_status status = read_stream(alignments, stream, path, error);
-    fclose(stream);
-    if (status != QKV_OK) qkv_alignments_release(alignments);
+    if (qkv_lines_open(&reading.lines, path, error)) return QKV_INVALID;
+    reading.file = qkv_arena_string(&alignments->arena, reading.lines.path);
+    enum qkv_status status = reading.file ? QKV_OK : no_memory(&reading);
+    bool found;
+    while (!status && !(status = qkv_lines_next(&reading.lines, &found, error)) && found)
+        status = read_line(&reading);
+    qkv_lines_close(&reading.lines);
+    free(reading.links);
+    if (status) qkv_alignments_release(alignments);
     return status;
 }
 
 void qkv_alignments_release(struct qkv_alignments *alignments)
 {
+    free(alignments->sentences);
     qkv_arena_release(&alignments->arena);
     *alignments = (struct qkv_alignments){0};
 }

@@ -146,7 +146,7 @@ enum qkv_status qkv_metrics_references(struct qkv_arena *arena, const char *cons
     *present_count = 0;
     *present = qkv_arena_allocate(arena, (size_t)count * sizeof **present);
     if (!*present)
-        return qkv_error_set(error, "no memory to compare a translation with %lld references",
+        return qkv_error_set(error, "out of memory for a translation and its %lld references",
                              (long long)count);
     for (int64_t i = 0; i < count; i++)
         if (references[i]) (*present)[(*present_count)++] = references[i];

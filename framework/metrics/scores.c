@@ -30,7 +30,7 @@ static double sequence_accuracy_of(const struct qkv_score_counts *counts)
 
 static const struct metric {
     struct qkv_metric_info info;
-    /* How the metric is computed: from counts, or from texts. The other one is NULL. */
+    /* How the metric is computed: from counts or from texts. One of these two is NULL. */
     double (*of_counts)(const struct qkv_score_counts *counts);
     const struct qkv_text_metric *of_texts;
 } METRICS[QKV_METRIC_COUNT] = {

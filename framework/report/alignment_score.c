@@ -98,7 +98,7 @@ static enum qkv_status select_maps(const struct qkv_attention_report *report, st
     if (status != QKV_OK) return status;
     *count = 0;
     *maps = qkv_arena_allocate(arena, (size_t)(heads.map_count + layers.map_count + 1) * sizeof **maps);
-    if (!*maps) return qkv_error_set(error, "no memory for alignment scores");
+    if (!*maps) return qkv_error_set(error, "out of memory for alignment scores");
     for (int64_t l = 0, h = 0; l < layers.map_count; l++) {
         while (h < heads.map_count && heads.maps[h].layer == layers.maps[l].layer)
             (*maps)[(*count)++] = heads.maps[h++];
@@ -113,7 +113,7 @@ static enum qkv_status begin(struct qkv_alignment_score *score, const struct qkv
                              int64_t count, struct qkv_error *error)
 {
     score->results = calloc((size_t)(QKV_DRAWINGS * QKV_READINGS * count), sizeof *score->results);
-    if (!score->results) return qkv_error_set(error, "no memory for alignment scores");
+    if (!score->results) return qkv_error_set(error, "out of memory for alignment scores");
     score->count = QKV_DRAWINGS * QKV_READINGS * count;
     for (int64_t i = 0; i < score->count; i++) {
         score->results[i].drawing = (enum qkv_alignment_drawing)(i / count / QKV_READINGS);
@@ -135,12 +135,13 @@ static enum qkv_status add(struct qkv_alignment_score *score, const struct qkv_a
     struct qkv_attention_map *maps;
     int64_t count;
     enum qkv_status status = check_range(gold, &sides, error);
-    if (status == QKV_OK && !merged.weights) status = qkv_error_set(error, "no memory for alignment scores");
+    if (status == QKV_OK && !merged.weights)
+        status = qkv_error_set(error, "out of memory for alignment scores");
     if (status == QKV_OK) status = select_maps(report, arena, &maps, &count, error);
     if (status == QKV_OK && !score->results) status = begin(score, maps, count, error);
     if (status != QKV_OK) return status;
-    QKV_BUG(score->count != QKV_DRAWINGS * QKV_READINGS * count,
-            "reports of one score differ in layers or heads");
+    if (score->count != QKV_DRAWINGS * QKV_READINGS * count)
+        return qkv_error_set(error, "the attention reports of one score differ in layers or heads");
     for (int64_t i = 0; i < score->count; i++) {
         merge_tokens(&merged, &maps[i % count], &sides, score->results[i].reading);
         qkv_alignment_count(&score->results[i], &merged, gold);

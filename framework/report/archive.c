@@ -1,7 +1,7 @@
 /* NumPy archives: zip files of .npy arrays, without compression. */
 #include "report/archive.h"
 
-#include "draw/display_text.h"
+#include "core/plain_text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,7 +92,7 @@ void qkv_npz_append_tokens(struct archive *archive, const char *name, const char
     int longest = 1;
     for (int64_t i = 0; i < count; i++) {
         int length = 0;
-        for (const char *rest = tokens[i]; qkv_display_next(&rest);) length++;
+        for (const char *rest = tokens[i]; qkv_utf8_next(&rest);) length++;
         if (length > longest) longest = length;
     }
     snprintf(type, sizeof type, "<U%d", longest);
@@ -100,7 +100,7 @@ void qkv_npz_append_tokens(struct archive *archive, const char *name, const char
     append_header(&content, type, shape);
     for (int64_t i = 0; i < count; i++) {
         const char *rest = tokens[i];
-        for (int at = 0; at < longest; at++) qkv_bytes_little_endian(&content, qkv_display_next(&rest), 4);
+        for (int at = 0; at < longest; at++) qkv_bytes_little_endian(&content, qkv_utf8_next(&rest), 4);
     }
     append_member(archive, name, &content);
     free(content.data);

@@ -1,21 +1,10 @@
 /* Comma-separated values (RFC 4180): one line per number. */
+#include "draw/format_text.h"
 #include "report/explanation.h"
 
-#include <string.h>
-
-/* Quotes a field with a comma, a quote or a line end, and doubles its quotes. */
 static void append_field(struct bytes *out, const char *text)
 {
-    if (!text[strcspn(text, ",\"\r\n")]) {
-        qkv_bytes_text(out, text);
-        return;
-    }
-    qkv_bytes_text(out, "\"");
-    for (const char *c = text; *c; c++) {
-        qkv_bytes_append(out, c, 1);
-        if (*c == '"') qkv_bytes_text(out, "\"");
-    }
-    qkv_bytes_text(out, "\"");
+    qkv_text_field(out, text, ',');
 }
 
 /* Appends the number of a layer or head. */
@@ -60,7 +49,9 @@ static void append_step(const struct explanations_job *job, int index, const str
     for (int64_t i = 0; i < (step->heads ? step->heads : 1) * cells; i++) {
         int64_t row = i % cells / step->columns, column = i % step->columns;
         append_field(out, explanation->label ? explanation->label : "");
-        qkv_bytes_format(out, ",%s,", step->name);
+        qkv_bytes_text(out, ",");
+        append_field(out, step->name);
+        qkv_bytes_text(out, ",");
         if (step->heads) qkv_bytes_format(out, "%lld", (long long)(explanation->first_head + i / cells));
         qkv_bytes_format(out, ",%lld,", (long long)row);
         append_field(out, step->row_names ? step->row_names[row] : "");

@@ -3,7 +3,6 @@
 
 #include "draw/display_text.h"
 
-#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,28 +21,6 @@ const struct qkv_step *qkv_explanation_content(const struct qkv_explanation *exp
     for (int64_t i = 0; i < explanation->step_count; i++)
         if (explanation->steps[i].content == content) return &explanation->steps[i];
     return NULL;
-}
-
-enum qkv_status qkv_explanation_select_head(struct qkv_explanation *explanation, int head,
-                                            struct qkv_arena *arena, struct qkv_error *error)
-{
-    if (head < explanation->first_head || head >= explanation->first_head + explanation->heads)
-        return qkv_error_set(error, "there is no head %d: heads are 1 to %lld", head,
-                             (long long)explanation->layer_heads);
-    struct qkv_step *steps = qkv_arena_allocate(arena, (size_t)explanation->step_count * sizeof *steps);
-    if (!steps) return qkv_error_set(error, "out of memory for an explanation");
-    for (int64_t i = 0; i < explanation->step_count; i++) {
-        steps[i] = explanation->steps[i];
-        if (steps[i].heads <= 1) continue;
-        /* In grouped-query attention several heads in a row share one head of keys and values. */
-        int64_t at = (head - explanation->first_head) * steps[i].heads / explanation->heads;
-        steps[i].values += at * steps[i].rows * steps[i].columns;
-        steps[i].heads = 1;
-    }
-    explanation->steps = steps;
-    explanation->first_head = head;
-    explanation->heads = 1;
-    return QKV_OK;
 }
 
 /* ---- what the writers share ---- */
@@ -132,8 +109,7 @@ void qkv_number_text(char text[40], struct number_style style, double value)
         snprintf(text, 40, "%.3g", value);
     else
         snprintf(text, 40, style.scientific ? "%.*e" : "%.*f", style.digits, value);
-    char *point = strstr(text, localeconv()->decimal_point);
-    if (point) *point = '.';
+    qkv_decimal_point(text);
     if (text[0] == '-' && !strpbrk(text, "123456789")) memmove(text, text + 1, strlen(text)); /* no -0.00 */
 }
 

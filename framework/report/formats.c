@@ -69,16 +69,18 @@ static enum qkv_status finish(enum qkv_status status, struct qkv_arena *arena, s
 }
 
 /* A map with more rows or columns than tokens would make writers read past the tokens. */
-static void check_shapes(const struct qkv_attention_report *report)
+static enum qkv_status check_shapes(const struct qkv_attention_report *report, struct qkv_error *error)
 {
     for (int64_t i = 0; i < report->map_count; i++) {
         const struct qkv_attention_map *map = &report->maps[i];
         int64_t rows = map->kind == QKV_ATTENTION_ENCODER ? report->source_length : report->target_length;
         int64_t columns = map->kind == QKV_ATTENTION_DECODER ? report->target_length : report->source_length;
-        QKV_BUG(map->rows != rows || map->columns != columns,
-                "a %s map of %lld x %lld for %lld x %lld tokens", qkv_attention_kind_name(map->kind),
-                (long long)map->rows, (long long)map->columns, (long long)rows, (long long)columns);
+        if (map->rows != rows || map->columns != columns)
+            return qkv_error_set(error, "a %s map has shape [%lld, %lld], but there are %lld and %lld tokens",
+                                 qkv_attention_kind_name(map->kind), (long long)map->rows,
+                                 (long long)map->columns, (long long)rows, (long long)columns);
     }
+    return QKV_OK;
 }
 
 enum qkv_status qkv_attention_render(const struct qkv_attention_report *report,
@@ -92,9 +94,9 @@ enum qkv_status qkv_attention_render(const struct qkv_attention_report *report,
     struct qkv_explanation converted;
     struct bytes out = {0};
     enum qkv_status status = QKV_OK;
-    check_shapes(report);
     *bytes = NULL;
     *size = 0;
+    if (check_shapes(report, error)) return QKV_INVALID;
     if (complete_options(&job.options, options, error)) return QKV_INVALID;
     if (report->map_count == 0) return qkv_error_set(error, "there is no attention map to show");
     if (writer->write_maps)

@@ -3,6 +3,7 @@
 
 #include "draw/cells.h"
 #include "draw/display_text.h"
+#include "draw/format_text.h"
 
 #include <math.h>
 #include <string.h>
@@ -78,7 +79,7 @@ static void append_matrix(const struct explanations_job *job, const struct qkv_s
     qkv_bytes_text(out, "<figure>");
     if (*caption) {
         qkv_bytes_text(out, "<figcaption>");
-        qkv_bytes_escaped(out, caption);
+        qkv_text_xml(out, caption);
         qkv_bytes_text(out, "</figcaption>");
     }
     qkv_bytes_text(out, "<table><thead><tr><th></th>");
@@ -88,14 +89,14 @@ static void append_matrix(const struct explanations_job *job, const struct qkv_s
         if (c < 0)
             qkv_bytes_text(out, "…");
         else
-            qkv_bytes_escaped(out, qkv_step_label(job, step->column_names, c));
+            qkv_text_xml(out, qkv_step_label(job, step->column_names, c));
         qkv_bytes_text(out, "</th>");
     }
     qkv_bytes_text(out, "</tr></thead>\n<tbody>\n");
     for (int64_t i = 0; i < qkv_elision_places(rows, step->rows); i++) {
         int64_t r = qkv_elision_at(rows, step->rows, i);
         qkv_bytes_text(out, "<tr><th>");
-        if (r >= 0) qkv_bytes_escaped(out, qkv_step_label(job, step->row_names, r));
+        if (r >= 0) qkv_text_xml(out, qkv_step_label(job, step->row_names, r));
         qkv_bytes_text(out, "</th>");
         for (int64_t j = 0; j < qkv_elision_places(columns, step->columns); j++) {
             int64_t c = qkv_elision_at(columns, step->columns, j);
@@ -122,24 +123,25 @@ static void append_step(const struct explanations_job *job, int64_t at, struct b
     };
     char shape[64];
     qkv_step_shape(&job->explanations[0], first, shape);
-    qkv_bytes_format(out, "<section id=\"%s\"><h2><span class=\"n\">%lld</span>", first->name,
-                     (long long)at + 1);
-    qkv_bytes_escaped(out, first->title);
+    qkv_bytes_text(out, "<section id=\"");
+    qkv_text_xml(out, first->name);
+    qkv_bytes_format(out, "\"><h2><span class=\"n\">%lld</span>", (long long)at + 1);
+    qkv_text_xml(out, first->title);
     if (*first->formula) {
         qkv_bytes_text(out, "<code>");
-        qkv_bytes_escaped(out, first->formula);
+        qkv_text_xml(out, first->formula);
         qkv_bytes_text(out, "</code>");
     }
     qkv_bytes_format(out, "<span class=\"shape\">%s</span></h2>\n", shape);
     if (first->note) {
         qkv_bytes_text(out, "<p class=\"note\">");
-        qkv_bytes_escaped(out, first->note);
+        qkv_text_xml(out, first->note);
         qkv_bytes_text(out, "</p>\n");
     }
     if (qkv_step_repeated(job, at)) {
-        qkv_bytes_format(out,
-                         "<p class=\"same\">same numbers as <a href=\"#%s\">step %lld</a></p></section>\n",
-                         first->same_as, (long long)qkv_step_repeated(job, at));
+        qkv_bytes_text(out, "<p class=\"same\">same numbers as <a href=\"#");
+        qkv_text_xml(out, first->same_as);
+        qkv_bytes_format(out, "\">step %lld</a></p></section>\n", (long long)qkv_step_repeated(job, at));
         return;
     }
     qkv_bytes_text(out, "<div class=\"side\">\n");
@@ -162,15 +164,15 @@ static enum qkv_status write_explanations(const struct explanations_job *job, st
     if (!title || !*title) title = "Attention step by step";
     qkv_bytes_text(out, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
                         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>");
-    qkv_bytes_escaped(out, title);
+    qkv_text_xml(out, title);
     qkv_bytes_text(out, "</title>\n<style>\n");
     qkv_bytes_text(out, STYLE);
     qkv_bytes_text(out, "</style>\n</head>\n<body>\n<h1>");
-    qkv_bytes_escaped(out, title);
+    qkv_text_xml(out, title);
     qkv_bytes_text(out, "</h1>\n");
     if (first->about && *first->about) {
         qkv_bytes_text(out, "<p class=\"about\">");
-        qkv_bytes_escaped(out, first->about);
+        qkv_text_xml(out, first->about);
         qkv_bytes_text(out, "</p>\n");
     }
     for (int64_t i = 0; i < first->step_count; i++) append_step(job, i, out);

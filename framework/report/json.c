@@ -1,6 +1,7 @@
 /* JSON objects. If memory runs out cJSON returns NULL, and refuses to add NULL or to add to NULL: `complete`
  * becomes false, and is checked once at the end. */
 #include "report/explanation.h"
+#include "report/json_text.h"
 
 #include <cjson/cJSON.h>
 
@@ -21,14 +22,12 @@ static void push(cJSON *array, cJSON *item, bool *complete)
 /* Prints and frees the object. */
 static enum qkv_status finish(cJSON *root, bool complete, struct bytes *out)
 {
-    char *text = complete ? cJSON_Print(root) : NULL;
-    if (text) {
-        qkv_bytes_text(out, text);
+    if (complete) {
+        qkv_json_append(out, root);
         qkv_bytes_text(out, "\n");
     } else {
         out->failed = true;
     }
-    cJSON_free(text);
     cJSON_Delete(root);
     return QKV_OK;
 }

@@ -1,4 +1,5 @@
 /* What the writers of attention maps share: titles and the range of colours. */
+#include "draw/display_text.h"
 #include "draw/heatmap.h"
 #include "report/writer.h"
 
@@ -18,7 +19,8 @@ static const char *name_map(struct qkv_arena *arena, const struct qkv_attention_
 const char *qkv_report_map_title(struct qkv_arena *arena, const struct qkv_attention_map *map, bool with_kind)
 {
     const char *name = name_map(arena, map, with_kind);
-    return name && map->label_prefix ? qkv_arena_format(arena, "%s: %s", map->label_prefix, name) : name;
+    if (name && map->label_prefix) name = qkv_arena_format(arena, "%s: %s", map->label_prefix, name);
+    return name ? qkv_display_line(arena, name) : NULL;
 }
 
 static double largest_weight(const struct qkv_attention_report *report)

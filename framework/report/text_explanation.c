@@ -193,10 +193,13 @@ static void append_band(const struct explanations_job *job, const struct table *
 /* ---- a step ---- */
 
 /* Appends a text, broken into lines at spaces. */
-static void append_wrapped(struct bytes *out, const char *text, int width, int indent)
+static void append_wrapped(const struct explanations_job *job, const char *text, int indent,
+                           struct bytes *out)
 {
-    int used = 0;
-    for (const char *at = text; *at;) {
+    int used = 0, width = (int)job->options.width;
+    const char *at = qkv_display_paragraph(job->arena, text);
+    if (!at) out->failed = true;
+    while (at && *at) {
         size_t length = strcspn(at, " \n");
         char word[256];
         snprintf(word, sizeof word, "%.*s", (int)length, at);
@@ -227,21 +230,26 @@ static void append_wrapped(struct bytes *out, const char *text, int width, int i
 static void append_title(const struct explanations_job *job, int64_t at, struct bytes *out)
 {
     const struct qkv_step *step = &job->explanations[0].steps[at];
+    const char *title = qkv_display_line(job->arena, step->title),
+               *formula = qkv_display_line(job->arena, step->formula);
     bool colors = job->options.colors != QKV_COLORS_NONE;
     char shape[64], number[24];
+    if (!title || !formula) {
+        out->failed = true;
+        return;
+    }
     qkv_step_shape(&job->explanations[0], step, shape);
     snprintf(number, sizeof number, "%2lld", (long long)at + 1);
-    int used = (int)strlen(number) + 2 + qkv_cell_width(step->title);
-    qkv_bytes_format(out, "%s%s  %s%s", colors ? "\033[1m" : "", number, step->title,
-                     colors ? "\033[0m" : "");
-    if (*step->formula) {
-        qkv_bytes_format(out, "   %s", step->formula);
-        used += 3 + qkv_cell_width(step->formula);
+    int used = (int)strlen(number) + 2 + qkv_cell_width(title);
+    qkv_bytes_format(out, "%s%s  %s%s", colors ? "\033[1m" : "", number, title, colors ? "\033[0m" : "");
+    if (*formula) {
+        qkv_bytes_format(out, "   %s", formula);
+        used += 3 + qkv_cell_width(formula);
     }
     int width = smaller((int)job->options.width, 100), spaces = width - used - (int)strlen(shape);
     qkv_cell_spaces(out, larger(spaces, 2));
     qkv_bytes_format(out, "%s\n", shape);
-    if (step->note) append_wrapped(out, step->note, (int)job->options.width, INDENT);
+    if (step->note) append_wrapped(job, step->note, INDENT, out);
 }
 
 /* Returns the columns that one table may use. Tables with numbered columns are shortened so that all
@@ -304,7 +312,7 @@ enum qkv_status qkv_text_explanations(const struct explanations_job *job, struct
     if (title && *title) qkv_bytes_format(out, "%s\n", title);
     if (first->about && *first->about) {
         qkv_bytes_text(out, "\n");
-        append_wrapped(out, first->about, (int)job->options.width, 0);
+        append_wrapped(job, first->about, 0, out);
     }
     for (int64_t i = 0; i < first->step_count; i++) {
         if (out->size) qkv_bytes_text(out, "\n");

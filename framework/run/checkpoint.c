@@ -13,12 +13,15 @@ enum { VALUES, MOMENTS, BLOCKS = MOMENTS + QKV_MOMENTS_MOST };
 static const char *const PREFIX[BLOCKS] = {"", "optimizer.first.", "optimizer.second.", "optimizer.third."};
 
 /* Sets blocks[i] to the memory of block i; NULL where there is none. */
-static void list_blocks(const struct qkv_parameters *parameters, const struct qkv_optimizer_state *optimizer,
-                        void *blocks[BLOCKS])
+static enum qkv_status list_blocks(const struct qkv_parameters *parameters,
+                                   const struct qkv_optimizer_state *optimizer, void *blocks[BLOCKS],
+                                   const char *path, struct qkv_error *error)
 {
-    QKV_BUG(!parameters->values, "a checkpoint of parameters that are not allocated");
+    if (!parameters->values)
+        return qkv_error_set(error, "%s: the parameters of the checkpoint are not allocated", path);
     blocks[VALUES] = parameters->values;
     for (int i = 0; i < QKV_MOMENTS_MOST; i++) blocks[MOMENTS + i] = optimizer ? optimizer->moments[i] : NULL;
+    return QKV_OK;
 }
 
 /* ---- saving ---- */
@@ -78,12 +81,22 @@ static bool list_metadata(struct contents *contents, const struct qkv_optimizer_
     return true;
 }
 
+/* Keys of the checkpoint itself cannot be keys of the state. */
+static enum qkv_status check_keys(const struct qkv_state *state, const char *path, struct qkv_error *error)
+{
+    for (int64_t i = 0; state && i < state->count; i++)
+        if (!strncmp(state->list[i].key, "qkv.", 4))
+            return qkv_error_set(error, "%s: the key %s of a state is reserved", path, state->list[i].key);
+    return QKV_OK;
+}
+
 enum qkv_status qkv_checkpoint_save(const char *path, const struct qkv_parameters *parameters,
                                     const struct qkv_optimizer_state *optimizer,
                                     const struct qkv_state *state, struct qkv_error *error)
 {
     void *blocks[BLOCKS];
-    list_blocks(parameters, optimizer, blocks);
+    if (list_blocks(parameters, optimizer, blocks, path, error) || check_keys(state, path, error))
+        return QKV_INVALID;
     struct contents contents = {0};
     enum qkv_status status;
     if (list_tensors(&contents, parameters, blocks) && list_metadata(&contents, optimizer, state))
@@ -137,9 +150,11 @@ static enum qkv_status check_optimizer(struct loading *loading)
         return qkv_error_set(loading->error, "%s: holds the state of the optimizer %s, but the config has %s",
                              loading->path, kind, wanted);
     if (!updates || qkv_number_kind(updates) != QKV_NUMBER_INTEGER ||
-        !qkv_integer_read(updates, &loading->updates) || loading->updates < 0)
-        return qkv_error_set(loading->error, "%s: qkv.optimizer.updates must be a whole number from 0",
-                             loading->path);
+        !qkv_integer_read(updates, &loading->updates) || loading->updates < 0 ||
+        loading->updates > QKV_COUNT_MOST)
+        return qkv_error_set(loading->error,
+                             "%s: qkv.optimizer.updates must be a whole number from 0 to %lld", loading->path,
+                             (long long)QKV_COUNT_MOST);
     return QKV_OK;
 }
 
@@ -172,10 +187,7 @@ static enum qkv_status place_tensor(struct loading *loading, const struct qkv_sa
     if (!same_shape(tensor->shape, parameter->shape))
         return qkv_error_set(loading->error, "%s: %s is %s, but the model has %s", loading->path,
                              tensor->name, qkv_shape_text(tensor->shape), qkv_shape_text(parameter->shape));
-    const struct qkv_safetensor **source =
-        &loading->source[block * loading->parameters->count + parameter->index];
-    if (*source) return qkv_error_set(loading->error, "%s: holds %s twice", loading->path, tensor->name);
-    *source = tensor;
+    loading->source[block * loading->parameters->count + parameter->index] = tensor;
     return QKV_OK;
 }
 
@@ -242,7 +254,7 @@ enum qkv_status qkv_checkpoint_load(const char *path, struct qkv_parameters *par
                                     struct qkv_error *error)
 {
     struct loading loading = {.path = path, .parameters = parameters, .optimizer = optimizer, .error = error};
-    list_blocks(parameters, optimizer, loading.blocks);
+    if (list_blocks(parameters, optimizer, loading.blocks, path, error)) return QKV_INVALID;
     if (qkv_safetensors_read(&loading.file, path, error)) return QKV_INVALID;
     enum qkv_status status = check_format(&loading);
     if (!status) status = load_state(&loading, state);

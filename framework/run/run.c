@@ -1,7 +1,9 @@
 #include "qkv/run.h"
 
+#include "qkv/file.h"
 #include "run/provenance.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,24 +14,23 @@ const char *qkv_run_file(struct qkv_arena *arena, const char *folder, const char
     return qkv_arena_format(arena, "%s/%s", folder, name);
 }
 
-bool qkv_path_exists(const char *path)
-{
-    struct stat status;
-    return stat(path, &status) == 0;
-}
-
 enum qkv_status qkv_run_format_check(const char *folder, struct qkv_error *error)
 {
     struct qkv_arena arena = {0};
-    char text[16] = "1\n";
-    long format;
+    char text[16] = "", *end;
     const char *path = qkv_run_file(&arena, folder, QKV_RUN_FORMAT_FILE);
-    FILE *file = path ? fopen(path, "r") : NULL;
-    if (file && !fgets(text, sizeof text, file)) *text = '\0';
-    if (file) fclose(file);
+    bool exists = path && qkv_path_exists(path);
+    FILE *file = exists ? qkv_file_stream(path, true, error) : NULL;
     qkv_arena_release(&arena);
-    char *end;
-    format = strtol(text, &end, 10);
+    if (!path) return qkv_error_set(error, "out of memory for run %s", folder);
+    if (!exists) return QKV_OK; /* version 1 */
+    if (!file) return QKV_INVALID;
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    int code = ferror(file) ? errno : 0;
+    fclose(file);
+    if (code)
+        return qkv_error_set(error, "%s/%s: cannot be read: %s", folder, QKV_RUN_FORMAT_FILE, strerror(code));
+    long format = strtol(text, &end, 10);
     if (end == text || *end != '\n' || format < 1)
         return qkv_error_set(error, "%s/%s: must hold a number, the version of the run's format", folder,
                              QKV_RUN_FORMAT_FILE);
@@ -42,7 +43,8 @@ enum qkv_status qkv_run_format_check(const char *folder, struct qkv_error *error
 static enum qkv_status read_config(struct qkv_run *run, struct qkv_error *error)
 {
     struct stat status;
-    if (stat(run->path, &status) != 0) return qkv_error_set(error, "%s: there is no such run", run->path);
+    if (!qkv_path_exists(run->path)) return qkv_error_set(error, "%s: there is no such run", run->path);
+    if (stat(run->path, &status)) return qkv_error_set(error, "%s: %s", run->path, strerror(errno));
     if (!S_ISDIR(status.st_mode))
         return qkv_error_set(error, "%s: is a file, but a run is a folder", run->path);
     const char *path = qkv_run_file(&run->arena, run->path, QKV_RUN_CONFIG);
@@ -50,7 +52,7 @@ static enum qkv_status read_config(struct qkv_run *run, struct qkv_error *error)
     if (!qkv_path_exists(path))
         return qkv_error_set(error, "%s: not a run: it holds no %s; `qkv train` makes runs", run->path,
                              QKV_RUN_CONFIG);
-    if (qkv_run_format_check(run->path, error)) return QKV_INVALID;
+    if (qkv_run_format_check(run->path, error) || qkv_file_check(path, error)) return QKV_INVALID;
     struct qkv_messages messages = {0};
     if (!qkv_config_read(&run->config, &run->arena, path, NULL, 0, &messages)) return QKV_OK;
     return qkv_error_set(error, "%s", messages.count ? messages.text[0] : path);
@@ -59,7 +61,11 @@ static enum qkv_status read_config(struct qkv_run *run, struct qkv_error *error)
 static const char *choose_checkpoint(struct qkv_run *run, const char *wanted)
 {
     if (wanted && strchr(wanted, '/')) return wanted;
-    if (wanted) return qkv_run_file(&run->arena, run->path, wanted);
+    if (wanted) {
+        const char *given = qkv_run_file(&run->arena, run->path, wanted);
+        const char *complete = given ? qkv_arena_format(&run->arena, "%s.safetensors", given) : NULL;
+        return complete && !qkv_path_exists(given) && qkv_path_exists(complete) ? complete : given;
+    }
     const char *best = qkv_run_file(&run->arena, run->path, QKV_RUN_BEST);
     return best && qkv_path_exists(best) ? best : qkv_run_file(&run->arena, run->path, QKV_RUN_LAST);
 }
@@ -79,13 +85,21 @@ static enum qkv_status open_parts(struct qkv_run *run, const char *checkpoint, e
         return QKV_INVALID;
     run->model = qkv_model_new(&run->config.model, run->source.size, run->target.size, dtype, error);
     if (!run->model) return QKV_INVALID;
-    enum qkv_status status =
-        qkv_checkpoint_load(run->checkpoint, &run->model->parameters, NULL, &run->state, error);
+    struct qkv_parameters *parameters = &run->model->parameters;
+    enum qkv_status status = qkv_checkpoint_load(run->checkpoint, parameters, NULL, &run->state, error);
     /* Check even if loading failed: a changed config key explains more than a tensor of another shape. */
     if (qkv_provenance_check(&run->state, &run->config, QKV_KEYS_FIXED_BY_MODEL, &run->source, &run->target,
                              run->checkpoint, error))
         return QKV_INVALID;
-    return status;
+    if (status) return status;
+    const struct qkv_parameter *parameter = qkv_parameters_find_not_finite(parameters, parameters->values);
+    if (!parameter) return QKV_OK;
+    qkv_error_set(
+        error,
+        "%s: %s holds infinity or NaN, so the model computes nothing: choose another checkpoint of the "
+        "run, or train it again with a lower training.learning_rate",
+        run->checkpoint, parameter->name);
+    return QKV_FAILED;
 }
 
 enum qkv_status qkv_run_open(struct qkv_run *run, const char *path, const char *checkpoint,
@@ -94,9 +108,9 @@ enum qkv_status qkv_run_open(struct qkv_run *run, const char *path, const char *
     *run = (struct qkv_run){0};
     run->path = qkv_arena_string(&run->arena, path);
     if (!run->path) return qkv_error_set(error, "out of memory for run %s", path);
-    if (!open_parts(run, checkpoint, dtype, error)) return QKV_OK;
-    qkv_run_release(run);
-    return QKV_INVALID;
+    enum qkv_status status = open_parts(run, checkpoint, dtype, error);
+    if (status) qkv_run_release(run);
+    return status;
 }
 
 void qkv_run_release(struct qkv_run *run)

@@ -1,5 +1,8 @@
 #include "run/safetensors.h"
 
+#include "data/unicode.h"
+#include "qkv/file.h"
+
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <stdio.h>
@@ -26,24 +29,49 @@ static enum qkv_status out_of_memory(const struct reading *reading)
 static enum qkv_status read_stream(struct reading *reading, FILE *stream)
 {
     struct stat status;
-    if (fstat(fileno(stream), &status) || !S_ISREG(status.st_mode))
-        return qkv_error_set(reading->error, "%s: cannot be read: it is not a regular file", reading->path);
+    if (fstat(fileno(stream), &status))
+        return qkv_error_set(reading->error, "%s: cannot be read: %s", reading->path, strerror(errno));
     reading->size = (size_t)status.st_size;
     reading->bytes = qkv_arena_allocate(&reading->file->arena, reading->size);
     if (!reading->bytes) return out_of_memory(reading);
     size_t got = fread(reading->bytes, 1, reading->size, stream);
     if (got == reading->size) return QKV_OK;
-    return qkv_error_set(reading->error, "%s: byte %zu: cannot be read from here on", reading->path, got);
+    return qkv_error_set(reading->error, "%s: byte %zu: cannot be read from here on: %s", reading->path, got,
+                         ferror(stream) ? strerror(errno) : "the file ends");
 }
 
 static enum qkv_status read_bytes(struct reading *reading)
 {
-    FILE *stream = fopen(reading->path, "rb");
-    if (!stream)
-        return qkv_error_set(reading->error, "%s: cannot be read: %s", reading->path, strerror(errno));
+    FILE *stream = qkv_file_stream(reading->path, true, reading->error);
+    if (!stream) return QKV_INVALID;
     enum qkv_status status = read_stream(reading, stream);
     fclose(stream);
     return status;
+}
+
+/* Refuses bytes that cJSON reads otherwise than other readers do: a byte order mark, a NUL within a text, and what
+ * follows the JSON, which must be the padding. */
+static enum qkv_status check_header_text(const struct reading *reading, const char *text, size_t length,
+                                         const char *end)
+{
+    size_t valid = qkv_text_valid_size(text, length);
+    if (valid < length)
+        return qkv_error_set(reading->error, "%s: byte %zu: the header is not valid UTF-8 there",
+                             reading->path, 8 + valid);
+    for (const char *at = text; at < end; at++) {
+        if (*at != '\\') continue;
+        if (!strncmp(at, "\\u0000", 6))
+            return qkv_error_set(reading->error, "%s: byte %td: a text of the header holds a NUL character",
+                                 reading->path, 8 + (at - text));
+        at++;
+    }
+    for (; end < text + length; end++)
+        if (*end != ' ')
+            return qkv_error_set(
+                reading->error,
+                "%s: byte %td: the header goes on after its JSON, where only spaces may follow",
+                reading->path, 8 + (end - text));
+    return QKV_OK;
 }
 
 /* The header as JSON, which the caller deletes; NULL with a message on failure. Sets reading->data_offset. */
@@ -60,13 +88,18 @@ static cJSON *parse_header(struct reading *reading)
     }
     reading->data_offset = 8 + (size_t)length;
     const char *text = (const char *)reading->bytes + 8, *end = text;
-    cJSON *header = cJSON_ParseWithLengthOpts(text, (size_t)length, &end, false);
-    if (cJSON_IsObject(header)) return header;
+    errno = 0;
+    cJSON *header =
+        length && *text == '{' ? cJSON_ParseWithLengthOpts(text, (size_t)length, &end, false) : NULL;
+    if (header && !check_header_text(reading, text, (size_t)length, end)) return header;
+    if (!header && errno == ENOMEM) /* cJSON does not say why it fails */
+        out_of_memory(reading);
+    else if (!header)
+        qkv_error_set(reading->error,
+                      "%s: byte %zu: the header is not a JSON object: the file is damaged, or is not a "
+                      "safetensors file",
+                      reading->path, 8 + (size_t)(end - text));
     cJSON_Delete(header);
-    qkv_error_set(reading->error,
-                  "%s: byte %zu: the header is not a JSON object: the file is damaged, or is not a "
-                  "safetensors file",
-                  reading->path, 8 + (size_t)(end - text));
     return NULL;
 }
 
@@ -131,9 +164,30 @@ static enum qkv_status compare_checksums(const struct reading *reading)
                          reading->path, found, computed);
 }
 
+/* Fails when two items of a JSON object have the same name; `what` says what they are. */
+static enum qkv_status check_names(const struct reading *reading, const cJSON *object, const char *what)
+{
+    struct qkv_types names = {0};
+    enum qkv_status status = QKV_OK;
+    int32_t count = 0;
+    for (const cJSON *item = object->child; item && !status; item = item->next, count++) {
+        int32_t number = qkv_types_add(&names, item->string, 0);
+        if (number < 0)
+            status = out_of_memory(reading);
+        else if (number != count)
+            status =
+                qkv_error_set(reading->error, "%s: holds %s %s twice", reading->path, what, item->string);
+    }
+    qkv_types_release(&names);
+    return status;
+}
+
 static enum qkv_status read_metadata(const struct reading *reading, const cJSON *object)
 {
     struct qkv_safetensors *file = reading->file;
+    if (!cJSON_IsObject(object))
+        return qkv_error_set(reading->error, "%s: __metadata__ must be an object of texts", reading->path);
+    if (check_names(reading, object, "the metadata key")) return QKV_INVALID;
     size_t count = (size_t)cJSON_GetArraySize(object);
     file->metadata = qkv_arena_zeroed(&file->arena, count * sizeof *file->metadata);
     if (!file->metadata) return out_of_memory(reading);
@@ -187,19 +241,49 @@ static enum qkv_status read_tensor(const struct reading *reading, const cJSON *i
     return tensor->name ? QKV_OK : out_of_memory(reading);
 }
 
+static int by_data(const void *left, const void *right)
+{
+    const struct qkv_safetensor *const *a = left, *const *b = right;
+    if ((*a)->data != (*b)->data) return (*a)->data < (*b)->data ? -1 : 1;
+    return (*a > *b) - (*a < *b);
+}
+
+/* Fails unless the tensors fill the data, each byte once. That the last one ends with the file is checked already. */
+static enum qkv_status check_layout(const struct reading *reading)
+{
+    struct qkv_safetensors *file = reading->file;
+    size_t count = (size_t)file->count;
+    const struct qkv_safetensor **order = qkv_arena_allocate(&file->arena, count * sizeof *order);
+    if (!order) return out_of_memory(reading);
+    for (size_t i = 0; i < count; i++) order[i] = &file->tensors[i];
+    qsort(order, count, sizeof *order, by_data);
+    const unsigned char *end = reading->bytes + reading->data_offset;
+    for (size_t i = 0; i < count; i++) {
+        const unsigned char *begin = order[i]->data;
+        if (begin != end)
+            return qkv_error_set(reading->error, "%s: byte %td: %s %s", reading->path, begin - reading->bytes,
+                                 begin < end ? "two tensors share the data of"
+                                             : "no tensor has the bytes before",
+                                 order[i]->name);
+        end = begin + qkv_safetensor_size(order[i]);
+    }
+    return QKV_OK;
+}
+
 static enum qkv_status read_tensors(const struct reading *reading, const cJSON *header)
 {
     struct qkv_safetensors *file = reading->file;
     size_t most = (size_t)cJSON_GetArraySize(header);
+    if (check_names(reading, header, "the tensor")) return QKV_INVALID;
     file->tensors = qkv_arena_zeroed(&file->arena, most * sizeof *file->tensors);
     if (!file->tensors) return out_of_memory(reading);
     enum qkv_status status = QKV_OK;
     for (const cJSON *item = header->child; item && !status; item = item->next)
-        if (!strcmp(item->string, "__metadata__")) {
-            if (!file->metadata) status = read_metadata(reading, item);
-        } else
+        if (!strcmp(item->string, "__metadata__"))
+            status = read_metadata(reading, item);
+        else
             status = read_tensor(reading, item, &file->tensors[file->count++]);
-    return status;
+    return status ? status : check_layout(reading);
 }
 
 enum qkv_status qkv_safetensors_read(struct qkv_safetensors *file, const char *path, struct qkv_error *error)

@@ -2,6 +2,8 @@
 #include "qkv/checkpoint.h"
 
 #include "config/number.h"
+#include "core/grow.h"
+#include "data/unicode.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -11,23 +13,20 @@
 
 static struct qkv_state_entry *find(const struct qkv_state *state, const char *key)
 {
-    for (int64_t i = 0; i < state->count; i++)
-        if (!strcmp(state->list[i].key, key)) return &state->list[i];
-    return NULL;
+    int32_t i = qkv_types_find(&state->keys, key); /* keys are numbered in the order of the list */
+    return i < 0 || i >= state->count ? NULL : &state->list[i];
 }
 
-/* The entry of a new key; NULL when memory is out. */
+/* The entry of a new key; NULL when memory is out, after which the state may have lost its entries. */
 static struct qkv_state_entry *append(struct qkv_state *state, const char *key)
 {
-    if (state->count == state->capacity) {
-        int64_t capacity = state->capacity ? 2 * state->capacity : 32;
-        void *list = realloc(state->list, (size_t)capacity * sizeof *state->list);
-        if (!list) return NULL;
-        state->list = list;
-        state->capacity = capacity;
-    }
     const char *copy = qkv_arena_string(&state->arena, key);
     if (!copy) return NULL;
+    if (!QKV_RESERVE(state->list, state->capacity, state->count + 1)) {
+        state->count = 0;
+        return NULL;
+    }
+    if (qkv_types_add(&state->keys, key, 0) < 0) return NULL;
     struct qkv_state_entry *entry = &state->list[state->count++];
     *entry = (struct qkv_state_entry){copy, ""};
     return entry;
@@ -35,10 +34,12 @@ static struct qkv_state_entry *append(struct qkv_state *state, const char *key)
 
 void qkv_state_set(struct qkv_state *state, const char *key, const char *text)
 {
-    QKV_BUG(!strncmp(key, "qkv.", 4), "the key %s of a checkpoint is reserved", key);
+    if (state->failed) return; /* keys and list may no longer agree */
     struct qkv_state_entry *entry = find(state, key);
     if (!entry) entry = append(state, key);
-    const char *copy = qkv_arena_string(&state->arena, text);
+    char *copy = qkv_arena_string(&state->arena, text);
+    size_t size = strlen(text), valid = 0;
+    while (copy && (valid += qkv_text_valid_size(copy + valid, size - valid)) < size) copy[valid] = '?';
     if (entry && copy)
         entry->text = copy;
     else
@@ -83,6 +84,18 @@ enum qkv_status qkv_state_get_integer(const struct qkv_state *state, const char 
     return QKV_OK;
 }
 
+enum qkv_status qkv_state_get_count(const struct qkv_state *state, const char *key, int64_t *value,
+                                    struct qkv_error *error)
+{
+    int64_t count;
+    if (qkv_state_get_integer(state, key, &count, error)) return QKV_INVALID;
+    if (count < 0 || count > QKV_COUNT_MOST)
+        return qkv_error_set(error, "%s is %lld, but must be from 0 to %lld", key, (long long)count,
+                             (long long)QKV_COUNT_MOST);
+    *value = count;
+    return QKV_OK;
+}
+
 enum qkv_status qkv_state_get_number(const struct qkv_state *state, const char *key, double *value,
                                      struct qkv_error *error)
 {
@@ -104,6 +117,7 @@ enum qkv_status qkv_state_get_number(const struct qkv_state *state, const char *
 void qkv_state_release(struct qkv_state *state)
 {
     qkv_arena_release(&state->arena);
+    qkv_types_release(&state->keys);
     free(state->list);
     *state = (struct qkv_state){0};
 }

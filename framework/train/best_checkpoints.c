@@ -1,29 +1,28 @@
 #include "train/training.h"
 
-#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-static const char *checkpoint_name(struct training *training, int64_t update)
+/* The name of the checkpoint of an update, in `name`. */
+static const char *checkpoint_name(char name[48], int64_t update)
 {
-    return qkv_arena_format(&training->arena, "update-%lld.safetensors", (long long)update);
+    snprintf(name, 48, "update-%lld.safetensors", (long long)update);
+    return name;
 }
 
-/* Makes best.safetensors a hard link to the file `name`, atomically. False where the file system has no
- * links. */
-static bool link_best(struct training *training, const char *name)
+/* Makes best.safetensors a hard link to the file `name`, atomically. False where the file system has no links. */
+static bool link_best(const struct training *training, const char *name)
 {
-    const char *from = qkv_run_file(&training->arena, training->folder, name);
-    const char *temporary = qkv_run_file(&training->arena, training->folder, QKV_RUN_BEST ".tmp");
-    const char *to = qkv_run_file(&training->arena, training->folder, QKV_RUN_BEST);
-    if (!from || !temporary || !to) return false;
-    unlink(temporary);
-    if (link(from, temporary) != 0) return false;
-    bool done = rename(temporary, to) == 0;
-    unlink(temporary); /* rename does nothing when both names are links to the same file */
+    static const char *const temporary = QKV_RUN_BEST ".tmp";
+    int folder = dirfd(training->lock);
+    unlinkat(folder, temporary, 0);
+    if (linkat(folder, name, folder, temporary, 0) != 0) return false;
+    bool done = renameat(folder, temporary, folder, QKV_RUN_BEST) == 0;
+    unlinkat(folder, temporary, 0); /* rename does nothing when both names are links to the same file */
     return done;
 }
 
@@ -51,8 +50,8 @@ enum qkv_status qkv_best_record(struct training *training, double score, bool *i
     memmove(&progress->best[place + 1], &progress->best[place],
             (size_t)(progress->best_count - 1 - place) * sizeof progress->best[0]);
     progress->best[place] = (struct best_checkpoint){progress->update, score};
-    const char *name = checkpoint_name(training, progress->update);
-    if (!name) return qkv_error_set(error, "out of memory");
+    char memory[48];
+    const char *name = checkpoint_name(memory, progress->update);
     if (qkv_training_save(training, name, false, error)) return QKV_INVALID;
     if (!*is_best || link_best(training, name)) return QKV_OK;
     return qkv_training_save(training, QKV_RUN_BEST, false, error);
@@ -75,22 +74,20 @@ enum qkv_status qkv_best_prune(struct training *training, struct qkv_error *erro
         int length = 0;
         sscanf(entry->d_name, "update-%lld.safetensors%n", &update, &length);
         if (!length || entry->d_name[length] || is_listed(&training->progress, update)) continue;
-        const char *path = qkv_run_file(&training->arena, training->folder, entry->d_name);
-        if (!path)
-            status = qkv_error_set(error, "out of memory");
-        else if (unlink(path) != 0)
-            status = qkv_error_set(error, "%s: %s", path, strerror(errno));
+        if (unlinkat(dirfd(folder), entry->d_name, 0) != 0)
+            status = qkv_error_set(error, "%s/%s: cannot be removed: %s", training->folder, entry->d_name,
+                                   strerror(errno));
     }
     closedir(folder);
     return status;
 }
 
-/* Makes best.safetensors a link to the best checkpoint of the list: a killed run may have written it for a
- * validation that came after last.safetensors, from which the run continues. */
+/* Makes best.safetensors a link to the best checkpoint of the list. A killed run may have written best.safetensors
+ * for a validation that came after last.safetensors; the resumed run repeats that validation. */
 enum qkv_status qkv_best_restore(struct training *training, struct qkv_error *error)
 {
-    const char *name =
-        training->progress.best_count ? checkpoint_name(training, training->progress.best[0].update) : NULL;
-    if (name) link_best(training, name);
+    char name[48];
+    if (training->progress.best_count)
+        link_best(training, checkpoint_name(name, training->progress.best[0].update));
     return qkv_best_prune(training, error);
 }

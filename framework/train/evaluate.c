@@ -5,11 +5,12 @@
 #include "qkv/ops.h"
 #include "qkv/translator.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A graph and a batch. There is one slot for each thread of the workers; slot j computes the batches j,
- * j + slots, j + 2 slots, ... on whichever thread takes it. */
+/* A graph and a batch. There are as many slots as threads, so that all threads can work at once; slot j computes
+ * the batches j, j + slots, j + 2 slots, ... on the thread that takes it. */
 struct slot {
     struct qkv_graph *graph;
     struct qkv_batch batch;
@@ -17,16 +18,17 @@ struct slot {
     struct qkv_error error;
 };
 
-/* Sums over the target tokens of a batch or a sentence, as in struct qkv_sentence_score. */
+/* Sums over the target tokens, with </s>, of a batch or a sentence. */
 struct sums {
-    double negative_log_likelihood, correct;
+    double negative_log_likelihood; /* nats */
+    double correct;                 /* tokens to which the model gives the highest probability */
     int64_t tokens;
 };
 
 struct qkv_evaluator {
     const struct qkv_model *model;
     const struct qkv_corpus *corpus;
-    const struct qkv_text_config *text;
+    const struct qkv_text_config *target_text;
     const struct qkv_vocabulary *target;
     struct qkv_workers *workers;
     struct qkv_search_options search;
@@ -69,7 +71,7 @@ enum qkv_status qkv_corpus_fits(const struct qkv_corpus *corpus, const char *pat
 
 static bool make_slots(struct qkv_evaluator *e)
 {
-    e->slots = qkv_workers_count(e->workers);
+    e->slots = e->workers ? qkv_workers_count(e->workers) : 1;
     e->slot = calloc((size_t)e->slots, sizeof *e->slot);
     e->sums = calloc((size_t)e->batches.count, sizeof *e->sums);
     e->sources = calloc((size_t)e->corpus->count, sizeof *e->sources);
@@ -90,24 +92,47 @@ static bool make_slots(struct qkv_evaluator *e)
     return true;
 }
 
+static struct qkv_search_options search_options(const struct qkv_testing_config *testing)
+{
+    return (struct qkv_search_options){.beam_size = testing->beam_size,
+                                       .length_penalty = testing->beam_alpha,
+                                       .n_best = 1,
+                                       .max_output_length = testing->max_output_length,
+                                       .unscored = true};
+}
+
+static enum qkv_status check_arguments(const struct qkv_model *model, const struct qkv_corpus *corpus,
+                                       const struct qkv_vocabulary *target,
+                                       const struct qkv_testing_config *testing, struct qkv_error *error)
+{
+    const struct qkv_search_options search = search_options(testing);
+    if (!corpus->encoded || !corpus->source.raw_start || !corpus->target.raw_start)
+        return qkv_error_set(error,
+                             "a corpus can be evaluated when it is encoded and was read with keep_raw");
+    if (target->size != model->target_size)
+        return qkv_error_set(error, "the target vocabulary has %d entries, but the model was made for %d",
+                             (int)target->size, (int)model->target_size);
+    if (testing->batch_size < 1)
+        return qkv_error_set(error, "testing.batch_size is %lld, but must be at least 1",
+                             (long long)testing->batch_size);
+    return qkv_search_options_check(&search, error);
+}
+
 struct qkv_evaluator *qkv_evaluator_new(const struct qkv_model *model, const struct qkv_corpus *corpus,
                                         const struct qkv_text_config *target_text,
                                         const struct qkv_vocabulary *target, struct qkv_workers *workers,
                                         const struct qkv_testing_config *testing, struct qkv_error *error)
 {
+    if (check_arguments(model, corpus, target, testing, error)) return NULL;
     struct qkv_evaluator *e = calloc(1, sizeof *e);
     if (!e) {
         qkv_error_set(error, "out of memory for an evaluation");
         return NULL;
     }
     *e = (struct qkv_evaluator){
-        .model = model, .corpus = corpus, .text = target_text, .target = target, .workers = workers};
+        .model = model, .corpus = corpus, .target_text = target_text, .target = target, .workers = workers};
     e->batch_size = testing->batch_size;
-    e->search = (struct qkv_search_options){.beam_size = testing->beam_size,
-                                            .length_penalty = testing->beam_alpha,
-                                            .n_best = 1,
-                                            .max_output_length = testing->max_output_length,
-                                            .unscored = true};
+    e->search = search_options(testing);
     struct qkv_batches_options options = {QKV_BATCH_SENTENCE, testing->batch_size, QKV_BATCH_ORDER_LENGTH, 0};
     if (qkv_batches_init(&e->batches, corpus, options, error)) {
         qkv_evaluator_free(e);
@@ -141,7 +166,7 @@ void qkv_evaluator_free(struct qkv_evaluator *e)
 
 /* ---- running ---- */
 
-/* Sums the cross-entropy rows of each sentence of the batch into sentence_sums. */
+/* Sums the cross-entropies of the target tokens of each sentence of the batch into sentence_sums. */
 static void sum_sentences(struct qkv_evaluator *e, const struct qkv_batch_view *view,
                           const struct qkv_tensor *loss)
 {
@@ -167,6 +192,13 @@ static enum qkv_status sum_batch(struct qkv_evaluator *e, struct slot *slot,
     if (qkv_graph_check(slot->graph, &slot->error)) return QKV_INVALID;
     qkv_forward(slot->graph);
     qkv_cross_entropy_sums(loss, &sums->negative_log_likelihood, &sums->correct);
+    if (!isfinite(sums->negative_log_likelihood)) {
+        qkv_error_set(
+            &slot->error,
+            "the loss of the references is not finite: the model's weights are too large, or infinity "
+            "or NaN");
+        return QKV_FAILED;
+    }
     sums->tokens = view->target_tokens;
     sum_sentences(e, view, loss);
     return QKV_OK;
@@ -205,7 +237,7 @@ static const char *text_of(struct qkv_evaluator *e, const struct qkv_hypothesis 
     const char **tokens = qkv_arena_allocate(&e->arena, (size_t)output->length * sizeof *tokens);
     if (!tokens) return NULL;
     for (int64_t j = 0; j < output->length; j++) tokens[j] = qkv_vocabulary_token(e->target, output->ids[j]);
-    return qkv_detokenize(e->text, output->length, tokens, &e->arena);
+    return qkv_detokenize(e->target_text, output->length, tokens, &e->arena);
 }
 
 static enum qkv_status score_texts(struct qkv_evaluator *e, struct qkv_scorer *scorer,
@@ -224,19 +256,24 @@ static enum qkv_status score_texts(struct qkv_evaluator *e, struct qkv_scorer *s
 
 enum qkv_status qkv_evaluator_run(struct qkv_evaluator *e, struct qkv_scores *scores, struct qkv_error *error)
 {
+    e->outputs = NULL;
     qkv_workers_run(e->workers, e->slots, run_slot, e);
     for (int i = 0; i < e->slots; i++)
-        if (e->slot[i].status) return qkv_error_set(error, "%s", e->slot[i].error.message);
-    e->outputs =
-        qkv_translator_run(e->translator, e->corpus->count, e->sources, e->batch_size, &e->search, error);
-    if (!e->outputs) return QKV_INVALID;
+        if (e->slot[i].status) {
+            qkv_error_set(error, "%s", e->slot[i].error.message);
+            return e->slot[i].status;
+        }
+    enum qkv_status status = qkv_translator_run(e->translator, e->corpus->count, e->sources, e->batch_size,
+                                                &e->search, &e->outputs, error);
+    if (status) return status;
     struct qkv_scorer scorer = {.counts.sentences = e->corpus->count};
     for (int64_t b = 0; b < e->batches.count; b++) {
         scorer.counts.negative_log_likelihood += e->sums[b].negative_log_likelihood;
         scorer.counts.correct += e->sums[b].correct;
         scorer.counts.tokens += e->sums[b].tokens;
     }
-    enum qkv_status status = score_texts(e, &scorer, error);
+    status = score_texts(e, &scorer, error);
+    if (status) e->outputs = NULL;
     *scores = qkv_scorer_scores(&scorer);
     qkv_scorer_release(&scorer);
     return status;
@@ -244,11 +281,13 @@ enum qkv_status qkv_evaluator_run(struct qkv_evaluator *e, struct qkv_scores *sc
 
 const char *qkv_evaluator_translation(const struct qkv_evaluator *evaluator, int64_t i)
 {
-    return evaluator->translations[i];
+    bool exists = evaluator->outputs && i >= 0 && i < evaluator->corpus->count;
+    return exists ? evaluator->translations[i] : NULL;
 }
 
 struct qkv_sentence_score qkv_evaluator_sentence(const struct qkv_evaluator *e, int64_t i)
 {
+    if (!e->outputs || i < 0 || i >= e->corpus->count) return (struct qkv_sentence_score){0};
     const struct qkv_corpus_side *source = &e->corpus->source;
     const struct sums *sums = &e->sentence_sums[i];
     return (struct qkv_sentence_score){

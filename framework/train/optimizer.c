@@ -1,11 +1,14 @@
 #include "qkv/optimizer.h"
 
+#include "config/choices.h"
+#include "config/finish.h"
 #include "kernels/optimizer.h"
+#include "qkv/kernels.h"
 
 #include <math.h>
 
-/* Numbers of a range. The norm is summed range by range, so that another size changes its rounding. A range
- * is small enough to stay in the second-level cache, and so large that giving it to a worker costs little. */
+/* A step works on ranges of this many numbers. The norm is summed range by range, so that another length changes
+ * its rounding. A range is small enough to stay in the second-level cache, and so large that giving it to a worker costs little. */
 enum { RANGE = 16384 };
 
 static const int MOMENTS[QKV_OPTIMIZER_COUNT] = {
@@ -17,10 +20,25 @@ static const int MOMENTS[QKV_OPTIMIZER_COUNT] = {
     _Static_assert(moments <= QKV_MOMENTS_MOST, "more moments than checkpoints have names for");
 #include "qkv/optimizers.def"
 
+/* Fails when a setting that the optimizer reads is out of the range of its config key: with an epsilon of 0, say,
+ * the first step would make NaN of every parameter without a gradient. */
+static enum qkv_status check_settings(const struct qkv_training_config *settings, struct qkv_error *error)
+{
+    static const char *const ALL[] = {"training.optimizer", "training.weight_decay",
+                                      "training.clip_grad_norm", "training.clip_grad_val", NULL};
+    const struct qkv_config config = {.training = *settings};
+    if (qkv_config_check_keys(&config, ALL, error)) return QKV_INVALID;
+    return qkv_config_check_keys(&config, qkv_optimizer_kind_choices.list[settings->optimizer].uses, error);
+}
+
 enum qkv_status qkv_optimizer_init(struct qkv_optimizer *optimizer, const struct qkv_training_config *config,
                                    const struct qkv_parameters *parameters, struct qkv_error *error)
 {
-    QKV_BUG(!parameters->values, "an optimizer is made for parameters that are not allocated");
+    if (!parameters->values)
+        return qkv_error_set(error,
+                             "an optimizer needs allocated parameters: call qkv_parameters_allocate first");
+    if (qkv_kernels_in_use(NULL, error)) return QKV_INVALID;
+    if (check_settings(config, error)) return QKV_INVALID;
     *optimizer = (struct qkv_optimizer){
         .settings = *config,
         .dtype = parameters->dtype,
@@ -45,8 +63,8 @@ enum qkv_status qkv_optimizer_init(struct qkv_optimizer *optimizer, const struct
 struct step {
     struct qkv_optimizer *optimizer;
     void *values;
-    int shards;
-    void *const *gradients;
+    int blocks;
+    void *const *gradients; /* [blocks] */
     double scale;
     struct qkv_update update;
 };
@@ -63,13 +81,14 @@ static int64_t range_length(const struct step *step, int64_t start)
     return rest < RANGE ? rest : RANGE;
 }
 
+/* Sums the gradient blocks into the first and multiplies by the scale. */
 static void reduce_range(void *context, int range)
 {
     const struct step *step = context;
     int64_t start = (int64_t)range * RANGE;
     step->optimizer->squares[range] =
         step->optimizer->kernels->reduce(range_length(step, start), at(step, step->gradients[0], start),
-                                         step->shards - 1, step->gradients + 1, start, step->scale);
+                                         step->blocks - 1, step->gradients + 1, start, step->scale);
 }
 
 static void clip_range(void *context, int range)
@@ -107,49 +126,37 @@ static struct qkv_update make_update(const struct qkv_optimizer *optimizer, doub
     double longest = settings->clip_grad_norm;
     struct qkv_update update = {.settings = settings,
                                 .clip = longest > 0 && norm > longest ? longest / norm : 1};
-    /* All kernel variants use the scalars that the `prepare` of the only float64 variant computes. */
-    const struct qkv_optimizer_kernels *rules = qkv_optimizer_registry(QKV_FLOAT64);
-    if (rules->optimizer[settings->optimizer]->prepare)
-        rules->optimizer[settings->optimizer]->prepare(&update, learning_rate, optimizer->state.updates);
+    /* The scalars of an update, such as bias corrections, are computed in float64 for kernels of both dtypes. */
+    const struct qkv_optimizer_kernels *kernels = qkv_optimizer_registry(QKV_FLOAT64);
+    if (kernels->optimizer[settings->optimizer]->prepare)
+        kernels->optimizer[settings->optimizer]->prepare(&update, learning_rate, optimizer->state.updates);
     return update;
 }
 
-/* The update starts after the norm is known, even without clip_grad_norm: a gradient that is not finite must
- * not change the parameters. It reads the gradients a second time, which costs little compared with the
- * moments. */
+/* The update starts when the norm is known, even without clip_grad_norm: a gradient that is not finite must
+ * not change the parameters. So a step reads the gradients twice, which costs little compared with reading
+ * and writing the moments. */
 double qkv_optimizer_step(struct qkv_optimizer *optimizer, struct qkv_parameters *parameters,
-                          struct qkv_workers *workers, int shards, void *const *gradients, double scale,
+                          struct qkv_workers *workers, int blocks, void *const *gradients, double scale,
                           double learning_rate)
 {
-    QKV_BUG(shards < 1, "an optimizer steps without gradients");
-    QKV_BUG(parameters->dtype != optimizer->dtype || parameters->elements != optimizer->elements,
-            "an optimizer steps parameters that it was not made for");
-    struct step step = {optimizer, parameters->values, shards, gradients, scale, {0}};
+    bool fits = parameters->values && parameters->dtype == optimizer->dtype &&
+                parameters->elements == optimizer->elements;
+    if (!optimizer->kernels || blocks < 1 || !fits || !isfinite(learning_rate)) return (double)NAN;
+    struct step step = {optimizer, parameters->values, blocks, gradients, scale, {0}};
     int ranges = optimizer->ranges;
     qkv_workers_run(workers, ranges, reduce_range, &step);
-    double norm = norm_of(optimizer), clipped_norm = norm;
+    double norm = norm_of(optimizer), norm_of_clipped = norm; /* numbers clipped by clip_grad_val */
     if (!isfinite(norm)) return norm;
     if (optimizer->settings.clip_grad_val > 0) {
         qkv_workers_run(workers, ranges, clip_range, &step);
-        clipped_norm = norm_of(optimizer);
+        norm_of_clipped = norm_of(optimizer);
     }
     optimizer->state.updates++;
     parameters->changes++;
-    step.update = make_update(optimizer, clipped_norm, learning_rate);
+    step.update = make_update(optimizer, norm_of_clipped, learning_rate);
     qkv_workers_run(workers, ranges, update_range, &step);
     return norm;
-}
-
-const struct qkv_parameter *qkv_parameters_find_not_finite(const struct qkv_parameters *parameters,
-                                                           const void *block)
-{
-    for (int64_t p = 0; p < parameters->count; p++) {
-        const struct qkv_parameter *parameter = parameters->list[p];
-        for (int64_t i = parameter->offset; i < parameter->offset + parameter->count; i++) {
-            if (!isfinite(qkv_dtype_get(parameters->dtype, block, i))) return parameter;
-        }
-    }
-    return NULL;
 }
 
 void qkv_optimizer_release(struct qkv_optimizer *optimizer)

@@ -45,15 +45,17 @@ enum qkv_status qkv_progress_restore(struct progress *progress, const struct qkv
     char key[48];
     for (int i = 0; i < INTEGER_COUNT; i++) {
         int64_t *field = (int64_t *)((char *)&found + INTEGERS[i].offset);
-        if (qkv_state_get_integer(state, INTEGERS[i].key, field, error)) return QKV_INVALID;
-        if (*field < 0) return qkv_error_set(error, "%s is negative", INTEGERS[i].key);
+        if (qkv_state_get_count(state, INTEGERS[i].key, field, error)) return QKV_INVALID;
     }
+    if (found.epoch >= UINT32_MAX) /* random numbers distinguish no more epochs */
+        return qkv_error_set(error, "train.epoch is %lld, but must be below 2^32 - 1",
+                             (long long)found.epoch);
     if (found.best_count > MOST_BEST)
         return qkv_error_set(error, "train.best_count is %lld, but at most %d are kept",
                              (long long)found.best_count, MOST_BEST);
     if (qkv_state_get_number(state, "train.log_loss", &found.log_loss, error)) return QKV_INVALID;
     for (int64_t i = 0; i < found.best_count; i++)
-        if (qkv_state_get_integer(state, best_key(key, i, "update"), &found.best[i].update, error) ||
+        if (qkv_state_get_count(state, best_key(key, i, "update"), &found.best[i].update, error) ||
             qkv_state_get_number(state, best_key(key, i, "score"), &found.best[i].score, error))
             return QKV_INVALID;
     *progress = found;

@@ -7,10 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What computes one shard of a batch. */
 struct replica {
     struct qkv_graph *graph;
-    int block;  /* index of the block that its gradients are added to */
-    int number; /* its turn among the shards of the block, from 0 */
+    int block; /* index of the block that its gradients are added to */
+    int turn;  /* its turn among the shards of the block, from 0 */
     struct qkv_batch_view view;
     struct qkv_step_sums sums;
     enum qkv_status status;
@@ -22,7 +23,7 @@ struct qkv_replicas {
     struct qkv_workers *workers;
     int shards, blocks;
     struct replica *replica;  /* [shards] */
-    void **gradients;         /* [blocks]: laid out as the values */
+    void **gradients;         /* [blocks]: each laid out as the values of the parameters */
     struct qkv_turns **turns; /* [blocks]: the order in which the shards of a block add to it */
 
     /* The step that is being run. */
@@ -50,6 +51,15 @@ static int default_blocks(const struct qkv_model *model, int shards)
 struct qkv_replicas *qkv_replicas_new(const struct qkv_model *model, struct qkv_workers *workers, int shards,
                                       int blocks, struct qkv_error *error)
 {
+    if (shards < 1 || shards > QKV_SHARDS_MOST || blocks < 0 || blocks > shards ||
+        !model->parameters.values) {
+        qkv_error_set(
+            error,
+            "%d shards with %d gradient blocks of %s parameters: shards must lie in 1 to %d, blocks in 0 "
+            "to the number of shards, and parameters must be allocated",
+            shards, blocks, model->parameters.values ? "allocated" : "unallocated", QKV_SHARDS_MOST);
+        return NULL;
+    }
     struct qkv_replicas *replicas = calloc(1, sizeof *replicas);
     if (!replicas) goto no_memory;
     *replicas = (struct qkv_replicas){.model = model, .workers = workers};
@@ -75,9 +85,9 @@ struct qkv_replicas *qkv_replicas_new(const struct qkv_model *model, struct qkv_
         replica->graph = qkv_graph_new(model->parameters.dtype);
         if (!replica->graph) goto no_memory;
         replica->block = replicas->shards / block_shards;
-        replica->number = replicas->shards % block_shards;
+        replica->turn = replicas->shards % block_shards;
         qkv_graph_share_memory(replica->graph, true);
-        qkv_graph_set_turn(replica->graph, replicas->turns[replica->block], replica->number);
+        qkv_graph_set_turn(replica->graph, replicas->turns[replica->block], replica->turn);
     }
     return replicas;
 no_memory:
@@ -100,14 +110,15 @@ void qkv_replicas_free(struct qkv_replicas *replicas)
     free(replicas);
 }
 
-/* Records the forward pass and the loss of the replica's view; NULL where the graph cannot be built. */
+/* Builds the graph of a shard: the forward pass and the loss of replica->view, which is returned. NULL where the
+ * graph cannot be built. */
 static struct qkv_tensor *build(struct qkv_replicas *replicas, int shard, const struct qkv_random *random)
 {
     struct replica *replica = &replicas->replica[shard];
     struct qkv_graph *graph = replica->graph;
     qkv_graph_reset(graph);
     qkv_graph_bind(graph, &replicas->model->parameters, replicas->gradients[replica->block],
-                   replicas->accumulate || replica->number > 0);
+                   replicas->accumulate || replica->turn > 0);
     qkv_graph_set_dropout(graph, random);
     struct qkv_tensor *loss =
         qkv_model_loss(replicas->model, graph, &replica->view, replicas->smoothing, 1.0, NULL);
@@ -115,7 +126,8 @@ static struct qkv_tensor *build(struct qkv_replicas *replicas, int shard, const 
     return loss;
 }
 
-/* Records it without sharing memory between tensors: every result stays readable, which takes more memory. */
+/* Builds the same graph without sharing memory between tensors: every result stays readable, which takes more
+ * memory. */
 static void build_apart(struct qkv_replicas *replicas, int shard, const struct qkv_random *random)
 {
     struct qkv_graph *graph = replicas->replica[shard].graph;
@@ -153,8 +165,8 @@ enum qkv_status qkv_replicas_reserve(struct qkv_replicas *replicas, const struct
     enum qkv_status status = qkv_batches_largest(batches, replicas->shards, &batch, error);
     for (int i = 0; !status && i < replicas->shards; i++) {
         qkv_batch_shard(&batch, 0, 1, &replicas->replica[i].view);
-        /* With dropout, which needs more memory than without, and without sharing memory between tensors, as
-         * what sharing saves depends on the batch. */
+        /* Dropout needs memory of its own, and how much memory sharing saves depends on the batch: the graph with
+         * dropout and without sharing is the largest that a step builds. */
         build_apart(replicas, i, &random);
         status = qkv_graph_check(replicas->replica[i].graph, error);
         share_again(replicas, i);
@@ -170,7 +182,7 @@ static enum qkv_status run_replica(struct qkv_replicas *replicas, int shard)
     replica->sums = (struct qkv_step_sums){0};
     qkv_batch_shard(replicas->batch, shard, replicas->shards, &replica->view);
     if (replica->view.count == 0) { /* fewer sentences than shards */
-        if (!replicas->accumulate && replica->number == 0)
+        if (!replicas->accumulate && replica->turn == 0)
             memset(replicas->gradients[replica->block], 0, block_bytes(replicas->model));
         qkv_graph_reset(graph);
         return QKV_OK;
@@ -197,8 +209,8 @@ static void run_part(void *context, int part)
 {
     struct qkv_replicas *replicas = context;
     replicas->replica[part].status = run_replica(replicas, part);
-    qkv_graph_finish_turns(
-        replicas->replica[part].graph); /* the turns of a pass that was not run to its end */
+    /* Without this, the shards after one whose pass has ended early would wait for its turns for ever. */
+    qkv_graph_finish_turns(replicas->replica[part].graph);
 }
 
 enum qkv_status qkv_replicas_step(struct qkv_replicas *replicas, struct qkv_batch *batch, double smoothing,

@@ -6,9 +6,11 @@
 #include <cjson/cJSON.h>
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const char *file_of(struct training *training, const char *name)
@@ -48,28 +50,54 @@ static bool is_temporary(const char *name)
     return is_run_file(final_name);
 }
 
-enum qkv_status qkv_run_folder_check(struct training *training, struct qkv_error *error)
+/* What a folder holds of a run. */
+struct contents {
+    char name[NAME_MAX + 1]; /* of one of its files; "": none */
+    bool has_last;           /* last.safetensors is one of them */
+};
+
+/* Refuses a file of a run that is not a regular file: reading a FIFO would wait for ever. */
+static enum qkv_status list_run_files(struct training *training, struct contents *contents,
+                                      struct qkv_error *error)
 {
-    const char *last = file_of(training, QKV_RUN_LAST);
-    if (!last) return qkv_error_set(error, "out of memory");
-    if (training->options->resume) {
-        if (qkv_path_exists(last)) return qkv_run_format_check(training->folder, error);
-        return qkv_error_set(error, "%s: nothing to resume: there is no %s; start without --resume",
-                             training->folder, QKV_RUN_LAST);
-    }
-    if (training->options->overwrite) return QKV_OK;
     DIR *folder = opendir(training->folder);
-    if (!folder) return QKV_OK; /* making or locking the folder will say why */
     enum qkv_status status = QKV_OK;
-    for (struct dirent *entry; !status && (entry = readdir(folder));)
-        if (is_run_file(entry->d_name))
-            status =
-                qkv_error_set(error,
-                              "%s: holds a run already (%s); continue it with --resume or replace it with "
-                              "--overwrite",
-                              training->folder, entry->d_name);
+    *contents = (struct contents){0};
+    if (!folder && (errno == ENOENT || errno == ENOTDIR)) return QKV_OK; /* making the folder will say why */
+    if (!folder) return qkv_error_set(error, "%s: cannot be opened: %s", training->folder, strerror(errno));
+    for (struct dirent *entry; !status && (errno = 0, entry = readdir(folder));) {
+        const char *name = entry->d_name;
+        if (!is_run_file(name)) continue;
+        snprintf(contents->name, sizeof contents->name, "%s", name);
+        contents->has_last = contents->has_last || !strcmp(name, QKV_RUN_LAST);
+        const char *path = file_of(training, name);
+        status = path ? qkv_file_check(path, error) : qkv_error_set(error, "out of memory");
+    }
+    if (!status && errno)
+        status = qkv_error_set(error, "%s: cannot be read: %s", training->folder, strerror(errno));
     closedir(folder);
     return status;
+}
+
+enum qkv_status qkv_run_folder_check(struct training *training, struct qkv_error *error)
+{
+    struct contents contents;
+    const char *folder = training->folder, *name = contents.name;
+    if (list_run_files(training, &contents, error)) return QKV_INVALID;
+    bool can_resume = contents.has_last;
+    if (training->options->resume && can_resume) return qkv_run_format_check(folder, error);
+    if (training->options->resume)
+        return qkv_error_set(error, "%s: nothing to resume: there is no %s; start %s", folder, QKV_RUN_LAST,
+                             *name ? "again with --overwrite" : "without --resume");
+    if (training->options->overwrite || !*name) return QKV_OK;
+    if (can_resume)
+        return qkv_error_set(error,
+                             "%s: holds a run already (%s); continue it with --resume or replace it with "
+                             "--overwrite",
+                             folder, name);
+    return qkv_error_set(
+        error, "%s: holds a part of a run (%s), but no %s to continue from; replace it with --overwrite",
+        folder, name, QKV_RUN_LAST);
 }
 
 enum qkv_status qkv_run_folder_lock(struct training *training, struct qkv_error *error)
@@ -111,29 +139,50 @@ enum qkv_status qkv_run_folder_describe(struct training *training, struct qkv_er
     fprintf(writer.file, "%d\n", QKV_RUN_FORMAT);
     if (qkv_file_commit(&writer, error)) return QKV_INVALID;
     if (qkv_file_begin(&writer, path, error)) return QKV_INVALID;
-    qkv_config_write(training->config, writer.file, true); /* failed writes show at commit */
-    return qkv_file_commit(&writer, error);
+    if (!qkv_config_write_run(training->config, writer.file, training->folder))
+        return qkv_file_commit(&writer, error);
+    bool failed = ferror(writer.file);
+    qkv_file_abandon(&writer);
+    return qkv_error_set(error, "%s: cannot be written: %s", path,
+                         failed ? "a write failed" : "out of memory");
+}
+
+/* Copies the lines up to the current update. Returns 0 or an errno. */
+static int copy_metrics(const struct training *training, FILE *from, FILE *to)
+{
+    char *line = NULL;
+    size_t capacity = 0;
+    int code = 0;
+    errno = 0;
+    while (!code && getline(&line, &capacity, from) > 0) {
+        cJSON *object = strchr(line, '\n') ? cJSON_Parse(line) : NULL;
+        if (!object && errno == ENOMEM) code = ENOMEM; /* cJSON does not say why it fails */
+        const cJSON *update = cJSON_GetObjectItemCaseSensitive(object, "update");
+        if (cJSON_IsNumber(update) && update->valuedouble <= (double)training->progress.update)
+            fputs(line, to);
+        cJSON_Delete(object);
+    }
+    if (!code && !feof(from)) code = errno; /* a failed read, or no memory for the line */
+    free(line);
+    return code;
 }
 
 enum qkv_status qkv_run_folder_trim_metrics(struct training *training, struct qkv_error *error)
 {
-    const char *path = file_of(training, QKV_RUN_METRICS);
-    FILE *old = path ? fopen(path, "r") : NULL;
-    if (!old) return QKV_OK;
+    const char *path = training->metrics;
+    FILE *old = fopen(path, "r");
+    if (!old && errno == ENOENT) return QKV_OK;
+    if (!old) return qkv_error_set(error, "%s: cannot be read: %s", path, strerror(errno));
     struct qkv_file_writer writer;
-    enum qkv_status status = qkv_file_begin(&writer, path, error);
-    char *line = NULL;
-    size_t capacity = 0;
-    while (!status && getline(&line, &capacity, old) > 0) {
-        cJSON *object = strchr(line, '\n') ? cJSON_Parse(line) : NULL;
-        const cJSON *update = cJSON_GetObjectItemCaseSensitive(object, "update");
-        if (cJSON_IsNumber(update) && update->valuedouble <= (double)training->progress.update)
-            fputs(line, writer.file);
-        cJSON_Delete(object);
+    if (qkv_file_begin(&writer, path, error)) {
+        fclose(old);
+        return QKV_INVALID;
     }
-    free(line);
+    int code = copy_metrics(training, old, writer.file);
     fclose(old);
-    return status ? status : qkv_file_commit(&writer, error);
+    if (!code) return qkv_file_commit(&writer, error);
+    qkv_file_abandon(&writer);
+    return qkv_error_set(error, "%s: cannot be read: %s", path, strerror(code));
 }
 
 /* Appends a complete line or nothing: on a full disk, truncates the file to its old length. */
@@ -144,18 +193,17 @@ static int append_line(const char *path, const char *text)
     off_t before = fseeko(file, 0, SEEK_END) ? -1 : ftello(file);
     int code = fprintf(file, "%s\n", text) < 0 || fflush(file) ? errno : 0;
     if (code && before >= 0 && ftruncate(fileno(file), before))
-        before = -1; /* part of the line stays; qkv_run_folder_trim_metrics drops it on resuming */
+        code = errno; /* part of the line stays; qkv_run_folder_trim_metrics drops it on resuming */
     if (fclose(file) && !code) code = errno;
     return code;
 }
 
 enum qkv_status qkv_run_folder_log(struct training *training, struct cJSON *line, struct qkv_error *error)
 {
-    const char *path = file_of(training, QKV_RUN_METRICS);
     char *text = cJSON_PrintUnformatted(line);
     cJSON_Delete(line);
-    int code = path && text ? append_line(path, text) : ENOMEM;
+    int code = text ? append_line(training->metrics, text) : ENOMEM;
     cJSON_free(text);
     if (!code) return QKV_OK;
-    return qkv_error_set(error, "%s: cannot be written: %s", path ? path : QKV_RUN_METRICS, strerror(code));
+    return qkv_error_set(error, "%s: cannot be written: %s", training->metrics, strerror(code));
 }

@@ -9,7 +9,7 @@ enum qkv_status qkv_training_save(struct training *training, const char *name, b
     const struct qkv_optimizer_state *optimizer = resumable ? &training->optimizer.state : NULL;
     struct qkv_state state = {0};
     const struct qkv_data_config *data = &training->config->data;
-    const char *path = qkv_run_file(&training->arena, training->folder, name);
+    const char *path = qkv_run_file(&state.arena, training->folder, name);
     qkv_provenance_save(&state, training->config, &training->source, &training->target);
     qkv_provenance_save_text(&state, "data.train", data->train, &training->train);
     if (data->dev[0]) qkv_provenance_save_text(&state, "data.dev", data->dev, &training->dev);

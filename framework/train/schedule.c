@@ -97,8 +97,20 @@ static const struct {
 #include "qkv/schedules.def"
 };
 
+static bool exists(const struct qkv_schedule *schedule)
+{
+    int kind = (int)schedule->kind;
+    return kind >= 0 && kind < QKV_SCHEDULE_COUNT;
+}
+
+static bool follows_validations(const struct qkv_schedule *schedule)
+{
+    return exists(schedule) && SCHEDULES[schedule->kind].follows_validations;
+}
+
 double qkv_schedule_rate(const struct qkv_schedule *schedule, int64_t update, int64_t epochs)
 {
+    if (!exists(schedule)) return (double)NAN;
     return SCHEDULES[schedule->kind].rate(schedule, (double)update, epochs);
 }
 
@@ -106,12 +118,12 @@ double qkv_schedule_rate(const struct qkv_schedule *schedule, int64_t update, in
 
 bool qkv_schedule_validated(struct qkv_schedule *schedule, double score, bool higher_is_better)
 {
-    if (!SCHEDULES[schedule->kind].follows_validations) return false;
+    if (!follows_validations(schedule)) return false;
     double best = schedule->plateau.best;
-    bool progressed =
-        !isnan(score) && (!schedule->plateau.seen || (higher_is_better ? score > best : score < best));
-    if (progressed) {
-        schedule->plateau.seen = true;
+    bool is_better =
+        !isnan(score) && (!schedule->plateau.has_best || (higher_is_better ? score > best : score < best));
+    if (is_better) {
+        schedule->plateau.has_best = true;
         schedule->plateau.best = score;
         schedule->plateau.waited = 0;
         return false;
@@ -124,8 +136,8 @@ bool qkv_schedule_validated(struct qkv_schedule *schedule, double score, bool hi
 
 void qkv_schedule_save(const struct qkv_schedule *schedule, struct qkv_state *state)
 {
-    if (!SCHEDULES[schedule->kind].follows_validations) return;
-    qkv_state_set_integer(state, "schedule.plateau.seen", schedule->plateau.seen);
+    if (!follows_validations(schedule)) return;
+    qkv_state_set_integer(state, "schedule.plateau.seen", schedule->plateau.has_best);
     qkv_state_set_number(state, "schedule.plateau.best", schedule->plateau.best);
     qkv_state_set_integer(state, "schedule.plateau.waited", schedule->plateau.waited);
     qkv_state_set_integer(state, "schedule.plateau.decreases", schedule->plateau.decreases);
@@ -134,15 +146,15 @@ void qkv_schedule_save(const struct qkv_schedule *schedule, struct qkv_state *st
 enum qkv_status qkv_schedule_restore(struct qkv_schedule *schedule, const struct qkv_state *state,
                                      struct qkv_error *error)
 {
-    if (!SCHEDULES[schedule->kind].follows_validations) return QKV_OK;
-    int64_t seen, waited, decreases;
+    if (!follows_validations(schedule)) return QKV_OK;
+    int64_t has_best, waited, decreases;
     double best;
-    if (qkv_state_get_integer(state, "schedule.plateau.seen", &seen, error) ||
+    if (qkv_state_get_count(state, "schedule.plateau.seen", &has_best, error) ||
         qkv_state_get_number(state, "schedule.plateau.best", &best, error) ||
-        qkv_state_get_integer(state, "schedule.plateau.waited", &waited, error) ||
-        qkv_state_get_integer(state, "schedule.plateau.decreases", &decreases, error))
+        qkv_state_get_count(state, "schedule.plateau.waited", &waited, error) ||
+        qkv_state_get_count(state, "schedule.plateau.decreases", &decreases, error))
         return QKV_INVALID;
-    schedule->plateau.seen = seen != 0;
+    schedule->plateau.has_best = has_best != 0;
     schedule->plateau.best = best;
     schedule->plateau.waited = waited;
     schedule->plateau.decreases = decreases;

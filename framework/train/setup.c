@@ -14,7 +14,8 @@ static const char *file_of(struct training *training, const char *name)
 static enum qkv_status read_corpora(struct training *training, struct qkv_error *error)
 {
     const struct qkv_data_config *data = &training->config->data;
-    struct qkv_corpus_options train = {.drop_long = true}, dev = {.keep_raw = true};
+    struct qkv_corpus_options train = {.drop_long = true, .key = "data.train"},
+                              dev = {.keep_raw = true, .key = "data.dev"};
     if (qkv_corpus_read(&training->train, data->train, data, train, error)) return QKV_INVALID;
     if (data->dev[0] && qkv_corpus_read(&training->dev, data->dev, data, dev, error)) return QKV_INVALID;
     if (training->options->resume) {
@@ -30,7 +31,7 @@ static enum qkv_status read_corpora(struct training *training, struct qkv_error 
     return qkv_corpus_encode(&training->dev, &training->source, &training->target, error);
 }
 
-/* Refuses sentences that are longer than the positions of the model before training starts. */
+/* Refuses, before training starts, sentences that are longer than positions.max_length of the model. */
 static enum qkv_status check_lengths(const struct training *training, struct qkv_error *error)
 {
     const struct qkv_config *config = training->config;
@@ -104,6 +105,8 @@ static enum qkv_status restore(struct training *training, struct qkv_error *erro
 enum qkv_status qkv_training_open(struct training *training, struct qkv_error *error)
 {
     training->folder = training->config->training.model_dir;
+    training->metrics = file_of(training, QKV_RUN_METRICS);
+    if (!training->metrics) return qkv_error_set(error, "out of memory");
     if (qkv_run_folder_check(training, error) || read_corpora(training, error) ||
         check_lengths(training, error) || make_parts(training, error) || qkv_run_folder_lock(training, error))
         return QKV_INVALID;

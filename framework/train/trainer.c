@@ -1,15 +1,16 @@
 #include "train/training.h"
 
+#include "config/finish.h"
 #include "core/clock.h"
 
 #include <cjson/cJSON.h>
 #include <math.h>
 
-/* Speed since the last log line or validation. Only reports use it; checkpoints do not keep it. */
+/* What reports say of speed and gradients; checkpoints do not keep it. */
 struct clock {
-    double started;     /* time of qkv_clock_seconds */
-    int64_t all_tokens; /* source and target tokens since then */
-    int64_t updates;    /* since then */
+    double started;     /* qkv_clock_seconds at the last log line or validation */
+    int64_t all_tokens; /* source and target tokens since `started` */
+    int64_t updates;    /* since `started` */
     double norm;        /* of the gradient of the last update, before clipping */
 };
 
@@ -19,14 +20,15 @@ static const struct qkv_train_listener *listener_of(const struct training *train
     return training->options->listener ? training->options->listener : &nobody;
 }
 
-/* Expected number of updates in total: with batches by tokens, their number varies between epochs. */
+/* Expected number of updates in total; 0: unknown. With batches by tokens, the number of batches of an epoch
+ * varies, so that this is an estimate. */
 static int64_t expected_updates(const struct training *training)
 {
     const struct qkv_training_config *settings = &training->config->training;
     int64_t batches = training->batches.count, multiplier = settings->batch_multiplier;
     if (!settings->epochs || settings->epochs > (INT64_MAX - multiplier) / batches) return settings->updates;
-    int64_t by_epochs =
-        (settings->epochs * batches + multiplier - 1) / multiplier; /* the last one may have fewer */
+    /* The last update may sum fewer batches. */
+    int64_t by_epochs = (settings->epochs * batches + multiplier - 1) / multiplier;
     return settings->updates && settings->updates < by_epochs ? settings->updates : by_epochs;
 }
 
@@ -59,11 +61,10 @@ static bool next_batch(struct training *training, enum qkv_status *status, struc
 }
 
 /* Names the update that diverged, and remedies. */
-static enum qkv_status diverged(const struct training *training, const struct qkv_error *found,
-                                struct qkv_error *error)
+static enum qkv_status diverged(int64_t update, const struct qkv_error *found, struct qkv_error *error)
 {
     qkv_error_set(error, "update %lld: %s; lower training.learning_rate, or set training.clip_grad_norm",
-                  (long long)training->progress.update + 1, found->message);
+                  (long long)update, found->message);
     return QKV_FAILED;
 }
 
@@ -86,7 +87,7 @@ static enum qkv_status update(struct training *training, struct clock *clock, bo
         };
         status = qkv_replicas_step(training->replicas, &training->batch, settings->label_smoothing, &random,
                                    i > 0, &sums, &inner);
-        if (status == QKV_FAILED) return diverged(training, &inner, error);
+        if (status == QKV_FAILED) return diverged(progress->update + 1, &inner, error);
         if (status) return qkv_error_set(error, "%s", inner.message);
         tokens += sums.tokens;
         progress->log_loss += sums.loss;
@@ -104,7 +105,7 @@ static enum qkv_status update(struct training *training, struct clock *clock, bo
             &training->model->parameters, qkv_replicas_gradients(training->replicas)[0]);
         qkv_error_set(&inner, "the gradient is not finite; the first parameter whose gradient is not is %s",
                       parameter ? parameter->name : "their norm");
-        return diverged(training, &inner, error);
+        return diverged(progress->update + 1, &inner, error);
     }
     progress->update++;
     progress->tokens += tokens;
@@ -114,6 +115,33 @@ static enum qkv_status update(struct training *training, struct clock *clock, bo
 }
 
 /* ---- reports ---- */
+
+/* A line of metrics.jsonl. */
+struct log_line {
+    cJSON *object;
+    bool complete; /* false: memory is out */
+};
+
+static struct log_line log_line_new(const char *kind, int64_t update)
+{
+    struct log_line line = {.object = cJSON_CreateObject()};
+    line.complete = cJSON_AddStringToObject(line.object, "kind", kind) &&
+                    cJSON_AddNumberToObject(line.object, "update", (double)update);
+    return line;
+}
+
+static void log_number(struct log_line *line, const char *key, double value)
+{
+    line->complete = cJSON_AddNumberToObject(line->object, key, value) && line->complete;
+}
+
+static enum qkv_status log_line_write(struct training *training, const struct log_line *line,
+                                      struct qkv_error *error)
+{
+    if (line->complete) return qkv_run_folder_log(training, line->object, error);
+    cJSON_Delete(line->object);
+    return qkv_error_set(error, "%s: out of memory for %s", training->folder, QKV_RUN_METRICS);
+}
 
 static enum qkv_status report_progress(struct training *training, struct clock *clock,
                                        struct qkv_error *error)
@@ -137,19 +165,17 @@ static enum qkv_status report_progress(struct training *training, struct clock *
         report.seconds_left = elapsed / (double)clock->updates * (double)(report.updates - progress->update);
     if (listener->progress) listener->progress(listener->context, &report);
     if (!report.logged) return QKV_OK;
-    cJSON *line = cJSON_CreateObject();
-    cJSON_AddStringToObject(line, "kind", "train");
-    cJSON_AddNumberToObject(line, "update", (double)report.update);
-    cJSON_AddNumberToObject(line, "epoch", (double)report.epoch);
-    cJSON_AddNumberToObject(line, "tokens", (double)report.tokens);
-    cJSON_AddNumberToObject(line, "loss", report.loss);
-    cJSON_AddNumberToObject(line, "learning_rate", report.learning_rate);
-    cJSON_AddNumberToObject(line, "gradient_norm", report.gradient_norm);
-    cJSON_AddNumberToObject(line, "tokens_per_second", report.tokens_per_second);
+    struct log_line line = log_line_new("train", report.update);
+    log_number(&line, "epoch", (double)report.epoch);
+    log_number(&line, "tokens", (double)report.tokens);
+    log_number(&line, "loss", report.loss);
+    log_number(&line, "learning_rate", report.learning_rate);
+    log_number(&line, "gradient_norm", report.gradient_norm);
+    log_number(&line, "tokens_per_second", report.tokens_per_second);
     progress->log_loss = 0;
     progress->log_tokens = 0;
     *clock = (struct clock){.started = qkv_clock_seconds()};
-    return qkv_run_folder_log(training, line, error);
+    return log_line_write(training, &line, error);
 }
 
 static void report_validation(struct training *training, const struct qkv_scores *scores, bool best)
@@ -176,23 +202,24 @@ static enum qkv_status validate(struct training *training, struct qkv_error *err
     struct progress *progress = &training->progress;
     enum qkv_metric metric = training->config->training.early_stopping_metric;
     struct qkv_scores scores;
+    struct qkv_error inner;
     bool best;
     if (!training->evaluator || progress->validated == progress->update) return QKV_OK;
-    if (qkv_evaluator_run(training->evaluator, &scores, error)) return QKV_INVALID;
+    enum qkv_status status = qkv_evaluator_run(training->evaluator, &scores, &inner);
+    if (status == QKV_FAILED) return diverged(progress->update, &inner, error);
+    if (status) return qkv_error_set(error, "%s", inner.message);
     double score = scores.value[metric];
     progress->validated = progress->update;
     qkv_schedule_validated(&training->schedule, score, !qkv_metric_info(metric)->lower_is_better);
     if (qkv_best_record(training, score, &best, error)) return QKV_INVALID;
     progress->waited = best ? 0 : progress->waited + 1;
-    cJSON *line = cJSON_CreateObject();
-    cJSON_AddStringToObject(line, "kind", "validation");
-    cJSON_AddNumberToObject(line, "update", (double)progress->update);
-    cJSON_AddNumberToObject(line, "tokens", (double)progress->tokens);
+    struct log_line line = log_line_new("validation", progress->update);
+    log_number(&line, "tokens", (double)progress->tokens);
     for (int m = 0; m < QKV_METRIC_COUNT; m++)
-        cJSON_AddNumberToObject(line, qkv_metric_info((enum qkv_metric)m)->key, scores.value[m]);
-    cJSON_AddBoolToObject(line, "best", best);
+        log_number(&line, qkv_metric_info((enum qkv_metric)m)->key, scores.value[m]);
+    line.complete = cJSON_AddBoolToObject(line.object, "best", best) && line.complete;
     report_validation(training, &scores, best);
-    return qkv_run_folder_log(training, line, error);
+    return log_line_write(training, &line, error);
 }
 
 /* Validates, unless that is done for this update, and saves last.safetensors. Only then does it remove old best
@@ -200,8 +227,9 @@ static enum qkv_status validate(struct training *training, struct qkv_error *err
  * needs the files that it lists (setup.c). */
 static enum qkv_status validate_and_save(struct training *training, struct qkv_error *error)
 {
-    if (validate(training, error) || qkv_training_save(training, QKV_RUN_LAST, true, error))
-        return QKV_INVALID;
+    enum qkv_status status = validate(training, error);
+    if (!status) status = qkv_training_save(training, QKV_RUN_LAST, true, error);
+    if (status) return status;
     return qkv_best_prune(training, error);
 }
 
@@ -226,7 +254,8 @@ static enum qkv_status loop(struct training *training, enum qkv_train_end *end, 
     *end = QKV_TRAIN_DONE;
     for (bool more = true;;) {
         if (validation_is_due(training)) {
-            if (validate_and_save(training, error)) return QKV_INVALID;
+            enum qkv_status status = validate_and_save(training, error);
+            if (status) return status;
             clock.started = qkv_clock_seconds();
             clock.all_tokens = clock.updates = 0;
         }
@@ -244,7 +273,8 @@ static enum qkv_status loop(struct training *training, enum qkv_train_end *end, 
             return qkv_training_save(training, QKV_RUN_LAST, true, error);
         }
     }
-    if (validate(training, error)) return QKV_INVALID;
+    enum qkv_status status = validate(training, error);
+    if (status) return status;
     if (progress->update == saved && progress->validated == validated)
         return QKV_OK; /* last.safetensors is up to date */
     return validate_and_save(training, error);
@@ -273,8 +303,15 @@ static void report_start(const struct training *training)
 enum qkv_status qkv_train(const struct qkv_config *config, const struct qkv_train_options *options,
                           struct qkv_train_result *result, struct qkv_error *error)
 {
-    struct training training = {.config = config, .options = options};
-    enum qkv_status status = qkv_training_open(&training, error);
+    struct qkv_config complete = *config;
+    struct qkv_messages messages;
+    struct training training = {.config = &complete, .options = options};
+    enum qkv_status status = qkv_config_finish_training(&complete, &training.arena, &messages);
+    *result = (struct qkv_train_result){0};
+    if (status)
+        qkv_error_set(error, "%s", messages.text[0]);
+    else
+        status = qkv_training_open(&training, error);
     if (!status) {
         report_start(&training);
         status = loop(&training, &result->end, error);

@@ -18,8 +18,8 @@
 #include <dirent.h>
 
 enum {
-    MOST_BEST = 64,    /* checkpoints kept: training.keep_best_ckpts is at most this */
-    MOST_SAMPLES = 16, /* translations shown: training.validation_samples is at most this */
+    MOST_BEST = 64,    /* upper limit of training.keep_best_ckpts */
+    MOST_SAMPLES = 16, /* upper limit of training.validation_samples */
 };
 
 struct best_checkpoint {
@@ -29,14 +29,13 @@ struct best_checkpoint {
 
 /* Where training is. A checkpoint keeps it, so that a resumed run computes the same bits. */
 struct progress {
-    int64_t update; /* updates done */
-    int64_t epoch;  /* from 0 */
-    int64_t
-        batch; /* of that epoch, the next to read, from 0; the number of batches at the end of the epoch */
+    int64_t update;     /* updates done */
+    int64_t epoch;      /* from 0 */
+    int64_t batch;      /* next batch of that epoch, from 0; the number of batches at the end of the epoch */
     int64_t tokens;     /* target tokens trained on */
     int64_t waited;     /* validations since the best one */
     int64_t validated;  /* update of the last validation; 0: none */
-    double log_loss;    /* sum of the smoothed loss over the target tokens since the last log line, nats */
+    double log_loss;    /* sum of the loss, with label smoothing, since the last log line, nats */
     int64_t log_tokens; /* target tokens since the last log line */
     int64_t best_count;
     struct best_checkpoint best[MOST_BEST]; /* [best_count], best first */
@@ -45,8 +44,9 @@ struct progress {
 struct training {
     const struct qkv_config *config;
     const struct qkv_train_options *options;
-    const char *folder; /* of the run */
-    DIR *lock;          /* the locked folder; NULL before it is locked */
+    const char *folder;  /* of the run */
+    const char *metrics; /* path of its metrics.jsonl */
+    DIR *lock;           /* the locked folder; NULL before it is locked */
     struct qkv_arena arena;
     struct qkv_corpus train, dev;
     struct qkv_vocabulary source, target;
@@ -70,7 +70,8 @@ enum qkv_status qkv_progress_restore(struct progress *progress, const struct qkv
 
 /* ---- run_folder.c ---- */
 
-/* Refuses to replace a run without --overwrite, and to resume where there is no run or one of a newer format. */
+/* Refuses to replace a run without --overwrite, to resume where there is no run or one of a newer format, and a folder
+ * in which a file of a run is not a regular file. */
 enum qkv_status qkv_run_folder_check(struct training *training, struct qkv_error *error);
 
 /* Makes the folder, unless the run is resumed, and locks it against other processes. */
@@ -83,12 +84,13 @@ enum qkv_status qkv_run_folder_clear(struct training *training, struct qkv_error
 /* Writes the run's format and its config. */
 enum qkv_status qkv_run_folder_describe(struct training *training, struct qkv_error *error);
 
-/* Removes the lines of metrics.jsonl after the update of the checkpoint, which resuming will write again, and
- * a last line that a kill cut short. */
+/* Removes from metrics.jsonl the lines of updates after that of the checkpoint, because training will write them
+ * again, and a last line that a kill cut short. */
 enum qkv_status qkv_run_folder_trim_metrics(struct training *training, struct qkv_error *error);
 
-/* Appends a JSON object to metrics.jsonl, and frees it. */
 struct cJSON;
+
+/* Appends the JSON object `line` to metrics.jsonl. Frees `line`, also on failure. */
 enum qkv_status qkv_run_folder_log(struct training *training, struct cJSON *line, struct qkv_error *error);
 
 /* ---- save.c ---- */
@@ -100,15 +102,15 @@ enum qkv_status qkv_training_save(struct training *training, const char *name, b
 
 /* ---- best_checkpoints.c ---- */
 
-/* Adds the validation of the last update to the list, and writes its checkpoint, if it is one of the best.
- * *is_best: it is the best of all. */
+/* If the last update is among the best by `score`: adds it to the list of best checkpoints and writes its
+ * checkpoint. *is_best: it is the best of all. */
 enum qkv_status qkv_best_record(struct training *training, double score, bool *is_best,
                                 struct qkv_error *error);
 
 /* Removes the checkpoints that are no longer in the list. */
 enum qkv_status qkv_best_prune(struct training *training, struct qkv_error *error);
 
-/* Makes the files of the folder agree with a list that was restored. */
+/* Makes best.safetensors and the update-*.safetensors of the folder agree with a list that was restored. */
 enum qkv_status qkv_best_restore(struct training *training, struct qkv_error *error);
 
 /* ---- setup.c ---- */

@@ -3,6 +3,7 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -133,4 +134,55 @@ Test(arena, what_is_only_laid_out_takes_no_memory)
     long taken = (resident_pages() - before) * sysconf(_SC_PAGESIZE);
     cr_expect_lt(taken, 8l << 20, "%ld of %d bytes", taken, ARRAYS * BYTES);
     qkv_arena_release(&arena);
+}
+
+/* ---- guards ---- */
+
+Test(arena, guarded_memory_can_be_used_up_to_its_end)
+{
+    struct qkv_arena arena = {0};
+    char *before = qkv_arena_allocate(&arena, 100);
+    qkv_arena_guard(true);
+    cr_expect(qkv_arena_is_guarded());
+    for (size_t size = 0; size < 20000; size = 2 * size + 1) {
+        char *memory = qkv_arena_allocate(&arena, size);
+        cr_assert_not_null(memory);
+        for (size_t i = 0; i < size; i++) cr_assert_eq((unsigned char)memory[i], 0xFF);
+        memset(memory, 1, size);
+        char *zeroed = qkv_arena_zeroed(&arena, size);
+        for (size_t i = 0; i < size; i++) cr_assert_eq(zeroed[i], 0);
+    }
+    cr_expect_str_eq(qkv_arena_format(&arena, "%d", 12345), "12345");
+    memset(before, 1, 100);
+    size_t peak = arena.peak;
+    qkv_arena_reset(&arena);
+    cr_expect_eq(arena.used, 0);
+    cr_expect_eq(arena.peak, peak);
+    memset(qkv_arena_allocate(&arena, 70), 1, 70);
+    qkv_arena_guard(false);
+    memset(qkv_arena_allocate(&arena, 100000), 1, 100000);
+    qkv_arena_reset(&arena);
+    memset(qkv_arena_allocate(&arena, 100000), 1, 100000);
+    qkv_arena_release(&arena);
+    cr_expect_null(qkv_arena_string(&arena, NULL));
+}
+
+Test(arena, a_read_behind_guarded_memory_ends_the_program, .signal = SIGSEGV)
+{
+    struct qkv_arena arena = {0};
+    signal(SIGSEGV, SIG_DFL); /* sanitizers would report the crash as their own finding */
+    qkv_arena_guard(true);
+    volatile const char *memory = qkv_arena_zeroed(&arena, 13);
+    cr_assert_eq(memory[12], 0);
+    (void)memory[13];
+}
+
+Test(arena, guarded_memory_is_gone_after_a_reset, .signal = SIGSEGV)
+{
+    struct qkv_arena arena = {0};
+    signal(SIGSEGV, SIG_DFL); /* sanitizers would report the crash as their own finding */
+    qkv_arena_guard(true);
+    volatile const char *memory = qkv_arena_zeroed(&arena, 13);
+    qkv_arena_reset(&arena);
+    (void)memory[0];
 }

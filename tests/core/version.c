@@ -4,6 +4,7 @@
 #include "support.h"
 
 #include <criterion/criterion.h>
+#include <stdlib.h>
 
 Test(version, header_and_library_agree)
 {
@@ -24,4 +25,40 @@ Test(dtype, numbers_are_read_and_written_in_both_precisions)
     cr_expect_eq(twice[0], 0);
     cr_expect_eq(qkv_dtype_size(QKV_FLOAT32), sizeof(float));
     cr_expect_eq(qkv_dtype_size(QKV_FLOAT64), sizeof(double));
+}
+
+Test(kernels, a_library_with_unknown_kernels_fails_with_a_sentence)
+{
+    const char *sentence =
+        "the environment variable QKV_KERNELS is 'none', but must be one of avx512, avx2, portable";
+    struct qkv_kernel_names names;
+    struct qkv_error error = {""};
+    cr_assert_eq(qkv_kernels_in_use(&names, &error), QKV_OK, "%s", error.message);
+    cr_expect_str_eq(names.float64, "portable");
+    cr_expect(names.blas_core && names.blas_config);
+    setenv("QKV_KERNELS", "none", 1);
+    cr_expect_eq(qkv_kernels_in_use(NULL, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, sentence);
+    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+    for (int i = 0; i < 2; i++) {
+        cr_expect_null(qkv_relu(graph, qkv_variable(graph, QKV_SHAPE(3))));
+        qkv_forward(graph);
+        error.message[0] = '\0';
+        cr_expect_eq(qkv_graph_check(graph, &error), QKV_INVALID);
+        cr_expect_str_eq(error.message, sentence);
+        qkv_graph_reset(graph);
+    }
+    struct qkv_parameters parameters = {0};
+    struct qkv_optimizer optimizer;
+    struct qkv_config config;
+    struct qkv_arena arena = {0};
+    cr_assert_eq(qkv_config_default(&config, &arena, "x"), QKV_OK);
+    qkv_parameters_add(&parameters, QKV_SHAPE(3), (struct qkv_initial){QKV_INITIALIZER_ZEROS, 1}, "x");
+    cr_assert_eq(qkv_parameters_allocate(&parameters, QKV_FLOAT32, &error), QKV_OK);
+    cr_expect_eq(qkv_optimizer_init(&optimizer, &config.training, &parameters, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, sentence);
+    qkv_parameters_release(&parameters);
+    qkv_arena_release(&arena);
+    qkv_graph_free(graph);
+    unsetenv("QKV_KERNELS");
 }

@@ -6,8 +6,10 @@
 #include <cblas.h>
 #include <criterion/criterion.h>
 #include <dirent.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { MOST_THREADS = 8, MOST_PARTS = 1000 };
 
@@ -128,4 +130,70 @@ Test(workers, threads_of_the_matrix_library_end_and_stay_away)
     cr_expect_eq(threads_of_process(), before - blas_threads, "%d of %d", threads_of_process(), before);
     qkv_end_matrix_threads();
     cr_expect_eq(threads_of_process(), before - blas_threads);
+}
+
+/* ---- calls that a team must survive ---- */
+
+Test(workers, numbers_of_threads_that_cannot_be_are_errors)
+{
+    static const int COUNTS[] = {-1, -1000000, 1025, 1 << 30};
+    for (size_t i = 0; i < sizeof COUNTS / sizeof COUNTS[0]; i++) {
+        struct qkv_error error = {""};
+        cr_expect_null(qkv_workers_new(COUNTS[i], &error), "%d threads", COUNTS[i]);
+        cr_expect_not_null(strstr(error.message, "must lie in 0 to 1024"), "%s", error.message);
+    }
+    qkv_workers_run(NULL, -3, count, NULL);
+}
+
+struct nested {
+    struct qkv_workers *workers;
+    struct tally tally;
+};
+
+static void run_inner(void *context, int part)
+{
+    struct nested *nested = context;
+    (void)part;
+    qkv_workers_run(nested->workers, 7, count, &nested->tally);
+}
+
+Test(workers, a_part_may_use_its_own_team)
+{
+    struct nested nested = {.workers = team(3)};
+    qkv_workers_run(nested.workers, 20, run_inner, &nested);
+    for (int i = 0; i < 7; i++) cr_expect_eq(atomic_load(&nested.tally.times[i]), 20, "part %d", i);
+    qkv_workers_free(nested.workers);
+}
+
+static void *run_often(void *context)
+{
+    struct nested *nested = context;
+    for (int round = 0; round < 500; round++) qkv_workers_run(nested->workers, 5, count, &nested->tally);
+    return NULL;
+}
+
+Test(workers, two_threads_may_use_one_team)
+{
+    struct qkv_workers *workers = team(3);
+    struct nested nested[2] = {{.workers = workers}, {.workers = workers}};
+    pthread_t other;
+    cr_assert_eq(pthread_create(&other, NULL, run_often, &nested[1]), 0);
+    run_often(&nested[0]);
+    pthread_join(other, NULL);
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < 6; i++)
+            cr_expect_eq(atomic_load(&nested[k].tally.times[i]), i < 5 ? 500 : 0, "thread %d, part %d", k, i);
+    qkv_workers_free(workers);
+}
+
+Test(workers, a_program_may_keep_the_threads_of_the_matrix_library)
+{
+    openblas_set_num_threads(2);
+    int threads = openblas_get_num_threads();
+    qkv_set_matrix_threads(false);
+    qkv_graph_free(qkv_graph_new(QKV_FLOAT32));
+    cr_expect_eq(openblas_get_num_threads(), threads);
+    qkv_set_matrix_threads(true);
+    qkv_graph_free(qkv_graph_new(QKV_FLOAT32));
+    cr_expect_eq(openblas_get_num_threads(), 1);
 }

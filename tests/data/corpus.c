@@ -135,10 +135,10 @@ Test(corpus, reports_files_that_cannot_be_read)
 {
     const char *folder = scratch("data_files");
     const char *path = format("%s/none.tsv", folder);
-    expect_error(path, format("%s: No such file or directory", path));
+    expect_error(path, format("%s: cannot be read: No such file or directory", path));
     path = format("%s/folder.tsv", folder);
     cr_assert_eq(run("mkdir '%s'", path).exit_code, 0);
-    expect_error(path, format("%s: is a folder, not a text file", path));
+    expect_error(path, format("%s: cannot be read: it is a folder", path));
 
     /* Enough text that does not compress away, so that much is readable before the cut. */
     char *text = remember(calloc(1, 4000000)), *end = text;
@@ -275,13 +275,13 @@ Test(sentence_reader, reads_a_stream)
     struct qkv_vocabulary vocabulary;
     cr_assert_eq(qkv_vocabulary_build(&vocabulary, 1, texts, 0, 1, NULL), QKV_OK);
     struct qkv_data_config data = config();
-    struct qkv_sentence_reader reader = {
-        .file = fopen(path, "rb"), .name = "<stdin>", .text = &data.src, .vocabulary = &vocabulary};
+    struct qkv_sentence_reader reader = {.text = &data.src, .vocabulary = &vocabulary};
     bool found;
     struct qkv_error error;
+    cr_assert_eq(qkv_lines_open(&reader.lines, path, &error), QKV_OK);
     cr_assert_eq(qkv_sentence_reader_next(&reader, &found, &error), QKV_OK);
     cr_assert(found);
-    cr_assert_str_eq(reader.raw, "a dog");
+    cr_assert_str_eq(reader.lines.line, "a dog");
     cr_assert_eq(reader.sentence.tokens.count, 2);
     cr_assert_eq(reader.sentence.ids[1], 3);
     cr_assert_eq(reader.sentence.unknown, 1);
@@ -293,27 +293,10 @@ Test(sentence_reader, reads_a_stream)
     cr_assert_eq(reader.sentence.unknown, 2);
     cr_assert_str_eq(reader.sentence.tokens.token[3], "!");
     cr_assert_eq(qkv_sentence_reader_next(&reader, &found, &error), QKV_INVALID);
-    cr_assert_str_eq(error.message, "<stdin>:4:4: byte 0xFF is not valid UTF-8");
+    cr_assert_str_eq(error.message, format("%s:4:4: byte 0xFF is not valid UTF-8", path));
     cr_assert_eq(qkv_sentence_reader_next(&reader, &found, &error), QKV_OK);
     cr_assert_not(found);
-    fclose(reader.file);
     qkv_sentence_reader_release(&reader);
     qkv_vocabulary_release(&vocabulary);
     qkv_types_release(&types);
-}
-
-Test(sentence_reader, reports_when_reading_fails)
-{
-    struct qkv_data_config data = config();
-    struct qkv_vocabulary vocabulary = {0};
-    struct qkv_sentence_reader reader = {.file = fopen(scratch("data_folder"), "rb"),
-                                         .name = "<stdin>",
-                                         .text = &data.src,
-                                         .vocabulary = &vocabulary};
-    bool found;
-    struct qkv_error error;
-    cr_assert_eq(qkv_sentence_reader_next(&reader, &found, &error), QKV_INVALID);
-    cr_assert_str_eq(error.message, "<stdin>: Is a directory");
-    fclose(reader.file);
-    qkv_sentence_reader_release(&reader);
 }

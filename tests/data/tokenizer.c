@@ -286,3 +286,31 @@ Test(detokenizer, restores_ordinary_text)
     const char *line = "Qu'est-ce que c'est\u00A0? «\u00A0L'eau\u00A0», dit-il.";
     expect_text(&french, joined(&french, line), line);
 }
+
+/* Marks are brought into their order in linear time: a million of them takes milliseconds. */
+Test(tokenizer, orders_many_combining_marks)
+{
+    enum { PAIRS = 500000 };
+    char *line = malloc(1 + 4 * PAIRS), *sorted = malloc(1 + 4 * PAIRS);
+    line[0] = sorted[0] = 'a';
+    for (size_t i = 0; i < PAIRS; i++) {
+        memcpy(line + 1 + 4 * i, "\u0317\u0316", 4); /* both below: they keep their order */
+        if (i % 2) memcpy(line + 1 + 4 * i, "\u0338\u0316", 4);
+    }
+    size_t end = 1;
+    for (int overlay = 1; overlay >= 0; overlay--) /* U+0338, of class 1, comes before those of class 220 */
+        for (size_t i = 0; i < 2 * PAIRS; i++)
+            if ((memcmp(line + 1 + 2 * i, "\u0338", 2) == 0) == overlay) {
+                memcpy(sorted + end, line + 1 + 2 * i, 2);
+                end += 2;
+            }
+    const struct qkv_text_config text = {.lang = "en", .level = QKV_LEVEL_WORD};
+    struct qkv_tokens tokens = {0};
+    cr_assert_eq(qkv_tokenize(&tokens, &text, line, 1 + 4 * PAIRS, NULL), QKV_OK);
+    cr_assert_eq(tokens.count, 1);
+    cr_assert_eq(strlen(tokens.token[0]), end);
+    cr_assert_eq(memcmp(tokens.token[0], sorted, end), 0);
+    qkv_tokens_release(&tokens);
+    free(line);
+    free(sorted);
+}

@@ -151,5 +151,5 @@ Test(vocabulary, reports_errors_of_its_file)
     cr_expect_eq(qkv_vocabulary_load(&vocabulary, path, &error), QKV_INVALID);
     cr_expect_str_eq(error.message, format("%s:4:2: a NUL byte is not allowed in text", path));
     cr_expect_eq(qkv_vocabulary_load(&vocabulary, format("%s/none", folder), &error), QKV_INVALID);
-    cr_expect_str_eq(error.message, format("%s/none: No such file or directory", folder));
+    cr_expect_str_eq(error.message, format("%s/none: cannot be read: No such file or directory", folder));
 }

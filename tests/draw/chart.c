@@ -1,11 +1,14 @@
 /* Line charts. */
+#include "parse.h"
 #include "support.h"
 
 #include "qkv/chart.h"
 
 #include <cairo.h>
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const double X[] = {3, 8, 13, 18, 23, 28, 33, 38, 43, 48};
@@ -141,7 +144,83 @@ Test(chart, accepts_names_that_are_not_valid_utf_8)
 {
     struct qkv_chart_line odd = {"a name\xFFz\xE4", 10, X, HIGH};
     const struct qkv_chart broken = {.x_label = "x", .y_label = "y", .lines = &odd, .line_count = 1};
-    cr_expect_not_null(strstr(read_file(draw(&broken, "odd_name.svg"), NULL), "<polyline"));
+    const char *svg = read_file(draw(&broken, "odd_name.svg"), NULL);
+    cr_expect_not_null(strstr(svg, "<polyline"));
+    cr_expect(has_text(parse_markup(svg), "a name\uFFFDz\uFFFD"));
+    draw(&broken, "odd_name.png");
+}
+
+Test(chart, replaces_what_xml_forbids)
+{
+    struct qkv_chart_line odd = {"a\033[2J\uFFFE\u202E<&\"", 10, X, HIGH};
+    const struct qkv_chart hostile = {
+        .title = "]]>\x01", .x_label = "\r", .y_label = "\uFFFF", .lines = &odd, .line_count = 1};
+    struct markup markup = parse_markup(read_file(draw(&hostile, "hostile.svg"), NULL));
+    cr_expect(has_text(markup, "a\uFFFD[2J\uFFFD\uFFFD<&\""));
+    cr_expect(has_text(markup, "]]>\uFFFD"));
+    draw(&hostile, "hostile.png");
+}
+
+/* A name of 200,000 letters, or of marks without a letter, which have no width, costs no more than another. */
+Test(chart, cuts_long_names)
+{
+    enum { SIZE = 200000 };
+    char *letters = remember(malloc(SIZE + 1)), *marks = remember(malloc(SIZE + 1));
+    memset(letters, 'x', SIZE);
+    for (int i = 0; i < SIZE; i += 2) memcpy(marks + i, "\xCC\x81", 2);
+    letters[SIZE] = marks[SIZE] = 0;
+    struct qkv_chart_line both[] = {{letters, 10, X, HIGH}, {marks, 10, X, FALLING}};
+    const struct qkv_chart large = {
+        .title = letters, .x_label = letters, .y_label = marks, .lines = both, .line_count = 2};
+    const char *svg = read_file(draw(&large, "large.svg"), NULL);
+    parse_markup(svg);
+    cr_expect_not_null(strstr(svg, "xxx…</text>"));
+    cr_expect_lt(strlen(svg), 20000);
+    draw(&large, "large.png");
+}
+
+/* An empty file in place of the library stops the loader. */
+Test(chart, says_what_a_png_needs)
+{
+    const char *folder = scratch("absent");
+    write_text(folder, "libpangocairo-1.0.so.0", "");
+    write_text(
+        folder, "a.json",
+        "{\"run\": \"a\", \"parameters\": 1, \"test\": \"t\", \"sentences\": 2, \"token_accuracy\": 1, "
+        "\"sequence_accuracy\": 1, \"bleu\": 1, \"by_length\": [{\"from\": 1, \"to\": 2, \"sentences\": 2, "
+        "\"sequence_accuracy\": 1}]}");
+    struct outcome outcome = run("cd '%s' && LD_LIBRARY_PATH=. qkv compare a.json -o a.svg -o a.png", folder);
+    cr_expect_eq(outcome.exit_code, 2);
+    cr_expect_eq(strncmp(outcome.error, "qkv: a png needs ", 17), 0, "%s", outcome.error);
+    cr_expect_not_null(strstr(outcome.error, "Pango and Cairo, which cannot be loaded (./libpango"));
+    cr_expect_not_null(strstr(outcome.error, "apt-get install libpangocairo-1.0-0), or choose svg\n"));
+    cr_expect_not_null(read_file(format("%s/a.svg", folder), NULL));
+    cr_expect_null(read_file(format("%s/a.png", folder), NULL));
+}
+
+Test(chart, refuses_numbers_that_no_axis_shows)
+{
+    const double numbers[] = {(double)NAN, (double)INFINITY, -1, 1e16, 1e308};
+    const char *path = format("%s/chart.svg", scratch("numbers"));
+    struct qkv_error error;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        const double x[] = {1, 2}, y[] = {1, numbers[i]};
+        const struct qkv_chart_line across = {"a", 2, y, x, false}, up = {"a", 2, x, y, false};
+        const struct qkv_chart charts[] = {
+            {.x_label = "x", .y_label = "y", .lines = &across, .line_count = 1},
+            {.x_label = "x", .y_label = "y", .lines = &up, .line_count = 1},
+            {.x_label = "x", .y_label = "y", .y_end = numbers[i]},
+            {.x_label = "x", .y_label = "y", .x_end = numbers[i]},
+            {.x_label = "x", .y_label = "y", .vertical_line = numbers[i]},
+        };
+        for (size_t c = 0; c < sizeof charts / sizeof *charts; c++) {
+            cr_expect_eq(qkv_chart_write(&charts[c], path, &error), QKV_INVALID, "%g, %zu", numbers[i], c);
+            cr_expect_not_null(strstr(error.message, "a chart cannot show "), "%s", error.message);
+        }
+    }
+    cr_expect_null(read_file(path, NULL));
+    const struct qkv_chart smallest = {.x_label = "x", .y_label = "y", .y_end = 5e-324};
+    cr_expect_eq(qkv_chart_write(&smallest, path, &error), QKV_INVALID);
 }
 
 Test(chart, refuses_other_file_names)

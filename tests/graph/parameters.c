@@ -5,6 +5,7 @@
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -78,6 +79,24 @@ Test(parameters, pointers_stay_when_many_are_declared)
     cr_expect_eq(qkv_parameters_find(&parameters, "more.499"), parameters.list[500]);
     cr_expect_eq(qkv_parameters_allocate(&parameters, QKV_FLOAT64, NULL), QKV_OK);
     qkv_parameters_release(&parameters);
+}
+
+/* A checkpoint with such names could be written, but not read. */
+Test(parameters, names_that_checkpoints_use_are_refused)
+{
+    static const char *const names[] = {"__metadata__", "optimizer.first.x"};
+    for (int i = 0; i < 2; i++) {
+        struct qkv_parameters parameters = {0};
+        struct qkv_initial zeros = {QKV_INITIALIZER_ZEROS, 1};
+        struct qkv_error error = {""};
+        char sentence[120];
+        cr_expect_null(qkv_parameters_add(&parameters, QKV_SHAPE(2), zeros, "%s", names[i]));
+        cr_expect_eq(qkv_parameters_allocate(&parameters, QKV_FLOAT32, &error), QKV_INVALID);
+        snprintf(sentence, sizeof sentence,
+                 "%s: names that begin with `__` or `optimizer.` belong to checkpoints", names[i]);
+        cr_expect_str_eq(error.message, sentence);
+        qkv_parameters_release(&parameters);
+    }
 }
 
 Test(parameters, single_elements_are_read_and_written)

@@ -193,6 +193,7 @@ static void set_stack(struct qkv_stack_config *stack, enum qkv_norm_place place)
     stack->activation = QKV_ACTIVATION_RELU;
     stack->attention =
         (struct qkv_attention_config){.key_width = WIDTH / HEADS, .value_width = WIDTH / HEADS, .bias = true};
+    stack->attention.rule.window = QKV_WINDOW_NONE;
     stack->embeddings = (struct qkv_embedding_config){.embedding_dim = WIDTH, .scale = true};
     stack->positions = (struct qkv_position_config){QKV_POSITION_SINUSOIDAL, 10000, 8};
 }
@@ -212,7 +213,8 @@ static void check_model(const char *name, enum qkv_norm_place place, bool tied)
                                         .target_output = target + 1,
                                         .target_start = TARGET_START,
                                         .target_length = TARGET_LENGTH};
-    struct qkv_model_config config = {.initializer = QKV_INITIALIZER_ZEROS, .tied_softmax = tied};
+    struct qkv_model_config config = {
+        .initializer = QKV_INITIALIZER_ZEROS, .init_gain = 1, .embed_init_gain = 1, .tied_softmax = tied};
     set_stack(&config.encoder, place);
     set_stack(&config.decoder, place);
     struct qkv_error error = {""};

@@ -67,6 +67,18 @@ static void expect_search(const struct qkv_model *model, const struct qkv_ids *s
     qkv_batch_release(&batch);
 }
 
+/* The translations of sentences, which must succeed. */
+static const struct qkv_hypothesis *translated(struct qkv_translator *translator, int64_t count,
+                                               const struct qkv_ids *ids, int64_t batch_size,
+                                               const struct qkv_search_options *options)
+{
+    const struct qkv_hypothesis *best;
+    struct qkv_error error = {""};
+    cr_assert_eq(qkv_translator_run(translator, count, ids, batch_size, options, &best, &error), QKV_OK, "%s",
+                 error.message);
+    return best;
+}
+
 Test(translator, batches_of_one_equal_qkv_search)
 {
     struct qkv_model_config config = tiny_config();
@@ -77,12 +89,10 @@ Test(translator, batches_of_one_equal_qkv_search)
         struct qkv_workers *workers = team(TEAMS[t]);
         struct qkv_error error = {""};
         struct qkv_translator *translator = qkv_translator_new(model, workers, &error);
-        const struct qkv_hypothesis *found =
-            qkv_translator_run(translator, SENTENCES, input.ids, 1, &BEAM, &error);
-        cr_assert_not_null(found, "%s", error.message);
+        const struct qkv_hypothesis *found = translated(translator, SENTENCES, input.ids, 1, &BEAM);
         for (int64_t i = 0; i < SENTENCES; i++)
             expect_search(model, &input.ids[i], &BEAM, found + BEAM.n_best * i, i);
-        cr_expect_not_null(qkv_translator_run(translator, 0, NULL, 1, &BEAM, &error));
+        translated(translator, 0, NULL, 1, &BEAM);
         qkv_translator_free(translator);
         qkv_workers_free(workers);
     }
@@ -98,16 +108,13 @@ static void expect_the_same_on_every_team(const struct qkv_model *model, int64_t
     struct input input = {0};
     make_input(&input, model, count);
     struct qkv_translator *alone = qkv_translator_new(model, NULL, &error);
-    const struct qkv_hypothesis *expected =
-        qkv_translator_run(alone, count, input.ids, batch_size, options, &error);
-    cr_assert_not_null(expected, "%s", error.message);
+    const struct qkv_hypothesis *expected = translated(alone, count, input.ids, batch_size, options);
     for (size_t t = 1; t < COUNT(TEAMS); t++) {
         struct qkv_workers *workers = team(TEAMS[t]);
         struct qkv_translator *translator = qkv_translator_new(model, workers, &error);
         for (int again = 0; again < 2; again++) { /* the second time in memory that has been used */
             const struct qkv_hypothesis *found =
-                qkv_translator_run(translator, count, input.ids, batch_size, options, &error);
-            cr_assert_not_null(found, "%s", error.message);
+                translated(translator, count, input.ids, batch_size, options);
             for (int64_t i = 0; i < count * options->n_best; i++) expect_same(&found[i], &expected[i], i);
         }
         qkv_translator_free(translator);
@@ -156,11 +163,8 @@ Test(translator, each_run_reads_the_current_parameters)
     double first = 0;
     for (int run = 0; run < 2; run++) {
         struct qkv_translator *fresh = qkv_translator_new(model, NULL, &error);
-        const struct qkv_hypothesis *found =
-                                        qkv_translator_run(kept, SENTENCES, input.ids, 32, &BEAM, &error),
-                                    *expected =
-                                        qkv_translator_run(fresh, SENTENCES, input.ids, 32, &BEAM, &error);
-        cr_assert(found && expected, "%s", error.message);
+        const struct qkv_hypothesis *found = translated(kept, SENTENCES, input.ids, 32, &BEAM);
+        const struct qkv_hypothesis *expected = translated(fresh, SENTENCES, input.ids, 32, &BEAM);
         for (int64_t i = 0; i < SENTENCES * BEAM.n_best; i++) expect_same(&found[i], &expected[i], i);
         if (run) cr_expect_neq(found[0].log_probability, first);
         first = found[0].log_probability;

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 #include <zlib.h>
 
 /* ---- a small model and its optimizer ---- */
@@ -27,7 +28,7 @@ static struct model finish(struct qkv_parameters parameters, enum qkv_dtype dtyp
                            enum qkv_optimizer_kind kind, uint64_t seed)
 {
     struct model model = {.parameters = parameters};
-    struct qkv_training_config config = {.optimizer = kind};
+    struct qkv_training_config config = {.optimizer = kind, .adam_epsilon = 1e-8};
     cr_assert_eq(qkv_parameters_allocate(&model.parameters, dtype, NULL), QKV_OK);
     qkv_parameters_initialize(&model.parameters, seed);
     cr_assert_eq(qkv_optimizer_init(&model.optimizer, &config, &model.parameters, NULL), QKV_OK);
@@ -244,6 +245,20 @@ Test(checkpoint, says_which_number_of_the_state_is_none)
     qkv_state_release(&state);
 }
 
+Test(checkpoint, keys_of_the_format_are_refused)
+{
+    const char *path = format("%s/a", scratch("reserved"));
+    struct model model = model_of(QKV_FLOAT32, QKV_OPTIMIZER_SGD, 1);
+    struct qkv_state state = {0};
+    struct qkv_error error = {""};
+    qkv_state_set(&state, "qkv.format", "3");
+    cr_expect_eq(qkv_checkpoint_save(path, &model.parameters, NULL, &state, &error), QKV_INVALID);
+    cr_expect(strstr(error.message, "the key qkv.format of a state is reserved"), "%s", error.message);
+    cr_expect_neq(access(path, F_OK), 0);
+    qkv_state_release(&state);
+    free_model(&model);
+}
+
 /* ---- the bytes, as another reader of the format sees them ---- */
 
 Test(checkpoint, is_a_safetensors_file)
@@ -329,89 +344,7 @@ Test(checkpoint, finds_every_flip)
     free_model(&model);
 }
 
-/* ---- files that others made: every sentence ---- */
-
-/* A file with this header (its quotes written as ') and `size` bytes of data, all zero, with the right
- * checksum. */
-static const char *craft(const char *header, size_t size)
-{
-    size_t length = strlen(header), all = 8 + length + size;
-    char *bytes = calloc(1, all + 1);
-    for (unsigned i = 0; i < 8; i++) bytes[i] = (char)(length >> (8 * i) & 0xFF);
-    for (size_t i = 0; i < length; i++) bytes[8 + i] = header[i] == '\'' ? '"' : header[i];
-    char digits[9], *place = strstr(bytes + 8, "\"qkv.crc32\":\"00000000\"");
-    snprintf(digits, sizeof digits, "%08lx", crc32(0, (const Bytef *)bytes, (uInt)all) & 0xFFFFFFFFu);
-    if (place) memcpy(place + 13, digits, 8);
-    const char *path = write_bytes(scratch("crafted"), "x.safetensors", bytes, all);
-    free(bytes);
-    return path;
-}
-
-#define META  "'__metadata__':{'qkv.crc32':'00000000','qkv.format':'1'}"
-#define A(at) "'a':{'dtype':'F32','shape':[2,3],'data_offsets':" at "}"
-
-Test(checkpoint, refuses_what_others_made)
-{
-    struct qkv_parameters parameters = {0};
-    qkv_parameters_add(&parameters, QKV_SHAPE(2, 3), NORMAL, "a");
-    struct model model = finish(parameters, QKV_FLOAT32, QKV_OPTIMIZER_ADAM, 1);
-    static const struct {
-        const char *header;
-        size_t data;
-        const char *sentence;
-    } cases[] = {
-        {"", 0, "byte 8: the header is not a JSON object: the file is damaged, or is not a safetensors file"},
-        {"[1, 2]", 0, NULL},
-        {"{'a':", 0,
-         "byte 12: the header is not a JSON object: the file is damaged, or is not a safetensors file"},
-        {"{}", 0, "is not a checkpoint of qkv: its header has no qkv.crc32"},
-        {"{" A("[0,24]") "}", 24, "is not a checkpoint of qkv: its header has no qkv.crc32"},
-        {"{'__metadata__':{'qkv.crc32':'", 0, NULL},
-        {"{'__metadata__':{'qkv.crc32':'00000000'}}", 0,
-         "is not a checkpoint of qkv: its metadata has no qkv.format"},
-        {"{'__metadata__':{'qkv.crc32':'00000000','qkv.format':'2'}}", 0,
-         "has format 2, but this qkv reads formats up to 1: use a newer qkv"},
-        {"{'__metadata__':{'qkv.crc32':'00000000','x':1}}", 0, "__metadata__ holds x, which is not a text"},
-        {"{'__metadata__':[{'qkv.crc32':'00000000'}]}", 0, NULL},
-        {"{" META "}", 0, "has no a, which the model needs"},
-        {"{" META "," A("[0,24]") ",'b':{'dtype':'F32','shape':[1],'data_offsets':[0,4]}}", 24,
-         "holds b, which the model does not have"},
-        {"{" META "," A("[0,24]") "," A("[0,24]") "}", 24, "holds a twice"},
-        {"{" META ",'a':{'dtype':'F32','shape':[3,2],'data_offsets':[0,24]}}", 24,
-         "a is [3, 2], but the model has [2, 3]"},
-        {"{" META ",'a':{'dtype':'F32','shape':[6],'data_offsets':[0,24]}}", 24,
-         "a is [6], but the model has [2, 3]"},
-        {"{" META ",'a':{'dtype':'BF16','shape':[2,3],'data_offsets':[0,12]}}", 12,
-         "a is of type BF16, but must be F32 or F64"},
-        {"{" META ",'a':{'dtype':7,'shape':[2,3],'data_offsets':[0,24]}}", 24,
-         "a is of type none, but must be F32 or F64"},
-        {"{" META "," A("[0]") "}", 0, "the data_offsets of a do not lie in the data"},
-        {"{" META "," A("[24,0]") ",'b':{'data_offsets':[0,24]}}", 24,
-         "the data_offsets of a do not lie in the data"},
-        {"{" META "," A("[-24,0]") "}", 0, "the data_offsets of a do not lie in the data"},
-        {"{" META "," A("[0.5,24.5]") "}", 0, "the data_offsets of a do not lie in the data"},
-        {"{" META "," A("[1e300,1e301]") "}", 0, "the data_offsets of a do not lie in the data"},
-        {"{" META "," A("['0','24']") "}", 0, "the data_offsets of a do not lie in the data"},
-        {"{" META "," A("[0,23]") "}", 23, NULL},
-        {"{" META "," A("[0,28]") "}", 28, NULL},
-        {"{" META ",'a':{'dtype':'F32','shape':[],'data_offsets':[0,4]}}", 4, NULL},
-        {"{" META ",'a':{'dtype':'F32','shape':[1,1,1,2,3],'data_offsets':[0,24]}}", 24, NULL},
-        {"{" META ",'a':{'dtype':'F32','shape':[0,3],'data_offsets':[0,0]}}", 0, NULL},
-        {"{" META ",'a':{'dtype':'F32','shape':[4294967296,4294967296],'data_offsets':[0,0]}}", 0, NULL},
-        {"{" META ",'a':{'dtype':'F32','shape':[-2,-3],'data_offsets':[0,24]}}", 24, NULL},
-        {"{" META ",'a':[]}", 0, "a is of type none, but must be F32 or F64"},
-        {"{" META ",'a':null}", 0, "a is of type none, but must be F32 or F64"},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        refuse(craft(cases[i].header, cases[i].data), &model, false, cases[i].sentence);
-    /* Data that is aligned to nothing is read all the same. */
-    load(craft("{" META "," A("[0,24]") "}", 24), &model, false, NULL);
-    load(craft("{" META "," A("[0,24]") "} ", 24), &model, false, NULL);
-    load(craft("{" META ",'a':{'dtype':'F64','shape':[2,3],'data_offsets':[0,48]}}", 48), &model, false,
-         NULL);
-    cr_assert_eq(qkv_parameter_get(&model.parameters, model.parameters.list[0], 3), 0);
-    free_model(&model);
-}
+/* ---- the wrong model, path or version ---- */
 
 Test(checkpoint, refuses_the_wrong_model)
 {
@@ -458,7 +391,7 @@ Test(checkpoint, refuses_paths_that_are_no_file)
     const char *folder = scratch("paths");
     struct model model = model_of(QKV_FLOAT32, QKV_OPTIMIZER_ADAM, 1);
     refuse(format("%s/none", folder), &model, false, "cannot be read: No such file or directory");
-    refuse(folder, &model, false, "cannot be read: it is not a regular file");
+    refuse(folder, &model, false, "cannot be read: it is a folder");
     struct qkv_error error;
     const char *paths[] = {folder, format("%s/none/a", folder), "/dev/null"};
     for (int i = 0; i < 3; i++) {

@@ -175,15 +175,84 @@ Test(attention, annotate_and_colormap_change_the_picture)
     cr_expect_gt(strlen(numbers.output), strlen(plain.output));
 }
 
-Test(attention, reads_one_line_of_standard_input)
+static struct outcome piped(const char *lines, const char *arguments)
 {
-    struct outcome given = attention("'two five' -f csv");
-    struct outcome piped = run("cd '%s' && printf 'two five\\r\\none\\n' | qkv attention run - -f csv",
-                               tiny_folder("attention"));
-    cr_expect_str_eq(piped.output, given.output);
-    expect_refusal("-", "<stdin>: the input is empty: a sentence is missing");
-    piped = run("cd '%s' && printf 'two \\0five\\n' | qkv attention run -", tiny_folder("attention"));
-    cr_expect_str_eq(piped.error, "qkv: <stdin>: column 5: a NUL byte is not allowed in text\n");
+    return run("cd '%s' && printf '%s' | qkv attention run - %s", tiny_folder("attention"), lines, arguments);
+}
+
+Test(attention, reads_standard_input)
+{
+    cr_expect_str_eq(piped("\\n two five\\r\\n\\n", "-f csv").output, attention("'two five' -f csv").output);
+    cr_expect(refused(piped(" \\n", ""), "qkv: <stdin>: the input is empty: a sentence is missing"));
+    cr_expect(refused(piped("two \\0five\\n", ""), "qkv: <stdin>:1:5: a NUL byte is not allowed in text"));
+}
+
+Test(attention, treats_every_line_of_standard_input)
+{
+    const char *lines = "two five\\n\\none zap\\r\\nfour";
+    struct outcome text = piped(lines, "");
+    cr_expect_eq(text.exit_code, 0, "%s", text.error);
+    cr_expect_str_eq(text.output, format("%s\n%s\n%s", attention("'two five'").output,
+                                         attention("'one zap'").output, attention("four").output));
+    cr_expect_not_null(strstr(text.error, "qkv: <stdin>:3: the sentence: not in the vocabulary: zap\n"));
+    char *json = piped(lines, "-q -f json").output;
+    static const char *const sentences[] = {"two five", "one zap", "four"};
+    for (int i = 0; i < 3; i++, json += strcspn(json, "\n") + 1) {
+        cJSON *one = report_of(format("'%s' -q -f json", sentences[i])),
+              *line = cJSON_ParseWithLength(json, strcspn(json, "\n"));
+        cr_expect(cJSON_Compare(one, line, true), "%s", sentences[i]);
+        cJSON_Delete(one);
+        cJSON_Delete(line);
+    }
+    cr_expect_str_empty(json);
+    cr_expect(refused(piped(lines, "-q -f csv"),
+                      "qkv: standard input has several sentences, but standard output takes only one as csv: "
+                      "choose text or json, or name a file with -o"));
+    cr_expect(refused(piped(lines, "-q -t uno"),
+                      "qkv: --target is the translation of one sentence, but <stdin> has several"));
+    struct outcome broken = piped("one\\ntwo \\377\\nthree", "-q -f json");
+    cr_expect_eq(broken.exit_code, 2);
+    cr_expect_str_eq(broken.error, "qkv: <stdin>:2:5: byte 0xFF is not valid UTF-8\n");
+    cr_expect_str_eq(format("%.1s", broken.output), "{", "the line before it is shown");
+}
+
+Test(attention, writes_a_file_for_each_line_of_standard_input)
+{
+    const char *folder = scratch("numbered");
+    for (int64_t i = 0; qkv_format(i); i++) {
+        const char *end = qkv_format(i)->extension;
+        struct outcome outcome =
+            piped("two five\\n\\nfour\\n", format("-q --head 1 -o '%s/a.b.%s'", folder, end));
+        cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
+        attention(format("'four' -q --head 1 -o '%s/four.%s'", folder, end));
+        cr_expect_eq(
+            run("cd '%s' && cmp a.b.3.%s four.%s && test -s a.b.1.%s", folder, end, end, end).exit_code, 0,
+            "%s", end);
+    }
+}
+
+Test(attention, shows_the_untrained_model_beside_every_line)
+{
+    struct outcome both = piped("two five\\nfour\\n", "-q --versus random"),
+                   one = attention("four -q --versus random");
+    size_t all = strlen(both.output), last = strlen(one.output);
+    cr_assert_gt(all, last, "%s", both.error);
+    cr_expect_str_eq(both.output + all - last, one.output);
+}
+
+/* A checkpoint is named by its file, or without .safetensors. */
+Test(attention, takes_the_last_and_the_best_checkpoint)
+{
+    static const char *const names[] = {"last", "best"};
+    for (int i = 0; i < 2; i++) {
+        struct outcome name = attention(format("one -f json --checkpoint %s", names[i])),
+                       file = attention(format("one -f json --checkpoint %s.safetensors", names[i]));
+        cr_expect_eq(name.exit_code, 0, "%s", name.error);
+        cr_expect_str_eq(name.output, file.output);
+    }
+    cr_expect_eq(
+        run("cd '%s' && echo one | qkv translate run --checkpoint last", tiny_folder("attention")).exit_code,
+        0);
 }
 
 Test(attention, warns_about_unknown_words_and_shows_them)

@@ -165,7 +165,7 @@ Test(bad_input, a_damaged_vocabulary_is_refused)
         expect_of_all(folder, sentence, sentence);
     }
     run("rm '%s/run/target.vocabulary'", folder);
-    const char *missing = "qkv: run/target.vocabulary: No such file or directory";
+    const char *missing = "qkv: run/target.vocabulary: cannot be read: No such file or directory";
     expect_of_all(folder, missing, missing);
 }
 
@@ -293,8 +293,8 @@ Test(bad_input, closed_standard_streams_are_an_error)
         cr_skip_test("closed streams are opened again, as valgrind does");
     const char *folder = tiny_run("closed", 2);
     expect_unwritable(folder, ">&-", "Bad file descriptor");
-    cr_expect(
-        refused(run("cd '%s' && qkv attention run - <&-", folder), "qkv: <stdin>: Bad file descriptor"));
+    cr_expect(refused(run("cd '%s' && qkv attention run - <&-", folder),
+                      "qkv: <stdin>: cannot be read: Bad file descriptor"));
 }
 
 Test(bad_input, results_that_cannot_be_written_are_an_error)
@@ -350,7 +350,7 @@ Test(bad_input, a_folder_that_cannot_be_written_is_an_error)
     cr_expect_str_eq(fingerprint(folder), before);
     run("cd '%s' && mkdir -p run/update-3.safetensors", folder);
     cr_expect(refused(run("cd '%s' && qkv train c.yaml --overwrite", folder),
-                      "qkv: run/update-3.safetensors: cannot be removed: Is a directory"));
+                      "qkv: run/update-3.safetensors: cannot be read: it is a folder"));
 }
 
 /* ---- what stands where a file should ---- */
@@ -363,25 +363,25 @@ Test(bad_input, folders_devices_and_empty_names_are_refused)
         "cp -r run lost && rm lost/source.vocabulary && cp -r run empty && : >empty/best.safetensors",
         folder);
     static const char *const cases[][2] = {
-        {"evaluate run d", "d: is a folder, not a text file"},
-        {"evaluate run d.tsv", "d.tsv: is a folder, not a text file"},
+        {"evaluate run d", "d: cannot be read: it is a folder"},
+        {"evaluate run d.tsv", "d.tsv: cannot be read: it is a folder"},
         {"evaluate run dev.txt",
          "dev.txt: the name of a file of pairs must end in .tsv or .tsv.gz; as the common "
          "prefix of two files it needs dev.txt.a, which does not exist"},
         {"evaluate run cut.tsv.gz", "cut.tsv.gz: the gzip file is truncated"},
         {"evaluate run - </dev/null", "<stdin>: the file is empty"},
-        {"evaluate run dev.tsv --links d", "d: cannot be read: Is a directory"},
+        {"evaluate run dev.tsv --links d", "d: cannot be read: it is a folder"},
         {"evaluate run dev.tsv >/dev/full", "<stdout>: cannot be written: No space left on device"},
-        {"translate run d", "d: is a folder, not a text file"},
-        {"translate run <&-", "<stdin>: Bad file descriptor"},
-        {"translate run --checkpoint .", "run/.: cannot be read: it is not a regular file"},
+        {"translate run d", "d: cannot be read: it is a folder"},
+        {"translate run <&-", "<stdin>: cannot be read: Bad file descriptor"},
+        {"translate run --checkpoint .", "run/.: cannot be read: it is a folder"},
         {"translate ''", "RUN is empty (usage: qkv translate RUN [FILE] [options])"},
-        {"translate lost", "lost/source.vocabulary: No such file or directory"},
+        {"translate lost", "lost/source.vocabulary: cannot be read: No such file or directory"},
         {"inspect empty",
          "empty/best.safetensors: byte 0: the file ends within its header: it was cut short, or is "
          "not a safetensors file"},
         {"inspect dev.tsv", "dev.tsv: is a file, but a run is a folder"},
-        {"score d dev.tsv", "d: cannot be read: Is a directory"},
+        {"score d dev.tsv", "d: cannot be read: it is a folder"},
         {"score dev.tsv /dev/null", "dev.tsv: has more lines than /dev/null, which ends after line 0"},
         {"attention run a -q -o d/ -f png", "d/: cannot be written: it is a folder"},
         {"attention run a -q -o /dev/full -f svg", "/dev/full: cannot be written: it is not a regular file"},

@@ -359,7 +359,7 @@ Test(bench, refusals)
     cr_expect(refused(run(BENCH "-m scaling -o x.pdf"), "qkv: x.pdf: a chart is written as .svg or .png"));
     cr_expect(refused(run(BENCH "toy --fast"), "qkv: unknown option '--fast' (see `qkv-bench --help`)"));
     cr_expect(refused(run(BENCH "-m startup --run /nowhere"),
-                      "qkv: /nowhere/source.vocabulary: No such file or directory"));
+                      "qkv: /nowhere/source.vocabulary: cannot be read: No such file or directory"));
     cr_expect(refused(run(BENCH "-m startup"), "qkv: startup needs a run folder: give --run"));
     cr_expect(refused(run(BENCH "/nowhere.yaml -m train --json"),
                       "qkv: /nowhere.yaml: cannot be read: No such file or directory"));
@@ -369,7 +369,8 @@ Test(bench, refusals)
     cr_expect(
         refused(run(BENCH "toy -m decode --batches b.jsonl"),
                 "qkv: --batches writes the batches of one training: name one workload, and add -m train"));
-    cr_expect(refused(run(BENCH "toy --text /nowhere.tsv"), "qkv: /nowhere.tsv: No such file or directory"));
+    cr_expect(refused(run(BENCH "toy --text /nowhere.tsv"),
+                      "qkv: /nowhere.tsv: cannot be read: No such file or directory"));
     struct outcome help = run(BENCH "--help");
     cr_expect_eq(help.exit_code, 0);
     cr_expect_eq(strncmp(help.output, "Usage: qkv-bench [WORKLOAD...] [options]\n", 40), 0, "%s",

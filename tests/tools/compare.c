@@ -1,5 +1,6 @@
 /* qkv compare: tables and charts of evaluations, and what it refuses; tools/history.sh, which ends with it.
  */
+#include "parse.h"
 #include "support.h"
 
 #include <cjson/cJSON.h>
@@ -36,15 +37,75 @@ static const char *evaluations(const char *name)
     return folder;
 }
 
+/* The text between tab `n` and the next tab or end of the line; n = 0: from the start. */
+static const char *field(const char *line, int n)
+{
+    for (; n > 0; n--) {
+        line += strcspn(line, "\t\n");
+        cr_assert_eq(*line++, '\t', "too few fields");
+    }
+    return format("%.*s", (int)strcspn(line, "\t\n"), line);
+}
+
+/* Of a table with tabs: the cell of a model's row in a column. Other columns, such as those of metrics to come, may
+ * stand anywhere. */
+static const char *cell(const char *table, const char *model, const char *column)
+{
+    const char *row = strstr(table, format("\n%s\t", model));
+    cr_assert_not_null(row, "no row %s in\n%s", model, table);
+    int number = 0;
+    while (strcmp(field(table, number), column) != 0) number++;
+    return field(row + 1, number);
+}
+
+/* What evaluations() gives, in columns that are named "short: BLEU"; `thousands` is the comma in 1,234, `none` the
+ * cell without a number. */
+static void expect_cells(const char *table, const char *thousands, const char *none)
+{
+    const struct {
+        const char *column, *cho, *bahdanau;
+    } cells[] = {
+        {"parameters", format("1%s234%s567", thousands, thousands),
+         format("1%s234%s567", thousands, thousands)},
+        {"tokens/s", format("4%s321", thousands), format("4%s321", thousands)},
+        {"short: sequences, %", "50.00", "98.50"},
+        {"short: BLEU", "87.65", "87.65"},
+        {"short: AER, %", none, "12.35"},
+        {"long: sequences, %", "1.25", none},
+        {"long: BLEU", "87.65", none},
+    };
+    for (size_t i = 0; i < sizeof cells / sizeof cells[0]; i++) {
+        cr_expect_str_eq(cell(table, "cho", cells[i].column), cells[i].cho, "%s", cells[i].column);
+        cr_expect_str_eq(cell(table, "bahdanau", cells[i].column), cells[i].bahdanau, "%s", cells[i].column);
+    }
+    cr_expect_null(strstr(table, "long: AER"), "the test `long` has no links");
+}
+
+/* Columns of a terminal that the line takes. */
+static size_t width_of(const char *line)
+{
+    size_t width = 0;
+    for (size_t i = 0; i < strcspn(line, "\n"); i++) width += ((unsigned char)line[i] & 0xC0) != 0x80;
+    return width;
+}
+
 Test(compare, prints_a_row_for_each_run_and_columns_for_each_test)
 {
-    struct outcome outcome = run("cd '%s' && qkv compare a1.json a2.json b1.json", evaluations("text"));
+    const char *folder = evaluations("text");
+    struct outcome outcome = run("cd '%s' && qkv compare a1.json a2.json b1.json", folder);
     cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
-    cr_expect_str_eq(outcome.output,
-                     "                                short                        long\n"
-                     "model     parameters  tokens/s  sequences, %   BLEU  AER, %  sequences, %   BLEU\n"
-                     "cho        1,234,567     4,321         50.00  87.65       –          1.25  87.65\n"
-                     "bahdanau   1,234,567     4,321         98.50  87.65   12.35             –      –\n");
+    const char *tests = outcome.output, *names = strchr(tests, '\n') + 1;
+    cr_expect_not_null(strstr(names, "\nbahdanau   1,234,567     4,321 "), "%s", names);
+    for (const char *row = names; *row; row = strchr(row, '\n') + 1)
+        cr_expect_eq(width_of(row), width_of(names), "%s", row);
+    cr_expect_eq(strstr(tests, "short") - tests, strstr(names, "  tokens/s") - names + 12);
+    cr_expect_not_null(strstr(strstr(tests, "short"), "long"));
+    /* Cells and columns are those of the Markdown table. */
+    const char *cells =
+        run("cd '%s' && qkv compare a1.json a2.json b1.json -o t.md | sed '1d; s/   */\\t/g'", folder).output;
+    cr_expect_str_eq(
+        cells,
+        run("sed '2d; s/^| //; s/ |$//; s/ | /\\t/g; 1s/short: //g; 1s/long: //g' '%s/t.md'", folder).output);
 }
 
 Test(compare, writes_markdown_tsv_json_and_charts)
@@ -55,18 +116,10 @@ Test(compare, writes_markdown_tsv_json_and_charts)
                                  folder);
     cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
     cr_expect_str_eq(read_file(format("%s/t.txt", folder), NULL), outcome.output);
-    cr_expect_str_eq(
-        read_file(format("%s/t.md", folder), NULL),
-        "| model | parameters | tokens/s | short: sequences, % | short: BLEU | short: AER, % | long: "
-        "sequences, % | long: BLEU |\n"
-        "|---|---:|---:|---:|---:|---:|---:|---:|\n"
-        "| cho | 1,234,567 | 4,321 | 50.00 | 87.65 | – | 1.25 | 87.65 |\n"
-        "| bahdanau | 1,234,567 | 4,321 | 98.50 | 87.65 | 12.35 | – | – |\n");
-    cr_expect_str_eq(read_file(format("%s/t.tsv", folder), NULL),
-                     "model\tparameters\ttokens/s\tshort: sequences, %\tshort: BLEU\tshort: AER, %\tlong: "
-                     "sequences, %\tlong: BLEU\n"
-                     "cho\t1234567\t4321\t50.00\t87.65\t\t1.25\t87.65\n"
-                     "bahdanau\t1234567\t4321\t98.50\t87.65\t12.35\t\t\n");
+    expect_cells(read_file(format("%s/t.tsv", folder), NULL), "", "");
+    const char *markdown = read_file(format("%s/t.md", folder), NULL);
+    cr_expect_not_null(strstr(markdown, " |\n|---|---:|---:|---:|"), "%s", markdown);
+    expect_cells(run("sed 's/^| //; s/ |$//; s/ | /\\t/g' '%s/t.md'", folder).output, ",", "–");
     cJSON *json = cJSON_Parse(read_file(format("%s/t.json", folder), NULL));
     cr_expect_eq(cJSON_GetArraySize(json), 3);
     cJSON_Delete(json);
@@ -81,6 +134,50 @@ Test(compare, writes_markdown_tsv_json_and_charts)
     cr_expect_float_eq(x[1] - x[0], x[2] - x[1], 0.02);
     cr_expect_float_eq((y[2] - y[1]) / (y[2] - y[0]), 40. / 90, 1e-3);
     cr_expect_eq(run("head -c 8 '%s/t.png' | tail -c 7 | grep -q PNG", folder).exit_code, 0);
+}
+
+/* A name from a file must not steer a terminal, end a cell, or break a format. */
+Test(compare, shows_any_name_in_every_format)
+{
+    static const struct {
+        const char *json, *name; /* as JSON writes it, and the bytes */
+        const char *shown;       /* in formats for people */
+    } names[] = {
+        {"a\\u001b[2J\\u009b\\u202Eb", "a\033[2J\xC2\x9B\u202Eb", "a\uFFFD[2J\uFFFD\uFFFDb"},
+        {"a|b<b>&amp;`x` *y* _z_ a_b \\\\|", "a|b<b>&amp;`x` *y* _z_ a_b \\|",
+         "a|b<b>&amp;`x` *y* _z_ a_b \\|"},
+        {"=cmd|x", "=cmd|x", "=cmd|x"},
+        {"a\\tb\\nc", "a\tb\nc", "a\uFFFDb\uFFFDc"},
+        {"a\\uFFFEb\\uFFFF", "a\uFFFEb\uFFFF", "a\uFFFDb\uFFFD"},
+        {"x\xFFy\xE4", "x\uFFFDy\uFFFD", "x\uFFFDy\uFFFD"},
+        {"\xF0\x9F\x98", "\uFFFD\uFFFD\uFFFD", "\uFFFD\uFFFD\uFFFD"},
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *folder = scratch(format("names_%zu", i));
+        write_evaluation(folder, "a.json", names[i].json, "x\\u001b/t|t.tsv", 0.5,
+                         ", \"by_length\": [" CLASS(1, 5, 100, 0.9) "]");
+        struct outcome outcome =
+            run("cd '%s' && qkv compare a.json -o t.md -o t.tsv -o t.json -o t.svg -o t.png", folder);
+        cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
+        cr_expect_str_empty(outcome.error);
+        cr_expect_not_null(strstr(outcome.output, format("\n%s ", names[i].shown)), "%s", outcome.output);
+        cr_expect_null(strpbrk(outcome.output, "\033\t"));
+        struct table_text markdown = parse_markdown(read_file(format("%s/t.md", folder), NULL));
+        cr_assert_eq(markdown.rows, 3);
+        cr_expect_str_eq(markdown.cell[2 * markdown.columns], names[i].shown);
+        cr_expect_str_eq(markdown.cell[markdown.columns - 1], "t|t: BLEU");
+        struct table_text tsv = parse_separated(read_file(format("%s/t.tsv", folder), NULL), '\t');
+        cr_assert_eq(tsv.rows, 2);
+        cr_expect_str_eq(without_guard(tsv.cell[tsv.columns]), names[i].name);
+        cr_expect_neq(*tsv.cell[tsv.columns], '=');
+        cJSON *json = cJSON_Parse(read_file(format("%s/t.json", folder), NULL));
+        cr_expect_str_eq(cJSON_GetStringValue(cJSON_GetObjectItem(cJSON_GetArrayItem(json, 0), "run")),
+                         names[i].name);
+        cJSON_Delete(json);
+        bool has_tab = strchr(names[i].name, '\t'); /* which pictures show as a space */
+        cr_expect(has_text(parse_markup(read_file(format("%s/t.svg", folder), NULL)),
+                           has_tab ? "a b\uFFFDc" : names[i].shown));
+    }
 }
 
 Test(compare, refuses_files_that_are_no_evaluations)

@@ -193,6 +193,12 @@ Test(config, refuses_values_out_of_range)
             "1\n"});
 }
 
+/* ", loss, ppl, ...": the names of all metrics. */
+#define METRIC(NAME, name, choice, ...) ", " choice
+static const char METRICS[] =
+#include "qkv/metrics.def"
+    ;
+
 Test(config, refuses_unknown_choices_and_lists_the_known)
 {
     EXPECT("choice", //
@@ -207,9 +213,9 @@ Test(config, refuses_unknown_choices_and_lists_the_known)
             "uniform, "
             "normal, zeros\n"},
            {BASE, "-s training.early_stopping_metric=perplexity",
-            "-s training.early_stopping_metric=perplexity: training.early_stopping_metric is 'perplexity', "
-            "but must be "
-            "one of loss, ppl, token_accuracy, sequence_accuracy, bleu, chrf\n"});
+            format("-s training.early_stopping_metric=perplexity: training.early_stopping_metric is "
+                   "'perplexity', but must be one of %s\n",
+                   METRICS + strlen(", "))});
 }
 
 Test(config, refuses_missing_keys)
@@ -382,7 +388,11 @@ Test(config, refuses_folders_and_missing_files)
     cr_assert_str_eq(outcome.error, "missing.yaml: cannot be read: No such file or directory\n");
     cr_assert_eq(outcome.exit_code, 2);
     outcome = run("cd '%s' && qkv config .", folder);
-    cr_assert_str_eq(outcome.error, ".: cannot be read: Is a directory\n");
+    cr_assert_str_eq(outcome.error, ".: cannot be read: it is a folder\n");
+    cr_assert_eq(outcome.exit_code, 2);
+    outcome = run("cd '%s' && mkdir run && touch run/config.yaml && qkv config run", folder);
+    cr_assert_str_eq(outcome.error, "qkv: run: is a run, but a config is a YAML file, such as the run's "
+                                    "run/config.yaml\n");
     cr_assert_eq(outcome.exit_code, 2);
 }
 

@@ -1,6 +1,8 @@
 /* qkv help: pages, documentation, man pages and shell completions of every command. */
 #include "support.h"
 
+#include "qkv/version.h"
+
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,6 +110,12 @@ static const struct {
     {"tr", "tr", "train translate "},
     {"train sub/", NULL, "sub/a.yaml sub/folder/ "},
     {"train -s x=1 sub/a", "train -s x=1 sub/a", "sub/a.yaml "},
+    {"train -s x = 1 sub/a", NULL, "sub/a.yaml "},
+    {"train -s training.upd", "train -s training.upd", "training.updates= "},
+    {"train --set = model.tied_s", "train --set=model.tied_s", "model.tied_softmax= "},
+    {"train -s training.updates =", NULL, ""},
+    {"train -s training.updates = 5", "train -s training.updates=5", ""},
+    {"config -s data.src.lev", "config -s data.src.lev", "data.src.level= "},
     {"train --res", "train --res", "--resume "},
     {"attention --kind d", "attention --kind d", "decoder "},
     {"attention --format = np", "attention --format=np", "npz "},
@@ -154,6 +162,46 @@ Test(help, fish_completes_commands_options_and_operands)
         cr_expect_str_eq(outcome.output, COMPLETIONS[i].offered, "%s offers %s", COMPLETIONS[i].line,
                          outcome.output);
     }
+}
+
+/* zsh asks for a value with the function that the option names; here, compadd and the prefix are those of a test. */
+Test(help, zsh_completes_keys_of_a_config)
+{
+    const char *script = script_of("zsh");
+    const char *ask = "compdef() :; compadd() { print -l -- ${(M)@[4,-1]:#$PREFIX*}; }; source \"$1\"; ";
+    cr_expect_not_null(strstr(run("cat '%s'", script).output, ":KEY=VALUE:_qkv_settings'"));
+    struct outcome outcome = run("zsh -fc '%s PREFIX=training.upd; _qkv_settings' - '%s'", ask, script);
+    cr_expect_str_eq(outcome.output, "training.updates=\n", "%s%s", outcome.output, outcome.error);
+    outcome = run("zsh -fc '%s PREFIX=training.updates=5; _qkv_settings' - '%s'", ask, script);
+    cr_expect_str_empty(outcome.output);
+}
+
+/* ---- the version and the kernels ---- */
+
+Test(help, version_names_the_kernels_in_use)
+{
+    struct outcome outcome = run("QKV_KERNELS=portable OPENBLAS_CORETYPE=Nehalem qkv --version");
+    cr_expect_eq(outcome.exit_code, 0);
+    cr_expect_str_eq(outcome.output, format("qkv %s\nkernels: portable for float32, portable for float64\n%s",
+                                            QKV_VERSION, strstr(outcome.output, "OpenBLAS: ")));
+    cr_expect_not_null(strstr(outcome.output, "\nOpenBLAS: kernels for "), "%s", outcome.output);
+    const char *fastest = run("qkv --version").output;
+    cr_expect_not_null(strstr(fastest, "\nkernels: "));
+    cr_expect_str_eq(run("QKV_KERNELS= qkv --version").output, fastest);
+}
+
+Test(help, unknown_kernels_are_refused_with_the_known_ones)
+{
+    static const char *const commands[] = {"--version", "train x.yaml", "config --reference",
+                                           "generate copy"};
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        struct outcome outcome = run("QKV_KERNELS=avx1024 qkv %s", commands[i]);
+        cr_expect_eq(outcome.exit_code, 2, "%s", commands[i]);
+        cr_expect_str_eq(outcome.error, "qkv: the environment variable QKV_KERNELS is 'avx1024', but must be "
+                                        "one of avx512, avx2, portable\n");
+        cr_expect_str_empty(outcome.output);
+    }
+    cr_expect_eq(run("QKV_KERNELS=avx1024 qkv --help").exit_code, 0);
 }
 
 /* ---- examples ---- */

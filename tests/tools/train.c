@@ -2,6 +2,7 @@
 #include "support.h"
 
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -87,10 +88,10 @@ Test(train, refuses_to_replace_a_run)
         strstr(outcome.error, "); continue it with --resume or replace it with --overwrite\n"));
     /* A single file of a run is enough: it may be all that is left of one. */
     run("cd '%s' && mkdir other && echo mine >other/metrics.jsonl", folder);
-    cr_assert(refused(
-        run("cd '%s' && qkv train c.yaml -s training.model_dir=other", folder),
-        "qkv: other: holds a run already (metrics.jsonl); continue it with --resume or replace it with "
-        "--overwrite"));
+    cr_assert(refused(run("cd '%s' && qkv train c.yaml -s training.model_dir=other", folder),
+                      "qkv: other: holds a part of a run (metrics.jsonl), but no last.safetensors to "
+                      "continue from; replace "
+                      "it with --overwrite"));
     cr_assert_str_eq(run("cd '%s' && cat other/*", folder).output, "mine\n");
     run("rm -r '%s/other'", folder);
     cr_assert_str_eq(fingerprint(folder), before);
@@ -104,7 +105,7 @@ Test(train, overwrite_deletes_nothing_when_the_input_is_bad)
     static const char *const cases[][2] = {
         {"-s data.train=bad.tsv", "qkv: bad.tsv:2:4: the line has no tab; a line is source<TAB>target"},
         {"-s data.dev=bad.tsv", "qkv: bad.tsv:2:4: the line has no tab; a line is source<TAB>target"},
-        {"-s data.dev=none.tsv", "qkv: none.tsv: No such file or directory"},
+        {"-s data.dev=none.tsv", "qkv: none.tsv: there is no such text: set data.dev to its path"},
         {"-s model.encoder.num_heads=3", "-s model.encoder.num_heads=3: model.encoder.num_heads is 3, but "
                                          "must divide model.encoder.hidden_size (16)"},
         {"-s model.decoder.positions.max_length=3",
@@ -288,11 +289,14 @@ static struct outcome interrupt(const char *folder, const char *signal, const ch
 
 Test(train, a_signal_saves_and_prints_how_to_continue)
 {
-    static const char *const signals[] = {"INT", "TERM", "HUP"};
+    static const struct {
+        const char *name;
+        int number;
+    } signals[] = {{"INT", SIGINT}, {"TERM", SIGTERM}, {"HUP", SIGHUP}};
     for (int i = 0; i < 3; i++) {
         const char *folder = tiny_task("signal");
-        struct outcome outcome = interrupt(folder, signals[i], "-s 'data.test=a file.tsv'");
-        cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
+        struct outcome outcome = interrupt(folder, signals[i].name, "-s 'data.test=a file.tsv'");
+        cr_assert_eq(outcome.exit_code, 128 + signals[i].number, "%s", outcome.error);
         cr_expect_str_empty(outcome.output);
         cr_expect_not_null(strstr(outcome.error, "\nqkv: interrupted: saving a checkpoint after this update; "
                                                  "interrupt again to stop without saving\n"));
@@ -310,7 +314,7 @@ Test(train, a_signal_saves_and_prints_how_to_continue)
 Test(train, a_signal_with_quiet_prints_nothing)
 {
     struct outcome outcome = interrupt(tiny_task("quiet_signal"), "INT", "-q");
-    cr_assert_eq(outcome.exit_code, 0);
+    cr_assert_eq(outcome.exit_code, 128 + SIGINT);
     cr_assert_str_empty(outcome.error);
 }
 
@@ -320,9 +324,9 @@ Test(train, a_run_is_trained_by_one_process_at_a_time)
     struct outcome outcome = run("cd '%s' && { '%s' train c.yaml " ENDLESS " -q 2>/dev/null & } && pid=$!; "
                                  "until [ -e run/config.yaml ] || ! kill -0 $pid; do :; done; "
                                  "qkv train c.yaml --resume; echo $?; qkv train c.yaml --overwrite; echo $?; "
-                                 "kill $pid; wait $pid; echo $?",
+                                 "{ kill $pid; wait $pid; echo $?; } 2>/dev/null",
                                  folder, QKV_BINARY);
-    cr_expect_str_eq(outcome.output, "2\n2\n0\n");
+    cr_expect_str_eq(outcome.output, "2\n2\n143\n"); /* 128 + SIGTERM */
 #define BUSY                                                                                                 \
     "qkv: run: another process trains this run now; wait for it, or choose another training.model_dir\n"
     cr_expect_str_eq(outcome.error, BUSY BUSY);
@@ -337,6 +341,45 @@ Test(train, a_killed_run_leaves_complete_files_and_can_be_resumed)
     outcome = run("cd '%s' && qkv train c.yaml --resume -q && ls run | grep tmp", folder);
     cr_expect_eq(outcome.exit_code, 1, "%s", outcome.error); /* of grep, which finds none */
     cr_expect_str_empty(outcome.error);
+}
+
+/* What a process that is killed while it begins leaves: every file that it writes before the first checkpoint. Each
+ * message says what to do, and doing so works. */
+Test(train, a_run_killed_before_its_first_checkpoint_can_be_started_again)
+{
+    const char *folder = tiny_run("begun", 2);
+    run_ok("cd '%s/run' && rm last.safetensors best.safetensors update-* metrics.jsonl config.yaml "
+           "qkv.format && "
+           "touch last.safetensors.1.0.tmp",
+           folder);
+    cr_expect(
+        refused(run("cd '%s' && qkv train c.yaml --resume", folder),
+                "qkv: run: nothing to resume: there is no last.safetensors; start again with --overwrite"));
+    struct outcome outcome = run("cd '%s' && qkv train c.yaml", folder);
+    cr_expect_eq(outcome.exit_code, 2);
+    cr_expect(
+        strstr(outcome.error, "qkv: run: holds a part of a run (") &&
+            strstr(outcome.error, "but no last.safetensors to continue from; replace it with --overwrite\n"),
+        "%s", outcome.error);
+    outcome = run("cd '%s' && qkv train c.yaml --overwrite -q && ls run | grep tmp", folder);
+    cr_expect_eq(outcome.exit_code, 1, "%s", outcome.error); /* of grep, which finds none */
+}
+
+/* Reading a FIFO would wait for ever. */
+Test(train, refuses_files_of_a_run_that_are_not_regular)
+{
+    static const char *const names[] = {"metrics.jsonl", "last.safetensors", "source.vocabulary",
+                                        "qkv.format"};
+    const char *folder = tiny_run("fifo", 2);
+    for (int i = 0; i < 4; i++) {
+        run_ok("cd '%s/run' && mv %s kept && mkfifo %s", folder, names[i], names[i]);
+        const char *sentence = format("qkv: run/%s: cannot be read: it is a named pipe", names[i]);
+        cr_expect(
+            refused(run("cd '%s' && timeout 20 '%s' train c.yaml --resume", folder, QKV_BINARY), sentence));
+        cr_expect(refused(run("cd '%s' && timeout 20 '%s' train c.yaml", folder, QKV_BINARY), sentence));
+        run_ok("cd '%s/run' && mv kept %s", folder, names[i]);
+    }
+    run_ok("cd '%s' && qkv train c.yaml --resume -q", folder);
 }
 
 Test(train, stops_when_the_loss_is_not_finite)

@@ -154,12 +154,18 @@ Test(translate, refuses_unreadable_runs_and_files)
         {"none", "qkv: none: there is no such run"},
         {"file", "qkv: file: is a file, but a run is a folder"},
         {".", "qkv: .: not a run: it holds no config.yaml; `qkv train` makes runs"},
-        {"run none.txt", "qkv: none.txt: No such file or directory"},
-        {"run run", "qkv: run: is a folder, not a text file"},
+        {"run 'a sentence.'",
+         "qkv: there is no file 'a sentence.'; a sentence is read from standard input: echo "
+         "\"a sentence.\" | qkv translate run"},
+        {"run word",
+         "qkv: there is no file 'word'; a sentence is read from standard input: echo \"word\" | qkv "
+         "translate run"},
+        {"run none.txt", "qkv: none.txt: cannot be read: No such file or directory"},
+        {"run run", "qkv: run: cannot be read: it is a folder"},
         {"run --checkpoint none", "qkv: run/none: cannot be read: No such file or directory"},
         {"run --checkpoint ./file", "qkv: ./file: byte 2: the file ends within its header: it was cut short, "
                                     "or is not a safetensors file"},
-        {"run <&-", "qkv: <stdin>: Bad file descriptor"},
+        {"run <&-", "qkv: <stdin>: cannot be read: Bad file descriptor"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         cr_expect(refused(run("cd '%s' && qkv translate %s", folder, cases[i][0]), cases[i][1]), "%s",

@@ -1,6 +1,8 @@
 /* Evaluation: what the scores mean, and what they must not depend on. */
 #include "qkv/evaluate.h"
 
+#include "qkv/ops.h"
+#include "qkv/vocabulary.h"
 #include "support.h"
 #include "tiny.h"
 
@@ -198,6 +200,57 @@ static void expect_own_words(int wrong, char *const texts[])
     cr_expect_eq(scores.value[QKV_METRIC_SEQUENCE_ACCURACY], (double)right / PAIRS);
     qkv_corpus_release(&translated);
     free(text);
+}
+
+/* With equal logits everywhere greedy search takes the first id, so only tokens with that id are right. */
+Test(evaluate, token_accuracy_does_not_count_ties_as_right)
+{
+    for (int64_t p = 0; p < model->parameters.count; p++)
+        for (int64_t i = 0; i < model->parameters.list[p]->count; i++)
+            qkv_parameter_set(&model->parameters, model->parameters.list[p], i, 0);
+    cr_expect_eq(scores_of(&corpus, 1, GREEDY, NULL).value[QKV_METRIC_TOKEN_ACCURACY], 0);
+    /* Two tokens are best: the one with the lower id counts. */
+    int64_t tokens = 0, lower = 0;
+    for (int64_t i = 0; i < corpus.target.start[PAIRS]; i++) lower += corpus.target.ids[i] == QKV_SPECIALS;
+    tokens = corpus.target.start[PAIRS] + PAIRS;
+    qkv_parameter_set(&model->parameters, model->output_bias, QKV_SPECIALS, 1);
+    qkv_parameter_set(&model->parameters, model->output_bias, QKV_SPECIALS + 1, 1);
+    cr_expect_eq(scores_of(&corpus, 1, GREEDY, NULL).value[QKV_METRIC_TOKEN_ACCURACY],
+                 (double)lower / (double)tokens);
+}
+
+/* Ties between tiles of classes, within one tile, and in training, where logits give gradients too. */
+Test(evaluate, ties_are_found_in_vocabularies_of_any_size)
+{
+    static const int32_t SIZES[] = {7, 512, 513, 1200};
+    for (int with_gradient = 0; with_gradient < 2; with_gradient++)
+        for (int k = 0; k < 4; k++) {
+            const int32_t size = SIZES[k], labels[] = {0, 1, size / 2, size - 1};
+            const struct qkv_initial zeros = {QKV_INITIALIZER_ZEROS, 1};
+            struct qkv_parameters output = {0};
+            const struct qkv_parameter *weight =
+                qkv_parameters_add(&output, QKV_SHAPE(1, size), zeros, "weight");
+            const struct qkv_parameter *bias = qkv_parameters_add(&output, QKV_SHAPE(size), zeros, "bias");
+            cr_assert_eq(qkv_parameters_allocate(&output, QKV_FLOAT32, NULL), QKV_OK);
+            qkv_parameter_set(&output, bias, size / 2, 3);
+            qkv_parameter_set(&output, bias, size - 1, 3);
+            float *gradients = calloc((size_t)output.elements, sizeof *gradients), x[4] = {0};
+            double likelihood, correct;
+            struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+            qkv_graph_set_gradients(graph, with_gradient);
+            qkv_graph_bind(graph, &output, gradients, false);
+            struct qkv_tensor *loss = qkv_linear_cross_entropy(
+                graph, qkv_wrap(graph, QKV_SHAPE(4, 1), x), qkv_graph_parameter(graph, weight),
+                qkv_graph_parameter(graph, bias), false, labels, 0, 1);
+            struct qkv_error error = {""};
+            cr_assert_eq(qkv_graph_check(graph, &error), QKV_OK, "%s", error.message);
+            qkv_forward(graph);
+            qkv_cross_entropy_sums(loss, &likelihood, &correct);
+            cr_expect_eq(correct, 1, "%d classes: %g", (int)size, correct);
+            qkv_graph_free(graph);
+            qkv_parameters_release(&output);
+            free(gradients);
+        }
 }
 
 Test(evaluate, sequences_are_right_when_every_word_and_the_end_is)

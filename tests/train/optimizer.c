@@ -356,3 +356,51 @@ Test(optimizer, lets_moments_vanish)
     qkv_optimizer_release(&optimizer);
     qkv_parameters_release(&parameters);
 }
+
+static void expect_refused(struct qkv_training_config config, const char *sentence)
+{
+    struct qkv_parameters parameters = block(QKV_FLOAT32, 1, (int64_t[]){3});
+    struct qkv_optimizer optimizer = {0};
+    struct qkv_error error = {""};
+    cr_expect_eq(qkv_optimizer_init(&optimizer, &config, &parameters, &error), QKV_INVALID, "%s", sentence);
+    cr_expect_str_eq(error.message, sentence);
+    qkv_optimizer_release(&optimizer);
+    qkv_parameters_release(&parameters);
+}
+
+/* With an epsilon of 0 a parameter whose gradient is 0 becomes NaN. */
+Test(optimizer, refuses_settings_that_nobody_has_set)
+{
+    expect_refused((struct qkv_training_config){0},
+                   "config: training.adam_epsilon is 0, but must be greater than 0");
+    expect_refused((struct qkv_training_config){.optimizer = QKV_OPTIMIZER_ADAMW, .adam_betas = {0.9, 0.999}},
+                   "config: training.adam_epsilon is 0, but must be greater than 0");
+    expect_refused((struct qkv_training_config){.adam_epsilon = 1e-8, .adam_betas = {0.9, 1}},
+                   "config: training.adam_betas is 1, but must be at least 0 and less than 1");
+    expect_refused((struct qkv_training_config){.optimizer = QKV_OPTIMIZER_SGD, .momentum = (double)NAN},
+                   "config: training.momentum is not a finite number");
+    expect_refused((struct qkv_training_config){.optimizer = QKV_OPTIMIZER_SGD, .clip_grad_norm = -1},
+                   "config: training.clip_grad_norm is -1, but must be at least 0");
+    expect_refused((struct qkv_training_config){.optimizer = (enum qkv_optimizer_kind)9},
+                   "config: training.optimizer is 'unknown', but must be one of adam, adamw, sgd");
+}
+
+Test(optimizer, refuses_what_it_was_not_made_for)
+{
+    const struct qkv_training_config sgd = {.optimizer = QKV_OPTIMIZER_SGD};
+    struct qkv_parameters parameters = block(QKV_FLOAT32, 1, (int64_t[]){3}), none = {0};
+    struct qkv_parameters other = block(QKV_FLOAT32, 1, (int64_t[]){40});
+    struct qkv_optimizer optimizer = optimizer_for(&parameters, sgd), unmade = {0};
+    float gradient[16] = {1, 2, 3};
+    void *gradients[] = {gradient};
+    cr_expect_eq(qkv_optimizer_init(&unmade, &sgd, &none, NULL), QKV_INVALID, "not allocated");
+    cr_expect(isnan(qkv_optimizer_step(&optimizer, &other, NULL, 1, gradients, 1, 0.1)));
+    cr_expect(isnan(qkv_optimizer_step(&optimizer, &parameters, NULL, 0, gradients, 1, 0.1)));
+    cr_expect(isnan(qkv_optimizer_step(&optimizer, &parameters, NULL, 1, gradients, 1, (double)NAN)));
+    cr_expect(isnan(qkv_optimizer_step(&unmade, &parameters, NULL, 1, gradients, 1, 0.1)));
+    for (int i = 0; i < 3; i++)
+        cr_expect_eq(qkv_parameter_get(&parameters, parameters.list[0], i), 0, "nothing has changed");
+    qkv_optimizer_release(&optimizer);
+    qkv_parameters_release(&parameters);
+    qkv_parameters_release(&other);
+}

@@ -201,6 +201,6 @@ Test(schedule, plateau_refuses_a_state_without_it)
     qkv_state_set(&state, "schedule.plateau.waited", "1.5");
     cr_assert_eq(qkv_schedule_restore(&schedule, &state, &error), QKV_INVALID);
     cr_assert_str_eq(error.message, "schedule.plateau.waited is \"1.5\", but must be a whole number");
-    cr_assert_not(schedule.plateau.seen);
+    cr_assert_not(schedule.plateau.has_best);
     qkv_state_release(&state);
 }

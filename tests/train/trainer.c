@@ -5,6 +5,7 @@
 #include "support.h"
 
 #include <criterion/criterion.h>
+#include <malloc.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,6 +55,40 @@ Test(trainer, another_seed_gives_other_bits)
     char *first = read_file(format("%s/last.safetensors", runs[0]), &size);
     char *second = read_file(format("%s/last.safetensors", runs[1]), NULL);
     cr_expect_neq(memcmp(first, second, size), 0);
+}
+
+/* ---- memory ---- */
+
+/* Heap memory in use after some updates, each of which wrote a log line. */
+struct memory_use {
+    size_t early, late;
+};
+
+static void note_memory(void *context, const struct qkv_train_progress *progress)
+{
+    struct memory_use *use = context;
+    if (progress->update == 100) use->early = mallinfo2().uordblks;
+    if (progress->update == 1100) use->late = mallinfo2().uordblks;
+}
+
+Test(trainer, log_lines_and_validations_leave_no_memory_behind)
+{
+    struct memory_use use = {0};
+    const char *folder = scratch("lines");
+    const struct qkv_train_listener listener = {.context = &use, .progress = note_memory};
+    const struct qkv_train_options options = {.threads = 1, .listener = &listener};
+    const char *const overrides[] = {format("training.model_dir=%s/run", folder), "training.updates=1100",
+                                     "training.logging_freq=1", "training.validation_freq=50"};
+    struct qkv_arena arena = {0};
+    struct qkv_config config;
+    struct qkv_messages messages;
+    struct qkv_train_result result;
+    struct qkv_error error = {""};
+    cr_assert_eq(qkv_config_read(&config, &arena, training_config(folder), overrides, 4, &messages), QKV_OK);
+    cr_assert_eq(qkv_train(&config, &options, &result, &error), QKV_OK, "%s", error.message);
+    cr_expect_lt((int64_t)use.late - (int64_t)use.early, 1000, "%lld bytes for 1000 lines",
+                 (long long)use.late - (long long)use.early);
+    qkv_arena_release(&arena);
 }
 
 /* ---- how long ---- */

@@ -20,10 +20,9 @@ static enum qkv_status translate_step(void *context, int64_t i, struct qkv_error
 {
     struct translation *t = context;
     (void)i;
+    const struct qkv_hypothesis *best;
     return qkv_translator_run(t->translator, t->batch.count, t->sources, TRANSLATED_TOGETHER, &t->options,
-                              error)
-               ? QKV_OK
-               : QKV_INVALID;
+                              &best, error);
 }
 
 static void translation_release(struct translation *t)

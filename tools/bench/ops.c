@@ -77,7 +77,7 @@ static struct qkv_tensor *build(struct op_inputs *s, enum qkv_op_id op)
     case QKV_OP_reshape:
         return qkv_reshape(g, s->x, QKV_SHAPE(ROWS * WIDTH));
     case QKV_OP_permute:
-        return qkv_permute(g, s->x, (const int[]){1, 0, 0, 0});
+        return qkv_permute(g, s->x, QKV_AXES(1, 0));
     case QKV_OP_concat:
         return qkv_concat(g, s->x, s->other, 1);
     case QKV_OP_slice:

@@ -38,25 +38,27 @@
 struct qkv_alignment_link {
     int64_t source, target; /* words, from 0 */
     bool sure;
-    int64_t column; /* byte in its line where the link starts, from 1 */
+    int64_t column; /* byte in its line where the link starts, from 1; only for messages */
 };
 
-/* The gold links of one sentence pair. The reader merges equal links: sure, if one of them is. */
+/* The gold links of one sentence pair, each once. */
 struct qkv_alignment {
-    const struct qkv_alignment_link *links;
+    const struct qkv_alignment_link *links; /* [count], in the order of the line */
     int64_t count;
     const char *file; /* for messages; may be NULL */
     int64_t line;     /* from 1 */
 };
 
-/* The gold links of a file, in its order. All zero is empty. */
+/* The gold links of a file. All zero is empty. */
 struct qkv_alignments {
-    const struct qkv_alignment *sentences;
+    struct qkv_alignment *sentences; /* [count], in the order of the file */
     int64_t count;
+    int64_t capacity;       /* private */
     struct qkv_arena arena; /* private */
 };
 
-/* Reads a file. Fails, with file:line:column, when it cannot be read or a line holds something else. On
+/* Reads a file. A link that a line has several times counts once, as sure if it is sure once. Fails, with
+ * file:line:column, when it cannot be read or a line holds something else. On
  * failure there is nothing to release. */
 QKV_API enum qkv_status qkv_alignments_read(struct qkv_alignments *alignments, const char *path,
                                             struct qkv_error *error);
@@ -65,21 +67,22 @@ QKV_API void qkv_alignments_release(struct qkv_alignments *alignments);
 
 /* ---- counting ---- */
 
-/* The target word that the attention row of a decoder step is taken for. Which reading gives the better
- * alignment depends on the model. */
+/* A decoder step reads one target word and outputs the next. To which of the two does its row of weights belong?
+ * Which reading gives the better alignment depends on the model. */
 enum qkv_alignment_reading {
     QKV_READING_OUTPUT, /* the word that the step outputs */
     QKV_READING_INPUT,  /* the word that the step reads */
-    QKV_READINGS,
+    QKV_READINGS,       /* their number */
 };
 
 /* output, input */
 QKV_API const char *qkv_alignment_reading_name(enum qkv_alignment_reading reading);
 
+/* How links are drawn from weights, see above. */
 enum qkv_alignment_drawing {
     QKV_LINK_ROWS, /* the strongest source word of each target word */
     QKV_LINK_BOTH, /* those, and the strongest target word of each source word */
-    QKV_DRAWINGS,
+    QKV_DRAWINGS,  /* their number */
 };
 
 /* rows, both */
@@ -95,7 +98,8 @@ struct qkv_word_map {
 struct qkv_alignment_result {
     enum qkv_alignment_drawing drawing;
     enum qkv_alignment_reading reading;
-    int layer, head;                                 /* from 1; 0: the mean over all layers, or heads */
+    int layer,
+        head; /* from 1. Head 0: the mean over the heads of the layer; both 0: over all heads of all layers */
     int64_t links, sure, found_sure, found_possible; /* |A|, |S|, |A∩S|, |A∩P| */
     double precision, recall, error_rate;            /* 0 to 1; an empty denominator gives 0, 0 and 1 */
 };
@@ -114,13 +118,13 @@ struct qkv_alignment_score {
     int64_t sentences;
 };
 
-/* Result `index` of 0 .. count - 1, with its rates. Order: by drawing, reading, layer, head; means come after
- * what they are the means of. */
+/* Result `index` of 0 .. count - 1, with its rates. Order: by drawing, reading, layer, head; the mean over the heads of a
+ * layer follows them, the mean over all comes last. All 0 if there is no such result. */
 QKV_API struct qkv_alignment_result qkv_alignment_score_get(const struct qkv_alignment_score *score,
                                                             int64_t index);
 
-/* The result of a drawing with the lowest error rate, the first of several equal ones. The score must hold at
- * least one sentence. */
+/* Of the results with this drawing, the one with the lowest error rate, the first of several equal ones. Without
+ * links in a score that is empty. */
 QKV_API struct qkv_alignment_result qkv_alignment_score_best(const struct qkv_alignment_score *score,
                                                              enum qkv_alignment_drawing drawing);
 

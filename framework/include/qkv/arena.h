@@ -13,11 +13,12 @@
 
 #include "qkv/error.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Allocates `size` bytes, not zeroed, aligned to 64 bytes, or to 2 MB if `size` is at least 1 MB. Asks the system for
- * huge pages for the first `used` bytes, which the caller will write. NULL when memory is out. */
-QKV_API void *qkv_block_new(size_t size, size_t used);
+ * huge pages for the first `written` bytes, which the caller will write. NULL when memory is out. */
+QKV_API void *qkv_block_new(size_t size, size_t written);
 
 /* Frees a block (or NULL); `size` as in qkv_block_new. */
 QKV_API void qkv_block_free(void *block, size_t size);
@@ -37,7 +38,7 @@ QKV_API void *qkv_arena_allocate(struct qkv_arena *arena, size_t size);
 /* The same, filled with zeros. */
 QKV_API void *qkv_arena_zeroed(struct qkv_arena *arena, size_t size);
 
-/* Copies a string into the arena; NULL when memory is out. */
+/* Copies a string into the arena; NULL when memory is out or `string` is NULL. */
 QKV_API char *qkv_arena_string(struct qkv_arena *arena, const char *string);
 
 /* Formats a string into the arena; NULL when memory is out. */
@@ -49,5 +50,14 @@ QKV_API void qkv_arena_reset(struct qkv_arena *arena);
 
 /* Returns all memory to the system. The arena is empty and can be used again. */
 QKV_API void qkv_arena_release(struct qkv_arena *arena);
+
+/* ---- to find accesses outside an allocation ---- */
+
+/* Whether each further allocation of any arena in the process gets pages of its own and ends where an inaccessible page
+ * begins: an access behind its end ends the program with SIGSEGV, and so does one to an allocation that a reset or
+ * release has freed. The memory is then aligned only as its size is (to the largest power of two that divides the
+ * size), and its bytes are 0xFF at first. Off at first, and without cost then; for tests, because it is slow. */
+QKV_API void qkv_arena_guard(bool on);
+QKV_API bool qkv_arena_is_guarded(void);
 
 #endif

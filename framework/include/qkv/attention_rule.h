@@ -25,6 +25,12 @@ enum qkv_attention_kernel {
     QKV_KERNEL_FLASH, /* keeps one number per row and head, recomputes the weights (Dao et al. 2022) */
 };
 
+/* What the values of an attention mask mean. */
+enum qkv_mask_values {
+    QKV_MASK_VALUES_BINARY,   /* 1: the key may be seen; 0: it is hidden. As PyTorch's boolean masks */
+    QKV_MASK_VALUES_ADDITIVE, /* 0: the key may be seen; -infinity: it is hidden. As PyTorch's float masks */
+};
+
 /* In every field but `heads`, 0 means that the property is not set; {.heads = H} is plain attention.
  *
  * Positions: the queries of a sentence are the last of its keys. With Tq queries and Tk >= Tq keys, query i
@@ -32,14 +38,15 @@ enum qkv_attention_kernel {
  *     scale * query . key - slope_h |p - j| + bias[bucket(j - p), h] */
 struct qkv_attention_rule {
     int64_t heads; /* H, query heads; at least 1 */
-    /* G: each is shared by H / G consecutive query heads (Ainslie et al. 2023); 0: H */
+    /* G, heads of keys and values: H / G consecutive query heads share one (Ainslie et al. 2023); 0: H */
     int64_t key_value_heads;
     bool causal; /* p sees no key after p */
     /* p sees keys p - window .. p + window (Beltagy et al. 2020, whose w is twice this; causal: Jiang et
      * al. 2023); 0: all keys */
     int64_t window;
-    /* The first positions see all and are seen by all, except where causality forbids it (Beltagy et al.
-     * 2020, with shared projections). Needs a window; 0: none */
+    /* Number of positions at the beginning of each sentence that see all keys and are seen by all queries,
+     * except where causality forbids it (Beltagy et al. 2020, with shared projections). Needs a window; 0:
+     * none */
     int64_t global_tokens;
     bool alibi;           /* subtract slope_h |p - j| (Press et al. 2022) */
     int64_t buckets;      /* add a learned bias per distance bucket and head (Raffel et al. 2020); 0: none */
@@ -47,6 +54,7 @@ struct qkv_attention_rule {
     double scale;         /* of the scores; 0: 1 / sqrt(key width) (Vaswani et al. 2017) */
     double dropout;       /* rate on the weights, in graphs that drop out */
     enum qkv_attention_kernel kernel;
+    enum qkv_mask_values mask_values; /* of the mask, if there is one */
 };
 
 /* QKV_OK if the rule is consistent; else QKV_INVALID and a sentence in `error`, such as "key_value_heads

@@ -32,20 +32,21 @@ struct qkv_batch {
     int64_t target_tokens;  /* Nt */
     int64_t *index;         /* [B]: position of each pair in its corpus */
     int32_t *source;        /* [Ns] */
-    int64_t *source_start;  /* [B + 1]: row of the first token; [B] is Ns */
+    int64_t *source_start;  /* [B + 1]: offset of each sentence in `source`; [B] is Ns */
     int64_t *source_length; /* [B] */
     int32_t *target_input;  /* [Nt] */
     int32_t *target_output; /* [Nt] */
-    int64_t *target_start;  /* [B + 1] */
+    int64_t *target_start;  /* [B + 1]: offsets in target_input and target_output; [B] is Nt */
     int64_t *target_length; /* [B] */
     /* private */
-    /* [B]: starts counted from the first token of the shard */
+    /* [B]: offset of each sentence from the first token of its shard; views point into it */
     int64_t *view_source_start, *view_target_start;
     int64_t sentence_capacity, source_capacity, target_capacity;
 };
 
 /* Consecutive sentences of a batch, in the batch's memory. Every array begins at the first sentence of the view, and every
- * start counts from the view's first token, so that source_start and source_length are the segments of its graph. */
+ * start counts from the view's first token, so that a graph of the view's tokens takes source_start and source_length as
+ * its segments (struct qkv_segments). */
 struct qkv_batch_view {
     int64_t count, source_tokens, target_tokens;
     int64_t first; /* position of the view's first sentence in the batch */
@@ -63,7 +64,8 @@ struct qkv_ids {
 };
 
 /* Makes a batch of `count` given sentences and adds <s> and </s>. `target` NULL: no target side, for translation
- * (target_tokens and all target lengths are 0). index is 0 .. count-1. Fails when there is no memory. */
+ * (target_tokens and all target lengths are 0). index is 0 .. count-1. Fails when there is no memory, or a count or length
+ * is negative. */
 QKV_API enum qkv_status qkv_batch_make(struct qkv_batch *batch, int64_t count, const struct qkv_ids *source,
                                        const struct qkv_ids *target, struct qkv_error *error);
 
@@ -71,7 +73,9 @@ QKV_API enum qkv_status qkv_batch_make(struct qkv_batch *batch, int64_t count, c
  * sentences, split where the sum of source and target tokens is closest to equal parts. Every
  * sentence is in one shard; a shard can be empty. The result depends only on the batch and the two
  * numbers. The view is valid until the batch is filled again or split into another number of
- * shards. Different shards may be requested from different threads. */
+ * shards. Different shards may be requested from different threads. The view is empty when there is
+ * no such shard: a negative number, one that is not below `shards`, or more than QKV_SHARDS_MOST shards. */
+enum { QKV_SHARDS_MOST = 1 << 20 };
 QKV_API void qkv_batch_shard(struct qkv_batch *batch, int64_t shard, int64_t shards,
                              struct qkv_batch_view *view);
 
@@ -94,41 +98,41 @@ struct qkv_batches_options {
     uint64_t seed; /* shuffled only */
 };
 
-/* The batches of one epoch. Caller's storage. */
+/* The batches of one epoch. Caller's storage, which qkv_batches_init sets. */
 struct qkv_batches {
     const struct qkv_corpus *corpus;
     struct qkv_batches_options options;
     int64_t epoch;
-    int64_t count; /* batches of this epoch; batches by tokens: it can differ between epochs */
+    int64_t count; /* batches of this epoch; it can differ between epochs when their size is in tokens */
     /* private */
-    int64_t *order;    /* [sentences] */
-    int64_t *scratch;  /* [sentences] */
+    int64_t *order;    /* [sentences]: positions in the corpus, batch by batch */
+    int64_t *scratch;  /* [sentences]: for sorting */
     int64_t *start;    /* [count + 1]: where each batch begins in `order` */
-    int64_t *sequence; /* [count]: the order of the batches */
+    int64_t *sequence; /* [count]: the batches, in the order in which they are used */
     int64_t most_sentences, most_source_tokens, most_target_tokens; /* of any batch in any epoch */
 };
 
 /* Reserves the memory for every epoch and plans epoch 0. The corpus must be encoded and outlive the batches. options.size
- * must be above 0. Fails when there is no memory. */
+ * must be above 0. Fails when that does not hold, or there is no memory. */
 QKV_API enum qkv_status qkv_batches_init(struct qkv_batches *batches, const struct qkv_corpus *corpus,
                                          struct qkv_batches_options options, struct qkv_error *error);
 
-/* Plans an epoch (0 .. 2^32-1). The result depends only on corpus, options and epoch, so that a resumed run continues
+/* Plans an epoch (0 .. 2^32-1; others are taken modulo 2^32). The result depends only on corpus, options and epoch, so that a resumed run continues
  * exactly. Every sentence is in one batch. Shuffled order: all sentences are shuffled, sorted by length within pools of 64
  * batches, split into batches, and the batches are shuffled. Does not call malloc. */
 QKV_API void qkv_batches_epoch(struct qkv_batches *batches, int64_t epoch);
 
 /* Fills `batch` with batch i of the epoch, 0 <= i < count. The first call reserves the memory of the largest batch of any
  * epoch; later calls with the same `batch` do not call malloc. Different batches may be filled from different threads.
- * Fails when there is no memory. */
+ * Fails when there is no such batch or no memory. */
 QKV_API enum qkv_status qkv_batches_get(const struct qkv_batches *batches, int64_t i, struct qkv_batch *batch,
                                         struct qkv_error *error);
 
 /* Fills `batch` with <unk> tokens so that its graph needs at least as much memory as that of any
- * shard of any batch in any epoch, when batches are split into `shards`. It has as many tokens on
- * each side and pairs the longest sources with the longest targets, which makes products of lengths
- * (attention weights) largest. A graph that is built for it has the capacity for every shard. Fails
- * when there is no memory. */
+ * shard of any batch in any epoch, when batches are split into `shards`. On each side it has the most
+ * tokens of any such shard, and it pairs the longest sources with the longest targets, which makes products of
+ * lengths (attention weights) largest. A graph that is built for it has the capacity for every shard. Fails
+ * when the corpus is empty, `shards` is below 1, or there is no memory. */
 QKV_API enum qkv_status qkv_batches_largest(const struct qkv_batches *batches, int64_t shards,
                                             struct qkv_batch *batch, struct qkv_error *error);
 

@@ -20,7 +20,7 @@
 struct qkv_chart_line {
     const char *name;
     int64_t count;
-    const double *x, *y; /* [count]; at least 0; x ascends */
+    const double *x, *y; /* [count]; 0 to 1e15; x ascends */
     bool without_marks;  /* for a line that is computed, not measured */
 };
 
@@ -34,8 +34,9 @@ struct qkv_chart {
     int64_t line_count;
 };
 
-/* Writes a chart to a file. The name must end in .svg or .png. Fails for another name, if the file
- * cannot be written, and if memory runs out; the file is then left as it was. */
+/* Writes a chart to a file. The name must end in .svg or .png. A text that is wider than 400 units
+ * is cut; control characters and bytes that are not UTF-8 are shown as U+FFFD. Fails for another
+ * name, a number outside 0 to 1e15, if the file cannot be written, and if memory runs out; the file is then left as it was. */
 QKV_API enum qkv_status qkv_chart_write(const struct qkv_chart *chart, const char *path,
                                         struct qkv_error *error);
 

@@ -32,6 +32,7 @@
 #include "qkv/arena.h"
 #include "qkv/error.h"
 #include "qkv/parameters.h"
+#include "qkv/vocabulary.h"
 
 /* ---- the state of training: a list of keys with texts ---- */
 
@@ -44,10 +45,12 @@ struct qkv_state {
     int64_t count, capacity;      /* of `list`, in entries */
     struct qkv_state_entry *list; /* [count], in the order of the first qkv_state_set; texts in `arena` */
     bool failed;                  /* setting ran out of memory; qkv_checkpoint_save refuses such a state */
+    struct qkv_types keys;        /* private: finds a key */
     struct qkv_arena arena;
 };
 
-/* Adds a key, or replaces its text. Key and text are copied; both are UTF-8. Keys must not begin with `qkv.`.
+/* Adds a key, or replaces its text. Key and text are copied; keys are UTF-8, and a byte of a text that
+ * is not becomes `?`. qkv_checkpoint_save refuses keys that begin with `qkv.`.
  * Numbers read back exactly; infinities and NaN are written as inf, -inf and nan. */
 QKV_API void qkv_state_set(struct qkv_state *state, const char *key, const char *text);
 QKV_API void qkv_state_set_integer(struct qkv_state *state, const char *key, int64_t value);
@@ -61,6 +64,10 @@ QKV_API const char *qkv_state_get(const struct qkv_state *state, const char *key
  * the file name before it. */
 QKV_API enum qkv_status qkv_state_get_integer(const struct qkv_state *state, const char *key, int64_t *value,
                                               struct qkv_error *error);
+/* A number of updates, epochs or tokens: from 0 to QKV_COUNT_MOST, so that training can go on counting. */
+#define QKV_COUNT_MOST INT64_C(1000000000000000)
+QKV_API enum qkv_status qkv_state_get_count(const struct qkv_state *state, const char *key, int64_t *value,
+                                            struct qkv_error *error);
 QKV_API enum qkv_status qkv_state_get_number(const struct qkv_state *state, const char *key, double *value,
                                              struct qkv_error *error);
 
@@ -92,7 +99,8 @@ QKV_API enum qkv_status qkv_checkpoint_save(const char *path, const struct qkv_p
  * float64. `optimizer` NULL: values only, whether or not the file has moments. `state` (empty, or NULL) gets
  * all keys but those of the format, even when loading then fails, since they may explain why. On failure
  * nothing else has changed. Errors:
- * - the file: not there, not a safetensors file, cut short, damaged, not a checkpoint of qkv;
+ * - the file: not there, not a regular file, not a safetensors file, cut short, damaged, not a checkpoint of qkv; two
+ *   tensors or metadata keys of one name; tensors that overlap or leave bytes between them;
  * - the model: a tensor is missing, unknown, or has another shape:
  *   `runs/x/best.safetensors: encoder.1.self.query.weight is [64, 64], but the model has [32, 32]`;
  * - the optimizer: the file has no moments, or those of another optimizer;

@@ -91,17 +91,18 @@ struct qkv_position_config {
     int64_t buckets, max_distance; /* relative: as in struct qkv_attention_rule */
 };
 
-/* attention.window in YAML without a window. qkv_attention_rule_of replaces it by 0. */
+/* The value of attention.window that means no window. qkv_attention_rule_of replaces it by 0. */
 enum { QKV_WINDOW_NONE = 1000000 };
 
 struct qkv_attention_config {
-    int64_t key_width, value_width; /* per head; 0: hidden_size / num_heads */
+    int64_t key_width,
+        value_width; /* transformer: of a head; recurrent: key_width is that of the score's layer */
     bool bias;
     /* Incomplete: only the fields that are keys of this section. qkv_attention_rule_of returns the
      * complete rule, with heads, causal, alibi and others that follow from other keys. */
     struct qkv_attention_rule rule;
     enum qkv_attention_score score; /* of the decoder; a transformer has scaled_dot */
-    int64_t local_window;           /* local_p: keys on either side of the predicted place */
+    int64_t local_window;           /* local_p: tokens on either side of the predicted source position */
 };
 
 /* model.encoder, model.decoder */
@@ -192,21 +193,48 @@ QKV_API int64_t qkv_stack_longest(const struct qkv_stack_config *stack);
  * The file is one YAML document without duplicate keys, anchors, aliases and tags. A boolean is `true` or `false`. A
  * number is decimal or scientific, without quotes, leading zeros and underscores.
  *
+ * A path in the file is relative to the folder of the file, a path in an override to the current folder. A list of paths
+ * stands for the first that exists. The fields of the config hold paths from the current folder.
+ *
  * The config is normalised: key_width, value_width, key_value_heads, embedding_dim and model_dir hold
  * real values instead of the placeholders 0 and "". Its texts live in `arena`. */
 QKV_API enum qkv_status qkv_config_read(struct qkv_config *config, struct qkv_arena *arena, const char *path,
                                         const char *const *overrides, int override_count,
                                         struct qkv_messages *messages);
 
-/* The default config, normalised, for programs that set fields themselves. The required texts (data.train, the
- * languages) are empty. `name` is not copied. QKV_INVALID when there is no memory. */
+/* The default config, for programs that set fields themselves and then call qkv_config_finish. It holds the
+ * placeholders 0 and "" of the table of keys; the required texts (data.train, the languages) are empty. `name` is not
+ * copied. QKV_INVALID when there is no memory.
+ *
+ *     struct qkv_arena arena = {0};
+ *     struct qkv_config config;
+ *     struct qkv_messages messages = {0};
+ *     if (!qkv_config_default(&config, &arena, "mine")) {
+ *         config.model.encoder.hidden_size = config.model.decoder.hidden_size = 128;
+ *         if (qkv_config_finish(&config, &arena, &messages)) fprintf(stderr, "%s\n", messages.text[0]);
+ *     }
+ *     qkv_arena_release(&arena);
+ */
 QKV_API enum qkv_status qkv_config_default(struct qkv_config *config, struct qkv_arena *arena,
                                            const char *name);
 
-/* Writes a normalised config as YAML, in the order of the table of keys; reading it gives the same config, bit by bit.
+/* Checks a config that a program has filled in, by the ranges of its keys and the rules between them, and normalises it
+ * as qkv_config_read does: where they are 0 or "", sets key_width, value_width, key_value_heads, embedding_dim and
+ * model_dir. A field that is not 0 is taken as it is: to change hidden_size of a normalised config, set those that follow
+ * from it to 0. The required texts and the end of training may be missing; qkv_train refuses that. Errors as in
+ * qkv_config_read, with `config` as the place. qkv_model_new and qkv_train finish their own copies of a config. */
+QKV_API enum qkv_status qkv_config_finish(struct qkv_config *config, struct qkv_arena *arena,
+                                          struct qkv_messages *messages);
+
+/* Writes a normalised config (qkv_config_read, qkv_config_finish) as YAML, in the order of the table of keys, for a file
+ * in the current folder: reading it there gives the same config, bit by bit.
  * `full`: every key; otherwise only keys whose value does not follow from the defaults and the other keys. QKV_INVALID
  * when the file cannot be written or there is no memory. */
 QKV_API enum qkv_status qkv_config_write(const struct qkv_config *config, FILE *file, bool full);
+
+/* Writes every key for the file config.yaml of the run `folder`, which exists. Each path is a list of two, relative to the
+ * folder and absolute, so that it is found after the folder was moved, with the texts or alone. */
+QKV_API enum qkv_status qkv_config_write_run(const struct qkv_config *config, FILE *file, const char *folder);
 
 /* Which keys qkv_config_each visits; the row of a key says to which of these it belongs. */
 enum qkv_config_selection {
@@ -225,5 +253,9 @@ QKV_API enum qkv_status qkv_config_each(const struct qkv_config *config, enum qk
 /* Writes every key with type, values, default and meaning as a Markdown table. QKV_INVALID when the file
  * cannot be written. */
 QKV_API enum qkv_status qkv_config_write_reference(FILE *file);
+
+/* The path of key number `index`, from 0: "model.encoder.num_heads". NULL after the last. A qkv_naming (qkv/nearest.h);
+ * `context` is not used. */
+QKV_API const char *qkv_config_key(const void *context, int64_t index);
 
 #endif

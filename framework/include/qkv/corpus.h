@@ -15,27 +15,27 @@
  *     qkv_vocabulary_release(&target);
  *
  * A corpus is read in two steps, so that the training text is tokenised once and its own vocabularies can be built from
- * it. After qkv_corpus_read, ids are numbers of types; after qkv_corpus_encode, they are ids of the vocabularies, which
- * come from qkv_corpus_vocabularies or from a run. */
+ * it. After qkv_corpus_read, `ids` holds the numbers that `types` gives to the tokens; qkv_corpus_encode replaces them by
+ * ids of the vocabularies, which come from qkv_corpus_vocabularies or from a run. */
 #ifndef QKV_CORPUS_H
 #define QKV_CORPUS_H
 
 #include "qkv/config.h"
 #include "qkv/error.h"
+#include "qkv/lines.h"
 #include "qkv/tokenizer.h"
 #include "qkv/vocabulary.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 /* ---- parallel corpus ---- */
 
 /* One side of a corpus: its sentences, one after another. */
 struct qkv_corpus_side {
     int64_t *start; /* [count + 1]: sentence i is ids[start[i]] .. ids[start[i + 1] - 1], without <s>, </s> */
-    int32_t *ids;   /* [start[count]]: types until qkv_corpus_encode, then ids of the vocabulary */
+    int32_t *ids; /* [start[count]]: numbers in `types` until qkv_corpus_encode, then ids of the vocabulary */
     struct qkv_types types; /* of the sentences that were kept; empty after qkv_corpus_encode */
     int64_t longest;        /* tokens of the longest sentence that was kept */
     int64_t unknown;        /* tokens that are QKV_UNKNOWN, after qkv_corpus_encode */
@@ -61,6 +61,8 @@ struct qkv_corpus {
 struct qkv_corpus_options {
     bool drop_long; /* for training: drop, and count, pairs with a side longer than its max_length */
     bool keep_raw;  /* keep the original lines for qkv_corpus_source and qkv_corpus_target */
+    const char
+        *key; /* config key of the path, which the message about a missing text tells to set; NULL: none */
 };
 
 /* Reads and tokenises parallel text. `path` is one file x.tsv or x.tsv.gz, or `-` for standard input, with lines
@@ -68,9 +70,9 @@ struct qkv_corpus_options {
  * path.<data.trg.lang>, which may end in .gz. Lines may end in CRLF; a byte order mark at the start is skipped.
  *
  * Fails at the first error. With `path:line:column: ...`, where columns count bytes from 1: a line without a tab or with
- * two, a side that is empty or white space, invalid UTF-8, a NUL byte, two files of different length. With `path: ...`: a
- * file that is missing, a folder, empty, truncated or damaged (gz), or whose pairs were all dropped. After a failure the
- * corpus is empty. */
+ * two, a side that is empty or white space, two files of different length, and what qkv_lines_next refuses. With
+ * `path: ...`: a file that is missing, a folder, empty, truncated or damaged (gz), or whose pairs were all dropped. After
+ * a failure the corpus is empty. */
 QKV_API enum qkv_status qkv_corpus_read(struct qkv_corpus *corpus, const char *path,
                                         const struct qkv_data_config *data, struct qkv_corpus_options options,
                                         struct qkv_error *error);
@@ -83,18 +85,19 @@ QKV_API enum qkv_status qkv_corpus_vocabularies(const struct qkv_corpus *corpus,
                                                 struct qkv_vocabulary *source, struct qkv_vocabulary *target,
                                                 struct qkv_error *error);
 
-/* Replaces types by ids; call it once. Tokens that the vocabulary lacks become QKV_UNKNOWN. Fails when there is no memory.
- */
+/* Replaces types by ids. Tokens that the vocabulary lacks become QKV_UNKNOWN. Fails when the corpus is encoded already, and
+ * when there is no memory: then the corpus is empty. */
 QKV_API enum qkv_status qkv_corpus_encode(struct qkv_corpus *corpus, const struct qkv_vocabulary *source,
                                           const struct qkv_vocabulary *target, struct qkv_error *error);
 
 /* The source or target side of pair i, 0 <= i < count, as it is in the file, without tab and line
- * end. Pairs that were dropped are not counted: the line number is corpus->line[i]. Needs
- * options.keep_raw. Lives as long as the corpus. */
+ * end. Pairs that were dropped are not counted: the line number is corpus->line[i]. Lives as long as
+ * the corpus. NULL without options.keep_raw, and when there is no such pair. */
 QKV_API const char *qkv_corpus_source(const struct qkv_corpus *corpus, int64_t i);
 QKV_API const char *qkv_corpus_target(const struct qkv_corpus *corpus, int64_t i);
 
-/* A CRC-32 of the ids of an encoded corpus and, with keep_raw, of its lines: the same as long as the text is unchanged. */
+/* A CRC-32 of the ids of an encoded corpus and, with keep_raw, of its lines: the same as long as the text is unchanged. 0 before
+ * it is encoded. */
 QKV_API uint32_t qkv_corpus_checksum(const struct qkv_corpus *corpus);
 
 QKV_API void qkv_corpus_release(struct qkv_corpus *corpus);
@@ -117,27 +120,20 @@ QKV_API enum qkv_status qkv_sentence_encode(struct qkv_sentence *sentence, const
 
 QKV_API void qkv_sentence_release(struct qkv_sentence *sentence);
 
-/* Reads sentences from a stream, one per line. Set the first four fields, and the rest to zero. */
+/* Reads sentences from a text, one per line. Set text and vocabulary, open `lines`, and set the rest to zero. */
 struct qkv_sentence_reader {
-    FILE *file;
-    const char *name; /* of the stream in messages: "<stdin>" */
     const struct qkv_text_config *text;
     const struct qkv_vocabulary *vocabulary;
-    int64_t line;    /* of the current sentence, from 1 */
-    const char *raw; /* the line without its line end */
-    /* tokens.count is 0 for an empty line; may be longer than text->max_length */
+    struct qkv_lines lines; /* lines.line is the current sentence, lines.number its number, from 1 */
+    /* tokens.count is 0 for an empty line. It may exceed text->max_length, which only training uses. */
     struct qkv_sentence sentence;
-    /* private */
-    char *buffer;
-    size_t buffer_size;
 };
 
-/* Reads the next sentence; `*found` becomes false at the end. Fails with `name:line:column: ...` on invalid
- * UTF-8 or a NUL byte, and with `name: ...` when reading fails. */
+/* Reads the next sentence; `*found` becomes false at the end. Fails as qkv_lines_next does. */
 QKV_API enum qkv_status qkv_sentence_reader_next(struct qkv_sentence_reader *reader, bool *found,
                                                  struct qkv_error *error);
 
-/* Frees the memory; does not close the file. */
+/* Frees the memory and closes `lines`. */
 QKV_API void qkv_sentence_reader_release(struct qkv_sentence_reader *reader);
 
 #endif

@@ -8,7 +8,7 @@
  * There are three kinds of error:
  * - user errors (config, data, files): functions return a status and fill in a struct qkv_error;
  * - errors of building a graph: kept in the graph until qkv_graph_check (graph.h);
- * - bugs: QKV_BUG prints and aborts.
+ * - faults of the library itself: QKV_BUG calls the handler of qkv_set_bug_handler and aborts.
  * The library never exits and never prints, except in QKV_BUG. */
 #ifndef QKV_ERROR_H
 #define QKV_ERROR_H
@@ -37,21 +37,32 @@ enum qkv_status {
     QKV_INVALID = 2, /* bad usage or input */
 };
 
-/* One sentence without a full stop, place first: `configs/x.yaml:14:7: model... is 3, but ...`. */
+/* One sentence without a full stop. The place of the error comes first:
+ * `configs/x.yaml:14:7: model.encoder.num_heads is 3, but must divide 64`. */
 struct qkv_error {
     char message[1024];
 };
 
 /* Formats the sentence into `error` (NULL: discards it) and returns QKV_INVALID, for
- * `return qkv_error_set(error, ...)`. A sentence that is too long is cut and ends in "...". */
+ * `return qkv_error_set(error, ...)`. A sentence that is too long is cut and ends in "...". What could steer a
+ * terminal or is not valid UTF-8, in the name of a file for example, is escaped: \x1B, \u202E. */
 QKV_API enum qkv_status qkv_error_set(struct qkv_error *error, const char *format, ...) QKV_PRINTF(2, 3);
 
-/* Prints place, condition and message, and aborts. Called by QKV_BUG. */
+/* What happens to the message of QKV_BUG, "bug at file:line (condition): sentence": the handler may log it, end its
+ * thread or leave with longjmp. When it returns, the program aborts. After a bug the objects that the call worked on
+ * must not be used any more. */
+typedef void qkv_bug_handler(void *context, const char *message);
+
+/* Sets the handler of the whole process; NULL (the default) prints the message to stderr. Call it before other threads
+ * use the library. */
+QKV_API void qkv_set_bug_handler(qkv_bug_handler *handler, void *context);
+
+/* Passes place, condition and message to the handler, and aborts. Called by QKV_BUG. */
 QKV_API QKV_NORETURN void qkv_bug(const char *file, int line, const char *condition, const char *format, ...)
     QKV_PRINTF(4, 5);
 
-/* Aborts with the message when `condition` is TRUE: the opposite of assert, and never compiled out. For broken
- * invariants and wrong calls, not for wrong input. */
+/* Aborts with the message when `condition` is TRUE: the opposite of assert, and never compiled out. Only for broken
+ * invariants of the library: a wrong call or wrong input is an error. */
 #define QKV_BUG(condition, ...)                                                                              \
     do {                                                                                                     \
         if (condition) qkv_bug(__FILE__, __LINE__, #condition, __VA_ARGS__);                                 \

@@ -25,29 +25,34 @@
 #include "qkv/search.h"
 #include "qkv/workers.h"
 
-/* Fails unless the model has a position for every token of a corpus; the message names the line of the first
- * sentence that is too long. `path`: of the corpus, for the message. */
+/* Fails unless the model has a position for every token of a corpus, </s> included; the message names the line of
+ * the first sentence that is too long. Models without a table of positions fit every corpus. `path`: of the corpus, for the message. */
 QKV_API enum qkv_status qkv_corpus_fits(const struct qkv_corpus *corpus, const char *path,
                                         const struct qkv_model_config *model, struct qkv_error *error);
 
 struct qkv_evaluator;
 
 /* Prepares to score `model` on an encoded corpus that kept its raw lines. All arguments must outlive the
- * evaluator. NULL out of memory, with a message in `error`. */
+ * evaluator. workers NULL: the calling thread computes alone. Returns NULL, with a message, when memory is
+ * out, when the corpus is not encoded or has no raw lines, when the target vocabulary is not of the model's size,
+ * and when a field of `testing` is out of range. */
 QKV_API struct qkv_evaluator *
 qkv_evaluator_new(const struct qkv_model *model, const struct qkv_corpus *corpus,
                   const struct qkv_text_config *target_text, const struct qkv_vocabulary *target,
                   struct qkv_workers *workers, const struct qkv_testing_config *testing,
                   struct qkv_error *error);
 
-/* Scores the model with its present parameters. The number of threads does not change a bit of the result. */
+/* Scores the model with its present parameters. QKV_FAILED: its scores are not finite; QKV_INVALID: a sentence is
+ * longer than its positions, or memory is out. The result is the same bits for any number of
+ * threads. */
 QKV_API enum qkv_status qkv_evaluator_run(struct qkv_evaluator *evaluator, struct qkv_scores *scores,
                                           struct qkv_error *error);
 
-/* The model's translation of sentence i, as text, from the last run. Valid until the next run. */
+/* The model's translation of sentence i, as text, from the last run. Valid until the next run. NULL before the first
+ * run, after a run that failed, and for a sentence that does not exist. */
 QKV_API const char *qkv_evaluator_translation(const struct qkv_evaluator *evaluator, int64_t i);
 
-/* The counts of one sentence in the last run. */
+/* The counts of one sentence in the last run; all 0 where qkv_evaluator_translation is NULL. */
 struct qkv_sentence_score {
     int64_t source_tokens;          /* without </s> */
     int64_t tokens;                 /* target tokens, </s> counted */

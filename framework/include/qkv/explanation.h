@@ -69,8 +69,11 @@ QKV_API const struct qkv_step *qkv_explanation_step(const struct qkv_explanation
 QKV_API const struct qkv_step *qkv_explanation_content(const struct qkv_explanation *explanation,
                                                        enum qkv_step_content content);
 
-/* Removes all heads but one (counted from 1) from the steps; copies them into the arena. Fails with
- * a message that names the heads if there is no such head, and if memory runs out. */
+/* Removes all heads but one from the steps; copies them into the arena. `head` counts from 1;
+ * QKV_ATTENTION_BEST (qkv/attention_map.h) means the head whose weights agree best with the mean of
+ * all. explanation->first_head is then the number of the head. Fails with a message that names the
+ * heads if there is no such head, for the best head of an explanation without weights, and if memory
+ * runs out. */
 QKV_API enum qkv_status qkv_explanation_select_head(struct qkv_explanation *explanation, int head,
                                                     struct qkv_arena *arena, struct qkv_error *error);
 

@@ -1,4 +1,4 @@
-/* Atomic writing of files: a file is written under a temporary name in the same folder, synced, then renamed. Neither
+/* Opening files, and writing them atomically: a file is written under a temporary name in the same folder, synced, then renamed. Neither
  * readers nor a crash ever see half a file, and a failed write leaves the old file as it was.
  *
  * Example:
@@ -14,6 +14,7 @@
 
 #include "qkv/error.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 
 /* Caller's storage. All zero after commit or abandon: nothing to release. */
@@ -30,7 +31,7 @@ QKV_API enum qkv_status qkv_file_begin(struct qkv_file_writer *writer, const cha
 
 /* Checks all writes, syncs, closes, renames to `path` and syncs the folder. After an error the temporary file is
  * removed and `path` is as it was, unless only the last step failed: then `path` is complete, but may not
- * survive a power failure. The writer cannot be used afterwards. */
+ * survive a power failure, and the message says so. The writer cannot be used afterwards. */
 QKV_API enum qkv_status qkv_file_commit(struct qkv_file_writer *writer, struct qkv_error *error);
 
 /* Closes and removes the temporary file. Does nothing to a writer that is all zero or was committed. */
@@ -40,7 +41,22 @@ QKV_API void qkv_file_abandon(struct qkv_file_writer *writer);
 QKV_API enum qkv_status qkv_file_write(const char *path, const void *bytes, size_t size,
                                        struct qkv_error *error);
 
-/* Creates the folder `path` and its missing parents. An existing folder is no error. */
+/* Opens a file for reading and returns its descriptor, which the caller closes; -1 with a message on failure. Never waits.
+ * `regular`: only a regular file is accepted, as for the files of a run; otherwise also devices, and pipes that are in use
+ * already, such as /dev/stdin and /dev/fd/63. A folder or a named pipe is always refused. */
+QKV_API int qkv_file_open(const char *path, bool regular, struct qkv_error *error);
+
+/* The same as a stream, which the caller closes; NULL with a message on failure. */
+QKV_API FILE *qkv_file_stream(const char *path, bool regular, struct qkv_error *error);
+
+/* Fails unless `path` is a regular file that can be read. */
+QKV_API enum qkv_status qkv_file_check(const char *path, struct qkv_error *error);
+
+/* True when a file or folder exists at that path, or when the system cannot say: opening it then tells why. */
+QKV_API bool qkv_path_exists(const char *path);
+
+/* Creates the folder `path` and its missing parents, and syncs each folder in which it makes one. An existing folder is
+ * no error. */
 QKV_API enum qkv_status qkv_folder_make(const char *path, struct qkv_error *error);
 
 #endif

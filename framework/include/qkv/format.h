@@ -10,15 +10,17 @@
  *
  *     text  tables in the terminal: numbers on coloured cells, split or cut where they are too wide
  *     json  one object with the tokens and all numbers, which read back as the same doubles
- *     csv   RFC 4180; one line per number; numbers read back as the same doubles
+ *     csv   RFC 4180; one line per number; numbers read back as the same doubles. A token that begins
+ *           with = + - or @ and is no number has an apostrophe before it: spreadsheets would compute it
  *     npz   for numpy.load: float64 arrays, and Unicode arrays of the tokens
  *     html  one page without scripts or other files; cells are coloured by their numbers
  *     svg   heat maps; tokens are text, and each cell shows its weight under the pointer
- *     png   the same heat maps as pixels
+ *     png   the same heat maps as pixels; loads the libraries Pango and Cairo, and fails without them
  *
  * Each format writes both attention maps and explanations. svg and png draw only the attention
  * weights of an explanation. qkv_attention_render and qkv_explanation_render describe the
- * contents. */
+ * contents. Tokens and names may be any text: each format escapes what has a meaning in it, pictures
+ * and tables show U+FFFD for control characters, and bytes that are not UTF-8 become U+FFFD. */
 #ifndef QKV_FORMAT_H
 #define QKV_FORMAT_H
 

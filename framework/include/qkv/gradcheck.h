@@ -15,12 +15,18 @@
  * small difference of large numbers. h shrinks until both rules agree, so that no kink of relu lies between the
  * points, and grows where rounding would hide a small derivative. An element passes when
  *
- *     |analytic - numeric| <= tolerance max(|analytic|, |numeric|) + rounding
+ *     |analytic - numeric| <= max(tolerance max(|analytic|, |numeric|), rounding)
  *
  * and NaN never passes. Where only a sample of a tensor's elements is checked, the whole tensor also moves along a
  * random direction. Further checks: all inputs together along a random direction; a second run gives the same bits;
  * a zero cotangent gives zero gradients. Memory that forward and backward must write is NaN before they run, so an
- * element that is never written, or read too early, fails. */
+ * element that is never written, or read too early, fails.
+ *
+ * Where an op is linear in an input x, no step is needed: for any change d of x, the change J d of y is exact up to
+ * its last digits, and the adjoint test compares both sides of <c, J d> = <J^T c, d>, with J^T c from backward.
+ *
+ * No function here prints or aborts. NULL for an argument that may not be NULL is refused with QKV_INVALID, and so is
+ * what cannot be checked; each function says what. `error` may be NULL. */
 #ifndef QKV_GRADCHECK_H
 #define QKV_GRADCHECK_H
 
@@ -32,37 +38,43 @@
 /* Faults that can be planted into one op, to test that the check finds them. */
 enum qkv_fault {
     QKV_FAULT_NONE,
-    /* in the gradients that the op adds to those of its inputs: the added gradient ... */
-    QKV_FAULT_SIGN,      /* has the wrong sign */
-    QKV_FAULT_FACTOR,    /* is 1.001 times too large */
-    QKV_FAULT_MISSING,   /* lacks its largest element */
-    QKV_FAULT_OVERWRITE, /* overwrites what other ops have added */
-    QKV_FAULT_OFFSET,    /* is shifted by one element */
-    /* in the declarations of the op, which only qkv_check_op tests: the op ... */
-    QKV_FAULT_READS,       /* declares that backward reads no value */
-    QKV_FAULT_ELEMENTWISE, /* declares that the op is elementwise in input 1 */
-    QKV_FAULT_ALIAS, /* declares that its result shares the memory of input 1 if it does not, and vice versa */
+    /* Faults of backward, in what it adds to the gradients of the op's inputs. */
+    QKV_FAULT_SIGN,      /* the wrong sign */
+    QKV_FAULT_FACTOR,    /* 1.001 times too large */
+    QKV_FAULT_MISSING,   /* the largest element is not added */
+    QKV_FAULT_OVERWRITE, /* what other ops have added to the gradient is lost */
+    QKV_FAULT_OFFSET,    /* shifted by one element */
+    /* 1 + 1e-10 times too large: too little for differences, so that only the adjoint test of qkv_check_op finds it,
+     * in ops that are linear in an input. It is planted for that test only. */
+    QKV_FAULT_SLIGHT,
+    /* Faults of what the op declares about its memory. Only qkv_check_op plants and finds them. */
+    QKV_FAULT_READS,       /* backward is declared to read no value */
+    QKV_FAULT_ELEMENTWISE, /* the op is declared elementwise in input 1 */
+    QKV_FAULT_ALIAS, /* the result is declared to be in the memory of input 1 if it is not, and vice versa */
     QKV_FAULT_COUNT
 };
 
-/* "sign", "factor", "missing", "overwrite", "offset", "reads", "elementwise", "alias"; NULL for NONE.
- * qkv_fault_find returns NONE for an unknown name. */
+/* The name in lower case: "sign". NULL for NONE and for a number that is no fault. */
 QKV_API const char *qkv_fault_name(enum qkv_fault fault);
+/* The fault of that name; NONE for an unknown name and for NULL. */
 QKV_API enum qkv_fault qkv_fault_find(const char *name);
 
 /* Whether the fault is in what an op declares (READS and those after it) and not in its backward function. */
 QKV_API bool qkv_fault_is_declaration(enum qkv_fault fault);
 
+/* All zero: every element, with a tolerance of QKV_CHECK_TOLERANCE. */
 struct qkv_check_options {
-    double tolerance; /* largest relative error that passes; 0 means 1e-7 */
+    double tolerance; /* largest relative error that passes; 0 means QKV_CHECK_TOLERANCE */
     int64_t sample;   /* elements to check of each tensor, evenly spread; 0: all */
-    uint64_t seed;
-    enum qkv_fault fault;
+    uint64_t seed;    /* of the cotangent, the directions, the sampled elements and the inputs of samples */
+    enum qkv_fault fault;    /* fault to plant */
     enum qkv_op_id fault_op; /* op that gets the fault */
-    void (*progress)(void *context, int64_t done,
-                     int64_t total); /* called after every derivative; NULL: not */
-    void *context;
+    /* Called after every derivative, with the number done and the number of all in this check. NULL: not called. */
+    void (*progress)(void *context, int64_t done, int64_t total);
+    void *context; /* first argument of `progress` */
 };
+
+#define QKV_CHECK_TOLERANCE 1e-9
 
 /* One tensor of one check. */
 struct qkv_check_row {
@@ -70,28 +82,37 @@ struct qkv_check_row {
     const char *tensor;        /* "input 1", "encoder.1.self.query.weight", "all inputs together" */
     struct qkv_shape shape;    /* rank 0 where the row is not about one tensor */
     int64_t elements, checked; /* of the tensor, and how many of them were checked */
-    int64_t
-        below_noise; /* checked elements whose rounding error is above 1e-3 of the gradient: too small to judge */
+    /* Checked elements that are held to the tolerance, because the rounding error of differences is below it. The
+     * others are held to their rounding error. */
+    int64_t held;
+    /* Checked elements whose rounding error is above 1e-3 of the gradient: differences cannot tell whether such a
+     * gradient is right. */
+    int64_t below_noise;
     int64_t worst;            /* index of the worst element; -1: a direction, or none */
     double analytic, numeric; /* gradients of the worst element */
-    double rounding;          /* rounding error that is allowed */
+    double rounding;          /* its rounding error, absolute */
     double error;             /* |analytic - numeric| / max(|analytic|, |numeric|) */
-    double excess;            /* the same beyond the rounding error; compared with the tolerance */
-    const char *failure;      /* NULL: passed; else what is wrong */
+    double excess;       /* the error if it is above the rounding error, else 0; fails above the tolerance */
+    const char *failure; /* NULL: passed; else what is wrong */
 };
 
-/* All rows of a run; caller's storage, all zero at first. */
+/* All rows of one or several checks. Caller's storage, all zero at first; every check adds rows. The rows and their
+ * texts are valid until qkv_check_release. */
 struct qkv_check_report {
     struct qkv_check_row *rows;
-    int64_t count, capacity, failures;
-    int64_t
-        fault_calls; /* how often the op with the planted fault ran: with 0 the fault was not in the graph */
+    int64_t count, capacity, failures; /* rows, rows that fit, rows that failed */
+    /* How often the op with the planted fault has run. 0: the fault changed nothing, because the graph does not use
+     * the op, or because the op has no gradient or declares just that. */
+    int64_t fault_calls;
     struct qkv_arena arena;
 };
 
 /* Checks the gradients of y with respect to every variable and bound parameter of a float64 graph, at the present
- * values, which are restored. Failed gradients are rows of the report. QKV_INVALID only when the graph has failed, is
- * float32, has no variable, or memory is out. */
+ * values, which are restored. Wrong gradients are failed rows of the report, and the status is QKV_OK all the same.
+ * Differences do not stop at qkv_detach: what depends on a variable through it is reported as wrong.
+ * QKV_INVALID when the graph has failed, is float32, shares memory between tensors (qkv_graph_share_memory), or adds
+ * to gradients (qkv_graph_bind with `accumulate`); when y is of another graph or depends on no variable and no bound
+ * parameter; when an option is out of range; or when memory is out. */
 QKV_API enum qkv_status qkv_check_graph(struct qkv_check_report *report, const char *subject,
                                         struct qkv_graph *graph, struct qkv_tensor *y,
                                         const struct qkv_check_options *options, struct qkv_error *error);
@@ -108,25 +129,29 @@ struct qkv_precision_pair {
 
 /* Compares values of both results, and gradients of all variables and parameters for the same random cotangent. Adds
  * one row: the worst difference, relative to the largest number of its tensor, or to 1/100 of the largest of all
- * gradients where that is more. */
+ * gradients where that is more. QKV_INVALID when a graph has failed, when the graphs do not have the same nodes or not
+ * these precisions, or when memory is out. */
 QKV_API enum qkv_status qkv_check_precision(struct qkv_check_report *report, const char *subject,
                                             const struct qkv_precision_pair *pair, uint64_t seed,
                                             struct qkv_error *error);
 
 /* Checks an op on all samples that it carries. Good samples: what the op declares about its memory; float32 against
- * float64; gradients of all inputs together while other ops use them too, of each input alone, and of pairs of inputs
- * that are one tensor. Bad samples must be refused with their message. An op without samples fails. */
+ * float64; the adjoint test of the inputs in which the op is linear; gradients of all inputs together while other ops
+ * use them too, of each input alone, and of pairs of inputs that are one tensor. Bad samples must be refused with
+ * their message. An op without samples fails. QKV_INVALID when there is no such op, or memory is out. */
 QKV_API enum qkv_status qkv_check_op(struct qkv_check_report *report, enum qkv_op_id op,
                                      const struct qkv_check_options *options, struct qkv_error *error);
 
-/* Checks the gradients of a layer's parameters and inputs on all its samples. A layer without samples fails. */
+/* Checks the gradients of a layer's parameters and inputs on all its samples. A layer without samples fails.
+ * QKV_INVALID when there is no such layer, or memory is out. */
 QKV_API enum qkv_status qkv_check_layer(struct qkv_check_report *report, enum qkv_layer_id layer,
                                         const struct qkv_check_options *options, struct qkv_error *error);
 
-/* The op or layer of that name, or QKV_OP_COUNT, QKV_LAYER_COUNT. */
+/* The op or layer of that name; for an unknown name and for NULL QKV_OP_COUNT, QKV_LAYER_COUNT. */
 QKV_API enum qkv_op_id qkv_op_find(const char *name);
 QKV_API enum qkv_layer_id qkv_layer_find(const char *name);
 
+/* Frees the rows and makes the report empty again. NULL is allowed. */
 QKV_API void qkv_check_release(struct qkv_check_report *report);
 
 /* Largest difference between float32 and float64 that qkv_check_op and qkv_check_layer let pass. */

@@ -1,8 +1,10 @@
 /* Tensors, and the graph that computes them: build first, then run forward and backward (reverse-mode autograd).
  *
  * A call of an op (ops.h) checks shapes and records a node; qkv_forward and qkv_backward run the recorded nodes.
- * Only building can fail. The graph keeps its first error: from then on every op returns
- * NULL, and every op accepts NULL, so code that builds a model needs no checks and its caller checks once.
+ * The graph keeps its first error: from then on every op returns NULL, nothing runs, and every function accepts NULL for
+ * a tensor, so code that builds a model needs no checks and its caller checks once, before qkv_forward. A wrong call
+ * after that (backward before forward, a setting that no longer fits) also becomes the graph's error, and
+ * qkv_graph_reset removes it.
  *
  * Example:
  *     struct qkv_tensor *qkv_relu(struct qkv_graph *, struct qkv_tensor *); // one of the ops of qkv/ops.h
@@ -22,7 +24,7 @@
  *     qkv_graph_free(graph);
  *
  * Nodes run in the order of their creation. Tensors belong to their graph and die with it or at its reset. Only
- * one thread at a time may use a graph. */
+ * one thread at a time may use a graph; different threads may use different graphs. */
 #ifndef QKV_GRAPH_H
 #define QKV_GRAPH_H
 
@@ -48,7 +50,8 @@ struct qkv_workers;
 enum {
     QKV_MAX_RANK = 4,
     QKV_MAX_INPUTS = 5,
-    QKV_GROUP = 32, /* logits per group: qkv_group_max returns the maximum of each group */
+    QKV_MAX_BLOCKS = 8, /* blocks of parameters that a graph can have at a time (qkv_graph_bind) */
+    QKV_GROUP = 32,     /* neighbouring columns of which the op group_max returns the maximum */
 };
 
 /* Sizes of the axes, slowest first. Tensors are dense and row-major. */
@@ -65,23 +68,26 @@ struct qkv_shape {
         ((struct qkv_shape){(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}})
 #endif
 
-/* Number of elements: the product of all axes. */
+/* Number of elements: the product of all axes. 0 if no tensor can have the shape: rank outside 0 to 4, an axis below 1,
+ * more than 2^40 elements. */
 QKV_API int64_t qkv_shape_count(struct qkv_shape shape);
 
-/* The sentences of a packed matrix, which holds sentences of any lengths without padding: sentence i is rows
- * start[i] .. start[i] + length[i] - 1. A count of 0 means one sentence of all rows. The arrays belong to the
- * caller and must outlive the nodes that refer to them. */
+/* The sentences in the rows of a matrix, which holds sentences of any lengths one after the other, without padding:
+ * sentence i is rows start[i] .. start[i] + length[i] - 1. A count of 0 means one sentence of all rows. An op copies the
+ * arrays when it is called; see qkv_graph_rewind. */
 struct qkv_segments {
     int64_t count;
-    const int64_t *start, *length;
+    const int64_t *start, *length; /* [count] */
 };
 
 /* ---- the graph ---- */
 
-/* Creates a graph that records gradients and has dropout off. NULL when memory is out.
+/* Creates a graph that records gradients and has dropout off. NULL when memory is out, or for a dtype that does not
+ * exist.
  *
- * Sets OpenBLAS to one thread for the whole process: qkv runs sentences in parallel instead, and results must
- * not depend on the number of threads. */
+ * Sets OpenBLAS to one thread for the whole process, unless qkv_set_matrix_threads (workers.h) has turned that off: qkv
+ * runs sentences in parallel instead, and results must not depend on the number of threads. The graph and its tensors
+ * change nothing else in the process. */
 QKV_API struct qkv_graph *qkv_graph_new(enum qkv_dtype dtype);
 QKV_API void qkv_graph_free(struct qkv_graph *graph); /* NULL is allowed */
 
@@ -91,20 +97,23 @@ QKV_API void qkv_graph_reset(struct qkv_graph *graph);
 
 QKV_API enum qkv_dtype qkv_graph_dtype(const struct qkv_graph *graph);
 
-/* QKV_OK, or QKV_INVALID with the first error of building. */
+/* QKV_OK, or QKV_INVALID with the graph's first error. */
 QKV_API enum qkv_status qkv_graph_check(const struct qkv_graph *graph, struct qkv_error *error);
 
-/* Computes the nodes that were recorded since the last call. Does nothing in a graph that has failed. */
+/* Computes the nodes that were recorded since the last call. Does nothing in a graph that has failed. A graph that shares
+ * memory fails here if it has no plan (qkv_graph_plan), and a rewound one if an array no longer fits its op. */
 QKV_API void qkv_forward(struct qkv_graph *graph);
 
-/* Makes the next qkv_forward compute every node again, with the present contents of variables, constants,
- * indices, segments and positions. Nothing is checked again: the caller must keep indices within their bounds
- * and no segment longer than it was when its nodes were built. For graphs that run many times, as a step of
- * decoding does. */
+/* Makes the next qkv_forward compute every node again, with the present contents of variables, constants, and the arrays
+ * that ops were given (indices, segments, first positions): it copies and checks all arrays again, so they must still
+ * exist, with as many elements. Without this call, later changes of the arrays have no effect. Indices must lie within
+ * their bounds, no segment may be longer than the longest was when its op was called, and results must keep
+ * their shapes (the scores and weights of attention have one that follows from the segments); otherwise the graph
+ * fails. For graphs that run many times, as a step of decoding does. */
 QKV_API void qkv_graph_rewind(struct qkv_graph *graph);
 
-/* Computes d(sum(cotangent * y)) / dx for every x that needs a gradient. Call qkv_forward first. `cotangent` holds
- * as many numbers as y; NULL means ones. Gradients of earlier calls are overwritten, except those of parameters
+/* Computes d(sum(cotangent * y)) / dx for every x that needs a gradient. The graph fails if qkv_forward has not computed
+ * y, or y is a tensor of another graph. `cotangent` holds as many numbers as y; NULL means ones. Gradients of earlier calls are overwritten, except those of parameters
  * that were bound with `accumulate`. */
 QKV_API void qkv_backward(struct qkv_graph *graph, struct qkv_tensor *y, const double *cotangent);
 
@@ -114,17 +123,23 @@ QKV_API void qkv_backward(struct qkv_graph *graph, struct qkv_tensor *y, const d
 QKV_API struct qkv_tensor *qkv_constant(struct qkv_graph *graph, struct qkv_shape shape);
 QKV_API struct qkv_tensor *qkv_variable(struct qkv_graph *graph, struct qkv_shape shape);
 
-/* A constant in the caller's memory, which holds numbers of the graph's dtype and must outlive the nodes. */
+/* A constant in the caller's memory, which holds numbers of the graph's dtype and must outlive the nodes. The graph
+ * fails if `memory` is NULL. */
 QKV_API struct qkv_tensor *qkv_wrap(struct qkv_graph *graph, struct qkv_shape shape, void *memory);
 
-/* Makes the parameters of a model available to qkv_graph_parameter. `gradients` has the layout of
- * parameters->values; NULL makes all parameters constants. qkv_backward sets the gradients of all parameters, to
+/* Makes a block of parameters available to qkv_graph_parameter. `gradients` has the layout of
+ * parameters->values; NULL makes all parameters constants (frozen). qkv_backward sets the gradients of all parameters, to
  * zero where the graph does not use them; with `accumulate` it adds to what `gradients` holds. Both blocks belong
- * to the caller. The binding survives resets. */
+ * to the caller and must live as long as they are bound.
+ *
+ * Further calls bind further blocks, up to QKV_MAX_BLOCKS: frozen and trained parameters, for example. Bindings survive
+ * resets, but the first call after a reset, before qkv_graph_parameter, replaces all of them. The graph fails if the
+ * parameters are not allocated, have another dtype, or are in use with other gradients. */
 QKV_API void qkv_graph_bind(struct qkv_graph *graph, const struct qkv_parameters *parameters, void *gradients,
                             bool accumulate);
 
-/* The tensor of a bound parameter: the same tensor at each call. NULL gives NULL. */
+/* The tensor of a bound parameter: the same tensor at each call. NULL for NULL, as for the bias of a layer without bias.
+ * The graph fails if no bound block holds the parameter. */
 QKV_API struct qkv_tensor *qkv_graph_parameter(struct qkv_graph *graph,
                                                const struct qkv_parameter *parameter);
 
@@ -133,12 +148,14 @@ QKV_API struct qkv_tensor *qkv_graph_parameter(struct qkv_graph *graph,
 QKV_API struct qkv_shape qkv_tensor_shape(const struct qkv_tensor *tensor);
 QKV_API int64_t qkv_tensor_count(const struct qkv_tensor *tensor); /* elements */
 
-/* Name of the scope in which the tensor was created; without a scope, name of its op. */
+/* Of a parameter its name; of other tensors the name of the scope in which they were created, and without a scope the
+ * name of the op. */
 QKV_API const char *qkv_tensor_name(const struct qkv_tensor *tensor);
 QKV_API const char *qkv_tensor_op(const struct qkv_tensor *tensor); /* "matmul"; of leaves "leaf" */
 
-/* Copy all elements and convert between double and the graph's dtype. Arrays hold qkv_tensor_count numbers.
- * Reading a gradient that the graph does not keep aborts. */
+/* Copy all elements and convert between double and the graph's dtype. Arrays hold qkv_tensor_count numbers. Where the
+ * tensor keeps no gradient, or no value because qkv_graph_plan is still to come, they read NaN, write nothing, and the
+ * graph fails. What qkv_forward has not computed yet are arbitrary numbers. */
 QKV_API void qkv_tensor_write(struct qkv_tensor *tensor, const double *values);
 QKV_API void qkv_tensor_read(const struct qkv_tensor *tensor, double *values);
 QKV_API void qkv_tensor_read_gradient(const struct qkv_tensor *tensor, double *gradient);
@@ -169,22 +186,26 @@ QKV_API const char *qkv_graph_scope(struct qkv_graph *graph, const char *name);
 /* ---- settings: all survive resets ---- */
 
 /* Whether tensors that are created from now on get gradients; true in a new graph. With false, ops save nothing for
- * backward. */
+ * backward, and no gradient flows through them, whatever their inputs need. A parameter is no such tensor: it needs a
+ * gradient if its block has gradients, also when it is first used while this is false. To stop the gradient at one
+ * tensor, use the op detach. */
 QKV_API void qkv_graph_set_gradients(struct qkv_graph *graph, bool gradients);
 
 /* Turns dropout on, or off with NULL. The masks are a pure function of seed, step and the order of the dropout
- * nodes; the stream of `random` is ignored. Set it before building: ops reserve memory for masks. */
+ * nodes; the stream of `random` is ignored. Ops reserve memory for masks, so that turning dropout on or off in a graph
+ * that holds tensors makes it fail; so does another seed or step between qkv_forward and the next rewind or reset. */
 QKV_API void qkv_graph_set_dropout(struct qkv_graph *graph, const struct qkv_random *random);
 QKV_API bool qkv_graph_has_dropout(const struct qkv_graph *graph);
 
-/* Lets qkv_forward split products with large matrices among `workers`, which must have no other work meanwhile;
- * NULL (the default) computes on the caller's thread. Results have the same bits either way. For decoding single
+/* Lets qkv_forward split products with large matrices among `workers`; while these are busy otherwise, and with
+ * NULL (the default), it computes on the caller's thread. Results have the same bits either way. For decoding single
  * sentences. */
 QKV_API void qkv_graph_set_workers(struct qkv_graph *graph, struct qkv_workers *workers);
 
 /* Lets tensors between leaves and result share memory; off at first. Call it on a graph without tensors (after
- * creation or reset). Then qkv_graph_plan is needed when the graph is built, before qkv_forward, for the tensor
- * that qkv_backward will start from; when memory is out, it makes the graph fail.
+ * creation or reset). Such a graph needs one call of qkv_graph_plan, after its last op and before qkv_forward, for y, the
+ * tensor that qkv_backward will start from, or the result if there is no backward pass. The graph fails otherwise, when
+ * tensors are added after the plan, and when memory is out.
  *
  * Results are written over inputs that are not read again, cheap values (norms) are computed again in backward,
  * and a gradient's memory is free once it has been propagated; training needs less than half the memory, and the
@@ -208,7 +229,8 @@ QKV_API void qkv_graph_observe(struct qkv_graph *graph, const struct qkv_observe
  * customary; with a window it counts the visible pairs of queries and keys. */
 struct qkv_cost {
     double operations; /* multiplications and additions of matrix products; 0 for ops without products */
-    double bytes;      /* of all operands and results, each counted once */
+    double
+        bytes; /* of operands, result and what is saved; in backward an input's gradient counts like the input */
 };
 
 /* Cost of the forward or the backward pass of a node. linear_cross_entropy computes its gradients in forward, so they
@@ -224,28 +246,33 @@ QKV_API size_t qkv_graph_peak_bytes(const struct qkv_graph *graph);
  * each adds its part of a parameter's gradient when its turn has come, in the order 0 .. n-1. Bind graph 0
  * without `accumulate` (or with it, to add to what the block holds), and all others with it.
  *
- * Every graph must complete qkv_backward or call qkv_graph_finish_turns, otherwise later graphs wait for ever. So
- * never start a graph before those of lower turns. */
+ * Every graph must complete qkv_backward or call qkv_graph_finish_turns, otherwise later graphs wait for ever; a graph
+ * that fails completes nothing. So never start a graph before those of lower turns. */
 struct qkv_turns;
-QKV_API struct qkv_turns *qkv_turns_new(const struct qkv_parameters *parameters); /* NULL: out of memory */
+
+/* For one block of allocated parameters. NULL when memory is out or they are not allocated. */
+QKV_API struct qkv_turns *qkv_turns_new(const struct qkv_parameters *parameters);
 QKV_API void qkv_turns_free(struct qkv_turns *turns);
 
 /* Starts again with turn 0. No graph may run meanwhile. */
 QKV_API void qkv_turns_reset(struct qkv_turns *turns);
 
-/* Gives the graph its turn; NULL (the default): no other graph adds to its gradients. Survives resets. */
+/* Gives the graph its turn, 0 or more; NULL (the default): no other graph adds to its gradients. Survives resets. */
 QKV_API void qkv_graph_set_turn(struct qkv_graph *graph, struct qkv_turns *turns, int turn);
 
 /* Waits for the graph's remaining turns and ends them without adding anything. */
 QKV_API void qkv_graph_finish_turns(struct qkv_graph *graph);
 
-/* ---- matrices packed for products ---- */
+/* ---- matrices reordered for products ---- */
 
-/* Copies of parameter matrices in the order in which the kernels read them (packed panels), for graphs that run
+/* Copies of parameter matrices in the order in which the kernels read them (panels), for graphs that run
  * many times while parameters stay the same, as in decoding. A copy is made when a product first needs it, and
- * again when parameters->changes has changed. Graphs on any threads may share one. Results have the same bits. */
+ * again when parameters->changes has changed. Graphs on any threads may share one struct qkv_panels. Results have the
+ * same bits. */
 struct qkv_panels;
-QKV_API struct qkv_panels *qkv_panels_new(const struct qkv_parameters *parameters); /* NULL: out of memory */
+
+/* For one block of allocated parameters. NULL when memory is out or they are not allocated. */
+QKV_API struct qkv_panels *qkv_panels_new(const struct qkv_parameters *parameters);
 QKV_API void qkv_panels_free(struct qkv_panels *panels);
 
 /* NULL (the default): products read the parameters directly. Survives resets. */

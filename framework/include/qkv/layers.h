@@ -63,7 +63,8 @@ QKV_API struct qkv_tensor *qkv_dense_apply(const struct qkv_dense *layer, struct
 /* ---- embedding: rows of a table, multiplied by sqrt(width) if `scale` (Vaswani et al. 2017, 3.4) ---- */
 
 struct qkv_embedding_options {
-    int64_t size, width; /* of the vocabulary; of a row */
+    int64_t size;  /* tokens of the vocabulary: rows of the table */
+    int64_t width; /* columns of the table */
     bool scale;
     struct qkv_initial initial;
 };
@@ -84,8 +85,8 @@ QKV_API struct qkv_tensor *qkv_embedding_apply(const struct qkv_embedding *layer
 
 struct qkv_positions_options {
     enum qkv_position_kind kind;
-    int64_t length; /* rows of the table: positions of the longest sentence; relative: buckets */
-    int64_t width;  /* columns of the table: width of x; rotary: key width per head; relative: heads */
+    int64_t length; /* rows of the table. Positions of the longest sentence; relative: rule.buckets */
+    int64_t width;  /* columns of the table. Width of x; rotary: key width per head; relative: rule.heads */
     double base;    /* sinusoidal, rotary */
     struct qkv_initial initial; /* learned, relative */
 };
@@ -101,8 +102,7 @@ struct qkv_positions {
 QKV_API void qkv_positions_init(struct qkv_positions *layer, struct qkv_parameters *parameters,
                                 const struct qkv_positions_options *options, const char *name);
 /* x [N, width] + table[position]: row i of each segment has position *first + i (first NULL: 0). *first is
- * read whenever the graph runs, so a recorded graph can serve every step of decoding; it must outlive the
- * node. Returns x itself for rotary and relative positions, which work inside attention. */
+ * read now, and again in a rewound graph (qkv_graph_rewind), which can so serve every step of decoding. Returns x itself for rotary and relative positions, which work inside attention. */
 QKV_API struct qkv_tensor *qkv_positions_apply(const struct qkv_positions *layer, struct qkv_graph *graph,
                                                struct qkv_tensor *x, struct qkv_segments segments,
                                                const int64_t *first);
@@ -142,7 +142,7 @@ QKV_API struct qkv_tensor *qkv_norm_apply(const struct qkv_norm *layer, struct q
 struct qkv_attention_inputs {
     struct qkv_tensor *x;        /* [Nq, D]: one query per row */
     struct qkv_tensor *memory;   /* [Nk, D]: one key and value per row; x itself for self-attention */
-    struct qkv_tensor *mask;     /* of qkv_attention (ops.def), or NULL; multi-head attention only */
+    struct qkv_tensor *mask;     /* which keys queries see, as for qkv_attention (ops.def); NULL: no mask */
     struct qkv_segments queries; /* the sentences in the rows of x */
     struct qkv_segments keys;    /* the sentences in the rows of memory */
 };
@@ -223,7 +223,7 @@ QKV_API void qkv_feed_forward_init(struct qkv_feed_forward *layer, struct qkv_pa
 QKV_API struct qkv_tensor *qkv_feed_forward_apply(const struct qkv_feed_forward *layer,
                                                   struct qkv_graph *graph, struct qkv_tensor *x);
 
-/* ---- residual: the branch around each sublayer f ----
+/* ---- residual: the residual connection around a sublayer f ----
  * pre-norm: x + dropout(f(norm(x)));  post-norm: norm(x + dropout(f(x))) */
 
 struct qkv_residual {
@@ -238,7 +238,7 @@ QKV_API void qkv_residual_init(struct qkv_residual *layer, struct qkv_parameters
 /* The input of f: norm(x) for pre-norm, x for post-norm. */
 QKV_API struct qkv_tensor *qkv_residual_enter(const struct qkv_residual *layer, struct qkv_graph *graph,
                                               struct qkv_tensor *x);
-/* The result of the branch, with result = f(qkv_residual_enter(x)). */
+/* Returns the formula's value. result: f(qkv_residual_enter(x)). */
 QKV_API struct qkv_tensor *qkv_residual_leave(const struct qkv_residual *layer, struct qkv_graph *graph,
                                               struct qkv_tensor *x, struct qkv_tensor *result);
 
@@ -249,9 +249,11 @@ QKV_API struct qkv_tensor *qkv_residual_leave(const struct qkv_residual *layer, 
 struct qkv_recurrent_options {
     enum qkv_cell cell;
     int64_t inputs, width;
-    int64_t feed;                          /* width of a second input (qkv_recurrent_feed); 0: none */
-    double forget_bias;                    /* initial bias of an LSTM's forget gates; other biases: 0 */
-    struct qkv_initial initial, recurrent; /* Xavier: outputs of one gate */
+    int64_t feed;       /* width of a second input (qkv_recurrent_feed); 0: none */
+    double forget_bias; /* initial bias of an LSTM's forget gates; other biases: 0 */
+    /* Of the input weights and of the recurrent weights. Xavier counts the outputs of one gate only, though all
+     * gates are columns of one matrix. */
+    struct qkv_initial initial, recurrent;
 };
 
 struct qkv_recurrent {
@@ -268,7 +270,7 @@ QKV_API void qkv_recurrent_init(struct qkv_recurrent *layer, struct qkv_paramete
                                 const struct qkv_recurrent_options *options, const char *name);
 /* Returns the width S of the states of a cell of width H. */
 QKV_API int64_t qkv_recurrent_states(enum qkv_cell cell, int64_t width);
-/* The products of all rows of x with the input weights, plus bias: [N, G H]. One product for all steps. */
+/* The pre-activations of the gates before h W is added: x W + b [N, G H]. One product for all steps. */
 QKV_API struct qkv_tensor *qkv_recurrent_gates(const struct qkv_recurrent *layer, struct qkv_graph *graph,
                                                struct qkv_tensor *x);
 /* gates + feed W: adds the product of the second input [N, feed], such as the previous attentional vector
@@ -284,7 +286,7 @@ QKV_API struct qkv_tensor *qkv_recurrent_run(const struct qkv_recurrent *layer, 
 QKV_API struct qkv_tensor *qkv_recurrent_hidden(const struct qkv_recurrent *layer, struct qkv_graph *graph,
                                                 struct qkv_tensor *states);
 
-/* ---- single-head attention, with any score except none ----
+/* ---- single-head attention, with any score of enum qkv_attention_score except QKV_ATTENTION_SCORE_NONE ----
  * For each row of x [Nq, Q], such as a decoder's hidden state, the weighted sum of the rows of a memory
  * [Nk, M]: the context [Nq, M]. Scores: Luong et al. 2015; additive: Bahdanau et al. 2015. */
 
@@ -305,8 +307,8 @@ struct qkv_single_head_attention {
     struct qkv_dense query, key;        /* "query.weight" [Q, K], "key.weight" [M, K or Q] */
     const struct qkv_parameter *vector; /* additive, concat: [K] */
     const struct qkv_parameter *joint;  /* concat: [Q + M, K] */
-    /* local_p: [Q, K], [K, 1]; predict the center sigmoid(place_vector tanh(place x)) as a fraction of the
-     * sentence's length. */
+    /* local_p: weights [Q, K] and [K, 1], which predict the center of the window as a fraction of the sentence's
+     * length: sigmoid(place_vector tanh(place x)). */
     struct qkv_dense place, place_vector;
 };
 
@@ -318,9 +320,9 @@ QKV_API void qkv_single_head_attention_init(struct qkv_single_head_attention *la
  * that runs step by step computes them once per sentence. */
 QKV_API struct qkv_tensor *qkv_single_head_attention_keys(const struct qkv_single_head_attention *layer,
                                                           struct qkv_graph *graph, struct qkv_tensor *memory);
-/* Returns the context [Nq, M]. key: from qkv_single_head_attention_keys(inputs->memory). Both segments are
- * required; the mask must be NULL. Unless node is NULL, *node is set to the node whose weights
- * qkv_attention_weights_of reads. */
+/* Returns the context [Nq, M]. key: from qkv_single_head_attention_keys(inputs->memory). The values of
+ * inputs->mask are 1 (visible) and 0 (hidden); local_p takes no mask: with one, the graph fails. Unless node is
+ * NULL, *node is set to the node whose weights qkv_attention_weights_of reads. */
 QKV_API struct qkv_tensor *qkv_single_head_attention_apply(const struct qkv_single_head_attention *layer,
                                                            struct qkv_graph *graph, struct qkv_tensor *key,
                                                            const struct qkv_attention_inputs *inputs,

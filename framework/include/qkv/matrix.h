@@ -17,7 +17,7 @@ struct qkv_texts {
     const char *const *text; /* [count] */
 };
 
-/* A matrix, row after row; owned as qkv_texts is. */
+/* A matrix, row after row. Whoever fills it owns the memory, as for struct qkv_texts. */
 struct qkv_matrix {
     int64_t rows, columns; /* 0, 0: not given */
     const double *value;   /* [rows, columns] */

@@ -101,8 +101,8 @@ struct qkv_chrf {
     /* Options: set them before the first segment. */
     int word_order; /* 0: chrF, 1 or 2: chrF+, chrF++ */
     bool lowercase;
-    /* Numbers of n-grams, summed over the segments so far: [0..5] character orders 1 to 6, [6..7] word orders
-     * 1 and 2. `matches`: those that hypothesis and reference share. */
+    /* Numbers of n-grams of the hypotheses, of the references, and shared by both (`matches`), summed over the
+     * segments so far: [0..5] character orders 1 to 6, [6..7] word orders 1 and 2. */
     int64_t hypothesis[QKV_CHRF_CHARACTERS + QKV_CHRF_WORDS];
     int64_t reference[QKV_CHRF_CHARACTERS + QKV_CHRF_WORDS];
     int64_t matches[QKV_CHRF_CHARACTERS + QKV_CHRF_WORDS];
@@ -129,18 +129,20 @@ QKV_API void qkv_chrf_release(struct qkv_chrf *chrf);
 
 /* ---- all metrics (qkv/metrics.def) ---- */
 
-/* Tables that have columns for some of the metrics, as bits: `qkv evaluate --by-length`, `qkv compare`. */
+/* The tables of the command line that show only some metrics, as bits: those of `qkv evaluate --by-length` and of
+ * `qkv compare`. */
 enum { QKV_COLUMN_BY_LENGTH = 1, QKV_COLUMN_COMPARE = 2 };
 
 /* How a metric is named and shown. */
 struct qkv_metric_info {
     const char *key;   /* in JSON */
-    const char *title; /* in a table with a row for each metric: "token accuracy" */
-    const char *label; /* in lines and columns: "tokens" */
-    const char *unit;  /* in the table; NULL: none, or percent */
-    int digits;        /* after the decimal point, in tables */
-    int line_digits;   /* after the decimal point, in the line that a validation prints */
-    bool percent;      /* a share of 0 to 1, which is shown in percent */
+    const char *title; /* in the table of `qkv evaluate`, which has a row for each metric: "token accuracy" */
+    const char
+        *label; /* where there is less room, in the line of a validation and in heads of columns: "tokens" */
+    const char *unit; /* beside the title; NULL: none, or percent */
+    int digits;       /* after the decimal point, in tables */
+    int line_digits;  /* after the decimal point, in the line that a validation prints */
+    bool percent;     /* a share of 0 to 1, which is shown in percent */
     bool lower_is_better;
     bool of_texts;    /* computed from translations and references; false: from qkv_score_counts */
     unsigned columns; /* bits QKV_COLUMN_...: the tables with a column for the metric */
@@ -152,7 +154,7 @@ QKV_API const struct qkv_metric_info *qkv_metric_info(enum qkv_metric metric);
 struct qkv_score_counts {
     int64_t sentences, tokens;      /* target tokens, </s> counted */
     double negative_log_likelihood; /* of the references, nats, without smoothing */
-    double correct;                 /* reference tokens that the model finds most probable */
+    double correct;                 /* reference tokens that the model finds most probable; a whole number */
     int64_t right;                  /* translations that equal their reference, token for token */
 };
 

@@ -27,8 +27,8 @@
  *     qkv_model_free(model);
  *     qkv_arena_release(&arena);
  *
- * Ns and Nt: source and target tokens of a batch; D: width of the decoder; C: size of the target
- * vocabulary.
+ * Ns and Nt: source and target tokens of a batch; D: width of the decoder (the parts of a pass, below,
+ * have letters of their own); C: size of the target vocabulary.
  *
  * A forced pass runs encoder and decoder over sentence pairs with known targets (teacher forcing):
  * decoder step t reads target token t - 1 and predicts target token t. Decoding has no target: each
@@ -54,27 +54,29 @@ struct qkv_single_head_attention;
 
 enum qkv_stack_id { QKV_STACK_ENCODER, QKV_STACK_DECODER };
 
-/* What a tensor of a pass is for. N rows: the tokens of the stack; Nq and Nk: the tokens that
- * queries and keys belong to; H heads of queries, G heads of keys and values; K and V: width of a
- * key and of a value per head. */
+/* What a tensor of a pass is for. N rows: the tokens of the stack; D: width of the stack's hidden
+ * states; E: width of its embeddings (transformer: D); M: width of the encoder's memory (recurrent: the
+ * hidden states of both directions side by side; transformer: D); Nq and Nk: the tokens that queries
+ * and keys belong to; H heads of queries, G heads of keys and values; K and V: width of a key and of a
+ * value per head. */
 enum qkv_part_role {
     /* of a stack, with layer 0 */
-    QKV_PART_EMBEDDING, /* rows of the embedding table, scaled: [N, D] */
+    QKV_PART_EMBEDDING, /* rows of the embedding table, scaled: [N, E] */
     QKV_PART_POSITIONS, /* embeddings plus position encoding: [N, D]; only where one is added */
 
     /* of a layer of a stack */
     QKV_PART_NORM,   /* a hidden state after layer norm or RMS norm: [N, D]; several in a layer. The norm
                         after the last layer of a pre-norm stack has layer 0 */
-    QKV_PART_HIDDEN, /* the output of the layer: [N, D]; recurrent networks record only the encoder's */
+    QKV_PART_HIDDEN, /* the output of the layer: [N, D]; recurrent: only of the encoder, [N, M] */
 
     /* of an attention layer */
     QKV_PART_INPUT,   /* what queries are made from: [Nq, D]; recurrent: hidden states of the decoder */
-    QKV_PART_MEMORY,  /* what keys and values are made from: [Nk, D]; self-attention: the node of INPUT */
+    QKV_PART_MEMORY,  /* what keys and values are made from: [Nk, M]; self-attention: the node of INPUT */
     QKV_PART_QUERY,   /* [Nq, H K]; rotary: after the rotation */
     QKV_PART_KEY,     /* [Nk, G K]; rotary: after the rotation */
     QKV_PART_VALUE,   /* [Nk, G V] */
-    QKV_PART_WEIGHTS, /* the attention node, from which qkv_attention_weights_of reads the weights of a
-                         head. Its value may be something else: in a transformer, CONTEXT */
+    QKV_PART_WEIGHTS, /* the result of the attention op. qkv_attention_weights_of computes the weights of
+                         a head from it; its value need not be the weights: a transformer's is CONTEXT */
     QKV_PART_CONTEXT, /* weights times values: [Nq, H V] */
     QKV_PART_OUTPUT,  /* [Nq, D]: context times W_O; recurrent: the attentional vector (Luong et al. 2015) */
 };
@@ -83,23 +85,22 @@ enum qkv_part_role {
 struct qkv_part {
     enum qkv_part_role role;
     enum qkv_stack_id stack;
-    enum qkv_attention_kind attention; /* of roles INPUT to OUTPUT */
+    enum qkv_attention_kind attention; /* set for the roles INPUT to OUTPUT */
     int64_t layer;                     /* from 1; 0: of the stack: embeddings, positions, last norm */
-    int64_t heads;                     /* of roles INPUT to OUTPUT: heads of the queries */
+    int64_t heads;                     /* heads of the queries; set for the roles INPUT to OUTPUT */
     struct qkv_tensor *node;
     const struct qkv_part *next; /* in the order in which the pass computes them */
 };
 
-/* The parts of a pass, as a list; caller's storage, filled by qkv_model_loss. The graph owns the
- * parts: they are invalid after qkv_graph_reset and qkv_graph_free. */
+/* The parts of a pass, as a list. The struct is the caller's storage, which qkv_model_loss fills; the
+ * parts live in the graph: they are invalid after qkv_graph_reset and qkv_graph_free. */
 struct qkv_trace {
     const struct qkv_part *first;
     struct qkv_part *last; /* where qkv_model_loss appends */
 };
 
 /* Returns the part with this role of an attention layer (`layer` from 1), or of a stack (layer 0).
- * NULL when the pass has no such part. qkv_trace_attention is only for the roles INPUT to OUTPUT;
- * another role is a bug. */
+ * NULL when the pass has no such part. qkv_trace_attention finds only the roles INPUT to OUTPUT. */
 QKV_API const struct qkv_part *qkv_trace_attention(const struct qkv_trace *trace, enum qkv_part_role role,
                                                    enum qkv_attention_kind attention, int64_t layer);
 QKV_API const struct qkv_part *qkv_trace_stack(const struct qkv_trace *trace, enum qkv_part_role role,
@@ -131,10 +132,10 @@ struct qkv_input_layers {
 struct qkv_decoding_interface {
     size_t size; /* Size of the network's own struct. Its first member is struct qkv_decoding; the rest starts
                     zeroed. */
-    enum qkv_status (*start)(struct qkv_decoding *decoding, const struct qkv_batch_view *batch, int64_t rows,
-                             int64_t length, struct qkv_error *error);
-    const struct qkv_next_scores *(*step)(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
-                                          const int64_t *sentences, struct qkv_error *error);
+    enum qkv_status (*start)(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
+                             struct qkv_error *error);
+    enum qkv_status (*step)(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
+                            const int64_t *sentences, struct qkv_error *error);
     void (*reorder)(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents);
 };
 
@@ -145,8 +146,8 @@ struct qkv_network_interface {
      * live in the arena of the parameters; NULL when memory is out. */
     void *(*declare)(struct qkv_model *model);
 
-    /* The forced pass: hidden states of the decoder [Nt, D] for a batch with targets. Errors are in
-     * the graph. trace may be NULL. */
+    /* The forced pass: hidden states of the decoder [Nt, D] for a batch with targets. qkv_graph_check
+     * reports its errors. trace may be NULL. */
     struct qkv_tensor *(*hidden)(const struct qkv_model *model, struct qkv_graph *graph,
                                  const struct qkv_batch_view *batch, struct qkv_trace *trace);
 
@@ -172,13 +173,15 @@ struct qkv_model {
     bool output_tied;
 };
 
-/* Makes a model with parameters of `dtype`, all zero: initialize them or load a checkpoint. The
- * config must be valid, as qkv_config_read leaves it. NULL with a message when memory is out. */
+/* Makes a model with parameters of `dtype`, all zero: initialize them or load a checkpoint. NULL with a message
+ * when memory is out, when the config is not valid (qkv_config_finish), and for vocabularies without entries
+ * or, with tied embeddings, of two sizes. */
 QKV_API struct qkv_model *qkv_model_new(const struct qkv_model_config *config, int32_t source_size,
                                         int32_t target_size, enum qkv_dtype dtype, struct qkv_error *error);
 QKV_API void qkv_model_free(struct qkv_model *model); /* NULL: does nothing */
 
-/* The greatest sentence length, in tokens with </s>, for which both stacks have positions. */
+/* The greatest sentence length, in tokens with </s>, for which both stacks have positions; INT32_MAX when
+ * neither has a table of positions. */
 QKV_API int64_t qkv_model_longest(const struct qkv_model *model);
 
 /* Returns the layers of an attention layer (from 1), all NULL when the model has no such attention
@@ -189,8 +192,8 @@ QKV_API struct qkv_input_layers qkv_model_inputs(const struct qkv_model *model, 
 
 /* Adds the loss of a batch to the graph: factor times the sum of the cross-entropies of its target
  * tokens, in nats, with label smoothing (Szegedy et al. 2016); a scalar. The graph must be bound to
- * model->parameters. trace: filled with the parts of the pass, unless it is NULL. A sentence that
- * is too long fails in the graph. */
+ * model->parameters. trace: filled with the parts of the pass, unless it is NULL.
+ * qkv_graph_check reports errors, such as a sentence that is longer than the positions. */
 QKV_API struct qkv_tensor *qkv_model_loss(const struct qkv_model *model, struct qkv_graph *graph,
                                           const struct qkv_batch_view *batch, double smoothing, double factor,
                                           struct qkv_trace *trace);
@@ -205,28 +208,29 @@ QKV_API struct qkv_tensor *qkv_model_loss(const struct qkv_model *model, struct 
 QKV_API struct qkv_decoding *qkv_decoding_new(const struct qkv_model *model);
 
 /* Splits large products among these workers from now on, for a program that decodes a single batch.
- * The workers must be idle while decoding runs. NULL, as at first: the calling thread computes
+ * The workers must be idle while decoding runs. NULL (the default): the calling thread computes
  * alone. The results are the same bits either way. */
 QKV_API void qkv_decoding_set_workers(struct qkv_decoding *decoding, struct qkv_workers *workers);
 
 /* Multiplies with these copies of the model's matrices, packed for speed (qkv_panels_new in
- * graph.h). They follow changes of the parameters and must outlive the decoding. NULL, as at first:
- * with the parameters. */
-QKV_API void qkv_decoding_read_panels(struct qkv_decoding *decoding, struct qkv_panels *panels);
+ * graph.h), which must outlive the decoding. A copy is renewed when the parameters have changed
+ * (qkv_parameters.changes). NULL (the default): multiplies with the parameters. */
+QKV_API void qkv_decoding_set_panels(struct qkv_decoding *decoding, struct qkv_panels *panels);
 
-/* Encodes the sources of a batch and allocates room for `rows` hypotheses of at most `length`
- * tokens. sums: also compute the log-sum-exp of each row of logits, which makes log-probabilities
- * of different hypotheses comparable; costs one pass over the logits. Fails when a sentence has
- * more tokens than the model has positions, and out of memory. */
+/* Encodes the sources of a batch and allocates room for `rows` hypotheses and `length` steps, each of
+ * which feeds one token; the first token fed is <s>. sums: also compute the log-sum-exp of each row of
+ * logits, which makes log-probabilities of different hypotheses comparable; costs one pass over the
+ * logits. Fails when a sentence has more tokens than the model has positions, or when memory is out. */
 QKV_API enum qkv_status qkv_decoding_start(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
                                            int64_t rows, int64_t length, bool sums, struct qkv_error *error);
 
 /* Scores of all tokens that may follow each row, of qkv_decoding_step. */
 struct qkv_next_scores {
     enum qkv_dtype dtype;
+    int64_t rows;
     int64_t classes;       /* C */
     const void *logits;    /* [rows, C] */
-    const void *group_max; /* [rows, qkv_next_groups]: greatest logit of each QKV_GROUP consecutive tokens */
+    const void *group_max; /* [rows, qkv_next_groups]: greatest logit of each QKV_GROUP consecutive ids */
     const void *sums;      /* [rows]: log sum exp(logits); NULL when decoding started without sums */
 };
 
@@ -236,19 +240,20 @@ static inline int64_t qkv_next_groups(const struct qkv_next_scores *next)
     return (next->classes + QKV_GROUP - 1) / QKV_GROUP;
 }
 
-/* log p(token) = logit - log sum exp(logits), in nats. A bug when decoding started
- * without sums. */
+/* log p(token) = logit - log sum exp(logits), in nats. NaN when decoding started without sums, and for a row or
+ * token that does not exist. */
 QKV_API double qkv_next_log_probability(const struct qkv_next_scores *next, int64_t row, int32_t token);
 
-/* Feeds ids[i] to row i, which translates sentence sentences[i] of the batch. The result is valid
- * until the next call; NULL with a message for ids that are not in the vocabulary and out of
- * memory. Feeding more rows or tokens than qkv_decoding_start allocated is a bug. */
+/* Feeds ids[i] to row i, which translates sentence sentences[i] of the batch. The result is valid until the next
+ * call. NULL with a message when an id is not in the vocabulary, a sentence is not in the batch, memory is out, or
+ * when there are more rows than in the last step or reordering, or more steps than qkv_decoding_start made room
+ * for. */
 QKV_API const struct qkv_next_scores *qkv_decoding_step(struct qkv_decoding *decoding, int64_t rows,
                                                         const int32_t *ids, const int64_t *sentences,
                                                         struct qkv_error *error);
 
-/* Makes row i the continuation of row parents[i] of the last step. Rows that are not in parents
- * are dropped. */
+/* Makes row i the continuation of row parents[i] of the last step. Rows that are not in parents are dropped. When a
+ * parent is not a row of the last step, later steps fail. */
 QKV_API void qkv_decoding_reorder(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents);
 QKV_API void qkv_decoding_free(struct qkv_decoding *decoding);
 

@@ -11,7 +11,12 @@
  *     qkv_graph_free(graph);
  *
  * An op returns NULL, and the graph fails, when shapes do not fit, an index is out of bounds, an input belongs to
- * another graph, or memory is out. */
+ * another graph, or memory is out.
+ *
+ * Sentences of packed rows (struct qkv_segments) mean the same in every op. A count of 0 is one sentence of all rows.
+ * Segments may have any order, gaps between them, and length 0. They must not overlap, except the keys of attention:
+ * sentences may share keys, whose gradients are then the sums over these sentences. Rows outside all segments are 0 in
+ * the result, except where the op adds something to its input (add_positions, rotate): there they are copied. */
 #ifndef QKV_OPS_H
 #define QKV_OPS_H
 
@@ -20,21 +25,37 @@
 
 enum { QKV_ALL = -1 }; /* as an axis: all axes */
 
-/* Arguments of an op other than tensors; each row of ops.def sets the fields that its op uses. Pointers belong to
- * the caller and must stay valid as long as the node. */
+/* Axes in the order of the result of qkv_permute: QKV_AXES(1, 0) transposes a matrix. */
+struct qkv_axes {
+    int count, axis[QKV_MAX_RANK];
+};
+
+#ifdef __cplusplus /* has no compound literals */
+#    define QKV_AXES(...) (qkv_axes{(int)std::initializer_list<int>{__VA_ARGS__}.size(), {__VA_ARGS__}})
+#else
+#    define QKV_AXES(...)                                                                                    \
+        ((struct qkv_axes){(int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)), {__VA_ARGS__}})
+#endif
+
+/* Arguments of an op other than tensors; each row of ops.def sets the fields that its op uses. Arrays belong to
+ * the caller. The node reads copies of them, and copies them again only in a rewound graph (qkv_graph_rewind). */
 struct qkv_options {
-    double factor, epsilon, rate, smoothing;
-    int64_t axis, start, length; /* slice: elements start .. start + length - 1 of the axis */
-    int64_t rows;                /* scatter_rows: of the result */
-    int64_t local_window;        /* attention_local: keys on each side of the center */
+    double factor;         /* scale, embedding, the two cross entropies: the result is multiplied by it */
+    double epsilon;        /* layer_norm, rms_norm: added to the variance or mean square */
+    double rate;           /* dropout: probability of 0 */
+    double smoothing;      /* the two cross entropies: of labels */
+    int64_t axis;          /* concat, slice, sum, mean; the last two also take QKV_ALL */
+    int64_t start, length; /* slice: elements start .. start + length - 1 of the axis */
+    int64_t rows;          /* scatter_rows: rows of the result */
+    int64_t local_window;  /* attention_local: keys on each side of the center */
     struct qkv_attention_rule attention;
     struct qkv_shape shape;
-    int permutation[QKV_MAX_RANK];
+    struct qkv_axes permutation;
     bool transpose_a, transpose_b, reverse;
     const int32_t *indices;
     int64_t index_count;
-    const int64_t *first;              /* position of the first row of each sentence; NULL: 0 */
-    struct qkv_segments segments;      /* sentences of the rows, of ops other than attention */
+    const int64_t *first;         /* one number: the position of the first row of every sentence; NULL: 0 */
+    struct qkv_segments segments; /* sentences of the rows, of ops other than attention */
     struct qkv_segments queries, keys; /* attention: sentences of the query rows and of the key rows */
 };
 
@@ -48,6 +69,9 @@ struct qkv_attention {
 
 #define QKV_UNWRAP(...) __VA_ARGS__
 #define QKV_NO_OPTIONS  .factor = 0
+/* Options of the ops with an argument `attention`. */
+#define QKV_ATTENTION_OPTIONS                                                                                \
+    .attention = attention.rule, .queries = attention.queries, .keys = attention.keys
 
 enum qkv_op_id {
     QKV_OP_leaf,
@@ -63,11 +87,11 @@ enum qkv_op_id {
 #undef OP
 
 /* Records a node of any op: all functions of ops.def call it. `inputs` has QKV_MAX_INPUTS entries, NULL where there
- * is no input. */
+ * is no input; one more than the op has makes the graph fail, as an unknown op does. */
 QKV_API struct qkv_tensor *qkv_node(struct qkv_graph *graph, enum qkv_op_id op,
                                     struct qkv_tensor *const *inputs, const struct qkv_options *options);
 
-/* Name of an op: "matmul". */
+/* Name of an op: "matmul"; "unknown op" for a number that is none. */
 QKV_API const char *qkv_op_name(enum qkv_op_id op);
 
 /* Attention weights of one head of one sentence (both from 0), after qkv_forward: [rows, columns] of the graph's
@@ -75,17 +99,19 @@ QKV_API const char *qkv_op_name(enum qkv_op_id op);
  * attention_weights, attention_local and attention_arrange.
  *
  * Weights that the kernel did not keep (flash attention, windows) are computed at the first call. NULL when there
- * is no such sentence or head, when the node has no weights, when memory is out, or when the graph shares memory
- * and has overwritten the operands. */
+ * is no such sentence or head, when the node has no weights, before qkv_forward, when memory is out, when the graph has
+ * failed, or when it shares memory and has overwritten the operands. */
 QKV_API const void *qkv_attention_weights_of(const struct qkv_tensor *attention, int64_t sentence,
                                              int64_t head, int64_t *rows, int64_t *columns);
 
 /* Sums over all rows of a cross_entropy or linear_cross_entropy node, after qkv_forward, without smoothing and
- * factor: negative log-likelihood in nats, and the number of rows whose most probable class is the label. */
+ * factor: negative log-likelihood in nats, and the number of rows whose most probable class is the label. Both are NaN,
+ * and the graph fails, if `loss` is another op. */
 QKV_API void qkv_cross_entropy_sums(const struct qkv_tensor *loss, double *negative_log_likelihood,
                                     double *correct);
 
-/* The same for one row. Only nodes without gradient keep rows apart; aborts for others. */
+/* The same for one row (from 0). Only nodes without gradient keep rows apart; for others, and where there is no such
+ * row, both are NaN and the graph fails. */
 QKV_API void qkv_cross_entropy_row(const struct qkv_tensor *loss, int64_t row,
                                    double *negative_log_likelihood, double *correct);
 

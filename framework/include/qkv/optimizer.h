@@ -1,4 +1,4 @@
-/* The optimizer: one update of the flat block of parameters from the gradients of all shards.
+/* The optimizer: one update of the flat block of parameters from blocks of gradients, which it sums.
  *
  * Example:
  *     struct qkv_error error = {""};
@@ -25,7 +25,7 @@
  *             m  = beta1 m + (1 - beta1) g'
  *             v  = beta2 v + (1 - beta2) g'^2
  *             theta -= lr m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + epsilon)
- *     adamw   the same with g' = g, after theta -= lr d theta     Loshchilov and Hutter 2019
+ *     adamw   first theta -= lr d theta; then adam with g' = g    Loshchilov and Hutter 2019
  *     sgd     m  = momentum m + g + d theta;  theta -= lr m       Polyak 1964
  *
  * These are PyTorch's formulas; tests compare trajectories with PyTorch's. As there, every parameter decays,
@@ -38,8 +38,8 @@
  *  3. clips each number to +-clip_grad_val, then the norm to clip_grad_norm (0: no clipping);
  *  4. updates moments and parameters.
  *
- * Workers share fixed ranges of the block, and sums over ranges are added in order: the number of threads does
- * not change a bit of the result. A step allocates nothing. */
+ * Workers share fixed ranges of the block, and sums over ranges are added in order: the number of threads has
+ * no effect on the result, which is the same bits. A step allocates nothing. */
 #ifndef QKV_OPTIMIZER_H
 #define QKV_OPTIMIZER_H
 
@@ -53,19 +53,20 @@ struct qkv_optimizer_kernels;
 
 /* Caller's storage, all zero at first. The moments are laid out as the values of the parameters. */
 struct qkv_optimizer {
-    struct qkv_training_config settings; /* a copy; the strings that it points to are never read */
+    struct qkv_training_config settings; /* a copy; its strings are never read, so the caller may free them */
     enum qkv_dtype dtype;
     int64_t elements;                 /* of the parameters' block */
     struct qkv_optimizer_state state; /* updates done (t of the formulas) and moments (m, v) */
 
-    int ranges;      /* parts that the block is cut into, and so the most threads that can share a step */
+    int ranges;      /* fixed parts of the block; a step uses at most this many threads */
     double *squares; /* [ranges]: sum of squares of each range */
     const struct qkv_optimizer_kernels *kernels;
     struct qkv_arena arena;
 };
 
-/* Copies the settings and allocates moments, all zero. The parameters must be allocated. Fails only out of
- * memory. */
+/* Copies the settings and allocates moments, all zero. Fails when memory is out, when the parameters are not
+ * allocated, and when a setting that the optimizer reads is out of the range of its config key, such as
+ * adam_epsilon 0. */
 QKV_API enum qkv_status qkv_optimizer_init(struct qkv_optimizer *optimizer,
                                            const struct qkv_training_config *config,
                                            const struct qkv_parameters *parameters, struct qkv_error *error);
@@ -76,15 +77,12 @@ QKV_API enum qkv_status qkv_optimizer_init(struct qkv_optimizer *optimizer,
  * by value but not by norm; the other blocks have not changed.
  *
  * Returns the norm before clipping. If it is not finite, training has diverged: parameters and moments have
- * not changed, so that they can still be saved, and qkv_parameters_find_not_finite says where. */
+ * not changed, so that they can still be saved, and qkv_parameters_find_not_finite (parameters.h) says where.
+ * Returns NaN, and changes nothing, for a learning rate that is not finite, without blocks, and for parameters
+ * that the optimizer was not made for. */
 QKV_API double qkv_optimizer_step(struct qkv_optimizer *optimizer, struct qkv_parameters *parameters,
                                   struct qkv_workers *workers, int blocks, void *const *gradients,
                                   double scale, double learning_rate);
-
-/* The first parameter whose slice of `block` (values, gradients or moments) holds an infinity or NaN; NULL if
- * none does. */
-QKV_API const struct qkv_parameter *qkv_parameters_find_not_finite(const struct qkv_parameters *parameters,
-                                                                   const void *block);
 
 QKV_API void qkv_optimizer_release(struct qkv_optimizer *optimizer);
 

@@ -24,8 +24,8 @@
  * - Xavier (Glorot and Bengio 2010) of [fan_in, fan_out]: uniform in +-sqrt(6 / (fan_in + fan_out)), or normal with
  *   the same variance;
  * - uniform in +-1; normal with standard deviation 1; zeros; ones, which ignores the gain;
- * - orthogonal (Saxe et al. 2014) of [H, G H]: G random orthogonal matrices side by side;
- * - forget, of the [4 H] biases of an LSTM: 1 for the biases of the forget gates (the second H), else 0. */
+ * - orthogonal (Saxe et al. 2014) of [n, k n]: k random orthogonal [n, n] matrices side by side;
+ * - forget, of the [4 n] biases of an LSTM of width n: 1 for the biases of the forget gates (the second n), else 0. */
 struct qkv_initial {
     enum qkv_initializer kind;
     double gain;
@@ -47,22 +47,24 @@ struct qkv_parameters {
     struct qkv_parameter **list;
     int64_t elements; /* of the block, with the gaps between aligned slices, which stay 0 */
     void *values;     /* [elements] of dtype; NULL before qkv_parameters_allocate */
-    /* Number of writes to `values`. Copies of values (qkv_panels) are out of date when it has changed. After writing to
-     * `values` directly, add 1; do so only while no graph runs. */
+    /* Number of writes to `values`. Copies of values (qkv_panels) are out of date when it has changed. Write to `values`
+     * directly only while no graph runs, and then add 1. */
     uint64_t changes;
-    bool failed;    /* memory ran out while declaring */
-    double *square; /* workspace for the largest orthogonal matrix; NULL if there is none */
+    bool failed;            /* a declaration was refused, or memory ran out while declaring */
+    struct qkv_error error; /* the first reason for that; empty: memory */
+    double *square;         /* workspace for the largest orthogonal matrix; NULL if there is none */
     struct qkv_arena arena;
 };
 
-/* Declares a parameter; the name is a printf format. The result is valid until release. When memory is out, it is
- * NULL, and qkv_parameters_allocate returns the error, whatever later calls return. Aborts after
- * qkv_parameters_allocate. */
+/* Declares a parameter; the name is a printf format. The result is valid until release. NULL when memory is out, the
+ * name is empty, longer than 255 bytes or declared already (a checkpoint finds parameters by name) or begins with `__`
+ * or `optimizer.` (names that checkpoints use), the shape is not one of a tensor (or not [n, k n] for orthogonal values), or after qkv_parameters_allocate. The parameters have then
+ * failed: qkv_parameters_allocate returns the first such error, and qkv_graph_bind refuses them. */
 QKV_API const struct qkv_parameter *qkv_parameters_add(struct qkv_parameters *parameters,
                                                        struct qkv_shape shape, struct qkv_initial initial,
                                                        const char *name, ...) QKV_PRINTF(4, 5);
 
-/* Allocates the block of values, all zero. Fails only when memory is out. */
+/* Allocates the block of values, all zero. Fails when a declaration failed, when memory is out, and at a second call. */
 QKV_API enum qkv_status qkv_parameters_allocate(struct qkv_parameters *parameters, enum qkv_dtype dtype,
                                                 struct qkv_error *error);
 
@@ -77,7 +79,12 @@ QKV_API int64_t qkv_parameters_total(const struct qkv_parameters *parameters);
 QKV_API const struct qkv_parameter *qkv_parameters_find(const struct qkv_parameters *parameters,
                                                         const char *name);
 
-/* Reads or writes element i, row-major. Indices are not checked. */
+/* The first parameter whose slice of `block` (values, gradients or moments, laid out as the values) holds an
+ * infinity or NaN; NULL if none does. */
+QKV_API const struct qkv_parameter *qkv_parameters_find_not_finite(const struct qkv_parameters *parameters,
+                                                                   const void *block);
+
+/* Reads or writes element i, row-major. Where there is no such element in the block, reads NaN and writes nothing. */
 QKV_API double qkv_parameter_get(const struct qkv_parameters *parameters,
                                  const struct qkv_parameter *parameter, int64_t i);
 QKV_API void qkv_parameter_set(struct qkv_parameters *parameters, const struct qkv_parameter *parameter,

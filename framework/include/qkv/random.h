@@ -26,7 +26,7 @@ enum qkv_stream {
 struct qkv_random {
     uint64_t seed;
     uint32_t stream; /* enum qkv_stream, and a sub-stream in the upper 24 bits, where a use needs one */
-    uint32_t step;
+    uint32_t step;   /* a number that the use defines: training step, epoch, index of a parameter */
 };
 
 /* Block `index` of the generator: four independent uniform 32-bit words. */
@@ -38,7 +38,7 @@ QKV_API double qkv_random_uniform(struct qkv_random random, uint64_t index);
 /* Number `index` of the sequence: standard normal (Box and Muller 1958). */
 QKV_API double qkv_random_normal(struct qkv_random random, uint64_t index);
 
-/* Number `index` of the sequence: uniform in 0 .. bound-1, with a bias below 2^-32. 0 < bound < 2^32, else aborts. */
+/* Number `index` of the sequence: uniform in 0 .. bound-1, with a bias below 2^-32. Needs 0 < bound < 2^32, else it is 0. */
 QKV_API uint64_t qkv_random_below(struct qkv_random random, uint64_t index, uint64_t bound);
 
 /* Shuffles `order` in place (Fisher and Yates). */

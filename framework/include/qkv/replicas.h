@@ -1,6 +1,6 @@
-/* Data parallelism within a process: a batch is split into a fixed number of shards, and each shard has its own
- * graph. The split depends on the batch alone and the gradients are summed in a fixed order (optimizer.h), so
- * that the number of threads does not change a bit of the result.
+/* Data parallelism within a process: a batch is split into a fixed number of shards. A replica is the graph of one
+ * shard; all replicas read the same parameters. The split depends on the batch alone and the gradients are summed
+ * in a fixed order (optimizer.h), so that the result is the same bits for any number of threads.
  *
  * Example:
  *     struct qkv_model *model = NULL;     // of qkv_model_new
@@ -33,18 +33,20 @@ struct qkv_step_sums {
     int64_t tokens;                 /* target tokens, </s> counted */
 };
 
-/* Makes `shards` replicas of a model whose parameters are allocated. Model and workers must outlive them.
+/* Makes a replica for each of `shards` shards of a batch, for a model whose parameters are allocated. Model and workers must outlive them.
  * `blocks` (1 to `shards`): gradient blocks, each of the size of the model. Neighbouring shards share a block
- * and take turns in adding to it (graph.h): fewer blocks need less memory, more blocks wait less. 0: one per
- * shard for models below a million parameters, else one per 8 shards. The number of blocks changes the
- * rounding of the sum. NULL out of memory, with a message in `error`. */
+ * and add to it one after the other (qkv_turns in graph.h): fewer blocks need less memory, more blocks wait
+ * less. 0: one per shard for models below 2^20 parameters, else one per 8 shards. The number of blocks changes the
+ * rounding of the sum. Returns NULL, with a message, when memory is out, and for numbers out of
+ * range: `shards` is 1 .. QKV_SHARDS_MOST, `blocks` 0 .. `shards`. */
 QKV_API struct qkv_replicas *qkv_replicas_new(const struct qkv_model *model, struct qkv_workers *workers,
                                               int shards, int blocks, struct qkv_error *error);
 QKV_API void qkv_replicas_free(struct qkv_replicas *replicas);
 
-/* Reserves memory for every batch of the plan, in any epoch: steps then never call malloc, except that the
+/* Reserves memory for every batch of `batches`, in any epoch: steps then never call malloc, except that the
  * matrix library allocates a buffer per thread in its first product. Reserving does not write to the
- * memory, so that unused pages take no physical memory. Fails out of memory, and where a step would fail: a sentence longer than the positions. */
+ * memory, so that unused pages take no physical memory. Fails when memory is out,
+ * and where a step would fail: for a sentence longer than the positions. */
 QKV_API enum qkv_status qkv_replicas_reserve(struct qkv_replicas *replicas, const struct qkv_batches *batches,
                                              struct qkv_error *error);
 

@@ -24,6 +24,7 @@
 #include "qkv/arena.h"
 #include "qkv/checkpoint.h"
 #include "qkv/config.h"
+#include "qkv/file.h"
 #include "qkv/model.h"
 #include "qkv/vocabulary.h"
 
@@ -47,9 +48,10 @@ struct qkv_run {
 };
 
 /* Opens a run. `checkpoint` NULL: the best one, or the last if there was no validation; otherwise a file name
- * in the folder, or a path. `dtype`: of the parameters; a checkpoint of the other precision is converted.
+ * in the folder, with or without `.safetensors`, or a path. `dtype`: of the parameters; a checkpoint of the other precision is converted.
  * Fails, with nothing to release, when the folder is missing or not a run, has a newer format, or a file is
- * damaged or belongs to another model. */
+ * damaged or belongs to another model; QKV_FAILED: a parameter is infinite or NaN, so that the model is of no
+ * use. */
 QKV_API enum qkv_status qkv_run_open(struct qkv_run *run, const char *path, const char *checkpoint,
                                      enum qkv_dtype dtype, struct qkv_error *error);
 QKV_API void qkv_run_release(struct qkv_run *run);
@@ -60,8 +62,5 @@ QKV_API enum qkv_status qkv_run_format_check(const char *folder, struct qkv_erro
 
 /* "<folder>/<name>" in the arena; NULL when memory is out. */
 QKV_API const char *qkv_run_file(struct qkv_arena *arena, const char *folder, const char *name);
-
-/* True when a file or folder exists at that path. */
-QKV_API bool qkv_path_exists(const char *path);
 
 #endif

@@ -10,8 +10,8 @@
  *     printf("%g\n", qkv_schedule_rate(&schedule, 1, 0));
  *
  * A schedule is one row of qkv/schedules.def and one formula in framework/train/schedule.c. With t the number
- * of the update, from 1; w the warm-up; D the width of the model; lr the learning_rate of the config and min
- * its learning_rate_min:
+ * of the update, from 1; w the updates of the warm-up; D the width of the model; and of the config: lr its
+ * learning_rate, min its learning_rate_min, factor its learning_rate_factor:
  *
  *     constant      lr
  *     noam          factor D^-0.5 min(t^-0.5, t w^-1.5)   Vaswani et al. 2017, as in Joey NMT; ignores lr
@@ -35,12 +35,15 @@
 /* Caller's storage. */
 struct qkv_schedule {
     enum qkv_schedule_kind kind;
-    double learning_rate, factor, minimum, decrease_factor;
-    int64_t warmup, updates, patience, hidden_size;
+    double learning_rate, factor, minimum,
+        decrease_factor;     /* lr, factor, min, decrease_factor of the formulas */
+    int64_t warmup, updates; /* in updates: w, and the length of the training */
+    int64_t patience;        /* in validations */
+    int64_t hidden_size;     /* D */
 
     /* Validations so far, for schedules that follow them (plateau); a checkpoint keeps this. */
     struct {
-        bool seen;         /* `best` is set */
+        bool has_best;
         double best;       /* best score of a validation so far */
         int64_t waited;    /* validations since the best one, or since the last decrease */
         int64_t decreases; /* k */
@@ -51,8 +54,8 @@ struct qkv_schedule {
 QKV_API void qkv_schedule_init(struct qkv_schedule *schedule, const struct qkv_training_config *config,
                                int64_t hidden_size);
 
-/* The learning rate of update number `update` (from 1), when `epochs` epochs are finished (0 during the
- * first). */
+/* The learning rate of update number `update` (from 1), when `epochs` epochs are finished (0 during the first). NaN for
+ * a kind that does not exist. */
 QKV_API double qkv_schedule_rate(const struct qkv_schedule *schedule, int64_t update, int64_t epochs);
 
 /* Records the score of a validation; has an effect only on schedules that follow validations. After more than

@@ -33,14 +33,17 @@
 #include "qkv/batch.h"
 #include "qkv/model.h"
 
+enum { QKV_BEAM_MOST = 1000 };
+
 struct qkv_search_options {
-    int64_t beam_size;     /* hypotheses kept per sentence, at least 1; 1: greedy search */
+    int64_t beam_size;     /* hypotheses kept per sentence, 1 .. QKV_BEAM_MOST; 1: greedy search */
     double length_penalty; /* alpha of the penalty ((5 + length) / 6)^alpha that divides the log-probability
                                   (Wu et al. 2016, section 7); length includes </s>; 0: no penalty */
     int64_t n_best;        /* translations returned per sentence, 1 .. beam_size */
-    int64_t max_output_length; /* tokens without </s>; 0: 2 * source + 10. Never more than the model has
-                                  positions for */
-    bool unscored;             /* greedy search: leave log_probability and score 0, which is faster */
+    int64_t
+        max_output_length; /* tokens without </s>; 0: twice the source tokens (without </s>) plus 10. Never
+                                  more than the model has positions for */
+    bool unscored;         /* greedy search: leave log_probability and score 0, which is faster */
 };
 
 struct qkv_hypothesis {
@@ -61,11 +64,15 @@ struct qkv_translations {
 
 /* Translates the sources of a batch. Deterministic: of equal candidates, that of the better
  * hypothesis comes first, then the lower token id. The other sentences of the batch affect the
- * result of a sentence only by rounding. Fails as qkv_decoding_start and out of memory. A beam_size
- * or n_best out of range is a bug. */
+ * result of a sentence only by rounding. Fails where qkv_decoding_start fails, when an option is out of range, and
+ * when memory is out. QKV_FAILED: the scores of the model are not finite. */
 QKV_API enum qkv_status qkv_search(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
                                    const struct qkv_search_options *options,
                                    struct qkv_translations *translations, struct qkv_error *error);
+
+/* Fails when an option is out of range. */
+QKV_API enum qkv_status qkv_search_options_check(const struct qkv_search_options *options,
+                                                 struct qkv_error *error);
 
 QKV_API void qkv_translations_release(struct qkv_translations *translations);
 

@@ -59,7 +59,7 @@ QKV_API enum qkv_status qkv_tokenize(struct qkv_tokens *tokens, const struct qkv
 
 QKV_API void qkv_tokens_release(struct qkv_tokens *tokens);
 
-/* Joins tokens to a line of text in `arena`; NULL when there is no memory. `tokens` come from qkv_tokenize or from a
+/* Joins tokens to a line of text in `arena`; NULL when there is no memory or no such level. `tokens` come from qkv_tokenize or from a
  * vocabulary.
  *
  * Level char: tokens are written without space, and ▁ as a space. Level word: a space between tokens, except with

@@ -29,7 +29,7 @@ struct qkv_train_progress {
     double loss; /* cross-entropy with label smoothing per target token, nats; mean since the last log line */
     double learning_rate;
     double gradient_norm;     /* before clipping */
-    double tokens_per_second; /* source and target, since the last log line */
+    double tokens_per_second; /* source and target, since the last log line or validation */
     double seconds_left;      /* NaN: unknown */
     bool logged;              /* this update ends a logging interval */
 };
@@ -84,7 +84,7 @@ struct qkv_train_result {
     int64_t tokens; /* target tokens trained on */
     bool validated;
     int64_t best_update; /* of the best validation */
-    double best;         /* its metric */
+    double best;         /* its score, by training.early_stopping_metric */
 };
 
 /* Trains. Reads and checks all input before it replaces anything of an old run. QKV_FAILED: the loss

@@ -12,9 +12,9 @@
  *     if (!qkv_config_default(&config, &arena, "example"))
  *         model = qkv_model_new(&config.model, 100, 120, QKV_FLOAT32, &error);
  *     struct qkv_translator *translator = model ? qkv_translator_new(model, workers, &error) : NULL;
- *     const struct qkv_hypothesis *best =
- *         translator ? qkv_translator_run(translator, 2, sources, 32, &options, &error) : NULL;
- *     for (int i = 0; best && i < 2; i++) printf("%d tokens\n", (int)best[i].length);
+ *     const struct qkv_hypothesis *best;
+ *     if (translator && !qkv_translator_run(translator, 2, sources, 32, &options, &best, &error))
+ *         for (int i = 0; i < 2; i++) printf("%d tokens\n", (int)best[i].length);
  *     qkv_translator_free(translator);
  *     qkv_model_free(model);
  *     qkv_workers_free(workers);
@@ -28,20 +28,21 @@
 
 struct qkv_translator;
 
-/* Model and workers must outlive the translator. workers NULL: the calling thread alone. NULL with
- * a message when memory is out. */
+/* Model and workers must outlive the translator; without workers (NULL) the calling thread computes
+ * alone. Returns NULL, with a message, when memory is out. */
 QKV_API struct qkv_translator *qkv_translator_new(const struct qkv_model *model, struct qkv_workers *workers,
                                                   struct qkv_error *error);
 
 /* Translates `count` sentences. Sentences are sorted by length, longest first, and cut into batches
  * of `batch_size` > 0, each of which one thread searches; a single batch uses all threads for its
- * large products. Returns [count * options->n_best] translations, those of sentence s from s *
- * n_best, best first, valid until the next call; NULL with a message. The results are the same bits
- * for any number of threads; batch_size and the other sentences affect them only by rounding. */
-QKV_API const struct qkv_hypothesis *qkv_translator_run(struct qkv_translator *translator, int64_t count,
-                                                        const struct qkv_ids *sources, int64_t batch_size,
-                                                        const struct qkv_search_options *options,
-                                                        struct qkv_error *error);
+ * large products. Sets *best to [count * options->n_best] translations, those of sentence s from s *
+ * n_best, best first, valid until the next call. The results are the same bits for any number of
+ * threads; batch_size and the other sentences affect them only by rounding. Fails where qkv_search
+ * fails, when memory is out, and for a negative `count` or a `batch_size` below 1; *best is then NULL. */
+QKV_API enum qkv_status qkv_translator_run(struct qkv_translator *translator, int64_t count,
+                                           const struct qkv_ids *sources, int64_t batch_size,
+                                           const struct qkv_search_options *options,
+                                           const struct qkv_hypothesis **best, struct qkv_error *error);
 
 QKV_API void qkv_translator_free(struct qkv_translator *translator); /* NULL: does nothing */
 

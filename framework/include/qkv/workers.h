@@ -12,23 +12,33 @@
 
 #include "qkv/error.h"
 
+#include <stdbool.h>
+
 struct qkv_workers;
 
-/* Starts a team of `threads`, of which the caller is one; 0: as many as the machine has processors. NULL, with the
- * error set, when threads cannot be started. */
+/* Starts a team of `threads` (0 to 1024), of which the caller is one; 0: as many as the machine has processors. NULL,
+ * with the error set, when the number is out of range or threads cannot be started. */
 QKV_API struct qkv_workers *qkv_workers_new(int threads, struct qkv_error *error);
 
 /* Number of threads, including the caller. */
 QKV_API int qkv_workers_count(const struct qkv_workers *workers);
 
 /* Calls function(context, part) once for every part 0 .. parts-1 and returns when all are done. Any thread may run any
- * part, in any order; results must not depend on it. A part must not call qkv_workers_run on the same team. With NULL
- * for `workers` the caller runs all parts. */
+ * part, in any order; results must not depend on it. The caller runs all parts alone if `workers` is NULL, or if the
+ * team is busy with the run of another thread or with the part that makes this call. */
 QKV_API void qkv_workers_run(struct qkv_workers *workers, int parts,
                              void (*function)(void *context, int part), void *context);
 
-/* Stops and joins the threads. NULL is allowed. */
+/* Stops and joins the threads. No run may be under way. NULL is allowed. */
 QKV_API void qkv_workers_free(struct qkv_workers *workers);
+
+/* ---- threads of OpenBLAS, which belong to the whole process ---- */
+
+/* Whether qkv_graph_new sets OpenBLAS to one thread for the whole process (openblas_set_num_threads); true at first.
+ * qkv runs sentences and parts of products in parallel instead, so further threads only compete with them. Call it
+ * with false before the first graph if the program uses OpenBLAS itself with several threads: qkv then leaves their
+ * number as it is, products may be slower, and bits of results may depend on it. */
+QKV_API void qkv_set_matrix_threads(bool to_one);
 
 /* Ends the threads of OpenBLAS; call it at the start of a program that uses OpenBLAS only through qkv. OpenBLAS starts
  * its threads when it is loaded, and they spin for about 0.1 s before they sleep, on processors that a team needs. */

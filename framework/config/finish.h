@@ -1,0 +1,18 @@
+/* Checks and completes configs that a program has filled in. */
+#ifndef QKV_CONFIG_FINISH_H
+#define QKV_CONFIG_FINISH_H
+
+#include "qkv/config.h"
+
+/* As qkv_config_finish, for a config that must hold all that training needs: the required texts, and an end. */
+enum qkv_status qkv_config_finish_training(struct qkv_config *config, struct qkv_arena *arena,
+                                           struct qkv_messages *messages);
+
+/* As qkv_config_finish, for a model without data and training. */
+enum qkv_status qkv_model_config_finish(struct qkv_model_config *model, struct qkv_error *error);
+
+/* Fails when the value of one of these keys, a list that ends with NULL or "", is out of range. */
+enum qkv_status qkv_config_check_keys(const struct qkv_config *config, const char *const *paths,
+                                      struct qkv_error *error);
+
+#endif

@@ -1,0 +1,22 @@
+/* Reports errors about keys at the place where a file or an override gives them, for the rules between keys. */
+#ifndef QKV_CONFIG_KEY_CHECK_H
+#define QKV_CONFIG_KEY_CHECK_H
+
+#include "config/reader.h"
+
+struct qkv_key_check {
+    const struct qkv_schema *schema;
+    const struct qkv_key_source *sources; /* [schema->count], of qkv_schema_read */
+    struct qkv_collector *collector;
+};
+
+/* The row of a key that exists, and where its value came from. */
+const struct qkv_key *qkv_key_at(const struct qkv_schema *schema, const char *path);
+const struct qkv_key_source *qkv_key_source_of(const struct qkv_key_check *check, const char *path);
+
+/* Collects a sentence about the key `path`, unless its value or that of the key `other` is in error already, or the
+ * sentence is collected already. Its place is that of `path`, or that of `other` when `path` was not given. */
+void qkv_key_report(const struct qkv_key_check *check, const char *path, const char *other,
+                    const char *format, ...) QKV_PRINTF(4, 5);
+
+#endif

@@ -1,0 +1,118 @@
+#ifndef _DEFAULT_SOURCE
+#    define _DEFAULT_SOURCE /* realpath */
+#endif
+#include "config/path.h"
+
+#include "core/file.h"
+#include "qkv/file.h"
+
+#include <dirent.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Splits a path before its last name: returns the folder, "." when there is none, and sets *name. NULL: no memory. */
+static char *folder_of(struct qkv_arena *arena, const char *path, const char **name)
+{
+    const char *slash = strrchr(path, '/');
+    *name = slash ? slash + 1 : path;
+    return slash ? qkv_arena_format(arena, "%.*s", slash == path ? 1 : (int)(slash - path), path)
+                 : qkv_arena_string(arena, ".");
+}
+
+/* Removes the last name of a folder. False where ".." would not undo it: of "..", and of a symbolic link. */
+static bool leave(char *folder)
+{
+    struct stat status;
+    char *slash = strrchr(folder, '/'), *name = slash ? slash + 1 : folder;
+    if (!*name || !strcmp(name, ".") || !strcmp(name, "..")) return false;
+    if (lstat(folder, &status) || !S_ISDIR(status.st_mode)) return false;
+    if (!slash)
+        strcpy(folder, ".");
+    else
+        folder[slash == folder ? 1 : slash - folder] = '\0';
+    return true;
+}
+
+/* The path of `path`, which is relative to `folder`, without a needless "." or "..". Changes `folder`. */
+static const char *join(struct qkv_arena *arena, char *folder, const char *path)
+{
+    for (;;) {
+        size_t up = !strncmp(path, "../", 3) ? 3 : 0, here = !strncmp(path, "./", 2) ? 2 : 0;
+        if (!here && (!up || !leave(folder))) break;
+        path += up + here;
+        path += strspn(path, "/");
+    }
+    if (!*path || !strcmp(path, ".")) return folder;
+    if (!strcmp(folder, ".")) return path;
+    return qkv_arena_format(arena, "%s%s%s", folder, strcmp(folder, "/") ? "/" : "", path);
+}
+
+const char *qkv_path_of_file(struct qkv_arena *arena, const char *file, const char *path)
+{
+    if (!*path || *path == '/' || !strcmp(path, "-") || qkv_is_open_file(file)) return path;
+    const char *name;
+    char *folder = folder_of(arena, file, &name);
+    const char *joined = folder ? join(arena, folder, path) : NULL;
+    /* The paths in runs of qkv 0.1 are relative to the folder where training was started. */
+    bool old =
+        joined && !qkv_path_is_text(joined) && qkv_path_run_folder(arena, file) && qkv_path_is_text(path);
+    return old ? path : joined;
+}
+
+const char *qkv_path_run_folder(struct qkv_arena *arena, const char *file)
+{
+    const char *name;
+    char *folder = folder_of(arena, file, &name);
+    const char *vocabulary = folder ? qkv_arena_format(arena, "%s/source.vocabulary", folder) : NULL;
+    return vocabulary && !strcmp(name, "config.yaml") && qkv_path_exists(vocabulary) ? folder : NULL;
+}
+
+bool qkv_path_is_text(const char *path)
+{
+    struct qkv_arena arena = {0};
+    const char *name, *folder = folder_of(&arena, path, &name);
+    bool found = qkv_path_exists(path) || !strcmp(path, "-");
+    DIR *entries = folder && !found ? opendir(folder) : NULL;
+    size_t length = strlen(name);
+    for (struct dirent *entry; entries && !found && (entry = readdir(entries));)
+        found = *name && !strncmp(entry->d_name, name, length) && entry->d_name[length] == '.';
+    if (entries) closedir(entries);
+    qkv_arena_release(&arena);
+    return found;
+}
+
+/* The absolute path without symbolic links in its folders, whether or not the last name exists. NULL: no memory. */
+static const char *absolute_path(struct qkv_arena *arena, const char *path)
+{
+    char real[PATH_MAX];
+    const char *name, *folder = folder_of(arena, path, &name);
+    if (!folder) return NULL;
+    if (!*name || !strcmp(name, ".") || !strcmp(name, "..")) folder = path, name = "";
+    if (realpath(folder, real))
+        return qkv_arena_format(arena, "%s%s%s", strcmp(real, "/") ? real : "", *name ? "/" : "", name);
+    if (*path == '/' || !getcwd(real, sizeof real)) return path;
+    return qkv_arena_format(arena, "%s/%s", real, path);
+}
+
+bool qkv_path_in_folder(struct qkv_arena *arena, const char *folder, const char *path, const char **relative,
+                        const char **absolute)
+{
+    const char *from = qkv_arena_format(arena, "%s/.", folder);
+    from = from ? absolute_path(arena, from) : NULL;
+    const char *to = *absolute = absolute_path(arena, path);
+    if (!from || !to) return false;
+    size_t shared = 0; /* bytes of the folders that both are in */
+    for (size_t i = 0; from[i] == to[i] || !from[i] || !to[i]; i++) {
+        bool from_ends = !from[i] || from[i] == '/', to_ends = !to[i] || to[i] == '/';
+        if (from_ends && to_ends) shared = i;
+        if (!from[i] || !to[i]) break;
+    }
+    const char *rest = to + shared + (to[shared] == '/'), *up = *rest ? rest : ".";
+    for (const char *at = from + shared; up && *at; at++)
+        if (*at == '/' && at[1]) up = qkv_arena_format(arena, "../%s", up);
+    *relative = up;
+    return up != NULL;
+}

@@ -1,0 +1,126 @@
+#include "data/input.h"
+
+#include "qkv/file.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+
+/* gzip makes text 3 to 20 times smaller; deflate can reach 1000. From EXPANSION_FREE bytes of text on, a file that
+ * expands by more than EXPANSION_MOST is refused: it would fill the memory. */
+enum { EXPANSION_FREE = 1 << 28, EXPANSION_MOST = 200 };
+
+struct qkv_input {
+    const char *path; /* in messages */
+    int descriptor;
+    bool started, ended;      /* the first bytes were read; no more bytes come from the file */
+    bool is_gzip, in_member;  /* a gzip file is a sequence of members, each with its own end */
+    int64_t raw_total, total; /* bytes read from the file, bytes of text */
+    z_stream stream;
+    size_t next, used; /* raw[next .. used-1] are bytes of the file that were not used yet */
+    unsigned char raw[1 << 16];
+};
+
+struct qkv_input *qkv_input_open(const char *path, struct qkv_error *error)
+{
+    bool standard = !strcmp(path, "-");
+    struct qkv_input *input = calloc(1, sizeof *input);
+    if (!input) {
+        qkv_error_set(error, "%s: out of memory", path);
+        return NULL;
+    }
+    input->path = standard ? "<stdin>" : path;
+    input->descriptor = standard ? dup(STDIN_FILENO) : qkv_file_open(path, false, error);
+    if (input->descriptor >= 0) return input;
+    if (standard) qkv_error_set(error, "<stdin>: cannot be read: %s", strerror(errno));
+    free(input);
+    return NULL;
+}
+
+/* Appends bytes of the file to `raw`, which has room. */
+static enum qkv_status load(struct qkv_input *input, struct qkv_error *error)
+{
+    ssize_t got;
+    do got = read(input->descriptor, input->raw + input->used, sizeof input->raw - input->used);
+    while (got < 0 && errno == EINTR);
+    if (got < 0) return qkv_error_set(error, "%s: cannot be read: %s", input->path, strerror(errno));
+    input->ended = got == 0;
+    input->used += (size_t)got;
+    input->raw_total += got;
+    return QKV_OK;
+}
+
+/* Makes sure that `raw` holds bytes, unless the file has ended. Finds out at the start whether it is gzip. */
+static enum qkv_status prepare(struct qkv_input *input, struct qkv_error *error)
+{
+    if (input->next == input->used) input->next = input->used = 0;
+    while (!input->ended && (!input->used || (!input->started && input->used < 2 && *input->raw == 0x1F)))
+        if (load(input, error)) return QKV_INVALID;
+    if (input->started) return QKV_OK;
+    input->started = true;
+    input->is_gzip = input->used >= 2 && input->raw[0] == 0x1F && input->raw[1] == 0x8B;
+    if (!input->is_gzip || inflateInit2(&input->stream, 15 + 16) == Z_OK)
+        return QKV_OK; /* 16: gzip, not zlib */
+    input->is_gzip = false;
+    return qkv_error_set(error, "%s: out of memory", input->path);
+}
+
+static enum qkv_status expand(struct qkv_input *input, char *to, size_t size, size_t *got,
+                              struct qkv_error *error)
+{
+    z_stream *stream = &input->stream;
+    if (!input->in_member) inflateReset(stream);
+    stream->next_in = input->raw + input->next;
+    stream->avail_in = (uInt)(input->used - input->next);
+    stream->next_out = (Bytef *)to;
+    stream->avail_out = (uInt)size;
+    int code = inflate(stream, Z_NO_FLUSH);
+    input->next = input->used - stream->avail_in;
+    input->in_member = code != Z_STREAM_END;
+    *got = size - stream->avail_out;
+    input->total += (int64_t)*got;
+    if (code == Z_MEM_ERROR) return qkv_error_set(error, "%s: out of memory", input->path);
+    if (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR)
+        return qkv_error_set(error, "%s: the gzip file is damaged: %s", input->path,
+                             stream->msg ? stream->msg : "it needs a dictionary");
+    if (input->total > EXPANSION_FREE && input->total / EXPANSION_MOST > input->raw_total)
+        return qkv_error_set(error,
+                             "%s: the gzip file expands to more than %d times its size, which text does not; "
+                             "unpack it if that is right",
+                             input->path, EXPANSION_MOST);
+    return QKV_OK;
+}
+
+enum qkv_status qkv_input_read(struct qkv_input *input, char *to, size_t size, size_t *got,
+                               struct qkv_error *error)
+{
+    *got = 0;
+    do {
+        if (prepare(input, error)) return QKV_INVALID;
+        size_t held = input->used - input->next;
+        if (!input->is_gzip) {
+            *got = held < size ? held : size;
+            memcpy(to, input->raw + input->next, *got);
+            input->next += *got;
+            return QKV_OK;
+        }
+        if (!held && input->in_member)
+            return qkv_error_set(error, "%s: the gzip file is truncated", input->path);
+        /* What follows the last member and is no member is ignored, as gzip does. */
+        if (!held || (!input->in_member && input->total && input->raw[input->next] != 0x1F)) return QKV_OK;
+        if (expand(input, to, size, got, error)) return QKV_INVALID;
+    } while (!*got);
+    return QKV_OK;
+}
+
+void qkv_input_close(struct qkv_input *input)
+{
+    if (!input) return;
+    if (input->is_gzip) inflateEnd(&input->stream);
+    close(input->descriptor);
+    free(input);
+}

@@ -1,0 +1,22 @@
+/* The bytes of a text: a file or standard input, plain or gzip. */
+#ifndef QKV_DATA_INPUT_H
+#define QKV_DATA_INPUT_H
+
+#include "qkv/error.h"
+
+#include <stddef.h>
+
+struct qkv_input;
+
+/* Opens a file, or standard input for "-". `path` must outlive the input. NULL with a message on failure. */
+struct qkv_input *qkv_input_open(const char *path, struct qkv_error *error);
+
+/* Reads up to `size` bytes as soon as there are some, so that a terminal is read line by line; *got is 0 at the end. Fails
+ * when reading fails, a gzip file is truncated or damaged, or it expands to far more than text does. */
+enum qkv_status qkv_input_read(struct qkv_input *input, char *to, size_t size, size_t *got,
+                               struct qkv_error *error);
+
+/* Does nothing to NULL. */
+void qkv_input_close(struct qkv_input *input);
+
+#endif

@@ -1,0 +1,24 @@
+/* Private: text of any origin in each output format. What has a meaning in the format is escaped; bytes that are
+ * not valid UTF-8 become U+FFFD. Formats for people also show U+FFFD for what is not plain (core/plain_text.h).
+ * JSON has qkv_json_append (report/json_text.h), a sentence in the terminal qkv_plain_next. */
+#ifndef QKV_FORMAT_TEXT_H
+#define QKV_FORMAT_TEXT_H
+
+#include "draw/bytes.h"
+
+/* Appends the next character of a text, or U+FFFD, and moves past it. Returns its code point; 0 at the end. */
+uint32_t qkv_text_next(struct bytes *out, const char **text);
+
+/* Appends text or the value of an attribute in XML and HTML. Tabs and line ends stay. */
+void qkv_text_xml(struct bytes *out, const char *text);
+
+/* Appends a cell of a table in Markdown. */
+void qkv_text_markdown(struct bytes *out, const char *text);
+
+/* Appends a field of CSV (RFC 4180), or of TSV: `separator` is ',' or '\t'. It is quoted if it needs to be. Readers
+ * get the same text, except that spreadsheets would compute a field that begins with = + - or @ and is no number:
+ * it gets an apostrophe before it. So does a field that has apostrophes before such a character; hence one
+ * apostrophe before such a character, or before more apostrophes and such a character, is always to be removed. */
+void qkv_text_field(struct bytes *out, const char *text, char separator);
+
+#endif

@@ -1,0 +1,153 @@
+/* Recording: the nodes and leaves of a graph, except those of parameters (bindings.c). */
+#include "graph/graph.h"
+
+#include <string.h>
+
+struct qkv_tensor *qkv_tensor_new(struct qkv_graph *graph, enum qkv_op_id op)
+{
+    struct qkv_tensor *tensor = qkv_arena_zeroed(&graph->arena, sizeof *tensor);
+    if (!tensor) return qkv_graph_fail(graph, "out of memory for a node");
+    tensor->graph = graph;
+    tensor->op = op;
+    tensor->name = graph->scope;
+    return tensor;
+}
+
+struct qkv_tensor *qkv_append_node(struct qkv_tensor *tensor)
+{
+    struct qkv_graph *graph = tensor->graph;
+    if (graph->planned)
+        return qkv_graph_fail(graph, "%s: no tensor can be added after qkv_graph_plan: reset the graph first",
+                              qkv_tensor_name(tensor));
+    tensor->count = qkv_shape_count(tensor->shape);
+    size_t bytes = (size_t)tensor->count * graph->size;
+    /* qkv_graph_plan will assign the memory of value and gradient. */
+    bool waits_for_plan = graph->shares_memory && tensor->op != QKV_OP_leaf;
+    bool own_gradient = tensor->needs_gradient && !waits_for_plan;
+    if (!tensor->value && !waits_for_plan) tensor->value = qkv_arena_allocate(&graph->arena, bytes);
+    if (own_gradient && !tensor->gradient) tensor->gradient = qkv_arena_allocate(&graph->arena, bytes);
+    if (tensor->saved_count)
+        tensor->saved = qkv_arena_allocate(&graph->arena, (size_t)tensor->saved_count * graph->size);
+    if ((!tensor->value && !waits_for_plan) || (own_gradient && !tensor->gradient) ||
+        (tensor->saved_count && !tensor->saved))
+        return qkv_graph_fail(graph, "out of memory for a tensor of shape %s", qkv_shape_text(tensor->shape));
+    int64_t scratch = tensor->scratch > tensor->scratch_forward ? tensor->scratch : tensor->scratch_forward;
+    if (tensor->scratch > graph->scratch_kept) graph->scratch_kept = tensor->scratch;
+    if (scratch > graph->scratch_wanted) graph->scratch_wanted = scratch;
+    if (graph->scratch_wanted > graph->scratch_count) {
+        graph->scratch_count = graph->scratch_wanted;
+        graph->scratch = qkv_arena_allocate(&graph->arena, (size_t)graph->scratch_count * graph->size);
+        if (!graph->scratch) return qkv_graph_fail(graph, "out of memory for workspace");
+        /* Not where tensors share memory: there the end of the workspace holds gradients. */
+        graph->guards_scratch = qkv_arena_is_guarded() && !graph->shares_memory;
+    }
+    tensor->previous = graph->last;
+    if (graph->last)
+        graph->last->next = tensor;
+    else
+        graph->first = tensor;
+    graph->last = tensor;
+    return tensor;
+}
+
+/* Makes x input i of y. */
+static bool set_input(struct qkv_tensor *y, int i, struct qkv_tensor *x)
+{
+    const struct qkv_op *op = y->graph->ops[y->op];
+    if (i >= op->inputs)
+        return !x || qkv_refuse(y, "input %d is given, but the op has only %d", i + 1, op->inputs);
+    y->input[i] = x;
+    if (!x) return op->optional >> i & 1 || qkv_refuse(y, "input %d is NULL", i + 1);
+    if (x->graph != y->graph) return qkv_refuse(y, "input %d belongs to another graph", i + 1);
+    y->needs_gradient |= x->needs_gradient;
+    return true;
+}
+
+/* Records in the inputs of y that y uses them. */
+static void count_uses(struct qkv_tensor *y)
+{
+    const struct qkv_op *op = y->graph->ops[y->op];
+    for (int i = 0; i < op->inputs; i++) {
+        struct qkv_tensor *x = y->input[i];
+        if (!x) continue;
+        if (y->needs_gradient && !x->first_consumer) x->first_consumer = y;
+        x->last_consumer = y;
+        x->consumers++;
+        x->is_aliased |= (op->alias & QKV_INPUT(i)) != 0;
+    }
+}
+
+/* Stores the result of an alias op in the memory of its first input. */
+static bool set_alias(struct qkv_tensor *y)
+{
+    const struct qkv_tensor *x = y->input[0];
+    if (qkv_shape_count(y->shape) != x->count)
+        return qkv_refuse(
+            y, "the result has shape %s, so it cannot be stored in the memory of input 1, which is %s",
+            qkv_shape_text(y->shape), qkv_shape_text(x->shape));
+    y->value = x->value; /* with shared memory NULL until qkv_graph_plan */
+    return true;
+}
+
+struct qkv_tensor *qkv_node(struct qkv_graph *graph, enum qkv_op_id id, struct qkv_tensor *const *inputs,
+                            const struct qkv_options *options)
+{
+    if (graph->failed) return NULL;
+    if ((int)id <= QKV_OP_leaf || (int)id >= QKV_OP_COUNT)
+        return qkv_graph_fail(graph, "there is no op %d", (int)id);
+    if (!inputs || !options)
+        return qkv_graph_fail(graph, "%s: the list of inputs or the options are NULL", qkv_op_name(id));
+    const struct qkv_op *op = graph->ops[id];
+    struct qkv_tensor *y = qkv_tensor_new(graph, id);
+    if (!y) return NULL;
+    y->options = *options;
+    for (int i = 0; i < QKV_MAX_INPUTS; i++)
+        if (!set_input(y, i, inputs[i])) return NULL;
+    y->needs_gradient &= graph->gradients && !op->stops_gradient;
+    if (y->needs_gradient && !op->backward) {
+        qkv_refuse(y, "has no gradient, but an input needs one");
+        return NULL;
+    }
+    if (!qkv_keep_arrays(y) || !qkv_op_rule(id)->shape(y)) return NULL;
+    if (!qkv_shape_is_valid(y->shape)) {
+        qkv_refuse(y, "the result would have shape %s", qkv_shape_text(y->shape));
+        return NULL;
+    }
+    if (op->random && graph->has_dropout) y->dropout_index = graph->dropout_count++;
+    if (op->alias && !set_alias(y)) return NULL;
+    count_uses(y);
+    return qkv_append_node(y);
+}
+
+static struct qkv_tensor *leaf(struct qkv_graph *graph, struct qkv_shape shape, bool variable, void *memory)
+{
+    if (graph->failed) return NULL;
+    if (!qkv_shape_is_valid(shape))
+        return qkv_graph_fail(graph,
+                              "a tensor cannot have shape %s: it needs 1 to %d axes, each of size 1 or more",
+                              qkv_shape_text(shape), QKV_MAX_RANK);
+    struct qkv_tensor *tensor = qkv_tensor_new(graph, QKV_OP_leaf);
+    if (!tensor) return NULL;
+    tensor->shape = shape;
+    tensor->needs_gradient = variable && graph->gradients;
+    tensor->value = memory;
+    if (!qkv_append_node(tensor)) return NULL;
+    if (!memory) memset(tensor->value, 0, (size_t)tensor->count * graph->size);
+    return tensor;
+}
+
+struct qkv_tensor *qkv_constant(struct qkv_graph *graph, struct qkv_shape shape)
+{
+    return leaf(graph, shape, false, NULL);
+}
+
+struct qkv_tensor *qkv_variable(struct qkv_graph *graph, struct qkv_shape shape)
+{
+    return leaf(graph, shape, true, NULL);
+}
+
+struct qkv_tensor *qkv_wrap(struct qkv_graph *graph, struct qkv_shape shape, void *memory)
+{
+    if (!memory) return qkv_graph_fail(graph, "qkv_wrap: the memory is NULL");
+    return leaf(graph, shape, false, memory);
+}

@@ -1,0 +1,147 @@
+/* Running a graph: forward, backward, observers, and the search for numbers that are not finite. */
+#include "graph/graph.h"
+
+#include <math.h>
+#include <string.h>
+
+void qkv_graph_observe(struct qkv_graph *graph, const struct qkv_observer *observer)
+{
+    graph->observer = observer ? *observer : (struct qkv_observer){0};
+}
+
+/* With guarded arenas: runs y with a workspace that ends where the graph's workspace ends, so that an access behind it
+ * is caught. */
+static void run_guarded(struct qkv_tensor *y, void (*function)(struct qkv_tensor *y))
+{
+    struct qkv_graph *graph = y->graph;
+    int64_t count = y->scratch > y->scratch_forward ? y->scratch : y->scratch_forward;
+    void *scratch = graph->scratch;
+    graph->scratch = (char *)scratch + (size_t)(graph->scratch_count - count) * graph->size;
+    function(y);
+    graph->scratch = scratch;
+}
+
+static void run(struct qkv_tensor *y, bool backward)
+{
+    const struct qkv_graph *graph = y->graph;
+    const struct qkv_op *op = graph->ops[y->op];
+    if (graph->guards_scratch)
+        run_guarded(y, backward ? op->backward : op->forward);
+    else
+        (backward ? op->backward : op->forward)(y);
+    if (graph->observer.ran) graph->observer.ran(graph->observer.context, y, backward);
+}
+
+void qkv_forward(struct qkv_graph *graph)
+{
+    if (graph->failed) return;
+    if (graph->shares_memory && graph->first && !graph->planned) {
+        qkv_graph_fail(graph, "qkv_forward: a graph that shares memory needs qkv_graph_plan first");
+        return;
+    }
+    if (graph->rewound && !qkv_read_arrays_again(graph)) return;
+    graph->rewound = false;
+    struct qkv_tensor *y = graph->last_run ? graph->last_run->next : graph->first;
+    for (; y; y = y->next) {
+        if (y->op != QKV_OP_leaf) run(y, false);
+        graph->last_run = y;
+    }
+}
+
+void qkv_graph_rewind(struct qkv_graph *graph)
+{
+    graph->last_run = NULL;
+    graph->rewound = true;
+    graph->trusts_arrays = false;
+}
+
+void qkv_graph_rewind_unchecked(struct qkv_graph *graph)
+{
+    qkv_graph_rewind(graph);
+    graph->trusts_arrays = true;
+}
+
+/* Sets the gradient of the tensor where backward starts to the cotangent. If it is a parameter whose gradient is
+ * accumulated, adds the cotangent instead. */
+static void start_gradient(struct qkv_tensor *tensor, const double *cotangent)
+{
+    enum qkv_dtype dtype = tensor->graph->dtype;
+    bool add = tensor->touched;
+    tensor->touched = true;
+    for (int64_t i = 0; i < tensor->count; i++) {
+        double value = cotangent ? cotangent[i] : 1.0;
+        if (dtype == QKV_FLOAT32) {
+            float *at = (float *)tensor->gradient + i;
+            *at = (add ? *at : 0) + (float)value;
+        } else {
+            double *at = (double *)tensor->gradient + i;
+            *at = (add ? *at : 0) + value;
+        }
+    }
+}
+
+/* Recomputes the inputs that x's backward reads and whose memory forward has given to other
+ * values. */
+static void recompute_inputs(const struct qkv_tensor *x)
+{
+    unsigned reads = x->graph->ops[x->op]->backward_reads;
+    for (int i = 0; i < QKV_MAX_INPUTS; i++) {
+        struct qkv_tensor *input = x->input[i];
+        if (!input || !(reads & QKV_INPUT(i)) || !input->value_slot || input->recomputed) continue;
+        input->recomputed = true;
+        run(input, false);
+    }
+}
+
+/* Prepares all tensors for a backward pass. Returns whether forward has computed y. */
+static bool begin_backward(struct qkv_graph *graph, const struct qkv_tensor *y)
+{
+    bool is_computed = false, has_run = graph->last_run != NULL;
+    for (struct qkv_tensor *x = graph->first; x; x = x->next) {
+        x->touched = x->binding && x->binding->accumulate;
+        x->recomputed = false;
+        is_computed = is_computed || (x == y && has_run);
+        has_run = has_run && x != graph->last_run;
+    }
+    return is_computed;
+}
+
+void qkv_backward(struct qkv_graph *graph, struct qkv_tensor *y, const double *cotangent)
+{
+    if (graph->failed || !y) return;
+    const char *refusal =
+        y->graph != graph ? "the tensor belongs to another graph"
+        : graph->shares_memory && graph->planned != y
+            ? "the graph shares memory: start from the tensor that qkv_graph_plan was called for"
+        : !begin_backward(graph, y) ? "qkv_forward has not computed the tensor"
+                                    : NULL;
+    if (refusal) {
+        qkv_graph_fail(graph, "qkv_backward: %s", refusal);
+        return;
+    }
+    if (y->needs_gradient) start_gradient(y, cotangent);
+    for (struct qkv_tensor *x = y; x; x = x->previous) {
+        if (x->op == QKV_OP_leaf || !x->touched) continue;
+        recompute_inputs(x);
+        qkv_turns_before(x);
+        run(x, true);
+        qkv_turns_after(x);
+    }
+    /* Tensors that backward has not reached get gradient zero. */
+    for (struct qkv_tensor *x = graph->first; x; x = x->next)
+        if (x->needs_gradient && !x->touched && (x->op == QKV_OP_leaf || !graph->shares_memory))
+            memset(x->gradient, 0, (size_t)x->count * graph->size);
+    qkv_clear_unused_gradients(graph);
+    qkv_graph_finish_turns(graph);
+}
+
+const struct qkv_tensor *qkv_graph_find_not_finite(const struct qkv_graph *graph)
+{
+    if (!graph->last_run) return NULL;
+    for (const struct qkv_tensor *x = graph->first; x; x = x->next) {
+        for (int64_t i = 0; i < x->count; i++)
+            if (!isfinite(qkv_dtype_get(graph->dtype, x->value, i))) return x;
+        if (x == graph->last_run) break;
+    }
+    return NULL;
+}

@@ -1,0 +1,249 @@
+/* The gradient check called wrongly, as by a program that is not finished: it refuses with a status and a sentence. */
+#include "qkv/gradcheck.h"
+#include "qkv/parameters.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+
+/* The arguments of a check of y = f(x), x [3]. */
+struct call {
+    struct qkv_graph *graph;
+    struct qkv_tensor *x, *y;
+    struct qkv_check_options options;
+    struct qkv_check_report report;
+    struct qkv_error error;
+};
+
+static struct call call_of(struct qkv_tensor *(*f)(struct qkv_graph *graph, struct qkv_tensor *x))
+{
+    struct call call = {.graph = qkv_graph_new(QKV_FLOAT64), .options = {.seed = 1}};
+    call.x = qkv_variable(call.graph, QKV_SHAPE(3));
+    qkv_tensor_write(call.x, (double[]){0.5, -1.5, 2});
+    call.y = f(call.graph, call.x);
+    return call;
+}
+
+static enum qkv_status check(struct call *call)
+{
+    return qkv_check_graph(&call->report, "f", call->graph, call->y, &call->options, &call->error);
+}
+
+static void expect_refusal(struct call *call, const char *sentence)
+{
+    cr_expect_eq(check(call), QKV_INVALID);
+    cr_expect_str_eq(call->error.message, sentence);
+    cr_expect_eq(call->report.count, 0);
+}
+
+static void release(struct call *call)
+{
+    qkv_check_release(&call->report);
+    qkv_graph_free(call->graph);
+}
+
+Test(misuse, null_is_refused)
+{
+    struct call call = call_of(qkv_tanh);
+    struct qkv_check_options *options = &call.options;
+    cr_expect_eq(qkv_check_graph(NULL, "f", call.graph, call.y, options, NULL), QKV_INVALID);
+    cr_expect_eq(qkv_check_graph(&call.report, NULL, call.graph, call.y, options, NULL), QKV_INVALID);
+    cr_expect_eq(qkv_check_graph(&call.report, "f", NULL, call.y, options, NULL), QKV_INVALID);
+    cr_expect_eq(qkv_check_graph(&call.report, "f", call.graph, NULL, options, NULL), QKV_INVALID);
+    cr_expect_eq(qkv_check_graph(&call.report, "f", call.graph, call.y, NULL, NULL), QKV_INVALID);
+    cr_expect_eq(qkv_check_op(NULL, QKV_OP_add, options, NULL), QKV_INVALID);
+    cr_expect_eq(qkv_check_op(&call.report, QKV_OP_add, NULL, NULL), QKV_INVALID);
+    cr_expect_eq(qkv_check_layer(NULL, QKV_LAYER_dense, options, NULL), QKV_INVALID);
+    cr_expect_eq(qkv_check_layer(&call.report, QKV_LAYER_dense, NULL, NULL), QKV_INVALID);
+    cr_expect_eq(qkv_check_precision(&call.report, "f", NULL, 1, NULL), QKV_INVALID);
+    cr_expect_eq(qkv_check_precision(&call.report, "f", &(struct qkv_precision_pair){0}, 1, NULL),
+                 QKV_INVALID);
+    cr_expect_eq(qkv_op_find(NULL), QKV_OP_COUNT);
+    cr_expect_eq(qkv_layer_find(NULL), QKV_LAYER_COUNT);
+    cr_expect_eq(qkv_fault_find(NULL), QKV_FAULT_NONE);
+    qkv_check_release(NULL);
+    cr_expect_eq(call.report.count, 0);
+    release(&call);
+}
+
+Test(misuse, numbers_that_name_nothing_are_refused)
+{
+    struct call call = call_of(qkv_tanh);
+    for (int i = 0; i < 3; i++) {
+        static const int wrong[] = {-1, 0, 1000};
+        cr_expect_eq(qkv_check_op(&call.report, (enum qkv_op_id)wrong[i], &call.options, NULL), QKV_INVALID);
+        cr_expect_null(qkv_fault_name((enum qkv_fault)wrong[i]));
+        if (!wrong[i]) continue;
+        cr_expect_eq(qkv_check_layer(&call.report, (enum qkv_layer_id)wrong[i], &call.options, NULL),
+                     QKV_INVALID);
+        call.options.fault = (enum qkv_fault)wrong[i];
+        cr_expect_eq(check(&call), QKV_INVALID);
+        call.options.fault = QKV_FAULT_SIGN;
+        call.options.fault_op = (enum qkv_op_id)wrong[i];
+        expect_refusal(
+            &call, wrong[i] < 0
+                       ? "qkv_check_graph: fault_op is -1, but there is no such op to plant a fault in"
+                       : "qkv_check_graph: fault_op is 1000, but there is no such op to plant a fault in");
+        call.options.fault = QKV_FAULT_NONE;
+    }
+    release(&call);
+}
+
+Test(misuse, options_out_of_range_are_refused)
+{
+    struct call call = call_of(qkv_tanh);
+    call.options.tolerance = NAN;
+    expect_refusal(&call, "qkv_check_graph: the tolerance is nan, but must be 0 or more");
+    call.options.tolerance = -1;
+    expect_refusal(&call, "qkv_check_graph: the tolerance is -1, but must be 0 or more");
+    call.options.tolerance = 0;
+    call.options.sample = -1;
+    expect_refusal(&call, "qkv_check_graph: the sample is -1, but must be 0 (all) or more");
+    release(&call);
+}
+
+static struct qkv_tensor *constant_of(struct qkv_graph *graph, struct qkv_tensor *x)
+{
+    (void)x;
+    return qkv_tanh(graph, qkv_constant(graph, QKV_SHAPE(2)));
+}
+
+Test(misuse, a_result_without_gradient_is_refused)
+{
+    struct call call = call_of(constant_of);
+    expect_refusal(&call,
+                   "f: the result depends on no variable and on no bound parameter, so that there is no "
+                   "gradient to check");
+    release(&call);
+}
+
+Test(misuse, a_graph_that_the_check_cannot_read_is_refused)
+{
+    struct call call = call_of(qkv_tanh), other = call_of(qkv_tanh);
+    struct qkv_tensor *y = call.y;
+    call.y = other.y;
+    expect_refusal(&call, "f: the tensor to check belongs to another graph");
+    call.y = y;
+    qkv_concat(call.graph, call.x, call.x, 3);
+    expect_refusal(&call, "concat: axis is 3, but input is [3]");
+    release(&call);
+    release(&other);
+
+    call = (struct call){.graph = qkv_graph_new(QKV_FLOAT32)};
+    call.y = qkv_tanh(call.graph, qkv_variable(call.graph, QKV_SHAPE(3)));
+    expect_refusal(&call, "f: the graph is float32, but must be float64");
+    release(&call);
+
+    call = (struct call){.graph = qkv_graph_new(QKV_FLOAT64)};
+    qkv_graph_share_memory(call.graph, true);
+    call.y = qkv_tanh(call.graph, qkv_variable(call.graph, QKV_SHAPE(3)));
+    qkv_graph_plan(call.graph, call.y);
+    expect_refusal(&call,
+                   "f: tensors of the graph share memory, so their values are not kept; build it without "
+                   "qkv_graph_share_memory");
+    release(&call);
+}
+
+Test(misuse, gradients_that_backward_adds_to_are_refused)
+{
+    struct qkv_parameters parameters = {0};
+    const struct qkv_parameter *weight = qkv_parameters_add(
+        &parameters, QKV_SHAPE(3), (struct qkv_initial){QKV_INITIALIZER_NORMAL, 1}, "weight");
+    cr_assert_eq(qkv_parameters_allocate(&parameters, QKV_FLOAT64, NULL), QKV_OK);
+    double *gradients = calloc((size_t)parameters.elements, sizeof *gradients);
+    struct call call = {.graph = qkv_graph_new(QKV_FLOAT64)};
+    qkv_graph_bind(call.graph, &parameters, gradients, true);
+    call.y = qkv_tanh(call.graph, qkv_graph_parameter(call.graph, weight));
+    expect_refusal(&call, "f: backward adds to the gradients of parameters; bind them without `accumulate`");
+    release(&call);
+    free(gradients);
+    qkv_parameters_release(&parameters);
+}
+
+/* ---- functions that cannot be right ---- */
+
+static struct qkv_tensor *log_of_negatives(struct qkv_graph *graph, struct qkv_tensor *x)
+{
+    return qkv_log(graph, x); /* x has a number below 0 */
+}
+
+static struct qkv_tensor *overflow(struct qkv_graph *graph, struct qkv_tensor *x)
+{
+    return qkv_exp(graph, qkv_scale(graph, x, 1e300));
+}
+
+Test(misuse, a_function_of_nan_or_infinity_fails)
+{
+    struct call call = call_of(log_of_negatives);
+    cr_expect_eq(check(&call), QKV_OK);
+    cr_expect_gt(call.report.failures, 0);
+    double values[3];
+    qkv_tensor_read(call.x, values);
+    cr_expect(values[0] == 0.5 && values[1] == -1.5 && values[2] == 2, "the values are restored");
+    release(&call);
+    call = call_of(overflow);
+    cr_expect_eq(check(&call), QKV_OK);
+    cr_expect_gt(call.report.failures, 0);
+    release(&call);
+}
+
+Test(misuse, variables_of_nan_fail)
+{
+    struct call call = call_of(qkv_tanh);
+    qkv_tensor_write(call.x, (double[]){NAN, INFINITY, 1e308});
+    cr_expect_eq(check(&call), QKV_OK);
+    cr_expect_gt(call.report.failures, 0);
+    release(&call);
+}
+
+/* A program's function that builds the network of both precisions, and depends on more than it is given. */
+static struct qkv_tensor *forgetful_network(struct qkv_graph *graph, int *calls)
+{
+    const int64_t width = 3 + (*calls)++;
+    return qkv_tanh(graph, qkv_variable(graph, QKV_SHAPE(2, width)));
+}
+
+Test(misuse, a_network_of_another_shape_at_the_second_call_is_refused)
+{
+    struct qkv_check_report report = {0};
+    struct qkv_error error = {""};
+    struct qkv_graph *float32 = qkv_graph_new(QKV_FLOAT32), *float64 = qkv_graph_new(QKV_FLOAT64),
+                     *more = qkv_graph_new(QKV_FLOAT64);
+    int calls = 0;
+    struct qkv_precision_pair pair = {forgetful_network(float32, &calls), forgetful_network(float64, &calls),
+                                      NULL, QKV_FLOAT32_BOUND};
+    const char *sentence = "f: the graphs of the two precisions have other nodes or shapes";
+    cr_expect_eq(qkv_check_precision(&report, "f", &pair, 1, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, sentence);
+    pair.float32 = pair.float64;
+    cr_expect_eq(qkv_check_precision(&report, "f", &pair, 1, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, "f: the graph is float64, but must be float32");
+    calls = 1;
+    qkv_graph_reset(float32);
+    pair.float32 = forgetful_network(float32, &calls);
+    pair.reference = forgetful_network(more, &calls);
+    cr_expect_eq(qkv_check_precision(&report, "f", &pair, 1, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, "f: the reference is a result of another size, or without gradient");
+    pair.reference = NULL;
+    cr_expect_eq(qkv_check_precision(&report, "f", &pair, 1, &error), QKV_OK, "%s", error.message);
+    qkv_tanh(float32, pair.float32);
+    cr_expect_eq(qkv_check_precision(&report, "f", &pair, 1, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, sentence);
+    qkv_check_release(&report);
+    qkv_graph_free(float32);
+    qkv_graph_free(float64);
+    qkv_graph_free(more);
+}
+
+Test(misuse, a_released_report_can_be_used_again)
+{
+    struct call call = call_of(qkv_tanh);
+    for (int i = 0; i < 2; i++) {
+        cr_expect_eq(check(&call), QKV_OK, "%s", call.error.message);
+        cr_expect_gt(call.report.count, 0);
+        qkv_check_release(&call.report);
+        qkv_check_release(&call.report);
+        cr_expect_eq(call.report.count, 0);
+    }
+    release(&call);
+}

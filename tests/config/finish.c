@@ -1,0 +1,91 @@
+/* Configs that a program fills in: what qkv_config_finish derives and refuses. */
+#include "qkv/config.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+
+/* A program sets hidden_size; what follows from it must not stay that of the default. */
+Test(config_finish, derives_what_follows_from_other_fields)
+{
+    struct qkv_arena arena = {0};
+    struct qkv_config config;
+    struct qkv_messages messages;
+    cr_assert_eq(qkv_config_default(&config, &arena, "wide"), QKV_OK);
+    config.model.encoder.hidden_size = config.model.decoder.hidden_size = 96;
+    cr_assert_eq(qkv_config_finish(&config, &arena, &messages), QKV_OK, "%s", messages.text[0]);
+    cr_expect_eq(config.model.encoder.attention.key_width, 24);
+    cr_expect_eq(config.model.decoder.attention.value_width, 24);
+    cr_expect_eq(config.model.encoder.embeddings.embedding_dim, 96);
+    cr_expect_eq(config.model.decoder.attention.rule.key_value_heads, 4);
+    cr_expect_str_eq(config.training.model_dir, "runs/wide");
+    config.model.encoder.hidden_size = config.model.decoder.hidden_size = 64;
+    cr_expect_eq(qkv_config_finish(&config, &arena, &messages), QKV_INVALID, "what was derived is now given");
+    cr_expect_str_eq(messages.text[0],
+                     "config: model.encoder.embeddings.embedding_dim is 96, but must be 0 or "
+                     "model.encoder.hidden_size (64)");
+    qkv_arena_release(&arena);
+}
+
+static void expect_unfinished(void (*spoil)(struct qkv_config *config), const char *sentence)
+{
+    struct qkv_arena arena = {0};
+    struct qkv_config config;
+    struct qkv_messages messages;
+    cr_assert_eq(qkv_config_default(&config, &arena, "spoilt"), QKV_OK);
+    spoil(&config);
+    cr_expect_eq(qkv_config_finish(&config, &arena, &messages), QKV_INVALID, "%s", sentence);
+    if (messages.count) cr_expect_str_eq(messages.text[0], sentence);
+    qkv_arena_release(&arena);
+}
+
+static void no_heads(struct qkv_config *config)
+{
+    config->model.encoder.num_heads = 0;
+}
+
+static void three_heads(struct qkv_config *config)
+{
+    config->model.decoder.num_heads = 3;
+}
+
+static void no_number(struct qkv_config *config)
+{
+    config->training.learning_rate = (double)NAN;
+}
+
+static void no_text(struct qkv_config *config)
+{
+    config->data.dev = NULL;
+}
+
+static void no_optimizer(struct qkv_config *config)
+{
+    config->training.optimizer = (enum qkv_optimizer_kind)77;
+}
+
+static void internal_initializer(struct qkv_config *config)
+{
+    config->model.initializer = QKV_INITIALIZER_FORGET;
+}
+
+static void noam(struct qkv_config *config)
+{
+    config->training.scheduling = QKV_SCHEDULE_NOAM;
+}
+
+Test(config_finish, refuses_what_a_file_could_not_say)
+{
+    expect_unfinished(no_heads, "config: model.encoder.num_heads is 0, but must be between 1 and 1024");
+    expect_unfinished(three_heads, "config: model.decoder.num_heads is 3, but must divide "
+                                   "model.decoder.hidden_size (64)");
+    expect_unfinished(no_number, "config: training.learning_rate is not a finite number");
+    expect_unfinished(no_text, "config: data.dev is NULL, but must be a text");
+    expect_unfinished(no_optimizer,
+                      "config: training.optimizer is 'unknown', but must be one of adam, adamw, sgd");
+    expect_unfinished(
+        internal_initializer,
+        "config: model.initializer is 'forget', but must be one of xavier_uniform, xavier_normal, "
+        "uniform, normal, zeros");
+    expect_unfinished(noam,
+                      "config: training.scheduling is noam, but needs training.learning_rate_warmup above 0");
+}

@@ -1,0 +1,143 @@
+#include "qkv/lines.h"
+
+#include "support.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+/* The text of a file, each line followed by '|', or the message of the failure after the lines that were read. */
+static const char *read_all(const char *path)
+{
+    struct qkv_lines lines = {0};
+    struct qkv_error error = {""};
+    const char *text = "";
+    bool found;
+    enum qkv_status status = qkv_lines_open(&lines, path, &error);
+    while (!status && !(status = qkv_lines_next(&lines, &found, &error)) && found) {
+        cr_assert_eq(strlen(lines.line), lines.size);
+        text = format("%s%s|", text, lines.line);
+    }
+    if (status) text = format("%s%s", text, error.message);
+    qkv_lines_close(&lines);
+    return text;
+}
+
+/* Writes bytes as one member of a gzip file, which may have others. */
+static void add_member(const char *path, const void *bytes, size_t size)
+{
+    gzFile file = gzopen(path, "ab");
+    cr_assert_eq(gzwrite(file, bytes, (unsigned)size), (int)size);
+    cr_assert_eq(gzclose(file), Z_OK);
+}
+
+Test(lines, reads_plain_and_gzip_text_in_the_same_way)
+{
+    static const struct {
+        const char *text, *read;
+    } cases[] = {
+        {"", ""},
+        {"\n", "|"},
+        {"a", "a|"},
+        {"a\nb c\n", "a|b c|"},
+        {"a\r\n\r\nb\r", "a||b\r|"},
+        {"\uFEFFa\n\uFEFFb\n", "a|\uFEFFb|"},
+        {"\uFEFF", ""},
+        {"\x1F\n", "\x1F|"},
+        {"\xEF\n", "/in:1:1: byte 0xEF is not valid UTF-8"},
+        {"a\nb\xFF\n", "a|/in:2:2: byte 0xFF is not valid UTF-8"},
+    };
+    const char *folder = scratch("same");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *plain = write_text(folder, "in", cases[i].text), *packed = format("%s/packed", folder);
+        bool fails = strchr(cases[i].read, '/');
+        const char *wanted = fails ? format("%.*s%s%s", (int)strcspn(cases[i].read, "/"), cases[i].read,
+                                            folder, strchr(cases[i].read, '/'))
+                                   : cases[i].read;
+        cr_expect_str_eq(read_all(plain), wanted);
+        unlink(packed);
+        add_member(packed, cases[i].text, strlen(cases[i].text));
+        if (!fails) cr_expect_str_eq(read_all(packed), wanted);
+    }
+}
+
+Test(lines, reads_a_gzip_file_of_several_members)
+{
+    const char *path = format("%s/members.gz", scratch("members"));
+    add_member(path, "a\nb", 3);
+    add_member(path, "c\nd\n", 4);
+    cr_assert_str_eq(read_all(path), "a|bc|d|");
+    size_t size;
+    char *bytes = read_file(path, &size);
+    const char *folder = scratch("rest");
+    char *longer = remember(calloc(size + 8, 1));
+    strcpy(memcpy(longer, bytes, size) + size, "garbage");
+    const char *rest = write_bytes(folder, "rest.gz", longer, size + 7);
+    cr_assert_str_eq(read_all(rest), "a|bc|d|");
+    const char *cut = write_bytes(folder, "cut.gz", bytes, size - 5);
+    cr_assert_str_eq(read_all(cut), format("a|bc|d|%s: the gzip file is truncated", cut));
+    bytes[size - 6] ^= 1;
+    const char *damaged = write_bytes(folder, "damaged.gz", bytes, size);
+    cr_assert_str_eq(read_all(damaged),
+                     format("a|%s: the gzip file is damaged: incorrect data check", damaged));
+}
+
+/* A line of 1 GB must not take memory in proportion, and a small file must not expand to fill it. */
+Test(lines, refuses_endless_lines_and_files_that_expand_too_much)
+{
+    const char *folder = scratch("endless"), *path = format("%s/line.gz", folder);
+    size_t size = QKV_LINE_LONGEST + 100000, packed;
+    char *text = memset(malloc(size), 'a', size);
+    text[1] = '\n';
+    add_member(path, text, size);
+    cr_expect_str_eq(
+        read_all(path),
+        format("a|%s:2: the line is longer than 4 MiB; a text has a sentence in each line", path));
+    for (size_t i = 0; i < size; i++) text[i] = i % 1000 ? 'a' : '\n';
+    path = format("%s/bomb.gz", folder);
+    add_member(path, text, size);
+    char *member = read_file(path, &packed);
+    FILE *file = fopen(path, "ab");
+    for (int i = 0; i < 79; i++) fwrite(member, 1, packed, file);
+    fclose(file);
+    struct qkv_lines lines;
+    struct qkv_error error;
+    bool found = true;
+    cr_assert_eq(qkv_lines_open(&lines, path, &error), QKV_OK);
+    enum qkv_status status = QKV_OK;
+    while (!status && found) status = qkv_lines_next(&lines, &found, &error);
+    cr_expect_eq(status, QKV_INVALID);
+    cr_expect_str_eq(error.message,
+                     format("%s: the gzip file expands to more than 200 times its size, which text does not; "
+                            "unpack it if that is right",
+                            path));
+    qkv_lines_close(&lines);
+    free(text);
+}
+
+Test(lines, refuses_what_is_no_text_file_without_waiting)
+{
+    const char *folder = scratch("kinds"), *pipe = format("%s/pipe", folder);
+    cr_assert_eq(mkfifo(pipe, 0600), 0);
+    cr_expect_str_eq(read_all(pipe), format("%s: cannot be read: it is a named pipe", pipe));
+    cr_expect_str_eq(read_all(folder), format("%s: cannot be read: it is a folder", folder));
+    cr_expect_str_eq(read_all(format("%s/none", folder)),
+                     format("%s/none: cannot be read: No such file or directory", folder));
+    cr_expect_str_eq(read_all("/dev/null"), "");
+    cr_expect_str_eq(read_all("/dev/zero"),
+                     "/dev/zero:1: the line is longer than 4 MiB; a text has a sentence in each line");
+}
+
+Test(lines, reads_nothing_before_it_is_opened_and_after_it_is_closed)
+{
+    struct qkv_lines lines = {0};
+    struct qkv_error error;
+    bool found;
+    qkv_lines_close(&lines);
+    cr_assert_eq(qkv_lines_next(&lines, &found, &error), QKV_INVALID);
+    cr_assert_str_eq(error.message, "no text is open");
+}

@@ -1,0 +1,176 @@
+/* Calls that a program should not make: each is refused, or does what its header says, and none reaches memory that it must
+ * not. */
+#include "qkv/batch.h"
+#include "qkv/file.h"
+
+#include "support.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct qkv_text_config TEXT = {.lang = "en", .max_length = 100, .voc_min_freq = 1};
+
+static struct qkv_corpus corpus_of(const char *text, struct qkv_vocabulary *vocabulary)
+{
+    const struct qkv_data_config data = {.src = TEXT, .trg = TEXT, .joint_vocabulary = true};
+    struct qkv_corpus corpus;
+    struct qkv_vocabulary target;
+    cr_assert_eq(qkv_corpus_read(&corpus, write_text(scratch("corpus"), "x.tsv", text), &data,
+                                 (struct qkv_corpus_options){0}, NULL),
+                 QKV_OK);
+    cr_assert_eq(qkv_corpus_vocabularies(&corpus, &data, vocabulary, &target, NULL), QKV_OK);
+    qkv_vocabulary_release(&target);
+    return corpus;
+}
+
+Test(misuse, of_batches)
+{
+    static const int32_t ids[] = {5, 6};
+    const struct qkv_ids good = {2, ids}, negative = {-1, ids}, huge = {INT64_MAX, ids}, none = {2, NULL};
+    const struct qkv_ids *const bad[] = {&negative, &huge, &none};
+    struct qkv_batch batch = {0};
+    struct qkv_batch_view view;
+    struct qkv_error error;
+    qkv_batch_shard(&batch, 0, 1, &view);
+    cr_expect_eq(view.count, 0);
+    for (int i = 0; i < 3; i++) {
+        cr_expect_eq(qkv_batch_make(&batch, 1, bad[i], NULL, &error), QKV_INVALID);
+        cr_expect_str_eq(error.message, "sentence 0 has no ids, or a length that is negative or above 2^31");
+        cr_expect_eq(qkv_batch_make(&batch, 1, &good, bad[i], &error), QKV_INVALID);
+    }
+    cr_expect_eq(qkv_batch_make(&batch, -1, &good, NULL, &error), QKV_INVALID);
+    cr_expect_eq(qkv_batch_make(&batch, 0, NULL, NULL, &error), QKV_OK);
+    cr_expect_eq(qkv_batch_make(&batch, 1, &good, NULL, &error), QKV_OK);
+    static const int64_t shards[][2] = {{0, 0},  {1, 1},         {-1, 2},
+                                        {0, -1}, {0, INT64_MAX}, {INT64_MIN, INT64_MIN}};
+    for (size_t i = 0; i < sizeof shards / sizeof shards[0]; i++) {
+        qkv_batch_shard(&batch, shards[i][0], shards[i][1], &view);
+        cr_expect_eq(view.count, 0);
+    }
+    qkv_batch_shard(&batch, QKV_SHARDS_MOST / 2, QKV_SHARDS_MOST, &view);
+    qkv_batch_shard(&batch, 0, 1, &view);
+    cr_expect_eq(view.count, 1);
+    qkv_batch_release(&batch);
+    qkv_batch_release(&batch);
+}
+
+Test(misuse, of_the_batches_of_a_corpus)
+{
+    struct qkv_corpus empty = {0};
+    struct qkv_vocabulary vocabulary = {0};
+    struct qkv_batches batches = {0};
+    struct qkv_batch batch = {0};
+    struct qkv_error error;
+    struct qkv_batches_options options = {QKV_BATCH_SENTENCE, 2, QKV_BATCH_ORDER_SHUFFLED, 1};
+    qkv_batches_epoch(&batches, 3);
+    cr_expect_eq(qkv_batches_get(&batches, 0, &batch, &error), QKV_INVALID);
+    cr_expect_eq(qkv_batches_largest(&batches, 1, &batch, &error), QKV_INVALID);
+    cr_expect_eq(qkv_batches_init(&batches, &empty, options, &error), QKV_INVALID);
+    cr_expect_eq(qkv_corpus_encode(&empty, &vocabulary, &vocabulary, &error), QKV_OK);
+    cr_expect_eq(qkv_batches_init(&batches, &empty, options, &error), QKV_OK);
+    cr_expect_eq(qkv_batches_get(&batches, 0, &batch, &error), QKV_INVALID);
+    cr_expect_eq(qkv_batches_largest(&batches, 1, &batch, &error), QKV_INVALID);
+    qkv_batches_release(&batches);
+    struct qkv_corpus corpus = corpus_of("a\tb\nc\td\ne\tf\n", &vocabulary);
+    cr_expect_eq(qkv_batches_init(&batches, &corpus, options, &error), QKV_INVALID);
+    cr_expect_eq(qkv_corpus_encode(&corpus, &vocabulary, &vocabulary, &error), QKV_OK);
+    static const int64_t sizes[] = {0, -1, INT64_MIN, INT64_MAX, 1};
+    for (int i = 0; i < 5; i++)
+        for (int type = 0; type < 2; type++) {
+            options.size = sizes[i];
+            options.type = (enum qkv_batch_type)type;
+            cr_expect_eq(qkv_batches_init(&batches, &corpus, options, &error),
+                         sizes[i] > 0 ? QKV_OK : QKV_INVALID);
+            if (sizes[i] <= 0) continue;
+            qkv_batches_epoch(&batches, INT64_MIN);
+            qkv_batches_epoch(&batches, INT64_MAX);
+            cr_expect_eq(qkv_batches_get(&batches, batches.count, &batch, &error), QKV_INVALID);
+            cr_expect_eq(qkv_batches_get(&batches, -1, &batch, &error), QKV_INVALID);
+            cr_expect_eq(qkv_batches_get(&batches, 0, &batch, &error), QKV_OK);
+            cr_expect_eq(qkv_batches_largest(&batches, 0, &batch, &error), QKV_INVALID);
+            cr_expect_eq(qkv_batches_largest(&batches, INT64_MAX, &batch, &error), QKV_OK);
+            qkv_batches_release(&batches);
+        }
+    qkv_batch_release(&batch);
+    qkv_corpus_release(&corpus);
+    qkv_corpus_release(&empty);
+    qkv_vocabulary_release(&vocabulary);
+}
+
+Test(misuse, of_a_corpus)
+{
+    struct qkv_vocabulary vocabulary = {0}, other = {0};
+    struct qkv_error error;
+    const struct qkv_data_config unset = {0}, data = {.src = TEXT, .trg = TEXT};
+    struct qkv_corpus corpus;
+    cr_expect_eq(qkv_corpus_read(&corpus, scratch("unset"), &unset, (struct qkv_corpus_options){0}, &error),
+                 QKV_INVALID);
+    cr_expect_eq(qkv_corpus_read(&corpus, "", &data, (struct qkv_corpus_options){0}, &error), QKV_INVALID);
+    corpus = corpus_of("a\tb\n", &vocabulary);
+    cr_expect_null(qkv_corpus_source(&corpus, 0));
+    cr_expect_eq(qkv_corpus_checksum(&corpus), 0);
+    cr_expect_eq(qkv_corpus_encode(&corpus, &other, &vocabulary, &error), QKV_OK); /* an empty vocabulary */
+    cr_expect_eq(corpus.source.ids[0], QKV_UNKNOWN);
+    cr_expect_eq(qkv_corpus_encode(&corpus, &vocabulary, &vocabulary, &error), QKV_INVALID);
+    cr_expect_eq(qkv_corpus_vocabularies(&corpus, &data, &other, &other, &error), QKV_INVALID);
+    qkv_corpus_release(&corpus);
+    qkv_corpus_release(&corpus);
+    qkv_vocabulary_release(&vocabulary);
+}
+
+Test(misuse, of_vocabularies_and_types)
+{
+    struct qkv_types types = {0};
+    struct qkv_vocabulary vocabulary = {0};
+    struct qkv_error error;
+    cr_expect_eq(qkv_types_find(&types, "a"), -1);
+    cr_expect_eq(qkv_vocabulary_id(&vocabulary, "a"), QKV_UNKNOWN);
+    cr_expect_eq(qkv_vocabulary_build(&vocabulary, 0, NULL, INT64_MIN, INT64_MIN, &error), QKV_OK);
+    cr_expect_eq(vocabulary.size, QKV_SPECIALS);
+    qkv_vocabulary_release(&vocabulary);
+    qkv_vocabulary_release(&vocabulary);
+    const struct qkv_types *texts[] = {&types, &types};
+    cr_expect_eq(qkv_vocabulary_build(&vocabulary, 2, texts, INT64_MAX, INT64_MAX, &error), QKV_OK);
+    qkv_vocabulary_release(&vocabulary);
+    qkv_types_release(&types);
+}
+
+Test(misuse, of_tokens)
+{
+    struct qkv_text_config text = TEXT;
+    struct qkv_tokens tokens = {0};
+    struct qkv_arena arena = {0};
+    struct qkv_error error;
+    static const char *const odd[] = {"", "\xFF", "\xE2\x82", "'", "$", "\u2019"};
+    cr_expect_eq(qkv_tokenize(&tokens, &text, NULL, 0, &error), QKV_OK);
+    for (int level = 0; level < 2; level++) {
+        text.level = (enum qkv_level)level;
+        text.split_punctuation = true;
+        text.lang = level ? NULL : "fr";
+        cr_expect_not_null(qkv_detokenize(&text, 6, odd, &arena));
+        cr_expect_str_empty(qkv_detokenize(&text, -3, odd, &arena));
+    }
+    static const int levels[] = {-1, 2, 1000000};
+    for (int i = 0; i < 3; i++) {
+        text.level = (enum qkv_level)levels[i];
+        cr_expect_eq(qkv_tokenize(&tokens, &text, "a", 1, &error), QKV_INVALID);
+        cr_expect_null(qkv_detokenize(&text, 6, odd, &arena));
+    }
+    qkv_tokens_release(&tokens);
+    qkv_tokens_release(&tokens);
+    qkv_arena_release(&arena);
+}
+
+Test(misuse, of_files)
+{
+    struct qkv_file_writer writer = {0};
+    struct qkv_error error;
+    qkv_file_abandon(&writer);
+    cr_expect_eq(qkv_file_commit(&writer, &error), QKV_INVALID);
+    cr_expect_eq(qkv_file_begin(&writer, "/none/none/none", &error), QKV_INVALID);
+    cr_expect_eq(qkv_folder_make("", &error), QKV_INVALID);
+    cr_expect_eq(qkv_file_write(scratch("folder"), "a", 1, &error), QKV_INVALID);
+    cr_expect_eq(qkv_file_open("", false, &error), -1);
+    cr_expect_eq(qkv_file_check("", &error), QKV_INVALID);
+}

@@ -1,0 +1,280 @@
+/* Blocks of parameters: several in one graph, some of them frozen; and declarations and bindings that are refused. */
+#include "graph_error.h"
+#include "qkv/ops.h"
+#include "qkv/parameters.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct qkv_initial ONES = {QKV_INITIALIZER_ONES, 1};
+static struct qkv_graph *graph;
+
+static void setup(void)
+{
+    graph = qkv_graph_new(QKV_FLOAT64);
+    cr_assert_not_null(graph);
+}
+
+static void teardown(void)
+{
+    qkv_graph_free(graph);
+}
+
+TestSuite(blocks, .init = setup, .fini = teardown);
+
+static struct qkv_tensor *variable_of(int64_t count, const double *values)
+{
+    struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(count));
+    qkv_tensor_write(x, values);
+    return x;
+}
+
+static double gradient_at(const struct qkv_tensor *x, int i)
+{
+    double gradient[16] = {0};
+    cr_assert_leq(qkv_tensor_count(x), 16);
+    qkv_tensor_read_gradient(x, gradient);
+    return gradient[i];
+}
+
+/* ---- blocks of parameters ---- */
+
+enum { BLOCK = 64 };
+
+/* A block of one vector [2], of ones, and its gradients, of nines. */
+struct block {
+    struct qkv_parameters parameters;
+    const struct qkv_parameter *vector;
+    double gradients[BLOCK];
+};
+
+static void make_block(struct block *block, const char *name)
+{
+    *block = (struct block){0};
+    block->vector = qkv_parameters_add(&block->parameters, QKV_SHAPE(2), ONES, "%s", name);
+    cr_assert_eq(qkv_parameters_allocate(&block->parameters, QKV_FLOAT64, NULL), QKV_OK);
+    qkv_parameters_initialize(&block->parameters, 1);
+    for (int i = 0; i < BLOCK; i++) block->gradients[i] = 9;
+}
+
+Test(blocks, frozen_and_trained_parameters_are_two_blocks_of_a_graph)
+{
+    struct block frozen, trained;
+    make_block(&frozen, "frozen");
+    make_block(&trained, "trained");
+    qkv_parameter_set(&frozen.parameters, frozen.vector, 0, 5);
+    for (int round = 0; round < 2; round++) { /* bindings survive a reset, also when they are made again */
+        qkv_graph_bind(graph, &frozen.parameters, NULL, false);
+        struct qkv_tensor *a = qkv_graph_parameter(graph, frozen.vector);
+        qkv_graph_bind(graph, &trained.parameters, trained.gradients, false);
+        struct qkv_tensor *b = qkv_graph_parameter(graph, trained.vector);
+        cr_expect_eq(qkv_graph_parameter(graph, frozen.vector), a);
+        cr_expect_neq(a, b);
+        struct qkv_tensor *y = qkv_multiply(graph, a, b);
+        qkv_forward(graph);
+        qkv_backward(graph, y, NULL);
+        expect_no_graph_error(graph);
+        double values[2];
+        qkv_tensor_read(y, values);
+        cr_expect_eq(values[0], 5);
+        cr_expect_eq(values[1], 1);
+        cr_expect_eq(trained.gradients[0], 5);
+        cr_expect_eq(trained.gradients[1], 1);
+        for (int i = 0; i < BLOCK; i++) cr_expect_eq(frozen.gradients[i], 9);
+        qkv_graph_reset(graph);
+    }
+    struct qkv_tensor *b = qkv_graph_parameter(graph, trained.vector);
+    qkv_graph_parameter(graph, frozen.vector);
+    qkv_forward(graph);
+    qkv_backward(graph, b, NULL);
+    expect_no_graph_error(graph);
+    cr_expect_eq(trained.gradients[0], 1);
+    qkv_parameters_release(&frozen.parameters);
+    qkv_parameters_release(&trained.parameters);
+}
+
+Test(blocks, the_first_binding_after_a_reset_replaces_all)
+{
+    struct block first, second;
+    make_block(&first, "first");
+    make_block(&second, "second");
+    qkv_graph_bind(graph, &first.parameters, first.gradients, false);
+    qkv_graph_reset(graph);
+    qkv_graph_bind(graph, &second.parameters, second.gradients, false);
+    struct qkv_tensor *b = qkv_graph_parameter(graph, second.vector);
+    qkv_forward(graph);
+    qkv_backward(graph, b, NULL);
+    expect_no_graph_error(graph);
+    cr_expect_eq(first.gradients[0], 9, "a block that is no longer bound is not written");
+    cr_expect_eq(second.gradients[0], 1);
+    cr_expect_null(qkv_graph_parameter(graph, first.vector));
+    expect_graph_error(graph, "first does not belong to the parameters that are bound to the graph");
+    qkv_parameters_release(&first.parameters);
+    qkv_parameters_release(&second.parameters);
+}
+
+Test(blocks, bindings_that_cannot_be_are_refused)
+{
+    struct block a, others[QKV_MAX_BLOCKS];
+    struct qkv_parameters unallocated = {0}, single = {0};
+    make_block(&a, "a");
+    const struct qkv_parameter *early = qkv_parameters_add(&unallocated, QKV_SHAPE(2), ONES, "early");
+    qkv_graph_bind(graph, &unallocated, NULL, false);
+    cr_expect_null(qkv_graph_parameter(graph, early));
+    expect_graph_error(graph, "the parameters are not allocated");
+    qkv_graph_bind(graph, NULL, NULL, false);
+    expect_graph_error(graph, "the parameters are not allocated");
+    cr_expect_null(qkv_graph_parameter(graph, a.vector));
+    expect_graph_error(graph, "a does not belong to the parameters");
+
+    qkv_parameters_add(&single, QKV_SHAPE(2), ONES, "single");
+    cr_assert_eq(qkv_parameters_allocate(&single, QKV_FLOAT32, NULL), QKV_OK);
+    qkv_graph_bind(graph, &single, NULL, false);
+    expect_graph_error(graph, "different precisions");
+
+    qkv_graph_bind(graph, &a.parameters, a.gradients, false);
+    qkv_graph_parameter(graph, a.vector);
+    qkv_graph_bind(graph, &a.parameters, a.gradients, false); /* as it is: no mistake */
+    expect_no_graph_error(graph);
+    qkv_graph_bind(graph, &a.parameters, NULL, false);
+    expect_graph_error(graph, "already uses these parameters with other gradients");
+
+    qkv_graph_bind(graph, &a.parameters, NULL, false);
+    for (int i = 0; i < QKV_MAX_BLOCKS; i++) {
+        make_block(&others[i], "other");
+        qkv_graph_bind(graph, &others[i].parameters, NULL, false);
+    }
+    expect_graph_error(graph, "more than 8 blocks");
+    for (int i = 0; i < QKV_MAX_BLOCKS; i++) qkv_parameters_release(&others[i].parameters);
+    cr_expect_null(qkv_panels_new(&unallocated));
+    cr_expect_null(qkv_turns_new(&unallocated));
+    qkv_parameters_release(&a.parameters);
+    qkv_parameters_release(&unallocated);
+    qkv_parameters_release(&single);
+}
+
+/* Copies of matrices and turns are those of one block; a parameter of another block has the same index. */
+Test(blocks, panels_and_turns_keep_blocks_apart)
+{
+    struct qkv_parameters small = {0}, large = {0};
+    const struct qkv_parameter *a = qkv_parameters_add(&small, QKV_SHAPE(2, 2), ONES, "a"),
+                               *b = qkv_parameters_add(&large, QKV_SHAPE(64, 64), ONES, "b");
+    cr_assert_eq(qkv_parameters_allocate(&small, QKV_FLOAT64, NULL), QKV_OK);
+    cr_assert_eq(qkv_parameters_allocate(&large, QKV_FLOAT64, NULL), QKV_OK);
+    qkv_parameters_initialize(&small, 1);
+    qkv_parameters_initialize(&large, 1);
+    struct qkv_panels *panels = qkv_panels_new(&small);
+    struct qkv_turns *turns = qkv_turns_new(&small);
+    double *gradients = calloc((size_t)large.elements, sizeof *gradients), small_gradients[16];
+    qkv_graph_set_panels(graph, panels);
+    qkv_graph_set_turn(graph, turns, 0);
+    qkv_graph_bind(graph, &small, small_gradients, false);
+    qkv_graph_bind(graph, &large, gradients, false);
+    struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(24, 64)),
+                      *narrow = qkv_variable(graph, QKV_SHAPE(24, 2));
+    struct qkv_tensor *y = qkv_linear(graph, x, qkv_graph_parameter(graph, b), NULL, false);
+    qkv_linear(graph, narrow, qkv_graph_parameter(graph, a), NULL, false);
+    qkv_forward(graph);
+    qkv_backward(graph, y, NULL);
+    expect_no_graph_error(graph);
+    cr_expect_eq(gradients[0], 0);
+    cr_expect_eq(gradient_at(qkv_graph_parameter(graph, a), 0), 0);
+    qkv_graph_set_turn(graph, turns, -1);
+    expect_graph_error(graph, "the turn is -1");
+    qkv_graph_set_turn(graph, NULL, 0);
+    qkv_panels_free(panels);
+    qkv_turns_free(turns);
+    free(gradients);
+    qkv_parameters_release(&small);
+    qkv_parameters_release(&large);
+}
+
+/* ---- declarations ---- */
+
+static void expect_refused_parameter(struct qkv_shape shape, struct qkv_initial initial, const char *name,
+                                     const char *part)
+{
+    struct qkv_parameters parameters = {0};
+    struct qkv_error error = {""};
+    qkv_parameters_add(&parameters, QKV_SHAPE(1), ONES, "taken");
+    cr_expect_null(name ? qkv_parameters_add(&parameters, shape, initial, "%s", name)
+                        : qkv_parameters_add(&parameters, shape, initial, NULL));
+    qkv_parameters_add(&parameters, QKV_SHAPE(1), ONES, "later");
+    cr_expect_eq(qkv_parameters_allocate(&parameters, QKV_FLOAT32, &error), QKV_INVALID);
+    cr_expect_not_null(strstr(error.message, part), "'%s' lacks '%s'", error.message, part);
+    qkv_parameters_initialize(&parameters, 1);
+    qkv_parameters_release(&parameters);
+}
+
+Test(blocks, parameters_that_cannot_be_are_refused_when_they_are_declared)
+{
+    char long_name[300];
+    memset(long_name, 'x', sizeof long_name - 1);
+    long_name[sizeof long_name - 1] = '\0';
+    const struct qkv_initial orthogonal = {QKV_INITIALIZER_ORTHOGONAL, 1};
+    const struct qkv_shape too_many = {.rank = 9, .size = {1, 1, 1, 1}}, none = {0};
+    const int64_t huge = (int64_t)1 << 39;
+    expect_refused_parameter(QKV_SHAPE(2), ONES, "taken", "taken: two parameters have this name");
+    expect_refused_parameter(QKV_SHAPE(2), ONES, NULL, "name has 0 bytes");
+    expect_refused_parameter(QKV_SHAPE(2), ONES, "", "name has 0 bytes");
+    expect_refused_parameter(QKV_SHAPE(2), ONES, long_name, "must have 1 to 255");
+    expect_refused_parameter(none, ONES, "p", "p: a parameter cannot have shape []");
+    expect_refused_parameter(too_many, ONES, "p", "[9 axes]");
+    expect_refused_parameter(QKV_SHAPE(-3), ONES, "p", "[-3]");
+    expect_refused_parameter(QKV_SHAPE(huge, huge), ONES, "p", "cannot have shape");
+    expect_refused_parameter(QKV_SHAPE(3, 4), orthogonal, "p", "not a row of square matrices");
+    expect_refused_parameter(QKV_SHAPE(3), orthogonal, "p", "not a row of square matrices");
+}
+
+Test(blocks, parameters_are_declared_once_allocated_once_and_read_within_bounds)
+{
+    struct block block, other;
+    make_block(&block, "a");
+    make_block(&other, "b");
+    struct qkv_error error = {""};
+    cr_expect_eq(qkv_parameters_allocate(&block.parameters, QKV_FLOAT64, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, "the parameters are allocated already");
+    for (int i = -1; i < 4; i += 3) {
+        cr_expect(isnan(qkv_parameter_get(&block.parameters, block.vector, i)));
+        qkv_parameter_set(&block.parameters, block.vector, i, 1);
+    }
+    cr_expect(isnan(qkv_parameter_get(&block.parameters, other.vector, 0)));
+    cr_expect_eq(qkv_parameter_get(&block.parameters, block.vector, 1), 1);
+    cr_expect_null(qkv_parameters_add(&block.parameters, QKV_SHAPE(2), ONES, "late"));
+    qkv_graph_bind(graph, &block.parameters, NULL, false);
+    expect_graph_error(graph, "late: parameters are declared before qkv_parameters_allocate");
+    struct qkv_parameters empty = {0};
+    cr_expect_eq(qkv_parameters_allocate(&empty, (enum qkv_dtype)7, &error), QKV_INVALID);
+    qkv_parameters_release(&empty);
+    qkv_parameters_release(&block.parameters);
+    qkv_parameters_release(&other.parameters);
+}
+
+/* ---- parts without gradient ---- */
+
+Test(blocks, a_part_without_gradients_stops_them_and_parameters_do_not_keep_old_ones)
+{
+    struct block block;
+    make_block(&block, "a");
+    qkv_graph_bind(graph, &block.parameters, block.gradients, false);
+    struct qkv_tensor *x = variable_of(2, (double[]){3, 4});
+    qkv_graph_set_gradients(graph, false);
+    struct qkv_tensor *a = qkv_graph_parameter(graph, block.vector);
+    struct qkv_tensor *still = qkv_multiply(graph, x, a);
+    cr_expect_null(qkv_tensor_gradient(still));
+    qkv_graph_set_gradients(graph, true);
+    struct qkv_tensor *y = qkv_multiply(graph, still, x);
+    qkv_forward(graph);
+    qkv_backward(graph, y, NULL);
+    expect_no_graph_error(graph);
+    cr_expect_eq(gradient_at(x, 0), 3, "only as the factor of y");
+    cr_expect_eq(gradient_at(x, 1), 4);
+    cr_expect_eq(block.gradients[0], 0, "nothing flows to the parameter: its gradient is 0, not an old one");
+    struct qkv_tensor *z = qkv_multiply(graph, x, qkv_graph_parameter(graph, block.vector));
+    qkv_forward(graph);
+    qkv_backward(graph, z, NULL);
+    cr_expect_eq(block.gradients[0], 3, "a parameter that was first used there is trained elsewhere");
+    qkv_parameters_release(&block.parameters);
+}

@@ -1,0 +1,385 @@
+/* Wrong calls of a graph: each ends in the graph's error and touches no memory that it must not. */
+#include "graph_error.h"
+#include "qkv/ops.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+
+static struct qkv_graph *graph;
+
+static void setup(void)
+{
+    graph = qkv_graph_new(QKV_FLOAT64);
+    cr_assert_not_null(graph);
+}
+
+static void teardown(void)
+{
+    qkv_graph_free(graph);
+}
+
+TestSuite(misuse, .init = setup, .fini = teardown);
+
+static struct qkv_tensor *variable_of(int64_t count, const double *values)
+{
+    struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(count));
+    qkv_tensor_write(x, values);
+    return x;
+}
+
+static double gradient_at(const struct qkv_tensor *x, int i)
+{
+    double gradient[16] = {0};
+    cr_assert_leq(qkv_tensor_count(x), 16);
+    qkv_tensor_read_gradient(x, gradient);
+    return gradient[i];
+}
+
+/* ---- detach ---- */
+
+Test(misuse, detach_stops_the_gradient_also_where_tensors_share_memory)
+{
+    for (int share = 0; share < 2; share++) {
+        qkv_graph_reset(graph);
+        qkv_graph_share_memory(graph, share);
+        struct qkv_tensor *x = variable_of(2, (double[]){3, 4}), *square = qkv_multiply(graph, x, x);
+        struct qkv_tensor *factor = qkv_detach(graph, square);
+        struct qkv_tensor *y =
+            qkv_multiply(graph, factor, qkv_scale(graph, square, 10)); /* 10 x^2 detached(x^2) */
+        qkv_graph_plan(graph, y);
+        qkv_forward(graph);
+        qkv_backward(graph, y, NULL);
+        expect_no_graph_error(graph);
+        double values[2];
+        qkv_tensor_read(y, values);
+        cr_expect_float_eq(values[0], 810, 1e-12);
+        cr_expect_float_eq(gradient_at(x, 0), 10 * 9 * 2 * 3, 1e-12);
+        cr_expect_float_eq(gradient_at(x, 1), 10 * 16 * 2 * 4, 1e-12);
+        cr_expect_null(qkv_tensor_gradient(factor));
+    }
+}
+
+/* ---- the order of calls ---- */
+
+Test(misuse, dropout_stays_as_it_was_when_the_graph_was_built)
+{
+    const struct qkv_random random = {.seed = 1}, other = {.seed = 2};
+    struct qkv_tensor *y = qkv_dropout(graph, variable_of(2, (double[]){1, 1}), 0.5);
+    qkv_graph_set_dropout(graph, NULL); /* as it is */
+    expect_no_graph_error(graph);
+    qkv_graph_set_dropout(graph, &random);
+    qkv_forward(graph);
+    qkv_backward(graph, y, NULL);
+    expect_graph_error(graph, "dropout cannot be turned on");
+
+    qkv_graph_set_dropout(graph, &random);
+    y = qkv_dropout(graph, variable_of(2, (double[]){1, 1}), 0.5);
+    qkv_graph_set_dropout(graph, &other); /* nothing has run */
+    qkv_forward(graph);
+    qkv_backward(graph, y, NULL);
+    expect_no_graph_error(graph);
+    qkv_graph_set_dropout(graph, &random);
+    qkv_backward(graph, y, NULL);
+    expect_graph_error(graph, "the seed of dropout cannot change after qkv_forward");
+    qkv_variable(graph, QKV_SHAPE(2));
+    qkv_graph_set_dropout(graph, NULL);
+    expect_graph_error(graph, "dropout cannot be turned off");
+}
+
+Test(misuse, a_graph_that_shares_memory_is_planned_once_and_at_its_end)
+{
+    double values[2] = {7, 7};
+    qkv_graph_share_memory(graph, true);
+    struct qkv_tensor *x = variable_of(2, (double[]){1, 2}), *y = qkv_relu(graph, x);
+    qkv_forward(graph);
+    qkv_backward(graph, y, NULL);
+    qkv_tensor_read(y, values);
+    cr_expect(isnan(values[0]) && isnan(values[1]));
+    cr_expect(isnan(qkv_tensor_scalar(y)));
+    qkv_tensor_write(y, values);
+    cr_expect_null(qkv_graph_find_not_finite(graph));
+    expect_graph_error(graph, "needs qkv_graph_plan first");
+
+    y = qkv_relu(graph, qkv_variable(graph, QKV_SHAPE(2)));
+    qkv_tensor_read_gradient(y, values);
+    cr_expect(isnan(values[0]));
+    expect_graph_error(graph, "relu (relu) keeps no gradient");
+
+    x = qkv_relu(graph, qkv_variable(graph, QKV_SHAPE(2)));
+    y = qkv_relu(graph, x);
+    qkv_graph_plan(graph, y);
+    qkv_forward(graph);
+    qkv_backward(graph, x, NULL);
+    expect_graph_error(graph, "start from the tensor that qkv_graph_plan was called for");
+
+    y = qkv_relu(graph, qkv_variable(graph, QKV_SHAPE(2)));
+    qkv_graph_plan(graph, y);
+    qkv_graph_plan(graph, y);
+    expect_graph_error(graph, "qkv_graph_plan: it was called already");
+
+    y = qkv_relu(graph, qkv_variable(graph, QKV_SHAPE(2)));
+    qkv_graph_plan(graph, y);
+    cr_expect_null(qkv_softmax(graph, y));
+    expect_graph_error(graph, "softmax: no tensor can be added after qkv_graph_plan");
+
+    qkv_variable(graph, QKV_SHAPE(2));
+    qkv_graph_share_memory(graph, false);
+    expect_graph_error(graph, "qkv_graph_share_memory: the graph already holds tensors");
+}
+
+Test(misuse, backward_needs_a_tensor_of_the_graph_that_forward_has_computed)
+{
+    struct qkv_graph *other = qkv_graph_new(QKV_FLOAT64);
+    struct qkv_tensor *foreign = qkv_relu(other, qkv_variable(other, QKV_SHAPE(2)));
+    qkv_backward(graph, foreign, NULL);
+    expect_graph_error(graph, "belongs to another graph");
+    qkv_graph_share_memory(graph, true);
+    qkv_graph_plan(graph, foreign);
+    expect_graph_error(graph, "belongs to another graph");
+    qkv_graph_share_memory(graph, false);
+    qkv_graph_free(other);
+
+    struct qkv_tensor *y = qkv_relu(graph, variable_of(2, (double[]){1, 2}));
+    qkv_backward(graph, y, NULL);
+    expect_graph_error(graph, "qkv_forward has not computed the tensor");
+    y = qkv_relu(graph, variable_of(2, (double[]){1, 2}));
+    qkv_forward(graph);
+    struct qkv_tensor *z = qkv_scale(graph, y, 2);
+    qkv_backward(graph, y, NULL);
+    expect_no_graph_error(graph);
+    qkv_backward(graph, z, NULL);
+    expect_graph_error(graph, "qkv_forward has not computed the tensor");
+    y = qkv_relu(graph, variable_of(2, (double[]){1, 2}));
+    qkv_forward(graph);
+    qkv_graph_rewind(graph);
+    qkv_backward(graph, y, NULL);
+    expect_graph_error(graph, "qkv_forward has not computed the tensor");
+}
+
+/* ---- arrays of the caller ---- */
+
+Test(misuse, arrays_that_change_after_the_call_change_nothing_until_the_graph_is_rewound)
+{
+    int32_t ids[3] = {0, 1, 1};
+    struct qkv_tensor *table = qkv_variable(graph, QKV_SHAPE(2, 1));
+    qkv_tensor_write(table, (double[]){10, 20});
+    struct qkv_tensor *y = qkv_embedding(graph, table, ids, 3, 1);
+    double values[3];
+    ids[0] = 1000000;
+    qkv_forward(graph);
+    qkv_tensor_read(y, values);
+    cr_expect_eq(values[0], 10);
+    qkv_backward(graph, y, NULL);
+    cr_expect_eq(gradient_at(table, 0), 1);
+    cr_expect_eq(gradient_at(table, 1), 2);
+    expect_no_graph_error(graph);
+    ids[0] = 1;
+    qkv_graph_rewind(graph);
+    qkv_forward(graph);
+    ids[0] = -1000000;
+    qkv_tensor_read(y, values);
+    cr_expect_eq(values[0], 20);
+    qkv_backward(graph, y, NULL);
+    cr_expect_eq(gradient_at(table, 1), 3);
+    expect_no_graph_error(graph);
+    qkv_graph_rewind(graph);
+    qkv_forward(graph);
+    qkv_backward(graph, y, NULL);
+    expect_graph_error(graph, "embedding: id 0 is -1000000, but must lie in 0 to 1");
+}
+
+/* Builds attention over two sentences whose arrays are `start` and `length`. */
+static struct qkv_tensor *attend(const int64_t *start, const int64_t *length,
+                                 enum qkv_attention_kernel kernel, bool parts)
+{
+    const struct qkv_segments segments = {2, start, length};
+    struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(8, 4));
+    const struct qkv_attention attention = {
+        .rule = {.heads = 2, .kernel = kernel}, .queries = segments, .keys = segments};
+    if (!parts) return qkv_attention(graph, x, x, x, NULL, attention);
+    struct qkv_tensor *scores = qkv_attention_scores(graph, x, x, attention);
+    return qkv_attention_mix(graph, qkv_attention_weights(graph, scores, NULL, attention), x, attention);
+}
+
+Test(misuse, segments_of_a_rewound_graph_may_not_grow)
+{
+    static const enum qkv_attention_kernel kernels[] = {QKV_KERNEL_EXACT, QKV_KERNEL_FLASH};
+    for (int k = 0; k < 2; k++) {
+        int64_t start[2] = {0, 3}, length[2] = {3, 3};
+        struct qkv_tensor *y = attend(start, length, kernels[k], false);
+        start[1] = length[1] = 1 << 30;
+        qkv_forward(graph);
+        qkv_backward(graph, y, NULL);
+        expect_no_graph_error(graph);
+        start[1] = 4, length[0] = 1, length[1] = 2; /* shorter */
+        qkv_graph_rewind(graph);
+        qkv_forward(graph);
+        qkv_backward(graph, y, NULL);
+        expect_no_graph_error(graph);
+        length[1] = 1 << 30;
+        qkv_graph_rewind(graph);
+        qkv_forward(graph);
+        expect_graph_error(graph, "segment 1 of ");
+        length[1] = 3;
+        y = attend(start, length, kernels[k], false);
+        start[1] = length[0] = 0;
+        length[1] = 8;
+        qkv_graph_rewind(graph);
+        qkv_forward(graph);
+        qkv_backward(graph, y, NULL);
+        expect_graph_error(graph, "the segments need more memory than those that the op was called with");
+    }
+}
+
+Test(misuse, segments_of_a_rewound_array_of_weights_keep_its_size)
+{
+    int64_t start[2] = {0, 3}, length[2] = {3, 2};
+    struct qkv_tensor *y = attend(start, length, QKV_KERNEL_EXACT, true);
+    start[1] = 2, length[0] = 2, length[1] = 3;
+    qkv_graph_rewind(graph);
+    qkv_forward(graph);
+    qkv_backward(graph, y, NULL);
+    expect_no_graph_error(graph);
+    length[1] = 4;
+    qkv_graph_rewind(graph);
+    qkv_forward(graph);
+    expect_graph_error(graph, "segment");
+    attend(start, length, QKV_KERNEL_EXACT, true);
+    length[1] = 1;
+    qkv_graph_rewind(graph);
+    qkv_forward(graph);
+    expect_graph_error(graph, "but the segments make");
+}
+
+Test(misuse, recurrent_cells_and_positions_check_again_too)
+{
+    int64_t start[2] = {0, 2}, length[2] = {2, 2}, first = 1;
+    const struct qkv_segments segments = {2, start, length};
+    struct qkv_tensor *gates = qkv_variable(graph, QKV_SHAPE(4, 2)),
+                      *weight = qkv_variable(graph, QKV_SHAPE(2, 2));
+    qkv_rnn(graph, gates, weight, NULL, segments, false);
+    length[1] = 100000;
+    qkv_forward(graph);
+    expect_no_graph_error(graph);
+    qkv_graph_rewind(graph);
+    qkv_forward(graph);
+    expect_graph_error(graph, "segment 1 of gates");
+    length[1] = 2;
+    qkv_add_positions(graph, qkv_variable(graph, QKV_SHAPE(4, 2)), qkv_variable(graph, QKV_SHAPE(3, 2)),
+                      segments, &first);
+    first = 100000;
+    qkv_forward(graph);
+    expect_no_graph_error(graph);
+    qkv_graph_rewind(graph);
+    qkv_forward(graph);
+    expect_graph_error(graph, "but the table has 3");
+}
+
+Test(misuse, arrays_that_cannot_be_are_refused)
+{
+    const int64_t numbers[] = {0, 1};
+    const int32_t ids[] = {0};
+    static const int64_t COUNTS[] = {-1, INT64_MIN, INT64_MAX, (int64_t)1 << 61};
+    for (int i = 0; i < 4; i++) {
+        struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(2, 2));
+        cr_expect_null(qkv_segment_softmax(graph, x, (struct qkv_segments){COUNTS[i], numbers, numbers}));
+        expect_graph_error(graph, "segments");
+        x = qkv_variable(graph, QKV_SHAPE(2, 2));
+        cr_expect_null(qkv_embedding(graph, x, ids, COUNTS[i], 1));
+        expect_graph_error(graph, "embedding: ");
+    }
+    struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(2, 2));
+    cr_expect_null(qkv_segment_softmax(graph, x, (struct qkv_segments){2, NULL, numbers}));
+    expect_graph_error(graph, "no array of starts or lengths");
+    x = qkv_variable(graph, QKV_SHAPE(2, 2));
+    cr_expect_null(qkv_gather_rows(graph, x, NULL, 1));
+    expect_graph_error(graph, "gather_rows: has no rows");
+}
+
+/* ---- arguments ---- */
+
+Test(misuse, shapes_ops_and_precisions_that_do_not_exist_are_refused)
+{
+    const struct qkv_shape none = {0}, many = {.rank = 1000, .size = {1}}, negative = {.rank = -1};
+    const struct qkv_shape shapes[] = {none, many, negative};
+    cr_expect_null(qkv_graph_new((enum qkv_dtype)9));
+    for (int i = 0; i < 3; i++) {
+        cr_expect_eq(qkv_shape_count(shapes[i]), i == 0 ? 1 : 0);
+        cr_expect_null(qkv_constant(graph, shapes[i]));
+        expect_graph_error(graph, "a tensor cannot have shape");
+        cr_expect_null(qkv_reshape(graph, qkv_variable(graph, QKV_SHAPE(1)), shapes[i]));
+        expect_graph_error(graph, "reshape: ");
+    }
+    const int64_t huge = (int64_t)1 << 62;
+    cr_expect_eq(qkv_shape_count(QKV_SHAPE(huge, huge, huge)), 0);
+    struct qkv_tensor *inputs[QKV_MAX_INPUTS] = {NULL};
+    static const int OPS[] = {-1, QKV_OP_leaf, QKV_OP_COUNT, 1000000};
+    for (int i = 0; i < 4; i++) {
+        cr_expect_null(qkv_node(graph, (enum qkv_op_id)OPS[i], inputs, &(struct qkv_options){0}));
+        expect_graph_error(graph, "there is no op");
+    }
+    cr_expect_null(qkv_node(graph, QKV_OP_relu, NULL, NULL));
+    expect_graph_error(graph, "the list of inputs or the options are NULL");
+    cr_expect_str_eq(qkv_op_name((enum qkv_op_id)QKV_OP_COUNT), "unknown op");
+    cr_expect_null(qkv_wrap(graph, QKV_SHAPE(2), NULL));
+    expect_graph_error(graph, "qkv_wrap: the memory is NULL");
+    const char *volatile no_format = NULL;
+    cr_expect_null(qkv_graph_fail(graph, no_format, 0));
+    expect_graph_error(graph, "");
+    cr_expect_null(qkv_graph_memory(graph, SIZE_MAX));
+    expect_graph_error(graph, "out of memory");
+}
+
+Test(misuse, no_tensor_reads_as_nothing)
+{
+    double value = 5, other = 5;
+    int64_t rows, columns;
+    cr_expect_eq(qkv_tensor_count(NULL), 0);
+    cr_expect_eq(qkv_tensor_shape(NULL).rank, 0);
+    cr_expect_str_eq(qkv_tensor_name(NULL), "no tensor");
+    cr_expect_str_eq(qkv_tensor_op(NULL), "no tensor");
+    cr_expect_null(qkv_tensor_value(NULL));
+    cr_expect_null(qkv_tensor_gradient(NULL));
+    qkv_tensor_read(NULL, &value);
+    qkv_tensor_read_gradient(NULL, &value);
+    qkv_tensor_write(NULL, &value);
+    cr_expect_eq(value, 5);
+    cr_expect(isnan(qkv_tensor_scalar(NULL)));
+    cr_expect_null(qkv_attention_weights_of(NULL, 0, 0, &rows, &columns));
+    qkv_cross_entropy_sums(NULL, &value, &other);
+    cr_expect(isnan(value) && isnan(other));
+    qkv_cross_entropy_row(NULL, 0, &value, &other);
+    cr_expect(isnan(value));
+    cr_expect_eq(qkv_tensor_cost(NULL, false).bytes, 0);
+}
+
+Test(misuse, results_that_a_node_does_not_have_are_not_a_number)
+{
+    static const int32_t LABELS[] = {0, 1};
+    double likelihood, correct;
+    struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(2, 2));
+    qkv_cross_entropy_sums(x, &likelihood, &correct);
+    cr_expect(isnan(likelihood) && isnan(correct));
+    expect_graph_error(graph, "leaf (leaf) is no cross entropy");
+    struct qkv_tensor *loss = qkv_cross_entropy(graph, qkv_variable(graph, QKV_SHAPE(2, 2)), LABELS, 0, 1);
+    qkv_forward(graph);
+    qkv_cross_entropy_row(loss, 0, &likelihood, &correct);
+    expect_graph_error(graph, "keeps no sums of this row");
+    for (int row = -1; row < 5; row += 3) {
+        loss = qkv_cross_entropy(graph, qkv_constant(graph, QKV_SHAPE(2, 2)), LABELS, 0, 1);
+        qkv_forward(graph);
+        qkv_cross_entropy_row(loss, row, &likelihood, &correct);
+        cr_expect(isnan(likelihood));
+        expect_graph_error(graph, "keeps no sums of this row");
+    }
+    struct qkv_tensor *query = qkv_variable(graph, QKV_SHAPE(2, 2));
+    struct qkv_tensor *y =
+        qkv_attention(graph, query, query, query, NULL, (struct qkv_attention){.rule.heads = 1});
+    int64_t rows, columns;
+    cr_expect_null(qkv_attention_weights_of(y, 0, 0, &rows, &columns), "before qkv_forward");
+    qkv_forward(graph);
+    cr_expect_not_null(qkv_attention_weights_of(y, 0, 0, &rows, &columns));
+    cr_expect_null(qkv_attention_weights_of(y, -1, 0, &rows, &columns));
+    cr_expect_null(qkv_attention_weights_of(y, 0, 1, &rows, &columns));
+}

@@ -1,0 +1,356 @@
+/* What a caller must not pass to an op: every op refuses it with the graph's error, or computes something without
+ * reaching memory that is not its own (run with AddressSanitizer to see that). */
+#include "qkv/ops.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void expect_error(struct qkv_graph *graph, const char *name, const char *message)
+{
+    struct qkv_error error = {""};
+    cr_expect_eq(qkv_graph_check(graph, &error), QKV_INVALID, "%s is accepted", name);
+    cr_expect_not_null(strstr(error.message, message), "%s: '%s' does not contain '%s'", name, error.message,
+                       message);
+}
+
+/* ---- a table of misuse, each with its message ---- */
+
+static const int64_t ZERO[] = {0, 0}, ONE[] = {1, 1}, TWO[] = {2, 2}, HUGE_NUMBER[] = {INT64_MAX, INT64_MAX},
+                     HALF[] = {INT64_MAX / 2, INT64_MAX / 2}, NEGATIVE[] = {-1, INT64_MIN};
+static const int32_t INDICES[] = {0, 1, 0, 1};
+
+struct misuse {
+    const char *name;
+    enum qkv_op_id op;
+    struct qkv_shape input[QKV_MAX_INPUTS]; /* rank 0: NULL */
+    struct qkv_options options;
+    const char *message;
+};
+
+#define M(...)                                                                                               \
+    {                                                                                                        \
+        2,                                                                                                   \
+        {                                                                                                    \
+            __VA_ARGS__                                                                                      \
+        }                                                                                                    \
+    }
+#define V(count)                                                                                             \
+    {                                                                                                        \
+        1,                                                                                                   \
+        {                                                                                                    \
+            count                                                                                            \
+        }                                                                                                    \
+    }
+#define ONE_HEAD .attention = {.heads = 1}
+
+static const struct misuse MISUSE[] = {
+    {"no axes", QKV_OP_reshape, {M(3, 4)}, {.shape = {0, {0}}}, "would have 0 axes, but must have 1 to 4"},
+    {"five axes", QKV_OP_reshape, {M(3, 4)}, {.shape = {5, {1, 1, 3, 4}}}, "would have 5 axes"},
+    {"a million axes", QKV_OP_reshape, {M(3, 4)}, {.shape = {1000000, {12}}}, "would have 1000000 axes"},
+    {"negative axes", QKV_OP_reshape, {M(3, 4)}, {.shape = M(-3, -4)}, "cannot become [-3, -4]"},
+    {"a product that overflows",
+     QKV_OP_reshape,
+     {M(3, 4)},
+     {.shape = {3, {(int64_t)1 << 62, 4, 12}}},
+     "cannot become"},
+    {"an empty result", QKV_OP_reshape, {M(3, 4)}, {.shape = M(0, 12)}, "cannot become [0, 12]"},
+    {"too few axes",
+     QKV_OP_permute,
+     {M(3, 4)},
+     {.permutation = {1, {0}}},
+     "permutation has 1 axes, but input is [3, 4]"},
+    {"too many axes", QKV_OP_permute, {M(3, 4)}, {.permutation = {3, {1, 0, 2}}}, "permutation has 3 axes"},
+    {"axes without number",
+     QKV_OP_permute,
+     {M(3, 4)},
+     {.permutation = {INT32_MAX, {1, 0}}},
+     "permutation has"},
+    {"a repeated axis",
+     QKV_OP_permute,
+     {M(3, 4)},
+     {.permutation = {2, {1, 1}}},
+     "each of 0 to 1 must occur once"},
+    {"a negative axis",
+     QKV_OP_permute,
+     {M(3, 4)},
+     {.permutation = {2, {-1, 0}}},
+     "entry 0 of the permutation is -1"},
+    {"an axis too many",
+     QKV_OP_permute,
+     {M(3, 4)},
+     {.permutation = {2, {64, 0}}},
+     "entry 0 of the permutation is 64"},
+    {"a huge axis", QKV_OP_concat, {M(3, 4), M(3, 4)}, {.axis = INT64_MAX}, "axis is 9223372036854775807"},
+    {"a negative axis", QKV_OP_concat, {M(3, 4), M(3, 4)}, {.axis = -1}, "axis is -1"},
+    {"a negative axis", QKV_OP_sum, {V(4)}, {.axis = -2}, "axis is -2"},
+    {"a huge axis", QKV_OP_mean, {M(3, 4)}, {.axis = INT64_MAX}, "axis is 9223372036854775807"},
+    {"an empty slice", QKV_OP_slice, {M(3, 4)}, {.axis = 0, .length = 0}, "0 elements from 0 on"},
+    {"a huge start",
+     QKV_OP_slice,
+     {M(3, 4)},
+     {.axis = 0, .start = INT64_MAX, .length = 1},
+     "1 elements from"},
+    {"a huge length", QKV_OP_slice, {M(3, 4)}, {.start = 1, .length = INT64_MAX}, "elements from 1 on"},
+    {"a negative start", QKV_OP_slice, {M(3, 4)}, {.start = INT64_MIN, .length = 2}, "2 elements from"},
+    {"no ids", QKV_OP_embedding, {M(3, 4)}, {.indices = INDICES}, "has no ids"},
+    {"a NULL list", QKV_OP_embedding, {M(3, 4)}, {.index_count = 3}, "has no ids"},
+    {"fewer than no rows",
+     QKV_OP_gather_rows,
+     {M(3, 4)},
+     {.indices = INDICES, .index_count = -1},
+     "has no rows"},
+    {"too many rows",
+     QKV_OP_gather_rows,
+     {M(3, 4)},
+     {.indices = INDICES, .index_count = INT64_MAX},
+     "there are 9223372036854775807 indices"},
+    {"a huge result",
+     QKV_OP_scatter_rows,
+     {M(3, 4)},
+     {.indices = INDICES, .rows = INT64_MAX},
+     "would have shape"},
+    {"a negative result",
+     QKV_OP_scatter_rows,
+     {M(3, 4)},
+     {.indices = INDICES, .rows = -1},
+     "the result would have -1 rows"},
+    {"no labels", QKV_OP_cross_entropy, {M(3, 4)}, {.factor = 1}, "has no labels"},
+    {"no labels", QKV_OP_linear_cross_entropy, {M(3, 4), M(4, 5)}, {.factor = 1}, "has no labels"},
+    {"smoothing that is no number",
+     QKV_OP_cross_entropy,
+     {M(3, 4)},
+     {.indices = INDICES, .smoothing = NAN},
+     "smoothing is nan"},
+    {"a rate that is no number", QKV_OP_dropout, {M(3, 4)}, {.rate = NAN}, "the rate is nan"},
+    {"an epsilon that is no number", QKV_OP_layer_norm, {M(3, 4)}, {.epsilon = NAN}, "epsilon is nan"},
+    {"an infinite epsilon", QKV_OP_rms_norm, {M(3, 4)}, {.epsilon = INFINITY}, "epsilon is inf"},
+    {"no heads", QKV_OP_attention, {M(3, 4), M(3, 4), M(3, 4)}, {.axis = 0}, "heads is 0"},
+    {"negative heads",
+     QKV_OP_attention,
+     {M(3, 4), M(3, 4), M(3, 4)},
+     {.attention = {.heads = -2}},
+     "heads is -2"},
+    {"huge heads",
+     QKV_OP_attention,
+     {M(3, 4), M(3, 4), M(3, 4)},
+     {.attention = {.heads = INT64_MAX}},
+     "must be a multiple of 9223372036854775807 heads"},
+    {"huge heads",
+     QKV_OP_attention_weights,
+     {V(4)},
+     {.attention = {.heads = INT64_MAX / 2}, .queries = {2, ZERO, TWO}, .keys = {2, ZERO, ONE}},
+     "segments 0 and 1 of queries share row 0"},
+    {"many pairs",
+     QKV_OP_attention_weights,
+     {V(4)},
+     {.attention = {.heads = INT64_MAX / 2}, .queries = {1, ZERO, TWO}, .keys = {1, ZERO, ONE}},
+     "pairs of query and key"},
+    {"negative key heads",
+     QKV_OP_attention,
+     {M(3, 4), M(3, 4), M(3, 4)},
+     {.attention = {.heads = 1, .key_value_heads = -1}},
+     "key_value_heads is -1"},
+    {"huge buckets",
+     QKV_OP_attention,
+     {M(3, 4), M(3, 4), M(3, 4), {0}, M(4, 1)},
+     {.attention = {.heads = 1, .buckets = INT64_MAX - 1, .max_distance = INT64_MAX}},
+     "but must be [9223372036854775806, 1]"},
+    {"negative buckets",
+     QKV_OP_attention_scores,
+     {M(3, 4), M(3, 4), M(4, 1)},
+     {.attention = {.heads = 1, .buckets = INT64_MIN, .max_distance = 4}},
+     "buckets is -9223372036854775808"},
+    {"a negative window",
+     QKV_OP_attention,
+     {M(3, 4), M(3, 4), M(3, 4)},
+     {.attention = {.heads = 1, .window = INT64_MIN}},
+     "neither may be negative"},
+    {"a scale that is no number",
+     QKV_OP_attention,
+     {M(3, 4), M(3, 4), M(3, 4)},
+     {.attention = {.heads = 1, .scale = NAN}},
+     "the scale is nan"},
+    {"an unknown mask convention",
+     QKV_OP_attention,
+     {M(3, 4), M(3, 4), M(3, 4)},
+     {.attention = {.heads = 1, .mask_values = (enum qkv_mask_values)7}},
+     "mask_values is 7"},
+    {"a mask of three axes",
+     QKV_OP_attention_weights,
+     {V(6), {3, {1, 2, 3}}},
+     {ONE_HEAD, .queries = {1, ZERO, TWO}, .keys = {1, ZERO, (const int64_t[]){3}}},
+     "the mask must not need a gradient"},
+    {"a window of nothing",
+     QKV_OP_attention_local,
+     {V(2), M(2, 1)},
+     {ONE_HEAD, .queries = {1, ZERO, TWO}, .keys = {1, ZERO, ONE}},
+     "the window is 0"},
+    {"no segments",
+     QKV_OP_attention_arrange,
+     {V(4)},
+     {ONE_HEAD, .indices = INDICES},
+     "needs query and key segments"},
+    {"huge sentences",
+     QKV_OP_attention_arrange,
+     {V(4)},
+     {ONE_HEAD, .indices = INDICES, .queries = {1, ZERO, HALF}, .keys = {1, ZERO, HALF}},
+     "pairs of query and key"},
+    {"sentences far away",
+     QKV_OP_attention_mix,
+     {V(1), M(2, 2)},
+     {ONE_HEAD, .queries = {1, HALF, ONE}, .keys = {1, ZERO, ONE}},
+     "segment 0 of queries"},
+};
+
+/* Builds the misuse and returns the error. */
+static void try_misuse(const struct misuse *misuse)
+{
+    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+    struct qkv_tensor *inputs[QKV_MAX_INPUTS] = {NULL};
+    char name[128];
+    for (int k = 0; k < QKV_MAX_INPUTS; k++)
+        if (misuse->input[k].rank) inputs[k] = qkv_variable(graph, misuse->input[k]);
+    snprintf(name, sizeof name, "%s: %s", qkv_op_name(misuse->op), misuse->name);
+    cr_expect_null(qkv_node(graph, misuse->op, inputs, &misuse->options), "%s", name);
+    expect_error(graph, name, misuse->message);
+    qkv_graph_free(graph);
+}
+
+Test(misuse, is_refused_with_a_message)
+{
+    for (size_t i = 0; i < sizeof MISUSE / sizeof *MISUSE; i++) try_misuse(&MISUSE[i]);
+}
+
+/* ---- segments, in every op that has them ---- */
+
+static const struct {
+    const char *name;
+    struct qkv_segments segments;
+    const char *message;
+} SEGMENTS[] = {
+    {"a huge start", {1, HUGE_NUMBER, ONE}, "is rows 9223372036854775807 to 9223372036854775807"},
+    {"a huge length", {1, ONE, HUGE_NUMBER}, "is rows 1 to 9223372036854775807"},
+    {"a huge start and length", {1, HUGE_NUMBER, HUGE_NUMBER}, "is rows 9223372036854775807 to"},
+    {"a negative start", {2, NEGATIVE, ONE}, "segment 0 of"},
+    {"a negative length", {2, ZERO, NEGATIVE}, "segment 0 of"},
+    {"a negative count", {-1, ZERO, ONE}, "there are -1 segments of"},
+    {"no starts", {1, NULL, ONE}, "have no array of starts or lengths"},
+    {"no lengths", {1, ZERO, NULL}, "have no array of starts or lengths"},
+};
+
+static const struct misuse SEGMENTED[] = {
+    {"", QKV_OP_segment_softmax, {M(2, 2)}, {.axis = 0}, ""},
+    {"", QKV_OP_add_positions, {M(2, 2), M(2, 2)}, {.axis = 0}, ""},
+    {"", QKV_OP_rnn, {M(2, 2), M(2, 2)}, {.axis = 0}, ""},
+    {"", QKV_OP_gru, {M(2, 6), M(2, 6)}, {.axis = 0}, ""},
+    {"", QKV_OP_lstm, {M(2, 8), M(2, 8)}, {.axis = 0}, ""},
+    {"", QKV_OP_attention, {M(2, 2), M(2, 2), M(2, 2)}, {ONE_HEAD}, ""},
+    {"", QKV_OP_attention_scores, {M(2, 2), M(2, 2)}, {ONE_HEAD}, ""},
+    {"", QKV_OP_attention_weights, {V(2)}, {ONE_HEAD}, ""},
+    {"", QKV_OP_attention_mix, {V(2), M(2, 2)}, {ONE_HEAD}, ""},
+    {"", QKV_OP_attention_additive, {M(2, 2), M(2, 2), V(2)}, {ONE_HEAD}, ""},
+    {"", QKV_OP_attention_local, {V(2), M(2, 1)}, {ONE_HEAD, .local_window = 1}, ""},
+    {"", QKV_OP_attention_arrange, {V(2)}, {ONE_HEAD, .indices = INDICES}, ""},
+};
+
+Test(misuse, segments_that_lie_outside_the_rows_are_refused)
+{
+    for (size_t i = 0; i < sizeof SEGMENTED / sizeof *SEGMENTED; i++)
+        for (size_t s = 0; s < sizeof SEGMENTS / sizeof *SEGMENTS; s++) {
+            struct misuse misuse = SEGMENTED[i];
+            misuse.name = SEGMENTS[s].name;
+            misuse.message = SEGMENTS[s].message;
+            misuse.options.segments = SEGMENTS[s].segments;
+            misuse.options.queries = SEGMENTS[s].segments;
+            misuse.options.keys = (struct qkv_segments){1, ZERO, ONE};
+            try_misuse(&misuse);
+            misuse.options.queries = (struct qkv_segments){1, ZERO, ONE};
+            misuse.options.keys = SEGMENTS[s].segments;
+            try_misuse(&misuse);
+        }
+}
+
+Test(misuse, positions_that_the_table_does_not_have_are_refused)
+{
+    static const int64_t firsts[] = {INT64_MAX, INT64_MAX - 1, INT64_MIN, -1, 2};
+    for (size_t i = 0; i < sizeof firsts / sizeof *firsts; i++) {
+        struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+        struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(2, 2)),
+                          *table = qkv_constant(graph, QKV_SHAPE(3, 2));
+        cr_expect_null(qkv_add_positions(graph, x, table, (struct qkv_segments){0}, &firsts[i]));
+        expect_error(graph, "add_positions", "but the table has 3 positions");
+        qkv_graph_reset(graph);
+        x = qkv_variable(graph, QKV_SHAPE(2, 2)), table = qkv_constant(graph, QKV_SHAPE(3, 2));
+        cr_expect_null(qkv_rotate(graph, x, table, (struct qkv_segments){0}, &firsts[i]));
+        expect_error(graph, "rotate", "but the table has 3 positions");
+        qkv_graph_free(graph);
+    }
+}
+
+/* ---- every op ---- */
+
+Test(misuse, unknown_ops_are_refused)
+{
+    static const int numbers[] = {QKV_OP_leaf, QKV_OP_COUNT, -1, 1000000, INT32_MAX, INT32_MIN};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+        struct qkv_tensor *inputs[QKV_MAX_INPUTS] = {qkv_variable(graph, QKV_SHAPE(2))};
+        const struct qkv_options options = {0};
+        cr_expect_null(qkv_node(graph, (enum qkv_op_id)numbers[i], inputs, &options));
+        expect_error(graph, "an unknown op", "there is no op");
+        cr_expect_not_null(qkv_op_name((enum qkv_op_id)numbers[i]));
+        qkv_graph_free(graph);
+    }
+}
+
+Test(misuse, every_op_refuses_missing_and_foreign_inputs)
+{
+    const struct qkv_options options = {0};
+    for (int op = QKV_OP_leaf + 1; op < QKV_OP_COUNT; op++) {
+        const char *name = qkv_op_name((enum qkv_op_id)op);
+        struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32), *other = qkv_graph_new(QKV_FLOAT32);
+        struct qkv_tensor *none[QKV_MAX_INPUTS] = {NULL}, *all[QKV_MAX_INPUTS], *foreign[QKV_MAX_INPUTS];
+        cr_expect_null(qkv_node(graph, (enum qkv_op_id)op, none, &options), "%s", name);
+        expect_error(graph, name, "input 1 is NULL");
+        qkv_graph_reset(graph);
+        cr_expect_null(qkv_node(graph, (enum qkv_op_id)op, NULL, &options), "%s", name);
+        expect_error(graph, name, "NULL");
+        qkv_graph_reset(graph);
+        for (int k = 0; k < QKV_MAX_INPUTS; k++) {
+            foreign[k] = k ? NULL : qkv_variable(other, QKV_SHAPE(2, 2));
+            all[k] = qkv_variable(graph, QKV_SHAPE(2, 2));
+        }
+        cr_expect_null(qkv_node(graph, (enum qkv_op_id)op, all, NULL), "%s", name);
+        expect_error(graph, name, "NULL");
+        qkv_graph_reset(graph);
+        cr_expect_null(qkv_node(graph, (enum qkv_op_id)op, foreign, &options), "%s", name);
+        expect_error(graph, name, "input 1 belongs to another graph");
+        qkv_graph_reset(graph);
+        if (op == QKV_OP_attention) { /* the only op with QKV_MAX_INPUTS inputs */
+            qkv_graph_free(graph), qkv_graph_free(other);
+            continue;
+        }
+        for (int k = 0; k < QKV_MAX_INPUTS; k++) all[k] = qkv_variable(graph, QKV_SHAPE(2, 2));
+        cr_expect_null(qkv_node(graph, (enum qkv_op_id)op, all, &options), "%s", name);
+        expect_error(graph, name, "is given, but the op has only");
+        qkv_graph_free(graph), qkv_graph_free(other);
+    }
+}
+
+Test(misuse, leaves_have_one_to_four_axes)
+{
+    static const struct qkv_shape shapes[] = {{0, {0}},          {-1, {2}},
+                                              {5, {1, 1, 1, 1}}, {INT32_MAX, {2}},
+                                              {1, {0}},          {1, {-4}},
+                                              {2, {-2, -2}},     {4, {INT64_MAX, INT64_MAX, 2, 2}},
+                                              {1, {INT64_MAX}},  {2, {(int64_t)1 << 32, (int64_t)1 << 32}}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+        cr_expect_null(qkv_variable(graph, shapes[i]));
+        expect_error(graph, "a leaf", "a tensor cannot have shape");
+        qkv_graph_free(graph);
+    }
+}

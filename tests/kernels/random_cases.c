@@ -1,0 +1,196 @@
+/* Random shapes and options of every op: the kernels of every instruction set against each other and against float64,
+ * shared memory against memory of its own, and gradients against differences. QKV_RANDOM_CASES sets how many cases of
+ * every op are tried, and QKV_RANDOM_SEED where they start; a failure names the seed that repeats it. */
+#include "numbers.h"
+#include "op_cases.h"
+
+#include "qkv/gradcheck.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LARGEST = 130, LARGEST_OF_CHECK = 5 };
+
+static uint64_t setting(const char *name, uint64_t otherwise)
+{
+    const char *text = getenv(name);
+    return text && *text ? strtoull(text, NULL, 10) : otherwise;
+}
+
+/* Makes case number i of the op, and returns its name in `name`. */
+static void make_case(struct op_case *test, int op, uint64_t i, int64_t largest, char name[96])
+{
+    uint64_t seed = setting("QKV_RANDOM_SEED", 1) + i;
+    draw_from((uint64_t)op << 32 ^ seed);
+    make_op_case(test, (enum qkv_op_id)op, largest);
+    snprintf(name, 96, "op %s, QKV_RANDOM_SEED=%llu", qkv_op_name((enum qkv_op_id)op),
+             (unsigned long long)seed);
+}
+
+/* The value and all gradients, one after the other. */
+struct outcome {
+    int64_t count[QKV_MAX_INPUTS + 1];
+    double *part[QKV_MAX_INPUTS + 1];
+};
+
+static void release(struct outcome *outcome)
+{
+    for (int k = 0; k <= QKV_MAX_INPUTS; k++) free(outcome->part[k]);
+}
+
+struct built {
+    struct qkv_graph *graph;
+    struct qkv_tensor *input[QKV_MAX_INPUTS], *y; /* y: NULL if the op has refused */
+};
+
+/* between: another op between each variable and the op, and after the op, so that their memory can be shared. */
+static struct built build(const struct op_case *test, enum qkv_dtype dtype, bool between, bool share)
+{
+    struct built built = {.graph = qkv_graph_new(dtype)};
+    const struct qkv_random random = {.seed = 11, .step = 2};
+    if (share) qkv_graph_share_memory(built.graph, true);
+    if (test->drops) qkv_graph_set_dropout(built.graph, &random);
+    make_case_inputs(built.graph, test, built.input);
+    struct qkv_tensor *inputs[QKV_MAX_INPUTS];
+    memcpy(inputs, built.input, sizeof inputs);
+    for (int k = 0; k < QKV_MAX_INPUTS; k++)
+        if (between && inputs[k] && !(test->constant >> k & 1))
+            inputs[k] = qkv_scale(built.graph, inputs[k], 1);
+    built.y = qkv_node(built.graph, test->op, inputs, &test->options);
+    if (between) built.y = qkv_scale(built.graph, built.y, 2);
+    if (share) qkv_graph_plan(built.graph, built.y);
+    return built;
+}
+
+static struct outcome compute(const char *name, const struct op_case *test, enum qkv_dtype dtype,
+                              bool between, bool share)
+{
+    struct outcome outcome = {{0}, {NULL}};
+    struct qkv_error error = {""};
+    struct built built = build(test, dtype, between, share);
+    qkv_forward(built.graph);
+    cr_assert_eq(qkv_graph_check(built.graph, &error), QKV_OK, "%s: %s", name, error.message);
+    int64_t count = outcome.count[0] = qkv_tensor_count(built.y);
+    double *cotangent = outcome.part[0] = malloc((size_t)count * sizeof(double));
+    for (int64_t i = 0; i < count; i++) cotangent[i] = number(9, i);
+    qkv_backward(built.graph, built.y, cotangent);
+    qkv_tensor_read(built.y, outcome.part[0]);
+    for (int k = 0; k < QKV_MAX_INPUTS; k++) {
+        if (!built.input[k] || test->constant >> k & 1) continue;
+        outcome.count[k + 1] = qkv_tensor_count(built.input[k]);
+        outcome.part[k + 1] = malloc((size_t)outcome.count[k + 1] * sizeof(double));
+        qkv_tensor_read_gradient(built.input[k], outcome.part[k + 1]);
+    }
+    qkv_graph_free(built.graph);
+    return outcome;
+}
+
+/* bound: of the difference, relative to the largest number of a tensor, or to 0.3 where that is less, because numbers
+ * near 1 may cancel. */
+static void expect_close(const char *name, const char *what, const struct outcome *a, const struct outcome *b,
+                         double bound)
+{
+    for (int k = 0; k <= QKV_MAX_INPUTS; k++) {
+        double difference = 0, size = 0.3;
+        bool finite = true;
+        for (int64_t i = 0; i < a->count[k]; i++) {
+            double x = a->part[k][i], y = b->part[k][i];
+            finite = finite && isfinite(x) && isfinite(y);
+            difference = fmax(difference, fabs(x - y));
+            size = fmax(size, fabs(y));
+        }
+        cr_expect(finite, "%s, %s: %s %d is not finite", name, what, k ? "the gradient of input" : "result",
+                  k);
+        cr_expect_leq(difference, bound * size, "%s, %s: %s %d differs by %g, the largest number is %g", name,
+                      what, k ? "the gradient of input" : "result", k, difference, size);
+    }
+}
+
+static void compare_variants(const char *name, const struct op_case *test)
+{
+    struct outcome float64 = compute(name, test, QKV_FLOAT64, false, false), first = {{0}, {NULL}};
+    for (int v = 0; v < VARIANT_COUNT; v++) {
+        setenv("QKV_KERNELS", VARIANTS[v], 1);
+        struct outcome float32 = compute(name, test, QKV_FLOAT32, false, false);
+        expect_close(name, VARIANTS[v], &float32, &float64, 2e-5);
+        if (v == 0)
+            first = float32;
+        else {
+            expect_close(name, "two instruction sets", &float32, &first, 2e-5);
+            release(&float32);
+        }
+    }
+    unsetenv("QKV_KERNELS");
+    release(&float64);
+    release(&first);
+}
+
+static void compare_shared_memory(const char *name, const struct op_case *test)
+{
+    for (int dtype = 0; dtype < 2; dtype++) {
+        struct outcome separate = compute(name, test, (enum qkv_dtype)dtype, true, false),
+                       shared = compute(name, test, (enum qkv_dtype)dtype, true, true);
+        expect_close(name, "shared memory", &shared, &separate, 0);
+        release(&separate);
+        release(&shared);
+    }
+}
+
+static void compare_differences(const char *name, const struct op_case *test)
+{
+    struct qkv_check_report report = {0};
+    struct qkv_error error = {""};
+    struct qkv_check_options options = {.sample = 3, .seed = 1};
+    struct built built = build(test, QKV_FLOAT64, false, false);
+    qkv_forward(built.graph);
+    bool varied = false;
+    for (int k = 0; k < QKV_MAX_INPUTS; k++)
+        varied = varied || (test->input[k].rank && !(test->constant >> k & 1));
+    if (varied)
+        cr_assert_eq(qkv_check_graph(&report, name, built.graph, built.y, &options, &error), QKV_OK, "%s: %s",
+                     name, error.message);
+    for (int64_t i = 0; i < report.count; i++)
+        cr_expect_null(report.rows[i].failure, "%s, %s: %s", name, report.rows[i].tensor,
+                       report.rows[i].failure);
+    qkv_check_release(&report);
+    qkv_graph_free(built.graph);
+}
+
+Test(random_cases, of_every_op_agree_between_kernels_and_precisions)
+{
+    static struct op_case test;
+    char name[96];
+    uint64_t cases = setting("QKV_RANDOM_CASES", 20);
+    for (int op = QKV_OP_leaf + 1; op < QKV_OP_COUNT; op++)
+        for (uint64_t i = 0; i < cases; i++) {
+            make_case(&test, op, i, LARGEST, name);
+            compare_variants(name, &test);
+        }
+}
+
+Test(random_cases, of_every_op_have_the_same_bits_with_shared_memory)
+{
+    static struct op_case test;
+    char name[96];
+    uint64_t cases = setting("QKV_RANDOM_CASES", 20);
+    for (int op = QKV_OP_leaf + 1; op < QKV_OP_COUNT; op++)
+        for (uint64_t i = 0; op != QKV_OP_store_rows && i < cases; i++) {
+            make_case(&test, op, i, LARGEST / 4, name);
+            compare_shared_memory(name, &test);
+        }
+}
+
+Test(random_cases, of_every_op_have_the_gradients_of_differences)
+{
+    static struct op_case test;
+    char name[96];
+    uint64_t cases = setting("QKV_RANDOM_CASES", 20);
+    for (int op = QKV_OP_leaf + 1; op < QKV_OP_COUNT; op++)
+        for (uint64_t i = 0; i < cases; i++) {
+            make_case(&test, op, i, LARGEST_OF_CHECK, name);
+            compare_differences(name, &test);
+        }
+}

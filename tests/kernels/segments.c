@@ -1,0 +1,428 @@
+/* Sentences of packed rows: keys that sentences share, rows that no op may share, a count of 0; and the masks of
+ * attention. Values and gradients, in both precisions. */
+#include "numbers.h"
+
+#include "qkv/ops.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { QUERY_ROWS = 6, KEY_ROWS = 8, KEYS = 16, HEADS = 2, WIDTH = 8, SENTENCES = 3 };
+
+static const int64_t QUERY_STARTS[] = {0, 2, 3}, QUERY_LENGTHS[] = {2, 1, 3};
+/* The third sentence sees the keys of both others and more. */
+static const int64_t SHARED_STARTS[] = {1, 3, 0}, SHARED_LENGTHS[] = {4, 4, 8};
+/* The same keys, each sentence with copies of its own. */
+static const int64_t OWN_STARTS[] = {0, 4, 8};
+static const int32_t COPIES[KEYS] = {1, 2, 3, 4, 3, 4, 5, 6, 0, 1, 2, 3, 4, 5, 6, 7};
+
+static const struct qkv_segments QUERIES = {SENTENCES, QUERY_STARTS, QUERY_LENGTHS},
+                                 SHARED = {SENTENCES, SHARED_STARTS, SHARED_LENGTHS},
+                                 OWN = {SENTENCES, OWN_STARTS, SHARED_LENGTHS};
+
+/* Inputs of one path through attention; its result is [QUERY_ROWS, any width]. */
+struct inputs {
+    struct qkv_tensor *query, *key, *value; /* [QUERY_ROWS, WIDTH], [keys, WIDTH] */
+    struct qkv_tensor *mask;
+    struct qkv_attention attention;
+};
+
+typedef struct qkv_tensor *attention_path(struct qkv_graph *graph, const struct inputs *inputs);
+
+static struct qkv_tensor *fused(struct qkv_graph *graph, const struct inputs *x)
+{
+    return qkv_attention(graph, x->query, x->key, x->value, x->mask, x->attention);
+}
+
+static struct qkv_tensor *composed(struct qkv_graph *graph, const struct inputs *x)
+{
+    struct qkv_tensor *scores = qkv_attention_scores(graph, x->query, x->key, x->attention);
+    struct qkv_tensor *weights = qkv_attention_weights(graph, scores, x->mask, x->attention);
+    return qkv_attention_mix(graph, weights, x->value, x->attention);
+}
+
+static struct qkv_tensor *single_head(struct qkv_graph *graph, const struct inputs *x)
+{
+    struct qkv_attention attention = x->attention;
+    attention.rule.heads = 1;
+    struct qkv_tensor *vector = qkv_reshape(graph, qkv_slice(graph, x->query, 0, 0, 1), QKV_SHAPE(WIDTH));
+    struct qkv_tensor *scores = qkv_attention_additive(graph, x->query, x->key, vector, attention);
+    struct qkv_tensor *weights = qkv_attention_weights(graph, scores, x->mask, attention);
+    return qkv_attention_mix(graph, weights, x->value, attention);
+}
+
+static struct qkv_tensor *local(struct qkv_graph *graph, const struct inputs *x)
+{
+    struct qkv_attention attention = x->attention;
+    attention.rule.heads = 1;
+    struct qkv_tensor *scores = qkv_attention_scores(graph, x->query, x->key, attention);
+    struct qkv_tensor *center = qkv_sigmoid(graph, qkv_slice(graph, x->query, 1, 0, 1));
+    struct qkv_tensor *weights = qkv_attention_local(graph, scores, center, attention, 2);
+    return qkv_attention_mix(graph, weights, x->value, attention);
+}
+
+static const struct path {
+    const char *name;
+    attention_path *compute;
+    struct qkv_attention_rule rule;
+    bool masked; /* whether it takes a mask */
+} PATHS[] = {
+    {"composed", composed, {.heads = HEADS}, true},
+    {"composed, causal window",
+     composed,
+     {.heads = HEADS, .causal = true, .window = 2, .global_tokens = 1},
+     true},
+    {"exact", fused, {.heads = HEADS, .kernel = QKV_KERNEL_EXACT}, true},
+    {"exact, causal",
+     fused,
+     {.heads = HEADS, .causal = true, .alibi = true, .kernel = QKV_KERNEL_EXACT},
+     true},
+    {"exact, window",
+     fused,
+     {.heads = HEADS, .window = 2, .global_tokens = 1, .kernel = QKV_KERNEL_EXACT},
+     true},
+    {"flash", fused, {.heads = HEADS, .kernel = QKV_KERNEL_FLASH}, true},
+    {"flash, causal",
+     fused,
+     {.heads = HEADS, .causal = true, .alibi = true, .kernel = QKV_KERNEL_FLASH},
+     true},
+    {"flash, window",
+     fused,
+     {.heads = HEADS, .window = 2, .global_tokens = 1, .kernel = QKV_KERNEL_FLASH},
+     true},
+    {"additive scores", single_head, {.heads = 1}, true},
+    {"local weights", local, {.heads = 1}, false},
+};
+
+enum { PATH_COUNT = sizeof PATHS / sizeof *PATHS };
+
+static struct qkv_tensor *filled(struct qkv_graph *graph, uint32_t family, int64_t rows, bool varied)
+{
+    struct qkv_shape shape = QKV_SHAPE(rows, WIDTH);
+    struct qkv_tensor *x = varied ? qkv_variable(graph, shape) : qkv_constant(graph, shape);
+    double values[KEYS * WIDTH];
+    for (int64_t i = 0; i < rows * WIDTH; i++) values[i] = number(family, i);
+    qkv_tensor_write(x, values);
+    return x;
+}
+
+static struct qkv_tensor *written(struct qkv_graph *graph, struct qkv_shape shape, const double *values)
+{
+    struct qkv_tensor *x = qkv_constant(graph, shape);
+    qkv_tensor_write(x, values);
+    return x;
+}
+
+/* The result and the gradients of query, key and value. */
+struct result {
+    double y[QUERY_ROWS * WIDTH], query[QUERY_ROWS * WIDTH], key[KEY_ROWS * WIDTH], value[KEY_ROWS * WIDTH];
+};
+
+/* Runs the graph backward from y and stops the test if the graph has failed. */
+static struct result results_of(const char *name, struct qkv_graph *graph, struct qkv_tensor *y,
+                                struct qkv_tensor *const x[3])
+{
+    struct result result = {{0}, {0}, {0}, {0}};
+    struct qkv_error error = {""};
+    double cotangent[QUERY_ROWS * WIDTH];
+    for (int64_t i = 0; i < QUERY_ROWS * WIDTH; i++) cotangent[i] = number(9, i);
+    qkv_forward(graph);
+    cr_assert_eq(qkv_graph_check(graph, &error), QKV_OK, "%s: %s", name, error.message);
+    qkv_backward(graph, y, cotangent);
+    qkv_tensor_read(y, result.y);
+    qkv_tensor_read_gradient(x[0], result.query);
+    qkv_tensor_read_gradient(x[1], result.key);
+    qkv_tensor_read_gradient(x[2], result.value);
+    qkv_graph_free(graph);
+    return result;
+}
+
+static void expect_equal(const char *name, enum qkv_dtype dtype, const struct result *a,
+                         const struct result *b)
+{
+    const struct {
+        const char *name;
+        int64_t count;
+        const double *a, *b;
+    } parts[] = {{"the result", QUERY_ROWS * WIDTH, a->y, b->y},
+                 {"the gradient of the query", QUERY_ROWS * WIDTH, a->query, b->query},
+                 {"the gradient of the key", KEY_ROWS * WIDTH, a->key, b->key},
+                 {"the gradient of the value", KEY_ROWS * WIDTH, a->value, b->value}};
+    for (int i = 0; i < 4; i++) {
+        double difference = relative_difference(parts[i].count, parts[i].a, parts[i].b);
+        cr_expect_lt(difference, BOUND[dtype], "%s: %s differs by %g", name, parts[i].name, difference);
+    }
+}
+
+/* copied: every sentence gets copies of its keys, so that no two share any. */
+static struct result with_shared_keys(const struct path *path, enum qkv_dtype dtype, bool copied)
+{
+    struct qkv_graph *graph = qkv_graph_new(dtype);
+    struct qkv_tensor *const x[3] = {filled(graph, 1, QUERY_ROWS, true), filled(graph, 2, KEY_ROWS, true),
+                                     filled(graph, 3, KEY_ROWS, true)};
+    struct inputs inputs = {x[0], x[1], x[2], NULL, {.rule = path->rule, .queries = QUERIES, .keys = SHARED}};
+    if (copied) {
+        inputs.key = qkv_gather_rows(graph, x[1], COPIES, KEYS);
+        inputs.value = qkv_gather_rows(graph, x[2], COPIES, KEYS);
+        inputs.attention.keys = OWN;
+    }
+    return results_of(path->name, graph, path->compute(graph, &inputs), x);
+}
+
+Test(segments, sentences_may_share_keys)
+{
+    for (int v = 0; v < VARIANT_COUNT; v++) {
+        setenv("QKV_KERNELS", VARIANTS[v], 1);
+        for (int dtype = 0; dtype < 2; dtype++)
+            for (int i = 0; i < PATH_COUNT; i++) {
+                struct result shared = with_shared_keys(&PATHS[i], (enum qkv_dtype)dtype, false),
+                              copied = with_shared_keys(&PATHS[i], (enum qkv_dtype)dtype, true);
+                expect_equal(PATHS[i].name, (enum qkv_dtype)dtype, &shared, &copied);
+            }
+    }
+    unsetenv("QKV_KERNELS");
+}
+
+/* As in beam search: hypotheses of one query each read the same stored keys, and new rows are stored first. */
+Test(segments, cached_decoding_with_shared_keys)
+{
+    static const int64_t starts[] = {0, 1, 2}, ones[] = {1, 1, 1};
+    static const int32_t stored_rows[] = {6, 7};
+    const struct qkv_segments single = {SENTENCES, starts, ones};
+    for (int i = 0; i < PATH_COUNT; i++) {
+        double y[2][SENTENCES * WIDTH];
+        for (int copied = 0; copied < 2; copied++) {
+            struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+            qkv_graph_set_gradients(graph, false);
+            struct qkv_tensor *key = filled(graph, 2, KEY_ROWS, false),
+                              *value = filled(graph, 3, KEY_ROWS, false),
+                              *query = filled(graph, 1, SENTENCES, false), *row = filled(graph, 4, 2, false);
+            key = qkv_store_rows(graph, key, row, stored_rows);
+            value = qkv_store_rows(graph, value, qkv_scale(graph, row, -1), stored_rows);
+            if (copied) {
+                key = qkv_gather_rows(graph, key, COPIES, KEYS);
+                value = qkv_gather_rows(graph, value, COPIES, KEYS);
+            }
+            const struct inputs inputs = {
+                query,
+                key,
+                value,
+                NULL,
+                {.rule = PATHS[i].rule, .queries = single, .keys = copied ? OWN : SHARED}};
+            struct qkv_tensor *result = PATHS[i].compute(graph, &inputs);
+            struct qkv_error error = {""};
+            qkv_forward(graph);
+            cr_assert_eq(qkv_graph_check(graph, &error), QKV_OK, "%s: %s", PATHS[i].name, error.message);
+            qkv_tensor_read(result, y[copied]);
+            qkv_graph_free(graph);
+        }
+        cr_expect_lt(relative_difference(SENTENCES * WIDTH, y[0], y[1]), BOUND[QKV_FLOAT32], "%s",
+                     PATHS[i].name);
+    }
+}
+
+/* ---- rows that segments must not share ---- */
+
+static void expect_refusal(const char *name, struct qkv_graph *graph, const struct qkv_tensor *y,
+                           const char *message)
+{
+    struct qkv_error error = {""};
+    cr_expect_null(y, "%s", name);
+    cr_expect_eq(qkv_graph_check(graph, &error), QKV_INVALID, "%s", name);
+    cr_expect_not_null(strstr(error.message, message), "%s: '%s' does not contain '%s'", name, error.message,
+                       message);
+    qkv_graph_reset(graph);
+}
+
+Test(segments, rows_of_results_are_not_shared)
+{
+    static const int64_t starts[] = {4, 0, 2}, lengths[] = {2, 3, 1};
+    const struct qkv_segments overlapping = {3, starts, lengths};
+    const char *message = "segments 1 and 2 of ";
+    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+#define EXPECT_REFUSAL(op, ...) expect_refusal(#op, graph, qkv_##op(graph, __VA_ARGS__), message)
+#define MATRIX(rows, columns)   qkv_variable(graph, QKV_SHAPE(rows, columns))
+    EXPECT_REFUSAL(segment_softmax, MATRIX(6, 2), overlapping);
+    EXPECT_REFUSAL(add_positions, MATRIX(6, 2), MATRIX(9, 2), overlapping, NULL);
+    EXPECT_REFUSAL(rotate, MATRIX(6, 4), qkv_constant(graph, QKV_SHAPE(9, 2)), overlapping, NULL);
+    EXPECT_REFUSAL(rnn, MATRIX(6, 2), MATRIX(2, 2), NULL, overlapping, false);
+    EXPECT_REFUSAL(gru, MATRIX(6, 6), MATRIX(2, 6), NULL, NULL, overlapping, false);
+    EXPECT_REFUSAL(lstm, MATRIX(6, 8), MATRIX(2, 8), NULL, overlapping, true);
+    const struct qkv_attention attention = {.rule = {.heads = 1}, .queries = overlapping, .keys = SHARED};
+    EXPECT_REFUSAL(attention, MATRIX(6, 2), MATRIX(8, 2), MATRIX(8, 2), NULL, attention);
+    EXPECT_REFUSAL(attention_scores, MATRIX(6, 2), MATRIX(8, 2), attention);
+    EXPECT_REFUSAL(attention_additive, MATRIX(6, 2), MATRIX(8, 2), qkv_variable(graph, QKV_SHAPE(2)),
+                   attention);
+    EXPECT_REFUSAL(attention_weights, qkv_variable(graph, QKV_SHAPE(28)), NULL, attention);
+    EXPECT_REFUSAL(attention_mix, qkv_variable(graph, QKV_SHAPE(28)), MATRIX(8, 2), attention);
+    EXPECT_REFUSAL(attention_local, qkv_variable(graph, QKV_SHAPE(28)), MATRIX(6, 1), attention, 1);
+    qkv_graph_free(graph);
+}
+
+/* ---- a count of 0 ---- */
+
+static const struct qkv_segments NONE = {0};
+
+/* Runs the graph and expects that a and b have the same values. */
+static void expect_same_values(const char *name, struct qkv_graph *graph, const struct qkv_tensor *a,
+                               const struct qkv_tensor *b)
+{
+    struct qkv_error error = {""};
+    qkv_forward(graph);
+    cr_assert_eq(qkv_graph_check(graph, &error), QKV_OK, "%s: %s", name, error.message);
+    int64_t count = qkv_tensor_count(a);
+    double *x = calloc((size_t)count, sizeof *x), *y = calloc((size_t)count, sizeof *y);
+    cr_assert_eq(qkv_tensor_count(b), count, "%s", name);
+    qkv_tensor_read(a, x);
+    qkv_tensor_read(b, y);
+    for (int64_t i = 0; i < count; i++) cr_expect_eq(x[i], y[i], "%s, element %d", name, (int)i);
+    free(x);
+    free(y);
+}
+
+Test(segments, a_count_of_zero_is_one_sentence_of_all_rows)
+{
+    static const int64_t zero = 0, query_rows = QUERY_ROWS, key_rows = KEY_ROWS;
+    const struct qkv_segments all_queries = {1, &zero, &query_rows}, all_keys = {1, &zero, &key_rows};
+    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
+    struct qkv_tensor *x = filled(graph, 1, QUERY_ROWS, true), *key = filled(graph, 2, KEY_ROWS, true),
+                      *value = filled(graph, 3, KEY_ROWS, true), *table = filled(graph, 4, KEY_ROWS, false);
+    struct qkv_tensor *square = filled(graph, 5, WIDTH, true);
+#define EXPECT_SAME(op, none, all) expect_same_values(#op, graph, qkv_##op none, qkv_##op all)
+    EXPECT_SAME(segment_softmax, (graph, x, NONE), (graph, x, all_queries));
+    EXPECT_SAME(add_positions, (graph, x, table, NONE, NULL), (graph, x, table, all_queries, NULL));
+    EXPECT_SAME(rotate, (graph, x, table, NONE, NULL), (graph, x, table, all_queries, NULL));
+    EXPECT_SAME(rnn, (graph, x, square, NULL, NONE, false), (graph, x, square, NULL, all_queries, false));
+    for (int i = 0; i < PATH_COUNT; i++) {
+        struct inputs inputs = {x, key, value, NULL, {.rule = PATHS[i].rule}};
+        struct qkv_tensor *y = PATHS[i].compute(graph, &inputs);
+        inputs.attention.queries = all_queries;
+        inputs.attention.keys = all_keys;
+        expect_same_values(PATHS[i].name, graph, y, PATHS[i].compute(graph, &inputs));
+    }
+    const struct qkv_attention unknown = {.rule = {.heads = 1}};
+    expect_refusal("weights of a leaf", graph,
+                   qkv_attention_weights(graph, qkv_variable(graph, QKV_SHAPE(12)), NULL, unknown),
+                   "needs query and key segments");
+    qkv_graph_free(graph);
+}
+
+/* ---- masks ---- */
+
+/* A key mask [KEY_ROWS] that leaves every sentence a key, and the sentences without the hidden keys. */
+static const double KEY_MASK[KEY_ROWS] = {0, 1, 0, 1, 1, 0, 0, 1};
+static const int32_t VISIBLE[] = {1, 3, 4, 7};
+static const int64_t VISIBLE_STARTS[] = {0, 1, 0}, VISIBLE_LENGTHS[] = {3, 2, 4};
+
+static void write_mask(double *to, int64_t count, const double *binary, bool additive)
+{
+    for (int64_t i = 0; i < count; i++) to[i] = !additive ? binary[i] : binary[i] > 0 ? 0.0 : -HUGE_VAL;
+}
+
+enum removal { MASK_BINARY, MASK_ADDITIVE, KEYS_REMOVED };
+
+static struct result with_key_mask(const struct path *path, enum qkv_dtype dtype, enum removal removal)
+{
+    struct qkv_graph *graph = qkv_graph_new(dtype);
+    struct qkv_tensor *const x[3] = {filled(graph, 1, QUERY_ROWS, true), filled(graph, 2, KEY_ROWS, true),
+                                     filled(graph, 3, KEY_ROWS, true)};
+    struct inputs inputs = {x[0], x[1], x[2], NULL, {.rule = path->rule, .queries = QUERIES, .keys = SHARED}};
+    double mask[KEY_ROWS];
+    if (removal == KEYS_REMOVED) {
+        inputs.key = qkv_gather_rows(graph, x[1], VISIBLE, 4);
+        inputs.value = qkv_gather_rows(graph, x[2], VISIBLE, 4);
+        inputs.attention.keys = (struct qkv_segments){SENTENCES, VISIBLE_STARTS, VISIBLE_LENGTHS};
+    } else {
+        write_mask(mask, KEY_ROWS, KEY_MASK, removal == MASK_ADDITIVE);
+        inputs.mask = written(graph, QKV_SHAPE(KEY_ROWS), mask);
+        if (removal == MASK_ADDITIVE) inputs.attention.rule.mask_values = QKV_MASK_VALUES_ADDITIVE;
+    }
+    return results_of(path->name, graph, path->compute(graph, &inputs), x);
+}
+
+Test(segments, a_key_mask_removes_keys_of_sentences_of_a_packed_batch)
+{
+    for (int dtype = 0; dtype < 2; dtype++)
+        for (int i = 0; i < PATH_COUNT; i++) {
+            const struct path *path = &PATHS[i];
+            if (!path->masked) continue;
+            struct result binary = with_key_mask(path, (enum qkv_dtype)dtype, MASK_BINARY),
+                          additive = with_key_mask(path, (enum qkv_dtype)dtype, MASK_ADDITIVE);
+            cr_expect_eq(memcmp(&binary, &additive, sizeof binary), 0, "%s", path->name);
+            /* Without the hidden keys, others have other positions, which matters for some rules. */
+            if (path->rule.causal || path->rule.window) continue;
+            struct result removed = with_key_mask(path, (enum qkv_dtype)dtype, KEYS_REMOVED);
+            expect_equal(path->name, (enum qkv_dtype)dtype, &binary, &removed);
+        }
+}
+
+Test(segments, a_mask_of_queries_by_keys_has_the_same_bits_in_both_conventions)
+{
+    static const int64_t starts[] = {0, 3}, key_starts[] = {0, 4}, threes[] = {3, 3}, fours[] = {4, 4};
+    static const double visible[12] = {1, 0, 1, 1, 0, 0, 0, 0, 1, 1, 1, 0};
+    for (int i = 0; i < PATH_COUNT; i++) {
+        const struct path *path = &PATHS[i];
+        struct result results[2];
+        for (int additive = 0; path->masked && additive < 2; additive++) {
+            struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+            struct qkv_tensor *const x[3] = {filled(graph, 1, QUERY_ROWS, true),
+                                             filled(graph, 2, KEY_ROWS, true),
+                                             filled(graph, 3, KEY_ROWS, true)};
+            double mask[12];
+            write_mask(mask, 12, visible, additive);
+            struct inputs inputs = {
+                x[0],
+                x[1],
+                x[2],
+                written(graph, QKV_SHAPE(3, 4), mask),
+                {.rule = path->rule, .queries = {2, starts, threes}, .keys = {2, key_starts, fours}}};
+            inputs.attention.rule.mask_values = additive ? QKV_MASK_VALUES_ADDITIVE : QKV_MASK_VALUES_BINARY;
+            struct qkv_tensor *y = path->compute(graph, &inputs);
+            results[additive] = results_of(path->name, graph, y, x);
+        }
+        if (!path->masked) continue;
+        cr_expect_eq(memcmp(&results[0], &results[1], sizeof results[0]), 0, "%s", path->name);
+        for (int j = 0; j < WIDTH; j++)
+            cr_expect_eq(results[0].y[WIDTH + j], 0.0, "%s: query 1 sees no key", path->name);
+    }
+}
+
+Test(segments, a_mask_with_other_values_makes_the_graph_fail)
+{
+    static const struct {
+        double value;
+        bool additive;
+        const char *message;
+    } cases[] = {
+        {0.5, false, "element 5 of the mask is 0.5, but must be 0 or 1"},
+        {-INFINITY, false, "element 5 of the mask is -inf, but must be 0 or 1"},
+        {NAN, false, "but must be 0 or 1"},
+        {1, true, "element 5 of the mask is 1, but must be 0 or -infinity"},
+        {-1e9, true, "element 5 of the mask is -1e+09, but must be 0 or -infinity"},
+        {NAN, true, "but must be 0 or -infinity"},
+    };
+    for (int i = 0; i < PATH_COUNT; i++)
+        for (size_t c = 0; PATHS[i].masked && c < sizeof cases / sizeof *cases; c++) {
+            struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+            double mask[KEY_ROWS] = {0};
+            mask[5] = cases[c].value;
+            struct inputs inputs = {filled(graph, 1, QUERY_ROWS, true),
+                                    filled(graph, 2, KEY_ROWS, true),
+                                    filled(graph, 3, KEY_ROWS, true),
+                                    written(graph, QKV_SHAPE(KEY_ROWS), mask),
+                                    {.rule = PATHS[i].rule, .queries = QUERIES, .keys = SHARED}};
+            inputs.attention.rule.mask_values =
+                cases[c].additive ? QKV_MASK_VALUES_ADDITIVE : QKV_MASK_VALUES_BINARY;
+            struct qkv_tensor *y = PATHS[i].compute(graph, &inputs);
+            struct qkv_error error = {""};
+            cr_expect_not_null(y, "%s", PATHS[i].name);
+            cr_expect_eq(qkv_graph_check(graph, &error), QKV_OK, "%s: %s", PATHS[i].name, error.message);
+            qkv_forward(graph);
+            cr_expect_eq(qkv_graph_check(graph, &error), QKV_INVALID, "%s", PATHS[i].name);
+            cr_expect_not_null(strstr(error.message, cases[c].message), "%s: %s", PATHS[i].name,
+                               error.message);
+            qkv_graph_free(graph);
+        }
+}

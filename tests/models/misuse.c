@@ -1,0 +1,123 @@
+/* Wrong calls of modules above the graph end in an error, NaN or an empty result, never in an abort. */
+#include "tiny.h"
+
+#include "qkv/chart.h"
+#include "qkv/gradcheck.h"
+#include "qkv/metrics.h"
+#include "qkv/optimizer.h"
+#include "qkv/replicas.h"
+#include "qkv/search.h"
+#include "qkv/translator.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <string.h>
+
+enum { SOURCE_SIZE = 11, TARGET_SIZE = 9, SENTENCES = 2 };
+
+static const int64_t SOURCE[SENTENCES] = {3, 1}, TARGET[SENTENCES] = {4, 2};
+static struct qkv_model *model;
+static struct qkv_batch batch;
+static struct qkv_error error;
+
+static void setup(void)
+{
+    struct qkv_model_config config = tiny_config();
+    model = tiny_model(&config, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT32, 4);
+    tiny_batch(&batch, model, SENTENCES, SOURCE, TARGET, 5);
+}
+
+static void teardown(void)
+{
+    qkv_batch_release(&batch);
+    qkv_model_free(model);
+}
+
+TestSuite(misuse, .init = setup, .fini = teardown);
+
+static void expect_message(const char *part)
+{
+    cr_expect_not_null(strstr(error.message, part), "'%s' lacks '%s'", error.message, part);
+    error.message[0] = '\0';
+}
+
+Test(misuse, numbers_of_shards_and_blocks_that_cannot_be)
+{
+    static const int CASES[][2] = {{0, 0}, {-1, 0}, {1 << 30, 0}, {2, -1}, {2, 3}};
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        cr_expect_null(qkv_replicas_new(model, NULL, CASES[i][0], CASES[i][1], &error));
+        expect_message("shards must lie in 1 to");
+    }
+    struct qkv_batch_view view;
+    for (int shard = -1; shard < 5; shard += 4) {
+        qkv_batch_shard(&batch, shard, 2, &view);
+        cr_expect_eq(view.count, 0);
+    }
+    qkv_batch_shard(&batch, 0, 0, &view);
+    cr_expect_eq(view.count, 0);
+}
+
+Test(misuse, an_optimizer_needs_parameters_and_gradients)
+{
+    struct qkv_training_config settings = {.optimizer = QKV_OPTIMIZER_SGD};
+    struct qkv_parameters none = {0};
+    struct qkv_optimizer optimizer = {0};
+    cr_expect_eq(qkv_optimizer_init(&optimizer, &settings, &none, &error), QKV_INVALID);
+    expect_message("qkv_parameters_allocate");
+    cr_expect(isnan(qkv_optimizer_step(&optimizer, &model->parameters, NULL, 0, NULL, 1, 1)));
+    cr_expect(isnan(qkv_optimizer_step(&optimizer, &model->parameters, NULL, 1, NULL, 1, 1)));
+    cr_expect(isnan(qkv_optimizer_step(&optimizer, &none, NULL, 1, NULL, 1, 1)));
+}
+
+Test(misuse, searches_decodings_and_translations_out_of_range)
+{
+    static const int64_t CASES[][2] = {{0, 1}, {-1, 1}, {2, 0}, {2, 3}};
+    struct qkv_decoding *decoding = qkv_decoding_new(model);
+    struct qkv_translations translations = {0};
+    const struct qkv_batch_view view = tiny_view(&batch);
+    for (int i = 0; i < 4; i++) {
+        const struct qkv_search_options options = {.beam_size = CASES[i][0], .n_best = CASES[i][1]};
+        cr_expect_eq(qkv_search(decoding, &view, &options, &translations, &error), QKV_INVALID);
+        expect_message(CASES[i][0] < 1 ? "beam_size is" : "n_best is");
+    }
+    cr_expect_eq(qkv_decoding_start(decoding, &view, 0, 3, false, &error), QKV_INVALID);
+    expect_message("has 0 of 3");
+    const int64_t sentences[3] = {0, 1, 1};
+    const int32_t ids[3] = {1, 1, 1}, wrong[2] = {1, 1000000};
+    cr_assert_eq(qkv_decoding_start(decoding, &view, 2, 1, false, &error), QKV_OK);
+    cr_expect_null(qkv_decoding_step(decoding, 3, ids, sentences, &error));
+    expect_message("step 1 with 3 rows");
+    cr_expect_null(qkv_decoding_step(decoding, 2, wrong, sentences, &error));
+    expect_message("id 1 is 1000000");
+    const struct qkv_next_scores *next = qkv_decoding_step(decoding, 2, ids, sentences, &error);
+    cr_assert_not_null(next, "%s", error.message);
+    cr_expect(isnan(qkv_next_log_probability(next, 0, 1)), "started without sums");
+    cr_expect_null(qkv_decoding_step(decoding, 2, ids, sentences, &error));
+    expect_message("step 2 with 2 rows, but decoding has room for 1 steps");
+    qkv_decoding_free(decoding);
+    qkv_translations_release(&translations);
+
+    struct qkv_translator *translator = qkv_translator_new(model, NULL, &error);
+    const struct qkv_search_options greedy = {.beam_size = 1, .n_best = 1};
+    const struct qkv_hypothesis *best;
+    cr_expect_eq(qkv_translator_run(translator, -1, NULL, 1, &greedy, &best, &error), QKV_INVALID);
+    expect_message("-1 sentences");
+    cr_expect_eq(qkv_translator_run(translator, 0, NULL, 0, &greedy, &best, &error), QKV_INVALID);
+    expect_message("batches of 0");
+    qkv_translator_free(translator);
+}
+
+Test(misuse, checks_metrics_and_charts_out_of_range)
+{
+    struct qkv_check_report report = {0};
+    const struct qkv_check_options options = {0};
+    cr_expect_eq(qkv_check_op(&report, (enum qkv_op_id)12345, &options, &error), QKV_INVALID);
+    expect_message("there is no op 12345");
+    struct qkv_chrf chrf = {.word_order = 9};
+    const char *const references[] = {"a"};
+    cr_expect_eq(qkv_chrf_add(&chrf, "a", references, 1, &error), QKV_INVALID);
+    expect_message("word order of chrF is 9");
+    const struct qkv_chart chart = {0};
+    cr_expect_eq(qkv_charts_write(&chart, 0, 1, "never-written.svg", &error), QKV_INVALID);
+    expect_message("cannot draw 0 charts");
+}

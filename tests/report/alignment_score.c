@@ -1,0 +1,236 @@
+#include "qkv/alignment_score.h"
+
+#include "support.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <string.h>
+
+/* Three source words, two target words. Head 1 outputs each word where it looks; head 2 is one step behind.
+ */
+static const char *const source[] = {"el", "gato", "negro", "</s>"};
+static const char *const input[] = {"<s>", "black", "cat"};
+static const char *const output[] = {"black", "cat", "</s>"};
+static const double now[] = {0.1, 0.1, 0.7, 0.1, 0.1, 0.6, 0.2, 0.1, 0, 0, 0.1, 0.9};
+static const double late[] = {0.2, 0.1, 0.1, 0.6, 0.1, 0.1, 0.7, 0.1, 0.1, 0.3, 0.1, 0.5};
+static const struct qkv_attention_map maps[] = {
+    {QKV_ATTENTION_CROSS, 1, 1, 3, 4, now},
+    {QKV_ATTENTION_CROSS, 1, 2, 3, 4, late},
+};
+static const struct qkv_attention_report report = {
+    .source = source,
+    .source_length = 4,
+    .target_input = input,
+    .target_output = output,
+    .target_length = 3,
+    .maps = maps,
+    .map_count = 2,
+};
+
+/* Each token is a word. */
+static const struct qkv_alignment_words EACH;
+
+static struct qkv_alignments read_links(const char *name, const char *text)
+{
+    struct qkv_alignments alignments;
+    struct qkv_error error;
+    const char *path = write_text(scratch(name), "gold.links", text);
+    cr_assert_eq(qkv_alignments_read(&alignments, path, &error), QKV_OK, "%s", error.message);
+    return alignments;
+}
+
+static void expect(struct qkv_alignment_result result, enum qkv_alignment_reading reading, int layer,
+                   int head, double precision, double recall, double error_rate)
+{
+    cr_assert_eq(result.reading, reading);
+    cr_assert_eq(result.layer, layer);
+    cr_assert_eq(result.head, head);
+    cr_assert(fabs(result.precision - precision) < 1e-12, "precision %g", result.precision);
+    cr_assert(fabs(result.recall - recall) < 1e-12, "recall %g", result.recall);
+    cr_assert(fabs(result.error_rate - error_rate) < 1e-12, "error rate %g", result.error_rate);
+}
+
+/* Links of head 1, output: negro-black, gato-cat, both sure. Of head 2, input: the same. Head 1, input:
+ * gato-black (none), negro-cat (possible; </s> does not count). Head 2, output: el-black (none), negro-cat
+ * (possible). */
+Test(alignment_score, scores_heads_in_both_readings)
+{
+    struct qkv_alignments gold = read_links("scores", "2-0 1-1 2p1\n");
+    struct qkv_alignment_score score = {0};
+    struct qkv_error error;
+    cr_assert_eq(qkv_alignment_score_add(&score, &report, EACH, &gold.sentences[0], &error), QKV_OK, "%s",
+                 error.message);
+    cr_assert_eq(score.count, 16);
+    expect(qkv_alignment_score_get(&score, 0), QKV_READING_OUTPUT, 1, 1, 1, 1, 0);
+    expect(qkv_alignment_score_get(&score, 1), QKV_READING_OUTPUT, 1, 2, 0.5, 0, 0.75);
+    expect(qkv_alignment_score_get(&score, 4), QKV_READING_INPUT, 1, 1, 0.5, 0, 0.75);
+    expect(qkv_alignment_score_get(&score, 5), QKV_READING_INPUT, 1, 2, 1, 1, 0);
+    /* The mean: rows .15 .1 .4 | .1 .35 .45 | .05 .15 .1 */
+    expect(qkv_alignment_score_get(&score, 2), QKV_READING_OUTPUT, 1, 0, 1, 0.5, 0.25);
+    expect(qkv_alignment_score_get(&score, 3), QKV_READING_OUTPUT, 0, 0, 1, 0.5, 0.25);
+    expect(qkv_alignment_score_get(&score, 6), QKV_READING_INPUT, 1, 0, 1, 1, 0);
+    expect(qkv_alignment_score_best(&score, QKV_LINK_ROWS), QKV_READING_OUTPUT, 1, 1, 1, 1, 0);
+    cr_assert_str_eq(qkv_alignment_reading_name(QKV_READING_INPUT), "input");
+    qkv_alignment_score_release(&score);
+    qkv_alignments_release(&gold);
+}
+
+/* As above, and besides: head 1, output, el-black (of two equal weights the first); head 2, output, el-black
+ * (which the row has drawn already) and gato-black; head 2, input, el-black. */
+Test(alignment_score, draws_links_in_both_directions)
+{
+    struct qkv_alignments gold = read_links("both", "2-0 1-1 2p1\n");
+    struct qkv_alignment_score score = {0};
+    cr_assert_eq(qkv_alignment_score_add(&score, &report, EACH, &gold.sentences[0], NULL), QKV_OK);
+    struct qkv_alignment_result result = qkv_alignment_score_get(&score, 8);
+    cr_assert_eq(result.drawing, QKV_LINK_BOTH);
+    cr_assert_eq(result.links, 3, "a link that both directions draw counts once");
+    expect(result, QKV_READING_OUTPUT, 1, 1, 2. / 3, 1, 0.2);
+    expect(qkv_alignment_score_get(&score, 9), QKV_READING_OUTPUT, 1, 2, 1. / 3, 0, 0.8);
+    expect(qkv_alignment_score_get(&score, 13), QKV_READING_INPUT, 1, 2, 2. / 3, 1, 0.2);
+    /* The mean: rows .15 .1 .4 | .1 .35 .45 */
+    expect(qkv_alignment_score_best(&score, QKV_LINK_BOTH), QKV_READING_OUTPUT, 1, 0, 0.75, 1, 1. / 6);
+    cr_assert_str_eq(qkv_alignment_drawing_name(QKV_LINK_ROWS), "rows");
+    cr_assert_str_eq(qkv_alignment_drawing_name(QKV_LINK_BOTH), "both");
+    qkv_alignment_score_release(&score);
+    qkv_alignments_release(&gold);
+}
+
+Test(alignment_score, adds_sentences_up_before_it_divides)
+{
+    struct qkv_alignments gold = read_links("adds", "2-0 1-1 2p1\n0-0\n\n");
+    struct qkv_alignment_score score = {0};
+    for (int i = 0; i < 3; i++)
+        cr_assert_eq(qkv_alignment_score_add(&score, &report, EACH, &gold.sentences[i], NULL), QKV_OK);
+    cr_assert_eq(score.sentences, 3);
+    struct qkv_alignment_result first = qkv_alignment_score_get(&score, 0);
+    cr_assert(first.links == 6 && first.sure == 3 && first.found_sure == 2 && first.found_possible == 2);
+    expect(first, QKV_READING_OUTPUT, 1, 1, 2. / 6, 2. / 3, 1 - 4. / 9);
+    qkv_alignment_score_release(&score);
+    qkv_alignments_release(&gold);
+}
+
+Test(alignment_score, takes_the_first_of_equal_weights)
+{
+    static const double even[] = {0.3, 0.3, 0.3, 0.1, 0, 0.4, 0.4, 0.2, 0, 0, 0, 1};
+    static const struct qkv_attention_map map = {QKV_ATTENTION_CROSS, 1, 1, 3, 4, even};
+    struct qkv_attention_report ties = report;
+    struct qkv_alignments gold = read_links("ties", "0-0 1-1\n");
+    struct qkv_alignment_score score = {0};
+    ties.maps = &map;
+    ties.map_count = 1;
+    cr_assert_eq(qkv_alignment_score_add(&score, &ties, EACH, &gold.sentences[0], NULL), QKV_OK);
+    expect(qkv_alignment_score_get(&score, 0), QKV_READING_OUTPUT, 1, 1, 1, 1, 0);
+    qkv_alignment_score_release(&score);
+    qkv_alignments_release(&gold);
+}
+
+/* A translation that was cut before its </s>: all of its outputs are words, and the last one is no step's
+ * input. */
+Test(alignment_score, copes_with_a_sentence_that_was_cut)
+{
+    static const char *const cut_output[] = {"black", "cat", "sleeps"};
+    struct qkv_attention_report cut = report;
+    struct qkv_alignments gold = read_links("cut", "0-2\n");
+    struct qkv_alignment_score score = {0};
+    cut.target_output = cut_output;
+    cr_assert_eq(qkv_alignment_score_add(&score, &cut, EACH, &gold.sentences[0], NULL), QKV_OK);
+    cr_assert_eq(qkv_alignment_score_get(&score, 0).links, 3);
+    cr_assert_eq(qkv_alignment_score_get(&score, 4).links, 2);
+    qkv_alignment_score_release(&score);
+    qkv_alignments_release(&gold);
+}
+
+/* "a,b c" cut into a , b c, and "x y" into x ▁ y: words 0 and 1 on both sides. No single token of word 0 has
+ * as much weight as c in the row of x, but together they have more; y looks at c; ▁ counts for nothing. */
+Test(alignment_score, joins_the_tokens_of_a_word)
+{
+    static const char *const in[] = {"a", ",", "b", "c", "</s>"};
+    static const char *const taken[] = {"<s>", "x", "▁", "y"}, *const out[] = {"x", "▁", "y", "</s>"};
+    static const double weights[] = {
+        0.2, 0.1, 0.2, 0.4, 0.1, /* x */
+        1,   0,   0,   0,   0,   /* ▁ */
+        0.1, 0.1, 0.1, 0.6, 0.1, /* y */
+        0,   0,   0,   0,   1,   /* </s> */
+    };
+    static const struct qkv_attention_map map = {QKV_ATTENTION_CROSS, 1, 1, 4, 5, weights};
+    const struct qkv_attention_report cut = {.source = in,
+                                             .source_length = 5,
+                                             .target_input = taken,
+                                             .target_output = out,
+                                             .target_length = 4,
+                                             .maps = &map,
+                                             .map_count = 1};
+    static const int64_t source_words[] = {0, 0, 0, 1}, target_words[] = {0, -1, 1};
+    struct qkv_alignments gold = read_links("joins", "0-0 1-1\n2-0\n");
+    struct qkv_alignment_score score = {0};
+    struct qkv_error error;
+    cr_assert_eq(qkv_alignment_score_add(&score, &cut,
+                                         (struct qkv_alignment_words){source_words, target_words},
+                                         &gold.sentences[0], &error),
+                 QKV_OK, "%s", error.message);
+    expect(qkv_alignment_score_get(&score, 0), QKV_READING_OUTPUT, 1, 1, 1, 1, 0);
+    /* The step that takes x in is that of ▁, and looks at word 0; that of y is the end. */
+    struct qkv_alignment_result behind = qkv_alignment_score_get(&score, 3);
+    cr_expect_eq(behind.links, 2);
+    expect(behind, QKV_READING_INPUT, 1, 1, 0.5, 0.5, 0.5);
+    cr_assert_eq(qkv_alignment_score_add(&score, &cut,
+                                         (struct qkv_alignment_words){source_words, target_words},
+                                         &gold.sentences[1], &error),
+                 QKV_INVALID);
+    cr_expect_str_eq(
+        error.message,
+        format("%s:2:1: link 2-0 has no source word 2: the sentence has 2, from 0", gold.sentences[0].file));
+    /* As tokens they would give x the link to c. */
+    struct qkv_alignment_score tokens = {0};
+    cr_assert_eq(qkv_alignment_score_add(&tokens, &cut, EACH, &gold.sentences[0], &error), QKV_OK);
+    cr_expect_eq(qkv_alignment_score_get(&tokens, 0).found_sure, 0);
+    qkv_alignment_score_release(&score);
+    qkv_alignment_score_release(&tokens);
+    qkv_alignments_release(&gold);
+}
+
+/* A target word of two tokens takes the rows of both; of a cut one only those that are there. */
+Test(alignment_score, adds_the_rows_of_a_word_up)
+{
+    static const int64_t one[] = {0, 0};
+    struct qkv_alignments gold = read_links("rows", "1-0\n");
+    struct qkv_alignment_score score = {0};
+    /* Head 1: negro 0.9, gato 0.7; head 2: negro 0.8; taken in: head 1 gato 0.6, negro 0.3; head 2 negro. */
+    cr_assert_eq(qkv_alignment_score_add(&score, &report, (struct qkv_alignment_words){NULL, one},
+                                         &gold.sentences[0], NULL),
+                 QKV_OK);
+    cr_expect_eq(qkv_alignment_score_get(&score, 0).links, 1);
+    cr_expect_eq(qkv_alignment_score_get(&score, 0).found_sure, 0);
+    cr_expect_eq(qkv_alignment_score_get(&score, 1).found_sure, 0);
+    cr_expect_eq(qkv_alignment_score_get(&score, 4).found_sure, 1);
+    qkv_alignment_score_release(&score);
+    qkv_alignments_release(&gold);
+}
+
+Test(alignment_score, refuses_links_to_words_that_are_not_there)
+{
+    struct qkv_alignments gold = read_links("range", "0-0\n2-1 3p0\n0-2\n");
+    struct qkv_alignment_score score = {0};
+    struct qkv_error error;
+    const char *path = gold.sentences[0].file;
+    cr_assert_eq(qkv_alignment_score_add(&score, &report, EACH, &gold.sentences[1], &error), QKV_INVALID);
+    cr_assert_str_eq(error.message,
+                     format("%s:2:5: link 3p0 has no source word 3: the sentence has 3, from 0", path));
+    cr_assert_eq(qkv_alignment_score_add(&score, &report, EACH, &gold.sentences[2], &error), QKV_INVALID);
+    cr_assert_str_eq(error.message,
+                     format("%s:3:1: link 0-2 has no target word 2: the sentence has 2, from 0", path));
+    cr_assert_eq(score.sentences, 0);
+    qkv_alignments_release(&gold);
+}
+
+Test(alignment_score, needs_cross_attention)
+{
+    struct qkv_attention_report none = report;
+    struct qkv_alignment_score score = {0};
+    struct qkv_error error;
+    none.map_count = 0;
+    cr_assert_eq(qkv_alignment_score_add(&score, &none, EACH, &(struct qkv_alignment){0}, &error),
+                 QKV_INVALID);
+    cr_assert_str_eq(error.message, "the model has no cross attention");
+}

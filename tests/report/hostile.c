@@ -1,0 +1,318 @@
+/* Hostile words in every output format: a strict parser reads each file, and finds the same words. */
+#include "maps.h"
+#include "parse.h"
+#include "support.h"
+
+#include "qkv/explanation.h"
+
+#include <cjson/cJSON.h>
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST = 128 };
+
+static const char *words[MOST];
+static double weights[MOST * MOST];
+static int count;
+static struct qkv_attention_map map;
+static struct qkv_attention_report report;
+
+/* A code point in UTF-8. */
+static const char *encoded(unsigned point)
+{
+    if (point < 0x80) return format("%c", (int)point);
+    if (point < 0x800) return format("%c%c", (int)(0xC0 | point >> 6), (int)(0x80 | (point & 0x3F)));
+    if (point < 0x10000)
+        return format("%c%c%c", (int)(0xE0 | point >> 12), (int)(0x80 | (point >> 6 & 0x3F)),
+                      (int)(0x80 | (point & 0x3F)));
+    return format("%c%c%c%c", (int)(0xF0 | point >> 18), (int)(0x80 | (point >> 12 & 0x3F)),
+                  (int)(0x80 | (point >> 6 & 0x3F)), (int)(0x80 | (point & 0x3F)));
+}
+
+/* Every control character, all that reorders text, noncharacters, and what a format gives a meaning. */
+static void make_words(void)
+{
+    static const unsigned points[] = {0x7F,   0x80,   0x9B,   0x9F,    0x2028,  0x2029,  0x202A,
+                                      0x202B, 0x202C, 0x202D, 0x202E,  0x2066,  0x2067,  0x2068,
+                                      0x2069, 0xFDD0, 0xFFFE, 0xFFFF,  0xFFFD,  0xFEFF,  0xA0,
+                                      0x3000, 0x5D0,  0x72D7, 0x1F600, 0x1FFFE, 0x10FFFF};
+    static const char *const plain[] = {
+        "\"",    "'",    "|",       "<",          ">",    "&",       "&lt;",    "<b>",   "]]>",
+        "=cmd",  "=1+1", "+1+1",    "-x",         "@x",   "+1",      "-2.5",    "-1e-3", "-",
+        "'=1",   "''=x", "'x",      "\\",         "\\n",  "\\u001b", "a,b",     "a;b",   "a\"b",
+        "\"a\"", "`x`",  "*x*",     "_x_",        "a_b",  "~",       "$x$",     "#",     "[x](y)",
+        "a\tb",  "\r\n", "\033[2J", "\033]0;x\a", "%s%n", "{}",      "<!--x-->"};
+    count = 0;
+    for (unsigned control = 1; control < 0x20; control++) words[count++] = format("a%sb", encoded(control));
+    for (size_t i = 0; i < sizeof points / sizeof *points; i++)
+        words[count++] = format("a%sb", encoded(points[i]));
+    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++) words[count++] = plain[i];
+    cr_assert_leq(count, MOST);
+    for (int i = 0; i < count * count; i++) weights[i] = 1. / (i + 3);
+    map = (struct qkv_attention_map){.kind = QKV_ATTENTION_CROSS,
+                                     .layer = 1,
+                                     .head = 1,
+                                     .rows = count,
+                                     .columns = count,
+                                     .weights = weights};
+    report = (struct qkv_attention_report){.title = "title\033[2J<&>\u202E\"",
+                                           .model = "model|\u2066",
+                                           .source = words,
+                                           .source_length = count,
+                                           .target_input = words,
+                                           .target_output = words,
+                                           .target_length = count,
+                                           .maps = &map,
+                                           .map_count = 1};
+}
+
+TestSuite(hostile, .init = make_words);
+
+/* Whether terminals and XML take a character as it is. */
+static bool is_plain(uint32_t point)
+{
+    if (point < 0x20 || (point >= 0x7F && point < 0xA0)) return false;
+    if ((point >= 0x2028 && point <= 0x202E) || (point >= 0x2066 && point <= 0x2069)) return false;
+    return (point < 0xFDD0 || point > 0xFDEF) && (point & 0xFFFE) != 0xFFFE;
+}
+
+static void expect_plain(const char *text)
+{
+    while (*text) {
+        uint32_t point = parse_character(&text);
+        cr_assert(is_plain(point) || point == '\n' || point == '\t', "U+%04X", point);
+    }
+}
+
+/* What formats for people show for a word; `spaces` replaces spaces and tabs. */
+static const char *shown(const char *word, const char *spaces)
+{
+    const char *result = "";
+    while (*word) {
+        const char *start = word;
+        uint32_t point = parse_character(&word);
+        bool space = point == ' ' || point == '\t' || point == 0xA0 || point == 0x3000;
+        result = space             ? format("%s%s", result, spaces)
+                 : is_plain(point) ? format("%s%.*s", result, (int)(word - start), start)
+                                   : format("%s\uFFFD", result);
+    }
+    return result;
+}
+
+Test(hostile, text_has_nothing_that_steers_a_terminal)
+{
+    char *text = rendered(&report, "text", NULL, NULL);
+    expect_plain(text);
+    cr_expect_not_null(strstr(text, shown(report.title, " ")));
+    free(text);
+}
+
+Test(hostile, json_reads_back_the_same_words_and_numbers)
+{
+    char *text = rendered(&report, "json", NULL, NULL);
+    expect_plain(text);
+    cJSON *root = cJSON_Parse(text);
+    cr_assert_not_null(root);
+    cr_expect_str_eq(cJSON_GetObjectItem(root, "title")->valuestring, report.title);
+    cr_expect_str_eq(cJSON_GetObjectItem(root, "model")->valuestring, report.model);
+    const cJSON *rows =
+        cJSON_GetObjectItem(cJSON_GetArrayItem(cJSON_GetObjectItem(root, "maps"), 0), "weights");
+    for (int i = 0; i < count; i++) {
+        cr_expect_str_eq(cJSON_GetArrayItem(cJSON_GetObjectItem(root, "source"), i)->valuestring, words[i]);
+        const cJSON *row = cJSON_GetArrayItem(rows, i);
+        for (int j = 0; j < count; j++)
+            cr_expect(cJSON_GetArrayItem(row, j)->valuedouble == weights[i * count + j], "%d, %d", i, j);
+    }
+    cJSON_Delete(root);
+    free(text);
+}
+
+/* Differences in the last digit, which 15 or 16 digits lose. */
+Test(hostile, json_reads_back_the_same_double)
+{
+    static const double numbers[] = {0.1, 0x1.999999999999bp-4, 1. / 3, 0x1.5555555555556p-2, 5e-324, 1e300};
+    const int numbers_count = sizeof numbers / sizeof *numbers;
+    struct qkv_attention_report one = report;
+    struct qkv_attention_map row = {QKV_ATTENTION_CROSS, 1, 1, 1, numbers_count, numbers};
+    one.maps = &row;
+    one.source_length = numbers_count;
+    one.target_length = 1;
+    char *text = rendered(&one, "json", NULL, NULL), *at = strstr(text, "\"weights\":\t[[");
+    cr_assert_not_null(at);
+    at += strlen("\"weights\":\t[[");
+    for (int i = 0; i < numbers_count; i++, at++)
+        cr_expect(strtod(at, &at) == numbers[i], "%a: %.60s", numbers[i], text);
+    free(text);
+}
+
+Test(hostile, csv_reads_back_the_same_words)
+{
+    char *text = rendered(&report, "csv", NULL, NULL);
+    struct table_text table = parse_separated(text, ',');
+    cr_assert_eq(table.rows, 1 + count * count);
+    cr_assert_eq(table.columns, 8);
+    for (int i = 0; i < count; i++) {
+        const char *row = table.cell[(1 + i * count) * 8 + 4], *column = table.cell[(1 + i) * 8 + 6];
+        cr_expect_str_eq(without_guard(row), words[i]);
+        cr_expect_str_eq(without_guard(column), words[i]);
+        bool number = *row && !row[strspn(row, "+-0123456789.e")] && strpbrk(row, "0123456789");
+        cr_expect(number || !strchr("=+-@", *row), "a spreadsheet would compute %s", row);
+    }
+    cr_expect_not_null(strstr(text, ",-2.5,"), "numbers stay numbers");
+    free(text);
+}
+
+Test(hostile, npz_holds_the_same_words)
+{
+    size_t size;
+    char *bytes = rendered(&report, "npz", NULL, &size);
+    const char *header = bytes + 30 + strlen("source.npy");
+    int width = atoi(strstr(header + 10, "'<U") + 3), length = (unsigned char)header[8] + 256 * header[9];
+    const unsigned char *data = (const unsigned char *)header + 10 + length;
+    for (int i = 0; i < count; i++) {
+        const char *word = words[i];
+        for (int at = 0; at < width; at++, data += 4) {
+            uint32_t expected = *word ? parse_character(&word) : 0;
+            cr_expect_eq((uint32_t)(data[0] | data[1] << 8 | data[2] << 16), expected, "word %d", i);
+        }
+    }
+    free(bytes);
+}
+
+Test(hostile, svg_is_well_formed_and_has_all_words)
+{
+    char *text = rendered(&report, "svg", NULL, NULL);
+    struct markup markup = parse_markup(text);
+    expect_plain(text);
+    cr_expect(has_text(markup, shown(report.title, " ")));
+    for (int i = 0; i < count; i++) cr_expect(has_text(markup, shown(words[i], "␣")), "word %d", i);
+    free(text);
+}
+
+Test(hostile, html_is_well_formed_and_has_all_words)
+{
+    char *text = rendered(&report, "html", NULL, NULL);
+    struct markup markup = parse_markup(text);
+    expect_plain(text);
+    cr_expect(has_text(markup, shown(report.title, " ")));
+    for (int i = 0; i < 20; i++) cr_expect(has_text(markup, shown(words[i], "␣")), "word %d", i);
+    free(text);
+}
+
+/* Every text of an explanation may come from a scene or from a program. */
+Test(hostile, explanations_are_parsed_as_maps_are)
+{
+    for (int i = 0; i < count; i++) {
+        const struct qkv_step steps[] = {
+            {.name = words[i],
+             .title = words[i],
+             .formula = words[i],
+             .note = words[i],
+             .content = QKV_STEP_WEIGHTS,
+             .rows = 1,
+             .columns = 1,
+             .values = weights,
+             .row_names = &words[i],
+             .column_names = &words[i]},
+            {.name = "x",
+             .title = "x",
+             .formula = "",
+             .same_as = words[i],
+             .rows = 1,
+             .columns = 1,
+             .values = weights},
+        };
+        const struct qkv_explanation one = {.title = words[i],
+                                            .about = words[i],
+                                            .label = words[i],
+                                            .model = words[i],
+                                            .heads = 1,
+                                            .layer_heads = 1,
+                                            .step_count = 2,
+                                            .steps = steps},
+                                     both[] = {one, one};
+        for (int64_t f = 0; qkv_format(f); f++) {
+            const char *name = qkv_format(f)->name;
+            char *bytes;
+            size_t size;
+            struct qkv_error error = {""};
+            if (!strcmp(name, "png")) continue;
+            cr_assert_eq(qkv_explanation_render(both, 2, qkv_format(f), NULL, &bytes, &size, &error), QKV_OK,
+                         "%s", error.message);
+            if (!strcmp(name, "svg") || !strcmp(name, "html")) parse_markup(bytes);
+            if (!strcmp(name, "csv")) cr_expect_eq(parse_separated(bytes, ',').rows, 5);
+            if (strcmp(name, "csv") != 0 && strcmp(name, "npz") != 0) expect_plain(bytes);
+            if (!strcmp(name, "json")) {
+                cJSON *root = cJSON_Parse(bytes);
+                cr_expect_str_eq(cJSON_GetStringValue(cJSON_GetObjectItem(root, "about")), words[i]);
+                cJSON_Delete(root);
+            }
+            free(bytes);
+        }
+    }
+}
+
+/* A program may give bytes that are no text at all: no writer reads past their end, and each shows U+FFFD. */
+Test(hostile, bytes_that_are_not_utf_8_are_replaced)
+{
+    static const char *const broken[] = {"\xFF",         "a\xE4",           "\xC3",     "\xE2\x82",
+                                         "\xF0\x9F\x98", "\x80\x80",        "\xC0\x80", "\xED\xA0\x80",
+                                         "a\xF5\x80z",   "\xF4\x90\x80\x80"};
+    int broken_count = sizeof broken / sizeof *broken;
+    struct qkv_attention_report odd = report;
+    map.rows = map.columns = odd.source_length = odd.target_length = broken_count;
+    odd.source = odd.target_input = odd.target_output = broken;
+    odd.title = odd.model = map.label = "x\xF0\x9F";
+    for (int64_t f = 0; qkv_format(f); f++) {
+        const char *name = qkv_format(f)->name;
+        char *bytes = rendered(&odd, name, NULL, NULL);
+        if (!strcmp(name, "svg") || !strcmp(name, "html")) {
+            struct markup markup = parse_markup(bytes);
+            cr_expect(has_text(markup, "x\uFFFD\uFFFD"), "%s", name);
+            cr_expect(has_text(markup, "a\uFFFD"), "%s", name);
+        }
+        if (!strcmp(name, "csv")) cr_expect_str_eq(parse_separated(bytes, ',').cell[8 + 6], "\uFFFD");
+        if (!strcmp(name, "json")) {
+            cJSON *root = cJSON_Parse(bytes);
+            cr_expect_str_eq(cJSON_GetStringValue(cJSON_GetObjectItem(root, "title")), "x\uFFFD\uFFFD");
+            cJSON_Delete(root);
+        }
+        if (!qkv_format(f)->binary && strcmp(name, "csv") != 0) expect_plain(bytes);
+        free(bytes);
+    }
+}
+
+/* Labels and titles are cut in time that grows with their length. */
+Test(hostile, long_texts_are_cut)
+{
+    enum { SIZE = 400000 };
+    char *letters = remember(malloc(SIZE + 1));
+    memset(letters, 'x', SIZE);
+    letters[SIZE] = 0;
+    words[0] = words[1] = report.title = report.model = letters;
+    char *svg = rendered(&report, "svg", NULL, NULL);
+    cr_expect_not_null(strstr(svg, "xxx…</text>"));
+    cr_expect_null(strstr(svg, format("%.1000s", letters)));
+    free(svg);
+    char *text = rendered(&report, "text", NULL, NULL);
+    cr_expect_not_null(strstr(text, "xxx…"));
+    free(text);
+}
+
+/* A label of 100,000 combining marks has no width. */
+Test(hostile, marks_without_a_letter_are_dropped)
+{
+    enum { MARKS = 100000 };
+    char *marks = remember(malloc(2 * MARKS + 1));
+    for (int i = 0; i < MARKS; i++) memcpy(marks + 2 * i, "\xCC\x81", 2);
+    marks[2 * MARKS] = 0;
+    words[0] = marks;
+    report.title = marks;
+    char *svg = rendered(&report, "svg", NULL, NULL);
+    parse_markup(svg);
+    cr_expect_null(strstr(svg, format("%.80s", marks)));
+    cr_expect_not_null(strstr(svg, format("%.60s", marks)));
+    free(svg);
+}

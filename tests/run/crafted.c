@@ -1,0 +1,221 @@
+/* Checkpoints that others made, or that someone spoiled on purpose. */
+#include "qkv/checkpoint.h"
+
+#include "support.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+/* A model of one parameter, a [2, 3]. */
+static struct qkv_parameters small_model(void)
+{
+    struct qkv_parameters parameters = {0};
+    struct qkv_initial normal = {QKV_INITIALIZER_NORMAL, 1};
+    qkv_parameters_add(&parameters, QKV_SHAPE(2, 3), normal, "a");
+    cr_assert_eq(qkv_parameters_allocate(&parameters, QKV_FLOAT32, NULL), QKV_OK);
+    qkv_parameters_initialize(&parameters, 1);
+    return parameters;
+}
+
+/* A file with this header (its quotes written as ') and `size` bytes of data, all zero, with the right
+ * checksum. */
+static const char *craft(const char *header, size_t size)
+{
+    size_t length = strlen(header), all = 8 + length + size;
+    char *bytes = calloc(1, all + 1);
+    for (unsigned i = 0; i < 8; i++) bytes[i] = (char)(length >> (8 * i) & 0xFF);
+    for (size_t i = 0; i < length; i++) bytes[8 + i] = header[i] == '\'' ? '"' : header[i];
+    char digits[9], *place = strstr(bytes + 8, "\"qkv.crc32\":\"00000000\"");
+    snprintf(digits, sizeof digits, "%08lx", crc32(0, (const Bytef *)bytes, (uInt)all) & 0xFFFFFFFFu);
+    if (place) memcpy(place + 13, digits, 8);
+    const char *path = write_bytes(scratch("crafted"), "x.safetensors", bytes, all);
+    free(bytes);
+    return path;
+}
+
+#define META  "'__metadata__':{'qkv.crc32':'00000000','qkv.format':'1'}"
+#define A(at) "'a':{'dtype':'F32','shape':[2,3],'data_offsets':" at "}"
+
+static const struct {
+    const char *header;
+    size_t data;
+    const char *sentence;
+} REFUSED[] = {
+    {"", 0, "byte 8: the header is not a JSON object: the file is damaged, or is not a safetensors file"},
+    {"[1, 2]", 0, NULL},
+    {"{'a':", 0,
+     "byte 12: the header is not a JSON object: the file is damaged, or is not a safetensors file"},
+    {"{}", 0, "is not a checkpoint of qkv: its header has no qkv.crc32"},
+    {"{" A("[0,24]") "}", 24, "is not a checkpoint of qkv: its header has no qkv.crc32"},
+    {"{'__metadata__':{'qkv.crc32':'", 0, NULL},
+    {"{'__metadata__':{'qkv.crc32':'00000000'}}", 0,
+     "is not a checkpoint of qkv: its metadata has no qkv.format"},
+    {"{'__metadata__':{'qkv.crc32':'00000000','qkv.format':'2'}}", 0,
+     "has format 2, but this qkv reads formats up to 1: use a newer qkv"},
+    {"{'__metadata__':{'qkv.crc32':'00000000','x':1}}", 0, "__metadata__ holds x, which is not a text"},
+    {"{'__metadata__':[{'qkv.crc32':'00000000'}]}", 0, "__metadata__ must be an object of texts"},
+    {"{'__metadata__':['a'],'qkv.crc32':'00000000'}", 0, "__metadata__ must be an object of texts"},
+    {"{'__metadata__':'qkv','qkv.crc32':'00000000'}", 0, "__metadata__ must be an object of texts"},
+    {"{'__metadata__':{'qkv.crc32':'00000000','x':'1','x':'2'}}", 0, "holds the metadata key x twice"},
+    {"{" META "," META "}", 0, "holds the tensor __metadata__ twice"},
+    {"\uFEFF{" META "," A("[0,24]") "}", 24,
+     "byte 8: the header is not a JSON object: the file is damaged, or is not a safetensors file"},
+    {"{" META "," A("[0,24]") "} {}", 24,
+     "byte 123: the header goes on after its JSON, where only spaces may follow"},
+    {"{" META "," A("[0,24]") ",'b\xFF':1}", 24, "byte 124: the header is not valid UTF-8 there"},
+    {"{'__metadata__':{'qkv.crc32':'00000000','x\\u0000y':'1'}}", 0,
+     "byte 50: a text of the header holds a NUL character"},
+    {"{" META "}", 0, "has no a, which the model needs"},
+    {"{" META "," A("[0,24]") ",'b':{'dtype':'F32','shape':[1],'data_offsets':[24,28]}}", 28,
+     "holds b, which the model does not have"},
+    {"{" META "," A("[0,24]") ",'b':{'dtype':'F32','shape':[1],'data_offsets':[0,4]}}", 24,
+     "byte 175: two tensors share the data of b"},
+    {"{" META "," A("[0,24]") ",'b':{'dtype':'F32','shape':[1],'data_offsets':[20,24]}}", 24,
+     "byte 197: two tensors share the data of b"},
+    {"{" META "," A("[0,24]") ",'b':{'dtype':'F32','shape':[1],'data_offsets':[28,32]}}", 32,
+     "byte 205: no tensor has the bytes before b"},
+    {"{" META "," A("[4,28]") "}", 28, "byte 126: no tensor has the bytes before a"},
+    {"{" META "," A("[0,24]") "," A("[24,48]") "}", 48, "holds the tensor a twice"},
+    {"{" META ",'a':{'dtype':'F32','shape':[3,2],'data_offsets':[0,24]}}", 24,
+     "a is [3, 2], but the model has [2, 3]"},
+    {"{" META ",'a':{'dtype':'F32','shape':[6],'data_offsets':[0,24]}}", 24,
+     "a is [6], but the model has [2, 3]"},
+    {"{" META ",'a':{'dtype':'BF16','shape':[2,3],'data_offsets':[0,12]}}", 12,
+     "a is of type BF16, but must be F32 or F64"},
+    {"{" META ",'a':{'dtype':7,'shape':[2,3],'data_offsets':[0,24]}}", 24,
+     "a is of type none, but must be F32 or F64"},
+    {"{" META "," A("[0]") "}", 0, "the data_offsets of a do not lie in the data"},
+    {"{" META "," A("[24,0]") ",'b':{'data_offsets':[0,24]}}", 24,
+     "the data_offsets of a do not lie in the data"},
+    {"{" META "," A("[-24,0]") "}", 0, "the data_offsets of a do not lie in the data"},
+    {"{" META "," A("[0.5,24.5]") "}", 0, "the data_offsets of a do not lie in the data"},
+    {"{" META "," A("[1e300,1e301]") "}", 0, "the data_offsets of a do not lie in the data"},
+    {"{" META "," A("['0','24']") "}", 0, "the data_offsets of a do not lie in the data"},
+    {"{" META "," A("[0,23]") "}", 23, NULL},
+    {"{" META "," A("[0,28]") "}", 28, NULL},
+    {"{" META ",'a':{'dtype':'F32','shape':[],'data_offsets':[0,4]}}", 4, NULL},
+    {"{" META ",'a':{'dtype':'F32','shape':[1,1,1,2,3],'data_offsets':[0,24]}}", 24, NULL},
+    {"{" META ",'a':{'dtype':'F32','shape':[0,3],'data_offsets':[0,0]}}", 0, NULL},
+    {"{" META ",'a':{'dtype':'F32','shape':[4294967296,4294967296],'data_offsets':[0,0]}}", 0, NULL},
+    {"{" META ",'a':{'dtype':'F32','shape':[-2,-3],'data_offsets':[0,24]}}", 24, NULL},
+    {"{" META ",'a':[]}", 0, "a is of type none, but must be F32 or F64"},
+    {"{" META ",'a':null}", 0, "a is of type none, but must be F32 or F64"},
+};
+
+/* Loading must fail with `path: sentence`, or with any sentence about the path if it is NULL, and change nothing. */
+static void refuse(const char *path, struct qkv_parameters *parameters, const char *sentence)
+{
+    struct qkv_state state = {0};
+    struct qkv_error error = {""};
+    float before[6];
+    memcpy(before, parameters->values, sizeof before);
+    cr_expect_eq(qkv_checkpoint_load(path, parameters, NULL, &state, &error), QKV_INVALID);
+    if (sentence)
+        cr_expect_str_eq(error.message, format("%s: %s", path, sentence));
+    else
+        cr_expect_eq(strncmp(error.message, path, strlen(path)), 0, "%s", error.message);
+    cr_expect_eq(memcmp(before, parameters->values, sizeof before), 0);
+    cr_expect_eq(state.count, 0);
+    qkv_state_release(&state);
+}
+
+Test(crafted, is_refused_with_a_sentence)
+{
+    struct qkv_parameters parameters = small_model();
+    for (size_t i = 0; i < sizeof REFUSED / sizeof REFUSED[0]; i++)
+        refuse(craft(REFUSED[i].header, REFUSED[i].data), &parameters, REFUSED[i].sentence);
+    qkv_parameters_release(&parameters);
+}
+
+Test(crafted, is_read_when_it_is_right)
+{
+    static const struct {
+        const char *header;
+        size_t data;
+    } cases[] = {
+        /* Data that is aligned to nothing is read all the same. */
+        {"{" META "," A("[0,24]") "}", 24},
+        {"{" META "," A("[0,24]") "} ", 24},
+        {"{" META ",'a':{'dtype':'F64','shape':[2,3],'data_offsets':[0,48]}}", 48},
+        {"{" META "," A("[4,28]") ",'optimizer.first.a':{'dtype':'F32','shape':[1],'data_offsets':[0,4]}}",
+         28},
+    };
+    struct qkv_parameters parameters = small_model();
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct qkv_error error = {""};
+        qkv_parameters_initialize(&parameters, 1);
+        const char *path = craft(cases[i].header, cases[i].data);
+        cr_expect_eq(qkv_checkpoint_load(path, &parameters, NULL, NULL, &error), QKV_OK, "%s", error.message);
+        cr_expect_eq(qkv_parameter_get(&parameters, parameters.list[0], 3), 0);
+    }
+    qkv_parameters_release(&parameters);
+}
+
+Test(crafted, refuses_counts_with_which_training_cannot_go_on)
+{
+    static const char *const texts[] = {"-1", "1000000000000001", "9223372036854775807",
+                                        "9223372036854775808"};
+    struct qkv_state state = {0};
+    struct qkv_error error;
+    int64_t count = 7;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        qkv_state_set(&state, "train.epoch", texts[i]);
+        cr_expect_eq(qkv_state_get_count(&state, "train.epoch", &count, &error), QKV_INVALID);
+        cr_expect(strstr(error.message, texts[i]), "%s", error.message);
+        cr_expect_eq(count, 7);
+    }
+    qkv_state_set(&state, "train.epoch", "1000000000000000");
+    cr_expect_eq(qkv_state_get_count(&state, "train.epoch", &count, &error), QKV_OK);
+    cr_expect_eq(count, QKV_COUNT_MOST);
+    qkv_state_release(&state);
+}
+
+/* Each key is found without looking at all others: 100,000 of them take milliseconds. */
+Test(crafted, holds_many_keys)
+{
+    enum { COUNT = 100000 };
+    const char *path = format("%s/a", scratch("keys"));
+    struct qkv_parameters parameters = small_model();
+    struct qkv_state out = {0}, in = {0};
+    char key[32];
+    for (int i = 0; i < COUNT; i++) {
+        snprintf(key, sizeof key, "key.%d", i);
+        qkv_state_set_integer(&out, key, i);
+    }
+    cr_assert_eq(qkv_checkpoint_save(path, &parameters, NULL, &out, NULL), QKV_OK);
+    cr_assert_eq(qkv_checkpoint_load(path, &parameters, NULL, &in, NULL), QKV_OK);
+    cr_assert_eq(in.count, COUNT);
+    for (int i = 0; i < COUNT; i++) {
+        int64_t value;
+        snprintf(key, sizeof key, "key.%d", i);
+        cr_assert_eq(qkv_state_get_count(&in, key, &value, NULL), QKV_OK);
+        cr_assert_eq(value, i);
+    }
+    qkv_state_release(&out);
+    qkv_state_release(&in);
+    qkv_parameters_release(&parameters);
+}
+
+Test(crafted, is_not_what_was_saved_of_odd_texts)
+{
+    const char *path = format("%s/a", scratch("texts"));
+    struct qkv_parameters parameters = small_model(), none = {0};
+    struct qkv_state out = {0}, in = {0};
+    struct qkv_error error;
+    qkv_state_set(&out, "file",
+                  "a\xFF"
+                  "b\xE2\x82");
+    qkv_state_set(&out, "quotes", "\"qkv.crc32\":\"00000000\" \x01\n");
+    cr_expect_eq(qkv_checkpoint_save(path, &none, NULL, &out, &error), QKV_INVALID);
+    cr_expect_eq(qkv_checkpoint_save(path, &parameters, NULL, &out, &error), QKV_OK);
+    cr_expect_eq(qkv_checkpoint_load(path, &none, NULL, NULL, &error), QKV_INVALID);
+    cr_expect_eq(qkv_checkpoint_load(path, &parameters, NULL, &in, &error), QKV_OK, "%s", error.message);
+    cr_expect_str_eq(qkv_state_get(&in, "file"), "a?b??");
+    cr_expect_str_eq(qkv_state_get(&in, "quotes"), "\"qkv.crc32\":\"00000000\" \x01\n");
+    qkv_state_release(&out);
+    qkv_state_release(&in);
+    qkv_parameters_release(&parameters);
+}

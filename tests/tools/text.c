@@ -1,0 +1,97 @@
+/* Every command reads text in the same way: plain or gzip, from a file or standard input, with or without a byte order
+ * mark, with LF or CRLF. */
+#include "support.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+/* Writes the forms of folder/<name>: .mark (a byte order mark and CRLF) and .packed (gzip). */
+static void make_forms(const char *folder, const char *name)
+{
+    run_ok("cd '%s' && (printf '\\357\\273\\277'; sed 's/$/\\r/' %s) >%s.mark && gzip -c %s.mark >%s.packed",
+           folder, name, name, name, name);
+}
+
+/* The command prints the same for each form of the text, its last operand. */
+static void expect_same(const char *folder, const char *command, const char *name)
+{
+    char *plain = run_ok("cd '%s' && %s %s", folder, command, name);
+    const char *const forms[] = {
+        format("%s.mark", name),      format("%s.packed", name),  format("- <%s", name),
+        format("- <%s.packed", name), format("- <%s.mark", name), format("/dev/stdin <%s.packed", name),
+    };
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++)
+        cr_expect_str_eq(run_ok("cd '%s' && %s %s", folder, command, forms[i]), plain, "%s %s", command,
+                         forms[i]);
+}
+
+Test(text, is_read_in_every_form_by_every_command)
+{
+    const char *folder = tiny_run("forms", 4);
+    run_ok("cd '%s' && cut -f1 dev.tsv >source && cut -f2 dev.tsv >target && sed 's/.*/0-0/' dev.tsv >links",
+           folder);
+    static const char *const names[] = {"source", "target", "links"};
+    for (int i = 0; i < 3; i++) make_forms(folder, names[i]);
+    expect_same(folder, "qkv translate run", "source");
+    expect_same(folder, "qkv score target", "source");
+    expect_same(folder, "qkv evaluate run dev.tsv --links", "links");
+}
+
+Test(score, counts_every_reference_of_a_line)
+{
+    const char *folder = scratch("references");
+    run_ok("cd '%s' && echo 'a b c d e' >output && (for i in $(seq 99); do printf 'x y z\\t'; done; echo 'a "
+           "b c d e') "
+           ">references",
+           folder);
+    cr_expect(strstr(run_ok("cd '%s' && qkv score output references", folder), "BLEU               100.00"));
+}
+
+Test(score, refuses_text_that_is_not_utf8)
+{
+    const char *folder = scratch("invalid");
+    run_ok("cd '%s' && echo 'a b' >good && printf 'a b\\377\\n' >bad", folder);
+    cr_expect(
+        refused(run("cd '%s' && qkv score bad good", folder), "qkv: bad:1:4: byte 0xFF is not valid UTF-8"));
+    cr_expect(
+        refused(run("cd '%s' && qkv score good bad", folder), "qkv: bad:1:4: byte 0xFF is not valid UTF-8"));
+}
+
+/* Opening a pipe that nobody writes to would wait for ever. */
+Test(text, is_not_waited_for, .timeout = 60)
+{
+    const char *folder = tiny_run("pipes", 2);
+    static const struct {
+        const char *file, *command;
+    } cases[] = {
+        {"run/qkv.format", "inspect run"},
+        {"run/config.yaml", "inspect run"},
+        {"run/source.vocabulary", "translate run dev.tsv"},
+        {"run/best.safetensors", "translate run dev.tsv"},
+        {"run/last.safetensors", "train c.yaml --resume -s training.updates=3"},
+        {"run/metrics.jsonl", "train c.yaml --resume -s training.updates=3"},
+        {"links", "evaluate run dev.tsv --links links"},
+        {"c.yaml", "config c.yaml"},
+        {"train.tsv", "train c.yaml --overwrite"},
+    };
+    run_ok("cd '%s' && test -e run/best.safetensors || cp run/last.safetensors run/best.safetensors; touch "
+           "'%s/links'",
+           folder, folder);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *file = cases[i].file;
+        run_ok("cd '%s' && mv %s kept && mkfifo %s", folder, file, file);
+        struct outcome outcome = run("cd '%s' && qkv %s", folder, cases[i].command);
+        cr_expect_eq(outcome.exit_code, 2, "%s: %s", file, outcome.error);
+        cr_expect(strstr(outcome.error, format("%s: cannot be read: it is a named pipe\n", file)), "%s",
+                  outcome.error);
+        run_ok("cd '%s' && mv kept %s", folder, file);
+    }
+}
+
+/* What a shell opens for `<(command)` is read. */
+Test(text, comes_from_a_pipe_of_the_shell)
+{
+    const char *folder = tiny_run("shell", 2);
+    cr_expect_str_eq(run_ok("cd '%s' && cut -f1 dev.tsv | qkv translate run /dev/fd/3 3<&0", folder),
+                     run_ok("cd '%s' && cut -f1 dev.tsv | qkv translate run", folder));
+}
