@@ -5,6 +5,7 @@
 #
 #     tests/fuzz/run.sh 10                   # every target for 10 seconds
 #     tests/fuzz/run.sh 600 scene links      # some of them, for 10 minutes each
+#     SEED=1 tests/fuzz/run.sh 10            # the same inputs in every run that begins without build/fuzz/corpus
 #
 # build/fuzz/findings/<target>/ gets the inputs that fail. To see one fail: build/fuzz/tests/fuzz/fuzz_<target> INPUT.
 # When it is mended, keep it in tests/fuzz/seeds/<target>/ with a name that says what it is. Inputs that reach new code
@@ -52,7 +53,7 @@ for target; do
     corpus=build/fuzz/corpus/$target findings=build/fuzz/findings/$target log=build/fuzz/$target.log
     mkdir -p "$corpus" "$findings" "$work/$target"
     code=0
-    TMPDIR=$work/$target build/fuzz/tests/fuzz/fuzz_"$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 \
+    TMPDIR=$work/$target build/fuzz/tests/fuzz/fuzz_"$target" -max_total_time="$seconds" -seed="${SEED:-0}" -timeout=10 -rss_limit_mb=2048 \
         -max_len=4096 -print_final_stats=1 -artifact_prefix="$findings/" -dict="$work/words" \
         "$corpus" "tests/fuzz/seeds/$target" >"$log" 2>&1 || code=$?
     executions=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
