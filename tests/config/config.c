@@ -1,5 +1,6 @@
 #include "qkv/config.h"
 
+#include "config_text.h"
 #include "support.h"
 
 #include <criterion/criterion.h>
@@ -116,16 +117,6 @@ static void read_good(struct qkv_config *config, struct qkv_arena *arena, const 
     cr_assert_eq(messages.count, 0);
 }
 
-static char *written(const struct qkv_config *config, bool full)
-{
-    char *text;
-    size_t size;
-    FILE *file = open_memstream(&text, &size);
-    cr_assert_eq(qkv_config_write(config, file, full), QKV_OK);
-    fclose(file);
-    return remember(text);
-}
-
 /* The next line, without its newline; NULL at the end. */
 static char *next_line(char **rest)
 {
@@ -158,13 +149,13 @@ Test(config, every_key_survives_reading_and_writing)
     struct qkv_messages messages;
     cr_assert(!qkv_config_default(&defaults, &arena, "every_key-1.0"));
     cr_assert_eq(qkv_config_finish(&defaults, &arena, &messages), QKV_OK);
-    const char *unset = written(&defaults, true);
+    const char *unset = config_text(&defaults, true);
     read_good(&config, &arena, folder, EVERY_KEY);
-    cr_assert_str_eq(lines_of_every_key(written(&config, true), unset), EVERY_KEY);
+    cr_assert_str_eq(lines_of_every_key(config_text(&config, true), unset), EVERY_KEY);
 
     struct qkv_config again;
-    read_good(&again, &arena, folder, written(&config, false));
-    cr_assert_str_eq(written(&again, true), written(&config, true));
+    read_good(&again, &arena, folder, config_text(&config, false));
+    cr_assert_str_eq(config_text(&again, true), config_text(&config, true));
 
     cr_assert_str_eq(config.name, "every_key-1.0");
     cr_assert_str_eq(config.data.test, "/a \"b\" \\ #");
@@ -229,7 +220,7 @@ static enum qkv_status read_with(const char *folder, const char *path, const cha
         cr_expect_not_null(strstr(messages.text[0], path), "%s: %s", override, messages.text[0]);
     } else {
         const char *name = strrchr(path, '.') ? strrchr(path, '.') + 1 : path;
-        const char *text = written(&config, true);
+        const char *text = config_text(&config, true);
         bool stands_for_another = !strcmp(value, "0");
         cr_expect(stands_for_another || strstr(text, format("%s: %s\n", name, value)), "%s is not in\n%s",
                   override, text);
@@ -296,7 +287,7 @@ Test(config, the_default_config_equals_that_of_a_file_without_keys)
     config.training.updates = 1;
     cr_assert_eq(qkv_config_finish(&config, &arena, &messages), QKV_OK);
     read_good(&from_file, &arena, folder, SMALLEST);
-    cr_assert_str_eq(written(&config, true), written(&from_file, true));
+    cr_assert_str_eq(config_text(&config, true), config_text(&from_file, true));
     qkv_arena_release(&arena);
 }
 
@@ -337,7 +328,7 @@ Test(config, numbers_survive_bit_by_bit_in_every_locale)
         if (i < (int)(sizeof numbers / sizeof numbers[0])) number = numbers[i];
         if (!(number <= DBL_MAX)) continue;
         config.training.clip_grad_norm = number;
-        char *text = written(&config, true);
+        char *text = config_text(&config, true);
         read_good(&again, &arena, folder, text);
         cr_assert_eq(memcmp(&again.training.clip_grad_norm, &number, sizeof number), 0, "%.17g", number);
         free(text);
@@ -394,7 +385,7 @@ Test(config, texts_survive_byte_by_byte)
     read_good(&config, &arena, folder, SMALLEST);
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         config.data.src.lang = texts[i];
-        char *text = written(&config, true);
+        char *text = config_text(&config, true);
         read_good(&again, &arena, folder, text);
         cr_assert_str_eq(again.data.src.lang, texts[i], "%s", text);
         cr_assert_str_empty(again.data.dev);

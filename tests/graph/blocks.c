@@ -1,5 +1,5 @@
 /* Blocks of parameters: several in one graph, some of them frozen; and declarations and bindings that are refused. */
-#include "graph_error.h"
+#include "one_graph.h"
 #include "qkv/ops.h"
 #include "qkv/parameters.h"
 
@@ -9,35 +9,8 @@
 #include <string.h>
 
 static const struct qkv_initial ONES = {QKV_INITIALIZER_ONES, 1};
-static struct qkv_graph *graph;
 
-static void setup(void)
-{
-    graph = qkv_graph_new(QKV_FLOAT64);
-    cr_assert_not_null(graph);
-}
-
-static void teardown(void)
-{
-    qkv_graph_free(graph);
-}
-
-TestSuite(blocks, .init = setup, .fini = teardown);
-
-static struct qkv_tensor *variable_of(int64_t count, const double *values)
-{
-    struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(count));
-    qkv_tensor_write(x, values);
-    return x;
-}
-
-static double gradient_at(const struct qkv_tensor *x, int i)
-{
-    double gradient[16] = {0};
-    cr_assert_leq(qkv_tensor_count(x), 16);
-    qkv_tensor_read_gradient(x, gradient);
-    return gradient[i];
-}
+TestSuite(blocks, .init = make_graph, .fini = free_graph);
 
 /* ---- blocks of parameters ---- */
 

@@ -1,40 +1,12 @@
 /* The graph: errors that stick, scopes, gradients and where they flow, dropout, and what a reset forgets. */
+#include "one_graph.h"
 #include "qkv/ops.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
 #include <string.h>
 
-static struct qkv_graph *graph;
-
-static void setup(void)
-{
-    graph = qkv_graph_new(QKV_FLOAT64);
-    cr_assert_not_null(graph);
-}
-
-static void teardown(void)
-{
-    qkv_graph_free(graph);
-}
-
-TestSuite(graph, .init = setup, .fini = teardown);
-
-static const char *message(void)
-{
-    static struct qkv_error error;
-    error = (struct qkv_error){""};
-    qkv_graph_check(graph, &error);
-    return error.message;
-}
-
-static struct qkv_tensor *variable_of(int64_t count, const double *values)
-{
-    struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(count));
-    cr_assert_not_null(x, "%s", message());
-    qkv_tensor_write(x, values);
-    return x;
-}
+TestSuite(graph, .init = make_graph, .fini = free_graph);
 
 static void expect_gradient(const struct qkv_tensor *x, const double *expected)
 {
@@ -57,7 +29,7 @@ Test(graph, the_first_error_sticks_with_op_scope_and_both_shapes)
     qkv_graph_scope(graph, outer);
     cr_expect_eq(qkv_graph_check(graph, NULL), QKV_INVALID);
     char first[sizeof(struct qkv_error)];
-    strcpy(first, message());
+    strcpy(first, graph_error());
     cr_expect_not_null(strstr(first, "add (encoder.1.self): "), "%s", first);
     cr_expect_not_null(strstr(first, "[2, 3]"), "%s", first);
     cr_expect_not_null(strstr(first, "[4, 3]"), "%s", first);
@@ -71,7 +43,7 @@ Test(graph, the_first_error_sticks_with_op_scope_and_both_shapes)
     cr_expect_null(qkv_graph_fail(graph, "something else"));
     qkv_forward(graph);
     qkv_backward(graph, NULL, NULL);
-    cr_expect_str_eq(message(), first);
+    cr_expect_str_eq(graph_error(), first);
 
     qkv_graph_reset(graph);
     cr_expect_eq(qkv_graph_check(graph, NULL), QKV_OK);
@@ -83,25 +55,25 @@ Test(graph, what_cannot_be_is_refused_by_name)
     struct qkv_graph *other = qkv_graph_new(QKV_FLOAT64);
     struct qkv_tensor *foreign = qkv_variable(other, QKV_SHAPE(2));
     cr_expect_null(qkv_relu(graph, NULL));
-    cr_expect_str_eq(message(), "relu: input 1 is NULL");
+    cr_expect_str_eq(graph_error(), "relu: input 1 is NULL");
 
     qkv_graph_reset(graph);
     cr_expect_null(qkv_add(graph, qkv_variable(graph, QKV_SHAPE(2)), foreign));
-    cr_expect_str_eq(message(), "add: input 2 belongs to another graph");
+    cr_expect_str_eq(graph_error(), "add: input 2 belongs to another graph");
 
     qkv_graph_reset(graph);
     cr_expect_null(qkv_constant(graph, QKV_SHAPE(3, 0)));
-    cr_expect_str_eq(message(),
+    cr_expect_str_eq(graph_error(),
                      "a tensor cannot have shape [3, 0]: it needs 1 to 4 axes, each of size 1 or more");
 
     qkv_graph_reset(graph);
     const int64_t huge = (int64_t)1 << 39;
     cr_expect_null(qkv_constant(graph, QKV_SHAPE(huge, huge)));
-    cr_expect_not_null(strstr(message(), "[549755813888, 549755813888]"), "%s", message());
+    cr_expect_not_null(strstr(graph_error(), "[549755813888, 549755813888]"), "%s", graph_error());
 
     qkv_graph_reset(graph);
     cr_expect_null(qkv_graph_fail(graph, "a layer says %d", 3));
-    cr_expect_str_eq(message(), "a layer says 3");
+    cr_expect_str_eq(graph_error(), "a layer says 3");
     qkv_graph_free(other);
 }
 

@@ -1,40 +1,12 @@
 /* Wrong calls of a graph: each ends in the graph's error and touches no memory that it must not. */
-#include "graph_error.h"
+#include "one_graph.h"
 #include "qkv/ops.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
 
-static struct qkv_graph *graph;
-
-static void setup(void)
-{
-    graph = qkv_graph_new(QKV_FLOAT64);
-    cr_assert_not_null(graph);
-}
-
-static void teardown(void)
-{
-    qkv_graph_free(graph);
-}
-
-TestSuite(misuse, .init = setup, .fini = teardown);
-
-static struct qkv_tensor *variable_of(int64_t count, const double *values)
-{
-    struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(count));
-    qkv_tensor_write(x, values);
-    return x;
-}
-
-static double gradient_at(const struct qkv_tensor *x, int i)
-{
-    double gradient[16] = {0};
-    cr_assert_leq(qkv_tensor_count(x), 16);
-    qkv_tensor_read_gradient(x, gradient);
-    return gradient[i];
-}
+TestSuite(misuse, .init = make_graph, .fini = free_graph);
 
 /* ---- detach ---- */
 

@@ -159,38 +159,30 @@ static void compare_differences(const char *name, const struct op_case *test)
     qkv_graph_free(built.graph);
 }
 
-Test(random_cases, of_every_op_agree_between_kernels_and_precisions)
+static void try_cases(int op, int64_t largest, void (*compare)(const char *name, const struct op_case *test))
 {
     static struct op_case test;
     char name[96];
     uint64_t cases = setting("QKV_RANDOM_CASES", 20);
-    for (int op = QKV_OP_leaf + 1; op < QKV_OP_COUNT; op++)
-        for (uint64_t i = 0; i < cases; i++) {
-            make_case(&test, op, i, LARGEST, name);
-            compare_variants(name, &test);
-        }
+    for (uint64_t i = 0; i < cases; i++) {
+        make_case(&test, op, i, largest, name);
+        compare(name, &test);
+    }
+}
+
+Test(random_cases, of_every_op_agree_between_kernels_and_precisions)
+{
+    for (int op = QKV_OP_leaf + 1; op < QKV_OP_COUNT; op++) try_cases(op, LARGEST, compare_variants);
 }
 
 Test(random_cases, of_every_op_have_the_same_bits_with_shared_memory)
 {
-    static struct op_case test;
-    char name[96];
-    uint64_t cases = setting("QKV_RANDOM_CASES", 20);
     for (int op = QKV_OP_leaf + 1; op < QKV_OP_COUNT; op++)
-        for (uint64_t i = 0; op != QKV_OP_store_rows && i < cases; i++) {
-            make_case(&test, op, i, LARGEST / 4, name);
-            compare_shared_memory(name, &test);
-        }
+        if (op != QKV_OP_store_rows) try_cases(op, LARGEST / 4, compare_shared_memory);
 }
 
 Test(random_cases, of_every_op_have_the_gradients_of_differences)
 {
-    static struct op_case test;
-    char name[96];
-    uint64_t cases = setting("QKV_RANDOM_CASES", 20);
     for (int op = QKV_OP_leaf + 1; op < QKV_OP_COUNT; op++)
-        for (uint64_t i = 0; i < cases; i++) {
-            make_case(&test, op, i, LARGEST_OF_CHECK, name);
-            compare_differences(name, &test);
-        }
+        try_cases(op, LARGEST_OF_CHECK, compare_differences);
 }

@@ -1,5 +1,6 @@
 #include "qkv/alignment.h"
 
+#include "gold_links.h"
 #include "support.h"
 
 #include <criterion/criterion.h>
@@ -7,15 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static struct qkv_alignments read_links(const char *name, const char *text)
-{
-    struct qkv_alignments alignments;
-    struct qkv_error error;
-    const char *path = write_text(scratch(name), "gold.links", text);
-    cr_assert_eq(qkv_alignments_read(&alignments, path, &error), QKV_OK, "%s", error.message);
-    return alignments;
-}
 
 /* What is said about a file, without its path. */
 static const char *refusal(const char *name, const char *text)

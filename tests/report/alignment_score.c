@@ -1,6 +1,6 @@
 #include "qkv/alignment_score.h"
 
-#include "support.h"
+#include "gold_links.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -30,13 +30,18 @@ static const struct qkv_attention_report report = {
 /* Each token is a word. */
 static const struct qkv_alignment_words EACH;
 
-static struct qkv_alignments read_links(const char *name, const char *text)
+/* The score of the same report against every line of the links. */
+static struct qkv_alignment_score score_of(const struct qkv_attention_report *each, const char *name,
+                                           const char *links)
 {
-    struct qkv_alignments alignments;
-    struct qkv_error error;
-    const char *path = write_text(scratch(name), "gold.links", text);
-    cr_assert_eq(qkv_alignments_read(&alignments, path, &error), QKV_OK, "%s", error.message);
-    return alignments;
+    struct qkv_alignments gold = read_links(name, links);
+    struct qkv_alignment_score score = {0};
+    struct qkv_error error = {""};
+    for (int64_t i = 0; i < gold.count; i++)
+        cr_assert_eq(qkv_alignment_score_add(&score, each, EACH, &gold.sentences[i], &error), QKV_OK, "%s",
+                     error.message);
+    qkv_alignments_release(&gold);
+    return score;
 }
 
 static void expect(struct qkv_alignment_result result, enum qkv_alignment_reading reading, int layer,
@@ -55,11 +60,7 @@ static void expect(struct qkv_alignment_result result, enum qkv_alignment_readin
  * (possible). */
 Test(alignment_score, scores_heads_in_both_readings)
 {
-    struct qkv_alignments gold = read_links("scores", "2-0 1-1 2p1\n");
-    struct qkv_alignment_score score = {0};
-    struct qkv_error error;
-    cr_assert_eq(qkv_alignment_score_add(&score, &report, EACH, &gold.sentences[0], &error), QKV_OK, "%s",
-                 error.message);
+    struct qkv_alignment_score score = score_of(&report, "scores", "2-0 1-1 2p1\n");
     cr_assert_eq(score.count, 16);
     expect(qkv_alignment_score_get(&score, 0), QKV_READING_OUTPUT, 1, 1, 1, 1, 0);
     expect(qkv_alignment_score_get(&score, 1), QKV_READING_OUTPUT, 1, 2, 0.5, 0, 0.75);
@@ -72,16 +73,13 @@ Test(alignment_score, scores_heads_in_both_readings)
     expect(qkv_alignment_score_best(&score, QKV_LINK_ROWS), QKV_READING_OUTPUT, 1, 1, 1, 1, 0);
     cr_assert_str_eq(qkv_alignment_reading_name(QKV_READING_INPUT), "input");
     qkv_alignment_score_release(&score);
-    qkv_alignments_release(&gold);
 }
 
 /* As above, and besides: head 1, output, el-black (of two equal weights the first); head 2, output, el-black
  * (which the row has drawn already) and gato-black; head 2, input, el-black. */
 Test(alignment_score, draws_links_in_both_directions)
 {
-    struct qkv_alignments gold = read_links("both", "2-0 1-1 2p1\n");
-    struct qkv_alignment_score score = {0};
-    cr_assert_eq(qkv_alignment_score_add(&score, &report, EACH, &gold.sentences[0], NULL), QKV_OK);
+    struct qkv_alignment_score score = score_of(&report, "both", "2-0 1-1 2p1\n");
     struct qkv_alignment_result result = qkv_alignment_score_get(&score, 8);
     cr_assert_eq(result.drawing, QKV_LINK_BOTH);
     cr_assert_eq(result.links, 3, "a link that both directions draw counts once");
@@ -93,21 +91,16 @@ Test(alignment_score, draws_links_in_both_directions)
     cr_assert_str_eq(qkv_alignment_drawing_name(QKV_LINK_ROWS), "rows");
     cr_assert_str_eq(qkv_alignment_drawing_name(QKV_LINK_BOTH), "both");
     qkv_alignment_score_release(&score);
-    qkv_alignments_release(&gold);
 }
 
 Test(alignment_score, adds_sentences_up_before_it_divides)
 {
-    struct qkv_alignments gold = read_links("adds", "2-0 1-1 2p1\n0-0\n\n");
-    struct qkv_alignment_score score = {0};
-    for (int i = 0; i < 3; i++)
-        cr_assert_eq(qkv_alignment_score_add(&score, &report, EACH, &gold.sentences[i], NULL), QKV_OK);
+    struct qkv_alignment_score score = score_of(&report, "adds", "2-0 1-1 2p1\n0-0\n\n");
     cr_assert_eq(score.sentences, 3);
     struct qkv_alignment_result first = qkv_alignment_score_get(&score, 0);
     cr_assert(first.links == 6 && first.sure == 3 && first.found_sure == 2 && first.found_possible == 2);
     expect(first, QKV_READING_OUTPUT, 1, 1, 2. / 6, 2. / 3, 1 - 4. / 9);
     qkv_alignment_score_release(&score);
-    qkv_alignments_release(&gold);
 }
 
 Test(alignment_score, takes_the_first_of_equal_weights)
@@ -115,14 +108,11 @@ Test(alignment_score, takes_the_first_of_equal_weights)
     static const double even[] = {0.3, 0.3, 0.3, 0.1, 0, 0.4, 0.4, 0.2, 0, 0, 0, 1};
     static const struct qkv_attention_map map = {QKV_ATTENTION_CROSS, 1, 1, 3, 4, even};
     struct qkv_attention_report ties = report;
-    struct qkv_alignments gold = read_links("ties", "0-0 1-1\n");
-    struct qkv_alignment_score score = {0};
     ties.maps = &map;
     ties.map_count = 1;
-    cr_assert_eq(qkv_alignment_score_add(&score, &ties, EACH, &gold.sentences[0], NULL), QKV_OK);
+    struct qkv_alignment_score score = score_of(&ties, "ties", "0-0 1-1\n");
     expect(qkv_alignment_score_get(&score, 0), QKV_READING_OUTPUT, 1, 1, 1, 1, 0);
     qkv_alignment_score_release(&score);
-    qkv_alignments_release(&gold);
 }
 
 /* A translation that was cut before its </s>: all of its outputs are words, and the last one is no step's
@@ -131,14 +121,11 @@ Test(alignment_score, copes_with_a_sentence_that_was_cut)
 {
     static const char *const cut_output[] = {"black", "cat", "sleeps"};
     struct qkv_attention_report cut = report;
-    struct qkv_alignments gold = read_links("cut", "0-2\n");
-    struct qkv_alignment_score score = {0};
     cut.target_output = cut_output;
-    cr_assert_eq(qkv_alignment_score_add(&score, &cut, EACH, &gold.sentences[0], NULL), QKV_OK);
+    struct qkv_alignment_score score = score_of(&cut, "cut", "0-2\n");
     cr_assert_eq(qkv_alignment_score_get(&score, 0).links, 3);
     cr_assert_eq(qkv_alignment_score_get(&score, 4).links, 2);
     qkv_alignment_score_release(&score);
-    qkv_alignments_release(&gold);
 }
 
 /* "a,b c" cut into a , b c, and "x y" into x ▁ y: words 0 and 1 on both sides. No single token of word 0 has

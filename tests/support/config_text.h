@@ -1,0 +1,22 @@
+/* What qkv_config_write writes. */
+#ifndef TESTS_CONFIG_TEXT_H
+#define TESTS_CONFIG_TEXT_H
+
+#include "qkv/config.h"
+
+#include "support.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+
+static inline char *config_text(const struct qkv_config *config, bool full)
+{
+    char *text;
+    size_t size;
+    FILE *file = open_memstream(&text, &size);
+    cr_assert_eq(qkv_config_write(config, file, full), QKV_OK);
+    fclose(file);
+    return remember(text);
+}
+
+#endif

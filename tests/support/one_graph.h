@@ -1,0 +1,67 @@
+/* A float64 graph for each test of a suite, and what tests expect of it:
+ *
+ *     TestSuite(name, .init = make_graph, .fini = free_graph);
+ */
+#ifndef TESTS_ONE_GRAPH_H
+#define TESTS_ONE_GRAPH_H
+
+#include "qkv/graph.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+static struct qkv_graph *graph;
+
+static inline void make_graph(void)
+{
+    graph = qkv_graph_new(QKV_FLOAT64);
+    cr_assert_not_null(graph);
+}
+
+static inline void free_graph(void)
+{
+    qkv_graph_free(graph);
+}
+
+/* The error of the graph; empty when it has none. */
+static inline const char *graph_error(void)
+{
+    static struct qkv_error error;
+    error = (struct qkv_error){""};
+    qkv_graph_check(graph, &error);
+    return error.message;
+}
+
+/* The graph has an error that contains `part`. Resets the graph. */
+static inline void expect_graph_error(struct qkv_graph *failed, const char *part)
+{
+    struct qkv_error error = {""};
+    cr_expect_eq(qkv_graph_check(failed, &error), QKV_INVALID, "no error that contains '%s'", part);
+    cr_expect_not_null(strstr(error.message, part), "'%s' lacks '%s'", error.message, part);
+    qkv_graph_reset(failed);
+}
+
+static inline void expect_no_graph_error(const struct qkv_graph *built)
+{
+    struct qkv_error error = {""};
+    cr_expect_eq(qkv_graph_check(built, &error), QKV_OK, "%s", error.message);
+}
+
+static inline struct qkv_tensor *variable_of(int64_t count, const double *values)
+{
+    struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(count));
+    cr_assert_not_null(x, "%s", graph_error());
+    qkv_tensor_write(x, values);
+    return x;
+}
+
+/* Number `i` of the gradient of a tensor, which has at most 16. */
+static inline double gradient_at(const struct qkv_tensor *x, int i)
+{
+    double gradient[16] = {0};
+    cr_assert_leq(qkv_tensor_count(x), 16);
+    qkv_tensor_read_gradient(x, gradient);
+    return gradient[i];
+}
+
+#endif
