@@ -113,11 +113,13 @@ void comparison_text(struct comparison *c, struct bytes *out)
 
 /* ---- a row for each run below `TEST: COLUMN` ---- */
 
-/* Writes the head of a column into the arena; NULL if memory runs out. */
-static const char *head_of(struct comparison *c, const struct column *column)
+/* The head of a column, in the arena; "" if memory runs out, which marks `out` as failed. */
+static const char *head_of(struct comparison *c, const struct column *column, struct bytes *out)
 {
     if (column->test < 0) return column->name;
-    return qkv_arena_format(&c->arena, "%s: %s", c->test[column->test].name, column->name);
+    const char *head = qkv_arena_format(&c->arena, "%s: %s", c->test[column->test].name, column->name);
+    if (!head) out->failed = true;
+    return head ? head : "";
 }
 
 void comparison_markdown(struct comparison *c, struct bytes *out)
@@ -126,10 +128,8 @@ void comparison_markdown(struct comparison *c, struct bytes *out)
     int count = columns_of(c, columns);
     char text[CELL];
     for (int i = 0; i < count; i++) {
-        const char *head = head_of(c, &columns[i]);
-        if (!head) out->failed = true;
         qkv_bytes_text(out, i ? " | " : "| ");
-        qkv_text_markdown(out, head ? head : "");
+        qkv_text_markdown(out, head_of(c, &columns[i], out));
     }
     qkv_bytes_text(out, " |\n");
     for (int i = 0; i < count; i++) qkv_bytes_text(out, i ? "---:|" : "|---|");
@@ -151,9 +151,7 @@ void comparison_tsv(struct comparison *c, struct bytes *out)
     int count = columns_of(c, columns);
     char text[CELL];
     for (int i = 0; i < count; i++) {
-        const char *head = head_of(c, &columns[i]);
-        if (!head) out->failed = true;
-        qkv_text_field(out, head ? head : "", '\t');
+        qkv_text_field(out, head_of(c, &columns[i], out), '\t');
         qkv_bytes_text(out, i < count - 1 ? "\t" : "\n");
     }
     for (int r = 0; r < c->runs; r++) {
