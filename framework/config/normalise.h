@@ -1,4 +1,4 @@
-/* Replaces placeholders in a config: 0 and "" that stand for a value of another key. */
+/* Derives the values of a config that are given as 0 or "", which mean: derive this from other keys. */
 #ifndef QKV_CONFIG_NORMALISE_H
 #define QKV_CONFIG_NORMALISE_H
 
@@ -9,7 +9,7 @@
  * when there is no memory. */
 bool qkv_config_normalise(struct qkv_config *config, struct qkv_arena *arena);
 
-/* The same for the placeholders of a model, which needs no memory. */
+/* The same for the config of a model alone, which needs no memory. */
 void qkv_model_config_normalise(struct qkv_model_config *model);
 
 #endif

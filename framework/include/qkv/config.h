@@ -196,15 +196,15 @@ QKV_API int64_t qkv_stack_longest(const struct qkv_stack_config *stack);
  * A path in the file is relative to the folder of the file, a path in an override to the current folder. A list of paths
  * stands for the first that exists. The fields of the config hold paths from the current folder.
  *
- * The config is normalised: key_width, value_width, key_value_heads, embedding_dim and model_dir hold
- * real values instead of the placeholders 0 and "". Its texts live in `arena`. */
+ * The config is normalised: where key_width, value_width, key_value_heads, embedding_dim or model_dir is 0 or "" (derive
+ * it from other keys), the field holds the derived value. The texts of the config live in `arena`. */
 QKV_API enum qkv_status qkv_config_read(struct qkv_config *config, struct qkv_arena *arena, const char *path,
                                         const char *const *overrides, int override_count,
                                         struct qkv_messages *messages);
 
 /* The default config, for programs that set fields themselves and then call qkv_config_finish. It holds the
- * placeholders 0 and "" of the table of keys; the required texts (data.train, the languages) are empty. `name` is not
- * copied. QKV_INVALID when there is no memory.
+ * defaults of the table of keys, of which some are 0 or "" (derive this); the required texts (data.train, the languages)
+ * are empty. `name` is not copied. QKV_INVALID when there is no memory.
  *
  *     struct qkv_arena arena = {0};
  *     struct qkv_config config;
