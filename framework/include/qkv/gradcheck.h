@@ -129,8 +129,8 @@ struct qkv_precision_pair {
 
 /* Compares values of both results, and gradients of all variables and parameters for the same random cotangent. Adds
  * one row: the worst difference, relative to the largest number of its tensor, or to 1/100 of the largest of all
- * gradients where that is more. QKV_INVALID when a graph has failed, when the graphs do not have the same nodes or not
- * these precisions, or when memory is out. */
+ * gradients where that is more. A larger difference passes where rounding to float32 explains it. QKV_INVALID when a
+ * graph has failed, when the graphs do not have the same nodes or not these precisions, or when memory is out. */
 QKV_API enum qkv_status qkv_check_precision(struct qkv_check_report *report, const char *subject,
                                             const struct qkv_precision_pair *pair, uint64_t seed,
                                             struct qkv_error *error);
