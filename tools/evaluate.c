@@ -49,12 +49,23 @@ static enum qkv_status score_texts(struct evaluation *e, struct qkv_error *error
     return status;
 }
 
-static enum qkv_status evaluate(struct evaluation *e, const char *path, const struct evaluate_options *wanted,
+/* Sets the text to the operand or, where there is none, to data.test of the run. */
+static enum qkv_status choose_text(struct evaluation *e, const char *operand, struct qkv_error *error)
+{
+    e->test = operand ? operand : e->run.config.data.test;
+    if (*e->test) return QKV_OK;
+    return qkv_error_set(error, "%s/" QKV_RUN_CONFIG ": data.test is empty: set it, or name a text after %s",
+                         e->run.path, e->run.path);
+}
+
+static enum qkv_status evaluate(struct evaluation *e, const struct evaluate_options *wanted,
                                 struct qkv_testing_config *testing, struct qkv_error *error)
 {
+    const char *path = e->test;
     const char *links = wanted->links;
     const struct qkv_data_config *data = &e->run.config.data;
-    const struct qkv_corpus_options options = {.keep_raw = true};
+    const struct qkv_corpus_options options = {.keep_raw = true,
+                                               .key = path == data->test ? "data.test" : NULL};
     if (qkv_corpus_read(&e->corpus, path, data, options, error)) return QKV_INVALID;
     if (qkv_corpus_fits(&e->corpus, path, &e->run.config.model, error)) return QKV_INVALID;
     if (qkv_corpus_encode(&e->corpus, &e->run.source, &e->run.target, error)) return QKV_INVALID;
@@ -127,7 +138,6 @@ static bool json;
 static int run(int operands, char **operand)
 {
     struct evaluation e = {0};
-    (void)operands;
     if (score_options_apply(&score_options, &e.scorer)) return QKV_INVALID;
     struct qkv_error error = {""};
     enum qkv_status status = qkv_run_open(&e.run, operand[0], checkpoint, QKV_FLOAT32, &error);
@@ -135,9 +145,9 @@ static int run(int operands, char **operand)
         struct qkv_testing_config testing = e.run.config.testing;
         if (beam) testing.beam_size = beam;
         if (length_penalty >= 0) testing.beam_alpha = length_penalty;
-        e.test = operand[1];
-        status = training_speed(&e.run, &e.tokens_per_second, &error);
-        if (!status) status = evaluate(&e, operand[1], &evaluate_options, &testing, &error);
+        status = choose_text(&e, operands > 1 ? operand[1] : NULL, &error);
+        if (!status) status = training_speed(&e.run, &e.tokens_per_second, &error);
+        if (!status) status = evaluate(&e, &evaluate_options, &testing, &error);
     }
     if (!status && json)
         status = print_json(&e, &error);
@@ -154,7 +164,8 @@ const struct command command_evaluate = {
         "Scores a run on parallel text.\n\n"
         "Loss and token accuracy are those of the reference translations; sequence accuracy, BLEU and chrF "
         "compare the translations of the run with the references.\n",
-    .examples = "  qkv evaluate runs/toy_en_es datasets/en_es/test.tsv\n"
+    .examples = "  qkv evaluate runs/toy_en_es\n"
+                "  qkv evaluate runs/toy_en_es datasets/en_es/test.tsv\n"
                 "  qkv evaluate runs/toy_en_es datasets/en_es/test.tsv --beam 5 --json\n"
                 "  qkv evaluate runs/toy_en_es datasets/en_es/test.tsv \\\n"
                 "      --links datasets/en_es/test.align\n"
@@ -164,7 +175,8 @@ const struct command command_evaluate = {
             {"RUN", VALUE_RUN, "a run folder"},
             {"TSV", VALUE_FILE,
              "source and target separated by a tab (.tsv, .tsv.gz; -: standard input), or the common prefix "
-             "of two files"},
+             "of two files (default: data.test of the run)",
+             .optional = true},
             {0},
         },
     .options =

@@ -47,6 +47,20 @@ Test(evaluate, scores_a_learned_run_as_text_and_as_json)
     cr_expect_str_eq(run("cd '%s' && qkv evaluate run both", folder).output, text.output);
 }
 
+/* The path is relative to the run, as those of all texts in its config are. */
+Test(evaluate, scores_data_test_of_the_run_where_no_text_is_named)
+{
+    const char *folder = tiny_task("data_test");
+    run_ok("cd '%s' && qkv train c.yaml -q -s training.updates=2 -s data.test=train.tsv", folder);
+    cr_expect_str_eq(run_ok("cd '%s' && qkv evaluate run", folder),
+                     run_ok("cd '%s' && qkv evaluate run train.tsv", folder));
+    cr_expect_str_eq(run_ok("cd '%s/run' && qkv evaluate . --beam 2", folder),
+                     run_ok("cd '%s' && qkv evaluate run train.tsv --beam 2", folder));
+    cr_expect(strstr(run_ok("cd '%s' && qkv evaluate run dev.tsv", folder), "sentences          8\n"));
+    cr_expect(refused(run("cd '%s' && mv train.tsv gone.tsv && qkv evaluate run", folder),
+                      "qkv: train.tsv: there is no such text: set data.test to its path"));
+}
+
 /* The tensors of a checkpoint say how many numbers the model has learned. */
 Test(evaluate, counts_the_parameters_without_the_gaps_between_them)
 {
@@ -180,8 +194,9 @@ Test(evaluate, refuses_unreadable_runs_and_files)
         {"run dev.tsv --links bad.align",
          "qkv: bad.align:8:1: link 0-77 has no target word 77: the sentence has 4, from 0"},
         {"run dev.tsv --links empty.tsv", "qkv: empty.tsv: has 0 lines, but the corpus has 8 pairs"},
-        {"run", "qkv: TSV is missing (usage: qkv evaluate RUN TSV [options])"},
-        {"run dev.tsv x", "qkv: unexpected operand 'x' (usage: qkv evaluate RUN TSV [options])"},
+        {"run", "qkv: run/config.yaml: data.test is empty: set it, or name a text after run"},
+        {"", "qkv: RUN is missing (usage: qkv evaluate RUN [TSV] [options])"},
+        {"run dev.tsv x", "qkv: unexpected operand 'x' (usage: qkv evaluate RUN [TSV] [options])"},
         {"run dev.tsv --tokenize zh", "qkv: --tokenize is 'zh', but must be one of 13a, none, char"},
         {"run dev.tsv --l x", "qkv: option '--l' is ambiguous: --length-penalty, --lowercase, --links"},
     };
