@@ -1,6 +1,7 @@
 #include "datasets/generate/lexicon.h"
 
-#include <errno.h>
+#include "qkv/lines.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -414,36 +415,30 @@ static bool check_tags(struct lexicon *lexicon, const struct tag_use *use, struc
     return true;
 }
 
-static bool read_all(struct lexicon *lexicon, FILE *file, const char *path, struct qkv_error *error)
+static bool read_all(struct lexicon *lexicon, struct qkv_lines *lines, struct qkv_error *error)
 {
     struct tag_use use = {0};
-    char *line = NULL;
-    size_t capacity = 0;
-    bool fine = true;
-    struct row row = {.path = path, .error = error};
-    for (int number = 1; fine && getline(&line, &capacity, file) >= 0; number++) {
-        row = (struct row){.path = path, .line = number, .error = error};
-        fine = read_line(lexicon, &use, &row, line);
+    struct row row = {.path = lines->path, .error = error};
+    bool found;
+    for (;;) {
+        if (qkv_lines_next(lines, &found, error)) return false;
+        if (!found) return check_tags(lexicon, &use, &row);
+        row = (struct row){.path = lines->path, .line = (int)lines->number, .error = error};
+        if (!read_line(lexicon, &use, &row, lines->line)) return false;
     }
-    free(line);
-    if (fine && !feof(file)) { /* a failed read, or no memory for the line */
-        qkv_error_set(error, "%s: cannot be read: %s", path, strerror(errno));
-        return false;
-    }
-    return fine && check_tags(lexicon, &use, &row);
 }
 
 enum qkv_status lexicon_read(struct lexicon **lexicon, const char *path, struct qkv_error *error)
 {
     *lexicon = NULL;
-    FILE *file = fopen(path, "rb");
-    if (!file)
-        return qkv_error_set(error, "%s: cannot be read: %s (--lexicon FILE says where the lexicon is)", path,
-                             strerror(errno));
+    struct qkv_lines lines = {0};
+    struct qkv_error reason;
+    if (qkv_lines_open(&lines, path, &reason))
+        return qkv_error_set(error, "%s (--lexicon FILE says where the lexicon is)", reason.message);
     struct lexicon *made = calloc(1, sizeof *made);
     if (!made) qkv_error_set(error, "%s: out of memory", path);
-    bool fine = made && read_all(made, file, path, error);
-    fclose(file);
+    bool fine = made && read_all(made, &lines, error);
+    qkv_lines_close(&lines);
     if (!fine) {
         lexicon_free(made);
         return QKV_INVALID;

@@ -12,29 +12,49 @@ static void make_forms(const char *folder, const char *name)
            folder, name, name, name, name);
 }
 
-/* The command prints the same for each form of the text, its last operand. */
-static void expect_same(const char *folder, const char *command, const char *name)
+/* The command, whose last operand is the text, and `then` after it print the same for each form of the text. */
+static void expect_same(const char *folder, const char *command, const char *name, const char *then)
 {
-    char *plain = run_ok("cd '%s' && %s %s", folder, command, name);
+    char *plain = run_ok("cd '%s' && %s %s %s", folder, command, name, then);
     const char *const forms[] = {
         format("%s.mark", name),      format("%s.packed", name),  format("- <%s", name),
         format("- <%s.packed", name), format("- <%s.mark", name), format("/dev/stdin <%s.packed", name),
     };
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++)
-        cr_expect_str_eq(run_ok("cd '%s' && %s %s", folder, command, forms[i]), plain, "%s %s", command,
-                         forms[i]);
+        cr_expect_str_eq(run_ok("cd '%s' && %s %s %s", folder, command, forms[i], then), plain, "%s %s",
+                         command, forms[i]);
 }
 
 Test(text, is_read_in_every_form_by_every_command)
 {
     const char *folder = tiny_run("forms", 4);
-    run_ok("cd '%s' && cut -f1 dev.tsv >source && cut -f2 dev.tsv >target && sed 's/.*/0-0/' dev.tsv >links",
-           folder);
-    static const char *const names[] = {"source", "target", "links"};
-    for (int i = 0; i < 3; i++) make_forms(folder, names[i]);
-    expect_same(folder, "qkv translate run", "source");
-    expect_same(folder, "qkv score target", "source");
-    expect_same(folder, "qkv evaluate run dev.tsv --links", "links");
+    run_ok(
+        "cd '%s' && cut -f1 dev.tsv >source && cut -f2 dev.tsv >target && sed 's/.*/0-0/' dev.tsv >links && "
+        "cp " QKV_SOURCE_DIR "/datasets/en_es/lexicon.txt lexicon",
+        folder);
+    static const char *const names[] = {"source", "target", "links", "lexicon"};
+    for (int i = 0; i < 4; i++) make_forms(folder, names[i]);
+    expect_same(folder, "qkv translate run", "source", "");
+    expect_same(folder, "qkv score target", "source", "");
+    expect_same(folder, "qkv evaluate run dev.tsv --links", "links", "");
+    expect_same(folder, "qkv generate en_es -o made --overwrite --train 9 --dev 1 --test 1 --lexicon",
+                "lexicon", ">made.log && cat made/train.tsv");
+}
+
+/* A sentence that is `-` is read from standard input, line by line. */
+Test(text, is_read_in_every_form_where_a_sentence_is_expected)
+{
+    const char *folder = tiny_run("sentences", 4);
+    run_ok("cd '%s' && cut -f1 dev.tsv >source", folder);
+    make_forms(folder, "source");
+    static const char *const commands[] = {"attention run - -q -f json", "explain run - -f json"};
+    for (int i = 0; i < 2; i++) {
+        char *plain = run_ok("cd '%s' && qkv %s <source", folder, commands[i]);
+        cr_expect_str_eq(run_ok("cd '%s' && qkv %s <source.mark", folder, commands[i]), plain);
+        cr_expect_str_eq(run_ok("cd '%s' && qkv %s <source.packed", folder, commands[i]), plain);
+        cr_expect(refused(run("cd '%s' && printf 'a b\\377\\n' | qkv %s", folder, commands[i]),
+                          "qkv: <stdin>:1:4: byte 0xFF is not valid UTF-8"));
+    }
 }
 
 Test(score, counts_every_reference_of_a_line)
@@ -55,6 +75,8 @@ Test(score, refuses_text_that_is_not_utf8)
         refused(run("cd '%s' && qkv score bad good", folder), "qkv: bad:1:4: byte 0xFF is not valid UTF-8"));
     cr_expect(
         refused(run("cd '%s' && qkv score good bad", folder), "qkv: bad:1:4: byte 0xFF is not valid UTF-8"));
+    cr_expect(refused(run("cd '%s' && qkv generate en_es -o made --lexicon bad", folder),
+                      "qkv: bad:1:4: byte 0xFF is not valid UTF-8"));
 }
 
 /* Opening a pipe that nobody writes to would wait for ever. */
