@@ -15,4 +15,9 @@ enum qkv_status qkv_model_config_finish(struct qkv_model_config *model, struct q
 enum qkv_status qkv_config_check_keys(const struct qkv_config *config, const char *const *paths,
                                       struct qkv_error *error);
 
+/* Fails when the config.yaml of the run `folder`, which need not exist yet, cannot name one of the paths: seen from the
+ * folder, it is not valid UTF-8. */
+enum qkv_status qkv_config_check_run_paths(const struct qkv_config *config, const char *folder,
+                                           struct qkv_error *error);
+
 #endif

@@ -1,10 +1,10 @@
 #include "config/reader.h"
 
 #include "config/value.h"
+#include "core/plain_text.h"
 
 #include <stdint.h>
 #include <string.h>
-#include <utf8proc.h>
 
 /* Defaults are read by the code that reads files, so that a wrong default cannot go unnoticed. */
 bool qkv_schema_defaults(const struct qkv_schema *schema, void *config, struct qkv_arena *arena)
@@ -99,14 +99,9 @@ static void read_override(struct qkv_reading *reading, const char *text)
         return;
     }
     path[equals - text] = '\0';
-    utf8proc_int32_t code;
-    for (const char *at = text; *at;) {
-        utf8proc_ssize_t length = utf8proc_iterate((const utf8proc_uint8_t *)at, -1, &code);
-        if (length <= 0) {
-            qkv_collect(reading->collector, (struct qkv_place){.name = "-s"}, "not valid UTF-8");
-            return;
-        }
-        at += length;
+    if (!qkv_is_utf8(text)) {
+        qkv_collect(reading->collector, (struct qkv_place){.name = "-s"}, "not valid UTF-8");
+        return;
     }
     const struct qkv_key *key = qkv_schema_find(reading->schema, path);
     if (key) {

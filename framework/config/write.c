@@ -1,8 +1,10 @@
 /* Prints configs. */
 #include "config/config_keys.h"
+#include "config/finish.h"
 #include "config/normalise.h"
 #include "config/path.h"
 #include "config/value.h"
+#include "core/plain_text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -36,17 +38,27 @@ static const char *open_sections(const char *path, const char *previous, FILE *f
     return name;
 }
 
+/* The path that a key holds; NULL where it holds none, or standard input. */
+static const char *path_of(const struct qkv_key *key, const struct qkv_config *config)
+{
+    const char *path = key->is_path ? *(const char *const *)qkv_key_value(key, config) : "";
+    return *path && strcmp(path, "-") != 0 ? path : NULL;
+}
+
 /* The value of a key for a file in `folder` (NULL: the current one), where a path has two forms: one that stays right when
- * the folder is moved together with the file of the path, and one when it is moved alone. */
+ * the folder is moved together with the file of the path, and one when it is moved alone. The second is left out where
+ * it is not valid UTF-8, as YAML must be. */
 static const char *value_for(const struct qkv_key *key, const struct qkv_config *config, const char *folder,
                              struct qkv_arena *arena)
 {
-    const char *path = folder && key->is_path ? *(const char *const *)qkv_key_value(key, config) : "";
+    const char *path = folder ? path_of(key, config) : NULL;
     const char *relative, *absolute;
-    if (!*path || !strcmp(path, "-")) return qkv_value_text(key, config, arena);
-    if (!qkv_path_in_folder(arena, folder, path, &relative, &absolute)) return NULL;
+    if (!path) return qkv_value_text(key, config, arena);
+    if (!qkv_path_in_folder(arena, folder, path, &relative, &absolute) || !qkv_is_utf8(relative)) return NULL;
     if (!strcmp(relative, ".")) return qkv_yaml_text(relative, arena);
+    bool both = qkv_is_utf8(absolute);
     relative = qkv_yaml_text(relative, arena);
+    if (!both) return relative ? qkv_arena_format(arena, "[%s]", relative) : NULL;
     absolute = qkv_yaml_text(absolute, arena);
     return relative && absolute ? qkv_arena_format(arena, "[%s, %s]", relative, absolute) : NULL;
 }
@@ -78,6 +90,28 @@ enum qkv_status qkv_config_write(const struct qkv_config *config, FILE *file, bo
 enum qkv_status qkv_config_write_run(const struct qkv_config *config, FILE *file, const char *folder)
 {
     return write_keys(config, file, true, folder);
+}
+
+enum qkv_status qkv_config_check_run_paths(const struct qkv_config *config, const char *folder,
+                                           struct qkv_error *error)
+{
+    struct qkv_arena arena = {0};
+    enum qkv_status status = QKV_OK;
+    for (int i = 0; i < qkv_config_schema.count && !status; i++) {
+        const struct qkv_key *key = &qkv_config_schema.keys[i];
+        const char *path = path_of(key, config), *relative, *absolute;
+        if (!path) continue;
+        if (!qkv_path_in_folder(&arena, folder, path, &relative, &absolute))
+            status = qkv_error_set(error, "out of memory");
+        else if (!qkv_is_utf8(relative))
+            status =
+                qkv_error_set(error,
+                              "%s is %s, which the config of the run cannot name, because it is not valid "
+                              "UTF-8: rename the file or its folder",
+                              key->path, path);
+    }
+    qkv_arena_release(&arena);
+    return status;
 }
 
 /* True when a resumed run must keep the value of a key, because the trained parameters depend on

@@ -14,6 +14,15 @@ uint32_t qkv_utf8_next(const char **text)
     return size < 1 ? QKV_REPLACEMENT : (uint32_t)point;
 }
 
+bool qkv_is_utf8(const char *text)
+{
+    while (*text) {
+        const char *start = text;
+        if (qkv_utf8_next(&text) == QKV_REPLACEMENT && text == start + 1) return false;
+    }
+    return true;
+}
+
 bool qkv_is_plain(uint32_t point)
 {
     bool control = point < 0x20 || (point >= 0x7F && point < 0xA0);

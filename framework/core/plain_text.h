@@ -14,6 +14,9 @@ enum { QKV_REPLACEMENT = 0xFFFD };
  * QKV_REPLACEMENT. At the end returns 0 and does not move. */
 uint32_t qkv_utf8_next(const char **text);
 
+/* True when every byte of a text is valid UTF-8. */
+bool qkv_is_utf8(const char *text);
+
 /* False for what must not reach a terminal or a picture: control characters, which steer terminals; line and
  * paragraph separators; embeddings, overrides and isolates, which reorder the text around them; surrogates
  * and noncharacters, which XML forbids. */

@@ -1,6 +1,7 @@
 /* The run folder: lock, config, metrics.jsonl. */
 #include "train/training.h"
 
+#include "config/finish.h"
 #include "qkv/file.h"
 
 #include <cjson/cJSON.h>
@@ -83,6 +84,7 @@ enum qkv_status qkv_run_folder_check(struct training *training, struct qkv_error
 {
     struct contents contents;
     const char *folder = training->folder, *name = contents.name;
+    if (qkv_config_check_run_paths(training->config, folder, error)) return QKV_INVALID;
     if (list_run_files(training, &contents, error)) return QKV_INVALID;
     bool can_resume = contents.has_last;
     if (training->options->resume && can_resume) return qkv_run_format_check(folder, error);

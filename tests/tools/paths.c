@@ -105,3 +105,26 @@ Test(paths, of_a_missing_text_say_which_key_to_set)
                      0);
     }
 }
+
+/* A folder may have any name, but the config of a run must be valid UTF-8. */
+Test(paths, that_are_not_utf8_are_refused_where_the_run_must_name_them)
+{
+    const char *folder = project("bytes");
+    run_ok("cd '%s' && mv project \"$(printf 'p\\377')\" && cp -r p*/run out && cp out/config.yaml before",
+           folder);
+    static const char *const commands[] = {"-s training.model_dir=new",
+                                           "-s training.model_dir=out --overwrite"};
+    for (int i = 0; i < 2; i++)
+        cr_expect(
+            refused(run("cd '%s' && qkv train p*/configs/c.yaml %s", folder, commands[i]),
+                    "qkv: data.train is p\\xFF/texts/train.tsv, which the config of the run cannot name, "
+                    "because it is not valid UTF-8: rename the file or its folder"));
+    run_ok("cd '%s' && test ! -e new && cmp out/config.yaml before", folder);
+    /* Seen from a run in the same folder, the path is valid. */
+    run_ok("cd '%s' && qkv train p*/configs/c.yaml -q --overwrite -s training.updates=4 && "
+           "! grep -q '?' p*/run/config.yaml && grep -qF 'train: [\"../texts/train.tsv\"]' "
+           "p*/run/config.yaml && "
+           "qkv train p*/run/config.yaml --resume -q -s training.updates=6 && mv p* moved && "
+           "qkv gradcheck moved/run && qkv train moved/run/config.yaml --resume -q -s training.updates=8",
+           folder);
+}

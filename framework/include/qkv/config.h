@@ -233,7 +233,9 @@ QKV_API enum qkv_status qkv_config_finish(struct qkv_config *config, struct qkv_
 QKV_API enum qkv_status qkv_config_write(const struct qkv_config *config, FILE *file, bool full);
 
 /* Writes every key for the file config.yaml of the run `folder`, which exists. Each path is a list of two, relative to the
- * folder and absolute, so that it is found after the folder was moved, with the texts or alone. */
+ * folder and absolute, so that it is found after the folder was moved, with the texts or alone; an absolute path that is not
+ * valid UTF-8 is left out. QKV_INVALID when a relative path is not valid UTF-8, the file cannot be written, or there is
+ * no memory. */
 QKV_API enum qkv_status qkv_config_write_run(const struct qkv_config *config, FILE *file, const char *folder);
 
 /* Which keys qkv_config_each visits; the row of a key says to which of these it belongs. */
