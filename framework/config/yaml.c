@@ -1,5 +1,6 @@
 #include "config/yaml.h"
 
+#include "core/plain_text.h"
 #include "qkv/file.h"
 
 #include <errno.h>
@@ -275,10 +276,11 @@ static char *load(struct reader *reader, size_t *size)
     struct qkv_error error = {""};
     FILE *file = qkv_file_stream(reader->path, false, &error);
     if (!file) {
-        const char *reason = strlen(reader->path) + 2 < strlen(error.message)
-                                 ? error.message + strlen(reader->path) + 2 /* the place comes before it */
-                                 : "cannot be read";
-        qkv_collect(reader->collector, place, "%s", reason);
+        const char *shown =
+            qkv_arena_plain(reader->arena, reader->path); /* the message begins with it and ": " */
+        size_t skipped = shown ? strlen(shown) + 2 : sizeof error.message;
+        qkv_collect(reader->collector, place, "%s",
+                    skipped < strlen(error.message) ? error.message + skipped : "cannot be read");
         return NULL;
     }
     char *bytes = NULL;

@@ -106,6 +106,12 @@ Test(paths, of_a_missing_text_say_which_key_to_set)
     }
 }
 
+Test(paths, that_are_not_plain_are_escaped_in_messages_about_configs)
+{
+    struct outcome outcome = run("cd '%s' && qkv config \"$(printf 'a\\377.yaml')\"", scratch("plain"));
+    cr_expect_str_eq(outcome.error, "a\\xFF.yaml: cannot be read: No such file or directory\n");
+}
+
 /* A folder may have any name, but the config of a run must be valid UTF-8. */
 Test(paths, that_are_not_utf8_are_refused_where_the_run_must_name_them)
 {
