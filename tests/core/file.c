@@ -3,11 +3,38 @@
 #include "support.h"
 
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- what is synced ---- */
+
+static struct stat synced[16]; /* in the order of the calls */
+static int synced_count;
+static int folder_failure; /* errno of syncing a folder; 0: none */
+
+/* Replaces the call of the system, so that tests see what is synced and can let it fail. */
+int fsync(int descriptor)
+{
+    struct stat status;
+    if (fstat(descriptor, &status)) return -1;
+    if (synced_count < 16) synced[synced_count++] = status;
+    if (!folder_failure || !S_ISDIR(status.st_mode)) return 0;
+    errno = folder_failure;
+    return -1;
+}
+
+static void expect_synced(int i, const char *path)
+{
+    struct stat status;
+    cr_assert_lt(i, synced_count, "%s is not synced", path);
+    cr_assert_eq(stat(path, &status), 0);
+    cr_expect(status.st_ino == synced[i].st_ino && status.st_dev == synced[i].st_dev, "%d: not %s", i, path);
+}
 
 /* How many names a folder holds: a left-over temporary would count. */
 static int names_in(const char *folder)
@@ -115,4 +142,47 @@ Test(folder, is_made_with_its_parents)
     path = format("%s/x", write_text(folder, "file", ""));
     cr_assert_eq(qkv_folder_make(path, &error), QKV_INVALID);
     cr_assert_str_eq(error.message, format("%s: cannot make this folder: Not a directory", path));
+}
+
+/* ---- what a power failure leaves ---- */
+
+Test(file, and_its_folder_are_synced)
+{
+    const char *folder = scratch("synced"), *path = format("%s/a.txt", folder);
+    cr_assert_eq(qkv_file_write(path, "new", 3, NULL), QKV_OK);
+    cr_expect_eq(synced_count, 2);
+    expect_synced(0, path);
+    expect_synced(1, folder);
+}
+
+/* The file is there: the message is another one than that of a file that cannot be written. */
+Test(file, is_complete_when_only_its_folder_cannot_be_synced)
+{
+    const char *folder = scratch("unsynced"), *path = write_text(folder, "a.txt", "old");
+    struct qkv_error error;
+    folder_failure = EIO;
+    cr_expect_eq(qkv_file_write(path, "new", 3, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, format("%s: is written, but may not survive a power failure: its folder "
+                                           "cannot be synced: Input/output error",
+                                           path));
+    expect_text(path, "new");
+    cr_expect_eq(names_in(folder), 1);
+    folder_failure = EINVAL; /* the file system cannot sync folders */
+    cr_expect_eq(qkv_file_write(path, "newer", 5, &error), QKV_OK);
+}
+
+Test(folder, is_synced_into_its_parent)
+{
+    const char *folder = scratch("parents"), *made = format("%s/a/b", folder);
+    struct qkv_error error;
+    cr_assert_eq(qkv_folder_make(made, NULL), QKV_OK);
+    cr_expect_eq(synced_count, 2);
+    expect_synced(0, folder);
+    expect_synced(1, format("%s/a", folder));
+    cr_assert_eq(qkv_folder_make(made, NULL), QKV_OK);
+    cr_expect_eq(synced_count, 2, "nothing is made");
+    folder_failure = EIO;
+    made = format("%s/c", folder);
+    cr_expect_eq(qkv_folder_make(made, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, format("%s: cannot make this folder: Input/output error", made));
 }

@@ -7,6 +7,7 @@
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -184,6 +185,50 @@ Test(workers, two_threads_may_use_one_team)
         for (int i = 0; i < 6; i++)
             cr_expect_eq(atomic_load(&nested[k].tally.times[i]), i < 5 ? 500 : 0, "thread %d, part %d", k, i);
     qkv_workers_free(workers);
+}
+
+/* A run of three parts, two of which wait for what another thread does. */
+struct held_run {
+    struct qkv_workers *workers;
+    sem_t started, may_end;
+    struct tally tally;
+};
+
+static void count_when_allowed(void *context, int part)
+{
+    struct held_run *held = context;
+    count(&held->tally, part);
+    sem_post(&held->started);
+    sem_wait(&held->may_end);
+}
+
+static void *run_held(void *context)
+{
+    struct held_run *held = context;
+    qkv_workers_run(held->workers, 3, count_when_allowed, held);
+    return NULL;
+}
+
+/* The second run begins and ends while both threads of the team are in the first one, whose third part is left. */
+Test(workers, a_run_within_the_run_of_another_thread_takes_no_part_of_it)
+{
+    struct held_run held = {.workers = team(2)};
+    struct tally tally = {0};
+    pthread_t other;
+    sem_init(&held.started, 0, 0);
+    sem_init(&held.may_end, 0, 0);
+    cr_assert_eq(pthread_create(&other, NULL, run_held, &held), 0);
+    for (int i = 0; i < 2; i++) sem_wait(&held.started);
+    qkv_workers_run(held.workers, 4, count, &tally);
+    for (int i = 0; i < 3; i++) sem_post(&held.may_end);
+    pthread_join(other, NULL);
+    for (int i = 0; i < 5; i++) {
+        cr_expect_eq(atomic_load(&held.tally.times[i]), i < 3, "the first run, part %d", i);
+        cr_expect_eq(atomic_load(&tally.times[i]), i < 4, "the second run, part %d", i);
+    }
+    qkv_workers_free(held.workers);
+    sem_destroy(&held.started);
+    sem_destroy(&held.may_end);
 }
 
 Test(workers, a_program_may_keep_the_threads_of_the_matrix_library)
