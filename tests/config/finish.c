@@ -1,5 +1,6 @@
 /* Configs that a program fills in: what qkv_config_finish derives and refuses. */
 #include "qkv/config.h"
+#include "qkv/model.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -23,6 +24,27 @@ Test(config_finish, derives_what_follows_from_other_fields)
     cr_expect_str_eq(messages.text[0],
                      "config: model.encoder.embeddings.embedding_dim is 96, but must be 0 or "
                      "model.encoder.hidden_size (64)");
+    qkv_arena_release(&arena);
+}
+
+/* qkv_model_new derives the widths of the heads itself, in its own copy. */
+Test(config_finish, a_model_needs_no_finished_config)
+{
+    struct qkv_arena arena = {0};
+    struct qkv_config config;
+    struct qkv_error error = {""};
+    cr_assert_eq(qkv_config_default(&config, &arena, "wide"), QKV_OK);
+    config.model.encoder.hidden_size = config.model.decoder.hidden_size = 96;
+    struct qkv_model *model = qkv_model_new(&config.model, 9, 9, QKV_FLOAT32, &error);
+    cr_assert_not_null(model, "%s", error.message);
+    cr_expect_eq(model->config.decoder.attention.key_width, 24);
+    cr_expect_eq(model->config.encoder.embeddings.embedding_dim, 96);
+    cr_expect_eq(config.model.encoder.attention.key_width, 0, "the config of the caller stays as it is");
+    qkv_model_free(model);
+    config.model.encoder.num_heads = 7;
+    cr_expect_null(qkv_model_new(&config.model, 9, 9, QKV_FLOAT32, &error));
+    cr_expect_str_eq(error.message,
+                     "config: model.encoder.num_heads is 7, but must divide model.encoder.hidden_size (96)");
     qkv_arena_release(&arena);
 }
 

@@ -297,8 +297,11 @@ Test(misuse, shapes_ops_and_precisions_that_do_not_exist_are_refused)
     cr_expect_null(qkv_wrap(graph, QKV_SHAPE(2), NULL));
     expect_graph_error(graph, "qkv_wrap: the memory is NULL");
     const char *volatile no_format = NULL;
+    struct qkv_error error = {"an older message"};
     cr_expect_null(qkv_graph_fail(graph, no_format, 0));
-    expect_graph_error(graph, "");
+    cr_expect_eq(qkv_graph_check(graph, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, "");
+    qkv_graph_reset(graph);
     cr_expect_null(qkv_graph_memory(graph, SIZE_MAX));
     expect_graph_error(graph, "out of memory");
 }

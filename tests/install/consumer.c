@@ -197,7 +197,7 @@ static const char *configure_parent(const char *name, const char *options)
                         "project(parent C)\n"
                         "add_custom_target(uninstall)\n"
                         "add_custom_target(coverage)\n"
-                        "add_subdirectory('%s' qkv EXCLUDE_FROM_ALL)\n"
+                        "add_subdirectory('%s' qkv)\n"
                         "add_executable(xor '%s/examples/xor.c')\n"
                         "target_link_libraries(xor PRIVATE qkv::qkv_static)\n"
                         "add_executable(xor_shared '%s/examples/xor.c')\n"

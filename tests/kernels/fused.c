@@ -229,6 +229,25 @@ Test(fused, softmax_norms_and_loss_follow_their_formulas)
         }
 }
 
+/* Of classes with the same greatest logit, the first one is the most probable, with and without gradients. */
+Test(fused, cross_entropy_counts_the_first_of_equal_logits)
+{
+    static const int32_t labels[] = {0, 1, 2, 3};
+    for (int with_gradient = 0; with_gradient < 2; with_gradient++) {
+        struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+        qkv_graph_set_gradients(graph, with_gradient);
+        struct qkv_tensor *logits = qkv_variable(graph, QKV_SHAPE(4, 4));
+        double likelihood, correct, values[16];
+        for (int i = 0; i < 16; i++) values[i] = i % 4 == 1 || i % 4 == 3 ? 2 : 0;
+        qkv_tensor_write(logits, values);
+        struct qkv_tensor *loss = qkv_cross_entropy(graph, logits, labels, 0, 1);
+        qkv_forward(graph);
+        qkv_cross_entropy_sums(loss, &likelihood, &correct);
+        cr_expect_eq(correct, 1, "%g", correct);
+        qkv_graph_free(graph);
+    }
+}
+
 /* What beam search reads of logits: log_sum_exp must agree with log_softmax, and group_max must be exact. */
 Test(fused, log_sum_exp_and_group_max)
 {

@@ -187,6 +187,7 @@ Test(compare, refuses_files_that_are_no_evaluations)
     write_evaluation(folder, "plain.json", "cho", "x/short/test.tsv", 0.5, "");
     write_evaluation(folder, "broken.json", "cho", "y", 0.5, ", \"by_length\": [{\"from\": 1}]");
     write_text(folder, "other.json", "{\"run\": \"cho\"}");
+    run_ok("cd '%s' && sed 's/87.654/null/' plain.json >null.json", folder); /* JSON has no NaN */
     write_text(folder, "empty.json", "");
 #define NONE ": is not an evaluation; make one with `qkv evaluate --json`"
     static const char *const cases[][2] = {
@@ -196,6 +197,7 @@ Test(compare, refuses_files_that_are_no_evaluations)
         {"empty.json", "qkv: empty.json: the file is empty"},
         {"other.json", "qkv: other.json" NONE},
         {"broken.json", "qkv: broken.json" NONE},
+        {"null.json", "qkv: null.json" NONE},
         {"a1.json again.json", "qkv: again.json: a second evaluation of run cho on x/short/test.tsv; give "
                                "the runs different names"},
         {"a1.json -o x.bmp", "qkv: x.bmp: a comparison is written as .md, .tsv, .json, .txt, .svg or .png"},
