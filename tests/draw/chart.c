@@ -162,7 +162,7 @@ Test(chart, replaces_what_xml_forbids)
 }
 
 /* A name of 200,000 letters, or of marks without a letter, which have no width, costs no more than another. */
-Test(chart, cuts_long_names)
+Test(chart, cuts_long_names, .timeout = 30)
 {
     enum { SIZE = 200000 };
     char *letters = remember(malloc(SIZE + 1)), *marks = remember(malloc(SIZE + 1));
