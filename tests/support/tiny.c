@@ -138,3 +138,19 @@ void tiny_expect_forced(struct qkv_decoding *decoding, const struct qkv_model *m
     for (int moving = 0; moving < 2; moving++) feed(decoding, model, name, batch, forced, moving, tolerance);
     free(forced);
 }
+
+void tiny_expect_decoding(struct qkv_model *model, const char *what)
+{
+    static const int64_t SOURCE[][5] = {{3, 1, 6, 0, 2}, {4, 4, 1, 1, 8}},
+                         TARGET[][5] = {{4, 0, 2, 7, 1}, {9, 1, 5, 0, 3}};
+    struct qkv_decoding *decoding = qkv_decoding_new(model);
+    struct qkv_batch batch = {0};
+    for (uint64_t i = 0; i < 2; i++) { /* the second batch reuses everything */
+        tiny_batch(&batch, model, 5 - (int64_t)i, SOURCE[i], TARGET[i], i);
+        struct qkv_batch_view view = tiny_view(&batch);
+        tiny_expect_forced(decoding, model, what, &view,
+                           model->parameters.dtype == QKV_FLOAT64 ? 1e-12 : 2e-5);
+    }
+    qkv_batch_release(&batch);
+    qkv_decoding_free(decoding);
+}

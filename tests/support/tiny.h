@@ -30,4 +30,7 @@ double *tiny_log_probabilities(const struct qkv_model *model, const struct qkv_b
 void tiny_expect_forced(struct qkv_decoding *decoding, const struct qkv_model *model, const char *name,
                         const struct qkv_batch_view *batch, double tolerance);
 
+/* Expects of the decodings of two batches, one after the other, the probabilities of the forced pass. */
+void tiny_expect_decoding(struct qkv_model *model, const char *what);
+
 #endif
