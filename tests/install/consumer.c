@@ -106,6 +106,11 @@ Test(library, loads_no_library_of_pictures_at_its_start)
     cr_expect_null(strstr(needed, "cairo"), "%s", needed);
     cr_expect_null(strstr(needed, "pango"), "%s", needed);
     cr_expect_null(strstr(needed, "gobject"), "%s", needed);
+    /* Only a png needs them. */
+    run_ok(
+        "cd '%s' && LD_DEBUG=files prefix/bin/qkv explain '%s/configs/seeds/simple_attention.yaml' -o a.svg "
+        "2>loaded && grep -q utf8proc loaded && ! grep -q -e cairo -e pango loaded",
+        folder, QKV_SOURCE_DIR);
 }
 
 Test(consumer, finds_the_same_version_everywhere)

@@ -365,19 +365,23 @@ Test(train, a_run_killed_before_its_first_checkpoint_can_be_started_again)
     cr_expect_eq(outcome.exit_code, 1, "%s", outcome.error); /* of grep, which finds none */
 }
 
-/* Reading a FIFO would wait for ever. */
+/* Reading a FIFO would wait for ever, and reading a device would never end. */
 Test(train, refuses_files_of_a_run_that_are_not_regular)
 {
     static const char *const names[] = {"metrics.jsonl", "last.safetensors", "source.vocabulary",
                                         "qkv.format"};
     const char *folder = tiny_run("fifo", 2);
     for (int i = 0; i < 4; i++) {
-        run_ok("cd '%s/run' && mv %s kept && mkfifo %s", folder, names[i], names[i]);
-        const char *sentence = format("qkv: run/%s: cannot be read: it is a named pipe", names[i]);
-        cr_expect(
-            refused(run("cd '%s' && timeout 20 '%s' train c.yaml --resume", folder, QKV_BINARY), sentence));
-        cr_expect(refused(run("cd '%s' && timeout 20 '%s' train c.yaml", folder, QKV_BINARY), sentence));
-        run_ok("cd '%s/run' && mv kept %s", folder, names[i]);
+        static const char *const kinds[][2] = {{"mkfifo", "it is a named pipe"},
+                                               {"ln -s /dev/zero", "it is not a regular file"}};
+        for (int k = 0; k < 2; k++) {
+            run_ok("cd '%s/run' && mv %s kept && %s %s", folder, names[i], kinds[k][0], names[i]);
+            const char *sentence = format("qkv: run/%s: cannot be read: %s", names[i], kinds[k][1]);
+            cr_expect(refused(run("cd '%s' && timeout 20 '%s' train c.yaml --resume", folder, QKV_BINARY),
+                              sentence));
+            cr_expect(refused(run("cd '%s' && timeout 20 '%s' train c.yaml", folder, QKV_BINARY), sentence));
+            run_ok("cd '%s/run' && mv kept %s", folder, names[i]);
+        }
     }
     run_ok("cd '%s' && qkv train c.yaml --resume -q", folder);
 }
