@@ -79,7 +79,7 @@ static bool check_linear_input(struct qkv_check_report *report, const char *subj
         options->fault && options->fault_op == setting->op && !qkv_fault_is_declaration(options->fault);
     if (is_planted) qkv_plant(f->graph, setting->op, options->fault);
     qkv_backward(f->graph, f->y, f->cotangent);
-    if (is_planted) report->fault_calls += qkv_unplant(f->graph);
+    if (is_planted && !qkv_unplant(f->graph, &report->fault_calls)) return false;
     compare(report, row, f);
     return true;
 }

@@ -31,8 +31,8 @@ enum qkv_status qkv_check_tensor(const struct qkv_tensor *y, enum qkv_dtype dtyp
 /* Replaces the backward function of an op of this graph by a faulty one, until qkv_unplant. One
  * graph at a time on a thread. */
 void qkv_plant(struct qkv_graph *graph, enum qkv_op_id op, enum qkv_fault fault);
-/* Restores the op; returns how often the faulty function has run. */
-int64_t qkv_unplant(struct qkv_graph *graph);
+/* Restores the op, and adds to *fault_calls how often the faulty function has run. False when memory was out. */
+bool qkv_unplant(struct qkv_graph *graph, int64_t *fault_calls);
 
 /* Plants a faulty declaration into an op of this graph, which must have no tensors yet. Returns
  * false, and plants nothing, if the fault would not change the declaration. Lasts until the graph

@@ -311,7 +311,7 @@ static bool run_checks(struct graph_check *check)
     if (planted) qkv_plant(graph, check->options->fault_op, check->options->fault);
     compute_gradients(check, check->probe.cotangent, check->analytic);
     bool done = check_elements(check) && check_direction(check) && check_repeats(check);
-    if (planted) check->report->fault_calls += qkv_unplant(graph);
+    if (planted && !qkv_unplant(graph, &check->report->fault_calls)) done = false;
     qkv_probe_evaluate(&check->probe);
     return done;
 }

@@ -3,7 +3,8 @@
 static void normalise_stack(struct qkv_stack_config *stack)
 {
     bool recurrent = stack->type == QKV_NETWORK_RECURRENT;
-    int64_t width = stack->hidden_size / (recurrent ? 1 : stack->num_heads);
+    int64_t width =
+        recurrent || stack->num_heads < 1 ? stack->hidden_size : stack->hidden_size / stack->num_heads;
     if (!stack->attention.key_width) stack->attention.key_width = width;
     if (!stack->attention.value_width && !recurrent) stack->attention.value_width = width;
     if (!stack->attention.rule.key_value_heads && !recurrent)
@@ -20,7 +21,7 @@ void qkv_model_config_normalise(struct qkv_model_config *model)
 bool qkv_config_normalise(struct qkv_config *config, struct qkv_arena *arena)
 {
     qkv_model_config_normalise(&config->model);
-    if (!*config->training.model_dir)
-        config->training.model_dir = qkv_arena_format(arena, "runs/%s", config->name);
+    if (!config->training.model_dir || !*config->training.model_dir)
+        config->training.model_dir = qkv_arena_format(arena, "runs/%s", config->name ? config->name : "");
     return config->training.model_dir;
 }

@@ -256,7 +256,7 @@ static void check_needs(const struct check *check)
             const struct qkv_key *needed = key_at(*path);
             const void *value = qkv_key_value(needed, check->config);
             if (needed->kind == QKV_KEY_TEXT)
-                require(check, **(const char *const *)value, key->path, *path, "");
+                require(check, *qkv_key_text(needed, check->config), key->path, *path, "");
             else
                 require(check, *(const int64_t *)value > 0, key->path, *path, " above 0");
         }

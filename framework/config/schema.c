@@ -33,15 +33,24 @@ const struct qkv_key *qkv_key_without_effect(const struct qkv_schema *schema, co
     QKV_BUG(!choice || choice->kind != QKV_KEY_CHOICE, "%s: %s is not a choice", key->path, key->used_by);
     const struct qkv_key *earlier = qkv_key_without_effect(schema, choice, config);
     if (earlier) return earlier;
-    long long value = qkv_key_choice(choice, config) - choice->choices->list;
-    return key->used_values >> value & 1 ? NULL : key;
+    int value;
+    memcpy(&value, qkv_key_value(choice, config), sizeof value);
+    bool is_choice = value >= 0 && value < choice->choices->count;
+    return is_choice && key->used_values >> value & 1 ? NULL : key;
+}
+
+const char *qkv_key_text(const struct qkv_key *key, const void *config)
+{
+    const char *text = *(const char *const *)qkv_key_value(key, config);
+    return text ? text : "";
 }
 
 const struct qkv_choice *qkv_key_choice(const struct qkv_key *key, const void *config)
 {
+    static const struct qkv_choice none;
     int value;
     memcpy(&value, qkv_key_value(key, config), sizeof value);
-    return &key->choices->list[value];
+    return value >= 0 && value < key->choices->count ? &key->choices->list[value] : &none;
 }
 
 bool qkv_paths_hold(const char *const *paths, const char *path)

@@ -88,7 +88,10 @@ const char *qkv_schema_nearest(const struct qkv_schema *schema, const char *path
 const struct qkv_key *qkv_key_without_effect(const struct qkv_schema *schema, const struct qkv_key *key,
                                              const void *config);
 
-/* The value that a struct has for a choice key. */
+/* The text that a struct has for a key of texts; "" where the field is NULL. */
+const char *qkv_key_text(const struct qkv_key *key, const void *config);
+
+/* The value that a struct has for a choice key; all zero for a number that is no choice. */
 const struct qkv_choice *qkv_key_choice(const struct qkv_key *key, const void *config);
 
 /* True when a list of paths, as in struct qkv_choice, holds `path`. */

@@ -117,7 +117,7 @@ bool qkv_value_equal(const struct qkv_key *key, const void *a, const void *b)
         [QKV_KEY_BOOLEAN] = sizeof(bool),    [QKV_KEY_CHOICE] = sizeof(int),
         [QKV_KEY_PAIR] = 2 * sizeof(double),
     };
+    if (key->kind == QKV_KEY_TEXT) return !strcmp(qkv_key_text(key, a), qkv_key_text(key, b));
     const void *left = qkv_key_value(key, a), *right = qkv_key_value(key, b);
-    if (key->kind == QKV_KEY_TEXT) return !strcmp(*(const char *const *)left, *(const char *const *)right);
     return !memcmp(left, right, sizes[key->kind]);
 }

@@ -41,7 +41,7 @@ static const char *open_sections(const char *path, const char *previous, FILE *f
 /* The path that a key holds; NULL where it holds none, or standard input. */
 static const char *path_of(const struct qkv_key *key, const struct qkv_config *config)
 {
-    const char *path = key->is_path ? *(const char *const *)qkv_key_value(key, config) : "";
+    const char *path = key->is_path ? qkv_key_text(key, config) : "";
     return *path && strcmp(path, "-") != 0 ? path : NULL;
 }
 

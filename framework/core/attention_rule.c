@@ -40,9 +40,9 @@ enum qkv_status qkv_attention_rule_check(const struct qkv_attention_rule *rule, 
 double qkv_attention_slope(const struct qkv_attention_rule *rule, int64_t head)
 {
     int64_t power = 1;
-    while (2 * power <= rule->heads) power *= 2;
-    return head < power ? exp2(-8.0 * (double)(head + 1) / (double)power)
-                        : exp2(-8.0 * (double)(2 * (head - power) + 1) / (double)(2 * power));
+    while (power <= rule->heads / 2) power *= 2;
+    return head < power ? exp2(-8.0 * ((double)head + 1) / (double)power)
+                        : exp2(-8.0 * (2 * ((double)head - (double)power) + 1) / (2 * (double)power));
 }
 
 int64_t qkv_attention_single_buckets(int64_t buckets, bool causal)
@@ -55,7 +55,9 @@ int64_t qkv_attention_bucket(const struct qkv_attention_rule *rule, int64_t offs
     int64_t buckets = rule->causal ? rule->buckets : rule->buckets / 2; /* of one direction */
     int64_t single = qkv_attention_single_buckets(rule->buckets, rule->causal);
     int64_t first = !rule->causal && offset > 0 ? buckets : 0;
-    int64_t distance = offset < 0 ? -offset : rule->causal ? 0 : offset;
+    if (buckets < 1) return 0;                              /* a rule that qkv_attention_rule_check refuses */
+    int64_t distance = offset < 0 ? -(offset + 1) : offset; /* - 1 below 0: INT64_MIN has no opposite */
+    distance = offset > 0 && rule->causal ? 0 : offset < 0 && distance < INT64_MAX ? distance + 1 : distance;
     if (distance < single) return first + distance;
     double grown = log((double)distance / (double)single) / log((double)rule->max_distance / (double)single);
     int64_t bucket = single + (int64_t)(grown * (double)(buckets - single));

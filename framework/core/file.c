@@ -151,7 +151,7 @@ enum qkv_status qkv_file_write(const char *path, const void *bytes, size_t size,
 {
     struct qkv_file_writer writer;
     if (qkv_file_begin(&writer, path, error)) return QKV_INVALID;
-    fwrite(bytes, 1, size, writer.file);
+    if (size) fwrite(bytes, 1, size, writer.file);
     return qkv_file_commit(&writer, error);
 }
 

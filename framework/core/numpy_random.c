@@ -25,7 +25,8 @@ static void advance(uint32_t *x)
 
 uint32_t qkv_numpy_bits(struct qkv_numpy_random *random)
 {
-    if (random->used == QKV_MT19937_WORDS) {
+    if (random->used < 1) qkv_numpy_seed(random, 0); /* never seeded: words of zeros would stay zeros */
+    if (random->used >= QKV_MT19937_WORDS) {
         advance(random->state);
         random->used = 0;
     }

@@ -45,7 +45,7 @@ uint64_t qkv_random_below(struct qkv_random random, uint64_t index, uint64_t bou
 
 void qkv_random_shuffle(struct qkv_random random, int64_t count, int64_t *order)
 {
-    for (int64_t i = count - 1; i > 0; i--) {
+    for (int64_t i = count > 0 ? count - 1 : 0; i > 0; i--) {
         int64_t j = (int64_t)qkv_random_below(random, (uint64_t)i, (uint64_t)i + 1);
         int64_t kept = order[i];
         order[i] = order[j];

@@ -114,7 +114,7 @@ struct qkv_workers *qkv_workers_new(int threads, struct qkv_error *error)
 
 int qkv_workers_count(const struct qkv_workers *workers)
 {
-    return workers->helpers + 1;
+    return workers ? workers->helpers + 1 : 1;
 }
 
 /* Makes sure that `wanted` helpers are awake, if there are so many: waking all of a large team would take longer than a

@@ -50,7 +50,8 @@ int32_t qkv_types_add(struct qkv_types *types, const char *token, int64_t freque
     if (2 * (types->size + 1) > types->slot_count && !double_slots(types)) return -1;
     int64_t slot = slot_of(types, token, hash), type = types->slots[slot];
     if (type >= 0) {
-        types->frequency[type] += frequency;
+        bool most = frequency > 0 && types->frequency[type] > INT64_MAX - frequency;
+        types->frequency[type] = most ? INT64_MAX : types->frequency[type] + frequency;
         return (int32_t)type;
     }
     type = types->size;
@@ -81,8 +82,7 @@ int32_t qkv_types_find(const struct qkv_types *types, const char *token)
 
 const char *qkv_types_token(const struct qkv_types *types, int64_t type)
 {
-    QKV_BUG(type < 0 || type >= types->size, "type %lld of %lld", (long long)type, (long long)types->size);
-    return types->text + types->start[type];
+    return type >= 0 && type < types->size ? types->text + types->start[type] : NULL;
 }
 
 void qkv_types_release(struct qkv_types *types)

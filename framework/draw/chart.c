@@ -144,6 +144,7 @@ static void draw_vertical_line(const struct frame *frame)
     const double points[] = {x, frame->top, x, frame->top + frame->plot.height};
     const struct path_style style = {.color = soft_ink, .width = 1, .dash = 2};
     frame->canvas->path(frame->canvas, points, 2, &style);
+    if (!chart->vertical_line_label) return;
     bool fits = qkv_display_width(chart->vertical_line_label, FONT) < frame->left + frame->plot.width - x;
     draw_text(frame, x + (fits ? 6 : -6), frame->top - 10, chart->vertical_line_label,
               fits ? ANCHOR_START : ANCHOR_END, 0, soft_ink);

@@ -105,6 +105,8 @@ enum qkv_status qkv_explain_model(const struct qkv_model *model, const struct qk
                                   const struct qkv_explain_options *options, struct qkv_arena *arena,
                                   struct qkv_explanation *explanation, struct qkv_error *error)
 {
+    if ((int)options->kind < 0 || (int)options->kind >= QKV_ATTENTION_KINDS)
+        return qkv_error_set(error, "there is no attention of kind %d", (int)options->kind);
     struct walk *walk = qkv_walk_new(arena, error);
     struct model_walk m = {.model = model,
                            .kind = options->kind,

@@ -22,4 +22,12 @@ void qkv_dense_init_part(struct qkv_dense *dense, struct qkv_parameters *paramet
         QKV_INITIALIZER_XAVIER_UNIFORM, 1.0                                                                  \
     }
 
+/* The columns of `parts` parts of `width` columns each, side by side. 0 where no tensor has so many: a parameter of
+ * that shape is refused. */
+static inline int64_t qkv_side_by_side(int64_t parts, int64_t width)
+{
+    const int64_t most = (int64_t)1 << 40;
+    return parts > 0 && width > 0 && width <= most / parts ? parts * width : 0;
+}
+
 #endif

@@ -15,10 +15,14 @@ void qkv_multi_head_init(struct qkv_multi_head *layer, struct qkv_parameters *pa
         int64_t inputs, outputs;
         struct qkv_initial initial;
     } const parts[] = {
-        {&layer->query, "query", options->width, heads * options->key_width, options->initial},
-        {&layer->key, "key", options->width, key_value_heads * options->key_width, options->initial},
-        {&layer->value, "value", options->width, key_value_heads * options->value_width, options->initial},
-        {&layer->output, "output", heads * options->value_width, options->width, options->output_initial},
+        {&layer->query, "query", options->width, qkv_side_by_side(heads, options->key_width),
+         options->initial},
+        {&layer->key, "key", options->width, qkv_side_by_side(key_value_heads, options->key_width),
+         options->initial},
+        {&layer->value, "value", options->width, qkv_side_by_side(key_value_heads, options->value_width),
+         options->initial},
+        {&layer->output, "output", qkv_side_by_side(heads, options->value_width), options->width,
+         options->output_initial},
     };
     for (int i = 0; i < 4; i++) {
         const struct qkv_dense_options dense = {parts[i].inputs, parts[i].outputs, options->bias,

@@ -10,7 +10,7 @@ static double positions_per_radian(int64_t column, int64_t width, double base)
 
 static double sinusoid_of(int64_t position, int64_t column, int64_t width, double per_radian)
 {
-    if (column == width - 1 && width % 2) return 0;
+    if (width % 2 && column == width - 1) return 0;
     double angle = (double)position / per_radian;
     return column % 2 ? cos(angle) : sin(angle);
 }
@@ -23,7 +23,15 @@ double qkv_sinusoid(int64_t position, int64_t column, int64_t width, double base
 /* Computes the table in both precisions: the layer does not know which graphs will use it. */
 static void make_sinusoids(struct qkv_positions *layer, struct qkv_parameters *parameters, double base)
 {
-    size_t count = (size_t)(layer->length * layer->width);
+    size_t count = (size_t)qkv_shape_count(QKV_SHAPE(layer->length, layer->width));
+    if (!count && (!layer->length || !layer->width)) return; /* no table, which no op accepts */
+    if (!count) {
+        if (!parameters->failed)
+            qkv_error_set(&parameters->error, "positions %s: no table can have shape [%lld, %lld]",
+                          layer->name ? layer->name : "", (long long)layer->length, (long long)layer->width);
+        parameters->failed = true;
+        return;
+    }
     float *float32 = qkv_arena_allocate(&parameters->arena, count * sizeof *float32);
     double *float64 = qkv_arena_allocate(&parameters->arena, count * sizeof *float64);
     if (!float32 || !float64) {

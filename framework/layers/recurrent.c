@@ -9,7 +9,7 @@ static int64_t gates_of(enum qkv_cell cell)
 
 int64_t qkv_recurrent_states(enum qkv_cell cell, int64_t width)
 {
-    return cell == QKV_CELL_LSTM ? 2 * width : width;
+    return cell == QKV_CELL_LSTM ? qkv_side_by_side(2, width) : width;
 }
 
 /* Corrects the gain of Xavier, which divides by sqrt(inputs + outputs) of the matrix: the matrix holds all gates
@@ -18,14 +18,15 @@ static struct qkv_initial for_one_gate(struct qkv_initial initial, int64_t input
                                        int64_t gates)
 {
     if (initial.kind == QKV_INITIALIZER_XAVIER_UNIFORM || initial.kind == QKV_INITIALIZER_XAVIER_NORMAL)
-        initial.gain *= sqrt((double)(inputs + gates * width) / (double)(inputs + width));
+        initial.gain *=
+            sqrt(((double)inputs + (double)gates * (double)width) / ((double)inputs + (double)width));
     return initial;
 }
 
 void qkv_recurrent_init(struct qkv_recurrent *layer, struct qkv_parameters *parameters,
                         const struct qkv_recurrent_options *options, const char *name)
 {
-    int64_t gates = gates_of(options->cell), width = options->width, columns = gates * width;
+    int64_t gates = gates_of(options->cell), width = options->width, columns = qkv_side_by_side(gates, width);
     const struct qkv_initial zeros = {QKV_INITIALIZER_ZEROS, 0},
                              forget = {QKV_INITIALIZER_FORGET, options->forget_bias};
     struct qkv_initial feed = for_one_gate(options->initial, options->feed, width, gates);

@@ -8,5 +8,5 @@ static const struct qkv_layer_interface *const LAYERS[QKV_LAYER_COUNT] = {
 
 const struct qkv_layer_interface *qkv_layer_interface(enum qkv_layer_id layer)
 {
-    return LAYERS[layer];
+    return (int)layer >= 0 && (int)layer < QKV_LAYER_COUNT ? LAYERS[layer] : NULL;
 }

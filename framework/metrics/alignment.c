@@ -41,10 +41,10 @@ void qkv_alignment_count(struct qkv_alignment_result *result, const struct qkv_w
     int64_t sources = map->sources, targets = map->targets;
     const double *weights = map->weights;
     for (int64_t i = 0; i < gold->count; i++) result->sure += gold->links[i].sure;
-    if (sources == 0) return;
+    if (sources <= 0) return;
     for (int64_t target = 0; target < targets; target++)
         count_link(result, greatest(weights + target * sources, sources, 1), target, gold);
-    if (result->drawing == QKV_LINK_ROWS || targets == 0) return;
+    if (result->drawing == QKV_LINK_ROWS || targets <= 0) return;
     for (int64_t source = 0; source < sources; source++) {
         int64_t target = greatest(weights + source, targets, sources);
         bool drawn = greatest(weights + target * sources, sources, 1) == source;

@@ -9,7 +9,7 @@ const char *qkv_bleu_tokenizer_name(enum qkv_bleu_tokenizer tokenizer)
 {
     static const char *const names[] = {
         [QKV_BLEU_13A] = "13a", [QKV_BLEU_NONE] = "none", [QKV_BLEU_CHAR] = "char"};
-    return names[tokenizer];
+    return tokenizer >= QKV_BLEU_13A && tokenizer <= QKV_BLEU_CHAR ? names[tokenizer] : "unknown";
 }
 
 /* The length, in words, of the reference that is closest in length to the hypothesis, which has `length` words; of

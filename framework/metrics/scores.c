@@ -43,7 +43,7 @@ static const struct metric {
 
 const struct qkv_metric_info *qkv_metric_info(enum qkv_metric metric)
 {
-    return &METRICS[metric].info;
+    return (int)metric >= 0 && (int)metric < QKV_METRIC_COUNT ? &METRICS[metric].info : NULL;
 }
 
 /* ---- the accumulator ---- */
@@ -85,6 +85,7 @@ struct qkv_scores qkv_scorer_scores(const struct qkv_scorer *scorer)
 void qkv_scorer_signature(const struct qkv_scorer *scorer, enum qkv_metric metric, char *text, size_t size)
 {
     if (size) *text = '\0';
+    if ((int)metric < 0 || (int)metric >= QKV_METRIC_COUNT) return;
     if (scorer->state[metric] && METRICS[metric].of_texts->signature)
         METRICS[metric].of_texts->signature(scorer->state[metric], text, size);
 }

@@ -26,10 +26,15 @@ static enum qkv_status find_words(struct scoring *s, int64_t pair, bool target, 
     const struct qkv_corpus_side *side = target ? &s->corpus->target : &s->corpus->source;
     const struct qkv_text_config *text = target ? &data->trg : &data->src;
     const char *line = target ? qkv_corpus_target(s->corpus, pair) : qkv_corpus_source(s->corpus, pair);
+    if (!line) return qkv_error_set(error, "alignment scores need a corpus that keeps its raw lines");
     if (qkv_tokenize(&s->tokens, text, line, strlen(line), error)) return QKV_INVALID;
     int64_t count = s->tokens.count;
-    QKV_BUG(count != side->start[pair + 1] - side->start[pair], "pair %lld has other tokens than the corpus",
-            (long long)pair);
+    if (count != side->start[pair + 1] - side->start[pair])
+        return qkv_error_set(
+            error,
+            "pair %lld of the corpus was tokenized in another way than the run tokenizes: read "
+            "the corpus with the config of the run",
+            (long long)pair + 1);
     int64_t *copy = qkv_arena_allocate(&s->arena, (size_t)count * sizeof *copy);
     if (!copy) return qkv_error_set(error, "out of memory for alignment scores");
     memcpy(copy, s->tokens.word, (size_t)count * sizeof *copy);
@@ -46,14 +51,19 @@ static enum qkv_status check_line_count(const struct scoring *s, const char *lin
                          s->corpus->read == 1 ? "" : "s");
 }
 
-/* Returns the texts of the tokens of a sentence; NULL if memory runs out. */
-static const char *const *texts(struct scoring *s, const struct qkv_vocabulary *vocabulary,
-                                struct qkv_ids ids)
+/* The texts of the tokens of a sentence; fails if memory runs out or the vocabulary lacks one. */
+static enum qkv_status find_texts(struct scoring *s, const struct qkv_vocabulary *vocabulary,
+                                  struct qkv_ids ids, const char *const **texts, struct qkv_error *error)
 {
     const char **tokens = qkv_arena_allocate(&s->arena, (size_t)ids.length * sizeof *tokens);
-    for (int64_t i = 0; tokens && i < ids.length; i++)
+    if (!tokens) return qkv_error_set(error, "out of memory for alignment scores");
+    for (int64_t i = 0; i < ids.length; i++) {
         tokens[i] = qkv_vocabulary_token(vocabulary, ids.ids[i]);
-    return tokens;
+        if (!tokens[i])
+            return qkv_error_set(error, "the corpus was not encoded with the vocabularies of the run");
+    }
+    *texts = tokens;
+    return QKV_OK;
 }
 
 static struct qkv_ids ids_of(const struct qkv_corpus_side *side, int64_t pair)
@@ -76,10 +86,9 @@ static enum qkv_status score_batch(struct scoring *s, int64_t first, int64_t cou
             return QKV_INVALID;
         pairs[i] = (struct qkv_attention_pair){.source = ids_of(&s->corpus->source, pair),
                                                .target = ids_of(&s->corpus->target, pair)};
-        pairs[i].source_tokens = texts(s, &s->run->source, pairs[i].source);
-        pairs[i].target_tokens = texts(s, &s->run->target, pairs[i].target);
-        if (!pairs[i].source_tokens || !pairs[i].target_tokens)
-            return qkv_error_set(error, "out of memory for alignment scores");
+        if (find_texts(s, &s->run->source, pairs[i].source, &pairs[i].source_tokens, error) ||
+            find_texts(s, &s->run->target, pairs[i].target, &pairs[i].target_tokens, error))
+            return QKV_INVALID;
     }
     if (qkv_attention_collect(s->collector, count, pairs, 1u << QKV_ATTENTION_CROSS, reports, error))
         return QKV_INVALID;
@@ -93,6 +102,7 @@ static enum qkv_status score_batch(struct scoring *s, int64_t first, int64_t cou
 static enum qkv_status evaluate(struct scoring *s, const char *links, struct qkv_alignment_score *score,
                                 struct qkv_error *error)
 {
+    if (!s->corpus->encoded) return qkv_error_set(error, "alignment scores need an encoded corpus");
     if (qkv_alignments_read(&s->gold, links, error) || check_line_count(s, links, error)) return QKV_INVALID;
     s->collector = qkv_attention_collector_new(s->run->model, error);
     if (!s->collector) return QKV_INVALID;

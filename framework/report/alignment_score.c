@@ -1,6 +1,8 @@
 /* Scores the cross maps of attention reports against gold links. */
 #include "qkv/alignment_score.h"
 
+#include "report/writer.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,8 +29,10 @@ static int64_t word_of(const struct side *side, int64_t token)
 static struct side side_of(const char *const *tokens, int64_t count, const int64_t *word)
 {
     struct side side = {word, without_end(tokens, count), 0};
-    for (int64_t i = 0; i < side.tokens; i++)
-        if (word_of(&side, i) >= side.words) side.words = word_of(&side, i) + 1;
+    for (int64_t i = 0; i < side.tokens; i++) {
+        int64_t number = word_of(&side, i); /* check_words refuses what is not below side.tokens */
+        if (number >= side.words && number < side.tokens) side.words = number + 1;
+    }
     return side;
 }
 
@@ -38,14 +42,27 @@ static struct sides sides_of(const struct qkv_attention_report *report, struct q
                           side_of(report->target_output, report->target_length, words.target)};
 }
 
+/* A word is a number of an array below, and there are at most as many as tokens. */
+static enum qkv_status check_words(const struct side *side, const char *name, struct qkv_error *error)
+{
+    for (int64_t i = 0; i < side->tokens; i++) {
+        int64_t word = word_of(side, i);
+        if (word >= -1 && word < side->tokens) continue;
+        return qkv_error_set(error,
+                             "%s token %lld belongs to word %lld, but words are 0 to %lld, or -1: none", name,
+                             (long long)i, (long long)word, (long long)side->tokens - 1);
+    }
+    return QKV_OK;
+}
+
 static enum qkv_status check_range(const struct qkv_alignment *gold, const struct sides *sides,
                                    struct qkv_error *error)
 {
     int64_t sources = sides->source.words, targets = sides->target.words;
     for (int64_t i = 0; i < gold->count; i++) {
         const struct qkv_alignment_link *link = &gold->links[i];
-        if (link->source < sources && link->target < targets) continue;
-        bool source = link->source >= sources;
+        bool source = link->source < 0 || link->source >= sources;
+        if (!source && link->target >= 0 && link->target < targets) continue;
         return qkv_error_set(
             error, "%s:%lld:%lld: link %lld%c%lld has no %s word %lld: the sentence has %lld, from 0",
             gold->file ? gold->file : "links", (long long)gold->line, (long long)link->column,
@@ -128,10 +145,13 @@ static enum qkv_status add(struct qkv_alignment_score *score, const struct qkv_a
                            struct qkv_alignment_words words, const struct qkv_alignment *gold,
                            struct qkv_arena *arena, struct qkv_error *error)
 {
+    if (qkv_report_check_tokens(report, error)) return QKV_INVALID;
     struct sides sides = sides_of(report, words);
+    if (check_words(&sides.source, "source", error) || check_words(&sides.target, "target", error))
+        return QKV_INVALID;
     size_t count_of_weights = (size_t)(sides.source.words * sides.target.words + 1);
     struct qkv_word_map merged = {.weights =
-                                      qkv_arena_allocate(arena, count_of_weights * sizeof *merged.weights)};
+                                      qkv_arena_zeroed(arena, count_of_weights * sizeof *merged.weights)};
     struct qkv_attention_map *maps;
     int64_t count;
     enum qkv_status status = check_range(gold, &sides, error);

@@ -1,6 +1,8 @@
 /* Attention maps: names, and selection of maps and means. */
 #include "qkv/attention_map.h"
 
+#include "report/writer.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -10,7 +12,7 @@ static const char *const kind_names[QKV_ATTENTION_KINDS] = {[QKV_ATTENTION_ENCOD
 
 const char *qkv_attention_kind_name(enum qkv_attention_kind kind)
 {
-    return kind_names[kind];
+    return kind >= 0 && kind < QKV_ATTENTION_KINDS ? kind_names[kind] : "unknown";
 }
 
 bool qkv_attention_kind_find(const char *name, enum qkv_attention_kind *kind)
@@ -42,14 +44,56 @@ void qkv_attention_map_name(const struct qkv_attention_map *map, char *text, siz
     char layer[16] = "mean", head[16] = "mean";
     if (map->layer) snprintf(layer, sizeof layer, "%d", map->layer);
     if (map->head) snprintf(head, sizeof head, "%d", map->head);
-    snprintf(text, size, "%s.%s.%s", kind_names[map->kind], layer, head);
+    snprintf(text, size, "%s.%s.%s", qkv_attention_kind_name(map->kind), layer, head);
 }
+
+/* ---- what a caller must not pass ---- */
+
+enum {
+    MOST_NUMBER = 1 << 12,   /* of a layer or head: selecting visits all pairs */
+    MOST_TOKENS = INT32_MAX, /* the formats count in int */
+};
+
+static bool is_number(int number)
+{
+    return number >= 0 && number <= MOST_NUMBER;
+}
+
+enum qkv_status qkv_report_check(const struct qkv_attention_report *report, struct qkv_error *error)
+{
+    const struct qkv_attention_map *first[QKV_ATTENTION_KINDS] = {NULL};
+    if (report->map_count < 0)
+        return qkv_error_set(error, "a report has %lld attention maps", (long long)report->map_count);
+    for (int64_t i = 0; i < report->map_count; i++) {
+        const struct qkv_attention_map *map = &report->maps[i];
+        if (map->kind < 0 || map->kind >= QKV_ATTENTION_KINDS)
+            return qkv_error_set(error, "attention map %lld has kind %d, but there are %d kinds, from 0",
+                                 (long long)i + 1, (int)map->kind, QKV_ATTENTION_KINDS);
+        if (!is_number(map->layer) || !is_number(map->head))
+            return qkv_error_set(error,
+                                 "attention map %lld is of layer %d, head %d, but they count from 1 to %d",
+                                 (long long)i + 1, map->layer, map->head, MOST_NUMBER);
+        if (map->rows < 1 || map->columns < 1 || map->rows > MOST_TOKENS || map->columns > MOST_TOKENS ||
+            !map->weights)
+            return qkv_error_set(error, "attention map %lld has shape [%lld, %lld] or no weights",
+                                 (long long)i + 1, (long long)map->rows, (long long)map->columns);
+        if (!first[map->kind]) first[map->kind] = map;
+        if (map->rows != first[map->kind]->rows || map->columns != first[map->kind]->columns)
+            return qkv_error_set(error, "%s maps have shapes [%lld, %lld] and [%lld, %lld], but must agree",
+                                 kind_names[map->kind], (long long)first[map->kind]->rows,
+                                 (long long)first[map->kind]->columns, (long long)map->rows,
+                                 (long long)map->columns);
+    }
+    return QKV_OK;
+}
+
+/* ---- selecting maps ---- */
 
 /* The maps selected so far. */
 struct selection {
     const struct qkv_attention_report *report;
     struct qkv_arena *arena;
-    struct qkv_attention_map *maps; /* capacity: every map, and every mean */
+    struct qkv_attention_map *maps; /* capacity: every map, and one more per kind */
     int64_t count;
 };
 
@@ -92,8 +136,6 @@ static bool append_map(struct selection *selection, enum qkv_attention_kind kind
     for (int64_t i = 0; i < report->map_count; i++) {
         const struct qkv_attention_map *map = &report->maps[i];
         if (map->kind != kind || !is_selected(map->layer, layer) || !is_selected(map->head, head)) continue;
-        QKV_BUG(map->rows != first->rows || map->columns != first->columns,
-                "maps of one kind differ in shape");
         for (int64_t c = 0; c < cells; c++) mean[c] += map->weights[c] / (double)parts;
     }
     result->weights = mean;
@@ -174,11 +216,9 @@ enum qkv_status qkv_attention_select(const struct qkv_attention_report *report, 
 {
     struct selection selection = {.report = report, .arena = arena};
     struct extent extents[QKV_ATTENTION_KINDS];
-    size_t capacity = 0;
-    for (int kind = 0; kind < QKV_ATTENTION_KINDS; kind++) {
-        extents[kind] = extent_of(report, kind);
-        capacity += ((size_t)extents[kind].layers + 1) * ((size_t)extents[kind].heads + 1);
-    }
+    if (qkv_report_check(report, error)) return QKV_INVALID;
+    size_t capacity = (size_t)report->map_count + QKV_ATTENTION_KINDS;
+    for (int kind = 0; kind < QKV_ATTENTION_KINDS; kind++) extents[kind] = extent_of(report, kind);
     selection.maps = qkv_arena_allocate(arena, capacity * sizeof *selection.maps);
     bool complete = selection.maps;
     for (int kind = 0; complete && kind < QKV_ATTENTION_KINDS; kind++) {

@@ -66,6 +66,10 @@ static enum qkv_status check_length(const struct qkv_model *model, const struct 
                                     struct qkv_error *error)
 {
     const struct qkv_stack_config *encoder = &model->config.encoder, *decoder = &model->config.decoder;
+    if (pair->source.length < 0 || pair->source.length >= INT32_MAX || pair->target.length < 0 ||
+        pair->target.length >= INT32_MAX)
+        return qkv_error_set(error, "a sentence has %lld source and %lld target tokens, which cannot be",
+                             (long long)pair->source.length, (long long)pair->target.length);
     int64_t source = pair->source.length + 1, target = decoder_input(pair).length + 1;
     bool long_source = source > qkv_stack_longest(encoder), long_target = target > qkv_stack_longest(decoder);
     if (!long_source && !long_target) return QKV_OK;

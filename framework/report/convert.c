@@ -22,6 +22,18 @@ static const char *label_of(const struct explanations_job *job, int index, const
     return *caption ? qkv_arena_format(job->arena, "%s, %s", name_of(job), caption) : name_of(job);
 }
 
+/* The names of rows or columns; numbers from 1 where there are none. NULL if memory runs out. */
+static const char *const *names_of(struct qkv_arena *arena, const char *const *names, int64_t count)
+{
+    if (names) return names;
+    const char **numbers = qkv_arena_allocate(arena, (size_t)count * sizeof *numbers);
+    for (int64_t i = 0; numbers && i < count; i++) {
+        numbers[i] = qkv_arena_format(arena, "%lld", (long long)i + 1);
+        if (!numbers[i]) return NULL;
+    }
+    return numbers;
+}
+
 bool qkv_report_of_explanations(const struct explanations_job *job, struct qkv_attention_report *report)
 {
     const struct qkv_explanation *first = &job->explanations[0];
@@ -29,12 +41,14 @@ bool qkv_report_of_explanations(const struct explanations_job *job, struct qkv_a
     int64_t heads = shown->heads ? shown->heads : 1;
     struct qkv_attention_map *maps =
         qkv_arena_zeroed(job->arena, (size_t)(heads * job->count) * sizeof *maps);
+    const char *const *rows = names_of(job->arena, shown->row_names, shown->rows);
+    const char *const *columns = names_of(job->arena, shown->column_names, shown->columns);
     int64_t count = 0;
-    if (!maps) return false;
+    if (!maps || !rows || !columns) return false;
     for (int i = 0; i < job->count; i++) {
         const struct qkv_explanation *explanation = &job->explanations[i];
         const struct qkv_step *step = qkv_explanation_content(explanation, QKV_STEP_WEIGHTS);
-        for (int64_t h = 0; h < heads; h++)
+        for (int64_t h = 0; step && h < heads; h++)
             maps[count++] = (struct qkv_attention_map){
                 /* If only some words are followed, a map of self-attention has fewer rows than columns,
                  * which only cross maps may have. */
@@ -51,10 +65,10 @@ bool qkv_report_of_explanations(const struct explanations_job *job, struct qkv_a
     *report = (struct qkv_attention_report){
         .title = first->title,
         .model = first->model,
-        .source = shown->column_names,
+        .source = columns,
         .source_length = shown->columns,
-        .target_input = shown->row_names,
-        .target_output = shown->row_names,
+        .target_input = rows,
+        .target_output = rows,
         .target_length = shown->rows,
         .maps = maps,
         .map_count = count,

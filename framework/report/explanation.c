@@ -23,6 +23,58 @@ const struct qkv_step *qkv_explanation_content(const struct qkv_explanation *exp
     return NULL;
 }
 
+/* ---- what a caller must not pass ---- */
+
+enum {
+    MOST_HEADS = 1 << 12,   /* of an explanation, and the greatest number of one */
+    MOST_NUMBERS = 1 << 30, /* of a step */
+};
+
+/* Whether the shape is possible and the numbers are there. */
+static bool is_step(const struct qkv_step *step)
+{
+    if (!step->name || !step->title || !step->formula) return false;
+    if (step->heads < 0 || step->heads > MOST_HEADS || step->rows < 0 || step->columns < 0) return false;
+    if (step->rows > MOST_NUMBERS || step->columns > MOST_NUMBERS) return false;
+    int64_t cells = step->rows * step->columns;
+    return cells <= MOST_NUMBERS / (step->heads ? step->heads : 1) && (!cells || step->values);
+}
+
+static enum qkv_status check_explanation(const struct qkv_explanation *explanation,
+                                         const struct qkv_explanation *first, struct qkv_error *error)
+{
+    if (explanation->step_count < 0 || explanation->first_head < 0 || explanation->first_head > MOST_HEADS ||
+        explanation->heads < 0 || explanation->heads > MOST_HEADS || explanation->layer < 0)
+        return qkv_error_set(
+            error, "an explanation has %lld steps, layer %d, and %lld heads from %d, which cannot be",
+            (long long)explanation->step_count, explanation->layer, (long long)explanation->heads,
+            explanation->first_head);
+    for (int64_t i = 0; i < explanation->step_count; i++) {
+        const struct qkv_step *step = &explanation->steps[i];
+        if (!is_step(step))
+            return qkv_error_set(error,
+                                 "step %lld of an explanation has no name, title, formula or numbers, or its "
+                                 "shape cannot be: [%lld, %lld, %lld]",
+                                 (long long)i + 1, (long long)step->heads, (long long)step->rows,
+                                 (long long)step->columns);
+        const struct qkv_step *other = qkv_explanation_step(first, step->name);
+        if (other && other->heads != step->heads)
+            return qkv_error_set(error, "step %s has %lld heads in one explanation and %lld in another",
+                                 step->name, (long long)other->heads, (long long)step->heads);
+    }
+    return QKV_OK;
+}
+
+enum qkv_status qkv_explanations_check(const struct qkv_explanation *explanations, int count,
+                                       struct qkv_error *error)
+{
+    if (!explanations || count < 1)
+        return qkv_error_set(error, "there are %d explanations, but at least one is needed", count);
+    for (int i = 0; i < count; i++)
+        if (check_explanation(&explanations[i], &explanations[0], error)) return QKV_INVALID;
+    return QKV_OK;
+}
+
 /* ---- what the writers share ---- */
 
 const struct qkv_step *qkv_step_counterpart(const struct explanations_job *job, int index, int64_t at)

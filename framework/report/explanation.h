@@ -4,6 +4,11 @@
 
 #include "report/writer.h"
 
+/* Fails when there is no explanation, or one has steps that cannot be: shapes that are negative or too large, numbers
+ * or names missing, other heads than the step of the same name in the first explanation. */
+enum qkv_status qkv_explanations_check(const struct qkv_explanation *explanations, int count,
+                                       struct qkv_error *error);
+
 /* Returns the step of explanation `index` that has the same name as step `at` of explanation 0;
  * NULL if there is none. */
 const struct qkv_step *qkv_step_counterpart(const struct explanations_job *job, int index, int64_t at);

@@ -1,6 +1,6 @@
 /* The table of formats, and rendering: defaults, checks, conversion, files. */
 #include "qkv/file.h"
-#include "report/writer.h"
+#include "report/explanation.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,10 @@ static const struct qkv_format_writer *const writers[] = {
 };
 #undef FORMAT
 
-enum { COUNT = sizeof writers / sizeof *writers };
+enum {
+    COUNT = sizeof writers / sizeof *writers,
+    DIGITS_MOST = 17, /* more digits of a double tell nothing */
+};
 
 const struct qkv_format *qkv_format(int64_t index)
 {
@@ -43,6 +46,7 @@ static enum qkv_status complete_options(struct qkv_format_options *complete,
     if (complete->width <= 0) complete->width = 80;
     if (!(complete->scale > 0)) complete->scale = 2;
     if (complete->digits <= 0) complete->digits = 4;
+    if (complete->digits > DIGITS_MOST) complete->digits = DIGITS_MOST;
     if (qkv_colormap_color(complete->colormap, 0, &color)) return QKV_OK;
     for (int64_t i = 0; qkv_colormap_name(i); i++) {
         size_t used = strlen(known);
@@ -68,9 +72,9 @@ static enum qkv_status finish(enum qkv_status status, struct qkv_arena *arena, s
     return QKV_OK;
 }
 
-/* A map with more rows or columns than tokens would make writers read past the tokens. */
-static enum qkv_status check_shapes(const struct qkv_attention_report *report, struct qkv_error *error)
+enum qkv_status qkv_report_check_tokens(const struct qkv_attention_report *report, struct qkv_error *error)
 {
+    if (qkv_report_check(report, error)) return QKV_INVALID;
     for (int64_t i = 0; i < report->map_count; i++) {
         const struct qkv_attention_map *map = &report->maps[i];
         int64_t rows = map->kind == QKV_ATTENTION_ENCODER ? report->source_length : report->target_length;
@@ -81,6 +85,11 @@ static enum qkv_status check_shapes(const struct qkv_attention_report *report, s
                                  (long long)map->columns, (long long)rows, (long long)columns);
     }
     return QKV_OK;
+}
+
+static enum qkv_status no_format(struct qkv_error *error)
+{
+    return qkv_error_set(error, "the format is NULL, as qkv_format_find returns it for an unknown name");
 }
 
 enum qkv_status qkv_attention_render(const struct qkv_attention_report *report,
@@ -96,7 +105,8 @@ enum qkv_status qkv_attention_render(const struct qkv_attention_report *report,
     enum qkv_status status = QKV_OK;
     *bytes = NULL;
     *size = 0;
-    if (check_shapes(report, error)) return QKV_INVALID;
+    if (!format) return no_format(error);
+    if (qkv_report_check_tokens(report, error)) return QKV_INVALID;
     if (complete_options(&job.options, options, error)) return QKV_INVALID;
     if (report->map_count == 0) return qkv_error_set(error, "there is no attention map to show");
     if (writer->write_maps)
@@ -122,13 +132,17 @@ enum qkv_status qkv_explanation_render(const struct qkv_explanation *explanation
     enum qkv_status status = QKV_OK;
     *bytes = NULL;
     *size = 0;
+    if (!format) return no_format(error);
+    if (qkv_explanations_check(explanations, count, error)) return QKV_INVALID;
     if (complete_options(&job.options, options, error)) return QKV_INVALID;
     if (!writer->write_explanations && !qkv_explanation_content(explanations, QKV_STEP_WEIGHTS))
         return qkv_error_set(error, "%s holds attention weights, but the explanation has none", format->name);
     if (writer->write_explanations)
         status = writer->write_explanations(&job, &out, error);
     else if (qkv_report_of_explanations(&job, &converted))
-        status = writer->write_maps(&(struct maps_job){&converted, job.options, &arena}, &out, error);
+        status = qkv_report_check_tokens(&converted, error)
+                     ? QKV_INVALID
+                     : writer->write_maps(&(struct maps_job){&converted, job.options, &arena}, &out, error);
     else
         out.failed = true;
     return finish(status, &arena, &out, format, bytes, size, error);

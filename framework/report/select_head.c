@@ -1,5 +1,5 @@
 /* One head of an explanation. */
-#include "report/writer.h"
+#include "report/explanation.h"
 
 /* Sets `head` to the number of the head whose weights agree best with the mean of all. */
 static enum qkv_status find_best_head(const struct qkv_explanation *explanation, int *head,
@@ -20,6 +20,7 @@ static enum qkv_status find_best_head(const struct qkv_explanation *explanation,
 enum qkv_status qkv_explanation_select_head(struct qkv_explanation *explanation, int head,
                                             struct qkv_arena *arena, struct qkv_error *error)
 {
+    if (qkv_explanations_check(explanation, 1, error)) return QKV_INVALID;
     if (head == QKV_ATTENTION_BEST && find_best_head(explanation, &head, arena, error)) return QKV_INVALID;
     if (head < explanation->first_head || head >= explanation->first_head + explanation->heads)
         return qkv_error_set(error, "there is no head %d: heads are 1 to %lld", head,

@@ -42,6 +42,12 @@ struct qkv_format_writer {
 #include "report/formats.def"
 #undef FORMAT
 
+/* Fails when a map has a kind, a layer, a head or a shape that cannot be, or when maps of one kind differ in shape. */
+enum qkv_status qkv_report_check(const struct qkv_attention_report *report, struct qkv_error *error);
+
+/* The same, and fails when a map has other rows or columns than there are tokens. */
+enum qkv_status qkv_report_check_tokens(const struct qkv_attention_report *report, struct qkv_error *error);
+
 /* Converts the weights of explanations into a report of maps, in the arena. Its cross maps have the axis
  * names and labels of the explanations. False if memory runs out. */
 bool qkv_report_of_explanations(const struct explanations_job *job, struct qkv_attention_report *report);

@@ -130,6 +130,16 @@ Test(misuse, of_vocabularies_and_types)
     cr_expect_eq(vocabulary.size, QKV_SPECIALS);
     qkv_vocabulary_release(&vocabulary);
     qkv_vocabulary_release(&vocabulary);
+    static const int64_t wrong[] = {-1, 3, INT32_MAX, INT32_MIN};
+    cr_expect_eq(qkv_vocabulary_build(&vocabulary, 0, NULL, 0, 0, &error), QKV_OK);
+    for (int i = 0; i < 4; i++) {
+        cr_expect_null(qkv_vocabulary_token(&vocabulary, (int32_t)wrong[i]));
+        cr_expect_null(qkv_types_token(&vocabulary.types, wrong[i]));
+    }
+    qkv_vocabulary_release(&vocabulary);
+    cr_expect_null(qkv_vocabulary_token(&vocabulary, 0));
+    for (int i = 0; i < 2; i++) cr_expect_eq(qkv_types_add(&types, "a", INT64_MAX), 0);
+    cr_expect_eq(types.frequency[0], INT64_MAX);
     const struct qkv_types *texts[] = {&types, &types};
     cr_expect_eq(qkv_vocabulary_build(&vocabulary, 2, texts, INT64_MAX, INT64_MAX, &error), QKV_OK);
     qkv_vocabulary_release(&vocabulary);

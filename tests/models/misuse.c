@@ -2,7 +2,9 @@
 #include "tiny.h"
 
 #include "qkv/chart.h"
+#include "qkv/explain.h"
 #include "qkv/gradcheck.h"
+#include "qkv/layers.h"
 #include "qkv/metrics.h"
 #include "qkv/optimizer.h"
 #include "qkv/replicas.h"
@@ -120,4 +122,76 @@ Test(misuse, checks_metrics_and_charts_out_of_range)
     const struct qkv_chart chart = {0};
     cr_expect_eq(qkv_charts_write(&chart, 0, 1, "never-written.svg", &error), QKV_INVALID);
     expect_message("cannot draw 0 charts");
+}
+
+Test(misuse, numbers_that_name_nothing_give_nothing)
+{
+    static const int WRONG[] = {-1, 1000, INT32_MAX, INT32_MIN};
+    struct qkv_scorer scorer = {0};
+    const char *reference = "a";
+    cr_assert_eq(qkv_scorer_add(&scorer, "a", &reference, 1, &error), QKV_OK);
+    for (int i = 0; i < 4; i++) {
+        char text[8] = "x";
+        cr_expect_null(qkv_metric_info((enum qkv_metric)WRONG[i]));
+        qkv_scorer_signature(&scorer, (enum qkv_metric)WRONG[i], text, sizeof text);
+        cr_expect_str_empty(text);
+        cr_expect_str_eq(qkv_bleu_tokenizer_name((enum qkv_bleu_tokenizer)WRONG[i]), "unknown");
+        cr_expect_null(qkv_layer_interface((enum qkv_layer_id)WRONG[i]));
+    }
+    qkv_scorer_release(&scorer);
+}
+
+Test(misuse, of_explanations_and_maps_of_a_model)
+{
+    static const int64_t LENGTHS[] = {-1, INT64_MIN, INT64_MAX};
+    const int32_t ids[] = {4};
+    const char *const tokens[] = {"a"};
+    const struct qkv_attention_pair good = {{1, ids}, {1, ids}, tokens, tokens, false};
+    struct qkv_attention_collector *collector = qkv_attention_collector_new(model, &error);
+    struct qkv_attention_report report;
+    struct qkv_explanation explanation;
+    struct qkv_arena arena = {0};
+    for (int i = 0; i < 6; i++) {
+        struct qkv_attention_pair pair = good;
+        (i < 3 ? &pair.source : &pair.target)->length = LENGTHS[i % 3];
+        cr_expect_eq(qkv_attention_collect(collector, 1, &pair, 0, &report, &error), QKV_INVALID);
+        expect_message("target tokens, which cannot be");
+    }
+    for (int kind = -1; kind < 1000; kind += 500) {
+        const struct qkv_explain_options options = {.kind = (enum qkv_attention_kind)kind};
+        cr_expect_eq(qkv_explain_model(model, &good, &options, &arena, &explanation, &error), QKV_INVALID);
+        expect_message("there is no attention of kind");
+    }
+    qkv_attention_collector_free(collector);
+    qkv_arena_release(&arena);
+}
+
+/* A product of two sizes that overflows must not become a small allocation. */
+Test(misuse, layers_of_sizes_that_no_tensor_has_are_refused)
+{
+    static const int64_t HUGE_SIZES[] = {(int64_t)1 << 40, INT64_MAX, -1, INT64_MIN, 0};
+    for (int i = 0; i < 25; i++) {
+        const int64_t a = HUGE_SIZES[i % 5], b = HUGE_SIZES[i / 5];
+        const struct qkv_positions_options table = {QKV_POSITION_SINUSOIDAL, a, b, 10000, {0}};
+        const struct qkv_multi_head_options heads = {
+            .rule = {.heads = a}, .width = 4, .key_width = b, .value_width = b};
+        const struct qkv_recurrent_options cell = {.cell = QKV_CELL_LSTM, .inputs = a, .width = b};
+        const struct qkv_single_head_attention_options concat = {QKV_ATTENTION_SCORE_CONCAT, .query_width = a,
+                                                                 .memory_width = b, .key_width = 1};
+        for (int layer = 0; layer < 4; layer++) {
+            struct qkv_parameters parameters = {0};
+            struct qkv_positions positions;
+            struct qkv_multi_head multi_head;
+            struct qkv_recurrent recurrent;
+            struct qkv_single_head_attention single_head;
+            if (layer == 0) qkv_positions_init(&positions, &parameters, &table, "x");
+            if (layer == 1) qkv_multi_head_init(&multi_head, &parameters, &heads, "x");
+            if (layer == 2) qkv_recurrent_init(&recurrent, &parameters, &cell, "x");
+            if (layer == 3) qkv_single_head_attention_init(&single_head, &parameters, &concat, "x");
+            /* A table of no positions is none. */
+            cr_expect_eq(qkv_parameters_allocate(&parameters, QKV_FLOAT32, &error),
+                         layer == 0 && (!a || !b) ? QKV_OK : QKV_INVALID);
+            qkv_parameters_release(&parameters);
+        }
+    }
 }

@@ -239,6 +239,28 @@ static void draw_sentences(struct op_case *test, int64_t largest, bool needed, b
     test->options.keys = (struct qkv_segments){count, test->keys.start, keys};
 }
 
+/* Rounding errors of N numbers that a kernel adds one after the other. With numbers of either sign and the root mean
+ * square r, the sum of the first k is about r sqrt(k), and adding the next rounds by up to u = 2^-24 of it (Higham
+ * 2002, 4.2), by u / sqrt(3) in the mean square. Together:
+ *     sqrt(sum over k of u^2 r^2 k / 3) = u r N / sqrt(6)
+ * while the sum itself may cancel to nothing. r is 0.3 for cotangents times tanh of sums of two numbers in -1 .. 1;
+ * four times the mean square error is 2.9e-8 N. */
+static double noise_of_sum(int64_t numbers)
+{
+    return 2.9e-8 * (double)numbers;
+}
+
+/* Rounding errors of the gradient of a center, Tk sum(dw w (j - p)) / sigma^2, with p = Tk center and sigma = D / 2,
+ * where D is the window. p is rounded by up to u p, by u Tk / (2 sqrt(3)) in the mean square, which changes the
+ * gradient by that times
+ *     Tk / sigma^2 sum(dw w ((j - p)^2 / sigma^2 - 1)), about 0.5 Tk / sigma^2,
+ * as the sum of w is at most 1 and dw is about 0.6. Together 0.58 u (Tk / D)^2; four times that is 1.4e-7 (Tk / D)^2. */
+static double noise_of_center(int64_t keys, int64_t window)
+{
+    double ratio = (double)keys / (double)window;
+    return 1.4e-7 * ratio * ratio;
+}
+
 static void draw_attention(struct op_case *test, int64_t largest)
 {
     enum qkv_op_id op = test->op;
@@ -267,7 +289,10 @@ static void draw_attention(struct op_case *test, int64_t largest)
         test->constant = test->mask = 8;
     }
     if (op == QKV_OP_attention_scores) inputs[2] = bias;
-    if (op == QKV_OP_attention_additive) inputs[2] = QKV_SHAPE(key_width);
+    if (op == QKV_OP_attention_additive) {
+        inputs[2] = QKV_SHAPE(key_width);
+        test->noise[2] = noise_of_sum(pairs ? pairs : rows[0] * rows[1]);
+    }
     if (op == QKV_OP_attention_mix) inputs[1] = value;
     if (op == QKV_OP_attention_weights) {
         inputs[1] = mask;
@@ -277,6 +302,7 @@ static void draw_attention(struct op_case *test, int64_t largest)
         inputs[1] = QKV_SHAPE(rows[0], 1);
         test->options.local_window = between(1, 6);
         test->low = 0.05, test->high = 0.95;
+        test->noise[1] = noise_of_center(rows[1], test->options.local_window);
     }
     if (op == QKV_OP_attention_arrange) {
         inputs[0] = QKV_SHAPE(draw_size(largest));

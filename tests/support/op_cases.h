@@ -18,6 +18,8 @@ struct op_case {
     unsigned mask;                          /* bit i: input i is a mask */
     double low, high;                       /* inputs are drawn from here */
     bool drops;                             /* in a graph with dropout */
+    /* Rounding errors that float32 makes in the gradient of each input by its formula; 0: those of few numbers. */
+    double noise[QKV_MAX_INPUTS];
     struct qkv_options options;
 
     struct case_segments segments, queries, keys;

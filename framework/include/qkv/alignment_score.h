@@ -34,7 +34,8 @@ struct qkv_alignment_words {
  * of every layer, and the mean over all; each with every drawing (how links are drawn from weights)
  * and every reading (which word a row belongs to) of alignment.h. All reports of a score must have
  * the same layers and heads. Fails, and adds nothing, when the report has no cross maps, when a
- * gold link names a word that the sentence pair does not have, or out of memory. */
+ * gold link names a word that the sentence pair does not have, when the index of a word is not below
+ * the number of tokens, for maps that do not fit their tokens, or out of memory. */
 QKV_API enum qkv_status qkv_alignment_score_add(struct qkv_alignment_score *score,
                                                 const struct qkv_attention_report *report,
                                                 struct qkv_alignment_words words,

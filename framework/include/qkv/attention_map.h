@@ -31,7 +31,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Returns the name of a kind in files and on the command line: encoder, decoder or cross. */
+/* Returns the name of a kind in files and on the command line: encoder, decoder or cross; "unknown" for a number that is
+ * none. */
 QKV_API const char *qkv_attention_kind_name(enum qkv_attention_kind kind);
 
 /* Finds a kind by its name; false if there is none. */
@@ -85,7 +86,7 @@ enum {
  * single layers. The best head is the one with the largest sum of its weights times the mean
  * weights of all heads of the selected layers. `selected` lives in the arena and uses the tokens
  * and weights of `report`. Fails with a message that names the existing layers or heads if nothing
- * fits, and if memory runs out. */
+ * fits, for maps that cannot be or of one kind and several shapes, and if memory runs out. */
 QKV_API enum qkv_status qkv_attention_select(const struct qkv_attention_report *report, unsigned kinds,
                                              int layer, int head, struct qkv_arena *arena,
                                              struct qkv_attention_report *selected, struct qkv_error *error);
@@ -106,8 +107,8 @@ QKV_API enum qkv_status qkv_attention_select(const struct qkv_attention_report *
  * - svg, png: one figure of heat maps with one colour bar.
  *
  * Fails for an unknown colormap, a report without maps, an image of more than 32767 pixels a side,
- * and if memory runs out. A map whose shape does not fit the tokens is a bug of the caller and ends
- * the program. */
+ * if memory runs out, for a format that is NULL, and for maps whose kind, layer or head (at most 4096)
+ * cannot be or whose shape does not fit the tokens. */
 QKV_API enum qkv_status qkv_attention_render(const struct qkv_attention_report *report,
                                              const struct qkv_format *format,
                                              const struct qkv_format_options *options, char **bytes,

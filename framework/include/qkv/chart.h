@@ -29,7 +29,7 @@ struct qkv_chart {
     const char *x_label, *y_label; /* of the axes, with units */
     double x_end, y_end;  /* ends of the axes, which start at 0; 0: a round number past the largest value */
     double vertical_line; /* x of a dotted vertical line; 0: none */
-    const char *vertical_line_label;
+    const char *vertical_line_label; /* NULL: none */
     const struct qkv_chart_line *lines;
     int64_t line_count;
 };

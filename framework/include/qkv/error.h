@@ -7,7 +7,7 @@
  *
  * There are three kinds of error:
  * - user errors (config, data, files): functions return a status and fill in a struct qkv_error;
- * - errors of building a graph: kept in the graph until qkv_graph_check (graph.h);
+ * - wrong calls: a status, NULL, NaN or an empty result; in a graph kept until qkv_graph_check (graph.h);
  * - faults of the library itself: QKV_BUG calls the handler of qkv_set_bug_handler and aborts.
  * The library never exits and never prints, except in QKV_BUG. */
 #ifndef QKV_ERROR_H

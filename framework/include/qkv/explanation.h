@@ -93,7 +93,8 @@ QKV_API enum qkv_status qkv_explanation_select_head(struct qkv_explanation *expl
  * - svg, png: the attention weights as heat maps.
  *
  * Fails for an unknown colormap, an image of more than 32767 pixels a side, svg or png of
- * explanations without weights, and if memory runs out. */
+ * explanations without weights, for a format that is NULL, for shapes that cannot be or differ where
+ * explanations must agree (heads of a step; of a picture the whole shape), and if memory runs out. */
 QKV_API enum qkv_status qkv_explanation_render(const struct qkv_explanation *explanations, int count,
                                                const struct qkv_format *format,
                                                const struct qkv_format_options *options, char **bytes,

@@ -67,7 +67,7 @@ struct qkv_format_options {
     int64_t width;        /* text: columns of the terminal; 0: 80 */
     enum qkv_terminal_colors colors; /* text */
     bool full;  /* text and html of explanations: all rows and columns of large matrices */
-    int digits; /* text and html of explanations: digits after the decimal point; 0: 4 */
+    int digits; /* text and html of explanations: digits after the decimal point, at most 17; 0: 4 */
 };
 
 #endif

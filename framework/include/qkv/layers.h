@@ -355,6 +355,7 @@ enum qkv_layer_id {
     QKV_LAYER_COUNT
 };
 
+/* NULL for a layer that does not exist. */
 QKV_API const struct qkv_layer_interface *qkv_layer_interface(enum qkv_layer_id layer);
 
 #endif

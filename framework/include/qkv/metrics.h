@@ -44,7 +44,7 @@ enum qkv_bleu_tokenizer {
     QKV_BLEU_CHAR, /* every character that is not white space is a word: for languages without spaces */
 };
 
-/* The name in signatures: 13a, none, char. */
+/* The name in signatures: 13a, none, char; "unknown" for another number. */
 QKV_API const char *qkv_bleu_tokenizer_name(enum qkv_bleu_tokenizer tokenizer);
 
 /* Number of references per segment so far. */
@@ -148,6 +148,7 @@ struct qkv_metric_info {
     unsigned columns; /* bits QKV_COLUMN_...: the tables with a column for the metric */
 };
 
+/* NULL for a metric that does not exist. */
 QKV_API const struct qkv_metric_info *qkv_metric_info(enum qkv_metric metric);
 
 /* Sums over sentences, from which the metrics without `of_texts` are computed. */

@@ -17,7 +17,7 @@
 
 enum { QKV_MT19937_WORDS = 624 };
 
-/* State of the generator, in the caller's storage. Each call below advances it. */
+/* State of the generator, in the caller's storage. Each call below advances it. All zero: as if seeded with 0. */
 struct qkv_numpy_random {
     uint32_t state[QKV_MT19937_WORDS];
     int used;    /* words of the state that have been returned */

@@ -5,6 +5,8 @@
  *     struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(3));
  *     printf("qkv %s: %lld numbers\n", qkv_version(), (long long)qkv_tensor_count(x));
  *     qkv_graph_free(graph);
+ *
+ * docs/library.md says, for all functions at once, which arguments may be NULL, and what a call changes in the process.
  */
 #ifndef QKV_QKV_H
 #define QKV_QKV_H

@@ -40,7 +40,7 @@ QKV_API int32_t qkv_types_add(struct qkv_types *types, const char *token, int64_
 /* Returns the number of a string, or -1 when it was not added. */
 QKV_API int32_t qkv_types_find(const struct qkv_types *types, const char *token);
 
-/* The string of a number, 0 <= type < size; valid until the next string is added. */
+/* The string of a number, 0 <= type < size, else NULL; valid until the next string is added. */
 QKV_API const char *qkv_types_token(const struct qkv_types *types, int64_t type);
 
 QKV_API void qkv_types_release(struct qkv_types *types);
@@ -73,7 +73,7 @@ QKV_API enum qkv_status qkv_vocabulary_build(struct qkv_vocabulary *vocabulary, 
 /* The id of a token of a text; QKV_UNKNOWN when the vocabulary lacks it or it is spelled like a special token. */
 QKV_API int32_t qkv_vocabulary_id(const struct qkv_vocabulary *vocabulary, const char *token);
 
-/* The token of an id, 0 <= id < size; lives as long as the vocabulary. */
+/* The token of an id, 0 <= id < size, else NULL; lives as long as the vocabulary. */
 QKV_API const char *qkv_vocabulary_token(const struct qkv_vocabulary *vocabulary, int32_t id);
 
 /* Writes one token per line, in the order of the ids. On failure the file is left as it was. */

@@ -20,7 +20,7 @@ struct qkv_workers;
  * with the error set, when the number is out of range or threads cannot be started. */
 QKV_API struct qkv_workers *qkv_workers_new(int threads, struct qkv_error *error);
 
-/* Number of threads, including the caller. */
+/* Number of threads, including the caller. 1 for NULL: the caller alone. */
 QKV_API int qkv_workers_count(const struct qkv_workers *workers);
 
 /* Calls function(context, part) once for every part 0 .. parts-1 and returns when all are done. Any thread may run any

@@ -1,0 +1,63 @@
+/* Numbers that do not fit: each call ends, and none reaches memory that it must not. */
+#include "qkv/attention_rule.h"
+#include "qkv/file.h"
+#include "qkv/numpy_random.h"
+#include "qkv/random.h"
+#include "qkv/workers.h"
+
+#include "support.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+Test(misuse, a_generator_that_was_not_seeded_has_the_seed_0)
+{
+    struct qkv_numpy_random none = {0}, seeded;
+    qkv_numpy_seed(&seeded, 0);
+    for (int i = 0; i < QKV_MT19937_WORDS + 2; i++)
+        cr_assert_eq(qkv_numpy_bits(&none), qkv_numpy_bits(&seeded), "word %d", i);
+    memset(&none, 0, sizeof none);
+    qkv_numpy_seed(&seeded, 0);
+    cr_expect_eq(qkv_numpy_normal(&none), qkv_numpy_normal(&seeded));
+    none.used = INT32_MAX;
+    qkv_numpy_bits(&none);
+    none.used = INT32_MIN;
+    qkv_numpy_bits(&none);
+}
+
+Test(misuse, nothing_is_shuffled_for_a_count_below_1)
+{
+    int64_t order[] = {1, 2};
+    const struct qkv_random random = {.seed = 1};
+    qkv_random_shuffle(random, INT64_MIN, order);
+    qkv_random_shuffle(random, -1, order);
+    qkv_random_shuffle(random, 0, NULL);
+    cr_expect(order[0] == 1 && order[1] == 2);
+}
+
+Test(misuse, no_team_is_the_caller_alone)
+{
+    cr_expect_eq(qkv_workers_count(NULL), 1);
+}
+
+Test(misuse, an_empty_file_needs_no_bytes)
+{
+    struct qkv_error error = {""};
+    cr_expect_eq(qkv_file_write(format("%s/empty", scratch("empty")), NULL, 0, &error), QKV_OK, "%s",
+                 error.message);
+}
+
+Test(misuse, slopes_and_buckets_of_any_rule_are_numbers)
+{
+    static const int64_t odd[] = {0, 1, -1, INT64_MAX, INT64_MIN};
+    for (int i = 0; i < 125; i++) {
+        const struct qkv_attention_rule rule = {
+            .heads = odd[i % 5], .buckets = odd[i / 5 % 5], .max_distance = odd[i / 25], .causal = i & 1};
+        qkv_attention_slope(&rule, odd[i / 25]);
+        int64_t bucket = qkv_attention_bucket(&rule, odd[i / 25]);
+        if (rule.buckets < 1) cr_expect_eq(bucket, 0);
+    }
+    const struct qkv_attention_rule rule = {.heads = 1, .buckets = 8, .max_distance = 16};
+    cr_expect_eq(qkv_attention_bucket(&rule, INT64_MIN), 3);
+    cr_expect_eq(qkv_attention_bucket(&rule, INT64_MAX), 7);
+}

@@ -1,0 +1,243 @@
+/* Reports and explanations that a program fills in wrongly are refused, and never reach memory that is not theirs (run
+ * with AddressSanitizer to see that). */
+#include "maps.h"
+#include "support.h"
+
+#include "qkv/alignment_score.h"
+#include "qkv/explanation.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const words[] = {"a", "b"};
+static const double weights[] = {1, 0, 0.5, 0.5};
+static struct qkv_attention_map maps[2];
+static struct qkv_attention_report report;
+static struct qkv_step step;
+static struct qkv_explanation explanations[2];
+static struct qkv_error error;
+
+static void setup(void)
+{
+    maps[0] = maps[1] = (struct qkv_attention_map){QKV_ATTENTION_CROSS, 1, 1, 2, 2, weights};
+    maps[1].head = 2;
+    report = (struct qkv_attention_report){.source = words,
+                                           .source_length = 2,
+                                           .target_input = words,
+                                           .target_output = words,
+                                           .target_length = 2,
+                                           .maps = maps,
+                                           .map_count = 2};
+    step = (struct qkv_step){.name = "weights",
+                             .title = "weights",
+                             .formula = "",
+                             .content = QKV_STEP_WEIGHTS,
+                             .rows = 2,
+                             .columns = 2,
+                             .values = weights};
+    explanations[0] = explanations[1] = (struct qkv_explanation){
+        .first_head = 1, .heads = 1, .layer_heads = 1, .step_count = 1, .steps = &step};
+}
+
+TestSuite(misuse, .init = setup);
+
+static void expect_message(const char *message)
+{
+    cr_expect_not_null(strstr(error.message, message), "'%s' lacks '%s'", error.message, message);
+    error.message[0] = '\0';
+}
+
+/* Selecting, rendering and scoring refuse the report. */
+static void expect_refused(const char *message)
+{
+    struct qkv_arena arena = {0};
+    struct qkv_attention_report selected;
+    struct qkv_alignment_score score = {0};
+    char *bytes;
+    size_t size;
+    cr_expect_eq(
+        qkv_attention_select(&report, 0, QKV_ATTENTION_EACH, QKV_ATTENTION_MEAN, &arena, &selected, &error),
+        QKV_INVALID);
+    expect_message(message);
+    for (int i = 0; qkv_format(i); i++) {
+        cr_expect_eq(qkv_attention_render(&report, qkv_format(i), NULL, &bytes, &size, &error), QKV_INVALID);
+        expect_message(message);
+    }
+    cr_expect_eq(qkv_alignment_score_add(&score, &report, (struct qkv_alignment_words){0},
+                                         &(struct qkv_alignment){0}, &error),
+                 QKV_INVALID);
+    expect_message(message);
+    qkv_alignment_score_release(&score);
+    qkv_arena_release(&arena);
+    setup();
+}
+
+Test(misuse, maps_that_cannot_be_are_refused)
+{
+    maps[1].rows = 1;
+    expect_refused("cross maps have shapes [2, 2] and [1, 2], but must agree");
+    maps[1].columns = -2;
+    expect_refused("attention map 2 has shape [2, -2] or no weights");
+    maps[0].rows = INT64_MAX;
+    expect_refused("attention map 1 has shape [9223372036854775807, 2] or no weights");
+    maps[0].weights = NULL;
+    expect_refused("attention map 1 has shape [2, 2] or no weights");
+    maps[0].kind = QKV_ATTENTION_KINDS;
+    expect_refused("attention map 1 has kind 3, but there are 3 kinds, from 0");
+    maps[0].kind = (enum qkv_attention_kind) - 1;
+    expect_refused("attention map 1 has kind -1");
+    maps[1].layer = INT32_MAX;
+    expect_refused("attention map 2 is of layer 2147483647, head 2, but they count from 1 to 4096");
+    maps[1].head = -1;
+    expect_refused("attention map 2 is of layer 1, head -1");
+    report.map_count = -1;
+    expect_refused("a report has -1 attention maps");
+}
+
+Test(misuse, kinds_without_a_name_have_one_that_says_so)
+{
+    char name[64];
+    maps[0].kind = (enum qkv_attention_kind)1000;
+    cr_expect_str_eq(qkv_attention_kind_name(maps[0].kind), "unknown");
+    qkv_attention_map_name(&maps[0], name, sizeof name);
+    cr_expect_str_eq(name, "unknown.1.1");
+}
+
+Test(misuse, a_format_that_was_not_found_is_refused)
+{
+    cr_expect_eq(qkv_attention_write(&report, qkv_format_of_path("x.none"), NULL, "x.none", &error),
+                 QKV_INVALID);
+    expect_message("the format is NULL");
+    cr_expect_eq(qkv_explanation_write(explanations, 1, qkv_format_find("none"), NULL, "x.none", &error),
+                 QKV_INVALID);
+    expect_message("the format is NULL");
+}
+
+Test(misuse, more_digits_than_a_double_has_are_not_printed)
+{
+    const struct qkv_format_options options = {.digits = INT32_MAX};
+    char *bytes;
+    size_t size;
+    cr_assert_eq(
+        qkv_explanation_render(explanations, 1, qkv_format_find("html"), &options, &bytes, &size, &error),
+        QKV_OK, "%s", error.message);
+    cr_expect_not_null(strstr(bytes, ">0.50000000000000000<"));
+    free(bytes);
+}
+
+Test(misuse, explanations_that_cannot_be_are_refused)
+{
+    struct qkv_step other = step;
+    struct qkv_arena arena = {0};
+    char *bytes;
+    size_t size;
+    explanations[1].steps = &other;
+    struct {
+        int64_t *field, wrong;
+        const char *message;
+    } const cases[] = {
+        {&other.heads, 2, "step weights has 0 heads in one explanation and 2 in another"},
+        {&step.rows, -1, "step 1 of an explanation has no name"},
+        {&step.columns, INT64_MAX, "step 1 of an explanation has no name"},
+        {&step.heads, INT64_MAX, "step 1 of an explanation has no name"},
+        {&explanations[0].step_count, -1, "an explanation has -1 steps"},
+        {&explanations[1].heads, INT64_MIN, "heads from 1, which cannot be"},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        int64_t right = *cases[c].field;
+        *cases[c].field = cases[c].wrong;
+        for (int i = 0; qkv_format(i); i++) {
+            cr_expect_eq(qkv_explanation_render(explanations, 2, qkv_format(i), NULL, &bytes, &size, &error),
+                         QKV_INVALID);
+            expect_message(cases[c].message);
+        }
+        *cases[c].field = right;
+    }
+    for (int count = -1; count < 1; count++) {
+        cr_expect_eq(qkv_explanation_render(explanations, count, qkv_format(0), NULL, &bytes, &size, &error),
+                     QKV_INVALID);
+        expect_message("but at least one is needed");
+    }
+    step.values = NULL;
+    cr_expect_eq(qkv_explanation_select_head(&explanations[0], QKV_ATTENTION_BEST, &arena, &error),
+                 QKV_INVALID);
+    expect_message("step 1 of an explanation has no name");
+    qkv_arena_release(&arena);
+}
+
+/* Heat maps of explanations side by side show tokens of the first: all need its shape. */
+Test(misuse, pictures_of_explanations_of_different_shapes_are_refused)
+{
+    struct qkv_step wide = step;
+    char *bytes;
+    size_t size;
+    wide.rows = 1, wide.columns = 4;
+    explanations[1].steps = &wide;
+    cr_expect_eq(qkv_explanation_render(explanations, 2, qkv_format_find("svg"), NULL, &bytes, &size, &error),
+                 QKV_INVALID);
+    expect_message("cross maps have shapes [2, 2] and [1, 4], but must agree");
+}
+
+Test(misuse, pictures_number_rows_and_columns_without_names)
+{
+    char *bytes;
+    size_t size;
+    cr_assert_eq(qkv_explanation_render(explanations, 1, qkv_format_find("svg"), NULL, &bytes, &size, &error),
+                 QKV_OK, "%s", error.message);
+    cr_expect_not_null(strstr(bytes, ">2</text>"));
+    free(bytes);
+}
+
+Test(misuse, words_and_links_out_of_range_are_refused)
+{
+    static const int64_t wrong[] = {2, -2, INT64_MAX, INT64_MIN};
+    const struct qkv_alignment none = {0};
+    struct qkv_alignment_score score = {0};
+    for (int i = 0; i < 4; i++) {
+        const int64_t numbers[] = {0, wrong[i]};
+        for (int side = 0; side < 2; side++) {
+            const struct qkv_alignment_words given = {side ? numbers : NULL, side ? NULL : numbers};
+            cr_expect_eq(qkv_alignment_score_add(&score, &report, given, &none, &error), QKV_INVALID);
+            expect_message(side ? "source token 1 belongs to word" : "target token 1 belongs to word");
+        }
+    }
+    const struct qkv_alignment_link link = {.source = -1, .target = 0, .sure = true};
+    const struct qkv_alignment gold = {.links = &link, .count = 1};
+    cr_expect_eq(qkv_alignment_score_add(&score, &report, (struct qkv_alignment_words){0}, &gold, &error),
+                 QKV_INVALID);
+    expect_message("has no source word -1");
+    cr_expect_eq(score.sentences, 0);
+    qkv_alignment_score_release(&score);
+}
+
+/* A corpus that was read, encoded or tokenized in another way than the run needs. */
+Test(misuse, a_corpus_that_does_not_fit_the_run_is_refused)
+{
+    struct qkv_run run;
+    struct qkv_corpus corpus;
+    struct qkv_alignment_score score = {0};
+    const char *folder = scratch("corpus");
+    const char *text = write_text(folder, "x.tsv", "the cat\tel gato\n");
+    const char *links = write_text(folder, "x.align", "0-0\n");
+    cr_assert_eq(qkv_run_open(&run, QKV_SOURCE_DIR "/tests/fixtures/run-0.1/run", NULL, QKV_FLOAT32, &error),
+                 QKV_OK, "%s", error.message);
+    for (int fault = 0; fault < 4; fault++) {
+        static const char *const message[] = {"need an encoded corpus",
+                                              "need a corpus that keeps its raw lines",
+                                              "was tokenized in another way than the run tokenizes",
+                                              "was not encoded with the vocabularies of the run"};
+        struct qkv_data_config data = run.config.data;
+        if (fault == 2) data.src.level = QKV_LEVEL_CHAR;
+        cr_assert_eq(qkv_corpus_read(&corpus, text, &data,
+                                     (struct qkv_corpus_options){.keep_raw = fault != 1}, &error),
+                     QKV_OK, "%s", error.message);
+        if (fault) cr_assert_eq(qkv_corpus_encode(&corpus, &run.source, &run.target, &error), QKV_OK);
+        if (fault == 3) corpus.source.ids[0] = run.source.size;
+        cr_expect_eq(qkv_alignment_evaluate(&run, &corpus, links, &score, &error), QKV_INVALID);
+        expect_message(message[fault]);
+        qkv_corpus_release(&corpus);
+    }
+    qkv_alignment_score_release(&score);
+    qkv_run_release(&run);
+}
