@@ -106,22 +106,34 @@ static struct qkv_arena_chunk *find_chunk(struct qkv_arena *arena, size_t size)
     return chunk;
 }
 
-/* `size` is a multiple of ALIGNMENT. */
-static void *allocate_in_chunk(struct qkv_arena *arena, size_t size)
+static void *take(struct qkv_arena_chunk *chunk, size_t size)
+{
+    char *memory = (char *)(chunk + 1) + chunk->used;
+    chunk->used += size;
+    return memory;
+}
+
+/* `size` is a multiple of ALIGNMENT and does not fit in the current chunk. */
+static void *allocate_elsewhere(struct qkv_arena *arena, size_t size)
 {
     struct qkv_arena_chunk *chunk = find_chunk(arena, size);
     if (!chunk) return NULL;
     arena->current = chunk;
-    char *memory = (char *)(chunk + 1) + chunk->used;
-    chunk->used += size;
-    return memory;
+    return take(chunk, size);
 }
 
 void *qkv_arena_allocate(struct qkv_arena *arena, size_t size)
 {
     if (size > SIZE_MAX / 2) return NULL;
     size_t aligned = size ? (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT : ALIGNMENT;
-    char *memory = guards ? allocate_guarded(arena, size) : allocate_in_chunk(arena, aligned);
+    char *memory;
+    struct qkv_arena_chunk *chunk = arena->current;
+    if (guards)
+        memory = allocate_guarded(arena, size);
+    else if (chunk && chunk->size - chunk->used >= aligned)
+        memory = take(chunk, aligned);
+    else
+        memory = allocate_elsewhere(arena, aligned);
     if (!memory) return NULL;
     arena->used += aligned;
     if (arena->used > arena->peak) arena->peak = arena->used;

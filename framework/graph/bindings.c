@@ -62,6 +62,7 @@ static struct qkv_tensor *leaf_new(struct qkv_graph *graph, const struct qkv_bin
     if (!tensor) return NULL;
     size_t offset = (size_t)parameter->offset * graph->size;
     tensor->shape = parameter->shape;
+    tensor->count = parameter->count;
     tensor->parameter = parameter;
     tensor->binding = binding;
     tensor->name = parameter->name;

@@ -147,19 +147,14 @@ bool qkv_refuse(struct qkv_tensor *y, const char *format, ...)
 
 /* ---- shapes ---- */
 
-bool qkv_shape_is_valid(struct qkv_shape shape)
-{
-    return shape.rank > 0 && qkv_shape_count(shape) > 0;
-}
-
 int64_t qkv_shape_count(struct qkv_shape shape)
 {
     int64_t count = 1;
     if (shape.rank < 0 || shape.rank > QKV_MAX_RANK) return 0;
     for (int i = 0; i < shape.rank; i++) {
-        if (shape.size[i] < 1 || shape.size[i] > QKV_MAX_ELEMENTS / count) return 0;
-        count *= shape.size[i];
+        if (shape.size[i] < 1 || __builtin_mul_overflow(count, shape.size[i], &count)) return 0;
     }
+    if (count > QKV_MAX_ELEMENTS) return 0;
     return count;
 }
 

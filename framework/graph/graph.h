@@ -199,10 +199,7 @@ struct qkv_op {
     const struct qkv_sample *good, *bad;
 };
 
-/* Whether a tensor can have this shape: 1 to QKV_MAX_RANK axes, each at least 1, at most QKV_MAX_ELEMENTS elements. */
-bool qkv_shape_is_valid(struct qkv_shape shape);
-
-/* Allocates the memory of a tensor that is new in the arena and appends it to the graph's nodes. Returns it, or NULL
+/* Allocates the memory of a tensor that is new in the arena and has its shape and count, and appends it to the graph's nodes. Returns it, or NULL
  * when the graph fails. */
 struct qkv_tensor *qkv_append_node(struct qkv_tensor *tensor);
 

@@ -13,13 +13,20 @@ struct qkv_tensor *qkv_tensor_new(struct qkv_graph *graph, enum qkv_op_id op)
     return tensor;
 }
 
+/* Sets the number of elements. False unless the shape has 1 to QKV_MAX_RANK axes, each at least 1, and at most
+ * QKV_MAX_ELEMENTS elements. */
+static bool set_count(struct qkv_tensor *tensor)
+{
+    tensor->count = tensor->shape.rank > 0 ? qkv_shape_count(tensor->shape) : 0;
+    return tensor->count > 0;
+}
+
 struct qkv_tensor *qkv_append_node(struct qkv_tensor *tensor)
 {
     struct qkv_graph *graph = tensor->graph;
     if (graph->planned)
         return qkv_graph_fail(graph, "%s: no tensor can be added after qkv_graph_plan: reset the graph first",
                               qkv_tensor_name(tensor));
-    tensor->count = qkv_shape_count(tensor->shape);
     size_t bytes = (size_t)tensor->count * graph->size;
     /* qkv_graph_plan will assign the memory of value and gradient. */
     bool waits_for_plan = graph->shares_memory && tensor->op != QKV_OP_leaf;
@@ -81,7 +88,7 @@ static void count_uses(struct qkv_tensor *y)
 static bool set_alias(struct qkv_tensor *y)
 {
     const struct qkv_tensor *x = y->input[0];
-    if (qkv_shape_count(y->shape) != x->count)
+    if (y->count != x->count)
         return qkv_refuse(
             y, "the result has shape %s, so it cannot be stored in the memory of input 1, which is %s",
             qkv_shape_text(y->shape), qkv_shape_text(x->shape));
@@ -109,7 +116,7 @@ struct qkv_tensor *qkv_node(struct qkv_graph *graph, enum qkv_op_id id, struct q
         return NULL;
     }
     if (!qkv_keep_arrays(y) || !qkv_op_rule(id)->shape(y)) return NULL;
-    if (!qkv_shape_is_valid(y->shape)) {
+    if (!set_count(y)) {
         qkv_refuse(y, "the result would have shape %s", qkv_shape_text(y->shape));
         return NULL;
     }
@@ -122,13 +129,13 @@ struct qkv_tensor *qkv_node(struct qkv_graph *graph, enum qkv_op_id id, struct q
 static struct qkv_tensor *leaf(struct qkv_graph *graph, struct qkv_shape shape, bool variable, void *memory)
 {
     if (graph->failed) return NULL;
-    if (!qkv_shape_is_valid(shape))
-        return qkv_graph_fail(graph,
-                              "a tensor cannot have shape %s: it needs 1 to %d axes, each of size 1 or more",
-                              qkv_shape_text(shape), QKV_MAX_RANK);
     struct qkv_tensor *tensor = qkv_tensor_new(graph, QKV_OP_leaf);
     if (!tensor) return NULL;
     tensor->shape = shape;
+    if (!set_count(tensor))
+        return qkv_graph_fail(graph,
+                              "a tensor cannot have shape %s: it needs 1 to %d axes, each of size 1 or more",
+                              qkv_shape_text(shape), QKV_MAX_RANK);
     tensor->needs_gradient = variable && graph->gradients;
     tensor->value = memory;
     if (!qkv_append_node(tensor)) return NULL;

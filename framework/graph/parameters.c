@@ -36,7 +36,7 @@ static bool may_declare(struct qkv_parameters *parameters, struct qkv_shape shap
         refuse(parameters, "%s: parameters are declared before qkv_parameters_allocate", name);
     else if (qkv_parameters_find(parameters, name))
         refuse(parameters, "%s: two parameters have this name; give each layer a name of its own", name);
-    else if (!qkv_shape_is_valid(shape))
+    else if (shape.rank < 1 || !qkv_shape_count(shape))
         refuse(parameters, "%s: a parameter cannot have shape %s", name, qkv_shape_text(shape));
     else if (parameters->elements > QKV_MAX_ELEMENTS - qkv_shape_count(shape))
         refuse(parameters, "%s: the parameters have too many elements", name);

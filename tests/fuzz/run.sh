@@ -53,7 +53,7 @@ for target; do
     corpus=build/fuzz/corpus/$target findings=build/fuzz/findings/$target log=build/fuzz/$target.log
     mkdir -p "$corpus" "$findings" "$work/$target"
     code=0
-    TMPDIR=$work/$target build/fuzz/tests/fuzz/fuzz_"$target" -max_total_time="$seconds" -seed="${SEED:-0}" -timeout=10 -rss_limit_mb=2048 \
+    TMPDIR=$work/$target build/fuzz/tests/fuzz/fuzz_"$target" -max_total_time="$seconds" -seed="${SEED:-0}" -timeout=60 -rss_limit_mb=2048 \
         -max_len=4096 -print_final_stats=1 -artifact_prefix="$findings/" -dict="$work/words" \
         "$corpus" "tests/fuzz/seeds/$target" >"$log" 2>&1 || code=$?
     executions=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
