@@ -30,7 +30,7 @@ static void print_version(const struct qkv_kernel_names *kernels)
 {
     printf("qkv " QKV_VERSION "\n"
            "kernels: %s for float32, %s for float64\n"
-           "OpenBLAS: kernels for %s (%s)\n",
+           "OpenBLAS: kernels for %s, for large products in float64 (%s)\n",
            kernels->float32, kernels->float64, kernels->blas_core, kernels->blas_config);
 }
 

@@ -1,10 +1,11 @@
 /* Chooses the kernel of each matrix product, and splits large products of gemm_bias among threads. */
 #include "kernels/gemm_parts.h"
 
-#include <cblas.h>
+#ifndef QKV_KERNEL_IS_float32
+#    include <cblas.h>
 
 /* c = a' b' + bias + beta c by BLAS, which has no bias: c starts as the bias, and BLAS adds to it. */
-static void multiply_by_library(const struct product *p)
+static void multiply_large(const struct product *p)
 {
     enum CBLAS_TRANSPOSE ta = p->transpose_a ? CblasTrans : CblasNoTrans,
                          tb = p->transpose_b ? CblasTrans : CblasNoTrans;
@@ -14,34 +15,33 @@ static void multiply_by_library(const struct product *p)
     real beta = output->bias ? 1 : output->beta;
     blasint m = (blasint)p->m, n = (blasint)p->n, k = (blasint)p->k, lda = (blasint)p->lda,
             ldb = (blasint)p->ldb, ldc = (blasint)output->ldc;
-#ifdef QKV_KERNEL_IS_float32
-    cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, 1.0f, p->a, lda, p->b, ldb, beta, output->c, ldc);
-#else
     cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, 1.0, p->a, lda, p->b, ldb, beta, output->c, ldc);
-#endif
 }
+
+/* BLAS uses wider vectors than the only variant of these kernels in float64. */
+static bool is_large(int64_t m, int64_t n, int64_t k)
+{
+    return (double)m * (double)n * (double)k >= 1e5;
+}
+#else
+#    define multiply_large gemm_by_blocks
+
+/* From there on, packing a pays. */
+static bool is_large(int64_t m, int64_t n, int64_t k)
+{
+    return (double)m * (double)n * (double)k >= 64e6;
+}
+#endif
 
 /* ---- choice of the kernel ---- */
 
-/* BLAS_MULTIPLICATIONS: products of this many multiplications, or more, are at least as fast by BLAS as by
- * tiles. In float64 the limit is lower: the only variant of these kernels uses a narrower instruction set
- * than BLAS. CACHED_NUMBERS: a matrix b of more numbers does not stay in the second-level cache. For few rows
- * of a, reading such a b once in memory order is faster than packing it. */
-#ifdef QKV_KERNEL_IS_float32
-static const double BLAS_MULTIPLICATIONS = 64e6;
-#else
-static const double BLAS_MULTIPLICATIONS = 1e5;
-#endif
+/* A matrix b of more numbers does not stay in the second-level cache. For few rows of a, reading such a b once
+ * in memory order is faster than packing it. */
 static const double CACHED_NUMBERS = 65536;
 
 static bool is_cached(int64_t n, int64_t k)
 {
     return (double)n * (double)k <= CACHED_NUMBERS;
-}
-
-static bool is_large(int64_t m, int64_t n, int64_t k)
-{
-    return (double)m * (double)n * (double)k >= BLAS_MULTIPLICATIONS;
 }
 
 /* A product that is split among threads by columns: part i has columns i * part_columns and
@@ -79,7 +79,7 @@ static void multiply(const struct job *job, const struct product *p, int64_t fir
     else if (!is_large(p->m, columns, p->k))
         gemm_by_tiles(p, !p->transpose_b && cached && p->m <= TILE_ROWS, job->prefetch_b && prefetch_pays(p));
     else
-        multiply_by_library(p);
+        multiply_large(p);
 }
 
 static void multiply_part(void *context, int part)
@@ -118,7 +118,12 @@ void VARIANT(qkv_, gemm_prefetch)(bool transpose_a, bool transpose_b, int64_t m,
 
 bool VARIANT(qkv_, gemm_reads_panels)(int64_t m, int64_t n, int64_t k)
 {
+#ifdef QKV_KERNEL_IS_float32
+    (void)n, (void)k;
+    return m > FEW_ROWS;
+#else
     return m > FEW_ROWS && !is_large(m, n, k);
+#endif
 }
 
 void VARIANT(qkv_, gemm_bias)(struct qkv_workers *workers, bool transpose_b, int64_t m, int64_t n, int64_t k,
@@ -133,7 +138,7 @@ void VARIANT(qkv_, gemm_bias)(struct qkv_workers *workers, bool transpose_b, int
                       .prefetch_b = true,
                       .part_columns = padded_columns(n / PARTS)};
     if (job.part_columns > COLUMN_BLOCK) job.part_columns = COLUMN_BLOCK;
-    if (!workers || is_cached(n, k) || is_large(m, n, k) || job.part_columns < 4 * TILE_COLUMNS)
+    if (!workers || is_cached(n, k) || job.part_columns < 4 * TILE_COLUMNS)
         multiply(&job, &job.product, 0);
     else
         qkv_workers_run(workers, (int)((n + job.part_columns - 1) / job.part_columns), multiply_part, &job);

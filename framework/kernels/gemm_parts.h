@@ -13,8 +13,9 @@ enum {
     TILE_ROWS = 6, /* with AVX2, 12 of 16 */
 #endif
     TILE_COLUMNS = 2 * LANES,
-    /* Rows of b' in a panel, which then has 32 KiB and stays in the first-level cache. */
-    INNER_BLOCK = 32768 / (TILE_COLUMNS * sizeof(real)),
+    /* Rows of b' in a panel, which then has at most 32 KiB and stays in the first-level cache. The same for every
+     * instruction set: c is the sum of the products of these blocks. */
+    INNER_BLOCK = 256,
     FEW_ROWS = 3,        /* largest m of the kernels for few rows; with more rows, packing b pays */
     COLUMN_BLOCK = 1024, /* FEW_ROWS rows of sums of this many columns stay in the first-level cache */
     CACHE_LINE = 64,
@@ -59,6 +60,7 @@ static inline void store_number(real sum, const struct output *output, int64_t r
 }
 
 #define gemm_by_tiles       VARIANT(qkv_, gemm_by_tiles)
+#define gemm_by_blocks      VARIANT(qkv_, gemm_by_blocks)
 #define gemm_by_panels      VARIANT(qkv_, gemm_by_panels)
 #define gemm_few_cached     VARIANT(qkv_, gemm_few_cached)
 #define gemm_few_streamed   VARIANT(qkv_, gemm_few_streamed)
@@ -68,6 +70,9 @@ static inline void store_number(real sum, const struct output *output, int64_t r
  * cache and a panel would be read only once, by one tile. prefetch_b: while the first tile of a panel is
  * computed, prefetch the columns of b that go into the next panel. */
 void gemm_by_tiles(const struct product *p, bool direct, bool prefetch_b);
+
+/* float32: multiplies a large product by tiles that read packed copies of both a and b. Needs half a megabyte of stack. */
+void gemm_by_blocks(const struct product *p);
 
 /* Multiplies by tiles that read `panels`, a packed b' of `all_columns` columns. The columns of p
  * start at column `first` of that b', a multiple of TILE_COLUMNS. */

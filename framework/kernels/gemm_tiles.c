@@ -1,6 +1,6 @@
 /* Matrix products by tiles (Goto and van de Geijn 2008): a tile of c [TILE_ROWS, TILE_COLUMNS]
- * stays in registers while it accumulates the product of rows of a and a panel of b. Only b is
- * packed. BLAS packs both a and b, which for small matrices costs more than their product. */
+ * stays in registers while it accumulates the product of rows of a and a panel of b. Of large
+ * products both a and b are packed; of smaller ones only b, because packing a would cost more than it saves. */
 #include "kernels/gemm_parts.h"
 
 /* Numbers from one row of c to the next above which a tile prefetches the rows that it will write. */
@@ -229,6 +229,81 @@ void gemm_by_tiles(const struct product *p, bool direct, bool prefetch_b)
         }
     }
 }
+
+#ifdef QKV_KERNEL_IS_float32
+/* ---- blocks: a block is a copy of BLOCK_ROWS rows of a' [.., INNER_BLOCK], tile after tile. It stays in the
+ * second-level cache while the panels of b' pass by ---- */
+
+enum {
+    BLOCK_ROWS = 480,
+    /* Numbers from one tile [INNER_BLOCK, TILE_ROWS] to the next, with a cache line between them: else all tiles would
+     * compete for the same lines of the cache. */
+    BLOCK_TILE = INNER_BLOCK * TILE_ROWS + CACHE_LINE / sizeof(real),
+};
+_Static_assert(BLOCK_ROWS % TILE_ROWS == 0, "a block has whole tiles");
+
+/* Packs `tiles` tiles of k columns; operands->a is where the first one begins. */
+static void pack_block(const struct operands *operands, int64_t tiles, int64_t k, real *block)
+{
+    const real *a = operands->a;
+    int64_t row = operands->a_row, step = operands->a_step, l = 0;
+    if (row == 1) /* in memory order: the columns of a transposed matrix may be pages apart */
+        for (; l < k; l++)
+            for (int64_t t = 0; t < tiles; t++)
+                memcpy(block + t * BLOCK_TILE + l * TILE_ROWS, a + l * step + t * TILE_ROWS,
+                       TILE_ROWS * sizeof(real));
+    else if ((int)TILE_ROWS <=
+             (int)LANES) /* a store is LANES wide: the next one overwrites what is too much */
+        for (; l + LANES <= k; l += LANES)
+            for (int64_t t = 0; t < tiles; t++)
+                transpose_block(TILE_ROWS, a + t * TILE_ROWS * row + l, row,
+                                block + t * BLOCK_TILE + l * TILE_ROWS, TILE_ROWS);
+    for (; l < k; l++)
+        for (int64_t t = 0; t < tiles; t++)
+            for (int64_t i = 0; i < TILE_ROWS; i++)
+                block[t * BLOCK_TILE + l * TILE_ROWS + i] = a[(t * TILE_ROWS + i) * row + l * step];
+}
+
+/* Multiplies `rows` rows of a' by the rows l .. l + k - 1 of b'. Rows that fill no tile are read from a itself. */
+static void multiply_block(const struct product *p, struct operands *operands, int64_t row, int64_t rows,
+                           int64_t l, int64_t k)
+{
+    _Alignas(64) real block[BLOCK_ROWS / TILE_ROWS * BLOCK_TILE], panel[INNER_BLOCK * TILE_COLUMNS];
+    struct operands packed = {
+        .a_row = 1, .a_step = TILE_ROWS, .b = panel, .b_step = TILE_COLUMNS, .prefetch_step = p->ldb};
+    struct output first = p->output, output = p->output;
+    int64_t tiled = rows / TILE_ROWS * TILE_ROWS;
+    pack_block(operands, rows / TILE_ROWS, k, block);
+    operands->a += tiled * operands->a_row;
+    operands->b = panel;
+    operands->b_step = TILE_COLUMNS;
+    first.c += row * first.ldc;
+    for (int64_t j = 0; j < p->n; j += TILE_COLUMNS) {
+        int64_t columns = p->n - j < TILE_COLUMNS ? p->n - j : TILE_COLUMNS;
+        bool prefetch_b = !p->transpose_b && p->n - j >= 2 * TILE_COLUMNS;
+        packed.prefetch = p->b + l * p->ldb + j + TILE_COLUMNS;
+        pack(p->transpose_b, l, k, j, columns, p->b, p->ldb, panel);
+        set_columns(&output, &first, j, l == 0);
+        for (int64_t i = 0; i < tiled; i += TILE_ROWS, output.c += TILE_ROWS * output.ldc) {
+            packed.a = block + i / TILE_ROWS * BLOCK_TILE;
+            (i == 0 && prefetch_b ? tile_prefetching : tile_full)(columns, k, &packed, 0, &output);
+        }
+        if (tiled < rows) tiles(rows - tiled, columns, k, operands, &output);
+    }
+}
+
+void gemm_by_blocks(const struct product *p)
+{
+    struct operands operands = {.a_row = p->transpose_a ? 1 : p->lda, .a_step = p->transpose_a ? p->lda : 1};
+    for (int64_t l = 0; l < p->k; l += INNER_BLOCK)
+        for (int64_t i = 0; i < p->m; i += BLOCK_ROWS) {
+            operands.a = p->a + i * operands.a_row + l * operands.a_step;
+            multiply_block(p, &operands, i, p->m - i < BLOCK_ROWS ? p->m - i : BLOCK_ROWS, l,
+                           p->k - l < INNER_BLOCK ? p->k - l : INNER_BLOCK);
+        }
+}
+
+#endif
 
 void gemm_by_panels(const struct product *p, const real *panels, int64_t all_columns, int64_t first)
 {

@@ -132,21 +132,42 @@ Test(products, avx512)
     check_sizes("avx512");
 }
 
-/* Few rows with more columns than the kernel for few rows takes at once, and a product large enough for the
- * blocked kernel. */
-Test(products, wide_and_large)
+/* Few rows with more columns than the kernel for few rows takes at once. */
+Test(products, wide)
 {
     check_product(QKV_FLOAT32, 1, 2050, 33, false, false);
     check_product(QKV_FLOAT32, 3, 2050, 35, false, false);
     check_product(QKV_FLOAT32, 3, 700, 99, false, true);
-    check_product(QKV_FLOAT32, 401, 400, 401, false, false);
+}
+
+/* So large that both operands are packed. No size is a multiple of the blocks, of 480 x 256 numbers. */
+static void check_large(const char *variant)
+{
+    setenv("QKV_KERNELS", variant, 1);
+    check_product(QKV_FLOAT32, 501, 263, 513, false, false);
+    check_product(QKV_FLOAT32, 501, 263, 513, true, true);
+}
+
+Test(products, large_portable)
+{
+    check_large("portable");
+}
+
+Test(products, large_avx2)
+{
+    check_large("avx2");
+}
+
+Test(products, large_avx512)
+{
+    check_large("avx512");
 }
 
 /* The expected result treats the bias as the last row of b, multiplied by a last column of ones in a. DEEP
  * is so large that the inner axis is split into several blocks: the bias must be added in one of them only. */
 Test(products, bias_is_added_once)
 {
-    static const int64_t rows[] = {1, 3, 17, 30};
+    static const int64_t rows[] = {1, 3, 17, 481};
     static const char *const variants[] = {"portable", "avx2", "avx512"};
     enum { COLUMNS_OF_B = 71, DEEP = 2100 };
     for (size_t i = 0; i < COUNT(rows) * COUNT(variants) * 2; i++) {
@@ -154,7 +175,8 @@ Test(products, bias_is_added_once)
         enum qkv_dtype dtype = i % 2 ? QKV_FLOAT64 : QKV_FLOAT32;
         setenv("QKV_KERNELS", variants[i / 2 / COUNT(rows)], 1);
         struct matrix a = matrix_new(m, DEEP + 1, 1), b = matrix_new(DEEP + 1, COLUMNS_OF_B, 2);
-        double *left = malloc((size_t)(m * DEEP) * sizeof *left), found[30 * COLUMNS_OF_B];
+        double *left = malloc((size_t)(m * DEEP) * sizeof *left),
+               *found = malloc((size_t)m * COLUMNS_OF_B * sizeof *found);
         for (int64_t row = 0; row < m; row++) {
             a.values[row * a.columns + DEEP] = 1;
             memcpy(left + row * DEEP, a.values + row * a.columns, DEEP * sizeof *left);
@@ -171,6 +193,7 @@ Test(products, bias_is_added_once)
         qkv_tensor_read(y, found);
         expect_product("linear", dtype, found, a, b, false);
         qkv_graph_free(graph);
+        free(found);
         free(left);
         free(a.values);
         free(b.values);
@@ -181,7 +204,7 @@ Test(products, bias_is_added_once)
  * small enough for the cache and larger. */
 Test(products, bits_do_not_depend_on_the_number_of_threads)
 {
-    static const int64_t rows[] = {1, 2, 3, 4, 17}, columns[] = {300, 1029, 5000}, inner[] = {35, 64, 300};
+    static const int64_t rows[] = {1, 2, 3, 4, 60}, columns[] = {300, 1029, 5000}, inner[] = {35, 64, 300};
     static const char *const variants[] = {"portable", "avx2", "avx512"};
     struct qkv_workers *workers = qkv_workers_new(3, NULL);
     cr_assert_not_null(workers);

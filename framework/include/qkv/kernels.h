@@ -1,4 +1,5 @@
-/* Which kernels compute on this machine: those of qkv for all ops, and those of OpenBLAS for large products.
+/* Which kernels compute on this machine: those of qkv for all ops, and those of OpenBLAS for large products
+ * in float64.
  *
  * Example:
  *     struct qkv_kernel_names names;

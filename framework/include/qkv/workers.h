@@ -37,7 +37,7 @@ QKV_API void qkv_workers_free(struct qkv_workers *workers);
 /* Whether qkv_graph_new sets OpenBLAS to one thread for the whole process (openblas_set_num_threads); true at first.
  * qkv runs sentences and parts of products in parallel instead, so further threads only compete with them. Call it
  * with false before the first graph if the program uses OpenBLAS itself with several threads: qkv then leaves their
- * number as it is, products may be slower, and bits of results may depend on it. */
+ * number as it is; products in float64 may be slower, and the bits of their results may depend on it. */
 QKV_API void qkv_set_matrix_threads(bool to_one);
 
 /* Ends the threads of OpenBLAS; call it at the start of a program that uses OpenBLAS only through qkv. OpenBLAS starts
