@@ -167,6 +167,8 @@ Test(arena, guarded_memory_can_be_used_up_to_its_end)
     cr_expect_null(qkv_arena_string(&arena, NULL));
 }
 
+static volatile char seen; /* valgrind leaves out reads of what nobody uses */
+
 Test(arena, a_read_behind_guarded_memory_ends_the_program, .signal = SIGSEGV)
 {
     struct qkv_arena arena = {0};
@@ -174,7 +176,7 @@ Test(arena, a_read_behind_guarded_memory_ends_the_program, .signal = SIGSEGV)
     qkv_arena_guard(true);
     volatile const char *memory = qkv_arena_zeroed(&arena, 13);
     cr_assert_eq(memory[12], 0);
-    (void)memory[13];
+    seen = memory[13];
 }
 
 Test(arena, guarded_memory_is_gone_after_a_reset, .signal = SIGSEGV)
@@ -184,5 +186,5 @@ Test(arena, guarded_memory_is_gone_after_a_reset, .signal = SIGSEGV)
     qkv_arena_guard(true);
     volatile const char *memory = qkv_arena_zeroed(&arena, 13);
     qkv_arena_reset(&arena);
-    (void)memory[0];
+    seen = memory[0];
 }

@@ -7,6 +7,7 @@
  * / */
 #include <criterion/criterion.h>
 #include <criterion/hooks.h>
+#include <criterion/parameterized.h>
 #include <fnmatch.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -20,6 +21,7 @@ enum { SKIPPED = 77, FAILED = 99 };
 /* ---- functions that the macros of a test call, in the child ---- */
 
 static const struct criterion_test *current;
+static void *parameter; /* of a parameterized test */
 static bool failed;
 
 static const struct criterion_suite *suite_of(const struct criterion_test *test)
@@ -46,7 +48,10 @@ void criterion_internal_test_setup(void)
 
 void criterion_internal_test_main(void (*function)(void))
 {
-    function();
+    if (current->data->kind_ == CR_TEST_PARAMETERIZED)
+        ((void (*)(void *))function)(parameter);
+    else
+        function();
 }
 
 void criterion_internal_test_teardown(void)
@@ -105,6 +110,26 @@ static bool has_passed(const struct criterion_test *test, int status)
     return WEXITSTATUS(status) == SKIPPED || WEXITSTATUS(status) == test->data->exit_code;
 }
 
+/* Runs the current test in a child. */
+static bool run(const char *name)
+{
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        current->test();
+        leave(failed ? FAILED : 0);
+    }
+    int status;
+    if (child < 0 || waitpid(child, &status, 0) != child) {
+        perror(name);
+        return false;
+    }
+    if (has_passed(current, status)) return true;
+    fprintf(stderr, "[FAIL] %s (%s %d)\n", name, WIFSIGNALED(status) ? "signal" : "exit code",
+            WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+    return false;
+}
+
 int main(int argc, char **argv)
 {
     extern struct criterion_test *__start_cr_tst[], *__stop_cr_tst[];
@@ -117,22 +142,13 @@ int main(int argc, char **argv)
         snprintf(name, sizeof name, "%s/%s", (*test)->category, (*test)->name);
         if (fnmatch(filter, name, 0) != 0) continue;
         current = *test;
-        fflush(NULL);
-        pid_t child = fork();
-        if (child == 0) {
-            current->test();
-            leave(failed ? FAILED : 0);
+        struct criterion_test_params all = {.length = 1};
+        if (current->data->kind_ == CR_TEST_PARAMETERIZED) all = current->data->param_();
+        for (size_t i = 0; i < all.length; i++, tested++) {
+            parameter = (char *)all.params + i * all.size;
+            if (!run(name)) failures++;
         }
-        int status;
-        if (child < 0 || waitpid(child, &status, 0) != child) {
-            perror(name);
-            return EXIT_FAILURE;
-        }
-        tested++;
-        if (has_passed(*test, status)) continue;
-        failures++;
-        fprintf(stderr, "[FAIL] %s (%s %d)\n", name, WIFSIGNALED(status) ? "signal" : "exit code",
-                WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+        if (all.cleanup) all.cleanup(&all);
     }
     fprintf(stderr, "Tested: %d, failing: %d\n", tested, failures);
     return failures || !tested ? EXIT_FAILURE : EXIT_SUCCESS;

@@ -5,9 +5,9 @@
     tools/bench/compare.py --text PAIRS.tsv.gz        # training on real text: both programs on the same batches
 
 The times of a machine drift. The programs therefore run in turn, within seconds of each other, for several rounds; the
-table has the median ratio of the rounds, and the smallest and largest ratio. PyTorch runs if /usr/bin/python3 can import it
-(apt-get install python3-torch libtcmalloc-minimal4 libopenblas0-openmp), with one thread and with as many as qkv; the
-faster of the two counts.
+table has the median ratio of the rounds, and the smallest and largest ratio. PyTorch runs if the interpreter of --python
+can import it (Debian: apt-get install python3-torch libtcmalloc-minimal4 libopenblas0-openmp; or a virtual environment
+with another version), with one thread and with as many as qkv; the faster of the two counts.
 
 With --text, qkv writes the batches that it trains on, and PyTorch pads them and trains on the same. Steps then differ in
 length, so mean times are compared, and both programs must count the same number of real tokens.
@@ -22,7 +22,6 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-PYTHON = "/usr/bin/python3"
 STEPS = {"toy": 60, "small": 8, "base": 3}
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -36,6 +35,7 @@ parser.add_argument("--steps", type=int, help=f"timed steps a round [{', '.join(
 parser.add_argument("--clock", choices=["ms", "cpu_ms"], default="ms",
                     help="cpu_ms compares processor time, for a machine that is busy with other programs; use --threads 1")
 parser.add_argument("--bench", default=HERE.parent.parent / "build/release/tools/qkv-bench", help="path of qkv-bench")
+parser.add_argument("--python", default="/usr/bin/python3", help="interpreter that has PyTorch [%(default)s]")
 parser.add_argument("--json", action="store_true", help="print every single figure instead")
 arguments = parser.parse_args()
 
@@ -72,7 +72,7 @@ def torch(workload, what, *options):
         settings = {"LD_PRELOAD": find_library("libtcmalloc_minimal.so.4")}
         if threads > 1:
             settings["LD_LIBRARY_PATH"] = find_library("openblas-openmp")
-        results.append(run([PYTHON, HERE / "torch_step.py", workload, "--what", what, "--threads", threads, "--steps",
+        results.append(run([arguments.python, HERE / "torch_step.py", workload, "--what", what, "--threads", threads, "--steps",
                             steps_of(workload), *options], os.environ | settings))
     return min(results, key=lambda result: result[clock])
 
@@ -103,9 +103,12 @@ try:
     workloads = [w for w in arguments.workloads.split(",") if STEPS[w]]
 except KeyError as unknown:
     sys.exit(f"compare.py: there is no workload {unknown}; there are {', '.join(STEPS)}")
-has_torch = subprocess.run([PYTHON, "-c", "import torch"], capture_output=True).returncode == 0
+try:
+    has_torch = subprocess.run([arguments.python, "-c", "import torch"], capture_output=True).returncode == 0
+except OSError:
+    has_torch = False
 if not has_torch:
-    print("compare.py: PyTorch is not compared; to install it: apt-get install python3-torch", file=sys.stderr)
+    print(f"compare.py: PyTorch is not compared; {arguments.python} cannot import it (see --python)", file=sys.stderr)
 if arguments.text:
     arguments.what = "train"
 clock = "ms_mean" if arguments.text and arguments.clock == "ms" else arguments.clock
