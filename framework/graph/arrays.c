@@ -8,8 +8,8 @@
 struct qkv_array {
     struct qkv_array *next; /* the one that was copied before */
     const void *source;     /* the caller's array */
+    void *copy;
     size_t bytes;
-    int64_t copy[]; /* of `bytes` bytes */
 };
 
 /* A copy of the same array with the same contents, among the newest: most ops of a layer have the same segments. */
@@ -29,14 +29,13 @@ static const void *keep(struct qkv_graph *graph, const void *source, int64_t cou
     size_t bytes = (size_t)count * element_size;
     const struct qkv_array *known = find_copy(graph, source, bytes);
     if (known) return known->copy;
-    struct qkv_array *array = qkv_arena_allocate(&graph->arena, sizeof *array + bytes);
-    if (!array) return qkv_graph_fail(graph, "out of memory for an array of %zu bytes", bytes);
-    array->next = graph->arrays;
-    array->source = source;
-    array->bytes = bytes;
-    memcpy(array->copy, source, bytes);
+    struct qkv_array *array = qkv_arena_allocate(&graph->arena, sizeof *array);
+    void *copy = qkv_arena_allocate(&graph->arena, bytes);
+    if (!array || !copy) return qkv_graph_fail(graph, "out of memory for an array of %zu bytes", bytes);
+    memcpy(copy, source, bytes);
+    *array = (struct qkv_array){graph->arrays, source, copy, bytes};
     graph->arrays = array;
-    return array->copy;
+    return copy;
 }
 
 static bool keep_segments(struct qkv_tensor *y, struct qkv_segments *segments)
@@ -93,7 +92,7 @@ static bool still_fits(const struct qkv_tensor *y)
 
 bool qkv_read_arrays_again(struct qkv_graph *graph)
 {
-    for (struct qkv_array *array = graph->arrays; array; array = array->next)
+    for (const struct qkv_array *array = graph->arrays; array; array = array->next)
         memcpy(array->copy, array->source, array->bytes);
     if (graph->trusts_arrays) return true;
     graph->checks_again = true;
