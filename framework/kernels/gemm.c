@@ -23,6 +23,12 @@ static bool is_large(int64_t m, int64_t n, int64_t k)
 {
     return (double)m * (double)n * (double)k >= 1e5;
 }
+
+/* Whether BLAS computes the product: it takes no panels, and its parts by columns may have other bits. */
+static bool is_by_library(int64_t m, int64_t n, int64_t k)
+{
+    return m > FEW_ROWS && is_large(m, n, k);
+}
 #else
 #    define multiply_large gemm_by_blocks
 
@@ -30,6 +36,12 @@ static bool is_large(int64_t m, int64_t n, int64_t k)
 static bool is_large(int64_t m, int64_t n, int64_t k)
 {
     return (double)m * (double)n * (double)k >= 64e6;
+}
+
+static bool is_by_library(int64_t m, int64_t n, int64_t k)
+{
+    (void)m, (void)n, (void)k;
+    return false;
 }
 #endif
 
@@ -118,12 +130,7 @@ void VARIANT(qkv_, gemm_prefetch)(bool transpose_a, bool transpose_b, int64_t m,
 
 bool VARIANT(qkv_, gemm_reads_panels)(int64_t m, int64_t n, int64_t k)
 {
-#ifdef QKV_KERNEL_IS_float32
-    (void)n, (void)k;
-    return m > FEW_ROWS;
-#else
-    return m > FEW_ROWS && !is_large(m, n, k);
-#endif
+    return m > FEW_ROWS && !is_by_library(m, n, k);
 }
 
 void VARIANT(qkv_, gemm_bias)(struct qkv_workers *workers, bool transpose_b, int64_t m, int64_t n, int64_t k,
@@ -138,7 +145,7 @@ void VARIANT(qkv_, gemm_bias)(struct qkv_workers *workers, bool transpose_b, int
                       .prefetch_b = true,
                       .part_columns = padded_columns(n / PARTS)};
     if (job.part_columns > COLUMN_BLOCK) job.part_columns = COLUMN_BLOCK;
-    if (!workers || is_cached(n, k) || job.part_columns < 4 * TILE_COLUMNS)
+    if (!workers || is_cached(n, k) || is_by_library(m, n, k) || job.part_columns < 4 * TILE_COLUMNS)
         multiply(&job, &job.product, 0);
     else
         qkv_workers_run(workers, (int)((n + job.part_columns - 1) / job.part_columns), multiply_part, &job);

@@ -205,7 +205,7 @@ Test(products, bias_is_added_once)
 Test(products, bits_do_not_depend_on_the_number_of_threads)
 {
     static const int64_t rows[] = {1, 2, 3, 4, 60}, columns[] = {300, 1029, 5000}, inner[] = {35, 64, 300};
-    static const char *const variants[] = {"portable", "avx2", "avx512"};
+    static const char *const variants[] = {"portable", "avx2", "avx512", NULL}; /* NULL: float64 */
     struct qkv_workers *workers = qkv_workers_new(3, NULL);
     cr_assert_not_null(workers);
     for (size_t i = 0; i < COUNT(rows) * COUNT(columns) * COUNT(inner) * COUNT(variants) * 2; i++) {
@@ -213,12 +213,14 @@ Test(products, bits_do_not_depend_on_the_number_of_threads)
         bool transposed = at % 2;
         int64_t m = rows[(at /= 2) % COUNT(rows)], n = columns[(at /= COUNT(rows)) % COUNT(columns)],
                 k = inner[(at /= COUNT(columns)) % COUNT(inner)];
-        setenv("QKV_KERNELS", variants[at / COUNT(inner)], 1);
+        const char *variant = variants[at / COUNT(inner)];
+        setenv("QKV_KERNELS", variant ? variant : "portable", 1);
+        enum qkv_dtype dtype = variant ? QKV_FLOAT32 : QKV_FLOAT64;
         struct matrix a = matrix_new(m, k, 1), b = transposed ? matrix_new(n, k, 2) : matrix_new(k, n, 2),
                       bias = matrix_new(1, n, 3);
         double *found[2];
         for (int split = 0; split < 2; split++) {
-            struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+            struct qkv_graph *graph = qkv_graph_new(dtype);
             qkv_graph_set_workers(graph, split ? workers : NULL);
             struct qkv_tensor *x = qkv_constant(graph, QKV_SHAPE(m, k)),
                               *w = qkv_constant(graph, QKV_SHAPE(b.rows, b.columns)),
@@ -234,8 +236,8 @@ Test(products, bits_do_not_depend_on_the_number_of_threads)
         }
         for (int64_t j = 0; j < m * n; j++)
             cr_assert_eq(found[0][j], found[1][j], "%s %s %d x %d x %d: number %d is %.9g and %.9g",
-                         variants[at / COUNT(inner)], transposed ? "transposed" : "", (int)m, (int)n, (int)k,
-                         (int)j, found[0][j], found[1][j]);
+                         variant ? variant : "float64", transposed ? "transposed" : "", (int)m, (int)n,
+                         (int)k, (int)j, found[0][j], found[1][j]);
         free(found[0]);
         free(found[1]);
         free(a.values);
