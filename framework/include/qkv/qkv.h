@@ -48,6 +48,7 @@
 #include "qkv/random.h"
 #include "qkv/replicas.h"
 #include "qkv/run.h"
+#include "qkv/scalar_math.h"
 #include "qkv/scene.h"
 #include "qkv/schedule.h"
 #include "qkv/search.h"
