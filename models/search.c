@@ -2,6 +2,7 @@
 
 #include "models/network.h"
 
+#include "qkv/scalar_math.h"
 #include "qkv/vocabulary.h"
 
 #include <math.h>
@@ -54,7 +55,7 @@ struct search {
 
 static double penalty(const struct search *search, int64_t length)
 {
-    return pow((5.0 + (double)length) / 6.0, search->options->length_penalty);
+    return qkv_scalar_power((5.0 + (double)length) / 6.0, search->options->length_penalty);
 }
 
 static double number_at(const struct qkv_next_scores *next, const void *values, int64_t i)

@@ -1,5 +1,7 @@
 #include "qkv/attention_rule.h"
 
+#include "qkv/scalar_math.h"
+
 #include <math.h>
 
 static enum qkv_status check_buckets(const struct qkv_attention_rule *rule, struct qkv_error *error)
@@ -41,8 +43,9 @@ double qkv_attention_slope(const struct qkv_attention_rule *rule, int64_t head)
 {
     int64_t power = 1;
     while (power <= rule->heads / 2) power *= 2;
-    return head < power ? exp2(-8.0 * ((double)head + 1) / (double)power)
-                        : exp2(-8.0 * (2 * ((double)head - (double)power) + 1) / (2 * (double)power));
+    double exponent = head < power ? ((double)head + 1) / (double)power
+                                   : (2 * ((double)head - (double)power) + 1) / (2 * (double)power);
+    return qkv_scalar_exp2(-8 * exponent);
 }
 
 int64_t qkv_attention_single_buckets(int64_t buckets, bool causal)
@@ -59,7 +62,8 @@ int64_t qkv_attention_bucket(const struct qkv_attention_rule *rule, int64_t offs
     int64_t distance = offset < 0 ? -(offset + 1) : offset; /* - 1 below 0: INT64_MIN has no opposite */
     distance = offset > 0 && rule->causal ? 0 : offset < 0 && distance < INT64_MAX ? distance + 1 : distance;
     if (distance < single) return first + distance;
-    double grown = log((double)distance / (double)single) / log((double)rule->max_distance / (double)single);
+    double grown = qkv_scalar_log((double)distance / (double)single) /
+                   qkv_scalar_log((double)rule->max_distance / (double)single);
     int64_t bucket = single + (int64_t)(grown * (double)(buckets - single));
     return first + (bucket < buckets ? bucket : buckets - 1);
 }

@@ -1,5 +1,7 @@
 #include "qkv/numpy_random.h"
 
+#include "qkv/scalar_math.h"
+
 #include <math.h>
 
 enum { MIDDLE = 397 };
@@ -55,7 +57,7 @@ double qkv_numpy_normal(struct qkv_numpy_random *random)
         y = 2.0 * qkv_numpy_uniform(random) - 1.0;
         square = x * x + y * y;
     } while (square >= 1.0 || !(square > 0.0));
-    double factor = sqrt(-2.0 * log(square) / square);
+    double factor = sqrt(-2.0 * qkv_scalar_log(square) / square);
     random->normal = factor * x;
     random->cached = true;
     return factor * y;

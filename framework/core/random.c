@@ -1,6 +1,7 @@
 #include "qkv/random.h"
 
 #include "core/philox.h"
+#include "qkv/scalar_math.h"
 
 #include <math.h>
 
@@ -30,8 +31,8 @@ double qkv_random_normal(struct qkv_random random, uint64_t index)
 {
     uint32_t block[4];
     qkv_random_block(random, index, block);
-    double radius = sqrt(-2.0 * log1p(-unit(block[0], block[1])));
-    return radius * cos(6.283185307179586476925 * unit(block[2], block[3]));
+    double radius = sqrt(-2.0 * qkv_scalar_log(1 - unit(block[0], block[1])));
+    return radius * qkv_scalar_cos(6.283185307179586476925 * unit(block[2], block[3]));
 }
 
 uint64_t qkv_random_below(struct qkv_random random, uint64_t index, uint64_t bound)

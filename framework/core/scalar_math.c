@@ -107,7 +107,7 @@ static struct pair log_as_pair(double x)
     double m = take_exponent(x, &n);
     struct pair s = pair_quotient((struct pair){m - 1, 0}, exact_sum(m, 1));
     struct pair square = pair_product(s, s);
-    double q = square.high;
+    double q = s.high * s.high;
     const struct pair two_thirds = {0x1.5555555555555p-1, 0x1.5555555555555p-55};
     struct pair cubic =
         pair_product(pair_product(s, square),

@@ -5,6 +5,7 @@
 #include "draw/display_text.h"
 #include "qkv/arena.h"
 #include "qkv/file.h"
+#include "qkv/scalar_math.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -65,7 +66,7 @@ struct sheet {
 /* Returns the smallest distance of ticks, 1, 2, 5 or 10 times a power of ten, that needs at most most_ticks. */
 static double tick_distance(double end, int most_ticks)
 {
-    double power = pow(10, floor(log10(end / most_ticks)));
+    double power = qkv_scalar_power(10, floor(qkv_scalar_log10(end / most_ticks)));
     const double steps[] = {1, 2, 5, 10};
     int i = 0;
     while (i < 3 && end / (power * steps[i]) > most_ticks) i++;
@@ -110,7 +111,7 @@ static void draw_text(const struct frame *frame, double x, double y, const char 
 /* The number beside a tick, with as many decimals as the distance of the ticks needs. */
 static const char *tick_text(char text[32], double value, double tick)
 {
-    qkv_display_number(text, value, tick < 0.999 ? (int)ceil(-log10(tick) - 1e-9) : 0);
+    qkv_display_number(text, value, tick < 0.999 ? (int)ceil(-qkv_scalar_log10(tick) - 1e-9) : 0);
     return text;
 }
 
@@ -164,8 +165,8 @@ static int64_t mark_corners(int64_t line, double x, double y, double size, doubl
     for (int i = 0; i < shapes[kind].corners; i++) {
         double angle = (shapes[kind].rotation + 360. * i / shapes[kind].corners) * 3.14159265358979 / 180;
         double length = i % 2 ? radius * shapes[kind].inner_radius : radius;
-        points[2 * i] = x + length * cos(angle);
-        points[2 * i + 1] = y + length * sin(angle);
+        points[2 * i] = x + length * qkv_scalar_cos(angle);
+        points[2 * i + 1] = y + length * qkv_scalar_sin(angle);
     }
     return shapes[kind].corners;
 }

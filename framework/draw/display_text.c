@@ -1,6 +1,7 @@
 #include "draw/display_text.h"
 
 #include "core/plain_text.h"
+#include "qkv/scalar_math.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -97,7 +98,7 @@ const char *qkv_display_cut(struct qkv_arena *arena, const char *text, double si
 
 void qkv_display_number(char text[32], double value, int digits)
 {
-    long long unit = llround(pow(10, digits)), scaled = llround(value * (double)unit);
+    long long unit = llround(qkv_scalar_power(10, digits)), scaled = llround(value * (double)unit);
     if (digits)
         snprintf(text, 32, "%lld.%0*lld", scaled / unit, digits, scaled % unit);
     else

@@ -5,6 +5,7 @@
 #include "draw/display_text.h"
 #include "draw/layout.h"
 #include "qkv/colormap.h"
+#include "qkv/scalar_math.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -153,7 +154,7 @@ static void draw_bar(const struct figure *figure)
         figure->canvas->rectangle(figure->canvas, left, y, LAYOUT_BAR_WIDTH, top + height - y,
                                   color_of(figure, value), NULL);
     }
-    int digits = tick < 0.0999 ? (int)ceil(-log10(tick) - 1e-9) : 1;
+    int digits = tick < 0.0999 ? (int)ceil(-qkv_scalar_log10(tick) - 1e-9) : 1;
     for (int i = 0; i * tick <= maximum * (1 + 1e-9); i++) {
         double y = top + height * (1 - i * tick / maximum);
         char text[32];
@@ -184,7 +185,8 @@ double qkv_heatmap_maximum(double wanted, double largest, double *tick)
 {
     double end = wanted > 0 ? wanted : largest;
     if (!(end > 0) || !isfinite(end)) end = 1;
-    double step = end / 5, power = pow(10, floor(log10(step) + 1e-9)), digit = step / power; /* 1 to 10 */
+    double step = end / 5, power = qkv_scalar_power(10, floor(qkv_scalar_log10(step) + 1e-9)),
+           digit = step / power; /* 1 to 10 */
     *tick = power * (digit < 1 + 1e-9 ? 1 : digit < 2 + 1e-9 ? 2 : digit < 5 + 1e-9 ? 5 : 10);
     return wanted > 0 ? end : *tick * ceil(end / *tick - 1e-9);
 }

@@ -4,6 +4,7 @@
 #include "explain/walk.h"
 
 #include "qkv/layers.h"
+#include "qkv/scalar_math.h"
 
 #include <math.h>
 #include <string.h>
@@ -239,7 +240,7 @@ static void make_score_weights(struct scene_walk *s)
     if (setup->score != QKV_SCORE_LENGTH) return;
     double *lengths = qkv_walk_memory(s->walk, s->query_words.count * s->source.count, sizeof *lengths);
     for (int64_t i = 0; lengths && i < s->query_words.count * s->source.count; i++)
-        lengths[i] = log((double)strlen(s->source.text[i % s->source.count]));
+        lengths[i] = qkv_scalar_log((double)strlen(s->source.text[i % s->source.count]));
     setup->length_scores = (struct qkv_matrix){s->query_words.count, s->source.count, lengths};
 }
 

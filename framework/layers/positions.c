@@ -1,18 +1,18 @@
 #include "layers/layer.h"
 
-#include <math.h>
+#include "qkv/scalar_math.h"
 
 /* The position at which the angle of a column reaches 1 radian: its wavelength / (2 pi). */
 static double positions_per_radian(int64_t column, int64_t width, double base)
 {
-    return pow(base, (double)(column / 2 * 2) / (double)width);
+    return qkv_scalar_power(base, (double)(column / 2 * 2) / (double)width);
 }
 
 static double sinusoid_of(int64_t position, int64_t column, int64_t width, double per_radian)
 {
     if (width % 2 && column == width - 1) return 0;
     double angle = (double)position / per_radian;
-    return column % 2 ? cos(angle) : sin(angle);
+    return column % 2 ? qkv_scalar_cos(angle) : qkv_scalar_sin(angle);
 }
 
 double qkv_sinusoid(int64_t position, int64_t column, int64_t width, double base)

@@ -1,7 +1,7 @@
 #include "metrics/metric.h"
 #include "metrics/text.h"
+#include "qkv/scalar_math.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -80,7 +80,7 @@ static double compute_penalty(const struct qkv_bleu *bleu)
 {
     if (bleu->hypothesis_length >= bleu->reference_length) return 1;
     if (bleu->hypothesis_length == 0) return 0;
-    return exp(1 - (double)bleu->reference_length / (double)bleu->hypothesis_length);
+    return qkv_scalar_exp(1 - (double)bleu->reference_length / (double)bleu->hypothesis_length);
 }
 
 double qkv_bleu_details(const struct qkv_bleu *bleu, double precisions[QKV_BLEU_ORDER],
@@ -94,13 +94,13 @@ double qkv_bleu_details(const struct qkv_bleu *bleu, double precisions[QKV_BLEU_
         double matches = (double)bleu->matches[orders];
         if (bleu->matches[orders] == 0) matches = 1 / (divisor *= 2);
         percent[orders] = 100 * matches / (double)bleu->totals[orders];
-        log_sum += log(percent[orders]);
+        log_sum += qkv_scalar_log(percent[orders]);
     }
     if (precisions) memcpy(precisions, percent, sizeof percent);
     if (brevity_penalty) *brevity_penalty = penalty;
     /* An order for which every hypothesis is too short has precision 0, and so the geometric mean is 0. */
     if (orders == 0 || (orders < QKV_BLEU_ORDER && !bleu->effective_order)) return 0;
-    return penalty * exp(log_sum / orders);
+    return penalty * qkv_scalar_exp(log_sum / orders);
 }
 
 double qkv_bleu_score(const struct qkv_bleu *bleu)

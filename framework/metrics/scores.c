@@ -1,7 +1,8 @@
 /* The table of metrics, and the accumulator of all of them. */
 #include "metrics/metric.h"
 
-#include <math.h>
+#include "qkv/scalar_math.h"
+
 #include <stdlib.h>
 
 /* ---- metrics of counts ---- */
@@ -13,7 +14,7 @@ static double loss_of(const struct qkv_score_counts *counts)
 
 static double perplexity_of(const struct qkv_score_counts *counts)
 {
-    return exp(loss_of(counts));
+    return qkv_scalar_exp(loss_of(counts));
 }
 
 static double token_accuracy_of(const struct qkv_score_counts *counts)

@@ -2,6 +2,7 @@
 #include "report/explanation.h"
 
 #include "draw/display_text.h"
+#include "qkv/scalar_math.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -145,7 +146,7 @@ struct number_style qkv_step_number_style(const struct explanations_job *job, in
     double largest = qkv_step_largest(job, at);
     int digits = job->options.digits;
     if (all_integers(job, at)) return (struct number_style){0};
-    return (struct number_style){digits, largest > 0 && largest < pow(10, 1 - digits)};
+    return (struct number_style){digits, largest > 0 && largest < qkv_scalar_power(10, 1 - digits)};
 }
 
 /* Larger numbers, such as the -1e9 of a mask, are printed with three digits and do not widen their column. */

@@ -1,5 +1,7 @@
 #include "qkv/schedule.h"
 
+#include "qkv/scalar_math.h"
+
 #include <math.h>
 
 void qkv_schedule_init(struct qkv_schedule *schedule, const struct qkv_training_config *config,
@@ -28,7 +30,7 @@ static double progress(const struct qkv_schedule *schedule, double t)
 
 static double decreased(const struct qkv_schedule *schedule, int64_t times)
 {
-    double rate = schedule->learning_rate * pow(schedule->decrease_factor, (double)times);
+    double rate = schedule->learning_rate * qkv_scalar_power(schedule->decrease_factor, (double)times);
     return rate > schedule->minimum ? rate : schedule->minimum;
 }
 
@@ -49,8 +51,8 @@ static double constant_rate(const struct qkv_schedule *schedule, double t, int64
 static double noam_rate(const struct qkv_schedule *schedule, double t, int64_t epochs)
 {
     (void)epochs;
-    return schedule->factor * pow((double)schedule->hidden_size, -0.5) *
-           fmin(pow(t, -0.5), t * pow((double)schedule->warmup, -1.5));
+    return schedule->factor * qkv_scalar_power((double)schedule->hidden_size, -0.5) *
+           fmin(qkv_scalar_power(t, -0.5), t * qkv_scalar_power((double)schedule->warmup, -1.5));
 }
 
 static double inverse_sqrt_rate(const struct qkv_schedule *schedule, double t, int64_t epochs)
