@@ -145,7 +145,7 @@ static bool is_integer(double x)
 
 static bool is_odd(double x)
 {
-    return is_integer(x) && fabs(x) < 0x1p53 && !is_integer(x / 2);
+    return is_integer(x) && !is_integer(x / 2);
 }
 
 /* x^y, for x > 0 that is not 1, and y that is not 0; neither is NaN. */

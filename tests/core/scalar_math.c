@@ -247,6 +247,18 @@ Test(scalar_math, results_are_those_of_the_c_library_but_for_rounding)
     }
 }
 
+/* Every word of the digits of 2/pi decides about the angles of some exponents. */
+Test(scalar_math, angles_of_every_exponent)
+{
+    for (int n = -30; n < 1024; n++)
+        for (int i = 0; i < 8; i++) {
+            double x =
+                ldexp(1 + qkv_random_uniform((struct qkv_random){.step = (uint32_t)n}, (uint64_t)i), n);
+            cr_expect_leq(distance(qkv_scalar_sin(x), sin(x)), 1, "sin(%a) is %a", x, qkv_scalar_sin(x));
+            cr_expect_leq(distance(qkv_scalar_cos(x), cos(x)), 1, "cos(%a) is %a", x, qkv_scalar_cos(x));
+        }
+}
+
 /* Hashes of the bits of all results: the same with gcc and clang, with and without optimisation, on x86-64 and 64-bit
  * Arm. A change of one bit of one result changes the networks that are trained. */
 static const uint64_t HASHES[FUNCTION_COUNT] = {
