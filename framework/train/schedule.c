@@ -76,7 +76,7 @@ static double cosine_rate(const struct qkv_schedule *schedule, double t, int64_t
     const double pi = 3.14159265358979323846;
     double lr = schedule->learning_rate, minimum = schedule->minimum;
     if (t < (double)schedule->warmup) return lr * warmup_factor(schedule, t);
-    return minimum + (lr - minimum) * (1 + cos(pi * progress(schedule, t))) / 2;
+    return minimum + (lr - minimum) * (1 + qkv_scalar_cos(pi * progress(schedule, t))) / 2;
 }
 
 static double exponential_rate(const struct qkv_schedule *schedule, double t, int64_t epochs)
