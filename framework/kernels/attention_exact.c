@@ -136,52 +136,95 @@ static void short_softmax(int64_t rows, int64_t columns, int64_t seen_by_first, 
     }
 }
 
-/* Decoding computes HEADS heads at a time: a vector holds the scores of KEYS keys for HEADS heads. Lane i
+#ifdef QKV_KERNEL_IS_float32 /* which has at least HEADS lanes */
+/* Decoding computes HEADS heads at a time: SUM_LANES lanes hold the scores of KEYS keys for HEADS heads. Lane i
  * belongs to key i / HEADS and head i % HEADS. */
-enum { HEADS = LANES < 4 ? LANES : 4, KEYS = LANES / HEADS, SHORT_VECTORS = SHORT_ROW / KEYS };
+enum { HEADS = 4, KEYS = SUM_LANES / HEADS, SHORT_GROUPS = SHORT_ROW / KEYS };
 
-/* Scores of keys j .. j + KEYS - 1; -infinity after the last key. */
-static inline vector scores_of(const struct attention *a, const real *const query[HEADS],
-                               const real *const key[HEADS], int64_t j, int64_t n)
+/* q . k of `width` numbers, as LANES numbers that are still to be added. */
+static inline vector dot_lanes(int64_t width, const real *q, const real *k)
 {
-    vector x[LANES];
+    vector sum[SUM_PARTS];
+#    pragma GCC unroll 4
+    for (int p = 0; p < SUM_PARTS; p++) sum[p] = load(q + p * LANES) * load(k + p * LANES);
+    for (int64_t l = SUM_LANES; l < width; l += SUM_LANES)
+#    pragma GCC unroll 4
+        for (int p = 0; p < SUM_PARTS; p++)
+            sum[p] = vector_fused(load(q + l + p * LANES), load(k + l + p * LANES), sum[p]);
+    return sum_of_parts(sum);
+}
+
+/* Scores of keys j .. j + KEYS - 1 of n; -infinity after the last key. */
+static inline void scores_of(const struct attention *a, const real *const query[HEADS],
+                             const real *const key[HEADS], int64_t j, int64_t n, vector scores[SUM_PARTS])
+{
     int64_t at[KEYS];
-#pragma GCC unroll 4
+#    pragma GCC unroll 4
     for (int k = 0; k < KEYS; k++) at[k] = (j + k < n ? j + k : n - 1) * a->key_ld;
-#pragma GCC unroll 16
-    for (int i = 0; i < LANES; i++) x[i] = load(query[i % HEADS]) * load(key[i % HEADS] + at[i / HEADS]);
-    for (int64_t l = LANES; l < a->key_width; l += LANES)
-#pragma GCC unroll 16
-        for (int i = 0; i < LANES; i++)
-            x[i] += load(query[i % HEADS] + l) * load(key[i % HEADS] + at[i / HEADS] + l);
-    vector scores = a->scale * sums_of_vectors(x);
-    if (j + KEYS > n)
-        for (int i = 0; i < LANES; i++) scores[i] = i / HEADS < n - j ? scores[i] : (real)-INFINITY;
-    return scores;
+#    pragma GCC unroll 4
+    for (int part = 0; part < SUM_PARTS; part++) {
+        vector x[LANES];
+#    pragma GCC unroll 16
+        for (int i = 0; i < LANES; i++) {
+            int lane = part * LANES + i;
+            x[i] = dot_lanes(a->key_width, query[lane % HEADS], key[lane % HEADS] + at[lane / HEADS]);
+        }
+        scores[part] = a->scale * sums_of_vectors(x);
+        for (int i = 0; j + KEYS > n && i < LANES; i++)
+            scores[part][i] = (part * LANES + i) / HEADS < n - j ? scores[part][i] : (real)-INFINITY;
+    }
 }
 
 /* Sets each lane to the sum, or the maximum, of the lanes of the same head. */
-static inline vector reduce_keys(vector x, bool sum)
+static inline vector reduce_keys(vector x[SUM_PARTS], bool sum)
 {
-#pragma GCC unroll 4
+#    pragma GCC unroll 4
+    for (int half = SUM_PARTS / 2; half > 0; half /= 2)
+#    pragma GCC unroll 4
+        for (int i = 0; i < half; i++) {
+            if (sum)
+                x[i] += x[i + half];
+            else
+                x[i] = vector_max(x[i], x[i + half]);
+        }
+    vector all = x[0];
+#    pragma GCC unroll 4
     for (int by = LANES / 2; by >= HEADS; by /= 2) {
-        vector other = rotated(x, by);
+        vector other = rotated(all, by);
         if (sum)
-            x += other;
+            all += other;
         else
-            x = vector_max(x, other);
+            all = vector_max(all, other);
     }
-    return x;
+    return all;
+}
+
+/* outs [HEADS, width] = the values of n keys, mixed by weights [n, HEADS]. */
+static inline void mix_values(const struct attention *a, int64_t n, const real *weight,
+                              const real *const value[HEADS], real *const out[HEADS])
+{
+    for (int64_t l = 0; l < a->value_width; l += LANES) {
+        vector mixed[HEADS];
+#    pragma GCC unroll 4
+        for (int h = 0; h < HEADS; h++) mixed[h] = (vector){0};
+        for (int64_t j = 0; j < n; j++)
+#    pragma GCC unroll 4
+            for (int h = 0; h < HEADS; h++)
+                mixed[h] = vector_fused(all_lanes(weight[j * HEADS + h]),
+                                        load(value[h] + j * a->value_ld + l), mixed[h]);
+#    pragma GCC unroll 4
+        for (int h = 0; h < HEADS; h++) store(out[h] + l, mixed[h]);
+    }
 }
 
 /* Forward of heads first .. first + HEADS - 1, one query and at most SHORT_ROW keys. */
 static void short_heads(struct qkv_tensor *y, const struct attention *a, const struct sentence *p,
                         int64_t first)
 {
-    vector x[SHORT_VECTORS], maximum = (vector){0} - (real)INFINITY, sum = {0};
+    vector x[SHORT_GROUPS][SUM_PARTS], maximum[SUM_PARTS], sum[SUM_PARTS] = {{0}};
     const real *query[HEADS], *key[HEADS], *value[HEADS];
     real *out[HEADS];
-    int64_t n = p->keys, vectors = (n + KEYS - 1) / KEYS;
+    int64_t n = p->keys, groups = (n + KEYS - 1) / KEYS;
     for (int h = 0; h < HEADS; h++) {
         struct head head = head_at(a, p, first + h);
         query[h] = a->query + head.query;
@@ -189,40 +232,45 @@ static void short_heads(struct qkv_tensor *y, const struct attention *a, const s
         value[h] = a->value + head.value;
         out[h] = (real *)y->value + head.out;
     }
-    for (int64_t v = 0; v < vectors; v++) {
-        x[v] = scores_of(a, query, key, v * KEYS, n);
-        maximum = vector_max(maximum, x[v]);
+    for (int i = 0; i < SUM_PARTS; i++) maximum[i] = all_lanes((real)-INFINITY);
+    for (int64_t g = 0; g < groups; g++) {
+        scores_of(a, query, key, g * KEYS, n, x[g]);
+        for (int i = 0; i < SUM_PARTS; i++) maximum[i] = vector_max(maximum[i], x[g][i]);
     }
-    maximum = reduce_keys(maximum, false);
-    for (int64_t v = 0; v < vectors; v++) {
-        x[v] -= maximum;
-        for (int i = 0; i < LANES; i++) x[v][i] = fast_exp(x[v][i]);
-        sum += x[v];
-    }
-    sum = 1 / reduce_keys(sum, true);
-    for (int64_t v = 0; v < vectors; v++) x[v] *= sum;
-    const real *weight = (const real *)x;
-    for (int64_t l = 0; l < a->value_width; l += LANES) {
-        vector mixed[HEADS];
-#pragma GCC unroll 4
-        for (int h = 0; h < HEADS; h++) mixed[h] = (vector){0};
-        for (int64_t j = 0; j < n; j++)
-#pragma GCC unroll 4
-            for (int h = 0; h < HEADS; h++)
-                mixed[h] += weight[j * HEADS + h] * load(value[h] + j * a->value_ld + l);
-#pragma GCC unroll 4
-        for (int h = 0; h < HEADS; h++) store(out[h] + l, mixed[h]);
-    }
+    vector shift = reduce_keys(maximum, false);
+    for (int64_t g = 0; g < groups; g++)
+        for (int i = 0; i < SUM_PARTS; i++) {
+            x[g][i] -= shift;
+            for (int lane = 0; lane < LANES; lane++) x[g][i][lane] = fast_exp(x[g][i][lane]);
+            sum[i] += x[g][i];
+        }
+    vector inverse = 1 / reduce_keys(sum, true);
+    for (int64_t g = 0; g < groups; g++)
+        for (int i = 0; i < SUM_PARTS; i++) x[g][i] *= inverse;
+    mix_values(a, n, (const real *)x, value, out);
 }
+
+/* Computes as many heads as short_heads can, from the first on; returns how many. */
+static int64_t all_short_heads(struct qkv_tensor *y, const struct attention *a, const struct sentence *p)
+{
+    int64_t h = 0;
+    if (p->keys <= SHORT_ROW && a->key_width % SUM_LANES == 0 && a->value_width % SUM_LANES == 0)
+        for (; h + HEADS <= a->heads; h += HEADS) short_heads(y, a, p, h);
+    return h;
+}
+#else
+static int64_t all_short_heads(struct qkv_tensor *y, const struct attention *a, const struct sentence *p)
+{
+    (void)y, (void)a, (void)p;
+    return 0;
+}
+#endif
 
 static void single_forward(struct qkv_tensor *y, const struct attention *a, const struct block_place *place)
 {
     const struct sentence *p = &place->head.sentence;
     real *weights = y->saved;
-    int64_t h = 0;
-    if (p->keys <= SHORT_ROW && a->key_width % LANES == 0 && a->value_width % LANES == 0)
-        for (; h + HEADS <= a->heads; h += HEADS) short_heads(y, a, p, h);
-    for (; h < a->heads; h++) {
+    for (int64_t h = all_short_heads(y, a, p); h < a->heads; h++) {
         struct head head = head_at(a, p, h);
         const real *query = a->query + head.query, *key = a->key + head.key;
         for (int64_t j = 0; j < p->keys; j++)

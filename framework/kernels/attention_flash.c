@@ -217,7 +217,7 @@ static void end_forward(struct qkv_tensor *y, const struct attention *a, const s
     for (int64_t i = 0; i < b->rows; i++) {
         real sum = workspace->sum[i], inverse = sum > 0 ? 1 / sum : 0;
         for (int64_t d = 0; d < a->value_width; d++) out[i * a->out_ld + d] *= inverse;
-        kept[i] = sum > 0 ? workspace->maximum[i] + REAL(log)(sum) : (real)INFINITY;
+        kept[i] = sum > 0 ? workspace->maximum[i] + fast_log(sum) : (real)INFINITY;
     }
 }
 

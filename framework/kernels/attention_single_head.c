@@ -30,9 +30,13 @@ static bool attention_additive_shape(struct qkv_tensor *y)
 
 static real additive_score(int64_t n, const real *restrict q, const real *restrict k, const real *restrict v)
 {
-    real sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t d = 0; d < n; d++) sum += v[d] * fast_tanh(q[d] + k[d]);
+    enum { BLOCK = 256 };
+    real t[BLOCK], sum = 0;
+    for (int64_t first = 0; first < n; first += BLOCK) {
+        int64_t count = n - first < BLOCK ? n - first : BLOCK;
+        for (int64_t d = 0; d < count; d++) t[d] = fast_tanh(q[first + d] + k[first + d]);
+        sum += row_dot(count, v + first, t);
+    }
     return sum;
 }
 

@@ -1,5 +1,5 @@
 /* Ops that work element by element. */
-#include "kernels/vector_math.h"
+#include "kernels/sums.h"
 
 #include "kernels/dropout.h"
 
@@ -152,8 +152,7 @@ static void add_row_backward(struct qkv_tensor *y)
     if (dx) accumulate(y->count, beta, dy, dx);
     real *drow = gradient_of(y->input[1]);
     if (!drow) return;
-    for (int64_t i = 0; i < y->count; i += columns)
-        for (int64_t j = 0; j < columns; j++) drow[j] += dy[i + j];
+    add_column_sums(qkv_rows(y), columns, dy, columns, drow);
 }
 
 static const struct qkv_sample add_row_good[] = {
@@ -216,13 +215,6 @@ static const struct qkv_sample positive_good[] = {
        .forward = title##_forward, .backward = title##_backward, .good = RULE(samples),                      \
        .bad = RULE(none_bad))
 
-/* Phi(x), the distribution function of the standard normal distribution. For negative x, erfc keeps
- * the digits that 1 + erf loses. */
-static inline real normal_cdf(real x)
-{
-    return (real)0.5 * REAL(erfc)(x * (real)-0.70710678118654752440);
-}
-
 /* d/dx [x Phi(x)] = Phi(x) + x phi(x) */
 static inline real gelu_derivative(real x)
 {
@@ -259,7 +251,7 @@ UNARY(silu, unary_good, INPUT(0), x *fast_sigmoid(x), silu_derivative(x));
 UNARY(tanh, unary_good, RESULT, fast_tanh(x), 1 - f * f);
 UNARY(sigmoid, unary_good, RESULT, fast_sigmoid(x), f *(1 - f));
 UNARY(exp, unary_good, RESULT, fast_exp(x), f);
-UNARY(log, positive_good, INPUT(0), REAL(log)(x), 1 / x);
+UNARY(log, positive_good, INPUT(0), fast_log(x), 1 / x);
 
 /* ---- dropout: y = mask x / (1 - rate), with mask 0 or 1. saved: the mask, one bit per element ---- */
 

@@ -1,20 +1,7 @@
 /* Ops that gather, scatter and store rows by index; position embeddings and rotary positions. */
-#include "kernels/kernel.h"
+#include "kernels/sums.h"
 
-/* Shape of an op whose result has one row per index. */
-static bool indexed_shape(struct qkv_tensor *y, const char *table, const char *index)
-{
-    const struct qkv_tensor *x = y->input[0];
-    int64_t count = y->options.index_count;
-    if (!check_matrix(y, x, table)) return false;
-    if (count < 1) return qkv_refuse(y, "has no %ss", index);
-    if (!check_indices(y, count, x->shape.size[0], index)) return false;
-    y->shape = (struct qkv_shape){2, {count, x->shape.size[1]}};
-    return true;
-}
-
-/* For each row i < count: gather computes to[i] = factor * from[indices[i]], scatter computes
- * to[indices[i]] += factor * from[i]. */
+/* to[i] = factor * from[indices[i]] for each row i < count */
 static void gather(const struct qkv_tensor *y, const real *from, real *to, int64_t count, real factor)
 {
     int64_t columns = qkv_columns(y);
@@ -25,14 +12,79 @@ static void gather(const struct qkv_tensor *y, const real *from, real *to, int64
     }
 }
 
-static void scatter(const struct qkv_tensor *y, const real *from, real *to, int64_t count, real factor)
+/* ---- scatter: to[indices[i]] += factor * from[i] for each row i < count. Of many rows, each SUM_ROWS are summed by
+ * index before they are added to `to`, so that the sum of an index that occurs a million times keeps its digits ---- */
+
+/* The indices of a block of rows. An open hash table: an index is at its hash, or at the next free place. */
+struct index_sums {
+    int32_t index[2 * SUM_ROWS]; /* -1: free */
+    int16_t sum[2 * SUM_ROWS];   /* which row of the sums is that of the index */
+    int count;                   /* of sums */
+};
+
+/* The row of the sums for this index, which is new if that row is the last one. */
+static int sum_of_index(struct index_sums *sums, int32_t index)
+{
+    uint32_t at = (uint32_t)index * 2654435769u >> 23; /* Knuth's multiplicative hash, of 9 bits */
+    while (sums->index[at] >= 0 && sums->index[at] != index) at = (at + 1) % (2 * SUM_ROWS);
+    if (sums->index[at] < 0) {
+        sums->index[at] = index;
+        sums->sum[at] = (int16_t)sums->count++;
+    }
+    return sums->sum[at];
+}
+_Static_assert(2 * SUM_ROWS == 1 << 9, "the hash has as many bits as the table needs");
+
+/* Numbers of scratch that scatter needs. */
+static int64_t scatter_scratch(int64_t count, int64_t columns)
+{
+    return count > SUM_ROWS ? SUM_ROWS * columns : 0;
+}
+
+static void add_scaled_row(int64_t columns, real factor, const real *restrict from, real *restrict to)
+{
+    for (int64_t j = 0; j < columns; j++) to[j] += factor * from[j];
+}
+
+/* Rows first .. end - 1, at most SUM_ROWS. */
+static void scatter_block(struct qkv_tensor *y, int64_t first, int64_t end, const real *from, real *to,
+                          real factor)
 {
     int64_t columns = qkv_columns(y);
-    for (int64_t i = 0; i < count; i++) {
-        const real *restrict row = from + i * columns;
-        real *restrict out = to + y->options.indices[i] * columns;
-        for (int64_t j = 0; j < columns; j++) out[j] += factor * row[j];
+    real *sums = scratch_of(y);
+    struct index_sums found = {.count = 0};
+    memset(found.index, -1, sizeof found.index);
+    for (int64_t i = first; i < end; i++) {
+        int known = found.count, at = sum_of_index(&found, y->options.indices[i]);
+        accumulate(columns, at < known, from + i * columns, sums + at * columns);
     }
+    for (int at = 0; at < 2 * SUM_ROWS; at++)
+        if (found.index[at] >= 0)
+            add_scaled_row(columns, factor, sums + found.sum[at] * columns, to + found.index[at] * columns);
+}
+
+static void scatter(struct qkv_tensor *y, const real *from, real *to, int64_t count, real factor)
+{
+    int64_t columns = qkv_columns(y);
+    if (count <= SUM_ROWS)
+        for (int64_t i = 0; i < count; i++)
+            add_scaled_row(columns, factor, from + i * columns, to + y->options.indices[i] * columns);
+    else
+        for (int64_t first = 0; first < count; first += SUM_ROWS)
+            scatter_block(y, first, count - first < SUM_ROWS ? count : first + SUM_ROWS, from, to, factor);
+}
+
+/* Shape of an op whose result has one row per index. */
+static bool indexed_shape(struct qkv_tensor *y, const char *table, const char *index)
+{
+    const struct qkv_tensor *x = y->input[0];
+    int64_t count = y->options.index_count;
+    if (!check_matrix(y, x, table)) return false;
+    if (count < 1) return qkv_refuse(y, "has no %ss", index);
+    if (!check_indices(y, count, x->shape.size[0], index)) return false;
+    y->shape = (struct qkv_shape){2, {count, x->shape.size[1]}};
+    y->scratch = scatter_scratch(count, x->shape.size[1]);
+    return true;
 }
 
 static const int32_t SAMPLE_INDICES[] = {2, 0, 2, 3, 1};
@@ -122,6 +174,7 @@ static bool scatter_rows_shape(struct qkv_tensor *y)
     if (!check_matrix(y, x, "input") || !check_indices(y, x->shape.size[0], y->options.rows, "row"))
         return false;
     y->shape = (struct qkv_shape){2, {y->options.rows, x->shape.size[1]}};
+    y->scratch = scatter_scratch(x->shape.size[0], x->shape.size[1]);
     return true;
 }
 
@@ -285,14 +338,15 @@ static void rotate_rows(struct qkv_tensor *y, const real *from, real *to,
     }
 }
 
+/* The products are fused: GCC 12 fuses a pair a c - b s, a s + b c by itself, even where it may not. */
 static void rotate_row(int64_t columns, int64_t width, const real *restrict angles, const real *restrict from,
                        real *restrict to)
 {
     for (int64_t h = 0; h < columns; h += width)
         for (int64_t d = 0; d < width; d += 2) {
             real sine = angles[d], cosine = angles[d + 1], a = from[h + d], b = from[h + d + 1];
-            to[h + d] = a * cosine - b * sine;
-            to[h + d + 1] = a * sine + b * cosine;
+            to[h + d] = fused(a, cosine, -(b * sine));
+            to[h + d + 1] = fused(a, sine, b * cosine);
         }
 }
 
@@ -304,8 +358,8 @@ static void rotate_row_back(int64_t columns, int64_t width, const real *restrict
     for (int64_t h = 0; h < columns; h += width)
         for (int64_t d = 0; d < width; d += 2) {
             real sine = angles[d], cosine = angles[d + 1], a = from[h + d], b = from[h + d + 1];
-            to[h + d] += a * cosine + b * sine - a;
-            to[h + d + 1] += b * cosine - a * sine - b;
+            to[h + d] += fused(a, cosine, b * sine) - a;
+            to[h + d + 1] += fused(b, cosine, -(a * sine)) - b;
         }
 }
 

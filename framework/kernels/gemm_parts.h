@@ -51,12 +51,22 @@ struct product {
     struct output output;
 };
 
+/* Sets `output` to the columns of c from `column` on. first: the product is of the first INNER_BLOCK rows of b';
+ * the products of the next rows add to c (beta 1, no bias). */
+static inline void set_columns(struct output *output, const struct output *complete, int64_t column,
+                               bool first)
+{
+    output->c = complete->c + column;
+    output->bias = complete->bias && first ? complete->bias + column : NULL;
+    if (!first) output->beta = 1;
+}
+
 /* c [row, column] = sum + bias + beta c. */
 static inline void store_number(real sum, const struct output *output, int64_t row, int64_t column)
 {
     real *to = output->c + row * output->ldc + column;
     if (output->bias) sum += output->bias[column];
-    *to = sum + (output->beta > 0 ? output->beta * *to : 0);
+    *to = sum + (output->beta > 0 ? *to : 0);
 }
 
 #define gemm_by_tiles       VARIANT(qkv_, gemm_by_tiles)

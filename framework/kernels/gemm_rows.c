@@ -1,7 +1,7 @@
 /* Matrix products with at most FEW_ROWS rows, as in decoding. */
 #include "kernels/gemm_parts.h"
 
-#include "kernels/softmax.h"
+#include "kernels/sums.h"
 
 /* c = sum + bias + beta c, for the vector of c that starts at [row, column]. */
 static inline __attribute__((always_inline)) void store_output(vector sum, struct output output, int64_t row,
@@ -9,7 +9,7 @@ static inline __attribute__((always_inline)) void store_output(vector sum, struc
 {
     real *to = output.c + row * output.ldc + column;
     if (output.bias) sum += load(output.bias + column);
-    if (output.beta > 0) sum += output.beta * load(to);
+    if (output.beta > 0) sum += load(to);
     store(to, sum);
 }
 
@@ -29,7 +29,8 @@ static inline __attribute__((always_inline)) void strip(const int rows, const in
         for (int v = 0; v < vectors; v++) {
             vector right = load(b + l * ldb + v * LANES);
 #pragma GCC unroll 8
-            for (int i = 0; i < rows; i++) sum[i][v] += a[i * lda + l] * right;
+            for (int i = 0; i < rows; i++)
+                sum[i][v] = vector_fused(all_lanes(a[i * lda + l]), right, sum[i][v]);
         }
 #pragma GCC unroll 8
     for (int i = 0; i < rows; i++)
@@ -59,12 +60,41 @@ static inline __attribute__((always_inline)) void cached_rows(const int rows, co
 
 void gemm_few_cached(const struct product *p)
 {
-    if (p->m == 1)
-        cached_rows(1, p);
-    else if (p->m == 2)
-        cached_rows(2, p);
-    else
-        cached_rows(FEW_ROWS, p);
+    struct product block = *p;
+    for (int64_t l = 0; l < p->k; l += INNER_BLOCK) {
+        block.k = p->k - l < INNER_BLOCK ? p->k - l : INNER_BLOCK;
+        block.a = p->a + l;
+        block.b = p->b + l * p->ldb;
+        set_columns(&block.output, &p->output, 0, l == 0);
+        if (p->m == 1)
+            cached_rows(1, &block);
+        else if (p->m == 2)
+            cached_rows(2, &block);
+        else
+            cached_rows(FEW_ROWS, &block);
+    }
+}
+
+/* sums [m, columns] = the product of rows l .. end - 1 of b. */
+static void streamed_block(const struct product *p, int64_t l, int64_t end, int64_t columns, const real *b,
+                           real sums[FEW_ROWS][COLUMN_BLOCK])
+{
+    for (int64_t i = 0; i < p->m; i++) memset(sums[i], 0, (size_t)columns * sizeof(real));
+    for (; l + 4 <= end; l += 4) { /* fewer loads and stores of the sums */
+        const real *restrict b0 = b + l * p->ldb, *restrict b1 = b0 + p->ldb, *restrict b2 = b1 + p->ldb,
+                             *restrict b3 = b2 + p->ldb;
+        for (int64_t i = 0; i < p->m; i++) {
+            real *restrict sum = sums[i];
+            const real *x = p->a + i * p->lda + l;
+            for (int64_t o = 0; o < columns; o++)
+                sum[o] =
+                    fused(x[3], b3[o], fused(x[2], b2[o], fused(x[1], b1[o], fused(x[0], b0[o], sum[o]))));
+        }
+    }
+    for (; l < end; l++)
+        for (int64_t i = 0; i < p->m; i++)
+            for (int64_t o = 0; o < columns; o++)
+                sums[i][o] = fused(p->a[i * p->lda + l], b[l * p->ldb + o], sums[i][o]);
 }
 
 void gemm_few_streamed(const struct product *p)
@@ -72,24 +102,14 @@ void gemm_few_streamed(const struct product *p)
     /* Sums are kept apart from c: adding small products one by one to a large c would lose digits. */
     _Alignas(64) real sums[FEW_ROWS][COLUMN_BLOCK];
     for (int64_t j = 0; j < p->n; j += COLUMN_BLOCK) {
-        int64_t columns = p->n - j < COLUMN_BLOCK ? p->n - j : COLUMN_BLOCK, l = 0;
-        const real *b = p->b + j;
-        for (int64_t i = 0; i < p->m; i++) memset(sums[i], 0, (size_t)columns * sizeof(real));
-        for (; l + 4 <= p->k; l += 4) {
-            const real *restrict b0 = b + l * p->ldb, *restrict b1 = b0 + p->ldb, *restrict b2 = b1 + p->ldb,
-                                 *restrict b3 = b2 + p->ldb;
-            for (int64_t i = 0; i < p->m; i++) {
-                real *restrict sum = sums[i];
-                const real *x = p->a + i * p->lda + l;
-                for (int64_t o = 0; o < columns; o++)
-                    sum[o] += (x[0] * b0[o] + x[1] * b1[o]) + (x[2] * b2[o] + x[3] * b3[o]);
-            }
-        }
-        for (; l < p->k; l++)
+        int64_t columns = p->n - j < COLUMN_BLOCK ? p->n - j : COLUMN_BLOCK;
+        for (int64_t l = 0; l < p->k; l += INNER_BLOCK) {
+            struct output output = p->output;
+            set_columns(&output, &p->output, j, l == 0);
+            streamed_block(p, l, p->k - l < INNER_BLOCK ? p->k : l + INNER_BLOCK, columns, p->b + j, sums);
             for (int64_t i = 0; i < p->m; i++)
-                for (int64_t o = 0; o < columns; o++) sums[i][o] += p->a[i * p->lda + l] * b[l * p->ldb + o];
-        for (int64_t i = 0; i < p->m; i++)
-            for (int64_t o = 0; o < columns; o++) store_number(sums[i][o], &p->output, i, j + o);
+                for (int64_t o = 0; o < columns; o++) store_number(sums[i][o], &output, i, o);
+        }
     }
 }
 

@@ -112,8 +112,8 @@ static inline __attribute__((always_inline)) void tile(const int rows, int64_t c
 #pragma GCC unroll 16
         for (int i = 0; i < rows; i++) {
             real factor = a[i / 3][i % 3 * a_row]; /* addresses of all rows would not fit into registers */
-            sum[i][0] += factor * left;
-            sum[i][1] += factor * right;
+            sum[i][0] = vector_fused(all_lanes(factor), left, sum[i][0]);
+            sum[i][1] = vector_fused(all_lanes(factor), right, sum[i][1]);
         }
 #pragma GCC unroll 4
         for (int i = 0; i < rows; i += 3) a[i / 3] += a_step;
@@ -131,8 +131,8 @@ static inline __attribute__((always_inline)) void tile(const int rows, int64_t c
         if (output->beta > 0) {
 #pragma GCC unroll 16
             for (int i = 0; i < rows; i++) {
-                sum[i][0] += output->beta * load(c + i * ldc);
-                sum[i][1] += output->beta * load(c + i * ldc + LANES);
+                sum[i][0] += load(c + i * ldc);
+                sum[i][1] += load(c + i * ldc + LANES);
             }
         }
 #pragma GCC unroll 16
@@ -195,16 +195,6 @@ static void tiles(int64_t rows, int64_t columns, int64_t k, const struct operand
     ROWS(2)
     ROWS(1)
 #undef ROWS
-}
-
-/* Sets `output` to the columns of c from `column` on. first: the product is of the first INNER_BLOCK rows of b';
- * the products of the next rows add to c (beta 1, no bias). */
-static inline void set_columns(struct output *output, const struct output *complete, int64_t column,
-                               bool first)
-{
-    output->c = complete->c + column;
-    output->bias = complete->bias && first ? complete->bias + column : NULL;
-    if (!first) output->beta = 1;
 }
 
 void gemm_by_tiles(const struct product *p, bool direct, bool prefetch_b)

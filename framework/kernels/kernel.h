@@ -13,9 +13,12 @@
  *
  * and one row in qkv/ops.def. The declarations in OP(...) (backward_reads, elementwise, alias,
  * recompute) are explained at struct qkv_op. An op that is `elementwise` in an input also works in
- * place: its loops go element by element, marked `#pragma omp simd`. Loops are plain C for the
- * compiler to vectorise: no intrinsics (except one instruction in dropout.c), so that every machine
- * runs the same source; `#pragma omp simd reduction` marks sums that the compiler may reorder. */
+ * place: its loops go element by element, marked `#pragma omp simd`.
+ *
+ * Every variant computes the same bits in float32. Loops are plain C for the compiler to vectorise, which changes no
+ * result as long as it may not reorder a sum: sums use sums.h, and never `omp simd reduction(+)`; a product that is
+ * added is rounded once where it says `fused` (vectors.h), and else twice. Intrinsics are in vectors.h and dropout.c
+ * only. */
 #ifndef QKV_KERNELS_KERNEL_H
 #define QKV_KERNELS_KERNEL_H
 

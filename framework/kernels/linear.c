@@ -1,5 +1,6 @@
 /* Ops: matmul (of two tensors) and linear (a layer's weight and bias). */
 #include "kernels/gemm.h"
+#include "kernels/sums.h"
 
 /* ---- matmul: y [.., m, n] = a' [.., m, k] b' [.., k, n] (b' may have no leading axes), with a' =
  * a or its transpose, b' = b or its transpose ---- */
@@ -160,8 +161,7 @@ static void linear_backward(struct qkv_tensor *y)
     if (dw && transposed)
         gemm(true, false, columns, inner, rows, dy, columns, x->value, inner, beta, dw, inner);
     real *db = gradient_of(y->input[2]);
-    for (int64_t i = 0; db && i < rows; i++)
-        for (int64_t j = 0; j < columns; j++) db[j] += dy[i * columns + j];
+    if (db) add_column_sums(rows, columns, dy, columns, db);
 }
 
 static const struct qkv_sample linear_good[] = {

@@ -1,7 +1,9 @@
 /* Ops: cross entropy with label smoothing, of logits (cross_entropy) or of hidden states and the
  * output layer's weight (linear_cross_entropy). */
 #include "kernels/gemm.h"
-#include "kernels/softmax.h"
+#include "kernels/sums.h"
+
+#include "qkv/scalar_math.h"
 
 /* `saved` of both ops starts with these sums over all rows (read by qkv_cross_entropy_sums): the
  * negative log-likelihood of the labels, and the number of rows whose label has the greatest logit, the first
@@ -61,15 +63,8 @@ static double row_loss(const struct qkv_tensor *y, int64_t classes, real *row, i
     real smoothing = (real)y->options.smoothing, target = row[label];
     real maximum = row_maximum(classes, row), logit_sum = smoothing > 0 ? row_sum(classes, row) : 0;
     bool correct = target >= maximum && !any_reaches(label, row, target);
-    real sum;
-    if (with_gradient)
-        sum = row_exp(classes, row, maximum, row);
-    else {
-        sum = 0;
-#pragma omp simd reduction(+ : sum)
-        for (int64_t j = 0; j < classes; j++) sum += fast_exp(row[j] - maximum);
-    }
-    double log_sum = (double)maximum + log((double)sum);
+    real sum = with_gradient ? row_exp(classes, row, maximum, row) : row_exp_sum(classes, row, maximum);
+    double log_sum = (double)maximum + qkv_scalar_log((double)sum);
     terms[SUM_NEGATIVE_LOG_LIKELIHOOD] = log_sum - (double)target;
     terms[SUM_CORRECT] = correct;
     if (with_gradient) {
@@ -281,7 +276,6 @@ static void second_pass(const struct block *b, int64_t first, int64_t n, real *t
     const struct qkv_tensor *x = b->y->input[0], *weight = b->y->input[1];
     real smoothing = (real)b->y->options.smoothing, factor = (real)b->y->options.factor;
     real shift = factor * smoothing / (real)b->classes;
-    real *restrict db = b->db + first;
     for (int64_t i = 0; i < b->rows; i++) {
         real *restrict row = tile + i * n;
         real scale = factor *
@@ -290,8 +284,8 @@ static void second_pass(const struct block *b, int64_t first, int64_t n, real *t
         int64_t label = b->labels[i] - first;
         for (int64_t j = 0; j < n; j++) row[j] = row[j] * scale - shift;
         if (label >= 0 && label < n) row[label] -= factor * (1 - smoothing);
-        for (int64_t j = 0; j < n; j++) db[j] += row[j];
     }
+    add_column_sums(b->rows, n, tile, n, b->db + first);
     real beta = b->is_first ? 0 : 1;
     if (x->needs_gradient)
         gemm(false, !b->transposed, b->rows, b->inner, n, tile, n, weight_of(b, first), b->ldw,
@@ -322,7 +316,8 @@ static double run_block(const struct block *b, double sums[SUMS])
                   : first_pass(b, first, n, tile, b->tile_maximum + t * b->rows));
         }
     for (int64_t i = 0; i < b->rows; i++) {
-        double log_sum = (double)b->maximum[i] + log((double)b->sum[i]), target = (double)b->label_logit[i];
+        double log_sum = (double)b->maximum[i] + qkv_scalar_log((double)b->sum[i]),
+               target = (double)b->label_logit[i];
         bool correct = b->label_logit[i] >= b->maximum[i] && b->preceded[i] == 0;
         const double row_terms[SUMS] = {
             [SUM_NEGATIVE_LOG_LIKELIHOOD] = log_sum - target, [SUM_CORRECT] = correct};

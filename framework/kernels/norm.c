@@ -1,5 +1,5 @@
 /* Ops that normalise each row: layer_norm, rms_norm. */
-#include "kernels/softmax.h"
+#include "kernels/sums.h"
 
 static bool check_epsilon(struct qkv_tensor *y)
 {
@@ -7,8 +7,8 @@ static bool check_epsilon(struct qkv_tensor *y)
     return qkv_refuse(y, "epsilon is %g, but must lie in 0 to 1e9", y->options.epsilon);
 }
 
-/* Memory for a row that stands for a missing gain or bias. */
-static void reserve_missing_rows(struct qkv_tensor *y)
+/* Memory for two rows: those that stand for a missing gain or bias, and in backward the sum of some rows of dgain. */
+static void reserve_rows(struct qkv_tensor *y)
 {
     y->scratch = 2 * qkv_columns(y->input[0]);
 }
@@ -23,32 +23,14 @@ static const real *vector_or(const struct qkv_tensor *given, struct qkv_tensor *
     return missing;
 }
 
-/* The sum of (x - mean)^2 over a row. */
-static NOINLINE real row_squares(int64_t n, const real *restrict x, real mean)
+/* dgain += the sum over SUM_ROWS rows of dy (x - mean) r, row by row: `sum` is the sum since the last multiple of
+ * SUM_ROWS; row i of `rows` ends it. */
+static void add_to_gain(int64_t i, int64_t rows, int64_t columns, const real *restrict dy,
+                        const real *restrict x, real mean, real r, real *restrict sum, real *restrict dgain)
 {
-    vector16 lanes = {0};
-    int64_t i = 0;
-    for (; i + 16 <= n; i += 16) {
-        vector16 d = *(const vector16 *)(x + i) - mean;
-        lanes += d * d;
-    }
-    real sum = sum_of_lanes(&lanes, &(vector4){0});
-    for (; i < n; i++) sum += (x[i] - mean) * (x[i] - mean);
-    return sum;
-}
-
-/* The sum of a b (x - mean) over a row. */
-static NOINLINE real row_moment(int64_t n, const real *restrict a, const real *restrict b,
-                                const real *restrict x, real mean)
-{
-    vector16 lanes = {0};
-    int64_t i = 0;
-    for (; i + 16 <= n; i += 16)
-        lanes +=
-            *(const vector16 *)(a + i) * *(const vector16 *)(b + i) * (*(const vector16 *)(x + i) - mean);
-    real sum = sum_of_lanes(&lanes, &(vector4){0});
-    for (; i < n; i++) sum += a[i] * b[i] * (x[i] - mean);
-    return sum;
+    if (i % SUM_ROWS == 0) memset(sum, 0, (size_t)columns * sizeof(real));
+    for (int64_t j = 0; j < columns; j++) sum[j] += dy[j] * (x[j] - mean) * r;
+    if (i % SUM_ROWS == SUM_ROWS - 1 || i == rows - 1) accumulate(columns, 1, sum, dgain);
 }
 
 /* ---- layer_norm (Ba et al. 2016): y = u gain + bias, with the normalised row u = (x - mean) r and the
@@ -60,7 +42,7 @@ static bool layer_norm_shape(struct qkv_tensor *y)
     if (!check_vector(y, y->input[1], columns, "gain") || !check_vector(y, y->input[2], columns, "bias"))
         return false;
     y->saved_count = 2 * qkv_rows(y->input[0]);
-    if (!y->input[1] || !y->input[2]) reserve_missing_rows(y);
+    reserve_rows(y);
     return check_epsilon(y) && same_as_input(y);
 }
 
@@ -88,6 +70,7 @@ static void layer_norm_backward(struct qkv_tensor *y)
     real beta, *dx = claim_gradient(y->input[0], &beta);
     real *dgain = gradient_of(y->input[1]), *dbias = gradient_of(y->input[2]);
     const real *restrict gain = vector_or(y->input[1], y, 0, 1), *saved = y->saved;
+    real *restrict sum = scratch_of(y) + columns;
     for (int64_t i = 0; i < rows; i++) {
         const real *restrict x = (const real *)y->input[0]->value + i * columns;
         const real *restrict dy = (const real *)y->gradient + i * columns;
@@ -101,11 +84,9 @@ static void layer_norm_backward(struct qkv_tensor *y)
                 to[j] = before + r * (dy[j] * gain[j] - mean_g - (x[j] - mean) * mean_gu_r);
             }
         }
-        if (dgain)
-            for (int64_t j = 0; j < columns; j++) dgain[j] += dy[j] * (x[j] - mean) * r;
-        if (dbias)
-            for (int64_t j = 0; j < columns; j++) dbias[j] += dy[j];
+        if (dgain) add_to_gain(i, rows, columns, dy, x, mean, r, sum, dgain);
     }
+    if (dbias) add_column_sums(rows, columns, y->gradient, columns, dbias);
 }
 
 static const struct qkv_sample layer_norm_good[] = {
@@ -139,7 +120,7 @@ static bool rms_norm_shape(struct qkv_tensor *y)
 {
     if (!check_vector(y, y->input[1], qkv_columns(y->input[0]), "gain")) return false;
     y->saved_count = qkv_rows(y->input[0]);
-    if (!y->input[1]) reserve_missing_rows(y);
+    reserve_rows(y);
     return check_epsilon(y) && same_as_input(y);
 }
 
@@ -163,6 +144,7 @@ static void rms_norm_backward(struct qkv_tensor *y)
     int64_t rows = qkv_rows(y), columns = qkv_columns(y);
     real *dx = gradient_of(y->input[0]), *dgain = gradient_of(y->input[1]);
     const real *restrict gain = vector_or(y->input[1], y, 0, 1), *saved = y->saved;
+    real *restrict sum = scratch_of(y) + columns;
     for (int64_t i = 0; i < rows; i++) {
         const real *restrict x = (const real *)y->input[0]->value + i * columns;
         const real *restrict dy = (const real *)y->gradient + i * columns;
@@ -171,8 +153,7 @@ static void rms_norm_backward(struct qkv_tensor *y)
             real *restrict to = dx + i * columns;
             for (int64_t j = 0; j < columns; j++) to[j] += r * (dy[j] * gain[j] - x[j] * mean_gx_r2);
         }
-        if (dgain)
-            for (int64_t j = 0; j < columns; j++) dgain[j] += dy[j] * x[j] * r;
+        if (dgain) add_to_gain(i, rows, columns, dy, x, 0, r, sum, dgain);
     }
 }
 

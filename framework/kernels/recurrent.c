@@ -372,8 +372,9 @@ static void cell_backward(struct qkv_tensor *y, const struct cell *cell)
     weight_backward(y, &batch, workspace.dpre);
     if (batch.initial) initial_backward(y, cell, &batch, &workspace);
     real *dbias = cell->bias_input ? gradient_of(y->input[cell->bias_input]) : NULL;
-    for (int64_t i = 0; dbias && i < batch.tokens; i++)
-        accumulate(batch.n, 1, workspace.dpre + i * batch.activations + batch.product - batch.n, dbias);
+    if (dbias)
+        add_column_sums(batch.tokens, batch.n, workspace.dpre + batch.product - batch.n, batch.activations,
+                        dbias);
 }
 
 /* ---- shapes ---- */

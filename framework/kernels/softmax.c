@@ -1,61 +1,6 @@
 /* Ops: softmax, log-softmax, log-sum-exp and group maxima over the last axis; softmax over the rows
  * of each segment. */
-#include "kernels/softmax.h"
-
-/* row_maximum and row_sum keep four independent accumulators: with one, each step would wait for
- * the result of the step before it. */
-real row_maximum(int64_t n, const real *restrict x)
-{
-    int64_t part = n / 4;
-    real maximum = x[n - 1], a = x[0], b = x[part], c = x[2 * part], d = x[3 * part];
-#pragma omp simd reduction(max : a, b, c, d)
-    for (int64_t i = 0; i < part; i++) {
-        a = x[i] > a ? x[i] : a;
-        b = x[i + part] > b ? x[i + part] : b;
-        c = x[i + 2 * part] > c ? x[i + 2 * part] : c;
-        d = x[i + 3 * part] > d ? x[i + 3 * part] : d;
-    }
-    for (int64_t i = 4 * part; i < n; i++) maximum = x[i] > maximum ? x[i] : maximum;
-    a = b > a ? b : a;
-    c = d > c ? d : c;
-    a = c > a ? c : a;
-    return a > maximum ? a : maximum;
-}
-
-real row_sum(int64_t n, const real *restrict x)
-{
-    vector16 lanes[4] = {{0}};
-    vector4 rest = {0};
-    int64_t i = 0;
-    for (; i + 64 <= n; i += 64)
-#pragma GCC unroll 4
-        for (int part = 0; part < 4; part++) lanes[part] += *(const vector16 *)(x + i + 16 * part);
-    for (; i + 16 <= n; i += 16) lanes[0] += *(const vector16 *)(x + i);
-    for (; i + 4 <= n; i += 4) rest += *(const vector4 *)(x + i);
-    lanes[0] = (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
-    real sum = sum_of_lanes(&lanes[0], &rest);
-    for (; i < n; i++) sum += x[i];
-    return sum;
-}
-
-real row_dot(int64_t n, const real *restrict a, const real *restrict b)
-{
-    vector16 lanes = {0};
-    vector4 rest = {0};
-    int64_t i = 0;
-    for (; i + 16 <= n; i += 16) lanes += *(const vector16 *)(a + i) * *(const vector16 *)(b + i);
-    for (; i + 4 <= n; i += 4) rest += *(const vector4 *)(a + i) * *(const vector4 *)(b + i);
-    real sum = sum_of_lanes(&lanes, &rest);
-    for (; i < n; i++) sum += a[i] * b[i];
-    return sum;
-}
-
-real row_exp(int64_t n, const real *from, real shift, real *to)
-{
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) to[i] = fast_exp(from[i] - shift);
-    return row_sum(n, to);
-}
+#include "kernels/sums.h"
 
 static const struct qkv_sample rows_good[] = {
     {"matrix", {SHAPE(3, 5)}},
@@ -100,7 +45,7 @@ static void log_softmax_forward(struct qkv_tensor *y)
     int64_t columns = qkv_columns(y);
     for (int64_t i = 0; i < y->count; i += columns) {
         real maximum = row_maximum(columns, x + i);
-        real shift = maximum + REAL(log)(row_exp(columns, x + i, maximum, out + i));
+        real shift = maximum + fast_log(row_exp(columns, x + i, maximum, out + i));
         for (int64_t j = i; j < i + columns; j++) out[j] = x[j] - shift;
     }
 }
@@ -132,14 +77,11 @@ static bool log_sum_exp_shape(struct qkv_tensor *y)
 
 static void log_sum_exp_forward(struct qkv_tensor *y)
 {
-    enum { BLOCK_COLUMNS = 256 }; /* so that exponentials are summed in the first-level cache */
     int64_t columns = qkv_columns(y->input[0]);
     for (int64_t i = 0; i < y->count; i++) {
         const real *x = (const real *)y->input[0]->value + i * columns;
-        real e[BLOCK_COLUMNS], maximum = row_maximum(columns, x), sum = 0;
-        for (int64_t j = 0; j < columns; j += BLOCK_COLUMNS)
-            sum += row_exp(columns - j < BLOCK_COLUMNS ? columns - j : BLOCK_COLUMNS, x + j, maximum, e);
-        ((real *)y->value)[i] = maximum + REAL(log)(sum);
+        real maximum = row_maximum(columns, x);
+        ((real *)y->value)[i] = maximum + fast_log(row_exp_sum(columns, x, maximum));
     }
 }
 

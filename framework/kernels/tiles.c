@@ -2,7 +2,7 @@
 #include "kernels/tiles.h"
 
 #include "kernels/gemm.h"
-#include "kernels/softmax.h"
+#include "kernels/sums.h"
 
 /* ---- small products: up to 4 rows and one vector of columns of the result stay in registers while
  * the loop over k accumulates them ---- */
@@ -19,32 +19,40 @@ enum { STRIP_ROWS = 4 };
 
 /* strip16, strip8, strip4: c [rows, columns] = a' b; with `add`, c += a' b. b [k, lanes] has as many
  * columns as the name says; c may have fewer. Element [i, l] of a' is a[i * a_row + l * a_step].
- * Callers pass a constant for `rows`. */
-#define STRIP(lanes)                                                                                         \
+ * Callers pass a constant for `rows`. type: a vector of at most `lanes` lanes. */
+#define STRIP(lanes, type, type_fused)                                                                       \
     static inline __attribute__((always_inline)) void strip##lanes(                                          \
         const int rows, int64_t columns, int64_t k, const real *a, int64_t a_row, int64_t a_step,            \
         const real *b, int64_t ldb, bool add, real *c, int64_t ldc)                                          \
     {                                                                                                        \
-        vector##lanes sum[STRIP_ROWS];                                                                       \
-        UNROLL_ROWS for (int i = 0; i < rows; i++) sum[i] = (vector##lanes){0};                              \
-        for (int64_t l = 0; l < k; l++) {                                                                    \
-            vector##lanes row = *(const vector##lanes *)(b + l * ldb);                                       \
-            UNROLL_ROWS for (int i = 0; i < rows; i++) sum[i] += a[i * a_row + l * a_step] * row;            \
-        }                                                                                                    \
+        enum { WIDTH = sizeof(type) / sizeof(real), PARTS = lanes / WIDTH };                                 \
+        type sum[STRIP_ROWS][PARTS];                                                                         \
+        UNROLL_ROWS for (int i = 0; i < rows; i++) _Pragma("GCC unroll 8") for (int p = 0; p < PARTS; p++)   \
+            sum[i][p] = (type){0};                                                                           \
+        for (int64_t l = 0; l < k; l++) _Pragma("GCC unroll 8") for (int p = 0; p < PARTS; p++)              \
+            {                                                                                                \
+                type row = *(const type *)(b + l * ldb + p * WIDTH);                                         \
+                UNROLL_ROWS for (int i = 0; i < rows; i++) sum[i][p] =                                       \
+                    type_fused(a[i * a_row + l * a_step] - (type){0}, row, sum[i][p]);                       \
+            }                                                                                                \
         UNROLL_ROWS for (int i = 0; i < rows; i++)                                                           \
         {                                                                                                    \
             if (columns == lanes) {                                                                          \
-                vector##lanes *to = (vector##lanes *)(c + i * ldc);                                          \
-                if (add) sum[i] += *to;                                                                      \
-                *to = sum[i];                                                                                \
+                _Pragma("GCC unroll 8") for (int p = 0; p < PARTS; p++)                                      \
+                {                                                                                            \
+                    type *to = (type *)(c + i * ldc + p * WIDTH);                                            \
+                    if (add) sum[i][p] += *to;                                                               \
+                    *to = sum[i][p];                                                                         \
+                }                                                                                            \
                 continue;                                                                                    \
             }                                                                                                \
-            for (int64_t j = 0; j < columns; j++) c[i * ldc + j] = (add ? c[i * ldc + j] : 0) + sum[i][j];   \
+            for (int64_t j = 0; j < columns; j++)                                                            \
+                c[i * ldc + j] = (add ? c[i * ldc + j] : 0) + sum[i][j / WIDTH][j % WIDTH];                  \
         }                                                                                                    \
     }
-STRIP(16)
-STRIP(8)
-STRIP(4)
+STRIP(16, vector, vector_fused)
+STRIP(8, vector_8, vector_8_fused)
+STRIP(4, vector_4, vector_4_fused)
 #undef STRIP
 
 /* Computes c [m, columns], one strip of columns, in blocks of 4 rows, then 2, then 1. */
@@ -80,9 +88,9 @@ static NOINLINE void small_product(int64_t m, int64_t n, int64_t k, const real *
     }
     for (; j < n; j++)
         for (int64_t i = 0; i < m; i++) {
-            real sum = add ? c[i * ldc + j] : 0;
-            for (int64_t l = 0; l < k; l++) sum += a[i * a_row + l * a_step] * b[l * ldb + j];
-            c[i * ldc + j] = sum;
+            real sum = 0;
+            for (int64_t l = 0; l < k; l++) sum = fused(a[i * a_row + l * a_step], b[l * ldb + j], sum);
+            c[i * ldc + j] = (add ? c[i * ldc + j] : 0) + sum;
         }
 }
 

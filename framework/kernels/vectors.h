@@ -1,10 +1,19 @@
 /* Vector types and the operations on them that plain C lacks, in the vector extensions of GCC and
- * Clang. `vector` has the width of the variant's instruction set; vector4, vector8 and vector16
- * have 4, 8 and 16 lanes on every machine. A load or store may be unaligned. */
+ * Clang. `vector` has LANES lanes, the width of the variant's instruction set. A load or store may be unaligned.
+ *
+ * Every variant computes the same bits in float32: products are added by `fused`, with one rounding, and
+ * sums keep SUM_LANES lanes whatever the width (see sums.h). No multiplication and addition are fused that do
+ * not say so (-ffp-contract=off). */
 #ifndef QKV_KERNELS_VECTORS_H
 #define QKV_KERNELS_VECTORS_H
 
 #include "kernels/kernel.h"
+
+#if defined(__AVX2__)
+#    include <immintrin.h>
+#elif defined(__aarch64__)
+#    include <arm_neon.h>
+#endif
 
 #if defined(__AVX512F__)
 enum { VECTOR_BYTES = 64 };
@@ -26,6 +35,86 @@ static inline vector load(const real *from)
 static inline void store(real *to, vector x)
 {
     *(vector *)to = x;
+}
+
+/* Narrower vectors, for what is left of a row: 8 or 4 lanes, or LANES if those are fewer. */
+enum { LANES_8 = LANES < 8 ? LANES : 8, LANES_4 = LANES < 4 ? LANES : 4 };
+typedef real vector_8 __attribute__((vector_size(LANES_8 * sizeof(real)), aligned(sizeof(real)), may_alias));
+typedef real vector_4 __attribute__((vector_size(LANES_4 * sizeof(real)), aligned(sizeof(real)), may_alias));
+
+/* ---- a b + c with one rounding (in float64 with two: its bits may differ between processors) ---- */
+
+#if !defined(QKV_KERNEL_IS_float32)
+static inline real fused(real a, real b, real c)
+{
+    return a * b + c;
+}
+#elif defined(__FMA__) || defined(__aarch64__)
+static inline real fused(real a, real b, real c)
+{
+    return __builtin_fmaf(a, b, c);
+}
+#else
+/* For processors without the instruction: exact, but slow. The product of two float32 numbers is exact in float64. The
+ * sum of it and c is rounded to odd there: if it is inexact, its last bit becomes 1. Rounding that to float32 gives what
+ * rounding the exact sum would give (Boldo and Melquiond 2008, "Emulation of FMA and correctly rounded sums"). The error
+ * of the sum: Knuth's 2Sum. */
+typedef double wide __attribute__((vector_size(LANES * sizeof(double))));
+typedef int64_t wide_bits __attribute__((vector_size(LANES * sizeof(int64_t))));
+
+static inline vector emulated_fused(vector a, vector b, vector c)
+{
+    wide product = __builtin_convertvector(a, wide) * __builtin_convertvector(b, wide),
+         addend = __builtin_convertvector(c, wide), sum = product + addend, second = sum - product,
+         error = (product - (sum - second)) + (addend - second);
+    wide_bits inexact = (error > 0) | (error < 0); /* neither for NaN, where the sum is infinite or NaN */
+    wide_bits bits = (wide_bits)sum, even = (bits & 1) - 1, step = ((error > 0) ^ (sum > 0)) | 1;
+    return __builtin_convertvector((wide)(bits + (inexact & even & step)), vector);
+}
+
+static inline real fused(real a, real b, real c)
+{
+    return emulated_fused((vector){a}, (vector){b}, (vector){c})[0];
+}
+#endif
+
+static inline vector vector_fused(vector a, vector b, vector c)
+{
+#if !defined(QKV_KERNEL_IS_float32)
+    return a * b + c;
+#elif defined(__AVX512F__)
+    return (vector)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif defined(__AVX2__)
+    return (vector)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#elif defined(__aarch64__)
+    return (vector)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+#else
+    return emulated_fused(a, b, c);
+#endif
+}
+
+static inline vector_8 vector_8_fused(vector_8 a, vector_8 b, vector_8 c)
+{
+#if defined(QKV_KERNEL_IS_float32) && defined(__AVX2__)
+    return (vector_8)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#else
+    return vector_fused(a, b, c);
+#endif
+}
+
+static inline vector_4 vector_4_fused(vector_4 a, vector_4 b, vector_4 c)
+{
+#if defined(QKV_KERNEL_IS_float32) && defined(__AVX2__)
+    return (vector_4)_mm_fmadd_ps((__m128)a, (__m128)b, (__m128)c);
+#else
+    return vector_fused(a, b, c);
+#endif
+}
+
+/* All lanes x. */
+static inline vector all_lanes(real x)
+{
+    return x - (vector){0}; /* 0 + x would have to change -0 */
 }
 
 #if defined(__has_builtin)
@@ -125,22 +214,46 @@ static inline vector rotated(vector x, int by)
     return y;
 }
 
-#define DEFINE_VECTOR(count)                                                                                 \
-    typedef real vector##count                                                                               \
-        __attribute__((vector_size(count * sizeof(real)), aligned(sizeof(real)), may_alias));
-DEFINE_VECTOR(16)
-DEFINE_VECTOR(8)
-DEFINE_VECTOR(4)
-#undef DEFINE_VECTOR
+/* ---- sums of SUM_LANES lanes ---- */
 
-/* The sum of all lanes of x and rest, by halves. `omp simd reduction` would add the lanes one by
- * one, in the time in which 250 numbers are summed in vectors (measured with AVX-512). */
-static inline real sum_of_lanes(const vector16 *x, const vector4 *rest)
+/* A sum of many numbers is kept in SUM_LANES lanes: lane i sums the numbers i, i + SUM_LANES, ... It takes SUM_PARTS
+ * vectors; the same lanes, and the same bits, for every width of vectors. */
+enum { SUM_LANES = 16, SUM_PARTS = SUM_LANES / LANES };
+
+/* The first n numbers (n may be negative, or more than LANES), followed by zeros. */
+static inline vector load_first(int64_t n, const real *from)
 {
-    vector4 part[4];
-    memcpy(part, x, sizeof part);
-    vector4 sum = (part[0] + part[1]) + (part[2] + part[3]) + *rest;
-    return (sum[0] + sum[2]) + (sum[1] + sum[3]);
+    if (n >= (int64_t)LANES) return load(from);
+#if defined(QKV_KERNEL_IS_float32) && defined(__AVX512F__)
+    return (vector)_mm512_maskz_loadu_ps((__mmask16)(n > 0 ? (1u << n) - 1 : 0), from);
+#elif defined(QKV_KERNEL_IS_float32) && defined(__AVX2__)
+    __m256i lane = _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0);
+    int used = n > 0 ? (int)n : 0;
+    return (vector)_mm256_maskload_ps(from, _mm256_cmpgt_epi32(_mm256_set1_epi32(used), lane));
+#else
+    vector x = {0};
+    for (int i = 0; i < n; i++) x[i] = from[i];
+    return x;
+#endif
+}
+
+/* Adds the lanes by halves, lane i and lane i + SUM_LANES / 2, and so on, until one vector is left. */
+static inline vector sum_of_parts(vector x[SUM_PARTS])
+{
+#pragma GCC unroll 4
+    for (int half = SUM_PARTS / 2; half > 0; half /= 2)
+#pragma GCC unroll 4
+        for (int i = 0; i < half; i++) x[i] += x[i + half];
+    return x[0];
+}
+
+/* The sum of all lanes, by halves: lane i + lane i + 8, then + 4, + 2, + 1. */
+static inline real sum_of_lanes(vector x[SUM_PARTS])
+{
+    vector sum = sum_of_parts(x);
+#pragma GCC unroll 4
+    for (int by = LANES / 2; by >= 4; by /= 2) sum += rotated(sum, by);
+    return LANES == 2 ? sum[0] + sum[1] : (sum[0] + sum[2 % LANES]) + (sum[1] + sum[3 % LANES]);
 }
 
 #endif

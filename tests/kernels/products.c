@@ -246,3 +246,65 @@ Test(products, bits_do_not_depend_on_the_number_of_threads)
     }
     qkv_workers_free(workers);
 }
+
+/* The bits that a product in float32 must have with every instruction set: a fused chain over the inner axis, which
+ * begins anew after every 256 terms; then the sum of these chains, in order. */
+static float defined_element(struct matrix a, struct matrix b, int64_t i, int64_t j, int64_t inner)
+{
+    float total = 0;
+    for (int64_t first = 0; first < inner; first += 256) {
+        float chain = 0;
+        for (int64_t l = first; l < inner && l < first + 256; l++)
+            chain = fmaf((float)at(a, i, l), (float)at(b, l, j), chain);
+        total = first ? chain + total : chain;
+    }
+    return total;
+}
+
+static void check_bits(int64_t m, int64_t n, int64_t k, bool ta, bool tb)
+{
+    static const char *const variants[] = {"portable", "avx2", "avx512"};
+    struct matrix a = operand_new(m, k, ta, 1), b = operand_new(k, n, tb, 2);
+    double *found = malloc((size_t)(m * n) * sizeof *found);
+    float *expected = malloc((size_t)(m * n) * sizeof *expected);
+    bool chains =
+        m > 3 || !tb || ta; /* few rows and a transposed b: dot products, in an order of their own */
+    for (int64_t i = 0; chains && i < m * n; i++) expected[i] = defined_element(a, b, i / n, i % n, k);
+    for (size_t v = 0; v < COUNT(variants); v++) {
+        setenv("QKV_KERNELS", variants[v], 1);
+        struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+        struct qkv_tensor *x = qkv_constant(graph, QKV_SHAPE(a.rows, a.columns)),
+                          *w = qkv_constant(graph, QKV_SHAPE(b.rows, b.columns));
+        qkv_tensor_write(x, a.values);
+        qkv_tensor_write(w, b.values);
+        struct qkv_tensor *y = qkv_matmul(graph, x, w, ta, tb);
+        qkv_forward(graph);
+        qkv_tensor_read(y, found);
+        for (int64_t i = 0; i < m * n; i++) {
+            if (!chains && v == 0) expected[i] = (float)found[i];
+            cr_assert_eq(found[i], (double)expected[i],
+                         "%s, %d x %d x %d%s%s: number %d is %.9g, but must be %.9g", variants[v], (int)m,
+                         (int)n, (int)k, ta ? ", a transposed" : "", tb ? ", b transposed" : "", (int)i,
+                         found[i], (double)expected[i]);
+        }
+        qkv_graph_free(graph);
+    }
+    free(found);
+    free(expected);
+    free(a.values);
+    free(b.values);
+}
+
+Test(products, bits_do_not_depend_on_the_instruction_set)
+{
+    static const int64_t rows[] = {1, 2, 3, 4, 13, 33}, columns[] = {3, 17, 65, 300},
+                         inner[] = {5, 64, 300, 513};
+    for (size_t i = 0; i < COUNT(rows); i++)
+        for (size_t j = 0; j < COUNT(columns); j++)
+            for (size_t l = 0; l < COUNT(inner); l++)
+                for (int orientation = 0; orientation < 4; orientation++)
+                    check_bits(rows[i], columns[j], inner[l], orientation & 1, orientation & 2);
+    check_bits(3, 2050, 300, false, false);
+    check_bits(2, 700, 300, false, true);
+    check_bits(501, 263, 513, true, true);
+}
