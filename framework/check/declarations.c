@@ -1,4 +1,4 @@
-/* Tests what ops declare (struct qkv_op): backward_reads, elementwise, alias, recompute, weights_read.
+/* Tests what ops declare (struct qkv_op): backward_reads, elementwise, adds_once, alias, recompute, weights_read.
  *
  * A sample runs in small graphs in which memory really is shared: each input is the result of an op that its
  * consumer may overwrite, and the op's result goes to an op that may overwrite it. The results and gradients of
@@ -272,6 +272,47 @@ static bool check_recompute(struct trial *trial, struct sample_graph *built, con
     return true;
 }
 
+/* Runs the backward of y alone, with 1 as gradient of the result, on input k, whose gradient holds `before` (NULL: nothing
+ * yet). Copies that gradient to `after`. */
+static void run_alone(struct qkv_tensor *y, int k, const char *before, char *after)
+{
+    struct qkv_tensor *x = y->input[k];
+    for (int64_t i = 0; i < y->count; i++) qkv_dtype_set(y->graph->dtype, y->gradient, i, 1);
+    for (int i = 0; i < QKV_MAX_INPUTS; i++)
+        if (y->input[i]) y->input[i]->touched = false;
+    x->touched = before != NULL;
+    if (before) memcpy(x->gradient, before, bytes_of(x));
+    y->graph->ops[y->op]->backward(y);
+    memcpy(after, x->gradient, bytes_of(x));
+}
+
+/* Adding to a gradient that is not 0 must give the same bits as computing the gradient and adding it. */
+static bool check_adds_once(struct trial *trial, struct sample_graph *built)
+{
+    struct qkv_tensor *y = built->y;
+    for (int k = 0; k < QKV_MAX_INPUTS; k++) {
+        const struct qkv_tensor *x = y->input[k];
+        if (!(built->graph->ops[y->op]->adds_once & QKV_INPUT(k)) || !x || !x->needs_gradient) continue;
+        size_t bytes = bytes_of(x);
+        char *alone = malloc(3 * bytes), *before = alone + bytes, *added = before + bytes;
+        if (!alone) return false;
+        run_forward(built);
+        run_alone(y, k, NULL, alone);
+        for (int64_t i = 0; i < x->count; i++) {
+            double other = 1.0 / (double)(3 + i % 7);
+            qkv_dtype_set(trial->dtype, before, i, other);
+            double rounded = qkv_dtype_get(trial->dtype, before, i);
+            qkv_dtype_set(trial->dtype, alone, i, rounded + qkv_dtype_get(trial->dtype, alone, i));
+        }
+        run_alone(y, k, before, added);
+        if (memcmp(alone, added, bytes) != 0)
+            FAIL(trial, "adding to the gradient of input %d rounds otherwise, but adds_once is declared",
+                 k + 1);
+        free(alone);
+    }
+    return true;
+}
+
 /* Copies all weights of an attention node to `to`, unless it is NULL. Returns the number of
  * bytes. */
 static size_t copy_weights(const struct qkv_tensor *y, char *to)
@@ -342,7 +383,7 @@ static bool check_form(struct trial *trial, enum form form, bool gradients)
             if (reference.result->needs_gradient) run_backward(&reference, cotangent);
             if (form == FORM_CHAIN) {
                 if (reference.result->needs_gradient) check_reads(trial, &reference, &built, cotangent);
-                done = done && check_elementwise(trial, &built) &&
+                done = done && check_elementwise(trial, &built) && check_adds_once(trial, &built) &&
                        check_recompute(trial, &built, cotangent) && check_weights(trial, &built);
             }
             compare_sharing(trial, &reference, &shared, cotangent);

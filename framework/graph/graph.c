@@ -45,7 +45,7 @@ void qkv_graph_reset(struct qkv_graph *graph)
     graph->arrays = NULL;
     graph->rewound = false;
     graph->planned = NULL;
-    graph->turns_done = false;
+    graph->pair_done = false;
     graph->failed = graph->lacks_kernels;
     graph->scope = NULL;
 }

@@ -26,7 +26,6 @@ struct qkv_tensor {
     bool needs_gradient; /* depends on a variable or a parameter with gradient */
     bool touched;        /* backward adds to the numbers in `gradient`; false: it overwrites them */
     bool recomputed;     /* plan.c: its value has been computed again in this backward pass */
-    bool turn_done;      /* turns.c: this graph has added its part of the parameter's gradient */
     bool is_aliased;     /* the result of an alias op is stored in the same memory */
     bool is_overwritten; /* plan.c: after forward, its memory may hold the value of another tensor */
     bool reads_arrays;   /* arrays.c: the op has indices, segments or a first position */
@@ -100,11 +99,11 @@ struct qkv_graph {
     bool trusts_arrays;       /* it does not check them */
     bool checks_again;        /* shape rules run because of that: they must not copy arrays */
 
-    struct qkv_workers *workers; /* NULL: the caller's thread alone */
-    struct qkv_turns *turns;     /* NULL: no other graph adds to the same gradients */
-    int turn;        /* position of this graph in the order of graphs, the same for all parameters */
-    bool turns_done; /* the graph has had its turn at every parameter */
-    struct qkv_panels *panels; /* NULL: products read parameters where they are stored */
+    struct qkv_workers *workers;    /* NULL: the caller's thread alone */
+    struct qkv_gradient_pair *pair; /* NULL: no other graph adds to the same gradients */
+    bool is_second;                 /* the graph of the pair that adds to the gradients of the other one */
+    bool pair_done;                 /* qkv_graph_finish_pair has run since the last reset */
+    struct qkv_panels *panels;      /* NULL: products read parameters where they are stored */
 
     const char *scope;            /* name of the nodes that are created now; NULL: none */
     struct qkv_observer observer; /* `ran` is NULL: no observer */
@@ -181,6 +180,9 @@ struct qkv_op {
      * memory of such an input. If backward does not read that input, it must also work when the input's gradient is
      * stored in the memory of the result's gradient. */
     unsigned elementwise;
+    /* Inputs to each number of whose gradient backward adds at most one number, which is complete before: if the gradient
+     * of the result is 1, adding has the same bits as computing the gradient apart and adding that. */
+    unsigned adds_once;
     unsigned alias;        /* INPUT(0): the result is stored in the memory of input 0 (reshape, store_rows) */
     bool recompute;        /* cheap: backward may compute the result again instead of keeping it */
     bool stops_gradient;   /* detach: the result needs no gradient, whatever the inputs need */
@@ -227,10 +229,11 @@ struct qkv_binding *qkv_binding_of(struct qkv_graph *graph, const struct qkv_par
 /* bindings.c: sets the gradients of parameters that the graph does not use to zero. */
 void qkv_clear_unused_gradients(const struct qkv_graph *graph);
 
-/* turns.c: called before and after the backward of node y. Before: waits for this graph's turn at
- * the parameters that y reads. After: ends the turn of those whose gradient is complete. */
-void qkv_turns_before(const struct qkv_tensor *y);
-void qkv_turns_after(const struct qkv_tensor *y);
+/* gradient_pair.c: called before and after the backward of node y; before, also for a parameter y where backward
+ * starts. Before: the second graph of a pair prepares the gradients of the parameters that y reads. After: those that
+ * are complete are announced by the first graph and added by the second. */
+void qkv_pair_before(struct qkv_tensor *y);
+void qkv_pair_after(const struct qkv_tensor *y);
 
 /* The packed copy of the parameter matrix `weight`, `bytes` large, from the graph's panels. Calls
  * `pack` if there is no copy of the present values yet. NULL when the graph has no panels, `weight`

@@ -119,20 +119,21 @@ void qkv_backward(struct qkv_graph *graph, struct qkv_tensor *y, const double *c
         qkv_graph_fail(graph, "qkv_backward: %s", refusal);
         return;
     }
+    if (y->op == QKV_OP_leaf) qkv_pair_before(y);
     if (y->needs_gradient) start_gradient(y, cotangent);
     for (struct qkv_tensor *x = y; x; x = x->previous) {
         if (x->op == QKV_OP_leaf || !x->touched) continue;
         recompute_inputs(x);
-        qkv_turns_before(x);
+        qkv_pair_before(x);
         run(x, true);
-        qkv_turns_after(x);
+        qkv_pair_after(x);
     }
     /* Tensors that backward has not reached get gradient zero. */
     for (struct qkv_tensor *x = graph->first; x; x = x->next)
         if (x->needs_gradient && !x->touched && (x->op == QKV_OP_leaf || !graph->shares_memory))
             memset(x->gradient, 0, (size_t)x->count * graph->size);
     qkv_clear_unused_gradients(graph);
-    qkv_graph_finish_turns(graph);
+    qkv_graph_finish_pair(graph);
 }
 
 const struct qkv_tensor *qkv_graph_find_not_finite(const struct qkv_graph *graph)

@@ -411,6 +411,7 @@ static const struct qkv_sample linear_cross_entropy_bad[] = {
      .message = "label 0 is 2, but must lie in 0 to 1"},
     {0},
 };
-OP(linear_cross_entropy, .inputs = 3, .optional = INPUT(2), .shape = RULE(linear_cross_entropy_shape),
-   .forward = linear_cross_entropy_forward, .backward = linear_cross_entropy_backward,
-   .good = RULE(linear_cross_entropy_good), .bad = RULE(linear_cross_entropy_bad));
+OP(linear_cross_entropy, .inputs = 3, .optional = INPUT(2), .adds_once = INPUT(1) | INPUT(2),
+   .shape = RULE(linear_cross_entropy_shape), .forward = linear_cross_entropy_forward,
+   .backward = linear_cross_entropy_backward, .good = RULE(linear_cross_entropy_good),
+   .bad = RULE(linear_cross_entropy_bad));

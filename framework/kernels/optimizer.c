@@ -3,16 +3,24 @@
 
 #include "kernels/kernel.h"
 
-/* Numbers of the part of a range that `reduce` finishes before it begins the next: it stays in the
+/* Numbers of the part of a range that `sum` and `reduce` finish before they begin the next: it stays in the
  * first-level cache. */
 enum { PART = 2048 };
 
+/* The sum of squares, in an order that does not depend on the instruction set: lane j adds the numbers j, j + LANES,
+ * j + 2 LANES and so on; then the upper half of the lanes is added to the lower half, until one lane is left. */
 static double squares_of(int64_t n, const real *restrict x)
 {
-    double sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < n; i++) sum += (double)x[i] * (double)x[i];
-    return sum;
+    enum { LANES = 16 };
+    double lane[LANES] = {0};
+    int64_t full = n / LANES * LANES;
+    for (int64_t i = 0; i < full; i += LANES)
+#pragma omp simd
+        for (int j = 0; j < LANES; j++) lane[j] += (double)x[i + j] * (double)x[i + j];
+    for (int64_t i = full; i < n; i++) lane[i - full] += (double)x[i] * (double)x[i];
+    for (int half = LANES / 2; half > 0; half /= 2)
+        for (int j = 0; j < half; j++) lane[j] += lane[j + half];
+    return lane[0];
 }
 
 static void add(int64_t n, const real *restrict from, real *restrict to)
@@ -20,14 +28,25 @@ static void add(int64_t n, const real *restrict from, real *restrict to)
     for (int64_t i = 0; i < n; i++) to[i] += from[i];
 }
 
-static double reduce(int64_t n, void *sum, int count, void *const *blocks, int64_t offset, double scale)
+static void sum(int64_t n, int count, void *const *blocks, int64_t offset)
+{
+    for (int64_t start = 0; start < n; start += PART) {
+        int64_t length = n - start < PART ? n - start : PART;
+        for (int step = 1; step < count; step *= 2)
+            for (int b = 0; b + step < count; b += 2 * step)
+                add(length, (const real *)blocks[b + step] + offset + start,
+                    (real *)blocks[b] + offset + start);
+    }
+}
+
+static double reduce(int64_t n, int count, void *const *blocks, int64_t offset, double scale)
 {
     const real factor = (real)scale;
     double squares = 0;
     for (int64_t start = 0; start < n; start += PART) {
         int64_t length = n - start < PART ? n - start : PART;
-        real *restrict part = (real *)sum + start;
-        for (int b = 0; b < count; b++) add(length, (const real *)blocks[b] + offset + start, part);
+        real *restrict part = (real *)blocks[0] + offset + start;
+        sum(length, count, blocks, offset + start);
         for (int64_t i = 0; i < length; i++) part[i] *= factor;
         squares += squares_of(length, part);
     }
@@ -49,7 +68,8 @@ static double clip(int64_t n, void *gradient, double limit)
 #include "qkv/optimizers.def"
 
 extern const struct qkv_optimizer_kernels VARIANT(qkv_, optimizer);
-const struct qkv_optimizer_kernels VARIANT(qkv_, optimizer) = {reduce,
+const struct qkv_optimizer_kernels VARIANT(qkv_, optimizer) = {sum,
+                                                               reduce,
                                                                clip,
                                                                {
 #define OPTIMIZER(NAME, name, ...) [QKV_OPTIMIZER_##NAME] = &VARIANT(qkv_optimizer_, name),

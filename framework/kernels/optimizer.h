@@ -1,6 +1,6 @@
 /* The optimizer's loops over a range of the flat parameter block: one struct of functions for each
  * precision and instruction set, chosen as the ops are. Unlike ops, they run outside of any graph.
- * A range has `n` numbers, and pointers point to its first, except the `blocks` of reduce. */
+ * A range has `n` numbers, and pointers point to its first, except the `blocks` of sum and reduce. */
 #ifndef QKV_KERNELS_OPTIMIZER_H
 #define QKV_KERNELS_OPTIMIZER_H
 
@@ -31,10 +31,13 @@ struct qkv_optimizer_kernel {
 
 /* What one variant of kernels/ has for optimizers: the loops that all of them use, and those of each. */
 struct qkv_optimizer_kernels {
-    /* sum [n] = (sum + blocks[0][offset ..] + ... + blocks[count - 1][offset ..]) * scale. Returns the
-     * sum of squares of the result. Each block is a gradient of all parameters, from the first on; the
-     * range begins at its number `offset`. */
-    double (*reduce)(int64_t n, void *sum, int count, void *const *blocks, int64_t offset, double scale);
+    /* Sums a range of the blocks into the first, as a tree: block 1 is added to block 0, 3 to 2, 5 to 4 and so on; then
+     * 2 to 0, 6 to 4; then 4 to 0. Changes the other blocks, too. Each block is a gradient of all parameters,
+     * from the first on; the range begins at its number `offset`. */
+    void (*sum)(int64_t n, int count, void *const *blocks, int64_t offset);
+    /* The same, multiplies the sum by the scale and returns the sum of squares of the result, whose order is the same in
+     * all variants. */
+    double (*reduce)(int64_t n, int count, void *const *blocks, int64_t offset, double scale);
     /* Clips each number to +-limit (NaN stays) and returns the sum of squares of the result. */
     double (*clip)(int64_t n, void *gradient, double limit);
     const struct qkv_optimizer_kernel *optimizer[QKV_OPTIMIZER_COUNT]; /* by enum qkv_optimizer_kind */

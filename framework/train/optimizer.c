@@ -86,9 +86,8 @@ static void reduce_range(void *context, int range)
 {
     const struct step *step = context;
     int64_t start = (int64_t)range * RANGE;
-    step->optimizer->squares[range] =
-        step->optimizer->kernels->reduce(range_length(step, start), at(step, step->gradients[0], start),
-                                         step->blocks - 1, step->gradients + 1, start, step->scale);
+    step->optimizer->squares[range] = step->optimizer->kernels->reduce(
+        range_length(step, start), step->blocks, step->gradients, start, step->scale);
 }
 
 static void clip_range(void *context, int range)

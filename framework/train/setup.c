@@ -52,8 +52,8 @@ static enum qkv_status make_parts(struct training *training, struct qkv_error *e
     qkv_parameters_initialize(&training->model->parameters, seed);
     training->workers = qkv_workers_new(training->options->threads, error);
     if (!training->workers) return QKV_INVALID;
-    training->replicas =
-        qkv_replicas_new(training->model, training->workers, (int)settings->shards, 0, error);
+    training->replicas = qkv_replicas_new(training->model, training->workers, (int)settings->shards,
+                                          QKV_GRADIENTS_BY_SIZE, error);
     if (!training->replicas) return QKV_INVALID;
     if (qkv_optimizer_init(&training->optimizer, settings, &training->model->parameters, error))
         return QKV_INVALID;

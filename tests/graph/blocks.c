@@ -122,14 +122,14 @@ Test(blocks, bindings_that_cannot_be_are_refused)
     expect_graph_error(graph, "more than 8 blocks");
     for (int i = 0; i < QKV_MAX_BLOCKS; i++) qkv_parameters_release(&others[i].parameters);
     cr_expect_null(qkv_panels_new(&unallocated));
-    cr_expect_null(qkv_turns_new(&unallocated));
+    cr_expect_null(qkv_gradient_pair_new(&unallocated));
     qkv_parameters_release(&a.parameters);
     qkv_parameters_release(&unallocated);
     qkv_parameters_release(&single);
 }
 
-/* Copies of matrices and turns are those of one block; a parameter of another block has the same index. */
-Test(blocks, panels_and_turns_keep_blocks_apart)
+/* Copies of matrices and pairs are those of one block; a parameter of another block has the same index. */
+Test(blocks, panels_and_pairs_keep_blocks_apart)
 {
     struct qkv_parameters small = {0}, large = {0};
     const struct qkv_parameter *a = qkv_parameters_add(&small, QKV_SHAPE(2, 2), ONES, "a"),
@@ -139,10 +139,10 @@ Test(blocks, panels_and_turns_keep_blocks_apart)
     qkv_parameters_initialize(&small, 1);
     qkv_parameters_initialize(&large, 1);
     struct qkv_panels *panels = qkv_panels_new(&small);
-    struct qkv_turns *turns = qkv_turns_new(&small);
+    struct qkv_gradient_pair *pair = qkv_gradient_pair_new(&small);
     double *gradients = calloc((size_t)large.elements, sizeof *gradients), small_gradients[16];
     qkv_graph_set_panels(graph, panels);
-    qkv_graph_set_turn(graph, turns, 0);
+    qkv_graph_set_pair(graph, pair, true);
     qkv_graph_bind(graph, &small, small_gradients, false);
     qkv_graph_bind(graph, &large, gradients, false);
     struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(24, 64)),
@@ -154,11 +154,9 @@ Test(blocks, panels_and_turns_keep_blocks_apart)
     expect_no_graph_error(graph);
     cr_expect_eq(gradients[0], 0);
     cr_expect_eq(gradient_at(qkv_graph_parameter(graph, a), 0), 0);
-    qkv_graph_set_turn(graph, turns, -1);
-    expect_graph_error(graph, "the turn is -1");
-    qkv_graph_set_turn(graph, NULL, 0);
+    qkv_graph_set_pair(graph, NULL, false);
     qkv_panels_free(panels);
-    qkv_turns_free(turns);
+    qkv_gradient_pair_free(pair);
     free(gradients);
     qkv_parameters_release(&small);
     qkv_parameters_release(&large);

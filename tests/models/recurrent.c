@@ -239,7 +239,8 @@ Test(recurrent, the_same_bits_with_any_number_of_threads)
         char *first = malloc(SHARDS * bytes);
         for (int threads = 1; threads <= 3; threads++) {
             struct qkv_workers *workers = qkv_workers_new(threads, NULL);
-            struct qkv_replicas *replicas = qkv_replicas_new(model, workers, SHARDS, SHARDS, NULL);
+            struct qkv_replicas *replicas =
+                qkv_replicas_new(model, workers, SHARDS, QKV_GRADIENTS_SEPARATE, NULL);
             const struct qkv_random random = {.seed = 1, .step = 4};
             struct qkv_batch batch = {0};
             struct qkv_step_sums sums;

@@ -50,7 +50,8 @@ static void expect_quiet_steps(const struct qkv_model_config *config, int thread
     make_corpus(&corpus, &source, &target);
     struct qkv_model *model = tiny_model(config, source.size, target.size, QKV_FLOAT32, 1);
     struct qkv_workers *workers = qkv_workers_new(threads, NULL);
-    struct qkv_replicas *replicas = qkv_replicas_new(model, workers, SHARDS, 1 + threads % 2, NULL);
+    struct qkv_replicas *replicas = qkv_replicas_new(
+        model, workers, SHARDS, threads % 2 ? QKV_GRADIENTS_PAIRED : QKV_GRADIENTS_SEPARATE, NULL);
     const struct qkv_training_config training = {
         .adam_betas = {0.9, 0.98}, .adam_epsilon = 1e-8, .clip_grad_norm = 1};
     struct qkv_optimizer optimizer = {0};

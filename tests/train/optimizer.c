@@ -205,6 +205,80 @@ Test(optimizer, keeps_the_gaps_between_parameters_zero)
     free_trained(&trained);
 }
 
+/* ---- orders of summation ---- */
+
+/* The norm, in the order that is the same for all instruction sets: 16 lanes within a part of 2,048 numbers, the upper half
+ * of the lanes added to the lower half until one is left; then parts, then ranges of 16,384 numbers. */
+static double ordered_norm(int64_t count, const float *numbers)
+{
+    double sum = 0, range = 0;
+    for (int64_t start = 0; start < count; start += 2048) {
+        double lane[16] = {0};
+        for (int64_t i = start; i < count && i < start + 2048; i++)
+            lane[(i - start) % 16] += (double)numbers[i] * (double)numbers[i];
+        for (int half = 8; half > 0; half /= 2)
+            for (int j = 0; j < half; j++) lane[j] += lane[j + half];
+        range += lane[0];
+        if ((start + 2048) % 16384 && start + 2048 < count) continue;
+        sum += range;
+        range = 0;
+    }
+    return sqrt(sum);
+}
+
+Test(optimizer, the_norm_has_the_same_bits_with_any_instruction_set)
+{
+    static const char *const VARIANTS[] = {"avx512", "avx2", "portable"};
+    enum { COUNT = 50007 };
+    const struct qkv_training_config sgd = {.optimizer = QKV_OPTIMIZER_SGD};
+    struct qkv_parameters parameters = block(QKV_FLOAT32, 1, (int64_t[]){COUNT});
+    float *gradient = gradient_block(&parameters);
+    void *gradients[] = {gradient};
+    /* Squares of 1 are lost in a lane that has reached 2^54. */
+    for (int i = 0; i < COUNT; i++) gradient[i] = i % 4099 ? 1 : 0x1p27f;
+    double expected = ordered_norm(COUNT, gradient);
+    for (int v = 0; v < 3; v++) {
+        setenv("QKV_KERNELS", VARIANTS[v], 1);
+        struct qkv_optimizer optimizer = optimizer_for(&parameters, sgd);
+        double norm = qkv_optimizer_step(&optimizer, &parameters, NULL, 1, gradients, 1, 0);
+        cr_expect_eq(norm, expected, "%s: %.17g, not %.17g", VARIANTS[v], norm, expected);
+        qkv_optimizer_release(&optimizer);
+    }
+    free(gradient);
+    qkv_parameters_release(&parameters);
+}
+
+/* Rounding tells the orders apart: 2^24 + 1 is 2^24, but 2^24 + (1 + 1) is not. */
+Test(optimizer, sums_blocks_as_a_tree)
+{
+    static const struct {
+        int blocks;
+        float gradients[6];
+        float sum;
+    } CASES[] = {
+        {4, {0x1p24f, 0, 1, 1}, 0x1p24f + 2},       /* one after the other: 2^24 */
+        {4, {0x1p24f, 1, 1, 0}, 0x1p24f},           /* from the right: 2^24 + 2 */
+        {3, {0x1p24f, 1, 1}, 0x1p24f},              /* the last one has no neighbour */
+        {6, {0x1p24f, 0, 0, 0, 1, 1}, 0x1p24f + 2}, /* a pair has none */
+        {5, {0x1p24f, 0, 1, 0, 1}, 0x1p24f},
+    };
+    const struct qkv_training_config sgd = {.optimizer = QKV_OPTIMIZER_SGD};
+    struct qkv_parameters parameters = block(QKV_FLOAT32, 1, (int64_t[]){1});
+    for (size_t c = 0; c < sizeof CASES / sizeof *CASES; c++) {
+        float numbers[6][16] = {{0}};
+        void *gradients[6];
+        struct qkv_optimizer optimizer = optimizer_for(&parameters, sgd);
+        for (int b = 0; b < CASES[c].blocks; b++) {
+            numbers[b][0] = CASES[c].gradients[b];
+            gradients[b] = numbers[b];
+        }
+        qkv_optimizer_step(&optimizer, &parameters, NULL, CASES[c].blocks, gradients, 1, 0);
+        cr_expect_eq(numbers[0][0], CASES[c].sum, "case %zu: %.9g", c, (double)numbers[0][0]);
+        qkv_optimizer_release(&optimizer);
+    }
+    qkv_parameters_release(&parameters);
+}
+
 /* ---- by hand: SGD without momentum and a learning rate of 1 subtracts what is left of the gradient ---- */
 
 struct by_hand {

@@ -2,7 +2,7 @@
  * accumulate. */
 #include "qkv/replicas.h"
 
-#include "tiny.h"
+#include "tiny_replicas.h"
 
 #include "qkv/ops.h"
 
@@ -11,86 +11,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SOURCE_SIZE = 11, TARGET_SIZE = 9, SENTENCES = 10 };
-
-static const int64_t SOURCE[SENTENCES] = {3, 1, 6, 0, 2, 9, 4, 4, 1, 7},
-                     TARGET[SENTENCES] = {4, 0, 2, 7, 1, 8, 8, 3, 2, 5};
-
-static struct qkv_model *model_of(enum qkv_dtype dtype, double dropout)
-{
-    struct qkv_model_config config = tiny_config();
-    struct qkv_stack_config *stacks[] = {&config.encoder, &config.decoder};
-    for (int i = 0; i < 2; i++)
-        stacks[i]->dropout = stacks[i]->attention.rule.dropout = stacks[i]->embeddings.dropout = dropout;
-    return tiny_model(&config, SOURCE_SIZE, TARGET_SIZE, dtype, 4);
-}
-
-/* With what attention has beside the usual, in float32 and with dropout. */
-static struct qkv_model *varied_model(enum qkv_attention_kernel kernel)
-{
-    struct qkv_model_config config = tiny_config();
-    struct qkv_stack_config *stacks[] = {&config.encoder, &config.decoder};
-    for (int i = 0; i < 2; i++) {
-        stacks[i]->attention.rule.dropout = 0.3;
-        stacks[i]->attention.rule.window = 3;
-        stacks[i]->attention.rule.global_tokens = 1;
-        stacks[i]->attention.rule.key_value_heads = 1;
-        stacks[i]->attention.rule.kernel = kernel;
-        stacks[i]->positions.type = i ? QKV_POSITION_RELATIVE : QKV_POSITION_ROTARY;
-    }
-    return tiny_model(&config, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT32, 4);
-}
-
-/* One model on one team. */
-struct bench {
-    struct qkv_model *model;
-    struct qkv_workers *workers;
-    struct qkv_replicas *replicas;
-};
-
-static struct bench bench_with(struct qkv_model *model, int threads, int shards, int blocks)
-{
-    struct qkv_error error = {""};
-    struct bench b = {.model = model, .workers = qkv_workers_new(threads, &error)};
-    cr_assert_not_null(b.workers, "%s", error.message);
-    b.replicas = qkv_replicas_new(b.model, b.workers, shards, blocks, &error);
-    cr_assert_not_null(b.replicas, "%s", error.message);
-    cr_assert_eq(qkv_replicas_shards(b.replicas), shards);
-    return b;
-}
-
 static struct bench bench_of(enum qkv_dtype dtype, double dropout, int threads, int shards)
 {
-    return bench_with(model_of(dtype, dropout), threads, shards, shards);
+    return bench_with(model_of(dtype, dropout), threads, shards, QKV_GRADIENTS_SEPARATE);
 }
 
-/* All shards add to one block. */
-static struct bench chain_of(enum qkv_dtype dtype, double dropout, int threads, int shards)
+/* Two shards share a block. */
+static struct bench pairs_of(enum qkv_dtype dtype, double dropout, int threads, int shards)
 {
-    struct bench b = bench_with(model_of(dtype, dropout), threads, shards, 1);
-    cr_assert_eq(qkv_replicas_blocks(b.replicas), 1);
-    return b;
+    return bench_with(model_of(dtype, dropout), threads, shards, QKV_GRADIENTS_PAIRED);
 }
 
 typedef struct bench bench_maker(enum qkv_dtype dtype, double dropout, int threads, int shards);
-static bench_maker *const MAKERS[] = {bench_of, chain_of};
-
-static void release(struct bench *b)
-{
-    qkv_replicas_free(b->replicas);
-    qkv_workers_free(b->workers);
-    qkv_model_free(b->model);
-}
-
-static struct qkv_step_sums step(struct bench *b, struct qkv_batch *batch, const struct qkv_random *random,
-                                 bool accumulate)
-{
-    struct qkv_error error = {""};
-    struct qkv_step_sums sums;
-    cr_assert_eq(qkv_replicas_step(b->replicas, batch, 0.1, random, accumulate, &sums, &error), QKV_OK, "%s",
-                 error.message);
-    return sums;
-}
+static bench_maker *const MAKERS[] = {bench_of, pairs_of};
 
 /* The gradients of all blocks, added up in their order; on the heap. */
 static double *gradient_of(const struct bench *b)
@@ -115,60 +48,7 @@ static void expect_close(const struct bench *b, const double *found, const doubl
                            (long long)i, found[i], expected[i]);
 }
 
-/* ---- threads and shards ---- */
-
-static void expect_same_bits(struct qkv_model *make_model(int kind), int kind, size_t blocks)
-{
-    static const int THREADS[] = {1, 2, 3, 4, 7};
-    const struct qkv_random random = {.seed = 3, .step = 8};
-    struct qkv_batch batch = {0};
-    struct qkv_step_sums expected = {0};
-    char *first = NULL;
-    for (int t = 0; t < 5; t++) {
-        struct bench b = bench_with(make_model(kind), THREADS[t], 4, (int)blocks);
-        size_t bytes = (size_t)b.model->parameters.elements * sizeof(float);
-        tiny_batch(&batch, b.model, SENTENCES, SOURCE, TARGET, 2);
-        for (int round = 0; round < 3; round++) {
-            struct qkv_step_sums sums = step(&b, &batch, &random, false);
-            if (!first) {
-                first = malloc(blocks * bytes);
-                for (size_t s = 0; s < blocks; s++)
-                    memcpy(first + s * bytes, qkv_replicas_gradients(b.replicas)[s], bytes);
-                expected = sums;
-            }
-            for (size_t s = 0; s < blocks; s++)
-                cr_assert_arr_eq(first + s * bytes, qkv_replicas_gradients(b.replicas)[s], bytes,
-                                 "%d threads, block %zu of %zu", THREADS[t], s, blocks);
-            cr_assert_eq(sums.loss, expected.loss);
-            cr_assert_eq(sums.negative_log_likelihood, expected.negative_log_likelihood);
-            cr_assert_eq(sums.correct, expected.correct);
-            cr_assert_eq(sums.tokens, expected.tokens);
-        }
-        release(&b);
-    }
-    free(first);
-    qkv_batch_release(&batch);
-}
-
-static struct qkv_model *usual_model(int kind)
-{
-    (void)kind;
-    return model_of(QKV_FLOAT32, 0.3);
-}
-
-static struct qkv_model *model_with_kernel(int kernel)
-{
-    return varied_model((enum qkv_attention_kernel)kernel);
-}
-
-Test(replicas, the_same_bits_with_any_number_of_threads)
-{
-    for (size_t blocks = 1; blocks <= 4; blocks *= 2) {
-        expect_same_bits(usual_model, 0, blocks);
-        expect_same_bits(model_with_kernel, QKV_KERNEL_EXACT, blocks);
-        expect_same_bits(model_with_kernel, QKV_KERNEL_FLASH, blocks);
-    }
-}
+/* ---- shards ---- */
 
 /* Loss and gradient of the whole batch in one graph, without replicas. */
 static double whole_batch(const struct qkv_model *model, struct qkv_batch *batch, double *gradient)
@@ -380,13 +260,13 @@ Test(replicas, divergence_names_the_first_tensor_that_is_not_finite)
     for (int m = 0; m < 2; m++) expect_name(MAKERS[m]);
 }
 
-static void expect_refusal(bench_maker *make)
+static void expect_refusal(bench_maker *make, int shards, const int64_t source[2])
 {
     struct qkv_batch batch = {0};
-    struct bench b = make(QKV_FLOAT32, 0, 2, 3);
+    struct bench b = make(QKV_FLOAT32, 0, 2, shards);
     struct qkv_error error = {""};
     struct qkv_step_sums sums;
-    tiny_batch(&batch, b.model, 2, (int64_t[]){3, 24}, (int64_t[]){2, 2}, 1);
+    tiny_batch(&batch, b.model, 2, source, (int64_t[]){22, 22}, 1);
     cr_expect_eq(qkv_replicas_step(b.replicas, &batch, 0, NULL, false, &sums, &error), QKV_INVALID);
     cr_expect_not_null(strstr(error.message, "25 rows from position 0 on, but the table has 24 positions"),
                        "%s", error.message);
@@ -399,25 +279,9 @@ static void expect_refusal(bench_maker *make)
 
 Test(replicas, a_sentence_without_positions_is_refused)
 {
-    for (int m = 0; m < 2; m++) expect_refusal(MAKERS[m]);
-}
-
-/* ---- blocks ---- */
-
-Test(replicas, blocks_are_as_many_as_asked_for_or_fit_the_model)
-{
-    static const int CASES[][3] = {
-        {4, 0, 4}, {4, 2, 2}, {4, 3, 2}, {5, 2, 2}, {9, 4, 3}}; /* shards, asked, made */
-    for (int i = 0; i < 5; i++) {
-        struct bench b = bench_with(model_of(QKV_FLOAT32, 0), 1, CASES[i][0], CASES[i][1]);
-        cr_expect_eq(qkv_replicas_blocks(b.replicas), CASES[i][2], "%d shards, %d blocks: %d", CASES[i][0],
-                     CASES[i][1], qkv_replicas_blocks(b.replicas));
-        release(&b);
+    /* The last case: the second shard of a pair must not wait for the first. */
+    for (int m = 0; m < 2; m++) {
+        expect_refusal(MAKERS[m], 3, (int64_t[]){3, 24});
+        expect_refusal(MAKERS[m], 2, (int64_t[]){24, 3});
     }
-    struct qkv_model_config config = tiny_config();
-    config.encoder.ff_size = config.decoder.ff_size = 40000; /* more than a million numbers */
-    struct bench b = bench_with(tiny_model(&config, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT32, 4), 1, 9, 0);
-    cr_expect_gt(b.model->parameters.elements, 1 << 20);
-    cr_expect_eq(qkv_replicas_blocks(b.replicas), 2);
-    release(&b);
 }

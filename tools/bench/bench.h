@@ -167,7 +167,7 @@ struct bench_forecast {
     double serial;    /* ms per step on one thread only: making the batch, waking the other threads */
     double computing; /* ms of forward and backward on one thread, all shards one after the other */
     double share;     /* of computing, done by the busiest thread */
-    double waiting;   /* ms per step that shards wait for their turn to add to a shared gradient block */
+    double waiting;   /* ms per step that shards wait for the other one of their pair */
     double updating;  /* ms on one thread: gradient sum, norm and Adam */
     double gradient_sum, gradient_megabytes; /* ms of updating that sum gradient blocks; MB read for that */
     double forecast;                         /* ms per step */

@@ -7,9 +7,8 @@
  *   token
  * - share: the part of the tokens that the busiest of n threads computes, if idle threads take
  *   shards in order
- * - waiting: shards that share a gradient block add to it in turns. Shards that run at the same
- *   time reach an op at the same time, so the last one waits for every other one, as long as the
- *   longest backward op takes
+ * - waiting: of large models, two shards share a gradient block. If both run at the same time, the
+ *   second waits for the first at each parameter, in all as long as the longest backward op takes
  * - updating: the optimizer on one thread, with the sum over gradient blocks; ranges: the parts of
  *   a block
  * - serial: filling the batch, and waking n - 1 threads three times
@@ -233,10 +232,9 @@ static enum qkv_status forecast(struct machine *machine, struct bench_work *work
         measured = one_thread;
     else if (threads <= machine->cores && measure_costs(work, threads, shards, options, &measured, error))
         return QKV_INVALID;
-    int64_t chain = (shards + one_thread.blocks - 1) / one_thread.blocks,
-            at_once = chain < threads ? chain : threads;
-    double turn = 0;
-    if (at_once > 1 && measure_longest(work, shards, &turn, error)) return QKV_INVALID;
+    bool is_paired = work->model->parameters.elements >= QKV_PAIRED_FROM && shards > 1 && threads > 1;
+    double waiting = 0;
+    if (is_paired && measure_longest(work, shards, &waiting, error)) return QKV_INVALID;
     double bytes = (double)(one_thread.blocks - 1) * (double)work->model->parameters.elements * sizeof(float);
     *f = (struct bench_forecast){
         .threads = threads,
@@ -244,7 +242,7 @@ static enum qkv_status forecast(struct machine *machine, struct bench_work *work
         .serial = one_thread.filling + RUNS_A_STEP * machine->waking * (threads - 1),
         .computing = one_thread.computing,
         .share = share,
-        .waiting = turn * (double)(at_once - 1),
+        .waiting = waiting,
         .updating = one_thread.updating,
         .gradient_sum = fmax(0, one_thread.updating - machine->one_shard.updating),
         .gradient_megabytes = bytes / (1 << 20),

@@ -33,7 +33,8 @@ enum qkv_status bench_trainer_make(struct bench_trainer *trainer, struct bench_w
     if (!trainer->workers) return QKV_INVALID;
     if (!shards) shards = bench_work_shards(work);
     if (!shards) shards = qkv_workers_count(trainer->workers);
-    trainer->replicas = qkv_replicas_new(work->model, trainer->workers, (int)shards, 0, error);
+    trainer->replicas =
+        qkv_replicas_new(work->model, trainer->workers, (int)shards, QKV_GRADIENTS_BY_SIZE, error);
     if (!trainer->replicas) return QKV_INVALID;
     if (work->has_text && qkv_replicas_reserve(trainer->replicas, &work->batches, error)) return QKV_INVALID;
     return qkv_optimizer_init(&trainer->optimizer, &work->config.training, &work->model->parameters, error);

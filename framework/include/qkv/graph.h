@@ -240,28 +240,32 @@ QKV_API struct qkv_cost qkv_tensor_cost(const struct qkv_tensor *tensor, bool ba
 /* Most bytes that the graph has used between two resets. */
 QKV_API size_t qkv_graph_peak_bytes(const struct qkv_graph *graph);
 
-/* ---- several graphs, one block of gradients ---- */
+/* ---- two graphs, one block of gradients ---- */
 
-/* Graphs on different threads add to the same gradients of parameters without changing the order of summation:
- * each adds its part of a parameter's gradient when its turn has come, in the order 0 .. n-1. Bind graph 0
- * without `accumulate` (or with it, to add to what the block holds), and all others with it.
+/* Two graphs on different threads compute gradients of the same parameters, whose sum goes to one block. The first
+ * graph writes its gradients to the block. The second computes each gradient apart and adds it when both are
+ * complete: the sum has the same bits as if each graph had a block of its own and one were added to the other, in which
+ * ever order the graphs run. What is not yet added lies in a stage, which takes as much memory as the gradients
+ * on which backward works at a time; of a graph that shares memory, it uses what
+ * the loss has saved, so that only a new forward pass can be followed by another backward pass. Bind both graphs to the same block, the first without `accumulate`, the second
+ * with it.
  *
- * Every graph must complete qkv_backward or call qkv_graph_finish_turns, otherwise later graphs wait for ever; a graph
- * that fails completes nothing. So never start a graph before those of lower turns. */
-struct qkv_turns;
+ * The second graph waits for the first, which must complete qkv_backward or call qkv_graph_finish_pair; a graph that fails
+ * completes nothing. So never start the second before the first. */
+struct qkv_gradient_pair;
 
 /* For one block of allocated parameters. NULL when memory is out or they are not allocated. */
-QKV_API struct qkv_turns *qkv_turns_new(const struct qkv_parameters *parameters);
-QKV_API void qkv_turns_free(struct qkv_turns *turns);
+QKV_API struct qkv_gradient_pair *qkv_gradient_pair_new(const struct qkv_parameters *parameters);
+QKV_API void qkv_gradient_pair_free(struct qkv_gradient_pair *pair);
 
-/* Starts again with turn 0. No graph may run meanwhile. */
-QKV_API void qkv_turns_reset(struct qkv_turns *turns);
+/* Prepares the pair for two backward passes. No graph may run meanwhile. */
+QKV_API void qkv_gradient_pair_reset(struct qkv_gradient_pair *pair);
 
-/* Gives the graph its turn, 0 or more; NULL (the default): no other graph adds to its gradients. Survives resets. */
-QKV_API void qkv_graph_set_turn(struct qkv_graph *graph, struct qkv_turns *turns, int turn);
+/* Makes the graph the first or the second of the pair; NULL (the default): of none. Survives resets. */
+QKV_API void qkv_graph_set_pair(struct qkv_graph *graph, struct qkv_gradient_pair *pair, bool is_second);
 
-/* Waits for the graph's remaining turns and ends them without adding anything. */
-QKV_API void qkv_graph_finish_turns(struct qkv_graph *graph);
+/* Says that the graph adds nothing more to the gradients of its pair. */
+QKV_API void qkv_graph_finish_pair(struct qkv_graph *graph);
 
 /* ---- matrices reordered for products ---- */
 

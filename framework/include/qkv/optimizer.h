@@ -33,8 +33,10 @@
  * is many times slower, and the moments of words that no longer occur would decay into them.
  *
  * A step
- *  1. sums the blocks of gradients, in the order of the list, and multiplies the sum by `scale`;
- *  2. computes the norm of the sum: the square root of the sum of squares, in double precision;
+ *  1. sums the blocks of gradients as a tree (neighbours 2i and 2i + 1, then pairs of these sums, and so on) and
+ *     multiplies the sum by `scale`;
+ *  2. computes the norm of the sum: the square root of the sum of squares, in double precision, whose order is the same
+ *     for any number of threads and any instruction set;
  *  3. clips each number to +-clip_grad_val, then the norm to clip_grad_norm (0: no clipping);
  *  4. updates moments and parameters.
  *
@@ -74,7 +76,7 @@ QKV_API enum qkv_status qkv_optimizer_init(struct qkv_optimizer *optimizer,
 /* Does one update. `gradients`: `blocks` arrays (1 or more), each laid out as the values of the parameters,
  * with 0 where there is no gradient and in the gaps between parameters. `scale`: factor of the sum, such as
  * 1 / target tokens. `learning_rate`: from schedule.h. Afterwards the first block holds the scaled sum, clipped
- * by value but not by norm; the other blocks have not changed.
+ * by value but not by norm; the other blocks hold parts of the sum.
  *
  * Returns the norm before clipping. If it is not finite, training has diverged: parameters and moments have
  * not changed, so that they can still be saved, and qkv_parameters_find_not_finite (parameters.h) says where.

@@ -1,6 +1,8 @@
 /* Data parallelism within a process: a batch is split into a fixed number of shards. A replica is the graph of one
- * shard; all replicas read the same parameters. The split depends on the batch alone and the gradients are summed
- * in a fixed order (optimizer.h), so that the result is the same bits for any number of threads.
+ * shard; all replicas read the same parameters. The split depends on the batch alone. The gradients of the shards are
+ * summed as a binary tree: those of shards 2i and 2i + 1, then of pairs of these sums, and so on; a sum without a
+ * neighbour moves up unchanged. So the result is the same bits for any number of threads and any size of the model, and any
+ * process that holds the shards of a subtree could compute its part of the sum.
  *
  * Example:
  *     struct qkv_model *model = NULL;     // of qkv_model_new
@@ -9,7 +11,7 @@
  *     struct qkv_optimizer optimizer = {0};
  *     struct qkv_step_sums sums;
  *     struct qkv_error error = {""};
- *     struct qkv_replicas *replicas = qkv_replicas_new(model, workers, 4, 0, &error);
+ *     struct qkv_replicas *replicas = qkv_replicas_new(model, workers, 4, QKV_GRADIENTS_BY_SIZE, &error);
  *     if (!qkv_replicas_step(replicas, &batch, 0.1, NULL, false, &sums, &error))
  *         qkv_optimizer_step(&optimizer, &model->parameters, workers, qkv_replicas_blocks(replicas),
  *                            qkv_replicas_gradients(replicas), 1.0 / (double)sums.tokens, 1e-3);
@@ -33,14 +35,25 @@ struct qkv_step_sums {
     int64_t tokens;                 /* target tokens, </s> counted */
 };
 
-/* Makes a replica for each of `shards` shards of a batch, for a model whose parameters are allocated. Model and workers must outlive them.
- * `blocks` (1 to `shards`): gradient blocks, each of the size of the model. Neighbouring shards share a block
- * and add to it one after the other (qkv_turns in graph.h): fewer blocks need less memory, more blocks wait
- * less. 0: one per shard for models below 2^20 parameters, else one per 8 shards. The number of blocks changes the
- * rounding of the sum. Returns NULL, with a message, when memory is out, and for numbers out of
- * range: `shards` is 1 .. QKV_SHARDS_MOST, `blocks` 0 .. `shards`. */
+/* How much memory gradients take; the sums have the same bits. With S shards and T threads:
+ * - separate: each shard that runs has a gradient block, of the size of the model. At most min(S, 8 + T + log2(S / 8))
+ *   blocks; no shard waits for another while it runs.
+ * - paired: shards 2i and 2i + 1 share a block (struct qkv_gradient_pair in graph.h). At most min(S / 2, T / 2 + log2(S))
+ *   blocks, rounded up: one for 2 shards, two for 4, three for 8 on two threads.
+ * Adding up several batches takes one block more. Graphs are as many as threads, not as shards. */
+enum qkv_gradient_memory {
+    QKV_GRADIENTS_BY_SIZE, /* paired from QKV_PAIRED_FROM parameters on, else separate */
+    QKV_GRADIENTS_SEPARATE,
+    QKV_GRADIENTS_PAIRED,
+};
+enum { QKV_PAIRED_FROM = 1 << 20 };
+
+/* Makes replicas for batches that are split into `shards` (1 .. QKV_SHARDS_MOST), for a model whose parameters are
+ * allocated. Model and workers must outlive them. Returns NULL, with a message, when memory is out, and for
+ * arguments out of range. */
 QKV_API struct qkv_replicas *qkv_replicas_new(const struct qkv_model *model, struct qkv_workers *workers,
-                                              int shards, int blocks, struct qkv_error *error);
+                                              int shards, enum qkv_gradient_memory memory,
+                                              struct qkv_error *error);
 QKV_API void qkv_replicas_free(struct qkv_replicas *replicas);
 
 /* Reserves memory for every batch of `batches`, in any epoch: steps then never call malloc, except that the
@@ -50,17 +63,20 @@ QKV_API void qkv_replicas_free(struct qkv_replicas *replicas);
 QKV_API enum qkv_status qkv_replicas_reserve(struct qkv_replicas *replicas, const struct qkv_batches *batches,
                                              struct qkv_error *error);
 
-/* Forward and backward over a batch. Gradients are those of the sum over tokens, not of the mean; with
- * `accumulate` they are added to those of the previous call. `random` (seed, step) fixes the dropout masks;
- * NULL: no dropout. Allocates nothing if qkv_replicas_reserve was called or an earlier batch was as large.
+/* Forward and backward over a batch. Gradients are those of the sum over tokens, not of the mean. With
+ * `accumulate` the sum over this batch is added to the sum over the earlier ones, since the last call without it.
+ * `random` (seed, step) fixes the dropout masks; NULL: no dropout. Allocates nothing if qkv_replicas_reserve was called or
+ * an earlier batch was as large.
  *
  * QKV_FAILED: the loss is not finite; the message names the first tensor that is not. QKV_INVALID: the graph
- * cannot be built, such as for a sentence longer than the positions. */
+ * cannot be built, such as for a sentence longer than the positions. After either, there are no gradients. */
 QKV_API enum qkv_status qkv_replicas_step(struct qkv_replicas *replicas, struct qkv_batch *batch,
                                           double smoothing, const struct qkv_random *random, bool accumulate,
                                           struct qkv_step_sums *sums, struct qkv_error *error);
 
-/* The gradient blocks, for qkv_optimizer_step. */
+/* The gradient blocks whose sum, as qkv_optimizer_step adds them, is the gradient; none before the first step. They are
+ * valid until the next step. Their number depends on nothing but the number of shards, the size of the model and
+ * `accumulate`. */
 QKV_API void *const *qkv_replicas_gradients(const struct qkv_replicas *replicas);
 QKV_API int qkv_replicas_blocks(const struct qkv_replicas *replicas);
 QKV_API int qkv_replicas_shards(const struct qkv_replicas *replicas);

@@ -1,0 +1,301 @@
+/* Pairs: two graphs on different threads, whose gradients of parameters are summed in one block. The first graph
+ * writes to the block. The second computes the gradient of each parameter apart, in a stage, and adds it to
+ * the block once both are complete: the bits are those of two blocks that are added, but the stage holds only
+ * the few parameters on which backward works at a time. */
+#include "graph/graph.h"
+
+#include "qkv/parameters.h"
+
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* How the second graph adds the gradient of a parameter. */
+enum addition {
+    NOT_BEGUN,
+    IN_PLACE, /* backward adds it, in one addition to each number of the block */
+    BY_ROWS, /* backward computes some rows in the block, of which the stage holds what the first graph computed */
+    STAGED, /* backward computes it in the stage */
+    COMPLETE,
+};
+
+/* A parameter of the second graph, and its part of the stage. */
+struct part {
+    enum addition addition;
+    char *memory; /* NULL: no part of the stage */
+    size_t bytes;
+    struct region *region; /* NULL: none, or its own place */
+    struct part *next;     /* in the region */
+};
+
+enum { ALIGNMENT = 64 };
+
+/* Memory that parts share by first fit: always the lowest gap, so that other pages are not written. */
+struct region {
+    char *memory;
+    size_t bytes;
+    struct part *first; /* by address */
+};
+
+struct qkv_gradient_pair {
+    const struct qkv_parameters *parameters;
+    size_t number; /* bytes of a number */
+    /* The stage: what the node where backward starts has saved for its own backward, which runs first (the loss saves more
+     * than most parameters need); then memory of its own, [stage_bytes]. Where both are too fragmented, a parameter has its
+     * own place in `places`, [stage_bytes]. Memory that is never written takes no physical memory. */
+    struct region saved, reserve;
+    char *places;
+    size_t stage_bytes;
+    struct part *part;     /* [parameters->count] */
+    atomic_bool is_done[]; /* [parameters->count]: the first graph has completed the gradient */
+};
+
+struct qkv_gradient_pair *qkv_gradient_pair_new(const struct qkv_parameters *parameters)
+{
+    if (!parameters->values) return NULL; /* more parameters may still be declared */
+    size_t count = (size_t)parameters->count;
+    struct qkv_gradient_pair *pair = calloc(1, sizeof *pair + count * sizeof pair->is_done[0]);
+    if (!pair) return NULL;
+    pair->parameters = parameters;
+    pair->number = qkv_dtype_size(parameters->dtype);
+    pair->stage_bytes = (size_t)parameters->elements * pair->number + ALIGNMENT;
+    pair->part = calloc(count, sizeof *pair->part);
+    pair->reserve = (struct region){qkv_block_new(pair->stage_bytes, 0), pair->stage_bytes, NULL};
+    pair->places = qkv_block_new(pair->stage_bytes, 0);
+    if (pair->reserve.memory && pair->places && (pair->part || !count)) return pair;
+    qkv_gradient_pair_free(pair);
+    return NULL;
+}
+
+void qkv_gradient_pair_free(struct qkv_gradient_pair *pair)
+{
+    if (!pair) return;
+    qkv_block_free(pair->reserve.memory, pair->stage_bytes);
+    qkv_block_free(pair->places, pair->stage_bytes);
+    free(pair->part);
+    free(pair);
+}
+
+void qkv_gradient_pair_reset(struct qkv_gradient_pair *pair)
+{
+    for (int64_t i = 0; i < pair->parameters->count; i++) {
+        atomic_store(&pair->is_done[i], false);
+        pair->part[i] = (struct part){0};
+    }
+    pair->reserve.first = NULL;
+    pair->saved = (struct region){0};
+}
+
+void qkv_graph_set_pair(struct qkv_graph *graph, struct qkv_gradient_pair *pair, bool is_second)
+{
+    graph->pair = pair;
+    graph->is_second = is_second;
+    graph->pair_done = false;
+}
+
+/* ---- the stage ---- */
+
+/* Gives the part the lowest gap of the region that is large enough; false: there is none. */
+static bool fit(struct region *region, struct part *part)
+{
+    struct part **at = &region->first;
+    char *gap = region->memory;
+    for (; *at && gap + part->bytes > (*at)->memory; at = &(*at)->next) gap = (*at)->memory + (*at)->bytes;
+    if (part->bytes > region->bytes || gap + part->bytes > region->memory + region->bytes) return false;
+    part->memory = gap;
+    part->region = region;
+    part->next = *at;
+    *at = part;
+    return true;
+}
+
+static void take_stage(struct qkv_gradient_pair *pair, int64_t index, size_t bytes)
+{
+    struct part *part = &pair->part[index];
+    part->bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    if (fit(&pair->saved, part) || fit(&pair->reserve, part)) return;
+    part->memory = pair->places + (size_t)pair->parameters->list[index]->offset * pair->number;
+}
+
+static void return_stage(struct part *part)
+{
+    struct part **at = part->region ? &part->region->first : NULL;
+    for (; at && *at; at = &(*at)->next)
+        if (*at == part) {
+            *at = part->next;
+            break;
+        }
+    part->memory = NULL;
+}
+
+/* Once backward has passed y, where it started, nothing reads what y has saved. */
+static void use_saved(const struct qkv_tensor *y)
+{
+    uintptr_t start = (uintptr_t)y->saved, end = start + (size_t)y->saved_count * y->graph->size;
+    uintptr_t aligned = (start + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    if (y != y->graph->planned || !y->saved || aligned >= end) return;
+    y->graph->pair->saved = (struct region){(char *)y->saved + (aligned - start), end - aligned, NULL};
+}
+
+/* to [n] += from */
+static void add(enum qkv_dtype dtype, int64_t n, const void *from, void *to)
+{
+    if (dtype == QKV_FLOAT32) {
+        const float *restrict a = from;
+        float *restrict b = to;
+        for (int64_t i = 0; i < n; i++) b[i] += a[i];
+    } else {
+        const double *restrict a = from;
+        double *restrict b = to;
+        for (int64_t i = 0; i < n; i++) b[i] += a[i];
+    }
+}
+
+/* ---- rows of an embedding table: those of other tokens have no gradient, so they need no addition ---- */
+
+/* Number of indices of the embeddings that use the table x, or -1 if another op uses it, too. */
+static int64_t embedded_rows(const struct qkv_tensor *x)
+{
+    const struct qkv_tensor *user[] = {x->first_consumer, x->last_consumer};
+    int64_t rows = 0;
+    if (x->consumers > 2) return -1;
+    for (int i = 0; i < 2; i++) {
+        if (user[i]->op != QKV_OP_embedding) return -1;
+        if (i == 0 || user[1] != user[0]) rows += user[i]->options.index_count;
+    }
+    return rows;
+}
+
+/* The part of the stage: one bit for each row of the table, then the saved rows. */
+static size_t row_bits(const struct qkv_tensor *x)
+{
+    return ((size_t)qkv_rows(x) / 8 + ALIGNMENT) / ALIGNMENT * ALIGNMENT;
+}
+
+/* Moves the rows that backward will compute from the block to the stage (`save`), or adds the saved ones. */
+static void move_rows(struct qkv_tensor *x, const struct part *part, bool save)
+{
+    const struct qkv_tensor *user[] = {x->first_consumer, x->last_consumer};
+    int64_t columns = qkv_columns(x);
+    size_t bytes = (size_t)columns * x->graph->size;
+    unsigned char *bits = (unsigned char *)part->memory;
+    char *saved = part->memory + row_bits(x);
+    if (save) memset(bits, 0, row_bits(x));
+    for (int u = 0; u < (user[0] == user[1] ? 1 : 2); u++)
+        for (int64_t i = 0; i < user[u]->options.index_count; i++) {
+            int64_t row = user[u]->options.indices[i];
+            unsigned bit = 1u << row % 8;
+            if (!(bits[row / 8] & bit) != save) continue;
+            bits[row / 8] = (unsigned char)(bits[row / 8] ^ bit);
+            char *to = (char *)x->gradient + (size_t)row * bytes;
+            if (save) {
+                memcpy(saved, to, bytes);
+                memset(to, 0, bytes);
+            } else {
+                add(x->graph->dtype, columns, saved, to);
+            }
+            saved += bytes;
+        }
+}
+
+/* ---- the two graphs ---- */
+
+/* Whether x is a parameter of the pair. */
+static bool is_paired(const struct qkv_tensor *x)
+{
+    return x && x->binding && x->needs_gradient && x->binding->parameters == x->graph->pair->parameters;
+}
+
+static void wait_for_first(const struct qkv_gradient_pair *pair, int64_t index)
+{
+    enum { SPINS = 2000 }; /* take longer than an op, and less than a time slice of the scheduler */
+    for (int spins = 0; !atomic_load_explicit(&pair->is_done[index], memory_order_acquire); spins++)
+        if (spins > SPINS) sched_yield();
+}
+
+static bool adds_once(const struct qkv_tensor *x, const struct qkv_tensor *y)
+{
+    unsigned inputs = y->graph->ops[y->op]->adds_once;
+    for (int i = 0; i < QKV_MAX_INPUTS; i++)
+        if (y->input[i] == x && !(inputs & QKV_INPUT(i))) return false;
+    return x->consumers == 1 && y->consumers == 0;
+}
+
+/* Prepares the gradient of the parameter x before y, the first node of the second graph that adds to it. */
+static void begin(struct qkv_tensor *x, const struct qkv_tensor *y)
+{
+    struct qkv_gradient_pair *pair = x->graph->pair;
+    int64_t index = x->parameter->index;
+    struct part *part = &pair->part[index];
+    if (part->addition != NOT_BEGUN) return;
+    int64_t rows = x == y ? -1 : embedded_rows(x);
+    if (x != y && adds_once(x, y)) {
+        part->addition = IN_PLACE;
+        wait_for_first(pair, index);
+    } else if (rows >= 0 && rows <= qkv_rows(x) / 2) {
+        part->addition = BY_ROWS;
+        size_t bytes = row_bits(x) + (size_t)(rows * qkv_columns(x)) * pair->number;
+        take_stage(pair, index, bytes);
+        wait_for_first(pair, index);
+        move_rows(x, part, true);
+    } else {
+        part->addition = STAGED;
+        take_stage(pair, index, (size_t)x->count * pair->number);
+        x->gradient = part->memory;
+        x->touched = false;
+    }
+}
+
+/* Completes the sum of both gradients of the parameter x. */
+static void complete(struct qkv_tensor *x)
+{
+    struct qkv_gradient_pair *pair = x->graph->pair;
+    int64_t index = x->parameter->index;
+    struct part *part = &pair->part[index];
+    if (part->addition == BY_ROWS) move_rows(x, part, false);
+    if (part->addition == STAGED) {
+        x->gradient = x->binding->gradients + (size_t)x->parameter->offset * pair->number;
+        wait_for_first(pair, index);
+        if (x->touched) add(x->graph->dtype, x->count, part->memory, x->gradient);
+        x->touched = true;
+    }
+    if (part->memory) return_stage(part);
+    part->addition = COMPLETE;
+}
+
+void qkv_pair_before(struct qkv_tensor *y)
+{
+    if (!y->graph->pair || !y->graph->is_second) return;
+    if (is_paired(y)) begin(y, y);
+    for (int i = 0; i < QKV_MAX_INPUTS; i++)
+        if (is_paired(y->input[i])) begin(y->input[i], y);
+}
+
+void qkv_pair_after(const struct qkv_tensor *y)
+{
+    for (int i = 0; y->graph->pair && i < QKV_MAX_INPUTS; i++) {
+        struct qkv_tensor *x = y->input[i];
+        if (!is_paired(x) || x->first_consumer != y) continue;
+        if (!y->graph->is_second)
+            atomic_store_explicit(&y->graph->pair->is_done[x->parameter->index], true, memory_order_release);
+        else if (y->graph->pair->part[x->parameter->index].addition != COMPLETE)
+            complete(x);
+    }
+    if (y->graph->pair && y->graph->is_second) use_saved(y);
+}
+
+void qkv_graph_finish_pair(struct qkv_graph *graph)
+{
+    struct qkv_gradient_pair *pair = graph->pair;
+    if (!pair || graph->pair_done) return;
+    graph->pair_done = true;
+    const struct qkv_binding *binding = qkv_binding_of(graph, pair->parameters);
+    for (int64_t i = 0; i < pair->parameters->count; i++) {
+        if (!graph->is_second)
+            atomic_store_explicit(&pair->is_done[i], true, memory_order_release);
+        else if (pair->part[i].addition != NOT_BEGUN && pair->part[i].addition != COMPLETE)
+            complete(binding->leaf[i]);
+    }
+}

@@ -1,0 +1,335 @@
+/* Workers add the nodes of the lower levels as soon as both children are complete, and return the block of the
+ * right child. The nodes of the highest level that they compute, the roots, are left to the optimizer, which adds them while it
+ * reads them anyway.
+ *
+ * A shard starts only when it has its block, and shards start in order. So all that wait for a block wait for shards
+ * that run and need nothing more: there is no deadlock as long as there are enough blocks for one thread. */
+#include "train/gradient_tree.h"
+
+#include "kernels/optimizer.h"
+#include "qkv/arena.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    /* Roots at most. More roots let shards begin without waiting for sums, but need a block each. */
+    MOST_ROOTS = 8,
+    MOST_PAIRED_ROOTS = 2,
+    MOST_LEVELS = 21, /* QKV_SHARDS_MOST is 2^20 */
+    RANGE = 16384     /* numbers that a worker adds at a time */
+};
+
+struct block {
+    void *gradients;
+    struct qkv_gradient_pair *pair;
+    bool is_taken;
+    bool has_clear_gaps;
+};
+
+struct node {
+    bool is_complete;
+    int block; /* -1: none: all shards below are empty, or the left sibling has the sum of both */
+};
+
+struct qkv_gradient_tree {
+    const struct qkv_parameters *parameters;
+    const struct qkv_optimizer_kernels *kernels;
+    size_t bytes; /* of a block */
+    int shards, threads, roots, root_level;
+    bool is_paired;
+    struct node *node;          /* all levels, one after the other, the shards first */
+    int first[MOST_LEVELS + 1]; /* where each level begins in `node`; [root_level + 1]: their number */
+    struct block *block;        /* [blocks] */
+    int blocks;
+    bool *is_busy;         /* [threads] */
+    void **result;         /* [roots + 1] */
+    int *result_block;     /* [roots + 1]: indices of those blocks */
+    int results;           /* 0: no step has been completed */
+    int earlier;           /* block that holds the sum over earlier batches; -1: none */
+    const bool *is_empty;  /* of the step that is being run */
+    int next;              /* shard */
+    pthread_mutex_t mutex; /* guards nodes, blocks, is_busy and next during a step */
+    pthread_cond_t block_is_free;
+};
+
+static int nodes_of(const struct qkv_gradient_tree *tree, int level)
+{
+    return tree->first[level + 1] - tree->first[level];
+}
+
+/* Levels, and the number of blocks: when one thread computes the last root, all others are complete, each level below
+ * may hold a left child, and one block is being written. Further threads have a block each; those of pairs
+ * share it. */
+static void plan(struct qkv_gradient_tree *tree)
+{
+    int most = tree->is_paired ? MOST_PAIRED_ROOTS : MOST_ROOTS, lowest = tree->is_paired ? 1 : 0;
+    int count = tree->shards, level = 0, users = count;
+    for (tree->first[1] = count; level < lowest || count > most; level++) {
+        count = (count + 1) / 2;
+        tree->first[level + 2] = tree->first[level + 1] + count;
+        if (level + 1 == lowest) users = count;
+    }
+    tree->root_level = level;
+    tree->roots = count;
+    int further = tree->is_paired ? (tree->threads - 1) / 2 : tree->threads - 1;
+    tree->blocks = count + level - lowest + further;
+    if (tree->blocks > users) tree->blocks = users;
+    tree->blocks++; /* for the sum over earlier batches */
+}
+
+/* Sets the gaps between parameters to 0, when a block is used for the first time: a block that is never used takes no
+ * physical memory. */
+static void clear_gaps(const struct qkv_parameters *parameters, struct block *target)
+{
+    char *block = target->gradients;
+    if (target->has_clear_gaps) return;
+    target->has_clear_gaps = true;
+    size_t size = qkv_dtype_size(parameters->dtype);
+    int64_t end = 0;
+    for (int64_t i = 0; i <= parameters->count; i++) {
+        int64_t offset = i < parameters->count ? parameters->list[i]->offset : parameters->elements;
+        if (offset > end) memset(block + (size_t)end * size, 0, (size_t)(offset - end) * size);
+        if (i < parameters->count) end = offset + parameters->list[i]->count;
+    }
+}
+
+static bool make_blocks(struct qkv_gradient_tree *tree)
+{
+    tree->block = calloc((size_t)tree->blocks, sizeof *tree->block);
+    for (int i = 0; tree->block && i < tree->blocks; i++) {
+        struct block *block = &tree->block[i];
+        block->gradients = qkv_block_new(tree->bytes, tree->bytes);
+        if (!block->gradients) return false;
+        if (tree->is_paired && !(block->pair = qkv_gradient_pair_new(tree->parameters))) return false;
+    }
+    return tree->block;
+}
+
+struct qkv_gradient_tree *qkv_gradient_tree_new(const struct qkv_parameters *parameters, int threads,
+                                                int shards, enum qkv_gradient_memory memory)
+{
+    struct qkv_gradient_tree *tree = calloc(1, sizeof *tree);
+    if (!tree) return NULL;
+    pthread_mutex_init(&tree->mutex, NULL);
+    pthread_cond_init(&tree->block_is_free, NULL);
+    tree->parameters = parameters;
+    tree->kernels = qkv_optimizer_registry(parameters->dtype);
+    tree->bytes = (size_t)parameters->elements * qkv_dtype_size(parameters->dtype);
+    tree->shards = shards;
+    tree->threads = threads;
+    tree->earlier = -1;
+    tree->is_paired = memory == QKV_GRADIENTS_BY_SIZE ? parameters->elements >= QKV_PAIRED_FROM
+                                                      : memory == QKV_GRADIENTS_PAIRED;
+    plan(tree);
+    tree->node = calloc((size_t)tree->first[tree->root_level + 1], sizeof *tree->node);
+    tree->is_busy = calloc((size_t)threads, sizeof *tree->is_busy);
+    tree->result = calloc((size_t)tree->roots + 1, sizeof *tree->result);
+    tree->result_block = calloc((size_t)tree->roots + 1, sizeof *tree->result_block);
+    if (make_blocks(tree) && tree->node && tree->is_busy && tree->result && tree->result_block) return tree;
+    qkv_gradient_tree_free(tree);
+    return NULL;
+}
+
+void qkv_gradient_tree_free(struct qkv_gradient_tree *tree)
+{
+    if (!tree) return;
+    for (int i = 0; tree->block && i < tree->blocks; i++) {
+        qkv_block_free(tree->block[i].gradients, tree->bytes);
+        qkv_gradient_pair_free(tree->block[i].pair);
+    }
+    pthread_cond_destroy(&tree->block_is_free);
+    pthread_mutex_destroy(&tree->mutex);
+    free(tree->block);
+    free(tree->node);
+    free(tree->is_busy);
+    free(tree->result);
+    free(tree->result_block);
+    free(tree);
+}
+
+/* ---- blocks; the caller holds the mutex, or no shard runs ---- */
+
+/* The free block with the lowest number, so that others take no physical memory if they are never needed; -1: none. One
+ * block is always left for the sum over earlier batches. */
+static int free_block(const struct qkv_gradient_tree *tree)
+{
+    int usable = tree->blocks, lowest = -1;
+    for (int i = tree->blocks - 1; i >= 0; i--) {
+        usable -= tree->block[i].is_taken && i != tree->earlier;
+        if (!tree->block[i].is_taken) lowest = i;
+    }
+    return usable > 1 ? lowest : -1;
+}
+
+static void return_block(struct qkv_gradient_tree *tree, int block)
+{
+    tree->block[block].is_taken = false;
+    pthread_cond_broadcast(&tree->block_is_free);
+}
+
+/* ---- nodes ---- */
+
+static struct node *node_at(struct qkv_gradient_tree *tree, int level, int i)
+{
+    return &tree->node[tree->first[level] + i];
+}
+
+/* Adds block `right` to block `left`. Other threads go on meanwhile. */
+static void merge(struct qkv_gradient_tree *tree, int left, int right)
+{
+    void *const blocks[] = {tree->block[left].gradients, tree->block[right].gradients};
+    pthread_mutex_unlock(&tree->mutex);
+    tree->kernels->sum(tree->parameters->elements, 2, blocks, 0);
+    pthread_mutex_lock(&tree->mutex);
+    return_block(tree, right);
+}
+
+/* Completes node i of the lowest level, and all nodes above it that are complete then. The mutex is held. */
+static void complete_node(struct qkv_gradient_tree *tree, int i, int block)
+{
+    for (int level = 0;; level++, i /= 2) {
+        *node_at(tree, level, i) = (struct node){true, block};
+        if (level == tree->root_level) return;
+        if ((i ^ 1) == nodes_of(tree, level)) continue; /* no sibling */
+        if (!node_at(tree, level, i ^ 1)->is_complete) return;
+        int left = node_at(tree, level, i & ~1)->block, right = node_at(tree, level, i | 1)->block;
+        if (left >= 0 && right >= 0) merge(tree, left, right);
+        block = left >= 0 ? left : right;
+    }
+}
+
+/* ---- a step ---- */
+
+/* The arguments of a sum that all workers compute. */
+struct sum {
+    const struct qkv_gradient_tree *tree;
+    int count;
+    void *const *blocks;
+};
+
+static void sum_range(void *context, int range)
+{
+    const struct sum *sum = context;
+    int64_t start = (int64_t)range * RANGE, rest = sum->tree->parameters->elements - start;
+    sum->tree->kernels->sum(rest < RANGE ? rest : RANGE, sum->count, sum->blocks, start);
+}
+
+/* Adds the results to the first, and returns the blocks of the others. */
+static void join_results(struct qkv_gradient_tree *tree, struct qkv_workers *workers)
+{
+    struct sum sum = {tree, tree->results, tree->result};
+    if (tree->results < 2) return;
+    qkv_workers_run(workers, (int)((tree->parameters->elements + RANGE - 1) / RANGE), sum_range, &sum);
+    for (int i = 1; i < tree->results; i++) return_block(tree, tree->result_block[i]);
+    tree->results = 1;
+}
+
+static void add_result(struct qkv_gradient_tree *tree, int block)
+{
+    tree->result[tree->results] = tree->block[block].gradients;
+    tree->result_block[tree->results++] = block;
+}
+
+void qkv_gradient_tree_begin(struct qkv_gradient_tree *tree, const bool *is_empty, bool accumulate,
+                             struct qkv_workers *workers)
+{
+    if (accumulate) join_results(tree, workers);
+    tree->earlier = accumulate && tree->results ? tree->result_block[0] : -1;
+    for (int i = 0; i < tree->blocks; i++) tree->block[i].is_taken = i == tree->earlier;
+    tree->results = tree->next = 0;
+    tree->is_empty = is_empty;
+    memset(tree->is_busy, 0, (size_t)tree->threads * sizeof *tree->is_busy);
+    memset(tree->node, 0, (size_t)tree->first[tree->root_level + 1] * sizeof *tree->node);
+    pthread_mutex_lock(&tree->mutex);
+    for (int i = 0; i < tree->shards; i++)
+        if (is_empty[i]) complete_node(tree, i, -1);
+    pthread_mutex_unlock(&tree->mutex);
+}
+
+/* Whether the shard adds to the block of its left sibling. */
+static bool is_second(const struct qkv_gradient_tree *tree, int shard)
+{
+    return tree->is_paired && shard % 2 == 1 && !tree->is_empty[shard - 1];
+}
+
+static void take_block(struct qkv_gradient_tree *tree, int block, struct qkv_gradient_leaf *leaf)
+{
+    int shard = leaf->shard;
+    bool is_first =
+        tree->is_paired && shard % 2 == 0 && shard + 1 < tree->shards && !tree->is_empty[shard + 1];
+    tree->block[block].is_taken = true;
+    clear_gaps(tree->parameters, &tree->block[block]);
+    tree->node[shard].block = block;
+    if (is_first) qkv_gradient_pair_reset(tree->block[block].pair);
+    leaf->gradients = tree->block[block].gradients;
+    leaf->pair = is_first ? tree->block[block].pair : NULL;
+}
+
+bool qkv_gradient_tree_take(struct qkv_gradient_tree *tree, struct qkv_gradient_leaf *leaf)
+{
+    int block = -1;
+    pthread_mutex_lock(&tree->mutex);
+    for (;; pthread_cond_wait(&tree->block_is_free, &tree->mutex)) {
+        while (tree->next < tree->shards && tree->is_empty[tree->next]) tree->next++;
+        if (tree->next == tree->shards || is_second(tree, tree->next)) break;
+        if ((block = free_block(tree)) >= 0) break;
+    }
+    bool is_taken = tree->next < tree->shards;
+    if (is_taken) {
+        *leaf = (struct qkv_gradient_leaf){.shard = tree->next++};
+        while (tree->is_busy[leaf->worker]) leaf->worker++;
+        tree->is_busy[leaf->worker] = true;
+        leaf->is_second = is_second(tree, leaf->shard);
+        if (leaf->is_second) {
+            const struct block *first = &tree->block[tree->node[leaf->shard - 1].block];
+            leaf->gradients = first->gradients;
+            leaf->pair = first->pair;
+        } else {
+            take_block(tree, block, leaf);
+        }
+    }
+    pthread_mutex_unlock(&tree->mutex);
+    return is_taken;
+}
+
+void qkv_gradient_tree_complete(struct qkv_gradient_tree *tree, const struct qkv_gradient_leaf *leaf)
+{
+    pthread_mutex_lock(&tree->mutex);
+    tree->is_busy[leaf->worker] = false;
+    complete_node(tree, leaf->shard, leaf->is_second ? -1 : tree->node[leaf->shard].block);
+    pthread_mutex_unlock(&tree->mutex);
+}
+
+void qkv_gradient_tree_end(struct qkv_gradient_tree *tree, struct qkv_workers *workers)
+{
+    for (int i = 0; i < tree->roots; i++) {
+        int block = node_at(tree, tree->root_level, i)->block;
+        if (block < 0) {
+            block = free_block(tree);
+            tree->block[block].is_taken = true;
+            memset(tree->block[block].gradients, 0, tree->bytes);
+        }
+        add_result(tree, block);
+    }
+    if (tree->earlier < 0) return;
+    join_results(tree, workers);
+    int sum = tree->result_block[0];
+    tree->results = 0;
+    add_result(tree, tree->earlier);
+    add_result(tree, sum);
+    join_results(tree, workers);
+    tree->earlier = -1;
+}
+
+void *const *qkv_gradient_tree_blocks(const struct qkv_gradient_tree *tree, int *count)
+{
+    *count = tree->results;
+    return tree->result;
+}
+
+void *qkv_gradient_tree_any_block(const struct qkv_gradient_tree *tree)
+{
+    return tree->block[0].gradients;
+}

@@ -1,0 +1,46 @@
+/* The sum of the gradients of all shards of a batch, as a binary tree: the leaves are the shards, a node is the sum of
+ * its two children (2i and 2i + 1), and the last node of a level that has no sibling moves up unchanged. The
+ * order of summation depends on nothing but the number of shards. */
+#ifndef QKV_TRAIN_GRADIENT_TREE_H
+#define QKV_TRAIN_GRADIENT_TREE_H
+
+#include "qkv/replicas.h"
+
+struct qkv_gradient_tree;
+
+/* A shard, with the block that its gradients go to. */
+struct qkv_gradient_leaf {
+    int shard;
+    int worker;                     /* below the number of threads; no other shard that runs now has it */
+    void *gradients;                /* the block */
+    struct qkv_gradient_pair *pair; /* NULL: the shard has the block for itself */
+    bool is_second;                 /* of the pair */
+};
+
+/* `threads`: how many shards run at the same time at most. NULL when memory is out. */
+struct qkv_gradient_tree *qkv_gradient_tree_new(const struct qkv_parameters *parameters, int threads,
+                                                int shards, enum qkv_gradient_memory memory);
+void qkv_gradient_tree_free(struct qkv_gradient_tree *tree);
+
+/* Begins the sum over a batch. is_empty [shards]: shards that have no gradient. `accumulate`: qkv_gradient_tree_end adds
+ * the sum to the one before. */
+void qkv_gradient_tree_begin(struct qkv_gradient_tree *tree, const bool *is_empty, bool accumulate,
+                             struct qkv_workers *workers);
+
+/* Takes the next shard, in their order, and a block. Waits while other shards use all blocks. Returns false
+ * when there are no more shards. */
+bool qkv_gradient_tree_take(struct qkv_gradient_tree *tree, struct qkv_gradient_leaf *leaf);
+
+/* Says that the gradient of a shard is complete, and adds the nodes that can be added now. */
+void qkv_gradient_tree_complete(struct qkv_gradient_tree *tree, const struct qkv_gradient_leaf *leaf);
+
+/* Ends the sum, when all shards are complete. */
+void qkv_gradient_tree_end(struct qkv_gradient_tree *tree, struct qkv_workers *workers);
+
+/* Blocks whose sum, as the optimizer adds them, is the sum over all shards. */
+void *const *qkv_gradient_tree_blocks(const struct qkv_gradient_tree *tree, int *count);
+
+/* A block to build graphs with that do not run. */
+void *qkv_gradient_tree_any_block(const struct qkv_gradient_tree *tree);
+
+#endif

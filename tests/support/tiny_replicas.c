@@ -1,0 +1,58 @@
+#include "tiny_replicas.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+const int64_t SOURCE[SENTENCES] = {3, 1, 6, 0, 2, 9, 4, 4, 1, 7},
+              TARGET[SENTENCES] = {4, 0, 2, 7, 1, 8, 8, 3, 2, 5};
+
+struct qkv_model *model_of(enum qkv_dtype dtype, double dropout)
+{
+    struct qkv_model_config config = tiny_config();
+    struct qkv_stack_config *stacks[] = {&config.encoder, &config.decoder};
+    for (int i = 0; i < 2; i++)
+        stacks[i]->dropout = stacks[i]->attention.rule.dropout = stacks[i]->embeddings.dropout = dropout;
+    return tiny_model(&config, SOURCE_SIZE, TARGET_SIZE, dtype, 4);
+}
+
+struct bench bench_with(struct qkv_model *model, int threads, int shards, enum qkv_gradient_memory memory)
+{
+    struct qkv_error error = {""};
+    struct bench b = {.model = model, .workers = qkv_workers_new(threads, &error)};
+    cr_assert_not_null(b.workers, "%s", error.message);
+    b.replicas = qkv_replicas_new(b.model, b.workers, shards, memory, &error);
+    cr_assert_not_null(b.replicas, "%s", error.message);
+    cr_assert_eq(qkv_replicas_shards(b.replicas), shards);
+    return b;
+}
+
+void release(struct bench *b)
+{
+    qkv_replicas_free(b->replicas);
+    qkv_workers_free(b->workers);
+    qkv_model_free(b->model);
+}
+
+struct qkv_step_sums step(struct bench *b, struct qkv_batch *batch, const struct qkv_random *random,
+                          bool accumulate)
+{
+    struct qkv_error error = {""};
+    struct qkv_step_sums sums;
+    cr_assert_eq(qkv_replicas_step(b->replicas, batch, 0.1, random, accumulate, &sums, &error), QKV_OK, "%s",
+                 error.message);
+    return sums;
+}
+
+float *total_of(const struct bench *b)
+{
+    int64_t elements = b->model->parameters.elements;
+    int count = qkv_replicas_blocks(b->replicas);
+    float *sum = malloc((size_t)(count * elements) * sizeof *sum);
+    for (int s = 0; s < count; s++)
+        memcpy(sum + s * elements, qkv_replicas_gradients(b->replicas)[s], (size_t)elements * sizeof *sum);
+    for (int step = 1; step < count; step *= 2)
+        for (int s = 0; s + step < count; s += 2 * step)
+            for (int64_t i = 0; i < elements; i++) sum[s * elements + i] += sum[(s + step) * elements + i];
+    return sum;
+}

@@ -1,0 +1,35 @@
+/* Replicas of a small model with a team of threads. */
+#ifndef QKV_TESTS_TINY_REPLICAS_H
+#define QKV_TESTS_TINY_REPLICAS_H
+
+#include "qkv/replicas.h"
+#include "tiny.h"
+
+/* Sizes of vocabularies and of the usual batch. */
+enum { SOURCE_SIZE = 11, TARGET_SIZE = 9, SENTENCES = 10 };
+
+/* Lengths of the sentences of the usual batch. */
+extern const int64_t SOURCE[SENTENCES], TARGET[SENTENCES];
+
+/* One model on one team. */
+struct bench {
+    struct qkv_model *model;
+    struct qkv_workers *workers;
+    struct qkv_replicas *replicas;
+};
+
+/* A model with this dropout everywhere. */
+struct qkv_model *model_of(enum qkv_dtype dtype, double dropout);
+
+/* Takes the model. */
+struct bench bench_with(struct qkv_model *model, int threads, int shards, enum qkv_gradient_memory memory);
+void release(struct bench *b);
+
+/* A step with label smoothing 0.1, which must succeed. */
+struct qkv_step_sums step(struct bench *b, struct qkv_batch *batch, const struct qkv_random *random,
+                          bool accumulate);
+
+/* The sum of the gradient blocks, as the optimizer adds them, of a model in float32. On the heap. */
+float *total_of(const struct bench *b);
+
+#endif
