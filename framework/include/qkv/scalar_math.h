@@ -40,11 +40,11 @@ QKV_API double qkv_scalar_log10(double x);
  * result is NaN. */
 QKV_API double qkv_scalar_power(double base, double exponent);
 
-/* Sine and cosine of x radians, wrong by at most 0.75 units for all finite x. NaN for infinity. */
+/* Sine and cosine of x radians, wrong by at most 0.85 units for all finite x. NaN for infinity. */
 QKV_API double qkv_scalar_sin(double x);
 QKV_API double qkv_scalar_cos(double x);
 
-/* The hyperbolic tangent, wrong by at most 0.55 units. */
+/* The hyperbolic tangent, wrong by at most 0.6 units. */
 QKV_API double qkv_scalar_tanh(double x);
 
 /* The complementary error function 2 / sqrt(pi) times the integral of exp(-t^2) from x to infinity, wrong by at most 1.6
