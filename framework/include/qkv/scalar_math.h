@@ -35,7 +35,7 @@ QKV_API double qkv_scalar_log(double x);
 /* The logarithm to base 10, wrong by at most 0.51 units; exact for powers of ten. Otherwise as qkv_scalar_log. */
 QKV_API double qkv_scalar_log10(double x);
 
-/* base^exponent, wrong by at most 0.6 units; exact where the result is a double. Infinities, zeros, negative bases and
+/* base^exponent, wrong by at most 0.7 units; exact where the result is a double. Infinities, zeros, negative bases and
  * NaN as in pow of C11, Annex F: x^0 and 1^y are 1 even for NaN, and a negative base needs an integer exponent, or the
  * result is NaN. */
 QKV_API double qkv_scalar_power(double base, double exponent);
