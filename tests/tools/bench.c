@@ -103,6 +103,21 @@ Test(bench, decoding)
     cJSON_Delete(json);
 }
 
+/* The operations of a step follow from the number of threads, and each thread has some. */
+Test(bench, peak)
+{
+    double operations[2];
+    for (int threads = 1; threads <= 2; threads++) {
+        cJSON *json = json_of(run(BENCH "-m peak -t %d --steps 3 --seconds 0 --json", threads));
+        const cJSON *result = result_of(json, "peak");
+        cr_expect_eq(number_of(result, "threads"), threads);
+        operations[threads - 1] = number_of(result, "gflops") * number_of(result, "ms");
+        cJSON_Delete(json);
+    }
+    cr_expect_gt(operations[0], 0);
+    cr_expect_float_eq(operations[1] / operations[0], 2, 1e-9);
+}
+
 /* Fails unless the shares of a profile add up to 1; returns its ops. */
 static const cJSON *check_shares(const cJSON *json, const char *workload)
 {
@@ -353,7 +368,7 @@ Test(bench, refusals)
 {
     cr_expect(refused(run(BENCH "toy -m speed"),
                       "qkv: --measure is 'speed', but must be one of train, "
-                      "forward, decode, floor, profile, ops, attention, startup, threads, "
+                      "forward, decode, floor, peak, profile, ops, attention, startup, threads, "
                       "scaling"));
     cr_expect(refused(run(BENCH "-m scaling --axis layer"), "qkv: --axis is 'layer'; did you mean layers"));
     cr_expect(refused(run(BENCH "toy -m train -o x.svg"),

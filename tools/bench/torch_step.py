@@ -1,82 +1,67 @@
 #!/usr/bin/python3
 """Runs the steps of `qkv-bench` in PyTorch, with the same sizes and the same work, as fast as its operators allow.
 
-    torch_step.py toy --what train --threads 2 --steps 20
+    torch_step.py toy --what train --threads 2 --attention sdpa
     torch_step.py toy --threads 2 --steps 20 --batches FILE       # batches that `qkv-bench toy --batches FILE` wrote
 
-Prints JSON: median and mean ms per step, and the peak of memory in MB. One step is forward, backward and Adam on a post-norm
-transformer (torch_transformer.py) with dropout on embeddings, attention weights, feed-forward and residuals, and smoothed
-cross entropy. The batches of a file are padded before the clock starts; all but the last `--steps` warm up. Needs
-Debian's python3-torch.
+Prints JSON (workloads.py). A training step is forward, backward and Adam on a post-norm transformer (torch_transformer.py) with
+dropout on embeddings, attention weights, feed-forward and residuals, and smoothed cross entropy. The batches of a file are
+padded before the clock starts; all but the last `--steps` warm up. Needs PyTorch.
 """
-import argparse
 import json
 import os
-import resource
-import statistics
 import sys
-import time
 
-SIZES = {  # width, heads, inner, layers, vocabulary, sentences, tokens
-    "toy": (64, 4, 256, 2, 200, 32, 10),
-    "small": (128, 4, 256, 4, 10000, 64, 15),
-    "base": (512, 8, 2048, 3, 10000, 64, 15),
-}
+from workloads import DECODING, WARM_UP, WORKLOADS, argument_parser, print_times
 
-parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument("workload", choices=SIZES)
-parser.add_argument("--what", choices=["train", "greedy 1", "greedy 64"], default="train")
-parser.add_argument("--threads", type=int, default=1)
-parser.add_argument("--steps", type=int, default=20)
+parser = argument_parser(__doc__, ["train", *DECODING])
+parser.add_argument("--attention", choices=["composed", "sdpa"], default="composed",
+                    help="products and softmax, or F.scaled_dot_product_attention [%(default)s]")
+parser.add_argument("--compile", action="store_true", help="compile forward and backward of training by torch.compile")
 parser.add_argument("--batches", help="file of batches, a JSON object a line, to train on")
 arguments = parser.parse_args()
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):  # read when the library is loaded
     os.environ.setdefault(variable, str(arguments.threads))
 
 import torch  # noqa: E402
-from torch_transformer import END, Batch, Stack, Transformer  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
+from torch_transformer import END, Batch, Stack, Transformer, drop  # noqa: E402
 
 torch.set_num_threads(arguments.threads)
 torch.manual_seed(1)
-width, heads, inner, layers, words, sentences, length = SIZES[arguments.workload]
+size = WORKLOADS[arguments.workload]
 training = arguments.what == "train"
-model = Transformer(Stack(width, heads, inner, layers), Stack(width, heads, inner, layers), words, words)
+encoder, decoder = (Stack(size.width, size.heads, size.inner, size.layers) for _ in range(2))
+model = Transformer(encoder, decoder, size.words, size.words, attention=arguments.attention,
+                    dropout=F.dropout if arguments.compile else drop)  # torch.compile cannot compile the calls of drop()
 model.training = training
+if arguments.compile:
+    model.logits = torch.compile(model.logits)
 
 
 def random_sentences(count):
-    return [ids + [END] for ids in torch.randint(3, words, (count, length - 1)).tolist()]
+    return [ids + [END] for ids in torch.randint(3, size.words, (count, size.tokens - 1)).tolist()]
+
+
+def read_batches(path):
+    with open(path, encoding="ascii") as file:
+        batches = [Batch(row["source"], row["target"]) for row in map(json.loads, file)]
+    if len(batches) < arguments.steps:
+        sys.exit(f"torch_step.py: {path}: has {len(batches)} batches, fewer than the steps")
+    return batches
 
 
 if arguments.batches:
-    with open(arguments.batches, encoding="ascii") as file:
-        batches = [Batch(row["source"], row["target"]) for row in map(json.loads, file)]
-    if len(batches) < arguments.steps:
-        sys.exit(f"torch_step.py: {arguments.batches}: has {len(batches)} batches, fewer than the steps")
+    batches = read_batches(arguments.batches)
+    tokens = sum(batch.tokens for batch in batches) / len(batches)
+    print_times(lambda i: model.step(batches[i]), arguments.steps, float("inf"), len(batches) - arguments.steps,
+                tokens_per_step=tokens)
+    sys.exit()
+beam, count = (1, size.sentences) if training else DECODING[arguments.what]
+batch = Batch(random_sentences(count), random_sentences(count))
+if training:
+    print_times(lambda _: model.step(batch), arguments.steps, arguments.seconds, WARM_UP, tokens_per_step=batch.tokens)
+elif beam == 1:
+    print_times(lambda _: model.greedy(batch, size.tokens, until_end=False), arguments.steps, arguments.seconds)
 else:
-    count = sentences if training else int(arguments.what.split()[1])
-    batches = [Batch(random_sentences(count), random_sentences(count))] * (arguments.steps + 2)
-
-
-def step(batch):
-    if training:
-        model.step(batch)
-    else:
-        model.greedy(batch, length, until_end=False)
-
-
-warm_up = len(batches) - arguments.steps
-for batch in batches[:warm_up]:
-    step(batch)
-seconds, used = [], time.process_time()
-for batch in batches[warm_up:]:
-    started = time.perf_counter()
-    step(batch)
-    seconds.append(time.perf_counter() - started)
-print(json.dumps({
-    "ms": 1e3 * statistics.median(seconds),
-    "ms_mean": 1e3 * statistics.mean(seconds),
-    "cpu_ms": 1e3 * (time.process_time() - used) / arguments.steps,
-    "tokens_per_step": sum(batch.tokens for batch in batches) / len(batches),
-    "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-}))
+    print_times(lambda _: model.beam(batch, beam, size.tokens), arguments.steps, arguments.seconds)

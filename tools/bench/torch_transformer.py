@@ -4,6 +4,7 @@ One product computes queries, keys and values; one function computes the loss an
 all parameters, which are one flat block. Sentences are padded to the longest of their batch. Padding is masked in attention
 and removed before the output projection.
 """
+import copy
 import dataclasses
 import math
 
@@ -105,11 +106,24 @@ class Batch:
             self.lengths = [len(t) for t in targets]
             self.tokens += sum(self.lengths)
 
+    def repeated(self, times):
+        """Returns the batch with each sentence several times, without targets."""
+        result = copy.copy(self)
+        result.count, result.masks = times * self.count, {}
+        result.source = self.source.repeat_interleave(times, 0)
+        result.hidden = None if self.hidden is None else self.hidden.repeat_interleave(times, 0)
+        return result
+
     def mask(self, heads):
         """Returns what is added to the scores of the source, for every head of every sentence; None: no padding."""
         if self.hidden is not None and heads not in self.masks:
             self.masks[heads] = self.hidden.repeat_interleave(heads, 0)
         return self.masks.get(heads)
+
+
+def repeat(x, count, times):
+    """Repeats the rows of each of `count` sentences, one behind the other."""
+    return x.view(count, -1, *x.shape[1:]).repeat_interleave(times, 0).flatten(0, 1)
 
 
 def pad(rows):
@@ -119,8 +133,12 @@ def pad(rows):
 
 
 class Transformer:
-    def __init__(self, encoder, decoder, sources, targets, tied=False, longest=512):
+    """`attention` is "composed" of products and a softmax, or "sdpa", F.scaled_dot_product_attention. `dropout(x, rate)` is drop()
+    or F.dropout."""
+
+    def __init__(self, encoder, decoder, sources, targets, tied=False, longest=512, attention="composed", dropout=drop):
         self.encoder, self.decoder, self.training = encoder, decoder, True
+        self.attention, self.dropout = attention, dropout
         self.block = Block()
         width = encoder.width
         self.embeddings = [self.block.add(sources, width), self.block.add(targets, width)]
@@ -167,7 +185,7 @@ class Transformer:
     # ---- parts ----
 
     def _drop(self, x, rate):
-        return drop(x, rate) if self.training and rate else x
+        return self.dropout(x, rate) if self.training and rate else x
 
     def _linear(self, x, parts):
         return F.linear(x, self.P[parts[0]], self.P[parts[1]])
@@ -186,6 +204,12 @@ class Transformer:
         return x.view(count, -1, stack.heads, k).transpose(1, 2).reshape(count * stack.heads, -1, k)
 
     def _mix(self, query, key, value, stack, mask):
+        if self.attention == "sdpa":
+            query, key, value = (x.view(-1, stack.heads, *x.shape[1:]) for x in (query, key, value))
+            mask = mask if mask is None or mask.dim() == 2 else mask.view(-1, stack.heads, *mask.shape[1:])
+            rate = stack.attention_dropout if self.training else 0.0
+            mixed = F.scaled_dot_product_attention(query, key, value, mask, rate)
+            return mixed.transpose(1, 2).reshape(-1, stack.width)
         k, scale = query.size(2), query.size(2) ** -0.5
         if mask is None:
             scores = torch.bmm(query, key.transpose(1, 2)) * scale
@@ -258,12 +282,16 @@ class Transformer:
         self.block.adam(torch.autograd.grad(loss, self.P), **adam)
         return loss
 
+    def _cache(self, sentences, length):
+        """Returns memory for the keys and values of `length` words, for each layer of the decoder."""
+        stack = self.decoder
+        return [torch.empty(2, sentences * stack.heads, length, stack.width // stack.heads) for _ in range(stack.layers)]
+
     @torch.inference_mode()
     def greedy(self, batch, length, forbidden=(), until_end=True):
         """Greedy search for up to `length` words per sentence, with cached keys and values."""
-        stack = self.decoder
-        memory = self._memory(self.encode(batch), batch.count)
-        cache = [torch.empty(2, batch.count * stack.heads, length, stack.width // stack.heads) for _ in memory]
+        stack, memory = self.decoder, self._memory(self.encode(batch), batch.count)
+        cache = self._cache(batch.count, length)
         words, out = torch.full((batch.count, 1), BEGIN), []
         ended = torch.zeros(batch.count, dtype=torch.bool)
         for t in range(length):
@@ -276,3 +304,25 @@ class Transformer:
             if until_end and ended.all():
                 break
         return torch.cat(out, 1).tolist()
+
+    @torch.inference_mode()
+    def beam(self, batch, size, length):
+        """Beam search for exactly `length` words per sentence: END is a word as any other. Returns the best hypotheses."""
+        stack, hypotheses = self.decoder, batch.repeated(size)
+        memory = [[repeat(x, batch.count, size) for x in layer] for layer in self._memory(self.encode(batch), batch.count)]
+        cache = self._cache(hypotheses.count, length)
+        words, out = torch.full((hypotheses.count, 1), BEGIN), torch.empty(hypotheses.count, 0, dtype=torch.long)
+        totals = torch.full((batch.count, size), -math.inf)
+        totals[:, 0] = 0  # at first all hypotheses of a sentence are the same
+        first = size * torch.arange(batch.count)[:, None]  # hypothesis of each sentence
+        for t in range(length):
+            x = self._decode(self._embed(1, words, stack, t), hypotheses, memory, None, cache, t)
+            scores = self._linear(x, self.output).log_softmax(1)
+            classes = scores.size(1)
+            totals, best = (scores.view(batch.count, size, classes) + totals[:, :, None]).flatten(1).topk(size)
+            origin, words = (first + best // classes).view(-1), (best % classes).view(-1, 1)
+            out = torch.cat([out[origin], words], 1)
+            for layer in cache:
+                slots = layer.view(2, hypotheses.count, stack.heads, length, -1)
+                slots[:, :, :, :t + 1] = slots[:, origin, :, :t + 1]
+        return out.view(batch.count, size, length)[:, 0].tolist()

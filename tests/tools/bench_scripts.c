@@ -1,0 +1,133 @@
+/* The scripts that compare qkv with other programs: their arguments, what they say where a program is absent, and, with
+ * a stub in place of Python with PyTorch, which settings count and how ratios follow. Skipped without Python. */
+#include "support.h"
+
+#include <cjson/cJSON.h>
+#include <criterion/criterion.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SCRIPTS "export PYTHONDONTWRITEBYTECODE=1; '" QKV_SOURCE_DIR "/tools/bench/"
+#define COMPARE SCRIPTS "compare.py' --bench '" QKV_BENCH "' "
+
+static void skip_without_python(void)
+{
+    if (access("/usr/bin/python3", X_OK)) cr_skip_test("/usr/bin/python3 is not installed");
+}
+
+TestSuite(bench_scripts, .init = skip_without_python);
+
+Test(bench_scripts, help)
+{
+    static const char *const scripts[] = {"compare.py", "compare_joeynmt.py", "ctranslate2_step.py",
+                                          "torch_step.py"};
+    for (size_t i = 0; i < sizeof scripts / sizeof scripts[0]; i++) {
+        struct outcome outcome = run(SCRIPTS "%s' --help", scripts[i]);
+        cr_expect_eq(outcome.exit_code, 0, "%s: %s", scripts[i], outcome.error);
+        cr_expect_not_null(strstr(outcome.output, "usage: "), "%s", scripts[i]);
+    }
+}
+
+Test(bench_scripts, refusals)
+{
+    static const struct {
+        const char *command, *message;
+    } cases[] = {
+        {"compare.py' --workloads tiny",
+         "argument --workloads: there is no tiny; there are toy, small, base"},
+        {"compare.py' --what text", "--what text and --text FILE need each other"},
+        {"compare.py' --what train --text x.tsv", "--what text and --text FILE need each other"},
+        {"compare_joeynmt.py' --updates 5", "--updates is 5, but must be at least 20"},
+        {"torch_step.py' toy --what speed", "argument --what: invalid choice: 'speed'"},
+        {"ctranslate2_step.py' toy --what train", "argument --what: invalid choice: 'train'"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct outcome outcome = run(SCRIPTS "%s", cases[i].command);
+        cr_expect_eq(outcome.exit_code, 2, "%s", cases[i].command);
+        cr_expect_not_null(strstr(outcome.error, cases[i].message), "%s", outcome.error);
+    }
+}
+
+Test(bench_scripts, absent_peers)
+{
+    struct outcome outcome = run(
+        COMPARE "--python /nowhere/python --workloads toy --what decode --rounds 1 --seconds 0 --markdown");
+    cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
+    cr_expect_not_null(
+        strstr(outcome.error,
+               "compare.py: PyTorch is not compared; /nowhere/python cannot import torch (see --python)\n"
+               "compare.py: CTranslate2 is not compared; /nowhere/python cannot import ctranslate2 (see "
+               "--python)\n"));
+    cr_expect_not_null(strstr(outcome.output, "\n| toy, greedy 64 | qkv "), "%s", outcome.output);
+    cr_expect_null(strstr(outcome.output, "PyTorch"));
+    cr_expect_null(strstr(outcome.error, "left out"), "an absent program must not be run: %s", outcome.error);
+    outcome = run(SCRIPTS "compare_joeynmt.py' --python /nowhere/python");
+    cr_expect_eq(outcome.exit_code, 0);
+    cr_expect_str_empty(outcome.output);
+    cr_expect_str_eq(outcome.error,
+                     "compare_joeynmt.py: Joey NMT is not compared; /nowhere/python cannot import joeynmt "
+                     "(see --python)\n");
+}
+
+/* A program that answers as Python with PyTorch 9 would. Three settings are fast; one of them is much faster with each
+ * call after its first. It has no CTranslate2 and cannot compile. */
+static const char *stub(void)
+{
+    static const char text[] = "#!/bin/sh\n"
+                               "answer() { echo \"{\\\"ms\\\": $1, \\\"ms_mean\\\": $1, \\\"cpu_ms\\\": $1, "
+                               "\\\"peak_mb\\\": 5}\"; }\n"
+                               "case \"$*\" in\n"
+                               "*ctranslate2*) exit 1 ;;\n"
+                               "-c*) echo 9.0; exit ;;\n"
+                               "esac\n"
+                               "echo \"$*\" >>\"$0.calls\"\n"
+                               "case \"$*\" in\n"
+                               "*--compile*) echo 'no compiler' >&2; exit 1 ;;\n"
+                               "*'--threads 1 --attention sdpa'*) answer $((2000000 / $(grep -c '1 "
+                               "--attention sdpa' \"$0.calls\"))) ;;\n"
+                               "*'--threads 2 --attention sdpa'*) answer 1900000 ;;\n"
+                               "*) answer 3000000 ;;\n"
+                               "esac\n";
+    const char *path = write_text(scratch("tools_bench_scripts_stub"), "python", text);
+    cr_assert_eq(chmod(path, 0700), 0);
+    return path;
+}
+
+Test(bench_scripts, fastest_setting)
+{
+    const char *python = stub();
+    struct outcome outcome =
+        run(COMPARE "--python '%s' --workloads toy --what train --threads 2 --rounds 2 --seconds 0 --json",
+            python);
+    cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
+    cr_expect_not_null(strstr(outcome.error, "compare.py: PyTorch, compiled: left out: "), "%s",
+                       outcome.error);
+    cr_expect_not_null(strstr(outcome.error, "no compiler"));
+    cJSON *json = cJSON_Parse(outcome.output);
+    cr_assert_not_null(json, "%s", outcome.output);
+    cr_expect_str_eq(cJSON_GetArrayItem(cJSON_GetObjectItem(json, "versions"), 1)->valuestring,
+                     "PyTorch 9.0");
+    cr_expect_eq(cJSON_GetArraySize(cJSON_GetObjectItem(json, "peak_gflops")), 2);
+    const cJSON *row;
+    int rows = 0;
+    cJSON_ArrayForEach(row, cJSON_GetObjectItem(json, "rows"))
+    {
+        if (strcmp(cJSON_GetObjectItem(row, "program")->valuestring, "PyTorch") != 0) continue;
+        const cJSON *results = cJSON_GetObjectItem(row, "results");
+        cr_assert_eq(cJSON_GetArraySize(results), 2);
+        for (int i = 0; i < 2; i++) {
+            const cJSON *result = cJSON_GetArrayItem(results, i);
+            cr_expect_str_eq(cJSON_GetObjectItem(result, "setting")->valuestring, "1 thread, sdpa");
+            cr_expect_eq(cJSON_GetObjectItem(result, "ms")->valueint, 2000000 / (i + 2),
+                         "the call after the trial's");
+        }
+        rows++;
+    }
+    cr_expect_eq(rows, 1);
+    cJSON_Delete(json);
+    /* Five settings in the trial; in each of two rounds the fastest and the one that is nearly as fast. */
+    int calls = 0;
+    for (const char *at = read_file(format("%s.calls", python), NULL); (at = strchr(at, '\n')); at++) calls++;
+    cr_expect_eq(calls, 5 + 2 * 2);
+}
