@@ -70,8 +70,8 @@ Test(bench_scripts, absent_peers)
                      "(see --python)\n");
 }
 
-/* A program that answers as Python with PyTorch 9 would. Three settings are fast; one of them is much faster with each
- * call after its first. It has no CTranslate2 and cannot compile. */
+/* A program that answers as Python with PyTorch 9 would. Two settings are fast, and one of them is faster with each
+ * call. It has no CTranslate2 and cannot compile. */
 static const char *stub(void)
 {
     static const char text[] = "#!/bin/sh\n"

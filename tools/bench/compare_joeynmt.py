@@ -64,9 +64,7 @@ def read_config(python, run):
 def write_text(config, folder):
     """Writes each side of the pairs to a file of its own, as Joey NMT reads them."""
     for part in ("train", "dev"):
-        path = config["data"][part]
-        path = path if isinstance(path, str) else path[-1]  # relative to the run folder, absolute
-        with open(path, encoding="utf-8") as file:
+        with open(machine.data_path(config, part), encoding="utf-8") as file:
             pairs = [line.rstrip("\n").split("\t")[:2] for line in file]
         for side, lines in zip(("src", "trg"), zip(*pairs)):
             (folder / f"{part}.{config['data'][side]['lang']}").write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -128,10 +126,9 @@ def main():
         threads = min(sorted({1, options.threads}), key=lambda n: train_joeynmt(options, config, run, TRIAL, n)[1])
         joey = train_joeynmt(options, config, run, options.updates, threads)
     print(machine.processor())
-    for name, count, (seconds, milliseconds) in (
-            (f"qkv {machine.version_of_qkv(options.qkv)}", options.threads, qkv),
-            (f"Joey NMT {version}, PyTorch {machine.version_of(options.python, 'torch')}", threads, joey)):
-        print(f"{name}: {options.updates} updates in {seconds:.1f} s, {milliseconds:.2f} ms an update, {count} threads")
+    print(f"qkv {machine.version_of_qkv(options.qkv)}; Joey NMT {version}; PyTorch {machine.version_of(options.python, 'torch')}")
+    for name, count, (seconds, milliseconds) in (("qkv", options.threads, qkv), ("Joey NMT", threads, joey)):
+        print(f"{name:8}  threads {count}  {options.updates} updates in {seconds:.1f} s  {milliseconds:.2f} ms an update")
     print(f"ratio {joey[0] / qkv[0]:.2f}, of an update {joey[1] / qkv[1]:.2f}")
 
 

@@ -1,4 +1,5 @@
-"""What figures of speed must say about the machine and the programs that were measured."""
+"""What scripts that compare programs share: the names of the processor and of versions, the environment of PyTorch, the texts of a
+run."""
 import os
 import pathlib
 import subprocess
@@ -51,3 +52,9 @@ def torch_environment(threads):
     if threads > 1:
         settings["LD_LIBRARY_PATH"] = find_library("openblas-openmp")
     return os.environ | settings
+
+
+def data_path(config, part):
+    """Returns the path of the train or dev pairs in the complete config of a run, which may have a relative and an absolute one."""
+    path = config["data"][part]
+    return path if isinstance(path, str) else path[-1]

@@ -7,7 +7,7 @@ PyTorch.
 Both train the model of the config on its text with its batches, optimizer and schedule, and validate at the same interval.
 The first validation that reaches the accuracy ends the training. Prints updates and seconds since the start of the
 program, the seconds of validations, and the ratios. A trial of some updates finds out whether PyTorch (torch_baseline.py)
-is faster with one thread or with all. Needs Debian's python3-torch and python3-yaml.
+is faster with one thread or with all. Needs PyTorch and PyYAML (Debian: python3-torch, python3-yaml).
 """
 import argparse
 import pathlib
@@ -19,8 +19,9 @@ import time
 
 import yaml
 
+import machine
+
 HERE = pathlib.Path(__file__).resolve().parent
-PYTHON = "/usr/bin/python3"
 TRIAL = 60  # updates
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -30,6 +31,7 @@ parser.add_argument("--every", type=int, help="updates from one validation to th
 parser.add_argument("--threads", type=int, default=2)
 parser.add_argument("--set", "-s", action="append", default=[], help="a key of the config, as `qkv train -s`")
 parser.add_argument("--qkv", default=HERE.parent.parent / "build/release/tools/qkv", help="path of qkv")
+parser.add_argument("--python", default="/usr/bin/python3", help="interpreter that has PyTorch and PyYAML [%(default)s]")
 arguments = parser.parse_args()
 
 
@@ -80,8 +82,9 @@ with tempfile.TemporaryDirectory() as folder:
     if arguments.every:
         settings += ["-s", f"training.validation_freq={arguments.every}", "-s", f"training.logging_freq={arguments.every}"]
     qkv = train("qkv", [arguments.qkv, "train", arguments.config, "-j", arguments.threads, *settings])
-    data = yaml.safe_load(open(run / "config.yaml", encoding="utf-8"))["data"]
-    baseline = [PYTHON, HERE / "torch_baseline.py", run, data["train"], data["dev"], "--until", arguments.accuracy]
+    config = yaml.safe_load(open(run / "config.yaml", encoding="utf-8"))
+    baseline = [arguments.python, HERE / "torch_baseline.py", run, machine.data_path(config, "train"),
+                machine.data_path(config, "dev"), "--until", arguments.accuracy]
     threads = min(sorted({1, arguments.threads}), key=lambda n: milliseconds_of_trial(baseline + ["--threads", n]))
     print(f"PyTorch: {threads} of {arguments.threads} threads are faster", file=sys.stderr)
     torch = train("PyTorch", baseline + ["--threads", threads])
