@@ -7,8 +7,8 @@
 #     tools/hash_checkpoints.sh configs/toy_en_es.yaml       # only these configs, no translations
 #     QKV=/other/build/tools/qkv UPDATES=50 THREADS=1 tools/hash_checkpoints.sh
 #
-# Hashes depend on the instruction set of the processor (QKV_KERNELS=portable is the same everywhere), but not on the
-# number of threads.
+# Hashes depend neither on the processor nor on the number of threads, except that of the gradient check: its large
+# products in float64 are those of OpenBLAS.
 set -eu
 root=$(unset CDPATH && cd -- "$(dirname -- "$0")/.." && pwd)
 # shellcheck source=tools/setup.sh

@@ -3,28 +3,30 @@
 # Exits 0 when all parts pass, 1 when one fails, 2 when it cannot install or build.
 #
 #     tools/nightly.sh                      # all parts, in this order
-#     tools/nightly.sh hashes training      # some of: fuzz random guard hashes training history faults aarch64 tsan valgrind
+#     tools/nightly.sh hashes training      # some of: fuzz random guard hashes bits training history
+#                                         # faults aarch64 tsan valgrind
 #
 # fuzz        every fuzz target for half an hour (seven hours)
 # random      50,000 random cases of every op, other ones every day (tests/kernels: half an hour)
 # guard       every op sample with inaccessible pages behind its tensors, for every instruction set (a minute)
 # hashes      checkpoints, translations and gradients have the same bits on one thread and on all (15 minutes)
+# bits        200 updates of every shipped config have the recorded bits with every set of kernels (an hour)
 # training    shipped configs, trained to their end, reach the scores in the README (half an hour)
 # history     so do the systems of configs/history that have attention (tools/history.sh: two hours)
 # faults      every command, once for each of its allocations and system calls, which fails, or in which it is killed
 #             (an hour)
-# aarch64     the tests of the engine, random numbers, checkpoints, training and translation on 64-bit Arm, run by qemu
-#             (an hour)
+# aarch64     the tests of the engine, random numbers, checkpoints, training and translation on 64-bit Arm, run by qemu,
+#             and 5 updates with the recorded bits (an hour)
 # tsan        the test suite under ThreadSanitizer (an hour)
 # valgrind    the test suite under valgrind's memcheck (many hours)
 set -eu
 root=$(unset CDPATH && cd -- "$(dirname -- "$0")/.." && pwd)
 # shellcheck source=tools/setup.sh
 . "$root/tools/setup.sh"
-[ $# -gt 0 ] || set -- fuzz random guard hashes training history faults aarch64 tsan valgrind
+[ $# -gt 0 ] || set -- fuzz random guard hashes bits training history faults aarch64 tsan valgrind
 for part; do
     case $part in
-    fuzz | random | guard | hashes | training | history | faults | aarch64 | tsan | valgrind) ;;
+    fuzz | random | guard | hashes | bits | training | history | faults | aarch64 | tsan | valgrind) ;;
     *) echo "nightly.sh: there is no part $part" >&2; exit 2 ;;
     esac
 done
@@ -76,7 +78,12 @@ part_hashes() {
         diff "$logs/hashes_1.txt" "$logs/hashes.txt" && cat "$logs/hashes.txt"
 }
 
-# The scores are a little below those in the README and in docs/history.md: they vary with the processor's rounding.
+part_bits() {
+    QKV=$root/$qkv run tools/check_bits.sh 200 configs/toy_en_es.yaml configs/reverse.yaml configs/history/*.yaml \
+        configs/tatoeba_mini.yaml configs/tatoeba.yaml
+}
+
+# The scores are a little below those in the README and in docs/history.md.
 part_training() {
     run "$qkv" train configs/toy_en_es.yaml -q --overwrite -s training.model_dir="$logs/toy_en_es" &&
         run "$qkv" evaluate "$logs/toy_en_es" datasets/en_es/test.tsv --json >"$logs/toy_en_es.json" &&
@@ -114,7 +121,13 @@ part_aarch64() {
 libyaml-dev,libopenblas-dev,libutf8proc-dev,libcjson-dev,libcairo2-dev,libpango1.0-dev,zlib1g-dev,\
 libcriterion-dev" bookworm "$sysroot" || return 1
     fi
-    build aarch64 && run ctest --preset aarch64 -j "$(cores)" -R '^(graph|kernels|layers|models|run|train)_|^core_(libm|numpy_random|random|scalar_math)$'
+    build aarch64 && run ctest --preset aarch64 -j "$(cores)" \
+        -R '^(graph|kernels|layers|models|run|train)_|^core_(libm|numpy_random|random|scalar_math)$' ||
+        return 1
+    printf '#!/bin/sh\nLD_LIBRARY_PATH=%s exec qemu-aarch64-static -L %s %s "$@"\n' \
+        /usr/lib/aarch64-linux-gnu/openblas-pthread "$root/$sysroot" "$root/build/aarch64/tools/qkv" >"$logs/qkv-aarch64"
+    chmod +x "$logs/qkv-aarch64"
+    QKV=$root/$logs/qkv-aarch64 KERNELS=portable run tools/check_bits.sh 5 configs/toy_en_es.yaml configs/reverse.yaml
 }
 
 part_tsan() {
