@@ -4,6 +4,8 @@
 
 #include "kernels/optimizer_loop.h"
 
+#include "qkv/scalar_math.h"
+
 /* Indices of update->scalars: rate = learning rate / (1 - beta1^t); root = 1 / sqrt(1 - beta2^t);
  * decay * theta is added to the gradient; theta is multiplied by keep. */
 enum { ADAM_RATE, ADAM_ROOT, ADAM_DECAY, ADAM_KEEP };
@@ -13,8 +15,8 @@ __attribute__((unused)) static void adam_prepare_bias(struct qkv_update *update,
                                                       int64_t t)
 {
     const double *betas = update->settings->adam_betas;
-    update->scalars[ADAM_RATE] = learning_rate / (1 - pow(betas[0], (double)t));
-    update->scalars[ADAM_ROOT] = 1 / sqrt(1 - pow(betas[1], (double)t));
+    update->scalars[ADAM_RATE] = learning_rate / (1 - qkv_scalar_power(betas[0], (double)t));
+    update->scalars[ADAM_ROOT] = 1 / sqrt(1 - qkv_scalar_power(betas[1], (double)t));
 }
 
 /* g = clip * gradient + decay * theta; m and v: moving averages of g and g^2;
