@@ -44,6 +44,40 @@ uint64_t qkv_random_below(struct qkv_random random, uint64_t index, uint64_t bou
     return ((uint64_t)block[0] * bound + (((uint64_t)block[1] * bound) >> 32)) >> 32;
 }
 
+/* The word that decides how one half is changed, from the other half. */
+static uint64_t round_word(struct qkv_random random, uint32_t round, uint64_t half)
+{
+    uint32_t block[4];
+    qkv_random_block(random, (uint64_t)round << 32 | half, block);
+    return block[0];
+}
+
+/* A Feistel network: each round changes one half of the bits by a function of the other, which can be undone, so
+ * that different numbers stay different. It permutes 0 .. 2^bits - 1; results that are too large are permuted again
+ * until one is not (cycle walking; Black and Rogaway 2002), at most twice on average above SMALLEST. */
+uint64_t qkv_random_permuted(struct qkv_random random, uint64_t count, uint64_t i)
+{
+    enum {
+        ROUNDS = 8,
+        SMALLEST = 8,
+        LARGEST = 63
+    }; /* bits: in fewer than SMALLEST, the permutations are less random */
+    int bits = SMALLEST;
+    if (i >= count || count > (uint64_t)1 << LARGEST) return i;
+    while (count > (uint64_t)1 << bits) bits++;
+    int low_bits = bits / 2;
+    uint64_t low_mask = ((uint64_t)1 << low_bits) - 1, high_mask = ((uint64_t)1 << (bits - low_bits)) - 1;
+    do {
+        uint64_t low = i & low_mask, high = i >> low_bits;
+        for (uint32_t round = 0; round < ROUNDS; round += 2) {
+            high ^= round_word(random, round, low) & high_mask;
+            low ^= round_word(random, round + 1, high) & low_mask;
+        }
+        i = high << low_bits | low;
+    } while (i >= count);
+    return i;
+}
+
 void qkv_random_shuffle(struct qkv_random random, int64_t count, int64_t *order)
 {
     for (int64_t i = count > 0 ? count - 1 : 0; i > 0; i--) {

@@ -5,13 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Number of batches in a pool. A pool is a part of the shuffled order whose sentences are sorted by length. Larger pools
- * make the lengths within a batch more equal; smaller pools make batches differ more between epochs. */
+/* Number of batches in a pool. A pool is a part of the shuffled order whose sentences are sorted by length and whose
+ * batches are shuffled. Larger pools make the lengths within a batch more equal; smaller pools make batches differ more
+ * between epochs and need less memory. */
 enum { POOL = 64 };
-
-/* Added to QKV_STREAM_SHUFFLE: the random numbers of the order of the batches. The order of the sentences uses the stream
- * itself. */
-enum { BATCH_ORDER = 1 << 8 };
 
 /* Tokens of a sentence with </s>. */
 static int64_t source_length(const struct qkv_corpus *corpus, int64_t i)
@@ -66,39 +63,67 @@ static int64_t batch_end(const struct qkv_batches *batches, int64_t first, int64
     return i;
 }
 
-/* The end of the pool that begins at order[first]: about POOL batches later. Without shuffling, one
- * pool holds the whole corpus. */
-static int64_t pool_end(const struct qkv_batches *batches, int64_t first)
-{
-    int64_t count = batches->corpus->count, size = batches->options.size, i = first;
-    if (batches->options.order != QKV_BATCH_ORDER_SHUFFLED || size > INT64_MAX / POOL) return count;
-    if (batches->options.type == QKV_BATCH_SENTENCE)
-        return count - first > POOL * size ? first + POOL * size : count;
-    for (int64_t tokens = 0; i < count && tokens < POOL * size; i++)
-        tokens += target_length(batches->corpus, batches->order[i]);
-    return i;
-}
-
-void qkv_batches_epoch(struct qkv_batches *batches, int64_t epoch)
+/* Sentences of a pool, so that it has about POOL batches: any pool can be found without those before it. Without
+ * shuffling, one pool holds the whole corpus. */
+static int64_t sentences_of_pool(const struct qkv_batches *batches)
 {
     const struct qkv_corpus *corpus = batches->corpus;
-    if (!corpus) return;
+    int64_t count = corpus->count, size = batches->options.size;
+    if (batches->options.order != QKV_BATCH_ORDER_SHUFFLED || size > INT64_MAX / POOL || !count) return count;
+    int64_t mean = (corpus->target.start[count] + 2 * count - 1) / count; /* tokens with </s>, rounded up */
+    int64_t sentences = batches->options.type == QKV_BATCH_SENTENCE ? POOL * size : POOL * size / mean;
+    return sentences < 1 ? 1 : sentences < count ? sentences : count;
+}
+
+static int64_t pool_count(const struct qkv_batches *batches)
+{
+    return batches->pool_size ? (batches->corpus->count + batches->pool_size - 1) / batches->pool_size : 0;
+}
+
+/* The random numbers that permute the sentences of the epoch (`pool` 0) or the batches of a pool (from 1 on). */
+static struct qkv_random random_of(const struct qkv_batches *batches, int64_t pool)
+{
+    return (struct qkv_random){batches->options.seed, QKV_STREAM_SHUFFLE | (uint32_t)pool << 8,
+                               (uint32_t)batches->epoch};
+}
+
+/* Plans a pool of the epoch: its sentences, where its batches begin, and their order. */
+static void plan_pool(struct qkv_batches *batches, int64_t pool)
+{
+    const struct qkv_corpus *corpus = batches->corpus;
     enum qkv_batch_order order = batches->options.order;
-    struct qkv_random random = {batches->options.seed, QKV_STREAM_SHUFFLE, (uint32_t)epoch};
-    for (int64_t i = 0; i < corpus->count; i++) batches->order[i] = i;
-    if (order == QKV_BATCH_ORDER_SHUFFLED) qkv_random_shuffle(random, corpus->count, batches->order);
-    batches->epoch = epoch;
-    batches->count = 0;
+    bool is_shuffled = order == QKV_BATCH_ORDER_SHUFFLED;
+    int64_t first = pool * batches->pool_size, rest = corpus->count - first;
+    int64_t sentences = rest < batches->pool_size ? rest : batches->pool_size;
+    struct qkv_random random = random_of(batches, 0);
+    for (int64_t i = 0; i < sentences; i++)
+        batches->order[i] =
+            is_shuffled ? (int64_t)qkv_random_permuted(random, (uint64_t)corpus->count, (uint64_t)(first + i))
+                        : first + i;
+    if (order != QKV_BATCH_ORDER_CORPUS) sort_by_length(corpus, sentences, batches->order, batches->scratch);
+    int64_t count = 0;
     batches->start[0] = 0;
-    for (int64_t first = 0, end; first < corpus->count; first = end) {
-        end = pool_end(batches, first);
-        if (order != QKV_BATCH_ORDER_CORPUS)
-            sort_by_length(corpus, end - first, batches->order + first, batches->scratch);
-        for (int64_t i = first; i < end; batches->start[++batches->count] = i) i = batch_end(batches, i, end);
+    for (int64_t i = 0; i < sentences; batches->start[++count] = i) i = batch_end(batches, i, sentences);
+    random = random_of(batches, pool + 1);
+    for (int64_t i = 0; i < count; i++)
+        batches->sequence[i] =
+            is_shuffled ? (int64_t)qkv_random_permuted(random, (uint64_t)count, (uint64_t)i) : i;
+    batches->pool = pool;
+    batches->pool_batches = count;
+}
+
+/* All pools are planned once, for the number of their batches. */
+void qkv_batches_epoch(struct qkv_batches *batches, int64_t epoch)
+{
+    if (!batches->corpus) return;
+    batches->epoch = epoch;
+    batches->count = batches->first_batch[0] = 0;
+    batches->pool_batches = 0;
+    for (int64_t pool = 0; pool < pool_count(batches); pool++) {
+        plan_pool(batches, pool);
+        batches->count += batches->pool_batches;
+        batches->first_batch[pool + 1] = batches->count;
     }
-    for (int64_t i = 0; i < batches->count; i++) batches->sequence[i] = i;
-    random.stream |= BATCH_ORDER;
-    if (order == QKV_BATCH_ORDER_SHUFFLED) qkv_random_shuffle(random, batches->count, batches->sequence);
 }
 
 static int64_t smaller(int64_t a, int64_t b)
@@ -106,32 +131,60 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-static int descending(const void *left, const void *right)
+/* ---- the longest sentences, of which the memory of a batch follows ---- */
+
+/* How many sentences of a side have each length: number[length], up to `longest`. */
+struct lengths {
+    int64_t longest;
+    int64_t *number;
+};
+
+/* Fails when there is no memory. */
+static bool count_lengths(const struct qkv_corpus *corpus,
+                          int64_t (*length)(const struct qkv_corpus *, int64_t), int64_t longest,
+                          struct lengths *lengths)
 {
-    int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
-    return (a < b) - (a > b);
+    *lengths = (struct lengths){longest, calloc((size_t)longest + 1, sizeof *lengths->number)};
+    for (int64_t i = 0; lengths->number && i < corpus->count; i++) lengths->number[length(corpus, i)]++;
+    return lengths->number;
 }
 
-/* The lengths of all sentences of a side, longest first. */
-static void sort_lengths(const struct qkv_corpus *corpus,
-                         int64_t (*length)(const struct qkv_corpus *, int64_t), int64_t *lengths)
+/* Counts the lengths of both sides, source first. */
+static bool count_sides(const struct qkv_corpus *corpus, struct lengths side[2])
 {
-    for (int64_t i = 0; i < corpus->count; i++) lengths[i] = length(corpus, i);
-    qsort(lengths, (size_t)corpus->count, sizeof *lengths, descending);
+    side[0] = side[1] = (struct lengths){0};
+    return count_lengths(corpus, source_length, corpus->source.longest + 1, &side[0]) &&
+           count_lengths(corpus, target_length, corpus->target.longest + 1, &side[1]);
+}
+
+static void release_sides(struct lengths side[2])
+{
+    free(side[0].number);
+    free(side[1].number);
+}
+
+/* Removes the longest sentence that is left and returns its length; 0: none is left. */
+static int64_t take_longest(struct lengths *lengths)
+{
+    while (lengths->longest > 0 && !lengths->number[lengths->longest]) lengths->longest--;
+    if (lengths->longest > 0) lengths->number[lengths->longest]--;
+    return lengths->longest;
 }
 
 /* Tokens of the `count` longest sentences of a side: an upper bound for a batch of so many sentences. */
-static int64_t longest_sum(const struct qkv_batches *batches, int64_t count,
-                           int64_t (*length)(const struct qkv_corpus *, int64_t))
+static int64_t longest_sum(const struct lengths *lengths, int64_t count)
 {
     int64_t sum = 0;
-    sort_lengths(batches->corpus, length, batches->scratch);
-    for (int64_t i = 0; i < count; i++) sum += batches->scratch[i];
+    for (int64_t length = lengths->longest; length > 0 && count > 0; length--) {
+        int64_t taken = smaller(count, lengths->number[length]);
+        sum += taken * length;
+        count -= taken;
+    }
     return sum;
 }
 
 /* Sets most_sentences, most_source_tokens and most_target_tokens: upper bounds for every batch. */
-static void find_bounds(struct qkv_batches *batches)
+static void find_bounds(struct qkv_batches *batches, const struct lengths side[2])
 {
     const struct qkv_corpus *corpus = batches->corpus;
     int64_t size = batches->options.size;
@@ -140,8 +193,8 @@ static void find_bounds(struct qkv_batches *batches)
      * than `size` is a batch of its own, also when size / 2 is 0. */
     int64_t most = smaller(by_tokens ? size / 2 + 1 : size, corpus->count);
     batches->most_sentences = most;
-    batches->most_source_tokens = longest_sum(batches, most, source_length);
-    batches->most_target_tokens = longest_sum(batches, most, target_length);
+    batches->most_source_tokens = longest_sum(&side[0], most);
+    batches->most_target_tokens = longest_sum(&side[1], most);
     if (!by_tokens) return;
     int64_t source = corpus->source.longest + 1, target = corpus->target.longest + 1;
     batches->most_source_tokens = smaller(batches->most_source_tokens, source > size ? source : size);
@@ -156,16 +209,22 @@ enum qkv_status qkv_batches_init(struct qkv_batches *batches, const struct qkv_c
     if (options.size <= 0)
         return qkv_error_set(error, "the batch size is %lld, but must be above 0", (long long)options.size);
     *batches = (struct qkv_batches){.corpus = corpus, .options = options};
-    size_t size = ((size_t)corpus->count + 1) * sizeof(int64_t);
+    batches->pool_size = sentences_of_pool(batches);
+    size_t size = ((size_t)batches->pool_size + 1) * sizeof(int64_t);
+    struct lengths side[2];
     batches->order = malloc(size);
     batches->scratch = malloc(size);
     batches->start = malloc(size);
     batches->sequence = malloc(size);
-    if (!batches->order || !batches->scratch || !batches->start || !batches->sequence) {
+    batches->first_batch = malloc(((size_t)pool_count(batches) + 1) * sizeof(int64_t));
+    bool complete = count_sides(corpus, side) && batches->order && batches->scratch && batches->start &&
+                    batches->sequence && batches->first_batch;
+    if (complete) find_bounds(batches, side);
+    release_sides(side);
+    if (!complete) {
         qkv_batches_release(batches);
         return qkv_error_set(error, "out of memory");
     }
-    find_bounds(batches);
     qkv_batches_epoch(batches, 0);
     return QKV_OK;
 }
@@ -175,7 +234,18 @@ static struct qkv_ids sentence(const struct qkv_corpus_side *side, int64_t i)
     return (struct qkv_ids){side->start[i + 1] - side->start[i], side->ids + side->start[i]};
 }
 
-enum qkv_status qkv_batches_get(const struct qkv_batches *batches, int64_t i, struct qkv_batch *batch,
+/* The pool that has batch i. */
+static int64_t pool_of(const struct qkv_batches *batches, int64_t i)
+{
+    int64_t low = 0, high = pool_count(batches);
+    while (high - low > 1) {
+        int64_t middle = low + (high - low) / 2;
+        *(batches->first_batch[middle] <= i ? &low : &high) = middle;
+    }
+    return low;
+}
+
+enum qkv_status qkv_batches_get(struct qkv_batches *batches, int64_t i, struct qkv_batch *batch,
                                 struct qkv_error *error)
 {
     if (i < 0 || i >= batches->count)
@@ -186,7 +256,10 @@ enum qkv_status qkv_batches_get(const struct qkv_batches *batches, int64_t i, st
                            batches->most_target_tokens))
         return qkv_error_set(error, "out of memory");
     qkv_batch_clear(batch);
-    int64_t first = batches->start[batches->sequence[i]], end = batches->start[batches->sequence[i] + 1];
+    int64_t pool = pool_of(batches, i);
+    if (pool != batches->pool) plan_pool(batches, pool);
+    int64_t planned = batches->sequence[i - batches->first_batch[pool]];
+    int64_t first = batches->start[planned], end = batches->start[planned + 1];
     for (int64_t k = first; k < end; k++) {
         int64_t index = batches->order[k];
         struct qkv_ids target = sentence(&corpus->target, index);
@@ -197,26 +270,30 @@ enum qkv_status qkv_batches_get(const struct qkv_batches *batches, int64_t i, st
 
 /* Pairs the longest sources with the longest targets until both sides have as many tokens as a
  * shard can have. A shard exceeds its equal share by at most half a sentence at each end, less than one of the longest. */
-static enum qkv_status add_largest(const struct qkv_batches *batches, int64_t shards, const int64_t *source,
-                                   const int64_t *target, struct qkv_batch *batch)
+static enum qkv_status add_largest(const struct qkv_batches *batches, int64_t shards, struct lengths side[2],
+                                   struct qkv_batch *batch)
 {
+    int64_t longest[2] = {side[0].longest, side[1].longest};
     int64_t even = (batches->most_source_tokens + batches->most_target_tokens) / shards;
-    int64_t share = even + source[0] + target[0], count = 0, source_tokens = 0, target_tokens = 0;
+    int64_t share = even + longest[0] + longest[1], count = 0, source_tokens = 0, target_tokens = 0;
     int64_t source_bound = smaller(share, batches->most_source_tokens);
     int64_t target_bound = smaller(share, batches->most_target_tokens);
-    for (; count < batches->most_sentences && (source_tokens < source_bound || target_tokens < target_bound);
+    int64_t most =
+        smaller(batches->most_sentences, source_bound + target_bound); /* each has a token at least */
+    int64_t *lengths = malloc(2 * ((size_t)most + 1) * sizeof *lengths);
+    for (; lengths && count < most && (source_tokens < source_bound || target_tokens < target_bound);
          count++) {
-        source_tokens += source[count];
-        target_tokens += target[count];
+        source_tokens += lengths[2 * count] = take_longest(&side[0]);
+        target_tokens += lengths[2 * count + 1] = take_longest(&side[1]);
     }
-    int64_t longest = source[0] > target[0] ? source[0] : target[0];
-    int32_t *unknown = calloc((size_t)longest, sizeof *unknown); /* QKV_UNKNOWN is 0 */
-    bool reserved = unknown && qkv_batch_reserve(batch, count, source_tokens, target_tokens);
+    int32_t *unknown = calloc((size_t)(longest[0] > longest[1] ? longest[0] : longest[1]), sizeof *unknown);
+    bool reserved = lengths && unknown && qkv_batch_reserve(batch, count, source_tokens, target_tokens);
     if (reserved) qkv_batch_clear(batch);
-    for (int64_t i = 0; reserved && i < count; i++) {
-        struct qkv_ids target_ids = {target[i] - 1, unknown};
-        qkv_batch_add(batch, i, (struct qkv_ids){source[i] - 1, unknown}, &target_ids);
+    for (int64_t i = 0; reserved && i < count; i++) { /* QKV_UNKNOWN is 0 */
+        struct qkv_ids target_ids = {lengths[2 * i + 1] - 1, unknown};
+        qkv_batch_add(batch, i, (struct qkv_ids){lengths[2 * i] - 1, unknown}, &target_ids);
     }
+    free(lengths);
     free(unknown);
     return reserved ? QKV_OK : QKV_INVALID;
 }
@@ -226,16 +303,10 @@ enum qkv_status qkv_batches_largest(const struct qkv_batches *batches, int64_t s
 {
     if (shards < 1 || !batches->corpus || !batches->corpus->count)
         return qkv_error_set(error, "there is no shard of %lld shards, or no sentence", (long long)shards);
-    size_t size = (size_t)batches->corpus->count * sizeof(int64_t);
-    int64_t *source = malloc(size), *target = malloc(size);
-    enum qkv_status status = source && target ? QKV_OK : QKV_INVALID;
-    if (!status) {
-        sort_lengths(batches->corpus, source_length, source);
-        sort_lengths(batches->corpus, target_length, target);
-        status = add_largest(batches, shards, source, target, batch);
-    }
-    free(source);
-    free(target);
+    struct lengths side[2];
+    enum qkv_status status =
+        count_sides(batches->corpus, side) ? add_largest(batches, shards, side, batch) : QKV_INVALID;
+    release_sides(side);
     return status ? qkv_error_set(error, "out of memory") : QKV_OK;
 }
 
@@ -245,5 +316,6 @@ void qkv_batches_release(struct qkv_batches *batches)
     free(batches->scratch);
     free(batches->start);
     free(batches->sequence);
+    free(batches->first_batch);
     *batches = (struct qkv_batches){0};
 }

@@ -149,6 +149,86 @@ Test(random, below_follows_the_64_bit_product)
         }
 }
 
+/* ---- permutations ---- */
+
+Test(random, permuted_numbers_are_a_permutation)
+{
+    static const uint64_t COUNTS[] = {1,   2,   3,   5,   31,   32,   33,   255,  256,   257,
+                                      511, 512, 513, 999, 1000, 4095, 4096, 4097, 65535, 65537};
+    for (size_t c = 0; c < sizeof COUNTS / sizeof *COUNTS; c++) {
+        uint64_t count = COUNTS[c], fixed = 0, same = 0;
+        bool *seen = calloc(count, sizeof *seen);
+        struct qkv_random next = SOME;
+        next.step++;
+        for (uint64_t i = 0; i < count; i++) {
+            uint64_t x = qkv_random_permuted(SOME, count, i);
+            cr_assert(x < count && !seen[x], "%llu of %llu", (unsigned long long)i,
+                      (unsigned long long)count);
+            seen[x] = true;
+            fixed += x == i;
+            same += x == qkv_random_permuted(next, count, i);
+            cr_assert_eq(x, qkv_random_permuted(SOME, count, i));
+        }
+        /* A random permutation has one fixed point on average, with variance 1. */
+        if (count > 20) cr_expect(fixed < 7 && same < 7, "of %llu", (unsigned long long)count);
+        free(seen);
+    }
+    const uint64_t most = (uint64_t)1 << 63;
+    cr_expect_lt(qkv_random_permuted(SOME, most, most - 1), most);
+    cr_expect_neq(qkv_random_permuted(SOME, most, 0), qkv_random_permuted(SOME, most, 1));
+    cr_expect_eq(qkv_random_permuted(SOME, 0, 0), 0);
+    cr_expect_eq(qkv_random_permuted(SOME, 5, 5), 5, "there is no such element");
+    cr_expect_eq(qkv_random_permuted(SOME, most + 1, 3), 3);
+}
+
+/* Over many epochs, each element comes to each position about equally often, and neighbours come about equally
+ * often at each distance: chi-square of both tables. */
+Test(random, permuted_numbers_are_uniform)
+{
+    enum { COUNT = 37, ROUNDS = 20000 };
+    static int at[COUNT][COUNT], distance[COUNT];
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        struct qkv_random random = SOME;
+        random.step = round;
+        uint64_t before = 0;
+        for (uint64_t i = 0; i < COUNT; i++) {
+            uint64_t x = qkv_random_permuted(random, COUNT, i);
+            at[i][x]++;
+            if (i == 1) distance[(x + COUNT - before) % COUNT]++;
+            before = x;
+        }
+    }
+    double square = 0, expected = (double)ROUNDS / COUNT, freedom = (COUNT - 1) * (COUNT - 1);
+    for (int i = 0; i < COUNT; i++)
+        for (int x = 0; x < COUNT; x++) square += (at[i][x] - expected) * (at[i][x] - expected) / expected;
+    cr_expect_float_eq(square, freedom, 4 * sqrt(2 * freedom), "positions: %g for %g", square, freedom);
+    square = 0;
+    expected = (double)ROUNDS / (COUNT - 1);
+    for (int d = 1; d < COUNT; d++) square += (distance[d] - expected) * (distance[d] - expected) / expected;
+    cr_expect_float_eq(square, COUNT - 2, 4 * sqrt(2.0 * (COUNT - 2)), "distances: %g", square);
+}
+
+/* Of a large permutation: the sum of i x(i) is normal around its mean, with a known variance. */
+Test(random, permuted_numbers_are_not_correlated)
+{
+    static const uint64_t COUNTS[] = {1000, 24000, 65536, 100001};
+    for (size_t c = 0; c < sizeof COUNTS / sizeof *COUNTS; c++)
+        for (uint32_t round = 0; round < 4; round++) {
+            struct qkv_random random = SOME;
+            random.step = round;
+            double count = (double)COUNTS[c], middle = (count - 1) / 2, sum = 0, neighbours = 0, before = 0;
+            for (uint64_t i = 0; i < COUNTS[c]; i++) {
+                double x = (double)qkv_random_permuted(random, COUNTS[c], i) - middle;
+                sum += ((double)i - middle) * x;
+                neighbours += before * x;
+                before = x;
+            }
+            double variance = (count * count - 1) / 12;
+            cr_expect_lt(fabs(sum / variance), 4 * sqrt(count), "%g of %g", sum / variance, count);
+            cr_expect_lt(fabs(neighbours / variance), 4 * sqrt(count));
+        }
+}
+
 /* ---- shuffle ---- */
 
 Test(random, a_shuffle_is_a_permutation_and_a_function_of_its_coordinates)

@@ -99,7 +99,7 @@ static void expect_faithful(const struct qkv_batch *batch)
 
 /* Every sentence once in this epoch, in batches within the bounds; leaves the order of the
  * sentences in `order`. */
-static void expect_complete(const struct qkv_batches *batches, int64_t *order)
+static void expect_complete(struct qkv_batches *batches, int64_t *order)
 {
     struct qkv_batch batch = {0};
     char *seen = calloc(1, PAIRS);
@@ -177,6 +177,51 @@ Test(batches, depend_only_on_seed_and_epoch)
     qkv_batches_release(&batches);
     cr_assert_arr_neq(first, other, BYTES);
     free(first), free(second), free(again), free(other);
+}
+
+/* Any batch can be filled after any other, as a resumed run begins in the middle. */
+Test(batches, are_the_same_in_any_order)
+{
+    for (int type = QKV_BATCH_SENTENCE; type <= QKV_BATCH_TOKEN; type++) {
+        struct qkv_batches batches = plan_of((enum qkv_batch_type)type, type == QKV_BATCH_TOKEN ? 60 : 5,
+                                             QKV_BATCH_ORDER_SHUFFLED, 7),
+                           other = plan_of((enum qkv_batch_type)type, type == QKV_BATCH_TOKEN ? 60 : 5,
+                                           QKV_BATCH_ORDER_SHUFFLED, 7);
+        struct qkv_batch batch = {0}, same = {0};
+        int64_t step = batches.count / 3 * 2 + 1, pools = 0;
+        for (int64_t i = 0, k = 0, last = -1; i < batches.count; i++, k = (k + step) % batches.count) {
+            while (qkv_batches_get(&batches, k, &batch, NULL)) k = (k + 1) % batches.count;
+            pools += batches.pool != last;
+            last = batches.pool;
+            qkv_batches_epoch(&other, 3);
+            qkv_batches_epoch(&other, 0);
+            cr_assert_eq(qkv_batches_get(&other, k, &same, NULL), QKV_OK);
+            cr_assert_eq(same.count, batch.count);
+            cr_assert_arr_eq(same.index, batch.index, (size_t)batch.count * sizeof *batch.index);
+        }
+        cr_expect_gt(pools, 2, "several pools were planned");
+        qkv_batch_release(&batch);
+        qkv_batch_release(&same);
+        qkv_batches_release(&batches);
+        qkv_batches_release(&other);
+    }
+}
+
+/* Pools take memory for 64 batches, not for the corpus, and are in themselves shuffled. */
+Test(batches, are_shuffled_within_pools)
+{
+    struct qkv_batches batches = plan_of(QKV_BATCH_SENTENCE, 3, QKV_BATCH_ORDER_SHUFFLED, 7);
+    struct qkv_batch batch = {0};
+    cr_expect_eq(batches.pool_size, 64 * 3);
+    int64_t rising = 0, before = 0;
+    for (int64_t i = 0; i < 64; i++) {
+        cr_assert_eq(qkv_batches_get(&batches, i, &batch, NULL), QKV_OK);
+        rising += batch.target_length[0] >= before;
+        before = batch.target_length[0];
+    }
+    cr_expect(rising > 16 && rising < 56, "%lld of 64 rise: not sorted by length", (long long)rising);
+    qkv_batch_release(&batch);
+    qkv_batches_release(&batches);
 }
 
 /* Mean over batches of the longest minus the shortest target. */

@@ -82,7 +82,7 @@ def cut(pairs, size, by_tokens):
 
 
 def epoch(pairs, training):
-    """Makes the batches of an epoch as qkv does: shuffle, sort by length within pools of 64 batches, cut, shuffle batches."""
+    """Makes the batches of an epoch as qkv does: shuffle, sort by length within pools of 64 batches, cut, shuffle within pools."""
     random.shuffle(pairs)
     by_tokens = training["batch_type"] == "token"
     average = sum(len(t) for _, t in pairs) / len(pairs) if by_tokens else 1
@@ -90,8 +90,9 @@ def epoch(pairs, training):
     batches = []
     for i in range(0, len(pairs), pool):
         part = sorted(pairs[i:i + pool], key=lambda p: (len(p[0]), len(p[1])))
-        batches += cut(part, training["batch_size"], by_tokens)
-    random.shuffle(batches)
+        part = cut(part, training["batch_size"], by_tokens)
+        random.shuffle(part)
+        batches += part
     return batches
 
 

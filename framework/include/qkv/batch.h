@@ -98,17 +98,27 @@ struct qkv_batches_options {
     uint64_t seed; /* shuffled only */
 };
 
-/* The batches of one epoch. Caller's storage, which qkv_batches_init sets. */
+/* The batches of one epoch. Caller's storage, which qkv_batches_init sets.
+ *
+ * Shuffled order: position i of an epoch holds the sentence that a keyed bijection of i gives (qkv_random_permuted), so
+ * that the order of a corpus is a function of seed, epoch and number of sentences. Pools of neighbouring positions, as
+ * many as make about 64 batches of average length, are sorted by length, split into batches, and the batches of
+ * a pool are shuffled; the pools follow each other. Only one pool is in memory: 32 bytes for each of its sentences and 8
+ * bytes for each pool of the epoch. The other orders take 32 bytes for each sentence of the corpus. */
 struct qkv_batches {
     const struct qkv_corpus *corpus;
     struct qkv_batches_options options;
     int64_t epoch;
     int64_t count; /* batches of this epoch; it can differ between epochs when their size is in tokens */
     /* private */
-    int64_t *order;    /* [sentences]: positions in the corpus, batch by batch */
-    int64_t *scratch;  /* [sentences]: for sorting */
-    int64_t *start;    /* [count + 1]: where each batch begins in `order` */
-    int64_t *sequence; /* [count]: the batches, in the order in which they are used */
+    int64_t pool_size;    /* sentences of a pool; the last one can have fewer */
+    int64_t *first_batch; /* [pools + 1]: where the batches of each pool begin in the epoch */
+    int64_t pool;         /* the pool that the following arrays describe */
+    int64_t pool_batches;
+    int64_t *order;    /* [pool_size]: positions in the corpus, batch by batch */
+    int64_t *scratch;  /* [pool_size]: for sorting */
+    int64_t *start;    /* [pool_batches + 1]: where each batch begins in `order` */
+    int64_t *sequence; /* [pool_batches]: the batches, in the order in which they are used */
     int64_t most_sentences, most_source_tokens, most_target_tokens; /* of any batch in any epoch */
 };
 
@@ -118,14 +128,14 @@ QKV_API enum qkv_status qkv_batches_init(struct qkv_batches *batches, const stru
                                          struct qkv_batches_options options, struct qkv_error *error);
 
 /* Plans an epoch (0 .. 2^32-1; others are taken modulo 2^32). The result depends only on corpus, options and epoch, so that a resumed run continues
- * exactly. Every sentence is in one batch. Shuffled order: all sentences are shuffled, sorted by length within pools of 64
- * batches, split into batches, and the batches are shuffled. Does not call malloc. */
+ * exactly. Every sentence is in one batch. Does not call malloc. */
 QKV_API void qkv_batches_epoch(struct qkv_batches *batches, int64_t epoch);
 
 /* Fills `batch` with batch i of the epoch, 0 <= i < count. The first call reserves the memory of the largest batch of any
- * epoch; later calls with the same `batch` do not call malloc. Different batches may be filled from different threads.
- * Fails when there is no such batch or no memory. */
-QKV_API enum qkv_status qkv_batches_get(const struct qkv_batches *batches, int64_t i, struct qkv_batch *batch,
+ * epoch; later calls with the same `batch` do not call malloc. In the shuffled order, plans the pool of batch i if the
+ * previous call was for another pool: ask for batches in their order, and from one thread. In the other orders, different
+ * batches may be filled from different threads. Fails when there is no such batch or no memory. */
+QKV_API enum qkv_status qkv_batches_get(struct qkv_batches *batches, int64_t i, struct qkv_batch *batch,
                                         struct qkv_error *error);
 
 /* Fills `batch` with <unk> tokens so that its graph needs at least as much memory as that of any

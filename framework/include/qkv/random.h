@@ -15,11 +15,11 @@
 /* Use of the random numbers. Each use has a stream of its own, so no two uses get the same numbers. */
 enum qkv_stream {
     QKV_STREAM_INITIAL_VALUES, /* of parameters; index of the parameter in `step` */
-    QKV_STREAM_SHUFFLE,        /* order of the training data; epoch in `step` */
-    QKV_STREAM_DROPOUT,        /* masks; number of the dropout node in the sub-stream */
-    QKV_STREAM_GENERATE,       /* generated data sets */
-    QKV_STREAM_CHECK,          /* samples and cotangents of the gradient check */
-    QKV_STREAM_SCENE,          /* vectors and matrices of scenes */
+    QKV_STREAM_SHUFFLE,  /* order of the training data; epoch in `step`, pool of batches in the sub-stream */
+    QKV_STREAM_DROPOUT,  /* masks; number of the dropout node in the sub-stream */
+    QKV_STREAM_GENERATE, /* generated data sets */
+    QKV_STREAM_CHECK,    /* samples and cotangents of the gradient check */
+    QKV_STREAM_SCENE,    /* vectors and matrices of scenes */
 };
 
 /* A sequence of random numbers. */
@@ -40,6 +40,11 @@ QKV_API double qkv_random_normal(struct qkv_random random, uint64_t index);
 
 /* Number `index` of the sequence: uniform in 0 .. bound-1, with a bias below 2^-32. Needs 0 < bound < 2^32, else it is 0. */
 QKV_API uint64_t qkv_random_below(struct qkv_random random, uint64_t index, uint64_t bound);
+
+/* Element i of a random permutation of 0 .. count - 1: a keyed bijection of i, which needs no memory and no other element.
+ * Needs i < count <= 2^63, else it is i. Takes 16 blocks of the generator on average, more where `count` is below
+ * 256; qkv_random_shuffle is faster where all elements are needed and fit in memory. */
+QKV_API uint64_t qkv_random_permuted(struct qkv_random random, uint64_t count, uint64_t i);
 
 /* Shuffles `order` in place (Fisher and Yates). */
 QKV_API void qkv_random_shuffle(struct qkv_random random, int64_t count, int64_t *order);
