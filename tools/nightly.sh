@@ -11,7 +11,8 @@
 # guard       every op sample with inaccessible pages behind its tensors, for every instruction set (a minute)
 # hashes      checkpoints, translations and gradients have the same bits on one thread and on all (15 minutes)
 # bits        200 updates of every shipped config have the recorded bits with every set of kernels (an hour)
-# training    shipped configs, trained to their end, reach the scores in the README (half an hour)
+# training    shipped configs, trained to their end, reach the scores in the README, and the recorded output of its commands
+#             is what they print (half an hour)
 # history     so do the systems of configs/history that have attention (tools/history.sh: two hours)
 # faults      every command, once for each of its allocations and system calls, which fails, or in which it is killed
 #             (an hour)
@@ -93,7 +94,8 @@ part_training() {
             -s data.test="$logs/reverse_data/test.tsv" &&
         run "$qkv" evaluate "$logs/reverse" "$logs/reverse_data/test.tsv" --json >"$logs/reverse.json" &&
         expect toy_en_es sequence_accuracy 0.99 "$logs/toy_en_es.json" &&
-        expect reverse bleu 95.5 "$logs/reverse.json"
+        expect reverse bleu 95.5 "$logs/reverse.json" &&
+        QKV_RECORDED="README.md docs/gradient-checking.md" run build/release/tests/docs_pages --short-filename
 }
 
 part_history() {
