@@ -1,5 +1,6 @@
 /* qkv: runs one subcommand. */
 #include "arguments.h"
+#include "blas_core.h"
 #include "commands.h"
 #include "complain.h"
 #include "help.h"
@@ -30,8 +31,9 @@ static void print_version(const struct qkv_kernel_names *kernels)
 {
     printf("qkv " QKV_VERSION "\n"
            "kernels: %s for float32, %s for float64\n"
-           "OpenBLAS: kernels for %s, for large products in float64 (%s)\n",
-           kernels->float32, kernels->float64, kernels->blas_core, kernels->blas_config);
+           "OpenBLAS: kernels for %s, for large products in %s (%s)\n",
+           kernels->float32, kernels->float64, kernels->blas_core,
+           kernels->is_float32_by_blas ? "float32 and float64" : "float64", kernels->blas_config);
 }
 
 static int run(int argc, char **argv)
@@ -69,6 +71,7 @@ static int output_failure(void)
 int main(int argc, char **argv)
 {
     occupy_standard_descriptors();
+    choose_blas_core(argv);
     qkv_end_matrix_threads();
     json_watch_memory();
     signal(SIGXFSZ, SIG_IGN); /* report a file beyond the size limit as a failed write */

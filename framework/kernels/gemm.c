@@ -1,11 +1,11 @@
 /* Chooses the kernel of each matrix product, and splits large products of gemm_bias among threads. */
+#include "core/kernel_choice.h"
 #include "kernels/gemm_parts.h"
 
-#ifndef QKV_KERNEL_IS_float32
-#    include <cblas.h>
+#include <cblas.h>
 
-/* c = a' b' + bias + beta c by BLAS, which has no bias: c starts as the bias, and BLAS adds to it. */
-static void multiply_large(const struct product *p)
+/* c = a' b' + bias + beta c by OpenBLAS, which has no bias: c starts as the bias, and OpenBLAS adds to it. */
+static void multiply_by_library(const struct product *p)
 {
     enum CBLAS_TRANSPOSE ta = p->transpose_a ? CblasTrans : CblasNoTrans,
                          tb = p->transpose_b ? CblasTrans : CblasNoTrans;
@@ -15,35 +15,49 @@ static void multiply_large(const struct product *p)
     real beta = output->bias ? 1 : output->beta;
     blasint m = (blasint)p->m, n = (blasint)p->n, k = (blasint)p->k, lda = (blasint)p->lda,
             ldb = (blasint)p->ldb, ldc = (blasint)output->ldc;
-    cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, 1.0, p->a, lda, p->b, ldb, beta, output->c, ldc);
-}
-
-/* BLAS uses wider vectors than the only variant of these kernels in float64. */
-static bool is_large(int64_t m, int64_t n, int64_t k)
-{
-    return (double)m * (double)n * (double)k >= 1e5;
-}
-
-/* Whether BLAS computes the product: it takes no panels, and its parts by columns may have other bits. */
-static bool is_by_library(int64_t m, int64_t n, int64_t k)
-{
-    return m > FEW_ROWS && is_large(m, n, k);
-}
+#ifdef QKV_KERNEL_IS_float32
+    cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, 1, p->a, lda, p->b, ldb, beta, output->c, ldc);
 #else
-#    define multiply_large gemm_by_blocks
+    cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, 1, p->a, lda, p->b, ldb, beta, output->c, ldc);
+#endif
+}
 
-/* From there on, packing a pays. */
+#ifdef QKV_KERNEL_IS_float32
+/* From there on, packing a pays. OpenBLAS, where it is wanted, is not faster for smaller products, either. */
 static bool is_large(int64_t m, int64_t n, int64_t k)
 {
     return (double)m * (double)n * (double)k >= 64e6;
 }
 
+static bool has_library(void)
+{
+    return qkv_blas_is_wanted();
+}
+
+static void multiply_large(const struct product *p)
+{
+    (has_library() ? multiply_by_library : gemm_by_blocks)(p);
+}
+#else
+/* OpenBLAS uses wider vectors than the only variant of these kernels in float64. */
+static bool is_large(int64_t m, int64_t n, int64_t k)
+{
+    return (double)m * (double)n * (double)k >= 1e5;
+}
+
+static bool has_library(void)
+{
+    return true;
+}
+
+#    define multiply_large multiply_by_library
+#endif
+
+/* Whether OpenBLAS computes the product: it takes no panels, and its parts by columns may have other bits. */
 static bool is_by_library(int64_t m, int64_t n, int64_t k)
 {
-    (void)m, (void)n, (void)k;
-    return false;
+    return m > FEW_ROWS && is_large(m, n, k) && has_library();
 }
-#endif
 
 /* ---- choice of the kernel ---- */
 

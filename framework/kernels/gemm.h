@@ -1,6 +1,6 @@
 /* Matrix products of any size. gemm.c chooses the kernel: gemm_rows.c for few rows, as in decoding;
- * gemm_tiles.c for all others in float32, and for those of moderate size in float64, where the BLAS library
- * multiplies large matrices. All matrices are row-major. */
+ * gemm_tiles.c for all others in float32, and for those of moderate size in float64. OpenBLAS multiplies large
+ * matrices in float64, and in float32 with QKV_KERNELS=blas. All matrices are row-major. */
 #ifndef QKV_KERNELS_GEMM_H
 #define QKV_KERNELS_GEMM_H
 

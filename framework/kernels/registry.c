@@ -1,6 +1,8 @@
 /* Picks the kernels that fit the processor. Compiled once, unlike the other files of this folder. */
 #include "kernels/registry.h"
 
+#include "core/kernel_choice.h"
+
 #include "qkv/kernels.h"
 
 #include <cblas.h>
@@ -19,7 +21,7 @@
 #    define VARIANT_x86_64(...)
 #endif
 
-#define ROW(name, precision, flags, condition)                                                               \
+#define ROW(name, precision, flags, condition, core, other_cores)                                            \
     extern const struct qkv_kernels qkv_kernels_##precision##_##name;                                        \
     static bool runs_##precision##_##name(void)                                                              \
     {                                                                                                        \
@@ -35,24 +37,17 @@ static const struct variant {
     enum precision precision;
     const struct qkv_kernels *kernels;
     bool (*runs_here)(void);
+    const char *core, *other_cores; /* of OpenBLAS */
 } VARIANTS[] = {
-#define ROW(name, precision, flags, condition)                                                               \
-    {#name, precision, &qkv_kernels_##precision##_##name, runs_##precision##_##name},
+#define ROW(name, precision, flags, condition, core, other_cores)                                            \
+    {#name, precision, &qkv_kernels_##precision##_##name, runs_##precision##_##name, core, other_cores},
 #include "kernels/variants.def"
 #undef ROW
 };
 
-/* The value of QKV_KERNELS; NULL where it is not set, or empty. */
-static const char *wanted_variant(void)
+/* The variant `wanted` if it runs here, else the fastest that does. */
+static const struct variant *find_variant(enum qkv_dtype dtype, const char *wanted)
 {
-    const char *wanted = getenv("QKV_KERNELS");
-    return wanted && *wanted ? wanted : NULL;
-}
-
-/* The variant that QKV_KERNELS names if it runs here, else the fastest that does. */
-static const struct variant *variant_of(enum qkv_dtype dtype)
-{
-    const char *wanted = wanted_variant();
     const struct variant *chosen = NULL;
 #ifdef __x86_64__
     __builtin_cpu_init();
@@ -65,11 +60,19 @@ static const struct variant *variant_of(enum qkv_dtype dtype)
     return chosen;
 }
 
-/* The names of all variants, also of those for other architectures: a script that sets QKV_KERNELS runs everywhere. */
+/* The variant that QKV_KERNELS names, or the fastest; that, too, where large products are BLAS's. */
+static const struct variant *variant_of(enum qkv_dtype dtype)
+{
+    return find_variant(dtype, qkv_blas_is_wanted() ? NULL : qkv_wanted_kernels());
+}
+
+/* The values of QKV_KERNELS: all variants, also those for other architectures, so that a script that sets it runs
+ * everywhere; and BLAS. */
 static const char *const KNOWN[] = {
 #undef VARIANT
 #define VARIANT(architecture, name, ...) #name,
 #include "kernels/variants.def"
+    QKV_KERNELS_BLAS,
 };
 
 enum { KNOWN_COUNT = sizeof KNOWN / sizeof *KNOWN };
@@ -84,7 +87,7 @@ static bool is_known(const char *name, size_t count)
 enum qkv_status qkv_kernels_check(struct qkv_error *error)
 {
     char names[256] = "";
-    const char *wanted = wanted_variant();
+    const char *wanted = qkv_wanted_kernels();
     if (!wanted || is_known(wanted, KNOWN_COUNT)) return QKV_OK;
     for (size_t i = 0, used = 0; i < KNOWN_COUNT && used < sizeof names; i++)
         if (!is_known(KNOWN[i], i)) /* each once: there is a row for each precision */
@@ -93,12 +96,23 @@ enum qkv_status qkv_kernels_check(struct qkv_error *error)
                          names);
 }
 
+/* See kernels.h. Only OpenBLAS that is built with DYNAMIC_ARCH chooses when it is loaded. */
+static const char *better_blas_core(void)
+{
+    const struct variant *fastest = find_variant(QKV_FLOAT32, NULL);
+    const char *core = openblas_get_corename();
+    bool fits = !fastest->core || !strcmp(core, fastest->core) || strstr(fastest->other_cores, core);
+    return fits || !strstr(openblas_get_config(), "DYNAMIC_ARCH") ? NULL : fastest->core;
+}
+
 enum qkv_status qkv_kernels_in_use(struct qkv_kernel_names *names, struct qkv_error *error)
 {
     if (names)
         *names = (struct qkv_kernel_names){.float32 = variant_of(QKV_FLOAT32)->name,
                                            .float64 = variant_of(QKV_FLOAT64)->name,
+                                           .is_float32_by_blas = qkv_blas_is_wanted(),
                                            .blas_core = openblas_get_corename(),
+                                           .better_blas_core = better_blas_core(),
                                            .blas_config = openblas_get_config()};
     return qkv_kernels_check(error);
 }

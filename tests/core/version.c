@@ -30,7 +30,7 @@ Test(dtype, numbers_are_read_and_written_in_both_precisions)
 Test(kernels, a_library_with_unknown_kernels_fails_with_a_sentence)
 {
     const char *sentence =
-        "the environment variable QKV_KERNELS is 'none', but must be one of avx512, avx2, portable";
+        "the environment variable QKV_KERNELS is 'none', but must be one of avx512, avx2, portable, blas";
     struct qkv_kernel_names names;
     struct qkv_error error = {""};
     cr_assert_eq(qkv_kernels_in_use(&names, &error), QKV_OK, "%s", error.message);
@@ -61,4 +61,30 @@ Test(kernels, a_library_with_unknown_kernels_fails_with_a_sentence)
     qkv_arena_release(&arena);
     qkv_graph_free(graph);
     unsetenv("QKV_KERNELS");
+}
+
+/* The first answer holds: graphs of one process, and weights that are packed for them, agree on who multiplies. */
+Test(kernels, whether_blas_multiplies_is_decided_once)
+{
+    struct qkv_kernel_names names, later;
+    struct qkv_error error = {""};
+    setenv("QKV_KERNELS", "blas", 1);
+    cr_assert_eq(qkv_kernels_in_use(&names, &error), QKV_OK, "%s", error.message);
+    cr_expect(names.is_float32_by_blas);
+    setenv("QKV_KERNELS", "portable", 1);
+    cr_assert_eq(qkv_kernels_in_use(&later, &error), QKV_OK, "%s", error.message);
+    cr_expect(later.is_float32_by_blas);
+    cr_expect_str_eq(later.float32, names.float32);
+}
+
+Test(kernels, blas_does_not_replace_the_kernels_of_a_process_that_has_begun)
+{
+    struct qkv_kernel_names names, later;
+    unsetenv("QKV_KERNELS");
+    qkv_graph_free(qkv_graph_new(QKV_FLOAT32));
+    cr_assert_eq(qkv_kernels_in_use(&names, NULL), QKV_OK);
+    setenv("QKV_KERNELS", "blas", 1);
+    cr_assert_eq(qkv_kernels_in_use(&later, NULL), QKV_OK);
+    cr_expect(!names.is_float32_by_blas && !later.is_float32_by_blas);
+    cr_expect_str_eq(later.float32, names.float32);
 }

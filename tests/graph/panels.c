@@ -93,6 +93,23 @@ Test(panels, give_the_same_bits)
     qkv_workers_free(workers);
 }
 
+/* OpenBLAS reads no panels, nor parts of a product. */
+Test(panels, give_the_same_bits_with_blas)
+{
+    enum { OUTPUTS = 1029, INNER = 600, FEW = 60, MANY = 110 }; /* OpenBLAS multiplies many rows, qkv few */
+    struct qkv_workers *workers = qkv_workers_new(3, NULL);
+    setenv("QKV_KERNELS", "blas", 1);
+    struct weights weights;
+    weights_make(&weights, QKV_FLOAT32, INNER, OUTPUTS, OUTPUTS);
+    struct qkv_panels *panels = qkv_panels_new(&weights.parameters);
+    cr_assert_not_null(panels);
+    cr_expect(is_exact(&weights, panels, workers, FEW, false));
+    cr_expect(is_exact(&weights, panels, workers, MANY, false));
+    qkv_panels_free(panels);
+    qkv_parameters_release(&weights.parameters);
+    qkv_workers_free(workers);
+}
+
 Test(panels, follow_what_is_written)
 {
     struct weights weights;

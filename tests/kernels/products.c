@@ -5,6 +5,7 @@
 #include "qkv/ops.h"
 #include "qkv/workers.h"
 
+#include <cblas.h>
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
@@ -163,17 +164,50 @@ Test(products, large_avx512)
     check_large("avx512");
 }
 
+Test(products, blas)
+{
+    check_large("blas");
+    check_sizes("blas");
+}
+
+Test(products, with_blas_are_its_bits_where_they_are_large)
+{
+    enum { M = 501, N = 263, K = 513 };
+    setenv("QKV_KERNELS", "blas", 1);
+    struct matrix a = matrix_new(M, K, 1), b = matrix_new(K, N, 2);
+    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+    struct qkv_tensor *x = qkv_constant(graph, QKV_SHAPE(M, K)), *w = qkv_constant(graph, QKV_SHAPE(K, N));
+    qkv_tensor_write(x, a.values);
+    qkv_tensor_write(w, b.values);
+    struct qkv_tensor *y = qkv_matmul(graph, x, w, false, false);
+    qkv_forward(graph);
+    double *found = malloc(sizeof(double[M * N]));
+    qkv_tensor_read(y, found);
+    float *left = malloc(sizeof(float[M * K])), *right = malloc(sizeof(float[K * N])),
+          *expected = malloc(sizeof(float[M * N]));
+    for (int64_t i = 0; i < M * K; i++) left[i] = (float)a.values[i];
+    for (int64_t i = 0; i < K * N; i++) right[i] = (float)b.values[i];
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, M, N, K, 1, left, K, right, N, 0, expected, N);
+    for (int64_t i = 0; i < M * N; i++) cr_assert_eq(found[i], (double)expected[i], "number %d", (int)i);
+    free(found);
+    free(left);
+    free(right);
+    free(expected);
+    free(a.values);
+    free(b.values);
+    qkv_graph_free(graph);
+}
+
 /* The expected result treats the bias as the last row of b, multiplied by a last column of ones in a. DEEP
  * is so large that the inner axis is split into several blocks: the bias must be added in one of them only. */
-Test(products, bias_is_added_once)
+static void check_bias(const char *variant)
 {
     static const int64_t rows[] = {1, 3, 17, 481};
-    static const char *const variants[] = {"portable", "avx2", "avx512"};
     enum { COLUMNS_OF_B = 71, DEEP = 2100 };
-    for (size_t i = 0; i < COUNT(rows) * COUNT(variants) * 2; i++) {
-        int64_t m = rows[i / 2 % COUNT(rows)];
+    setenv("QKV_KERNELS", variant, 1);
+    for (size_t i = 0; i < COUNT(rows) * 2; i++) {
+        int64_t m = rows[i / 2];
         enum qkv_dtype dtype = i % 2 ? QKV_FLOAT64 : QKV_FLOAT32;
-        setenv("QKV_KERNELS", variants[i / 2 / COUNT(rows)], 1);
         struct matrix a = matrix_new(m, DEEP + 1, 1), b = matrix_new(DEEP + 1, COLUMNS_OF_B, 2);
         double *left = malloc((size_t)(m * DEEP) * sizeof *left),
                *found = malloc((size_t)m * COLUMNS_OF_B * sizeof *found);
@@ -200,22 +234,31 @@ Test(products, bias_is_added_once)
     }
 }
 
+Test(products, bias_is_added_once)
+{
+    check_bias("portable");
+    check_bias("avx2");
+    check_bias("avx512");
+}
+
+Test(products, bias_is_added_once_with_blas)
+{
+    check_bias("blas");
+}
+
 /* Threads split the columns. Results must have the same bits as on one thread, for few and many rows, with b
  * small enough for the cache and larger. */
-Test(products, bits_do_not_depend_on_the_number_of_threads)
+static void check_threads(const char *variant, enum qkv_dtype dtype)
 {
     static const int64_t rows[] = {1, 2, 3, 4, 60}, columns[] = {300, 1029, 5000}, inner[] = {35, 64, 300};
-    static const char *const variants[] = {"portable", "avx2", "avx512", NULL}; /* NULL: float64 */
     struct qkv_workers *workers = qkv_workers_new(3, NULL);
     cr_assert_not_null(workers);
-    for (size_t i = 0; i < COUNT(rows) * COUNT(columns) * COUNT(inner) * COUNT(variants) * 2; i++) {
+    setenv("QKV_KERNELS", variant, 1);
+    for (size_t i = 0; i < COUNT(rows) * COUNT(columns) * COUNT(inner) * 2; i++) {
         size_t at = i;
         bool transposed = at % 2;
         int64_t m = rows[(at /= 2) % COUNT(rows)], n = columns[(at /= COUNT(rows)) % COUNT(columns)],
-                k = inner[(at /= COUNT(columns)) % COUNT(inner)];
-        const char *variant = variants[at / COUNT(inner)];
-        setenv("QKV_KERNELS", variant ? variant : "portable", 1);
-        enum qkv_dtype dtype = variant ? QKV_FLOAT32 : QKV_FLOAT64;
+                k = inner[at / COUNT(columns)];
         struct matrix a = matrix_new(m, k, 1), b = transposed ? matrix_new(n, k, 2) : matrix_new(k, n, 2),
                       bias = matrix_new(1, n, 3);
         double *found[2];
@@ -236,8 +279,8 @@ Test(products, bits_do_not_depend_on_the_number_of_threads)
         }
         for (int64_t j = 0; j < m * n; j++)
             cr_assert_eq(found[0][j], found[1][j], "%s %s %d x %d x %d: number %d is %.9g and %.9g",
-                         variant ? variant : "float64", transposed ? "transposed" : "", (int)m, (int)n,
-                         (int)k, (int)j, found[0][j], found[1][j]);
+                         dtype == QKV_FLOAT32 ? variant : "float64", transposed ? "transposed" : "", (int)m,
+                         (int)n, (int)k, (int)j, found[0][j], found[1][j]);
         free(found[0]);
         free(found[1]);
         free(a.values);
@@ -245,6 +288,19 @@ Test(products, bits_do_not_depend_on_the_number_of_threads)
         free(bias.values);
     }
     qkv_workers_free(workers);
+}
+
+Test(products, bits_do_not_depend_on_the_number_of_threads)
+{
+    check_threads("portable", QKV_FLOAT32);
+    check_threads("avx2", QKV_FLOAT32);
+    check_threads("avx512", QKV_FLOAT32);
+    check_threads("portable", QKV_FLOAT64);
+}
+
+Test(products, bits_do_not_depend_on_the_number_of_threads_with_blas)
+{
+    check_threads("blas", QKV_FLOAT32);
 }
 
 /* The bits that a product in float32 must have with every instruction set: a fused chain over the inner axis, which

@@ -188,6 +188,11 @@ Test(help, version_names_the_kernels_in_use)
     const char *fastest = run("qkv --version").output;
     cr_expect_not_null(strstr(fastest, "\nkernels: "));
     cr_expect_str_eq(run("QKV_KERNELS= qkv --version").output, fastest);
+    const char *blas = run("QKV_KERNELS=blas qkv --version").output;
+    size_t kernels = (size_t)(strstr(fastest, "\nOpenBLAS: ") - fastest);
+    cr_expect_eq(strncmp(blas, fastest, kernels), 0, "%s%s", blas, fastest);
+    cr_expect_not_null(strstr(fastest, ", for large products in float64 ("), "%s", fastest);
+    cr_expect_not_null(strstr(blas, ", for large products in float32 and float64 ("), "%s", blas);
 }
 
 Test(help, unknown_kernels_are_refused_with_the_known_ones)
@@ -198,7 +203,7 @@ Test(help, unknown_kernels_are_refused_with_the_known_ones)
         struct outcome outcome = run("QKV_KERNELS=avx1024 qkv %s", commands[i]);
         cr_expect_eq(outcome.exit_code, 2, "%s", commands[i]);
         cr_expect_str_eq(outcome.error, "qkv: the environment variable QKV_KERNELS is 'avx1024', but must be "
-                                        "one of avx512, avx2, portable\n");
+                                        "one of avx512, avx2, portable, blas\n");
         cr_expect_str_empty(outcome.output);
     }
     cr_expect_eq(run("QKV_KERNELS=avx1024 qkv --help").exit_code, 0);

@@ -4,6 +4,7 @@
 #include "bench.h"
 
 #include "arguments.h"
+#include "blas_core.h"
 #include "complain.h"
 
 #include "qkv/workers.h"
@@ -278,6 +279,7 @@ static const struct command command_bench = {
 int main(int argc, char **argv)
 {
     char beside[4096];
+    choose_blas_core(argv);
     qkv_end_matrix_threads();
     for (int m = 0; m < MEASURE_COUNT; m++) {
         size_t used = strlen(description);

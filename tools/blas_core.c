@@ -1,0 +1,39 @@
+#include "blas_core.h"
+
+#include "complain.h"
+
+#include "qkv/kernels.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char VARIABLE[] = "OPENBLAS_CORETYPE";
+
+/* By its path, not by /proc/self/exe: the process would then be called `exe`. Returns only if that fails. */
+static void execute_anew(char **argv, const char *core)
+{
+    char path[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (length < 0 || setenv(VARIABLE, core, 1)) return;
+    path[length] = '\0';
+    execv(path, argv);
+}
+
+void choose_blas_core(char **argv)
+{
+    struct qkv_kernel_names kernels;
+    struct qkv_error error;
+    const char *chosen =
+        getenv(VARIABLE); /* by the user, or by this function: it executes the program once only */
+    if (chosen && *chosen) return;
+    if (qkv_kernels_in_use(&kernels, &error) || !kernels.is_float32_by_blas || !kernels.better_blas_core)
+        return;
+    execute_anew(argv, kernels.better_blas_core);
+    complain("OpenBLAS computes with kernels for %s, which are slow on this processor, because this program "
+             "cannot be "
+             "executed anew (%s): set the environment variable %s to %s",
+             kernels.blas_core, strerror(errno), VARIABLE, kernels.better_blas_core);
+}
