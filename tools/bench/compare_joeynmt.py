@@ -4,11 +4,12 @@
     python3 -m venv VENV && VENV/bin/pip install torch==2.13.0 joeynmt importlib_metadata
     tools/bench/compare_joeynmt.py --python VENV/bin/python [--updates 1000] [--threads 2]
 
-Joey NMT gets the sizes, dropout, batch size, optimizer and vocabularies of the run that qkv has just trained. It has no cosine
-schedule and takes its inverse square root with the same warm-up, which takes the same time. Its batches are of sentences of any
-length, with padding, as it always makes them. It does not validate; qkv does so once, at the end, within its time. A trial of some
-updates finds out whether Joey NMT is faster with one thread or with all. Prints, for both, seconds from start to end of the
-program and ms of an update (without start, first updates and validation), then the ratios.
+Both train with sinusoidal positions, the only ones of Joey NMT. Joey NMT gets the sizes, dropout, batch size, optimizer and
+vocabularies of the run that qkv has just trained. It has no cosine schedule and takes its inverse square root with the same warm-up,
+which takes the same time. Its batches are of sentences of any length, with padding, as it always makes them. It does not validate;
+qkv does so once, at the end, within its time. A trial of some updates finds out whether Joey NMT is faster with one thread or with
+all. Prints, for both, seconds from start to end of the program and ms of an update (without start, first updates and validation),
+then the ratios.
 """
 import argparse
 import json
@@ -51,6 +52,8 @@ def train_qkv(options, run):
     for key, value in (("model_dir", run), ("updates", options.updates), ("validation_freq", NEVER),
                        ("logging_freq", options.updates // INTERVALS)):
         command += ["-s", f"training.{key}={value}"]
+    for side in ("encoder", "decoder"):
+        command += ["-s", f"model.{side}.positions.type=sinusoidal"]
     return train("qkv", command, r"^update (\d+)  epoch ")
 
 

@@ -5,6 +5,7 @@ PyTorch.
     tools/bench/time_to_accuracy.py [configs/toy_en_es.yaml] [--accuracy 99] [--every 250] [--threads 2]
 
 Both train the model of the config on its text with its batches, optimizer and schedule, and validate at the same interval.
+Both have sinusoidal positions, whatever the config says: torch_transformer.py knows no others.
 The first validation that reaches the accuracy ends the training. Prints updates and seconds since the start of the
 program, the seconds of validations, and the ratios. A trial of some updates finds out whether PyTorch (torch_baseline.py)
 is faster with one thread or with all. Needs PyTorch and PyYAML (Debian: python3-torch, python3-yaml).
@@ -78,7 +79,8 @@ def report(name, result):
 
 with tempfile.TemporaryDirectory() as folder:
     run = pathlib.Path(folder) / "run"
-    settings = [x for pair in arguments.set for x in ("-s", pair)] + ["-s", f"training.model_dir={run}"]
+    forced = [f"training.model_dir={run}"] + [f"model.{side}.positions.type=sinusoidal" for side in ("encoder", "decoder")]
+    settings = [x for pair in arguments.set + forced for x in ("-s", pair)]
     if arguments.every:
         settings += ["-s", f"training.validation_freq={arguments.every}", "-s", f"training.logging_freq={arguments.every}"]
     qkv = train("qkv", [arguments.qkv, "train", arguments.config, "-j", arguments.threads, *settings])
