@@ -12,6 +12,7 @@ struct data {
     struct qkv_corpus corpus;
     const struct qkv_vocabulary *source, *target;
     struct qkv_vocabulary built[2]; /* source and target; empty for a run, which has its own */
+    struct qkv_bpe *bpe[2];         /* the same of merges */
     struct qkv_batch batch;
     struct qkv_batch_view view;
 };
@@ -20,9 +21,15 @@ static enum qkv_status read_data(struct data *data, const struct qkv_config *con
                                  const struct qkv_run *run, int64_t sentences, struct qkv_error *error)
 {
     const struct qkv_corpus_options options = {.drop_long = true, .key = "data.train"};
-    if (qkv_corpus_read(&data->corpus, config->data.train, &config->data, options, error)) return QKV_INVALID;
-    if (!run &&
-        qkv_corpus_vocabularies(&data->corpus, &config->data, &data->built[0], &data->built[1], error))
+    struct qkv_data_config texts = config->data;
+    if (run) {
+        texts.src.bpe = run->bpe[0];
+        texts.trg.bpe = run->bpe[1];
+    } else if (qkv_corpus_merges(texts.train, &texts, data->bpe, options, error)) {
+        return QKV_INVALID;
+    }
+    if (qkv_corpus_read(&data->corpus, texts.train, &texts, options, error)) return QKV_INVALID;
+    if (!run && qkv_corpus_vocabularies(&data->corpus, &texts, &data->built[0], &data->built[1], error))
         return QKV_INVALID;
     data->source = run ? &run->source : &data->built[0];
     data->target = run ? &run->target : &data->built[1];
@@ -46,6 +53,7 @@ static void release_data(struct data *data)
 {
     qkv_batch_release(&data->batch);
     for (int k = 0; k < 2; k++) qkv_vocabulary_release(&data->built[k]);
+    for (int k = 0; k < 2; k++) qkv_bpe_free(data->bpe[k]);
     qkv_corpus_release(&data->corpus);
 }
 

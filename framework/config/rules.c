@@ -234,12 +234,29 @@ static void check_name(const struct check *check)
         qkv_printable(check->keys.collector->arena, name));
 }
 
+/* Level bpe needs merges: to learn, or in a file. */
+static void check_merges(const struct check *check, const struct qkv_text_config *text, const char *side)
+{
+    struct path level = path_of(side, "level"), merges = path_of(side, "num_merges"),
+                codes = path_of(side, "bpe_codes");
+    if (text->level != QKV_LEVEL_BPE) return;
+    if (!text->num_merges && !*text->bpe_codes)
+        qkv_key_report(&check->keys, level.text, merges.text, "%s is bpe, but needs %s above 0 or %s",
+                       level.text, merges.text, codes.text);
+    if (text->num_merges && *text->bpe_codes)
+        qkv_key_report(&check->keys, codes.text, merges.text,
+                       "%s is %s and %s is %s, but merges are either learned or read: give one of them",
+                       codes.text, value_of(check, codes.text), merges.text, value_of(check, merges.text));
+}
+
 static void check_joint_vocabulary(const struct check *check)
 {
     static const char *const must = "with a joint vocabulary must equal";
     const struct qkv_text_config *source = &check->config->data.src, *target = &check->config->data.trg;
     if (!check->config->data.joint_vocabulary) return;
     require_relation(check, source->level == target->level, "data.trg.level", must, "data.src.level");
+    require_relation(check, source->num_merges == target->num_merges, "data.trg.num_merges", must,
+                     "data.src.num_merges");
     require_relation(check, source->voc_limit == target->voc_limit, "data.trg.voc_limit", must,
                      "data.src.voc_limit");
     require_relation(check, source->voc_min_freq == target->voc_min_freq, "data.trg.voc_min_freq", must,
@@ -288,6 +305,8 @@ void qkv_config_check_rules(const struct qkv_config *config, const struct qkv_ke
     check_name(&check);
     check_effects(&check);
     check_model(&check);
+    check_merges(&check, &config->data.src, "data.src");
+    check_merges(&check, &config->data.trg, "data.trg");
     check_joint_vocabulary(&check);
     check_training(&check, rules == QKV_RULES_OF_TRAINING);
     require_relation(&check, config->testing.n_best <= config->testing.beam_size, "testing.n_best",

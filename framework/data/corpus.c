@@ -264,7 +264,12 @@ enum qkv_status qkv_corpus_read(struct qkv_corpus *corpus, const char *path,
         .target = {.text = &data->trg},
     };
     enum qkv_status status;
-    if (options.key && !qkv_path_is_text(path))
+    bool no_merges = (data->src.level == QKV_LEVEL_BPE && !data->src.bpe) ||
+                     (data->trg.level == QKV_LEVEL_BPE && !data->trg.bpe);
+    if (no_merges)
+        status =
+            qkv_error_set(error, "%s: level bpe needs merges; qkv_corpus_merges learns or reads them", path);
+    else if (options.key && !qkv_path_is_text(path))
         status = qkv_error_set(error, "%s: there is no such text: set %s to its path", path, options.key);
     else if (!begin_side(&corpus->source, options.keep_raw) || !begin_side(&corpus->target, options.keep_raw))
         status = no_memory(path, error);

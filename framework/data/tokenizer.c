@@ -21,6 +21,8 @@ enum qkv_status qkv_tokenize(struct qkv_tokens *tokens, const struct qkv_text_co
     tokens->count = tokens->words = tokens->text_size = 0;
     const struct qkv_tokenizer *tokenizer = tokenizer_of(text);
     if (!tokenizer) return qkv_error_set(error, "there is no level %d of tokens", (int)text->level);
+    if (text->level == QKV_LEVEL_BPE && !text->bpe)
+        return qkv_error_set(error, "level bpe needs merges; a run that is open has them");
     size_t valid = qkv_text_valid_size(line, size);
     if (valid < size) return qkv_text_refuse("", line, valid, error);
     int64_t count = -1;
@@ -45,6 +47,5 @@ char *qkv_detokenize(const struct qkv_text_config *text, int64_t count, const ch
     const struct qkv_tokenizer *tokenizer = tokenizer_of(text);
     if (!line || !tokenizer) return NULL;
     *line = '\0';
-    tokenizer->join(text, count, tokens, line);
-    return line;
+    return tokenizer->join(text, count, tokens, line, arena) ? line : NULL;
 }

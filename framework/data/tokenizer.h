@@ -12,8 +12,9 @@ struct qkv_tokenizer {
      * there is no memory. */
     bool (*split)(struct qkv_tokens *tokens, const struct qkv_text_config *text, int64_t count);
     /* Joins tokens to the text of a line and writes it with a NUL to `line`, which has the capacity for all tokens, a
-     * no-break space (2 bytes) after each, and the NUL. */
-    void (*join)(const struct qkv_text_config *text, int64_t count, const char *const *tokens, char *line);
+     * no-break space (2 bytes) after each, and the NUL. False when there is no memory in the arena. */
+    bool (*join)(const struct qkv_text_config *text, int64_t count, const char *const *tokens, char *line,
+                 struct qkv_arena *arena);
 };
 
 #define TOKENIZER(id, name, help) extern const struct qkv_tokenizer qkv_tokenizer_##name;
@@ -27,6 +28,17 @@ bool qkv_tokens_next_word(const struct qkv_tokens *tokens, int64_t count, int64_
 /* Adds points[first .. end-1] as one token of the current word, whose number is tokens->words until the word is complete.
  * False when there is no memory. */
 bool qkv_tokens_add(struct qkv_tokens *tokens, int64_t first, int64_t end);
+
+/* Appends a text to the token that was added last. False when there is no memory. */
+bool qkv_tokens_end_with(struct qkv_tokens *tokens, const char *end);
+
+/* Adds points[first .. end-1], a token of level word, in the way of a level; false when there is no memory. */
+typedef bool qkv_add_word(struct qkv_tokens *tokens, const struct qkv_text_config *text, int64_t first,
+                          int64_t end);
+
+/* Splits a line into the tokens of level word and passes each of them to `add`. Sets tokens->words. */
+bool qkv_tokens_split_words(struct qkv_tokens *tokens, const struct qkv_text_config *text, int64_t count,
+                            qkv_add_word *add);
 
 /* Adds a token that belongs to no word. False when there is no memory. */
 bool qkv_tokens_add_text(struct qkv_tokens *tokens, const char *text);

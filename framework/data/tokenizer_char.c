@@ -19,10 +19,13 @@ static bool split(struct qkv_tokens *tokens, const struct qkv_text_config *text,
     return true;
 }
 
-static void join(const struct qkv_text_config *text, int64_t count, const char *const *tokens, char *line)
+static bool join(const struct qkv_text_config *text, int64_t count, const char *const *tokens, char *line,
+                 struct qkv_arena *arena)
 {
     (void)text;
+    (void)arena;
     for (int64_t i = 0; i < count; i++) line = qkv_append(line, strcmp(tokens[i], SPACE) ? tokens[i] : " ");
+    return true;
 }
 
 const struct qkv_tokenizer qkv_tokenizer_char = {split, join};

@@ -22,38 +22,52 @@ static bool stays_inside(const int32_t *points, int64_t i, int64_t end)
            qkv_is_digit(points[i + 1]);
 }
 
-/* Splits a word at its punctuation. */
-static bool split_word(struct qkv_tokens *tokens, int64_t first, int64_t end, bool has_elision)
+/* Splits points[first .. end-1], which has no white space, at its punctuation. */
+static bool split_word(struct qkv_tokens *tokens, const struct qkv_text_config *text, int64_t first,
+                       int64_t end, qkv_add_word *add)
 {
     const int32_t *points = tokens->points;
+    bool has_elision = qkv_language(text->lang)->has_elision;
     int64_t token = first; /* start of the current token */
     for (int64_t i = first; i < end;) {
         int64_t next = i + 1;
         bool mark = qkv_is_punctuation(points[i]);
         if (mark && i > token && stays_inside(points, i, end)) {
             if (has_elision && qkv_is_apostrophe(points[i])) {
-                if (!qkv_tokens_add(tokens, token, next)) return false;
+                if (!add(tokens, text, token, next)) return false;
                 token = next;
             }
         } else if (mark) {
-            if (i > token && !qkv_tokens_add(tokens, token, i)) return false;
+            if (i > token && !add(tokens, text, token, i)) return false;
             next = qkv_character_end(points, i, end);
-            if (!qkv_tokens_add(tokens, i, next)) return false;
+            if (!add(tokens, text, i, next)) return false;
             token = next;
         }
         i = next;
     }
-    return end <= token || qkv_tokens_add(tokens, token, end);
+    return end <= token || add(tokens, text, token, end);
+}
+
+bool qkv_tokens_split_words(struct qkv_tokens *tokens, const struct qkv_text_config *text, int64_t count,
+                            qkv_add_word *add)
+{
+    for (int64_t first, end = 0; qkv_tokens_next_word(tokens, count, &first, &end); tokens->words++)
+        if (text->split_punctuation ? !split_word(tokens, text, first, end, add)
+                                    : !add(tokens, text, first, end))
+            return false;
+    return true;
+}
+
+static bool add_word(struct qkv_tokens *tokens, const struct qkv_text_config *text, int64_t first,
+                     int64_t end)
+{
+    (void)text;
+    return qkv_tokens_add(tokens, first, end);
 }
 
 static bool split(struct qkv_tokens *tokens, const struct qkv_text_config *text, int64_t count)
 {
-    bool has_elision = qkv_language(text->lang)->has_elision;
-    for (int64_t first, end = 0; qkv_tokens_next_word(tokens, count, &first, &end); tokens->words++)
-        if (text->split_punctuation ? !split_word(tokens, first, end, has_elision)
-                                    : !qkv_tokens_add(tokens, first, end))
-            return false;
-    return true;
+    return qkv_tokens_split_words(tokens, text, count, add_word);
 }
 
 /* ---- tokens to text ---- */
@@ -172,8 +186,10 @@ static const char *separator(const struct qkv_language *language, const char *le
     return language->french_spacing && (attaches & SPACED) && !are_sentence_ends(left, right) ? "\u00A0" : "";
 }
 
-static void join(const struct qkv_text_config *text, int64_t count, const char *const *tokens, char *line)
+static bool join(const struct qkv_text_config *text, int64_t count, const char *const *tokens, char *line,
+                 struct qkv_arena *arena)
 {
+    (void)arena;
     const struct qkv_language *language = qkv_language(text->lang);
     bool open[FAMILIES] = {false};
     int previous = 0;
@@ -185,6 +201,7 @@ static void join(const struct qkv_text_config *text, int64_t count, const char *
         line = qkv_append(line, tokens[i]);
         previous = current;
     }
+    return true;
 }
 
 const struct qkv_tokenizer qkv_tokenizer_word = {split, join};

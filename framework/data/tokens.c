@@ -31,6 +31,15 @@ bool qkv_tokens_add(struct qkv_tokens *tokens, int64_t first, int64_t end)
     return true;
 }
 
+bool qkv_tokens_end_with(struct qkv_tokens *tokens, const char *end)
+{
+    int64_t size = (int64_t)strlen(end);
+    if (!reserve(tokens, size)) return false;
+    memcpy(tokens->text + tokens->text_size - 1, end, (size_t)size + 1);
+    tokens->text_size += size;
+    return true;
+}
+
 bool qkv_tokens_add_text(struct qkv_tokens *tokens, const char *text)
 {
     int64_t size = (int64_t)strlen(text) + 1;
@@ -54,5 +63,7 @@ void qkv_tokens_release(struct qkv_tokens *tokens)
     free(tokens->word);
     free(tokens->text);
     free(tokens->points);
+    free(tokens->pieces);
+    free(tokens->candidates);
     *tokens = (struct qkv_tokens){0};
 }

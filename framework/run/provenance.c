@@ -7,9 +7,19 @@ enum { CHECKSUM_SIZE = 9, SIDES = 2 }; /* 8 hexadecimal digits with the NUL; sou
 
 static const char *const VOCABULARY_KEYS[SIDES] = {"train.source_vocabulary", "train.target_vocabulary"};
 
+static const char *const CODES_KEYS[SIDES] = {"train.source_codes", "train.target_codes"};
+
 static void format_checksum(const struct qkv_vocabulary *vocabulary, char text[CHECKSUM_SIZE])
 {
     snprintf(text, CHECKSUM_SIZE, "%08lx", (unsigned long)qkv_vocabulary_checksum(vocabulary));
+}
+
+/* The checksum of the merges of a side; "none" when its level is not bpe. */
+static void format_codes(const struct qkv_config *config, int side, char text[CHECKSUM_SIZE])
+{
+    const struct qkv_bpe *bpe = side ? config->data.trg.bpe : config->data.src.bpe;
+    snprintf(text, CHECKSUM_SIZE, "none");
+    if (bpe) snprintf(text, CHECKSUM_SIZE, "%08lx", (unsigned long)qkv_bpe_checksum(bpe));
 }
 
 /* The key of the state for a key of the config. */
@@ -38,6 +48,8 @@ void qkv_provenance_save(struct qkv_state *state, const struct qkv_config *confi
     for (int i = 0; i < SIDES; i++) {
         format_checksum(vocabularies[i], text);
         qkv_state_set(state, VOCABULARY_KEYS[i], text);
+        format_codes(config, i, text);
+        if (strcmp(text, "none") != 0) qkv_state_set(state, CODES_KEYS[i], text);
     }
 }
 
@@ -108,6 +120,14 @@ enum qkv_status qkv_provenance_check(const struct qkv_state *state, const struct
     if (status) return checking.refused ? QKV_INVALID : qkv_error_set(error, "%s: out of memory", path);
     for (int i = 0; i < SIDES; i++) {
         char text[CHECKSUM_SIZE];
+        const char *codes = qkv_state_get(state, CODES_KEYS[i]);
+        format_codes(config, i, text);
+        if (codes && strcmp(codes, text) != 0)
+            return qkv_error_set(error,
+                                 "%s: was trained with other %s merges: their checksum was %s, but that of "
+                                 "%s.codes is %s: put "
+                                 "them back",
+                                 path, NAMES[i], codes, NAMES[i], text);
         const char *trained = qkv_state_get(state, VOCABULARY_KEYS[i]);
         format_checksum(vocabularies[i], text);
         if (trained && strcmp(trained, text) != 0)

@@ -1,5 +1,5 @@
 /* Records in a checkpoint what its model was trained with, and checks it on loading: the config keys that must
- * not change, the vocabularies and the training text. Shapes alone do not show a mismatch: another number of
+ * not change, the vocabularies, the merges of byte-pair encoding and the training text. Shapes alone do not show a mismatch: another number of
  * heads, or other words, can give tensors of the same shapes. */
 #ifndef QKV_RUN_PROVENANCE_H
 #define QKV_RUN_PROVENANCE_H
@@ -9,8 +9,8 @@
 #include "qkv/corpus.h"
 #include "qkv/vocabulary.h"
 
-/* Adds the values of the config keys QKV_KEYS_FIXED_ON_RESUME and the checksums of the vocabularies to the
- * state. Out of memory, it sets state->failed. */
+/* Adds the values of the config keys QKV_KEYS_FIXED_ON_RESUME and the checksums of the vocabularies and of the
+ * merges of the config to the state. Out of memory, it sets state->failed. */
 void qkv_provenance_save(struct qkv_state *state, const struct qkv_config *config,
                          const struct qkv_vocabulary *source, const struct qkv_vocabulary *target);
 

@@ -58,6 +58,25 @@ static enum qkv_status read_config(struct qkv_run *run, struct qkv_error *error)
     return qkv_error_set(error, "%s", messages.count ? messages.text[0] : path);
 }
 
+enum qkv_status qkv_run_merges(const char *folder, struct qkv_data_config *data, struct qkv_bpe *bpe[2],
+                               struct qkv_error *error)
+{
+    static const char *const names[2] = {QKV_RUN_SOURCE_CODES, QKV_RUN_TARGET_CODES};
+    struct qkv_text_config *texts[2] = {&data->src, &data->trg};
+    struct qkv_arena arena = {0};
+    bool failed = false;
+    for (int side = 0; side < 2; side++) {
+        bpe[side] = NULL;
+        if (failed || texts[side]->level != QKV_LEVEL_BPE) continue;
+        const char *path = qkv_run_file(&arena, folder, names[side]);
+        texts[side]->bpe = bpe[side] = path ? qkv_bpe_load(path, error) : NULL;
+        failed = !bpe[side];
+        if (!path) qkv_error_set(error, "out of memory for run %s", folder);
+    }
+    qkv_arena_release(&arena);
+    return failed ? QKV_INVALID : QKV_OK;
+}
+
 static const char *choose_checkpoint(struct qkv_run *run, const char *wanted)
 {
     if (wanted && strchr(wanted, '/')) return wanted;
@@ -83,6 +102,7 @@ static enum qkv_status open_parts(struct qkv_run *run, const char *checkpoint, e
         return qkv_error_set(error, "%s: holds no checkpoint: training has not saved one yet", run->path);
     if (qkv_vocabulary_load(&run->source, source, error) || qkv_vocabulary_load(&run->target, target, error))
         return QKV_INVALID;
+    if (qkv_run_merges(run->path, &run->config.data, run->bpe, error)) return QKV_INVALID;
     run->model = qkv_model_new(&run->config.model, run->source.size, run->target.size, dtype, error);
     if (!run->model) return QKV_INVALID;
     struct qkv_parameters *parameters = &run->model->parameters;
@@ -118,6 +138,7 @@ void qkv_run_release(struct qkv_run *run)
     qkv_model_free(run->model);
     qkv_vocabulary_release(&run->source);
     qkv_vocabulary_release(&run->target);
+    for (int side = 0; side < 2; side++) qkv_bpe_free(run->bpe[side]);
     qkv_state_release(&run->state);
     qkv_arena_release(&run->arena);
     *run = (struct qkv_run){0};

@@ -11,6 +11,29 @@ static const char *file_of(struct training *training, const char *name)
 
 /* ---- input ---- */
 
+/* Learns the merges of byte-pair encoding or reads them, of a resumed run from its folder. */
+static enum qkv_status find_merges(struct training *training, struct qkv_error *error)
+{
+    training->with_merges = *training->config;
+    training->config = &training->with_merges;
+    struct qkv_data_config *data = &training->with_merges.data;
+    const struct qkv_corpus_options options = {.key = "data.train"};
+    if (training->options->resume) return qkv_run_merges(training->folder, data, training->bpe, error);
+    return qkv_corpus_merges(data->train, data, training->bpe, options, error);
+}
+
+/* Writes the merges to the run folder. */
+static enum qkv_status save_merges(struct training *training, struct qkv_error *error)
+{
+    static const char *const names[2] = {QKV_RUN_SOURCE_CODES, QKV_RUN_TARGET_CODES};
+    for (int side = 0; side < 2; side++) {
+        const char *path = file_of(training, names[side]);
+        if (!path) return qkv_error_set(error, "out of memory");
+        if (training->bpe[side] && qkv_bpe_save(training->bpe[side], path, error)) return QKV_INVALID;
+    }
+    return QKV_OK;
+}
+
 static enum qkv_status read_corpora(struct training *training, struct qkv_error *error)
 {
     const struct qkv_data_config *data = &training->config->data;
@@ -107,8 +130,9 @@ enum qkv_status qkv_training_open(struct training *training, struct qkv_error *e
     training->folder = training->config->training.model_dir;
     training->metrics = file_of(training, QKV_RUN_METRICS);
     if (!training->metrics) return qkv_error_set(error, "out of memory");
-    if (qkv_run_folder_check(training, error) || read_corpora(training, error) ||
-        check_lengths(training, error) || make_parts(training, error) || qkv_run_folder_lock(training, error))
+    if (qkv_run_folder_check(training, error) || find_merges(training, error) ||
+        read_corpora(training, error) || check_lengths(training, error) || make_parts(training, error) ||
+        qkv_run_folder_lock(training, error))
         return QKV_INVALID;
     if (training->options->resume) {
         if (restore(training, error) || qkv_run_folder_clear(training, error)) return QKV_INVALID;
@@ -121,6 +145,7 @@ enum qkv_status qkv_training_open(struct training *training, struct qkv_error *e
     if (qkv_run_folder_clear(training, error)) return QKV_INVALID;
     if (qkv_vocabulary_save(&training->source, source, error)) return QKV_INVALID;
     if (qkv_vocabulary_save(&training->target, target, error)) return QKV_INVALID;
+    if (save_merges(training, error)) return QKV_INVALID;
     /* Write the checkpoint before config.yaml, which makes the folder a run: so every run can be resumed. */
     if (qkv_training_save(training, QKV_RUN_LAST, true, error)) return QKV_INVALID;
     return qkv_run_folder_describe(training, error);
@@ -137,6 +162,7 @@ void qkv_training_release(struct training *training)
     qkv_batches_release(&training->batches);
     qkv_vocabulary_release(&training->source);
     qkv_vocabulary_release(&training->target);
+    for (int side = 0; side < 2; side++) qkv_bpe_free(training->bpe[side]);
     qkv_corpus_release(&training->train);
     qkv_corpus_release(&training->dev);
     if (training->lock) closedir(training->lock);

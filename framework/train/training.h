@@ -42,7 +42,9 @@ struct progress {
 };
 
 struct training {
-    const struct qkv_config *config;
+    const struct qkv_config *config; /* until the merges are known, that of the caller; then `with_merges` */
+    struct qkv_config with_merges;   /* the same with data.src.bpe and data.trg.bpe */
+    struct qkv_bpe *bpe[2];          /* of source and target; NULL: the level is not bpe */
     const struct qkv_train_options *options;
     const char *folder;  /* of the run */
     const char *metrics; /* path of its metrics.jsonl */

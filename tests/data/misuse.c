@@ -154,14 +154,14 @@ Test(misuse, of_tokens)
     struct qkv_error error;
     static const char *const odd[] = {"", "\xFF", "\xE2\x82", "'", "$", "\u2019"};
     cr_expect_eq(qkv_tokenize(&tokens, &text, NULL, 0, &error), QKV_OK);
-    for (int level = 0; level < 2; level++) {
+    for (int level = 0; level < 3; level++) {
         text.level = (enum qkv_level)level;
         text.split_punctuation = true;
         text.lang = level ? NULL : "fr";
         cr_expect_not_null(qkv_detokenize(&text, 6, odd, &arena));
         cr_expect_str_empty(qkv_detokenize(&text, -3, odd, &arena));
     }
-    static const int levels[] = {-1, 2, 1000000};
+    static const int levels[] = {-1, 3, 1000000};
     for (int i = 0; i < 3; i++) {
         text.level = (enum qkv_level)levels[i];
         cr_expect_eq(qkv_tokenize(&tokens, &text, "a", 1, &error), QKV_INVALID);

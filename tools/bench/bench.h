@@ -50,6 +50,7 @@ struct bench_work {
 
     /* With a text, each step has a new batch of it; otherwise all steps use the same random
      * batch. */
+    struct qkv_bpe *bpe[2]; /* of source and target; NULL: the level is not bpe */
     struct qkv_vocabulary source, target;
     struct qkv_corpus corpus;
     struct qkv_batches batches;

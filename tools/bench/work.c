@@ -75,7 +75,8 @@ static enum qkv_status read_text(struct bench_work *work, const char *path, stru
     const struct qkv_config *config = &work->config;
     const struct qkv_corpus_options options = {.drop_long = true};
     work->has_text = true;
-    if (qkv_corpus_read(&work->corpus, path, &config->data, options, error) ||
+    if (qkv_corpus_merges(path, &work->config.data, work->bpe, options, error) ||
+        qkv_corpus_read(&work->corpus, path, &config->data, options, error) ||
         qkv_corpus_vocabularies(&work->corpus, &config->data, &work->source, &work->target, error) ||
         qkv_corpus_encode(&work->corpus, &work->source, &work->target, error))
         return QKV_INVALID;
@@ -217,5 +218,6 @@ void bench_work_release(struct bench_work *work)
     qkv_corpus_release(&work->corpus);
     qkv_vocabulary_release(&work->source);
     qkv_vocabulary_release(&work->target);
+    for (int side = 0; side < 2; side++) qkv_bpe_free(work->bpe[side]);
     qkv_arena_release(&work->arena);
 }

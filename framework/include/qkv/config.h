@@ -62,14 +62,20 @@ enum {
 
 QKV_API const char *qkv_attention_kernel_name(enum qkv_attention_kernel value);
 
+struct qkv_bpe;
+
 /* data.src, data.trg */
 struct qkv_text_config {
     const char *lang;
     enum qkv_level level;
     bool lowercase, split_punctuation;
-    int64_t max_length;   /* tokens */
-    int64_t voc_limit;    /* types, without special tokens; 0: no limit */
-    int64_t voc_min_freq; /* occurrences */
+    int64_t num_merges;    /* level bpe: merges to learn; 0: those of bpe_codes */
+    const char *bpe_codes; /* level bpe: a codes file; "": learn num_merges merges */
+    int64_t max_length;    /* tokens */
+    int64_t voc_limit;     /* types, without special tokens; 0: no limit */
+    int64_t voc_min_freq;  /* occurrences */
+    /* No key. Level bpe: the merges that tokenizing needs (qkv/bpe.h); a run that is open has set it. Not owned. */
+    const struct qkv_bpe *bpe;
 };
 
 struct qkv_data_config {

@@ -20,6 +20,7 @@
 #ifndef QKV_CORPUS_H
 #define QKV_CORPUS_H
 
+#include "qkv/bpe.h"
 #include "qkv/config.h"
 #include "qkv/error.h"
 #include "qkv/lines.h"
@@ -76,6 +77,14 @@ struct qkv_corpus_options {
 QKV_API enum qkv_status qkv_corpus_read(struct qkv_corpus *corpus, const char *path,
                                         const struct qkv_data_config *data, struct qkv_corpus_options options,
                                         struct qkv_error *error);
+
+/* Learns or reads the merges of the sides whose level is bpe (qkv/bpe.h): those of the codes file `bpe_codes`, else
+ * `num_merges` merges from the text at `path`, with data->joint_vocabulary from both sides together. Sets `bpe` of both
+ * sides of `data`, NULL at other levels; the caller frees them, also after a failure, with qkv_bpe_free. qkv_corpus_read
+ * then reads the text once more, so `path` must be a file. Fails as qkv_bpe_load, qkv_bpe_learn and qkv_corpus_read do. */
+QKV_API enum qkv_status qkv_corpus_merges(const char *path, struct qkv_data_config *data,
+                                          struct qkv_bpe *bpe[2], struct qkv_corpus_options options,
+                                          struct qkv_error *error);
 
 /* Builds the vocabularies of a corpus that is not yet encoded, with the voc_limit and voc_min_freq of each side. With
  * data.joint_vocabulary, both are the same vocabulary of both sides; their limits must then agree. Fails when they do not,

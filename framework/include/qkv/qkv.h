@@ -19,6 +19,7 @@
 #include "qkv/attention_map.h"
 #include "qkv/attention_rule.h"
 #include "qkv/batch.h"
+#include "qkv/bpe.h"
 #include "qkv/chart.h"
 #include "qkv/checkpoint.h"
 #include "qkv/colormap.h"

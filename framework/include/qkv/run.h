@@ -3,6 +3,7 @@
  *     qkv.format                  version of the format of the folder (QKV_RUN_FORMAT)
  *     config.yaml                 the effective config
  *     source.vocabulary, target.vocabulary
+ *     source.codes, target.codes  merges, where data.src.level or data.trg.level is bpe
  *     metrics.jsonl               one object a line: training progress and validations
  *     last.safetensors            where --resume continues: values and the optimizer's moments
  *     best.safetensors            values of the best validation; translate, evaluate and attention read it
@@ -22,26 +23,30 @@
 #define QKV_RUN_H
 
 #include "qkv/arena.h"
+#include "qkv/bpe.h"
 #include "qkv/checkpoint.h"
 #include "qkv/config.h"
 #include "qkv/file.h"
 #include "qkv/model.h"
 #include "qkv/vocabulary.h"
 
-#define QKV_RUN_FORMAT_FILE "qkv.format"
-#define QKV_RUN_CONFIG      "config.yaml"
-#define QKV_RUN_SOURCE      "source.vocabulary"
-#define QKV_RUN_TARGET      "target.vocabulary"
-#define QKV_RUN_METRICS     "metrics.jsonl"
-#define QKV_RUN_LAST        "last.safetensors"
-#define QKV_RUN_BEST        "best.safetensors"
+#define QKV_RUN_FORMAT_FILE  "qkv.format"
+#define QKV_RUN_CONFIG       "config.yaml"
+#define QKV_RUN_SOURCE       "source.vocabulary"
+#define QKV_RUN_TARGET       "target.vocabulary"
+#define QKV_RUN_SOURCE_CODES "source.codes"
+#define QKV_RUN_TARGET_CODES "target.codes"
+#define QKV_RUN_METRICS      "metrics.jsonl"
+#define QKV_RUN_LAST         "last.safetensors"
+#define QKV_RUN_BEST         "best.safetensors"
 
 /* A trained model, ready for use. Caller's storage. */
 struct qkv_run {
-    const char *path;       /* of the folder */
-    const char *checkpoint; /* path of the loaded file */
-    struct qkv_config config;
+    const char *path;         /* of the folder */
+    const char *checkpoint;   /* path of the loaded file */
+    struct qkv_config config; /* its data.src.bpe and data.trg.bpe are the merges of the run */
     struct qkv_vocabulary source, target;
+    struct qkv_bpe *bpe[2]; /* of source and target; NULL: the level is not bpe */
     struct qkv_model *model;
     struct qkv_state state; /* of training, when the checkpoint was written */
     struct qkv_arena arena;
@@ -59,6 +64,11 @@ QKV_API void qkv_run_release(struct qkv_run *run);
 /* Refuses a run whose format is newer than QKV_RUN_FORMAT, with a message that says what to do. A folder
  * without the file QKV_RUN_FORMAT_FILE has format 1. */
 QKV_API enum qkv_status qkv_run_format_check(const char *folder, struct qkv_error *error);
+
+/* Reads the merges of the sides whose level is bpe from the folder of a run, and sets `bpe` of both sides of `data`. The
+ * caller frees them, also after a failure. */
+QKV_API enum qkv_status qkv_run_merges(const char *folder, struct qkv_data_config *data,
+                                       struct qkv_bpe *bpe[2], struct qkv_error *error);
 
 /* "<folder>/<name>" in the arena; NULL when memory is out. */
 QKV_API const char *qkv_run_file(struct qkv_arena *arena, const char *folder, const char *name);

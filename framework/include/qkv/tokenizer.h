@@ -27,7 +27,10 @@
  *
  * Level char: every user-perceived character is a token, so that no picture shows a combining mark without its letter.
  * White space between words is one token ▁ (U+2581); white space at the ends of the line is dropped. `split_punctuation`
- * has no effect. */
+ * has no effect.
+ *
+ * Level bpe: the tokens of level word are cut into pieces by the merges that `bpe` of the config points to (qkv/bpe.h);
+ * without them, tokenizing fails. Every piece but the last of a word ends in @@: "low@@ er". */
 #ifndef QKV_TOKENIZER_H
 #define QKV_TOKENIZER_H
 
@@ -50,6 +53,9 @@ struct qkv_tokens {
     char *text;      /* all tokens, each with its NUL; `token` points into it */
     int32_t *points; /* code points of the normalised line */
     int64_t token_capacity, word_capacity, text_capacity, text_size, points_capacity;
+    struct qkv_piece *pieces;         /* of the current word */
+    struct qkv_candidate *candidates; /* merges that may apply to it */
+    int64_t pieces_capacity, candidates_capacity;
 };
 
 /* Splits `size` bytes of `line` into tokens; a line of white space has none. Invalid UTF-8 and NUL bytes fail with
@@ -59,8 +65,8 @@ QKV_API enum qkv_status qkv_tokenize(struct qkv_tokens *tokens, const struct qkv
 
 QKV_API void qkv_tokens_release(struct qkv_tokens *tokens);
 
-/* Joins tokens to a line of text in `arena`; NULL when there is no memory or no such level. `tokens` come from qkv_tokenize or from a
- * vocabulary.
+/* Joins tokens to a line of text in `arena`; NULL when there is no memory or no such level. `tokens` come
+ * from qkv_tokenize or from a vocabulary.
  *
  * Level char: tokens are written without space, and ▁ as a space. Level word: a space between tokens, except with
  * `split_punctuation`:
@@ -69,6 +75,7 @@ QKV_API void qkv_tokens_release(struct qkv_tokens *tokens);
  * - within each family of quotation marks (" | ' ‘ ‚ | “ ” „ | « » | ‹ ›) every second mark closes, so that „so“, »so«
  *   and ”so” are all right; ’ always closes;
  * - in French, a no-break space before ! ? ; : % » and after «.
+ * Level bpe: pieces are first joined to words: a token that ends in @@, but is longer, goes on with the next one.
  * This is a good guess, not an inverse: tokens do not tell where the spaces were. */
 QKV_API char *qkv_detokenize(const struct qkv_text_config *text, int64_t count, const char *const *tokens,
                              struct qkv_arena *arena);

@@ -1,0 +1,215 @@
+/* Merges: the table of pairs, and codes files. */
+#include "data/bpe.h"
+
+#include "core/grow.h"
+#include "data/unicode.h"
+#include "qkv/file.h"
+#include "qkv/lines.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <zlib.h>
+
+static const char VERSION_LINE[] = "#version: 0.2";
+
+/* ---- pairs ---- */
+
+/* The slot of a pair, or the free slot for it. At most half of the slots are in use. */
+static int64_t slot_of(const struct qkv_pairs *pairs, int32_t left, int32_t right)
+{
+    uint64_t hash = ((uint64_t)(uint32_t)left << 32 | (uint32_t)right) * 0x9E3779B97F4A7C15u;
+    int64_t mask = pairs->slot_count - 1, slot = (int64_t)(hash >> 32) & mask;
+    for (int32_t pair; (pair = pairs->slots[slot]) >= 0; slot = (slot + 1) & mask)
+        if (pairs->left[pair] == left && pairs->right[pair] == right) break;
+    return slot;
+}
+
+static bool double_slots(struct qkv_pairs *pairs)
+{
+    int64_t count = pairs->slot_count ? 2 * pairs->slot_count : 1024;
+    int32_t *slots = malloc((size_t)count * sizeof *slots);
+    if (!slots) return false;
+    for (int64_t i = 0; i < count; i++) slots[i] = -1;
+    free(pairs->slots);
+    pairs->slots = slots;
+    pairs->slot_count = count;
+    for (int64_t i = 0; i < pairs->size; i++)
+        slots[slot_of(pairs, pairs->left[i], pairs->right[i])] = (int32_t)i;
+    return true;
+}
+
+int32_t qkv_pairs_add(struct qkv_pairs *pairs, int32_t left, int32_t right)
+{
+    if (2 * (pairs->size + 1) > pairs->slot_count && !double_slots(pairs)) return -1;
+    int64_t slot = slot_of(pairs, left, right), pair = pairs->slots[slot];
+    if (pair >= 0) return (int32_t)pair;
+    pair = pairs->size;
+    if (pair == INT32_MAX || !QKV_RESERVE(pairs->left, pairs->left_capacity, pair + 1) ||
+        !QKV_RESERVE(pairs->right, pairs->right_capacity, pair + 1)) {
+        qkv_pairs_release(pairs);
+        return -1;
+    }
+    pairs->left[pair] = left;
+    pairs->right[pair] = right;
+    pairs->slots[slot] = (int32_t)pair;
+    pairs->size++;
+    return (int32_t)pair;
+}
+
+int32_t qkv_pairs_find(const struct qkv_pairs *pairs, int32_t left, int32_t right)
+{
+    return pairs->slot_count ? pairs->slots[slot_of(pairs, left, right)] : -1;
+}
+
+void qkv_pairs_release(struct qkv_pairs *pairs)
+{
+    free(pairs->left);
+    free(pairs->right);
+    free(pairs->slots);
+    *pairs = (struct qkv_pairs){0};
+}
+
+/* ---- merges ---- */
+
+bool qkv_bpe_add(struct qkv_bpe *bpe, const char *left, const char *right)
+{
+    int32_t first = qkv_types_add(&bpe->symbols, left, 0);
+    int32_t second = first < 0 ? -1 : qkv_types_add(&bpe->symbols, right, 0);
+    size_t left_size = strlen(left), right_size = strlen(right);
+    char *text = second < 0 ? NULL : malloc(left_size + right_size + 1);
+    if (!text) return false;
+    memcpy(text, left, left_size);
+    memcpy(text + left_size, right, right_size + 1);
+    int32_t joined = qkv_types_add(&bpe->symbols, text, 0);
+    free(text);
+    int32_t pair = joined < 0 ? -1 : qkv_pairs_add(&bpe->pairs, first, second);
+    if (pair < 0 || !QKV_RESERVE(bpe->joined, bpe->joined_capacity, pair + 1) ||
+        !QKV_RESERVE(bpe->order, bpe->order_capacity, bpe->count + 1))
+        return false;
+    bpe->joined[pair] = joined;
+    bpe->order[bpe->count++] = pair;
+    return true;
+}
+
+static const char *left_of(const struct qkv_bpe *bpe, int64_t line)
+{
+    return qkv_types_token(&bpe->symbols, bpe->pairs.left[bpe->order[line]]);
+}
+
+static const char *right_of(const struct qkv_bpe *bpe, int64_t line)
+{
+    return qkv_types_token(&bpe->symbols, bpe->pairs.right[bpe->order[line]]);
+}
+
+struct qkv_bpe *qkv_bpe_copy(const struct qkv_bpe *bpe)
+{
+    struct qkv_bpe *copy = calloc(1, sizeof *copy);
+    for (int64_t i = 0; copy && i < bpe->count; i++) {
+        if (qkv_bpe_add(copy, left_of(bpe, i), right_of(bpe, i))) continue;
+        qkv_bpe_free(copy);
+        copy = NULL;
+    }
+    return copy;
+}
+
+int64_t qkv_bpe_count(const struct qkv_bpe *bpe)
+{
+    return bpe->count;
+}
+
+char *qkv_bpe_character_text(char text[static QKV_BPE_CHARACTER_SIZE], const char *character, int size,
+                             bool last)
+{
+    snprintf(text, QKV_BPE_CHARACTER_SIZE, "%.*s%s", size, character, last ? QKV_BPE_WORD_END : "");
+    return text;
+}
+
+void qkv_bpe_free(struct qkv_bpe *bpe)
+{
+    if (!bpe) return;
+    qkv_types_release(&bpe->symbols);
+    qkv_pairs_release(&bpe->pairs);
+    free(bpe->joined);
+    free(bpe->order);
+    free(bpe);
+}
+
+/* ---- codes files ---- */
+
+enum qkv_status qkv_bpe_save(const struct qkv_bpe *bpe, const char *path, struct qkv_error *error)
+{
+    struct qkv_file_writer writer;
+    if (qkv_file_begin(&writer, path, error)) return QKV_INVALID;
+    fprintf(writer.file, "%s\n", VERSION_LINE);
+    for (int64_t i = 0; i < bpe->count; i++)
+        fprintf(writer.file, "%s %s\n", left_of(bpe, i), right_of(bpe, i));
+    return qkv_file_commit(&writer, error);
+}
+
+static uLong add_text(uLong sum, const char *text)
+{
+    return crc32_z(sum, (const Bytef *)text, strlen(text));
+}
+
+uint32_t qkv_bpe_checksum(const struct qkv_bpe *bpe)
+{
+    uLong sum = add_text(add_text(crc32_z(0, NULL, 0), VERSION_LINE), "\n");
+    for (int64_t i = 0; i < bpe->count; i++)
+        sum = add_text(add_text(add_text(add_text(sum, left_of(bpe, i)), " "), right_of(bpe, i)), "\n");
+    return (uint32_t)sum;
+}
+
+static enum qkv_status check_version(const struct qkv_lines *lines, struct qkv_error *error)
+{
+    static const char start[] = "#version:";
+    if (!strcmp(lines->line, VERSION_LINE)) return QKV_OK;
+    if (!strncmp(lines->line, start, sizeof start - 1))
+        return qkv_error_set(
+            error,
+            "%s:1: holds byte-pair codes of version%.20s, but this qkv reads version 0.2: learn "
+            "them again with subword-nmt 0.3",
+            lines->path, lines->line + sizeof start - 1);
+    return qkv_error_set(error,
+                         "%s:1: is no file of byte-pair codes of version 0.2, which begins with the line "
+                         "\"%s\"; learn the codes with subword-nmt 0.3 or with qkv",
+                         lines->path, VERSION_LINE);
+}
+
+/* Adds the merge of the current line. */
+static enum qkv_status add_line(struct qkv_bpe *bpe, const struct qkv_lines *lines, struct qkv_error *error)
+{
+    long long number = lines->number;
+    int spaces = 0;
+    for (const char *c = lines->line; *c;) {
+        int32_t point;
+        c += qkv_point(c, &point);
+        spaces += point == ' ' ? 1 : qkv_is_space(point) ? 2 : 0;
+    }
+    char *space = strchr(lines->line, ' ');
+    if (spaces != 1 || space == lines->line || !space[1])
+        return qkv_error_set(error, "%s:%lld: is no merge, which is two symbols with one space between",
+                             lines->path, number);
+    if (!lines->ended)
+        return qkv_error_set(error, "%s:%lld: the last line has no newline; the file may be truncated",
+                             lines->path, number);
+    *space = '\0';
+    if (qkv_bpe_add(bpe, lines->line, space + 1)) return QKV_OK;
+    return qkv_error_set(error, "%s: out of memory", lines->path);
+}
+
+struct qkv_bpe *qkv_bpe_load(const char *path, struct qkv_error *error)
+{
+    struct qkv_lines lines;
+    if (qkv_file_check(path, error) || qkv_lines_open(&lines, path, error)) return NULL;
+    struct qkv_bpe *bpe = calloc(1, sizeof *bpe);
+    bool found;
+    enum qkv_status status = bpe ? QKV_OK : qkv_error_set(error, "%s: out of memory", path);
+    while (!status && !(status = qkv_lines_next(&lines, &found, error)) && found)
+        status = lines.number == 1 ? check_version(&lines, error) : add_line(bpe, &lines, error);
+    if (!status) status = qkv_lines_check_read(&lines, error);
+    if (!status && !bpe->count) status = qkv_error_set(error, "%s: holds no merges", path);
+    qkv_lines_close(&lines);
+    if (!status) return bpe;
+    qkv_bpe_free(bpe);
+    return NULL;
+}

@@ -1,0 +1,48 @@
+/* Symbols, pairs of symbols, and merges, for learning and encoding. */
+#ifndef QKV_DATA_BPE_H
+#define QKV_DATA_BPE_H
+
+#include "qkv/bpe.h"
+
+#include <stdbool.h>
+
+/* The end of a word as part of its last symbol. */
+#define QKV_BPE_WORD_END "</w>"
+
+/* Different pairs of symbols, numbered in the order in which they were added. All zero is valid and empty. */
+struct qkv_pairs {
+    int64_t size;
+    int32_t *left, *right; /* [size] */
+    int32_t *slots; /* [slot_count, a power of two]: hash table with open addressing of pairs; -1: free */
+    int64_t slot_count, left_capacity, right_capacity;
+};
+
+/* Returns the number of a pair, which is added if it is new; -1 when there is no memory. */
+int32_t qkv_pairs_add(struct qkv_pairs *pairs, int32_t left, int32_t right);
+
+/* Returns the number of a pair, or -1 when it was not added. */
+int32_t qkv_pairs_find(const struct qkv_pairs *pairs, int32_t left, int32_t right);
+
+void qkv_pairs_release(struct qkv_pairs *pairs);
+
+struct qkv_bpe {
+    struct qkv_types symbols;
+    struct qkv_pairs pairs; /* the different merges; the number of a merge is also its rank */
+    int32_t *joined;        /* [pairs.size]: the symbol that each merge makes */
+    int32_t *order;         /* [count]: the lines of the codes file, as numbers of pairs */
+    int64_t count;
+    /* private */
+    int64_t joined_capacity, order_capacity;
+};
+
+/* Adds a merge after all others. False when there is no memory. */
+bool qkv_bpe_add(struct qkv_bpe *bpe, const char *left, const char *right);
+
+/* Room for the symbol of one character. */
+enum { QKV_BPE_CHARACTER_SIZE = 4 + sizeof QKV_BPE_WORD_END };
+
+/* Writes the symbol of one character, which has `size` bytes, to `text` and returns it. `last`: it ends a word. */
+char *qkv_bpe_character_text(char text[static QKV_BPE_CHARACTER_SIZE], const char *character, int size,
+                             bool last);
+
+#endif

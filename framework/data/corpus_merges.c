@@ -1,0 +1,73 @@
+/* The merges of a training text: learned from it, or read from codes files. */
+#include "core/file.h"
+#include "qkv/corpus.h"
+
+#include <string.h>
+
+static bool learns(const struct qkv_text_config *text)
+{
+    return text->level == QKV_LEVEL_BPE && !*text->bpe_codes;
+}
+
+static void set_level_word(struct qkv_text_config *text)
+{
+    if (text->level == QKV_LEVEL_BPE) text->level = QKV_LEVEL_WORD;
+}
+
+/* Counts the words of a text. The caller releases the corpus. */
+static enum qkv_status count_words(struct qkv_corpus *corpus, const char *path,
+                                   const struct qkv_data_config *data, struct qkv_corpus_options options,
+                                   struct qkv_error *error)
+{
+    struct qkv_data_config words = *data;
+    set_level_word(&words.src);
+    set_level_word(&words.trg);
+    if (!strcmp(path, "-") || qkv_is_open_file(path))
+        return qkv_error_set(
+            error,
+            "%s: level bpe reads the training text twice, once to learn merges: give a file, or "
+            "merges in data.src.bpe_codes and data.trg.bpe_codes",
+            path);
+    return qkv_corpus_read(corpus, path, &words, options, error);
+}
+
+/* Learns the merges of one side; of both sides together when `other` is not NULL. */
+static enum qkv_status learn(struct qkv_bpe **bpe, const struct qkv_types *words,
+                             const struct qkv_types *other, int64_t merges, const char *key,
+                             struct qkv_error *error)
+{
+    struct qkv_error inner = {""};
+    const struct qkv_types *const texts[2] = {words, other};
+    *bpe = qkv_bpe_learn(other ? 2 : 1, texts, merges, &inner);
+    return *bpe ? QKV_OK : qkv_error_set(error, "%s: %s", key, inner.message);
+}
+
+enum qkv_status qkv_corpus_merges(const char *path, struct qkv_data_config *data, struct qkv_bpe *bpe[2],
+                                  struct qkv_corpus_options options, struct qkv_error *error)
+{
+    struct qkv_text_config *texts[2] = {&data->src, &data->trg};
+    static const char *const keys[2] = {"data.src.num_merges", "data.trg.num_merges"};
+    struct qkv_corpus corpus = {0};
+    bool learns_source = learns(texts[0]), learns_target = learns(texts[1]);
+    enum qkv_status status = QKV_OK;
+    bpe[0] = bpe[1] = NULL;
+    if (learns_source || learns_target) status = count_words(&corpus, path, data, options, error);
+    const struct qkv_types *words[2] = {&corpus.source.types, &corpus.target.types};
+    bool joint = data->joint_vocabulary && learns_source && learns_target;
+    for (int side = 0; side < 2 && !status; side++) {
+        struct qkv_text_config *text = texts[side];
+        if (text->level != QKV_LEVEL_BPE) continue;
+        if (!learns(text))
+            bpe[side] = qkv_bpe_load(text->bpe_codes, error);
+        else if (joint && side)
+            bpe[1] = qkv_bpe_copy(bpe[0]);
+        else
+            status =
+                learn(&bpe[side], words[side], joint ? words[1] : NULL, text->num_merges, keys[side], error);
+        if (!status && !bpe[side])
+            status = learns(text) ? qkv_error_set(error, "out of memory") : QKV_INVALID;
+        text->bpe = bpe[side];
+    }
+    qkv_corpus_release(&corpus);
+    return status;
+}

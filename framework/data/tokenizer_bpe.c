@@ -1,0 +1,171 @@
+/* Pieces of words: the tokens of level word, cut by byte-pair encoding (qkv/bpe.h). */
+#include "core/grow.h"
+#include "data/bpe.h"
+#include "data/tokenizer.h"
+#include "data/unicode.h"
+
+#include <string.h>
+
+enum {
+    UNKNOWN = -1 /* a character that no merge has */,
+    MERGED = -2 /* a piece that became part of its left one */
+};
+
+/* A piece of the current word, at the index of its first character. */
+struct qkv_piece {
+    int32_t symbol;
+    int32_t previous, next; /* its neighbours; -1: none */
+    int32_t changed_next;   /* the next piece of the list of those that the current merge made; -1: none */
+};
+
+/* A merge that applied to the piece at `at` and its right neighbour when it was found. */
+struct qkv_candidate {
+    int32_t rank, at;
+};
+
+/* ---- the heap of candidates: the earliest merge first, and from left to right ---- */
+
+static bool is_before(struct qkv_candidate a, struct qkv_candidate b)
+{
+    return a.rank != b.rank ? a.rank < b.rank : a.at < b.at;
+}
+
+static void push(struct qkv_candidate *heap, int64_t *size, struct qkv_candidate candidate)
+{
+    int64_t i = (*size)++;
+    for (; i > 0 && is_before(candidate, heap[(i - 1) / 2]); i = (i - 1) / 2) heap[i] = heap[(i - 1) / 2];
+    heap[i] = candidate;
+}
+
+static struct qkv_candidate pop(struct qkv_candidate *heap, int64_t *size)
+{
+    struct qkv_candidate first = heap[0], moved = heap[--*size];
+    int64_t i = 0;
+    for (int64_t child; (child = 2 * i + 1) < *size; i = child) {
+        if (child + 1 < *size && is_before(heap[child + 1], heap[child])) child++;
+        if (!is_before(heap[child], moved)) break;
+        heap[i] = heap[child];
+    }
+    heap[i] = moved;
+    return first;
+}
+
+/* ---- cutting a word ---- */
+
+/* Adds the candidate of the piece at `at` and its right neighbour, if they have a merge. */
+static void add_candidate(struct qkv_tokens *tokens, int64_t *size, const struct qkv_bpe *bpe, int32_t at)
+{
+    const struct qkv_piece *pieces = tokens->pieces;
+    if (at < 0 || pieces[at].next < 0) return;
+    int32_t rank = qkv_pairs_find(&bpe->pairs, pieces[at].symbol, pieces[pieces[at].next].symbol);
+    if (rank >= 0) push(tokens->candidates, size, (struct qkv_candidate){rank, at});
+}
+
+/* Applies a merge to the piece at `at`, unless it no longer fits there. */
+static bool merge(struct qkv_piece *pieces, const struct qkv_bpe *bpe, struct qkv_candidate candidate)
+{
+    struct qkv_piece *left = &pieces[candidate.at];
+    if (left->symbol != bpe->pairs.left[candidate.rank] || left->next < 0 ||
+        pieces[left->next].symbol != bpe->pairs.right[candidate.rank])
+        return false;
+    struct qkv_piece *right = &pieces[left->next];
+    left->symbol = bpe->joined[candidate.rank];
+    left->next = right->next;
+    if (right->next >= 0) pieces[right->next].previous = candidate.at;
+    right->symbol = MERGED;
+    return true;
+}
+
+/* Makes the characters points[first .. first + count - 1] pieces. */
+static void set_characters(struct qkv_tokens *tokens, const struct qkv_bpe *bpe, int64_t first, int32_t count)
+{
+    for (int32_t i = 0; i < count; i++) {
+        char character[5], text[QKV_BPE_CHARACTER_SIZE];
+        int size = (int)(qkv_utf8_encode(tokens->points + first + i, 1, character) - character);
+        int32_t symbol =
+            qkv_types_find(&bpe->symbols, qkv_bpe_character_text(text, character, size, i + 1 == count));
+        tokens->pieces[i] =
+            (struct qkv_piece){symbol >= 0 ? symbol : UNKNOWN, i - 1, i + 1 < count ? i + 1 : -1, -1};
+    }
+}
+
+/* Applies the merges to the pieces. All places of a merge are changed before the next merge is chosen: as long as a merge
+ * is applied, its new pairs wait in the list `changed`. Takes n log n steps for n characters. */
+static void merge_pieces(struct qkv_tokens *tokens, const struct qkv_bpe *bpe, int32_t count)
+{
+    struct qkv_piece *pieces = tokens->pieces;
+    int64_t size = 0;
+    for (int32_t i = 0; i < count; i++) add_candidate(tokens, &size, bpe, i);
+    while (size) {
+        int32_t rank = tokens->candidates[0].rank, changed = -1;
+        while (size && tokens->candidates[0].rank == rank) {
+            struct qkv_candidate candidate = pop(tokens->candidates, &size);
+            if (!merge(pieces, bpe, candidate)) continue;
+            pieces[candidate.at].changed_next = changed;
+            changed = candidate.at;
+        }
+        for (; changed >= 0; changed = pieces[changed].changed_next) {
+            /* The pair of two changed pieces is added twice; the second candidate will not fit. */
+            add_candidate(tokens, &size, bpe, changed);
+            add_candidate(tokens, &size, bpe, pieces[changed].previous);
+        }
+    }
+}
+
+/* Adds the pieces of the word points[first .. end-1]. */
+static bool add_pieces(struct qkv_tokens *tokens, const struct qkv_text_config *text, int64_t first,
+                       int64_t end)
+{
+    int32_t count = (int32_t)(end - first);
+    /* Each character begins with a candidate, and each merge removes a piece and adds two candidates. */
+    if (end - first > INT32_MAX || !QKV_RESERVE(tokens->pieces, tokens->pieces_capacity, count) ||
+        !QKV_RESERVE(tokens->candidates, tokens->candidates_capacity, 3 * (int64_t)count))
+        return false;
+    set_characters(tokens, text->bpe, first, count);
+    merge_pieces(tokens, text->bpe, count);
+    for (int32_t at = 0, next; at >= 0; at = next) {
+        next = tokens->pieces[at].next;
+        if (!qkv_tokens_add(tokens, first + at, next < 0 ? end : first + next)) return false;
+        if (next >= 0 && !qkv_tokens_end_with(tokens, QKV_BPE_CONTINUES)) return false;
+    }
+    return true;
+}
+
+static bool split(struct qkv_tokens *tokens, const struct qkv_text_config *text, int64_t count)
+{
+    return qkv_tokens_split_words(tokens, text, count, add_pieces);
+}
+
+/* ---- joining pieces ---- */
+
+/* The length of a piece without @@; *continues becomes true if there was one. A token that is only @@ is a word. */
+static size_t piece_length(const char *token, bool *continues)
+{
+    size_t length = strlen(token), mark = sizeof QKV_BPE_CONTINUES - 1;
+    *continues = length > mark && !strcmp(token + length - mark, QKV_BPE_CONTINUES);
+    return *continues ? length - mark : length;
+}
+
+/* Joins pieces to words, and these to a line. */
+static bool join(const struct qkv_text_config *text, int64_t count, const char *const *tokens, char *line,
+                 struct qkv_arena *arena)
+{
+    if (count <= 0) return true;
+    size_t size = 0;
+    for (int64_t i = 0; i < count; i++) size += strlen(tokens[i]) + 1;
+    const char **words = qkv_arena_allocate(arena, (size_t)count * sizeof *words);
+    char *end = qkv_arena_allocate(arena, size);
+    if (!words || !end) return false;
+    int64_t word_count = 0;
+    bool continues = false;
+    for (int64_t i = 0; i < count; i++) {
+        if (!continues) words[word_count++] = end;
+        size_t length = piece_length(tokens[i], &continues);
+        memcpy(end, tokens[i], length);
+        end += length;
+        if (!continues || i + 1 == count) *end++ = '\0';
+    }
+    return qkv_tokenizer_word.join(text, word_count, words, line, arena);
+}
+
+const struct qkv_tokenizer qkv_tokenizer_bpe = {split, join};

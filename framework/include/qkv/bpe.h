@@ -1,0 +1,64 @@
+/* Byte-pair encoding: rare words as sequences of frequent pieces (Sennrich, Haddow and Birch 2016, "Neural Machine
+ * Translation of Rare Words with Subword Units"). Files, merges and pieces are those of the authors' program subword-nmt
+ * 0.3.8, bit for bit.
+ *
+ * Example:
+ *     struct qkv_types words = {0}; // the words of a text with their frequencies
+ *     struct qkv_error error;
+ *     qkv_types_add(&words, "lower", 2);
+ *     qkv_types_add(&words, "low", 5);
+ *     struct qkv_bpe *bpe = qkv_bpe_learn(1, (const struct qkv_types *const[]){&words}, 2, &error);
+ *     if (!bpe || qkv_bpe_save(bpe, "source.codes", &error)) fprintf(stderr, "%s\n", error.message);
+ *     qkv_bpe_free(bpe);
+ *     qkv_types_release(&words);
+ *
+ * A word begins as its code points, the last one with the end mark `</w>`. A merge joins two neighbouring symbols to one.
+ * Learning repeats: find the most frequent pair of neighbours, make it a merge, apply it to all words. Of pairs that are
+ * equally frequent, the greatest by code points is taken, first symbol first. Encoding a word repeats: find the earliest
+ * merge that applies somewhere, and apply it everywhere, from left to right. Every symbol that remains is a piece; all
+ * but the last of a word are followed by `@@`: "low@@ er".
+ *
+ * To tokenise with merges, let `bpe` of struct qkv_text_config point to them (qkv/tokenizer.h). */
+#ifndef QKV_BPE_H
+#define QKV_BPE_H
+
+#include "qkv/error.h"
+#include "qkv/vocabulary.h"
+
+#include <stdint.h>
+
+/* The end of a piece that another piece of the same word follows. */
+#define QKV_BPE_CONTINUES "@@"
+
+/* Merges in the order in which they were learned. They do not change and may be shared between threads. */
+struct qkv_bpe;
+
+/* Learns `merges` merges, at least 1, from the words of `count` texts together; two texts: joint merges. Takes a time
+ * that grows with the different words, not with the text; memory: some 100 bytes per letter of the different words. NULL
+ * when memory is out, and when fewer merges can be learned because no other pair occurs twice: the message then has their number,
+ * and the merges are of no use. The caller frees the result. */
+QKV_API struct qkv_bpe *qkv_bpe_learn(int64_t count, const struct qkv_types *const *texts, int64_t merges,
+                                      struct qkv_error *error);
+
+/* The same merges again, to be freed on its own; NULL when there is no memory. */
+QKV_API struct qkv_bpe *qkv_bpe_copy(const struct qkv_bpe *bpe);
+
+/* Reads a codes file of subword-nmt: `#version: 0.2`, then one merge per line, two symbols with a space between. Fails
+ * with `path:line: ...` for a file of another version, a line that is no merge, invalid UTF-8, a NUL byte, and a last
+ * line without a newline, as in a truncated file; with `path: ...` for one that cannot be read or holds no merges. A merge
+ * that repeats an earlier one has no effect. The caller frees the result; NULL on failure. */
+QKV_API struct qkv_bpe *qkv_bpe_load(const char *path, struct qkv_error *error);
+
+/* Writes a codes file that qkv_bpe_load and subword-nmt read. On failure the file is left as it was. */
+QKV_API enum qkv_status qkv_bpe_save(const struct qkv_bpe *bpe, const char *path, struct qkv_error *error);
+
+/* The number of merges, repeated ones included. */
+QKV_API int64_t qkv_bpe_count(const struct qkv_bpe *bpe);
+
+/* The CRC-32 of the file that qkv_bpe_save writes. A checkpoint stores it and refuses other merges. */
+QKV_API uint32_t qkv_bpe_checksum(const struct qkv_bpe *bpe);
+
+/* Does nothing to NULL. */
+QKV_API void qkv_bpe_free(struct qkv_bpe *bpe);
+
+#endif

@@ -1,0 +1,49 @@
+/* Fuzz target: a file of merges. One that is accepted reads back as the same file, and the merges cut a text (the lines
+ * of the file itself) so that joining the pieces gives the text again. */
+#include "harness.h"
+
+#include "qkv/bpe.h"
+#include "qkv/tokenizer.h"
+
+#include <string.h>
+
+static void cut_and_join(const struct qkv_bpe *bpe, const char *line, size_t size)
+{
+    const struct qkv_text_config text = {.lang = "en", .level = QKV_LEVEL_BPE, .bpe = bpe};
+    const struct qkv_text_config words = {.lang = "en", .level = QKV_LEVEL_WORD};
+    struct qkv_tokens tokens = {0}, expected = {0};
+    struct qkv_arena arena = {0};
+    struct qkv_error error;
+    if (!qkv_tokenize(&tokens, &text, line, size, &error)) {
+        REQUIRE(!qkv_tokenize(&expected, &words, line, size, &error));
+        const char *joined = qkv_detokenize(&text, tokens.count, tokens.token, &arena);
+        const char *wanted = qkv_detokenize(&words, expected.count, expected.token, &arena);
+        REQUIRE(joined && wanted && tokens.words == expected.words);
+        /* A word that itself ends in @@ looks like a piece. */
+        REQUIRE(strstr(wanted, QKV_BPE_CONTINUES) || !strcmp(joined, wanted));
+    }
+    qkv_tokens_release(&tokens);
+    qkv_tokens_release(&expected);
+    qkv_arena_release(&arena);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct qkv_error error = {""};
+    struct qkv_bpe *bpe = qkv_bpe_load(write_file("codes", data, size), &error), *again;
+    if (!bpe) {
+        require_message(&error);
+        return 0;
+    }
+    REQUIRE(qkv_bpe_count(bpe) > 0);
+    const char *path = path_of("again");
+    REQUIRE(!qkv_bpe_save(bpe, path, &error));
+    REQUIRE((again = qkv_bpe_load(path, &error)));
+    REQUIRE(qkv_bpe_checksum(bpe) == qkv_bpe_checksum(again));
+    struct input input = {data, size}, line;
+    while (take_part(&input, "\n", &line)) cut_and_join(bpe, (const char *)line.data, line.size);
+    cut_and_join(again, (const char *)data, size);
+    qkv_bpe_free(bpe);
+    qkv_bpe_free(again);
+    return 0;
+}

@@ -1,0 +1,147 @@
+/* Byte-pair encoding from the command line: train, translate, tokenize, and all that can be wrong with merges. */
+#include "support.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+#define LEVELS                                                                                               \
+    "-s data.src.level=bpe -s data.trg.level=bpe -s data.src.max_length=30 -s data.trg.max_length=30 "
+#define MERGES "-s data.src.num_merges=2 -s data.trg.num_merges=3 "
+
+/* A tiny task whose words have two letters. */
+static const char *task(const char *name)
+{
+    const char *folder = tiny_task(name);
+    run_ok("cd '%s' && sed -i 's/ //g' train.tsv dev.tsv", folder);
+    return folder;
+}
+
+static const char *trained(const char *name, const char *options)
+{
+    const char *folder = task(name);
+    run_ok("cd '%s' && qkv train c.yaml -q " LEVELS "%s", folder, options);
+    return folder;
+}
+
+static bool has_pieces(const char *text)
+{
+    return strstr(text, "@@") != NULL;
+}
+
+Test(bpe, a_run_that_is_copied_translates)
+{
+    const char *folder = trained("copied", MERGES);
+    run_ok("cd '%s' && mkdir away && cp -r run away/ && rm -r run train.tsv", folder);
+    struct outcome outcome =
+        run("cd '%s' && printf 'abcde\\n\\nzq ab\\n' | qkv translate -q away/run", folder);
+    cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
+    cr_expect_not(has_pieces(outcome.output), "%s", outcome.output);
+    outcome = run("cd '%s' && qkv evaluate away/run dev.tsv", folder);
+    cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
+    cr_expect_not(has_pieces(outcome.output), "%s", outcome.output);
+    cr_expect(has_pieces(run_ok("cd '%s' && printf abcde | qkv tokenize away/run", folder)));
+    /* Maps and explanations show pieces. */
+    run_ok("cd '%s' && for o in svg png json csv npz html txt; do qkv attention away/run abcde -o m.$o; done",
+           folder);
+    cr_expect(has_pieces(run_ok("cd '%s' && qkv explain away/run abcde", folder)));
+}
+
+Test(bpe, tokenize_prints_tokens)
+{
+    const char *folder = task("tokenize");
+    write_text(folder, "s.codes", "#version: 0.2\na b\nab c</w>\n");
+    write_text(folder, "t.codes", "#version: 0.2\nA B\n");
+    run_ok("cd '%s' && qkv train c.yaml -q " LEVELS
+           "-s data.src.bpe_codes=s.codes -s data.trg.bpe_codes=t.codes",
+           folder);
+    run_ok("cd '%s' && rm ?.codes", folder);
+    write_text(folder, "lines", "abc  abd\n\nABC abc\n");
+    cr_expect_str_eq(run_ok("cd '%s' && qkv tokenize run lines", folder), "abc ab@@ d\n\nA@@ B@@ C abc\n");
+    cr_expect_str_eq(run_ok("cd '%s' && qkv tokenize run --side trg <lines", folder),
+                     "a@@ b@@ c a@@ b@@ d\n\nAB@@ C a@@ b@@ c\n");
+    cr_expect_str_eq(run_ok("cd '%s' && cat run/source.codes", folder), "#version: 0.2\na b\nab c</w>\n");
+    cr_expect(refused(run("cd '%s' && qkv tokenize run nothing", folder),
+                      "qkv: nothing: cannot be read: No such file or directory"));
+    cr_expect_eq(run("cd '%s' && qkv tokenize run lines --side both", folder).exit_code, 2);
+    cr_expect(refused(
+        run("cd '%s' && printf 'a\\nb\\377\\n' | qkv tokenize run 2>&1 >/dev/null | cat >&2; exit 2", folder),
+        "qkv: <stdin>:2:2: byte 0xFF is not valid UTF-8"));
+    /* Runs of other levels have tokens, too. */
+    folder = tiny_run("words", 1);
+    cr_expect_str_eq(run_ok("cd '%s' && echo 'a  b' | qkv tokenize run", folder), "a b\n");
+}
+
+Test(bpe, training_resumes_with_the_merges_of_the_run)
+{
+    const char *once = trained("once", MERGES "-s training.updates=6"),
+               *twice = trained("twice", MERGES "-s training.updates=3");
+    run_ok("cd '%s' && qkv train c.yaml -q --resume " LEVELS MERGES "-s training.updates=6", twice);
+    static const char scores[] = "cd '%s' && printf 'ab\\ncde\\n' | qkv translate -q --scores --checkpoint "
+                                 "last run && cat run/*.codes";
+    cr_expect_str_eq(run_ok(scores, once), run_ok(scores, twice));
+    cr_expect(
+        refused(run("cd '%s' && qkv train c.yaml --resume " LEVELS
+                    "-s data.src.num_merges=1 -s data.trg.num_merges=3",
+                    twice),
+                "qkv: run/last.safetensors: was trained with data.src.num_merges 2, but the config has 1: "
+                "put it back, or train a new run"));
+}
+
+Test(bpe, other_merges_are_refused)
+{
+    const char *folder = trained("merges", MERGES);
+    run_ok("cd '%s' && sed -i 's/^\\(.\\) /z /' run/target.codes", folder);
+    struct outcome outcome = run("cd '%s' && echo ab | qkv translate run", folder);
+    cr_expect_eq(outcome.exit_code, 2);
+    cr_expect_not_null(strstr(outcome.error, ": was trained with other target merges: their checksum was "),
+                       "%s", outcome.error);
+    run_ok("cd '%s' && rm run/target.codes", folder);
+    outcome = run("cd '%s' && echo ab | qkv translate run", folder);
+    cr_expect(refused(outcome, "qkv: run/target.codes: cannot be read: No such file or directory"));
+    /* A run of another level that replaces it keeps no merges. */
+    run_ok("cd '%s' && qkv train c.yaml -q --overwrite && ! ls run/source.codes 2>/dev/null", folder);
+}
+
+Test(bpe, refuses_merges_that_cannot_be)
+{
+    const char *folder = task("refused");
+    write_text(folder, "bad.codes", "#version: 0.1\n");
+    static const char *const cases[][2] = {
+        {"", "-s data.src.level=bpe: data.src.level is bpe, but needs data.src.num_merges above 0 or "
+             "data.src.bpe_codes\n"
+             "-s data.trg.level=bpe: data.trg.level is bpe, but needs data.trg.num_merges above 0 or "
+             "data.trg.bpe_codes"},
+        {MERGES "-s data.src.bpe_codes=x", "-s data.src.bpe_codes=x: data.src.bpe_codes is x and "
+                                           "data.src.num_merges is 2, but merges are either "
+                                           "learned or read: give one of them"},
+        {MERGES "-s data.joint_vocabulary=true",
+         "-s data.trg.num_merges=3: data.trg.num_merges is 3, but with a joint vocabulary must equal "
+         "data.src.num_merges (2)"},
+        {MERGES "-s data.src.num_merges=5000",
+         "data.src.num_merges: 5000 merges are wanted, but the text has only "},
+        {MERGES "-s data.src.num_merges=-1", "data.src.num_merges is -1, but must be between 0 and 1000000"},
+        {"-s data.src.bpe_codes=none -s data.trg.num_merges=3",
+         "none: cannot be read: No such file or directory"},
+        {"-s data.src.bpe_codes=bad.codes -s data.trg.num_merges=3",
+         "bad.codes:1: holds byte-pair codes of version 0.1, but this qkv reads version 0.2"},
+        {MERGES "-s data.src.level=word",
+         "data.src.num_merges is 2, but has an effect only when data.src.level is bpe (it is word)"},
+        {MERGES "-s data.train=/dev/stdin", "/dev/stdin: level bpe reads the training text twice, once to "
+                                            "learn merges: give a file, or merges in "
+                                            "data.src.bpe_codes and data.trg.bpe_codes"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct outcome outcome =
+            run("cd '%s' && qkv train c.yaml " LEVELS "%s <train.tsv", folder, cases[i][0]);
+        cr_expect_eq(outcome.exit_code, 2, "%s", cases[i][0]);
+        cr_expect_not_null(strstr(outcome.error, cases[i][1]), "%s", outcome.error);
+    }
+    cr_expect_str_empty(run("ls '%s/run'", folder).output);
+}
+
+Test(bpe, gradcheck_learns_merges_as_training_does)
+{
+    const char *folder = task("gradcheck");
+    run_ok("cd '%s' && qkv config c.yaml " LEVELS MERGES ">b.yaml && qkv gradcheck b.yaml", folder);
+    run_ok("cd '%s' && qkv train b.yaml -q && qkv gradcheck run", folder);
+}
