@@ -1,6 +1,6 @@
 /* Sums, maxima and softmax of a contiguous row of n numbers, and sums of the columns of a matrix.
  *
- * Each sum has one order, which depends on n alone: not on the instruction set and not on the number of threads.
+ * Each function adds in one order, which depends on n alone: not on the instruction set and not on the number of threads.
  * The sum of a row is kept in SUM_LANES lanes, or, from 4 SUM_LANES numbers on, in four such groups, of which
  * group g has the numbers 16 g .. 16 g + 15 of every 64. The groups are added as (0 + 1) + (2 + 3), then the
  * lanes by halves (vectors.h). The sum of a column is the sum of the sums of SUM_ROWS rows each. */
@@ -31,7 +31,7 @@ real row_moment(int64_t n, const real *a, const real *b, const real *x, real mea
 /* to [n] = exp(from - shift); returns the sum of `to`. `from` and `to` may be the same. */
 real row_exp(int64_t n, const real *from, real shift, real *to);
 
-/* The sum of exp(x - shift). */
+/* The sum of exp(x - shift): the sums of 256 numbers each, one after the other. */
 real row_exp_sum(int64_t n, const real *x, real shift);
 
 /* to [n] = softmax(from); `from` and `to` may be the same. n > 0. */

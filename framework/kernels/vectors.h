@@ -42,7 +42,7 @@ enum { LANES_8 = LANES < 8 ? LANES : 8, LANES_4 = LANES < 4 ? LANES : 4 };
 typedef real vector_8 __attribute__((vector_size(LANES_8 * sizeof(real)), aligned(sizeof(real)), may_alias));
 typedef real vector_4 __attribute__((vector_size(LANES_4 * sizeof(real)), aligned(sizeof(real)), may_alias));
 
-/* ---- a b + c with one rounding (in float64 with two: its bits may differ between processors) ---- */
+/* ---- a b + c, rounded once (in float64, which has only the portable variant, twice) ---- */
 
 #if !defined(QKV_KERNEL_IS_float32)
 static inline real fused(real a, real b, real c)
@@ -55,7 +55,7 @@ static inline real fused(real a, real b, real c)
     return __builtin_fmaf(a, b, c);
 }
 #else
-/* For processors without the instruction: exact, but slow. The product of two float32 numbers is exact in float64. The
+/* For processors without the instruction: correctly rounded, but slow. The product of two float32 numbers is exact in float64. The
  * sum of it and c is rounded to odd there: if it is inexact, its last bit becomes 1. Rounding that to float32 gives what
  * rounding the exact sum would give (Boldo and Melquiond 2008, "Emulation of FMA and correctly rounded sums"). The error
  * of the sum: Knuth's 2Sum. */

@@ -1,9 +1,10 @@
 /* Workers add the nodes of the lower levels as soon as both children are complete, and return the block of the
- * right child. The nodes of the highest level that they compute, the roots, are left to the optimizer, which adds them while it
- * reads them anyway.
+ * right child. The nodes of the highest level that they compute, the roots, are left to the optimizer, which adds them
+ * while it reads them anyway.
  *
- * A shard starts only when it has its block, and shards start in order. So all that wait for a block wait for shards
- * that run and need nothing more: there is no deadlock as long as there are enough blocks for one thread. */
+ * A shard starts only when it has its block, and shards start in order. A shard that runs waits for no block; the second
+ * of a pair waits for its first, which runs already. So some thread always returns a block, and there is no deadlock as
+ * long as there are enough blocks for one thread. */
 #include "train/gradient_tree.h"
 
 #include "kernels/optimizer.h"

@@ -6,6 +6,9 @@
 
 #include "qkv/replicas.h"
 
+/* A *block* is a buffer for the gradients of all parameters; two shards of a large model are a *pair* that shares one
+ * (see qkv/replicas.h). Workers add the lower levels of the tree. Up to 8 blocks remain, the *roots*, 2 if shards are
+ * paired: the optimizer adds them in the same tree. */
 struct qkv_gradient_tree;
 
 /* A shard, with the block that its gradients go to. */

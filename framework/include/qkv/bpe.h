@@ -13,8 +13,9 @@
  *     qkv_types_release(&words);
  *
  * A word begins as its code points, the last one with the end mark `</w>`. A merge joins two neighbouring symbols to one.
- * Learning repeats: find the most frequent pair of neighbours, make it a merge, apply it to all words. Of pairs that are
- * equally frequent, the greatest by code points is taken, first symbol first. Encoding a word repeats: find the earliest
+ * Learning repeats: find the pair of neighbours with the highest count, make it a merge, apply it to all words. Counts are
+ * those of subword-nmt, which are approximate for rare pairs. Of pairs with equal counts, the greatest by code points is
+ * taken, first symbol first. Encoding a word repeats: find the earliest
  * merge that applies somewhere, and apply it everywhere, from left to right. Every symbol that remains is a piece; all
  * but the last of a word are followed by `@@`: "low@@ er".
  *
