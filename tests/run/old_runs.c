@@ -55,6 +55,8 @@ Test(old_runs, is_inspected)
               text);
 }
 
+/* resumed.jsonl is of the version after 0.1: it goes on with the parameters and moments of the run, but 0.1 had another
+ * order of the sentences of an epoch, and a loss of 1.076. */
 Test(old_runs, resumes_where_it_stopped)
 {
     const char *folder = copy("resume"), *trained = format("%s/run", folder);
