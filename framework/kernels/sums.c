@@ -22,13 +22,7 @@ real row_maximum(int64_t n, const real *restrict x)
 
 /* ---- sums in SUM_LANES lanes ---- */
 
-/* Calls step(part, i, n) for numbers i .. i + LANES - 1 of each vector `part` of SUM_LANES lanes; n: how many of these
- * numbers there are. */
-#define FOR_PARTS(...)                                                                                       \
-    _Pragma("GCC unroll 8") for (int part = 0; part < SUM_PARTS; part++)                                     \
-    {                                                                                                        \
-        __VA_ARGS__                                                                                          \
-    }
+#define EACH_PART _Pragma("GCC unroll 8") for (int part = 0; part < SUM_PARTS; part++)
 
 enum { GROUPS = 4 }; /* as many sums as hide the latency of an addition */
 
@@ -36,27 +30,45 @@ enum { GROUPS = 4 }; /* as many sums as hide the latency of an addition */
 static inline real sum_of_groups(vector lanes[GROUPS][SUM_PARTS], bool several)
 {
     if (several)
-        FOR_PARTS(lanes[0][part] = (lanes[0][part] + lanes[1][part]) + (lanes[2][part] + lanes[3][part]);)
+        EACH_PART lanes[0][part] = (lanes[0][part] + lanes[1][part]) + (lanes[2][part] + lanes[3][part]);
     return sum_of_lanes(lanes[0]);
 }
 
-/* A function that returns the sum of terms: `full` adds to the vector `sum` the terms of the numbers i .. i + LANES - 1 of
- * the row, and `rest` those of the first `left` of them. */
+/* Defines a function that returns the sum of terms. full: the vector `sum` plus the terms of the numbers i .. i + LANES - 1
+ * of the row; rest: plus those of the first `left` of them only. */
 #define ROW_SUM(name, parameters, full, rest)                                                                \
     real name parameters                                                                                     \
     {                                                                                                        \
         vector lanes[GROUPS][SUM_PARTS] = {{{0}}};                                                           \
         int64_t at = 0;                                                                                      \
-        for (; at + GROUPS * SUM_LANES <= n; at += GROUPS * SUM_LANES)                                       \
+        for (; at + GROUPS * SUM_LANES <= n; at += GROUPS * SUM_LANES) {                                     \
             _Pragma("GCC unroll 4") for (int group = 0; group < GROUPS; group++)                             \
-                FOR_PARTS(vector sum = lanes[group][part];                                                   \
-                          int64_t i = at + group * SUM_LANES + part * LANES;                                 \
-                          lanes[group][part] = full;) for (; at + SUM_LANES <= n; at += SUM_LANES)           \
-                    FOR_PARTS(vector sum = lanes[0][part]; int64_t i = at + part * LANES;                    \
-                              lanes[0][part] = full;) if (at < n)                                            \
-                        FOR_PARTS(vector sum = lanes[0][part]; int64_t i = at + part * LANES, left = n - i;  \
-                                  if (left > 0) lanes[0][part] =                                             \
-                                      rest;) return sum_of_groups(lanes, n >= GROUPS * SUM_LANES);           \
+            {                                                                                                \
+                EACH_PART                                                                                    \
+                {                                                                                            \
+                    vector sum = lanes[group][part];                                                         \
+                    int64_t i = at + group * SUM_LANES + part * LANES;                                       \
+                    lanes[group][part] = full;                                                               \
+                }                                                                                            \
+            }                                                                                                \
+        }                                                                                                    \
+        for (; at + SUM_LANES <= n; at += SUM_LANES) {                                                       \
+            EACH_PART                                                                                        \
+            {                                                                                                \
+                vector sum = lanes[0][part];                                                                 \
+                int64_t i = at + part * LANES;                                                               \
+                lanes[0][part] = full;                                                                       \
+            }                                                                                                \
+        }                                                                                                    \
+        if (at < n) {                                                                                        \
+            EACH_PART                                                                                        \
+            {                                                                                                \
+                vector sum = lanes[0][part];                                                                 \
+                int64_t i = at + part * LANES, left = n - i;                                                 \
+                if (left > 0) lanes[0][part] = rest;                                                         \
+            }                                                                                                \
+        }                                                                                                    \
+        return sum_of_groups(lanes, n >= GROUPS * SUM_LANES);                                                \
     }
 
 ROW_SUM(row_sum, (int64_t n, const real *restrict x), sum + load(x + i), sum + load_first(left, x + i))

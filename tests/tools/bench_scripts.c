@@ -1,5 +1,5 @@
 /* The scripts that compare qkv with other programs: their arguments, what they say where a program is absent, and, with
- * a stub in place of Python with PyTorch, which settings count and how ratios follow. Skipped without Python. */
+ * a script that stands in for Python with PyTorch, which settings count and how ratios follow. Skipped without Python. */
 #include "support.h"
 
 #include <cjson/cJSON.h>
@@ -72,7 +72,7 @@ Test(bench_scripts, absent_peers)
 
 /* A program that answers as Python with PyTorch 9 would. Two settings are fast, and one of them is faster with each
  * call. It has no CTranslate2 and cannot compile. */
-static const char *stub(void)
+static const char *false_python(void)
 {
     static const char text[] = "#!/bin/sh\n"
                                "answer() { echo \"{\\\"ms\\\": $1, \\\"ms_mean\\\": $1, \\\"cpu_ms\\\": $1, "
@@ -89,14 +89,14 @@ static const char *stub(void)
                                "*'--threads 2 --attention sdpa'*) answer 1900000 ;;\n"
                                "*) answer 3000000 ;;\n"
                                "esac\n";
-    const char *path = write_text(scratch("tools_bench_scripts_stub"), "python", text);
+    const char *path = write_text(scratch("tools_bench_scripts_python"), "python", text);
     cr_assert_eq(chmod(path, 0700), 0);
     return path;
 }
 
 Test(bench_scripts, fastest_setting)
 {
-    const char *python = stub();
+    const char *python = false_python();
     struct outcome outcome =
         run(COMPARE "--python '%s' --workloads toy --what train --threads 2 --rounds 2 --seconds 0 --json",
             python);
