@@ -105,7 +105,7 @@ static void declare_layer(const struct stack_declaration *d, struct transformer_
         .width = config->hidden_size,
         .inner_width = config->ff_size,
         .activation = config->activation,
-        .dropout = config->dropout,
+        .dropout = config->activation_dropout,
         .initial = d->weight,
         .output_initial = d->branch_end,
     };

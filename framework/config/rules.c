@@ -144,8 +144,14 @@ static void check_transformer_stack(const struct check *check, const struct qkv_
 {
     if (stack->type != QKV_NETWORK_TRANSFORMER) return;
     struct path hidden = path_of(section, "hidden_size"),
-                embedding = path_of(section, "embeddings.embedding_dim");
+                embedding = path_of(section, "embeddings.embedding_dim"),
+                inner_dropout = path_of(section, "activation_dropout");
     int64_t width = stack->embeddings.embedding_dim;
+    double rate = stack->activation_dropout;
+    if (rate < 0 && rate != QKV_AS_DROPOUT)
+        qkv_key_report(&check->keys, inner_dropout.text, inner_dropout.text,
+                       "%s is %s, but must be at least 0, or -1 for the value of %s.dropout",
+                       inner_dropout.text, value_of(check, inner_dropout.text), section);
     check_attention(check, stack, section);
     check_positions(check, stack, section, text, side);
     require_relation(check, !width || width == stack->hidden_size, embedding.text, "must be 0 or",

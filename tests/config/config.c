@@ -18,7 +18,8 @@
 #define STACK(positions, rows, score)                                                                        \
     "    type: transformer\n    num_layers: 3\n    rnn_type: gru\n" rows                                     \
     "    num_heads: 6\n    hidden_size: 96\n"                                                                \
-    "    ff_size: 128\n    dropout: 0.25\n    layer_norm: post\n    norm: rms\n    norm_epsilon: 1e-5\n"     \
+    "    ff_size: 128\n    dropout: 0.25\n    activation_dropout: 0.125\n    layer_norm: post\n    norm: "   \
+    "rms\n    norm_epsilon: 1e-5\n"                                                                          \
     "    activation: gelu_tanh\n"                                                                            \
     "    attention:\n" score                                                                                 \
     "      key_width: 24\n      value_width: 8\n      bias: false\n      dropout: 0\n"                       \

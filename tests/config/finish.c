@@ -27,6 +27,27 @@ Test(config_finish, derives_what_follows_from_other_fields)
     qkv_arena_release(&arena);
 }
 
+/* Dropout inside the feed-forward layers is that of the stack unless the config says otherwise; 0 says so. */
+Test(config_finish, activation_dropout_is_dropout_unless_given)
+{
+    struct qkv_arena arena = {0};
+    struct qkv_config config;
+    struct qkv_messages messages;
+    cr_assert_eq(qkv_config_default(&config, &arena, "drops"), QKV_OK);
+    cr_expect_eq(config.model.encoder.activation_dropout, QKV_AS_DROPOUT);
+    config.model.encoder.dropout = 0.3;
+    config.model.decoder.activation_dropout = 0;
+    cr_assert_eq(qkv_config_finish(&config, &arena, &messages), QKV_OK, "%s", messages.text[0]);
+    cr_expect_eq(config.model.encoder.activation_dropout, 0.3);
+    cr_expect_eq(config.model.decoder.activation_dropout, 0);
+    config.model.encoder.activation_dropout = -0.5;
+    cr_expect_eq(qkv_config_finish(&config, &arena, &messages), QKV_INVALID);
+    cr_expect_str_eq(messages.text[0],
+                     "config: model.encoder.activation_dropout is -0.5, but must be at least 0, or "
+                     "-1 for the value of model.encoder.dropout");
+    qkv_arena_release(&arena);
+}
+
 /* qkv_model_new derives the widths of the heads itself, in its own copy. */
 Test(config_finish, a_model_needs_no_finished_config)
 {

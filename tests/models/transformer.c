@@ -286,3 +286,57 @@ Test(transformer, a_sentence_without_positions_is_refused)
     qkv_decoding_free(decoding);
     qkv_model_free(model);
 }
+
+/* ---- dropout inside the feed-forward layers ---- */
+
+struct dropout_count {
+    int all, in_feed_forward; /* of one forward pass */
+};
+
+static void count_dropout(void *context, const struct qkv_tensor *tensor, bool backward)
+{
+    struct dropout_count *count = context;
+    if (backward || strcmp(qkv_tensor_op(tensor), "dropout") != 0) return;
+    count->all++;
+    count->in_feed_forward += strstr(qkv_tensor_name(tensor), "feed_forward.inner") != NULL;
+}
+
+/* The loss of a batch under dropout, and the nodes that drop out. */
+static double loss_with_dropout(double dropout, double inner, struct dropout_count *count)
+{
+    static const int64_t SOURCE[] = {3, 5}, TARGET[] = {4, 2};
+    struct qkv_model_config config = tiny_config();
+    struct qkv_batch batch = {0};
+    const struct qkv_random random = {.seed = 3, .step = 1};
+    const struct qkv_observer observer = {count_dropout, count};
+    config.encoder.dropout = config.decoder.dropout = dropout;
+    config.encoder.activation_dropout = config.decoder.activation_dropout = inner;
+    struct qkv_model *model = tiny_model(&config, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT64, 17);
+    tiny_batch(&batch, model, 2, SOURCE, TARGET, 5);
+    struct qkv_batch_view view = tiny_view(&batch);
+    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
+    *count = (struct dropout_count){0};
+    qkv_graph_observe(graph, &observer);
+    qkv_graph_set_dropout(graph, &random);
+    qkv_graph_bind(graph, &model->parameters, NULL, false);
+    const struct qkv_tensor *loss = qkv_model_loss(model, graph, &view, 0, 1, NULL);
+    qkv_forward(graph);
+    double value = qkv_tensor_scalar(loss);
+    qkv_graph_free(graph);
+    qkv_batch_release(&batch);
+    qkv_model_free(model);
+    return value;
+}
+
+Test(transformer, activation_dropout_acts_inside_feed_forward_layers_only)
+{
+    struct dropout_count count;
+    double same = loss_with_dropout(0.3, QKV_AS_DROPOUT, &count);
+    cr_expect(count.in_feed_forward == 4 && count.all == 14, "%d of %d", count.in_feed_forward, count.all);
+    cr_expect_eq(loss_with_dropout(0.3, 0.3, &count), same);
+    cr_expect_neq(loss_with_dropout(0.3, 0.2, &count), same);
+    loss_with_dropout(0.3, 0, &count);
+    cr_expect(count.in_feed_forward == 0 && count.all == 10, "%d of %d", count.in_feed_forward, count.all);
+    loss_with_dropout(0, 0.3, &count);
+    cr_expect(count.in_feed_forward == 4 && count.all == 4, "%d of %d", count.in_feed_forward, count.all);
+}

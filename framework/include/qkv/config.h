@@ -111,11 +111,15 @@ struct qkv_attention_config {
     int64_t local_window;           /* local_p: tokens on either side of the predicted source position */
 };
 
+/* The value of activation_dropout that means: the value of dropout. It is not 0, which means no dropout. */
+enum { QKV_AS_DROPOUT = -1 };
+
 /* model.encoder, model.decoder */
 struct qkv_stack_config {
     enum qkv_network type;
     int64_t num_layers, num_heads, hidden_size, ff_size;
     double dropout;
+    double activation_dropout; /* inside feed-forward layers; QKV_AS_DROPOUT: that of `dropout` */
     enum qkv_norm_place layer_norm;
     enum qkv_norm_kind norm;
     double norm_epsilon;
@@ -202,14 +206,15 @@ QKV_API int64_t qkv_stack_longest(const struct qkv_stack_config *stack);
  * A path in the file is relative to the folder of the file, a path in an override to the current folder. A list of paths
  * stands for the first that exists. The fields of the config hold paths from the current folder.
  *
- * The config is normalised: where key_width, value_width, key_value_heads, embedding_dim or model_dir is 0 or "" (derive
- * it from other keys), the field holds the derived value. The texts of the config live in `arena`. */
+ * The config is normalised: where key_width, value_width, key_value_heads or embedding_dim is 0, activation_dropout is -1
+ * or model_dir is "" (derive it from other keys), the field holds the derived value. The texts of the config live in
+ * `arena`. */
 QKV_API enum qkv_status qkv_config_read(struct qkv_config *config, struct qkv_arena *arena, const char *path,
                                         const char *const *overrides, int override_count,
                                         struct qkv_messages *messages);
 
 /* The default config, for programs that set fields themselves and then call qkv_config_finish. It holds the
- * defaults of the table of keys, of which some are 0 or "" (derive this); the required texts (data.train, the languages)
+ * defaults of the table of keys, of which some are 0, -1 or "" (derive this); the required texts (data.train, the languages)
  * are empty. `name` is not copied. QKV_INVALID when there is no memory.
  *
  *     struct qkv_arena arena = {0};
@@ -225,9 +230,9 @@ QKV_API enum qkv_status qkv_config_default(struct qkv_config *config, struct qkv
                                            const char *name);
 
 /* Checks a config that a program has filled in, by the ranges of its keys and the rules between them, and normalises it
- * as qkv_config_read does: where they are 0 or "", sets key_width, value_width, key_value_heads, embedding_dim and
- * model_dir. A field that is not 0 is taken as it is: to change hidden_size of a normalised config, set those that follow
- * from it to 0. The required texts and the end of training may be missing; qkv_train refuses that. Errors as in
+ * as qkv_config_read does: sets key_width, value_width, key_value_heads, embedding_dim, activation_dropout and model_dir
+ * where they are 0, -1 or "". Other values are taken as they are: to change hidden_size or dropout of a normalised config,
+ * set those that follow from it to 0 or -1. The required texts and the end of training may be missing; qkv_train refuses that. Errors as in
  * qkv_config_read, with `config` as the place. qkv_model_new and qkv_train finish their own copies of a config. */
 QKV_API enum qkv_status qkv_config_finish(struct qkv_config *config, struct qkv_arena *arena,
                                           struct qkv_messages *messages);
