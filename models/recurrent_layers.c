@@ -188,6 +188,7 @@ struct encoded_source qkv_recurrent_encode(const struct qkv_model *model, struct
     if (!last || !source.initial) return source;
     struct qkv_tensor *x = qkv_embedding_apply(&network->source_embedding, graph, ids, count);
     qkv_trace_record(trace, graph, &owner, QKV_PART_EMBEDDING, x);
+    x = qkv_dropout_rows_apply(graph, x, config->embeddings.word_dropout);
     x = qkv_dropout_apply(graph, x, config->embeddings.dropout);
     for (int64_t l = 0; l < config->num_layers; l++) {
         if (l) x = qkv_dropout_apply(graph, x, config->dropout);
@@ -211,6 +212,7 @@ struct qkv_tensor *qkv_recurrent_embed(const struct qkv_model *model, struct qkv
     const struct recurrent *network = model->network;
     struct qkv_tensor *x = qkv_embedding_apply(&network->target_embedding, graph, ids, count);
     if (embedded) *embedded = x;
+    x = qkv_dropout_rows_apply(graph, x, model->config.decoder.embeddings.word_dropout);
     x = qkv_dropout_apply(graph, x, model->config.decoder.embeddings.dropout);
     return qkv_recurrent_gates(&network->decoder[0].cell, graph, x);
 }

@@ -31,7 +31,7 @@ struct transformer_stack {
     int64_t layer_count;
     struct qkv_norm final_norm; /* pre-norm stacks end with a norm */
     bool has_final_norm;
-    double embedding_dropout;
+    double embedding_dropout, word_dropout;
     struct qkv_part owner; /* stack, for the trace */
 };
 

@@ -132,6 +132,7 @@ static void declare_stack(struct qkv_model *model, struct transformer_stack *sta
         .layers = qkv_arena_zeroed(&parameters->arena, (size_t)config->num_layers * sizeof *stack->layers),
         .layer_count = config->num_layers,
         .embedding_dropout = config->embeddings.dropout,
+        .word_dropout = config->embeddings.word_dropout,
         .has_final_norm = config->layer_norm == QKV_NORM_PRE,
         .owner = {.stack = d.stack},
     };
@@ -173,9 +174,11 @@ struct qkv_tensor *qkv_transformer_embed(const struct transformer_stack *stack, 
                                          const int64_t *first, struct qkv_trace *trace)
 {
     struct qkv_tensor *embedded = qkv_embedding_apply(&stack->embedding, graph, ids, count);
-    struct qkv_tensor *x = qkv_positions_apply(&stack->positions, graph, embedded, segments, first);
+    /* Words are dropped before positions are added, so that the network knows where one is missing. */
+    struct qkv_tensor *words = qkv_dropout_rows_apply(graph, embedded, stack->word_dropout);
+    struct qkv_tensor *x = qkv_positions_apply(&stack->positions, graph, words, segments, first);
     qkv_trace_record(trace, graph, &stack->owner, QKV_PART_EMBEDDING, embedded);
-    if (x != embedded) qkv_trace_record(trace, graph, &stack->owner, QKV_PART_POSITIONS, x);
+    if (x != words) qkv_trace_record(trace, graph, &stack->owner, QKV_PART_POSITIONS, x);
     return qkv_dropout_apply(graph, x, stack->embedding_dropout);
 }
 

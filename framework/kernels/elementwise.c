@@ -285,10 +285,15 @@ static void drop(struct qkv_tensor *y)
     }
 }
 
+static bool check_rate(struct qkv_tensor *y)
+{
+    if (y->options.rate >= 0 && y->options.rate < 1) return true;
+    return qkv_refuse(y, "the rate is %g, but must be at least 0 and below 1", y->options.rate);
+}
+
 static bool dropout_shape(struct qkv_tensor *y)
 {
-    if (!(y->options.rate >= 0 && y->options.rate < 1))
-        return qkv_refuse(y, "the rate is %g, but must be at least 0 and below 1", y->options.rate);
+    if (!check_rate(y)) return false;
     int64_t mask_bytes = (y->input[0]->count + 31) / 32 * (int64_t)sizeof(uint32_t),
             number_bytes = (int64_t)y->graph->size;
     if (y->graph->has_dropout && y->needs_gradient)
@@ -341,4 +346,59 @@ static const struct qkv_sample dropout_bad[] = {
 };
 OP(dropout, .inputs = 1, .random = true, .elementwise = INPUT(0), .shape = RULE(dropout_shape),
    .forward = dropout_forward, .backward = dropout_backward, .good = RULE(dropout_good),
+   .bad = RULE(dropout_bad));
+
+/* ---- dropout_rows: y[i] = mask[i] x[i] / (1 - rate) for each row i. Backward computes the mask again, because it has but
+ * one random word for each row ---- */
+
+/* to [rows, D] = beta to + mask from / (1 - rate), with beta 0 or 1. For beta 0, `to` may be uninitialised, and may be
+ * `from`. */
+static void drop_rows(const struct qkv_tensor *y, real beta, const real *from, real *to)
+{
+    struct dropper dropper = dropper_of(y, y->options.rate);
+    int64_t columns = qkv_columns(y), rows = y->count / columns;
+    uint16_t words[DROPPER_WORDS];
+    for (int64_t row = 0; row < rows; row++) {
+        if (row % DROPPER_WORDS == 0) dropper_words(&dropper, row / DROPPER_WORDS, words);
+        real factor = words[row % DROPPER_WORDS] >= dropper.threshold ? dropper.factor : 0;
+        const real *x = from + row * columns;
+        real *out = to + row * columns;
+#pragma omp simd
+        for (int64_t j = 0; j < columns; j++)
+            out[j] = (beta > 0 ? out[j] : 0) + (factor > 0 ? x[j] * factor : 0);
+    }
+}
+
+static bool dropout_rows_shape(struct qkv_tensor *y)
+{
+    return check_rate(y) && same_as_input(y);
+}
+
+static void dropout_rows_forward(struct qkv_tensor *y)
+{
+    if (y->graph->has_dropout)
+        drop_rows(y, 0, y->input[0]->value, y->value);
+    else
+        accumulate(y->count, 0, y->input[0]->value, y->value);
+}
+
+/* dx[i] += mask[i] dy[i] / (1 - rate) */
+static void dropout_rows_backward(struct qkv_tensor *y)
+{
+    real beta;
+    real *dx = claim_gradient(y->input[0], &beta);
+    if (y->graph->has_dropout)
+        drop_rows(y, beta, y->gradient, dx);
+    else
+        accumulate(y->count, beta, y->gradient, dx);
+}
+
+static const struct qkv_sample dropout_rows_good[] = {
+    {"half", {SHAPE(9, 5)}, .options = OPTIONS(.rate = 0.5)},
+    {"three axes", {SHAPE(3, 4, 2)}, .options = OPTIONS(.rate = 0.3)},
+    {"more rows than a call of dropper_words has", {SHAPE(140, 1)}, .options = OPTIONS(.rate = 0.2)},
+    {0},
+};
+OP(dropout_rows, .inputs = 1, .random = true, .elementwise = INPUT(0), .shape = RULE(dropout_rows_shape),
+   .forward = dropout_rows_forward, .backward = dropout_rows_backward, .good = RULE(dropout_rows_good),
    .bad = RULE(dropout_bad));

@@ -7,6 +7,11 @@ struct qkv_tensor *qkv_dropout_apply(struct qkv_graph *graph, struct qkv_tensor 
     return rate > 0 && qkv_graph_has_dropout(graph) ? qkv_dropout(graph, x, rate) : x;
 }
 
+struct qkv_tensor *qkv_dropout_rows_apply(struct qkv_graph *graph, struct qkv_tensor *x, double rate)
+{
+    return rate > 0 && qkv_graph_has_dropout(graph) ? qkv_dropout_rows(graph, x, rate) : x;
+}
+
 struct qkv_tensor *qkv_activation_apply(struct qkv_graph *graph, struct qkv_tensor *x,
                                         enum qkv_activation activation)
 {

@@ -24,7 +24,8 @@
     "    attention:\n" score                                                                                 \
     "      key_width: 24\n      value_width: 8\n      bias: false\n      dropout: 0\n"                       \
     "      key_value_heads: 1\n      window: 7\n      global_tokens: 2\n      kernel: flash\n"               \
-    "    embeddings:\n      embedding_dim: 96\n      scale: false\n      dropout: 0.05\n"                    \
+    "    embeddings:\n      embedding_dim: 96\n      scale: false\n      dropout: 0.05\n      "              \
+    "word_dropout: 0.125\n"                                                                                  \
     "    positions:\n" positions
 
 /* Keys of positions: each type uses some of them. */

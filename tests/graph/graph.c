@@ -331,6 +331,31 @@ Test(graph, dropout_masks_are_those_of_the_generator_in_every_instruction_set)
     unsetenv("QKV_KERNELS");
 }
 
+enum { WIDE = 5, WIDE_ROWS = 8000 };
+
+/* The mask of rows is that of as many elements. */
+Test(graph, dropout_of_rows_drops_complete_rows)
+{
+    static double mask[MANY], ones[MANY], values[WIDE_ROWS * WIDE], gradient[WIDE_ROWS * WIDE];
+    const struct qkv_random random = {.seed = 5, .step = 1};
+    drop(&random, 0, 0.4, mask);
+    for (int i = 0; i < MANY; i++) ones[i] = 1;
+    for (int drops = 0; drops < 2; drops++) {
+        qkv_graph_reset(graph);
+        qkv_graph_set_dropout(graph, drops ? &random : NULL);
+        struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(WIDE_ROWS / 4, 4, WIDE)),
+                          *y = qkv_dropout_rows(graph, x, 0.4);
+        qkv_tensor_write(x, ones);
+        qkv_forward(graph);
+        qkv_backward(graph, y, NULL);
+        qkv_tensor_read(y, values);
+        qkv_tensor_read_gradient(x, gradient);
+        for (int i = 0; i < WIDE_ROWS * WIDE; i++)
+            cr_assert(values[i] == (drops ? mask[i / WIDE] : 1) && gradient[i] == values[i],
+                      "row %d: %g, gradient %g", i / WIDE, values[i], gradient[i]);
+    }
+}
+
 /* ---- reset ---- */
 
 Test(graph, the_same_work_again_needs_no_more_memory)

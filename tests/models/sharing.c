@@ -98,6 +98,11 @@ static struct qkv_tensor *drop(struct qkv_graph *graph, struct qkv_tensor *x)
     return qkv_dropout(graph, x, 0.4);
 }
 
+static struct qkv_tensor *drop_rows(struct qkv_graph *graph, struct qkv_tensor *x)
+{
+    return qkv_dropout_rows(graph, x, 0.4);
+}
+
 static struct qkv_tensor *add_left(struct qkv_graph *graph, struct qkv_tensor *x)
 {
     return qkv_add(graph, x, qkv_tanh(graph, qkv_variable(graph, QKV_SHAPE(ROWS, COLUMNS))));
@@ -185,6 +190,7 @@ static unary *const UNARIES[] = {qkv_relu,
                                  qkv_gelu_tanh,
                                  qkv_silu,
                                  drop,
+                                 drop_rows,
                                  add_left,
                                  add_right,
                                  place,

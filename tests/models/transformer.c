@@ -287,30 +287,29 @@ Test(transformer, a_sentence_without_positions_is_refused)
     qkv_model_free(model);
 }
 
-/* ---- dropout inside the feed-forward layers ---- */
+/* ---- which parts drop out ---- */
 
 struct dropout_count {
-    int all, in_feed_forward; /* of one forward pass */
+    int all, in_feed_forward, of_words; /* nodes of one forward pass */
 };
 
 static void count_dropout(void *context, const struct qkv_tensor *tensor, bool backward)
 {
     struct dropout_count *count = context;
-    if (backward || strcmp(qkv_tensor_op(tensor), "dropout") != 0) return;
+    const char *op = qkv_tensor_op(tensor);
+    if (backward || strncmp(op, "dropout", 7) != 0) return;
     count->all++;
     count->in_feed_forward += strstr(qkv_tensor_name(tensor), "feed_forward.inner") != NULL;
+    count->of_words += !strcmp(op, "dropout_rows");
 }
 
 /* The loss of a batch under dropout, and the nodes that drop out. */
-static double loss_with_dropout(double dropout, double inner, struct dropout_count *count)
+static double loss_with_dropout(struct qkv_model_config config, struct dropout_count *count)
 {
     static const int64_t SOURCE[] = {3, 5}, TARGET[] = {4, 2};
-    struct qkv_model_config config = tiny_config();
     struct qkv_batch batch = {0};
     const struct qkv_random random = {.seed = 3, .step = 1};
     const struct qkv_observer observer = {count_dropout, count};
-    config.encoder.dropout = config.decoder.dropout = dropout;
-    config.encoder.activation_dropout = config.decoder.activation_dropout = inner;
     struct qkv_model *model = tiny_model(&config, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT64, 17);
     tiny_batch(&batch, model, 2, SOURCE, TARGET, 5);
     struct qkv_batch_view view = tiny_view(&batch);
@@ -328,15 +327,42 @@ static double loss_with_dropout(double dropout, double inner, struct dropout_cou
     return value;
 }
 
+static double loss_with_inner_dropout(double dropout, double inner, struct dropout_count *count)
+{
+    struct qkv_model_config config = tiny_config();
+    config.encoder.dropout = config.decoder.dropout = dropout;
+    config.encoder.activation_dropout = config.decoder.activation_dropout = inner;
+    return loss_with_dropout(config, count);
+}
+
 Test(transformer, activation_dropout_acts_inside_feed_forward_layers_only)
 {
     struct dropout_count count;
-    double same = loss_with_dropout(0.3, QKV_AS_DROPOUT, &count);
+    double same = loss_with_inner_dropout(0.3, QKV_AS_DROPOUT, &count);
     cr_expect(count.in_feed_forward == 4 && count.all == 14, "%d of %d", count.in_feed_forward, count.all);
-    cr_expect_eq(loss_with_dropout(0.3, 0.3, &count), same);
-    cr_expect_neq(loss_with_dropout(0.3, 0.2, &count), same);
-    loss_with_dropout(0.3, 0, &count);
+    cr_expect_eq(loss_with_inner_dropout(0.3, 0.3, &count), same);
+    cr_expect_neq(loss_with_inner_dropout(0.3, 0.2, &count), same);
+    loss_with_inner_dropout(0.3, 0, &count);
     cr_expect(count.in_feed_forward == 0 && count.all == 10, "%d of %d", count.in_feed_forward, count.all);
-    loss_with_dropout(0, 0.3, &count);
+    loss_with_inner_dropout(0, 0.3, &count);
     cr_expect(count.in_feed_forward == 4 && count.all == 4, "%d of %d", count.in_feed_forward, count.all);
+}
+
+Test(transformer, word_dropout_belongs_to_the_stack_of_its_key)
+{
+    struct dropout_count count;
+    for (int network = 0; network < 2; network++) {
+        double loss[4];
+        for (int stacks = 0; stacks < 4; stacks++) {
+            struct qkv_model_config config = tiny_config();
+            config.encoder.type = config.decoder.type =
+                network ? QKV_NETWORK_RECURRENT : QKV_NETWORK_TRANSFORMER;
+            config.encoder.embeddings.word_dropout = stacks & 1 ? 0.4 : 0;
+            config.decoder.embeddings.word_dropout = stacks & 2 ? 0.4 : 0;
+            loss[stacks] = loss_with_dropout(config, &count);
+            cr_expect_eq(count.of_words, (stacks & 1) + stacks / 2, "%d nodes", count.of_words);
+            cr_expect_eq(count.all, count.of_words);
+            for (int earlier = 0; earlier < stacks; earlier++) cr_expect_neq(loss[stacks], loss[earlier]);
+        }
+    }
 }

@@ -405,6 +405,7 @@ static void (*const DRAW[QKV_OP_COUNT])(struct op_case *test, int64_t largest) =
     [QKV_OP_exp] = draw_one,
     [QKV_OP_log] = draw_one,
     [QKV_OP_dropout] = draw_one,
+    [QKV_OP_dropout_rows] = draw_one,
     [QKV_OP_softmax] = draw_one,
     [QKV_OP_log_softmax] = draw_one,
     [QKV_OP_log_sum_exp] = draw_one,

@@ -58,6 +58,8 @@ static struct qkv_tensor *build(struct op_inputs *s, enum qkv_op_id op)
         return qkv_scale(g, s->x, 0.5);
     case QKV_OP_dropout:
         return qkv_dropout(g, s->x, 0.1);
+    case QKV_OP_dropout_rows:
+        return qkv_dropout_rows(g, s->x, 0.1);
     case QKV_OP_segment_softmax:
         return qkv_segment_softmax(g, s->x, s->segments);
     case QKV_OP_layer_norm:

@@ -88,6 +88,7 @@ struct qkv_embedding_config {
     int64_t embedding_dim;
     bool scale; /* by sqrt(embedding_dim) */
     double dropout;
+    double word_dropout; /* of complete embeddings */
 };
 
 struct qkv_position_config {

@@ -36,6 +36,9 @@
 /* Dropout if the graph has dropout and rate > 0; otherwise x itself. */
 QKV_API struct qkv_tensor *qkv_dropout_apply(struct qkv_graph *graph, struct qkv_tensor *x, double rate);
 
+/* The same for complete rows of x. */
+QKV_API struct qkv_tensor *qkv_dropout_rows_apply(struct qkv_graph *graph, struct qkv_tensor *x, double rate);
+
 /* Applies the activation; returns x itself for QKV_ACTIVATION_NONE. */
 QKV_API struct qkv_tensor *qkv_activation_apply(struct qkv_graph *graph, struct qkv_tensor *x,
                                                 enum qkv_activation activation);

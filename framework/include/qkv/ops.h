@@ -42,7 +42,7 @@ struct qkv_axes {
 struct qkv_options {
     double factor;         /* scale, embedding, the two cross entropies: the result is multiplied by it */
     double epsilon;        /* layer_norm, rms_norm: added to the variance or mean square */
-    double rate;           /* dropout: probability of 0 */
+    double rate;           /* dropout, dropout_rows: probability of 0 */
     double smoothing;      /* the two cross entropies: of labels */
     int64_t axis;          /* concat, slice, sum, mean; the last two also take QKV_ALL */
     int64_t start, length; /* slice: elements start .. start + length - 1 of the axis */
