@@ -1,5 +1,6 @@
 /* The batches of an epoch: the order of the sentences, where batches begin, and the order of the batches. */
 #include "data/batch.h"
+#include "data/bpe_dropout.h"
 #include "qkv/random.h"
 
 #include <stdlib.h>
@@ -133,6 +134,12 @@ static int64_t smaller(int64_t a, int64_t b)
 
 /* ---- the longest sentences, of which the memory of a batch follows ---- */
 
+/* The most tokens of a sentence with </s>, in any epoch. */
+static int64_t most_tokens(const struct qkv_corpus_side *side, int64_t i)
+{
+    return (side->dropout ? qkv_bpe_dropout_most(side->dropout, i) : side->start[i + 1] - side->start[i]) + 1;
+}
+
 /* How many sentences of a side have each length: number[length], up to `longest`. */
 struct lengths {
     int64_t longest;
@@ -140,12 +147,11 @@ struct lengths {
 };
 
 /* Fails when there is no memory. */
-static bool count_lengths(const struct qkv_corpus *corpus,
-                          int64_t (*length)(const struct qkv_corpus *, int64_t), int64_t longest,
-                          struct lengths *lengths)
+static bool count_lengths(const struct qkv_corpus_side *side, int64_t count, struct lengths *lengths)
 {
+    int64_t longest = side->longest + 1;
     *lengths = (struct lengths){longest, calloc((size_t)longest + 1, sizeof *lengths->number)};
-    for (int64_t i = 0; lengths->number && i < corpus->count; i++) lengths->number[length(corpus, i)]++;
+    for (int64_t i = 0; lengths->number && i < count; i++) lengths->number[most_tokens(side, i)]++;
     return lengths->number;
 }
 
@@ -153,8 +159,8 @@ static bool count_lengths(const struct qkv_corpus *corpus,
 static bool count_sides(const struct qkv_corpus *corpus, struct lengths side[2])
 {
     side[0] = side[1] = (struct lengths){0};
-    return count_lengths(corpus, source_length, corpus->source.longest + 1, &side[0]) &&
-           count_lengths(corpus, target_length, corpus->target.longest + 1, &side[1]);
+    return count_lengths(&corpus->source, corpus->count, &side[0]) &&
+           count_lengths(&corpus->target, corpus->count, &side[1]);
 }
 
 static void release_sides(struct lengths side[2])

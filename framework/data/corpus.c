@@ -2,7 +2,9 @@
 
 #include "config/path.h"
 #include "core/grow.h"
+#include "data/bpe_dropout.h"
 #include "data/unicode.h"
+#include "qkv/random.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -54,6 +56,12 @@ static bool add_raw(struct qkv_corpus_side *side, int64_t index, const struct se
     return true;
 }
 
+/* Adds the words of a side with BPE dropout. */
+static bool add_words(const struct qkv_corpus_side *side, int64_t index, const struct sentence *sentence)
+{
+    return !side->dropout || qkv_bpe_dropout_add(side->dropout, index, sentence->raw, sentence->size);
+}
+
 /* Tokenises the raw text of both sides and adds the pair, unless it is too long and drop_long is
  * set. */
 static enum qkv_status add_pair(struct reading *reading, int64_t line, const char *path,
@@ -79,6 +87,8 @@ static enum qkv_status add_pair(struct reading *reading, int64_t line, const cha
         return no_memory(path, error);
     if (reading->options.keep_raw &&
         (!add_raw(&corpus->source, index, source) || !add_raw(&corpus->target, index, target)))
+        return no_memory(path, error);
+    if (!add_words(&corpus->source, index, source) || !add_words(&corpus->target, index, target))
         return no_memory(path, error);
     corpus->line[index] = line;
     corpus->count++;
@@ -242,14 +252,23 @@ static bool ends_in(const char *text, const char *end)
 }
 
 /* The offsets of an empty side. */
-static bool begin_side(struct qkv_corpus_side *side, bool keep_raw)
+static bool begin_side(struct qkv_corpus_side *side, const struct qkv_text_config *text,
+                       struct qkv_corpus_options options)
 {
     if (!QKV_RESERVE(side->start, side->start_capacity, 1)) return false;
     side->start[0] = 0;
-    if (!keep_raw) return true;
+    bool drops =
+        options.bpe_dropout && options.drop_long && text->level == QKV_LEVEL_BPE && text->bpe_dropout > 0;
+    if (drops && !(side->dropout = qkv_bpe_dropout_new(text))) return false;
+    if (!options.keep_raw) return true;
     if (!QKV_RESERVE(side->raw_start, side->raw_start_capacity, 1)) return false;
     side->raw_start[0] = 0;
     return true;
+}
+
+static bool end_side(struct qkv_corpus_side *side)
+{
+    return !side->dropout || qkv_bpe_dropout_add_types(side->dropout, &side->types);
 }
 
 enum qkv_status qkv_corpus_read(struct qkv_corpus *corpus, const char *path,
@@ -271,7 +290,8 @@ enum qkv_status qkv_corpus_read(struct qkv_corpus *corpus, const char *path,
             qkv_error_set(error, "%s: level bpe needs merges; qkv_corpus_merges learns or reads them", path);
     else if (options.key && !qkv_path_is_text(path))
         status = qkv_error_set(error, "%s: there is no such text: set %s to its path", path, options.key);
-    else if (!begin_side(&corpus->source, options.keep_raw) || !begin_side(&corpus->target, options.keep_raw))
+    else if (!begin_side(&corpus->source, &data->src, options) ||
+             !begin_side(&corpus->target, &data->trg, options))
         status = no_memory(path, error);
     else if (!strcmp(path, "-") || ends_in(path, ".tsv") || ends_in(path, ".tsv.gz"))
         status = read_table(&reading, path, error);
@@ -283,6 +303,8 @@ enum qkv_status qkv_corpus_read(struct qkv_corpus *corpus, const char *path,
                                "data.trg.max_length (%lld) tokens",
                                path, (long long)corpus->read, (long long)data->src.max_length,
                                (long long)data->trg.max_length);
+    if (!status && (!end_side(&corpus->source) || !end_side(&corpus->target)))
+        status = no_memory(path, error);
     qkv_tokens_release(&reading.source.tokens);
     qkv_tokens_release(&reading.target.tokens);
     if (status) qkv_corpus_release(corpus);
@@ -326,7 +348,20 @@ static bool encode_side(struct qkv_corpus_side *side, int64_t count, const struc
     }
     free(ids);
     qkv_types_release(&side->types);
-    return true;
+    return !side->dropout || qkv_bpe_dropout_encode(side->dropout, side, count, vocabulary);
+}
+
+/* Checksum of ids as little-endian numbers, with -1 after each sentence. */
+static uLong side_checksum(const struct qkv_corpus_side *side, int64_t count, uLong sum)
+{
+    for (int64_t i = 0; i < count; i++) {
+        for (int64_t k = side->start[i]; k <= side->start[i + 1]; k++) {
+            uint32_t id = k < side->start[i + 1] ? (uint32_t)side->ids[k] : UINT32_MAX;
+            const Bytef bytes[4] = {(Bytef)id, (Bytef)(id >> 8), (Bytef)(id >> 16), (Bytef)(id >> 24)};
+            sum = crc32_z(sum, bytes, sizeof bytes);
+        }
+    }
+    return side->raw_start ? crc32_z(sum, (const Bytef *)side->raw, (z_size_t)side->raw_start[count]) : sum;
 }
 
 enum qkv_status qkv_corpus_encode(struct qkv_corpus *corpus, const struct qkv_vocabulary *source,
@@ -339,7 +374,23 @@ enum qkv_status qkv_corpus_encode(struct qkv_corpus *corpus, const struct qkv_vo
         return qkv_error_set(error, "out of memory");
     }
     corpus->encoded = true;
+    uLong sum = side_checksum(&corpus->source, corpus->count, crc32_z(0, NULL, 0));
+    corpus->checksum = (uint32_t)side_checksum(&corpus->target, corpus->count, sum);
     return QKV_OK;
+}
+
+static void draw_side(struct qkv_corpus_side *side, int64_t count, uint64_t seed, uint32_t number,
+                      int64_t epoch)
+{
+    struct qkv_random random = {seed, QKV_STREAM_PIECES | number << 8, (uint32_t)epoch};
+    if (side->dropout) qkv_bpe_dropout_draw(side->dropout, side, count, random);
+}
+
+void qkv_corpus_draw(struct qkv_corpus *corpus, uint64_t seed, int64_t epoch)
+{
+    if (!corpus->encoded) return;
+    draw_side(&corpus->source, corpus->count, seed, 0, epoch);
+    draw_side(&corpus->target, corpus->count, seed, 1, epoch);
 }
 
 static const char *raw_line(const struct qkv_corpus *corpus, const struct qkv_corpus_side *side, int64_t i)
@@ -357,24 +408,9 @@ const char *qkv_corpus_target(const struct qkv_corpus *corpus, int64_t i)
     return raw_line(corpus, &corpus->target, i);
 }
 
-/* Checksum of ids as little-endian numbers, with -1 after each sentence. */
-static uLong side_checksum(const struct qkv_corpus_side *side, int64_t count, uLong sum)
-{
-    for (int64_t i = 0; i < count; i++) {
-        for (int64_t k = side->start[i]; k <= side->start[i + 1]; k++) {
-            uint32_t id = k < side->start[i + 1] ? (uint32_t)side->ids[k] : UINT32_MAX;
-            const Bytef bytes[4] = {(Bytef)id, (Bytef)(id >> 8), (Bytef)(id >> 16), (Bytef)(id >> 24)};
-            sum = crc32_z(sum, bytes, sizeof bytes);
-        }
-    }
-    return side->raw_start ? crc32_z(sum, (const Bytef *)side->raw, (z_size_t)side->raw_start[count]) : sum;
-}
-
 uint32_t qkv_corpus_checksum(const struct qkv_corpus *corpus)
 {
-    if (!corpus->encoded) return 0;
-    uLong sum = side_checksum(&corpus->source, corpus->count, crc32_z(0, NULL, 0));
-    return (uint32_t)side_checksum(&corpus->target, corpus->count, sum);
+    return corpus->encoded ? corpus->checksum : 0;
 }
 
 static void release_side(struct qkv_corpus_side *side)
@@ -383,6 +419,7 @@ static void release_side(struct qkv_corpus_side *side)
     free(side->ids);
     free(side->raw);
     free(side->raw_start);
+    qkv_bpe_dropout_free(side->dropout);
     qkv_types_release(&side->types);
 }
 

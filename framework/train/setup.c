@@ -37,7 +37,7 @@ static enum qkv_status save_merges(struct training *training, struct qkv_error *
 static enum qkv_status read_corpora(struct training *training, struct qkv_error *error)
 {
     const struct qkv_data_config *data = &training->config->data;
-    struct qkv_corpus_options train = {.drop_long = true, .key = "data.train"},
+    struct qkv_corpus_options train = {.drop_long = true, .bpe_dropout = true, .key = "data.train"},
                               dev = {.keep_raw = true, .key = "data.dev"};
     if (qkv_corpus_read(&training->train, data->train, data, train, error)) return QKV_INVALID;
     if (data->dev[0] && qkv_corpus_read(&training->dev, data->dev, data, dev, error)) return QKV_INVALID;
@@ -125,6 +125,13 @@ static enum qkv_status restore(struct training *training, struct qkv_error *erro
     return status;
 }
 
+void qkv_training_plan_epoch(struct training *training)
+{
+    int64_t epoch = training->progress.epoch;
+    qkv_corpus_draw(&training->train, (uint64_t)training->config->training.random_seed, epoch);
+    qkv_batches_epoch(&training->batches, epoch);
+}
+
 enum qkv_status qkv_training_open(struct training *training, struct qkv_error *error)
 {
     training->folder = training->config->training.model_dir;
@@ -138,8 +145,10 @@ enum qkv_status qkv_training_open(struct training *training, struct qkv_error *e
         if (restore(training, error) || qkv_run_folder_clear(training, error)) return QKV_INVALID;
         if (qkv_run_folder_trim_metrics(training, error) || qkv_best_restore(training, error))
             return QKV_INVALID;
+        qkv_training_plan_epoch(training);
         return qkv_run_folder_describe(training, error);
     }
+    qkv_training_plan_epoch(training);
     const char *source = file_of(training, QKV_RUN_SOURCE), *target = file_of(training, QKV_RUN_TARGET);
     if (!source || !target) return qkv_error_set(error, "out of memory");
     if (qkv_run_folder_clear(training, error)) return QKV_INVALID;

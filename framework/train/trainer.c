@@ -53,8 +53,8 @@ static bool next_batch(struct training *training, enum qkv_status *status, struc
         if (settings->epochs && progress->epoch + 1 >= settings->epochs) return false;
         progress->epoch++;
         progress->batch = 0;
+        qkv_training_plan_epoch(training);
     }
-    if (training->batches.epoch != progress->epoch) qkv_batches_epoch(&training->batches, progress->epoch);
     *status = qkv_batches_get(&training->batches, progress->batch, &training->batch, error);
     progress->batch++;
     return !*status;

@@ -117,6 +117,9 @@ enum qkv_status qkv_best_restore(struct training *training, struct qkv_error *er
 
 /* ---- setup.c ---- */
 
+/* Draws the pieces of the current epoch of training->progress and plans its batches. */
+void qkv_training_plan_epoch(struct training *training);
+
 /* Reads all input, makes the model and its run folder, and restores the progress of a resumed run. The caller
  * sets config and options before, and releases the training also after a failure. */
 enum qkv_status qkv_training_open(struct training *training, struct qkv_error *error);

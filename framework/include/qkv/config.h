@@ -71,6 +71,7 @@ struct qkv_text_config {
     bool lowercase, split_punctuation;
     int64_t num_merges;    /* level bpe: merges to learn; 0: those of bpe_codes */
     const char *bpe_codes; /* level bpe: a codes file; "": learn num_merges merges */
+    double bpe_dropout;    /* level bpe: probability with which training leaves out a merge */
     int64_t max_length;    /* tokens */
     int64_t voc_limit;     /* types, without special tokens; 0: no limit */
     int64_t voc_min_freq;  /* occurrences */

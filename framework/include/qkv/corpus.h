@@ -41,6 +41,7 @@ struct qkv_corpus_side {
     int64_t longest;        /* tokens of the longest sentence that was kept */
     int64_t unknown;        /* tokens that are QKV_UNKNOWN, after qkv_corpus_encode */
     /* private */
+    struct qkv_bpe_dropout *dropout; /* NULL: the pieces are the same in each epoch */
     char *raw;
     int64_t *raw_start;
     int64_t start_capacity, ids_capacity, raw_capacity, raw_start_capacity;
@@ -57,11 +58,14 @@ struct qkv_corpus {
     struct qkv_corpus_side source, target;
     /* private */
     int64_t line_capacity;
+    uint32_t checksum;
 };
 
 struct qkv_corpus_options {
     bool drop_long; /* for training: drop, and count, pairs with a side longer than its max_length */
-    bool keep_raw;  /* keep the original lines for qkv_corpus_source and qkv_corpus_target */
+    bool
+        bpe_dropout; /* for training: keep the words of each side with bpe_dropout for qkv_corpus_draw; needs drop_long */
+    bool keep_raw; /* keep the original lines for qkv_corpus_source and qkv_corpus_target */
     const char
         *key; /* config key of the path, which the message about a missing text tells to set; NULL: none */
 };
@@ -98,6 +102,13 @@ QKV_API enum qkv_status qkv_corpus_vocabularies(const struct qkv_corpus *corpus,
  * when there is no memory: then the corpus is empty. */
 QKV_API enum qkv_status qkv_corpus_encode(struct qkv_corpus *corpus, const struct qkv_vocabulary *source,
                                           const struct qkv_vocabulary *target, struct qkv_error *error);
+
+/* Cuts the words of an encoded corpus into other pieces, where bpe_dropout of a side is above 0 and the corpus
+ * was read with options.bpe_dropout: a pure function of seed, epoch, side and sentence (Provilkov et al. 2020). Each place where a merge
+ * applies is left out with that probability, at each step of cutting a word; a sentence that would become longer than max_length is cut
+ * without dropout. Until the first call, all words are cut without dropout. Batches must be planned
+ * anew with qkv_batches_epoch. `data` of qkv_corpus_read must still exist. Does not call malloc. Does nothing where no side has dropout. */
+QKV_API void qkv_corpus_draw(struct qkv_corpus *corpus, uint64_t seed, int64_t epoch);
 
 /* The source or target side of pair i, 0 <= i < count, as it is in the file, without tab and line
  * end. Pairs that were dropped are not counted: the line number is corpus->line[i]. Lives as long as

@@ -20,6 +20,7 @@ enum qkv_stream {
     QKV_STREAM_GENERATE, /* generated data sets */
     QKV_STREAM_CHECK,    /* samples and cotangents of the gradient check */
     QKV_STREAM_SCENE,    /* vectors and matrices of scenes */
+    QKV_STREAM_PIECES,   /* merges that BPE dropout leaves out; epoch in `step`, side in the sub-stream */
 };
 
 /* A sequence of random numbers. */

@@ -1,0 +1,199 @@
+/* BPE dropout: the pieces that epochs draw for the same words. */
+#include "qkv/corpus.h"
+
+#include "support.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SENTENCES = 2000 };
+
+/* Every word of the tests has another merge first. */
+static const char CODES[] = "#version: 0.2\na b</w>\nc c\ncc c</w>\nx y\nxy z</w>\n";
+
+struct text {
+    struct qkv_data_config data;
+    struct qkv_bpe *bpe[2];
+    struct qkv_vocabulary source, target;
+    struct qkv_corpus corpus;
+};
+
+/* Reads SENTENCES pairs that have `line` on both sides, and cuts the words with a rate for each side. */
+static void read_text(struct text *text, const char *line, double source_rate, double target_rate,
+                      int64_t longest)
+{
+    struct qkv_error error = {""};
+    const char *folder = scratch("text");
+    char *lines = remember(malloc(SENTENCES * (2 * strlen(line) + 2) + 1)), *end = lines;
+    for (int i = 0; i < SENTENCES; i++) end += sprintf(end, "%s\t%s\n", line, line);
+    const char *path = write_text(folder, "train.tsv", lines);
+    const struct qkv_text_config side = {.lang = "en",
+                                         .level = QKV_LEVEL_BPE,
+                                         .bpe_codes = write_text(folder, "codes", CODES),
+                                         .max_length = longest,
+                                         .voc_min_freq = 3};
+    *text = (struct text){.data = {.src = side, .trg = side}};
+    text->data.src.bpe_dropout = source_rate;
+    text->data.trg.bpe_dropout = target_rate;
+    const struct qkv_corpus_options options = {.drop_long = true, .bpe_dropout = true};
+    cr_assert_eq(qkv_corpus_merges(path, &text->data, text->bpe, options, &error), QKV_OK, "%s",
+                 error.message);
+    cr_assert_eq(qkv_corpus_read(&text->corpus, path, &text->data, options, &error), QKV_OK, "%s",
+                 error.message);
+    cr_assert_eq(qkv_corpus_vocabularies(&text->corpus, &text->data, &text->source, &text->target, &error),
+                 QKV_OK);
+    cr_assert_eq(qkv_corpus_encode(&text->corpus, &text->source, &text->target, &error), QKV_OK);
+}
+
+static void release(struct text *text)
+{
+    qkv_corpus_release(&text->corpus);
+    qkv_vocabulary_release(&text->source);
+    qkv_vocabulary_release(&text->target);
+    qkv_bpe_free(text->bpe[0]);
+    qkv_bpe_free(text->bpe[1]);
+}
+
+/* The pieces of a sentence, with a space between. */
+static const char *pieces(const struct qkv_corpus_side *side, const struct qkv_vocabulary *vocabulary,
+                          int64_t i)
+{
+    char *line = remember(calloc(1, 1000)), *end = line;
+    for (int64_t k = side->start[i]; k < side->start[i + 1]; k++)
+        end += sprintf(end, "%s%s", k > side->start[i] ? " " : "",
+                       qkv_vocabulary_token(vocabulary, side->ids[k]));
+    return line;
+}
+
+static const char *source_pieces(const struct text *text, int64_t i)
+{
+    return pieces(&text->corpus.source, &text->source, i);
+}
+
+/* How many source sentences are cut in this way. */
+static int count(const struct text *text, const char *line)
+{
+    int found = 0;
+    for (int64_t i = 0; i < text->corpus.count; i++) found += !strcmp(source_pieces(text, i), line);
+    return found;
+}
+
+/* Fails unless `found` of SENTENCES is within five standard deviations of a probability. */
+static void expect_share(int found, double probability, const char *what)
+{
+    double deviation = sqrt(probability * (1 - probability) / SENTENCES);
+    cr_expect_float_eq((double)found / SENTENCES, probability, 5 * deviation, "%s: %d of %d", what, found,
+                       SENTENCES);
+}
+
+/* Each step of a word draws anew for each place of a merge (Provilkov et al. 2020, algorithm 1). */
+Test(bpe_dropout, leaves_out_each_merge_with_its_probability)
+{
+    struct text text;
+    read_text(&text, "ab", 0.3, 0, 100);
+    qkv_corpus_draw(&text.corpus, 1, 0);
+    expect_share(count(&text, "ab"), 0.7, "ab");
+    expect_share(count(&text, "a@@ b"), 0.3, "a@@ b");
+    release(&text);
+    /* Two places for "x y", "xy z": the second is reached after the first alone. */
+    read_text(&text, "xyz", 0.3, 0, 100);
+    qkv_corpus_draw(&text.corpus, 1, 0);
+    expect_share(count(&text, "xyz"), 0.7 * 0.7, "xyz");
+    expect_share(count(&text, "xy@@ z"), 0.7 * 0.3, "xy@@ z");
+    expect_share(count(&text, "x@@ y@@ z"), 0.3, "x@@ y@@ z");
+    release(&text);
+    /* c c c c</w>: the merge "c c" fits at the first and the second place, which overlap. After both, "cc c</w>" does not
+     * fit beside "c c</w>", which no merge joins; after the second alone, it fits. */
+    read_text(&text, "cccc", 0.3, 0, 100);
+    qkv_corpus_draw(&text.corpus, 1, 0);
+    expect_share(count(&text, "c@@ ccc"), 0.3 * 0.7 * 0.7, "c@@ ccc");
+    expect_share(count(&text, "cc@@ c@@ c"), 0.7, "cc@@ c@@ c");
+    expect_share(count(&text, "c@@ c@@ c@@ c"), 0.3 * 0.3, "c@@ c@@ c@@ c");
+    release(&text);
+}
+
+Test(bpe_dropout, depends_on_seed_epoch_sentence_and_side_alone)
+{
+    struct text text, same;
+    read_text(&text, "ab xyz cccc", 0.5, 0.5, 100);
+    read_text(&same, "ab xyz cccc", 0.5, 0.5, 100);
+    qkv_corpus_draw(&text.corpus, 7, 3);
+    qkv_corpus_draw(&same.corpus, 7, 1);
+    int equal = 0, sides = 0, neighbours = 0;
+    for (int64_t i = 0; i < SENTENCES; i++) {
+        equal += !strcmp(source_pieces(&text, i), source_pieces(&same, i));
+        sides += !strcmp(source_pieces(&text, i), pieces(&text.corpus.target, &text.target, i));
+        neighbours += i && !strcmp(source_pieces(&text, i), source_pieces(&text, i - 1));
+    }
+    /* Equal by chance: (0.5^2 + 0.5^2) (0.5^2 + 0.25^2 + 0.25^2) (0.5^2 + ...) is below 0.1. */
+    cr_expect_lt(equal, SENTENCES / 5);
+    cr_expect_lt(sides, SENTENCES / 5);
+    cr_expect_lt(neighbours, SENTENCES / 5);
+    qkv_corpus_draw(&same.corpus, 7, 3);
+    for (int64_t i = 0; i < SENTENCES; i++)
+        cr_assert_str_eq(source_pieces(&text, i), source_pieces(&same, i), "sentence %lld", (long long)i);
+    release(&text);
+    release(&same);
+}
+
+/* A rate below 2^-32 leaves out nothing; a side without dropout stays as it was read. */
+Test(bpe_dropout, without_dropout_the_pieces_are_those_of_the_tokenizer)
+{
+    struct text text;
+    read_text(&text, "ab xyz cccc abq ccc", 1e-12, 0, 100);
+    const char *before = source_pieces(&text, 5);
+    cr_expect_str_eq(before, "ab xyz cc@@ c@@ c a@@ b@@ q ccc");
+    uint32_t checksum = qkv_corpus_checksum(&text.corpus);
+    qkv_corpus_draw(&text.corpus, 1, 0);
+    cr_expect_eq(count(&text, before), SENTENCES);
+    cr_expect_str_eq(pieces(&text.corpus.target, &text.target, 5), before);
+    cr_expect_eq(qkv_corpus_checksum(&text.corpus), checksum);
+    release(&text);
+}
+
+/* The checksum is that of the text, whichever pieces the current epoch has. */
+Test(bpe_dropout, the_checksum_stays)
+{
+    struct text text;
+    read_text(&text, "ab xyz", 0.5, 0.5, 100);
+    uint32_t checksum = qkv_corpus_checksum(&text.corpus);
+    cr_expect_neq(checksum, 0);
+    qkv_corpus_draw(&text.corpus, 1, 4);
+    cr_expect_eq(qkv_corpus_checksum(&text.corpus), checksum);
+    release(&text);
+}
+
+/* The vocabulary has every piece that dropout can make, also where voc_min_freq is above their frequency. */
+Test(bpe_dropout, no_piece_is_unknown)
+{
+    struct text text;
+    read_text(&text, "ab xyz cccc", 0.9, 0.9, 100);
+    cr_expect_eq(text.corpus.source.unknown, 0);
+    qkv_corpus_draw(&text.corpus, 1, 0);
+    for (int64_t k = 0; k < text.corpus.source.start[SENTENCES]; k++)
+        cr_assert_neq(text.corpus.source.ids[k], QKV_UNKNOWN);
+    cr_expect_gt(count(&text, "a@@ b x@@ y@@ z c@@ c@@ c@@ c"), SENTENCES / 2);
+    release(&text);
+}
+
+/* Pieces beyond max_length: the sentence is cut without dropout. `longest` bounds every epoch. */
+Test(bpe_dropout, a_sentence_never_exceeds_max_length)
+{
+    struct text text;
+    read_text(&text, "ab ab xyz", 0.5, 0, 4);
+    cr_expect_eq(text.corpus.count, SENTENCES);
+    cr_expect_eq(text.corpus.source.longest, 4);
+    cr_expect_eq(text.corpus.target.longest, 3);
+    qkv_corpus_draw(&text.corpus, 1, 0);
+    for (int64_t i = 0; i < SENTENCES; i++)
+        cr_assert_leq(text.corpus.source.start[i + 1] - text.corpus.source.start[i], 4);
+    cr_expect_eq(count(&text, "a@@ b a@@ b xyz"), 0);
+    expect_share(count(&text, "a@@ b ab xyz"), 0.5 * 0.5 * 0.5 * 0.5, "one more piece");
+    release(&text);
+    read_text(&text, "ab xyz", 0.5, 0, 100);
+    cr_expect_eq(text.corpus.source.longest, 5);
+    release(&text);
+}
