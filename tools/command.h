@@ -87,7 +87,7 @@ struct command {
      "exponent of the length penalty (default: testing.beam_alpha)", 0, 10}
 #define COMMAND_OPTION_CHECKPOINT(text)                                                                      \
     {"checkpoint", 0, "NAME", OPTION_TEXT, text,                                                             \
-     "last, best or another checkpoint of the run (default: the best one, else the last)"}
+     "last, best, average or another checkpoint of the run (default: the average if the run has testing.average, else the best, else the last)"}
 #define COMMAND_OPTION_THREADS(number)                                                                       \
     {"threads", 'j', "N", OPTION_INTEGER, number, "number of threads (default: one per processor)", 1, 1024}
 #define COMMAND_OPTION_SETTINGS(list)                                                                        \

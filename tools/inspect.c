@@ -199,6 +199,22 @@ static void print_training(const struct inspection *i)
                t->best, (long long)t->best_update);
 }
 
+/* The file number `k` of the average that was loaded, from 1; NULL: it is no average, or has no more. */
+static const char *averaged(const struct inspection *i, int64_t k)
+{
+    char key[48];
+    snprintf(key, sizeof key, "average.%lld", (long long)k);
+    return qkv_state_get(&i->run.state, key);
+}
+
+static void print_average(struct inspection *i)
+{
+    if (!averaged(i, 1)) return;
+    printf("  %-12s", "average of");
+    for (int64_t k = 1; averaged(i, k); k++) printf("%s %s", k > 1 ? "," : "", plain(i, averaged(i, k)));
+    putchar('\n');
+}
+
 static void print_files(struct inspection *i)
 {
     puts("\ncheckpoints");
@@ -240,6 +256,7 @@ static enum qkv_status print_text(struct inspection *i, struct qkv_error *error)
 {
     if (print_model(i, error)) return QKV_INVALID;
     print_training(i);
+    print_average(i);
     print_files(i);
     print_parameters(&i->run.model->parameters);
     return QKV_OK;
@@ -279,6 +296,8 @@ static cJSON *training_json(const struct inspection *i)
         cJSON_AddNumberToObject(best, "value", t->best);
         cJSON_AddNumberToObject(best, "update", (double)t->best_update);
     }
+    cJSON *list = averaged(i, 1) ? cJSON_AddArrayToObject(object, "average") : NULL;
+    for (int64_t k = 1; averaged(i, k); k++) cJSON_AddItemToArray(list, cJSON_CreateString(averaged(i, k)));
     return object;
 }
 

@@ -111,17 +111,35 @@ static void print_line(const char *start, const char *text)
     fputc('\n', stderr);
 }
 
+static void print_scores(const struct qkv_scores *scores)
+{
+    for (int m = 0; m < QKV_METRIC_COUNT; m++) {
+        const struct qkv_metric_info *info = qkv_metric_info((enum qkv_metric)m);
+        fprintf(stderr, "%s%s %.*f%s", m ? "  " : " ", info->label, info->line_digits,
+                metric_shown((enum qkv_metric)m, scores->value[m]), info->percent ? " %" : "");
+    }
+}
+
+static void show_average(void *context, const struct qkv_train_average *average)
+{
+    struct view *view = context;
+    if (view->quiet) return;
+    progress_bar_clear(&view->bar);
+    fprintf(stderr, "average of updates");
+    for (int64_t i = 0; i < average->checkpoints.count; i++)
+        fprintf(stderr, "%s %lld", i ? "," : "", (long long)average->checkpoints.update[i]);
+    fprintf(stderr, "  dev:");
+    print_scores(&average->scores);
+    fputc('\n', stderr);
+}
+
 static void show_validation(void *context, const struct qkv_train_validation *v)
 {
     struct view *view = context;
     if (view->quiet) return;
     progress_bar_clear(&view->bar);
     fprintf(stderr, "update %lld  dev:", (long long)v->update);
-    for (int m = 0; m < QKV_METRIC_COUNT; m++) {
-        const struct qkv_metric_info *info = qkv_metric_info((enum qkv_metric)m);
-        fprintf(stderr, "%s%s %.*f%s", m ? "  " : " ", info->label, info->line_digits,
-                metric_shown((enum qkv_metric)m, v->scores.value[m]), info->percent ? " %" : "");
-    }
+    print_scores(&v->scores);
     fputs(v->best ? "  (best)\n" : "\n", stderr);
     for (int64_t i = 0; i < v->samples; i++) {
         bool right = !strcmp(v->reference[i], v->translation[i]);
@@ -186,7 +204,14 @@ static void show_end(const struct view *view, const struct qkv_config *config,
         fprintf(stderr, "; best %s %.4f at update %lld",
                 qkv_metric_name(config->training.early_stopping_metric), result->best,
                 (long long)result->best_update);
+    const struct qkv_metric_info *metric = qkv_metric_info(config->training.early_stopping_metric);
+    bool worse = metric->lower_is_better ? result->average > result->best : result->average < result->best;
+    if (result->averaged)
+        fprintf(stderr, "; average of %lld: %s %.4f", (long long)result->averaged,
+                qkv_metric_name(config->training.early_stopping_metric), result->average);
     fprintf(stderr, "\n");
+    if (result->averaged && worse)
+        fputs("the average is worse than the best checkpoint, which --checkpoint best names\n", stderr);
     if (!stopped) return;
     fputs("saved; continue with: ", stderr);
     print_resume(view);
@@ -221,7 +246,8 @@ static int run(int operands, char **operand)
     struct qkv_error error = {""};
     enum qkv_status status = read_config(&config, &arena, operand[0], &settings);
     if (!status) {
-        const struct qkv_train_listener listener = {&view, stop, show_start, show_progress, show_validation};
+        const struct qkv_train_listener listener = {&view,           stop,        show_start, show_progress,
+                                                    show_validation, show_average};
         struct qkv_train_result result = {0};
         options.threads = (int)threads;
         options.listener = &listener;

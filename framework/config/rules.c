@@ -315,6 +315,9 @@ void qkv_config_check_rules(const struct qkv_config *config, const struct qkv_ke
     check_merges(&check, &config->data.trg, "data.trg");
     check_joint_vocabulary(&check);
     check_training(&check, rules == QKV_RULES_OF_TRAINING);
+    require(&check, !config->testing.average || *config->data.dev, "testing.average", "data.dev", "");
+    require_relation(&check, config->testing.average <= config->training.keep_best_ckpts, "testing.average",
+                     "must not exceed", "training.keep_best_ckpts");
     require_relation(&check, config->testing.n_best <= config->testing.beam_size, "testing.n_best",
                      "must not exceed", "testing.beam_size");
 }

@@ -85,6 +85,8 @@ static const char *choose_checkpoint(struct qkv_run *run, const char *wanted)
         const char *complete = given ? qkv_arena_format(&run->arena, "%s.safetensors", given) : NULL;
         return complete && !qkv_path_exists(given) && qkv_path_exists(complete) ? complete : given;
     }
+    const char *average = qkv_run_file(&run->arena, run->path, QKV_RUN_AVERAGE);
+    if (run->config.testing.average && average && qkv_path_exists(average)) return average;
     const char *best = qkv_run_file(&run->arena, run->path, QKV_RUN_BEST);
     return best && qkv_path_exists(best) ? best : qkv_run_file(&run->arena, run->path, QKV_RUN_LAST);
 }

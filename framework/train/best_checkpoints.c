@@ -57,11 +57,46 @@ enum qkv_status qkv_best_record(struct training *training, double score, bool *i
     return qkv_training_save(training, QKV_RUN_BEST, false, error);
 }
 
-static bool is_listed(const struct progress *progress, long long update)
+static bool is_best_listed(const struct progress *progress, int64_t update)
 {
     for (int64_t i = 0; i < progress->best_count; i++)
         if (progress->best[i].update == update) return true;
     return false;
+}
+
+bool qkv_last_is_recorded(const struct training *training)
+{
+    const struct progress *progress = &training->progress;
+    return !training->config->training.keep_last_ckpts ||
+           (progress->last_count && progress->last[progress->last_count - 1] == progress->update);
+}
+
+enum qkv_status qkv_last_record(struct training *training, struct qkv_error *error)
+{
+    struct progress *progress = &training->progress;
+    int64_t most = training->config->training.keep_last_ckpts, count = progress->last_count;
+    QKV_BUG(most > MOST_LAST, "%lld last checkpoints", (long long)most);
+    if (!qkv_last_is_recorded(training)) {
+        char name[48];
+        /* The file of a checkpoint that is among the best is written already. */
+        if (!is_best_listed(progress, progress->update) &&
+            qkv_training_save(training, checkpoint_name(name, progress->update), false, error))
+            return QKV_INVALID;
+        if (count == MOST_LAST)
+            memmove(progress->last, progress->last + 1, (size_t)--count * sizeof(int64_t));
+        progress->last[count++] = progress->update;
+    }
+    int64_t dropped = count > most ? count - most : 0; /* a resumed run may keep fewer */
+    progress->last_count = count - dropped;
+    memmove(progress->last, progress->last + dropped, (size_t)progress->last_count * sizeof(int64_t));
+    return QKV_OK;
+}
+
+static bool is_listed(const struct progress *progress, int64_t update)
+{
+    for (int64_t i = 0; i < progress->last_count; i++)
+        if (progress->last[i] == update) return true;
+    return is_best_listed(progress, update);
 }
 
 enum qkv_status qkv_best_prune(struct training *training, struct qkv_error *error)

@@ -25,6 +25,36 @@ static const char *best_key(char key[48], int64_t i, const char *field)
     return key;
 }
 
+static const char *last_key(char key[48], int64_t i)
+{
+    snprintf(key, 48, "train.last.%lld.update", (long long)i + 1);
+    return key;
+}
+
+/* Without keep_last_ckpts, a checkpoint has no list of the last ones. */
+static void save_last(const struct progress *progress, struct qkv_state *state)
+{
+    char key[48];
+    if (!progress->last_count) return;
+    qkv_state_set_integer(state, "train.last_count", progress->last_count);
+    for (int64_t i = 0; i < progress->last_count; i++)
+        qkv_state_set_integer(state, last_key(key, i), progress->last[i]);
+}
+
+static enum qkv_status restore_last(struct progress *progress, const struct qkv_state *state,
+                                    struct qkv_error *error)
+{
+    char key[48];
+    if (!qkv_state_get(state, "train.last_count")) return QKV_OK;
+    if (qkv_state_get_count(state, "train.last_count", &progress->last_count, error)) return QKV_INVALID;
+    if (progress->last_count > MOST_LAST)
+        return qkv_error_set(error, "train.last_count is %lld, but at most %d are kept",
+                             (long long)progress->last_count, MOST_LAST);
+    for (int64_t i = 0; i < progress->last_count; i++)
+        if (qkv_state_get_count(state, last_key(key, i), &progress->last[i], error)) return QKV_INVALID;
+    return QKV_OK;
+}
+
 void qkv_progress_save(const struct progress *progress, struct qkv_state *state)
 {
     char key[48];
@@ -36,6 +66,7 @@ void qkv_progress_save(const struct progress *progress, struct qkv_state *state)
         qkv_state_set_integer(state, best_key(key, i, "update"), progress->best[i].update);
         qkv_state_set_number(state, best_key(key, i, "score"), progress->best[i].score);
     }
+    save_last(progress, state);
 }
 
 enum qkv_status qkv_progress_restore(struct progress *progress, const struct qkv_state *state,
@@ -58,6 +89,7 @@ enum qkv_status qkv_progress_restore(struct progress *progress, const struct qkv
         if (qkv_state_get_count(state, best_key(key, i, "update"), &found.best[i].update, error) ||
             qkv_state_get_number(state, best_key(key, i, "score"), &found.best[i].score, error))
             return QKV_INVALID;
+    if (restore_last(&found, state, error)) return QKV_INVALID;
     *progress = found;
     return QKV_OK;
 }

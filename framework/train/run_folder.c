@@ -28,9 +28,9 @@ static bool ends_in(const char *text, const char *end)
 /* True for the names of files that a run writes. */
 static bool is_run_file(const char *name)
 {
-    static const char *const NAMES[] = {QKV_RUN_FORMAT_FILE, QKV_RUN_CONFIG,       QKV_RUN_SOURCE,
-                                        QKV_RUN_TARGET,      QKV_RUN_SOURCE_CODES, QKV_RUN_TARGET_CODES,
-                                        QKV_RUN_METRICS,     QKV_RUN_LAST,         QKV_RUN_BEST};
+    static const char *const NAMES[] = {
+        QKV_RUN_FORMAT_FILE,  QKV_RUN_CONFIG,  QKV_RUN_SOURCE, QKV_RUN_TARGET, QKV_RUN_SOURCE_CODES,
+        QKV_RUN_TARGET_CODES, QKV_RUN_METRICS, QKV_RUN_LAST,   QKV_RUN_BEST,   QKV_RUN_AVERAGE};
     for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
         if (!strcmp(name, NAMES[i])) return true;
     return !strncmp(name, "update-", 7) && ends_in(name, ".safetensors");
@@ -150,7 +150,8 @@ enum qkv_status qkv_run_folder_describe(struct training *training, struct qkv_er
                          failed ? "a write failed" : "out of memory");
 }
 
-/* Copies the lines up to the current update. Returns 0 or an errno. */
+/* Copies the lines up to the current update, but not that of an average, which a finished training writes anew. Returns 0
+ * or an errno. */
 static int copy_metrics(const struct training *training, FILE *from, FILE *to)
 {
     char *line = NULL;
@@ -161,7 +162,9 @@ static int copy_metrics(const struct training *training, FILE *from, FILE *to)
         cJSON *object = strchr(line, '\n') ? cJSON_Parse(line) : NULL;
         if (!object && errno == ENOMEM) code = ENOMEM; /* cJSON does not say why it fails */
         const cJSON *update = cJSON_GetObjectItemCaseSensitive(object, "update");
-        if (cJSON_IsNumber(update) && update->valuedouble <= (double)training->progress.update)
+        const char *kind = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, "kind"));
+        bool average = kind && !strcmp(kind, "average");
+        if (!average && cJSON_IsNumber(update) && update->valuedouble <= (double)training->progress.update)
             fputs(line, to);
         cJSON_Delete(object);
     }

@@ -143,7 +143,8 @@ enum qkv_status qkv_training_open(struct training *training, struct qkv_error *e
         return QKV_INVALID;
     if (training->options->resume) {
         if (restore(training, error) || qkv_run_folder_clear(training, error)) return QKV_INVALID;
-        if (qkv_run_folder_trim_metrics(training, error) || qkv_best_restore(training, error))
+        if (qkv_run_folder_trim_metrics(training, error) || qkv_best_restore(training, error) ||
+            qkv_final_average_remove(training, error))
             return QKV_INVALID;
         qkv_training_plan_epoch(training);
         return qkv_run_folder_describe(training, error);

@@ -3,7 +3,6 @@
 #include "config/finish.h"
 #include "core/clock.h"
 
-#include <cjson/cJSON.h>
 #include <math.h>
 
 /* What reports say of speed and gradients; checkpoints do not keep it. */
@@ -116,33 +115,6 @@ static enum qkv_status update(struct training *training, struct clock *clock, bo
 
 /* ---- reports ---- */
 
-/* A line of metrics.jsonl. */
-struct log_line {
-    cJSON *object;
-    bool complete; /* false: memory is out */
-};
-
-static struct log_line log_line_new(const char *kind, int64_t update)
-{
-    struct log_line line = {.object = cJSON_CreateObject()};
-    line.complete = cJSON_AddStringToObject(line.object, "kind", kind) &&
-                    cJSON_AddNumberToObject(line.object, "update", (double)update);
-    return line;
-}
-
-static void log_number(struct log_line *line, const char *key, double value)
-{
-    line->complete = cJSON_AddNumberToObject(line->object, key, value) && line->complete;
-}
-
-static enum qkv_status log_line_write(struct training *training, const struct log_line *line,
-                                      struct qkv_error *error)
-{
-    if (line->complete) return qkv_run_folder_log(training, line->object, error);
-    cJSON_Delete(line->object);
-    return qkv_error_set(error, "%s: out of memory for %s", training->folder, QKV_RUN_METRICS);
-}
-
 static enum qkv_status report_progress(struct training *training, struct clock *clock,
                                        struct qkv_error *error)
 {
@@ -165,17 +137,17 @@ static enum qkv_status report_progress(struct training *training, struct clock *
         report.seconds_left = elapsed / (double)clock->updates * (double)(report.updates - progress->update);
     if (listener->progress) listener->progress(listener->context, &report);
     if (!report.logged) return QKV_OK;
-    struct log_line line = log_line_new("train", report.update);
-    log_number(&line, "epoch", (double)report.epoch);
-    log_number(&line, "tokens", (double)report.tokens);
-    log_number(&line, "loss", report.loss);
-    log_number(&line, "learning_rate", report.learning_rate);
-    log_number(&line, "gradient_norm", report.gradient_norm);
-    log_number(&line, "tokens_per_second", report.tokens_per_second);
+    struct log_line line = qkv_log_line("train", report.update);
+    qkv_log_number(&line, "epoch", (double)report.epoch);
+    qkv_log_number(&line, "tokens", (double)report.tokens);
+    qkv_log_number(&line, "loss", report.loss);
+    qkv_log_number(&line, "learning_rate", report.learning_rate);
+    qkv_log_number(&line, "gradient_norm", report.gradient_norm);
+    qkv_log_number(&line, "tokens_per_second", report.tokens_per_second);
     progress->log_loss = 0;
     progress->log_tokens = 0;
     *clock = (struct clock){.started = qkv_clock_seconds()};
-    return log_line_write(training, &line, error);
+    return qkv_log_write(training, &line, error);
 }
 
 static void report_validation(struct training *training, const struct qkv_scores *scores, bool best)
@@ -213,21 +185,21 @@ static enum qkv_status validate(struct training *training, struct qkv_error *err
     qkv_schedule_validated(&training->schedule, score, !qkv_metric_info(metric)->lower_is_better);
     if (qkv_best_record(training, score, &best, error)) return QKV_INVALID;
     progress->waited = best ? 0 : progress->waited + 1;
-    struct log_line line = log_line_new("validation", progress->update);
-    log_number(&line, "tokens", (double)progress->tokens);
-    for (int m = 0; m < QKV_METRIC_COUNT; m++)
-        log_number(&line, qkv_metric_info((enum qkv_metric)m)->key, scores.value[m]);
-    line.complete = cJSON_AddBoolToObject(line.object, "best", best) && line.complete;
+    struct log_line line = qkv_log_line("validation", progress->update);
+    qkv_log_number(&line, "tokens", (double)progress->tokens);
+    qkv_log_scores(&line, &scores);
+    qkv_log_flag(&line, "best", best);
     report_validation(training, &scores, best);
-    return log_line_write(training, &line, error);
+    return qkv_log_write(training, &line, error);
 }
 
-/* Validates, unless that is done for this update, and saves last.safetensors. Only then does it remove old best
+/* Validates, unless that is done for this update, and saves last.safetensors. Only then does it remove old
  * checkpoints: if the process is killed before, --resume continues from the previous last.safetensors and
  * needs the files that it lists (setup.c). */
 static enum qkv_status validate_and_save(struct training *training, struct qkv_error *error)
 {
     enum qkv_status status = validate(training, error);
+    if (!status) status = qkv_last_record(training, error);
     if (!status) status = qkv_training_save(training, QKV_RUN_LAST, true, error);
     if (status) return status;
     return qkv_best_prune(training, error);
@@ -275,9 +247,23 @@ static enum qkv_status loop(struct training *training, enum qkv_train_end *end, 
     }
     enum qkv_status status = validate(training, error);
     if (status) return status;
-    if (progress->update == saved && progress->validated == validated)
+    if (progress->update == saved && progress->validated == validated && qkv_last_is_recorded(training))
         return QKV_OK; /* last.safetensors is up to date */
     return validate_and_save(training, error);
+}
+
+/* Writes and reports the average of testing.average. */
+static enum qkv_status average(struct training *training, struct qkv_train_result *result,
+                               struct qkv_error *error)
+{
+    const struct qkv_train_listener *listener = listener_of(training);
+    struct qkv_train_average average = {0};
+    enum qkv_status status = qkv_final_average(training, &average, error);
+    if (status || !average.checkpoints.count) return status;
+    result->averaged = average.checkpoints.count;
+    result->average = average.scores.value[training->config->training.early_stopping_metric];
+    if (listener->average) listener->average(listener->context, &average);
+    return QKV_OK;
 }
 
 static void report_start(const struct training *training)
@@ -315,6 +301,7 @@ enum qkv_status qkv_train(const struct qkv_config *config, const struct qkv_trai
     if (!status) {
         report_start(&training);
         status = loop(&training, &result->end, error);
+        if (!status && result->end != QKV_TRAIN_STOPPED) status = average(&training, result, error);
         result->updates = training.progress.update;
         result->tokens = training.progress.tokens;
         result->validated = training.progress.best_count > 0;

@@ -2,8 +2,10 @@
  *
  *     progress.c           where training is, to and from the state of a checkpoint
  *     run_folder.c         the run folder: lock, config, metrics.jsonl
+ *     metrics_log.c        lines of metrics.jsonl
  *     save.c               checkpoints
- *     best_checkpoints.c   the list of the best checkpoints, and their files
+ *     best_checkpoints.c   the lists of the best and of the last checkpoints, and their files
+ *     final_average.c      the average that ends a training
  *     setup.c              reads and checks all input, makes the model, restores or begins the run
  *     trainer.c            the loop, behind qkv/trainer.h */
 #ifndef QKV_TRAIN_TRAINING_H
@@ -18,7 +20,8 @@
 #include <dirent.h>
 
 enum {
-    MOST_BEST = 64,    /* upper limit of training.keep_best_ckpts */
+    MOST_BEST = 64,    /* upper limit of training.keep_best_ckpts and testing.average */
+    MOST_LAST = 64,    /* upper limit of training.keep_last_ckpts */
     MOST_SAMPLES = 16, /* upper limit of training.validation_samples */
 };
 
@@ -39,6 +42,8 @@ struct progress {
     int64_t log_tokens; /* target tokens since the last log line */
     int64_t best_count;
     struct best_checkpoint best[MOST_BEST]; /* [best_count], best first */
+    int64_t last_count;
+    int64_t last[MOST_LAST]; /* [last_count]: updates of the last checkpoints, ascending */
 };
 
 struct training {
@@ -95,6 +100,21 @@ struct cJSON;
 /* Appends the JSON object `line` to metrics.jsonl. Frees `line`, also on failure. */
 enum qkv_status qkv_run_folder_log(struct training *training, struct cJSON *line, struct qkv_error *error);
 
+/* ---- metrics_log.c ---- */
+
+/* A line of metrics.jsonl. qkv_log_write frees it. */
+struct log_line {
+    struct cJSON *object;
+    bool complete; /* false: memory is out */
+};
+
+struct log_line qkv_log_line(const char *kind, int64_t update);
+void qkv_log_number(struct log_line *line, const char *key, double value);
+void qkv_log_flag(struct log_line *line, const char *key, bool value);
+void qkv_log_scores(struct log_line *line, const struct qkv_scores *scores);
+enum qkv_status qkv_log_write(struct training *training, const struct log_line *line,
+                              struct qkv_error *error);
+
 /* ---- save.c ---- */
 
 /* Writes a checkpoint to the file `name` of the run folder. `resumable`: with the optimizer's moments, which
@@ -109,11 +129,27 @@ enum qkv_status qkv_training_save(struct training *training, const char *name, b
 enum qkv_status qkv_best_record(struct training *training, double score, bool *is_best,
                                 struct qkv_error *error);
 
-/* Removes the checkpoints that are no longer in the list. */
+/* Adds the present update to the list of the training.keep_last_ckpts last checkpoints, and writes its checkpoint. */
+enum qkv_status qkv_last_record(struct training *training, struct qkv_error *error);
+
+/* True when qkv_last_record has nothing to do. */
+bool qkv_last_is_recorded(const struct training *training);
+
+/* Removes the checkpoints that are no longer in a list. */
 enum qkv_status qkv_best_prune(struct training *training, struct qkv_error *error);
 
-/* Makes best.safetensors and the update-*.safetensors of the folder agree with a list that was restored. */
+/* Makes best.safetensors and the update-*.safetensors of the folder agree with lists that were restored. */
 enum qkv_status qkv_best_restore(struct training *training, struct qkv_error *error);
+
+/* ---- final_average.c ---- */
+
+/* Where testing.average is above 0 and training has validated: writes average.safetensors, scores it and logs that.
+ * Afterwards the model holds the average. Otherwise does nothing. */
+enum qkv_status qkv_final_average(struct training *training, struct qkv_train_average *average,
+                                  struct qkv_error *error);
+
+/* Removes the average of a finished training that now goes on: it would no longer be that of the best checkpoints. */
+enum qkv_status qkv_final_average_remove(struct training *training, struct qkv_error *error);
 
 /* ---- setup.c ---- */
 

@@ -229,6 +229,7 @@ static const char *folder_of_examples(void)
         ">datasets/en_es/$split.tsv; done && head -n 64 '%s/datasets/en_es/test.align' "
         ">datasets/en_es/test.align && "
         "for name in toy_en_es a b; do qkv train configs/toy_en_es.yaml -q -s training.updates=2 "
+        "-s training.validation_freq=1 -s training.keep_best_ckpts=2 -s training.keep_last_ckpts=2 "
         "-s training.model_dir=runs/$name -s name=$name || exit; done && "
         "head -n 3 datasets/en_es/test.tsv | cut -f1 | tee lines.en >lines.txt && "
         "head -n 3 datasets/en_es/test.tsv | cut -f2 >lines.es && mkdir -p .config/fish/completions",
@@ -242,9 +243,11 @@ Test(help, examples_run)
     const char *folder = folder_of_examples();
     for (int i = 0; i < COMMAND_COUNT; i++) {
         /* Other tests train and check gradients; here two updates and one op are enough. */
-        const char *function = "qkv() { case $1 in train) command qkv \"$@\" -q -s training.updates=2 "
-                               "--overwrite ;; gradcheck) command qkv gradcheck --op add ;; "
-                               "*) command qkv \"$@\" ;; esac; }";
+        const char *function =
+            "qkv() { case $1 in train) command qkv \"$@\" -q -s training.updates=2 "
+            "-s training.validation_freq=1 -s training.keep_best_ckpts=2 -s training.keep_last_ckpts=2 "
+            "--overwrite ;; gradcheck) command qkv gradcheck --op add ;; "
+            "*) command qkv \"$@\" ;; esac; }";
         write_text(folder, "examples.sh", format("set -e; %s\n%s", function, examples_of(COMMANDS[i])));
         struct outcome outcome =
             run("cd '%s' && PATH=$(dirname '%s'):$PATH && HOME=$PWD bash ./examples.sh", folder, QKV_BINARY);

@@ -32,6 +32,9 @@ static const char *const SETTINGS[] = {
     "epochs=3 batch_type=token batch_size=50 data.dev= data.joint_vocabulary=true data.src.level=bpe "
     "data.src.num_merges=8 data.src.bpe_dropout=0.3 data.trg.level=bpe data.trg.num_merges=8 "
     "data.trg.bpe_dropout=0.2",
+    "updates=19 validation_freq=3 logging_freq=4 keep_last_ckpts=3 keep_best_ckpts=2 testing.average=2 "
+    "early_stopping_metric=token_accuracy learning_rate=0.05",
+    "updates=13 data.dev= validation_freq=4 keep_last_ckpts=2",
 };
 
 enum { SETTING_COUNT = sizeof SETTINGS / sizeof SETTINGS[0] };
@@ -88,14 +91,15 @@ Test(resume, a_run_stopped_after_every_update_goes_on_exactly)
 Test(resume, a_finished_run_goes_on_when_it_is_given_more_to_do)
 {
     const char *folder = scratch("more"), *uninterrupted = format("%s/uninterrupted", folder);
-    struct training training = {
-        .config = training_config(folder), .settings = "updates=20 logging_freq=1", .run = uninterrupted};
+    struct training training = {.config = training_config(folder),
+                                .settings = "updates=20 logging_freq=1 testing.average=2",
+                                .run = uninterrupted};
     training_run(training);
     training.run = format("%s/more", folder);
-    training.settings = "updates=10 logging_freq=1";
+    training.settings = "updates=10 logging_freq=1 testing.average=2";
     training_run(training);
     training.resume = true;
-    training.settings = "updates=20 logging_freq=1";
+    training.settings = "updates=20 logging_freq=1 testing.average=2";
     cr_expect_eq(training_run(training).updates, 20);
     training_expect_same(uninterrupted, training.run);
 }
@@ -146,7 +150,8 @@ enum { MOST_LINES = 24 };
 
 static const char *const KILLED_SETTINGS =
     "updates=14 logging_freq=1 validation_freq=3 validation_samples=0 keep_best_ckpts=2 scheduling=plateau "
-    "learning_rate_patience=0 learning_rate=0.05 early_stopping_metric=token_accuracy";
+    "learning_rate_patience=0 learning_rate=0.05 early_stopping_metric=token_accuracy keep_last_ckpts=2 "
+    "testing.average=2";
 
 Test(resume, a_run_killed_at_any_moment_goes_on_exactly)
 {

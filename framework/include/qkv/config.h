@@ -166,7 +166,7 @@ struct qkv_training_config {
     int64_t validation_samples;            /* sentences */
     enum qkv_metric early_stopping_metric;
     int64_t patience; /* validations; 0: no limit */
-    int64_t keep_best_ckpts;
+    int64_t keep_best_ckpts, keep_last_ckpts;
     double clip_grad_norm, clip_grad_val; /* 0: off */
     double label_smoothing;
 };
@@ -177,6 +177,7 @@ struct qkv_testing_config {
     double beam_alpha;
     int64_t n_best;
     int64_t max_output_length; /* tokens; 0: twice the source plus 10 */
+    int64_t average;           /* best checkpoints to average at the end of training; 0: none */
 };
 
 struct qkv_config {

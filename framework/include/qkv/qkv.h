@@ -18,6 +18,7 @@
 #include "qkv/attention_kind.h"
 #include "qkv/attention_map.h"
 #include "qkv/attention_rule.h"
+#include "qkv/average.h"
 #include "qkv/batch.h"
 #include "qkv/bpe.h"
 #include "qkv/chart.h"

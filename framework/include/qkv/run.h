@@ -7,7 +7,9 @@
  *     metrics.jsonl               one object a line: training progress and validations
  *     last.safetensors            where --resume continues: values and the optimizer's moments
  *     best.safetensors            values of the best validation; translate, evaluate and attention read it
- *     update-<n>.safetensors      values of the training.keep_best_ckpts best validations
+ *     update-<n>.safetensors      values of the training.keep_best_ckpts best validations, and of the last
+ *                                 training.keep_last_ckpts ones
+ *     average.safetensors         where testing.average is above 0: the mean of the best checkpoints (average.h)
  *
  * Example:
  *     struct qkv_error error = {""};
@@ -39,6 +41,7 @@
 #define QKV_RUN_METRICS      "metrics.jsonl"
 #define QKV_RUN_LAST         "last.safetensors"
 #define QKV_RUN_BEST         "best.safetensors"
+#define QKV_RUN_AVERAGE      "average.safetensors"
 
 /* A trained model, ready for use. Caller's storage. */
 struct qkv_run {
@@ -52,8 +55,8 @@ struct qkv_run {
     struct qkv_arena arena;
 };
 
-/* Opens a run. `checkpoint` NULL: the best one, or the last if there was no validation; otherwise a file name
- * in the folder, with or without `.safetensors`, or a path. `dtype`: of the parameters; a checkpoint of the other precision is converted.
+/* Opens a run. `checkpoint` NULL: the average, if the config has testing.average above 0 and training has ended; else the
+ * best one; else the last, if there was no validation. Otherwise a file name in the folder, with or without `.safetensors`, or a path. `dtype`: of the parameters; a checkpoint of the other precision is converted.
  * Fails, with nothing to release, when the folder is missing or not a run, has a newer format, or a file is
  * damaged or belongs to another model; QKV_FAILED: a parameter is infinite or NaN, so that the model is of no
  * use. */

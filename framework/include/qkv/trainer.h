@@ -18,6 +18,7 @@
 #ifndef QKV_TRAINER_H
 #define QKV_TRAINER_H
 
+#include "qkv/average.h"
 #include "qkv/config.h"
 #include "qkv/evaluate.h"
 
@@ -55,6 +56,12 @@ struct qkv_train_start {
     int64_t resumed; /* updates done before; 0: a new run */
 };
 
+/* Reported at the end of training, where testing.average asks for an average of the best checkpoints. */
+struct qkv_train_average {
+    struct qkv_average checkpoints; /* what was averaged */
+    struct qkv_scores scores;       /* of the average, on the dev set */
+};
+
 /* Callbacks. Any may be NULL. */
 struct qkv_train_listener {
     void *context;
@@ -62,6 +69,7 @@ struct qkv_train_listener {
     void (*start)(void *context, const struct qkv_train_start *start);
     void (*progress)(void *context, const struct qkv_train_progress *progress);
     void (*validation)(void *context, const struct qkv_train_validation *validation);
+    void (*average)(void *context, const struct qkv_train_average *average);
 };
 
 struct qkv_train_options {
@@ -85,6 +93,8 @@ struct qkv_train_result {
     bool validated;
     int64_t best_update; /* of the best validation */
     double best;         /* its score, by training.early_stopping_metric */
+    int64_t averaged;    /* checkpoints of the average that testing.average asks for; 0: none */
+    double average;      /* its score, by training.early_stopping_metric */
 };
 
 /* Trains. Reads and checks all input before it replaces anything of an old run. QKV_FAILED: the loss

@@ -1,0 +1,154 @@
+#include "qkv/average.h"
+
+#include "qkv/run.h"
+#include "run/provenance.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const CHOICES[] = {[QKV_AVERAGE_LAST] = "last", [QKV_AVERAGE_BEST] = "best"};
+static const char *const CONFIG_KEYS[] = {
+    [QKV_AVERAGE_LAST] = "training.keep_last_ckpts", [QKV_AVERAGE_BEST] = "training.keep_best_ckpts"};
+
+/* The arguments of an average and what it works on. */
+struct averaging {
+    struct qkv_run
+        run; /* opened with last.safetensors; `run.model` then holds one checkpoint after the other */
+    enum qkv_average_choice choice;
+    double *sum; /* [elements] of the parameters' block */
+    struct qkv_average *average;
+    struct qkv_error *error;
+};
+
+/* ---- which checkpoints ---- */
+
+/* Refuses names that are paths or that training writes. */
+static enum qkv_status check_name(const char *name, struct qkv_error *error)
+{
+    bool of_training = !strcmp(name, "last") || !strcmp(name, "best") || !strncmp(name, "update-", 7);
+    if (!*name || strchr(name, '/') || *name == '.')
+        return qkv_error_set(error, "'%s' cannot name a checkpoint: give a name, not a path", name);
+    if (!of_training) return QKV_OK;
+    return qkv_error_set(error, "'%s' is a checkpoint that training writes: give the average another name",
+                         name);
+}
+
+static int by_update(const void *a, const void *b)
+{
+    int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
+    return (left > right) - (left < right);
+}
+
+/* Reads a number of the state of last.safetensors. */
+static enum qkv_status read_count(const struct averaging *a, const char *key, int64_t *value)
+{
+    struct qkv_error inner;
+    if (!qkv_state_get_count(&a->run.state, key, value, &inner)) return QKV_OK;
+    return qkv_error_set(a->error, "%s: %s", a->run.checkpoint, inner.message);
+}
+
+/* Finds the updates of the `count` best or last checkpoints. last.safetensors lists them: the best first, or the last
+ * one last. */
+static enum qkv_status choose(struct averaging *a, int64_t count)
+{
+    const char *choice = CHOICES[a->choice];
+    int64_t kept = 0;
+    char key[64];
+    snprintf(key, sizeof key, "train.%s_count", choice);
+    if (qkv_state_get(&a->run.state, key) && read_count(a, key, &kept)) return QKV_INVALID;
+    if (count < 1 || count > QKV_AVERAGE_MOST)
+        return qkv_error_set(a->error, "%lld checkpoints cannot be averaged: choose from 1 to %d",
+                             (long long)count, QKV_AVERAGE_MOST);
+    if (!kept)
+        return qkv_error_set(a->error, "%s: keeps no %s checkpoints to average: train with %s", a->run.path,
+                             choice, a->choice == QKV_AVERAGE_LAST ? CONFIG_KEYS[a->choice] : "data.dev");
+    if (count > kept)
+        return qkv_error_set(
+            a->error,
+            "%s: keeps %lld %s checkpoint%s, but %lld are to be averaged: ask for fewer, or raise %s",
+            a->run.path, (long long)kept, choice, kept == 1 ? "" : "s", (long long)count,
+            CONFIG_KEYS[a->choice]);
+    int64_t skipped = a->choice == QKV_AVERAGE_LAST ? kept - count : 0;
+    a->average->count = count;
+    for (int64_t i = 0; i < count; i++) {
+        snprintf(key, sizeof key, "train.%s.%lld.update", choice, (long long)(skipped + i + 1));
+        if (read_count(a, key, &a->average->update[i])) return QKV_INVALID;
+    }
+    qsort(a->average->update, (size_t)count, sizeof a->average->update[0], by_update);
+    return QKV_OK;
+}
+
+/* ---- the mean ---- */
+
+/* Loads the checkpoint of an update into the model, and its state. */
+static enum qkv_status load(struct averaging *a, const char *name, struct qkv_state *state)
+{
+    struct qkv_run *run = &a->run;
+    struct qkv_parameters *parameters = &run->model->parameters;
+    const char *path = qkv_run_file(&run->arena, run->path, name);
+    if (!path) return qkv_error_set(a->error, "out of memory for run %s", run->path);
+    if (qkv_checkpoint_load(path, parameters, NULL, state, a->error) ||
+        qkv_provenance_check(state, &run->config, QKV_KEYS_FIXED_BY_MODEL, &run->source, &run->target, path,
+                             a->error))
+        return QKV_INVALID;
+    const struct qkv_parameter *parameter = qkv_parameters_find_not_finite(parameters, parameters->values);
+    if (!parameter) return QKV_OK;
+    qkv_error_set(a->error, "%s: %s holds infinity or NaN, so it cannot be averaged", path, parameter->name);
+    return QKV_FAILED;
+}
+
+/* Makes the model the mean of the checkpoints. `state` becomes that of the newest, with what was averaged. */
+static enum qkv_status compute_mean(struct averaging *a, struct qkv_state *state)
+{
+    const struct qkv_average *average = a->average;
+    struct qkv_parameters *parameters = &a->run.model->parameters;
+    float *values = parameters->values;
+    char key[32], name[48];
+    for (int64_t k = 0; k < average->count; k++) {
+        qkv_state_release(state);
+        snprintf(name, sizeof name, "update-%lld.safetensors", (long long)average->update[k]);
+        enum qkv_status status = load(a, name, state);
+        if (status) return status;
+        for (int64_t i = 0; i < parameters->elements; i++) a->sum[i] += (double)values[i];
+    }
+    for (int64_t i = 0; i < parameters->elements; i++)
+        values[i] = (float)(a->sum[i] / (double)average->count);
+    parameters->changes++;
+    qkv_state_set(state, "average.choice", CHOICES[a->choice]);
+    qkv_state_set_integer(state, "average.count", average->count);
+    for (int64_t k = 0; k < average->count; k++) {
+        snprintf(key, sizeof key, "average.%lld", (long long)k + 1);
+        snprintf(name, sizeof name, "update-%lld.safetensors", (long long)average->update[k]);
+        qkv_state_set(state, key, name);
+    }
+    return QKV_OK;
+}
+
+static enum qkv_status average_and_save(struct averaging *a, int64_t count, const char *name)
+{
+    struct qkv_parameters *parameters = &a->run.model->parameters;
+    struct qkv_state state = {0};
+    if (choose(a, count)) return QKV_INVALID;
+    const char *path = qkv_arena_format(&a->run.arena, "%s/%s.safetensors", a->run.path, name);
+    a->sum = calloc((size_t)parameters->elements, sizeof *a->sum);
+    enum qkv_status status =
+        path && a->sum ? compute_mean(a, &state) : qkv_error_set(a->error, "out of memory for an average");
+    if (!status) status = qkv_checkpoint_save(path, parameters, NULL, &state, a->error);
+    qkv_state_release(&state);
+    free(a->sum);
+    return status;
+}
+
+enum qkv_status qkv_run_average(const char *run, enum qkv_average_choice choice, int64_t count,
+                                const char *name, struct qkv_average *average, struct qkv_error *error)
+{
+    struct averaging averaging = {.choice = choice, .average = average, .error = error};
+    *average = (struct qkv_average){0};
+    if (check_name(name, error)) return QKV_INVALID;
+    enum qkv_status status = qkv_run_open(&averaging.run, run, QKV_RUN_LAST, QKV_FLOAT32, error);
+    if (status) return status;
+    status = average_and_save(&averaging, count, name);
+    qkv_run_release(&averaging.run);
+    return status;
+}

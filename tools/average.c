@@ -1,0 +1,63 @@
+/* qkv average: the mean of several checkpoints of a run, as a new checkpoint. */
+#include "arguments.h"
+#include "commands.h"
+#include "complain.h"
+#include "terminal.h"
+
+#include "qkv/average.h"
+
+#include <stdio.h>
+
+static int64_t last, best;
+static const char *output;
+
+static int run(int operands, char **operand)
+{
+    (void)operands;
+    if (!last == !best)
+        return complain_of_usage(&command_average, "give --last or --best, with the number of checkpoints");
+    struct qkv_average average;
+    struct qkv_error error = {""};
+    const char *name = output ? output : "average";
+    enum qkv_status status = qkv_run_average(operand[0], last ? QKV_AVERAGE_LAST : QKV_AVERAGE_BEST,
+                                             last ? last : best, name, &average, &error);
+    if (status) return conclude(status, &error);
+    print_plain(stdout, operand[0]);
+    putchar('/');
+    print_plain(stdout, name);
+    fputs(".safetensors: the mean of", stdout);
+    for (int64_t i = 0; i < average.count; i++)
+        printf("%s update-%lld", i ? "," : "", (long long)average.update[i]);
+    putchar('\n');
+    return QKV_OK;
+}
+
+const struct command command_average = {
+    .name = "average",
+    .summary = "average the parameters of several checkpoints of a run",
+    .description =
+        "Writes a checkpoint whose parameters are the mean of the last or of the best checkpoints of a run, "
+        "as in the "
+        "Transformer paper. Other commands take it by `--checkpoint average`.\n\n"
+        "Training keeps training.keep_best_ckpts best and training.keep_last_ckpts last checkpoints; with "
+        "testing.average it averages the best ones itself when it ends.\n",
+    .examples = "  qkv average runs/toy_en_es --best 2\n"
+                "  qkv average runs/toy_en_es --last 2 -o last2\n"
+                "  qkv evaluate runs/toy_en_es --checkpoint last2\n",
+    .operands =
+        (const struct command_operand[]){
+            {"RUN", VALUE_RUN, "a run folder"},
+            {0},
+        },
+    .options =
+        (const struct command_option[]){
+            {"last", 'l', "N", OPTION_INTEGER, &last,
+             "average the last N checkpoints (training.keep_last_ckpts)", 1, QKV_AVERAGE_MOST},
+            {"best", 'b', "N", OPTION_INTEGER, &best,
+             "average the N best checkpoints (training.keep_best_ckpts)", 1, QKV_AVERAGE_MOST},
+            {"output", 'o', "NAME", OPTION_TEXT, &output,
+             "name of the checkpoint in the run (default: average); an existing one is replaced"},
+            {0},
+        },
+    .run = run,
+};
