@@ -22,18 +22,21 @@ static void print_table(const struct qkv_alignment_score *score, enum qkv_alignm
                         FILE *file)
 {
     /* The order of the results: by drawing, within it by reading, within it by map. */
-    int64_t maps = score->count / QKV_DRAWINGS / QKV_READINGS, first = drawing * QKV_READINGS * maps;
+    int64_t first = 0, count = 0;
+    while (first < score->count && score->results[first].drawing != drawing) first++;
+    while (first + count < score->count && score->results[first + count].drawing == drawing) count++;
+    int64_t maps = count / QKV_READINGS;
     struct qkv_alignment_result best = qkv_alignment_score_best(score, drawing);
     char text[64];
-    fprintf(file, "%-25s  %-23s  %s\n", "", "output", "input");
+    fprintf(file, "%-25s  %-23s  %s\n", "", "predicted", "read");
     fprintf(file, "%-25s  %6s %9s %6s  %6s %9s %6s\n", "", "AER", "precision", "recall", "AER", "precision",
             "recall");
     for (int64_t i = first; i < first + maps; i++) {
-        struct qkv_alignment_result output = qkv_alignment_score_get(score, i);
-        struct qkv_alignment_result input = qkv_alignment_score_get(score, maps + i);
-        fprintf(file, "%-25s", name_of(&output, text));
-        print_rates(&output, file);
-        print_rates(&input, file);
+        struct qkv_alignment_result predicted = qkv_alignment_score_get(score, i);
+        struct qkv_alignment_result read = qkv_alignment_score_get(score, maps + i);
+        fprintf(file, "%-25s", name_of(&predicted, text));
+        print_rates(&predicted, file);
+        print_rates(&read, file);
         fputc('\n', file);
     }
     fprintf(file, "best: %s, %s: AER %.2f\n", name_of(&best, text), qkv_alignment_reading_name(best.reading),
@@ -44,13 +47,13 @@ int print_alignment(const struct qkv_alignment_score *score, FILE *file)
 {
     fprintf(file, "Cross attention against gold links, %lld sentence%s, in percent.\n",
             (long long)score->sentences, score->sentences == 1 ? "" : "s");
-    fputs("output: a row of a map belongs to the word that its step predicts; input: to the word that it "
+    fputs("predicted: a row of a map belongs to the word that its step predicts; read: to the word that it "
           "reads.\n",
           file);
-    fputs("\nEach target word linked to its strongest source word:\n", file);
-    print_table(score, QKV_LINK_ROWS, file);
-    fputs("\nThe same, and each source word linked to its strongest target word:\n", file);
-    print_table(score, QKV_LINK_BOTH, file);
+    fputs("\nEach target word linked to its strongest source word (target):\n", file);
+    print_table(score, QKV_DRAWING_TARGET, file);
+    fputs("\nThe same, and each source word linked to its strongest target word (union):\n", file);
+    print_table(score, QKV_DRAWING_UNION, file);
     return fflush(file) || ferror(file) ? QKV_INVALID : QKV_OK;
 }
 
@@ -90,12 +93,20 @@ static bool add_item(cJSON *object, const char *key, cJSON *item)
     return false;
 }
 
+static bool has_drawing(const struct qkv_alignment_score *score, enum qkv_alignment_drawing drawing)
+{
+    for (int64_t i = 0; i < score->count; i++)
+        if (score->results[i].drawing == drawing) return true;
+    return false;
+}
+
 cJSON *alignment_json(const struct qkv_alignment_score *score)
 {
     cJSON *object = cJSON_CreateObject(), *results = cJSON_CreateArray(),
           *bests = cJSON_AddObjectToObject(object, "best");
     bool complete = bests && add_number(object, "sentences", (double)score->sentences);
     for (enum qkv_alignment_drawing drawing = 0; complete && drawing < QKV_DRAWINGS; drawing++) {
+        if (!has_drawing(score, drawing)) continue;
         struct qkv_alignment_result best = qkv_alignment_score_best(score, drawing);
         complete = add_item(bests, qkv_alignment_drawing_name(drawing), result_json(&best));
     }

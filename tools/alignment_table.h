@@ -7,13 +7,13 @@
 #include <cjson/cJSON.h>
 #include <stdio.h>
 
-/* Prints a table for each enum qkv_alignment_drawing: a line for every head of every layer and for
+/* Prints a table for the drawings target and union: a line for every head of every layer and for
  * their means, columns for each enum qkv_alignment_reading, and the name of the best. The score
  * must have at least one sentence. Returns the exit code of `qkv evaluate`: 0, or 2 when the file
  * cannot be written. */
 int print_alignment(const struct qkv_alignment_score *score, FILE *file);
 
-/* Makes a JSON object of the same results: sentences, best (rows and both), and results, each with
+/* Makes a JSON object of the same results: sentences, best (target and union), and results, each with
  * drawing, reading, layer, head (numbers from 1, or "mean"), aer, precision, recall (0 to 1) and
  * the counts that they come from. The caller owns it; NULL when memory is out. */
 cJSON *alignment_json(const struct qkv_alignment_score *score);

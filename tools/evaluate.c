@@ -4,6 +4,7 @@
 #include "commands.h"
 #include "complain.h"
 #include "json.h"
+#include "links_options.h"
 #include "score_options.h"
 #include "training_speed.h"
 
@@ -29,7 +30,7 @@ struct evaluation {
 
 /* What to compute besides the scores of all sentences. */
 struct evaluate_options {
-    const char *links;     /* path of --links, or NULL */
+    struct links_options links;
     int64_t threads, step; /* step of --by-length; 0: no table by length */
     const struct score_options *score_options;
 };
@@ -62,14 +63,16 @@ static enum qkv_status evaluate(struct evaluation *e, const struct evaluate_opti
                                 struct qkv_testing_config *testing, struct qkv_error *error)
 {
     const char *path = e->test;
-    const char *links = wanted->links;
+    const char *links = wanted->links.path;
     const struct qkv_data_config *data = &e->run.config.data;
-    const struct qkv_corpus_options options = {.keep_raw = true,
-                                               .key = path == data->test ? "data.test" : NULL};
+    const struct qkv_corpus_options options = {
+        .keep_raw = true, .third_column = links, .key = path == data->test ? "data.test" : NULL};
     if (qkv_corpus_read(&e->corpus, path, data, options, error)) return QKV_INVALID;
     if (qkv_corpus_fits(&e->corpus, path, &e->run.config.model, error)) return QKV_INVALID;
     if (qkv_corpus_encode(&e->corpus, &e->run.source, &e->run.target, error)) return QKV_INVALID;
-    if (links && qkv_alignment_evaluate(&e->run, &e->corpus, links, &e->alignment, error)) return QKV_INVALID;
+    if (links &&
+        qkv_alignment_evaluate(&e->run, &e->corpus, links, links_from(&wanted->links), &e->alignment, error))
+        return QKV_INVALID;
     if (wanted->step &&
         by_length_init(&e->by_length, wanted->step, e->corpus.source.longest, wanted->score_options, error))
         return QKV_INVALID;
@@ -184,10 +187,7 @@ const struct command command_evaluate = {
             COMMAND_OPTION_BEAM(&beam),
             COMMAND_OPTION_LENGTH_PENALTY(&length_penalty),
             COMMAND_OPTIONS_SCORE(&score_options),
-            {"links", 'l', "FILE", OPTION_TEXT, &evaluate_options.links,
-             "gold word links in Pharaoh format (0-0 1-2, one line a pair): score the alignment of the cross "
-             "attention",
-             .completes = VALUE_FILE},
+            COMMAND_OPTIONS_LINKS(&evaluate_options.links, "score the alignment of the cross attention"),
             {"by-length", 'L', "STEP", OPTION_INTEGER, &evaluate_options.step,
              "add a table by source length, in steps of STEP tokens", 1, 1000000},
             COMMAND_OPTION_CHECKPOINT(&checkpoint),

@@ -117,10 +117,14 @@ static enum qkv_status split_at_tab(struct reading *reading, const struct qkv_li
     if (!tab)
         return qkv_error_set(error, "%s:%lld:%zu: the line has no tab; a line is source<TAB>target", path,
                              number, lines->size + 1);
-    const char *second = memchr(tab + 1, '\t', (size_t)(end - tab - 1));
-    if (second)
+    char *second = memchr(tab + 1, '\t', (size_t)(end - tab - 1));
+    if (second && reading->options.third_column) {
+        *second = '\0';
+        end = second;
+    } else if (second) {
         return qkv_error_set(error, "%s:%lld:%td: the line has a second tab; a line is source<TAB>target",
                              path, number, second - lines->line + 1);
+    }
     *tab = '\0';
     reading->source.raw = lines->line;
     reading->source.size = (size_t)(tab - lines->line);

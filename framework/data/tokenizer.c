@@ -38,14 +38,33 @@ enum qkv_status qkv_tokenize(struct qkv_tokens *tokens, const struct qkv_text_co
     return QKV_OK;
 }
 
-char *qkv_detokenize(const struct qkv_text_config *text, int64_t count, const char *const *tokens,
-                     struct qkv_arena *arena)
+/* Joins tokens to a line of text, and sets the word of each; NULL when there is no memory or no such level. */
+static char *join(const struct qkv_text_config *text, int64_t count, const char *const *tokens, int64_t *word,
+                  struct qkv_arena *arena)
 {
     size_t size = 1;
     for (int64_t i = 0; i < count; i++) size += strlen(tokens[i]) + 2; /* 2: a no-break space */
     char *line = qkv_arena_allocate(arena, size);
     const struct qkv_tokenizer *tokenizer = tokenizer_of(text);
-    if (!line || !tokenizer) return NULL;
+    if (!line || !word || !tokenizer) return NULL;
     *line = '\0';
-    return tokenizer->join(text, count, tokens, line, arena) ? line : NULL;
+    return tokenizer->join(text, count, tokens, line, word, arena) ? line : NULL;
+}
+
+static int64_t *word_numbers(int64_t count, struct qkv_arena *arena)
+{
+    return qkv_arena_allocate(arena, (size_t)(count > 0 ? count : 0) * sizeof(int64_t));
+}
+
+char *qkv_detokenize(const struct qkv_text_config *text, int64_t count, const char *const *tokens,
+                     struct qkv_arena *arena)
+{
+    return join(text, count, tokens, word_numbers(count, arena), arena);
+}
+
+const int64_t *qkv_token_words(const struct qkv_text_config *text, int64_t count, const char *const *tokens,
+                               struct qkv_arena *arena)
+{
+    int64_t *word = word_numbers(count, arena);
+    return join(text, count, tokens, word, arena) ? word : NULL;
 }

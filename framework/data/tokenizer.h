@@ -12,9 +12,10 @@ struct qkv_tokenizer {
      * there is no memory. */
     bool (*split)(struct qkv_tokens *tokens, const struct qkv_text_config *text, int64_t count);
     /* Joins tokens to the text of a line and writes it with a NUL to `line`, which has the capacity for all tokens, a
-     * no-break space (2 bytes) after each, and the NUL. False when there is no memory in the arena. */
+     * no-break space (2 bytes) after each, and the NUL. `word`: [count], becomes the word of each token in that line, as
+     * in struct qkv_tokens. False when there is no memory in the arena. */
     bool (*join)(const struct qkv_text_config *text, int64_t count, const char *const *tokens, char *line,
-                 struct qkv_arena *arena);
+                 int64_t *word, struct qkv_arena *arena);
 };
 
 #define TOKENIZER(id, name, help) extern const struct qkv_tokenizer qkv_tokenizer_##name;

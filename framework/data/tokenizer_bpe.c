@@ -146,26 +146,31 @@ static size_t piece_length(const char *token, bool *continues)
     return *continues ? length - mark : length;
 }
 
-/* Joins pieces to words, and these to a line. */
+/* Joins pieces to words, and these to a line. Here `words` are tokens of level word, and `word` is as elsewhere what white
+ * space separates. */
 static bool join(const struct qkv_text_config *text, int64_t count, const char *const *tokens, char *line,
-                 struct qkv_arena *arena)
+                 int64_t *word, struct qkv_arena *arena)
 {
     if (count <= 0) return true;
     size_t size = 0;
     for (int64_t i = 0; i < count; i++) size += strlen(tokens[i]) + 1;
     const char **words = qkv_arena_allocate(arena, (size_t)count * sizeof *words);
+    int64_t *word_of = qkv_arena_allocate(arena, (size_t)count * sizeof *word_of); /* of each of `words` */
     char *end = qkv_arena_allocate(arena, size);
-    if (!words || !end) return false;
+    if (!words || !word_of || !end) return false;
     int64_t word_count = 0;
     bool continues = false;
     for (int64_t i = 0; i < count; i++) {
         if (!continues) words[word_count++] = end;
+        word[i] = word_count - 1;
         size_t length = piece_length(tokens[i], &continues);
         memcpy(end, tokens[i], length);
         end += length;
         if (!continues || i + 1 == count) *end++ = '\0';
     }
-    return qkv_tokenizer_word.join(text, word_count, words, line, arena);
+    if (!qkv_tokenizer_word.join(text, word_count, words, line, word_of, arena)) return false;
+    for (int64_t i = 0; i < count; i++) word[i] = word_of[word[i]];
+    return true;
 }
 
 const struct qkv_tokenizer qkv_tokenizer_bpe = {split, join};

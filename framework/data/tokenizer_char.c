@@ -20,11 +20,17 @@ static bool split(struct qkv_tokens *tokens, const struct qkv_text_config *text,
 }
 
 static bool join(const struct qkv_text_config *text, int64_t count, const char *const *tokens, char *line,
-                 struct qkv_arena *arena)
+                 int64_t *word, struct qkv_arena *arena)
 {
     (void)text;
     (void)arena;
-    for (int64_t i = 0; i < count; i++) line = qkv_append(line, strcmp(tokens[i], SPACE) ? tokens[i] : " ");
+    int64_t next = 0; /* the word of the next character */
+    for (int64_t i = 0; i < count; i++) {
+        bool space = !strcmp(tokens[i], SPACE);
+        if (space && i && word[i - 1] >= 0) next++;
+        word[i] = space ? -1 : next;
+        line = qkv_append(line, space ? " " : tokens[i]);
+    }
     return true;
 }
 

@@ -187,7 +187,7 @@ static const char *separator(const struct qkv_language *language, const char *le
 }
 
 static bool join(const struct qkv_text_config *text, int64_t count, const char *const *tokens, char *line,
-                 struct qkv_arena *arena)
+                 int64_t *word, struct qkv_arena *arena)
 {
     (void)arena;
     const struct qkv_language *language = qkv_language(text->lang);
@@ -197,8 +197,9 @@ static bool join(const struct qkv_text_config *text, int64_t count, const char *
         int current = text->split_punctuation
                           ? attachment(language, tokens[i], i + 1 < count ? tokens[i + 1] : NULL, open)
                           : 0;
-        if (i) line = qkv_append(line, separator(language, tokens[i - 1], previous, tokens[i], current));
-        line = qkv_append(line, tokens[i]);
+        const char *space = i ? separator(language, tokens[i - 1], previous, tokens[i], current) : "";
+        word[i] = i ? word[i - 1] + (*space != '\0') : 0;
+        line = qkv_append(qkv_append(line, space), tokens[i]);
         previous = current;
     }
     return true;

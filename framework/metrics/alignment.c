@@ -1,54 +1,32 @@
-/* Draws links from a word map and counts how many of them are gold links. */
+/* Counts how many of the links drawn are gold links. */
 #include "qkv/alignment.h"
 
 #include <stdlib.h>
 
 const char *qkv_alignment_reading_name(enum qkv_alignment_reading reading)
 {
-    return reading == QKV_READING_OUTPUT ? "output" : "input";
+    static const char *const names[] = {[QKV_READING_PREDICTED] = "predicted", [QKV_READING_READ] = "read"};
+    return (unsigned)reading < QKV_READINGS ? names[reading] : NULL;
 }
 
-const char *qkv_alignment_drawing_name(enum qkv_alignment_drawing drawing)
+/* Below 0, 0, above 0: the order of links in struct qkv_alignment. */
+static int compare(const struct qkv_alignment_link *a, const struct qkv_alignment_link *b)
 {
-    return drawing == QKV_LINK_ROWS ? "rows" : "both";
+    if (a->source != b->source) return a->source < b->source ? -1 : 1;
+    return (a->target > b->target) - (a->target < b->target);
 }
 
-/* Index of the first maximum of `count` weights, which lie `stride` numbers apart. `count` is 1 or more. */
-static int64_t greatest(const double *weights, int64_t count, int64_t stride)
-{
-    int64_t best = 0;
-    for (int64_t i = 1; i < count; i++)
-        if (weights[i * stride] > weights[best * stride]) best = i;
-    return best;
-}
-
-/* Counts one drawn link. */
-static void count_link(struct qkv_alignment_result *result, int64_t source, int64_t target,
-                       const struct qkv_alignment *gold)
-{
-    result->links++;
-    for (int64_t i = 0; i < gold->count; i++) {
-        const struct qkv_alignment_link *link = &gold->links[i];
-        if (link->source != source || link->target != target) continue;
-        result->found_possible++;
-        result->found_sure += link->sure;
-    }
-}
-
-void qkv_alignment_count(struct qkv_alignment_result *result, const struct qkv_word_map *map,
+void qkv_alignment_count(struct qkv_alignment_result *result, const struct qkv_alignment *drawn,
                          const struct qkv_alignment *gold)
 {
-    int64_t sources = map->sources, targets = map->targets;
-    const double *weights = map->weights;
-    for (int64_t i = 0; i < gold->count; i++) result->sure += gold->links[i].sure;
-    if (sources <= 0) return;
-    for (int64_t target = 0; target < targets; target++)
-        count_link(result, greatest(weights + target * sources, sources, 1), target, gold);
-    if (result->drawing == QKV_LINK_ROWS || targets <= 0) return;
-    for (int64_t source = 0; source < sources; source++) {
-        int64_t target = greatest(weights + source, targets, sources);
-        bool drawn = greatest(weights + target * sources, sources, 1) == source;
-        if (!drawn) count_link(result, source, target, gold);
+    result->links += drawn->count;
+    for (int64_t g = 0, d = 0; g < gold->count; g++) {
+        const struct qkv_alignment_link *link = &gold->links[g];
+        while (d < drawn->count && compare(&drawn->links[d], link) < 0) d++;
+        bool found = d < drawn->count && !compare(&drawn->links[d], link);
+        result->sure += link->sure;
+        result->found_possible += found;
+        result->found_sure += found && link->sure;
     }
 }
 
@@ -57,25 +35,31 @@ static double ratio(int64_t part, int64_t total)
     return total > 0 ? (double)part / (double)total : 0;
 }
 
+void qkv_alignment_rate(struct qkv_alignment_result *result)
+{
+    result->precision = ratio(result->found_possible, result->links);
+    result->recall = ratio(result->found_sure, result->sure);
+    result->error_rate = 1 - ratio(result->found_sure + result->found_possible, result->links + result->sure);
+}
+
 struct qkv_alignment_result qkv_alignment_score_get(const struct qkv_alignment_score *score, int64_t index)
 {
     if (index < 0 || index >= score->count) return (struct qkv_alignment_result){0};
     struct qkv_alignment_result result = score->results[index];
-    result.precision = ratio(result.found_possible, result.links);
-    result.recall = ratio(result.found_sure, result.sure);
-    result.error_rate = 1 - ratio(result.found_sure + result.found_possible, result.links + result.sure);
+    qkv_alignment_rate(&result);
     return result;
 }
 
 struct qkv_alignment_result qkv_alignment_score_best(const struct qkv_alignment_score *score,
                                                      enum qkv_alignment_drawing drawing)
 {
-    /* Results are sorted by drawing, and each drawing has as many. */
-    int64_t results = score->count / QKV_DRAWINGS, first = drawing * results;
-    struct qkv_alignment_result best = qkv_alignment_score_get(score, first);
-    for (int64_t i = first + 1; i < first + results; i++) {
+    struct qkv_alignment_result best = {0};
+    bool found = false;
+    for (int64_t i = 0; i < score->count; i++) {
         struct qkv_alignment_result result = qkv_alignment_score_get(score, i);
-        if (result.error_rate < best.error_rate) best = result;
+        if (result.drawing != drawing || (found && result.error_rate >= best.error_rate)) continue;
+        best = result;
+        found = true;
     }
     return best;
 }

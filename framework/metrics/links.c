@@ -1,4 +1,5 @@
-#include "qkv/alignment.h"
+/* Reads gold links: Pharaoh's format, three columns, or .wa (qkv/alignment.h). */
+#include "metrics/links.h"
 
 #include "core/grow.h"
 #include "qkv/lines.h"
@@ -7,22 +8,33 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where the reader is in the file. Messages name it. */
-struct place {
-    const char *file;
-    int64_t line;
-    const char *start; /* of the line */
-    const char *at;    /* the link that is read */
+enum { MOST_SENTENCES = 1 << 20 }; /* of a .wa file, where the sentence pairs are not known */
+
+enum links_format { UNKNOWN, PHARAOH, THREE_COLUMNS, WA };
+
+/* What reading a file needs. */
+struct reading {
+    struct qkv_lines lines;
+    enum links_format format; /* UNKNOWN: all lines so far were empty */
+    struct file_links links;
+    int64_t sentences; /* the highest number of a sentence pair so far */
+    int64_t pairs;     /* of the text; -1: not known */
+    struct qkv_error *error;
 };
 
-static enum qkv_status refuse(const struct place *place, struct qkv_error *error)
+static enum qkv_status no_memory(const struct reading *reading)
 {
-    return qkv_error_set(
-        error,
-        "%s:%lld:%lld: %.*s is not a link between words: write 0-2 for a sure link from the first "
-        "source word to the third target word, 0p2 for a possible one",
-        place->file, (long long)place->line, (long long)(place->at - place->start + 1),
-        (int)strcspn(place->at, " \t\r"), place->at);
+    return qkv_error_set(reading->error, "%s: out of memory", reading->lines.path);
+}
+
+static const char *end_of_field(const char *text)
+{
+    return text + strcspn(text, " \t\r");
+}
+
+static const char *skip_space(const char *text)
+{
+    return text + strspn(text, " \t\r");
 }
 
 /* Reads a number of up to nine digits. Returns the end of the digits; NULL when there is none. */
@@ -34,106 +46,246 @@ static const char *read_number(const char *text, int64_t *number)
     return text == start ? NULL : text;
 }
 
-static enum qkv_status read_link(const struct place *place, struct qkv_alignment_link *link,
-                                 struct qkv_error *error)
+static bool add_link(struct reading *reading, int64_t sentence, struct qkv_alignment_link link)
 {
-    const char *text = read_number(place->at, &link->source);
-    if (!text || !*text || !strchr("-p?", *text)) return refuse(place, error);
-    link->sure = *text == '-';
-    text = read_number(text + 1, &link->target);
-    if (!text || (*text && !isspace((unsigned char)*text))) return refuse(place, error);
-    link->column = place->at - place->start + 1;
+    struct file_links *links = &reading->links;
+    if (!QKV_RESERVE(links->links, links->capacity, links->count + 1)) {
+        links->count = 0;
+        return false;
+    }
+    link.line = reading->lines.number;
+    links->links[links->count++] = (struct file_link){.sentence = sentence, .link = link};
+    return true;
+}
+
+/* ---- 0-0 1p2 ---- */
+
+static enum qkv_status refuse_link(const struct reading *reading, const char *at)
+{
+    return qkv_error_set(
+        reading->error,
+        "%s:%lld:%lld: %.*s is not a link between words: write 0-2 for a sure link from the first "
+        "source word to the third target word, 0p2 for a possible one",
+        reading->lines.path, (long long)reading->lines.number, (long long)(at - reading->lines.line + 1),
+        (int)(end_of_field(at) - at), at);
+}
+
+/* Reads the links in the rest of a line. */
+static enum qkv_status read_links(struct reading *reading, const char *text)
+{
+    int64_t sentence = reading->sentences++;
+    for (const char *at = skip_space(text), *end; *at; at = skip_space(end)) {
+        struct qkv_alignment_link link = {.column = at - reading->lines.line + 1};
+        end = read_number(at, &link.source);
+        if (!end || !*end || !strchr("-p?:", *end)) return refuse_link(reading, at);
+        link.sure = *end == '-';
+        end = read_number(end + 1, &link.target);
+        if (!end || end != end_of_field(end)) return refuse_link(reading, at);
+        if (!add_link(reading, sentence, link)) return no_memory(reading);
+    }
     return QKV_OK;
 }
 
-/* What reading a file needs. */
-struct reading {
-    struct qkv_alignments *alignments; /* the result */
-    struct qkv_lines lines;
-    const char *file;                 /* name of the file, in the arena of the result */
-    struct qkv_alignment_link *links; /* [capacity]: the links of a line as it has them */
-    int64_t capacity;
-    struct qkv_error *error;
-};
+/* ---- source<TAB>target<TAB>0-0 1p2 ---- */
 
-static enum qkv_status no_memory(const struct reading *reading)
+/* The text after the second tab; NULL when there is none. */
+static const char *third_column(const char *line)
 {
-    return qkv_error_set(reading->error, "%s: out of memory", reading->lines.path);
+    const char *tab = strchr(line, '\t');
+    if (tab) tab = strchr(tab + 1, '\t');
+    return tab ? tab + 1 : NULL;
 }
 
-static int by_column(const void *a, const void *b)
+static enum qkv_status read_columns(struct reading *reading)
 {
-    const struct qkv_alignment_link *x = a, *y = b;
-    return (x->column > y->column) - (x->column < y->column);
+    const char *column = third_column(reading->lines.line);
+    if (column) return read_links(reading, column);
+    return qkv_error_set(
+        reading->error,
+        "%s:%lld: the line has no third column; a line is source<TAB>target<TAB>links, as in "
+        "the lines before it",
+        reading->lines.path, (long long)reading->lines.number);
 }
 
-static int by_words(const void *a, const void *b)
+/* ---- 0001 1 1 S ---- */
+
+static enum qkv_status refuse_wa(const struct reading *reading)
 {
-    const struct qkv_alignment_link *x = a, *y = b;
-    if (x->source != y->source) return x->source < y->source ? -1 : 1;
-    if (x->target != y->target) return x->target < y->target ? -1 : 1;
-    return by_column(a, b);
+    return qkv_error_set(reading->error,
+                         "%s:%lld: the line is not as the lines before it: number of a sentence pair, source "
+                         "word, target word, and S (sure) or P (possible): 1 1 3 S",
+                         reading->lines.path, (long long)reading->lines.number);
 }
 
-/* Makes one of equal links, the first of them, and keeps the order of the line. Returns how many are left. */
-static int64_t merge(struct qkv_alignment_link *links, int64_t count)
+/* Reads a number and the space after it, if the field is one. */
+static bool read_wa_number(const char **text, int64_t *number)
 {
-    int64_t kept = 0;
-    if (count > 1) qsort(links, (size_t)count, sizeof *links, by_words);
-    for (int64_t i = 0; i < count; i++) {
-        struct qkv_alignment_link *last = kept ? &links[kept - 1] : NULL;
-        if (last && last->source == links[i].source && last->target == links[i].target)
-            last->sure = last->sure || links[i].sure;
-        else
-            links[kept++] = links[i];
+    const char *end = read_number(*text, number);
+    if (!end || end != end_of_field(end)) return false;
+    *text = skip_space(end);
+    return true;
+}
+
+/* Reads what may follow the words: S or P, and a number. */
+static bool read_wa_end(const char *text, bool *sure)
+{
+    const char *end = end_of_field(text);
+    *sure = true;
+    if (end == text + 1 && strchr("SPsp", *text)) {
+        *sure = *text == 'S' || *text == 's';
+        text = skip_space(end);
+        end = end_of_field(text);
     }
-    if (kept > 1) qsort(links, (size_t)kept, sizeof *links, by_column);
-    return kept;
+    return strspn(text, "0123456789.eE+-") == (size_t)(end - text) && !*skip_space(end);
+}
+
+static bool read_wa(const char *line, int64_t *sentence, struct qkv_alignment_link *link)
+{
+    const char *text = skip_space(line);
+    if (!read_wa_number(&text, sentence)) return false;
+    link->column = text - line + 1;
+    return read_wa_number(&text, &link->source) && read_wa_number(&text, &link->target) &&
+           read_wa_end(text, &link->sure);
+}
+
+static enum qkv_status read_wa_line(struct reading *reading)
+{
+    struct qkv_alignment_link link;
+    int64_t sentence;
+    const char *path = reading->lines.path;
+    long long line = reading->lines.number;
+    if (!*skip_space(reading->lines.line)) return QKV_OK;
+    if (!read_wa(reading->lines.line, &sentence, &link)) return refuse_wa(reading);
+    if (sentence < 1 || (reading->pairs < 0 && sentence > MOST_SENTENCES))
+        return qkv_error_set(reading->error, "%s:%lld: sentence pairs have the numbers 1, 2, ..., not %lld",
+                             path, line, (long long)sentence);
+    if (reading->pairs >= 0 && sentence > reading->pairs)
+        return qkv_error_set(
+            reading->error, "%s:%lld: a link of sentence pair %lld, but the corpus has %lld pair%s", path,
+            line, (long long)sentence, (long long)reading->pairs, reading->pairs == 1 ? "" : "s");
+    if (sentence > reading->sentences) reading->sentences = sentence;
+    return add_link(reading, sentence - 1, link) ? QKV_OK : no_memory(reading);
+}
+
+/* ---- lines ---- */
+
+static enum links_format format_of(const char *line)
+{
+    struct qkv_alignment_link link;
+    int64_t sentence;
+    if (!*skip_space(line)) return UNKNOWN;
+    if (read_wa(line, &sentence, &link)) return WA;
+    const char *column = third_column(line);
+    return column && !strchr(column, '\t') ? THREE_COLUMNS : PHARAOH;
 }
 
 static enum qkv_status read_line(struct reading *reading)
 {
-    struct qkv_alignments *alignments = reading->alignments;
-    const char *line = reading->lines.line;
-    struct place place = {.file = reading->file, .line = reading->lines.number, .start = line, .at = line};
-    int64_t count = 0;
-    while (*(place.at += strspn(place.at, " \t\r"))) {
-        if (!QKV_RESERVE(reading->links, reading->capacity, count + 1)) return no_memory(reading);
-        if (read_link(&place, &reading->links[count++], reading->error)) return QKV_INVALID;
-        place.at += strcspn(place.at, " \t\r");
+    if (reading->format == UNKNOWN) {
+        reading->format = format_of(reading->lines.line);
+        if (reading->format == WA) reading->sentences = 0; /* empty lines before it were no sentence pairs */
+        reading->links.null_words = reading->format == WA;
     }
-    count = merge(reading->links, count);
-    size_t bytes = (size_t)count * sizeof *reading->links;
-    struct qkv_alignment_link *links = qkv_arena_allocate(&alignments->arena, bytes);
-    if (!links) return no_memory(reading);
-    if (bytes) memcpy(links, reading->links, bytes);
-    if (!QKV_RESERVE(alignments->sentences, alignments->capacity, alignments->count + 1))
-        return no_memory(reading);
-    alignments->sentences[alignments->count++] =
-        (struct qkv_alignment){.links = links, .count = count, .file = reading->file, .line = place.line};
+    if (reading->format == THREE_COLUMNS) return read_columns(reading);
+    if (reading->format == WA) return read_wa_line(reading);
+    return read_links(reading, reading->lines.line);
+}
+
+/* There must be one line of links per sentence pair; .wa names the pairs that have links. */
+static enum qkv_status check_line_count(struct reading *reading)
+{
+    if (reading->pairs >= 0 && reading->format == WA) reading->sentences = reading->pairs;
+    if (reading->pairs < 0 || reading->sentences == reading->pairs) return QKV_OK;
+    return qkv_error_set(reading->error, "%s: has %lld line%s, but the corpus has %lld pair%s",
+                         reading->lines.path, (long long)reading->sentences,
+                         reading->sentences == 1 ? "" : "s", (long long)reading->pairs,
+                         reading->pairs == 1 ? "" : "s");
+}
+
+static enum qkv_status read_lines(struct reading *reading)
+{
+    bool found;
+    enum qkv_status status;
+    while (!(status = qkv_lines_next(&reading->lines, &found, reading->error)) && found)
+        if ((status = read_line(reading))) return status;
+    return status ? status : check_line_count(reading);
+}
+
+/* ---- links by sentence ---- */
+
+static int by_words(const void *a, const void *b)
+{
+    const struct file_link *x = a, *y = b;
+    if (x->sentence != y->sentence) return x->sentence < y->sentence ? -1 : 1;
+    if (x->link.source != y->link.source) return x->link.source < y->link.source ? -1 : 1;
+    if (x->link.target != y->link.target) return x->link.target < y->link.target ? -1 : 1;
+    if (x->link.line != y->link.line) return x->link.line < y->link.line ? -1 : 1;
+    return (x->link.column > y->link.column) - (x->link.column < y->link.column);
+}
+
+/* Sorts the links and stores them in `alignments`: each once, with words from 0. */
+static bool store(struct reading *reading, int from, struct qkv_alignments *alignments)
+{
+    struct file_links *links = &reading->links;
+    struct qkv_arena *arena = &alignments->arena;
+    const char *file = qkv_arena_string(arena, reading->lines.path);
+    struct qkv_alignment *sentences =
+        qkv_arena_allocate(arena, (size_t)reading->sentences * sizeof *sentences);
+    struct qkv_alignment_link *stored = qkv_arena_allocate(arena, (size_t)links->count * sizeof *stored);
+    if (!file || !sentences || !stored) return false;
+    for (int64_t i = 0; i < reading->sentences; i++)
+        sentences[i] = (struct qkv_alignment){.links = stored, .file = file, .from = from};
+    if (links->count > 1) qsort(links->links, (size_t)links->count, sizeof *links->links, by_words);
+    for (int64_t i = 0; i < links->count; i++) {
+        const struct file_link *link = &links->links[i];
+        struct qkv_alignment *sentence = &sentences[link->sentence];
+        struct qkv_alignment_link moved = link->link, *last = sentence->count ? stored - 1 : NULL;
+        moved.source -= from;
+        moved.target -= from;
+        if (moved.source < 0 || moved.target < 0) continue; /* no word */
+        if (last && last->source == moved.source && last->target == moved.target) {
+            last->sure = last->sure || moved.sure;
+            continue;
+        }
+        if (!sentence->count++) sentence->links = stored;
+        *stored++ = moved;
+    }
+    alignments->sentences = sentences;
+    alignments->count = reading->sentences;
+    return true;
+}
+
+static enum qkv_status read_file(struct reading *reading, int from, const struct qkv_word_counts *words,
+                                 struct qkv_alignments *alignments)
+{
+    reading->links.file = reading->lines.path;
+    if (read_lines(reading) ||
+        qkv_links_find_first_word(&reading->links, from, words, reading->pairs, &from, reading->error))
+        return QKV_INVALID;
+    if (!store(reading, from, alignments)) return no_memory(reading);
+    for (int64_t i = 0; words && i < alignments->count; i++)
+        if (qkv_alignment_check(&alignments->sentences[i], words[i], reading->error)) return QKV_INVALID;
     return QKV_OK;
 }
 
-enum qkv_status qkv_alignments_read(struct qkv_alignments *alignments, const char *path,
+enum qkv_status qkv_alignments_read(struct qkv_alignments *alignments, const char *path, int from,
+                                    const struct qkv_word_counts *words, int64_t count,
                                     struct qkv_error *error)
 {
-    struct reading reading = {.alignments = alignments, .error = error};
+    struct reading reading = {.pairs = words ? count : -1, .error = error};
     *alignments = (struct qkv_alignments){0};
+    if (from != 0 && from != 1 && from != QKV_LINKS_DETECT)
+        return qkv_error_set(error, "%s: words count from 0 or from 1, not from %d", path, from);
     if (qkv_lines_open(&reading.lines, path, error)) return QKV_INVALID;
-    reading.file = qkv_arena_string(&alignments->arena, reading.lines.path);
-    enum qkv_status status = reading.file ? QKV_OK : no_memory(&reading);
-    bool found;
-    while (!status && !(status = qkv_lines_next(&reading.lines, &found, error)) && found)
-        status = read_line(&reading);
+    enum qkv_status status = read_file(&reading, from, words, alignments);
     qkv_lines_close(&reading.lines);
-    free(reading.links);
+    free(reading.links.links);
     if (status) qkv_alignments_release(alignments);
     return status;
 }
 
 void qkv_alignments_release(struct qkv_alignments *alignments)
 {
-    free(alignments->sentences);
     qkv_arena_release(&alignments->arena);
     *alignments = (struct qkv_alignments){0};
 }

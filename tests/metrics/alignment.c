@@ -15,7 +15,7 @@ static const char *refusal(const char *name, const char *text)
     static struct qkv_error error;
     struct qkv_alignments alignments;
     const char *path = write_text(scratch(name), "gold.links", text);
-    cr_assert_eq(qkv_alignments_read(&alignments, path, &error), QKV_INVALID);
+    cr_assert_eq(qkv_alignments_read(&alignments, path, 0, NULL, 0, &error), QKV_INVALID);
     cr_assert_eq(strncmp(error.message, path, strlen(path)), 0);
     cr_assert_eq(alignments.count, 0);
     return error.message + strlen(path);
@@ -23,17 +23,18 @@ static const char *refusal(const char *name, const char *text)
 
 Test(pharaoh, reads_sure_and_possible_links)
 {
-    struct qkv_alignments read = read_links("reads", "0-0 1p2\t2?10 \n\n1p1 1-1 1p1\r\n12-3");
+    struct qkv_alignments read = read_links("reads", "0-0 1p2\t2?10 3:0 \n\n1p1 1-1 1p1\r\n12-3");
     cr_assert_eq(read.count, 4);
-    cr_assert_eq(read.sentences[0].count, 3);
+    cr_assert_eq(read.sentences[0].count, 4);
     const struct qkv_alignment_link *links = read.sentences[0].links;
     cr_assert(links[0].source == 0 && links[0].target == 0 && links[0].sure && links[0].column == 1);
     cr_assert(links[1].source == 1 && links[1].target == 2 && !links[1].sure && links[1].column == 5);
     cr_assert(links[2].source == 2 && links[2].target == 10 && !links[2].sure);
+    cr_assert(links[3].source == 3 && links[3].target == 0 && !links[3].sure);
     cr_assert_eq(read.sentences[1].count, 0);
     cr_assert_eq(read.sentences[2].count, 1, "the same link counts once");
     cr_assert(read.sentences[2].links[0].sure, "and is sure if it is so once");
-    cr_assert(read.sentences[3].links[0].source == 12 && read.sentences[3].line == 4);
+    cr_assert(read.sentences[3].links[0].source == 12 && read.sentences[3].links[0].line == 4);
     qkv_alignments_release(&read);
 }
 
@@ -44,7 +45,7 @@ Test(pharaoh, reads_more_lines_than_fit_at_first)
     struct qkv_alignments read = read_links("many", text);
     cr_assert_eq(read.count, 1000);
     for (int i = 0; i < 1000; i++)
-        cr_assert(read.sentences[i].links[0].source == 1 && read.sentences[i].line == i + 1);
+        cr_assert(read.sentences[i].links[0].source == 1 && read.sentences[i].links[0].line == i + 1);
     qkv_alignments_release(&read);
 }
 
@@ -57,12 +58,14 @@ Test(pharaoh, merges_many_links_of_a_line, .timeout = 30)
     for (int i = 0; i < COUNT; i++) end += sprintf(end, "%dp%d ", i % 500, i / 500);
     for (int i = 0; i < COUNT; i++) end += sprintf(end, "%d-%d ", i % 500, i / 500);
     struct qkv_alignments gold = {0};
-    cr_assert_eq(qkv_alignments_read(&gold, write_text(scratch("many"), "gold.links", text), NULL), QKV_OK);
+    cr_assert_eq(
+        qkv_alignments_read(&gold, write_text(scratch("many"), "gold.links", text), 0, NULL, 0, NULL),
+        QKV_OK);
     cr_assert_eq(gold.count, 1);
     cr_assert_eq(gold.sentences[0].count, COUNT);
     for (int i = 0; i < COUNT; i++) {
         const struct qkv_alignment_link *link = &gold.sentences[0].links[i];
-        cr_assert(link->source == i % 500 && link->target == i / 500 && link->sure);
+        cr_assert(link->source == i / 400 && link->target == i % 400 && link->sure);
     }
     qkv_alignments_release(&gold);
     free(text);
@@ -91,50 +94,274 @@ Test(pharaoh, refuses_files_that_are_none)
 {
     struct qkv_alignments alignments;
     struct qkv_error error;
-    cr_assert_eq(qkv_alignments_read(&alignments, "no/such/file", &error), QKV_INVALID);
+    cr_assert_eq(qkv_alignments_read(&alignments, "no/such/file", 0, NULL, 0, &error), QKV_INVALID);
     cr_assert_str_eq(error.message, "no/such/file: cannot be read: No such file or directory");
     const char *folder = scratch("binary"), *path = write_bytes(folder, "gold.links", "0-0\0001-1\n", 8);
-    cr_assert_eq(qkv_alignments_read(&alignments, path, &error), QKV_INVALID);
+    cr_assert_eq(qkv_alignments_read(&alignments, path, 0, NULL, 0, &error), QKV_INVALID);
     cr_assert_str_eq(error.message, format("%s:1:4: a NUL byte is not allowed in text", path));
-    cr_assert_eq(qkv_alignments_read(&alignments, folder, &error), QKV_INVALID);
+    cr_assert_eq(qkv_alignments_read(&alignments, folder, 0, NULL, 0, &error), QKV_INVALID);
     cr_assert_str_eq(error.message, format("%s: cannot be read: it is a folder", folder));
+}
+
+/* ---- formats, and from which number words count ---- */
+
+/* Four sentence pairs, of 2, 3, 5 and 4 words. */
+static const struct qkv_word_counts WORDS[] = {{2, 2}, {3, 3}, {5, 4}, {4, 4}};
+
+/* The links of a file of those pairs, as text: "0-0 1p1 | 2-2 | | 3-3", or what is said about it, without its path. */
+static const char *read_as(const char *name, int from, const char *text)
+{
+    static struct qkv_error error;
+    struct qkv_alignments gold;
+    const char *path = write_text(scratch(name), "gold", text);
+    if (qkv_alignments_read(&gold, path, from, WORDS, 4, &error)) {
+        cr_assert_eq(strncmp(error.message, path, strlen(path)), 0, "%s", error.message);
+        return error.message + strlen(path);
+    }
+    char *links = format("%s", "");
+    for (int64_t i = 0; i < gold.count; i++) {
+        for (int64_t j = 0; j < gold.sentences[i].count; j++) {
+            const struct qkv_alignment_link *link = &gold.sentences[i].links[j];
+            links = format("%s%lld%c%lld ", links, (long long)link->source, link->sure ? '-' : 'p',
+                           (long long)link->target);
+        }
+        links = format("%s%s", links, i + 1 < gold.count ? "| " : "");
+    }
+    qkv_alignments_release(&gold);
+    return links;
+}
+
+static const char FROM_0[] = "0-0 1p1 | 2-2 | | 0-1 3-3 ";
+
+Test(formats, detects_the_format_and_the_first_word)
+{
+    static const char *const files[] = {
+        "0-0 1p1\n2-2\n\n3-3 0-1\n",
+        "1-1 2p2\n3-3\n\n4-4 1-2\n", /* word 4 of 4: only counting from 1 explains it */
+        "a b\tx y\t0-0 1?1\na b c\tx y z\t2-2\na b c d e\tx y z v\t\na b c d\tx y z v\t3-3 0-1\n",
+        "a b\tx y\t1-1 2?2\r\na b c\tx y z\t3-3\r\na b c d e\tx y z v\t\r\na b c d\tx y z v\t4-4 1-2\r\n",
+        "1 1 1\n1 2 2 P\n2 3 3 S\n4 4 4 S\n4 1 2\n",
+        "\n0004 4 4 S 0.9\n0004 1 2 0.1\n0001 2 2 P 1e-3\n\n0002 3 3\n0001 1 1 S\n",
+    };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        cr_expect_str_eq(read_as("formats", QKV_LINKS_DETECT, files[i]), FROM_0, "%zu: %s", i, files[i]);
+}
+
+Test(formats, obey_the_first_word_that_is_given)
+{
+    cr_expect_str_eq(read_as("given", 1, "1-1\n1-1\n1-2\n1-1\n"), "0-0 | 0-0 | 0-1 | 0-0 ");
+    cr_expect_str_eq(read_as("given", 0, "1-1\n1-1\n1-2\n1-1\n"), "1-1 | 1-1 | 1-2 | 1-1 ");
+    cr_expect_str_eq(read_as("given", 0, "1 1 1 P\n2 0 2\n"), "1p1 | 0-2 | | ");
+    cr_expect_str_eq(read_as("given", 1, "1 1 0 P\n1 0 2\n2 1 2\n"), "| 0-1 | | ",
+                     "links of a .wa file to no word are left out");
+    cr_expect_str_eq(read_as("given", QKV_LINKS_DETECT, "\n\n\n\n"), "| | | ");
+}
+
+Test(formats, refuse_what_is_ambiguous)
+{
+    static const char either[] = ": words may count from 0 or from 1: no link has a word 0, nor a word that "
+                                 "only counting from 1 explains; "
+                                 "say which with --links-from 0 or --links-from 1";
+    cr_expect_str_eq(read_as("either", QKV_LINKS_DETECT, "1-1\n1-1\n1-2\n1-1\n"), either);
+    cr_expect_str_eq(read_as("null", QKV_LINKS_DETECT, "1 1 1 P\n1 1 2\n2 0 1\n"),
+                     ":3:3: the words of a .wa file count from 1, but here is word 0: if it means no word, "
+                     "--links-from 1 leaves such links out; if words count from 0, give --links-from 0");
+    cr_expect_str_eq(read_as("zero", 1, "1-1\n1-1\n1-2 1-0\n1-1\n"),
+                     ":3:5: here is word 0, but --links-from 1 says that words count from 1");
+    struct qkv_alignments gold;
+    struct qkv_error error;
+    const char *path = write_text(scratch("unknown"), "gold", "1-1\n");
+    cr_assert_eq(qkv_alignments_read(&gold, path, QKV_LINKS_DETECT, NULL, 0, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, format("%s%s", path, either));
+    cr_assert_eq(qkv_alignments_read(&gold, path, 2, NULL, 0, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, format("%s: words count from 0 or from 1, not from 2", path));
+}
+
+Test(formats, refuse_what_does_not_fit_the_text)
+{
+    static const struct {
+        int from;
+        const char *text, *message;
+    } cases[] = {
+        {QKV_LINKS_DETECT, "0-0\n\n\n0-4\n",
+         ":4:1: link 0-4 has no target word 4: the sentence has 4, from 0"},
+        {QKV_LINKS_DETECT, "1-1\n1-1\n\n5p1\n",
+         ":4:1: link 5p1 has no source word 5: the sentence has 4, from 1"},
+        {0, "1-1 2-1\n\n\n\n", ":1:5: link 2-1 has no source word 2: the sentence has 2, from 0"},
+        {QKV_LINKS_DETECT, "1 1 1\n2 3 3\n2 4 3\n",
+         ":3:3: link 4-3 has no source word 4: the sentence has 3, from 1"},
+        {QKV_LINKS_DETECT, "0-0\n\n\n", ": has 3 lines, but the corpus has 4 pairs"},
+        {QKV_LINKS_DETECT, "1 1 1\n5 1 1\n", ":2: a link of sentence pair 5, but the corpus has 4 pairs"},
+        {QKV_LINKS_DETECT, "0 1 1\n", ":1: sentence pairs have the numbers 1, 2, ..., not 0"},
+        {QKV_LINKS_DETECT, "1 1 1\n1 1-2\n",
+         ":2: the line is not as the lines before it: number of a sentence pair, source word, target word, "
+         "and S "
+         "(sure) or P (possible): 1 1 3 S"},
+        {QKV_LINKS_DETECT, "a\tb\t0-0\na\tb\n",
+         ":2: the line has no third column; a line is source<TAB>target<TAB>links, as in the lines before "
+         "it"},
+        {QKV_LINKS_DETECT, "a\tb\t0-0 x\n",
+         ":1:9: x is not a link between words: write 0-2 for a sure link from the first source word to the "
+         "third "
+         "target word, 0p2 for a possible one"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        cr_expect_str_eq(read_as("fits", cases[i].from, cases[i].text), cases[i].message);
+}
+
+/* ---- drawing links ---- */
+
+/* Links as text: "0-0 1-1". */
+static const char *drawn(const struct qkv_word_map *map, const struct qkv_word_map *reverse,
+                         enum qkv_alignment_drawing drawing, double threshold)
+{
+    struct qkv_arena arena = {0};
+    struct qkv_error error = {""};
+    struct qkv_alignment links;
+    char *text = format("%s", "");
+    cr_assert_eq(qkv_alignment_draw(map, reverse, drawing, threshold, &arena, &links, &error), QKV_OK, "%s",
+                 error.message);
+    for (int64_t i = 0; i < links.count; i++)
+        text = format("%s%s%lld-%lld", text, i ? " " : "", (long long)links.links[i].source,
+                      (long long)links.links[i].target);
+    qkv_arena_release(&arena);
+    return text;
+}
+
+/* A map [count, count] whose row i is strongest in column strongest[i]. */
+static struct qkv_word_map map_of(const int *strongest, int64_t count, double *weights)
+{
+    for (int64_t i = 0; i < count * count; i++) weights[i] = strongest[i / count] == i % count ? 0.7 : 0.05;
+    return (struct qkv_word_map){weights, count, count};
+}
+
+/* By hand, links as source-target. T: 0-0 1-1 1-2 3-3 0-4 6-5 4-6; S: 0-0 1-1 2-3 3-2 4-5 5-1 6-6. Grow-diag: 1-1 adds
+ * 1-2 below it, which adds 2-3 beside its corner; 2-3 first adds 3-3 in its row, so that 3-2 at its corner links no new
+ * word any more. Final: 6-5 and 4-6 of T, after which 4-5 and 6-6 of S link no new words; 0-4 and 5-1 link one word that
+ * has a link. */
+Test(drawing, symmetrizes_as_by_hand)
+{
+    static const int to_source[] = {0, 1, 1, 3, 0, 6, 4}, to_target[] = {0, 1, 3, 2, 5, 1, 6};
+    double weights[2][7 * 7];
+    struct qkv_word_map map = map_of(to_source, 7, weights[0]), reverse = map_of(to_target, 7, weights[1]);
+    static const char *const expected[QKV_DRAWINGS] = {
+        [QKV_DRAWING_TARGET] = "0-0 0-4 1-1 1-2 3-3 4-6 6-5",
+        [QKV_DRAWING_SOURCE] = "0-0 1-1 2-3 3-2 4-5 5-1 6-6",
+        [QKV_DRAWING_INTERSECTION] = "0-0 1-1",
+        [QKV_DRAWING_UNION] = "0-0 0-4 1-1 1-2 2-3 3-2 3-3 4-5 4-6 5-1 6-5 6-6",
+        [QKV_DRAWING_GROW_DIAG] = "0-0 1-1 1-2 2-3 3-3",
+        [QKV_DRAWING_GROW_DIAG_FINAL_AND] = "0-0 1-1 1-2 2-3 3-3 4-6 6-5",
+    };
+    for (enum qkv_alignment_drawing drawing = 0; drawing < QKV_DRAWINGS; drawing++)
+        cr_expect_str_eq(drawn(&map, &reverse, drawing, 0), expected[drawing], "%s: %s",
+                         qkv_alignment_drawing_name(drawing), drawn(&map, &reverse, drawing, 0));
+    cr_expect_str_eq(qkv_alignment_drawing_name(QKV_DRAWING_GROW_DIAG_FINAL_AND), "grow-diag-final-and");
+    cr_expect_null(qkv_alignment_drawing_name(QKV_DRAWINGS));
+}
+
+/* One target word and four source words: the link in the middle grows to both sides, to the left against the order in
+ * which links are visited. */
+Test(drawing, grows_until_nothing_changes)
+{
+    double weights[4] = {0.1, 0.2, 0.4, 0.3}, back[4] = {1, 1, 1, 1};
+    struct qkv_word_map map = {weights, 1, 4}, reverse = {back, 4, 1};
+    cr_expect_str_eq(drawn(&map, &reverse, QKV_DRAWING_INTERSECTION, 0), "2-0");
+    cr_expect_str_eq(drawn(&map, &reverse, QKV_DRAWING_GROW_DIAG, 0), "0-0 1-0 2-0 3-0");
 }
 
 /* Two target words, three source words: row 0 has two equal weights, and both rows point at source word 1. */
 static double weights[2 * 3] = {0.1, 0.4, 0.4, 0.2, 0.7, 0.1};
 static const struct qkv_word_map map = {.weights = weights, .targets = 2, .sources = 3};
-static const struct qkv_alignment_link links[] = {{1, 0, true, 1}, {2, 0, false, 5}, {0, 1, true, 9}};
-static const struct qkv_alignment gold = {.links = links, .count = 3};
 
-Test(alignment, draws_one_link_for_each_row)
+Test(drawing, takes_the_first_of_equal_weights_in_rows_and_columns)
 {
-    struct qkv_alignment_result result = {.drawing = QKV_LINK_ROWS};
-    qkv_alignment_count(&result, &map, &gold); /* draws 1-0, the first of the equal ones, and 1-1 */
-    cr_expect_eq(result.links, 2);
-    cr_expect_eq(result.sure, 2);
-    cr_expect_eq(result.found_sure, 1);
-    cr_expect_eq(result.found_possible, 1);
-    qkv_alignment_count(&result, &map, &gold);
-    cr_expect(result.links == 4 && result.sure == 4, "counts add up");
+    cr_expect_str_eq(drawn(&map, NULL, QKV_DRAWING_TARGET, 0), "1-0 1-1");
+    cr_expect_str_eq(drawn(&map, NULL, QKV_DRAWING_SOURCE, 0), "0-1 1-1 2-0");
+    cr_expect_str_eq(drawn(&map, NULL, QKV_DRAWING_UNION, 0), "0-1 1-0 1-1 2-0");
 }
 
-Test(alignment, draws_links_for_columns_too)
+Test(drawing, draws_all_links_above_a_threshold)
 {
-    struct qkv_alignment_result result = {.drawing = QKV_LINK_BOTH};
-    qkv_alignment_count(&result, &map, &gold); /* and 0-1, 2-0; 1-1 is drawn already */
-    cr_expect_eq(result.links, 4);
-    cr_expect_eq(result.found_sure, 2);
-    cr_expect_eq(result.found_possible, 3);
+    cr_expect_str_eq(drawn(&map, NULL, QKV_DRAWING_TARGET, 0.2), "1-0 1-1 2-0", "0.2 is not above 0.2");
+    cr_expect_str_eq(drawn(&map, NULL, QKV_DRAWING_UNION, 0.7), "");
+    double back[3 * 2] = {0.9, 0.1, 0.25, 0.75, 0.5, 0.5};
+    struct qkv_word_map reverse = {back, 3, 2};
+    cr_expect_str_eq(drawn(&map, &reverse, QKV_DRAWING_SOURCE, 0.3), "0-0 1-1 2-0 2-1");
+    cr_expect_str_eq(drawn(&map, &reverse, QKV_DRAWING_INTERSECTION, 0.3), "1-1 2-0");
 }
 
-Test(alignment, computes_the_rates_of_results)
+Test(drawing, links_no_word_without_weight)
+{
+    double none[2 * 2] = {0, 0, 0, 0.5};
+    struct qkv_word_map empty = {none, 2, 2}, nothing = {none, 0, 2};
+    cr_expect_str_eq(drawn(&empty, NULL, QKV_DRAWING_UNION, 0), "1-1");
+    cr_expect_str_eq(drawn(&nothing, NULL, QKV_DRAWING_GROW_DIAG_FINAL_AND, 0), "");
+}
+
+Test(drawing, refuses_maps_of_other_sentences)
+{
+    struct qkv_arena arena = {0};
+    struct qkv_error error;
+    struct qkv_alignment links;
+    cr_assert_eq(qkv_alignment_draw(&map, &map, QKV_DRAWING_UNION, 0, &arena, &links, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message,
+                     "word maps of shapes [2, 3] and [2, 3] are not of the two directions of one "
+                     "sentence pair");
+    cr_assert_eq(qkv_alignment_draw(&map, NULL, QKV_DRAWINGS, 0, &arena, &links, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, "there is no drawing 6 of links");
+    qkv_arena_release(&arena);
+}
+
+/* ---- counting ---- */
+
+Test(rates, count_links_that_are_gold)
+{
+    static const struct qkv_alignment_link links[] = {{0, 1, true},
+                                                      {1, 0, true},
+                                                      {1, 1, false},
+                                                      {2, 0, false}},
+                                           few[] = {{0, 0, true}, {1, 0, true}, {2, 0, true}};
+    const struct qkv_alignment gold = {.links = links, .count = 4}, some = {.links = few, .count = 3},
+                               none = {0};
+    struct qkv_alignment_result result = {0};
+    qkv_alignment_count(&result, &some, &gold);
+    cr_expect(result.links == 3 && result.sure == 2 && result.found_sure == 1 && result.found_possible == 2);
+    qkv_alignment_count(&result, &none, &gold);
+    cr_expect(result.links == 3 && result.sure == 4, "counts add up");
+    qkv_alignment_rate(&result);
+    cr_expect_float_eq(result.precision, 2. / 3, 1e-15);
+    cr_expect_float_eq(result.recall, 1. / 4, 1e-15);
+    cr_expect_float_eq(result.error_rate, 1 - 3. / 7, 1e-15);
+    struct qkv_alignment_result itself = {0};
+    qkv_alignment_count(&itself, &gold, &gold);
+    qkv_alignment_rate(&itself);
+    cr_expect(itself.precision == 1 && itself.recall == 1 && itself.error_rate == 0,
+              "gold links have no error");
+    struct qkv_alignment_result empty = {0};
+    qkv_alignment_rate(&empty);
+    cr_expect(empty.precision == 0 && empty.recall == 0 && empty.error_rate == 1);
+}
+
+Test(rates, find_the_best_of_a_drawing)
 {
     struct qkv_alignment_result results[] = {
-        {.drawing = QKV_LINK_ROWS, .links = 4, .sure = 2, .found_sure = 1, .found_possible = 2},
-        {.drawing = QKV_LINK_BOTH, .links = 4, .sure = 2, .found_sure = 2, .found_possible = 4},
+        {.drawing = QKV_DRAWING_TARGET,
+         .links = 4,
+         .sure = 2,
+         .found_sure = 1,
+         .found_possible = 1,
+         .head = 1},
+        {.drawing = QKV_DRAWING_TARGET,
+         .links = 4,
+         .sure = 2,
+         .found_sure = 1,
+         .found_possible = 2,
+         .head = 2},
+        {.drawing = QKV_DRAWING_UNION, .links = 4, .sure = 2, .found_sure = 2, .found_possible = 4},
     };
-    const struct qkv_alignment_score score = {.results = results, .count = 2, .sentences = 1};
-    struct qkv_alignment_result rows = qkv_alignment_score_best(&score, QKV_LINK_ROWS);
-    cr_expect(rows.precision == 0.5 && rows.recall == 0.5 && rows.error_rate == 0.5);
-    cr_expect_eq(qkv_alignment_score_best(&score, QKV_LINK_BOTH).error_rate, 0);
+    const struct qkv_alignment_score score = {.results = results, .count = 3, .sentences = 1};
+    struct qkv_alignment_result best = qkv_alignment_score_best(&score, QKV_DRAWING_TARGET);
+    cr_expect(best.head == 2 && best.precision == 0.5 && best.recall == 0.5 && best.error_rate == 0.5);
+    cr_expect_eq(qkv_alignment_score_best(&score, QKV_DRAWING_UNION).error_rate, 0);
+    cr_expect_eq(qkv_alignment_score_best(&score, QKV_DRAWING_GROW_DIAG).links, 0, "there is none");
 }

@@ -28,7 +28,7 @@ static const struct qkv_attention_report report = {
 };
 
 /* Each token is a word. */
-static const struct qkv_alignment_words EACH;
+static const struct qkv_attention_words EACH;
 
 /* The score of the same report against every line of the links. */
 static struct qkv_alignment_score score_of(const struct qkv_attention_report *each, const char *name,
@@ -62,16 +62,18 @@ Test(alignment_score, scores_heads_in_both_readings)
 {
     struct qkv_alignment_score score = score_of(&report, "scores", "2-0 1-1 2p1\n");
     cr_assert_eq(score.count, 16);
-    expect(qkv_alignment_score_get(&score, 0), QKV_READING_OUTPUT, 1, 1, 1, 1, 0);
-    expect(qkv_alignment_score_get(&score, 1), QKV_READING_OUTPUT, 1, 2, 0.5, 0, 0.75);
-    expect(qkv_alignment_score_get(&score, 4), QKV_READING_INPUT, 1, 1, 0.5, 0, 0.75);
-    expect(qkv_alignment_score_get(&score, 5), QKV_READING_INPUT, 1, 2, 1, 1, 0);
+    expect(qkv_alignment_score_get(&score, 0), QKV_READING_PREDICTED, 1, 1, 1, 1, 0);
+    expect(qkv_alignment_score_get(&score, 1), QKV_READING_PREDICTED, 1, 2, 0.5, 0, 0.75);
+    expect(qkv_alignment_score_get(&score, 4), QKV_READING_READ, 1, 1, 0.5, 0, 0.75);
+    expect(qkv_alignment_score_get(&score, 5), QKV_READING_READ, 1, 2, 1, 1, 0);
     /* The mean: rows .15 .1 .4 | .1 .35 .45 | .05 .15 .1 */
-    expect(qkv_alignment_score_get(&score, 2), QKV_READING_OUTPUT, 1, 0, 1, 0.5, 0.25);
-    expect(qkv_alignment_score_get(&score, 3), QKV_READING_OUTPUT, 0, 0, 1, 0.5, 0.25);
-    expect(qkv_alignment_score_get(&score, 6), QKV_READING_INPUT, 1, 0, 1, 1, 0);
-    expect(qkv_alignment_score_best(&score, QKV_LINK_ROWS), QKV_READING_OUTPUT, 1, 1, 1, 1, 0);
-    cr_assert_str_eq(qkv_alignment_reading_name(QKV_READING_INPUT), "input");
+    expect(qkv_alignment_score_get(&score, 2), QKV_READING_PREDICTED, 1, 0, 1, 0.5, 0.25);
+    expect(qkv_alignment_score_get(&score, 3), QKV_READING_PREDICTED, 0, 0, 1, 0.5, 0.25);
+    expect(qkv_alignment_score_get(&score, 6), QKV_READING_READ, 1, 0, 1, 1, 0);
+    expect(qkv_alignment_score_best(&score, QKV_DRAWING_TARGET), QKV_READING_PREDICTED, 1, 1, 1, 1, 0);
+    cr_assert_str_eq(qkv_alignment_reading_name(QKV_READING_READ), "read");
+    cr_assert_str_eq(qkv_alignment_reading_name(QKV_READING_PREDICTED), "predicted");
+    cr_assert_null(qkv_alignment_reading_name(QKV_READINGS));
     qkv_alignment_score_release(&score);
 }
 
@@ -81,15 +83,13 @@ Test(alignment_score, draws_links_in_both_directions)
 {
     struct qkv_alignment_score score = score_of(&report, "both", "2-0 1-1 2p1\n");
     struct qkv_alignment_result result = qkv_alignment_score_get(&score, 8);
-    cr_assert_eq(result.drawing, QKV_LINK_BOTH);
+    cr_assert_eq(result.drawing, QKV_DRAWING_UNION);
     cr_assert_eq(result.links, 3, "a link that both directions draw counts once");
-    expect(result, QKV_READING_OUTPUT, 1, 1, 2. / 3, 1, 0.2);
-    expect(qkv_alignment_score_get(&score, 9), QKV_READING_OUTPUT, 1, 2, 1. / 3, 0, 0.8);
-    expect(qkv_alignment_score_get(&score, 13), QKV_READING_INPUT, 1, 2, 2. / 3, 1, 0.2);
+    expect(result, QKV_READING_PREDICTED, 1, 1, 2. / 3, 1, 0.2);
+    expect(qkv_alignment_score_get(&score, 9), QKV_READING_PREDICTED, 1, 2, 1. / 3, 0, 0.8);
+    expect(qkv_alignment_score_get(&score, 13), QKV_READING_READ, 1, 2, 2. / 3, 1, 0.2);
     /* The mean: rows .15 .1 .4 | .1 .35 .45 */
-    expect(qkv_alignment_score_best(&score, QKV_LINK_BOTH), QKV_READING_OUTPUT, 1, 0, 0.75, 1, 1. / 6);
-    cr_assert_str_eq(qkv_alignment_drawing_name(QKV_LINK_ROWS), "rows");
-    cr_assert_str_eq(qkv_alignment_drawing_name(QKV_LINK_BOTH), "both");
+    expect(qkv_alignment_score_best(&score, QKV_DRAWING_UNION), QKV_READING_PREDICTED, 1, 0, 0.75, 1, 1. / 6);
     qkv_alignment_score_release(&score);
 }
 
@@ -99,7 +99,7 @@ Test(alignment_score, adds_sentences_up_before_it_divides)
     cr_assert_eq(score.sentences, 3);
     struct qkv_alignment_result first = qkv_alignment_score_get(&score, 0);
     cr_assert(first.links == 6 && first.sure == 3 && first.found_sure == 2 && first.found_possible == 2);
-    expect(first, QKV_READING_OUTPUT, 1, 1, 2. / 6, 2. / 3, 1 - 4. / 9);
+    expect(first, QKV_READING_PREDICTED, 1, 1, 2. / 6, 2. / 3, 1 - 4. / 9);
     qkv_alignment_score_release(&score);
 }
 
@@ -111,7 +111,7 @@ Test(alignment_score, takes_the_first_of_equal_weights)
     ties.maps = &map;
     ties.map_count = 1;
     struct qkv_alignment_score score = score_of(&ties, "ties", "0-0 1-1\n");
-    expect(qkv_alignment_score_get(&score, 0), QKV_READING_OUTPUT, 1, 1, 1, 1, 0);
+    expect(qkv_alignment_score_get(&score, 0), QKV_READING_PREDICTED, 1, 1, 1, 1, 0);
     qkv_alignment_score_release(&score);
 }
 
@@ -153,16 +153,16 @@ Test(alignment_score, joins_the_tokens_of_a_word)
     struct qkv_alignment_score score = {0};
     struct qkv_error error;
     cr_assert_eq(qkv_alignment_score_add(&score, &cut,
-                                         (struct qkv_alignment_words){source_words, target_words},
+                                         (struct qkv_attention_words){source_words, target_words},
                                          &gold.sentences[0], &error),
                  QKV_OK, "%s", error.message);
-    expect(qkv_alignment_score_get(&score, 0), QKV_READING_OUTPUT, 1, 1, 1, 1, 0);
-    /* The step that takes x in is that of ▁, and looks at word 0; that of y is the end. */
+    expect(qkv_alignment_score_get(&score, 0), QKV_READING_PREDICTED, 1, 1, 1, 1, 0);
+    /* The step that reads x is that of ▁, and looks at word 0; that of y looks at the end, and so y has no link. */
     struct qkv_alignment_result behind = qkv_alignment_score_get(&score, 3);
-    cr_expect_eq(behind.links, 2);
-    expect(behind, QKV_READING_INPUT, 1, 1, 0.5, 0.5, 0.5);
+    cr_expect_eq(behind.links, 1);
+    expect(behind, QKV_READING_READ, 1, 1, 1, 0.5, 1. / 3);
     cr_assert_eq(qkv_alignment_score_add(&score, &cut,
-                                         (struct qkv_alignment_words){source_words, target_words},
+                                         (struct qkv_attention_words){source_words, target_words},
                                          &gold.sentences[1], &error),
                  QKV_INVALID);
     cr_expect_str_eq(
@@ -184,7 +184,7 @@ Test(alignment_score, adds_the_rows_of_a_word_up)
     struct qkv_alignments gold = read_links("rows", "1-0\n");
     struct qkv_alignment_score score = {0};
     /* Head 1: negro 0.9, gato 0.7; head 2: negro 0.8; taken in: head 1 gato 0.6, negro 0.3; head 2 negro. */
-    cr_assert_eq(qkv_alignment_score_add(&score, &report, (struct qkv_alignment_words){NULL, one},
+    cr_assert_eq(qkv_alignment_score_add(&score, &report, (struct qkv_attention_words){NULL, one},
                                          &gold.sentences[0], NULL),
                  QKV_OK);
     cr_expect_eq(qkv_alignment_score_get(&score, 0).links, 1);

@@ -64,7 +64,7 @@ static void expect_refused(const char *message)
         cr_expect_eq(qkv_attention_render(&report, qkv_format(i), NULL, &bytes, &size, &error), QKV_INVALID);
         expect_message(message);
     }
-    cr_expect_eq(qkv_alignment_score_add(&score, &report, (struct qkv_alignment_words){0},
+    cr_expect_eq(qkv_alignment_score_add(&score, &report, (struct qkv_attention_words){0},
                                          &(struct qkv_alignment){0}, &error),
                  QKV_INVALID);
     expect_message(message);
@@ -197,14 +197,14 @@ Test(misuse, words_and_links_out_of_range_are_refused)
     for (int i = 0; i < 4; i++) {
         const int64_t numbers[] = {0, wrong[i]};
         for (int side = 0; side < 2; side++) {
-            const struct qkv_alignment_words given = {side ? numbers : NULL, side ? NULL : numbers};
+            const struct qkv_attention_words given = {side ? numbers : NULL, side ? NULL : numbers};
             cr_expect_eq(qkv_alignment_score_add(&score, &report, given, &none, &error), QKV_INVALID);
             expect_message(side ? "source token 1 belongs to word" : "target token 1 belongs to word");
         }
     }
     const struct qkv_alignment_link link = {.source = -1, .target = 0, .sure = true};
     const struct qkv_alignment gold = {.links = &link, .count = 1};
-    cr_expect_eq(qkv_alignment_score_add(&score, &report, (struct qkv_alignment_words){0}, &gold, &error),
+    cr_expect_eq(qkv_alignment_score_add(&score, &report, (struct qkv_attention_words){0}, &gold, &error),
                  QKV_INVALID);
     expect_message("has no source word -1");
     cr_expect_eq(score.sentences, 0);
@@ -234,7 +234,7 @@ Test(misuse, a_corpus_that_does_not_fit_the_run_is_refused)
                      QKV_OK, "%s", error.message);
         if (fault) cr_assert_eq(qkv_corpus_encode(&corpus, &run.source, &run.target, &error), QKV_OK);
         if (fault == 3) corpus.source.ids[0] = run.source.size;
-        cr_expect_eq(qkv_alignment_evaluate(&run, &corpus, links, &score, &error), QKV_INVALID);
+        cr_expect_eq(qkv_alignment_evaluate(&run, &corpus, links, 0, &score, &error), QKV_INVALID);
         expect_message(message[fault]);
         qkv_corpus_release(&corpus);
     }

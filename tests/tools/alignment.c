@@ -53,7 +53,7 @@ Test(alignment, agrees_with_the_maps_of_each_sentence)
     cr_expect_eq(cJSON_GetObjectItem(alignment, "sentences")->valueint, 3);
     for (int head = 0; head < 2; head++) {
         cJSON *result = cJSON_GetArrayItem(results, head);
-        cr_expect_str_eq(cJSON_GetObjectItem(result, "reading")->valuestring, "output");
+        cr_expect_str_eq(cJSON_GetObjectItem(result, "reading")->valuestring, "predicted");
         cr_expect_eq(cJSON_GetObjectItem(result, "head")->valueint, head + 1);
         cr_expect_eq(cJSON_GetObjectItem(result, "sure")->valueint, 9);
         cr_expect_eq(cJSON_GetObjectItem(result, "found_sure")->valueint, expected[head]);
@@ -114,4 +114,31 @@ Test(alignment, links_words_for_every_tokenizer)
     expect_words("char", "-s data.src.level=char -s data.trg.level=char -s data.src.max_length=40 "
                          "-s data.trg.max_length=40 -s model.encoder.positions.max_length=50 "
                          "-s model.decoder.positions.max_length=50");
+}
+
+/* The same gold links in every format, also as the third column of the text itself, give the same output. */
+Test(alignment, reads_gold_links_of_every_format)
+{
+    const char *folder = scratch("formats");
+    write_text(folder, "pairs.tsv", "one two\tuno dos\nfive four three\tcinco cuatro tres\n");
+    write_text(folder, "three.tsv",
+               "one two\tuno dos\t0-0 1p1\nfive four three\tcinco cuatro tres\t0-0 2-2\n");
+    write_text(folder, "from0", "0-0 1?1\n0-0 2-2\n");
+    write_text(folder, "from1", "1-1 2:2\n1-1 3-3\n");
+    write_text(folder, "links.wa", "0001 1 1 S\n0001 2 2 P\n0002 3 3\n0002 1 1 S\n");
+    write_text(folder, "either", "1-1\n1-1\n");
+    const char *in = format("cd '%s' && qkv evaluate '%s/run'", folder, tiny_folder("alignment"));
+    const char *expected = run("%s pairs.tsv --links from0", in).output;
+    cr_assert_not_null(strstr(expected, "\nbest: "));
+    static const char *const same[] = {"pairs.tsv --links from1", "pairs.tsv --links links.wa",
+                                       "pairs.tsv --links three.tsv", "three.tsv --links three.tsv",
+                                       "three.tsv --links from1 --links-from 1"};
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+        cr_expect_str_eq(run("%s %s", in, same[i]).output, expected, "%s", same[i]);
+    struct outcome either = run("%s pairs.tsv --links either", in);
+    cr_expect_eq(either.exit_code, 2);
+    cr_expect_not_null(strstr(either.error, "say which with --links-from 0 or --links-from 1"), "%s",
+                       either.error);
+    cr_expect_eq(run("%s pairs.tsv --links either --links-from 0", in).exit_code, 0);
+    cr_expect_eq(run("%s three.tsv", in).exit_code, 2, "without --links, a third column is a mistake");
 }

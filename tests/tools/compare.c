@@ -31,9 +31,10 @@ static const char *evaluations(const char *name)
                      ", \"by_length\": [" CLASS(1, 5, 100, 0.9) ", " CLASS(6, 10, 100, 0.1) "]");
     write_evaluation(folder, "a2.json", "cho", "x/long/test.tsv", 0.0125,
                      ", \"by_length\": [" CLASS(6, 10, 300, 0.5) ", " CLASS(11, 15, 100, 0) "]");
-    write_evaluation(folder, "b1.json", "bahdanau", "x/short/test.tsv", 0.985,
-                     ", \"alignment\": {\"best\": {\"rows\": {\"aer\": 0.2}, \"both\": {\"aer\": 0.12345}}}, "
-                     "\"by_length\": [" CLASS(1, 5, 9, 1) "]");
+    write_evaluation(
+        folder, "b1.json", "bahdanau", "x/short/test.tsv", 0.985,
+        ", \"alignment\": {\"best\": {\"target\": {\"aer\": 0.2}, \"union\": {\"aer\": 0.12345}}}, "
+        "\"by_length\": [" CLASS(1, 5, 9, 1) "]");
     return folder;
 }
 

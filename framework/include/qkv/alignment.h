@@ -1,28 +1,41 @@
-/* Word alignment: reads gold links, draws links from a matrix of weights between words, and computes their error
- * rate. alignment_score.h does this for attention maps.
+/* Word alignment: draws links from weights between words, reads gold links, and scores the one against the
+ * other. alignment_score.h does this for attention maps, aligner.h for a run and a text.
  *
- * Gold links are read from a file in Pharaoh's format: one line per sentence pair, with links between words
- * that count from 0, source first: `0-0 1-2 2p1`. `-` marks a sure link, `p` or `?` a possible one. An empty
- * line has no links.
+ * A word is what white space separates. A word map has the weight of each source word for each target word. A
+ * decoder step reads one target word and predicts the next, so its row of weights can be read in two ways
+ * (enum qkv_alignment_reading): it belongs to the word that the step predicts, or to the word that it reads, which
+ * is often better in the upper layers (Chen et al. 2020, "Accurate word alignment induction from neural machine
+ * translation").
  *
- * Links are drawn from a map in two ways (enum qkv_alignment_drawing):
- * - rows: one link per target word, to the source word with the greatest weight of its row, the first of
- *   several equal ones; the common way;
- * - both: also one link per source word, to the target word with the greatest weight of its column, so that
- *   one word can have several links on either side (the union of both directions, Och and Ney 2003).
+ * Two sets of links are drawn from a map: T, the strongest source word of each target word, and S, the strongest
+ * target word of each source word; the first of several equal ones. A word without weight has no link. With a
+ * threshold, T has every link whose weight is above it. S comes from the columns of the map, or from the rows of a
+ * second map, of a model that translates in the other direction. enum qkv_alignment_drawing says which links
+ * remain (Och and Ney 2003; Koehn, Och and Marcu 2003):
+ * - target: T;  source: S;  intersection: T ∩ S;  union: T ∪ S;
+ * - grow-diag: the intersection; then, until nothing changes, for each link there is (target words in order, within
+ *   them source words) and each of its eight neighbours (those in the same row or column of the map first): the
+ *   neighbour is added if it is in the union and links a source or a target word that has no link yet;
+ * - grow-diag-final-and: grow-diag; then links of T, then of S, are added whose two words both have no link yet.
  *
- * With A the links of a map, S the sure and P the sure and possible gold links (Och and Ney 2003):
+ * With A the links drawn, S the sure and P the sure and possible gold links (Och and Ney 2003):
  * precision |A∩P| / |A|, recall |A∩S| / |S|, alignment error rate 1 - (|A∩S| + |A∩P|) / (|A| + |S|),
  * over all sentences together. The best error rate is 0.
  *
  * Example:
  *     double weights[2 * 2] = {0.9, 0.1, 0.2, 0.8};
  *     struct qkv_word_map map = {.weights = weights, .targets = 2, .sources = 2};
- *     struct qkv_alignment_link links[2] = {{0, 0, true, 1}, {1, 1, true, 5}};
- *     struct qkv_alignment gold = {.links = links, .count = 2};
- *     struct qkv_alignment_result result = {.drawing = QKV_LINK_ROWS};
- *     qkv_alignment_count(&result, &map, &gold);
- *     printf("%lld of %lld sure links found\n", (long long)result.found_sure, (long long)result.sure);
+ *     struct qkv_alignment_link links[2] = {{0, 0, true, 1, 1}, {1, 1, true, 1, 5}};
+ *     struct qkv_alignment gold = {.links = links, .count = 2}, drawn;
+ *     struct qkv_alignment_result result = {.drawing = QKV_DRAWING_GROW_DIAG};
+ *     struct qkv_arena arena = {0};
+ *     struct qkv_error error;
+ *     if (!qkv_alignment_draw(&map, NULL, QKV_DRAWING_GROW_DIAG, 0, &arena, &drawn, &error)) {
+ *         qkv_alignment_count(&result, &drawn, &gold);
+ *         qkv_alignment_rate(&result);
+ *         printf("alignment error rate: %g\n", result.error_rate);
+ *     }
+ *     qkv_arena_release(&arena);
  */
 #ifndef QKV_ALIGNMENT_H
 #define QKV_ALIGNMENT_H
@@ -33,66 +46,104 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* ---- gold links ---- */
+/* ---- links ---- */
 
 struct qkv_alignment_link {
     int64_t source, target; /* words, from 0 */
     bool sure;
-    int64_t column; /* byte in its line where the link starts, from 1; only for messages */
+    int64_t line, column; /* where the link starts, from 1, columns in bytes; only for messages */
 };
 
-/* The gold links of one sentence pair, each once. */
+/* The links of one sentence pair, gold or drawn. */
 struct qkv_alignment {
-    const struct qkv_alignment_link *links; /* [count], in the order of the line */
+    const struct qkv_alignment_link *links; /* [count]: each once, by source word, then by target word */
     int64_t count;
     const char *file; /* for messages; may be NULL */
-    int64_t line;     /* from 1 */
+    int from;         /* in the file, words count from this: 0 or 1 */
 };
+
+/* ---- gold links ---- */
 
 /* The gold links of a file. All zero is empty. */
 struct qkv_alignments {
-    struct qkv_alignment *sentences; /* [count], in the order of the file */
+    struct qkv_alignment *sentences; /* [count] */
     int64_t count;
-    int64_t capacity;       /* private */
     struct qkv_arena arena; /* private */
 };
 
-/* Reads a file. A link that a line has several times counts once, as sure if it is sure once. Fails, with
- * file:line:column, when it cannot be read or a line holds something else. On
- * failure there is nothing to release. */
-QKV_API enum qkv_status qkv_alignments_read(struct qkv_alignments *alignments, const char *path,
+/* How many words a sentence pair has; -1: not known. */
+struct qkv_word_counts {
+    int64_t source, target;
+};
+
+enum { QKV_LINKS_DETECT = -1 };
+
+/* Reads gold links, in one of these formats, which the first line that is not empty tells apart:
+ * - Pharaoh: a line for each sentence pair with its links, source first: `0-0 1-2 2p1`. `-` marks a sure link; `p`,
+ *   `?` or `:` a possible one. An empty line has no links.
+ * - three columns: source<TAB>target<TAB>links, with links as above;
+ * - .wa (Mihalcea and Pedersen 2003): a line for each link: number of the sentence pair, from 1, source word, target
+ *   word, and perhaps S (sure; without it, too) or P (possible) and a number, which is not used.
+ *
+ * `from`: words count from 0, from 1, or QKV_LINKS_DETECT. Detected is: 0 if some link has word 0; 1 in a .wa file,
+ * and where counting from 0 would leave a sentence. With `from` 1, links of a .wa file to word 0, which means no
+ * word, are left out. A link that a pair has several times counts once, as sure if it is sure once.
+ *
+ * `words`: [count], the sentence pairs that the links belong to; NULL, with any `count`: not known.
+ *
+ * Without `words`, a .wa file can have a million sentence pairs.
+ *
+ * Fails, with file:line:column where there is one: when the file cannot be read; when a line holds something else;
+ * when words may count from 0 or from 1; and, if `words` is given, when the numbers of lines and pairs differ or a
+ * link names a word that its pair does not have. On failure there is nothing to release. */
+QKV_API enum qkv_status qkv_alignments_read(struct qkv_alignments *alignments, const char *path, int from,
+                                            const struct qkv_word_counts *words, int64_t count,
                                             struct qkv_error *error);
 
 QKV_API void qkv_alignments_release(struct qkv_alignments *alignments);
 
-/* ---- counting ---- */
+/* Fails when a link names a word that the sentence pair does not have. */
+QKV_API enum qkv_status qkv_alignment_check(const struct qkv_alignment *alignment,
+                                            struct qkv_word_counts words, struct qkv_error *error);
 
-/* A decoder step reads one target word and outputs the next. To which of the two does its row of weights belong?
- * Which reading gives the better alignment depends on the model. */
-enum qkv_alignment_reading {
-    QKV_READING_OUTPUT, /* the word that the step outputs */
-    QKV_READING_INPUT,  /* the word that the step reads */
-    QKV_READINGS,       /* their number */
-};
-
-/* output, input */
-QKV_API const char *qkv_alignment_reading_name(enum qkv_alignment_reading reading);
-
-/* How links are drawn from weights, see above. */
-enum qkv_alignment_drawing {
-    QKV_LINK_ROWS, /* the strongest source word of each target word */
-    QKV_LINK_BOTH, /* those, and the strongest target word of each source word */
-    QKV_DRAWINGS,  /* their number */
-};
-
-/* rows, both */
-QKV_API const char *qkv_alignment_drawing_name(enum qkv_alignment_drawing drawing);
+/* ---- drawing links ---- */
 
 /* Weights between the words of a sentence pair. */
 struct qkv_word_map {
     double *weights; /* [targets, sources], row-major; not owned */
     int64_t targets, sources;
 };
+
+/* Which word a row of weights belongs to, see above. */
+enum qkv_alignment_reading {
+    QKV_READING_PREDICTED, /* the word that the decoder step predicts */
+    QKV_READING_READ,      /* the word that it reads */
+    QKV_READINGS,          /* their number */
+};
+
+/* predicted, read; NULL for other numbers. */
+QKV_API const char *qkv_alignment_reading_name(enum qkv_alignment_reading reading);
+
+/* Which links remain, see above: QKV_DRAWING_TARGET and so on. */
+enum qkv_alignment_drawing {
+#define ALIGNMENT_DRAWING(id, name, help) QKV_DRAWING_##id,
+#include "qkv/alignment_drawings.def"
+#undef ALIGNMENT_DRAWING
+    QKV_DRAWINGS, /* their number */
+};
+
+/* target, source, intersection, union, grow-diag, grow-diag-final-and; NULL for other numbers. */
+QKV_API const char *qkv_alignment_drawing_name(enum qkv_alignment_drawing drawing);
+
+/* Draws links from `map` and, for S, from the rows of `reverse`, in which sources and targets are exchanged (NULL: from
+ * the columns of `map`). threshold: above 0, links are those with a greater weight. The links are in the arena. Fails
+ * when the maps do not fit each other, for a drawing that does not exist, and out of memory. */
+QKV_API enum qkv_status qkv_alignment_draw(const struct qkv_word_map *map, const struct qkv_word_map *reverse,
+                                           enum qkv_alignment_drawing drawing, double threshold,
+                                           struct qkv_arena *arena, struct qkv_alignment *drawn,
+                                           struct qkv_error *error);
+
+/* ---- counting ---- */
 
 /* How well one head, or a mean of heads, aligns. */
 struct qkv_alignment_result {
@@ -104,10 +155,12 @@ struct qkv_alignment_result {
     double precision, recall, error_rate;            /* 0 to 1; an empty denominator gives 0, 0 and 1 */
 };
 
-/* Draws the links of a map, as result->drawing says, and adds them to the four counts of the result. The
- * rates stay as they are: qkv_alignment_score_get computes them. */
-QKV_API void qkv_alignment_count(struct qkv_alignment_result *result, const struct qkv_word_map *map,
+/* Adds the links of a sentence pair to the four counts of a result. The rates stay as they are. */
+QKV_API void qkv_alignment_count(struct qkv_alignment_result *result, const struct qkv_alignment *drawn,
                                  const struct qkv_alignment *gold);
+
+/* Computes the three rates from the counts. */
+QKV_API void qkv_alignment_rate(struct qkv_alignment_result *result);
 
 /* ---- results of several maps ---- */
 
@@ -118,13 +171,13 @@ struct qkv_alignment_score {
     int64_t sentences;
 };
 
-/* Result `index` of 0 .. count - 1, with its rates. Order: by drawing, reading, layer, head; the mean over the heads of a
- * layer follows them, the mean over all comes last. All 0 if there is no such result. */
+/* Result `index` of 0 .. count - 1, with its rates. Order: by drawing (target, union), reading, layer, head; the mean
+ * over the heads of a layer follows them, the mean over all comes last. All 0 if there is no such result. */
 QKV_API struct qkv_alignment_result qkv_alignment_score_get(const struct qkv_alignment_score *score,
                                                             int64_t index);
 
-/* Of the results with this drawing, the one with the lowest error rate, the first of several equal ones. Without
- * links in a score that is empty. */
+/* Of the results with this drawing, the one with the lowest error rate, the first of several equal ones. All 0 if there
+ * is none. */
 QKV_API struct qkv_alignment_result qkv_alignment_score_best(const struct qkv_alignment_score *score,
                                                              enum qkv_alignment_drawing drawing);
 

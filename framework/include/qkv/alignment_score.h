@@ -13,8 +13,8 @@
  *     if (!qkv_run_open(&run, "runs/toy_en_es", NULL, QKV_FLOAT32, &error) &&
  *         !qkv_corpus_read(&corpus, "test.tsv", &run.config.data, keep, &error) &&
  *         !qkv_corpus_encode(&corpus, &run.source, &run.target, &error) &&
- *         !qkv_alignment_evaluate(&run, &corpus, "test.align", &score, &error))
- *         printf("%.3f\n", qkv_alignment_score_best(&score, QKV_LINK_ROWS).error_rate);
+ *         !qkv_alignment_evaluate(&run, &corpus, "test.align", QKV_LINKS_DETECT, &score, &error))
+ *         printf("%.3f\n", qkv_alignment_score_best(&score, QKV_DRAWING_TARGET).error_rate);
  */
 #ifndef QKV_ALIGNMENT_SCORE_H
 #define QKV_ALIGNMENT_SCORE_H
@@ -24,29 +24,23 @@
 #include "qkv/corpus.h"
 #include "qkv/run.h"
 
-/* The index, from 0, of the word that each token belongs to (-1: none), as in struct qkv_tokens,
- * without </s>; NULL: each token is a word. */
-struct qkv_alignment_words {
-    const int64_t *source, *target;
-};
-
 /* Adds the cross maps of one sentence pair: those of every layer and head, the mean over the heads
- * of every layer, and the mean over all; each with every drawing (how links are drawn from weights)
- * and every reading (which word a row belongs to) of alignment.h. All reports of a score must have
+ * of every layer, and the mean over all; each with the drawings target and union and with every reading of
+ * alignment.h. All reports of a score must have
  * the same layers and heads. Fails, and adds nothing, when the report has no cross maps, when a
- * gold link names a word that the sentence pair does not have, when the index of a word is not below
- * the number of tokens, for maps that do not fit their tokens, or out of memory. */
+ * gold link names a word that the sentence pair does not have, when the number of a word is not below
+ * that of tokens, for maps that do not fit their tokens, or out of memory. */
 QKV_API enum qkv_status qkv_alignment_score_add(struct qkv_alignment_score *score,
                                                 const struct qkv_attention_report *report,
-                                                struct qkv_alignment_words words,
+                                                struct qkv_attention_words words,
                                                 const struct qkv_alignment *gold, struct qkv_error *error);
 
-/* Scores a run on a corpus: the maps of its references, fed to the decoder, against the gold links of a file.
- * The file has one line per pair of the corpus' file; pairs that were dropped for their length are skipped in
- * both. Words are separated by white space, however the text is tokenized. The corpus must be encoded and have
- * kept its raw lines. Fails as reading links and adding do, and when the numbers of lines differ. */
+/* Scores a run on a corpus: the maps of its references, fed to the decoder, against the gold links of a file
+ * (qkv_alignments_read, also for `from`), which has links for each pair of the corpus' file; pairs that were dropped
+ * for their length are skipped in both. Words are separated by white space, however the text is tokenized. The corpus must be encoded and have
+ * kept its raw lines. Fails as reading links and adding do. */
 QKV_API enum qkv_status qkv_alignment_evaluate(const struct qkv_run *run, const struct qkv_corpus *corpus,
-                                               const char *links, struct qkv_alignment_score *score,
+                                               const char *links, int from, struct qkv_alignment_score *score,
                                                struct qkv_error *error);
 
 #endif

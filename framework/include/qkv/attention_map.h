@@ -91,6 +91,21 @@ QKV_API enum qkv_status qkv_attention_select(const struct qkv_attention_report *
                                              int layer, int head, struct qkv_arena *arena,
                                              struct qkv_attention_report *selected, struct qkv_error *error);
 
+/* The word of each token of a sentence pair, without <s> and </s>, as qkv_tokens.word and qkv_token_words give them
+ * (tokenizer.h): a number, or -1: none. NULL: each token is a word. */
+struct qkv_attention_words {
+    const int64_t *source, *target;
+};
+
+/* Merges the tokens of each word, which follow one another, into one: the columns of the tokens are summed and their
+ * rows averaged (Clark et al. 2019, "What does BERT look at?"), so that a row still sums to what it did. <s>, </s> and
+ * tokens of no word stay as they are. `merged` lives in the arena and uses what else `report` has. Fails for
+ * maps that do not fit their tokens, and out of memory. */
+QKV_API enum qkv_status qkv_attention_merge_words(const struct qkv_attention_report *report,
+                                                  struct qkv_attention_words words, struct qkv_arena *arena,
+                                                  struct qkv_attention_report *merged,
+                                                  struct qkv_error *error);
+
 /* Renders a report into memory that the caller frees. Equal arguments give equal bytes, except for
  * png, which depends on the installed fonts. Depending on the format:
  *

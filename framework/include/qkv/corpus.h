@@ -66,6 +66,8 @@ struct qkv_corpus_options {
     bool
         bpe_dropout; /* for training: keep the words of each side with bpe_dropout for qkv_corpus_draw; needs drop_long */
     bool keep_raw; /* keep the original lines for qkv_corpus_source and qkv_corpus_target */
+    /* Lines of a .tsv may have a second tab; what follows it, such as links, is not read. */
+    bool third_column;
     const char
         *key; /* config key of the path, which the message about a missing text tells to set; NULL: none */
 };
@@ -75,7 +77,7 @@ struct qkv_corpus_options {
  * path.<data.trg.lang>, which may end in .gz. Lines may end in CRLF; a byte order mark at the start is skipped.
  *
  * Fails at the first error. With `path:line:column: ...`, where columns count bytes from 1: a line without a tab or with
- * two, a side that is empty or white space, two files of different length, and what qkv_lines_next refuses. With
+ * two (unless options.third_column), a side that is empty or white space, two files of different length, and what qkv_lines_next refuses. With
  * `path: ...`: a file that is missing, a folder, empty, truncated or damaged (gz), or whose pairs were all dropped. After
  * a failure the corpus is empty. */
 QKV_API enum qkv_status qkv_corpus_read(struct qkv_corpus *corpus, const char *path,

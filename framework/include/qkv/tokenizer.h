@@ -80,4 +80,9 @@ QKV_API void qkv_tokens_release(struct qkv_tokens *tokens);
 QKV_API char *qkv_detokenize(const struct qkv_text_config *text, int64_t count, const char *const *tokens,
                              struct qkv_arena *arena);
 
+/* The word of each token in the line that qkv_detokenize makes, as qkv_tokens.word: [count], in the arena. NULL as
+ * qkv_detokenize. */
+QKV_API const int64_t *qkv_token_words(const struct qkv_text_config *text, int64_t count,
+                                       const char *const *tokens, struct qkv_arena *arena);
+
 #endif

@@ -1,4 +1,4 @@
-/* Fuzz target: gold links in Pharaoh's format, which are also counted against a small map. */
+/* Fuzz target: gold links in any format, which are also counted against a small map. */
 #include "harness.h"
 
 #include "qkv/alignment.h"
@@ -16,23 +16,31 @@ static void check(const struct qkv_alignment *gold)
 {
     double weights[WORDS * WORDS];
     struct qkv_word_map map = {weights, WORDS, WORDS};
-    struct qkv_alignment_result result = {.drawing = QKV_LINK_BOTH};
+    struct qkv_alignment_result result = {0};
+    struct qkv_alignment drawn;
+    struct qkv_arena arena = {0};
+    struct qkv_error error;
     for (int i = 0; i < WORDS * WORDS; i++) weights[i] = (double)(i * 7 % 11);
     for (int64_t i = 0; i < gold->count; i++) {
         const struct qkv_alignment_link *link = &gold->links[i];
         REQUIRE(link->source >= 0 && link->target >= 0 && link->column >= 1);
     }
     if (!is_inside(gold)) return; /* callers refuse such links with the lengths of the sentences */
-    qkv_alignment_count(&result, &map, gold);
-    REQUIRE(result.found_sure <= result.sure && result.sure <= gold->count);
-    REQUIRE(result.found_sure <= result.found_possible && result.found_possible <= result.links);
+    for (enum qkv_alignment_drawing drawing = 0; drawing < QKV_DRAWINGS; drawing++) {
+        REQUIRE(!qkv_alignment_draw(&map, NULL, drawing, 0, &arena, &drawn, &error));
+        result = (struct qkv_alignment_result){0};
+        qkv_alignment_count(&result, &drawn, gold);
+        REQUIRE(result.found_sure <= result.sure && result.sure <= gold->count);
+        REQUIRE(result.found_sure <= result.found_possible && result.found_possible <= result.links);
+    }
+    qkv_arena_release(&arena);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct qkv_alignments alignments = {0};
     struct qkv_error error = {""};
-    if (qkv_alignments_read(&alignments, write_file("links", data, size), &error)) {
+    if (qkv_alignments_read(&alignments, write_file("links", data, size), 0, NULL, 0, &error)) {
         require_message(&error);
         return 0;
     }

@@ -1,0 +1,29 @@
+/* The options of gold links: --links and --links-from. */
+#ifndef QKV_TOOLS_LINKS_OPTIONS_H
+#define QKV_TOOLS_LINKS_OPTIONS_H
+
+#include "command.h"
+
+/* The options as they are given; all zero at first. */
+struct links_options {
+    const char *path; /* NULL: no gold links */
+    const char *from;
+};
+
+/* The rows of an options table; the help of --links ends in the string `use`. */
+/* clang-format off */
+#define COMMAND_OPTIONS_LINKS(o, use)                                                                        \
+    {"links", 'l', "FILE", OPTION_TEXT, &(o)->path,                                                          \
+     "gold word links: Pharaoh format (0-0 1p2, one line a pair), .wa, or the third column of a .tsv; " use, \
+     .completes = VALUE_FILE},                                                                               \
+    {"links-from", 0, "N", OPTION_CHOICE, &(o)->from,                                                        \
+     "words of gold links count from {choices} (default: as the links show)", .choices = links_from_name}
+/* clang-format on */
+
+/* The choices of --links-from; the context is not used. */
+const char *links_from_name(const void *context, int64_t index);
+
+/* 0, 1 or QKV_LINKS_DETECT. */
+int links_from(const struct links_options *options);
+
+#endif
