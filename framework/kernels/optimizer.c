@@ -64,6 +64,15 @@ static double clip(int64_t n, void *gradient, double limit)
     return squares_of(n, g);
 }
 
+static void average(int64_t n, double weight, const void *values, void *average)
+{
+    const real *restrict theta = values;
+    real *restrict mean = average;
+    const real w = (real)weight;
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) mean[i] += w * (theta[i] - mean[i]);
+}
+
 #define OPTIMIZER(NAME, name, ...) extern const struct qkv_optimizer_kernel VARIANT(qkv_optimizer_, name);
 #include "qkv/optimizers.def"
 
@@ -71,6 +80,7 @@ extern const struct qkv_optimizer_kernels VARIANT(qkv_, optimizer);
 const struct qkv_optimizer_kernels VARIANT(qkv_, optimizer) = {sum,
                                                                reduce,
                                                                clip,
+                                                               average,
                                                                {
 #define OPTIMIZER(NAME, name, ...) [QKV_OPTIMIZER_##NAME] = &VARIANT(qkv_optimizer_, name),
 #include "qkv/optimizers.def"

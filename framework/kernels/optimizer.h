@@ -40,6 +40,8 @@ struct qkv_optimizer_kernels {
     double (*reduce)(int64_t n, int count, void *const *blocks, int64_t offset, double scale);
     /* Clips each number to +-limit (NaN stays) and returns the sum of squares of the result. */
     double (*clip)(int64_t n, void *gradient, double limit);
+    /* Moves the average of each value towards it: average += weight (value - average). */
+    void (*average)(int64_t n, double weight, const void *values, void *average);
     const struct qkv_optimizer_kernel *optimizer[QKV_OPTIMIZER_COUNT]; /* by enum qkv_optimizer_kind */
 };
 

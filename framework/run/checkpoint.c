@@ -7,10 +7,12 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* The blocks of a checkpoint: the values, then the moments of the optimizer. Each has a tensor for every
+/* The blocks of a checkpoint: the values, then the moments of the optimizer, then, where the values are a moving average,
+ * the parameters that it is the average of. Each has a tensor for every
  * parameter, whose name in the file is the prefix of the block and the name of the parameter. */
-enum { VALUES, MOMENTS, BLOCKS = MOMENTS + QKV_MOMENTS_MOST };
-static const char *const PREFIX[BLOCKS] = {"", "optimizer.first.", "optimizer.second.", "optimizer.third."};
+enum { VALUES, MOMENTS, TRAINED = MOMENTS + QKV_MOMENTS_MOST, BLOCKS };
+static const char *const PREFIX[BLOCKS] = {"", "optimizer.first.", "optimizer.second.", "optimizer.third.",
+                                           "optimizer.parameters."};
 
 /* Sets blocks[i] to the memory of block i; NULL where there is none. */
 static enum qkv_status list_blocks(const struct qkv_parameters *parameters,
@@ -19,7 +21,9 @@ static enum qkv_status list_blocks(const struct qkv_parameters *parameters,
 {
     if (!parameters->values)
         return qkv_error_set(error, "%s: the parameters of the checkpoint are not allocated", path);
-    blocks[VALUES] = parameters->values;
+    bool averaged = optimizer && optimizer->average;
+    blocks[VALUES] = averaged ? optimizer->average : parameters->values;
+    blocks[TRAINED] = averaged ? parameters->values : NULL;
     for (int i = 0; i < QKV_MOMENTS_MOST; i++) blocks[MOMENTS + i] = optimizer ? optimizer->moments[i] : NULL;
     return QKV_OK;
 }
@@ -191,6 +195,18 @@ static enum qkv_status place_tensor(struct loading *loading, const struct qkv_sa
     return QKV_OK;
 }
 
+/* A checkpoint that was trained without a moving average has none. */
+static enum qkv_status check_average(const struct loading *loading)
+{
+    if (!loading->blocks[TRAINED]) return QKV_OK;
+    for (int64_t i = 0; i < loading->file.count; i++)
+        if (block_of(loading->file.tensors[i].name) == TRAINED) return QKV_OK;
+    return qkv_error_set(loading->error,
+                         "%s: holds no moving average of the parameters, because it was trained with "
+                         "training.ema 0: put it back, or train a new run",
+                         loading->path);
+}
+
 static enum qkv_status place_tensors(struct loading *loading)
 {
     int64_t slices = loading->parameters->count;
@@ -259,6 +275,7 @@ enum qkv_status qkv_checkpoint_load(const char *path, struct qkv_parameters *par
     enum qkv_status status = check_format(&loading);
     if (!status) status = load_state(&loading, state);
     if (!status) status = check_optimizer(&loading);
+    if (!status) status = check_average(&loading);
     if (!status) status = place_tensors(&loading);
     if (!status) {
         copy_slices(&loading);

@@ -6,6 +6,7 @@
 #include "qkv/kernels.h"
 
 #include <math.h>
+#include <string.h>
 
 /* A step works on ranges of this many numbers. The norm is summed range by range, so that another length changes
  * its rounding. A range is small enough to stay in the second-level cache, and so large that giving it to a worker costs little. */
@@ -24,8 +25,9 @@ static const int MOMENTS[QKV_OPTIMIZER_COUNT] = {
  * the first step would make NaN of every parameter without a gradient. */
 static enum qkv_status check_settings(const struct qkv_training_config *settings, struct qkv_error *error)
 {
-    static const char *const ALL[] = {"training.optimizer", "training.weight_decay",
-                                      "training.clip_grad_norm", "training.clip_grad_val", NULL};
+    static const char *const ALL[] = {
+        "training.optimizer",     "training.weight_decay", "training.clip_grad_norm",
+        "training.clip_grad_val", "training.ema",          NULL};
     const struct qkv_config config = {.training = *settings};
     if (qkv_config_check_keys(&config, ALL, error)) return QKV_INVALID;
     return qkv_config_check_keys(&config, qkv_optimizer_kind_choices.list[settings->optimizer].uses, error);
@@ -53,6 +55,10 @@ enum qkv_status qkv_optimizer_init(struct qkv_optimizer *optimizer, const struct
     bool complete = optimizer->squares;
     for (int i = 0; i < optimizer->state.moment_count && complete; i++)
         complete = (optimizer->state.moments[i] = qkv_arena_zeroed(&optimizer->arena, size));
+    if (complete && config->ema > 0) {
+        complete = (optimizer->state.average = qkv_arena_allocate(&optimizer->arena, size));
+        if (complete) memcpy(optimizer->state.average, parameters->values, size);
+    }
     if (complete) return QKV_OK;
     qkv_optimizer_release(optimizer);
     return qkv_error_set(error, "out of memory for the moments of %lld parameters",
@@ -67,6 +73,7 @@ struct step {
     void *const *gradients; /* [blocks] */
     double scale;
     struct qkv_update update;
+    double average_weight; /* of the new values in their moving average */
 };
 
 /* Address of number `i` of a block. */
@@ -109,6 +116,17 @@ static void update_range(void *context, int range)
         moments[i] = at(step, optimizer->state.moments[i], start);
     optimizer->kernels->optimizer[optimizer->settings.optimizer]->update(
         length, &step->update, at(step, step->gradients[0], start), moments, at(step, step->values, start));
+    if (optimizer->state.average)
+        optimizer->kernels->average(length, step->average_weight, at(step, step->values, start),
+                                    at(step, optimizer->state.average, start));
+}
+
+/* Weight of the values after update `t` in their moving average: 1 - min(decay, (1 + t) / (10 + t)). The first averages
+ * forget the initial values fast. */
+static double average_weight(double decay, int64_t t)
+{
+    double highest = (1 + (double)t) / (10 + (double)t);
+    return 1 - (decay < highest ? decay : highest);
 }
 
 static double norm_of(const struct qkv_optimizer *optimizer)
@@ -142,7 +160,7 @@ double qkv_optimizer_step(struct qkv_optimizer *optimizer, struct qkv_parameters
     bool fits = parameters->values && parameters->dtype == optimizer->dtype &&
                 parameters->elements == optimizer->elements;
     if (!optimizer->kernels || blocks < 1 || !fits || !isfinite(learning_rate)) return (double)NAN;
-    struct step step = {optimizer, parameters->values, blocks, gradients, scale, {0}};
+    struct step step = {optimizer, parameters->values, blocks, gradients, scale, {0}, 0};
     int ranges = optimizer->ranges;
     qkv_workers_run(workers, ranges, reduce_range, &step);
     double norm = norm_of(optimizer), norm_of_clipped = norm; /* numbers clipped by clip_grad_val */
@@ -154,8 +172,24 @@ double qkv_optimizer_step(struct qkv_optimizer *optimizer, struct qkv_parameters
     optimizer->state.updates++;
     parameters->changes++;
     step.update = make_update(optimizer, norm_of_clipped, learning_rate);
+    step.average_weight = average_weight(optimizer->settings.ema, optimizer->state.updates);
     qkv_workers_run(workers, ranges, update_range, &step);
     return norm;
+}
+
+void qkv_optimizer_exchange(struct qkv_optimizer *optimizer, struct qkv_parameters *parameters)
+{
+    unsigned char *values = parameters->values, *average = optimizer->state.average, part[4096];
+    size_t size = (size_t)optimizer->elements * qkv_dtype_size(optimizer->dtype);
+    if (!average || parameters->elements != optimizer->elements || parameters->dtype != optimizer->dtype)
+        return;
+    for (size_t at = 0, length; at < size; at += length) {
+        length = size - at < sizeof part ? size - at : sizeof part;
+        memcpy(part, values + at, length);
+        memcpy(values + at, average + at, length);
+        memcpy(average + at, part, length);
+    }
+    parameters->changes++;
 }
 
 void qkv_optimizer_release(struct qkv_optimizer *optimizer)

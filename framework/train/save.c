@@ -7,6 +7,7 @@ enum qkv_status qkv_training_save(struct training *training, const char *name, b
                                   struct qkv_error *error)
 {
     const struct qkv_optimizer_state *optimizer = resumable ? &training->optimizer.state : NULL;
+    struct qkv_parameters *parameters = &training->model->parameters;
     struct qkv_state state = {0};
     const struct qkv_data_config *data = &training->config->data;
     const char *path = qkv_run_file(&state.arena, training->folder, name);
@@ -15,9 +16,11 @@ enum qkv_status qkv_training_save(struct training *training, const char *name, b
     if (data->dev[0]) qkv_provenance_save_text(&state, "data.dev", data->dev, &training->dev);
     qkv_progress_save(&training->progress, &state);
     qkv_schedule_save(&training->schedule, &state);
-    enum qkv_status status =
-        path ? qkv_checkpoint_save(path, &training->model->parameters, optimizer, &state, error)
-             : qkv_error_set(error, "out of memory");
+    /* Without the state of the optimizer, the checkpoint holds the moving average alone. */
+    if (!resumable) qkv_optimizer_exchange(&training->optimizer, parameters);
+    enum qkv_status status = path ? qkv_checkpoint_save(path, parameters, optimizer, &state, error)
+                                  : qkv_error_set(error, "out of memory");
+    if (!resumable) qkv_optimizer_exchange(&training->optimizer, parameters);
     qkv_state_release(&state);
     return status;
 }

@@ -177,7 +177,9 @@ static enum qkv_status validate(struct training *training, struct qkv_error *err
     struct qkv_error inner;
     bool best;
     if (!training->evaluator || progress->validated == progress->update) return QKV_OK;
+    qkv_optimizer_exchange(&training->optimizer, &training->model->parameters);
     enum qkv_status status = qkv_evaluator_run(training->evaluator, &scores, &inner);
+    qkv_optimizer_exchange(&training->optimizer, &training->model->parameters);
     if (status == QKV_FAILED) return diverged(progress->update, &inner, error);
     if (status) return qkv_error_set(error, "%s", inner.message);
     double score = scores.value[metric];

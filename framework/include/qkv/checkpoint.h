@@ -17,7 +17,9 @@
  *         fprintf(stderr, "%s\n", error.message);
  *     qkv_parameters_release(&parameters);
  *
- * Values have the names of their parameters; moments are `optimizer.first.<name>`, `optimizer.second.<name>`.
+ * Values have the names of their parameters; moments are `optimizer.first.<name>`, `optimizer.second.<name>`. An
+ * optimizer with a moving average of the parameters (training.ema) writes that as the values, because it is the better
+ * model, and the parameters that it goes on with as `optimizer.parameters.<name>`.
  * __metadata__ holds the state of training and four keys of the format, the last two only with moments:
  *
  *     qkv.format             version of the format: QKV_RUN_FORMAT
@@ -88,6 +90,7 @@ struct qkv_optimizer_state {
     int64_t updates;                 /* done so far */
     int moment_count;                /* of this optimizer: 2 for adam (m, v), 1 for sgd */
     void *moments[QKV_MOMENTS_MOST]; /* [moment_count], each laid out as the values of the parameters */
+    void *average;                   /* moving average of the parameters, laid out as they are; NULL: none */
 };
 
 /* Writes a checkpoint, in the parameters' dtype. `optimizer` NULL: values only. `state` NULL: none. */
@@ -103,7 +106,7 @@ QKV_API enum qkv_status qkv_checkpoint_save(const char *path, const struct qkv_p
  *   tensors or metadata keys of one name; tensors that overlap or leave bytes between them;
  * - the model: a tensor is missing, unknown, or has another shape:
  *   `runs/x/best.safetensors: encoder.1.self.query.weight is [64, 64], but the model has [32, 32]`;
- * - the optimizer: the file has no moments, or those of another optimizer;
+ * - the optimizer: the file has no moments, those of another optimizer, or no moving average where the optimizer has one;
  * - the version: the file has a newer format than QKV_RUN_FORMAT. */
 QKV_API enum qkv_status qkv_checkpoint_load(const char *path, struct qkv_parameters *parameters,
                                             struct qkv_optimizer_state *optimizer, struct qkv_state *state,

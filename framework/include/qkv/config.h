@@ -161,6 +161,7 @@ struct qkv_training_config {
     enum qkv_batch_type batch_type;
     int64_t batch_multiplier;              /* batches of one update */
     int64_t shards;                        /* parts of a batch, each computed by one thread */
+    double ema;                            /* decay of the moving average of the parameters; 0: off */
     int64_t updates, epochs;               /* training ends at whichever comes first; 0: no limit */
     int64_t logging_freq, validation_freq; /* updates */
     int64_t validation_samples;            /* sentences */

@@ -38,7 +38,11 @@
  *  2. computes the norm of the sum: the square root of the sum of squares, in double precision, whose order is the same
  *     for any number of threads and any instruction set;
  *  3. clips each number to +-clip_grad_val, then the norm to clip_grad_norm (0: no clipping);
- *  4. updates moments and parameters.
+ *  4. updates moments and parameters;
+ *  5. where the setting ema is above 0: moves the average of the parameters towards them (Polyak and Juditsky 1992, with an
+ *     exponential weight). Update t, from 1, has the decay d = min(ema, (1 + t) / (10 + t)):
+ *
+ *     average += (1 - d) (theta - average)
  *
  * Workers share fixed ranges of the block, and sums over ranges are added in order: the number of threads has
  * no effect on the result, which is the same bits. A step allocates nothing. */
@@ -58,7 +62,7 @@ struct qkv_optimizer {
     struct qkv_training_config settings; /* a copy; its strings are never read, so the caller may free them */
     enum qkv_dtype dtype;
     int64_t elements;                 /* of the parameters' block */
-    struct qkv_optimizer_state state; /* updates done (t of the formulas) and moments (m, v) */
+    struct qkv_optimizer_state state; /* updates done (t of the formulas), moments (m, v) and the average */
 
     int ranges;      /* fixed parts of the block; a step uses at most this many threads */
     double *squares; /* [ranges]: sum of squares of each range */
@@ -66,7 +70,8 @@ struct qkv_optimizer {
     struct qkv_arena arena;
 };
 
-/* Copies the settings and allocates moments, all zero. Fails when memory is out, when the parameters are not
+/* Copies the settings and allocates moments, all zero, and the moving average, which starts as the values of the
+ * parameters. Fails when memory is out, when the parameters are not
  * allocated, and when a setting that the optimizer reads is out of the range of its config key, such as
  * adam_epsilon 0. */
 QKV_API enum qkv_status qkv_optimizer_init(struct qkv_optimizer *optimizer,
@@ -85,6 +90,10 @@ QKV_API enum qkv_status qkv_optimizer_init(struct qkv_optimizer *optimizer,
 QKV_API double qkv_optimizer_step(struct qkv_optimizer *optimizer, struct qkv_parameters *parameters,
                                   struct qkv_workers *workers, int blocks, void *const *gradients,
                                   double scale, double learning_rate);
+
+/* Exchanges the values of the parameters with their moving average, to compute with the average; a second call changes
+ * them back, which must come before the next step. Does nothing without a moving average. */
+QKV_API void qkv_optimizer_exchange(struct qkv_optimizer *optimizer, struct qkv_parameters *parameters);
 
 QKV_API void qkv_optimizer_release(struct qkv_optimizer *optimizer);
 

@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct qkv_state state = {0};
     int64_t number;
     double first[32] = {0}, second[32] = {0}; /* b begins at element 16, the next multiple of 64 bytes */
-    struct qkv_optimizer_state optimizer = {"adam", 0, 2, {first, second}};
+    struct qkv_optimizer_state optimizer = {"adam", 0, 2, {first, second}, NULL};
     const struct qkv_initial zeros = {QKV_INITIALIZER_ZEROS, 1};
     struct input input = {data, size};
     unsigned switches = take_switches(&input);
