@@ -83,6 +83,25 @@ void print_result(FILE *file, const char *text)
             fwrite(one, 1, (size_t)qkv_plain_next(&text, one), file);
 }
 
+void print_shell_word(FILE *file, const char *word)
+{
+    char one[QKV_PLAIN_SIZE];
+    bool escaped = false;
+    for (const char *at = word, *next = at; qkv_plain_next(&next, one); at = next)
+        escaped = escaped || (*one == '\\' && *at != '\\');
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./=,:+@%-";
+    if (*word && !word[strspn(word, plain)]) {
+        fputs(word, file);
+        return;
+    }
+    fputs(escaped ? "$'" : "'", file);
+    while (*word) {
+        if (*word == '\'' || (escaped && *word == '\\')) fputs(escaped ? "\\" : "'\\'", file);
+        fwrite(one, 1, (size_t)qkv_plain_next(&word, one), file);
+    }
+    fputc('\'', file);
+}
+
 enum qkv_terminal_colors terminal_colors(FILE *file)
 {
     const char *depth = getenv("COLORTERM"), *terminal = getenv("TERM"), *no_color = getenv("NO_COLOR");

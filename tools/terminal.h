@@ -33,6 +33,9 @@ void print_plain(FILE *file, const char *text);
 /* Prints results: to a terminal as print_plain does, except for line ends and tabs; else as they are, for programs. */
 void print_result(FILE *file, const char *text);
 
+/* Prints a word with the quotes that a shell needs to read it as one word: $'\x1B' for what is not plain. */
+void print_shell_word(FILE *file, const char *word);
+
 /* "42s", "3m12s", "1h05m". */
 void format_duration(double seconds, char text[16]);
 

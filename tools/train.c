@@ -5,8 +5,6 @@
 #include "score_options.h"
 #include "terminal.h"
 
-#include "framework/core/plain_text.h"
-
 #include "qkv/run.h"
 #include "qkv/trainer.h"
 
@@ -149,34 +147,14 @@ static void show_validation(void *context, const struct qkv_train_validation *v)
     }
 }
 
-/* Prints a word with the quotes that a shell needs to read it as one word: $'\x1B' for what is not plain. */
-static void print_quoted(const char *word)
-{
-    char one[QKV_PLAIN_SIZE];
-    bool escaped = false;
-    for (const char *at = word, *next = at; qkv_plain_next(&next, one); at = next)
-        escaped = escaped || (*one == '\\' && *at != '\\');
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./=,:+@%-";
-    if (*word && !word[strspn(word, plain)]) {
-        fputs(word, stderr);
-        return;
-    }
-    fputs(escaped ? "$'" : "'", stderr);
-    while (*word) {
-        if (*word == '\'' || (escaped && *word == '\\')) fputs(escaped ? "\\" : "'\\'", stderr);
-        fwrite(one, 1, (size_t)qkv_plain_next(&word, one), stderr);
-    }
-    fputc('\'', stderr);
-}
-
 /* Prints the command that continues this training. */
 static void print_resume(const struct view *view)
 {
     fputs("qkv train ", stderr);
-    print_quoted(view->config);
+    print_shell_word(stderr, view->config);
     for (int i = 0; i < view->settings->count; i++) {
         fputs(" -s ", stderr);
-        print_quoted(view->settings->value[i]);
+        print_shell_word(stderr, view->settings->value[i]);
     }
     fputs(" --resume\n", stderr);
 }

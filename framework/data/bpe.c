@@ -15,7 +15,7 @@ static const char VERSION_LINE[] = "#version: 0.2";
 /* ---- pairs ---- */
 
 /* The slot of a pair, or the free slot for it. At most half of the slots are in use. */
-static int64_t slot_of(const struct qkv_pairs *pairs, int32_t left, int32_t right)
+static int64_t slot_of(const struct qkv_symbol_pairs *pairs, int32_t left, int32_t right)
 {
     uint64_t hash = ((uint64_t)(uint32_t)left << 32 | (uint32_t)right) * 0x9E3779B97F4A7C15u;
     int64_t mask = pairs->slot_count - 1, slot = (int64_t)(hash >> 32) & mask;
@@ -24,7 +24,7 @@ static int64_t slot_of(const struct qkv_pairs *pairs, int32_t left, int32_t righ
     return slot;
 }
 
-static bool double_slots(struct qkv_pairs *pairs)
+static bool double_slots(struct qkv_symbol_pairs *pairs)
 {
     int64_t count = pairs->slot_count ? 2 * pairs->slot_count : 1024;
     int32_t *slots = malloc((size_t)count * sizeof *slots);
@@ -38,7 +38,7 @@ static bool double_slots(struct qkv_pairs *pairs)
     return true;
 }
 
-int32_t qkv_pairs_add(struct qkv_pairs *pairs, int32_t left, int32_t right)
+int32_t qkv_symbol_pairs_add(struct qkv_symbol_pairs *pairs, int32_t left, int32_t right)
 {
     if (2 * (pairs->size + 1) > pairs->slot_count && !double_slots(pairs)) return -1;
     int64_t slot = slot_of(pairs, left, right), pair = pairs->slots[slot];
@@ -46,7 +46,7 @@ int32_t qkv_pairs_add(struct qkv_pairs *pairs, int32_t left, int32_t right)
     pair = pairs->size;
     if (pair == INT32_MAX || !QKV_RESERVE(pairs->left, pairs->left_capacity, pair + 1) ||
         !QKV_RESERVE(pairs->right, pairs->right_capacity, pair + 1)) {
-        qkv_pairs_release(pairs);
+        qkv_symbol_pairs_release(pairs);
         return -1;
     }
     pairs->left[pair] = left;
@@ -56,17 +56,17 @@ int32_t qkv_pairs_add(struct qkv_pairs *pairs, int32_t left, int32_t right)
     return (int32_t)pair;
 }
 
-int32_t qkv_pairs_find(const struct qkv_pairs *pairs, int32_t left, int32_t right)
+int32_t qkv_symbol_pairs_find(const struct qkv_symbol_pairs *pairs, int32_t left, int32_t right)
 {
     return pairs->slot_count ? pairs->slots[slot_of(pairs, left, right)] : -1;
 }
 
-void qkv_pairs_release(struct qkv_pairs *pairs)
+void qkv_symbol_pairs_release(struct qkv_symbol_pairs *pairs)
 {
     free(pairs->left);
     free(pairs->right);
     free(pairs->slots);
-    *pairs = (struct qkv_pairs){0};
+    *pairs = (struct qkv_symbol_pairs){0};
 }
 
 /* ---- merges ---- */
@@ -82,7 +82,7 @@ bool qkv_bpe_add(struct qkv_bpe *bpe, const char *left, const char *right)
     memcpy(text + left_size, right, right_size + 1);
     int32_t joined = qkv_types_add(&bpe->symbols, text, 0);
     free(text);
-    int32_t pair = joined < 0 ? -1 : qkv_pairs_add(&bpe->pairs, first, second);
+    int32_t pair = joined < 0 ? -1 : qkv_symbol_pairs_add(&bpe->pairs, first, second);
     if (pair < 0 || !QKV_RESERVE(bpe->joined, bpe->joined_capacity, pair + 1) ||
         !QKV_RESERVE(bpe->order, bpe->order_capacity, bpe->count + 1))
         return false;
@@ -128,7 +128,7 @@ void qkv_bpe_free(struct qkv_bpe *bpe)
 {
     if (!bpe) return;
     qkv_types_release(&bpe->symbols);
-    qkv_pairs_release(&bpe->pairs);
+    qkv_symbol_pairs_release(&bpe->pairs);
     free(bpe->joined);
     free(bpe->order);
     free(bpe);

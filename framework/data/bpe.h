@@ -10,7 +10,7 @@
 #define QKV_BPE_WORD_END "</w>"
 
 /* Different pairs of symbols, numbered in the order in which they were added. All zero is valid and empty. */
-struct qkv_pairs {
+struct qkv_symbol_pairs {
     int64_t size;
     int32_t *left, *right; /* [size] */
     int32_t *slots; /* [slot_count, a power of two]: hash table with open addressing of pairs; -1: free */
@@ -18,18 +18,18 @@ struct qkv_pairs {
 };
 
 /* Returns the number of a pair, which is added if it is new; -1 when there is no memory. */
-int32_t qkv_pairs_add(struct qkv_pairs *pairs, int32_t left, int32_t right);
+int32_t qkv_symbol_pairs_add(struct qkv_symbol_pairs *pairs, int32_t left, int32_t right);
 
 /* Returns the number of a pair, or -1 when it was not added. */
-int32_t qkv_pairs_find(const struct qkv_pairs *pairs, int32_t left, int32_t right);
+int32_t qkv_symbol_pairs_find(const struct qkv_symbol_pairs *pairs, int32_t left, int32_t right);
 
-void qkv_pairs_release(struct qkv_pairs *pairs);
+void qkv_symbol_pairs_release(struct qkv_symbol_pairs *pairs);
 
 struct qkv_bpe {
     struct qkv_types symbols;
-    struct qkv_pairs pairs; /* the different merges; the number of a merge is also its rank */
-    int32_t *joined;        /* [pairs.size]: the symbol that each merge makes */
-    int32_t *order;         /* [count]: the lines of the codes file, as numbers of pairs */
+    struct qkv_symbol_pairs pairs; /* the different merges; the number of a merge is also its rank */
+    int32_t *joined;               /* [pairs.size]: the symbol that each merge makes */
+    int32_t *order;                /* [count]: the lines of the codes file, as numbers of pairs */
     int64_t count;
     /* private */
     int64_t joined_capacity, order_capacity;

@@ -196,7 +196,7 @@ static int32_t apply_merge(struct qkv_bpe_dropout *dropout, int32_t count, int32
         int32_t rank = ranks[i];
         pieces[size] = merges ? bpe->joined[merge] : pieces[i];
         if (size && (merges || merged_before))
-            ranks[size - 1] = qkv_pairs_find(&bpe->pairs, pieces[size - 1], pieces[size]);
+            ranks[size - 1] = qkv_symbol_pairs_find(&bpe->pairs, pieces[size - 1], pieces[size]);
         ranks[size] = rank;
         merged_before = merges;
         i += merges;
@@ -214,7 +214,7 @@ static int64_t cut_word(struct qkv_bpe_dropout *dropout, int32_t word, struct dr
     int32_t count = (int32_t)(dropout->character_start[word + 1] - begin);
     memcpy(dropout->pieces, dropout->character + begin, (size_t)count * sizeof *dropout->pieces);
     for (int32_t i = 0; i + 1 < count; i++)
-        dropout->ranks[i] = qkv_pairs_find(&bpe->pairs, dropout->pieces[i], dropout->pieces[i + 1]);
+        dropout->ranks[i] = qkv_symbol_pairs_find(&bpe->pairs, dropout->pieces[i], dropout->pieces[i + 1]);
     for (int32_t merge; (merge = draw_merge(dropout, count, draws)) >= 0;)
         count = apply_merge(dropout, count, merge);
     if (count > capacity) return -1;

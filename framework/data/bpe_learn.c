@@ -32,7 +32,7 @@ struct candidate {
 
 struct learning {
     struct qkv_types symbols;
-    struct qkv_pairs table;
+    struct qkv_symbol_pairs table;
     struct pair *pairs; /* [table.size] */
     int64_t pairs_capacity;
     int64_t words;
@@ -56,7 +56,7 @@ struct learning {
 static bool is_better(const struct learning *l, struct candidate a, struct candidate b)
 {
     if (a.count != b.count) return a.count > b.count;
-    const struct qkv_pairs *table = &l->table;
+    const struct qkv_symbol_pairs *table = &l->table;
     int order = strcmp(qkv_types_token(&l->symbols, table->left[a.pair]),
                        qkv_types_token(&l->symbols, table->left[b.pair]));
     if (!order)
@@ -122,7 +122,7 @@ static int32_t best_pair(struct learning *l)
 static void count_pair(struct learning *l, int32_t left, int32_t right, int64_t word, int sign)
 {
     if (l->failed) return;
-    int32_t p = qkv_pairs_add(&l->table, left, right);
+    int32_t p = qkv_symbol_pairs_add(&l->table, left, right);
     int64_t before = l->pairs_capacity;
     if (p < 0 || !QKV_RESERVE(l->pairs, l->pairs_capacity, p + 1)) {
         l->failed = true;
@@ -329,7 +329,7 @@ static void release(struct learning *l)
     free(l->changed);
     free(l->heap);
     qkv_types_release(&l->symbols);
-    qkv_pairs_release(&l->table);
+    qkv_symbol_pairs_release(&l->table);
 }
 
 struct qkv_bpe *qkv_bpe_learn(int64_t count, const struct qkv_types *const *texts, int64_t merges,

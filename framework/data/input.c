@@ -1,5 +1,6 @@
 #include "data/input.h"
 
+#include "data/utf16.h"
 #include "qkv/file.h"
 
 #include <errno.h>
@@ -23,6 +24,9 @@ struct qkv_input {
     z_stream stream;
     size_t next, used; /* raw[next .. used-1] are bytes of the file that were not used yet */
     unsigned char raw[1 << 16];
+    bool encoding_known, is_utf16, big_endian;
+    size_t pending_size; /* bytes of `pending`, which are not converted yet */
+    unsigned char pending[1 << 14];
 };
 
 struct qkv_input *qkv_input_open(const char *path, struct qkv_error *error)
@@ -95,8 +99,9 @@ static enum qkv_status expand(struct qkv_input *input, char *to, size_t size, si
     return QKV_OK;
 }
 
-enum qkv_status qkv_input_read(struct qkv_input *input, char *to, size_t size, size_t *got,
-                               struct qkv_error *error)
+/* Reads bytes as they are in the file, or in what its gzip members hold. */
+static enum qkv_status read_bytes(struct qkv_input *input, char *to, size_t size, size_t *got,
+                                  struct qkv_error *error)
 {
     *got = 0;
     do {
@@ -114,6 +119,62 @@ enum qkv_status qkv_input_read(struct qkv_input *input, char *to, size_t size, s
         if (!held || (!input->in_member && input->total && input->raw[input->next] != 0x1F)) return QKV_OK;
         if (expand(input, to, size, got, error)) return QKV_INVALID;
     } while (!*got);
+    return QKV_OK;
+}
+
+/* Finds out at the start of the text whether it is UTF-16; what it reads for that goes to `pending`. */
+static enum qkv_status find_encoding(struct qkv_input *input, struct qkv_error *error)
+{
+    size_t got = 1;
+    while (got && (!input->pending_size || (input->pending_size == 1 && input->pending[0] >= 0xFE))) {
+        if (read_bytes(input, (char *)input->pending + input->pending_size, 2 - input->pending_size, &got,
+                       error))
+            return QKV_INVALID;
+        input->pending_size += got;
+    }
+    input->encoding_known = true;
+    input->is_utf16 = input->pending_size == 2 && qkv_is_utf16(input->pending, &input->big_endian);
+    if (input->is_utf16) input->pending_size = 0; /* without the byte order mark */
+    return QKV_OK;
+}
+
+/* Reads UTF-16 and converts it to UTF-8. */
+static enum qkv_status read_utf16(struct qkv_input *input, char *to, size_t size, size_t *got,
+                                  struct qkv_error *error)
+{
+    /* Two bytes become up to three. */
+    size_t most = size / 3 * 2, loaded = 1;
+    if (most > sizeof input->pending) most = sizeof input->pending;
+    QKV_BUG(most < 4, "a buffer of %zu bytes is too small for a pair of surrogates", size);
+    while (!*got) {
+        char *end = (char *)input->pending + input->pending_size;
+        bool valid;
+        if (read_bytes(input, end, most - input->pending_size, &loaded, error)) return QKV_INVALID;
+        if (!loaded && !input->pending_size) return QKV_OK;
+        input->pending_size += loaded;
+        size_t used =
+            qkv_utf16_convert(input->pending, input->pending_size, input->big_endian, to, got, &valid);
+        if (!valid || !loaded)
+            return qkv_error_set(
+                error, "%s: is not valid UTF-16 (%s), although it begins like it; save it as UTF-8",
+                input->path,
+                !valid ? "half of a pair of surrogates is missing" : "it ends within a character");
+        input->pending_size -= used;
+        memmove(input->pending, input->pending + used, input->pending_size);
+    }
+    return QKV_OK;
+}
+
+enum qkv_status qkv_input_read(struct qkv_input *input, char *to, size_t size, size_t *got,
+                               struct qkv_error *error)
+{
+    *got = 0;
+    if (!input->encoding_known && find_encoding(input, error)) return QKV_INVALID;
+    if (input->is_utf16) return read_utf16(input, to, size, got, error);
+    if (!input->pending_size) return read_bytes(input, to, size, got, error);
+    *got = input->pending_size;
+    memcpy(to, input->pending, *got);
+    input->pending_size = 0;
     return QKV_OK;
 }
 

@@ -1,4 +1,4 @@
-/* The bytes of a text: a file or standard input, plain or gzip. */
+/* The bytes of a text: a file or standard input, plain or gzip. UTF-16 with a byte order mark becomes UTF-8. */
 #ifndef QKV_DATA_INPUT_H
 #define QKV_DATA_INPUT_H
 
@@ -11,8 +11,9 @@ struct qkv_input;
 /* Opens a file, or standard input for "-". `path` must outlive the input. NULL with a message on failure. */
 struct qkv_input *qkv_input_open(const char *path, struct qkv_error *error);
 
-/* Reads up to `size` bytes as soon as there are some, so that a terminal is read line by line; *got is 0 at the end. Fails
- * when reading fails, a gzip file is truncated or damaged, or it expands to far more than text does. */
+/* Reads up to `size` bytes, at least 6, as soon as there are some, so that a terminal is read line by line; *got is 0 at the
+ * end. Fails when reading fails, a gzip file is truncated or damaged, it expands to far more than text does, or what begins
+ * as UTF-16 is not valid. */
 enum qkv_status qkv_input_read(struct qkv_input *input, char *to, size_t size, size_t *got,
                                struct qkv_error *error);
 

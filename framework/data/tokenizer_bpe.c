@@ -57,7 +57,7 @@ static void add_candidate(struct qkv_tokens *tokens, int64_t *size, const struct
 {
     const struct qkv_piece *pieces = tokens->pieces;
     if (at < 0 || pieces[at].next < 0) return;
-    int32_t rank = qkv_pairs_find(&bpe->pairs, pieces[at].symbol, pieces[pieces[at].next].symbol);
+    int32_t rank = qkv_symbol_pairs_find(&bpe->pairs, pieces[at].symbol, pieces[pieces[at].next].symbol);
     if (rank >= 0) push(tokens->candidates, size, (struct qkv_candidate){rank, at});
 }
 

@@ -62,6 +62,12 @@ bool qkv_is_punctuation(int32_t point)
     return category >= UTF8PROC_CATEGORY_PC && category <= UTF8PROC_CATEGORY_SO;
 }
 
+bool qkv_is_letter(int32_t point)
+{
+    utf8proc_category_t category = utf8proc_category(point);
+    return category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO;
+}
+
 bool qkv_is_digit(int32_t point)
 {
     return utf8proc_category(point) == UTF8PROC_CATEGORY_ND;

@@ -37,6 +37,9 @@ bool qkv_is_punctuation(int32_t point);
 bool qkv_is_opening(int32_t point);
 bool qkv_is_closing(int32_t point);
 
+/* Letter: general category L. */
+bool qkv_is_letter(int32_t point);
+
 /* Decimal digit: general category Nd. */
 bool qkv_is_digit(int32_t point);
 

@@ -132,13 +132,20 @@ void qkv_training_plan_epoch(struct training *training)
     qkv_batches_epoch(&training->batches, epoch);
 }
 
+enum qkv_status qkv_training_prepare(struct training *training, struct qkv_error *error)
+{
+    if (find_merges(training, error) || read_corpora(training, error) || check_lengths(training, error) ||
+        make_parts(training, error))
+        return QKV_INVALID;
+    return QKV_OK;
+}
+
 enum qkv_status qkv_training_open(struct training *training, struct qkv_error *error)
 {
     training->folder = training->config->training.model_dir;
     training->metrics = file_of(training, QKV_RUN_METRICS);
     if (!training->metrics) return qkv_error_set(error, "out of memory");
-    if (qkv_run_folder_check(training, error) || find_merges(training, error) ||
-        read_corpora(training, error) || check_lengths(training, error) || make_parts(training, error) ||
+    if (qkv_run_folder_check(training, error) || qkv_training_prepare(training, error) ||
         qkv_run_folder_lock(training, error))
         return QKV_INVALID;
     if (training->options->resume) {

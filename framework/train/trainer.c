@@ -313,3 +313,52 @@ enum qkv_status qkv_train(const struct qkv_config *config, const struct qkv_trai
     qkv_training_release(&training);
     return status;
 }
+
+/* Does updates until `seconds` have passed, but at least `least`; the first one, which touches all memory for the first
+ * time, is not counted. */
+static enum qkv_status time_updates(struct training *training, double seconds, struct qkv_train_cost *cost,
+                                    struct qkv_error *error)
+{
+    enum { LEAST = 3 };
+    struct clock clock = {0};
+    double begin = qkv_clock_seconds(), first = begin, now = begin;
+    bool more = true;
+    for (int64_t done = 0; more && (done < LEAST || now - begin < seconds); done++) {
+        enum qkv_status status = update(training, &clock, &more, error);
+        if (status) return status;
+        now = qkv_clock_seconds();
+        if (done)
+            cost->seconds_per_update = (now - first) / (double)done;
+        else
+            first = now;
+    }
+    return QKV_OK;
+}
+
+enum qkv_status qkv_train_measure(const struct qkv_config *config, int threads, double seconds,
+                                  struct qkv_train_cost *cost, struct qkv_error *error)
+{
+    struct qkv_config complete = *config;
+    struct qkv_messages messages;
+    const struct qkv_train_options options = {.threads = threads};
+    struct training training = {.config = &complete, .options = &options};
+    enum qkv_status status = qkv_config_finish_training(&complete, &training.arena, &messages);
+    *cost = (struct qkv_train_cost){0};
+    if (status)
+        qkv_error_set(error, "%s", messages.text[0]);
+    else
+        status = qkv_training_prepare(&training, error);
+    if (!status) status = time_updates(&training, seconds, cost, error);
+    if (!status) {
+        cost->parameters = qkv_parameters_total(&training.model->parameters);
+        cost->batches = training.batches.count;
+        if (training.evaluator) {
+            struct qkv_scores scores;
+            double begin = qkv_clock_seconds();
+            status = qkv_evaluator_run(training.evaluator, &scores, error);
+            cost->seconds_per_validation = qkv_clock_seconds() - begin;
+        }
+    }
+    qkv_training_release(&training);
+    return status;
+}

@@ -156,6 +156,10 @@ enum qkv_status qkv_final_average_remove(struct training *training, struct qkv_e
 /* Draws the pieces of the current epoch of training->progress and plans its batches. */
 void qkv_training_plan_epoch(struct training *training);
 
+/* Reads all input and makes the model and all that trains it, but no run folder. The caller sets config and options before,
+ * and releases the training also after a failure. */
+enum qkv_status qkv_training_prepare(struct training *training, struct qkv_error *error);
+
 /* Reads all input, makes the model and its run folder, and restores the progress of a resumed run. The caller
  * sets config and options before, and releases the training also after a failure. */
 enum qkv_status qkv_training_open(struct training *training, struct qkv_error *error);

@@ -49,6 +49,7 @@ Test(lines, reads_plain_and_gzip_text_in_the_same_way)
         {"\uFEFF", ""},
         {"\x1F\n", "\x1F|"},
         {"\xEF\n", "/in:1:1: byte 0xEF is not valid UTF-8"},
+        {"\xFF", "/in:1:1: byte 0xFF is not valid UTF-8"},
         {"a\nb\xFF\n", "a|/in:2:2: byte 0xFF is not valid UTF-8"},
     };
     const char *folder = scratch("same");
@@ -63,6 +64,62 @@ Test(lines, reads_plain_and_gzip_text_in_the_same_way)
         add_member(packed, cases[i].text, strlen(cases[i].text));
         if (!fails) cr_expect_str_eq(read_all(packed), wanted);
     }
+}
+
+/* A text of ASCII and of code points below and above 0x10000 as UTF-16, without byte order mark. */
+static size_t utf16_of(const uint16_t *units, size_t count, bool big_endian, unsigned char *bytes)
+{
+    for (size_t i = 0; i < count; i++) {
+        bytes[2 * i + !big_endian] = (unsigned char)(units[i] >> 8);
+        bytes[2 * i + big_endian] = (unsigned char)units[i];
+    }
+    return 2 * count;
+}
+
+Test(lines, converts_utf16_of_both_byte_orders)
+{
+    /* a, CR, LF, \u20AC, U+1F600, \u00E9 */
+    static const uint16_t text[] = {0xFEFF, 'a', '\r', '\n', 0x20AC, 0xD83D, 0xDE00, 0xE9};
+    const char *folder = scratch("utf16");
+    unsigned char bytes[64];
+    for (int big_endian = 0; big_endian < 2; big_endian++) {
+        size_t size = utf16_of(text, 8, big_endian, bytes);
+        cr_expect_str_eq(read_all(write_bytes(folder, "in", bytes, size)), "a|\u20AC\U0001F600\u00E9|");
+        const char *packed = format("%s/packed%d", folder, big_endian);
+        add_member(packed, bytes, size);
+        cr_expect_str_eq(read_all(packed), "a|\u20AC\U0001F600\u00E9|");
+        const char *cut = write_bytes(folder, "cut", bytes, size - 1);
+        cr_expect_str_eq(read_all(cut),
+                         format("a|%s: is not valid UTF-16 (it ends within a character), although it begins "
+                                "like it; save it as UTF-8",
+                                cut));
+        cr_expect_str_eq(read_all(write_bytes(folder, "mark", bytes, 2)), "");
+    }
+    static const uint16_t halves[][3] = {{0xFEFF, 0xD83D, 'a'}, {0xFEFF, 0xDE00, 'a'}};
+    for (int i = 0; i < 2; i++) {
+        const char *half = write_bytes(folder, "half", bytes, utf16_of(halves[i], 3, false, bytes));
+        cr_expect_str_eq(read_all(half),
+                         format("%s: is not valid UTF-16 (half of a pair of surrogates is missing), although "
+                                "it begins like it; save it as UTF-8",
+                                half));
+    }
+    /* UTF-32 begins like UTF-16. */
+    const char *wide = write_bytes(folder, "wide", "\xFF\xFE\0\0a\0\0\0", 8);
+    cr_expect_str_eq(read_all(wide), format("%s:1:1: a NUL byte is not allowed in text", wide));
+}
+
+/* Buffers end within pairs of surrogates. */
+Test(lines, converts_utf16_that_is_longer_than_a_buffer)
+{
+    enum { UNITS = 100001 };
+    unsigned char *bytes = remember(malloc(2 * UNITS));
+    uint16_t *units = remember(malloc(UNITS * sizeof *units));
+    units[0] = 0xFEFF;
+    for (int i = 1; i < UNITS; i++) units[i] = i % 2 ? 0xD83D : 0xDE00;
+    const char *path = write_bytes(scratch("long"), "in", bytes, utf16_of(units, UNITS, true, bytes)),
+               *text = read_all(path);
+    cr_assert_eq(strlen(text), 2 * (UNITS - 1) + 1);
+    for (int i = 0; i < UNITS / 2; i++) cr_assert_eq(strncmp(text + 4 * i, "\U0001F600", 4), 0, "%d", i);
 }
 
 Test(lines, reads_a_gzip_file_of_several_members)

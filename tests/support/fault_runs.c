@@ -76,6 +76,7 @@ static const struct command COMMANDS[] = {
     {FAULT_OTHERS, "config c.yaml --full"},
     {FAULT_OTHERS, "generate sort -o made --train 4 --dev 2 --test 2"},
     {FAULT_OTHERS, "generate en_es -o made --train 4 --dev 2 --test 2 --lexicon " LEXICON},
+    {FAULT_OTHERS, "init train.tsv -o made/new.yaml --updates 3"},
     {FAULT_OTHERS, "help --format man"},
 };
 

@@ -277,6 +277,7 @@ static const char *const WRITERS[] = {
     "--version",
     "score dev.tsv dev.tsv",
     "generate copy -o made --train 3 --dev 1 --test 1 --overwrite",
+    "init train.tsv -o made/new.yaml --updates 3 --overwrite",
 };
 
 static void expect_unwritable(const char *folder, const char *stream, const char *reason)

@@ -123,7 +123,7 @@ static const struct {
     {"generate rev", "generate rev", "reverse "},
     {"gradcheck x.yaml y.yaml sub/a", "gradcheck x.yaml y.yaml sub/a", "sub/a.yaml "},
     {"evaluate -k 5 run sub/b", "evaluate -k 5 run sub/b", "sub/b.tsv "},
-    {"help in", "help in", "inspect "},
+    {"help in", "help in", "init inspect "},
 };
 
 static const char *folder_to_complete(const char *name)
@@ -232,7 +232,9 @@ static const char *folder_of_examples(void)
         "-s training.validation_freq=1 -s training.keep_best_ckpts=2 -s training.keep_last_ckpts=2 "
         "-s training.model_dir=runs/$name -s name=$name || exit; done && "
         "head -n 3 datasets/en_es/test.tsv | cut -f1 | tee lines.en >lines.txt && "
-        "head -n 3 datasets/en_es/test.tsv | cut -f2 >lines.es && mkdir -p .config/fish/completions",
+        "head -n 3 datasets/en_es/test.tsv | cut -f2 >lines.es && mkdir -p .config/fish/completions && "
+        "cp datasets/en_es/train.tsv spa.txt && cut -f1 spa.txt >train.en && cut -f2 spa.txt >train.de && "
+        "gzip <spa.txt >pairs.tsv.gz",
         folder, QKV_SOURCE_DIR, QKV_SOURCE_DIR, QKV_SOURCE_DIR, QKV_SOURCE_DIR);
     cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
     return folder;
@@ -247,6 +249,7 @@ Test(help, examples_run)
             "qkv() { case $1 in train) command qkv \"$@\" -q -s training.updates=2 "
             "-s training.validation_freq=1 -s training.keep_best_ckpts=2 -s training.keep_last_ckpts=2 "
             "--overwrite ;; gradcheck) command qkv gradcheck --op add ;; "
+            "init) command qkv \"$@\" --updates 2 ;; "
             "*) command qkv \"$@\" ;; esac; }";
         write_text(folder, "examples.sh", format("set -e; %s\n%s", function, examples_of(COMMANDS[i])));
         struct outcome outcome =

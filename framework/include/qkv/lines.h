@@ -11,8 +11,9 @@
  *     if (status) fprintf(stderr, "%s\n", error.message);
  *     qkv_lines_close(&lines);
  *
- * Lines end in LF or CRLF; the last may end with the file. A byte order mark at the start is skipped. gzip is known by
- * its first bytes, not by the name of the file. */
+ * Lines end in LF or CRLF; the last may end with the file. A byte order mark at the start is skipped; one of UTF-16, of
+ * either byte order, says that the text is to be converted to UTF-8. gzip is known by its first bytes, not by the name of
+ * the file. */
 #ifndef QKV_LINES_H
 #define QKV_LINES_H
 
@@ -49,8 +50,8 @@ QKV_API enum qkv_status qkv_lines_open(struct qkv_lines *lines, const char *path
 
 /* Reads the next line; *found becomes false at the end of the text, which an empty file reaches at once. Fails with
  * `path:line:column: ...`, columns in bytes from 1, on invalid UTF-8 or a NUL byte; with `path:line: ...` when a line is
- * longer than QKV_LINE_LONGEST; with `path: ...` when reading fails, memory is out, or a gzip file is truncated, damaged
- * or expands to more than 200 times its size (and 256 MiB). */
+ * longer than QKV_LINE_LONGEST; with `path: ...` when reading fails, memory is out, UTF-16 is not valid, or a gzip file is
+ * truncated, damaged or expands to more than 200 times its size (and 256 MiB). */
 QKV_API enum qkv_status qkv_lines_next(struct qkv_lines *lines, bool *found, struct qkv_error *error);
 
 /* Fails with `path: the file is empty` when no line was read. */

@@ -46,6 +46,8 @@
 #include "qkv/numpy_random.h"
 #include "qkv/ops.h"
 #include "qkv/optimizer.h"
+#include "qkv/pairs_file.h"
+#include "qkv/pairs_set.h"
 #include "qkv/parameters.h"
 #include "qkv/random.h"
 #include "qkv/replicas.h"

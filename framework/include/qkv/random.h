@@ -21,6 +21,7 @@ enum qkv_stream {
     QKV_STREAM_CHECK,    /* samples and cotangents of the gradient check */
     QKV_STREAM_SCENE,    /* vectors and matrices of scenes */
     QKV_STREAM_PIECES,   /* merges that BPE dropout leaves out; epoch in `step`, side in the sub-stream */
+    QKV_STREAM_SPLIT,    /* which pairs become dev and test sets */
 };
 
 /* A sequence of random numbers. */

@@ -104,4 +104,17 @@ struct qkv_train_result {
 QKV_API enum qkv_status qkv_train(const struct qkv_config *config, const struct qkv_train_options *options,
                                   struct qkv_train_result *result, struct qkv_error *error);
 
+/* What training costs on this machine. */
+struct qkv_train_cost {
+    double seconds_per_update;
+    double seconds_per_validation; /* of an untrained model, whose translations are long; 0: no data.dev */
+    int64_t parameters;            /* learned numbers */
+    int64_t batches;               /* of an epoch */
+};
+
+/* Measures the training that a config describes: reads all input, does updates for so many seconds, at least three, and one
+ * validation, then forgets them. Writes no files and needs no run folder. Fails as qkv_train does. */
+QKV_API enum qkv_status qkv_train_measure(const struct qkv_config *config, int threads, double seconds,
+                                          struct qkv_train_cost *cost, struct qkv_error *error);
+
 #endif

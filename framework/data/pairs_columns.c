@@ -1,0 +1,91 @@
+#include "data/pairs_columns.h"
+
+#include "data/unicode.h"
+
+#include <string.h>
+#include <zlib.h>
+
+struct pairs_field qkv_pairs_trim(struct pairs_field field)
+{
+    const char *end = field.text + field.size, *first = NULL, *last = field.text;
+    for (const char *at = field.text, *next; at < end; at = next) {
+        int32_t point;
+        next = at + qkv_point(at, &point);
+        if (qkv_is_space(point)) continue;
+        if (!first) first = at;
+        last = next;
+    }
+    if (!first) return (struct pairs_field){field.text, 0};
+    return (struct pairs_field){first, (size_t)(last - first)};
+}
+
+int qkv_pairs_fields(const char *line, size_t size, struct pairs_field field[QKV_PAIRS_COLUMNS])
+{
+    const char *end = line + size;
+    for (int count = 0;; count++) {
+        const char *tab = memchr(line, '\t', (size_t)(end - line));
+        size_t length = (size_t)((tab ? tab : end) - line);
+        if (count < QKV_PAIRS_COLUMNS) field[count] = qkv_pairs_trim((struct pairs_field){line, length});
+        if (!tab) return count + 1;
+        line = tab + 1;
+    }
+}
+
+static bool has_letter(struct pairs_field field)
+{
+    for (const char *at = field.text, *end = at + field.size; at < end;) {
+        int32_t point;
+        at += qkv_point(at, &point);
+        if (qkv_is_letter(point)) return true;
+    }
+    return false;
+}
+
+static bool contains(struct pairs_field field, const char *part)
+{
+    size_t size = strlen(part);
+    for (size_t i = 0; i + size <= field.size; i++)
+        if (!memcmp(field.text + i, part, size)) return true;
+    return false;
+}
+
+void qkv_pairs_columns_add(struct pairs_columns *columns, const struct pairs_field *field, int count)
+{
+    if (count > columns->count) columns->count = count;
+    for (int c = 0; c < count && c < QKV_PAIRS_COLUMNS; c++) {
+        struct pairs_column *column = &columns->column[c];
+        uint32_t hash = (uint32_t)crc32_z(0, (const Bytef *)field[c].text, field[c].size);
+        column->repeated += columns->lines && hash == columns->before[c];
+        columns->before[c] = hash;
+        if (!field[c].size) continue;
+        column->filled++;
+        column->letterless += !has_letter(field[c]);
+        column->attribution += contains(field[c], "CC-BY") || contains(field[c], "Attribution:");
+    }
+    columns->lines++;
+}
+
+static bool has_letters(const struct pairs_column *column)
+{
+    return column->letterless * 2 < column->filled;
+}
+
+/* True of a column that has text in most lines, which is neither always the same nor an attribution. */
+static bool holds_text(const struct pairs_columns *columns, const struct pairs_column *column)
+{
+    enum { FEW = 10 /* lines, of which the same text proves nothing */ };
+    bool is_constant = columns->lines >= FEW && column->repeated * 10 > columns->lines * 9 - 10;
+    return column->filled * 2 > columns->lines && column->attribution * 2 < column->filled && !is_constant;
+}
+
+int qkv_pairs_columns_find(const struct pairs_columns *columns, int found[2])
+{
+    int most = columns->count < QKV_PAIRS_COLUMNS ? columns->count : QKV_PAIRS_COLUMNS, count = 0;
+    bool any_letters = false; /* false: sequences of numbers, which are sentences here */
+    for (int c = 0; c < most; c++) any_letters = any_letters || has_letters(&columns->column[c]);
+    for (int c = 0; c < most && count < 2; c++) {
+        const struct pairs_column *column = &columns->column[c];
+        if (holds_text(columns, column) && has_letters(column) == any_letters) found[count++] = c + 1;
+    }
+    return count;
+}

@@ -1,0 +1,311 @@
+#include "qkv/pairs_file.h"
+
+#include "core/grow.h"
+#include "data/languages.h"
+#include "data/pairs_columns.h"
+#include "data/pairs_paths.h"
+#include "qkv/lines.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+static enum qkv_status no_memory(const char *path, struct qkv_error *error)
+{
+    return qkv_error_set(error, "%s: out of memory", path);
+}
+
+static void leave_out(struct qkv_pairs_lines *lines, int64_t number)
+{
+    if (!lines->count++) lines->first = number;
+}
+
+static void set_language(char lang[16], const char *code)
+{
+    if (code && !*lang) snprintf(lang, sizeof((struct qkv_pairs){0}.lang[0]), "%s", code);
+}
+
+/* ---- adding a pair ---- */
+
+/* Appends a sentence and a NUL; a tab becomes a space. */
+static bool add_sentence(struct qkv_pairs *pairs, int side, struct pairs_field sentence)
+{
+    int64_t begin = pairs->text_size, end = begin + (int64_t)sentence.size + 1;
+    if (!QKV_RESERVE(pairs->start[side], pairs->capacity[side], pairs->count + 1)) return false;
+    if (!QKV_RESERVE(pairs->text, pairs->text_capacity, end)) return false;
+    pairs->start[side][pairs->count] = begin;
+    for (size_t i = 0; i < sentence.size; i++) {
+        char byte = sentence.text[i];
+        pairs->text[begin + (int64_t)i] = byte == '\t' ? ' ' : byte;
+    }
+    pairs->text[end - 1] = '\0';
+    pairs->text_size = end;
+    return true;
+}
+
+/* Adds the pair of a line, unless the line is the header or a side is empty. False when there is no memory. */
+static bool add_pair(struct qkv_pairs *pairs, int64_t line, const struct pairs_field sentence[2])
+{
+    if (!pairs->count && !pairs->has_header && qkv_is_column_title(sentence[0].text, sentence[0].size) &&
+        qkv_is_column_title(sentence[1].text, sentence[1].size)) {
+        pairs->has_header = true;
+        for (int side = 0; side < 2; side++)
+            set_language(pairs->lang[side], qkv_language_code(sentence[side].text, sentence[side].size));
+        return true;
+    }
+    if (!sentence[0].size || !sentence[1].size) {
+        leave_out(sentence[0].size || sentence[1].size ? &pairs->empty : &pairs->blank, line);
+        return true;
+    }
+    if (!add_sentence(pairs, 0, sentence[0]) || !add_sentence(pairs, 1, sentence[1])) return false;
+    pairs->count++;
+    return true;
+}
+
+/* ---- tables ---- */
+
+/* The lines of a table: one text, in which each line ends in a NUL. */
+struct table {
+    char *text;
+    int64_t capacity, size, comments;
+    struct pairs_columns columns;
+};
+
+/* Checks a line `#key:value`, with which exports of the program Anki begin. */
+static enum qkv_status check_comment(const struct qkv_lines *lines, struct qkv_error *error)
+{
+    static const char separator[] = "#separator:";
+    const char *value = lines->line + strlen(separator);
+    if (strncmp(lines->line, separator, strlen(separator)) || !strcasecmp(value, "tab")) return QKV_OK;
+    return qkv_error_set(error,
+                         "%s:%lld: the columns are separated by %s; export the notes with tabs between them",
+                         lines->path, (long long)lines->number, value);
+}
+
+/* True of the lines `#separator:tab`, `#html:true`, `#tags column:3`. */
+static bool is_comment(const struct table *table, const char *line, int64_t number)
+{
+    return number == table->comments + 1 && *line == '#' && line[1] >= 'a' && line[1] <= 'z' &&
+           strchr(line, ':');
+}
+
+static enum qkv_status read_lines(struct table *table, struct qkv_pairs *pairs, struct qkv_lines *lines,
+                                  struct qkv_error *error)
+{
+    struct pairs_field field[QKV_PAIRS_COLUMNS];
+    enum qkv_status status;
+    bool found;
+    while (!(status = qkv_lines_next(lines, &found, error)) && found) {
+        pairs->read++;
+        int64_t end = table->size + (int64_t)lines->size + 1;
+        if (!QKV_RESERVE(table->text, table->capacity, end)) return no_memory(lines->path, error);
+        memcpy(table->text + table->size, lines->line, lines->size + 1);
+        table->size = end;
+        if (is_comment(table, lines->line, lines->number)) {
+            if (check_comment(lines, error)) return QKV_INVALID;
+            table->comments++;
+            continue;
+        }
+        int count = qkv_pairs_fields(lines->line, lines->size, field);
+        if (count > 1 || field[0].size) qkv_pairs_columns_add(&table->columns, field, count);
+    }
+    return status ? status : qkv_lines_check_read(lines, error);
+}
+
+/* Says why a table has no two columns of sentences. */
+static enum qkv_status too_few_columns(const struct table *table, const struct qkv_pairs *pairs, int count,
+                                       struct qkv_error *error)
+{
+    static const char *const separators[] = {"|||", ";", ","};
+    const char *path = pairs->path[0];
+    if (table->columns.count > 1)
+        return qkv_error_set(
+            error,
+            "%s: %s of its %d columns hold%s sentences, but a pair needs two; name them with "
+            "--columns, as in --columns 1,2",
+            path, count ? "only one" : "none", table->columns.count, count ? "s" : "");
+    for (size_t s = 0; s < sizeof separators / sizeof *separators; s++) {
+        int64_t lines = 0;
+        for (const char *at = table->text; at < table->text + table->size; at += strlen(at) + 1)
+            lines += strstr(at, separators[s]) != NULL;
+        if (lines * 10 >= pairs->read * 9)
+            return qkv_error_set(
+                error,
+                "%s: its lines have no tab; if '%s' separates the two sentences, write a tab in its "
+                "place, or export the table with tabs",
+                path, separators[s]);
+    }
+    return qkv_error_set(
+        error,
+        "%s: its lines have no tab, but a line needs a sentence, a tab and its translation; for "
+        "two files with a sentence in each line, name both",
+        path);
+}
+
+static enum qkv_status choose_columns(const struct table *table, struct qkv_pairs *pairs,
+                                      const int64_t column[2], struct qkv_error *error)
+{
+    pairs->columns = table->columns.count;
+    if (!column[0]) {
+        int count = qkv_pairs_columns_find(&table->columns, pairs->column);
+        return count == 2 ? QKV_OK : too_few_columns(table, pairs, count, error);
+    }
+    for (int side = 0; side < 2; side++) {
+        int most = pairs->columns < QKV_PAIRS_COLUMNS ? pairs->columns : QKV_PAIRS_COLUMNS;
+        if (column[side] < 1 || column[side] > most)
+            return qkv_error_set(error, "%s: there is no column %lld; the lines have up to %d",
+                                 pairs->path[0], (long long)column[side], pairs->columns);
+        pairs->column[side] = (int)column[side];
+    }
+    return QKV_OK;
+}
+
+/* Adds the pairs of all lines. */
+static enum qkv_status take_pairs(const struct table *table, struct qkv_pairs *pairs, struct qkv_error *error)
+{
+    struct pairs_field field[QKV_PAIRS_COLUMNS];
+    int64_t number = 0;
+    for (const char *at = table->text, *end = at + table->size; at < end;) {
+        size_t size = strlen(at);
+        int count = qkv_pairs_fields(at, size, field);
+        at += size + 1;
+        number++;
+        if (number <= table->comments || (count == 1 && !field[0].size)) {
+            leave_out(&pairs->blank, number);
+        } else if (count < pairs->column[0] || count < pairs->column[1]) {
+            leave_out(&pairs->incomplete, number);
+        } else {
+            const struct pairs_field pair[2] = {field[pairs->column[0] - 1], field[pairs->column[1] - 1]};
+            if (!add_pair(pairs, number, pair)) return no_memory(pairs->path[0], error);
+        }
+    }
+    return QKV_OK;
+}
+
+/* Manythings.org names its files by the language that is paired with English, which comes first. */
+static void name_languages(const struct table *table, struct qkv_pairs *pairs)
+{
+    const char *code[2];
+    qkv_languages_of_path(pairs->path[0], code);
+    if (code[0] && !code[1] && table->columns.count == 3 &&
+        table->columns.column[2].attribution * 2 > table->columns.lines) {
+        code[1] = code[0];
+        code[0] = "en";
+    }
+    for (int side = 0; side < 2 && code[1]; side++) set_language(pairs->lang[side], code[side]);
+}
+
+static enum qkv_status read_table(struct qkv_pairs *pairs, const int64_t column[2], const char *path,
+                                  struct qkv_error *error)
+{
+    struct qkv_lines lines;
+    struct table table = {0};
+    if (qkv_lines_open(&lines, path, error)) return QKV_INVALID;
+    pairs->path[0] = strdup(lines.path);
+    pairs->path[1] = strdup(lines.path);
+    enum qkv_status status = pairs->path[0] && pairs->path[1] ? QKV_OK : no_memory(lines.path, error);
+    if (!status) status = read_lines(&table, pairs, &lines, error);
+    qkv_lines_close(&lines);
+    if (!status) status = choose_columns(&table, pairs, column, error);
+    if (!status) status = take_pairs(&table, pairs, error);
+    if (!status) name_languages(&table, pairs);
+    free(table.text);
+    return status;
+}
+
+/* ---- two files ---- */
+
+static enum qkv_status different_lengths(struct qkv_lines lines[2], int longer, struct qkv_error *error)
+{
+    int64_t count = lines[!longer].number;
+    bool found = true;
+    while (found)
+        if (qkv_lines_next(&lines[longer], &found, error)) return QKV_INVALID;
+    return qkv_error_set(
+        error,
+        "%s has %lld lines, but %s has %lld: line n of one file must be the translation of line n "
+        "of the other",
+        lines[longer].path, (long long)lines[longer].number, lines[!longer].path, (long long)count);
+}
+
+static enum qkv_status read_aligned(struct qkv_pairs *pairs, struct qkv_lines lines[2],
+                                    struct qkv_error *error)
+{
+    for (;;) {
+        bool found[2];
+        struct pairs_field sentence[2];
+        for (int side = 0; side < 2; side++) {
+            if (qkv_lines_next(&lines[side], &found[side], error)) return QKV_INVALID;
+            if (!found[side] && qkv_lines_check_read(&lines[side], error)) return QKV_INVALID;
+            if (found[side])
+                sentence[side] = qkv_pairs_trim((struct pairs_field){lines[side].line, lines[side].size});
+        }
+        if (!found[0] && !found[1]) return QKV_OK;
+        if (found[0] != found[1]) return different_lengths(lines, found[0] ? 0 : 1, error);
+        pairs->read++;
+        if (!add_pair(pairs, lines[0].number, sentence)) return no_memory(lines[0].path, error);
+    }
+}
+
+static enum qkv_status read_two_files(struct qkv_pairs *pairs, struct qkv_error *error)
+{
+    struct qkv_lines lines[2] = {0};
+    enum qkv_status status = QKV_OK;
+    for (int side = 0; side < 2 && !status; side++)
+        status = qkv_lines_open(&lines[side], pairs->path[side], error);
+    if (!status) status = read_aligned(pairs, lines, error);
+    for (int side = 0; side < 2; side++) {
+        const char *code[2];
+        qkv_languages_of_path(pairs->path[side], code);
+        set_language(pairs->lang[side], code[1] ? code[1] : code[0]);
+        qkv_lines_close(&lines[side]);
+    }
+    return status;
+}
+
+/* ---- public functions ---- */
+
+enum qkv_status qkv_pairs_read(struct qkv_pairs *pairs, struct qkv_pairs_request request,
+                               struct qkv_error *error)
+{
+    *pairs = (struct qkv_pairs){0};
+    enum qkv_status status;
+    for (int side = 0; side < 2; side++) set_language(pairs->lang[side], request.lang[side]);
+    if (!request.target && qkv_pairs_is_table(request.path)) {
+        status = read_table(pairs, request.column, request.path, error);
+    } else {
+        status = qkv_pairs_find_files(&request, pairs->path, error);
+        if (!status) status = read_two_files(pairs, error);
+    }
+    if (!status && !pairs->count)
+        status = qkv_error_set(error, "%s: has %lld lines, but no pair of sentences", pairs->path[0],
+                               (long long)pairs->read);
+    if (status) qkv_pairs_release(pairs);
+    return status;
+}
+
+const char *qkv_pairs_text(const struct qkv_pairs *pairs, int64_t i, int side)
+{
+    return pairs->text + pairs->start[side][i];
+}
+
+void qkv_pairs_filter(struct qkv_pairs *pairs, const bool *keep)
+{
+    int64_t kept = 0;
+    for (int64_t i = 0; i < pairs->count; i++) {
+        if (!keep[i]) continue;
+        for (int side = 0; side < 2; side++) pairs->start[side][kept] = pairs->start[side][i];
+        kept++;
+    }
+    pairs->count = kept;
+}
+
+void qkv_pairs_release(struct qkv_pairs *pairs)
+{
+    for (int side = 0; side < 2; side++) {
+        free(pairs->path[side]);
+        free(pairs->start[side]);
+    }
+    free(pairs->text);
+    *pairs = (struct qkv_pairs){0};
+}

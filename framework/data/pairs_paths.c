@@ -1,0 +1,161 @@
+#include "data/pairs_paths.h"
+
+#include "data/languages.h"
+#include "qkv/file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+bool qkv_pairs_is_table(const char *path)
+{
+    struct stat status;
+    return !strcmp(path, "-") || !stat(path, &status) || errno != ENOENT;
+}
+
+/* What follows the prefix in the name of a file: a dot, a language, perhaps .gz. Returns the size of the language; 0: the name
+ * is another. */
+static size_t language_size(const char *name, const char *prefix, const char *const lang[2])
+{
+    size_t skipped = strlen(prefix);
+    if (strncmp(name, prefix, skipped) || name[skipped] != '.') return 0;
+    const char *suffix = name + skipped + 1;
+    size_t size = strcspn(suffix, ".");
+    if (suffix[size] && strcmp(suffix + size, ".gz")) return 0;
+    for (int side = 0; side < 2; side++)
+        if (lang[side] && strlen(lang[side]) == size && !strncmp(suffix, lang[side], size)) return size;
+    return qkv_language_code(suffix, size) ? size : 0;
+}
+
+enum { MOST_FILES = 16, NAME_LONGEST = 255 };
+
+/* The names of the files of a prefix. */
+struct names {
+    int count;
+    char name[MOST_FILES][NAME_LONGEST + 1];
+    size_t language_size[MOST_FILES];
+};
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+/* Lists the files folder/prefix.<language>, in the order of their names. */
+static enum qkv_status list_files(struct names *names, const char *folder, const char *prefix,
+                                  const char *const lang[2], struct qkv_error *error)
+{
+    DIR *listing = opendir(*folder ? folder : ".");
+    names->count = 0;
+    if (!listing)
+        return qkv_error_set(error, "%s: cannot be read: %s", *folder ? folder : ".", strerror(errno));
+    for (struct dirent *entry; names->count < MOST_FILES && (entry = readdir(listing));) {
+        if (strlen(entry->d_name) > NAME_LONGEST || !language_size(entry->d_name, prefix, lang)) continue;
+        strcpy(names->name[names->count++], entry->d_name);
+    }
+    closedir(listing);
+    qsort(names->name, (size_t)names->count, sizeof names->name[0], compare_names);
+    int different = 0;
+    for (int i = 0; i < names->count; i++) {
+        size_t size = language_size(names->name[i], prefix, lang);
+        /* x.en stands before x.en.gz, which is the same text. */
+        if (different && size == names->language_size[different - 1] &&
+            !strncmp(names->name[i], names->name[different - 1], strlen(prefix) + 1 + size))
+            continue;
+        memmove(names->name[different], names->name[i], sizeof names->name[0]);
+        names->language_size[different++] = size;
+    }
+    names->count = different;
+    return QKV_OK;
+}
+
+/* The index of the file of a language; -1: there is none. */
+static int find_language(const struct names *names, size_t prefix_size, const char *lang)
+{
+    for (int i = 0; i < names->count; i++)
+        if (strlen(lang) == names->language_size[i] &&
+            !strncmp(names->name[i] + prefix_size + 1, lang, names->language_size[i]))
+            return i;
+    return -1;
+}
+
+static enum qkv_status refuse_count(const struct names *names, const char *prefix, struct qkv_error *error)
+{
+    char list[1024] = "";
+    if (!names->count)
+        return qkv_error_set(
+            error,
+            "%s: there is no such file, and no two files %s.en and %s.es (or other languages) of which "
+            "it is the common prefix",
+            prefix, prefix, prefix);
+    for (int i = 0; i < names->count; i++) {
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", names->name[i]);
+    }
+    return qkv_error_set(
+        error,
+        names->count == 1
+            ? "%s: the prefix of two files is needed, but there is only %s"
+            : "%s: is the prefix of more than two files: %s; name two languages with --src and --trg",
+        prefix, list);
+}
+
+/* Finds the two names that are meant. */
+static enum qkv_status choose_files(const struct names *names, const struct qkv_pairs_request *request,
+                                    const char *prefix, int chosen[2], struct qkv_error *error)
+{
+    bool is_named = false;
+    for (int side = 0; side < 2; side++) {
+        chosen[side] = request->lang[side] ? find_language(names, strlen(prefix), request->lang[side]) : -1;
+        if (request->lang[side] && chosen[side] < 0)
+            return qkv_error_set(error, "%s.%s: there is no such file", request->path, request->lang[side]);
+        is_named = is_named || request->lang[side];
+    }
+    if (chosen[0] >= 0 && chosen[1] >= 0) return QKV_OK;
+    if (names->count != 2) return refuse_count(names, request->path, error);
+    if (!is_named) {
+        chosen[0] = 0;
+        chosen[1] = 1;
+    } else if (chosen[0] >= 0) {
+        chosen[1] = !chosen[0];
+    } else {
+        chosen[0] = !chosen[1];
+    }
+    return QKV_OK;
+}
+
+enum qkv_status qkv_pairs_find_files(const struct qkv_pairs_request *request, char *path[2],
+                                     struct qkv_error *error)
+{
+    if (request->target) {
+        path[0] = strdup(request->path);
+        path[1] = strdup(request->target);
+        return path[0] && path[1] ? QKV_OK : qkv_error_set(error, "%s: out of memory", request->path);
+    }
+    const char *slash = strrchr(request->path, '/'), *prefix = slash ? slash + 1 : request->path;
+    size_t folder_size = (size_t)(prefix - request->path);
+    char *folder = strndup(request->path, folder_size);
+    struct names *names = malloc(sizeof *names);
+    int chosen[2];
+    enum qkv_status status = QKV_OK;
+    if (!folder || !names) {
+        status = qkv_error_set(error, "%s: out of memory", request->path);
+    } else {
+        status = list_files(names, folder, prefix, request->lang, error);
+        if (!status) status = choose_files(names, request, prefix, chosen, error);
+    }
+    for (int side = 0; side < 2 && !status; side++) {
+        size_t size = folder_size + strlen(names->name[chosen[side]]) + 1;
+        path[side] = malloc(size);
+        if (path[side])
+            snprintf(path[side], size, "%s%s", folder, names->name[chosen[side]]);
+        else
+            status = qkv_error_set(error, "%s: out of memory", request->path);
+    }
+    free(folder);
+    free(names);
+    return status;
+}

@@ -1,0 +1,80 @@
+/* Sentence pairs in the files that people have, whose form is not known beforehand: tables with more than two columns, as
+ * Anki and Tatoeba export them, or two line-aligned files; with blank lines, a header, sentences that lack their translation.
+ * qkv_corpus_read (corpus.h) reads only the strict form that training uses.
+ *
+ * Example:
+ *     struct qkv_pairs pairs;
+ *     struct qkv_error error;
+ *     if (qkv_pairs_read(&pairs, (struct qkv_pairs_request){.path = "spa.txt"}, &error)) {
+ *         fprintf(stderr, "%s\n", error.message);
+ *     } else {
+ *         for (int64_t i = 0; i < pairs.count; i++)
+ *             printf("%s = %s\n", qkv_pairs_text(&pairs, i, 0), qkv_pairs_text(&pairs, i, 1));
+ *         qkv_pairs_release(&pairs);
+ *     }
+ *
+ * Everywhere, side 0 is the source and side 1 the target. */
+#ifndef QKV_PAIRS_FILE_H
+#define QKV_PAIRS_FILE_H
+
+#include "qkv/error.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What to read. */
+struct qkv_pairs_request {
+    /* A table with a pair in each line and tabs between its columns, "-" for standard input; or, with `target`, the first of
+     * two files with a sentence in each line; or, where there is no such file, the common prefix of two. */
+    const char *path;
+    const char *target; /* the second of two files; NULL: there is none */
+    const char
+        *lang[2];      /* language codes; for a prefix, the suffixes of its files; NULL: found by the names */
+    int64_t column[2]; /* of a table, from 1; both 0: found by what is in them */
+};
+
+/* Lines that were left out. */
+struct qkv_pairs_lines {
+    int64_t count, first; /* first: its number, from 1; 0: none */
+};
+
+enum { QKV_PAIRS_COLUMNS = 32 /* columns of a table that are looked at */ };
+
+/* Caller's storage; qkv_pairs_release frees the memory, which is proportional to the text. */
+struct qkv_pairs {
+    int64_t count;
+    int64_t read;     /* lines of the file */
+    int columns;      /* the most that a line of the table has; 0: two files */
+    int column[2];    /* the columns that were taken, from 1 */
+    bool has_header;  /* the first line names the columns */
+    char *path[2];    /* both the same for a table */
+    char lang[2][16]; /* language codes; "" where nothing names the language */
+    struct qkv_pairs_lines
+        blank; /* lines without any text, and the first lines of an export from Anki (#separator:tab) */
+    struct qkv_pairs_lines incomplete; /* lines of a table that end before one of its columns */
+    struct qkv_pairs_lines empty;      /* pairs of which one sentence is empty or white space */
+    /* private */
+    char *text;
+    int64_t *start[2]; /* [count]: offsets of the sentences in `text` */
+    int64_t text_capacity, text_size, capacity[2];
+};
+
+/* Reads pairs. Sentences lose white space at their ends; a tab within one becomes a space. Columns of a table that hold no
+ * sentences are passed over: empty ones, numbers and dates, the attribution of Anki's files, and a column that is the same in
+ * all lines, such as a language code; the first two that remain are taken.
+ *
+ * Fails with `path: ...` or `path:line: ...` when a file cannot be read or is not text (qkv_lines_next), when a table has
+ * fewer than two columns of sentences, when it names another separator than tabs, when two files differ in their number of
+ * lines, when a prefix has other than two files, and when no pair is left. After a failure nothing needs to be released. */
+QKV_API enum qkv_status qkv_pairs_read(struct qkv_pairs *pairs, struct qkv_pairs_request request,
+                                       struct qkv_error *error);
+
+/* A sentence, 0 <= i < count: UTF-8 without tab and line end, not empty. */
+QKV_API const char *qkv_pairs_text(const struct qkv_pairs *pairs, int64_t i, int side);
+
+/* Keeps the pairs whose `keep` is true, in their order. keep: [count]. */
+QKV_API void qkv_pairs_filter(struct qkv_pairs *pairs, const bool *keep);
+
+QKV_API void qkv_pairs_release(struct qkv_pairs *pairs);
+
+#endif

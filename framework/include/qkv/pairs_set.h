@@ -1,0 +1,68 @@
+/* A set of sentence pairs: what it is like, cleaning it, and splitting it into training, dev and test pairs.
+ *
+ * Example:
+ *     struct qkv_pairs pairs = {0}; // of qkv_pairs_read
+ *     struct qkv_error error;
+ *     const struct qkv_pairs_parts wanted = {.dev = 100, .test = 100, .seed = 42};
+ *     enum qkv_pairs_part *part = malloc(((size_t)pairs.count + 1) * sizeof *part);
+ *     if (part && !qkv_pairs_split(&pairs, wanted, part, &error))
+ *         for (int64_t i = 0; i < pairs.count; i++)
+ *             if (part[i] == QKV_PAIRS_DEV) puts(qkv_pairs_text(&pairs, i, 0));
+ *     free(part);
+ *     qkv_pairs_release(&pairs);
+ *
+ * Two sentences count as the same when they differ in upper and lower case, punctuation and white space only: who has seen
+ * the translation of "Go!" knows that of "go". */
+#ifndef QKV_PAIRS_SET_H
+#define QKV_PAIRS_SET_H
+
+#include "qkv/pairs_file.h"
+
+/* What one side is like. */
+struct qkv_pairs_side {
+    int64_t words, longest; /* between white space: of all sentences, of the longest one */
+    int64_t characters;     /* code points of all sentences */
+    int64_t alphabet;       /* different code points, without white space */
+    const char
+        *script; /* the script of most letters, such as "Latin"; "unknown": of none that is in scripts.def */
+    double script_share; /* of the letters, 0 .. 1 */
+    bool has_spaces;     /* false: that script does not separate words */
+};
+
+struct qkv_pairs_facts {
+    struct qkv_pairs_side side[2];
+    int64_t repeated; /* pairs that are equal to an earlier one, in every character */
+    int64_t shared;   /* pairs of which a sentence is also in another pair */
+};
+
+/* Fails when memory is out. */
+QKV_API enum qkv_status qkv_pairs_describe(const struct qkv_pairs *pairs, struct qkv_pairs_facts *facts,
+                                           struct qkv_error *error);
+
+/* Pairs that qkv_pairs_clean removed. */
+struct qkv_pairs_removed {
+    int64_t repeated;   /* equal to an earlier pair, in every character */
+    int64_t unbalanced; /* one side is far longer than the other leads to expect */
+};
+
+/* Removes repeated and unbalanced pairs. With r the ratio of the characters of both sides in the whole set, a pair of a and b
+ * characters is unbalanced when a r > 3 b + 10 or b > 3 a r + 10. Fails when memory is out. */
+QKV_API enum qkv_status qkv_pairs_clean(struct qkv_pairs *pairs, struct qkv_pairs_removed *removed,
+                                        struct qkv_error *error);
+
+enum qkv_pairs_part { QKV_PAIRS_TRAIN, QKV_PAIRS_DEV, QKV_PAIRS_TEST, QKV_PAIRS_PARTS };
+
+/* The sizes of the dev and test parts that are wanted; what remains is the training part. */
+struct qkv_pairs_parts {
+    int64_t dev, test; /* each at least 1 */
+    uint64_t seed;
+};
+
+/* Says for each pair, in part: [count], to which part it belongs. Pairs are drawn at random; a pair comes with all that share a
+ * sentence with it, directly or by way of others, so that no sentence of one part, of either side, is in another. Such
+ * groups can make dev and test smaller than wanted, but never larger. The same pairs and seed give the same parts on every
+ * machine. Fails when a part would be empty, and when memory is out. */
+QKV_API enum qkv_status qkv_pairs_split(const struct qkv_pairs *pairs, struct qkv_pairs_parts wanted,
+                                        enum qkv_pairs_part *part, struct qkv_error *error);
+
+#endif

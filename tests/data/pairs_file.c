@@ -1,0 +1,224 @@
+/* Reading pairs in the forms that people have. */
+#include "qkv/pairs_file.h"
+
+#include "support.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+/* The pairs as "a=b|c=d|", or the message of the failure without the folder; `seen` may be NULL. */
+static const char *read_pairs(const char *folder, struct qkv_pairs_request request, struct qkv_pairs *seen)
+{
+    struct qkv_pairs pairs;
+    struct qkv_error error = {""};
+    if (qkv_pairs_read(&pairs, request, &error)) {
+        char *message = format("%s", error.message), *at;
+        while ((at = strstr(message, folder)))
+            memmove(at, at + strlen(folder) + 1, strlen(at + strlen(folder)));
+        return message;
+    }
+    const char *text = "";
+    for (int64_t i = 0; i < pairs.count; i++)
+        text = format("%s%s=%s|", text, qkv_pairs_text(&pairs, i, 0), qkv_pairs_text(&pairs, i, 1));
+    if (seen) *seen = pairs; /* its numbers; the memory is gone */
+    qkv_pairs_release(&pairs);
+    return text;
+}
+
+static const char *read_text(const char *folder, const char *name, const char *text, struct qkv_pairs *seen)
+{
+    return read_pairs(folder, (struct qkv_pairs_request){.path = write_text(folder, name, text)}, seen);
+}
+
+Test(pairs_file, takes_the_columns_that_hold_sentences)
+{
+    static const struct {
+        const char *text, *pairs;
+        int columns, column[2];
+    } cases[] = {
+        {"Go.\tVe.\nRun!\tCorre.\n", "Go.=Ve.|Run!=Corre.|", 2, {1, 2}},
+        {"Go.\tVe.\tCC-BY 2.0 (France) Attribution: tatoeba.org #1 (CM)\nRun!\tCorre.\tCC-BY 2.0 #2\n",
+         "Go.=Ve.|Run!=Corre.|",
+         3,
+         {1, 2}},
+        {"1276\tLet's try.\t2481\tIntentemos.\n1277\tI sleep.\t2482\tDuermo.\n",
+         "Let's try.=Intentemos.|I sleep.=Duermo.|",
+         4,
+         {2, 4}},
+        {"2010-03-04\ta b\t\tc d\n2010-03-05\te f\t\tg h\n", "a b=c d|e f=g h|", 4, {2, 4}},
+        {"1 2 3\t3 2 1\n4 5\t5 4\n", "1 2 3=3 2 1|4 5=5 4|", 2, {1, 2}},
+        {"yes\tsi\nyes\tsi\n", "yes=si|yes=si|", 2, {1, 2}},
+    };
+    const char *folder = scratch("columns");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct qkv_pairs seen = {0};
+        cr_expect_str_eq(read_text(folder, "in.tsv", cases[i].text, &seen), cases[i].pairs);
+        cr_expect_eq(seen.columns, cases[i].columns);
+        cr_expect_eq(seen.column[0], cases[i].column[0], "%s", cases[i].text);
+        cr_expect_eq(seen.column[1], cases[i].column[1], "%s", cases[i].text);
+    }
+    /* A column that is the same in all lines is a code, but that needs some lines to see. */
+    const char *text = "";
+    for (int i = 0; i < 12; i++) text = format("%seng\ta%c\tspa\tb%c\n", text, 'a' + i, 'a' + i);
+    struct qkv_pairs seen = {0};
+    read_text(folder, "codes.tsv", text, &seen);
+    cr_expect_eq(seen.column[0], 2);
+    cr_expect_eq(seen.column[1], 4);
+    struct qkv_pairs_request swapped = {.path = format("%s/codes.tsv", folder), .column = {4, 2}};
+    cr_expect_str_eq(format("%.6s", read_pairs(folder, swapped, NULL)), "ba=aa|");
+}
+
+Test(pairs_file, leaves_out_lines_without_a_pair_and_counts_them)
+{
+    struct qkv_pairs seen = {0};
+    const char *folder = scratch("left_out");
+    const char *pairs =
+        read_text(folder, "in.tsv",
+                  "\uFEFFa\tb\r\n\r\n \t \n  c  c \t\u00a0d\u3000\r\nlonely\ne\t \n\tf\ng\th\n", &seen);
+    cr_expect_str_eq(pairs, "a=b|c  c=d|g=h|");
+    cr_expect_eq(seen.read, 8);
+    cr_expect_eq(seen.blank.count, 2);
+    cr_expect_eq(seen.blank.first, 2);
+    cr_expect_eq(seen.incomplete.count, 1);
+    cr_expect_eq(seen.incomplete.first, 5);
+    cr_expect_eq(seen.empty.count, 2);
+    cr_expect_eq(seen.empty.first, 6);
+    cr_expect_not(seen.has_header);
+}
+
+Test(pairs_file, knows_languages_by_headers_and_names_of_files)
+{
+    static const struct {
+        const char *name, *text, *lang[2];
+        bool has_header;
+    } cases[] = {
+        {"in.tsv", "English\tDeutsch\na\tb\n", {"en", "de"}, true},
+        {"in.tsv", "Source\ttarget\na\tb\n", {"", ""}, true},
+        {"in.tsv", "eng\tspa\na\tb\n", {"en", "es"}, true},
+        {"in.tsv", "English\tIngl\u00e9s\na\tb\n", {"", ""}, false},
+        {"x.eng-fra.txt", "a\tb\n", {"en", "fr"}, false},
+        {"de_pt.tsv", "a\tb\n", {"de", "pt"}, false},
+        {"fra.txt", "a\tb\tCC-BY 2.0\n", {"en", "fr"}, false},
+        {"fra.txt", "a\tb\n", {"", ""}, false},
+    };
+    const char *folder = scratch("languages");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct qkv_pairs seen = {0};
+        const char *pairs = read_text(folder, cases[i].name, cases[i].text, &seen);
+        cr_expect_eq(seen.has_header, cases[i].has_header, "%s", cases[i].text);
+        if (seen.has_header) cr_expect_str_eq(pairs, "a=b|");
+        cr_expect_str_eq(seen.lang[0], cases[i].lang[0], "%s", cases[i].name);
+        cr_expect_str_eq(seen.lang[1], cases[i].lang[1], "%s", cases[i].name);
+    }
+    struct qkv_pairs seen = {0};
+    struct qkv_pairs_request given = {.path = write_text(folder, "en-de.tsv", "a\tb\n"),
+                                      .lang = {"nl", NULL}};
+    read_pairs(folder, given, &seen);
+    cr_expect_str_eq(seen.lang[0], "nl");
+    cr_expect_str_eq(seen.lang[1], "de");
+}
+
+Test(pairs_file, reads_an_export_of_the_program_anki)
+{
+    struct qkv_pairs seen = {0};
+    const char *folder = scratch("anki");
+    cr_expect_str_eq(
+        read_text(folder, "in.txt", "#separator:tab\n#html:true\n#tags column:3\na b\tc\tx\nd\te\t\n", &seen),
+        "a b=c|d=e|");
+    cr_expect_eq(seen.blank.count, 3);
+    cr_expect_str_eq(
+        read_text(folder, "in.txt", "#separator:Semicolon\na;b\n", NULL),
+        "in.txt:1: the columns are separated by Semicolon; export the notes with tabs between them");
+    cr_expect_str_eq(read_text(folder, "in.txt", "#1 is best\tel primero\n", NULL), "#1 is best=el primero|");
+}
+
+Test(pairs_file, reads_two_line_aligned_files_and_their_prefix)
+{
+    struct qkv_pairs seen = {0};
+    const char *folder = scratch("two");
+    const char *english = write_text(folder, "x.en", "a\ta\n\nc\nd\n"),
+               *german = write_text(folder, "x.de", "A\n\n\nD\n");
+    struct qkv_pairs_request both = {.path = english, .target = german};
+    cr_expect_str_eq(read_pairs(folder, both, &seen), "a a=A|d=D|");
+    cr_expect_eq(seen.columns, 0);
+    cr_expect_eq(seen.blank.count, 1);
+    cr_expect_eq(seen.empty.count, 1);
+    cr_expect_str_eq(seen.lang[0], "en");
+    cr_expect_str_eq(seen.lang[1], "de");
+    /* Of a prefix, the first by name is the source, unless a language is given. */
+    struct qkv_pairs_request prefix = {.path = format("%s/x", folder)};
+    cr_expect_str_eq(read_pairs(folder, prefix, NULL), "A=a a|D=d|");
+    prefix.lang[1] = "de";
+    cr_expect_str_eq(read_pairs(folder, prefix, NULL), "a a=A|d=D|");
+    gzFile packed = gzopen(format("%s/x.fr.gz", folder), "wb");
+    gzputs(packed, "1\n\n3\n4\n");
+    gzclose(packed);
+    prefix.lang[0] = "fr";
+    cr_expect_str_eq(read_pairs(folder, prefix, NULL), "1=A|4=D|");
+    prefix.lang[0] = prefix.lang[1] = NULL;
+    cr_expect_str_eq(read_pairs(folder, prefix, NULL),
+                     "x: is the prefix of more than two files: x.de, x.en, x.fr.gz; name "
+                     "two languages with --src and --trg");
+    prefix.lang[0] = "it";
+    cr_expect_str_eq(read_pairs(folder, prefix, NULL), "x.it: there is no such file");
+}
+
+Test(pairs_file, says_what_is_wrong)
+{
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
+        {"", "in.tsv: the file is empty"},
+        {"\n \n", "in.tsv: its lines have no tab, but a line needs a sentence, a tab and its translation; "
+                  "for two files "
+                  "with a sentence in each line, name both"},
+        {"one\ntwo\n",
+         "in.tsv: its lines have no tab, but a line needs a sentence, a tab and its translation; for two "
+         "files with a sentence in each line, name both"},
+        {"one;uno\ntwo;dos\n",
+         "in.tsv: its lines have no tab; if ';' separates the two sentences, write a tab in its "
+         "place, or export the table with tabs"},
+        {"one ||| uno\n",
+         "in.tsv: its lines have no tab; if '|||' separates the two sentences, write a tab in its place, "
+         "or export the table with tabs"},
+        {"1\tone\n2\ttwo\n",
+         "in.tsv: only one of its 2 columns holds sentences, but a pair needs two; name them with "
+         "--columns, as in --columns 1,2"},
+        {"a\tb\nc\t\xFF\n", "in.tsv:2:3: byte 0xFF is not valid UTF-8"},
+        {"English\tFrench\n", "in.tsv: has 1 lines, but no pair of sentences"},
+    };
+    const char *folder = scratch("wrong");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        cr_expect_str_eq(read_text(folder, "in.tsv", cases[i].text, NULL), cases[i].message);
+    struct qkv_pairs_request request = {.path = write_text(folder, "in.tsv", "a\tb\n"), .column = {1, 3}};
+    cr_expect_str_eq(read_pairs(folder, request, NULL),
+                     "in.tsv: there is no column 3; the lines have up to 2");
+    request = (struct qkv_pairs_request){.path = format("%s/none.tsv", folder)};
+    cr_expect_str_eq(read_pairs(folder, request, NULL), "none.tsv: there is no such file, and no two files "
+                                                        "none.tsv.en and none.tsv.es (or other languages) of "
+                                                        "which it is the common prefix");
+    request = (struct qkv_pairs_request){.path = write_text(folder, "x.en", "a\nb\nc\n"),
+                                         .target = write_text(folder, "x.de", "A\nB\n")};
+    cr_expect_str_eq(read_pairs(folder, request, NULL),
+                     "x.en has 3 lines, but x.de has 2: line n of one file must be the "
+                     "translation of line n of the other");
+    request = (struct qkv_pairs_request){.path = folder};
+    cr_expect_str_eq(read_pairs(format("%s/", folder), request, NULL),
+                     format("%s: cannot be read: it is a folder", folder));
+}
+
+Test(pairs_file, keeps_the_pairs_that_are_wanted)
+{
+    struct qkv_pairs pairs;
+    struct qkv_error error;
+    struct qkv_pairs_request request = {.path =
+                                            write_text(scratch("filter"), "in.tsv", "a\tb\nc\td\ne\tf\n")};
+    cr_assert_eq(qkv_pairs_read(&pairs, request, &error), QKV_OK);
+    qkv_pairs_filter(&pairs, (const bool[]){true, false, true});
+    cr_expect_eq(pairs.count, 2);
+    cr_expect_str_eq(qkv_pairs_text(&pairs, 1, 0), "e");
+    cr_expect_str_eq(qkv_pairs_text(&pairs, 1, 1), "f");
+    qkv_pairs_release(&pairs);
+}

@@ -1,0 +1,157 @@
+/* Describing, cleaning and splitting sets of pairs. */
+#include "qkv/pairs_set.h"
+
+#include "support.h"
+
+#include <criterion/criterion.h>
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct qkv_pairs pairs_of(const char *text)
+{
+    struct qkv_pairs pairs;
+    struct qkv_error error = {""};
+    struct qkv_pairs_request request = {.path = write_text(scratch("pairs"), "in.tsv", text)};
+    cr_assert_eq(qkv_pairs_read(&pairs, request, &error), QKV_OK, "%s", error.message);
+    return pairs;
+}
+
+Test(pairs_set, describes_both_sides)
+{
+    struct qkv_pairs pairs = pairs_of(
+        "Go on.\t\u0418\u0434\u0438!\nYes, go!\t\u0418\u0434\u0438 \u0438 \u0438\u0434\u0438\n"
+        "go, on\t\u0418\u0434\u0438\nGo on.\t\u0418\u0434\u0438!\nAlone.\t\u041e\u0434\u0438\u043d\n");
+    struct qkv_pairs_facts facts;
+    struct qkv_error error;
+    cr_assert_eq(qkv_pairs_describe(&pairs, &facts, &error), QKV_OK);
+    cr_expect_eq(facts.repeated, 1);
+    cr_expect_eq(facts.shared, 3); /* "Go on.", "go, on" and the repeated pair */
+    cr_expect_eq(facts.side[0].words, 9);
+    cr_expect_eq(facts.side[0].longest, 2);
+    cr_expect_eq(facts.side[0].characters, 6 + 8 + 6 + 6 + 6);
+    cr_expect_eq(facts.side[0].alphabet, 12); /* G o n . Y e s , g ! A l */
+    cr_expect_str_eq(facts.side[0].script, "Latin");
+    cr_expect_str_eq(facts.side[1].script, "Cyrillic");
+    cr_expect(facts.side[1].has_spaces);
+    qkv_pairs_release(&pairs);
+    pairs = pairs_of("one\t\u4f60\u597d\ntwo\t\u4f60\u597d abcde\n");
+    cr_assert_eq(qkv_pairs_describe(&pairs, &facts, &error), QKV_OK);
+    cr_expect_str_eq(facts.side[1].script, "Latin");
+    cr_expect_float_eq(facts.side[1].script_share, 5.0 / 9, 1e-9);
+    qkv_pairs_release(&pairs);
+    pairs = pairs_of("one\t\u65e5\u672c\u8a9e\u3092\u8a71\u3059\n");
+    cr_assert_eq(qkv_pairs_describe(&pairs, &facts, &error), QKV_OK);
+    cr_expect_str_eq(facts.side[1].script, "Japanese");
+    cr_expect_not(facts.side[1].has_spaces);
+    cr_expect_float_eq(facts.side[1].script_share, 1, 0);
+    qkv_pairs_release(&pairs);
+    pairs = pairs_of("1 2\t2 1\n");
+    cr_assert_eq(qkv_pairs_describe(&pairs, &facts, &error), QKV_OK);
+    cr_expect_str_eq(facts.side[0].script, "unknown");
+    cr_expect_float_eq(facts.side[0].script_share, 0, 0);
+    qkv_pairs_release(&pairs);
+}
+
+Test(pairs_set, cleans_repeated_and_unbalanced_pairs)
+{
+    struct qkv_pairs pairs =
+        pairs_of("a bird\tun ave\na bird\tun ave\nA bird\tun ave\n"
+                 "Hi\tthree times\n"
+                 "no\tthis translation says far more than its source does\n"
+                 "and this source says far more than its translation\tno\n"
+                 "an ordinary sentence of some words\tuna frase normal de unas palabras\n");
+    struct qkv_pairs_removed removed;
+    struct qkv_error error;
+    cr_assert_eq(qkv_pairs_clean(&pairs, &removed, &error), QKV_OK);
+    cr_expect_eq(removed.repeated, 1);
+    cr_expect_eq(removed.unbalanced, 2);
+    cr_assert_eq(pairs.count, 4);
+    cr_expect_str_eq(qkv_pairs_text(&pairs, 1, 0), "A bird");
+    cr_expect_str_eq(qkv_pairs_text(&pairs, 2, 0), "Hi");
+    qkv_pairs_release(&pairs);
+}
+
+/* 400 pairs, of which many share sentences: source n / 2, target n / 3, in different spelling. */
+static struct qkv_pairs many_pairs(void)
+{
+    char *text = remember(calloc(400, 64)), *end = text;
+    for (int n = 0; n < 400; n++)
+        end += sprintf(end, "%s %d%s\tZ%c %d\n", n % 2 ? "Sentence" : "sentence",
+                       n % 100 < 40 ? n / 2 : n + 1000, n % 5 ? "." : " !", n % 7 ? 'u' : 'U',
+                       n % 100 < 40 ? n / 3 : n + 1000);
+    return pairs_of(text);
+}
+
+/* Letters and digits in lower case, of ASCII. */
+static const char *key_of(const char *text)
+{
+    char *key = format("%s", text), *end = key;
+    for (; *text; text++)
+        if (isalnum((unsigned char)*text)) *end++ = (char)tolower((unsigned char)*text);
+    *end = '\0';
+    return key;
+}
+
+Test(pairs_set, splits_without_a_shared_sentence)
+{
+    struct qkv_pairs pairs = many_pairs();
+    struct qkv_error error = {""};
+    enum qkv_pairs_part part[400], other[400];
+    const struct qkv_pairs_parts wanted = {.dev = 30, .test = 20, .seed = 42};
+    cr_assert_eq(qkv_pairs_split(&pairs, wanted, part, &error), QKV_OK, "%s", error.message);
+    int count[QKV_PAIRS_PARTS] = {0}, grouped = 0;
+    for (int i = 0; i < 400; i++) count[part[i]]++;
+    cr_expect_eq(count[QKV_PAIRS_DEV], 30);
+    cr_expect_eq(count[QKV_PAIRS_TEST], 20);
+    const char *key[2][400];
+    for (int i = 0; i < 400; i++)
+        for (int side = 0; side < 2; side++) key[side][i] = key_of(qkv_pairs_text(&pairs, i, side));
+    for (int side = 0; side < 2; side++)
+        for (int i = 0; i < 400; i++)
+            for (int k = 0; k < i; k++) {
+                if (strcmp(key[side][i], key[side][k]) != 0) continue;
+                cr_assert_eq(part[i], part[k], "lines %d and %d: %s", i + 1, k + 1, key[side][i]);
+                grouped++;
+            }
+    cr_expect_gt(grouped, 100);
+    /* A function of the seed. */
+    cr_assert_eq(qkv_pairs_split(&pairs, wanted, other, &error), QKV_OK);
+    cr_expect_arr_eq(part, other, sizeof part);
+    cr_assert_eq(qkv_pairs_split(&pairs, (struct qkv_pairs_parts){30, 20, 43}, other, &error), QKV_OK);
+    cr_expect_neq(memcmp(part, other, sizeof part), 0);
+    qkv_pairs_release(&pairs);
+}
+
+/* The order of the first pairs of dev, recorded once: the same on every machine. */
+Test(pairs_set, splits_in_the_same_way_everywhere)
+{
+    struct qkv_pairs pairs = many_pairs();
+    struct qkv_error error = {""};
+    enum qkv_pairs_part part[400];
+    cr_assert_eq(qkv_pairs_split(&pairs, (struct qkv_pairs_parts){5, 5, 1}, part, &error), QKV_OK);
+    const char *drawn = "";
+    for (int i = 0; i < 400; i++)
+        if (part[i]) drawn = format("%s%s%d", drawn, part[i] == QKV_PAIRS_DEV ? " dev " : " test ", i);
+    cr_expect_str_eq(drawn,
+                     " test 61 test 74 test 89 test 179 dev 195 dev 266 dev 288 test 299 dev 372 dev 383");
+    qkv_pairs_release(&pairs);
+}
+
+Test(pairs_set, refuses_what_cannot_be_split)
+{
+    struct qkv_pairs pairs = pairs_of("a\tyes\nb\tYes!\nc\tyes\nd\tyes.\n");
+    struct qkv_error error = {""};
+    enum qkv_pairs_part part[4];
+    cr_expect_eq(qkv_pairs_split(&pairs, (struct qkv_pairs_parts){1, 1, 1}, part, &error), QKV_INVALID);
+    cr_expect_not_null(strstr(error.message,
+                              "in.tsv: its 4 pairs cannot be split so that no sentence is in two parts, "
+                              "because too many of them share a sentence; add pairs with other sentences"));
+    cr_expect_eq(qkv_pairs_split(&pairs, (struct qkv_pairs_parts){2, 2, 1}, part, &error), QKV_INVALID);
+    cr_expect_not_null(strstr(error.message,
+                              "in.tsv: has 4 pairs; dev (2) and test (2) need at least one each and must "
+                              "leave one for training"));
+    cr_expect_eq(qkv_pairs_split(&pairs, (struct qkv_pairs_parts){0, 1, 1}, part, &error), QKV_INVALID);
+    qkv_pairs_release(&pairs);
+}

@@ -1,0 +1,263 @@
+/* qkv init: from a file of pairs to a config that trains. */
+#include "support.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Writes `count` pairs of words of two syllables, all different, in a given form of line: source, target. */
+static const char *write_pairs(const char *folder, const char *name, int count, const char *form)
+{
+    char *text = remember(calloc((size_t)count, 120)), *end = text;
+    for (int i = 0; i < count; i++) {
+        const char *source = format("%c%c dog number %d.", 'a' + i % 7, 'a' + i % 11, i);
+        const char *target = format("%c%c perro %d.", 'n' + i % 7, 'm' + i % 11, i);
+        end += sprintf(end, form, source, target);
+    }
+    return write_text(folder, name, text);
+}
+
+static int lines_of(const char *folder, const char *name)
+{
+    return atoi(run_ok("wc -l <'%s/%s'", folder, name));
+}
+
+Test(init, makes_a_config_that_trains_at_once)
+{
+    const char *folder = scratch("anki");
+    write_pairs(folder, "spa.txt", 60, "%s\t%s\tCC-BY 2.0 (France) Attribution: tatoeba.org #1 (CM)\r\n");
+    struct outcome outcome = run("cd '%s' && qkv init spa.txt --updates 6", folder);
+    cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
+    cr_expect_str_empty(outcome.error);
+    cr_expect_eq(strncmp(outcome.output, "spa.txt: 60 pairs in columns 1 and 2 of 3\n", 42), 0, "%s",
+                 outcome.output);
+    static const char *const parts[] = {
+        "  source (en): 4.0 words a sentence, the longest has 4; ",
+        "  target (es): 3.0 words a sentence, the longest has 3; ",
+        "; Latin script\n  0.0 %% of the pairs repeat an earlier pair; 0.0 %% share a sentence with another "
+        "pair\n",
+        "  for example: dk dog number 10. = qw perro 10.\n               c",
+        "split: 54 pairs for training, 3 for dev, 3 for test; no sentence is in two of them\n"
+        "model: 2 + 2 layers of width 64, dropout 0.3; tokens are words\n"
+        "training: 6 updates\n"
+        "wrote spa.train.tsv, spa.dev.tsv, spa.test.tsv, spa.yaml\n"
+        "next: qkv train spa.yaml\n",
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        cr_expect_not_null(strstr(outcome.output, format(parts[i], 0)), "%s\nlacks %s", outcome.output,
+                           parts[i]);
+    /* All pairs are in one of the parts, with two columns. */
+    cr_expect_str_eq(
+        run_ok("cd '%s' && cat spa.*.tsv | sort >all && cut -f 1,2 spa.txt | sort | cmp - all", folder), "");
+    cr_expect_eq(lines_of(folder, "spa.dev.tsv"), 3);
+    outcome = run("cd '%s' && qkv train spa.yaml && qkv evaluate runs/spa && "
+                  "echo 'a dog' | qkv translate runs/spa",
+                  folder);
+    cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
+    cr_expect_not_null(strstr(outcome.error, "54 training pairs, 3 dev pairs"), "%s", outcome.error);
+}
+
+Test(init, measures_the_training_where_no_length_is_given)
+{
+    const char *folder = scratch("measure");
+    write_pairs(folder, "x.tsv", 200, "%s\t%s\n");
+    struct outcome outcome =
+        run("cd '%s' && mkdir tmp && TMPDIR=$PWD/tmp qkv init x.tsv --minutes 0.25 && ls tmp", folder);
+    cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
+    const char *line = strstr(outcome.output, "\ntraining: ");
+    cr_assert_not_null(line, "%s", outcome.output);
+    int parameters, updates;
+    double epochs;
+    cr_assert_eq(
+        sscanf(line,
+               "\ntraining: %d parameters, %d updates (%lf epochs); at the speed of this machine at most ",
+               &parameters, &updates, &epochs),
+        3, "%s", line);
+    cr_expect_gt(parameters, 100000);
+    cr_expect(updates >= 1 && epochs <= 60.1, "%s", line); /* however fast the machine is */
+    cr_expect_str_eq(run_ok("cd '%s' && ls -A tmp", folder), "", "the folder for the measurement remains");
+    cr_expect_str_eq(run_ok("cd '%s' && grep -c '^  updates: %d ' x.yaml", folder, updates), "1\n");
+}
+
+Test(init, repeats_itself_and_obeys_the_seed)
+{
+    const char *folder = scratch("seed");
+    write_pairs(folder, "x.tsv", 100, "%s\t%s\n");
+    run_ok("cd '%s' && qkv init x.tsv --updates 5 -q -o a/x.yaml && qkv init x.tsv --updates 5 -q -o "
+           "b/x.yaml && "
+           "qkv init x.tsv --updates 5 -q -o c/x.yaml --seed 7 && diff -r a b",
+           folder);
+    cr_expect_str_eq(run_ok("cd '%s' && cmp -s a/x.dev.tsv c/x.dev.tsv || echo other", folder), "other\n");
+    cr_expect_eq(lines_of(folder, "a/x.dev.tsv"), 5);
+    run_ok("cd '%s' && qkv init x.tsv --updates 5 -q -o d/x.yaml --dev 20 --test 10", folder);
+    cr_expect_eq(lines_of(folder, "d/x.dev.tsv"), 20);
+    cr_expect_eq(lines_of(folder, "d/x.test.tsv"), 10);
+    cr_expect_eq(lines_of(folder, "d/x.train.tsv"), 70);
+}
+
+Test(init, reads_what_people_have)
+{
+    const char *folder = scratch("forms");
+    write_pairs(folder, "plain.tsv", 40, "%s\t%s\n");
+    run_ok("cd '%s' && cut -f 1 plain.tsv >x.en && cut -f 2 plain.tsv >x.de && gzip -k x.de && rm x.de && "
+           "awk '{print NR \"\\t\" $0}' plain.tsv | awk -F '\\t' '{print $1 \"\\t\" $2 \"\\t\" $1+7 \"\\t\" "
+           "$3}' >ids.tsv && "
+           "{ printf 'English\\tGerman\\n\\n'; cat plain.tsv; } >header.txt && "
+           "gzip -c plain.tsv >packed.tsv.gz",
+           folder);
+    bool has_iconv = !run("command -v iconv").exit_code;
+    if (has_iconv)
+        run_ok("cd '%s' && { printf '\\377\\376'; iconv -f utf-8 -t utf-16le plain.tsv; } >wide.txt", folder);
+    static const struct {
+        const char *input, *output;
+    } cases[] = {
+        {"x.en x.de.gz", "x"},    {"x --src en", "x"},         {"ids.tsv", "ids"},
+        {"header.txt", "header"}, {"packed.tsv.gz", "packed"}, {"- <plain.tsv", "pairs"},
+        {"wide.txt", "wide"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        if (!has_iconv && !strcmp(cases[i].output, "wide")) continue;
+        struct outcome outcome =
+            run("cd '%s' && qkv init --updates 5 --overwrite %s", folder, cases[i].input);
+        cr_expect_eq(outcome.exit_code, 0, "%s: %s", cases[i].input, outcome.error);
+        const char *name = i ? cases[i].output : "x.en"; /* of two files, the name of the first */
+        cr_expect_str_eq(run_ok("cd '%s' && cat %s.train.tsv %s.dev.tsv %s.test.tsv | sort >all && sort "
+                                "plain.tsv | cmp - all "
+                                "&& echo same",
+                                folder, name, name, name),
+                         "same\n", "%s", cases[i].input);
+        run_ok("cd '%s' && qkv config %s.yaml >/dev/null", folder, name);
+    }
+    cr_expect_str_eq(
+        run_ok("cd '%s' && grep lang: x.yaml header.yaml ids.yaml", folder),
+        "x.yaml:    lang: en\nx.yaml:    lang: de\nheader.yaml:    lang: en\nheader.yaml:    lang: de\n"
+        "ids.yaml:    lang: src\nids.yaml:    lang: trg\n");
+}
+
+Test(init, cleans_on_request)
+{
+    const char *folder = scratch("clean");
+    write_pairs(folder, "x.tsv", 40, "%s\t%s\n%1$s\t%2$s\n");
+    run_ok("cd '%s' && printf 'no\\tfar far far far far far far far far too long\\nempty\\t \\n' >>x.tsv",
+           folder);
+    const char *kept = run_ok("cd '%s' && qkv init x.tsv --updates 5", folder);
+    cr_expect_not_null(strstr(kept, "x.tsv: 81 pairs in"), "%s", kept);
+    cr_expect_not_null(strstr(kept, "  left out 1 pair with an empty side (the first is line 82)\n"), "%s",
+                       kept);
+    cr_expect_not_null(strstr(kept, "49.4 % of the pairs repeat an earlier pair; 98.8 % share"), "%s", kept);
+    cr_expect_null(strstr(kept, "cleaned"));
+    const char *cleaned = run_ok("cd '%s' && qkv init x.tsv --updates 5 --clean --overwrite", folder);
+    cr_expect_not_null(
+        strstr(cleaned, "cleaned: removed 40 repeated pairs and 1 in which one side is far too long for the "
+                        "other; 40 remain\n"),
+        "%s", cleaned);
+    cr_expect_eq(lines_of(folder, "x.train.tsv"), 36);
+}
+
+/* A script without spaces becomes characters; much text becomes pieces of words, as many as it yields. */
+Test(init, chooses_the_tokenizer_by_the_text)
+{
+    const char *folder = scratch("tokenizer");
+    char *text = remember(calloc(200, 100)), *end = text;
+    for (int i = 0; i < 100; i++) end += sprintf(end, "number %d\t\u7b2c%d\u6570\u5b57\u3002\n", i, i);
+    write_text(folder, "en-zh.tsv", text);
+    const char *output = run_ok("cd '%s' && qkv init en-zh.tsv --updates 5", folder);
+    cr_expect_not_null(strstr(output, "target (zh): "));
+    cr_expect_not_null(strstr(output, "tokens are words and characters\n"), "%s", output);
+    write_pairs(folder, "many.tsv", 24000, "%s\t%s\n");
+    output = run_ok("cd '%s' && qkv init many.tsv --updates 5", folder);
+    const char *pieces = strstr(output, "tokens are pieces of words (");
+    cr_assert_not_null(pieces, "%s", output);
+    int merges = atoi(pieces + strlen("tokens are pieces of words ("));
+    cr_expect(merges >= 100 && merges <= 6000, "%s", pieces);
+    cr_expect_not_null(strstr(pieces, " merges, joint)"));
+    output = run_ok("cd '%s' && qkv config many.yaml", folder);
+    cr_expect_not_null(strstr(output, "joint_vocabulary: true"));
+    cr_expect_not_null(strstr(output, format("num_merges: %d", merges)));
+}
+
+Test(init, never_replaces_a_file_that_it_should_not)
+{
+    const char *folder = scratch("exists");
+    write_pairs(folder, "x.tsv", 40, "%s\t%s\n");
+    write_pairs(folder, "x.train.tsv", 40, "%s\t%s\n");
+    char *before = fingerprint(folder);
+    cr_expect(refused(
+        run("cd '%s' && qkv init x.tsv --updates 5", folder),
+        "qkv: x.train.tsv: exists already; replace it with --overwrite, or name another config with -o"));
+    cr_expect_str_eq(fingerprint(folder), before);
+    run_ok("cd '%s' && qkv init x.tsv --updates 5 --overwrite -q", folder);
+    cr_expect_eq(lines_of(folder, "x.train.tsv"), 36);
+}
+
+/* A file that grows over the limit of its size fails, and then no file is left. */
+Test(init, writes_all_files_or_none)
+{
+    const char *folder = scratch("all");
+    write_pairs(folder, "x.tsv", 4000, "%s\t%s\n");
+    char *before = fingerprint(folder);
+    struct outcome outcome = run("cd '%s' && ulimit -f 8 && qkv init x.tsv --updates 5 -q", folder);
+    cr_expect_eq(outcome.exit_code, 2);
+    cr_expect_not_null(strstr(outcome.error, "x.train.tsv: cannot be written: "), "%s", outcome.error);
+    cr_expect_str_eq(fingerprint(folder), before);
+    /* The last of the four cannot be put in place: a folder has its name. */
+    outcome = run("cd '%s' && mkdir x.yaml && qkv init x.tsv --updates 5 -q --overwrite", folder);
+    cr_expect_eq(outcome.exit_code, 2);
+    run_ok("rmdir '%s/x.yaml'", folder);
+    cr_expect_str_eq(fingerprint(folder), before);
+}
+
+Test(init, says_what_is_wrong)
+{
+    const char *folder = scratch("wrong");
+    write_text(folder, "three.tsv", "a\tb\nc\td\ne\tf\n");
+    write_text(folder, "one.txt", "a\nb\n");
+    write_text(folder, "empty.tsv", "");
+    write_bytes(folder, "binary.tsv",
+                "\x7f"
+                "ELF\0\1\2",
+                7);
+    write_pairs(folder, "x.tsv", 40, "%s\t%s\n");
+    char *before = fingerprint(folder);
+    static const char *const cases[][2] = {
+        {"three.tsv",
+         "qkv: three.tsv: has 3 pairs, but training, dev and test need at least 10 together, and learning to "
+         "translate takes thousands"},
+        {"one.txt", "qkv: one.txt: its lines have no tab, but a line needs a sentence, a tab and its "
+                    "translation; for two "
+                    "files with a sentence in each line, name both"},
+        {"empty.tsv", "qkv: empty.tsv: the file is empty"},
+        {"binary.tsv", "qkv: binary.tsv:1:5: a NUL byte is not allowed in text"},
+        {"x.tsv --columns 1", "qkv: --columns is '1', but must be the numbers of two columns, such as 1,2"},
+        {"x.tsv --columns 1,1",
+         "qkv: --columns is '1,1', but must be the numbers of two columns, such as 1,2"},
+        {"x.tsv --columns 1,9", "qkv: x.tsv: there is no column 9; the lines have up to 2"},
+        {"x.tsv --src 'e n'", "qkv: --src is 'e n', but must be a language code such as en"},
+        {"x.tsv -o mine", "qkv: -o mine: is the config, whose name must end in .yaml"},
+        {"x.tsv -o 'my data.yaml'", "qkv: -o my data.yaml: the run takes its name from the config, so the "
+                                    "name must be made of letters, digits, '.', "
+                                    "'_' and '-', and not start with '.'"},
+        {"x.tsv --dev 39",
+         "qkv: x.tsv: has 40 pairs; dev (39) and test (2) need at least one each and must leave one for "
+         "training"},
+        {"x.tsv --minutes 0", "qkv: --minutes is 0, but must lie between 0.25 and 100000"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        cr_expect(refused(run("cd '%s' && qkv init -q --updates 5 %s", folder, cases[i][0]), cases[i][1]),
+                  "%s", cases[i][0]);
+    cr_expect_str_eq(fingerprint(folder), before);
+}
+
+/* A name with spaces and quotes is fine for what is read; the run gets a plain one. */
+Test(init, makes_a_plain_name_of_an_odd_one)
+{
+    const char *folder = scratch("name");
+    write_pairs(folder, "my 'pairs' (1).txt", 40, "%s\t%s\n");
+    const char *output = run_ok("cd '%s' && qkv init \"my 'pairs' (1).txt\" --updates 5", folder);
+    cr_expect_not_null(strstr(output, "next: qkv train my__pairs___1_.yaml\n"), "%s", output);
+    output = run_ok("cd '%s' && qkv init \"my 'pairs' (1).txt\" --updates 5 -o 'a b/x.yaml'", folder);
+    cr_expect_not_null(strstr(output, "next: qkv train 'a b/x.yaml'\n"), "%s", output);
+    run_ok("cd '%s' && qkv config 'a b/x.yaml' >/dev/null", folder);
+}

@@ -1,0 +1,320 @@
+/* qkv init: from a file of sentence pairs to a config that trains. */
+#include "arguments.h"
+#include "commands.h"
+#include "complain.h"
+#include "init_config.h"
+#include "init_files.h"
+#include "init_measure.h"
+#include "init_report.h"
+#include "terminal.h"
+
+#include <ctype.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NOT_GIVEN = -1, FEWEST_PAIRS = 10, PART_MOST = 1000, PART_SHARE = 20, LEAST_EPOCHS = 4 };
+
+static struct {
+    const char *config, *lang[2], *columns;
+    bool clean, overwrite, quiet;
+    int64_t seed, dev, test, updates, threads;
+    double minutes;
+} options = {.seed = 42, .dev = NOT_GIVEN, .test = NOT_GIVEN, .minutes = 10};
+
+/* Everything between reading and writing. */
+struct state {
+    struct qkv_pairs pairs;
+    struct qkv_pairs_facts facts;
+    enum qkv_pairs_part *part;
+    struct init_data data;
+    struct init_plan plan;
+    struct qkv_train_cost cost;
+    struct init_names names;
+    struct init_paths paths;
+    char name[200], file[PATH_MAX], folder[PATH_MAX], lang[2][16];
+};
+
+/* ---- names ---- */
+
+static bool is_name_letter(char letter)
+{
+    return isalnum((unsigned char)letter) || letter == '.' || letter == '_' || letter == '-';
+}
+
+static size_t without_end(const char *text, size_t size, const char *end)
+{
+    size_t end_size = strlen(end);
+    return size > end_size && !strncmp(text + size - end_size, end, end_size) ? size - end_size : size;
+}
+
+/* Makes the name of the run from the name of the file that the pairs come from: spa of data/spa.txt.gz. */
+static void name_by_input(struct state *state, const char *input)
+{
+    static const char *const ends[] = {".gz", ".tsv", ".txt", ".csv"};
+    const char *slash = strrchr(input, '/'), *base = slash ? slash + 1 : input;
+    size_t size = strlen(base);
+    for (size_t e = 0; e < sizeof ends / sizeof *ends; e++) size = without_end(base, size, ends[e]);
+    if (!strcmp(input, "-")) {
+        base = "pairs";
+        size = strlen(base);
+    }
+    while (size && *base == '.') {
+        base++;
+        size--;
+    }
+    snprintf(state->name, sizeof state->name, "%.*s", (int)(size < 150 ? size : 150), size ? base : "pairs");
+    for (char *at = state->name; *at; at++)
+        if (!is_name_letter(*at)) *at = '_';
+    snprintf(state->file, sizeof state->file, "%s.yaml", state->name);
+}
+
+/* Makes the name of the run from that of the config. Returns the exit code. */
+static int name_by_config(struct state *state, const char *config)
+{
+    const char *slash = strrchr(config, '/'), *base = slash ? slash + 1 : config;
+    size_t length = strlen(base), size = without_end(base, without_end(base, length, ".yaml"), ".yml");
+    if (size == length) return complain("-o %s: is the config, whose name must end in .yaml", config);
+    if (strlen(config) >= sizeof state->file || size >= 150) return complain("-o: the name is too long");
+    snprintf(state->name, sizeof state->name, "%.*s", (int)size, base);
+    snprintf(state->folder, sizeof state->folder, "%.*s", (int)(base - config), config);
+    snprintf(state->file, sizeof state->file, "%s", config);
+    for (const char *at = state->name; *at; at++)
+        if (!is_name_letter(*at) || *state->name == '.')
+            return complain(
+                "-o %s: the run takes its name from the config, so the name must be made of letters, "
+                "digits, '.', '_' and '-', and not start with '.'",
+                config);
+    return QKV_OK;
+}
+
+static int check_language(const char *option, const char *lang)
+{
+    bool valid = !lang || (*lang && strlen(lang) < sizeof((struct qkv_pairs){0}.lang[0]));
+    for (const char *at = lang; valid && at && *at; at++)
+        valid = isalnum((unsigned char)*at) || *at == '-' || *at == '_';
+    return valid ? QKV_OK : complain("%s is '%s', but must be a language code such as en", option, lang);
+}
+
+/* The codes of the config: src and trg where nothing names the languages. */
+static void name_languages(struct state *state)
+{
+    static const char *const unknown[2] = {"src", "trg"};
+    for (int side = 0; side < 2; side++) {
+        const char *found = state->pairs.lang[side];
+        snprintf(state->lang[side], sizeof state->lang[side], "%s", *found ? found : unknown[side]);
+        state->names.lang[side] = state->lang[side];
+    }
+}
+
+/* ---- the steps ---- */
+
+static int read_columns(int64_t column[2])
+{
+    if (!options.columns) return QKV_OK;
+    char *end;
+    column[0] = strtol(options.columns, &end, 10);
+    if (*end == ',') column[1] = strtol(end + 1, &end, 10);
+    if (*end || column[0] < 1 || column[1] < 1 || column[0] == column[1])
+        return complain("--columns is '%s', but must be the numbers of two columns, such as 1,2",
+                        options.columns);
+    return QKV_OK;
+}
+
+/* Removes what --clean asks for, and says what. */
+static enum qkv_status clean(struct state *state, struct qkv_error *error)
+{
+    struct qkv_pairs_removed removed;
+    if (!options.clean) return QKV_OK;
+    if (qkv_pairs_clean(&state->pairs, &removed, error)) return QKV_INVALID;
+    if (!options.quiet)
+        printf(
+            "cleaned: removed %lld repeated pair%s and %lld in which one side is far too long for the other; "
+            "%lld remain\n",
+            (long long)removed.repeated, removed.repeated == 1 ? "" : "s", (long long)removed.unbalanced,
+            (long long)state->pairs.count);
+    return QKV_OK;
+}
+
+static enum qkv_status split(struct state *state, struct qkv_error *error)
+{
+    int64_t count = state->pairs.count, part = count / PART_SHARE;
+    if (count < FEWEST_PAIRS)
+        return qkv_error_set(
+            error,
+            "%s: has %lld pair%s, but training, dev and test need at least %d together, and learning to "
+            "translate takes thousands",
+            state->pairs.path[0], (long long)count, count == 1 ? "" : "s", FEWEST_PAIRS);
+    part = part < 1 ? 1 : part > PART_MOST ? PART_MOST : part;
+    const struct qkv_pairs_parts wanted = {options.dev == NOT_GIVEN ? part : options.dev,
+                                           options.test == NOT_GIVEN ? part : options.test,
+                                           (uint64_t)options.seed};
+    state->part = malloc((size_t)count * sizeof *state->part);
+    if (!state->part) return qkv_error_set(error, "%s: out of memory", state->pairs.path[0]);
+    if (qkv_pairs_split(&state->pairs, wanted, state->part, error)) return QKV_INVALID;
+    state->data = (struct init_data){.pairs = &state->pairs, .facts = &state->facts, .part = state->part};
+    for (int64_t i = 0; i < count; i++) state->data.count[state->part[i]]++;
+    return QKV_OK;
+}
+
+/* Chooses how long to train: by --updates, or by the speed that it measures. Where the time suffices for a few epochs only, a
+ * smaller model learns more in it. */
+static enum qkv_status choose_updates(struct state *state, struct qkv_error *error)
+{
+    struct init_plan *plan = &state->plan;
+    struct progress_bar bar = progress_bar_on(stderr);
+    plan->updates = options.updates;
+    while (!plan->updates) {
+        if (!options.quiet) progress_bar_show(&bar, -1, "measuring how fast this machine trains");
+        enum qkv_status status =
+            init_measure(plan, &state->data, &state->names, (int)options.threads, &state->cost, error);
+        progress_bar_clear(&bar);
+        if (status) return status;
+        int64_t updates = init_plan_updates(plan, &state->cost, 60 * options.minutes);
+        if (updates >= LEAST_EPOCHS * state->cost.batches || !init_plan_shrink(plan)) plan->updates = updates;
+    }
+    return QKV_OK;
+}
+
+static void report_end(const struct state *state)
+{
+    const struct qkv_train_cost *cost = &state->cost;
+    if (cost->parameters) {
+        char duration[16];
+        double updates = (double)state->plan.updates;
+        format_duration(updates * cost->seconds_per_update + 20 * cost->seconds_per_validation, duration);
+        printf("training: %lld parameters, %lld updates (%.1f epochs); at the speed of this machine at most "
+               "%s\n",
+               (long long)cost->parameters, (long long)state->plan.updates,
+               cost->batches ? updates / (double)cost->batches : 0, duration);
+    } else {
+        printf("training: %lld updates\n", (long long)state->plan.updates);
+    }
+    fputs("wrote ", stdout);
+    for (int f = 0; f < INIT_FILES; f++) {
+        print_result(stdout, state->paths.path[f]);
+        fputs(f + 1 < INIT_FILES ? ", " : "\n", stdout);
+    }
+    fputs("next: qkv train ", stdout);
+    print_shell_word(stdout, state->file);
+    putchar('\n');
+}
+
+static enum qkv_status read_and_report(struct state *state, const struct qkv_pairs_request *request,
+                                       struct qkv_error *error)
+{
+    if (qkv_pairs_read(&state->pairs, *request, error) ||
+        qkv_pairs_describe(&state->pairs, &state->facts, error) ||
+        init_files_check(&state->paths, &state->pairs, options.overwrite, error))
+        return QKV_INVALID;
+    name_languages(state);
+    if (!options.quiet) init_report_pairs(&state->pairs, &state->facts, state->names.lang);
+    return QKV_OK;
+}
+
+static enum qkv_status make_all(struct state *state, const struct qkv_pairs_request *request,
+                                struct qkv_error *error)
+{
+    /* Before the work of reading, although it is checked again with the names of what was read. */
+    enum qkv_status status = init_files_check(&state->paths, NULL, options.overwrite, error);
+    if (!status) status = read_and_report(state, request, error);
+    if (!status) status = clean(state, error);
+    if (!status) status = split(state, error);
+    if (!status) status = init_plan_choose(&state->plan, &state->data, error);
+    if (!status && !options.quiet && !options.updates) fflush(stdout);
+    if (!status) status = choose_updates(state, error);
+    if (!status) status = init_files_write(&state->paths, &state->plan, &state->data, &state->names, error);
+    if (!status && !options.quiet) {
+        init_report_plan(&state->plan, &state->data);
+        report_end(state);
+    }
+    return status;
+}
+
+static int run(int operands, char **operand)
+{
+    struct qkv_pairs_request request = {.path = operand[0],
+                                        .target = operands > 1 ? operand[1] : NULL,
+                                        .lang = {options.lang[0], options.lang[1]}};
+    static struct state state;
+    struct qkv_error error = {""};
+    if (check_language("--src", options.lang[0]) || check_language("--trg", options.lang[1]) ||
+        read_columns(request.column))
+        return QKV_INVALID;
+    if (operands > 2) return complain_of_usage(&command_init, "there are more than two files");
+    if (!options.config)
+        name_by_input(&state, operand[0]);
+    else if (name_by_config(&state, options.config))
+        return QKV_INVALID;
+    state.names.name = state.name;
+    state.names.file = state.file;
+    state.names.origin = operand[0];
+    init_paths_make(&state.paths, state.folder, &state.names);
+    enum qkv_status status = make_all(&state, &request, &error);
+    qkv_pairs_release(&state.pairs);
+    free(state.part);
+    return conclude(status, &error);
+}
+
+const struct command command_init = {
+    .name = "init",
+    .summary = "make a config from a file of sentence pairs",
+    .synopsis = "init PAIRS [PAIRS2] [options]",
+    .description =
+        "Reads sentence pairs as people have them, says what it saw, and writes a config for `qkv train` "
+        "with "
+        "its training, dev and test files beside it. Sizes and length of training are chosen by the amount "
+        "of text "
+        "and by the time that you have, for which a few seconds of training are measured.\n\n"
+        "PAIRS is a table with a pair in each line and tabs between its columns: also a file of "
+        "manythings.org/anki, an export of Tatoeba, or notes exported from Anki as plain text. Columns "
+        "without "
+        "sentences are passed over. Or PAIRS and PAIRS2 are two files with a sentence in each line, of which "
+        "line n "
+        "of one is the translation of line n of the other; PAIRS alone may be their common prefix. Files may "
+        "be "
+        "gzip, in UTF-8 or UTF-16.\n\n"
+        "No sentence of dev or test is in another part, on either side; upper and lower case, punctuation "
+        "and spaces do "
+        "not matter for that. The same seed makes the same parts on every machine. All files are written, or "
+        "none.\n",
+    .examples = "  qkv init spa.txt\n"
+                "  qkv init train.en train.de -o runs/ende.yaml --minutes 30\n"
+                "  qkv init pairs.tsv.gz --src en --trg fr --clean\n",
+    .operands =
+        (const struct command_operand[]){
+            {"PAIRS", VALUE_FILE,
+             "a table of pairs, or the source side, or a common prefix; -: standard input"},
+            {"PAIRS2", VALUE_FILE, "the target side, where PAIRS is the source side", .optional = true},
+            {0},
+        },
+    .options =
+        (const struct command_option[]){
+            {"output", 'o', "CONFIG", OPTION_TEXT, &options.config,
+             "the config to write (default: NAME.yaml in this folder, where PAIRS is NAME.txt)",
+             .completes = VALUE_FILE},
+            {"src", 0, "CODE", OPTION_TEXT, &options.lang[0],
+             "language of the source (default: by names of files and columns, else `src`)"},
+            {"trg", 0, "CODE", OPTION_TEXT, &options.lang[1],
+             "language of the target (default: likewise, else `trg`)"},
+            {"columns", 0, "N,M", OPTION_TEXT, &options.columns,
+             "columns of source and target, from 1; 2,1 swaps them (default: the first two that hold "
+             "sentences)"},
+            {"minutes", 'm', "N", OPTION_NUMBER, &options.minutes,
+             "how long training may take on this machine (default: 10)", 0.25, 100000},
+            {"updates", 0, "N", OPTION_INTEGER, &options.updates,
+             "length of training; nothing is measured, and sizes depend on the data alone", 1, 1e9},
+            {"clean", 'c', NULL, OPTION_FLAG, &options.clean,
+             "remove pairs that repeat an earlier one, or whose sides differ too much in length"},
+            {"dev", 0, "N", OPTION_INTEGER, &options.dev,
+             "most pairs of dev (default: a twentieth, at most 1000)", 1, 1e9},
+            {"test", 0, "N", OPTION_INTEGER, &options.test, "most pairs of test (default: likewise)", 1, 1e9},
+            {"seed", 's', "N", OPTION_INTEGER, &options.seed,
+             "another seed draws other pairs for dev and test (default: 42)", 0, 9e15},
+            {"overwrite", 0, NULL, OPTION_FLAG, &options.overwrite, "replace existing files"},
+            COMMAND_OPTION_THREADS(&options.threads),
+            {"quiet", 'q', NULL, OPTION_FLAG, &options.quiet, "print errors only"},
+            {0},
+        },
+    .run = run,
+};

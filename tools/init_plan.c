@@ -1,0 +1,182 @@
+#include "init_plan.h"
+
+#include "qkv/tokenizer.h"
+#include "qkv/trainer.h"
+#include "qkv/vocabulary.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct init_sizes SIZES[] = {
+#define SIZES(pairs, level, merges, layers, width, inner, heads, dropout, rate, warmup, tokens, epochs)      \
+    {pairs, QKV_LEVEL_##level, merges, layers, width, inner, heads, dropout, rate, warmup, tokens, epochs},
+#include "init_sizes.def"
+#undef SIZES
+};
+enum { SIZES_COUNT = sizeof SIZES / sizeof *SIZES };
+
+enum {
+    FEWEST_MERGES = 100, /* fewer are not worth cutting words */
+    LENGTH_MOST = 250,   /* tokens of a sentence: longer ones cost more than they teach */
+    LENGTH_LEAST = 20,
+    LENGTH_STEP = 10,
+    LONG_ONE_IN = 200, /* so few sentences are longer than max_length */
+};
+
+/* ---- tokens ---- */
+
+/* How a side is tokenised, as init_config.c writes it. */
+static struct qkv_text_config text_of(const struct init_data *data, const struct init_plan *plan, int side)
+{
+    const char *lang = data->pairs->lang[side];
+    return (struct qkv_text_config){.lang = lang,
+                                    .level = plan->level[side],
+                                    .lowercase = init_is_lowercase(plan, side),
+                                    .split_punctuation = true};
+}
+
+/* Calls the tokenizer on each training sentence of a side; adds its tokens to `types`, and counts in lengths[n], unless
+ * NULL, the sentences of n tokens, longer ones in the last element. */
+static enum qkv_status tokenize_side(const struct init_data *data, int side,
+                                     const struct qkv_text_config *text, struct qkv_types *types,
+                                     int64_t lengths[LENGTH_MOST + 1], struct qkv_error *error)
+{
+    struct qkv_tokens tokens = {0};
+    enum qkv_status status = QKV_OK;
+    for (int64_t i = 0; i < data->pairs->count && !status; i++) {
+        if (data->part[i] != QKV_PAIRS_TRAIN) continue;
+        const char *line = qkv_pairs_text(data->pairs, i, side);
+        status = qkv_tokenize(&tokens, text, line, strlen(line), error);
+        for (int64_t t = 0; types && t < tokens.count && !status; t++)
+            if (qkv_types_add(types, tokens.token[t], 1) < 0) status = qkv_error_set(error, "out of memory");
+        if (lengths) lengths[tokens.count < LENGTH_MOST ? tokens.count : LENGTH_MOST]++;
+    }
+    qkv_tokens_release(&tokens);
+    return status;
+}
+
+/* Sets max_length so that nearly all sentences fit. */
+static enum qkv_status choose_length(struct init_plan *plan, const struct init_data *data, int side,
+                                     const struct qkv_text_config *text, struct qkv_error *error)
+{
+    int64_t lengths[LENGTH_MOST + 1] = {0}, longer = data->count[QKV_PAIRS_TRAIN], length = 0;
+    if (tokenize_side(data, side, text, NULL, lengths, error)) return QKV_INVALID;
+    while (length < LENGTH_MOST && longer * LONG_ONE_IN > data->count[QKV_PAIRS_TRAIN])
+        longer -= lengths[length++];
+    length = (length + LENGTH_STEP - 1) / LENGTH_STEP * LENGTH_STEP;
+    plan->max_length[side] = length < LENGTH_LEAST  ? LENGTH_LEAST
+                             : length > LENGTH_MOST ? LENGTH_MOST
+                                                    : length;
+    return QKV_OK;
+}
+
+/* ---- merges ---- */
+
+/* Learns merges for the sides whose level is bpe, joint ones for both together. False: the text does not yield so many. */
+static bool learn(const struct init_plan *plan, const struct qkv_types types[2], struct qkv_bpe *bpe[2])
+{
+    const struct qkv_types *const texts[2] = {&types[0], &types[1]};
+    struct qkv_error error;
+    bool learned = true;
+    for (int side = 0; side < 2 && learned; side++) {
+        if (plan->level[side] != QKV_LEVEL_BPE) continue;
+        bpe[side] = plan->is_joint && side
+                        ? qkv_bpe_copy(bpe[0])
+                        : qkv_bpe_learn(plan->is_joint ? 2 : 1, texts + side, plan->merges, &error);
+        learned = bpe[side] != NULL;
+    }
+    return learned;
+}
+
+static void forget(struct qkv_bpe *bpe[2])
+{
+    for (int side = 0; side < 2; side++) {
+        qkv_bpe_free(bpe[side]);
+        bpe[side] = NULL;
+    }
+}
+
+/* Halves the merges until the text yields them; words stay whole when it yields too few. */
+static enum qkv_status choose_merges(struct init_plan *plan, const struct init_data *data,
+                                     struct qkv_bpe *bpe[2], struct qkv_error *error)
+{
+    struct qkv_types types[2] = {{0}, {0}};
+    enum qkv_status status = QKV_OK;
+    for (int side = 0; side < 2 && !status; side++) {
+        struct qkv_text_config words = text_of(data, plan, side);
+        words.level = QKV_LEVEL_WORD;
+        if (plan->level[side] == QKV_LEVEL_BPE)
+            status = tokenize_side(data, side, &words, &types[side], NULL, error);
+    }
+    while (!status && plan->merges >= FEWEST_MERGES && !learn(plan, types, bpe)) {
+        forget(bpe);
+        plan->merges /= 2;
+    }
+    for (int side = 0; side < 2; side++) qkv_types_release(&types[side]);
+    if (status || plan->merges >= FEWEST_MERGES) return status;
+    plan->merges = 0;
+    plan->is_joint = false;
+    for (int side = 0; side < 2; side++)
+        if (plan->level[side] == QKV_LEVEL_BPE) plan->level[side] = QKV_LEVEL_WORD;
+    return QKV_OK;
+}
+
+/* ---- the plan ---- */
+
+bool init_is_lowercase(const struct init_plan *plan, int side)
+{
+    return side == 0 && plan->level[side] == QKV_LEVEL_WORD;
+}
+
+enum qkv_status init_plan_choose(struct init_plan *plan, const struct init_data *data,
+                                 struct qkv_error *error)
+{
+    int row = 0;
+    while (row + 1 < SIZES_COUNT && data->count[QKV_PAIRS_TRAIN] >= SIZES[row + 1].pairs) row++;
+    *plan =
+        (struct init_plan){.sizes = &SIZES[row], .dropout = SIZES[row].dropout, .merges = SIZES[row].merges};
+    const struct qkv_pairs_side *sides = data->facts->side;
+    for (int side = 0; side < 2; side++)
+        plan->level[side] = sides[side].has_spaces ? SIZES[row].level : QKV_LEVEL_CHAR;
+    plan->is_joint = plan->level[0] == QKV_LEVEL_BPE && plan->level[1] == QKV_LEVEL_BPE &&
+                     !strcmp(sides[0].script, sides[1].script);
+    struct qkv_bpe *bpe[2] = {NULL, NULL};
+    enum qkv_status status = QKV_OK;
+    if (SIZES[row].level == QKV_LEVEL_BPE) status = choose_merges(plan, data, bpe, error);
+    for (int side = 0; side < 2 && !status; side++) {
+        struct qkv_text_config text = text_of(data, plan, side);
+        text.bpe = bpe[side];
+        status = choose_length(plan, data, side, &text, error);
+    }
+    forget(bpe);
+    return status;
+}
+
+bool init_plan_shrink(struct init_plan *plan)
+{
+    if (plan->sizes == SIZES) return false;
+    plan->sizes--;
+    return true;
+}
+
+int64_t init_validation_freq(int64_t updates)
+{
+    int64_t freq = updates / 20, unit = 1;
+    while (freq / unit >= 20) unit *= 10;
+    freq = freq / unit * unit;
+    return freq < 1 ? 1 : freq;
+}
+
+int64_t init_plan_updates(const struct init_plan *plan, const struct qkv_train_cost *cost, double seconds)
+{
+    enum { VALIDATIONS = 20, DIGITS = 100 };
+    int64_t most = plan->sizes->epochs * cost->batches;
+    double left = seconds - VALIDATIONS * cost->seconds_per_validation;
+    /* However slow validations are, training gets half of the time. */
+    if (left < seconds / 2) left = seconds / 2;
+    double updates = left / cost->seconds_per_update;
+    int64_t fitting = updates < (double)most ? (int64_t)updates : most, unit = 1;
+    while (fitting / unit >= DIGITS) unit *= 10;
+    fitting = fitting / unit * unit;
+    return fitting < 1 ? 1 : fitting;
+}

@@ -1,0 +1,54 @@
+/* The sizes of a first config, chosen by the data. */
+#ifndef QKV_TOOLS_INIT_PLAN_H
+#define QKV_TOOLS_INIT_PLAN_H
+
+#include "qkv/config.h"
+#include "qkv/pairs_set.h"
+#include "qkv/trainer.h"
+
+/* A row of init_sizes.def. */
+struct init_sizes {
+    int64_t pairs;
+    enum qkv_level level;
+    int64_t merges, layers, width, inner, heads;
+    double dropout, rate;
+    int64_t warmup, tokens, epochs;
+};
+
+/* The pairs, and to which part of the split each belongs. */
+struct init_data {
+    const struct qkv_pairs *pairs;
+    const struct qkv_pairs_facts *facts;
+    const enum qkv_pairs_part *part;
+    int64_t count[QKV_PAIRS_PARTS]; /* pairs of each part */
+};
+
+/* What the config says. */
+struct init_plan {
+    const struct init_sizes *sizes;
+    double dropout; /* by the amount of data, also where the sizes are smaller for lack of time */
+    enum qkv_level level[2];
+    bool is_joint;         /* both sides share their pieces of words */
+    int64_t merges;        /* of a side, or of both together; 0: none */
+    int64_t max_length[2]; /* tokens */
+    int64_t updates;       /* 0: not known yet */
+};
+
+/* Chooses sizes, tokenizer and lengths; updates stay 0. Fails when memory is out. */
+enum qkv_status init_plan_choose(struct init_plan *plan, const struct init_data *data,
+                                 struct qkv_error *error);
+
+/* Whether the config converts a side to lower case: the source at level word. */
+bool init_is_lowercase(const struct init_plan *plan, int side);
+
+/* Chooses the next smaller sizes; false when there are none. Tokenizer and dropout stay as they are. */
+bool init_plan_shrink(struct init_plan *plan);
+
+/* The updates that fit into so many seconds, with a validation after each init_validation_freq of them. At most those of the
+ * longest training that the sizes allow. */
+int64_t init_plan_updates(const struct init_plan *plan, const struct qkv_train_cost *cost, double seconds);
+
+/* Updates between two validations: a twentieth of the training, rounded to one or two digits. */
+int64_t init_validation_freq(int64_t updates);
+
+#endif

@@ -1,0 +1,85 @@
+#include "init_report.h"
+
+#include "terminal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void report_left_out(const struct qkv_pairs *pairs)
+{
+    const struct {
+        const struct qkv_pairs_lines *lines;
+        const char *what;
+    } kinds[] = {{&pairs->blank, "blank line"},
+                 {&pairs->incomplete, "line without one of these columns"},
+                 {&pairs->empty, "pair with an empty side"}};
+    static const char *const plural[] = {"blank lines", "lines without one of these columns",
+                                         "pairs with an empty side"};
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        const struct qkv_pairs_lines *lines = kinds[k].lines;
+        if (lines->count)
+            printf("  left out %lld %s (the first is line %lld)\n", (long long)lines->count,
+                   lines->count == 1 ? kinds[k].what : plural[k], (long long)lines->first);
+    }
+}
+
+static void report_side(const struct qkv_pairs *pairs, const struct qkv_pairs_side *side, const char *lang,
+                        const char *name)
+{
+    double count = (double)pairs->count;
+    printf("  %s (%s): %.1f words a sentence, the longest has %lld; %.0f characters a sentence, %lld "
+           "different ones; "
+           "%s script",
+           name, lang, (double)side->words / count, (long long)side->longest,
+           (double)side->characters / count, (long long)side->alphabet, side->script);
+    if (side->script_share < 0.995 && side->script_share > 0) printf(" (%.0f %%)", 100 * side->script_share);
+    putchar('\n');
+}
+
+void init_report_pairs(const struct qkv_pairs *pairs, const struct qkv_pairs_facts *facts,
+                       const char *const lang[2])
+{
+    print_result(stdout, pairs->path[0]);
+    if (!pairs->columns) {
+        fputs(" and ", stdout);
+        print_result(stdout, pairs->path[1]);
+    }
+    printf(": %lld pair%s", (long long)pairs->count, pairs->count == 1 ? "" : "s");
+    if (pairs->columns)
+        printf(" in columns %d and %d of %d", pairs->column[0], pairs->column[1], pairs->columns);
+    fputs(pairs->has_header ? ", below a header\n" : "\n", stdout);
+    report_left_out(pairs);
+    report_side(pairs, &facts->side[0], lang[0], "source");
+    report_side(pairs, &facts->side[1], lang[1], "target");
+    printf("  %.1f %% of the pairs repeat an earlier pair; %.1f %% share a sentence with another pair\n",
+           100 * (double)facts->repeated / (double)pairs->count,
+           100 * (double)facts->shared / (double)pairs->count);
+    if (!*pairs->lang[0] || !*pairs->lang[1])
+        puts("  the languages are not known: name them with --src and --trg, as in --src en --trg fr");
+    for (int64_t k = 0; k < 3; k++) {
+        int64_t i = (2 * k + 1) * pairs->count / 6; /* evenly over the file */
+        fputs(k ? "               " : "  for example: ", stdout);
+        print_plain(stdout, qkv_pairs_text(pairs, i, 0));
+        fputs(" = ", stdout);
+        print_plain(stdout, qkv_pairs_text(pairs, i, 1));
+        putchar('\n');
+    }
+}
+
+void init_report_plan(const struct init_plan *plan, const struct init_data *data)
+{
+    const struct init_sizes *sizes = plan->sizes;
+    printf("split: %lld pairs for training, %lld for dev, %lld for test; no sentence is in two of them\n",
+           (long long)data->count[QKV_PAIRS_TRAIN], (long long)data->count[QKV_PAIRS_DEV],
+           (long long)data->count[QKV_PAIRS_TEST]);
+    printf("model: %lld + %lld layers of width %lld, dropout %g; tokens are ", (long long)sizes->layers,
+           (long long)sizes->layers, (long long)sizes->width, plan->dropout);
+    static const char *const tokens[] = {
+        [QKV_LEVEL_WORD] = "words", [QKV_LEVEL_CHAR] = "characters", [QKV_LEVEL_BPE] = "pieces of words"};
+    if (plan->level[0] == plan->level[1])
+        fputs(tokens[plan->level[0]], stdout);
+    else
+        printf("%s and %s", tokens[plan->level[0]], tokens[plan->level[1]]);
+    if (plan->merges) printf(" (%lld merges%s)", (long long)plan->merges, plan->is_joint ? ", joint" : "");
+    putchar('\n');
+}
