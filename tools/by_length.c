@@ -6,15 +6,13 @@
 #include <string.h>
 
 enum qkv_status by_length_init(struct by_length *table, int64_t step, int64_t longest,
-                               const struct score_options *options, struct qkv_error *error)
+                               const struct qkv_text_options *options, struct qkv_error *error)
 {
     table->step = step;
     table->class = calloc((size_t)((longest + step - 1) / step), sizeof *table->class);
     if (!table->class) return qkv_error_set(error, "out of memory for scores by length");
     table->count = (longest + step - 1) / step;
-    for (int64_t i = 0; i < table->count; i++)
-        if (score_options_apply(options, &table->class[i]))
-            return qkv_error_set(error, "there is no such tokenizer");
+    for (int64_t i = 0; i < table->count; i++) table->class[i].options = *options;
     return QKV_OK;
 }
 
@@ -30,9 +28,11 @@ enum qkv_status by_length_add(struct by_length *table, const struct qkv_sentence
     return qkv_scorer_add(class, translation, &reference, 1, error);
 }
 
-static bool has_column(int metric)
+static bool has_column(const struct by_length *table, int m)
 {
-    return qkv_metric_info((enum qkv_metric)metric)->columns & QKV_COLUMN_BY_LENGTH;
+    const struct qkv_metric_info *info = qkv_metric_info((enum qkv_metric)m);
+    if (!(info->columns & QKV_COLUMN_BY_LENGTH)) return false;
+    return !info->of_texts || qkv_scorer_computes(&table->class[0], (enum qkv_metric)m);
 }
 
 void by_length_print(const struct by_length *table)
@@ -42,7 +42,7 @@ void by_length_print(const struct by_length *table)
     printf("%-18s %9s", "source tokens", "sentences");
     for (int m = 0; m < QKV_METRIC_COUNT; m++) {
         char name[METRIC_NAME_SIZE];
-        if (!has_column(m)) continue;
+        if (!has_column(table, m)) continue;
         int width = (int)strlen(metric_column_name((enum qkv_metric)m, name)) + 1;
         widths[m] = width > NARROWEST ? width : NARROWEST;
         printf(" %*s", widths[m], name);
@@ -56,7 +56,8 @@ void by_length_print(const struct by_length *table)
                  (long long)(i * table->step + 1), (long long)((i + 1) * table->step));
         printf("%-18s %9lld", range, (long long)scores.counts.sentences);
         for (int m = 0; m < QKV_METRIC_COUNT; m++)
-            if (has_column(m)) printf(" %*.2f", widths[m], metric_shown((enum qkv_metric)m, scores.value[m]));
+            if (has_column(table, m))
+                printf(" %*.2f", widths[m], metric_shown((enum qkv_metric)m, scores.value[m]));
         putchar('\n');
     }
 }
@@ -73,7 +74,7 @@ cJSON *by_length_json(const struct by_length *table)
         cJSON_AddNumberToObject(object, "sentences", (double)scores.counts.sentences);
         cJSON_AddNumberToObject(object, "tokens", (double)scores.counts.tokens);
         for (int m = 0; m < QKV_METRIC_COUNT; m++)
-            if (has_column(m))
+            if (has_column(table, m))
                 cJSON_AddNumberToObject(object, qkv_metric_info((enum qkv_metric)m)->key, scores.value[m]);
         cJSON_AddItemToArray(array, object);
     }

@@ -13,7 +13,7 @@ struct by_length {
 
 /* Makes classes of `step` lengths each for sources of up to `longest` tokens. Fails out of memory. */
 enum qkv_status by_length_init(struct by_length *table, int64_t step, int64_t longest,
-                               const struct score_options *options, struct qkv_error *error);
+                               const struct qkv_text_options *options, struct qkv_error *error);
 
 /* Adds a sentence: its counts, its translation and its reference. */
 enum qkv_status by_length_add(struct by_length *table, const struct qkv_sentence_score *score,

@@ -32,7 +32,7 @@ struct evaluation {
 struct evaluate_options {
     struct links_options links;
     int64_t threads, step; /* step of --by-length; 0: no table by length */
-    const struct score_options *score_options;
+    struct qkv_text_options text_options;
 };
 
 /* Scores the translations as the options say, all together and by length. */
@@ -74,7 +74,7 @@ static enum qkv_status evaluate(struct evaluation *e, const struct evaluate_opti
         qkv_alignment_evaluate(&e->run, &e->corpus, links, links_from(&wanted->links), &e->alignment, error))
         return QKV_INVALID;
     if (wanted->step &&
-        by_length_init(&e->by_length, wanted->step, e->corpus.source.longest, wanted->score_options, error))
+        by_length_init(&e->by_length, wanted->step, e->corpus.source.longest, &wanted->text_options, error))
         return QKV_INVALID;
     e->workers = qkv_workers_new((int)wanted->threads, error);
     if (!e->workers) return QKV_INVALID;
@@ -132,7 +132,7 @@ static void close_evaluation(struct evaluation *e)
 }
 
 static struct score_options score_options = SCORE_OPTIONS_DEFAULT;
-static struct evaluate_options evaluate_options = {.score_options = &score_options};
+static struct evaluate_options evaluate_options;
 static const char *checkpoint;
 static int64_t beam;
 static double length_penalty = -1;
@@ -141,7 +141,8 @@ static bool json;
 static int run(int operands, char **operand)
 {
     struct evaluation e = {0};
-    if (score_options_apply(&score_options, &e.scorer)) return QKV_INVALID;
+    if (score_options_read(&score_options, &evaluate_options.text_options)) return QKV_INVALID;
+    e.scorer.options = evaluate_options.text_options;
     struct qkv_error error = {""};
     enum qkv_status status = qkv_run_open(&e.run, operand[0], checkpoint, QKV_FLOAT32, &error);
     if (!status) {

@@ -1,98 +1,235 @@
-/* qkv score: BLEU and chrF of translations by any program, as sacreBLEU computes them. */
+/* qkv score: BLEU, chrF and TER of translations by any program, as sacreBLEU computes them. */
 #include "commands.h"
 #include "complain.h"
 #include "json.h"
 #include "score_options.h"
+#include "systems.h"
+#include "tokenized_text.h"
 
+#include "draw/bytes.h"
 #include "qkv/lines.h"
-#include "qkv/metrics.h"
 
 #include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The references of a line: its parts between tabs. */
-struct references {
-    const char **list; /* [count] */
+/* ---- reading ---- */
+
+enum { MOST_SYSTEMS = 65 }; /* TRANSLATIONS, and as many as an option may be repeated */
+
+/* The texts. A line of the references has its parts between tabs. */
+struct texts {
+    struct qkv_lines outputs[MOST_SYSTEMS], references;
+    int systems;
+    const char *translations[MOST_SYSTEMS]; /* of the present line */
+    const char **list;                      /* [count]: references of the present line */
     int64_t count, capacity;
+    struct tokenized_text tokenized; /* references */
 };
 
 /* Splits a line at its tabs, in place. */
-static enum qkv_status split(struct qkv_lines *lines, struct references *references, struct qkv_error *error)
+static enum qkv_status split(struct texts *texts, struct qkv_error *error)
 {
-    references->count = 0;
-    for (char *next = lines->line; next;) {
-        if (references->count == references->capacity) {
-            int64_t capacity = 2 * references->capacity + 16;
-            const char **list = realloc(references->list, (size_t)capacity * sizeof *list);
-            if (!list) return qkv_error_set(error, "%s: out of memory", lines->path);
-            references->list = list;
-            references->capacity = capacity;
+    texts->count = 0;
+    for (char *next = texts->references.line; next;) {
+        if (texts->count == texts->capacity) {
+            int64_t capacity = 2 * texts->capacity + 16;
+            const char **list = realloc(texts->list, (size_t)capacity * sizeof *list);
+            if (!list) return qkv_error_set(error, "%s: out of memory", texts->references.path);
+            texts->list = list;
+            texts->capacity = capacity;
         }
-        references->list[references->count++] = next;
+        tokenized_text_add(&texts->tokenized, next);
+        texts->list[texts->count++] = next;
         next = strchr(next, '\t');
         if (next) *next++ = '\0';
     }
     return QKV_OK;
 }
 
-static enum qkv_status add_all(struct qkv_lines *outputs, struct qkv_lines *references,
-                               struct qkv_scorer *scorer, struct qkv_error *error)
+static enum qkv_status open_texts(struct texts *texts, char **operand, const struct option_list *against,
+                                  struct qkv_error *error)
 {
-    struct references line = {0};
-    enum qkv_status status;
-    for (;;) {
-        bool output, reference;
-        if ((status = qkv_lines_next(outputs, &output, error)) ||
-            (status = qkv_lines_next(references, &reference, error)) || (!output && !reference))
-            break;
-        if (output != reference)
-            status = qkv_error_set(error, "%s: has more lines than %s, which ends after line %lld",
-                                   output ? outputs->path : references->path,
-                                   output ? references->path : outputs->path,
-                                   (long long)(output ? references : outputs)->number);
-        if (!status) status = split(references, &line, error);
-        if (!status) status = qkv_scorer_add(scorer, outputs->line, line.list, line.count, error);
-        if (status) break;
-    }
-    free(line.list);
-    return status ? status : qkv_lines_check_read(outputs, error);
+    enum qkv_status status = qkv_lines_open(&texts->outputs[texts->systems++], operand[0], error);
+    for (int i = 0; !status && i < against->count; i++)
+        status = qkv_lines_open(&texts->outputs[texts->systems++], against->value[i], error);
+    return status ? status : qkv_lines_open(&texts->references, operand[1], error);
 }
 
+/* Reads a line of each text; *found becomes false at the end of all. */
+static enum qkv_status read_line(struct texts *texts, bool *found, struct qkv_error *error)
+{
+    struct qkv_lines *references = &texts->references;
+    bool output;
+    for (int i = 0; i < texts->systems; i++) {
+        struct qkv_lines *outputs = &texts->outputs[i];
+        if (qkv_lines_next(outputs, &output, error)) return QKV_INVALID;
+        if (i == 0 && qkv_lines_next(references, found, error)) return QKV_INVALID;
+        if (output != *found)
+            return qkv_error_set(error, "%s: has more lines than %s, which ends after line %lld",
+                                 output ? outputs->path : references->path,
+                                 output ? references->path : outputs->path,
+                                 (long long)(output ? references : outputs)->number);
+        texts->translations[i] = outputs->line;
+    }
+    return *found ? split(texts, error) : qkv_lines_check_read(&texts->outputs[0], error);
+}
+
+static void close_texts(struct texts *texts)
+{
+    for (int i = 0; i < texts->systems; i++) qkv_lines_close(&texts->outputs[i]);
+    qkv_lines_close(&texts->references);
+    free(texts->list);
+}
+
+/* ---- scoring ---- */
+
 static struct score_options score_options = SCORE_OPTIONS_DEFAULT;
-static bool json;
+static struct option_list against;
+static int64_t samples = -1, seed = -1;
+static bool sentence_level, json;
+
+/* The scores of each sentence: lines of TSV, or an array of objects. */
+struct sentences {
+    struct bytes table;
+    cJSON *array; /* NULL without --json */
+};
+
+static void add_sentence(struct sentences *sentences, const struct qkv_scorer *scorer, int64_t line)
+{
+    const struct qkv_scores scores = qkv_scorer_last(scorer);
+    cJSON *object = json ? cJSON_CreateObject() : NULL;
+    if (!json && line == 1) qkv_bytes_text(&sentences->table, "line");
+    for (int m = 0; !json && line == 1 && m < QKV_METRIC_COUNT; m++)
+        if (qkv_scorer_computes(scorer, (enum qkv_metric)m))
+            qkv_bytes_format(&sentences->table, "\t%s", qkv_metric_info((enum qkv_metric)m)->key);
+    if (!json) qkv_bytes_format(&sentences->table, "%s%lld", line == 1 ? "\n" : "", (long long)line);
+    for (int m = 0; m < QKV_METRIC_COUNT; m++) {
+        const char *key = qkv_metric_info((enum qkv_metric)m)->key;
+        if (!qkv_scorer_computes(scorer, (enum qkv_metric)m)) continue;
+        if (json)
+            cJSON_AddNumberToObject(object, key, scores.value[m]);
+        else
+            qkv_bytes_format(&sentences->table, "\t%.4f", scores.value[m]);
+    }
+    if (json)
+        cJSON_AddItemToArray(sentences->array, object);
+    else
+        qkv_bytes_text(&sentences->table, "\n");
+}
+
+static enum qkv_status print_scores(struct sentences *sentences, const struct qkv_scorer *scorer,
+                                    struct qkv_error *error)
+{
+    if (json) {
+        cJSON *object = cJSON_CreateObject();
+        scorer_json(scorer, object);
+        if (sentence_level) cJSON_AddItemToObject(object, "sentences", sentences->array);
+        sentences->array = NULL;
+        return json_print(object, error);
+    }
+    if (sentences->table.failed) return qkv_error_set(error, "out of memory for the scores of the sentences");
+    if (sentence_level)
+        fwrite(sentences->table.data, 1, sentences->table.size, stdout);
+    else
+        scorer_print(scorer);
+    return QKV_OK;
+}
+
+/* Scores one system. */
+static enum qkv_status score(struct texts *texts, const struct qkv_text_options *options,
+                             struct qkv_error *error)
+{
+    struct qkv_scorer scorer = {.options = *options};
+    struct sentences sentences = {.array = json && sentence_level ? cJSON_CreateArray() : NULL};
+    enum qkv_status status;
+    bool found;
+    while (!(status = read_line(texts, &found, error)) && found) {
+        if ((status = qkv_scorer_add(&scorer, texts->translations[0], texts->list, texts->count, error)))
+            break;
+        if (sentence_level) add_sentence(&sentences, &scorer, texts->references.number);
+    }
+    if (!status) tokenized_text_note(&texts->tokenized, "references", &scorer);
+    if (!status) status = print_scores(&sentences, &scorer, error);
+    cJSON_Delete(sentences.array);
+    free(sentences.table.data);
+    qkv_scorer_release(&scorer);
+    return status;
+}
+
+/* Compares several systems. */
+static enum qkv_status compare(struct texts *texts, const struct qkv_text_options *options,
+                               struct qkv_error *error)
+{
+    const char *names[MOST_SYSTEMS];
+    for (int i = 0; i < texts->systems; i++) names[i] = texts->outputs[i].path;
+    struct systems systems = {names, texts->systems, samples < 0 ? 1000 : samples, seed < 0 ? 12345 : seed,
+                              NULL};
+    struct qkv_bootstrap *bootstrap = qkv_bootstrap_new(options, texts->systems, error);
+    enum qkv_status status = bootstrap ? QKV_OK : QKV_INVALID;
+    for (bool found = true; !status && found;) {
+        status = read_line(texts, &found, error);
+        if (!status && found)
+            status = qkv_bootstrap_add(bootstrap, texts->translations, texts->list, texts->count, error);
+    }
+    if (!status) status = qkv_bootstrap_run(bootstrap, systems.samples, (uint32_t)systems.seed, error);
+    systems.bootstrap = bootstrap;
+    if (!status) tokenized_text_note(&texts->tokenized, "references", qkv_bootstrap_scorer(bootstrap, 0));
+    if (!status && json)
+        status = json_print(systems_json(&systems), error);
+    else if (!status)
+        systems_print(&systems);
+    qkv_bootstrap_free(bootstrap);
+    return status;
+}
+
+/* Checks options that exclude each other. */
+static int check_options(char **operand)
+{
+    int standard_inputs = !strcmp(operand[0], "-") + !strcmp(operand[1], "-");
+    for (int i = 0; i < against.count; i++) standard_inputs += !strcmp(against.value[i], "-");
+    if (standard_inputs > 1 && against.count)
+        return complain("standard input can hold only one of the texts");
+    if (standard_inputs > 1)
+        return complain("standard input can hold the translations or the references, not both");
+    if (!against.count && (samples >= 0 || seed >= 0))
+        return complain("%s has no effect without --against", samples >= 0 ? "--samples" : "--seed");
+    if (against.count && sentence_level)
+        return complain("--sentence-level scores one system: give it without --against");
+    return QKV_OK;
+}
 
 static int run(int operands, char **operand)
 {
     (void)operands;
-    if (!strcmp(operand[0], "-") && !strcmp(operand[1], "-"))
-        return complain("standard input can hold the translations or the references, not both");
-    struct qkv_scorer scorer = {0};
-    if (score_options_apply(&score_options, &scorer)) return QKV_INVALID;
-    struct qkv_lines outputs = {0}, references = {0};
+    struct texts texts = {.systems = 0};
+    struct qkv_text_options options;
+    if (check_options(operand) || score_options_read(&score_options, &options)) return QKV_INVALID;
+    if (sentence_level) options.effective_order = true;
     struct qkv_error error = {""};
-    enum qkv_status status = qkv_lines_open(&outputs, operand[0], &error);
-    if (!status) status = qkv_lines_open(&references, operand[1], &error);
-    if (!status) status = add_all(&outputs, &references, &scorer, &error);
-    if (!status && json) {
-        cJSON *object = cJSON_CreateObject();
-        scorer_json(&scorer, object);
-        status = json_print(object, &error);
-    } else if (!status) {
-        scorer_print(&scorer);
-    }
-    qkv_lines_close(&outputs);
-    qkv_lines_close(&references);
-    qkv_scorer_release(&scorer);
+    enum qkv_status status = open_texts(&texts, operand, &against, &error);
+    if (!status) status = against.count ? compare(&texts, &options, &error) : score(&texts, &options, &error);
+    close_texts(&texts);
     return conclude(status, &error);
 }
 
 const struct command command_score = {
     .name = "score",
-    .summary = "BLEU and chrF of any translations",
-    .description = "Compares translations, from any program, with references: BLEU and chrF as sacreBLEU "
-                   "computes them.\n",
-    .examples = "  qkv translate runs/toy_en_es lines.en | qkv score - lines.es\n",
+    .summary = "BLEU, chrF and TER of any translations",
+    .description =
+        "Compares translations, from any program, with references: BLEU, chrF and TER as sacreBLEU computes "
+        "them.\n\n"
+        "With --against, also says for each further system whether its difference from TRANSLATIONS may be "
+        "chance: "
+        "by paired bootstrap resampling, with the mean of the samples, half of their 95 % interval, and p, "
+        "the "
+        "probability of such a difference by chance.\n",
+    .examples = "  qkv translate runs/toy_en_es lines.en | qkv score - lines.es\n"
+                "  qkv translate runs/a lines.en >a.es\n"
+                "  qkv score a.es lines.es --metrics bleu,chrf,ter --chrf-word-order 2\n"
+                "  qkv score a.es lines.es --sentence-level >scores.tsv\n"
+                "  qkv translate runs/b lines.en >b.es\n"
+                "  qkv score a.es lines.es --against b.es\n",
     .operands =
         (const struct command_operand[]){
             {"TRANSLATIONS", VALUE_FILE, "one translation a line, plain or gzip; -: standard input"},
@@ -104,6 +241,14 @@ const struct command command_score = {
     .options =
         (const struct command_option[]){
             COMMAND_OPTIONS_SCORE(&score_options),
+            {"sentence-level", 0, NULL, OPTION_FLAG, &sentence_level,
+             "scores of each sentence, as TSV or, with --json, beside those of all; implies "
+             "--effective-order"},
+            {"against", 0, "FILE", OPTION_LIST, &against,
+             "compare with the translations of another system, one a line; may be repeated",
+             .completes = VALUE_FILE},
+            {"samples", 0, "N", OPTION_INTEGER, &samples, "samples of --against (default: 1000)", 1, 1000000},
+            {"seed", 0, "N", OPTION_INTEGER, &seed, "seed of the samples (default: 12345)", 0, 4294967295.0},
             COMMAND_OPTION_JSON(&json),
             {0},
         },

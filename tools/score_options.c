@@ -6,34 +6,106 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SIGNATURE_SIZE = 128 };
+/* ---- options ---- */
 
-/* The tokenizers of --tokenize, by the names that sacreBLEU gives them. */
-static const enum qkv_bleu_tokenizer KNOWN[] = {QKV_BLEU_13A, QKV_BLEU_NONE, QKV_BLEU_CHAR};
-
-enum { KNOWN_COUNT = sizeof KNOWN / sizeof KNOWN[0] };
+const char *score_metric_name(const void *context, int64_t index)
+{
+    (void)context;
+    for (int m = 0; m < QKV_METRIC_COUNT; m++) {
+        const struct qkv_metric_info *info = qkv_metric_info((enum qkv_metric)m);
+        if (info->of_texts && index-- == 0) return info->key;
+    }
+    return NULL;
+}
 
 const char *score_tokenizer_name(const void *context, int64_t index)
 {
     (void)context;
-    return index < KNOWN_COUNT ? qkv_bleu_tokenizer_name(KNOWN[index]) : NULL;
+    return index < QKV_BLEU_TOKENIZERS ? qkv_bleu_tokenizer_name((enum qkv_bleu_tokenizer)index) : NULL;
 }
 
-enum qkv_status score_options_apply(const struct score_options *options, struct qkv_scorer *scorer)
+const char *score_smoothing_name(const void *context, int64_t index)
 {
-    scorer->options.lowercase = options->lowercase;
-    for (int i = 0; i < KNOWN_COUNT; i++) {
-        scorer->options.tokenizer = KNOWN[i];
-        if (!strcmp(options->tokenizer, qkv_bleu_tokenizer_name(KNOWN[i]))) return QKV_OK;
-    }
-    complain_of_name("--tokenize", options->tokenizer, score_tokenizer_name, NULL);
-    return QKV_INVALID;
+    (void)context;
+    return index < QKV_BLEU_SMOOTHINGS ? qkv_bleu_smoothing_name((enum qkv_bleu_smoothing)index) : NULL;
 }
+
+/* The index of a name that the parser has found among the choices. */
+static int index_of(qkv_naming *name, const char *given)
+{
+    int index = 0;
+    while (strcmp(name(NULL, index), given)) index++;
+    return index;
+}
+
+static unsigned metrics_of(const struct option_list *list)
+{
+    unsigned metrics = 0;
+    for (int i = 0; i < list->count; i++)
+        for (int m = 0; m < QKV_METRIC_COUNT; m++)
+            if (!strcmp(qkv_metric_info((enum qkv_metric)m)->key, list->value[i])) metrics |= 1u << m;
+    return metrics;
+}
+
+/* Complains of the first option that was given for a metric that is not computed. */
+static enum qkv_status check_use(const struct score_options *o, const struct qkv_text_options *result)
+{
+    const struct qkv_scorer scorer = {.options = *result};
+    const struct {
+        const char *option;
+        enum qkv_metric metric;
+        bool given;
+    } uses[] = {
+        {"--tokenize", QKV_METRIC_BLEU, result->tokenizer != QKV_BLEU_13A},
+        {"--smooth-method", QKV_METRIC_BLEU, result->smoothing != QKV_BLEU_EXP},
+        {"--effective-order", QKV_METRIC_BLEU, o->effective_order},
+        {"--chrf-char-order", QKV_METRIC_CHRF, o->character_order >= 0},
+        {"--chrf-word-order", QKV_METRIC_CHRF, o->word_order >= 0},
+        {"--chrf-beta", QKV_METRIC_CHRF, o->beta > 0},
+        {"--ter-normalized", QKV_METRIC_TER, o->ter_normalized},
+        {"--ter-no-punct", QKV_METRIC_TER, o->ter_no_punctuation},
+        {"--ter-case-sensitive", QKV_METRIC_TER, o->ter_case_sensitive},
+    };
+    for (size_t i = 0; i < sizeof uses / sizeof *uses; i++)
+        if (uses[i].given && !qkv_scorer_computes(&scorer, uses[i].metric)) {
+            complain("%s has no effect without %s: add it to --metrics", uses[i].option,
+                     qkv_metric_info(uses[i].metric)->key);
+            return QKV_INVALID;
+        }
+    return QKV_OK;
+}
+
+enum qkv_status score_options_read(const struct score_options *o, struct qkv_text_options *result)
+{
+    *result = (struct qkv_text_options){
+        .metrics = metrics_of(&o->metrics),
+        .lowercase = o->lowercase,
+        .tokenizer = (enum qkv_bleu_tokenizer)index_of(score_tokenizer_name, o->tokenizer),
+        .smoothing = (enum qkv_bleu_smoothing)index_of(score_smoothing_name, o->smoothing),
+        .smoothing_value = o->smoothing_value,
+        .effective_order = o->effective_order,
+        .character_order = o->character_order < 0 ? 0 : (int)o->character_order,
+        .word_order = o->word_order < 0 ? 0 : (int)o->word_order,
+        .beta = o->beta,
+        .ter_normalized = o->ter_normalized,
+        .ter_no_punctuation = o->ter_no_punctuation,
+        .ter_case_sensitive = o->ter_case_sensitive,
+    };
+    bool has_value = result->smoothing == QKV_BLEU_FLOOR || result->smoothing == QKV_BLEU_ADD_K;
+    if (o->smoothing_value > 0 && !has_value) {
+        complain("--smooth-value has no effect with --smooth-method %s: choose floor or add-k", o->smoothing);
+        return QKV_INVALID;
+    }
+    return check_use(o, result);
+}
+
+/* ---- output ---- */
 
 /* True when the scorer has what the metric is computed from: texts, or counts of tokens. */
-static bool is_known(const struct qkv_scorer *scorer, const struct qkv_metric_info *info)
+static bool is_known(const struct qkv_scorer *scorer, int m)
 {
-    return info->of_texts || scorer->counts.tokens;
+    if (qkv_metric_info((enum qkv_metric)m)->of_texts) return scorer->state[m];
+    return scorer->counts.tokens;
 }
 
 void scorer_print(const struct qkv_scorer *scorer)
@@ -41,13 +113,31 @@ void scorer_print(const struct qkv_scorer *scorer)
     const struct qkv_scores scores = qkv_scorer_scores(scorer);
     for (int m = 0; m < QKV_METRIC_COUNT; m++) {
         const struct qkv_metric_info *info = qkv_metric_info((enum qkv_metric)m);
-        char signature[SIGNATURE_SIZE];
-        if (!is_known(scorer, info)) continue;
-        printf("%-18s %.*f", info->title, info->digits, metric_shown((enum qkv_metric)m, scores.value[m]));
+        char signature[SIGNATURE_SIZE], title[METRIC_NAME_SIZE];
+        if (!is_known(scorer, m)) continue;
+        qkv_scorer_title(scorer, (enum qkv_metric)m, title, sizeof title);
+        printf("%-18s %.*f", title, info->digits, metric_shown((enum qkv_metric)m, scores.value[m]));
         if (info->percent || info->unit) printf(" %s", info->percent ? "%" : info->unit);
         qkv_scorer_signature(scorer, (enum qkv_metric)m, signature, sizeof signature);
         printf(*signature ? "  (%s)\n" : "%s\n", signature);
     }
+}
+
+/* Adds <metric>_details, an object, if the metric has details. */
+static void add_details(const struct qkv_scorer *scorer, int m, struct cJSON *object)
+{
+    struct qkv_metric_detail details[QKV_METRIC_DETAILS];
+    char key[METRIC_NAME_SIZE + sizeof "_details"];
+    int count = qkv_scorer_details(scorer, (enum qkv_metric)m, details);
+    if (!count) return;
+    snprintf(key, sizeof key, "%s_details", qkv_metric_info((enum qkv_metric)m)->key);
+    cJSON *list = cJSON_AddObjectToObject(object, key);
+    for (int i = 0; i < count; i++)
+        if (details[i].count == 1)
+            cJSON_AddNumberToObject(list, details[i].key, details[i].value[0]);
+        else
+            cJSON_AddItemToObject(list, details[i].key,
+                                  cJSON_CreateDoubleArray(details[i].value, details[i].count));
 }
 
 void scorer_json(const struct qkv_scorer *scorer, struct cJSON *object)
@@ -56,11 +146,12 @@ void scorer_json(const struct qkv_scorer *scorer, struct cJSON *object)
     for (int m = 0; m < QKV_METRIC_COUNT; m++) {
         const struct qkv_metric_info *info = qkv_metric_info((enum qkv_metric)m);
         char signature[SIGNATURE_SIZE], key[METRIC_NAME_SIZE + sizeof "_signature"];
-        if (!is_known(scorer, info)) continue;
+        if (!is_known(scorer, m)) continue;
         cJSON_AddNumberToObject(object, info->key, scores.value[m]);
         qkv_scorer_signature(scorer, (enum qkv_metric)m, signature, sizeof signature);
         snprintf(key, sizeof key, "%s_signature", info->key);
         if (*signature) cJSON_AddStringToObject(object, key, signature);
+        add_details(scorer, m, object);
     }
 }
 

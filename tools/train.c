@@ -113,6 +113,7 @@ static void print_scores(const struct qkv_scores *scores)
 {
     for (int m = 0; m < QKV_METRIC_COUNT; m++) {
         const struct qkv_metric_info *info = qkv_metric_info((enum qkv_metric)m);
+        if (info->on_request) continue;
         fprintf(stderr, "%s%s %.*f%s", m ? "  " : " ", info->label, info->line_digits,
                 metric_shown((enum qkv_metric)m, scores->value[m]), info->percent ? " %" : "");
     }

@@ -4,30 +4,40 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Entries of an array [ORDERS]: one for each character order, 1 to 6, then one for each word order, 1 and 2. */
-#define ORDERS (QKV_CHRF_CHARACTERS + QKV_CHRF_WORDS)
+/* Entries of an array [ORDERS]: one for each character order from 1, then one for each word order from 1. */
+#define ORDERS QKV_CHRF_ORDERS
 
-/* Numbers of n-grams, by order: those of one hypothesis, of one reference, and those in both. */
-struct counts {
-    int64_t hypothesis[ORDERS], reference[ORDERS], matches[ORDERS];
-};
+/* The options, with the defaults in place of 0. */
+static int character_order(const struct qkv_chrf *chrf)
+{
+    return chrf->character_order ? chrf->character_order : QKV_CHRF_CHARACTERS;
+}
+
+static double beta_of(const struct qkv_chrf *chrf)
+{
+    return chrf->beta > 0 ? chrf->beta : QKV_CHRF_BETA;
+}
+
+static int orders_of(const struct qkv_chrf *chrf)
+{
+    return character_order(chrf) + chrf->word_order;
+}
 
 /* The n-grams of one text, a hypothesis or a reference. */
 struct text_ngrams {
     struct qkv_ngrams *characters, *words;
 };
 
-/* The F2 score, 0 to 100, of precision and recall, each averaged over the orders of which both texts have
- * n-grams. The arguments are arrays [ORDERS]. */
-static double f_score(const int64_t *hypothesis, const int64_t *reference, const int64_t *matches)
+/* The F score, 0 to 100, of precision and recall, each averaged over the orders of which both texts have n-grams. */
+static double f_score(const struct qkv_chrf *chrf, const struct qkv_chrf_counts *counts)
 {
-    const double beta_squared = 4;
+    const double beta_squared = beta_of(chrf) * beta_of(chrf);
     double precision = 0, recall = 0;
     int orders = 0;
-    for (int i = 0; i < ORDERS; i++) {
-        if (hypothesis[i] == 0 || reference[i] == 0) continue;
-        precision += (double)matches[i] / (double)hypothesis[i];
-        recall += (double)matches[i] / (double)reference[i];
+    for (int i = 0; i < orders_of(chrf); i++) {
+        if (counts->hypothesis[i] == 0 || counts->reference[i] == 0) continue;
+        precision += (double)counts->matches[i] / (double)counts->hypothesis[i];
+        recall += (double)counts->matches[i] / (double)counts->reference[i];
         orders++;
     }
     if (!(precision > 0)) return 0;
@@ -36,7 +46,7 @@ static double f_score(const int64_t *hypothesis, const int64_t *reference, const
     return 100 * (1 + beta_squared) * precision * recall / (beta_squared * precision + recall);
 }
 
-static void count_order(struct counts *counts, int index, struct qkv_ngrams *hypothesis,
+static void count_order(struct qkv_chrf_counts *counts, int index, struct qkv_ngrams *hypothesis,
                         struct qkv_ngrams *reference, int order)
 {
     int64_t cursor;
@@ -46,14 +56,15 @@ static void count_order(struct counts *counts, int index, struct qkv_ngrams *hyp
     counts->matches[index] = qkv_ngrams_matches(hypothesis, &reference, 1, order, &cursor);
 }
 
-static struct counts compare(const struct qkv_chrf *chrf, const struct text_ngrams *hypothesis,
-                             const struct text_ngrams *reference)
+static struct qkv_chrf_counts compare(const struct qkv_chrf *chrf, const struct text_ngrams *hypothesis,
+                                      const struct text_ngrams *reference)
 {
-    struct counts counts = {0};
-    for (int n = 1; n <= QKV_CHRF_CHARACTERS; n++)
+    struct qkv_chrf_counts counts = {{0}, {0}, {0}};
+    int characters = character_order(chrf);
+    for (int n = 1; n <= characters; n++)
         count_order(&counts, n - 1, hypothesis->characters, reference->characters, n);
     for (int n = 1; n <= chrf->word_order; n++)
-        count_order(&counts, QKV_CHRF_CHARACTERS + n - 1, hypothesis->words, reference->words, n);
+        count_order(&counts, characters + n - 1, hypothesis->words, reference->words, n);
     return counts;
 }
 
@@ -93,32 +104,40 @@ static enum qkv_status add(struct qkv_chrf *chrf, const char *hypothesis, const 
     struct text_ngrams *texts = read_texts(chrf, hypothesis, present, present_count);
     if (!texts) return qkv_error_set(error, "out of memory for chrF");
 
-    struct counts best = {0};
     double best_score = -1;
     for (int64_t i = 1; i <= present_count; i++) {
-        struct counts counts = compare(chrf, &texts[0], &texts[i]);
-        double score = f_score(counts.hypothesis, counts.reference, counts.matches);
+        struct qkv_chrf_counts counts = compare(chrf, &texts[0], &texts[i]);
+        double score = f_score(chrf, &counts);
         if (score > best_score) {
             best_score = score;
-            best = counts;
+            chrf->last = counts;
         }
     }
     for (int i = 0; i < ORDERS; i++) {
-        chrf->hypothesis[i] += best.hypothesis[i];
-        chrf->reference[i] += best.reference[i];
-        chrf->matches[i] += best.matches[i];
+        chrf->counts.hypothesis[i] += chrf->last.hypothesis[i];
+        chrf->counts.reference[i] += chrf->last.reference[i];
+        chrf->counts.matches[i] += chrf->last.matches[i];
     }
     chrf->segments++;
     qkv_reference_count_add(&chrf->references, present_count);
     return QKV_OK;
 }
 
-enum qkv_status qkv_chrf_add(struct qkv_chrf *chrf, const char *hypothesis, const char *const *references,
-                             int64_t count, struct qkv_error *error)
+static enum qkv_status check_orders(const struct qkv_chrf *chrf, struct qkv_error *error)
 {
     if (chrf->word_order < 0 || chrf->word_order > QKV_CHRF_WORDS)
         return qkv_error_set(error, "the word order of chrF is %d, but must lie in 0 to %d", chrf->word_order,
                              QKV_CHRF_WORDS);
+    if (chrf->character_order < 0 || chrf->character_order > QKV_CHRF_LONGEST)
+        return qkv_error_set(error, "the character order of chrF is %d, but must lie in 1 to %d",
+                             chrf->character_order, QKV_CHRF_LONGEST);
+    return QKV_OK;
+}
+
+enum qkv_status qkv_chrf_add(struct qkv_chrf *chrf, const char *hypothesis, const char *const *references,
+                             int64_t count, struct qkv_error *error)
+{
+    if (check_orders(chrf, error)) return QKV_INVALID;
     enum qkv_status status = add(chrf, hypothesis, references, count, error);
     qkv_arena_reset(&chrf->scratch);
     return status;
@@ -126,20 +145,26 @@ enum qkv_status qkv_chrf_add(struct qkv_chrf *chrf, const char *hypothesis, cons
 
 double qkv_chrf_score(const struct qkv_chrf *chrf)
 {
-    return f_score(chrf->hypothesis, chrf->reference, chrf->matches);
+    return f_score(chrf, &chrf->counts);
 }
 
 void qkv_chrf_signature(const struct qkv_chrf *chrf, char *text, size_t size)
 {
-    char middle[64];
-    snprintf(middle, sizeof middle, "eff:yes|nc:%d|nw:%d|space:no", QKV_CHRF_CHARACTERS, chrf->word_order);
-    qkv_metrics_signature(&chrf->references, chrf->lowercase, middle, text, size);
+    char middle[96], beta[32] = "";
+    double value = beta_of(chrf);
+    if (value < QKV_CHRF_BETA || value > QKV_CHRF_BETA) snprintf(beta, sizeof beta, "|beta:%g", value);
+    snprintf(middle, sizeof middle, "eff:yes|nc:%d|nw:%d|space:no%s", character_order(chrf), chrf->word_order,
+             beta);
+    qkv_metrics_signature(&chrf->references, chrf->lowercase ? "lc" : "mixed", middle, text, size);
 }
 
 void qkv_chrf_reset(struct qkv_chrf *chrf)
 {
-    *chrf = (struct qkv_chrf){
-        .word_order = chrf->word_order, .lowercase = chrf->lowercase, .scratch = chrf->scratch};
+    *chrf = (struct qkv_chrf){.character_order = chrf->character_order,
+                              .word_order = chrf->word_order,
+                              .beta = chrf->beta,
+                              .lowercase = chrf->lowercase,
+                              .scratch = chrf->scratch};
 }
 
 void qkv_chrf_release(struct qkv_chrf *chrf)
@@ -151,7 +176,10 @@ void qkv_chrf_release(struct qkv_chrf *chrf)
 
 static void init_state(void *state, const struct qkv_text_options *options)
 {
-    *(struct qkv_chrf *)state = (struct qkv_chrf){.lowercase = options->lowercase};
+    *(struct qkv_chrf *)state = (struct qkv_chrf){.character_order = options->character_order,
+                                                  .word_order = options->word_order,
+                                                  .beta = options->beta,
+                                                  .lowercase = options->lowercase};
 }
 
 static enum qkv_status add_state(void *state, const char *hypothesis, const char *const *references,
@@ -165,6 +193,41 @@ static double score_state(const void *state)
     return qkv_chrf_score(state);
 }
 
+/* The statistics of a segment: the three counts of each order. */
+static int count_statistics(const void *state)
+{
+    return 3 * orders_of(state);
+}
+
+static void last_statistics(const void *state, double *statistics)
+{
+    const struct qkv_chrf *chrf = state;
+    for (int i = 0; i < orders_of(chrf); i++) {
+        statistics[3 * i] = (double)chrf->last.hypothesis[i];
+        statistics[3 * i + 1] = (double)chrf->last.reference[i];
+        statistics[3 * i + 2] = (double)chrf->last.matches[i];
+    }
+}
+
+static double score_of_statistics(const void *state, const double *statistics)
+{
+    const struct qkv_chrf *chrf = state;
+    struct qkv_chrf_counts counts = {{0}, {0}, {0}};
+    for (int i = 0; i < orders_of(chrf); i++) {
+        counts.hypothesis[i] = (int64_t)statistics[3 * i];
+        counts.reference[i] = (int64_t)statistics[3 * i + 1];
+        counts.matches[i] = (int64_t)statistics[3 * i + 2];
+    }
+    return f_score(chrf, &counts);
+}
+
+/* chrF, chrF+, chrF++. */
+static void write_title(const void *state, char *text, size_t size)
+{
+    const struct qkv_chrf *chrf = state;
+    snprintf(text, size, "chrF%.*s", chrf->word_order, "++++++++++");
+}
+
 static void sign_state(const void *state, char *text, size_t size)
 {
     qkv_chrf_signature(state, text, size);
@@ -176,4 +239,14 @@ static void release_state(void *state)
 }
 
 const struct qkv_text_metric qkv_text_metric_chrf = {
-    sizeof(struct qkv_chrf), init_state, add_state, score_state, sign_state, release_state};
+    .size = sizeof(struct qkv_chrf),
+    .init = init_state,
+    .add = add_state,
+    .score = score_state,
+    .statistics = count_statistics,
+    .last = last_statistics,
+    .score_of = score_of_statistics,
+    .title = write_title,
+    .signature = sign_state,
+    .release = release_state,
+};

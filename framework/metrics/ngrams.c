@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* The longest n-gram of any metric, in symbols. Suffixes are compared up to this length. */
-#define LONGEST_ORDER QKV_CHRF_CHARACTERS
+#define LONGEST_ORDER QKV_CHRF_LONGEST
 
 /* Compares the first `order` symbols; the end of a text sorts before every symbol. */
 static int compare_ngrams(const struct qkv_suffix *a, const struct qkv_suffix *b, int64_t order)
@@ -131,13 +131,12 @@ void qkv_reference_count_add(struct qkv_reference_count *range, int64_t count)
     if (count > range->most) range->most = count;
 }
 
-void qkv_metrics_signature(const struct qkv_reference_count *range, bool lowercase, const char *middle,
+void qkv_metrics_signature(const struct qkv_reference_count *range, const char *letters, const char *middle,
                            char *text, size_t size)
 {
     char number[32] = "var";
     if (range->fewest == range->most) snprintf(number, sizeof number, "%lld", (long long)range->most);
-    snprintf(text, size, "nrefs:%s|case:%s|%s|version:qkv-" QKV_VERSION, number, lowercase ? "lc" : "mixed",
-             middle);
+    snprintf(text, size, "nrefs:%s|case:%s|%s|version:qkv-" QKV_VERSION, number, letters, middle);
 }
 
 enum qkv_status qkv_metrics_references(struct qkv_arena *arena, const char *const *references, int64_t count,

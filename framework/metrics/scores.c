@@ -1,8 +1,10 @@
 /* The table of metrics, and the accumulator of all of them. */
-#include "metrics/metric.h"
+#include "metrics/scorer.h"
 
 #include "qkv/scalar_math.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* ---- metrics of counts ---- */
@@ -39,6 +41,8 @@ static const struct metric {
     [QKV_METRIC_##NAME] = {{.key = #name, __VA_ARGS__}, name##_of, NULL},
 #define TEXT_METRIC(NAME, name, choice, help, ...)                                                           \
     [QKV_METRIC_##NAME] = {{.key = #name, .of_texts = true, __VA_ARGS__}, NULL, &qkv_text_metric_##name},
+#define REQUESTED_METRIC(NAME, name, choice, help, ...)                                                      \
+    TEXT_METRIC(NAME, name, choice, help, .on_request = true, __VA_ARGS__)
 #include "qkv/metrics.def"
 };
 
@@ -48,6 +52,13 @@ const struct qkv_metric_info *qkv_metric_info(enum qkv_metric metric)
 }
 
 /* ---- the accumulator ---- */
+
+bool qkv_scorer_computes(const struct qkv_scorer *scorer, enum qkv_metric metric)
+{
+    const struct qkv_metric_info *info = qkv_metric_info(metric);
+    if (!info || !info->of_texts) return false;
+    return scorer->options.metrics ? scorer->options.metrics >> metric & 1 : !info->on_request;
+}
 
 /* Allocates the accumulator of text metric `m`, unless it exists. */
 static enum qkv_status ensure_state(struct qkv_scorer *scorer, int m, struct qkv_error *error)
@@ -64,9 +75,9 @@ enum qkv_status qkv_scorer_add(struct qkv_scorer *scorer, const char *translatio
 {
     for (int m = 0; m < QKV_METRIC_COUNT; m++) {
         const struct qkv_text_metric *metric = METRICS[m].of_texts;
-        if (metric && (ensure_state(scorer, m, error) ||
-                       metric->add(scorer->state[m], translation, references, count, error)))
-            return QKV_INVALID;
+        if (!qkv_scorer_computes(scorer, (enum qkv_metric)m)) continue;
+        if (ensure_state(scorer, m, error)) return QKV_INVALID;
+        if (metric->add(scorer->state[m], translation, references, count, error)) return QKV_INVALID;
     }
     return QKV_OK;
 }
@@ -83,12 +94,47 @@ struct qkv_scores qkv_scorer_scores(const struct qkv_scorer *scorer)
     return scores;
 }
 
+const struct qkv_text_metric *qkv_scorer_metric(const struct qkv_scorer *scorer, int m)
+{
+    return m >= 0 && m < QKV_METRIC_COUNT && scorer->state[m] ? METRICS[m].of_texts : NULL;
+}
+
+struct qkv_scores qkv_scorer_last(const struct qkv_scorer *scorer)
+{
+    enum { MOST = 3 * QKV_CHRF_ORDERS };
+    _Static_assert(MOST >= QKV_BLEU_STATISTICS, "every metric's statistics fit");
+    struct qkv_scores scores = {.counts = {0}};
+    for (int m = 0; m < QKV_METRIC_COUNT; m++) {
+        const struct qkv_text_metric *metric = qkv_scorer_metric(scorer, m);
+        double statistics[MOST];
+        if (metric) metric->last(scorer->state[m], statistics);
+        scores.value[m] = metric ? metric->score_of(scorer->state[m], statistics) : (double)NAN;
+    }
+    return scores;
+}
+
+int qkv_scorer_details(const struct qkv_scorer *scorer, enum qkv_metric metric,
+                       struct qkv_metric_detail details[QKV_METRIC_DETAILS])
+{
+    const struct qkv_text_metric *functions = qkv_scorer_metric(scorer, (int)metric);
+    return functions && functions->details ? functions->details(scorer->state[metric], details) : 0;
+}
+
+void qkv_scorer_title(const struct qkv_scorer *scorer, enum qkv_metric metric, char *text, size_t size)
+{
+    const struct qkv_text_metric *functions = qkv_scorer_metric(scorer, (int)metric);
+    const struct qkv_metric_info *info = qkv_metric_info(metric);
+    if (functions && functions->title)
+        functions->title(scorer->state[metric], text, size);
+    else
+        snprintf(text, size, "%s", info ? info->title : "");
+}
+
 void qkv_scorer_signature(const struct qkv_scorer *scorer, enum qkv_metric metric, char *text, size_t size)
 {
     if (size) *text = '\0';
-    if ((int)metric < 0 || (int)metric >= QKV_METRIC_COUNT) return;
-    if (scorer->state[metric] && METRICS[metric].of_texts->signature)
-        METRICS[metric].of_texts->signature(scorer->state[metric], text, size);
+    const struct qkv_text_metric *functions = qkv_scorer_metric(scorer, (int)metric);
+    if (functions && functions->signature) functions->signature(scorer->state[metric], text, size);
 }
 
 void qkv_scorer_release(struct qkv_scorer *scorer)

@@ -3,39 +3,16 @@
 #include <string.h>
 #include <utf8proc.h>
 
-/* The white space of Python's str.split(), at which sacreBLEU splits words. */
-static bool is_space(uint32_t point)
+bool qkv_text_is_space(uint32_t point)
 {
     return (point >= 0x09 && point <= 0x0D) || (point >= 0x1C && point <= 0x20) || point == 0x85 ||
            point == 0xA0 || point == 0x1680 || (point >= 0x2000 && point <= 0x200A) || point == 0x2028 ||
            point == 0x2029 || point == 0x202F || point == 0x205F || point == 0x3000;
 }
 
-static bool is_digit(uint32_t point)
-{
-    return point >= '0' && point <= '9';
-}
-
-/* The ASCII punctuation that the 13a tokenizer always makes a word of its own: all but . , - and ',
- * which also occur inside numbers and words. */
-static bool is_separate_mark(uint32_t point)
-{
-    return point && point < 128 && strchr("!\"#$%&()*+/:;<=>?@[\\]^_`{|}~", (int)point);
-}
-
-static bool is_stop_or_comma(uint32_t point)
-{
-    return point == '.' || point == ',';
-}
-
-static bool is_dash(uint32_t point)
-{
-    return point == '-';
-}
-
 static bool is_ascii_punctuation(uint32_t point)
 {
-    return is_separate_mark(point) || is_stop_or_comma(point) || is_dash(point) || point == '\'';
+    return point && point < 128 && strchr("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~", (int)point);
 }
 
 static bool is_cased(uint32_t point)
@@ -76,7 +53,7 @@ static bool is_final_sigma(const struct qkv_symbols *text, int64_t at)
            !(after < text->count && is_cased(text->items[after]));
 }
 
-static struct qkv_symbols *symbols_new(struct qkv_arena *arena, int64_t capacity)
+struct qkv_symbols *qkv_text_symbols(struct qkv_arena *arena, int64_t capacity)
 {
     struct qkv_symbols *symbols = qkv_arena_zeroed(arena, sizeof *symbols);
     if (!symbols) return NULL;
@@ -84,7 +61,7 @@ static struct qkv_symbols *symbols_new(struct qkv_arena *arena, int64_t capacity
     return symbols->items ? symbols : NULL;
 }
 
-static void append(struct qkv_symbols *symbols, uint32_t point)
+void qkv_text_append(struct qkv_symbols *symbols, uint32_t point)
 {
     symbols->items[symbols->count++] = point;
 }
@@ -93,17 +70,17 @@ static void append(struct qkv_symbols *symbols, uint32_t point)
  * two code points, so that the result has at most twice as many. */
 static struct qkv_symbols *lower(struct qkv_arena *arena, const struct qkv_symbols *text)
 {
-    struct qkv_symbols *result = symbols_new(arena, 2 * text->count);
+    struct qkv_symbols *result = qkv_text_symbols(arena, 2 * text->count);
     if (!result) return NULL;
     for (int64_t i = 0; i < text->count; i++) {
         uint32_t point = text->items[i];
         if (point == 0x0130) {
-            append(result, 'i');
-            append(result, 0x0307);
+            qkv_text_append(result, 'i');
+            qkv_text_append(result, 0x0307);
         } else if (point == 0x03A3) {
-            append(result, is_final_sigma(text, i) ? 0x03C2 : 0x03C3);
+            qkv_text_append(result, is_final_sigma(text, i) ? 0x03C2 : 0x03C3);
         } else {
-            append(result, (uint32_t)utf8proc_tolower((utf8proc_int32_t)point));
+            qkv_text_append(result, (uint32_t)utf8proc_tolower((utf8proc_int32_t)point));
         }
     }
     return result;
@@ -113,7 +90,7 @@ struct qkv_symbols *qkv_text_decode(struct qkv_arena *arena, const char *text, b
 {
     const utf8proc_uint8_t *bytes = (const utf8proc_uint8_t *)text;
     utf8proc_ssize_t left = (utf8proc_ssize_t)strlen(text);
-    struct qkv_symbols *symbols = symbols_new(arena, left);
+    struct qkv_symbols *symbols = qkv_text_symbols(arena, left);
     if (!symbols) return NULL;
     while (left > 0) {
         utf8proc_int32_t point;
@@ -122,7 +99,7 @@ struct qkv_symbols *qkv_text_decode(struct qkv_arena *arena, const char *text, b
             point = 0xFFFD;
             size = 1;
         }
-        append(symbols, (uint32_t)point);
+        qkv_text_append(symbols, (uint32_t)point);
         bytes += size;
         left -= size;
     }
@@ -131,14 +108,14 @@ struct qkv_symbols *qkv_text_decode(struct qkv_arena *arena, const char *text, b
 
 struct qkv_symbols *qkv_text_without_space(struct qkv_arena *arena, const struct qkv_symbols *text)
 {
-    struct qkv_symbols *result = text ? symbols_new(arena, text->count) : NULL;
+    struct qkv_symbols *result = text ? qkv_text_symbols(arena, text->count) : NULL;
     if (!result) return NULL;
     for (int64_t i = 0; i < text->count; i++)
-        if (!is_space(text->items[i])) append(result, text->items[i]);
+        if (!qkv_text_is_space(text->items[i])) qkv_text_append(result, text->items[i]);
     return result;
 }
 
-static struct qkv_words *words_new(struct qkv_arena *arena, int64_t capacity)
+struct qkv_words *qkv_text_words_new(struct qkv_arena *arena, int64_t capacity)
 {
     struct qkv_words *words = qkv_arena_zeroed(arena, sizeof *words);
     if (!words) return NULL;
@@ -146,37 +123,40 @@ static struct qkv_words *words_new(struct qkv_arena *arena, int64_t capacity)
     return words->items ? words : NULL;
 }
 
-static void append_word(struct qkv_words *words, const uint32_t *items, int64_t count)
+void qkv_text_append_word(struct qkv_words *words, const uint32_t *items, int64_t count)
 {
     words->items[words->count++] = (struct qkv_word){items, count};
 }
 
 struct qkv_words *qkv_text_words(struct qkv_arena *arena, const struct qkv_symbols *text)
 {
-    struct qkv_words *words = text ? words_new(arena, text->count) : NULL;
+    struct qkv_words *words = text ? qkv_text_words_new(arena, text->count) : NULL;
     if (!words) return NULL;
     for (int64_t start = 0, end; start < text->count; start = end) {
         end = start + 1;
-        if (is_space(text->items[start])) continue;
-        while (end < text->count && !is_space(text->items[end])) end++;
-        append_word(words, text->items + start, end - start);
+        if (qkv_text_is_space(text->items[start])) continue;
+        while (end < text->count && !qkv_text_is_space(text->items[end])) end++;
+        qkv_text_append_word(words, text->items + start, end - start);
     }
     return words;
 }
 
-static struct qkv_words *characters(struct qkv_arena *arena, const struct qkv_symbols *text)
+struct qkv_symbols *qkv_text_join(struct qkv_arena *arena, const struct qkv_words *words)
 {
-    struct qkv_words *words = text ? words_new(arena, text->count) : NULL;
-    if (!words) return NULL;
-    for (int64_t i = 0; i < text->count; i++)
-        if (!is_space(text->items[i])) append_word(words, text->items + i, 1);
-    return words;
+    int64_t total = 0;
+    for (int64_t i = 0; words && i < words->count; i++) total += words->items[i].count + 1;
+    struct qkv_symbols *text = words ? qkv_text_symbols(arena, total) : NULL;
+    for (int64_t i = 0; text && i < words->count; i++) {
+        if (i) qkv_text_append(text, ' ');
+        for (int64_t k = 0; k < words->items[i].count; k++) qkv_text_append(text, words->items[i].items[k]);
+    }
+    return text;
 }
 
 struct qkv_words *qkv_text_words_and_marks(struct qkv_arena *arena, const struct qkv_symbols *text)
 {
     struct qkv_words *plain = qkv_text_words(arena, text);
-    struct qkv_words *words = plain ? words_new(arena, 2 * plain->count) : NULL;
+    struct qkv_words *words = plain ? qkv_text_words_new(arena, 2 * plain->count) : NULL;
     if (!words) return NULL;
     for (int64_t i = 0; i < plain->count; i++) {
         struct qkv_word word = plain->items[i];
@@ -187,109 +167,8 @@ struct qkv_words *qkv_text_words_and_marks(struct qkv_arena *arena, const struct
             cut = word.count - 1;
         else if (word.count > 1 && is_ascii_punctuation(first))
             cut = 1;
-        if (cut) append_word(words, word.items, cut);
-        append_word(words, word.items + cut, word.count - cut);
+        if (cut) qkv_text_append_word(words, word.items, cut);
+        qkv_text_append_word(words, word.items + cut, word.count - cut);
     }
     return words;
-}
-
-/* Replaces every occurrence of `from` with `to`, in place and from left to right. `to` must not be longer
- * than `from`. */
-static void replace(struct qkv_symbols *text, const char *from, const char *to)
-{
-    int64_t length = (int64_t)strlen(from), kept = 0;
-    for (int64_t i = 0; i < text->count;) {
-        int64_t same = 0;
-        while (same < length && i + same < text->count && text->items[i + same] == (unsigned char)from[same])
-            same++;
-        if (same < length) {
-            text->items[kept++] = text->items[i++];
-            continue;
-        }
-        for (const char *c = to; *c; c++) text->items[kept++] = (unsigned char)*c;
-        i += length;
-    }
-    text->count = kept;
-}
-
-/* A rule of the 13a tokenizer. Where two neighbouring characters match `first` and `second`, the rule
- * inserts a space before, between or after them. Matches do not overlap: the second character of a match
- * is not the first of the next one. */
-struct pair_rule {
-    bool (*first)(uint32_t), (*second)(uint32_t);
-    bool space_before, space_between, space_after;
-};
-
-static bool is_not_digit(uint32_t point)
-{
-    return !is_digit(point);
-}
-
-static struct qkv_symbols *apply_rule(struct qkv_arena *arena, const struct pair_rule *rule,
-                                      const struct qkv_symbols *text)
-{
-    struct qkv_symbols *result = symbols_new(arena, 2 * text->count);
-    if (!result) return NULL;
-    for (int64_t i = 0; i < text->count; i++) {
-        if (i + 1 == text->count || !rule->first(text->items[i]) || !rule->second(text->items[i + 1])) {
-            append(result, text->items[i]);
-            continue;
-        }
-        if (rule->space_before) append(result, ' ');
-        append(result, text->items[i++]);
-        if (rule->space_between) append(result, ' ');
-        append(result, text->items[i]);
-        if (rule->space_after) append(result, ' ');
-    }
-    return result;
-}
-
-/* Tokenizes as mteval-v13a does: replaces entities and line ends; then sets spaces around punctuation,
- * around full stops and commas that are not between digits, and around dashes that follow a digit. */
-static struct qkv_words *tokenize_13a(struct qkv_arena *arena, const struct qkv_symbols *text)
-{
-    static const struct {
-        const char *from, *to;
-    } replacements[] = {{"<skipped>", ""}, {"-\n", ""},   {"\n", " "},  {"&quot;", "\""},
-                        {"&amp;", "&"},    {"&lt;", "<"}, {"&gt;", ">"}};
-    static const struct pair_rule rules[] = {
-        {is_not_digit, is_stop_or_comma, false, true, true},
-        {is_stop_or_comma, is_not_digit, true, true, false},
-        {is_digit, is_dash, false, true, true},
-    };
-    /* Trailing white space is dropped first: otherwise the replacement of "-\n" would remove a final dash. */
-    int64_t end = text->count;
-    while (end > 0 && is_space(text->items[end - 1])) end--;
-    struct qkv_symbols *copy = symbols_new(arena, end);
-    struct qkv_symbols *result = symbols_new(arena, 3 * end + 2);
-    if (!copy || !result) return NULL;
-    for (int64_t i = 0; i < end; i++) append(copy, text->items[i]);
-    for (size_t i = 0; i < sizeof replacements / sizeof *replacements; i++)
-        replace(copy, replacements[i].from, replacements[i].to);
-    append(result, ' ');
-    for (int64_t i = 0; i < copy->count; i++) {
-        bool apart = is_separate_mark(copy->items[i]);
-        if (apart) append(result, ' ');
-        append(result, copy->items[i]);
-        if (apart) append(result, ' ');
-    }
-    append(result, ' ');
-    for (size_t i = 0; result && i < sizeof rules / sizeof *rules; i++)
-        result = apply_rule(arena, &rules[i], result);
-    return qkv_text_words(arena, result);
-}
-
-struct qkv_words *qkv_text_tokenize(struct qkv_arena *arena, enum qkv_bleu_tokenizer tokenizer,
-                                    const struct qkv_symbols *text)
-{
-    if (!text) return NULL;
-    switch (tokenizer) {
-    case QKV_BLEU_13A:
-        return tokenize_13a(arena, text);
-    case QKV_BLEU_CHAR:
-        return characters(arena, text);
-    case QKV_BLEU_NONE:
-        break;
-    }
-    return qkv_text_words(arena, text);
 }

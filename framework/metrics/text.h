@@ -27,6 +27,17 @@ struct qkv_words {
     int64_t count;
 };
 
+/* The white space of Python's str.split(), at which sacreBLEU splits words. */
+bool qkv_text_is_space(uint32_t point);
+
+/* An empty sequence with space for `capacity` symbols, and what appends one: the caller does not exceed the capacity. */
+struct qkv_symbols *qkv_text_symbols(struct qkv_arena *arena, int64_t capacity);
+void qkv_text_append(struct qkv_symbols *symbols, uint32_t point);
+
+/* The same for words. */
+struct qkv_words *qkv_text_words_new(struct qkv_arena *arena, int64_t capacity);
+void qkv_text_append_word(struct qkv_words *words, const uint32_t *items, int64_t count);
+
 /* Decodes UTF-8, in lower case if asked for. */
 struct qkv_symbols *qkv_text_decode(struct qkv_arena *arena, const char *text, bool lowercase);
 
@@ -36,9 +47,16 @@ struct qkv_symbols *qkv_text_without_space(struct qkv_arena *arena, const struct
 /* The words between white space. */
 struct qkv_words *qkv_text_words(struct qkv_arena *arena, const struct qkv_symbols *text);
 
-/* The words that the tokenizer finds. */
+/* The words that the tokenizer of BLEU finds (metrics/tokenize.c). */
 struct qkv_words *qkv_text_tokenize(struct qkv_arena *arena, enum qkv_bleu_tokenizer tokenizer,
                                     const struct qkv_symbols *text);
+
+/* The words with a space between. */
+struct qkv_symbols *qkv_text_join(struct qkv_arena *arena, const struct qkv_words *words);
+
+/* The words of TER: normalised as tercom does, punctuation removed, if asked for (metrics/tokenize.c). */
+struct qkv_words *qkv_text_tercom(struct qkv_arena *arena, bool normalized, bool no_punctuation,
+                                  const struct qkv_symbols *text);
 
 /* The words between white space, for the word n-grams of chrF++. An ASCII punctuation mark at the end of a
  * word, or else at its start, becomes a word of its own. */
@@ -53,10 +71,10 @@ struct qkv_symbols *qkv_text_number_words(struct qkv_arena *arena, struct qkv_wo
  * at that position. */
 struct qkv_suffix {
     const uint32_t *items;
-    int64_t count; /* symbols up to the end of the text, at most QKV_CHRF_CHARACTERS */
+    int64_t count; /* symbols up to the end of the text, at most QKV_CHRF_LONGEST */
 };
 
-/* The n-grams of a sequence, of every order up to QKV_CHRF_CHARACTERS: its sorted suffixes. */
+/* The n-grams of a sequence, of every order up to QKV_CHRF_LONGEST: its sorted suffixes. */
 struct qkv_ngrams {
     struct qkv_suffix *suffixes; /* [count], one for each position */
     int64_t count;
@@ -75,8 +93,8 @@ int64_t qkv_ngrams_matches(const struct qkv_ngrams *hypothesis, struct qkv_ngram
 /* Adds one segment's number of references to the range. */
 void qkv_reference_count_add(struct qkv_reference_count *range, int64_t count);
 
-/* Writes `nrefs:1|case:mixed|<middle>|version:qkv-0.1.0`. */
-void qkv_metrics_signature(const struct qkv_reference_count *range, bool lowercase, const char *middle,
+/* Writes `nrefs:1|case:<letters>|<middle>|version:qkv-0.1.0`; letters: mixed or lc. */
+void qkv_metrics_signature(const struct qkv_reference_count *range, const char *letters, const char *middle,
                            char *text, size_t size);
 
 /* Lists the references that are not NULL in *present, an array in the arena. Fails when there are none. */

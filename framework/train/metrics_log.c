@@ -23,8 +23,10 @@ void qkv_log_flag(struct log_line *line, const char *key, bool value)
 
 void qkv_log_scores(struct log_line *line, const struct qkv_scores *scores)
 {
-    for (int m = 0; m < QKV_METRIC_COUNT; m++)
-        qkv_log_number(line, qkv_metric_info((enum qkv_metric)m)->key, scores->value[m]);
+    for (int m = 0; m < QKV_METRIC_COUNT; m++) {
+        const struct qkv_metric_info *info = qkv_metric_info((enum qkv_metric)m);
+        if (!info->on_request) qkv_log_number(line, info->key, scores->value[m]);
+    }
 }
 
 enum qkv_status qkv_log_write(struct training *training, const struct log_line *line, struct qkv_error *error)

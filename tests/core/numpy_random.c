@@ -57,3 +57,37 @@ Test(numpy_random, randint_masks_and_rejects)
     cr_expect_eq(qkv_numpy_below(&random, 1), 0u);
     for (int i = 0; i < 1000; i++) cr_expect_lt(qkv_numpy_below(&random, 5), 5u);
 }
+
+/* The figures are those of numpy.random.default_rng(seed).choice(bound, size). */
+Test(numpy_random, default_rng_chooses_as_pcg64)
+{
+    static const struct {
+        uint32_t seed, bound, chosen[6];
+    } cases[] = {
+        {12345, 1000, {699, 227, 788, 316, 204, 797}},
+        {12345, 3000000000u, {2097645094u, 682008066u, 2365940964u}},
+        {0, 7, {5, 4, 3, 1, 2, 0}},
+        {4294967295u,
+         3000000001u,
+         {572433046u, 2172742368u, 657197388u, 2728677139u, 861854160u, 2121662000u}},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        struct qkv_numpy_generator generator;
+        qkv_numpy_generator_seed(&generator, cases[c].seed);
+        for (int i = 0; i < 6 && cases[c].chosen[i]; i++)
+            cr_expect_eq(qkv_numpy_generator_below(&generator, cases[c].bound), cases[c].chosen[i],
+                         "case %zu, %d", c, i);
+    }
+}
+
+Test(numpy_random, default_rng_chooses_a_million_as_pcg64)
+{
+    struct qkv_numpy_generator generator;
+    uint64_t sum = 0;
+    uint32_t last[3] = {0};
+    qkv_numpy_generator_seed(&generator, 12345);
+    for (int i = 0; i < 1000 * 1014; i++) sum += last[i % 3] = qkv_numpy_generator_below(&generator, 1014);
+    cr_expect_eq(sum, 513160055u);
+    cr_expect(last[0] == 298 && last[1] == 65 && last[2] == 464, "the last three");
+    cr_expect_eq(qkv_numpy_generator_below(&generator, 1), 0u);
+}

@@ -193,8 +193,9 @@ Test(config, refuses_values_out_of_range)
             "1\n"});
 }
 
-/* ", loss, ppl, ...": the names of all metrics. */
+/* ", loss, ppl, ...": the names of all metrics that are computed while a model is trained. */
 #define METRIC(NAME, name, choice, ...) ", " choice
+#define REQUESTED_METRIC(...)
 static const char METRICS[] =
 #include "qkv/metrics.def"
     ;
@@ -210,8 +211,7 @@ Test(config, refuses_unknown_choices_and_lists_the_known)
             "x.yaml:4:25: model.decoder.type is 'rnn', but must be one of transformer, recurrent\n"},
            {BASE "model: {initializer: ones}\n", "",
             "x.yaml:4:22: model.initializer is 'ones', but must be one of xavier_uniform, xavier_normal, "
-            "uniform, "
-            "normal, zeros\n"},
+            "uniform, normal, zeros\n"},
            {BASE, "-s training.early_stopping_metric=perplexity",
             format("-s training.early_stopping_metric=perplexity: training.early_stopping_metric is "
                    "'perplexity', but must be one of %s\n",

@@ -1,5 +1,5 @@
-/* Metrics: the table of all metrics (qkv/metrics.def), an accumulator that computes all of them, and BLEU and
- * chrF by themselves. Scores and signatures are those of sacreBLEU 2 (Post 2018, "A Call for Clarity in Reporting BLEU Scores").
+/* Metrics: the table of all metrics (qkv/metrics.def), an accumulator that computes all of them, and BLEU,
+ * chrF and TER by themselves. Scores and signatures are those of sacreBLEU 2 (Post 2018, "A Call for Clarity in Reporting BLEU Scores").
  *
  * Example:
  *     const char *reference = "the cat is on the mat";
@@ -11,12 +11,12 @@
  *     }
  *     qkv_scorer_release(&scorer);
  *
- * Accumulators (qkv_bleu, qkv_chrf, qkv_scorer) are caller's storage: fill in the options (all zero:
+ * Accumulators (qkv_bleu, qkv_chrf, qkv_ter, qkv_scorer) are caller's storage: fill in the options (all zero:
  * sacreBLEU's defaults), add each segment once, read the score as often as you like, release. A segment is a
  * hypothesis, which is the translation to score, with its references.
  *
  * Texts are UTF-8, not tokenized. A byte that is not valid UTF-8 counts as one U+FFFD. BLEU and chrF are 0 to
- * 100; more is better.
+ * 100, more is better; TER is 0 or more, less is better.
  *
  * A reference that is NULL is missing: segments may have different numbers of references, and the signature
  * then says `nrefs:var`. An empty hypothesis or reference is a text of no words, not a missing one.
@@ -33,19 +33,38 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define QKV_BLEU_ORDER      4 /* n-grams of 1 to 4 words */
-#define QKV_CHRF_CHARACTERS 6 /* n-grams of 1 to 6 characters */
-#define QKV_CHRF_WORDS      2 /* n-grams of at most 2 words */
+#define QKV_BLEU_ORDER      4                        /* n-grams of 1 to 4 words */
+#define QKV_BLEU_STATISTICS (2 + 2 * QKV_BLEU_ORDER) /* numbers per segment */
+#define QKV_CHRF_CHARACTERS 6                        /* default: n-grams of 1 to 6 characters */
+#define QKV_CHRF_BETA       2                        /* default: recall counts twice as much as precision */
+#define QKV_CHRF_LONGEST    10                       /* the longest n-grams of characters */
+#define QKV_CHRF_WORDS      4                        /* the longest n-grams of words */
+#define QKV_CHRF_ORDERS     (QKV_CHRF_LONGEST + QKV_CHRF_WORDS)
 
 /* How BLEU splits a text into words. */
 enum qkv_bleu_tokenizer {
-    QKV_BLEU_13A,  /* as mteval-v13a: punctuation marks are words, but not inside numbers such as 1,000.5 */
-    QKV_BLEU_NONE, /* split at white space */
+    QKV_BLEU_13A, /* as mteval-v13a: punctuation marks are words, but not inside numbers such as 1,000.5 */
+    QKV_BLEU_INTL, /* as mteval-v14: every punctuation mark (Unicode category P) that is not between digits, and every
+                      symbol (S) is a word */
+    QKV_BLEU_NONE, /* split at white space: for text that is tokenized */
     QKV_BLEU_CHAR, /* every character that is not white space is a word: for languages without spaces */
 };
+enum { QKV_BLEU_TOKENIZERS = QKV_BLEU_CHAR + 1 };
 
-/* The name in signatures: 13a, none, char; "unknown" for another number. */
+/* The name in signatures: 13a, intl, none, char; "unknown" for another number. */
 QKV_API const char *qkv_bleu_tokenizer_name(enum qkv_bleu_tokenizer tokenizer);
+
+/* What BLEU counts for an order of n-grams of which none matches (Chen and Cherry 2014). */
+enum qkv_bleu_smoothing {
+    QKV_BLEU_EXP,   /* half a match for the first such order, a quarter for the next one, and so on (NIST) */
+    QKV_BLEU_FLOOR, /* a fixed number of matches, 0.1 */
+    QKV_BLEU_ADD_K, /* adds 1 to matches and n-grams of every order but the first, with or without matches */
+    QKV_BLEU_UNSMOOTHED, /* nothing: the score is 0 */
+};
+enum { QKV_BLEU_SMOOTHINGS = QKV_BLEU_UNSMOOTHED + 1 };
+
+/* The name in signatures: exp, floor, add-k, none; "unknown" for another number. */
+QKV_API const char *qkv_bleu_smoothing_name(enum qkv_bleu_smoothing smoothing);
 
 /* Number of references per segment so far. */
 struct qkv_reference_count {
@@ -54,13 +73,14 @@ struct qkv_reference_count {
 
 /* Corpus BLEU (Papineni et al. 2002): the geometric mean of the clipped n-gram precisions of orders 1 to 4,
  * times the brevity penalty. With several references an n-gram is clipped at its highest count in any of
- * them, and the reference length is that of the closest reference (the shorter of two equally close). An
- * order without a match counts half a match, the next one a quarter, and so on (smoothing `exp`, NIST's). */
+ * them, and the reference length is that of the closest reference (the shorter of two equally close). */
 struct qkv_bleu {
     /* Options: set them before the first segment. */
     enum qkv_bleu_tokenizer tokenizer;
-    bool lowercase;       /* Unicode lower case before all else; the signature says case:lc */
-    bool effective_order; /* the mean takes only the orders that the hypotheses are long enough for: for
+    enum qkv_bleu_smoothing smoothing;
+    double smoothing_value; /* of floor and add-k; 0: 0.1 and 1 */
+    bool lowercase;         /* Unicode lower case before all else; the signature says case:lc */
+    bool effective_order;   /* the mean takes only the orders that the hypotheses are long enough for: for
                              single sentences */
     /* Sums over the segments so far. */
     int64_t matches[QKV_BLEU_ORDER];             /* [n - 1]: n-grams found in a reference, clipped */
@@ -68,7 +88,8 @@ struct qkv_bleu {
     int64_t hypothesis_length, reference_length; /* words */
     int64_t segments;
     struct qkv_reference_count references;
-    struct qkv_arena scratch; /* private */
+    int64_t last[QKV_BLEU_STATISTICS]; /* private: of the last segment */
+    struct qkv_arena scratch;          /* private */
 };
 
 /* Adds one segment: a hypothesis and its `count` references. */
@@ -92,23 +113,28 @@ QKV_API void qkv_bleu_reset(struct qkv_bleu *bleu);
 
 QKV_API void qkv_bleu_release(struct qkv_bleu *bleu);
 
-/* Corpus chrF (Popovic 2015): F2 of n-gram precision and recall, each averaged over the character orders 1 to
- * 6 (white space removed) of which hypothesis and reference both have n-grams; beta is 2. With `word_order` 2 it is
- * chrF++ (Popovic 2017), which averages over word orders 1 and 2 as well; a punctuation mark at the end of a
- * word, or else at its start, is then a word of its own. Of several references, the one that gives the
- * segment its best score counts. */
+/* Numbers of n-grams of hypotheses, of references, and shared by both (`matches`): first of the character orders from 1,
+ * then of the word orders from 1. */
+struct qkv_chrf_counts {
+    int64_t hypothesis[QKV_CHRF_ORDERS], reference[QKV_CHRF_ORDERS], matches[QKV_CHRF_ORDERS];
+};
+
+/* Corpus chrF (Popovic 2015): the F score of n-gram precision and recall, each averaged over the character orders 1 to 6
+ * (white space removed) of which hypothesis and reference both have n-grams; recall counts beta times as much as precision.
+ * With `word_order` 2 it is chrF++ (Popovic 2017), which averages over word orders 1 and 2 as well; a punctuation mark at
+ * the end of a word, or else at its start, is then a word of its own. Of several references, the one that gives the segment
+ * its best score counts. */
 struct qkv_chrf {
     /* Options: set them before the first segment. */
-    int word_order; /* 0: chrF, 1 or 2: chrF+, chrF++ */
+    int character_order; /* 1 to 10; 0: 6 */
+    int word_order;      /* 0 to 4. 0: chrF; 1 or 2: chrF+, chrF++ */
+    double beta;         /* 0: 2 */
     bool lowercase;
-    /* Numbers of n-grams of the hypotheses, of the references, and shared by both (`matches`), summed over the
-     * segments so far: [0..5] character orders 1 to 6, [6..7] word orders 1 and 2. */
-    int64_t hypothesis[QKV_CHRF_CHARACTERS + QKV_CHRF_WORDS];
-    int64_t reference[QKV_CHRF_CHARACTERS + QKV_CHRF_WORDS];
-    int64_t matches[QKV_CHRF_CHARACTERS + QKV_CHRF_WORDS];
+    struct qkv_chrf_counts counts; /* sums over the segments so far */
     int64_t segments;
     struct qkv_reference_count references;
-    struct qkv_arena scratch; /* private */
+    struct qkv_chrf_counts last; /* private: of the last segment */
+    struct qkv_arena scratch;    /* private */
 };
 
 /* Adds one segment: a hypothesis and its `count` references. */
@@ -118,14 +144,47 @@ QKV_API enum qkv_status qkv_chrf_add(struct qkv_chrf *chrf, const char *hypothes
 /* The score, 0 to 100. */
 QKV_API double qkv_chrf_score(const struct qkv_chrf *chrf);
 
-/* Writes `nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:qkv-0.1.0`, cut to `size` bytes with the NUL.
- */
+/* Writes `nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:qkv-0.1.0`, with `beta:3` after `space` where beta is
+ * not 2, cut to `size` bytes with the NUL. */
 QKV_API void qkv_chrf_signature(const struct qkv_chrf *chrf, char *text, size_t size);
 
 /* Removes all segments; keeps the options and the memory. */
 QKV_API void qkv_chrf_reset(struct qkv_chrf *chrf);
 
 QKV_API void qkv_chrf_release(struct qkv_chrf *chrf);
+
+/* Corpus TER (Snover et al. 2006): in percent of the reference words, how many words must be inserted, deleted, replaced,
+ * or moved in blocks, each block counting once, to turn the hypothesis into a reference. The shifts are found as tercom finds
+ * them, greedily and with limits: blocks of at most 10 words, at most 50 words away, and at most 1000 candidates for a pair
+ * of texts. Of several references the one with the fewest edits counts, with the mean length of all of them. */
+struct qkv_ter {
+    /* Options: set them before the first segment. */
+    bool normalized;     /* tokenizes punctuation and replaces entities as tercom's normalization does */
+    bool no_punctuation; /* removes . , ? : ; ! " ( ) */
+    bool case_sensitive; /* false: lower case; the signature says case:lc */
+    /* Sums over the segments so far. */
+    double edits, reference_length;
+    int64_t segments;
+    struct qkv_reference_count references;
+    double last[2];           /* private: of the last segment */
+    struct qkv_arena scratch; /* private */
+};
+
+/* Adds one segment: a hypothesis and its `count` references. */
+QKV_API enum qkv_status qkv_ter_add(struct qkv_ter *ter, const char *hypothesis,
+                                    const char *const *references, int64_t count, struct qkv_error *error);
+
+/* The score in percent: 0 where the texts are equal, without an upper bound. References without words: 100 where there
+ * are edits, else 0. */
+QKV_API double qkv_ter_score(const struct qkv_ter *ter);
+
+/* Writes `nrefs:1|case:lc|tok:tercom|norm:no|punct:yes|asian:no|version:qkv-0.1.0`, cut to `size` bytes with the NUL. */
+QKV_API void qkv_ter_signature(const struct qkv_ter *ter, char *text, size_t size);
+
+/* Removes all segments; keeps the options and the memory. */
+QKV_API void qkv_ter_reset(struct qkv_ter *ter);
+
+QKV_API void qkv_ter_release(struct qkv_ter *ter);
 
 /* ---- all metrics (qkv/metrics.def) ---- */
 
@@ -145,6 +204,7 @@ struct qkv_metric_info {
     bool percent;     /* a share of 0 to 1, which is shown in percent */
     bool lower_is_better;
     bool of_texts;    /* computed from translations and references; false: from qkv_score_counts */
+    bool on_request;  /* computed only where qkv_text_options.metrics names it, because it is slow */
     unsigned columns; /* bits QKV_COLUMN_...: the tables with a column for the metric */
 };
 
@@ -167,8 +227,19 @@ struct qkv_scores {
 
 /* How texts are compared. All zero: sacreBLEU's defaults. */
 struct qkv_text_options {
+    /* Which text metrics to compute: a bit 1 << QKV_METRIC_... for each; 0: all that are not `on_request`. */
+    unsigned metrics;
+    bool lowercase; /* BLEU and chrF */
+    /* BLEU */
     enum qkv_bleu_tokenizer tokenizer;
-    bool lowercase;
+    enum qkv_bleu_smoothing smoothing;
+    double smoothing_value;
+    bool effective_order;
+    /* chrF */
+    int character_order, word_order;
+    double beta;
+    /* TER */
+    bool ter_normalized, ter_no_punctuation, ter_case_sensitive;
 };
 
 /* Accumulates all metrics. Caller's storage, all zero but for the options; the caller adds to the counts. */
@@ -182,9 +253,34 @@ struct qkv_scorer {
 QKV_API enum qkv_status qkv_scorer_add(struct qkv_scorer *scorer, const char *translation,
                                        const char *const *references, int64_t count, struct qkv_error *error);
 
-/* All metrics. Without tokens or sentences, those that are computed from counts are NaN; without texts, those
- * that are computed from texts are 0. */
+/* All metrics. Without tokens or sentences, those that are computed from counts are NaN; without texts, or without
+ * being asked for, those that are computed from texts are 0. */
 QKV_API struct qkv_scores qkv_scorer_scores(const struct qkv_scorer *scorer);
+
+/* The text metrics of the segment that was added last, as if it were the only one; the others are NaN. */
+QKV_API struct qkv_scores qkv_scorer_last(const struct qkv_scorer *scorer);
+
+/* True for a text metric that the options ask for. */
+QKV_API bool qkv_scorer_computes(const struct qkv_scorer *scorer, enum qkv_metric metric);
+
+/* A number, or several, from which a score follows: BLEU has precisions (1 to 4, percent), brevity_penalty,
+ * hypothesis_length and reference_length (words); TER has edits and reference_length (words). */
+enum { QKV_METRIC_DETAILS = 4 };
+struct qkv_metric_detail {
+    const char *key; /* in JSON */
+    int count;
+    double value[QKV_BLEU_ORDER]; /* [count] */
+};
+
+/* Fills in the details of a text metric; returns how many there are, at most QKV_METRIC_DETAILS. 0 if it has none, or no
+ * text was added. */
+QKV_API int qkv_scorer_details(const struct qkv_scorer *scorer, enum qkv_metric metric,
+                               struct qkv_metric_detail details[QKV_METRIC_DETAILS]);
+
+/* Writes the title of a metric, cut to `size` bytes with the NUL: that of its info or, where options change it, another
+ * one, such as chrF++. */
+QKV_API void qkv_scorer_title(const struct qkv_scorer *scorer, enum qkv_metric metric, char *text,
+                              size_t size);
 
 /* Writes the signature of a text metric, which says how it was computed, such as that of qkv_bleu_signature.
  * Writes "" if the metric has none, or no text was added. */

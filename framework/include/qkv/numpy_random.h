@@ -1,12 +1,13 @@
-/* The random numbers of NumPy's legacy generator (numpy.random.seed, rand, randn, randint), bit for bit, so that a
- * scene can repeat the numbers of a tutorial. All other code uses random.h.
+/* The random numbers of NumPy, bit for bit: those of its legacy generator (numpy.random.seed, rand, randn, randint), so
+ * that a scene can repeat the numbers of a tutorial, and the integers of numpy.random.default_rng, so that a bootstrap
+ * draws the samples that other programs draw. All other code uses random.h.
  *
  * Example:
  *     struct qkv_numpy_random random;
  *     qkv_numpy_seed(&random, 42);
  *     printf("%.8f\n", qkv_numpy_uniform(&random)); // 0.37454012, as numpy.random.rand()
  *
- * The generator is MT19937 (Matsumoto and Nishimura 1998). */
+ * The legacy generator is MT19937 (Matsumoto and Nishimura 1998), that of default_rng is PCG64 (O'Neill 2014). */
 #ifndef QKV_NUMPY_RANDOM_H
 #define QKV_NUMPY_RANDOM_H
 
@@ -39,5 +40,20 @@ QKV_API double qkv_numpy_normal(struct qkv_numpy_random *random);
 
 /* numpy.random.randint(bound): uniform among 0 .. bound-1, 0 < bound; by masking and rejection. */
 QKV_API uint32_t qkv_numpy_below(struct qkv_numpy_random *random, uint32_t bound);
+
+/* State of numpy.random.default_rng, in the caller's storage: two numbers of 128 bits, lower half first, and the half of
+ * a word that is not used yet. Must be seeded first. */
+struct qkv_numpy_generator {
+    uint64_t state[2], increment[2];
+    bool has_half;
+    uint32_t half;
+};
+
+/* numpy.random.default_rng(seed) */
+QKV_API void qkv_numpy_generator_seed(struct qkv_numpy_generator *generator, uint32_t seed);
+
+/* generator.integers(bound), and each element of generator.choice(bound, size): uniform among 0 .. bound-1, 0 < bound;
+ * by the multiplication of Lemire 2019. */
+QKV_API uint32_t qkv_numpy_generator_below(struct qkv_numpy_generator *generator, uint32_t bound);
 
 #endif

@@ -20,6 +20,7 @@
 #include "qkv/attention_rule.h"
 #include "qkv/average.h"
 #include "qkv/batch.h"
+#include "qkv/bootstrap.h"
 #include "qkv/bpe.h"
 #include "qkv/chart.h"
 #include "qkv/checkpoint.h"

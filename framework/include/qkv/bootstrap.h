@@ -1,0 +1,55 @@
+/* Paired bootstrap resampling (Koehn 2004): is one system better than another, or is the difference of their scores chance?
+ * The same translated segments are drawn again and again, with replacement, and every draw is scored for each system.
+ *
+ * Example:
+ *     const char *translations[] = {"The cat sat on the mat", "The cat on mat"}, *reference = "The cat is on the mat";
+ *     const struct qkv_text_options options = {.lowercase = true};
+ *     struct qkv_bootstrap *bootstrap = qkv_bootstrap_new(&options, 2, &error);
+ *     if (bootstrap && !qkv_bootstrap_add(bootstrap, translations, &reference, 1, &error) &&
+ *         !qkv_bootstrap_run(bootstrap, 1000, 12345, &error))
+ *         printf("p = %.4f\n", qkv_bootstrap_result(bootstrap, 1, QKV_METRIC_BLEU).p_value);
+ *     qkv_bootstrap_free(bootstrap);
+ *
+ * The first system is the one that all others are compared with. Samples are those of sacreBLEU 2 with NumPy, for the
+ * same seed, and so are p values and intervals, but for the rounding of scores to float32 there. */
+#ifndef QKV_BOOTSTRAP_H
+#define QKV_BOOTSTRAP_H
+
+#include "qkv/metrics.h"
+
+struct qkv_bootstrap;
+
+/* NULL, with a message, when `systems` is below 1 or memory is out. */
+QKV_API struct qkv_bootstrap *qkv_bootstrap_new(const struct qkv_text_options *options, int systems,
+                                                struct qkv_error *error);
+
+/* Adds one segment: the translation of each system, and its `count` references. After a failure the object can only be
+ * freed. Keeps some 150 bytes for each system. */
+QKV_API enum qkv_status qkv_bootstrap_add(struct qkv_bootstrap *bootstrap, const char *const *translations,
+                                          const char *const *references, int64_t count,
+                                          struct qkv_error *error);
+
+/* Draws `samples` samples, each with as many segments as were added. Fails without segments or samples, or when memory is
+ * out. */
+QKV_API enum qkv_status qkv_bootstrap_run(struct qkv_bootstrap *bootstrap, int64_t samples, uint32_t seed,
+                                          struct qkv_error *error);
+
+/* One metric of one system. */
+struct qkv_bootstrap_result {
+    double score;          /* of all segments */
+    double mean, interval; /* of the samples: mean and half of the 95 % interval: mean +- interval */
+    double
+        p_value; /* probability of a difference from the first system as great as this one, if there were none; 1 for
+                       the first system. Equal scores have the least value, 1/(samples + 1), and mean nothing. */
+};
+
+/* The results of the last run; all zero before it, and for a system or text metric that does not exist. */
+QKV_API struct qkv_bootstrap_result qkv_bootstrap_result(const struct qkv_bootstrap *bootstrap, int system,
+                                                         enum qkv_metric metric);
+
+/* The accumulator of a system, for titles, signatures and details; NULL for a system that does not exist. */
+QKV_API const struct qkv_scorer *qkv_bootstrap_scorer(const struct qkv_bootstrap *bootstrap, int system);
+
+QKV_API void qkv_bootstrap_free(struct qkv_bootstrap *bootstrap);
+
+#endif

@@ -1,0 +1,115 @@
+/* TER: cases that can be counted by hand. */
+#include "qkv/metrics.h"
+#include "qkv/version.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The number of edits, which the score divides by the mean length of the references. */
+static void expect_edits(struct qkv_ter options, const char *hypothesis, const char *first,
+                         const char *second, double edits, double length)
+{
+    const char *const both[] = {first, second};
+    cr_assert_eq(qkv_ter_add(&options, hypothesis, both, 2, NULL), QKV_OK);
+    cr_expect_eq(options.edits, edits, "'%.40s': %g edits, expected %g", hypothesis, options.edits, edits);
+    cr_expect_float_eq(options.reference_length, length, 1e-12, "'%.40s': %g words", hypothesis,
+                       options.reference_length);
+    qkv_ter_release(&options);
+}
+
+Test(ter, counts_edits_and_shifts)
+{
+    const struct qkv_ter plain = {0};
+    expect_edits(plain, "a b c d", "a b c d", NULL, 0, 4);
+    expect_edits(plain, "a b c", "a b c d", NULL, 1, 4);
+    expect_edits(plain, "a b c d e", "a b c d", NULL, 1, 4);
+    expect_edits(plain, "a x c d", "a b c d", NULL, 1, 4);
+    expect_edits(plain, "d e f a b c", "a b c d e f", NULL, 1, 6); /* a shift of any length is one edit */
+    expect_edits(plain, "d e f x a b c", "a b c d e f", NULL, 2, 6);
+    expect_edits(plain, "c b a", "a b c", NULL, 2, 3);
+    /* The example of Snover et al. 2006: a shift, two insertions, a substitution. */
+    expect_edits(plain, "THIS WEEK THE SAUDIS denied information published in the new york times",
+                 "SAUDI ARABIA denied THIS WEEK information published in the AMERICAN new york times", NULL,
+                 4, 13);
+}
+
+Test(ter, handles_the_edges)
+{
+    const struct qkv_ter plain = {0};
+    expect_edits(plain, "", "a b", NULL, 2, 2);
+    expect_edits(plain, "a b c", "", NULL, 3, 0);
+    expect_edits(plain, "", "", NULL, 0, 0);
+    expect_edits(plain, " \t", "  ", NULL, 0, 0);
+    struct qkv_ter ter = {0};
+    cr_expect_eq(qkv_ter_score(&ter), 0.0);
+    qkv_ter_add(&ter, "a", (const char *const[]){""}, 1, NULL);
+    cr_expect_eq(qkv_ter_score(&ter), 100.0, "edits without words of references");
+    qkv_ter_reset(&ter);
+    qkv_ter_add(&ter, "a b", (const char *const[]){"x"}, 1, NULL);
+    cr_expect_eq(qkv_ter_score(&ter), 200.0, "more edits than words");
+    cr_expect_eq(qkv_ter_add(&ter, "a", NULL, 0, NULL), QKV_INVALID);
+    cr_expect_eq(ter.segments, 1);
+    qkv_ter_release(&ter);
+}
+
+Test(ter, takes_the_fewest_edits_and_the_mean_length_of_the_references)
+{
+    const struct qkv_ter plain = {0};
+    expect_edits(plain, "a b c", "x y z u v w", "a b d", 1, 4.5);
+}
+
+Test(ter, ignores_what_its_options_say)
+{
+    const struct qkv_ter plain = {0}, case_sensitive = {.case_sensitive = true},
+                         normalized = {.normalized = true}, no_punctuation = {.no_punctuation = true};
+    expect_edits(plain, "The cat", "the CAT", NULL, 0, 2);
+    expect_edits(case_sensitive, "The cat", "the CAT", NULL, 2, 2);
+    expect_edits(plain, "Hi, John's 3-4 (1,000.5) &lt;b&gt;.", "hi , john 's 3 - 4 ( 1,000.5 ) < b > .", NULL,
+                 14, 14);
+    expect_edits(normalized, "Hi, John's 3-4 (1,000.5) &lt;b&gt;.", "hi , john 's 3 - 4 ( 1,000.5 ) < b > .",
+                 NULL, 0, 14);
+    expect_edits(no_punctuation, "\"Hi, (John)!\"", "Hi: John?", NULL, 0, 2);
+    /* References are normalized twice, as in sacreBLEU, where these are two edits, too. */
+    expect_edits(normalized, "end..5", "end..5", NULL, 2, 4);
+}
+
+Test(ter, signs_its_score)
+{
+    struct qkv_ter ter = {0};
+    char text[128];
+    qkv_ter_add(&ter, "a", (const char *const[]){"a"}, 1, NULL);
+    qkv_ter_signature(&ter, text, sizeof text);
+    cr_expect_str_eq(text, "nrefs:1|case:lc|tok:tercom|norm:no|punct:yes|asian:no|version:qkv-" QKV_VERSION);
+    ter.normalized = ter.no_punctuation = ter.case_sensitive = true;
+    qkv_ter_signature(&ter, text, sizeof text);
+    cr_expect_str_eq(text,
+                     "nrefs:1|case:mixed|tok:tercom|norm:yes|punct:no|asian:no|version:qkv-" QKV_VERSION);
+    qkv_ter_release(&ter);
+}
+
+/* A text of `count` words, of which `different` are different, in an order that depends on `factor`. */
+static char *long_text(int count, int different, int factor)
+{
+    char *text = malloc((size_t)count * 8), *end = text;
+    for (int i = 0; i < count; i++) end += sprintf(end, "w%d ", (i * factor + i * i / 7) % different);
+    return text;
+}
+
+/* The limits bound the work: texts of thousands of words, in which everything matches everywhere, take no minutes. The
+ * figures are those of sacreBLEU. */
+Test(ter, keeps_its_limits_in_long_texts, .timeout = 60)
+{
+    static const struct {
+        int hypothesis, reference, different;
+        double edits;
+    } cases[] = {{300, 280, 3, 120}, {80, 2000, 40, 1954}, {2000, 80, 40, 1933}, {600, 650, 250, 619}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        char *hypothesis = long_text(cases[c].hypothesis, cases[c].different, 5),
+             *reference = long_text(cases[c].reference, cases[c].different, 3);
+        expect_edits((struct qkv_ter){0}, hypothesis, reference, NULL, cases[c].edits, cases[c].reference);
+        free(hypothesis);
+        free(reference);
+    }
+}

@@ -1,0 +1,23 @@
+/* Several systems side by side, for `qkv score --against`. */
+#ifndef QKV_TOOLS_SYSTEMS_H
+#define QKV_TOOLS_SYSTEMS_H
+
+#include "qkv/bootstrap.h"
+
+struct cJSON;
+
+/* What was compared: the names of the systems, the first of which the others are compared with, and the samples. */
+struct systems {
+    const char *const *name; /* [count] */
+    int count;
+    int64_t samples, seed;
+    const struct qkv_bootstrap *bootstrap; /* has run */
+};
+
+/* Prints a table for each metric. */
+void systems_print(const struct systems *systems);
+
+/* Makes one object. */
+struct cJSON *systems_json(const struct systems *systems);
+
+#endif

@@ -1,0 +1,21 @@
+/* Notices text that is tokenized, for which the usual tokenizers of BLEU are not made. */
+#ifndef QKV_TOOLS_TOKENIZED_TEXT_H
+#define QKV_TOOLS_TOKENIZED_TEXT_H
+
+#include "qkv/metrics.h"
+
+/* Counts lines. Caller's storage, all zero at first. */
+struct tokenized_text {
+    int64_t lines, tokenized;
+};
+
+/* Counts a line: it is tokenized when it ends in a full stop after a space, or has a mark of the tokenizer of Moses:
+ * @-@ or an entity such as &apos;. */
+void tokenized_text_add(struct tokenized_text *text, const char *line);
+
+/* Says on standard error, if half of the lines or more are tokenized and the scorer's BLEU tokenizes them once more, what
+ * that means. `what`: "references". */
+void tokenized_text_note(const struct tokenized_text *text, const char *what,
+                         const struct qkv_scorer *scorer);
+
+#endif
