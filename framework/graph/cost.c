@@ -41,6 +41,8 @@ static double multiplications_of(const struct qkv_tensor *y)
         return (double)y->count * (double)qkv_columns(a);
     case QKV_OP_linear_cross_entropy:
         return (double)qkv_rows(a) * (double)b->count;
+    case QKV_OP_paired_cross_entropy: /* of both passes together */
+        return 2 * (double)qkv_rows(a) * (double)y->input[2]->count;
     case QKV_OP_attention_scores:
         return count_pairs(y, qkv_rows(a), qkv_rows(b)) * (double)qkv_columns(a);
     case QKV_OP_attention_mix: /* input 0, the weights, is a vector; the rows of input 1 are the keys */
@@ -53,14 +55,16 @@ static double multiplications_of(const struct qkv_tensor *y)
 }
 
 /* Number of matrix products of a node in a pass. All are as large as the product of forward: backward has one for each
- * operand that needs a gradient. linear_cross_entropy computes its gradients in forward. */
+ * operand that needs a gradient. The fused cross entropies compute their gradients in forward. */
 static int count_products(const struct qkv_tensor *y, bool backward)
 {
+    bool is_pair = y->op == QKV_OP_paired_cross_entropy;
+    const struct qkv_tensor *const operand[] = {y->input[0], y->input[is_pair ? 2 : 1]};
     int gradients = 0;
-    for (int i = 0; y->needs_gradient && i < 2; i++) gradients += y->input[i] && y->input[i]->needs_gradient;
+    for (int i = 0; y->needs_gradient && i < 2; i++) gradients += operand[i] && operand[i]->needs_gradient;
     if (y->op == QKV_OP_attention)
         gradients = y->needs_gradient ? 2 : 0; /* of scores and mix: multiplications_of adds these two up */
-    if (y->op == QKV_OP_linear_cross_entropy) return backward ? 0 : 1 + gradients;
+    if (is_pair || y->op == QKV_OP_linear_cross_entropy) return backward ? 0 : 1 + gradients;
     return backward ? gradients : 1;
 }
 

@@ -123,6 +123,7 @@ struct qkv_sample_input {
     OPTION(double, epsilon)                                                                                  \
     OPTION(double, rate)                                                                                     \
     OPTION(double, smoothing)                                                                                \
+    OPTION(double, consistency)                                                                              \
     OPTION(const int32_t *, indices)                                                                         \
     OPTION(const int64_t *, first)                                                                           \
     OPTION(struct qkv_segments, segments)                                                                    \

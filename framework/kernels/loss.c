@@ -1,19 +1,6 @@
 /* Ops: cross entropy with label smoothing, of logits (cross_entropy) or of hidden states and the
  * output layer's weight (linear_cross_entropy). */
-#include "kernels/gemm.h"
-#include "kernels/sums.h"
-
-#include "qkv/scalar_math.h"
-
-/* `saved` of both ops starts with these sums over all rows (read by qkv_cross_entropy_sums): the
- * negative log-likelihood of the labels, and the number of rows whose label has the greatest logit, the first
- * one where several are equal: greedy search takes that one.
- * If no gradient is needed, `saved` ends with the same two numbers of each row, [rows, SUMS] (read by
- * qkv_cross_entropy_row). */
-enum { SUM_NEGATIVE_LOG_LIKELIHOOD, SUM_CORRECT, SUMS };
-
-/* Offset of the gradients in `saved`: after the sums, aligned to a vector. */
-enum { GRADIENTS_AT = 16 };
+#include "kernels/loss.h"
 
 /* How many numbers the saved terms of the rows take. */
 static int64_t row_terms_count(const struct qkv_tensor *y, int64_t rows)
@@ -34,21 +21,6 @@ static void add_row_terms(real *saved, int64_t i, const double row_terms[SUMS], 
         sums[s] += row_terms[s];
         if (saved) saved[SUMS * i + s] = (real)row_terms[s];
     }
-}
-
-static bool check_smoothing(struct qkv_tensor *y)
-{
-    double smoothing = y->options.smoothing;
-    if (smoothing >= 0 && smoothing < 1) return true;
-    return qkv_refuse(y, "smoothing is %g, but must be at least 0 and below 1", smoothing);
-}
-
-/* Whether any of the n numbers of a row is `value` or more. */
-static bool any_reaches(int64_t n, const real *row, real value)
-{
-    bool any = false;
-    for (int64_t j = 0; j < n; j++) any |= row[j] >= value;
-    return any;
 }
 
 /* With p = softmax(logits) of C classes, s the smoothing and t the label:
@@ -75,26 +47,6 @@ static double row_loss(const struct qkv_tensor *y, int64_t classes, real *row, i
     }
     return log_sum - (1 - (double)smoothing) * (double)target -
            (double)(smoothing * logit_sum) / (double)classes;
-}
-
-/* Rounds each complete sum to `real` once, which leaves digits enough for reports. */
-static void store_result(struct qkv_tensor *y, double loss, const double sums[SUMS])
-{
-    real *saved = y->saved;
-    *(real *)y->value = (real)(y->options.factor * loss);
-    for (int i = 0; i < SUMS; i++) saved[i] = (real)sums[i];
-}
-
-/* dx += dy * saved, where dy is the gradient of the loss and `saved` has the shape of x. */
-static void add_scaled(struct qkv_tensor *x, real dy, const real *restrict saved)
-{
-    real beta;
-    real *restrict dx = claim_gradient(x, &beta);
-    if (!dx) return;
-    if (beta > 0)
-        for (int64_t i = 0; i < x->count; i++) dx[i] += dy * saved[i];
-    else
-        for (int64_t i = 0; i < x->count; i++) dx[i] = dy * saved[i];
 }
 
 /* ---- cross_entropy: y [1] = factor * sum of the rows' losses. saved: the sums, then
@@ -173,42 +125,14 @@ OP(cross_entropy, .inputs = 1, .shape = RULE(cross_entropy_shape), .forward = cr
  * The second pass turns each tile into the gradient of its logits, factor (e exp(m_t - m) / S - s / C), for the
  * label factor (1 - s) less, and multiplies it with W and x. W and dW are read once per block. */
 
-enum {
-    BLOCK_LOGITS = 1 << 19, /* logits of a block, in float32 2 MiB */
-    MINIMUM_ROWS = 16,      /* rows that a block has at least, even if it then has more logits */
-    ROW_MULTIPLE = 12,      /* rows of gemm's tiles */
-    TILE_CLASSES = 512,     /* classes of a tile, which then stays in the second-level cache */
-    NUMBERS_PER_ROW = 5     /* maximum, sum, logit_sum, label_logit and preceded of struct block */
-};
-
-/* Rows of a block. Wide inputs have larger blocks, because W and dW exceed the caches and are read
- * once per block. All blocks have about the same number of rows, a multiple of ROW_MULTIPLE, which
- * fills the rows of gemm's tiles. */
-static int64_t block_rows(int64_t rows, int64_t inner, int64_t classes)
-{
-    int64_t maximum = BLOCK_LOGITS / classes;
-    if (maximum < inner / 2) maximum = inner / 2;
-    if (maximum < MINIMUM_ROWS) maximum = MINIMUM_ROWS;
-    int64_t blocks = (rows + maximum - 1) / maximum, even = (rows + blocks - 1) / blocks;
-    int64_t multiple = (even + ROW_MULTIPLE - 1) / ROW_MULTIPLE * ROW_MULTIPLE;
-    return multiple < rows ? multiple : rows;
-}
-
-static int64_t tile_count(int64_t classes)
-{
-    return (classes + TILE_CLASSES - 1) / TILE_CLASSES;
-}
+/* Of each row: maximum, sum, logit_sum, label_logit and preceded of struct block. */
+enum { NUMBERS_PER_ROW = 5 };
 
 static bool linear_cross_entropy_shape(struct qkv_tensor *y)
 {
-    const struct qkv_tensor *x = y->input[0], *weight = y->input[1], *bias = y->input[2];
-    bool transposed = y->options.transpose_b;
-    if (x->shape.rank != 2 || weight->shape.rank != 2 ||
-        weight->shape.size[transposed ? 1 : 0] != x->shape.size[1])
-        return qkv_refuse(y, "input is %s, but weight is %s%s", qkv_shape_text(x->shape),
-                          qkv_shape_text(weight->shape), transposed ? " transposed" : "");
-    int64_t rows = x->shape.size[0], classes = weight->shape.size[transposed ? 0 : 1];
-    if (!check_vector(y, bias, classes, "bias") || !check_indices(y, rows, classes, "label") ||
+    const struct qkv_tensor *x = y->input[0], *weight = y->input[1];
+    int64_t rows = qkv_rows(x), classes = classes_of(y, weight);
+    if (!check_output_layer(y, x, weight, y->input[2]) || !check_indices(y, rows, classes, "label") ||
         !check_smoothing(y))
         return false;
     y->shape = QKV_SHAPE(1);
@@ -225,31 +149,25 @@ static bool linear_cross_entropy_shape(struct qkv_tensor *y)
 /* A block of rows and its workspace. */
 struct block {
     const struct qkv_tensor *y;
-    int64_t rows, inner, classes, ldw;
-    bool transposed, with_gradient;
+    struct output_layer layer;
+    int64_t rows;
+    bool with_gradient;
     bool is_first; /* the first block: dW is uninitialised */
-    const real *x, *weight, *bias;
+    const real *x;
     const int32_t *labels;
     real *tiles;                                   /* one [rows, classes of the tile] after the other */
     real *tile_maximum;                            /* [number of tiles, rows]: m_t */
     real *maximum, *sum, *logit_sum, *label_logit; /* [rows]: m, S, sum of the logits, logit of the label */
-    real *preceded;     /* [rows]: 1: a class before the label has the same logit or a greater one */
-    real *dx, *dw, *db; /* dx: of this block; dw, db: sums over all blocks */
-    real *row_terms;    /* [rows, SUMS] or NULL */
+    real *preceded;  /* [rows]: 1: a class before the label has the same logit or a greater one */
+    real *dx;        /* of this block; NULL if x needs no gradient */
+    real *row_terms; /* [rows, SUMS] or NULL */
 };
-
-/* The weights of a class: a column of W, or a row of a transposed W. */
-static const real *weight_of(const struct block *b, int64_t class)
-{
-    return b->weight + class * (b->transposed ? b->ldw : 1);
-}
 
 /* First pass over classes first .. first + n - 1: computes tile [rows, n] = logits, then
  * exp(logits - m_t), and updates m and S. */
 static void first_pass(const struct block *b, int64_t first, int64_t n, real *tile, real *tile_maximum)
 {
-    gemm_bias(NULL, b->transposed, b->rows, n, b->inner, b->x, b->inner, weight_of(b, first), b->ldw, NULL,
-              b->bias ? b->bias + first : NULL, tile, n);
+    project_tile(&b->layer, b->rows, b->x, first, n, tile);
     for (int64_t i = 0; i < b->rows; i++) {
         real *row = tile + i * n, maximum = row_maximum(n, row);
         int64_t label = b->labels[i] - first;
@@ -273,9 +191,8 @@ static void first_pass(const struct block *b, int64_t first, int64_t n, real *ti
  * replaces the tile; dx += g W^T, dW += x^T g, db += the sum of the rows of g. */
 static void second_pass(const struct block *b, int64_t first, int64_t n, real *tile, const real *tile_maximum)
 {
-    const struct qkv_tensor *x = b->y->input[0], *weight = b->y->input[1];
     real smoothing = (real)b->y->options.smoothing, factor = (real)b->y->options.factor;
-    real shift = factor * smoothing / (real)b->classes;
+    real shift = factor * smoothing / (real)b->layer.classes;
     for (int64_t i = 0; i < b->rows; i++) {
         real *restrict row = tile + i * n;
         real scale = factor *
@@ -285,16 +202,7 @@ static void second_pass(const struct block *b, int64_t first, int64_t n, real *t
         for (int64_t j = 0; j < n; j++) row[j] = row[j] * scale - shift;
         if (label >= 0 && label < n) row[label] -= factor * (1 - smoothing);
     }
-    add_column_sums(b->rows, n, tile, n, b->db + first);
-    real beta = b->is_first ? 0 : 1;
-    if (x->needs_gradient)
-        gemm(false, !b->transposed, b->rows, b->inner, n, tile, n, weight_of(b, first), b->ldw,
-             first > 0 ? 1 : 0, b->dx, b->inner);
-    if (weight->needs_gradient && !b->transposed)
-        gemm(true, false, b->inner, n, b->rows, b->x, b->inner, tile, n, beta, b->dw + first, b->ldw);
-    if (weight->needs_gradient && b->transposed)
-        gemm(true, false, n, b->inner, b->rows, tile, n, b->x, b->inner, beta, b->dw + first * b->ldw,
-             b->ldw);
+    propagate_tile(&b->layer, b->rows, b->x, first, n, tile, b->is_first, b->dx);
 }
 
 /* Runs the passes, adds to the sums, and returns the loss of the block. Sums over rows are double,
@@ -302,14 +210,14 @@ static void second_pass(const struct block *b, int64_t first, int64_t n, real *t
 static double run_block(const struct block *b, double sums[SUMS])
 {
     double smoothing = b->y->options.smoothing, loss = 0;
-    int64_t tiles = tile_count(b->classes);
+    int64_t tiles = tile_count(b->layer.classes);
     for (int64_t i = 0; i < b->rows; i++) {
         b->maximum[i] = (real)-INFINITY;
         b->sum[i] = b->logit_sum[i] = 0;
     }
     for (int pass = 0; pass < (b->with_gradient ? 2 : 1); pass++)
         for (int64_t t = 0; t < tiles; t++) {
-            int64_t first = t * TILE_CLASSES, rest = b->classes - first;
+            int64_t first = t * TILE_CLASSES, rest = b->layer.classes - first;
             int64_t n = rest < TILE_CLASSES ? rest : TILE_CLASSES;
             real *tile = b->with_gradient ? b->tiles + first * b->rows : b->tiles;
             (pass ? second_pass(b, first, n, tile, b->tile_maximum + t * b->rows)
@@ -322,31 +230,24 @@ static double run_block(const struct block *b, double sums[SUMS])
         const double row_terms[SUMS] = {
             [SUM_NEGATIVE_LOG_LIKELIHOOD] = log_sum - target, [SUM_CORRECT] = correct};
         add_row_terms(b->row_terms, i, row_terms, sums);
-        loss += log_sum - (1 - smoothing) * target - smoothing * (double)b->logit_sum[i] / (double)b->classes;
+        loss += log_sum - (1 - smoothing) * target -
+                smoothing * (double)b->logit_sum[i] / (double)b->layer.classes;
     }
     return loss;
 }
 
 static void linear_cross_entropy_forward(struct qkv_tensor *y)
 {
-    const struct qkv_tensor *x = y->input[0], *weight = y->input[1], *bias = y->input[2];
-    bool transposed = y->options.transpose_b;
-    int64_t rows = x->shape.size[0], classes = weight->shape.size[transposed ? 0 : 1];
-    int64_t step = block_rows(rows, x->shape.size[1], classes);
+    const struct qkv_tensor *x = y->input[0];
     real *dx = (real *)y->saved + GRADIENTS_AT;
     struct block b = {
         .y = y,
-        .inner = x->shape.size[1],
-        .classes = classes,
-        .ldw = weight->shape.size[1],
-        .transposed = transposed,
+        .layer = output_layer_of(y, y->input[1], y->input[2], dx + x->count),
         .with_gradient = y->needs_gradient,
-        .weight = weight->value,
-        .bias = bias ? bias->value : NULL,
         .tiles = scratch_of(y),
-        .dw = dx + x->count,
-        .db = dx + x->count + weight->count,
     };
+    int64_t rows = x->shape.size[0], inner = b.layer.inner, classes = b.layer.classes;
+    int64_t step = block_rows(rows, inner, classes);
     b.tile_maximum = b.tiles + step * (b.with_gradient ? classes : TILE_CLASSES);
     b.maximum = b.tile_maximum + step * tile_count(classes);
     b.sum = b.maximum + step;
@@ -354,12 +255,12 @@ static void linear_cross_entropy_forward(struct qkv_tensor *y)
     b.label_logit = b.logit_sum + step;
     b.preceded = b.label_logit + step;
     double loss = 0, sums[SUMS] = {0};
-    if (b.with_gradient) memset(b.db, 0, (size_t)classes * sizeof(real));
+    if (b.with_gradient) memset(b.layer.db, 0, (size_t)classes * sizeof(real));
     for (int64_t first = 0; first < rows; first += step) {
         b.rows = rows - first < step ? rows - first : step;
         b.is_first = first == 0;
-        b.x = (const real *)x->value + first * b.inner;
-        b.dx = dx + first * b.inner;
+        b.x = (const real *)x->value + first * inner;
+        b.dx = x->needs_gradient ? dx + first * inner : NULL;
         b.labels = y->options.indices + first;
         b.row_terms = terms_of_rows(y, first, rows);
         loss += run_block(&b, sums);

@@ -84,6 +84,70 @@ Test(fused, linear_cross_entropy_is_linear_then_cross_entropy)
     expect_loss("several blocks", 67, 3, 8201);
 }
 
+/* ---- two passes over the same labels ---- */
+
+static struct qkv_tensor *pair_loss(struct qkv_graph *graph, struct qkv_tensor *const *x,
+                                    const struct composition_case *test)
+{
+    return qkv_paired_cross_entropy(graph, x[0], x[1], x[2], x[3], test->transposed, test->labels,
+                                    test->smoothing, test->consistency, test->factor);
+}
+
+/* The sum over rows of KL(p || q), with the logarithms of p and q [N, C]. */
+static struct qkv_tensor *divergence(struct qkv_graph *graph, struct qkv_tensor *log_p,
+                                     struct qkv_tensor *log_q)
+{
+    struct qkv_tensor *terms = qkv_multiply(graph, qkv_exp(graph, log_p), qkv_subtract(graph, log_p, log_q));
+    return qkv_sum(graph, terms, QKV_ALL);
+}
+
+static struct qkv_tensor *pair_loss_parts(struct qkv_graph *graph, struct qkv_tensor *const *x,
+                                          const struct composition_case *test)
+{
+    struct qkv_tensor *entropy[2], *log[2];
+    for (int k = 0; k < 2; k++) {
+        struct qkv_tensor *logits = qkv_linear(graph, x[k], x[2], x[3], test->transposed);
+        entropy[k] = qkv_cross_entropy(graph, logits, test->labels, test->smoothing, test->factor / 2);
+        log[k] = qkv_log_softmax(graph, logits);
+    }
+    struct qkv_tensor *apart =
+        qkv_add(graph, divergence(graph, log[0], log[1]), divergence(graph, log[1], log[0]));
+    return qkv_add(graph, qkv_add(graph, entropy[0], entropy[1]),
+                   qkv_scale(graph, apart, test->factor * test->consistency / 4));
+}
+
+/* Variant bits: 1: the weight is transposed, 2: there is a bias, 4: labels are smoothed. */
+static void expect_pair(const char *name, int64_t rows, int64_t width, int64_t classes, int variants)
+{
+    int32_t labels[192];
+    for (int64_t i = 0; i < rows; i++) labels[i] = (int32_t)((i * 7 + 3) % classes);
+    for (int variant = 8 - variants; variant < 8; variant++) {
+        bool transposed = variant & 1, has_bias = variant & 2, smooths = variant & 4;
+        const struct composition_case test = {
+            .name = name,
+            .shape = {QKV_SHAPE(rows, width), QKV_SHAPE(rows, width),
+                      transposed ? QKV_SHAPE(classes, width) : QKV_SHAPE(width, classes),
+                      has_bias ? QKV_SHAPE(classes) : (struct qkv_shape){0}},
+            .transposed = transposed,
+            .labels = labels,
+            .smoothing = smooths ? 0.1 : 0,
+            .consistency = 3,
+            .factor = 1.0 / (double)rows,
+        };
+        expect_composition(&test, pair_loss, pair_loss_parts);
+    }
+}
+
+Test(fused, paired_cross_entropy_is_two_cross_entropies_and_their_divergences)
+{
+    for (int n = 0; n < ROW_COUNT; n++) {
+        expect_pair("few classes", ROWS[n], 5, 3, 8);
+        expect_pair("odd classes", ROWS[n], 17, 37, 8);
+    }
+    expect_pair("several tiles", 35, 3, 1025, 4);
+    expect_pair("several blocks", 35, 3, 8201, 2);
+}
+
 /* ---- softmax, norms and cross entropy ---- */
 
 static struct qkv_tensor *filled(struct qkv_graph *graph, struct qkv_shape shape, double value)

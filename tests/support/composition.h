@@ -22,7 +22,7 @@ struct composition_case {
     bool drops;
     const int32_t *labels;
     bool transposed;
-    double smoothing, factor, epsilon;
+    double smoothing, consistency, factor, epsilon;
 };
 
 typedef struct qkv_tensor *builder(struct qkv_graph *graph, struct qkv_tensor *const *x,

@@ -382,6 +382,10 @@ static void draw_loss(struct op_case *test, int64_t largest)
         draw_linear(test, x, draw(4) ? largest : 8 * largest);
         classes = test->input[1].size[test->options.transpose_b ? 0 : 1];
     }
+    if (test->op == QKV_OP_paired_cross_entropy) {
+        memmove(test->input + 1, test->input, 3 * sizeof *test->input);
+        test->options.consistency = draw(2) ? 0 : 3;
+    }
     draw_indices(test, x.size[0], classes);
     test->options.smoothing = draw(2) ? 0 : 0.1;
     test->options.factor = draw(2) ? 1 : 0.3;
@@ -428,6 +432,7 @@ static void (*const DRAW[QKV_OP_COUNT])(struct op_case *test, int64_t largest) =
     [QKV_OP_mean] = draw_axes,
     [QKV_OP_cross_entropy] = draw_loss,
     [QKV_OP_linear_cross_entropy] = draw_loss,
+    [QKV_OP_paired_cross_entropy] = draw_loss,
     [QKV_OP_rnn] = draw_cell,
     [QKV_OP_gru] = draw_cell,
     [QKV_OP_lstm] = draw_cell,

@@ -233,8 +233,8 @@ struct qkv_cost {
         bytes; /* of operands, result and what is saved; in backward an input's gradient counts like the input */
 };
 
-/* Cost of the forward or the backward pass of a node. linear_cross_entropy computes its gradients in forward, so they
- * count there. */
+/* Cost of the forward or the backward pass of a node. The fused cross entropies compute their gradients in forward, so
+ * they count there. */
 QKV_API struct qkv_cost qkv_tensor_cost(const struct qkv_tensor *tensor, bool backward);
 
 /* Most bytes that the graph has used between two resets. */

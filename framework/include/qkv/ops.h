@@ -40,10 +40,11 @@ struct qkv_axes {
 /* Arguments of an op other than tensors; each row of ops.def sets the fields that its op uses. Arrays belong to
  * the caller. The node reads copies of them, and copies them again only in a rewound graph (qkv_graph_rewind). */
 struct qkv_options {
-    double factor;         /* scale, embedding, the two cross entropies: the result is multiplied by it */
+    double factor;         /* scale, embedding, the cross entropies: the result is multiplied by it */
     double epsilon;        /* layer_norm, rms_norm: added to the variance or mean square */
     double rate;           /* dropout, dropout_rows: probability of 0 */
-    double smoothing;      /* the two cross entropies: of labels */
+    double smoothing;      /* the cross entropies: of labels */
+    double consistency;    /* paired_cross_entropy: weight of the divergences */
     int64_t axis;          /* concat, slice, sum, mean; the last two also take QKV_ALL */
     int64_t start, length; /* slice: elements start .. start + length - 1 of the axis */
     int64_t rows;          /* scatter_rows: rows of the result */
@@ -104,14 +105,14 @@ QKV_API const char *qkv_op_name(enum qkv_op_id op);
 QKV_API const void *qkv_attention_weights_of(const struct qkv_tensor *attention, int64_t sentence,
                                              int64_t head, int64_t *rows, int64_t *columns);
 
-/* Sums over all rows of a cross_entropy or linear_cross_entropy node, after qkv_forward, without smoothing and
- * factor: negative log-likelihood in nats, and the number of rows whose most probable class is the label. Both are NaN,
- * and the graph fails, if `loss` is another op. */
+/* Sums over all rows of a cross_entropy, linear_cross_entropy or paired_cross_entropy node, after qkv_forward,
+ * without smoothing, consistency and factor: negative log-likelihood in nats, and the number of rows whose most probable
+ * class is the label; of a pair, the means of both passes. Both are NaN, and the graph fails, if `loss` is another op. */
 QKV_API void qkv_cross_entropy_sums(const struct qkv_tensor *loss, double *negative_log_likelihood,
                                     double *correct);
 
-/* The same for one row (from 0). Only nodes without gradient keep rows apart; for others, and where there is no such
- * row, both are NaN and the graph fails. */
+/* The same for one row (from 0). Only nodes without gradient keep rows apart, and pairs do not; for others, and where
+ * there is no such row, both are NaN and the graph fails. */
 QKV_API void qkv_cross_entropy_row(const struct qkv_tensor *loss, int64_t row,
                                    double *negative_log_likelihood, double *correct);
 

@@ -1,0 +1,268 @@
+/* Op paired_cross_entropy: the cross entropies of two passes over the same labels, and how far their predictions
+ * are apart (R-Drop, Wu et al. 2021). Like linear_cross_entropy, it computes the gradients in forward, while the
+ * logits of a block of rows are in the cache.
+ *
+ * With logits u and v of the two passes, p = softmax(u), q = softmax(v), d = log p - log q and weight a:
+ *     loss = (cross entropy of p + cross entropy of q) / 2 + a / 4 (KL(p || q) + KL(q || p))
+ *     du_j = (p_j - s / C) / 2, for the label less (1 - s) / 2, + a / 4 (p_j (d_j - KL(p || q)) + p_j - q_j)
+ *     dv_j is the same with p and q exchanged, and -d instead of d
+ * The first pass over the tiles keeps the logits, and sums exp(u - max) and exp(u - max) (u - v) of each row, from which
+ * KL(p || q) = sum p (u - v) - log sum exp(u) + log sum exp(v). The second pass turns logits into gradients. */
+#include "kernels/loss.h"
+
+/* saved: the sums, means of both passes; then factor times dx of both passes [2, N, D], dW [like W] and db [C] */
+
+/* Of each row: maximum, sum, moment, logit_sum, label_logit and preceded of both passes. */
+enum { PASSES = 2, PASS_NUMBERS = 6 };
+
+static bool paired_cross_entropy_shape(struct qkv_tensor *y)
+{
+    const struct qkv_tensor *first = y->input[0], *second = y->input[1], *weight = y->input[2];
+    double consistency = y->options.consistency;
+    int64_t rows = qkv_rows(first), classes = classes_of(y, weight);
+    if (!check_output_layer(y, first, weight, y->input[3])) return false;
+    if (second->shape.rank != 2 || second->shape.size[0] != rows ||
+        second->shape.size[1] != first->shape.size[1])
+        return qkv_refuse(y, "the second input is %s, but must be %s, as the first",
+                          qkv_shape_text(second->shape), qkv_shape_text(first->shape));
+    if (!(consistency >= 0 && consistency < (double)INFINITY))
+        return qkv_refuse(y, "consistency is %g, but must be at least 0 and finite", consistency);
+    if (!check_indices(y, rows, classes, "label") || !check_smoothing(y)) return false;
+    y->shape = QKV_SHAPE(1);
+    y->saved_count = GRADIENTS_AT;
+    if (y->needs_gradient) y->saved_count += PASSES * first->count + weight->count + classes;
+    int64_t block = block_rows(rows, first->shape.size[1], PASSES * classes);
+    y->scratch_forward = PASSES * block * ((y->needs_gradient ? classes : TILE_CLASSES) + PASS_NUMBERS);
+    return true;
+}
+
+/* A block of rows of one pass. */
+struct pass {
+    const real *x;
+    real *tiles;                   /* one [rows, classes of the tile] after the other */
+    real *maximum, *sum;           /* [rows]: m; S = sum exp(logits - m) */
+    real *moment;                  /* [rows]: sum exp(logits - m) (logits - those of the other pass) */
+    real *logit_sum, *label_logit; /* [rows] */
+    real *preceded;                /* [rows]: 1: a class before the label has no smaller logit */
+    real *dx;                      /* NULL if x needs no gradient */
+};
+
+struct pair_block {
+    const struct qkv_tensor *y;
+    struct output_layer layer;
+    int64_t rows;
+    bool with_gradient, is_first;
+    const int32_t *labels;
+    struct pass pass[PASSES];
+};
+
+/* Adds n logits of row i of a pass, of classes `first` and on, to its sums. other: those of the other pass. */
+static void add_logits(const struct pair_block *b, const struct pass *pass, int64_t i, int64_t first,
+                       int64_t n, const real *row, const real *other)
+{
+    real weights[TILE_CLASSES], differences[TILE_CLASSES], maximum = row_maximum(n, row);
+    int64_t label = b->labels[i] - first;
+    if (label >= 0 && label < n) {
+        real logit = pass->label_logit[i] = row[label];
+        pass->preceded[i] = pass->maximum[i] >= logit || (logit >= maximum && any_reaches(label, row, logit));
+    }
+    if (b->y->options.smoothing > 0) pass->logit_sum[i] += row_sum(n, row);
+    real sum = row_exp(n, row, maximum, weights);
+#pragma omp simd
+    for (int64_t j = 0; j < n; j++) differences[j] = row[j] - other[j];
+    real moment = row_dot(n, weights, differences);
+    real maximum_so_far = maximum > pass->maximum[i] ? maximum : pass->maximum[i];
+    /* Compares the maxima before it subtracts them: infinity - infinity is NaN. */
+    real before = pass->maximum[i] < maximum_so_far ? fast_exp(pass->maximum[i] - maximum_so_far) : 1;
+    real now = maximum < maximum_so_far ? fast_exp(maximum - maximum_so_far) : 1;
+    pass->sum[i] = pass->sum[i] * before + sum * now;
+    pass->moment[i] = pass->moment[i] * before + moment * now;
+    pass->maximum[i] = maximum_so_far;
+}
+
+static double log_sum_of(const struct pass *pass, int64_t i)
+{
+    return (double)pass->maximum[i] + qkv_scalar_log((double)pass->sum[i]);
+}
+
+/* KL(p || q), with p the softmax of row i of pass number `of`, and q that of the other pass. */
+static double divergence_of(const struct pair_block *b, int of, int64_t i)
+{
+    const struct pass *pass = &b->pass[of];
+    return (double)pass->moment[i] / (double)pass->sum[i] - log_sum_of(pass, i) +
+           log_sum_of(&b->pass[1 - of], i);
+}
+
+/* Replaces the n logits u and v of row i, of classes `first` and on, by their gradients. */
+static void row_gradients(const struct pair_block *b, int64_t i, int64_t first, int64_t n, real *restrict u,
+                          real *restrict v)
+{
+    const struct pass *p_pass = &b->pass[0], *q_pass = &b->pass[1];
+    real factor = (real)b->y->options.factor, smoothing = (real)b->y->options.smoothing;
+    real half = factor / 2, pull = factor * (real)(b->y->options.consistency / 4);
+    real uniform = half * smoothing / (real)b->layer.classes;
+    real p_maximum = p_pass->maximum[i], p_scale = 1 / p_pass->sum[i];
+    real q_maximum = q_pass->maximum[i], q_scale = 1 / q_pass->sum[i];
+    real p_divergence = (real)divergence_of(b, 0, i), q_divergence = (real)divergence_of(b, 1, i);
+    real shift = (real)(log_sum_of(p_pass, i) - log_sum_of(q_pass, i));
+    int64_t label = b->labels[i] - first;
+#pragma omp simd
+    for (int64_t j = 0; j < n; j++) {
+        real p = fast_exp(u[j] - p_maximum) * p_scale, q = fast_exp(v[j] - q_maximum) * q_scale;
+        real d = u[j] - v[j] - shift;
+        u[j] = half * p - uniform + pull * (p * (d - p_divergence) + (p - q));
+        v[j] = half * q - uniform + pull * (q * (-d - q_divergence) + (q - p));
+    }
+    if (label < 0 || label >= n) return;
+    u[label] -= half * (1 - smoothing);
+    v[label] -= half * (1 - smoothing);
+}
+
+/* Adds both passes of row i to the sums, and returns its loss. */
+static double row_loss_of_pair(const struct pair_block *b, int64_t i, double sums[SUMS])
+{
+    double smoothing = b->y->options.smoothing, loss = 0;
+    for (int k = 0; k < PASSES; k++) {
+        const struct pass *pass = &b->pass[k];
+        double log_sum = log_sum_of(pass, i), target = (double)pass->label_logit[i];
+        bool correct = pass->label_logit[i] >= pass->maximum[i] && pass->preceded[i] == 0;
+        sums[SUM_NEGATIVE_LOG_LIKELIHOOD] += (log_sum - target) / PASSES;
+        sums[SUM_CORRECT] += (double)correct / PASSES;
+        loss += (log_sum - (1 - smoothing) * target -
+                 smoothing * (double)pass->logit_sum[i] / (double)b->layer.classes) /
+                    PASSES +
+                b->y->options.consistency / 4 * divergence_of(b, k, i);
+    }
+    return loss;
+}
+
+static double run_pair_block(const struct pair_block *b, double sums[SUMS])
+{
+    double loss = 0;
+    for (int k = 0; k < PASSES; k++)
+        for (int64_t i = 0; i < b->rows; i++) {
+            b->pass[k].maximum[i] = (real)-INFINITY;
+            b->pass[k].sum[i] = b->pass[k].moment[i] = b->pass[k].logit_sum[i] = 0;
+        }
+    for (int gradients = 0; gradients < (b->with_gradient ? 2 : 1); gradients++)
+        for (int64_t first = 0; first < b->layer.classes; first += TILE_CLASSES) {
+            int64_t rest = b->layer.classes - first, n = rest < TILE_CLASSES ? rest : TILE_CLASSES;
+            real *tile[PASSES];
+            for (int k = 0; k < PASSES; k++) {
+                tile[k] = b->pass[k].tiles + (b->with_gradient ? first * b->rows : 0);
+                if (!gradients) project_tile(&b->layer, b->rows, b->pass[k].x, first, n, tile[k]);
+            }
+            for (int64_t i = 0; i < b->rows; i++) {
+                real *u = tile[0] + i * n, *v = tile[1] + i * n;
+                if (gradients) {
+                    row_gradients(b, i, first, n, u, v);
+                } else {
+                    add_logits(b, &b->pass[0], i, first, n, u, v);
+                    add_logits(b, &b->pass[1], i, first, n, v, u);
+                }
+            }
+            for (int k = 0; gradients && k < PASSES; k++)
+                propagate_tile(&b->layer, b->rows, b->pass[k].x, first, n, tile[k], b->is_first && k == 0,
+                               b->pass[k].dx);
+        }
+    for (int64_t i = 0; i < b->rows; i++) loss += row_loss_of_pair(b, i, sums);
+    return loss;
+}
+
+/* Gives a pass its part of the workspace, for blocks of `step` rows; returns what follows it. */
+static real *place_pass(struct pass *pass, real *at, int64_t step, int64_t tile_numbers)
+{
+    pass->tiles = at;
+    pass->maximum = pass->tiles + step * tile_numbers;
+    pass->sum = pass->maximum + step;
+    pass->moment = pass->sum + step;
+    pass->logit_sum = pass->moment + step;
+    pass->label_logit = pass->logit_sum + step;
+    pass->preceded = pass->label_logit + step;
+    return pass->preceded + step;
+}
+
+static void paired_cross_entropy_forward(struct qkv_tensor *y)
+{
+    const struct qkv_tensor *x = y->input[0];
+    real *dx = (real *)y->saved + GRADIENTS_AT, *scratch = scratch_of(y);
+    struct pair_block b = {
+        .y = y,
+        .layer = output_layer_of(y, y->input[2], y->input[3], dx + PASSES * x->count),
+        .with_gradient = y->needs_gradient,
+    };
+    int64_t rows = x->shape.size[0], inner = b.layer.inner, classes = b.layer.classes;
+    int64_t step = block_rows(rows, inner, PASSES * classes);
+    double loss = 0, sums[SUMS] = {0};
+    for (int k = 0; k < PASSES; k++)
+        scratch = place_pass(&b.pass[k], scratch, step, b.with_gradient ? classes : TILE_CLASSES);
+    if (b.with_gradient) memset(b.layer.db, 0, (size_t)classes * sizeof(real));
+    for (int64_t first = 0; first < rows; first += step) {
+        b.rows = rows - first < step ? rows - first : step;
+        b.is_first = first == 0;
+        b.labels = y->options.indices + first;
+        for (int k = 0; k < PASSES; k++) {
+            b.pass[k].x = (const real *)y->input[k]->value + first * inner;
+            b.pass[k].dx = y->input[k]->needs_gradient ? dx + k * x->count + first * inner : NULL;
+        }
+        loss += run_pair_block(&b, sums);
+    }
+    store_result(y, loss, sums);
+}
+
+/* dx += dy * saved dx for both passes, dW += dy * saved dW, db += dy * saved db */
+static void paired_cross_entropy_backward(struct qkv_tensor *y)
+{
+    const real *saved = (const real *)y->saved + GRADIENTS_AT;
+    real dy = *(const real *)y->gradient;
+    for (int i = 0; i < 4; i++) {
+        if (!y->input[i]) continue;
+        add_scaled(y->input[i], dy, saved);
+        saved += y->input[i]->count;
+    }
+}
+
+static const int32_t PAIR_LABELS[] = {2, 0, 2, 3, 1, 0, 3, 1, 2, 2, 0, 1, 3, 3, 0, 1, 2, 0, 3};
+static const struct qkv_sample paired_cross_entropy_good[] = {
+    {"with bias",
+     {SHAPE(5, 3), SHAPE(5, 3), SHAPE(3, 4), SHAPE(4)},
+     .options = OPTIONS(.indices = PAIR_LABELS, .factor = 0.2, .smoothing = 0.1, .consistency = 5)},
+    {"without bias",
+     {SHAPE(5, 3), SHAPE(5, 3), SHAPE(3, 4)},
+     .options = OPTIONS(.indices = PAIR_LABELS, .factor = 1, .consistency = 1)},
+    {"transposed, without consistency",
+     {SHAPE(5, 3), SHAPE(5, 3), SHAPE(4, 3), SHAPE(4)},
+     .options = OPTIONS(.indices = PAIR_LABELS, .factor = 1, .smoothing = 0.2, .transpose_b = true)},
+    {"constant weight",
+     {SHAPE(5, 3), SHAPE(5, 3), SHAPE(3, 4), SHAPE(4)},
+     .options = OPTIONS(.indices = PAIR_LABELS, .factor = 1, .consistency = 2),
+     .constant = 4},
+    {"several blocks and tiles",
+     {SHAPE(19, 1), SHAPE(19, 1), SHAPE(1, 16350)},
+     .options = OPTIONS(.indices = PAIR_LABELS, .factor = 0.1, .smoothing = 0.1, .consistency = 3),
+     .constant = 6},
+    {0},
+};
+static const struct qkv_sample paired_cross_entropy_bad[] = {
+    {"inner",
+     {SHAPE(5, 3), SHAPE(5, 3), SHAPE(4, 4)},
+     .options = OPTIONS(.indices = PAIR_LABELS),
+     .message = "input is [5, 3], but weight is [4, 4]"},
+    {"second input",
+     {SHAPE(5, 3), SHAPE(4, 3), SHAPE(3, 4)},
+     .options = OPTIONS(.indices = PAIR_LABELS),
+     .message = "the second input is [4, 3], but must be [5, 3], as the first"},
+    {"consistency",
+     {SHAPE(5, 3), SHAPE(5, 3), SHAPE(3, 4)},
+     .options = OPTIONS(.indices = PAIR_LABELS, .consistency = -1),
+     .message = "consistency is -1, but must be at least 0 and finite"},
+    {"label",
+     {SHAPE(5, 3), SHAPE(5, 3), SHAPE(3, 2)},
+     .options = OPTIONS(.indices = PAIR_LABELS),
+     .message = "label 0 is 2, but must lie in 0 to 1"},
+    {0},
+};
+OP(paired_cross_entropy, .inputs = 4, .optional = INPUT(3), .adds_once = INPUT(2) | INPUT(3),
+   .shape = RULE(paired_cross_entropy_shape), .forward = paired_cross_entropy_forward,
+   .backward = paired_cross_entropy_backward, .good = RULE(paired_cross_entropy_good),
+   .bad = RULE(paired_cross_entropy_bad));
