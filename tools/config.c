@@ -5,6 +5,7 @@
 #include "commands.h"
 #include "complain.h"
 
+#include "qkv/lines.h"
 #include "qkv/run.h"
 
 #include <limits.h>
@@ -12,6 +13,53 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+/* ---- files that are no config ---- */
+
+/* True of a line with columns: a tab that does not follow the colon of a key. */
+static bool has_columns(const char *line)
+{
+    const char *tab = strchr(line + strspn(line, " \t"), '\t');
+    return tab && tab[-1] != ':' && tab[1 + strspn(tab + 1, " \t")] && tab[1 + strspn(tab + 1, " \t")] != '#';
+}
+
+static bool is_named_yaml(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    return dot && (!strcmp(dot, ".yaml") || !strcmp(dot, ".yml"));
+}
+
+/* True of a file that begins with the two bytes of gzip. */
+static bool is_gzip(const char *path)
+{
+    FILE *file = fopen(path, "rb");
+    bool gzip = file && fgetc(file) == 0x1F && fgetc(file) == 0x8B;
+    if (file) fclose(file);
+    return gzip;
+}
+
+/* True of a file whose first lines are a text: a table of sentence pairs, or sentences. A YAML file has keys with colons. */
+static bool holds_text(const char *path)
+{
+    enum { LOOKED_AT = 5 };
+    struct stat status;
+    struct qkv_lines lines;
+    struct qkv_error error;
+    if (stat(path, &status) || !S_ISREG(status.st_mode) || qkv_lines_open(&lines, path, &error)) return false;
+    int seen = 0, with_columns = 0, with_colon = 0;
+    bool found;
+    while (seen < LOOKED_AT && !qkv_lines_next(&lines, &found, &error) && found) {
+        const char *line = lines.line + strspn(lines.line, " \t");
+        if (!*line || *line == '#') continue;
+        seen++;
+        with_columns += has_columns(line);
+        with_colon += strchr(line, ':') != NULL;
+    }
+    qkv_lines_close(&lines);
+    return is_gzip(path) || (seen && (with_columns == seen || (!with_colon && !is_named_yaml(path))));
+}
+
+/* ---- reading ---- */
 
 enum qkv_status read_config(struct qkv_config *config, struct qkv_arena *arena, const char *path,
                             const struct option_list *settings)
@@ -22,6 +70,11 @@ enum qkv_status read_config(struct qkv_config *config, struct qkv_arena *arena, 
     if (access(inside, F_OK) == 0)
         return (enum qkv_status)complain("%s: is a run, but a config is a YAML file, such as the run's %s",
                                          path, inside);
+    if (holds_text(path))
+        return (enum qkv_status)complain(
+            "%s: holds text, but a config is a YAML file; to train on sentence pairs, make "
+            "a config with `qkv init %s`",
+            path, path);
     if (!strcmp(path, "-")) path = "/dev/stdin";
     enum qkv_status status = qkv_config_read(config, arena, path, settings ? settings->value : NULL,
                                              settings ? settings->count : 0, &messages);

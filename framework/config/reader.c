@@ -30,14 +30,14 @@ bool qkv_schema_defaults(const struct qkv_schema *schema, void *config, struct q
 
 static void collect_unknown(const struct qkv_reading *reading, struct qkv_place place, const char *path)
 {
-    char buffer[QKV_KEY_LONGEST];
+    char buffer[QKV_HINT_SIZE];
     if (reading->collector->count == QKV_MESSAGES_MOST) { /* no place left: count it, without a long search */
         reading->collector->left_out++;
         return;
     }
-    const char *nearest = qkv_schema_nearest(reading->schema, path, buffer);
-    qkv_collect(reading->collector, place, *nearest ? "unknown key %s; did you mean %s" : "unknown key %s",
-                qkv_printable(reading->arena, path), nearest);
+    const char *hint = qkv_schema_hint(reading->schema, path, buffer);
+    qkv_collect(reading->collector, place, *hint ? "unknown key %s; did you mean %s" : "unknown key %s",
+                qkv_printable(reading->arena, path), hint);
 }
 
 static void read_section(struct qkv_reading *reading, const struct qkv_yaml_node *section,

@@ -3,6 +3,7 @@
 
 #include "qkv/nearest.h"
 
+#include <stdio.h>
 #include <string.h>
 
 const char *qkv_choice_name(const struct qkv_choices *choices, int value)
@@ -76,26 +77,80 @@ const char *qkv_choices_text(char text[static QKV_CHOICES_SIZE], const struct qk
     return text;
 }
 
+/* ---- hints ---- */
+
 static const char *last_part(const char *path)
 {
     const char *dot = strrchr(path, '.');
     return dot ? dot + 1 : path;
 }
 
-/* Number of edits between `path` and the path of a key or section. The right name in the wrong section counts as at most
- * 2 edits. */
+static char plain_letter(char letter)
+{
+    if (letter == '-') return '_';
+    return letter >= 'A' && letter <= 'Z' ? (char)(letter - 'A' + 'a') : letter;
+}
+
+/* True of names that differ in hyphens and underscores or in case only. */
+static bool is_same_name(const char *a, const char *b)
+{
+    while (*a && plain_letter(*a) == plain_letter(*b)) {
+        a++;
+        b++;
+    }
+    return plain_letter(*a) == plain_letter(*b);
+}
+
+/* Number of leading sections that two paths share. */
+static int shared_sections(const char *a, const char *b)
+{
+    int count = 0;
+    for (; *a && *a == *b; a++, b++) count += *a == '.';
+    return count;
+}
+
+/* Lists the keys that another program calls by the last part of `path`; of several, those that share most sections with
+ * it. */
+static void list_other_names(const struct qkv_schema *schema, const char *path,
+                             char hint[static QKV_HINT_SIZE])
+{
+    enum { MOST = 3 };
+    const char *found[MOST];
+    int most_shared = 0, count = 0;
+    for (int i = 0; i < schema->other_name_count; i++) {
+        const struct qkv_other_name *other = &schema->other_names[i];
+        if (!is_same_name(last_part(path), other->name)) continue;
+        int shared = shared_sections(path, other->path);
+        if (shared > most_shared) {
+            most_shared = shared;
+            count = 0;
+        }
+        if (shared == most_shared && count < MOST) found[count++] = other->path;
+    }
+    size_t used = 0;
+    for (int i = 0; i < count; i++)
+        used += (size_t)snprintf(hint + used, QKV_HINT_SIZE - used, "%s%s",
+                                 !i              ? ""
+                                 : i + 1 < count ? ", "
+                                                 : " or ",
+                                 found[i]);
+}
+
+/* Number of edits between `path` and the path of a key or section. Another section counts as at most 2 edits. */
 static int distance(const char *path, const char *candidate)
 {
     enum { OTHER_SECTION = 2 };
     int edits = qkv_name_distance(path, candidate);
-    bool same_name = !strcmp(last_part(path), last_part(candidate));
-    return same_name && edits > OTHER_SECTION ? OTHER_SECTION : edits;
+    const char *name = last_part(path), *candidate_name = last_part(candidate);
+    int name_edits = qkv_name_distance(name, candidate_name);
+    if (!qkv_names_are_near(name, candidate_name, name_edits)) return edits;
+    return edits < OTHER_SECTION + name_edits ? edits : OTHER_SECTION + name_edits;
 }
 
-const char *qkv_schema_nearest(const struct qkv_schema *schema, const char *path,
-                               char nearest[static QKV_KEY_LONGEST])
+/* Finds the key or section with the fewest edits. */
+static void find_nearest(const struct qkv_schema *schema, const char *path,
+                         char nearest[static QKV_HINT_SIZE])
 {
-    if (strlen(path) >= QKV_KEY_LONGEST) return "";
     int best = QKV_KEY_LONGEST;
     char candidate[QKV_KEY_LONGEST];
     for (int i = 0; i < schema->count; i++) {
@@ -111,5 +166,15 @@ const char *qkv_schema_nearest(const struct qkv_schema *schema, const char *path
             strcpy(nearest, candidate);
         } while (*end++);
     }
-    return qkv_names_are_near(last_part(path), last_part(nearest), best) ? nearest : "";
+    if (!qkv_names_are_near(last_part(path), last_part(nearest), best)) *nearest = '\0';
+}
+
+const char *qkv_schema_hint(const struct qkv_schema *schema, const char *path,
+                            char hint[static QKV_HINT_SIZE])
+{
+    *hint = '\0';
+    if (strlen(path) >= QKV_KEY_LONGEST) return hint;
+    list_other_names(schema, path, hint);
+    if (!*hint) find_nearest(schema, path, hint);
+    return hint;
 }

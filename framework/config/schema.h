@@ -66,10 +66,17 @@ struct qkv_key {
     uint32_t used_values; /* the key has an effect only while used_by has a value whose bit is set here */
 };
 
+/* What another program calls a key. */
+struct qkv_other_name {
+    const char *name, *path;
+};
+
 struct qkv_schema {
     const struct qkv_key *keys;
     int count;
     size_t size; /* of the struct */
+    const struct qkv_other_name *other_names;
+    int other_name_count;
 };
 
 /* The row of a path, or NULL. */
@@ -78,10 +85,15 @@ const struct qkv_key *qkv_schema_find(const struct qkv_schema *schema, const cha
 /* True when a path names a section, such as "training" or "model.encoder". */
 bool qkv_schema_is_section(const struct qkv_schema *schema, const char *path);
 
-/* The key or section that a misspelled `path` most resembles, written into `nearest`; "" when none is near. */
-enum { QKV_KEY_LONGEST = 64 };
-const char *qkv_schema_nearest(const struct qkv_schema *schema, const char *path,
-                               char nearest[static QKV_KEY_LONGEST]);
+enum {
+    QKV_KEY_LONGEST = 64,
+    QKV_HINT_SIZE = 4 * QKV_KEY_LONGEST,
+};
+
+/* Writes into `hint` the keys that an unknown `path` may mean: those that another program calls so, else the key or section
+ * that it most resembles; "" when there is none. Returns `hint`. */
+const char *qkv_schema_hint(const struct qkv_schema *schema, const char *path,
+                            char hint[static QKV_HINT_SIZE]);
 
 /* NULL when `key` has an effect in this struct. Otherwise the key whose condition (used_by, used_values) fails: `key`
  * itself, or the choice key that its condition names. */

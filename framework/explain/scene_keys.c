@@ -32,7 +32,8 @@ SCENE_CHOICES(qkv_attention_kind, [QKV_ATTENTION_ENCODER] = {"encoder", ""},
 static const struct qkv_key keys[] = {
 #include KEY_TABLE
 };
-const struct qkv_schema qkv_scene_schema = {keys, sizeof keys / sizeof *keys, sizeof(KEY_STRUCT)};
+const struct qkv_schema qkv_scene_schema = {
+    .keys = keys, .count = sizeof keys / sizeof *keys, .size = sizeof(KEY_STRUCT)};
 
 enum qkv_status qkv_scene_write_reference(FILE *file)
 {

@@ -1,0 +1,98 @@
+/* Hints for those who come from other programs, or with a file that is no config. */
+#include "support.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+#define COMPLETE "name: x\ndata: {train: t.tsv, src: {lang: a}, trg: {lang: b}}\n"
+
+/* The message of `qkv config x.yaml`, with these lines after a config that lacks nothing but the length of training. */
+static char *message_of(const char *folder, const char *lines, const char *arguments)
+{
+    write_text(folder, "x.yaml", format(COMPLETE "%s", lines));
+    struct outcome outcome = run("cd '%s' && qkv config x.yaml %s", folder, arguments);
+    cr_expect_eq(outcome.exit_code, 2);
+    return outcome.error;
+}
+
+Test(config_hints, names_what_other_programs_call_a_key)
+{
+    static const struct {
+        const char *lines, *arguments, *message;
+    } cases[] = {
+        {"training: {updates: 1, lr: 3}\n", "",
+         "x.yaml:3:24: unknown key training.lr; did you mean training.learning_rate\n"},
+        {"training: {updates: 1}\nLearn-Rate: 3\n", "",
+         "x.yaml:4:1: unknown key Learn-Rate; did you mean training.learning_rate\n"},
+        {"training: {updates: 1}\nbeam-size: 3\n", "",
+         "x.yaml:4:1: unknown key beam-size; did you mean testing.beam_size\n"},
+        {"training: {updates: 1}\nlabel-smoothing: 3\n", "",
+         "x.yaml:4:1: unknown key label-smoothing; did you mean training.label_smoothing\n"},
+        {"training: {updates: 1}\ntransformer-heads: 3\n", "",
+         "x.yaml:4:1: unknown key transformer-heads; did you mean model.encoder.num_heads or "
+         "model.decoder.num_heads\n"},
+        {"training: {updates: 1}\nmodel: {decoder: {nhead: 3}}\n", "",
+         "x.yaml:4:19: unknown key model.decoder.nhead; did you mean model.decoder.num_heads\n"},
+        {"training: {updates: 1}\nmodel: {encoder: {attention_dropout: 3}}\n", "",
+         "x.yaml:4:19: unknown key model.encoder.attention_dropout; did you mean "
+         "model.encoder.attention.dropout\n"},
+        {"training: {updates: 1}\n", "-s testing.lerning_rate=3",
+         "-s testing.lerning_rate=3: unknown key testing.lerning_rate; did you mean "
+         "training.learning_rate\n"},
+    };
+    const char *folder = scratch("others");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        cr_expect_str_eq(message_of(folder, cases[i].lines, cases[i].arguments), cases[i].message);
+}
+
+static const struct {
+    const char *name, *key;
+} OTHER_NAMES[] = {
+#define OTHER_NAME(name, key) {name, key},
+#include "../../framework/config/other_names.def"
+#undef OTHER_NAME
+};
+enum { NAME_COUNT = sizeof OTHER_NAMES / sizeof *OTHER_NAMES };
+
+/* Each name of another program is none of ours, and leads to a key that exists. */
+Test(config_hints, other_names_lead_to_keys)
+{
+    const char *reference = run_ok("qkv config --reference");
+    for (int i = 0; i < NAME_COUNT; i++) {
+        const char *name = OTHER_NAMES[i].name, *key = OTHER_NAMES[i].key;
+        cr_expect_not_null(strstr(reference, format("\n| `%s` |", key)), "there is no key %s", key);
+        cr_expect_null(strstr(reference, format(".%s` |", name)), "%s is a key", name);
+        cr_expect_null(strchr(name, '-'), "%s: underscores stand for hyphens, too", name);
+        for (int k = 0; k < i; k++)
+            cr_expect(strcmp(name, OTHER_NAMES[k].name) != 0 || strcmp(key, OTHER_NAMES[k].key) != 0,
+                      "%s is there twice", name);
+    }
+    const char *folder = scratch("names"),
+               *message = message_of(folder, "training: {updates: 1}\n", "-s dim-vocabs=1");
+    cr_expect_str_eq(message, "-s dim-vocabs=1: unknown key dim-vocabs; did you mean data.src.voc_limit or "
+                              "data.trg.voc_limit\n");
+}
+
+Test(config_hints, says_how_to_get_a_config_from_sentences)
+{
+    const char *folder = scratch("sentences");
+    write_text(folder, "pairs.tsv", "Go: now.\tVe: ahora.\nRun!\tCorre.\n");
+    write_text(folder, "anki.txt", "Go.\tVe.\tCC-BY: x\n");
+    write_text(folder, "lines.en", "Go.\nRun!\n");
+    write_text(folder, "pairs.yaml", "Go.\tVe.\nRun!\tCorre.\n");
+    run_ok("cd '%s' && gzip -k pairs.tsv", folder);
+    static const char *const names[] = {"pairs.tsv", "anki.txt", "lines.en", "pairs.yaml", "pairs.tsv.gz"};
+    for (int i = 0; i < 5; i++) {
+        const char *message =
+            format("qkv: %s: holds text, but a config is a YAML file; to train on sentence pairs, make a "
+                   "config with `qkv init %s`",
+                   names[i], names[i]);
+        cr_expect(refused(run("cd '%s' && qkv train %s", folder, names[i]), message), "%s", names[i]);
+        cr_expect(refused(run("cd '%s' && qkv config %s", folder, names[i]), message), "%s", names[i]);
+    }
+    /* Tabs are white space in YAML, and its name does not make a config. */
+    write_text(folder, "tabs.txt",
+               "# a config\nname:\tx\t# first\ndata: {train: t.tsv, src: {lang: a}, trg: {lang: b}}\n"
+               "training:\t{updates: 1}\t# last\n");
+    run_ok("cd '%s' && qkv config tabs.txt", folder);
+}
