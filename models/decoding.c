@@ -52,7 +52,9 @@ struct qkv_decoding *qkv_decoding_new(const struct qkv_model *model)
 {
     struct qkv_decoding *decoding = calloc(1, model->interface->decoding->size);
     if (!decoding) return NULL;
+    decoding->interface = model->interface->decoding;
     decoding->model = model;
+    decoding->longest = qkv_stack_longest(&model->config.decoder);
     decoding->number_size = qkv_dtype_size(model->parameters.dtype);
     decoding->encoder = decoding_graph(model);
     decoding->decoder = decoding_graph(model);
@@ -64,20 +66,31 @@ struct qkv_decoding *qkv_decoding_new(const struct qkv_model *model)
 void qkv_decoding_free(struct qkv_decoding *decoding)
 {
     if (!decoding) return;
+    if (decoding->interface->release) decoding->interface->release(decoding);
     qkv_graph_free(decoding->encoder);
     qkv_graph_free(decoding->decoder);
     qkv_arena_release(&decoding->arena);
     free(decoding);
 }
 
+struct qkv_decoding *qkv_decoding_member(struct qkv_decoding *decoding, int64_t i)
+{
+    if (decoding->interface->member) return decoding->interface->member(decoding, i);
+    return i == 0 ? decoding : NULL;
+}
+
 void qkv_decoding_set_workers(struct qkv_decoding *decoding, struct qkv_workers *workers)
 {
-    qkv_graph_set_workers(decoding->encoder, workers);
-    qkv_graph_set_workers(decoding->decoder, workers);
+    struct qkv_decoding *member;
+    for (int64_t i = 0; (member = qkv_decoding_member(decoding, i)); i++) {
+        qkv_graph_set_workers(member->encoder, workers);
+        qkv_graph_set_workers(member->decoder, workers);
+    }
 }
 
 void qkv_decoding_set_panels(struct qkv_decoding *decoding, struct qkv_panels *panels)
 {
+    if (!decoding->encoder) return; /* an ensemble: its members have panels */
     qkv_graph_set_panels(decoding->encoder, panels);
     qkv_graph_set_panels(decoding->decoder, panels);
 }
@@ -101,7 +114,7 @@ enum qkv_status qkv_decoding_start(struct qkv_decoding *decoding, const struct q
     decoding->misused = false;
     decoding->rows = decoding->active = rows;
     decoding->length = length;
-    enum qkv_status status = decoding->model->interface->decoding->start(decoding, batch, error);
+    enum qkv_status status = decoding->interface->start(decoding, batch, error);
     if (status) decoding->rows = decoding->length = 0;
     return status;
 }
@@ -131,7 +144,7 @@ const struct qkv_next_scores *qkv_decoding_step(struct qkv_decoding *decoding, i
                                                 struct qkv_error *error)
 {
     if (check_step(decoding, rows, sentences, error)) return NULL;
-    if (decoding->model->interface->decoding->step(decoding, rows, ids, sentences, error)) return NULL;
+    if (decoding->interface->step(decoding, rows, ids, sentences, error)) return NULL;
     decoding->next.rows = decoding->active = rows;
     decoding->step++;
     return &decoding->next;
@@ -143,6 +156,6 @@ void qkv_decoding_reorder(struct qkv_decoding *decoding, int64_t rows, const int
     for (int64_t i = 0; i < rows && !decoding->misused; i++)
         decoding->misused = parents[i] < 0 || parents[i] >= decoding->active;
     if (decoding->misused) return;
-    decoding->model->interface->decoding->reorder(decoding, rows, parents);
+    decoding->interface->reorder(decoding, rows, parents);
     decoding->active = rows;
 }

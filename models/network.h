@@ -9,18 +9,20 @@
 /* What the decodings of all networks have. It is the first member of the network's own struct,
  * which qkv_decoding_new allocates zeroed. */
 struct qkv_decoding {
-    const struct qkv_model *model;
-    struct qkv_graph *encoder;   /* runs once per batch */
-    struct qkv_graph *decoder;   /* runs once per step */
-    struct qkv_arena arena;      /* arrays that the network allocates per batch */
-    size_t number_size;          /* bytes of one number of the model's dtype */
-    bool sums;                   /* also compute next.sums */
-    int64_t rows, length;        /* capacity: hypotheses, steps; 0 before qkv_decoding_start */
-    int64_t sentences;           /* of the batch */
-    int64_t step;                /* steps done */
-    int64_t active;              /* rows of the last step or reordering: the next step has no more */
-    bool misused;                /* qkv_decoding_reorder was refused; later steps fail */
-    struct qkv_next_scores next; /* result of the last step; its arrays are tensors of `decoder` */
+    const struct qkv_decoding_interface *interface;
+    const struct qkv_model *model; /* of an ensemble: the first */
+    int64_t longest;               /* tokens with </s> that the decoder has positions for */
+    struct qkv_graph *encoder;     /* runs once per batch; NULL: an ensemble */
+    struct qkv_graph *decoder;     /* runs once per step; NULL: an ensemble */
+    struct qkv_arena arena;        /* arrays that the network allocates per batch */
+    size_t number_size;            /* bytes of one number of the model's dtype */
+    bool sums;                     /* also compute next.sums */
+    int64_t rows, length;          /* capacity: hypotheses, steps; 0 before qkv_decoding_start */
+    int64_t sentences;             /* of the batch */
+    int64_t step;                  /* steps done */
+    int64_t active;                /* rows of the last step or reordering: the next step has no more */
+    bool misused;                  /* qkv_decoding_reorder was refused; later steps fail */
+    struct qkv_next_scores next;   /* result of the last step; its arrays are tensors of `decoder` */
 };
 
 extern const struct qkv_network_interface qkv_network_transformer, qkv_network_recurrent;

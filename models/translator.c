@@ -9,7 +9,8 @@ struct slot {
     struct qkv_decoding *decoding;
     struct qkv_batch batch;
     struct qkv_translations translations;
-    struct qkv_arena ids; /* token ids of this thread's translations */
+    struct qkv_search_options options; /* of the translator, with the arrays of this batch */
+    struct qkv_arena ids;              /* token ids of this thread's translations */
     enum qkv_status status;
     struct qkv_error error;
 };
@@ -20,10 +21,13 @@ struct sorted_sentence {
 
 struct qkv_translator {
     struct qkv_workers *workers;
-    struct qkv_panels *panels;
+    int64_t models;                /* of the ensemble */
+    struct qkv_panels **panels;    /* [models] */
     struct qkv_arena arena;        /* of the arrays below */
     struct sorted_sentence *order; /* [count]: longest first */
     struct qkv_ids *sorted;        /* [count]: the sources in that order */
+    struct qkv_ids *prefixes;      /* [count], in that order; NULL: none */
+    int64_t *numbers;              /* [count], in that order */
     struct qkv_hypothesis *best;   /* [count * n_best], in the order of the caller's sentences */
     const struct qkv_search_options *options;
     int64_t count, batch_size, batches;
@@ -32,26 +36,46 @@ struct qkv_translator {
     struct slot slot[];
 };
 
+static bool make_panels(struct qkv_translator *t, struct qkv_ensemble ensemble)
+{
+    t->panels = calloc((size_t)ensemble.count, sizeof(struct qkv_panels *));
+    for (; t->panels && t->models < ensemble.count; t->models++)
+        if (!(t->panels[t->models] = qkv_panels_new(&ensemble.models[t->models]->parameters))) return false;
+    return t->panels != NULL;
+}
+
+static struct qkv_decoding *make_decoding(struct qkv_translator *t, struct qkv_ensemble ensemble,
+                                          struct qkv_error *error)
+{
+    struct qkv_decoding *decoding = ensemble.count == 1 ? qkv_decoding_new(ensemble.models[0])
+                                                        : qkv_decoding_new_ensemble(ensemble, error);
+    for (int64_t i = 0; decoding && i < ensemble.count; i++)
+        qkv_decoding_set_panels(qkv_decoding_member(decoding, i), t->panels[i]);
+    return decoding;
+}
+
+struct qkv_translator *qkv_translator_new_ensemble(struct qkv_ensemble ensemble, struct qkv_workers *workers,
+                                                   struct qkv_error *error)
+{
+    int slots = workers ? qkv_workers_count(workers) : 1;
+    if (qkv_ensemble_check(ensemble, error)) return NULL;
+    struct qkv_translator *t = calloc(1, sizeof *t + (size_t)slots * sizeof t->slot[0]);
+    bool complete = t && make_panels(t, ensemble);
+    for (int i = 0; complete && i < slots; i++, t->slots++)
+        complete = (t->slot[i].decoding = make_decoding(t, ensemble, error)) != NULL;
+    if (complete) {
+        t->workers = workers;
+        return t;
+    }
+    qkv_translator_free(t);
+    qkv_error_set(error, "out of memory for %d decoders", slots);
+    return NULL;
+}
+
 struct qkv_translator *qkv_translator_new(const struct qkv_model *model, struct qkv_workers *workers,
                                           struct qkv_error *error)
 {
-    int slots = workers ? qkv_workers_count(workers) : 1;
-    struct qkv_translator *t = calloc(1, sizeof *t + (size_t)slots * sizeof t->slot[0]);
-    if (t) {
-        t->workers = workers;
-        t->panels = qkv_panels_new(&model->parameters);
-    }
-    bool complete = t && t->panels;
-    for (int i = 0; complete && i < slots; i++, t->slots++) {
-        complete = (t->slot[i].decoding = qkv_decoding_new(model)) != NULL;
-        if (complete) qkv_decoding_set_panels(t->slot[i].decoding, t->panels);
-    }
-    if (!complete) {
-        qkv_translator_free(t);
-        t = NULL;
-    }
-    if (!t) qkv_error_set(error, "out of memory for %d decoders", slots);
-    return t;
+    return qkv_translator_new_ensemble((struct qkv_ensemble){1, &model}, workers, error);
 }
 
 void qkv_translator_free(struct qkv_translator *t)
@@ -63,7 +87,8 @@ void qkv_translator_free(struct qkv_translator *t)
         qkv_translations_release(&t->slot[i].translations);
         qkv_arena_release(&t->slot[i].ids);
     }
-    qkv_panels_free(t->panels);
+    for (int64_t i = 0; i < t->models; i++) qkv_panels_free(t->panels[i]);
+    free(t->panels);
     qkv_arena_release(&t->arena);
     free(t);
 }
@@ -84,7 +109,11 @@ static enum qkv_status translate(struct qkv_translator *t, struct slot *slot, in
     struct qkv_batch_view view;
     if (qkv_batch_make(&slot->batch, count, t->sorted + first, NULL, &slot->error)) return QKV_INVALID;
     qkv_batch_shard(&slot->batch, 0, 1, &view);
-    enum qkv_status status = qkv_search(slot->decoding, &view, t->options, &slot->translations, &slot->error);
+    slot->options = *t->options;
+    slot->options.prefixes = t->prefixes ? t->prefixes + first : NULL;
+    slot->options.numbers = t->numbers + first;
+    enum qkv_status status =
+        qkv_search(slot->decoding, &view, &slot->options, &slot->translations, &slot->error);
     if (status) return status;
     for (int64_t i = 0; i < count * n_best; i++) {
         struct qkv_hypothesis hypothesis = slot->translations.best[i];
@@ -114,11 +143,20 @@ static bool prepare(struct qkv_translator *t, int64_t count, const struct qkv_id
     if (sentences > SIZE_MAX / sizeof *t->best / (size_t)t->options->n_best) return false;
     t->order = qkv_arena_allocate(&t->arena, sentences * sizeof *t->order);
     t->sorted = qkv_arena_allocate(&t->arena, sentences * sizeof *t->sorted);
+    t->numbers = qkv_arena_allocate(&t->arena, sentences * sizeof *t->numbers);
+    t->prefixes =
+        t->options->prefixes ? qkv_arena_allocate(&t->arena, sentences * sizeof *t->prefixes) : NULL;
     t->best = qkv_arena_zeroed(&t->arena, results * sizeof *t->best);
-    if (!t->order || !t->sorted || !t->best) return false;
+    if (!t->order || !t->sorted || !t->best || !t->numbers || (t->options->prefixes && !t->prefixes))
+        return false;
     for (int64_t i = 0; i < count; i++) t->order[i] = (struct sorted_sentence){sources[i].length, i};
     qsort(t->order, sentences, sizeof *t->order, longer_first);
-    for (int64_t i = 0; i < count; i++) t->sorted[i] = sources[t->order[i].sentence];
+    for (int64_t i = 0; i < count; i++) {
+        int64_t sentence = t->order[i].sentence;
+        t->sorted[i] = sources[sentence];
+        t->numbers[i] = t->options->numbers ? t->options->numbers[sentence] : sentence;
+        if (t->prefixes) t->prefixes[i] = t->options->prefixes[sentence];
+    }
     return true;
 }
 

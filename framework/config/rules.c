@@ -320,4 +320,8 @@ void qkv_config_check_rules(const struct qkv_config *config, const struct qkv_ke
                      "must not exceed", "training.keep_best_ckpts");
     require_relation(&check, config->testing.n_best <= config->testing.beam_size, "testing.n_best",
                      "must not exceed", "testing.beam_size");
+    require_relation(&check,
+                     !config->testing.max_output_length ||
+                         config->testing.min_output_length <= config->testing.max_output_length,
+                     "testing.min_output_length", "must not exceed", "testing.max_output_length");
 }

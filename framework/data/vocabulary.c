@@ -92,6 +92,14 @@ const char *qkv_vocabulary_token(const struct qkv_vocabulary *vocabulary, int32_
     return qkv_types_token(&vocabulary->types, id);
 }
 
+int32_t qkv_vocabulary_difference(const struct qkv_vocabulary *a, const struct qkv_vocabulary *b)
+{
+    int32_t common = a->size < b->size ? a->size : b->size;
+    for (int32_t id = 0; id < common; id++)
+        if (strcmp(qkv_vocabulary_token(a, id), qkv_vocabulary_token(b, id)) != 0) return id;
+    return a->size == b->size ? -1 : common;
+}
+
 enum qkv_status qkv_vocabulary_save(const struct qkv_vocabulary *vocabulary, const char *path,
                                     struct qkv_error *error)
 {

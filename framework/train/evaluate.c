@@ -4,6 +4,7 @@
 #include "qkv/batch.h"
 #include "qkv/ops.h"
 #include "qkv/translator.h"
+#include "train/forced_steps.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -12,7 +13,9 @@
 /* A graph and a batch. There are as many slots as threads, so that all threads can work at once; slot j computes
  * the batches j, j + slots, j + 2 slots, ... on the thread that takes it. */
 struct slot {
-    struct qkv_graph *graph;
+    struct qkv_graph *graph;       /* of one model */
+    struct qkv_decoding *decoding; /* of an ensemble, which has no graph; else NULL */
+    struct qkv_arena arena;        /* of one batch of an ensemble */
     struct qkv_batch batch;
     enum qkv_status status;
     struct qkv_error error;
@@ -26,7 +29,8 @@ struct sums {
 };
 
 struct qkv_evaluator {
-    const struct qkv_model *model;
+    const struct qkv_model *model; /* the first of the ensemble */
+    struct qkv_ensemble ensemble;
     const struct qkv_corpus *corpus;
     const struct qkv_text_config *target_text;
     const struct qkv_vocabulary *target;
@@ -83,6 +87,11 @@ static bool make_slots(struct qkv_evaluator *e)
         e->sources[i] =
             (struct qkv_ids){source->start[i + 1] - source->start[i], source->ids + source->start[i]};
     for (int i = 0; i < e->slots; i++) {
+        if (e->ensemble.count > 1) {
+            e->slot[i].decoding = qkv_decoding_new_ensemble(e->ensemble, NULL);
+            if (!e->slot[i].decoding) return false;
+            continue;
+        }
         e->slot[i].graph = qkv_graph_new(e->model->parameters.dtype);
         if (!e->slot[i].graph) return false;
         qkv_graph_set_gradients(e->slot[i].graph, false);
@@ -92,20 +101,11 @@ static bool make_slots(struct qkv_evaluator *e)
     return true;
 }
 
-static struct qkv_search_options search_options(const struct qkv_testing_config *testing)
-{
-    return (struct qkv_search_options){.beam_size = testing->beam_size,
-                                       .length_penalty = testing->beam_alpha,
-                                       .n_best = 1,
-                                       .max_output_length = testing->max_output_length,
-                                       .unscored = true};
-}
-
 static enum qkv_status check_arguments(const struct qkv_model *model, const struct qkv_corpus *corpus,
                                        const struct qkv_vocabulary *target,
                                        const struct qkv_testing_config *testing, struct qkv_error *error)
 {
-    const struct qkv_search_options search = search_options(testing);
+    const struct qkv_search_options search = qkv_search_options_of(testing);
     if (!corpus->encoded || !corpus->source.raw_start || !corpus->target.raw_start)
         return qkv_error_set(error,
                              "a corpus can be evaluated when it is encoded and was read with keep_raw");
@@ -118,11 +118,12 @@ static enum qkv_status check_arguments(const struct qkv_model *model, const stru
     return qkv_search_options_check(&search, error);
 }
 
-struct qkv_evaluator *qkv_evaluator_new(const struct qkv_model *model, const struct qkv_corpus *corpus,
-                                        const struct qkv_text_config *target_text,
-                                        const struct qkv_vocabulary *target, struct qkv_workers *workers,
-                                        const struct qkv_testing_config *testing, struct qkv_error *error)
+static struct qkv_evaluator *evaluator_new(struct qkv_ensemble ensemble, const struct qkv_corpus *corpus,
+                                           const struct qkv_text_config *target_text,
+                                           const struct qkv_vocabulary *target, struct qkv_workers *workers,
+                                           const struct qkv_testing_config *testing, struct qkv_error *error)
 {
+    const struct qkv_model *model = ensemble.models[0];
     if (check_arguments(model, corpus, target, testing, error)) return NULL;
     struct qkv_evaluator *e = calloc(1, sizeof *e);
     if (!e) {
@@ -131,8 +132,9 @@ struct qkv_evaluator *qkv_evaluator_new(const struct qkv_model *model, const str
     }
     *e = (struct qkv_evaluator){
         .model = model, .corpus = corpus, .target_text = target_text, .target = target, .workers = workers};
+    e->ensemble = ensemble.count > 1 ? ensemble : (struct qkv_ensemble){1, &e->model};
     e->batch_size = testing->batch_size;
-    e->search = search_options(testing);
+    e->search = qkv_search_options_of(testing);
     struct qkv_batches_options options = {QKV_BATCH_SENTENCE, testing->batch_size, QKV_BATCH_ORDER_LENGTH, 0};
     if (qkv_batches_init(&e->batches, corpus, options, error)) {
         qkv_evaluator_free(e);
@@ -140,10 +142,29 @@ struct qkv_evaluator *qkv_evaluator_new(const struct qkv_model *model, const str
     }
     if (!make_slots(e))
         qkv_error_set(error, "out of memory for an evaluation");
-    else if ((e->translator = qkv_translator_new(model, workers, error)))
+    else if ((e->translator = qkv_translator_new_ensemble(e->ensemble, workers, error)))
         return e;
     qkv_evaluator_free(e);
     return NULL;
+}
+
+struct qkv_evaluator *qkv_evaluator_new(const struct qkv_model *model, const struct qkv_corpus *corpus,
+                                        const struct qkv_text_config *target_text,
+                                        const struct qkv_vocabulary *target, struct qkv_workers *workers,
+                                        const struct qkv_testing_config *testing, struct qkv_error *error)
+{
+    return evaluator_new((struct qkv_ensemble){1, &model}, corpus, target_text, target, workers, testing,
+                         error);
+}
+
+struct qkv_evaluator *
+qkv_evaluator_new_ensemble(struct qkv_ensemble ensemble, const struct qkv_corpus *corpus,
+                           const struct qkv_text_config *target_text, const struct qkv_vocabulary *target,
+                           struct qkv_workers *workers, const struct qkv_testing_config *testing,
+                           struct qkv_error *error)
+{
+    if (qkv_ensemble_check(ensemble, error)) return NULL;
+    return evaluator_new(ensemble, corpus, target_text, target, workers, testing, error);
 }
 
 void qkv_evaluator_free(struct qkv_evaluator *e)
@@ -151,6 +172,8 @@ void qkv_evaluator_free(struct qkv_evaluator *e)
     if (!e) return;
     for (int i = 0; e->slot && i < e->slots; i++) {
         qkv_graph_free(e->slot[i].graph);
+        qkv_decoding_free(e->slot[i].decoding);
+        qkv_arena_release(&e->slot[i].arena);
         qkv_batch_release(&e->slot[i].batch);
     }
     qkv_translator_free(e->translator);
@@ -166,25 +189,44 @@ void qkv_evaluator_free(struct qkv_evaluator *e)
 
 /* ---- running ---- */
 
-/* Sums the cross-entropies of the target tokens of each sentence of the batch into sentence_sums. */
+/* The negative log-likelihoods of the target tokens of a batch, and which are correct: of a loss node, or as
+ * arrays [target_tokens]. */
+struct token_scores {
+    const struct qkv_tensor *loss;
+    const double *negative_log_likelihood, *correct; /* of an ensemble; else NULL */
+};
+
+static void score_of_token(const struct token_scores *scores, int64_t token, double *negative_log_likelihood,
+                           double *correct)
+{
+    if (scores->loss) {
+        qkv_cross_entropy_row(scores->loss, token, negative_log_likelihood, correct);
+        return;
+    }
+    *negative_log_likelihood = scores->negative_log_likelihood[token];
+    *correct = scores->correct[token];
+}
+
+/* Sums the scores of the target tokens of each sentence of the batch into sentence_sums. */
 static void sum_sentences(struct qkv_evaluator *e, const struct qkv_batch_view *view,
-                          const struct qkv_tensor *loss)
+                          const struct token_scores *scores)
 {
     for (int64_t i = 0; i < view->count; i++) {
         struct sums *sums = &e->sentence_sums[view->index[i]];
         *sums = (struct sums){.tokens = view->target_length[i]};
         for (int64_t t = 0; t < view->target_length[i]; t++) {
             double negative_log_likelihood, correct;
-            qkv_cross_entropy_row(loss, view->target_start[i] + t, &negative_log_likelihood, &correct);
+            score_of_token(scores, view->target_start[i] + t, &negative_log_likelihood, &correct);
             sums->negative_log_likelihood += negative_log_likelihood;
             sums->correct += correct;
         }
     }
 }
 
-/* Computes the loss of the references of one batch, and its sums. */
-static enum qkv_status sum_batch(struct qkv_evaluator *e, struct slot *slot,
-                                 const struct qkv_batch_view *view, struct sums *sums)
+/* Computes the loss of the references of one batch with the graph of one model. */
+static enum qkv_status score_by_graph(struct qkv_evaluator *e, struct slot *slot,
+                                      const struct qkv_batch_view *view, struct token_scores *scores,
+                                      struct sums *sums)
 {
     qkv_graph_reset(slot->graph);
     struct qkv_tensor *loss = qkv_model_loss(e->model, slot->graph, view, 0, 1, NULL);
@@ -192,6 +234,39 @@ static enum qkv_status sum_batch(struct qkv_evaluator *e, struct slot *slot,
     if (qkv_graph_check(slot->graph, &slot->error)) return QKV_INVALID;
     qkv_forward(slot->graph);
     qkv_cross_entropy_sums(loss, &sums->negative_log_likelihood, &sums->correct);
+    scores->loss = loss;
+    return QKV_OK;
+}
+
+/* The same with the decoding of an ensemble. */
+static enum qkv_status score_by_steps(struct slot *slot, const struct qkv_batch_view *view,
+                                      struct token_scores *scores, struct sums *sums)
+{
+    size_t size = (size_t)view->target_tokens * sizeof(double);
+    qkv_arena_reset(&slot->arena);
+    double *negative_log_likelihood = qkv_arena_allocate(&slot->arena, size);
+    double *correct = qkv_arena_allocate(&slot->arena, size);
+    if (!negative_log_likelihood || !correct)
+        return qkv_error_set(&slot->error, "out of memory for an evaluation");
+    if (qkv_forced_steps(slot->decoding, view, &slot->arena, negative_log_likelihood, correct, &slot->error))
+        return QKV_INVALID;
+    *sums = (struct sums){0};
+    for (int64_t i = 0; i < view->target_tokens; i++) {
+        sums->negative_log_likelihood += negative_log_likelihood[i];
+        sums->correct += correct[i];
+    }
+    *scores = (struct token_scores){NULL, negative_log_likelihood, correct};
+    return QKV_OK;
+}
+
+/* Computes the loss of the references of one batch, and its sums. */
+static enum qkv_status sum_batch(struct qkv_evaluator *e, struct slot *slot,
+                                 const struct qkv_batch_view *view, struct sums *sums)
+{
+    struct token_scores scores = {0};
+    enum qkv_status status = slot->decoding ? score_by_steps(slot, view, &scores, sums)
+                                            : score_by_graph(e, slot, view, &scores, sums);
+    if (status) return status;
     if (!isfinite(sums->negative_log_likelihood)) {
         qkv_error_set(
             &slot->error,
@@ -200,7 +275,7 @@ static enum qkv_status sum_batch(struct qkv_evaluator *e, struct slot *slot,
         return QKV_FAILED;
     }
     sums->tokens = view->target_tokens;
-    sum_sentences(e, view, loss);
+    sum_sentences(e, view, &scores);
     return QKV_OK;
 }
 

@@ -175,10 +175,13 @@ struct qkv_training_config {
 struct qkv_testing_config {
     int64_t batch_size; /* sentences */
     int64_t beam_size;  /* hypotheses; 1: greedy search */
+    enum qkv_length_penalty length_penalty;
     double beam_alpha;
     int64_t n_best;
-    int64_t max_output_length; /* tokens; 0: twice the source plus 10 */
-    int64_t average;           /* best checkpoints to average at the end of training; 0: none */
+    int64_t max_output_length, min_output_length; /* tokens; max 0: twice the source plus 10 */
+    int64_t no_repeat_ngram;                      /* tokens; 0: off */
+    double repetition_penalty;                    /* 1: off */
+    int64_t average; /* best checkpoints to average at the end of training; 0: none */
 };
 
 struct qkv_config {

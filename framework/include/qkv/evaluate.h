@@ -42,6 +42,14 @@ qkv_evaluator_new(const struct qkv_model *model, const struct qkv_corpus *corpus
                   struct qkv_workers *workers, const struct qkv_testing_config *testing,
                   struct qkv_error *error);
 
+/* The same for models that translate together (qkv_decoding_new_ensemble in model.h), which also score the references
+ * together. Also returns NULL where qkv_decoding_new_ensemble does. */
+QKV_API struct qkv_evaluator *
+qkv_evaluator_new_ensemble(struct qkv_ensemble ensemble, const struct qkv_corpus *corpus,
+                           const struct qkv_text_config *target_text, const struct qkv_vocabulary *target,
+                           struct qkv_workers *workers, const struct qkv_testing_config *testing,
+                           struct qkv_error *error);
+
 /* Scores the model with its present parameters. QKV_FAILED: its scores are not finite; QKV_INVALID: a sentence is
  * longer than its positions, or memory is out. The result is the same bits for any number of
  * threads. */

@@ -137,6 +137,8 @@ struct qkv_decoding_interface {
     enum qkv_status (*step)(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
                             const int64_t *sentences, struct qkv_error *error);
     void (*reorder)(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents);
+    void (*release)(struct qkv_decoding *decoding); /* NULL: nothing but graphs and arena */
+    struct qkv_decoding *(*member)(struct qkv_decoding *decoding, int64_t i); /* NULL: not an ensemble */
 };
 
 struct qkv_network_interface {
@@ -207,6 +209,30 @@ QKV_API struct qkv_tensor *qkv_model_loss(const struct qkv_model *model, struct 
  * NULL when memory is out. */
 QKV_API struct qkv_decoding *qkv_decoding_new(const struct qkv_model *model);
 
+/* Models that translate together. They may have any architectures, but must be made for the same two
+ * vocabularies: the id of a token must mean the same to all, which this library cannot see (qkv_vocabulary_difference in
+ * vocabulary.h). The same model may occur several times. */
+struct qkv_ensemble {
+    int64_t count;
+    const struct qkv_model *const *models; /* [count] */
+};
+
+/* Fails for an ensemble without models or with a model that is NULL, and when two models have vocabularies of different
+ * sizes. */
+QKV_API enum qkv_status qkv_ensemble_check(struct qkv_ensemble ensemble, struct qkv_error *error);
+
+/* Makes the decoding of an ensemble, whose models must outlive it. The probability of a token is the mean of its
+ * probabilities by all models: log p = log((p_1 + .. + p_n) / n), computed in float64. It is used like that of one
+ * model: qkv_next_scores.sums are the means of the members' sums, and logits are log p plus these, so that the logits of a
+ * model with itself are its own. It has as many
+ * positions as the member with the fewest. NULL with a message when memory is out, and where qkv_ensemble_check
+ * fails. */
+QKV_API struct qkv_decoding *qkv_decoding_new_ensemble(struct qkv_ensemble ensemble, struct qkv_error *error);
+
+/* The decoding of model i of an ensemble, which belongs to `decoding`; of one model: itself, for i = 0. NULL when there is
+ * no such model. */
+QKV_API struct qkv_decoding *qkv_decoding_member(struct qkv_decoding *decoding, int64_t i);
+
 /* Splits large products among these workers from now on, for a program that decodes a single batch.
  * The workers must be idle while decoding runs. NULL (the default): the calling thread computes
  * alone. The results are the same bits either way. */
@@ -214,7 +240,8 @@ QKV_API void qkv_decoding_set_workers(struct qkv_decoding *decoding, struct qkv_
 
 /* Multiplies with these copies of the model's matrices, packed for speed (qkv_panels_new in
  * graph.h), which must outlive the decoding. A copy is renewed when the parameters have changed
- * (qkv_parameters.changes). NULL (the default): multiplies with the parameters. */
+ * (qkv_parameters.changes). NULL (the default): multiplies with the parameters. Of an ensemble: has no effect, because each
+ * member (qkv_decoding_member) has panels of its own. */
 QKV_API void qkv_decoding_set_panels(struct qkv_decoding *decoding, struct qkv_panels *panels);
 
 /* Encodes the sources of a batch and allocates room for `rows` hypotheses and `length` steps, each of

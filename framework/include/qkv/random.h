@@ -22,6 +22,7 @@ enum qkv_stream {
     QKV_STREAM_SCENE,    /* vectors and matrices of scenes */
     QKV_STREAM_PIECES,   /* merges that BPE dropout leaves out; epoch in `step`, side in the sub-stream */
     QKV_STREAM_SPLIT,    /* which pairs become dev and test sets */
+    QKV_STREAM_SAMPLE,   /* tokens of sampled translations; number of the sample in `step` */
 };
 
 /* A sequence of random numbers. */

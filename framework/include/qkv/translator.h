@@ -33,10 +33,17 @@ struct qkv_translator;
 QKV_API struct qkv_translator *qkv_translator_new(const struct qkv_model *model, struct qkv_workers *workers,
                                                   struct qkv_error *error);
 
+/* The same for models that translate together (qkv_decoding_new_ensemble in model.h). Also returns NULL where
+ * qkv_decoding_new_ensemble does. */
+QKV_API struct qkv_translator *qkv_translator_new_ensemble(struct qkv_ensemble ensemble,
+                                                           struct qkv_workers *workers,
+                                                           struct qkv_error *error);
+
 /* Translates `count` sentences. Sentences are sorted by length, longest first, and cut into batches
  * of `batch_size` > 0, each of which one thread searches; a single batch uses all threads for its
  * large products. Sets *best to [count * options->n_best] translations, those of sentence s from s *
- * n_best, best first, valid until the next call. The results are the same bits for any number of
+ * n_best, best first, valid until the next call. options->prefixes and options->numbers, where they are given, have an
+ * element for each source. The results are the same bits for any number of
  * threads; batch_size and the other sentences affect them only by rounding. Fails where qkv_search
  * fails, when memory is out, and for a negative `count` or a `batch_size` below 1; *best is then NULL. */
 QKV_API enum qkv_status qkv_translator_run(struct qkv_translator *translator, int64_t count,

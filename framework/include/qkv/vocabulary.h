@@ -76,6 +76,9 @@ QKV_API int32_t qkv_vocabulary_id(const struct qkv_vocabulary *vocabulary, const
 /* The token of an id, 0 <= id < size, else NULL; lives as long as the vocabulary. */
 QKV_API const char *qkv_vocabulary_token(const struct qkv_vocabulary *vocabulary, int32_t id);
 
+/* The first id whose token differs, or that only one of the vocabularies has; -1: they are the same. */
+QKV_API int32_t qkv_vocabulary_difference(const struct qkv_vocabulary *a, const struct qkv_vocabulary *b);
+
 /* Writes one token per line, in the order of the ids. On failure the file is left as it was. */
 QKV_API enum qkv_status qkv_vocabulary_save(const struct qkv_vocabulary *vocabulary, const char *path,
                                             struct qkv_error *error);

@@ -1,0 +1,213 @@
+/* Ensembles: the mean of the probabilities of models of any architecture. */
+#include "next_tokens.h"
+#include "tiny.h"
+
+#include "qkv/translator.h"
+#include "qkv/vocabulary.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <string.h>
+
+enum { SOURCE_SIZE = 9, TARGET_SIZE = 40, SENTENCES = 9, LONGEST = 10 };
+
+static const struct qkv_search_options SEARCHES[] = {
+    {1, 0, 1, LONGEST},
+    {1, 0, 1, LONGEST, .unscored = true},
+    {4, 0.6, 3, LONGEST},
+    {3, 0.6, 1, LONGEST, .no_repeat_ngram = 2, .min_output_length = 4, .repetition_penalty = 1.2},
+    {1, 0, 3, LONGEST, .sampling = {true, 1, 0, 0.9, 3}},
+};
+enum { SEARCH_COUNT = sizeof SEARCHES / sizeof SEARCHES[0] };
+
+static void make_sources(struct qkv_batch *batch, const struct qkv_model *model, struct qkv_ids *ids)
+{
+    int64_t lengths[SENTENCES];
+    for (int64_t i = 0; i < SENTENCES; i++) lengths[i] = 1 + 5 * i % 7;
+    tiny_batch(batch, model, SENTENCES, lengths, NULL, 7);
+    for (int64_t i = 0; i < SENTENCES; i++)
+        ids[i] = (struct qkv_ids){lengths[i], batch->source + batch->source_start[i]};
+}
+
+static const struct qkv_hypothesis *translated(struct qkv_translator *translator,
+                                               const struct qkv_ids *sources,
+                                               const struct qkv_search_options *options)
+{
+    struct qkv_error error = {""};
+    const struct qkv_hypothesis *best;
+    cr_assert_eq(qkv_translator_run(translator, SENTENCES, sources, 4, options, &best, &error), QKV_OK, "%s",
+                 error.message);
+    return best;
+}
+
+/* log((p + p) / 2) is log p, but search adds other roundings. */
+Test(ensemble, of_a_model_with_itself_translates_as_the_model)
+{
+    for (int type = 0; type < 2; type++) {
+        struct qkv_model *model = tiny_model_of_type(type ? QKV_NETWORK_RECURRENT : QKV_NETWORK_TRANSFORMER,
+                                                     SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT32, 3);
+        const struct qkv_model *models[] = {model, model, model};
+        struct qkv_error error = {""};
+        struct qkv_batch batch = {0};
+        struct qkv_ids sources[SENTENCES];
+        make_sources(&batch, model, sources);
+        struct qkv_translator *alone = qkv_translator_new(model, NULL, &error);
+        for (int threads = 1; threads <= 3; threads += 2) {
+            struct qkv_workers *workers = qkv_workers_new(threads, &error);
+            struct qkv_translator *together =
+                qkv_translator_new_ensemble((struct qkv_ensemble){3, models}, workers, &error);
+            cr_assert_not_null(together, "%s", error.message);
+            for (int k = 0; k < SEARCH_COUNT; k++) {
+                const struct qkv_hypothesis *a = translated(alone, sources, &SEARCHES[k]);
+                const struct qkv_hypothesis *b = translated(together, sources, &SEARCHES[k]);
+                for (int i = 0; i < SENTENCES * SEARCHES[k].n_best; i++) {
+                    cr_expect_eq(a[i].length, b[i].length);
+                    cr_expect(a[i].length == b[i].length &&
+                              !memcmp(a[i].ids, b[i].ids, (size_t)a[i].length * sizeof *a[i].ids));
+                    cr_expect_float_eq(a[i].score, b[i].score, 1e-12, "%.17g %.17g", a[i].score, b[i].score);
+                }
+            }
+            qkv_translator_free(together);
+            qkv_workers_free(workers);
+        }
+        qkv_translator_free(alone);
+        qkv_batch_release(&batch);
+        qkv_model_free(model);
+    }
+}
+
+/* Every step of a decoding with rows that are reordered has the mean of the members' probabilities. */
+Test(ensemble, averages_probabilities)
+{
+    struct qkv_model *models[] = {
+        tiny_model_of_type(QKV_NETWORK_TRANSFORMER, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT64, 3),
+        tiny_model_of_type(QKV_NETWORK_RECURRENT, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT32, 4),
+        tiny_model_of_type(QKV_NETWORK_TRANSFORMER, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT64, 5)};
+    const struct qkv_model *const list[] = {models[0], models[1], models[2]};
+    struct qkv_error error = {""};
+    struct qkv_batch batch = {0};
+    struct qkv_ids sources[SENTENCES];
+    make_sources(&batch, models[0], sources);
+    struct qkv_translator *translator =
+        qkv_translator_new_ensemble((struct qkv_ensemble){3, list}, NULL, &error);
+    const struct qkv_hypothesis *found = translated(translator, sources, &SEARCHES[2]);
+    for (int i = 0; i < SENTENCES * 3; i++) {
+        double expected = 0;
+        const struct qkv_hypothesis *h = &found[i];
+        for (int64_t t = 0; t < h->length + h->finished; t++) {
+            double probability = 0, values[TARGET_SIZE];
+            for (int m = 0; m < 3; m++) {
+                next_logits(list[m], sources[i / 3], t, h->ids, values);
+                log_softmax(TARGET_SIZE, values);
+                probability += exp(values[t < h->length ? h->ids[t] : QKV_END]) / 3;
+            }
+            expected += log(probability);
+        }
+        cr_expect_float_eq(h->log_probability, expected, 1e-6, "%.12g, not %.12g", h->log_probability,
+                           expected);
+    }
+    qkv_translator_free(translator);
+    qkv_batch_release(&batch);
+    for (int m = 0; m < 3; m++) qkv_model_free(models[m]);
+}
+
+/* The model with the fewest positions limits all. */
+Test(ensemble, has_the_positions_of_the_shortest)
+{
+    struct qkv_model_config config = tiny_config();
+    struct qkv_model *longer = tiny_model(&config, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT32, 3);
+    config.decoder.positions.max_length = 6;
+    struct qkv_model *shorter = tiny_model(&config, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT32, 4);
+    const struct qkv_model *const list[] = {longer, shorter};
+    struct qkv_error error = {""};
+    struct qkv_batch batch = {0};
+    struct qkv_ids sources[SENTENCES];
+    make_sources(&batch, longer, sources);
+    struct qkv_translator *translator =
+        qkv_translator_new_ensemble((struct qkv_ensemble){2, list}, NULL, &error);
+    const struct qkv_search_options options = {1, 0, 1, 20, .min_output_length = 20};
+    const struct qkv_hypothesis *found = translated(translator, sources, &options);
+    for (int i = 0; i < SENTENCES; i++) cr_expect_eq(found[i].length, 5, "%d", (int)found[i].length);
+    qkv_translator_free(translator);
+    qkv_batch_release(&batch);
+    qkv_model_free(longer);
+    qkv_model_free(shorter);
+}
+
+static void expect_refused(struct qkv_ensemble ensemble, const char *message)
+{
+    struct qkv_error error = {""};
+    cr_expect_null(qkv_translator_new_ensemble(ensemble, NULL, &error));
+    cr_expect_str_eq(error.message, message);
+    cr_expect_null(qkv_decoding_new_ensemble(ensemble, &error));
+    cr_expect_str_eq(error.message, message);
+}
+
+Test(ensemble, misuse_is_refused)
+{
+    struct qkv_model *model =
+        tiny_model_of_type(QKV_NETWORK_TRANSFORMER, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT32, 3);
+    struct qkv_model *other =
+        tiny_model_of_type(QKV_NETWORK_TRANSFORMER, SOURCE_SIZE, TARGET_SIZE + 1, QKV_FLOAT32, 3);
+    const struct qkv_model *list[] = {model, other, NULL};
+    struct qkv_error error = {""};
+    expect_refused((struct qkv_ensemble){0, list}, "an ensemble needs a model, but has 0");
+    expect_refused((struct qkv_ensemble){-1, list}, "an ensemble needs a model, but has -1");
+    expect_refused((struct qkv_ensemble){2, NULL}, "an ensemble of 2 models has no array of them");
+    expect_refused((struct qkv_ensemble){1, list + 2}, "model 1 of the ensemble is NULL");
+    expect_refused((struct qkv_ensemble){3, list},
+                   "model 2 of the ensemble has vocabularies of 9 and 41 entries, "
+                   "but the first has 9 and 40");
+    list[1] = model;
+    struct qkv_decoding *decoding = qkv_decoding_new_ensemble((struct qkv_ensemble){2, list}, &error);
+    cr_assert_not_null(decoding);
+    cr_expect_not_null(qkv_decoding_member(decoding, 1));
+    cr_expect_null(qkv_decoding_member(decoding, 2));
+    cr_expect_null(qkv_decoding_member(decoding, -1));
+    qkv_decoding_set_panels(decoding, NULL);
+    qkv_decoding_set_workers(decoding, NULL);
+    const int32_t begin = QKV_BEGIN, wrong = TARGET_SIZE;
+    const int64_t sentence = 0, parents[] = {0, 5};
+    cr_expect_null(qkv_decoding_step(decoding, 1, &begin, &sentence, &error));
+    struct qkv_batch batch = {0};
+    struct qkv_ids sources[SENTENCES];
+    make_sources(&batch, model, sources);
+    const struct qkv_batch_view view = tiny_view(&batch);
+    cr_assert_eq(qkv_decoding_start(decoding, &view, 3, 2, false, &error), QKV_OK);
+    cr_expect_null(qkv_decoding_step(decoding, 1, &wrong, &sentence, &error));
+    const struct qkv_next_scores *next = qkv_decoding_step(decoding, 1, &begin, &sentence, &error);
+    cr_assert_not_null(next);
+    cr_expect_null(next->sums);
+    qkv_decoding_reorder(decoding, 2, parents);
+    cr_expect_null(qkv_decoding_step(decoding, 1, &begin, &sentence, &error));
+    qkv_decoding_free(decoding);
+    qkv_batch_release(&batch);
+    qkv_model_free(model);
+    qkv_model_free(other);
+}
+
+Test(ensemble, scores_that_are_not_finite_are_reported)
+{
+    struct qkv_model *model =
+        tiny_model_of_type(QKV_NETWORK_TRANSFORMER, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT32, 3);
+    struct qkv_model *other =
+        tiny_model_of_type(QKV_NETWORK_RECURRENT, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT32, 3);
+    qkv_parameter_set(&other->parameters, other->output_bias, 4, (double)NAN);
+    const struct qkv_model *list[] = {model, other};
+    struct qkv_error error = {""};
+    struct qkv_batch batch = {0};
+    struct qkv_ids sources[SENTENCES];
+    const struct qkv_hypothesis *found;
+    make_sources(&batch, model, sources);
+    struct qkv_translator *translator =
+        qkv_translator_new_ensemble((struct qkv_ensemble){2, list}, NULL, &error);
+    for (int k = 0; k < SEARCH_COUNT; k++) {
+        cr_expect_eq(qkv_translator_run(translator, SENTENCES, sources, 4, &SEARCHES[k], &found, &error),
+                     QKV_FAILED);
+        cr_expect_not_null(strstr(error.message, "scores of the next token are not finite"));
+    }
+    qkv_translator_free(translator);
+    qkv_batch_release(&batch);
+    qkv_model_free(model);
+    qkv_model_free(other);
+}
