@@ -82,9 +82,6 @@ struct command {
 #define COMMAND_OPTION_BEAM(number)                                                                          \
     {"beam", 'k', "K", OPTION_INTEGER, number,                                                               \
      "hypotheses per sentence; 1: greedy search (default: testing.beam_size)", 1, 1000}
-#define COMMAND_OPTION_LENGTH_PENALTY(number)                                                                \
-    {"length-penalty", 'a', "ALPHA", OPTION_NUMBER, number,                                                  \
-     "exponent of the length penalty (default: testing.beam_alpha)", 0, 10}
 #define COMMAND_OPTION_CHECKPOINT(text)                                                                      \
     {"checkpoint", 0, "NAME", OPTION_TEXT, text,                                                             \
      "last, best, average or another checkpoint of the run (default: the average if the run has testing.average, else the best, else the last)"}

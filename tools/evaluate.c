@@ -3,9 +3,11 @@
 #include "by_length.h"
 #include "commands.h"
 #include "complain.h"
+#include "ensemble.h"
 #include "json.h"
 #include "links_options.h"
 #include "score_options.h"
+#include "search_options.h"
 #include "training_speed.h"
 
 #include "qkv/alignment_score.h"
@@ -18,6 +20,7 @@
 
 struct evaluation {
     struct qkv_run run;
+    struct ensemble ensemble;
     struct qkv_corpus corpus;
     struct qkv_workers *workers;
     struct qkv_evaluator *evaluator;
@@ -68,7 +71,8 @@ static enum qkv_status evaluate(struct evaluation *e, const struct evaluate_opti
     const struct qkv_corpus_options options = {
         .keep_raw = true, .third_column = links, .key = path == data->test ? "data.test" : NULL};
     if (qkv_corpus_read(&e->corpus, path, data, options, error)) return QKV_INVALID;
-    if (qkv_corpus_fits(&e->corpus, path, &e->run.config.model, error)) return QKV_INVALID;
+    for (int64_t i = 0; i < e->ensemble.models.count; i++)
+        if (qkv_corpus_fits(&e->corpus, path, &e->ensemble.model[i]->config, error)) return QKV_INVALID;
     if (qkv_corpus_encode(&e->corpus, &e->run.source, &e->run.target, error)) return QKV_INVALID;
     if (links &&
         qkv_alignment_evaluate(&e->run, &e->corpus, links, links_from(&wanted->links), &e->alignment, error))
@@ -78,8 +82,8 @@ static enum qkv_status evaluate(struct evaluation *e, const struct evaluate_opti
         return QKV_INVALID;
     e->workers = qkv_workers_new((int)wanted->threads, error);
     if (!e->workers) return QKV_INVALID;
-    e->evaluator =
-        qkv_evaluator_new(e->run.model, &e->corpus, &data->trg, &e->run.target, e->workers, testing, error);
+    e->evaluator = qkv_evaluator_new_ensemble(e->ensemble.models, &e->corpus, &data->trg, &e->run.target,
+                                              e->workers, testing, error);
     struct qkv_scores scores;
     if (!e->evaluator) return QKV_INVALID;
     enum qkv_status status = qkv_evaluator_run(e->evaluator, &scores, error);
@@ -128,14 +132,14 @@ static void close_evaluation(struct evaluation *e)
     qkv_evaluator_free(e->evaluator);
     qkv_workers_free(e->workers);
     qkv_corpus_release(&e->corpus);
+    ensemble_close(&e->ensemble);
     qkv_run_release(&e->run);
 }
 
 static struct score_options score_options = SCORE_OPTIONS_DEFAULT;
 static struct evaluate_options evaluate_options;
 static const char *checkpoint;
-static int64_t beam;
-static double length_penalty = -1;
+static struct search_options search_options = SEARCH_OPTIONS_DEFAULT;
 static bool json;
 
 static int run(int operands, char **operand)
@@ -147,9 +151,9 @@ static int run(int operands, char **operand)
     enum qkv_status status = qkv_run_open(&e.run, operand[0], checkpoint, QKV_FLOAT32, &error);
     if (!status) {
         struct qkv_testing_config testing = e.run.config.testing;
-        if (beam) testing.beam_size = beam;
-        if (length_penalty >= 0) testing.beam_alpha = length_penalty;
-        status = choose_text(&e, operands > 1 ? operand[1] : NULL, &error);
+        status = search_options_apply(&search_options, &testing, &error);
+        if (!status) status = choose_text(&e, operands > 1 ? operand[1] : NULL, &error);
+        if (!status) status = ensemble_open(&e.ensemble, &e.run, &search_options.with, &error);
         if (!status) status = training_speed(&e.run, &e.tokens_per_second, &error);
         if (!status) status = evaluate(&e, &evaluate_options, &testing, &error);
     }
@@ -185,8 +189,7 @@ const struct command command_evaluate = {
         },
     .options =
         (const struct command_option[]){
-            COMMAND_OPTION_BEAM(&beam),
-            COMMAND_OPTION_LENGTH_PENALTY(&length_penalty),
+            COMMAND_OPTIONS_SEARCH(&search_options),
             COMMAND_OPTIONS_SCORE(&score_options),
             COMMAND_OPTIONS_LINKS(&evaluate_options.links, "score the alignment of the cross attention"),
             {"by-length", 'L', "STEP", OPTION_INTEGER, &evaluate_options.step,

@@ -10,15 +10,10 @@
 enum { WORDS_SHOWN = 8, WORD_SHOWN = 60 /* bytes */ };
 
 enum qkv_status input_lines_open(struct input_lines *input, const struct qkv_run *run, const char *path,
-                                 bool quiet, struct qkv_error *error)
+                                 struct qkv_error *error)
 {
-    *input = (struct input_lines){
-        .reader = {.text = &run->config.data.src, .vocabulary = &run->source},
-        .interactive = !strcmp(path, "-") && isatty(STDIN_FILENO),
-        .longest = qkv_stack_longest(&run->model->config.encoder) - 1,
-        .quiet = quiet,
-    };
-    return qkv_lines_open(&input->reader.lines, path, error);
+    *input = (struct input_lines){.run = run, .interactive = !strcmp(path, "-") && isatty(STDIN_FILENO)};
+    return qkv_lines_open(&input->lines, path, error);
 }
 
 /* Number of bytes of a word to print: a long one is cut between two characters. */
@@ -54,30 +49,79 @@ void warn_of_unknown_words(const char *place, const struct qkv_sentence *sentenc
     qkv_types_release(&unknown);
 }
 
+/* Copies the tokens of the current sentence into the arena, `length` at most. */
+static bool copy_tokens(const struct qkv_sentence *sentence, int64_t length, struct qkv_arena *arena,
+                        struct input_tokens *copy)
+{
+    int32_t *ids = qkv_arena_allocate(arena, (size_t)length * sizeof *ids);
+    const char **texts = qkv_arena_allocate(arena, (size_t)length * sizeof *texts);
+    if (!ids || !texts) return false;
+    for (int64_t i = 0; i < length; i++) {
+        ids[i] = sentence->ids[i];
+        if (!(texts[i] = qkv_arena_string(arena, sentence->tokens.token[i]))) return false;
+    }
+    *copy = (struct input_tokens){{length, ids}, texts};
+    return true;
+}
+
+/* Encodes one column of the current line; messages call the line `place`. */
+static enum qkv_status read_column(struct input_lines *input, const char *place, const char *text,
+                                   size_t size, bool is_prefix, struct qkv_error *error)
+{
+    const struct qkv_data_config *data = &input->run->config.data;
+    /* The line is valid text, so only memory can be missing. */
+    if (qkv_sentence_encode(&input->sentence, is_prefix ? &data->trg : &data->src,
+                            is_prefix ? &input->run->target : &input->run->source, text, size, NULL))
+        return qkv_error_set(error, "%s: out of memory", place);
+    if (!input->quiet) warn_of_unknown_words(place, &input->sentence);
+    return QKV_OK;
+}
+
+static enum qkv_status read_prefix(struct input_lines *input, const char *place, const char *text,
+                                   struct qkv_arena *arena, struct input_line *line, struct qkv_error *error)
+{
+    if (strchr(text, '\t'))
+        return qkv_error_set(error, "%s: has more than two columns, but must be a source, a tab and a prefix",
+                             place);
+    if (read_column(input, place, text, strlen(text), true, error)) return QKV_INVALID;
+    int64_t length = input->sentence.tokens.count;
+    if (length && !line->source.ids.length)
+        return qkv_error_set(error, "%s: has a prefix, but no source", place);
+    if (length > input->longest_prefix)
+        return qkv_error_set(error, "%s: the prefix has %lld tokens, but a translation has at most %lld",
+                             place, (long long)length, (long long)input->longest_prefix);
+    if (copy_tokens(&input->sentence, length, arena, &line->prefix)) return QKV_OK;
+    return qkv_error_set(error, "%s: out of memory", place);
+}
+
 enum qkv_status input_lines_next(struct input_lines *input, struct qkv_arena *arena, struct input_line *line,
                                  bool *found, struct qkv_error *error)
 {
-    struct qkv_sentence_reader *reader = &input->reader;
-    if (qkv_sentence_reader_next(reader, found, error)) return QKV_INVALID;
+    struct qkv_lines *lines = &input->lines;
+    if (qkv_lines_next(lines, found, error)) return QKV_INVALID;
     if (!*found) return QKV_OK;
-    const struct qkv_sentence *sentence = &reader->sentence;
-    int64_t length = sentence->tokens.count;
+    *found = false;
     char place[300];
-    snprintf(place, sizeof place, "%.250s:%lld", reader->lines.path, (long long)reader->lines.number);
-    if (!input->quiet) warn_of_unknown_words(place, sentence);
+    snprintf(place, sizeof place, "%.250s:%lld", lines->path, (long long)lines->number);
+    const char *tab = input->has_prefixes ? strchr(lines->line, '\t') : NULL;
+    size_t size = tab ? (size_t)(tab - lines->line) : lines->size;
+    if (read_column(input, place, lines->line, size, false, error)) return QKV_INVALID;
+    int64_t length = input->sentence.tokens.count;
     if (length > input->longest) {
         complain("%s: has %lld tokens, but the model has positions for %lld; the rest of the line is ignored",
                  place, (long long)length, (long long)input->longest);
         length = input->longest;
     }
-    int32_t *ids = qkv_arena_allocate(arena, (size_t)length * sizeof *ids);
-    if (!ids) return qkv_error_set(error, "%s: out of memory", place);
-    if (length) memcpy(ids, sentence->ids, (size_t)length * sizeof *ids);
-    *line = (struct input_line){reader->lines.number, {length, ids}};
+    *line = (struct input_line){.number = lines->number};
+    if (!copy_tokens(&input->sentence, length, arena, &line->source))
+        return qkv_error_set(error, "%s: out of memory", place);
+    if (tab && read_prefix(input, place, tab + 1, arena, line, error)) return QKV_INVALID;
+    *found = true;
     return QKV_OK;
 }
 
 void input_lines_close(struct input_lines *input)
 {
-    qkv_sentence_reader_release(&input->reader);
+    qkv_sentence_release(&input->sentence);
+    qkv_lines_close(&input->lines);
 }

@@ -8,24 +8,35 @@
 
 #include <stdbool.h>
 
+/* Tokens of a line. */
+struct input_tokens {
+    struct qkv_ids ids;
+    const char *const *texts; /* [ids.length]: as the line has them, unknown words included */
+};
+
 struct input_line {
-    int64_t number;     /* counted from 1 */
-    struct qkv_ids ids; /* length 0: an empty line */
+    int64_t number;             /* counted from 1 */
+    struct input_tokens source; /* length 0: an empty line */
+    struct input_tokens prefix; /* what the translation begins with; length 0: anything */
 };
 
 struct input_lines {
-    struct qkv_sentence_reader reader;
-    int64_t longest;  /* most tokens that the model has positions for, without </s> */
-    bool interactive; /* the input is a terminal */
-    bool quiet;
+    const struct qkv_run *run;
+    struct qkv_lines lines;
+    struct qkv_sentence sentence; /* of the current line */
+    bool interactive;             /* the input is a terminal */
+    /* Set by the caller after opening. */
+    bool quiet, has_prefixes;        /* has_prefixes: a line may be a source, a tab and a prefix */
+    int64_t longest, longest_prefix; /* most tokens of source and prefix, without </s> */
 };
 
 /* Opens a file, or standard input for "-". */
 enum qkv_status input_lines_open(struct input_lines *input, const struct qkv_run *run, const char *path,
-                                 bool quiet, struct qkv_error *error);
+                                 struct qkv_error *error);
 
-/* Reads the next line; its ids live in the arena. Sets *found to false at the end. Warns on stderr about unknown
- * words, unless quiet, and about a line that is cut because the model has no more positions. */
+/* Reads the next line; its tokens live in the arena. Sets *found to false at the end. Warns on stderr about unknown
+ * words, unless quiet, and about a line that is cut because the model has no more positions. Fails on a prefix that is
+ * too long or has no source, and on further columns. */
 enum qkv_status input_lines_next(struct input_lines *input, struct qkv_arena *arena, struct input_line *line,
                                  bool *found, struct qkv_error *error);
 

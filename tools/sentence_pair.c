@@ -80,10 +80,8 @@ static enum qkv_status encode(const struct sentence_pair *v, const char *what, c
 /* Translates the source; the translation becomes the target. */
 static enum qkv_status translate(struct sentence_pair *v, struct qkv_error *error)
 {
-    int64_t beam = v->options->beam; /* 0: as the config says */
-    const struct qkv_testing_config *testing = &v->run.config.testing;
-    const struct qkv_search_options options = {beam ? beam : testing->beam_size, testing->beam_alpha, 1,
-                                               testing->max_output_length, true};
+    struct qkv_search_options options = qkv_search_options_of(&v->run.config.testing);
+    if (v->options->beam) options.beam_size = v->options->beam;
     struct qkv_batch_view view;
     if (!v->decoding) v->decoding = qkv_decoding_new(v->run.model);
     if (!v->decoding) return qkv_error_set(error, "out of memory");

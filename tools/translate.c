@@ -1,7 +1,10 @@
 /* qkv translate: translates lines of text. */
 #include "commands.h"
 #include "complain.h"
+#include "ensemble.h"
 #include "input_lines.h"
+#include "replace_unknown.h"
+#include "search_options.h"
 #include "terminal.h"
 
 #include "qkv/run.h"
@@ -16,7 +19,7 @@
 
 /* Batches of a block: enough for every thread of a large machine. The number must not depend on the
  * number of threads, because sentences that are translated together share rounding. */
-enum { BATCHES_AHEAD = 64 };
+enum { BATCHES_AHEAD = 64, DEFAULT_SEED = 42 };
 
 /* Lines that are read before they are translated together. */
 struct block {
@@ -24,38 +27,51 @@ struct block {
     int64_t count;           /* lines */
     struct input_line *line; /* [capacity] */
     struct qkv_ids *ids;     /* [capacity]: the lines that have words */
+    struct qkv_ids *prefix;  /* [capacity]: what their translations begin with */
+    int64_t *number;         /* [capacity]: their numbers */
     int64_t *place;          /* [capacity]: ids[i] are those of line[place[i]] */
     int64_t filled;          /* number of `ids` */
     struct qkv_arena arena;
 };
 
+/* The options as they are given. */
 struct options {
-    struct qkv_search_options search;
-    int64_t batch_size, threads;
-    bool scores, quiet;
+    struct search_options search;
+    int64_t n_best, batch_size, threads; /* 0: not given */
+    bool scores, quiet, has_prefixes, replace_unknown;
+    bool sample;
+    double temperature, top_p; /* 0: not given */
+    int64_t top_k, seed;       /* -1: not given */
 };
 
 struct translator {
     struct qkv_run run;
+    struct ensemble ensemble;
     struct options options;
+    struct qkv_search_options search;
     struct qkv_workers *workers;
     struct qkv_translator *translator;
+    struct unknown_replacer replacer; /* only with --replace-unk */
     struct input_lines input;
     struct block block;
 };
 
-/* Prints one translation as a line, after the number of its line (--n-best) and its score (--scores). */
-static enum qkv_status print_hypothesis(struct translator *t, int64_t line,
+/* Prints one translation as a line, after the number of its line (--n-best) and its score (--scores). Words of the
+ * prefix appear as the line has them. */
+static enum qkv_status print_hypothesis(struct translator *t, const struct input_line *line,
                                         const struct qkv_hypothesis *hypothesis, struct qkv_error *error)
 {
     const char **tokens =
         qkv_arena_allocate(&t->block.arena, (size_t)(hypothesis->length + 1) * sizeof *tokens);
     if (!tokens) return qkv_error_set(error, "out of memory");
     for (int64_t i = 0; i < hypothesis->length; i++)
-        tokens[i] = qkv_vocabulary_token(&t->run.target, hypothesis->ids[i]);
+        tokens[i] = i < line->prefix.ids.length ? line->prefix.texts[i]
+                                                : qkv_vocabulary_token(&t->run.target, hypothesis->ids[i]);
+    if (t->options.replace_unknown && replace_unknown(&t->replacer, line, hypothesis, tokens, error))
+        return QKV_INVALID;
     const char *text = qkv_detokenize(&t->run.config.data.trg, hypothesis->length, tokens, &t->block.arena);
     if (!text) return qkv_error_set(error, "out of memory");
-    if (t->options.search.n_best > 1) printf("%lld\t", (long long)line);
+    if (t->search.n_best > 1) printf("%lld\t", (long long)line->number);
     if (t->options.scores) printf("%.6f\t", hypothesis->score);
     print_result(stdout, text);
     putchar('\n');
@@ -66,17 +82,17 @@ static enum qkv_status print_hypothesis(struct translator *t, int64_t line,
 static enum qkv_status flush(struct translator *t, struct qkv_error *error)
 {
     struct block *block = &t->block;
-    int64_t n_best = t->options.search.n_best, next = 0;
+    int64_t n_best = t->search.n_best, next = 0;
     const struct qkv_hypothesis *found;
     enum qkv_status status = qkv_translator_run(t->translator, block->filled, block->ids,
-                                                t->options.batch_size, &t->options.search, &found, error);
+                                                t->options.batch_size, &t->search, &found, error);
     if (status) return status;
     for (int64_t i = 0; i < block->count; i++) {
         bool has_words = next < block->filled && block->place[next] == i;
         const struct qkv_hypothesis nothing = {0}, *best = has_words ? &found[next * n_best] : &nothing;
         if (has_words) next++;
         for (int64_t k = 0; k < n_best && (k == 0 || (has_words && best[k].ids)); k++)
-            if (print_hypothesis(t, block->line[i].number, &best[k], error)) return QKV_INVALID;
+            if (print_hypothesis(t, &block->line[i], &best[k], error)) return QKV_INVALID;
     }
     block->count = block->filled = 0;
     qkv_arena_reset(&block->arena);
@@ -95,8 +111,10 @@ static enum qkv_status translate(struct translator *t, struct qkv_error *error)
             return QKV_INVALID;
         }
         if (found) {
-            if (line.ids.length) {
-                block->ids[block->filled] = line.ids;
+            if (line.source.ids.length) {
+                block->ids[block->filled] = line.source.ids;
+                block->prefix[block->filled] = line.prefix.ids;
+                block->number[block->filled] = line.number;
                 block->place[block->filled++] = block->count;
             }
             block->line[block->count++] = line;
@@ -110,33 +128,82 @@ static enum qkv_status translate(struct translator *t, struct qkv_error *error)
     return QKV_OK;
 }
 
+/* Sets the options of sampling. Refuses those that only sampling has, or that it does not have. */
+static enum qkv_status set_sampling(struct translator *t, struct qkv_error *error)
+{
+    const struct options *o = &t->options;
+    const char *name = o->temperature > 0 ? "temperature"
+                       : o->top_k >= 0    ? "top-k"
+                       : o->top_p > 0     ? "top-p"
+                       : o->seed >= 0     ? "seed"
+                                          : NULL;
+    if (!o->sample) return name ? qkv_error_set(error, "--%s is for sampling: add --sample", name) : QKV_OK;
+    if (o->search.beam)
+        return qkv_error_set(error, "--sample and --beam exclude each other: --n-best N draws N samples");
+    t->search.beam_size = 1;
+    t->search.sampling =
+        (struct qkv_sampling_options){.enabled = true,
+                                      .temperature = o->temperature > 0 ? o->temperature : 1,
+                                      .top_k = o->top_k > 0 ? o->top_k : 0,
+                                      .top_p = o->top_p > 0 ? o->top_p : 1,
+                                      .seed = o->seed >= 0 ? (uint64_t)o->seed : DEFAULT_SEED};
+    return QKV_OK;
+}
+
+/* Sets the options of the search: what the config says, and instead what the command line says. */
+static enum qkv_status set_search(struct translator *t, struct qkv_error *error)
+{
+    struct qkv_testing_config testing = t->run.config.testing;
+    struct options *o = &t->options;
+    if (search_options_apply(&o->search, &testing, error)) return QKV_INVALID;
+    t->search = qkv_search_options_of(&testing);
+    t->search.n_best = o->n_best ? o->n_best : testing.n_best;
+    t->search.unscored = !o->scores;
+    t->search.allow_unknown = o->replace_unknown;
+    if (!o->batch_size) o->batch_size = testing.batch_size;
+    if (set_sampling(t, error)) return QKV_INVALID;
+    if (o->sample || t->search.n_best <= t->search.beam_size) return QKV_OK;
+    return qkv_error_set(error, "--n-best is %lld, but must not exceed the beam size, %lld: raise --beam",
+                         (long long)t->search.n_best, (long long)t->search.beam_size);
+}
+
 static enum qkv_status open_translator(struct translator *t, const char *run, const char *checkpoint,
                                        struct qkv_error *error)
 {
     enum qkv_status status = qkv_run_open(&t->run, run, checkpoint, QKV_FLOAT32, error);
+    const struct options *o = &t->options;
+    if (!status) status = set_search(t, error);
+    if (!status) status = ensemble_open(&t->ensemble, &t->run, &o->search.with, error);
+    if (!status && o->replace_unknown) status = unknown_replacer_open(&t->replacer, &t->run, error);
     if (status) return status;
-    const struct qkv_testing_config *testing = &t->run.config.testing;
-    struct options *o = &t->options;
-    if (!o->search.beam_size) o->search.beam_size = testing->beam_size;
-    if (o->search.length_penalty < 0) o->search.length_penalty = testing->beam_alpha;
-    if (!o->search.n_best) o->search.n_best = testing->n_best;
-    o->search.unscored = !o->scores;
-    if (!o->search.max_output_length) o->search.max_output_length = testing->max_output_length;
-    if (!o->batch_size) o->batch_size = testing->batch_size;
-    if (o->search.n_best > o->search.beam_size)
-        return qkv_error_set(error, "--n-best is %lld, but must not exceed the beam size, %lld: raise --beam",
-                             (long long)o->search.n_best, (long long)o->search.beam_size);
     /* A batch of one serves programs that wait for the answer to each line. */
-    t->block.capacity = o->batch_size == 1 ? 1 : o->batch_size * BATCHES_AHEAD;
-    size_t capacity = (size_t)t->block.capacity;
-    t->block.line = calloc(capacity, sizeof *t->block.line);
-    t->block.ids = calloc(capacity, sizeof *t->block.ids);
-    t->block.place = calloc(capacity, sizeof *t->block.place);
-    if (!t->block.line || !t->block.ids || !t->block.place) return qkv_error_set(error, "out of memory");
+    struct block *block = &t->block;
+    block->capacity = o->batch_size == 1 ? 1 : o->batch_size * BATCHES_AHEAD;
+    size_t capacity = (size_t)block->capacity;
+    block->line = calloc(capacity, sizeof *block->line);
+    block->ids = calloc(capacity, sizeof *block->ids);
+    block->prefix = calloc(capacity, sizeof *block->prefix);
+    block->number = calloc(capacity, sizeof *block->number);
+    block->place = calloc(capacity, sizeof *block->place);
+    if (!block->line || !block->ids || !block->prefix || !block->number || !block->place)
+        return qkv_error_set(error, "out of memory");
+    t->search.numbers = block->number;
+    if (o->has_prefixes) t->search.prefixes = block->prefix;
     t->workers = qkv_workers_new((int)o->threads, error);
     if (!t->workers) return QKV_INVALID;
-    t->translator = qkv_translator_new(t->run.model, t->workers, error);
+    t->translator = qkv_translator_new_ensemble(t->ensemble.models, t->workers, error);
     return t->translator ? QKV_OK : QKV_INVALID;
+}
+
+static enum qkv_status open_input(struct translator *t, const char *path, struct qkv_error *error)
+{
+    if (input_lines_open(&t->input, &t->run, path, error)) return QKV_INVALID;
+    int64_t longest = t->search.max_output_length, possible = t->ensemble.longest_target - 1;
+    t->input.quiet = t->options.quiet;
+    t->input.has_prefixes = t->options.has_prefixes;
+    t->input.longest = t->ensemble.longest_source - 1;
+    t->input.longest_prefix = longest && longest < possible ? longest : possible;
+    return QKV_OK;
 }
 
 static void close_translator(struct translator *t)
@@ -148,6 +215,10 @@ static void close_translator(struct translator *t)
     free(t->block.line);
     free(t->block.ids);
     free(t->block.place);
+    free(t->block.prefix);
+    free(t->block.number);
+    unknown_replacer_close(&t->replacer);
+    ensemble_close(&t->ensemble);
     qkv_run_release(&t->run);
 }
 
@@ -159,7 +230,7 @@ static bool is_sentence(const char *path)
     return strchr(path, ' ') || !(strchr(path, '/') || (dot && dot[1]));
 }
 
-static struct options options = {.search.length_penalty = -1};
+static struct options options = {.search = SEARCH_OPTIONS_DEFAULT, .top_k = -1, .seed = -1};
 static const char *checkpoint;
 
 static int run(int operands, char **operand)
@@ -171,8 +242,7 @@ static int run(int operands, char **operand)
                         "translate %s",
                         operand[1], operand[1], operand[0]);
     enum qkv_status status = open_translator(&t, operand[0], checkpoint, &error);
-    if (!status)
-        status = input_lines_open(&t.input, &t.run, operands > 1 ? operand[1] : "-", options.quiet, &error);
+    if (!status) status = open_input(&t, operands > 1 ? operand[1] : "-", &error);
     if (!status) status = translate(&t, &error);
     close_translator(&t);
     return conclude(status, &error);
@@ -185,7 +255,9 @@ const struct command command_translate = {
                    "Warnings go to standard error: words that the vocabulary lacks, and lines that are cut "
                    "because the model has no more positions.\n",
     .examples = "  echo \"the cat is sleeping\" | qkv translate runs/toy_en_es\n"
-                "  qkv translate runs/toy_en_es lines.txt --beam 5 --n-best 3 --scores\n",
+                "  qkv translate runs/toy_en_es lines.txt --beam 5 --n-best 3 --scores\n"
+                "  qkv translate runs/toy_en_es lines.txt --sample --top-p 0.9 --n-best 3\n"
+                "  printf 'the cat sleeps\\tla gata\\n' | qkv translate runs/toy_en_es --prefix\n",
     .operands =
         (const struct command_operand[]){
             {"RUN", VALUE_RUN, "a run folder"},
@@ -195,14 +267,28 @@ const struct command command_translate = {
         },
     .options =
         (const struct command_option[]){
-            COMMAND_OPTION_BEAM(&options.search.beam_size),
-            COMMAND_OPTION_LENGTH_PENALTY(&options.search.length_penalty),
-            {"n-best", 'n', "N", OPTION_INTEGER, &options.search.n_best,
-             "print the N best translations of each sentence, each after its line number", 1, 1000},
+            COMMAND_OPTIONS_SEARCH(&options.search),
+            {"n-best", 'n', "N", OPTION_INTEGER, &options.n_best,
+             "print the N best translations, or N samples, of each sentence, each after its line number", 1,
+             1000},
             {"scores", 0, NULL, OPTION_FLAG, &options.scores,
              "print log-probability / length penalty before each translation"},
-            {"max-length", 0, "N", OPTION_INTEGER, &options.search.max_output_length,
-             "longest translation in tokens (default: testing.max_output_length)", 1, 1e6},
+            {"sample", 0, NULL, OPTION_FLAG, &options.sample,
+             "draw each token from the probabilities of the model instead of searching for the best "
+             "translation"},
+            {"temperature", 0, "T", OPTION_NUMBER, &options.temperature,
+             "sampling: below 1 prefers probable tokens, above 1 improbable ones (default: 1)", 1e-6, 1e6},
+            {"top-k", 0, "K", OPTION_INTEGER, &options.top_k,
+             "sampling: draw from the K most probable tokens; 0: from all (default)", 0, 1e9},
+            {"top-p", 0, "P", OPTION_NUMBER, &options.top_p,
+             "sampling: draw from the fewest most probable tokens whose probabilities sum to P (default: 1)",
+             1e-6, 1},
+            {"seed", 0, "N", OPTION_INTEGER, &options.seed,
+             "sampling: another seed gives other samples (default: 42)", 0, 9e15},
+            {"prefix", 0, NULL, OPTION_FLAG, &options.has_prefixes,
+             "lines are a source, a tab and a prefix: what the translation begins with"},
+            {"replace-unk", 0, NULL, OPTION_FLAG, &options.replace_unknown,
+             "let the model write <unk>, and print the source word instead that it pays most attention to"},
             {"batch", 'b', "N", OPTION_INTEGER, &options.batch_size,
              "sentences translated together; 1: answer each line at once (default: testing.batch_size)", 1,
              1e5},

@@ -1,0 +1,67 @@
+#include "ensemble.h"
+
+#include <stdlib.h>
+
+/* Refuses vocabularies that differ, and names the first difference. */
+static enum qkv_status compare_vocabularies(const struct qkv_run *run, const struct qkv_run *first,
+                                            bool target, struct qkv_error *error)
+{
+    const struct qkv_vocabulary *actual = target ? &run->target : &run->source;
+    const struct qkv_vocabulary *expected = target ? &first->target : &first->source;
+    const char *side = target ? "target" : "source";
+    int32_t id = qkv_vocabulary_difference(actual, expected);
+    if (id < 0) return QKV_OK;
+    if (id >= actual->size || id >= expected->size) {
+        bool shorter = id >= actual->size;
+        return qkv_error_set(
+            error,
+            "%s: cannot translate together with %s: its %s vocabulary has %d entries instead "
+            "of %d; '%s' is only in that of %s",
+            run->path, first->path, side, (int)actual->size, (int)expected->size,
+            qkv_vocabulary_token(shorter ? expected : actual, id), shorter ? first->path : run->path);
+    }
+    return qkv_error_set(
+        error,
+        "%s: cannot translate together with %s: entry %d of its %s vocabulary is '%s' instead "
+        "of '%s'",
+        run->path, first->path, (int)id, side, qkv_vocabulary_token(actual, id),
+        qkv_vocabulary_token(expected, id));
+}
+
+static void add(struct ensemble *ensemble, const struct qkv_model *model)
+{
+    int64_t source = qkv_stack_longest(&model->config.encoder),
+            target = qkv_stack_longest(&model->config.decoder);
+    if (!ensemble->models.count || source < ensemble->longest_source) ensemble->longest_source = source;
+    if (!ensemble->models.count || target < ensemble->longest_target) ensemble->longest_target = target;
+    ensemble->model[ensemble->models.count++] = model;
+}
+
+enum qkv_status ensemble_open(struct ensemble *ensemble, const struct qkv_run *first,
+                              const struct option_list *with, struct qkv_error *error)
+{
+    size_t count = (size_t)with->count;
+    *ensemble = (struct ensemble){0};
+    ensemble->others = calloc(count + 1, sizeof *ensemble->others);
+    ensemble->model = calloc(count + 1, sizeof(const struct qkv_model *));
+    if (!ensemble->others || !ensemble->model) return qkv_error_set(error, "out of memory");
+    ensemble->models.models = ensemble->model;
+    add(ensemble, first->model);
+    for (int i = 0; i < with->count; i++) {
+        struct qkv_run *run = &ensemble->others[i];
+        enum qkv_status status = qkv_run_open(run, with->value[i], NULL, QKV_FLOAT32, error);
+        if (status) return status;
+        add(ensemble, run->model);
+        if (compare_vocabularies(run, first, false, error) || compare_vocabularies(run, first, true, error))
+            return QKV_INVALID;
+    }
+    return QKV_OK;
+}
+
+void ensemble_close(struct ensemble *ensemble)
+{
+    for (int64_t i = 0; i + 1 < ensemble->models.count; i++) qkv_run_release(&ensemble->others[i]);
+    free(ensemble->others);
+    free(ensemble->model);
+    *ensemble = (struct ensemble){0};
+}

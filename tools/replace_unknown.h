@@ -1,0 +1,27 @@
+/* Replaces <unk> in a translation by the source token that it is aligned with (--replace-unk). */
+#ifndef QKV_TOOLS_REPLACE_UNKNOWN_H
+#define QKV_TOOLS_REPLACE_UNKNOWN_H
+
+#include "input_lines.h"
+
+#include "qkv/attention_collect.h"
+#include "qkv/search.h"
+
+/* Caller's storage; all zero at first. */
+struct unknown_replacer {
+    struct qkv_attention_collector *collector;
+    struct qkv_arena arena; /* of one translation */
+};
+
+/* Fails for a run whose model has no cross attention. */
+enum qkv_status unknown_replacer_open(struct unknown_replacer *replacer, const struct qkv_run *run,
+                                      struct qkv_error *error);
+void unknown_replacer_close(struct unknown_replacer *replacer);
+
+/* Sets each of the hypothesis's tokens [length] that is <unk>, and not of the prefix, to the text of the source token with
+ * the greatest cross attention, averaged over all heads of all layers; the first of several equal ones. */
+enum qkv_status replace_unknown(struct unknown_replacer *replacer, const struct input_line *line,
+                                const struct qkv_hypothesis *hypothesis, const char **tokens,
+                                struct qkv_error *error);
+
+#endif

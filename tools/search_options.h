@@ -1,0 +1,53 @@
+/* The options of searching for translations, which `qkv translate` and `qkv evaluate` share. */
+#ifndef QKV_TOOLS_SEARCH_OPTIONS_H
+#define QKV_TOOLS_SEARCH_OPTIONS_H
+
+#include "command.h"
+
+#include "qkv/config.h"
+
+/* The options as they are given. */
+struct search_options {
+    int64_t beam, max_length;                  /* 0: not given */
+    int64_t min_length, no_repeat_ngram;       /* -1: not given */
+    double length_penalty, repetition_penalty; /* -1: not given */
+    const char *penalty_kind;                  /* NULL: not given */
+    struct option_list with;                   /* run folders */
+};
+
+#define SEARCH_OPTIONS_DEFAULT                                                                               \
+    {                                                                                                        \
+        .min_length = -1, .no_repeat_ngram = -1, .length_penalty = -1, .repetition_penalty = -1              \
+    }
+
+/* The rows of an options table. */
+/* clang-format off */
+#define COMMAND_OPTIONS_SEARCH(o)                                                                            \
+    COMMAND_OPTION_BEAM(&(o)->beam),                                                                         \
+    {"length-penalty", 'a', "ALPHA", OPTION_NUMBER, &(o)->length_penalty,                                    \
+     "exponent of the length penalty wu (default: testing.beam_alpha)", 0, 10},                              \
+    {"length-penalty-kind", 0, "NAME", OPTION_CHOICE, &(o)->penalty_kind,                                    \
+     "what log-probabilities are divided by: {choices} (default: testing.length_penalty)",                   \
+     .choices = length_penalty_name},                                                                        \
+    {"max-length", 0, "N", OPTION_INTEGER, &(o)->max_length,                                                 \
+     "longest translation in tokens (default: testing.max_output_length)", 1, 1e6},                          \
+    {"min-length", 0, "N", OPTION_INTEGER, &(o)->min_length,                                                 \
+     "shortest translation in tokens (default: testing.min_output_length)", 0, 1e6},                         \
+    {"no-repeat-ngram", 0, "N", OPTION_INTEGER, &(o)->no_repeat_ngram,                                       \
+     "no N tokens in a row occur twice in a translation; 0: off (default: testing.no_repeat_ngram)", 0, 1e6},\
+    {"repetition-penalty", 0, "X", OPTION_NUMBER, &(o)->repetition_penalty,                                  \
+     "tokens that the translation has become less likely; 1: off (default: testing.repetition_penalty)", 1,  \
+     1000},                                                                                                  \
+    {"with", 'w', "RUN", OPTION_LIST, &(o)->with,                                                            \
+     "another run with the same vocabularies, whose probabilities are averaged with those of the first; may be " \
+     "repeated", .completes = VALUE_RUN}
+/* clang-format on */
+
+/* The choices of --length-penalty-kind; the context is not used. */
+const char *length_penalty_name(const void *context, int64_t index);
+
+/* Changes what a config says to what the options say. Fails when they contradict each other or the config. */
+enum qkv_status search_options_apply(const struct search_options *options, struct qkv_testing_config *testing,
+                                     struct qkv_error *error);
+
+#endif
