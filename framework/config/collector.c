@@ -26,8 +26,14 @@ void qkv_collect(struct qkv_collector *collector, struct qkv_place place, const 
                                               place.column, sentence.message)
                            : qkv_arena_format(collector->arena, "%s: %s", place.name, sentence.message);
     if (text) text = qkv_arena_plain(collector->arena, text);
-    collector->finding[collector->count++] =
-        (struct qkv_finding){text ? text : NO_MEMORY, place.line, place.column};
+    struct qkv_finding finding = {text ? text : NO_MEMORY, place.name, 0, place.line, place.column};
+    for (int i = collector->count - 1; i >= 0; i--) {
+        const struct qkv_finding *earlier = &collector->finding[i];
+        if (finding.file <= earlier->file) finding.file = earlier->file + 1;
+    }
+    for (int i = 0; i < collector->count; i++)
+        if (!strcmp(collector->finding[i].name, place.name)) finding.file = collector->finding[i].file;
+    collector->finding[collector->count++] = finding;
     collector->out_of_memory = !text;
 }
 
@@ -41,6 +47,7 @@ void qkv_collect_no_memory(struct qkv_collector *collector, const char *name)
 static bool is_after(const struct qkv_finding *a, const struct qkv_finding *b)
 {
     if (!a->line || !b->line) return !a->line && b->line;
+    if (a->file != b->file) return a->file > b->file;
     return a->line != b->line ? a->line > b->line : a->column > b->column;
 }
 

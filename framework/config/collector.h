@@ -1,4 +1,4 @@
-/* Collects the errors of one file in any order, and returns them in the order of its lines. */
+/* Collects the errors of files in any order, and returns them file by file, in the order of the lines. */
 #ifndef QKV_CONFIG_COLLECTOR_H
 #define QKV_CONFIG_COLLECTOR_H
 
@@ -20,8 +20,8 @@ struct qkv_collector {
     int left_out;       /* errors that `finding` had no place for */
     bool out_of_memory; /* nothing is added any more: what follows may only be a consequence */
     struct qkv_finding {
-        const char *text;
-        int line, column;
+        const char *text, *name; /* name: of the file */
+        int file, line, column;  /* file: number of the file, in the order of their first errors */
     } finding[QKV_MESSAGES_MOST];
 };
 
@@ -32,7 +32,7 @@ void qkv_collect(struct qkv_collector *collector, struct qkv_place place, const 
 /* Adds the error "out of memory" for the file `name`. */
 void qkv_collect_no_memory(struct qkv_collector *collector, const char *name);
 
-/* Writes the errors to `messages`, sorted by line. `name` is the file that the message about errors
+/* Writes the errors to `messages`, sorted by file and line. `name` is the file that the message about errors
  * beyond QKV_MESSAGES_MOST names. */
 void qkv_collector_finish(struct qkv_collector *collector, const char *name, struct qkv_messages *messages);
 

@@ -15,6 +15,7 @@ enum qkv_status qkv_config_read(struct qkv_config *config, struct qkv_arena *are
                                   .path = path,
                                   .overrides = overrides,
                                   .override_count = override_count,
+                                  .extends = true,
                                   .arena = arena,
                                   .collector = &collector};
     qkv_schema_read(&reading);

@@ -18,8 +18,8 @@ const struct qkv_key_source *qkv_key_source_of(const struct qkv_key_check *check
 static bool is_reported(const struct qkv_collector *collector, struct qkv_place place, const char *sentence)
 {
     for (int i = 0; i < collector->count; i++)
-        if (collector->finding[i].line == place.line && collector->finding[i].column == place.column &&
-            strstr(collector->finding[i].text, sentence))
+        if (!strcmp(collector->finding[i].name, place.name) && collector->finding[i].line == place.line &&
+            collector->finding[i].column == place.column && strstr(collector->finding[i].text, sentence))
             return true;
     return false;
 }
@@ -35,7 +35,9 @@ void qkv_key_report(const struct qkv_key_check *check, const char *path, const c
     va_start(arguments, format);
     vsnprintf(error.message, sizeof error.message, format, arguments);
     va_end(arguments);
-    struct qkv_place place = source->given ? source->place : second->place;
+    /* A file that another extends is right by itself: what the other changes is the mistake. */
+    bool changed_later = second->given && second->extended < source->extended;
+    struct qkv_place place = source->given && !changed_later ? source->place : second->place;
     if (!is_reported(check->collector, place, error.message))
         qkv_collect(check->collector, place, "%s", error.message);
 }

@@ -1,10 +1,26 @@
 #include "config/reader.h"
 
+#include "config/path.h"
 #include "config/value.h"
 #include "core/plain_text.h"
 
+#include <errno.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/stat.h>
+
+/* Longest chain of files that extend each other. */
+enum { MOST_EXTENDED = 1000 };
+
+/* A file that is being read. */
+struct qkv_open_file {
+    const char *path;
+    const struct qkv_open_file *extended_by; /* NULL: the file that was asked for */
+    int extended;                            /* files between it and that file, as in struct qkv_key_source */
+    struct stat status;
+};
+
+static const char EXTENDS[] = "extends";
 
 /* Defaults are read by the code that reads files, so that a wrong default cannot go unnoticed. */
 bool qkv_schema_defaults(const struct qkv_schema *schema, void *config, struct qkv_arena *arena)
@@ -47,7 +63,8 @@ static void read_section(struct qkv_reading *reading, const struct qkv_yaml_node
 static void read_entry(struct qkv_reading *reading, const struct qkv_yaml_node *value, const char *prefix)
 {
     const struct qkv_yaml_node *name = value->key;
-    struct qkv_place place = {reading->path, name->line, name->column};
+    struct qkv_place place = {reading->file->path, name->line, name->column};
+    if (reading->extends && !*prefix && !strcmp(name->text, EXTENDS)) return; /* read_file has read it */
     const char *path = *prefix ? qkv_arena_format(reading->arena, "%s.%s", prefix, name->text) : name->text;
     if (!path) {
         qkv_collect_no_memory(reading->collector, reading->path);
@@ -60,13 +77,13 @@ static void read_entry(struct qkv_reading *reading, const struct qkv_yaml_node *
     }
     const struct qkv_key *key = qkv_schema_find(reading->schema, path);
     if (key) {
-        struct qkv_place value_place = {reading->path, value->line, value->column};
+        struct qkv_place value_place = {reading->file->path, value->line, value->column};
         /* A value that is left out is reported at its key. */
         if (qkv_yaml_is_null(value) && !*value->text) value_place = place;
         bool valid =
             qkv_value_read(key, value, value_place, reading->config, reading->arena, reading->collector);
         reading->sources[key - reading->schema->keys] =
-            (struct qkv_key_source){place, .given = true, .bad = !valid};
+            (struct qkv_key_source){place, reading->file->extended, .given = true, .bad = !valid};
     } else if (!qkv_schema_is_section(reading->schema, path)) {
         collect_unknown(reading, place, path);
     } else if (value->kind == QKV_YAML_MAPPING) {
@@ -109,6 +126,8 @@ static void read_override(struct qkv_reading *reading, const char *text)
             qkv_value_read_text(key, equals + 1, place, reading->config, reading->arena, reading->collector);
         reading->sources[key - reading->schema->keys] =
             (struct qkv_key_source){place, .given = true, .bad = !valid};
+    } else if (reading->extends && !strcmp(path, EXTENDS)) {
+        qkv_collect(reading->collector, place, "a file extends another one, not the command line");
     } else if (qkv_schema_is_section(reading->schema, path)) {
         qkv_collect(reading->collector, place, "%s is a section; set one of its keys", path);
     } else {
@@ -116,19 +135,87 @@ static void read_override(struct qkv_reading *reading, const char *text)
     }
 }
 
-static void read_file(struct qkv_reading *reading)
+static bool same_file(const struct stat *a, const struct stat *b)
 {
-    const struct qkv_yaml_node *root =
-        qkv_yaml_read(reading->path, reading->arena, reading->collector, &reading->complete);
-    if (!root) return;
-    if (root->kind == QKV_YAML_MAPPING) {
-        read_section(reading, root, "");
-        return;
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* Collects that `file` extends `first`, which extends it, directly or through others. */
+static void collect_circle(struct qkv_reading *reading, struct qkv_place place,
+                           const struct qkv_open_file *file, const struct qkv_open_file *first)
+{
+    const char *chain = first->path;
+    for (; chain && file != first; file = file->extended_by)
+        chain = qkv_arena_format(reading->arena, "%s extends %s", file->path, chain);
+    if (chain) chain = qkv_arena_format(reading->arena, "%s extends %s", first->path, chain);
+    if (chain)
+        qkv_collect(reading->collector, place, "extends goes in a circle: %s", chain);
+    else
+        qkv_collect_no_memory(reading->collector, reading->path);
+}
+
+static void read_file(struct qkv_reading *reading, const char *path, const struct qkv_open_file *extended_by);
+
+/* Reads the file that `value`, the key `extends` of `file`, names. */
+static void read_extended(struct qkv_reading *reading, const struct qkv_open_file *file,
+                          const struct qkv_yaml_node *value)
+{
+    struct qkv_place place = {file->path, value->line, value->column};
+    struct stat status;
+    bool is_text = value->kind == QKV_YAML_SCALAR && !qkv_yaml_is_null(value) && *value->text;
+    const char *path = is_text ? qkv_path_of_file(reading->arena, file->path, value->text) : NULL;
+    if (value->kind == QKV_YAML_REFUSED) {
+        reading->complete = false;
+    } else if (!is_text) {
+        qkv_collect(reading->collector, place, "extends must be the path of one other config");
+    } else if (!path) {
+        qkv_collect_no_memory(reading->collector, reading->path);
+    } else if (stat(path, &status)) {
+        qkv_collect(reading->collector, place, "extends %s, which cannot be read: %s",
+                    qkv_printable(reading->arena, path), strerror(errno));
+    } else if (S_ISDIR(status.st_mode)) {
+        qkv_collect(reading->collector, place, "extends %s, which is a folder",
+                    qkv_printable(reading->arena, path));
+    } else if (file->extended == MOST_EXTENDED) {
+        qkv_collect(reading->collector, place, "more than %d files extend each other", MOST_EXTENDED);
+    } else {
+        const struct qkv_open_file *same = file;
+        while (same && !same_file(&same->status, &status)) same = same->extended_by;
+        if (!same) {
+            read_file(reading, path, file);
+            return;
+        }
+        collect_circle(reading, place, file, same);
     }
     reading->complete = false;
-    if (root->kind == QKV_YAML_REFUSED) return;
-    qkv_collect(reading->collector, (struct qkv_place){reading->path, root->line, root->column},
-                "the file must be a mapping of keys to values");
+}
+
+static const struct qkv_yaml_node *find_extends(const struct qkv_yaml_node *root)
+{
+    const struct qkv_yaml_node *value = root->first;
+    while (value && strcmp(value->key->text, EXTENDS) != 0) value = value->next;
+    return value;
+}
+
+/* Reads a file, after the one that it extends. */
+static void read_file(struct qkv_reading *reading, const char *path, const struct qkv_open_file *extended_by)
+{
+    struct qkv_open_file file = {path, extended_by, extended_by ? extended_by->extended + 1 : 0, {0}};
+    bool complete;
+    stat(path, &file.status); /* a file that cannot be read is reported next */
+    const struct qkv_yaml_node *root = qkv_yaml_read(path, reading->arena, reading->collector, &complete);
+    reading->complete = reading->complete && complete && root->kind == QKV_YAML_MAPPING;
+    if (!root) return;
+    if (root->kind == QKV_YAML_MAPPING) {
+        const struct qkv_yaml_node *extended = reading->extends ? find_extends(root) : NULL;
+        if (extended) read_extended(reading, &file, extended);
+        reading->file = &file;
+        read_section(reading, root, "");
+        reading->file = extended_by;
+    } else if (root->kind != QKV_YAML_REFUSED) {
+        qkv_collect(reading->collector, (struct qkv_place){path, root->line, root->column},
+                    "the file must be a mapping of keys to values");
+    }
 }
 
 static void collect_missing(struct qkv_reading *reading)
@@ -151,7 +238,8 @@ void qkv_schema_read(struct qkv_reading *reading)
         return;
     }
     for (int i = 0; i < count; i++) reading->sources[i].place.name = reading->path;
-    read_file(reading);
+    reading->complete = true;
+    read_file(reading, reading->path, NULL);
     for (int i = 0; i < reading->override_count; i++) read_override(reading, reading->overrides[i]);
     if (reading->complete) collect_missing(reading);
 }

@@ -207,6 +207,10 @@ QKV_API int64_t qkv_stack_longest(const struct qkv_stack_config *stack);
  * type or out of range, and values that contradict each other are errors. All errors are collected in `messages`. Returns
  * QKV_OK and no message, or QKV_INVALID and at least one; the config must then not be used.
  *
+ * A file with the key `extends: other.yaml` extends that file, which may extend another one: its values come first, and
+ * those of the extending file are added or replace them, key by key. The path is relative to the folder of the file that
+ * names it.
+ *
  * The file is one YAML document without duplicate keys, anchors, aliases and tags. A boolean is `true` or `false`. A
  * number is decimal or scientific, without quotes, leading zeros and underscores.
  *

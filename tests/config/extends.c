@@ -1,0 +1,251 @@
+/* Configs that extend others by the key `extends`. */
+#include "qkv/config.h"
+
+#include "support.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char BASE[] = "name: base\n"
+                           "data:\n"
+                           "  train: data/train.tsv\n"
+                           "  dev: data/dev.tsv\n"
+                           "  src: {lang: en}\n"
+                           "  trg: {lang: es}\n"
+                           "model:\n"
+                           "  encoder: {num_layers: 1, hidden_size: 16}\n"
+                           "  decoder: {num_layers: 1, hidden_size: 16}\n"
+                           "training:\n"
+                           "  updates: 5\n"
+                           "  adam_betas: [0.8, 0.9]\n";
+
+/* A folder with base.yaml, sub/middle.yaml, which extends it, and sub/deep/top.yaml, which extends that. */
+static const char *family(const char *name)
+{
+    const char *folder = scratch(name);
+    mkdir(format("%s/sub", folder), 0777);
+    mkdir(format("%s/sub/deep", folder), 0777);
+    write_text(folder, "base.yaml", BASE);
+    write_text(folder, "sub/middle.yaml",
+               "extends: ../base.yaml\n"
+               "name: middle\n"
+               "data: {dev: own.tsv}\n"
+               "model: {encoder: {num_heads: 2}}\n"
+               "training: {learning_rate: 0.01}\n");
+    write_text(folder, "sub/deep/top.yaml",
+               "name: top\n"
+               "model: {encoder: {num_layers: 3}}\n"
+               "training:\n"
+               "  adam_betas: [0.5, 0.6]\n"
+               "  learning_rate: 0.02\n"
+               "extends: ../middle.yaml\n");
+    return folder;
+}
+
+static struct qkv_config read_config(const char *path, struct qkv_arena *arena, const char *override)
+{
+    struct qkv_config config;
+    struct qkv_messages messages;
+    const char *overrides[] = {override};
+    cr_assert_eq(qkv_config_read(&config, arena, path, overrides, override ? 1 : 0, &messages), QKV_OK, "%s",
+                 messages.count ? messages.text[0] : "");
+    return config;
+}
+
+Test(extends, merges_key_by_key)
+{
+    const char *folder = family("merge");
+    struct qkv_arena arena = {0};
+    struct qkv_config c = read_config(format("%s/sub/deep/top.yaml", folder), &arena, NULL);
+    cr_expect_str_eq(c.name, "top");
+    cr_expect_eq(c.model.encoder.num_layers, 3, "of the top");
+    cr_expect_eq(c.model.encoder.num_heads, 2, "of the middle");
+    cr_expect_eq(c.model.encoder.hidden_size, 16, "of the base");
+    cr_expect_eq(c.model.decoder.num_heads, 4, "the default");
+    cr_expect_eq(c.training.learning_rate, 0.02, "the top replaces the middle, wherever extends stands");
+    cr_expect_eq(c.training.updates, 5);
+    cr_expect(c.training.adam_betas[0] == 0.5 && c.training.adam_betas[1] == 0.6, "a list is replaced");
+    cr_expect_str_eq(c.training.model_dir, "runs/top", "derived from the name of the top");
+    c = read_config(format("%s/sub/deep/top.yaml", folder), &arena, "training.learning_rate=3");
+    cr_expect_eq(c.training.learning_rate, 3, "an override replaces all");
+    c = read_config(format("%s/base.yaml", folder), &arena, NULL);
+    cr_expect_eq(c.model.encoder.num_layers, 1);
+    qkv_arena_release(&arena);
+}
+
+Test(extends, each_path_is_relative_to_its_own_file)
+{
+    const char *folder = family("paths");
+    struct qkv_arena arena = {0};
+    struct qkv_config c = read_config(format("%s/sub/deep/top.yaml", folder), &arena, NULL);
+    cr_expect_str_eq(c.data.train, format("%s/data/train.tsv", folder));
+    cr_expect_str_eq(c.data.dev, format("%s/sub/own.tsv", folder));
+    const char *list = format("%s/list.yaml", folder);
+    write_text(folder, "sub/there.tsv", "");
+    write_text(folder, "list.yaml", "extends: sub/lists.yaml\nname: list\n");
+    write_text(folder, "sub/lists.yaml", "extends: ../base.yaml\ndata: {train: [not.tsv, there.tsv]}\n");
+    c = read_config(list, &arena, NULL);
+    cr_expect_str_eq(c.data.train, format("%s/sub/there.tsv", folder));
+    write_text(folder, "absolute.yaml", format("extends: %s/base.yaml\nname: absolute\n", folder));
+    c = read_config(format("%s/absolute.yaml", folder), &arena, NULL);
+    cr_expect_str_eq(c.data.train, format("%s/data/train.tsv", folder));
+    qkv_arena_release(&arena);
+}
+
+Test(extends, standard_input_extends_from_the_current_folder)
+{
+    const char *folder = family("stdin");
+    char *text = run_ok(
+        "cd '%s/sub' && printf 'extends: middle.yaml\ntraining: {updates: 9}\n' | qkv config -", folder);
+    cr_expect_not_null(strstr(text, "updates: 9"), "%s", text);
+    cr_expect_not_null(strstr(text, "train: \"../data/train.tsv\""), "%s", text);
+    cr_expect_not_null(strstr(text, "dev: own.tsv"), "%s", text);
+    cr_expect_null(strstr(text, "extends:"), "the config is resolved: %s", text);
+}
+
+/* ---- mistakes ---- */
+
+/* Checks what `qkv config FILE` says of the mistakes in a folder. */
+static void expect_errors(const char *folder, const char *file, const char *errors)
+{
+    struct outcome outcome = run("cd '%s' && qkv config %s", folder, file);
+    cr_expect_eq(outcome.exit_code, 2);
+    cr_expect_str_eq(outcome.output, "");
+    cr_expect_str_eq(outcome.error, errors);
+}
+
+Test(extends, a_circle_is_refused_with_its_path)
+{
+    const char *folder = scratch("circle");
+    write_text(folder, "a.yaml", "extends: b.yaml\n");
+    write_text(folder, "b.yaml", "name: b\nextends: c.yaml\n");
+    write_text(folder, "c.yaml", "extends: ./a.yaml\n");
+    write_text(folder, "self.yaml", "extends: self.yaml\n");
+    write_text(folder, "into.yaml", "extends: a.yaml\n");
+    cr_assert_eq(symlink("a.yaml", format("%s/link.yaml", folder)), 0);
+    expect_errors(
+        folder, "a.yaml",
+        "c.yaml:1:10: extends goes in a circle: a.yaml extends b.yaml extends c.yaml extends a.yaml\n");
+    expect_errors(
+        folder, "into.yaml",
+        "c.yaml:1:10: extends goes in a circle: a.yaml extends b.yaml extends c.yaml extends a.yaml\n");
+    expect_errors(folder, "self.yaml",
+                  "self.yaml:1:10: extends goes in a circle: self.yaml extends self.yaml\n");
+    expect_errors(
+        folder, "link.yaml",
+        "c.yaml:1:10: extends goes in a circle: link.yaml extends b.yaml extends c.yaml extends link.yaml\n");
+}
+
+/* Files that extend the one before: the last has the number of the chain. */
+static const char *chain(const char *folder, int length)
+{
+    write_text(folder, "0.yaml", BASE);
+    for (int i = 1; i <= length; i++)
+        write_text(folder, format("%d.yaml", i),
+                   format("extends: %d.yaml\ntraining: {batch_size: %d}\n", i - 1, i));
+    return format("%d.yaml", length);
+}
+
+Test(extends, goes_on_to_any_sensible_depth)
+{
+    const char *folder = scratch("depth"), *file = chain(folder, 1000);
+    char *text = run_ok("cd '%s' && qkv config %s", folder, file);
+    cr_expect_not_null(strstr(text, "batch_size: 1000\n"), "%s", text);
+    expect_errors(folder, chain(folder, 1001), "1.yaml:1:10: more than 1000 files extend each other\n");
+}
+
+Test(extends, must_be_a_path)
+{
+    static const struct {
+        const char *value, *error;
+    } cases[] = {
+        {"[a.yaml, b.yaml]", "x.yaml:1:10: extends must be the path of one other config\n"},
+        {"{a: b}", "x.yaml:1:10: extends must be the path of one other config\n"},
+        {"", "x.yaml:1:9: extends must be the path of one other config\n"},
+        {"~", "x.yaml:1:10: extends must be the path of one other config\n"},
+        {"\"\"", "x.yaml:1:10: extends must be the path of one other config\n"},
+        {"none.yaml", "x.yaml:1:10: extends none.yaml, which cannot be read: No such file or directory\n"},
+        {"folder", "x.yaml:1:10: extends folder, which is a folder\n"},
+        {"empty.yaml", "empty.yaml: the file is empty\n"},
+        {"list.yaml", "list.yaml:1:1: the file must be a mapping of keys to values\n"},
+    };
+    const char *folder = scratch("path");
+    mkdir(format("%s/folder", folder), 0777);
+    write_text(folder, "empty.yaml", "");
+    write_text(folder, "list.yaml", "- a\n");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        write_text(folder, "x.yaml", format("extends: %s\n", cases[i].value));
+        expect_errors(folder, "x.yaml", cases[i].error);
+    }
+    write_text(folder, "x.yaml", "training: {extends: a.yaml}\n");
+    cr_expect_not_null(
+        strstr(run("cd '%s' && qkv config x.yaml", folder).error, "unknown key training.extends"));
+    write_text(folder, "x.yaml", BASE);
+    cr_expect(refused(run("cd '%s' && qkv config x.yaml -s extends=y.yaml", folder),
+                      "-s extends=y.yaml: a file extends another one, not the command line"));
+}
+
+Test(extends, errors_name_the_file_of_the_mistake)
+{
+    const char *folder = family("errors");
+    write_text(folder, "bad.yaml",
+               "extends: base.yaml\n"
+               "model: {encoder: {num_head: 2}}\n"
+               "training: {batch_size: none, updates: -1}\n");
+    write_text(folder, "top.yaml", "extends: bad.yaml\ntraining: {batch_size: 3.5}\nnam: top\n");
+    expect_errors(folder, "top.yaml",
+                  "bad.yaml:2:19: unknown key model.encoder.num_head; did you mean model.encoder.num_heads\n"
+                  "bad.yaml:3:24: training.batch_size is 'none', but must be an integer\n"
+                  "bad.yaml:3:39: training.updates is -1, but must be at least 0\n"
+                  "top.yaml:2:24: training.batch_size is 3.5, but must be an integer\n"
+                  "top.yaml:3:1: unknown key nam; did you mean name\n");
+    write_text(folder, "broken.yaml", "extends: base.yaml\nmodel: {encoder: [\n");
+    write_text(folder, "top.yaml", "extends: broken.yaml\n");
+    cr_expect_eq(
+        strncmp(run("cd '%s' && qkv config top.yaml", folder).error, "broken.yaml:3:1: not valid YAML", 31),
+        0);
+    write_text(folder, "few.yaml", "name: few\n");
+    write_text(folder, "top.yaml", "extends: few.yaml\ntraining: {updates: 1}\n");
+    cr_expect_eq(
+        strncmp(run("cd '%s' && qkv config top.yaml", folder).error, "top.yaml: data.train is missing", 31),
+        0);
+    /* What a broken file does not say may stand behind its mistake. */
+    write_text(folder, "top.yaml", "extends: few.yaml\ndata: *x\n]\n");
+    cr_expect_null(strstr(run("cd '%s' && qkv config top.yaml", folder).error, "is missing"));
+}
+
+/* A file that is right by itself is not blamed for what another changes. */
+Test(extends, a_contradiction_is_placed_where_it_arises)
+{
+    const char *folder = family("contradiction");
+    write_text(folder, "top.yaml", "extends: base.yaml\nmodel: {encoder: {hidden_size: 32}}\n");
+    expect_errors(
+        folder, "top.yaml",
+        "top.yaml:2:19: model.decoder.hidden_size is 16, but must equal model.encoder.hidden_size (32)\n");
+    write_text(folder, "top.yaml", "extends: base.yaml\nmodel: {decoder: {hidden_size: 32}}\n");
+    expect_errors(
+        folder, "top.yaml",
+        "top.yaml:2:19: model.decoder.hidden_size is 32, but must equal model.encoder.hidden_size (16)\n");
+}
+
+/* ---- commands ---- */
+
+Test(extends, training_and_its_run_need_no_other_file_afterwards)
+{
+    const char *folder = tiny_task("train");
+    mkdir(format("%s/more", folder), 0777);
+    write_text(folder, "more/top.yaml",
+               "extends: ../c.yaml\nname: top\ntraining: {model_dir: run, updates: 10}\n");
+    run_ok("cd '%s' && qkv train more/top.yaml -q", folder);
+    run_ok("cd '%s' && qkv train more/top.yaml -q --resume -s training.updates=20", folder);
+    run_ok("cd '%s' && qkv gradcheck more/top.yaml >/dev/null", folder);
+    char *config = read_file(format("%s/more/run/config.yaml", folder), NULL);
+    cr_assert_not_null(config);
+    cr_expect_null(strstr(config, "extends:"));
+    cr_expect_not_null(strstr(config, "name: top"));
+    run_ok("cd '%s' && rm c.yaml more/top.yaml && echo 'a b' | qkv translate more/run", folder);
+    run_ok("cd '%s' && qkv train more/run/config.yaml -q --resume -s training.updates=25", folder);
+}
