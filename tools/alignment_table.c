@@ -68,7 +68,7 @@ static bool add_index(cJSON *object, const char *key, int index)
     return index ? add_number(object, key, index) : cJSON_AddStringToObject(object, key, "mean") != NULL;
 }
 
-static cJSON *result_json(const struct qkv_alignment_result *result)
+cJSON *alignment_result_json(const struct qkv_alignment_result *result)
 {
     cJSON *object = cJSON_CreateObject();
     if (cJSON_AddStringToObject(object, "drawing", qkv_alignment_drawing_name(result->drawing)) &&
@@ -108,11 +108,11 @@ cJSON *alignment_json(const struct qkv_alignment_score *score)
     for (enum qkv_alignment_drawing drawing = 0; complete && drawing < QKV_DRAWINGS; drawing++) {
         if (!has_drawing(score, drawing)) continue;
         struct qkv_alignment_result best = qkv_alignment_score_best(score, drawing);
-        complete = add_item(bests, qkv_alignment_drawing_name(drawing), result_json(&best));
+        complete = add_item(bests, qkv_alignment_drawing_name(drawing), alignment_result_json(&best));
     }
     for (int64_t i = 0; complete && i < score->count; i++) {
         struct qkv_alignment_result result = qkv_alignment_score_get(score, i);
-        cJSON *item = result_json(&result);
+        cJSON *item = alignment_result_json(&result);
         complete = item && cJSON_AddItemToArray(results, item);
         if (!complete) cJSON_Delete(item);
     }

@@ -43,8 +43,8 @@ static int read_selection(struct selection *selection, const struct qkv_format *
     if (!kinds.count && format->use != QKV_FORMAT_DATA) selection->kinds = 1u << QKV_ATTENTION_CROSS;
     if (mean || format->use == QKV_FORMAT_TERMINAL) selection->head = QKV_ATTENTION_MEAN;
     if (mean && head) return complain("--mean is the same as --head mean: give one of them");
-    if (read_layer_or_head("--layer", layer, ACCEPT_MEAN, &selection->layer)) return QKV_INVALID;
-    return read_layer_or_head("--head", head, ACCEPT_MEAN | ACCEPT_BEST, &selection->head);
+    if (read_layer_or_head("--layer", layer, ACCEPT_ALL | ACCEPT_MEAN, &selection->layer)) return QKV_INVALID;
+    return read_layer_or_head("--head", head, ACCEPT_ALL | ACCEPT_MEAN | ACCEPT_BEST, &selection->head);
 }
 
 struct viewer {

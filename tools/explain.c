@@ -41,7 +41,7 @@ static int read_options(struct request *r)
     if (output_read(&r->output, &r->output_options)) return QKV_INVALID;
     r->output.style.full = r->full;
     r->output.style.digits = (int)r->digits;
-    return read_layer_or_head("--head", r->head, ACCEPT_BEST, &r->selected_head);
+    return read_layer_or_head("--head", r->head, ACCEPT_ALL | ACCEPT_BEST, &r->selected_head);
 }
 
 /* ---- writing ---- */

@@ -11,12 +11,13 @@
 int read_layer_or_head(const char *option, const char *text, unsigned accepted, int *index)
 {
     /* words[accepted], where `accepted` is a set of bits. */
-    static const char *const words[] = {" or all", ", all or mean", ", all or best", ", all, mean or best"};
+    static const char *const words[] = {"",        " or mean",      " or best",      ", mean or best",
+                                        " or all", ", all or mean", ", all or best", ", all, mean or best"};
     char *end;
     if (!text) return QKV_OK;
     errno = 0;
     long number = strtol(text, &end, 10);
-    if (!strcmp(text, "all"))
+    if (accepted & ACCEPT_ALL && !strcmp(text, "all"))
         *index = QKV_ATTENTION_EACH;
     else if (accepted & ACCEPT_MEAN && !strcmp(text, "mean"))
         *index = QKV_ATTENTION_MEAN;

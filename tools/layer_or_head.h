@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 
-/* Words besides "all", which is always accepted. */
-enum layer_or_head_words { ACCEPT_MEAN = 1, ACCEPT_BEST = 2 };
+/* Words besides numbers. */
+enum layer_or_head_words { ACCEPT_MEAN = 1, ACCEPT_BEST = 2, ACCEPT_ALL = 4 };
 
 /* Reads the number, or QKV_ATTENTION_EACH, _MEAN or _BEST for "all", "mean" or "best", into *index; `text` NULL
  * leaves it as it is. Returns QKV_OK, or the exit code after an error message. */

@@ -108,8 +108,8 @@ static bool is_blank(const struct sentence *sentence)
 
 /* ---- x.tsv, x.tsv.gz ---- */
 
-static enum qkv_status split_at_tab(struct reading *reading, const struct qkv_lines *lines,
-                                    struct qkv_error *error)
+enum qkv_status qkv_pair_split(const struct qkv_lines *lines, bool third_column, struct qkv_pair_texts *texts,
+                               struct qkv_error *error)
 {
     const char *path = lines->path;
     long long number = lines->number;
@@ -118,23 +118,31 @@ static enum qkv_status split_at_tab(struct reading *reading, const struct qkv_li
         return qkv_error_set(error, "%s:%lld:%zu: the line has no tab; a line is source<TAB>target", path,
                              number, lines->size + 1);
     char *second = memchr(tab + 1, '\t', (size_t)(end - tab - 1));
-    if (second && reading->options.third_column) {
-        *second = '\0';
-        end = second;
-    } else if (second) {
+    if (second && !third_column)
         return qkv_error_set(error, "%s:%lld:%td: the line has a second tab; a line is source<TAB>target",
                              path, number, second - lines->line + 1);
-    }
-    *tab = '\0';
-    reading->source.raw = lines->line;
-    reading->source.size = (size_t)(tab - lines->line);
-    reading->target.raw = tab + 1;
-    reading->target.size = (size_t)(end - tab - 1);
+    if (second) end = second;
+    *tab = *end = '\0';
+    *texts =
+        (struct qkv_pair_texts){lines->line, tab + 1, (size_t)(tab - lines->line), (size_t)(end - tab - 1)};
+    return QKV_OK;
+}
+
+static enum qkv_status split_at_tab(struct reading *reading, const struct qkv_lines *lines,
+                                    struct qkv_error *error)
+{
+    struct qkv_pair_texts texts;
+    if (qkv_pair_split(lines, reading->options.third_column, &texts, error)) return QKV_INVALID;
+    reading->source.raw = texts.source;
+    reading->source.size = texts.source_size;
+    reading->target.raw = texts.target;
+    reading->target.size = texts.target_size;
     if (is_blank(&reading->source))
-        return qkv_error_set(error, "%s:%lld:1: the source side is empty", path, number);
+        return qkv_error_set(error, "%s:%lld:1: the source side is empty", lines->path,
+                             (long long)lines->number);
     if (is_blank(&reading->target))
-        return qkv_error_set(error, "%s:%lld:%td: the target side is empty", path, number,
-                             tab - lines->line + 2);
+        return qkv_error_set(error, "%s:%lld:%zu: the target side is empty", lines->path,
+                             (long long)lines->number, texts.source_size + 2);
     return QKV_OK;
 }
 

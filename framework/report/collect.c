@@ -94,7 +94,9 @@ static enum qkv_status run(struct qkv_attention_collector *collector, int64_t co
     qkv_graph_reset(collector->graph);
     if (qkv_batch_make(&collector->batch, count, source, target, error)) return QKV_INVALID;
     qkv_batch_shard(&collector->batch, 0, 1, &view);
-    qkv_model_loss(collector->model, collector->graph, &view, 0, 1, &collector->trace);
+    collector->trace = (struct qkv_trace){0};
+    /* Without the loss: attention needs no probabilities of target words, which take most of the time. */
+    collector->model->interface->hidden(collector->model, collector->graph, &view, &collector->trace);
     if (qkv_graph_check(collector->graph, error)) return QKV_INVALID;
     qkv_forward(collector->graph);
     return QKV_OK;

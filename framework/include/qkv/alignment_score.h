@@ -12,7 +12,6 @@
  *     struct qkv_corpus_options keep = {.keep_raw = true};
  *     if (!qkv_run_open(&run, "runs/toy_en_es", NULL, QKV_FLOAT32, &error) &&
  *         !qkv_corpus_read(&corpus, "test.tsv", &run.config.data, keep, &error) &&
- *         !qkv_corpus_encode(&corpus, &run.source, &run.target, &error) &&
  *         !qkv_alignment_evaluate(&run, &corpus, "test.align", QKV_LINKS_DETECT, &score, &error))
  *         printf("%.3f\n", qkv_alignment_score_best(&score, QKV_DRAWING_TARGET).error_rate);
  */
@@ -37,8 +36,8 @@ QKV_API enum qkv_status qkv_alignment_score_add(struct qkv_alignment_score *scor
 
 /* Scores a run on a corpus: the maps of its references, fed to the decoder, against the gold links of a file
  * (qkv_alignments_read, also for `from`), which has links for each pair of the corpus' file; pairs that were dropped
- * for their length are skipped in both. Words are separated by white space, however the text is tokenized. The corpus must be encoded and have
- * kept its raw lines. Fails as reading links and adding do. */
+ * for their length are skipped in both. Words are separated by white space, however the text is tokenized. The corpus must have kept its
+ * raw lines, which the run tokenizes itself. Fails as reading links and adding do. */
 QKV_API enum qkv_status qkv_alignment_evaluate(const struct qkv_run *run, const struct qkv_corpus *corpus,
                                                const char *links, int from, struct qkv_alignment_score *score,
                                                struct qkv_error *error);

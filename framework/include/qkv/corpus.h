@@ -124,6 +124,19 @@ QKV_API uint32_t qkv_corpus_checksum(const struct qkv_corpus *corpus);
 
 QKV_API void qkv_corpus_release(struct qkv_corpus *corpus);
 
+/* ---- single pairs ---- */
+
+/* The two sides of a sentence pair as text, each with a NUL. */
+struct qkv_pair_texts {
+    const char *source, *target;
+    size_t source_size, target_size; /* bytes, without the NUL */
+};
+
+/* Splits the current line, source<TAB>target, which is changed. third_column: a second tab and what follows it are left
+ * out. A side may be empty. Fails with path:line:column: a line without a tab or, unless `third_column`, with two. */
+QKV_API enum qkv_status qkv_pair_split(const struct qkv_lines *lines, bool third_column,
+                                       struct qkv_pair_texts *texts, struct qkv_error *error);
+
 /* ---- single sentences ---- */
 
 /* One tokenised sentence; the next one reuses its memory. All zero is valid and empty. */

@@ -11,6 +11,7 @@
 #ifndef QKV_QKV_H
 #define QKV_QKV_H
 
+#include "qkv/aligner.h"
 #include "qkv/alignment.h"
 #include "qkv/alignment_score.h"
 #include "qkv/arena.h"

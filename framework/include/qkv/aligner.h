@@ -1,0 +1,100 @@
+/* Word alignment of text by a trained run: forced passes over sentence pairs, a word map (alignment.h) of a head or a
+ * mean of heads, and links drawn from it. With a second run, which translates in the other direction, the links per
+ * source word come from its maps.
+ *
+ * A source sentence is read as given and the target is fed to the decoder, so nothing is searched for. Pairs are computed
+ * in fixed groups by all threads: results do not depend on the number of threads.
+ *
+ * Example:
+ *     struct qkv_error error = {""};
+ *     struct qkv_run run = {0};
+ *     const struct qkv_aligner_options options = {.drawing = QKV_DRAWING_UNION}; // the mean of all heads
+ *     struct qkv_aligner *aligner = NULL;
+ *     struct qkv_aligned_pair pair = {.texts = {"the cat", "el gato", 7, 7}};
+ *     if (!qkv_run_open(&run, "runs/toy_en_es", NULL, QKV_FLOAT32, &error))
+ *         aligner = qkv_aligner_new(&run, NULL, &options, NULL, &error);
+ *     if (aligner && !qkv_aligner_run(aligner, 1, &pair, &error))
+ *         for (int64_t i = 0; i < pair.links.count; i++)
+ *             printf("%d-%d\n", (int)pair.links.links[i].source, (int)pair.links.links[i].target);
+ *     qkv_aligner_free(aligner);
+ *     qkv_run_release(&run);
+ */
+#ifndef QKV_ALIGNER_H
+#define QKV_ALIGNER_H
+
+#include "qkv/alignment.h"
+#include "qkv/attention_map.h"
+#include "qkv/corpus.h"
+#include "qkv/run.h"
+#include "qkv/workers.h"
+
+/* A layer and a head as in qkv_attention_select: a number from 1, or QKV_ATTENTION_MEAN (0). qkv_aligner_choose also
+ * needs QKV_ATTENTION_BEST as a head; layer QKV_ATTENTION_MEAN then stands for every layer. */
+struct qkv_aligner_map {
+    int layer, head;
+};
+
+struct qkv_aligner_options {
+    struct qkv_aligner_map map[2]; /* of the run, and of the run in the other direction */
+    enum qkv_alignment_reading reading;
+    enum qkv_alignment_drawing drawing;
+    double threshold; /* of qkv_alignment_draw; 0: the strongest words */
+    /* Multiply each weight by the norm of what it lets through: of the value that the output projection of its head has
+     * transformed (Kobayashi et al. 2020, "Attention is not only a weight"). Rows are then divided by their sum, with
+     * that of </s>. Means are of these products, before the division. */
+    bool norms;
+};
+
+struct qkv_aligner;
+
+/* Makes an aligner; runs and workers must outlive it. reverse NULL: one run. workers NULL: one thread. NULL with a
+ * message when a run has no cross attention, or not that layer or head, when `reverse` translates between the same
+ * languages in the same direction, and out of memory. */
+QKV_API struct qkv_aligner *qkv_aligner_new(const struct qkv_run *run, const struct qkv_run *reverse,
+                                            const struct qkv_aligner_options *options,
+                                            struct qkv_workers *workers, struct qkv_error *error);
+QKV_API void qkv_aligner_free(struct qkv_aligner *aligner); /* NULL: does nothing */
+
+/* A sentence pair and its result. */
+struct qkv_aligned_pair {
+    struct qkv_pair_texts texts;
+    const struct qkv_alignment *gold; /* for QKV_RULE_GOLD; NULL: none */
+    struct qkv_alignment links; /* the result, valid until the next run; no links if a side has no words */
+    const char *
+        reason; /* why a pair with words has no links: it is longer than the positions of a run. NULL: it has */
+};
+
+/* Draws the links of `count` pairs. Fails for text that is not valid UTF-8, while a head is still to be chosen, and out
+ * of memory. Memory grows with the number of pairs; for long texts, call it with some thousand at a time. */
+QKV_API enum qkv_status qkv_aligner_run(struct qkv_aligner *aligner, int64_t count,
+                                        struct qkv_aligned_pair *pairs, struct qkv_error *error);
+
+/* What makes a head the best. All compare word maps. */
+enum qkv_head_rule {
+    QKV_RULE_ENTROPY, /* lowest entropy of the weights of a target word, each row divided by its sum; nats, mean */
+    QKV_RULE_AGREEMENT, /* greatest sum over source words of its weights times the mean weights of all heads; mean over
+                           target words */
+    QKV_RULE_GOLD,  /* lowest alignment error rate */
+    QKV_HEAD_RULES, /* their number */
+};
+
+/* entropy, agreement, gold; NULL for other numbers. */
+QKV_API const char *qkv_head_rule_name(enum qkv_head_rule rule);
+
+/* The head that was chosen, and its entropy, agreement or error rate. */
+struct qkv_chosen_head {
+    struct qkv_aligner_map map;
+    double value;
+};
+
+/* Chooses the head of run `direction` (0, or 1: the other direction) for which the options have QKV_ATTENTION_BEST, among
+ * those of its layer or of all layers, by `count` pairs; of equal heads the first. With QKV_RULE_GOLD, by those that have
+ * gold links; links are drawn as the options say, but with two runs from that run alone, per word of its target. Later
+ * calls of qkv_aligner_run use the head. Fails as qkv_aligner_run, when there is no pair to choose by, and when there is
+ * no such direction. */
+QKV_API enum qkv_status qkv_aligner_choose(struct qkv_aligner *aligner, int direction,
+                                           enum qkv_head_rule rule, int64_t count,
+                                           const struct qkv_aligned_pair *pairs,
+                                           struct qkv_chosen_head *chosen, struct qkv_error *error);
+
+#endif

@@ -1,0 +1,42 @@
+/* Private to report: cross attention of sentence pairs that are given as text, from forced passes. */
+#ifndef QKV_REPORT_FORCED_H
+#define QKV_REPORT_FORCED_H
+
+#include "qkv/attention_collect.h"
+#include "qkv/corpus.h"
+#include "qkv/run.h"
+#include "report/value_norms.h"
+
+/* Most pairs of a pass; fixed, because results may depend on it in the last bit. */
+enum { FORCED_MOST = 64 };
+
+/* What passes through the model of a run need; they reuse the memory. One thread at a time. */
+struct forced_passes {
+    const struct qkv_run *run;
+    const struct value_norms *norms; /* NULL: maps have weights, else weights times norms */
+    struct qkv_attention_collector *collector;
+    struct qkv_sentence sentence;
+    struct qkv_arena arena; /* of the last pass */
+};
+
+/* The result for a pair. */
+struct forced_pair {
+    bool has_report;
+    const char *reason; /* why there is no report: "the source has 9 tokens, ..."; NULL: a side is empty */
+    struct qkv_attention_words words;
+    struct qkv_attention_report report; /* its tokens have no texts: "" instead, but <s> and </s> */
+};
+
+/* All zero can be released. Fails out of memory. */
+enum qkv_status qkv_forced_init(struct forced_passes *passes, const struct qkv_run *run,
+                                const struct value_norms *norms, struct qkv_error *error);
+void qkv_forced_release(struct forced_passes *passes);
+
+/* Collects the cross attention of at most FORCED_MOST pairs. `swapped`: the run translates targets to sources, and the
+ * report has them exchanged, too. Results are valid until the next pass. Fails for text that is not valid UTF-8, for a
+ * run without attention and out of memory. */
+enum qkv_status qkv_forced_collect(struct forced_passes *passes, int64_t count,
+                                   const struct qkv_pair_texts *texts, bool swapped,
+                                   struct forced_pair *pairs, struct qkv_error *error);
+
+#endif

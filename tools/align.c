@@ -1,0 +1,384 @@
+/* qkv align: links between the words of sentence pairs. */
+#include "alignment_table.h"
+#include "commands.h"
+#include "complain.h"
+#include "json.h"
+#include "layer_or_head.h"
+#include "links_options.h"
+#include "terminal.h"
+
+#include "qkv/aligner.h"
+#include "qkv/file.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { BLOCK = 4096 }; /* pairs that are in memory at a time, and by which heads are chosen */
+
+/* The options as they are given. */
+static struct links_options links_options;
+static const char *output_path, *checkpoint, *reverse_path, *layer, *head, *reverse_layer, *reverse_head,
+    *rule_name, *reading_name, *drawing_name;
+static double threshold;
+static int64_t threads;
+static bool norms, json;
+
+struct alignment {
+    struct qkv_aligner_options options;
+    enum qkv_head_rule rule;
+    struct qkv_run run[2]; /* model NULL: not open */
+    struct qkv_workers *workers;
+    struct qkv_aligner *aligner;
+    const char *pairs_path;
+    struct qkv_lines lines;
+    struct qkv_arena texts; /* of a block */
+    struct qkv_aligned_pair pair[BLOCK];
+    struct qkv_alignments gold; /* empty without --links */
+    struct qkv_alignment_result result;
+    bool chosen; /* best heads are chosen */
+    struct qkv_file_writer writer;
+    FILE *output;
+};
+
+/* ---- options ---- */
+
+static const char *choose_name(const void *context, int64_t index)
+{
+    (void)context;
+    return qkv_head_rule_name((enum qkv_head_rule)index);
+}
+
+static const char *name_of_reading(const void *context, int64_t index)
+{
+    (void)context;
+    return qkv_alignment_reading_name((enum qkv_alignment_reading)index);
+}
+
+static const char *name_of_drawing(const void *context, int64_t index)
+{
+    (void)context;
+    return qkv_alignment_drawing_name((enum qkv_alignment_drawing)index);
+}
+
+/* The index of a name; `otherwise` for NULL. */
+static int64_t index_of(const char *name, qkv_naming *names, int64_t otherwise)
+{
+    for (int64_t i = 0; name && names(NULL, i); i++)
+        if (!strcmp(names(NULL, i), name)) return i;
+    return otherwise;
+}
+
+static int read_maps(struct alignment *a)
+{
+    struct qkv_aligner_map *map = a->options.map;
+    if (read_layer_or_head("--layer", layer, ACCEPT_MEAN, &map[0].layer) ||
+        read_layer_or_head("--head", head, ACCEPT_MEAN | ACCEPT_BEST, &map[0].head))
+        return QKV_INVALID;
+    map[1] = map[0];
+    if (read_layer_or_head("--reverse-layer", reverse_layer, ACCEPT_MEAN, &map[1].layer)) return QKV_INVALID;
+    return read_layer_or_head("--reverse-head", reverse_head, ACCEPT_MEAN | ACCEPT_BEST, &map[1].head);
+}
+
+/* Reports options that contradict each other. */
+static int check_options(const struct alignment *a, const char *pairs)
+{
+    const struct qkv_aligner_map *map = a->options.map;
+    bool best = map[0].head == QKV_ATTENTION_BEST || (reverse_path && map[1].head == QKV_ATTENTION_BEST);
+    if (!reverse_path && (reverse_layer || reverse_head))
+        return complain("%s is for a second run: give --reverse",
+                        reverse_layer ? "--reverse-layer" : "--reverse-head");
+    if (rule_name && !best) return complain("--choose is for the best head: give --head best");
+    if (best && a->rule == QKV_RULE_GOLD && !links_options.path)
+        return complain("--choose gold needs gold links: give --links");
+    if (threshold > 0 && !reverse_path && a->options.drawing != QKV_DRAWING_TARGET)
+        return complain(
+            "--drawing %s needs links of both directions, but those above a --threshold are the same in both "
+            "of one run: give --reverse",
+            drawing_name);
+    if (links_options.from && !links_options.path) return complain("--links-from needs --links");
+    if (links_options.path && !strcmp(pairs, "-"))
+        return complain("with --links the pairs are read twice: give a file instead of standard input");
+    if (json && !links_options.path) return complain("--json prints scores: give --links");
+    if (json && !output_path)
+        return complain("--json prints scores on standard output, where the links are: give --output");
+    return QKV_OK;
+}
+
+static int read_options(struct alignment *a, const char *pairs)
+{
+    a->options.reading =
+        (enum qkv_alignment_reading)index_of(reading_name, name_of_reading, QKV_READING_PREDICTED);
+    a->options.drawing = (enum qkv_alignment_drawing)index_of(
+        drawing_name, name_of_drawing, reverse_path ? QKV_DRAWING_GROW_DIAG : QKV_DRAWING_TARGET);
+    a->options.threshold = threshold;
+    a->options.norms = norms;
+    a->rule = (enum qkv_head_rule)index_of(rule_name, choose_name, QKV_RULE_AGREEMENT);
+    if (output_path && !strcmp(output_path, "-")) output_path = NULL;
+    if (read_maps(a)) return QKV_INVALID;
+    return check_options(a, pairs);
+}
+
+/* ---- pairs ---- */
+
+static enum qkv_status next_pair(struct alignment *a, struct qkv_pair_texts *texts, bool *found,
+                                 struct qkv_error *error)
+{
+    if (qkv_lines_next(&a->lines, found, error)) return QKV_INVALID;
+    return *found ? qkv_pair_split(&a->lines, links_options.path, texts, error) : QKV_OK;
+}
+
+static bool keep_texts(struct alignment *a, struct qkv_pair_texts *texts)
+{
+    texts->source = qkv_arena_string(&a->texts, texts->source);
+    texts->target = qkv_arena_string(&a->texts, texts->target);
+    return texts->source && texts->target;
+}
+
+/* Reads pairs into a->pair; *count becomes 0 at the end. */
+static enum qkv_status read_block(struct alignment *a, int64_t *count, struct qkv_error *error)
+{
+    bool found = true;
+    qkv_arena_reset(&a->texts);
+    for (*count = 0; *count < BLOCK; ++*count) {
+        struct qkv_pair_texts texts;
+        if (next_pair(a, &texts, &found, error)) return QKV_INVALID;
+        if (!found) break;
+        if (!keep_texts(a, &texts)) return qkv_error_set(error, "%s: out of memory", a->lines.path);
+        const struct qkv_alignment *gold = a->gold.count ? &a->gold.sentences[a->lines.number - 1] : NULL;
+        a->pair[*count] = (struct qkv_aligned_pair){.texts = texts, .gold = gold};
+    }
+    return *count ? QKV_OK : qkv_lines_check_read(&a->lines, error);
+}
+
+/* ---- gold links ---- */
+
+/* The number of words of each pair of the text, in the arena. */
+static enum qkv_status count_words(struct alignment *a, struct qkv_word_counts **words, int64_t *count,
+                                   struct qkv_arena *arena, struct qkv_error *error)
+{
+    const struct qkv_data_config *data = &a->run[0].config.data;
+    struct qkv_tokens tokens = {0};
+    struct qkv_pair_texts texts;
+    int64_t capacity = 0;
+    enum qkv_status status = qkv_lines_open(&a->lines, a->pairs_path, error);
+    for (bool found = true; !status;) {
+        status = next_pair(a, &texts, &found, error);
+        if (status || !found) break;
+        if (*count == capacity) {
+            struct qkv_word_counts *more =
+                qkv_arena_allocate(arena, (size_t)(capacity = 2 * capacity + BLOCK) * sizeof *more);
+            if (!more) {
+                status = qkv_error_set(error, "%s: out of memory", a->pairs_path);
+                break;
+            }
+            if (*count) memcpy(more, *words, (size_t)*count * sizeof *more);
+            *words = more;
+        }
+        if ((status = qkv_tokenize(&tokens, &data->src, texts.source, texts.source_size, error))) break;
+        (*words)[*count].source = tokens.words;
+        if ((status = qkv_tokenize(&tokens, &data->trg, texts.target, texts.target_size, error))) break;
+        (*words)[(*count)++].target = tokens.words;
+    }
+    qkv_lines_close(&a->lines);
+    qkv_tokens_release(&tokens);
+    return status;
+}
+
+static enum qkv_status read_gold(struct alignment *a, struct qkv_error *error)
+{
+    struct qkv_arena arena = {0};
+    struct qkv_word_counts none = {0}, *words = &none;
+    int64_t count = 0;
+    enum qkv_status status = count_words(a, &words, &count, &arena, error);
+    if (!status)
+        status = qkv_alignments_read(&a->gold, links_options.path, links_from(&links_options), words, count,
+                                     error);
+    qkv_arena_release(&arena);
+    return status;
+}
+
+/* ---- aligning ---- */
+
+static void print_chosen(struct alignment *a, int direction, const struct qkv_chosen_head *chosen)
+{
+    static const char *const what[] = {[QKV_RULE_ENTROPY] = "lowest entropy, %.4f nats per target word",
+                                       [QKV_RULE_AGREEMENT] =
+                                           "greatest agreement with the mean of all heads, %.4f",
+                                       [QKV_RULE_GOLD] = "lowest alignment error rate, %.2f %%"};
+    print_plain(stderr, a->run[direction].path);
+    fprintf(stderr, ": best head: layer %d, head %d (", chosen->map.layer, chosen->map.head);
+    fprintf(stderr, what[a->rule], a->rule == QKV_RULE_GOLD ? 100 * chosen->value : chosen->value);
+    fputs(")\n", stderr);
+    if (!direction) {
+        a->result.layer = chosen->map.layer;
+        a->result.head = chosen->map.head;
+    }
+}
+
+/* Chooses the best heads, if any are wanted, by the first block. */
+static enum qkv_status choose_heads(struct alignment *a, int64_t count, struct qkv_error *error)
+{
+    for (int d = 0; d < (reverse_path ? 2 : 1) && !a->chosen; d++) {
+        struct qkv_chosen_head chosen;
+        if (a->options.map[d].head != QKV_ATTENTION_BEST) continue;
+        if (qkv_aligner_choose(a->aligner, d, a->rule, count, a->pair, &chosen, error)) return QKV_INVALID;
+        print_chosen(a, d, &chosen);
+    }
+    a->chosen = true;
+    return QKV_OK;
+}
+
+/* Writes the links of a pair as a line, and warns if it is too long to have any. */
+static void write_pair(struct alignment *a, const struct qkv_aligned_pair *pair, int64_t number)
+{
+    for (int64_t i = 0; i < pair->links.count; i++)
+        fprintf(a->output, "%s%lld-%lld", i ? " " : "", (long long)pair->links.links[i].source,
+                (long long)pair->links.links[i].target);
+    fputc('\n', a->output);
+    if (pair->gold) qkv_alignment_count(&a->result, &pair->links, pair->gold);
+    if (!pair->reason) return;
+    print_plain(stderr, a->lines.path);
+    fprintf(stderr, ":%lld: %s: no links\n", (long long)number, pair->reason);
+}
+
+static enum qkv_status align(struct alignment *a, struct qkv_error *error)
+{
+    int64_t done = 0, count;
+    if (qkv_lines_open(&a->lines, a->pairs_path, error)) return QKV_INVALID;
+    a->output = stdout;
+    if (output_path && qkv_file_begin(&a->writer, output_path, error)) return QKV_INVALID;
+    if (output_path) a->output = a->writer.file;
+    for (;; done += count) {
+        if (read_block(a, &count, error)) return QKV_INVALID;
+        if (!count) break;
+        if (choose_heads(a, count, error) || qkv_aligner_run(a->aligner, count, a->pair, error))
+            return QKV_INVALID;
+        for (int64_t i = 0; i < count; i++) write_pair(a, &a->pair[i], done + i + 1);
+        if (!output_path && fflush(stdout))
+            return qkv_error_set(error, "<stdout>: cannot be written: %s", strerror(errno));
+    }
+    return output_path ? qkv_file_commit(&a->writer, error) : QKV_OK;
+}
+
+/* ---- the command ---- */
+
+static enum qkv_status open_all(struct alignment *a, const char *run_path, struct qkv_error *error)
+{
+    if (qkv_run_open(&a->run[0], run_path, checkpoint, QKV_FLOAT32, error)) return QKV_INVALID;
+    if (reverse_path && qkv_run_open(&a->run[1], reverse_path, NULL, QKV_FLOAT32, error)) return QKV_INVALID;
+    if (links_options.path && read_gold(a, error)) return QKV_INVALID;
+    a->workers = qkv_workers_new((int)threads, error);
+    if (!a->workers) return QKV_INVALID;
+    a->aligner =
+        qkv_aligner_new(&a->run[0], reverse_path ? &a->run[1] : NULL, &a->options, a->workers, error);
+    return a->aligner ? QKV_OK : QKV_INVALID;
+}
+
+static enum qkv_status print_score(struct alignment *a, struct qkv_error *error)
+{
+    struct qkv_alignment_result *result = &a->result;
+    qkv_alignment_rate(result);
+    if (!json) {
+        fprintf(stderr, "AER %.2f %%, precision %.2f %%, recall %.2f %% (%lld sentence pair%s)\n",
+                100 * result->error_rate, 100 * result->precision, 100 * result->recall,
+                (long long)a->gold.count, a->gold.count == 1 ? "" : "s");
+        return QKV_OK;
+    }
+    cJSON *object = alignment_result_json(result);
+    cJSON_AddStringToObject(object, "run", a->run[0].path);
+    if (reverse_path) cJSON_AddStringToObject(object, "reverse", a->run[1].path);
+    cJSON_AddStringToObject(object, "pairs", a->pairs_path);
+    cJSON_AddNumberToObject(object, "sentences", (double)a->gold.count);
+    return json_print(object, error);
+}
+
+static void close_all(struct alignment *a)
+{
+    qkv_file_abandon(&a->writer);
+    qkv_lines_close(&a->lines);
+    qkv_aligner_free(a->aligner);
+    qkv_workers_free(a->workers);
+    qkv_alignments_release(&a->gold);
+    for (int d = 0; d < 2; d++)
+        if (a->run[d].model) qkv_run_release(&a->run[d]);
+    qkv_arena_release(&a->texts);
+}
+
+static int run(int operands, char **operand)
+{
+    static struct alignment a;
+    struct qkv_error error = {""};
+    (void)operands;
+    if (read_options(&a, operand[1])) return QKV_INVALID;
+    a.pairs_path = operand[1];
+    a.result = (struct qkv_alignment_result){.drawing = a.options.drawing,
+                                             .reading = a.options.reading,
+                                             .layer = a.options.map[0].layer,
+                                             .head = a.options.map[0].head};
+    enum qkv_status status = open_all(&a, operand[0], &error);
+    if (!status) status = align(&a, &error);
+    if (!status && a.gold.count) status = print_score(&a, &error);
+    close_all(&a);
+    return conclude(status, &error);
+}
+
+const struct command command_align = {
+    .name = "align",
+    .summary = "link the words of sentence pairs by cross attention",
+    .description =
+        "Reads sentence pairs, feeds each target to the decoder, and prints the links between the words of "
+        "each pair: one line a pair, 0-0 1-2 for the first source word with the first target word and the "
+        "second with the third. A word is what white space separates; the tokens of a word are merged "
+        "first.\n\n"
+        "Without --layer and --head, links come from the mean over all heads of all layers. --head best "
+        "chooses a head by the first 4096 pairs, among those of --layer or of all layers. With --reverse, "
+        "the "
+        "links per source word come from a run that translates in the other direction.\n\n"
+        "A pair that is too long for the positions of a run has no links, and a warning says so.\n",
+    .examples = "  qkv align runs/toy_en_es datasets/en_es/test.tsv -o test.links\n"
+                "  qkv align runs/toy_en_es datasets/en_es/test.tsv --layer 1 --drawing union \\\n"
+                "      --links datasets/en_es/test.align -o test.links\n"
+                "  qkv align runs/toy_en_es datasets/en_es/test.tsv --head best --choose entropy\n",
+    .operands =
+        (const struct command_operand[]){
+            {"RUN", VALUE_RUN, "a run folder"},
+            {"PAIRS", VALUE_FILE,
+             "source and target separated by a tab (.tsv, .tsv.gz; -: standard input); with --links, a third "
+             "column is allowed"},
+            {0},
+        },
+    .options =
+        (const struct command_option[]){
+            {"output", 'o', "FILE", OPTION_TEXT, &output_path,
+             "the file to write; -: standard output (default)", .completes = VALUE_FILE},
+            {"layer", 0, "L", OPTION_TEXT, &layer, "a layer from 1, or mean (default)"},
+            {"head", 0, "H", OPTION_TEXT, &head, "a head from 1, mean (default), or best"},
+            {"choose", 0, "RULE", OPTION_CHOICE, &rule_name,
+             "how --head best chooses: {choices}; lowest entropy, agreement with the other heads (default), "
+             "or "
+             "lowest alignment error on --links",
+             .choices = choose_name},
+            {"drawing", 0, "NAME", OPTION_CHOICE, &drawing_name,
+             "which links: {choices} (default: target; with --reverse, grow-diag)",
+             .choices = name_of_drawing},
+            {"threshold", 0, "P", OPTION_NUMBER, &threshold,
+             "link words whose weight is above P, instead of the strongest", 0, 1},
+            {"reading", 0, "NAME", OPTION_CHOICE, &reading_name,
+             "which word a row of weights belongs to, of those that the decoder step predicts and reads: "
+             "{choices} "
+             "(default: predicted)",
+             .choices = name_of_reading},
+            {"norms", 0, NULL, OPTION_FLAG, &norms,
+             "multiply each weight by the norm of the transformed value vector"},
+            {"reverse", 0, "RUN", OPTION_TEXT, &reverse_path,
+             "a run that translates from target to source: links per source word", .completes = VALUE_RUN},
+            {"reverse-layer", 0, "L", OPTION_TEXT, &reverse_layer, "its layer (default: as --layer)"},
+            {"reverse-head", 0, "H", OPTION_TEXT, &reverse_head, "its head (default: as --head)"},
+            COMMAND_OPTIONS_LINKS(&links_options, "score the links: error rate, precision, recall"),
+            COMMAND_OPTION_CHECKPOINT(&checkpoint),
+            COMMAND_OPTION_THREADS(&threads),
+            {"json", 0, NULL, OPTION_FLAG, &json, "print the scores as one JSON object; needs --output"},
+            {0},
+        },
+    .run = run,
+};
