@@ -5,6 +5,8 @@
 #include "score_options.h"
 #include "terminal.h"
 
+#include "framework/core/clock.h"
+
 #include "qkv/run.h"
 #include "qkv/trainer.h"
 
@@ -12,6 +14,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static volatile sig_atomic_t interrupted; /* the number of the signal; 0: none */
@@ -56,6 +59,9 @@ struct view {
     bool resume;     /* --resume is given */
     bool started;    /* the run folder exists and updates begin: errors say how to continue */
     int64_t resumed; /* updates of the checkpoint that training continues; 0: none */
+    bool may_stop_early;
+    bool has_estimated; /* the estimate of time and memory is printed */
+    double started_at;  /* qkv_clock_seconds */
     struct progress_bar bar;
 };
 
@@ -70,6 +76,7 @@ static void show_start(void *context, const struct qkv_train_start *start)
     struct view *view = context;
     view->started = true;
     view->resumed = start->resumed;
+    view->started_at = qkv_clock_seconds();
     if (view->quiet) return;
     print_plain(stderr, start->folder);
     fprintf(
@@ -86,10 +93,30 @@ static void show_start(void *context, const struct qkv_train_start *start)
     if (start->resumed) fprintf(stderr, "resuming after update %lld\n", (long long)start->resumed);
 }
 
+/* Once: says how long training will take, by its first updates, and how much memory it uses. */
+static void show_estimate(struct view *view, const struct qkv_train_progress *p)
+{
+    const double wait = 3; /* seconds of updates to measure, unless a log line comes earlier */
+    bool is_time =
+        p->logged || (p->update - view->resumed > 2 && qkv_clock_seconds() - view->started_at > wait);
+    struct rusage usage;
+    if (view->has_estimated || !is_time || !isfinite(p->seconds_left) || getrusage(RUSAGE_SELF, &usage))
+        return;
+    int64_t updates = p->updates - view->resumed;
+    char duration[16];
+    format_duration(p->seconds_left / (double)(p->updates - p->update) * (double)updates, duration);
+    progress_bar_clear(&view->bar);
+    fprintf(stderr, "%s%lld update%s will take about %s, without validations; %.0f MB of memory in use\n",
+            view->may_stop_early ? "at most " : "", (long long)updates, updates == 1 ? "" : "s", duration,
+            (double)usage.ru_maxrss / 1024);
+    view->has_estimated = true;
+}
+
 static void show_progress(void *context, const struct qkv_train_progress *p)
 {
     struct view *view = context;
     if (view->quiet) return;
+    show_estimate(view, p);
     char text[160];
     char left[16] = "";
     if (isfinite(p->seconds_left)) format_duration(p->seconds_left, left);
@@ -232,6 +259,7 @@ static int run(int operands, char **operand)
         options.listener = &listener;
         view.config = operand[0];
         view.resume = options.resume;
+        view.may_stop_early = config.training.patience > 0;
         view.bar = progress_bar_on(stderr);
         handle_signals(view.quiet);
         status = qkv_train(&config, &options, &result, &error);

@@ -216,6 +216,8 @@ static char *without_times(const char *text)
     hide_number(copy, " tokens/s", true);
     hide_number(copy, " threads", true);
     hide_number(copy, "  left ", false);
+    hide_number(copy, " will take about ", false);
+    hide_number(copy, " MB of memory in use", true);
     return copy;
 }
 

@@ -3,6 +3,7 @@
 
 #include <criterion/criterion.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -31,8 +32,14 @@ Test(train, writes_a_run_and_prints_its_progress_as_lines)
     cr_expect_null(strchr(outcome.error, '\033'));
     const char *start =
         "run: 6171 parameters, 80 training pairs, 8 dev pairs, vocabularies of 11 and 11, 1 thread\n"
-        "update 5  epoch 1  loss ";
+        "20 updates will take about ";
     cr_expect(!strncmp(outcome.error, start, strlen(start)), "%s", outcome.error);
+    const char *memory = strstr(outcome.error, ", without validations; ");
+    cr_assert_not_null(memory, "%s", outcome.error);
+    int megabytes, length = 0;
+    sscanf(memory, ", without validations; %d MB of memory in use\nupdate 5  epoch 1  loss %n", &megabytes,
+           &length);
+    cr_expect(length && megabytes > 2 && megabytes < 4000, "%s", outcome.error);
     /* However long it takes. */
     const char *left = strstr(outcome.error, " tokens/s  left ");
     cr_assert_not_null(left, "%s", outcome.error);
@@ -48,6 +55,18 @@ Test(train, writes_a_run_and_prints_its_progress_as_lines)
     static const char *const names[] = {"config.yaml",   "source.vocabulary", "target.vocabulary",
                                         "metrics.jsonl", "last.safetensors",  "best.safetensors"};
     for (int i = 0; i < 6; i++) cr_expect(there(folder, format("run/%s", names[i])), "%s", names[i]);
+}
+
+Test(train, says_once_how_long_it_will_take)
+{
+    const char *folder = tiny_run("estimate", 20);
+    struct outcome outcome = run("cd '%s' && qkv train c.yaml -s training.updates=40 --resume", folder);
+    char *line = strstr(outcome.error, "resuming after update 20\n20 updates will take about ");
+    cr_assert_not_null(line, "%s", outcome.error);
+    line = strstr(line, " will take about ");
+    cr_expect_null(strstr(line + 1, " will take about "), "%s", outcome.error);
+    outcome = run("cd '%s' && qkv train c.yaml -s training.patience=9 --overwrite", folder);
+    cr_expect_not_null(strstr(outcome.error, "\nat most 20 updates will take about "), "%s", outcome.error);
 }
 
 Test(train, quiet_prints_nothing)
