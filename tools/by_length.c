@@ -21,6 +21,7 @@ enum qkv_status by_length_add(struct by_length *table, const struct qkv_sentence
 {
     struct qkv_scorer *class = &table->class[(score->source_tokens - 1) / table->step];
     class->counts.sentences++;
+    class->counts.translated++;
     class->counts.tokens += score->tokens;
     class->counts.negative_log_likelihood += score->negative_log_likelihood;
     class->counts.correct += score->correct;

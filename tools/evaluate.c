@@ -6,8 +6,10 @@
 #include "ensemble.h"
 #include "json.h"
 #include "links_options.h"
+#include "log_probs.h"
 #include "score_options.h"
 #include "search_options.h"
+#include "tokenized_text.h"
 #include "training_speed.h"
 
 #include "qkv/alignment_score.h"
@@ -36,20 +38,25 @@ struct evaluate_options {
     struct links_options links;
     int64_t threads, step; /* step of --by-length; 0: no table by length */
     struct qkv_text_options text_options;
+    const char *log_probs; /* path of --log-probs, or NULL */
+    bool no_translation;
 };
 
 /* Scores the translations as the options say, all together and by length. */
 static enum qkv_status score_texts(struct evaluation *e, struct qkv_error *error)
 {
     enum qkv_status status = QKV_OK;
+    struct tokenized_text tokenized = {0};
     for (int64_t i = 0; !status && i < e->corpus.count; i++) {
         const char *reference = qkv_corpus_target(&e->corpus, i);
         const char *translation = qkv_evaluator_translation(e->evaluator, i);
         struct qkv_sentence_score score = qkv_evaluator_sentence(e->evaluator, i);
+        tokenized_text_add(&tokenized, reference);
         status = qkv_scorer_add(&e->scorer, translation, &reference, 1, error);
         if (!status && e->by_length.step)
             status = by_length_add(&e->by_length, &score, translation, reference, error);
     }
+    if (!status) tokenized_text_note(&tokenized, "references", &e->scorer);
     return status;
 }
 
@@ -86,10 +93,13 @@ static enum qkv_status evaluate(struct evaluation *e, const struct evaluate_opti
                                               e->workers, testing, error);
     struct qkv_scores scores;
     if (!e->evaluator) return QKV_INVALID;
-    enum qkv_status status = qkv_evaluator_run(e->evaluator, &scores, error);
+    enum qkv_status status = (wanted->no_translation ? qkv_evaluator_run_references
+                                                     : qkv_evaluator_run)(e->evaluator, &scores, error);
     if (status) return status;
     e->scorer.counts = scores.counts;
-    return score_texts(e, error);
+    const struct log_probs log_probs = {&e->run, e->test, &e->corpus, e->evaluator};
+    if (wanted->log_probs && log_probs_write(&log_probs, wanted->log_probs, error)) return QKV_INVALID;
+    return wanted->no_translation ? QKV_OK : score_texts(e, error);
 }
 
 static void print_table(const struct evaluation *e)
@@ -142,10 +152,24 @@ static const char *checkpoint;
 static struct search_options search_options = SEARCH_OPTIONS_DEFAULT;
 static bool json;
 
+/* Complains of an option that --no-translation leaves without effect. */
+static int check_no_translation(void)
+{
+    const char *option = evaluate_options.step                ? "--by-length"
+                         : search_options.beam                ? "--beam"
+                         : search_options.length_penalty >= 0 ? "--length-penalty"
+                         : score_options.metrics.count        ? "--metrics"
+                                                              : NULL;
+    if (!evaluate_options.no_translation || !option) return QKV_OK;
+    return complain("%s needs translations: give it without --no-translation", option);
+}
+
 static int run(int operands, char **operand)
 {
     struct evaluation e = {0};
     if (score_options_read(&score_options, &evaluate_options.text_options)) return QKV_INVALID;
+    if (evaluate_options.log_probs && log_probs_check(evaluate_options.log_probs)) return QKV_INVALID;
+    if (check_no_translation()) return QKV_INVALID;
     e.scorer.options = evaluate_options.text_options;
     struct qkv_error error = {""};
     enum qkv_status status = qkv_run_open(&e.run, operand[0], checkpoint, QKV_FLOAT32, &error);
@@ -168,16 +192,23 @@ static int run(int operands, char **operand)
 const struct command command_evaluate = {
     .name = "evaluate",
     .summary = "score a run on a test set: loss, accuracies, BLEU, chrF",
-    .description =
-        "Scores a run on parallel text.\n\n"
-        "Loss and token accuracy are those of the reference translations; sequence accuracy, BLEU and chrF "
-        "compare the translations of the run with the references.\n",
+    .description = "Scores a run on parallel text.\n\n"
+                   "Loss and token accuracy are those of the reference translations; sequence accuracy, "
+                   "BLEU, chrF and TER "
+                   "compare the translations of the run with the references.\n\n"
+                   "--log-probs writes what the loss is made of: for each sentence its line, its tokens "
+                   "(with </s>), the natural "
+                   "logarithm of the probability of each one after those before it, and their sum. The sum "
+                   "of all sentences, divided "
+                   "by the number of tokens, is minus the loss.\n",
     .examples = "  qkv evaluate runs/toy_en_es\n"
                 "  qkv evaluate runs/toy_en_es datasets/en_es/test.tsv\n"
                 "  qkv evaluate runs/toy_en_es datasets/en_es/test.tsv --beam 5 --json\n"
                 "  qkv evaluate runs/toy_en_es datasets/en_es/test.tsv \\\n"
                 "      --links datasets/en_es/test.align\n"
-                "  qkv evaluate runs/toy_en_es datasets/en_es/test.tsv --by-length 3\n",
+                "  qkv evaluate runs/toy_en_es datasets/en_es/test.tsv --by-length 3\n"
+                "  qkv evaluate runs/toy_en_es datasets/en_es/test.tsv --no-translation \\\n"
+                "      --log-probs log_probs.tsv\n",
     .operands =
         (const struct command_operand[]){
             {"RUN", VALUE_RUN, "a run folder"},
@@ -194,6 +225,12 @@ const struct command command_evaluate = {
             COMMAND_OPTIONS_LINKS(&evaluate_options.links, "score the alignment of the cross attention"),
             {"by-length", 'L', "STEP", OPTION_INTEGER, &evaluate_options.step,
              "add a table by source length, in steps of STEP tokens", 1, 1000000},
+            {"log-probs", 0, "FILE", OPTION_TEXT, &evaluate_options.log_probs,
+             "write the log-probability of each target token of TSV, and their sum for each sentence (.tsv "
+             ".json)",
+             .completes = VALUE_FILE},
+            {"no-translation", 0, NULL, OPTION_FLAG, &evaluate_options.no_translation,
+             "only loss, perplexity and token accuracy, which need no translations"},
             COMMAND_OPTION_CHECKPOINT(&checkpoint),
             COMMAND_OPTION_THREADS(&evaluate_options.threads),
             COMMAND_OPTION_JSON(&json),

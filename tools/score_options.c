@@ -101,11 +101,11 @@ enum qkv_status score_options_read(const struct score_options *o, struct qkv_tex
 
 /* ---- output ---- */
 
-/* True when the scorer has what the metric is computed from: texts, or counts of tokens. */
+/* True when the scorer has what the metric is computed from: texts, or counts of tokens or translations. */
 static bool is_known(const struct qkv_scorer *scorer, int m)
 {
     if (qkv_metric_info((enum qkv_metric)m)->of_texts) return scorer->state[m];
-    return scorer->counts.tokens;
+    return m == QKV_METRIC_SEQUENCE_ACCURACY ? scorer->counts.translated : scorer->counts.tokens;
 }
 
 void scorer_print(const struct qkv_scorer *scorer)

@@ -38,9 +38,11 @@ struct qkv_evaluator {
     struct qkv_search_options search;
     struct qkv_batches batches;
     int slots;
+    bool scored;                /* the losses are those of the last run */
     struct slot *slot;          /* [slots] */
     struct sums *sums;          /* [batches] */
     struct sums *sentence_sums; /* [sentences] */
+    double *log_probabilities;  /* of the target tokens, </s> included, of one sentence after the other */
     int64_t batch_size;
     struct qkv_ids *sources; /* [sentences] */
     struct qkv_translator *translator;
@@ -81,7 +83,10 @@ static bool make_slots(struct qkv_evaluator *e)
     e->sources = calloc((size_t)e->corpus->count, sizeof *e->sources);
     e->translations = calloc((size_t)e->corpus->count, sizeof *e->translations);
     e->sentence_sums = calloc((size_t)e->corpus->count, sizeof *e->sentence_sums);
-    if (!e->slot || !e->sums || !e->sentence_sums || !e->sources || !e->translations) return false;
+    int64_t tokens = e->corpus->target.start[e->corpus->count] + e->corpus->count;
+    e->log_probabilities = calloc((size_t)tokens, sizeof *e->log_probabilities);
+    if (!e->slot || !e->sums || !e->sentence_sums || !e->sources || !e->translations || !e->log_probabilities)
+        return false;
     const struct qkv_corpus_side *source = &e->corpus->source;
     for (int64_t i = 0; i < e->corpus->count; i++)
         e->sources[i] =
@@ -182,6 +187,7 @@ void qkv_evaluator_free(struct qkv_evaluator *e)
     free(e->slot);
     free(e->sums);
     free(e->sentence_sums);
+    free(e->log_probabilities);
     free(e->sources);
     free(e->translations);
     free(e);
@@ -207,16 +213,24 @@ static void score_of_token(const struct token_scores *scores, int64_t token, dou
     *correct = scores->correct[token];
 }
 
-/* Sums the scores of the target tokens of each sentence of the batch into sentence_sums. */
+/* The log-probabilities of sentence i: as many as it has target tokens, and one for </s>. */
+static double *log_probabilities_of(const struct qkv_evaluator *e, int64_t i)
+{
+    return e->log_probabilities + e->corpus->target.start[i] + i;
+}
+
+/* Keeps the log-probabilities of the target tokens of each sentence of the batch, and sums them into sentence_sums. */
 static void sum_sentences(struct qkv_evaluator *e, const struct qkv_batch_view *view,
                           const struct token_scores *scores)
 {
     for (int64_t i = 0; i < view->count; i++) {
         struct sums *sums = &e->sentence_sums[view->index[i]];
+        double *log_probabilities = log_probabilities_of(e, view->index[i]);
         *sums = (struct sums){.tokens = view->target_length[i]};
         for (int64_t t = 0; t < view->target_length[i]; t++) {
             double negative_log_likelihood, correct;
             score_of_token(scores, view->target_start[i] + t, &negative_log_likelihood, &correct);
+            log_probabilities[t] = -negative_log_likelihood;
             sums->negative_log_likelihood += negative_log_likelihood;
             sums->correct += correct;
         }
@@ -329,24 +343,46 @@ static enum qkv_status score_texts(struct qkv_evaluator *e, struct qkv_scorer *s
     return QKV_OK;
 }
 
-enum qkv_status qkv_evaluator_run(struct qkv_evaluator *e, struct qkv_scores *scores, struct qkv_error *error)
+/* Computes the loss of all batches, and adds it to the counts. */
+static enum qkv_status score_references(struct qkv_evaluator *e, struct qkv_score_counts *counts,
+                                        struct qkv_error *error)
 {
     e->outputs = NULL;
+    e->scored = false;
     qkv_workers_run(e->workers, e->slots, run_slot, e);
     for (int i = 0; i < e->slots; i++)
         if (e->slot[i].status) {
             qkv_error_set(error, "%s", e->slot[i].error.message);
             return e->slot[i].status;
         }
-    enum qkv_status status = qkv_translator_run(e->translator, e->corpus->count, e->sources, e->batch_size,
-                                                &e->search, &e->outputs, error);
-    if (status) return status;
-    struct qkv_scorer scorer = {.counts.sentences = e->corpus->count};
+    *counts = (struct qkv_score_counts){.sentences = e->corpus->count};
     for (int64_t b = 0; b < e->batches.count; b++) {
-        scorer.counts.negative_log_likelihood += e->sums[b].negative_log_likelihood;
-        scorer.counts.correct += e->sums[b].correct;
-        scorer.counts.tokens += e->sums[b].tokens;
+        counts->negative_log_likelihood += e->sums[b].negative_log_likelihood;
+        counts->correct += e->sums[b].correct;
+        counts->tokens += e->sums[b].tokens;
     }
+    e->scored = true;
+    return QKV_OK;
+}
+
+enum qkv_status qkv_evaluator_run_references(struct qkv_evaluator *e, struct qkv_scores *scores,
+                                             struct qkv_error *error)
+{
+    struct qkv_scorer scorer = {.state = {NULL}};
+    enum qkv_status status = score_references(e, &scorer.counts, error);
+    *scores = qkv_scorer_scores(&scorer);
+    return status;
+}
+
+enum qkv_status qkv_evaluator_run(struct qkv_evaluator *e, struct qkv_scores *scores, struct qkv_error *error)
+{
+    struct qkv_scorer scorer = {.state = {NULL}};
+    enum qkv_status status = score_references(e, &scorer.counts, error);
+    if (status) return status;
+    status = qkv_translator_run(e->translator, e->corpus->count, e->sources, e->batch_size, &e->search,
+                                &e->outputs, error);
+    if (status) return status;
+    scorer.counts.translated = e->corpus->count;
     status = score_texts(e, &scorer, error);
     if (status) e->outputs = NULL;
     *scores = qkv_scorer_scores(&scorer);
@@ -362,7 +398,7 @@ const char *qkv_evaluator_translation(const struct qkv_evaluator *evaluator, int
 
 struct qkv_sentence_score qkv_evaluator_sentence(const struct qkv_evaluator *e, int64_t i)
 {
-    if (!e->outputs || i < 0 || i >= e->corpus->count) return (struct qkv_sentence_score){0};
+    if (!e->scored || i < 0 || i >= e->corpus->count) return (struct qkv_sentence_score){0};
     const struct qkv_corpus_side *source = &e->corpus->source;
     const struct sums *sums = &e->sentence_sums[i];
     return (struct qkv_sentence_score){
@@ -370,6 +406,11 @@ struct qkv_sentence_score qkv_evaluator_sentence(const struct qkv_evaluator *e, 
         .tokens = sums->tokens,
         .negative_log_likelihood = sums->negative_log_likelihood,
         .correct = sums->correct,
-        .right = equals_reference(e, i),
+        .right = e->outputs && equals_reference(e, i),
     };
+}
+
+const double *qkv_evaluator_log_probabilities(const struct qkv_evaluator *e, int64_t i)
+{
+    return e->scored && i >= 0 && i < e->corpus->count ? log_probabilities_of(e, i) : NULL;
 }

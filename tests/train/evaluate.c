@@ -77,6 +77,34 @@ static struct qkv_scores scores_of(const struct qkv_corpus *on, int threads,
     return scores;
 }
 
+/* The log-probabilities of all tokens, one sentence after the other, of a run of references; the caller frees them. */
+static double *log_probabilities_of(int threads, struct qkv_testing_config testing, struct qkv_scores *scores)
+{
+    struct qkv_error error = {""};
+    struct qkv_workers *workers = qkv_workers_new(threads, &error);
+    struct qkv_evaluator *evaluator =
+        qkv_evaluator_new(model, &corpus, &side, &target, workers, &testing, &error);
+    cr_assert_null(qkv_evaluator_log_probabilities(evaluator, 0), "before the first run");
+    cr_assert_eq(qkv_evaluator_run_references(evaluator, scores, &error), QKV_OK, "%s", error.message);
+    cr_expect_null(qkv_evaluator_translation(evaluator, 0), "nothing is translated");
+    cr_expect(isnan(scores->value[QKV_METRIC_SEQUENCE_ACCURACY]));
+    double *list = malloc((size_t)scores->counts.tokens * sizeof *list);
+    int64_t at = 0;
+    for (int64_t i = 0; i < PAIRS; i++) {
+        struct qkv_sentence_score sentence = qkv_evaluator_sentence(evaluator, i);
+        double sum = 0;
+        for (int64_t t = 0; t < sentence.tokens; t++)
+            sum += list[at++] = qkv_evaluator_log_probabilities(evaluator, i)[t];
+        cr_expect_eq(-sum, sentence.negative_log_likelihood, "sentence %d", (int)i);
+    }
+    cr_expect_eq(at, scores->counts.tokens);
+    cr_expect_null(qkv_evaluator_log_probabilities(evaluator, PAIRS));
+    cr_expect_null(qkv_evaluator_log_probabilities(evaluator, -1));
+    qkv_evaluator_free(evaluator);
+    qkv_workers_free(workers);
+    return list;
+}
+
 static const struct qkv_testing_config GREEDY = {
     .batch_size = 4, .beam_size = 1, .beam_alpha = 0.6, .n_best = 1};
 static const struct qkv_testing_config BEAM = {
@@ -102,6 +130,19 @@ Test(evaluate, threads_change_no_bit)
     }
 }
 
+Test(evaluate, threads_change_no_bit_of_a_log_probability)
+{
+    struct qkv_scores scores;
+    double *expected = log_probabilities_of(1, GREEDY, &scores);
+    for (int threads = 2; threads <= 5; threads++) {
+        double *list = log_probabilities_of(threads, GREEDY, &scores);
+        cr_expect_eq(memcmp(list, expected, (size_t)scores.counts.tokens * sizeof *list), 0, "%d threads",
+                     threads);
+        free(list);
+    }
+    free(expected);
+}
+
 Test(evaluate, the_batch_size_changes_no_more_than_rounding)
 {
     static const int64_t SIZES[] = {1, 2, 7, PAIRS, 1000};
@@ -123,7 +164,8 @@ Test(evaluate, the_batch_size_changes_no_more_than_rounding)
 
 Test(evaluate, loss_and_token_accuracy_are_those_of_the_forced_pass)
 {
-    double likelihood = 0, correct = 0;
+    struct qkv_scores references;
+    double likelihood = 0, correct = 0, *list = log_probabilities_of(2, GREEDY, &references);
     int64_t tokens = 0;
     struct qkv_batch batch = {0};
     for (int64_t i = 0; i < PAIRS; i++) {
@@ -140,13 +182,18 @@ Test(evaluate, loss_and_token_accuracy_are_those_of_the_forced_pass)
             for (int32_t c = 0; c < target.size; c++)
                 if (row[c] > row[best]) best = c;
             likelihood -= row[view.target_output[k]];
+            cr_expect_float_eq(list[tokens + k], row[view.target_output[k]], 1e-12, "sentence %d, token %d",
+                               (int)i, (int)k);
             correct += best == view.target_output[k];
         }
         tokens += view.target_tokens;
         free(forced);
     }
     qkv_batch_release(&batch);
+    free(list);
     struct qkv_scores scores = scores_of(&corpus, 2, GREEDY, NULL);
+    cr_expect_eq(references.value[QKV_METRIC_LOSS], scores.value[QKV_METRIC_LOSS]);
+    cr_expect_eq(references.value[QKV_METRIC_TOKEN_ACCURACY], scores.value[QKV_METRIC_TOKEN_ACCURACY]);
     cr_expect_eq(scores.counts.sentences, PAIRS);
     cr_expect_eq(scores.counts.tokens, tokens);
     cr_expect_float_eq(scores.value[QKV_METRIC_LOSS], likelihood / (double)tokens, 1e-12);

@@ -56,11 +56,17 @@ qkv_evaluator_new_ensemble(struct qkv_ensemble ensemble, const struct qkv_corpus
 QKV_API enum qkv_status qkv_evaluator_run(struct qkv_evaluator *evaluator, struct qkv_scores *scores,
                                           struct qkv_error *error);
 
+/* The same without translations: only loss, perplexity and token accuracy; sequence accuracy is NaN, and the metrics of texts
+ * are 0. */
+QKV_API enum qkv_status qkv_evaluator_run_references(struct qkv_evaluator *evaluator,
+                                                     struct qkv_scores *scores, struct qkv_error *error);
+
 /* The model's translation of sentence i, as text, from the last run. Valid until the next run. NULL before the first
- * run, after a run that failed, and for a sentence that does not exist. */
+ * run, after a run that failed or was one of references, and for a sentence that does not exist. */
 QKV_API const char *qkv_evaluator_translation(const struct qkv_evaluator *evaluator, int64_t i);
 
-/* The counts of one sentence in the last run; all 0 where qkv_evaluator_translation is NULL. */
+/* The counts of one sentence in the last run; all 0 before the first run, after a run that failed, and for a sentence that does
+ * not exist. */
 struct qkv_sentence_score {
     int64_t source_tokens;          /* without </s> */
     int64_t tokens;                 /* target tokens, </s> counted */
@@ -69,6 +75,11 @@ struct qkv_sentence_score {
     bool right;                     /* the translation equals the reference, token for token */
 };
 QKV_API struct qkv_sentence_score qkv_evaluator_sentence(const struct qkv_evaluator *evaluator, int64_t i);
+
+/* The natural logarithms of the probabilities that the model gave, in the last run, to the target tokens of sentence i of the
+ * corpus, each after the tokens of the reference before it, the last one to </s>: as many as qkv_evaluator_sentence has
+ * `tokens`. Their sum is -negative_log_likelihood. Valid until the next run. NULL where there is no such sentence or no run. */
+QKV_API const double *qkv_evaluator_log_probabilities(const struct qkv_evaluator *evaluator, int64_t i);
 
 QKV_API void qkv_evaluator_free(struct qkv_evaluator *evaluator);
 

@@ -1,0 +1,159 @@
+/* qkv evaluate --log-probs: the log-probabilities of given pairs. */
+#include "support.h"
+
+#include <cjson/cJSON.h>
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static cJSON *parsed(const char *text)
+{
+    cJSON *object = cJSON_Parse(text);
+    cr_assert_not_null(object, "%s", text);
+    return object;
+}
+
+static double number(const cJSON *object, const char *key)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
+    cr_assert(cJSON_IsNumber(item), "%s", key);
+    return item->valuedouble;
+}
+
+/* The columns of a line, which it cuts at the tabs; there must be five. */
+static void cut(char *line, char *columns[5])
+{
+    for (int i = 0; i < 5; i++) {
+        cr_assert_not_null(line, "column %d is missing", i + 1);
+        columns[i] = line;
+        line = strchr(line, '\t');
+        if (line) *line++ = '\0';
+    }
+    cr_assert_null(line);
+}
+
+Test(log_probs, add_up_to_the_loss)
+{
+    const char *folder = tiny_run("sums", 60);
+    cJSON *scores = parsed(run_ok("cd '%s' && qkv evaluate run dev.tsv --json --log-probs p.tsv", folder));
+    double loss = number(scores, "loss"), tokens = number(scores, "tokens"), total = 0, count = 0;
+    char *expected = run_ok("cd '%s' && cut -f2 dev.tsv | qkv tokenize run - --side trg", folder);
+    char *table = read_file(format("%s/p.tsv", folder), NULL), *columns[5];
+    char *line = table, *next = strchr(line, '\n');
+    *next++ = '\0';
+    cr_expect_str_eq(line, "line\ttoken_count\tlog_prob\ttokens\tlog_probs");
+    for (int number_of_line = 1; *next; number_of_line++) {
+        line = next;
+        next = strchr(line, '\n');
+        *next++ = '\0';
+        cut(line, columns);
+        cr_expect_eq(atoi(columns[0]), number_of_line);
+        char *end = strchr(expected, '\n');
+        *end = '\0';
+        cr_expect_str_eq(columns[3], format("%s </s>", expected));
+        expected = end + 1;
+        double sum = 0, in_sentence = 0;
+        for (char *at = columns[4]; *at; in_sentence++) {
+            double log_prob = strtod(at, &at);
+            cr_expect(log_prob < 0 && log_prob > -50);
+            sum += log_prob;
+        }
+        cr_expect_eq(in_sentence, atof(columns[1]));
+        cr_expect_float_eq(sum, atof(columns[2]), 1e-12);
+        total += atof(columns[2]);
+        count += in_sentence;
+    }
+    cr_expect_str_empty(expected, "every sentence has a row");
+    cr_expect_eq(count, tokens);
+    cr_expect_float_eq(-total / count, loss, 1e-6);
+    cJSON_Delete(scores);
+}
+
+Test(log_probs, are_the_same_as_json_and_for_any_number_of_threads)
+{
+    const char *folder = tiny_run("threads", 20);
+    run_ok("cd '%s' && for j in 1 2 5; do qkv evaluate run dev.tsv -j $j --no-translation --log-probs $j.tsv "
+           ">$j.txt && "
+           "qkv evaluate run dev.tsv -j $j --no-translation --log-probs $j.json >$j.txt || exit; done && "
+           "cmp 1.tsv 2.tsv && cmp 1.tsv 5.tsv && cmp 1.json 2.json && cmp 1.json 5.json",
+           folder);
+    cJSON *object = parsed(read_file(format("%s/1.json", folder), NULL));
+    cr_expect_str_eq(cJSON_GetObjectItem(object, "test")->valuestring, "dev.tsv");
+    const cJSON *list = cJSON_GetObjectItem(object, "sentences"), *sentence;
+    char *table = read_file(format("%s/1.tsv", folder), NULL), *line = strtok(table, "\n"), *columns[5];
+    double total = 0, count = 0;
+    cJSON_ArrayForEach(sentence, list)
+    {
+        char *rest = strchr(line, '\0') + 1, *end = strchr(rest, '\n');
+        *end = '\0';
+        cut(line = rest, columns);
+        line = end;
+        cr_expect_eq(number(sentence, "line"), atof(columns[0]));
+        cr_expect_eq(number(sentence, "log_prob"), atof(columns[2]));
+        const cJSON *tokens = cJSON_GetObjectItem(sentence, "tokens"),
+                    *log_probs = cJSON_GetObjectItem(sentence, "log_probs");
+        cr_assert_eq(cJSON_GetArraySize(tokens), atoi(columns[1]));
+        cr_assert_eq(cJSON_GetArraySize(log_probs), atoi(columns[1]));
+        char *at = columns[4];
+        for (int t = 0; t < atoi(columns[1]); t++)
+            cr_expect_eq(cJSON_GetArrayItem(log_probs, t)->valuedouble, strtod(at, &at));
+        total += number(sentence, "log_prob");
+        count += cJSON_GetArraySize(tokens);
+    }
+    cr_expect_float_eq(number(object, "log_prob"), total, 1e-9);
+    cr_expect_eq(number(object, "tokens"), count);
+    cJSON_Delete(object);
+}
+
+Test(log_probs, name_unknown_words_and_the_lines_of_the_text)
+{
+    const char *folder = tiny_run("unknown", 2);
+    run_ok(
+        "cd '%s' && (cut -f1 dev.tsv | head -n 1 | tr '\\n' '\\t'; echo 'zebra \"quoted\" =1') >pairs.tsv && "
+        "qkv evaluate run pairs.tsv --log-probs p.tsv >out.txt",
+        folder);
+    char *row = strchr(read_file(format("%s/p.tsv", folder), NULL), '\n') + 1, *columns[5];
+    cut(row, columns);
+    cr_expect_str_eq(columns[0], "1");
+    cr_expect_eq(strncmp(columns[3], "<unk> ", 6), 0, "%s", columns[3]);
+}
+
+Test(log_probs, need_no_translations)
+{
+    const char *folder = tiny_run("references", 20);
+    char *text = run_ok("cd '%s' && qkv evaluate run dev.tsv --no-translation", folder);
+    char *complete = run_ok("cd '%s' && qkv evaluate run dev.tsv", folder);
+    cr_expect_not_null(strstr(text, "token accuracy"));
+    cr_expect_null(strstr(text, "sequence accuracy"));
+    cr_expect_null(strstr(text, "BLEU"));
+    cr_expect_eq(strncmp(text, complete, strlen(text)), 0, "%s", text);
+    cJSON *object = parsed(run_ok("cd '%s' && qkv evaluate run dev.tsv --no-translation --json", folder));
+    cr_expect_not_null(cJSON_GetObjectItem(object, "loss"));
+    cr_expect_null(cJSON_GetObjectItem(object, "sequence_accuracy"));
+    cr_expect_null(cJSON_GetObjectItem(object, "bleu"));
+    cJSON_Delete(object);
+}
+
+Test(log_probs, leave_no_partial_file)
+{
+    const char *folder = tiny_run("refused", 2);
+    static const char *const cases[][2] = {
+        {"--log-probs p.csv", "qkv: --log-probs p.csv: log-probabilities are written as .tsv or .json"},
+        {"--log-probs p", "qkv: --log-probs p: log-probabilities are written as .tsv or .json"},
+        {"--no-translation --by-length 3",
+         "qkv: --by-length needs translations: give it without --no-translation"},
+        {"--no-translation --beam 3", "qkv: --beam needs translations: give it without --no-translation"},
+        {"--no-translation -m ter", "qkv: --metrics needs translations: give it without --no-translation"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        cr_expect(refused(run("cd '%s' && qkv evaluate run dev.tsv %s", folder, cases[i][0]), cases[i][1]),
+                  "%s", cases[i][0]);
+    struct outcome outcome = run("cd '%s' && qkv evaluate run dev.tsv --log-probs none/p.tsv", folder);
+    cr_expect_eq(outcome.exit_code, 2);
+    cr_expect_not_null(strstr(outcome.error, "qkv: none/p.tsv: cannot be written"), "%s", outcome.error);
+    run_ok("cd '%s' && echo old >p.tsv && printf 'a\\tb\\n\\n' >bad.tsv", folder);
+    cr_expect_eq(run("cd '%s' && qkv evaluate run bad.tsv --log-probs p.tsv", folder).exit_code, 2);
+    cr_expect_str_eq(read_file(format("%s/p.tsv", folder), NULL), "old\n");
+    cr_expect_str_eq(run_ok("cd '%s' && ls | grep -c tmp || true", folder), "0\n");
+}

@@ -1,0 +1,184 @@
+/* qkv score: metrics, options, scores of sentences, and the comparison of systems. tests/metrics/ tests the numbers. */
+#include "support.h"
+
+#include <cjson/cJSON.h>
+#include <criterion/criterion.h>
+#include <math.h>
+#include <string.h>
+
+/* A folder with the translations a and b, and the references r, of which the second has two. */
+static const char *texts(const char *name)
+{
+    const char *folder = scratch(name);
+    write_text(folder, "a", "the cat sat on a mat\nA dog barks\nno\n");
+    write_text(folder, "b", "the cat sat on the mat\nA dog is sleeping\nno\n");
+    write_text(folder, "r", "The cat sat on the mat\nthe dog barks\tA dog is barking\nno\n");
+    return folder;
+}
+
+static cJSON *parsed(const char *text)
+{
+    cJSON *object = cJSON_Parse(text);
+    cr_assert_not_null(object, "%s", text);
+    return object;
+}
+
+static double number(const cJSON *object, const char *key)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
+    cr_assert(cJSON_IsNumber(item), "%s", key);
+    return item->valuedouble;
+}
+
+Test(score, computes_the_metrics_that_are_asked_for)
+{
+    const char *folder = texts("metrics");
+    cr_expect_null(strstr(run_ok("cd '%s' && qkv score a r", folder), "TER"));
+    char *text = run_ok("cd '%s' && qkv score a r -m ter --metrics bleu,chrf --chrf-word-order 2", folder);
+    cr_expect_not_null(strstr(text, "TER                19.05  (nrefs:var|case:lc|tok:tercom|"), "%s", text);
+    cr_expect_not_null(strstr(text, "\nchrF++             "), "%s", text);
+    cr_expect_not_null(strstr(text, "|nw:2|"));
+    cJSON *object = parsed(run_ok("cd '%s' && qkv score a r -m ter,bleu --json --tokenize intl", folder));
+    cr_expect_null(cJSON_GetObjectItem(object, "chrf"));
+    const cJSON *ter = cJSON_GetObjectItem(object, "ter_details"),
+                *bleu = cJSON_GetObjectItem(object, "bleu_details");
+    cr_expect_eq(number(ter, "edits"), 2);
+    cr_expect_eq(number(ter, "reference_length"), 10.5);
+    cr_expect_eq(number(bleu, "hypothesis_length"), 10);
+    cr_expect_eq(number(bleu, "reference_length"), 10);
+    cr_expect_eq(number(bleu, "brevity_penalty"), 1);
+    cr_expect_eq(cJSON_GetArraySize(cJSON_GetObjectItem(bleu, "precisions")), 4);
+    cr_expect_not_null(strstr(cJSON_GetObjectItem(object, "bleu_signature")->valuestring, "|tok:intl|"));
+    cJSON_Delete(object);
+}
+
+/* Every option reaches its metric: the signature says so, and the score changes. */
+Test(score, passes_its_options_on)
+{
+    static const struct {
+        const char *options, *plain, *signature;
+    } cases[] = {
+        {"-m bleu --lowercase", "-m bleu", "|case:lc|"},
+        {"-m bleu --tokenize char", "-m bleu", "|tok:char|"},
+        {"-m bleu --smooth-method floor", "-m bleu", "|smooth:floor[0.10]|"},
+        {"-m bleu --smooth-method add-k --smooth-value 0.4", "-m bleu", "|smooth:add-k[0.40]|"},
+        {"-m bleu --smooth-method none", "-m bleu", "|smooth:none|"},
+        {"-m chrf --chrf-char-order 3", "-m chrf", "|nc:3|"},
+        {"-m chrf --chrf-word-order 1", "-m chrf", "|nw:1|"},
+        {"-m chrf --chrf-beta 1", "-m chrf", "|beta:1|"},
+        {"-m ter --ter-normalized", "-m ter", "|norm:yes|"},
+        {"-m ter --ter-no-punct", "-m ter", "|punct:no|"},
+        {"-m ter --ter-case-sensitive", "-m ter", "|case:mixed|"},
+    };
+    const char *folder = scratch("options");
+    write_text(folder, "a", "The dog, in the sun, sleeps\n");
+    write_text(folder, "r", "the dog , sleeps in a sun\n");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char *with = run_ok("cd '%s' && qkv score a r %s", folder, cases[i].options);
+        char *without = run_ok("cd '%s' && qkv score a r %s", folder, cases[i].plain);
+        cr_expect_not_null(strstr(with, cases[i].signature), "%s: %s", cases[i].options, with);
+        cr_expect_null(strstr(without, cases[i].signature));
+        *strchr(with, '(') = *strchr(without, '(') = '\0';
+        cr_expect_str_neq(with, without, "%s", cases[i].options);
+    }
+    write_text(folder, "a", "the dog\n");
+    write_text(folder, "r", "the dog\n");
+    cr_expect_not_null(strstr(run_ok("cd '%s' && qkv score a r", folder), "BLEU               0.00  ("));
+    cr_expect_not_null(
+        strstr(run_ok("cd '%s' && qkv score a r --effective-order", folder), "BLEU               100.00  ("));
+}
+
+Test(score, scores_each_sentence)
+{
+    const char *folder = texts("sentences");
+    char *table = run_ok("cd '%s' && qkv score a r -m bleu,ter --sentence-level", folder);
+    cr_expect_str_eq(table,
+                     "line\tbleu\tter\n1\t34.3295\t16.6667\n2\t79.3701\t28.5714\n3\t100.0000\t0.0000\n");
+    cJSON *object = parsed(run_ok("cd '%s' && qkv score a r -m bleu,ter --sentence-level --json", folder));
+    const cJSON *list = cJSON_GetObjectItem(object, "sentences");
+    cr_assert_eq(cJSON_GetArraySize(list), 3);
+    cr_expect_float_eq(number(cJSON_GetArrayItem(list, 1), "ter"), 100 / 3.5, 1e-12);
+    cr_expect_not_null(strstr(cJSON_GetObjectItem(object, "bleu_signature")->valuestring, "|eff:yes|"));
+    cr_expect_gt(number(object, "bleu"), 10);
+    cJSON_Delete(object);
+}
+
+Test(score, compares_systems)
+{
+    const char *folder = texts("systems");
+    char *text = run_ok("cd '%s' && qkv score a r --against b --against a -m ter", folder);
+    cr_expect_not_null(strstr(text, "TER  (nrefs:var|bs:1000|seed:12345|case:lc|"), "%s", text);
+    cr_expect_not_null(strstr(text, "   score      mean +- 95 %        p  system\n   19.05 "), "%s", text);
+    cr_expect_not_null(strstr(text, "  a\n    9.52 "), "%s", text);
+    cr_expect_not_null(strstr(text, "   same  a\n"), "%s", text);
+    cJSON *object =
+        parsed(run_ok("cd '%s' && qkv score a r --against b --samples 50 --seed 7 --json", folder));
+    cr_expect_eq(number(object, "samples"), 50);
+    cr_expect_eq(number(object, "seed"), 7);
+    const cJSON *list = cJSON_GetObjectItem(object, "systems");
+    cr_assert_eq(cJSON_GetArraySize(list), 2);
+    const cJSON *first = cJSON_GetArrayItem(list, 0), *second = cJSON_GetArrayItem(list, 1);
+    cr_expect_str_eq(cJSON_GetObjectItem(second, "system")->valuestring, "b");
+    cr_expect_null(cJSON_GetObjectItem(cJSON_GetObjectItem(first, "bleu_bootstrap"), "p_value"));
+    double p = number(cJSON_GetObjectItem(second, "chrf_bootstrap"), "p_value");
+    cr_expect(p >= 1. / 51 && p <= 1);
+    cJSON *alone = parsed(run_ok("cd '%s' && qkv score b r --json", folder));
+    cr_expect_eq(number(alone, "bleu"), number(second, "bleu"));
+    cJSON_Delete(alone);
+    cJSON_Delete(object);
+}
+
+Test(score, refuses_options_without_effect)
+{
+    static const char *const cases[][2] = {
+        {"a r -m x", "qkv: --metrics is 'x', but must be one of bleu, chrf, ter"},
+        {"a r --tokenize into", "qkv: --tokenize is 'into'; did you mean intl"},
+        {"a r --smooth-method add", "qkv: --smooth-method is 'add'; did you mean add-k"},
+        {"a r --smooth-value 1",
+         "qkv: --smooth-value has no effect with --smooth-method exp: choose floor or add-k"},
+        {"a r --ter-normalized", "qkv: --ter-normalized has no effect without ter: add it to --metrics"},
+        {"a r -m ter --chrf-beta 3", "qkv: --chrf-beta has no effect without chrf: add it to --metrics"},
+        {"a r -m ter --tokenize none", "qkv: --tokenize has no effect without bleu: add it to --metrics"},
+        {"a r --chrf-char-order 11", "qkv: --chrf-char-order is 11, but must lie between 1 and 10"},
+        {"a r --samples 10", "qkv: --samples has no effect without --against"},
+        {"a r --seed 1", "qkv: --seed has no effect without --against"},
+        {"a r --against b --sentence-level",
+         "qkv: --sentence-level scores one system: give it without --against"},
+        {"a r --against -", "qkv: r: has more lines than <stdin>, which ends after line 0"},
+        {"- r --against -", "qkv: standard input can hold only one of the texts"},
+        {"a r --against none", "qkv: none: cannot be read: No such file or directory"},
+        {"a r --against short", "qkv: r: has more lines than short, which ends after line 1"},
+        {"a r --against long", "qkv: long: has more lines than r, which ends after line 3"},
+    };
+    const char *folder = texts("refused");
+    write_text(folder, "short", "a\n");
+    write_text(folder, "long", "a\nb\nc\nd\n");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct outcome outcome = run("cd '%s' && qkv score %s </dev/null", folder, cases[i][0]);
+        cr_expect(refused(outcome, cases[i][1]), "%s: %s", cases[i][0], outcome.error);
+    }
+}
+
+/* Text of the tokenizer of Moses is scored as it is, and BLEU that tokenizes it again says so. */
+Test(score, notes_that_references_are_tokenized)
+{
+    const char *folder = scratch("tokenized"),
+               *note = "qkv: note: 3 of 4 references look tokenized. BLEU with the tokenizer";
+    write_text(folder, "r", "it &apos;s a well @-@ known dog .\nI see , he said .\n\" Hi &quot; .\nyes\n");
+    write_text(folder, "plain", "It's a well-known dog.\nI see, he said.\nA B. C .\nyes ?\n");
+    struct outcome outcome = run("cd '%s' && qkv score r r", folder);
+    cr_expect_eq(outcome.exit_code, 0);
+    cr_expect_eq(strncmp(outcome.error, note, strlen(note)), 0, "%s", outcome.error);
+    cr_expect_not_null(
+        strstr(outcome.output, "BLEU               100.00  (nrefs:1|case:mixed|eff:no|tok:13a|"));
+    cr_expect_not_null(
+        strstr(run("cd '%s' && qkv score r r --tokenize intl --against r", folder).error, note));
+    cr_expect_str_empty(run("cd '%s' && qkv score plain plain", folder).error);
+    cr_expect_str_empty(run("cd '%s' && qkv score r r -m chrf", folder).error);
+    outcome = run("cd '%s' && qkv score r r --tokenize none --json", folder);
+    cr_expect_str_empty(outcome.error);
+    cJSON *object = parsed(outcome.output);
+    cr_expect_eq(number(cJSON_GetObjectItem(object, "bleu_details"), "hypothesis_length"), 8 + 6 + 4 + 1,
+                 "&apos;s and @-@ are words");
+    cJSON_Delete(object);
+}
