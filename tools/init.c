@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NOT_GIVEN = -1, FEWEST_PAIRS = 10, PART_MOST = 1000, PART_SHARE = 20, LEAST_EPOCHS = 4 };
+enum { NOT_GIVEN = -1, FEWEST_PAIRS = 10, PART_MOST = 1000, PART_SHARE = 20, LEAST_EPOCHS = 3 };
 
 static struct {
     const char *config, *lang[2], *columns;
