@@ -88,17 +88,29 @@ int64_t qkv_model_longest(const struct qkv_model *model)
     return source < target ? source : target;
 }
 
-struct qkv_tensor *qkv_model_loss(const struct qkv_model *model, struct qkv_graph *graph,
-                                  const struct qkv_batch_view *batch, double smoothing, double factor,
-                                  struct qkv_trace *trace)
+struct qkv_objective qkv_objective_of(const struct qkv_training_config *training)
 {
+    return (struct qkv_objective){.smoothing = training->label_smoothing, .r_drop = training->r_drop};
+}
+
+struct qkv_tensor *qkv_model_loss(const struct qkv_model *model, struct qkv_graph *graph,
+                                  const struct qkv_batch_view *batch, const struct qkv_objective *objective,
+                                  double factor, struct qkv_trace *trace)
+{
+    const struct qkv_objective wanted = objective ? *objective : (struct qkv_objective){0};
+    bool is_pair = wanted.r_drop > 0 && qkv_graph_has_dropout(graph);
     if (trace) *trace = (struct qkv_trace){0};
     struct qkv_tensor *hidden = model->interface->hidden(model, graph, batch, trace);
+    struct qkv_tensor *second = is_pair ? model->interface->hidden(model, graph, batch, NULL) : NULL;
     const char *outer = qkv_graph_scope(graph, "output");
-    struct qkv_tensor *loss =
-        qkv_linear_cross_entropy(graph, hidden, qkv_graph_parameter(graph, model->output_weight),
-                                 qkv_graph_parameter(graph, model->output_bias), model->output_tied,
-                                 batch->target_output, smoothing, factor);
+    struct qkv_tensor *weight = qkv_graph_parameter(graph, model->output_weight),
+                      *bias = qkv_graph_parameter(graph, model->output_bias), *loss;
+    if (is_pair)
+        loss = qkv_paired_cross_entropy(graph, hidden, second, weight, bias, model->output_tied,
+                                        batch->target_output, wanted.smoothing, wanted.r_drop, factor);
+    else
+        loss = qkv_linear_cross_entropy(graph, hidden, weight, bias, model->output_tied, batch->target_output,
+                                        wanted.smoothing, factor);
     qkv_graph_scope(graph, outer);
     return loss;
 }

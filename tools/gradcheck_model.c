@@ -116,8 +116,9 @@ static enum qkv_status build(struct loss *loss, enum qkv_dtype dtype, const stru
     const struct qkv_random random = {.seed = seed};
     qkv_graph_bind(loss->graph, parameters, loss->gradients, false);
     qkv_graph_set_dropout(loss->graph, &random);
-    loss->node = qkv_model_loss(loss->model, loss->graph, view, config->training.label_smoothing,
-                                1.0 / (double)view->target_tokens, NULL);
+    const struct qkv_objective objective = qkv_objective_of(&config->training);
+    loss->node =
+        qkv_model_loss(loss->model, loss->graph, view, &objective, 1.0 / (double)view->target_tokens, NULL);
     return qkv_graph_check(loss->graph, error);
 }
 

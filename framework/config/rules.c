@@ -286,6 +286,16 @@ static void check_needs(const struct check *check)
     }
 }
 
+/* Whether training drops anything out of a stack. */
+static bool drops_out(const struct qkv_stack_config *stack, bool is_decoder)
+{
+    bool transformer = stack->type == QKV_NETWORK_TRANSFORMER;
+    bool attends = transformer || (is_decoder && stack->attention.score != QKV_ATTENTION_SCORE_NONE);
+    return stack->dropout > 0 || stack->embeddings.dropout > 0 || stack->embeddings.word_dropout > 0 ||
+           (transformer && stack->activation_dropout > 0) || (attends && stack->attention.rule.dropout > 0) ||
+           (!transformer && is_decoder && stack->hidden_dropout > 0);
+}
+
 /* `ends`: training must have an end. */
 static void check_training(const struct check *check, bool ends)
 {
@@ -296,6 +306,11 @@ static void check_training(const struct check *check, bool ends)
                        "training.updates or training.epochs must be given, so that training ends");
     check_needs(check);
     require(check, !training->patience || has_dev, "training.patience", "data.dev", "");
+    require(check,
+            !training->r_drop || drops_out(&check->config->model.encoder, false) ||
+                drops_out(&check->config->model.decoder, true),
+            "training.r_drop", "model.encoder.dropout",
+            " above 0, or another dropout: without, both passes are equal");
     require_relation(check, training->learning_rate_min <= training->learning_rate,
                      "training.learning_rate_min", "must not exceed", "training.learning_rate");
 }

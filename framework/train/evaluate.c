@@ -243,7 +243,7 @@ static enum qkv_status score_by_graph(struct qkv_evaluator *e, struct slot *slot
                                       struct sums *sums)
 {
     qkv_graph_reset(slot->graph);
-    struct qkv_tensor *loss = qkv_model_loss(e->model, slot->graph, view, 0, 1, NULL);
+    struct qkv_tensor *loss = qkv_model_loss(e->model, slot->graph, view, NULL, 1, NULL);
     qkv_graph_plan(slot->graph, loss);
     if (qkv_graph_check(slot->graph, &slot->error)) return QKV_INVALID;
     qkv_forward(slot->graph);

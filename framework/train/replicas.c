@@ -22,10 +22,9 @@ struct qkv_replicas {
     bool *is_empty;           /* [shards] */
     struct qkv_graph **graph; /* [graphs]: one for each shard that runs at the same time */
     struct qkv_gradient_tree *tree;
+    struct qkv_objective objective;
 
-    /* The step that is being run. */
-    double smoothing;
-    const struct qkv_random *random;
+    const struct qkv_random *random; /* of the step that is being run */
 };
 
 static bool make_graphs(struct qkv_replicas *replicas)
@@ -39,7 +38,8 @@ static bool make_graphs(struct qkv_replicas *replicas)
 }
 
 struct qkv_replicas *qkv_replicas_new(const struct qkv_model *model, struct qkv_workers *workers, int shards,
-                                      enum qkv_gradient_memory memory, struct qkv_error *error)
+                                      enum qkv_gradient_memory memory, const struct qkv_objective *objective,
+                                      struct qkv_error *error)
 {
     if (shards < 1 || shards > QKV_SHARDS_MOST || memory < QKV_GRADIENTS_BY_SIZE ||
         memory > QKV_GRADIENTS_PAIRED || !model->parameters.values) {
@@ -55,7 +55,12 @@ struct qkv_replicas *qkv_replicas_new(const struct qkv_model *model, struct qkv_
     struct qkv_replicas *replicas = calloc(1, sizeof *replicas);
     if (!replicas) goto no_memory;
     *replicas = (struct qkv_replicas){
-        .model = model, .workers = workers, .shards = shards, .graphs = threads < shards ? threads : shards};
+        .model = model,
+        .workers = workers,
+        .shards = shards,
+        .graphs = threads < shards ? threads : shards,
+        .objective = objective ? *objective : (struct qkv_objective){0},
+    };
     replicas->replica = calloc((size_t)shards, sizeof *replicas->replica);
     replicas->is_empty = calloc((size_t)shards, sizeof *replicas->is_empty);
     replicas->graph = calloc((size_t)replicas->graphs, sizeof(struct qkv_graph *));
@@ -89,7 +94,7 @@ static struct qkv_tensor *build(const struct qkv_replicas *replicas, const struc
     qkv_graph_set_pair(graph, leaf->pair, leaf->is_second);
     qkv_graph_bind(graph, &replicas->model->parameters, leaf->gradients, leaf->is_second);
     qkv_graph_set_dropout(graph, random);
-    struct qkv_tensor *loss = qkv_model_loss(replicas->model, graph, view, replicas->smoothing, 1.0, NULL);
+    struct qkv_tensor *loss = qkv_model_loss(replicas->model, graph, view, &replicas->objective, 1.0, NULL);
     qkv_graph_plan(graph, loss);
     return loss;
 }
@@ -201,12 +206,11 @@ static void add_sums(struct qkv_step_sums *to, const struct qkv_step_sums *from)
     to->tokens += from->tokens;
 }
 
-enum qkv_status qkv_replicas_step(struct qkv_replicas *replicas, struct qkv_batch *batch, double smoothing,
+enum qkv_status qkv_replicas_step(struct qkv_replicas *replicas, struct qkv_batch *batch,
                                   const struct qkv_random *random, bool accumulate,
                                   struct qkv_step_sums *sums, struct qkv_error *error)
 {
     struct replica *replica = replicas->replica;
-    replicas->smoothing = smoothing;
     replicas->random = random;
     begin_shards(replicas, batch);
     qkv_gradient_tree_begin(replicas->tree, replicas->is_empty, accumulate, replicas->workers);

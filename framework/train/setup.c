@@ -75,8 +75,9 @@ static enum qkv_status make_parts(struct training *training, struct qkv_error *e
     qkv_parameters_initialize(&training->model->parameters, seed);
     training->workers = qkv_workers_new(training->options->threads, error);
     if (!training->workers) return QKV_INVALID;
+    const struct qkv_objective objective = qkv_objective_of(settings);
     training->replicas = qkv_replicas_new(training->model, training->workers, (int)settings->shards,
-                                          QKV_GRADIENTS_BY_SIZE, error);
+                                          QKV_GRADIENTS_BY_SIZE, &objective, error);
     if (!training->replicas) return QKV_INVALID;
     if (qkv_optimizer_init(&training->optimizer, settings, &training->model->parameters, error))
         return QKV_INVALID;

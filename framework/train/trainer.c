@@ -84,8 +84,7 @@ static enum qkv_status update(struct training *training, struct clock *clock, bo
             .seed = (uint64_t)settings->random_seed,
             .step = (uint32_t)(progress->update * settings->batch_multiplier + i),
         };
-        status = qkv_replicas_step(training->replicas, &training->batch, settings->label_smoothing, &random,
-                                   i > 0, &sums, &inner);
+        status = qkv_replicas_step(training->replicas, &training->batch, &random, i > 0, &sums, &inner);
         if (status == QKV_FAILED) return diverged(progress->update + 1, &inner, error);
         if (status) return qkv_error_set(error, "%s", inner.message);
         tokens += sums.tokens;

@@ -48,6 +48,42 @@ Test(config_finish, activation_dropout_is_dropout_unless_given)
     qkv_arena_release(&arena);
 }
 
+static void no_dropout(struct qkv_stack_config *stack)
+{
+    stack->dropout = stack->attention.rule.dropout = stack->embeddings.dropout = 0;
+}
+
+/* Without dropout, the two passes of R-Drop are equal. What a network does not drop does not count. */
+Test(config_finish, r_drop_needs_dropout)
+{
+    struct qkv_arena arena = {0};
+    struct qkv_config config;
+    struct qkv_messages messages;
+    for (int network = 0; network < 2; network++) {
+        cr_assert_eq(qkv_config_default(&config, &arena, "drops"), QKV_OK);
+        struct qkv_stack_config *encoder = &config.model.encoder, *decoder = &config.model.decoder;
+        config.training.r_drop = 1;
+        no_dropout(encoder);
+        no_dropout(decoder);
+        if (network) {
+            encoder->type = decoder->type = QKV_NETWORK_RECURRENT;
+            encoder->attention.rule.dropout = 0.1; /* the default, without effect */
+        }
+        const struct qkv_config none = config;
+        cr_expect_eq(qkv_config_finish(&config, &arena, &messages), QKV_INVALID);
+        cr_expect_str_eq(messages.text[0],
+                         "config: training.r_drop is 1, but needs model.encoder.dropout above 0, or "
+                         "another dropout: without, both passes are equal");
+        config = none;
+        decoder->embeddings.word_dropout = 0.1;
+        cr_expect_eq(qkv_config_finish(&config, &arena, &messages), QKV_OK, "%s", messages.text[0]);
+        config = none;
+        *(network ? &decoder->hidden_dropout : &encoder->activation_dropout) = 0.1;
+        cr_expect_eq(qkv_config_finish(&config, &arena, &messages), QKV_OK, "%s", messages.text[0]);
+    }
+    qkv_arena_release(&arena);
+}
+
 /* qkv_model_new derives the widths of the heads itself, in its own copy. */
 Test(config_finish, a_model_needs_no_finished_config)
 {

@@ -226,7 +226,8 @@ static void check_model(const char *name, enum qkv_norm_place place, bool tied)
     double *gradients = calloc((size_t)model->parameters.elements, sizeof *gradients);
     struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
     qkv_graph_bind(graph, &model->parameters, gradients, false);
-    struct qkv_tensor *loss = qkv_model_loss(model, graph, &view, 0.1, 1.0 / TARGET_TOKENS, NULL);
+    struct qkv_tensor *loss = qkv_model_loss(model, graph, &view, &(struct qkv_objective){.smoothing = 0.1},
+                                             1.0 / TARGET_TOKENS, NULL);
     cr_assert_eq(qkv_graph_check(graph, &error), QKV_OK, "%s: %s", name, error.message);
     qkv_forward(graph);
     qkv_backward(graph, loss, NULL);

@@ -48,7 +48,7 @@ Test(misuse, numbers_of_shards_and_kinds_of_memory_that_cannot_be)
     static const int CASES[][2] = {{0, 0}, {-1, 0}, {1 << 30, 0}, {2, -1}, {2, 99}};
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         cr_expect_null(
-            qkv_replicas_new(model, NULL, CASES[i][0], (enum qkv_gradient_memory)CASES[i][1], &error));
+            qkv_replicas_new(model, NULL, CASES[i][0], (enum qkv_gradient_memory)CASES[i][1], NULL, &error));
         expect_message("shards must lie in 1 to");
     }
     struct qkv_batch_view view;

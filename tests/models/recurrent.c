@@ -124,7 +124,7 @@ static double change_by_first_word(bool reverse)
     for (int changed = 0; changed < 2; changed++) {
         qkv_graph_reset(graph);
         if (changed) batch.source[0] = batch.source[0] == 5 ? 6 : 5;
-        qkv_model_loss(model, graph, &view, 0, 1, &trace);
+        qkv_model_loss(model, graph, &view, NULL, 1, &trace);
         qkv_forward(graph);
         int64_t rows, columns;
         const double *weights = qkv_attention_weights_of(cross_weights(&trace), 0, 0, &rows, &columns);
@@ -159,7 +159,7 @@ Test(recurrent, the_trace_holds_the_attention_of_each_sentence)
         qkv_graph_bind(graph, &model->parameters, NULL, false);
         tiny_batch(&batch, model, 4, SOURCE, TARGET, 1);
         struct qkv_batch_view view = tiny_view(&batch);
-        qkv_model_loss(model, graph, &view, 0, 1, &trace);
+        qkv_model_loss(model, graph, &view, NULL, 1, &trace);
         qkv_forward(graph);
         bool has_attention = VARIANTS[v].score != QKV_ATTENTION_SCORE_NONE;
         cr_assert_eq(cross_weights(&trace) != NULL, has_attention, "%s", name);
@@ -212,7 +212,7 @@ Test(recurrent, weights_belong_to_their_sentence)
             }
             qkv_graph_set_gradients(graph[k], false);
             qkv_graph_bind(graph[k], &model->parameters, NULL, false);
-            qkv_model_loss(model, graph[k], &view[k], 0, 1, &trace);
+            qkv_model_loss(model, graph[k], &view[k], NULL, 1, &trace);
             qkv_forward(graph[k]);
             weights[k] = qkv_attention_weights_of(cross_weights(&trace), k ? 0 : 2, 0, &rows[k], &columns[k]);
         }
@@ -239,15 +239,15 @@ Test(recurrent, the_same_bits_with_any_number_of_threads)
         char *first = malloc(SHARDS * bytes);
         for (int threads = 1; threads <= 3; threads++) {
             struct qkv_workers *workers = qkv_workers_new(threads, NULL);
-            struct qkv_replicas *replicas =
-                qkv_replicas_new(model, workers, SHARDS, QKV_GRADIENTS_SEPARATE, NULL);
+            struct qkv_replicas *replicas = qkv_replicas_new(model, workers, SHARDS, QKV_GRADIENTS_SEPARATE,
+                                                             &(struct qkv_objective){.smoothing = 0.1}, NULL);
             const struct qkv_random random = {.seed = 1, .step = 4};
             struct qkv_batch batch = {0};
             struct qkv_step_sums sums;
             struct qkv_error error;
             tiny_batch(&batch, model, 8, SOURCE, TARGET, 7);
-            cr_assert_eq(qkv_replicas_step(replicas, &batch, 0.1, &random, false, &sums, &error), QKV_OK,
-                         "%s", error.message);
+            cr_assert_eq(qkv_replicas_step(replicas, &batch, &random, false, &sums, &error), QKV_OK, "%s",
+                         error.message);
             for (int shard = 0; shard < SHARDS; shard++) {
                 const char *gradients = qkv_replicas_gradients(replicas)[shard];
                 if (threads == 1)

@@ -21,7 +21,8 @@ static float *gradients_of(const struct qkv_model *model, const struct qkv_batch
     qkv_graph_set_dropout(graph, &random);
     for (int pass = 0; pass < 2; pass++) { /* the second pass reuses the memory of the first */
         qkv_graph_reset(graph);
-        struct qkv_tensor *loss = qkv_model_loss(model, graph, view, 0.1, 1, NULL);
+        struct qkv_tensor *loss =
+            qkv_model_loss(model, graph, view, &(struct qkv_objective){.smoothing = 0.1}, 1, NULL);
         qkv_graph_plan(graph, loss);
         cr_assert_eq(qkv_graph_check(graph, &error), QKV_OK, "%s", error.message);
         qkv_forward(graph);

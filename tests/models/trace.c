@@ -29,7 +29,7 @@ static struct pass pass_of(const struct qkv_model_config *config)
     qkv_batch_shard(&pass.batch, 0, 1, &view);
     qkv_graph_set_gradients(pass.graph, false);
     qkv_graph_bind(pass.graph, &pass.model->parameters, NULL, false);
-    qkv_model_loss(pass.model, pass.graph, &view, 0, 1, &pass.trace);
+    qkv_model_loss(pass.model, pass.graph, &view, NULL, 1, &pass.trace);
     cr_assert_eq(qkv_graph_check(pass.graph, &error), QKV_OK, "%s", error.message);
     qkv_forward(pass.graph);
     return pass;

@@ -182,7 +182,8 @@ static double loss_of(const struct qkv_model *model, const struct qkv_batch_view
     struct qkv_error error = {""};
     qkv_graph_reset(graph);
     qkv_graph_bind(graph, &model->parameters, NULL, false);
-    struct qkv_tensor *loss = qkv_model_loss(model, graph, batch, smoothing, 1, trace);
+    struct qkv_tensor *loss =
+        qkv_model_loss(model, graph, batch, &(struct qkv_objective){.smoothing = smoothing}, 1, trace);
     cr_assert_eq(qkv_graph_check(graph, &error), QKV_OK, "%s", error.message);
     qkv_forward(graph);
     return qkv_tensor_scalar(loss);
@@ -318,7 +319,7 @@ static double loss_with_dropout(struct qkv_model_config config, struct dropout_c
     qkv_graph_observe(graph, &observer);
     qkv_graph_set_dropout(graph, &random);
     qkv_graph_bind(graph, &model->parameters, NULL, false);
-    const struct qkv_tensor *loss = qkv_model_loss(model, graph, &view, 0, 1, NULL);
+    const struct qkv_tensor *loss = qkv_model_loss(model, graph, &view, NULL, 1, NULL);
     qkv_forward(graph);
     double value = qkv_tensor_scalar(loss);
     qkv_graph_free(graph);

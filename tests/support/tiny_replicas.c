@@ -16,15 +16,21 @@ struct qkv_model *model_of(enum qkv_dtype dtype, double dropout)
     return tiny_model(&config, SOURCE_SIZE, TARGET_SIZE, dtype, 4);
 }
 
-struct bench bench_with(struct qkv_model *model, int threads, int shards, enum qkv_gradient_memory memory)
+struct bench bench_for(struct qkv_model *model, int threads, int shards, enum qkv_gradient_memory memory,
+                       const struct qkv_objective *objective)
 {
     struct qkv_error error = {""};
     struct bench b = {.model = model, .workers = qkv_workers_new(threads, &error)};
     cr_assert_not_null(b.workers, "%s", error.message);
-    b.replicas = qkv_replicas_new(b.model, b.workers, shards, memory, &error);
+    b.replicas = qkv_replicas_new(b.model, b.workers, shards, memory, objective, &error);
     cr_assert_not_null(b.replicas, "%s", error.message);
     cr_assert_eq(qkv_replicas_shards(b.replicas), shards);
     return b;
+}
+
+struct bench bench_with(struct qkv_model *model, int threads, int shards, enum qkv_gradient_memory memory)
+{
+    return bench_for(model, threads, shards, memory, &(struct qkv_objective){.smoothing = 0.1});
 }
 
 void release(struct bench *b)
@@ -39,7 +45,7 @@ struct qkv_step_sums step(struct bench *b, struct qkv_batch *batch, const struct
 {
     struct qkv_error error = {""};
     struct qkv_step_sums sums;
-    cr_assert_eq(qkv_replicas_step(b->replicas, batch, 0.1, random, accumulate, &sums, &error), QKV_OK, "%s",
+    cr_assert_eq(qkv_replicas_step(b->replicas, batch, random, accumulate, &sums, &error), QKV_OK, "%s",
                  error.message);
     return sums;
 }

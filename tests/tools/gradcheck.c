@@ -125,6 +125,7 @@ Test(gradcheck, a_config_takes_overrides_and_sentences)
         "-s data.joint_vocabulary=true -s model.tied_embeddings=true -s model.encoder.attention.bias=false",
         "-s model.decoder.attention.key_width=3 -s model.decoder.attention.value_width=5",
         "-s model.encoder.embeddings.word_dropout=0.3 -s model.decoder.activation_dropout=0.4",
+        "-s training.r_drop=5 -s model.tied_softmax=true",
     };
     for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
         struct outcome outcome = run("qkv gradcheck %s %s --sentences 2", config, settings[i]);
@@ -289,7 +290,8 @@ Test(gradcheck, unknown_names_are_refused_with_the_nearest)
     expect_in(outcome.error, "qkv: --op is 'softmx'; did you mean softmax\n");
     outcome = run("qkv gradcheck --op cross");
     cr_expect_eq(outcome.exit_code, 2);
-    expect_in(outcome.error, "--op is 'cross'; did you mean cross_entropy or linear_cross_entropy\n");
+    expect_in(outcome.error,
+              "--op is 'cross'; did you mean cross_entropy, linear_cross_entropy or paired_cross_entropy\n");
     outcome = run("qkv gradcheck --op zzz");
     cr_expect_eq(outcome.exit_code, 2);
     expect_in(outcome.error, "--op is 'zzz', but must be one of matmul, linear, ");

@@ -21,16 +21,17 @@ static struct qkv_model *varied_model(enum qkv_attention_kernel kernel)
     return tiny_model(&config, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT32, 4);
 }
 
-static void expect_same_bits(struct qkv_model *make_model(int kind), int kind, int shards)
+static void expect_same_bits(struct qkv_model *make_model(int kind), int kind, int shards, double r_drop)
 {
+    const struct qkv_objective objective = {.smoothing = 0.1, .r_drop = r_drop};
     static const int THREADS[] = {1, 2, 3, 4, 7};
     const struct qkv_random random = {.seed = 3, .step = 8};
     struct qkv_batch batch = {0};
     struct qkv_step_sums expected = {0};
     float *first = NULL;
     for (int t = 0; t < 10; t++) {
-        struct bench b = bench_with(make_model(kind), THREADS[t / 2], shards,
-                                    t % 2 ? QKV_GRADIENTS_PAIRED : QKV_GRADIENTS_SEPARATE);
+        struct bench b = bench_for(make_model(kind), THREADS[t / 2], shards,
+                                   t % 2 ? QKV_GRADIENTS_PAIRED : QKV_GRADIENTS_SEPARATE, &objective);
         int64_t elements = b.model->parameters.elements;
         tiny_batch(&batch, b.model, SENTENCES, SOURCE, TARGET, 2);
         for (int round = 0; round < 3; round++) {
@@ -65,10 +66,11 @@ static struct qkv_model *model_with_kernel(int kernel)
     return varied_model((enum qkv_attention_kernel)kernel);
 }
 
+/* With dropout if kind is 1. */
 static struct qkv_model *tied_model(int kind)
 {
     struct qkv_model_config config = tiny_config();
-    (void)kind;
+    config.encoder.dropout = config.decoder.dropout = kind ? 0.3 : 0;
     config.decoder.hidden_size = config.encoder.hidden_size;
     config.tied_embeddings = true;
     return tiny_model(&config, SOURCE_SIZE, SOURCE_SIZE, QKV_FLOAT32, 4);
@@ -77,10 +79,12 @@ static struct qkv_model *tied_model(int kind)
 Test(gradient_tree, the_same_bits_with_any_number_of_threads_and_memory_for_gradients)
 {
     for (int shards = 1; shards <= 9; shards += shards < 5 ? 1 : 4) {
-        expect_same_bits(usual_model, 0, shards);
-        expect_same_bits(model_with_kernel, QKV_KERNEL_EXACT, shards);
-        expect_same_bits(model_with_kernel, QKV_KERNEL_FLASH, shards);
-        expect_same_bits(tied_model, 0, shards);
+        expect_same_bits(usual_model, 0, shards, 0);
+        expect_same_bits(model_with_kernel, QKV_KERNEL_EXACT, shards, 0);
+        expect_same_bits(model_with_kernel, QKV_KERNEL_FLASH, shards, 0);
+        expect_same_bits(tied_model, 0, shards, 0);
+        expect_same_bits(usual_model, 0, shards, 5);
+        expect_same_bits(tied_model, 1, shards, 5);
     }
 }
 
@@ -93,7 +97,8 @@ static void gradient_of_shard(const struct qkv_model *model, struct qkv_batch *b
     if (!view.count) return;
     struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
     qkv_graph_bind(graph, &model->parameters, gradient, false);
-    struct qkv_tensor *loss = qkv_model_loss(model, graph, &view, 0.1, 1, NULL);
+    struct qkv_tensor *loss =
+        qkv_model_loss(model, graph, &view, &(struct qkv_objective){.smoothing = 0.1}, 1, NULL);
     qkv_forward(graph);
     qkv_backward(graph, loss, NULL);
     qkv_graph_free(graph);

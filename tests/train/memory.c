@@ -41,6 +41,7 @@ static void make_corpus(struct qkv_corpus *corpus, struct qkv_vocabulary *source
     free(text);
 }
 
+/* Batches of tokens train with R-Drop. */
 static void expect_quiet_steps(const struct qkv_model_config *config, int threads, enum qkv_batch_type type,
                                int64_t size, uint64_t seed)
 {
@@ -50,8 +51,9 @@ static void expect_quiet_steps(const struct qkv_model_config *config, int thread
     make_corpus(&corpus, &source, &target);
     struct qkv_model *model = tiny_model(config, source.size, target.size, QKV_FLOAT32, 1);
     struct qkv_workers *workers = qkv_workers_new(threads, NULL);
-    struct qkv_replicas *replicas = qkv_replicas_new(
-        model, workers, SHARDS, threads % 2 ? QKV_GRADIENTS_PAIRED : QKV_GRADIENTS_SEPARATE, NULL);
+    struct qkv_replicas *replicas =
+        qkv_replicas_new(model, workers, SHARDS, threads % 2 ? QKV_GRADIENTS_PAIRED : QKV_GRADIENTS_SEPARATE,
+                         &(struct qkv_objective){.smoothing = 0.1, .r_drop = type == QKV_BATCH_TOKEN}, NULL);
     const struct qkv_training_config training = {
         .adam_betas = {0.9, 0.98}, .adam_epsilon = 1e-8, .clip_grad_norm = 1};
     struct qkv_optimizer optimizer = {0};
@@ -72,7 +74,7 @@ static void expect_quiet_steps(const struct qkv_model_config *config, int thread
             struct qkv_step_sums sums;
             struct qkv_error error;
             if (qkv_batches_get(&batches, i, &batch, &error) ||
-                qkv_replicas_step(replicas, &batch, 0.1, &random, false, &sums, &error))
+                qkv_replicas_step(replicas, &batch, &random, false, &sums, &error))
                 cr_assert_fail("%s", error.message);
             qkv_optimizer_step(&optimizer, &model->parameters, workers, qkv_replicas_blocks(replicas),
                                qkv_replicas_gradients(replicas), 1.0 / (double)sums.tokens, 1e-3);

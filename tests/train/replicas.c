@@ -57,7 +57,8 @@ static double whole_batch(const struct qkv_model *model, struct qkv_batch *batch
     qkv_batch_shard(batch, 0, 1, &view);
     struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
     qkv_graph_bind(graph, &model->parameters, gradient, false);
-    struct qkv_tensor *loss = qkv_model_loss(model, graph, &view, 0.1, 1, NULL);
+    struct qkv_tensor *loss =
+        qkv_model_loss(model, graph, &view, &(struct qkv_objective){.smoothing = 0.1}, 1, NULL);
     cr_assert_eq(qkv_graph_check(graph, NULL), QKV_OK);
     qkv_forward(graph);
     qkv_backward(graph, loss, NULL);
@@ -246,10 +247,10 @@ static void expect_name(bench_maker *make)
     cr_assert_not_null(weight);
     double kept = qkv_parameter_get(&b.model->parameters, weight, 0);
     qkv_parameter_set(&b.model->parameters, weight, 0, NAN);
-    cr_expect_eq(qkv_replicas_step(b.replicas, &batch, 0, NULL, false, &sums, &error), QKV_FAILED);
+    cr_expect_eq(qkv_replicas_step(b.replicas, &batch, NULL, false, &sums, &error), QKV_FAILED);
     cr_expect_not_null(strstr(error.message, "decoder.1.cross.query.weight (leaf)"), "%s", error.message);
     qkv_parameter_set(&b.model->parameters, weight, 0, kept);
-    cr_expect_eq(qkv_replicas_step(b.replicas, &batch, 0, NULL, false, &sums, &error), QKV_OK,
+    cr_expect_eq(qkv_replicas_step(b.replicas, &batch, NULL, false, &sums, &error), QKV_OK,
                  "and goes on after it");
     qkv_batch_release(&batch);
     release(&b);
@@ -267,11 +268,11 @@ static void expect_refusal(bench_maker *make, int shards, const int64_t source[2
     struct qkv_error error = {""};
     struct qkv_step_sums sums;
     tiny_batch(&batch, b.model, 2, source, (int64_t[]){22, 22}, 1);
-    cr_expect_eq(qkv_replicas_step(b.replicas, &batch, 0, NULL, false, &sums, &error), QKV_INVALID);
+    cr_expect_eq(qkv_replicas_step(b.replicas, &batch, NULL, false, &sums, &error), QKV_INVALID);
     cr_expect_not_null(strstr(error.message, "25 rows from position 0 on, but the table has 24 positions"),
                        "%s", error.message);
     tiny_batch(&batch, b.model, 2, (int64_t[]){3, 4}, (int64_t[]){2, 2}, 1);
-    cr_expect_eq(qkv_replicas_step(b.replicas, &batch, 0, NULL, false, &sums, &error), QKV_OK,
+    cr_expect_eq(qkv_replicas_step(b.replicas, &batch, NULL, false, &sums, &error), QKV_OK,
                  "and goes on after it");
     qkv_batch_release(&batch);
     release(&b);

@@ -20,7 +20,7 @@ static void evaluate_part(void *context, int part)
     qkv_batch_shard(&evaluation->work->batch, part, evaluation->parts, &view);
     if (!view.count) return;
     qkv_graph_reset(graph);
-    qkv_graph_plan(graph, qkv_model_loss(evaluation->work->model, graph, &view, 0, 1, NULL));
+    qkv_graph_plan(graph, qkv_model_loss(evaluation->work->model, graph, &view, NULL, 1, NULL));
     qkv_forward(graph);
 }
 

@@ -77,8 +77,8 @@ static enum qkv_status profile_step(struct profiler *m, int64_t i, struct qkv_er
         qkv_graph_reset(m->graph);
         qkv_graph_bind(m->graph, &m->work->model->parameters, m->gradients, shard > 0);
         qkv_graph_set_dropout(m->graph, &random);
-        struct qkv_tensor *loss = qkv_model_loss(m->work->model, m->graph, &view,
-                                                 m->work->config.training.label_smoothing, 1, NULL);
+        const struct qkv_objective objective = qkv_objective_of(&m->work->config.training);
+        struct qkv_tensor *loss = qkv_model_loss(m->work->model, m->graph, &view, &objective, 1, NULL);
         if (qkv_graph_check(m->graph, error)) return QKV_INVALID;
         m->times.previous = bench_thread_seconds();
         m->building += m->times.previous - began;
@@ -166,7 +166,7 @@ double bench_step_operations(struct bench_work *work, bool training)
         qkv_graph_set_gradients(graph, training);
         qkv_graph_bind(graph, &work->model->parameters, gradients, false);
         qkv_graph_observe(graph, &observer);
-        struct qkv_tensor *loss = qkv_model_loss(work->model, graph, &view, 0, 1, NULL);
+        struct qkv_tensor *loss = qkv_model_loss(work->model, graph, &view, NULL, 1, NULL);
         qkv_forward(graph);
         if (training) qkv_backward(graph, loss, NULL);
     }

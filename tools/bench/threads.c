@@ -137,9 +137,9 @@ static enum qkv_status run_once(struct bench_work *work, struct qkv_graph *graph
                                 const struct qkv_batch_view *view, struct longest_op *longest,
                                 struct qkv_error *error)
 {
-    struct qkv_tensor *loss;
+    const struct qkv_objective objective = qkv_objective_of(&work->config.training);
     qkv_graph_reset(graph);
-    loss = qkv_model_loss(work->model, graph, view, work->config.training.label_smoothing, 1, NULL);
+    struct qkv_tensor *loss = qkv_model_loss(work->model, graph, view, &objective, 1, NULL);
     if (qkv_graph_check(graph, error)) return QKV_INVALID;
     qkv_forward(graph);
     *longest = (struct longest_op){.previous = bench_thread_seconds()};

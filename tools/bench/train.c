@@ -11,8 +11,7 @@ enum qkv_status bench_train_step(void *context, int64_t i, struct qkv_error *err
     double began = bench_thread_seconds();
     if (bench_work_batch(work, i, error)) return QKV_INVALID;
     double filled = bench_thread_seconds();
-    enum qkv_status status = qkv_replicas_step(trainer->replicas, &work->batch, training->label_smoothing,
-                                               &random, false, &sums, error);
+    enum qkv_status status = qkv_replicas_step(trainer->replicas, &work->batch, &random, false, &sums, error);
     if (status) return status;
     double computed = bench_thread_seconds();
     qkv_optimizer_step(&trainer->optimizer, &work->model->parameters, trainer->workers,
@@ -33,8 +32,9 @@ enum qkv_status bench_trainer_make(struct bench_trainer *trainer, struct bench_w
     if (!trainer->workers) return QKV_INVALID;
     if (!shards) shards = bench_work_shards(work);
     if (!shards) shards = qkv_workers_count(trainer->workers);
-    trainer->replicas =
-        qkv_replicas_new(work->model, trainer->workers, (int)shards, QKV_GRADIENTS_BY_SIZE, error);
+    const struct qkv_objective objective = qkv_objective_of(&work->config.training);
+    trainer->replicas = qkv_replicas_new(work->model, trainer->workers, (int)shards, QKV_GRADIENTS_BY_SIZE,
+                                         &objective, error);
     if (!trainer->replicas) return QKV_INVALID;
     if (work->has_text && qkv_replicas_reserve(trainer->replicas, &work->batches, error)) return QKV_INVALID;
     return qkv_optimizer_init(&trainer->optimizer, &work->config.training, &work->model->parameters, error);

@@ -170,6 +170,7 @@ struct qkv_training_config {
     int64_t keep_best_ckpts, keep_last_ckpts;
     double clip_grad_norm, clip_grad_val; /* 0: off */
     double label_smoothing;
+    double r_drop; /* weight of the divergence of two passes; 0: one pass */
 };
 
 struct qkv_testing_config {

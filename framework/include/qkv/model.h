@@ -18,7 +18,7 @@
  *         qkv_parameters_initialize(&model->parameters, 42);
  *         qkv_batch_shard(&batch, 0, 1, &view);
  *         qkv_graph_bind(graph, &model->parameters, NULL, false);
- *         struct qkv_tensor *loss = qkv_model_loss(model, graph, &view, 0, 1, NULL);
+ *         struct qkv_tensor *loss = qkv_model_loss(model, graph, &view, NULL, 1, NULL);
  *         qkv_forward(graph);
  *         printf("loss: %g nats\n", qkv_tensor_scalar(loss));
  *     }
@@ -192,12 +192,24 @@ QKV_API struct qkv_attention_layers qkv_model_attention(const struct qkv_model *
                                                         enum qkv_attention_kind kind, int64_t layer);
 QKV_API struct qkv_input_layers qkv_model_inputs(const struct qkv_model *model, enum qkv_stack_id stack);
 
-/* Adds the loss of a batch to the graph: factor times the sum of the cross-entropies of its target
- * tokens, in nats, with label smoothing (Szegedy et al. 2016); a scalar. The graph must be bound to
- * model->parameters. trace: filled with the parts of the pass, unless it is NULL.
+/* What training minimises. All zero: the cross entropy. */
+struct qkv_objective {
+    double smoothing; /* of labels (Szegedy et al. 2016) */
+    /* R-Drop (Wu et al. 2021), weight a: the batch passes twice, with different dropout masks. With predictions p and q of
+     * the passes, the loss is the mean of both cross entropies + a / 4 (KL(p || q) + KL(q || p)). 0: one pass. */
+    double r_drop;
+};
+
+/* The objective of a config. */
+QKV_API struct qkv_objective qkv_objective_of(const struct qkv_training_config *training);
+
+/* Adds the loss of a batch to the graph: factor times the sum over its target tokens of the objective (NULL: the cross
+ * entropy), in nats; a scalar. In a graph without dropout, the two passes of R-Drop would be equal, and there is one. The
+ * graph must be bound to model->parameters. trace: filled with the parts of the (first) pass, unless it is NULL.
  * qkv_graph_check reports errors, such as a sentence that is longer than the positions. */
 QKV_API struct qkv_tensor *qkv_model_loss(const struct qkv_model *model, struct qkv_graph *graph,
-                                          const struct qkv_batch_view *batch, double smoothing, double factor,
+                                          const struct qkv_batch_view *batch,
+                                          const struct qkv_objective *objective, double factor,
                                           struct qkv_trace *trace);
 
 /* ---- decoding step by step ---- qkv_decoding_start encodes a batch; each qkv_decoding_step feeds

@@ -11,8 +11,10 @@
  *     struct qkv_optimizer optimizer = {0};
  *     struct qkv_step_sums sums;
  *     struct qkv_error error = {""};
- *     struct qkv_replicas *replicas = qkv_replicas_new(model, workers, 4, QKV_GRADIENTS_BY_SIZE, &error);
- *     if (!qkv_replicas_step(replicas, &batch, 0.1, NULL, false, &sums, &error))
+ *     struct qkv_objective objective = {.smoothing = 0.1};
+ *     struct qkv_replicas *replicas =
+ *         qkv_replicas_new(model, workers, 4, QKV_GRADIENTS_BY_SIZE, &objective, &error);
+ *     if (!qkv_replicas_step(replicas, &batch, NULL, false, &sums, &error))
  *         qkv_optimizer_step(&optimizer, &model->parameters, workers, qkv_replicas_blocks(replicas),
  *                            qkv_replicas_gradients(replicas), 1.0 / (double)sums.tokens, 1e-3);
  *     qkv_replicas_free(replicas);
@@ -29,7 +31,7 @@ struct qkv_replicas;
 
 /* Sums over the target tokens of a batch. */
 struct qkv_step_sums {
-    double loss;                    /* cross-entropy with label smoothing, nats */
+    double loss;                    /* the objective, nats */
     double negative_log_likelihood; /* cross-entropy without smoothing, nats */
     double correct;                 /* target tokens to which the model gives the highest probability */
     int64_t tokens;                 /* target tokens, </s> counted */
@@ -49,11 +51,11 @@ enum qkv_gradient_memory {
 enum { QKV_PAIRED_FROM = 1 << 20 };
 
 /* Makes replicas for batches that are split into `shards` (1 .. QKV_SHARDS_MOST), for a model whose parameters are
- * allocated. Model and workers must outlive them. Returns NULL, with a message, when memory is out, and for
+ * allocated. objective: what steps minimise, copied; NULL: the cross entropy. Model and workers must outlive them. Returns NULL, with a message, when memory is out, and for
  * arguments out of range. */
 QKV_API struct qkv_replicas *qkv_replicas_new(const struct qkv_model *model, struct qkv_workers *workers,
                                               int shards, enum qkv_gradient_memory memory,
-                                              struct qkv_error *error);
+                                              const struct qkv_objective *objective, struct qkv_error *error);
 QKV_API void qkv_replicas_free(struct qkv_replicas *replicas);
 
 /* Reserves memory for every batch of `batches`, in any epoch: steps then never call malloc, except that the
@@ -71,7 +73,7 @@ QKV_API enum qkv_status qkv_replicas_reserve(struct qkv_replicas *replicas, cons
  * QKV_FAILED: the loss is not finite; the message names the first tensor that is not. QKV_INVALID: the graph
  * cannot be built, such as for a sentence longer than the positions. After either, there are no gradients. */
 QKV_API enum qkv_status qkv_replicas_step(struct qkv_replicas *replicas, struct qkv_batch *batch,
-                                          double smoothing, const struct qkv_random *random, bool accumulate,
+                                          const struct qkv_random *random, bool accumulate,
                                           struct qkv_step_sums *sums, struct qkv_error *error);
 
 /* The gradient blocks whose sum, as qkv_optimizer_step adds them, is the gradient; none before the first step. They are

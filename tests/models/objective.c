@@ -1,0 +1,133 @@
+/* What training minimises: R-Drop against a composition of ops, in every network. */
+#include "tiny.h"
+
+#include "qkv/ops.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+
+enum { SOURCE_SIZE = 11, TARGET_SIZE = 9 };
+static const struct qkv_objective R_DROP = {.smoothing = 0.1, .r_drop = 3}, PLAIN = {.smoothing = 0.1};
+
+/* A model with dropout, and a batch. */
+struct subject {
+    struct qkv_model *model;
+    struct qkv_batch batch;
+    struct qkv_batch_view view;
+};
+
+static struct subject make_subject(enum qkv_network network)
+{
+    static const int64_t SOURCE[] = {3, 5, 1}, TARGET[] = {4, 2, 6};
+    struct qkv_model_config config = tiny_config();
+    struct qkv_stack_config *stacks[] = {&config.encoder, &config.decoder};
+    for (int i = 0; i < 2; i++) {
+        stacks[i]->type = network;
+        stacks[i]->dropout = stacks[i]->embeddings.dropout = 0.3;
+        stacks[i]->attention.rule.dropout = 0.2;
+    }
+    struct subject subject = {.model = tiny_model(&config, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT64, 3)};
+    tiny_batch(&subject.batch, subject.model, 3, SOURCE, TARGET, 5);
+    subject.view = tiny_view(&subject.batch);
+    return subject;
+}
+
+static void release_subject(struct subject *subject)
+{
+    qkv_batch_release(&subject->batch);
+    qkv_model_free(subject->model);
+}
+
+typedef struct qkv_tensor *loss_of(const struct subject *subject, struct qkv_graph *graph);
+
+static struct qkv_tensor *r_drop(const struct subject *subject, struct qkv_graph *graph)
+{
+    return qkv_model_loss(subject->model, graph, &subject->view, &R_DROP, 0.5, NULL);
+}
+
+static struct qkv_tensor *one_pass(const struct subject *subject, struct qkv_graph *graph)
+{
+    return qkv_model_loss(subject->model, graph, &subject->view, &PLAIN, 0.5, NULL);
+}
+
+/* The sum over rows of KL(p || q), with the logarithms of p and q [N, C]. */
+static struct qkv_tensor *divergence(struct qkv_graph *graph, struct qkv_tensor *log_p,
+                                     struct qkv_tensor *log_q)
+{
+    struct qkv_tensor *terms = qkv_multiply(graph, qkv_exp(graph, log_p), qkv_subtract(graph, log_p, log_q));
+    return qkv_sum(graph, terms, QKV_ALL);
+}
+
+/* R-Drop from its definition: 0.5 (mean of both cross entropies + 3 / 4 of both divergences). */
+static struct qkv_tensor *r_drop_parts(const struct subject *subject, struct qkv_graph *graph)
+{
+    const struct qkv_model *model = subject->model;
+    struct qkv_tensor *entropy[2], *log[2];
+    for (int k = 0; k < 2; k++) {
+        struct qkv_tensor *hidden = model->interface->hidden(model, graph, &subject->view, NULL);
+        struct qkv_tensor *logits =
+            qkv_linear(graph, hidden, qkv_graph_parameter(graph, model->output_weight),
+                       qkv_graph_parameter(graph, model->output_bias), false);
+        entropy[k] = qkv_cross_entropy(graph, logits, subject->view.target_output, 0.1, 0.5 / 2);
+        log[k] = qkv_log_softmax(graph, logits);
+    }
+    struct qkv_tensor *apart =
+        qkv_add(graph, divergence(graph, log[0], log[1]), divergence(graph, log[1], log[0]));
+    return qkv_add(graph, qkv_add(graph, entropy[0], entropy[1]), qkv_scale(graph, apart, 0.5 * 3 / 4));
+}
+
+static void count(void *context, const struct qkv_tensor *tensor, bool backward)
+{
+    (void)tensor;
+    *(int *)context += !backward;
+}
+
+/* Fills `gradients` and returns the loss; *nodes: nodes that forward computed. */
+static double compute(const struct subject *subject, loss_of *build, const struct qkv_random *random,
+                      double *gradients, int *nodes)
+{
+    struct qkv_error error = {""};
+    const struct qkv_observer observer = {count, nodes};
+    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
+    *nodes = 0;
+    qkv_graph_observe(graph, &observer);
+    qkv_graph_set_dropout(graph, random);
+    qkv_graph_bind(graph, &subject->model->parameters, gradients, false);
+    struct qkv_tensor *loss = build(subject, graph);
+    cr_assert_eq(qkv_graph_check(graph, &error), QKV_OK, "%s", error.message);
+    qkv_forward(graph);
+    qkv_backward(graph, loss, NULL);
+    double value = qkv_tensor_scalar(loss);
+    qkv_graph_free(graph);
+    return value;
+}
+
+static void expect_objective(enum qkv_network network)
+{
+    const struct qkv_random random = {.seed = 8, .step = 2};
+    struct subject subject = make_subject(network);
+    int64_t size = subject.model->parameters.elements;
+    double *fused = calloc((size_t)size, sizeof *fused), *parts = calloc((size_t)size, sizeof *parts);
+    int nodes, plain_nodes;
+    double loss = compute(&subject, r_drop, &random, fused, &nodes);
+    double plain = compute(&subject, one_pass, &random, parts, &plain_nodes);
+    cr_expect_gt(loss, plain + 0.01, "%g, %g", loss, plain);
+    cr_expect_gt(nodes, plain_nodes);
+    cr_expect_float_eq(loss, compute(&subject, r_drop_parts, &random, parts, &nodes), 1e-11);
+    for (int64_t i = 0; i < size; i++) cr_assert_float_eq(fused[i], parts[i], 1e-11, "%lld", (long long)i);
+
+    /* Without dropout both passes are equal: there is one, with the same bits as ever. */
+    loss = compute(&subject, r_drop, NULL, fused, &nodes);
+    cr_expect_eq(loss, compute(&subject, one_pass, NULL, parts, &plain_nodes));
+    cr_expect_eq(nodes, plain_nodes);
+    for (int64_t i = 0; i < size; i++) cr_assert_eq(fused[i], parts[i]);
+    free(fused);
+    free(parts);
+    release_subject(&subject);
+}
+
+Test(objective, r_drop_is_two_passes_and_their_divergences)
+{
+    expect_objective(QKV_NETWORK_TRANSFORMER);
+    expect_objective(QKV_NETWORK_RECURRENT);
+}
