@@ -42,6 +42,12 @@ struct evaluate_options {
     bool no_translation;
 };
 
+/* True when translations get no spaces around punctuation that is a token of its own. */
+static bool joins_text(const struct qkv_text_config *text)
+{
+    return text->split_punctuation && text->level != QKV_LEVEL_CHAR;
+}
+
 /* Scores the translations as the options say, all together and by length. */
 static enum qkv_status score_texts(struct evaluation *e, struct qkv_error *error)
 {
@@ -56,7 +62,7 @@ static enum qkv_status score_texts(struct evaluation *e, struct qkv_error *error
         if (!status && e->by_length.step)
             status = by_length_add(&e->by_length, &score, translation, reference, error);
     }
-    if (!status) tokenized_text_note(&tokenized, "references", &e->scorer);
+    if (!status) tokenized_text_note(&tokenized, &e->scorer, joins_text(&e->run.config.data.trg));
     return status;
 }
 

@@ -149,7 +149,7 @@ static enum qkv_status score(struct texts *texts, const struct qkv_text_options 
             break;
         if (sentence_level) add_sentence(&sentences, &scorer, texts->references.number);
     }
-    if (!status) tokenized_text_note(&texts->tokenized, "references", &scorer);
+    if (!status) tokenized_text_note(&texts->tokenized, &scorer, false);
     if (!status) status = print_scores(&sentences, &scorer, error);
     cJSON_Delete(sentences.array);
     free(sentences.table.data);
@@ -174,7 +174,7 @@ static enum qkv_status compare(struct texts *texts, const struct qkv_text_option
     }
     if (!status) status = qkv_bootstrap_run(bootstrap, systems.samples, (uint32_t)systems.seed, error);
     systems.bootstrap = bootstrap;
-    if (!status) tokenized_text_note(&texts->tokenized, "references", qkv_bootstrap_scorer(bootstrap, 0));
+    if (!status) tokenized_text_note(&texts->tokenized, qkv_bootstrap_scorer(bootstrap, 0), false);
     if (!status && json)
         status = json_print(systems_json(&systems), error);
     else if (!status)

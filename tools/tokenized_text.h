@@ -13,9 +13,10 @@ struct tokenized_text {
  * @-@ or an entity such as &apos;. */
 void tokenized_text_add(struct tokenized_text *text, const char *line);
 
-/* Says on standard error, if half of the lines or more are tokenized and the scorer's BLEU tokenizes them once more, what
- * that means. `what`: "references". */
-void tokenized_text_note(const struct tokenized_text *text, const char *what,
-                         const struct qkv_scorer *scorer);
+/* Says on standard error, if half of the references or more are tokenized and the scorer's BLEU tokenizes them once more,
+ * what that means. `joined`: the translations were joined to plain text (data.trg.split_punctuation), which then only chrF
+ * and BLEU with 13a or intl compare rightly. */
+void tokenized_text_note(const struct tokenized_text *references, const struct qkv_scorer *scorer,
+                         bool joined);
 
 #endif

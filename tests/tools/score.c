@@ -182,3 +182,26 @@ Test(score, notes_that_references_are_tokenized)
                  "&apos;s and @-@ are words");
     cJSON_Delete(object);
 }
+
+/* A run that joins its translations to plain text cannot be compared with tokenized references in every metric. */
+Test(score, notes_that_translations_are_joined_and_references_tokenized)
+{
+    static const char *const notes[] = {
+        "note: 2 of 2 references look tokenized. BLEU with the tokenizer 13a",
+        "note: 2 of 2 references look tokenized, but translations are joined"};
+    const char *folder = tiny_task("joined");
+    write_text(folder, "moses.tsv", "a b\tit &apos;s a dog .\nc d\tyes , a well @-@ known dog .\n");
+    for (int joined = 0; joined < 2; joined++) {
+        run_ok("cd '%s' && qkv train c.yaml -q --overwrite -s training.updates=2 -s data.train=moses.tsv -s "
+               "data.dev= "
+               "-s data.trg.split_punctuation=%s",
+               folder, joined ? "true" : "false");
+        struct outcome outcome = run("cd '%s' && qkv evaluate run moses.tsv --metrics bleu,ter", folder);
+        cr_expect_eq(outcome.exit_code, 0);
+        cr_expect_not_null(strstr(outcome.error, notes[joined]), "%s", outcome.error);
+        cr_expect_null(strstr(outcome.error, notes[!joined]), "%s", outcome.error);
+        outcome = run("cd '%s' && qkv evaluate run moses.tsv --tokenize none", folder);
+        cr_expect_eq(!!strstr(outcome.error, notes[1]), joined, "%s", outcome.error);
+        cr_expect_null(strstr(outcome.error, notes[0]));
+    }
+}
