@@ -121,6 +121,26 @@ Test(vocabulary, is_restored_from_its_file)
     qkv_vocabulary_release(&vocabulary);
 }
 
+Test(vocabulary, differences_are_found)
+{
+    static const struct {
+        const char *text;
+        int32_t difference;
+    } rows[] = {{"a\nb\n", -1}, {"a\nc\n", 4}, {"b\na\n", 3}, {"a\n", 4}, {"a\nb\nc\n", 5}, {"", 3}};
+    const char *folder = scratch("differences");
+    struct qkv_vocabulary vocabulary, other;
+    const char *path = write_text(folder, "a", "<unk>\n<s>\n</s>\na\nb\n");
+    cr_assert_eq(qkv_vocabulary_load(&vocabulary, path, NULL), QKV_OK);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        path = write_text(folder, "b", format("<unk>\n<s>\n</s>\n%s", rows[i].text));
+        cr_assert_eq(qkv_vocabulary_load(&other, path, NULL), QKV_OK);
+        cr_expect_eq(qkv_vocabulary_difference(&vocabulary, &other), rows[i].difference);
+        cr_expect_eq(qkv_vocabulary_difference(&other, &vocabulary), rows[i].difference);
+        qkv_vocabulary_release(&other);
+    }
+    qkv_vocabulary_release(&vocabulary);
+}
+
 Test(vocabulary, reports_errors_of_its_file)
 {
     static const struct {

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { SOURCE_SIZE = 9, FEW = 7, WORDS = FEW - QKV_SPECIALS, SAMPLES = 1000, SEEDS = 20 };
+enum { SOURCE_SIZE = 9, FEW = 7, WORDS = FEW - QKV_SPECIALS, SAMPLES = 1000, SEEDS = 6 };
 
 static const enum qkv_network TYPES[] = {QKV_NETWORK_TRANSFORMER, QKV_NETWORK_RECURRENT};
 static const int32_t SOURCE_WORDS[] = {3, 4, 5, 6};

@@ -18,7 +18,7 @@ enum { PAIRS = 23 };
 static struct qkv_text_config side = {.max_length = 100, .voc_min_freq = 1};
 static struct qkv_corpus corpus;
 static struct qkv_vocabulary source, target;
-static struct qkv_model *model;
+static struct qkv_model *model, *partner; /* partner: evaluated together with the model, unless NULL */
 
 static void read_corpus(struct qkv_corpus *output, const char *text)
 {
@@ -50,6 +50,7 @@ static void setup(void)
 static void teardown(void)
 {
     qkv_model_free(model);
+    qkv_model_free(partner);
     qkv_corpus_release(&corpus);
     qkv_vocabulary_release(&source);
     qkv_vocabulary_release(&target);
@@ -64,7 +65,11 @@ static struct qkv_scores scores_of(const struct qkv_corpus *on, int threads,
     struct qkv_error error = {""};
     struct qkv_scores scores, again;
     struct qkv_workers *workers = qkv_workers_new(threads, &error);
-    struct qkv_evaluator *evaluator = qkv_evaluator_new(model, on, &side, &target, workers, &testing, &error);
+    const struct qkv_model *const models[] = {model, partner};
+    struct qkv_evaluator *evaluator =
+        partner ? qkv_evaluator_new_ensemble((struct qkv_ensemble){2, models}, on, &side, &target, workers,
+                                             &testing, &error)
+                : qkv_evaluator_new(model, on, &side, &target, workers, &testing, &error);
     cr_assert_not_null(evaluator, "%s", error.message);
     cr_assert_eq(qkv_evaluator_run(evaluator, &scores, &error), QKV_OK, "%s", error.message);
     cr_assert_eq(qkv_evaluator_run(evaluator, &again, &error), QKV_OK, "%s", error.message);
@@ -162,7 +167,13 @@ Test(evaluate, the_batch_size_changes_no_more_than_rounding)
     }
 }
 
-Test(evaluate, loss_and_token_accuracy_are_those_of_the_forced_pass)
+/* log((p + q) / 2) of the log-probabilities of two models. */
+static void average(int64_t count, double *p, const double *q)
+{
+    for (int64_t i = 0; i < count; i++) p[i] = log((exp(p[i]) + exp(q[i])) / 2);
+}
+
+static void expect_scores_of_the_forced_pass(void)
 {
     struct qkv_scores references;
     double likelihood = 0, correct = 0, *list = log_probabilities_of(2, GREEDY, &references);
@@ -176,6 +187,9 @@ Test(evaluate, loss_and_token_accuracy_are_those_of_the_forced_pass)
         cr_assert_eq(qkv_batch_make(&batch, 1, &from, &to, NULL), QKV_OK);
         qkv_batch_shard(&batch, 0, 1, &view);
         double *forced = tiny_log_probabilities(model, &view);
+        double *second = partner ? tiny_log_probabilities(partner, &view) : NULL;
+        if (second) average(view.target_tokens * target.size, forced, second);
+        free(second);
         for (int64_t k = 0; k < view.target_tokens; k++) {
             const double *row = forced + k * target.size;
             int32_t best = 0;
@@ -205,6 +219,36 @@ Test(evaluate, loss_and_token_accuracy_are_those_of_the_forced_pass)
               qkv_metric_info(QKV_METRIC_PERPLEXITY)->lower_is_better);
     cr_expect(!qkv_metric_info(QKV_METRIC_BLEU)->lower_is_better &&
               !qkv_metric_info(QKV_METRIC_SEQUENCE_ACCURACY)->lower_is_better);
+}
+
+Test(evaluate, loss_and_token_accuracy_are_those_of_the_forced_pass)
+{
+    expect_scores_of_the_forced_pass();
+    struct qkv_scores alone = scores_of(&corpus, 1, BEAM, NULL);
+    partner = model; /* freed once, because it is replaced below */
+    expect_scores_of_the_forced_pass();
+    struct qkv_scores twice = scores_of(&corpus, 1, BEAM, NULL);
+    for (int metric = 0; metric < QKV_METRIC_COUNT; metric++)
+        cr_expect_float_eq(alone.value[metric], twice.value[metric], 1e-12 * fabs(alone.value[metric]),
+                           "metric %d", metric);
+    struct qkv_model_config config = tiny_config();
+    partner = tiny_model(&config, source.size, target.size, QKV_FLOAT64, 7);
+    expect_scores_of_the_forced_pass();
+    struct qkv_scores mixed = scores_of(&corpus, 1, BEAM, NULL);
+    cr_expect_eq(scores_of(&corpus, 3, BEAM, NULL).value[QKV_METRIC_LOSS], mixed.value[QKV_METRIC_LOSS]);
+    cr_expect_neq(mixed.value[QKV_METRIC_LOSS], alone.value[QKV_METRIC_LOSS]);
+}
+
+Test(evaluate, ensembles_of_nothing_are_refused)
+{
+    const struct qkv_model *const none[] = {NULL};
+    struct qkv_error error = {""};
+    cr_expect_null(qkv_evaluator_new_ensemble((struct qkv_ensemble){0, none}, &corpus, &side, &target, NULL,
+                                              &GREEDY, &error));
+    cr_expect_str_eq(error.message, "an ensemble needs a model, but has 0");
+    cr_expect_null(qkv_evaluator_new_ensemble((struct qkv_ensemble){1, none}, &corpus, &side, &target, NULL,
+                                              &GREEDY, &error));
+    cr_expect_str_eq(error.message, "model 1 of the ensemble is NULL");
 }
 
 /* Whether the model's own output for sentence i ends by itself. */
