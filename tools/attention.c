@@ -14,7 +14,7 @@ static struct sentence_pair_options pair_options;
 static struct output_options output_options;
 static struct option_list kinds;
 static const char *layer, *head;
-static bool mean;
+static bool mean, words;
 
 /* The choices of --kind: each kind, and "all". */
 static const char *kind_name(const void *context, int64_t index)
@@ -80,6 +80,8 @@ static enum qkv_status collect(struct viewer *v, struct qkv_attention_collector 
                                struct qkv_error *error)
 {
     if (qkv_attention_collect(collector, 1, &v->pair.pair, selected_kinds, report, error)) return QKV_INVALID;
+    if (words && qkv_attention_merge_words(report, v->pair.words, &v->pair.arena, report, error))
+        return QKV_INVALID;
     report->model = v->pair.run.config.name;
     report->title = sentence_pair_title(&v->pair);
     return report->title ? QKV_OK : qkv_error_set(error, "out of memory");
@@ -188,6 +190,9 @@ const struct command command_attention = {
             {"head", 0, "H", OPTION_TEXT, &head,
              "a head from 1, all, mean, or best: the one that agrees most with the others"},
             {"mean", 0, NULL, OPTION_FLAG, &mean, "the mean over the heads of a layer: --head mean"},
+            {"words", 0, NULL, OPTION_FLAG, &words,
+             "merge the tokens of each word, such as pieces of byte-pair encoding: columns are summed, rows "
+             "averaged"},
             {0},
         },
     .run = run,

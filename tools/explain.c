@@ -20,7 +20,7 @@ struct request {
     struct option_list follow, settings;
     const char *kind, *head;
     int64_t layer, digits; /* 0: the last layer, 4 digits */
-    bool full, reference;
+    bool full, reference, words;
 
     struct output output;
     enum qkv_attention_kind attention;
@@ -108,8 +108,10 @@ static enum qkv_status walk_run(struct request *r, struct sentence_pair *pair, s
 {
     const struct qkv_model *model = pair->run.model;
     int count = 0;
-    const struct qkv_explain_options options = {
-        .kind = r->attention, .layer = (int)r->layer, .follow = {r->follow.count, r->follow.value}};
+    const struct qkv_explain_options options = {.kind = r->attention,
+                                                .layer = (int)r->layer,
+                                                .follow = {r->follow.count, r->follow.value},
+                                                .words = r->words ? &pair->words : NULL};
     struct qkv_model *untrained = NULL;
     struct qkv_explanation walks[2];
     if (r->pair.versus) {
@@ -168,7 +170,8 @@ static int check_operands(const struct request *r, int operands, const char *pat
         bool given;
     } runs[] = {{"--target", r->pair.target}, {"--beam", r->pair.beam},
                 {"--kind", r->kind},          {"--layer", r->layer},
-                {"--versus", r->pair.versus}, {"--checkpoint", r->pair.checkpoint}};
+                {"--versus", r->pair.versus}, {"--checkpoint", r->pair.checkpoint},
+                {"--words", r->words}};
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)
         if (runs[i].given)
             return complain("%s is for runs, but %s is not a run folder", runs[i].option, path);
@@ -239,6 +242,10 @@ const struct command command_explain = {
              .choices = kind_name},
             {"layer", 0, "L", OPTION_INTEGER, &request.layer, "run: a layer from 1 (default: the last)", 1,
              1000},
+            {"words", 0, NULL, OPTION_FLAG, &request.words,
+             "run: also show weights between words: summed over the tokens of a key word, mean over those of "
+             "a "
+             "query word"},
             {0},
         },
     .run = run,

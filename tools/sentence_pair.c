@@ -97,7 +97,8 @@ static enum qkv_status translate(struct sentence_pair *v, struct qkv_error *erro
     v->pair.target_tokens = tokens;
     v->pair.unfinished = !best->finished;
     v->target_text = qkv_detokenize(&v->run.config.data.trg, best->length, tokens, &v->arena);
-    if (!v->target_text) return qkv_error_set(error, "out of memory");
+    v->words.target = qkv_token_words(&v->run.config.data.trg, best->length, tokens, &v->arena);
+    if (!v->target_text || !v->words.target) return qkv_error_set(error, "out of memory");
     if (v->options->quiet) return QKV_OK;
     print_plain(stderr, v->target_text);
     fputs(best->finished ? "\n" : " (incomplete: stopped at the longest output)\n", stderr);
@@ -122,12 +123,14 @@ enum qkv_status sentence_pair_next(struct sentence_pair *v, const char *sentence
     if (encode(v, what, v->source_text, false, &v->source, error)) return QKV_INVALID;
     v->pair.source = (struct qkv_ids){v->source.tokens.count, v->source.ids};
     v->pair.source_tokens = v->source.tokens.token;
+    v->words.source = v->source.tokens.word;
     if (!target) return translate(v, error);
     if (v->number)
         return qkv_error_set(error, "--target is the translation of one sentence, but <stdin> has several");
     if (encode(v, "--target", target, true, &v->target, error)) return QKV_INVALID;
     v->pair.target = (struct qkv_ids){v->target.tokens.count, v->target.ids};
     v->pair.target_tokens = v->target.tokens.token;
+    v->words.target = v->target.tokens.word;
     v->target_text = target;
     return QKV_OK;
 }

@@ -43,6 +43,7 @@ struct sentence_pair {
     struct qkv_translations translations;
     /* Results of sentence_pair_next */
     struct qkv_attention_pair pair;
+    struct qkv_attention_words words;
     const char *source_text, *target_text;
     struct qkv_arena arena; /* owns the texts */
     int64_t number;         /* of the line of standard input, from 1; 0: the only sentence */
@@ -57,7 +58,7 @@ enum qkv_status sentence_pair_open(struct sentence_pair *v, const char *run,
                                    struct qkv_error *error);
 void sentence_pair_close(struct sentence_pair *v);
 
-/* Fills v->pair, and releases what was in v->arena. The source is `sentence`, or for "-" the next line of standard
+/* Fills v->pair and v->words, and releases what was in v->arena. The source is `sentence`, or for "-" the next line of standard
  * input that is not blank. The target is --target, or else the translation by the run, which is printed to stderr.
  * Sets *found to false if there is no other sentence. */
 enum qkv_status sentence_pair_next(struct sentence_pair *v, const char *sentence, bool *found,

@@ -87,8 +87,71 @@ static void keep_words(struct model_walk *m)
     }
 }
 
+/* ---- weights between words ---- */
+
+/* Finds the words of the rows and columns of the weights. */
+static bool find_words(struct model_walk *m, const struct qkv_attention_report *report,
+                       const struct qkv_attention_words *words)
+{
+    struct qkv_arena *arena = m->walk->arena;
+    struct named_words rows, columns; /* of all tokens; names are in the memory of the collector */
+    if (!words) return true;
+    m->merges = true;
+    int64_t *word = qkv_walk_memory(m->walk, m->query_words.count, sizeof *word);
+    if (!word || !qkv_report_row_words(report, *words, m->kind, arena, &rows) ||
+        !qkv_report_column_words(report, *words, m->kind, arena, &columns))
+        return false;
+    for (int64_t i = 0; i < m->query_words.count; i++)
+        word[i] = rows.labels.word[m->followed_rows ? m->followed_rows[i] : i];
+    return qkv_group_words(m->query_words.text, word, m->query_words.count, arena, &m->row_words) &&
+           qkv_group_words(m->key_words.text, columns.labels.word, m->key_words.count, arena,
+                           &m->column_words);
+}
+
+/* Merges the weights of each head; NULL when memory is out. */
+static const double *merge_heads(struct model_walk *m, const struct qkv_step *weights)
+{
+    const struct word_labels *rows = &m->row_words.labels, *columns = &m->column_words.labels;
+    int64_t heads = weights->heads ? weights->heads : 1;
+    double *merged = qkv_walk_memory(m->walk, heads * rows->words * columns->words, sizeof *merged);
+    for (int64_t h = 0; merged && h < heads; h++)
+        qkv_merge_weights(weights->values + h * weights->rows * weights->columns, rows, columns,
+                          merged + h * rows->words * columns->words);
+    return merged;
+}
+
+/* Adds word_weights after weights. */
+static enum qkv_status add_word_weights(struct model_walk *m, struct qkv_explanation *explanation)
+{
+    struct qkv_step *steps = qkv_walk_memory(m->walk, explanation->step_count + 1, sizeof *steps);
+    int64_t count = 0;
+    for (int64_t i = 0; steps && i < explanation->step_count; i++) {
+        steps[count++] = explanation->steps[i];
+        if (explanation->steps[i].content != QKV_STEP_WEIGHTS) continue;
+        struct qkv_step *weights = &steps[count - 1], *words = &steps[count++];
+        *words = *weights;
+        weights->content = QKV_STEP_MATRIX;
+        words->name = "word_weights";
+        words->title = "weights between words";
+        words->formula = "A, summed over the tokens of a key word, mean over those of a query word";
+        words->note = NULL;
+        words->rows = m->row_words.labels.words;
+        words->columns = m->column_words.labels.words;
+        words->row_names = m->row_words.names;
+        words->column_names = m->column_words.names;
+        words->values = merge_heads(m, weights);
+        if (!words->values) break;
+    }
+    if (m->walk->failed) return qkv_model_walk_no_memory(m->error);
+    explanation->steps = steps;
+    explanation->step_count = count;
+    return QKV_OK;
+}
+
+/* ---- the walk ---- */
+
 static enum qkv_status walk_layer(struct model_walk *m, struct qkv_attention_collector *collector,
-                                  const struct qkv_texts *follow)
+                                  const struct qkv_explain_options *options)
 {
     struct qkv_attention_report report;
     if (qkv_attention_collect(collector, 1, m->pair, 1u << m->kind, &report, m->error)) return QKV_INVALID;
@@ -97,7 +160,8 @@ static enum qkv_status walk_layer(struct model_walk *m, struct qkv_attention_col
     name_words(m, &report);
     keep_words(m);
     if (m->walk->failed) return qkv_model_walk_no_memory(m->error);
-    if (follow_words(m, follow)) return QKV_INVALID;
+    if (follow_words(m, &options->follow)) return QKV_INVALID;
+    if (!find_words(m, &report, options->words)) return qkv_model_walk_no_memory(m->error);
     return m->layers.multi_head ? qkv_model_walk_transformer(m) : qkv_model_walk_recurrent(m);
 }
 
@@ -117,8 +181,9 @@ enum qkv_status qkv_explain_model(const struct qkv_model *model, const struct qk
     if (!walk) return QKV_INVALID;
     *explanation = (struct qkv_explanation){.about = "", .kind = options->kind, .first_head = 1};
     struct qkv_attention_collector *collector = qkv_attention_collector_new(model, error);
-    enum qkv_status status = collector ? walk_layer(&m, collector, &options->follow) : QKV_INVALID;
+    enum qkv_status status = collector ? walk_layer(&m, collector, options) : QKV_INVALID;
     if (!status) status = qkv_walk_finish(walk, explanation, error);
+    if (!status && m.merges) status = add_word_weights(&m, explanation);
     explanation->heads = explanation->layer_heads = m.heads;
     explanation->layer = m.layer;
     qkv_attention_collector_free(collector);

@@ -7,6 +7,7 @@
 
 #include "qkv/attention_collect.h"
 #include "qkv/layers.h"
+#include "report/words.h"
 
 struct model_walk {
     const struct qkv_model *model;
@@ -21,6 +22,8 @@ struct model_walk {
     struct qkv_texts input_words; /* tokens that the stack of the queries reads; decoder: <s>, then targets */
     const int32_t *followed_rows; /* [query_words.count]; NULL: all rows */
     int64_t heads;                /* set by the walk through the layer */
+    bool merges;                  /* adds the step word_weights, between these words: */
+    struct named_words row_words, column_words;
     struct qkv_error *error;
 };
 

@@ -133,7 +133,7 @@ static bool merge(const struct qkv_attention_report *report, struct qkv_attentio
         maps[i] = report->maps[i];
         if (!merge_map(&maps[i], &rows->labels, &columns->labels, arena)) return false;
     }
-    *merged = *report;
+    *merged = *report; /* both may be one */
     merged->source = source.names;
     merged->source_length = source.labels.words;
     merged->target_input = input.names;

@@ -243,6 +243,42 @@ static void expect_text(const struct qkv_text_config *text, const char *bars, co
     free(copy);
 }
 
+/* The words of tokens, joined by bars: "0 0 1", where . is none. */
+static void expect_token_words(const struct qkv_text_config *text, const char *bars, const char *expected)
+{
+    char *copy = format("%s", bars), *got = format("%s", "");
+    const char *tokens[64];
+    int64_t count = 0;
+    for (char *token = strtok(copy, "|"); token; token = strtok(NULL, "|")) tokens[count++] = token;
+    struct qkv_arena arena = {0};
+    const int64_t *word = qkv_token_words(text, count, tokens, &arena);
+    cr_assert_not_null(word);
+    for (int64_t i = 0; i < count; i++)
+        got = word[i] < 0 ? format("%s%s.", got, i ? " " : "")
+                          : format("%s%s%d", got, i ? " " : "", (int)word[i]);
+    cr_expect_str_eq(got, expected, "%s: %s, not %s", bars, got, expected);
+    qkv_arena_release(&arena);
+}
+
+Test(detokenizer, says_which_word_each_token_is_part_of)
+{
+    const struct qkv_text_config pieces = {.lang = "en", .level = QKV_LEVEL_BPE},
+                                 cut_pieces = {
+                                     .lang = "en", .level = QKV_LEVEL_BPE, .split_punctuation = true};
+    expect_token_words(&words, "Hello|,|world", "0 1 2");
+    expect_token_words(&cut, "¿|Qué|?|¡|No|!|(|sí|)|.", "0 0 0 1 1 1 2 2 2 2");
+    expect_token_words(&french, "l'|homme|,|oui|!", "0 0 0 1 2");
+    expect_token_words(&chars, "H|i|▁|y|ou|▁|▁|z", "0 0 . 1 1 . . 2");
+    expect_token_words(&chars, "▁|a", ". 0");
+    expect_token_words(&pieces, "lo@@|w@@|er|@@|a@@|,|b@@", "0 0 0 1 2 2 3");
+    expect_token_words(&cut_pieces, "lo@@|w|,|b@@|e|!", "0 0 0 1 1 1");
+    expect_token_words(&pieces, "", "");
+    struct qkv_text_config wrong = {.level = (enum qkv_level)99};
+    struct qkv_arena arena = {0};
+    cr_expect_null(qkv_token_words(&wrong, 0, NULL, &arena));
+    qkv_arena_release(&arena);
+}
+
 Test(detokenizer, joins_words_and_characters)
 {
     expect_text(&words, "Hello|,|world", "Hello , world");

@@ -99,7 +99,8 @@ struct qkv_attention_words {
 
 /* Merges the tokens of each word, which follow one another, into one: the columns of the tokens are summed and their
  * rows averaged (Clark et al. 2019, "What does BERT look at?"), so that a row still sums to what it did. <s>, </s> and
- * tokens of no word stay as they are. `merged` lives in the arena and uses what else `report` has. Fails for
+ * tokens of no word stay as they are. `merged`, which may be `report`, lives in the arena and uses
+ * what else `report` has. Fails for
  * maps that do not fit their tokens, and out of memory. */
 QKV_API enum qkv_status qkv_attention_merge_words(const struct qkv_attention_report *report,
                                                   struct qkv_attention_words words, struct qkv_arena *arena,

@@ -23,7 +23,8 @@
  * - scores: score_weights (or score_query, score_key, score_vector), scores, scaled_scores (divided
  *   by sqrt(K)), distance_bias, placed_scores (scaled_scores plus distance_bias), mask,
  *   masked_scores.
- * - result: weights, context, joined (the heads side by side), output_weights, output_bias, output,
+ * - result: weights, word_weights (on request, for a model: weights has then the content QKV_STEP_MATRIX, so that pictures and
+ *   the best head are of word_weights), context, joined (the heads side by side), output_weights, output_bias, output,
  *   sum.
  *
  * A recurrent decoder begins with the source words up to memory, the states of the encoder; then
@@ -50,6 +51,9 @@ struct qkv_explain_options {
     enum qkv_attention_kind kind;
     int layer;               /* from 1; 0: the last layer with this kind of attention */
     struct qkv_texts follow; /* show only these rows, each a word or a number from 1; count 0: all rows */
+    /* Adds the step word_weights, weights between words as qkv_attention_merge_words makes them; of words whose
+     * tokens are not all followed, the mean over those that are. NULL: no such step. */
+    const struct qkv_attention_words *words;
 };
 
 /* Explains one attention layer of a model in a forced pass over a sentence pair, without dropout.
