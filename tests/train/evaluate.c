@@ -58,6 +58,18 @@ static void teardown(void)
 
 TestSuite(evaluate, .init = setup, .fini = teardown);
 
+/* An evaluator of the model, or of the model and its partner. */
+static struct qkv_evaluator *evaluator_of(const struct qkv_corpus *on, struct qkv_workers *workers,
+                                          const struct qkv_testing_config *testing, struct qkv_error *error)
+{
+    static const struct qkv_model *models[2];
+    models[0] = model;
+    models[1] = partner;
+    if (!partner) return qkv_evaluator_new(model, on, &side, &target, workers, testing, error);
+    return qkv_evaluator_new_ensemble((struct qkv_ensemble){2, models}, on, &side, &target, workers, testing,
+                                      error);
+}
+
 /* Evaluates; `texts` (may be NULL) gets the translations, on the heap. */
 static struct qkv_scores scores_of(const struct qkv_corpus *on, int threads,
                                    struct qkv_testing_config testing, char *texts[])
@@ -65,11 +77,7 @@ static struct qkv_scores scores_of(const struct qkv_corpus *on, int threads,
     struct qkv_error error = {""};
     struct qkv_scores scores, again;
     struct qkv_workers *workers = qkv_workers_new(threads, &error);
-    const struct qkv_model *const models[] = {model, partner};
-    struct qkv_evaluator *evaluator =
-        partner ? qkv_evaluator_new_ensemble((struct qkv_ensemble){2, models}, on, &side, &target, workers,
-                                             &testing, &error)
-                : qkv_evaluator_new(model, on, &side, &target, workers, &testing, &error);
+    struct qkv_evaluator *evaluator = evaluator_of(on, workers, &testing, &error);
     cr_assert_not_null(evaluator, "%s", error.message);
     cr_assert_eq(qkv_evaluator_run(evaluator, &scores, &error), QKV_OK, "%s", error.message);
     cr_assert_eq(qkv_evaluator_run(evaluator, &again, &error), QKV_OK, "%s", error.message);
@@ -87,8 +95,7 @@ static double *log_probabilities_of(int threads, struct qkv_testing_config testi
 {
     struct qkv_error error = {""};
     struct qkv_workers *workers = qkv_workers_new(threads, &error);
-    struct qkv_evaluator *evaluator =
-        qkv_evaluator_new(model, &corpus, &side, &target, workers, &testing, &error);
+    struct qkv_evaluator *evaluator = evaluator_of(&corpus, workers, &testing, &error);
     cr_assert_null(qkv_evaluator_log_probabilities(evaluator, 0), "before the first run");
     cr_assert_eq(qkv_evaluator_run_references(evaluator, scores, &error), QKV_OK, "%s", error.message);
     cr_expect_null(qkv_evaluator_translation(evaluator, 0), "nothing is translated");
