@@ -54,6 +54,10 @@ void init_report_pairs(const struct qkv_pairs *pairs, const struct qkv_pairs_fac
     printf("  %.1f %% of the pairs repeat an earlier pair; %.1f %% share a sentence with another pair\n",
            100 * (double)facts->repeated / (double)pairs->count,
            100 * (double)facts->shared / (double)pairs->count);
+    if (facts->markup)
+        printf("  %lld pair%s HTML, such as <br> or &nbsp;, which the model would learn to write: better "
+               "remove it\n",
+               (long long)facts->markup, facts->markup == 1 ? " contains" : "s contain");
     if (!*pairs->lang[0] || !*pairs->lang[1])
         puts("  the languages are not known: name them with --src and --trg, as in --src en --trg fr");
     for (int64_t k = 0; k < 3; k++) {

@@ -98,6 +98,28 @@ static bool describe_side(const struct qkv_pairs *pairs, int side, struct qkv_pa
     return true;
 }
 
+static bool is_letter(char byte)
+{
+    return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
+}
+
+/* True of a text with <br>, </b>, <div class="x">, &nbsp; or the like. */
+static bool has_markup(const char *text)
+{
+    enum { NAME_LONGEST = 8 };
+    for (; *text; text++) {
+        const char *name = text + 1 + (*text == '<' && text[1] == '/');
+        size_t size = 0;
+        while (size <= NAME_LONGEST && is_letter(name[size])) size++;
+        if (!size || size > NAME_LONGEST) continue;
+        if (*text == '&' && name[size] == ';') return true;
+        if (*text == '<' && (name[size] == '>' || name[size] == '/' || name[size] == ' ') &&
+            strchr(name, '>'))
+            return true;
+    }
+    return false;
+}
+
 enum qkv_status qkv_pairs_describe(const struct qkv_pairs *pairs, struct qkv_pairs_facts *facts,
                                    struct qkv_error *error)
 {
@@ -108,6 +130,7 @@ enum qkv_status qkv_pairs_describe(const struct qkv_pairs *pairs, struct qkv_pai
         return qkv_error_set(error, "%s: out of memory", pairs->path[0]);
     for (int64_t i = 0; i < pairs->count; i++) {
         facts->repeated += !numbers.is_new[i];
+        facts->markup += has_markup(qkv_pairs_text(pairs, i, 0)) || has_markup(qkv_pairs_text(pairs, i, 1));
         facts->shared +=
             numbers.uses[0][numbers.number[0][i]] > 1 || numbers.uses[1][numbers.number[1][i]] > 1;
     }

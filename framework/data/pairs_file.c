@@ -67,7 +67,7 @@ static bool add_pair(struct qkv_pairs *pairs, int64_t line, const struct pairs_f
 /* The lines of a table: one text, in which each line ends in a NUL. */
 struct table {
     char *text;
-    int64_t capacity, size, comments;
+    int64_t capacity, size, comments, returns; /* returns: CR within lines */
     struct pairs_columns columns;
 };
 
@@ -101,6 +101,7 @@ static enum qkv_status read_lines(struct table *table, struct qkv_pairs *pairs, 
         if (!QKV_RESERVE(table->text, table->capacity, end)) return no_memory(lines->path, error);
         memcpy(table->text + table->size, lines->line, lines->size + 1);
         table->size = end;
+        for (const char *at = lines->line; (at = strchr(at, '\r')); at++) table->returns++;
         if (is_comment(table, lines->line, lines->number)) {
             if (check_comment(lines, error)) return QKV_INVALID;
             table->comments++;
@@ -109,6 +110,11 @@ static enum qkv_status read_lines(struct table *table, struct qkv_pairs *pairs, 
         int count = qkv_pairs_fields(lines->line, lines->size, field);
         if (count > 1 || field[0].size) qkv_pairs_columns_add(&table->columns, field, count);
     }
+    if (!status && table->returns > pairs->read)
+        return qkv_error_set(
+            error,
+            "%s: its lines end in CR alone, as on old Macs; convert them, as in: tr '\\r' '\\n' <OLD >NEW",
+            lines->path);
     return status ? status : qkv_lines_check_read(lines, error);
 }
 

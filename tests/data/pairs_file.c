@@ -187,6 +187,8 @@ Test(pairs_file, says_what_is_wrong)
          "in.tsv: only one of its 2 columns holds sentences, but a pair needs two; name them with "
          "--columns, as in --columns 1,2"},
         {"a\tb\nc\t\xFF\n", "in.tsv:2:3: byte 0xFF is not valid UTF-8"},
+        {"a\tb\rc\td\re\tf\r",
+         "in.tsv: its lines end in CR alone, as on old Macs; convert them, as in: tr '\\r' '\\n' <OLD >NEW"},
         {"English\tFrench\n", "in.tsv: has 1 lines, but no pair of sentences"},
     };
     const char *folder = scratch("wrong");

@@ -27,6 +27,7 @@ Test(pairs_set, describes_both_sides)
     struct qkv_error error;
     cr_assert_eq(qkv_pairs_describe(&pairs, &facts, &error), QKV_OK);
     cr_expect_eq(facts.repeated, 1);
+    cr_expect_eq(facts.markup, 0);
     cr_expect_eq(facts.shared, 3); /* "Go on.", "go, on" and the repeated pair */
     cr_expect_eq(facts.side[0].words, 9);
     cr_expect_eq(facts.side[0].longest, 2);
@@ -51,6 +52,17 @@ Test(pairs_set, describes_both_sides)
     cr_assert_eq(qkv_pairs_describe(&pairs, &facts, &error), QKV_OK);
     cr_expect_str_eq(facts.side[0].script, "unknown");
     cr_expect_float_eq(facts.side[0].script_share, 0, 0);
+    qkv_pairs_release(&pairs);
+}
+
+Test(pairs_set, finds_markup)
+{
+    struct qkv_pairs pairs = pairs_of("a<br>b\tx\na\t<b>x</b>\na&nbsp;b\tx\na <i class=y>b\tx\na<br/>\tx\n"
+                                      "1 < 2 and 3 > 2\tx\nR&D; x\tR & D;\na <heart\tx\nif a<b and c\tx\n");
+    struct qkv_pairs_facts facts;
+    struct qkv_error error;
+    cr_assert_eq(qkv_pairs_describe(&pairs, &facts, &error), QKV_OK);
+    cr_expect_eq(facts.markup, 6); /* the first five, and &D; */
     qkv_pairs_release(&pairs);
 }
 

@@ -136,6 +136,19 @@ Test(init, reads_what_people_have)
         "ids.yaml:    lang: src\nids.yaml:    lang: trg\n");
 }
 
+Test(init, warns_of_markup)
+{
+    const char *folder = scratch("markup");
+    write_pairs(folder, "x.tsv", 40, "%s\t%s\n");
+    run_ok("cd '%s' && printf 'a<br>\\tb\\n' >>x.tsv", folder);
+    const char *output = run_ok("cd '%s' && qkv init x.tsv --updates 5", folder);
+    cr_expect_not_null(
+        strstr(output,
+               "\n  1 pair contains HTML, such as <br> or &nbsp;, which the model would learn to write: "
+               "better remove it\n"),
+        "%s", output);
+}
+
 Test(init, cleans_on_request)
 {
     const char *folder = scratch("clean");

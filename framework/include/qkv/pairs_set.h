@@ -33,6 +33,7 @@ struct qkv_pairs_facts {
     struct qkv_pairs_side side[2];
     int64_t repeated; /* pairs that are equal to an earlier one, in every character */
     int64_t shared;   /* pairs of which a sentence is also in another pair */
+    int64_t markup;   /* pairs with a tag or an entity of HTML, such as <br> or &nbsp; */
 };
 
 /* Fails when memory is out. */
