@@ -43,6 +43,7 @@ Test(pairs_file, takes_the_columns_that_hold_sentences)
          "Go.=Ve.|Run!=Corre.|",
          3,
          {1, 2}},
+        {"CC-BY 2.0 (France)\tGo.\tVe.\nCC-BY 2.0 #2\tRun!\tCorre.\n", "Go.=Ve.|Run!=Corre.|", 3, {2, 3}},
         {"1276\tLet's try.\t2481\tIntentemos.\n1277\tI sleep.\t2482\tDuermo.\n",
          "Let's try.=Intentemos.|I sleep.=Duermo.|",
          4,
@@ -152,6 +153,10 @@ Test(pairs_file, reads_two_line_aligned_files_and_their_prefix)
     cr_expect_str_eq(read_pairs(folder, prefix, NULL), "A=a a|D=d|");
     prefix.lang[1] = "de";
     cr_expect_str_eq(read_pairs(folder, prefix, NULL), "a a=A|d=D|");
+    prefix.lang[0] = "en";
+    prefix.lang[1] = NULL;
+    cr_expect_str_eq(read_pairs(folder, prefix, NULL), "a a=A|d=D|");
+    prefix.lang[1] = "de";
     gzFile packed = gzopen(format("%s/x.fr.gz", folder), "wb");
     gzputs(packed, "1\n\n3\n4\n");
     gzclose(packed);

@@ -136,6 +136,23 @@ Test(pairs_set, splits_without_a_shared_sentence)
     qkv_pairs_release(&pairs);
 }
 
+/* Groups of two pairs fill no odd number. */
+Test(pairs_set, makes_no_part_larger_than_wanted)
+{
+    char *text = remember(calloc(200, 32)), *end = text;
+    for (int n = 0; n < 200; n++) end += sprintf(end, "source %d\ttarget %d\n", n, n / 2);
+    struct qkv_pairs pairs = pairs_of(text);
+    struct qkv_error error = {""};
+    enum qkv_pairs_part part[200];
+    int count[QKV_PAIRS_PARTS] = {0};
+    cr_assert_eq(qkv_pairs_split(&pairs, (struct qkv_pairs_parts){21, 31, 1}, part, &error), QKV_OK, "%s",
+                 error.message);
+    for (int i = 0; i < 200; i++) count[part[i]]++;
+    cr_expect_eq(count[QKV_PAIRS_DEV], 20);
+    cr_expect_eq(count[QKV_PAIRS_TEST], 30);
+    qkv_pairs_release(&pairs);
+}
+
 /* The order of the first pairs of dev, recorded once: the same on every machine. */
 Test(pairs_set, splits_in_the_same_way_everywhere)
 {

@@ -189,6 +189,10 @@ Test(init, chooses_the_tokenizer_by_the_text)
     output = run_ok("cd '%s' && qkv config many.yaml", folder);
     cr_expect_not_null(strstr(output, "joint_vocabulary: true"));
     cr_expect_not_null(strstr(output, format("num_merges: %d", merges)));
+    /* Training learns so many merges from this text. */
+    run_ok("cd '%s' && head -n 9 many.dev.tsv >dev.tsv && "
+           "qkv train many.yaml -q -s training.updates=1 -s data.dev=dev.tsv",
+           folder);
 }
 
 Test(init, never_replaces_a_file_that_it_should_not)
@@ -200,6 +204,10 @@ Test(init, never_replaces_a_file_that_it_should_not)
     cr_expect(refused(
         run("cd '%s' && qkv init x.tsv --updates 5", folder),
         "qkv: x.train.tsv: exists already; replace it with --overwrite, or name another config with -o"));
+    cr_expect(refused(
+        run("cd '%s' && qkv init x.train.tsv -o x.yaml --updates 5 --overwrite", folder),
+        "qkv: x.train.tsv: is the file that the pairs come from and would be replaced; give the config "
+        "another name with -o"));
     cr_expect_str_eq(fingerprint(folder), before);
     run_ok("cd '%s' && qkv init x.tsv --updates 5 --overwrite -q", folder);
     cr_expect_eq(lines_of(folder, "x.train.tsv"), 36);
