@@ -159,6 +159,14 @@ static void show_average(void *context, const struct qkv_train_average *average)
     fputc('\n', stderr);
 }
 
+static void show_notice(void *context, const char *sentence)
+{
+    struct view *view = context;
+    if (view->quiet) return;
+    progress_bar_clear(&view->bar);
+    print_line("notice: ", sentence);
+}
+
 static void show_validation(void *context, const struct qkv_train_validation *v)
 {
     struct view *view = context;
@@ -252,8 +260,8 @@ static int run(int operands, char **operand)
     struct qkv_error error = {""};
     enum qkv_status status = read_config(&config, &arena, operand[0], &settings);
     if (!status) {
-        const struct qkv_train_listener listener = {&view,           stop,        show_start, show_progress,
-                                                    show_validation, show_average};
+        const struct qkv_train_listener listener = {&view,           stop,         show_start, show_progress,
+                                                    show_validation, show_average, show_notice};
         struct qkv_train_result result = {0};
         options.threads = (int)threads;
         options.listener = &listener;

@@ -75,6 +75,7 @@ static enum qkv_status update(struct training *training, struct clock *clock, bo
     const struct qkv_training_config *settings = &training->config->training;
     struct progress *progress = &training->progress;
     int64_t tokens = 0;
+    double loss = 0;
     enum qkv_status status = QKV_OK;
     struct qkv_error inner = {""};
     for (int64_t i = 0; i < settings->batch_multiplier && next_batch(training, &status, error); i++) {
@@ -89,6 +90,7 @@ static enum qkv_status update(struct training *training, struct clock *clock, bo
         if (status) return qkv_error_set(error, "%s", inner.message);
         tokens += sums.tokens;
         progress->log_loss += sums.loss;
+        loss += sums.loss;
         clock->all_tokens += training->batch.source_tokens + training->batch.target_tokens;
     }
     if (status) return status;
@@ -109,6 +111,7 @@ static enum qkv_status update(struct training *training, struct clock *clock, bo
     progress->tokens += tokens;
     progress->log_tokens += tokens;
     clock->updates++;
+    qkv_notice_update(training, loss, tokens);
     return QKV_OK;
 }
 
@@ -191,6 +194,7 @@ static enum qkv_status validate(struct training *training, struct qkv_error *err
     qkv_log_scores(&line, &scores);
     qkv_log_flag(&line, "best", best);
     report_validation(training, &scores, best);
+    qkv_notice_validation(training, &scores);
     return qkv_log_write(training, &line, error);
 }
 

@@ -7,6 +7,7 @@
  *     best_checkpoints.c   the lists of the best and of the last checkpoints, and their files
  *     final_average.c      the average that ends a training
  *     setup.c              reads and checks all input, makes the model, restores or begins the run
+ *     notices.c            what training notices of itself
  *     trainer.c            the loop, behind qkv/trainer.h */
 #ifndef QKV_TRAIN_TRAINING_H
 #define QKV_TRAIN_TRAINING_H
@@ -46,6 +47,22 @@ struct progress {
     int64_t last[MOST_LAST]; /* [last_count]: updates of the last checkpoints, ascending */
 };
 
+/* What training may notice of itself. */
+enum notice { NOTICE_OVERFITTING, NOTICE_COLLAPSE, NOTICE_GUESSING, NOTICE_COUNT };
+
+/* What notices.c remembers. Checkpoints do not keep it. */
+struct notices {
+    double loss; /* sum of the loss of training since the last validation, nats */
+    int64_t tokens;
+    double window_loss; /* the same since the last comparison with guessing */
+    int64_t window_tokens, window_updates;
+    double guessing;                    /* loss of guessing each word by its frequency; 0: not computed yet */
+    int64_t best_update;                /* of the validation with the lowest loss; 0: none */
+    double best_dev, best_train;        /* losses there */
+    int64_t risen;                      /* last validations in a row that show overfitting */
+    int64_t silent_until[NOTICE_COUNT]; /* update before which a notice is not repeated */
+};
+
 struct training {
     const struct qkv_config *config; /* until the merges are known, that of the caller; then `with_merges` */
     struct qkv_config with_merges;   /* the same with data.src.bpe and data.trg.bpe */
@@ -66,6 +83,7 @@ struct training {
     struct qkv_schedule schedule;
     struct qkv_evaluator *evaluator; /* NULL: no dev set */
     struct progress progress;
+    struct notices notices;
 };
 
 /* ---- progress.c ---- */
@@ -164,5 +182,11 @@ enum qkv_status qkv_training_prepare(struct training *training, struct qkv_error
  * sets config and options before, and releases the training also after a failure. */
 enum qkv_status qkv_training_open(struct training *training, struct qkv_error *error);
 void qkv_training_release(struct training *training);
+
+/* ---- notices.c ---- */
+
+/* Called after each update, with the sum of its loss (nats), and after each validation. They call the listener. */
+void qkv_notice_update(struct training *training, double loss, int64_t tokens);
+void qkv_notice_validation(struct training *training, const struct qkv_scores *scores);
 
 #endif

@@ -70,6 +70,8 @@ struct qkv_train_listener {
     void (*progress)(void *context, const struct qkv_train_progress *progress);
     void (*validation)(void *context, const struct qkv_train_validation *validation);
     void (*average)(void *context, const struct qkv_train_average *average);
+    /* Something that is probably wrong, such as overfitting, and the config key that helps: one sentence. */
+    void (*notice)(void *context, const char *sentence);
 };
 
 struct qkv_train_options {

@@ -1,0 +1,177 @@
+/* What training notices of itself: it overfits, it gives one translation for everything, it learns nothing from the source.
+ * A notice is one sentence for the listener. Nothing here has an effect on training, and checkpoints keep nothing of it: a
+ * resumed training forgets what it has seen and said. */
+#include "train/training.h"
+
+#include "qkv/scalar_math.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    SETTLED = 1000, /* updates after the warm-up before a lack of progress is worth a notice */
+    WINDOW = 500,   /* updates over which the loss is compared with that of guessing */
+    PATIENCE = 3,   /* validations in a row that show overfitting, before it is worth a notice */
+    SENTENCES = 10, /* fewest sentences of a dev set that show a collapse */
+};
+
+/* Overfitting: how much the loss of the dev set has risen since its best validation, in nats and as a share, and the share
+ * of its value then that the loss of training has fallen to. Less is noise. */
+static const double RISE = 0.1, RELATIVE_RISE = 0.03, FALL = 0.97;
+
+/* A loss above this share of that of guessing is no better. */
+static const double GUESSING = 0.98;
+
+/* Whether a notice may be said now: once said, it is said again only after as many updates once more. */
+static bool is_due(struct training *training, enum notice kind)
+{
+    int64_t update = training->progress.update, *silent_until = &training->notices.silent_until[kind];
+    const struct qkv_train_listener *listener = training->options->listener;
+    if (!listener || !listener->notice || update < *silent_until) return false;
+    *silent_until = 2 * update;
+    return true;
+}
+
+static void say(const struct training *training, const struct qkv_error *sentence)
+{
+    training->options->listener->notice(training->options->listener->context, sentence->message);
+}
+
+static bool is_settled(const struct training *training)
+{
+    return training->progress.update >= SETTLED + training->config->training.learning_rate_warmup;
+}
+
+/* ---- guessing ---- */
+
+/* The loss of a network that gives every target token the share that it has in the training text, and knows nothing else: the
+ * entropy of these shares, with label smoothing as in the loss. NaN: no memory. */
+static double unigram_loss(const struct training *training)
+{
+    const struct qkv_corpus_side *target = &training->train.target;
+    int64_t sentences = training->train.count, words = target->start[sentences],
+            classes = training->target.size;
+    int64_t *count = calloc((size_t)classes, sizeof *count);
+    double smoothing = training->config->training.label_smoothing, loss = 0;
+    if (!count) return (double)NAN;
+    for (int64_t i = 0; i < words; i++) count[target->ids[i]]++;
+    count[QKV_END] += sentences;
+    for (int64_t c = 0; c < classes; c++) {
+        double share =
+            (1 - smoothing) * (double)count[c] / (double)(words + sentences) + smoothing / (double)classes;
+        if (share > 0) loss -= share * qkv_scalar_log(share);
+    }
+    free(count);
+    return loss;
+}
+
+/* True of a loss of training that is no better than that of guessing. */
+static bool is_guessing(struct training *training, double loss)
+{
+    struct notices *notices = &training->notices;
+    if (notices->guessing == 0) notices->guessing = unigram_loss(training);
+    return loss >= GUESSING * notices->guessing;
+}
+
+void qkv_notice_update(struct training *training, double loss, int64_t tokens)
+{
+    struct notices *notices = &training->notices;
+    notices->loss += loss;
+    notices->tokens += tokens;
+    notices->window_loss += loss;
+    notices->window_tokens += tokens;
+    if (++notices->window_updates < WINDOW) return;
+    double mean = notices->window_loss / (double)notices->window_tokens;
+    notices->window_loss = 0;
+    notices->window_tokens = notices->window_updates = 0;
+    if (!is_settled(training)) return;
+    if (!is_guessing(training, mean) || !is_due(training, NOTICE_GUESSING)) return;
+    struct qkv_error sentence;
+    qkv_error_set(
+        &sentence,
+        "update %lld: the loss is %.2f, no better than guessing each word by its frequency (%.2f): try "
+        "another "
+        "training.learning_rate or training.learning_rate_warmup, and check that the lines of data.train "
+        "belong together",
+        (long long)training->progress.update, mean, notices->guessing);
+    say(training, &sentence);
+}
+
+/* ---- overfitting ---- */
+
+static void notice_overfitting(struct training *training, double dev)
+{
+    struct notices *notices = &training->notices;
+    if (!notices->tokens) return; /* a resumed training that has only validated */
+    double train = notices->loss / (double)notices->tokens;
+    notices->loss = 0;
+    notices->tokens = 0;
+    if (!notices->best_update || dev < notices->best_dev) {
+        notices->best_update = training->progress.update;
+        notices->best_dev = dev;
+        notices->best_train = train;
+        notices->risen = 0;
+        return;
+    }
+    double rise = dev - notices->best_dev;
+    bool risen = rise >= RISE && rise >= RELATIVE_RISE * notices->best_dev;
+    notices->risen = risen && train <= FALL * notices->best_train ? notices->risen + 1 : 0;
+    if (notices->risen < PATIENCE || is_guessing(training, train) || !is_due(training, NOTICE_OVERFITTING))
+        return;
+    struct qkv_error sentence;
+    qkv_error_set(
+        &sentence,
+        "update %lld: the model overfits: since update %lld, the loss of data.dev has risen from %.2f to "
+        "%.2f, "
+        "while that of training fell: raise model.encoder.dropout and model.decoder.dropout, %smake the "
+        "model smaller",
+        (long long)training->progress.update, (long long)notices->best_update, notices->best_dev, dev,
+        training->config->training.patience ? "or " : "stop early with training.patience, or ");
+    say(training, &sentence);
+}
+
+/* ---- collapse ---- */
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* How often the most frequent of the texts occurs. Sorts them. */
+static int64_t most_frequent(const char **text, int64_t count)
+{
+    int64_t most = 0, same = 0;
+    qsort(text, (size_t)count, sizeof *text, by_text);
+    for (int64_t i = 0; i < count; i++) {
+        same = i && !strcmp(text[i], text[i - 1]) ? same + 1 : 1;
+        if (same > most) most = same;
+    }
+    return most;
+}
+
+static void notice_collapse(struct training *training)
+{
+    int64_t count = training->dev.count;
+    if (count < SENTENCES || !is_settled(training)) return;
+    const char **text = malloc((size_t)count * sizeof *text);
+    if (!text) return;
+    for (int64_t i = 0; i < count; i++) text[i] = qkv_evaluator_translation(training->evaluator, i);
+    int64_t same = most_frequent(text, count);
+    for (int64_t i = 0; i < count; i++) text[i] = qkv_corpus_target(&training->dev, i);
+    int64_t same_references = most_frequent(text, count);
+    free(text);
+    if (2 * same <= count || same <= 2 * same_references || !is_due(training, NOTICE_COLLAPSE)) return;
+    struct qkv_error sentence;
+    qkv_error_set(&sentence,
+                  "update %lld: %lld of the %lld translations of data.dev are the same sentence: lower "
+                  "training.learning_rate, or raise training.learning_rate_warmup",
+                  (long long)training->progress.update, (long long)same, (long long)count);
+    say(training, &sentence);
+}
+
+void qkv_notice_validation(struct training *training, const struct qkv_scores *scores)
+{
+    notice_overfitting(training, scores->value[QKV_METRIC_LOSS]);
+    notice_collapse(training);
+}

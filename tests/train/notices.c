@@ -1,0 +1,217 @@
+/* What training notices of itself, with trainings that really show it, and with others that must be left in peace. */
+#include "qkv/random.h"
+#include "support.h"
+#include "training.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WORDS = 30 };
+
+/* Writes pairs of two to six random words. The target is the source word by word; without `related`, other random words. */
+static void write_pairs(const char *folder, const char *name, int pairs, uint32_t step, bool related)
+{
+    const struct qkv_random random = {.seed = 1, .stream = QKV_STREAM_GENERATE, .step = step};
+    char *text = malloc((size_t)pairs * 60 + 1), *end = text;
+    uint64_t draw = 0;
+    for (int i = 0; i < pairs; i++) {
+        int words[6], length = 2 + (int)qkv_random_below(random, draw++, 5);
+        for (int k = 0; k < length; k++) words[k] = (int)qkv_random_below(random, draw++, WORDS);
+        for (int k = 0; k < length; k++) end += sprintf(end, "%sw%d", k ? " " : "", words[k]);
+        *end++ = '\t';
+        for (int k = 0; k < length; k++)
+            end += sprintf(end, "%sv%d", k ? " " : "",
+                           related ? words[k] : (int)qkv_random_below(random, draw++, WORDS));
+        *end++ = '\n';
+    }
+    *end = '\0';
+    write_text(folder, name, text);
+    free(text);
+}
+
+/* A folder with c.yaml, train.tsv and dev.tsv, whose pairs are related or not. */
+static const char *task(const char *name, bool related)
+{
+    const char *folder = scratch(name);
+    write_pairs(folder, "train.tsv", related ? 400 : 60, 1, related);
+    write_pairs(folder, "dev.tsv", 40, 2, related);
+    write_text(folder, "c.yaml",
+               "name: tiny\n"
+               "data: {train: train.tsv, dev: dev.tsv, src: {lang: xx}, trg: {lang: yy}}\n"
+               "model:\n"
+               "  encoder: {num_layers: 1, num_heads: 2, hidden_size: 16, ff_size: 32, dropout: 0}\n"
+               "  decoder: {num_layers: 1, num_heads: 2, hidden_size: 16, ff_size: 32, dropout: 0}\n"
+               "training: {model_dir: run, batch_size: 20, learning_rate: 0.01, validation_samples: 0}\n");
+    return folder;
+}
+
+/* Trains and returns the notices, one a line. */
+static char *notices(const char *folder, const char *settings)
+{
+    struct outcome outcome = run("cd '%s' && qkv train c.yaml --overwrite %s", folder, settings);
+    cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
+    char *found = format("%s", "");
+    for (char *line = strtok(outcome.error, "\n"); line; line = strtok(NULL, "\n"))
+        if (!strncmp(line, "notice: ", 8)) found = format("%s%s\n", found, line);
+    return found;
+}
+
+static int count(const char *text, const char *part)
+{
+    int found = 0;
+    for (const char *at = text; (at = strstr(at, part)); at++) found++;
+    return found;
+}
+
+/* Fails unless there is a notice, and all are of this kind. */
+static void expect_only(const char *found, const char *kind)
+{
+    cr_expect(*found && count(found, "\n") == count(found, kind), "%s, but only: %s", found, kind);
+}
+
+static const char OVERFITS[] = ": the model overfits: since update ",
+                  GUESSES[] = ", no better than guessing ",
+                  COLLAPSED[] = " translations of data.dev are the same sentence: ";
+
+Test(notices, of_overfitting)
+{
+    const char *folder = task("overfitting", false);
+    const char *found = notices(folder, "-s training.updates=650 -s training.validation_freq=50");
+    expect_only(found, OVERFITS);
+    cr_expect_leq(count(found, "\n"), 2, "the second after twice as many updates: %s", found);
+    cr_expect_not_null(strstr(found, "raise model.encoder.dropout and model.decoder.dropout, stop early with "
+                                     "training.patience, or make the model smaller\n"),
+                       "%s", found);
+    found = notices(folder, "-s training.updates=300 -s training.validation_freq=50 -s training.patience=4");
+    expect_only(found, OVERFITS);
+    cr_expect_null(strstr(found, "training.patience"), "it is set: %s", found);
+}
+
+Test(notices, of_a_loss_that_is_no_better_than_guessing)
+{
+    const char *folder = task("guessing", true);
+    const char *settings = "-s training.updates=1100 -s training.learning_rate=1e-9 -s data.dev=";
+    const char *found = notices(folder, settings);
+    expect_only(found, GUESSES);
+    cr_expect_not_null(strstr(found, "notice: update 1000: the loss is "), "%s", found);
+    cr_expect_not_null(strstr(found, "training.learning_rate"), "%s", found);
+    found = notices(folder, format("%s -s training.learning_rate_warmup=101", settings));
+    cr_expect_str_eq(found, "", "the warm-up has ended less than 1000 updates ago");
+}
+
+/* Guessing has a loss that can be computed by hand: three equally frequent tokens, with </s>. */
+Test(notices, the_loss_of_guessing)
+{
+    const char *folder = task("by_hand", true);
+    char text[60 * 8] = "";
+    for (int i = 0; i < 60; i++) strcat(text, "a\tb c\n");
+    write_text(folder, "train.tsv", text);
+    const char *settings = "-s training.updates=1000 -s training.learning_rate=1e-9 -s data.dev=";
+    const char *found = notices(folder, settings);
+    cr_expect_not_null(strstr(found, "by its frequency (1.10): "), "log 3 = 1.0986: %s", found);
+    /* <unk> and <s> do not occur: three shares of 0.6 / 3 + 0.4 / 5, and two of 0.4 / 5. */
+    found = notices(folder, format("%s -s training.label_smoothing=0.4", settings));
+    cr_expect_not_null(strstr(found, "by its frequency (1.47): "), "%s", found);
+}
+
+Test(notices, of_a_collapse)
+{
+    const char *folder = task("collapse", true);
+    const char *found = notices(folder, "-s training.updates=1000 -s training.validation_freq=500 "
+                                        "-s training.learning_rate=0.3");
+    cr_expect_eq(count(found, COLLAPSED), 1, "%s", found);
+    cr_expect_not_null(
+        strstr(found, "lower training.learning_rate, or raise training.learning_rate_warmup\n"), "%s", found);
+}
+
+/* ---- no false alarms ---- */
+
+Test(notices, none_of_a_training_that_learns)
+{
+    const char *folder = task("learns", true);
+    cr_expect_str_eq(notices(folder, "-s training.updates=2000 -s training.validation_freq=100 "
+                                     "-s training.learning_rate=0.003 -s model.encoder.dropout=0.1"),
+                     "");
+}
+
+Test(notices, none_of_the_first_updates)
+{
+    const char *folder = task("first", true);
+    cr_expect_str_eq(notices(folder, "-s training.updates=60 -s training.validation_freq=2"), "");
+    cr_expect_str_eq(notices(folder, "-s training.updates=900 -s training.validation_freq=300 "
+                                     "-s training.learning_rate=1e-9"),
+                     "");
+}
+
+Test(notices, none_of_one_translation_where_there_is_one_reference)
+{
+    const char *folder = task("same", true);
+    char text[60 * 12] = "";
+    for (int i = 0; i < 60; i++) sprintf(text + strlen(text), "a%d\tb c\n", i % 9);
+    write_text(folder, "train.tsv", text);
+    write_text(folder, "dev.tsv", text);
+    cr_expect_str_eq(notices(folder, "-s training.updates=1200 -s training.validation_freq=400"), "");
+}
+
+/* The learning rate becomes too high: both losses rise. */
+Test(notices, a_training_whose_own_loss_rises_is_not_said_to_overfit)
+{
+    const char *folder = task("rises", true);
+    cr_expect_str_eq(notices(folder, "-s training.updates=1000 -s training.validation_freq=20 "
+                                     "-s training.learning_rate=0.3 -s training.learning_rate_warmup=2000"),
+                     "");
+}
+
+/* The loss of training falls, and that of the dev set rises, but neither is better than guessing. */
+Test(notices, a_diverged_training_is_not_said_to_overfit)
+{
+    const char *folder = task("diverged", false);
+    const char *found = notices(folder, "-s training.updates=1600 -s training.validation_freq=100 "
+                                        "-s training.learning_rate=3");
+    cr_expect_eq(count(found, OVERFITS), 0, "%s", found);
+    cr_expect_eq(count(found, GUESSES), 1, "%s", found);
+}
+
+/* ---- to whom ---- */
+
+Test(notices, are_no_errors_and_quiet_hides_them)
+{
+    const char *folder = task("quiet", false);
+    struct outcome outcome =
+        run("cd '%s' && qkv train c.yaml -q -s training.updates=300 -s training.validation_freq=50", folder);
+    cr_expect_eq(outcome.exit_code, 0);
+    cr_expect_str_eq(outcome.error, "");
+}
+
+static void hear(void *context, const char *sentence)
+{
+    int *heard = context;
+    *heard += !!strstr(sentence, OVERFITS);
+}
+
+Test(notices, change_no_bits)
+{
+    const char *folder = task("bits", false);
+    const char *config = format("%s/c.yaml", folder), *silent = format("%s/silent", folder),
+               *loud = format("%s/loud", folder);
+    struct training training = {
+        .config = config, .run = silent, .settings = "updates=300 validation_freq=50"};
+    training_run(training);
+    int heard = 0;
+    const struct qkv_train_listener listener = {.context = &heard, .notice = hear};
+    const struct qkv_train_options options = {.threads = 1, .listener = &listener};
+    const char *overrides[] = {format("training.model_dir=%s", loud), "training.updates=300",
+                               "training.validation_freq=50"};
+    struct qkv_arena arena = {0};
+    struct qkv_config complete;
+    struct qkv_messages messages;
+    struct qkv_train_result result;
+    struct qkv_error error = {""};
+    cr_assert_eq(qkv_config_read(&complete, &arena, config, overrides, 3, &messages), QKV_OK);
+    cr_assert_eq(qkv_train(&complete, &options, &result, &error), QKV_OK, "%s", error.message);
+    cr_expect_eq(heard, 1);
+    training_expect_same(silent, loud);
+    qkv_arena_release(&arena);
+}
