@@ -4,6 +4,7 @@
 
 #include <criterion/criterion.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,6 +96,44 @@ static char *long_text(int count, int different, int factor)
     char *text = malloc((size_t)count * 8), *end = text;
     for (int i = 0; i < count; i++) end += sprintf(end, "w%d ", (i * factor + i * i / 7) % different);
     return text;
+}
+
+/* Words <letter><first> .. <letter><first + count - 1>, each with a space after it, behind what is in `text`. */
+static void append_words(char *text, char letter, int first, int count)
+{
+    char *end = text + strlen(text);
+    for (int i = 0; i < count; i++) end += sprintf(end, "%c%d ", letter, first + i);
+}
+
+/* The figures are those of sacreBLEU. */
+Test(ter, keeps_the_limits_of_tercom)
+{
+    char hypothesis[2048], reference[2048];
+    for (int length = 10; length <= 11; length++) { /* a longer block is moved in two */
+        *hypothesis = *reference = '\0';
+        append_words(hypothesis, 'b', 0, length);
+        append_words(hypothesis, 'a', 0, 15);
+        append_words(reference, 'a', 0, 15);
+        append_words(reference, 'b', 0, length);
+        expect_edits((struct qkv_ter){0}, hypothesis, reference, NULL, length > 10 ? 2 : 1, 15 + length);
+    }
+    for (int distance = 50; distance <= 51;
+         distance++) { /* a word that is farther away is left out and inserted */
+        *hypothesis = *reference = '\0';
+        append_words(hypothesis, 'x', 0, 1);
+        append_words(hypothesis, 'w', 0, 70);
+        append_words(reference, 'w', 0, distance);
+        append_words(reference, 'x', 0, 1);
+        append_words(reference, 'w', distance, 70 - distance);
+        expect_edits((struct qkv_ter){0}, hypothesis, reference, NULL, distance > 50 ? 2 : 1, 71);
+    }
+    /* 25 cells on each side of the diagonal: words that are farther apart are not paired. */
+    *hypothesis = *reference = '\0';
+    append_words(hypothesis, 'x', 0, 25);
+    append_words(hypothesis, 'w', 0, 120);
+    append_words(reference, 'w', 0, 120);
+    append_words(reference, 'y', 0, 25);
+    expect_edits((struct qkv_ter){0}, hypothesis, reference, NULL, 50, 145);
 }
 
 /* The limits bound the work: texts of thousands of words, in which everything matches everywhere, take no minutes. The
