@@ -44,8 +44,8 @@ static bool insert_row(struct search *s, const struct qkv_next_scores *next, int
     double so_far = s->live[row].log_probability;
     if (s->scored) so_far -= number_at(next, next->sums, at);
     if (!isfinite(so_far)) return false;
-    /* Greedy search reads only the best group, unless that is group 0: it has <s> and the unknown
-     * word, which are never chosen, so the best other token may be in any group. */
+    /* Greedy search reads only the best group, unless that is group 0: it has <s> and <unk>,
+     * which are not chosen, so the best other token may be in any group. */
     int64_t best = greedy ? best_group(next, at) : 0, last_group = best ? best : groups - 1;
     for (int64_t group = best; group <= last_group; group++) {
         if (*count == capacity && !(so_far + number_at(next, next->group_max, at * groups + group) >
