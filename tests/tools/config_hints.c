@@ -81,9 +81,11 @@ Test(config_hints, says_how_to_get_a_config_from_sentences)
     write_text(folder, "anki.txt", "Go.\tVe.\tCC-BY: x\n");
     write_text(folder, "lines.en", "Go.\nRun!\n");
     write_text(folder, "pairs.yaml", "Go.\tVe.\nRun!\tCorre.\n");
-    run_ok("cd '%s' && gzip -k pairs.tsv", folder);
-    static const char *const names[] = {"pairs.tsv", "anki.txt", "lines.en", "pairs.yaml", "pairs.tsv.gz"};
-    for (int i = 0; i < 5; i++) {
+    write_text(folder, "colons", "He says: go.\nShe says: run.\n");
+    run_ok("cd '%s' && gzip -k pairs.tsv colons", folder);
+    static const char *const names[] = {"pairs.tsv",  "anki.txt",     "lines.en",
+                                        "pairs.yaml", "pairs.tsv.gz", "colons.gz"};
+    for (int i = 0; i < 6; i++) {
         const char *message =
             format("qkv: %s: holds text, but a config is a YAML file; to train on sentence pairs, make a "
                    "config with `qkv init %s`",
@@ -96,4 +98,8 @@ Test(config_hints, says_how_to_get_a_config_from_sentences)
                "# a config\nname:\tx\t# first\ndata: {train: t.tsv, src: {lang: a}, trg: {lang: b}}\n"
                "training:\t{updates: 1}\t# last\n");
     run_ok("cd '%s' && qkv config tabs.txt", folder);
+    write_text(folder, "all.txt",
+               "name:\tx\ndata:\t{train: t.tsv, src: {lang: a}, trg: {lang: b}}\n"
+               "training:\t{updates: 1}\n");
+    run_ok("cd '%s' && qkv config all.txt", folder);
 }
