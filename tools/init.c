@@ -263,9 +263,9 @@ const struct command command_init = {
     .description =
         "Reads sentence pairs as people have them, says what it saw, and writes a config for `qkv train` "
         "with "
-        "its training, dev and test files beside it. Sizes and length of training are chosen by the amount "
-        "of text "
-        "and by the time that you have, for which a few seconds of training are measured.\n\n"
+        "its training, dev and test files beside it. The sizes of the model follow from the amount of text, "
+        "the length "
+        "of training from the time that you have; for that, some seconds of training are measured.\n\n"
         "PAIRS is a table with a pair in each line and tabs between its columns: also a file of "
         "manythings.org/anki, an export of Tatoeba, or notes exported from Anki as plain text. Columns "
         "without "
@@ -307,8 +307,9 @@ const struct command command_init = {
             {"clean", 'c', NULL, OPTION_FLAG, &options.clean,
              "remove pairs that repeat an earlier one, or whose sides differ too much in length"},
             {"dev", 0, "N", OPTION_INTEGER, &options.dev,
-             "most pairs of dev (default: a twentieth, at most 1000)", 1, 1e9},
-            {"test", 0, "N", OPTION_INTEGER, &options.test, "most pairs of test (default: likewise)", 1, 1e9},
+             "at most so many pairs of dev (default: a twentieth of all, up to 1000)", 1, 1e9},
+            {"test", 0, "N", OPTION_INTEGER, &options.test,
+             "at most so many pairs of test (default: likewise)", 1, 1e9},
             {"seed", 's', "N", OPTION_INTEGER, &options.seed,
              "another seed draws other pairs for dev and test (default: 42)", 0, 9e15},
             {"overwrite", 0, NULL, OPTION_FLAG, &options.overwrite, "replace existing files"},
