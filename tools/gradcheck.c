@@ -294,7 +294,7 @@ const struct command command_gradcheck = {
         "Compares analytic gradients with finite differences in double precision. Exits with 0 when all "
         "checks pass, with 1 when one fails.\n\n"
         "A CONFIG checks the model as training would start with it: its sizes, vocabularies, dropout and "
-        "label smoothing, on the first pairs of its data. A RUN checks the trained model. By default 16 "
+        "loss, on the first pairs of its data. A RUN checks the trained model. By default 16 "
         "elements of each parameter are checked, and all its elements together along a random direction; "
         "--sample 0 checks every element.\n",
     .examples = "  qkv gradcheck --all\n"

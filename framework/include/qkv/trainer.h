@@ -27,7 +27,7 @@ struct qkv_train_progress {
     int64_t update, epoch; /* both from 1 */
     int64_t updates;       /* expected in total; 0: unknown */
     int64_t tokens;        /* target tokens so far */
-    double loss; /* cross-entropy with label smoothing per target token, nats; mean since the last log line */
+    double loss;           /* the objective (model.h) per target token, nats; mean since the last log line */
     double learning_rate;
     double gradient_norm;     /* before clipping */
     double tokens_per_second; /* source and target, since the last log line or validation */
