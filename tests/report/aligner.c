@@ -1,0 +1,73 @@
+/* Wrong calls of an aligner, and what a head is chosen by. tests/tools/align.c compares links with those of other commands. */
+#include "qkv/aligner.h"
+
+#include "support.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+static struct qkv_error error;
+
+static struct qkv_run open_run(void)
+{
+    struct qkv_run run;
+    cr_assert_eq(qkv_run_open(&run, QKV_SOURCE_DIR "/tests/fixtures/run-0.1/run", NULL, QKV_FLOAT32, &error),
+                 QKV_OK, "%s", error.message);
+    return run;
+}
+
+static struct qkv_pair_texts texts_of(const char *source, const char *target)
+{
+    return (struct qkv_pair_texts){source, target, strlen(source), strlen(target)};
+}
+
+Test(aligner, needs_a_head)
+{
+    struct qkv_run run = open_run();
+    struct qkv_aligner_options options = {.map = {{QKV_ATTENTION_MEAN, QKV_ATTENTION_BEST}}};
+    struct qkv_aligned_pair pairs[2] = {{.texts = texts_of("the cat", "el gato")},
+                                        {.texts = texts_of("", "")}};
+    struct qkv_chosen_head chosen;
+    struct qkv_aligner *aligner = qkv_aligner_new(&run, NULL, &options, NULL, &error);
+    cr_assert_not_null(aligner, "%s", error.message);
+    cr_expect_eq(qkv_aligner_run(aligner, 2, pairs, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, format("%s: its best head is not chosen yet", run.path));
+    cr_expect_eq(qkv_aligner_choose(aligner, 1, QKV_RULE_ENTROPY, 2, pairs, &chosen, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, "run 1 of the aligner has no best head to choose");
+    cr_expect_eq(qkv_aligner_choose(aligner, 0, QKV_HEAD_RULES, 2, pairs, &chosen, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, "there is no rule 3 to choose a head");
+    cr_expect_null(qkv_head_rule_name(QKV_HEAD_RULES));
+    static const char *const none =
+        ": its best head cannot be chosen: there is no sentence pair to choose by";
+    cr_expect_eq(qkv_aligner_choose(aligner, 0, QKV_RULE_GOLD, 2, pairs, &chosen, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, format("%s%s", run.path, none), "pairs without gold links do not count");
+    cr_expect_eq(qkv_aligner_choose(aligner, 0, QKV_RULE_ENTROPY, 1, pairs + 1, &chosen, &error),
+                 QKV_INVALID);
+    cr_expect_str_eq(error.message, format("%s%s", run.path, none));
+    cr_expect_eq(qkv_aligner_choose(aligner, 0, QKV_RULE_ENTROPY, 2, pairs, &chosen, &error), QKV_OK);
+    cr_expect(chosen.map.layer >= 1 && chosen.map.head >= 1 && chosen.value > 0);
+    cr_expect_eq(qkv_aligner_run(aligner, 2, pairs, &error), QKV_OK);
+    cr_expect_eq(pairs[0].links.count, 2);
+    cr_expect(!pairs[1].links.count && !pairs[1].reason);
+    qkv_aligner_free(aligner);
+    qkv_aligner_free(NULL);
+    qkv_run_release(&run);
+}
+
+Test(aligner, refuses_text_and_maps_that_cannot_be)
+{
+    struct qkv_run run = open_run();
+    struct qkv_aligner_options options = {.map = {{9, 1}}};
+    cr_expect_null(qkv_aligner_new(&run, NULL, &options, NULL, &error));
+    cr_expect_not_null(strstr(error.message, ": the cross attention has no layer 9"), "%s", error.message);
+    cr_expect_null(qkv_aligner_new(&run, &run, &options, NULL, &error));
+    cr_expect_not_null(strstr(error.message, "must translate in the other direction"), "%s", error.message);
+    options.map[0].layer = 1;
+    struct qkv_aligned_pair pair = {.texts = texts_of("the \xff", "el gato")};
+    struct qkv_aligner *aligner = qkv_aligner_new(&run, NULL, &options, NULL, &error);
+    cr_assert_not_null(aligner);
+    cr_expect_eq(qkv_aligner_run(aligner, 1, &pair, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, "column 5: byte 0xFF is not valid UTF-8");
+    qkv_aligner_free(aligner);
+    qkv_run_release(&run);
+}
