@@ -225,7 +225,7 @@ static enum qkv_status draw_group(void *context, struct aligner_slot *slot, int6
 {
     const struct drawing *drawing = context;
     const struct qkv_aligner *aligner = drawing->aligner;
-    struct qkv_pair_texts texts[FORCED_MOST];
+    struct qkv_pair_texts texts[FORCED_MOST] = {{0}};
     struct forced_pair forced[2][FORCED_MOST];
     for (int64_t i = 0; i < count; i++) texts[i] = drawing->pairs[first + i].texts;
     for (int d = 0; d < aligner->direction_count; d++)

@@ -117,7 +117,7 @@ static enum qkv_status add_group(void *context, struct aligner_slot *slot, int64
 {
     const struct choice *choice = context;
     int64_t candidates = choice->aligner->direction[choice->direction].candidate_count;
-    struct qkv_pair_texts texts[FORCED_MOST];
+    struct qkv_pair_texts texts[FORCED_MOST] = {{0}};
     struct forced_pair forced[FORCED_MOST];
     for (int64_t i = 0; i < count; i++) texts[i] = choice->pairs[first + i].texts;
     if (qkv_forced_collect(&slot->passes[choice->direction], count, texts, choice->direction == 1, forced,

@@ -49,7 +49,7 @@ static enum qkv_status read_links(struct scoring *s, const char *links, int from
 static enum qkv_status score_batch(struct scoring *s, int64_t first, int64_t count,
                                    struct qkv_alignment_score *score, struct qkv_error *error)
 {
-    struct qkv_pair_texts texts[FORCED_MOST] = {0};
+    struct qkv_pair_texts texts[FORCED_MOST] = {{0}};
     struct forced_pair pairs[FORCED_MOST];
     for (int64_t i = 0; i < count; i++)
         if (find_texts(s->corpus, first + i, &texts[i], error)) return QKV_INVALID;
