@@ -331,9 +331,3 @@ struct qkv_yaml_node *qkv_yaml_read(const char *path, struct qkv_arena *arena,
     *complete = reader.root && !reader.broken;
     return reader.root;
 }
-
-bool qkv_yaml_is_null(const struct qkv_yaml_node *node)
-{
-    return node->kind == QKV_YAML_SCALAR && node->plain &&
-           (!*node->text || !strcmp(node->text, "~") || !strcmp(node->text, "null"));
-}

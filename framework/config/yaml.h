@@ -10,6 +10,7 @@
 #include "config/collector.h"
 
 #include <stdbool.h>
+#include <string.h>
 
 enum { QKV_YAML_DEEPEST = 64, QKV_YAML_MOST_KEYS = 10000, QKV_YAML_LARGEST = 16 << 20 };
 
@@ -41,6 +42,10 @@ struct qkv_yaml_node *qkv_yaml_read(const char *path, struct qkv_arena *arena,
                                     struct qkv_collector *collector, bool *complete);
 
 /* True of a scalar without a value: `key:`, `key: ~` or `key: null`. */
-bool qkv_yaml_is_null(const struct qkv_yaml_node *node);
+static inline bool qkv_yaml_is_null(const struct qkv_yaml_node *node)
+{
+    return node->kind == QKV_YAML_SCALAR && node->plain &&
+           (!*node->text || !strcmp(node->text, "~") || !strcmp(node->text, "null"));
+}
 
 #endif

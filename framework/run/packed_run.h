@@ -1,0 +1,28 @@
+/* Private: an open run as one block of bytes, for a program that has neither files nor the libraries that read them:
+ * the WebAssembly module of a page. The block is made and read by the same version of qkv and is no file format.
+ *
+ * Sections, each as its size (8 bytes, little-endian) and its bytes: the config as `key=value`, each with a NUL; the
+ * vocabularies of source and target, a token a line; the merges of source and target, `left right` a line; the
+ * parameters one after another, in the order of their declaration. */
+#ifndef QKV_RUN_PACKED_RUN_H
+#define QKV_RUN_PACKED_RUN_H
+
+#include "qkv/run.h"
+
+enum qkv_packed_numbers {
+    QKV_PACKED_HALF,    /* parameters are rounded to half precision (core/half.h) */
+    QKV_PACKED_FLOAT32, /* exact */
+};
+
+/* Packs a run whose parameters are float32 into memory that the caller frees. The paths of the config are left out: they
+ * would tell where the run was trained. Fails when there is no memory, and when a parameter is beyond the range of half
+ * precision. */
+enum qkv_status qkv_run_pack(const struct qkv_run *run, enum qkv_packed_numbers numbers,
+                             unsigned char **bytes, size_t *size, struct qkv_error *error);
+
+/* Opens a packed run in float32, as qkv_run_open does; path, checkpoint and state are empty. Fails, with nothing to
+ * release, when the block is not one of this version. */
+enum qkv_status qkv_run_unpack(struct qkv_run *run, const unsigned char *bytes, size_t size,
+                               struct qkv_error *error);
+
+#endif

@@ -1,0 +1,147 @@
+/* Opens a packed run. */
+#include "run/packed_run.h"
+
+#include "config/config_keys.h"
+#include "config/value.h"
+#include "core/half.h"
+#include "data/bpe.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A section, of which the first `used` bytes have been read. */
+struct section {
+    const unsigned char *bytes;
+    size_t size, used;
+};
+
+static enum qkv_status not_packed(struct qkv_error *error)
+{
+    return qkv_error_set(error, "the model is damaged, or was packed by another version of qkv");
+}
+
+/* Takes the next section of a block. */
+static bool next_section(struct section *block, struct section *section)
+{
+    uint64_t size;
+    if (block->size - block->used < sizeof size) return false;
+    memcpy(&size, block->bytes + block->used, sizeof size);
+    block->used += sizeof size;
+    if (size > block->size - block->used) return false;
+    *section = (struct section){block->bytes + block->used, (size_t)size, 0};
+    block->used += (size_t)size;
+    return true;
+}
+
+/* Copies the next text, which ends with the byte `end`, into the arena; NULL when there is none, or no memory. */
+static char *next_text(struct section *section, char end, struct qkv_arena *arena)
+{
+    const unsigned char *start = section->bytes + section->used;
+    const unsigned char *stop = memchr(start, end, section->size - section->used);
+    if (!stop) return NULL;
+    size_t length = (size_t)(stop - start);
+    char *text = qkv_arena_allocate(arena, length + 1);
+    if (!text) return NULL;
+    memcpy(text, start, length);
+    text[length] = '\0';
+    section->used += length + 1;
+    return text;
+}
+
+static bool is_read(const struct section *section)
+{
+    return section->used == section->size;
+}
+
+static bool read_config(struct qkv_run *run, struct section *section)
+{
+    struct qkv_collector collector = {.arena = &run->arena};
+    if (qkv_config_default(&run->config, &run->arena, "")) return false;
+    for (char *line; (line = next_text(section, '\0', &run->arena));) {
+        char *equals = strchr(line, '=');
+        if (!equals) return false;
+        *equals = '\0';
+        const struct qkv_key *key = qkv_schema_find(&qkv_config_schema, line);
+        if (!key || !qkv_value_read_text(key, equals + 1, (struct qkv_place){.name = line}, &run->config,
+                                         &run->arena, &collector))
+            return false;
+    }
+    return is_read(section);
+}
+
+static bool read_vocabulary(struct qkv_vocabulary *vocabulary, struct section *section)
+{
+    struct qkv_arena arena = {0};
+    bool good = true;
+    for (char *token; good && (token = next_text(section, '\n', &arena)); qkv_arena_reset(&arena))
+        good = qkv_types_add(&vocabulary->types, token, 0) >= 0;
+    qkv_arena_release(&arena);
+    vocabulary->size = (int32_t)vocabulary->types.size;
+    return good && is_read(section) && vocabulary->size >= QKV_SPECIALS;
+}
+
+static bool read_merges(struct qkv_run *run, int side, struct section *section)
+{
+    struct qkv_text_config *text = side ? &run->config.data.trg : &run->config.data.src;
+    if (text->level != QKV_LEVEL_BPE) return is_read(section);
+    struct qkv_arena arena = {0};
+    struct qkv_bpe *bpe = calloc(1, sizeof *bpe);
+    bool good = bpe != NULL;
+    for (char *merge; good && (merge = next_text(section, '\n', &arena)); qkv_arena_reset(&arena)) {
+        char *space = strchr(merge, ' ');
+        good = space != NULL;
+        if (space) *space = '\0';
+        good = good && qkv_bpe_add(bpe, merge, space + 1);
+    }
+    qkv_arena_release(&arena);
+    text->bpe = run->bpe[side] = bpe;
+    return good && is_read(section);
+}
+
+static bool read_parameters(struct qkv_parameters *parameters, const struct section *section)
+{
+    uint64_t total = (uint64_t)qkv_parameters_total(parameters);
+    bool half = section->size == total * sizeof(uint16_t);
+    if (!half && section->size != total * sizeof(float)) return false;
+    const unsigned char *from = section->bytes;
+    for (int64_t p = 0; p < parameters->count; p++) {
+        const struct qkv_parameter *parameter = parameters->list[p];
+        float *values = (float *)parameters->values + parameter->offset;
+        size_t size = (size_t)parameter->count * (half ? sizeof(uint16_t) : sizeof(float));
+        if (!half) memcpy(values, from, size);
+        for (int64_t i = 0; half && i < parameter->count; i++) {
+            uint16_t number;
+            memcpy(&number, from + (size_t)i * sizeof number, sizeof number);
+            values[i] = qkv_half_value(number);
+        }
+        from += size;
+    }
+    parameters->changes++;
+    return true;
+}
+
+static enum qkv_status read_parts(struct qkv_run *run, struct section *block, struct qkv_error *error)
+{
+    struct section config, source, target, merges[2], parameters;
+    if (!next_section(block, &config) || !next_section(block, &source) || !next_section(block, &target) ||
+        !next_section(block, &merges[0]) || !next_section(block, &merges[1]) ||
+        !next_section(block, &parameters) || !is_read(block))
+        return not_packed(error);
+    if (!read_config(run, &config) || !read_vocabulary(&run->source, &source) ||
+        !read_vocabulary(&run->target, &target) || !read_merges(run, 0, &merges[0]) ||
+        !read_merges(run, 1, &merges[1]))
+        return not_packed(error);
+    run->model = qkv_model_new(&run->config.model, run->source.size, run->target.size, QKV_FLOAT32, error);
+    if (!run->model) return QKV_INVALID;
+    return read_parameters(&run->model->parameters, &parameters) ? QKV_OK : not_packed(error);
+}
+
+enum qkv_status qkv_run_unpack(struct qkv_run *run, const unsigned char *bytes, size_t size,
+                               struct qkv_error *error)
+{
+    struct section block = {bytes, size, 0};
+    *run = (struct qkv_run){.path = "", .checkpoint = ""};
+    enum qkv_status status = read_parts(run, &block, error);
+    if (status) qkv_run_release(run);
+    return status;
+}
