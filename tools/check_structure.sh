@@ -9,10 +9,11 @@ root=$(unset CDPATH && cd -- "$(dirname -- "$0")/.." && pwd)
 cd "$root"
 
 # Folders, lowest first. A file includes only files of its own folder and of folders earlier in this list. Tests and
-# examples may include whatever they test; they are not in the list.
+# examples may include whatever they test; they are not in the list. Neither is tools/page/module: it is another program,
+# which has functions of framework/core of its own.
 folders="framework/core framework/config framework/data datasets/generate framework/graph framework/kernels
     framework/layers framework/check models framework/metrics framework/run framework/train framework/draw
-    framework/report framework/explain tools tools/bench"
+    framework/report framework/explain tools/page tools tools/bench"
 
 # A public header belongs to the folder that defines the functions it declares. These headers declare none.
 public="framework/include/qkv"

@@ -19,6 +19,12 @@ ready() {
     }
 }
 
+# Succeeds if clang makes WebAssembly of C, for `qkv page`.
+makes_wasm() {
+    command -v clang >/dev/null 2>&1 &&
+        echo 'int main(void) { return 0; }' | clang --target=wasm32-wasi -x c - -o /dev/null >/dev/null 2>&1
+}
+
 # Without a font, pictures show boxes instead of letters.
 has_fonts() {
     find -L /usr/share/fonts /usr/local/share/fonts "${HOME:-/}/.fonts" "${HOME:-/}/.local/share/fonts" \
@@ -54,6 +60,47 @@ setup() {
     $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $missing >&2 ||
         { echo "Could not install:$missing" >&2; exit 2; }
 }
+
+# setup_page: what `qkv page` needs besides: clang for WebAssembly, and the released source of utf8proc, which apt checks
+# and which is unpacked in the build folder. Where that fails, qkv is built without the page.
+setup_page() {
+    if ! makes_wasm && command -v apt-get >/dev/null 2>&1; then
+        page_packages="clang lld wasi-libc"
+        runtime=$(apt-cache search --names-only '^libclang-rt-[0-9]+-dev-wasm32$' | sort -V | sed -n '1s/ .*//p')
+        as_root=
+        [ "$(id -u)" -eq 0 ] || as_root=sudo
+        echo "Installing: $page_packages $runtime" >&2
+        # shellcheck disable=SC2086
+        $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $page_packages $runtime >&2 ||
+            true
+    fi
+    if makes_wasm && fetch_source utf8proc; then return 0; fi
+    echo "Without clang, lld, wasi-libc, libclang-rt-14-dev-wasm32 and the source of utf8proc, qkv has no page." >&2
+}
+
+# fetch_source PACKAGE: unpacks the released source of a Debian package in build/sources/PACKAGE. Reads the sources of the
+# system as sources of source packages in a folder of its own: nothing of the system is changed.
+fetch_source() (
+    source=${root:?}/build/sources/$1 apt=$root/build/sources/apt
+    [ ! -d "$source" ] || exit 0
+    command -v apt-get >/dev/null 2>&1 || exit 1
+    mkdir -p "$apt/lists/partial" "$apt/parts" "$apt/unpacked"
+    for file in /etc/apt/sources.list /etc/apt/sources.list.d/*; do
+        [ -f "$file" ] || continue
+        sed 's/^Types:.*/Types: deb-src/; s/^deb /deb-src /' "$file" >"$apt/parts/${file##*/}"
+    done
+    apt_get() {
+        apt-get -q -o Dir::Etc::SourceList=/dev/null -o Dir::Etc::SourceParts="$apt/parts" \
+            -o Dir::State::Lists="$apt/lists" -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= \
+            -o APT::Sandbox::User="$(id -un)" "$@" >>"$apt/log" 2>&1
+    }
+    cd "$apt" || exit 1
+    apt_get update || true # another repository may fail
+    apt_get source --download-only "$1" || exit 1
+    tar -xf "$1"_*.orig.tar.* -C unpacked --strip-components=1 || exit 1
+    mv unpacked "$source"
+    rm -rf "$apt"
+)
 
 # build PRESET [ARGUMENT...]: configures with the arguments and builds; prints nothing unless it fails.
 build() {

@@ -7,6 +7,7 @@ root=$(unset CDPATH && cd -- "$(dirname -- "$0")/.." && pwd)
 # shellcheck source=tools/setup.sh
 . "$root/tools/setup.sh"
 setup libcriterion-dev criterion
+setup_page
 
 failed=
 for preset in release dev; do

@@ -2,7 +2,13 @@
 #include "core/kernel_choice.h"
 #include "kernels/gemm_parts.h"
 
-#include <cblas.h>
+#ifdef QKV_WITHOUT_BLAS
+static void multiply_by_library(const struct product *p)
+{
+    QKV_BUG(p, "there is no OpenBLAS in this program");
+}
+#else
+#    include <cblas.h>
 
 /* c = a' b' + bias + beta c by OpenBLAS, which has no bias: c starts as the bias, and OpenBLAS adds to it. */
 static void multiply_by_library(const struct product *p)
@@ -15,12 +21,13 @@ static void multiply_by_library(const struct product *p)
     real beta = output->bias ? 1 : output->beta;
     blasint m = (blasint)p->m, n = (blasint)p->n, k = (blasint)p->k, lda = (blasint)p->lda,
             ldb = (blasint)p->ldb, ldc = (blasint)output->ldc;
-#ifdef QKV_KERNEL_IS_float32
+#    ifdef QKV_KERNEL_IS_float32
     cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, 1, p->a, lda, p->b, ldb, beta, output->c, ldc);
-#else
+#    else
     cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, 1, p->a, lda, p->b, ldb, beta, output->c, ldc);
-#endif
+#    endif
 }
+#endif
 
 #ifdef QKV_KERNEL_IS_float32
 /* From there on, packing a pays. OpenBLAS, where it is wanted, is not faster for smaller products, either. */

@@ -42,9 +42,15 @@ enum { LANES_8 = LANES < 8 ? LANES : 8, LANES_4 = LANES < 4 ? LANES : 4 };
 typedef real vector_8 __attribute__((vector_size(LANES_8 * sizeof(real)), aligned(sizeof(real)), may_alias));
 typedef real vector_4 __attribute__((vector_size(LANES_4 * sizeof(real)), aligned(sizeof(real)), may_alias));
 
-/* ---- a b + c, rounded once (in float64, which has only the portable variant, twice) ---- */
+/* ---- a b + c, rounded once (in float64, which has only the portable variant, and in WebAssembly: twice) ---- */
 
-#if !defined(QKV_KERNEL_IS_float32)
+/* WebAssembly has no such instruction, and emulating it would take most of the time of a page: its numbers are near those
+ * of other processors, not the same bits. */
+#if defined(__wasm__) || !defined(QKV_KERNEL_IS_float32)
+#    define HAVE_NO_FUSED
+#endif
+
+#ifdef HAVE_NO_FUSED
 static inline real fused(real a, real b, real c)
 {
     return a * b + c;
@@ -80,7 +86,7 @@ static inline real fused(real a, real b, real c)
 
 static inline vector vector_fused(vector a, vector b, vector c)
 {
-#if !defined(QKV_KERNEL_IS_float32)
+#ifdef HAVE_NO_FUSED
     return a * b + c;
 #elif defined(__AVX512F__)
     return (vector)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);

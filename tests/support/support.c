@@ -219,6 +219,11 @@ char *fingerprint(const char *folder)
     return run("cd '%s' && find . -type f | sort | xargs -r -d '\n' cksum", folder).output;
 }
 
+bool has_page(void)
+{
+    return !strstr(run("qkv page nothing").error, "built without the page");
+}
+
 bool refused(struct outcome outcome, const char *sentence)
 {
     char *line = format("%s\n", sentence);

@@ -62,6 +62,9 @@ const char *learned_run(const char *name);
  * changed. */
 char *fingerprint(const char *folder);
 
+/* Whether this build has `qkv page`. */
+bool has_page(void);
+
 /* Returns whether a command failed with exit code 2 and this message, and no output. Otherwise
  * prints what it did. */
 bool refused(struct outcome outcome, const char *sentence);

@@ -245,12 +245,14 @@ Test(help, examples_run)
     const char *folder = folder_of_examples();
     for (int i = 0; i < COMMAND_COUNT; i++) {
         /* Other tests train and check gradients; here two updates and one op are enough. */
-        const char *function =
+        const char *page = has_page() ? "command qkv \"$@\"" : "true";
+        char *function = format(
             "qkv() { case $1 in train) command qkv \"$@\" -q -s training.updates=2 "
             "-s training.validation_freq=1 -s training.keep_best_ckpts=2 -s training.keep_last_ckpts=2 "
             "--overwrite ;; gradcheck) command qkv gradcheck --op add ;; "
             "init) command qkv \"$@\" --updates 2 ;; "
-            "*) command qkv \"$@\" ;; esac; }";
+            "page) %s ;; *) command qkv \"$@\" ;; esac; }",
+            page);
         write_text(folder, "examples.sh", format("set -e; %s\n%s", function, examples_of(COMMANDS[i])));
         struct outcome outcome =
             run("cd '%s' && PATH=$(dirname '%s'):$PATH && HOME=$PWD bash ./examples.sh", folder, QKV_BINARY);

@@ -1,0 +1,241 @@
+#include "browser.h"
+
+#include "support.h"
+
+#include <cjson/cJSON.h>
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { SECONDS = 60, TO_BROWSER = 3, FROM_BROWSER = 4 }; /* descriptors of --remote-debugging-pipe */
+
+struct browser {
+    pid_t process;
+    int to, from;
+    int calls; /* the number of the last call */
+    char *session;
+    char *bytes; /* received and not read yet */
+    size_t size, capacity;
+    char *problems;
+};
+
+bool browser_exists(void)
+{
+    return run("command -v chromium").exit_code == 0;
+}
+
+/* ---- messages: JSON, each with a NUL ---- */
+
+static void note(struct browser *browser, const char *problem)
+{
+    browser->problems = format("%s%s\n", browser->problems, problem);
+}
+
+/* Keeps what an event says about errors and requests. */
+static void read_event(struct browser *browser, const cJSON *message)
+{
+    const char *method = cJSON_GetStringValue(cJSON_GetObjectItem(message, "method"));
+    const cJSON *what = cJSON_GetObjectItem(message, "params");
+    if (!method) return;
+    if (!strcmp(method, "Runtime.exceptionThrown") || !strcmp(method, "Log.entryAdded") ||
+        !strcmp(method, "Runtime.consoleAPICalled"))
+        note(browser, cJSON_PrintUnformatted(what));
+    const cJSON *request = cJSON_GetObjectItem(what, "request");
+    const char *url = cJSON_GetStringValue(cJSON_GetObjectItem(request, "url"));
+    if (!strcmp(method, "Network.requestWillBeSent") && url && strncmp(url, "file:", 5) != 0 &&
+        strncmp(url, "blob:", 5) != 0 && strncmp(url, "data:", 5) != 0)
+        note(browser, url);
+}
+
+static cJSON *receive(struct browser *browser)
+{
+    for (;;) {
+        char *end = browser->size ? memchr(browser->bytes, '\0', browser->size) : NULL;
+        if (end) {
+            cJSON *message = cJSON_Parse(browser->bytes);
+            size_t used = (size_t)(end - browser->bytes) + 1;
+            memmove(browser->bytes, browser->bytes + used, browser->size -= used);
+            cr_assert_not_null(message, "the browser sends no JSON");
+            return message;
+        }
+        struct pollfd input = {.fd = browser->from, .events = POLLIN};
+        cr_assert_gt(poll(&input, 1, SECONDS * 1000), 0, "the browser does not answer within %d s", SECONDS);
+        enum { CHUNK = 1 << 16 };
+        if (browser->capacity - browser->size < CHUNK) {
+            browser->capacity = 2 * browser->capacity + CHUNK;
+            browser->bytes = realloc(browser->bytes, browser->capacity);
+            cr_assert_not_null(browser->bytes);
+        }
+        ssize_t got = read(browser->from, browser->bytes + browser->size, CHUNK);
+        cr_assert_gt(got, 0, "the browser has ended");
+        browser->size += (size_t)got;
+    }
+}
+
+/* Calls a method of the protocol; parameters: the inside of a JSON object. Returns the result, which the caller deletes. */
+static cJSON *call(struct browser *browser, const char *method, const char *parameters)
+{
+    int number = ++browser->calls;
+    const char *session = browser->session ? format(",\"sessionId\":\"%s\"", browser->session) : "";
+    char *text =
+        format("{\"id\":%d,\"method\":\"%s\",\"params\":{%s}%s}", number, method, parameters, session);
+    for (size_t size = strlen(text) + 1, sent = 0; sent < size;) {
+        ssize_t written = write(browser->to, text + sent, size - sent);
+        cr_assert_gt(written, 0, "the browser has ended");
+        sent += (size_t)written;
+    }
+    for (;;) {
+        cJSON *message = receive(browser), *id = cJSON_GetObjectItem(message, "id");
+        if (id && id->valueint == number) {
+            cJSON *result = cJSON_DetachItemFromObject(message, "result");
+            cr_assert_not_null(result, "%s: %s", text, cJSON_PrintUnformatted(message));
+            cJSON_Delete(message);
+            return result;
+        }
+        read_event(browser, message);
+        cJSON_Delete(message);
+    }
+}
+
+static void command(struct browser *browser, const char *method, const char *parameters)
+{
+    cJSON_Delete(call(browser, method, parameters));
+}
+
+static char *text_of(cJSON *result, const char *key)
+{
+    char *text = format("%s", cJSON_GetStringValue(cJSON_GetObjectItem(result, key)));
+    cJSON_Delete(result);
+    return text;
+}
+
+/* A text as JSON, with its quotes. */
+static char *quoted(const char *text)
+{
+    cJSON *item = cJSON_CreateString(text);
+    char *json = remember(cJSON_PrintUnformatted(item));
+    cJSON_Delete(item);
+    return json;
+}
+
+/* ---- the browser ---- */
+
+/* In the child: makes the pipes the descriptors that Chromium expects, and becomes Chromium. */
+static void become_browser(int from_test, int to_test, const char *folder)
+{
+    int input = fcntl(from_test, F_DUPFD, 10), output = fcntl(to_test, F_DUPFD, 10);
+    int nowhere = open("/dev/null", O_RDWR);
+    for (int i = 0; i < 3; i++) dup2(nowhere, i);
+    dup2(input, TO_BROWSER);
+    dup2(output, FROM_BROWSER);
+    execlp("chromium", "chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run",
+           "--disable-background-networking", "--disable-dev-shm-usage", "--remote-debugging-pipe",
+           format("--user-data-dir=%s/profile", folder), (char *)NULL);
+    _exit(127);
+}
+
+struct browser *browser_open(const char *folder, const char *path, const char *fragment)
+{
+    struct browser *browser = remember(calloc(1, sizeof *browser));
+    int to[2], from[2];
+    cr_assert(browser && !pipe(to) && !pipe(from));
+    browser->problems = format("%s", "");
+    browser->process = fork();
+    cr_assert_geq(browser->process, 0);
+    if (browser->process == 0) become_browser(to[0], from[1], folder);
+    close(to[0]);
+    close(from[1]);
+    browser->to = to[1];
+    browser->from = from[0];
+    signal(SIGPIPE, SIG_IGN);
+    char *target = text_of(call(browser, "Target.createTarget", "\"url\":\"about:blank\""), "targetId");
+    browser->session = text_of(
+        call(browser, "Target.attachToTarget", format("\"targetId\":\"%s\",\"flatten\":true", target)),
+        "sessionId");
+    static const char *const domains[] = {"Page", "Runtime", "Log", "Network"};
+    for (size_t i = 0; i < sizeof domains / sizeof *domains; i++)
+        command(browser, format("%s.enable", domains[i]), "");
+    command(browser, "Emulation.setDeviceMetricsOverride",
+            "\"width\":1280,\"height\":1400,\"deviceScaleFactor\":1,\"mobile\":false");
+    command(browser, "Page.navigate", format("\"url\":%s", quoted(format("file://%s#%s", path, fragment))));
+    return browser;
+}
+
+char *browser_value(struct browser *browser, const char *expression)
+{
+    cJSON *answer = call(browser, "Runtime.evaluate",
+                         format("\"expression\":%s,\"awaitPromise\":true,\"returnByValue\":true",
+                                quoted(format("(async () => String(await (%s)))()", expression))));
+    const cJSON *exception = cJSON_GetObjectItem(answer, "exceptionDetails");
+    cr_assert_null(exception, "%s: %s", expression, cJSON_PrintUnformatted(exception));
+    cJSON *result = cJSON_DetachItemFromObject(answer, "result");
+    cJSON_Delete(answer);
+    return text_of(result, "value");
+}
+
+void browser_wait(struct browser *browser, const char *expression)
+{
+    /* While the page loads, the expression may name what is not there yet. */
+    char *promise =
+        format("new Promise(resolve => { const end = Date.now() + 30000; (function look() { let found; "
+               "try { found = %s; } catch { found = false; } "
+               "if (found || Date.now() > end) resolve(Boolean(found)); else setTimeout(look, 10); })(); })",
+               expression);
+    cr_assert_str_eq(browser_value(browser, promise), "true", "never true: %s\n%s", expression,
+                     browser->problems);
+}
+
+static void mouse(struct browser *browser, const char *name, const char *type, const char *more)
+{
+    char *at = browser_value(
+        browser, format("(() => { const element = document.querySelector('[data-test=\"%s\"]'); "
+                        "element.scrollIntoView({block: 'nearest'}); "
+                        "const box = element.getBoundingClientRect(); return '\"x\":' + "
+                        "(box.left + box.right) / 2 + ',\"y\":' + (box.top + box.bottom) / 2; })()",
+                        name));
+    command(browser, "Input.dispatchMouseEvent", format("\"type\":\"%s\",%s%s", type, at, more));
+}
+
+void browser_point(struct browser *browser, const char *name)
+{
+    mouse(browser, name, "mouseMoved", "");
+}
+
+void browser_click(struct browser *browser, const char *name)
+{
+    const char *button = ",\"button\":\"left\",\"clickCount\":1";
+    browser_point(browser, name);
+    mouse(browser, name, "mousePressed", button);
+    mouse(browser, name, "mouseReleased", button);
+}
+
+void browser_type(struct browser *browser, const char *text)
+{
+    command(browser, "Input.insertText", format("\"text\":%s", quoted(text)));
+}
+
+void browser_press(struct browser *browser, const char *key)
+{
+    command(browser, "Input.dispatchKeyEvent", format("\"type\":\"keyDown\",\"key\":\"%s\"", key));
+    command(browser, "Input.dispatchKeyEvent", format("\"type\":\"keyUp\",\"key\":\"%s\"", key));
+}
+
+const char *browser_problems(const struct browser *browser)
+{
+    return browser->problems;
+}
+
+void browser_close(struct browser *browser)
+{
+    close(browser->to); /* Chromium ends with its pipe */
+    close(browser->from);
+    kill(browser->process, SIGTERM);
+    waitpid(browser->process, NULL, 0);
+    free(browser->bytes);
+}

@@ -1,0 +1,39 @@
+/* A page in Chromium without a window, driven through the DevTools protocol over a pipe: no server, no network. What the
+ * pointer and the keyboard do are real events of the browser. Every function fails the test if the browser does not
+ * answer. */
+#ifndef QKV_TESTS_BROWSER_H
+#define QKV_TESTS_BROWSER_H
+
+#include <stdbool.h>
+
+struct browser;
+
+/* Whether this machine has Chromium. */
+bool browser_exists(void);
+
+/* Starts a browser whose profile is in `folder`, and opens a file at `path` with what follows `#` in its address. */
+struct browser *browser_open(const char *folder, const char *path, const char *fragment);
+
+/* The value of an expression in the page as text. The text lives until the test ends. */
+char *browser_value(struct browser *browser, const char *expression);
+
+/* Waits until an expression is true; fails the test after half a minute. */
+void browser_wait(struct browser *browser, const char *expression);
+
+/* Moves the pointer to the middle of the element with this data-test attribute; also presses the button there. */
+void browser_point(struct browser *browser, const char *name);
+void browser_click(struct browser *browser, const char *name);
+
+/* Types into the element that has the focus. */
+void browser_type(struct browser *browser, const char *text);
+
+/* Presses a key by its name: "ArrowRight". */
+void browser_press(struct browser *browser, const char *key);
+
+/* Messages of errors and warnings on the console, and addresses that were asked for beyond the file itself, a line each;
+ * "" if there are none. */
+const char *browser_problems(const struct browser *browser);
+
+void browser_close(struct browser *browser);
+
+#endif

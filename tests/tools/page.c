@@ -1,0 +1,274 @@
+/* qkv page: the file that it writes, and the page in a real browser, against the numbers of the command line. */
+#include "browser.h"
+#include "support.h"
+
+#include <cjson/cJSON.h>
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Numbers of the page differ from qkv's by the rounding of products and sums: WebAssembly has no fused multiply-add. The
+ * page shows 4 decimals. */
+#define TOLERANCE 1e-5
+#define SHOWN     5e-5
+
+/* Tokens that would end a script or run one if the page took them for HTML. */
+#define HOSTILE "</script><img/onerror=alert(1)/src=x>"
+
+/* Trains a run that translates word by word, with a hostile token on each side. Returns its folder. */
+static const char *trained(void)
+{
+    const char *folder = scratch("page");
+    static const char *const source[] = {"one", "two", "three", "four", HOSTILE};
+    static const char *const target[] = {"uno", "dos", "tres", "cuatro", "<b>cinco</b>"};
+    char *lines = format("%s", "");
+    for (int i = 0; i < 40; i++) {
+        char *from = format("%s %s", source[i % 5], source[i * i / 3 % 5]);
+        char *to = format("%s %s", target[i % 5], target[i * i / 3 % 5]);
+        if (i % 3)
+            from = format("%s %s", from, source[(i + 2) % 5]), to = format("%s %s", to, target[(i + 2) % 5]);
+        lines = format("%s%s\t%s\n", lines, from, to);
+    }
+    write_text(folder, "train.tsv", lines);
+    write_text(folder, "c.yaml",
+               "name: page\n"
+               "data: {train: train.tsv, dev: train.tsv, src: {lang: en}, trg: {lang: es}}\n"
+               "model:\n"
+               "  encoder: {num_layers: 2, num_heads: 2, hidden_size: 16, ff_size: 32, positions: "
+               "{max_length: 12}}\n"
+               "  decoder: {num_layers: 1, num_heads: 2, hidden_size: 16, ff_size: 32, positions: "
+               "{max_length: 12}}\n"
+               "training: {model_dir: run, learning_rate: 0.01, batch_size: 20, updates: 150, "
+               "validation_freq: 150}\n");
+    run_ok("cd '%s' && qkv train c.yaml --quiet --threads 1", folder);
+    return folder;
+}
+
+static void skip_without_page(void)
+{
+    if (!has_page())
+        cr_skip_test("this build has no page: it needs clang for WebAssembly and the source of utf8proc");
+}
+
+/* Opens a page that holds the parameters of the run exactly. */
+static struct browser *opened(const char *folder, const char *fragment)
+{
+    skip_without_page();
+    if (!browser_exists()) cr_skip_test("this machine has no chromium, in which the page is tested");
+    run_ok("cd '%s' && qkv page run --numbers float32 --sentence 'two one'", folder);
+    struct browser *browser = browser_open(folder, format("%s/page.html", folder), fragment);
+    browser_wait(browser, "state.view && isSettled()");
+    return browser;
+}
+
+static char *text_of(struct browser *browser, const char *name)
+{
+    return browser_value(browser, format("document.querySelector('[data-test=\"%s\"]').textContent", name));
+}
+
+static void close_page(struct browser *browser)
+{
+    cr_expect_str_empty(browser_problems(browser));
+    browser_close(browser);
+}
+
+/* Replaces the sentence by typing, and waits for the answer. */
+static void type(struct browser *browser, const char *sentence)
+{
+    browser_click(browser, "source");
+    browser_value(browser, "document.activeElement.select()");
+    browser_type(browser, sentence);
+    browser_wait(browser, "isSettled() && state.view.source_tokens.length");
+}
+
+/* ---- the file ---- */
+
+Test(page, names_what_a_build_without_it_lacks)
+{
+    struct outcome outcome = run("qkv page nothing");
+    cr_expect_eq(outcome.exit_code, 2);
+    if (!has_page()) cr_expect_not_null(strstr(outcome.error, "wasi-libc and libclang-rt-14-dev-wasm32"));
+}
+
+Test(page, is_one_file_below_a_megabyte_without_its_model)
+{
+    skip_without_page();
+    const char *folder = trained();
+    run_ok("cd '%s' && qkv page run -o a.html && qkv page run -o - >b.html && cmp a.html b.html", folder);
+    size_t size;
+    char *html = read_file(format("%s/a.html", folder), &size);
+    cr_assert_not_null(html);
+    cr_expect_lt(size, 1000000u);
+    static const char *const links[] = {"http://", "https://", "src=\"", "@import", "url("};
+    for (size_t i = 0; i < sizeof links / sizeof *links; i++) {
+        const char *link = strstr(html, links[i]);
+        cr_expect(!link || !strncmp(link, "http://www.w3.org/2000/svg", 26), "%.60s", link);
+    }
+    cr_expect_null(strstr(html, "onerror=alert"));
+    cr_expect_null(strstr(html, folder), "the page tells where its run is");
+}
+
+Test(page, says_what_is_wrong_and_writes_nothing)
+{
+    skip_without_page();
+    const char *folder = trained();
+    cr_expect(refused(run("cd '%s' && qkv page nothing", folder), "qkv: nothing: there is no such run"));
+    cr_expect_eq(run("cd '%s' && qkv page run -o none/page.html", folder).exit_code, 2);
+    cr_expect_eq(run("cd '%s' && qkv page run -o run", folder).exit_code, 2);
+    cr_expect_eq(run("cd '%s' && qkv page run --numbers half >/dev/full -o -", folder).exit_code, 2);
+    cr_expect_eq(run("cd '%s' && ls *.html", folder).exit_code, 2);
+}
+
+/* ---- in the browser ---- */
+
+Test(page, translates_while_one_types)
+{
+    const char *folder = trained();
+    struct browser *browser = opened(folder, "");
+    cr_expect_str_eq(text_of(browser, "name"), "page");
+    cr_expect_str_eq(browser_value(browser, "document.querySelector('[data-test=source]').value"), "two one");
+    static const char *const sentences[] = {"one two three", "four", HOSTILE " two", "three three one four",
+                                            "zebra one"};
+    for (size_t i = 0; i < sizeof sentences / sizeof *sentences; i++) {
+        type(browser, sentences[i]);
+        char *printed =
+            run_ok("cd '%s' && echo '%s' | qkv translate run --quiet --beam 1", folder, sentences[i]);
+        cr_expect_str_eq(format("%s\n", text_of(browser, "target")), printed, "%s", sentences[i]);
+    }
+    cr_expect_str_eq(browser_value(browser, "document.querySelector('.word.unknown').textContent"), "zebra");
+    type(browser, "   ");
+    cr_expect_str_empty(text_of(browser, "target"));
+    type(browser, "one one one one one one one one one one one one one");
+    cr_expect_not_null(strstr(text_of(browser, "message"), "positions"));
+    type(browser, "one");
+    cr_expect_str_empty(text_of(browser, "message"));
+    close_page(browser);
+}
+
+/* Three sentences at once: the old view stays, dimmed, until the last one is there; the others are never shown. */
+Test(page, drops_answers_that_are_out_of_date)
+{
+    const char *folder = trained();
+    struct browser *browser = opened(folder, "");
+    char *dimmed =
+        browser_value(browser, "(() => { window.shown = []; listen(changed => { if (changed.has('view')) "
+                               "shown.push(state.view.source_tokens[0]); }); "
+                               "for (const source of ['one', 'two', 'three']) { change({source}); ask(); } "
+                               "return document.body.classList.contains('waiting'); })()");
+    cr_expect_str_eq(dimmed, "true");
+    browser_wait(browser, "isSettled()");
+    cr_expect_str_eq(browser_value(browser, "shown.join()"), "three");
+    cr_expect_str_eq(browser_value(browser, "document.body.classList.contains('waiting')"), "false");
+    close_page(browser);
+}
+
+/* Compares every cell of the large map with a map of `qkv attention`. */
+static void compare_map(struct browser *browser, const cJSON *map)
+{
+    const cJSON *weights = cJSON_GetObjectItem(map, "weights"), *line, *number;
+    int row = 0;
+    cJSON_ArrayForEach(line, weights)
+    {
+        int column = 0;
+        cJSON_ArrayForEach(number, line)
+        {
+            char *cell = format("document.querySelector('[data-test=cell-%d-%d]')", row, column);
+            char *label = browser_value(browser, format("%s.getAttribute('aria-label')", cell));
+            const char *shown = strrchr(label, ',') + 2;
+            if (!strcmp(shown, "cannot be seen"))
+                cr_expect_eq(number->valuedouble, 0, "%s", label);
+            else
+                cr_expect_float_eq(atof(shown), number->valuedouble, SHOWN + TOLERANCE, "%s", label);
+            column++;
+        }
+        cr_expect_str_eq(
+            browser_value(browser, format("document.querySelectorAll('tbody tr')[%d].children.length", row)),
+            format("%d", column + 1));
+        row++;
+    }
+}
+
+Test(page, shows_the_maps_of_qkv_attention)
+{
+    const char *folder = trained();
+    struct browser *browser = opened(folder, "s=four+two+one");
+    char *json = run_ok(
+        "cd '%s' && qkv attention run 'four two one' --beam 1 --kind all --format json 2>/dev/null", folder);
+    cJSON *report = cJSON_Parse(json);
+    const cJSON *map, *maps = cJSON_GetObjectItem(report, "maps");
+    cr_assert_eq(cJSON_GetArraySize(maps), 8);
+    cJSON_ArrayForEach(map, maps)
+    {
+        const char *kind = cJSON_GetStringValue(cJSON_GetObjectItem(map, "kind"));
+        int layer = cJSON_GetObjectItem(map, "layer")->valueint,
+            head = cJSON_GetObjectItem(map, "head")->valueint;
+        browser_click(browser, format("head-%s-%d-%d", kind, layer, head));
+        browser_wait(browser, format("state.head === '%s-%d-%d'", kind, layer, head));
+        compare_map(browser, map);
+    }
+    cr_expect_str_eq(browser_value(browser, "document.querySelectorAll('.hidden-cell').length"), "0");
+    browser_click(browser, "head-decoder-1-2");
+    cr_expect_str_eq(browser_value(browser, "document.querySelectorAll('.hidden-cell').length"), "6");
+    cr_expect_not_null(strstr(browser_value(browser, "location.hash"), "head=decoder-1-2"));
+    cJSON_Delete(report);
+    close_page(browser);
+}
+
+Test(page, lights_up_what_the_pointer_and_the_keys_are_on)
+{
+    const char *folder = trained();
+    struct browser *browser = opened(folder, "s=four+two+one&head=cross-1-1");
+    browser_point(browser, "target-word-1");
+    browser_wait(browser, "document.querySelector('.kind[data-kind=cross]').classList.contains('row-lit')");
+    cr_expect_str_eq(browser_value(browser, "document.querySelectorAll('#map tbody td.lit').length"), "4");
+    cr_expect_eq(strncmp(text_of(browser, "caption"), "dos takes 0.", 12), 0, "%s",
+                 text_of(browser, "caption"));
+    cr_expect_not_null(strstr(text_of(browser, "next-words"), "Word 2, after “cuatro”"));
+    browser_point(browser, "source-word-0");
+    cr_expect_eq(strncmp(text_of(browser, "caption"), "four gets ", 10), 0, "%s",
+                 text_of(browser, "caption"));
+    browser_point(browser, "cell-0-0");
+    char *by_pointer = text_of(browser, "caption");
+    cr_expect_eq(strncmp(by_pointer, "cuatro takes ", 13), 0, "%s", by_pointer);
+    browser_value(browser, "document.querySelector('[data-test=cell-0-1]').focus()");
+    browser_press(browser, "ArrowLeft");
+    cr_expect_str_eq(browser_value(browser, "document.activeElement.dataset.test"), "cell-0-0");
+    cr_expect_str_eq(text_of(browser, "caption"), by_pointer);
+    browser_press(browser, "ArrowDown");
+    cr_expect_str_eq(browser_value(browser, "document.activeElement.dataset.test"), "cell-1-0");
+    browser_press(browser, "Escape");
+    cr_expect_eq(strncmp(text_of(browser, "caption"), "This head", 9), 0, "%s", text_of(browser, "caption"));
+    close_page(browser);
+}
+
+/* The scores of `qkv translate --scores`, and a translation that is given. */
+Test(page, shows_the_best_translations_and_a_given_one)
+{
+    const char *folder = trained();
+    struct browser *browser = opened(folder, "s=three+one&beam=3");
+    char *line = strtok(
+        run_ok("cd '%s' && echo 'three one' | qkv translate run --beam 3 --n-best 3 --scores", folder), "\n");
+    for (int i = 0; i < 3; i++, line = strtok(NULL, "\n")) {
+        double score = atof(strchr(line, '\t') + 1);
+        char *shown =
+            browser_value(browser, format("document.querySelectorAll('.score')[%d].textContent", i));
+        cr_expect_float_eq(atof(shown), score, SHOWN + 2 * TOLERANCE, "%s, but %s", shown, line);
+        cr_expect_str_eq(browser_value(browser, format("state.view.translations[%d]", i)),
+                         strrchr(line, '\t') + 1);
+    }
+    browser_click(browser, "translation-1");
+    browser_wait(browser, "isSettled() && state.choice === 1");
+    cr_expect_str_eq(text_of(browser, "target"), browser_value(browser, "state.view.translations[1]"));
+    browser_click(browser, "use-own");
+    browser_wait(browser, "isSettled() && state.own !== null");
+    browser_value(browser, "document.activeElement.select()");
+    browser_type(browser, "dos <b>cinco</b> tres");
+    browser_wait(browser, "isSettled() && state.view.target_outputs.length === 4");
+    cr_expect_str_eq(
+        browser_value(browser, "document.querySelectorAll('#target-words .word')[1].firstChild.data"),
+        "<b>cinco</b>");
+    cr_expect_str_eq(browser_value(browser, "document.querySelectorAll('b, img').length"), "0");
+    close_page(browser);
+}

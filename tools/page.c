@@ -1,0 +1,186 @@
+/* qkv page: a trained run as one HTML file that translates by itself. */
+#include "commands.h"
+#include "complain.h"
+#include "page/page_files.h"
+
+#include "qkv/file.h"
+#include "qkv/lines.h"
+#include "run/packed_run.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+/* Where page.html has the engine and the model. */
+static const char PLACE[] = "<!-- engine and model -->";
+
+static const char *output = "page.html", *checkpoint, *numbers, *opening;
+
+static const char *numbers_name(const void *context, int64_t index)
+{
+    (void)context;
+    return index == 0 ? "half" : index == 1 ? "float32" : NULL;
+}
+
+/* ---- text of the page ---- */
+
+/* Writes bytes in base64 (RFC 4648), which a script element can hold, without line breaks. */
+static void write_base64(FILE *file, const unsigned char *bytes, size_t size)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for (size_t i = 0; i < size; i += 3) {
+        size_t rest = size - i;
+        unsigned long bits = (unsigned long)bytes[i] << 16;
+        if (rest > 1) bits |= (unsigned long)bytes[i + 1] << 8;
+        if (rest > 2) bits |= bytes[i + 2];
+        putc(digits[bits >> 18], file);
+        putc(digits[bits >> 12 & 63], file);
+        putc(rest > 1 ? digits[bits >> 6 & 63] : '=', file);
+        putc(rest > 2 ? digits[bits & 63] : '=', file);
+    }
+}
+
+/* Writes compressed bytes as a script element, which no browser runs: its type is none. */
+static enum qkv_status write_data(FILE *file, const char *id, const unsigned char *bytes, size_t size,
+                                  struct qkv_error *error)
+{
+    uLongf compressed_size = compressBound(size);
+    unsigned char *compressed = malloc(compressed_size);
+    if (!compressed || compress2(compressed, &compressed_size, bytes, size, Z_BEST_COMPRESSION) != Z_OK) {
+        free(compressed);
+        return qkv_error_set(error, "out of memory for the page");
+    }
+    fprintf(file, "<script type=\"application/base64\" id=\"%s\">", id);
+    write_base64(file, compressed, compressed_size);
+    fputs("</script>\n", file);
+    free(compressed);
+    return QKV_OK;
+}
+
+static enum qkv_status write_page(FILE *file, const unsigned char *model, size_t size, const char *sentence,
+                                  struct qkv_error *error)
+{
+    struct page_file html = page_html(), engine = page_engine();
+    size_t place = 0;
+    while (place + sizeof PLACE <= html.size && memcmp(html.bytes + place, PLACE, sizeof PLACE - 1) != 0)
+        place++;
+    QKV_BUG(place + sizeof PLACE > html.size, "the page has no %s", PLACE);
+    fwrite(html.bytes, 1, place, file);
+    if (write_data(file, "engine-data", engine.bytes, engine.size, error) ||
+        write_data(file, "model-data", model, size, error))
+        return QKV_INVALID;
+    fputs("<script type=\"application/base64\" id=\"opening-sentence\">", file);
+    write_base64(file, (const unsigned char *)sentence, strlen(sentence));
+    fputs("</script>\n", file);
+    size_t rest = place + sizeof PLACE - 1;
+    fwrite(html.bytes + rest, 1, html.size - rest, file);
+    return QKV_OK;
+}
+
+/* ---- the command ---- */
+
+/* The first source sentence of a text of the run, for a page that opens with one: a table of pairs, or the file of the
+ * source language. NULL when the text is not there any more. */
+static const char *first_sentence(struct qkv_run *run, const char *path)
+{
+    const char *files[] = {path, qkv_arena_format(&run->arena, "%s.%s", path, run->config.data.src.lang)};
+    const char *sentence = NULL;
+    for (int i = 0; i < 2 && *path && !sentence; i++) {
+        struct qkv_lines lines = {0};
+        struct qkv_error error; /* a text that cannot be read is not needed */
+        bool found = false;
+        if (!files[i] || qkv_file_check(files[i], &error) || qkv_lines_open(&lines, files[i], &error))
+            continue;
+        if (!qkv_lines_next(&lines, &found, &error) && found) {
+            lines.line[strcspn(lines.line, "\t")] = '\0';
+            sentence = qkv_arena_string(&run->arena, lines.line);
+        }
+        qkv_lines_close(&lines);
+    }
+    return sentence;
+}
+
+/* The sentence that the page opens with. */
+static const char *opening_sentence(struct qkv_run *run)
+{
+    const char *sentence = opening;
+    if (!sentence) sentence = first_sentence(run, run->config.data.test);
+    if (!sentence) sentence = first_sentence(run, run->config.data.dev);
+    return sentence ? sentence : "";
+}
+
+static enum qkv_status write_file(const unsigned char *model, size_t size, const char *sentence,
+                                  struct qkv_error *error)
+{
+    if (!strcmp(output, "-")) return write_page(stdout, model, size, sentence, error);
+    struct qkv_file_writer writer;
+    if (qkv_file_begin(&writer, output, error)) return QKV_INVALID;
+    if (write_page(writer.file, model, size, sentence, error)) {
+        qkv_file_abandon(&writer);
+        return QKV_INVALID;
+    }
+    if (qkv_file_commit(&writer, error)) return QKV_INVALID;
+    fprintf(stderr, "%s is written: open it in a browser\n", output);
+    return QKV_OK;
+}
+
+static enum qkv_status make_page(const char *path, struct qkv_error *error)
+{
+    struct qkv_run run;
+    unsigned char *model = NULL;
+    size_t size = 0;
+    bool float32 = numbers && !strcmp(numbers, "float32");
+    enum qkv_status status = qkv_run_open(&run, path, checkpoint, QKV_FLOAT32, error);
+    if (status) return status;
+    struct qkv_error inner;
+    if (qkv_run_pack(&run, float32 ? QKV_PACKED_FLOAT32 : QKV_PACKED_HALF, &model, &size, &inner))
+        status = qkv_error_set(error, "%s: %s%s", run.checkpoint, inner.message,
+                               float32 ? "" : ": keep all digits with --numbers float32");
+    if (!status) status = write_file(model, size, opening_sentence(&run), error);
+    free(model);
+    qkv_run_release(&run);
+    return status;
+}
+
+static int run(int operands, char **operand)
+{
+    (void)operands;
+    if (!page_html().bytes)
+        return complain(
+            "this qkv was built without the page: install the Debian packages clang, lld, wasi-libc and "
+            "libclang-rt-14-dev-wasm32 and the source of utf8proc by tools/setup.sh, then build qkv again");
+    struct qkv_error error = {""};
+    return conclude(make_page(operand[0], &error), &error);
+}
+
+const struct command command_page = {
+    .name = "page",
+    .summary = "make a page in which a trained run translates, with its attention maps",
+    .description =
+        "Writes one HTML file that holds the model and the engine as WebAssembly. It needs no network and no "
+        "other file: "
+        "open it in a browser, type a sentence, and see the translation and where every head looked.\n\n"
+        "The parameters are rounded to half precision (11 bits), which halves the file and changes weights "
+        "and "
+        "probabilities by about 1e-3; now and then another word wins. With `--numbers float32` they stay as "
+        "they are, "
+        "and the page gives the words of `qkv translate`, with numbers that differ by less than 1e-5, "
+        "because "
+        "WebAssembly has no fused multiply-add.\n",
+    .examples = "  qkv page runs/toy_en_es\n"
+                "  qkv page runs/toy_en_es --numbers float32 -o toy.html\n",
+    .operands = (const struct command_operand[]){{"RUN", VALUE_RUN, "a run folder"}, {0}},
+    .options =
+        (const struct command_option[]){
+            {"output", 'o', "FILE", OPTION_TEXT, &output, "the page (default: page.html); -: standard output",
+             .completes = VALUE_FILE},
+            {"numbers", 0, "FORMAT", OPTION_CHOICE, &numbers, "numbers of the model: half (default), float32",
+             .choices = numbers_name},
+            {"sentence", 0, "TEXT", OPTION_TEXT, &opening,
+             "the sentence that the page opens with (default: the first one of data.test, else of data.dev)"},
+            COMMAND_OPTION_CHECKPOINT(&checkpoint),
+            {0},
+        },
+    .run = run,
+};

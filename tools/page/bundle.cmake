@@ -1,0 +1,18 @@
+# Puts the files that FROM/index.html names in place of its links, so that TO is one file.
+#     <link rel="stylesheet" href="NAME">         becomes <style>
+#     <script ... src="NAME"></script>            becomes <script ...>
+file(READ ${FROM}/index.html html)
+string(REGEX MATCHALL "<link rel=\"stylesheet\" href=\"[^\"]*\">" links "${html}")
+foreach(link IN LISTS links)
+    string(REGEX REPLACE ".*href=\"([^\"]*)\".*" "\\1" name "${link}")
+    file(READ ${FROM}/${name} text)
+    string(REPLACE "${link}" "<style>\n${text}</style>" html "${html}")
+endforeach()
+string(REGEX MATCHALL "<script[^>]* src=\"[^\"]*\"></script>" links "${html}")
+foreach(link IN LISTS links)
+    string(REGEX REPLACE ".* src=\"([^\"]*)\".*" "\\1" name "${link}")
+    string(REPLACE " src=\"${name}\"></script>" ">" opening "${link}")
+    file(READ ${FROM}/${name} text)
+    string(REPLACE "${link}" "${opening}\n${text}</script>" html "${html}")
+endforeach()
+file(WRITE ${TO} "${html}")

@@ -1,0 +1,124 @@
+// The worker: runs the engine, a WebAssembly module, so that the page never waits for it. Messages in: {engine, model}
+// once, then {sequence, call, ...}. Messages out: {ready: {...}}, then {sequence, view} or {sequence, error}.
+// Everything here moves bytes; all numbers are computed by the engine.
+'use strict';
+
+// Results of the module, by name: see module.c.
+const TEXTS = ['source_tokens', 'target_inputs', 'target_outputs', 'translations', 'next_words'];
+const ARRAYS = {
+    scores: Float64Array, known_sources: Int32Array, known_targets: Int32Array, probabilities: Float64Array,
+    next_probabilities: Float64Array, maps: Int32Array, entropies: Float64Array, weights: Float32Array,
+};
+
+let compiled, modelBytes, engine;
+
+async function unpack(base64) {
+    const text = atob(base64), packed = new Uint8Array(text.length);
+    for (let i = 0; i < text.length; i++) packed[i] = text.charCodeAt(i);
+    const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream('deflate'));
+    return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+// The calls of WASI that the module links. It writes only the message of a bug, just before it ends; it has neither
+// environment variables nor files.
+const SUCCESS = 0, NOT_SUPPORTED = 52;
+let complaint = '';
+
+const SYSTEM = {
+    environ_sizes_get: (count, size) => {
+        const memory = new DataView(engine.memory.buffer);
+        memory.setUint32(count, 0, true);
+        memory.setUint32(size, 0, true);
+        return SUCCESS;
+    },
+    environ_get: () => SUCCESS,
+    fd_write: (file, parts, count, written) => {
+        const memory = new DataView(engine.memory.buffer);
+        let size = 0;
+        for (let i = 0; i < count; i++) {
+            const length = memory.getUint32(parts + 8 * i + 4, true);
+            complaint += new TextDecoder().decode(new Uint8Array(memory.buffer, memory.getUint32(parts + 8 * i, true), length));
+            size += length;
+        }
+        memory.setUint32(written, size, true);
+        return SUCCESS;
+    },
+    proc_exit: () => { throw new Error(complaint || 'it ended'); },
+};
+
+function text(name) {
+    const bytes = new Uint8Array(engine.memory.buffer, engine['page_' + name](), engine[`page_${name}_count`]());
+    return new TextDecoder().decode(bytes);
+}
+
+function list(name) {
+    return text(name).split('\n').slice(0, -1);
+}
+
+function array(name, type) {
+    return new type(engine.memory.buffer, engine['page_' + name](), engine[`page_${name}_count`]()).slice();
+}
+
+// Writes byte arrays one after another into the module's memory.
+function put(...parts) {
+    const size = parts.reduce((sum, part) => sum + part.length, 0);
+    let address = engine.page_memory(size);
+    if (!address) throw new Error('out of memory');
+    for (const part of parts) {
+        new Uint8Array(engine.memory.buffer, address, part.length).set(part);
+        address += part.length;
+    }
+}
+
+async function open() {
+    const system = {};
+    for (const { name } of WebAssembly.Module.imports(compiled)) system[name] = SYSTEM[name] ?? (() => NOT_SUPPORTED);
+    complaint = '';
+    engine = (await WebAssembly.instantiate(compiled, { wasi_snapshot_preview1: system })).exports;
+    engine._initialize();
+    put(modelBytes);
+    if (!engine.page_open_model(modelBytes.length)) throw new Error(text('message'));
+}
+
+function view() {
+    const result = {};
+    for (const name of TEXTS) result[name] = list(name);
+    for (const name in ARRAYS) result[name] = array(name, ARRAYS[name]);
+    return result;
+}
+
+const CALLS = {
+    translate: ({ source, beam, choice }) => {
+        const bytes = new TextEncoder().encode(source);
+        put(bytes);
+        return engine.page_translate_text(bytes.length, beam) && (!choice || engine.page_choose_translation(choice));
+    },
+    force: ({ source, target }) => {
+        const from = new TextEncoder().encode(source), to = new TextEncoder().encode(target);
+        put(from, to);
+        return engine.page_force_target(from.length, to.length);
+    },
+};
+
+async function answer(request) {
+    const { sequence } = request;
+    try {
+        if (CALLS[request.call](request)) postMessage({ sequence, view: view() });
+        else postMessage({ sequence, error: text('message') });
+    } catch (error) { // a bug or no memory: the state of the module is unknown, so it starts again
+        postMessage({ sequence, error: `the engine failed and has started again: ${error.message}` });
+        await open();
+    }
+}
+
+onmessage = async ({ data }) => {
+    if (data.sequence) return answer(data);
+    try {
+        [compiled, modelBytes] = await Promise.all([unpack(data.engine).then(WebAssembly.compile), unpack(data.model)]);
+        await open();
+        postMessage({ ready: { name: text('name'), source: text('source_language'), target: text('target_language'),
+            colors: array('colors', Uint32Array) } });
+    } catch (error) {
+        postMessage({ failed: error.message });
+    }
+};

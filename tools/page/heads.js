@@ -1,0 +1,87 @@
+// The overview: every head of every layer and kind as a small map; a click makes it the large one. A hovered word is a
+// band across all maps: two numbers of each kind's box move the bands, so that no map is drawn again.
+'use strict';
+
+const KIND_TITLES = { cross: 'cross: translation looks at sentence', encoder: 'encoder: sentence looks at itself',
+    decoder: 'decoder: translation looks at itself' };
+
+function makeHead(head, withLayer) {
+    const canvas = make('canvas', { className: 'small' });
+    drawMap(canvas, head, Math.max(2, Math.ceil(64 / Math.max(head.rows, head.columns))));
+    const label = withLayer ? `${head.layer}.${head.head}` : String(head.head);
+    const button = make('button', { type: 'button', className: 'head', 'data-test': `head-${head.name}`, tabIndex: -1 },
+        make('span', { className: 'frame' }, canvas), make('span', { className: 'head-label', textContent: label }),
+        make('span', { className: 'entropy', textContent: head.entropy.toFixed(2) }));
+    button.setAttribute('aria-label',
+        `${head.kind} attention, layer ${head.layer}, head ${head.head}, mean entropy ${head.entropy.toFixed(2)} nats`);
+    button.dataset.name = head.name;
+    button.style.setProperty('--rows', head.rows);
+    button.style.setProperty('--columns', head.columns);
+    button.addEventListener('click', () => {
+        change({ head: head.name, cell: null });
+        writeAddress(true);
+    });
+    return button;
+}
+
+// The maps of one kind: a row for each layer, the last on top, or one list from the sharpest head on.
+function makeKind(kind, heads) {
+    const box = make('div', { className: 'kind' }, make('h3', { textContent: KIND_TITLES[kind] }));
+    box.dataset.kind = kind;
+    if (state.order === 'entropy') {
+        const sorted = [...heads].sort((a, b) => a.entropy - b.entropy);
+        box.append(make('div', { className: 'layer' }, ...sorted.map(head => makeHead(head, true))));
+        return box;
+    }
+    const layers = [...new Set(heads.map(head => head.layer))].sort((a, b) => b - a);
+    for (const layer of layers)
+        box.append(make('div', { className: 'layer', role: 'group', 'aria-label': `layer ${layer}` },
+            make('span', { className: 'layer-label', textContent: `layer ${layer}` }),
+            ...heads.filter(head => head.layer === layer).map(head => makeHead(head, false))));
+    return box;
+}
+
+function showHeads() {
+    const hadFocus = document.activeElement?.dataset.name;
+    const { heads } = state.view;
+    const kinds = Object.keys(KIND_TITLES).filter(kind => heads.some(head => head.kind === kind));
+    const boxes = kinds.map(kind => makeKind(kind, heads.filter(head => head.kind === kind)));
+    if (!boxes.length) boxes.push(make('p', { textContent: 'This model has no attention.' }));
+    element('overview').replaceChildren(...boxes);
+    const focused = hadFocus && element('overview').querySelector(`[data-name="${hadFocus}"]`);
+    if (focused) focused.focus();
+    markSelected();
+}
+
+function markSelected() {
+    const buttons = [...element('overview').querySelectorAll('.head')];
+    for (const button of buttons) button.setAttribute('aria-pressed', button.dataset.name === state.head);
+    stopAt(buttons, Math.max(0, buttons.findIndex(button => button.dataset.name === state.head)));
+}
+
+function lightHeads() {
+    for (const box of element('overview').querySelectorAll('.kind')) {
+        const example = state.view.heads.find(head => head.kind === box.dataset.kind);
+        const lit = state.hover && example ? placeOf(example, state.hover) : { row: -1, column: -1 };
+        box.style.setProperty('--row', lit.row);
+        box.style.setProperty('--column', lit.column);
+        box.classList.toggle('row-lit', lit.row >= 0);
+        box.classList.toggle('column-lit', lit.column >= 0);
+    }
+}
+
+// Heads in one row of the overview, for the arrow keys.
+function headsInRow() {
+    const buttons = [...element('overview').querySelectorAll('.head')];
+    return Math.max(1, buttons.filter(button => button.offsetTop === buttons[0].offsetTop).length);
+}
+
+moveByArrows(element('overview'), '.head', headsInRow);
+element('order').addEventListener('change', () => change({ order: element('order').value }));
+
+listen(changed => {
+    if (!state.view) return;
+    if (['view', 'theme', 'order'].some(name => changed.has(name))) showHeads();
+    else if (changed.has('head')) markSelected();
+    if (['hover', 'view', 'theme', 'order'].some(name => changed.has(name))) lightHeads();
+});

@@ -1,0 +1,58 @@
+// The link to the worker. One request is under way at a time; of those that wait, only the last is sent, and an answer
+// that is no longer asked for is dropped.
+'use strict';
+
+let worker, sequence = 0, answered = 0, underWay = false, waiting = null;
+
+function send(request) {
+    waiting = { ...request, sequence: ++sequence };
+    document.body.classList.add('waiting');
+    sendNext();
+}
+
+function sendNext() {
+    if (underWay || !waiting || !worker) return;
+    underWay = true;
+    worker.postMessage(waiting);
+    waiting = null;
+}
+
+function receive({ data }) {
+    if (data.failed) return showMessage(`the page cannot start: ${data.failed}`);
+    if (data.ready) return start(data.ready);
+    underWay = false;
+    if (data.sequence === sequence) {
+        answered = data.sequence;
+        document.body.classList.toggle('waiting', Boolean(data.error));
+        showMessage(data.error ?? '');
+        if (data.view) showView(readView(data.view));
+    }
+    sendNext();
+}
+
+function showMessage(text) {
+    element('message').textContent = text;
+}
+
+// Whether the page shows the answer to the last request.
+function isSettled() {
+    return answered === sequence;
+}
+
+function startWorker() {
+    const code = URL.createObjectURL(new Blob([element('worker').textContent], { type: 'text/javascript' }));
+    const first = new Worker(code);
+    first.onmessage = receive;
+    first.onerror = event => showMessage(`the page cannot start: ${event.message}`);
+    first.postMessage({ engine: element('engine-data').textContent, model: element('model-data').textContent });
+    element('engine-data').remove();
+    element('model-data').remove();
+    worker = first;
+}
+
+// Asks for what the state says.
+function ask() {
+    if (state.own !== null) send({ call: 'force', source: state.source, target: state.own });
+    else if (!state.source.trim()) send({ call: 'force', source: '', target: '' }); // as qkv translate: no words give none
+    else send({ call: 'translate', source: state.source, beam: state.beam, choice: state.choice });
+}

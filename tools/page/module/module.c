@@ -1,0 +1,99 @@
+/* The calls of the WebAssembly module, which engine.js makes. Bytes go in through a block of memory that page_memory
+ * gives; results are read back as arrays of the present view. A call that fails returns 0, and page_message says why.
+ *
+ * An array is two calls, such as page_weights() and page_weights_count(): the address of the first element, and their
+ * number. Texts are UTF-8, counted in bytes. */
+#include "page/module/translation.h"
+
+#include "qkv/colormap.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define EXPORT(name) __attribute__((export_name(#name))) name
+
+static struct page_translation translation;
+static struct qkv_error error;
+static char *input; /* of the caller */
+
+/* Room for `size` bytes, in place of that of the last call; NULL when there is no memory. */
+void *EXPORT(page_memory)(size_t size);
+int EXPORT(page_open_model)(size_t size);
+int EXPORT(page_translate_text)(size_t size, int beam_size);
+int EXPORT(page_choose_translation)(int number);
+int EXPORT(page_force_target)(size_t source_size, size_t target_size);
+
+void *page_memory(size_t size)
+{
+    free(input);
+    return input = malloc(size + 1);
+}
+
+int page_open_model(size_t size)
+{
+    enum qkv_status status = page_open(&translation, (const unsigned char *)input, size, &error);
+    free(input); /* it may be as large as the parameters */
+    input = NULL;
+    return !status;
+}
+
+int page_translate_text(size_t size, int beam_size)
+{
+    return !page_translate(&translation, input, size, beam_size, &error);
+}
+
+int page_choose_translation(int number)
+{
+    return !page_choose(&translation, number, &error);
+}
+
+/* The target follows the source in the block. */
+int page_force_target(size_t source_size, size_t target_size)
+{
+    return !page_force(&translation, input, source_size, input + source_size, target_size, &error);
+}
+
+/* The colours of weights from 0 to 1, as 0xRRGGBB. */
+enum { COLORS = 256 };
+
+static const uint32_t *colors(void)
+{
+    static uint32_t color[COLORS];
+    for (int i = 0; !color[COLORS - 1] && i < COLORS; i++)
+        qkv_colormap_color("viridis", (double)i / (COLORS - 1), &color[i]);
+    return color;
+}
+
+#define ARRAY(name, from, length)                                                                            \
+    const void *EXPORT(page_##name)(void);                                                                   \
+    int EXPORT(page_##name##_count)(void);                                                                   \
+    const void *page_##name(void)                                                                            \
+    {                                                                                                        \
+        return from;                                                                                         \
+    }                                                                                                        \
+    int page_##name##_count(void)                                                                            \
+    {                                                                                                        \
+        return (int)(length);                                                                                \
+    }
+#define TEXT(name, from)   ARRAY(name, from, (from) ? strlen(from) : 0)
+#define VIEW(name, length) ARRAY(name, translation.view.name, translation.view.length)
+#define VIEW_TEXT(name)    TEXT(name, translation.view.name)
+
+ARRAY(colors, colors(), COLORS)
+TEXT(message, error.message)
+TEXT(name, translation.run.config.name)
+TEXT(source_language, translation.run.config.data.src.lang)
+TEXT(target_language, translation.run.config.data.trg.lang)
+VIEW_TEXT(source_tokens)
+VIEW_TEXT(target_inputs)
+VIEW_TEXT(target_outputs)
+VIEW_TEXT(translations)
+VIEW_TEXT(next_words)
+VIEW(scores, translation_count)
+VIEW(known_sources, source_count)
+VIEW(known_targets, step_count)
+VIEW(probabilities, step_count)
+VIEW(next_probabilities, step_count *PAGE_NEXT_WORDS)
+VIEW(maps, map_count *PAGE_MAP_INTEGERS)
+VIEW(entropies, map_count)
+VIEW(weights, weight_count)

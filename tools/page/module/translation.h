@@ -1,0 +1,66 @@
+/* What the page shows of one sentence: its translations, the probabilities of words, and all attention maps. */
+#ifndef QKV_PAGE_TRANSLATION_H
+#define QKV_PAGE_TRANSLATION_H
+
+#include "qkv/attention_collect.h"
+#include "qkv/run.h"
+#include "qkv/search.h"
+#include "run/packed_run.h"
+
+enum {
+    PAGE_NEXT_WORDS = 5,   /* most probable next words that are listed for each step */
+    PAGE_MAP_INTEGERS = 5, /* integers that describe a map: kind, layer, head, rows, columns */
+};
+
+/* The weight of a cell that the attention rule hides from the query, so that it is not taken for a weight of 0. */
+#define PAGE_HIDDEN_CELL (-1.0f)
+
+/* The present sentence pair. Texts and arrays are valid until the next call; a list of texts is one text, in which each
+ * ends with a newline: no token holds white space. */
+struct page_view {
+    const char *source_tokens;  /* with </s> */
+    const char *target_inputs;  /* what the decoder's steps read: begins with <s> */
+    const char *target_outputs; /* what they predict: ends with </s> if the translation is complete */
+    const char *translations;   /* the n-best translations as sentences */
+    double *scores;             /* [translation_count] log-probability / length penalty */
+    int32_t *known_sources;     /* [source_count] 0: the vocabulary lacks the token */
+    int32_t *known_targets;     /* [step_count] */
+    double *probabilities;      /* [step_count] of the token that the step predicts */
+    const char *next_words;     /* [step_count * PAGE_NEXT_WORDS], most probable first */
+    double *next_probabilities; /* [step_count * PAGE_NEXT_WORDS] */
+    int32_t *maps;              /* [map_count * PAGE_MAP_INTEGERS], by kind, layer, head */
+    double *entropies;          /* [map_count] mean entropy of the rows, in nats */
+    float *weights;             /* of all maps, one after another, row by row */
+    int64_t source_count, step_count, translation_count, map_count, weight_count;
+};
+
+/* A model with its sentence. Caller's storage, all zero at first. */
+struct page_translation {
+    struct qkv_run run;
+    struct qkv_sentence source, target;
+    struct qkv_batch batch;
+    struct qkv_decoding *decoding;
+    struct qkv_translations translations;
+    int64_t hypotheses; /* capacity of `translations`; 0: the target was given */
+    struct qkv_attention_collector *collector;
+    struct qkv_arena arena; /* of the view */
+    struct page_view view;
+};
+
+/* Opens a packed run (run/packed_run.h). */
+enum qkv_status page_open(struct page_translation *t, const unsigned char *bytes, size_t size,
+                          struct qkv_error *error);
+
+/* Translates a sentence by greedy search (`beam_size` 1) or beam search, with as many translations as hypotheses. The
+ * view shows the best. */
+enum qkv_status page_translate(struct page_translation *t, const char *source, size_t size, int64_t beam_size,
+                               struct qkv_error *error);
+
+/* Shows another of the translations of the last page_translate, from 0. */
+enum qkv_status page_choose(struct page_translation *t, int64_t number, struct qkv_error *error);
+
+/* Shows a translation that is given, in place of one that is searched for. */
+enum qkv_status page_force(struct page_translation *t, const char *source, size_t source_size,
+                           const char *target, size_t target_size, struct qkv_error *error);
+
+#endif

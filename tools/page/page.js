@@ -1,0 +1,64 @@
+// Starts the page.
+'use strict';
+
+// The engine is ready: shows its model, then asks for the first view.
+function start({ name, source, target, colors }) {
+    element('name').textContent = name;
+    document.title = name;
+    element('about').textContent = `translates ${source} to ${target}; the model runs in this page`;
+    element('source').lang = source;
+    element('own').lang = element('target').lang = target;
+    element('source-words').lang = source;
+    element('target-words').lang = target;
+    setPalette(colors);
+    ask();
+}
+
+function showView(view) {
+    const keeps = view.heads.some(head => head.name === state.head);
+    const cross = view.heads.filter(head => head.kind === 'cross');
+    const head = keeps ? state.head : (cross.at(-1) ?? view.heads.at(-1))?.name ?? null;
+    change({ view, head, cell: null, hover: null, step: Math.min(state.step, view.target_outputs.length - 1) });
+}
+
+function openAddress() {
+    change({ ...readAddress() });
+    showFields();
+    if (!state.source) change({ source: element('source').value });
+}
+
+// The text of a script element in base64.
+function textOf(id) {
+    return new TextDecoder().decode(Uint8Array.from(atob(element(id).textContent), character => character.charCodeAt(0)));
+}
+
+// Browsers without field-sizing: a field grows with its text.
+function fitFields() {
+    if (CSS.supports('field-sizing', 'content')) return;
+    for (const id of ['source', 'own']) {
+        element(id).style.height = 'auto';
+        element(id).style.height = `${element(id).scrollHeight + 2}px`;
+    }
+}
+
+element('source').defaultValue = textOf('opening-sentence');
+listen(changed => {
+    if (changed.has('source') || changed.has('own')) fitFields();
+});
+
+for (const id of ['source', 'own'])
+    element(id).addEventListener('input', () => {
+        change(id === 'source' ? { source: element(id).value, choice: 0 } : { own: element(id).value, choice: 0 });
+        writeAddress(false);
+        ask();
+    });
+element('theme').addEventListener('click', () => setTheme(!isDark));
+matchMedia('(prefers-color-scheme: dark)').addEventListener('change', event => setTheme(event.matches));
+addEventListener('popstate', () => {
+    openAddress();
+    ask();
+});
+
+setTheme(isDark);
+openAddress();
+startWorker();

@@ -1,0 +1,130 @@
+// The sentence pair: fields to type into, words as handles, the probabilities of the next word, the best translations.
+'use strict';
+
+// Puts the state into the fields, after the address has changed it.
+function showFields() {
+    element('source').value = state.source || element('source').defaultValue;
+    element('own').value = state.own ?? '';
+    element('own-row').hidden = state.own === null;
+    element('use-own').checked = state.own !== null;
+    element('beam').disabled = state.own !== null;
+    const beam = element('beam');
+    if (![...beam.options].some(option => Number(option.value) === state.beam))
+        beam.append(make('option', { value: state.beam, textContent: `beam ${state.beam}` }));
+    beam.value = state.beam;
+}
+
+element('beam').addEventListener('change', () => {
+    change({ beam: Number(element('beam').value), choice: 0 });
+    writeAddress(true);
+    ask();
+});
+
+element('use-own').addEventListener('change', () => {
+    const own = element('use-own').checked ? element('target').textContent : null;
+    change({ own, choice: 0 });
+    showFields();
+    writeAddress(true);
+    ask();
+    if (own !== null) element('own').focus();
+});
+
+function percent(probability) {
+    return probability < 0.01 ? '<1' : String(Math.round(100 * probability));
+}
+
+// ---- words ----
+
+// A word is a button: the pointer and the focus light it up everywhere. A click on a word of the translation lists what
+// could stand in its place.
+function makeWord(side, index, text, known, probability) {
+    const word = make('button', { type: 'button', className: 'word', textContent: text, dir: 'auto', tabIndex: -1,
+        'data-test': `${side}-word-${index}` });
+    word.dataset.index = index;
+    const end = text === '</s>' ? ', end of the sentence' : '';
+    const chance = probability === undefined ? '' : `, probability ${probability.toFixed(4)}`;
+    word.setAttribute('aria-label', `${text}${end}${known ? '' : ', not in the vocabulary'}${chance}`);
+    word.classList.toggle('unknown', !known);
+    word.classList.toggle('special', text === '</s>');
+    if (probability !== undefined) {
+        word.style.setProperty('--probability', probability);
+        word.append(make('span', { className: 'probability', textContent: percent(probability) }));
+    }
+    const light = () => change(side === 'target' ? { hover: { side, index }, cell: null, step: index }
+                                                 : { hover: { side, index }, cell: null });
+    word.addEventListener('pointerenter', light);
+    word.addEventListener('focus', light);
+    word.addEventListener('click', light);
+    word.addEventListener('pointerleave', () => change({ hover: null }));
+    return word;
+}
+
+function showWords() {
+    const { view } = state;
+    const source = view.source_tokens.map((text, i) => makeWord('source', i, text, view.known_sources[i]));
+    const target = view.target_outputs.map((text, i) =>
+        makeWord('target', i, text, view.known_targets[i], view.probabilities[i]));
+    element('source-words').replaceChildren(...source);
+    element('target-words').replaceChildren(...target);
+    stopAt(source, 0);
+    stopAt(target, 0);
+}
+
+moveByArrows(element('source-words'), '.word');
+moveByArrows(element('target-words'), '.word');
+
+function lightWords() {
+    for (const side of ['source', 'target'])
+        [...element(`${side}-words`).children].forEach((word, i) => {
+            word.classList.toggle('lit', state.hover?.side === side && state.hover.index === i);
+            word.classList.toggle('chosen', side === 'target' && state.step === i);
+        });
+}
+
+// ---- the translation, its rivals, and the next word ----
+
+function showTranslations() {
+    const { view } = state, box = element('translations');
+    element('target').textContent = state.own ?? view.translations[state.choice] ?? '';
+    element('target').hidden = state.own !== null;
+    box.hidden = state.own !== null || view.translations.length < 2;
+    box.replaceChildren(...view.translations.map((text, i) => {
+        const button = make('button', { type: 'button', 'data-test': `translation-${i}`, dir: 'auto' }, text,
+            make('span', { className: 'score', textContent: view.scores[i].toFixed(4) }));
+        button.setAttribute('aria-pressed', i === state.choice);
+        button.addEventListener('click', () => {
+            change({ choice: i });
+            writeAddress(true);
+            ask();
+        });
+        return make('li', {}, button);
+    }));
+}
+
+// The most probable words of a step, as bars.
+function showNextWords() {
+    const { view, step } = state, box = element('next-words');
+    const count = view.next_words.length / view.target_outputs.length;
+    const rows = [];
+    for (let i = step * count; i < (step + 1) * count; i++) {
+        const word = view.next_words[i], probability = view.next_probabilities[i];
+        if (!word) continue;
+        const row = make('div', { className: word === view.target_outputs[step] ? 'bar chosen' : 'bar' },
+            make('span', { className: 'bar-word', textContent: word, dir: 'auto' }),
+            make('span', { className: 'bar-number', textContent: probability.toFixed(4) }));
+        row.style.setProperty('--probability', probability);
+        rows.push(row);
+    }
+    const before = step ? `after “${view.target_inputs[step]}”` : 'first';
+    box.replaceChildren(make('h3', { textContent: `Word ${step + 1}, ${before}` }), ...rows);
+}
+
+listen(changed => {
+    if (!state.view) return;
+    if (changed.has('view')) {
+        showWords();
+        showTranslations();
+    }
+    if (changed.has('view') || changed.has('step')) showNextWords();
+    if (changed.has('view') || changed.has('hover') || changed.has('step')) lightWords();
+});

@@ -1,0 +1,109 @@
+// The one state of the page, who listens to it, and the address that holds it.
+'use strict';
+
+const state = {
+    source: '',       // the sentence
+    own: null,        // a translation of the user's own; null: the model translates
+    beam: 1,          // hypotheses of the search
+    choice: 0,        // number of the translation that is shown
+    head: null,       // name of the selected head, such as 'cross-2-1'
+    hover: null,      // {side: 'source' or 'target', index}: the word that is lit up
+    cell: null,       // {row, column} of the large map under the pointer
+    step: 0,          // the target word whose alternatives are listed
+    view: null,       // what the engine says: see readView
+    order: 'layer',   // of the heads in the overview
+};
+
+const listeners = [];
+
+// Calls listener(changed) after each change; `changed` is the set of names of the fields that have changed.
+function listen(listener) {
+    listeners.push(listener);
+}
+
+function change(fields) {
+    const changed = new Set(Object.keys(fields).filter(name => state[name] !== fields[name]));
+    if (!changed.size) return;
+    Object.assign(state, fields);
+    for (const listener of listeners) listener(changed);
+}
+
+function element(id) {
+    return document.getElementById(id);
+}
+
+// Makes an element; `fields` are its properties, and attributes where their name has a dash.
+function make(tag, fields = {}, ...children) {
+    const made = document.createElement(tag);
+    for (const [name, value] of Object.entries(fields))
+        if (name.includes('-') || name === 'role') made.setAttribute(name, value);
+        else made[name] = value;
+    made.append(...children);
+    return made;
+}
+
+// ---- the address ----
+
+function readAddress() {
+    const fields = new URLSearchParams(location.hash.slice(1));
+    const beam = Number(fields.get('beam'));
+    return { source: fields.get('s') ?? '', own: fields.get('t'), beam: beam >= 1 && beam <= 100 ? Math.floor(beam) : 1,
+        choice: Number(fields.get('n')) || 0, head: fields.get('head') };
+}
+
+function writeAddress(isStep) {
+    const fields = new URLSearchParams();
+    if (state.source) fields.set('s', state.source);
+    if (state.own !== null) fields.set('t', state.own);
+    if (state.beam > 1) fields.set('beam', state.beam);
+    if (state.choice) fields.set('n', state.choice);
+    if (state.head) fields.set('head', state.head);
+    const address = '#' + fields;
+    if (address === location.hash) return;
+    try {
+        if (isStep) history.pushState(null, '', address);
+        else history.replaceState(null, '', address);
+    } catch { /* browsers limit how often the address may change: the next change writes it */ }
+}
+
+// ---- what the engine says ----
+
+const KINDS = ['encoder', 'decoder', 'cross']; // as enum qkv_attention_kind
+
+// The engine's answer with the words of each map: rows are queries, columns are keys.
+function readView(answer) {
+    const view = { ...answer, heads: [] };
+    for (let i = 0, offset = 0; i < answer.maps.length; i += 5) {
+        const [kind, layer, head, rows, columns] = answer.maps.subarray(i, i + 5);
+        const name = KINDS[kind];
+        view.heads.push({
+            name: `${name}-${layer}-${head}`, kind: name, layer, head, rows, columns,
+            entropy: answer.entropies[i / 5],
+            weights: answer.weights.subarray(offset, offset + rows * columns),
+            rowWords: name === 'encoder' ? view.source_tokens : name === 'decoder' ? view.target_inputs : view.target_outputs,
+            columnWords: name === 'decoder' ? view.target_inputs : view.source_tokens,
+        });
+        offset += rows * columns;
+    }
+    return view;
+}
+
+function selectedHead() {
+    return state.view?.heads.find(head => head.name === state.head) ?? null;
+}
+
+// The row and the column of a head's map that belong to a word of the sentence pair; -1: none. In the decoder's own
+// attention a target word is a row and a column where it is read, one step after it is chosen.
+function placeOf(head, word) {
+    const { side, index } = word;
+    if (head.kind === 'cross') return side === 'source' ? { row: -1, column: index } : { row: index, column: -1 };
+    if ((head.kind === 'encoder') !== (side === 'source')) return { row: -1, column: -1 };
+    const place = side === 'source' ? index : index + 1 < head.rows ? index + 1 : -1;
+    return { row: place, column: place };
+}
+
+// The word of the sentence pair that a row or a column of a head's map stands for; null: <s>.
+function wordOf(head, axis, index) {
+    if (head.kind === 'decoder') return index ? { side: 'target', index: index - 1 } : null;
+    return { side: head.kind === 'encoder' || axis === 'column' ? 'source' : 'target', index };
+}
