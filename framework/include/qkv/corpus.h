@@ -77,9 +77,9 @@ struct qkv_corpus_options {
  * path.<data.trg.lang>, which may end in .gz. Lines may end in CRLF; a byte order mark at the start is skipped.
  *
  * Fails at the first error. With `path:line:column: ...`, where columns count bytes from 1: a line without a tab or with
- * two (unless options.third_column), a side that is empty or white space, two files of different length, and what qkv_lines_next refuses. With
- * `path: ...`: a file that is missing, a folder, empty, truncated or damaged (gz), or whose pairs were all dropped. After
- * a failure the corpus is empty. */
+ * two (unless options.third_column), a side that is empty or white space, two files of different length, and what
+ * qkv_lines_next refuses. With `path: ...`: a file that is missing, a folder, empty, truncated or damaged (gz), or
+ * whose pairs were all dropped. After a failure the corpus is empty. */
 QKV_API enum qkv_status qkv_corpus_read(struct qkv_corpus *corpus, const char *path,
                                         const struct qkv_data_config *data, struct qkv_corpus_options options,
                                         struct qkv_error *error);
