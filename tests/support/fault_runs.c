@@ -39,7 +39,8 @@ enum { ALLOCATIONS_OF_OPENING = 1900 };
     }
 
 static const struct command COMMANDS[] = {
-    {FAULT_TRAINING, "train c.yaml -q -j 1 -s training.model_dir=made/new"},
+    {FAULT_TRAINING, "train c.yaml -q -j 1 -s training.model_dir=made/new -s training.ema=0.5 "
+                     "-s training.keep_last_ckpts=1 -s testing.average=2"},
     {FAULT_TRAINING, "train c.yaml -q -j 2 -s training.model_dir=half --resume"},
     {FAULT_OTHERS, "translate run in.txt -q -j 1"},
     {FAULT_OTHERS, "translate run in.txt -q -j 2 --beam 2 -n 2 --scores", true},
@@ -81,6 +82,8 @@ static const struct command COMMANDS[] = {
     {FAULT_OTHERS, "inspect run", true},
     {FAULT_OTHERS, "inspect half --json", true},
     {FAULT_OTHERS, "config c.yaml --full"},
+    {FAULT_OTHERS, "config extending.yaml"},
+    {FAULT_OTHERS, "average run --best 2", true},
     {FAULT_OTHERS, "generate sort -o made --train 4 --dev 2 --test 2"},
     {FAULT_OTHERS, "generate en_es -o made --train 4 --dev 2 --test 2 --lexicon " LEXICON},
     {FAULT_OTHERS, "init train.tsv -o made/new.yaml --updates 3"},
@@ -96,7 +99,7 @@ static const char *prepare(const char *name)
            "qkv train c.yaml -q -j 1 && "
            "qkv train c.yaml -q -j 1 -s training.model_dir=half -s training.updates=4 && "
            "cut -f 1 dev.tsv >in.txt && cut -f 2 dev.tsv >reference.txt && gzip -n <dev.tsv >dev.tsv.gz && "
-           "sed 's/.*/0-0/' dev.tsv >dev.links && "
+           "sed 's/.*/0-0/' dev.tsv >dev.links && echo 'extends: c.yaml' >extending.yaml && "
            "qkv evaluate run dev.tsv --by-length 2 --json >one.json && "
            "sed s/tiny/half/ one.json >two.json && "
            "for kind in json csv npz html svg png txt md tsv; do echo old >out.$kind; done",
