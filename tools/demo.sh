@@ -8,6 +8,7 @@ root=$(unset CDPATH && cd -- "$(dirname -- "$0")/.." && pwd)
 . "$root/tools/setup.sh"
 # shellcheck disable=SC2119 # no arguments: only what the build needs
 setup
+setup_page
 echo "Building..." >&2
 build release
 
@@ -52,13 +53,20 @@ done
 show "$qkv" attention "$run" "$sentence" --target "el gato está durmiendo en la estera" --head best \
     --versus random --annotate --colormap YlOrRd -o "$run/random_and_learned.png"
 
+page=
+if [ -s build/release/tools/page/engine.wasm ]; then
+    show "$qkv" page "$run" --sentence "$sentence" -o "$run/page.html"
+    page="
+  $run/page.html         open it in a browser: type a sentence, see where every head looks"
+fi
+
 cat <<END
 
 In $root:
   $run/                  the trained run: config, vocabularies, checkpoints, metrics.jsonl
   $run/attention.png     the attention of the translation, head by head
   $run/attention.svg     the same as vector graphics
-  $run/random_and_learned.png  its best head, before training and after it
+  $run/random_and_learned.png  its best head, before training and after it$page
 
 Try next:
   echo "the old teacher reads the book" | $qkv translate $run --beam 5 --n-best 3 --scores

@@ -61,18 +61,21 @@ setup() {
         { echo "Could not install:$missing" >&2; exit 2; }
 }
 
+install_page() {
+    as_root=
+    [ "$(id -u)" -eq 0 ] || as_root=sudo
+    echo "Installing: $*" >&2
+    $as_root apt-get update -q >&2 || true
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@" >&2
+}
+
 # setup_page: what `qkv page` needs besides: clang for WebAssembly, and the released source of utf8proc, which apt checks
 # and which is unpacked in the build folder. Where that fails, qkv is built without the page.
 setup_page() {
     if ! makes_wasm && command -v apt-get >/dev/null 2>&1; then
-        page_packages="clang lld wasi-libc"
-        runtime=$(apt-cache search --names-only '^libclang-rt-[0-9]+-dev-wasm32$' | sort -V | sed -n '1s/ .*//p')
-        as_root=
-        [ "$(id -u)" -eq 0 ] || as_root=sudo
-        echo "Installing: $page_packages $runtime" >&2
-        # shellcheck disable=SC2086
-        $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $page_packages $runtime >&2 ||
-            true
+        if install_page clang lld wasi-libc; then
+            install_page "libclang-rt-$(clang -dumpversion | cut -d . -f 1)-dev-wasm32" || true
+        fi
     fi
     if makes_wasm && fetch_source utf8proc; then return 0; fi
     echo "Without clang, lld, wasi-libc, libclang-rt-14-dev-wasm32 and the source of utf8proc, qkv has no page." >&2

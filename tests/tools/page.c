@@ -147,6 +147,36 @@ Test(page, translates_while_one_types)
     close_page(browser);
 }
 
+/* Other networks, levels of text and attentions: the words and the first score of the command line. */
+Test(page, translates_with_every_kind_of_model)
+{
+    static const char *const kinds[][2] = {
+        {"", "{type: recurrent, num_layers: 1, hidden_size: 16}"},
+        {", level: char", "{num_layers: 1, num_heads: 2, hidden_size: 16, ff_size: 16}"},
+        {", level: bpe, num_merges: 6", "{num_layers: 1, num_heads: 2, hidden_size: 16, ff_size: 16}"},
+        {"", "{num_layers: 1, num_heads: 2, hidden_size: 16, ff_size: 16, attention: {window: 1, kernel: "
+             "flash}}"},
+    };
+    const char *folder = trained();
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        const char *level = kinds[i][0], *stack = kinds[i][1];
+        write_text(folder, "kind.yaml",
+                   format("name: kind\ndata: {train: train.tsv, src: {lang: en%s}, trg: {lang: es%s}}\n"
+                          "model: {encoder: %s, decoder: %s}\n"
+                          "training: {model_dir: run, learning_rate: 0.01, batch_size: 20, updates: 40}\n",
+                          level, level, stack, stack));
+        run_ok("cd '%s' && qkv train kind.yaml --quiet --overwrite --threads 1", folder);
+        struct browser *browser = opened(folder, "s=one+two+three&beam=2");
+        char *line =
+            run_ok("cd '%s' && echo one two three | qkv translate run --quiet --beam 2 --scores", folder);
+        cr_expect_str_eq(format("%s\n", text_of(browser, "target")), strchr(line, '\t') + 1, "%s %s", level,
+                         stack);
+        cr_expect_float_eq(atof(browser_value(browser, "state.view.scores[0]")), atof(line), TOLERANCE,
+                           "%s %s", level, stack);
+        close_page(browser);
+    }
+}
+
 /* Three sentences at once: the old view stays, dimmed, until the last one is there; the others are never shown. */
 Test(page, drops_answers_that_are_out_of_date)
 {

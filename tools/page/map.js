@@ -11,6 +11,7 @@ let cells = []; // [row][column] of the table
 function headerCell(head, axis, index, text) {
     const cell = make('th', { scope: axis === 'row' ? 'row' : 'col', className: axis },
         make('span', { textContent: text, dir: 'auto' }));
+    cell.classList.toggle('short', text.length <= 2); // stays upright above a column
     const word = wordOf(head, axis, index);
     cell.addEventListener('pointerenter', () => change({ hover: word, cell: null }));
     cell.addEventListener('pointerleave', () => change({ hover: null }));
