@@ -5,13 +5,15 @@ const MENTIONED = 0.05, MOST_MENTIONED = 3; // weights in the sentence under the
 
 const SMALLEST_CELL = 14, LARGEST_CELL = 38, TALLEST_MAP = 640; // pixels
 
+const SHORT = /^(.|[\u3000-\u9fff\uac00-\ud7af]{1,2})$/u; // words that stay upright above a column
+
 let cells = []; // [row][column] of the table
 
 // A word at the edge of the table: a handle like the words of the sentence pair.
 function headerCell(head, axis, index, text) {
     const cell = make('th', { scope: axis === 'row' ? 'row' : 'col', className: axis },
         make('span', { textContent: text, dir: 'auto' }));
-    cell.classList.toggle('short', text.length <= 2); // stays upright above a column
+    cell.classList.toggle('short', SHORT.test(text));
     const word = wordOf(head, axis, index);
     cell.addEventListener('pointerenter', () => change({ hover: word, cell: null }));
     cell.addEventListener('pointerleave', () => change({ hover: null }));
