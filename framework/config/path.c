@@ -7,6 +7,7 @@
 #include "qkv/file.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,7 +85,15 @@ bool qkv_path_is_text(const char *path)
     return found;
 }
 
-/* The absolute path without symbolic links in its folders, whether or not the last name exists. NULL: no memory. */
+/* True of reasons that stay: the folder does not exist or cannot be seen. Others, such as too many open files, would give
+ * another path only this time. */
+static bool is_unknown_folder(int code)
+{
+    return code == ENOENT || code == ENOTDIR || code == EACCES || code == ELOOP || code == ENAMETOOLONG;
+}
+
+/* The absolute path without symbolic links in its folders, whether or not the last name exists. NULL, and errno: memory is
+ * out, or the system fails. */
 static const char *absolute_path(struct qkv_arena *arena, const char *path)
 {
     char real[PATH_MAX];
@@ -93,6 +102,7 @@ static const char *absolute_path(struct qkv_arena *arena, const char *path)
     if (!*name || !strcmp(name, ".") || !strcmp(name, "..")) folder = path, name = "";
     if (realpath(folder, real))
         return qkv_arena_format(arena, "%s%s%s", strcmp(real, "/") ? real : "", *name ? "/" : "", name);
+    if (!is_unknown_folder(errno)) return NULL;
     if (*path == '/' || !getcwd(real, sizeof real)) return path;
     return qkv_arena_format(arena, "%s/%s", real, path);
 }

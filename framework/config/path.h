@@ -17,7 +17,8 @@ const char *qkv_path_run_folder(struct qkv_arena *arena, const char *file);
 /* True when there is a file or folder of this name, or the text in two files of which it is the common prefix. */
 bool qkv_path_is_text(const char *path);
 
-/* The path as a file in `folder` names it, and its absolute form; false when there is no memory. */
+/* The path as a file in `folder` names it, and its absolute form. False, and errno, when memory is out or the
+ * system cannot resolve the path (EIO, EMFILE); a folder that does not exist is no failure. */
 bool qkv_path_in_folder(struct qkv_arena *arena, const char *folder, const char *path, const char **relative,
                         const char **absolute);
 

@@ -6,6 +6,7 @@
 #include "config/value.h"
 #include "core/plain_text.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -102,7 +103,7 @@ enum qkv_status qkv_config_check_run_paths(const struct qkv_config *config, cons
         const char *path = path_of(key, config), *relative, *absolute;
         if (!path) continue;
         if (!qkv_path_in_folder(&arena, folder, path, &relative, &absolute))
-            status = qkv_error_set(error, "out of memory");
+            status = qkv_error_set(error, "%s: cannot be resolved: %s", path, strerror(errno));
         else if (!qkv_is_utf8(relative))
             status =
                 qkv_error_set(error,

@@ -123,10 +123,10 @@ static bool has_markup(const char *text)
 enum qkv_status qkv_pairs_describe(const struct qkv_pairs *pairs, struct qkv_pairs_facts *facts,
                                    struct qkv_error *error)
 {
-    struct sentence_numbers numbers;
+    struct qkv_sentence_numbers numbers;
     *facts = (struct qkv_pairs_facts){0};
     if (!describe_side(pairs, 0, &facts->side[0]) || !describe_side(pairs, 1, &facts->side[1]) ||
-        !sentence_numbers_init(&numbers, pairs))
+        !qkv_sentence_numbers_init(&numbers, pairs))
         return qkv_error_set(error, "%s: out of memory", pairs->path[0]);
     for (int64_t i = 0; i < pairs->count; i++) {
         facts->repeated += !numbers.is_new[i];
@@ -134,6 +134,6 @@ enum qkv_status qkv_pairs_describe(const struct qkv_pairs *pairs, struct qkv_pai
         facts->shared +=
             numbers.uses[0][numbers.number[0][i]] > 1 || numbers.uses[1][numbers.number[1][i]] > 1;
     }
-    sentence_numbers_release(&numbers);
+    qkv_sentence_numbers_release(&numbers);
     return QKV_OK;
 }

@@ -32,9 +32,9 @@ static bool is_unbalanced(double source, double target, double ratio)
 enum qkv_status qkv_pairs_clean(struct qkv_pairs *pairs, struct qkv_pairs_removed *removed,
                                 struct qkv_error *error)
 {
-    struct sentence_numbers numbers;
+    struct qkv_sentence_numbers numbers;
     *removed = (struct qkv_pairs_removed){0};
-    if (!sentence_numbers_init(&numbers, pairs)) return no_memory(pairs, error);
+    if (!qkv_sentence_numbers_init(&numbers, pairs)) return no_memory(pairs, error);
     double total[2] = {0, 0};
     for (int64_t i = 0; i < pairs->count; i++)
         for (int side = 0; side < 2; side++) total[side] += character_count(qkv_pairs_text(pairs, i, side));
@@ -46,7 +46,7 @@ enum qkv_status qkv_pairs_clean(struct qkv_pairs *pairs, struct qkv_pairs_remove
         numbers.is_new[i] = numbers.is_new[i] && !unbalanced;
     }
     qkv_pairs_filter(pairs, numbers.is_new);
-    sentence_numbers_release(&numbers);
+    qkv_sentence_numbers_release(&numbers);
     return QKV_OK;
 }
 
@@ -89,10 +89,10 @@ static void release(struct groups *groups)
 static bool make_groups(struct groups *groups, const struct qkv_pairs *pairs)
 {
     size_t bytes = ((size_t)pairs->count + 1) * sizeof(int64_t);
-    struct sentence_numbers numbers;
+    struct qkv_sentence_numbers numbers;
     *groups = (struct groups){malloc(bytes), malloc(bytes), malloc(bytes)};
     /* `order` first holds, for each sentence of a side, the first pair that has it; there are at most `count`. */
-    if (!groups->parent || !groups->size || !groups->order || !sentence_numbers_init(&numbers, pairs))
+    if (!groups->parent || !groups->size || !groups->order || !qkv_sentence_numbers_init(&numbers, pairs))
         return false;
     for (int64_t i = 0; i < pairs->count; i++) {
         groups->parent[i] = i;
@@ -106,7 +106,7 @@ static bool make_groups(struct groups *groups, const struct qkv_pairs *pairs)
             join(groups, *first, i);
         }
     }
-    sentence_numbers_release(&numbers);
+    qkv_sentence_numbers_release(&numbers);
     return true;
 }
 

@@ -35,7 +35,7 @@ static const char *comparable(struct buffer *buffer, const char *text)
 }
 
 /* Finds pairs that are equal to an earlier one. */
-static bool find_repeated(struct sentence_numbers *numbers, const struct qkv_pairs *pairs,
+static bool find_repeated(struct qkv_sentence_numbers *numbers, const struct qkv_pairs *pairs,
                           struct buffer *buffer)
 {
     struct qkv_types seen = {0};
@@ -56,11 +56,11 @@ static bool find_repeated(struct sentence_numbers *numbers, const struct qkv_pai
     return complete;
 }
 
-bool sentence_numbers_init(struct sentence_numbers *numbers, const struct qkv_pairs *pairs)
+bool qkv_sentence_numbers_init(struct qkv_sentence_numbers *numbers, const struct qkv_pairs *pairs)
 {
     size_t count = (size_t)pairs->count + 1;
     struct buffer buffer = {0};
-    *numbers = (struct sentence_numbers){.is_new = malloc(count * sizeof(bool))};
+    *numbers = (struct qkv_sentence_numbers){.is_new = malloc(count * sizeof(bool))};
     bool complete = numbers->is_new != NULL;
     for (int side = 0; side < 2 && complete; side++) {
         numbers->number[side] = malloc(count * sizeof *numbers->number[side]);
@@ -76,16 +76,16 @@ bool sentence_numbers_init(struct sentence_numbers *numbers, const struct qkv_pa
     complete = complete && find_repeated(numbers, pairs, &buffer);
     free(buffer.points);
     free(buffer.text);
-    if (!complete) sentence_numbers_release(numbers);
+    if (!complete) qkv_sentence_numbers_release(numbers);
     return complete;
 }
 
-void sentence_numbers_release(struct sentence_numbers *numbers)
+void qkv_sentence_numbers_release(struct qkv_sentence_numbers *numbers)
 {
     for (int side = 0; side < 2; side++) {
         free(numbers->number[side]);
         qkv_types_release(&numbers->types[side]);
     }
     free(numbers->is_new);
-    *numbers = (struct sentence_numbers){0};
+    *numbers = (struct qkv_sentence_numbers){0};
 }

@@ -6,7 +6,7 @@
 #include "qkv/vocabulary.h"
 
 /* Sentences of a side have the same number when they have the same letters and digits, in lower case. */
-struct sentence_numbers {
+struct qkv_sentence_numbers {
     int32_t *number[2];     /* [count]: of the sentence of each pair */
     const int64_t *uses[2]; /* [number]: pairs that have the sentence */
     int64_t different[2];
@@ -16,7 +16,7 @@ struct sentence_numbers {
 };
 
 /* False when memory is out: then there is nothing to release. */
-bool sentence_numbers_init(struct sentence_numbers *numbers, const struct qkv_pairs *pairs);
-void sentence_numbers_release(struct sentence_numbers *numbers);
+bool qkv_sentence_numbers_init(struct qkv_sentence_numbers *numbers, const struct qkv_pairs *pairs);
+void qkv_sentence_numbers_release(struct qkv_sentence_numbers *numbers);
 
 #endif

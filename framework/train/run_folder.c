@@ -147,7 +147,7 @@ enum qkv_status qkv_run_folder_describe(struct training *training, struct qkv_er
     bool failed = ferror(writer.file);
     qkv_file_abandon(&writer);
     return qkv_error_set(error, "%s: cannot be written: %s", path,
-                         failed ? "a write failed" : "out of memory");
+                         failed ? "a write failed" : strerror(errno));
 }
 
 /* Copies the lines up to the current update, but not that of an average, which a finished training writes anew. Returns 0
