@@ -3,6 +3,8 @@
 #include "complain.h"
 #include "terminal.h"
 
+#include "qkv/bpe.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,10 +18,17 @@ enum qkv_status input_lines_open(struct input_lines *input, const struct qkv_run
     return qkv_lines_open(&input->lines, path, error);
 }
 
-/* Number of bytes of a word to print: a long one is cut between two characters. */
-static size_t shown_length(const char *word)
+/* Length of a token without the mark of a piece that another one follows. */
+static size_t length_without_mark(const char *token)
 {
-    size_t length = strlen(word);
+    size_t length = strlen(token), mark = sizeof QKV_BPE_CONTINUES - 1;
+    bool is_marked = length > mark && !strcmp(token + length - mark, QKV_BPE_CONTINUES);
+    return is_marked ? length - mark : length;
+}
+
+/* Number of bytes of a word of this length to print: a long one is cut between two characters. */
+static size_t shown_length(const char *word, size_t length)
+{
     if (length <= WORD_SHOWN) return length;
     for (length = WORD_SHOWN; ((unsigned char)word[length] & 0xC0) == 0x80;) length--;
     return length;
@@ -37,9 +46,9 @@ void warn_of_unknown_words(const char *place, const struct qkv_sentence *sentenc
     fputs(": not in the vocabulary: ", stderr);
     for (int64_t i = 0; i < unknown.size && i < WORDS_SHOWN; i++) {
         const char *word = qkv_types_token(&unknown, i);
-        size_t length = shown_length(word);
+        size_t full = length_without_mark(word), length = shown_length(word, full);
         char shown[WORD_SHOWN + 4];
-        snprintf(shown, sizeof shown, "%.*s%s", (int)length, word, word[length] ? "..." : "");
+        snprintf(shown, sizeof shown, "%.*s%s", (int)length, word, length < full ? "..." : "");
         fputs(i ? ", " : "", stderr);
         print_plain(stderr, shown);
     }

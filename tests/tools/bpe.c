@@ -40,6 +40,8 @@ Test(bpe, a_run_that_is_copied_translates)
     cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
     cr_expect_not(has_pieces(outcome.output), "%s", outcome.output);
     cr_expect(has_pieces(run_ok("cd '%s' && printf abcde | qkv tokenize away/run", folder)));
+    outcome = run("cd '%s' && echo '?zq !' | qkv translate away/run", folder);
+    cr_expect_str_eq(outcome.error, "qkv: <stdin>:1: not in the vocabulary: ?, z, q, !\n");
     /* Maps and explanations show pieces. */
     run_ok("cd '%s' && for o in svg png json csv npz html txt; do qkv attention away/run abcde -o m.$o; done",
            folder);
