@@ -135,6 +135,6 @@ Test(words, refuse_maps_that_do_not_fit_their_tokens)
     struct qkv_error error;
     wrong.source_length = 4;
     cr_assert_eq(qkv_attention_merge_words(&wrong, words, &arena, &merged, &error), QKV_INVALID);
-    cr_expect_str_eq(error.message, "a encoder map has shape [5, 5], but there are 4 and 4 tokens");
+    cr_expect_str_eq(error.message, "the encoder map has shape [5, 5], but there are 4 and 4 tokens");
     qkv_arena_release(&arena);
 }
