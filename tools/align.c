@@ -361,12 +361,11 @@ const struct command command_align = {
             {"drawing", 0, "NAME", OPTION_CHOICE, &drawing_name,
              "which links: {choices} (default: target; with --reverse, grow-diag)",
              .choices = name_of_drawing},
-            {"threshold", 0, "P", OPTION_NUMBER, &threshold,
-             "link words whose weight is above P, instead of the strongest", 0, 1},
+            {"threshold", 0, "X", OPTION_NUMBER, &threshold,
+             "link words whose weight is above X, instead of the strongest", 0, 1},
             {"reading", 0, "NAME", OPTION_CHOICE, &reading_name,
-             "which word a row of weights belongs to, of those that the decoder step predicts and reads: "
-             "{choices} "
-             "(default: predicted)",
+             "assign each row of weights to the word that the decoder step predicts, or to the word that it "
+             "reads, which is the previous one: {choices} (default: predicted)",
              .choices = name_of_reading},
             {"norms", 0, NULL, OPTION_FLAG, &norms,
              "multiply each weight by the norm of the transformed value vector"},

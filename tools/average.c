@@ -39,9 +39,11 @@ const struct command command_average = {
         "Writes a checkpoint whose parameters are the mean of the last or of the best checkpoints of a run, "
         "as in the "
         "Transformer paper. Other commands take it by `--checkpoint average`.\n\n"
-        "Training keeps training.keep_best_ckpts best and training.keep_last_ckpts last checkpoints; with "
-        "testing.average it averages the best ones itself when it ends.\n",
-    .examples = "  qkv average runs/toy_en_es --best 2\n"
+        "The run must have kept that many: training.keep_best_ckpts, training.keep_last_ckpts. With "
+        "testing.average, training averages the best ones itself when it ends.\n",
+    .examples = "  qkv train configs/toy_en_es.yaml -s training.keep_best_ckpts=2 \\\n"
+                "      -s training.keep_last_ckpts=2 --overwrite\n"
+                "  qkv average runs/toy_en_es --best 2\n"
                 "  qkv average runs/toy_en_es --last 2 -o last2\n"
                 "  qkv evaluate runs/toy_en_es --checkpoint last2\n",
     .operands =

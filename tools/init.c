@@ -261,15 +261,14 @@ const struct command command_init = {
     .summary = "make a config from a file of sentence pairs",
     .synopsis = "init PAIRS [PAIRS2] [options]",
     .description =
-        "Reads sentence pairs as people have them, says what it saw, and writes a config for `qkv train` "
-        "with "
-        "its training, dev and test files beside it. The sizes of the model follow from the amount of text, "
-        "the length "
-        "of training from the time that you have; for that, some seconds of training are measured.\n\n"
+        "Reads sentence pairs in the formats that people usually have, says what it found, and writes a "
+        "config for `qkv train` with its training, dev and test files beside it. The sizes of the model "
+        "follow from the amount of text, the length of training from the time that you have; for that, some "
+        "seconds of training are measured. Too little time for the text makes the model smaller.\n\n"
         "PAIRS is a table with a pair in each line and tabs between its columns: also a file of "
-        "manythings.org/anki, an export of Tatoeba, or notes exported from Anki as plain text. Columns "
-        "without "
-        "sentences are passed over. Or PAIRS and PAIRS2 are two files with a sentence in each line, of which "
+        "manythings.org/anki, an export of Tatoeba, or notes exported from Anki as plain text (not .apkg). "
+        "The first column with sentences is the source, the second one the target; others are skipped. Or "
+        "PAIRS and PAIRS2 are two files with a sentence in each line, of which "
         "line n "
         "of one is the translation of line n of the other; PAIRS alone may be their common prefix. Files may "
         "be "
@@ -301,11 +300,13 @@ const struct command command_init = {
              "columns of source and target, from 1; 2,1 swaps them (default: the first two that hold "
              "sentences)"},
             {"minutes", 'm', "N", OPTION_NUMBER, &options.minutes,
-             "how long training may take on this machine (default: 10)", 0.25, 100000},
+             "longest time of training on this machine (default: 10)", 0.25, 100000},
             {"updates", 0, "N", OPTION_INTEGER, &options.updates,
-             "length of training; nothing is measured, and sizes depend on the data alone", 1, 1e9},
+             "train for N updates instead of --minutes; skips the measurement of speed", 1, 1e9},
             {"clean", 'c', NULL, OPTION_FLAG, &options.clean,
-             "remove pairs that repeat an earlier one, or whose sides differ too much in length"},
+             "remove pairs that repeat an earlier one, or whose lengths differ so much that one is probably "
+             "not "
+             "the translation of the other"},
             {"dev", 0, "N", OPTION_INTEGER, &options.dev,
              "at most so many pairs of dev (default: a twentieth of all, up to 1000)", 1, 1e9},
             {"test", 0, "N", OPTION_INTEGER, &options.test,

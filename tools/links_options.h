@@ -14,10 +14,10 @@ struct links_options {
 /* clang-format off */
 #define COMMAND_OPTIONS_LINKS(o, use)                                                                        \
     {"links", 'l', "FILE", OPTION_TEXT, &(o)->path,                                                          \
-     "gold word links: Pharaoh format (0-0 1p2, one line a pair), .wa, or the third column of a .tsv; " use, \
-     .completes = VALUE_FILE},                                                                               \
+     "gold word links: Pharaoh format (one line a pair; 0-0: sure link, 1p2: possible link), .wa, or the third " \
+     "column of a .tsv; " use, .completes = VALUE_FILE},                                                                               \
     {"links-from", 0, "N", OPTION_CHOICE, &(o)->from,                                                        \
-     "words of gold links count from {choices} (default: as the links show)", .choices = links_from_name}
+     "number of the first word in gold links: {choices} (default: detected)", .choices = links_from_name}
 /* clang-format on */
 
 /* The choices of --links-from; the context is not used. */

@@ -287,11 +287,11 @@ const struct command command_train = {
     .summary = "train a model from a YAML config into a run folder",
     .description =
         "Trains the model that CONFIG describes and writes the run folder training.model_dir (default: "
-        "`runs/<name>`): checkpoints, vocabularies, metrics.jsonl and the complete config.\n\n"
+        "`runs/<name>` in the current folder): checkpoints, vocabularies, metrics.jsonl and the complete "
+        "config.\n\n"
         "Ctrl-C (or SIGTERM or SIGHUP) saves a checkpoint before the command ends; --resume continues from "
-        "it. "
-        "The command then ends by that signal, so that a shell sees 128 + its number and ends a loop or an "
-        "`&&` list. The results are the same for any number of threads.\n",
+        "it. The exit status is then 128 + the signal number (130 for Ctrl-C), so that a shell ends a loop "
+        "or an `&&` list. The results are the same for any number of threads.\n",
     .examples = "  qkv train configs/toy_en_es.yaml\n"
                 "  qkv train configs/toy_en_es.yaml -s training.updates=500 --overwrite\n",
     .operands =

@@ -252,8 +252,8 @@ const struct command command_translate = {
     .name = "translate",
     .summary = "translate lines of text with a trained run",
     .description = "Translates FILE line by line and prints the translations.\n\n"
-                   "Warnings go to standard error: words that the vocabulary lacks, and lines that are cut "
-                   "because the model has no more positions.\n",
+                   "Warnings go to standard error: words that the vocabulary lacks, and lines longer "
+                   "than the model's maximum length, which are cut.\n",
     .examples = "  echo \"the cat is sleeping\" | qkv translate runs/toy_en_es\n"
                 "  qkv translate runs/toy_en_es lines.txt --beam 5 --n-best 3 --scores\n"
                 "  qkv translate runs/toy_en_es lines.txt --sample --top-p 0.9 --n-best 3\n"
@@ -269,26 +269,29 @@ const struct command command_translate = {
         (const struct command_option[]){
             COMMAND_OPTIONS_SEARCH(&options.search),
             {"n-best", 'n', "N", OPTION_INTEGER, &options.n_best,
-             "print the N best translations, or N samples, of each sentence, each after its line number", 1,
-             1000},
+             "print the N best translations of each sentence, each after its line number (N at most the "
+             "beam); "
+             "with --sample, N samples",
+             1, 1000},
             {"scores", 0, NULL, OPTION_FLAG, &options.scores,
-             "print log-probability / length penalty before each translation"},
+             "print before each translation its score: the log-probability divided by the length penalty"},
             {"sample", 0, NULL, OPTION_FLAG, &options.sample,
              "draw each token from the probabilities of the model instead of searching for the best "
-             "translation"},
+             "translation; excludes --beam"},
             {"temperature", 0, "T", OPTION_NUMBER, &options.temperature,
              "sampling: below 1 prefers probable tokens, above 1 improbable ones (default: 1)", 1e-6, 1e6},
             {"top-k", 0, "K", OPTION_INTEGER, &options.top_k,
-             "sampling: draw from the K most probable tokens; 0: from all (default)", 0, 1e9},
+             "sampling: keep the K most probable tokens; 0: all (default)", 0, 1e9},
             {"top-p", 0, "P", OPTION_NUMBER, &options.top_p,
-             "sampling: draw from the fewest most probable tokens whose probabilities sum to P (default: 1)",
+             "sampling: then keep the smallest set of the most probable tokens with total probability P "
+             "(default: 1)",
              1e-6, 1},
             {"seed", 0, "N", OPTION_INTEGER, &options.seed,
              "sampling: another seed gives other samples (default: 42)", 0, 9e15},
             {"prefix", 0, NULL, OPTION_FLAG, &options.has_prefixes,
              "lines are a source, a tab and a prefix: what the translation begins with"},
             {"replace-unk", 0, NULL, OPTION_FLAG, &options.replace_unknown,
-             "let the model write <unk>, and print the source word instead that it pays most attention to"},
+             "let the model output <unk>, and print instead the source word with the most attention"},
             {"batch", 'b', "N", OPTION_INTEGER, &options.batch_size,
              "sentences translated together; 1: answer each line at once (default: testing.batch_size)", 1,
              1e5},
