@@ -80,7 +80,8 @@ enum qkv_status qkv_report_check_tokens(const struct qkv_attention_report *repor
         int64_t rows = map->kind == QKV_ATTENTION_ENCODER ? report->source_length : report->target_length;
         int64_t columns = map->kind == QKV_ATTENTION_DECODER ? report->target_length : report->source_length;
         if (map->rows != rows || map->columns != columns)
-            return qkv_error_set(error, "the %s map has shape [%lld, %lld], but there are %lld and %lld tokens",
+            return qkv_error_set(error,
+                                 "the %s map has shape [%lld, %lld], but there are %lld and %lld tokens",
                                  qkv_attention_kind_name(map->kind), (long long)map->rows,
                                  (long long)map->columns, (long long)rows, (long long)columns);
     }
