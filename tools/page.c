@@ -58,7 +58,19 @@ static enum qkv_status write_data(FILE *file, const char *id, const unsigned cha
     return QKV_OK;
 }
 
-static enum qkv_status write_page(FILE *file, const unsigned char *model, size_t size, const char *sentence,
+/* What page.js shows besides what the engine computes. */
+struct texts {
+    const char *opening_sentence, *model_summary;
+};
+
+static void write_text(FILE *file, const char *id, const char *text)
+{
+    fprintf(file, "<script type=\"application/base64\" id=\"%s\">", id);
+    write_base64(file, (const unsigned char *)text, strlen(text));
+    fputs("</script>\n", file);
+}
+
+static enum qkv_status write_page(FILE *file, const unsigned char *model, size_t size, struct texts texts,
                                   struct qkv_error *error)
 {
     struct page_file html = page_html(), engine = page_engine();
@@ -70,9 +82,8 @@ static enum qkv_status write_page(FILE *file, const unsigned char *model, size_t
     if (write_data(file, "engine-data", engine.bytes, engine.size, error) ||
         write_data(file, "model-data", model, size, error))
         return QKV_INVALID;
-    fputs("<script type=\"application/base64\" id=\"opening-sentence\">", file);
-    write_base64(file, (const unsigned char *)sentence, strlen(sentence));
-    fputs("</script>\n", file);
+    write_text(file, "opening-sentence", texts.opening_sentence);
+    write_text(file, "model-summary", texts.model_summary);
     size_t rest = place + sizeof PLACE - 1;
     fwrite(html.bytes + rest, 1, html.size - rest, file);
     return QKV_OK;
@@ -110,13 +121,42 @@ static const char *opening_sentence(struct qkv_run *run)
     return sentence ? sentence : "";
 }
 
-static enum qkv_status write_file(const unsigned char *model, size_t size, const char *sentence,
+/* "encoder of 2 layers with 4 heads"; recurrent layers have none. */
+static const char *stack_summary(struct qkv_arena *arena, const char *name,
+                                 const struct qkv_stack_config *stack)
+{
+    const char *layers = qkv_arena_format(arena, "%s of %lld %slayer%s", name, (long long)stack->num_layers,
+                                          stack->type == QKV_NETWORK_TRANSFORMER ? "" : "recurrent ",
+                                          stack->num_layers == 1 ? "" : "s");
+    if (!layers || stack->type != QKV_NETWORK_TRANSFORMER) return layers;
+    return qkv_arena_format(arena, "%s with %lld head%s", layers, (long long)stack->num_heads,
+                            stack->num_heads == 1 ? "" : "s");
+}
+
+/* One line about the model; "" when there is no memory. */
+static const char *model_summary(struct qkv_run *run, bool float32)
+{
+    struct qkv_arena *arena = &run->arena;
+    const char *encoder = stack_summary(arena, "encoder", &run->config.model.encoder);
+    const char *decoder = stack_summary(arena, "decoder", &run->config.model.decoder);
+    int64_t update;
+    const char *trained = qkv_state_get_count(&run->state, "train.update", &update, NULL)
+                              ? ""
+                              : qkv_arena_format(arena, ", trained for %lld updates", (long long)update);
+    if (!encoder || !decoder || !trained) return "";
+    const char *summary = qkv_arena_format(arena, "%s, %s; %lld parameters in %s%s", encoder, decoder,
+                                           (long long)qkv_parameters_total(&run->model->parameters),
+                                           float32 ? "float32" : "half precision", trained);
+    return summary ? summary : "";
+}
+
+static enum qkv_status write_file(const unsigned char *model, size_t size, struct texts texts,
                                   struct qkv_error *error)
 {
-    if (!strcmp(output, "-")) return write_page(stdout, model, size, sentence, error);
+    if (!strcmp(output, "-")) return write_page(stdout, model, size, texts, error);
     struct qkv_file_writer writer;
     if (qkv_file_begin(&writer, output, error)) return QKV_INVALID;
-    if (write_page(writer.file, model, size, sentence, error)) {
+    if (write_page(writer.file, model, size, texts, error)) {
         qkv_file_abandon(&writer);
         return QKV_INVALID;
     }
@@ -137,7 +177,8 @@ static enum qkv_status make_page(const char *path, struct qkv_error *error)
     if (qkv_run_pack(&run, float32 ? QKV_PACKED_FLOAT32 : QKV_PACKED_HALF, &model, &size, &inner))
         status = qkv_error_set(error, "%s: %s%s", run.checkpoint, inner.message,
                                float32 ? "" : ": keep all digits with --numbers float32");
-    if (!status) status = write_file(model, size, opening_sentence(&run), error);
+    struct texts texts = {opening_sentence(&run), model_summary(&run, float32)};
+    if (!status) status = write_file(model, size, texts, error);
     free(model);
     qkv_run_release(&run);
     return status;
@@ -148,8 +189,9 @@ static int run(int operands, char **operand)
     (void)operands;
     if (!page_html().bytes)
         return complain(
-            "this qkv was built without the page: install the Debian packages clang, lld, wasi-libc and "
-            "libclang-rt-14-dev-wasm32 and the source of utf8proc by tools/setup.sh, then build qkv again");
+            "this qkv was built without the page, which needs the Debian packages clang, lld, wasi-libc and "
+            "libclang-rt-14-dev-wasm32 and the source of utf8proc: run tools/test.sh, which installs them "
+            "and builds qkv");
     struct qkv_error error = {""};
     return conclude(make_page(operand[0], &error), &error);
 }
@@ -162,12 +204,9 @@ const struct command command_page = {
         "other file: "
         "open it in a browser, type a sentence, and see the translation and where every head looked.\n\n"
         "The parameters are rounded to half precision (11 bits), which halves the file and changes weights "
-        "and "
-        "probabilities by about 1e-3; now and then another word wins. With `--numbers float32` they stay as "
-        "they are, "
-        "and the page gives the words of `qkv translate`, with numbers that differ by less than 1e-5, "
-        "because "
-        "WebAssembly has no fused multiply-add.\n",
+        "and scores by about 1e-3, so that of two words that are nearly as probable the other may win. With "
+        "`--numbers float32` they stay as they are, and the numbers differ from those of `qkv translate` by "
+        "less than 1e-5, because WebAssembly has no fused multiply-add.\n",
     .examples = "  qkv page runs/toy_en_es\n"
                 "  qkv page runs/toy_en_es --numbers float32 -o toy.html\n",
     .operands = (const struct command_operand[]){{"RUN", VALUE_RUN, "a run folder"}, {0}},

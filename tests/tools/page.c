@@ -128,6 +128,10 @@ Test(page, translates_while_one_types)
     const char *folder = trained();
     struct browser *browser = opened(folder, "");
     cr_expect_str_eq(text_of(browser, "name"), "page");
+    char *model = text_of(browser, "model");
+    cr_expect_eq(strncmp(model, "encoder of 2 layers with 2 heads, decoder of 1 layer with 2 heads; ", 67), 0,
+                 "%s", model);
+    cr_expect_not_null(strstr(model, " parameters in float32, trained for 150 updates"), "%s", model);
     cr_expect_str_eq(browser_value(browser, "document.querySelector('[data-test=source]').value"), "two one");
     static const char *const sentences[] = {"one two three", "four", HOSTILE " two", "three three one four",
                                             "zebra one"};
@@ -207,7 +211,7 @@ static void compare_map(struct browser *browser, const cJSON *map)
             char *cell = format("document.querySelector('[data-test=cell-%d-%d]')", row, column);
             char *label = browser_value(browser, format("%s.getAttribute('aria-label')", cell));
             const char *shown = strrchr(label, ',') + 2;
-            if (!strcmp(shown, "cannot be seen"))
+            if (!strcmp(shown, "masked"))
                 cr_expect_eq(number->valuedouble, 0, "%s", label);
             else
                 cr_expect_float_eq(atof(shown), number->valuedouble, SHOWN + TOLERANCE, "%s", label);
@@ -246,6 +250,28 @@ Test(page, shows_the_maps_of_qkv_attention)
     close_page(browser);
 }
 
+static void expect_caption(struct browser *browser, const char *beginning)
+{
+    char *caption = text_of(browser, "caption");
+    cr_expect_eq(strncmp(caption, beginning, strlen(beginning)), 0, "%s", caption);
+}
+
+/* The words of the sentence pair that are lit up. */
+static char *lit_words(struct browser *browser)
+{
+    return browser_value(browser,
+                         "[...document.querySelectorAll('.word.lit')].map(x => x.firstChild.data).join(' ')");
+}
+
+/* "row,column" of the marks of the small maps of a kind. */
+static char *lit_place(struct browser *browser, const char *kind)
+{
+    return browser_value(browser, format("(style => style.getPropertyValue('--row') + ',' + "
+                                         "style.getPropertyValue('--column'))"
+                                         "(document.querySelector('.kind[data-kind=%s]').style)",
+                                         kind));
+}
+
 Test(page, lights_up_what_the_pointer_and_the_keys_are_on)
 {
     const char *folder = trained();
@@ -253,15 +279,15 @@ Test(page, lights_up_what_the_pointer_and_the_keys_are_on)
     browser_point(browser, "target-word-1");
     browser_wait(browser, "document.querySelector('.kind[data-kind=cross]').classList.contains('row-lit')");
     cr_expect_str_eq(browser_value(browser, "document.querySelectorAll('#map tbody td.lit').length"), "4");
-    cr_expect_eq(strncmp(text_of(browser, "caption"), "dos takes 0.", 12), 0, "%s",
-                 text_of(browser, "caption"));
-    cr_expect_not_null(strstr(text_of(browser, "next-words"), "Word 2, after “cuatro”"));
+    expect_caption(browser, "“dos” takes ");
+    cr_expect_not_null(strstr(text_of(browser, "next-words"), "Word 2, given the sentence and “cuatro”"));
     browser_point(browser, "source-word-0");
-    cr_expect_eq(strncmp(text_of(browser, "caption"), "four gets ", 10), 0, "%s",
-                 text_of(browser, "caption"));
+    expect_caption(browser, "“four” gets ");
     browser_point(browser, "cell-0-0");
     char *by_pointer = text_of(browser, "caption");
-    cr_expect_eq(strncmp(by_pointer, "cuatro takes ", 13), 0, "%s", by_pointer);
+    expect_caption(browser, "“cuatro” takes ");
+    cr_expect_str_eq(lit_words(browser), "four cuatro");
+    cr_expect_str_eq(lit_place(browser, "cross"), "0,0");
     browser_value(browser, "document.querySelector('[data-test=cell-0-1]').focus()");
     browser_press(browser, "ArrowLeft");
     cr_expect_str_eq(browser_value(browser, "document.activeElement.dataset.test"), "cell-0-0");
@@ -269,7 +295,32 @@ Test(page, lights_up_what_the_pointer_and_the_keys_are_on)
     browser_press(browser, "ArrowDown");
     cr_expect_str_eq(browser_value(browser, "document.activeElement.dataset.test"), "cell-1-0");
     browser_press(browser, "Escape");
-    cr_expect_eq(strncmp(text_of(browser, "caption"), "This head", 9), 0, "%s", text_of(browser, "caption"));
+    expect_caption(browser, "This head");
+    close_page(browser);
+}
+
+/* In the decoder's own attention a word is the row of the step that chooses it and the column of the step that reads it. */
+Test(page, lights_up_the_step_that_chooses_a_word)
+{
+    const char *folder = trained();
+    struct browser *browser = opened(folder, "s=four+two+one&head=decoder-1-1");
+    cr_expect_str_eq(
+        browser_value(browser, "[...document.querySelectorAll('tbody th')].map(x => x.textContent).join()"),
+        "<s> → cuatro,cuatro → dos,dos → uno,uno → </s>");
+    cr_expect_str_eq(browser_value(browser, "document.getElementById('masked').hidden"), "false");
+    browser_point(browser, "target-word-1");
+    cr_expect_str_eq(lit_place(browser, "decoder"), "1,2");
+    cr_expect_str_eq(lit_place(browser, "cross"), "1,-1");
+    expect_caption(browser, "“dos” takes ");
+    browser_point(browser, "target-word-3");
+    cr_expect_str_eq(lit_place(browser, "decoder"), "3,-1");
+    browser_click(browser, "target-word-0");
+    browser_point(browser, "name");
+    cr_expect_str_eq(lit_words(browser), "cuatro", "a click keeps a word lit");
+    browser_press(browser, "Escape");
+    cr_expect_str_empty(lit_words(browser));
+    browser_click(browser, "head-encoder-1-1");
+    cr_expect_str_eq(browser_value(browser, "document.getElementById('masked').hidden"), "true");
     close_page(browser);
 }
 
@@ -300,5 +351,17 @@ Test(page, shows_the_best_translations_and_a_given_one)
         browser_value(browser, "document.querySelectorAll('#target-words .word')[1].firstChild.data"),
         "<b>cinco</b>");
     cr_expect_str_eq(browser_value(browser, "document.querySelectorAll('b, img').length"), "0");
+    cr_expect_eq(strncmp(text_of(browser, "own-score"), "log-probability -", 17), 0);
+    double product =
+        atof(browser_value(browser, "state.view.probabilities.reduce((all, part) => all * part)"));
+    cr_expect_float_eq(exp(atof(text_of(browser, "own-score") + 16)), product, 1e-3);
+    browser_point(browser, "target-word-1");
+    cr_expect_str_eq(browser_value(browser, "document.querySelector('.bar.chosen .bar-word').textContent"),
+                     "<b>cinco</b>", "the word that is given is listed, however improbable it is");
+    browser_click(browser, "use-own");
+    browser_wait(browser, "isSettled() && state.own === null");
+    browser_click(browser, "use-own");
+    browser_wait(browser, "isSettled() && state.own !== null");
+    cr_expect_str_eq(browser_value(browser, "state.own"), "dos <b>cinco</b> tres");
     close_page(browser);
 }

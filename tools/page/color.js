@@ -30,8 +30,7 @@ function colorOf(weight) {
 function setTheme(dark) {
     isDark = dark;
     document.documentElement.dataset.theme = dark ? 'dark' : 'light';
-    element('theme').textContent = dark ? 'light' : 'dark';
-    element('theme').setAttribute('aria-label', dark ? 'light colours' : 'dark colours');
+    element('theme').textContent = dark ? 'light theme' : 'dark theme';
     setPalette();
     for (const listener of listeners) listener(new Set(['theme']));
 }

@@ -6,7 +6,7 @@
 // Results of the module, by name: see module.c.
 const TEXTS = ['source_tokens', 'target_inputs', 'target_outputs', 'translations', 'next_words'];
 const ARRAYS = {
-    scores: Float64Array, known_sources: Int32Array, known_targets: Int32Array, probabilities: Float64Array,
+    scores: Float64Array, log_probability: Float64Array, known_sources: Int32Array, known_targets: Int32Array, probabilities: Float64Array,
     next_probabilities: Float64Array, maps: Int32Array, entropies: Float64Array, weights: Float32Array,
 };
 

@@ -1,19 +1,21 @@
 // The overview: every head of every layer and kind as a small map; a click makes it the large one. A hovered word is a
-// band across all maps: two numbers of each kind's box move the bands, so that no map is drawn again.
+// mark at the edges of all maps: two numbers of each kind's box move the marks, so that no map is drawn again.
 'use strict';
+
+const SMALL_MAP = 68; // pixels, about: cells are whole pixels
 
 const KIND_TITLES = { cross: 'cross: translation looks at sentence', encoder: 'encoder: sentence looks at itself',
     decoder: 'decoder: translation looks at itself' };
 
 function makeHead(head, withLayer) {
     const canvas = make('canvas', { className: 'small' });
-    drawMap(canvas, head, Math.max(2, Math.ceil(64 / Math.max(head.rows, head.columns))));
-    const label = withLayer ? `${head.layer}.${head.head}` : String(head.head);
+    drawMap(canvas, head, Math.max(1, Math.round(SMALL_MAP / Math.max(head.rows, head.columns))));
+    const label = withLayer ? `L${head.layer} H${head.head}` : `head ${head.head}`;
     const button = make('button', { type: 'button', className: 'head', 'data-test': `head-${head.name}`, tabIndex: -1 },
         make('span', { className: 'frame' }, canvas), make('span', { className: 'head-label', textContent: label }),
         make('span', { className: 'entropy', textContent: head.entropy.toFixed(2) }));
-    button.setAttribute('aria-label',
-        `${head.kind} attention, layer ${head.layer}, head ${head.head}, mean entropy ${head.entropy.toFixed(2)} nats`);
+    button.title = `${head.kind} attention, layer ${head.layer}, head ${head.head}, mean entropy ${head.entropy.toFixed(2)} nats`;
+    button.setAttribute('aria-label', button.title);
     button.dataset.name = head.name;
     button.style.setProperty('--rows', head.rows);
     button.style.setProperty('--columns', head.columns);
@@ -62,7 +64,7 @@ function markSelected() {
 function lightHeads() {
     for (const box of element('overview').querySelectorAll('.kind')) {
         const example = state.view.heads.find(head => head.kind === box.dataset.kind);
-        const lit = state.hover && example ? placeOf(example, state.hover) : { row: -1, column: -1 };
+        const lit = litPlace(example);
         box.style.setProperty('--row', lit.row);
         box.style.setProperty('--column', lit.column);
         box.classList.toggle('row-lit', lit.row >= 0);
@@ -83,5 +85,5 @@ listen(changed => {
     if (!state.view) return;
     if (['view', 'theme', 'order'].some(name => changed.has(name))) showHeads();
     else if (changed.has('head')) markSelected();
-    if (['hover', 'view', 'theme', 'order'].some(name => changed.has(name))) lightHeads();
+    if (['hover', 'cell', 'head', 'view', 'theme', 'order'].some(name => changed.has(name))) lightHeads();
 });

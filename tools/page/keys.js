@@ -30,5 +30,5 @@ function focusOn(things, at) {
 }
 
 document.addEventListener('keydown', event => {
-    if (event.key === 'Escape') change({ hover: null, cell: null });
+    if (event.key === 'Escape') change({ hover: null, held: null, cell: null });
 });

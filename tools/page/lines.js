@@ -1,5 +1,6 @@
 // Lines of the selected head between words, as wide and as strong as their weights: straight between the two sentences
-// for cross attention, arcs above the sentence or below the translation for self-attention.
+// for cross attention, arcs above the sentence or below the translation for self-attention. Where words fill several
+// rows, which lines would cross, only those of the lit word are shown.
 'use strict';
 
 const WEAKEST_LINE = 0.05, SVG = 'http://www.w3.org/2000/svg';
@@ -11,6 +12,10 @@ function anchors(side) {
         const box = word.getBoundingClientRect();
         return { x: (box.left + box.right) / 2 - origin.left, top: box.top - origin.top, bottom: box.bottom - origin.top };
     });
+}
+
+function isWrapped(points) {
+    return points.some(point => point.top > points[0].bottom);
 }
 
 function arc(from, to, isAbove) {
@@ -29,7 +34,8 @@ function showLines() {
     svg.replaceChildren();
     if (!head) return;
     const points = { source: anchors('source'), target: anchors('target') };
-    const lit = state.hover && placeOf(head, state.hover);
+    const lit = litPlace(head), isAnyLit = lit.row >= 0 || lit.column >= 0;
+    element('pair').classList.toggle('wrapped', Object.values(points).some(isWrapped));
     for (let row = 0; row < head.rows; row++)
         for (let column = 0; column < head.columns; column++) {
             const weight = head.weights[row * head.columns + column];
@@ -37,16 +43,17 @@ function showLines() {
             const query = wordOf(head, 'row', row), key = wordOf(head, 'column', column);
             if (!query || !key) continue; // <s> is not among the words
             const line = document.createElementNS(SVG, 'path');
-            const isLit = !lit || row === lit.row || column === lit.column;
+            const isLit = state.cell ? row === lit.row && column === lit.column : row === lit.row || column === lit.column;
+            if (isLit) line.classList.add('lit');
             line.setAttribute('d', pathOf(head, points[query.side][query.index], points[key.side][key.index]));
             line.setAttribute('stroke-width', 0.5 + 2.5 * weight);
-            line.setAttribute('opacity', isLit ? 0.15 + 0.85 * weight : 0.06);
+            line.setAttribute('opacity', isLit || !isAnyLit ? 0.25 + 0.75 * weight : 0.15);
             svg.append(line);
         }
 }
 
 listen(changed => {
     if (!state.view) return;
-    if (['view', 'head', 'hover'].some(name => changed.has(name))) showLines();
+    if (['view', 'head', 'hover', 'cell'].some(name => changed.has(name))) showLines();
 });
 new ResizeObserver(() => state.view && showLines()).observe(element('pair'));

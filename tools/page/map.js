@@ -1,7 +1,5 @@
-// The large map: a table with the words of queries and keys, and one sentence about what is under the pointer.
+// The large map: a table with the words of queries and keys.
 'use strict';
-
-const MENTIONED = 0.05, MOST_MENTIONED = 3; // weights in the sentence under the map
 
 const SMALLEST_CELL = 14, LARGEST_CELL = 38, TALLEST_MAP = 640; // pixels
 
@@ -16,15 +14,21 @@ function headerCell(head, axis, index, text) {
     cell.classList.toggle('short', SHORT.test(text));
     const word = wordOf(head, axis, index);
     cell.addEventListener('pointerenter', () => change({ hover: word, cell: null }));
-    cell.addEventListener('pointerleave', () => change({ hover: null }));
+    cell.addEventListener('pointerleave', unlight);
     return cell;
+}
+
+// A row of the decoder's own attention is a step, which reads one word and chooses the next.
+function rowTitle(head, row) {
+    return head.kind === 'decoder' ? `${head.columnWords[row]} → ${head.rowWords[row]}` : head.rowWords[row];
 }
 
 function weightCell(head, row, column) {
     const weight = head.weights[row * head.columns + column], hidden = isHidden(weight);
     const cell = make('td', { tabIndex: -1, 'data-test': `cell-${row}-${column}` });
     const words = `${head.rowWords[row]}, ${head.columnWords[column]}`;
-    cell.setAttribute('aria-label', `${words}, ${hidden ? 'cannot be seen' : weight.toFixed(4)}`);
+    cell.title = `${words}, ${hidden ? 'masked' : weight.toFixed(4)}`;
+    cell.setAttribute('aria-label', cell.title);
     if (hidden) cell.className = 'hidden-cell';
     else cell.style.backgroundColor = `rgb(${colorOf(weight)})`;
     const light = () => change({ cell: { row, column }, hover: wordOf(head, 'row', row) });
@@ -47,11 +51,13 @@ function showMap() {
     if (!head) return;
     const title = `${head.kind[0].toUpperCase()}${head.kind.slice(1)} attention, layer ${head.layer}, head ${head.head}`;
     element('map-title').textContent = title;
+    element('axes').textContent = axesText(head);
+    element('masked').hidden = !head.weights.some(isHidden);
     const top = make('tr', {}, make('td', { className: 'corner' }),
         ...head.columnWords.map((text, i) => headerCell(head, 'column', i, text)));
-    const rows = head.rowWords.map((text, row) => {
+    const rows = head.rowWords.map((_, row) => {
         cells.push(head.columnWords.map((_, column) => weightCell(head, row, column)));
-        return make('tr', {}, headerCell(head, 'row', row, text), ...cells[row]);
+        return make('tr', {}, headerCell(head, 'row', row, rowTitle(head, row)), ...cells[row]);
     });
     const table = make('table', { 'aria-label': `${title}: weights of queries (rows) on keys (columns)` },
         make('thead', {}, top), make('tbody', {}, ...rows));
@@ -61,13 +67,12 @@ function showMap() {
     stopAt(cells.flat(), 0);
 }
 
-element('map').addEventListener('pointerleave', () => change({ cell: null, hover: null }));
+element('map').addEventListener('pointerleave', unlight);
 
 function lightMap() {
     const head = selectedHead();
     if (!head || !cells.length) return;
-    const lit = state.hover ? placeOf(head, state.hover) : { row: -1, column: -1 };
-    if (state.cell) Object.assign(lit, state.cell);
+    const lit = litPlace(head);
     const table = element('map').firstChild;
     for (const old of table.querySelectorAll('.lit')) old.classList.remove('lit');
     const light = cell => cell?.classList.add('lit');
@@ -75,50 +80,6 @@ function lightMap() {
     if (lit.column >= 0) table.querySelectorAll('thead th')[lit.column]?.classList.add('lit');
     for (let column = 0; column < head.columns; column++) light(cells[lit.row]?.[column]);
     for (let row = 0; row < head.rows; row++) light(cells[row][lit.column]);
-}
-
-// ---- the sentence under the map ----
-
-// “gato takes 0.97 of its attention from cat, 0.02 from the”
-function sentenceOfRow(head, row) {
-    const weights = [...head.weights.subarray(row * head.columns, (row + 1) * head.columns)];
-    const order = weights.map((weight, column) => ({ weight, column })).sort((a, b) => b.weight - a.weight);
-    const parts = order.filter((part, i) => !i || part.weight >= MENTIONED).slice(0, MOST_MENTIONED);
-    const [first, ...rest] = parts.map(({ weight, column }) => [weight.toFixed(2), head.columnWords[column]]);
-    return `${head.rowWords[row]} takes ${first[0]} of its attention from ${first[1]}` +
-        rest.map(([weight, word]) => `, ${weight} from ${word}`).join('');
-}
-
-// “cat gets 0.97 of the attention of gato”
-function sentenceOfColumn(head, column) {
-    const takers = [];
-    for (let row = 0; row < head.rows; row++)
-        takers.push({ weight: head.weights[row * head.columns + column], row });
-    takers.sort((a, b) => b.weight - a.weight);
-    const parts = takers.filter((part, i) => !i || part.weight >= MENTIONED).slice(0, MOST_MENTIONED);
-    return `${head.columnWords[column]} gets ` +
-        parts.map(({ weight, row }) => `${weight.toFixed(2)} of the attention of ${head.rowWords[row]}`).join(', ');
-}
-
-function sentenceOfCell(head, { row, column }) {
-    const weight = head.weights[row * head.columns + column];
-    const [query, key] = [head.rowWords[row], head.columnWords[column]];
-    return isHidden(weight) ? `${query} cannot see ${key}` : `${query} takes ${weight.toFixed(4)} of its attention from ${key}`;
-}
-
-// What the whole map does, when nothing is under the pointer.
-function sentenceOfHead(head) {
-    const kinds = head.entropy < 0.5 ? 'looks at few words' : head.entropy < 1.5 ? 'looks at some words' : 'looks at many words';
-    return `This head ${kinds}: the mean entropy of its rows is ${head.entropy.toFixed(2)} nats. Point at a word or a cell.`;
-}
-
-function caption() {
-    const head = selectedHead();
-    if (!head) return '';
-    if (state.cell) return sentenceOfCell(head, state.cell);
-    const lit = state.hover ? placeOf(head, state.hover) : { row: -1, column: -1 };
-    if (lit.row >= 0) return sentenceOfRow(head, lit.row);
-    return lit.column >= 0 ? sentenceOfColumn(head, lit.column) : sentenceOfHead(head);
 }
 
 listen(changed => {

@@ -10,6 +10,7 @@ function start({ name, source, target, colors }) {
     element('own').lang = element('target').lang = target;
     element('source-words').lang = source;
     element('target-words').lang = target;
+    element('model').textContent = textOf('model-summary');
     setPalette(colors);
     ask();
 }
@@ -18,7 +19,7 @@ function showView(view) {
     const keeps = view.heads.some(head => head.name === state.head);
     const cross = view.heads.filter(head => head.kind === 'cross');
     const head = keeps ? state.head : (cross.at(-1) ?? view.heads.at(-1))?.name ?? null;
-    change({ view, head, cell: null, hover: null, step: Math.min(state.step, view.target_outputs.length - 1) });
+    change({ view, head, cell: null, hover: null, held: null, step: Math.min(state.step, view.target_outputs.length - 1) });
 }
 
 function openAddress() {

@@ -4,7 +4,7 @@
 // Puts the state into the fields, after the address has changed it.
 function showFields() {
     element('source').value = state.source || element('source').defaultValue;
-    element('own').value = state.own ?? '';
+    if (state.own !== null) element('own').value = state.own;
     element('own-row').hidden = state.own === null;
     element('use-own').checked = state.own !== null;
     element('beam').disabled = state.own !== null;
@@ -21,7 +21,7 @@ element('beam').addEventListener('change', () => {
 });
 
 element('use-own').addEventListener('change', () => {
-    const own = element('use-own').checked ? element('target').textContent : null;
+    const own = element('use-own').checked ? element('own').value || element('target').textContent : null;
     change({ own, choice: 0 });
     showFields();
     writeAddress(true);
@@ -29,33 +29,39 @@ element('use-own').addEventListener('change', () => {
     if (own !== null) element('own').focus();
 });
 
-function percent(probability) {
-    return probability < 0.01 ? '<1' : String(Math.round(100 * probability));
+// In percent, which are not below the least number that is shown.
+function percent(probability, least) {
+    const hundredths = 100 * probability;
+    return hundredths < least ? `<${least} %` : `${hundredths.toFixed(least < 1 ? 1 : 0)} %`;
 }
 
 // ---- words ----
 
-// A word is a button: the pointer and the focus light it up everywhere. A click on a word of the translation lists what
-// could stand in its place.
+// A word is a button: the pointer and the focus light it up everywhere, and a click keeps it lit. A word of the
+// translation also lists what could stand in its place.
 function makeWord(side, index, text, known, probability) {
     const word = make('button', { type: 'button', className: 'word', textContent: text, dir: 'auto', tabIndex: -1,
         'data-test': `${side}-word-${index}` });
     word.dataset.index = index;
     const end = text === '</s>' ? ', end of the sentence' : '';
     const chance = probability === undefined ? '' : `, probability ${probability.toFixed(4)}`;
-    word.setAttribute('aria-label', `${text}${end}${known ? '' : ', not in the vocabulary'}${chance}`);
+    word.title = `${text}${end}${known ? '' : ', not in the vocabulary'}${chance}`;
+    word.setAttribute('aria-label', word.title);
     word.classList.toggle('unknown', !known);
     word.classList.toggle('special', text === '</s>');
     if (probability !== undefined) {
         word.style.setProperty('--probability', probability);
-        word.append(make('span', { className: 'probability', textContent: percent(probability) }));
+        word.append(make('span', { className: 'probability', textContent: percent(probability, 1) }));
     }
     const light = () => change(side === 'target' ? { hover: { side, index }, cell: null, step: index }
                                                  : { hover: { side, index }, cell: null });
     word.addEventListener('pointerenter', light);
     word.addEventListener('focus', light);
-    word.addEventListener('click', light);
-    word.addEventListener('pointerleave', () => change({ hover: null }));
+    word.addEventListener('click', () => {
+        light();
+        change({ held: state.hover });
+    });
+    word.addEventListener('pointerleave', unlight);
     return word;
 }
 
@@ -74,9 +80,11 @@ moveByArrows(element('source-words'), '.word');
 moveByArrows(element('target-words'), '.word');
 
 function lightWords() {
+    const head = selectedHead(), key = state.cell && head ? wordOf(head, 'column', state.cell.column) : null;
+    const isAt = (place, side, index) => place?.side === side && place.index === index;
     for (const side of ['source', 'target'])
         [...element(`${side}-words`).children].forEach((word, i) => {
-            word.classList.toggle('lit', state.hover?.side === side && state.hover.index === i);
+            word.classList.toggle('lit', isAt(state.hover, side, i) || isAt(key, side, i));
             word.classList.toggle('chosen', side === 'target' && state.step === i);
         });
 }
@@ -87,7 +95,9 @@ function showTranslations() {
     const { view } = state, box = element('translations');
     element('target').textContent = state.own ?? view.translations[state.choice] ?? '';
     element('target').hidden = state.own !== null;
-    box.hidden = state.own !== null || view.translations.length < 2;
+    box.hidden = element('translations-title').hidden = state.own !== null || view.translations.length < 2;
+    element('own-score').hidden = state.own === null;
+    element('own-score').textContent = `log-probability ${view.log_probability[0].toFixed(4)}`;
     box.replaceChildren(...view.translations.map((text, i) => {
         const button = make('button', { type: 'button', 'data-test': `translation-${i}`, dir: 'auto' }, text,
             make('span', { className: 'score', textContent: view.scores[i].toFixed(4) }));
@@ -101,22 +111,26 @@ function showTranslations() {
     }));
 }
 
-// The most probable words of a step, as bars.
+function makeBar(word, probability, isChosen) {
+    const bar = make('div', { className: isChosen ? 'bar chosen' : 'bar' },
+        make('span', { className: 'bar-word', textContent: word, dir: 'auto' }),
+        make('span', { className: 'bar-number', textContent: percent(probability, 0.1) }));
+    bar.style.setProperty('--probability', probability);
+    return bar;
+}
+
+// The most probable words of a step, as bars; also the word that stands there, if it is none of these.
 function showNextWords() {
     const { view, step } = state, box = element('next-words');
     const count = view.next_words.length / view.target_outputs.length;
-    const rows = [];
+    const rows = [], chosen = view.target_outputs[step];
     for (let i = step * count; i < (step + 1) * count; i++) {
-        const word = view.next_words[i], probability = view.next_probabilities[i];
-        if (!word) continue;
-        const row = make('div', { className: word === view.target_outputs[step] ? 'bar chosen' : 'bar' },
-            make('span', { className: 'bar-word', textContent: word, dir: 'auto' }),
-            make('span', { className: 'bar-number', textContent: probability.toFixed(4) }));
-        row.style.setProperty('--probability', probability);
-        rows.push(row);
+        const word = view.next_words[i];
+        if (word) rows.push(makeBar(word, view.next_probabilities[i], word === chosen));
     }
-    const before = step ? `after “${view.target_inputs[step]}”` : 'first';
-    box.replaceChildren(make('h3', { textContent: `Word ${step + 1}, ${before}` }), ...rows);
+    if (!rows.some(row => row.classList.contains('chosen'))) rows.push(makeBar(chosen, view.probabilities[step], true));
+    const before = step ? ` and “${view.target_inputs.slice(1, step + 1).join(' ')}”` : '';
+    box.replaceChildren(make('h3', { textContent: `Word ${step + 1}, given the sentence${before}` }), ...rows);
 }
 
 listen(changed => {
@@ -126,5 +140,5 @@ listen(changed => {
         showTranslations();
     }
     if (changed.has('view') || changed.has('step')) showNextWords();
-    if (changed.has('view') || changed.has('hover') || changed.has('step')) lightWords();
+    if (changed.has('view') || changed.has('hover') || changed.has('cell') || changed.has('step')) lightWords();
 });

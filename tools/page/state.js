@@ -8,6 +8,7 @@ const state = {
     choice: 0,        // number of the translation that is shown
     head: null,       // name of the selected head, such as 'cross-2-1'
     hover: null,      // {side: 'source' or 'target', index}: the word that is lit up
+    held: null,       // the word that was clicked: lit up while the pointer is on no other
     cell: null,       // {row, column} of the large map under the pointer
     step: 0,          // the target word whose alternatives are listed
     view: null,       // what the engine says: see readView
@@ -80,7 +81,7 @@ function readView(answer) {
             name: `${name}-${layer}-${head}`, kind: name, layer, head, rows, columns,
             entropy: answer.entropies[i / 5],
             weights: answer.weights.subarray(offset, offset + rows * columns),
-            rowWords: name === 'encoder' ? view.source_tokens : name === 'decoder' ? view.target_inputs : view.target_outputs,
+            rowWords: name === 'encoder' ? view.source_tokens : view.target_outputs,
             columnWords: name === 'decoder' ? view.target_inputs : view.source_tokens,
         });
         offset += rows * columns;
@@ -92,18 +93,32 @@ function selectedHead() {
     return state.view?.heads.find(head => head.name === state.head) ?? null;
 }
 
+const NOWHERE = { row: -1, column: -1 };
+
 // The row and the column of a head's map that belong to a word of the sentence pair; -1: none. In the decoder's own
-// attention a target word is a row and a column where it is read, one step after it is chosen.
+// attention a word is the row of the step that chooses it, and the column of the next step, which reads it.
 function placeOf(head, word) {
     const { side, index } = word;
     if (head.kind === 'cross') return side === 'source' ? { row: -1, column: index } : { row: index, column: -1 };
-    if ((head.kind === 'encoder') !== (side === 'source')) return { row: -1, column: -1 };
-    const place = side === 'source' ? index : index + 1 < head.rows ? index + 1 : -1;
-    return { row: place, column: place };
+    if ((head.kind === 'encoder') !== (side === 'source')) return NOWHERE;
+    if (side === 'source') return { row: index, column: index };
+    return { row: index, column: index + 1 < head.columns ? index + 1 : -1 };
 }
 
 // The word of the sentence pair that a row or a column of a head's map stands for; null: <s>.
 function wordOf(head, axis, index) {
-    if (head.kind === 'decoder') return index ? { side: 'target', index: index - 1 } : null;
+    if (head.kind === 'decoder' && axis === 'column') return index ? { side: 'target', index: index - 1 } : null;
     return { side: head.kind === 'encoder' || axis === 'column' ? 'source' : 'target', index };
+}
+
+// The row and the column of a head's map that are lit up: those of the cell under the pointer, in all maps of its kind;
+// else those of the word.
+function litPlace(head) {
+    if (state.cell && head.kind === selectedHead()?.kind) return state.cell;
+    return state.hover ? placeOf(head, state.hover) : NOWHERE;
+}
+
+// The pointer has left a word or a map.
+function unlight() {
+    change({ hover: state.held, cell: null });
 }

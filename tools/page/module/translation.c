@@ -131,7 +131,9 @@ static enum qkv_status show_probabilities(struct page_translation *t, const stru
         const struct qkv_next_scores *next = qkv_decoding_step(t->decoding, 1, &input, &sentence, error);
         if (!next) return QKV_INVALID;
         int count = best_words(next, ids, values);
-        view->probabilities[step] = qkv_scalar_exp(qkv_next_log_probability(next, 0, outputs[step]));
+        double log_probability = qkv_next_log_probability(next, 0, outputs[step]);
+        view->log_probability += log_probability;
+        view->probabilities[step] = qkv_scalar_exp(log_probability);
         for (int i = 0; i < PAGE_NEXT_WORDS; i++) {
             bool is_word = i < count;
             words[step * PAGE_NEXT_WORDS + i] = is_word ? qkv_vocabulary_token(&t->run.target, ids[i]) : "";

@@ -26,6 +26,7 @@ struct page_view {
     int32_t *known_sources;     /* [source_count] 0: the vocabulary lacks the token */
     int32_t *known_targets;     /* [step_count] */
     double *probabilities;      /* [step_count] of the token that the step predicts */
+    double log_probability;     /* of the translation that is shown */
     const char *next_words;     /* [step_count * PAGE_NEXT_WORDS], most probable first */
     double *next_probabilities; /* [step_count * PAGE_NEXT_WORDS] */
     int32_t *maps;              /* [map_count * PAGE_MAP_INTEGERS], by kind, layer, head */
