@@ -307,7 +307,7 @@ static void check_training(const struct check *check, bool ends)
     check_needs(check);
     require(check, !training->patience || has_dev, "training.patience", "data.dev", "");
     require(check,
-            !training->r_drop || drops_out(&check->config->model.encoder, false) ||
+            training->r_drop == 0 || drops_out(&check->config->model.encoder, false) ||
                 drops_out(&check->config->model.decoder, true),
             "training.r_drop", "model.encoder.dropout",
             " above 0, or another dropout: without, both passes are equal");

@@ -330,13 +330,13 @@ Test(align, takes_the_links_per_source_word_from_a_reverse_run)
 
 Test(align, links_words_for_every_tokenizer)
 {
+#define LONG                                                                                                 \
+    "-s model.encoder.positions.max_length=50 -s model.decoder.positions.max_length=50 "                     \
+    "-s data.src.max_length=40 -s data.trg.max_length=40 "
     static const char *const settings[] = {
         "-s data.src.split_punctuation=true -s data.trg.split_punctuation=true",
-        "-s data.src.level=bpe -s data.src.num_merges=3 -s data.trg.level=bpe -s data.trg.num_merges=2 "
-        "-s model.encoder.positions.max_length=50 -s model.decoder.positions.max_length=50 "
-        "-s data.src.max_length=40 -s data.trg.max_length=40",
-        "-s data.src.level=char -s data.trg.level=char -s data.src.max_length=40 -s data.trg.max_length=40 "
-        "-s model.encoder.positions.max_length=50 -s model.decoder.positions.max_length=50"};
+        LONG "-s data.src.level=bpe -s data.src.num_merges=3 -s data.trg.level=bpe -s data.trg.num_merges=2",
+        LONG "-s data.src.level=char -s data.trg.level=char"};
     for (int i = 0; i < 3; i++) {
         const char *folder = scratch(format("words%d", i));
         write_text(folder, "train.tsv", "one two\tuno dos\none, two\tuno , dos\n");
