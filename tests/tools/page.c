@@ -319,6 +319,9 @@ Test(page, lights_up_the_step_that_chooses_a_word)
     cr_expect_str_eq(lit_words(browser), "cuatro", "a click keeps a word lit");
     browser_press(browser, "Escape");
     cr_expect_str_empty(lit_words(browser));
+    browser_point(browser, "source-word-1");
+    browser_point(browser, "name");
+    cr_expect_str_empty(lit_words(browser), "the word is kept no longer");
     browser_click(browser, "head-encoder-1-1");
     cr_expect_str_eq(browser_value(browser, "document.getElementById('masked').hidden"), "true");
     close_page(browser);
@@ -345,7 +348,7 @@ Test(page, shows_the_best_translations_and_a_given_one)
     browser_click(browser, "use-own");
     browser_wait(browser, "isSettled() && state.own !== null");
     browser_value(browser, "document.activeElement.select()");
-    browser_type(browser, "dos <b>cinco</b> tres");
+    browser_type(browser, "dos <b>cinco</b> otro");
     browser_wait(browser, "isSettled() && state.view.target_outputs.length === 4");
     cr_expect_str_eq(
         browser_value(browser, "document.querySelectorAll('#target-words .word')[1].firstChild.data"),
@@ -354,14 +357,14 @@ Test(page, shows_the_best_translations_and_a_given_one)
     cr_expect_eq(strncmp(text_of(browser, "own-score"), "log-probability -", 17), 0);
     double product =
         atof(browser_value(browser, "state.view.probabilities.reduce((all, part) => all * part)"));
-    cr_expect_float_eq(exp(atof(text_of(browser, "own-score") + 16)), product, 1e-3);
-    browser_point(browser, "target-word-1");
+    cr_expect_float_eq(atof(text_of(browser, "own-score") + 16), log(product), 1e-3);
+    browser_point(browser, "target-word-2");
     cr_expect_str_eq(browser_value(browser, "document.querySelector('.bar.chosen .bar-word').textContent"),
-                     "<b>cinco</b>", "the word that is given is listed, however improbable it is");
+                     "otro", "the word that is given is listed, however improbable it is");
     browser_click(browser, "use-own");
     browser_wait(browser, "isSettled() && state.own === null");
     browser_click(browser, "use-own");
     browser_wait(browser, "isSettled() && state.own !== null");
-    cr_expect_str_eq(browser_value(browser, "state.own"), "dos <b>cinco</b> tres");
+    cr_expect_str_eq(browser_value(browser, "state.own"), "dos <b>cinco</b> otro");
     close_page(browser);
 }
