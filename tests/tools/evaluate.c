@@ -1,4 +1,5 @@
 /* qkv evaluate and qkv score: what they print, and what they refuse. */
+#include "json.h"
 #include "qkv/run.h"
 #include "support.h"
 
@@ -8,13 +9,6 @@
 #include <criterion/criterion.h>
 #include <math.h>
 #include <string.h>
-
-static double number(const cJSON *object, const char *key)
-{
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
-    cr_assert(cJSON_IsNumber(item), "%s", key);
-    return item->valuedouble;
-}
 
 Test(evaluate, scores_a_learned_run_as_text_and_as_json)
 {
@@ -27,17 +21,19 @@ Test(evaluate, scores_a_learned_run_as_text_and_as_json)
     struct outcome json = run("cd '%s' && qkv evaluate --json run train.tsv -j 2", folder);
     cJSON *object = cJSON_Parse(json.output);
     cr_assert_not_null(object, "%s", json.output);
-    cr_expect_eq(number(object, "sentences"), 80);
-    cr_expect_gt(number(object, "token_accuracy"), 0.9);
-    cr_expect_gt(number(object, "sequence_accuracy"), 0.8);
-    cr_expect_lt(number(object, "loss"), 0.4);
-    cr_expect_gt(number(object, "chrf"), 80);
-    cr_expect_not_null(strstr(text.output, format("loss               %.4f nats", number(object, "loss"))));
-    cr_expect_not_null(strstr(text.output, format("chrF               %.2f  (", number(object, "chrf"))));
+    cr_expect_eq(json_number(object, "sentences"), 80);
+    cr_expect_gt(json_number(object, "token_accuracy"), 0.9);
+    cr_expect_gt(json_number(object, "sequence_accuracy"), 0.8);
+    cr_expect_lt(json_number(object, "loss"), 0.4);
+    cr_expect_gt(json_number(object, "chrf"), 80);
+    cr_expect_not_null(
+        strstr(text.output, format("loss               %.4f nats", json_number(object, "loss"))));
+    cr_expect_not_null(
+        strstr(text.output, format("chrF               %.2f  (", json_number(object, "chrf"))));
     for (int m = 0; m < QKV_METRIC_COUNT; m++) {
         const struct qkv_metric_info *info = qkv_metric_info((enum qkv_metric)m);
         if (info->on_request) continue;
-        cr_expect(isfinite(number(object, info->key)), "%s", info->key);
+        cr_expect(isfinite(json_number(object, info->key)), "%s", info->key);
         cr_expect_not_null(strstr(text.output, format("\n%s  ", info->title)), "%s", info->title);
     }
     cJSON_Delete(object);
@@ -74,8 +70,8 @@ Test(evaluate, counts_the_parameters_without_the_gaps_between_them)
     cr_expect_lt(learned, (double)trained.model->parameters.elements, "some tensors end in a gap");
     cJSON *object = cJSON_Parse(run_ok("cd '%s' && qkv evaluate run train.tsv --json", folder));
     cJSON *inspected = cJSON_Parse(run_ok("cd '%s' && qkv inspect run --json", folder));
-    cr_expect_eq(number(object, "parameters"), learned);
-    cr_expect_eq(number(inspected, "total"), learned);
+    cr_expect_eq(json_number(object, "parameters"), learned);
+    cr_expect_eq(json_number(inspected, "total"), learned);
     cJSON_Delete(object);
     cJSON_Delete(inspected);
     qkv_run_release(&trained);
@@ -134,36 +130,37 @@ Test(evaluate, scores_by_length)
     double sentences = 0, tokens = 0, correct = 0, right = 0;
     cJSON_ArrayForEach(class, classes)
     {
-        cr_expect_eq(number(class, "from"), 2 * count + 1);
-        cr_expect_eq(number(class, "to"), 2 * ++count);
+        cr_expect_eq(json_number(class, "from"), 2 * count + 1);
+        cr_expect_eq(json_number(class, "to"), 2 * ++count);
         struct outcome those = run("cd '%s' && awk -F'\t' '{n = split($1, w, \" \")} n > %d && n <= %d' "
                                    "train.tsv | qkv evaluate run - --json",
                                    folder, 2 * count - 2, 2 * count);
         cJSON *alone = cJSON_Parse(those.output);
         cr_assert_not_null(alone, "%s", those.error);
-        cr_expect_eq(number(class, "sentences"), number(alone, "sentences"));
-        cr_expect_eq(number(class, "tokens"), number(alone, "tokens"));
+        cr_expect_eq(json_number(class, "sentences"), json_number(alone, "sentences"));
+        cr_expect_eq(json_number(class, "tokens"), json_number(alone, "tokens"));
         for (int m = 0; m < QKV_METRIC_COUNT; m++) {
             const struct qkv_metric_info *info = qkv_metric_info((enum qkv_metric)m);
             if (!(info->columns & QKV_COLUMN_BY_LENGTH)) continue;
             /* Metrics of the loss are sums in float32, whose rounding depends on the sentences of a batch. */
             double rounding = info->percent || info->of_texts ? 1e-12 : 1e-5;
-            cr_expect_float_eq(number(class, info->key), number(alone, info->key), rounding, "%s", info->key);
+            cr_expect_float_eq(json_number(class, info->key), json_number(alone, info->key), rounding, "%s",
+                               info->key);
         }
         cJSON_Delete(alone);
-        sentences += number(class, "sentences");
-        tokens += number(class, "tokens");
-        correct += number(class, "tokens") * number(class, "token_accuracy");
-        right += number(class, "sentences") * number(class, "sequence_accuracy");
+        sentences += json_number(class, "sentences");
+        tokens += json_number(class, "tokens");
+        correct += json_number(class, "tokens") * json_number(class, "token_accuracy");
+        right += json_number(class, "sentences") * json_number(class, "sequence_accuracy");
     }
     cr_expect_eq(count, 3);
-    cr_expect_eq(sentences, number(object, "sentences"));
-    cr_expect_eq(tokens, number(object, "tokens"));
-    cr_expect_float_eq(correct / tokens, number(object, "token_accuracy"), 1e-12);
-    cr_expect_float_eq(right / sentences, number(object, "sequence_accuracy"), 1e-12);
+    cr_expect_eq(sentences, json_number(object, "sentences"));
+    cr_expect_eq(tokens, json_number(object, "tokens"));
+    cr_expect_float_eq(correct / tokens, json_number(object, "token_accuracy"), 1e-12);
+    cr_expect_float_eq(right / sentences, json_number(object, "sequence_accuracy"), 1e-12);
     cr_expect(right > 0 && right < sentences, "%g of %g", right, sentences);
-    cr_expect_gt(number(object, "training_tokens_per_second"), 0);
-    cr_expect_eq(number(object, "parameters"), 6171);
+    cr_expect_gt(json_number(object, "training_tokens_per_second"), 0);
+    cr_expect_eq(json_number(object, "parameters"), 6171);
     cJSON_Delete(object);
 
     struct outcome text = run("cd '%s' && qkv evaluate run train.tsv --by-length 1", folder);

@@ -1,4 +1,5 @@
 /* qkv evaluate --log-probs: the log-probabilities of given pairs. */
+#include "json.h"
 #include "support.h"
 
 #include <cjson/cJSON.h>
@@ -6,20 +7,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-static cJSON *parsed(const char *text)
-{
-    cJSON *object = cJSON_Parse(text);
-    cr_assert_not_null(object, "%s", text);
-    return object;
-}
-
-static double number(const cJSON *object, const char *key)
-{
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
-    cr_assert(cJSON_IsNumber(item), "%s", key);
-    return item->valuedouble;
-}
 
 /* The columns of a line, which it cuts at the tabs; there must be five. */
 static void cut(char *line, char *columns[5])
@@ -36,8 +23,9 @@ static void cut(char *line, char *columns[5])
 Test(log_probs, add_up_to_the_loss)
 {
     const char *folder = tiny_run("sums", 60);
-    cJSON *scores = parsed(run_ok("cd '%s' && qkv evaluate run dev.tsv --json --log-probs p.tsv", folder));
-    double loss = number(scores, "loss"), tokens = number(scores, "tokens"), total = 0, count = 0;
+    cJSON *scores =
+        json_parsed(run_ok("cd '%s' && qkv evaluate run dev.tsv --json --log-probs p.tsv", folder));
+    double loss = json_number(scores, "loss"), tokens = json_number(scores, "tokens"), total = 0, count = 0;
     char *expected = run_ok("cd '%s' && cut -f2 dev.tsv | qkv tokenize run - --side trg", folder);
     char *table = read_file(format("%s/p.tsv", folder), NULL), *columns[5];
     char *line = table, *next = strchr(line, '\n');
@@ -78,7 +66,7 @@ Test(log_probs, are_the_same_as_json_and_for_any_number_of_threads)
            "qkv evaluate run dev.tsv -j $j --no-translation --log-probs $j.json >$j.txt || exit; done && "
            "cmp 1.tsv 2.tsv && cmp 1.tsv 5.tsv && cmp 1.json 2.json && cmp 1.json 5.json",
            folder);
-    cJSON *object = parsed(read_file(format("%s/1.json", folder), NULL));
+    cJSON *object = json_parsed(read_file(format("%s/1.json", folder), NULL));
     cr_expect_str_eq(cJSON_GetObjectItem(object, "test")->valuestring, "dev.tsv");
     const cJSON *list = cJSON_GetObjectItem(object, "sentences"), *sentence;
     char *table = read_file(format("%s/1.tsv", folder), NULL), *line = strtok(table, "\n"), *columns[5];
@@ -89,8 +77,8 @@ Test(log_probs, are_the_same_as_json_and_for_any_number_of_threads)
         *end = '\0';
         cut(line = rest, columns);
         line = end;
-        cr_expect_eq(number(sentence, "line"), atof(columns[0]));
-        cr_expect_eq(number(sentence, "log_prob"), atof(columns[2]));
+        cr_expect_eq(json_number(sentence, "line"), atof(columns[0]));
+        cr_expect_eq(json_number(sentence, "log_prob"), atof(columns[2]));
         const cJSON *tokens = cJSON_GetObjectItem(sentence, "tokens"),
                     *log_probs = cJSON_GetObjectItem(sentence, "log_probs");
         cr_assert_eq(cJSON_GetArraySize(tokens), atoi(columns[1]));
@@ -98,11 +86,11 @@ Test(log_probs, are_the_same_as_json_and_for_any_number_of_threads)
         char *at = columns[4];
         for (int t = 0; t < atoi(columns[1]); t++)
             cr_expect_eq(cJSON_GetArrayItem(log_probs, t)->valuedouble, strtod(at, &at));
-        total += number(sentence, "log_prob");
+        total += json_number(sentence, "log_prob");
         count += cJSON_GetArraySize(tokens);
     }
-    cr_expect_float_eq(number(object, "log_prob"), total, 1e-9);
-    cr_expect_eq(number(object, "tokens"), count);
+    cr_expect_float_eq(json_number(object, "log_prob"), total, 1e-9);
+    cr_expect_eq(json_number(object, "tokens"), count);
     cJSON_Delete(object);
 }
 
@@ -128,7 +116,8 @@ Test(log_probs, need_no_translations)
     cr_expect_null(strstr(text, "sequence accuracy"));
     cr_expect_null(strstr(text, "BLEU"));
     cr_expect_eq(strncmp(text, complete, strlen(text)), 0, "%s", text);
-    cJSON *object = parsed(run_ok("cd '%s' && qkv evaluate run dev.tsv --no-translation --json", folder));
+    cJSON *object =
+        json_parsed(run_ok("cd '%s' && qkv evaluate run dev.tsv --no-translation --json", folder));
     cr_expect_not_null(cJSON_GetObjectItem(object, "loss"));
     cr_expect_null(cJSON_GetObjectItem(object, "sequence_accuracy"));
     cr_expect_null(cJSON_GetObjectItem(object, "bleu"));

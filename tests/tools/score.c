@@ -1,4 +1,5 @@
 /* qkv score: metrics, options, scores of sentences, and the comparison of systems. tests/metrics/ tests the numbers. */
+#include "json.h"
 #include "support.h"
 
 #include <cjson/cJSON.h>
@@ -16,20 +17,6 @@ static const char *texts(const char *name)
     return folder;
 }
 
-static cJSON *parsed(const char *text)
-{
-    cJSON *object = cJSON_Parse(text);
-    cr_assert_not_null(object, "%s", text);
-    return object;
-}
-
-static double number(const cJSON *object, const char *key)
-{
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
-    cr_assert(cJSON_IsNumber(item), "%s", key);
-    return item->valuedouble;
-}
-
 Test(score, computes_the_metrics_that_are_asked_for)
 {
     const char *folder = texts("metrics");
@@ -38,15 +25,16 @@ Test(score, computes_the_metrics_that_are_asked_for)
     cr_expect_not_null(strstr(text, "TER                19.05  (nrefs:var|case:lc|tok:tercom|"), "%s", text);
     cr_expect_not_null(strstr(text, "\nchrF++             "), "%s", text);
     cr_expect_not_null(strstr(text, "|nw:2|"));
-    cJSON *object = parsed(run_ok("cd '%s' && qkv score a r -m ter,bleu --json --tokenize intl", folder));
+    cJSON *object =
+        json_parsed(run_ok("cd '%s' && qkv score a r -m ter,bleu --json --tokenize intl", folder));
     cr_expect_null(cJSON_GetObjectItem(object, "chrf"));
     const cJSON *ter = cJSON_GetObjectItem(object, "ter_details"),
                 *bleu = cJSON_GetObjectItem(object, "bleu_details");
-    cr_expect_eq(number(ter, "edits"), 2);
-    cr_expect_eq(number(ter, "reference_length"), 10.5);
-    cr_expect_eq(number(bleu, "hypothesis_length"), 10);
-    cr_expect_eq(number(bleu, "reference_length"), 10);
-    cr_expect_eq(number(bleu, "brevity_penalty"), 1);
+    cr_expect_eq(json_number(ter, "edits"), 2);
+    cr_expect_eq(json_number(ter, "reference_length"), 10.5);
+    cr_expect_eq(json_number(bleu, "hypothesis_length"), 10);
+    cr_expect_eq(json_number(bleu, "reference_length"), 10);
+    cr_expect_eq(json_number(bleu, "brevity_penalty"), 1);
     cr_expect_eq(cJSON_GetArraySize(cJSON_GetObjectItem(bleu, "precisions")), 4);
     cr_expect_not_null(strstr(cJSON_GetObjectItem(object, "bleu_signature")->valuestring, "|tok:intl|"));
     cJSON_Delete(object);
@@ -94,12 +82,13 @@ Test(score, scores_each_sentence)
     char *table = run_ok("cd '%s' && qkv score a r -m bleu,ter --sentence-level", folder);
     cr_expect_str_eq(table,
                      "line\tbleu\tter\n1\t34.3295\t16.6667\n2\t79.3701\t28.5714\n3\t100.0000\t0.0000\n");
-    cJSON *object = parsed(run_ok("cd '%s' && qkv score a r -m bleu,ter --sentence-level --json", folder));
+    cJSON *object =
+        json_parsed(run_ok("cd '%s' && qkv score a r -m bleu,ter --sentence-level --json", folder));
     const cJSON *list = cJSON_GetObjectItem(object, "sentences");
     cr_assert_eq(cJSON_GetArraySize(list), 3);
-    cr_expect_float_eq(number(cJSON_GetArrayItem(list, 1), "ter"), 100 / 3.5, 1e-12);
+    cr_expect_float_eq(json_number(cJSON_GetArrayItem(list, 1), "ter"), 100 / 3.5, 1e-12);
     cr_expect_not_null(strstr(cJSON_GetObjectItem(object, "bleu_signature")->valuestring, "|eff:yes|"));
-    cr_expect_gt(number(object, "bleu"), 10);
+    cr_expect_gt(json_number(object, "bleu"), 10);
     cJSON_Delete(object);
 }
 
@@ -112,18 +101,18 @@ Test(score, compares_systems)
     cr_expect_not_null(strstr(text, "  a\n    9.52 "), "%s", text);
     cr_expect_not_null(strstr(text, "   same  a\n"), "%s", text);
     cJSON *object =
-        parsed(run_ok("cd '%s' && qkv score a r --against b --samples 50 --seed 7 --json", folder));
-    cr_expect_eq(number(object, "samples"), 50);
-    cr_expect_eq(number(object, "seed"), 7);
+        json_parsed(run_ok("cd '%s' && qkv score a r --against b --samples 50 --seed 7 --json", folder));
+    cr_expect_eq(json_number(object, "samples"), 50);
+    cr_expect_eq(json_number(object, "seed"), 7);
     const cJSON *list = cJSON_GetObjectItem(object, "systems");
     cr_assert_eq(cJSON_GetArraySize(list), 2);
     const cJSON *first = cJSON_GetArrayItem(list, 0), *second = cJSON_GetArrayItem(list, 1);
     cr_expect_str_eq(cJSON_GetObjectItem(second, "system")->valuestring, "b");
     cr_expect_null(cJSON_GetObjectItem(cJSON_GetObjectItem(first, "bleu_bootstrap"), "p_value"));
-    double p = number(cJSON_GetObjectItem(second, "chrf_bootstrap"), "p_value");
+    double p = json_number(cJSON_GetObjectItem(second, "chrf_bootstrap"), "p_value");
     cr_expect(p >= 1. / 51 && p <= 1);
-    cJSON *alone = parsed(run_ok("cd '%s' && qkv score b r --json", folder));
-    cr_expect_eq(number(alone, "bleu"), number(second, "bleu"));
+    cJSON *alone = json_parsed(run_ok("cd '%s' && qkv score b r --json", folder));
+    cr_expect_eq(json_number(alone, "bleu"), json_number(second, "bleu"));
     cJSON_Delete(alone);
     cJSON_Delete(object);
 }
@@ -177,8 +166,8 @@ Test(score, notes_that_references_are_tokenized)
     cr_expect_str_empty(run("cd '%s' && qkv score r r -m chrf", folder).error);
     outcome = run("cd '%s' && qkv score r r --tokenize none --json", folder);
     cr_expect_str_empty(outcome.error);
-    cJSON *object = parsed(outcome.output);
-    cr_expect_eq(number(cJSON_GetObjectItem(object, "bleu_details"), "hypothesis_length"), 8 + 6 + 4 + 1,
+    cJSON *object = json_parsed(outcome.output);
+    cr_expect_eq(json_number(cJSON_GetObjectItem(object, "bleu_details"), "hypothesis_length"), 8 + 6 + 4 + 1,
                  "&apos;s and @-@ are words");
     cJSON_Delete(object);
 }

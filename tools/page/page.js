@@ -12,6 +12,7 @@ function start({ name, source, target, colors }) {
     element('target-words').lang = target;
     element('model').textContent = textOf('model-summary');
     setPalette(colors);
+    element('key').hidden = false;
     ask();
 }
 
