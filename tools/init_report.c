@@ -60,8 +60,9 @@ void init_report_pairs(const struct qkv_pairs *pairs, const struct qkv_pairs_fac
                (long long)facts->markup, facts->markup == 1 ? " contains" : "s contain");
     if (!*pairs->lang[0] || !*pairs->lang[1])
         puts("  the languages are not known: name them with --src and --trg, as in --src en --trg fr");
-    for (int64_t k = 0; k < 3; k++) {
-        int64_t i = (2 * k + 1) * pairs->count / 6; /* evenly over the file */
+    int64_t examples = pairs->count < 3 ? pairs->count : 3;
+    for (int64_t k = 0; k < examples; k++) {
+        int64_t i = (2 * k + 1) * pairs->count / (2 * examples); /* evenly over the file */
         fputs(k ? "               " : "  for example: ", stdout);
         print_plain(stdout, qkv_pairs_text(pairs, i, 0));
         fputs(" = ", stdout);

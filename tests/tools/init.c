@@ -292,3 +292,13 @@ Test(init, makes_a_plain_name_of_an_odd_one)
     cr_expect_not_null(strstr(output, "next: qkv train 'a b/x.yaml'\n"), "%s", output);
     run_ok("cd '%s' && qkv config 'a b/x.yaml' >/dev/null", folder);
 }
+
+Test(init, shows_each_example_once)
+{
+    const char *folder = scratch("few");
+    write_text(folder, "two.tsv", "a\tb\nc\td\n");
+    struct outcome outcome = run("cd '%s' && qkv init two.tsv --src en --trg es", folder);
+    const char *shown = strstr(outcome.output, "  for example: ");
+    cr_assert_not_null(shown, "%s", outcome.output);
+    cr_expect_str_eq(shown, "  for example: a = b\n               c = d\n");
+}
