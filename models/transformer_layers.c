@@ -228,20 +228,21 @@ struct qkv_tensor *qkv_transformer_attend(const struct attention_sublayer *subla
     const struct qkv_multi_head *attention = &sublayer->attention;
     const struct qkv_part *owner = &sublayer->owner;
     struct qkv_tensor *inside = enter(&sublayer->residual, graph, x, trace, owner); /* [Nq, D] */
-    struct qkv_tensor *context;                                                     /* [Nq, H V] */
+    struct qkv_tensor *node;
     if (!memory) memory = inside;
     struct qkv_attention_projections projections = {.queries = queries, .keys = keys};
     projections.query = qkv_multi_head_query(attention, graph, inside, queries, NULL); /* [Nq, H K] */
     projections.key = qkv_multi_head_key(attention, graph, memory, keys, NULL);        /* [Nk, G K] */
     projections.value = qkv_multi_head_value(attention, graph, memory);                /* [Nk, G V] */
-    struct qkv_tensor *result = qkv_multi_head_attend(attention, graph, &projections, &context); /* [Nq, D] */
+    struct qkv_tensor *context =
+        qkv_multi_head_context(attention, graph, &projections, &node);               /* [Nq, H V] */
+    struct qkv_tensor *result = qkv_dense_apply(&attention->output, graph, context); /* [Nq, D] */
     qkv_trace_record(trace, graph, owner, QKV_PART_INPUT, inside);
     qkv_trace_record(trace, graph, owner, QKV_PART_MEMORY, memory);
     qkv_trace_record(trace, graph, owner, QKV_PART_QUERY, projections.query);
     qkv_trace_record(trace, graph, owner, QKV_PART_KEY, projections.key);
     qkv_trace_record(trace, graph, owner, QKV_PART_VALUE, projections.value);
-    qkv_trace_record(trace, graph, owner, QKV_PART_WEIGHTS,
-                     context); /* the result of the attention op: model.h */
+    qkv_trace_record(trace, graph, owner, QKV_PART_WEIGHTS, node);
     qkv_trace_record(trace, graph, owner, QKV_PART_CONTEXT, context);
     qkv_trace_record(trace, graph, owner, QKV_PART_OUTPUT, result);
     return leave(&sublayer->residual, graph, x, result, trace, owner);

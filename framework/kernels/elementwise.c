@@ -169,6 +169,42 @@ static const struct qkv_sample add_row_bad[] = {
 OP(add_row, .inputs = 2, .elementwise = INPUT(0), .shape = RULE(add_row_shape), .forward = add_row_forward,
    .backward = add_row_backward, .good = RULE(add_row_good), .bad = RULE(add_row_bad));
 
+/* ---- multiply_row: y [.., C] = x [.., C] * row [C] ---- */
+
+static bool multiply_row_shape(struct qkv_tensor *y)
+{
+    y->scratch = qkv_columns(y->input[0]); /* backward: the sum of some rows of drow */
+    return add_row_shape(y);
+}
+
+static void multiply_row_forward(struct qkv_tensor *y)
+{
+    const real *x = y->input[0]->value, *row = y->input[1]->value;
+    real *out = y->value;
+    int64_t columns = qkv_columns(y);
+    for (int64_t i = 0; i < y->count; i += columns)
+        for (int64_t j = 0; j < columns; j++) out[i + j] = x[i + j] * row[j];
+}
+
+/* dx += dy row, drow += the sum of the rows of dy x, SUM_ROWS rows at a time */
+static void multiply_row_backward(struct qkv_tensor *y)
+{
+    const real *dy = y->gradient, *x = y->input[0]->value, *row = y->input[1]->value;
+    int64_t columns = qkv_columns(y), rows = qkv_rows(y);
+    real *dx = gradient_of(y->input[0]), *drow = gradient_of(y->input[1]), *sum = scratch_of(y);
+    for (int64_t i = 0; dx && i < y->count; i += columns)
+        for (int64_t j = 0; j < columns; j++) dx[i + j] += dy[i + j] * row[j];
+    for (int64_t i = 0; drow && i < rows; i++) {
+        if (i % SUM_ROWS == 0) memset(sum, 0, (size_t)columns * sizeof(real));
+        for (int64_t j = 0; j < columns; j++) sum[j] += dy[i * columns + j] * x[i * columns + j];
+        if (i % SUM_ROWS == SUM_ROWS - 1 || i == rows - 1) accumulate(columns, 1, sum, drow);
+    }
+}
+
+OP(multiply_row, .inputs = 2, .backward_reads = INPUT(0) | INPUT(1), .elementwise = INPUT(0),
+   .shape = RULE(multiply_row_shape), .forward = multiply_row_forward, .backward = multiply_row_backward,
+   .good = RULE(add_row_good), .bad = RULE(add_row_bad));
+
 /* ---- functions of one number: y = f(x), dx += dy f'(x) ----
  *
  * UNARY(title, samples, reads, value_of, derivative_of): in the expressions, `x` is the input and `f` the

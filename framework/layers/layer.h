@@ -16,6 +16,14 @@ struct qkv_initial qkv_initial_scaled(struct qkv_initial initial, int64_t inputs
 void qkv_dense_init_part(struct qkv_dense *dense, struct qkv_parameters *parameters,
                          const struct qkv_dense_options *options, const char *name, const char *part);
 
+/* An array for the is_silent of a layer, all false, in the arena of the parameters; NULL when memory is out, which
+ * parameters->failed records. */
+bool *qkv_silence_new(struct qkv_parameters *parameters, int64_t heads);
+
+/* Sets the columns of the silent heads to 0: context [Nq, H V]. Adds nothing to the graph where no head is silent. */
+struct qkv_tensor *qkv_silence_apply(const bool *is_silent, int64_t heads, struct qkv_graph *graph,
+                                     struct qkv_tensor *context);
+
 /* Initial weights of the samples. */
 #define SAMPLE_INITIAL                                                                                       \
     {                                                                                                        \

@@ -8,6 +8,7 @@ void qkv_multi_head_init(struct qkv_multi_head *layer, struct qkv_parameters *pa
         .name = qkv_arena_string(&parameters->arena, name),
         .rule = options->rule,
         .positions = options->positions,
+        .is_silent = qkv_silence_new(parameters, heads),
     };
     struct {
         struct qkv_dense *dense;
@@ -53,9 +54,9 @@ struct qkv_tensor *qkv_multi_head_value(const struct qkv_multi_head *layer, stru
     return qkv_dense_apply(&layer->value, graph, memory);
 }
 
-struct qkv_tensor *qkv_multi_head_attend(const struct qkv_multi_head *layer, struct qkv_graph *graph,
-                                         const struct qkv_attention_projections *projections,
-                                         struct qkv_tensor **node)
+struct qkv_tensor *qkv_multi_head_context(const struct qkv_multi_head *layer, struct qkv_graph *graph,
+                                          const struct qkv_attention_projections *projections,
+                                          struct qkv_tensor **node)
 {
     const struct qkv_attention attention = {
         .rule = layer->rule,
@@ -67,9 +68,17 @@ struct qkv_tensor *qkv_multi_head_attend(const struct qkv_multi_head *layer, str
     struct qkv_tensor *context =
         qkv_attention(graph, projections->query, projections->key, projections->value, projections->mask,
                       attention); /* [Nq, H V] */
-    qkv_graph_scope(graph, outer_scope);
     if (node) *node = context;
-    return qkv_dense_apply(&layer->output, graph, context);
+    context = qkv_silence_apply(layer->is_silent, layer->rule.heads, graph, context);
+    qkv_graph_scope(graph, outer_scope);
+    return context;
+}
+
+struct qkv_tensor *qkv_multi_head_attend(const struct qkv_multi_head *layer, struct qkv_graph *graph,
+                                         const struct qkv_attention_projections *projections,
+                                         struct qkv_tensor **node)
+{
+    return qkv_dense_apply(&layer->output, graph, qkv_multi_head_context(layer, graph, projections, node));
 }
 
 struct qkv_tensor *qkv_multi_head_apply(const struct qkv_multi_head *layer, struct qkv_graph *graph,

@@ -346,7 +346,7 @@ static void draw_pair(struct op_case *test, int64_t largest)
     test->input[0] = test->input[1] = draw_shape(largest);
 }
 
-static void draw_add_row(struct op_case *test, int64_t largest)
+static void draw_matrix_and_row(struct op_case *test, int64_t largest)
 {
     test->input[0] = draw_shape(largest);
     test->input[1] = QKV_SHAPE(columns_of(test->input[0]));
@@ -399,7 +399,8 @@ static void (*const DRAW[QKV_OP_COUNT])(struct op_case *test, int64_t largest) =
     [QKV_OP_subtract] = draw_pair,
     [QKV_OP_multiply] = draw_pair,
     [QKV_OP_scale] = draw_one,
-    [QKV_OP_add_row] = draw_add_row,
+    [QKV_OP_add_row] = draw_matrix_and_row,
+    [QKV_OP_multiply_row] = draw_matrix_and_row,
     [QKV_OP_relu] = draw_one,
     [QKV_OP_gelu] = draw_one,
     [QKV_OP_gelu_tanh] = draw_one,

@@ -76,8 +76,9 @@ enum qkv_part_role {
     QKV_PART_KEY,     /* [Nk, G K]; rotary: after the rotation */
     QKV_PART_VALUE,   /* [Nk, G V] */
     QKV_PART_WEIGHTS, /* the result of the attention op. qkv_attention_weights_of computes the weights of
-                         a head from it; its value need not be the weights: a transformer's is CONTEXT */
-    QKV_PART_CONTEXT, /* weights times values: [Nq, H V] */
+                         a head from it; its value need not be the weights: a transformer's is weights times
+                         values */
+    QKV_PART_CONTEXT, /* weights times values, 0 for silent heads (qkv_model_silence): [Nq, H V] */
     QKV_PART_OUTPUT,  /* [Nq, D]: context times W_O; recurrent: the attentional vector (Luong et al. 2015) */
 };
 
@@ -191,6 +192,29 @@ QKV_API int64_t qkv_model_longest(const struct qkv_model *model);
 QKV_API struct qkv_attention_layers qkv_model_attention(const struct qkv_model *model,
                                                         enum qkv_attention_kind kind, int64_t layer);
 QKV_API struct qkv_input_layers qkv_model_inputs(const struct qkv_model *model, enum qkv_stack_id stack);
+
+/* ---- silencing heads ---- */
+
+/* One head of attention: the one head of a recurrent network is cross attention, layer 1, head 1. */
+struct qkv_head {
+    enum qkv_attention_kind attention;
+    int64_t layer, head; /* from 1 */
+};
+
+/* The heads of a model: how many there are, and head `index` (from 0) in the order of encoder, decoder and cross
+ * attention, of layers and of heads. All 0 for an index that does not exist. */
+QKV_API int64_t qkv_model_head_count(const struct qkv_model *model);
+QKV_API struct qkv_head qkv_model_head(const struct qkv_model *model, int64_t index);
+
+/* Silences a head, or lets it speak again: while it is silent its context (weights times values) counts as 0, so that it
+ * adds nothing to the output of its layer, in forced passes as well as in decoding (Michel et al. 2019, "Are Sixteen Heads
+ * Really Better than One?"). Its weights are computed as before. Takes effect in graphs built, and decodings started,
+ * after the call; no other thread may use the model meanwhile. A checkpoint does not hold which heads are silent. False: the model has no
+ * such head. */
+QKV_API bool qkv_model_silence(struct qkv_model *model, struct qkv_head head, bool is_silent);
+
+/* Whether a head is silent; false for a head that does not exist. */
+QKV_API bool qkv_model_is_silent(const struct qkv_model *model, struct qkv_head head);
 
 /* What training minimises. All zero: the cross entropy. */
 struct qkv_objective {

@@ -1,0 +1,168 @@
+/* Silencing heads: a silent head adds to its layer what it would add if its rows of the output projection were 0, in the
+ * forced pass and in decoding. */
+#include "tiny.h"
+
+#include "qkv/layers.h"
+#include "qkv/ops.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+
+enum { SOURCE_SIZE = 9, TARGET_SIZE = 7 };
+
+static const int64_t SOURCE[] = {3, 1, 5}, TARGET[] = {4, 2, 6};
+
+static struct qkv_model *model_of(const struct qkv_model_config *config)
+{
+    return tiny_model(config, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT64, 5);
+}
+
+/* The log-probabilities of a batch, and how many there are. */
+static double *log_probabilities(const struct qkv_model *model, int64_t *count)
+{
+    struct qkv_batch batch = {0};
+    tiny_batch(&batch, model, 3, SOURCE, TARGET, 2);
+    const struct qkv_batch_view view = tiny_view(&batch);
+    double *values = tiny_log_probabilities(model, &view);
+    *count = view.target_tokens * model->target_size;
+    qkv_batch_release(&batch);
+    return values;
+}
+
+/* Greatest difference between two models. */
+static double difference(const struct qkv_model *model, const struct qkv_model *other)
+{
+    int64_t count;
+    double *one = log_probabilities(model, &count), *two = log_probabilities(other, &count), most = 0;
+    for (int64_t i = 0; i < count; i++)
+        if (!(one[i] - two[i] <= most && two[i] - one[i] <= most))
+            most = one[i] > two[i] ? one[i] - two[i] : two[i] - one[i];
+    free(one);
+    free(two);
+    return most;
+}
+
+/* Sets the rows of a head in its output projection to 0. */
+static void zero_rows(struct qkv_model *model, struct qkv_head head)
+{
+    const struct qkv_attention_layers layers = qkv_model_attention(model, head.attention, head.layer);
+    const struct qkv_dense *output = layers.multi_head ? &layers.multi_head->output : layers.attentional;
+    int64_t inputs = output->weight->shape.size[0], outputs = output->weight->shape.size[1];
+    int64_t width = layers.multi_head ? inputs / layers.multi_head->rule.heads : inputs - outputs;
+    int64_t first = layers.multi_head ? (head.head - 1) * width : outputs;
+    for (int64_t i = first * outputs; i < (first + width) * outputs; i++)
+        qkv_parameter_set(&model->parameters, output->weight, i, 0);
+}
+
+/* Silences each head in turn, then all. */
+static void expect_silence(const struct qkv_model_config *config, int64_t heads, const char *what)
+{
+    struct qkv_model *complete = model_of(config), *model = model_of(config), *none = model_of(config);
+    cr_assert_eq(qkv_model_head_count(model), heads, "%s", what);
+    for (int64_t i = 0; i < heads; i++) {
+        const struct qkv_head head = qkv_model_head(model, i);
+        struct qkv_model *zeroed = model_of(config);
+        zero_rows(zeroed, head);
+        zero_rows(none, head);
+        cr_expect_not(qkv_model_is_silent(model, head));
+        cr_assert(qkv_model_silence(model, head, true));
+        cr_expect(qkv_model_is_silent(model, head));
+        cr_expect_leq(difference(model, zeroed), 1e-12, "%s, head %d", what, (int)i);
+        cr_expect_geq(difference(model, complete), 1e-4, "%s, head %d", what, (int)i);
+        tiny_expect_decoding(model, what);
+        cr_assert(qkv_model_silence(model, head, false));
+        cr_expect_eq(difference(model, complete), 0, "%s, head %d speaks again", what, (int)i);
+        qkv_model_free(zeroed);
+    }
+    for (int64_t i = 0; i < heads; i++) qkv_model_silence(model, qkv_model_head(model, i), true);
+    cr_expect_leq(difference(model, none), 1e-12, "%s, no head", what);
+    tiny_expect_decoding(model, what);
+    qkv_model_free(complete);
+    qkv_model_free(model);
+    qkv_model_free(none);
+}
+
+Test(heads, silent_heads_of_a_transformer)
+{
+    static const enum qkv_attention_kernel KERNELS[] = {QKV_KERNEL_EXACT, QKV_KERNEL_FLASH};
+    for (int flash = 0; flash < 2; flash++) {
+        struct qkv_model_config config = tiny_config();
+        config.encoder.attention.rule.kernel = config.decoder.attention.rule.kernel = KERNELS[flash];
+        expect_silence(&config, 12, flash ? "flash" : "exact");
+    }
+    struct qkv_model_config config = tiny_config();
+    config.encoder.num_heads = config.decoder.num_heads = 4; /* which share keys and values in pairs */
+    config.encoder.attention.value_width = config.decoder.attention.value_width = 3;
+    config.encoder.layer_norm = config.decoder.layer_norm = QKV_NORM_POST;
+    config.decoder.num_layers = 1;
+    expect_silence(&config, 2 * 4 + 4 + 4, "grouped heads");
+}
+
+Test(heads, the_silent_head_of_a_recurrent_network)
+{
+    for (int feeding = 0; feeding < 2; feeding++) {
+        struct qkv_model_config config = tiny_config();
+        config.encoder.type = config.decoder.type = QKV_NETWORK_RECURRENT;
+        config.encoder.rnn_type = config.decoder.rnn_type = QKV_CELL_GRU;
+        config.encoder.embeddings.scale = config.decoder.embeddings.scale = false;
+        config.decoder.attention.score = QKV_ATTENTION_SCORE_GENERAL;
+        config.decoder.input_feeding = feeding;
+        expect_silence(&config, 1, feeding ? "input feeding" : "recurrent");
+        config.decoder.attention.score = QKV_ATTENTION_SCORE_NONE;
+        struct qkv_model *model = model_of(&config);
+        cr_expect_eq(qkv_model_head_count(model), 0);
+        qkv_model_free(model);
+    }
+}
+
+Test(heads, are_listed_by_kind_layer_and_number)
+{
+    struct qkv_model_config config = tiny_config();
+    struct qkv_model *model = model_of(&config);
+    for (int64_t i = 0; i < 12; i++) {
+        const struct qkv_head head = qkv_model_head(model, i);
+        cr_expect(head.attention == i / 4 && head.layer == i / 2 % 2 + 1 && head.head == i % 2 + 1,
+                  "head %d is %d.%d.%d", (int)i, head.attention, (int)head.layer, (int)head.head);
+    }
+    static const struct qkv_head MISSING[] = {
+        {QKV_ATTENTION_CROSS, 0, 1}, {QKV_ATTENTION_CROSS, 3, 1},  {QKV_ATTENTION_CROSS, 1, 0},
+        {QKV_ATTENTION_CROSS, 1, 3}, {QKV_ATTENTION_CROSS, -1, 1}, {QKV_ATTENTION_KINDS, 1, 1},
+    };
+    for (size_t i = 0; i < sizeof MISSING / sizeof *MISSING; i++) {
+        cr_expect_not(qkv_model_silence(model, MISSING[i], true));
+        cr_expect_not(qkv_model_is_silent(model, MISSING[i]));
+    }
+    cr_expect_eq(qkv_model_head(model, 12).layer, 0);
+    cr_expect_eq(qkv_model_head(model, -1).layer, 0);
+    qkv_model_free(model);
+}
+
+/* In the trace, the weights of a silent head stay and its context is 0. */
+Test(heads, a_silent_head_keeps_its_weights)
+{
+    struct qkv_model_config config = tiny_config();
+    struct qkv_model *model = model_of(&config);
+    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
+    struct qkv_batch batch = {0};
+    struct qkv_trace trace;
+    tiny_batch(&batch, model, 3, SOURCE, TARGET, 2);
+    const struct qkv_batch_view view = tiny_view(&batch);
+    cr_assert(qkv_model_silence(model, (struct qkv_head){QKV_ATTENTION_CROSS, 2, 1}, true));
+    qkv_graph_bind(graph, &model->parameters, NULL, false);
+    qkv_model_loss(model, graph, &view, NULL, 1, &trace);
+    cr_assert_eq(qkv_graph_check(graph, NULL), QKV_OK);
+    qkv_forward(graph);
+    struct qkv_tensor *context = qkv_trace_attention(&trace, QKV_PART_CONTEXT, QKV_ATTENTION_CROSS, 2)->node;
+    const double *values = qkv_tensor_value(context);
+    for (int64_t i = 0; i < qkv_tensor_count(context); i++)
+        cr_assert_eq(i % 8 < 4, values[i] == 0, "number %d is %g", (int)i, values[i]);
+    int64_t rows, columns;
+    const double *weights = qkv_attention_weights_of(
+        qkv_trace_attention(&trace, QKV_PART_WEIGHTS, QKV_ATTENTION_CROSS, 2)->node, 0, 0, &rows, &columns);
+    double sum = 0;
+    for (int64_t j = 0; j < columns; j++) sum += weights[j];
+    cr_expect_float_eq(sum, 1, 1e-12);
+    qkv_graph_free(graph);
+    qkv_batch_release(&batch);
+    qkv_model_free(model);
+}
