@@ -190,6 +190,7 @@ const struct command command_attention = {
             {"head", 0, "H", OPTION_TEXT, &head,
              "a head from 1, all, mean, or best: the one that agrees most with the others"},
             {"mean", 0, NULL, OPTION_FLAG, &mean, "the mean over the heads of a layer: --head mean"},
+            COMMAND_OPTION_WITHOUT(&pair_options.without),
             {"words", 0, NULL, OPTION_FLAG, &words,
              "merge the tokens of each word, such as pieces of byte-pair encoding: columns are summed, rows "
              "averaged"},

@@ -14,6 +14,7 @@
 
 #include "qkv/alignment_score.h"
 #include "qkv/evaluate.h"
+#include "qkv/heads.h"
 #include "qkv/run.h"
 
 #include <cjson/cJSON.h>
@@ -41,6 +42,13 @@ struct evaluate_options {
     const char *log_probs; /* path of --log-probs, or NULL */
     bool no_translation;
 };
+
+/* The options as they are given. */
+static struct score_options score_options = SCORE_OPTIONS_DEFAULT;
+static struct evaluate_options evaluate_options;
+static const char *checkpoint;
+static struct search_options search_options = SEARCH_OPTIONS_DEFAULT;
+static bool json;
 
 /* True when translations get no spaces around punctuation that is a token of its own. */
 static bool joins_text(const struct qkv_text_config *text)
@@ -110,6 +118,8 @@ static enum qkv_status evaluate(struct evaluation *e, const struct evaluate_opti
 
 static void print_table(const struct evaluation *e)
 {
+    char without[1024];
+    if (*list_silent_heads(e->run.model, without, sizeof without)) printf("without            %s\n", without);
     printf("sentences          %lld\n", (long long)e->scorer.counts.sentences);
     printf("target tokens      %lld\n", (long long)e->scorer.counts.tokens);
     scorer_print(&e->scorer);
@@ -122,6 +132,17 @@ static void print_table(const struct evaluation *e)
     print_alignment(&e->alignment, stdout);
 }
 
+static void add_silent_heads(cJSON *object, const struct qkv_model *model)
+{
+    cJSON *names = cJSON_AddArrayToObject(object, "without");
+    for (int64_t i = 0; i < qkv_model_head_count(model); i++) {
+        char name[64];
+        qkv_head_name(qkv_model_head(model, i), name, sizeof name);
+        if (qkv_model_is_silent(model, qkv_model_head(model, i)))
+            cJSON_AddItemToArray(names, cJSON_CreateString(name));
+    }
+}
+
 static enum qkv_status print_json(const struct evaluation *e, struct qkv_error *error)
 {
     cJSON *object = cJSON_CreateObject();
@@ -132,6 +153,7 @@ static enum qkv_status print_json(const struct evaluation *e, struct qkv_error *
     cJSON_AddNumberToObject(object, "training_max_length", (double)e->run.config.data.src.max_length);
     cJSON_AddStringToObject(object, "checkpoint", e->run.checkpoint);
     cJSON_AddStringToObject(object, "test", e->test);
+    if (search_options.without.count) add_silent_heads(object, e->run.model);
     cJSON_AddNumberToObject(object, "sentences", (double)e->scorer.counts.sentences);
     cJSON_AddNumberToObject(object, "tokens", (double)e->scorer.counts.tokens);
     scorer_json(&e->scorer, object);
@@ -151,12 +173,6 @@ static void close_evaluation(struct evaluation *e)
     ensemble_close(&e->ensemble);
     qkv_run_release(&e->run);
 }
-
-static struct score_options score_options = SCORE_OPTIONS_DEFAULT;
-static struct evaluate_options evaluate_options;
-static const char *checkpoint;
-static struct search_options search_options = SEARCH_OPTIONS_DEFAULT;
-static bool json;
 
 /* Complains of an option that --no-translation leaves without effect. */
 static int check_no_translation(void)
@@ -182,6 +198,7 @@ static int run(int operands, char **operand)
     if (!status) {
         struct qkv_testing_config testing = e.run.config.testing;
         status = search_options_apply(&search_options, &testing, &error);
+        if (!status) status = silence_heads(e.run.model, &search_options.without, &error);
         if (!status) status = choose_text(&e, operands > 1 ? operand[1] : NULL, &error);
         if (!status) status = ensemble_open(&e.ensemble, &e.run, &search_options.with, &error);
         if (!status) status = training_speed(&e.run, &e.tokens_per_second, &error);

@@ -20,6 +20,10 @@ enum qkv_status search_options_apply(const struct search_options *options, struc
     if (options->min_length >= 0) testing->min_output_length = options->min_length;
     if (options->no_repeat_ngram >= 0) testing->no_repeat_ngram = options->no_repeat_ngram;
     if (options->repetition_penalty >= 0) testing->repetition_penalty = options->repetition_penalty;
+    if (options->with.count && options->without.count)
+        return qkv_error_set(error,
+                             "--with and --without exclude each other: heads of several runs cannot be told "
+                             "apart");
     if (options->length_penalty >= 0 && testing->length_penalty != QKV_LENGTH_PENALTY_WU)
         return qkv_error_set(error,
                              "--length-penalty is the exponent of the length penalty wu, but the length "

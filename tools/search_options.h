@@ -3,6 +3,7 @@
 #define QKV_TOOLS_SEARCH_OPTIONS_H
 
 #include "command.h"
+#include "without.h"
 
 #include "qkv/config.h"
 
@@ -13,6 +14,7 @@ struct search_options {
     double length_penalty, repetition_penalty; /* -1: not given */
     const char *penalty_kind;                  /* NULL: not given */
     struct option_list with;                   /* run folders */
+    struct option_list without;                /* heads */
 };
 
 #define SEARCH_OPTIONS_DEFAULT                                                                               \
@@ -40,7 +42,8 @@ struct search_options {
      1000},                                                                                                  \
     {"with", 'w', "RUN", OPTION_LIST, &(o)->with,                                                            \
      "another run with the same vocabularies, whose probabilities are averaged with those of the first; may be " \
-     "repeated", .completes = VALUE_RUN}
+     "repeated", .completes = VALUE_RUN},                                                                    \
+    COMMAND_OPTION_WITHOUT(&(o)->without)
 /* clang-format on */
 
 /* The choices of --length-penalty-kind; the context is not used. */

@@ -22,7 +22,8 @@ enum qkv_status sentence_pair_open(struct sentence_pair *v, const char *run,
     if (options->target && options->beam)
         return qkv_error_set(
             error, "--target and --beam exclude each other: a given translation is not searched for");
-    return qkv_run_open(&v->run, run, options->checkpoint, dtype, error);
+    enum qkv_status status = qkv_run_open(&v->run, run, options->checkpoint, dtype, error);
+    return status ? status : silence_heads(v->run.model, &options->without, error);
 }
 
 /* "<stdin>", or "<stdin>:3" if it has several sentences. */
@@ -140,13 +141,21 @@ struct qkv_model *sentence_pair_untrained(const struct sentence_pair *v, struct 
     const struct qkv_model *trained = v->run.model;
     struct qkv_model *model = qkv_model_new(&trained->config, trained->source_size, trained->target_size,
                                             trained->parameters.dtype, error);
-    if (model) qkv_parameters_initialize(&model->parameters, (uint64_t)v->run.config.training.random_seed);
+    if (!model) return NULL;
+    qkv_parameters_initialize(&model->parameters, (uint64_t)v->run.config.training.random_seed);
+    for (int64_t i = 0; i < qkv_model_head_count(model); i++) {
+        const struct qkv_head head = qkv_model_head(model, i);
+        qkv_model_silence(model, head, qkv_model_is_silent(trained, head));
+    }
     return model;
 }
 
 const char *sentence_pair_title(struct sentence_pair *v)
 {
-    return qkv_arena_format(&v->arena, "%s → %s", v->source_text, v->target_text);
+    char heads[1024];
+    bool has_silent = *list_silent_heads(v->run.model, heads, sizeof heads);
+    return qkv_arena_format(&v->arena, "%s → %s%s%s", v->source_text, v->target_text,
+                            has_silent ? ", without " : "", heads);
 }
 
 void sentence_pair_close(struct sentence_pair *v)

@@ -3,6 +3,7 @@
 #define QKV_TOOLS_SENTENCE_PAIR_H
 
 #include "command.h"
+#include "without.h"
 
 #include "qkv/attention_collect.h"
 #include "qkv/lines.h"
@@ -14,6 +15,7 @@ struct sentence_pair_options {
     const char *target, *checkpoint, *versus;
     int64_t beam;
     bool quiet;
+    struct option_list without; /* heads */
 };
 
 /* The rows of an options table. The help of each begins with the string `prefix`, that of --versus ends with
@@ -64,7 +66,7 @@ void sentence_pair_close(struct sentence_pair *v);
 enum qkv_status sentence_pair_next(struct sentence_pair *v, const char *sentence, bool *found,
                                    struct qkv_error *error);
 
-/* "the cat → el gato"; NULL when memory is out. */
+/* "the cat → el gato", and the silent heads; NULL when memory is out. */
 const char *sentence_pair_title(struct sentence_pair *v);
 
 /* Returns the model as it was before its first update, which the caller frees; NULL with an error. */

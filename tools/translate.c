@@ -173,6 +173,7 @@ static enum qkv_status open_translator(struct translator *t, const char *run, co
     enum qkv_status status = qkv_run_open(&t->run, run, checkpoint, QKV_FLOAT32, error);
     const struct options *o = &t->options;
     if (!status) status = set_search(t, error);
+    if (!status) status = silence_heads(t->run.model, &o->search.without, error);
     if (!status) status = ensemble_open(&t->ensemble, &t->run, &o->search.with, error);
     if (!status && o->replace_unknown) status = unknown_replacer_open(&t->replacer, &t->run, error);
     if (status) return status;

@@ -1,6 +1,7 @@
 /* Silencing heads: a silent head adds to its layer what it would add if its rows of the output projection were 0, in the
  * forced pass and in decoding. */
 #include "tiny.h"
+#include "zeroed_head.h"
 
 #include "qkv/layers.h"
 #include "qkv/ops.h"
@@ -42,18 +43,6 @@ static double difference(const struct qkv_model *model, const struct qkv_model *
     return most;
 }
 
-/* Sets the rows of a head in its output projection to 0. */
-static void zero_rows(struct qkv_model *model, struct qkv_head head)
-{
-    const struct qkv_attention_layers layers = qkv_model_attention(model, head.attention, head.layer);
-    const struct qkv_dense *output = layers.multi_head ? &layers.multi_head->output : layers.attentional;
-    int64_t inputs = output->weight->shape.size[0], outputs = output->weight->shape.size[1];
-    int64_t width = layers.multi_head ? inputs / layers.multi_head->rule.heads : inputs - outputs;
-    int64_t first = layers.multi_head ? (head.head - 1) * width : outputs;
-    for (int64_t i = first * outputs; i < (first + width) * outputs; i++)
-        qkv_parameter_set(&model->parameters, output->weight, i, 0);
-}
-
 /* Silences each head in turn, then all. */
 static void expect_silence(const struct qkv_model_config *config, int64_t heads, const char *what)
 {
@@ -62,8 +51,8 @@ static void expect_silence(const struct qkv_model_config *config, int64_t heads,
     for (int64_t i = 0; i < heads; i++) {
         const struct qkv_head head = qkv_model_head(model, i);
         struct qkv_model *zeroed = model_of(config);
-        zero_rows(zeroed, head);
-        zero_rows(none, head);
+        scale_head(zeroed, head, 0);
+        scale_head(none, head, 0);
         cr_expect_not(qkv_model_is_silent(model, head));
         cr_assert(qkv_model_silence(model, head, true));
         cr_expect(qkv_model_is_silent(model, head));

@@ -37,6 +37,7 @@
 #include "qkv/format.h"
 #include "qkv/gradcheck.h"
 #include "qkv/graph.h"
+#include "qkv/heads.h"
 #include "qkv/kernels.h"
 #include "qkv/layers.h"
 #include "qkv/lines.h"

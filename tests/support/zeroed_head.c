@@ -1,0 +1,39 @@
+#include "zeroed_head.h"
+
+#include "qkv/heads.h"
+#include "qkv/layers.h"
+
+#include "support.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+void scale_head(struct qkv_model *model, struct qkv_head head, double factor)
+{
+    const struct qkv_attention_layers layers = qkv_model_attention(model, head.attention, head.layer);
+    const struct qkv_dense *output = layers.multi_head ? &layers.multi_head->output : layers.attentional;
+    int64_t inputs = output->weight->shape.size[0], outputs = output->weight->shape.size[1];
+    int64_t width = layers.multi_head ? inputs / layers.multi_head->rule.heads : inputs - outputs;
+    int64_t first = layers.multi_head ? (head.head - 1) * width : outputs;
+    for (int64_t i = first * outputs; i < (first + width) * outputs; i++)
+        qkv_parameter_set(&model->parameters, output->weight, i,
+                          factor * qkv_parameter_get(&model->parameters, output->weight, i));
+}
+
+void save_zeroed(const char *folder, const char *heads)
+{
+    struct qkv_error error = {""};
+    struct qkv_run run;
+    cr_assert_eq(qkv_run_open(&run, format("%s/run", folder), "best", QKV_FLOAT32, &error), QKV_OK, "%s",
+                 error.message);
+    char *names = format("%s", heads);
+    for (const char *name = strtok(names, ","); name; name = strtok(NULL, ",")) {
+        struct qkv_head head;
+        cr_assert_eq(qkv_head_find(run.model, name, &head, &error), QKV_OK, "%s", error.message);
+        scale_head(run.model, head, 0);
+    }
+    cr_assert_eq(qkv_checkpoint_save(format("%s/run/zeroed.safetensors", folder), &run.model->parameters,
+                                     NULL, &run.state, &error),
+                 QKV_OK, "%s", error.message);
+    qkv_run_release(&run);
+}
