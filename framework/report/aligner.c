@@ -1,5 +1,6 @@
 /* Draws links between the words of texts, on all threads. */
 #include "report/aligner.h"
+#include "report/map_rows.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -45,7 +46,8 @@ static enum qkv_status open_direction(struct qkv_aligner *aligner, struct aligne
         qkv_attention_collect(collector, 1, &empty, 1u << QKV_ATTENTION_CROSS, &report, &inner);
     if (!status) status = find_maps(aligner, direction, &report, &inner);
     if (!status && aligner->options.norms)
-        status = qkv_value_norms_init(&direction->norms, direction->run->model, &inner);
+        status =
+            qkv_value_norms_init(&direction->norms, direction->run->model, 1u << QKV_ATTENTION_CROSS, &inner);
     qkv_attention_collector_free(collector);
     return status ? qkv_error_set(error, "%s: %s", direction->run->path, inner.message) : QKV_OK;
 }
@@ -155,20 +157,6 @@ enum qkv_status qkv_aligner_for_groups(struct qkv_aligner *aligner, int64_t coun
     return QKV_OK;
 }
 
-/* Divides each row by its sum; a row of zeros stays as it is. */
-static bool normalize(struct qkv_attention_map *map, struct qkv_arena *arena)
-{
-    double *weights = qkv_arena_allocate(arena, (size_t)(map->rows * map->columns) * sizeof *weights);
-    for (int64_t r = 0; weights && r < map->rows; r++) {
-        const double *row = map->weights + r * map->columns;
-        double sum = 0;
-        for (int64_t c = 0; c < map->columns; c++) sum += row[c];
-        for (int64_t c = 0; c < map->columns; c++) weights[r * map->columns + c] = sum > 0 ? row[c] / sum : 0;
-    }
-    map->weights = weights;
-    return weights;
-}
-
 enum qkv_status qkv_aligner_word_map(const struct qkv_aligner *aligner, struct aligner_slot *slot,
                                      const struct forced_pair *pair, struct qkv_aligner_map map,
                                      struct qkv_word_map *words)
@@ -180,7 +168,7 @@ enum qkv_status qkv_aligner_word_map(const struct qkv_aligner *aligner, struct a
         qkv_alignment_labels(&pair->report, pair->words, &slot->scratch, &labels, &slot->error))
         return QKV_INVALID;
     struct qkv_attention_map weights = selected.maps[0];
-    if ((aligner->options.norms && !normalize(&weights, &slot->scratch)) ||
+    if ((aligner->options.norms && !qkv_map_normalize(&weights, &slot->scratch)) ||
         !qkv_word_map_make(&weights, &labels, aligner->options.reading, &slot->scratch, words))
         return no_memory(&slot->error);
     return QKV_OK;

@@ -1,7 +1,6 @@
 /* Which head aligns words best? */
 #include "report/aligner.h"
-
-#include "qkv/scalar_math.h"
+#include "report/map_rows.h"
 
 const char *qkv_head_rule_name(enum qkv_head_rule rule)
 {
@@ -27,22 +26,13 @@ struct choice {
 
 /* ---- the rules, for the word maps of all candidates of a pair ---- */
 
-static double sum_of_row(const struct qkv_word_map *map, int64_t row)
-{
-    double sum = 0;
-    for (int64_t i = 0; i < map->sources; i++) sum += map->weights[row * map->sources + i];
-    return sum;
-}
-
 static void add_entropy(const struct qkv_word_map *map, struct head_sums *sums)
 {
     for (int64_t r = 0; r < map->targets; r++) {
-        double sum = sum_of_row(map, r);
-        if (!(sum > 0)) continue;
-        for (int64_t i = 0; i < map->sources; i++) {
-            double share = map->weights[r * map->sources + i] / sum;
-            if (share > 0) sums->value -= share * qkv_scalar_log(share);
-        }
+        const double *row = map->weights + r * map->sources;
+        double total = qkv_row_total(row, map->sources);
+        if (!(total > 0)) continue;
+        sums->value += qkv_row_entropy(row, map->sources, total);
         sums->rows++;
     }
 }

@@ -1,6 +1,7 @@
 /* The alignment error of a run: its attention maps against gold links. */
 #include "qkv/alignment_score.h"
 
+#include "report/corpus_links.h"
 #include "report/forced.h"
 
 #include <string.h>
@@ -10,11 +11,10 @@ struct scoring {
     const struct qkv_corpus *corpus;
     struct qkv_alignments gold;
     struct forced_passes passes;
-    struct qkv_tokens tokens; /* of one line */
 };
 
-static enum qkv_status find_texts(const struct qkv_corpus *corpus, int64_t pair, struct qkv_pair_texts *texts,
-                                  struct qkv_error *error)
+enum qkv_status qkv_corpus_texts(const struct qkv_corpus *corpus, int64_t pair, struct qkv_pair_texts *texts,
+                                 struct qkv_error *error)
 {
     const char *source = qkv_corpus_source(corpus, pair), *target = qkv_corpus_target(corpus, pair);
     if (!source || !target)
@@ -23,26 +23,38 @@ static enum qkv_status find_texts(const struct qkv_corpus *corpus, int64_t pair,
     return QKV_OK;
 }
 
-/* Reads the gold links of all pairs of the corpus' file. */
-static enum qkv_status read_links(struct scoring *s, const char *links, int from, struct qkv_arena *arena,
-                                  struct qkv_error *error)
+/* Counts the words of the pairs of the corpus, by line of its file; words: -1 at first. */
+static enum qkv_status count_words(const struct qkv_corpus *corpus, const struct qkv_data_config *data,
+                                   struct qkv_tokens *tokens, struct qkv_word_counts *words,
+                                   struct qkv_error *error)
 {
-    const struct qkv_corpus *corpus = s->corpus;
-    const struct qkv_data_config *data = &s->run->config.data;
-    struct qkv_word_counts *words = qkv_arena_allocate(arena, (size_t)corpus->read * sizeof *words);
-    if (!words) return qkv_error_set(error, "out of memory for alignment scores");
-    for (int64_t i = 0; i < corpus->read; i++) words[i] = (struct qkv_word_counts){-1, -1};
     for (int64_t pair = 0; pair < corpus->count; pair++) {
         struct qkv_word_counts *counts = &words[corpus->line[pair] - 1];
         struct qkv_pair_texts texts;
-        if (find_texts(corpus, pair, &texts, error) ||
-            qkv_tokenize(&s->tokens, &data->src, texts.source, texts.source_size, error))
+        if (qkv_corpus_texts(corpus, pair, &texts, error) ||
+            qkv_tokenize(tokens, &data->src, texts.source, texts.source_size, error))
             return QKV_INVALID;
-        counts->source = s->tokens.words;
-        if (qkv_tokenize(&s->tokens, &data->trg, texts.target, texts.target_size, error)) return QKV_INVALID;
-        counts->target = s->tokens.words;
+        counts->source = tokens->words;
+        if (qkv_tokenize(tokens, &data->trg, texts.target, texts.target_size, error)) return QKV_INVALID;
+        counts->target = tokens->words;
     }
-    return qkv_alignments_read(&s->gold, links, from, words, corpus->read, error);
+    return QKV_OK;
+}
+
+enum qkv_status qkv_corpus_links(const struct qkv_corpus *corpus, const struct qkv_data_config *data,
+                                 const char *links, int from, struct qkv_alignments *gold,
+                                 struct qkv_error *error)
+{
+    struct qkv_arena arena = {0};
+    struct qkv_tokens tokens = {0};
+    struct qkv_word_counts *words = qkv_arena_allocate(&arena, (size_t)corpus->read * sizeof *words);
+    enum qkv_status status = words ? QKV_OK : qkv_error_set(error, "out of memory for alignment scores");
+    for (int64_t i = 0; words && i < corpus->read; i++) words[i] = (struct qkv_word_counts){-1, -1};
+    if (!status) status = count_words(corpus, data, &tokens, words, error);
+    if (!status) status = qkv_alignments_read(gold, links, from, words, corpus->read, error);
+    qkv_tokens_release(&tokens);
+    qkv_arena_release(&arena);
+    return status;
 }
 
 /* Scores the pairs first .. first + count - 1. */
@@ -52,7 +64,7 @@ static enum qkv_status score_batch(struct scoring *s, int64_t first, int64_t cou
     struct qkv_pair_texts texts[FORCED_MOST] = {{0}};
     struct forced_pair pairs[FORCED_MOST];
     for (int64_t i = 0; i < count; i++)
-        if (find_texts(s->corpus, first + i, &texts[i], error)) return QKV_INVALID;
+        if (qkv_corpus_texts(s->corpus, first + i, &texts[i], error)) return QKV_INVALID;
     if (qkv_forced_collect(&s->passes, count, texts, false, pairs, error)) return QKV_INVALID;
     for (int64_t i = 0; i < count; i++) {
         int64_t line = s->corpus->line[first + i];
@@ -69,10 +81,9 @@ static enum qkv_status score_batch(struct scoring *s, int64_t first, int64_t cou
 static enum qkv_status evaluate(struct scoring *s, const char *links, int from,
                                 struct qkv_alignment_score *score, struct qkv_error *error)
 {
-    struct qkv_arena arena = {0};
-    enum qkv_status status = read_links(s, links, from, &arena, error);
-    qkv_arena_release(&arena);
-    if (status || qkv_forced_init(&s->passes, s->run, NULL, error)) return QKV_INVALID;
+    if (qkv_corpus_links(s->corpus, &s->run->config.data, links, from, &s->gold, error) ||
+        qkv_forced_init(&s->passes, s->run, NULL, error))
+        return QKV_INVALID;
     for (int64_t first = 0; first < s->corpus->count; first += FORCED_MOST) {
         int64_t left = s->corpus->count - first;
         if (score_batch(s, first, left < FORCED_MOST ? left : FORCED_MOST, score, error)) return QKV_INVALID;
@@ -88,6 +99,5 @@ enum qkv_status qkv_alignment_evaluate(const struct qkv_run *run, const struct q
     enum qkv_status status = evaluate(&scoring, links, from, score, error);
     qkv_alignments_release(&scoring.gold);
     qkv_forced_release(&scoring.passes);
-    qkv_tokens_release(&scoring.tokens);
     return status;
 }

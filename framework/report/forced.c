@@ -10,7 +10,7 @@ static enum qkv_status no_memory(struct qkv_error *error)
 enum qkv_status qkv_forced_init(struct forced_passes *passes, const struct qkv_run *run,
                                 const struct value_norms *norms, struct qkv_error *error)
 {
-    *passes = (struct forced_passes){.run = run, .norms = norms};
+    *passes = (struct forced_passes){.run = run, .norms = norms, .kinds = 1u << QKV_ATTENTION_CROSS};
     passes->collector = qkv_attention_collector_new(run->model, error);
     return passes->collector ? QKV_OK : QKV_INVALID;
 }
@@ -46,7 +46,8 @@ static enum qkv_status encode(struct forced_passes *passes, const char *text, si
     for (int64_t i = 0; i < count; i++) {
         ids[i] = sentence->ids[i];
         word[i] = sentence->tokens.word[i];
-        texts[i] = "";
+        texts[i] = passes->has_texts ? qkv_arena_string(&passes->arena, sentence->tokens.token[i]) : "";
+        if (!texts[i]) return no_memory(error);
     }
     *side = (struct encoded_side){{count, ids}, word, texts};
     return QKV_OK;
@@ -95,7 +96,7 @@ enum qkv_status qkv_forced_collect(struct forced_passes *passes, int64_t count,
         known += pairs[i].has_report;
     }
     if (!known) return QKV_OK;
-    if (qkv_attention_collect(passes->collector, known, encoded, 1u << QKV_ATTENTION_CROSS, reports, error))
+    if (qkv_attention_collect(passes->collector, known, encoded, passes->kinds, reports, error))
         return QKV_INVALID;
     if (passes->norms &&
         !qkv_value_norms_apply(passes->norms, qkv_attention_collector_trace(passes->collector), known,

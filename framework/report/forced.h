@@ -1,4 +1,4 @@
-/* Private to report: cross attention of sentence pairs that are given as text, from forced passes. */
+/* Private to report: attention of sentence pairs that are given as text, from forced passes. */
 #ifndef QKV_REPORT_FORCED_H
 #define QKV_REPORT_FORCED_H
 
@@ -14,6 +14,8 @@ enum { FORCED_MOST = 64 };
 struct forced_passes {
     const struct qkv_run *run;
     const struct value_norms *norms; /* NULL: maps have weights, else weights times norms */
+    unsigned kinds;                  /* of the maps; qkv_forced_init sets it to cross attention */
+    bool has_texts; /* the tokens of reports have their texts; false: "" instead, but <s> and </s> */
     struct qkv_attention_collector *collector;
     struct qkv_sentence sentence;
     struct qkv_arena arena; /* of the last pass */
@@ -24,7 +26,7 @@ struct forced_pair {
     bool has_report;
     const char *reason; /* why there is no report: "the source has 9 tokens, ..."; NULL: a side is empty */
     struct qkv_attention_words words;
-    struct qkv_attention_report report; /* its tokens have no texts: "" instead, but <s> and </s> */
+    struct qkv_attention_report report;
 };
 
 /* All zero can be released. Fails out of memory. */
@@ -32,7 +34,7 @@ enum qkv_status qkv_forced_init(struct forced_passes *passes, const struct qkv_r
                                 const struct value_norms *norms, struct qkv_error *error);
 void qkv_forced_release(struct forced_passes *passes);
 
-/* Collects the cross attention of at most FORCED_MOST pairs. `swapped`: the run translates targets to sources, and the
+/* Collects the attention of at most FORCED_MOST pairs. `swapped`: the run translates targets to sources, and the
  * report has them exchanged, too. Results are valid until the next pass. Fails for text that is not valid UTF-8, for a
  * run without attention and out of memory. */
 enum qkv_status qkv_forced_collect(struct forced_passes *passes, int64_t count,

@@ -29,7 +29,7 @@ static bool add_layer(struct value_norms *norms, const struct qkv_attention_laye
     const struct qkv_parameter *output = multi_head ? multi_head->output.weight : layers->attentional->weight;
     int64_t inputs = output->shape.size[0], outputs = output->shape.size[1];
     layer->heads = multi_head ? multi_head->rule.heads : 1;
-    layer->groups = multi_head ? multi_head->rule.key_value_heads : 1;
+    layer->groups = multi_head ? qkv_attention_key_value_heads(&multi_head->rule) : 1;
     layer->width = multi_head ? inputs / layer->heads : inputs - outputs;
     int64_t cells = layer->width * layer->width;
     double *gram = qkv_arena_allocate(&norms->arena, (size_t)(layer->heads * cells) * sizeof *gram);
@@ -43,25 +43,31 @@ static bool add_layer(struct value_norms *norms, const struct qkv_attention_laye
     return true;
 }
 
-static struct qkv_attention_layers cross_layer(const struct qkv_model *model, int layer)
+/* Fills the layers of one kind. */
+static bool add_kind(struct value_norms *norms, enum qkv_attention_kind kind)
 {
-    return qkv_model_attention(model, QKV_ATTENTION_CROSS, layer);
+    struct norm_layers *kept = &norms->of_kind[kind];
+    struct qkv_attention_layers layers;
+    while (layers = qkv_model_attention(norms->model, kind, kept->count + 1),
+           layers.multi_head || layers.single_head)
+        kept->count++;
+    kept->layer = qkv_arena_zeroed(&norms->arena, (size_t)kept->count * sizeof *kept->layer);
+    bool complete = kept->layer;
+    for (int i = 0; complete && i < kept->count; i++) {
+        layers = qkv_model_attention(norms->model, kind, i + 1);
+        complete = add_layer(norms, &layers, &kept->layer[i]);
+    }
+    return complete;
 }
 
-enum qkv_status qkv_value_norms_init(struct value_norms *norms, const struct qkv_model *model,
+enum qkv_status qkv_value_norms_init(struct value_norms *norms, const struct qkv_model *model, unsigned kinds,
                                      struct qkv_error *error)
 {
     *norms = (struct value_norms){.model = model};
-    struct qkv_attention_layers layers;
-    while (layers = cross_layer(model, norms->layers + 1), layers.multi_head || layers.single_head)
-        norms->layers++;
-    norms->layer = qkv_arena_zeroed(&norms->arena, (size_t)norms->layers * sizeof *norms->layer);
-    bool complete = norms->layer;
-    for (int i = 0; complete && i < norms->layers; i++) {
-        layers = cross_layer(model, i + 1);
-        complete = add_layer(norms, &layers, &norms->layer[i]);
-    }
-    return complete ? QKV_OK : qkv_error_set(error, "out of memory for the norms of values");
+    for (int kind = 0; kind < QKV_ATTENTION_KINDS; kind++)
+        if (kinds & 1u << kind && !add_kind(norms, (enum qkv_attention_kind)kind))
+            return qkv_error_set(error, "out of memory for the norms of values");
+    return QKV_OK;
 }
 
 void qkv_value_norms_release(struct value_norms *norms)
@@ -101,10 +107,39 @@ static double *norms_of_layer(const struct norm_layer *layer, const struct qkv_t
     return norms;
 }
 
-/* Multiplies the maps of one report; norms: of each layer, of which those of this sentence begin at row `first` of
- * `rows`. */
-static bool multiply_maps(struct qkv_attention_report *report, const double *const *norms, int64_t first,
-                          int64_t rows, struct qkv_arena *arena)
+/* The norms of all values of a pass, by kind and layer, and where those of a sentence begin. */
+struct pass_norms {
+    double **of_layer[QKV_ATTENTION_KINDS]; /* [layers]: [heads, rows] */
+    int64_t rows[QKV_ATTENTION_KINDS],
+        first[QKV_ATTENTION_KINDS]; /* keys of the pass, and of the sentences before */
+};
+
+static int64_t key_count(const struct qkv_attention_report *report, int kind)
+{
+    return kind == QKV_ATTENTION_DECODER ? report->target_length : report->source_length;
+}
+
+static bool norms_of_pass(const struct value_norms *norms, const struct qkv_trace *trace,
+                          struct pass_norms *pass, struct qkv_arena *arena)
+{
+    for (int kind = 0; kind < QKV_ATTENTION_KINDS; kind++) {
+        const struct norm_layers *layers = &norms->of_kind[kind];
+        double **of_layer = qkv_arena_allocate(arena, (size_t)layers->count * sizeof *of_layer);
+        if (!of_layer) return false;
+        for (int i = 0; i < layers->count; i++) {
+            const struct qkv_part *part =
+                qkv_trace_attention(trace, QKV_PART_VALUE, (enum qkv_attention_kind)kind, i + 1);
+            of_layer[i] = norms_of_layer(&layers->layer[i], part->node, arena);
+            if (!of_layer[i]) return false;
+        }
+        pass->of_layer[kind] = of_layer;
+    }
+    return true;
+}
+
+/* Multiplies the maps of one report. */
+static bool multiply_maps(struct qkv_attention_report *report, const struct pass_norms *pass,
+                          struct qkv_arena *arena)
 {
     struct qkv_attention_map *maps = qkv_arena_allocate(arena, (size_t)report->map_count * sizeof *maps);
     if (!maps) return false;
@@ -113,7 +148,8 @@ static bool multiply_maps(struct qkv_attention_report *report, const double *con
         int64_t columns = maps[m].columns, cells = maps[m].rows * columns;
         double *weights = qkv_arena_allocate(arena, (size_t)cells * sizeof *weights);
         if (!weights) return false;
-        const double *norm = norms[maps[m].layer - 1] + (maps[m].head - 1) * rows + first;
+        const double *norm = pass->of_layer[maps[m].kind][maps[m].layer - 1] +
+                             (maps[m].head - 1) * pass->rows[maps[m].kind] + pass->first[maps[m].kind];
         for (int64_t i = 0; i < cells; i++) weights[i] = maps[m].weights[i] * norm[i % columns];
         maps[m].weights = weights;
     }
@@ -124,16 +160,14 @@ static bool multiply_maps(struct qkv_attention_report *report, const double *con
 bool qkv_value_norms_apply(const struct value_norms *norms, const struct qkv_trace *trace, int64_t count,
                            struct qkv_attention_report *reports, struct qkv_arena *arena)
 {
-    const double **of_layer = qkv_arena_allocate(arena, (size_t)norms->layers * sizeof *of_layer);
-    if (!of_layer) return false;
-    int64_t rows = 0, first = 0;
-    for (int64_t i = 0; i < count; i++) rows += reports[i].source_length;
-    for (int i = 0; i < norms->layers; i++) {
-        const struct qkv_part *part = qkv_trace_attention(trace, QKV_PART_VALUE, QKV_ATTENTION_CROSS, i + 1);
-        of_layer[i] = norms_of_layer(&norms->layer[i], part->node, arena);
-        if (!of_layer[i]) return false;
+    struct pass_norms pass = {0};
+    if (!norms_of_pass(norms, trace, &pass, arena)) return false;
+    for (int kind = 0; kind < QKV_ATTENTION_KINDS; kind++)
+        for (int64_t i = 0; i < count; i++) pass.rows[kind] += key_count(&reports[i], kind);
+    for (int64_t i = 0; i < count; i++) {
+        if (!multiply_maps(&reports[i], &pass, arena)) return false;
+        for (int kind = 0; kind < QKV_ATTENTION_KINDS; kind++)
+            pass.first[kind] += key_count(&reports[i], kind);
     }
-    for (int64_t i = 0; i < count; first += reports[i++].source_length)
-        if (!multiply_maps(&reports[i], of_layer, first, rows, arena)) return false;
     return true;
 }

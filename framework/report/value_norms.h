@@ -5,25 +5,29 @@
 #include "qkv/attention_map.h"
 #include "qkv/model.h"
 
-/* The cross attention layers of a model. With v a value and W the rows of the output projection that belong to a head,
+/* The attention layers of a model, by kind. With v a value and W the rows of the output projection that belong to a head,
  * norm(v W)^2 = v G v for G = W W^T; this holds G of each head. */
 struct value_norms {
     const struct qkv_model *model;
-    int layers;
-    struct norm_layer {
-        int64_t heads, groups; /* of queries, and of keys and values */
-        int64_t width;         /* V: of the value of a head */
-        const double *gram;    /* [heads, V, V] */
-    } * layer;
+    struct norm_layers {
+        int count; /* 0: the model has no such attention, or its norms are not wanted */
+        struct norm_layer *layer;
+    } of_kind[QKV_ATTENTION_KINDS];
     struct qkv_arena arena;
 };
 
-/* All zero can be released. Fails out of memory. */
-enum qkv_status qkv_value_norms_init(struct value_norms *norms, const struct qkv_model *model,
+struct norm_layer {
+    int64_t heads, groups; /* of queries, and of keys and values */
+    int64_t width;         /* V: of the value of a head */
+    const double *gram;    /* [heads, V, V] */
+};
+
+/* `kinds`: bits 1u << kind. All zero can be released. Fails out of memory. */
+enum qkv_status qkv_value_norms_init(struct value_norms *norms, const struct qkv_model *model, unsigned kinds,
                                      struct qkv_error *error);
 void qkv_value_norms_release(struct value_norms *norms);
 
-/* Replaces the cross maps of reports by maps of weights times norms, in the arena. The reports are all of one pass, in
+/* Replaces the maps of reports, whose kinds the norms have, by maps of weights times norms, in the arena. The reports are all of one pass, in
  * its order; `trace` is of that pass. False when memory is out. */
 bool qkv_value_norms_apply(const struct value_norms *norms, const struct qkv_trace *trace, int64_t count,
                            struct qkv_attention_report *reports, struct qkv_arena *arena);
