@@ -55,6 +55,22 @@ struct qkv_head qkv_model_head(const struct qkv_model *model, int64_t index)
     return head_at(model, index, &count);
 }
 
+bool qkv_model_head_rows(const struct qkv_model *model, struct qkv_head head, struct qkv_rows *rows)
+{
+    if (!find(model, head)) return false;
+    const struct qkv_attention_layers layers = qkv_model_attention(model, head.attention, head.layer);
+    const struct qkv_parameter *weight =
+        layers.multi_head ? layers.multi_head->output.weight : layers.attentional->weight;
+    int64_t inputs = weight->shape.size[0], outputs = weight->shape.size[1];
+    if (layers.multi_head) { /* [H V, D] */
+        int64_t width = inputs / layers.multi_head->rule.heads;
+        *rows = (struct qkv_rows){weight, (head.head - 1) * width, width};
+    } else { /* [H + M, H]: the rows of the state come first */
+        *rows = (struct qkv_rows){weight, outputs, inputs - outputs};
+    }
+    return true;
+}
+
 bool qkv_model_silence(struct qkv_model *model, struct qkv_head head, bool is_silent)
 {
     bool *found = find(model, head);

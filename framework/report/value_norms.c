@@ -5,40 +5,38 @@
 #include <math.h>
 #include <string.h>
 
-/* G of a head: the products of rows first .. first + width - 1 of a matrix [any, outputs]. */
-static void multiply_rows(const struct qkv_parameters *parameters, const struct qkv_parameter *matrix,
-                          int64_t first, int64_t width, double *rows, double *gram)
+/* G of a head: the products of rows of a matrix [any, outputs]; `values` holds these rows. */
+static void multiply_rows(const struct qkv_parameters *parameters, struct qkv_rows rows, double *values,
+                          double *gram)
 {
-    int64_t outputs = matrix->shape.size[1];
+    int64_t outputs = rows.parameter->shape.size[1], width = rows.count;
     for (int64_t i = 0; i < width * outputs; i++)
-        rows[i] = qkv_parameter_get(parameters, matrix, first * outputs + i);
+        values[i] = qkv_parameter_get(parameters, rows.parameter, rows.first * outputs + i);
     for (int64_t i = 0; i < width; i++)
         for (int64_t j = 0; j <= i; j++) {
             double sum = 0;
-            for (int64_t k = 0; k < outputs; k++) sum += rows[i * outputs + k] * rows[j * outputs + k];
+            for (int64_t k = 0; k < outputs; k++) sum += values[i * outputs + k] * values[j * outputs + k];
             gram[i * width + j] = gram[j * width + i] = sum;
         }
 }
 
-/* Fills one layer. In a recurrent network the value is the memory, and the attentional vector is tanh([h; context] W):
- * the last rows of W transform the value. */
+/* Fills one layer. In a recurrent network the value is the memory. */
 static bool add_layer(struct value_norms *norms, const struct qkv_attention_layers *layers,
-                      struct norm_layer *layer)
+                      struct qkv_head head, struct norm_layer *layer)
 {
     const struct qkv_multi_head *multi_head = layers->multi_head;
-    const struct qkv_parameter *output = multi_head ? multi_head->output.weight : layers->attentional->weight;
-    int64_t inputs = output->shape.size[0], outputs = output->shape.size[1];
+    struct qkv_rows rows;
+    bool found = qkv_model_head_rows(norms->model, head, &rows);
+    QKV_BUG(!found, "attention layer %lld has no heads", (long long)head.layer);
     layer->heads = multi_head ? multi_head->rule.heads : 1;
     layer->groups = multi_head ? qkv_attention_key_value_heads(&multi_head->rule) : 1;
-    layer->width = multi_head ? inputs / layer->heads : inputs - outputs;
-    int64_t cells = layer->width * layer->width;
+    layer->width = rows.count;
+    int64_t cells = layer->width * layer->width, outputs = rows.parameter->shape.size[1];
     double *gram = qkv_arena_allocate(&norms->arena, (size_t)(layer->heads * cells) * sizeof *gram);
-    double *rows = qkv_arena_allocate(&norms->arena, (size_t)(layer->width * outputs) * sizeof *rows);
-    if (!gram || !rows) return false;
-    for (int64_t head = 0; head < layer->heads; head++)
-        multiply_rows(&norms->model->parameters, output,
-                      multi_head ? head * layer->width : inputs - layer->width, layer->width, rows,
-                      gram + head * cells);
+    double *values = qkv_arena_allocate(&norms->arena, (size_t)(layer->width * outputs) * sizeof *values);
+    if (!gram || !values) return false;
+    for (; qkv_model_head_rows(norms->model, head, &rows); head.head++)
+        multiply_rows(&norms->model->parameters, rows, values, gram + (head.head - 1) * cells);
     layer->gram = gram;
     return true;
 }
@@ -55,7 +53,7 @@ static bool add_kind(struct value_norms *norms, enum qkv_attention_kind kind)
     bool complete = kept->layer;
     for (int i = 0; complete && i < kept->count; i++) {
         layers = qkv_model_attention(norms->model, kind, i + 1);
-        complete = add_layer(norms, &layers, &kept->layer[i]);
+        complete = add_layer(norms, &layers, (struct qkv_head){kind, i + 1, 1}, &kept->layer[i]);
     }
     return complete;
 }

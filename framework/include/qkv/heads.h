@@ -1,4 +1,4 @@
-/* The heads of a trained model by name.
+/* The heads of a trained model: their names, where they look, and what they are for.
  *
  * Example:
  *     struct qkv_error error = {""};
@@ -15,8 +15,11 @@
 #ifndef QKV_HEADS_H
 #define QKV_HEADS_H
 
+#include "qkv/corpus.h"
 #include "qkv/error.h"
+#include "qkv/nearest.h"
 #include "qkv/run.h"
+#include "qkv/workers.h"
 
 #include <stddef.h>
 
@@ -27,5 +30,60 @@ QKV_API void qkv_head_name(struct qkv_head head, char *text, size_t size);
 /* Finds the head of a model that has this name. Fails when there is none, with a message that says which heads there are. */
 QKV_API enum qkv_status qkv_head_find(const struct qkv_model *model, const char *name, struct qkv_head *head,
                                       struct qkv_error *error);
+
+/* ---- measures ---- */
+
+/* What is measured of a head: QKV_HEAD_ENTROPY and so on. */
+enum qkv_head_measure {
+#define HEAD_MEASURE(id, name, title, digits, factor, help) QKV_HEAD_##id,
+#include "qkv/head_measures.def"
+#undef HEAD_MEASURE
+    QKV_HEAD_MEASURES, /* their number */
+};
+
+/* A row of head_measures.def. */
+struct qkv_head_measure_info {
+    const char *name, *title, *help;
+    int digits;
+    double factor; /* in tables: 100 for percent */
+};
+
+/* NULL for a number that is no measure. */
+QKV_API const struct qkv_head_measure_info *qkv_head_measure_info(enum qkv_head_measure measure);
+
+struct qkv_measured_head {
+    struct qkv_head head;
+    double value[QKV_HEAD_MEASURES]; /* NaN: not measured, or there is nothing to measure */
+};
+
+/* Caller's storage, all zero at first. */
+struct qkv_measured_heads {
+    struct qkv_measured_head *heads; /* [count], in the order of qkv_model_head */
+    int64_t count;
+    int64_t sentences, tokens; /* target tokens with </s> */
+    double loss, bleu;         /* with all heads; bleu is NaN without translations */
+};
+
+struct qkv_heads_options {
+    const char *links; /* file of gold links (qkv_alignments_read); NULL: no alignment is measured */
+    int links_from;    /* for qkv_alignments_read */
+    bool norms; /* measure rows of weights times norms of values, divided by their sums, instead of weights */
+    bool no_translation;               /* do not measure BLEU, which takes most of the time */
+    struct qkv_testing_config testing; /* batch size and search of translations */
+    struct qkv_workers *workers;       /* NULL: the calling thread alone */
+    /* Called after each of `total` parts of the work, on the calling thread; NULL: not called. */
+    void (*progress)(void *context, int64_t done, int64_t total);
+    void *context;
+};
+
+/* Measures all heads of a run on an encoded corpus that has kept its raw lines. Maps are those of forced passes of the
+ * references, between words: of the tokens of a word, columns are summed and rows averaged. Silences each head for a time,
+ * so that no other thread may use the model. Heads that are silent before stay so. The results are the same for any number of
+ * threads. Fails, with nothing to release, for a model without attention, out of memory, and where reading links or
+ * evaluating fails. */
+QKV_API enum qkv_status qkv_heads_measure(struct qkv_run *run, const struct qkv_corpus *corpus,
+                                          const struct qkv_heads_options *options,
+                                          struct qkv_measured_heads *measured, struct qkv_error *error);
+QKV_API void qkv_measured_heads_release(struct qkv_measured_heads *measured);
 
 #endif

@@ -206,6 +206,16 @@ struct qkv_head {
 QKV_API int64_t qkv_model_head_count(const struct qkv_model *model);
 QKV_API struct qkv_head qkv_model_head(const struct qkv_model *model, int64_t index);
 
+/* Some rows of a matrix of parameters. */
+struct qkv_rows {
+    const struct qkv_parameter *parameter;
+    int64_t first, count;
+};
+
+/* The rows that multiply the context of a head: of the output projection, in a recurrent network of the layer that makes
+ * the attentional vector. False: the model has no such head. */
+QKV_API bool qkv_model_head_rows(const struct qkv_model *model, struct qkv_head head, struct qkv_rows *rows);
+
 /* Silences a head, or lets it speak again: while it is silent its context (weights times values) counts as 0, so that it
  * adds nothing to the output of its layer, in forced passes as well as in decoding (Michel et al. 2019, "Are Sixteen Heads
  * Really Better than One?"). Its weights are computed as before. Takes effect in graphs built, and decodings started,
