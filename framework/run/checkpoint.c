@@ -53,7 +53,7 @@ static bool list_tensors(struct contents *contents, const struct qkv_parameters 
             size_t offset = (size_t)parameter->offset * qkv_dtype_size(parameters->dtype);
             contents->tensors[contents->count++] = (struct qkv_safetensor){
                 .name = name,
-                .dtype = parameters->dtype,
+                .type = qkv_stored_type_of(parameters->dtype),
                 .shape = parameter->shape,
                 .data = (const char *)blocks[block] + offset,
             };
@@ -232,23 +232,6 @@ static enum qkv_status load_state(const struct loading *loading, struct qkv_stat
     return qkv_error_set(loading->error, "%s: out of memory", loading->path);
 }
 
-/* Copies `count` numbers of a tensor to `to` as `dtype`, which is not the dtype of the tensor. Uses memcpy,
- * as the data in a file may start at any byte. */
-static void convert(const struct qkv_safetensor *tensor, enum qkv_dtype dtype, void *to, int64_t count)
-{
-    for (int64_t i = 0; i < count; i++) {
-        if (dtype == QKV_FLOAT32) {
-            double number;
-            memcpy(&number, (const char *)tensor->data + (size_t)i * sizeof number, sizeof number);
-            ((float *)to)[i] = (float)number;
-        } else {
-            float number;
-            memcpy(&number, (const char *)tensor->data + (size_t)i * sizeof number, sizeof number);
-            ((double *)to)[i] = (double)number;
-        }
-    }
-}
-
 static void copy_slices(const struct loading *loading)
 {
     enum qkv_dtype dtype = loading->parameters->dtype;
@@ -257,10 +240,7 @@ static void copy_slices(const struct loading *loading)
             const struct qkv_parameter *parameter = loading->parameters->list[p];
             const struct qkv_safetensor *tensor = loading->source[block * loading->parameters->count + p];
             void *to = (char *)loading->blocks[block] + (size_t)parameter->offset * qkv_dtype_size(dtype);
-            if (tensor->dtype == dtype)
-                memcpy(to, tensor->data, qkv_safetensor_size(tensor));
-            else
-                convert(tensor, dtype, to, parameter->count);
+            qkv_safetensor_copy(tensor, dtype, to);
         }
     }
 }

@@ -20,18 +20,41 @@ enum {
     QKV_SAFETENSORS_ALIGNMENT = 64, /* bytes: the data starts at a multiple of it */
 };
 
+/* How a file stores the numbers of a tensor. */
+enum qkv_stored_type {
+    QKV_STORED_F32,
+    QKV_STORED_F64,
+    QKV_STORED_F16,  /* half precision (core/half.h) */
+    QKV_STORED_BF16, /* the upper 16 bits of a float32 */
+};
+
+/* The type that stores numbers of this precision exactly. */
+static inline enum qkv_stored_type qkv_stored_type_of(enum qkv_dtype dtype)
+{
+    return dtype == QKV_FLOAT32 ? QKV_STORED_F32 : QKV_STORED_F64;
+}
+
+/* Its name in a header, such as "BF16". */
+const char *qkv_stored_type_name(enum qkv_stored_type type);
+
+/* Finds the type of a name; false when there is none. */
+bool qkv_stored_type_find(const char *name, enum qkv_stored_type *type);
+
+/* Bytes of a number. */
+size_t qkv_stored_type_size(enum qkv_stored_type type);
+
 struct qkv_safetensor {
     const char *name;
-    enum qkv_dtype dtype;
+    enum qkv_stored_type type;
     struct qkv_shape shape;
     const void *data; /* not owned; in a file that was read, it may start at any byte: copy it with memcpy */
 };
 
 /* Size of the data in bytes. */
-static inline size_t qkv_safetensor_size(const struct qkv_safetensor *tensor)
-{
-    return (size_t)qkv_shape_count(tensor->shape) * qkv_dtype_size(tensor->dtype);
-}
+size_t qkv_safetensor_size(const struct qkv_safetensor *tensor);
+
+/* Copies all numbers of a tensor to an array of this precision. Exact, but for F64 as float32, which rounds. */
+void qkv_safetensor_copy(const struct qkv_safetensor *tensor, enum qkv_dtype dtype, void *to);
 
 /* Writes a file of `count` tensors and `metadata_count` texts, to which it adds the checksum. Atomic (file.h). */
 enum qkv_status qkv_safetensors_write(const char *path, int64_t count, const struct qkv_safetensor *tensors,

@@ -224,14 +224,13 @@ static enum qkv_status read_tensor(const struct reading *reading, const cJSON *i
 {
     const char *dtype = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "dtype"));
     size_t begin, end, most = reading->size - reading->data_offset;
-    if (!dtype || (strcmp(dtype, "F32") != 0 && strcmp(dtype, "F64") != 0))
-        return qkv_error_set(reading->error, "%s: %s is of type %s, but must be F32 or F64", reading->path,
-                             item->string, dtype ? dtype : "none");
+    if (!dtype || !qkv_stored_type_find(dtype, &tensor->type))
+        return qkv_error_set(reading->error, "%s: %s is of type %s, but must be F32, F64, F16 or BF16",
+                             reading->path, item->string, dtype ? dtype : "none");
     if (!read_offsets(item, most, &begin, &end))
         return qkv_error_set(reading->error, "%s: the data_offsets of %s do not lie in the data",
                              reading->path, item->string);
-    tensor->dtype = !strcmp(dtype, "F32") ? QKV_FLOAT32 : QKV_FLOAT64;
-    size_t number_size = qkv_dtype_size(tensor->dtype);
+    size_t number_size = qkv_stored_type_size(tensor->type);
     const cJSON *shape = cJSON_GetObjectItemCaseSensitive(item, "shape");
     if ((end - begin) % number_size || !read_shape(shape, (end - begin) / number_size, &tensor->shape))
         return qkv_error_set(reading->error, "%s: byte %zu: the data of %s does not fit its shape",

@@ -29,8 +29,7 @@ static bool add_number(cJSON *array, double number)
 static bool add_tensor(cJSON *header, const struct qkv_safetensor *tensor, size_t begin)
 {
     cJSON *object = cJSON_AddObjectToObject(header, tensor->name);
-    bool done =
-        cJSON_AddStringToObject(object, "dtype", tensor->dtype == QKV_FLOAT32 ? "F32" : "F64") != NULL;
+    bool done = cJSON_AddStringToObject(object, "dtype", qkv_stored_type_name(tensor->type)) != NULL;
     cJSON *shape = cJSON_AddArrayToObject(object, "shape");
     for (int i = 0; i < tensor->shape.rank; i++)
         done = add_number(shape, (double)tensor->shape.size[i]) && done;

@@ -4,7 +4,7 @@
  *     8 bytes  length of the header, little-endian
  *     header   JSON, {"__metadata__": {key: text, ...}, name: {"dtype", "shape", "data_offsets"}, ...}, padded
  *              with spaces so that the data starts at a multiple of 64 bytes
- *     data     the tensors without gaps, row-major, little-endian, F32 or F64
+ *     data     the tensors without gaps, row-major, little-endian, F32 or F64; F16 and BF16 are read, too
  *
  * Example:
  *     struct qkv_error error = {""};
@@ -98,8 +98,7 @@ QKV_API enum qkv_status qkv_checkpoint_save(const char *path, const struct qkv_p
                                             const struct qkv_optimizer_state *optimizer,
                                             const struct qkv_state *state, struct qkv_error *error);
 
-/* Reads a checkpoint into parameters, and moments, that are allocated, and converts between float32 and
- * float64. `optimizer` NULL: values only, whether or not the file has moments. `state` (empty, or NULL) gets
+/* Reads a checkpoint into parameters, and moments, that are allocated, and converts its numbers to their dtype. `optimizer` NULL: values only, whether or not the file has moments. `state` (empty, or NULL) gets
  * all keys but those of the format, even when loading then fails, since they may explain why. On failure
  * nothing else has changed. Errors:
  * - the file: not there, not a regular file, not a safetensors file, cut short, damaged, not a checkpoint of qkv; two

@@ -1,0 +1,92 @@
+/* The number types of safetensors files, each number of 16 bits against the formula of its type. */
+#include "framework/run/safetensors.h"
+
+#include "support.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+enum { NUMBERS = 0x10000 };
+
+/* IEEE 754-2019, section 3.4: sign, exponent and fraction of `exponent_bits` and `fraction_bits`, as a number. */
+static double by_formula(uint32_t bits, int exponent_bits, int fraction_bits)
+{
+    int greatest = (1 << exponent_bits) - 1, bias = greatest >> 1;
+    int exponent = (int)(bits >> fraction_bits) & greatest;
+    double fraction = ldexp((double)(bits & ((1u << fraction_bits) - 1)), -fraction_bits);
+    double sign = bits >> (exponent_bits + fraction_bits) & 1 ? -1 : 1;
+    if (exponent == greatest) return fraction > 0 ? (double)NAN : sign * (double)INFINITY;
+    return exponent ? sign * ldexp(1 + fraction, exponent - bias) : sign * ldexp(fraction, 1 - bias);
+}
+
+/* Stores all numbers of 16 bits in a file and reads them in both precisions. The data starts at an odd byte of memory,
+ * as that of a file may. */
+static void expect_exact(enum qkv_stored_type type, int exponent_bits, int fraction_bits)
+{
+    static char memory[1 + NUMBERS * sizeof(uint16_t)];
+    static float singles[NUMBERS];
+    static double doubles[NUMBERS];
+    const struct qkv_safetensor tensor = {"a", type, QKV_SHAPE(NUMBERS), memory + 1};
+    for (uint32_t i = 0; i < NUMBERS; i++) {
+        uint16_t bits = (uint16_t)i;
+        memcpy(memory + 1 + i * sizeof bits, &bits, sizeof bits);
+    }
+    cr_assert_eq(qkv_safetensor_size(&tensor), NUMBERS * sizeof(uint16_t));
+    qkv_safetensor_copy(&tensor, QKV_FLOAT32, singles);
+    qkv_safetensor_copy(&tensor, QKV_FLOAT64, doubles);
+    for (uint32_t i = 0; i < NUMBERS; i++) {
+        double expected = by_formula(i, exponent_bits, fraction_bits);
+        if (isnan(expected)) {
+            cr_assert(isnan(singles[i]) && isnan(doubles[i]), "%04x", (unsigned)i);
+            continue;
+        }
+        cr_assert_eq((double)singles[i], expected, "%04x is %a, not %a", (unsigned)i, (double)singles[i],
+                     expected);
+        cr_assert_eq(doubles[i], expected, "%04x is %a, not %a", (unsigned)i, doubles[i], expected);
+        cr_assert_eq(!signbit(doubles[i]), !signbit(expected), "%04x", (unsigned)i);
+        cr_assert_eq(!signbit(singles[i]), !signbit(expected), "%04x", (unsigned)i);
+    }
+}
+
+Test(stored_type, every_half_is_read_exactly)
+{
+    expect_exact(QKV_STORED_F16, 5, 10);
+}
+
+Test(stored_type, every_bfloat16_is_read_exactly)
+{
+    expect_exact(QKV_STORED_BF16, 8, 7);
+}
+
+/* Values of one parameter as half precision and as bfloat16, in files that another program could have written. */
+Test(stored_type, a_checkpoint_of_16_bits_is_loaded)
+{
+    static const uint16_t half[] = {0x3C00, 0xC000, 0x0001}, bfloat16[] = {0x3F80, 0xC000, 0x0001};
+    static const struct {
+        enum qkv_stored_type type;
+        const uint16_t *bits;
+        double smallest;
+    } cases[] = {{QKV_STORED_F16, half, 0x1p-24}, {QKV_STORED_BF16, bfloat16, 0x1p-133}};
+    const struct qkv_state_entry metadata = {"qkv.format", "1"};
+    for (int i = 0; i < 2; i++) {
+        for (int precision = 0; precision < 2; precision++) {
+            const char *path = format("%s/%d.safetensors", scratch("stored"), i);
+            const struct qkv_safetensor tensor = {"a", cases[i].type, QKV_SHAPE(3), cases[i].bits};
+            struct qkv_parameters parameters = {0};
+            struct qkv_initial zeros = {QKV_INITIALIZER_ZEROS, 1};
+            struct qkv_error error = {""};
+            cr_assert_eq(qkv_safetensors_write(path, 1, &tensor, 1, &metadata, &error), QKV_OK);
+            qkv_parameters_add(&parameters, QKV_SHAPE(3), zeros, "a");
+            cr_assert_eq(qkv_parameters_allocate(&parameters, precision ? QKV_FLOAT64 : QKV_FLOAT32, NULL),
+                         QKV_OK);
+            cr_assert_eq(qkv_checkpoint_load(path, &parameters, NULL, NULL, &error), QKV_OK, "%s",
+                         error.message);
+            cr_expect_eq(qkv_parameter_get(&parameters, parameters.list[0], 0), 1);
+            cr_expect_eq(qkv_parameter_get(&parameters, parameters.list[0], 1), -2);
+            cr_expect_eq(qkv_parameter_get(&parameters, parameters.list[0], 2), cases[i].smallest);
+            qkv_parameters_release(&parameters);
+        }
+    }
+}
