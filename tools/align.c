@@ -5,6 +5,7 @@
 #include "json.h"
 #include "layer_or_head.h"
 #include "links_options.h"
+#include "measure_option.h"
 #include "terminal.h"
 
 #include "qkv/aligner.h"
@@ -21,7 +22,8 @@ static const char *output_path, *checkpoint, *reverse_path, *layer, *head, *reve
     *rule_name, *reading_name, *drawing_name;
 static double threshold;
 static int64_t threads;
-static bool norms, json;
+static const char *measure;
+static bool json;
 
 struct alignment {
     struct qkv_aligner_options options;
@@ -111,7 +113,7 @@ static int read_options(struct alignment *a, const char *pairs)
     a->options.drawing = (enum qkv_alignment_drawing)index_of(
         drawing_name, name_of_drawing, reverse_path ? QKV_DRAWING_GROW_DIAG : QKV_DRAWING_TARGET);
     a->options.threshold = threshold;
-    a->options.norms = norms;
+    a->options.norms = measures_norms(measure);
     a->rule = (enum qkv_head_rule)index_of(rule_name, choose_name, QKV_RULE_AGREEMENT);
     if (output_path && !strcmp(output_path, "-")) output_path = NULL;
     if (read_maps(a)) return QKV_INVALID;
@@ -367,8 +369,7 @@ const struct command command_align = {
              "assign each row of weights to the word that the decoder step predicts, or to the word that it "
              "reads, which is the previous one: {choices} (default: predicted)",
              .choices = name_of_reading},
-            {"norms", 0, NULL, OPTION_FLAG, &norms,
-             "multiply each weight by the norm of the transformed value vector"},
+            COMMAND_OPTION_MEASURE(&measure),
             {"reverse", 0, "RUN", OPTION_TEXT, &reverse_path,
              "a run that translates from target to source: links per source word", .completes = VALUE_RUN},
             {"reverse-layer", 0, "L", OPTION_TEXT, &reverse_layer, "its layer (default: as --layer)"},

@@ -2,6 +2,7 @@
 #include "commands.h"
 #include "complain.h"
 #include "layer_or_head.h"
+#include "measure_option.h"
 #include "output_options.h"
 #include "sentence_pair.h"
 
@@ -13,7 +14,7 @@
 static struct sentence_pair_options pair_options;
 static struct output_options output_options;
 static struct option_list kinds;
-static const char *layer, *head;
+static const char *layer, *head, *measure;
 static bool mean, words;
 
 /* The choices of --kind: each kind, and "all". */
@@ -55,11 +56,38 @@ struct viewer {
     struct qkv_model *untrained;
 };
 
+/* Selects maps. Rows of norms become shares of the row: afterwards, so that means are of norms, but before the best of several
+ * heads is chosen, which must not depend on how large its norms are. */
 static enum qkv_status select_maps(struct viewer *v, const struct qkv_attention_report *report,
+                                   unsigned selected_kinds, int selected_layer, int selected_head,
                                    struct qkv_attention_report *selected, struct qkv_error *error)
 {
-    return qkv_attention_select(report, v->selection.kinds, v->selection.layer, v->selection.head,
-                                &v->pair.arena, selected, error);
+    struct qkv_arena *arena = &v->pair.arena;
+    struct qkv_attention_report shares = *report;
+    bool norms = measures_norms(measure);
+    if (norms && selected_head == QKV_ATTENTION_BEST &&
+        qkv_attention_normalize(report, arena, &shares, error))
+        return QKV_INVALID;
+    if (qkv_attention_select(&shares, selected_kinds, selected_layer, selected_head, arena, selected, error))
+        return QKV_INVALID;
+    return norms ? qkv_attention_normalize(selected, arena, selected, error) : QKV_OK;
+}
+
+static enum qkv_status select_wanted(struct viewer *v, const struct qkv_attention_report *report,
+                                     struct qkv_attention_report *selected, struct qkv_error *error)
+{
+    const struct selection *wanted = &v->selection;
+    return select_maps(v, report, wanted->kinds, wanted->layer, wanted->head, selected, error);
+}
+
+/* A collector of what --measure says. NULL with an error. */
+static struct qkv_attention_collector *make_collector(const struct qkv_model *model, struct qkv_error *error)
+{
+    struct qkv_attention_collector *collector = qkv_attention_collector_new(model, error);
+    if (!collector || !measures_norms(measure) || !qkv_attention_collector_measure_norms(collector, error))
+        return collector;
+    qkv_attention_collector_free(collector);
+    return NULL;
 }
 
 /* Selects from the maps of an empty sentence, which has the same layers and heads as every other: reports a
@@ -68,10 +96,10 @@ static enum qkv_status check_selection(struct viewer *v, struct qkv_error *error
 {
     static const struct qkv_attention_pair empty = {0};
     struct qkv_attention_report report, selected;
-    v->collector = qkv_attention_collector_new(v->pair.run.model, error);
+    v->collector = make_collector(v->pair.run.model, error);
     if (!v->collector || qkv_attention_collect(v->collector, 1, &empty, v->selection.kinds, &report, error))
         return QKV_INVALID;
-    return select_maps(v, &report, &selected, error);
+    return select_wanted(v, &report, &selected, error);
 }
 
 /* Collects the maps of the sentence pair, in the memory of the collector. `selected_kinds` 0: all. */
@@ -84,6 +112,7 @@ static enum qkv_status collect(struct viewer *v, struct qkv_attention_collector 
         return QKV_INVALID;
     report->model = v->pair.run.config.name;
     report->title = sentence_pair_title(&v->pair);
+    if (measures_norms(measure)) report->value_name = "share of norms";
     return report->title ? QKV_OK : qkv_error_set(error, "out of memory");
 }
 
@@ -96,13 +125,11 @@ static enum qkv_status add_untrained(struct viewer *v, struct qkv_attention_repo
     struct qkv_attention_map *maps = qkv_arena_allocate(&v->pair.arena, (size_t)(2 * count) * sizeof *maps);
     if (!maps) return qkv_error_set(error, "out of memory");
     if (!v->untrained) v->untrained = sentence_pair_untrained(&v->pair, error);
-    if (v->untrained && !v->untrained_collector)
-        v->untrained_collector = qkv_attention_collector_new(v->untrained, error);
+    if (v->untrained && !v->untrained_collector) v->untrained_collector = make_collector(v->untrained, error);
     if (!v->untrained_collector || collect(v, v->untrained_collector, 0, &all, error)) return QKV_INVALID;
     for (int64_t i = 0; i < count; i++) {
         const struct qkv_attention_map *map = &learned->maps[i];
-        if (qkv_attention_select(&all, 1u << map->kind, map->layer, map->head, &v->pair.arena, &one, error))
-            return QKV_INVALID;
+        if (select_maps(v, &all, 1u << map->kind, map->layer, map->head, &one, error)) return QKV_INVALID;
         maps[i] = one.maps[0];
         maps[i].label_prefix = "random";
         maps[count + i] = *map;
@@ -120,7 +147,7 @@ static enum qkv_status show(struct viewer *v, struct output *output, struct qkv_
     char *bytes;
     size_t size;
     if (collect(v, v->collector, v->selection.kinds, &report, error) ||
-        select_maps(v, &report, &selected, error) ||
+        select_wanted(v, &report, &selected, error) ||
         (pair_options.versus && add_untrained(v, &selected, error)) ||
         qkv_attention_render(&selected, output->format, &output->style, &bytes, &size, error))
         return QKV_INVALID;
@@ -190,6 +217,7 @@ const struct command command_attention = {
             {"head", 0, "H", OPTION_TEXT, &head,
              "a head from 1, all, mean, or best: the one that agrees most with the others"},
             {"mean", 0, NULL, OPTION_FLAG, &mean, "the mean over the heads of a layer: --head mean"},
+            COMMAND_OPTION_MEASURE(&measure),
             COMMAND_OPTION_WITHOUT(&pair_options.without),
             {"words", 0, NULL, OPTION_FLAG, &words,
              "merge the tokens of each word, such as pieces of byte-pair encoding: columns are summed, rows "

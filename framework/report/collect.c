@@ -10,6 +10,8 @@ struct qkv_attention_collector {
     struct qkv_graph *graph;
     struct qkv_batch batch;
     struct qkv_trace trace;
+    const struct value_norms *norms; /* NULL: maps have weights, else weights times norms */
+    struct value_norms own_norms;
     struct qkv_arena arena; /* of the reports of the last pass */
 };
 
@@ -35,12 +37,27 @@ void qkv_attention_collector_free(struct qkv_attention_collector *collector)
     qkv_graph_free(collector->graph);
     qkv_batch_release(&collector->batch);
     qkv_arena_release(&collector->arena);
+    qkv_value_norms_release(&collector->own_norms);
     free(collector);
 }
 
 const struct qkv_trace *qkv_attention_collector_trace(const struct qkv_attention_collector *collector)
 {
     return &collector->trace;
+}
+
+void qkv_attention_collector_set_norms(struct qkv_attention_collector *collector,
+                                       const struct value_norms *norms)
+{
+    collector->norms = norms;
+}
+
+enum qkv_status qkv_attention_collector_measure_norms(struct qkv_attention_collector *collector,
+                                                      struct qkv_error *error)
+{
+    qkv_value_norms_release(&collector->own_norms);
+    collector->norms = &collector->own_norms;
+    return qkv_value_norms_init(&collector->own_norms, collector->model, ~0u, error);
 }
 
 static enum qkv_status no_memory(struct qkv_error *error)
@@ -191,5 +208,8 @@ enum qkv_status qkv_attention_collect(struct qkv_attention_collector *collector,
         if (!name_tokens(&collector->arena, &pairs[i], &reports[i]) ||
             !fill_maps(collector, kinds, i, &reports[i]))
             return no_memory(error);
+    if (collector->norms &&
+        !qkv_value_norms_apply(collector->norms, &collector->trace, count, reports, &collector->arena))
+        return no_memory(error);
     return QKV_OK;
 }

@@ -10,9 +10,11 @@ static enum qkv_status no_memory(struct qkv_error *error)
 enum qkv_status qkv_forced_init(struct forced_passes *passes, const struct qkv_run *run,
                                 const struct value_norms *norms, struct qkv_error *error)
 {
-    *passes = (struct forced_passes){.run = run, .norms = norms, .kinds = 1u << QKV_ATTENTION_CROSS};
+    *passes = (struct forced_passes){.run = run, .kinds = 1u << QKV_ATTENTION_CROSS};
     passes->collector = qkv_attention_collector_new(run->model, error);
-    return passes->collector ? QKV_OK : QKV_INVALID;
+    if (!passes->collector) return QKV_INVALID;
+    qkv_attention_collector_set_norms(passes->collector, norms);
+    return QKV_OK;
 }
 
 void qkv_forced_release(struct forced_passes *passes)
@@ -98,10 +100,6 @@ enum qkv_status qkv_forced_collect(struct forced_passes *passes, int64_t count,
     if (!known) return QKV_OK;
     if (qkv_attention_collect(passes->collector, known, encoded, passes->kinds, reports, error))
         return QKV_INVALID;
-    if (passes->norms &&
-        !qkv_value_norms_apply(passes->norms, qkv_attention_collector_trace(passes->collector), known,
-                               reports, &passes->arena))
-        return no_memory(error);
     for (int64_t i = 0, r = 0; i < count; i++)
         if (pairs[i].has_report) pairs[i].report = reports[r++];
     return QKV_OK;

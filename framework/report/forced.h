@@ -13,8 +13,7 @@ enum { FORCED_MOST = 64 };
 /* What passes through the model of a run need; they reuse the memory. One thread at a time. */
 struct forced_passes {
     const struct qkv_run *run;
-    const struct value_norms *norms; /* NULL: maps have weights, else weights times norms */
-    unsigned kinds;                  /* of the maps; qkv_forced_init sets it to cross attention */
+    unsigned kinds; /* of the maps; qkv_forced_init sets it to cross attention */
     bool has_texts; /* the tokens of reports have their texts; false: "" instead, but <s> and </s> */
     struct qkv_attention_collector *collector;
     struct qkv_sentence sentence;
@@ -29,7 +28,8 @@ struct forced_pair {
     struct qkv_attention_report report;
 };
 
-/* All zero can be released. Fails out of memory. */
+/* norms: maps have weights times norms; NULL: weights. They must outlive the passes. All zero can be released. Fails out
+ * of memory. */
 enum qkv_status qkv_forced_init(struct forced_passes *passes, const struct qkv_run *run,
                                 const struct value_norms *norms, struct qkv_error *error);
 void qkv_forced_release(struct forced_passes *passes);

@@ -1,4 +1,5 @@
 /* qkv align: links between words, against what qkv attention, explain and evaluate say of the same pairs. */
+#include "json.h"
 #include "tiny_run.h"
 
 #include <cjson/cJSON.h>
@@ -148,13 +149,41 @@ Test(align, multiplies_weights_by_the_norms_of_transformed_values)
                 weigh(walk, head, WORDS[pair], weights);
                 expected = strongest(expected, weights, WORDS[pair], above ? 0.3 : 0);
             }
-            const char *options = format("--norms --layer 1 --head %s %s",
+            const char *options = format("--measure norms --layer 1 --head %s %s",
                                          head < 0 ? "mean"
                                          : head   ? "2"
                                                   : "1",
                                          above ? "--threshold 0.3" : "");
             cr_expect_str_eq(align(folder, options), expected, "%s", options);
         }
+}
+
+/* The maps of qkv attention: those of one head as here, and the mean over heads of norms, not of shares. */
+Test(align, attention_measures_the_same_norms)
+{
+    for (int head = -1; head < 2; head++) {
+        double expected[MOST][MOST];
+        cJSON *walks = json_parsed(run_ok("cd '%s' && qkv explain run '%s' -t '%s' -f json --full", tiny(),
+                                          SOURCE[0], TARGET[0])),
+              *report = json_parsed(
+                  run_ok("cd '%s' && qkv attention run '%s' -t '%s' -q -f json --kind cross --head %s "
+                         "--measure norms",
+                         tiny(), SOURCE[0], TARGET[0],
+                         head < 0 ? "mean"
+                         : head   ? "2"
+                                  : "1"));
+        const cJSON *map = cJSON_GetArrayItem(cJSON_GetObjectItem(report, "maps"), 0);
+        weigh(cJSON_GetArrayItem(cJSON_GetObjectItem(walks, "walks"), 0), head, WORDS[0], expected);
+        for (int t = 0; t < WORDS[0]; t++)
+            for (int s = 0; s <= WORDS[0]; s++)
+                cr_expect_float_eq(cell(cJSON_GetObjectItem(map, "weights"), t, s), expected[t][s], 1e-5);
+        cJSON_Delete(walks);
+        cJSON_Delete(report);
+    }
+    const char *folder = scratch("picture");
+    run_ok("cd '%s' && qkv attention run 'one two' -q --measure norms --versus random -o '%s/a.svg'", tiny(),
+           folder);
+    cr_expect_not_null(strstr(read_file(format("%s/a.svg", folder), NULL), "share of norms"));
 }
 
 /* ---- scores ---- */

@@ -45,6 +45,12 @@ QKV_API struct qkv_attention_collector *qkv_attention_collector_new(const struct
                                                                     struct qkv_error *error);
 QKV_API void qkv_attention_collector_free(struct qkv_attention_collector *collector);
 
+/* From the next pass on, maps hold norms: each weight times the norm of what it lets through, which is the value that the
+ * output projection of its head has transformed (Kobayashi et al. 2020, "Attention is Not Only a Weight"). Uses the present
+ * parameters in all passes. Fails out of memory. */
+QKV_API enum qkv_status qkv_attention_collector_measure_norms(struct qkv_attention_collector *collector,
+                                                              struct qkv_error *error);
+
 /* Runs `count` pairs through the model in one pass, without dropout and gradients, and fills
  * reports[count] with the maps of the attention kinds in `kinds` (bits 1u << kind; 0: all), ordered
  * by kind, layer, head. The source of a report ends with </s>; its target begins with <s>

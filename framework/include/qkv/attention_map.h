@@ -62,6 +62,7 @@ struct qkv_attention_report {
     int64_t map_count;
     /* Names of the attention and of its axes in pictures; NULL: chosen by kind. */
     const char *name, *row_axis, *column_axis;
+    const char *value_name; /* what a cell of a picture is; NULL: attention weight */
 };
 
 /* Returns the tokens of the rows (columns) of maps of a kind. */
@@ -90,6 +91,13 @@ enum {
 QKV_API enum qkv_status qkv_attention_select(const struct qkv_attention_report *report, unsigned kinds,
                                              int layer, int head, struct qkv_arena *arena,
                                              struct qkv_attention_report *selected, struct qkv_error *error);
+
+/* Divides each row of each map by its sum; a row of zeros stays as it is. For maps of norms (attention_collect.h), which then
+ * are shares. `normalized`, which may be `report`, lives in the arena. Fails for maps that cannot be, and out of memory. */
+QKV_API enum qkv_status qkv_attention_normalize(const struct qkv_attention_report *report,
+                                                struct qkv_arena *arena,
+                                                struct qkv_attention_report *normalized,
+                                                struct qkv_error *error);
 
 /* The word of each token of a sentence pair, without <s> and </s>, as qkv_tokens.word and qkv_token_words give them
  * (tokenizer.h): a number, or -1: none. NULL: each token is a word. */
