@@ -306,6 +306,9 @@ static void check_training(const struct check *check, bool ends)
                        "training.updates or training.epochs must be given, so that training ends");
     check_needs(check);
     require(check, !training->patience || has_dev, "training.patience", "data.dev", "");
+    if (training->snapshots == 1)
+        qkv_key_report(&check->keys, "training.snapshots", "training.snapshots",
+                       "training.snapshots is 1, but must be 0 or at least 2: the first and the last");
     require(check,
             training->r_drop == 0 || drops_out(&check->config->model.encoder, false) ||
                 drops_out(&check->config->model.decoder, true),

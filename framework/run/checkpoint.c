@@ -1,10 +1,12 @@
 #include "qkv/checkpoint.h"
 
 #include "config/number.h"
+#include "core/half.h"
 #include "graph/graph.h"
 #include "run/safetensors.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 /* The blocks of a checkpoint: the values, then the moments of the optimizer, then, where the values are a moving average,
@@ -62,6 +64,21 @@ static bool list_tensors(struct contents *contents, const struct qkv_parameters 
     return true;
 }
 
+/* Stores a tensor in half precision, unless a number of it would become infinite. False when memory is out. */
+static bool store_half(struct qkv_safetensor *tensor, enum qkv_dtype dtype, struct qkv_arena *arena)
+{
+    int64_t count = qkv_shape_count(tensor->shape);
+    uint16_t *halves = qkv_arena_allocate(arena, (size_t)count * sizeof *halves);
+    if (!halves) return false;
+    for (int64_t i = 0; i < count; i++) {
+        halves[i] = qkv_half_of((float)qkv_dtype_get(dtype, tensor->data, i));
+        if (isinf(qkv_half_value(halves[i]))) return true;
+    }
+    tensor->type = QKV_STORED_F16;
+    tensor->data = halves;
+    return true;
+}
+
 static bool list_metadata(struct contents *contents, const struct qkv_optimizer_state *optimizer,
                           const struct qkv_state *state)
 {
@@ -94,22 +111,38 @@ static enum qkv_status check_keys(const struct qkv_state *state, const char *pat
     return QKV_OK;
 }
 
-enum qkv_status qkv_checkpoint_save(const char *path, const struct qkv_parameters *parameters,
-                                    const struct qkv_optimizer_state *optimizer,
-                                    const struct qkv_state *state, struct qkv_error *error)
+static enum qkv_status save(const char *path, const struct qkv_parameters *parameters,
+                            const struct qkv_optimizer_state *optimizer, const struct qkv_state *state,
+                            bool in_half, struct qkv_error *error)
 {
     void *blocks[BLOCKS];
     if (list_blocks(parameters, optimizer, blocks, path, error) || check_keys(state, path, error))
         return QKV_INVALID;
     struct contents contents = {0};
     enum qkv_status status;
-    if (list_tensors(&contents, parameters, blocks) && list_metadata(&contents, optimizer, state))
+    bool listed = list_tensors(&contents, parameters, blocks) && list_metadata(&contents, optimizer, state);
+    for (int64_t i = 0; listed && in_half && i < contents.count; i++)
+        listed = store_half(&contents.tensors[i], parameters->dtype, &contents.arena);
+    if (listed)
         status = qkv_safetensors_write(path, contents.count, contents.tensors, contents.metadata_count,
                                        contents.metadata, error);
     else
         status = qkv_error_set(error, "%s: out of memory", path);
     qkv_arena_release(&contents.arena);
     return status;
+}
+
+enum qkv_status qkv_checkpoint_save(const char *path, const struct qkv_parameters *parameters,
+                                    const struct qkv_optimizer_state *optimizer,
+                                    const struct qkv_state *state, struct qkv_error *error)
+{
+    return save(path, parameters, optimizer, state, false, error);
+}
+
+enum qkv_status qkv_checkpoint_save_half(const char *path, const struct qkv_parameters *parameters,
+                                         const struct qkv_state *state, struct qkv_error *error)
+{
+    return save(path, parameters, NULL, state, true, error);
 }
 
 /* ---- loading ---- */

@@ -1,6 +1,5 @@
 #include "train/training.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
@@ -52,9 +51,9 @@ enum qkv_status qkv_best_record(struct training *training, double score, bool *i
     progress->best[place] = (struct best_checkpoint){progress->update, score};
     char memory[48];
     const char *name = checkpoint_name(memory, progress->update);
-    if (qkv_training_save(training, name, false, error)) return QKV_INVALID;
+    if (qkv_training_save(training, name, CHECKPOINT_VALUES, error)) return QKV_INVALID;
     if (!*is_best || link_best(training, name)) return QKV_OK;
-    return qkv_training_save(training, QKV_RUN_BEST, false, error);
+    return qkv_training_save(training, QKV_RUN_BEST, CHECKPOINT_VALUES, error);
 }
 
 static bool is_best_listed(const struct progress *progress, int64_t update)
@@ -80,7 +79,7 @@ enum qkv_status qkv_last_record(struct training *training, struct qkv_error *err
         char name[48];
         /* The file of a checkpoint that is among the best is written already. */
         if (!is_best_listed(progress, progress->update) &&
-            qkv_training_save(training, checkpoint_name(name, progress->update), false, error))
+            qkv_training_save(training, checkpoint_name(name, progress->update), CHECKPOINT_VALUES, error))
             return QKV_INVALID;
         if (count == MOST_LAST)
             memmove(progress->last, progress->last + 1, (size_t)--count * sizeof(int64_t));
@@ -101,20 +100,7 @@ static bool is_listed(const struct progress *progress, int64_t update)
 
 enum qkv_status qkv_best_prune(struct training *training, struct qkv_error *error)
 {
-    DIR *folder = opendir(training->folder);
-    if (!folder) return qkv_error_set(error, "%s: %s", training->folder, strerror(errno));
-    enum qkv_status status = QKV_OK;
-    for (struct dirent *entry; !status && (entry = readdir(folder));) {
-        long long update = 0;
-        int length = 0;
-        sscanf(entry->d_name, "update-%lld.safetensors%n", &update, &length);
-        if (!length || entry->d_name[length] || is_listed(&training->progress, update)) continue;
-        if (unlinkat(dirfd(folder), entry->d_name, 0) != 0)
-            status = qkv_error_set(error, "%s/%s: cannot be removed: %s", training->folder, entry->d_name,
-                                   strerror(errno));
-    }
-    closedir(folder);
-    return status;
+    return qkv_training_prune(training, "update-", is_listed, error);
 }
 
 /* Makes best.safetensors a link to the best checkpoint of the list. A killed run may have written best.safetensors

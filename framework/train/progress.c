@@ -25,33 +25,55 @@ static const char *best_key(char key[48], int64_t i, const char *field)
     return key;
 }
 
-static const char *last_key(char key[48], int64_t i)
+/* The lists of updates. A checkpoint has no list that is empty. */
+static const struct update_list {
+    const char *name;
+    size_t count, updates; /* where they are in struct progress */
+    int64_t most;
+} LISTS[] = {
+    {"last", offsetof(struct progress, last_count), offsetof(struct progress, last), MOST_LAST},
+    {"snapshot", offsetof(struct progress, snapshot_count), offsetof(struct progress, snapshot),
+     MOST_SNAPSHOTS},
+};
+
+enum { LIST_COUNT = sizeof LISTS / sizeof LISTS[0] };
+
+static const char *count_key(char key[48], const struct update_list *list)
 {
-    snprintf(key, 48, "train.last.%lld.update", (long long)i + 1);
+    snprintf(key, 48, "train.%s_count", list->name);
     return key;
 }
 
-/* Without keep_last_ckpts, a checkpoint has no list of the last ones. */
-static void save_last(const struct progress *progress, struct qkv_state *state)
+static const char *update_key(char key[48], const struct update_list *list, int64_t i)
 {
-    char key[48];
-    if (!progress->last_count) return;
-    qkv_state_set_integer(state, "train.last_count", progress->last_count);
-    for (int64_t i = 0; i < progress->last_count; i++)
-        qkv_state_set_integer(state, last_key(key, i), progress->last[i]);
+    snprintf(key, 48, "train.%s.%lld.update", list->name, (long long)i + 1);
+    return key;
 }
 
-static enum qkv_status restore_last(struct progress *progress, const struct qkv_state *state,
-                                    struct qkv_error *error)
+static void save_list(const struct update_list *list, const struct progress *progress,
+                      struct qkv_state *state)
 {
     char key[48];
-    if (!qkv_state_get(state, "train.last_count")) return QKV_OK;
-    if (qkv_state_get_count(state, "train.last_count", &progress->last_count, error)) return QKV_INVALID;
-    if (progress->last_count > MOST_LAST)
-        return qkv_error_set(error, "train.last_count is %lld, but at most %d are kept",
-                             (long long)progress->last_count, MOST_LAST);
-    for (int64_t i = 0; i < progress->last_count; i++)
-        if (qkv_state_get_count(state, last_key(key, i), &progress->last[i], error)) return QKV_INVALID;
+    int64_t count = *(const int64_t *)((const char *)progress + list->count);
+    const int64_t *updates = (const int64_t *)((const char *)progress + list->updates);
+    if (!count) return;
+    qkv_state_set_integer(state, count_key(key, list), count);
+    for (int64_t i = 0; i < count; i++) qkv_state_set_integer(state, update_key(key, list, i), updates[i]);
+}
+
+static enum qkv_status restore_list(const struct update_list *list, struct progress *progress,
+                                    const struct qkv_state *state, struct qkv_error *error)
+{
+    char key[48];
+    int64_t *count = (int64_t *)((char *)progress + list->count);
+    int64_t *updates = (int64_t *)((char *)progress + list->updates);
+    if (!qkv_state_get(state, count_key(key, list))) return QKV_OK;
+    if (qkv_state_get_count(state, key, count, error)) return QKV_INVALID;
+    if (*count > list->most)
+        return qkv_error_set(error, "%s is %lld, but at most %lld are kept", key, (long long)*count,
+                             (long long)list->most);
+    for (int64_t i = 0; i < *count; i++)
+        if (qkv_state_get_count(state, update_key(key, list, i), &updates[i], error)) return QKV_INVALID;
     return QKV_OK;
 }
 
@@ -66,7 +88,7 @@ void qkv_progress_save(const struct progress *progress, struct qkv_state *state)
         qkv_state_set_integer(state, best_key(key, i, "update"), progress->best[i].update);
         qkv_state_set_number(state, best_key(key, i, "score"), progress->best[i].score);
     }
-    save_last(progress, state);
+    for (int i = 0; i < LIST_COUNT; i++) save_list(&LISTS[i], progress, state);
 }
 
 enum qkv_status qkv_progress_restore(struct progress *progress, const struct qkv_state *state,
@@ -89,7 +111,8 @@ enum qkv_status qkv_progress_restore(struct progress *progress, const struct qkv
         if (qkv_state_get_count(state, best_key(key, i, "update"), &found.best[i].update, error) ||
             qkv_state_get_number(state, best_key(key, i, "score"), &found.best[i].score, error))
             return QKV_INVALID;
-    if (restore_last(&found, state, error)) return QKV_INVALID;
+    for (int i = 0; i < LIST_COUNT; i++)
+        if (restore_list(&LISTS[i], &found, state, error)) return QKV_INVALID;
     *progress = found;
     return QKV_OK;
 }

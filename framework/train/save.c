@@ -3,9 +3,10 @@
 
 #include "run/provenance.h"
 
-enum qkv_status qkv_training_save(struct training *training, const char *name, bool resumable,
+enum qkv_status qkv_training_save(struct training *training, const char *name, enum checkpoint_kind kind,
                                   struct qkv_error *error)
 {
+    bool resumable = kind == CHECKPOINT_RESUMABLE;
     const struct qkv_optimizer_state *optimizer = resumable ? &training->optimizer.state : NULL;
     struct qkv_parameters *parameters = &training->model->parameters;
     struct qkv_state state = {0};
@@ -18,8 +19,13 @@ enum qkv_status qkv_training_save(struct training *training, const char *name, b
     qkv_schedule_save(&training->schedule, &state);
     /* Without the state of the optimizer, the checkpoint holds the moving average alone. */
     if (!resumable) qkv_optimizer_exchange(&training->optimizer, parameters);
-    enum qkv_status status = path ? qkv_checkpoint_save(path, parameters, optimizer, &state, error)
-                                  : qkv_error_set(error, "out of memory");
+    enum qkv_status status;
+    if (!path)
+        status = qkv_error_set(error, "out of memory");
+    else if (kind == CHECKPOINT_HALF)
+        status = qkv_checkpoint_save_half(path, parameters, &state, error);
+    else
+        status = qkv_checkpoint_save(path, parameters, optimizer, &state, error);
     if (!resumable) qkv_optimizer_exchange(&training->optimizer, parameters);
     qkv_state_release(&state);
     return status;

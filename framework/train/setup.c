@@ -152,7 +152,7 @@ enum qkv_status qkv_training_open(struct training *training, struct qkv_error *e
     if (training->options->resume) {
         if (restore(training, error) || qkv_run_folder_clear(training, error)) return QKV_INVALID;
         if (qkv_run_folder_trim_metrics(training, error) || qkv_best_restore(training, error) ||
-            qkv_final_average_remove(training, error))
+            qkv_snapshots_prune(training, error) || qkv_final_average_remove(training, error))
             return QKV_INVALID;
         qkv_training_plan_epoch(training);
         return qkv_run_folder_describe(training, error);
@@ -164,8 +164,9 @@ enum qkv_status qkv_training_open(struct training *training, struct qkv_error *e
     if (qkv_vocabulary_save(&training->source, source, error)) return QKV_INVALID;
     if (qkv_vocabulary_save(&training->target, target, error)) return QKV_INVALID;
     if (save_merges(training, error)) return QKV_INVALID;
+    if (qkv_snapshot_record(training, false, error)) return QKV_INVALID;
     /* Write the checkpoint before config.yaml, which makes the folder a run: so every run can be resumed. */
-    if (qkv_training_save(training, QKV_RUN_LAST, true, error)) return QKV_INVALID;
+    if (qkv_training_save(training, QKV_RUN_LAST, CHECKPOINT_RESUMABLE, error)) return QKV_INVALID;
     return qkv_run_folder_describe(training, error);
 }
 

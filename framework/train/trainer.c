@@ -198,6 +198,13 @@ static enum qkv_status validate(struct training *training, struct qkv_error *err
     return qkv_log_write(training, &line, error);
 }
 
+/* Saves last.safetensors, and only then removes snapshots that its list lacks. */
+static enum qkv_status save_last(struct training *training, struct qkv_error *error)
+{
+    if (qkv_training_save(training, QKV_RUN_LAST, CHECKPOINT_RESUMABLE, error)) return QKV_INVALID;
+    return qkv_snapshots_prune(training, error);
+}
+
 /* Validates, unless that is done for this update, and saves last.safetensors. Only then does it remove old
  * checkpoints: if the process is killed before, --resume continues from the previous last.safetensors and
  * needs the files that it lists (setup.c). */
@@ -205,7 +212,7 @@ static enum qkv_status validate_and_save(struct training *training, struct qkv_e
 {
     enum qkv_status status = validate(training, error);
     if (!status) status = qkv_last_record(training, error);
-    if (!status) status = qkv_training_save(training, QKV_RUN_LAST, true, error);
+    if (!status) status = save_last(training, error);
     if (status) return status;
     return qkv_best_prune(training, error);
 }
@@ -244,16 +251,20 @@ static enum qkv_status loop(struct training *training, enum qkv_train_end *end, 
         enum qkv_status status = update(training, &clock, &more, error);
         if (status) return status;
         if (!more) break;
+        /* Before the log line, which ends the sum of the loss that the snapshot keeps. */
+        if (qkv_snapshot_record(training, false, error)) return QKV_INVALID;
         if (report_progress(training, &clock, error)) return QKV_INVALID;
         if (listener->stop && listener->stop(listener->context)) {
             *end = QKV_TRAIN_STOPPED;
-            return qkv_training_save(training, QKV_RUN_LAST, true, error);
+            return save_last(training, error);
         }
     }
     enum qkv_status status = validate(training, error);
     if (status) return status;
-    if (progress->update == saved && progress->validated == validated && qkv_last_is_recorded(training))
+    bool recorded = qkv_last_is_recorded(training) && qkv_snapshot_is_recorded(training);
+    if (progress->update == saved && progress->validated == validated && recorded)
         return QKV_OK; /* last.safetensors is up to date */
+    if (qkv_snapshot_record(training, true, error)) return QKV_INVALID;
     return validate_and_save(training, error);
 }
 

@@ -4,7 +4,9 @@
  *     run_folder.c         the run folder: lock, config, metrics.jsonl
  *     metrics_log.c        lines of metrics.jsonl
  *     save.c               checkpoints
+ *     prune.c              removes checkpoints that are in no list
  *     best_checkpoints.c   the lists of the best and of the last checkpoints, and their files
+ *     snapshots.c          the list of snapshots, and their files
  *     final_average.c      the average that ends a training
  *     setup.c              reads and checks all input, makes the model, restores or begins the run
  *     notices.c            what training notices of itself
@@ -21,9 +23,10 @@
 #include <dirent.h>
 
 enum {
-    MOST_BEST = 64,    /* upper limit of training.keep_best_ckpts and testing.average */
-    MOST_LAST = 64,    /* upper limit of training.keep_last_ckpts */
-    MOST_SAMPLES = 16, /* upper limit of training.validation_samples */
+    MOST_BEST = 64,      /* upper limit of training.keep_best_ckpts and testing.average */
+    MOST_LAST = 64,      /* upper limit of training.keep_last_ckpts */
+    MOST_SNAPSHOTS = 64, /* upper limit of training.snapshots */
+    MOST_SAMPLES = 16,   /* upper limit of training.validation_samples */
 };
 
 struct best_checkpoint {
@@ -45,6 +48,9 @@ struct progress {
     struct best_checkpoint best[MOST_BEST]; /* [best_count], best first */
     int64_t last_count;
     int64_t last[MOST_LAST]; /* [last_count]: updates of the last checkpoints, ascending */
+    int64_t snapshot_count;
+    /* [snapshot_count]: updates of the snapshots, ascending. One place more than are kept, for a new one. */
+    int64_t snapshot[MOST_SNAPSHOTS + 1];
 };
 
 /* What training may notice of itself. */
@@ -135,10 +141,23 @@ enum qkv_status qkv_log_write(struct training *training, const struct log_line *
 
 /* ---- save.c ---- */
 
-/* Writes a checkpoint to the file `name` of the run folder. `resumable`: with the optimizer's moments, which
- * only --resume reads and which make up most of the file (two thirds with Adam, half with SGD). */
-enum qkv_status qkv_training_save(struct training *training, const char *name, bool resumable,
+enum checkpoint_kind {
+    CHECKPOINT_RESUMABLE, /* with the optimizer's moments, which only --resume reads and which make up most of the file
+                             (two thirds with Adam, half with SGD) */
+    CHECKPOINT_VALUES,
+    CHECKPOINT_HALF, /* values in half precision */
+};
+
+/* Writes a checkpoint to the file `name` of the run folder. */
+enum qkv_status qkv_training_save(struct training *training, const char *name, enum checkpoint_kind kind,
                                   struct qkv_error *error);
+
+/* ---- prune.c ---- */
+
+/* Removes the files `<prefix>N.safetensors` of the run folder whose update N is in no list. */
+enum qkv_status qkv_training_prune(const struct training *training, const char *prefix,
+                                   bool (*is_listed)(const struct progress *progress, int64_t update),
+                                   struct qkv_error *error);
 
 /* ---- best_checkpoints.c ---- */
 
@@ -158,6 +177,19 @@ enum qkv_status qkv_best_prune(struct training *training, struct qkv_error *erro
 
 /* Makes best.safetensors and the update-*.safetensors of the folder agree with lists that were restored. */
 enum qkv_status qkv_best_restore(struct training *training, struct qkv_error *error);
+
+/* ---- snapshots.c ---- */
+
+/* Writes a snapshot of the present update, if one is due; `is_end`: of the last update, if it has none. Adds it to the
+ * list, from which the one drops whose neighbours are closest, if there are more than training.snapshots. */
+enum qkv_status qkv_snapshot_record(struct training *training, bool is_end, struct qkv_error *error);
+
+/* True when qkv_snapshot_record has nothing to do at the end of training. */
+bool qkv_snapshot_is_recorded(const struct training *training);
+
+/* Removes the snapshots that are no longer in the list. Call it only after last.safetensors is saved with the list, as
+ * --resume may need them otherwise. */
+enum qkv_status qkv_snapshots_prune(const struct training *training, struct qkv_error *error);
 
 /* ---- final_average.c ---- */
 

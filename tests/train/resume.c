@@ -37,6 +37,8 @@ static const char *const SETTINGS[] = {
     "updates=13 data.dev= validation_freq=4 keep_last_ckpts=2",
     "updates=17 ema=0.9 keep_last_ckpts=2 logging_freq=4 scheduling=plateau learning_rate_patience=0 "
     "learning_rate=0.05 testing.average=2",
+    "updates=19 snapshots=5 logging_freq=4 ema=0.8",
+    "epochs=3 snapshots=4 validation_freq=3 logging_freq=5",
 };
 
 enum { SETTING_COUNT = sizeof SETTINGS / sizeof SETTINGS[0] };
@@ -153,7 +155,7 @@ enum { MOST_LINES = 24 };
 static const char *const KILLED_SETTINGS =
     "updates=14 logging_freq=1 validation_freq=3 validation_samples=0 keep_best_ckpts=2 scheduling=plateau "
     "learning_rate_patience=0 learning_rate=0.05 early_stopping_metric=token_accuracy keep_last_ckpts=2 "
-    "testing.average=2 ema=0.8";
+    "testing.average=2 ema=0.8 snapshots=4";
 
 Test(resume, a_run_killed_at_any_moment_goes_on_exactly)
 {

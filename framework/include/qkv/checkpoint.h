@@ -98,6 +98,11 @@ QKV_API enum qkv_status qkv_checkpoint_save(const char *path, const struct qkv_p
                                             const struct qkv_optimizer_state *optimizer,
                                             const struct qkv_state *state, struct qkv_error *error);
 
+/* Writes the values alone, in half precision (11 bits); a tensor with a number that would round beyond 65504, the
+ * greatest of half precision, keeps the parameters' dtype. */
+QKV_API enum qkv_status qkv_checkpoint_save_half(const char *path, const struct qkv_parameters *parameters,
+                                                 const struct qkv_state *state, struct qkv_error *error);
+
 /* Reads a checkpoint into parameters, and moments, that are allocated, and converts its numbers to their dtype. `optimizer` NULL: values only, whether or not the file has moments. `state` (empty, or NULL) gets
  * all keys but those of the format, even when loading then fails, since they may explain why. On failure
  * nothing else has changed. Errors:

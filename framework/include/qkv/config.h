@@ -168,6 +168,7 @@ struct qkv_training_config {
     enum qkv_metric early_stopping_metric;
     int64_t patience; /* validations; 0: no limit */
     int64_t keep_best_ckpts, keep_last_ckpts;
+    int64_t snapshots;                    /* checkpoints in half precision, over all of training; 0: none */
     double clip_grad_norm, clip_grad_val; /* 0: off */
     double label_smoothing;
     double r_drop; /* weight of the divergence of two passes; 0: one pass */

@@ -9,6 +9,7 @@
  *     best.safetensors            values of the best validation; translate, evaluate and attention read it
  *     update-<n>.safetensors      values of the training.keep_best_ckpts best validations, and of the last
  *                                 training.keep_last_ckpts ones
+ *     snapshot-<n>.safetensors    values in half precision of training.snapshots updates, from 0 to the last
  *     average.safetensors         where testing.average is above 0: the mean of the best checkpoints (average.h)
  *
  * Example:

@@ -1,0 +1,160 @@
+/* Snapshots of a training: which updates have one, and what they hold. */
+#include "training.h"
+
+#include "framework/core/half.h"
+#include "qkv/run.h"
+#include "support.h"
+
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* The updates of the snapshots of a run, ascending: "0 1 4". */
+static const char *snapshots_of(const char *run)
+{
+    long long updates[128], update;
+    int count = 0;
+    DIR *folder = opendir(run);
+    cr_assert_not_null(folder);
+    for (struct dirent *entry; (entry = readdir(folder));) {
+        if (sscanf(entry->d_name, "snapshot-%lld.", &update) != 1) continue;
+        int place = count++;
+        for (; place > 0 && updates[place - 1] > update; place--) updates[place] = updates[place - 1];
+        updates[place] = update;
+    }
+    closedir(folder);
+    const char *text = "";
+    for (int i = 0; i < count; i++) text = format("%s%s%lld", text, i ? " " : "", updates[i]);
+    return text;
+}
+
+static const char *trained(const char *folder, const char *name, const char *settings)
+{
+    const char *run = format("%s/%s", folder, name);
+    training_run((struct training){.config = training_config(folder), .settings = settings, .run = run});
+    return run;
+}
+
+/* 25^(k / 4) - 1 and 16^(k / 4) - 1, rounded; with little to choose from, each update has one. */
+Test(snapshots, are_even_in_the_logarithm_of_the_update)
+{
+    const char *folder = scratch("even");
+    cr_expect_str_eq(snapshots_of(trained(folder, "a", "updates=24 snapshots=5")), "0 1 4 10 24");
+    cr_expect_str_eq(snapshots_of(trained(folder, "b", "updates=15 snapshots=5")), "0 1 3 7 15");
+    cr_expect_str_eq(snapshots_of(trained(folder, "c", "updates=15 snapshots=2")), "0 15");
+    cr_expect_str_eq(snapshots_of(trained(folder, "d", "updates=5 snapshots=64")), "0 1 2 3 4 5");
+    cr_expect_str_eq(snapshots_of(trained(folder, "e", "updates=24 snapshots=12")),
+                     "0 1 2 3 4 5 6 7 9 13 18 24");
+    cr_expect_str_eq(snapshots_of(trained(folder, "off", "updates=5")), "");
+}
+
+/* The length is not known: after each new one, that with the closest neighbours goes. Without a limit, the updates would be
+ * 0 1 2 3 4 5 7 9 11 14 17 21 and, at the end, 24. */
+Test(snapshots, are_thinned_out_where_only_epochs_are_known)
+{
+    const char *folder = scratch("epochs");
+    cr_expect_str_eq(snapshots_of(trained(folder, "all", "epochs=3 snapshots=64")),
+                     "0 1 2 3 4 5 7 9 11 14 17 21 24");
+    cr_expect_str_eq(snapshots_of(trained(folder, "few", "epochs=3 snapshots=5")), "0 1 5 14 24");
+    cr_expect_str_eq(snapshots_of(trained(folder, "both", "epochs=3 updates=20 snapshots=3")), "0 1 20");
+}
+
+Test(snapshots, of_a_training_that_goes_on_stay_bounded)
+{
+    const char *folder = scratch("more"), *run = trained(folder, "run", "updates=10 snapshots=4");
+    struct training training = {.config = training_config(folder), .run = run, .resume = true};
+    training.settings = "updates=40 snapshots=4";
+    training_run(training);
+    const char *updates = snapshots_of(run);
+    cr_expect_str_eq(updates, "0 4 11 40");
+    training.resume = false;
+    training_run((struct training){.config = training.config,
+                                   .run = format("%s/other", folder),
+                                   .settings = "updates=6 patience=1 learning_rate=1e-9 validation_freq=2 "
+                                               "snapshots=3"});
+    cr_expect_str_eq(snapshots_of(format("%s/other", folder)), "0 2 4");
+}
+
+static void open_run(struct qkv_run *run, const char *folder, const char *checkpoint)
+{
+    struct qkv_error error = {""};
+    cr_assert_eq(qkv_run_open(run, folder, checkpoint, QKV_FLOAT32, &error), QKV_OK, "%s", error.message);
+}
+
+/* Training is the same with and without them; a snapshot holds the rounded values of the checkpoint of its update, in half
+ * the bytes, and its loss. */
+Test(snapshots, hold_the_rounded_values_and_the_loss)
+{
+    const char *folder = scratch("values"), *plain = trained(folder, "plain", "updates=15 ema=0.5"),
+               *run = trained(folder, "run", "updates=15 ema=0.5 snapshots=5 logging_freq=5");
+    struct qkv_run without, with, half;
+    open_run(&without, plain, "update-15");
+    open_run(&with, run, "update-15");
+    open_run(&half, run, "snapshot-15");
+    const struct qkv_parameters *parameters = &with.model->parameters;
+    const float *a = without.model->parameters.values, *b = parameters->values,
+                *c = half.model->parameters.values;
+    cr_assert_arr_eq(a, b, (size_t)parameters->elements * sizeof *a);
+    for (int64_t i = 0; i < parameters->elements; i++)
+        cr_assert_eq(c[i], qkv_half_value(qkv_half_of(b[i])), "%lld", (long long)i);
+    double loss, tokens;
+    cr_assert_eq(qkv_state_get_number(&half.state, "train.log_loss", &loss, NULL), QKV_OK);
+    cr_assert_eq(qkv_state_get_number(&half.state, "train.log_tokens", &tokens, NULL), QKV_OK);
+    cr_expect_eq(loss / tokens, training_metric(run, "train", 15, "loss"));
+    qkv_run_release(&without);
+    qkv_run_release(&with);
+    qkv_run_release(&half);
+
+    struct qkv_parameters many = {0};
+    struct qkv_initial normal = {QKV_INITIALIZER_NORMAL, 1};
+    struct stat complete, small;
+    qkv_parameters_add(&many, QKV_SHAPE(100, 100), normal, "a");
+    cr_assert_eq(qkv_parameters_allocate(&many, QKV_FLOAT32, NULL), QKV_OK);
+    qkv_parameters_initialize(&many, 1);
+    const char *path = format("%s/x.safetensors", folder);
+    cr_assert_eq(qkv_checkpoint_save(path, &many, NULL, NULL, NULL), QKV_OK);
+    cr_assert_eq(stat(path, &complete), 0);
+    cr_assert_eq(qkv_checkpoint_save_half(path, &many, NULL, NULL), QKV_OK);
+    cr_assert_eq(stat(path, &small), 0);
+    cr_expect_eq(complete.st_size - small.st_size, 100 * 100 * 2);
+    ((float *)many.values)[7] = 65520; /* would become infinite: the tensor keeps float32 */
+    cr_assert_eq(qkv_checkpoint_save_half(path, &many, NULL, NULL), QKV_OK);
+    cr_assert_eq(stat(path, &small), 0);
+    cr_expect_eq(complete.st_size, small.st_size);
+    cr_assert_eq(qkv_checkpoint_load(path, &many, NULL, NULL, NULL), QKV_OK);
+    cr_expect_eq(((float *)many.values)[7], 65520);
+    qkv_parameters_release(&many);
+}
+
+/* --overwrite removes those of the old run, and --resume those that a kill left behind. */
+Test(snapshots, of_an_old_run_are_removed)
+{
+    const char *folder = scratch("old"), *run_folder = trained(folder, "run", "updates=15 snapshots=5");
+    write_text(run_folder, "snapshot-7.safetensors.12.0.tmp", "half");
+    write_text(run_folder, "snapshot-12.safetensors", "ahead of last.safetensors");
+    write_text(run_folder, "snapshot-notes", "not of the run");
+    struct training training = {.config = training_config(folder),
+                                .run = run_folder,
+                                .settings = "updates=15 snapshots=5",
+                                .resume = true};
+    training_run(training);
+    cr_expect_str_eq(snapshots_of(run_folder), "0 1 3 7 15");
+    cr_expect(!training_has(run_folder, "snapshot-7.safetensors.12.0.tmp"));
+    run_ok("qkv train '%s' -q --overwrite -s training.model_dir='%s' -s training.updates=3", training.config,
+           run_folder);
+    cr_expect_str_eq(snapshots_of(run_folder), "");
+    cr_expect(training_has(run_folder, "snapshot-notes"));
+}
+
+Test(snapshots, one_alone_is_refused)
+{
+    const char *config = training_config(scratch("one"));
+    cr_expect(refused(
+        run("qkv train '%s' -s training.updates=3 -s training.snapshots=1", config),
+        "-s training.snapshots=1: training.snapshots is 1, but must be 0 or at least 2: the first and "
+        "the last"));
+}
