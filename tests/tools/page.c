@@ -1,5 +1,6 @@
 /* qkv page: the file that it writes, and the page in a real browser, against the numbers of the command line. */
 #include "browser.h"
+#include "json.h"
 #include "support.h"
 
 #include <cjson/cJSON.h>
@@ -324,6 +325,66 @@ Test(page, lights_up_the_step_that_chooses_a_word)
     cr_expect_str_empty(lit_words(browser), "the word is kept no longer");
     browser_click(browser, "head-encoder-1-1");
     cr_expect_str_eq(browser_value(browser, "document.getElementById('masked').hidden"), "true");
+    close_page(browser);
+}
+
+/* The translation and the first probability of the command line without these heads. */
+static void expect_silent(struct browser *browser, const char *folder, const char *heads)
+{
+    const char *without = *heads ? format("--without %s", heads) : "";
+    char *line =
+        run_ok("cd '%s' && echo four two one | qkv translate run -q --beam 2 --scores %s", folder, without);
+    cr_expect_str_eq(format("%s\n", text_of(browser, "target")), strchr(line, '\t') + 1, "%s", heads);
+    cr_expect_float_eq(atof(browser_value(browser, "state.view.scores[0]")), atof(line), TOLERANCE, "%s",
+                       heads);
+    cJSON *report =
+        json_parsed(run_ok("cd '%s' && qkv attention run 'four two one' --beam 2 -q --kind cross --head 2 "
+                           "--format json %s",
+                           folder, without));
+    compare_map(browser, cJSON_GetArrayItem(cJSON_GetObjectItem(report, "maps"), 0));
+    cJSON_Delete(report);
+}
+
+/* A click or the key S silences a head; translation, scores and maps are those of --without, and the address holds it. */
+Test(page, silences_heads)
+{
+    const char *folder = trained();
+    struct browser *browser = opened(folder, "s=four+two+one&beam=2&head=cross-1-2");
+    expect_silent(browser, folder, "");
+    char *before = browser_value(browser, "state.view.scores[0]");
+    cr_expect_str_eq(browser_value(browser, "document.getElementById('speak').hidden"), "true");
+    browser_click(browser, "silence-encoder-2-1");
+    browser_wait(browser, "isSettled() && state.silent");
+    expect_silent(browser, folder, "encoder.2.1");
+    cr_expect_str_neq(browser_value(browser, "state.view.scores[0]"), before);
+    cr_expect_str_eq(text_of(browser, "silent"), "silent: encoder attention, layer 2, head 1");
+    browser_value(browser, "document.querySelector('[data-test=head-cross-1-2]').focus()");
+    browser_press(browser, "s");
+    browser_wait(browser, "isSettled() && state.silent.includes(',')");
+    expect_silent(browser, folder, "encoder.2.1,cross.1.2");
+    cr_expect_str_eq(browser_value(browser, "document.activeElement.dataset.test"), "head-cross-1-2");
+    cr_expect_str_eq(text_of(browser, "map-title"), "Cross attention, layer 1, head 2, silent");
+    expect_caption(browser, "This head is silent: it looks, but passes on nothing. ");
+    cr_expect_str_eq(text_of(browser, "silent"), "2 heads are silent");
+    cr_expect_not_null(
+        strstr(browser_value(browser, "decodeURIComponent(location.hash)"), "silent=encoder-2-1,cross-1-2"));
+    browser_value(browser, "history.back()");
+    browser_wait(browser, "isSettled() && state.silent === 'encoder-2-1'");
+    expect_silent(browser, folder, "encoder.2.1");
+    browser_click(browser, "silence-encoder-2-1");
+    browser_wait(browser, "isSettled() && !state.silent");
+    expect_silent(browser, folder, "");
+    cr_expect_str_eq(browser_value(browser, "state.view.scores[0]"), before);
+    cr_expect_str_empty(text_of(browser, "silent"));
+    close_page(browser);
+    /* An address may name heads that do not exist. */
+    browser =
+        opened(folder, "s=four+two+one&beam=2&head=cross-1-2&silent=cross-9-1,x,cross-1-2,decoder--1-1,");
+    expect_silent(browser, folder, "cross.1.2");
+    cr_expect_str_eq(browser_value(browser, "state.silent"), "cross-1-2");
+    browser_click(browser, "speak");
+    browser_wait(browser, "isSettled() && !state.silent");
+    expect_silent(browser, folder, "");
     close_page(browser);
 }
 

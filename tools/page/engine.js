@@ -7,7 +7,7 @@
 const TEXTS = ['source_tokens', 'target_inputs', 'target_outputs', 'translations', 'next_words'];
 const ARRAYS = {
     scores: Float64Array, log_probability: Float64Array, known_sources: Int32Array, known_targets: Int32Array, probabilities: Float64Array,
-    next_probabilities: Float64Array, maps: Int32Array, entropies: Float64Array, weights: Float32Array,
+    next_probabilities: Float64Array, maps: Int32Array, silent: Int32Array, entropies: Float64Array, weights: Float32Array,
 };
 
 let compiled, modelBytes, engine;
@@ -100,9 +100,16 @@ const CALLS = {
     },
 };
 
+// heads: [kind, layer, head] of each head that is silent.
+function silence(heads) {
+    put(new Uint8Array(Int32Array.from(heads.flat()).buffer));
+    engine.page_silence_heads(heads.length);
+}
+
 async function answer(request) {
     const { sequence } = request;
     try {
+        silence(request.silent);
         if (CALLS[request.call](request)) postMessage({ sequence, view: view() });
         else postMessage({ sequence, error: text('message') });
     } catch (error) { // a bug or no memory: the state of the module is unknown, so it starts again

@@ -62,18 +62,26 @@ function sentenceOfCell(head, { row, column }) {
     return isHidden(weight) ? `${key} is masked for ${query}` : `${query} takes ${weightText(weight)} of its attention from ${key}`;
 }
 
+// What a silent head does not do.
+function silenceText(head) {
+    return head.isSilent ? 'This head is silent: it looks, but passes on nothing. ' : '';
+}
+
 // The whole map. A row of entropy H is as sharp as one that looks at exp(H) words alike.
 function sentenceOfHead(head) {
     return `This head’s rows have a mean entropy of ${head.entropy.toFixed(2)} nats, as if each looked at ` +
         `${Math.exp(head.entropy).toFixed(1)} words alike. Point at a word or a cell.`;
 }
 
-// The sentence under the large map.
-function caption() {
-    const head = selectedHead();
-    if (!head) return '';
+function sentenceOf(head) {
     if (state.cell) return sentenceOfCell(head, state.cell);
     const { row, column } = litPlace(head);
     if (row >= 0) return sentenceOfRow(head, row);
     return column >= 0 ? sentenceOfColumn(head, column) : sentenceOfHead(head);
+}
+
+// The sentence under the large map.
+function caption() {
+    const head = selectedHead();
+    return head ? silenceText(head) + sentenceOf(head) : '';
 }

@@ -7,14 +7,18 @@ const SMALL_MAP = 68; // pixels, about: cells are whole pixels
 const KIND_TITLES = { cross: 'cross: translation looks at sentence', encoder: 'encoder: sentence looks at itself',
     decoder: 'decoder: translation looks at itself' };
 
+function headTitle(head) {
+    return `${head.kind} attention, layer ${head.layer}, head ${head.head}`;
+}
+
 function makeHead(head, withLayer) {
     const canvas = make('canvas', { className: 'small' });
     drawMap(canvas, head, Math.max(1, Math.round(SMALL_MAP / Math.max(head.rows, head.columns))));
     const label = withLayer ? `L${head.layer} H${head.head}` : `head ${head.head}`;
     const button = make('button', { type: 'button', className: 'head', 'data-test': `head-${head.name}`, tabIndex: -1 },
-        make('span', { className: 'frame' }, canvas), make('span', { className: 'head-label', textContent: label }),
+        make('span', { className: head.isSilent ? 'frame silent' : 'frame' }, canvas), make('span', { className: 'head-label', textContent: label }),
         make('span', { className: 'entropy', textContent: head.entropy.toFixed(2) }));
-    button.title = `${head.kind} attention, layer ${head.layer}, head ${head.head}, mean entropy ${head.entropy.toFixed(2)} nats`;
+    button.title = `${headTitle(head)}, mean entropy ${head.entropy.toFixed(2)} nats${head.isSilent ? ', silent' : ''}`;
     button.setAttribute('aria-label', button.title);
     button.dataset.name = head.name;
     button.style.setProperty('--rows', head.rows);
@@ -23,7 +27,7 @@ function makeHead(head, withLayer) {
         change({ head: head.name, cell: null });
         writeAddress(true);
     });
-    return button;
+    return make('div', { className: 'head-box' }, button, makeSilencer(head));
 }
 
 // The maps of one kind: a row for each layer, the last on top, or one list from the sharpest head on.
@@ -44,13 +48,13 @@ function makeKind(kind, heads) {
 }
 
 function showHeads() {
-    const hadFocus = document.activeElement?.dataset.name;
+    const hadFocus = element('overview').contains(document.activeElement) && document.activeElement.dataset.test;
     const { heads } = state.view;
     const kinds = Object.keys(KIND_TITLES).filter(kind => heads.some(head => head.kind === kind));
     const boxes = kinds.map(kind => makeKind(kind, heads.filter(head => head.kind === kind)));
     if (!boxes.length) boxes.push(make('p', { textContent: 'This model has no attention.' }));
     element('overview').replaceChildren(...boxes);
-    const focused = hadFocus && element('overview').querySelector(`[data-name="${hadFocus}"]`);
+    const focused = hadFocus && element('overview').querySelector(`[data-test="${hadFocus}"]`);
     if (focused) focused.focus();
     markSelected();
 }
@@ -75,7 +79,8 @@ function lightHeads() {
 // Heads in one row of the overview, for the arrow keys.
 function headsInRow() {
     const buttons = [...element('overview').querySelectorAll('.head')];
-    return Math.max(1, buttons.filter(button => button.offsetTop === buttons[0].offsetTop).length);
+    const top = button => button.getBoundingClientRect().top;
+    return Math.max(1, buttons.filter(button => top(button) === top(buttons[0])).length);
 }
 
 moveByArrows(element('overview'), '.head', headsInRow);

@@ -5,7 +5,7 @@
 let worker, sequence = 0, answered = 0, underWay = false, waiting = null;
 
 function send(request) {
-    waiting = { ...request, sequence: ++sequence };
+    waiting = { ...request, silent: silentHeads(), sequence: ++sequence };
     document.body.classList.add('waiting');
     sendNext();
 }

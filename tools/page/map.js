@@ -49,7 +49,7 @@ function showMap() {
     element('large').hidden = !head;
     cells = [];
     if (!head) return;
-    const title = `${head.kind[0].toUpperCase()}${head.kind.slice(1)} attention, layer ${head.layer}, head ${head.head}`;
+    const name = headTitle(head), title = `${name[0].toUpperCase()}${name.slice(1)}${head.isSilent ? ', silent' : ''}`;
     element('map-title').textContent = title;
     element('axes').textContent = axesText(head);
     element('masked').hidden = !head.weights.some(isHidden);

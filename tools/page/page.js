@@ -20,7 +20,9 @@ function showView(view) {
     const keeps = view.heads.some(head => head.name === state.head);
     const cross = view.heads.filter(head => head.kind === 'cross');
     const head = keeps ? state.head : (cross.at(-1) ?? view.heads.at(-1))?.name ?? null;
-    change({ view, head, cell: null, hover: null, held: null, step: Math.min(state.step, view.target_outputs.length - 1) });
+    // An address may name heads that this model does not have.
+    const silent = view.heads.filter(head => head.isSilent).map(head => head.name).join();
+    change({ view, head, silent, cell: null, hover: null, held: null, step: Math.min(state.step, view.target_outputs.length - 1) });
 }
 
 function openAddress() {

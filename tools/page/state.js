@@ -7,6 +7,7 @@ const state = {
     beam: 1,          // hypotheses of the search
     choice: 0,        // number of the translation that is shown
     head: null,       // name of the selected head, such as 'cross-2-1'
+    silent: '',       // names of the silent heads, in the order of the model, with commas between
     hover: null,      // {side: 'source' or 'target', index}: the word that is lit up
     held: null,       // the word that was clicked: lit up while the pointer is on no other
     cell: null,       // {row, column} of the large map under the pointer
@@ -49,7 +50,7 @@ function readAddress() {
     const fields = new URLSearchParams(location.hash.slice(1));
     const beam = Number(fields.get('beam'));
     return { source: fields.get('s') ?? '', own: fields.get('t'), beam: beam >= 1 && beam <= 100 ? Math.floor(beam) : 1,
-        choice: Number(fields.get('n')) || 0, head: fields.get('head') };
+        choice: Number(fields.get('n')) || 0, head: fields.get('head'), silent: fields.get('silent') ?? '' };
 }
 
 function writeAddress(isStep) {
@@ -59,6 +60,7 @@ function writeAddress(isStep) {
     if (state.beam > 1) fields.set('beam', state.beam);
     if (state.choice) fields.set('n', state.choice);
     if (state.head) fields.set('head', state.head);
+    if (state.silent) fields.set('silent', state.silent);
     const address = '#' + fields;
     if (address === location.hash) return;
     try {
@@ -79,7 +81,7 @@ function readView(answer) {
         const name = KINDS[kind];
         view.heads.push({
             name: `${name}-${layer}-${head}`, kind: name, layer, head, rows, columns,
-            entropy: answer.entropies[i / 5],
+            entropy: answer.entropies[i / 5], isSilent: Boolean(answer.silent[i / 5]),
             weights: answer.weights.subarray(offset, offset + rows * columns),
             rowWords: name === 'encoder' ? view.source_tokens : view.target_outputs,
             columnWords: name === 'decoder' ? view.target_inputs : view.source_tokens,

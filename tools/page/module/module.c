@@ -22,6 +22,7 @@ int EXPORT(page_open_model)(size_t size);
 int EXPORT(page_translate_text)(size_t size, int beam_size);
 int EXPORT(page_choose_translation)(int number);
 int EXPORT(page_force_target)(size_t source_size, size_t target_size);
+void EXPORT(page_silence_heads)(int count);
 
 void *page_memory(size_t size)
 {
@@ -51,6 +52,12 @@ int page_choose_translation(int number)
 int page_force_target(size_t source_size, size_t target_size)
 {
     return !page_force(&translation, input, source_size, input + source_size, target_size, &error);
+}
+
+/* The block holds three integers for each head: kind, layer and head. */
+void page_silence_heads(int count)
+{
+    page_silence(&translation, (const int32_t *)(const void *)input, count);
 }
 
 /* The colours of weights from 0 to 1, as 0xRRGGBB. */
@@ -96,5 +103,6 @@ VIEW(probabilities, step_count)
 ARRAY(log_probability, &translation.view.log_probability, 1)
 VIEW(next_probabilities, step_count *PAGE_NEXT_WORDS)
 VIEW(maps, map_count *PAGE_MAP_INTEGERS)
+VIEW(silent, map_count)
 VIEW(entropies, map_count)
 VIEW(weights, weight_count)

@@ -14,6 +14,16 @@ enum qkv_status page_open(struct page_translation *t, const unsigned char *bytes
     return t->collector ? QKV_OK : QKV_INVALID;
 }
 
+void page_silence(struct page_translation *t, const int32_t *heads, int64_t count)
+{
+    struct qkv_model *model = t->run.model;
+    for (int64_t i = 0; i < qkv_model_head_count(model); i++)
+        qkv_model_silence(model, qkv_model_head(model, i), false);
+    for (int64_t i = 0; i < count; i++, heads += 3)
+        qkv_model_silence(model, (struct qkv_head){(enum qkv_attention_kind)heads[0], heads[1], heads[2]},
+                          true);
+}
+
 /* A list of texts as one text; NULL when there is no memory. */
 static const char *list(struct qkv_arena *arena, int64_t count, const char *const *texts)
 {
@@ -66,9 +76,10 @@ static bool show_maps(struct page_translation *t, const struct qkv_attention_rep
     view->map_count = report->map_count;
     size_t count = (size_t)report->map_count;
     view->maps = qkv_arena_allocate(&t->arena, count * PAGE_MAP_INTEGERS * sizeof *view->maps);
+    view->silent = qkv_arena_allocate(&t->arena, count * sizeof *view->silent);
     view->entropies = qkv_arena_allocate(&t->arena, count * sizeof *view->entropies);
     view->weights = qkv_arena_allocate(&t->arena, (size_t)view->weight_count * sizeof *view->weights);
-    if (!view->maps || !view->entropies || !view->weights) return false;
+    if (!view->maps || !view->silent || !view->entropies || !view->weights) return false;
     float *weights = view->weights;
     for (int64_t i = 0; i < report->map_count; i++) {
         const struct qkv_attention_map *map = &report->maps[i];
@@ -78,6 +89,8 @@ static bool show_maps(struct page_translation *t, const struct qkv_attention_rep
         integers[2] = map->head;
         integers[3] = (int32_t)map->rows;
         integers[4] = (int32_t)map->columns;
+        const struct qkv_head head = {map->kind, map->layer, map->head};
+        view->silent[i] = qkv_model_is_silent(t->run.model, head);
         view->entropies[i] = copy_map(t->run.model, map, weights);
         weights += map->rows * map->columns;
     }

@@ -30,6 +30,7 @@ struct page_view {
     const char *next_words;     /* [step_count * PAGE_NEXT_WORDS], most probable first */
     double *next_probabilities; /* [step_count * PAGE_NEXT_WORDS] */
     int32_t *maps;              /* [map_count * PAGE_MAP_INTEGERS], by kind, layer, head */
+    int32_t *silent;            /* [map_count] 1: the head is silent */
     double *entropies;          /* [map_count] mean entropy of the rows, in nats */
     float *weights;             /* of all maps, one after another, row by row */
     int64_t source_count, step_count, translation_count, map_count, weight_count;
@@ -51,6 +52,10 @@ struct page_translation {
 /* Opens a packed run (run/packed_run.h). */
 enum qkv_status page_open(struct page_translation *t, const unsigned char *bytes, size_t size,
                           struct qkv_error *error);
+
+/* Silences these heads in the calls that follow, and no others. heads [count, 3]: kind, layer and head; those that the model
+ * does not have are left out. */
+void page_silence(struct page_translation *t, const int32_t *heads, int64_t count);
 
 /* Translates a sentence by greedy search (`beam_size` 1) or beam search, with as many translations as hypotheses. The
  * view shows the best. */
