@@ -30,7 +30,7 @@ show() {
     "$@"
 }
 
-show "$qkv" train configs/toy_en_es.yaml --overwrite
+show "$qkv" train configs/toy_en_es.yaml --overwrite -s training.snapshots=8
 show "$qkv" evaluate "$run" datasets/en_es/test.tsv --links datasets/en_es/test.align
 
 # None of these is in the training data.

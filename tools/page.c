@@ -2,6 +2,7 @@
 #include "commands.h"
 #include "complain.h"
 #include "page/page_files.h"
+#include "page_learning.h"
 
 #include "qkv/file.h"
 #include "qkv/lines.h"
@@ -16,6 +17,7 @@
 static const char PLACE[] = "<!-- engine and model -->";
 
 static const char *output = "page.html", *checkpoint, *numbers, *opening;
+static int64_t snapshots = 6;
 
 static const char *numbers_name(const void *context, int64_t index)
 {
@@ -42,7 +44,7 @@ static void write_base64(FILE *file, const unsigned char *bytes, size_t size)
 }
 
 /* Writes compressed bytes as a script element, which no browser runs: its type is none. */
-static enum qkv_status write_data(FILE *file, const char *id, const unsigned char *bytes, size_t size,
+static enum qkv_status write_data(FILE *file, const char *attribute, const unsigned char *bytes, size_t size,
                                   struct qkv_error *error)
 {
     uLongf compressed_size = compressBound(size);
@@ -51,16 +53,19 @@ static enum qkv_status write_data(FILE *file, const char *id, const unsigned cha
         free(compressed);
         return qkv_error_set(error, "out of memory for the page");
     }
-    fprintf(file, "<script type=\"application/base64\" id=\"%s\">", id);
+    fprintf(file, "<script type=\"application/base64\" %s>", attribute);
     write_base64(file, compressed, compressed_size);
     fputs("</script>\n", file);
     free(compressed);
     return QKV_OK;
 }
 
-/* What page.js shows besides what the engine computes. */
-struct texts {
+/* What a page holds besides the engine. */
+struct contents {
+    unsigned char *model;
+    size_t model_size;
     const char *opening_sentence, *model_summary;
+    struct page_learning learning;
 };
 
 static void write_text(FILE *file, const char *id, const char *text)
@@ -70,8 +75,7 @@ static void write_text(FILE *file, const char *id, const char *text)
     fputs("</script>\n", file);
 }
 
-static enum qkv_status write_page(FILE *file, const unsigned char *model, size_t size, struct texts texts,
-                                  struct qkv_error *error)
+static enum qkv_status write_page(FILE *file, const struct contents *contents, struct qkv_error *error)
 {
     struct page_file html = page_html(), engine = page_engine();
     size_t place = 0;
@@ -79,11 +83,17 @@ static enum qkv_status write_page(FILE *file, const unsigned char *model, size_t
         place++;
     QKV_BUG(place + sizeof PLACE > html.size, "the page has no %s", PLACE);
     fwrite(html.bytes, 1, place, file);
-    if (write_data(file, "engine-data", engine.bytes, engine.size, error) ||
-        write_data(file, "model-data", model, size, error))
+    if (write_data(file, "id=\"engine-data\"", engine.bytes, engine.size, error) ||
+        write_data(file, "id=\"model-data\"", contents->model, contents->model_size, error))
         return QKV_INVALID;
-    write_text(file, "opening-sentence", texts.opening_sentence);
-    write_text(file, "model-summary", texts.model_summary);
+    for (int64_t i = 0; i < contents->learning.snapshot_count; i++) {
+        const struct page_snapshot *snapshot = &contents->learning.snapshots[i];
+        if (write_data(file, "class=\"snapshot-data\"", snapshot->bytes, snapshot->size, error))
+            return QKV_INVALID;
+    }
+    write_text(file, "opening-sentence", contents->opening_sentence);
+    write_text(file, "model-summary", contents->model_summary);
+    write_text(file, "learning-data", contents->learning.json);
     size_t rest = place + sizeof PLACE - 1;
     fwrite(html.bytes + rest, 1, html.size - rest, file);
     return QKV_OK;
@@ -150,13 +160,12 @@ static const char *model_summary(struct qkv_run *run, bool float32)
     return summary ? summary : "";
 }
 
-static enum qkv_status write_file(const unsigned char *model, size_t size, struct texts texts,
-                                  struct qkv_error *error)
+static enum qkv_status write_file(const struct contents *contents, struct qkv_error *error)
 {
-    if (!strcmp(output, "-")) return write_page(stdout, model, size, texts, error);
+    if (!strcmp(output, "-")) return write_page(stdout, contents, error);
     struct qkv_file_writer writer;
     if (qkv_file_begin(&writer, output, error)) return QKV_INVALID;
-    if (write_page(writer.file, model, size, texts, error)) {
+    if (write_page(writer.file, contents, error)) {
         qkv_file_abandon(&writer);
         return QKV_INVALID;
     }
@@ -168,18 +177,22 @@ static enum qkv_status write_file(const unsigned char *model, size_t size, struc
 static enum qkv_status make_page(const char *path, struct qkv_error *error)
 {
     struct qkv_run run;
-    unsigned char *model = NULL;
-    size_t size = 0;
+    struct contents contents = {0};
     bool float32 = numbers && !strcmp(numbers, "float32");
     enum qkv_status status = qkv_run_open(&run, path, checkpoint, QKV_FLOAT32, error);
     if (status) return status;
     struct qkv_error inner;
-    if (qkv_run_pack(&run, float32 ? QKV_PACKED_FLOAT32 : QKV_PACKED_HALF, &model, &size, &inner))
+    enum qkv_packed_numbers packed = float32 ? QKV_PACKED_FLOAT32 : QKV_PACKED_HALF;
+    if (qkv_run_pack(&run, packed, &contents.model, &contents.model_size, &inner))
         status = qkv_error_set(error, "%s: %s%s", run.checkpoint, inner.message,
                                float32 ? "" : ": keep all digits with --numbers float32");
-    struct texts texts = {opening_sentence(&run), model_summary(&run, float32)};
-    if (!status) status = write_file(model, size, texts, error);
-    free(model);
+    contents.opening_sentence = opening_sentence(&run);
+    contents.model_summary = model_summary(&run, float32);
+    /* Last, because it overwrites the parameters. */
+    if (!status) status = page_learning_collect(&contents.learning, &run, snapshots, packed, error);
+    if (!status) status = write_file(&contents, error);
+    page_learning_release(&contents.learning);
+    free(contents.model);
     qkv_run_release(&run);
     return status;
 }
@@ -219,6 +232,11 @@ const struct command command_page = {
             {"sentence", 0, "TEXT", OPTION_TEXT, &opening,
              "the sentence that the page opens with (default: the first one of data.test, else of data.dev)"},
             COMMAND_OPTION_CHECKPOINT(&checkpoint),
+            {"snapshots", 0, "N", OPTION_INTEGER, &snapshots,
+             "hold at most N snapshots of training (training.snapshots), evenly chosen (default: 6); each "
+             "takes the room "
+             "of a model",
+             0, 64},
             {0},
         },
     .run = run,

@@ -112,7 +112,6 @@ static const struct qkv_parameter *too_large(const struct qkv_parameters *parame
 static void add_parameters(struct block *block, const struct qkv_parameters *parameters,
                            enum qkv_packed_numbers numbers)
 {
-    size_t start = begin(block);
     for (int64_t p = 0; p < parameters->count; p++) {
         const struct qkv_parameter *parameter = parameters->list[p];
         const float *values = (const float *)parameters->values + parameter->offset;
@@ -122,29 +121,52 @@ static void add_parameters(struct block *block, const struct qkv_parameters *par
             add(block, &half, sizeof half);
         }
     }
-    end(block, start);
+}
+
+/* Fails where a parameter cannot be packed in these numbers. */
+static enum qkv_status check_range(const struct qkv_parameters *parameters, enum qkv_packed_numbers numbers,
+                                   struct qkv_error *error)
+{
+    QKV_BUG(parameters->dtype != QKV_FLOAT32, "only parameters in float32 can be packed");
+    const struct qkv_parameter *large = numbers == QKV_PACKED_HALF ? too_large(parameters) : NULL;
+    if (!large) return QKV_OK;
+    return qkv_error_set(error, "%s holds a number beyond 65504, the greatest of half precision",
+                         large->name);
+}
+
+/* Gives the block to the caller. */
+static enum qkv_status give(struct block *block, unsigned char **bytes, size_t *size, struct qkv_error *error)
+{
+    if (block->failed) {
+        free(block->bytes);
+        return qkv_error_set(error, "out of memory for the packed run");
+    }
+    *bytes = block->bytes;
+    *size = block->size;
+    return QKV_OK;
+}
+
+enum qkv_status qkv_run_pack_parameters(const struct qkv_run *run, enum qkv_packed_numbers numbers,
+                                        unsigned char **bytes, size_t *size, struct qkv_error *error)
+{
+    struct block block = {0};
+    if (check_range(&run->model->parameters, numbers, error)) return QKV_INVALID;
+    add_parameters(&block, &run->model->parameters, numbers);
+    return give(&block, bytes, size, error);
 }
 
 enum qkv_status qkv_run_pack(const struct qkv_run *run, enum qkv_packed_numbers numbers,
                              unsigned char **bytes, size_t *size, struct qkv_error *error)
 {
     const struct qkv_parameters *parameters = &run->model->parameters;
-    QKV_BUG(parameters->dtype != QKV_FLOAT32, "only parameters in float32 can be packed");
-    const struct qkv_parameter *large = numbers == QKV_PACKED_HALF ? too_large(parameters) : NULL;
-    if (large)
-        return qkv_error_set(error, "%s holds a number beyond 65504, the greatest of half precision",
-                             large->name);
+    if (check_range(parameters, numbers, error)) return QKV_INVALID;
     struct block block = {0};
     add_config(&block, &run->config);
     add_vocabulary(&block, &run->source);
     add_vocabulary(&block, &run->target);
     for (int side = 0; side < 2; side++) add_merges(&block, run->bpe[side]);
+    size_t start = begin(&block);
     add_parameters(&block, parameters, numbers);
-    if (block.failed) {
-        free(block.bytes);
-        return qkv_error_set(error, "out of memory for the packed run");
-    }
-    *bytes = block.bytes;
-    *size = block.size;
-    return QKV_OK;
+    end(&block, start);
+    return give(&block, bytes, size, error);
 }

@@ -25,4 +25,12 @@ enum qkv_status qkv_run_pack(const struct qkv_run *run, enum qkv_packed_numbers 
 enum qkv_status qkv_run_unpack(struct qkv_run *run, const unsigned char *bytes, size_t size,
                                struct qkv_error *error);
 
+/* Packs the parameters alone, as the last section of a packed run holds them. */
+enum qkv_status qkv_run_pack_parameters(const struct qkv_run *run, enum qkv_packed_numbers numbers,
+                                        unsigned char **bytes, size_t *size, struct qkv_error *error);
+
+/* Reads such parameters into an open run. Fails, and changes nothing, when they are not those of its model. */
+enum qkv_status qkv_run_unpack_parameters(struct qkv_run *run, const unsigned char *bytes, size_t size,
+                                          struct qkv_error *error);
+
 #endif

@@ -136,6 +136,13 @@ static enum qkv_status read_parts(struct qkv_run *run, struct section *block, st
     return read_parameters(&run->model->parameters, &parameters) ? QKV_OK : not_packed(error);
 }
 
+enum qkv_status qkv_run_unpack_parameters(struct qkv_run *run, const unsigned char *bytes, size_t size,
+                                          struct qkv_error *error)
+{
+    const struct section section = {bytes, size, 0};
+    return read_parameters(&run->model->parameters, &section) ? QKV_OK : not_packed(error);
+}
+
 enum qkv_status qkv_run_unpack(struct qkv_run *run, const unsigned char *bytes, size_t size,
                                struct qkv_error *error)
 {

@@ -1,4 +1,4 @@
-// The worker: runs the engine, a WebAssembly module, so that the page never waits for it. Messages in: {engine, model}
+// The worker: runs the engine, a WebAssembly module, so that the page never waits for it. Messages in: {engine, model, snapshots}
 // once, then {sequence, call, ...}. Messages out: {ready: {...}}, then {sequence, view} or {sequence, error}.
 // Everything here moves bytes; all numbers are computed by the engine.
 'use strict';
@@ -11,6 +11,8 @@ const ARRAYS = {
 };
 
 let compiled, modelBytes, engine;
+let snapshots = [];    // parameters of some updates: packed, in base64, until they are asked for
+let moment = 'learned'; // whose parameters the engine uses: 'random', 'learned' or the number of a snapshot
 
 async function unpack(base64) {
     const text = atob(base64), packed = new Uint8Array(text.length);
@@ -76,6 +78,7 @@ async function open() {
     complaint = '';
     engine = (await WebAssembly.instantiate(compiled, { wasi_snapshot_preview1: system })).exports;
     engine._initialize();
+    moment = 'learned';
     put(modelBytes);
     if (!engine.page_open_model(modelBytes.length)) throw new Error(text('message'));
 }
@@ -106,11 +109,25 @@ function silence(heads) {
     engine.page_silence_heads(heads.length);
 }
 
+// Has the engine use the parameters of another moment of training.
+async function goTo(wanted) {
+    if (wanted === moment) return true;
+    moment = null;
+    if (typeof wanted === 'number') {
+        if (typeof snapshots[wanted] === 'string') snapshots[wanted] = await unpack(snapshots[wanted]);
+        put(snapshots[wanted]);
+        if (!engine.page_snapshot(snapshots[wanted].length)) return false;
+    } else if (!(wanted === 'random' ? engine.page_random() : engine.page_learned())) return false;
+    moment = wanted;
+    return true;
+}
+
 async function answer(request) {
     const { sequence } = request;
     try {
+        const isThere = await goTo(request.moment);
         silence(request.silent);
-        if (CALLS[request.call](request)) postMessage({ sequence, view: view() });
+        if (isThere && CALLS[request.call](request)) postMessage({ sequence, view: view() });
         else postMessage({ sequence, error: text('message') });
     } catch (error) { // a bug or no memory: the state of the module is unknown, so it starts again
         postMessage({ sequence, error: `the engine failed and has started again: ${error.message}` });
@@ -120,6 +137,7 @@ async function answer(request) {
 
 onmessage = async ({ data }) => {
     if (data.sequence) return answer(data);
+    snapshots = data.snapshots;
     try {
         [compiled, modelBytes] = await Promise.all([unpack(data.engine).then(WebAssembly.compile), unpack(data.model)]);
         await open();

@@ -5,7 +5,7 @@
 let worker, sequence = 0, answered = 0, underWay = false, waiting = null;
 
 function send(request) {
-    waiting = { ...request, silent: silentHeads(), sequence: ++sequence };
+    waiting = { ...request, silent: silentHeads(), moment: engineMoment(), sequence: ++sequence };
     document.body.classList.add('waiting');
     sendNext();
 }
@@ -44,7 +44,8 @@ function startWorker() {
     const first = new Worker(code);
     first.onmessage = receive;
     first.onerror = event => showMessage(`the page cannot start: ${event.message}`);
-    first.postMessage({ engine: element('engine-data').textContent, model: element('model-data').textContent });
+    first.postMessage({ engine: element('engine-data').textContent, model: element('model-data').textContent,
+        snapshots: takeSnapshots() });
     element('engine-data').remove();
     element('model-data').remove();
     worker = first;

@@ -31,11 +31,6 @@ function openAddress() {
     if (!state.source) change({ source: element('source').value });
 }
 
-// The text of a script element in base64.
-function textOf(id) {
-    return new TextDecoder().decode(Uint8Array.from(atob(element(id).textContent), character => character.charCodeAt(0)));
-}
-
 // Browsers without field-sizing: a field grows with its text.
 function fitFields() {
     if (CSS.supports('field-sizing', 'content')) return;

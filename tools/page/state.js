@@ -4,6 +4,7 @@
 const state = {
     source: '',       // the sentence
     own: null,        // a translation of the user's own; null: the model translates
+    update: null,     // of training, whose parameters translate; null: the learned ones
     beam: 1,          // hypotheses of the search
     choice: 0,        // number of the translation that is shown
     head: null,       // name of the selected head, such as 'cross-2-1'
@@ -44,19 +45,26 @@ function make(tag, fields = {}, ...children) {
     return made;
 }
 
+// The text of a script element in base64.
+function textOf(id) {
+    return new TextDecoder().decode(Uint8Array.from(atob(element(id).textContent), character => character.charCodeAt(0)));
+}
+
 // ---- the address ----
 
 function readAddress() {
     const fields = new URLSearchParams(location.hash.slice(1));
     const beam = Number(fields.get('beam'));
     return { source: fields.get('s') ?? '', own: fields.get('t'), beam: beam >= 1 && beam <= 100 ? Math.floor(beam) : 1,
-        choice: Number(fields.get('n')) || 0, head: fields.get('head'), silent: fields.get('silent') ?? '' };
+        choice: Number(fields.get('n')) || 0, head: fields.get('head'), silent: fields.get('silent') ?? '',
+        update: readUpdate(fields.get('update')) };
 }
 
 function writeAddress(isStep) {
     const fields = new URLSearchParams();
     if (state.source) fields.set('s', state.source);
     if (state.own !== null) fields.set('t', state.own);
+    if (state.update !== null) fields.set('update', state.update);
     if (state.beam > 1) fields.set('beam', state.beam);
     if (state.choice) fields.set('n', state.choice);
     if (state.head) fields.set('head', state.head);

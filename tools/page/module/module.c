@@ -19,6 +19,9 @@ static char *input; /* of the caller */
 /* Room for `size` bytes, in place of that of the last call; NULL when there is no memory. */
 void *EXPORT(page_memory)(size_t size);
 int EXPORT(page_open_model)(size_t size);
+int EXPORT(page_learned)(void);
+int EXPORT(page_random)(void);
+int EXPORT(page_snapshot)(size_t size);
 int EXPORT(page_translate_text)(size_t size, int beam_size);
 int EXPORT(page_choose_translation)(int number);
 int EXPORT(page_force_target)(size_t source_size, size_t target_size);
@@ -36,6 +39,22 @@ int page_open_model(size_t size)
     free(input); /* it may be as large as the parameters */
     input = NULL;
     return !status;
+}
+
+/* The parameters that later calls use; those of a snapshot are in the block. */
+int page_learned(void)
+{
+    return !page_use_learned(&translation, &error);
+}
+
+int page_random(void)
+{
+    return !page_use_random(&translation, &error);
+}
+
+int page_snapshot(size_t size)
+{
+    return !page_use_packed(&translation, (const unsigned char *)input, size, &error);
 }
 
 int page_translate_text(size_t size, int beam_size)

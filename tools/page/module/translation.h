@@ -39,6 +39,8 @@ struct page_view {
 /* A model with its sentence. Caller's storage, all zero at first. */
 struct page_translation {
     struct qkv_run run;
+    float *
+        learned; /* the parameters of the packed run, while others are in use; NULL: they have never been replaced */
     struct qkv_sentence source, target;
     struct qkv_batch batch;
     struct qkv_decoding *decoding;
@@ -56,6 +58,13 @@ enum qkv_status page_open(struct page_translation *t, const unsigned char *bytes
 /* Silences these heads in the calls that follow, and no others. heads [count, 3]: kind, layer and head; those that the model
  * does not have are left out. */
 void page_silence(struct page_translation *t, const int32_t *heads, int64_t count);
+
+/* The parameters that later calls use: those of the packed run, the random ones from which its training began, or others
+ * that qkv_run_pack_parameters packed. */
+enum qkv_status page_use_learned(struct page_translation *t, struct qkv_error *error);
+enum qkv_status page_use_random(struct page_translation *t, struct qkv_error *error);
+enum qkv_status page_use_packed(struct page_translation *t, const unsigned char *bytes, size_t size,
+                                struct qkv_error *error);
 
 /* Translates a sentence by greedy search (`beam_size` 1) or beam search, with as many translations as hypotheses. The
  * view shows the best. */

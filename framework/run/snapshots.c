@@ -1,0 +1,70 @@
+/* Finds and loads the snapshots of a run. */
+#include "run/snapshots.h"
+
+#include "run/provenance.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The update of a file `snapshot-N.safetensors`; -1 for other names. */
+static int64_t update_of(const char *name)
+{
+    long long update = 0;
+    int end = 0;
+    sscanf(name, "snapshot-%lld.safetensors%n", &update, &end);
+    return end && !name[end] ? update : -1;
+}
+
+static int by_update(const void *a, const void *b)
+{
+    int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
+    return (left > right) - (left < right);
+}
+
+enum qkv_status qkv_snapshots_find(struct qkv_run *run, int64_t **updates, int64_t *count,
+                                   struct qkv_error *error)
+{
+    DIR *folder = opendir(run->path);
+    if (!folder) return qkv_error_set(error, "%s: cannot be opened: %s", run->path, strerror(errno));
+    int64_t capacity = 0;
+    while (readdir(folder)) capacity++;
+    rewinddir(folder);
+    *count = 0;
+    *updates = qkv_arena_allocate(&run->arena, (size_t)(capacity + 1) * sizeof **updates);
+    for (struct dirent *entry; *updates && *count < capacity && (entry = readdir(folder));) {
+        int64_t update = update_of(entry->d_name);
+        if (update >= 0) (*updates)[(*count)++] = update;
+    }
+    closedir(folder);
+    if (!*updates) return qkv_error_set(error, "out of memory for run %s", run->path);
+    if (*count) qsort(*updates, (size_t)*count, sizeof **updates, by_update);
+    return QKV_OK;
+}
+
+double qkv_checkpoint_loss(const struct qkv_state *state)
+{
+    double sum, tokens;
+    bool known = !qkv_state_get_number(state, "train.log_loss", &sum, NULL) &&
+                 !qkv_state_get_number(state, "train.log_tokens", &tokens, NULL) && tokens > 0;
+    return known ? sum / tokens : (double)NAN;
+}
+
+enum qkv_status qkv_snapshot_load(struct qkv_run *run, int64_t update, double *loss, struct qkv_error *error)
+{
+    struct qkv_state state = {0};
+    struct qkv_parameters *parameters = &run->model->parameters;
+    const char *path =
+        qkv_arena_format(&run->arena, "%s/snapshot-%lld.safetensors", run->path, (long long)update);
+    if (!path) return qkv_error_set(error, "out of memory for run %s", run->path);
+    enum qkv_status status = qkv_checkpoint_load(path, parameters, NULL, &state, error);
+    if (!status)
+        status = qkv_provenance_check(&state, &run->config, QKV_KEYS_FIXED_BY_MODEL, &run->source,
+                                      &run->target, path, error);
+    *loss = qkv_checkpoint_loss(&state);
+    qkv_state_release(&state);
+    return status;
+}

@@ -1,0 +1,127 @@
+// Learning: a slider over the moments of training that the page holds, from the random weights to the learned ones, with
+// the loss above it. The moment is part of the state as the number of its update.
+'use strict';
+
+// moments: [{update, loss}], first the random weights, last the learned ones; loss is missing where it is not known.
+// curve: [[update, loss on the dev text]].
+const learning = JSON.parse(textOf('learning-data'));
+const FRAME = 700; // milliseconds that playing shows a moment, at least
+let playing = null; // the timer that goes on playing
+
+// The number of the moment that the state names.
+function momentNumber() {
+    const found = learning.moments.findIndex(moment => moment.update === state.update);
+    return found < 0 ? learning.moments.length - 1 : found;
+}
+
+// The moment in the words of the worker.
+function engineMoment() {
+    const number = momentNumber();
+    return number === learning.moments.length - 1 ? 'learned' : number === 0 ? 'random' : number - 1;
+}
+
+// An update of the address; null: the learned weights, also for an update that the page does not hold.
+function readUpdate(text) {
+    const found = learning.moments.slice(0, -1).find(moment => String(moment.update) === text);
+    return found ? found.update : null;
+}
+
+// The packed parameters of the snapshots, which leave the document for the worker.
+function takeSnapshots() {
+    return [...document.querySelectorAll('.snapshot-data')].map(script => {
+        script.remove();
+        return script.textContent;
+    });
+}
+
+function goToMoment(number) {
+    const isLast = number === learning.moments.length - 1;
+    change({ update: isLast ? null : learning.moments[number].update, choice: 0 });
+    writeAddress(false);
+    ask();
+}
+
+// ---- the strip ----
+
+function sayMoment() {
+    const { update, loss } = learning.moments[momentNumber()];
+    const where = update === 0 ? 'before training: random weights' : update < 0 ? 'learned' : `update ${update}`;
+    return loss === undefined ? where : `${where}, training loss ${loss.toFixed(2)}`;
+}
+
+function showMoment() {
+    const slider = element('learning');
+    slider.max = learning.moments.length - 1;
+    slider.value = momentNumber();
+    slider.setAttribute('aria-valuetext', sayMoment());
+    element('moment').textContent = sayMoment();
+}
+
+// Where an update is on the slider, from 0 to 1: in the logarithm of 1 + update between two moments.
+function positionOf(update) {
+    const { moments } = learning, last = moments.length - 1;
+    let i = 0;
+    while (i < last - 1 && moments[i + 1].update <= update) i++;
+    const from = Math.log1p(moments[i].update), to = Math.log1p(moments[i + 1].update);
+    return (i + Math.min(1, (Math.log1p(update) - from) / (to - from))) / last;
+}
+
+function drawCurve() {
+    const last = learning.moments.at(-1).update;
+    const training = learning.moments.filter(moment => moment.loss !== undefined).map(({ update, loss }) => [update, loss]);
+    const dev = learning.curve.filter(([update]) => update <= last), all = [...training, ...dev].map(point => point[1]);
+    const most = Math.max(...all), least = Math.min(...all, 0);
+    const line = (points, name) => {
+        const drawn = document.createElementNS('http://www.w3.org/2000/svg', 'polyline');
+        drawn.setAttribute('class', name);
+        drawn.setAttribute('points', points.map(([update, loss]) =>
+            `${100 * positionOf(update)},${100 * (most - loss) / (most - least)}`).join(' '));
+        return drawn;
+    };
+    if (last > 0 && most > least) element('curve').replaceChildren(line(training, 'training'), line(dev, 'dev'));
+    element('track').title = 'Loss: on the dev text (strong line) and in training (thin line); time is logarithmic';
+}
+
+// ---- playing ----
+
+function stopPlaying() {
+    clearTimeout(playing);
+    playing = null;
+    element('play').textContent = '▶';
+    element('play').setAttribute('aria-label', 'Play the training');
+}
+
+// Goes on when the moment has been seen, and when its view is there.
+function playOn() {
+    if (!isSettled()) {
+        playing = setTimeout(playOn, 50);
+        return;
+    }
+    const number = momentNumber();
+    if (number === learning.moments.length - 1) return stopPlaying();
+    goToMoment(number + 1);
+    playing = setTimeout(playOn, FRAME);
+}
+
+// Readers who want less motion see one moment for each press.
+function play() {
+    if (playing !== null) return stopPlaying();
+    const isAtEnd = momentNumber() === learning.moments.length - 1;
+    if (matchMedia('(prefers-reduced-motion: reduce)').matches)
+        return goToMoment(isAtEnd ? 0 : momentNumber() + 1);
+    element('play').textContent = '❚❚';
+    element('play').setAttribute('aria-label', 'Pause');
+    if (isAtEnd) goToMoment(0);
+    playing = setTimeout(playOn, isAtEnd ? FRAME : 0);
+}
+
+element('play').addEventListener('click', play);
+element('learning').addEventListener('input', () => {
+    stopPlaying();
+    goToMoment(Number(element('learning').value));
+});
+listen(changed => {
+    if (changed.has('update')) showMoment();
+});
+drawCurve();
+showMoment();
