@@ -22,6 +22,11 @@ struct path_style {
     double dash;    /* length of dashes and of gaps; 0: solid */
 };
 
+/* Square cells of a grid in one colour: `length` cells in a row, from column `column`. */
+struct cell_run {
+    int64_t row, column, length;
+};
+
 struct canvas {
     /* Sets the size of the picture; called once, before anything is drawn. False if the format has no
      * pictures of this size. */
@@ -29,6 +34,9 @@ struct canvas {
     /* Fills a rectangle. `tooltip` (may be NULL) is text to show under the pointer, if the format can. */
     void (*rectangle)(struct canvas *canvas, double x, double y, double width, double height, uint32_t color,
                       const char *tooltip);
+    /* Fills runs of cells of the grid whose first cell is at left and top, in few bytes and without tooltips. */
+    void (*runs)(struct canvas *canvas, double left, double top, double cell, const struct cell_run *runs,
+                 int64_t count, uint32_t color);
     /* Draws straight lines through `count` points, given as x and y in turn. */
     void (*path)(struct canvas *canvas, const double *points, int64_t count, const struct path_style *style);
     /* Draws one line of text, vertically centred at y. */

@@ -9,13 +9,23 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 static const uint32_t ink = 0x222222, soft_ink = 0x666666, frame = 0xCCCCCC;
+
+/* From more cells on, colours are rounded to so many levels above that of 0. */
+enum { MOST_CELLS = 6000, LEVELS = 64 };
+
+enum { MOST_STROKES = 64 }; /* of a line of the hatching */
+
+#define HATCHING     6.    /* from one stroke to the next, along an edge */
+#define LEAST_NUMBER 0.005 /* lower values would be printed as 0.00 */
 
 struct figure {
     const struct heatmap *heatmap;
     struct canvas *canvas;
     struct layout layout;
+    struct cell_run *runs; /* NULL: cells are drawn one by one */
 };
 
 static uint32_t color_of(const struct figure *figure, double value)
@@ -43,31 +53,137 @@ static void draw_heading(const struct figure *figure)
                   (struct text_style){.size = LAYOUT_SMALL_SIZE, .color = soft_ink});
 }
 
-static void draw_cells(const struct figure *figure, const struct heatmap_panel *panel, double left,
-                       double top)
+/* ---- cells ---- */
+
+/* The cells of one panel. */
+struct grid {
+    const struct heatmap_panel *panel;
+    double left, top;
+    int64_t rows, columns;
+};
+
+static struct qkv_visible_keys visible_in(const struct grid *grid, int64_t row)
 {
-    const struct group_layout *labels = &figure->layout.groups[panel->group];
-    int64_t rows = figure->heatmap->groups[panel->group].rows.count,
-            columns = figure->heatmap->groups[panel->group].columns.count;
-    double cell = figure->layout.cell;
-    /* The frame shows where a white cell at the edge ends. */
-    figure->canvas->rectangle(figure->canvas, left - 1, top - 1, cell * (double)columns + 2,
-                              cell * (double)rows + 2, frame, NULL);
-    for (int64_t i = 0; i < rows * columns; i++) {
-        int64_t row = i / columns, column = i % columns;
-        double x = left + cell * (double)column, y = top + cell * (double)row;
-        uint32_t color = color_of(figure, panel->values[i]);
-        char number[32], tooltip[512];
-        qkv_display_number(number, fmin(fmax(panel->values[i], 0), 99), 2);
-        snprintf(tooltip, sizeof tooltip, "%s → %s: %s", labels->rows.labels[row],
-                 labels->columns.labels[column], number);
-        figure->canvas->rectangle(figure->canvas, x, y, cell, cell, color, tooltip);
-        if (figure->heatmap->annotate)
-            draw_text(
-                figure, x + cell / 2, y + cell / 2, number,
-                (struct text_style){.size = 10, .anchor = ANCHOR_MIDDLE, .color = qkv_readable_ink(color)});
+    const struct qkv_attention_rule *rule = grid->panel->rule;
+    if (!rule) return (struct qkv_visible_keys){0, 0, grid->columns};
+    return qkv_attention_visible(rule, grid->columns - grid->rows + row, grid->columns);
+}
+
+/* Hatches the grid, but for its visible cells. The hatching is one line, which goes down to the left and up to the right
+ * in turn; between its strokes it follows the edges. */
+static void draw_hatching(const struct figure *figure, const struct grid *grid)
+{
+    struct canvas *canvas = figure->canvas;
+    const double cell = figure->layout.cell, width = cell * (double)grid->columns,
+                 height = cell * (double)grid->rows;
+    const int64_t strokes = (int64_t)((width + height) / HATCHING);
+    for (int64_t first = 0; first < strokes; first += MOST_STROKES) {
+        double points[4 * (MOST_STROKES + 1)];
+        int64_t count = 0;
+        for (int64_t i = first; i <= first + MOST_STROKES && i < strokes; i++) {
+            double at = HATCHING * ((double)i + 0.5), right = fmin(at, width), bottom = fmin(at, height);
+            const double upper[] = {grid->left + right, grid->top + at - right},
+                         lower[] = {grid->left + at - bottom, grid->top + bottom};
+            memcpy(points + 2 * count++, i % 2 ? lower : upper, sizeof upper);
+            memcpy(points + 2 * count++, i % 2 ? upper : lower, sizeof lower);
+        }
+        canvas->path(canvas, points, count, &(struct path_style){.color = frame, .width = 1});
+    }
+    for (int64_t row = 0; row < grid->rows; row++) {
+        struct qkv_visible_keys seen = visible_in(grid, row);
+        const struct cell_run runs[] = {{row, 0, seen.global_end}, {row, seen.from, seen.to - seen.from}};
+        for (int i = 0; i < 2; i++)
+            canvas->runs(canvas, grid->left, grid->top, cell, &runs[i], runs[i].length > 0,
+                         color_of(figure, 0));
     }
 }
+
+/* Fills the grid with the colour of 0; cells that are hidden from their row are hatched instead. */
+static void draw_ground(const struct figure *figure, const struct grid *grid)
+{
+    struct canvas *canvas = figure->canvas;
+    const double cell = figure->layout.cell, width = cell * (double)grid->columns,
+                 height = cell * (double)grid->rows;
+    bool hides = false;
+    for (int64_t row = 0; row < grid->rows && !hides; row++)
+        hides = qkv_visible_count(visible_in(grid, row)) < grid->columns;
+    /* The frame shows where a white cell at the edge ends. */
+    canvas->rectangle(canvas, grid->left - 1, grid->top - 1, width + 2, height + 2, frame, NULL);
+    canvas->rectangle(canvas, grid->left, grid->top, width, height, hides ? 0xFFFFFF : color_of(figure, 0),
+                      NULL);
+    if (hides) draw_hatching(figure, grid);
+}
+
+static void draw_cell(const struct figure *figure, const struct grid *grid, int64_t row, int64_t column)
+{
+    const struct group_layout *labels = &figure->layout.groups[grid->panel->group];
+    double cell = figure->layout.cell, x = grid->left + cell * (double)column,
+           y = grid->top + cell * (double)row, value = grid->panel->values[row * grid->columns + column];
+    uint32_t color = color_of(figure, value);
+    char number[32], tooltip[512];
+    qkv_display_number(number, fmin(fmax(value, 0), 99), 2);
+    snprintf(tooltip, sizeof tooltip, "%s → %s: %s", labels->rows.labels[row], labels->columns.labels[column],
+             number);
+    figure->canvas->rectangle(figure->canvas, x, y, cell, cell, color, tooltip);
+    if (figure->heatmap->annotate && value >= LEAST_NUMBER)
+        draw_text(figure, x + cell / 2, y + cell / 2, number,
+                  (struct text_style){.size = 10, .anchor = ANCHOR_MIDDLE, .color = qkv_readable_ink(color)});
+}
+
+/* The colour of a cell as a number of 0 .. LEVELS. */
+static int level_of(const struct figure *figure, const struct grid *grid, int64_t row, int64_t column)
+{
+    double share = grid->panel->values[row * grid->columns + column] / figure->heatmap->maximum;
+    return share > 0 ? (int)(fmin(share, 1) * LEVELS + 0.5) : 0;
+}
+
+/* Finds the runs of cells of one level; `runs` has one for each cell. Returns their number. */
+static int64_t find_runs(const struct figure *figure, const struct grid *grid, int level,
+                         struct cell_run *runs)
+{
+    int64_t count = 0;
+    for (int64_t row = 0; row < grid->rows; row++)
+        for (int64_t column = 0, end; column < grid->columns; column = end) {
+            bool found = level_of(figure, grid, row, column) == level;
+            for (end = column + 1; found && end < grid->columns; end++)
+                if (level_of(figure, grid, row, end) != level) break;
+            if (found) runs[count++] = (struct cell_run){row, column, end - column};
+        }
+    return count;
+}
+
+static void draw_cells(const struct figure *figure, const struct grid *grid)
+{
+    draw_ground(figure, grid);
+    for (int level = 1; figure->runs && level <= LEVELS; level++) {
+        int64_t count = find_runs(figure, grid, level, figure->runs);
+        figure->canvas->runs(figure->canvas, grid->left, grid->top, figure->layout.cell, figure->runs, count,
+                             color_of(figure, figure->heatmap->maximum * level / LEVELS));
+    }
+    for (int64_t row = 0; row < grid->rows && !figure->runs; row++) {
+        struct qkv_visible_keys seen = visible_in(grid, row);
+        for (int64_t column = 0; column < grid->columns; column++)
+            if (qkv_is_visible(seen, column)) draw_cell(figure, grid, row, column);
+    }
+}
+
+/* Whether cells are drawn one by one, with tooltips; else as runs, for which memory is taken. False if it runs out. */
+static bool choose_runs(struct figure *figure)
+{
+    const struct heatmap *heatmap = figure->heatmap;
+    int64_t cells = 0, most = 0;
+    for (int64_t i = 0; i < heatmap->panel_count; i++) {
+        const struct heatmap_group *group = &heatmap->groups[heatmap->panels[i].group];
+        int64_t count = group->rows.count * group->columns.count;
+        cells += count;
+        if (count > most) most = count;
+    }
+    if (cells <= MOST_CELLS || heatmap->annotate) return true;
+    figure->runs = qkv_arena_allocate(heatmap->arena, (size_t)most * sizeof *figure->runs);
+    return figure->runs;
+}
+
+/* ---- labels ---- */
 
 static void draw_row_labels(const struct figure *figure, const struct line *line, int group)
 {
@@ -120,7 +236,6 @@ static void draw_lines(const struct figure *figure)
         int group = figure->heatmap->panels[line->first].group;
         double bottom = line->top + layout->cell * (double)figure->heatmap->groups[group].rows.count;
         int64_t panels = line->end - line->first;
-        int64_t below = line->ends_block ? 0 : layout->lines[i + 1].end - layout->lines[i + 1].first;
         if (panels > block_panels) block_panels = panels;
         draw_row_labels(figure, line, group);
         for (int64_t p = 0; p < panels; p++) {
@@ -129,8 +244,12 @@ static void draw_lines(const struct figure *figure)
             if (!layout->single)
                 draw_text(figure, left, line->top - 10, panel->title,
                           (struct text_style){.size = LAYOUT_SMALL_SIZE, .color = ink});
-            draw_cells(figure, panel, left, line->top);
-            if (p >= below) draw_column_labels(figure, group, left, bottom);
+            draw_cells(figure, &(struct grid){.panel = panel,
+                                              .left = left,
+                                              .top = line->top,
+                                              .rows = figure->heatmap->groups[group].rows.count,
+                                              .columns = figure->heatmap->groups[group].columns.count});
+            draw_column_labels(figure, group, left, bottom);
         }
         if (!line->ends_block) continue;
         draw_axis_names(figure, group, block_top, bottom, block_panels);
@@ -173,7 +292,7 @@ bool qkv_heatmap_draw(const void *picture, struct canvas *canvas)
 {
     const struct heatmap *heatmap = picture;
     struct figure figure = {.heatmap = heatmap, .canvas = canvas};
-    if (!qkv_layout_compute(&figure.layout, heatmap)) return false;
+    if (!qkv_layout_compute(&figure.layout, heatmap) || !choose_runs(&figure)) return false;
     if (!canvas->begin(canvas, figure.layout.width, figure.layout.height)) return false;
     draw_heading(&figure);
     draw_lines(&figure);

@@ -1,10 +1,12 @@
 /* Private: a figure of heat maps. Panels are arranged in lines, share the labels of their rows and columns,
- * and have one colour bar. */
+ * and have one colour bar. Cells that a rule hides are hatched. In a figure of many cells, small differences of colour are
+ * left out, and cells have no tooltips: else a file would have several megabytes. */
 #ifndef QKV_HEATMAP_H
 #define QKV_HEATMAP_H
 
 #include "draw/canvas.h"
 #include "qkv/arena.h"
+#include "qkv/attention_rule.h"
 
 struct heatmap_axis {
     const char *name;
@@ -12,7 +14,7 @@ struct heatmap_axis {
     int64_t count;
 };
 
-/* Panels of one group have the same axes: in adjacent lines, labels of columns are drawn once. */
+/* Panels of one group have the same axes. */
 struct heatmap_group {
     struct heatmap_axis rows, columns;
 };
@@ -21,7 +23,8 @@ struct heatmap_panel {
     const char *title;    /* ignored if it is the only panel */
     const double *values; /* [rows.count, columns.count] of its group; at least 0 */
     int group;            /* index into groups */
-    int line;             /* adjacent panels with equal group and line are side by side, at most four */
+    int line;             /* adjacent panels with equal group and line are side by side, at most `per_line` */
+    const struct qkv_attention_rule *rule; /* of struct qkv_attention_map */
 };
 
 struct heatmap {
@@ -30,6 +33,7 @@ struct heatmap {
     int group_count;
     const struct heatmap_panel *panels;
     int64_t panel_count;
+    int64_t per_line;        /* at least 1 */
     const char *value_name;  /* beside the colour bar */
     const char *colormap;    /* qkv/colormap.h */
     double maximum, tick;    /* of the colour bar: see qkv_heatmap_maximum */

@@ -12,7 +12,7 @@
 #define LEAST_WIDTH   420.       /* of the figure, so that the title has space */
 #define SINE          0.70710678 /* of 45 degrees */
 
-enum { MOST_PANELS = 4 /* per line */, MOST_TITLE_LINES = 4 };
+enum { MOST_TITLE_LINES = 4 };
 
 static bool read_axis(struct axis *axis, const struct heatmap *heatmap, const struct heatmap_axis *from,
                       double font)
@@ -75,7 +75,7 @@ static bool break_lines(struct layout *layout, const struct heatmap *heatmap)
         while (end < count && panels[end].group == panels[first].group &&
                panels[end].line == panels[first].line)
             end++;
-        int64_t lines = (end - first + MOST_PANELS - 1) / MOST_PANELS;
+        int64_t lines = (end - first + heatmap->per_line - 1) / heatmap->per_line;
         int64_t per_line = (end - first + lines - 1) / lines;
         for (int64_t at = first; at < end; at += per_line)
             layout->lines[layout->line_count++] =
@@ -177,7 +177,8 @@ static void place_lines(struct layout *layout, const struct heatmap *heatmap)
         line->top = ceil(y);
         y = line->top + layout->cell * (double)heatmap->groups[group].rows.count;
         layout->bar_height = fmin(y - layout->lines[0].top, 360);
-        y += line->ends_block ? LAYOUT_LABEL_GAP + layout->groups[group].label_height + LAYOUT_AXIS + 8 : 8;
+        y += LAYOUT_LABEL_GAP + layout->groups[group].label_height + 8;
+        if (line->ends_block) y += LAYOUT_AXIS;
     }
     layout->height = ceil(y + LAYOUT_MARGIN - 8);
 }

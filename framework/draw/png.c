@@ -65,6 +65,14 @@ static void rectangle(struct canvas *canvas, double x, double y, double width, d
     call->cairo_set_antialias(cairo, CAIRO_ANTIALIAS_DEFAULT);
 }
 
+static void runs(struct canvas *canvas, double left, double top, double cell, const struct cell_run *runs,
+                 int64_t count, uint32_t color)
+{
+    for (int64_t i = 0; i < count; i++)
+        rectangle(canvas, left + cell * (double)runs[i].column, top + cell * (double)runs[i].row,
+                  cell * (double)runs[i].length, cell, color, NULL);
+}
+
 static void path(struct canvas *canvas, const double *points, int64_t count, const struct path_style *style)
 {
     const struct png *png = (struct png *)canvas;
@@ -127,7 +135,7 @@ enum qkv_status qkv_png_draw(draw_function *draw, const void *picture, double sc
                              struct qkv_error *error)
 {
     const struct cairo_library *call = qkv_cairo_library(error);
-    struct png png = {.canvas = {begin, rectangle, path, text}, .call = call, .scale = scale};
+    struct png png = {.canvas = {begin, rectangle, runs, path, text}, .call = call, .scale = scale};
     if (!call) return QKV_INVALID;
     bool drawn = draw(picture, &png.canvas);
     if (drawn && call->cairo_surface_write_to_png_stream(png.surface, append, out) != CAIRO_STATUS_SUCCESS)

@@ -58,6 +58,31 @@ static void rectangle(struct canvas *canvas, double x, double y, double width, d
     }
 }
 
+/* Each run is a line as thick as a cell: "m20 0h40" from the end of the run before. */
+static void runs(struct canvas *canvas, double left, double top, double cell, const struct cell_run *runs,
+                 int64_t count, uint32_t color)
+{
+    struct bytes *out = ((struct svg *)canvas)->out;
+    if (!count) return;
+    qkv_bytes_format(out, "<path fill=\"none\" stroke=\"#%06x\"", (unsigned)color);
+    append_attribute(out, "stroke-width", cell);
+    qkv_bytes_text(out, " d=\"");
+    double x = 0, y = 0;
+    for (int64_t i = 0; i < count; i++) {
+        double start = left + cell * (double)runs[i].column,
+               middle = top + cell * ((double)runs[i].row + 0.5), width = cell * (double)runs[i].length;
+        qkv_bytes_text(out, "m");
+        append_number(out, start - x);
+        qkv_bytes_text(out, " ");
+        append_number(out, middle - y);
+        qkv_bytes_text(out, "h");
+        append_number(out, width);
+        x = start + width;
+        y = middle;
+    }
+    qkv_bytes_text(out, "\"/>\n");
+}
+
 static void text(struct canvas *canvas, double x, double y, const char *string,
                  const struct text_style *style)
 {
@@ -102,7 +127,7 @@ static void path(struct canvas *canvas, const double *points, int64_t count, con
 
 void qkv_svg_draw(draw_function *draw, const void *picture, struct bytes *out)
 {
-    struct svg svg = {.canvas = {begin, rectangle, path, text}, .out = out};
+    struct svg svg = {.canvas = {begin, rectangle, runs, path, text}, .out = out};
     if (!draw(picture, &svg.canvas)) out->failed = true;
     qkv_bytes_text(out, "</svg>\n");
 }

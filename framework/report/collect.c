@@ -154,17 +154,33 @@ static const double *copy(struct qkv_arena *arena, const void *weights, enum qkv
     return numbers;
 }
 
+/* The rule that hides keys in maps of a kind; NULL where none does. False when memory is out. */
+static bool rule_of(struct qkv_attention_collector *collector, enum qkv_attention_kind kind,
+                    const struct qkv_attention_rule **rule)
+{
+    const struct qkv_model_config *config = &collector->model->config;
+    *rule = NULL;
+    if (config->encoder.type != QKV_NETWORK_TRANSFORMER || kind == QKV_ATTENTION_CROSS) return true;
+    struct qkv_attention_rule *copied = qkv_arena_allocate(&collector->arena, sizeof *copied);
+    if (copied) *copied = qkv_attention_rule_of(config, kind);
+    *rule = copied;
+    return copied;
+}
+
 /* The maps of one kind of attention of one sentence: counts them and, unless maps is NULL, writes
  * them to maps. -1 when memory is out. */
 static int64_t maps_of_kind(struct qkv_attention_collector *collector, enum qkv_attention_kind kind,
                             int64_t sentence, struct qkv_attention_map *maps)
 {
     int64_t count = 0;
+    const struct qkv_attention_rule *rule = NULL;
+    if (maps && !rule_of(collector, kind, &rule)) return -1;
     for (const struct qkv_part *part = collector->trace.first; part; part = part->next) {
         if (part->role != QKV_PART_WEIGHTS || part->attention != kind) continue;
         for (int head = 0; maps && head < part->heads; head++) {
             struct qkv_attention_map *map = &maps[count + head];
-            *map = (struct qkv_attention_map){.kind = kind, .layer = (int)part->layer, .head = head + 1};
+            *map = (struct qkv_attention_map){
+                .kind = kind, .layer = (int)part->layer, .head = head + 1, .rule = rule};
             const void *weights =
                 qkv_attention_weights_of(part->node, sentence, head, &map->rows, &map->columns);
             if (weights)

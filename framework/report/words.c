@@ -109,6 +109,9 @@ static bool merge_map(struct qkv_attention_map *map, const struct word_labels *r
     double *weights = qkv_arena_allocate(arena, (size_t)(rows->words * columns->words) * sizeof *weights);
     if (!weights) return false;
     qkv_merge_weights(map->weights, rows, columns, weights);
+    /* Words follow each other as their tokens do, but a window counts tokens. */
+    if (map->rule && map->rule->window && (map->rows != rows->words || map->columns != columns->words))
+        map->rule = NULL;
     map->weights = weights;
     map->rows = rows->words;
     map->columns = columns->words;

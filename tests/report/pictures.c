@@ -66,6 +66,97 @@ Test(svg, draws_labels_once_for_the_heads_of_a_layer)
     free(svg);
 }
 
+/* A report of decoder maps: `heads` heads of `layers` layers over `words` words. */
+static struct qkv_attention_report decoder_report(struct qkv_arena *arena, int layers, int heads,
+                                                  int64_t words, const struct qkv_attention_rule *rule)
+{
+    double *weights = qkv_arena_zeroed(arena, (size_t)(words * words) * sizeof *weights);
+    const char **tokens = qkv_arena_zeroed(arena, (size_t)words * sizeof *tokens);
+    struct qkv_attention_map *all = qkv_arena_zeroed(arena, (size_t)(layers * heads) * sizeof *all);
+    for (int64_t row = 0; row < words; row++) {
+        tokens[row] = "between";
+        for (int64_t key = 0; key <= row; key++) weights[row * words + key] = 1. / (double)(row + 1);
+    }
+    for (int i = 0; i < layers * heads; i++)
+        all[i] = (struct qkv_attention_map){.kind = QKV_ATTENTION_DECODER,
+                                            .layer = i / heads + 1,
+                                            .head = i % heads + 1,
+                                            .rows = words,
+                                            .columns = words,
+                                            .weights = weights,
+                                            .rule = rule};
+    return (struct qkv_attention_report){.source = tokens,
+                                         .source_length = words,
+                                         .target_input = tokens,
+                                         .target_output = tokens,
+                                         .target_length = words,
+                                         .maps = all,
+                                         .map_count = layers * heads};
+}
+
+Test(svg, hatches_the_cells_that_a_row_does_not_see)
+{
+    struct qkv_arena arena = {0};
+    const struct qkv_attention_rule causal = {.heads = 1, .causal = true}, window = {.heads = 1, .window = 1};
+    struct qkv_attention_report one = decoder_report(&arena, 1, 1, 4, &causal);
+    char *hidden = rendered(&one, "svg", NULL, NULL);
+    cr_expect_eq(occurrences(hidden, "<title>"), 10, "visible cells");
+    cr_expect_eq(occurrences(hidden, "<polyline"), 1);
+    free(hidden);
+    one = decoder_report(&arena, 1, 1, 4, &window);
+    hidden = rendered(&one, "svg", NULL, NULL);
+    cr_expect_eq(occurrences(hidden, "<title>"), 10, "three of four diagonals");
+    free(hidden);
+    one = decoder_report(&arena, 1, 1, 4, NULL);
+    char *all = rendered(&one, "svg", NULL, NULL);
+    cr_expect_eq(occurrences(all, "<title>"), 16);
+    cr_expect_eq(occurrences(all, "<polyline"), 0);
+    free(all);
+    qkv_arena_release(&arena);
+}
+
+Test(svg, does_not_print_zeros)
+{
+    struct qkv_arena arena = {0};
+    struct qkv_attention_report one = decoder_report(&arena, 1, 1, 2, NULL);
+    char *svg = rendered(&one, "svg", &(struct qkv_format_options){.annotate = true}, NULL);
+    cr_expect_eq(occurrences(svg, ">0.50</text>"), 2);
+    cr_expect_eq(occurrences(svg, ">0.00</text>"), 0);
+    free(svg);
+    qkv_arena_release(&arena);
+}
+
+Test(svg, puts_all_heads_of_a_layer_into_a_line_with_the_words_of_both_axes)
+{
+    struct qkv_arena arena = {0};
+    struct qkv_attention_report many = decoder_report(&arena, 2, 8, 3, NULL);
+    char *svg = rendered(&many, "svg", NULL, NULL);
+    cr_expect_eq(occurrences(svg, ">between</text>"), 2 * 3 + 16 * 3, "rows once a line, columns below each");
+    const char *first = strstr(svg, ">layer 1, head 1</text>"),
+               *last = strstr(svg, ">layer 1, head 8</text>");
+    cr_assert(first && last);
+    while (strncmp(first, " y=", 3)) first--;
+    while (strncmp(last, " y=", 3)) last--;
+    cr_expect_eq(atoi(first + 4), atoi(last + 4));
+    free(svg);
+    qkv_arena_release(&arena);
+}
+
+Test(svg, stays_small_with_many_heads_and_words)
+{
+    struct qkv_arena arena = {0};
+    const struct qkv_attention_rule causal = {.heads = 8, .causal = true};
+    struct qkv_attention_report many = decoder_report(&arena, 6, 8, 31, &causal);
+    char *svg = rendered(&many, "svg", NULL, NULL);
+    cr_expect_lt(strlen(svg), 1000000u);
+    cr_expect_eq(occurrences(svg, "<title>"), 0);
+    uint32_t half;
+    qkv_colormap_color(NULL, 0.5, &half);
+    cr_expect_eq(occurrences(svg, format("stroke=\"#%06x\"", (unsigned)half)), 48, "one path for each panel");
+    free(svg);
+    qkv_arena_release(&arena);
+}
+
 Test(svg, uses_the_requested_maximum_of_the_colour_bar)
 {
     char *svg = rendered(&report, "svg", &(struct qkv_format_options){.maximum = 0.25}, NULL);

@@ -24,6 +24,7 @@
 
 #include "qkv/arena.h"
 #include "qkv/attention_kind.h"
+#include "qkv/attention_rule.h"
 #include "qkv/error.h"
 #include "qkv/format.h"
 
@@ -46,6 +47,9 @@ struct qkv_attention_map {
     const double *weights;    /* [rows, columns]; each row sums to 1 */
     const char *label;        /* title in pictures and text; NULL: "layer 2, head 3" */
     const char *label_prefix; /* before the title, with a colon: "learned"; NULL: none */
+    /* Which keys the rows see (qkv_attention_visible, row i at position columns - rows + i): pictures hatch the cells of
+     * the others, whose weights are 0. NULL: each row sees all keys, or it is not known. */
+    const struct qkv_attention_rule *rule;
 };
 
 /* The maps of one sentence pair. */

@@ -50,15 +50,12 @@ static const char **tokens_of(struct page_translation *t, int64_t count, const i
 /* ---- the attention maps ---- */
 
 /* Copies the weights of a map; cells that its rule hides become PAGE_HIDDEN_CELL. Returns the mean entropy of its rows. */
-static double copy_map(const struct qkv_model *model, const struct qkv_attention_map *map, float *weights)
+static double copy_map(const struct qkv_attention_map *map, float *weights)
 {
-    bool has_rule = model->config.encoder.type == QKV_NETWORK_TRANSFORMER;
-    struct qkv_attention_rule rule = qkv_attention_rule_of(&model->config, map->kind);
     double entropy = 0;
     for (int64_t row = 0; row < map->rows; row++) {
         struct qkv_visible_keys visible = {0, 0, map->columns};
-        if (has_rule && map->kind != QKV_ATTENTION_CROSS)
-            visible = qkv_attention_visible(&rule, row, map->columns);
+        if (map->rule) visible = qkv_attention_visible(map->rule, row, map->columns);
         for (int64_t key = 0; key < map->columns; key++) {
             double weight = map->weights[row * map->columns + key];
             *weights++ = qkv_is_visible(visible, key) ? (float)weight : PAGE_HIDDEN_CELL;
@@ -91,7 +88,7 @@ static bool show_maps(struct page_translation *t, const struct qkv_attention_rep
         integers[4] = (int32_t)map->columns;
         const struct qkv_head head = {map->kind, map->layer, map->head};
         view->silent[i] = qkv_model_is_silent(t->run.model, head);
-        view->entropies[i] = copy_map(t->run.model, map, weights);
+        view->entropies[i] = copy_map(map, weights);
         weights += map->rows * map->columns;
     }
     return true;
