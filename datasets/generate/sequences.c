@@ -1,32 +1,21 @@
 #include "datasets/generate/sequences.h"
 
-#include "datasets/generate/dice.h"
-#include "qkv/vocabulary.h"
-
 #include <stdlib.h>
 #include <string.h>
 
 /* A dev or test sequence that train contains is drawn again, up to so many times; the last one is kept. */
 enum { MOST_ATTEMPTS = 100 };
 
-struct generation {
-    const struct sequence_request *request;
-    struct qkv_types train; /* the sources of train */
-    int64_t *numbers;       /* of one sequence */
-    char *text;             /* of one sequence */
-};
-
-static void draw(const struct generation *generation, struct dice *dice, int64_t length)
+static void draw(const struct sequences *sequences, struct dice *dice, int64_t length)
 {
     for (int64_t i = 0; i < length; i++)
-        generation->numbers[i] = dice_below(dice, generation->request->symbols);
+        sequences->numbers[i] = dice_below(dice, sequences->request->symbols);
 }
 
-static void write_text(const struct generation *generation, int64_t length)
+static void write_text(const struct sequences *sequences, int64_t length, char *text)
 {
-    char *end = generation->text;
     for (int64_t i = 0; i < length; i++)
-        end += sprintf(end, i ? " %lld" : "%lld", (long long)generation->numbers[i]);
+        text += sprintf(text, i ? " %lld" : "%lld", (long long)sequences->numbers[i]);
 }
 
 /* ---- tasks: each turns the numbers of a source into those of its target ---- */
@@ -62,64 +51,99 @@ static void (*const solve[])(int64_t count, int64_t *numbers) = {
 #undef SEQUENCE_TASK
 };
 
+/* ---- lines ---- */
+
+enum qkv_status sequences_begin(struct sequences *sequences, const struct sequence_request *request,
+                                struct qkv_error *error)
+{
+    enum { LONGEST_NUMBER = 21 }; /* characters, with a space */
+    size_t longest =
+        (size_t)(request->longest > request->longest_test ? request->longest : request->longest_test);
+    *sequences = (struct sequences){
+        .request = request,
+        .numbers = malloc(longest * sizeof *sequences->numbers),
+        .source = malloc(longest * LONGEST_NUMBER + 1),
+        .target = malloc(longest * LONGEST_NUMBER + 1),
+    };
+    if (sequences->numbers && sequences->source && sequences->target) return QKV_OK;
+    sequences_release(sequences);
+    return qkv_error_set(error, "out of memory");
+}
+
+struct dice sequences_dice(const struct sequences *sequences, enum split split)
+{
+    return (struct dice){.random =
+                             generate_random(sequences->request->request.seed, STREAM_SEQUENCE, (int)split)};
+}
+
+enum qkv_status sequences_next(struct sequences *sequences, enum split split, struct dice *dice, bool *known,
+                               struct qkv_error *error)
+{
+    const struct sequence_request *request = sequences->request;
+    int64_t longest = split == TRAIN ? request->longest : request->longest_test;
+    int64_t length = request->shortest + dice_below(dice, longest - request->shortest + 1);
+    *known = true;
+    for (int attempt = 0; *known && attempt < MOST_ATTEMPTS; attempt++) {
+        draw(sequences, dice, length);
+        write_text(sequences, length, sequences->source);
+        *known = split != TRAIN && qkv_types_find(&sequences->train, sequences->source) >= 0;
+    }
+    if (split == TRAIN && qkv_types_add(&sequences->train, sequences->source, 1) < 0)
+        return qkv_error_set(error, "out of memory");
+    solve[request->task](length, sequences->numbers);
+    write_text(sequences, length, sequences->target);
+    return QKV_OK;
+}
+
+void sequences_release(struct sequences *sequences)
+{
+    free(sequences->numbers);
+    free(sequences->source);
+    free(sequences->target);
+    qkv_types_release(&sequences->train);
+    *sequences = (struct sequences){0};
+}
+
 /* ---- files ---- */
 
-static enum qkv_status write_split(struct generation *generation, enum split split, FILE *file,
+static enum qkv_status write_split(struct sequences *sequences, enum split split, FILE *file,
                                    int64_t *repeated, struct qkv_error *error)
 {
-    const struct sequence_request *request = generation->request;
-    int64_t longest = split == TRAIN ? request->longest : request->longest_test;
-    struct dice dice = {.random = generate_random(request->request.seed, STREAM_SEQUENCE, (int)split)};
-    for (int64_t line = 0; line < request->request.count[split]; line++) {
-        int64_t length = request->shortest + dice_below(&dice, longest - request->shortest + 1);
-        bool known = true;
-        for (int attempt = 0; known && attempt < MOST_ATTEMPTS; attempt++) {
-            draw(generation, &dice, length);
-            write_text(generation, length);
-            known = split != TRAIN && qkv_types_find(&generation->train, generation->text) >= 0;
-        }
+    struct dice dice = sequences_dice(sequences, split);
+    for (int64_t line = 0; line < sequences->request->request.count[split]; line++) {
+        bool known;
+        if (sequences_next(sequences, split, &dice, &known, error)) return QKV_INVALID;
         *repeated += known;
-        if (split == TRAIN && qkv_types_add(&generation->train, generation->text, 1) < 0)
-            return qkv_error_set(error, "%s: out of memory", request->request.folder);
-        fprintf(file, "%s\t", generation->text);
-        solve[request->task](length, generation->numbers);
-        write_text(generation, length);
-        fprintf(file, "%s\n", generation->text);
+        fprintf(file, "%s\t%s\n", sequences->source, sequences->target);
     }
     return QKV_OK;
 }
 
-static enum qkv_status write_all(struct generation *generation, const struct dataset_files *files,
+static enum qkv_status write_all(const struct sequence_request *request, const struct dataset_files *files,
                                  int64_t repeated[SPLITS], struct qkv_error *error)
 {
-    const struct sequence_request *request = generation->request;
-    size_t longest =
-        (size_t)(request->longest > request->longest_test ? request->longest : request->longest_test);
-    generation->numbers = malloc(longest * sizeof *generation->numbers);
-    generation->text = malloc(longest * 21 + 1);
-    if (!generation->numbers || !generation->text)
-        return qkv_error_set(error, "%s: out of memory", request->request.folder);
-    for (int split = 0; split < SPLITS; split++)
-        if (write_split(generation, (enum split)split, files->writer[split].file, &repeated[split], error))
-            return QKV_INVALID;
-    return QKV_OK;
+    struct sequences sequences;
+    struct qkv_error inner = {""};
+    enum qkv_status status = sequences_begin(&sequences, request, &inner);
+    for (int split = 0; !status && split < SPLITS; split++)
+        status =
+            write_split(&sequences, (enum split)split, files->writer[split].file, &repeated[split], &inner);
+    if (status) qkv_error_set(error, "%s: %s", request->request.folder, inner.message);
+    sequences_release(&sequences);
+    return status;
 }
 
 enum qkv_status sequences_generate(const struct sequence_request *request, int64_t repeated[SPLITS],
                                    struct qkv_error *error)
 {
     static const char *const names[SPLITS] = {"train.tsv", "dev.tsv", "test.tsv"};
-    struct generation generation = {.request = request};
     struct dataset_files files;
     for (int split = 0; split < SPLITS; split++) repeated[split] = 0;
     if (dataset_files_begin(&files, &request->request, names, SPLITS, error)) return QKV_INVALID;
-    enum qkv_status status = write_all(&generation, &files, repeated, error);
+    enum qkv_status status = write_all(request, &files, repeated, error);
     if (status)
         dataset_files_abandon(&files);
     else
         status = dataset_files_commit(&files, error);
-    free(generation.numbers);
-    free(generation.text);
-    qkv_types_release(&generation.train);
     return status;
 }

@@ -4,6 +4,8 @@
 #define QKV_DATASETS_SEQUENCES_H
 
 #include "datasets/generate/dataset_files.h"
+#include "datasets/generate/dice.h"
+#include "qkv/vocabulary.h"
 
 enum sequence_task {
 #define SEQUENCE_TASK(name, help) SEQUENCE_TASK_##name,
@@ -19,6 +21,28 @@ struct sequence_request {
     int64_t shortest, longest; /* numbers of a line of train; all lengths are equally likely */
     int64_t longest_test;      /* the longest line of dev and test */
 };
+
+/* The lines of a request, one after another. Caller's storage; sequences_release frees the memory. */
+struct sequences {
+    const struct sequence_request *request; /* `folder` is not read */
+    char *source, *target;                  /* the current line */
+    /* private */
+    struct qkv_types train; /* the sources of train */
+    int64_t *numbers;       /* of one sequence */
+};
+
+/* `request` must outlive the sequences. Fails when there is no memory. */
+enum qkv_status sequences_begin(struct sequences *sequences, const struct sequence_request *request,
+                                struct qkv_error *error);
+
+/* The dice for the lines of a split, before its first line. */
+struct dice sequences_dice(const struct sequences *sequences, enum split split);
+
+/* Makes the next line of a split; train comes first. *known: the source is also in train, because train has (almost) all
+ * sequences of its length. Fails when there is no memory. */
+enum qkv_status sequences_next(struct sequences *sequences, enum split split, struct dice *dice, bool *known,
+                               struct qkv_error *error);
+void sequences_release(struct sequences *sequences);
 
 /* Writes train.tsv, dev.tsv and test.tsv. `repeated` counts the sources of dev and test that are
  * also in train, because train has (almost) all sequences of a short length. */

@@ -62,30 +62,14 @@ static enum qkv_status check_lengths(const struct training *training, struct qkv
     return qkv_corpus_fits(&training->dev, config->data.dev, &config->model, error);
 }
 
-/* ---- model, workers, optimizer ---- */
+/* ---- model, workers, evaluator ---- */
 
 static enum qkv_status make_parts(struct training *training, struct qkv_error *error)
 {
     const struct qkv_config *config = training->config;
-    const struct qkv_training_config *settings = &config->training;
-    uint64_t seed = (uint64_t)settings->random_seed;
-    training->model =
-        qkv_model_new(&config->model, training->source.size, training->target.size, QKV_FLOAT32, error);
-    if (!training->model) return QKV_INVALID;
-    qkv_parameters_initialize(&training->model->parameters, seed);
     training->workers = qkv_workers_new(training->options->threads, error);
     if (!training->workers) return QKV_INVALID;
-    const struct qkv_objective objective = qkv_objective_of(settings);
-    training->replicas = qkv_replicas_new(training->model, training->workers, (int)settings->shards,
-                                          QKV_GRADIENTS_BY_SIZE, &objective, error);
-    if (!training->replicas) return QKV_INVALID;
-    if (qkv_optimizer_init(&training->optimizer, settings, &training->model->parameters, error))
-        return QKV_INVALID;
-    qkv_schedule_init(&training->schedule, settings, config->model.decoder.hidden_size);
-    struct qkv_batches_options batches = {settings->batch_type, settings->batch_size,
-                                          QKV_BATCH_ORDER_SHUFFLED, seed};
-    if (qkv_batches_init(&training->batches, &training->train, batches, error)) return QKV_INVALID;
-    if (qkv_replicas_reserve(training->replicas, &training->batches, error)) return QKV_INVALID;
+    if (qkv_training_make_model(training, error)) return QKV_INVALID;
     if (!config->data.dev[0]) return QKV_OK;
     training->evaluator = qkv_evaluator_new(training->model, &training->dev, &config->data.trg,
                                             &training->target, training->workers, &config->testing, error);
@@ -124,13 +108,6 @@ static enum qkv_status restore(struct training *training, struct qkv_error *erro
     if (!status) status = check_texts(training, &state, last, error);
     qkv_state_release(&state);
     return status;
-}
-
-void qkv_training_plan_epoch(struct training *training)
-{
-    int64_t epoch = training->progress.epoch;
-    qkv_corpus_draw(&training->train, (uint64_t)training->config->training.random_seed, epoch);
-    qkv_batches_epoch(&training->batches, epoch);
 }
 
 enum qkv_status qkv_training_prepare(struct training *training, struct qkv_error *error)
@@ -173,12 +150,8 @@ enum qkv_status qkv_training_open(struct training *training, struct qkv_error *e
 void qkv_training_release(struct training *training)
 {
     qkv_evaluator_free(training->evaluator);
-    qkv_optimizer_release(&training->optimizer);
-    qkv_replicas_free(training->replicas);
+    qkv_training_release_model(training);
     qkv_workers_free(training->workers);
-    qkv_model_free(training->model);
-    qkv_batch_release(&training->batch);
-    qkv_batches_release(&training->batches);
     qkv_vocabulary_release(&training->source);
     qkv_vocabulary_release(&training->target);
     for (int side = 0; side < 2; side++) qkv_bpe_free(training->bpe[side]);

@@ -41,77 +41,19 @@ static bool is_last(const struct training *training)
            progress->batch >= training->batches.count;
 }
 
-/* ---- one update ---- */
-
-/* Fills the next batch; false after the last epoch. */
-static bool next_batch(struct training *training, enum qkv_status *status, struct qkv_error *error)
-{
-    struct progress *progress = &training->progress;
-    const struct qkv_training_config *settings = &training->config->training;
-    if (progress->batch >= training->batches.count) {
-        if (settings->epochs && progress->epoch + 1 >= settings->epochs) return false;
-        progress->epoch++;
-        progress->batch = 0;
-        qkv_training_plan_epoch(training);
-    }
-    *status = qkv_batches_get(&training->batches, progress->batch, &training->batch, error);
-    progress->batch++;
-    return !*status;
-}
-
-/* Names the update that diverged, and remedies. */
-static enum qkv_status diverged(int64_t update, const struct qkv_error *found, struct qkv_error *error)
-{
-    qkv_error_set(error, "update %lld: %s; lower training.learning_rate, or set training.clip_grad_norm",
-                  (long long)update, found->message);
-    return QKV_FAILED;
-}
-
-/* Does one update: sums the gradients of training.batch_multiplier batches, then steps the optimizer. Sets *more
- * to false, and does nothing, after the last epoch. */
+/* Does one update and counts it. Sets *more to false after the last epoch. */
 static enum qkv_status update(struct training *training, struct clock *clock, bool *more,
                               struct qkv_error *error)
 {
-    const struct qkv_training_config *settings = &training->config->training;
-    struct progress *progress = &training->progress;
-    int64_t tokens = 0;
-    double loss = 0;
-    enum qkv_status status = QKV_OK;
-    struct qkv_error inner = {""};
-    for (int64_t i = 0; i < settings->batch_multiplier && next_batch(training, &status, error); i++) {
-        struct qkv_step_sums sums;
-        /* Each batch of an update has its own dropout masks. */
-        struct qkv_random random = {
-            .seed = (uint64_t)settings->random_seed,
-            .step = (uint32_t)(progress->update * settings->batch_multiplier + i),
-        };
-        status = qkv_replicas_step(training->replicas, &training->batch, &random, i > 0, &sums, &inner);
-        if (status == QKV_FAILED) return diverged(progress->update + 1, &inner, error);
-        if (status) return qkv_error_set(error, "%s", inner.message);
-        tokens += sums.tokens;
-        progress->log_loss += sums.loss;
-        loss += sums.loss;
-        clock->all_tokens += training->batch.source_tokens + training->batch.target_tokens;
-    }
+    struct update_sums sums;
+    enum qkv_status status = qkv_training_update(training, &sums, error);
     if (status) return status;
-    *more = tokens > 0;
+    *more = sums.tokens > 0;
     if (!*more) return QKV_OK;
-    double rate = qkv_schedule_rate(&training->schedule, progress->update + 1, progress->epoch);
-    clock->norm = qkv_optimizer_step(&training->optimizer, &training->model->parameters, training->workers,
-                                     qkv_replicas_blocks(training->replicas),
-                                     qkv_replicas_gradients(training->replicas), 1.0 / (double)tokens, rate);
-    if (!isfinite(clock->norm)) {
-        const struct qkv_parameter *parameter = qkv_parameters_find_not_finite(
-            &training->model->parameters, qkv_replicas_gradients(training->replicas)[0]);
-        qkv_error_set(&inner, "the gradient is not finite; the first parameter whose gradient is not is %s",
-                      parameter ? parameter->name : "their norm");
-        return diverged(progress->update + 1, &inner, error);
-    }
-    progress->update++;
-    progress->tokens += tokens;
-    progress->log_tokens += tokens;
+    clock->norm = sums.norm;
+    clock->all_tokens += sums.all_tokens;
     clock->updates++;
-    qkv_notice_update(training, loss, tokens);
+    qkv_notice_update(training, sums.loss, sums.tokens);
     return QKV_OK;
 }
 
@@ -182,7 +124,7 @@ static enum qkv_status validate(struct training *training, struct qkv_error *err
     qkv_optimizer_exchange(&training->optimizer, &training->model->parameters);
     enum qkv_status status = qkv_evaluator_run(training->evaluator, &scores, &inner);
     qkv_optimizer_exchange(&training->optimizer, &training->model->parameters);
-    if (status == QKV_FAILED) return diverged(progress->update, &inner, error);
+    if (status == QKV_FAILED) return qkv_training_diverged(progress->update, &inner, error);
     if (status) return qkv_error_set(error, "%s", inner.message);
     double score = scores.value[metric];
     progress->validated = progress->update;

@@ -8,6 +8,7 @@
  *     best_checkpoints.c   the lists of the best and of the last checkpoints, and their files
  *     snapshots.c          the list of snapshots, and their files
  *     final_average.c      the average that ends a training
+ *     updates.c            the model, its optimizer, and one update: neither files nor threads of its own
  *     setup.c              reads and checks all input, makes the model, restores or begins the run
  *     notices.c            what training notices of itself
  *     trainer.c            the loop, behind qkv/trainer.h */
@@ -201,10 +202,35 @@ enum qkv_status qkv_final_average(struct training *training, struct qkv_train_av
 /* Removes the average of a finished training that now goes on: it would no longer be that of the best checkpoints. */
 enum qkv_status qkv_final_average_remove(struct training *training, struct qkv_error *error);
 
-/* ---- setup.c ---- */
+/* ---- updates.c ---- */
+
+/* Sums over the batches of one update. */
+struct update_sums {
+    double loss;        /* with label smoothing, nats */
+    double norm;        /* of the gradient, before clipping */
+    int64_t tokens;     /* target tokens; 0: no batch was left */
+    int64_t all_tokens; /* source and target tokens */
+};
+
+/* Makes the model with its initial parameters, replicas, optimizer, schedule and batches, for `config`, `train`, which is
+ * encoded, the vocabularies and `workers`. */
+enum qkv_status qkv_training_make_model(struct training *training, struct qkv_error *error);
 
 /* Draws the pieces of the current epoch of training->progress and plans its batches. */
 void qkv_training_plan_epoch(struct training *training);
+
+/* Does one update: sums the gradients of training.batch_multiplier batches, then steps the optimizer. Does nothing
+ * after the last epoch. QKV_FAILED: training has diverged; the message names the update, and remedies. */
+enum qkv_status qkv_training_update(struct training *training, struct update_sums *sums,
+                                    struct qkv_error *error);
+
+/* QKV_FAILED, with a message that names the update that diverged, what was found, and remedies. */
+enum qkv_status qkv_training_diverged(int64_t update, const struct qkv_error *found, struct qkv_error *error);
+
+/* Releases what qkv_training_make_model made, also after it has failed. */
+void qkv_training_release_model(struct training *training);
+
+/* ---- setup.c ---- */
 
 /* Reads all input and makes the model and all that trains it, but no run folder. The caller sets config and options before,
  * and releases the training also after a failure. */

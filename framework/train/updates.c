@@ -1,0 +1,110 @@
+#include "train/training.h"
+
+#include <math.h>
+
+/* ---- the model and what trains it ---- */
+
+enum qkv_status qkv_training_make_model(struct training *training, struct qkv_error *error)
+{
+    const struct qkv_config *config = training->config;
+    const struct qkv_training_config *settings = &config->training;
+    uint64_t seed = (uint64_t)settings->random_seed;
+    training->model =
+        qkv_model_new(&config->model, training->source.size, training->target.size, QKV_FLOAT32, error);
+    if (!training->model) return QKV_INVALID;
+    qkv_parameters_initialize(&training->model->parameters, seed);
+    const struct qkv_objective objective = qkv_objective_of(settings);
+    training->replicas = qkv_replicas_new(training->model, training->workers, (int)settings->shards,
+                                          QKV_GRADIENTS_BY_SIZE, &objective, error);
+    if (!training->replicas) return QKV_INVALID;
+    if (qkv_optimizer_init(&training->optimizer, settings, &training->model->parameters, error))
+        return QKV_INVALID;
+    qkv_schedule_init(&training->schedule, settings, config->model.decoder.hidden_size);
+    struct qkv_batches_options batches = {settings->batch_type, settings->batch_size,
+                                          QKV_BATCH_ORDER_SHUFFLED, seed};
+    if (qkv_batches_init(&training->batches, &training->train, batches, error)) return QKV_INVALID;
+    return qkv_replicas_reserve(training->replicas, &training->batches, error);
+}
+
+void qkv_training_plan_epoch(struct training *training)
+{
+    int64_t epoch = training->progress.epoch;
+    qkv_corpus_draw(&training->train, (uint64_t)training->config->training.random_seed, epoch);
+    qkv_batches_epoch(&training->batches, epoch);
+}
+
+void qkv_training_release_model(struct training *training)
+{
+    qkv_optimizer_release(&training->optimizer);
+    qkv_replicas_free(training->replicas);
+    qkv_model_free(training->model);
+    qkv_batch_release(&training->batch);
+    qkv_batches_release(&training->batches);
+}
+
+/* ---- one update ---- */
+
+/* Fills the next batch; false after the last epoch. */
+static bool next_batch(struct training *training, enum qkv_status *status, struct qkv_error *error)
+{
+    struct progress *progress = &training->progress;
+    const struct qkv_training_config *settings = &training->config->training;
+    if (progress->batch >= training->batches.count) {
+        if (settings->epochs && progress->epoch + 1 >= settings->epochs) return false;
+        progress->epoch++;
+        progress->batch = 0;
+        qkv_training_plan_epoch(training);
+    }
+    *status = qkv_batches_get(&training->batches, progress->batch, &training->batch, error);
+    progress->batch++;
+    return !*status;
+}
+
+enum qkv_status qkv_training_diverged(int64_t update, const struct qkv_error *found, struct qkv_error *error)
+{
+    qkv_error_set(error, "update %lld: %s; lower training.learning_rate, or set training.clip_grad_norm",
+                  (long long)update, found->message);
+    return QKV_FAILED;
+}
+
+enum qkv_status qkv_training_update(struct training *training, struct update_sums *sums,
+                                    struct qkv_error *error)
+{
+    const struct qkv_training_config *settings = &training->config->training;
+    struct progress *progress = &training->progress;
+    enum qkv_status status = QKV_OK;
+    struct qkv_error inner = {""};
+    *sums = (struct update_sums){0};
+    for (int64_t i = 0; i < settings->batch_multiplier && next_batch(training, &status, error); i++) {
+        struct qkv_step_sums step;
+        /* Each batch of an update has its own dropout masks. */
+        struct qkv_random random = {
+            .seed = (uint64_t)settings->random_seed,
+            .step = (uint32_t)(progress->update * settings->batch_multiplier + i),
+        };
+        status = qkv_replicas_step(training->replicas, &training->batch, &random, i > 0, &step, &inner);
+        if (status == QKV_FAILED) return qkv_training_diverged(progress->update + 1, &inner, error);
+        if (status) return qkv_error_set(error, "%s", inner.message);
+        sums->tokens += step.tokens;
+        sums->loss += step.loss;
+        sums->all_tokens += training->batch.source_tokens + training->batch.target_tokens;
+        progress->log_loss += step.loss;
+    }
+    if (status || !sums->tokens) return status;
+    double rate = qkv_schedule_rate(&training->schedule, progress->update + 1, progress->epoch);
+    sums->norm =
+        qkv_optimizer_step(&training->optimizer, &training->model->parameters, training->workers,
+                           qkv_replicas_blocks(training->replicas),
+                           qkv_replicas_gradients(training->replicas), 1.0 / (double)sums->tokens, rate);
+    if (!isfinite(sums->norm)) {
+        const struct qkv_parameter *parameter = qkv_parameters_find_not_finite(
+            &training->model->parameters, qkv_replicas_gradients(training->replicas)[0]);
+        qkv_error_set(&inner, "the gradient is not finite; the first parameter whose gradient is not is %s",
+                      parameter ? parameter->name : "their norm");
+        return qkv_training_diverged(progress->update + 1, &inner, error);
+    }
+    progress->update++;
+    progress->tokens += sums->tokens;
+    progress->log_tokens += sums->tokens;
+    return QKV_OK;
+}
