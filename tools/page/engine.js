@@ -72,12 +72,16 @@ function put(...parts) {
     }
 }
 
-async function open() {
+async function instantiate() {
     const system = {};
     for (const { name } of WebAssembly.Module.imports(compiled)) system[name] = SYSTEM[name] ?? (() => NOT_SUPPORTED);
     complaint = '';
     engine = (await WebAssembly.instantiate(compiled, { wasi_snapshot_preview1: system })).exports;
     engine._initialize();
+}
+
+async function open() {
+    await instantiate();
     moment = 'learned';
     put(modelBytes);
     if (!engine.page_open_model(modelBytes.length)) throw new Error(text('message'));

@@ -3,6 +3,7 @@
 'use strict';
 
 let worker, sequence = 0, answered = 0, underWay = false, waiting = null;
+const engineData = element('engine-data').textContent; // also for the worker of the training
 
 function send(request) {
     waiting = { ...request, silent: silentHeads(), moment: engineMoment(), sequence: ++sequence };
@@ -44,8 +45,7 @@ function startWorker() {
     const first = new Worker(code);
     first.onmessage = receive;
     first.onerror = event => showMessage(`the page cannot start: ${event.message}`);
-    first.postMessage({ engine: element('engine-data').textContent, model: element('model-data').textContent,
-        snapshots: takeSnapshots() });
+    first.postMessage({ engine: engineData, model: element('model-data').textContent, snapshots: takeSnapshots() });
     element('engine-data').remove();
     element('model-data').remove();
     worker = first;

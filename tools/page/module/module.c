@@ -3,7 +3,7 @@
  *
  * An array is two calls, such as page_weights() and page_weights_count(): the address of the first element, and their
  * number. Texts are UTF-8, counted in bytes. */
-#include "page/module/translation.h"
+#include "page/module/training.h"
 
 #include "qkv/colormap.h"
 
@@ -13,6 +13,9 @@
 #define EXPORT(name) __attribute__((export_name(#name))) name
 
 static struct page_translation translation;
+static struct page_training training;
+static const struct page_translation *shown = &translation; /* whose view the arrays are */
+static char *pairs;                                         /* of page_training_generate */
 static struct qkv_error error;
 static char *input; /* of the caller */
 
@@ -79,6 +82,44 @@ void page_silence_heads(int count)
     page_silence(&translation, (const int32_t *)(const void *)input, count);
 }
 
+/* ---- training: page_training_show_translation and _show_forced make the view that of the model that is trained ---- */
+
+int EXPORT(page_training_generate)(size_t size);
+int EXPORT(page_training_start)(size_t size, double seed);
+int EXPORT(page_training_update)(int updates, double learning_rate);
+int EXPORT(page_training_show_translation)(size_t size);
+int EXPORT(page_training_show_forced)(size_t source_size, size_t target_size);
+
+int page_training_generate(size_t size)
+{
+    input[size] = '\0'; /* page_memory gives one byte more */
+    free(pairs);
+    pairs = page_generate(input, &error);
+    return pairs != NULL;
+}
+
+int page_training_start(size_t size, double seed)
+{
+    shown = &training.sentence;
+    return !page_training_begin(&training, input, size, (uint64_t)seed, &error);
+}
+
+int page_training_update(int updates, double learning_rate)
+{
+    return !page_train(&training, updates, learning_rate, &error);
+}
+
+int page_training_show_translation(size_t size)
+{
+    return !page_translate(&training.sentence, input, size, 1, &error);
+}
+
+/* The target follows the source in the block. */
+int page_training_show_forced(size_t source_size, size_t target_size)
+{
+    return !page_force(&training.sentence, input, source_size, input + source_size, target_size, &error);
+}
+
 /* The colours of weights from 0 to 1, as 0xRRGGBB. */
 enum { COLORS = 256 };
 
@@ -102,11 +143,13 @@ static const uint32_t *colors(void)
         return (int)(length);                                                                                \
     }
 #define TEXT(name, from)   ARRAY(name, from, (from) ? strlen(from) : 0)
-#define VIEW(name, length) ARRAY(name, translation.view.name, translation.view.length)
-#define VIEW_TEXT(name)    TEXT(name, translation.view.name)
+#define VIEW(name, length) ARRAY(name, shown->view.name, shown->view.length)
+#define VIEW_TEXT(name)    TEXT(name, shown->view.name)
 
 ARRAY(colors, colors(), COLORS)
 TEXT(message, error.message)
+TEXT(pairs, pairs)
+ARRAY(losses, training.losses, training.loss_count)
 TEXT(name, translation.run.config.name)
 TEXT(source_language, translation.run.config.data.src.lang)
 TEXT(target_language, translation.run.config.data.trg.lang)
@@ -119,7 +162,7 @@ VIEW(scores, translation_count)
 VIEW(known_sources, source_count)
 VIEW(known_targets, step_count)
 VIEW(probabilities, step_count)
-ARRAY(log_probability, &translation.view.log_probability, 1)
+ARRAY(log_probability, &shown->view.log_probability, 1)
 VIEW(next_probabilities, step_count *PAGE_NEXT_WORDS)
 VIEW(maps, map_count *PAGE_MAP_INTEGERS)
 VIEW(silent, map_count)

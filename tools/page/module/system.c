@@ -1,16 +1,24 @@
 /* What the engine takes from a system, for a module that has one thread, one kind of kernels and no OpenBLAS: in place of
- * core/workers.c, core/memory.c, core/matrix_threads.c, core/kernel_choice.c, config/path.c and kernels/registry.c. */
+ * core/workers.c, core/memory.c, core/matrix_threads.c, core/kernel_choice.c, config/path.c, data/input.c and
+ * kernels/registry.c. */
 #include "config/path.h"
 #include "core/kernel_choice.h"
 #include "core/matrix_threads.h"
+#include "data/input.h"
+#include "kernels/optimizer.h"
 #include "kernels/registry.h"
+#include "page/module/training.h"
 
 #include "qkv/arena.h"
 #include "qkv/kernels.h"
 #include "qkv/workers.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <zlib.h>
 
 int qkv_workers_count(const struct qkv_workers *workers)
 {
@@ -61,6 +69,51 @@ bool qkv_path_is_text(const char *path)
     return false;
 }
 
+/* ---- one text in memory, in place of all files ---- */
+
+struct qkv_input {
+    const char *bytes;
+    size_t size;
+};
+
+static struct qkv_input file;
+
+void page_set_file(const char *bytes, size_t size)
+{
+    file = (struct qkv_input){bytes, size};
+}
+
+struct qkv_input *qkv_input_open(const char *path, struct qkv_error *error)
+{
+    (void)path, (void)error;
+    return &file;
+}
+
+enum qkv_status qkv_input_read(struct qkv_input *input, char *to, size_t size, size_t *got,
+                               struct qkv_error *error)
+{
+    (void)error;
+    *got = size < input->size ? size : input->size;
+    memcpy(to, input->bytes, *got);
+    input->bytes += *got;
+    input->size -= *got;
+    return QKV_OK;
+}
+
+void qkv_input_close(struct qkv_input *input)
+{
+    (void)input;
+}
+
+int stat(const char *restrict path, struct stat *restrict status)
+{
+    (void)path, (void)status;
+    errno = ENOENT;
+    return -1;
+}
+
+/* ---- memory and kernels ---- */
+
 /* Arenas are never guarded here. */
 int mprotect(void *start, size_t size, int protection)
 {
@@ -85,4 +138,28 @@ const struct qkv_op *const *qkv_registry(enum qkv_dtype dtype)
 const struct qkv_op *qkv_op_rule(enum qkv_op_id op)
 {
     return qkv_kernels_float32_portable.op[op];
+}
+
+enum qkv_status qkv_kernels_in_use(struct qkv_kernel_names *names, struct qkv_error *error)
+{
+    (void)names, (void)error;
+    return QKV_OK;
+}
+
+/* Those of float32 also prepare updates, in float64: they carry the rules (QKV_KERNEL_RULES). */
+const struct qkv_optimizer_kernels *qkv_optimizer_registry(enum qkv_dtype dtype)
+{
+    (void)dtype;
+    return qkv_kernels_float32_portable.optimizer;
+}
+
+/* Of zlib: the checksum of a corpus is one of these. */
+uLong crc32_z(uLong sum, const Bytef *bytes, z_size_t size)
+{
+    uLong rest = ~sum & 0xFFFFFFFF;
+    for (z_size_t i = 0; i < size; i++) {
+        rest ^= bytes[i];
+        for (int bit = 0; bit < 8; bit++) rest = rest >> 1 ^ (rest & 1 ? 0xEDB88320 : 0);
+    }
+    return ~rest & 0xFFFFFFFF;
 }
