@@ -253,6 +253,11 @@ static void check_merges(const struct check *check, const struct qkv_text_config
         qkv_key_report(&check->keys, codes.text, merges.text,
                        "%s is %s and %s is %s, but merges are either learned or read: give one of them",
                        codes.text, value_of(check, codes.text), merges.text, value_of(check, merges.text));
+    struct path frequency = path_of(side, "bpe_min_freq"), dropout = path_of(side, "bpe_dropout");
+    if (text->bpe_min_freq > 0 && text->bpe_dropout > 0)
+        qkv_key_report(&check->keys, frequency.text, frequency.text,
+                       "%s is %s, but needs %s to be 0: BPE dropout makes pieces of any frequency",
+                       frequency.text, value_of(check, frequency.text), dropout.text);
 }
 
 static void check_joint_vocabulary(const struct check *check)

@@ -129,6 +129,8 @@ void qkv_bpe_free(struct qkv_bpe *bpe)
     if (!bpe) return;
     qkv_types_release(&bpe->symbols);
     qkv_symbol_pairs_release(&bpe->pairs);
+    qkv_types_release(&bpe->kept);
+    free(bpe->undone);
     free(bpe->joined);
     free(bpe->order);
     free(bpe);
@@ -156,6 +158,8 @@ uint32_t qkv_bpe_checksum(const struct qkv_bpe *bpe)
     uLong sum = add_text(add_text(crc32_z(0, NULL, 0), VERSION_LINE), "\n");
     for (int64_t i = 0; i < bpe->count; i++)
         sum = add_text(add_text(add_text(add_text(sum, left_of(bpe, i)), " "), right_of(bpe, i)), "\n");
+    for (int64_t i = 0; i < bpe->kept.size; i++)
+        sum = add_text(add_text(sum, qkv_types_token(&bpe->kept, i)), "\n");
     return (uint32_t)sum;
 }
 

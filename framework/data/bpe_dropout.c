@@ -36,41 +36,14 @@ bool qkv_bpe_dropout_add(struct qkv_bpe_dropout *dropout, int64_t index, const c
 
 /* ---- symbols and the pieces that they become ---- */
 
-/* The longest token, with its mark and NUL, of a table of symbols. */
-static size_t longest_piece(const struct qkv_types *symbols)
-{
-    size_t longest = QKV_BPE_CHARACTER_SIZE;
-    for (int64_t i = 0; i < symbols->size; i++) {
-        size_t size = strlen(qkv_types_token(symbols, i)) + 1;
-        if (size > longest) longest = size;
-    }
-    return longest + sizeof QKV_BPE_CONTINUES;
-}
-
-static bool ends_word(const char *symbol)
-{
-    size_t size = strlen(symbol), mark = sizeof QKV_BPE_WORD_END - 1;
-    return size > mark && !strcmp(symbol + size - mark, QKV_BPE_WORD_END);
-}
-
-/* Writes the piece that a symbol becomes to `token`, which has the room, and returns it. */
-static const char *piece_of(const char *symbol, bool is_last, char *token)
-{
-    size_t size = strlen(symbol);
-    if (is_last && ends_word(symbol)) size -= sizeof QKV_BPE_WORD_END - 1;
-    memcpy(token, symbol, size);
-    strcpy(token + size, is_last ? "" : QKV_BPE_CONTINUES);
-    return token;
-}
-
 bool qkv_bpe_dropout_add_types(const struct qkv_bpe_dropout *dropout, struct qkv_types *types)
 {
     const struct qkv_types *symbols = &dropout->text->bpe->symbols;
-    char *token = malloc(longest_piece(symbols));
+    char *token = malloc(qkv_bpe_longest_piece(symbols));
     bool added = token;
     for (int64_t i = 0; added && i < symbols->size; i++) {
         const char *symbol = qkv_types_token(symbols, i);
-        piece_of(symbol, ends_word(symbol), token);
+        qkv_bpe_piece_of(symbol, qkv_bpe_ends_word(symbol), token);
         if (qkv_types_find(types, token) < 0)
             added = qkv_types_add(types, token, dropout->text->voc_min_freq) >= 0;
     }
@@ -97,7 +70,7 @@ static bool encode_words(struct qkv_bpe_dropout *dropout, const struct qkv_vocab
             int size = qkv_point(text, &point);
             bool is_last = text + size == end;
             int32_t number = qkv_types_find(symbols, qkv_bpe_character_text(symbol, text, size, is_last));
-            if (number < 0) number = ~qkv_vocabulary_id(vocabulary, piece_of(symbol, is_last, token));
+            if (number < 0) number = ~qkv_vocabulary_id(vocabulary, qkv_bpe_piece_of(symbol, is_last, token));
             dropout->character[count++] = number;
             text += size;
         }
@@ -111,14 +84,14 @@ static bool encode_symbols(struct qkv_bpe_dropout *dropout, const struct qkv_voc
 {
     const struct qkv_types *symbols = &dropout->text->bpe->symbols;
     size_t size = ((size_t)symbols->size + 1) * sizeof(int32_t);
-    char *token = malloc(longest_piece(symbols));
+    char *token = malloc(qkv_bpe_longest_piece(symbols));
     dropout->inside_id = malloc(size);
     dropout->last_id = malloc(size);
     bool complete = token && dropout->inside_id && dropout->last_id;
     for (int64_t i = 0; complete && i < symbols->size; i++) {
         const char *symbol = qkv_types_token(symbols, i);
-        dropout->inside_id[i] = qkv_vocabulary_id(vocabulary, piece_of(symbol, false, token));
-        dropout->last_id[i] = qkv_vocabulary_id(vocabulary, piece_of(symbol, true, token));
+        dropout->inside_id[i] = qkv_vocabulary_id(vocabulary, qkv_bpe_piece_of(symbol, false, token));
+        dropout->last_id[i] = qkv_vocabulary_id(vocabulary, qkv_bpe_piece_of(symbol, true, token));
     }
     free(token);
     return complete;

@@ -14,6 +14,16 @@ static void set_level_word(struct qkv_text_config *text)
     if (text->level == QKV_LEVEL_BPE) text->level = QKV_LEVEL_WORD;
 }
 
+/* Refuses a text that can be read only once. */
+static enum qkv_status check_is_file(const char *path, struct qkv_error *error)
+{
+    if (strcmp(path, "-") != 0 && !qkv_is_open_file(path)) return QKV_OK;
+    return qkv_error_set(error,
+                         "%s: level bpe reads the training text twice, once to learn merges: give a file, or "
+                         "merges in data.src.bpe_codes and data.trg.bpe_codes, without bpe_min_freq",
+                         path);
+}
+
 /* Counts the words of a text. The caller releases the corpus. */
 static enum qkv_status count_words(struct qkv_corpus *corpus, const char *path,
                                    const struct qkv_data_config *data, struct qkv_corpus_options options,
@@ -22,12 +32,7 @@ static enum qkv_status count_words(struct qkv_corpus *corpus, const char *path,
     struct qkv_data_config words = *data;
     set_level_word(&words.src);
     set_level_word(&words.trg);
-    if (!strcmp(path, "-") || qkv_is_open_file(path))
-        return qkv_error_set(
-            error,
-            "%s: level bpe reads the training text twice, once to learn merges: give a file, or "
-            "merges in data.src.bpe_codes and data.trg.bpe_codes",
-            path);
+    if (check_is_file(path, error)) return QKV_INVALID;
     return qkv_corpus_read(corpus, path, &words, options, error);
 }
 
@@ -40,6 +45,27 @@ static enum qkv_status learn(struct qkv_bpe **bpe, const struct qkv_types *words
     const struct qkv_types *const texts[2] = {words, other};
     *bpe = qkv_bpe_learn(other ? 2 : 1, texts, merges, &inner);
     return *bpe ? QKV_OK : qkv_error_set(error, "%s: %s", key, inner.message);
+}
+
+/* Cuts the text with all pieces, and lets each side keep those that occur bpe_min_freq times. */
+static enum qkv_status keep_frequent(const char *path, const struct qkv_data_config *data,
+                                     struct qkv_bpe *bpe[2], struct qkv_corpus_options options,
+                                     struct qkv_error *error)
+{
+    static const char *const keys[2] = {"data.src.bpe_min_freq", "data.trg.bpe_min_freq"};
+    const struct qkv_text_config *texts[2] = {&data->src, &data->trg};
+    struct qkv_corpus corpus = {0};
+    struct qkv_error inner = {""};
+    options.drop_long = options.bpe_dropout = false;
+    enum qkv_status status = check_is_file(path, error);
+    if (!status) status = qkv_corpus_read(&corpus, path, data, options, error);
+    const struct qkv_types *pieces[2] = {&corpus.source.types, &corpus.target.types};
+    for (int side = 0; side < 2 && !status; side++)
+        if (bpe[side] && texts[side]->bpe_min_freq > 0 &&
+            qkv_bpe_keep(bpe[side], pieces[side], texts[side]->bpe_min_freq, &inner))
+            status = qkv_error_set(error, "%s: %s", keys[side], inner.message);
+    qkv_corpus_release(&corpus);
+    return status;
 }
 
 enum qkv_status qkv_corpus_merges(const char *path, struct qkv_data_config *data, struct qkv_bpe *bpe[2],
@@ -69,5 +95,7 @@ enum qkv_status qkv_corpus_merges(const char *path, struct qkv_data_config *data
         text->bpe = bpe[side];
     }
     qkv_corpus_release(&corpus);
+    bool filters = (bpe[0] && texts[0]->bpe_min_freq > 0) || (bpe[1] && texts[1]->bpe_min_freq > 0);
+    if (!status && filters) status = keep_frequent(path, data, bpe, options, error);
     return status;
 }

@@ -112,6 +112,32 @@ static void merge_pieces(struct qkv_tokens *tokens, const struct qkv_bpe *bpe, i
     }
 }
 
+static int32_t character_count(const char *text)
+{
+    int32_t count = 0;
+    for (int32_t point; *text; count++) text += qkv_point(text, &point);
+    return count;
+}
+
+/* Undoes the merges of pieces that are not kept, until each piece is kept or one character. */
+static void split_pieces(struct qkv_tokens *tokens, const struct qkv_bpe *bpe, int32_t count)
+{
+    struct qkv_piece *pieces = tokens->pieces;
+    for (int32_t at = 0; bpe->undone && at >= 0;) {
+        int32_t symbol = pieces[at].symbol, next = pieces[at].next, end = next < 0 ? count : next;
+        int32_t merge = symbol < 0 ? -1 : bpe->undone[symbol];
+        int32_t left = merge < 0 ? -1 : bpe->pairs.left[merge];
+        int32_t middle = merge < 0 ? end : at + character_count(qkv_types_token(&bpe->symbols, left));
+        if (middle < end) {
+            pieces[middle] = (struct qkv_piece){bpe->pairs.right[merge], at, next, -1};
+            pieces[at].symbol = left;
+            pieces[at].next = middle;
+        } else {
+            at = next;
+        }
+    }
+}
+
 /* Adds the pieces of the word points[first .. end-1]. */
 static bool add_pieces(struct qkv_tokens *tokens, const struct qkv_text_config *text, int64_t first,
                        int64_t end)
@@ -123,6 +149,7 @@ static bool add_pieces(struct qkv_tokens *tokens, const struct qkv_text_config *
         return false;
     set_characters(tokens, text->bpe, first, count);
     merge_pieces(tokens, text->bpe, count);
+    split_pieces(tokens, text->bpe, count);
     for (int32_t at = 0, next; at >= 0; at = next) {
         next = tokens->pieces[at].next;
         if (!qkv_tokens_add(tokens, first + at, next < 0 ? end : first + next)) return false;

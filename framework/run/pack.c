@@ -94,6 +94,10 @@ static void add_merges(struct block *block, const struct qkv_bpe *bpe)
         add_text(block, qkv_types_token(&bpe->symbols, bpe->pairs.right[pair]));
         add_text(block, "\n");
     }
+    for (int64_t i = 0; bpe && i < bpe->kept.size; i++) {
+        add_text(block, qkv_types_token(&bpe->kept, i));
+        add_text(block, "\n");
+    }
     end(block, start);
 }
 

@@ -2,8 +2,8 @@
  * the WebAssembly module of a page. The block is made and read by the same version of qkv and is no file format.
  *
  * Sections, each as its size (8 bytes, little-endian) and its bytes: the config as `key=value`, each with a NUL; the
- * vocabularies of source and target, a token a line; the merges of source and target, `left right` a line; the
- * parameters one after another, in the order of their declaration. */
+ * vocabularies of source and target, a token a line; the merges of source and target, `left right` a line, and the
+ * pieces that cutting keeps, without a space; the parameters one after another, in the order of their declaration. */
 #ifndef QKV_RUN_PACKED_RUN_H
 #define QKV_RUN_PACKED_RUN_H
 

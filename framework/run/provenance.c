@@ -121,13 +121,15 @@ enum qkv_status qkv_provenance_check(const struct qkv_state *state, const struct
     for (int i = 0; i < SIDES; i++) {
         char text[CHECKSUM_SIZE];
         const char *codes = qkv_state_get(state, CODES_KEYS[i]);
+        int64_t min_freq = i ? config->data.trg.bpe_min_freq : config->data.src.bpe_min_freq;
         format_codes(config, i, text);
         if (codes && strcmp(codes, text) != 0)
             return qkv_error_set(error,
                                  "%s: was trained with other %s merges: their checksum was %s, but that of "
-                                 "%s.codes is %s: put "
+                                 "%s.codes%s is %s: put "
                                  "them back",
-                                 path, NAMES[i], codes, NAMES[i], text);
+                                 path, NAMES[i], codes, NAMES[i], min_freq > 0 ? " with its pieces" : "",
+                                 text);
         const char *trained = qkv_state_get(state, VOCABULARY_KEYS[i]);
         format_checksum(vocabularies[i], text);
         if (trained && strcmp(trained, text) != 0)

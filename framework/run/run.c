@@ -61,7 +61,8 @@ static enum qkv_status read_config(struct qkv_run *run, struct qkv_error *error)
 enum qkv_status qkv_run_merges(const char *folder, struct qkv_data_config *data, struct qkv_bpe *bpe[2],
                                struct qkv_error *error)
 {
-    static const char *const names[2] = {QKV_RUN_SOURCE_CODES, QKV_RUN_TARGET_CODES};
+    static const char *const names[2] = {QKV_RUN_SOURCE_CODES, QKV_RUN_TARGET_CODES},
+                             *const pieces[2] = {QKV_RUN_SOURCE_PIECES, QKV_RUN_TARGET_PIECES};
     struct qkv_text_config *texts[2] = {&data->src, &data->trg};
     struct qkv_arena arena = {0};
     bool failed = false;
@@ -69,9 +70,11 @@ enum qkv_status qkv_run_merges(const char *folder, struct qkv_data_config *data,
         bpe[side] = NULL;
         if (failed || texts[side]->level != QKV_LEVEL_BPE) continue;
         const char *path = qkv_run_file(&arena, folder, names[side]);
-        texts[side]->bpe = bpe[side] = path ? qkv_bpe_load(path, error) : NULL;
+        const char *kept = qkv_run_file(&arena, folder, pieces[side]);
+        texts[side]->bpe = bpe[side] = path && kept ? qkv_bpe_load(path, error) : NULL;
         failed = !bpe[side];
-        if (!path) qkv_error_set(error, "out of memory for run %s", folder);
+        if (!path || !kept) qkv_error_set(error, "out of memory for run %s", folder);
+        if (!failed && texts[side]->bpe_min_freq > 0) failed = qkv_bpe_load_pieces(bpe[side], kept, error);
     }
     qkv_arena_release(&arena);
     return failed ? QKV_INVALID : QKV_OK;

@@ -86,13 +86,16 @@ static bool read_merges(struct qkv_run *run, int side, struct section *section)
     if (text->level != QKV_LEVEL_BPE) return is_read(section);
     struct qkv_arena arena = {0};
     struct qkv_bpe *bpe = calloc(1, sizeof *bpe);
+    struct qkv_types kept = {0};
+    struct qkv_error error;
     bool good = bpe != NULL;
     for (char *merge; good && (merge = next_text(section, '\n', &arena)); qkv_arena_reset(&arena)) {
         char *space = strchr(merge, ' ');
-        good = space != NULL;
         if (space) *space = '\0';
-        good = good && qkv_bpe_add(bpe, merge, space + 1);
+        good = space ? qkv_bpe_add(bpe, merge, space + 1) : qkv_types_add(&kept, merge, 1) >= 0;
     }
+    if (good && kept.size) good = !qkv_bpe_keep(bpe, &kept, 1, &error);
+    qkv_types_release(&kept);
     qkv_arena_release(&arena);
     text->bpe = run->bpe[side] = bpe;
     return good && is_read(section);

@@ -28,9 +28,10 @@ static bool ends_in(const char *text, const char *end)
 /* True for the names of files that a run writes. */
 static bool is_run_file(const char *name)
 {
-    static const char *const NAMES[] = {
-        QKV_RUN_FORMAT_FILE,  QKV_RUN_CONFIG,  QKV_RUN_SOURCE, QKV_RUN_TARGET, QKV_RUN_SOURCE_CODES,
-        QKV_RUN_TARGET_CODES, QKV_RUN_METRICS, QKV_RUN_LAST,   QKV_RUN_BEST,   QKV_RUN_AVERAGE};
+    static const char *const NAMES[] = {QKV_RUN_FORMAT_FILE,   QKV_RUN_CONFIG,        QKV_RUN_SOURCE,
+                                        QKV_RUN_TARGET,        QKV_RUN_SOURCE_CODES,  QKV_RUN_TARGET_CODES,
+                                        QKV_RUN_SOURCE_PIECES, QKV_RUN_TARGET_PIECES, QKV_RUN_METRICS,
+                                        QKV_RUN_LAST,          QKV_RUN_BEST,          QKV_RUN_AVERAGE};
     for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
         if (!strcmp(name, NAMES[i])) return true;
     return (!strncmp(name, "update-", 7) || !strncmp(name, "snapshot-", 9)) && ends_in(name, ".safetensors");

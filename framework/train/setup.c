@@ -25,11 +25,16 @@ static enum qkv_status find_merges(struct training *training, struct qkv_error *
 /* Writes the merges to the run folder. */
 static enum qkv_status save_merges(struct training *training, struct qkv_error *error)
 {
-    static const char *const names[2] = {QKV_RUN_SOURCE_CODES, QKV_RUN_TARGET_CODES};
+    static const char *const names[2] = {QKV_RUN_SOURCE_CODES, QKV_RUN_TARGET_CODES},
+                             *const pieces[2] = {QKV_RUN_SOURCE_PIECES, QKV_RUN_TARGET_PIECES};
+    const struct qkv_data_config *data = &training->config->data;
     for (int side = 0; side < 2; side++) {
-        const char *path = file_of(training, names[side]);
-        if (!path) return qkv_error_set(error, "out of memory");
-        if (training->bpe[side] && qkv_bpe_save(training->bpe[side], path, error)) return QKV_INVALID;
+        const struct qkv_bpe *bpe = training->bpe[side];
+        const char *path = file_of(training, names[side]), *kept = file_of(training, pieces[side]);
+        if (!path || !kept) return qkv_error_set(error, "out of memory");
+        if (bpe && qkv_bpe_save(bpe, path, error)) return QKV_INVALID;
+        int64_t minimum = side ? data->trg.bpe_min_freq : data->src.bpe_min_freq;
+        if (bpe && minimum > 0 && qkv_bpe_save_pieces(bpe, kept, error)) return QKV_INVALID;
     }
     return QKV_OK;
 }

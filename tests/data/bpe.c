@@ -62,6 +62,19 @@ static const char *pieces(const struct qkv_bpe *bpe, const char *line)
     return all;
 }
 
+/* The CRC-32 of the pieces of 4000 random words of four letters, of which the merges know three. */
+static uLong pieces_checksum(const struct qkv_bpe *bpe)
+{
+    uLong sum = crc32_z(0, NULL, 0);
+    generator = 1;
+    for (int i = 0; i < 4000; i++) {
+        const char *line = pieces(bpe, next_word(4, 40));
+        if (i) sum = crc32_z(sum, (const Bytef *)" ", 1);
+        sum = crc32_z(sum, (const Bytef *)line, strlen(line));
+    }
+    return sum;
+}
+
 /* Random words of three letters have many ties, pairs that overlap themselves, and symbols that two merges make. */
 Test(bpe, learns_and_cuts_random_words_like_subword_nmt)
 {
@@ -71,16 +84,80 @@ Test(bpe, learns_and_cuts_random_words_like_subword_nmt)
     cr_expect_eq(qkv_bpe_checksum(bpe), 0x2b615e88);
     cr_expect_str_eq(pieces(bpe, "abäbabab aaaaaaaaaaaa bababababä"),
                      "abäb@@ abab aaaa@@ aaaa@@ aaaa baba@@ baba@@ bä");
-    uLong sum = crc32_z(0, NULL, 0);
-    generator = 1;
-    for (int i = 0; i < 4000; i++) {
-        const char *line = pieces(bpe, next_word(4, 40));
-        if (i) sum = crc32_z(sum, (const Bytef *)" ", 1);
-        sum = crc32_z(sum, (const Bytef *)line, strlen(line));
-    }
-    cr_expect_eq(sum, 0xcfed5544);
+    cr_expect_eq(pieces_checksum(bpe), 0xcfed5544);
     qkv_bpe_free(bpe);
     qkv_types_release(&types);
+}
+
+/* The pieces of the words of a text, counted. */
+static struct qkv_types counted_pieces(const struct qkv_bpe *bpe)
+{
+    const struct qkv_text_config text = {.lang = "en", .level = QKV_LEVEL_BPE, .bpe = bpe};
+    struct qkv_types counts = {0};
+    struct qkv_tokens tokens = {0};
+    generator = 1;
+    for (int i = 0; i < 4000; i++) {
+        const char *word = next_word(3, 12);
+        cr_assert_eq(qkv_tokenize(&tokens, &text, word, strlen(word), NULL), QKV_OK);
+        for (int64_t k = 0; k < tokens.count; k++)
+            cr_assert_geq(qkv_types_add(&counts, tokens.token[k], 1), 0);
+    }
+    qkv_tokens_release(&tokens);
+    return counts;
+}
+
+Test(bpe, keeps_frequent_pieces_like_subword_nmt)
+{
+    static const struct {
+        int64_t minimum;
+        uLong pieces;
+        const char *line;
+    } rows[] = {
+        {1, 0x09bd77cf, "abäb@@ abab aaaa@@ aaaa@@ aaaa baba@@ baba@@ bä"},
+        {5, 0x493b6ed4, "abäb@@ abab aaaa@@ aaaa@@ aa@@ aa baba@@ baba@@ bä"},
+        {25, 0xb19a5fdf, "ab@@ ä@@ b@@ aba@@ b aaaa@@ aaaa@@ aa@@ aa baba@@ baba@@ bä"},
+    };
+    struct qkv_types types = random_words();
+    struct qkv_error error = {""};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct qkv_bpe *bpe = learn(&types, 600), *again = qkv_bpe_copy(bpe);
+        uint32_t all_kept = qkv_bpe_checksum(bpe);
+        struct qkv_types counts = counted_pieces(bpe);
+        cr_assert_eq(qkv_bpe_keep(bpe, &counts, rows[i].minimum, &error), QKV_OK, "%s", error.message);
+        cr_expect_str_eq(pieces(bpe, "abäbabab aaaaaaaaaaaa bababababä"), rows[i].line);
+        cr_expect_eq(pieces_checksum(bpe), rows[i].pieces);
+        cr_expect_neq(qkv_bpe_checksum(bpe), all_kept);
+        const char *path = format("%s/pieces", scratch("pieces"));
+        cr_assert_eq(qkv_bpe_save_pieces(bpe, path, &error), QKV_OK, "%s", error.message);
+        cr_assert_eq(qkv_bpe_load_pieces(again, path, &error), QKV_OK, "%s", error.message);
+        cr_expect_eq(qkv_bpe_checksum(again), qkv_bpe_checksum(bpe));
+        cr_expect_eq(pieces_checksum(again), rows[i].pieces);
+        qkv_types_release(&counts);
+        qkv_bpe_free(again);
+        qkv_bpe_free(bpe);
+    }
+    qkv_types_release(&types);
+}
+
+Test(bpe, refuses_files_that_hold_no_pieces)
+{
+    static const char *const rows[][2] = {
+        {"a 2\nb\n", ":2: is no piece with a space and the number of times that it occurs"},
+        {"a 0\n", ":1: is no piece with a space and the number of times that it occurs"},
+        {"a 2x\n", ":1: is no piece with a space and the number of times that it occurs"},
+        {"a 2\na 3\n", ":2: 'a' stands in an earlier line, too"},
+        {"a 2\nb 3", ":2: the last line has no newline; the file may be truncated"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct qkv_types types = random_words();
+        struct qkv_bpe *bpe = learn(&types, 1);
+        struct qkv_error error = {""};
+        const char *path = write_text(scratch("pieces"), "x.pieces", rows[i][0]);
+        cr_expect_eq(qkv_bpe_load_pieces(bpe, path, &error), QKV_INVALID);
+        cr_expect_str_eq(error.message, format("%s%s", path, rows[i][1]));
+        qkv_bpe_free(bpe);
+        qkv_types_release(&types);
+    }
 }
 
 static struct qkv_data_config generated_text(int64_t merges, bool joint)

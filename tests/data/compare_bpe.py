@@ -2,16 +2,18 @@
 """Compares the merges and the pieces of qkv with those of subword-nmt 0.3.8, on your own text.
 
     tests/data/compare_bpe.py PAIRS.tsv [--qkv build/release/tools/qkv] [--merges 10000] [--pairs 30000] [--joint]
+                              [--threshold 10]
 
 PAIRS.tsv (or .tsv.gz) has lines of source, tab, target; further columns are ignored. Needs the package:
 
     python3 -m venv VENV && VENV/bin/pip install subword-nmt==0.3.8 && VENV/bin/python tests/data/compare_bpe.py PAIRS.tsv
 
 For each side it compares: the codes that both learn, the pieces of every line with these codes, and the pieces of every line
-that qkv cuts with a codes file of subword-nmt. Prints a line for each comparison. Exits with 1 where one fails, and with 77
+that qkv cuts with a codes file of subword-nmt, all pieces kept and those that occur at least --threshold times. Prints a line for each comparison. Exits with 1 where one fails, and with 77
 and a sentence where the package is not installed.
 """
 import argparse
+import collections
 import contextlib
 import gzip
 import io
@@ -79,6 +81,12 @@ def learned_codes(text, merges):
     return codes.getvalue()
 
 
+def frequent_pieces(lines):
+    """The vocabulary file of subword-nmt for lines of pieces."""
+    counts = collections.Counter(piece for line in lines for piece in line.split())
+    return io.StringIO("".join(f"{piece} {count}\n" for piece, count in counts.most_common()))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("text")
@@ -86,6 +94,7 @@ def main():
     parser.add_argument("--merges", type=int, default=10000)
     parser.add_argument("--pairs", type=int, default=30000)
     parser.add_argument("--joint", action="store_true")
+    parser.add_argument("--threshold", type=int, default=10)
     options = parser.parse_args()
     pairs = read_pairs(options.text, options.pairs)
     lines = [[pair[side] for pair in pairs] for side in (0, 1)]
@@ -113,6 +122,14 @@ def main():
         for i, (side, long_name) in enumerate(SIDES):
             pieces = pieces_of_qkv(options.qkv, folder, side)
             failed |= compare(f"{long_name} pieces by codes of subword-nmt", pieces, expected[i])
+        least = f"bpe_min_freq: {options.threshold}"
+        train(options.qkv, folder, [f"bpe_codes: src.codes, {least}", f"bpe_codes: trg.codes, {least}"], options.joint)
+        for i, (side, long_name) in enumerate(SIDES):
+            vocabulary = apply_bpe.read_vocabulary(frequent_pieces(expected[i]), options.threshold)
+            codes = (folder / f"{side}.codes").read_text(encoding="utf-8")
+            bpe = apply_bpe.BPE(io.StringIO(codes), vocab=vocabulary)
+            failed |= compare(f"{long_name} pieces that are frequent", pieces_of_qkv(options.qkv, folder, side),
+                              [bpe.process_line(line) for line in words[i]])
     return 1 if failed else 0
 
 

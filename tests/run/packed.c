@@ -23,7 +23,8 @@ static struct qkv_run trained(const char *name)
     write_text(
         folder, "c.yaml",
         "name: packed\n"
-        "data: {train: train.tsv, src: {lang: en, level: bpe, num_merges: 8}, trg: {lang: es}}\n"
+        "data: {train: train.tsv, src: {lang: en, level: bpe, num_merges: 8, bpe_min_freq: 2}, trg: {lang: "
+        "es}}\n"
         "model:\n"
         "  encoder: {num_layers: 1, num_heads: 2, hidden_size: 8, ff_size: 8, attention: {window: 2}}\n"
         "  decoder: {num_layers: 1, num_heads: 2, hidden_size: 8, ff_size: 8}\n"

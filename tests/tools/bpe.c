@@ -104,6 +104,27 @@ Test(bpe, other_merges_are_refused)
     run_ok("cd '%s' && qkv train c.yaml -q --overwrite && ! ls run/source.codes 2>/dev/null", folder);
 }
 
+Test(bpe, a_run_keeps_its_frequent_pieces)
+{
+    const char *folder = task("frequent");
+    write_text(folder, "s.codes", "#version: 0.2\na b</w>\n");
+    write_text(folder, "few.tsv", "cd cd\tab cd\nab cd\tab ab\n");
+    run_ok("cd '%s' && qkv train c.yaml -q " LEVELS "-s data.train=few.tsv -s data.src.bpe_codes=s.codes "
+           "-s data.trg.bpe_codes=s.codes -s data.src.bpe_min_freq=2 -s data.trg.bpe_min_freq=3 "
+           "-s data.dev= -s training.batch_size=1",
+           folder);
+    cr_expect_str_eq(run_ok("cd '%s' && cat run/target.pieces", folder), "ab 3\n");
+    cr_expect_str_eq(run_ok("cd '%s' && cat run/source.pieces", folder), "c@@ 3\nd 3\n");
+    cr_expect_str_eq(run_ok("cd '%s' && echo ab cd | qkv tokenize run", folder), "a@@ b c@@ d\n");
+    cr_expect_str_eq(run_ok("cd '%s' && echo ab cd | qkv tokenize run --side trg", folder), "ab c@@ d\n");
+    run_ok("cd '%s' && sed -i '1d' run/source.pieces", folder);
+    cr_expect_not_null(strstr(run("cd '%s' && echo ab | qkv translate run", folder).error,
+                              ": was trained with other source merges: their checksum was "));
+    run_ok("cd '%s' && rm run/source.pieces", folder);
+    cr_expect(refused(run("cd '%s' && echo ab | qkv translate run", folder),
+                      "qkv: run/source.pieces: cannot be read: No such file or directory"));
+}
+
 Test(bpe, refuses_merges_that_cannot_be)
 {
     const char *folder = task("refused");
@@ -128,6 +149,12 @@ Test(bpe, refuses_merges_that_cannot_be)
          "bad.codes:1: holds byte-pair codes of version 0.1, but this qkv reads version 0.2"},
         {MERGES "-s data.src.level=word",
          "data.src.num_merges is 2, but has an effect only when data.src.level is bpe (it is word)"},
+        {MERGES "-s data.trg.bpe_min_freq=100000",
+         "data.trg.bpe_min_freq: no piece of the text occurs 100000 times"},
+        {MERGES "-s data.src.bpe_min_freq=2 -s data.src.bpe_dropout=0.1",
+         "data.src.bpe_min_freq is 2, but needs data.src.bpe_dropout to be 0: BPE dropout makes pieces of "
+         "any "
+         "frequency"},
         {MERGES "-s data.train=/dev/stdin", "/dev/stdin: level bpe reads the training text twice, once to "
                                             "learn merges: give a file, or merges in "
                                             "data.src.bpe_codes and data.trg.bpe_codes"},

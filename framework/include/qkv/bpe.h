@@ -19,6 +19,9 @@
  * merge that applies somewhere, and apply it everywhere, from left to right. Every symbol that remains is a piece; all
  * but the last of a word are followed by `@@`: "low@@ er".
  *
+ * A piece of few occurrences is badly learned. qkv_bpe_keep lets cutting keep only frequent ones: of every other piece, the
+ * merge is undone, until each part is kept or one character (`--vocabulary-threshold` of subword-nmt).
+ *
  * To tokenise with merges, let `bpe` of struct qkv_text_config point to them (qkv/tokenizer.h). */
 #ifndef QKV_BPE_H
 #define QKV_BPE_H
@@ -41,7 +44,7 @@ struct qkv_bpe;
 QKV_API struct qkv_bpe *qkv_bpe_learn(int64_t count, const struct qkv_types *const *texts, int64_t merges,
                                       struct qkv_error *error);
 
-/* The same merges again, to be freed on its own; NULL when there is no memory. */
+/* The same merges again, with all pieces kept, to be freed on its own; NULL when there is no memory. */
 QKV_API struct qkv_bpe *qkv_bpe_copy(const struct qkv_bpe *bpe);
 
 /* Reads a codes file of subword-nmt: `#version: 0.2`, then one merge per line, two symbols with a space between. Fails
@@ -53,10 +56,26 @@ QKV_API struct qkv_bpe *qkv_bpe_load(const char *path, struct qkv_error *error);
 /* Writes a codes file that qkv_bpe_load and subword-nmt read. On failure the file is left as it was. */
 QKV_API enum qkv_status qkv_bpe_save(const struct qkv_bpe *bpe, const char *path, struct qkv_error *error);
 
+/* From now on, cutting keeps only those of `pieces`, the tokens of a text that these merges have cut, that occur at least
+ * `minimum` times. May be called once, before the merges are shared. Fails when there is no such piece and when there is no
+ * memory; the merges are then of no use. */
+QKV_API enum qkv_status qkv_bpe_keep(struct qkv_bpe *bpe, const struct qkv_types *pieces, int64_t minimum,
+                                     struct qkv_error *error);
+
+/* Calls qkv_bpe_keep with all pieces of a vocabulary file of subword-nmt: lines with a piece, a space and its frequency. Fails
+ * with `path:line: ...` for another line, a repeated piece, and a last line without a newline, as in a truncated file. */
+QKV_API enum qkv_status qkv_bpe_load_pieces(struct qkv_bpe *bpe, const char *path, struct qkv_error *error);
+
+/* Writes the pieces that cutting keeps to a file that qkv_bpe_load_pieces and subword-nmt read. On failure the file is left
+ * as it was. */
+QKV_API enum qkv_status qkv_bpe_save_pieces(const struct qkv_bpe *bpe, const char *path,
+                                            struct qkv_error *error);
+
 /* The number of merges, repeated ones included. */
 QKV_API int64_t qkv_bpe_count(const struct qkv_bpe *bpe);
 
-/* The CRC-32 of the file that qkv_bpe_save writes. A checkpoint stores it and refuses other merges. */
+/* The CRC-32 of the file that qkv_bpe_save writes, followed by the pieces of qkv_bpe_keep, one per line. A checkpoint stores
+ * it and refuses other merges. */
 QKV_API uint32_t qkv_bpe_checksum(const struct qkv_bpe *bpe);
 
 /* Does nothing to NULL. */

@@ -72,6 +72,7 @@ struct qkv_text_config {
     int64_t num_merges;    /* level bpe: merges to learn; 0: those of bpe_codes */
     const char *bpe_codes; /* level bpe: a codes file; "": learn num_merges merges */
     double bpe_dropout;    /* level bpe: probability with which training leaves out a merge */
+    int64_t bpe_min_freq;  /* level bpe: occurrences of a piece that cutting keeps; 0: keep all */
     int64_t max_length;    /* tokens */
     int64_t voc_limit;     /* types, without special tokens; 0: no limit */
     int64_t voc_min_freq;  /* occurrences */

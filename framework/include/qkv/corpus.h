@@ -85,7 +85,8 @@ QKV_API enum qkv_status qkv_corpus_read(struct qkv_corpus *corpus, const char *p
                                         struct qkv_error *error);
 
 /* Learns or reads the merges of the sides whose level is bpe (qkv/bpe.h): those of the codes file `bpe_codes`, else
- * `num_merges` merges from the text at `path`, with data->joint_vocabulary from both sides together. Sets `bpe` of both
+ * `num_merges` merges from the text at `path`, with data->joint_vocabulary from both sides together. Where bpe_min_freq
+ * of a side is above 0, cutting then keeps the pieces that occur so often in the text at `path`, long pairs included. Sets `bpe` of both
  * sides of `data`, NULL at other levels; the caller frees them, also after a failure, with qkv_bpe_free. qkv_corpus_read
  * then reads the text once more, so `path` must be a file. Fails as qkv_bpe_load, qkv_bpe_learn and qkv_corpus_read do. */
 QKV_API enum qkv_status qkv_corpus_merges(const char *path, struct qkv_data_config *data,

@@ -4,6 +4,7 @@
  *     config.yaml                 the effective config
  *     source.vocabulary, target.vocabulary
  *     source.codes, target.codes  merges, where data.src.level or data.trg.level is bpe
+ *     source.pieces, target.pieces  the pieces that cutting keeps, where bpe_min_freq of the side is above 0
  *     metrics.jsonl               one object a line: training progress and validations
  *     last.safetensors            where --resume continues: values and the optimizer's moments
  *     best.safetensors            values of the best validation; translate, evaluate and attention read it
@@ -33,16 +34,18 @@
 #include "qkv/model.h"
 #include "qkv/vocabulary.h"
 
-#define QKV_RUN_FORMAT_FILE  "qkv.format"
-#define QKV_RUN_CONFIG       "config.yaml"
-#define QKV_RUN_SOURCE       "source.vocabulary"
-#define QKV_RUN_TARGET       "target.vocabulary"
-#define QKV_RUN_SOURCE_CODES "source.codes"
-#define QKV_RUN_TARGET_CODES "target.codes"
-#define QKV_RUN_METRICS      "metrics.jsonl"
-#define QKV_RUN_LAST         "last.safetensors"
-#define QKV_RUN_BEST         "best.safetensors"
-#define QKV_RUN_AVERAGE      "average.safetensors"
+#define QKV_RUN_FORMAT_FILE   "qkv.format"
+#define QKV_RUN_CONFIG        "config.yaml"
+#define QKV_RUN_SOURCE        "source.vocabulary"
+#define QKV_RUN_TARGET        "target.vocabulary"
+#define QKV_RUN_SOURCE_CODES  "source.codes"
+#define QKV_RUN_TARGET_CODES  "target.codes"
+#define QKV_RUN_SOURCE_PIECES "source.pieces"
+#define QKV_RUN_TARGET_PIECES "target.pieces"
+#define QKV_RUN_METRICS       "metrics.jsonl"
+#define QKV_RUN_LAST          "last.safetensors"
+#define QKV_RUN_BEST          "best.safetensors"
+#define QKV_RUN_AVERAGE       "average.safetensors"
 
 /* A trained model, ready for use. Caller's storage. */
 struct qkv_run {

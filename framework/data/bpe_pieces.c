@@ -1,0 +1,133 @@
+/* Pieces: the text of a symbol as a token, and which pieces cutting keeps. */
+#include "core/grow.h"
+#include "data/bpe.h"
+#include "qkv/file.h"
+#include "qkv/lines.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <zlib.h>
+
+/* ---- the text of a symbol as a token ---- */
+
+size_t qkv_bpe_longest_piece(const struct qkv_types *symbols)
+{
+    size_t longest = QKV_BPE_CHARACTER_SIZE;
+    for (int64_t i = 0; i < symbols->size; i++) {
+        size_t size = strlen(qkv_types_token(symbols, i)) + 1;
+        if (size > longest) longest = size;
+    }
+    return longest + sizeof QKV_BPE_CONTINUES;
+}
+
+bool qkv_bpe_ends_word(const char *symbol)
+{
+    size_t size = strlen(symbol), mark = sizeof QKV_BPE_WORD_END - 1;
+    return size > mark && !strcmp(symbol + size - mark, QKV_BPE_WORD_END);
+}
+
+const char *qkv_bpe_piece_of(const char *symbol, bool is_last, char *token)
+{
+    size_t size = strlen(symbol);
+    if (is_last && qkv_bpe_ends_word(symbol)) size -= sizeof QKV_BPE_WORD_END - 1;
+    memcpy(token, symbol, size);
+    strcpy(token + size, is_last ? "" : QKV_BPE_CONTINUES);
+    return token;
+}
+
+/* ---- pieces that cutting keeps ---- */
+
+/* Copies the pieces that occur at least `minimum` times. */
+static bool copy_pieces(struct qkv_types *kept, const struct qkv_types *pieces, int64_t minimum)
+{
+    for (int64_t i = 0; i < pieces->size; i++)
+        if (pieces->frequency[i] >= minimum &&
+            qkv_types_add(kept, qkv_types_token(pieces, i), pieces->frequency[i]) < 0)
+            return false;
+    return true;
+}
+
+/* Finds the merge that made each symbol; of two that make the same, the one that subword-nmt undoes: its lines are read
+ * from the last to the first, a repeated merge counts where it is read first, and the merge that counts last wins. */
+static bool find_merges(struct qkv_bpe *bpe)
+{
+    bool *is_read = calloc((size_t)bpe->pairs.size + 1, sizeof *is_read);
+    bpe->undone = malloc(((size_t)bpe->symbols.size + 1) * sizeof *bpe->undone);
+    bool good = is_read && bpe->undone;
+    for (int64_t i = 0; good && i < bpe->symbols.size; i++) bpe->undone[i] = -1;
+    for (int64_t line = bpe->count - 1; good && line >= 0; line--) {
+        int32_t merge = bpe->order[line];
+        if (!is_read[merge]) bpe->undone[bpe->joined[merge]] = merge;
+        is_read[merge] = true;
+    }
+    free(is_read);
+    return good;
+}
+
+enum qkv_status qkv_bpe_keep(struct qkv_bpe *bpe, const struct qkv_types *pieces, int64_t minimum,
+                             struct qkv_error *error)
+{
+    QKV_BUG(bpe->undone, "the pieces that cutting keeps are already chosen");
+    char *token = malloc(qkv_bpe_longest_piece(&bpe->symbols));
+    bool good = token && copy_pieces(&bpe->kept, pieces, minimum) && find_merges(bpe);
+    for (int64_t i = 0; good && i < bpe->symbols.size; i++) {
+        const char *symbol = qkv_types_token(&bpe->symbols, i);
+        qkv_bpe_piece_of(symbol, qkv_bpe_ends_word(symbol), token);
+        if (qkv_types_find(&bpe->kept, token) >= 0) bpe->undone[i] = -1;
+    }
+    free(token);
+    if (!good) return qkv_error_set(error, "out of memory for pieces");
+    if (bpe->kept.size) return QKV_OK;
+    return qkv_error_set(error, "no piece of the text occurs %lld times", (long long)minimum);
+}
+
+/* ---- files of pieces ---- */
+
+enum qkv_status qkv_bpe_save_pieces(const struct qkv_bpe *bpe, const char *path, struct qkv_error *error)
+{
+    struct qkv_file_writer writer;
+    if (qkv_file_begin(&writer, path, error)) return QKV_INVALID;
+    for (int64_t i = 0; i < bpe->kept.size; i++)
+        fprintf(writer.file, "%s %lld\n", qkv_types_token(&bpe->kept, i), (long long)bpe->kept.frequency[i]);
+    return qkv_file_commit(&writer, error);
+}
+
+/* Adds the piece of the current line with its frequency. */
+static enum qkv_status add_line(struct qkv_types *pieces, const struct qkv_lines *lines,
+                                struct qkv_error *error)
+{
+    long long number = lines->number;
+    char *space = strchr(lines->line, ' '), *end = NULL;
+    errno = 0;
+    long long frequency = space ? strtoll(space + 1, &end, 10) : 0;
+    if (!space || space == lines->line || *end || errno || frequency < 1)
+        return qkv_error_set(error,
+                             "%s:%lld: is no piece with a space and the number of times that it occurs",
+                             lines->path, number);
+    if (!lines->ended)
+        return qkv_error_set(error, "%s:%lld: the last line has no newline; the file may be truncated",
+                             lines->path, number);
+    *space = '\0';
+    if (qkv_types_find(pieces, lines->line) >= 0)
+        return qkv_error_set(error, "%s:%lld: '%s' stands in an earlier line, too", lines->path, number,
+                             lines->line);
+    if (qkv_types_add(pieces, lines->line, frequency) >= 0) return QKV_OK;
+    return qkv_error_set(error, "%s: out of memory", lines->path);
+}
+
+enum qkv_status qkv_bpe_load_pieces(struct qkv_bpe *bpe, const char *path, struct qkv_error *error)
+{
+    struct qkv_lines lines;
+    if (qkv_file_check(path, error) || qkv_lines_open(&lines, path, error)) return QKV_INVALID;
+    struct qkv_types pieces = {0};
+    bool found;
+    enum qkv_status status;
+    while (!(status = qkv_lines_next(&lines, &found, error)) && found)
+        if ((status = add_line(&pieces, &lines, error))) break;
+    if (!status) status = qkv_lines_check_read(&lines, error);
+    qkv_lines_close(&lines);
+    if (!status) status = qkv_bpe_keep(bpe, &pieces, 1, error);
+    qkv_types_release(&pieces);
+    return status;
+}
