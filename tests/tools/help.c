@@ -230,7 +230,7 @@ static const char *folder_of_examples(void)
         ">datasets/en_es/test.align && "
         "for name in toy_en_es a b; do qkv train configs/toy_en_es.yaml -q -s training.updates=2 "
         "-s training.validation_freq=1 -s training.keep_best_ckpts=2 -s training.keep_last_ckpts=2 "
-        "-s training.model_dir=runs/$name -s name=$name || exit; done && "
+        "-s training.snapshots=2 -s training.model_dir=runs/$name -s name=$name || exit; done && "
         "head -n 3 datasets/en_es/test.tsv | cut -f1 | tee lines.en >lines.txt && "
         "head -n 3 datasets/en_es/test.tsv | cut -f2 >lines.es && mkdir -p .config/fish/completions && "
         "cp datasets/en_es/train.tsv spa.txt && cut -f1 spa.txt >train.en && cut -f2 spa.txt >train.de && "
@@ -249,7 +249,7 @@ Test(help, examples_run)
         char *function = format(
             "qkv() { case $1 in train) command qkv \"$@\" -q -s training.updates=2 "
             "-s training.validation_freq=1 -s training.keep_best_ckpts=2 -s training.keep_last_ckpts=2 "
-            "--overwrite ;; gradcheck) command qkv gradcheck --op add ;; "
+            "-s training.snapshots=2 --overwrite ;; gradcheck) command qkv gradcheck --op add ;; "
             "init) command qkv \"$@\" --updates 2 ;; "
             "page) %s ;; *) command qkv \"$@\" ;; esac; }",
             page);

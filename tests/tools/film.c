@@ -1,0 +1,109 @@
+/* qkv film: the chunks of the animated picture, and its frames. */
+#include "support.h"
+
+#include <criterion/criterion.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+static uint32_t number_at(const char *at, int size)
+{
+    uint32_t value = 0;
+    for (int i = 0; i < size; i++) value = value << 8 | (unsigned char)at[i];
+    return value;
+}
+
+/* The pixels of one frame, compressed. */
+struct pixels {
+    char *bytes;
+    size_t size;
+    uint32_t milliseconds;
+};
+
+enum { MOST_FRAMES = 8 };
+
+/* Reads a film by the PNG specification: lengths, CRCs, order of chunks, sequence numbers. Returns the number of frames. */
+static int read_film(const char *path, struct pixels frames[static MOST_FRAMES], uint32_t size[static 2])
+{
+    size_t length, at = 8;
+    char *file = read_file(path, &length);
+    cr_assert_not_null(file);
+    cr_assert_arr_eq(file, "\x89PNG\r\n\x1a\n", 8);
+    int count = 0, announced = 0;
+    uint32_t sequence = 0;
+    bool ended = false;
+    for (uint32_t data; at < length; at += data + 12) {
+        cr_assert(!ended && at + 12 <= length);
+        data = number_at(file + at, 4);
+        const char *type = file + at + 4, *bytes = type + 4;
+        cr_assert_leq(at + 12 + data, length);
+        cr_assert_eq(number_at(bytes + data, 4), crc32(0, (const Bytef *)type, data + 4), "CRC of %.4s",
+                     type);
+        if (at == 8) cr_assert_arr_eq(type, "IHDR", 4);
+        if (!memcmp(type, "IHDR", 4))
+            memcpy(size, (uint32_t[]){number_at(bytes, 4), number_at(bytes + 4, 4)}, 8);
+        if (!memcmp(type, "acTL", 4)) announced = (int)number_at(bytes, 4);
+        if (!memcmp(type, "fcTL", 4)) {
+            cr_assert_lt(count, MOST_FRAMES);
+            cr_expect_eq(number_at(bytes, 4), sequence++);
+            cr_expect_eq(number_at(bytes + 4, 4), size[0]);
+            cr_expect_eq(number_at(bytes + 8, 4), size[1]);
+            frames[count++] =
+                (struct pixels){NULL, 0, number_at(bytes + 20, 2) * 1000 / number_at(bytes + 22, 2)};
+        }
+        uint32_t skipped = 0;
+        if (!memcmp(type, "fdAT", 4)) {
+            cr_assert_gt(count, 1);
+            cr_expect_eq(number_at(bytes, 4), sequence++);
+            skipped = 4;
+        } else if (!memcmp(type, "IDAT", 4)) {
+            cr_assert_eq(count, 1);
+        } else {
+            ended = !memcmp(type, "IEND", 4);
+            continue;
+        }
+        struct pixels *frame = &frames[count - 1];
+        frame->bytes = realloc(frame->bytes, frame->size + data);
+        memcpy(frame->bytes + frame->size, bytes + skipped, data - skipped);
+        frame->size += data - skipped;
+    }
+    cr_expect(ended);
+    cr_expect_eq(announced, count);
+    return count;
+}
+
+Test(film, has_a_frame_for_each_snapshot)
+{
+    const char *folder = tiny_task("film");
+    run_ok("cd '%s' && qkv train c.yaml --quiet -s training.snapshots=4 && qkv film run 'a b c' -o a.png && "
+           "qkv film run 'a b c' -o b.png && cmp a.png b.png",
+           folder);
+    struct pixels frames[MOST_FRAMES];
+    uint32_t size[2] = {0};
+    int count = read_film(format("%s/a.png", folder), frames, size);
+    cr_assert_eq(count, 4);
+    for (int i = 0; i < count; i++) {
+        uLongf inflated = (uLongf)size[1] * (3 * size[0] + 1), expected = inflated;
+        Bytef *pixels = malloc(inflated);
+        cr_expect_eq(uncompress(pixels, &inflated, (const Bytef *)frames[i].bytes, frames[i].size), Z_OK);
+        cr_expect_eq(inflated, expected, "frame %d has %lu bytes", i, inflated);
+        free(pixels);
+        cr_expect_eq(frames[i].milliseconds, i + 1 < count ? 700 : 3000);
+        for (int j = 0; j < i; j++)
+            cr_expect(frames[i].size != frames[j].size ||
+                          memcmp(frames[i].bytes, frames[j].bytes, frames[i].size) != 0,
+                      "frames %d and %d are equal", j, i);
+    }
+    for (int i = 0; i < count; i++) free(frames[i].bytes);
+}
+
+Test(film, says_what_is_missing_and_writes_nothing)
+{
+    const char *folder = tiny_run("none", 3);
+    cr_expect(refused(run("cd '%s' && qkv film run 'a b' -q", folder),
+                      "qkv: run: has no snapshots of its training: train with -s training.snapshots=16"));
+    cr_expect_eq(run("cd '%s' && qkv film run -", folder).exit_code, 2);
+    cr_expect_eq(run("cd '%s' && qkv film run 'a b' --layer 9", folder).exit_code, 2);
+    cr_expect_eq(run("cd '%s' && ls *.png", folder).exit_code, 2);
+}

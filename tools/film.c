@@ -1,0 +1,171 @@
+/* qkv film: how a head learned to look, as an animated picture. */
+#include "commands.h"
+#include "complain.h"
+#include "layer_or_head.h"
+#include "output_options.h"
+#include "sentence_pair.h"
+
+#include "draw/animation.h"
+#include "qkv/attention_map.h"
+#include "qkv/file.h"
+#include "run/snapshots.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FRAME_MILLISECONDS = 700, LAST_MILLISECONDS = 3000 };
+
+static struct sentence_pair_options pair_options;
+static const char *output, *layer, *head, *kind, *colormap;
+
+static const char *kind_name(const void *context, int64_t index)
+{
+    (void)context;
+    return index < QKV_ATTENTION_KINDS ? qkv_attention_kind_name((enum qkv_attention_kind)index) : NULL;
+}
+
+struct film {
+    struct sentence_pair pair;
+    struct qkv_attention_collector *collector;
+    unsigned kinds;
+    int layer, head;
+    struct animation_frame *frames; /* [count]; their bytes are owned */
+    int64_t count;
+};
+
+/* Chooses the head by the trained model, so that all frames show the same one: without --layer the last layer of the kind,
+ * and of its heads by default the best. */
+static enum qkv_status choose_head(struct film *film, struct qkv_error *error)
+{
+    struct qkv_attention_report all, one;
+    if (qkv_attention_collect(film->collector, 1, &film->pair.pair, film->kinds, &all, error))
+        return QKV_INVALID;
+    if (!all.map_count) return qkv_error_set(error, "%s has no such attention", film->pair.run.path);
+    if (film->layer == QKV_ATTENTION_EACH) film->layer = all.maps[all.map_count - 1].layer;
+    if (qkv_attention_select(&all, film->kinds, film->layer, film->head, &film->pair.arena, &one, error))
+        return QKV_INVALID;
+    if (film->head == QKV_ATTENTION_BEST) film->head = one.maps[0].head;
+    return QKV_OK;
+}
+
+/* Draws the map of the present parameters. */
+static enum qkv_status add_frame(struct film *film, int64_t update, double loss, struct qkv_error *error)
+{
+    struct qkv_attention_report all, one;
+    struct qkv_arena *arena = &film->pair.arena;
+    char *bytes;
+    size_t size;
+    if (qkv_attention_collect(film->collector, 1, &film->pair.pair, film->kinds, &all, error) ||
+        qkv_attention_select(&all, film->kinds, film->layer, film->head, arena, &one, error))
+        return QKV_INVALID;
+    const char *number =
+        film->head == QKV_ATTENTION_MEAN ? "mean" : qkv_arena_format(arena, "head %d", film->head);
+    one.title = sentence_pair_title(&film->pair);
+    one.model = qkv_arena_format(arena, "%s, layer %d, %s", qkv_attention_kind_name(one.maps[0].kind),
+                                 film->layer, number ? number : "");
+    one.name = isfinite(loss)
+                   ? qkv_arena_format(arena, "update %lld, training loss %.2f", (long long)update, loss)
+                   : qkv_arena_format(arena, "update %lld", (long long)update);
+    if (!one.title || !one.model || !one.name || !number) return qkv_error_set(error, "out of memory");
+    const struct qkv_format_options style = {.colormap = colormap, .maximum = 1};
+    if (qkv_attention_render(&one, qkv_format_find("png"), &style, &bytes, &size, error)) return QKV_INVALID;
+    film->frames[film->count++] = (struct animation_frame){bytes, size, FRAME_MILLISECONDS};
+    return QKV_OK;
+}
+
+static enum qkv_status draw_frames(struct film *film, struct qkv_error *error)
+{
+    int64_t *updates, count;
+    struct qkv_run *run = &film->pair.run;
+    if (qkv_snapshots_find(run, &updates, &count, error)) return QKV_INVALID;
+    if (count < 2)
+        return qkv_error_set(
+            error, "%s: has no snapshots of its training: train with -s training.snapshots=16", run->path);
+    film->frames = calloc((size_t)count, sizeof *film->frames);
+    if (!film->frames) return qkv_error_set(error, "out of memory");
+    for (int64_t i = 0; i < count; i++) {
+        double loss;
+        if (qkv_snapshot_load(run, updates[i], &loss, error) || add_frame(film, updates[i], loss, error))
+            return QKV_INVALID;
+    }
+    film->frames[count - 1].milliseconds = LAST_MILLISECONDS;
+    return QKV_OK;
+}
+
+static enum qkv_status write_film(struct film *film, struct qkv_error *error)
+{
+    struct bytes bytes = {0};
+    enum qkv_status status = qkv_animation_write(film->frames, film->count, &bytes, error);
+    if (!status && bytes.failed) status = qkv_error_set(error, "out of memory for the film");
+    if (!status) status = qkv_file_write(output, bytes.data, bytes.size, error);
+    free(bytes.data);
+    return status;
+}
+
+static enum qkv_status make_film(struct film *film, char **operand, struct qkv_error *error)
+{
+    bool found;
+    enum qkv_status status = sentence_pair_open(&film->pair, operand[0], &pair_options, QKV_FLOAT32, error);
+    if (!status) status = sentence_pair_next(&film->pair, operand[1], &found, error);
+    if (status) return status;
+    film->collector = qkv_attention_collector_new(film->pair.run.model, error);
+    if (!film->collector || choose_head(film, error) || draw_frames(film, error)) return QKV_INVALID;
+    return write_film(film, error);
+}
+
+static int run(int operands, char **operand)
+{
+    struct film film = {.layer = QKV_ATTENTION_EACH, .head = QKV_ATTENTION_BEST};
+    enum qkv_attention_kind chosen = QKV_ATTENTION_CROSS;
+    struct qkv_error error = {""};
+    (void)operands;
+    if (!strcmp(operand[1], "-")) return complain("a film shows one sentence: give it in place of -");
+    if (kind) qkv_attention_kind_find(kind, &chosen);
+    film.kinds = 1u << chosen;
+    if (!output) output = "film.png";
+    if (read_layer_or_head("--layer", layer, 0, &film.layer) ||
+        read_layer_or_head("--head", head, ACCEPT_MEAN | ACCEPT_BEST, &film.head))
+        return QKV_INVALID;
+    enum qkv_status status = make_film(&film, operand, &error);
+    for (int64_t i = 0; i < film.count; i++) free((char *)(uintptr_t)film.frames[i].png);
+    free(film.frames);
+    qkv_attention_collector_free(film.collector);
+    sentence_pair_close(&film.pair);
+    return conclude(status, &error);
+}
+
+const struct command command_film = {
+    .name = "film",
+    .summary = "draw how a head learned where to look, as an animated picture",
+    .description = "Draws the attention map of one head for each snapshot of the training "
+                   "(training.snapshots), from the random weights on, each with its update and loss. All "
+                   "frames show the translation by the trained model, or that of --target. The file is an "
+                   "animated PNG, which browsers play; other programs show its first frame.\n",
+    .examples = "  qkv film runs/toy_en_es \"the cat is sleeping\" -o film.png\n"
+                "  qkv film runs/toy_en_es \"we paint\" --kind encoder --layer 2 --head 1\n",
+    .operands =
+        (const struct command_operand[]){
+            {"RUN", VALUE_RUN, "a run folder"},
+            {"SENTENCE", VALUE_OTHER, "the text to translate"},
+            {0},
+        },
+    .options =
+        (const struct command_option[]){
+            {"output", 'o', "FILE", OPTION_TEXT, &output, "the picture (default: film.png)",
+             .completes = VALUE_FILE},
+            {"kind", 0, "KIND", OPTION_CHOICE, &kind, "{choices} (default: cross)", .choices = kind_name},
+            {"layer", 0, "L", OPTION_TEXT, &layer, "a layer from 1 (default: the last)"},
+            {"head", 0, "H", OPTION_TEXT, &head,
+             "a head from 1, mean, or best: the one that agrees most with the others (default: best)"},
+            {"colormap", 0, "NAME", OPTION_CHOICE, &colormap, "colours of weights: {choices}",
+             .choices = output_colormap_name},
+            {"target", 't', "TEXT", OPTION_TEXT, &pair_options.target,
+             "show the attention for this translation instead of the run's own"},
+            COMMAND_OPTION_CHECKPOINT(&pair_options.checkpoint),
+            {"quiet", 'q', NULL, OPTION_FLAG, &pair_options.quiet,
+             "do not print the translation, nor warn about unknown words"},
+            {0},
+        },
+    .run = run,
+};
