@@ -30,7 +30,7 @@ show() {
     "$@"
 }
 
-show "$qkv" train configs/toy_en_es.yaml --overwrite -s training.snapshots=8
+show "$qkv" train configs/toy_en_es.yaml --overwrite -s training.snapshots=16
 show "$qkv" evaluate "$run" datasets/en_es/test.tsv --links datasets/en_es/test.align
 
 # None of these is in the training data.
@@ -53,6 +53,8 @@ done
 show "$qkv" attention "$run" "$sentence" --target "el gato está durmiendo en la estera" --head best \
     --versus random --annotate --colormap YlOrRd -o "$run/random_and_learned.png"
 
+show "$qkv" film "$run" "$sentence" --quiet -o "$run/film.png"
+
 page=
 if [ -s build/release/tools/page/engine.wasm ]; then
     show "$qkv" page "$run" --sentence "$sentence" -o "$run/page.html"
@@ -66,7 +68,8 @@ In $root:
   $run/                  the trained run: config, vocabularies, checkpoints, metrics.jsonl
   $run/attention.png     the attention of the translation, head by head
   $run/attention.svg     the same as vector graphics
-  $run/random_and_learned.png  its best head, before training and after it$page
+  $run/random_and_learned.png  its best head, before training and after it
+  $run/film.png          its best head while it learned: open it in a browser, which plays it$page
 
 Try next:
   echo "the old teacher reads the book" | $qkv translate $run --beam 5 --n-best 3 --scores

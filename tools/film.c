@@ -59,15 +59,12 @@ static enum qkv_status add_frame(struct film *film, int64_t update, double loss,
     if (qkv_attention_collect(film->collector, 1, &film->pair.pair, film->kinds, &all, error) ||
         qkv_attention_select(&all, film->kinds, film->layer, film->head, arena, &one, error))
         return QKV_INVALID;
-    const char *number =
-        film->head == QKV_ATTENTION_MEAN ? "mean" : qkv_arena_format(arena, "head %d", film->head);
     one.title = sentence_pair_title(&film->pair);
-    one.model = qkv_arena_format(arena, "%s, layer %d, %s", qkv_attention_kind_name(one.maps[0].kind),
-                                 film->layer, number ? number : "");
-    one.name = isfinite(loss)
-                   ? qkv_arena_format(arena, "update %lld, training loss %.2f", (long long)update, loss)
-                   : qkv_arena_format(arena, "update %lld", (long long)update);
-    if (!one.title || !one.model || !one.name || !number) return qkv_error_set(error, "out of memory");
+    /* Below the title, beside the name of the map. */
+    one.model = isfinite(loss)
+                    ? qkv_arena_format(arena, "update %lld, training loss %.2f", (long long)update, loss)
+                    : qkv_arena_format(arena, "update %lld", (long long)update);
+    if (!one.title || !one.model) return qkv_error_set(error, "out of memory");
     const struct qkv_format_options style = {.colormap = colormap, .maximum = 1};
     if (qkv_attention_render(&one, qkv_format_find("png"), &style, &bytes, &size, error)) return QKV_INVALID;
     film->frames[film->count++] = (struct animation_frame){bytes, size, FRAME_MILLISECONDS};
