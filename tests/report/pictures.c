@@ -153,6 +153,8 @@ Test(svg, stays_small_with_many_heads_and_words)
     uint32_t half;
     qkv_colormap_color(NULL, 0.5, &half);
     cr_expect_eq(occurrences(svg, format("stroke=\"#%06x\"", (unsigned)half)), 48, "one path for each panel");
+    cr_expect_eq(occurrences(svg, "h26\"/>\n"), 96,
+                 "two cells of 13 in the second row: the ground, the colour");
     free(svg);
     qkv_arena_release(&arena);
 }
