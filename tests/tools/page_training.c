@@ -70,6 +70,15 @@ static void train_until(struct browser *browser, int updates)
     cr_expect_str_eq(text_of(browser, "train-go"), "go on");
 }
 
+/* Asks for the maps of a sentence and waits for an answer. While the worker trains, each answer brings losses. */
+static char *updates_after_answer(struct browser *browser, const char *sentence)
+{
+    browser_value(browser, "training.view.isOld = true");
+    set(browser, "train-sentence", sentence);
+    browser_wait(browser, "!training.view.isOld");
+    return browser_value(browser, "training.losses.length");
+}
+
 Test(page_training, has_the_losses_of_qkv_train)
 {
     const char *folder;
@@ -99,7 +108,10 @@ Test(page_training, stops_goes_on_and_begins_again_from_another_seed)
     train_until(browser, 10);
     browser_wait(browser, "!training.running && training.isDrawn");
     cr_expect_str_neq(browser_value(browser, "training.view.heads.at(-1).weights.join()"), random);
-    int stopped = atoi(browser_value(browser, "training.losses.length"));
+    updates_after_answer(browser, "1 2 3"); /* perhaps of updates before the stop */
+    char *stopped_at = updates_after_answer(browser, "1 2");
+    cr_expect_str_eq(updates_after_answer(browser, "2 1"), stopped_at, "stopped");
+    int stopped = atoi(stopped_at);
     char *first = browser_value(browser, "training.losses[0]");
     set(browser, "train-rate", "-3");
     train_until(browser, stopped + 5);
