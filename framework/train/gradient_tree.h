@@ -4,10 +4,10 @@
 #ifndef QKV_TRAIN_GRADIENT_TREE_H
 #define QKV_TRAIN_GRADIENT_TREE_H
 
-#include "qkv/replicas.h"
+#include "qkv/data_parallel.h"
 
 /* A *block* is a buffer for the gradients of all parameters; two shards of a large model are a *pair* that shares one
- * (see qkv/replicas.h). Workers add the lower levels of the tree. Up to 8 blocks remain, the *roots*, 2 if shards are
+ * (see qkv/data_parallel.h). Workers add the lower levels of the tree. Up to 8 blocks remain, the *roots*, 2 if shards are
  * paired: the optimizer adds them in the same tree. */
 struct qkv_gradient_tree;
 

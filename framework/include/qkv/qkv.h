@@ -28,6 +28,7 @@
 #include "qkv/colormap.h"
 #include "qkv/config.h"
 #include "qkv/corpus.h"
+#include "qkv/data_parallel.h"
 #include "qkv/dtype.h"
 #include "qkv/error.h"
 #include "qkv/evaluate.h"

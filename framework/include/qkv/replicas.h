@@ -1,8 +1,6 @@
-/* Data parallelism within a process: a batch is split into a fixed number of shards. A replica is the graph of one
- * shard; all replicas read the same parameters. The split depends on the batch alone. The gradients of the shards are
- * summed as a binary tree: those of shards 2i and 2i + 1, then of pairs of these sums, and so on; a sum without a
- * neighbour moves up unchanged. So the result is the same bits for any number of threads and any size of the model, and any
- * process that holds the shards of a subtree could compute its part of the sum.
+/* Data parallelism (qkv/data_parallel.h) for a translation model: a batch of sentence pairs is split into a fixed number
+ * of shards. A replica is the model's loss on one shard. The split depends on the batch alone, so that the result is the
+ * same bits for any number of threads and any size of the model.
  *
  * Example:
  *     struct qkv_model *model = NULL;     // of qkv_model_new
@@ -23,6 +21,7 @@
 #define QKV_REPLICAS_H
 
 #include "qkv/batch.h"
+#include "qkv/data_parallel.h"
 #include "qkv/model.h"
 #include "qkv/optimizer.h"
 #include "qkv/workers.h"
@@ -36,19 +35,6 @@ struct qkv_step_sums {
     double correct;                 /* target tokens to which the model gives the highest probability */
     int64_t tokens;                 /* target tokens, </s> counted */
 };
-
-/* How much memory gradients take; the sums have the same bits. With S shards and T threads:
- * - separate: each shard that runs has a gradient block, of the size of the model. At most min(S, 8 + T + log2(S / 8))
- *   blocks; no shard waits for another while it runs.
- * - paired: shards 2i and 2i + 1 share a block (struct qkv_gradient_pair in graph.h). At most min(S / 2, T / 2 + log2(S))
- *   blocks, rounded up: one for 2 shards, two for 4, three for 8 on two threads.
- * Adding up several batches takes one block more. Graphs are as many as threads, not as shards. */
-enum qkv_gradient_memory {
-    QKV_GRADIENTS_BY_SIZE, /* paired from QKV_PAIRED_FROM parameters on, else separate */
-    QKV_GRADIENTS_SEPARATE,
-    QKV_GRADIENTS_PAIRED,
-};
-enum { QKV_PAIRED_FROM = 1 << 20 };
 
 /* Makes replicas for batches that are split into `shards` (1 .. QKV_SHARDS_MOST), for a model whose parameters are
  * allocated. objective: what steps minimise, copied; NULL: the cross entropy. Model and workers must outlive them. Returns NULL, with a message, when memory is out, and for

@@ -1,0 +1,189 @@
+/* Data parallelism over a loss of the program's own: a regression, whose shards may be empty. */
+#include "qkv/data_parallel.h"
+#include "qkv/ops.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FEATURES = 3, EXAMPLES = 29 };
+
+/* The sum over examples of (w x - y)^2, with dropout of x. */
+struct regression {
+    struct qkv_parameters parameters;
+    const struct qkv_parameter *weight; /* [FEATURES, 1] */
+    float x[EXAMPLES * FEATURES], y[EXAMPLES];
+    int examples;   /* 0 .. EXAMPLES */
+    double dropout; /* rate */
+    int failing;    /* a shard that cannot be built; -1: none */
+    int first[EXAMPLES], count[EXAMPLES];
+    double losses[EXAMPLES];
+};
+
+static int64_t begin(void *context, int shard, int shards)
+{
+    struct regression *r = context;
+    r->first[shard] = r->examples * shard / shards;
+    r->count[shard] = r->examples * (shard + 1) / shards - r->first[shard];
+    r->losses[shard] = 0;
+    return r->count[shard];
+}
+
+static struct qkv_tensor *build(void *context, struct qkv_graph *graph, int shard)
+{
+    struct regression *r = context;
+    if (shard == r->failing) return qkv_graph_fail(graph, "shard %d is not to be had", shard);
+    int64_t rows = r->count[shard], first = r->first[shard];
+    struct qkv_tensor *x = qkv_wrap(graph, QKV_SHAPE(rows, FEATURES), r->x + first * FEATURES);
+    struct qkv_tensor *y = qkv_wrap(graph, QKV_SHAPE(rows, 1), r->y + first);
+    struct qkv_tensor *weight = qkv_graph_parameter(graph, r->weight);
+    struct qkv_tensor *error =
+        qkv_subtract(graph, qkv_matmul(graph, qkv_dropout(graph, x, r->dropout), weight, false, false), y);
+    return qkv_sum(graph, qkv_multiply(graph, error, error), QKV_ALL);
+}
+
+static void done(void *context, int shard, const struct qkv_tensor *loss)
+{
+    struct regression *r = context;
+    r->losses[shard] = qkv_tensor_scalar(loss);
+}
+
+static struct regression *regression_new(void)
+{
+    struct regression *r = calloc(1, sizeof *r);
+    cr_assert_not_null(r);
+    r->weight = qkv_parameters_add(&r->parameters, QKV_SHAPE(FEATURES, 1),
+                                   (struct qkv_initial){QKV_INITIALIZER_NORMAL, 1}, "weight");
+    cr_assert_eq(qkv_parameters_allocate(&r->parameters, QKV_FLOAT32, NULL), QKV_OK);
+    qkv_parameters_initialize(&r->parameters, 5);
+    for (int i = 0; i < EXAMPLES * FEATURES; i++) r->x[i] = (float)((i * 37 + 11) % 23) / 7;
+    for (int i = 0; i < EXAMPLES; i++) r->y[i] = (float)((i * 17 + 3) % 13) / 5;
+    r->examples = EXAMPLES;
+    r->failing = -1;
+    return r;
+}
+
+static void regression_free(struct regression *r)
+{
+    qkv_parameters_release(&r->parameters);
+    free(r);
+}
+
+/* The sum of all blocks of gradients, in float64. */
+static void gradients_of(const struct qkv_data_parallel *parallel, double sum[static FEATURES])
+{
+    int blocks;
+    void *const *gradients = qkv_data_parallel_gradients(parallel, &blocks);
+    memset(sum, 0, FEATURES * sizeof *sum);
+    for (int b = 0; b < blocks; b++)
+        for (int i = 0; i < FEATURES; i++) sum[i] += (double)((const float *)gradients[b])[i];
+}
+
+static struct qkv_shard_loss loss_of(struct regression *r)
+{
+    return (struct qkv_shard_loss){.context = r, .begin = begin, .build = build, .done = done};
+}
+
+Test(data_parallel, sums_the_gradients_of_all_shards)
+{
+    for (int shards = 1; shards <= EXAMPLES; shards += 4) {
+        struct regression *r = regression_new();
+        const struct qkv_shard_loss loss = loss_of(r);
+        struct qkv_data_parallel *parallel =
+            qkv_data_parallel_new(&r->parameters, NULL, shards, QKV_GRADIENTS_BY_SIZE, NULL);
+        cr_assert_not_null(parallel);
+        struct qkv_shard_sums sums;
+        cr_assert_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, NULL), QKV_OK);
+        double expected[FEATURES] = {0}, total = 0, found[FEATURES], of_shards = 0;
+        for (int i = 0; i < EXAMPLES; i++) {
+            double error = -(double)r->y[i];
+            for (int64_t f = 0; f < FEATURES; f++)
+                error += (double)r->x[i * FEATURES + f] * qkv_parameter_get(&r->parameters, r->weight, f);
+            total += error * error;
+            for (int f = 0; f < FEATURES; f++) expected[f] += 2 * error * (double)r->x[i * FEATURES + f];
+        }
+        for (int s = 0; s < shards; s++) of_shards += r->losses[s];
+        cr_expect_eq(sums.items, EXAMPLES);
+        cr_expect_float_eq(sums.loss, total, 1e-5 * total);
+        cr_expect_float_eq(of_shards, total, 1e-5 * total, "`done` has seen every shard");
+        gradients_of(parallel, found);
+        for (int f = 0; f < FEATURES; f++)
+            cr_expect_float_eq(found[f], expected[f], 1e-5 * fabs(expected[f]), "%d shards: %g, not %g",
+                               shards, found[f], expected[f]);
+        qkv_data_parallel_free(parallel);
+        regression_free(r);
+    }
+}
+
+/* Two steps with dropout, of which the second accumulates; gradients in `found`. */
+static double two_steps(int threads, int examples, enum qkv_gradient_memory memory, double found[FEATURES])
+{
+    struct regression *r = regression_new();
+    struct qkv_workers *workers = qkv_workers_new(threads, NULL);
+    const struct qkv_shard_loss loss = loss_of(r);
+    r->examples = examples;
+    r->dropout = 0.3;
+    struct qkv_data_parallel *parallel = qkv_data_parallel_new(&r->parameters, workers, 7, memory, NULL);
+    cr_assert_not_null(parallel);
+    struct qkv_shard_sums sums, second;
+    const struct qkv_random random = {.seed = 3, .step = 1}, other = {.seed = 3, .step = 2};
+    cr_assert_eq(qkv_data_parallel_step(parallel, &loss, &random, false, &sums, NULL), QKV_OK);
+    cr_assert_eq(qkv_data_parallel_step(parallel, &loss, &other, true, &second, NULL), QKV_OK);
+    cr_expect_neq(sums.loss, second.loss, "other masks");
+    cr_expect_eq(second.items, examples);
+    gradients_of(parallel, found);
+    qkv_data_parallel_free(parallel);
+    qkv_workers_free(workers);
+    regression_free(r);
+    return sums.loss;
+}
+
+Test(data_parallel, has_the_same_bits_for_any_number_of_threads_and_any_memory)
+{
+    const int EXAMPLE_COUNTS[] = {EXAMPLES, 4}; /* with 4, some of the 7 shards are empty */
+    for (int i = 0; i < 2; i++) {
+        double alone[FEATURES], team[FEATURES];
+        double loss = two_steps(1, EXAMPLE_COUNTS[i], QKV_GRADIENTS_SEPARATE, alone);
+        for (int threads = 1; threads <= 5; threads += 2)
+            for (int memory = QKV_GRADIENTS_SEPARATE; memory <= QKV_GRADIENTS_PAIRED; memory++) {
+                cr_expect_eq(two_steps(threads, EXAMPLE_COUNTS[i], (enum qkv_gradient_memory)memory, team),
+                             loss);
+                cr_expect_arr_eq(alone, team, sizeof alone, "%d threads", threads);
+            }
+    }
+}
+
+Test(data_parallel, refuses_what_cannot_be_done)
+{
+    struct regression *r = regression_new();
+    struct qkv_shard_loss loss = loss_of(r);
+    struct qkv_error error = {""};
+    struct qkv_shard_sums sums;
+    cr_expect_null(qkv_data_parallel_new(&r->parameters, NULL, 0, QKV_GRADIENTS_BY_SIZE, &error));
+    cr_expect_not_null(strstr(error.message, "0 shards"), "%s", error.message);
+    struct qkv_data_parallel *parallel =
+        qkv_data_parallel_new(&r->parameters, NULL, 4, QKV_GRADIENTS_BY_SIZE, &error);
+    cr_assert_not_null(parallel);
+
+    r->failing = 2;
+    cr_expect_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, "shard 2 is not to be had");
+    r->failing = 0;
+    cr_expect_eq(qkv_data_parallel_reserve(parallel, &loss, &error), QKV_INVALID);
+    r->failing = -1;
+
+    r->examples = 0;
+    cr_expect_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, "a step in which no shard has items");
+    r->examples = EXAMPLES;
+
+    r->y[EXAMPLES - 1] = INFINITY;
+    cr_expect_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error), QKV_FAILED);
+    cr_expect_not_null(strstr(error.message, "not finite"), "%s", error.message);
+    r->y[EXAMPLES - 1] = 0;
+    cr_expect_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error), QKV_OK, "%s",
+                 error.message);
+    qkv_data_parallel_free(parallel);
+    regression_free(r);
+}
