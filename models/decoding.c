@@ -48,11 +48,12 @@ static struct qkv_graph *decoding_graph(const struct qkv_model *model)
     return graph;
 }
 
-struct qkv_decoding *qkv_decoding_new(const struct qkv_model *model)
+static struct qkv_decoding *decoding_of(const struct qkv_model *model,
+                                        const struct qkv_decoding_interface *interface)
 {
-    struct qkv_decoding *decoding = calloc(1, model->interface->decoding->size);
+    struct qkv_decoding *decoding = calloc(1, interface->size);
     if (!decoding) return NULL;
-    decoding->interface = model->interface->decoding;
+    decoding->interface = interface;
     decoding->model = model;
     decoding->longest = qkv_stack_longest(&model->config.decoder);
     decoding->number_size = qkv_dtype_size(model->parameters.dtype);
@@ -61,6 +62,17 @@ struct qkv_decoding *qkv_decoding_new(const struct qkv_model *model)
     if (decoding->encoder && decoding->decoder) return decoding;
     qkv_decoding_free(decoding);
     return NULL;
+}
+
+struct qkv_decoding *qkv_decoding_new(const struct qkv_model *model)
+{
+    const struct qkv_decoding_interface *faster = model->interface->decoding;
+    return decoding_of(model, faster ? faster : &qkv_plain_decoding);
+}
+
+struct qkv_decoding *qkv_decoding_new_plain(const struct qkv_model *model)
+{
+    return decoding_of(model, &qkv_plain_decoding);
 }
 
 void qkv_decoding_free(struct qkv_decoding *decoding)

@@ -1,6 +1,6 @@
 /* Decoding with an ensemble: every member decodes the same hypotheses, and the probabilities of the next token are
  * averaged. */
-#include "models/network.h"
+#include "qkv/network.h"
 
 #include "qkv/scalar_math.h"
 

@@ -6,13 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-static const struct qkv_network_interface *const NETWORKS[] = {
-    [QKV_NETWORK_TRANSFORMER] = &qkv_network_transformer,
-    [QKV_NETWORK_RECURRENT] = &qkv_network_recurrent,
-};
-
 /* The projection onto the target vocabulary. */
-static void declare_output(struct qkv_model *model, const struct qkv_parameter *target_table)
+static enum qkv_status declare_output(struct qkv_model *model, struct qkv_error *error)
 {
     const struct qkv_model_config *config = &model->config;
     struct qkv_initial weight = {config->initializer, config->init_gain};
@@ -20,14 +15,37 @@ static void declare_output(struct qkv_model *model, const struct qkv_parameter *
     if (weight.kind == QKV_INITIALIZER_NORMAL || weight.kind == QKV_INITIALIZER_UNIFORM)
         weight.gain /= sqrt((double)config->decoder.hidden_size);
     const struct qkv_initial zeros = {QKV_INITIALIZER_ZEROS, 0};
+    const struct qkv_embedding *embedding = qkv_model_inputs(model, QKV_STACK_DECODER).embedding;
+    if (config->tied_softmax && (!embedding || !embedding->table))
+        return qkv_error_set(
+            error,
+            "model.tied_softmax shares the embedding table of the decoder, but the network %s "
+            "has none",
+            model->interface->name);
     model->output_tied = config->tied_softmax;
     model->output_weight =
-        config->tied_softmax ? target_table
+        config->tied_softmax ? embedding->table
                              : qkv_parameters_add(&model->parameters,
                                                   QKV_SHAPE(config->decoder.hidden_size, model->target_size),
                                                   weight, "output.weight");
     model->output_bias =
         qkv_parameters_add(&model->parameters, QKV_SHAPE(model->target_size), zeros, "output.bias");
+    return QKV_OK;
+}
+
+/* Declares all parameters, of the network and of the output layer, and allocates them. */
+static enum qkv_status declare(struct qkv_model *model, enum qkv_dtype dtype, struct qkv_error *error)
+{
+    struct qkv_error refusal = {""};
+    model->interface = qkv_network_of(&model->config, error);
+    if (!model->interface || qkv_network_read_settings(model, error)) return QKV_INVALID;
+    model->network = model->interface->declare(model, &refusal);
+    if (!model->network) {
+        const char *reason = *refusal.message ? refusal.message : "out of memory for its layers";
+        return qkv_error_set(error, "network %s: %s", model->interface->name, reason);
+    }
+    if (declare_output(model, error)) return QKV_INVALID;
+    return qkv_parameters_allocate(&model->parameters, dtype, error);
 }
 
 struct qkv_model *qkv_model_new(const struct qkv_model_config *config, int32_t source_size,
@@ -48,15 +66,9 @@ struct qkv_model *qkv_model_new(const struct qkv_model_config *config, int32_t s
         free(model);
         return NULL;
     }
-    config = &model->config;
     model->source_size = source_size;
     model->target_size = target_size;
-    model->interface = NETWORKS[config->encoder.type];
-    model->network = model->interface->declare(model);
-    const char *table = config->tied_embeddings ? "encoder.embeddings.table" : "decoder.embeddings.table";
-    declare_output(model, qkv_parameters_find(&model->parameters, table));
-    if (!model->network) model->parameters.failed = true;
-    if (qkv_parameters_allocate(&model->parameters, dtype, error)) {
+    if (declare(model, dtype, error)) {
         qkv_model_free(model);
         return NULL;
     }
@@ -73,11 +85,13 @@ void qkv_model_free(struct qkv_model *model)
 struct qkv_attention_layers qkv_model_attention(const struct qkv_model *model, enum qkv_attention_kind kind,
                                                 int64_t layer)
 {
+    if (!model->interface->attention) return (struct qkv_attention_layers){0};
     return model->interface->attention(model, kind, layer);
 }
 
 struct qkv_input_layers qkv_model_inputs(const struct qkv_model *model, enum qkv_stack_id stack)
 {
+    if (!model->interface->inputs) return (struct qkv_input_layers){0};
     return model->interface->inputs(model, stack);
 }
 
@@ -93,15 +107,21 @@ struct qkv_objective qkv_objective_of(const struct qkv_training_config *training
     return (struct qkv_objective){.smoothing = training->label_smoothing, .r_drop = training->r_drop};
 }
 
+struct qkv_tensor *qkv_model_hidden(const struct qkv_model *model, struct qkv_graph *graph,
+                                    const struct qkv_batch_view *batch, struct qkv_trace *trace)
+{
+    if (trace) *trace = (struct qkv_trace){0};
+    return model->interface->hidden(model, graph, batch, trace);
+}
+
 struct qkv_tensor *qkv_model_loss(const struct qkv_model *model, struct qkv_graph *graph,
                                   const struct qkv_batch_view *batch, const struct qkv_objective *objective,
                                   double factor, struct qkv_trace *trace)
 {
     const struct qkv_objective wanted = objective ? *objective : (struct qkv_objective){0};
     bool is_pair = wanted.r_drop > 0 && qkv_graph_has_dropout(graph);
-    if (trace) *trace = (struct qkv_trace){0};
-    struct qkv_tensor *hidden = model->interface->hidden(model, graph, batch, trace);
-    struct qkv_tensor *second = is_pair ? model->interface->hidden(model, graph, batch, NULL) : NULL;
+    struct qkv_tensor *hidden = qkv_model_hidden(model, graph, batch, trace);
+    struct qkv_tensor *second = is_pair ? qkv_model_hidden(model, graph, batch, NULL) : NULL;
     const char *outer = qkv_graph_scope(graph, "output");
     struct qkv_tensor *weight = qkv_graph_parameter(graph, model->output_weight),
                       *bias = qkv_graph_parameter(graph, model->output_bias), *loss;

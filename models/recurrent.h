@@ -10,7 +10,7 @@
 #ifndef QKV_MODELS_RECURRENT_H
 #define QKV_MODELS_RECURRENT_H
 
-#include "models/network.h"
+#include "qkv/network.h"
 
 /* One layer of the encoder: a cell for each direction in which it reads. */
 struct encoder_layer {
@@ -49,7 +49,7 @@ struct attention_record {
 };
 
 /* As qkv_network_interface.declare. */
-void *qkv_recurrent_declare(struct qkv_model *model);
+void *qkv_recurrent_declare(struct qkv_model *model, struct qkv_error *error);
 
 /* Runs the encoder. On errors, which qkv_graph_check reports, memory is NULL. trace may be NULL. */
 struct encoded_source qkv_recurrent_encode(const struct qkv_model *model, struct qkv_graph *graph,

@@ -106,8 +106,9 @@ static void declare_decoder(struct qkv_model *model, struct recurrent *network)
     qkv_dense_init(&network->attentional, parameters, &attentional, "decoder.attention_vector");
 }
 
-void *qkv_recurrent_declare(struct qkv_model *model)
+void *qkv_recurrent_declare(struct qkv_model *model, struct qkv_error *error)
 {
+    (void)error; /* the rules between keys have refused what cannot be */
     const struct qkv_model_config *config = &model->config;
     struct qkv_arena *arena = &model->parameters.arena;
     struct recurrent *network = qkv_arena_zeroed(arena, sizeof *network);

@@ -1,5 +1,5 @@
 /* The parts of a forced pass, by role. */
-#include "models/network.h"
+#include "qkv/network.h"
 
 void qkv_trace_record(struct qkv_trace *trace, struct qkv_graph *graph, const struct qkv_part *owner,
                       enum qkv_part_role role, struct qkv_tensor *node)

@@ -7,7 +7,7 @@
 #ifndef QKV_MODELS_TRANSFORMER_H
 #define QKV_MODELS_TRANSFORMER_H
 
-#include "models/network.h"
+#include "qkv/network.h"
 
 /* An attention layer with its residual connection. */
 struct attention_sublayer {
@@ -40,7 +40,7 @@ struct transformer {
 };
 
 /* As qkv_network_interface.declare. */
-void *qkv_transformer_declare(struct qkv_model *model);
+void *qkv_transformer_declare(struct qkv_model *model, struct qkv_error *error);
 
 /* Token ids -> embeddings with positions and dropout, [count, D]. A segment is the rows of
  * one sentence; its first token has position *first, which is read when the graph runs, or 0 when

@@ -156,8 +156,9 @@ static void declare_stack(struct qkv_model *model, struct transformer_stack *sta
     if (stack->has_final_norm) qkv_norm_init(&stack->final_norm, parameters, &norm, norm_name);
 }
 
-void *qkv_transformer_declare(struct qkv_model *model)
+void *qkv_transformer_declare(struct qkv_model *model, struct qkv_error *error)
 {
+    (void)error; /* the rules between keys have refused what cannot be */
     const struct qkv_model_config *config = &model->config;
     struct transformer *network = qkv_arena_zeroed(&model->parameters.arena, sizeof *network);
     if (!network) return NULL;

@@ -114,6 +114,8 @@ enum qkv_status qkv_model_config_finish(struct qkv_model_config *model, struct q
 {
     struct qkv_arena arena = {0};
     struct qkv_collector collector = {.arena = &arena};
+    if (!model->network) model->network = "";
+    if (!model->settings) model->settings = "";
     /* Nothing but the model: the caller says which vocabularies and sentences it is for. */
     const struct qkv_config config = {.model = *model, .data.joint_vocabulary = true};
     check(&config, "model.", QKV_RULES_OF_MODEL, &collector);

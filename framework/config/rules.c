@@ -223,6 +223,7 @@ static void check_model(const struct check *check)
                        value_of(check, "model.decoder.attention.score"));
     require_relation(check, recurrent || model->encoder.hidden_size == model->decoder.hidden_size,
                      "model.decoder.hidden_size", "must equal", "model.encoder.hidden_size");
+    require(check, !*model->settings || *model->network, "model.settings", "model.network", "");
     require(check, !model->tied_embeddings || data->joint_vocabulary, "model.tied_embeddings",
             "data.joint_vocabulary", "");
 }

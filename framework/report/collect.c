@@ -1,5 +1,6 @@
 #include "report/collect.h"
 
+#include "qkv/layers.h"
 #include "qkv/ops.h"
 
 #include <stdlib.h>
@@ -113,7 +114,7 @@ static enum qkv_status run(struct qkv_attention_collector *collector, int64_t co
     qkv_batch_shard(&collector->batch, 0, 1, &view);
     collector->trace = (struct qkv_trace){0};
     /* Without the loss: attention needs no probabilities of target words, which take most of the time. */
-    collector->model->interface->hidden(collector->model, collector->graph, &view, &collector->trace);
+    qkv_model_hidden(collector->model, collector->graph, &view, &collector->trace);
     if (qkv_graph_check(collector->graph, error)) return QKV_INVALID;
     qkv_forward(collector->graph);
     return QKV_OK;
@@ -154,17 +155,12 @@ static const double *copy(struct qkv_arena *arena, const void *weights, enum qkv
     return numbers;
 }
 
-/* The rule that hides keys in maps of a kind; NULL where none does. False when memory is out. */
-static bool rule_of(struct qkv_attention_collector *collector, enum qkv_attention_kind kind,
-                    const struct qkv_attention_rule **rule)
+/* The rule that hides keys in the maps of a layer; NULL where none does. */
+static const struct qkv_attention_rule *rule_of(const struct qkv_model *model, enum qkv_attention_kind kind,
+                                                int64_t layer)
 {
-    const struct qkv_model_config *config = &collector->model->config;
-    *rule = NULL;
-    if (config->encoder.type != QKV_NETWORK_TRANSFORMER || kind == QKV_ATTENTION_CROSS) return true;
-    struct qkv_attention_rule *copied = qkv_arena_allocate(&collector->arena, sizeof *copied);
-    if (copied) *copied = qkv_attention_rule_of(config, kind);
-    *rule = copied;
-    return copied;
+    const struct qkv_multi_head *attention = qkv_model_attention(model, kind, layer).multi_head;
+    return attention && kind != QKV_ATTENTION_CROSS ? &attention->rule : NULL;
 }
 
 /* The maps of one kind of attention of one sentence: counts them and, unless maps is NULL, writes
@@ -173,10 +169,9 @@ static int64_t maps_of_kind(struct qkv_attention_collector *collector, enum qkv_
                             int64_t sentence, struct qkv_attention_map *maps)
 {
     int64_t count = 0;
-    const struct qkv_attention_rule *rule = NULL;
-    if (maps && !rule_of(collector, kind, &rule)) return -1;
     for (const struct qkv_part *part = collector->trace.first; part; part = part->next) {
         if (part->role != QKV_PART_WEIGHTS || part->attention != kind) continue;
+        const struct qkv_attention_rule *rule = rule_of(collector->model, kind, part->layer);
         for (int head = 0; maps && head < part->heads; head++) {
             struct qkv_attention_map *map = &maps[count + head];
             *map = (struct qkv_attention_map){

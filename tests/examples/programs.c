@@ -84,3 +84,25 @@ Test(examples, draw_map_draws_a_translation)
     cr_expect_not_null(strstr(outcome.error, "cross.tiff: the extension names no format"), "%s",
                        outcome.error);
 }
+
+/* Trained only a little: the map shows words and both heads, the setting changes their number, and a wrong one is refused. */
+Test(examples, own_network_trains_translates_and_draws)
+{
+    const char *own_network = compiled("own_network"), *folder = scratch("own");
+    const char *config = format("'%s/examples/own_network.yaml'", QKV_SOURCE_DIR);
+    const char *settings =
+        format("training.updates=40 training.validation_freq=40 training.model_dir='%s/run' "
+               "model.encoder.hidden_size=16 model.decoder.hidden_size=16",
+               folder);
+    const char *output = run_ok("%s %s 'the cat is sleeping' %s", own_network, config, settings);
+    EXPECT_IN_ORDER(output, "40 updates, best BLEU ", "cross attention, layer 1, head 1\n", "the", "cat",
+                    "sleeping", "</s>", "cross attention, layer 1, head 2\n", "\n</s>");
+    output = run_ok("%s %s 'the cat' %s model.settings=heads=4", own_network, config, settings);
+    EXPECT_IN_ORDER(output, "cross attention, layer 1, head 4\n");
+    cr_expect(refused(run("%s %s 'the cat' %s model.settings=heads=3", own_network, config, settings),
+                      "own_network: network gru_with_heads: 3 heads do not divide a width of 16"));
+    cr_expect(
+        refused(run("'%s' translate '%s/run' </dev/null", QKV_BINARY, folder),
+                "qkv: model.network: this program has no network called 'gru_with_heads'; the program that "
+                "has it calls qkv_network_register (qkv/network.h)"));
+}

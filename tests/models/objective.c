@@ -64,7 +64,7 @@ static struct qkv_tensor *r_drop_parts(const struct subject *subject, struct qkv
     const struct qkv_model *model = subject->model;
     struct qkv_tensor *entropy[2], *log[2];
     for (int k = 0; k < 2; k++) {
-        struct qkv_tensor *hidden = model->interface->hidden(model, graph, &subject->view, NULL);
+        struct qkv_tensor *hidden = qkv_model_hidden(model, graph, &subject->view, NULL);
         struct qkv_tensor *logits =
             qkv_linear(graph, hidden, qkv_graph_parameter(graph, model->output_weight),
                        qkv_graph_parameter(graph, model->output_bias), false);

@@ -12,6 +12,7 @@ struct qkv_model_config tiny_config(void)
     struct qkv_config config;
     cr_assert_eq(qkv_config_default(&config, &arena, "tiny"), QKV_OK);
     struct qkv_model_config model = config.model;
+    model.network = model.settings = ""; /* the texts of the config are in the arena */
     struct qkv_stack_config *stacks[] = {&model.encoder, &model.decoder};
     for (int i = 0; i < 2; i++) {
         struct qkv_stack_config *stack = stacks[i];
@@ -80,7 +81,7 @@ double *tiny_log_probabilities(const struct qkv_model *model, const struct qkv_b
     struct qkv_graph *graph = qkv_graph_new(model->parameters.dtype);
     qkv_graph_set_gradients(graph, false);
     qkv_graph_bind(graph, &model->parameters, NULL, false);
-    struct qkv_tensor *hidden = model->interface->hidden(model, graph, batch, NULL);
+    struct qkv_tensor *hidden = qkv_model_hidden(model, graph, batch, NULL);
     struct qkv_tensor *logits =
         qkv_linear(graph, hidden, qkv_graph_parameter(graph, model->output_weight),
                    qkv_graph_parameter(graph, model->output_bias), model->output_tied);

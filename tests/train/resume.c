@@ -2,6 +2,7 @@
  */
 #include "training.h"
 
+#include "own_network.h"
 #include "support.h"
 
 #include <criterion/criterion.h>
@@ -39,6 +40,7 @@ static const char *const SETTINGS[] = {
     "learning_rate=0.05 testing.average=2",
     "updates=19 snapshots=5 logging_freq=4 ema=0.8",
     "epochs=3 snapshots=4 validation_freq=3 logging_freq=5",
+    "model.network=own model.settings=gain=0.7 updates=13 validation_freq=4",
 };
 
 enum { SETTING_COUNT = sizeof SETTINGS / sizeof SETTINGS[0] };
@@ -47,6 +49,7 @@ enum { SETTING_COUNT = sizeof SETTINGS / sizeof SETTINGS[0] };
 
 Test(resume, a_run_stopped_after_any_update_goes_on_exactly)
 {
+    own_network_register();
     for (int k = 0; k < SETTING_COUNT; k++) {
         const char *folder = scratch(format("stopped.%d", k)),
                    *uninterrupted = format("%s/uninterrupted", folder);

@@ -1,6 +1,7 @@
 /* The trainer: how long it runs, what it keeps, which rates it uses. */
 #include "training.h"
 
+#include "own_network.h"
 #include "qkv/schedule.h"
 #include "support.h"
 
@@ -40,6 +41,20 @@ Test(trainer, the_same_bits_with_any_number_of_threads)
     }
     cr_expect(training_has(runs[0], "last.safetensors"));
     cr_expect(training_has(runs[0], "best.safetensors"));
+}
+
+Test(trainer, a_network_from_outside_has_the_same_bits_with_any_number_of_threads)
+{
+    const char *folder = scratch("own");
+    const char *config = training_config(folder);
+    const char *runs[] = {format("%s/1", folder), format("%s/3", folder)};
+    own_network_register();
+    for (int i = 0; i < 2; i++)
+        training_run((struct training){.config = config,
+                                       .run = runs[i],
+                                       .threads = 1 + 2 * i,
+                                       .settings = "updates=12 model.network=own model.decoder.dropout=0.2"});
+    training_expect_same(runs[0], runs[1]);
 }
 
 Test(trainer, another_seed_gives_other_bits)

@@ -139,6 +139,9 @@ struct qkv_stack_config {
 };
 
 struct qkv_model_config {
+    const char
+        *network; /* a network that the program has registered (network.h); "" or NULL: by encoder.type */
+    const char *settings; /* of that network: "name=number name=number"; "" or NULL: its defaults */
     enum qkv_initializer initializer, embed_initializer;
     double init_gain, embed_init_gain;
     bool init_depth_scaling;

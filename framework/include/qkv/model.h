@@ -1,6 +1,6 @@
 /* A sequence-to-sequence model: parameters, the loss of a batch, and decoding token by token, for
- * any network (transformer or recurrent, as the config says). qkv/translator.h translates
- * sentences; qkv/run.h opens trained models.
+ * any network (transformer, recurrent, or one of the program's own: qkv/network.h; the config chooses).
+ * qkv/translator.h translates sentences; qkv/run.h opens trained models.
  *
  * Example:
  *     struct qkv_arena arena = {0};
@@ -43,6 +43,7 @@
 #include "qkv/parameters.h"
 
 struct qkv_model;
+struct qkv_network_interface;
 struct qkv_decoding;
 struct qkv_dense;
 struct qkv_embedding;
@@ -126,44 +127,7 @@ struct qkv_input_layers {
     const struct qkv_positions *positions; /* NULL: recurrent */
 };
 
-/* ---- the interface of a network, one in each models/<network>.c ---- */
-
-/* Decoding token by token: the network's part of qkv_decoding_start, _step and _reorder, documented
- * there. */
-struct qkv_decoding_interface {
-    size_t size; /* Size of the network's own struct. Its first member is struct qkv_decoding; the rest starts
-                    zeroed. */
-    enum qkv_status (*start)(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
-                             struct qkv_error *error);
-    enum qkv_status (*step)(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
-                            const int64_t *sentences, struct qkv_error *error);
-    void (*reorder)(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents);
-    void (*release)(struct qkv_decoding *decoding); /* NULL: nothing but graphs and arena */
-    struct qkv_decoding *(*member)(struct qkv_decoding *decoding, int64_t i); /* NULL: not an ensemble */
-};
-
-struct qkv_network_interface {
-    const char *name;
-
-    /* Declares the network's parameters in model->parameters. Returns the network's layers, which
-     * live in the arena of the parameters; NULL when memory is out. */
-    void *(*declare)(struct qkv_model *model);
-
-    /* The forced pass: hidden states of the decoder [Nt, D] for a batch with targets. qkv_graph_check
-     * reports its errors. trace may be NULL. */
-    struct qkv_tensor *(*hidden)(const struct qkv_model *model, struct qkv_graph *graph,
-                                 const struct qkv_batch_view *batch, struct qkv_trace *trace);
-
-    /* The layers of an attention layer (from 1); all NULL when the network has no such attention
-     * layer. */
-    struct qkv_attention_layers (*attention)(const struct qkv_model *model, enum qkv_attention_kind kind,
-                                             int64_t layer);
-
-    /* The layers that turn the tokens of a stack into vectors. */
-    struct qkv_input_layers (*inputs)(const struct qkv_model *model, enum qkv_stack_id stack);
-
-    const struct qkv_decoding_interface *decoding;
-};
+/* ---- the model ---- */
 
 struct qkv_model {
     const struct qkv_network_interface *interface;
@@ -171,14 +135,15 @@ struct qkv_model {
     int32_t source_size, target_size; /* entries of the vocabularies */
     struct qkv_parameters parameters;
     void *network;                             /* what interface->declare returned */
+    const double *settings;                    /* [interface->setting_count], of model.settings */
     const struct qkv_parameter *output_weight; /* [D, C]; tied: the embedding table [C, D] */
     const struct qkv_parameter *output_bias;   /* [C] */
     bool output_tied;
 };
 
 /* Makes a model with parameters of `dtype`, all zero: initialize them or load a checkpoint. NULL with a message
- * when memory is out, when the config is not valid (qkv_config_finish), and for vocabularies without entries
- * or, with tied embeddings, of two sizes. */
+ * when memory is out, when the config is not valid (qkv_config_finish) or names a network that is not registered
+ * (network.h), and for vocabularies without entries or, with tied embeddings, of two sizes. */
 QKV_API struct qkv_model *qkv_model_new(const struct qkv_model_config *config, int32_t source_size,
                                         int32_t target_size, enum qkv_dtype dtype, struct qkv_error *error);
 QKV_API void qkv_model_free(struct qkv_model *model); /* NULL: does nothing */
@@ -245,6 +210,15 @@ QKV_API struct qkv_tensor *qkv_model_loss(const struct qkv_model *model, struct 
                                           const struct qkv_batch_view *batch,
                                           const struct qkv_objective *objective, double factor,
                                           struct qkv_trace *trace);
+
+/* Adds the forced pass of a batch to the graph, without output layer and loss: hidden states of the decoder [Nt, D]. Graph,
+ * trace and errors as in qkv_model_loss. */
+QKV_API struct qkv_tensor *qkv_model_hidden(const struct qkv_model *model, struct qkv_graph *graph,
+                                            const struct qkv_batch_view *batch, struct qkv_trace *trace);
+
+/* Adds the output layer to the graph: hidden states [N, D] -> logits [N, C]. */
+QKV_API struct qkv_tensor *qkv_model_logits(const struct qkv_model *model, struct qkv_graph *graph,
+                                            struct qkv_tensor *hidden);
 
 /* ---- decoding step by step ---- qkv_decoding_start encodes a batch; each qkv_decoding_step feeds
  * one token to every hypothesis and gives the scores of the next tokens; qkv_decoding_reorder

@@ -47,6 +47,7 @@
 #include "qkv/metrics.h"
 #include "qkv/model.h"
 #include "qkv/nearest.h"
+#include "qkv/network.h"
 #include "qkv/numpy_random.h"
 #include "qkv/ops.h"
 #include "qkv/optimizer.h"

@@ -1,0 +1,139 @@
+/* Networks of one's own: what a program implements so that training, search, checkpoints, evaluation and attention maps
+ * work with its network. The two networks of qkv (models/transformer.c, models/recurrent.c) are made with this header.
+ *
+ * A network needs a name, declare and hidden. A config chooses it with `model.network: NAME`, once the program has
+ * registered it; the keys of model.encoder and model.decoder then mean what the network makes of them. Everything after the
+ * hidden states of the decoder (output layer, loss, search) is the model's. examples/own_network.c is a complete program.
+ *
+ * Example:
+ *     // The program's own functions:
+ *     void *declare(struct qkv_model *model, struct qkv_error *error);
+ *     struct qkv_tensor *hidden(const struct qkv_model *model, struct qkv_graph *graph,
+ *                               const struct qkv_batch_view *batch, struct qkv_trace *trace);
+ *     static struct qkv_network_interface network = {.name = "convolution"};
+ *     struct qkv_error error;
+ *     network.declare = declare;
+ *     network.hidden = hidden;
+ *     if (qkv_network_register(&network, &error)) fprintf(stderr, "%s\n", error.message);
+ *     // From here on, configs with `model.network: convolution` train, and their runs open.
+ */
+#ifndef QKV_NETWORK_H
+#define QKV_NETWORK_H
+
+#include "qkv/arena.h"
+#include "qkv/layers.h"
+#include "qkv/model.h"
+
+/* ---- decoding ---- */
+
+/* What the decodings of all networks have. A network that keeps something between steps makes a struct whose first member
+ * is this one; qkv_decoding_new allocates it, with zeros after the first member. */
+struct qkv_decoding {
+    const struct qkv_decoding_interface *interface;
+    const struct qkv_model *model; /* of an ensemble: the first */
+    int64_t longest;               /* tokens with </s> that the decoder has positions for */
+    struct qkv_graph *encoder;     /* for what runs once per batch; NULL: an ensemble */
+    struct qkv_graph *decoder;     /* for what runs once per step; NULL: an ensemble */
+    struct qkv_arena arena;      /* for arrays of one batch: `start` resets it; released with the decoding */
+    size_t number_size;          /* bytes of one number of the model's dtype */
+    bool sums;                   /* qkv_next_scores.sums are wanted */
+    int64_t rows, length;        /* capacity: hypotheses, steps; 0 before qkv_decoding_start */
+    int64_t sentences;           /* of the batch */
+    int64_t step;                /* steps done */
+    int64_t active;              /* rows of the last step or reordering: the next step has no more */
+    bool misused;                /* qkv_decoding_reorder was refused; later steps fail */
+    struct qkv_next_scores next; /* result of the last step; its arrays are tensors of `decoder` */
+};
+
+/* Decoding token by token: the network's part of qkv_decoding_start, _step and _reorder (model.h), which check their
+ * arguments first. Both graphs are bound to the model's parameters, without gradients and dropout. */
+struct qkv_decoding_interface {
+    size_t size; /* of the network's own struct */
+
+    /* Encodes the sources of the batch, which stays valid until the next start, and makes room for decoding->rows
+     * hypotheses of decoding->length tokens. */
+    enum qkv_status (*start)(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
+                             struct qkv_error *error);
+
+    /* Feeds ids[i] to row i of `rows`, which translates sentence sentences[i]; decoding->step tells how many tokens were
+     * fed before. Ids may lie outside the vocabulary: the network must refuse them, as the embedding does when a graph is
+     * built. Builds or rewinds decoding->decoder, which ends with qkv_decoding_add_output, and runs it. */
+    enum qkv_status (*step)(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
+                            const int64_t *sentences, struct qkv_error *error);
+
+    /* Makes row i continue row parents[i] of the last step. */
+    void (*reorder)(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents);
+
+    void (*release)(struct qkv_decoding *decoding); /* what is not in graphs and arena; NULL: nothing */
+
+    struct qkv_decoding *(*member)(struct qkv_decoding *decoding, int64_t i); /* NULL: not an ensemble */
+};
+
+/* Adds the model's output layer to the graph of a step and plans its memory: hidden states [rows, D] -> decoding->next,
+ * whose numbers are valid when the graph has run. */
+QKV_API void qkv_decoding_add_output(struct qkv_decoding *decoding, struct qkv_tensor *hidden);
+
+/* ---- the network ---- */
+
+/* A number that configs of the network may set, in `model.settings: "kernel_width=5 depth=2"`. */
+struct qkv_network_setting {
+    const char *name; /* letters, digits and `_` */
+    double fallback;  /* where the config does not set it */
+    double lowest, highest;
+    bool is_integer;
+};
+
+struct qkv_network_interface {
+    const char *name; /* letters, digits, `_` and `-` */
+    const struct qkv_network_setting *settings;
+    int setting_count;
+
+    /* Declares the network's parameters in model->parameters, by layers (layers.h) or qkv_parameters_add, as the config in
+     * model->config says; model->source_size and target_size are the vocabularies. Returns what `hidden` needs of it, for
+     * model->network; it lives in the arena of the parameters (qkv_arena_allocate). NULL, with a message, where the config
+     * cannot be used, and without one when memory is out. */
+    void *(*declare)(struct qkv_model *model, struct qkv_error *error);
+
+    /* The forced pass: hidden states of the decoder [Nt, D] for a batch with targets, with D of
+     * model.decoder.hidden_size. Row t of a sentence may depend on all source tokens, but of the targets only on
+     * target_input up to row t. Parts of the pass go to the trace (qkv_trace_record), which may be NULL; without
+     * QKV_PART_WEIGHTS there are no attention maps. Errors go to the graph. Must be safe on several threads at once. */
+    struct qkv_tensor *(*hidden)(const struct qkv_model *model, struct qkv_graph *graph,
+                                 const struct qkv_batch_view *batch, struct qkv_trace *trace);
+
+    /* The layers of an attention layer (from 1); all NULL when the network has no such attention layer. Heads of these
+     * layers can be silenced and explained. NULL: it has none. */
+    struct qkv_attention_layers (*attention)(const struct qkv_model *model, enum qkv_attention_kind kind,
+                                             int64_t layer);
+
+    /* The layers that turn the tokens of a stack into vectors. The embedding of the decoder is what model.tied_softmax
+     * shares. NULL: none. */
+    struct qkv_input_layers (*inputs)(const struct qkv_model *model, enum qkv_stack_id stack);
+
+    /* NULL: every step runs `hidden` for all tokens so far, which takes time with the square of the length. Right for
+     * every network; a faster decoding must give the same numbers (qkv_decoding_new_plain). */
+    const struct qkv_decoding_interface *decoding;
+};
+
+/* Makes a network known, from now until the program ends, to all that reads configs and runs: qkv_model_new, qkv_train,
+ * qkv_run_open. The interface must stay valid as long. No other thread may use the library during the call. Fails for a
+ * name that is not made of letters, digits, `_` and `-` or is taken, a missing function, a setting whose fallback is out of
+ * range, and more than 32 networks. */
+QKV_API enum qkv_status qkv_network_register(const struct qkv_network_interface *network,
+                                             struct qkv_error *error);
+
+/* The value of one of the network's settings for this model; NaN when the network has no such setting. */
+QKV_API double qkv_model_setting(const struct qkv_model *model, const char *name);
+
+/* Decodes as a network without `decoding` does: simple and slow, to test a faster decoding against. As qkv_decoding_new
+ * otherwise. */
+QKV_API struct qkv_decoding *qkv_decoding_new_plain(const struct qkv_model *model);
+
+/* ---- the parts of a pass ---- */
+
+/* Appends `node` to the trace as a part with this role; copies the other fields (stack, attention, layer, heads) from
+ * `owner`. Does nothing when trace or node is NULL. */
+QKV_API void qkv_trace_record(struct qkv_trace *trace, struct qkv_graph *graph, const struct qkv_part *owner,
+                              enum qkv_part_role role, struct qkv_tensor *node);
+
+#endif

@@ -1,0 +1,328 @@
+/* Networks from outside the library: registering them, their settings, and that decoding, search, silencing, gradient
+ * check and attention maps work with them. */
+#include "own_network.h"
+#include "tiny.h"
+
+#include "qkv/attention_collect.h"
+#include "qkv/gradcheck.h"
+#include "qkv/search.h"
+#include "qkv/translator.h"
+#include "qkv/vocabulary.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SIZE = 9 };
+
+static struct qkv_model_config config_of(const char *network, const char *settings)
+{
+    struct qkv_model_config config = tiny_config();
+    config.network = network;
+    config.settings = settings;
+    return config;
+}
+
+/* Expects the model to be refused with this message. */
+static void expect_refused(const struct qkv_model_config *config, const char *message)
+{
+    struct qkv_error error = {""};
+    cr_expect_null(qkv_model_new(config, SIZE, SIZE, QKV_FLOAT32, &error));
+    cr_expect_str_eq(error.message, message);
+}
+
+static void expect_unregistered(const struct qkv_network_interface *network, const char *message)
+{
+    struct qkv_error error = {""};
+    cr_expect_eq(qkv_network_register(network, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, message);
+}
+
+/* ---- registering ---- */
+
+Test(networks, are_refused_unless_complete)
+{
+    static const struct qkv_decoding_interface small = {.size = 8};
+    struct qkv_network_interface network = own_network("with space");
+    expect_unregistered(
+        &network, "the name of a network must be made of letters, digits, '_' and '-', not 'with space'");
+    network.name = "recurrent";
+    expect_unregistered(&network, "there is a network called recurrent already");
+    network = own_network("incomplete");
+    network.hidden = NULL;
+    expect_unregistered(&network, "network incomplete: a network needs the functions declare and hidden");
+    network = own_network("incomplete");
+    network.decoding = &small;
+    expect_unregistered(&network, "network incomplete: decoding needs start, step and reorder, and a struct "
+                                  "that begins with struct qkv_decoding");
+
+    const struct qkv_network_setting far[] = {{"depth", 5, 1, 4, true}},
+                                     half[] = {{"depth", 1.5, 1, 4, true}},
+                                     twice[] = {{"depth", 1, 1, 4, true}, {"depth", 1, 1, 4, true}};
+    network = own_network("set");
+    network.settings = far;
+    expect_unregistered(&network,
+                        "network set: the fallback of setting depth, 5, must be an integer from 1 to 4");
+    network.settings = half;
+    expect_unregistered(&network,
+                        "network set: the fallback of setting depth, 1.5, must be an integer from 1 to 4");
+    network.settings = twice;
+    network.setting_count = 2;
+    expect_unregistered(&network, "network set: two settings are called depth");
+
+    own_network_register();
+    network = own_network("own");
+    expect_unregistered(&network, "there is a network called own already");
+}
+
+Test(networks, are_at_most_32)
+{
+    static struct qkv_network_interface networks[33];
+    static char names[33][8];
+    for (int i = 0; i < 33; i++) {
+        snprintf(names[i], sizeof names[i], "n%d", i);
+        networks[i] = own_network(names[i]);
+        if (i < 32) cr_assert_eq(qkv_network_register(&networks[i], NULL), QKV_OK);
+    }
+    expect_unregistered(&networks[32], "network n32: there are 32 networks already");
+}
+
+Test(networks, are_chosen_by_name)
+{
+    struct qkv_model_config config = config_of("own", "");
+    expect_refused(&config,
+                   "model.network: this program has no network called 'own'; the program that has it "
+                   "calls qkv_network_register (qkv/network.h)");
+    own_network_register();
+    struct qkv_model *model = qkv_model_new(&config, SIZE, SIZE, QKV_FLOAT32, NULL);
+    cr_assert_not_null(model);
+    cr_expect_str_eq(model->interface->name, "own");
+    cr_expect_not_null(qkv_parameters_find(&model->parameters, "cross.query.weight"));
+    qkv_model_free(model);
+    config = config_of("transformer", "");
+    expect_refused(&config, "model.network is for networks that a program registers; transformer is a "
+                            "model.encoder.type");
+}
+
+Test(networks, say_why_a_config_cannot_be)
+{
+    own_network_register();
+    struct qkv_model_config config = config_of("own", "");
+    config.encoder.hidden_size = config.decoder.hidden_size = 7;
+    config.encoder.embeddings.embedding_dim = config.decoder.embeddings.embedding_dim = 7;
+    config.encoder.num_heads = config.decoder.num_heads = 1;
+    config.encoder.attention.rule.key_value_heads = config.decoder.attention.rule.key_value_heads = 1;
+    expect_refused(&config, "network own: a width of 7 is odd");
+}
+
+Test(networks, have_settings)
+{
+    own_network_register();
+    struct qkv_model_config config = config_of("own", "");
+    const struct {
+        const char *settings;
+        double gain; /* 0: refused */
+        const char *message;
+    } CASES[] = {
+        {"", 1, ""},
+        {"gain=1.5", 1.5, ""},
+        {" gain=0.5, gain=2 ", 2, ""},
+        {"gain=3", 0, "model.settings: gain must be a number from 0.5 to 2, not '3'"},
+        {"gain=", 0, "model.settings: gain must be a number from 0.5 to 2, not ''"},
+        {"gain", 0,
+         "model.settings: 'gain' is not a setting of the network own, which has gain; write name=number"},
+        {"gains=1", 0,
+         "model.settings: 'gains=1' is not a setting of the network own, which has gain; write name=number"},
+        {"gain=nan", 0, "model.settings: gain must be a number from 0.5 to 2, not 'nan'"},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        char settings[40];
+        snprintf(settings, sizeof settings, "%s", CASES[i].settings);
+        config.settings = settings;
+        if (CASES[i].gain <= 0) {
+            expect_refused(&config, CASES[i].message);
+            continue;
+        }
+        struct qkv_model *model = qkv_model_new(&config, SIZE, SIZE, QKV_FLOAT32, NULL);
+        cr_assert_not_null(model);
+        memset(settings, 'x', sizeof settings - 1); /* the model does not need the caller's text */
+        cr_expect_eq(qkv_model_setting(model, "gain"), CASES[i].gain);
+        cr_expect(isnan(qkv_model_setting(model, "loss")));
+        cr_expect_str_eq(model->config.settings, CASES[i].settings);
+        qkv_model_free(model);
+    }
+    config = config_of("", "gain=1");
+    expect_refused(&config, "config: model.settings is \"gain=1\", but needs model.network");
+}
+
+/* ---- working ---- */
+
+static struct qkv_model *model_of(const char *network, enum qkv_dtype dtype)
+{
+    const struct qkv_model_config config = config_of(network, "");
+    return tiny_model(&config, SIZE, SIZE, dtype, 7);
+}
+
+Test(networks, tie_the_output_layer_to_their_embedding)
+{
+    own_network_register();
+    struct qkv_network_interface untied = own_network("untied");
+    untied.inputs = NULL;
+    cr_assert_eq(qkv_network_register(&untied, NULL), QKV_OK);
+    struct qkv_model_config config = config_of("own", "");
+    config.tied_softmax = true;
+    struct qkv_model *model = qkv_model_new(&config, SIZE, SIZE, QKV_FLOAT32, NULL);
+    cr_assert_not_null(model);
+    cr_expect_eq(model->output_weight, qkv_parameters_find(&model->parameters, "target.table"));
+    qkv_model_free(model);
+    config.network = "untied";
+    expect_refused(&config,
+                   "model.tied_softmax shares the embedding table of the decoder, but the network untied "
+                   "has none");
+}
+
+/* Plain decoding gives the probabilities of the forced pass, for any network. */
+Test(networks, decode_without_a_decoding_of_their_own)
+{
+    own_network_register();
+    struct qkv_model *model = model_of("own", QKV_FLOAT64);
+    tiny_expect_decoding(model, "own");
+    qkv_model_free(model);
+}
+
+Test(networks, of_the_library_decode_as_they_do_plainly)
+{
+    for (int recurrent = 0; recurrent < 2; recurrent++) {
+        struct qkv_model_config config = tiny_config();
+        if (recurrent) {
+            config.encoder.type = config.decoder.type = QKV_NETWORK_RECURRENT;
+            config.decoder.attention.score = QKV_ATTENTION_SCORE_GENERAL;
+        }
+        struct qkv_model *model = tiny_model(&config, SIZE, SIZE, QKV_FLOAT64, 3);
+        const int64_t SOURCE[] = {3, 1, 6}, TARGET[] = {4, 0, 5};
+        struct qkv_batch batch = {0};
+        tiny_batch(&batch, model, 3, SOURCE, TARGET, 1);
+        const struct qkv_batch_view view = tiny_view(&batch);
+        struct qkv_decoding *plain = qkv_decoding_new_plain(model);
+        tiny_expect_forced(plain, model, recurrent ? "recurrent" : "transformer", &view, 1e-12);
+        qkv_decoding_free(plain);
+        qkv_batch_release(&batch);
+        qkv_model_free(model);
+    }
+}
+
+Test(networks, refuse_tokens_that_do_not_exist)
+{
+    own_network_register();
+    struct qkv_model *model = model_of("own", QKV_FLOAT32);
+    const int64_t SOURCE[] = {3}, ROW[] = {0};
+    const int32_t start[] = {QKV_BEGIN}, wrong[] = {SIZE};
+    struct qkv_error error = {""};
+    struct qkv_batch batch = {0};
+    tiny_batch(&batch, model, 1, SOURCE, NULL, 1);
+    const struct qkv_batch_view view = tiny_view(&batch);
+    struct qkv_decoding *decoding = qkv_decoding_new(model);
+    cr_assert_eq(qkv_decoding_start(decoding, &view, 1, 3, false, NULL), QKV_OK);
+    cr_assert_not_null(qkv_decoding_step(decoding, 1, start, ROW, &error), "%s", error.message);
+    cr_expect_null(qkv_decoding_step(decoding, 1, wrong, ROW, &error));
+    cr_expect_not_null(strstr(error.message, "9"), "%s", error.message);
+    qkv_decoding_free(decoding);
+    qkv_batch_release(&batch);
+    qkv_model_free(model);
+}
+
+/* A registered copy of the transformer, without its decoding, translates as the transformer does. */
+Test(networks, search_with_a_beam)
+{
+    struct qkv_model *model = model_of("", QKV_FLOAT64);
+    struct qkv_network_interface copy = *model->interface;
+    copy.name = "copy";
+    copy.decoding = NULL;
+    cr_assert_eq(qkv_network_register(&copy, NULL), QKV_OK);
+    struct qkv_model *plain = model_of("copy", QKV_FLOAT64);
+    const int32_t WORDS[] = {4, 5, 6, 7, 8, 5};
+    const struct qkv_ids sources[] = {{4, WORDS}, {6, WORDS}, {1, WORDS + 3}};
+    const struct qkv_search_options beam = {.beam_size = 4, .n_best = 3};
+    struct qkv_translator *translators[] = {qkv_translator_new(model, NULL, NULL),
+                                            qkv_translator_new(plain, NULL, NULL)};
+    const struct qkv_hypothesis *found[2];
+    for (int i = 0; i < 2; i++)
+        cr_assert_eq(qkv_translator_run(translators[i], 3, sources, 2, &beam, &found[i], NULL), QKV_OK);
+    for (int h = 0; h < 9; h++) {
+        const struct qkv_hypothesis *one = &found[0][h], *two = &found[1][h];
+        cr_assert_eq(one->length, two->length, "hypothesis %d", h);
+        cr_expect_arr_eq(one->ids, two->ids, (size_t)one->length * sizeof *one->ids);
+        cr_expect_float_eq(one->score, two->score, 1e-9);
+    }
+    for (int i = 0; i < 2; i++) qkv_translator_free(translators[i]);
+    qkv_model_free(model);
+    qkv_model_free(plain);
+}
+
+Test(networks, have_gradients_that_agree)
+{
+    own_network_register();
+    struct qkv_model *model = model_of("own", QKV_FLOAT64);
+    const int64_t SOURCE[] = {3, 5}, TARGET[] = {4, 2};
+    struct qkv_batch batch = {0};
+    tiny_batch(&batch, model, 2, SOURCE, TARGET, 1);
+    const struct qkv_batch_view view = tiny_view(&batch);
+    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
+    double *gradients = calloc((size_t)model->parameters.elements, sizeof *gradients);
+    qkv_graph_bind(graph, &model->parameters, gradients, false);
+    struct qkv_tensor *loss = qkv_model_loss(model, graph, &view, NULL, 1, NULL);
+    struct qkv_check_report report = {0};
+    const struct qkv_check_options options = {.seed = 1};
+    struct qkv_error error = {""};
+    qkv_forward(graph);
+    cr_assert_eq(qkv_check_graph(&report, "own", graph, loss, &options, &error), QKV_OK, "%s", error.message);
+    cr_expect_eq(report.failures, 0);
+    cr_expect_geq(report.count, 10);
+    qkv_check_release(&report);
+    qkv_graph_free(graph);
+    free(gradients);
+    qkv_batch_release(&batch);
+    qkv_model_free(model);
+}
+
+/* Maps: rows sum to 1; decoder maps know what a causal row does not see; a silent head is seen by no one. */
+Test(networks, draw_maps_and_silence_heads)
+{
+    own_network_register();
+    struct qkv_model *model = model_of("own", QKV_FLOAT64);
+    const int32_t WORDS[] = {4, 5, 6};
+    const char *const TOKENS[] = {"a", "b", "c"};
+    const struct qkv_attention_pair pair = {
+        .source = {3, WORDS}, .target = {2, WORDS}, .source_tokens = TOKENS, .target_tokens = TOKENS};
+    struct qkv_attention_collector *collector = qkv_attention_collector_new(model, NULL);
+    struct qkv_attention_report report;
+    cr_assert_eq(qkv_attention_collect(collector, 1, &pair, 0, &report, NULL), QKV_OK);
+    cr_assert_eq(report.map_count, 2);
+    for (int m = 0; m < 2; m++) {
+        const struct qkv_attention_map *map = &report.maps[m];
+        bool is_cross = map->kind == QKV_ATTENTION_CROSS;
+        cr_expect_eq(map->columns, is_cross ? 4 : 3);
+        cr_expect_eq(map->rule != NULL, !is_cross);
+        for (int64_t row = 0; row < map->rows; row++) {
+            double sum = 0;
+            for (int64_t c = 0; c < map->columns; c++) sum += map->weights[row * map->columns + c];
+            cr_expect_float_eq(sum, 1, 1e-12);
+        }
+    }
+    qkv_attention_collector_free(collector);
+
+    cr_assert_eq(qkv_model_head_count(model), 2);
+    const int64_t SOURCE[] = {3}, TARGET[] = {2};
+    struct qkv_batch batch = {0};
+    tiny_batch(&batch, model, 1, SOURCE, TARGET, 1);
+    const struct qkv_batch_view view = tiny_view(&batch);
+    double *before = tiny_log_probabilities(model, &view);
+    cr_assert(qkv_model_silence(model, qkv_model_head(model, 1), true));
+    double *after = tiny_log_probabilities(model, &view);
+    cr_expect_gt(fabs(before[0] - after[0]), 1e-6);
+    free(before);
+    free(after);
+    qkv_batch_release(&batch);
+    qkv_model_free(model);
+}
