@@ -85,6 +85,31 @@ Test(examples, draw_map_draws_a_translation)
                        outcome.error);
 }
 
+Test(examples, character_model_learns_and_continues_a_text)
+{
+    const char *program = compiled("character_model"), *folder = scratch("characters");
+    run_ok("cut -f 2 '%s/datasets/en_es/train.tsv' >'%s/text'", QKV_SOURCE_DIR, folder);
+    const char *output = run_ok("%s '%s/text' 'el gato ' 200", program, folder);
+    EXPECT_IN_ORDER(output, "update 100  ", " bits a character\n", "update 200  2.", "el gato ");
+    cr_expect_str_eq(run_ok("taskset -p -c 0 $$ >/dev/null; %s '%s/text' 'el gato ' 200", program, folder), output,
+                     "another number of threads");
+    cr_expect(refused(run("%s '%s/none' 'a'", program, folder),
+                      format("character_model: %s/none: cannot be read: No such file or directory", folder)));
+    run_ok("echo short >'%s/short'", folder);
+    cr_expect(refused(run("%s '%s/short' 'a'", program, folder),
+                      format("character_model: %s/short is short", folder)));
+}
+
+Test(examples, classifier_tells_languages_apart)
+{
+    const char *program = compiled("classifier"), *folder = scratch("classes");
+    run_ok("head -n 1000 '%s/datasets/en_es/train.tsv' >'%s/pairs.tsv'", QKV_SOURCE_DIR, folder);
+    const char *output = run_ok("%s '%s/pairs.tsv' 'the cat' 'el gato'", program, folder);
+    EXPECT_IN_ORDER(output, "update 20  loss ", "200 of 200 are right\n", "the cat  class 1\n",
+                    "el gato  class 2\n");
+    cr_expect_eq(run("%s '%s/none.tsv'", program, folder).exit_code, 2);
+}
+
 /* Trained only a little: the map shows words and both heads, the setting changes their number, and a wrong one is refused. */
 Test(examples, own_network_trains_translates_and_draws)
 {
