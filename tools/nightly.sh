@@ -4,7 +4,7 @@
 #
 #     tools/nightly.sh                      # all parts, in this order
 #     tools/nightly.sh hashes training      # some of: fuzz random guard hashes bits training history
-#                                         # faults aarch64 tsan valgrind
+#                                         # pytorch faults aarch64 tsan valgrind
 #
 # fuzz        every fuzz target for half an hour (seven hours)
 # random      50,000 random cases of every op, other ones every day (tests/kernels: half an hour)
@@ -14,6 +14,8 @@
 # training    shipped configs, trained to their end, reach the scores in the README, and the recorded output of its commands
 #             is what they print (half an hour)
 # history     so do the systems of configs/history that have attention (tools/history.sh: two hours)
+# pytorch     runs before and after their way into PyTorch's transformer give the same numbers; skipped where the package
+#             torch is missing (PYTHON=VENV/bin/python names another interpreter)
 # faults      every command, once for each of its allocations and system calls, which fails, or in which it is killed
 #             (an hour)
 # aarch64     the tests of the engine, random numbers, checkpoints, training and translation on 64-bit Arm, run by qemu,
@@ -24,10 +26,10 @@ set -eu
 root=$(unset CDPATH && cd -- "$(dirname -- "$0")/.." && pwd)
 # shellcheck source=tools/setup.sh
 . "$root/tools/setup.sh"
-[ $# -gt 0 ] || set -- fuzz random guard hashes bits training history faults aarch64 tsan valgrind
+[ $# -gt 0 ] || set -- fuzz random guard hashes bits training history pytorch faults aarch64 tsan valgrind
 for part; do
     case $part in
-    fuzz | random | guard | hashes | bits | training | history | faults | aarch64 | tsan | valgrind) ;;
+    fuzz | random | guard | hashes | bits | training | history | pytorch | faults | aarch64 | tsan | valgrind) ;;
     *) echo "nightly.sh: there is no part $part" >&2; exit 2 ;;
     esac
 done
@@ -104,6 +106,31 @@ part_history() {
     QKV=$qkv RUNS=$logs/history tools/history.sh || return 1
     for name in bahdanau_2014 luong_2015 vaswani_2017 longformer_2020 flash_2022; do
         expect "$name" sequence_accuracy 0.98 "$logs/history/$name/short.json" || return 1
+    done
+}
+
+# Both places of the norm, with tables of embeddings of their own and with shared ones.
+part_pytorch() {
+    exchange="${PYTHON:-python3} examples/pytorch_exchange.py"
+    code=0
+    $exchange >"$logs/pytorch.txt" 2>&1 || code=$?
+    if [ $code = 77 ]; then sed 's/^/  /' "$logs/pytorch.txt"; return 0; fi
+    run "$qkv" generate reverse --overwrite -o "$logs/pytorch_data" --train 2000 --dev 50 --test 50 --longest 8
+    cut -f 1 "$logs/pytorch_data/test.tsv" >"$logs/pytorch_data/source.txt"
+    for place in pre post; do
+        shared=true
+        [ $place = pre ] || shared=false
+        rm -rf "$logs/pytorch_$place" "$logs/pytorch_back"
+        run "$qkv" train configs/reverse.yaml -q -s training.model_dir="$logs/pytorch_$place" -s training.updates=100 \
+            -s data.train="$logs/pytorch_data/train.tsv" -s data.dev="$logs/pytorch_data/dev.tsv" -s data.test= \
+            -s model.encoder.layer_norm=$place -s model.decoder.layer_norm=$place -s model.tied_embeddings=$shared \
+            -s model.tied_softmax=$shared -s model.decoder.num_heads=2 -s training.validation_freq=100 || return 1
+        export QKV="$root/$qkv"
+        run $exchange compare "$logs/pytorch_$place" "$logs/pytorch_data/test.tsv" || return 1
+        run $exchange write "$logs/pytorch_$place" "$logs/pytorch_back" || return 1
+        "$qkv" translate "$logs/pytorch_$place" <"$logs/pytorch_data/source.txt" >"$logs/pytorch_data/before.txt" &&
+            "$qkv" translate "$logs/pytorch_back" <"$logs/pytorch_data/source.txt" >"$logs/pytorch_data/after.txt" &&
+            cmp "$logs/pytorch_data/before.txt" "$logs/pytorch_data/after.txt" || return 1
     done
 }
 
