@@ -60,8 +60,9 @@ struct view {
     bool started;    /* the run folder exists and updates begin: errors say how to continue */
     int64_t resumed; /* updates of the checkpoint that training continues; 0: none */
     bool may_stop_early;
-    bool has_estimated; /* the estimate of time and memory is printed */
-    double started_at;  /* qkv_clock_seconds */
+    bool has_other_objective; /* than cross-entropy: label smoothing or R-Drop */
+    bool has_estimated;       /* the estimate of time and memory is printed */
+    double started_at;        /* qkv_clock_seconds */
     struct progress_bar bar;
 };
 
@@ -118,10 +119,13 @@ static void show_progress(void *context, const struct qkv_train_progress *p)
     if (view->quiet) return;
     show_estimate(view, p);
     char text[160];
-    char left[16] = "";
+    char left[16] = "", cross_entropy[48] = "";
     if (isfinite(p->seconds_left)) format_duration(p->seconds_left, left);
-    snprintf(text, sizeof text, "update %lld  epoch %lld  loss %.4f  %.0f tokens/s%s%s", (long long)p->update,
-             (long long)p->epoch, p->loss, p->tokens_per_second, left[0] ? "  left " : "", left);
+    if (view->has_other_objective && isfinite(p->cross_entropy))
+        snprintf(cross_entropy, sizeof cross_entropy, " (cross-entropy %.4f)", p->cross_entropy);
+    snprintf(text, sizeof text, "update %lld  epoch %lld  loss %.4f%s  %.0f tokens/s%s%s",
+             (long long)p->update, (long long)p->epoch, p->loss, cross_entropy, p->tokens_per_second,
+             left[0] ? "  left " : "", left);
     double share = p->updates > 0 ? (double)p->update / (double)p->updates : -1;
     if (view->bar.live)
         progress_bar_show(&view->bar, share, text);
@@ -268,6 +272,7 @@ static int run(int operands, char **operand)
         view.config = operand[0];
         view.resume = options.resume;
         view.may_stop_early = config.training.patience > 0;
+        view.has_other_objective = config.training.label_smoothing > 0 || config.training.r_drop > 0;
         view.bar = progress_bar_on(stderr);
         handle_signals(view.quiet);
         status = qkv_train(&config, &options, &result, &error);

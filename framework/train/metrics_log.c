@@ -1,6 +1,8 @@
 /* Lines of metrics.jsonl. */
 #include "train/training.h"
 
+#include "core/clock.h"
+
 #include <cjson/cJSON.h>
 
 struct log_line qkv_log_line(const char *kind, int64_t update)
@@ -27,6 +29,11 @@ void qkv_log_scores(struct log_line *line, const struct qkv_scores *scores)
         const struct qkv_metric_info *info = qkv_metric_info((enum qkv_metric)m);
         if (!info->on_request) qkv_log_number(line, info->key, scores->value[m]);
     }
+}
+
+void qkv_log_seconds(struct log_line *line, const struct training *training)
+{
+    qkv_log_number(line, "seconds", training->seconds_before + qkv_clock_seconds() - training->begun);
 }
 
 enum qkv_status qkv_log_write(struct training *training, const struct log_line *line, struct qkv_error *error)

@@ -12,13 +12,8 @@
 enum {
     SETTLED = 1000, /* updates after the warm-up before a lack of progress is worth a notice */
     WINDOW = 500,   /* updates over which the loss is compared with that of guessing */
-    PATIENCE = 3,   /* validations in a row that show overfitting, before it is worth a notice */
     SENTENCES = 10, /* fewest sentences of a dev set that show a collapse */
 };
-
-/* Overfitting: how much the loss of the dev set has risen since its best validation, in nats and as a share, and the share
- * of its value then that the loss of training has fallen to. Less is noise. */
-static const double RISE = 0.1, RELATIVE_RISE = 0.03, FALL = 0.97;
 
 /* A loss above this share of that of guessing is no better. */
 static const double GUESSING = 0.98;
@@ -107,18 +102,8 @@ static void notice_overfitting(struct training *training, double dev)
     double train = notices->loss / (double)notices->tokens;
     notices->loss = 0;
     notices->tokens = 0;
-    if (!notices->best_update || dev < notices->best_dev) {
-        notices->best_update = training->progress.update;
-        notices->best_dev = dev;
-        notices->best_train = train;
-        notices->risen = 0;
-        return;
-    }
-    double rise = dev - notices->best_dev;
-    bool risen = rise >= RISE && rise >= RELATIVE_RISE * notices->best_dev;
-    notices->risen = risen && train <= FALL * notices->best_train ? notices->risen + 1 : 0;
-    if (notices->risen < PATIENCE || is_guessing(training, train) || !is_due(training, NOTICE_OVERFITTING))
-        return;
+    if (!qkv_overfitting_add(&notices->overfitting, training->progress.update, train, dev)) return;
+    if (is_guessing(training, train) || !is_due(training, NOTICE_OVERFITTING)) return;
     struct qkv_error sentence;
     qkv_error_set(
         &sentence,
@@ -126,7 +111,8 @@ static void notice_overfitting(struct training *training, double dev)
         "%.2f, "
         "while that of training fell: raise model.encoder.dropout and model.decoder.dropout, %smake the "
         "model smaller",
-        (long long)training->progress.update, (long long)notices->best_update, notices->best_dev, dev,
+        (long long)training->progress.update, (long long)notices->overfitting.best_update,
+        notices->overfitting.best_dev, dev,
         training->config->training.patience ? "or " : "stop early with training.patience, or ");
     say(training, &sentence);
 }

@@ -1,5 +1,6 @@
 #include "train/training.h"
 
+#include <math.h>
 #include <stdio.h>
 
 /* The integer fields and their keys. */
@@ -84,6 +85,8 @@ void qkv_progress_save(const struct progress *progress, struct qkv_state *state)
         qkv_state_set_integer(state, INTEGERS[i].key,
                               *(const int64_t *)((const char *)progress + INTEGERS[i].offset));
     qkv_state_set_number(state, "train.log_loss", progress->log_loss);
+    if (isfinite(progress->log_cross_entropy))
+        qkv_state_set_number(state, "train.log_cross_entropy", progress->log_cross_entropy);
     for (int64_t i = 0; i < progress->best_count; i++) {
         qkv_state_set_integer(state, best_key(key, i, "update"), progress->best[i].update);
         qkv_state_set_number(state, best_key(key, i, "score"), progress->best[i].score);
@@ -107,6 +110,10 @@ enum qkv_status qkv_progress_restore(struct progress *progress, const struct qkv
         return qkv_error_set(error, "train.best_count is %lld, but at most %d are kept",
                              (long long)found.best_count, MOST_BEST);
     if (qkv_state_get_number(state, "train.log_loss", &found.log_loss, error)) return QKV_INVALID;
+    if (!qkv_state_get(state, "train.log_cross_entropy"))
+        found.log_cross_entropy = found.log_tokens ? (double)NAN : 0;
+    else if (qkv_state_get_number(state, "train.log_cross_entropy", &found.log_cross_entropy, error))
+        return QKV_INVALID;
     for (int64_t i = 0; i < found.best_count; i++)
         if (qkv_state_get_count(state, best_key(key, i, "update"), &found.best[i].update, error) ||
             qkv_state_get_number(state, best_key(key, i, "score"), &found.best[i].score, error))

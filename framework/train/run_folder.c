@@ -153,7 +153,7 @@ enum qkv_status qkv_run_folder_describe(struct training *training, struct qkv_er
 
 /* Copies the lines up to the current update, but not that of an average, which a finished training writes anew. Returns 0
  * or an errno. */
-static int copy_metrics(const struct training *training, FILE *from, FILE *to)
+static int copy_metrics(struct training *training, FILE *from, FILE *to)
 {
     char *line = NULL;
     size_t capacity = 0;
@@ -165,8 +165,11 @@ static int copy_metrics(const struct training *training, FILE *from, FILE *to)
         const cJSON *update = cJSON_GetObjectItemCaseSensitive(object, "update");
         const char *kind = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, "kind"));
         bool average = kind && !strcmp(kind, "average");
-        if (!average && cJSON_IsNumber(update) && update->valuedouble <= (double)training->progress.update)
+        if (!average && cJSON_IsNumber(update) && update->valuedouble <= (double)training->progress.update) {
+            const cJSON *seconds = cJSON_GetObjectItemCaseSensitive(object, "seconds");
+            if (cJSON_IsNumber(seconds)) training->seconds_before = seconds->valuedouble;
             fputs(line, to);
+        }
         cJSON_Delete(object);
     }
     if (!code && !feof(from)) code = errno; /* a failed read, or no memory for the line */

@@ -71,6 +71,7 @@ static enum qkv_status report_progress(struct training *training, struct clock *
         .updates = expected_updates(training),
         .tokens = progress->tokens,
         .loss = progress->log_loss / (double)progress->log_tokens,
+        .cross_entropy = progress->log_cross_entropy / (double)progress->log_tokens,
         .learning_rate = qkv_schedule_rate(&training->schedule, progress->update, progress->epoch),
         .gradient_norm = clock->norm,
         .tokens_per_second = (double)clock->all_tokens / elapsed,
@@ -85,10 +86,12 @@ static enum qkv_status report_progress(struct training *training, struct clock *
     qkv_log_number(&line, "epoch", (double)report.epoch);
     qkv_log_number(&line, "tokens", (double)report.tokens);
     qkv_log_number(&line, "loss", report.loss);
+    if (isfinite(report.cross_entropy)) qkv_log_number(&line, "cross_entropy", report.cross_entropy);
     qkv_log_number(&line, "learning_rate", report.learning_rate);
     qkv_log_number(&line, "gradient_norm", report.gradient_norm);
+    qkv_log_seconds(&line, training);
     qkv_log_number(&line, "tokens_per_second", report.tokens_per_second);
-    progress->log_loss = 0;
+    progress->log_loss = progress->log_cross_entropy = 0;
     progress->log_tokens = 0;
     *clock = (struct clock){.started = qkv_clock_seconds()};
     return qkv_log_write(training, &line, error);
@@ -135,6 +138,7 @@ static enum qkv_status validate(struct training *training, struct qkv_error *err
     qkv_log_number(&line, "tokens", (double)progress->tokens);
     qkv_log_scores(&line, &scores);
     qkv_log_flag(&line, "best", best);
+    qkv_log_seconds(&line, training);
     report_validation(training, &scores, best);
     qkv_notice_validation(training, &scores);
     return qkv_log_write(training, &line, error);
@@ -176,6 +180,7 @@ static enum qkv_status loop(struct training *training, enum qkv_train_end *end, 
     const struct qkv_train_listener *listener = listener_of(training);
     struct progress *progress = &training->progress;
     struct clock clock = {.started = qkv_clock_seconds()};
+    training->begun = clock.started;
     int64_t saved = training->options->resume ? progress->update : -1, validated = progress->validated;
     *end = QKV_TRAIN_DONE;
     for (bool more = true;;) {

@@ -10,6 +10,7 @@
  *     final_average.c      the average that ends a training
  *     updates.c            the model, its optimizer, and one update: neither files nor threads of its own
  *     setup.c              reads and checks all input, makes the model, restores or begins the run
+ *     overfitting.c        the rule of overfitting
  *     notices.c            what training notices of itself
  *     trainer.c            the loop, behind qkv/trainer.h */
 #ifndef QKV_TRAIN_TRAINING_H
@@ -20,6 +21,7 @@
 #include "qkv/run.h"
 #include "qkv/schedule.h"
 #include "qkv/trainer.h"
+#include "train/overfitting.h"
 
 #include <dirent.h>
 
@@ -37,13 +39,15 @@ struct best_checkpoint {
 
 /* Where training is. A checkpoint keeps it, so that a resumed run computes the same bits. */
 struct progress {
-    int64_t update;     /* updates done */
-    int64_t epoch;      /* from 0 */
-    int64_t batch;      /* next batch of that epoch, from 0; the number of batches at the end of the epoch */
-    int64_t tokens;     /* target tokens trained on */
-    int64_t waited;     /* validations since the best one */
-    int64_t validated;  /* update of the last validation; 0: none */
-    double log_loss;    /* sum of the loss, with label smoothing, since the last log line, nats */
+    int64_t update;    /* updates done */
+    int64_t epoch;     /* from 0 */
+    int64_t batch;     /* next batch of that epoch, from 0; the number of batches at the end of the epoch */
+    int64_t tokens;    /* target tokens trained on */
+    int64_t waited;    /* validations since the best one */
+    int64_t validated; /* update of the last validation; 0: none */
+    double log_loss;   /* sum of the loss, with label smoothing, since the last log line, nats */
+    double
+        log_cross_entropy; /* the same without label smoothing; NaN: not known, as an older qkv saved the checkpoint */
     int64_t log_tokens; /* target tokens since the last log line */
     int64_t best_count;
     struct best_checkpoint best[MOST_BEST]; /* [best_count], best first */
@@ -63,10 +67,8 @@ struct notices {
     int64_t tokens;
     double window_loss; /* the same since the last comparison with guessing */
     int64_t window_tokens, window_updates;
-    double guessing;                    /* loss of guessing each word by its frequency; 0: not computed yet */
-    int64_t best_update;                /* of the validation with the lowest loss; 0: none */
-    double best_dev, best_train;        /* losses there */
-    int64_t risen;                      /* last validations in a row that show overfitting */
+    double guessing; /* loss of guessing each word by its frequency; 0: not computed yet */
+    struct qkv_overfitting overfitting;
     int64_t silent_until[NOTICE_COUNT]; /* update before which a notice is not repeated */
 };
 
@@ -91,6 +93,8 @@ struct training {
     struct qkv_evaluator *evaluator; /* NULL: no dev set */
     struct progress progress;
     struct notices notices;
+    double seconds_before; /* of training by the processes whose checkpoint is continued */
+    double begun;          /* qkv_clock_seconds when this process began to train */
 };
 
 /* ---- progress.c ---- */
@@ -117,7 +121,7 @@ enum qkv_status qkv_run_folder_clear(struct training *training, struct qkv_error
 enum qkv_status qkv_run_folder_describe(struct training *training, struct qkv_error *error);
 
 /* Removes from metrics.jsonl the lines of updates after that of the checkpoint, because training will write them
- * again, and a last line that a kill cut short. */
+ * again, and a last line that a kill cut short. Sets seconds_before. */
 enum qkv_status qkv_run_folder_trim_metrics(struct training *training, struct qkv_error *error);
 
 struct cJSON;
@@ -137,6 +141,8 @@ struct log_line qkv_log_line(const char *kind, int64_t update);
 void qkv_log_number(struct log_line *line, const char *key, double value);
 void qkv_log_flag(struct log_line *line, const char *key, bool value);
 void qkv_log_scores(struct log_line *line, const struct qkv_scores *scores);
+/* Adds the seconds of training so far, also of the processes before. */
+void qkv_log_seconds(struct log_line *line, const struct training *training);
 enum qkv_status qkv_log_write(struct training *training, const struct log_line *line,
                               struct qkv_error *error);
 

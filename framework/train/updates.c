@@ -89,6 +89,7 @@ enum qkv_status qkv_training_update(struct training *training, struct update_sum
         sums->loss += step.loss;
         sums->all_tokens += training->batch.source_tokens + training->batch.target_tokens;
         progress->log_loss += step.loss;
+        progress->log_cross_entropy += step.negative_log_likelihood;
     }
     if (status || !sums->tokens) return status;
     double rate = qkv_schedule_rate(&training->schedule, progress->update + 1, progress->epoch);

@@ -246,6 +246,31 @@ Test(resume, what_a_kill_left_half_done_is_made_undone)
     training_expect_same(uninterrupted, training.run);
 }
 
+Test(resume, the_log_has_the_loss_without_smoothing_and_the_seconds_of_all_processes)
+{
+    const char *folder = scratch("log");
+    struct training training = {.config = training_config(folder),
+                                .run = format("%s/plain", folder),
+                                .settings = "updates=6 logging_freq=2 label_smoothing=0"};
+    training_run(training);
+    cr_expect_eq(training_metric(training.run, "train", 4, "cross_entropy"),
+                 training_metric(training.run, "train", 4, "loss"));
+    training.run = format("%s/run", folder);
+    training.settings = "updates=6 logging_freq=2 label_smoothing=0.4";
+    training.stop_after = 5;
+    training_run(training);
+    double before = training_metric(training.run, "train", 4, "seconds");
+    cr_expect_gt(before, 0);
+    cr_expect_neq(training_metric(training.run, "train", 4, "cross_entropy"),
+                  training_metric(training.run, "train", 4, "loss"));
+    /* As if the process before had trained for an hour. */
+    run_ok("sed -i 's/\"seconds\":/&3600/' '%s/metrics.jsonl'", training.run);
+    training.resume = true;
+    training.stop_after = 0;
+    training_run(training);
+    cr_expect_gt(training_metric(training.run, "train", 6, "seconds"), 3600);
+}
+
 Test(resume, there_is_something_to_resume_from_the_start)
 {
     const char *folder = scratch("start"), *uninterrupted = format("%s/uninterrupted", folder);

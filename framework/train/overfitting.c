@@ -1,0 +1,19 @@
+#include "train/overfitting.h"
+
+enum { PATIENCE = 3 }; /* validations in a row that show overfitting */
+
+/* How much the loss of the dev set has risen since its best validation, in nats and as a share, and the share of its value
+ * then that the loss of training has fallen to. Less is noise. */
+static const double RISE = 0.1, RELATIVE_RISE = 0.03, FALL = 0.97;
+
+bool qkv_overfitting_add(struct qkv_overfitting *overfitting, int64_t update, double train, double dev)
+{
+    if (!overfitting->best_update || dev < overfitting->best_dev) {
+        *overfitting = (struct qkv_overfitting){.best_update = update, .best_dev = dev, .best_train = train};
+        return false;
+    }
+    double rise = dev - overfitting->best_dev;
+    bool risen = rise >= RISE && rise >= RELATIVE_RISE * overfitting->best_dev;
+    overfitting->risen = risen && train <= FALL * overfitting->best_train ? overfitting->risen + 1 : 0;
+    return overfitting->risen >= PATIENCE;
+}
