@@ -10,12 +10,13 @@
 #include "score_options.h"
 #include "search_options.h"
 #include "tokenized_text.h"
-#include "training_speed.h"
 
 #include "qkv/alignment_score.h"
 #include "qkv/evaluate.h"
 #include "qkv/heads.h"
 #include "qkv/run.h"
+
+#include "run/training_log.h"
 
 #include <cjson/cJSON.h>
 #include <stdio.h>
@@ -186,6 +187,16 @@ static int check_no_translation(void)
     return complain("%s needs translations: give it without --no-translation", option);
 }
 
+/* Reads the speed at which the run was trained. */
+static enum qkv_status read_speed(struct evaluation *e, struct qkv_error *error)
+{
+    struct qkv_training_log log = {0};
+    enum qkv_status status = qkv_training_log_read(&log, e->run.path, error);
+    if (!status) status = qkv_training_log_speed(&log, &e->tokens_per_second, error);
+    qkv_training_log_release(&log);
+    return status;
+}
+
 static int run(int operands, char **operand)
 {
     struct evaluation e = {0};
@@ -201,7 +212,7 @@ static int run(int operands, char **operand)
         if (!status) status = silence_heads(e.run.model, &search_options.without, &error);
         if (!status) status = choose_text(&e, operands > 1 ? operand[1] : NULL, &error);
         if (!status) status = ensemble_open(&e.ensemble, &e.run, &search_options.with, &error);
-        if (!status) status = training_speed(&e.run, &e.tokens_per_second, &error);
+        if (!status) status = read_speed(&e, &error);
         if (!status) status = evaluate(&e, &evaluate_options, &testing, &error);
     }
     if (!status && json)

@@ -19,6 +19,15 @@ int terminal_width(FILE *file)
     return 80;
 }
 
+bool locale_is_utf8(void)
+{
+    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+    const char *locale = NULL;
+    for (int i = 0; i < 3 && !(locale && *locale); i++) locale = getenv(names[i]);
+    return locale && (strstr(locale, "UTF-8") || strstr(locale, "utf8") || strstr(locale, "UTF8") ||
+                      strstr(locale, "utf-8"));
+}
+
 struct progress_bar progress_bar_on(FILE *file)
 {
     const char *terminal = getenv("TERM");

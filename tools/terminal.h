@@ -46,4 +46,7 @@ enum qkv_terminal_colors terminal_colors(FILE *file);
 /* The width in columns of the terminal that a file is; 80 for other files. */
 int terminal_width(FILE *file);
 
+/* Whether the locale of the environment (LC_ALL, LC_CTYPE, LANG) has UTF-8. */
+bool locale_is_utf8(void);
+
 #endif

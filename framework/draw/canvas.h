@@ -20,6 +20,7 @@ struct path_style {
     uint32_t color; /* 0xRRGGBB */
     double width;   /* of the line; 0: close and fill the path */
     double dash;    /* length of dashes and of gaps; 0: solid */
+    double opacity; /* of a filled path, below 1; 0: opaque */
 };
 
 /* Square cells of a grid in one colour: `length` cells in a row, from column `column`. */

@@ -2,6 +2,7 @@
 #include "qkv/chart.h"
 
 #include "draw/canvas.h"
+#include "draw/chart_scale.h"
 #include "draw/display_text.h"
 #include "qkv/arena.h"
 #include "qkv/file.h"
@@ -12,18 +13,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_CORNERS = 24 }; /* of a mark */
+enum { MOST_CORNERS = 25 };    /* of a mark, and of a closed one */
+enum { CIRCLE = 0, STAR = 5 }; /* shapes of mark_corners */
 
-#define MARGIN     16.
-#define TICK_WIDTH 44. /* left of the plot: numbers beside ticks, and the rotated label of the axis */
-#define LABEL_SIZE 20. /* space for the label of an axis */
-#define LEGEND_GAP 22.
-#define SAMPLE     40. /* width of the sample of a line in the legend */
-#define PITCH      22. /* from one entry of the legend to the next */
-#define FONT       12.
-#define TITLE_FONT 14.
-#define MARK_SIZE  5.
-#define PNG_SCALE  2.
+#define MARGIN       16.
+#define TICK_WIDTH   44. /* left of the plot: numbers beside ticks, and the rotated label of the axis */
+#define LABEL_SIZE   20. /* space for the label of an axis */
+#define LEGEND_GAP   22.
+#define SAMPLE       40. /* width of the sample of a line in the legend */
+#define PITCH        22. /* from one entry of the legend to the next */
+#define FONT         12.
+#define TITLE_FONT   14.
+#define MARK_SIZE    5.
+#define PNG_SCALE    2.
+#define BAND_OPACITY 0.2
 
 #define LONGEST 400. /* width; longer texts are cut */
 
@@ -49,9 +52,8 @@ struct frame {
     const struct qkv_chart *chart;
     struct canvas *canvas;
     struct plot_size plot;
-    double left, top;      /* of the plot */
-    double x_end, y_end;   /* ends of the axes, which start at 0 */
-    double x_tick, y_tick; /* distances of the ticks */
+    double left, top; /* of the plot */
+    struct chart_axes axes;
 };
 
 /* What a file shows: one chart with its legend beside it, or several charts (panels) in `columns`
@@ -61,45 +63,17 @@ struct sheet {
     int64_t count, columns;
 };
 
-/* ---- the ends of the axes ---- */
-
-/* Returns the smallest distance of ticks, 1, 2, 5 or 10 times a power of ten, that needs at most most_ticks. */
-static double tick_distance(double end, int most_ticks)
-{
-    double power = qkv_scalar_power(10, floor(qkv_scalar_log10(end / most_ticks)));
-    const double steps[] = {1, 2, 5, 10};
-    int i = 0;
-    while (i < 3 && end / (power * steps[i]) > most_ticks) i++;
-    return power * steps[i];
-}
-
-static double largest_value(const struct qkv_chart *chart, bool of_y)
-{
-    double largest = 0;
-    for (int64_t i = 0; i < chart->line_count; i++)
-        for (int64_t j = 0; j < chart->lines[i].count; j++)
-            largest = fmax(largest, of_y ? chart->lines[i].y[j] : chart->lines[i].x[j]);
-    return largest > 1e-15 ? largest : 1;
-}
-
-/* Returns the end of an axis: `wanted`, or, if that is 0, the first tick at or above `largest`. */
-static double axis_end(double wanted, double largest, int most_ticks, double *tick)
-{
-    *tick = tick_distance(wanted > 0 ? wanted : largest, most_ticks);
-    return wanted > 0 ? wanted : *tick * ceil(largest / *tick - 1e-9);
-}
+/* ---- drawing ---- */
 
 static double x_of(const struct frame *frame, double x)
 {
-    return frame->left + frame->plot.width * x / frame->x_end;
+    return frame->left + frame->plot.width * x / frame->axes.x_end;
 }
 
 static double y_of(const struct frame *frame, double y)
 {
-    return frame->top + frame->plot.height * (1 - y / frame->y_end);
+    return frame->top + frame->plot.height * (1 - y / frame->axes.y_end);
 }
-
-/* ---- drawing ---- */
 
 static void draw_text(const struct frame *frame, double x, double y, const char *text, enum anchor anchor,
                       double angle, uint32_t color)
@@ -108,28 +82,22 @@ static void draw_text(const struct frame *frame, double x, double y, const char 
     frame->canvas->text(frame->canvas, x, y, text, &style);
 }
 
-/* The number beside a tick, with as many decimals as the distance of the ticks needs. */
-static const char *tick_text(char text[32], double value, double tick)
-{
-    qkv_display_number(text, value, tick < 0.999 ? (int)ceil(-qkv_scalar_log10(tick) - 1e-9) : 0);
-    return text;
-}
-
 static void draw_axes(const struct frame *frame)
 {
     const struct qkv_chart *chart = frame->chart;
     double bottom = frame->top + frame->plot.height, right = frame->left + frame->plot.width;
     char text[32];
-    for (int i = 0; i * frame->y_tick <= frame->y_end * (1 + 1e-9); i++) {
-        double y = floor(y_of(frame, i * frame->y_tick));
+    for (int i = 0; i * frame->axes.y_tick <= frame->axes.y_end * (1 + 1e-9); i++) {
+        double y = floor(y_of(frame, i * frame->axes.y_tick));
         frame->canvas->rectangle(frame->canvas, frame->left, y, frame->plot.width, 1, i ? grid : ink, NULL);
-        draw_text(frame, frame->left - 8, y, tick_text(text, i * frame->y_tick, frame->y_tick), ANCHOR_END, 0,
-                  ink);
+        draw_text(frame, frame->left - 8, y,
+                  qkv_chart_tick_text(text, i * frame->axes.y_tick, frame->axes.y_tick), ANCHOR_END, 0, ink);
     }
-    for (int i = 0; i * frame->x_tick <= frame->x_end * (1 + 1e-9); i++) {
-        double x = floor(x_of(frame, i * frame->x_tick));
+    for (int i = 0; i * frame->axes.x_tick <= frame->axes.x_end * (1 + 1e-9); i++) {
+        double x = floor(x_of(frame, i * frame->axes.x_tick));
         frame->canvas->rectangle(frame->canvas, x, bottom, 1, 5, ink, NULL);
-        draw_text(frame, x, bottom + 15, tick_text(text, i * frame->x_tick, frame->x_tick), ANCHOR_MIDDLE, 0,
+        draw_text(frame, x, bottom + 15,
+                  qkv_chart_tick_text(text, i * frame->axes.x_tick, frame->axes.x_tick), ANCHOR_MIDDLE, 0,
                   ink);
     }
     draw_text(frame, (frame->left + right) / 2, bottom + 36, chart->x_label, ANCHOR_MIDDLE, 0, ink);
@@ -140,7 +108,7 @@ static void draw_axes(const struct frame *frame)
 static void draw_vertical_line(const struct frame *frame)
 {
     const struct qkv_chart *chart = frame->chart;
-    if (!(chart->vertical_line > 0) || chart->vertical_line > frame->x_end) return;
+    if (!(chart->vertical_line > 0) || chart->vertical_line > frame->axes.x_end) return;
     double x = x_of(frame, chart->vertical_line);
     const double points[] = {x, frame->top, x, frame->top + frame->plot.height};
     const struct path_style style = {.color = soft_ink, .width = 1, .dash = 2};
@@ -149,6 +117,12 @@ static void draw_vertical_line(const struct frame *frame)
     bool fits = qkv_display_width(chart->vertical_line_label, FONT) < frame->left + frame->plot.width - x;
     draw_text(frame, x + (fits ? 6 : -6), frame->top - 10, chart->vertical_line_label,
               fits ? ANCHOR_START : ANCHOR_END, 0, soft_ink);
+}
+
+/* Lines have STYLES colours. The next round of them moves dashes and marks by one, so that lines of one colour differ. */
+static int64_t with_round(int64_t line)
+{
+    return line + line / STYLES;
 }
 
 /* Sets the corners of the mark of a line around a point, and returns their number. In order: circle, square,
@@ -160,7 +134,7 @@ static int64_t mark_corners(int64_t line, double x, double y, double size, doubl
         double rotation;     /* degrees */
         double inner_radius; /* of every second corner, relative to the others */
     } shapes[] = {{24, 0, 1}, {4, 45, 1}, {3, -90, 1}, {4, 0, 1}, {3, 90, 1}, {10, -90, 0.45}, {8, 0, 0.4}};
-    int64_t kind = line % (int64_t)(sizeof shapes / sizeof shapes[0]);
+    int64_t kind = with_round(line) % (int64_t)(sizeof shapes / sizeof shapes[0]);
     double radius = size * (shapes[kind].corners < 5 || shapes[kind].inner_radius < 1 ? 1.3 : 1);
     for (int i = 0; i < shapes[kind].corners; i++) {
         double angle = (shapes[kind].rotation + 360. * i / shapes[kind].corners) * 3.14159265358979 / 180;
@@ -180,6 +154,33 @@ static void draw_mark(const struct frame *frame, int64_t line, double x, double 
     frame->canvas->path(frame->canvas, points, mark_corners(line, x, y, MARK_SIZE, points), &fill);
 }
 
+/* The index of the style of a line: its own, or that of the line whose companion it is. */
+static int64_t style_of(const struct qkv_chart *chart, int64_t index)
+{
+    int64_t companion_of = chart->lines[index].companion_of;
+    return companion_of ? companion_of - 1 : index;
+}
+
+/* Fills the area between the two ends of a band. */
+static bool draw_band(const struct frame *frame, int64_t index)
+{
+    const struct qkv_chart_line *line = &frame->chart->lines[index];
+    if (!line->low || !line->high || line->count < 2) return true;
+    double *points = malloc(sizeof *points * (size_t)(4 * line->count));
+    if (!points) return false;
+    for (int64_t i = 0; i < line->count; i++) {
+        double *high = points + 2 * i, *low = points + 2 * (2 * line->count - 1 - i);
+        high[0] = low[0] = x_of(frame, line->x[i]);
+        high[1] = y_of(frame, line->high[i]);
+        low[1] = y_of(frame, line->low[i]);
+    }
+    const struct path_style style = {.color = COLORS[style_of(frame->chart, index) % STYLES],
+                                     .opacity = BAND_OPACITY};
+    frame->canvas->path(frame->canvas, points, 2 * line->count, &style);
+    free(points);
+    return true;
+}
+
 static bool draw_line(const struct frame *frame, int64_t index)
 {
     const struct qkv_chart_line *line = &frame->chart->lines[index];
@@ -189,26 +190,110 @@ static bool draw_line(const struct frame *frame, int64_t index)
         points[2 * i] = x_of(frame, line->x[i]);
         points[2 * i + 1] = y_of(frame, line->y[i]);
     }
-    const struct path_style style = {
-        .color = COLORS[index % STYLES], .width = 2, .dash = DASHES[index % STYLES]};
+    int64_t like = style_of(frame->chart, index);
+    bool is_companion = line->companion_of > 0;
+    const struct path_style style = {.color = COLORS[like % STYLES],
+                                     .width = is_companion ? 1 : 2,
+                                     .dash = is_companion ? 0 : DASHES[with_round(like) % STYLES]};
     frame->canvas->path(frame->canvas, points, line->count, &style);
-    for (int64_t i = 0; i < line->count && !line->without_marks; i++)
+    for (int64_t i = 0; i < line->count && !line->without_marks && !is_companion; i++)
         draw_mark(frame, index, points[2 * i], points[2 * i + 1]);
     free(points);
     return true;
 }
 
-/* Draws the legend entry of a line; returns its width. */
-static double draw_legend_entry(const struct frame *frame, int64_t i, double left, double y)
+/* Draws a symbol: a star with a white rim, or a ring around a point. */
+static void draw_symbol(const struct frame *frame, enum qkv_chart_symbol symbol, double x, double y,
+                        uint32_t color)
 {
-    const struct qkv_chart_line *line = &frame->chart->lines[i];
-    const double points[] = {left, y, left + SAMPLE, y};
-    const struct path_style style = {.color = COLORS[i % STYLES], .width = 2, .dash = DASHES[i % STYLES]};
-    frame->canvas->path(frame->canvas, points, 2, &style);
-    if (!line->without_marks) draw_mark(frame, i, left + SAMPLE / 2, y);
-    draw_text(frame, left + SAMPLE + 8, y, line->name, ANCHOR_START, 0, ink);
-    return SAMPLE + 8 + qkv_display_width(line->name, FONT);
+    double points[2 * MOST_CORNERS];
+    if (symbol == QKV_CHART_STAR) {
+        const struct path_style rim = {.color = 0xFFFFFF}, fill = {.color = color};
+        frame->canvas->path(frame->canvas, points, mark_corners(STAR, x, y, 1.9 * MARK_SIZE, points), &rim);
+        frame->canvas->path(frame->canvas, points, mark_corners(STAR, x, y, 1.5 * MARK_SIZE, points), &fill);
+        return;
+    }
+    const struct path_style outline = {.color = color, .width = 1.5};
+    int64_t corners = mark_corners(CIRCLE, x, y, 2.2 * MARK_SIZE, points);
+    points[2 * corners] = points[0];
+    points[2 * corners + 1] = points[1];
+    frame->canvas->path(frame->canvas, points, corners + 1, &outline);
 }
+
+/* ---- the legend ---- */
+
+struct legend_entry {
+    enum { ENTRY_LINE, ENTRY_SYMBOL, ENTRY_COMPANION, ENTRY_BAND } kind;
+    int64_t index;    /* of the line or symbol */
+    const char *text; /* NULL: there is no such entry */
+};
+
+/* Returns entry n: lines first, then what symbols, companions and the band mean. */
+static struct legend_entry legend_entry(const struct qkv_chart *chart, int64_t n)
+{
+    for (int64_t i = 0; i < chart->line_count; i++)
+        if (!chart->lines[i].companion_of && n-- == 0)
+            return (struct legend_entry){ENTRY_LINE, i, chart->lines[i].name};
+    for (int64_t s = 0; s < QKV_CHART_SYMBOLS; s++)
+        if (chart->symbol_meaning[s] && n-- == 0)
+            return (struct legend_entry){ENTRY_SYMBOL, s, chart->symbol_meaning[s]};
+    if (chart->companion_meaning && n-- == 0)
+        return (struct legend_entry){ENTRY_COMPANION, 0, chart->companion_meaning};
+    return (struct legend_entry){ENTRY_BAND, 0, n == 0 ? chart->band_meaning : NULL};
+}
+
+static double entry_width(const struct legend_entry *entry)
+{
+    return SAMPLE + 8 + qkv_display_width(entry->text, FONT);
+}
+
+static void draw_legend_entry(const struct frame *frame, const struct legend_entry *entry, double left,
+                              double y)
+{
+    const double points[] = {left, y, left + SAMPLE, y};
+    const double corners[] = {left, y - 6, left + SAMPLE, y - 6, left + SAMPLE, y + 6, left, y + 6};
+    struct path_style style = {.color = soft_ink, .width = 1};
+    switch (entry->kind) {
+    case ENTRY_LINE:
+        style.color = COLORS[entry->index % STYLES];
+        style.width = 2;
+        style.dash = DASHES[with_round(entry->index) % STYLES];
+        frame->canvas->path(frame->canvas, points, 2, &style);
+        if (!frame->chart->lines[entry->index].without_marks)
+            draw_mark(frame, entry->index, left + SAMPLE / 2, y);
+        break;
+    case ENTRY_SYMBOL:
+        draw_symbol(frame, (enum qkv_chart_symbol)entry->index, left + SAMPLE / 2, y, soft_ink);
+        break;
+    case ENTRY_COMPANION:
+        frame->canvas->path(frame->canvas, points, 2, &style);
+        break;
+    case ENTRY_BAND:
+        style = (struct path_style){.color = soft_ink, .opacity = BAND_OPACITY};
+        frame->canvas->path(frame->canvas, corners, 4, &style);
+        break;
+    }
+    draw_text(frame, left + SAMPLE + 8, y, entry->text, ANCHOR_START, 0, ink);
+}
+
+/* Draws the legend of a chart in lines of at most `width`, and returns their number; without a canvas it only counts. */
+static int64_t draw_legend_lines(const struct frame *frame, double left, double top, double width)
+{
+    double x = 0, line = 0;
+    struct legend_entry entry;
+    for (int64_t n = 0; (entry = legend_entry(frame->chart, n)).text; n++) {
+        double needed = entry_width(&entry);
+        if (x > 0 && x + needed > width) {
+            x = 0;
+            line++;
+        }
+        if (frame->canvas) draw_legend_entry(frame, &entry, left + x, top + PITCH * (line + 0.5));
+        x += needed + LEGEND_GAP;
+    }
+    return (int64_t)line + 1;
+}
+
+/* ---- charts ---- */
 
 static double height_above(const struct qkv_chart *chart)
 {
@@ -229,9 +314,7 @@ static double panel_height(const struct qkv_chart *chart, const struct plot_size
 static bool draw_panel(struct frame *frame, double left, double top)
 {
     const struct qkv_chart *chart = frame->chart;
-    int ticks = frame->plot.most_ticks;
-    frame->x_end = axis_end(chart->x_end, largest_value(chart, false), ticks, &frame->x_tick);
-    frame->y_end = axis_end(chart->y_end, largest_value(chart, true), ticks, &frame->y_tick);
+    frame->axes = qkv_chart_axes(chart, frame->plot.most_ticks, frame->plot.most_ticks);
     frame->left = left + LABEL_SIZE / 2 + TICK_WIDTH;
     frame->top = top + height_above(chart);
     if (chart->title) {
@@ -241,22 +324,30 @@ static bool draw_panel(struct frame *frame, double left, double top)
     draw_axes(frame);
     draw_vertical_line(frame);
     for (int64_t i = 0; i < chart->line_count; i++)
+        if (!draw_band(frame, i)) return false;
+    for (int64_t i = 0; i < chart->line_count; i++)
         if (!draw_line(frame, i)) return false;
+    for (int64_t i = 0; i < chart->point_count; i++) {
+        const struct qkv_chart_point *point = &chart->points[i];
+        draw_symbol(frame, point->symbol, x_of(frame, point->x), y_of(frame, point->y),
+                    COLORS[point->line % STYLES]);
+    }
     return true;
 }
 
 static bool draw_chart(const struct qkv_chart *chart, struct canvas *canvas)
 {
     struct frame frame = {.chart = chart, .canvas = canvas, .plot = SINGLE};
-    double names = 0, lines = PITCH * (double)chart->line_count, above = MARGIN + height_above(chart);
-    for (int64_t i = 0; i < chart->line_count; i++)
-        names = fmax(names, qkv_display_width(chart->lines[i].name, FONT));
+    double widest = SAMPLE + 8, lines = 0, above = MARGIN + height_above(chart);
+    struct legend_entry entry;
+    for (int64_t n = 0; (entry = legend_entry(chart, n)).text; n++, lines += PITCH)
+        widest = fmax(widest, entry_width(&entry));
     double legend = MARGIN + panel_width(&SINGLE) + LEGEND_GAP;
     double height = fmax(MARGIN + panel_height(chart, &SINGLE), above + lines) + MARGIN;
-    if (!canvas->begin(canvas, ceil(legend + SAMPLE + 8 + names + MARGIN), ceil(height))) return false;
+    if (!canvas->begin(canvas, ceil(legend + widest + MARGIN), ceil(height))) return false;
     if (!draw_panel(&frame, MARGIN, MARGIN)) return false;
-    for (int64_t i = 0; i < chart->line_count; i++)
-        draw_legend_entry(&frame, i, legend, frame.top + PITCH * ((double)i + 0.5));
+    for (int64_t n = 0; (entry = legend_entry(chart, n)).text; n++)
+        draw_legend_entry(&frame, &entry, legend, frame.top + PITCH * ((double)n + 0.5));
     return true;
 }
 
@@ -271,16 +362,17 @@ static bool draw_panels(const struct sheet *sheet, struct canvas *canvas)
         if (sheet->charts[i].line_count > longest->line_count) longest = &sheet->charts[i];
     }
     double width = MARGIN + (double)sheet->columns * wide, legend = MARGIN + (double)rows * high;
-    if (!canvas->begin(canvas, ceil(width), ceil(legend + PITCH + MARGIN))) return false;
+    double left = MARGIN + LABEL_SIZE / 2 + TICK_WIDTH;
+    const struct frame measured = {.chart = longest};
+    double lines = (double)draw_legend_lines(&measured, left, legend, width - left - MARGIN);
+    if (!canvas->begin(canvas, ceil(width), ceil(legend + PITCH * lines + MARGIN))) return false;
     for (int64_t i = 0; i < sheet->count; i++) {
         frame.chart = &sheet->charts[i];
         double column = (double)(i % sheet->columns), row = (double)(i / sheet->columns);
         if (!draw_panel(&frame, MARGIN + column * wide, MARGIN + row * high)) return false;
     }
-    double left = MARGIN + LABEL_SIZE / 2 + TICK_WIDTH;
     frame.chart = longest;
-    for (int64_t i = 0; i < longest->line_count; i++)
-        left += draw_legend_entry(&frame, i, left, legend + PITCH / 2) + LEGEND_GAP;
+    draw_legend_lines(&frame, left, legend, width - left - MARGIN);
     return true;
 }
 
@@ -304,9 +396,12 @@ static bool show_text(struct qkv_arena *arena, const char **text, double size)
 static bool show_texts(struct qkv_arena *arena, struct qkv_chart *chart)
 {
     struct qkv_chart_line *lines = qkv_arena_allocate(arena, (size_t)chart->line_count * sizeof *lines);
-    bool complete = lines && show_text(arena, &chart->title, TITLE_FONT) &&
-                    show_text(arena, &chart->x_label, FONT) && show_text(arena, &chart->y_label, FONT) &&
-                    show_text(arena, &chart->vertical_line_label, FONT);
+    bool complete =
+        lines && show_text(arena, &chart->title, TITLE_FONT) && show_text(arena, &chart->x_label, FONT) &&
+        show_text(arena, &chart->y_label, FONT) && show_text(arena, &chart->vertical_line_label, FONT) &&
+        show_text(arena, &chart->companion_meaning, FONT) && show_text(arena, &chart->band_meaning, FONT);
+    for (int symbol = 0; complete && symbol < QKV_CHART_SYMBOLS; symbol++)
+        complete = show_text(arena, &chart->symbol_meaning[symbol], FONT);
     for (int64_t i = 0; complete && i < chart->line_count; i++) {
         lines[i] = chart->lines[i];
         complete = show_text(arena, &lines[i].name, FONT);
@@ -316,26 +411,6 @@ static bool show_texts(struct qkv_arena *arena, struct qkv_chart *chart)
 }
 
 /* ---- files ---- */
-
-/* Whether an axis can show a number. NaN is not, and an end is either absent, 0, or long enough for its ticks. */
-static bool can_be_shown(double number, bool is_end)
-{
-    return number >= (is_end && number > 0 ? 1e-15 : 0) && number <= 1e15;
-}
-
-/* Returns the first number that no axis can show, or 0. */
-static double unshown_number(const struct qkv_chart *chart)
-{
-    const double ends[] = {chart->x_end, chart->y_end, chart->vertical_line};
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-        if (!can_be_shown(ends[i], true)) return ends[i];
-    for (int64_t i = 0; i < chart->line_count; i++)
-        for (int64_t j = 0; j < chart->lines[i].count; j++) {
-            if (!can_be_shown(chart->lines[i].x[j], false)) return chart->lines[i].x[j];
-            if (!can_be_shown(chart->lines[i].y[j], false)) return chart->lines[i].y[j];
-        }
-    return 0;
-}
 
 static enum qkv_status render(const struct sheet *sheet, const char *path, struct bytes *out,
                               struct qkv_error *error)
@@ -355,7 +430,7 @@ enum qkv_status qkv_charts_write(const struct qkv_chart *charts, int64_t count, 
         return qkv_error_set(error, "%s: cannot draw %lld charts in %lld columns", path, (long long)count,
                              (long long)columns);
     for (int64_t i = 0; i < count; i++) {
-        double number = unshown_number(&charts[i]);
+        double number = qkv_chart_unshown_number(&charts[i]);
         if (!(number >= 0 && number <= 0))
             return qkv_error_set(error, "%s: a chart cannot show %g; its numbers are 0 to 1e15", path,
                                  number);

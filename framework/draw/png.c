@@ -45,10 +45,11 @@ static bool begin(struct canvas *canvas, double width, double height)
     return true;
 }
 
-static void set_color(const struct png *png, uint32_t color)
+/* opacity 0: opaque. */
+static void set_color(const struct png *png, uint32_t color, double opacity)
 {
-    png->call->cairo_set_source_rgb(png->cairo, (color >> 16) / 255., (color >> 8 & 0xFF) / 255.,
-                                    (color & 0xFF) / 255.);
+    png->call->cairo_set_source_rgba(png->cairo, (color >> 16) / 255., (color >> 8 & 0xFF) / 255.,
+                                     (color & 0xFF) / 255., opacity > 0 ? opacity : 1);
 }
 
 static void rectangle(struct canvas *canvas, double x, double y, double width, double height, uint32_t color,
@@ -58,7 +59,7 @@ static void rectangle(struct canvas *canvas, double x, double y, double width, d
     const struct cairo_library *call = png->call;
     cairo_t *cairo = png->cairo;
     (void)tooltip;
-    set_color(png, color);
+    set_color(png, color, 0);
     call->cairo_set_antialias(cairo, CAIRO_ANTIALIAS_NONE);
     call->cairo_rectangle(cairo, x, y, width, height);
     call->cairo_fill(cairo);
@@ -78,7 +79,7 @@ static void path(struct canvas *canvas, const double *points, int64_t count, con
     const struct png *png = (struct png *)canvas;
     const struct cairo_library *call = png->call;
     cairo_t *cairo = png->cairo;
-    set_color(png, style->color);
+    set_color(png, style->color, style->opacity);
     for (int64_t i = 0; i < count; i++) call->cairo_line_to(cairo, points[2 * i], points[2 * i + 1]);
     if (style->width > 0) {
         call->cairo_set_line_width(cairo, style->width);
@@ -117,7 +118,7 @@ static void text(struct canvas *canvas, double x, double y, const char *string,
     call->cairo_translate(png->cairo, x, y);
     call->cairo_rotate(png->cairo, style->angle * G_PI / 180);
     call->cairo_translate(png->cairo, -fractions[style->anchor] * width, 0.35 * style->size - baseline);
-    set_color(png, style->color);
+    set_color(png, style->color, 0);
     call->pango_cairo_update_layout(png->cairo, layout);
     call->pango_cairo_show_layout(png->cairo, layout);
     call->cairo_restore(png->cairo);

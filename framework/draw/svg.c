@@ -117,6 +117,7 @@ static void path(struct canvas *canvas, const double *points, int64_t count, con
     qkv_bytes_format(out, style->width > 0 ? " stroke=\"#%06x\"" : " fill=\"#%06x\"", (unsigned)style->color);
     if (style->width > 0) append_attribute(out, "stroke-width", style->width);
     if (style->dash > 0) append_attribute(out, "stroke-dasharray", style->dash);
+    if (style->opacity > 0) append_attribute(out, "fill-opacity", style->opacity);
     qkv_bytes_text(out, " shape-rendering=\"geometricPrecision\" points=\"");
     for (int64_t i = 0; i < 2 * count; i++) {
         if (i) qkv_bytes_text(out, i % 2 ? "," : " ");

@@ -40,21 +40,21 @@ enum qkv_status qkv_run_format_check(const char *folder, struct qkv_error *error
                          folder, format, QKV_RUN_FORMAT);
 }
 
-static enum qkv_status read_config(struct qkv_run *run, struct qkv_error *error)
+enum qkv_status qkv_run_read_config(const char *folder, struct qkv_config *config, struct qkv_arena *arena,
+                                    struct qkv_error *error)
 {
     struct stat status;
-    if (!qkv_path_exists(run->path)) return qkv_error_set(error, "%s: there is no such run", run->path);
-    if (stat(run->path, &status)) return qkv_error_set(error, "%s: %s", run->path, strerror(errno));
-    if (!S_ISDIR(status.st_mode))
-        return qkv_error_set(error, "%s: is a file, but a run is a folder", run->path);
-    const char *path = qkv_run_file(&run->arena, run->path, QKV_RUN_CONFIG);
-    if (!path) return qkv_error_set(error, "out of memory for run %s", run->path);
+    if (!qkv_path_exists(folder)) return qkv_error_set(error, "%s: there is no such run", folder);
+    if (stat(folder, &status)) return qkv_error_set(error, "%s: %s", folder, strerror(errno));
+    if (!S_ISDIR(status.st_mode)) return qkv_error_set(error, "%s: is a file, but a run is a folder", folder);
+    const char *path = qkv_run_file(arena, folder, QKV_RUN_CONFIG);
+    if (!path) return qkv_error_set(error, "out of memory for run %s", folder);
     if (!qkv_path_exists(path))
-        return qkv_error_set(error, "%s: not a run: it holds no %s; `qkv train` makes runs", run->path,
+        return qkv_error_set(error, "%s: not a run: it holds no %s; `qkv train` makes runs", folder,
                              QKV_RUN_CONFIG);
-    if (qkv_run_format_check(run->path, error) || qkv_file_check(path, error)) return QKV_INVALID;
+    if (qkv_run_format_check(folder, error) || qkv_file_check(path, error)) return QKV_INVALID;
     struct qkv_messages messages = {0};
-    if (!qkv_config_read(&run->config, &run->arena, path, NULL, 0, &messages)) return QKV_OK;
+    if (!qkv_config_read(config, arena, path, NULL, 0, &messages)) return QKV_OK;
     return qkv_error_set(error, "%s", messages.count ? messages.text[0] : path);
 }
 
@@ -97,7 +97,7 @@ static const char *choose_checkpoint(struct qkv_run *run, const char *wanted)
 static enum qkv_status open_parts(struct qkv_run *run, const char *checkpoint, enum qkv_dtype dtype,
                                   struct qkv_error *error)
 {
-    if (read_config(run, error)) return QKV_INVALID;
+    if (qkv_run_read_config(run->path, &run->config, &run->arena, error)) return QKV_INVALID;
     const char *source = qkv_run_file(&run->arena, run->path, QKV_RUN_SOURCE);
     const char *target = qkv_run_file(&run->arena, run->path, QKV_RUN_TARGET);
     run->checkpoint = choose_checkpoint(run, checkpoint);

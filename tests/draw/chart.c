@@ -231,3 +231,48 @@ Test(chart, refuses_other_file_names)
     cr_assert_str_eq(error.message, format("%s: a chart is written as .svg or .png", path));
     cr_assert_null(read_file(path, NULL));
 }
+
+Test(chart, lines_of_the_same_colour_differ_in_dashes_and_marks)
+{
+    enum { LINES = 8 }; /* one more than there are colours */
+    static const double x[] = {1, 2}, y[] = {1, 2};
+    struct qkv_chart_line many[LINES];
+    for (int i = 0; i < LINES; i++) many[i] = (struct qkv_chart_line){"line", 2, x, y};
+    const struct qkv_chart full = {.x_label = "x", .y_label = "y", .lines = many, .line_count = LINES};
+    const char *svg = read_file(draw(&full, "many.svg"), NULL);
+    cr_expect_eq(count(svg, "stroke=\"#000000\" stroke-width=\"2\" shape"), 2,
+                 "the first, and in the legend");
+    cr_expect_eq(count(svg, "stroke=\"#000000\" stroke-width=\"2\" stroke-dasharray"), 2, "the last");
+}
+
+/* Bands, companions and symbols, and what the legend says of them. */
+Test(chart, companions_have_the_colour_of_their_line_and_no_entry_in_the_legend)
+{
+    static const double x[] = {1, 2}, y[] = {1, 2}, low[] = {0.5, 1}, high[] = {1.5, 3};
+    const struct qkv_chart_line two[] = {{"dev", 2, x, y, .low = low, .high = high},
+                                         {"train", 2, x, low, .companion_of = 1}};
+    const struct qkv_chart_point ring = {2, 2, 0, QKV_CHART_RING};
+    struct qkv_chart both = {.x_label = "x",
+                             .y_label = "y",
+                             .lines = two,
+                             .line_count = 2,
+                             .points = &ring,
+                             .point_count = 1,
+                             .symbol_meaning = {[QKV_CHART_RING] = "the ring"},
+                             .companion_meaning = "thin",
+                             .band_meaning = "the band"};
+    const char *svg = read_file(draw(&both, "both.svg"), NULL);
+    cr_expect_null(strstr(svg, ">train<"));
+    cr_expect(strstr(svg, ">dev<") && strstr(svg, ">the ring<") && strstr(svg, ">thin<") &&
+              strstr(svg, ">the band<"));
+    cr_expect_eq(count(svg, "stroke=\"#000000\" stroke-width=\"1\""), 1, "the companion");
+    cr_expect_eq(count(svg, "fill-opacity"), 2, "the band, and in the legend");
+    cr_expect_eq(count(svg, "stroke-width=\"1.5\""), 2, "the ring, and in the legend");
+    cr_expect_not_null(strstr(svg, ">3.0<"), "the axis holds the band");
+    static const double bad[] = {1, -1};
+    struct qkv_chart_line below = {"x", 2, x, y, .low = bad, .high = high};
+    both.lines = &below;
+    both.line_count = 1;
+    struct qkv_error error;
+    cr_expect_eq(qkv_chart_write(&both, "never.svg", &error), QKV_INVALID);
+}

@@ -20,8 +20,22 @@
 struct qkv_chart_line {
     const char *name;
     int64_t count;
-    const double *x, *y; /* [count]; 0 to 1e15; x ascends */
-    bool without_marks;  /* for a line that is computed, not measured */
+    const double *x, *y;      /* [count]; 0 to 1e15; x ascends */
+    bool without_marks;       /* for a line that is computed, not measured */
+    const double *low, *high; /* [count]: ends of a band around the line; NULL: none */
+    /* 1 + the index of another line that this one goes with, as the loss of training with that of a dev set: it has the
+     * colour of that line, is thin, and has neither marks nor an entry of its own in the legend. 0: none */
+    int64_t companion_of;
+};
+
+/* What draws attention to a point. */
+enum qkv_chart_symbol { QKV_CHART_STAR, QKV_CHART_RING };
+enum { QKV_CHART_SYMBOLS = QKV_CHART_RING + 1 };
+
+struct qkv_chart_point {
+    double x, y;
+    int64_t line; /* whose colour it has */
+    enum qkv_chart_symbol symbol;
 };
 
 struct qkv_chart {
@@ -32,6 +46,10 @@ struct qkv_chart {
     const char *vertical_line_label; /* NULL: none */
     const struct qkv_chart_line *lines;
     int64_t line_count;
+    const struct qkv_chart_point *points;
+    int64_t point_count;
+    /* What the legend says of symbols, companions and bands, after the lines; NULL: nothing. */
+    const char *symbol_meaning[QKV_CHART_SYMBOLS], *companion_meaning, *band_meaning;
 };
 
 /* Writes a chart to a file. The name must end in .svg or .png. A text that is wider than 400 units

@@ -68,6 +68,11 @@ QKV_API enum qkv_status qkv_run_open(struct qkv_run *run, const char *path, cons
                                      enum qkv_dtype dtype, struct qkv_error *error);
 QKV_API void qkv_run_release(struct qkv_run *run);
 
+/* Reads the config of a run, whose texts live in the arena, without its model: also of a run that is still training. Fails
+ * when the folder is missing or not a run, and has a newer format. */
+QKV_API enum qkv_status qkv_run_read_config(const char *folder, struct qkv_config *config,
+                                            struct qkv_arena *arena, struct qkv_error *error);
+
 /* Refuses a run whose format is newer than QKV_RUN_FORMAT, with a message that says what to do. A folder
  * without the file QKV_RUN_FORMAT_FILE has format 1. */
 QKV_API enum qkv_status qkv_run_format_check(const char *folder, struct qkv_error *error);

@@ -1,0 +1,120 @@
+#include "run/training_log.h"
+
+#include "core/grow.h"
+
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static double number_of(const cJSON *line, const char *key)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(line, key);
+    return cJSON_IsNumber(item) ? item->valuedouble : (double)NAN;
+}
+
+static struct qkv_log_place place_of(const cJSON *line)
+{
+    return (struct qkv_log_place){number_of(line, "update"), number_of(line, "tokens"),
+                                  number_of(line, "seconds")};
+}
+
+static bool add_interval(struct qkv_training_log *log, const cJSON *line)
+{
+    if (!QKV_RESERVE(log->interval, log->interval_capacity, log->intervals + 1)) {
+        log->intervals = 0;
+        return false;
+    }
+    log->interval[log->intervals++] = (struct qkv_log_interval){
+        .place = place_of(line),
+        .loss = number_of(line, "loss"),
+        .cross_entropy = number_of(line, "cross_entropy"),
+        .learning_rate = number_of(line, "learning_rate"),
+        .gradient_norm = number_of(line, "gradient_norm"),
+        .tokens_per_second = number_of(line, "tokens_per_second"),
+    };
+    return true;
+}
+
+static bool add_validation(struct qkv_training_log *log, const cJSON *line)
+{
+    if (!QKV_RESERVE(log->validation, log->validation_capacity, log->validations + 1)) {
+        log->validations = 0;
+        return false;
+    }
+    struct qkv_log_validation *validation = &log->validation[log->validations++];
+    validation->place = place_of(line);
+    for (int m = 0; m < QKV_METRIC_COUNT; m++)
+        validation->score[m] = number_of(line, qkv_metric_info((enum qkv_metric)m)->key);
+    return true;
+}
+
+/* Adds what a line records. False: no memory. */
+static bool add_line(struct qkv_training_log *log, const char *text)
+{
+    errno = 0;
+    cJSON *line = cJSON_Parse(text);
+    if (!line && errno == ENOMEM) return false; /* cJSON does not say why it fails */
+    const char *kind = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(line, "kind"));
+    bool complete = true;
+    if (kind && number_of(line, "update") >= 0) {
+        if (!strcmp(kind, "train")) complete = add_interval(log, line);
+        if (!strcmp(kind, "validation")) complete = add_validation(log, line);
+    }
+    cJSON_Delete(line);
+    return complete;
+}
+
+enum qkv_status qkv_training_log_read(struct qkv_training_log *log, const char *folder,
+                                      struct qkv_error *error)
+{
+    struct qkv_arena arena = {0};
+    const char *path = qkv_run_file(&arena, folder, QKV_RUN_METRICS);
+    bool exists = path && qkv_path_exists(path);
+    FILE *file = exists ? qkv_file_stream(path, true, error) : NULL;
+    qkv_arena_release(&arena);
+    if (!path) return qkv_error_set(error, "%s: out of memory", folder);
+    if (!exists) return QKV_OK;
+    if (!file) return QKV_INVALID;
+    char *line = NULL;
+    size_t capacity = 0;
+    bool complete = true;
+    while (complete && getline(&line, &capacity, file) > 0) complete = add_line(log, line);
+    if (!complete || !feof(file))
+        qkv_error_set(error, "%s/" QKV_RUN_METRICS ": cannot be read: %s", folder,
+                      strerror(complete ? errno : ENOMEM));
+    complete = complete && feof(file);
+    free(line);
+    fclose(file);
+    return complete ? QKV_OK : QKV_INVALID;
+}
+
+void qkv_training_log_release(struct qkv_training_log *log)
+{
+    free(log->interval);
+    free(log->validation);
+    *log = (struct qkv_training_log){0};
+}
+
+static int compare_ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+enum qkv_status qkv_training_log_speed(const struct qkv_training_log *log, double *speed,
+                                       struct qkv_error *error)
+{
+    int64_t count = 0;
+    double *speeds = malloc((size_t)(log->intervals + 1) * sizeof *speeds);
+    *speed = 0;
+    if (!speeds) return qkv_error_set(error, "out of memory");
+    for (int64_t i = 0; i < log->intervals; i++)
+        if (log->interval[i].tokens_per_second > 0) speeds[count++] = log->interval[i].tokens_per_second;
+    qsort(speeds, (size_t)count, sizeof *speeds, compare_ascending);
+    if (count) *speed = speeds[count / 2];
+    free(speeds);
+    return QKV_OK;
+}

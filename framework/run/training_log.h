@@ -1,0 +1,45 @@
+/* What a run has recorded in metrics.jsonl, to read. */
+#ifndef QKV_RUN_TRAINING_LOG_H
+#define QKV_RUN_TRAINING_LOG_H
+
+#include "qkv/metrics.h"
+#include "qkv/run.h"
+
+/* A place in training. Counts are double, as in JSON; NaN: not recorded. */
+struct qkv_log_place {
+    double update, tokens, seconds;
+};
+
+/* A logging interval, at its last update. NaN: not recorded, as by an older qkv. */
+struct qkv_log_interval {
+    struct qkv_log_place place;
+    double loss,
+        cross_entropy; /* mean over the interval, nats per target token: the objective, and without smoothing */
+    double learning_rate;
+    double gradient_norm;     /* before clipping */
+    double tokens_per_second; /* source and target */
+};
+
+struct qkv_log_validation {
+    struct qkv_log_place place;
+    double score[QKV_METRIC_COUNT]; /* NaN: not recorded */
+};
+
+/* All zero: empty. */
+struct qkv_training_log {
+    struct qkv_log_interval *interval;
+    struct qkv_log_validation *validation;
+    int64_t intervals, validations, interval_capacity, validation_capacity;
+};
+
+/* Reads the log of a run, also while it trains: a line that is no JSON object, as the last one may be until it is complete,
+ * is left out. No file gives an empty log. Release it also after a failure. */
+enum qkv_status qkv_training_log_read(struct qkv_training_log *log, const char *folder,
+                                      struct qkv_error *error);
+void qkv_training_log_release(struct qkv_training_log *log);
+
+/* The median of tokens_per_second; 0 when none is recorded. QKV_INVALID: no memory. */
+enum qkv_status qkv_training_log_speed(const struct qkv_training_log *log, double *speed,
+                                       struct qkv_error *error);
+
+#endif

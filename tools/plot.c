@@ -1,0 +1,341 @@
+/* qkv plot: curves of training, as a picture or in the terminal. */
+#include "commands.h"
+#include "complain.h"
+#include "curves.h"
+#include "terminal.h"
+
+#include "draw/chart_scale.h"
+#include "draw/chart_text.h"
+#include "qkv/chart.h"
+#include "qkv/metrics.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MOST_PANELS = QUANTITY_SCORES + QKV_METRIC_COUNT,
+    COLUMNS = 3,      /* of panels in a picture */
+    ROWS = 12,        /* of a chart in the terminal */
+    WIDEST = 110,     /* columns of a chart in the terminal */
+    MOST_MARKED = 40, /* points of a line that has a mark at each */
+};
+
+/* ---- what is shown ---- */
+
+/* The panels by number: the loss, the dev scores except loss and perplexity, which is exp(loss), and what drives
+ * training. Returns false after the last. */
+static bool panel_quantity(int64_t index, enum quantity *quantity)
+{
+    if (index-- == 0) {
+        *quantity = QUANTITY_LOSS;
+        return true;
+    }
+    for (int m = 0; m < QKV_METRIC_COUNT; m++) {
+        if (m == QKV_METRIC_LOSS || m == QKV_METRIC_PERPLEXITY ||
+            qkv_metric_info((enum qkv_metric)m)->on_request)
+            continue;
+        *quantity = (enum quantity)(QUANTITY_SCORES + m);
+        if (index-- == 0) return true;
+    }
+    *quantity = index ? QUANTITY_GRADIENT_NORM : QUANTITY_LEARNING_RATE;
+    return index < 2;
+}
+
+static const struct qkv_metric_info *metric_of(enum quantity quantity)
+{
+    return quantity < QUANTITY_SCORES ? NULL : qkv_metric_info((enum qkv_metric)(quantity - QUANTITY_SCORES));
+}
+
+static const char *panel_name(const void *context, int64_t index)
+{
+    enum quantity quantity;
+    (void)context;
+    if (!panel_quantity(index, &quantity)) return NULL;
+    const struct qkv_metric_info *metric = metric_of(quantity);
+    return metric                               ? metric->key
+           : quantity == QUANTITY_LOSS          ? "loss"
+           : quantity == QUANTITY_LEARNING_RATE ? "learning_rate"
+                                                : "gradient_norm";
+}
+
+static const char *axis_name(const void *context, int64_t index)
+{
+    static const char *const names[] = {
+        [CURVE_UPDATES] = "updates", [CURVE_TOKENS] = "tokens", [CURVE_TIME] = "time"};
+    (void)context;
+    return index < 3 ? names[index] : NULL;
+}
+
+static const char *axis_option, *output;
+static struct option_list shown;
+
+static enum curve_axis chosen_axis(void)
+{
+    for (int i = 0; axis_option && i < 3; i++)
+        if (!strcmp(axis_option, axis_name(NULL, i))) return (enum curve_axis)i;
+    return CURVE_UPDATES;
+}
+
+/* Whether --show names a panel. Without it, a picture has all, the terminal the loss and BLEU. */
+static bool is_shown(const char *name)
+{
+    for (int i = 0; i < shown.count; i++) { /* names with commas between */
+        size_t length = strlen(name);
+        for (const char *at = shown.value[i]; at; at = strchr(at, ','), at += at != NULL)
+            if (!strncmp(at, name, length) && (!at[length] || at[length] == ',')) return true;
+    }
+    return !shown.count && (output || !strcmp(name, "loss") || !strcmp(name, "bleu"));
+}
+
+/* ---- charts ---- */
+
+struct plot {
+    struct run_set set;
+    enum curve_axis axis;
+    struct qkv_chart chart[MOST_PANELS];
+    struct qkv_chart_line line[MOST_PANELS][2 * RUN_SET_MOST];
+    struct qkv_chart_point point[MOST_PANELS][2 * RUN_SET_MOST];
+    double largest_x; /* as recorded */
+    int charts;
+    bool has_star, has_ring, has_band, has_companion, has_smoothed;
+};
+
+static void add_symbol(struct qkv_chart *chart, struct qkv_chart_point *points, const struct curve *curve,
+                       int64_t at, int line, enum qkv_chart_symbol symbol)
+{
+    if (at < 0 || at >= curve->count) return;
+    points[chart->point_count++] = (struct qkv_chart_point){curve->x[at], curve->y[at], line, symbol};
+}
+
+static double scale_of(enum quantity quantity)
+{
+    const struct qkv_metric_info *metric = metric_of(quantity);
+    return quantity == QUANTITY_LEARNING_RATE ? 1000 : metric && metric->percent ? 100 : 1;
+}
+
+/* Turns a curve into a line, scaled for the axis. */
+static struct qkv_chart_line line_of(const char *name, struct curve *curve, double scale, struct plot *plot)
+{
+    for (int64_t i = 0; i < curve->count; i++) {
+        curve->y[i] *= scale;
+        if (curve->low) curve->low[i] *= scale;
+        if (curve->high) curve->high[i] *= scale;
+        plot->largest_x = fmax(plot->largest_x, curve->x[i]);
+    }
+    if (curve->low && curve->count) plot->has_band = true;
+    return (struct qkv_chart_line){.name = name,
+                                   .count = curve->count,
+                                   .x = curve->x,
+                                   .y = curve->y,
+                                   .low = curve->low,
+                                   .high = curve->high};
+}
+
+/* Adds the curves of a group to a chart. The loss has those of training, too, as companions. */
+static bool add_group(struct plot *plot, int panel, enum quantity quantity, int g)
+{
+    struct qkv_chart *chart = &plot->chart[panel];
+    struct qkv_chart_line *lines = plot->line[panel];
+    struct curve curve, train;
+    bool is_loss = quantity == QUANTITY_LOSS;
+    enum quantity main = is_loss ? (enum quantity)(QUANTITY_SCORES + QKV_METRIC_LOSS) : quantity;
+    if (!curve_read(&plot->set, g, main, plot->axis, &curve)) return false;
+    lines[g] = line_of(plot->set.group[g].name, &curve, scale_of(quantity), plot);
+    lines[g].without_marks = main < QUANTITY_SCORES || curve.count > MOST_MARKED;
+    if (main >= QUANTITY_SCORES && curve.count) {
+        add_symbol(chart, plot->point[panel], &curve, curve_best(&plot->set, g), g, QKV_CHART_STAR);
+        plot->has_star = true;
+    }
+    if (!is_loss) return true;
+    if (!curve_read(&plot->set, g, QUANTITY_LOSS, plot->axis, &train)) return false;
+    int64_t overfits = curve_overfits(&train, &curve);
+    add_symbol(chart, plot->point[panel], &curve, overfits, g, QKV_CHART_RING);
+    plot->has_ring = plot->has_ring || overfits >= 0;
+    struct qkv_chart_line *companion = &lines[plot->set.groups + g];
+    *companion = line_of(plot->set.group[g].name, &train, 1, plot);
+    companion->companion_of = g + 1;
+    plot->has_companion = plot->has_companion || train.count;
+    plot->has_smoothed = plot->has_smoothed || curve_is_smoothed(&plot->set, g);
+    return true;
+}
+
+static const char *y_label(struct plot *plot, enum quantity quantity)
+{
+    const struct qkv_metric_info *metric = metric_of(quantity);
+    if (quantity == QUANTITY_LOSS) return "loss, nats per target token";
+    if (quantity == QUANTITY_LEARNING_RATE) return "learning rate × 1000";
+    if (quantity == QUANTITY_GRADIENT_NORM) return "gradient norm, before clipping";
+    return qkv_arena_format(&plot->set.arena, "%s of data.dev%s", metric->title,
+                            metric->percent ? ", %" : "");
+}
+
+/* The unit of the x axis, and what divides the numbers. */
+static const char *x_label(const struct plot *plot, double *divisor)
+{
+    *divisor = 1;
+    if (plot->axis == CURVE_UPDATES) return "updates";
+    if (plot->axis == CURVE_TOKENS) {
+        bool many = plot->largest_x > 2e6;
+        *divisor = many ? 1e6 : 1e3;
+        return many ? "target tokens, millions" : "target tokens, thousands";
+    }
+    *divisor = plot->largest_x > 7200 ? 3600 : plot->largest_x > 180 ? 60 : 1;
+    return plot->largest_x > 7200  ? "time of training, hours"
+           : plot->largest_x > 180 ? "time of training, minutes"
+                                   : "time of training, seconds";
+}
+
+/* Makes the charts that are asked for and have numbers. False: no memory. */
+static bool make_charts(struct plot *plot)
+{
+    enum quantity quantity;
+    for (int64_t i = 0; panel_quantity(i, &quantity); i++) {
+        int panel = plot->charts, groups = plot->set.groups;
+        struct qkv_chart *chart = &plot->chart[panel];
+        int64_t points = 0;
+        if (!is_shown(panel_name(NULL, i))) continue;
+        *chart = (struct qkv_chart){.lines = plot->line[panel], .points = plot->point[panel]};
+        chart->line_count = quantity == QUANTITY_LOSS ? 2 * groups : groups;
+        chart->y_label = y_label(plot, quantity);
+        if (!chart->y_label) return false;
+        for (int g = 0; g < groups; g++)
+            if (!add_group(plot, panel, quantity, g)) return false;
+        for (int64_t l = 0; l < chart->line_count; l++) points += chart->lines[l].count;
+        if (points) plot->charts++;
+    }
+    return true;
+}
+
+/* Sets what all charts have in common. */
+static void finish_charts(struct plot *plot)
+{
+    double divisor;
+    const char *label = x_label(plot, &divisor);
+    for (int c = 0; c < plot->charts; c++) {
+        struct qkv_chart *chart = &plot->chart[c];
+        chart->x_label = label;
+        for (int64_t l = 0; l < chart->line_count; l++) /* the curves are in our arena */
+            for (int64_t i = 0; i < chart->lines[l].count; i++) ((double *)chart->lines[l].x)[i] /= divisor;
+        for (int64_t p = 0; p < chart->point_count; p++) plot->point[c][p].x /= divisor;
+        chart->x_end = 0;
+        if (plot->has_star) chart->symbol_meaning[QKV_CHART_STAR] = "best validation";
+        if (plot->has_ring) chart->symbol_meaning[QKV_CHART_RING] = "overfitting begins";
+        if (plot->has_companion)
+            chart->companion_meaning = plot->has_smoothed ? "loss of training, with label smoothing"
+                                                          : "loss of training, without label smoothing";
+        if (plot->has_band) chart->band_meaning = "mean ± standard deviation over seeds";
+    }
+}
+
+/* ---- the command ---- */
+
+static bool has_times(const struct qkv_training_log *log)
+{
+    return (log->intervals && isfinite(log->interval[log->intervals - 1].place.seconds)) ||
+           (log->validations && isfinite(log->validation[log->validations - 1].place.seconds));
+}
+
+/* Adds the runs, but not those without metrics, each of which gets a sentence. */
+static enum qkv_status read_runs(struct run_set *set, int count, char **paths, struct qkv_error *error)
+{
+    for (int i = 0; i < count; i++) {
+        if (run_set_add(set, paths[i], error)) return QKV_INVALID;
+        struct recorded_run *run = &set->run[set->runs - 1];
+        bool has_metrics = run->log.intervals || run->log.validations;
+        if (has_metrics && (chosen_axis() != CURVE_TIME || has_times(&run->log))) continue;
+        if (has_metrics)
+            complain("%s: records no times, as an older qkv has trained it; plot it over updates or tokens",
+                     paths[i]);
+        else
+            complain("%s: has no metrics yet; the first come after training.logging_freq (%lld) updates",
+                     paths[i], (long long)run->config.training.logging_freq);
+        qkv_training_log_release(&run->log);
+        set->runs--;
+    }
+    return QKV_OK;
+}
+
+static enum qkv_status print_charts(const struct plot *plot, struct qkv_error *error)
+{
+    struct bytes out = {0};
+    int width = terminal_width(stdout);
+    const struct chart_text text = {
+        .width = width < WIDEST ? width - 1 : WIDEST, .height = ROWS, .ascii = !locale_is_utf8()};
+    for (int c = 0; c < plot->charts; c++) {
+        double number = qkv_chart_unshown_number(&plot->chart[c]);
+        if (!(number >= 0 && number <= 0)) {
+            free(out.data);
+            return qkv_error_set(error, "a chart cannot show %g; its numbers are 0 to 1e15", number);
+        }
+        qkv_chart_text(&plot->chart[c], &text, &out);
+        qkv_bytes_text(&out, "\n");
+    }
+    qkv_chart_text_legend(&plot->chart[0], &text, &out);
+    if (out.failed) qkv_error_set(error, "out of memory for the charts");
+    enum qkv_status status = out.failed ? QKV_INVALID : QKV_OK;
+    if (!status) print_result(stdout, out.data);
+    free(out.data);
+    return status;
+}
+
+static enum qkv_status draw(struct plot *plot, int count, char **paths, struct qkv_error *error)
+{
+    if (read_runs(&plot->set, count, paths, error)) return QKV_INVALID;
+    if (!plot->set.runs) return qkv_error_set(error, "there is nothing to plot");
+    plot->axis = chosen_axis();
+    if (run_set_group(&plot->set, error)) return QKV_INVALID;
+    if (!make_charts(plot)) return qkv_error_set(error, "out of memory for the charts");
+    if (!plot->charts) return qkv_error_set(error, "%s: has no numbers for these charts", paths[0]);
+    finish_charts(plot);
+    if (!output) return print_charts(plot, error);
+    return qkv_charts_write(plot->chart, plot->charts, COLUMNS, output, error);
+}
+
+static int run(int operands, char **operand)
+{
+    struct qkv_error error = {""};
+    struct plot *plot = calloc(1, sizeof *plot);
+    if (!plot) return complain("out of memory");
+    enum qkv_status status = draw(plot, operands, operand, &error);
+    run_set_release(&plot->set);
+    free(plot);
+    return conclude(status, &error);
+}
+
+const struct command command_plot = {
+    .name = "plot",
+    .summary = "curves of training: loss, dev scores, learning rate, gradient norm",
+    .description =
+        "Draws what runs record while they train, several runs together, also while they still train. Runs "
+        "that differ in their seed alone (training.random_seed, name and folder) become one line, their "
+        "mean, "
+        "with a band of one standard deviation.\n\n"
+        "A star marks the best validation by training.early_stopping_metric. A ring marks where overfitting "
+        "begins: the lowest loss of data.dev, if three later validations in a row are well above it while "
+        "the "
+        "loss of training has fallen. Without -o it draws in the terminal, in ASCII where the locale is not "
+        "UTF-8.\n",
+    .examples = "  qkv plot runs/toy_en_es\n"
+                "  qkv plot runs/a runs/b --x time -o curves.svg\n"
+                "  qkv plot runs/a runs/b --show loss,gradient_norm\n",
+    .operands =
+        (const struct command_operand[]){
+            {"RUN", VALUE_RUN, "a run folder", .repeated = true},
+            {0},
+        },
+    .options =
+        (const struct command_option[]){
+            {"output", 'o', "FILE", OPTION_TEXT, &output, "write a picture (.svg .png)",
+             .completes = VALUE_FILE},
+            {"x", 'x', "AXIS", OPTION_CHOICE, &axis_option,
+             "what the curves run over: {choices} (default: updates)", .choices = axis_name},
+            {"show", 0, "NAMES", OPTION_LIST, &shown,
+             "charts, with commas between: {choices} (default: all in a picture, loss and bleu in the "
+             "terminal)",
+             .choices = panel_name},
+            {0},
+        },
+    .run = run,
+};

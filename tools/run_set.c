@@ -1,0 +1,161 @@
+#include "run_set.h"
+
+#include "config/config_keys.h"
+#include "config/value.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum qkv_status run_set_add(struct run_set *set, const char *path, struct qkv_error *error)
+{
+    if (set->runs == RUN_SET_MOST)
+        return qkv_error_set(error, "%s: too many runs; at most %d can be shown together", path,
+                             RUN_SET_MOST);
+    for (int i = 0; i < set->runs; i++)
+        if (!strcmp(set->run[i].path, path))
+            return qkv_error_set(error, "%s: is named twice; name each run once", path);
+    struct recorded_run *run = &set->run[set->runs++];
+    run->path = path;
+    if (qkv_run_read_config(path, &run->config, &set->arena, error)) return QKV_INVALID;
+    return qkv_training_log_read(&run->log, path, error);
+}
+
+void run_set_release(struct run_set *set)
+{
+    for (int i = 0; i < set->runs; i++) qkv_training_log_release(&set->run[i].log);
+    qkv_arena_release(&set->arena);
+    *set = (struct run_set){0};
+}
+
+/* ---- what differs ---- */
+
+/* True of a key that two runs with other seeds differ in. */
+static bool is_of_run(const struct qkv_key *key)
+{
+    return !strcmp(key->path, "name") || !strcmp(key->path, "training.model_dir") ||
+           !strcmp(key->path, "training.random_seed");
+}
+
+/* Two paths may be written in two ways, as they are relative to the folders of their runs. */
+static bool same_file(const char *a, const char *b)
+{
+    char real_a[PATH_MAX], real_b[PATH_MAX];
+    return realpath(a, real_a) && realpath(b, real_b) && !strcmp(real_a, real_b);
+}
+
+static bool same_value(const struct qkv_key *key, const struct qkv_config *a, const struct qkv_config *b)
+{
+    bool no_effect = qkv_key_without_effect(&qkv_config_schema, key, a) != NULL;
+    if (no_effect != (qkv_key_without_effect(&qkv_config_schema, key, b) != NULL)) return false;
+    if (no_effect || qkv_value_equal(key, a, b)) return true;
+    return key->is_path && same_file(qkv_key_text(key, a), qkv_key_text(key, b));
+}
+
+static bool differ_in_seed_alone(const struct qkv_config *a, const struct qkv_config *b)
+{
+    for (int i = 0; i < qkv_config_schema.count; i++) {
+        const struct qkv_key *key = &qkv_config_schema.keys[i];
+        if (!is_of_run(key) && !same_value(key, a, b)) return false;
+    }
+    return a->training.random_seed != b->training.random_seed;
+}
+
+static const struct qkv_config *config_of(const struct run_set *set, int group)
+{
+    return &set->run[set->group[group].run[0]].config;
+}
+
+enum qkv_status run_set_differences(struct run_set *set,
+                                    void (*each)(void *context, const char *key, const char *const *values),
+                                    void *context)
+{
+    const char *values[RUN_SET_MOST];
+    for (int i = 0; i < qkv_config_schema.count; i++) {
+        const struct qkv_key *key = &qkv_config_schema.keys[i];
+        bool same = true;
+        for (int g = 1; g < set->groups; g++)
+            same = same && same_value(key, config_of(set, 0), config_of(set, g));
+        bool is_name = !strcmp(key->path, "name") || !strcmp(key->path, "training.model_dir");
+        if (same || is_name) continue;
+        bool varies = !strcmp(key->path, "training.random_seed");
+        for (int g = 0; g < set->groups; g++) {
+            const struct qkv_config *config = config_of(set, g);
+            bool no_effect = qkv_key_without_effect(&qkv_config_schema, key, config) != NULL;
+            varies = varies && set->group[g].runs == 1;
+            values[g] = no_effect ? "–" : qkv_value_text(key, config, &set->arena);
+            if (!values[g]) return QKV_INVALID;
+        }
+        if (strcmp(key->path, "training.random_seed") != 0 || varies) each(context, key->path, values);
+    }
+    return QKV_OK;
+}
+
+/* ---- names ---- */
+
+/* The last `parts` components of a path, without slashes at its end. */
+static const char *end_of(struct qkv_arena *arena, const char *path, int parts)
+{
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/') length--;
+    size_t begin = length;
+    for (; parts > 0 && begin > 0; parts--) {
+        while (begin > 0 && path[begin - 1] == '/') begin--;
+        while (begin > 0 && path[begin - 1] != '/') begin--;
+    }
+    return qkv_arena_format(arena, "%.*s", (int)(length - begin), path + begin);
+}
+
+/* What the names of several seeds have in common: "small,seed=1" and "small,seed=2" are "small (mean of 2 seeds)". */
+static const char *common_name(struct run_set *set, const struct run_group *group, int parts)
+{
+    static const char separators[] = "-_., =/";
+    const char *first = end_of(&set->arena, set->run[group->run[0]].path, parts);
+    if (!first || group->runs == 1) return first;
+    size_t length = strlen(first);
+    for (int i = 1; i < group->runs; i++) {
+        const char *other = end_of(&set->arena, set->run[group->run[i]].path, parts);
+        size_t same = 0;
+        if (!other) return NULL;
+        while (same < length && first[same] == other[same]) same++;
+        length = same;
+    }
+    while (length && strchr(separators, first[length - 1])) length--;
+    if (length >= 4 && !strncmp(first + length - 4, "seed", 4)) length -= 4;
+    while (length && strchr(separators, first[length - 1])) length--;
+    const char *name = set->run[group->run[0]].config.name;
+    return qkv_arena_format(&set->arena, "%.*s (mean of %d seeds)", (int)(length ? length : strlen(name)),
+                            length ? first : name, group->runs);
+}
+
+static bool names_differ(const struct run_set *set)
+{
+    for (int i = 0; i < set->groups; i++)
+        for (int j = 0; j < i; j++)
+            if (!strcmp(set->group[i].name, set->group[j].name)) return false;
+    return true;
+}
+
+enum qkv_status run_set_group(struct run_set *set, struct qkv_error *error)
+{
+    enum { MOST_PARTS = 8 };
+    for (int i = 0; i < set->runs; i++) {
+        int g = 0;
+        for (; g < set->groups; g++) {
+            bool fits = true;
+            for (int j = 0; j < set->group[g].runs && fits; j++)
+                fits = differ_in_seed_alone(&set->run[set->group[g].run[j]].config, &set->run[i].config);
+            if (fits) break;
+        }
+        if (g == set->groups) set->groups++;
+        set->run[i].group = g;
+        set->group[g].run[set->group[g].runs++] = i;
+    }
+    for (int parts = 1; parts <= MOST_PARTS; parts++) {
+        for (int g = 0; g < set->groups; g++)
+            if (!(set->group[g].name = common_name(set, &set->group[g], parts)))
+                return qkv_error_set(error, "out of memory");
+        if (names_differ(set)) break;
+    }
+    return QKV_OK;
+}

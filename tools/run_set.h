@@ -1,0 +1,48 @@
+/* Several runs and what they have recorded, in groups that differ in nothing but their seed: what `qkv plot` and
+ * `qkv compare` show. */
+#ifndef QKV_TOOLS_RUN_SET_H
+#define QKV_TOOLS_RUN_SET_H
+
+#include "qkv/arena.h"
+#include "qkv/run.h"
+
+#include "run/training_log.h"
+
+enum { RUN_SET_MOST = 64 };
+
+struct recorded_run {
+    const char *path; /* of the folder */
+    struct qkv_config config;
+    struct qkv_training_log log;
+    int group;
+};
+
+struct run_group {
+    const char *name; /* the shortest that distinguishes it: of the folder, or a longer end of its path */
+    int runs;
+    int run[RUN_SET_MOST]; /* indices of its runs */
+};
+
+/* Caller's storage, all zero at first. */
+struct run_set {
+    struct recorded_run run[RUN_SET_MOST];
+    struct run_group group[RUN_SET_MOST];
+    int runs, groups;
+    struct qkv_arena arena;
+};
+
+/* Adds a run folder. Fails when it is no run, is named a second time, or is one too many. */
+enum qkv_status run_set_add(struct run_set *set, const char *path, struct qkv_error *error);
+
+/* Makes the groups and names them; call it after the last run. */
+enum qkv_status run_set_group(struct run_set *set, struct qkv_error *error);
+
+/* Calls `each` for every key that has an effect and whose value is not the same in all groups, with the text of each
+ * group's value. QKV_INVALID: no memory. */
+enum qkv_status run_set_differences(struct run_set *set,
+                                    void (*each)(void *context, const char *key, const char *const *values),
+                                    void *context);
+
+void run_set_release(struct run_set *set);
+
+#endif
