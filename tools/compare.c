@@ -2,6 +2,7 @@
 #include "commands.h"
 #include "comparison.h"
 #include "complain.h"
+#include "terminal.h"
 
 #include "qkv/chart.h"
 #include "qkv/file.h"
@@ -80,12 +81,28 @@ static enum qkv_status write_table(struct comparison *c, comparison_writer *writ
     return status;
 }
 
+static void warn(const struct signature_difference *d)
+{
+    fputs("warning: ", stderr);
+    print_plain(stderr, d->metric);
+    fputs(" on ", stderr);
+    print_plain(stderr, d->test);
+    for (int i = 0; i < 2; i++) {
+        fputs(i ? ", but of " : ": that of ", stderr);
+        print_plain(stderr, d->run[i]);
+        fputs(" is ", stderr);
+        print_plain(stderr, d->signature[i]);
+    }
+    fputs("; such scores do not compare\n", stderr);
+}
+
 static enum qkv_status compare(struct comparison *c, int count, char **paths,
                                const struct option_list *outputs, struct qkv_error *error)
 {
     enum qkv_status status = QKV_OK;
     for (int i = 0; !status && i < count; i++) status = comparison_read(c, paths[i], error);
-    if (!status) status = comparison_name_tests(c, error);
+    if (!status) status = comparison_finish(c, error);
+    if (!status) comparison_check_signatures(c, warn);
     for (int i = 0; !status && i < outputs->count; i++) {
         const char *path = outputs->value[i];
         comparison_writer *writer = format_of(path)->write;
@@ -112,16 +129,24 @@ static int run(int operands, char **operand)
 
 const struct command command_compare = {
     .name = "compare",
-    .summary = "a table and a chart of several runs, from their evaluations",
-    .description = "Shows several runs side by side: a table with a row for each run and columns for each "
-                   "test set; and a chart with a line for each run, the sentences translated without a "
-                   "mistake by source length, from evaluations made with --by-length.\n",
+    .summary = "a table and a chart of several runs, from run folders and evaluations",
+    .description =
+        "Shows several runs side by side: a table with a row for each run and columns for each "
+        "test set; and a chart with a line for each run, the sentences translated without a "
+        "mistake by source length, from evaluations made with --by-length.\n\n"
+        "A run folder shows the scores of data.dev at its best validation. Runs that differ in "
+        "their seed alone are one row: mean ± standard deviation (.tsv: the mean). Below the table "
+        "stand the keys of the configs whose values differ, as far as the run folders are known. "
+        "Scores that were computed in different ways, such as BLEU with two tokenizers, get a "
+        "warning.\n",
     .examples = "  qkv evaluate runs/a datasets/en_es/test.tsv --by-length 3 --json >a.json\n"
                 "  qkv evaluate runs/b datasets/en_es/test.tsv --by-length 3 --json >b.json\n"
-                "  qkv compare a.json b.json -o table.md -o accuracy.svg\n",
+                "  qkv compare a.json b.json -o table.md -o accuracy.svg\n"
+                "  qkv compare runs/a runs/b\n",
     .operands =
         (const struct command_operand[]){
-            {"EVALUATION", VALUE_FILE, "output of `qkv evaluate --json`", .repeated = true},
+            {"RUN", VALUE_FILE, "a run folder, or the output of `qkv evaluate --json` for a run",
+             .repeated = true},
             {0},
         },
     .options =

@@ -1,6 +1,9 @@
 #include "comparison.h"
 
+#include "config.h"
 #include "json.h"
+
+#include "qkv/metrics.h"
 
 #include <cjson/cJSON.h>
 #include <errno.h>
@@ -8,6 +11,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+
+/* True for two names of one file or folder. */
+static bool same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
 
 /* ---- reading ---- */
 
@@ -68,20 +79,28 @@ static bool is_evaluation(const cJSON *file)
     return good;
 }
 
+static bool same_run(const struct compared_run *run, const char *name, const char *folder)
+{
+    return run->folder && folder ? same_file(run->folder, folder) : !strcmp(run->name, name);
+}
+
 /* The index of a run or test, which is added when it is new; -1 when the table is full. */
-static int find_or_add_run(struct comparison *c, const char *name)
+static int find_or_add_run(struct comparison *c, const char *name, const char *folder)
 {
     for (int i = 0; i < c->runs; i++)
-        if (!strcmp(c->run[i].name, name)) return i;
+        if (same_run(&c->run[i], name, folder)) return i;
     if (c->runs == MOST_RUNS) return -1;
-    c->run[c->runs].name = name;
+    struct qkv_error ignored; /* an evaluation may outlive its run */
+    bool in_set = folder && !run_set_add(&c->set, folder, &ignored);
+    c->run[c->runs] = (struct compared_run){
+        .name = name, .folder = in_set ? folder : NULL, .in_set = in_set ? c->set.runs - 1 : -1};
     return c->runs++;
 }
 
 static int find_or_add_test(struct comparison *c, const char *path)
 {
     for (int i = 0; i < c->tests; i++)
-        if (!strcmp(c->test[i].path, path)) return i;
+        if (!strcmp(c->test[i].path, path) || same_file(c->test[i].path, path)) return i;
     if (c->tests == MOST_TESTS) return -1;
     c->test[c->tests].path = path;
     return c->tests++;
@@ -91,12 +110,49 @@ static void describe(struct compared_run *run, const cJSON *evaluation)
 {
     double speed = evaluation_number(evaluation, "training_tokens_per_second");
     double longest = evaluation_number(evaluation, "training_max_length");
-    run->parameters = evaluation_number(evaluation, "parameters");
+    double parameters = evaluation_number(evaluation, "parameters");
+    if (parameters > 0) run->parameters = parameters;
     run->tokens_per_second = speed > 0 ? speed : 0;
     run->max_length = longest > 0 ? longest : 0;
 }
 
-enum qkv_status comparison_read(struct comparison *c, const char *path, struct qkv_error *error)
+/* Adds an evaluation, which the comparison then owns. `folder`: of its run, or NULL. */
+static enum qkv_status add(struct comparison *c, const char *path, cJSON *file, const char *folder,
+                           struct qkv_error *error)
+{
+    if (c->files == MOST_RUNS * MOST_TESTS) {
+        cJSON_Delete(file);
+        return qkv_error_set(error, "%s: too many evaluations; at most %d can be compared", path,
+                             MOST_RUNS * MOST_TESTS);
+    }
+    c->file[c->files++] = file;
+    int run = find_or_add_run(c, text_of(file, "run"), folder),
+        test = find_or_add_test(c, text_of(file, "test"));
+    if (run < 0 || test < 0)
+        return qkv_error_set(error,
+                             "%s: too many runs or tests; at most %d runs and %d tests can be compared", path,
+                             MOST_RUNS, MOST_TESTS);
+    if (c->run[run].evaluation[test] && folder && !strcmp(path, folder))
+        return qkv_error_set(error, "%s: is named twice; name each run once", path);
+    if (c->run[run].evaluation[test])
+        return qkv_error_set(error, "%s: a second evaluation of run %s on %s; give the runs different names",
+                             path, c->run[run].name, c->test[test].path);
+    c->run[run].evaluation[test] = file;
+    c->test[test].aligned = c->test[test].aligned || !isnan(evaluation_alignment_error(file));
+    c->test[test].of_training = c->test[test].of_training || !isnan(evaluation_number(file, "update"));
+    describe(&c->run[run], file);
+    return QKV_OK;
+}
+
+/* The folder of the run that an evaluation names by its checkpoint, in the arena; NULL: none. */
+static const char *folder_of(struct comparison *c, const cJSON *evaluation)
+{
+    const char *checkpoint = text_of(evaluation, "checkpoint"),
+               *slash = checkpoint ? strrchr(checkpoint, '/') : NULL;
+    return slash ? qkv_arena_format(&c->arena, "%.*s", (int)(slash - checkpoint), checkpoint) : NULL;
+}
+
+static enum qkv_status read_evaluation(struct comparison *c, const char *path, struct qkv_error *error)
 {
     char *text = read_text(path, error);
     if (!text) return QKV_INVALID;
@@ -107,29 +163,72 @@ enum qkv_status comparison_read(struct comparison *c, const char *path, struct q
         if (json_memory_is_out()) return qkv_error_set(error, "%s: out of memory", path);
         return qkv_error_set(error, "%s: is not an evaluation; make one with `qkv evaluate --json`", path);
     }
-    if (c->files == MOST_RUNS * MOST_TESTS) {
-        cJSON_Delete(file);
-        return qkv_error_set(error, "%s: too many evaluations; at most %d can be compared", path,
-                             MOST_RUNS * MOST_TESTS);
+    return add(c, path, file, folder_of(c, file), error);
+}
+
+/* ---- run folders ---- */
+
+/* The number of parameters of a run; 0 when it cannot be opened, as before its first checkpoint. */
+static double parameters_of(const char *path)
+{
+    struct qkv_run run;
+    struct qkv_error ignored;
+    if (qkv_run_open(&run, path, NULL, QKV_FLOAT32, &ignored)) return 0;
+    double count = (double)qkv_parameters_total(&run.model->parameters);
+    qkv_run_release(&run);
+    return count;
+}
+
+/* What `qkv evaluate --json` would write of the best validation, as far as the run records it. */
+static cJSON *best_validation(const struct recorded_run *run, double speed)
+{
+    enum qkv_metric metric = run->config.training.early_stopping_metric;
+    const struct qkv_log_validation *best = NULL;
+    bool lower = qkv_metric_info(metric)->lower_is_better;
+    cJSON *object = cJSON_CreateObject();
+    for (int64_t i = 0; i < run->log.validations; i++) {
+        const struct qkv_log_validation *validation = &run->log.validation[i];
+        double score = validation->score[metric], before = best ? best->score[metric] : (double)NAN;
+        if (!best || (lower ? score < before : score > before)) best = validation;
     }
-    c->file[c->files++] = file;
-    int run = find_or_add_run(c, text_of(file, "run")), test = find_or_add_test(c, text_of(file, "test"));
-    if (run < 0 || test < 0)
-        return qkv_error_set(error,
-                             "%s: too many runs or tests; at most %d runs and %d tests can be compared", path,
-                             MOST_RUNS, MOST_TESTS);
-    if (c->run[run].evaluation[test])
-        return qkv_error_set(error, "%s: a second evaluation of run %s on %s; give the runs different names",
-                             path, c->run[run].name, c->test[test].path);
-    c->run[run].evaluation[test] = file;
-    c->test[test].aligned = c->test[test].aligned || !isnan(evaluation_alignment_error(file));
-    describe(&c->run[run], file);
-    return QKV_OK;
+    cJSON_AddStringToObject(object, "run", run->path);
+    cJSON_AddStringToObject(object, "test", *run->config.data.dev ? run->config.data.dev : "dev");
+    cJSON_AddNumberToObject(object, "parameters", parameters_of(run->path));
+    if (speed > 0) cJSON_AddNumberToObject(object, "training_tokens_per_second", speed);
+    cJSON_AddNumberToObject(object, "training_max_length", (double)run->config.data.src.max_length);
+    if (best) cJSON_AddNumberToObject(object, "update", best->place.update);
+    for (int m = 0; best && m < QKV_METRIC_COUNT; m++)
+        if (isfinite(best->score[m]))
+            cJSON_AddNumberToObject(object, qkv_metric_info((enum qkv_metric)m)->key, best->score[m]);
+    return object;
+}
+
+static enum qkv_status read_run(struct comparison *c, const char *path, struct qkv_error *error)
+{
+    /* The set has the run already if one of its evaluations came before; this copy is for its log. */
+    static struct run_set alone;
+    double speed;
+    enum qkv_status status = run_set_add(&alone, path, error);
+    if (!status) status = qkv_training_log_speed(&alone.run[0].log, &speed, error);
+    cJSON *object = status ? NULL : best_validation(&alone.run[0], speed);
+    run_set_release(&alone);
+    if (status) return status;
+    if (json_memory_is_out() || !text_of(object, "test")) {
+        cJSON_Delete(object);
+        return qkv_error_set(error, "%s: out of memory", path);
+    }
+    return add(c, path, object, path, error);
+}
+
+enum qkv_status comparison_read(struct comparison *c, const char *path, struct qkv_error *error)
+{
+    return is_run_folder(path) ? read_run(c, path, error) : read_evaluation(c, path, error);
 }
 
 void comparison_release(struct comparison *c)
 {
     for (int i = 0; i < c->files; i++) cJSON_Delete(c->file[i]);
+    run_set_release(&c->set);
     qkv_arena_release(&c->arena);
     *c = (struct comparison){0};
 }
@@ -156,7 +255,7 @@ static bool all_differ(const struct comparison *c)
 }
 
 /* Uses the names of the files, or of their folders when those are equal, or else the paths. */
-enum qkv_status comparison_name_tests(struct comparison *c, struct qkv_error *error)
+static enum qkv_status name_tests(struct comparison *c, struct qkv_error *error)
 {
     enum { BY_FILE, BY_FOLDER, BY_PATH };
     for (int choice = BY_FILE; choice <= BY_PATH; choice++) {
@@ -169,6 +268,64 @@ enum qkv_status comparison_name_tests(struct comparison *c, struct qkv_error *er
         if (all_differ(c)) break;
     }
     return QKV_OK;
+}
+
+/* ---- rows ---- */
+
+/* Adds a run to the row of its group, or to a new row. */
+static void add_to_rows(struct comparison *c, int run)
+{
+    int group = c->run[run].in_set < 0 ? -1 : c->set.run[c->run[run].in_set].group, row = 0;
+    for (; row < c->rows; row++) {
+        int other = c->run[c->row[row].run[0]].in_set;
+        if (group >= 0 && other >= 0 && c->set.run[other].group == group) break;
+    }
+    struct compared_row *found = &c->row[row];
+    if (row == c->rows) c->rows++;
+    found->run[found->runs++] = run;
+    bool is_path = (c->run[run].folder && !strcmp(c->run[run].folder, c->run[run].name)) || found->runs > 1;
+    found->name = group >= 0 && is_path ? c->set.group[group].name : c->run[run].name;
+}
+
+enum qkv_status comparison_finish(struct comparison *c, struct qkv_error *error)
+{
+    if (name_tests(c, error) || run_set_group(&c->set, error)) return QKV_INVALID;
+    for (int i = 0; i < c->runs; i++) add_to_rows(c, i);
+    return QKV_OK;
+}
+
+/* ---- signatures ---- */
+
+/* The length of a signature without its version, with which scores do not change. */
+static int compared_length(const char *signature)
+{
+    const char *version = strstr(signature, "|version:");
+    return (int)(version ? (size_t)(version - signature) : strlen(signature));
+}
+
+static bool signatures_differ(const char *a, const char *b)
+{
+    return compared_length(a) != compared_length(b) || strncmp(a, b, (size_t)compared_length(a)) != 0;
+}
+
+void comparison_check_signatures(const struct comparison *c,
+                                 void (*warn)(const struct signature_difference *difference))
+{
+    for (int t = 0; t < c->tests; t++)
+        for (int m = 0; m < QKV_METRIC_COUNT; m++) {
+            const struct qkv_metric_info *info = qkv_metric_info((enum qkv_metric)m);
+            struct signature_difference found = {.test = c->test[t].name, .metric = info->title};
+            char key[64];
+            snprintf(key, sizeof key, "%s_signature", info->key);
+            for (int i = 0; i < c->runs && !found.run[1]; i++) {
+                const char *signature = text_of(c->run[i].evaluation[t], key);
+                int at = found.run[0] != NULL;
+                if (!signature || (at && !signatures_differ(found.signature[0], signature))) continue;
+                found.run[at] = c->run[i].name;
+                found.signature[at] = signature;
+            }
+            if (found.run[1]) warn(&found);
+        }
 }
 
 /* ---- by length ---- */

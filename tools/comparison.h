@@ -1,21 +1,24 @@
-/* Evaluations of several runs on several tests, side by side: what `qkv compare` shows. */
+/* Runs and evaluations of runs on several tests, side by side: what `qkv compare` shows. */
 #ifndef QKV_TOOLS_COMPARISON_H
 #define QKV_TOOLS_COMPARISON_H
 
 #include "draw/bytes.h"
 #include "qkv/arena.h"
 #include "qkv/error.h"
+#include "run_set.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 struct cJSON;
 
-enum { MOST_RUNS = 64, MOST_TESTS = 16 };
+enum { MOST_RUNS = RUN_SET_MOST, MOST_TESTS = 16 };
 
 struct compared_run {
-    const char *name;
-    double parameters;                          /* counts are double, as in JSON */
+    const char *name;                           /* of the config; of a run folder: its path */
+    const char *folder;                         /* of the run; NULL: not known, or no longer there */
+    int in_set;                                 /* its index in `set`; -1: not there */
+    double parameters;                          /* counts are double, as in JSON; 0: not known */
     double tokens_per_second;                   /* of training; 0: not known */
     double max_length;                          /* tokens of the longest source in training */
     const struct cJSON *evaluation[MOST_TESTS]; /* NULL: none on that test */
@@ -25,10 +28,21 @@ struct compared_test {
     const char *path;
     const char *name; /* of its file; of its folder where files have equal names; or its path */
     bool aligned;     /* at least one evaluation has an alignment error */
+    bool of_training; /* at least one is a validation of training */
+};
+
+/* A row of the table: a run, or several that differ in their seed alone. */
+struct compared_row {
+    const char *name;
+    int runs;
+    int run[MOST_RUNS];
 };
 
 /* Caller's storage, all zero at first. Runs and tests are in the order of the files. */
 struct comparison {
+    struct compared_row row[MOST_RUNS];
+    int rows;
+    struct run_set set; /* of the runs whose folder is known */
     struct compared_run run[MOST_RUNS];
     struct compared_test test[MOST_TESTS];
     int runs, tests;
@@ -37,12 +51,20 @@ struct comparison {
     struct qkv_arena arena;
 };
 
-/* Adds one file of `qkv evaluate --json`. Fails when the file is not one, is a second evaluation of
+/* Adds a run folder, with the scores of data.dev at its best validation; or one file of `qkv evaluate --json`. Fails when the file is not one, is a second evaluation of
  * the same run and test, or exceeds MOST_RUNS or MOST_TESTS. */
 enum qkv_status comparison_read(struct comparison *comparison, const char *path, struct qkv_error *error);
 
-/* Gives each test its short name; call it after the last file. */
-enum qkv_status comparison_name_tests(struct comparison *comparison, struct qkv_error *error);
+/* Gives each test its short name, and makes the rows; call it after the last file. */
+enum qkv_status comparison_finish(struct comparison *comparison, struct qkv_error *error);
+
+/* Calls `warn` for each test and metric whose evaluations have different signatures, such as BLEU with two tokenizers, with
+ * the first two runs that differ. */
+struct signature_difference {
+    const char *test, *metric, *run[2], *signature[2];
+};
+void comparison_check_signatures(const struct comparison *comparison,
+                                 void (*warn)(const struct signature_difference *difference));
 
 void comparison_release(struct comparison *comparison);
 
@@ -55,6 +77,9 @@ double evaluation_alignment_error(const struct cJSON *evaluation);
  * out. The arrays, the middle of each class in tokens and its accuracy in percent, live in the arena. */
 int64_t comparison_by_length(struct comparison *comparison, const struct compared_run *run, double **lengths,
                              double **accuracies);
+
+/* Appends the keys of the configs whose values differ between the rows; nothing when none does. */
+void comparison_differences(struct comparison *comparison, bool markdown, struct bytes *out);
 
 /* Append the table in a format of `qkv compare -o`; json: the evaluations as they came, in one array. */
 typedef void comparison_writer(struct comparison *comparison, struct bytes *out);

@@ -15,10 +15,15 @@ enum qkv_status run_set_add(struct run_set *set, const char *path, struct qkv_er
     for (int i = 0; i < set->runs; i++)
         if (!strcmp(set->run[i].path, path))
             return qkv_error_set(error, "%s: is named twice; name each run once", path);
-    struct recorded_run *run = &set->run[set->runs++];
-    run->path = path;
+    struct recorded_run *run = &set->run[set->runs];
+    *run = (struct recorded_run){.path = path};
     if (qkv_run_read_config(path, &run->config, &set->arena, error)) return QKV_INVALID;
-    return qkv_training_log_read(&run->log, path, error);
+    if (qkv_training_log_read(&run->log, path, error)) {
+        qkv_training_log_release(&run->log);
+        return QKV_INVALID;
+    }
+    set->runs++;
+    return QKV_OK;
 }
 
 void run_set_release(struct run_set *set)
@@ -66,6 +71,19 @@ static const struct qkv_config *config_of(const struct run_set *set, int group)
     return &set->run[set->group[group].run[0]].config;
 }
 
+/* Whether a key is worth showing: its values differ, and do not follow from keys that are shown as well. */
+static bool is_difference(struct run_set *set, const struct qkv_key *key)
+{
+    bool same = true, follows = true, is_seed = !strcmp(key->path, "training.random_seed");
+    if (is_of_run(key) && !is_seed) return false;
+    for (int g = 0; g < set->groups; g++) {
+        same = same && same_value(key, config_of(set, 0), config_of(set, g));
+        follows = follows && qkv_key_follows(key, config_of(set, g), &set->arena);
+        if (is_seed && set->group[g].runs > 1) return false;
+    }
+    return !same && !follows;
+}
+
 enum qkv_status run_set_differences(struct run_set *set,
                                     void (*each)(void *context, const char *key, const char *const *values),
                                     void *context)
@@ -73,20 +91,14 @@ enum qkv_status run_set_differences(struct run_set *set,
     const char *values[RUN_SET_MOST];
     for (int i = 0; i < qkv_config_schema.count; i++) {
         const struct qkv_key *key = &qkv_config_schema.keys[i];
-        bool same = true;
-        for (int g = 1; g < set->groups; g++)
-            same = same && same_value(key, config_of(set, 0), config_of(set, g));
-        bool is_name = !strcmp(key->path, "name") || !strcmp(key->path, "training.model_dir");
-        if (same || is_name) continue;
-        bool varies = !strcmp(key->path, "training.random_seed");
+        if (!is_difference(set, key)) continue;
         for (int g = 0; g < set->groups; g++) {
             const struct qkv_config *config = config_of(set, g);
             bool no_effect = qkv_key_without_effect(&qkv_config_schema, key, config) != NULL;
-            varies = varies && set->group[g].runs == 1;
             values[g] = no_effect ? "–" : qkv_value_text(key, config, &set->arena);
             if (!values[g]) return QKV_INVALID;
         }
-        if (strcmp(key->path, "training.random_seed") != 0 || varies) each(context, key->path, values);
+        each(context, key->path, values);
     }
     return QKV_OK;
 }

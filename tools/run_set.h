@@ -31,7 +31,8 @@ struct run_set {
     struct qkv_arena arena;
 };
 
-/* Adds a run folder. Fails when it is no run, is named a second time, or is one too many. */
+/* Adds a run folder. Fails when it is no run, is named a second time, or is one too many;
+ * the set is then as it was. */
 enum qkv_status run_set_add(struct run_set *set, const char *path, struct qkv_error *error);
 
 /* Makes the groups and names them; call it after the last run. */

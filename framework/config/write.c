@@ -10,9 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* True when a config that leaves the key out has the same value: its default, or what normalisation makes of it. */
-static bool follows_from_rest(const struct qkv_key *key, const struct qkv_config *config,
-                              struct qkv_arena *arena)
+bool qkv_key_follows(const struct qkv_key *key, const struct qkv_config *config, struct qkv_arena *arena)
 {
     if (!key->fallback) return false;
     struct qkv_collector collector = {.arena = arena};
@@ -71,7 +69,7 @@ static enum qkv_status write_keys(const struct qkv_config *config, FILE *file, b
     bool done = true;
     for (int i = 0; i < qkv_config_schema.count && done; i++) {
         const struct qkv_key *key = &qkv_config_schema.keys[i];
-        if (!full && follows_from_rest(key, config, &arena)) continue;
+        if (!full && qkv_key_follows(key, config, &arena)) continue;
         const char *value = value_for(key, config, folder, &arena);
         int depth;
         const char *name = open_sections(key->path, previous, file, &depth);

@@ -2,6 +2,7 @@
  */
 #include "parse.h"
 #include "support.h"
+#include "written_runs.h"
 
 #include <cjson/cJSON.h>
 #include <criterion/criterion.h>
@@ -192,9 +193,9 @@ Test(compare, refuses_files_that_are_no_evaluations)
     write_text(folder, "empty.json", "");
 #define NONE ": is not an evaluation; make one with `qkv evaluate --json`"
     static const char *const cases[][2] = {
-        {"", "qkv: EVALUATION is missing (usage: qkv compare EVALUATION... [options])"},
+        {"", "qkv: RUN is missing (usage: qkv compare RUN... [options])"},
         {"none.json", "qkv: none.json: No such file or directory"},
-        {".", "qkv: .: Is a directory"},
+        {".", "qkv: .: not a run: it holds no config.yaml; `qkv train` makes runs"},
         {"empty.json", "qkv: empty.json: the file is empty"},
         {"other.json", "qkv: other.json" NONE},
         {"broken.json", "qkv: broken.json" NONE},
@@ -211,6 +212,77 @@ Test(compare, refuses_files_that_are_no_evaluations)
         cr_expect(refused(run("cd '%s' && qkv compare %s", folder, cases[i][0]), cases[i][1]), "%s",
                   cases[i][0]);
     cr_expect_eq(run("ls '%s' | grep -q x", folder).exit_code, 1);
+}
+
+/* The mean of 10 and 20 is 15, their deviation 7.07. */
+Test(compare, shows_run_folders_at_their_best_validation_and_seeds_as_one_row)
+{
+    const char *folder = tiny_task("folders");
+    char *worse = written_validation_line(20, 3, 50);
+    written_run(folder, "small-1", 1, "", format("%s%s", written_validation_line(10, 2, 10), worse));
+    written_run(folder, "small-2", 2, "", format("%s%s", written_validation_line(10, 2, 20), worse));
+    written_run(folder, "wide", 2, "-s training.learning_rate=0.5 -s model.encoder.num_heads=4",
+                written_validation_line(10, 1, 40));
+    const char *text =
+        run_ok("cd '%s' && qkv compare small-1 small-2 wide -o t.md -o t.tsv -o t.json", folder);
+    cr_expect_not_null(strstr(text, "15.00 ± 7.07"), "%s", text);
+    cr_expect_not_null(strstr(text, "2.0000 ± 0.0000"), "%s", text);
+    const char *table = read_file(format("%s/t.tsv", folder), NULL);
+    cr_expect_str_eq(cell(table, "small (mean of 2 seeds)", "dev: BLEU"), "15.00");
+    cr_expect_str_eq(cell(table, "wide", "dev: BLEU"), "40.00");
+    cr_expect_str_eq(cell(table, "wide", "dev: loss"), "1.0000");
+    /* As many keys as rows differ: a row for each model. What follows from num_heads is left out. */
+    const char *differences = strstr(text, "\n\nmodel ");
+    cr_assert_not_null(differences, "%s", text);
+    char keys[2][64], name[64];
+    cr_assert_eq(sscanf(differences, " model %63s %63s", keys[0], keys[1]), 2);
+    cr_expect_str_eq(keys[0], "model.encoder.num_heads");
+    cr_expect_str_eq(keys[1], "training.learning_rate");
+    cr_assert_eq(sscanf(strstr(differences, "\nwide "), " %63s %63s %63s\n", name, keys[0], keys[1]), 3);
+    cr_expect_str_eq(keys[0], "4");
+    cr_expect_str_eq(keys[1], "0.5");
+    cr_expect_not_null(
+        strstr(read_file(format("%s/t.md", folder), NULL),
+               "\n\n| model | model.encoder.num_heads | training.learning_rate |\n|---|---:|---:|\n"));
+    /* The seed is shown where it is what distinguishes the rows, and no key where there is one row. */
+    cr_expect_null(strstr(run_ok("cd '%s' && qkv compare small-1 small-2", folder), "\nmodel  training"));
+    run_ok("cd '%s' && cp -r small-1 copy", folder);
+    text = run_ok("cd '%s' && qkv compare small-1 copy", folder);
+    cr_expect_null(strstr(text, "mean of"), "the same seed twice is no second seed:\n%s", text);
+    cr_expect(refused(run("cd '%s' && qkv compare small-1 ./small-1", folder),
+                      "qkv: ./small-1: is named twice; name each run once"));
+}
+
+Test(compare, evaluations_of_seeds_are_one_row_while_their_runs_are_there)
+{
+    const char *folder = tiny_task("seeds");
+    for (int seed = 1; seed <= 2; seed++) {
+        written_run(folder, format("s%d", seed), seed, "", written_validation_line(10, 2, 10 * seed));
+        write_evaluation(folder, format("s%d.json", seed), format("s%d", seed), "x/test.tsv", 0.25 * seed,
+                         format(", \"checkpoint\": \"s%d/best.safetensors\"", seed));
+    }
+    const char *text = run_ok("cd '%s' && qkv compare s1.json s2.json s2 -o t.tsv", folder);
+    const char *table = read_file(format("%s/t.tsv", folder), NULL);
+    cr_expect_str_eq(cell(table, "s (mean of 2 seeds)", "test: sequences, %"), "37.50", "%s", text);
+    cr_expect_str_eq(cell(table, "s (mean of 2 seeds)", "dev: BLEU"), "20.00", "of the one that is named");
+    run_ok("cd '%s' && rm -r s1 s2 && qkv compare s1.json s2.json -o t.tsv", folder);
+    cr_expect_str_eq(cell(read_file(format("%s/t.tsv", folder), NULL), "s2", "test: sequences, %"), "50.00");
+}
+
+Test(compare, warns_of_scores_that_do_not_compare)
+{
+    const char *folder = scratch("signatures");
+    const char *signature = ", \"bleu_signature\": \"nrefs:1|case:mixed|tok:%s|version:%d\"";
+    write_evaluation(folder, "a.json", "a", "test.tsv", 0.5, format(signature, "13a", 1));
+    write_evaluation(folder, "b.json", "b", "test.tsv", 0.5, format(signature, "13a", 2));
+    write_evaluation(folder, "c.json", "c", "test.tsv", 0.5, format(signature, "char", 2));
+    write_evaluation(folder, "d.json", "d", "other.tsv", 0.5, format(signature, "char", 2));
+    cr_expect_str_empty(run("cd '%s' && qkv compare a.json b.json d.json", folder).error);
+    struct outcome outcome = run("cd '%s' && qkv compare a.json b.json c.json", folder);
+    cr_expect_eq(outcome.exit_code, 0);
+    cr_expect_str_eq(outcome.error,
+                     "warning: BLEU on test: that of a is nrefs:1|case:mixed|tok:13a|version:1, but of c "
+                     "is nrefs:1|case:mixed|tok:char|version:2; such scores do not compare\n");
 }
 
 /* Two configs, hardly trained: all files are there, and a second call trains nothing. */

@@ -1,43 +1,19 @@
 /* qkv plot: curves of runs whose metrics are written here, without training. */
 #include "support.h"
+#include "written_runs.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Makes a run with a seed and the lines of its metrics.jsonl; `settings`: more keys, as -s options. */
-static void make_run(const char *folder, const char *name, int seed, const char *settings,
-                     const char *metrics)
-{
-    run_ok("cd '%s' && mkdir %s && qkv config c.yaml --full -s name=%s -s training.random_seed=%d %s | "
-           "sed 's,: \\(train\\|dev\\).tsv,: ../\\1.tsv,' >%s/config.yaml",
-           folder, name, name, seed, settings, name);
-    write_text(folder, format("%s/metrics.jsonl", name), metrics);
-}
-
-static char *train_line(int update, double loss)
-{
-    return format(
-        "{\"kind\":\"train\",\"update\":%d,\"epoch\":1,\"tokens\":%d,\"loss\":%g,\"cross_entropy\":%g,"
-        "\"learning_rate\":0.001,\"gradient_norm\":0.5,\"seconds\":%d,\"tokens_per_second\":9}\n",
-        update, 100 * update, loss + 1, loss, 2 * update);
-}
-
-static char *validation_line(int update, double loss, double bleu)
-{
-    return format("{\"kind\":\"validation\",\"update\":%d,\"tokens\":%d,\"loss\":%g,\"token_accuracy\":0.5,"
-                  "\"bleu\":%g,\"chrf\":20,\"best\":true,\"seconds\":%d}\n",
-                  update, 100 * update, loss, bleu, 2 * update);
-}
-
 /* A validation every 10 updates, at which the loss of training has fallen by 0.5. */
 static char *metrics_of(int validations, const double dev[])
 {
     char *lines = format("%s", "");
     for (int i = 0; i < validations; i++)
-        lines = format("%s%s%s", lines, train_line(10 * (i + 1), 4 - 0.5 * i),
-                       validation_line(10 * (i + 1), dev[i], 10 * (i + 1)));
+        lines = format("%s%s%s", lines, written_train_line(10 * (i + 1), 4 - 0.5 * i),
+                       written_validation_line(10 * (i + 1), dev[i], 10 * (i + 1)));
     return lines;
 }
 
@@ -59,8 +35,8 @@ static char *svg_of(const char *folder, const char *arguments)
 Test(plot, marks_the_best_validation_and_where_overfitting_begins)
 {
     const char *folder = tiny_task("marks");
-    make_run(folder, "over", 1, "", metrics_of(6, OVERFITS));
-    make_run(folder, "twice", 1, "-s model.encoder.dropout=0.5", metrics_of(4, TWICE));
+    written_run(folder, "over", 1, "", metrics_of(6, OVERFITS));
+    written_run(folder, "twice", 1, "-s model.encoder.dropout=0.5", metrics_of(4, TWICE));
     const char *text = run_ok("cd '%s' && LC_ALL=C qkv plot over --show loss", folder);
     cr_expect_not_null(strstr(text, "\n@  overfitting begins\n"), "%s", text);
     cr_expect_eq(count(text, "@"), 2, "in the chart and in the legend:\n%s", text);
@@ -88,11 +64,11 @@ Test(plot, marks_the_best_validation_and_where_overfitting_begins)
 Test(plot, shows_runs_that_differ_in_their_seed_alone_as_their_mean)
 {
     const char *folder = tiny_task("seeds");
-    char *low = format("%s%s", validation_line(10, 2, 10), validation_line(20, 1, 20));
-    char *high = format("%s%s", validation_line(10, 2, 30), validation_line(20, 1, 40));
-    make_run(folder, "small-seed1", 1, "", low);
-    make_run(folder, "small-seed2", 2, "", high);
-    make_run(folder, "other", 2, "-s training.learning_rate=0.5", low);
+    char *low = format("%s%s", written_validation_line(10, 2, 10), written_validation_line(20, 1, 20));
+    char *high = format("%s%s", written_validation_line(10, 2, 30), written_validation_line(20, 1, 40));
+    written_run(folder, "small-seed1", 1, "", low);
+    written_run(folder, "small-seed2", 2, "", high);
+    written_run(folder, "other", 2, "-s training.learning_rate=0.5", low);
     const char *svg = svg_of(folder, "small-seed1 small-seed2 --show bleu");
     cr_expect_not_null(strstr(svg, ">small (mean of 2 seeds)<"), "%s", svg);
     cr_expect_not_null(strstr(svg, ">mean ± standard deviation over seeds<"));
@@ -115,13 +91,13 @@ Test(plot, shows_runs_that_differ_in_their_seed_alone_as_their_mean)
 Test(plot, runs_over_updates_tokens_or_time)
 {
     const char *folder = tiny_task("axes");
-    make_run(folder, "a", 1, "", metrics_of(6, OVERFITS));
+    written_run(folder, "a", 1, "", metrics_of(6, OVERFITS));
     const char *tokens = run_ok("cd '%s' && qkv plot a -x tokens", folder);
     cr_expect_not_null(strstr(tokens, " target tokens, thousands\n"), "%s", tokens);
     const char *seconds = run_ok("cd '%s' && qkv plot a -x time --show bleu", folder);
     cr_expect_not_null(strstr(seconds, " time of training, seconds\n"), "%s", seconds);
     cr_expect_not_null(strstr(seconds, " 120\n"), "60 updates take 120 seconds:\n%s", seconds);
-    make_run(folder, "old", 1, "", "{\"kind\":\"train\",\"update\":5,\"tokens\":50,\"loss\":3}\n");
+    written_run(folder, "old", 1, "", "{\"kind\":\"train\",\"update\":5,\"tokens\":50,\"loss\":3}\n");
     cr_expect(refused(run("cd '%s' && qkv plot old -x time", folder),
                       "qkv: old: records no times, as an older qkv has trained it; plot it over updates or "
                       "tokens\nqkv: there is nothing to plot"));
@@ -131,7 +107,7 @@ Test(plot, runs_over_updates_tokens_or_time)
 Test(plot, draws_in_ascii_where_the_locale_is_not_utf8)
 {
     const char *folder = tiny_task("locale");
-    make_run(folder, "a", 1, "", metrics_of(6, OVERFITS));
+    written_run(folder, "a", 1, "", metrics_of(6, OVERFITS));
     const char *plain = run_ok("cd '%s' && LC_ALL=C qkv plot a", folder);
     for (const char *at = plain; *at; at++) cr_assert((unsigned char)*at < 128, "%s", plain);
     const char *dots = run_ok("cd '%s' && LC_ALL=C.UTF-8 qkv plot a", folder);
@@ -141,8 +117,8 @@ Test(plot, draws_in_ascii_where_the_locale_is_not_utf8)
 Test(plot, shows_a_run_that_still_trains)
 {
     const char *folder = tiny_task("half");
-    make_run(folder, "a", 1, "", format("%s{\"kind\":\"train\",\"upd", metrics_of(2, OVERFITS)));
-    make_run(folder, "b", 1, "-s training.learning_rate=0.5", "");
+    written_run(folder, "a", 1, "", format("%s{\"kind\":\"train\",\"upd", metrics_of(2, OVERFITS)));
+    written_run(folder, "b", 1, "-s training.learning_rate=0.5", "");
     struct outcome outcome = run("cd '%s' && qkv plot a b --show bleu", folder);
     cr_expect_eq(outcome.exit_code, 0);
     cr_expect_str_eq(outcome.error,
@@ -155,7 +131,7 @@ Test(plot, shows_a_run_that_still_trains)
 Test(plot, refuses)
 {
     const char *folder = tiny_task("refused");
-    make_run(folder, "a", 1, "", metrics_of(2, OVERFITS));
+    written_run(folder, "a", 1, "", metrics_of(2, OVERFITS));
     cr_expect(refused(run("cd '%s' && qkv plot a a", folder), "qkv: a: is named twice; name each run once"));
     cr_expect(refused(run("cd '%s' && qkv plot none", folder), "qkv: none: there is no such run"));
     cr_expect(refused(run("cd '%s' && qkv plot a -o a.jpg", folder),
