@@ -9,6 +9,7 @@
 
 #include "qkv/run.h"
 #include "qkv/trainer.h"
+#include "qkv/vocabulary.h"
 
 #include <math.h>
 #include <signal.h>
@@ -72,6 +73,19 @@ static bool stop(void *context)
     return interrupted != 0;
 }
 
+/* Says where the first parameters come from, unless they are random. */
+static void show_warm_start(const struct qkv_train_start *start)
+{
+    if (!start->from) return;
+    fputs("starting from ", stderr);
+    print_plain(stderr, start->from);
+    if (start->has_new_vocabulary)
+        fprintf(stderr, ", which knows %lld of %d source words and %lld of %d target words",
+                (long long)start->known_source, (int)start->source_types - QKV_SPECIALS,
+                (long long)start->known_target, (int)start->target_types - QKV_SPECIALS);
+    fputc('\n', stderr);
+}
+
 static void show_start(void *context, const struct qkv_train_start *start)
 {
     struct view *view = context;
@@ -92,6 +106,7 @@ static void show_start(void *context, const struct qkv_train_start *start)
             (long long)(start->read - start->pairs), (long long)start->read, (long long)start->long_sources,
             (long long)start->long_targets);
     if (start->resumed) fprintf(stderr, "resuming after update %lld\n", (long long)start->resumed);
+    show_warm_start(start);
 }
 
 /* Once: says how long training will take, by its first updates, and how much memory it uses. */
@@ -250,6 +265,7 @@ static void show_failure(const struct view *view, const struct qkv_config *confi
 }
 
 static struct option_list settings;
+static const char *from;
 static struct qkv_train_options options;
 static int64_t threads;
 static struct view view = {.settings = &settings};
@@ -262,7 +278,11 @@ static int run(int operands, char **operand)
     struct qkv_arena arena = {0};
     struct qkv_config config;
     struct qkv_error error = {""};
+    if (from && options.resume)
+        return complain(
+            "--from and --resume exclude each other: a resumed run goes on from its own checkpoint");
     enum qkv_status status = read_config(&config, &arena, operand[0], &settings);
+    if (!status && from) config.training.from = from;
     if (!status) {
         const struct qkv_train_listener listener = {&view,           stop,         show_start, show_progress,
                                                     show_validation, show_average, show_notice};
@@ -296,9 +316,15 @@ const struct command command_train = {
         "config.\n\n"
         "Ctrl-C (or SIGTERM or SIGHUP) saves a checkpoint before the command ends; --resume continues from "
         "it. The exit status is then 128 + the signal number (130 for Ctrl-C), so that a shell ends a loop "
-        "or an `&&` list. The results are the same for any number of threads.\n",
-    .examples = "  qkv train configs/toy_en_es.yaml\n"
-                "  qkv train configs/toy_en_es.yaml -s training.updates=500 --overwrite\n",
+        "or an `&&` list. The results are the same for any number of threads.\n\n"
+        "With --from, training starts from the parameters of another run instead of random ones, with a new "
+        "optimizer and schedule: for other text (fine-tuning), or a longer schedule. It uses the "
+        "vocabularies of "
+        "that run, unless training.from_vocabulary is new.\n",
+    .examples =
+        "  qkv train configs/toy_en_es.yaml\n"
+        "  qkv train configs/toy_en_es.yaml -s training.updates=500 --overwrite\n"
+        "  qkv train configs/toy_en_es.yaml --from runs/toy_en_es -s name=more\n",
     .operands =
         (const struct command_operand[]){
             {"CONFIG", VALUE_CONFIG, "a YAML file; -: standard input"},
@@ -310,6 +336,10 @@ const struct command command_train = {
             {"resume", 'r', NULL, OPTION_FLAG, &options.resume,
              "continue from the last checkpoint of the run"},
             {"overwrite", 0, NULL, OPTION_FLAG, &options.overwrite, "replace an existing run folder"},
+            {"from", 0, "RUN", OPTION_TEXT, &from,
+             "start from the parameters of another run (its best checkpoint), of a checkpoint, or of a "
+             "safetensors file "
+             "(training.from)"},
             COMMAND_OPTION_THREADS(&threads),
             {"quiet", 'q', NULL, OPTION_FLAG, &view.quiet, "print errors only"},
             {0},

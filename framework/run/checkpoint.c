@@ -4,6 +4,7 @@
 #include "core/half.h"
 #include "graph/graph.h"
 #include "run/safetensors.h"
+#include "run/weights.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -203,11 +204,6 @@ static int block_of(const char *name)
     return VALUES;
 }
 
-static bool same_shape(struct qkv_shape a, struct qkv_shape b)
-{
-    return a.rank == b.rank && !memcmp(a.size, b.size, (size_t)a.rank * sizeof a.size[0]);
-}
-
 /* Finds the parameter and the block that a tensor belongs to, and notes it in loading->source. Moments are
  * skipped when they are not wanted. */
 static enum qkv_status place_tensor(struct loading *loading, const struct qkv_safetensor *tensor)
@@ -221,7 +217,7 @@ static enum qkv_status place_tensor(struct loading *loading, const struct qkv_sa
     if (!parameter)
         return qkv_error_set(loading->error, "%s: holds %s, which the %s does not have", loading->path,
                              tensor->name, loading->blocks[block] ? "model" : "optimizer");
-    if (!same_shape(tensor->shape, parameter->shape))
+    if (!qkv_shapes_equal(tensor->shape, parameter->shape))
         return qkv_error_set(loading->error, "%s: %s is %s, but the model has %s", loading->path,
                              tensor->name, qkv_shape_text(tensor->shape), qkv_shape_text(parameter->shape));
     loading->source[block * loading->parameters->count + parameter->index] = tensor;
@@ -284,7 +280,7 @@ enum qkv_status qkv_checkpoint_load(const char *path, struct qkv_parameters *par
 {
     struct loading loading = {.path = path, .parameters = parameters, .optimizer = optimizer, .error = error};
     if (list_blocks(parameters, optimizer, loading.blocks, path, error)) return QKV_INVALID;
-    if (qkv_safetensors_read(&loading.file, path, error)) return QKV_INVALID;
+    if (qkv_safetensors_read(&loading.file, path, false, error)) return QKV_INVALID;
     enum qkv_status status = check_format(&loading);
     if (!status) status = load_state(&loading, state);
     if (!status) status = check_optimizer(&loading);

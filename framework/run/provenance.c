@@ -1,5 +1,7 @@
 #include "run/provenance.h"
 
+#include "config/config_keys.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -100,9 +102,11 @@ static bool check_key(void *context, const char *path, const char *value)
     const char *key = config_key(&checking->arena, path);
     const char *trained = key ? qkv_state_get(checking->state, key) : NULL;
     if (!trained || !strcmp(trained, value)) return true;
+    bool is_of_model = qkv_schema_find(&qkv_config_schema, path)->role == QKV_ROLE_MODEL;
     qkv_error_set(checking->error,
-                  "%s: was trained with %s %s, but the config has %s: put it back, or train a new run",
-                  checking->path, path, trained, value);
+                  "%s: was trained with %s %s, but the config has %s: put it back, or train a new run%s",
+                  checking->path, path, trained, value,
+                  is_of_model ? "" : ", which --from can start with these parameters");
     checking->refused = true;
     return false;
 }
@@ -159,7 +163,7 @@ enum qkv_status qkv_provenance_check_text(const struct qkv_state *state, const c
         status =
             qkv_error_set(error,
                           "%s: was trained with %s %s (%s), but now %s holds other text (%s): put it back, "
-                          "or train a new run",
+                          "or train a new run, which --from can start with these parameters",
                           path, key, old_file, old_text, file, text);
     qkv_arena_release(&arena);
     return status;

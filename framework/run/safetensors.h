@@ -70,9 +70,10 @@ struct qkv_safetensors {
     struct qkv_arena arena;           /* owns all of it */
 };
 
-/* Reads a whole file. Fails, with nothing to release, unless the file is well formed and its checksum is
- * right. */
-enum qkv_status qkv_safetensors_read(struct qkv_safetensors *file, const char *path, struct qkv_error *error);
+/* Reads a whole file. Fails, with nothing to release, unless the file is well formed and its checksum is right. Files of
+ * other programs have no checksum; with `is_foreign` that is allowed. */
+enum qkv_status qkv_safetensors_read(struct qkv_safetensors *file, const char *path, bool is_foreign,
+                                     struct qkv_error *error);
 
 /* The text of a key of __metadata__, or NULL. */
 const char *qkv_safetensors_metadata(const struct qkv_safetensors *file, const char *key);

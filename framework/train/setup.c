@@ -1,6 +1,7 @@
 #include "train/training.h"
 
 #include "run/provenance.h"
+#include "train/warm_start.h"
 
 #include <dirent.h>
 
@@ -18,6 +19,8 @@ static enum qkv_status find_merges(struct training *training, struct qkv_error *
     training->config = &training->with_merges;
     struct qkv_data_config *data = &training->with_merges.data;
     const struct qkv_corpus_options options = {.key = "data.train"};
+    const struct warm_start *from = &training->from;
+    if (from->has_old_vocabulary) return qkv_run_merges(from->run.path, data, training->bpe, error);
     if (training->options->resume) return qkv_run_merges(training->folder, data, training->bpe, error);
     return qkv_corpus_merges(data->train, data, training->bpe, options, error);
 }
@@ -46,8 +49,11 @@ static enum qkv_status read_corpora(struct training *training, struct qkv_error 
                               dev = {.keep_raw = true, .key = "data.dev"};
     if (qkv_corpus_read(&training->train, data->train, data, train, error)) return QKV_INVALID;
     if (data->dev[0] && qkv_corpus_read(&training->dev, data->dev, data, dev, error)) return QKV_INVALID;
-    if (training->options->resume) {
-        const char *source = file_of(training, QKV_RUN_SOURCE), *target = file_of(training, QKV_RUN_TARGET);
+    const struct warm_start *from = &training->from;
+    if (training->options->resume || from->has_old_vocabulary) {
+        const char *folder = from->has_old_vocabulary ? from->run.path : training->folder;
+        const char *source = qkv_run_file(&training->arena, folder, QKV_RUN_SOURCE),
+                   *target = qkv_run_file(&training->arena, folder, QKV_RUN_TARGET);
         if (!source || !target) return qkv_error_set(error, "out of memory");
         if (qkv_vocabulary_load(&training->source, source, error)) return QKV_INVALID;
         if (qkv_vocabulary_load(&training->target, target, error)) return QKV_INVALID;
@@ -74,7 +80,9 @@ static enum qkv_status make_parts(struct training *training, struct qkv_error *e
     const struct qkv_config *config = training->config;
     training->workers = qkv_workers_new(training->options->threads, error);
     if (!training->workers) return QKV_INVALID;
-    if (qkv_training_make_model(training, error)) return QKV_INVALID;
+    if (qkv_training_make_model(training, error) || qkv_warm_start_apply(training, error) ||
+        qkv_training_make_optimizer(training, error))
+        return QKV_INVALID;
     if (!config->data.dev[0]) return QKV_OK;
     training->evaluator = qkv_evaluator_new(training->model, &training->dev, &config->data.trg,
                                             &training->target, training->workers, &config->testing, error);
@@ -117,8 +125,8 @@ static enum qkv_status restore(struct training *training, struct qkv_error *erro
 
 enum qkv_status qkv_training_prepare(struct training *training, struct qkv_error *error)
 {
-    if (find_merges(training, error) || read_corpora(training, error) || check_lengths(training, error) ||
-        make_parts(training, error))
+    if (qkv_warm_start_open(training, error) || find_merges(training, error) ||
+        read_corpora(training, error) || check_lengths(training, error) || make_parts(training, error))
         return QKV_INVALID;
     return QKV_OK;
 }
@@ -154,6 +162,7 @@ enum qkv_status qkv_training_open(struct training *training, struct qkv_error *e
 
 void qkv_training_release(struct training *training)
 {
+    qkv_warm_start_release(training);
     qkv_evaluator_free(training->evaluator);
     qkv_training_release_model(training);
     qkv_workers_free(training->workers);

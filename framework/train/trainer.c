@@ -245,6 +245,10 @@ static void report_start(const struct training *training)
         .threads = qkv_workers_count(training->workers),
         .shards = (int)training->config->training.shards,
         .resumed = training->progress.update,
+        .from = training->from.path,
+        .has_new_vocabulary = training->from.is_run && !training->from.has_old_vocabulary,
+        .known_source = training->from.known[0],
+        .known_target = training->from.known[1],
     };
     if (listener->start) listener->start(listener->context, &start);
 }

@@ -9,6 +9,7 @@
  *     snapshots.c          the list of snapshots, and their files
  *     final_average.c      the average that ends a training
  *     updates.c            the model, its optimizer, and one update: neither files nor threads of its own
+ *     warm_start.c         the first parameters, from another run or a file
  *     setup.c              reads and checks all input, makes the model, restores or begins the run
  *     overfitting.c        the rule of overfitting
  *     notices.c            what training notices of itself
@@ -72,6 +73,17 @@ struct notices {
     int64_t silent_until[NOTICE_COUNT]; /* update before which a notice is not repeated */
 };
 
+/* What training.from names. All zero: nothing. */
+struct warm_start {
+    const char *path;        /* of the checkpoint or file */
+    bool is_run;             /* it is of a run */
+    bool is_open;            /* `run` is open */
+    bool has_old_vocabulary; /* vocabularies and merges are those of `run` */
+    struct qkv_run run;
+    int64_t
+        known[2]; /* source and target tokens, but the special ones, that the vocabularies of the run have */
+};
+
 struct training {
     const struct qkv_config *config; /* until the merges are known, that of the caller; then `with_merges` */
     struct qkv_config with_merges;   /* the same with data.src.bpe and data.trg.bpe */
@@ -95,6 +107,7 @@ struct training {
     struct notices notices;
     double seconds_before; /* of training by the processes whose checkpoint is continued */
     double begun;          /* qkv_clock_seconds when this process began to train */
+    struct warm_start from;
 };
 
 /* ---- progress.c ---- */
@@ -218,9 +231,12 @@ struct update_sums {
     int64_t all_tokens; /* source and target tokens */
 };
 
-/* Makes the model with its initial parameters, replicas, optimizer, schedule and batches, for `config`, `train`, which is
- * encoded, the vocabularies and `workers`. */
+/* Makes the model with its initial parameters, for `config` and the vocabularies. */
 enum qkv_status qkv_training_make_model(struct training *training, struct qkv_error *error);
+
+/* Makes replicas, optimizer, schedule and batches, for the model with its first parameters, `train`, which is encoded, and
+ * `workers`. */
+enum qkv_status qkv_training_make_optimizer(struct training *training, struct qkv_error *error);
 
 /* Draws the pieces of the current epoch of training->progress and plans its batches. */
 void qkv_training_plan_epoch(struct training *training);

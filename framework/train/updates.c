@@ -7,12 +7,18 @@
 enum qkv_status qkv_training_make_model(struct training *training, struct qkv_error *error)
 {
     const struct qkv_config *config = training->config;
-    const struct qkv_training_config *settings = &config->training;
-    uint64_t seed = (uint64_t)settings->random_seed;
+    uint64_t seed = (uint64_t)config->training.random_seed;
     training->model =
         qkv_model_new(&config->model, training->source.size, training->target.size, QKV_FLOAT32, error);
     if (!training->model) return QKV_INVALID;
     qkv_parameters_initialize(&training->model->parameters, seed);
+    return QKV_OK;
+}
+
+enum qkv_status qkv_training_make_optimizer(struct training *training, struct qkv_error *error)
+{
+    const struct qkv_config *config = training->config;
+    const struct qkv_training_config *settings = &config->training;
     const struct qkv_objective objective = qkv_objective_of(settings);
     training->replicas = qkv_replicas_new(training->model, training->workers, (int)settings->shards,
                                           QKV_GRADIENTS_BY_SIZE, &objective, error);
@@ -21,7 +27,7 @@ enum qkv_status qkv_training_make_model(struct training *training, struct qkv_er
         return QKV_INVALID;
     qkv_schedule_init(&training->schedule, settings, config->model.decoder.hidden_size);
     struct qkv_batches_options batches = {settings->batch_type, settings->batch_size,
-                                          QKV_BATCH_ORDER_SHUFFLED, seed};
+                                          QKV_BATCH_ORDER_SHUFFLED, (uint64_t)settings->random_seed};
     if (qkv_batches_init(&training->batches, &training->train, batches, error)) return QKV_INVALID;
     return qkv_replicas_reserve(training->replicas, &training->batches, error);
 }

@@ -86,7 +86,7 @@ Test(bpe, training_resumes_with_the_merges_of_the_run)
                     "-s data.src.num_merges=1 -s data.trg.num_merges=3",
                     twice),
                 "qkv: run/last.safetensors: was trained with data.src.num_merges 2, but the config has 1: "
-                "put it back, or train a new run"));
+                "put it back, or train a new run, which --from can start with these parameters"));
 }
 
 Test(bpe, other_merges_are_refused)

@@ -192,21 +192,22 @@ Test(train, resume_refuses_another_model)
 {
     const char *folder = tiny_run("other_model", 5);
     char *before = fingerprint(folder);
-    static const char *const cases[][2] = {
+    static const char warm[] = ", which --from can start with these parameters";
+    static const char *const cases[][3] = {
         {"-s model.encoder.hidden_size=32 -s model.decoder.hidden_size=32",
-         "model.encoder.hidden_size 16, but the config has 32"},
-        {"-s model.decoder.num_heads=4",
-         "model.decoder.num_heads 2, but the config has 4"}, /* the same shapes */
-        {"-s model.encoder.activation=gelu", "model.encoder.activation relu, but the config has gelu"},
-        {"-s model.encoder.num_layers=2", "model.encoder.num_layers 1, but the config has 2"},
-        {"-s data.src.level=char", "data.src.level word, but the config has char"},
-        {"-s training.optimizer=sgd", "training.optimizer adam, but the config has sgd"},
+         "model.encoder.hidden_size 16, but the config has 32", ""},
+        {"-s model.decoder.num_heads=4", "model.decoder.num_heads 2, but the config has 4",
+         ""}, /* the same shapes */
+        {"-s model.encoder.activation=gelu", "model.encoder.activation relu, but the config has gelu", ""},
+        {"-s model.encoder.num_layers=2", "model.encoder.num_layers 1, but the config has 2", ""},
+        {"-s data.src.level=char", "data.src.level word, but the config has char", ""},
+        {"-s training.optimizer=sgd", "training.optimizer adam, but the config has sgd", warm},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        cr_expect(
-            refused(run("cd '%s' && qkv train c.yaml --resume %s", folder, cases[i][0]),
-                    format("qkv: run/last.safetensors: was trained with %s: put it back, or train a new run",
-                           cases[i][1])));
+        cr_expect(refused(
+            run("cd '%s' && qkv train c.yaml --resume %s", folder, cases[i][0]),
+            format("qkv: run/last.safetensors: was trained with %s: put it back, or train a new run%s",
+                   cases[i][1], cases[i][2])));
     cr_assert_str_eq(fingerprint(folder), before);
 }
 
@@ -234,7 +235,7 @@ Test(train, resume_refuses_changes_that_change_the_numbers)
         cr_expect(
             refused(run("cd '%s' && qkv train c.yaml --resume -s '%s=%s'", folder, cases[i][0], cases[i][2]),
                     format("qkv: run/last.safetensors: was trained with %s %s, but the config has %s: put "
-                           "it back, or train a new run",
+                           "it back, or train a new run, which --from can start with these parameters",
                            cases[i][0], cases[i][1], cases[i][2])));
     cr_assert_str_eq(fingerprint(folder), before);
     struct outcome outcome =
@@ -265,7 +266,7 @@ Test(train, resume_refuses_changes_of_the_schedule)
         cr_expect(
             refused(run("%s --resume -s %s=%s", train, cases[i][1], cases[i][3]),
                     format("qkv: run/last.safetensors: was trained with %s %s, but the config has %s: put "
-                           "it back, or train a new run",
+                           "it back, or train a new run, which --from can start with these parameters",
                            cases[i][1], cases[i][2], cases[i][3])));
     }
 }
@@ -284,7 +285,8 @@ Test(train, resume_refuses_another_text)
         "qkv: run/last.safetensors: was trained with data.train train.tsv (80 pairs, checksum ";
     cr_expect(!strncmp(outcome.error, train, strlen(train)), "%s", outcome.error);
     cr_expect_not_null(strstr(outcome.error, "), but now other.tsv holds other text (80 pairs, checksum "));
-    cr_expect_not_null(strstr(outcome.error, "): put it back, or train a new run\n"));
+    cr_expect_not_null(strstr(
+        outcome.error, "): put it back, or train a new run, which --from can start with these parameters\n"));
     outcome = run("cd '%s' && qkv train c.yaml --resume -s data.dev=others.tsv", folder);
     cr_expect_eq(outcome.exit_code, 2);
     cr_expect_not_null(strstr(outcome.error, ": was trained with data.dev dev.tsv (8 pairs, checksum "));

@@ -208,12 +208,12 @@ Test(ema, cannot_change_when_a_run_is_resumed)
     run_ok("cd '%s' && qkv train c.yaml -q -s training.ema=0.9", folder);
     static const char *const others[] = {"0", "0.99"};
     for (int i = 0; i < 2; i++)
-        cr_expect(
-            refused(run("cd '%s' && qkv train c.yaml -q --resume -s training.updates=30 -s training.ema=%s",
-                        folder, others[i]),
-                    format("qkv: run/last.safetensors: was trained with training.ema 0.9, but the config has "
-                           "%s: put it back, or train a new run",
-                           others[i])));
+        cr_expect(refused(
+            run("cd '%s' && qkv train c.yaml -q --resume -s training.updates=30 -s training.ema=%s", folder,
+                others[i]),
+            format("qkv: run/last.safetensors: was trained with training.ema 0.9, but the config has "
+                   "%s: put it back, or train a new run, which --from can start with these parameters",
+                   others[i])));
     run_ok("cd '%s' && qkv train c.yaml -q --resume -s training.updates=30 -s training.ema=0.9", folder);
 }
 

@@ -116,4 +116,34 @@ QKV_API enum qkv_status qkv_checkpoint_load(const char *path, struct qkv_paramet
                                             struct qkv_optimizer_state *optimizer, struct qkv_state *state,
                                             struct qkv_error *error);
 
+/* ---- parameters by name, from files of any program ---- */
+
+/* Names in the arena of the report. */
+struct qkv_names {
+    int64_t count;
+    const char *const *name; /* [count] */
+};
+
+/* What qkv_parameters_load found. Caller's storage, which it fills also when it fails for one of these reasons. */
+struct qkv_load_report {
+    int64_t loaded;               /* parameters that the file has */
+    struct qkv_names missing;     /* parameters that it does not have: in the order of the parameters */
+    struct qkv_names reshaped;    /* parameters that it has in another shape */
+    struct qkv_names superfluous; /* tensors that are no parameters: in the order of the file */
+    struct qkv_arena arena;
+};
+
+/* Reads parameters, which must be allocated, by their names from a safetensors file of any program: F32, F64, F16 or BF16,
+ * with or without the checksum of qkv. What a checkpoint of qkv holds of an optimizer is passed over. Fails, and
+ * changes no parameter, when the file is not valid or holds another type, and, unless `is_partial`, when the names and
+ * shapes of file and parameters are not the same:
+ * `weights.safetensors: 2 parameters are missing (a.weight, a.bias); 1 parameter has another shape (b.weight):
+ * b.weight is [4, 2], but the model has [2, 2]`.
+ * With `is_partial`, parameters that are missing or reshaped keep their values, and the report says which. report: NULL,
+ * or to be released. */
+QKV_API enum qkv_status qkv_parameters_load(const char *path, struct qkv_parameters *parameters,
+                                            bool is_partial, struct qkv_load_report *report,
+                                            struct qkv_error *error);
+QKV_API void qkv_load_report_release(struct qkv_load_report *report);
+
 #endif

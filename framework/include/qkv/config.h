@@ -153,6 +153,8 @@ struct qkv_model_config {
 
 struct qkv_training_config {
     const char *model_dir; /* the run folder */
+    const char *from;      /* a run or a checkpoint whose parameters training starts from; "": random ones */
+    enum qkv_from_vocabulary from_vocabulary;
     int64_t random_seed;
     enum qkv_optimizer_kind optimizer;
     double learning_rate;

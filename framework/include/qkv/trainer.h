@@ -54,7 +54,10 @@ struct qkv_train_start {
     int64_t dev_pairs;                  /* 0: no validation */
     int32_t source_types, target_types; /* sizes of the vocabularies */
     int threads, shards;
-    int64_t resumed; /* updates done before; 0: a new run */
+    int64_t resumed;                    /* updates done before; 0: a new run */
+    const char *from;                   /* checkpoint of training.from; NULL: random initial values */
+    bool has_new_vocabulary;            /* not that of the run that `from` is of: */
+    int64_t known_source, known_target; /* types of this run that it has too, without special tokens */
 };
 
 /* Reported at the end of training, where testing.average asks for an average of the best checkpoints. */

@@ -133,7 +133,7 @@ enum qkv_status page_training_begin(struct page_training *t, const char *pairs, 
     t->training.config = &t->config;
     page_set_file(pairs, size);
     if (make_config(t, seed, error) || read_pairs(t, error) || qkv_training_make_model(&t->training, error) ||
-        open_sentence(t, error)) {
+        qkv_training_make_optimizer(&t->training, error) || open_sentence(t, error)) {
         page_training_release(t);
         return QKV_INVALID;
     }

@@ -1,0 +1,28 @@
+/* Tensors and the parameters of the same names. */
+#ifndef QKV_RUN_WEIGHTS_H
+#define QKV_RUN_WEIGHTS_H
+
+#include "qkv/checkpoint.h"
+#include "run/safetensors.h"
+
+static inline bool qkv_shapes_equal(struct qkv_shape a, struct qkv_shape b)
+{
+    if (a.rank != b.rank) return false;
+    for (int i = 0; i < a.rank; i++)
+        if (a.size[i] != b.size[i]) return false;
+    return true;
+}
+
+/* Finds the tensor of every parameter: source[parameter->index], NULL where there is none of that name and shape. Shapes of
+ * parameters with may_differ[index] are not compared; may_differ NULL: all are. Fills the report, whose names belong to the
+ * caller's. False when memory is out. */
+bool qkv_weights_match(int64_t count, const struct qkv_safetensor *tensors,
+                       const struct qkv_parameters *parameters, const bool *may_differ,
+                       const struct qkv_safetensor **source, struct qkv_load_report *report);
+
+/* Fails, and says how tensors and parameters differ, unless they are the same. `path`: what the tensors are of. */
+enum qkv_status qkv_weights_check(const char *path, int64_t count, const struct qkv_safetensor *tensors,
+                                  const struct qkv_parameters *parameters,
+                                  const struct qkv_load_report *report, struct qkv_error *error);
+
+#endif

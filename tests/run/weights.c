@@ -1,0 +1,162 @@
+/* Parameters by name, from safetensors files as other programs write them: without the checksum and format of qkv. */
+#include "qkv/checkpoint.h"
+
+#include "support.h"
+
+#include <criterion/criterion.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Parameters a [2, 3] and b [2], all 9. */
+static struct qkv_parameters two_parameters(enum qkv_dtype dtype)
+{
+    struct qkv_parameters parameters = {0};
+    const struct qkv_initial zeros = {QKV_INITIALIZER_ZEROS, 0};
+    qkv_parameters_add(&parameters, QKV_SHAPE(2, 3), zeros, "a");
+    qkv_parameters_add(&parameters, QKV_SHAPE(2), zeros, "b");
+    cr_assert_eq(qkv_parameters_allocate(&parameters, dtype, NULL), QKV_OK);
+    for (int p = 0; p < 2; p++)
+        for (int64_t i = 0; i < parameters.list[p]->count; i++)
+            qkv_parameter_set(&parameters, parameters.list[p], i, 9);
+    return parameters;
+}
+
+/* A file with this header, its quotes written as ', and these numbers as data. */
+static const char *file_of(const char *header, size_t size, const void *data)
+{
+    size_t length = strlen(header);
+    char *bytes = calloc(1, 8 + length + size);
+    bytes[0] = (char)(length & 0xFF);
+    bytes[1] = (char)(length >> 8);
+    for (size_t i = 0; i < length; i++) bytes[8 + i] = header[i] == '\'' ? '"' : header[i];
+    memcpy(bytes + 8 + length, data, size);
+    const char *path = write_bytes(scratch("weights"), "x.safetensors", bytes, 8 + length + size);
+    free(bytes);
+    return path;
+}
+
+static const float NUMBERS[] = {1, 2, 3, 4, 5, 6, -7, 0.5f};
+
+#define A "'a':{'dtype':'F32','shape':[2,3],'data_offsets':[0,24]}"
+#define B "'b':{'dtype':'F32','shape':[2],'data_offsets':[24,32]}"
+
+static void expect_values(const struct qkv_parameters *parameters, int p, const float *values)
+{
+    for (int64_t i = 0; i < parameters->list[p]->count; i++)
+        cr_expect_eq(qkv_parameter_get(parameters, parameters->list[p], i), (double)values[i]);
+}
+
+static void expect_nines(const struct qkv_parameters *parameters, int p)
+{
+    for (int64_t i = 0; i < parameters->list[p]->count; i++)
+        cr_expect_eq(qkv_parameter_get(parameters, parameters->list[p], i), 9);
+}
+
+Test(weights, of_another_program_are_loaded_by_name)
+{
+    static const char *const HEADERS[] = {"{" A "," B "}", "{" B "," A "}",
+                                          "{'__metadata__':{'format':'pt'}," A "," B "}"};
+    for (int i = 0; i < 3; i++)
+        for (int precision = 0; precision < 2; precision++) {
+            struct qkv_parameters parameters = two_parameters(precision ? QKV_FLOAT64 : QKV_FLOAT32);
+            struct qkv_load_report report;
+            struct qkv_error error = {""};
+            uint64_t changes = parameters.changes;
+            const char *path = file_of(HEADERS[i], sizeof NUMBERS, NUMBERS);
+            cr_assert_eq(qkv_parameters_load(path, &parameters, false, &report, &error), QKV_OK, "%s",
+                         error.message);
+            expect_values(&parameters, 0, NUMBERS);
+            expect_values(&parameters, 1, NUMBERS + 6);
+            cr_expect_eq(report.loaded, 2);
+            cr_expect_eq(report.missing.count + report.reshaped.count + report.superfluous.count, 0);
+            cr_expect_neq(parameters.changes, changes);
+            qkv_load_report_release(&report);
+            qkv_parameters_release(&parameters);
+        }
+}
+
+/* What is not the same in file and parameters: a sentence that names it, or with is_partial a report. */
+Test(weights, that_differ_are_named)
+{
+    static const struct {
+        const char *header, *sentence;
+        int missing, reshaped, superfluous;
+        bool has_a, has_b;
+    } CASES[] = {
+        {"{" A ",'c':{'dtype':'F32','shape':[2],'data_offsets':[24,32]}}",
+         "1 parameter of the model is missing (b); 1 tensor is no parameter of the model (c)", 1, 0, 1, true,
+         false},
+        {"{'a':{'dtype':'F32','shape':[3,2],'data_offsets':[0,24]}," B "}",
+         "1 parameter has another shape (a): a is [3, 2], but the model has [2, 3]", 0, 1, 0, false, true},
+        {"{'optimizer.first.a':{'dtype':'F32','shape':[6],'data_offsets':[0,24]}," B "}",
+         "1 parameter of the model is missing (a)", 1, 0, 0, false, true},
+        {"{'d':{'dtype':'F32','shape':[1],'data_offsets':[0,4]},'e':{'dtype':'F32','shape':[1],'data_offsets'"
+         ":[4,8]},"
+         "'f':{'dtype':'F32','shape':[1],'data_offsets':[8,12]},'g':{'dtype':'F32','shape':[5],'data_offsets'"
+         ":"
+         "[12,32]}}",
+         "2 parameters of the model are missing (a, b); 4 tensors are no parameters of the model (d, e, f "
+         "and 1 more)",
+         2, 0, 4, false, false},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        struct qkv_parameters parameters = two_parameters(QKV_FLOAT32);
+        struct qkv_error error = {""};
+        const char *path = file_of(CASES[i].header, sizeof NUMBERS, NUMBERS);
+        for (int partial = 0; partial < 2; partial++) {
+            struct qkv_load_report report;
+            cr_expect_eq(qkv_parameters_load(path, &parameters, partial, &report, &error),
+                         partial ? QKV_OK : QKV_INVALID);
+            cr_expect_eq(report.missing.count, CASES[i].missing, "case %zu", i);
+            cr_expect_eq(report.reshaped.count, CASES[i].reshaped, "case %zu", i);
+            cr_expect_eq(report.superfluous.count, CASES[i].superfluous, "case %zu", i);
+            cr_expect_eq(report.loaded, CASES[i].has_a + CASES[i].has_b, "case %zu", i);
+            if (partial && CASES[i].has_a)
+                expect_values(&parameters, 0, NUMBERS);
+            else
+                expect_nines(&parameters, 0);
+            if (partial && CASES[i].has_b)
+                expect_values(&parameters, 1, NUMBERS + 6);
+            else
+                expect_nines(&parameters, 1);
+            qkv_load_report_release(&report);
+        }
+        cr_expect_str_eq(error.message, format("%s: %s", path, CASES[i].sentence));
+        qkv_parameters_release(&parameters);
+    }
+}
+
+Test(weights, of_a_checkpoint_are_loaded_and_checked)
+{
+    struct qkv_parameters parameters = two_parameters(QKV_FLOAT32);
+    struct qkv_error error = {""};
+    const char *path = format("%s/own.safetensors", scratch("own"));
+    size_t size;
+    cr_assert_eq(qkv_checkpoint_save(path, &parameters, NULL, NULL, &error), QKV_OK);
+    cr_expect_eq(qkv_parameters_load(path, &parameters, false, NULL, &error), QKV_OK, "%s", error.message);
+    char *bytes = read_file(path, &size);
+    bytes[size - 1] ^= 1; /* a checksum that is there must be right */
+    path = write_bytes(scratch("own"), "spoilt.safetensors", bytes, size);
+    cr_expect_eq(qkv_parameters_load(path, &parameters, false, NULL, &error), QKV_INVALID);
+    cr_expect_not_null(strstr(error.message, "is damaged: its checksum is "), "%s", error.message);
+    qkv_parameters_release(&parameters);
+}
+
+Test(weights, need_a_valid_file_and_parameters)
+{
+    struct qkv_parameters parameters = two_parameters(QKV_FLOAT32), none = {0};
+    struct qkv_error error = {""};
+    const char *path = file_of("{" A "," B "}", sizeof NUMBERS - 4, NUMBERS);
+    cr_expect_eq(qkv_parameters_load(path, &parameters, true, NULL, &error), QKV_INVALID);
+    cr_expect_not_null(strstr(error.message, "it was cut short"), "%s", error.message);
+    path =
+        file_of("{'a':{'dtype':'I32','shape':[2,3],'data_offsets':[0,24]}," B "}", sizeof NUMBERS, NUMBERS);
+    cr_expect_eq(qkv_parameters_load(path, &parameters, true, NULL, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, format("%s: a is of type I32, but must be F32, F64, F16 or BF16", path));
+    cr_expect_eq(qkv_parameters_load("nowhere", &parameters, true, NULL, &error), QKV_INVALID);
+    cr_expect_eq(qkv_parameters_load(path, &none, true, NULL, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, format("%s: the parameters are not allocated", path));
+    expect_nines(&parameters, 0);
+    qkv_parameters_release(&parameters);
+}
