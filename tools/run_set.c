@@ -57,13 +57,23 @@ static bool same_value(const struct qkv_key *key, const struct qkv_config *a, co
     return key->is_path && same_file(qkv_key_text(key, a), qkv_key_text(key, b));
 }
 
-static bool differ_in_seed_alone(const struct qkv_config *a, const struct qkv_config *b)
+static bool same_but_for_the_seed(const struct qkv_config *a, const struct qkv_config *b)
 {
     for (int i = 0; i < qkv_config_schema.count; i++) {
         const struct qkv_key *key = &qkv_config_schema.keys[i];
         if (!is_of_run(key) && !same_value(key, a, b)) return false;
     }
-    return a->training.random_seed != b->training.random_seed;
+    return true;
+}
+
+static bool differ_in_seed_alone(const struct qkv_config *a, const struct qkv_config *b)
+{
+    return a->training.random_seed != b->training.random_seed && same_but_for_the_seed(a, b);
+}
+
+bool configs_train_alike(const struct qkv_config *a, const struct qkv_config *b)
+{
+    return a->training.random_seed == b->training.random_seed && same_but_for_the_seed(a, b);
 }
 
 static const struct qkv_config *config_of(const struct run_set *set, int group)
@@ -118,10 +128,22 @@ static const char *end_of(struct qkv_arena *arena, const char *path, int parts)
     return qkv_arena_format(arena, "%.*s", (int)(length - begin), path + begin);
 }
 
+/* The length of a name without the seed at its end: of "small" in "small,seed=1", "small-seed2" and "small,seed=". */
+static size_t length_without_seed(const char *name, size_t length)
+{
+    static const char separators[] = "-_., =/";
+    size_t end = length;
+    while (end && strchr("0123456789", name[end - 1])) end--;
+    while (end && strchr(separators, name[end - 1])) end--;
+    if (end < 4 || strncmp(name + end - 4, "seed", 4) != 0) return length;
+    end -= 4;
+    while (end && strchr(separators, name[end - 1])) end--;
+    return end ? end : length;
+}
+
 /* What the names of several seeds have in common: "small,seed=1" and "small,seed=2" are "small (mean of 2 seeds)". */
 static const char *common_name(struct run_set *set, const struct run_group *group, int parts)
 {
-    static const char separators[] = "-_., =/";
     const char *first = end_of(&set->arena, set->run[group->run[0]].path, parts);
     if (!first || group->runs == 1) return first;
     size_t length = strlen(first);
@@ -132,9 +154,8 @@ static const char *common_name(struct run_set *set, const struct run_group *grou
         while (same < length && first[same] == other[same]) same++;
         length = same;
     }
-    while (length && strchr(separators, first[length - 1])) length--;
-    if (length >= 4 && !strncmp(first + length - 4, "seed", 4)) length -= 4;
-    while (length && strchr(separators, first[length - 1])) length--;
+    length = length_without_seed(first, length);
+    while (length && strchr("-_., =/", first[length - 1])) length--;
     const char *name = set->run[group->run[0]].config.name;
     return qkv_arena_format(&set->arena, "%.*s (mean of %d seeds)", (int)(length ? length : strlen(name)),
                             length ? first : name, group->runs);
@@ -145,6 +166,22 @@ static bool names_differ(const struct run_set *set)
     for (int i = 0; i < set->groups; i++)
         for (int j = 0; j < i; j++)
             if (!strcmp(set->group[i].name, set->group[j].name)) return false;
+    return true;
+}
+
+/* Drops the seed from the names of single runs, if the names still differ. False: no memory. */
+static bool drop_seeds(struct run_set *set)
+{
+    const char *names[RUN_SET_MOST];
+    for (int g = 0; g < set->groups; g++) {
+        const char *name = names[g] = set->group[g].name;
+        if (set->group[g].runs > 1) continue;
+        name = qkv_arena_format(&set->arena, "%.*s", (int)length_without_seed(name, strlen(name)), name);
+        if (!name) return false;
+        set->group[g].name = name;
+    }
+    if (names_differ(set) && set->groups > 1) return true;
+    for (int g = 0; g < set->groups; g++) set->group[g].name = names[g];
     return true;
 }
 
@@ -169,5 +206,5 @@ enum qkv_status run_set_group(struct run_set *set, struct qkv_error *error)
                 return qkv_error_set(error, "out of memory");
         if (names_differ(set)) break;
     }
-    return QKV_OK;
+    return drop_seeds(set) ? QKV_OK : qkv_error_set(error, "out of memory");
 }

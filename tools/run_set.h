@@ -46,4 +46,7 @@ enum qkv_status run_set_differences(struct run_set *set,
 
 void run_set_release(struct run_set *set);
 
+/* True when two configs train alike: all keys but the names of the run and its folder are the same. */
+bool configs_train_alike(const struct qkv_config *a, const struct qkv_config *b);
+
 #endif

@@ -247,7 +247,8 @@ Test(help, examples_run)
         /* Other tests train and check gradients; here two updates and one op are enough. */
         const char *page = has_page() ? "command qkv \"$@\"" : "true";
         char *function = format(
-            "qkv() { case $1 in train) command qkv \"$@\" -q -s training.updates=2 "
+            "qkv() { case $1 in sweep) command qkv \"$@\" -q -s training.updates=2 ;; train) command qkv "
+            "\"$@\" -q -s training.updates=2 "
             "-s training.validation_freq=1 -s training.keep_best_ckpts=2 -s training.keep_last_ckpts=2 "
             "-s training.snapshots=2 --overwrite ;; gradcheck) command qkv gradcheck --op add ;; "
             "init) command qkv \"$@\" --updates 2 ;; "

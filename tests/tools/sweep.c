@@ -1,0 +1,124 @@
+/* qkv sweep: which runs it trains, how it goes on after an interruption, and what it refuses. */
+#include "support.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool has(const char *folder, const char *name)
+{
+    return access(format("%s/%s", folder, name), F_OK) == 0;
+}
+
+Test(sweep, trains_every_combination_and_compares_the_runs)
+{
+    const char *folder = tiny_task("grid");
+    const char *command =
+        format("cd '%s' && qkv sweep c.yaml -o s -j 2 -g training.learning_rate=1e-3,3e-3 "
+               "-g 'training.adam_betas=[0.9,0.98],[0.8,0.9]' -s training.updates=10 --seeds",
+               folder);
+    struct outcome outcome = run("%s 1", command);
+    cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
+    static const char *const names[] = {
+        "learning_rate=1e-3,adam_betas=0.9,0.98", "learning_rate=1e-3,adam_betas=0.8,0.9",
+        "learning_rate=3e-3,adam_betas=0.9,0.98", "learning_rate=3e-3,adam_betas=0.8,0.9"};
+    for (int i = 0; i < 4; i++) {
+        cr_expect(has(folder, format("s/%s,seed=42/best.safetensors", names[i])), "%s", names[i]);
+        cr_expect_not_null(strstr(outcome.output, format("\n%s ", names[i])), "%s", outcome.output);
+    }
+    cr_expect_not_null(strstr(outcome.error, "s: 4 runs; 2 at the same time, with 1 thread each\n"), "%s",
+                       outcome.error);
+    const char *config = read_file(format("%s/s/%s,seed=42/config.yaml", folder, names[3]), NULL);
+    cr_expect(strstr(config, "learning_rate: 0.003\n") && strstr(config, "adam_betas: [0.8, 0.9]\n") &&
+              strstr(config, "updates: 10\n"));
+    cr_expect(has(folder, "s/curves.svg") && has(folder, "s/comparison.md"));
+
+    run_ok("cd '%s/s' && rm comparison.md curves.svg && find . -exec touch -d 2000-01-01 {} +", folder);
+    outcome = run("%s 2", command);
+    cr_expect_eq(outcome.exit_code, 0);
+    cr_expect_not_null(strstr(outcome.error, "s: 8 runs, 4 finished before; 2 at"), "%s", outcome.error);
+    cr_expect_not_null(strstr(outcome.output, format("\n%s (mean of 2 seeds) ", names[3])), "%s",
+                       outcome.output);
+    cr_expect_str_empty(run_ok("find '%s'/s/*seed=42 -type f -newermt 2001-01-01", folder),
+                        "finished runs are kept");
+    /* A finished run whose config says more goes on. */
+    outcome = run("%s 1 -s training.updates=12 -q", command);
+    cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
+    cr_expect_not_null(strstr(read_file(format("%s/s/%s,seed=42.log", folder, names[0]), NULL),
+                              "resuming after update 10\n"));
+}
+
+/* A sweep of two long runs gets the signal when both train. */
+Test(sweep, goes_on_after_an_interruption_as_if_there_had_been_none)
+{
+    const char *folder = tiny_task("interrupted");
+    const char *arguments =
+        "c.yaml -g training.learning_rate=1e-3,3e-3,5e-3 -j 2 -q -s training.updates=3000 "
+        "-s training.logging_freq=10 -s training.validation_freq=1000";
+    struct outcome outcome = run(
+        "cd '%s' && { '%s' sweep %s -o s & pid=$!; "
+        "until grep -q train s/learning_rate=1e-3,seed=42/metrics.jsonl && "
+        "grep -q train s/learning_rate=3e-3,seed=42/metrics.jsonl || ! kill -0 $pid; do :; done 2>/dev/null; "
+        "kill -INT $pid; wait $pid; }",
+        folder, QKV_BINARY, arguments);
+    cr_assert_eq(outcome.exit_code, 130, "%d %s", outcome.exit_code, outcome.error);
+    cr_expect(!has(folder, "s/learning_rate=5e-3,seed=42") && !has(folder, "s/finished.txt"),
+              "no run starts or has ended");
+    cr_expect_str_empty(
+        run_ok("cd '%s' && for run in s/*=42; do flock -n $run true || echo $run; done", folder),
+        "a process still trains");
+    for (int i = 1; i <= 3; i += 2)
+        cr_expect_not_null(strstr(read_file(format("%s/s/learning_rate=%de-3,seed=42.log", folder, i), NULL),
+                                  "\nsaved; continue with: "));
+    run_ok("cd '%s' && qkv sweep %s -o s && qkv sweep %s -o without", folder, arguments, arguments);
+    for (int i = 1; i <= 5; i += 2) {
+        const char *name = format("learning_rate=%de-3,seed=42", i);
+        cr_expect_str_eq(
+            run_ok("cd '%s' && sed 's/,\"seconds.*//' 's/%s/metrics.jsonl'", folder, name),
+            run_ok("cd '%s' && sed 's/,\"seconds.*//' 'without/%s/metrics.jsonl'", folder, name));
+        run_ok("cd '%s' && cmp 's/%s/last.safetensors' 'without/%s/last.safetensors'", folder, name, name);
+    }
+}
+
+Test(sweep, a_run_that_fails_does_not_end_the_others)
+{
+    const char *folder = tiny_task("failed");
+    struct outcome outcome =
+        run("cd '%s' && qkv sweep c.yaml -o s -q -j 1 -g training.learning_rate=1e30,1e-3", folder);
+    cr_expect_eq(outcome.exit_code, 1);
+    cr_expect_not_null(strstr(outcome.error, "learning_rate=1e30,seed=42: failed after 0s: qkv: update "),
+                       "%s", outcome.error);
+    cr_expect_not_null(strstr(outcome.error, "qkv: 1 of 2 runs failed; their logs are in s\n"));
+    cr_expect_not_null(strstr(outcome.output, "\nlearning_rate=1e-3"), "%s", outcome.output);
+    cr_expect_str_eq(read_file(format("%s/s/finished.txt", folder), NULL), "learning_rate=1e-3,seed=42\n");
+}
+
+Test(sweep, refuses)
+{
+    const char *folder = tiny_task("refused");
+    static const char *const cases[][2] = {
+        {"-g training.learning_rate", "qkv: --grid training.learning_rate: must be KEY=VALUE,VALUE, such as "
+                                      "training.learning_rate=1e-3,3e-3"},
+        {"-g training.learning_rate=1,,2",
+         "qkv: --grid training.learning_rate: a value is empty; write KEY=VALUE,VALUE"},
+        {"-g training.learning_rate=1,1", "qkv: --grid training.learning_rate: the value 1 is named twice"},
+        {"-g training.learning_rate=1 -g training.learning_rate=2",
+         "qkv: --grid training.learning_rate: the key is named twice; name all its values at once"},
+        {"-g training.random_seed=1,2", "qkv: --grid training.random_seed: several seeds are --seeds N"},
+        {"-g training.model_dir=a,b", "qkv: --grid training.model_dir: the sweep names its runs itself"},
+        {"-g training.learning_rate=1,2,3,4,5,6,7,8,9 --seeds 8",
+         "qkv: the sweep has more than 64 runs: name fewer values or seeds"},
+        {"-g data.src.lang=a/b,a_b", "qkv: two runs would have the folder s/lang=a_b,seed=42"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        cr_expect(refused(run("cd '%s' && qkv sweep c.yaml -o s %s", folder, cases[i][0]), cases[i][1]));
+    cr_expect(refused(run("cd '%s' && qkv sweep - -o s <c.yaml", folder),
+                      "qkv: -: each run reads the config; write it to a file"));
+    struct outcome outcome =
+        run("cd '%s' && qkv sweep c.yaml -o s -g training.learning_rate=1e-3,-1", folder);
+    cr_expect_eq(outcome.exit_code, 2);
+    cr_expect_not_null(strstr(outcome.error, "training.learning_rate is -1, but must be"), "%s",
+                       outcome.error);
+    cr_expect(!has(folder, "s"), "the configs are checked before anything is written");
+}

@@ -1,0 +1,214 @@
+/* qkv sweep: trains every combination of some values, and compares the runs. */
+#include "arguments.h"
+#include "commands.h"
+#include "complain.h"
+#include "config.h"
+#include "run_set.h"
+#include "sweep_grid.h"
+#include "sweep_runs.h"
+#include "terminal.h"
+
+#include "qkv/file.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST_SWEPT = RUN_SET_MOST };
+
+static struct option_list grid_options, settings;
+static int64_t seeds = 1, threads;
+static const char *folder;
+static bool quiet;
+
+/* ---- the runs ---- */
+
+static bool add_setting(struct option_list *list, const char *setting)
+{
+    if (!setting || list->count == (int)(sizeof list->value / sizeof list->value[0])) return false;
+    list->value[list->count++] = setting;
+    return true;
+}
+
+/* The setting of the key `name`, which may hold fewer characters than a folder: "learning_rate-1e-3_seed-42". */
+static const char *name_setting(struct qkv_arena *arena, const char *folder_name)
+{
+    char *setting = qkv_arena_format(arena, "name=%s", folder_name);
+    for (char *at = setting ? setting + strlen("name=") : NULL; at && *at; at++)
+        *at = *at == '=' ? '-' : *at == ',' || *at == '+' ? '_' : *at;
+    return setting;
+}
+
+/* Fills in a run of the grid, and checks its config. Errors are printed. */
+static enum qkv_status plan_run(struct sweep *sweep, const struct grid *grid, int combination, int64_t seed,
+                                struct sweep_run *run)
+{
+    const char *chosen[GRID_MOST_KEYS], *name;
+    struct qkv_arena *arena = &sweep->arena;
+    bool complete = grid_combination(grid, combination, arena, chosen, &name);
+    run->settings = settings;
+    for (int i = 0; complete && i < grid->keys; i++) complete = add_setting(&run->settings, chosen[i]);
+    if (complete) {
+        run->name = qkv_arena_format(arena, "%s%sseed=%lld", name, *name ? "," : "", (long long)seed);
+        run->folder = run->name ? qkv_run_file(arena, sweep->folder, run->name) : NULL;
+        run->log = run->folder ? qkv_arena_format(arena, "%s.log", run->folder) : NULL;
+        complete =
+            run->log && add_setting(&run->settings, name_setting(arena, run->name)) &&
+            add_setting(&run->settings, qkv_arena_format(arena, "training.model_dir=%s", run->folder)) &&
+            add_setting(&run->settings,
+                        qkv_arena_format(arena, "training.random_seed=%lld", (long long)seed));
+    }
+    if (!complete)
+        return (enum qkv_status)complain("out of memory, or too many settings for %s", sweep->config);
+    return read_config(&run->config, arena, sweep->config, &run->settings);
+}
+
+static enum qkv_status plan(struct sweep *sweep, const struct grid *grid, int64_t first_seed)
+{
+    int combinations = grid_count(grid, MOST_SWEPT);
+    if (combinations * seeds > MOST_SWEPT)
+        return (enum qkv_status)complain("the sweep has more than %d runs: name fewer values or seeds",
+                                         MOST_SWEPT);
+    sweep->run = calloc((size_t)(combinations * (int)seeds), sizeof *sweep->run);
+    if (!sweep->run) return (enum qkv_status)complain("out of memory");
+    for (int combination = 0; combination < combinations; combination++)
+        for (int64_t seed = first_seed; seed < first_seed + seeds; seed++) {
+            struct sweep_run *run = &sweep->run[sweep->runs];
+            if (plan_run(sweep, grid, combination, seed, run)) return QKV_INVALID;
+            for (int i = 0; i < sweep->runs; i++)
+                if (!strcmp(sweep->run[i].name, run->name))
+                    return (enum qkv_status)complain("two runs would have the folder %s", run->folder);
+            sweep->runs++;
+        }
+    return QKV_OK;
+}
+
+/* Divides the threads among as many runs as there can be at the same time. */
+static void divide_threads(struct sweep *sweep)
+{
+    int total = threads ? (int)threads : (int)sysconf(_SC_NPROCESSORS_ONLN), waiting = 0;
+    for (int i = 0; i < sweep->runs; i++) waiting += sweep->run[i].state == SWEEP_WAITS;
+    if (total < 1) total = 1;
+    sweep->at_once = waiting < total ? waiting : total;
+    sweep->threads = sweep->at_once ? total / sweep->at_once : total;
+    if (quiet) return;
+    print_plain(stderr, sweep->folder);
+    fprintf(stderr, ": %d run%s", sweep->runs, sweep->runs == 1 ? "" : "s");
+    if (waiting < sweep->runs) fprintf(stderr, ", %d finished before", sweep->runs - waiting);
+    if (waiting)
+        fprintf(stderr, "; %d at the same time, with %d thread%s each", sweep->at_once, sweep->threads,
+                sweep->threads == 1 ? "" : "s");
+    fputc('\n', stderr);
+}
+
+/* ---- the end ---- */
+
+/* Runs compare or plot on the runs that are done, with one output. */
+static int show(const struct sweep *sweep, const struct command *command, const char *output)
+{
+    char option[] = "-o", *arguments[MOST_SWEPT + 3];
+    int count = 0;
+    arguments[count++] = (char *)command->name;
+    for (int i = 0; i < sweep->runs; i++)
+        if (sweep->run[i].state == SWEEP_DONE) arguments[count++] = (char *)sweep->run[i].folder;
+    if (count == 1) return QKV_OK;
+    arguments[count++] = option;
+    arguments[count++] = (char *)output;
+    return parse_and_run(command, count, arguments);
+}
+
+static int finish(struct sweep *sweep)
+{
+    const char *table = qkv_run_file(&sweep->arena, sweep->folder, "comparison.md");
+    const char *curves = qkv_run_file(&sweep->arena, sweep->folder, "curves.svg");
+    int failed = 0;
+    if (!table || !curves) return complain("out of memory");
+    int code = show(sweep, &command_compare, table);
+    if (!code) code = show(sweep, &command_plot, curves);
+    for (int i = 0; i < sweep->runs; i++) failed += sweep->run[i].state == SWEEP_FAILED;
+    if (!code && !quiet && failed < sweep->runs) {
+        fputs("\nthe table: ", stderr);
+        print_plain(stderr, table);
+        fputs(", the curves: ", stderr);
+        print_plain(stderr, curves);
+        fputc('\n', stderr);
+    }
+    if (failed) complain("%d of %d runs failed; their logs are in %s", failed, sweep->runs, sweep->folder);
+    return failed && !code ? QKV_FAILED : code;
+}
+
+static void say_interrupted(int number)
+{
+    fputs("qkv: interrupted; the same command continues the sweep\n", stderr);
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+static int sweep_all(struct sweep *sweep, struct qkv_error *error)
+{
+    struct grid grid;
+    struct qkv_config config;
+    int interrupted;
+    if (grid_read(&grid, &grid_options, &sweep->arena, error)) return conclude(QKV_INVALID, error);
+    if (read_config(&config, &sweep->arena, sweep->config, &settings)) return QKV_INVALID;
+    sweep->folder = folder ? folder : qkv_arena_format(&sweep->arena, "runs/%s-sweep", config.name);
+    if (!sweep->folder) return complain("out of memory");
+    if (plan(sweep, &grid, config.training.random_seed)) return QKV_INVALID;
+    if (qkv_folder_make(sweep->folder, error) || sweep_find_finished(sweep, error))
+        return conclude(QKV_INVALID, error);
+    divide_threads(sweep);
+    enum qkv_status status = sweep_train(sweep, &interrupted, error);
+    if (interrupted) say_interrupted(interrupted);
+    return status ? conclude(status, error) : finish(sweep);
+}
+
+static int run(int operands, char **operand)
+{
+    (void)operands;
+    struct qkv_error error = {""};
+    struct sweep sweep = {.config = operand[0], .quiet = quiet};
+    if (!strcmp(sweep.config, "-")) return complain("-: each run reads the config; write it to a file");
+    int code = sweep_all(&sweep, &error);
+    free(sweep.run);
+    qkv_arena_release(&sweep.arena);
+    return code;
+}
+
+const struct command command_sweep = {
+    .name = "sweep",
+    .summary = "train every combination of some values, with several seeds",
+    .description =
+        "Trains a run for every combination of the values that -g names, each in a folder of its own below "
+        "one "
+        "folder, several at the same time. At the end it prints the table of `qkv compare` and writes it and "
+        "the "
+        "picture of `qkv plot` into that folder: comparison.md, curves.svg.\n\n"
+        "The same command again goes on: finished runs are kept, others continue from their last checkpoint. "
+        "More values or seeds may be named, too. Ctrl-C (or SIGTERM or SIGHUP) has each run save a "
+        "checkpoint. What a run prints is in FOLDER/NAME.log.\n\n"
+        "The seeds are training.random_seed of the config and the numbers after it.\n",
+    .examples = "  qkv sweep configs/toy_en_es.yaml -g training.learning_rate=1e-3,3e-3 --seeds 2\n"
+                "  qkv sweep configs/toy_en_es.yaml -g model.encoder.num_layers=1,2 -o runs/depth\n",
+    .operands =
+        (const struct command_operand[]){
+            {"CONFIG", VALUE_CONFIG, "a YAML file"},
+            {0},
+        },
+    .options =
+        (const struct command_option[]){
+            {"grid", 'g', "KEY=VALUES", OPTION_LIST, &grid_options,
+             "values of a key, with commas between; may be repeated", .completes = VALUE_SETTING},
+            {"seeds", 0, "N", OPTION_INTEGER, &seeds,
+             "runs of each combination, with seeds of their own (default: 1)", 1, MOST_SWEPT},
+            {"output", 'o', "FOLDER", OPTION_TEXT, &folder,
+             "the folder of the runs (default: runs/<name>-sweep)", .completes = VALUE_FOLDER},
+            COMMAND_OPTION_SETTINGS(&settings),
+            {"threads", 'j', "N", OPTION_INTEGER, &threads,
+             "number of threads of all runs together (default: one per processor)", 1, 1024},
+            {"quiet", 'q', NULL, OPTION_FLAG, &quiet, "print errors and the table only"},
+            {0},
+        },
+    .run = run,
+};

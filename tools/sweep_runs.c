@@ -1,0 +1,222 @@
+#include "sweep_runs.h"
+
+#include "arguments.h"
+#include "commands.h"
+#include "complain.h"
+#include "run_set.h"
+#include "terminal.h"
+
+#include "draw/bytes.h"
+#include "framework/core/clock.h"
+
+#include "qkv/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- the list of finished runs ---- */
+
+/* A run is in this file of the sweep's folder once its training has ended. Its checkpoint alone does not say so, as
+ * training may end early. */
+static const char FINISHED[] = "finished.txt";
+
+static bool is_finished(struct sweep *sweep, const struct sweep_run *run)
+{
+    struct qkv_config config;
+    struct qkv_error ignored; /* a run that cannot be read is not finished, and training says why */
+    return !qkv_run_read_config(run->folder, &config, &sweep->arena, &ignored) &&
+           configs_train_alike(&config, &run->config);
+}
+
+enum qkv_status sweep_find_finished(struct sweep *sweep, struct qkv_error *error)
+{
+    const char *path = qkv_run_file(&sweep->arena, sweep->folder, FINISHED);
+    if (!path) return qkv_error_set(error, "out of memory");
+    if (!qkv_path_exists(path)) return QKV_OK;
+    FILE *file = qkv_file_stream(path, true, error);
+    if (!file) return QKV_INVALID;
+    char *line = NULL;
+    size_t capacity = 0;
+    while (getline(&line, &capacity, file) > 0) {
+        line[strcspn(line, "\n")] = '\0';
+        for (int i = 0; i < sweep->runs; i++)
+            if (!strcmp(line, sweep->run[i].name) && is_finished(sweep, &sweep->run[i]))
+                sweep->run[i].state = SWEEP_DONE;
+    }
+    free(line);
+    fclose(file);
+    return QKV_OK;
+}
+
+static enum qkv_status write_finished(struct sweep *sweep, struct qkv_error *error)
+{
+    struct bytes out = {0};
+    const char *path = qkv_run_file(&sweep->arena, sweep->folder, FINISHED);
+    for (int i = 0; i < sweep->runs; i++)
+        if (sweep->run[i].state == SWEEP_DONE) qkv_bytes_format(&out, "%s\n", sweep->run[i].name);
+    enum qkv_status status = !path || out.failed ? qkv_error_set(error, "out of memory")
+                                                 : qkv_file_write(path, out.data, out.size, error);
+    free(out.data);
+    return status;
+}
+
+/* ---- one run ---- */
+
+/* In the process of the run: prints to the log, and trains. Does not return. */
+static void train(const struct sweep *sweep, const struct sweep_run *run, const sigset_t *mask)
+{
+    enum { MOST = 2 * sizeof run->settings.value / sizeof run->settings.value[0] + 8 };
+    static char words[6][16] = {"train", "--threads", "--resume", "--overwrite", "-s", ""};
+    char *arguments[MOST] = {words[0], (char *)sweep->config, words[1], words[5]};
+    char *last = NULL;
+    int count = 4, log = open(run->log, O_WRONLY | O_CREAT | O_APPEND, 0666);
+    setpgid(0, 0); /* Ctrl-C reaches the sweep alone, which passes it on */
+    if (log < 0 || dup2(log, STDOUT_FILENO) < 0 || dup2(log, STDERR_FILENO) < 0) _exit(QKV_INVALID);
+    close(log);
+    snprintf(words[5], sizeof words[5], "%d", sweep->threads);
+    for (int i = 0; i < run->settings.count; i++) {
+        arguments[count++] = words[4];
+        arguments[count++] = (char *)run->settings.value[i];
+    }
+    struct qkv_arena arena = {0};
+    last = (char *)qkv_run_file(&arena, run->folder, QKV_RUN_LAST);
+    arguments[count++] = last && qkv_path_exists(last) ? words[2] : words[3];
+    qkv_arena_release(&arena);
+    sigprocmask(SIG_SETMASK, mask, NULL);
+    int code = parse_and_run(&command_train, count, arguments);
+    fflush(NULL);
+    _exit(code);
+}
+
+static enum qkv_status start(struct sweep *sweep, struct sweep_run *run, const sigset_t *mask,
+                             struct qkv_error *error)
+{
+    fflush(NULL); /* or both processes would print what waits */
+    run->process = fork();
+    if (run->process < 0) return qkv_error_set(error, "%s: cannot start: %s", run->name, strerror(errno));
+    if (run->process == 0) train(sweep, run, mask);
+    run->state = SWEEP_TRAINS;
+    run->started = qkv_clock_seconds();
+    return QKV_OK;
+}
+
+/* Prints the last line of a log. */
+static void print_last_line(const char *path)
+{
+    FILE *file = fopen(path, "rb");
+    char *line = NULL, *last = NULL;
+    size_t capacity = 0;
+    while (file && getline(&line, &capacity, file) > 0) {
+        free(last);
+        last = line;
+        line = NULL;
+        capacity = 0;
+    }
+    if (last) {
+        last[strcspn(last, "\n")] = '\0';
+        print_plain(stderr, last);
+    }
+    free(line);
+    free(last);
+    if (file) fclose(file);
+}
+
+/* Notes how a run has ended. */
+static enum qkv_status end(struct sweep *sweep, struct sweep_run *run, int status, struct qkv_error *error)
+{
+    char duration[16];
+    bool stopped = WIFSIGNALED(status), done = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    run->process = 0;
+    run->state = done ? SWEEP_DONE : stopped ? SWEEP_WAITS : SWEEP_FAILED;
+    format_duration(qkv_clock_seconds() - run->started, duration);
+    if (!sweep->quiet || run->state == SWEEP_FAILED) {
+        print_plain(stderr, run->name);
+        fprintf(stderr, ": %s after %s", done ? "done" : stopped ? "stopped" : "failed", duration);
+        if (run->state == SWEEP_FAILED) {
+            fputs(": ", stderr);
+            print_last_line(run->log);
+        }
+        fputc('\n', stderr);
+    }
+    return done ? write_finished(sweep, error) : QKV_OK;
+}
+
+/* ---- all runs ---- */
+
+static int count_state(const struct sweep *sweep, enum sweep_state state)
+{
+    int count = 0;
+    for (int i = 0; i < sweep->runs; i++) count += sweep->run[i].state == state;
+    return count;
+}
+
+/* Starts waiting runs while there is room, from *next on. */
+static enum qkv_status start_some(struct sweep *sweep, int *next, const sigset_t *mask,
+                                  struct qkv_error *error)
+{
+    for (; *next < sweep->runs && count_state(sweep, SWEEP_TRAINS) < sweep->at_once; ++*next)
+        if (sweep->run[*next].state == SWEEP_WAITS && start(sweep, &sweep->run[*next], mask, error))
+            return QKV_INVALID;
+    return QKV_OK;
+}
+
+static enum qkv_status end_some(struct sweep *sweep, struct qkv_error *error)
+{
+    int status;
+    enum qkv_status result = QKV_OK;
+    for (pid_t process; (process = waitpid(-1, &status, WNOHANG)) > 0;)
+        for (int i = 0; i < sweep->runs; i++)
+            if (sweep->run[i].process == process && end(sweep, &sweep->run[i], status, error))
+                result = QKV_INVALID;
+    return result;
+}
+
+static void pass_on(const struct sweep *sweep, int number)
+{
+    for (int i = 0; i < sweep->runs; i++)
+        if (sweep->run[i].process > 0) kill(sweep->run[i].process, number);
+}
+
+static void on_child(int number)
+{
+    (void)number; /* SIGCHLD is blocked and waited for; without a handler it might be dropped */
+}
+
+enum qkv_status sweep_train(struct sweep *sweep, int *interrupted, struct qkv_error *error)
+{
+    sigset_t waited, mask;
+    struct sigaction action = {.sa_handler = on_child}, before;
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGCHLD, &action, &before);
+    sigemptyset(&waited);
+    sigaddset(&waited, SIGINT);
+    sigaddset(&waited, SIGTERM);
+    sigaddset(&waited, SIGHUP);
+    sigaddset(&waited, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &waited, &mask);
+    int next = 0, number = 0;
+    enum qkv_status status = QKV_OK;
+    for (*interrupted = 0;;) {
+        if (!*interrupted && !status) status = start_some(sweep, &next, &mask, error);
+        if (!count_state(sweep, SWEEP_TRAINS)) break;
+        sigwait(&waited, &number);
+        if (number == SIGCHLD) {
+            if (end_some(sweep, error)) status = QKV_INVALID;
+            continue;
+        }
+        if (!*interrupted)
+            fputs("\nqkv: interrupted: each run saves a checkpoint; interrupt again to stop without saving\n",
+                  stderr);
+        *interrupted = number;
+        pass_on(sweep, number);
+    }
+    sigprocmask(SIG_SETMASK, &mask, NULL);
+    sigaction(SIGCHLD, &before, NULL);
+    return status;
+}
