@@ -321,10 +321,9 @@ const struct command command_train = {
         "optimizer and schedule: for other text (fine-tuning), or a longer schedule. It uses the "
         "vocabularies of "
         "that run, unless training.from_vocabulary is new.\n",
-    .examples =
-        "  qkv train configs/toy_en_es.yaml\n"
-        "  qkv train configs/toy_en_es.yaml -s training.updates=500 --overwrite\n"
-        "  qkv train configs/toy_en_es.yaml --from runs/toy_en_es -s name=more\n",
+    .examples = "  qkv train configs/toy_en_es.yaml\n"
+                "  qkv train configs/toy_en_es.yaml -s training.updates=500 --overwrite\n"
+                "  qkv train configs/toy_en_es.yaml --from runs/toy_en_es -s name=more\n",
     .operands =
         (const struct command_operand[]){
             {"CONFIG", VALUE_CONFIG, "a YAML file; -: standard input"},
